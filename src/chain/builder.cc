@@ -168,6 +168,24 @@ absl::StatusOr<ValueId> ChainBuilder::AddGrouped(ValueId a, ValueId w, ValueId g
   return Add(kKind, std::move(op), infer(TypeOf(a), TypeOf(w), TypeOf(groups), transpose_b));
 }
 
+absl::StatusOr<ValueId> ChainBuilder::ScaledGroupedMatmul(ValueId a, ValueId w, ValueId ids,
+                                                          ValueId scale_a, ValueId scale_w) {
+  constexpr const char* kKind = "scaled_grouped_matmul";
+  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "a", a));
+  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "w", w));
+  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "ids", ids));
+  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "scale_a", scale_a));
+  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "scale_w", scale_w));
+  if (OpOf(ids).constant) {
+    return Error(kKind, "ids is a constant, must be an input or a value of the chain");
+  }
+  Op op = MakeOp(OpKind::kGroupedMatmul, {a, w, ids, scale_a, scale_w});
+  op.transpose_b = true;
+  return Add(kKind, std::move(op),
+             InferScaledGroupedMatmul(TypeOf(a), TypeOf(w), TypeOf(ids), TypeOf(scale_a),
+                                      TypeOf(scale_w)));
+}
+
 absl::StatusOr<ValueId> ChainBuilder::Convolve(ValueId x, ValueId w, const Conv2d& conv) {
   SINTER_RETURN_IF_ERROR(CheckOperand("conv2d", "x", x));
   SINTER_RETURN_IF_ERROR(CheckOperand("conv2d", "w", w));

@@ -59,6 +59,10 @@ class ChainBuilder {
   // [m, n].
   absl::StatusOr<ValueId> GroupedMatmulByEnds(ValueId a, ValueId w, ValueId ends,
                                               bool transpose_b = false);
+  // The same of e4m3 with their scales (scaled_matmul.h): w is [experts, n, k]. An op of the kind
+  // kGroupedMatmul with the operands a, w, ids, scale_a, scale_w.
+  absl::StatusOr<ValueId> ScaledGroupedMatmul(ValueId a, ValueId w, ValueId ids, ValueId scale_a,
+                                              ValueId scale_w);
   // x [batch, height, width, channels] (NHWC) with the filter w; f32 [batch, p, q, out]. Only the
   // batch may be M. Finish makes a product of it where each pixel has one tap, its own.
   absl::StatusOr<ValueId> Convolve(ValueId x, ValueId w, const Conv2d& conv = {});
@@ -73,7 +77,8 @@ class ChainBuilder {
   absl::StatusOr<ValueId> Select(ValueId condition, ValueId a, ValueId b);
   // The only op that rounds: nearest even. To s32: toward zero, saturating, NaN gives 0. To pred:
   // != 0. To e4m3: saturating to +-448. To s8: saturating to [-128, 127], NaN gives 0. Values of
-  // e4m3 and s8 can only be cast, selected, moved and multiplied by Matmul and ScaledMatmul.
+  // e4m3 and s8 can only be cast, selected, moved and multiplied by Matmul, ScaledMatmul and
+  // ScaledGroupedMatmul.
   absl::StatusOr<ValueId> Cast(ValueId a, DType dtype);
   // Dims aligned at the right; an extent of 1 (or a missing axis) repeats.
   absl::StatusOr<ValueId> Broadcast(ValueId a, const std::vector<Dim>& dims);

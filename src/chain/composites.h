@@ -165,6 +165,17 @@ absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& i
                                      const QuantizeSpec& quantize, Activation act,
                                      Accumulate accumulate = Accumulate::kPromoted);
 
+// As AddGroupedGatedFfn of codes and scales: c is quantised, and the result is not rounded. a [m,
+// k], w1 [experts, 2 n, k], w2 [experts, l, n].
+struct ScaledGroupedFfnOperands {
+  Scaled a, w1, w2;
+  ValueId ids = kNoValue, weights = kNoValue;
+};
+absl::StatusOr<ValueId> AddScaledGroupedGatedFfn(ChainBuilder& b,
+                                                 const ScaledGroupedFfnOperands& in,
+                                                 const QuantizeSpec& quantize, Activation act,
+                                                 GateOrder order);
+
 // Whole chains with their own inputs, in the order of docs/chains.md. One output.
 struct FfnSpec {
   bool gated = false;

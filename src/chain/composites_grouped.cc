@@ -98,6 +98,13 @@ ValueId Columns(Expander& e, ValueId both, int64_t first, int64_t n, GateOrder o
   return e.Take(e.builder().Slice(both, {0, 0, first}, std::vector<Dim>(dims), {1, 1, 2}));
 }
 
+// A number of each slot, f32 [m, t, 1].
+ValueId FactorsOf(Expander& e, ValueId weights) {
+  std::vector<Dim> column = e.Type(weights).dims;
+  column.push_back(Dim::Constant(1));
+  return e.Take(e.builder().Reshape(e.Widen(weights), column));
+}
+
 }  // namespace
 
 absl::string_view NameOf(GateOrder order) {
@@ -123,9 +130,7 @@ absl::StatusOr<ValueId> AddGroupedGatedFfn(ChainBuilder& b, const GroupedFfnOper
   const bool oi = options.layout == Layout::kOI;
   const DType dtype = e.Type(in.a).dtype;
   const int64_t n = e.Type(in.w2).dims[oi ? 2 : 1].value;
-  std::vector<Dim> column = e.Type(in.weights).dims;
-  column.push_back(Dim::Constant(1));
-  const ValueId factors = e.Take(b.Reshape(e.Widen(in.weights), column));
+  const ValueId factors = FactorsOf(e, in.weights);
   const auto multiply = [&](absl::string_view what, ValueId a, ValueId w, ValueId bias,
                             bool weighted) {
     ValueId sums = e.TakeAs(what, b.GroupedMatmul(a, w, in.ids, oi));
@@ -145,6 +150,38 @@ absl::StatusOr<ValueId> AddGroupedGatedFfn(ChainBuilder& b, const GroupedFfnOper
   if (!e.ok()) return e.Finish(-1);
   const ValueId sum = e.Take(b.Reduce(ReduceKind::kSum, down, {1}));
   return e.Finish(e.Cast(sum, dtype));
+}
+
+absl::StatusOr<ValueId> AddScaledGroupedGatedFfn(ChainBuilder& b,
+                                                 const ScaledGroupedFfnOperands& in,
+                                                 const QuantizeSpec& quantize, Activation act,
+                                                 GateOrder order) {
+  Expander e(b, "scaled_grouped_gated_ffn");
+  const ValueId both = e.TakeAs("a times w1", b.ScaledGroupedMatmul(in.a.codes, in.w1.codes, in.ids,
+                                                                    in.a.scale, in.w1.scale));
+  if (e.ok() && e.Type(both).dims.back().value % 2 != 0) {
+    e.Fail(absl::StrCat("w1 is ", ToString(e.Type(in.w1.codes)), ", its columns must be even"));
+  }
+  if (!e.ok() || !e.CheckFloat("weights", in.weights)) return e.Finish(-1);
+  if (e.Type(in.weights).dims != e.Type(in.ids).dims) {
+    e.Fail(absl::StrCat("weights is ", ToString(e.Type(in.weights)), ", must have the dims ",
+                        ToString(absl::MakeConstSpan(e.Type(in.ids).dims)), ": those of ids"));
+  }
+  const int64_t n = e.Type(both).dims.back().value / 2;
+  const ValueId gate = Columns(e, both, 0, n, order), up = Columns(e, both, 1, n, order);
+  const ValueId product = e.Mul(e.Activate(act, gate), up);
+  if (!e.ok()) return e.Finish(-1);
+  const absl::StatusOr<Scaled> c = AddQuantize(b, product, quantize);
+  if (!c.ok()) {
+    e.FailAs("the quantising of c", c.status());
+    return e.Finish(-1);
+  }
+  const ValueId down = e.TakeAs(
+      "c times w2", b.ScaledGroupedMatmul(c->codes, in.w2.codes, in.ids, c->scale, in.w2.scale));
+  if (!e.ok()) return e.Finish(-1);
+  const ValueId weighted = e.Mul(down, e.Spread(FactorsOf(e, in.weights), down));
+  if (!e.ok()) return e.Finish(-1);
+  return e.Finish(e.Take(b.Reduce(ReduceKind::kSum, weighted, {1})));
 }
 
 }  // namespace sinter

@@ -45,6 +45,11 @@ absl::StatusOr<TensorType> InferGroupedMatmul(const TensorType& a, const TensorT
 // a [m, k], ends [experts]; f32 [m, n].
 absl::StatusOr<TensorType> InferGroupedMatmulByEnds(const TensorType& a, const TensorType& w,
                                                     const TensorType& ends, bool transpose_b);
+// The same of e4m3, each with its scale (scaled_matmul.h); w is [experts, n, k].
+absl::StatusOr<TensorType> InferScaledGroupedMatmul(const TensorType& a, const TensorType& w,
+                                                    const TensorType& ids,
+                                                    const TensorType& scale_a,
+                                                    const TensorType& scale_w);
 // x [batch, height, width, channels], w as `conv` says; f32 [batch, p, q, out].
 absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
                                        const Conv2d& conv);

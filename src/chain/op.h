@@ -113,6 +113,11 @@ struct Op {
   bool operator!=(const Op& o) const { return !(*this == o); }
 };
 
+// Whether it is a grouped_matmul of e4m3, with the operands a, w, ids, scale_a and scale_w.
+inline bool IsScaledGrouped(const Op& op) {
+  return op.kind == OpKind::kGroupedMatmul && op.operands.size() == 5;
+}
+
 // Whether it only moves elements of one operand: broadcast, transpose, reshape, slice.
 bool IsView(const Op& op);
 

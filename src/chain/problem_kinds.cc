@@ -441,6 +441,8 @@ std::vector<KindSpec> KindSpecs() {
        "x[rows,heads,dim] cos[rows,dim/2] sin[rows,dim/2], the last two f32"},
       ScaledGatedFfnKind(),
       ScaledGemmChainKind(),
+      ScaledGroupedGatedFfnKind(),
+      ScaledGroupedMatmulKind(),
       ScaledMatmulKind(),
       {"scatter",
        {kRows, kTable, kCols, kIds, kDType},

@@ -100,6 +100,8 @@ KindSpec QuantizeKind();
 KindSpec RmsNormQuantizeKind();
 KindSpec ScaledGatedFfnKind();
 KindSpec ScaledGemmChainKind();
+KindSpec ScaledGroupedGatedFfnKind();
+KindSpec ScaledGroupedMatmulKind();
 KindSpec ScaledMatmulKind();
 
 }  // namespace sinter

@@ -52,6 +52,20 @@ class ScaledChain : public WholeChain {
         Input(name, {DTypeOf(v_, "codes"), {rows, Dim::Constant(columns)}}, weights);
     return {codes, Input("scale_" + name, {DType::kF32, ScaleDims(rows, columns)}, weights)};
   }
+  // The same of matrices [experts, rows, columns].
+  Scaled Matrices(const std::string& name, int64_t experts, int64_t rows, int64_t columns) {
+    const Granularity scales = GranularityOf(v_, "scales");
+    const auto dims = [](int64_t a, int64_t b, int64_t c) {
+      return std::vector<Dim>{Dim::Constant(a), Dim::Constant(b), Dim::Constant(c)};
+    };
+    const ValueId codes = Input(name, {DType::kE4M3, dims(experts, rows, columns)}, true);
+    const std::vector<Dim> scale =
+        scales == Granularity::kTensor ? dims(experts, 1, 1)
+        : scales == Granularity::kRow
+            ? dims(experts, rows, 1)
+            : dims(experts, CeilDiv(rows, kScaleBlock), columns / kScaleBlock);
+    return {codes, Input("scale_" + name, {DType::kF32, scale}, true)};
+  }
   // The codes of x, and the scale unless it was given.
   absl::StatusOr<Chain> FinishQuantized(ValueId x, const QuantizeSpec& spec) {
     const absl::StatusOr<Scaled> result = AddQuantize(b(), x, spec);
@@ -117,6 +131,46 @@ absl::StatusOr<Chain> MakeScaledFfn(const FieldValues& v) {
   return c.Finish(AddScaledFfn(c.b(), in, kGated, spec, act, AccumulateOf(v)));
 }
 
+// Rows with the ids of their experts.
+struct Routed {
+  Scaled rows;
+  ValueId ids = kNoValue;
+};
+Routed RoutedRows(ScaledChain& c, const FieldValues& v, const char* name) {
+  Routed in;
+  in.rows = c.Codes(name, Dim::M(), v.Extent("k"));
+  in.ids = c.Input("ids", {DType::kS32, {Dim::M(), Dim::Constant(v.Extent("top"))}});
+  return in;
+}
+
+absl::StatusOr<Chain> MakeScaledGroupedMatmul(const FieldValues& v) {
+  ScaledChain c(v);
+  const Routed in = RoutedRows(c, v, "a");
+  const Scaled w = c.Matrices("w", v.Extent("experts"), v.Extent("n"), v.Extent("k"));
+  return c.Finish(
+      c.b().ScaledGroupedMatmul(in.rows.codes, w.codes, in.ids, in.rows.scale, w.scale));
+}
+
+absl::StatusOr<Chain> MakeScaledGroupedGatedFfn(const FieldValues& v) {
+  const int64_t n = v.Extent("n"), experts = v.Extent("experts");
+  if (n > kMaxExtent / 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("n is ", n, ", must be at most ", kMaxExtent / 2, ": w1 has 2 n columns"));
+  }
+  ScaledChain c(v);
+  const Routed rows = RoutedRows(c, v, "x");
+  ScaledGroupedFfnOperands in;
+  in.a = rows.rows;
+  in.ids = rows.ids;
+  in.weights = c.Input("weights", {DType::kF32, {Dim::M(), Dim::Constant(v.Extent("top"))}});
+  in.w1 = c.Matrices("w1", experts, 2 * n, v.Extent("k"));
+  const QuantizeSpec spec = c.Quantizer("quantize");
+  in.w2 = c.Matrices("w2", experts, v.Extent("l"), n);
+  const Activation act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
+  const GateOrder order = ParseGateOrder(v.Name("order")).value_or(GateOrder::kGateUp);
+  return c.Finish(AddScaledGroupedGatedFfn(c.b(), in, spec, act, order));
+}
+
 constexpr char kCodesWords[] = "e4m3 s8";
 constexpr char kGranularityWords[] = "tensor row group static";
 
@@ -137,6 +191,16 @@ const FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of what is not quanti
 
 const FieldSpec kAccumulate{"accumulate", FieldType::kName, "promoted",
                             "fast: sums of e4m3 stay in the tensor cores", "promoted fast"};
+
+const FieldSpec kE4M3{"codes", FieldType::kName, "e4m3", "8-bit type", "e4m3"};
+const FieldSpec kExperts{"experts", FieldType::kExtent, nullptr, "matrices, at most 1024"};
+const FieldSpec kTop{"top", FieldType::kExtent, nullptr, "experts of a row, at most 32"};
+const FieldSpec kOrder{"order", FieldType::kName, "gate_up",
+                       "of w1's columns: halves, or gate and up in turns", kGateOrderWords};
+const FieldSpec kExpertScales{"scales", FieldType::kName, kDefaultGranularity.text,
+                              "of rows and an expert's weights: one of all rows and each expert; "
+                              "of a row and a channel; 1 x 128 and 128 x 128",
+                              "tensor row group"};
 
 std::vector<FieldSpec> FfnFields() {
   return {kM,           kN,          kK,     kL,     kAct,   kScales, kQuantize,  kCodes,
@@ -185,6 +249,25 @@ KindSpec ScaledGatedFfnKind() {
           "bias_gate*[n] "
           "bias_up*[n], with quantize=static scale*, w_down*[l,n] scale_w_down*, with bias2=1 "
           "bias2*[l]"};
+}
+
+KindSpec ScaledGroupedMatmulKind() {
+  return {"scaled_grouped_matmul",
+          {kM, kExperts, kTop, kN, kK, kExpertScales, kE4M3, kDType},
+          MakeScaledGroupedMatmul,
+          "w[ids[m, t]] a[m] of e4m3 codes and scales, zeros where there is no such matrix",
+          "a[m,k] scale_a ids[m,top] of s32, w*[experts,n,k] scale_w*"};
+}
+
+KindSpec ScaledGroupedGatedFfnKind() {
+  return {"scaled_grouped_gated_ffn",
+          {kM, kExperts, kTop, kN, kK, kL, kAct, kOrder, kExpertScales, kQuantize, kE4M3,
+           kQuantizeEps, kUpperBound, kUe8m0, kDType},
+          MakeScaledGroupedGatedFfn,
+          "the sum over t of weights[m, t] w2[ids[m, t]] c with c = act(gate) * up, quantised, of "
+          "w1[ids[m, t]] x[m], of e4m3 codes and scales",
+          "x[m,k] scale_x ids[m,top] of s32, weights[m,top] of f32, w1*[experts,2 n,k] scale_w1*, "
+          "with quantize=static scale*, w2*[experts,l,n] scale_w2*"};
 }
 
 }  // namespace sinter

@@ -20,6 +20,7 @@ absl::StatusOr<ValueId> Dispatch(ChainBuilder& b, const Op& op) {
     case OpKind::kScaledMatmul:
       return b.ScaledMatmul(in[0], in[1], in[2], in[3], op.accumulate);
     case OpKind::kGroupedMatmul:  // ends have one axis, ids two
+      if (IsScaledGrouped(op)) return b.ScaledGroupedMatmul(in[0], in[1], in[2], in[3], in[4]);
       return b.Contains(in[2]) && b.TypeOf(in[2]).rank() == 1
                  ? b.GroupedMatmulByEnds(in[0], in[1], in[2], op.transpose_b)
                  : b.GroupedMatmul(in[0], in[1], in[2], op.transpose_b);
@@ -113,9 +114,14 @@ absl::StatusOr<ValueId> Replay(ChainBuilder& builder, const Op& op, bool check_t
         absl::StrCat(where, "kind is ", static_cast<int>(op.kind), ", which does not exist"));
   }
   const int count = OperandCount(op.kind);
-  if (count >= 0 && count != static_cast<int>(op.operands.size())) {
+  if (count >= 0 && count != static_cast<int>(op.operands.size()) && !IsScaledGrouped(op)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(where, "operands are ", op.operands.size(), ", must be ", count));
+        absl::StrCat(where, "operands are ", op.operands.size(), ", must be ", count,
+                     op.kind == OpKind::kGroupedMatmul ? ", or 5 with scales" : ""));
+  }
+  if (IsScaledGrouped(op) && !op.transpose_b) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        where, "transpose_b is false, must be true with scales: w is [experts, n, k]"));
   }
   SINTER_ASSIGN_OR_RETURN(ValueId id, Dispatch(builder, op));
   if (check_type && builder.TypeOf(id) != op.type) {

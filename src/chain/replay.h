@@ -15,7 +15,7 @@ absl::StatusOr<ValueId> Replay(ChainBuilder& builder, const Op& op, bool check_t
 // The limits of a slice: the least that give its result.
 std::vector<Dim> SliceLimits(const Op& op);
 
-// Operands that a kind takes; -1 when any number from 1.
+// Operands that a kind takes; -1 when any number from 1. A grouped_matmul with scales has two more.
 int OperandCount(OpKind kind);
 
 }  // namespace sinter

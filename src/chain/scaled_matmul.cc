@@ -1,5 +1,9 @@
 #include "src/chain/scaled_matmul.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
@@ -87,6 +91,35 @@ absl::StatusOr<ScaleGrain> GrainOf(absl::string_view name, const TensorType& ope
              ToString(operand), why);
 }
 
+absl::StatusOr<ScaleGrain> GroupedGrainOf(absl::string_view name, const TensorType& operand,
+                                          const TensorType& scale, bool weights) {
+  if (scale.dtype != DType::kF32) {
+    return Bad("dtype of ", name, " is ", NameOf(scale.dtype), ", must be f32");
+  }
+  if (scale.rank() == 0) return ScaleGrain();
+  const Dim one = Dim::Constant(1);
+  const int64_t k = operand.dims.back().value;
+  std::vector<Dim> all(operand.dims.size(), one), rows = operand.dims;
+  rows.back() = one;
+  std::vector<std::pair<std::vector<Dim>, ScaleGrain>> allowed = {{all, {0, 0}}};
+  if (weights) allowed.push_back({{rows[0], one, one}, {0, 0}});
+  allowed.push_back({rows, {1, 0}});
+  if (k % kScaleBlock == 0) {
+    std::vector<Dim> groups = rows;
+    groups.back() = Dim::Constant(k / kScaleBlock);
+    if (weights) groups[1] = Dim::Constant(CeilDiv(groups[1].value, kScaleBlock));
+    allowed.push_back({std::move(groups), {weights ? kScaleBlock : 1, kScaleBlock}});
+  }
+  std::string text = "[]";
+  for (const auto& [dims, grain] : allowed) {
+    if (scale.dims == dims) return grain;
+    absl::StrAppend(&text, ", ", ToString(absl::MakeConstSpan(dims)));
+  }
+  return Bad("dims of ", name, " are ", ToString(absl::MakeConstSpan(scale.dims)),
+             ", must be one of ", text, " for ", ToString(operand),
+             k % kScaleBlock == 0 ? "" : ": groups need k in multiples of 128");
+}
+
 absl::Status CheckSumsOf(DType dtype, Dim k) {
   if (dtype != DType::kS8 || (!k.symbolic && k.value <= kMostS8Sums)) return absl::OkStatus();
   return Bad("k is ", ToString(k), ", must be at most ", kMostS8Sums,
@@ -116,6 +149,22 @@ absl::StatusOr<TensorType> InferScaledMatmul(const TensorType& a, const TensorTy
   }
   TensorType result{DType::kF32, {a.dims[0], w.dims[0]}};
   SINTER_RETURN_IF_ERROR(CheckType(result));
+  return result;
+}
+
+absl::StatusOr<TensorType> InferScaledGroupedMatmul(const TensorType& a, const TensorType& w,
+                                                    const TensorType& ids,
+                                                    const TensorType& scale_a,
+                                                    const TensorType& scale_w) {
+  for (const auto& [name, type] : {std::make_pair("a", &a), std::make_pair("w", &w)}) {
+    if (type->dtype == DType::kE4M3) continue;
+    return Bad("dtype of ", name, " is ", NameOf(type->dtype), ", must be e4m3");
+  }
+  // All but the types is as of floating operands.
+  const TensorType rows{DType::kBF16, a.dims}, matrices{DType::kBF16, w.dims};
+  SINTER_ASSIGN_OR_RETURN(TensorType result, InferGroupedMatmul(rows, matrices, ids, true));
+  SINTER_RETURN_IF_ERROR(GroupedGrainOf("scale_a", a, scale_a, false).status());
+  SINTER_RETURN_IF_ERROR(GroupedGrainOf("scale_w", w, scale_w, true).status());
   return result;
 }
 

@@ -29,6 +29,12 @@ struct ScaleGrain {
 absl::StatusOr<ScaleGrain> GrainOf(absl::string_view name, const TensorType& operand,
                                    const TensorType& scale, bool weights);
 
+// The same of an operand of scaled_grouped_matmul: a [m, k] or [m, t, k], or w [experts, n, k],
+// whose scale has its rank or is one value. Of w, experts have scales of their own: [experts, 1,
+// 1], [experts, n, 1] or [experts, ceil(n / 128), k / 128].
+absl::StatusOr<ScaleGrain> GroupedGrainOf(absl::string_view name, const TensorType& operand,
+                                          const TensorType& scale, bool weights);
+
 // Whether sums of k products of `dtype` are exact: of s8, k is at most kMostS8Sums.
 absl::Status CheckSumsOf(DType dtype, Dim k);
 

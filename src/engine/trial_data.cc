@@ -52,7 +52,7 @@ float ScaleOf(const Op& input, int64_t m) {
 bool SumsOperands(const Chain& chain) {
   return std::any_of(chain.ops().begin(), chain.ops().end(), [](const Op& op) {
     return op.kind == OpKind::kMatmul || op.kind == OpKind::kConv2d ||
-           op.kind == OpKind::kGroupedMatmul;
+           (op.kind == OpKind::kGroupedMatmul && !IsScaledGrouped(op));
   });
 }
 

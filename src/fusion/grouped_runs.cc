@@ -12,6 +12,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/chain/replay.h"
+#include "src/chain/scaled_matmul.h"
 #include "src/chain/subgraph.h"
 #include "src/fusion/own_runs.h"
 #include "src/plan/grouped_family.h"
@@ -127,6 +128,7 @@ class GroupedFinder {
     OwnRun own;
     own.family = &GroupedFamily();
     for (const ValueId operand : {a, w, ids}) own.operands.push_back({operand});
+    if (IsScaledGrouped(op)) SINTER_RETURN_IF_ERROR(TakeScales(op, &p, &own));
     ValueId end = id;
     std::set<ValueId> values = {id};
     TakeBias(op.operands[2], &end, &values, &p, &own);
@@ -146,6 +148,36 @@ class GroupedFinder {
     SINTER_RETURN_IF_ERROR(PlaceResult(end, own, &p));
     own.problem = std::make_shared<const GroupedProduct>(p);
     return MakeOwnRun(chain_, std::move(own), {values.begin(), values.end()}, end);
+  }
+
+  // Where the values of both scales lie.
+  absl::Status TakeScales(const Op& op, GroupedProduct* p, OwnRun* own) const {
+    const auto kind = [](const ScaleGrain& grain) {
+      return grain.k > 0 ? GroupedScales::kGroups : GroupedScales::kWhole;
+    };
+    const ValueId of_a = op.operands[3], of_w = op.operands[4];
+    const auto type = [&](ValueId id) -> const TensorType& { return chain_.op(id).type; };
+    SINTER_ASSIGN_OR_RETURN(const ScaleGrain rows,
+                            GroupedGrainOf("scale_a", type(op.operands[0]), type(of_a), false));
+    SINTER_ASSIGN_OR_RETURN(const ScaleGrain weights,
+                            GroupedGrainOf("scale_w", type(op.operands[1]), type(of_w), true));
+    SINTER_ASSIGN_OR_RETURN(const std::vector<int64_t> row_lies, Lie(of_a, false));
+    SINTER_ASSIGN_OR_RETURN(const std::vector<int64_t> weight_lies, Lie(of_w, false));
+    p->row_scales = kind(rows);
+    p->weight_scales = kind(weights);
+    if (!row_lies.empty()) {
+      p->row_scale_stride = row_lies.front();
+      p->row_scale_slot_stride = p->slot_rows ? row_lies[1] : 0;
+      p->row_scale_group = row_lies.back();
+    }
+    if (!weight_lies.empty()) {
+      p->weight_scale_expert = weight_lies[0];
+      p->weight_scale_column = weight_lies[1];
+      p->weight_scale_group = weight_lies[2];
+    }
+    own->operands.push_back({of_a});
+    own->operands.push_back({of_w});
+    return absl::OkStatus();
   }
 
   // The only reader of `id`; -1 where there are others or it is given out.

@@ -173,7 +173,7 @@ bool RunMatcher::OnlyMadeIntoCodes(ValueId value) const {
       const Op& op = chain_.op(user);
       const bool float_codes = IsCode(op.type.dtype) && HoldsFloats(op.type.dtype);
       if (op.kind == OpKind::kCast && float_codes) continue;
-      if (op.kind == OpKind::kScaledMatmul) continue;  // as a scale: it is no code
+      if (op.kind == OpKind::kScaledMatmul || IsScaledGrouped(op)) continue;  // as a scale
       if (!PassesSmallErrors(op)) return false;
       open.push_back(user);
     }

@@ -7,14 +7,15 @@
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
+#include "src/chain/scaled_matmul.h"
 #include "src/chain/tensor_type.h"
 #include "src/product/element.h"
 
 namespace sinter {
 namespace {
 
-constexpr uint8_t kProductVersion = 3, kScheduleVersion = 2;
-constexpr int64_t kRowBytes = 128, kVector = 8;  // of a stage; elements of 16 bytes
+constexpr uint8_t kProductVersion = 4, kScheduleVersion = 2;
+constexpr int64_t kRowBytes = 128, kVectorBytes = 16;  // of a stage; of a copy
 constexpr int64_t kLeastSwappedK = 64;
 constexpr int64_t kAlignment = 1024;  // of the stages, by hand
 constexpr int64_t kMostStride = int64_t{1} << 40;
@@ -29,7 +30,9 @@ template <typename Product, typename Visitor>
 void ForEachStride(Product& p, const Visitor& visit) {
   for (auto* stride : {&p.row_stride, &p.row_slot_stride, &p.id_stride, &p.id_slot_stride,
                        &p.expert_stride, &p.weight_stride, &p.factor_stride, &p.factor_slot_stride,
-                       &p.out_stride, &p.out_slot_stride, &p.bias_stride}) {
+                       &p.out_stride, &p.out_slot_stride, &p.bias_stride, &p.row_scale_stride,
+                       &p.row_scale_slot_stride, &p.row_scale_group, &p.weight_scale_expert,
+                       &p.weight_scale_column, &p.weight_scale_group}) {
     visit(*stride);
   }
 }
@@ -42,6 +45,22 @@ int64_t RoutingBytes(const GroupedProduct& p, const GroupedSchedule& s) {
   const int64_t segments = twice * (groups <= 129 ? 16 : groups <= 257 ? 8 : groups <= 513 ? 4 : 2);
   return 8 * (2 * s.stages + 4) + 2 * 4 * (twice * s.block_m + 2) + 4 * (groups + 1) +
          4 * (segments + 1) * groups + (s.swapped > 0 ? RoundUp(2 * groups, 8) : 0);
+}
+
+const char* TextOf(GroupedScales scales, const char* whole, const char* groups) {
+  return scales == GroupedScales::kGroups ? groups : whole;
+}
+
+// W's columns of a tile that lie side by side, of gate, up or all.
+int64_t ColumnsBeside(const GroupedProduct& p, const GroupedSchedule& s) {
+  return p.HasHalves() ? s.block_n / 2 : s.block_n;
+}
+
+// Of the scales that come with a stage.
+int64_t StageScaleBytes(const GroupedProduct& p, const GroupedSchedule& s) {
+  const bool rows = p.row_scales == GroupedScales::kGroups;
+  if (!rows && p.weight_scales != GroupedScales::kGroups) return 0;
+  return (rows ? 4 * s.block_m : 0) + 16;
 }
 
 // Whether its program is one of gate and up alone that code generation writes.
@@ -75,6 +94,10 @@ std::string GroupedProduct::ToString() const {
   }
   absl::StrAppend(&text, " layout=", input_major ? "io" : "oi", " dtype=", NameOf(weights));
   if (rows != weights) absl::StrAppend(&text, " rows_dtype=", NameOf(rows));
+  if (HasScales()) {
+    absl::StrAppend(&text, " scales=", TextOf(row_scales, "row", "1x128"), ",",
+                    TextOf(weight_scales, "column", "128x128"));
+  }
   return absl::StrCat(text, " result=", NameOf(result));
 }
 
@@ -86,6 +109,7 @@ void GroupedProduct::Write(ByteWriter& w) const {
                             by_ends << 4 | factor_on_sums << 5));
   w.U8(static_cast<uint8_t>(gate));
   w.U8(static_cast<uint8_t>(act));
+  w.U8(static_cast<uint8_t>(static_cast<int>(row_scales) | static_cast<int>(weight_scales) << 2));
   ForEachStride(*this, [&](int64_t stride) { w.I64(stride); });
   w.U8(program.present() ? 1 : 0);
   if (program.present()) WriteProgram(program, w);
@@ -99,14 +123,17 @@ absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
   if (r.U8() != kProductVersion) return lost("version");
   for (DType* dtype : {&p.rows, &p.weights, &p.result, &p.factor, &p.bias}) {
     *dtype = static_cast<DType>(r.U8());
-    if (!IsValid(*dtype) || !IsFloat(*dtype)) return lost("dtype");
+    const bool operand = dtype == &p.rows || dtype == &p.weights;
+    if (!IsValid(*dtype) || (!IsFloat(*dtype) && !(operand && *dtype == DType::kE4M3))) {
+      return lost("dtype");
+    }
   }
   for (int64_t* extent : {&p.experts, &p.slots, &p.n, &p.k, &p.fixed_rows}) {
     *extent = r.I64();
     const int64_t least = extent == &p.fixed_rows ? 0 : 1;
     if (*extent < least || *extent > kMaxExtent) return lost("extent");
   }
-  const uint8_t flags = r.U8(), gate = r.U8(), act = r.U8();
+  const uint8_t flags = r.U8(), gate = r.U8(), act = r.U8(), scales = r.U8();
   if (flags > 63 || gate > 4) return lost("flags");
   p.slot_rows = flags & 1;
   p.input_major = flags & 2;
@@ -117,13 +144,25 @@ absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
   p.gate = static_cast<GroupedGate>(gate);
   p.act = static_cast<Activation>(act);
   if (p.act < Activation::kIdentity || p.act > Activation::kSilu) return lost("activation");
+  p.row_scales = static_cast<GroupedScales>(scales % 4);
+  p.weight_scales = static_cast<GroupedScales>(scales / 4);
+  const bool codes = p.weights == DType::kE4M3;
+  if (scales % 4 > 2 || scales / 4 > 2 || (p.rows == DType::kE4M3) != codes ||
+      (scales % 4 > 0) != codes || (scales / 4 > 0) != codes || (codes && p.input_major)) {
+    return lost("scales");
+  }
+  const bool groups =
+      p.row_scales == GroupedScales::kGroups || p.weight_scales == GroupedScales::kGroups;
+  if (groups && p.k % kScaleBlock != 0) return lost("groups of k");
   bool within = true;
   ForEachStride(p, [&](int64_t& stride) {
     stride = r.I64();
     within = within && stride >= 0 && stride <= kMostStride;
   });
   if (!within) return lost("stride");
-  if (p.by_ends && (p.slots != 1 || p.slot_rows || p.has_bias)) return lost("slots of ends");
+  if (p.by_ends && (p.slots != 1 || p.slot_rows || p.has_bias || p.HasScales())) {
+    return lost("slots of ends");
+  }
   if (p.factor_on_sums && (!p.has_factor || p.gate == GroupedGate::kNone)) return lost("factor");
   const uint8_t programs = r.U8();
   if (programs > 1) return lost("flags");
@@ -139,16 +178,18 @@ absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
   return p;
 }
 
-int64_t GroupedSchedule::SharedBytes() const {
-  return block_m == 0 ? 0 : stages * (block_m + block_n) * kRowBytes + kAlignment;
+int64_t SharedBytes(const GroupedProduct& p, const GroupedSchedule& s) {
+  if (s.block_m == 0) return 0;
+  return s.stages * ((s.block_m + s.block_n) * kRowBytes + StageScaleBytes(p, s)) + kAlignment;
 }
 
-int GroupedSchedule::BlocksPerSm() const {
+int BlocksPerSm(const GroupedProduct& p, const GroupedSchedule& s) {
   constexpr int64_t kBytesPerSm = 227 * 1024, kStaticBytes = 14 * 1024;
-  if (swapped > 0 || block_m != 64 || block_n == 256) return 1;
-  const int64_t most = kBytesPerSm / (SharedBytes() + kStaticBytes);
-  // Of 256 threads: 128 registers each, or 80.
-  return static_cast<int>(std::clamp<int64_t>(most, 1, block_n == 64 ? 3 : 2));
+  if (s.swapped > 0 || s.block_m != 64 || s.block_n == 256) return 1;
+  const int64_t most = kBytesPerSm / (SharedBytes(p, s) + kStaticBytes);
+  // Of 256 threads: 128 registers each, or 80, which promoted sums do not leave.
+  const bool few = s.block_n == 64 && !p.HasScales();
+  return static_cast<int>(std::clamp<int64_t>(most, 1, few ? 3 : 2));
 }
 
 std::string GroupedSchedule::ToString(bool with_grid) const {
@@ -179,22 +220,24 @@ absl::StatusOr<GroupedSchedule> ReadGroupedSchedule(ByteReader& r) {
 }
 
 absl::Status CheckTensorCores(const GroupedProduct& p) {
-  const bool narrow = p.weights == DType::kBF16 || p.weights == DType::kF16;
-  if (!narrow || p.rows != p.weights) {
+  const bool taken =
+      p.weights == DType::kBF16 || p.weights == DType::kF16 || p.weights == DType::kE4M3;
+  if (!taken || p.rows != p.weights) {
     return Refuse("rows are ", NameOf(p.rows), " and weights ", NameOf(p.weights),
-                  ", must both be bf16 or both f16");
+                  ", must both be bf16, both f16 or both e4m3");
   }
+  const int64_t vector = kVectorBytes / SizeOf(p.weights);
   for (const auto& [name, stride] :
        {std::make_pair("rows", p.row_stride), std::make_pair("slots", p.row_slot_stride),
         std::make_pair("experts", p.expert_stride),
         std::make_pair("columns of weights", p.weight_stride)}) {
-    if (stride % kVector != 0) {
-      return Refuse(name, " are ", stride, " elements apart, must be a multiple of ", kVector);
+    if (stride % vector != 0) {
+      return Refuse(name, " are ", stride, " elements apart, must be a multiple of ", vector);
     }
   }
   const int64_t columns = p.HasHalves() ? p.n : p.WeightColumns();
-  if (p.input_major && columns % kVector != 0) {
-    return Refuse("n is ", p.n, ", must be a multiple of ", kVector * p.n / columns,
+  if (p.input_major && columns % vector != 0) {
+    return Refuse("n is ", p.n, ", must be a multiple of ", vector * p.n / columns,
                   " in layout io");
   }
   return absl::OkStatus();
@@ -230,10 +273,17 @@ absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule
         "block_n is 256, must be 64 or 128 with 128 rows in layout io: the copying threads "
         "have too few registers");
   }
+  if (p.weight_scales == GroupedScales::kGroups && p.HasHalves()) {
+    const int64_t run = std::min(ColumnsBeside(p, s), kScaleBlock);
+    if (p.n % run != 0) {  // a tile's gate or up would begin inside of a block of scales
+      return Refuse("n is ", p.n, ", must be a multiple of ", run, " with scales of 128 x 128");
+    }
+  }
   if (s.swapped < 0 || s.swapped > 2) {
     return Refuse("swapped is ", s.swapped, ", must be 0 to 2 blocks of a cluster");
   }
   if (s.swapped > 0) {
+    if (p.HasScales()) return Refuse("swapped tiles are of 16-bit operands, these have scales");
     if (s.block_n != 256) {
       return Refuse("block_n is ", s.block_n, ", must be 256 of swapped tiles");
     }
@@ -251,7 +301,7 @@ absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule
     }
   }
   if (s.stages < 3 || s.stages > 12) return Refuse("stages are ", s.stages, ", must be in [3, 12]");
-  const int64_t bytes = s.SharedBytes() + RoutingBytes(p, s);
+  const int64_t bytes = SharedBytes(p, s) + RoutingBytes(p, s);
   if (bytes > model.shared_bytes_per_block) {
     return Refuse("shared memory is ", bytes, " bytes, must be at most ",
                   model.shared_bytes_per_block);

@@ -26,11 +26,15 @@ enum class GroupedGate : uint8_t {
   kInTurnsUpFirst = 4
 };
 
+// What a value of a scale is of, along K: nothing, all of K, or each 128 elements of it; of weights
+// then also of each 128 columns. Numbers are part of a kernel's key.
+enum class GroupedScales : uint8_t { kNone = 0, kWhole = 1, kGroups = 2 };
+
 // result[m, t] = end(W[e] row + bias[e]) with e = ids[m, t], where row is rows[m] or rows[m, t],
 // and end is of a pair act(gate) * up or a program of both, then a number of each slot; then it is
 // rounded to `result`.
 // Where e names no expert, sums and bias are 0. By ends: `slots` is 1, a row's slot is the row, and
-// e the first of m < ends[e].
+// e the first of m < ends[e]. Rows and W of e4m3 have scales, f32.
 struct GroupedProduct {
   DType rows = DType::kBF16, weights = DType::kBF16, result = DType::kF32, factor = DType::kF32;
   int64_t experts = 0, slots = 0, n = 0, k = 0;  // n: columns of the result
@@ -44,6 +48,7 @@ struct GroupedProduct {
   DType bias = DType::kF32;
   GroupedGate gate = GroupedGate::kNone;
   Activation act = Activation::kIdentity;
+  GroupedScales row_scales = GroupedScales::kNone, weight_scales = GroupedScales::kNone;
   EpilogueProgram program;  // of a pair, in the place of act(gate) * up; it has no other leaves
   // In elements; the innermost stride of rows, W and the result is 1.
   int64_t row_stride = 0, row_slot_stride = 0;
@@ -52,12 +57,16 @@ struct GroupedProduct {
   int64_t factor_stride = 0, factor_slot_stride = 0;
   int64_t out_stride = 0, out_slot_stride = 0;
   int64_t bias_stride = 0;  // of experts
+  // Of scales; 0 where they share a value. `group`: of 128 of K; `column`: of W, or of 128 of them.
+  int64_t row_scale_stride = 0, row_scale_slot_stride = 0, row_scale_group = 0;
+  int64_t weight_scale_expert = 0, weight_scale_column = 0, weight_scale_group = 0;
 
   int64_t Rows(int64_t bucket) const { return fixed_rows > 0 ? fixed_rows : bucket; }
   // Whether gate and up are halves, of which a tile has equal parts.
   bool HasHalves() const {
     return gate == GroupedGate::kGateFirst || gate == GroupedGate::kUpFirst;
   }
+  bool HasScales() const { return row_scales != GroupedScales::kNone; }
   int64_t WeightColumns() const { return gate == GroupedGate::kNone ? n : 2 * n; }
   std::string ToString() const;  // "grouped product of 8 in 128 experts n=768 k=2048 gate=silu .."
   void Write(ByteWriter& w) const;
@@ -81,8 +90,6 @@ struct GroupedSchedule {
   int ClusterBlocks() const { return swapped > 0 ? swapped : 1; }
   // Of weights, that a tensor map permutes together.
   int64_t MappedColumns() const { return swapped > 0 ? 16 : 32; }
-  int BlocksPerSm() const;      // that registers and shared memory are asked to leave room for
-  int64_t SharedBytes() const;  // dynamic
   std::string ToString(bool with_grid = true) const;
   void Write(ByteWriter& w) const;
   bool operator==(const GroupedSchedule& o) const {
@@ -91,6 +98,11 @@ struct GroupedSchedule {
   }
 };
 absl::StatusOr<GroupedSchedule> ReadGroupedSchedule(ByteReader& r);
+
+// Dynamic.
+int64_t SharedBytes(const GroupedProduct& p, const GroupedSchedule& s);
+// Blocks of an SM that registers and shared memory are asked to leave room for.
+int BlocksPerSm(const GroupedProduct& p, const GroupedSchedule& s);
 
 // Whether tensor cores read its weights by a tensor map: sets of columns are whole, and experts
 // follow one another. Else they are copied, where the schedule is not swapped.

@@ -5,13 +5,16 @@
 
 #include "src/base/numbers.h"
 #include "src/base/status.h"
+#include "src/chain/scaled_matmul.h"
 
 namespace sinter {
 namespace {
 
 // Shares of the chip's rates, and times, fitted to an H100 (docs/lab/grouped-products.md).
-constexpr double kTensorShare = 0.62;      // no multicast, rows copied by threads
-constexpr double kHbmShare = 0.95;         // of streams in pieces of a stage
+constexpr double kTensorShare = 0.62;  // no multicast, rows copied by threads
+constexpr double kPromotedShare =
+    0.4;                            // of the rate of e4m3: sums are added by threads. Not measured
+constexpr double kHbmShare = 0.95;  // of streams in pieces of a stage
 constexpr double kOverlapLoss = 0.03;      // of what the longest level hides
 constexpr double kRoutingUs = 0.8;         // to count the ids and find a tile's
 constexpr double kRoutingIdsPerUs = 8192;  // that are counted; ends are read at once
@@ -31,11 +34,27 @@ double Elements(int64_t a, int64_t b, int64_t c) {
 }
 
 // Blocks that an SM holds.
-int Residents(const GroupedSchedule& s) { return s.block_m == 0 ? 8 : s.BlocksPerSm(); }
+int Residents(const GroupedProduct& p, const GroupedSchedule& s) {
+  return s.block_m == 0 ? 8 : BlocksPerSm(p, s);
+}
 
 int64_t TilesN(const GroupedProduct& p, const GroupedSchedule& s) {
   if (s.block_m == 0) return CeilDiv(p.n, 128);
   return CeilDiv(p.n, p.gate == GroupedGate::kNone ? s.block_n : s.block_n / 2);
+}
+
+// Of scales of 128 of K; others are few.
+double ScaleBytes(const GroupedProduct& p, double touched, int64_t rows) {
+  const int64_t groups = p.k / kScaleBlock;
+  double bytes = 0;
+  if (p.row_scales == GroupedScales::kGroups) {
+    bytes += Elements(p.slot_rows ? rows * p.slots : rows, groups, SizeOf(DType::kF32));
+  }
+  if (p.weight_scales == GroupedScales::kGroups) {
+    bytes +=
+        touched * Elements(CeilDiv(p.WeightColumns(), kScaleBlock), groups, SizeOf(DType::kF32));
+  }
+  return bytes;
 }
 
 // How the slots of a product fall to experts, uniformly.
@@ -67,8 +86,12 @@ void PredictTiles(const GroupedProduct& p, const GroupedSchedule& s, const Sprea
                    static_cast<double>(p.k * SizeOf(p.weights));
   time->l2_us =
       time->l2_bytes / (model.l2_bytes_per_us * std::min(1.0, 1.3 * sms / model.sm_count));
-  const double flop = 2 * units * s.block_m * s.block_n * static_cast<double>(RoundUp(p.k, 64));
-  time->tensor_us = flop / (model.tensor_flop_per_us * kTensorShare * std::max(even, 0.05));
+  const bool codes = p.HasScales();
+  const int64_t span = codes ? 128 : 64;
+  const double flop = 2 * units * s.block_m * s.block_n * static_cast<double>(RoundUp(p.k, span));
+  const double rate = codes ? model.tensor_fp8_flop_per_us * kPromotedShare
+                            : model.tensor_flop_per_us * kTensorShare;
+  time->tensor_us = flop / (rate * std::max(even, 0.05));
   if (p.by_ends) return;
   // Copies wait for a tile's slots, which lie among so many ids.
   time->fixed_us +=
@@ -127,7 +150,7 @@ absl::StatusOr<Prediction> PredictGrouped(const GroupedProduct& p, const Grouped
   Prediction time;
   time.fixed_us = model.launch_us - model.programmatic_edge_us + model.fill_us + model.drain_us +
                   kRoutingUs + (p.by_ends ? 0 : static_cast<double>(slots) / kRoutingIdsPerUs);
-  time.hbm_bytes = touched * matrix_bytes + row_bytes + out_bytes;
+  time.hbm_bytes = touched * matrix_bytes + row_bytes + out_bytes + ScaleBytes(p, touched, rows);
   if (s.block_m == 0) {
     time.hbm_us = time.hbm_bytes / model.hbm_bytes_per_us;
     time.tensor_us = 2 * Elements(slots, p.WeightColumns(), p.k) / kDotFlopPerUs;
@@ -157,7 +180,7 @@ std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket
     const int64_t tiles =
         s.block_m == 0 ? slots : MostTiles(slots, p.experts + 1, blocks * s.block_m);
     const int64_t resident = s.swapped > 0 ? model.ResidentBlocks(s.ClusterBlocks()) / blocks
-                                           : int64_t{model.sm_count} * Residents(s);
+                                           : int64_t{model.sm_count} * Residents(p, s);
     const int64_t most = std::max<int64_t>(1, resident);
     s.grid = static_cast<int>(blocks * std::clamp<int64_t>(tiles * TilesN(p, s), 1, most));
     absl::StatusOr<Prediction> time = PredictGrouped(p, s, bucket, model);

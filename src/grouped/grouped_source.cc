@@ -42,6 +42,17 @@ std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
                   ", kWeightStride = ", p.weight_stride, ", kFactorStride = ", p.factor_stride,
                   ", kFactorSlotStride = ", p.factor_slot_stride, ", kBiasStride = ", p.bias_stride,
                   ";\n");
+  absl::StrAppend(&text, "  static constexpr int kRowScales = ", static_cast<int>(p.row_scales),
+                  ", kWeightScales = ", static_cast<int>(p.weight_scales), ";\n");
+  if (p.HasScales()) {
+    absl::StrAppend(&text, "  static constexpr long long kRowScaleStride = ", p.row_scale_stride,
+                    ", kRowScaleSlotStride = ", p.row_scale_slot_stride,
+                    ", kRowScaleGroup = ", p.row_scale_group, ";\n");
+    absl::StrAppend(&text,
+                    "  static constexpr long long kWeightScaleExpert = ", p.weight_scale_expert,
+                    ", kWeightScaleColumn = ", p.weight_scale_column,
+                    ", kWeightScaleGroup = ", p.weight_scale_group, ";\n");
+  }
   absl::StrAppend(&text, "  static constexpr long long kOutStride = ", p.out_stride,
                   ", kOutSlotStride = ", p.out_slot_stride, ";\n");
   if (s.block_m > 0) {
@@ -77,27 +88,35 @@ std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s) {
       absl::StrAppend(&text, WgmmaSource(slots, ElementOf(p.weights), false, false), "\n");
     }
   } else if (tensor) {
-    absl::StrAppend(&text, WgmmaSource(s.block_n, ElementOf(p.weights), false, p.input_major),
-                    "\n");
+    // Sums of wide tiles are promoted in two parts.
+    const int parts = ElementOf(p.weights).promoted && s.block_n > 64 ? 2 : 1;
+    absl::StrAppend(
+        &text, WgmmaSource(s.block_n / parts, ElementOf(p.weights), false, p.input_major), "\n");
   }
   absl::StrAppend(&text, ConfigText(p, s));
   if (tensor) {
-    absl::StrAppend(&text, "static_assert(", kernel, "<Config>::kSharedBytes == ", s.SharedBytes(),
+    absl::StrAppend(&text, "static_assert(", kernel,
+                    "<Config>::kSharedBytes == ", SharedBytes(p, s),
                     ", \"the plan and the device library agree on shared memory\");\n");
   }
   absl::StrAppend(
       &text, "\nextern \"C\" __global__ void __launch_bounds__(", s.Threads(),
-      tensor ? absl::StrCat(", ", s.BlocksPerSm()) : "", ")\n", kGroupedEntry,
+      tensor ? absl::StrCat(", ", BlocksPerSm(p, s)) : "", ")\n", kGroupedEntry,
       "(const Config::Rows::Stored* rows, ",
       mapped ? "const __grid_constant__ TensorMap weights"
              : "const Config::Weights::Stored* weights",
-      ",\n    const int* ids,", p.has_bias ? " const Config::Bias::Stored* biases," : "",
+      ",\n    const int* ids,",
+      p.HasScales() ? " const float* row_scales, const float* weight_scales," : "",
+      p.has_bias ? " const Config::Bias::Stored* biases," : "",
       p.has_factor ? " const Config::Factor::Stored* factors," : "",
       " Config::Result::Stored* out, int m", p.by_ends ? ", int first_row" : "", ") {\n",
       "  const GroupedOperands<Config> operands = {rows, ", mapped ? "nullptr" : "weights",
       ", ids, ", p.has_bias ? "biases" : "nullptr", ", ", p.has_factor ? "factors" : "nullptr",
-      ", out, ", mapped ? "&weights" : "nullptr", p.by_ends ? ", first_row" : "", "};\n  ", kernel,
-      "<Config>::run(operands, m);\n}\n\n", "}  // namespace sinter\n");
+      ", out, ", mapped ? "&weights" : "nullptr",
+      p.by_ends       ? ", first_row"
+      : p.HasScales() ? ", 0, row_scales, weight_scales"
+                      : "",
+      "};\n  ", kernel, "<Config>::run(operands, m);\n}\n\n", "}  // namespace sinter\n");
   return text;
 }
 
@@ -138,6 +157,10 @@ absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const Groupe
   // Bytes from one index of M to the next, in the order of the places.
   std::vector<int64_t> row_bytes = {p.row_stride * SizeOf(p.rows), 0,
                                     p.by_ends ? 0 : p.id_stride * SizeOf(DType::kS32)};
+  if (p.HasScales()) {
+    row_bytes.push_back(p.row_scale_stride * SizeOf(DType::kF32));
+    row_bytes.push_back(0);
+  }
   if (p.has_bias) row_bytes.push_back(0);
   if (p.has_factor) row_bytes.push_back(p.factor_stride * SizeOf(p.factor));
   row_bytes.push_back(p.out_stride * SizeOf(p.result));
@@ -150,7 +173,7 @@ absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const Groupe
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
   recipe.cluster = {static_cast<uint32_t>(s.ClusterBlocks()), 1, 1};
   recipe.block = {static_cast<uint32_t>(s.Threads()), 1, 1};
-  recipe.shared_bytes = static_cast<uint32_t>(s.SharedBytes());
+  recipe.shared_bytes = static_cast<uint32_t>(SharedBytes(p, s));
   recipe.pdl = true;
   for (size_t i = 0; i < places.size(); ++i) {
     if (places[i].offset_bytes % kPlaceAlignment != 0) {

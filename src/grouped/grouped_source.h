@@ -17,7 +17,8 @@ std::vector<std::string> GroupedHeaders(const GroupedProduct& p, const GroupedSc
 
 std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s);
 
-// `places`: of rows, weights, ids, biases and factors where there are some, then of the result.
+// `places`: of rows, weights, ids, scales of both, biases and factors where there are some, then of
+// the result.
 absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const GroupedSchedule& s,
                                            const std::vector<BufferPlace>& places);
 

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/numbers.h"
 #include "src/base/status.h"
+#include "src/chain/scaled_matmul.h"
 #include "src/grouped/grouped.h"
 #include "src/grouped/grouped_search.h"
 #include "src/grouped/grouped_source.h"
@@ -25,7 +27,7 @@ struct GroupedCode {
   GroupedSchedule schedule;
 };
 
-// Operands in order are rows, weights, ids or ends, biases, factors.
+// Operands in order are rows, weights, ids or ends, scales of rows and of weights, biases, factors.
 using GroupedSpec = OwnSpec<GroupedCode>;
 
 class GroupedKernels : public OwnKernels<GroupedCode> {
@@ -55,6 +57,21 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
       add(DType::kS32, absl::StrCat(p.experts), p.experts, false);
     } else {
       add(DType::kS32, of_slots, slots, true);
+    }
+    if (p.HasScales()) {
+      const int64_t groups = p.row_scales == GroupedScales::kGroups ? p.k / kScaleBlock : 1;
+      const bool each = p.row_scale_stride != 0;
+      const int64_t scaled = each ? (p.slot_rows ? slots : rows) : 1;
+      add(DType::kF32, each ? absl::StrCat(p.slot_rows ? of_slots : m, ",", groups) : "",
+          scaled * groups, each);
+      const bool blocks = p.weight_scales == GroupedScales::kGroups;
+      const int64_t columns = blocks                       ? CeilDiv(p.WeightColumns(), kScaleBlock)
+                              : p.weight_scale_column != 0 ? p.WeightColumns()
+                                                           : 1;
+      const int64_t of_k = blocks ? p.k / kScaleBlock : 1;
+      const int64_t experts = p.weight_scale_expert != 0 ? p.experts : 1;
+      add(DType::kF32, absl::StrCat(experts, ",", columns, ",", of_k), experts * columns * of_k,
+          false);
     }
     if (p.has_bias) {
       add(p.bias, absl::StrCat(p.experts, ",", p.WeightColumns()), p.experts * p.WeightColumns(),

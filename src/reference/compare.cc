@@ -154,7 +154,8 @@ bool Computes(const Op& op) {
 }
 
 bool SumsOfE4M3(const Chain& chain, const Op& op) {
-  const bool product = op.kind == OpKind::kMatmul || op.kind == OpKind::kScaledMatmul;
+  const bool product = op.kind == OpKind::kMatmul || op.kind == OpKind::kScaledMatmul ||
+                       op.kind == OpKind::kGroupedMatmul;
   return product && chain.op(op.operands[0]).type.dtype == DType::kE4M3;
 }
 

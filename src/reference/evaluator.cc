@@ -83,6 +83,10 @@ class Evaluator {
         return ScaledMatmul(In(op, 0).view, In(op, 1).view, In(op, 2).view, In(op, 3).view,
                             pass_.threads);
       case OpKind::kGroupedMatmul:
+        if (IsScaledGrouped(op)) {
+          return ScaledGroupedMatmul(In(op, 0).view, In(op, 1).view, In(op, 2).view, In(op, 3).view,
+                                     In(op, 4).view, pass_.threads);
+        }
         return (IsByEnds(op) ? GroupedMatmulByEnds : GroupedMatmul)(
             In(op, 0).view, MaybeTransposed(In(op, 1).view, op.transpose_b), In(op, 2).view,
             pass_.threads);

@@ -114,6 +114,11 @@ Tensor GroupedMatmul(const View& a, const View& w, const View& ids, int threads)
 // a [m, k], ends [experts]: row m's matrix is the first whose end is more than m; behind all zeros.
 Tensor GroupedMatmulByEnds(const View& a, const View& w, const View& ends, int threads);
 
+// a [m, k] or [m, t, k], w [experts, n, k] and ids [m, t], with scales as src/chain/scaled_matmul.h
+// has them. Sums as ScaledMatmul's. An id outside of w gives zeros.
+Tensor ScaledGroupedMatmul(const View& a, const View& w, const View& ids, const View& scale_a,
+                           const View& scale_w, int threads);
+
 // ---- Direct float64 convolution over strided views of any storage.
 
 // x [batch, height, width, channels] with the filter `w`, both as InferConv2d takes them. Each

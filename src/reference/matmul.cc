@@ -220,24 +220,50 @@ Tensor ScaledMatmul(const View& a, const View& w, const View& scale_a, const Vie
 
 namespace {
 
-// `rows[e]` of the result, numbers of rows of n elements, are the products of those rows of a with
-// matrix e. `slots`: how many rows of the result have the same first index of a.
-Tensor MultiplyGroups(const View& a, const View& w, const std::vector<std::vector<int64_t>>& rows,
-                      int64_t slots, Tensor result, int threads) {
-  const int64_t k = w.dims[1], n = w.dims[2];
-  for (size_t expert = 0; expert < rows.size(); ++expert) {
-    const std::vector<int64_t>& mine = rows[expert];
+// Numbers of the rows of a result of n elements each, by the matrix that they are products with.
+using Groups = std::vector<std::vector<int64_t>>;
+
+// Slots by the matrices that their ids name.
+Groups GroupsOfIds(const View& ids, int64_t experts, int threads) {
+  const Tensor given = Materialise(ids, threads);
+  Groups groups(static_cast<size_t>(experts));
+  for (int64_t i = 0; i < ids.Count(); ++i) {
+    const double id = (*given.owned)[static_cast<size_t>(i)];
+    if (!(id >= 0 && id < static_cast<double>(experts))) continue;
+    groups[static_cast<size_t>(id)].push_back(i);
+  }
+  return groups;
+}
+
+// What `mine` have of the last axis of `a`, [m, k] or [m, slots, k]. Of one index in front of it,
+// all have the same.
+Tensor RowsOf(const View& a, const std::vector<int64_t>& mine, int64_t slots) {
+  const int64_t k = a.dims.back();
+  Tensor rows = MakeTensor({static_cast<int64_t>(mine.size()), k});
+  for (size_t i = 0; i < mine.size(); ++i) {
+    int64_t offset = a.dims[0] == 1 ? 0 : mine[i] / slots * a.strides[0];
+    if (a.rank() == 3 && a.dims[1] != 1) offset += mine[i] % slots * a.strides[1];
+    ReadRun(a, offset, a.strides.back(), k, rows.owned->data() + static_cast<int64_t>(i) * k);
+  }
+  return rows;
+}
+
+// Matrix `expert` of w; one that all have where there is one.
+View MatrixOf(const View& w, size_t expert) {
+  View matrix = w.Moved(w.dims[0] == 1 ? 0 : static_cast<int64_t>(expert) * w.strides[0]);
+  matrix.dims = {w.dims[1], w.dims[2]};
+  matrix.strides = {w.strides[1], w.strides[2]};
+  return matrix;
+}
+
+// `result`, zeros, with the sums of each group, sums_of(expert, its rows).
+template <typename Sums>
+Tensor OfGroups(const Groups& groups, Tensor result, const Sums& sums_of) {
+  const int64_t n = result.view.dims.back();
+  for (size_t expert = 0; expert < groups.size(); ++expert) {
+    const std::vector<int64_t>& mine = groups[expert];
     if (mine.empty()) continue;
-    Tensor factors = MakeTensor({static_cast<int64_t>(mine.size()), k});
-    for (size_t i = 0; i < mine.size(); ++i) {
-      int64_t offset = mine[i] / slots * a.strides[0];
-      if (a.rank() == 3) offset += mine[i] % slots * a.strides[1];
-      ReadRun(a, offset, a.strides.back(), k, factors.owned->data() + static_cast<int64_t>(i) * k);
-    }
-    View matrix = w.Moved(static_cast<int64_t>(expert) * w.strides[0]);
-    matrix.dims = {k, n};
-    matrix.strides = {w.strides[1], w.strides[2]};
-    const Tensor sums = Matmul(factors.view, matrix, threads);
+    const Tensor sums = sums_of(expert, mine);
     for (size_t i = 0; i < mine.size(); ++i) {
       std::copy_n(sums.owned->data() + static_cast<int64_t>(i) * n, n,
                   result.owned->data() + mine[i] * n);
@@ -249,27 +275,39 @@ Tensor MultiplyGroups(const View& a, const View& w, const std::vector<std::vecto
 }  // namespace
 
 Tensor GroupedMatmul(const View& a, const View& w, const View& ids, int threads) {
-  const Tensor given = Materialise(ids, threads);
-  std::vector<std::vector<int64_t>> slots_of(static_cast<size_t>(w.dims[0]));
-  for (int64_t i = 0; i < ids.Count(); ++i) {
-    const double id = (*given.owned)[static_cast<size_t>(i)];
-    if (!(id >= 0 && id < static_cast<double>(w.dims[0]))) continue;
-    slots_of[static_cast<size_t>(id)].push_back(i);
-  }
-  return MultiplyGroups(a, w, slots_of, ids.dims[1],
-                        MakeTensor({ids.dims[0], ids.dims[1], w.dims[2]}), threads);
+  const int64_t slots = ids.dims[1];
+  return OfGroups(GroupsOfIds(ids, w.dims[0], threads), MakeTensor({ids.dims[0], slots, w.dims[2]}),
+                  [&](size_t expert, const auto& mine) {
+                    return Matmul(RowsOf(a, mine, slots).view, MatrixOf(w, expert), threads);
+                  });
 }
 
 Tensor GroupedMatmulByEnds(const View& a, const View& w, const View& ends, int threads) {
   const Tensor given = Materialise(ends, threads);
-  std::vector<std::vector<int64_t>> rows_of(static_cast<size_t>(w.dims[0]));
+  Groups groups(static_cast<size_t>(w.dims[0]));
   int64_t row = 0;
-  for (size_t expert = 0; expert < rows_of.size(); ++expert) {
+  for (size_t expert = 0; expert < groups.size(); ++expert) {
     for (; row < a.dims[0] && static_cast<double>(row) < (*given.owned)[expert]; ++row) {
-      rows_of[expert].push_back(row);
+      groups[expert].push_back(row);
     }
   }
-  return MultiplyGroups(a, w, rows_of, 1, MakeTensor({a.dims[0], w.dims[2]}), threads);
+  return OfGroups(groups, MakeTensor({a.dims[0], w.dims[2]}), [&](size_t expert, const auto& mine) {
+    return Matmul(RowsOf(a, mine, 1).view, MatrixOf(w, expert), threads);
+  });
+}
+
+Tensor ScaledGroupedMatmul(const View& a, const View& w, const View& ids, const View& scale_a,
+                           const View& scale_w, int threads) {
+  const int64_t slots = ids.dims[1];
+  return OfGroups(GroupsOfIds(ids, w.dims[0], threads), MakeTensor({ids.dims[0], slots, w.dims[1]}),
+                  [&](size_t expert, const auto& mine) {
+                    const Tensor rows = RowsOf(a, mine, slots);
+                    const bool one = scale_a.rank() == 0;  // of all
+                    const Tensor scales = one ? Tensor() : RowsOf(scale_a, mine, slots);
+                    return ScaledMatmul(rows.view, MatrixOf(w, expert), one ? scale_a : scales.view,
+                                        scale_w.rank() == 0 ? scale_w : MatrixOf(scale_w, expert),
+                                        threads);
+                  });
 }
 
 namespace {

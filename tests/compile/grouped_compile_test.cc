@@ -75,7 +75,10 @@ TEST(GroupedCompile, EveryFormOfTilesDoesNotSpill) {
         "grouped_matmul_ends m=M experts=128 n=1536 k=2048",
         "grouped_matmul_ends m=M experts=1024 n=64 k=72 layout=io dtype=f16",
         "grouped_gated_ffn m=M experts=32 top=4 n=2880 k=2880 l=2880 act=silu order=interleaved "
-        "alpha=1.702 beta=1 limit=7 bias1=1 bias2=1"}) {
+        "alpha=1.702 beta=1 limit=7 bias1=1 bias2=1",
+        "scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 act=silu scales=group "
+        "quantize=group",
+        "scaled_grouped_gated_ffn m=M experts=5 top=3 n=208 k=400 l=272 act=silu scales=row"}) {
     AddJobs(line, model, &jobs);
     if (HasFatalFailure()) return;
   }

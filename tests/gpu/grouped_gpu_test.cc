@@ -299,6 +299,29 @@ TEST_F(Grouped, GatedFfnsEqualTheReferenceOnEveryRouting) {
   }
 }
 
+// Of e4m3, with scales of every kind; columns that no tensor map takes; and a K that ends inside of
+// a step.
+TEST_F(Grouped, ScaledProductsEqualTheReferenceOnEveryRouting) {
+  for (const char* form : {"n=160 k=384 scales=group", "n=136 k=256 scales=group",
+                           "n=160 k=208 scales=row", "n=136 k=200 scales=tensor"}) {
+    Sweep(absl::StrCat("scaled_grouped_matmul m=M experts=8 top=2 dtype=f32 ", form), 70, 2, 8,
+          {0, 1, 7, 64, 70});
+  }
+  Sweep("scaled_grouped_matmul m=M experts=300 top=6 n=256 k=128 scales=group", 300, 6, 300,
+        {1, 299, 300});
+}
+
+TEST_F(Grouped, ScaledGatedFfnsEqualTheReferenceOnEveryRouting) {
+  for (const char* form : {"n=256 act=silu scales=group quantize=group",
+                           "n=128 act=silu scales=group quantize=group ue8m0=1",
+                           "n=192 act=gelu_tanh order=up_gate scales=row",
+                           "n=192 act=silu scales=tensor quantize=tensor",
+                           "n=256 act=silu scales=row quantize=static"}) {
+    Sweep(absl::StrCat("scaled_grouped_gated_ffn m=M experts=16 top=4 k=384 l=264 ", form), 40, 4,
+          16, {0, 1, 3, 17, 40});
+  }
+}
+
 // Plans of small, middle and large buckets, each with every M from 1 on for a uniform routing.
 TEST_F(Grouped, EveryMToOneHundredAndThirty) {
   Routed data(ports(), "grouped_gated_ffn m=M experts=16 top=4 n=128 k=128 l=128 act=silu", 130);
@@ -428,6 +451,61 @@ TEST_F(Grouped, EveryFormEqualsTheReferenceWithPausesToo) {
         }
       }
     }
+  }
+}
+
+// The same of e4m3: scales of 128 of K come with the stages.
+TEST_F(Grouped, EveryFormOfScaledProductsEqualsTheReferenceWithPausesToo) {
+  const GroupedSchedule forms[] = {{0, 0, 0, 1},    {64, 64, 8, 1},   {64, 128, 4, 1},
+                                   {64, 256, 4, 1}, {128, 128, 5, 1}, {128, 256, 4, 1}};
+  constexpr int64_t kRows = 300;
+  for (const char* scales : {"scales=group quantize=group", "scales=row quantize=row"}) {
+    const std::string line = absl::StrCat(
+        "scaled_grouped_gated_ffn m=M experts=5 top=3 n=256 k=640 l=400 act=silu ", scales);
+    for (const GroupedSchedule& form : forms) {
+      for (const bool jitter : {false, true}) {
+        SCOPED_TRACE(absl::StrCat(line, "; ", form.ToString(false), jitter ? " with pauses" : ""));
+        Routed data(ports(), line, kRows);
+        bool taken = false;
+        data.MakeOf(ports(), form, 7, jitter, &taken);
+        if (HasFatalFailure()) return;
+        EXPECT_TRUE(taken || jitter);
+        if (!taken) continue;
+        for (const int routing : {0, 5, 8}) {
+          data.Route(RoutedTo(kRoutings[routing], kRows, 3, 5, 3));
+          for (const int64_t m : {int64_t{1}, kRows}) data.Expect(m, kRoutings[routing].name);
+        }
+      }
+    }
+  }
+}
+
+// A NaN among a row's codes or scales stays in its row; matrices that no id names are not read.
+TEST_F(Grouped, NaNOfAScaledProductStaysInItsRow) {
+  constexpr int64_t kRows = 48, kTop = 2;
+  Routed data(ports(),
+              "scaled_grouped_gated_ffn m=M experts=8 top=2 n=128 k=256 l=128 act=silu "
+              "scales=group quantize=group",
+              kRows);
+  data.Make(engine());
+  if (HasFatalFailure()) return;
+  Ids ids;
+  for (int64_t i = 0; i < kRows * kTop; ++i) ids.push_back(static_cast<int32_t>(i % 7));
+  data.Route(ids);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::string x = data.input("x"), scales = data.input("scale_x"), w1 = data.input("w1");
+  x[5 * 256 + 130] = 0x7f;
+  std::memcpy(&scales[(9 * 2 + 1) * 4], &nan, 4);
+  std::memset(&w1[w1.size() / 8 * 7], 0x7f, w1.size() / 8);
+  data.Write("x", x);
+  data.Write("scale_x", scales);
+  data.Write("w1", w1);
+  const auto output = data.Run(kRows);
+  ASSERT_OK(output);
+  const auto got = OutputValues(data.chain(), 0, kRows, *output);
+  ASSERT_OK(got);
+  for (size_t i = 0; i < got->size(); ++i) {
+    ASSERT_EQ(std::isnan((*got)[i]), i / 128 == 5 || i / 128 == 9) << i;
   }
 }
 

@@ -7,6 +7,7 @@
 // order in which a thread then has eight neighbouring ones (permuted_column).
 #pragma once
 #include "kernels/grouped_routing.cuh"
+#include "kernels/grouped_scales.cuh"
 #include "ptx/element.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/sync.cuh"
@@ -49,6 +50,7 @@ SINTER_DEVICE void arrive_if(u32 barrier, u32 wanted) {
 //   kInputMajor                       W is [experts, k, n]
 //   kMapped                           W's columns come by a tensor map that permutes each 32
 //   kBlockM, kBlockN, kStages
+//   what grouped_scales.cuh says of scales
 //   and, in elements: kRowStride, kRowSlotStride (0: slots share a row), kIdStride, kIdSlotStride,
 //   kExpertStride, kWeightStride (of W's second dim), kBiasStride (of experts), kFactorStride,
 //   kFactorSlotStride, kOutStride, kOutSlotStride
@@ -61,7 +63,8 @@ struct GroupedOperands {
   const typename Config::Factor::Stored* factors;
   typename Config::Result::Stored* out;
   const TensorMap* map;  // of the weights where they are mapped
-  int first_row;         // by ends: of this launch, among the rows that they count
+  int first_row = 0;     // by ends: of this launch, among the rows that they count
+  const float *row_scales = nullptr, *weight_scales = nullptr;
 };
 
 // Where gate and up lie among W's columns.
@@ -91,6 +94,19 @@ SINTER_DEVICE float gate_bias(const GroupedOperands<Config>& o, int group, int c
 template <class Config>
 SINTER_DEVICE float up_bias(const GroupedOperands<Config>& o, int group, int column) {
   return bias_at(o, group, column, GroupedColumns<Config>::kUpAt);
+}
+
+// A sum of the result's column `column` with its scales of all of K and its bias. `row`: the scale
+// of its row. What is not `inside` of the matrix is not stored.
+template <class Config>
+SINTER_DEVICE float whole_sum(const GroupedOperands<Config>& o, float sum, float row, int group,
+                              int column, int of_pair, bool inside = true) {
+  if constexpr (Config::kRowScales == 1 || Config::kWeightScales == 1) {
+    if (group == Config::kExperts) return 0;  // zeros, also where a row's scale is NaN
+    const int at = inside ? column * GroupedColumns<Config>::kStep + of_pair : 0;
+    sum *= row * column_scale<Config>(o.weight_scales, group, at);
+  }
+  return sum + (inside ? bias_at(o, group, column, of_pair) : 0);
 }
 
 // Element offset of a slot where rows are `row_stride` and slots of a row `slot_stride` apart.
@@ -218,14 +234,19 @@ struct GroupedProduct {
   // Of W's columns, where the halves begin.
   static constexpr int kGateAt = Columns::kHalves ? Columns::kGateAt : 0;
   static constexpr int kUpAt = Columns::kHalves ? Columns::kUpAt : 0;
-  static constexpr int kSharedBytes = kStages * kStageBytes + 1024;  // aligned by hand
+  using Scales = StageScales<Config, kBlockM, kBlockN, kBeside>;
+  static constexpr int kSharedBytes =
+      kStages * (kStageBytes + Scales::kBytes) + 1024;  // aligned by hand
+  // Sums of a stage that are added in f32, in so many parts of the columns.
+  static constexpr int kParts = Element::kPromoted && kBlockN > 64 ? 2 : 1;
   static constexpr bool kManyRegisters = kConsumers == 2 && kBlockN == 256;
   static_assert(!Config::kMapped || (!Config::kInputMajor && kAllBeside % kPermutedSet == 0),
                 "a map has whole sets of columns");
   static_assert(kStages >= 3, "a stage is loaded while two are multiplied");
-  static_assert(Element::kBytes == 2 && kBeside % 32 == 0, "columns are permuted in sets of 32");
+  static_assert(kBeside % 32 == 0, "columns are permuted in sets of 32");
+  static_assert(Element::kPromoted || !Scales::kPresent, "scales of K are of promoted sums");
 
-  using Mma = Wgmma<kBlockN, Element, false, Config::kInputMajor>;
+  using Mma = Wgmma<kBlockN / kParts, Element, false, Config::kInputMajor>;
   using Routing = GroupRouting<Config::kExperts, kBlockM>;
   using Ids = typename GroupsOf<Config>::Type;
   using Stored = typename Element::Stored;
@@ -292,6 +313,7 @@ struct GroupedProduct {
     const Stored* weights;           // of the expert
     int column;                      // of W, of the tile's first
     int set;                         // of 32 columns of all experts' weights, of the expert's first
+    typename Scales::Sources scales;
   };
 
   static SINTER_DEVICE void produce(const GroupedOperands<Config>& o, Shared& shared, u32 ring,
@@ -323,6 +345,13 @@ struct GroupedProduct {
                                                             Config::kRowSlotStride)
                              : nullptr;
         }
+        if constexpr (Scales::kOfRows) {
+          from.scales.row =
+              thread < count
+                  ? o.row_scales + slot_offset<Config>(next.slots[thread], Config::kRowScaleStride,
+                                                       Config::kRowScaleSlotStride)
+                  : nullptr;
+        }
         from.weights = o.weights + group * Config::kExpertStride;
         from.set = group * (Columns::kAll / kPermutedSet);
         ++tiles;
@@ -330,6 +359,7 @@ struct GroupedProduct {
       if (unit + static_cast<int>(gridDim.x) >= units) launch_dependents();
       if (group == Config::kExperts) continue;
       from.column = unit % kTilesN * kBeside;
+      Scales::run_of(from.scales, o.weight_scales, thread, group, from.column, kGateAt, kUpAt);
       for (int step = 0; step < kSteps; ++step) {
         mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);
         const u32 full = shared_address(&shared.full[at.stage]), to = ring + at.stage * kStageBytes;
@@ -337,6 +367,8 @@ struct GroupedProduct {
           if (thread == 0) load_mapped(from, o.map, to + kRowsBytes, step, full);
         }
         load(from, to, step, thread);
+        Scales::copy(from.scales, ring + kStages * kStageBytes + at.stage * Scales::kBytes, step,
+                     thread);
         arrive_with_copies(full);
         at.next();
       }
@@ -433,20 +465,53 @@ struct GroupedProduct {
         for (int step = 0; step < kSteps; ++step) {
           mbarrier_wait(shared_address(&shared.full[at.stage]), at.phase);
           fence_proxy_async_shared();  // the copies were ordinary writes
-          issue(ring + at.stage * kStageBytes, warpgroup, step > 0, sums);
-          wgmma_wait<1>();
-          arrive_if(before, step > 0 ? first_lane : 0);
-          before = shared_address(&shared.empty[at.stage]);
+          if constexpr (Element::kPromoted) {
+            promote(ring, at.stage, warpgroup, shared_address(&shared.empty[at.stage]), first_lane,
+                    sums);
+          } else {
+            issue(ring + at.stage * kStageBytes, warpgroup, 0, step > 0, sums);
+            wgmma_wait<1>();
+            arrive_if(before, step > 0 ? first_lane : 0);
+            before = shared_address(&shared.empty[at.stage]);
+          }
           at.next();
         }
-        wgmma_wait<0>();
-        arrive_if(before, first_lane);
+        if constexpr (!Element::kPromoted) {
+          wgmma_wait<0>();
+          arrive_if(before, first_lane);
+        }
       }
       store(o, shared.tiles[(tiles - 1) % 2].slots, count, group, unit % kTilesN * kColumns, sums);
     }
   }
 
-  static SINTER_DEVICE void issue(u32 stage, int warpgroup, bool more, Sums& sums) {
+  // Adds a stage's products in f32, which the tensor cores sum apart, and gives the stage back.
+  static SINTER_DEVICE void promote(u32 ring, int stage, int warpgroup, u32 empty, u32 first_lane,
+                                    Sums& sums) {
+    constexpr int kPart = kBlockN / 2 / kParts;
+    const typename Scales::Held scales(
+        ring + kStages * kStageBytes + stage * Scales::kBytes,
+        warpgroup * kWarpgroupRows + accumulator_row(static_cast<int>(threadIdx.x) % 128));
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      float fresh[kPart];
+      issue(ring + stage * kStageBytes, warpgroup, part * (kBlockN / kParts), false, fresh);
+      wgmma_wait<0>();
+      if (part + 1 == kParts) {
+        __syncwarp();  // all lanes have read the scales
+        arrive_if(empty, first_lane);
+      }
+#pragma unroll
+      for (int i = 0; i < kPart; ++i) {
+        float& sum = sums[part * kPart + i];
+        sum = Scales::kPresent ? fresh[i] * scales.at(part * kPart + i) + sum : fresh[i] + sum;
+      }
+    }
+  }
+
+  // Of the tile's columns from `column` on.
+  static SINTER_DEVICE void issue(u32 stage, int warpgroup, int column, bool more,
+                                  float (&sums)[kBlockN / 2 / kParts]) {
     const u32 at = uniform(stage);
     const u32 weights = at + kRowsBytes;
     wgmma_fence();
@@ -459,7 +524,8 @@ struct GroupedProduct {
         b = descriptor(weights + n_major_step<Element>(kBlockK, 0, step), n_major_leading(kBlockK),
                        kNMajorStride);
       } else {
-        b = descriptor(weights + k_major_step(kBlockN, 0, step), kKMajorLeading, kKMajorStride);
+        b = descriptor(weights + k_major_step(kBlockN, column, step), kKMajorLeading,
+                       kKMajorStride);
       }
       Mma::mma(sums, a, b, more || step != 0);
     }
@@ -477,17 +543,18 @@ struct GroupedProduct {
       const int row = first + 8 * half;
       if (row >= count) continue;
       const GroupedEnd<Config> end(o, slots[row]);
+      const float scale = row_scale<Config>(o.row_scales, slots[row]);
       // Of a thread's i-th of two accumulators of a group, which are neighbours: the result of
       // `at`, its column. In turns, the two are gate and up.
       const auto value = [&](int set, int i, int at) {
         const bool inside = Config::kN % kColumns == 0 || at < Config::kN;
-        const float gate = inside ? gate_bias(o, group, at) : 0;
-        const float up = Columns::kPair && inside ? up_bias(o, group, at) : 0;
         const float* const pair = &sums[4 * set + 2 * half];
-        if constexpr (Columns::kInTurns) {
-          return end.result(pair[Columns::kGateAt] + gate, pair[Columns::kUpAt] + up);
-        }
-        return end.result(pair[i] + gate, sums[4 * (set + kUpGroups) + 2 * half + i] + up);
+        const float gate = pair[Columns::kInTurns ? Columns::kGateAt : i];
+        const float up =
+            Columns::kInTurns ? pair[Columns::kUpAt] : sums[4 * (set + kUpGroups) + 2 * half + i];
+        return end.result(
+            whole_sum(o, gate, scale, group, at, Columns::kGateAt, inside),
+            Columns::kPair ? whole_sum(o, up, scale, group, at, Columns::kUpAt, inside) : up);
       };
       constexpr int kStep = Columns::kStep;
       if constexpr (Config::kInputMajor) {
@@ -545,11 +612,12 @@ struct GroupedDots {
       float sum = 0, up = 0;
       if (static_cast<u32>(expert) < static_cast<u32>(Config::kExperts)) {
         using Columns = GroupedColumns<Config>;
-        sum = dot(o, slot, expert, column * Columns::kStep + Columns::kGateAt) +
-              gate_bias(o, expert, column);
+        const float scale = row_scale<Config>(o.row_scales, slot);
+        sum = whole_sum(o, dot(o, slot, expert, column * Columns::kStep + Columns::kGateAt), scale,
+                        expert, column, Columns::kGateAt);
         if constexpr (Columns::kPair) {
-          up = dot(o, slot, expert, column * Columns::kStep + Columns::kUpAt) +
-               up_bias(o, expert, column);
+          up = whole_sum(o, dot(o, slot, expert, column * Columns::kStep + Columns::kUpAt), scale,
+                         expert, column, Columns::kUpAt);
         }
       }
       end.store_one(column, end.result(sum, up));
@@ -564,16 +632,27 @@ struct GroupedDots {
         o.rows + slot_offset<Config>(slot, Config::kRowStride, Config::kRowSlotStride);
     const auto* weights = o.weights + expert * Config::kExpertStride +
                           (Config::kInputMajor ? column : column * Config::kWeightStride);
-    float sums[8] = {};
-    for (int k = 0; k < Config::kK; k += 8) {
+    const auto sum_of = [&](int first, int end) {
+      float sums[8] = {};
+      for (int k = first; k < end; k += 8) {
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        sums[i] = fmaf(Config::Rows::unpack(row[k + i]),
-                       Config::Weights::unpack(weights[(k + i) * kStep]), sums[i]);
+        for (int i = 0; i < 8; ++i) {
+          sums[i] = fmaf(Config::Rows::unpack(row[k + i]),
+                         Config::Weights::unpack(weights[(k + i) * kStep]), sums[i]);
+        }
       }
+      return ((sums[0] + sums[4]) + (sums[1] + sums[5])) +
+             ((sums[2] + sums[6]) + (sums[3] + sums[7]));
+    };
+    if constexpr (Config::kRowScales != 2 && Config::kWeightScales != 2) {
+      return sum_of(0, Config::kK);
     }
-    return ((sums[0] + sums[4]) + (sums[1] + sums[5])) +
-           ((sums[2] + sums[6]) + (sums[3] + sums[7]));
+    float sum = 0;
+    for (int k = 0; k < Config::kK; k += 128) {
+      sum = fmaf(sum_of(k, k + 128),
+                 group_scale<Config>(o.row_scales, o.weight_scales, slot, expert, column, k), sum);
+    }
+    return sum;
   }
 };
 

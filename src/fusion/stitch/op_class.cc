@@ -100,8 +100,12 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
       return BatchUnits(op, from.type.dims, m);
     case OpKind::kScaledMatmul:
       return 1;
-    case OpKind::kGroupedMatmul:  // rows are parts; any matrix may be named, and all rows read ends
-      return slot == 1 || (slot == 2 && IsByEnds(op)) ? 1 : std::max<int64_t>(dims[0].At(m), 1);
+    case OpKind::kGroupedMatmul:  // rows are parts, with their scales; any matrix may be named, and
+                                  // all rows read ends
+      return slot == 1 || slot == 4 || (slot == 2 && IsByEnds(op)) || from.type.rank() == 0 ||
+                     from.type.dims[0] != dims[0]
+                 ? 1
+                 : std::max<int64_t>(dims[0].At(m), 1);
     case OpKind::kGather:  // rows that take their own elements are parts; any row may be named
       return slot == 1 ? ElementsOf(from, m)
              : op.axis > 0

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "src/chain/builder.h"
+#include "src/chain/chain_json.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "tests/support/constant_dim.h"
@@ -380,6 +381,92 @@ TEST(GroupedKinds, RefuseBadTextWithItsMessage) {
   for (const auto& [line, message] : cases) {
     EXPECT_EQ(std::string(ParseProblem(line).status().message()), message);
   }
+}
+
+// Values: 0 a e4m3[M,256], 1 w e4m3[4,200,256], 2 ids s32[M,2], 3 scale_a f32[M,2], 4 scale_w
+// f32[4,2,2], 5 slots e4m3[M,2,256].
+struct BadScaledCall {
+  TensorType type;  // of value 6, which takes the place of an operand
+  int place;
+  const char* message;  // behind "op 7 (scaled_grouped_matmul): "
+};
+
+TEST(ScaledGroupedMatmul, RefusesBadCallsWithTheirMessage) {
+  const DType f32 = DType::kF32, e4m3 = DType::kE4M3;
+  const BadScaledCall cases[] = {
+      {{DType::kBF16, {kM, C(256)}}, 0, "dtype of a is bf16, must be e4m3"},
+      {{DType::kS8, {C(4), C(200), C(256)}}, 1, "dtype of w is s8, must be e4m3"},
+      {{e4m3, {kM, C(128)}}, 0, "k of a is 128, k of w is 256"},
+      {{e4m3, {C(200), C(256)}}, 1, "rank of w is 2, must be 3"},
+      {{f32, {kM, C(2)}}, 2, "dtype of ids is f32, must be s32"},
+      {{DType::kS32, {kM, C(40)}}, 2, "dims of ids are [M,40], the second must be 1 to 32"},
+      {{DType::kBF16, {kM, C(2)}}, 3, "dtype of scale_a is bf16, must be f32"},
+      {{f32, {kM, C(3)}},
+       3,
+       "dims of scale_a are [M,3], must be one of [], [1,1], [M,1], [M,2] for e4m3[M,256]"},
+      {{f32, {kM, C(2), C(2)}},
+       3,
+       "dims of scale_a are [M,2,2], must be one of [], [1,1], [M,1], [M,2] for e4m3[M,256]"},
+      {{f32, {C(4), C(2)}},
+       4,
+       "dims of scale_w are [4,2], must be one of [], [1,1,1], [4,1,1], [4,200,1], [4,2,2] for "
+       "e4m3[4,200,256]"},
+      {{f32, {C(4), C(200), C(2)}},
+       4,
+       "dims of scale_w are [4,200,2], must be one of [], [1,1,1], [4,1,1], [4,200,1], [4,2,2] for "
+       "e4m3[4,200,256]"},
+  };
+  for (const BadScaledCall& bad : cases) {
+    ChainBuilder b;
+    const auto input = [&](const TensorType& type) { ASSERT_TRUE(b.Input(type).ok()); };
+    input({e4m3, {kM, C(256)}});
+    input({e4m3, {C(4), C(200), C(256)}});
+    input({DType::kS32, {kM, C(2)}});
+    input({f32, {kM, C(2)}});
+    input({f32, {C(4), C(2), C(2)}});
+    input({e4m3, {kM, C(2), C(256)}});
+    input(bad.type);
+    const auto of = [&](int place) { return place == bad.place ? 6 : place; };
+    const auto y = b.ScaledGroupedMatmul(of(0), of(1), of(2), of(3), of(4));
+    EXPECT_EQ(y.status().message(), absl::StrCat("op 7 (scaled_grouped_matmul): ", bad.message));
+    EXPECT_EQ(b.size(), 7);
+  }
+}
+
+TEST(ScaledGroupedMatmul, RefusesOperandsThatAreNotThere) {
+  ChainBuilder b;
+  ASSERT_TRUE(b.Input({DType::kE4M3, {kM, C(256)}}).ok());
+  EXPECT_EQ(b.ScaledGroupedMatmul(0, 0, 0, 7, 0).status().message(),
+            "op 1 (scaled_grouped_matmul): scale_a is value 7, must be in [0, 0]");
+  const auto text = [](const char* line) {
+    return std::string(ParseProblem(line).status().message());
+  };
+  EXPECT_EQ(
+      text("scaled_grouped_matmul m=M experts=4 top=2 n=8 k=200 scales=group"),
+      "scaled_grouped_matmul: columns of a are 200, must be a multiple of 128 for scales=group");
+  EXPECT_EQ(text("scaled_grouped_matmul m=M experts=4 top=2 n=8 k=256 codes=s8"),
+            "scaled_grouped_matmul: codes is s8, must be e4m3");
+  EXPECT_EQ(
+      text("scaled_grouped_gated_ffn m=M experts=4 top=2 n=96 k=256 l=8 act=silu quantize=group"),
+      "scaled_grouped_gated_ffn: op 8 (scaled_grouped_gated_ffn): the quantising of c: x is "
+      "f32[M,2,96], its last dimension must be a constant multiple of 128");
+}
+
+TEST(ScaledGroupedMatmul, OfJsonIsRefusedWithItsMessage) {
+  const auto message = [](const std::string& op) {
+    const auto read = ChainFromJson(
+        R"({"schema":1,"inputs":[{"id":0,"dtype":"e4m3","dims":["M",128]},)"
+        R"({"id":1,"dtype":"e4m3","dims":[4,8,128]},{"id":2,"dtype":"s32","dims":["M",2]},)"
+        R"({"id":3,"dtype":"f32","dims":[]}],"ops":[{"id":4,"op":"grouped_matmul",)" +
+        op + R"(}],"outputs":[{"value":4}]})");
+    return std::string(read.status().message());
+  };
+  EXPECT_EQ(message(R"("in":[0,1,2,3,3],"transpose_b":true)"), "");
+  EXPECT_EQ(message(R"("in":[0,1,2,3,3])"),
+            "ops[0]: op 4 (grouped_matmul): transpose_b is false, must be true with scales: w is "
+            "[experts, n, k]");
+  EXPECT_EQ(message(R"("in":[0,1,2,3],"transpose_b":true)"),
+            "ops[0]: op 4 (grouped_matmul): operands are 4, must be 3, or 5 with scales");
 }
 
 }  // namespace

@@ -48,6 +48,9 @@ TEST(ChainJson, RoundTripsEveryTextKind) {
         "bias2=1 alpha=1.702 beta=1 limit=7",
         "grouped_gated_ffn m=1 experts=3 top=1 n=8 k=16 l=4 act=silu weight=input",
         "grouped_gated_ffn m=1 experts=3 top=2 n=8 k=16 l=4 act=silu order=up_gate layout=io",
+        "scaled_grouped_matmul m=1 experts=3 top=2 n=4 k=8 scales=tensor",
+        "scaled_grouped_gated_ffn m=M experts=3 top=2 n=128 k=256 l=4 act=silu scales=group "
+        "quantize=group",
         "depthwise_conv b=1 ic=8 h=5 w=4 k=3 dilation=1,2 bias=1",
         "bias_gelu_residual_layernorm rows=1 cols=8"}) {
     ExpectRoundTrip(ParseProblem(line)->chain);

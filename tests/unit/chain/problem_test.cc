@@ -135,6 +135,12 @@ TEST(WriteProblem, SpellsDefaultsAndNumbersInOneWay) {
        "limit=7.0 beta=1 alpha=1.702 bias2=1",
        "grouped_gated_ffn m=5 experts=3 top=1 n=8 k=16 l=4 act=silu order=interleaved layout=oi "
        "weight=input dtype=bf16 bias1=0 bias2=1 alpha=1.702 beta=1 limit=7"},
+      {"scaled_grouped_matmul k=128 n=4 top=2 experts=3 m=5 scales=group",
+       "scaled_grouped_matmul m=5 experts=3 top=2 n=4 k=128 scales=group codes=e4m3 dtype=bf16"},
+      {"scaled_grouped_gated_ffn act=silu k=16 n=8 l=4 top=2 experts=3 m=5",
+       "scaled_grouped_gated_ffn m=5 experts=3 top=2 n=8 k=16 l=4 act=silu order=gate_up "
+       "scales=row "
+       "quantize=row codes=e4m3 quantize_eps=1e-10 upper_bound=0 ue8m0=0 dtype=bf16"},
       {"top_k cols=8 rows=3 k=2", "top_k rows=3 cols=8 k=2 dtype=bf16"},
       {"argmax cols=8 rows=3", "argmax rows=3 cols=8 dtype=bf16"},
       {"cumsum cols=8 rows=3", "cumsum rows=3 cols=8 dtype=bf16"},
@@ -188,6 +194,10 @@ TEST(ParseProblem, InputsComeInTheDocumentedOrder) {
        {"x", "ids", "weights", "w1", "bias1", "w2", "bias2"}},
       {"grouped_gated_ffn m=1 experts=3 top=2 n=8 k=8 l=8 act=silu",
        {"x", "ids", "weights", "w1", "w2"}},
+      {"scaled_grouped_matmul m=1 experts=3 top=2 n=8 k=8",
+       {"a", "scale_a", "ids", "w", "scale_w"}},
+      {"scaled_grouped_gated_ffn m=1 experts=3 top=2 n=8 k=8 l=8 act=silu quantize=static",
+       {"x", "scale_x", "ids", "weights", "w1", "scale_w1", "scale", "w2", "scale_w2"}},
       {"dropout rows=1 cols=8 p=0.5", {"x", "seed", "offset"}},
       {"depthwise_conv b=1 ic=8 h=5 w=5 k=3 scale=1 bias=1", {"x", "w1", "s1", "bias1"}},
       {"pool b=1 ic=8 h=5 w=5 k=3", {"x"}},

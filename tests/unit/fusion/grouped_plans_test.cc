@@ -48,6 +48,27 @@ TEST(GroupedPlans, AGatedFfnIsTwoProductsAndASum) {
   }
 }
 
+TEST(GroupedPlans, AGatedFfnOfCodesIsTwoProductsAQuantiserAndASum) {
+  for (const char* form :
+       {"n=128 k=256 l=40 scales=group quantize=group", "n=32 k=48 l=40 scales=row",
+        "n=32 k=48 l=40 scales=tensor quantize=static",
+        "n=24 k=48 l=40 scales=row order=up_gate"}) {
+    SCOPED_TRACE(form);
+    const Plan plan = ExpectPlans(
+        TextChain(absl::StrCat("scaled_grouped_gated_ffn m=M experts=5 top=3 act=silu ", form)));
+    ASSERT_EQ(plan.kernels.size(), 4u) << plan.ToText();
+    const std::vector<const GroupedSpec*> grouped = GroupedOf(plan);
+    ASSERT_EQ(grouped.size(), 2u);
+    for (const GroupedSpec* spec : grouped) {
+      EXPECT_TRUE(spec->code.problem.HasScales());
+      EXPECT_EQ(spec->code.problem.weights, DType::kE4M3);
+    }
+    EXPECT_NE(grouped[0]->code.problem.gate, GroupedGate::kNone);
+    EXPECT_TRUE(grouped[1]->code.problem.has_factor);
+    EXPECT_TRUE(grouped[1]->code.problem.slot_rows);
+  }
+}
+
 TEST(GroupedPlans, AProductAloneTakesItsCast) {
   for (const char* form :
        {"dtype=bf16", "dtype=f16 layout=io", "dtype=f32", "dtype=f32 layout=io"}) {

@@ -42,10 +42,25 @@ GroupedProduct BiasedProduct() {
   return p;
 }
 
+GroupedProduct ScaledProduct() {
+  GroupedProduct p = PairProduct();
+  p.rows = p.weights = DType::kE4M3;
+  p.n = p.out_slot_stride = 128;
+  p.out_stride = 4 * 128;
+  p.expert_stride = 256 * 256;
+  p.row_scales = p.weight_scales = GroupedScales::kGroups;
+  p.row_scale_stride = 2;
+  p.row_scale_group = p.weight_scale_group = 1;
+  p.weight_scale_expert = 4;
+  p.weight_scale_column = 2;
+  return p;
+}
+
 KernelSpec SpecOf(const GroupedProduct& p, const GroupedSchedule& s) {
   KernelSpec spec;
   spec.family = &GroupedFamily();
   std::vector<BufferPlace> places = {{0, 0}, {1, 256}, {2, 0}};
+  if (p.HasScales()) places.insert(places.end(), {{5, 0}, {6, 0}});
   if (p.has_bias) places.push_back({4, 0});
   if (p.has_factor) places.push_back({3, 0});
   places.push_back({kWorkspaceBuffer, 65536});
@@ -72,22 +87,60 @@ TEST(GroupedFamily, CodesReadBackAndKnowNoPlaceRowsOrGrid) {
   }
 }
 
+TEST(GroupedFamily, ScaledProductsTellTheirScales) {
+  const DeviceModel model = *BuiltinModel("h100");
+  const GroupedProduct p = ScaledProduct();
+  EXPECT_TRUE(absl::StrContains(p.ToString(), "dtype=e4m3 scales=1x128,128x128 result=bf16"))
+      << p.ToString();
+  const KernelSpec spec = SpecOf(p, kTiles);
+  const auto kernel = Generate(spec, model);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_TRUE(absl::StrContains(kernel->request.source, "struct Wgmma<64, FloatE4M3"));
+  EXPECT_EQ(kernel->recipe.args.size(), 8u);
+  const auto buffers = GroupedKernels().Buffers(spec, 10);
+  ASSERT_EQ(buffers.size(), 7u);
+  EXPECT_EQ(buffers[3].type, "f32[M,2]");
+  EXPECT_EQ(buffers[4].type, "f32[16,2,2]");
+  // No swapped tiles, and no tiles that begin inside of a block of scales.
+  EXPECT_FALSE(CheckGroupedSchedule(p, kSwapped, model).ok());
+  GroupedProduct narrow = p;
+  narrow.n = 96;
+  EXPECT_EQ(CheckGroupedSchedule(narrow, kTiles, model).message(),
+            "n is 96, must be a multiple of 64 with scales of 128 x 128");
+  EXPECT_TRUE(CheckGroupedSchedule(narrow, {64, 64, 4, 100}, model).ok());
+  // Both scales or none, and e4m3 alone has some.
+  for (void (*change)(GroupedProduct*) :
+       {+[](GroupedProduct* p) { p->row_scales = GroupedScales::kNone; },
+        +[](GroupedProduct* p) { p->weights = DType::kBF16; },
+        +[](GroupedProduct* p) { p->input_major = true; }}) {
+    GroupedProduct bad = p;
+    change(&bad);
+    ByteWriter w;
+    bad.Write(w);
+    const std::string bytes = w.Take();
+    ByteReader r(bytes);
+    EXPECT_EQ(ReadGroupedProduct(r).status().message(), "grouped product: scales");
+  }
+}
+
 TEST(GroupedFamily, DamagedBytesAreRefusedOrAnotherCode) {
-  const KernelCode code = *CodeOf(SpecOf(BiasedProduct(), kTiles));
-  const std::string bytes = code.Bytes(), schedule = code.ScheduleBytes();
-  for (size_t length = 0; length < bytes.size(); ++length) {
-    EXPECT_FALSE(ReadCode(bytes.substr(0, length), schedule).ok()) << length;
-  }
-  for (size_t length = 0; length < schedule.size(); ++length) {
-    EXPECT_FALSE(ReadCode(bytes, schedule.substr(0, length)).ok()) << length;
-  }
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    for (const int bit : {0, 3, 7}) {
-      std::string flipped = bytes;
-      flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
-      const auto read = ReadCode(flipped, schedule);
-      if (read.ok() && read->family == &GroupedFamily()) {
-        EXPECT_EQ(read->Bytes(), flipped);
+  for (const GroupedProduct& p : {BiasedProduct(), ScaledProduct()}) {
+    const KernelCode code = *CodeOf(SpecOf(p, kTiles));
+    const std::string bytes = code.Bytes(), schedule = code.ScheduleBytes();
+    for (size_t length = 0; length < bytes.size(); ++length) {
+      EXPECT_FALSE(ReadCode(bytes.substr(0, length), schedule).ok()) << length;
+    }
+    for (size_t length = 0; length < schedule.size(); ++length) {
+      EXPECT_FALSE(ReadCode(bytes, schedule.substr(0, length)).ok()) << length;
+    }
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      for (const int bit : {0, 3, 7}) {
+        std::string flipped = bytes;
+        flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
+        const auto read = ReadCode(flipped, schedule);
+        if (read.ok() && read->family == &GroupedFamily()) {
+          EXPECT_EQ(read->Bytes(), flipped);
+        }
       }
     }
   }

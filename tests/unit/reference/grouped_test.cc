@@ -66,6 +66,66 @@ TEST(GroupedMatmul, EqualsLoopsInEveryForm) {
   }
 }
 
+// Codes times scales that spread over what shares them, in float64.
+TEST(GroupedMatmul, OfCodesIsTheProductOfWhatTheyStandFor) {
+  constexpr int64_t kN8 = 200, kK8 = 384;
+  const std::vector<Dim> one = {C(1), C(1), C(1)};
+  struct Case {
+    std::vector<Dim> a, w;
+  };
+  const Dim m = Dim::M(), t = C(kSlots), e = C(kExperts);
+  for (const bool slot_rows : {false, true}) {
+    const auto rows = [&](Dim last) {
+      return slot_rows ? std::vector<Dim>{m, t, last} : std::vector<Dim>{m, last};
+    };
+    for (const Case& c : {Case{rows(C(3)), {e, C(2), C(3)}}, Case{rows(C(1)), {e, C(kN8), C(1)}},
+                          Case{{}, {e, C(1), C(1)}}, Case{rows(C(3)), one}, Case{rows(C(1)), {}}}) {
+      ChainBuilder b;
+      const ValueId a = *b.Input({DType::kE4M3, rows(C(kK8))});
+      const ValueId w = *b.Input({DType::kE4M3, {e, C(kN8), C(kK8)}});
+      const ValueId ids = *b.Input({DType::kS32, {m, t}});
+      const ValueId scale_a = *b.Input({DType::kF32, c.a}), scale_w = *b.Input({DType::kF32, c.w});
+      ASSERT_TRUE(b.Output(*b.ScaledGroupedMatmul(a, w, ids, scale_a, scale_w)).ok());
+      const Chain chain = *b.Finish();
+      EXPECT_EQ(reference::WhyRowsMix(chain), "");
+      const auto count = [](const std::vector<Dim>& dims) {
+        int64_t all = 1;
+        for (const Dim dim : dims) all *= dim.At(kRows);
+        return all;
+      };
+      const V in_a = Random(DType::kE4M3, count(rows(C(kK8))), 1);
+      const V in_w = Random(DType::kE4M3, kExperts * kN8 * kK8, 2);
+      const V in_sa = Random(DType::kF32, count(c.a), 3),
+              in_sw = Random(DType::kF32, count(c.w), 4);
+      // The scale of row `row` of `rows` at k, of `columns` a row with groups.
+      const auto scale_of_row = [&](int64_t row, int64_t k) {
+        if (c.a.empty()) return in_sa[0];
+        return c.a.back() == C(1) ? in_sa[row] : in_sa[row * 3 + k / 128];
+      };
+      const auto scale_of_w = [&](int64_t expert, int64_t j, int64_t k) {
+        if (c.w.empty() || c.w == one) return in_sw[0];
+        if (c.w[1] == C(1)) return in_sw[expert];
+        return c.w[2] == C(1) ? in_sw[expert * kN8 + j]
+                              : in_sw[(expert * 2 + j / 128) * 3 + k / 128];
+      };
+      V want(kRows * kSlots * kN8, 0.0);
+      for (int64_t i = 0; i < kRows * kSlots; ++i) {
+        const double id = kIds[static_cast<size_t>(i)];
+        if (id < 0 || id >= kExperts) continue;
+        const auto expert = static_cast<int64_t>(id);
+        const int64_t row = slot_rows ? i : i / kSlots;
+        for (int64_t j = 0; j < kN8; ++j) {
+          for (int64_t k = 0; k < kK8; ++k) {
+            want[i * kN8 + j] += in_a[row * kK8 + k] * scale_of_row(row, k) *
+                                 in_w[(expert * kN8 + j) * kK8 + k] * scale_of_w(expert, j, k);
+          }
+        }
+      }
+      ExpectNear(RunF64(chain, kRows, {in_a, in_w, kIds, in_sa, in_sw})[0], want, 1e-11);
+    }
+  }
+}
+
 // Rows behind padding, matrices of which every second is taken, ids in a wider table.
 TEST(GroupedMatmul, ReadsStridedOperands) {
   ChainBuilder b;

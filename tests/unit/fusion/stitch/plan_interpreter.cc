@@ -251,16 +251,34 @@ class Machine {
                          static_cast<size_t>(size)));
   }
 
-  double GroupedSum(const GroupedSpec& spec, int64_t row, int64_t expert, int64_t column) {
+  // The scales of element `i` of K, of a row, whose values begin at `scale`, and of W's column.
+  double GroupedScale(const GroupedSpec& spec, int64_t scale, int64_t expert, int64_t column,
+                      int64_t i) {
+    const GroupedProduct& p = spec.code.problem;
+    if (!p.HasScales()) return 1;
+    int64_t of_w = expert * p.weight_scale_expert;
+    if (p.row_scales == GroupedScales::kGroups) scale += i / 128 * p.row_scale_group;
+    if (p.weight_scales == GroupedScales::kGroups) {
+      of_w += column / 128 * p.weight_scale_column + i / 128 * p.weight_scale_group;
+    } else {
+      of_w += column * p.weight_scale_column;
+    }
+    return GroupedAt(spec, 3, DType::kF32, scale) * GroupedAt(spec, 4, DType::kF32, of_w);
+  }
+
+  double GroupedSum(const GroupedSpec& spec, int64_t row, int64_t scale, int64_t expert,
+                    int64_t column) {
     const GroupedProduct& p = spec.code.problem;
     const int64_t first = expert * p.expert_stride;
     double sum = 0;
     for (int64_t i = 0; i < p.k; ++i) {
       const int64_t at =
           p.input_major ? i * p.weight_stride + column : column * p.weight_stride + i;
-      sum += GroupedAt(spec, 0, p.rows, row + i) * GroupedAt(spec, 1, p.weights, first + at);
+      sum += GroupedAt(spec, 0, p.rows, row + i) * GroupedAt(spec, 1, p.weights, first + at) *
+             GroupedScale(spec, scale, expert, column, i);
     }
-    if (p.has_bias) sum += GroupedAt(spec, 3, p.bias, expert * p.bias_stride + column);
+    const size_t bias = p.HasScales() ? 5 : 3;
+    if (p.has_bias) sum += GroupedAt(spec, bias, p.bias, expert * p.bias_stride + column);
     return sum;
   }
 
@@ -308,7 +326,7 @@ class Machine {
     const BufferPlace& out = spec.places.back();
     const bool pair = p.gate != GroupedGate::kNone;
     const bool up_first = p.gate == GroupedGate::kUpFirst || p.gate == GroupedGate::kInTurnsUpFirst;
-    const size_t factor = p.has_bias ? 4 : 3;
+    const size_t factor = (p.HasScales() ? 5 : 3) + (p.has_bias ? 1 : 0);
     for (int64_t slot = 0; slot < p.Rows(m_) * p.slots; ++slot) {
       const int64_t m = slot / p.slots, t = slot % p.slots;
       const int64_t expert = ExpertOf(spec, m, t);
@@ -316,14 +334,15 @@ class Machine {
                                                      m * p.factor_stride + t * p.factor_slot_stride)
                                          : 1;
       const int64_t row = m * p.row_stride + t * p.row_slot_stride;
+      const int64_t scale = m * p.row_scale_stride + t * p.row_scale_slot_stride;
       for (int64_t j = 0; j < p.n; ++j) {
         double x = 0, up = 0;
         if (expert >= 0) {
           // Of W's columns, those of the first and of the second of a pair.
           const int64_t first = p.HasHalves() || !pair ? j : 2 * j;
           const int64_t second = p.HasHalves() ? j + p.n : 2 * j + 1;
-          x = GroupedSum(spec, row, expert, up_first ? second : first);
-          if (pair) up = GroupedSum(spec, row, expert, up_first ? first : second);
+          x = GroupedSum(spec, row, scale, expert, up_first ? second : first);
+          if (pair) up = GroupedSum(spec, row, scale, expert, up_first ? first : second);
         }
         if (p.factor_on_sums) {
           x *= number;
