@@ -517,10 +517,7 @@ func (b *Builder) GatedFFN(x, gate, up, down Value, activation Activation, given
 	}, x, gate, up, down, given.BiasGate, given.BiasUp, given.Bias2)
 }
 
-// GroupedGatedFFN is the sum over t of weights[m, t] (w2[e] c + Bias2[e]) with e = ids[m, t] and c = activation(gate) *
-// (up + Beta), columns of w1[e] x[m] + Bias1[e].
-func (b *Builder) GroupedGatedFFN(x, ids, weights, w1, w2 Value, activation Activation, given GroupedGatedFFNOptions) Value {
-	var options C.sinter_grouped_gated_ffn_options
+func (given GroupedGatedFFNOptions) raw(activation Activation) (options C.sinter_grouped_gated_ffn_options) {
 	options.struct_size = C.sizeof_sinter_grouped_gated_ffn_options
 	options.layout = C.sinter_layout(given.Layout)
 	options.activation = C.sinter_activation(activation)
@@ -535,6 +532,13 @@ func (b *Builder) GroupedGatedFFN(x, ids, weights, w1, w2 Value, activation Acti
 	}
 	options.bias1, options.bias2 = given.Bias1.id, given.Bias2.id
 	options.alpha, options.beta, options.limit = C.double(given.Alpha), C.double(given.Beta), C.double(given.Limit)
+	return options
+}
+
+// GroupedGatedFFN is the sum over t of weights[m, t] (w2[e] c + Bias2[e]) with e = ids[m, t] and c = activation(gate) *
+// (up + Beta), columns of w1[e] x[m] + Bias1[e].
+func (b *Builder) GroupedGatedFFN(x, ids, weights, w1, w2 Value, activation Activation, given GroupedGatedFFNOptions) Value {
+	options := given.raw(activation)
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_grouped_gated_ffn(p, x.id, ids.id, weights.id, w1.id, w2.id, &options, out, failed)
 	}, x, ids, weights, w1, w2, given.Bias1, given.Bias2)
@@ -572,6 +576,24 @@ func (b *Builder) ScaledMatmul(a, w Scaled, given LinearOptions) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_scaled_matmul(p, a.raw(), w.raw(), &options, out, failed)
 	}, a.Codes, a.Scale, w.Codes, w.Scale, given.Bias)
+}
+
+// ScaledGroupedMatmul is GroupedMatmul of e4m3 codes and scales; w is [experts, n, k].
+func (b *Builder) ScaledGroupedMatmul(a, w Scaled, ids Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_scaled_grouped_matmul(p, a.raw(), w.raw(), ids.id, nil, out, failed)
+	}, a.Codes, a.Scale, w.Codes, w.Scale, ids)
+}
+
+// ScaledGroupedGatedFFN is GroupedGatedFFN of such codes, with c quantised, not rounded.
+func (b *Builder) ScaledGroupedGatedFFN(a Scaled, ids, weights Value, w1, w2 Scaled, activation Activation,
+	quantize QuantizeOptions, given GroupedGatedFFNOptions) Value {
+	quantizer := quantizeOptions(quantize)
+	options := given.raw(activation)
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_scaled_grouped_gated_ffn(p, a.raw(), ids.id, weights.id, w1.raw(), w2.raw(),
+			&quantizer, &options, out, failed)
+	}, a.Codes, a.Scale, ids, weights, w1.Codes, w1.Scale, w2.Codes, w2.Scale, quantize.StaticScale)
 }
 
 // ScaledGemmChain is c w2 + bias2 of the quantised c = activation(a w1 + bias1), not rounded.

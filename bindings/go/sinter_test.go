@@ -95,6 +95,8 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 	codes, weights := b.Quantize(x, QuantizeOptions{}), b.Quantize(w, QuantizeOptions{})
 	sum := b.Mul(b.Add(x, x), two)
 	ids, slots := b.Input(S64, []int64{M}), b.Input(S32, []int64{M, 2})
+	wide := b.Quantize(b.Constant(BF16, []int64{3, 16, 8}), QuantizeOptions{})
+	experts := b.Quantize(b.Constant(BF16, []int64{3, 8, 8}), QuantizeOptions{})
 	seed := b.Input(S64, []int64{})
 	window := WindowOptions{Window: [2]int{2, 1}, Pads: [4]int{1, 0, 0, 0}}
 	for _, part := range []Value{
@@ -147,6 +149,9 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		b.ScaledMatmul(codes, weights, LinearOptions{AccumulateFast: true}),
 		b.ScaledGemmChain(codes, weights, weights, ReLU, QuantizeOptions{Granularity: ScaleStatic, StaticScale: two},
 			GemmChainOptions{Bias2: bias}),
+		b.Reduce(ReduceSum, b.ScaledGroupedMatmul(codes, experts, slots), []int32{1}, false),
+		b.ScaledGroupedGatedFFN(codes, slots, b.Input(F32, []int64{M, 2}), wide, experts, SiLU, QuantizeOptions{},
+			GroupedGatedFFNOptions{UpFirst: true}),
 		b.ScaledGatedFFN(codes, weights, weights, weights, SiLU, QuantizeOptions{}, GatedFFNOptions{AccumulateFast: true}),
 	} {
 		sum = b.Add(sum, part)
@@ -160,7 +165,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer chain.Close()
-	if chain.InputCount() != 14 || chain.OutputCount() != 1 || !chain.UsesM() {
+	if chain.InputCount() != 17 || chain.OutputCount() != 1 || !chain.UsesM() {
 		t.Error(chain.InputCount(), chain.OutputCount(), chain.UsesM())
 	}
 	info, err := chain.Buffer(1, 4)

@@ -757,17 +757,7 @@ class ChainBuilder {
   // activation(gate) * (up + beta), columns of w1[e] a[m] + bias1[e].
   Value GroupedGatedFfn(Value a, Value ids, Value weights, Value w1, Value w2,
                         Activation activation, const GroupedGatedFfnOptions& options = {}) {
-    Zeroed<sinter_grouped_gated_ffn_options> given;
-    given.layout = Number(options.layout);
-    given.activation = Number(activation);
-    given.flags = (options.up_first ? uint32_t{SINTER_GROUPED_UP_FIRST} : 0) |
-                  (options.interleaved ? uint32_t{SINTER_GROUPED_INTERLEAVED} : 0) |
-                  (options.weight_on_input ? uint32_t{SINTER_GROUPED_WEIGHT_ON_INPUT} : 0);
-    given.bias1 = options.bias1.id();
-    given.bias2 = options.bias2.id();
-    given.alpha = options.alpha;
-    given.beta = options.beta;
-    given.limit = options.limit;
+    const auto given = Given(activation, options);
     return Add({options.bias1, options.bias2}, sinter_chain_add_grouped_gated_ffn, a, ids, weights,
                w1, w2, &given);
   }
@@ -784,6 +774,20 @@ class ChainBuilder {
     };
     const Value codes = Add({options.static_scale}, add, x);
     return {codes, Value(&building_, scaled.scale)};
+  }
+  // GroupedMatmul of e4m3 codes and scales; w is [experts, n, k].
+  Value ScaledGroupedMatmul(Scaled a, Scaled w, Value ids) {
+    return Add({}, sinter_chain_add_scaled_grouped_matmul, a, w, ids,
+               static_cast<const sinter_matmul_options*>(nullptr));
+  }
+  // GroupedGatedFfn of such codes, with c quantised, not rounded.
+  Value ScaledGroupedGatedFfn(Scaled a, Value ids, Value weights, Scaled w1, Scaled w2,
+                              Activation activation, const QuantizeOptions& quantize = {},
+                              const GroupedGatedFfnOptions& options = {}) {
+    const auto quantizer = Given(quantize);
+    const auto given = Given(activation, options);
+    return Add({quantize.static_scale}, sinter_chain_add_scaled_grouped_gated_ffn, a, ids, weights,
+               w1, w2, &quantizer, &given);
   }
   // activation(a W + bias), of codes and scales, not rounded.
   Value ScaledMatmul(Scaled a, Scaled w, const LinearOptions& options = {}) {
@@ -872,6 +876,21 @@ class ChainBuilder {
     given.bias_up = options.bias_up.id();
     given.bias2 = options.bias2.id();
     given.flags = AccumulateFlags(options.accumulate_fast);
+    return given;
+  }
+  static Zeroed<sinter_grouped_gated_ffn_options> Given(Activation activation,
+                                                        const GroupedGatedFfnOptions& options) {
+    Zeroed<sinter_grouped_gated_ffn_options> given;
+    given.layout = Number(options.layout);
+    given.activation = Number(activation);
+    given.flags = (options.up_first ? uint32_t{SINTER_GROUPED_UP_FIRST} : 0) |
+                  (options.interleaved ? uint32_t{SINTER_GROUPED_INTERLEAVED} : 0) |
+                  (options.weight_on_input ? uint32_t{SINTER_GROUPED_WEIGHT_ON_INPUT} : 0);
+    given.bias1 = options.bias1.id();
+    given.bias2 = options.bias2.id();
+    given.alpha = options.alpha;
+    given.beta = options.beta;
+    given.limit = options.limit;
     return given;
   }
   static Zeroed<sinter_quantize_options> Given(const QuantizeOptions& options) {

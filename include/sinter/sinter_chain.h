@@ -444,6 +444,20 @@ SINTER_API sinter_status sinter_chain_add_scaled_gated_ffn(
     sinter_scaled w_down, const sinter_quantize_options* quantize,
     const sinter_gated_ffn_options* options, sinter_value* out_value, sinter_error** error);
 
+/* As grouped_matmul, of e4m3 codes: scales of a are [], [m, 1] or [m, k / 128], and with a of rank
+ * 3 [m, t, ..]; w is [experts, n, k], its scales [], [experts, 1, 1], [experts, n, 1] or [experts,
+ * ceil(n / 128), k / 128]; [1, ..] in the place of []. Sums of 128 of k are added in f32. options:
+ * no flags but TRANSPOSE_B, which says what w is anyway. */
+SINTER_API sinter_status sinter_chain_add_scaled_grouped_matmul(
+    sinter_chain* chain, sinter_scaled a, sinter_scaled w, sinter_value ids,
+    const sinter_matmul_options* options, sinter_value* out_value, sinter_error** error);
+/* As grouped_gated_ffn, of such codes, layout OI, unrounded; c is quantised. Of the options neither
+ * WEIGHT_ON_INPUT, biases, alpha, beta nor limit. */
+SINTER_API sinter_status sinter_chain_add_scaled_grouped_gated_ffn(
+    sinter_chain* chain, sinter_scaled a, sinter_value ids, sinter_value weights, sinter_scaled w1,
+    sinter_scaled w2, const sinter_quantize_options* quantize,
+    const sinter_grouped_gated_ffn_options* options, sinter_value* out_value, sinter_error** error);
+
 typedef struct sinter_output_options {
   uint32_t struct_size;
   uint32_t flags;         /* none yet */

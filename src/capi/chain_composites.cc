@@ -1,4 +1,7 @@
 // sinter_chain_add_*: the composites.
+#include <tuple>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "src/capi/adder.h"
 #include "src/chain/activation.h"
@@ -60,6 +63,16 @@ void RequireOi(Adder& add, sinter_layout layout) {
               absl::StrCat("layout is ", layout,
                            ", must be SINTER_LAYOUT_OI: 8-bit weights are "
                            "[out, in]"));
+}
+
+constexpr uint32_t kGateOrders = SINTER_GROUPED_UP_FIRST | SINTER_GROUPED_INTERLEAVED;
+GateOrder OrderOf(Adder& add, uint32_t flags) {
+  add.Require((flags & kGateOrders) != kGateOrders,
+              "flags have both UP_FIRST and INTERLEAVED, must have one of them: in turns the gate "
+              "comes first");
+  return (flags & SINTER_GROUPED_INTERLEAVED) != 0 ? GateOrder::kInterleaved
+         : (flags & SINTER_GROUPED_UP_FIRST) != 0  ? GateOrder::kUpGate
+                                                   : GateOrder::kGateUp;
 }
 
 }  // namespace
@@ -279,15 +292,10 @@ sinter_status sinter_chain_add_grouped_gated_ffn(sinter_chain* chain, sinter_val
                                                  sinter_value* out_value, sinter_error** error) {
   return capi::AddValue(
       chain, "grouped_gated_ffn", out_value, error, [&](capi::Adder& add) -> Result {
-        constexpr uint32_t kOrder = SINTER_GROUPED_UP_FIRST | SINTER_GROUPED_INTERLEAVED;
-        SINTER_ASSIGN_OR_RETURN(const auto given,
-                                capi::ReadOptions(options, "grouped_gated_ffn",
-                                                  kOrder | SINTER_GROUPED_WEIGHT_ON_INPUT));
-        if ((given.flags & kOrder) == kOrder) {
-          add.Keep(absl::InvalidArgumentError(
-              "grouped_gated_ffn: flags have both UP_FIRST and INTERLEAVED, must have one of them: "
-              "in turns the gate comes first"));
-        }
+        SINTER_ASSIGN_OR_RETURN(
+            const auto given,
+            capi::ReadOptions(options, "grouped_gated_ffn",
+                              capi::kGateOrders | SINTER_GROUPED_WEIGHT_ON_INPUT));
         sinter::GroupedFfnOperands in;
         in.a = add.Operand("a", a);
         in.ids = add.Operand("ids", ids);
@@ -299,10 +307,7 @@ sinter_status sinter_chain_add_grouped_gated_ffn(sinter_chain* chain, sinter_val
         sinter::GroupedFfnOptions wanted;
         wanted.layout = capi::LayoutOf(add, given.layout);
         wanted.act = capi::ActivationOf(add, given.activation);
-        if ((given.flags & SINTER_GROUPED_UP_FIRST) != 0) wanted.order = sinter::GateOrder::kUpGate;
-        if ((given.flags & SINTER_GROUPED_INTERLEAVED) != 0) {
-          wanted.order = sinter::GateOrder::kInterleaved;
-        }
+        wanted.order = capi::OrderOf(add, given.flags);
         wanted.weight_on_input = (given.flags & SINTER_GROUPED_WEIGHT_ON_INPUT) != 0;
         wanted.alpha = given.alpha == 0 ? 1 : given.alpha;
         wanted.beta = given.beta;
@@ -392,6 +397,60 @@ sinter_status sinter_chain_add_scaled_gated_ffn(sinter_chain* chain, sinter_scal
         SINTER_RETURN_IF_ERROR(add.status());
         return sinter::AddScaledFfn(add.builder(), in, true, spec, act,
                                     capi::AccumulateOf(given.flags));
+      });
+}
+
+sinter_status sinter_chain_add_scaled_grouped_matmul(sinter_chain* chain, sinter_scaled a,
+                                                     sinter_scaled w, sinter_value ids,
+                                                     const sinter_matmul_options* options,
+                                                     sinter_value* out_value,
+                                                     sinter_error** error) {
+  return capi::AddValue(
+      chain, "scaled_grouped_matmul", out_value, error, [&](capi::Adder& add) -> Result {
+        add.Keep(capi::ReadOptions(options, "scaled_grouped_matmul", SINTER_MATMUL_TRANSPOSE_B)
+                     .status());
+        const sinter::Scaled va = ScaledOf(add, "a", a), vw = ScaledOf(add, "w", w);
+        const ValueId vids = add.Operand("ids", ids);
+        SINTER_RETURN_IF_ERROR(add.status());
+        return add.builder().ScaledGroupedMatmul(va.codes, vw.codes, vids, va.scale, vw.scale);
+      });
+}
+
+sinter_status sinter_chain_add_scaled_grouped_gated_ffn(
+    sinter_chain* chain, sinter_scaled a, sinter_value ids, sinter_value weights, sinter_scaled w1,
+    sinter_scaled w2, const sinter_quantize_options* quantize,
+    const sinter_grouped_gated_ffn_options* options, sinter_value* out_value,
+    sinter_error** error) {
+  return capi::AddValue(
+      chain, "scaled_grouped_gated_ffn", out_value, error, [&](capi::Adder& add) -> Result {
+        SINTER_ASSIGN_OR_RETURN(
+            const auto given,
+            capi::ReadOptions(options, "scaled_grouped_gated_ffn", capi::kGateOrders));
+        SINTER_ASSIGN_OR_RETURN(const auto spec, SpecOf(add, quantize));
+        RequireOi(add, given.layout);
+        sinter::ScaledGroupedFfnOperands in;
+        in.a = ScaledOf(add, "a", a);
+        in.ids = add.Operand("ids", ids);
+        in.weights = add.Operand("weights", weights);
+        in.w1 = ScaledOf(add, "w1", w1);
+        in.w2 = ScaledOf(add, "w2", w2);
+        for (const auto& [field, bias] :
+             {std::pair("bias1", given.bias1), std::pair("bias2", given.bias2)}) {
+          add.Require(bias == SINTER_NO_VALUE,
+                      absl::StrCat(field, " is given, must be SINTER_NO_VALUE: experts of 8 bits ",
+                                   "have no biases"));
+        }
+        for (const auto& [field, value, none] :
+             {std::tuple("alpha", given.alpha, 1), std::tuple("beta", given.beta, 0),
+              std::tuple("limit", given.limit, 0)}) {
+          add.Require(value == 0 || value == none,
+                      absl::StrCat(field, " is ", value, ", must be ", none,
+                                   ": experts of 8 bits have act(gate) * up alone"));
+        }
+        const auto act = capi::ActivationOf(add, given.activation);
+        const auto order = capi::OrderOf(add, given.flags);
+        SINTER_RETURN_IF_ERROR(add.status());
+        return sinter::AddScaledGroupedGatedFfn(add.builder(), in, spec, act, order);
       });
 }
 

@@ -274,6 +274,44 @@ TEST(ScaledAbi, ProductsAreThoseOfTheText) {
                          "quantize_eps=1e-6"));
 }
 
+TEST(ScaledAbi, ProductsOfExpertsAreThoseOfTheText) {
+  const auto matrices = [](sinter_chain* c, int64_t out, int64_t in) {
+    const uint32_t flags = SINTER_INPUT_CONSTANT;
+    sinter_scaled w{};
+    w.codes = Input(c, SINTER_DTYPE_E4M3, {6, out, in}, flags);
+    w.scale = Input(c, SINTER_DTYPE_F32, {6, out, 1}, flags);
+    return w;
+  };
+  const ChainPtr one = EmptyChain(), two = EmptyChain();
+  sinter_value y = SINTER_NO_VALUE;
+  {
+    sinter_chain* c = one.get();
+    const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 64);
+    const sinter_value ids = Input(c, SINTER_DTYPE_S32, {SINTER_DIM_M, 2});
+    const sinter_scaled w = matrices(c, 48, 64);
+    Ok([&](auto e) {
+      return sinter_chain_add_scaled_grouped_matmul(c, a, w, ids, nullptr, &y, e);
+    });
+    EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
+              DigestOfText("scaled_grouped_matmul m=M experts=6 top=2 n=48 k=64"));
+  }
+  sinter_chain* c = two.get();
+  const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 64);
+  const sinter_value ids = Input(c, SINTER_DTYPE_S32, {SINTER_DIM_M, 2});
+  const sinter_value weights = Input(c, SINTER_DTYPE_F32, {SINTER_DIM_M, 2});
+  const sinter_scaled w1 = matrices(c, 96, 64), w2 = matrices(c, 32, 48);
+  sinter_grouped_gated_ffn_options options = SINTER_INIT(sinter_grouped_gated_ffn_options);
+  options.activation = SINTER_ACTIVATION_SILU;
+  options.flags = SINTER_GROUPED_UP_FIRST;
+  Ok([&](auto e) {
+    return sinter_chain_add_scaled_grouped_gated_ffn(c, a, ids, weights, w1, w2, nullptr, &options,
+                                                     &y, e);
+  });
+  EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
+            DigestOfText("scaled_grouped_gated_ffn m=M experts=6 top=2 n=48 k=64 l=32 act=silu "
+                         "order=up_gate"));
+}
+
 TEST(ScaledAbi, TheFlagOfFastSumsIsThatOfTheText) {
   const ChainPtr one = EmptyChain(), two = EmptyChain(), three = EmptyChain();
   sinter_value y = SINTER_NO_VALUE;
@@ -362,8 +400,11 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
   sinter_grouped_gated_ffn_options bad_bias = SINTER_INIT(sinter_grouped_gated_ffn_options);
   bad_bias.activation = SINTER_ACTIVATION_SILU;
   bad_bias.bias1 = 99;
+  sinter_grouped_gated_ffn_options limited = SINTER_INIT(sinter_grouped_gated_ffn_options);
+  limited.limit = 7;
   sinter_conv2d_options no_filter = SINTER_INIT(sinter_conv2d_options);
   no_filter.filter = 3;
+  const sinter_scaled codes = {a, a};
   sinter_window_options none = SINTER_INIT(sinter_window_options);
   sinter_conv2d_options negative = SINTER_INIT(sinter_conv2d_options);
   negative.pad_top = -1;
@@ -407,13 +448,24 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
        [&](auto e) { return sinter_chain_add_grouped_matmul_ends(c, a, w, 99, nullptr, &out, e); }},
       {"op 3 (grouped_matmul): dtype of ends is bf16, must be s32: cast ends",
        [&](auto e) { return sinter_chain_add_grouped_matmul_ends(c, a, w, a, nullptr, &out, e); }},
-      {"grouped_gated_ffn: flags have both UP_FIRST and INTERLEAVED, must have one of them",
+      {"op 3 (grouped_gated_ffn): flags have both UP_FIRST and INTERLEAVED, must have one of them",
        [&](auto e) {
          return sinter_chain_add_grouped_gated_ffn(c, a, a, a, w, w, &both_orders, &out, e);
        }},
       {"op 3 (grouped_gated_ffn): bias1 is value 99",
        [&](auto e) {
          return sinter_chain_add_grouped_gated_ffn(c, a, a, a, w, w, &bad_bias, &out, e);
+       }},
+      {"op 3 (scaled_grouped_gated_ffn): bias1 is given, must be SINTER_NO_VALUE: experts of 8 "
+       "bits",
+       [&](auto e) {
+         return sinter_chain_add_scaled_grouped_gated_ffn(c, codes, a, a, codes, codes, nullptr,
+                                                          &bad_bias, &out, e);
+       }},
+      {"op 3 (scaled_grouped_gated_ffn): limit is 7, must be 0: experts of 8 bits have",
+       [&](auto e) {
+         return sinter_chain_add_scaled_grouped_gated_ffn(c, codes, a, a, codes, codes, nullptr,
+                                                          &limited, &out, e);
        }},
       {"op 3 (grouped_gated_ffn): weights is value 99",
        [&](auto e) {

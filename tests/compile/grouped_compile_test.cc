@@ -78,7 +78,8 @@ TEST(GroupedCompile, EveryFormOfTilesDoesNotSpill) {
         "alpha=1.702 beta=1 limit=7 bias1=1 bias2=1",
         "scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 act=silu scales=group "
         "quantize=group",
-        "scaled_grouped_gated_ffn m=M experts=5 top=3 n=208 k=400 l=272 act=silu scales=row"}) {
+        "scaled_grouped_gated_ffn m=M experts=5 top=3 n=208 k=400 l=272 act=silu scales=row "
+        "order=interleaved"}) {
     AddJobs(line, model, &jobs);
     if (HasFatalFailure()) return;
   }

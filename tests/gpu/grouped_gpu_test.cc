@@ -316,6 +316,7 @@ TEST_F(Grouped, ScaledGatedFfnsEqualTheReferenceOnEveryRouting) {
                            "n=128 act=silu scales=group quantize=group ue8m0=1",
                            "n=192 act=gelu_tanh order=up_gate scales=row",
                            "n=192 act=silu scales=tensor quantize=tensor",
+                           "n=256 act=silu order=interleaved scales=group quantize=group",
                            "n=256 act=silu scales=row quantize=static"}) {
     Sweep(absl::StrCat("scaled_grouped_gated_ffn m=M experts=16 top=4 k=384 l=264 ", form), 40, 4,
           16, {0, 1, 3, 17, 40});

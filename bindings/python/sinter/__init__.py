@@ -48,7 +48,16 @@ from ._operators import (
 from ._plan import Binding, GraphNodes, Plan
 from ._prepare import Pending
 from ._slot import Slot
-from ._scaled import Quantizer, Scaled, quantize, scaled_gated_ffn, scaled_gemm_chain, scaled_matmul
+from ._scaled import (
+    Quantizer,
+    Scaled,
+    quantize,
+    scaled_gated_ffn,
+    scaled_gemm_chain,
+    scaled_grouped_gated_ffn,
+    scaled_grouped_matmul,
+    scaled_matmul,
+)
 from ._shape import M
 from ._stats import Stats
 from ._tuning import TuningSet
@@ -100,6 +109,8 @@ __all__ = [
     "rmsnorm",
     "scaled_gated_ffn",
     "scaled_gemm_chain",
+    "scaled_grouped_gated_ffn",
+    "scaled_grouped_matmul",
     "scaled_matmul",
     "softmax",
     "version",

@@ -152,3 +152,35 @@ def scaled_gated_ffn(
     quantize_options = instance(quantizer, Quantizer, "quantizer")._options(b)
     operands = (_scaled(b, a), _scaled(b, gate), _scaled(b, up), _scaled(b, down), ctypes.byref(quantize_options))
     return b._add("scaled_gated_ffn", *operands, ctypes.byref(options))
+
+
+def scaled_grouped_matmul(a: Scaled, w: Scaled, ids: Value) -> Value:
+    """w[ids[m, t]] a[m], or a[m, t] of an a of three axes, of e4m3 codes and scales: f32 [m, t, n].
+
+    w [experts, n, k]; ids s32 [m, t]. Scales of a are [], [m, 1] or [m, k / 128], of w [], [experts, 1, 1],
+    [experts, n, 1] or [experts, ceil(n / 128), k / 128]. An id that names no expert gives zeros.
+    """
+    b = _builder_of_scaled(a)
+    return b._add("scaled_grouped_matmul", _scaled(b, a), _scaled(b, w), b._own(ids), None)
+
+
+def scaled_grouped_gated_ffn(
+    a: Scaled,
+    ids: Value,
+    weights: Value,
+    w1: Scaled,
+    w2: Scaled,
+    *,
+    quantizer: Quantizer = Quantizer(),
+    activation: str = "silu",
+    up_first: bool = False,
+    interleaved: bool = False,
+) -> Value:
+    """grouped_gated_ffn of e4m3 codes and scales, with c quantised, not rounded."""
+    b = _builder_of_scaled(a)
+    flags = _abi.GROUPED_UP_FIRST if flag(up_first, "up_first") else 0
+    flags |= _abi.GROUPED_INTERLEAVED if flag(interleaved, "interleaved") else 0
+    options = _abi.GroupedGatedFfnOptions(activation=activation_number(activation), flags=flags)
+    quantize_options = instance(quantizer, Quantizer, "quantizer")._options(b)
+    operands = (_scaled(b, a), b._own(ids), b._own(weights), _scaled(b, w1), _scaled(b, w2))
+    return b._add("scaled_grouped_gated_ffn", *operands, ctypes.byref(quantize_options), ctypes.byref(options))

@@ -168,6 +168,12 @@ void EveryAddReachesTheLibrary() {
   quantize.static_scale = two;
   const sinter::Scaled rows = b.Quantize(x), weights = b.Quantize(w);
   sum = sum + b.ScaledMatmul(rows, weights, linear);
+  const auto matrices = b.Quantize(experts);
+  const auto of_slots = b.ScaledGroupedMatmul(rows, matrices, slots);
+  sum = sum + b.Reduce(sinter::Reduction::kSum, of_slots, {1});
+  sum = sum + b.ScaledGroupedGatedFfn(rows, slots, b.Input(DType::kF32, {sinter::kM, 2}),
+                                      b.Quantize(b.Constant(DType::kBf16, {3, 16, 8})), matrices,
+                                      kSilu, {}, up_first);
   linear.accumulate_fast = products.accumulate_fast = gated.accumulate_fast = true;
   sum = sum + b.ScaledMatmul(rows, weights, linear);
   sum = sum + b.ScaledGemmChain(rows, weights, weights, kSilu, quantize, products);
@@ -177,11 +183,11 @@ void EveryAddReachesTheLibrary() {
   const auto chain = b.Finish();
   EXPECT_OK(chain.status());
   if (!chain.ok()) return;
-  EXPECT(chain->InputCount() == 13 && chain->OutputCount() == 1 && chain->UsesM());
+  EXPECT(chain->InputCount() == 15 && chain->OutputCount() == 1 && chain->UsesM());
   const auto info = chain->Buffer(1, 4);
   EXPECT(info.ok() && info->dims[1] == 8 && info->flags == SINTER_INPUT_CONSTANT);
   EXPECT(info.ok() && std::strcmp(info->name, "w") == 0);
-  EXPECT_REFUSED(chain->Buffer(14, 4).status(), SINTER_OUT_OF_RANGE, "14");
+  EXPECT_REFUSED(chain->Buffer(16, 4).status(), SINTER_OUT_OF_RANGE, "16");
 }
 
 void TheFirstErrorOfADescriptionIsKept() {

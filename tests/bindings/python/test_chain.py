@@ -168,6 +168,15 @@ OPERATIONS = {
         sinter.quantize(x), weights(b, 16, 8), weights(b, 16, 8), weights(b, 24, 16)
     ),
     "s8_matmul": lambda b, x, y: x.cast("s8") @ b.constant("s8", (16, 8)).T,
+    "scaled_grouped_matmul": lambda b, x, y: sinter.scaled_grouped_matmul(
+        sinter.quantize(x), sinter.quantize(b.constant("bf16", (3, 4, 8))), b.input("s32", (M, 2))
+    ),
+    "scaled_grouped_gated_ffn": lambda b, x, y: sinter.scaled_grouped_gated_ffn(
+        sinter.quantize(x),
+        b.input("s32", (M, 2)),
+        b.input("f32", (M, 2)),
+        *(sinter.quantize(b.constant("bf16", dims)) for dims in ((3, 16, 8), (3, 4, 8))),
+    ),
     "grouped_matmul": lambda b, x, y: sinter.grouped_matmul(x, b.constant("bf16", (3, 4, 8)), b.input("s32", (M, 2))),
     "grouped_matmul_io": lambda b, x, y: sinter.grouped_matmul(
         b.input("bf16", (M, 2, 8)), b.constant("bf16", (3, 8, 4)), b.input("s32", (M, 2)), layout="io"

@@ -51,8 +51,8 @@ TEST(GroupedPlans, AGatedFfnIsTwoProductsAndASum) {
 TEST(GroupedPlans, AGatedFfnOfCodesIsTwoProductsAQuantiserAndASum) {
   for (const char* form :
        {"n=128 k=256 l=40 scales=group quantize=group", "n=32 k=48 l=40 scales=row",
-        "n=32 k=48 l=40 scales=tensor quantize=static",
-        "n=24 k=48 l=40 scales=row order=up_gate"}) {
+        "n=32 k=48 l=40 scales=tensor quantize=static", "n=24 k=48 l=40 scales=row order=up_gate",
+        "n=128 k=256 l=40 scales=group quantize=group order=interleaved"}) {
     SCOPED_TRACE(form);
     const Plan plan = ExpectPlans(
         TextChain(absl::StrCat("scaled_grouped_gated_ffn m=M experts=5 top=3 act=silu ", form)));

@@ -455,6 +455,13 @@ functions! {
         w_up: sinter_scaled, w_down: sinter_scaled, quantize: *const sinter_quantize_options,
         options: *const sinter_gated_ffn_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_scaled_grouped_matmul(chain: *mut sinter_chain, a: sinter_scaled, w: sinter_scaled,
+        ids: sinter_value, options: *const sinter_matmul_options, out_value: *mut sinter_value,
+        error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_scaled_grouped_gated_ffn(chain: *mut sinter_chain, a: sinter_scaled, ids: sinter_value,
+        weights: sinter_value, w1: sinter_scaled, w2: sinter_scaled, quantize: *const sinter_quantize_options,
+        options: *const sinter_grouped_gated_ffn_options, out_value: *mut sinter_value,
+        error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_output(chain: *mut sinter_chain, value: sinter_value, options: *const sinter_output_options,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_finish(chain: *mut sinter_chain, error: *mut *mut sinter_error) -> sinter_status;

@@ -280,6 +280,24 @@ impl GatedFfnOptions<'_> {
         }
     }
 }
+impl GroupedGatedFfnOptions<'_> {
+    fn raw(&self, activation: Activation) -> sys::sinter_grouped_gated_ffn_options {
+        let flag = |set: bool, flag: u32| if set { flag } else { 0 };
+        sys::sinter_grouped_gated_ffn_options {
+            flags: flag(self.up_first, sys::SINTER_GROUPED_UP_FIRST)
+                | flag(self.interleaved, sys::SINTER_GROUPED_INTERLEAVED)
+                | flag(self.weight_on_input, sys::SINTER_GROUPED_WEIGHT_ON_INPUT),
+            layout: self.layout.0,
+            activation: activation.0,
+            bias1: id(self.bias1),
+            bias2: id(self.bias2),
+            alpha: self.alpha,
+            beta: self.beta,
+            limit: self.limit,
+            ..Default::default()
+        }
+    }
+}
 impl QuantizeOptions<'_> {
     fn raw(&self) -> sys::sinter_quantize_options {
         sys::sinter_quantize_options {
@@ -653,20 +671,7 @@ impl<'b> Value<'b> {
         activation: Activation,
         options: &GroupedGatedFfnOptions<'b>,
     ) -> Value<'b> {
-        let flag = |set: bool, flag: u32| if set { flag } else { 0 };
-        let raw = sys::sinter_grouped_gated_ffn_options {
-            flags: flag(options.up_first, sys::SINTER_GROUPED_UP_FIRST)
-                | flag(options.interleaved, sys::SINTER_GROUPED_INTERLEAVED)
-                | flag(options.weight_on_input, sys::SINTER_GROUPED_WEIGHT_ON_INPUT),
-            layout: options.layout.0,
-            activation: activation.0,
-            bias1: id(options.bias1),
-            bias2: id(options.bias2),
-            alpha: options.alpha,
-            beta: options.beta,
-            limit: options.limit,
-            ..Default::default()
-        };
+        let raw = options.raw(activation);
         let operands = [Some(ids), Some(weights), Some(w1), Some(w2), options.bias1, options.bias2];
         self.with(&operands, |chain, out, error| unsafe {
             sys::sinter_chain_add_grouped_gated_ffn(
@@ -737,6 +742,37 @@ impl<'b> Scaled<'b> {
         let [gate, up, down] = weights.map(Scaled::raw);
         self.codes.with(&operands, |chain, out, error| unsafe {
             sys::sinter_chain_add_scaled_gated_ffn(chain, self.raw(), gate, up, down, &quantizer, &raw, out, error)
+        })
+    }
+}
+
+impl<'b> Scaled<'b> {
+    /// [`Value::grouped_matmul`] of e4m3 codes and scales; w is [experts, n, k].
+    pub fn grouped_matmul(self, w: Scaled<'b>, ids: Value<'b>) -> Value<'b> {
+        let operands = [Some(self.scale), Some(w.codes), Some(w.scale), Some(ids)];
+        self.codes.with(&operands, |chain, out, error| unsafe {
+            let options = std::ptr::null();
+            sys::sinter_chain_add_scaled_grouped_matmul(chain, self.raw(), w.raw(), ids.id, options, out, error)
+        })
+    }
+
+    /// [`Value::grouped_gated_ffn`] of such codes, with c quantised, not rounded.
+    pub fn grouped_gated_ffn(
+        self,
+        [ids, weights]: [Value<'b>; 2],
+        [w1, w2]: [Scaled<'b>; 2],
+        activation: Activation,
+        quantize: &QuantizeOptions<'b>,
+        options: &GroupedGatedFfnOptions<'b>,
+    ) -> Value<'b> {
+        let (raw, quantizer) = (options.raw(activation), quantize.raw());
+        let matrices = [w1.codes, w1.scale, w2.codes, w2.scale].map(Some);
+        let others = [Some(self.scale), Some(ids), Some(weights), quantize.static_scale];
+        self.codes.with(&[matrices, others].concat(), |chain, out, error| unsafe {
+            let (a, w1, w2) = (self.raw(), w1.raw(), w2.raw());
+            sys::sinter_chain_add_scaled_grouped_gated_ffn(
+                chain, a, ids.id, weights.id, w1, w2, &quantizer, &raw, out, error,
+            )
         })
     }
 }

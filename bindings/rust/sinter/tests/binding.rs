@@ -52,6 +52,7 @@ fn every_add_reaches_the_library() {
     let norm = NormOptions { gamma: Some(vector), ..Default::default() };
     let fixed = QuantizeOptions { granularity: Granularity::STATIC, static_scale: Some(two), ..Default::default() };
     let (codes, weights) = (x.quantize(&QuantizeOptions::default()), w.quantize(&QuantizeOptions::default()));
+    let each = QuantizeOptions::default();
     let filter = b.constant(DType::BF16, &[1, 2, 2, 2]);
     let padded = Conv2dOptions { filter: Filter::HWIO, pads: [0, 0, 1, 1], ..Default::default() };
     let window = WindowOptions { window: [2, 1], pads: [1, 0, 0, 0], ..Default::default() };
@@ -98,6 +99,14 @@ fn every_add_reaches_the_library() {
         half.grouped_matmul_ends(experts[1], expert_ends, true),
         half.grouped_gated_ffn(slots, factors, experts, Activation::SILU, &up_first),
         half.grouped_gated_ffn(slots, factors, experts, Activation::SILU, &interleaved),
+        codes.grouped_matmul(experts[1].quantize(&each), slots).reduce(Reduce::SUM, &[1], false),
+        codes.grouped_gated_ffn(
+            [slots, factors],
+            experts.map(|w| w.quantize(&each)),
+            Activation::SILU,
+            &each,
+            &up_first,
+        ),
         x.gather(x.top_k(8), -1),
         x.cumsum(),
         x.argmax().reshape(&[M, 1]).cast(DType::F32).broadcast(&[M, 8]),
