@@ -3,7 +3,8 @@
     python3 experts.py --out FILE [--models qwen3-30b,mixtral-tp2] [--rows 1,64] [--seconds 560]
 
 Needs a GPU, PyTorch, Triton and the package `sinter`. Run again with the same file it measures what is left. Layers rotate, and each call has
-rows of its own, so that neither matrices nor ids of a call lie in L2. Contestants, all bf16 with f32 logits, in CUDA graphs:
+rows of its own, so that neither matrices nor ids of a call lie in L2. Contestants, all bf16 with f32 logits, or where the
+model's name ends in -fp8 with experts of e4m3 (scales of 128 x 128, rows of 1 x 128), in CUDA graphs:
   sinter     one plan of the whole layer, chosen by prediction
   triton     vLLM's launches in Triton (triton_experts.py), the best of its tiles for each number of rows
   torch      sort, torch.nn.functional.grouped_mm, silu and mul, grouped_mm, sum, by torch.compile
@@ -32,8 +33,9 @@ ROUTINGS = ("uniform", "zipf")
 LAYERS = 4
 CALLS = 16  # of a graph
 RELATIVE = 8e-3  # Frobenius, to float64, of bf16 results that were rounded a few times
-# Bytes a second that a stream reaches, and bf16 FLOP a second; microseconds that a kernel takes besides.
-RATES = {"H200": (4.55e12, 790e12), "H100": (3.20e12, 790e12)}
+RELATIVE_CODES = 6e-2  # where rows and what is between the products have four bits: some 4e-2
+# Bytes a second that a stream reaches, bf16 and e4m3 FLOP a second; microseconds that a kernel takes besides.
+RATES = {"H200": (4.55e12, 790e12, 1500e12), "H100": (3.20e12, 790e12, 1500e12)}
 LAUNCH_US = 2.5
 
 
@@ -45,31 +47,47 @@ class Model:
     top: int
     hidden: int
     inner: int
+    codes: bool = False  # experts of e4m3
+
+    @property
+    def relative(self):
+        return RELATIVE_CODES if self.codes else RELATIVE
 
     def limit_us(self, rows: int, touched: float, gpu: str) -> float:
         """What `touched` experts' matrices, the router's, and rows take from memory, or the products from tensor cores."""
-        read, compute = next((rates for name, rates in RATES.items() if name in gpu), RATES["H100"])
-        moved = 2 * (touched * 3 * self.inner * self.hidden + self.experts * self.hidden + 3 * rows * self.hidden)
-        flop = 2 * rows * self.hidden * (self.top * 3 * self.inner + self.experts)
-        return max(moved / read, flop / compute) * 1e6 + LAUNCH_US
+        read, wide, narrow = next((rates for name, rates in RATES.items() if name in gpu), RATES["H100"])
+        matrices = (1 if self.codes else 2) * touched * 3 * self.inner * self.hidden
+        moved = matrices + 2 * (self.experts * self.hidden + 3 * rows * self.hidden)
+        flop = 2 * rows * self.hidden
+        compute = flop * self.top * 3 * self.inner / (narrow if self.codes else wide) + flop * self.experts / wide
+        return max(moved / read, compute) * 1e6 + LAUNCH_US
 
     def chain(self, sinter):
         b = sinter.Builder()
         x, residual = (b.input("bf16", (sinter.M, self.hidden), name=name) for name in ("x", "residual"))
         router = b.constant("bf16", (self.experts, self.hidden))
-        w1 = b.constant("bf16", (self.experts, 2 * self.inner, self.hidden))
-        w2 = b.constant("bf16", (self.experts, self.hidden, self.inner))
+        matrices = []
+        for rows, columns in ((2 * self.inner, self.hidden), (self.hidden, self.inner)):
+            matrices.append(b.constant("e4m3" if self.codes else "bf16", (self.experts, rows, columns)))
+            if self.codes:
+                matrices.append(b.constant("f32", (self.experts, -(-rows // 128), columns // 128)))
         likely = sinter.softmax(x @ router.T)
         ids = sinter.top_k(likely, self.top)
         chosen = likely.take(ids)
         weights = chosen / chosen.sum(-1, keepdims=True)
-        return b.finish((sinter.grouped_gated_ffn(x, ids, weights, w1, w2) + residual).cast("bf16"))
+        if self.codes:
+            quantizer = sinter.Quantizer("group")
+            w1, w2 = (sinter.Scaled(*matrices[i : i + 2]) for i in (0, 2))
+            y = sinter.scaled_grouped_gated_ffn(sinter.quantize(x, quantizer), ids, weights, w1, w2, quantizer=quantizer)
+            return b.finish((y + residual).cast("bf16"))
+        return b.finish((sinter.grouped_gated_ffn(x, ids, weights, *matrices) + residual).cast("bf16"))
 
 
 MODELS = {
     "qwen3-30b": Model(128, 8, 2048, 768), "qwen3-235b-tp8": Model(128, 8, 4096, 192), "mixtral-tp2": Model(8, 2, 4096, 7168),
     "glm-4.5-tp8": Model(160, 8, 5120, 192), "qwen3-next": Model(512, 10, 2048, 512), "minimax-m2-tp4": Model(256, 8, 3072, 384),
     "gpt-oss-20b": Model(32, 4, 2880, 2880), "deepseek-v3-tp8": Model(256, 8, 7168, 256),
+    "deepseek-v3-tp8-fp8": Model(256, 8, 7168, 256, codes=True), "qwen3-30b-fp8": Model(128, 8, 2048, 768, codes=True),
 }  # fmt: skip
 
 
@@ -77,7 +95,7 @@ MODELS = {
 
 
 def layer_of(torch, model):
-    """(router, w1, w2). The router's rows are orthonormal, so that rows can be made for any logits."""
+    """(router, w1, w2), of codes each with its scales behind it. The router's rows are orthonormal, so that rows can be made for any logits."""
     def random(*shape):
         made = torch.empty(*shape, device="cuda", dtype=torch.bfloat16)
         for expert in made if len(shape) == 3 else [made]:
@@ -85,7 +103,28 @@ def layer_of(torch, model):
         return made
 
     router = torch.linalg.qr(torch.randn(model.hidden, model.experts, device="cuda"))[0].T.contiguous().bfloat16()
-    return router, random(model.experts, 2 * model.inner, model.hidden), random(model.experts, model.hidden, model.inner)
+    w1, w2 = random(model.experts, 2 * model.inner, model.hidden), random(model.experts, model.hidden, model.inner)
+    return (router, *in_blocks(torch, w1), *in_blocks(torch, w2)) if model.codes else (router, w1, w2)
+
+
+def in_blocks(torch, matrices):
+    """(codes e4m3 [experts, rows, columns], scales f32 [experts, rows / 128, columns / 128])."""
+    codes = torch.empty(matrices.shape, device=matrices.device, dtype=torch.float8_e4m3fn)
+    rows, columns = (extent // 128 for extent in matrices.shape[1:])
+    scales = torch.empty(len(matrices), rows, columns, device=matrices.device)
+    for expert, matrix in enumerate(matrices):
+        blocks = matrix.float().view(rows, 128, columns, 128)
+        scales[expert] = blocks.abs().amax((1, 3)) / 448
+        codes[expert] = (blocks / scales[expert][:, None, :, None]).to(codes.dtype).view(matrix.shape)
+    return codes, scales
+
+
+def wide(torch, matrices, expert):
+    """Matrix `expert` in float64, of bf16 or of (codes, scales)."""
+    if len(matrices) == 1:
+        return matrices[0][expert].double()
+    scales = matrices[1][expert].double().repeat_interleave(128, 0).repeat_interleave(128, 1)
+    return matrices[0][expert].double() * scales
 
 
 def logits_of(torch, model, rows, routing, device="cuda"):
@@ -115,9 +154,12 @@ def logits(torch, x, router):
 def by_triton(torch, experts, top, tile=None):
     import triton_experts
 
-    def call(x, residual, router, w1, w2):
+    def call(x, residual, router, *matrices):
         ids, weights = triton_experts.route(logits(torch, x, router), top)
-        return experts(x, ids, weights, w1, w2, residual, tile)
+        if len(matrices) == 4:
+            w1, s1, w2, s2 = matrices
+            return experts(x, ids, weights, w1, w2, residual, tile, (s1, s2))
+        return experts(x, ids, weights, *matrices, residual, tile)
 
     return call
 
@@ -183,8 +225,10 @@ def behind_router(torch, call, top):
 # ---------------------------------------------------------------- Measuring
 
 
-def exact(torch, model, x, residual, router, w1, w2, rows):
-    """float64 results of some rows."""
+def exact(torch, model, x, residual, router, *matrices_and_rows):
+    """float64 results of some rows, the last argument. Nothing but the matrices is rounded."""
+    *matrices, rows = matrices_and_rows
+    first, second = matrices[: len(matrices) // 2], matrices[len(matrices) // 2 :]
     likely = torch.softmax(x[rows].double() @ router.double().T, -1)
     weights, ids = torch.topk(likely, model.top)
     weights = weights / weights.sum(-1, keepdim=True)
@@ -192,8 +236,8 @@ def exact(torch, model, x, residual, router, w1, w2, rows):
     for i, row in enumerate(rows):
         total = residual[row].double()
         for weight, expert in zip(weights[i], ids[i].tolist()):
-            gate, up = (w1[expert].double() @ x[row].double()).chunk(2)
-            total = total + weight * (w2[expert].double() @ (torch.nn.functional.silu(gate) * up))
+            gate, up = (wide(torch, first, expert) @ x[row].double()).chunk(2)
+            total = total + weight * (wide(torch, second, expert) @ (torch.nn.functional.silu(gate) * up))
         found.append(total)
     return torch.stack(found)
 
@@ -214,7 +258,7 @@ class Bench:
     def __init__(self, torch, name, contestants, plans):
         self.torch, self.name, self.model, self.contestants, self.plans = torch, name, MODELS[name], contestants, plans
         self.layers = [layer_of(torch, self.model) for _ in range(LAYERS)]
-        self.others, self.absent = by_others(torch, self.model)
+        self.others, self.absent = ({}, {"torch, others": "bf16 alone"}) if self.model.codes else by_others(torch, self.model)
         self.chosen, self.compiled = {}, {}  # Triton's tiles and torch's function by rows
 
     def sets(self, rows, routing):
@@ -232,8 +276,8 @@ class Bench:
 
         torch, top = self.torch, self.model.top
         if rows not in self.chosen:
-            self.chosen[rows] = triton_experts.Experts(rows).choose(lambda tile: quick_us(
-                torch, [lambda s=s: by_triton(torch, triton_experts.Experts(rows), top, tile)(*s) for s in sets[:8]]))
+            self.chosen[rows] = triton_experts.Experts(rows, self.model.codes).choose(lambda tile: quick_us(
+                torch, [lambda s=s: by_triton(torch, triton_experts.Experts(rows, self.model.codes), top, tile)(*s) for s in sets[:8]]))
         return by_triton(torch, self.chosen[rows], top)
 
     def by_compile(self, rows):
@@ -247,7 +291,7 @@ class Bench:
         makers = {
             "sinter": lambda: lambda *given: plan(*given),
             "triton": lambda: self.triton(rows, sets),
-            "torch": lambda: self.by_compile(rows),
+            **({} if self.model.codes else {"torch": lambda: self.by_compile(rows)}),
             **{name: lambda call=call: behind_router(torch, call, top) for name, call in self.others.items()},
         }
         return {name: make() for name, make in makers.items() if name in self.contestants}
@@ -258,7 +302,7 @@ class Bench:
         torch.cuda.empty_cache()
         sets = self.sets(rows, routing)
         calls = self.calls(rows, sets)
-        ids = [torch.topk(logits(torch, x, router), model.top)[1] for x, _, router, _, _ in sets]
+        ids = [torch.topk(logits(torch, x, router), model.top)[1] for x, _, router, *_ in sets]
         touched = sum(len(torch.unique(of)) for of in ids) / len(ids)
         some = sorted({0, rows // 3, rows // 2, rows - 1})
         wanted = exact(torch, model, *sets[0], some)
@@ -278,7 +322,7 @@ class Bench:
         row = {"model": self.name, "rows": rows, "routing": routing, "touched": round(touched, 1),
                "limit_us": round(model.limit_us(rows, touched, torch.cuda.get_device_name()), 2), "kernels": plan.kernel_count,
                "predicted_us": round(plan.predicted_us, 2), "errors": errors, "apart": apart,
-               "correct": max(errors["sinter"], *apart.values(), 0) <= RELATIVE}  # fmt: skip
+               "correct": max(errors["sinter"], *apart.values(), 0) <= model.relative}  # fmt: skip
         del results, first
         if not row["correct"]:
             return row

@@ -21,6 +21,15 @@ TILES = {
     8192: [(128, 256, 64, 16, 8, 4), (128, 128, 64, 16, 4, 3), (128, 128, 64, 1, 8, 3), (64, 128, 64, 1, 8, 3)],
 }
 
+#: The same for e4m3 with scales of 128 x 128: k of a step is 128.
+TILES_OF_CODES = {
+    16: [(16, 64, 128, 1, 4, 4), (16, 128, 128, 32, 4, 4), (16, 128, 128, 1, 4, 3), (16, 64, 128, 1, 4, 5), (16, 256, 128, 16, 8, 3)],
+    64: [(16, 128, 128, 32, 4, 3), (16, 128, 128, 16, 4, 4), (32, 128, 128, 32, 4, 3), (16, 64, 128, 1, 4, 4), (16, 256, 128, 16, 8, 3)],
+    1024: [(64, 128, 128, 32, 4, 3), (32, 128, 128, 32, 4, 3), (64, 128, 128, 16, 4, 4), (64, 64, 128, 16, 4, 4), (16, 128, 128, 16, 4, 4),
+           (128, 128, 128, 32, 8, 3)],
+    8192: [(64, 128, 128, 32, 4, 3), (128, 128, 128, 32, 8, 3), (64, 128, 128, 16, 4, 4), (64, 256, 128, 32, 8, 3)],
+}
+
 
 @triton.jit
 def _route(logits, ids, weights, EXPERTS: tl.constexpr, TOP: tl.constexpr, WIDE: tl.constexpr, SLOTS: tl.constexpr):
@@ -108,6 +117,64 @@ def _product(a, w, y, slots, experts, total, factors, R, tiles_m, N, K, PER: tl.
 
 
 @triton.jit
+def _scaled_product(a, scales_a, w, scales_w, y, slots, experts, total, factors, R, tiles_m, N, K, PER: tl.constexpr, SORTED: tl.constexpr,
+                    WEIGHTED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    """_product of e4m3, with scales_a [.., K / 128] and scales_w [.., N / 128, K / 128]. BK is 128."""
+    tiles_n = tl.cdiv(N, BN)
+    group = tl.program_id(0) // (GROUP * tiles_n)
+    high = min(tiles_m - group * GROUP, GROUP)
+    tile = group * GROUP + tl.program_id(0) % (GROUP * tiles_n) % high
+    column = (tl.program_id(0) % (GROUP * tiles_n)) // high * BN + tl.arange(0, BN)
+    if SORTED:
+        if tile * BM >= tl.load(total):
+            return
+        slot = tl.load(slots + tile * BM + tl.arange(0, BM))
+    else:
+        slot = tl.where(tl.arange(0, BM) == 0, tile, R)
+    expert = tl.load(experts + tile).to(tl.int64)
+    there = slot < R
+    at = tl.arange(0, BK)
+    row = (slot // PER).to(tl.int64)
+    within = (column % N).to(tl.int64)
+    rows = a + row[:, None] * K + at[None, :]
+    columns = w + expert * N * K + within[None, :] * K + at[:, None]
+    of_rows = scales_a + row * (K // BK)
+    of_columns = scales_w + (expert * (N // 128) + within // 128) * (K // BK)
+    sums = tl.zeros((BM, BN), tl.float32)
+    for step in range(0, K // BK):
+        x = tl.load(rows + step * BK, mask=there[:, None], other=0.0)
+        m = tl.load(columns + step * BK)
+        scale = tl.load(of_rows + step, mask=there, other=0.0)
+        sums += tl.dot(x, m) * scale[:, None] * tl.load(of_columns + step)[None, :]
+    if WEIGHTED:
+        sums *= tl.load(factors + slot, mask=there, other=0.0)[:, None]
+    target = y + slot.to(tl.int64)[:, None] * N + column[None, :]
+    tl.store(target, sums.to(y.dtype.element_ty), mask=there[:, None] & (column < N)[None, :])
+
+
+@triton.jit
+def _quantized(x, row, codes, scales, N, group):
+    """Stores 128 elements of a row as e4m3, and their scale."""
+    scale = tl.maximum(tl.max(tl.abs(x), 0), 1e-10) / 448.0
+    tl.store(codes + row * N + group * 128 + tl.arange(0, 128), (x / scale).to(tl.float8e4nv))
+    tl.store(scales + row * (N // 128) + group, scale)
+
+
+@triton.jit
+def _quantize(x, codes, scales, N):
+    row, group = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    _quantized(tl.load(x + row * N + group * 128 + tl.arange(0, 128)).to(tl.float32), row, codes, scales, N, group)
+
+
+@triton.jit
+def _silu_mul_quantize(both, codes, scales, N):
+    row, group = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    at = row * 2 * N + group * 128 + tl.arange(0, 128)
+    gate, up = tl.load(both + at).to(tl.float32), tl.load(both + at + N).to(tl.float32)
+    _quantized(gate / (1.0 + tl.exp(-gate)) * up, row, codes, scales, N, group)
+
+
+@triton.jit
 def _silu_mul(both, y, N, BLOCK: tl.constexpr):
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     row = tl.program_id(0).to(tl.int64)
@@ -140,21 +207,30 @@ def route(logits, top):
 
 class Experts:
     """y [rows, l] bf16 = the sum over t of weights[.., t] w2[e] (silu(gate) * up), e = ids[.., t], + residual. x bf16 [rows, k]; ids s32 and
-    weights f32 [rows, top]; w1 [experts, 2 n, k], gate first, w2 [experts, l, n]."""
+    weights f32 [rows, top]; w1 [experts, 2 n, k], gate first, w2 [experts, l, n]; of e4m3 with the `scales` of both."""
 
-    def __init__(self, rows):
-        self.tiles = next(tiles for most, tiles in TILES.items() if rows <= most or most == max(TILES))
+    def __init__(self, rows, codes=False):
+        table = TILES_OF_CODES if codes else TILES
+        self.tiles = next(tiles for most, tiles in table.items() if rows <= most or most == max(table))
         self.tile = self.tiles[0]
 
-    def __call__(self, x, ids, weights, w1, w2, residual=None, tile=None):
+    def __call__(self, x, ids, weights, w1, w2, residual=None, tile=None, scales=None):
         tile = tile or self.tile
         rows, top = ids.shape
         experts, l, n = w2.shape
         slots = _sorted(ids, experts, tile[0]) if rows * top * 4 > experts else None
-        both = _multiplied(x, w1, ids, slots, None, top, tile)
-        inner = torch.empty(rows * top, n, device=x.device, dtype=x.dtype)
-        _silu_mul[(rows * top, triton.cdiv(n, 1024))](both, inner, n, BLOCK=1024)
-        parts = _multiplied(inner, w2, ids, slots, weights, 1, tile)
+        if scales is None:
+            both = _multiplied(x, w1, ids, slots, None, top, tile)
+            inner = torch.empty(rows * top, n, device=x.device, dtype=x.dtype)
+            _silu_mul[(rows * top, triton.cdiv(n, 1024))](both, inner, n, BLOCK=1024)
+            parts = _multiplied(inner, w2, ids, slots, weights, 1, tile)
+        else:
+            codes, of_rows = _codes(x, x.shape[0], x.shape[1])
+            _quantize[(rows, x.shape[1] // 128)](x, codes, of_rows, x.shape[1])
+            both = _multiplied(codes, w1, ids, slots, None, top, tile, (of_rows, scales[0]))
+            inner, of_inner = _codes(x, rows * top, n)
+            _silu_mul_quantize[(rows * top, n // 128)](both, inner, of_inner, n)
+            parts = _multiplied(inner, w2, ids, slots, weights, 1, tile, (of_inner, scales[1]))
         y = torch.empty(rows, l, device=x.device, dtype=x.dtype)
         _sum[(rows, triton.cdiv(l, 1024))](parts, residual, y, l, TOP=top, RESIDUAL=residual is not None, BLOCK=1024)
         return y
@@ -184,12 +260,23 @@ def _sorted(ids, experts, bm):
     return order, of_tile, total
 
 
-def _multiplied(a, w, ids, slots, factors, per, tile):
+def _codes(like, rows, columns):
+    """What a quantiser of 128 columns writes: codes and scales."""
+    codes = torch.empty(rows, columns, device=like.device, dtype=torch.float8_e4m3fn)
+    return codes, torch.empty(rows, columns // 128, device=like.device)
+
+
+def _multiplied(a, w, ids, slots, factors, per, tile, scales=None):
     bm, bn, bk, group, warps, stages = tile
     count, (_, n, k) = ids.numel(), w.shape
     order, experts, total = slots or (ids, ids, ids)
     tiles = experts.numel()
-    y = torch.empty(count, n, device=a.device, dtype=a.dtype)
+    y = torch.empty(count, n, device=a.device, dtype=a.dtype if scales is None else torch.bfloat16)
+    if scales is not None:
+        _scaled_product[(tiles * triton.cdiv(n, bn),)](
+            a, scales[0], w, scales[1], y, order, experts, total, factors, count, tiles, n, k, PER=per, SORTED=slots is not None,
+            WEIGHTED=factors is not None, BM=bm, BN=bn, BK=bk, GROUP=group, num_warps=warps, num_stages=stages)
+        return y
     _product[(tiles * triton.cdiv(n, bn),)](
         a, w, y, order, experts, total, factors, count, tiles, n, k, PER=per, SORTED=slots is not None, WEIGHTED=factors is not None,
         EVEN=k % bk == 0, BM=bm, BN=bn, BK=bk, GROUP=group, num_warps=warps, num_stages=stages)
