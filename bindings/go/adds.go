@@ -22,6 +22,16 @@ func (b *Builder) Iota(dtype DType, dims []int64, axis int) Value {
 	})
 }
 
+// AllReduce: the sum of x over the GPUs of a group (sinter_group.h), of which each has inputs of its own: of x rounded
+// to its dtype, floating, in the order of ranks, in f32, rounded to x's dtype. All ranks get the same bits. `ranks`, 1
+// to 8, is the same in all sums of a chain, which is then split over so many GPUs; of 1 the sum is a cast to x's dtype.
+func (b *Builder) AllReduce(x Value, ranks int) Value {
+	ranks32 := b.number("all_reduce: ranks", ranks)
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_all_reduce(p, x.id, ranks32, out, failed)
+	}, x)
+}
+
 // Unary: a function of one operand, element by element.
 func (b *Builder) Unary(kind Unary, x Value) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {

@@ -118,6 +118,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		b.Concat(1, left, right),
 		b.Gather(b.Constant(F32, []int64{9, 8}), ids, 0),
 		b.Scatter(x, ids, x),
+		b.AllReduce(x, 1),
 		b.Reduce(ReduceSum, b.GroupedMatmul(half, b.Constant(BF16, []int64{3, 8, 8}), slots, true), []int32{1}, false),
 		b.GroupedMatmulEnds(half, b.Constant(BF16, []int64{3, 8, 8}), b.Input(S32, []int64{3}), true),
 		b.GroupedGatedFFN(half, slots, b.Input(F32, []int64{M, 2}), b.Constant(BF16, []int64{3, 16, 8}),

@@ -530,6 +530,13 @@ class ChainBuilder {
   Value Iota(DType dtype, Span<int64_t> dims, int32_t axis) {
     return Add({}, sinter_chain_add_iota, dtype, dims.size(), dims.data(), axis);
   }
+  // The sum of x over the GPUs of a group (sinter_group.h), of which each has inputs of its own: of
+  // x rounded to its dtype, floating, in the order of ranks, in f32, rounded to x's dtype. All
+  // ranks get the same bits. `ranks`, 1 to 8, is the same in all sums of a chain, which is then
+  // split over so many GPUs; of 1 the sum is a cast to x's dtype.
+  Value AllReduce(Value x, int32_t ranks) {
+    return Add({}, sinter_chain_add_all_reduce, x, ranks);
+  }
   // A function of one operand, element by element.
   Value Apply(Unary kind, Value a) {
     return Add({}, sinter_chain_add_unary, kind, a);
@@ -1086,6 +1093,24 @@ inline Result<GraphNodes> Binding::AddToGraph(sinter_graph graph,
 }
 
 // A chain prepared for a bucket of M: immutable, thread-safe.
+class Context;
+
+// This rank's part in a group of GPUs over which chains are split (sinter_group.h).
+class Group : public detail::Handle<sinter_group, sinter_group_retain, sinter_group_release> {
+ public:
+  using Handle::Handle;
+  // Collective. `options` as SINTER_INIT makes them, with rank, size and exchange.
+  static Result<Group> Create(const Context& context, const sinter_group_options& options);
+  // OK while the group lives, else why it ended; `rank`, if not null: the rank that is meant, or
+  // -1. Never blocks.
+  Status GetStatus(int32_t* rank = nullptr) const {
+    return Status::Of(sinter_group_get_status, get(), rank);
+  }
+  Status Abort() const { return Status::Of(sinter_group_abort, get()); }
+  // Collective, once every rank's launches are synchronised.
+  Status Close() const { return Status::Of(sinter_group_close, get()); }
+};
+
 class Plan : public detail::Handle<sinter_plan, sinter_plan_retain, sinter_plan_release> {
  public:
   using Handle::Handle;
@@ -1109,6 +1134,12 @@ class Plan : public detail::Handle<sinter_plan, sinter_plan_retain, sinter_plan_
   Result<Binding> Bind(Span<sinter_device_ptr> buffers, sinter_device_ptr workspace) const {
     return detail::Make<Binding>(sinter_plan_bind, get(), buffers.size(), buffers.data(),
                                  workspace);
+  }
+  // Of a chain that sums over ranks; collective the first time that the group meets the plan.
+  Result<Binding> BindGroup(Span<sinter_device_ptr> buffers, sinter_device_ptr workspace,
+                            const Group& group) const {
+    return detail::Make<Binding>(sinter_plan_bind_group, get(), buffers.size(), buffers.data(),
+                                 workspace, group.get());
   }
   // Bind and launch in one call, for buffers that change every time. `m` as in
   // Binding::Launch.
@@ -1283,6 +1314,10 @@ class Context
     return Status::Of(sinter_tune, get(), chain.get(), m, &options);
   }
 };
+
+inline Result<Group> Group::Create(const Context& context, const sinter_group_options& options) {
+  return detail::Make<Group>(sinter_group_create, context.get(), &options);
+}
 
 // ---------------------------------------------------------------- Text form
 

@@ -78,6 +78,14 @@ SINTER_API sinter_status sinter_chain_add_grouped_matmul_ends(sinter_chain* chai
                                                               sinter_value* out_value,
                                                               sinter_error** error);
 
+/* The sum of x over the GPUs of a group (sinter_group.h), of which each has inputs of its own: of x
+ * rounded to its dtype, floating, in the order of ranks, in f32, rounded to x's dtype. All ranks
+ * get the same bits. `ranks`, 1 to 8, is the same in all sums of a chain, which is then split over
+ * so many GPUs; of 1 the sum is a cast to x's dtype. */
+SINTER_API sinter_status sinter_chain_add_all_reduce(sinter_chain* chain, sinter_value x,
+                                                     int32_t ranks, sinter_value* out_value,
+                                                     sinter_error** error);
+
 typedef struct sinter_conv2d_options {
   uint32_t struct_size;
   uint32_t flags; /* none yet */

@@ -51,7 +51,8 @@ SINTER_API sinter_status sinter_x_chain_get_value(const sinter_chain* chain, sin
 /* ---------------------------------------------------------------- Reference: the CPU executor,
  * float64 inside */
 
-/* Host buffers in the caller's order, each sinter_tensor_info.bytes long. `threads` 0: one per
+/* Host buffers in the caller's order, each sinter_tensor_info.bytes long; of a chain that is split
+ * over ranks those of rank 0, then those of rank 1, and so on. `threads` 0: one per
  * processor. Blocks. Thread-safe. */
 SINTER_API sinter_status sinter_x_reference_run(const sinter_chain* chain, int64_t m,
                                                 uint32_t input_count, const void* const* inputs,

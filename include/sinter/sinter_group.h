@@ -1,8 +1,9 @@
 /* Groups of GPUs of one host, over which a chain is split: who belongs together, and the memory in
  * which their kernels exchange data. sinter.h states the conventions.
  *
- * No launch takes a group yet: chains that sum over ranks come with a later version. What is said
- * of launches here is what they will do.
+ * A chain says that it is split by its sums over ranks (sinter_chain_add_all_reduce). All ranks
+ * prepare the same chain with inputs of their own, and bind its plan to the group by
+ * sinter_plan_bind_group; what they launch is then the same on all ranks, in the same order.
  *
  * One rank is one GPU. Ranks are processes, or contexts of one process. NVLink multicast is not
  * used. What travels between ranks is compared on both sides. A kernel's wait ends after the
@@ -24,8 +25,8 @@ typedef struct sinter_group sinter_group;
 /* An all-gather of the caller, such as over MPI, sockets or a store: every rank gives `bytes` bytes
  * at `send`, the same number on all; once it returns, `recv` holds those of all ranks in the order
  * of ranks, `bytes` each. SINTER_OK, or the status with which the call fails; it must end by itself
- * when a rank does not come. Called only inside sinter_group_create and sinter_group_close, on
- * their threads; after it failed it is not called again for the group. */
+ * when a rank does not come. Called only inside sinter_group_create, sinter_plan_bind_group and
+ * sinter_group_close, on their threads; after it failed it is not called again for the group. */
 typedef sinter_status (*sinter_exchange)(uintptr_t user_data, const void* send, size_t bytes,
                                          void* recv);
 
@@ -93,6 +94,25 @@ SINTER_API void sinter_group_release(const sinter_group* group);
  * all launches before. Thread-safe. Since 0.1. */
 SINTER_API sinter_status sinter_group_get_status(const sinter_group* group, int32_t* out_rank,
                                                  sinter_error** error);
+
+/* As sinter_plan_bind, of a plan whose chain sums over ranks, which sinter_plan_bind refuses. The
+ * binding keeps the group. The first time that the group meets the plan the call is collective, by
+ * one exchange that compares the plan on all ranks: ranks bind their plans in one order. Binding it
+ * again, to other buffers, exchanges nothing. Contexts of one process do not wait for one another.
+ * SINTER_FAILED_PRECONDITION: ranks have different plans (another chain, M, option or tuning set),
+ * the group has another number of ranks than the chain, is closed, or its slots are too small.
+ * SINTER_INVALID_ARGUMENT: a buffer, as of sinter_plan_bind; a chain that sums over no ranks; other
+ * ranks are not told of these.
+ *
+ * sinter_binding_launch and nodes of graphs then refuse a group that has ended, with the status of
+ * sinter_group_get_status, or is closed. All ranks launch with the same M. A launch of more rows
+ * than slots hold is made in several passes. Such plans are chosen by prediction, not measured.
+ * Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_plan_bind_group(const sinter_plan* plan, uint32_t buffer_count,
+                                                const sinter_device_ptr* buffers,
+                                                sinter_device_ptr workspace,
+                                                const sinter_group* group,
+                                                sinter_binding** out_binding, sinter_error** error);
 
 /* Ends the group on all ranks: waits return soon, later launches do nothing. Thread-safe.
  * Since 0.1. */

@@ -50,6 +50,13 @@ absl::StatusOr<BoundArg> BindArg(const ArgSlot& slot, const BufferList& buffers)
     case ArgKind::kFirstRow:
     case ArgKind::kBytes:
       break;
+    case ArgKind::kRoom:
+      if (buffers.room == 0) return absl::InvalidArgumentError("there is no room of a group");
+      arg.value = buffers.room;
+      break;
+    case ArgKind::kPlan:
+      arg.value = buffers.plan;
+      break;
     case ArgKind::kInt32: {
       const int32_t value = static_cast<int32_t>(slot.int_value);
       std::memcpy(&arg.value, &value, sizeof(value));

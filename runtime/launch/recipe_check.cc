@@ -116,6 +116,8 @@ size_t SizeOfArg(const ArgSlot& arg) {
     case ArgKind::kTensorMap:
       return sizeof(CUtensorMap);
     case ArgKind::kPointer:
+    case ArgKind::kRoom:
+    case ArgKind::kPlan:
       return sizeof(DevicePtr);
     case ArgKind::kSymbolM:
     case ArgKind::kFirstRow:

@@ -173,12 +173,14 @@ absl::Status CheckArg(const ArgSlot& arg, size_t tensor_maps) {
       return absl::InvalidArgumentError("launch recipe: float argument is not a number");
     case ArgKind::kSymbolM:
     case ArgKind::kFirstRow:
+    case ArgKind::kRoom:
+    case ArgKind::kPlan:
       return absl::OkStatus();
     case ArgKind::kBytes:
       SINTER_RETURN_IF_ERROR(CheckRange("bytes of an argument", arg.bytes.size(), 4, kMaxArgBytes));
       return CheckMultiple("bytes of an argument", arg.bytes.size(), 4);
   }
-  return Bad("argument kind", static_cast<uint64_t>(arg.kind), "0..6");
+  return Bad("argument kind", static_cast<uint64_t>(arg.kind), "0..8");
 }
 
 void WriteTriple(const std::array<uint32_t, 3>& v, ByteWriter& w) {

@@ -60,6 +60,8 @@ enum class ArgKind : uint8_t {
   kFloat32 = 4,    // constant
   kBytes = 5,      // constant bytes by value
   kFirstRow = 6,   // int32: rows of M that the passes before this one took
+  kRoom = 7,       // device pointer: the room of the binding's group
+  kPlan = 8,       // 64 bits: what ranks that run one plan have in common
 };
 
 struct ArgSlot {

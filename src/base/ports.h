@@ -129,6 +129,8 @@ struct BufferList {
   const DevicePtr* pointers = nullptr;  // inputs then outputs, canonical order of the plan
   int count = 0;
   DevicePtr workspace = 0;
+  DevicePtr room = 0;  // of the rank's group; 0: no kernel takes one
+  uint64_t plan = 0;   // equal on ranks that run the same plan
 };
 
 // The edges of a new graph node: the nodes that it depends on, and their kind.

@@ -93,6 +93,15 @@ sinter_status sinter_chain_add_grouped_matmul_ends(sinter_chain* chain, sinter_v
   });
 }
 
+sinter_status sinter_chain_add_all_reduce(sinter_chain* chain, sinter_value x, int32_t ranks,
+                                          sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "all_reduce", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId vx = add.Operand("x", x);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().AllReduce(vx, ranks);
+  });
+}
+
 sinter_status sinter_chain_add_conv2d(sinter_chain* chain, sinter_value x, sinter_value w,
                                       const sinter_conv2d_options* options, sinter_value* out_value,
                                       sinter_error** error) {

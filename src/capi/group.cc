@@ -12,12 +12,6 @@
 #include "src/engine/rank_group.h"
 #include "src/engine/tuning_set.h"
 
-struct sinter_group : sinter::capi::Handle<sinter_group> {
-  static constexpr uint32_t kMagic = 0x53477270;
-  static constexpr char kTypeName[] = "sinter_group";
-  std::shared_ptr<sinter::RankGroup> group;
-};
-
 namespace sinter::capi {
 namespace {
 

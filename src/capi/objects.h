@@ -62,6 +62,12 @@ struct sinter_binding : sinter::capi::Handle<sinter_binding> {
   bool uses_m = false;
 };
 
+struct sinter_group : sinter::capi::Handle<sinter_group> {
+  static constexpr uint32_t kMagic = 0x53477270;
+  static constexpr char kTypeName[] = "sinter_group";
+  std::shared_ptr<sinter::RankGroup> group;
+};
+
 struct sinter_cancel : sinter::capi::Handle<sinter_cancel> {
   static constexpr uint32_t kMagic = 0x5343616e;
   static constexpr char kTypeName[] = "sinter_cancel";

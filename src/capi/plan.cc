@@ -10,18 +10,33 @@ namespace capi = sinter::capi;
 namespace sinter::capi {
 namespace {
 
-absl::StatusOr<std::shared_ptr<const PlanBinding>> BindBuffers(const sinter_plan* plan,
-                                                               uint32_t count,
-                                                               const sinter_device_ptr* buffers,
-                                                               sinter_device_ptr workspace,
-                                                               bool no_rows = false) {
+absl::StatusOr<std::vector<DevicePtr>> ReadBuffers(const sinter_plan* plan, uint32_t count,
+                                                   const sinter_device_ptr* buffers) {
   SINTER_RETURN_IF_ERROR(Check(plan, "plan"));
   if (count != plan->buffers) {
     return absl::InvalidArgumentError(
         absl::StrCat("buffer_count is ", count, ", the plan binds ", plan->buffers));
   }
   SINTER_RETURN_IF_ERROR(CheckNotNull(buffers, "buffers"));
-  return plan->prepared->Bind(std::vector<DevicePtr>(buffers, buffers + count), workspace, no_rows);
+  return std::vector<DevicePtr>(buffers, buffers + count);
+}
+
+absl::StatusOr<std::shared_ptr<const PlanBinding>> BindBuffers(const sinter_plan* plan,
+                                                               uint32_t count,
+                                                               const sinter_device_ptr* buffers,
+                                                               sinter_device_ptr workspace,
+                                                               bool no_rows = false) {
+  SINTER_ASSIGN_OR_RETURN(const auto given, ReadBuffers(plan, count, buffers));
+  return plan->prepared->Bind(given, workspace, no_rows);
+}
+
+sinter_binding* NewBinding(const sinter_plan* plan, std::shared_ptr<const PlanBinding> binding) {
+  auto object = std::make_unique<sinter_binding>();
+  object->binding = std::move(binding);
+  object->engine = plan->engine;
+  object->prepared = plan->prepared;
+  object->uses_m = plan->uses_m;
+  return object.release();
 }
 
 }  // namespace
@@ -77,13 +92,25 @@ sinter_status sinter_plan_bind(const sinter_plan* plan, uint32_t buffer_count,
                                sinter_binding** out_binding, sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_binding, "out_binding"));
-    auto object = std::make_unique<sinter_binding>();
-    SINTER_ASSIGN_OR_RETURN(object->binding,
+    SINTER_ASSIGN_OR_RETURN(auto binding,
                             capi::BindBuffers(plan, buffer_count, buffers, workspace));
-    object->engine = plan->engine;
-    object->prepared = plan->prepared;
-    object->uses_m = plan->uses_m;
-    *out_binding = object.release();
+    *out_binding = capi::NewBinding(plan, std::move(binding));
+    return absl::OkStatus();
+  });
+}
+
+sinter_status sinter_plan_bind_group(const sinter_plan* plan, uint32_t buffer_count,
+                                     const sinter_device_ptr* buffers, sinter_device_ptr workspace,
+                                     const sinter_group* group, sinter_binding** out_binding,
+                                     sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
+    SINTER_RETURN_IF_ERROR(capi::Check(group, "group"));
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_binding, "out_binding"));
+    SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadBuffers(plan, buffer_count, buffers));
+    SINTER_ASSIGN_OR_RETURN(auto binding,
+                            plan->prepared->BindGroup(given, workspace, group->group));
+    *out_binding = capi::NewBinding(plan, std::move(binding));
     return absl::OkStatus();
   });
 }

@@ -30,21 +30,24 @@ absl::Status GiveProblem(Problem problem, sinter_chain** out_chain, int64_t* out
 // sinter_x_reference_*: the CPU executor and the comparison with it, in the caller's buffer order.
 
 absl::Status CheckCounts(const Chain& chain, uint32_t inputs, uint32_t outputs) {
-  if (inputs == static_cast<uint32_t>(chain.num_inputs()) &&
-      outputs == static_cast<uint32_t>(chain.num_outputs())) {
+  if (inputs == static_cast<uint32_t>(chain.num_inputs() * chain.ranks()) &&
+      outputs == static_cast<uint32_t>(chain.num_outputs() * chain.ranks())) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("input_count is ", inputs, " and output_count ",
-                                                 outputs, ", the chain has ", chain.num_inputs(),
-                                                 " and ", chain.num_outputs()));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "input_count is ", inputs, " and output_count ", outputs, ", the chain has ",
+      chain.num_inputs(), " and ", chain.num_outputs(),
+      chain.ranks() == 1 ? "" : absl::StrCat(" of each of ", chain.ranks(), " ranks")));
 }
 
 absl::StatusOr<std::vector<const void*>> CanonicalInputs(const Chain& chain,
                                                          const void* const* inputs) {
   std::vector<const void*> result;
-  for (const int32_t caller : chain.InputOrder()) {
-    SINTER_RETURN_IF_ERROR(CheckNotNull(inputs, "inputs"));
-    result.push_back(inputs[caller]);
+  for (int rank = 0; rank < chain.ranks(); ++rank) {
+    for (const int32_t caller : chain.InputOrder()) {
+      SINTER_RETURN_IF_ERROR(CheckNotNull(inputs, "inputs"));
+      result.push_back(inputs[rank * chain.num_inputs() + caller]);
+    }
   }
   return result;
 }
@@ -139,12 +142,13 @@ absl::StatusOr<sinter_x_check> CheckOnHost(const Chain& chain, int64_t m,
   }
   SINTER_ASSIGN_OR_RETURN(const auto expected, RunReferenceF64(chain, m, inputs, options));
   sinter_x_check worst{};
-  for (int i = 0; i < chain.num_outputs(); ++i) {
-    SINTER_RETURN_IF_ERROR(CheckNotNull(outputs[i], absl::StrCat("outputs[", i, "]")));
+  for (size_t at = 0; at < expected.size(); ++at) {
+    const int i = static_cast<int>(at) % chain.num_outputs();
+    SINTER_RETURN_IF_ERROR(CheckNotNull(outputs[at], absl::StrCat("outputs[", at, "]")));
     const DType dtype = chain.output_type(i).dtype;
-    const std::string got = Gather(chain, i, m, options.rows).Read(outputs[i]);
-    const auto check = ToCheck(CompareBuffer(got.data(), dtype, expected[i]), BoundsOf(chain, i));
-    if (i == 0 || Worse(check, worst)) worst = check;
+    const std::string got = Gather(chain, i, m, options.rows).Read(outputs[at]);
+    const auto check = ToCheck(CompareBuffer(got.data(), dtype, expected[at]), BoundsOf(chain, i));
+    if (at == 0 || Worse(check, worst)) worst = check;
   }
   return worst;
 }

@@ -186,6 +186,24 @@ absl::StatusOr<ValueId> ChainBuilder::ScaledGroupedMatmul(ValueId a, ValueId w, 
                                       TypeOf(scale_w)));
 }
 
+absl::StatusOr<ValueId> ChainBuilder::AllReduce(ValueId x, int32_t ranks) {
+  constexpr const char* kKind = "all_reduce";
+  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "x", x));
+  absl::StatusOr<TensorType> type = InferAllReduce(TypeOf(x), ranks);
+  if (ranks == 1) {  // one spelling of no sum
+    return Add(kKind, MakeOp(OpKind::kCast, {x}), std::move(type));
+  }
+  for (ValueId id = size(); type.ok() && id-- > 0;) {
+    if (OpOf(id).kind != OpKind::kAllReduce) continue;
+    if (OpOf(id).ranks == ranks) break;
+    return Error(kKind, absl::StrCat("ranks is ", ranks, ", of op ", id, " (all_reduce) ",
+                                     OpOf(id).ranks, ": a chain is split over one group"));
+  }
+  Op op = MakeOp(OpKind::kAllReduce, {x});
+  op.ranks = ranks;
+  return Add(kKind, std::move(op), std::move(type));
+}
+
 absl::StatusOr<ValueId> ChainBuilder::Convolve(ValueId x, ValueId w, const Conv2d& conv) {
   SINTER_RETURN_IF_ERROR(CheckOperand("conv2d", "x", x));
   SINTER_RETURN_IF_ERROR(CheckOperand("conv2d", "w", w));

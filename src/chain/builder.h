@@ -63,6 +63,10 @@ class ChainBuilder {
   // kGroupedMatmul with the operands a, w, ids, scale_a, scale_w.
   absl::StatusOr<ValueId> ScaledGroupedMatmul(ValueId a, ValueId w, ValueId ids, ValueId scale_a,
                                               ValueId scale_w);
+  // The sum of x over the GPUs of a group, of which each has its own inputs: of x rounded to its
+  // dtype, floating, in the order of ranks, in f32, rounded to x's dtype. `ranks` in [1, 8] is that
+  // of the whole chain; of 1 it is a cast to x's dtype.
+  absl::StatusOr<ValueId> AllReduce(ValueId x, int32_t ranks);
   // x [batch, height, width, channels] (NHWC) with the filter w; f32 [batch, p, q, out]. Only the
   // batch may be M. Finish makes a product of it where each pixel has one tap, its own.
   absl::StatusOr<ValueId> Convolve(ValueId x, ValueId w, const Conv2d& conv = {});

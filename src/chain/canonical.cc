@@ -1,4 +1,5 @@
 // ChainBuilder::Finish: the canonical order and its bytes, and the way back.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -74,6 +75,7 @@ void PutOp(ByteWriter& out, const Op& op) {
   PutInts(out, op.steps);
   if (op.kind == OpKind::kInput) PutStrides(out, op.strides);
   if (op.kind == OpKind::kConv2d || op.kind == OpKind::kWindow) PutConv(out, op.conv);
+  if (op.kind == OpKind::kAllReduce) out.U8(static_cast<uint8_t>(op.ranks));
   if (op.kind != OpKind::kWindow) return;
   for (const int64_t taps : op.taps) out.I64(taps);
 }
@@ -129,6 +131,7 @@ Op GetOp(ByteReader& in) {
   op.steps = GetInts<int64_t>(in);
   if (op.kind == OpKind::kInput) op.strides = GetStrides(in, op.type.dims.size());
   if (op.kind == OpKind::kConv2d || op.kind == OpKind::kWindow) op.conv = GetConv(in);
+  if (op.kind == OpKind::kAllReduce) op.ranks = in.U8();
   if (op.kind != OpKind::kWindow) return op;
   for (int64_t& taps : op.taps) taps = in.I64();
   return op;
@@ -203,6 +206,7 @@ absl::StatusOr<Chain> ChainBuilder::Finish() {
     Op op = std::move(ops_[id]);
     for (ValueId& operand : op.operands) operand = numbering[operand];
     chain.uses_m_ = chain.uses_m_ || HasSymbol(op);
+    chain.ranks_ = std::max(chain.ranks_, static_cast<int>(op.ranks));
     if (op.kind == OpKind::kInput) {
       canonical_input[op.input] = chain.num_inputs();
       chain.input_order_.push_back(op.input);

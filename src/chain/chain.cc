@@ -55,6 +55,7 @@ std::string Chain::ToString() const {
     if (op.kind == OpKind::kScalar) absl::StrAppend(&text, " ", op.scalar);
     for (ValueId id : op.operands) absl::StrAppend(&text, " ", id);
     if (op.accumulate == Accumulate::kFast) absl::StrAppend(&text, " accumulate=fast");
+    if (op.ranks > 1) absl::StrAppend(&text, " ranks=", op.ranks);
     absl::StrAppend(&text, " : ", sinter::ToString(op.type), "\n");
   }
   for (const ChainOutput& out : outputs_) absl::StrAppend(&text, "output ", out.value, "\n");

@@ -52,6 +52,8 @@ class Chain {
   const Digest& CanonicalDigest() const { return digest_; }
   // Whether M occurs at all.
   bool UsesM() const { return uses_m_; }
+  // Over how many GPUs it is split: those that its sums over ranks take; 1 without one.
+  int ranks() const { return ranks_; }
   // How often each op is used: operand slots of other ops plus outputs.
   std::vector<int> UseCounts() const;
   // What an element of a product or convolution sums: k, or channels times taps.
@@ -73,6 +75,7 @@ class Chain {
   std::string canonical_;
   Digest digest_;
   bool uses_m_ = false;
+  int ranks_ = 1;
 };
 
 // Rebuilds a chain from CanonicalBytes(). Input is untrusted: every op goes through ChainBuilder.

@@ -36,6 +36,7 @@ std::set<std::string> KeysOf(OpKind kind) {
   if (kind == OpKind::kIota || kind == OpKind::kConcat || kind == OpKind::kGather) add({"axis"});
   if (kind == OpKind::kMatmul) add({"transpose_a", "transpose_b"});
   if (kind == OpKind::kGroupedMatmul) add({"transpose_b"});
+  if (kind == OpKind::kAllReduce) add({"ranks"});
   if (kind == OpKind::kUnary || kind == OpKind::kBinary || kind == OpKind::kCompare) add({"kind"});
   if (kind == OpKind::kReduce) add({"kind", "axes", "keepdims"});
   if (kind == OpKind::kScan) add({"kind"});
@@ -96,6 +97,11 @@ absl::Status ReadAttributes(const JsonObject& in, Op* op) {
     }
     case OpKind::kGroupedMatmul: {
       SINTER_ASSIGN_OR_RETURN(op->transpose_b, in.Flag("transpose_b"));
+      return absl::OkStatus();
+    }
+    case OpKind::kAllReduce: {
+      SINTER_ASSIGN_OR_RETURN(const int64_t ranks, in.Integer("ranks"));
+      op->ranks = JsonObject::Narrow(ranks);
       return absl::OkStatus();
     }
     case OpKind::kUnary:

@@ -69,6 +69,9 @@ void PutAttributes(const Op& op, OrderedJson* out) {
     case OpKind::kGroupedMatmul:
       (*out)["transpose_b"] = op.transpose_b;
       break;
+    case OpKind::kAllReduce:
+      (*out)["ranks"] = op.ranks;
+      break;
     case OpKind::kUnary:
     case OpKind::kBinary:
     case OpKind::kCompare:

@@ -50,6 +50,8 @@ absl::StatusOr<TensorType> InferScaledGroupedMatmul(const TensorType& a, const T
                                                     const TensorType& ids,
                                                     const TensorType& scale_a,
                                                     const TensorType& scale_w);
+// That of x, which is floating; `ranks` in [1, kMostRanks].
+absl::StatusOr<TensorType> InferAllReduce(const TensorType& x, int32_t ranks);
 // x [batch, height, width, channels], w as `conv` says; f32 [batch, p, q, out].
 absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
                                        const Conv2d& conv);

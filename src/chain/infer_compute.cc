@@ -283,6 +283,16 @@ absl::StatusOr<TensorType> InferTopK(const TensorType& x, int64_t count) {
   return result;
 }
 
+absl::StatusOr<TensorType> InferAllReduce(const TensorType& x, int32_t ranks) {
+  if (ranks < 1 || ranks > kMostRanks) {
+    return Bad("ranks is ", ranks, ", must be 1 to ", kMostRanks);
+  }
+  if (!IsFloat(x.dtype)) {
+    return Bad("dtype of x is ", NameOf(x.dtype), ", must be f32, f16 or bf16");
+  }
+  return x;
+}
+
 absl::StatusOr<TensorType> InferScan(ReduceKind kind, const TensorType& x) {
   if (kind != ReduceKind::kSum) return Bad("kind is ", NameOf(kind), ", must be sum");
   SINTER_RETURN_IF_ERROR(CheckRow(x));

@@ -8,10 +8,10 @@ namespace {
 
 // Name i belongs to enum value i + 1.
 constexpr absl::string_view kOpKindNames[] = {
-    "input",   "scalar", "iota",   "matmul",    "unary",         "binary",
-    "compare", "select", "cast",   "broadcast", "transpose",     "reshape",
-    "slice",   "concat", "reduce", "conv2d",    "scaled_matmul", "gather",
-    "scatter", "window", "top_k",  "scan",      "random",        "grouped_matmul"};
+    "input",  "scalar", "iota",           "matmul",    "unary",   "binary", "compare",
+    "select", "cast",   "broadcast",      "transpose", "reshape", "slice",  "concat",
+    "reduce", "conv2d", "scaled_matmul",  "gather",    "scatter", "window", "top_k",
+    "scan",   "random", "grouped_matmul", "all_reduce"};
 constexpr absl::string_view kUnaryKindNames[] = {
 #define SINTER_UNARY(number, Name, name, ...) #name,
 #include "src/chain/ops.def"
@@ -129,7 +129,7 @@ bool Op::operator==(const Op& o) const {
          transpose_a == o.transpose_a && transpose_b == o.transpose_b && keepdims == o.keepdims &&
          constant == o.constant && input == o.input && axis == o.axis && scalar == o.scalar &&
          axes == o.axes && starts == o.starts && steps == o.steps && strides == o.strides &&
-         conv == o.conv && taps == o.taps && accumulate == o.accumulate;
+         conv == o.conv && taps == o.taps && accumulate == o.accumulate && ranks == o.ranks;
 }
 
 absl::string_view NameOf(const Op& op) {

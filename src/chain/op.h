@@ -44,6 +44,7 @@ enum class OpKind : int32_t {
   kScan = 22,
   kRandom = 23,
   kGroupedMatmul = 24,
+  kAllReduce = 25,
 };
 
 enum class UnaryKind : int32_t {
@@ -85,6 +86,8 @@ bool IsValid(BinaryKind kind);
 bool IsValid(CompareKind kind);
 bool IsValid(ReduceKind kind);
 
+constexpr int32_t kMostRanks = 8;  // GPUs over which a chain may be split
+
 // Fields that a kind does not use keep their defaults, so that == compares what matters.
 struct Op {
   OpKind kind = OpKind::kInput;
@@ -109,6 +112,7 @@ struct Op {
   Conv2d conv;                        // conv2d; window: all but the filter's layout
   std::array<int64_t, 2> taps{1, 1};  // window: its height and width
   Accumulate accumulate{};            // scaled_matmul
+  int32_t ranks = 1;                  // all_reduce: 2 to kMostRanks
   bool operator==(const Op& o) const;
   bool operator!=(const Op& o) const { return !(*this == o); }
 };

@@ -327,6 +327,7 @@ std::vector<std::string> FieldValues::List(const char* key) const {
 
 std::vector<KindSpec> KindSpecs() {
   return {
+      AllReduceKind(),
       {"argmax",
        {kRows, kCols, kDType},
        MakeArgmax,
@@ -439,6 +440,7 @@ std::vector<KindSpec> KindSpecs() {
        MakeRope,
        "rotary embedding: (t1 cos - t2 sin, t2 cos + t1 sin), t1 and t2 the halves of a head",
        "x[rows,heads,dim] cos[rows,dim/2] sin[rows,dim/2], the last two f32"},
+      RowParallelKind(),
       ScaledGatedFfnKind(),
       ScaledGemmChainKind(),
       ScaledGroupedGatedFfnKind(),

@@ -92,6 +92,9 @@ KindSpec ConvChainKind();  // "conv_chain"
 KindSpec DepthwiseConvKind();
 KindSpec PoolKind();
 
+KindSpec AllReduceKind();
+KindSpec RowParallelKind();
+
 KindSpec GroupedGatedFfnKind();
 KindSpec GroupedMatmulKind();
 KindSpec GroupedMatmulEndsKind();

@@ -24,6 +24,8 @@ absl::StatusOr<ValueId> Dispatch(ChainBuilder& b, const Op& op) {
       return b.Contains(in[2]) && b.TypeOf(in[2]).rank() == 1
                  ? b.GroupedMatmulByEnds(in[0], in[1], in[2], op.transpose_b)
                  : b.GroupedMatmul(in[0], in[1], in[2], op.transpose_b);
+    case OpKind::kAllReduce:
+      return b.AllReduce(in[0], op.ranks);
     case OpKind::kConv2d:
       return b.Convolve(in[0], in[1], op.conv);
     case OpKind::kUnary:

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
+#include "src/chain/tensor_type.h"
 
 namespace sinter {
 namespace {
@@ -27,22 +28,24 @@ int64_t AllReduceProblem::ChunkElements() const {
 }
 
 std::string AllReduceProblem::ToString() const {
-  return absl::StrCat("all_reduce ranks=", ranks, " ", NameOf(element), "[M,", columns, "] -> ",
+  return absl::StrCat("all_reduce ranks=", ranks, " ", NameOf(element), "[",
+                      fixed_rows > 0 ? absl::StrCat(fixed_rows) : "M", ",", columns, "] -> ",
                       NameOf(result), rounded ? " rounded" : "", residual ? " + residual" : "",
                       squares ? " squares" : "");
 }
 
 bool AllReduceProblem::operator==(const AllReduceProblem& o) const {
   return ranks == o.ranks && element == o.element && result == o.result && columns == o.columns &&
-         residual == o.residual && rounded == o.rounded && squares == o.squares;
+         residual == o.residual && rounded == o.rounded && squares == o.squares &&
+         fixed_rows == o.fixed_rows;
 }
 
 std::string AllReduceSchedule::ToString() const {
-  return absl::StrCat(two_shot ? "two-shot" : "one-shot", " threads=", threads, " blocks=", blocks);
+  return absl::StrCat(two_shot ? "two-shot" : "one-shot", " threads=", threads, " grid=", grid);
 }
 
 bool AllReduceSchedule::operator==(const AllReduceSchedule& o) const {
-  return two_shot == o.two_shot && threads == o.threads && blocks == o.blocks;
+  return two_shot == o.two_shot && threads == o.threads && grid == o.grid;
 }
 
 int AllReduceResidents(const AllReduceProblem& p, int threads) {
@@ -78,10 +81,16 @@ absl::Status CheckAllReduce(const AllReduceProblem& p, const AllReduceSchedule& 
     return Refuse("columns", absl::StrCat(p.columns),
                   absl::StrCat("a multiple of ", p.ChunkElements(), " up to ", kMostColumns));
   }
+  if (p.fixed_rows < 0 || p.fixed_rows > kMaxExtent) {
+    return Refuse("rows", absl::StrCat(p.fixed_rows), absl::StrCat("at most ", kMaxExtent));
+  }
+  if (s.two_shot && p.residual && !p.rounded) {
+    return Refuse("form", "two-shot", "one-shot: owners send rounded sums, to which others add");
+  }
   if (s.threads != 128 && s.threads != 256 && s.threads != 512) {
     return Refuse("threads", absl::StrCat(s.threads), "128, 256 or 512");
   }
-  if (s.blocks < 1) return Refuse("blocks", absl::StrCat(s.blocks), "1 or more");
+  if (s.grid < 1) return Refuse("grid", absl::StrCat(s.grid), "1 or more");
   return absl::OkStatus();
 }
 

@@ -11,18 +11,20 @@
 namespace sinter {
 
 // out = [round](x of rank 0 + x of rank 1 + ..) [+ residual], in f32, rounded to `result`. All
-// matrices are [M, columns], contiguous.
+// matrices are [M, columns], contiguous. Each rank adds a residual of its own.
 struct AllReduceProblem {
   int ranks = 2;                 // 2 to 8
   DType element = DType::kBF16;  // of x: bf16, f16 or f32
   DType result = DType::kBF16;   // of the residual too
   int64_t columns = 0;
   bool residual = false;
-  bool rounded = false;  // the sum is rounded to `result` before the residual is added
-  bool squares = false;  // also [M, Parts]: f32 sums of squares of the results, by parts of rows
+  bool rounded = false;    // the sum is rounded to `result` before the residual is added
+  bool squares = false;    // also [M, Parts]: f32 sums of squares of the results, by parts of rows
+  int64_t fixed_rows = 0;  // 0: M; else so many, whatever a launch's M is
 
   // A thread sums so many elements at once: at least 16 bytes of x, and of the result.
   int64_t ChunkElements() const;
+  int64_t Rows(int64_t m) const { return fixed_rows > 0 ? fixed_rows : m; }
   std::string ToString() const;
   bool operator==(const AllReduceProblem& o) const;
 };
@@ -30,7 +32,7 @@ struct AllReduceProblem {
 struct AllReduceSchedule {
   bool two_shot = false;  // each part has an owner who sums it; else all ranks sum everything
   int threads = 256;
-  int blocks = 1;
+  int grid = 1;
 
   std::string ToString() const;
   bool operator==(const AllReduceSchedule& o) const;

@@ -18,8 +18,9 @@ constexpr double kCallUs = 2.1;  // epoch, header, first loads, the last block's
 }  // namespace
 
 absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const AllReduceSchedule& s,
-                                            int64_t rows, const DeviceModel& model) {
+                                            int64_t m, const DeviceModel& model) {
   SINTER_RETURN_IF_ERROR(CheckAllReduce(p, s));
+  const int64_t rows = p.Rows(m);
   const double elements = static_cast<double>(rows) * static_cast<double>(p.columns);
   const double in = elements * static_cast<double>(SizeOf(p.element));
   const double out = elements * static_cast<double>(SizeOf(p.result));
@@ -28,7 +29,7 @@ absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const All
   // Read once, and emptied, besides what arrives.
   const double slots = 3 * (s.two_shot ? (in + out) * peers / ranks : in * peers);
   const double blocks = std::min<double>(
-      s.blocks, static_cast<double>(rows) * static_cast<double>(AllReduceParts(p, s)));
+      s.grid, static_cast<double>(rows) * static_cast<double>(AllReduceParts(p, s)));
   Prediction time;
   time.fixed_us =
       model.launch_us - model.programmatic_edge_us + kCallUs + (s.two_shot ? 2 : 1) * kTripUs;
@@ -45,8 +46,9 @@ absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const All
   return time;
 }
 
-std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t rows,
+std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t m,
                                              const DeviceModel& model) {
+  const int64_t rows = p.Rows(m);
   std::vector<RankedAllReduce> ranked;
   for (const bool two_shot : {false, true}) {
     for (const int threads : {256, 128, 512}) {
@@ -55,7 +57,7 @@ std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t 
       // Odd: the owners of the units that a block takes then change from turn to turn.
       const int64_t most = int64_t{model.sm_count} * AllReduceResidents(p, threads);
       const int64_t units = std::max<int64_t>(rows, 1) * AllReduceParts(p, s);
-      s.blocks = static_cast<int>(std::min(units, most - (most % 2 == 0 ? 1 : 0)));
+      s.grid = static_cast<int>(std::min(units, most - (most % 2 == 0 ? 1 : 0)));
       absl::StatusOr<Prediction> time = PredictAllReduce(p, s, rows, model);
       if (time.ok()) ranked.push_back({s, *std::move(time)});
     }

@@ -17,12 +17,12 @@ struct RankedAllReduce {
   Prediction prediction;
 };
 
-// Time of `rows` rows when all ranks begin at once.
+// Time of a launch of `m` rows when all ranks begin at once.
 absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const AllReduceSchedule& s,
-                                            int64_t rows, const DeviceModel& model);
+                                            int64_t m, const DeviceModel& model);
 
 // Best first; empty where no kernel computes it. The same on all ranks: of one model.
-std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t rows,
+std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t m,
                                              const DeviceModel& model);
 
 }  // namespace sinter

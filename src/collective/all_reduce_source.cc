@@ -1,7 +1,5 @@
 #include "src/collective/all_reduce_source.h"
 
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 
 namespace sinter {
@@ -37,30 +35,32 @@ std::string AllReduceSource(const AllReduceProblem& p, const AllReduceSchedule& 
 }
 
 LaunchRecipe AllReduceRecipe(const AllReduceProblem& p, const AllReduceSchedule& s,
-                             const std::vector<int>& buffers, uint64_t plan) {
+                             const std::vector<BufferPlace>& places) {
   const int64_t x = p.columns * SizeOf(p.element), out = p.columns * SizeOf(p.result);
-  std::vector<int64_t> row_bytes = {0, x};
+  std::vector<int64_t> row_bytes = {x};
   if (p.residual) row_bytes.push_back(out);
   row_bytes.push_back(out);
   if (p.squares) row_bytes.push_back(AllReduceParts(p, s) * SizeOf(DType::kF32));
   LaunchRecipe recipe;
   recipe.entry = kAllReduceEntry;
-  recipe.grid = {static_cast<uint32_t>(s.blocks), 1, 1};
+  recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
   recipe.block = {static_cast<uint32_t>(s.threads), 1, 1};
   recipe.pdl = true;
-  for (size_t i = 0; i < row_bytes.size() && i < buffers.size(); ++i) {
+  ArgSlot room, plan, rows;
+  room.kind = ArgKind::kRoom;
+  recipe.args.push_back(room);
+  for (size_t i = 0; i < row_bytes.size() && i < places.size(); ++i) {
     ArgSlot pointer;
     pointer.kind = ArgKind::kPointer;
-    pointer.index = buffers[i];
-    pointer.int_value = row_bytes[i];
+    pointer.index = places[i].buffer;
+    pointer.offset_bytes = places[i].offset_bytes;
+    pointer.int_value = p.fixed_rows > 0 ? 0 : row_bytes[i];
     recipe.args.push_back(pointer);
   }
-  ArgSlot digest, rows;
-  digest.kind = ArgKind::kBytes;
-  digest.bytes.resize(sizeof(plan));
-  std::memcpy(&digest.bytes[0], &plan, sizeof(plan));
-  rows.kind = ArgKind::kSymbolM;
-  recipe.args.push_back(digest);
+  plan.kind = ArgKind::kPlan;
+  recipe.args.push_back(plan);
+  rows.kind = p.fixed_rows > 0 ? ArgKind::kInt32 : ArgKind::kSymbolM;
+  rows.int_value = p.fixed_rows;
   recipe.args.push_back(rows);
   return recipe;
 }

@@ -2,7 +2,6 @@
 #ifndef SINTER_SRC_COLLECTIVE_ALL_REDUCE_SOURCE_H_
 #define SINTER_SRC_COLLECTIVE_ALL_REDUCE_SOURCE_H_
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,10 +16,10 @@ inline constexpr char kAllReduceHeader[] = "kernels/all_reduce.cuh";
 // All ranks load the kernel of one source. It does not depend on the schedule's blocks.
 std::string AllReduceSource(const AllReduceProblem& p, const AllReduceSchedule& s);
 
-// `buffers`: the room of the rank's group, x, the residual where there is one, the result, the sums
-// of squares where they are stored. `plan`: equal on ranks that run the same plan.
+// `places`: x, the residual where there is one, the result, the sums of squares where they are
+// stored. The launch gives the group's room and what ranks of one plan have in common.
 LaunchRecipe AllReduceRecipe(const AllReduceProblem& p, const AllReduceSchedule& s,
-                             const std::vector<int>& buffers, uint64_t plan);
+                             const std::vector<BufferPlace>& places);
 
 }  // namespace sinter
 

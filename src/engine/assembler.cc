@@ -313,7 +313,10 @@ LoadedPlanPtr PlanAssembler::BuildUnfused(Walk& walk) {
 }
 
 absl::Status PlanAssembler::VerifyVariant(const LoadedPlanPtr& candidate, Walk& walk) {
-  if (!walk.options.verify || core_->ports.loader == nullptr || core_->ports.measurer == nullptr) {
+  // A rank alone would wait for the others.
+  const bool split = walk.form->callers->ranks() > 1;
+  if (!walk.options.verify || split || core_->ports.loader == nullptr ||
+      core_->ports.measurer == nullptr) {
     return absl::OkStatus();
   }
   bool all = true;

@@ -8,6 +8,7 @@
 #include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/chain/tensor_type.h"
+#include "src/plan/family.h"
 
 namespace sinter {
 namespace {
@@ -142,16 +143,57 @@ absl::Status OverlapError(const LoadedPlan& plan, const BufferOverlap& overlap,
           : "; an output's buffer must be its own, or that of the input declared as its alias"));
 }
 
+// The most rows of a pass whose messages the group's slots hold.
+absl::StatusOr<int64_t> RowsOfGroup(const LoadedPlan& plan, const RankGroup& group) {
+  int64_t most = plan.rows.at_once;
+  for (const PlannedKernel& kernel : plan.plan.kernels) {
+    const KernelFamily& family = *kernel.spec.family;
+    if (family.Ranks(kernel.spec) == 1) continue;
+    most = std::min(most, family.RowsOfSlots(kernel.spec, group.slot_bytes()));
+  }
+  const bool whole = most >= std::min(plan.rows.at_once, plan.plan.bucket);
+  if (whole || (most > 0 && !plan.mixes_rows && plan.fixed_rows < 0)) return most;
+  return absl::FailedPreconditionError(
+      absl::StrCat("group.slot_bytes is ", group.slot_bytes(), ", the plan sends ",
+                   most == 0 ? "rows" : absl::StrCat(plan.plan.bucket, " rows"),
+                   " at once whose messages are longer: make the group with larger slots"));
+}
+
+absl::Status CheckGroup(const Chain& chain, const RankGroup* group) {
+  if (chain.ranks() == 1 && group == nullptr) return absl::OkStatus();
+  if (chain.ranks() == 1) {
+    return absl::InvalidArgumentError(
+        "the chain sums over no ranks: bind its plan without a group (sinter_plan_bind)");
+  }
+  if (group == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the chain sums over ", chain.ranks(),
+                     " ranks: bind its plan to a group (sinter_plan_bind_group)"));
+  }
+  if (group->size() == chain.ranks()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the chain sums over ", chain.ranks(), " ranks, the group has ", group->size(),
+                   ": describe the chain with ranks ", group->size()));
+}
+
+// What kernels say of the plan that they are of, so that ranks compare it.
+uint64_t WordOf(const Digest& digest) {
+  uint64_t word = 0;
+  for (size_t i = 0; i < sizeof(word); ++i) word = word << 8 | digest.bytes[i];
+  return word;
+}
+
 // How often the plan's kernels run for `m` rows.
-int64_t PassesOf(const LoadedPlan& plan, int64_t m) {
-  const int64_t rows = plan.fixed_rows >= 0 ? plan.fixed_rows : m;
-  return (rows + plan.rows.at_once - 1) / plan.rows.at_once;
+int64_t PassesOf(const BoundPlan& bound, int64_t m) {
+  const int64_t rows = bound.plan->fixed_rows >= 0 ? bound.plan->fixed_rows : m;
+  return (rows + bound.at_once - 1) / bound.at_once;
 }
 
 absl::Status AddKernels(const BoundPlan& bound, GraphHandle graph, NodeEdges edges, int64_t m,
                         std::vector<GraphNodeHandle>* nodes) {
   return ForEachLaunch(
-      *bound.plan, m, edges.programmatic, [&](const PlanLaunch& one) -> absl::Status {
+      *bound.plan, m, edges.programmatic,
+      [&](const PlanLaunch& one) -> absl::Status {
         edges.programmatic = one.edge;
         const LoadedKernel& kernel = *bound.plan->kernels[one.kernel]->loaded;
         SINTER_ASSIGN_OR_RETURN(
@@ -160,7 +202,8 @@ absl::Status AddKernels(const BoundPlan& bound, GraphHandle graph, NodeEdges edg
         nodes->push_back(node);
         edges.from.assign(1, node);
         return absl::OkStatus();
-      });
+      },
+      bound.at_once);
 }
 
 }  // namespace
@@ -168,7 +211,9 @@ absl::Status AddKernels(const BoundPlan& bound, GraphHandle graph, NodeEdges edg
 absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
                                                           const std::vector<DevicePtr>& given,
                                                           DevicePtr workspace, bool no_rows,
-                                                          const std::vector<int32_t>* order) {
+                                                          const std::vector<int32_t>* order,
+                                                          std::shared_ptr<RankGroup> group) {
+  SINTER_RETURN_IF_ERROR(CheckGroup(plan->chain(), group.get()));
   const std::vector<DevicePtr> buffers = no_rows ? PlacedWithoutRows(plan->chain(), given) : given;
   SINTER_RETURN_IF_ERROR(CheckBuffers(plan->chain(), buffers, order));
   SINTER_RETURN_IF_ERROR(CheckWorkspace(plan->plan, workspace, plan->plan.workspace_bytes));
@@ -178,7 +223,14 @@ absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
   bound->overlap = FindOverlap(*plan, BlocksToBind(*plan, no_rows), places, no_rows);
   if (bound->overlap.rows == 0) return OverlapError(*plan, bound->overlap, order);
   const std::vector<DevicePtr> planned = plan->form->Expand(buffers);
-  const BufferList list{planned.data(), static_cast<int>(planned.size()), workspace};
+  BufferList list{planned.data(), static_cast<int>(planned.size()), workspace};
+  bound->at_once = plan->rows.at_once;
+  if (group != nullptr) {
+    SINTER_ASSIGN_OR_RETURN(bound->at_once, RowsOfGroup(*plan, *group));
+    list.room = group->room();
+    list.plan = WordOf(plan->plan.PlanDigest());
+    bound->group = std::move(group);
+  }
   for (size_t i = 0; i < plan->kernels.size(); ++i) {
     SINTER_ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> one,
                             plan->kernels[i]->loaded->Bind(plan->recipes[i], list));
@@ -214,19 +266,20 @@ std::string LaunchedName(const LoadedPlan& plan, size_t kernel) {
 
 absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge) {
   const LoadedPlan& plan = *bound.plan;
-  return ForEachLaunch(plan, m, pdl_edge, [&](const PlanLaunch& one) {
+  const auto launch = [&](const PlanLaunch& one) {
     absl::Status status = plan.kernels[one.kernel]->loaded->Launch(
         *bound.kernels[one.kernel], stream, one.rows, one.offset, one.edge);
     if (status.ok()) return status;
     return Annotate(status, absl::StrCat("launching ", LaunchedName(plan, one.kernel)));
-  });
+  };
+  return ForEachLaunch(plan, m, pdl_edge, launch, bound.at_once);
 }
 
 absl::StatusOr<PlanNodes> AddPlanNodes(const BoundPlan& bound, Loader& loader, GraphHandle graph,
                                        NodeEdges edges, int64_t m) {
   PlanNodes result;
   result.plan = bound.plan;
-  result.passes = PassesOf(*bound.plan, m);
+  result.passes = PassesOf(bound, m);
   if (result.passes == 0 && bound.plan->without_rows.empty()) {
     SINTER_ASSIGN_OR_RETURN(const GraphNodeHandle node, loader.AddEmptyNode(graph, edges));
     result.nodes.push_back(node);
@@ -237,6 +290,7 @@ absl::StatusOr<PlanNodes> AddPlanNodes(const BoundPlan& bound, Loader& loader, G
                            : static_cast<size_t>(result.passes) * bound.kernels.size());
   absl::Status status = AddKernels(bound, graph, std::move(edges), m, &result.nodes);
   if (status.ok()) status = loader.TieToGraph(graph, bound.plan);
+  if (status.ok() && bound.group != nullptr) status = loader.TieToGraph(graph, bound.group);
   if (status.ok()) return result;
   for (auto node = result.nodes.rbegin(); node != result.nodes.rend(); ++node) {
     loader.RemoveNode(*node);
@@ -250,17 +304,18 @@ absl::Status UpdatePlanNodes(const PlanNodes& nodes, GraphExecHandle exec, const
     return absl::FailedPreconditionError(
         "the nodes run another plan than the binding's: build the graph anew");
   }
-  const int64_t passes = PassesOf(*bound.plan, m);
+  const int64_t passes = PassesOf(bound, m);
   if (passes != nodes.passes) {
     return absl::FailedPreconditionError(absl::StrCat("m ", m, " takes ", passes,
                                                       " passes, the nodes were added for ",
                                                       nodes.passes, ": build the graph anew"));
   }
   size_t next = 0;
-  return ForEachLaunch(*bound.plan, m, false, [&](const PlanLaunch& one) {
+  const auto update = [&](const PlanLaunch& one) {
     return bound.plan->kernels[one.kernel]->loaded->UpdateNode(
         exec, nodes.nodes[next++], *bound.kernels[one.kernel], one.rows, one.offset);
-  });
+  };
+  return ForEachLaunch(*bound.plan, m, false, update, bound.at_once);
 }
 
 absl::Status CheckWorkspace(const Plan& plan, DevicePtr workspace, uint64_t bytes) {

@@ -14,6 +14,7 @@
 #include "src/base/ports.h"
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
+#include "src/engine/rank_group.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
@@ -32,6 +33,8 @@ struct BoundPlan : PlanBinding {
   BufferOverlap overlap;  // the one that the fewest rows have
   LoadedPlanPtr plan;
   std::vector<std::unique_ptr<BoundKernel>> kernels;  // one per kernel of the plan
+  std::shared_ptr<RankGroup> group;                   // of a chain that is split over ranks
+  int64_t at_once = 0;  // rows of a pass: RowLimits::at_once, or what the group's slots hold
 };
 
 // `buffers` in canonical order: inputs, then outputs. Needs loaded kernels. INVALID_ARGUMENT on a
@@ -39,10 +42,12 @@ struct BoundPlan : PlanBinding {
 // any number of rows and is not its alias's, or a workspace that overlaps a buffer; it names them.
 // `no_rows`: the binding is launched with m = 0 only, so the buffers of rows, which then have no
 // elements, may be null. `order`: the caller's Chain::InputOrder, by which errors number inputs;
-// null: the canonical order.
+// null: the canonical order. `group`: for a chain that is split over ranks, which need not agree
+// here; FAILED_PRECONDITION without one, with one of another size, or whose slots are too small.
 absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(
     LoadedPlanPtr plan, const std::vector<DevicePtr>& buffers, DevicePtr workspace,
-    bool no_rows = false, const std::vector<int32_t>* order = nullptr);
+    bool no_rows = false, const std::vector<int32_t>* order = nullptr,
+    std::shared_ptr<RankGroup> group = nullptr);
 
 // OUT_OF_RANGE unless the plan takes `m` rows: 0..bucket, any number for the largest bucket. A
 // chain without M ignores it.
@@ -63,9 +68,11 @@ struct PlanLaunch {
 
 // Calls `step(PlanLaunch)`, which returns a status, for every launch that `m` rows take, in order,
 // until one fails. `pdl_edge` is for the first launch; inside the plan every kernel that can start
-// early does. Without rows, only the kernels that outputs without M need are launched.
+// early does. `at_once`: the most rows of a pass; 0: the plan's. Without rows, only the kernels
+// that outputs without M need are launched.
 template <typename Step>
-absl::Status ForEachLaunch(const LoadedPlan& plan, int64_t m, bool pdl_edge, Step&& step) {
+absl::Status ForEachLaunch(const LoadedPlan& plan, int64_t m, bool pdl_edge, Step&& step,
+                           int64_t at_once = 0) {
   const int64_t rows = plan.fixed_rows >= 0 ? plan.fixed_rows : m;
   if (rows == 0) {
     bool inner = false;
@@ -78,8 +85,9 @@ absl::Status ForEachLaunch(const LoadedPlan& plan, int64_t m, bool pdl_edge, Ste
     }
     return absl::OkStatus();
   }
-  for (int64_t offset = 0; offset < rows; offset += plan.rows.at_once) {
-    const int64_t piece = std::min(plan.rows.at_once, rows - offset);
+  if (at_once == 0) at_once = plan.rows.at_once;
+  for (int64_t offset = 0; offset < rows; offset += at_once) {
+    const int64_t piece = std::min(at_once, rows - offset);
     for (size_t i = 0; i < plan.kernels.size(); ++i) {
       const LaunchRecipe& recipe = plan.recipes[i];
       const bool inner = i > 0 || offset > 0;

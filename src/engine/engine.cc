@@ -92,7 +92,7 @@ class EngineImpl : public Engine {
       control.TellTo(&core_->events, chain.CanonicalDigest(), request.bucket);
     }
     const TraceSpan span(core_->trace.get(), "prepare", SpanDetail(request));
-    if (options.measure) {
+    if (options.measure && chain.ranks() == 1) {  // one rank alone cannot be measured
       const TraceSpan measuring(core_->trace.get(), "measure", SpanDetail(request));
       SINTER_RETURN_IF_ERROR(choices_.Measure(request, control));
     }

@@ -42,6 +42,7 @@ absl::Status CheckUse(const PlanUse& wanted, const PlanUse& given);
 
 class CacheTools;
 struct Explanation;  // src/explain/explain.h
+class RankGroup;
 class TuningSet;
 struct TuningEntry;
 
@@ -149,8 +150,16 @@ class PreparedPlan {
   // `buffers` in the caller's order: inputs as added to the chain, then outputs as declared;
   // aligned to 16 bytes, the workspace to 128. INVALID_ARGUMENT naming the buffer otherwise.
   // `no_rows`: for launches with m = 0 alone; buffers of rows may be null then.
+  // FAILED_PRECONDITION for a chain that is split over ranks, which BindGroup takes.
   virtual absl::StatusOr<std::shared_ptr<const class PlanBinding>> Bind(
       const std::vector<DevicePtr>& buffers, DevicePtr workspace, bool no_rows = false) const = 0;
+  // Of a chain that is split over the ranks of `group`. The first time that the group meets the
+  // plan it is collective: all ranks bind their plans in one order, and FAILED_PRECONDITION where
+  // they differ. Launches then fail once the group has ended or is closed.
+  virtual absl::StatusOr<std::shared_ptr<const class PlanBinding>> BindGroup(
+      const std::vector<DevicePtr>&, DevicePtr /*workspace*/, std::shared_ptr<RankGroup>) const {
+    return absl::UnimplementedError("this plan takes no group");
+  }
   // Enqueues only. During capture the graph keeps the plan alive. `binding` is one of this plan.
   // `pdl_edge`: the plan may start while the work before it on the stream ends. A chain without M
   // ignores m. m = 0 writes the outputs without M and nothing else. OUT_OF_RANGE for m below 0 or

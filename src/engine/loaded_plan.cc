@@ -141,6 +141,7 @@ std::shared_ptr<LoadedPlan> NewLoadedPlan(std::shared_ptr<const NormalForm> form
   auto loaded = std::make_shared<LoadedPlan>();
   loaded->fixed_rows = FixedRowsOf(chain);
   loaded->rows = RowLimitsOf(chain, plan);
+  loaded->mixes_rows = MixesRows(chain, plan);
   if (chain.UsesM()) loaded->without_rows = KernelsWithoutRows(chain, plan);
   loaded->blocks = BlocksOfBuffers(*form->callers);
   loaded->chosen_digest = plan.PlanDigest();

@@ -61,6 +61,7 @@ struct LoadedPlan {
   std::vector<BufferBlocks> blocks;  // of each buffer
   int64_t fixed_rows = -1;           // rows of a chain without M; -1: each launch says
   RowLimits rows;
+  bool mixes_rows = false;  // they cannot be taken piece by piece
   // The kernels that a launch without rows runs, in order: those that make the outputs without M.
   // Empty where every output has M.
   std::vector<size_t> without_rows;

@@ -164,16 +164,15 @@ class PreparedPlanImpl : public PreparedPlan {
   absl::StatusOr<std::shared_ptr<const PlanBinding>> Bind(const std::vector<DevicePtr>& buffers,
                                                           DevicePtr workspace,
                                                           bool no_rows) const override {
-    SINTER_RETURN_IF_ERROR(NeedGpu());
-    std::vector<DevicePtr> canonical = buffers;
-    // BindPlan reports a wrong count.
-    for (size_t i = 0; i < order_.size() && i < buffers.size(); ++i) {
-      const size_t from = static_cast<size_t>(order_[i]);
-      canonical[i] = from < buffers.size() ? buffers[from] : 0;
-    }
-    SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> bound,
-                            BindPlan(plan_, canonical, workspace, no_rows, &order_));
-    return std::shared_ptr<const PlanBinding>(std::move(bound));
+    return Bound(buffers, workspace, no_rows, nullptr);
+  }
+
+  absl::StatusOr<std::shared_ptr<const PlanBinding>> BindGroup(
+      const std::vector<DevicePtr>& buffers, DevicePtr workspace,
+      std::shared_ptr<RankGroup> group) const override {
+    // First, so that a rank with a wrong buffer keeps no other rank waiting.
+    SINTER_RETURN_IF_ERROR(group->AgreeOnPlan(plan_->plan.PlanDigest()));
+    return Bound(buffers, workspace, false, std::move(group));
   }
 
   absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m,
@@ -187,6 +186,9 @@ class PreparedPlanImpl : public PreparedPlan {
     const auto passes = static_cast<uint64_t>(BucketsFilled(*plan_, m));
     core_->counters.gpu_saved_ns.fetch_add(passes * plan_->saved_ns_per_pass,
                                            std::memory_order_relaxed);
+    if (bound->group != nullptr) {
+      SINTER_RETURN_IF_ERROR(core_->ports.loader->TieToCapture(stream, bound->group));
+    }
     return core_->ports.loader->TieToCapture(stream, plan_);
   }
 
@@ -203,6 +205,22 @@ class PreparedPlanImpl : public PreparedPlan {
   }
 
  private:
+  absl::StatusOr<std::shared_ptr<const PlanBinding>> Bound(const std::vector<DevicePtr>& buffers,
+                                                           DevicePtr workspace, bool no_rows,
+                                                           std::shared_ptr<RankGroup> group) const {
+    SINTER_RETURN_IF_ERROR(NeedGpu());
+    std::vector<DevicePtr> canonical = buffers;
+    // BindPlan reports a wrong count.
+    for (size_t i = 0; i < order_.size() && i < buffers.size(); ++i) {
+      const size_t from = static_cast<size_t>(order_[i]);
+      canonical[i] = from < buffers.size() ? buffers[from] : 0;
+    }
+    SINTER_ASSIGN_OR_RETURN(
+        std::shared_ptr<const BoundPlan> bound,
+        BindPlan(plan_, canonical, workspace, no_rows, &order_, std::move(group)));
+    return std::shared_ptr<const PlanBinding>(std::move(bound));
+  }
+
   static uint64_t ShortDigest(const Digest& digest) {
     uint64_t first = 0;
     for (size_t i = 0; i < sizeof(first); ++i) first = first << 8 | digest.bytes[i];
@@ -226,6 +244,7 @@ class PreparedPlanImpl : public PreparedPlan {
       return absl::InvalidArgumentError("the binding belongs to another plan");
     }
     SINTER_RETURN_IF_ERROR(CheckRows(*plan_, m));
+    if (bound.group != nullptr) SINTER_RETURN_IF_ERROR(bound.group->CheckLaunch());
     SINTER_RETURN_IF_ERROR(CheckOverlap(bound, m, &order_));
     return &bound;
   }

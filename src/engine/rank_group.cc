@@ -85,6 +85,12 @@ class RankGroup::Room {
   const DevicePtr pointer_;
 };
 
+// The plans of ranks of one process, in the order in which the first of them asked.
+struct RankGroup::LocalPlans {
+  std::mutex mutex;
+  std::vector<Digest> plans;
+};
+
 // What a rank says of itself, as plain bytes.
 struct RankGroup::Introduction {
   char magic[8];
@@ -327,8 +333,10 @@ absl::StatusOr<std::vector<std::shared_ptr<RankGroup>>> RankGroup::CreateLocal(
   }
   if (groups.empty()) return CheckOptions(own);
   SINTER_RETURN_IF_ERROR(groups[0]->Agree(all));
+  const auto plans = std::make_shared<LocalPlans>();
   for (const auto& group : groups) {
     group->rooms_ = rooms;
+    group->local_ = plans;
     group->held_ = held;
     for (const auto& peer : groups) {
       if (peer != group) SINTER_RETURN_IF_ERROR(group->memory_->Reach(*peer->memory_));
@@ -387,12 +395,47 @@ absl::Status RankGroup::Abort() {
   return first;
 }
 
+absl::Status RankGroup::AgreeOnPlan(const Digest& plan) {
+  const std::lock_guard<std::mutex> agreeing(closing_);
+  if (std::find(plans_.begin(), plans_.end(), plan) != plans_.end()) return absl::OkStatus();
+  if (left_) return absl::FailedPreconditionError("the group is closed: make another one");
+  const auto differs = [&](absl::string_view who, const Digest& other) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        who, " binds plan ", other.Hex().substr(0, 16), ", rank ", options_.rank, " binds ",
+        plan.Hex().substr(0, 16),
+        ": prepare the same chain with the same options and tuning set on all ranks, and bind "
+        "plans in one order"));
+  };
+  if (local_ != nullptr) {
+    const std::lock_guard<std::mutex> lock(local_->mutex);
+    if (plans_.size() == local_->plans.size()) local_->plans.push_back(plan);
+    const Digest& first = local_->plans[plans_.size()];
+    if (first != plan) return differs("another rank", first);
+  } else {
+    std::vector<Digest> all(static_cast<size_t>(options_.size));
+    SINTER_RETURN_IF_ERROR(Gather(&plan, sizeof(plan), all.data()));
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      if (all[rank] != plan) return differs(absl::StrCat("rank ", rank), all[rank]);
+    }
+  }
+  plans_.push_back(plan);
+  return absl::OkStatus();
+}
+
+absl::Status RankGroup::CheckLaunch() const {
+  if (left_.load(std::memory_order_relaxed)) {
+    return absl::FailedPreconditionError("the group is closed: bind the plan to another one");
+  }
+  return GetStatus(nullptr);
+}
+
 absl::Status RankGroup::Close() {
   const std::lock_guard<std::mutex> closing(closing_);
   std::vector<DevicePtr> opened;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (closed_) return absl::OkStatus();
+    left_ = true;
     rooms_.clear();
     opened.swap(opened_);
   }

@@ -4,6 +4,7 @@
 #define SINTER_SRC_ENGINE_RANK_GROUP_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -73,6 +74,14 @@ class RankGroup {
   // Ends the group on all ranks: waits that run return soon, later launches do nothing.
   absl::Status Abort();
 
+  // OK where all ranks run the plan of this digest. The first time that this rank asks for it the
+  // call is collective, by one exchange: ranks ask for their plans in one order.
+  // FAILED_PRECONDITION where another rank has another plan, or the group is closed. Ranks of one
+  // process do not wait for one another: the one that comes later is told.
+  absl::Status AgreeOnPlan(const Digest& plan);
+  // OK where kernels may be launched over the group: it has not ended and is not closed.
+  absl::Status CheckLaunch() const;
+
   // Collective, after the last kernel of each rank: closes the other ranks' rooms, waits by one
   // exchange until all have, and frees this one's. The group may then be asked for its status and
   // be destroyed. Again: does nothing. Where the exchange fails, its error, then and later: the
@@ -82,6 +91,7 @@ class RankGroup {
  private:
   struct Introduction;
   class Room;
+  struct LocalPlans;
   RankGroup(std::shared_ptr<PeerMemory> memory, RankGroupOptions options, Exchange exchange)
       : memory_(std::move(memory)), options_(std::move(options)), exchange_(std::move(exchange)) {}
 
@@ -105,10 +115,13 @@ class RankGroup {
   DevicePtr room_ = 0;
   PeerMemory::Handle handle_{};
   std::array<uint8_t, 16> uuid_{};
-  std::mutex closing_;             // one Close at a time
-  std::mutex mutex_;               // of what follows
-  std::vector<DevicePtr> rooms_;   // of all ranks, as this GPU addresses them; none when closed
-  std::vector<DevicePtr> opened_;  // of other processes
+  std::mutex closing_;                 // one Close, or one agreement, at a time
+  std::vector<Digest> plans_;          // agreed on, in the order of all ranks
+  std::shared_ptr<LocalPlans> local_;  // of ranks of one process
+  std::atomic<bool> left_{false};      // a Close has begun
+  std::mutex mutex_;                   // of what follows
+  std::vector<DevicePtr> rooms_;       // of all ranks, as this GPU addresses them; none when closed
+  std::vector<DevicePtr> opened_;      // of other processes
   // Allocated here: this rank's, or those of all ranks of the process.
   std::vector<std::shared_ptr<const Room>> held_;
   bool closed_ = false;

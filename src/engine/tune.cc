@@ -202,6 +202,12 @@ absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOpt
   if (core_->ports.loader == nullptr || measurer == nullptr) {
     return absl::UnavailableError(core_->ports.no_gpu_reason);
   }
+  if (const int ranks = request.chain().ranks(); ranks > 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the chain sums over ", ranks,
+                     " ranks, of which one alone cannot be measured: plans of such chains are "
+                     "chosen by prediction"));
+  }
   const EventClock clock;
   Session session{
       request, options, control, measurer, {},

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "src/attention/finder.h"
+#include "src/collective/finder.h"
 #include "src/plan/attention_family.h"
+#include "src/plan/collective_family.h"
 
 namespace sinter {
 namespace {
@@ -27,12 +29,27 @@ std::vector<GraphRun> FindAttentionRuns(const Chain& chain, const std::vector<bo
   return runs;
 }
 
+std::vector<GraphRun> FindCollectiveRuns(const Chain& chain, const std::vector<bool>& claimed,
+                                         std::map<ValueId, std::string>* refused) {
+  std::vector<GraphRun> runs;
+  for (FoundAllReduce& found : FindAllReduces(chain, claimed, refused)) {
+    OwnRun own;
+    own.family = &CollectiveFamily();
+    own.result = found.problem.result;
+    for (const ValueId input : found.inputs) own.operands.push_back({input});
+    own.problem = std::make_shared<const AllReduceProblem>(found.problem);
+    runs.push_back(MakeOwnRun(chain, std::move(own), std::move(found.values), found.end));
+  }
+  return runs;
+}
+
 }  // namespace
 
 std::vector<OwnFinder>& OwnFinders() {
   static std::vector<OwnFinder>* const finders = new std::vector<OwnFinder>{
       {FindAttentionRuns, &Absorbed::attention},
       {FindGroupedRuns},
+      {FindCollectiveRuns},
   };
   return *finders;
 }

@@ -383,6 +383,11 @@ absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl
       ++more;
     }
   }
+  for (const auto& [id, trouble] : products.refused) {
+    if (chain.op(id).kind != OpKind::kAllReduce) continue;
+    told.push_back(absl::StrCat(NameWithInputs(chain, id), ": ", trouble));
+    if (told.size() >= kMostRefusedProducts) break;
+  }
   if (told.empty()) return WithInputs(chain, why);
   if (more > 0) told.push_back(absl::StrCat("and ", more, " more"));
   return absl::Status(why.code(), absl::StrJoin(told, "; "));

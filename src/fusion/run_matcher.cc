@@ -153,7 +153,8 @@ bool RunMatcher::OnlyMultiplied(ValueId value, DType dtype) const {
   return std::all_of(users.begin(), users.end(), [&](ValueId user) {
     const Op& op = chain_.op(user);
     if (op.kind == OpKind::kCast && op.type.dtype == dtype) return true;
-    if (op.kind == OpKind::kGroupedMatmul) return false;  // reads what the chain has
+    const bool own = op.kind == OpKind::kGroupedMatmul || op.kind == OpKind::kAllReduce;
+    if (own) return false;  // reads what the chain has
     if (ClassOf(chain_, user) != OpClass::kProduct || op.operands[0] != value) return false;
     ValueId weight = op.operands[1];
     while (ClassOf(chain_, weight) == OpClass::kView) weight = chain_.op(weight).operands[0];

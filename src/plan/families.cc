@@ -1,4 +1,5 @@
 #include "src/plan/attention_family.h"
+#include "src/plan/collective_family.h"
 #include "src/plan/family.h"
 #include "src/plan/grouped_family.h"
 #include "src/plan/product_family.h"
@@ -26,13 +27,16 @@ const KernelFamily& AttentionFamily() {
   return family;
 }
 
+const KernelFamily& CollectiveFamily() {
+  static const CollectiveKernels family;
+  return family;
+}
+
 const std::vector<const KernelFamily*>& Families() {
   static const std::vector<const KernelFamily*>* const families =
       new std::vector<const KernelFamily*>{
-          &ProductFamily(),
-          &StitchFamily(),
-          &GroupedFamily(),
-          &AttentionFamily(),
+          &ProductFamily(),   &StitchFamily(),     &GroupedFamily(),
+          &AttentionFamily(), &CollectiveFamily(),
       };
   return *families;
 }

@@ -127,6 +127,12 @@ class KernelFamily {
   virtual absl::Status CheckRowOrder(const KernelSpec& spec) const = 0;
   virtual bool ChoosesRowOrder() const { return false; }
 
+  // ---- Ranks
+  // GPUs of the group over which the kernel sums; 1: it needs no group.
+  virtual int Ranks(const KernelSpec&) const { return 1; }
+  // The most rows of a launch whose messages fit into a group's slots of `slot_bytes` bytes.
+  virtual int64_t RowsOfSlots(const KernelSpec&, uint64_t slot_bytes) const { return kMaxExtent; }
+
   // ---- Check
   // FAILED_PRECONDITION or INVALID_ARGUMENT naming the field, its value and the bound: of the chip
   // (shared memory, threads, clusters, resident blocks), or of code generation for this problem.

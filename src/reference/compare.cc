@@ -150,7 +150,8 @@ Bounds BoundsBehind(DType dtype) {
 bool Computes(const Op& op) {
   return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kReduce ||
          op.kind == OpKind::kMatmul || op.kind == OpKind::kScaledMatmul ||
-         op.kind == OpKind::kConv2d || op.kind == OpKind::kGroupedMatmul;
+         op.kind == OpKind::kConv2d || op.kind == OpKind::kGroupedMatmul ||
+         op.kind == OpKind::kAllReduce;
 }
 
 bool SumsOfE4M3(const Chain& chain, const Op& op) {

@@ -1,6 +1,7 @@
 #include "src/reference/evaluator.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 namespace sinter::reference {
@@ -18,12 +19,16 @@ class Evaluator {
     CountUses();
   }
 
-  std::vector<Tensor> Run() {
-    for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) {
-      if (uses_[id] == 0) continue;
-      values_[id] = Compute(chain_.op(id));
-      for (ValueId operand : chain_.op(id).operands) Release(operand);
-    }
+  bool Needs(ValueId id) const { return uses_[id] > 0; }
+  const View& OperandOf(ValueId id) const { return In(chain_.op(id), 0).view; }
+  // The value of an op, from its operands or as it is given.
+  void Take(ValueId id) { Take(id, Compute(chain_.op(id))); }
+  void Take(ValueId id, Tensor value) {
+    values_[id] = std::move(value);
+    for (ValueId operand : chain_.op(id).operands) Release(operand);
+  }
+
+  std::vector<Tensor> Results() const {
     std::vector<Tensor> results;
     for (int i = 0; i < chain_.num_outputs(); ++i) {
       results.push_back(pass_.wanted[i] ? values_[roots_[i]] : Tensor());
@@ -249,6 +254,38 @@ class Evaluator {
 
 }  // namespace
 
-std::vector<Tensor> Evaluate(const Pass& pass) { return Evaluator(pass).Run(); }
+Tensor AllReduce(const std::vector<View>& ranks, DType dtype, int threads) {
+  Tensor result = MakeTensor(ranks[0].dims);
+  std::vector<double>& total = *result.owned;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const Tensor part = Materialise(ranks[r], threads);
+    for (size_t i = 0; i < total.size(); ++i) {
+      const auto sent = static_cast<float>(RoundTo(dtype, (*part.owned)[i]));
+      total[i] = r == 0 ? sent : static_cast<float>(total[i]) + sent;
+    }
+  }
+  for (double& value : total) value = RoundTo(dtype, value);
+  return result;
+}
+
+std::vector<std::vector<Tensor>> Evaluate(const std::vector<Pass>& passes) {
+  std::vector<std::unique_ptr<Evaluator>> ranks;
+  for (const Pass& pass : passes) ranks.push_back(std::make_unique<Evaluator>(pass));
+  const Chain& chain = *passes.front().chain;
+  for (ValueId id = 0; id < static_cast<ValueId>(chain.ops().size()); ++id) {
+    if (!ranks.front()->Needs(id)) continue;
+    if (chain.op(id).kind != OpKind::kAllReduce) {
+      for (const auto& rank : ranks) rank->Take(id);
+      continue;
+    }
+    std::vector<View> parts;
+    for (const auto& rank : ranks) parts.push_back(rank->OperandOf(id));
+    const Tensor sum = AllReduce(parts, chain.op(id).type.dtype, passes.front().threads);
+    for (const auto& rank : ranks) rank->Take(id, sum);
+  }
+  std::vector<std::vector<Tensor>> results;
+  for (const auto& rank : ranks) results.push_back(rank->Results());
+  return results;
+}
 
 }  // namespace sinter::reference

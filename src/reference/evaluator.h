@@ -23,9 +23,10 @@ struct Pass {
   int threads = 1;
 };
 
-// The wanted outputs (others stay empty). Values live only as long as an op still needs them;
-// movements are views where strides can express them. A result may be a view of an input.
-std::vector<Tensor> Evaluate(const Pass& pass);
+// Of each rank the wanted outputs (others stay empty): `passes` differ in their inputs. Values live
+// only as long as an op still needs them; movements are views where strides can express them. A
+// result may be a view of an input.
+std::vector<std::vector<Tensor>> Evaluate(const std::vector<Pass>& passes);
 
 // ---- Elementwise ops, copies, gathers and iota over strided views.
 
@@ -82,6 +83,9 @@ inline double Sigmoid(double x) {
   const double e = std::exp(x);
   return e / (1 + e);
 }
+
+// The sum of what each rank has of a value of `dtype`, which all ranks get.
+Tensor AllReduce(const std::vector<View>& ranks, DType dtype, int threads);
 
 // ---- Reductions over strided views.
 

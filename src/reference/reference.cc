@@ -37,13 +37,20 @@ absl::Status CheckBuffer(absl::string_view what, int index, const TensorType& ty
   return Bad("pointer of ", what, " ", index, " is null, ", bytes, " bytes are needed");
 }
 
+// Of all ranks.
+absl::Status CheckCount(const Chain& chain, absl::string_view what, size_t count, int of_a_rank) {
+  if (count == static_cast<size_t>(of_a_rank * chain.ranks())) return absl::OkStatus();
+  if (chain.ranks() == 1) return Bad(what, " are ", count, ", the chain has ", of_a_rank);
+  return Bad(what, " are ", count, ", the chain has ", of_a_rank, " of each of ", chain.ranks(),
+             " ranks: give those of rank 0, then those of rank 1, and so on");
+}
+
 absl::Status CheckInputs(const Chain& chain, int64_t m, const std::vector<const void*>& inputs) {
-  if (static_cast<int>(inputs.size()) != chain.num_inputs()) {
-    return Bad("inputs are ", inputs.size(), ", the chain has ", chain.num_inputs());
-  }
-  for (int i = 0; i < chain.num_inputs(); ++i) {
-    const Op& op = chain.input_op(i);
-    SINTER_RETURN_IF_ERROR(CheckBuffer("input", i, op.type, op.strides, m, inputs[i]));
+  SINTER_RETURN_IF_ERROR(CheckCount(chain, "inputs", inputs.size(), chain.num_inputs()));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int input = static_cast<int>(i) % chain.num_inputs();
+    const Op& op = chain.input_op(input);
+    SINTER_RETURN_IF_ERROR(CheckBuffer("input", input, op.type, op.strides, m, inputs[i]));
   }
   for (const Op& op : chain.ops()) {
     SINTER_RETURN_IF_ERROR(ElementCount(op.type.dims, m).status());
@@ -99,12 +106,20 @@ class Execution {
   Execution(const Chain& chain, int64_t m, const std::vector<const void*>& inputs,
             const ReferenceOptions& options)
       : chain_(chain), m_(m), options_(options) {
-    pass_.chain = &chain;
-    pass_.m = m;
-    pass_.inputs = &inputs;
-    pass_.skip_final_cast = options.skip_final_cast;
-    pass_.threads = ThreadCount(options.threads);
-    pass_.wanted.assign(chain.num_outputs(), true);
+    const auto count = static_cast<std::ptrdiff_t>(chain.num_inputs());
+    for (std::ptrdiff_t rank = 0; rank < chain.ranks(); ++rank) {
+      const auto first = inputs.begin() + rank * count;
+      inputs_.emplace_back(first, first + count);
+    }
+    for (const std::vector<const void*>& own : inputs_) {
+      Pass& pass = passes_.emplace_back();
+      pass.chain = &chain;
+      pass.m = m;
+      pass.inputs = &own;
+      pass.skip_final_cast = options.skip_final_cast;
+      pass.threads = ThreadCount(options.threads);
+      pass.wanted.assign(chain.num_outputs(), true);
+    }
   }
 
   // `compact`: the i-th computed row is stored at i, not at its number.
@@ -127,10 +142,12 @@ class Execution {
       const std::vector<int64_t> part(rows.begin() + begin, rows.begin() + end);
       std::vector<int64_t> target = part;
       if (compact) std::iota(target.begin(), target.end(), begin);
-      for (size_t i = 0; i < sinks.size(); ++i) {
-        pass_.wanted[i] = sinks[i].m_axis >= 0 || end == total;
+      for (Pass& pass : passes_) {
+        for (size_t i = 0; i < pass.wanted.size(); ++i) {
+          pass.wanted[i] = sinks[i].m_axis >= 0 || end == total;
+        }
+        pass.rows = &part;
       }
-      pass_.rows = &part;
       Put(sinks, target.data());
       begin = end;
     } while (begin < total);
@@ -138,22 +155,28 @@ class Execution {
 
  private:
   void Put(const std::vector<Sink>& sinks, const int64_t* target) {
-    std::vector<Tensor> results = reference::Evaluate(pass_);
-    for (size_t i = 0; i < sinks.size(); ++i) {
-      // Storing an output must not change what is still a view of an input.
-      if (!results[i].owned && pass_.wanted[i]) {
-        results[i] = reference::Materialise(results[i].view, pass_.threads);
+    std::vector<std::vector<Tensor>> results = reference::Evaluate(passes_);
+    const Pass& any = passes_.front();
+    for (std::vector<Tensor>& of_rank : results) {
+      for (size_t i = 0; i < of_rank.size(); ++i) {
+        // Storing an output must not change what is still a view of an input.
+        if (of_rank[i].owned || !any.wanted[i]) continue;
+        of_rank[i] = reference::Materialise(of_rank[i].view, any.threads);
       }
     }
-    for (size_t i = 0; i < sinks.size(); ++i) {
-      if (pass_.wanted[i]) Store(results[i], sinks[i], target);
+    size_t next = 0;
+    for (const std::vector<Tensor>& of_rank : results) {
+      for (size_t i = 0; i < of_rank.size(); ++i, ++next) {
+        if (any.wanted[i]) Store(of_rank[i], sinks[next], target);
+      }
     }
   }
 
   const Chain& chain_;
   int64_t m_;
   const ReferenceOptions& options_;
-  Pass pass_;
+  std::vector<std::vector<const void*>> inputs_;  // by rank
+  std::vector<Pass> passes_;
 };
 
 }  // namespace
@@ -163,15 +186,14 @@ bool IsRowIndependent(const Chain& chain) { return reference::WhyRowsMix(chain).
 absl::Status RunReference(const Chain& chain, int64_t m, const std::vector<const void*>& inputs,
                           const std::vector<void*>& outputs, const ReferenceOptions& options) {
   SINTER_RETURN_IF_ERROR(CheckInputs(chain, m, inputs));
-  if (static_cast<int>(outputs.size()) != chain.num_outputs()) {
-    return Bad("outputs are ", outputs.size(), ", the chain has ", chain.num_outputs());
-  }
+  SINTER_RETURN_IF_ERROR(CheckCount(chain, "outputs", outputs.size(), chain.num_outputs()));
   std::vector<Sink> sinks;
-  for (int i = 0; i < chain.num_outputs(); ++i) {
+  for (size_t at = 0; at < outputs.size(); ++at) {
+    const int i = static_cast<int>(at) % chain.num_outputs();
     const TensorType& type = chain.output_type(i);
     const std::vector<Stride>& strides = chain.outputs()[i].strides;
-    SINTER_RETURN_IF_ERROR(CheckBuffer("output", i, type, strides, m, outputs[i]));
-    Sink sink{outputs[i], reference::StorageOf(type.dtype), {}, SymbolicAxis(type.dims)};
+    SINTER_RETURN_IF_ERROR(CheckBuffer("output", i, type, strides, m, outputs[at]));
+    Sink sink{outputs[at], reference::StorageOf(type.dtype), {}, SymbolicAxis(type.dims)};
     for (Stride stride : strides) sink.strides.push_back(stride.At(m));
     sinks.push_back(std::move(sink));
   }
@@ -186,10 +208,12 @@ absl::StatusOr<std::vector<std::vector<double>>> RunReferenceF64(
   SINTER_RETURN_IF_ERROR(CheckInputs(chain, m, inputs));
   SINTER_RETURN_IF_ERROR(CheckRows(chain, m, options));
   const int64_t rows = options.rows == nullptr ? m : static_cast<int64_t>(options.rows->size());
-  std::vector<std::vector<double>> results(chain.num_outputs());
+  std::vector<std::vector<double>> results(
+      static_cast<size_t>(chain.num_outputs() * chain.ranks()));
   std::vector<Sink> sinks;
-  for (int i = 0; i < chain.num_outputs(); ++i) {
-    const std::vector<Dim>& dims = chain.output_type(i).dims;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const std::vector<Dim>& dims =
+        chain.output_type(static_cast<int>(i) % chain.num_outputs()).dims;
     SINTER_ASSIGN_OR_RETURN(int64_t count, ElementCount(dims, rows));
     results[i].resize(count);
     Sink sink{results[i].data(), Storage::kF64, {}, SymbolicAxis(dims)};

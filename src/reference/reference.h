@@ -20,15 +20,17 @@ struct ReferenceOptions {
   bool skip_final_cast = false;
 };
 
-// `inputs` in canonical order, each of its tensor's dtype and strides; never written. `outputs`
-// likewise; with `rows` set only those rows are written. Floating values are held in float64, s32
+// `inputs` in canonical order, each of its tensor's dtype and strides; never written. Of a chain
+// that is split over ranks those of rank 0, then those of rank 1, and so on. `outputs` likewise;
+// with `rows` set only those rows are written. Floating values are held in float64, s32
 // wraps, nothing but inputs, casts and the final store rounds. The result does not depend on
 // `threads`. m = 0 writes the outputs without M alone. Buffers stay the caller's. Blocks;
 // thread-safe. INVALID_ARGUMENT on a wrong count or null pointer, OUT_OF_RANGE on sizes.
 absl::Status RunReference(const Chain& chain, int64_t m, const std::vector<const void*>& inputs,
                           const std::vector<void*>& outputs, const ReferenceOptions& options = {});
 
-// The outputs as float64, contiguous; with `rows` set the M axis has rows->size() entries.
+// The outputs as float64, contiguous, rank by rank; with `rows` set the M axis has rows->size()
+// entries.
 absl::StatusOr<std::vector<std::vector<double>>> RunReferenceF64(
     const Chain& chain, int64_t m, const std::vector<const void*>& inputs,
     const ReferenceOptions& options = {});

@@ -108,6 +108,7 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
       {"concat", [&](auto o, auto e) { return sinter_chain_add_concat(c, 2, pair, 1, o, e); }},
       {"gather", [&](auto o, auto e) { return sinter_chain_add_gather(c, w, ids, 0, o, e); }},
       {"scatter", [&](auto o, auto e) { return sinter_chain_add_scatter(c, a, ids, rows, o, e); }},
+      {"all_reduce", [&](auto o, auto e) { return sinter_chain_add_all_reduce(c, a, 2, o, e); }},
       {"grouped_matmul",
        [&](auto o, auto e) {
          return sinter_chain_add_grouped_matmul(c, a, experts, slots, nullptr, o, e);
@@ -440,6 +441,8 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
        [&](auto e) { return sinter_chain_add_scatter(c, a, a, 99, &out, e); }},
       {"op 3 (scatter): dtype of ids is bf16, must be s32 or s64: cast it to s32",
        [&](auto e) { return sinter_chain_add_scatter(c, w, a, a, &out, e); }},
+      {"op 3 (all_reduce): ranks is 9, must be 1 to 8",
+       [&](auto e) { return sinter_chain_add_all_reduce(c, a, 9, &out, e); }},
       {"op 3 (grouped_matmul): w is value 99",
        [&](auto e) { return sinter_chain_add_grouped_matmul(c, a, 99, a, nullptr, &out, e); }},
       {"op 3 (grouped_matmul): dtype of ids is bf16, must be s32",

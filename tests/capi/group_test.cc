@@ -221,5 +221,15 @@ TEST(Group, SaysHowLargeARoomIs) {
   }
 }
 
+TEST(Group, BindingWithoutAPlanOrAGroupIsAnError) {
+  sinter_binding* binding = nullptr;
+  const Result no_plan = Try([&](sinter_error** e) {
+    return sinter_plan_bind_group(nullptr, 0, nullptr, 0, nullptr, &binding, e);
+  });
+  EXPECT_EQ(no_plan.status, SINTER_INVALID_ARGUMENT);
+  EXPECT_THAT(no_plan.message, HasSubstr("plan"));
+  EXPECT_EQ(binding, nullptr);
+}
+
 }  // namespace
 }  // namespace sinter_test

@@ -52,9 +52,10 @@ TEST(AllReduceCompile, NoKernelSpills) {
         problem.columns = 5120;
         ++number;
         problem.residual = number % 3 != 0;
-        problem.rounded = number % 2 != 0;
+        const bool two_shot = number % 5 < 3;
+        problem.rounded = number % 2 != 0 || two_shot;
         problem.squares = number % 4 < 2;
-        ExpectCompiles(*compiler, problem, {number % 5 < 3, number % 2 == 0 ? 256 : 512, 1});
+        ExpectCompiles(*compiler, problem, {two_shot, number % 2 == 0 ? 256 : 512, 1});
       }
     }
   }
@@ -71,7 +72,7 @@ TEST(AllReduceCompile, NoScheduleThatIsSearchedSpills) {
       problem.ranks = ranks;
       problem.element = element;
       problem.columns = columns;
-      problem.residual = problem.squares = true;
+      problem.residual = problem.squares = problem.rounded = true;
       for (const RankedAllReduce& ranked : SearchAllReduce(problem, 1, *BuiltinModel("h100"))) {
         problem.rounded = ranked.schedule.two_shot;  // as all_reduce_gpu_test runs them
         ExpectCompiles(*compiler, problem, ranked.schedule);

@@ -631,6 +631,8 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "sinter_group_retain": (None, (c_void_p,)),
     "sinter_group_release": (None, (c_void_p,)),
     "sinter_group_get_status": (c_int32, (c_void_p, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_plan_bind_group": (c_int32, (c_void_p, c_uint32, POINTER(c_uint64), c_uint64, c_void_p, POINTER(c_void_p),
+        POINTER(c_void_p))),
     "sinter_group_abort": (c_int32, (c_void_p, POINTER(c_void_p))),
     "sinter_group_close": (c_int32, (c_void_p, POINTER(c_void_p))),
     "sinter_version": (c_uint32, ()),

@@ -6,8 +6,8 @@ from ._argument import integer
 from ._builder import Value, builder_of
 
 __all__ = ["exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "reciprocal", "square", "sin", "cos",
-    "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "silu", "gather", "scatter", "top_k", "cumsum", "softplus",
-    "argmax", "argmin", "swiglu", "rope", "gru_cell"]
+    "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "silu", "all_reduce", "gather", "scatter", "top_k",
+    "cumsum", "softplus", "argmax", "argmin", "swiglu", "rope", "gru_cell"]
 
 
 def exp(x: Value) -> Value:
@@ -103,6 +103,14 @@ def round(x: Value) -> Value:
 def silu(x: Value) -> Value:
     """x * sigmoid(x)."""
     return builder_of(x)._activate("silu", x)
+
+
+def all_reduce(x: Value, ranks: int) -> Value:
+    """The sum of x over the GPUs of a group (sinter_group.h), of which each has inputs of its own: of x rounded to its
+    dtype, floating, in the order of ranks, in f32, rounded to x's dtype. All ranks get the same bits. `ranks`, 1 to 8,
+    is the same in all sums of a chain, which is then split over so many GPUs; of 1 the sum is a cast to x's dtype."""
+    b = builder_of(x)
+    return b._add("all_reduce", b._own(x), integer(ranks, "ranks", -(2**31), 2**31 - 1))
 
 
 def gather(x: Value, ids: Value, axis: int) -> Value:

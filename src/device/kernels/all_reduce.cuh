@@ -4,7 +4,8 @@
 // as TensorRT-LLM and FlashInfer do it.
 //
 // One-shot: each rank sends all of x to all others and sums everything. Two-shot: each part has an
-// owner that sums it and sends the result to the others: of R ranks, 2 / R of the bytes.
+// owner that sums it and sends the rounded sum to the others: of R ranks, 2 / R of the bytes. Each
+// rank adds its own residual.
 // Sums take ranks in order and results are stored as they were sent, so all ranks have equal bits.
 #pragma once
 #include "kernels/all_reduce_values.cuh"
@@ -130,12 +131,13 @@ struct AllReduce {
         Values::add(v, r == 0, total);
       }
       Word4 result[kOut];
-      Values::finish(total, residual, result);
+      Values::round(total, result);
       if constexpr (kSends) {
 #pragma unroll
         for (int r = 0; r < kRanks; ++r)
           if (r != rank()) push(r, sum_at(unit), result);
       }
+      Values::add_residual(total, residual, result);
       square = Values::store(args.out, place.chunk(), result);
 #pragma unroll
       for (int r = 0; r < kRanks; ++r)
@@ -149,12 +151,14 @@ struct AllReduce {
   SINTER_DEVICE bool receive(int unit) {
     const Place place(unit);
     Word4* slot = group.slot(rank(), owner(unit)) + sum_at(unit);
-    Word4 result[kOut];
+    Word4 result[kOut], residual[kOut];
+    if (place.inside) Values::load_residual(args.residual, place.chunk(), residual);
     const bool all = wait.until(
         [&]() -> u32 { return !place.inside || take(slot, result) ? 0 : owner(unit) + 1; });
     if (!all) return false;
     float square = 0;
     if (place.inside) {
+      Values::add_own(residual, result);
       square = Values::store(args.out, place.chunk(), result);
       empty<kOut>(slot);
     }

@@ -66,6 +66,12 @@ struct AllReduceValues {
   static constexpr int kElements = 4 * (X::kElements > Y::kElements ? X::kElements : Y::kElements);
   static constexpr int kIn = kElements / X::kElements / 4, kOut = kElements / Y::kElements / 4;
 
+  static SINTER_DEVICE void gather(const u32 (&words)[4 * kOut], Word4 (&v)[kOut]) {
+#pragma unroll
+    for (int j = 0; j < kOut; ++j)
+      v[j] = {words[4 * j], words[4 * j + 1], words[4 * j + 2], words[4 * j + 3]};
+  }
+
   static SINTER_DEVICE void load_x(const void* x, u64 chunk, Word4 (&v)[kIn]) {
 #pragma unroll
     for (int j = 0; j < kIn; ++j) v[j] = static_cast<const Word4*>(x)[chunk * kIn + j];
@@ -85,25 +91,47 @@ struct AllReduceValues {
     }
   }
 
-  static SINTER_DEVICE void finish(const float (&total)[kElements], const Word4 (&residual)[kOut],
-                                   Word4 (&result)[kOut]) {
+  // The sum as Result.
+  static SINTER_DEVICE void round(const float (&total)[kElements], Word4 (&result)[kOut]) {
     u32 words[4 * kOut];
 #pragma unroll
-    for (int w = 0; w < 4 * kOut; ++w) {
-      words[w] = Y::of(total + w * Y::kElements);
-      if constexpr (Config::kResidual) {
+    for (int w = 0; w < 4 * kOut; ++w) words[w] = Y::of(total + w * Y::kElements);
+    gather(words, result);
+  }
+
+  // To a rounded sum, `result`.
+  static SINTER_DEVICE void add_own(const Word4 (&residual)[kOut], Word4 (&result)[kOut]) {
+    if constexpr (Config::kResidual) {
+      u32 words[4 * kOut];
+#pragma unroll
+      for (int w = 0; w < 4 * kOut; ++w) {
         float v[Y::kElements];
 #pragma unroll
-        for (int i = 0; i < Y::kElements; ++i) {
-          const float sum = Config::kRounded ? Y::at(words[w], i) : total[w * Y::kElements + i];
-          v[i] = sum + Y::at(word_at(residual, w), i);
-        }
+        for (int i = 0; i < Y::kElements; ++i)
+          v[i] = Y::at(word_at(result, w), i) + Y::at(word_at(residual, w), i);
         words[w] = Y::of(v);
       }
+      gather(words, result);
     }
+  }
+
+  // To the sum before it is rounded, unless Config::kRounded; `result` is the rounded one.
+  static SINTER_DEVICE void add_residual(const float (&total)[kElements],
+                                         const Word4 (&residual)[kOut], Word4 (&result)[kOut]) {
+    if constexpr (Config::kRounded || !Config::kResidual) {
+      add_own(residual, result);
+    } else {
+      u32 words[4 * kOut];
 #pragma unroll
-    for (int j = 0; j < kOut; ++j)
-      result[j] = {words[4 * j], words[4 * j + 1], words[4 * j + 2], words[4 * j + 3]};
+      for (int w = 0; w < 4 * kOut; ++w) {
+        float v[Y::kElements];
+#pragma unroll
+        for (int i = 0; i < Y::kElements; ++i)
+          v[i] = total[w * Y::kElements + i] + Y::at(word_at(residual, w), i);
+        words[w] = Y::of(v);
+      }
+      gather(words, result);
+    }
   }
 
   // Stores a chunk; the sum of the squares of its elements.

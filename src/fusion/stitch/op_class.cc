@@ -47,6 +47,7 @@ OpClass ClassOf(const Chain& chain, ValueId value) {
     case OpKind::kScaledMatmul:
     case OpKind::kConv2d:
     case OpKind::kGroupedMatmul:
+    case OpKind::kAllReduce:
       return OpClass::kProduct;
     case OpKind::kReduce:
     case OpKind::kTopK:

@@ -15,7 +15,7 @@ enum class OpClass {
   kLight,      // a few instructions an element
   kExpensive,  // a special function an element: kept rather than computed twice
   kReduction,  // and a fine-grained batched product, a step of rows
-  kProduct,    // any other matmul: compute-intensive, a boundary of every pattern
+  kProduct,    // any other matmul, a sum over ranks: a boundary of every pattern
 };
 
 OpClass ClassOf(const Chain& chain, ValueId value);

@@ -171,7 +171,7 @@ TEST(LaunchRecipe, OutOfRangeFieldsAreRefusedByName) {
       {"inner box bytes = 34", [](LaunchRecipe& r) { r.tensor_maps[0].box[0] = 17; }},
       {"inner box bytes = 256", [](LaunchRecipe& r) { r.tensor_maps[0].box[0] = 128; }},
       {"swizzle = 4", [](LaunchRecipe& r) { r.tensor_maps[0].swizzle = static_cast<Swizzle>(4); }},
-      {"argument kind = 7", [](LaunchRecipe& r) { r.args[0].kind = static_cast<ArgKind>(7); }},
+      {"argument kind = 9", [](LaunchRecipe& r) { r.args[0].kind = static_cast<ArgKind>(9); }},
       {"bytes of an argument = 0", [](LaunchRecipe& r) { r.args[0].kind = ArgKind::kBytes; }},
       {"bytes of an argument = 2052", [](LaunchRecipe& r) { r.args[5].bytes.resize(2052); }},
       {"a multiple of 4", [](LaunchRecipe& r) { r.args[5].bytes.resize(6); }},

@@ -16,7 +16,7 @@ AllReduceProblem Layer(int ranks = 2) {
   AllReduceProblem p;
   p.ranks = ranks;
   p.columns = 8192;
-  p.residual = true;
+  p.residual = p.rounded = true;
   return p;
 }
 
@@ -32,6 +32,11 @@ TEST(AllReduce, WhatNoKernelComputesIsNamed) {
   EXPECT_THAT(CheckAllReduce(p, s).message(), HasSubstr("e4m3, must be floating"));
   EXPECT_THAT(CheckAllReduce(Layer(9), s).message(), HasSubstr("ranks is 9, must be 2 to 8"));
   EXPECT_THAT(CheckAllReduce(Layer(), {false, 100, 1}).message(), HasSubstr("threads is 100"));
+  // Each rank adds its own residual, so owners cannot add it for all.
+  p = Layer();
+  p.rounded = false;
+  EXPECT_TRUE(CheckAllReduce(p, {false, 256, 1}).ok());
+  EXPECT_THAT(CheckAllReduce(p, {true, 256, 1}).message(), HasSubstr("must be one-shot"));
 }
 
 // What the kernel addresses of a launch's last unit, as all_reduce.cuh computes it.
@@ -79,16 +84,22 @@ TEST(AllReduce, TwoShotIsForManyRanksAndBytes) {
 TEST(AllReduce, SourceAndLaunchAgreeOnArguments) {
   AllReduceProblem p = Layer();
   const AllReduceSchedule s{false, 256, 8};
-  LaunchRecipe recipe = AllReduceRecipe(p, s, {0, 1, 2, 3}, 0x0102030405060708u);
+  LaunchRecipe recipe = AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {kWorkspaceBuffer, 64}});
   EXPECT_TRUE(recipe.Check().ok()) << recipe.Check();
   EXPECT_EQ(recipe.args.size(), 6u);
-  EXPECT_EQ(recipe.args[0].int_value, 0);
+  EXPECT_EQ(recipe.args[0].kind, ArgKind::kRoom);
+  EXPECT_EQ(recipe.args[3].index, kWorkspaceBuffer);
+  EXPECT_EQ(recipe.args[3].offset_bytes, 64u);
   EXPECT_EQ(recipe.args[3].int_value, 16384);
-  EXPECT_EQ(recipe.args[4].bytes, std::string("\x08\x07\x06\x05\x04\x03\x02\x01", 8));
+  EXPECT_EQ(recipe.args[4].kind, ArgKind::kPlan);
+  EXPECT_EQ(recipe.args[5].kind, ArgKind::kSymbolM);
   EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kResidual = true, kSquares = false"));
   p.residual = false;
   EXPECT_THAT(AllReduceSource(p, s), Not(HasSubstr("void* residual")));
-  EXPECT_EQ(AllReduceRecipe(p, s, {0, 1, 2}, 1).args.size(), 5u);
+  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}}).args.size(), 5u);
+  p.fixed_rows = 3;
+  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}}).args.back().int_value, 3);
+  p.fixed_rows = 0;
   EXPECT_EQ(AllReduceSource(p, s), AllReduceSource(p, {false, 256, 9}));
 }
 

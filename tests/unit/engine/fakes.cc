@@ -302,6 +302,8 @@ struct FakeBound : BoundKernel {
   std::string name;
   std::vector<DevicePtr> pointers;
   DevicePtr workspace = 0;
+  DevicePtr room = 0;
+  uint64_t plan = 0;
 };
 
 absl::StatusOr<GraphNodeHandle> AddFakeNode(FakeWorld* world, FakeGraphNode node) {
@@ -339,6 +341,8 @@ class FakeKernel : public LoadedKernel {
     bound->name = world_->name ? world_->name(recipe) : recipe.entry;
     bound->pointers.assign(buffers.pointers, buffers.pointers + buffers.count);
     bound->workspace = buffers.workspace;
+    bound->room = buffers.room;
+    bound->plan = buffers.plan;
     return std::unique_ptr<BoundKernel>(std::move(bound));
   }
 
@@ -352,7 +356,9 @@ class FakeKernel : public LoadedKernel {
     }
     const std::vector<DevicePtr>& p = fake.pointers;
     if (world_->run) {
-      return world_->run(fake.name, {p.data(), static_cast<int>(p.size()), fake.workspace}, m);
+      return world_->run(
+          fake.name, {p.data(), static_cast<int>(p.size()), fake.workspace, fake.room, fake.plan},
+          m);
     }
     if (!world_->compute || absl::StartsWith(entry_, "first")) return absl::OkStatus();
     const auto at = [&](size_t i) { return reinterpret_cast<void*>(p[i]); };

@@ -41,7 +41,8 @@ struct Config {
   static constexpr int kRanks = kRanks_, kThreads = 1, kColumns = kElements, kAhead = 1;
   using Element = BFloat16;
   using Result = Result_;
-  static constexpr bool kRounded = false, kResidual = true, kSquares = false, kTwoShot = kTwoShot_;
+  static constexpr bool kRounded = kTwoShot_, kResidual = true, kSquares = false;
+  static constexpr bool kTwoShot = kTwoShot_;
 };
 
 // What each rank calls: rows and plan of each call. By default all call the same.
@@ -54,7 +55,8 @@ struct Calls {
 float XOf(int rank, int call, int row, int i) {
   return static_cast<float>(1 + (rank * 5 + call * 3 + row * 2 + i) % 16);
 }
-float ResidualOf(int row, int i) { return static_cast<float>((row + i) % 4); }
+// Each rank adds its own.
+float ResidualOf(int rank, int row, int i) { return static_cast<float>((rank * 3 + row + i) % 4); }
 
 template <int kRanks, bool kTwoShot = false, class Result = BFloat16>
 class World {
@@ -105,7 +107,7 @@ class World {
       for (int peer = 0; peer < kRanks; ++peer) own.rooms[peer] = ranks_[peer].room;
       for (int row = 0; row < kMaxRows; ++row) {
         for (int i = 0; i < kElements; i += Y::kElements) {
-          const float pair[2] = {ResidualOf(row, i), ResidualOf(row, i + 1)};
+          const float pair[2] = {ResidualOf(r, row, i), ResidualOf(r, row, i + 1)};
           WordAt(ranks_[r].residual[row], i / Y::kElements) = Y::of(pair);
         }
       }
@@ -135,7 +137,7 @@ class World {
     for (int row = 0; row < calls_[static_cast<size_t>(rank)].rows[static_cast<size_t>(call)];
          ++row) {
       for (int i = 0; i < kElements; ++i) {
-        float want = ResidualOf(row, i);
+        float want = ResidualOf(rank, row, i);
         for (int r = 0; r < kRanks; ++r) want += XOf(r, call, row, i);
         const float got = Y::at(WordAt(ranks_[rank].out[row], i / Y::kElements), i % Y::kElements);
         const bool right = x_bits == 0 ? got == want : got != got;

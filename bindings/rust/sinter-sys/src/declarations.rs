@@ -479,6 +479,9 @@ functions! {
     sinter_group_release(group: *const sinter_group);
     sinter_group_get_status(group: *const sinter_group, out_rank: *mut i32,
         error: *mut *mut sinter_error) -> sinter_status;
+    sinter_plan_bind_group(plan: *const sinter_plan, buffer_count: u32, buffers: *const sinter_device_ptr,
+        workspace: sinter_device_ptr, group: *const sinter_group, out_binding: *mut *mut sinter_binding,
+        error: *mut *mut sinter_error) -> sinter_status;
     sinter_group_abort(group: *const sinter_group, error: *mut *mut sinter_error) -> sinter_status;
     sinter_group_close(group: *const sinter_group, error: *mut *mut sinter_error) -> sinter_status;
     sinter_version() -> u32;

@@ -95,6 +95,7 @@ fn every_add_reaches_the_library() {
         b.concat(&[left, right], 1),
         b.constant(DType::F32, &[9, 8]).gather(ids, 0),
         x.scatter(ids, x),
+        x.all_reduce(1),
         half.grouped_matmul(experts[1], slots, true).reduce(Reduce::SUM, &[1], false),
         half.grouped_matmul_ends(experts[1], expert_ends, true),
         half.grouped_gated_ffn(slots, factors, experts, Activation::SILU, &up_first),

@@ -22,6 +22,17 @@ impl ChainBuilder {
 
 /// Ops of the chain that the value belongs to; the first operand is `self`.
 impl<'b> Value<'b> {
+    /// The sum of x over the GPUs of a group (sinter_group.h), of which each has inputs of its own: of x rounded to its
+    /// dtype, floating, in the order of ranks, in f32, rounded to x's dtype. All ranks get the same bits. `ranks`, 1 to
+    /// 8, is the same in all sums of a chain, which is then split over so many GPUs; of 1 the sum is a cast to x's
+    /// dtype.
+    pub fn all_reduce(self, ranks: i32) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_all_reduce(chain, self.id, ranks, out, error)
+        })
+    }
+
     /// A function of one operand, element by element.
     pub fn unary(self, kind: Unary) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.

@@ -1,0 +1,29 @@
+// FindAllReduces: sums over ranks in a chain, with the ops that one kernel takes along.
+#ifndef SINTER_SRC_COLLECTIVE_FINDER_H_
+#define SINTER_SRC_COLLECTIVE_FINDER_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "src/chain/chain.h"
+#include "src/collective/all_reduce.h"
+
+namespace sinter {
+
+struct FoundAllReduce {
+  AllReduceProblem problem;
+  std::vector<ValueId> inputs;  // x, the residual
+  std::vector<ValueId> values;  // of the kernel, ascending; `end` alone is read outside
+  ValueId end = -1;             // its result
+};
+
+// All of a chain, in order, none with a value that is `claimed`. A kernel takes along, where nobody
+// else reads what is between: the cast of the sum, a matrix of the result's extents and type that
+// is added to it, and the cast of that. `refused` gets why no kernel takes a sum, and the way out.
+std::vector<FoundAllReduce> FindAllReduces(const Chain& chain, const std::vector<bool>& claimed,
+                                           std::map<ValueId, std::string>* refused);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_COLLECTIVE_FINDER_H_

@@ -1,0 +1,177 @@
+// CollectiveFamily: sums over the GPUs of a group (src/collective). Each answer is declared and
+// given once, here.
+#ifndef SINTER_SRC_PLAN_COLLECTIVE_FAMILY_H_
+#define SINTER_SRC_PLAN_COLLECTIVE_FAMILY_H_
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/collective/all_reduce_search.h"
+#include "src/collective/all_reduce_source.h"
+#include "src/model/search_options.h"
+#include "src/plan/own_family.h"
+
+namespace sinter {
+
+const KernelFamily& CollectiveFamily();
+
+struct AllReduceCode {
+  AllReduceProblem problem;
+  AllReduceSchedule schedule;
+};
+
+using AllReduceSpec = OwnSpec<AllReduceCode>;  // operands in order are x, the residual
+
+class CollectiveKernels : public OwnKernels<AllReduceCode> {
+ public:
+  absl::string_view name() const override { return "collective"; }
+  uint8_t number() const override { return 4; }
+  std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
+    const AllReduceProblem& p = ProblemOf(spec);
+    const std::vector<BufferPlace>& places = Of(spec).places;
+    std::vector<KernelBuffer> list;
+    for (const BufferPlace& at : places) {
+      const DType dtype = list.empty() ? p.element : p.result;
+      const std::string rows = p.fixed_rows > 0 ? absl::StrCat(p.fixed_rows) : "M";
+      list.push_back({at.buffer, at.offset_bytes,
+                      absl::StrCat(NameOf(dtype), "[", rows, ",", p.columns, "]"),
+                      p.Rows(bucket) * p.columns * SizeOf(dtype), list.size() + 1 == places.size(),
+                      p.fixed_rows == 0});
+    }
+    return list;
+  }
+  KernelDescription Describe(const PlannedKernel& kernel, int64_t bucket, const DeviceModel& model,
+                             const BufferNames& names) const override {
+    KernelDescription out = KernelFamily::Describe(kernel, bucket, model, names);
+    const AllReduceProblem& p = ProblemOf(kernel.spec);
+    out.words = {absl::StrCat("sum over ", p.ranks, " ranks")};
+    if (p.residual) out.words.push_back("residual");
+    return out;
+  }
+  ApartReasons WhyApart() const override {
+    return {"two sums over ranks, each of which waits for all ranks",
+            "a sum over ranks takes its casts and a residual along, no other ops",
+            "a sum over ranks reads its operand from memory"};
+  }
+  std::string IdentityText(const KernelSpec& spec) const override { return ProblemText(spec); }
+  std::string OwnText(const OwnRun& run) const override {
+    const AllReduceProblem& p = Of(run);
+    return absl::StrCat("sum over ", p.ranks, " ranks", p.residual ? " + residual" : "");
+  }
+
+  bool UsesM(const KernelSpec& spec) const override { return ProblemOf(spec).fixed_rows == 0; }
+  int64_t Rows(const KernelSpec& spec, int64_t bucket) const override {
+    return ProblemOf(spec).Rows(bucket);
+  }
+  // Sums take ranks in order, whatever the form is.
+  std::string RowOrder(const KernelSpec& spec) const override {
+    return absl::StrCat(ProblemText(spec), "\n");
+  }
+
+  int Ranks(const KernelSpec& spec) const override { return ProblemOf(spec).ranks; }
+  int64_t RowsOfSlots(const KernelSpec& spec, uint64_t slot_bytes) const override {
+    const AllReduceProblem& p = ProblemOf(spec);
+    const int64_t most = MostAllReduceRows(p, ScheduleOf(spec), slot_bytes);
+    return p.fixed_rows == 0 ? most : p.fixed_rows <= most ? kMaxExtent : 0;
+  }
+
+  absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
+                                     const DeviceModel& model) const override {
+    return PredictAllReduce(ProblemOf(spec), ScheduleOf(spec), bucket, model);
+  }
+  // All ranks must choose alike, so nothing is measured: a GPU alone would wait for the others.
+  bool MeasuresAll() const override { return false; }
+  absl::StatusOr<std::vector<OwnChoice>> RankOwn(const OwnRun& run, int64_t bucket,
+                                                 const DeviceModel& model,
+                                                 const SearchOptions& options,
+                                                 bool) const override {
+    std::vector<RankedAllReduce> ranked = SearchAllReduce(Of(run), bucket, model);
+    if (ranked.empty()) return absl::FailedPreconditionError("no sum over ranks is legal");
+    const auto most = static_cast<size_t>(std::max(1, options.top_k));
+    ranked.resize(std::min(most, ranked.size()));
+    return ChoicesOf(ranked);
+  }
+
+  absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
+                            CompileRequest* request) const override {
+    request->source = AllReduceSource(Of(code).problem, Of(code).schedule);
+    request->name = absl::StrCat(kAllReduceEntry, ".cu");
+    return absl::OkStatus();
+  }
+  std::string Entry(const KernelCode&) const override { return kAllReduceEntry; }
+  std::vector<std::string> Headers(const KernelSpec&) const override { return {kAllReduceHeader}; }
+  absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec, const KernelCode&) const override {
+    return AllReduceRecipe(ProblemOf(spec), ScheduleOf(spec), Of(spec).places);
+  }
+
+  // Blocks wait for those of other ranks, so all must be resident.
+  absl::Status CheckSchedule(const AllReduceProblem& problem, const AllReduceSchedule& schedule,
+                             const DeviceModel& model) const override {
+    SINTER_RETURN_IF_ERROR(CheckAllReduce(problem, schedule));
+    const int64_t most = int64_t{model.sm_count} * AllReduceResidents(problem, schedule.threads);
+    if (schedule.grid <= most) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat("all_reduce: grid is ", schedule.grid,
+                                                      ", must be at most ", most, ": blocks wait"));
+  }
+  absl::StatusOr<AllReduceProblem> ProblemOfCode(const AllReduceProblem& problem) const override {
+    SINTER_RETURN_IF_ERROR(CheckAllReduce(problem, {}));
+    AllReduceProblem any = problem;
+    any.fixed_rows = 0;  // the recipe tells a launch its rows
+    return any;
+  }
+  void WriteProblem(const AllReduceProblem& p, ByteWriter& w) const override {
+    w.U8(1);  // format
+    w.U8(static_cast<uint8_t>(p.ranks));
+    w.U8(static_cast<uint8_t>(p.element));
+    w.U8(static_cast<uint8_t>(p.result));
+    w.U8(static_cast<uint8_t>(p.residual | p.rounded << 1 | p.squares << 2));
+    w.I64(p.columns);
+    w.I64(p.fixed_rows);
+  }
+  absl::StatusOr<AllReduceProblem> ReadProblem(ByteReader& r) const override {
+    AllReduceProblem p;
+    const uint8_t format = r.U8();
+    p.ranks = r.U8();
+    p.element = static_cast<DType>(r.U8());
+    p.result = static_cast<DType>(r.U8());
+    const uint8_t flags = r.U8();
+    p.residual = (flags & 1) != 0;
+    p.rounded = (flags & 2) != 0;
+    p.squares = (flags & 4) != 0;
+    p.columns = r.I64();
+    p.fixed_rows = r.I64();
+    if (!r.ok() || format != 1 || flags > 7 || !CheckAllReduce(p, {}).ok()) {
+      return absl::DataLossError("all_reduce: its problem is damaged");
+    }
+    return p;
+  }
+  std::string BytesOf(const AllReduceSchedule& schedule) const override {
+    ByteWriter w;
+    w.U8(1);  // format
+    w.U8(schedule.two_shot ? 1 : 0);
+    w.U32(static_cast<uint32_t>(schedule.threads));
+    w.U32(static_cast<uint32_t>(schedule.grid));
+    return w.Take();
+  }
+  absl::StatusOr<AllReduceSchedule> ScheduleFrom(absl::string_view bytes) const override {
+    ByteReader r(bytes);
+    AllReduceSchedule schedule;
+    const uint8_t format = r.U8(), two_shot = r.U8();
+    const uint32_t threads = r.U32(), grid = r.U32();
+    SINTER_RETURN_IF_ERROR(r.Finish("all_reduce schedule"));
+    if (format != 1 || two_shot > 1 || threads > 1024 || grid > (1u << 20)) {
+      return absl::DataLossError("all_reduce: its schedule is damaged");
+    }
+    schedule.two_shot = two_shot == 1;
+    schedule.threads = static_cast<int>(threads);
+    schedule.grid = static_cast<int>(grid);
+    return schedule;
+  }
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PLAN_COLLECTIVE_FAMILY_H_

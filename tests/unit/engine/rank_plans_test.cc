@@ -1,0 +1,310 @@
+// Plans of chains that are split over ranks: two ranks of one process, each with an engine of its
+// own, whose kernels a host interpreter runs; binding, agreeing, refusing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "src/chain/builder.h"
+#include "src/chain/problem.h"
+#include "src/engine/trial_data.h"
+#include "src/engine/tune.h"
+#include "src/fusion/fusion.h"
+#include "src/normal/normal_form.h"
+#include "src/plan/codegen.h"
+#include "src/reference/reference.h"
+#include "src/reference/tensor.h"
+#include "tests/support/constant_dim.h"
+#include "tests/unit/engine/fake_peer_memory.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter {
+namespace {
+
+using testing::FakeBuffers;
+using testing::FakeWorld;
+using ::testing::HasSubstr;
+
+constexpr int64_t kColumns = 64, kRows = 5;
+
+Chain SumWithResidual(int ranks = 2) {
+  return ParseProblem(
+             absl::StrCat("all_reduce rows=M cols=", kColumns, " ranks=", ranks, " residual=1"))
+      ->chain;
+}
+
+std::vector<std::shared_ptr<RankGroup>> LocalGroups(int size = 2, uint64_t slot_bytes = 64 << 10) {
+  std::vector<std::unique_ptr<PeerMemory>> memory;
+  for (int r = 0; r < size; ++r) memory.push_back(std::make_unique<FakePeerMemory>(r));
+  RankGroupOptions options;
+  options.slot_bytes = slot_bytes;
+  auto groups = RankGroup::CreateLocal(std::move(memory), options);
+  EXPECT_TRUE(groups.ok()) << groups.status();
+  return *groups;
+}
+
+// An engine of a rank, with the real planner.
+struct Rank {
+  FakeWorld world;
+  std::shared_ptr<Engine> engine;
+  std::shared_ptr<const PreparedPlan> plan;
+
+  explicit Rank(const Chain& chain, int64_t m = 16) {
+    world.normal = NormalFormOf;
+    world.plan = PlanChain;
+    world.generate = [](const KernelSpec& spec, const DeviceModel& model) {
+      return Generate(spec, model);
+    };
+    world.run = [](const std::string&, const BufferList&, int64_t) { return absl::OkStatus(); };
+    engine = world.MakeEngine();
+    auto prepared = engine->Prepare(chain, m, {});
+    EXPECT_TRUE(prepared.ok()) << prepared.status();
+    plan = *prepared;
+  }
+  absl::StatusOr<std::shared_ptr<const PlanBinding>> Bind(std::shared_ptr<RankGroup> group) const {
+    return plan->BindGroup(testing::FarApart(3), 0, std::move(group));
+  }
+};
+
+// The kernel of both ranks, as the host computes it: each gives its x, then all add in order.
+class Meeting {
+ public:
+  absl::Status Run(int rank, const BufferList& buffers, int64_t m) {
+    rows_[rank] = m;
+    plans_[rank] = buffers.plan;
+    x_[rank] = reinterpret_cast<const uint16_t*>(buffers.pointers[0]);
+    Meet();
+    EXPECT_EQ(rows_[0], rows_[1]);
+    EXPECT_EQ(plans_[0], plans_[1]);
+    const auto* residual = reinterpret_cast<const uint16_t*>(buffers.pointers[1]);
+    auto* out = reinterpret_cast<uint16_t*>(buffers.pointers[2]);
+    for (int64_t i = 0; i < m * kColumns; ++i) {
+      const double sum = reference::RoundTo(DType::kBF16, Of(x_[0][i]) + Of(x_[1][i]));
+      const double result = sum + Of(residual[i]);
+      reference::StoreRun(&result, 1, out, reference::StorageOf(DType::kBF16), i, 1);
+    }
+    Meet();
+    return absl::OkStatus();
+  }
+
+ private:
+  static double Of(uint16_t bits) {
+    reference::View view;
+    view.data = &bits;
+    view.storage = reference::StorageOf(DType::kBF16);
+    double value = 0;
+    reference::ReadRun(view, 0, 1, 1, &value);
+    return value;
+  }
+
+  // Both ranks are here.
+  void Meet() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const int round = round_;
+    if (++here_ == 2) {
+      here_ = 0;
+      ++round_;
+      both_.notify_all();
+    } else {
+      both_.wait(lock, [&] { return round_ != round; });
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable both_;
+  int here_ = 0, round_ = 0;
+  const uint16_t* x_[2] = {};
+  int64_t rows_[2] = {};
+  uint64_t plans_[2] = {};
+};
+
+TEST(RankPlans, TwoRanksComputeTheReference) {
+  const Chain chain = SumWithResidual();
+  const auto groups = LocalGroups();
+  Meeting meeting;
+  std::vector<std::vector<std::string>> inputs;
+  std::vector<std::string> got(2);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 2; ++r) inputs.push_back(*RandomInputs(chain, kRows, 3 + r));
+  for (int r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {
+      Rank rank(chain);
+      rank.world.run = [&, r](const std::string& name, const BufferList& buffers, int64_t m) {
+        EXPECT_EQ(name, "sinter_all_reduce");
+        EXPECT_EQ(buffers.room, groups[static_cast<size_t>(r)]->room());
+        return meeting.Run(r, buffers, m);
+      };
+      const int64_t bytes = kRows * kColumns * 2;
+      FakeBuffers buffers({bytes, bytes, bytes});
+      for (size_t i = 0; i < 2; ++i) {
+        std::memcpy(reinterpret_cast<void*>(buffers.pointers()[i]),
+                    inputs[static_cast<size_t>(r)][i].data(), static_cast<size_t>(bytes));
+      }
+      const auto bound =
+          rank.plan->BindGroup(buffers.pointers(), 0, groups[static_cast<size_t>(r)]);
+      ASSERT_TRUE(bound.ok()) << bound.status();
+      ASSERT_TRUE(rank.plan->Launch(**bound, nullptr, kRows, false).ok());
+      got[static_cast<size_t>(r)].assign(reinterpret_cast<const char*>(buffers.pointers()[2]),
+                                         static_cast<size_t>(bytes));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<const void*> in;
+  std::vector<std::string> want(2, std::string(got[0].size(), '\0'));
+  for (const auto& rank : inputs) {
+    for (const std::string& input : rank) in.push_back(input.data());
+  }
+  ASSERT_TRUE(RunReference(chain, kRows, in, {&want[0][0], &want[1][0]}).ok());
+  EXPECT_EQ(got, want);
+}
+
+TEST(RankPlans, WithoutAGroupTheWayOutIsNamed) {
+  const Rank rank(SumWithResidual());
+  const absl::Status bound = rank.plan->Bind(testing::FarApart(3), 0).status();
+  EXPECT_EQ(bound.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(std::string(bound.message()),
+            "the chain sums over 2 ranks: bind its plan to a group (sinter_plan_bind_group)");
+  const Rank alone(ParseProblem("rmsnorm rows=M cols=64")->chain);
+  const absl::Status grouped =
+      alone.plan->BindGroup(testing::FarApart(3), 0, LocalGroups()[0]).status();
+  EXPECT_EQ(grouped.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(grouped.message(), HasSubstr("sums over no ranks"));
+}
+
+TEST(RankPlans, AGroupOfAnotherSizeIsRefused) {
+  const Rank rank(SumWithResidual(2));
+  const absl::Status bound = rank.Bind(LocalGroups(4)[0]).status();
+  EXPECT_EQ(bound.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(std::string(bound.message()),
+            "the chain sums over 2 ranks, the group has 4: describe the chain with ranks 4");
+}
+
+TEST(RankPlans, RanksThatBindOtherPlansAreTold) {
+  const Rank first(SumWithResidual(), 16), same(SumWithResidual(), 16),
+      other(SumWithResidual(), 64);
+  const auto groups = LocalGroups();
+  EXPECT_EQ(first.plan->ChosenDigest(), same.plan->ChosenDigest());
+  ASSERT_TRUE(first.Bind(groups[0]).ok());
+  EXPECT_TRUE(first.Bind(groups[0]).ok()) << "known";
+  const absl::Status told = other.Bind(groups[1]).status();
+  EXPECT_EQ(told.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(told.message(), HasSubstr("another rank binds plan"));
+  EXPECT_THAT(told.message(), HasSubstr("prepare the same chain"));
+  EXPECT_TRUE(same.Bind(groups[1]).ok());
+}
+
+// Of processes: both are told, by one exchange each plan.
+TEST(RankPlans, RanksThatExchangeAreBothTold) {
+  const Rank first(SumWithResidual(), 16),
+      others[] = {Rank(SumWithResidual(), 64), Rank(SumWithResidual(), 128)};
+  const auto gathering = std::make_shared<Gathering>(2);
+  std::vector<absl::Status> same(2), differ(2);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {
+      int exchanges = 0;
+      RankGroupOptions options;
+      options.rank = r;
+      options.size = 2;
+      options.slot_bytes = 64 << 10;
+      auto group = RankGroup::Create(std::make_unique<FakePeerMemory>(r), options,
+                                     [&, r](const void* send, size_t bytes, void* recv) {
+                                       ++exchanges;
+                                       return gathering->ExchangeOf(r)(send, bytes, recv);
+                                     });
+      ASSERT_TRUE(group.ok()) << group.status();
+      const int before = exchanges;
+      same[static_cast<size_t>(r)] = first.Bind(*group).status();
+      same[static_cast<size_t>(r)].Update(first.Bind(*group).status());
+      EXPECT_EQ(exchanges - before, 1) << "the second time it is known";
+      differ[static_cast<size_t>(r)] = others[r].Bind(*group).status();
+      EXPECT_TRUE((*group)->Close().ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_TRUE(same[static_cast<size_t>(r)].ok()) << same[static_cast<size_t>(r)];
+    EXPECT_EQ(differ[static_cast<size_t>(r)].code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(differ[static_cast<size_t>(r)].message(),
+                HasSubstr(absl::StrCat("rank ", 1 - r, " binds plan")));
+  }
+}
+
+TEST(RankPlans, LaunchesRefuseAGroupThatHasEnded) {
+  const Rank rank(SumWithResidual());
+  const auto groups = LocalGroups();
+  const auto bound = *rank.Bind(groups[0]);
+  EXPECT_TRUE(rank.plan->Launch(*bound, nullptr, kRows, false).ok());
+  ASSERT_TRUE(groups[1]->Abort().ok());
+  // The other rank's kernels tell this one's host; no kernel runs here.
+  EXPECT_TRUE(rank.plan->Launch(*bound, nullptr, kRows, false).ok());
+  ASSERT_TRUE(groups[0]->Abort().ok());
+  const absl::Status aborted = rank.plan->Launch(*bound, nullptr, kRows, false);
+  EXPECT_EQ(aborted.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(aborted.message(), HasSubstr("rank 0 aborted the group"));
+}
+
+TEST(RankPlans, LaunchesAndBindsRefuseAClosedGroup) {
+  const Rank rank(SumWithResidual());
+  const auto groups = LocalGroups();
+  const auto bound = *rank.Bind(groups[0]);
+  ASSERT_TRUE(groups[0]->Close().ok());
+  const absl::Status launched = rank.plan->Launch(*bound, nullptr, kRows, false);
+  EXPECT_EQ(launched.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(std::string(launched.message()), "the group is closed: bind the plan to another one");
+  EXPECT_EQ(Rank(SumWithResidual(), 64).Bind(groups[0]).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+// 64 KiB hold 512 rows of 128 bytes.
+TEST(RankPlans, LongLaunchesAreMadeInPassesThatSlotsHold) {
+  const Rank rank(SumWithResidual(), 2048);
+  const auto bound = *rank.Bind(LocalGroups()[0]);
+  ASSERT_TRUE(rank.plan->Launch(*bound, nullptr, 1100, false).ok());
+  const std::lock_guard<std::mutex> lock(const_cast<FakeWorld&>(rank.world).mutex);
+  ASSERT_EQ(rank.world.launches.size(), 3u);
+  for (int i = 0; i < 3; ++i) {
+    const auto& launch = rank.world.launches[static_cast<size_t>(i)];
+    EXPECT_EQ(launch.m, i < 2 ? 512 : 76);
+    EXPECT_EQ(launch.row_offset, 512 * i);
+  }
+}
+
+TEST(RankPlans, RowsThatNoSlotHoldsAreRefused) {
+  ChainBuilder b;
+  ASSERT_TRUE(b.Output(*b.AllReduce(*b.Input({DType::kF32, {C(8), C(4096)}}), 2)).ok());
+  const Rank rank(*b.Finish(), 1);
+  const absl::Status bound =
+      rank.plan->BindGroup(testing::FarApart(2), 0, LocalGroups()[0]).status();
+  EXPECT_EQ(bound.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(bound.message(), HasSubstr("group.slot_bytes is 65536"));
+  EXPECT_THAT(bound.message(), HasSubstr("make the group with larger slots"));
+}
+
+TEST(RankPlans, AreNotTuned) {
+  const Chain chain = SumWithResidual();
+  const Rank rank(chain);
+  const absl::Status tuned = rank.engine->Tune(chain, 16, {}).status();
+  EXPECT_EQ(tuned.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(tuned.message(), HasSubstr("one alone cannot be measured"));
+}
+
+TEST(RankPlans, RecordsAreFoundAgain) {
+  Rank first(SumWithResidual());
+  FakeWorld next;
+  next.disk = first.world.disk;
+  next.normal = NormalFormOf;
+  next.plan = PlanChain;
+  next.generate = first.world.generate;
+  const auto again = next.MakeEngine()->Prepare(SumWithResidual(), 16, {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(next.plans, 0);
+  EXPECT_EQ((*again)->ChosenDigest(), first.plan->ChosenDigest());
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,224 @@
+// Sums over ranks in plans: what their kernel takes along, that plans read back from their
+// decisions and are equal on all ranks, and what is refused with which words.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/chain/builder.h"
+#include "src/chain/problem.h"
+#include "src/fusion/fusion.h"
+#include "src/normal/normal_form.h"
+#include "src/plan/codegen.h"
+#include "src/plan/collective_family.h"
+#include "tests/support/constant_dim.h"
+#include "tests/unit/fusion/assembly/reassembled.h"
+#include "tests/unit/fusion/stitch/graphs.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kM = 64;
+
+Chain TextChain(const std::string& line) {
+  absl::StatusOr<Problem> problem = ParseProblem(line);
+  EXPECT_TRUE(problem.ok()) << problem.status();
+  return problem->chain;
+}
+
+absl::StatusOr<FusionResult> PlansOf(const Chain& given) {
+  const auto form = NormalFormOf(std::make_shared<const Chain>(given));
+  EXPECT_TRUE(form.ok()) << form.status();
+  return PlanChain(*(*form)->chain, kM, testing::H200(), {});
+}
+
+// Every plan of the chain's normal form reads back from its decisions and has sources. Returns the
+// chosen one.
+Plan ExpectPlans(const Chain& given) {
+  const DeviceModel model = testing::H200();
+  const auto form = NormalFormOf(std::make_shared<const Chain>(given));
+  EXPECT_TRUE(form.ok()) << form.status();
+  const Chain& chain = *(*form)->chain;
+  const absl::StatusOr<FusionResult> result = PlanChain(chain, kM, model, {});
+  EXPECT_TRUE(result.ok()) << result.status();
+  if (!result.ok()) return Plan();
+  std::vector<Plan> plans = {result->chosen};
+  plans.insert(plans.end(), result->alternatives.begin(), result->alternatives.end());
+  for (const Plan& plan : plans) {
+    SCOPED_TRACE(plan.ToText());
+    const absl::StatusOr<Plan> read = testing::Reassembled(plan, chain, model);
+    EXPECT_TRUE(read.ok()) << read.status();
+    if (read.ok()) {
+      EXPECT_EQ(read->PlanDigest(), plan.PlanDigest());
+    }
+    for (const PlannedKernel& kernel : plan.kernels) {
+      const absl::StatusOr<GeneratedKernel> made = Generate(kernel.spec, model);
+      EXPECT_TRUE(made.ok()) << made.status();
+      if (made.ok()) {
+        EXPECT_TRUE(made->recipe.Check().ok()) << made->recipe.Check();
+      }
+    }
+  }
+  return result->chosen;
+}
+
+std::vector<AllReduceProblem> SumsOf(const Plan& plan) {
+  std::vector<AllReduceProblem> found;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    if (kernel.spec.family != &CollectiveFamily()) continue;
+    found.push_back(CollectiveKernels::ProblemOf(kernel.spec));
+    EXPECT_EQ(kernel.spec.family->Ranks(kernel.spec), found.back().ranks);
+  }
+  return found;
+}
+
+TEST(CollectivePlans, ASumIsOneKernelWithItsResidual) {
+  for (const char* form : {"dtype=bf16", "dtype=f16", "dtype=f32", "residual=1 dtype=bf16",
+                           "residual=1 dtype=f16", "residual=1 dtype=f32"}) {
+    for (const int ranks : {2, 4, 8}) {
+      SCOPED_TRACE(absl::StrCat(form, " ", ranks));
+      const Plan plan = ExpectPlans(
+          TextChain(absl::StrCat("all_reduce rows=M cols=256 ranks=", ranks, " ", form)));
+      ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
+      const std::vector<AllReduceProblem> sums = SumsOf(plan);
+      ASSERT_EQ(sums.size(), 1u);
+      EXPECT_EQ(sums[0].ranks, ranks);
+      EXPECT_EQ(sums[0].columns, 256);
+      EXPECT_EQ(sums[0].fixed_rows, 0);
+      EXPECT_EQ(sums[0].element, sums[0].result);
+      EXPECT_EQ(sums[0].residual, absl::string_view(form).find("residual") == 0);
+      EXPECT_EQ(sums[0].rounded, sums[0].residual);
+    }
+  }
+}
+
+TEST(CollectivePlans, ALayerIsAProductItsSumAndANorm) {
+  const Plan plan = ExpectPlans(TextChain("row_parallel m=M n=1024 k=512 ranks=2"));
+  ASSERT_EQ(plan.kernels.size(), 3u) << plan.ToText();
+  const std::vector<AllReduceProblem> sums = SumsOf(plan);
+  ASSERT_EQ(sums.size(), 1u);
+  EXPECT_TRUE(sums[0].residual);
+  EXPECT_EQ(sums[0].element, DType::kBF16);
+  EXPECT_THAT(plan.ToText(), HasSubstr("all_reduce ranks=2 bf16[M,1024]"));
+}
+
+// Sums of f32 messages, whose result the chain rounds before or behind the residual.
+TEST(CollectivePlans, CastsAroundAnF32SumAreTaken) {
+  for (const bool before : {false, true}) {
+    ChainBuilder b;
+    const std::vector<Dim> dims = {Dim::M(), C(64)};
+    const ValueId x = *b.Input({DType::kF32, dims});
+    const ValueId r = *b.Input({DType::kBF16, dims});
+    ValueId sum = *b.AllReduce(x, 2);
+    if (before) sum = *b.Cast(*b.Cast(sum, DType::kBF16), DType::kF32);
+    const ValueId wide = *b.Cast(r, DType::kF32);
+    ASSERT_TRUE(b.Output(*b.Cast(*b.Binary(BinaryKind::kAdd, wide, sum), DType::kBF16)).ok());
+    const Plan plan = ExpectPlans(*b.Finish());
+    ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
+    const AllReduceProblem p = SumsOf(plan).at(0);
+    EXPECT_EQ(p.element, DType::kF32);
+    EXPECT_EQ(p.result, DType::kBF16);
+    EXPECT_TRUE(p.residual);
+    EXPECT_EQ(p.rounded, before);
+  }
+}
+
+// What others read stays outside: the sum before its residual, a residual of another type.
+TEST(CollectivePlans, WhatOthersReadIsStored) {
+  ChainBuilder b;
+  const std::vector<Dim> dims = {Dim::M(), C(64)};
+  const ValueId x = *b.Input({DType::kBF16, dims});
+  const ValueId r = *b.Input({DType::kF32, dims});
+  const ValueId sum = *b.AllReduce(x, 2);
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, *b.Cast(sum, DType::kF32), r)).ok());
+  const Plan other_type = ExpectPlans(*b.Finish());
+  EXPECT_FALSE(SumsOf(other_type).at(0).residual);
+  EXPECT_EQ(other_type.kernels.size(), 2u) << other_type.ToText();
+
+  ChainBuilder c;
+  const ValueId y = *c.AllReduce(*c.Input({DType::kBF16, dims}), 2);
+  ASSERT_TRUE(c.Output(y).ok());
+  const ValueId h = *c.Binary(BinaryKind::kAdd, y, *c.Input({DType::kBF16, dims}));
+  ASSERT_TRUE(c.Output(*c.Cast(h, DType::kBF16)).ok());
+  EXPECT_FALSE(SumsOf(ExpectPlans(*c.Finish())).at(0).residual);
+}
+
+TEST(CollectivePlans, RowsMayBeConstantAndLieInMoreAxes) {
+  const struct {
+    std::vector<Dim> dims;
+    int64_t rows, columns;
+  } cases[] = {
+      {{C(40), C(64)}, 40, 64},
+      {{C(64)}, 1, 64},
+      {{Dim::M(), C(4), C(16)}, 0, 64},
+  };
+  for (const auto& one : cases) {
+    ChainBuilder b;
+    ASSERT_TRUE(b.Output(*b.AllReduce(*b.Input({DType::kBF16, one.dims}), 2)).ok());
+    const Plan plan = ExpectPlans(*b.Finish());
+    const AllReduceProblem p = SumsOf(plan).at(0);
+    EXPECT_EQ(p.fixed_rows, one.rows);
+    EXPECT_EQ(p.columns, one.columns);
+  }
+}
+
+TEST(CollectivePlans, TwoLayersAreTwoSumsInOneOrder) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(256)}});
+  ValueId h = x;
+  for (int layer = 0; layer < 2; ++layer) {
+    const ValueId w = *b.Input({DType::kBF16, {C(256), C(256)}}, {true, {}, ""});
+    const ValueId part = *b.Cast(*b.Matmul(h, w, false, true), DType::kBF16);
+    const ValueId sum = *b.Cast(*b.AllReduce(part, 4), DType::kF32);
+    h = *b.Cast(*b.Binary(BinaryKind::kAdd, sum, *b.Cast(h, DType::kF32)), DType::kBF16);
+  }
+  ASSERT_TRUE(b.Output(h).ok());
+  const Plan plan = ExpectPlans(*b.Finish());
+  EXPECT_EQ(plan.kernels.size(), 4u) << plan.ToText();
+  EXPECT_EQ(SumsOf(plan).size(), 2u);
+}
+
+TEST(CollectivePlans, RefusalsSayTheWayOut) {
+  const auto refused = [](const std::vector<Dim>& dims, const InputOptions& options) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({DType::kBF16, dims}, options);
+    EXPECT_TRUE(b.Output(*b.AllReduce(x, 2)).ok());
+    return std::string(PlansOf(*b.Finish()).status().message());
+  };
+  EXPECT_THAT(refused({Dim::M(), C(12)}, {}),
+              HasSubstr("all_reduce: columns is 12, must be a multiple of 8"));
+  EXPECT_THAT(refused({Dim::M(), C(12)}, {}), HasSubstr("pad its last dimension"));
+  EXPECT_THAT(
+      refused({Dim::M(), C(16)}, {false, {{32, 0}, {1, 0}}, "x"}),
+      HasSubstr("'x' has strides [32,1], kernels of sums over ranks read rows without gaps: "
+                "copy it"));
+}
+
+TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
+  const CollectiveKernels family;
+  AllReduceProblem p;
+  p.ranks = 4;
+  p.columns = 64;
+  p.residual = p.rounded = true;
+  p.fixed_rows = 7;
+  ByteWriter w;
+  family.WriteProblem(p, w);
+  const std::string bytes = w.Take();
+  ByteReader whole(bytes);
+  ASSERT_TRUE(family.ReadProblem(whole).ok());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    ByteReader part(absl::string_view(bytes).substr(0, i));
+    EXPECT_FALSE(family.ReadProblem(part).ok()) << i;
+  }
+  const AllReduceSchedule s{true, 512, 33};
+  EXPECT_EQ(*family.ScheduleFrom(family.BytesOf(s)), s);
+  EXPECT_FALSE(family.ScheduleFrom(family.BytesOf(s).substr(1)).ok());
+  EXPECT_FALSE(family.ScheduleFrom("").ok());
+}
+
+}  // namespace
+}  // namespace sinter

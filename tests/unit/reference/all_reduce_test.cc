@@ -1,0 +1,114 @@
+// Sums over ranks in the reference, which runs all ranks.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "src/chain/problem.h"
+#include "src/reference/compare.h"
+#include "src/reference/tensor.h"
+#include "tests/unit/reference/tensors.h"
+
+namespace sinter {
+namespace {
+
+using testing::C;
+using testing::Encode;
+using testing::Random;
+using V = std::vector<double>;
+
+std::vector<V> RunRanks(const Chain& chain, int64_t m, const std::vector<V>& inputs,
+                        DType dtype = DType::kBF16) {
+  std::vector<std::vector<uint8_t>> bytes;
+  std::vector<const void*> pointers;
+  for (const V& input : inputs) bytes.push_back(Encode(dtype, input));
+  for (const auto& input : bytes) pointers.push_back(input.data());
+  const auto results = RunReferenceF64(chain, m, pointers);
+  EXPECT_TRUE(results.ok()) << results.status();
+  return results.ok() ? *results : std::vector<V>(inputs.size());
+}
+
+TEST(AllReduce, AddsInTheOrderOfRanksInF32AndRoundsOnce) {
+  // In another order, or in float64, the sum were another one.
+  const double big = 0x1p30, small = 1;
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(2)}});
+  ASSERT_TRUE(b.Output(*b.AllReduce(x, 3)).ok());
+  const Chain chain = *b.Finish();
+  const std::vector<V> out =
+      RunRanks(chain, 1, {{big, small}, {small, big}, {-big, -big}}, DType::kF32);
+  ASSERT_EQ(out.size(), 3u);
+  for (const V& rank : out) EXPECT_EQ(rank, (V{0, 0}));
+  const std::vector<V> exact = RunRanks(chain, 1, {{big, 3}, {-big, 4}, {small, 5}}, DType::kF32);
+  for (const V& rank : exact) EXPECT_EQ(rank, (V{1, 12}));
+}
+
+TEST(AllReduce, EachRankAddsItsOwnResidual) {
+  const Chain chain = ParseProblem("all_reduce rows=M cols=8 ranks=2 residual=1")->chain;
+  const V x0 = Random(DType::kBF16, 24, 1), x1 = Random(DType::kBF16, 24, 2);
+  const V r0 = Random(DType::kBF16, 24, 3), r1 = Random(DType::kBF16, 24, 4);
+  std::vector<V> inputs(4);
+  for (int i = 0; i < 2; ++i) {
+    const bool first = chain.InputOrder()[static_cast<size_t>(i)] == 0;
+    inputs[static_cast<size_t>(i)] = first ? x0 : r0;
+    inputs[static_cast<size_t>(i + 2)] = first ? x1 : r1;
+  }
+  const std::vector<V> out = RunRanks(chain, 3, inputs);
+  ASSERT_EQ(out.size(), 2u);
+  for (size_t i = 0; i < x0.size(); ++i) {
+    const double sum = reference::RoundTo(DType::kBF16, x0[i] + x1[i]);
+    EXPECT_EQ(out[0][i], reference::RoundTo(DType::kBF16, sum + r0[i]));
+    EXPECT_EQ(out[1][i], reference::RoundTo(DType::kBF16, sum + r1[i]));
+  }
+}
+
+TEST(AllReduce, CarriesInfinitiesAndNaNs) {
+  const Chain chain = ParseProblem("all_reduce rows=M cols=8 ranks=2")->chain;
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::vector<V> out =
+      RunRanks(chain, 1, {{inf, inf, 0, NAN, 1, 2, 3, 4}, {1, -inf, NAN, 1, 0, 0, 0, 0}});
+  EXPECT_EQ(out[0][0], inf);
+  for (const int i : {1, 2, 3}) EXPECT_TRUE(std::isnan(out[1][static_cast<size_t>(i)]));
+  EXPECT_EQ(out[1][7], 4);
+}
+
+TEST(AllReduce, ASplitProductIsTheWholeProduct) {
+  const Chain split = ParseProblem("row_parallel m=M n=16 k=8 ranks=2 dtype=f32")->chain;
+  const Chain whole = ParseProblem("matmul m=M n=16 k=16 dtype=f32")->chain;
+  constexpr int64_t kM = 5;
+  V a = Random(DType::kF32, kM * 16, 1), w = Random(DType::kF32, 16 * 16, 2);
+  const V r = Random(DType::kF32, kM * 16, 3), gamma = Random(DType::kF32, 16, 4);
+  std::vector<V> inputs;
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto half = [&](const V& of) {
+      V part;
+      for (size_t i = 0; i < of.size(); ++i) {
+        if (i % 16 / 8 == static_cast<size_t>(rank)) part.push_back(of[i]);
+      }
+      return part;
+    };
+    const V given[] = {half(a), half(w), r, gamma};  // in the caller's order
+    for (const int32_t input : split.InputOrder()) inputs.push_back(given[input]);
+  }
+  const std::vector<V> out = RunRanks(split, kM, inputs, DType::kF32);
+  ASSERT_EQ(out.size(), 4u);
+  const std::vector<V> want = testing::RunF64(whole, kM, {a, w});
+  for (size_t i = 0; i < want[0].size(); ++i) {
+    EXPECT_NEAR(out[0][i], want[0][i] + r[i], 1e-5);
+    EXPECT_EQ(out[0][i], out[2][i]);
+    EXPECT_EQ(out[1][i], out[3][i]);
+  }
+}
+
+TEST(AllReduce, AsksForTheInputsOfAllRanks) {
+  const Chain chain = ParseProblem("all_reduce rows=M cols=8 ranks=2")->chain;
+  const std::vector<uint8_t> x(16);
+  const auto alone = RunReferenceF64(chain, 1, {x.data()});
+  EXPECT_EQ(alone.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(alone.status().message()),
+            "reference: inputs are 1, the chain has 1 of each of 2 ranks: give those of rank 0, "
+            "then those of rank 1, and so on");
+}
+
+}  // namespace
+}  // namespace sinter
