@@ -18,6 +18,7 @@ from ._dtype import DType
 from ._error import Error, Status
 from ._functions import *
 from ._functions import __all__ as _functions
+from ._group import Group
 from ._library import build_info, version
 from ._nvrtc import find_nvrtc
 from ._operators import (
@@ -71,6 +72,7 @@ __all__ = [
     "DType",
     "Error",
     "GraphNodes",
+    "Group",
     "LogLevel",
     "M",
     "Pending",

@@ -49,6 +49,11 @@ def forget(key: int) -> None:
         _targets.pop(key, None)
 
 
+def target_of(key: Optional[int]) -> Optional[Callable[..., Any]]:
+    """What `key` stands for; None once it is forgotten."""
+    return _targets.get(key or 0)
+
+
 def count() -> int:
     """Callbacks that are registered."""
     return len(_targets)

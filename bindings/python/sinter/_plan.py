@@ -19,6 +19,7 @@ from ._stream import StreamLike, current, handle as stream_handle
 
 if TYPE_CHECKING:
     from ._context import Context
+    from ._group import Group
 
 
 class Plan(Handle):
@@ -154,10 +155,17 @@ class Plan(Handle):
         return outputs[0] if len(outputs) == 1 else outputs
 
     def bind(
-        self, *inputs: Any, out: Any = None, m: Optional[int] = None, workspace: Any = None, stream: StreamLike = None
+        self,
+        *inputs: Any,
+        out: Any = None,
+        m: Optional[int] = None,
+        workspace: Any = None,
+        stream: StreamLike = None,
+        group: "Optional[Group]" = None,
     ) -> "Binding":
         """Fixes the buffers, so that launches cost less. Arguments as in a call; `m`, or the buffers' shapes, is the
-        largest number of rows that the binding may be launched with.
+        largest number of rows that the binding may be launched with. `group`: of a chain that sums over ranks, which a
+        call without a binding refuses; the first time that it meets the plan all ranks bind at once.
 
         Returns:
             A Binding, which keeps the buffers' objects and the plan alive.
@@ -167,7 +175,7 @@ class Plan(Handle):
         self._need_device()
         given = self._given_workspace(workspace, on, buffers, rows)
         self._order(buffers + given, on)
-        return Binding(self, buffers, outputs, rows, given, on)
+        return Binding(self, buffers, outputs, rows, given, on, group)
 
     # ------------------------------------------------------------ Parts of a launch
 
@@ -281,9 +289,12 @@ class Binding:
         plan: what is launched.
         outputs: the outputs' objects, in order.
         m: the largest number of rows.
+        group: of a chain that sums over ranks.
     """
 
-    __slots__ = ("plan", "outputs", "m", "_buffers", "_addresses", "_workspace", "_by_stream", "_lock", "_m_fixed")
+    __slots__ = (
+        "plan", "outputs", "m", "group", "_buffers", "_addresses", "_workspace", "_by_stream", "_lock", "_m_fixed"
+    )
 
     def __init__(
         self,
@@ -293,8 +304,10 @@ class Binding:
         rows: int,
         workspace: List[Buffer],
         stream: int,
+        group: "Optional[Group]" = None,
     ) -> None:
         self.plan = plan
+        self.group = group
         self.outputs = outputs
         self.m = rows
         self._buffers = buffers + workspace
@@ -378,7 +391,7 @@ class Binding:
                 address = self._workspace
                 if address is None:
                     address = plan.context._workspaces.address(stream, plan.workspace_size)
-                found = self._by_stream[stream] = _Bound(plan, self._addresses, address)
+                found = self._by_stream[stream] = _Bound(plan, self._addresses, address, self.group)
             return found
 
     def __repr__(self) -> str:
@@ -423,9 +436,14 @@ class _Bound(Handle):
     __slots__ = ()
     _release_name = "sinter_binding_release"
 
-    def __init__(self, plan: Plan, addresses: Any, workspace: int) -> None:
+    def __init__(self, plan: Plan, addresses: Any, workspace: int, group: "Optional[Group]" = None) -> None:
         pointer = ctypes.c_void_p()
-        call("sinter_plan_bind", plan._get(), len(addresses), addresses, workspace, ctypes.byref(pointer))
+        buffers = (plan._get(), len(addresses), addresses, workspace)
+        if group is None:
+            call("sinter_plan_bind", *buffers, ctypes.byref(pointer))
+        else:
+            with group._exchange:
+                call("sinter_plan_bind_group", *buffers, group._get(), ctypes.byref(pointer))
         super().__init__(pointer, drives=plan.context.has_device)
 
     def launch(self, stream: int, rows: Optional[int], pdl: bool) -> None:

@@ -1,0 +1,349 @@
+#!/usr/bin/env python3
+"""Chains over two GPUs of one host: right on both ranks, and their times beside torch's.
+
+    PYTHONPATH=bindings/python LIBSINTER_PATH=... python3 tests/bench/ranks/ranks.py OUT.json [--rows 1,16,..] [--seconds N]
+
+Parts, each of two processes but the second: `right`: sums bit by bit, and a product with its sum, residual and norm
+beside float64; `local`: the same by one process with two contexts; `refused`: a rank with another plan, and one that
+never launches; `times`: microseconds of a call in CUDA graphs of 20. Exits 1 where a part fails. Needs two GPUs that
+reach each other, torch 2.5 or newer, NVRTC.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+COLUMNS, FACTORS = 8192, 4096
+CALLS, REPLAYS = 20, 15
+
+
+def draw(rank, shape, scale=1.0):
+    """The same on every machine."""
+    made = torch.randn(shape, generator=torch.Generator().manual_seed(1000 + rank)) * scale
+    return made.to(torch.bfloat16)
+
+
+def layer(rows, columns, factors, size):
+    return f"row_parallel m={rows} n={columns} k={factors} ranks={size}"
+
+
+def inputs_of(rank, rows, columns, factors):
+    """a, w1, r, gamma of a rank; r and gamma are those of all ranks."""
+    return [
+        draw(10 + rank, (rows, factors)),
+        draw(20 + rank, (columns, factors), factors**-0.5),
+        draw(30, (rows, columns)),
+        draw(31, (columns,)),
+    ]
+
+
+def expected(size, rows, columns, factors):
+    """h and its norm, of all ranks: what the chain says, in float64 between its casts."""
+    total = torch.zeros(rows, columns)
+    for rank in range(size):
+        a, w, r, gamma = inputs_of(rank, rows, columns, factors)
+        part = (a.double() @ w.double().T).to(torch.bfloat16)
+        total = part.float() if rank == 0 else total + part.float()
+    h = (total.to(torch.bfloat16).double() + r.double()).to(torch.bfloat16)
+    x = h.double()
+    norm = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * gamma.double()
+    return h, norm.to(torch.bfloat16)
+
+
+def error_of(got, want):
+    got, want = got.double().cpu(), want.double()
+    return float((got - want).norm() / want.norm())
+
+
+class Side:
+    """One rank: its context, its group, what it has bound."""
+
+    def __init__(self, context, group, device):
+        self.context, self.group, self.device = context, group, device
+
+    def sum(self, rows, residual=1):
+        columns = COLUMNS
+        plan = self.context.prepare(
+            f"all_reduce rows={rows} cols={columns} ranks={self.group.size} residual={residual}", m=rows
+        )
+        given = [draw(self.group.rank, (rows, columns))] + [draw(50 + self.group.rank, (rows, columns))] * residual
+        return plan.bind(*[one.to(self.device) for one in given], group=self.group)
+
+    def layer(self, rows, columns=COLUMNS, factors=FACTORS):
+        plan = self.context.prepare(layer(rows, columns, factors, self.group.size), m=rows)
+        given = inputs_of(self.group.rank, rows, columns, factors)
+        return plan.bind(*[one.to(self.device) for one in given], group=self.group)
+
+
+def check_sum(side, bound, rows):
+    """How many elements are not those that the chain says, bit by bit."""
+    parts = [draw(rank, (rows, COLUMNS)).float() for rank in range(side.group.size)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    want = (total.to(torch.bfloat16).float() + draw(50 + side.group.rank, (rows, COLUMNS)).float()).to(torch.bfloat16)
+    got = bound.outputs[0].cpu()
+    return int((got.view(torch.int16) != want.view(torch.int16)).sum())
+
+
+def right(side, barrier):
+    report = {}
+    for rows in (1, 7, 64, 300, 1024):
+        bound = side.sum(rows)
+        barrier()
+        for _ in range(3):
+            bound()
+        torch.cuda.synchronize(side.device)
+        report[f"sum {rows}"] = check_sum(side, bound, rows)
+    for rows, columns, factors in ((1, 1024, 512), (33, 1024, 512), (128, 2048, 1024)):
+        bound = side.layer(rows, columns, factors)
+        barrier()
+        bound()
+        torch.cuda.synchronize(side.device)
+        h, norm = expected(side.group.size, rows, columns, factors)
+        report[f"layer {rows}"] = [error_of(bound.outputs[0], h), error_of(bound.outputs[1], norm)]
+    report["ended"] = str(side.group.error)
+    good = all(
+        value == 0 if isinstance(value, int) else value == "None" if isinstance(value, str) else max(value) < 1e-2
+        for value in report.values()
+    )
+    return good, report
+
+
+def refused(side, barrier):
+    """A rank with another plan is told at the bind; one that never launches at the timeout, and it is named."""
+    import sinter
+
+    report = {}
+    try:
+        side.sum(2 + side.group.rank)
+        report["other plan"] = "bound"
+    except sinter.Error as error:
+        report["other plan"] = error.message
+    barrier()
+    bound = side.sum(5)
+    barrier()
+    began = time.monotonic()
+    if side.group.rank == 0:
+        bound()
+        torch.cuda.synchronize(side.device)
+        report["seconds"] = round(time.monotonic() - began, 2)
+        report["missed"] = side.group.missed
+        try:
+            bound()
+            report["launch"] = "launched"
+        except sinter.Error as error:
+            report["launch"] = error.message
+    barrier()
+    good = "binds plan" in report["other plan"]
+    if side.group.rank == 0:
+        good = good and report["missed"] == 1 and report["seconds"] < 6 and "sent nothing" in report["launch"]
+    return good, report
+
+
+def graph_of(call, device):
+    stream = torch.cuda.Stream(device)
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    stream.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        for _ in range(CALLS):
+            call()
+    return graph
+
+
+def time_of(call, device, barrier):
+    """Microseconds of a call, the median of replays of a graph of CALLS."""
+    graph = graph_of(call, device)
+    times = []
+    for _ in range(REPLAYS):
+        barrier()
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) * 1e3 / CALLS)
+    return round(sorted(times)[len(times) // 2], 2)
+
+
+def contestants(side, rows, process_group):
+    """Name and call of each way to do the sum, and the whole layer, on this rank's data."""
+    import torch.distributed._symmetric_memory as symmetric
+
+    device, size = side.device, side.group.size
+    a, w, r, gamma = [one.to(device) for one in inputs_of(side.group.rank, rows, COLUMNS, FACTORS)]
+    bound_sum, bound_layer = side.sum(rows), side.layer(rows)
+    x = draw(side.group.rank, (rows, COLUMNS)).to(device)
+    kept = symmetric.empty(rows, COLUMNS, dtype=torch.bfloat16, device=device)
+    symmetric.rendezvous(kept, process_group)
+    name = process_group.group_name
+    kept.copy_(x)
+
+    @torch.compile(dynamic=False)
+    def norm_behind(total):
+        h = total + r
+        wide = h.float()
+        return h, (wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + 1e-6) * gamma.float()).to(torch.bfloat16)
+
+    def nccl_layer():
+        total = torch.nn.functional.linear(a, w)
+        dist.all_reduce(total, group=process_group)
+        return norm_behind(total)
+
+    def symmetric_layer(op):
+        torch.mm(a, w.T, out=kept)
+        return norm_behind(op(kept, "sum", name))
+
+    one, two = torch.ops.symm_mem.one_shot_all_reduce, torch.ops.symm_mem.two_shot_all_reduce_
+    return {
+        "sum + residual, sinter": bound_sum,
+        "sum + residual, nccl": lambda: (dist.all_reduce(x, group=process_group), x + r),
+        "sum + residual, symm one-shot": lambda: one(kept, "sum", name) + r,
+        "sum + residual, symm two-shot": lambda: two(kept, "sum", name) + r,
+        "layer, sinter": bound_layer,
+        "layer, nccl": nccl_layer,
+        "layer, symm one-shot": lambda: symmetric_layer(one),
+        "layer, symm two-shot": lambda: symmetric_layer(two),
+    }
+
+
+def times(side, barrier, rows_list, until, process_group):
+    report = {}
+    for rows in rows_list:
+        if time.monotonic() > until:
+            report["stopped"] = rows
+            break
+        row = report[str(rows)] = {}
+        for name, call in contestants(side, rows, process_group).items():
+            try:
+                row[name] = time_of(call, side.device, barrier)
+            except Exception as error:  # a way that this torch has not is told, the others go on
+                row[name] = f"{type(error).__name__}: {error}"[:200]
+            if side.group.rank == 0:
+                print(rows, name, row[name], flush=True)
+    return side.group.error is None, report
+
+
+def process(rank, size, port, options, results):
+    import sinter
+
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    torch.cuda.set_device(rank)
+    device = torch.device("cuda", rank)
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl", rank=rank, world_size=size, timeout=datetime.timedelta(seconds=60), device_id=device
+    )
+    barrier = lambda: dist.all_gather_object([None] * size, 0)
+    context = sinter.Context(device=rank, cache_dir="")
+    until = time.monotonic() + options.seconds
+    report = {"gpu": torch.cuda.get_device_name(rank), "torch": torch.__version__}
+    failed = []
+    side = Side(context, sinter.Group.from_torch(context), device)
+    parts = [("right", lambda: right(side, barrier))]
+    if "times" in options.parts:
+        parts.append(("times", lambda: times(side, barrier, options.rows, until, dist.group.WORLD)))
+    for name, part in parts:
+        good, report[name] = part()
+        print(f"rank {rank} {name}: {'right' if good else 'WRONG'} {json.dumps(report[name])}", flush=True)
+        failed += [] if good else [name]
+    torch.cuda.synchronize(device)
+    side.group.close()
+    if "refused" in options.parts:
+        short = Side(context, sinter.Group.from_torch(context, timeout=2.0), device)
+        good, report["refused"] = refused(short, barrier)
+        print(f"rank {rank} refused: {'right' if good else 'WRONG'} {json.dumps(report['refused'])}", flush=True)
+        failed += [] if good else ["refused"]
+    report["failed"] = failed
+    results[rank] = report
+    dist.destroy_process_group()
+
+
+def local(size):
+    """One process with a context a GPU. All plans are bound before the first launch."""
+    import sinter
+
+    contexts = [sinter.Context(device=rank, cache_dir="") for rank in range(size)]
+    sides = [
+        Side(context, group, torch.device("cuda", rank))
+        for rank, (context, group) in enumerate(zip(contexts, sinter.Group.local(contexts)))
+    ]
+    report, rows = {}, 64
+    sums = [side.sum(rows) for side in sides]
+    layers = [side.layer(rows, 1024, 512) for side in sides]
+    for bounds in (sums, layers):
+        for side, bound in zip(sides, bounds):
+            with torch.cuda.device(side.device):
+                bound()
+        for side in sides:
+            torch.cuda.synchronize(side.device)
+    h, norm = expected(size, rows, 1024, 512)
+    for side, total, whole in zip(sides, sums, layers):
+        report[side.group.rank] = [
+            check_sum(side, total, rows),
+            error_of(whole.outputs[0], h),
+            error_of(whole.outputs[1], norm),
+            str(side.group.error),
+        ]
+    good = all(one[0] == 0 and max(one[1:3]) < 1e-2 and one[3] == "None" for one in report.values())
+    print(f"local: {'right' if good else 'WRONG'} {json.dumps(report)}", flush=True)
+    return good, report
+
+
+def run_local(size, results):
+    good, report = local(size)
+    results["local"] = {"failed": [] if good else ["local"], "local": report}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out")
+    parser.add_argument("--rows", type=lambda text: [int(one) for one in text.split(",")], default=[1, 16, 64, 128, 256, 1024])
+    parser.add_argument("--seconds", type=float, default=120, help="after which no further number of rows is timed")
+    parser.add_argument("--parts", default="right,local,refused,times")
+    options = parser.parse_args()
+    if torch.cuda.device_count() < 2:
+        sys.exit("ranks: needs two GPUs")
+    spawn = mp.get_context("spawn")
+    with spawn.Manager() as manager:
+        results = manager.dict()
+        failed = []
+        if "local" in options.parts:
+            alone = spawn.Process(target=run_local, args=(2, results))
+            alone.start()
+            alone.join(90)
+            if alone.is_alive():
+                alone.kill()
+                failed.append("local: not ended after 90 s")
+        port = 20000 + os.getpid() % 20000
+        ranks = [spawn.Process(target=process, args=(rank, 2, port, options, results)) for rank in range(2)]
+        for one in ranks:
+            one.start()
+        for one in ranks:
+            one.join(options.seconds + 120)
+            if one.is_alive():
+                one.kill()
+                failed.append("a rank did not end")
+        report = dict(results)
+        for rank in range(2):
+            if rank not in report:
+                failed.append(f"rank {rank} told nothing")
+        for one in report.values():
+            failed += one["failed"]
+    with open(options.out, "w") as file:
+        json.dump({str(key): value for key, value in report.items()}, file, indent=1)
+    print("failed: " + ", ".join(failed) if failed else "all right", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Groups of GPUs: two ranks as threads, on the fake driver's GPUs: FAKE_LIBCUDA_GPUS says that it has two."""
+
+import gc
+import os
+import threading
+
+import pytest
+
+import sinter
+from sinter import Error, Status, _callbacks
+
+
+pytestmark = pytest.mark.skipif(os.environ.get("FAKE_LIBCUDA_GPUS") != "2", reason="the fake driver has one GPU")
+
+
+def on_gpu(device):
+    return sinter.Context(device=device, cache_dir="", driver_path=os.environ["FAKE_LIBCUDA"], log_level="off")
+
+
+class Meeting:
+    """An all-gather between threads."""
+
+    def __init__(self, size=2):
+        self.parts, self.met, self.calls = [None] * size, threading.Barrier(size, timeout=30), 0
+
+    def of(self, rank):
+        def gather(mine):
+            self.parts[rank] = mine
+            self.calls += 1
+            self.met.wait()
+            parts = list(self.parts)
+            self.met.wait()
+            return parts
+
+        return gather
+
+
+def on_all(work):
+    """What `work(rank)` returns or raises, of two threads."""
+    results = [None, None]
+
+    def run(rank):
+        try:
+            results[rank] = work(rank)
+        except Exception as error:
+            results[rank] = error
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def make_both(**options):
+    meeting = Meeting()
+    groups = on_all(lambda rank: sinter.Group(on_gpu(rank), rank, 2, meeting.of(rank), slot_bytes=1 << 16, **options))
+    return meeting, groups
+
+
+def test_two_ranks_meet_live_abort_and_close():
+    meeting, groups = make_both()
+    assert [group.rank for group in groups] == [0, 1] and repr(groups[1]) == "<sinter.Group rank 1 of 2>"
+    assert meeting.calls >= 2
+    assert all(group.error is None and group.missed is None for group in groups)
+    groups[1].abort()
+    assert groups[1].error.code == Status.ABORTED and groups[1].missed == 1
+    before = meeting.calls
+    assert on_all(lambda rank: groups[rank].close()) == [None, None]
+    assert meeting.calls == before + 2
+
+
+def test_ranks_of_one_process():
+    first, second = sinter.Group.local([on_gpu(0), on_gpu(1)], slot_bytes=1 << 16)
+    assert (first.rank, second.rank, first.size) == (0, 1, 2)
+    first.abort()
+    assert first.missed == 0
+    first.close()
+    second.close()
+
+
+def test_a_rank_that_differs_is_named():
+    meeting = Meeting()
+    errors = on_all(lambda rank: sinter.Group(on_gpu(rank), rank, 2, meeting.of(rank), slot_bytes=(1 + rank) << 16))
+    for error in errors:
+        assert isinstance(error, Error) and error.code == Status.FAILED_PRECONDITION
+        assert "rank 1 has group.slot_bytes 131072, rank 0 has 65536" in error.message
+
+
+def test_what_gather_raises_is_raised():
+    def broken(mine):
+        raise RuntimeError("no network")
+
+    with pytest.raises(RuntimeError, match="no network"):
+        sinter.Group(on_gpu(0), 0, 2, broken)
+    with pytest.raises(Error, match="gather returned .* bytes, must be 2 times"):
+        sinter.Group(on_gpu(0), 0, 2, lambda mine: [mine])
+    gc.collect()
+
+
+def test_callbacks_go_with_the_group():
+    before = _callbacks.count()
+    _, groups = make_both()
+    assert _callbacks.count() == before + 2
+    on_all(lambda rank: groups[rank].close())
+    groups.clear()
+    gc.collect()
+    assert _callbacks.count() == before
+
+
+def test_bad_arguments_are_errors_of_python():
+    gather = Meeting().of(0)
+    with pytest.raises(TypeError):
+        sinter.Group("gpu", 0, 2, gather)
+    with pytest.raises(Error, match="peers are 1, must be 2"):
+        sinter.Group(on_gpu(0), 0, 2, gather, peers=[1 << 20])
+    with pytest.raises(Error, match="group.size is 1, must be 2 to 8"):
+        sinter.Group(on_gpu(0), 0, 1, gather)
+
+
+def test_a_chain_over_ranks_needs_a_group(context):
+    chain = "all_reduce rows=M cols=64 ranks=2"
+    plan = context.prepare(chain, m=16)
+    assert plan.kernel_count == 1 and "all_reduce ranks=2" in plan.explain()
