@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kMostColumns = int64_t{1} << 20;
+constexpr int64_t kMostPartsOfNorm = 4;  // whose results a thread holds
 
 bool IsSummed(DType dtype) {
   return dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF32;
@@ -31,13 +32,13 @@ std::string AllReduceProblem::ToString() const {
   return absl::StrCat("all_reduce ranks=", ranks, " ", NameOf(element), "[",
                       fixed_rows > 0 ? absl::StrCat(fixed_rows) : "M", ",", columns, "] -> ",
                       NameOf(result), rounded ? " rounded" : "", residual ? " + residual" : "",
-                      squares ? " squares" : "");
+                      norm ? absl::StrCat(" norm eps=", eps, keeps ? "" : " alone") : "");
 }
 
 bool AllReduceProblem::operator==(const AllReduceProblem& o) const {
   return ranks == o.ranks && element == o.element && result == o.result && columns == o.columns &&
-         residual == o.residual && rounded == o.rounded && squares == o.squares &&
-         fixed_rows == o.fixed_rows;
+         residual == o.residual && rounded == o.rounded && norm == o.norm && keeps == o.keeps &&
+         eps == o.eps && fixed_rows == o.fixed_rows;
 }
 
 std::string AllReduceSchedule::ToString() const {
@@ -51,7 +52,10 @@ bool AllReduceSchedule::operator==(const AllReduceSchedule& o) const {
 int AllReduceResidents(const AllReduceProblem& p, int threads) {
   // A thread holds one vector of every rank for its chunk, two where x is wider than the result.
   const bool wide = SizeOf(p.element) > SizeOf(p.result);
-  const int registers = p.ranks <= 2 ? 64 : p.ranks <= 4 ? (wide ? 96 : 80) : wide ? 160 : 128;
+  int registers = p.ranks <= 2 ? 64 : p.ranks <= 4 ? (wide ? 96 : 80) : wide ? 160 : 128;
+  // With a norm also the results of a row.
+  const int64_t words = p.ChunkElements() * SizeOf(p.result) / 4;
+  if (p.norm) registers += static_cast<int>(2 * words * AllReduceParts(p, {false, threads, 1}));
   return std::max(1, 65536 / (registers * threads));
 }
 
@@ -89,6 +93,15 @@ absl::Status CheckAllReduce(const AllReduceProblem& p, const AllReduceSchedule& 
   }
   if (s.threads != 128 && s.threads != 256 && s.threads != 512) {
     return Refuse("threads", absl::StrCat(s.threads), "128, 256 or 512");
+  }
+  if (!p.norm && !p.keeps) return Refuse("keeps", "false", "true without a norm");
+  if (p.norm && s.two_shot) return Refuse("form", "two-shot", "one-shot for a norm");
+  if (p.norm && !(p.eps > 0 && p.eps <= 1)) {
+    return Refuse("eps", absl::StrCat(p.eps), "more than 0 and at most 1");
+  }
+  if (p.norm && AllReduceParts(p, s) > kMostPartsOfNorm) {
+    return Refuse("columns of a norm", absl::StrCat(p.columns),
+                  absl::StrCat("at most ", kMostPartsOfNorm * s.threads * p.ChunkElements()));
   }
   if (s.grid < 1) return Refuse("grid", absl::StrCat(s.grid), "1 or more");
   return absl::OkStatus();

@@ -10,16 +10,19 @@
 
 namespace sinter {
 
-// out = [round](x of rank 0 + x of rank 1 + ..) [+ residual], in f32, rounded to `result`. All
-// matrices are [M, columns], contiguous. Each rank adds a residual of its own.
+// out = [round](x of rank 0 + x of rank 1 + ..) [+ residual], in f32, rounded to `result`; and with
+// `norm` also out * rsqrt(mean(out * out) + eps) * gamma of each row, gamma [columns]. All matrices
+// are [M, columns], contiguous. Each rank adds a residual of its own.
 struct AllReduceProblem {
   int ranks = 2;                 // 2 to 8
   DType element = DType::kBF16;  // of x: bf16, f16 or f32
-  DType result = DType::kBF16;   // of the residual too
+  DType result = DType::kBF16;   // of the residual and gamma too
   int64_t columns = 0;
   bool residual = false;
-  bool rounded = false;    // the sum is rounded to `result` before the residual is added
-  bool squares = false;    // also [M, Parts]: f32 sums of squares of the results, by parts of rows
+  bool rounded = false;  // the sum is rounded to `result` before the residual is added
+  bool norm = false;
+  bool keeps = true;  // `out` is stored; only a norm need not
+  double eps = 0;
   int64_t fixed_rows = 0;  // 0: M; else so many, whatever a launch's M is
 
   // A thread sums so many elements at once: at least 16 bytes of x, and of the result.

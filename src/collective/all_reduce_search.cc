@@ -13,7 +13,13 @@ namespace {
 constexpr double kTripUs = 1.3;
 constexpr double kLinkBytesPerUs = 335e3;
 constexpr double kBlockLinkBytesPerUs = 45e3;
+constexpr double kNormUs = 0.4;  // a sum over the block
 constexpr double kCallUs = 2.1;  // epoch, header, first loads, the last block's count
+
+// What blocks take in turns: rows with their norms, or parts of rows.
+int64_t UnitsOfRow(const AllReduceProblem& p, const AllReduceSchedule& s) {
+  return p.norm ? 1 : AllReduceParts(p, s);
+}
 
 }  // namespace
 
@@ -28,12 +34,12 @@ absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const All
   const double sent = s.two_shot ? (in + out) * peers / ranks : in * peers;
   // Read once, and emptied, besides what arrives.
   const double slots = 3 * (s.two_shot ? (in + out) * peers / ranks : in * peers);
-  const double blocks = std::min<double>(
-      s.grid, static_cast<double>(rows) * static_cast<double>(AllReduceParts(p, s)));
+  const auto units = static_cast<double>(rows * UnitsOfRow(p, s));
+  const double blocks = std::min<double>(s.grid, units);
   Prediction time;
-  time.fixed_us =
-      model.launch_us - model.programmatic_edge_us + kCallUs + (s.two_shot ? 2 : 1) * kTripUs;
-  time.hbm_bytes = in + out * (p.residual ? 2 : 1);
+  time.fixed_us = model.launch_us - model.programmatic_edge_us + kCallUs +
+                  (s.two_shot ? 2 : 1) * kTripUs + (p.norm ? kNormUs : 0);
+  time.hbm_bytes = in + out * ((p.residual ? 1 : 0) + (p.keeps ? 1 : 0) + (p.norm ? 1 : 0));
   time.hbm_us = time.hbm_bytes / model.hbm_bytes_per_us;
   time.l2_bytes = time.hbm_bytes + slots;
   time.l2_us = time.l2_bytes / model.l2_bytes_per_us;
@@ -56,7 +62,7 @@ std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t 
       if (!CheckAllReduce(p, s).ok()) continue;
       // Odd: the owners of the units that a block takes then change from turn to turn.
       const int64_t most = int64_t{model.sm_count} * AllReduceResidents(p, threads);
-      const int64_t units = std::max<int64_t>(rows, 1) * AllReduceParts(p, s);
+      const int64_t units = std::max<int64_t>(rows, 1) * UnitsOfRow(p, s);
       s.grid = static_cast<int>(std::min(units, most - (most % 2 == 0 ? 1 : 0)));
       absl::StatusOr<Prediction> time = PredictAllReduce(p, s, rows, model);
       if (time.ok()) ranked.push_back({s, *std::move(time)});

@@ -1,6 +1,7 @@
 #include "src/collective/all_reduce_source.h"
 
 #include "absl/strings/str_cat.h"
+#include "src/base/format.h"
 
 namespace sinter {
 namespace {
@@ -11,6 +12,10 @@ const char* DeviceType(DType dtype) {
   return dtype == DType::kBF16 ? "BFloat16" : dtype == DType::kF16 ? "Float16" : "Float32";
 }
 const char* Word(bool value) { return value ? "true" : "false"; }
+// In hexadecimal, so that no bit is lost.
+std::string HexFloat(double value) {
+  return FormatText("%af", static_cast<double>(static_cast<float>(value)));
+}
 
 }  // namespace
 
@@ -22,15 +27,19 @@ std::string AllReduceSource(const AllReduceProblem& p, const AllReduceSchedule& 
   absl::StrAppend(&text, "  static constexpr int kRanks = ", p.ranks, ", kThreads = ", s.threads,
                   ", kColumns = ", p.columns, ", kAhead = ", kAhead, ";\n");
   absl::StrAppend(&text, "  static constexpr bool kRounded = ", Word(p.rounded),
-                  ", kResidual = ", Word(p.residual), ", kSquares = ", Word(p.squares),
-                  ", kTwoShot = ", Word(s.two_shot), ";\n};\n\n");
-  absl::StrAppend(
-      &text, "extern \"C\" __global__ void __launch_bounds__(", s.threads, ", ",
-      AllReduceResidents(p, s.threads), ")\n", kAllReduceEntry,
-      "(GroupControl* group, const void* x, ", p.residual ? "const void* residual, " : "",
-      "void* out, ", p.squares ? "float* squares, " : "", "u64 plan, int rows) {\n",
-      "  all_reduce<Config>({group, x, ", p.residual ? "residual" : "nullptr", ", out, ",
-      p.squares ? "squares" : "nullptr", ", rows, plan});\n}\n\n}  // namespace sinter\n");
+                  ", kResidual = ", Word(p.residual), ", kNorm = ", Word(p.norm),
+                  ", kTwoShot = ", Word(s.two_shot), ";\n");
+  if (p.norm) absl::StrAppend(&text, "  static constexpr float kEps = ", HexFloat(p.eps), ";\n");
+  text += "};\n\n";
+  absl::StrAppend(&text, "extern \"C\" __global__ void __launch_bounds__(", s.threads, ", ",
+                  AllReduceResidents(p, s.threads), ")\n", kAllReduceEntry,
+                  "(GroupControl* group, const void* x, ",
+                  p.residual ? "const void* residual, " : "",
+                  p.norm ? "const void* gamma, void* normed, " : "", p.keeps ? "void* out, " : "",
+                  "u64 plan, int rows) {\n", "  all_reduce<Config>({group, x, ",
+                  p.residual ? "residual" : "nullptr", ", ", p.norm ? "gamma" : "nullptr", ", ",
+                  p.keeps ? "out" : "nullptr", ", ", p.norm ? "normed" : "nullptr",
+                  ", rows, plan});\n}\n\n}  // namespace sinter\n");
   return text;
 }
 
@@ -39,8 +48,8 @@ LaunchRecipe AllReduceRecipe(const AllReduceProblem& p, const AllReduceSchedule&
   const int64_t x = p.columns * SizeOf(p.element), out = p.columns * SizeOf(p.result);
   std::vector<int64_t> row_bytes = {x};
   if (p.residual) row_bytes.push_back(out);
-  row_bytes.push_back(out);
-  if (p.squares) row_bytes.push_back(AllReduceParts(p, s) * SizeOf(DType::kF32));
+  if (p.norm) row_bytes.insert(row_bytes.end(), {0, out});  // gamma has no rows
+  if (p.keeps) row_bytes.push_back(out);
   LaunchRecipe recipe;
   recipe.entry = kAllReduceEntry;
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};

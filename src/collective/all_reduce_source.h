@@ -16,8 +16,8 @@ inline constexpr char kAllReduceHeader[] = "kernels/all_reduce.cuh";
 // All ranks load the kernel of one source. It does not depend on the schedule's blocks.
 std::string AllReduceSource(const AllReduceProblem& p, const AllReduceSchedule& s);
 
-// `places`: x, the residual where there is one, the result, the sums of squares where they are
-// stored. The launch gives the group's room and what ranks of one plan have in common.
+// `places`: x, the residual where there is one, gamma and the norm where there are, the sum where
+// it is stored. The launch gives the group's room and what ranks of one plan have in common.
 LaunchRecipe AllReduceRecipe(const AllReduceProblem& p, const AllReduceSchedule& s,
                              const std::vector<BufferPlace>& places);
 

@@ -40,9 +40,10 @@ class Finder {
     found.end = id;
     TakeCast(&found);
     TakeResidual(&found);
+    if (p.ranks == 2) TakeNorm(&found);
     std::sort(found.values.begin(), found.values.end());
     SINTER_RETURN_IF_ERROR(CheckResult(found.end));
-    const absl::Status taken = CheckAllReduce(p, {});
+    const absl::Status taken = CheckAllReduce(p, {false, 512, 1});
     if (!taken.ok()) return Refuse(taken.message(), ": pad its last dimension");
     for (const ValueId value : found.values) claimed_[At(value)] = true;
     return found;
@@ -148,6 +149,97 @@ class Finder {
     found->inputs.push_back(residual);
     found->values.insert(found->values.end(), values.begin(), values.end());
     found->end = end;
+  }
+
+  // The other operand of a binary op `id`; -1: it is none of `kind` with `operand`.
+  ValueId Other(ValueId id, BinaryKind kind, ValueId operand) const {
+    if (id < 0) return -1;
+    const Op& op = chain_.op(id);
+    if (op.kind != OpKind::kBinary || op.binary != kind) return -1;
+    if (op.operands[0] == operand) return op.operands[1];
+    return op.operands[1] == operand ? op.operands[0] : -1;
+  }
+  bool IsUnary(ValueId id, UnaryKind kind) const {
+    return id >= 0 && chain_.op(id).kind == OpKind::kUnary && chain_.op(id).unary == kind;
+  }
+
+  // What the norm is made of: x * spread(rsqrt(mean(square(x)) + eps)) * spread(gamma), where x is
+  // `wide`. Returns the last product; -1: it is another chain.
+  ValueId MatchNorm(ValueId wide, FoundAllReduce* found, std::vector<ValueId>* values) const {
+    const std::vector<ValueId>& of = users_[At(wide)];
+    if (of.size() != 2) return -1;
+    const ValueId square = IsUnary(of[0], UnaryKind::kSquare) ? of[0] : of[1];
+    const ValueId normal = square == of[0] ? of[1] : of[0];
+    if (!IsUnary(square, UnaryKind::kSquare) || OutputOf(chain_, wide) >= 0) return -1;
+    const std::vector<Dim>& dims = TypeOf(wide).dims;
+    const auto last = static_cast<int32_t>(dims.size()) - 1;
+    const ValueId mean = OnlyUser(square);
+    if (mean < 0 || dims.back() != Dim::Constant(found->problem.columns)) return -1;
+    const Op& reduce = chain_.op(mean);
+    if (reduce.kind != OpKind::kReduce || reduce.reduce != ReduceKind::kMean || !reduce.keepdims ||
+        reduce.axes != std::vector<int32_t>{last}) {
+      return -1;
+    }
+    const ValueId sum = OnlyUser(mean), eps = Other(sum, BinaryKind::kAdd, mean);
+    if (eps < 0 || chain_.op(eps).kind != OpKind::kScalar) return -1;
+    const ValueId root = OnlyUser(sum);
+    if (!IsUnary(root, UnaryKind::kRsqrt)) return -1;
+    const ValueId spread = OnlyUser(root);
+    if (spread < 0 || chain_.op(spread).kind != OpKind::kBroadcast) return -1;
+    if (OnlyUser(spread) != normal || Other(normal, BinaryKind::kMul, wide) != spread) return -1;
+    const ValueId product = OnlyUser(normal);
+    const ValueId factor = Other(product, BinaryKind::kMul, normal);
+    if (factor < 0 || chain_.op(factor).kind != OpKind::kBroadcast) return -1;
+    const ValueId below = chain_.op(factor).operands[0], gamma = SkipWidening(below);
+    const TensorType& type = TypeOf(gamma);
+    if (type.dtype != found->problem.result || type.dims != std::vector<Dim>{dims.back()} ||
+        !CheckContiguous(gamma).ok()) {
+      return -1;
+    }
+    found->problem.eps = chain_.op(eps).scalar;
+    found->inputs.push_back(gamma);
+    values->insert(values->end(), {square, mean, sum, root, spread, normal, product});
+    if (OnlyUser(factor) == product) {
+      values->push_back(factor);
+      if (below != gamma && OnlyUser(below) == factor) values->push_back(below);
+    }
+    return product;
+  }
+
+  // The RMS norm of the sum as it is stored, rounded to its type. The sum may be an output.
+  void TakeNorm(FoundAllReduce* found) const {
+    FoundAllReduce with = *found;
+    if (HasNorm(&with)) *found = std::move(with);
+  }
+  bool HasNorm(FoundAllReduce* found) const {
+    AllReduceProblem& p = found->problem;
+    const ValueId sum = found->end;
+    std::vector<ValueId> values;
+    ValueId wide = sum;
+    if (p.result != DType::kF32) {
+      const std::vector<ValueId>& of = users_[At(sum)];
+      if (of.size() != 1 || claimed_[At(of[0])] || !IsCast(of[0], DType::kF32)) return false;
+      wide = of[0];
+      values.push_back(wide);
+    } else if (OutputOf(chain_, sum) >= 0) {
+      return false;  // MatchNorm looks at an f32 sum itself
+    }
+    const ValueId product = MatchNorm(wide, found, &values);
+    if (product < 0) return false;
+    ValueId end = product;
+    if (p.result != DType::kF32) {
+      end = OnlyUser(product);
+      if (!IsCast(end, p.result)) return false;
+      values.push_back(end);
+    }
+    p.norm = true;
+    p.keeps = OutputOf(chain_, sum) >= 0;
+    if (p.keeps) found->kept = sum;
+    if (!CheckResult(sum).ok() || !CheckResult(end).ok()) return false;
+    if (!CheckAllReduce(p, {false, 512, 1}).ok()) return false;
+    found->values.insert(found->values.end(), values.begin(), values.end());
+    found->end = end;
+    return true;
   }
 
   const Chain& chain_;

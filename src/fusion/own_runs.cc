@@ -39,6 +39,7 @@ std::vector<GraphRun> FindCollectiveRuns(const Chain& chain, const std::vector<b
     for (const ValueId input : found.inputs) own.operands.push_back({input});
     own.problem = std::make_shared<const AllReduceProblem>(found.problem);
     runs.push_back(MakeOwnRun(chain, std::move(own), std::move(found.values), found.end));
+    if (found.kept >= 0) runs.back().aux.push_back(found.kept);
   }
   return runs;
 }

@@ -23,7 +23,8 @@ struct AllReduceCode {
   AllReduceSchedule schedule;
 };
 
-using AllReduceSpec = OwnSpec<AllReduceCode>;  // operands in order are x, the residual
+// Operands in order are x, the residual, gamma; results the norm, the sum.
+using AllReduceSpec = OwnSpec<AllReduceCode>;
 
 class CollectiveKernels : public OwnKernels<AllReduceCode> {
  public:
@@ -33,13 +34,15 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     const AllReduceProblem& p = ProblemOf(spec);
     const std::vector<BufferPlace>& places = Of(spec).places;
     std::vector<KernelBuffer> list;
+    const size_t results = FirstResult(p), gamma = p.norm ? results - 1 : places.size();
     for (const BufferPlace& at : places) {
       const DType dtype = list.empty() ? p.element : p.result;
+      const bool of_rows = list.size() != gamma;
       const std::string rows = p.fixed_rows > 0 ? absl::StrCat(p.fixed_rows) : "M";
       list.push_back({at.buffer, at.offset_bytes,
-                      absl::StrCat(NameOf(dtype), "[", rows, ",", p.columns, "]"),
-                      p.Rows(bucket) * p.columns * SizeOf(dtype), list.size() + 1 == places.size(),
-                      p.fixed_rows == 0});
+                      absl::StrCat(NameOf(dtype), "[", of_rows ? rows + "," : "", p.columns, "]"),
+                      (of_rows ? p.Rows(bucket) : 1) * p.columns * SizeOf(dtype),
+                      list.size() >= results, of_rows && p.fixed_rows == 0});
     }
     return list;
   }
@@ -49,26 +52,41 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     const AllReduceProblem& p = ProblemOf(kernel.spec);
     out.words = {absl::StrCat("sum over ", p.ranks, " ranks")};
     if (p.residual) out.words.push_back("residual");
+    if (p.norm) out.words.push_back("norm");
     return out;
   }
+  bool LeavesInWorkspace(const KernelSpec& spec) const override {
+    return Of(spec).places[FirstResult(ProblemOf(spec))].buffer == kWorkspaceBuffer;
+  }
   ApartReasons WhyApart() const override {
-    return {"two sums over ranks, each of which waits for all ranks",
-            "a sum over ranks takes its casts and a residual along, no other ops",
-            "a sum over ranks reads its operand from memory"};
+    return {
+        "two sums over ranks, each of which waits for all ranks",
+        "a sum over ranks takes its casts, a residual and the norm of its rows along, no other ops",
+        "a sum over ranks reads its operand from memory"};
   }
   std::string IdentityText(const KernelSpec& spec) const override { return ProblemText(spec); }
   std::string OwnText(const OwnRun& run) const override {
     const AllReduceProblem& p = Of(run);
-    return absl::StrCat("sum over ", p.ranks, " ranks", p.residual ? " + residual" : "");
+    return absl::StrCat("sum over ", p.ranks, " ranks", p.residual ? " + residual" : "",
+                        p.norm ? " + norm" : "");
   }
 
   bool UsesM(const KernelSpec& spec) const override { return ProblemOf(spec).fixed_rows == 0; }
   int64_t Rows(const KernelSpec& spec, int64_t bucket) const override {
     return ProblemOf(spec).Rows(bucket);
   }
-  // Sums take ranks in order, whatever the form is.
+  // Sums take ranks in order, whatever the form is; a norm sums a row by threads.
   std::string RowOrder(const KernelSpec& spec) const override {
-    return absl::StrCat(ProblemText(spec), "\n");
+    const bool norm = ProblemOf(spec).norm;
+    return absl::StrCat(ProblemText(spec),
+                        norm ? absl::StrCat(" threads=", ScheduleOf(spec).threads) : "", "\n");
+  }
+  absl::Status CheckRowOrder(const KernelSpec& spec) const override {
+    if (!ProblemOf(spec).norm || ScheduleOf(spec).threads == kThreadsOfOneOrder) {
+      return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        "threads of a norm are ", ScheduleOf(spec).threads, ", must be ", kThreadsOfOneOrder));
   }
 
   int Ranks(const KernelSpec& spec) const override { return ProblemOf(spec).ranks; }
@@ -89,6 +107,13 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
                                                  const SearchOptions& options,
                                                  bool) const override {
     std::vector<RankedAllReduce> ranked = SearchAllReduce(Of(run), bucket, model);
+    if (options.batch_invariant && Of(run).norm) {
+      ranked.erase(std::remove_if(ranked.begin(), ranked.end(),
+                                  [](const RankedAllReduce& one) {
+                                    return one.schedule.threads != kThreadsOfOneOrder;
+                                  }),
+                   ranked.end());
+    }
     if (ranked.empty()) return absl::FailedPreconditionError("no sum over ranks is legal");
     const auto most = static_cast<size_t>(std::max(1, options.top_k));
     ranked.resize(std::min(most, ranked.size()));
@@ -117,7 +142,7 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
                                                       ", must be at most ", most, ": blocks wait"));
   }
   absl::StatusOr<AllReduceProblem> ProblemOfCode(const AllReduceProblem& problem) const override {
-    SINTER_RETURN_IF_ERROR(CheckAllReduce(problem, {}));
+    SINTER_RETURN_IF_ERROR(CheckAllReduce(problem, {false, 512, 1}));
     AllReduceProblem any = problem;
     any.fixed_rows = 0;  // the recipe tells a launch its rows
     return any;
@@ -127,7 +152,8 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     w.U8(static_cast<uint8_t>(p.ranks));
     w.U8(static_cast<uint8_t>(p.element));
     w.U8(static_cast<uint8_t>(p.result));
-    w.U8(static_cast<uint8_t>(p.residual | p.rounded << 1 | p.squares << 2));
+    w.U8(static_cast<uint8_t>(p.residual | p.rounded << 1 | p.norm << 2 | p.keeps << 3));
+    w.F64(p.eps);
     w.I64(p.columns);
     w.I64(p.fixed_rows);
   }
@@ -140,10 +166,12 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     const uint8_t flags = r.U8();
     p.residual = (flags & 1) != 0;
     p.rounded = (flags & 2) != 0;
-    p.squares = (flags & 4) != 0;
+    p.norm = (flags & 4) != 0;
+    p.keeps = (flags & 8) != 0;
+    p.eps = r.F64();
     p.columns = r.I64();
     p.fixed_rows = r.I64();
-    if (!r.ok() || format != 1 || flags > 7 || !CheckAllReduce(p, {}).ok()) {
+    if (!r.ok() || format != 1 || flags > 15 || !CheckAllReduce(p, {false, 512, 1}).ok()) {
       return absl::DataLossError("all_reduce: its problem is damaged");
     }
     return p;
@@ -169,6 +197,13 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     schedule.threads = static_cast<int>(threads);
     schedule.grid = static_cast<int>(grid);
     return schedule;
+  }
+
+ private:
+  static constexpr int kThreadsOfOneOrder = 512;  // of batch-invariant norms
+  // In the order of places: the operands stand before it.
+  static size_t FirstResult(const AllReduceProblem& p) {
+    return 1 + (p.residual ? 1 : 0) + (p.norm ? 1 : 0);
   }
 };
 

@@ -54,7 +54,8 @@ TEST(AllReduceCompile, NoKernelSpills) {
         problem.residual = number % 3 != 0;
         const bool two_shot = number % 5 < 3;
         problem.rounded = number % 2 != 0 || two_shot;
-        problem.squares = number % 4 < 2;
+        problem.norm = !two_shot && element == result && number % 4 < 2;
+        problem.eps = problem.norm ? 1e-6 : 0;
         ExpectCompiles(*compiler, problem, {two_shot, number % 2 == 0 ? 256 : 512, 1});
       }
     }
@@ -72,10 +73,13 @@ TEST(AllReduceCompile, NoScheduleThatIsSearchedSpills) {
       problem.ranks = ranks;
       problem.element = element;
       problem.columns = columns;
-      problem.residual = problem.squares = problem.rounded = true;
-      for (const RankedAllReduce& ranked : SearchAllReduce(problem, 1, *BuiltinModel("h100"))) {
-        problem.rounded = ranked.schedule.two_shot;  // as all_reduce_gpu_test runs them
-        ExpectCompiles(*compiler, problem, ranked.schedule);
+      problem.residual = problem.rounded = true;
+      for (const bool norm : {false, true}) {
+        problem.norm = norm;
+        problem.eps = norm ? 1e-6 : 0;
+        for (const RankedAllReduce& ranked : SearchAllReduce(problem, 1, *BuiltinModel("h100"))) {
+          ExpectCompiles(*compiler, problem, ranked.schedule);
+        }
       }
     }
   }

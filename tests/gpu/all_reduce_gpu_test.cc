@@ -34,17 +34,23 @@ constexpr uint64_t kTimeoutMs = 2000;
 
 struct Form {
   const char* name;
-  bool two_shot, rounded;
+  bool two_shot, rounded, norm;
+  int number;
 };
-constexpr Form kForms[] = {{"one_shot", false, false}, {"two_shot", true, true}};
+constexpr Form kForms[] = {{"one_shot", false, false, false, 0},
+                           {"two_shot", true, true, false, 1},
+                           {"one_shot_norm", false, true, true, 2}};
+constexpr double kEps = 1e-6;
 
-// bf16 with a residual behind the sum and sums of squares.
+// bf16 with a residual behind the sum.
 AllReduceProblem ProblemOf(const Form& form) {
   AllReduceProblem problem;
   problem.ranks = kRanks;
   problem.columns = kColumns;
-  problem.residual = problem.squares = true;
+  problem.residual = true;
   problem.rounded = form.rounded;
+  problem.norm = form.norm;
+  problem.eps = form.norm ? kEps : 0;
   return problem;
 }
 // Of the form, the fastest that is predicted.
@@ -52,7 +58,8 @@ AllReduceSchedule ScheduleOf(const Form& form, int rows) {
   for (const RankedAllReduce& ranked :
        SearchAllReduce(ProblemOf(form), rows, *BuiltinModel("h100"))) {
     const AllReduceSchedule& schedule = ranked.schedule;
-    if (schedule.two_shot == form.two_shot && schedule.threads == kThreads) return schedule;
+    if (schedule.two_shot == form.two_shot && schedule.threads == (form.norm ? 512 : kThreads))
+      return schedule;
   }
   return {};
 }
@@ -84,6 +91,12 @@ std::vector<uint16_t> Values(int rank) {
   return values;
 }
 
+std::vector<uint16_t> Gamma() {
+  std::vector<uint16_t> gamma(kColumns);
+  for (int c = 0; c < kColumns; ++c) gamma[static_cast<size_t>(c)] = ToBf16(0.5f + c % 16 / 16.0f);
+  return gamma;
+}
+
 // One GPU with its buffers and kernels.
 class Rank {
  public:
@@ -92,10 +105,11 @@ class Rank {
     SINTER_ASSIGN_OR_RETURN(rank->ports, MakePorts(TestConfig(), ordinal, "", StderrLog()));
     Measurer& memory = *rank->ports.measurer;
     const uint64_t bytes = uint64_t{kMostRows} * kColumns * 2;
-    for (DeviceBuffer* buffer : {&rank->x, &rank->residual, &rank->out}) {
+    for (DeviceBuffer* buffer : {&rank->x, &rank->residual, &rank->normed, &rank->out}) {
       SINTER_ASSIGN_OR_RETURN(*buffer, memory.Allocate(bytes));
     }
-    SINTER_ASSIGN_OR_RETURN(rank->squares, memory.Allocate(kMostRows * 32 * sizeof(float)));
+    SINTER_ASSIGN_OR_RETURN(rank->gamma, memory.Allocate(kColumns * 2));
+    SINTER_RETURN_IF_ERROR(memory.Upload(rank->gamma, Gamma().data(), kColumns * 2));
     SINTER_RETURN_IF_ERROR(memory.Upload(rank->x, Values(ordinal).data(), bytes));
     SINTER_RETURN_IF_ERROR(memory.Upload(rank->residual, Values(-1 - ordinal).data(), bytes));
     for (const Form& form : kForms) {
@@ -108,29 +122,30 @@ class Rank {
       request.entry = kAllReduceEntry;
       SINTER_ASSIGN_OR_RETURN(const CompiledKernel compiled,
                               rank->ports.compiler->Compile(request));
-      SINTER_ASSIGN_OR_RETURN(rank->kernels[form.two_shot],
+      SINTER_ASSIGN_OR_RETURN(rank->kernels[form.number],
                               rank->ports.loader->Load(compiled.cubin, RecipeOf(form, 1)));
     }
     return rank;
   }
   ~Rank() {
-    for (const DeviceBuffer& buffer : {x, residual, out, squares}) ports.measurer->Free(buffer);
+    for (const DeviceBuffer& buffer : {x, residual, gamma, normed, out})
+      ports.measurer->Free(buffer);
   }
 
   // Behind `group` is joined. Of all rows that are launched, once.
   absl::Status Bind(const Form& form, int rows, int plan = 1) {
-    const DevicePtr pointers[] = {x.ptr, residual.ptr, out.ptr, squares.ptr};
-    const BufferList buffers{pointers, 4, 0, group->room(), static_cast<uint64_t>(plan)};
+    const DevicePtr pointers[] = {x.ptr, residual.ptr, gamma.ptr, normed.ptr, out.ptr};
+    const BufferList buffers{pointers, 5, 0, group->room(), static_cast<uint64_t>(plan)};
     SINTER_ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> made,
-                            kernels[form.two_shot]->Bind(RecipeOf(form, rows), buffers));
-    bound[{form.two_shot, rows}] = std::move(made);
+                            kernels[form.number]->Bind(RecipeOf(form, rows), buffers));
+    bound[{form.number, rows}] = std::move(made);
     return absl::OkStatus();
   }
   absl::Status Launch(const Form& form, int rows, StreamHandle stream) const {
-    return kernels[form.two_shot]->Launch(*bound.at({form.two_shot, rows}), stream, rows, 0, false);
+    return kernels[form.number]->Launch(*bound.at({form.number, rows}), stream, rows, 0, false);
   }
 
-  // How many elements of `rows` rows, or sums of squares, are not what they should be.
+  // How many elements of `rows` rows, or of their norms, are not what they should be.
   absl::StatusOr<int> Wrong(const Form& form, int rows) const {
     const size_t count = static_cast<size_t>(rows) * kColumns;
     std::vector<uint16_t> got(count);
@@ -144,31 +159,38 @@ class Rank {
       const uint16_t want = ToBf16(sum + FromBf16(own[i]));
       wrong += got[i] != want ? 1 : 0;
     }
-    constexpr int kParts = kColumns / 8 / kThreads;
-    std::vector<float> sums(static_cast<size_t>(rows) * kParts);
-    SINTER_RETURN_IF_ERROR(ports.measurer->Download(sums.data(), squares, sums.size() * 4));
+    if (!form.norm) return wrong;
+    std::vector<uint16_t> norms(count);
+    SINTER_RETURN_IF_ERROR(ports.measurer->Download(norms.data(), normed, count * 2));
+    static const std::vector<uint16_t> gammas = Gamma();
     for (int row = 0; row < rows; ++row) {
-      double want = 0, have = 0;
-      for (int c = 0; c < kColumns; ++c) {
-        const double x = FromBf16(got[static_cast<size_t>(row) * kColumns + c]);
-        want += x * x;
+      double squares = 0;
+      const auto at = [&](int c) { return static_cast<size_t>(row) * kColumns + c; };
+      for (int c = 0; c < kColumns; ++c) squares += std::pow(FromBf16(got[at(c)]), 2.0);
+      const double factor = 1 / std::sqrt(squares / kColumns + kEps);
+      for (int c = 0; c < kColumns && std::isfinite(squares); ++c) {
+        const double want =
+            FromBf16(got[at(c)]) * factor * FromBf16(gammas[static_cast<size_t>(c)]);
+        const double have = FromBf16(norms[at(c)]);
+        if (!(std::fabs(have - want) <= 0x1p-7 * std::fabs(want) + 1e-30)) ++wrong;
       }
-      for (int p = 0; p < kParts; ++p) have += sums[static_cast<size_t>(row) * kParts + p];
-      if (std::isfinite(want) && !(std::fabs(have - want) <= 1e-5 * want)) ++wrong;
     }
     return wrong;
   }
 
   Ports ports;
   std::shared_ptr<RankGroup> group;
-  DeviceBuffer x, residual, out, squares;
-  std::shared_ptr<LoadedKernel> kernels[2];
-  std::map<std::pair<bool, int>, std::unique_ptr<BoundKernel>> bound;
+  DeviceBuffer x, residual, gamma, normed, out;
+  std::shared_ptr<LoadedKernel> kernels[std::size(kForms)];
+  std::map<std::pair<int, int>, std::unique_ptr<BoundKernel>> bound;
 
  private:
+  static std::vector<BufferPlace> Places(const Form& form) {
+    if (!form.norm) return {{0, 0}, {1, 0}, {4, 0}};
+    return {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}};
+  }
   static LaunchRecipe RecipeOf(const Form& form, int rows) {
-    return AllReduceRecipe(ProblemOf(form), ScheduleOf(form, rows),
-                           {{0, 0}, {1, 0}, {2, 0}, {3, 0}});
+    return AllReduceRecipe(ProblemOf(form), ScheduleOf(form, rows), Places(form));
   }
 };
 
@@ -263,7 +285,8 @@ TEST_F(AllReduce, TakesCallsOfOtherRowsAndFormsInTurn) {
         for (int call = 0; call < kCalls; ++call) {
           state = state * 1664525 + 1013904223;
           const absl::Status launched =
-              ranks_[r]->Launch(kForms[state >> 31], 1 + static_cast<int>(state >> 20 & 7), stream);
+              ranks_[r]->Launch(kForms[(state >> 28) % std::size(kForms)],
+                                1 + static_cast<int>(state >> 20 & 7), stream);
           if (!launched.ok()) return launched;
         }
         return absl::OkStatus();

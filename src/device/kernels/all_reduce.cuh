@@ -1,5 +1,5 @@
 // Sums over the ranks of a group, rounded where the chain casts, with a residual behind them and
-// the sum of squares of each row: all-reduce by pushes into the other ranks' slots. A slot's words
+// the RMS norm of the rows: all-reduce by pushes into the other ranks' slots. A slot's words
 // are empty until data arrives, so nothing else says that it has: "Lamport" in the field's words,
 // as TensorRT-LLM and FlashInfer do it.
 //
@@ -18,8 +18,9 @@ struct AllReduceArguments {
   GroupControl* group;
   const void* x;         // [rows, columns] of Element, contiguous, as all matrices here
   const void* residual;  // of Result; may be `out`
+  const void* gamma;     // of Result: [columns], of the norm
   void* out;             // of Result; may be `x` if the types are equal
-  float* squares;        // [rows, parts]: of the stored elements of each part of a row
+  void* normed;          // of Result: the norm of `out`, which may be null where there is one
   int rows;              // 1 or more
   u64 digest;            // of the plan
 };
@@ -104,7 +105,7 @@ struct AllReduce {
   // Waits for all other ranks' parts of a unit, adds them in rank order and stores the result.
   // `at`: of the parts in the slots, in vectors. False: the group has ended.
   template <bool kSends>
-  SINTER_DEVICE bool sum(int unit, u64 at) {
+  SINTER_DEVICE bool sum(int unit, u64 at, Word4 (&result)[kOut]) {
     const Place place(unit);
     Word4 parts[kRanks][kIn], own[kIn], residual[kOut];
     if (place.inside) {
@@ -120,7 +121,6 @@ struct AllReduce {
       return lacks;
     });
     if (!all) return false;
-    float square = 0;
     if (place.inside) {
       float total[Values::kElements];
 #pragma unroll
@@ -130,7 +130,6 @@ struct AllReduce {
         for (int j = 0; j < kIn; ++j) v[j] = r == rank() ? own[j] : parts[r][j];
         Values::add(v, r == 0, total);
       }
-      Word4 result[kOut];
       Values::round(total, result);
       if constexpr (kSends) {
 #pragma unroll
@@ -138,12 +137,11 @@ struct AllReduce {
           if (r != rank()) push(r, sum_at(unit), result);
       }
       Values::add_residual(total, residual, result);
-      square = Values::store(args.out, place.chunk(), result);
+      if (!Config::kNorm || args.out != nullptr) Values::store(args.out, place.chunk(), result);
 #pragma unroll
       for (int r = 0; r < kRanks; ++r)
         if (r != rank()) empty<kIn>(group.slot(rank(), r) + at);
     }
-    store_squares(place, square);
     return true;
   }
 
@@ -156,22 +154,12 @@ struct AllReduce {
     const bool all = wait.until(
         [&]() -> u32 { return !place.inside || take(slot, result) ? 0 : owner(unit) + 1; });
     if (!all) return false;
-    float square = 0;
     if (place.inside) {
       Values::add_own(residual, result);
-      square = Values::store(args.out, place.chunk(), result);
+      Values::store(args.out, place.chunk(), result);
       empty<kOut>(slot);
     }
-    store_squares(place, square);
     return true;
-  }
-
-  // Of the unit's part of its row. All threads call.
-  SINTER_DEVICE void store_squares(const Place& place, float square) const {
-    if constexpr (Config::kSquares) {
-      const float total = block_sum<kThreads>(square);
-      if (threadIdx.x == 0) args.squares[place.row * kParts + place.part] = total;
-    }
   }
 
   SINTER_DEVICE bool one_shot() {
@@ -179,7 +167,37 @@ struct AllReduce {
     int sent = static_cast<int>(blockIdx.x);
     for (int unit = sent; unit < units; unit += step) {
       for (; sent < units && sent <= unit + Config::kAhead * step; sent += step) send_to_all(sent);
-      if (!sum<false>(unit, Place(unit).chunk() * kIn)) return false;
+      Word4 result[kOut];
+      if (!sum<false>(unit, Place(unit).chunk() * kIn, result)) return false;
+    }
+    return true;
+  }
+
+  // One-shot, of whole rows: a block sums a row, of which its threads then hold all results, and
+  // stores the norm of what is stored.
+  SINTER_DEVICE bool rows_with_norms() {
+    const int step = static_cast<int>(gridDim.x);
+    int sent = static_cast<int>(blockIdx.x);
+    for (int row = sent; row < args.rows; row += step) {
+      for (; sent < args.rows && sent <= row + Config::kAhead * step; sent += step)
+        for (int part = 0; part < kParts; ++part) send_to_all(sent * kParts + part);
+      Word4 results[kParts][kOut];
+      float square = 0;
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        const Place place(row * kParts + part);
+        if (!sum<false>(row * kParts + part, place.chunk() * kIn, results[part])) return false;
+        if (place.inside) square += Values::square(results[part]);
+      }
+      const float mean = block_sum<kThreads>(square) / Config::kColumns;
+      const float factor = rsqrtf(mean + Config::kEps);
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        const Place place(row * kParts + part);
+        if (!place.inside) continue;
+        Values::scale(args.gamma, place.column, factor, results[part]);
+        Values::store(args.normed, place.chunk(), results[part]);
+      }
     }
     return true;
   }
@@ -193,7 +211,8 @@ struct AllReduce {
       for (; sent < units && sent <= unit + 2 * Config::kAhead * step; sent += step)
         send_to_owner(sent);
       for (; summed < units && summed <= unit + Config::kAhead * step; summed += step)
-        if (owner(summed) == rank() && !sum<true>(summed, part_at(summed))) return false;
+        if (Word4 own[kOut]; owner(summed) == rank() && !sum<true>(summed, part_at(summed), own))
+          return false;
       if (owner(unit) != rank() && !receive(unit)) return false;
     }
     return true;
@@ -217,7 +236,11 @@ SINTER_DEVICE void all_reduce(const AllReduceArguments& args) {
   if (blockIdx.x == 0 && threadIdx.x < kVoters) push_header(group, call);
   RankWait<Config::kRanks> wait{group, call};
   AllReduce<Config> reduce{args, group, wait};
-  if (!(Config::kTwoShot ? reduce.two_shot() : reduce.one_shot())) return;
+  if constexpr (Config::kNorm) {
+    if (!reduce.rows_with_norms()) return;
+  } else {
+    if (!(Config::kTwoShot ? reduce.two_shot() : reduce.one_shot())) return;
+  }
   // Every thread of the block has read the epoch. The next kernel alone reads what follows, so that
   // nothing needs a fence, which would wait for stores on their way to other GPUs.
   __syncthreads();

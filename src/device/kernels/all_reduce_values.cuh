@@ -134,19 +134,37 @@ struct AllReduceValues {
     }
   }
 
-  // Stores a chunk; the sum of the squares of its elements.
-  static SINTER_DEVICE float store(void* out, u64 chunk, const Word4 (&result)[kOut]) {
-    float square = 0;
+  static SINTER_DEVICE void store(void* out, u64 chunk, const Word4 (&result)[kOut]) {
 #pragma unroll
     for (int j = 0; j < kOut; ++j) static_cast<Word4*>(out)[chunk * kOut + j] = result[j];
-    if constexpr (Config::kSquares) {
+  }
+
+  // The sum of the squares of a chunk's elements.
+  static SINTER_DEVICE float square(const Word4 (&v)[kOut]) {
+    float sum = 0;
 #pragma unroll
-      for (int i = 0; i < kElements; ++i) {
-        const float x = Y::at(word_at(result, i / Y::kElements), i % Y::kElements);
-        square += x * x;
-      }
+    for (int i = 0; i < kElements; ++i) {
+      const float x = Y::at(word_at(v, i / Y::kElements), i % Y::kElements);
+      sum += x * x;
     }
-    return square;
+    return sum;
+  }
+
+  // Each element times `factor` and its column's gamma. `chunk`: of the row.
+  static SINTER_DEVICE void scale(const void* gamma, int chunk, float factor, Word4 (&v)[kOut]) {
+    Word4 gammas[kOut];
+#pragma unroll
+    for (int j = 0; j < kOut; ++j) gammas[j] = static_cast<const Word4*>(gamma)[chunk * kOut + j];
+    u32 words[4 * kOut];
+#pragma unroll
+    for (int w = 0; w < 4 * kOut; ++w) {
+      float x[Y::kElements];
+#pragma unroll
+      for (int i = 0; i < Y::kElements; ++i)
+        x[i] = Y::at(word_at(v, w), i) * factor * Y::at(word_at(gammas, w), i);
+      words[w] = Y::of(x);
+    }
+    gather(words, v);
   }
 };
 

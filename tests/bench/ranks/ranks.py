@@ -5,7 +5,7 @@
 
 Parts, each of two processes but the second: `right`: sums bit by bit, and a product with its sum, residual and norm
 beside float64; `local`: the same by one process with two contexts; `refused`: a rank with another plan, and one that
-never launches; `times`: microseconds of a call in CUDA graphs of 20. Exits 1 where a part fails. Needs two GPUs that
+never launches; `times`: microseconds of a call in CUDA graphs of 50. Exits 1 where a part fails. Needs two GPUs that
 reach each other, torch 2.5 or newer, NVRTC.
 """
 
@@ -21,7 +21,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 COLUMNS, FACTORS = 8192, 4096
-CALLS, REPLAYS = 20, 15
+CALLS, REPLAYS = 50, 15
 
 
 def draw(rank, shape, scale=1.0):
@@ -162,11 +162,12 @@ def graph_of(call, device):
 
 
 def time_of(call, device, barrier):
-    """Microseconds of a call, the median of replays of a graph of CALLS."""
+    """Microseconds of a call, the median of replays of a graph of CALLS that begin together on both GPUs."""
     graph = graph_of(call, device)
-    times = []
+    times, together = [], torch.zeros(1, device=device)
     for _ in range(REPLAYS):
         barrier()
+        dist.all_reduce(together)
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
         graph.replay()
@@ -178,17 +179,10 @@ def time_of(call, device, barrier):
 
 def contestants(side, rows, process_group):
     """Name and call of each way to do the sum, and the whole layer, on this rank's data."""
-    import torch.distributed._symmetric_memory as symmetric
-
-    device, size = side.device, side.group.size
+    device = side.device
     a, w, r, gamma = [one.to(device) for one in inputs_of(side.group.rank, rows, COLUMNS, FACTORS)]
     bound_sum, bound_layer = side.sum(rows), side.layer(rows)
     x = draw(side.group.rank, (rows, COLUMNS)).to(device)
-    kept = symmetric.empty(rows, COLUMNS, dtype=torch.bfloat16, device=device)
-    symmetric.rendezvous(kept, process_group)
-    name = process_group.group_name
-    kept.copy_(x)
-
     @torch.compile(dynamic=False)
     def norm_behind(total):
         h = total + r
@@ -200,21 +194,34 @@ def contestants(side, rows, process_group):
         dist.all_reduce(total, group=process_group)
         return norm_behind(total)
 
+    ways = {
+        "sum + residual, sinter": bound_sum,
+        "sum + residual, nccl": lambda: (dist.all_reduce(x, group=process_group), x + r),
+        "layer, sinter": bound_layer,
+        "layer, nccl": nccl_layer,
+    }
+    try:
+        import torch.distributed._symmetric_memory as symmetric
+
+        kept = symmetric.empty(rows, COLUMNS, dtype=torch.bfloat16, device=device)
+        symmetric.rendezvous(kept, process_group)
+        kept.copy_(x)
+    except Exception as error:  # the same on both ranks: of one torch
+        print(f"no symmetric memory: {type(error).__name__}: {error}", flush=True)
+        return ways
+    name = process_group.group_name
+
     def symmetric_layer(op):
         torch.mm(a, w.T, out=kept)
         return norm_behind(op(kept, "sum", name))
 
-    one, two = torch.ops.symm_mem.one_shot_all_reduce, torch.ops.symm_mem.two_shot_all_reduce_
-    return {
-        "sum + residual, sinter": bound_sum,
-        "sum + residual, nccl": lambda: (dist.all_reduce(x, group=process_group), x + r),
-        "sum + residual, symm one-shot": lambda: one(kept, "sum", name) + r,
-        "sum + residual, symm two-shot": lambda: two(kept, "sum", name) + r,
-        "layer, sinter": bound_layer,
-        "layer, nccl": nccl_layer,
-        "layer, symm one-shot": lambda: symmetric_layer(one),
-        "layer, symm two-shot": lambda: symmetric_layer(two),
-    }
+    for text, op in (
+        ("one-shot", torch.ops.symm_mem.one_shot_all_reduce),
+        ("two-shot", torch.ops.symm_mem.two_shot_all_reduce_),
+    ):
+        ways[f"sum + residual, symm {text}"] = lambda op=op: op(kept, "sum", name) + r
+        ways[f"layer, symm {text}"] = lambda op=op: symmetric_layer(op)
+    return ways
 
 
 def times(side, barrier, rows_list, until, process_group):
@@ -248,7 +255,7 @@ def process(rank, size, port, options, results):
     until = time.monotonic() + options.seconds
     report = {"gpu": torch.cuda.get_device_name(rank), "torch": torch.__version__}
     failed = []
-    side = Side(context, sinter.Group.from_torch(context), device)
+    side = Side(context, sinter.Group.from_torch(context, timeout=60.0), device)
     parts = [("right", lambda: right(side, barrier))]
     if "times" in options.parts:
         parts.append(("times", lambda: times(side, barrier, options.rows, until, dist.group.WORLD)))

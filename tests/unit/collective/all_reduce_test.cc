@@ -93,7 +93,7 @@ TEST(AllReduce, SourceAndLaunchAgreeOnArguments) {
   EXPECT_EQ(recipe.args[3].int_value, 16384);
   EXPECT_EQ(recipe.args[4].kind, ArgKind::kPlan);
   EXPECT_EQ(recipe.args[5].kind, ArgKind::kSymbolM);
-  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kResidual = true, kSquares = false"));
+  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kResidual = true, kNorm = false"));
   p.residual = false;
   EXPECT_THAT(AllReduceSource(p, s), Not(HasSubstr("void* residual")));
   EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}}).args.size(), 5u);
@@ -101,6 +101,47 @@ TEST(AllReduce, SourceAndLaunchAgreeOnArguments) {
   EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}}).args.back().int_value, 3);
   p.fixed_rows = 0;
   EXPECT_EQ(AllReduceSource(p, s), AllReduceSource(p, {false, 256, 9}));
+}
+
+AllReduceProblem LayerWithNorm(int64_t columns) {
+  AllReduceProblem p = Layer();
+  p.columns = columns;
+  p.norm = true;
+  p.eps = 1e-6;
+  return p;
+}
+
+TEST(AllReduce, ANormIsOfRowsThatABlockHolds) {
+  const AllReduceSchedule s{false, 512, 4};
+  EXPECT_TRUE(CheckAllReduce(LayerWithNorm(16384), s).ok());
+  EXPECT_THAT(CheckAllReduce(LayerWithNorm(16392), s).message(),
+              HasSubstr("columns of a norm is 16392, must be at most 16384"));
+  EXPECT_FALSE(CheckAllReduce(LayerWithNorm(8192), {false, 128, 4}).ok());
+  EXPECT_THAT(CheckAllReduce(LayerWithNorm(8192), {true, 512, 4}).message(),
+              HasSubstr("must be one-shot for a norm"));
+  AllReduceProblem p = LayerWithNorm(8192);
+  p.eps = 0;
+  EXPECT_THAT(CheckAllReduce(p, s).message(), HasSubstr("eps is 0, must be more than 0"));
+  for (const RankedAllReduce& one :
+       SearchAllReduce(LayerWithNorm(8192), 4, *BuiltinModel("h100"))) {
+    EXPECT_FALSE(one.schedule.two_shot);
+    EXPECT_LE(one.schedule.grid, 4) << "a block takes a row";
+  }
+}
+
+TEST(AllReduce, ANormsSourceAndLaunchAgreeOnArguments) {
+  AllReduceProblem p = LayerWithNorm(8192);
+  const AllReduceSchedule s{false, 512, 4};
+  // x, residual, gamma, the norm, the sum.
+  LaunchRecipe recipe = AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}});
+  EXPECT_EQ(recipe.args.size(), 8u);
+  EXPECT_EQ(recipe.args[3].int_value, 0) << "gamma has no rows";
+  EXPECT_EQ(recipe.args[4].int_value, 16384);
+  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kEps = 0x1.0c6f7ap-20f"));
+  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("residual, gamma, out, normed, rows"));
+  p.keeps = false;
+  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}}).args.size(), 7u);
+  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("residual, gamma, nullptr, normed, rows"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
+#include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
@@ -96,14 +97,47 @@ TEST(CollectivePlans, ASumIsOneKernelWithItsResidual) {
   }
 }
 
-TEST(CollectivePlans, ALayerIsAProductItsSumAndANorm) {
+TEST(CollectivePlans, ALayerIsAProductAndASumWithItsNorm) {
   const Plan plan = ExpectPlans(TextChain("row_parallel m=M n=1024 k=512 ranks=2"));
-  ASSERT_EQ(plan.kernels.size(), 3u) << plan.ToText();
+  ASSERT_EQ(plan.kernels.size(), 2u) << plan.ToText();
   const std::vector<AllReduceProblem> sums = SumsOf(plan);
   ASSERT_EQ(sums.size(), 1u);
   EXPECT_TRUE(sums[0].residual);
+  EXPECT_TRUE(sums[0].norm);
+  EXPECT_TRUE(sums[0].keeps);
+  EXPECT_EQ(sums[0].eps, static_cast<double>(1e-6f));
+  // Of more ranks two shots may be better, which have no whole rows.
+  const Plan many = ExpectPlans(TextChain("row_parallel m=M n=1024 k=512 ranks=4"));
+  EXPECT_EQ(many.kernels.size(), 3u) << many.ToText();
+  EXPECT_FALSE(SumsOf(many).at(0).norm);
   EXPECT_EQ(sums[0].element, DType::kBF16);
   EXPECT_THAT(plan.ToText(), HasSubstr("all_reduce ranks=2 bf16[M,1024]"));
+}
+
+// A norm whose sum nobody else needs; one of f32; columns that no block holds.
+TEST(CollectivePlans, NormsAreTakenWhereTheyMay) {
+  const auto chain = [](DType dtype, int64_t columns, bool read_twice) {
+    ChainBuilder b;
+    const std::vector<Dim> dims = {Dim::M(), C(columns)};
+    const ValueId x = *b.Input({dtype, dims});
+    const ValueId gamma = *b.Input({dtype, {C(columns)}}, {true, {}, "gamma"});
+    const ValueId sum = *b.AllReduce(x, 2);
+    const ValueId norm = *AddRmsNorm(b, sum, 1e-5, gamma);
+    EXPECT_TRUE(b.Output(dtype == DType::kF32 ? norm : *b.Cast(norm, dtype)).ok());
+    if (read_twice) {
+      EXPECT_TRUE(b.Output(*b.Cast(*b.Unary(UnaryKind::kTanh, sum), dtype)).ok());
+    }
+    return *b.Finish();
+  };
+  for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
+    const Plan plan = ExpectPlans(chain(dtype, 512, false));
+    EXPECT_EQ(plan.kernels.size(), 1u) << plan.ToText();
+    const AllReduceProblem p = SumsOf(plan).at(0);
+    EXPECT_TRUE(p.norm);
+    EXPECT_FALSE(p.keeps);
+  }
+  EXPECT_FALSE(SumsOf(ExpectPlans(chain(DType::kBF16, 512, true))).at(0).norm);
+  EXPECT_FALSE(SumsOf(ExpectPlans(chain(DType::kBF16, 16392, false))).at(0).norm);
 }
 
 // Sums of f32 messages, whose result the chain rounds before or behind the residual.
@@ -203,13 +237,16 @@ TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
   AllReduceProblem p;
   p.ranks = 4;
   p.columns = 64;
-  p.residual = p.rounded = true;
+  p.residual = p.rounded = p.norm = true;
+  p.eps = 1e-5;
   p.fixed_rows = 7;
   ByteWriter w;
   family.WriteProblem(p, w);
   const std::string bytes = w.Take();
   ByteReader whole(bytes);
-  ASSERT_TRUE(family.ReadProblem(whole).ok());
+  const absl::StatusOr<AllReduceProblem> read = family.ReadProblem(whole);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, p);
   for (size_t i = 0; i < bytes.size(); ++i) {
     ByteReader part(absl::string_view(bytes).substr(0, i));
     EXPECT_FALSE(family.ReadProblem(part).ok()) << i;

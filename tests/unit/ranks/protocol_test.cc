@@ -41,7 +41,7 @@ struct Config {
   static constexpr int kRanks = kRanks_, kThreads = 1, kColumns = kElements, kAhead = 1;
   using Element = BFloat16;
   using Result = Result_;
-  static constexpr bool kRounded = kTwoShot_, kResidual = true, kSquares = false;
+  static constexpr bool kRounded = kTwoShot_, kResidual = true, kNorm = false;
   static constexpr bool kTwoShot = kTwoShot_;
 };
 
@@ -119,9 +119,13 @@ class World {
   void Kernel(int rank, int call) {
     Rank& own = ranks_[rank];
     const Calls& calls = calls_[static_cast<size_t>(rank)];
-    const AllReduceArguments args{control(rank), x_[rank][call],
-                                  own.residual,  own.out,
-                                  nullptr,       calls.rows[static_cast<size_t>(call)],
+    const AllReduceArguments args{control(rank),
+                                  x_[rank][call],
+                                  own.residual,
+                                  nullptr,
+                                  own.out,
+                                  nullptr,
+                                  calls.rows[static_cast<size_t>(call)],
                                   calls.digest};
     for (int row = 0; row < kMaxRows; ++row) {
       for (int i = 0; i < kElements; i += 2) {
