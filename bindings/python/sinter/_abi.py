@@ -549,6 +549,7 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
         POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_grouped_matmul_ends": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(MatmulOptions),
         POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_all_reduce": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_conv2d": (c_int32, (c_void_p, c_int32, c_int32, POINTER(Conv2dOptions), POINTER(c_int32),
         POINTER(c_void_p))),
     "sinter_chain_add_unary": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),

@@ -360,6 +360,8 @@ functions! {
     sinter_chain_add_grouped_matmul_ends(chain: *mut sinter_chain, a: sinter_value, w: sinter_value, ends: sinter_value,
         options: *const sinter_matmul_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_all_reduce(chain: *mut sinter_chain, x: sinter_value, ranks: i32, out_value: *mut sinter_value,
+        error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_conv2d(chain: *mut sinter_chain, x: sinter_value, w: sinter_value,
         options: *const sinter_conv2d_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;
