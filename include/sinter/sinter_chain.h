@@ -396,8 +396,9 @@ typedef struct sinter_grouped_gated_ffn_options {
  * the sum over t, in order, of weights[m, t] (w2[e] c + bias2[e]) with e = ids[m, t] and c =
  * activation(gate) * (up + beta), cast to a's dtype; gate and up are columns of w1[e] a[m] +
  * bias1[e]. a [m, k]; w1 [experts, 2 n, k] and w2 [experts, l, n], or with the last two dims
- * exchanged (IO), of a's dtype; weights and biases floating; ids as of grouped_matmul. The result
- * is cast to a's dtype. gpt-oss: SILU, INTERLEAVED, alpha 1.702, beta 1, limit 7, both biases. */
+ * exchanged (IO), of a's dtype; weights and biases floating; ids as of grouped_matmul. Each term is
+ * cast to a's dtype, and their sum in f32 too. gpt-oss: SILU, INTERLEAVED, alpha 1.702, beta 1,
+ * limit 7, both biases. */
 SINTER_API sinter_status sinter_chain_add_grouped_gated_ffn(
     sinter_chain* chain, sinter_value a, sinter_value ids, sinter_value weights, sinter_value w1,
     sinter_value w2, const sinter_grouped_gated_ffn_options* options, sinter_value* out_value,

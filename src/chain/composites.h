@@ -101,7 +101,8 @@ absl::StatusOr<GateOrder> ParseGateOrder(absl::string_view name);
 // t] (w2[e] c + bias2[e]) with e = ids[m, t] and c = act(gate) * (up + beta), rounded to a's dtype;
 // gate and up are columns of w1[e] a[m] + bias1[e], in `order`. a [m, k], ids and weights [m, t],
 // w1 [experts, 2 n, k] and w2 [experts, l, n], of kIO with the last two dims exchanged; bias1
-// [experts, 2 n] and bias2 [experts, l]. An id outside of w1 adds nothing. Cast to a's dtype.
+// [experts, 2 n] and bias2 [experts, l]. An id outside of w1 adds nothing. Each term is rounded
+// to a's dtype before it is added, as peers store them, and so is the sum.
 struct GroupedFfnOperands {
   ValueId a = kNoValue, ids = kNoValue, weights = kNoValue, w1 = kNoValue, w2 = kNoValue;
   ValueId bias1 = kNoValue, bias2 = kNoValue;

@@ -148,7 +148,9 @@ absl::StatusOr<ValueId> AddGroupedGatedFfn(ChainBuilder& b, const GroupedFfnOper
   if (!e.ok()) return e.Finish(-1);
   if (!options.weight_on_input) down = e.Mul(down, e.Spread(factors, down));
   if (!e.ok()) return e.Finish(-1);
-  const ValueId sum = e.Take(b.Reduce(ReduceKind::kSum, down, {1}));
+  const ValueId parts = e.Widen(e.Cast(down, dtype));
+  if (!e.ok()) return e.Finish(-1);
+  const ValueId sum = e.Take(b.Reduce(ReduceKind::kSum, parts, {1}));
   return e.Finish(e.Cast(sum, dtype));
 }
 

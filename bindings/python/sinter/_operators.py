@@ -301,8 +301,8 @@ def grouped_gated_ffn(
 ) -> Value:
     """The sum over t of weights[m, t] (w2[e] c + bias2[e]) with e = ids[m, t] and c = activation(gate) * (up + beta), cast to a's dtype.
 
-    gate and up are columns of w1[e] a[m] + bias1[e]: halves, or in turns (`interleaved`). a [m, k]; ids s32 and weights [m, t];
-    w1 [experts, 2 n, k] and w2 [experts, l, n] ("oi"); biases [experts, 2 n] and [experts, l]. `weight_on_input`: weights multiply
+    Each term is cast to a's dtype too, and added in f32. gate and up are columns of w1[e] a[m] + bias1[e]: halves, or in turns (`interleaved`).
+    a [m, k]; ids s32 and weights [m, t]; w1 [experts, 2 n, k] and w2 [experts, l, n] ("oi"); biases [experts, 2 n] and [experts, l]. `weight_on_input`: weights multiply
     w1[e] a[m], that is a[m], and not the results. Of "silu" the gate's sigmoid is of `alpha` gate. `limit`, where it is not 0, is the most of
     gate, and of up in both directions.
     """
