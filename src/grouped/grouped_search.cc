@@ -22,11 +22,13 @@ constexpr double kDotFlopPerUs = 4e6;      // of threads that compute one result
 constexpr double kBusyBlockGain = 1.6;     // of one SM's HBM rate over its share
 constexpr double kStageRowBytes = 128, kMemoryLatencyUs = 1.3;  // of a copy while memory is busy
 constexpr double kSearchIdsPerUs = 5000;  // that copying threads look through for a tile's slots
-// Of swapped tiles. Not measured yet.
+// Of swapped tiles, fitted to an H200.
+constexpr double kSwappedHbmShare = 0.91;   // of memory's rate
 constexpr double kSwappedShare = 0.82;      // of the tensor cores' rate
-constexpr double kPairHbmShare = 0.7;       // of memory's rate
+constexpr int64_t kFindSteps = 16;          // of K, in which slots are found once
+constexpr double kSwappedLatencyUs = 1.6;   // of a copy, until its stage is free again
 constexpr double kStoredBytesPerUs = 56e3;  // of an SM whose warpgroups store results
-constexpr double kLeastSlotsOfExpert = 32;  // narrower tiles multiply mostly nothing
+constexpr double kLeastSlotsOfExpert = 8;   // narrower tiles multiply mostly nothing
 constexpr double kSlotsLost = 8;            // of a tile, in the mean
 
 double Elements(int64_t a, int64_t b, int64_t c) {
@@ -61,12 +63,32 @@ double ScaleBytes(const GroupedProduct& p, double touched, int64_t rows) {
 struct Spread {
   double touched = 0, of_expert = 0;  // experts, and slots of each
   double slots() const { return touched * of_expert; }
-  // Tiles of up to `most` slots: an expert's last one is half empty in the mean.
+  // Tiles of up to `most` slots. The numbers of experts' slots are about normal, and an expert has
+  // a tile for each j with more than j * most.
   double Tiles(double most) const {
-    const double full = of_expert / most;
-    return touched * (full <= 0.5 ? 1 : full + 0.5);
+    double tiles = 1;
+    for (double j = 1; j * most < of_expert + 4 * std::sqrt(of_expert); ++j) {
+      tiles += std::erfc((j * most + 0.5 - of_expert) / std::sqrt(2 * of_expert)) / 2;
+    }
+    return touched * tiles;
   }
 };
+
+// Of `units` in turns of `at_once`: how many times as long they take as if they were divided
+// evenly. In the last turn, where some have none, the others are up to `gain` times as fast.
+double Unevenness(double units, double at_once, double gain) {
+  const double full = std::floor(units / at_once + 1e-9), rest = units - full * at_once;
+  const double last = rest < 1e-6 ? 0 : std::max(rest / at_once, 1 / gain);
+  return (full + last) * at_once / units;
+}
+
+// Neighbouring columns of a swapped tile that a cluster takes behind one another
+// (grouped_swapped.cuh).
+int64_t Together(int64_t tiles_n, int64_t k) {
+  int64_t together = std::clamp<int64_t>(kFindSteps / CeilDiv(k, 64), 1, tiles_n);
+  while (tiles_n % together != 0) --together;
+  return together;
+}
 
 // Times of memory, L2 and tensor cores in tiles of which a block has one at a time.
 void PredictTiles(const GroupedProduct& p, const GroupedSchedule& s, const Spread& spread,
@@ -105,14 +127,17 @@ void PredictSwapped(const GroupedProduct& p, const GroupedSchedule& s, const Spr
   const int blocks = s.ClusterBlocks();
   const double tiles = spread.Tiles(blocks * s.block_m), units = tiles * tiles_n;
   const double clusters = static_cast<double>(s.grid) / blocks;
-  const double even = units / std::ceil(units / clusters - 1e-9) / clusters;
-  // Bytes in flight, which a pair of blocks shares.
-  const double hbm_share =
-      std::min(1.0, kBusyBlockGain * s.grid / model.sm_count) * (blocks > 1 ? kPairHbmShare : 1);
-  time->hbm_us = time->hbm_bytes / (model.hbm_bytes_per_us * kHbmShare * hbm_share);
+  const double chunks = units / static_cast<double>(Together(TilesN(p, s), p.k));
+  const double even = 1 / Unevenness(chunks, clusters, 1);
+  const double uneven = Unevenness(chunks, clusters, kBusyBlockGain);
+  // Few bytes of weights are on the way: half of a pair's for each block.
+  const double on_the_way = s.grid * (s.stages - 1) * s.block_n / blocks * kStageRowBytes;
+  time->hbm_us =
+      time->hbm_bytes * uneven /
+      std::min(model.hbm_bytes_per_us * kSwappedHbmShare, on_the_way / kSwappedLatencyUs);
   time->l2_bytes =
       (units * s.block_n + spread.slots() * tiles_n) * static_cast<double>(p.k * SizeOf(p.weights));
-  time->l2_us = time->l2_bytes / (model.l2_bytes_per_us * s.grid / model.sm_count);
+  time->l2_us = time->l2_bytes * uneven / model.l2_bytes_per_us;
   // A product of 64 columns and N slots takes N / 2 clocks, and reads 2048 + 32 N bytes of shared
   // memory, 128 a clock.
   const double slots = spread.slots() / (blocks * tiles) + kSlotsLost;

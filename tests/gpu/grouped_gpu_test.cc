@@ -513,18 +513,25 @@ TEST_F(Grouped, NaNOfAScaledProductStaysInItsRow) {
 // Slots of an expert around the borders of what a block and a pair of blocks take.
 TEST_F(Grouped, SwappedTilesHaveAnyNumberOfSlots) {
   constexpr int64_t kRows = 1200;
-  Routed data(ports(), "grouped_gated_ffn m=M experts=4 top=1 n=128 k=128 l=256 act=silu", kRows);
-  bool taken = false;
-  data.MakeOf(ports(), {128, 256, 4, 1, 2}, 132, false, &taken);
-  if (HasFatalFailure()) return;
-  ASSERT_TRUE(taken);
-  for (const int64_t first : {0,   1,   7,   8,   9,   15,  16,  17,  31,  32,  33,  63,
-                              64,  65,  95,  96,  97,  127, 128, 129, 130, 223, 224, 225,
-                              240, 241, 255, 256, 257, 258, 383, 511, 512, 513, 768, 1199}) {
-    Ids ids;
-    for (int64_t i = 0; i < kRows; ++i) ids.push_back(i % kRows < first ? 2 : i % 5 == 0 ? -1 : 0);
-    data.Route(ids);
-    data.Expect(kRows, absl::StrCat(first, " rows of expert 2"));
+  const GroupedSchedule forms[] = {
+      {128, 256, 4, 1, 2}, {128, 256, 4, 1, 1}, {64, 256, 5, 1, 1}, {64, 256, 5, 1, 2}};
+  for (const GroupedSchedule& form : forms) {
+    SCOPED_TRACE(form.ToString(false));
+    Routed data(ports(), "grouped_gated_ffn m=M experts=4 top=1 n=128 k=128 l=256 act=silu", kRows);
+    bool taken = false;
+    data.MakeOf(ports(), form, 132, false, &taken);
+    if (HasFatalFailure()) return;
+    ASSERT_TRUE(taken);
+    for (const int64_t first : {0,   1,   7,   8,   9,   15,  16,  17,  31,  32,  33,  63,
+                                64,  65,  95,  96,  97,  127, 128, 129, 130, 223, 224, 225,
+                                240, 241, 255, 256, 257, 258, 383, 511, 512, 513, 768, 1199}) {
+      Ids ids;
+      for (int64_t i = 0; i < kRows; ++i) {
+        ids.push_back(i % kRows < first ? 2 : i % 5 == 0 ? -1 : 0);
+      }
+      data.Route(ids);
+      data.Expect(kRows, absl::StrCat(first, " rows of expert 2"));
+    }
   }
 }
 

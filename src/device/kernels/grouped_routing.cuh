@@ -3,8 +3,8 @@
 //
 // A slot is one row of ids' elements, in row-major order; its group is its expert, or the group
 // behind all experts where its id names none. By ends a slot is a row. The slots of a group are
-// tiles of kBlockM in order of slots, and the tiles of all groups follow one another in order of
-// groups.
+// tiles of kBlockM in an order that the ids alone decide, and the tiles of all groups follow one
+// another in order of groups.
 #pragma once
 #include "ptx/memory.cuh"
 #include "ptx/sync.cuh"
@@ -65,7 +65,8 @@ struct GroupRouting {
                                              : kGroups <= 257 ? 8
                                              : kGroups <= 513 ? 4
                                                               : 2);
-  static constexpr int kBatch = 128, kAtOnce = 4;  // slots that a warp looks at, and reads ahead
+  // Of a warp: slots that an instruction reads, and how many of these are on their way.
+  static constexpr int kBatch = 128, kAtOnce = 8;
 
   struct Shared {
     int first_tile[kGroups + 1];  // by group; behind the last the number of tiles
@@ -130,7 +131,9 @@ struct GroupRouting {
         const int rank = shared.before[segment][group] - skip;
         const int end = shared.before[segment + 1][group] - skip;
         if (rank >= most || end <= 0 || rank == end) continue;
-        take_segment(slots, ids, total, group, segment * of_segment, rank, min(end, most));
+        const int first = segment * of_segment;
+        take_segment(slots, ids, min(total, first + of_segment), group, first, rank,
+                     min(end, most));
       }
     }
     named_barrier(kBarrier, kTakers);
@@ -204,51 +207,69 @@ struct GroupRouting {
     }
   }
 
-  // By a warp: the slots of `group` from `first` on have ranks from `rank` on; up to `end`.
+  // By a warp: the slots of `group` from `first` to `last` have ranks from `rank` on; up to `end`.
   template <class Ids>
-  static SINTER_DEVICE void take_segment(int* slots, const Ids& ids, int total, int group,
-                                         int first, int rank, int end) {
+  static SINTER_DEVICE void take_segment(int* slots, const Ids& ids, int last, int group, int first,
+                                         int rank, int end) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const u32 lower = (1u << lane) - 1;
-    for (int batch = first; rank < end; batch += kAtOnce * kBatch) {
-      u32 mine[kAtOnce];
+    for (; first < last && rank < end; first += kAtOnce * kBatch) {
+      const u32 mine = members(ids, last, group, first);
+      const int count = __popc(mine);
+      int inclusive = count;
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        mine[i] = members(ids, total, group, batch + i * kBatch + 4 * lane);
+      for (int step = 1; step < 32; step *= 2) {
+        const int below = __shfl_up_sync(0xFFFFFFFFu, inclusive, step);
+        if (lane >= step) inclusive += below;
       }
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        int at = rank;
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const u32 lanes = __ballot_sync(0xFFFFFFFFu, (mine[i] >> j & 1) != 0);
-          at += __popc(lanes & lower);
-          rank += __popc(lanes);
-        }
-        for (u32 rest = mine[i]; rest != 0; rest &= rest - 1, ++at) {
-          if (at >= 0 && at < end) slots[at] = batch + i * kBatch + 4 * lane + __ffs(rest) - 1;
-        }
+      int at = rank + inclusive - count;
+      for (u32 rest = mine; rest != 0; rest &= rest - 1, ++at) {
+        const int bit = __ffs(rest) - 1;
+        if (at >= 0 && at < end) slots[at] = first + bit / 4 * kBatch + 4 * lane + bit % 4;
       }
+      rank += __shfl_sync(0xFFFFFFFFu, inclusive, 31);
     }
   }
 
-  // A bit for each of four slots from `first` on that is of `group`.
+  // Bit 4 i + j: whether slot kBatch i + j from this lane's first one on, below `last`, is of
+  // `group`. Nothing stands between the loads, so that all are on their way at once.
   template <class Ids>
-  static SINTER_DEVICE u32 members(const Ids& ids, int total, int group, int first) {
-    u32 mine = 0;
-    if (Ids::kContiguous && first + 4 <= total) {
-      const Word4 four = *reinterpret_cast<const Word4*>(ids.ids + first);
-      mine |= static_cast<u32>(group_of(static_cast<int>(four.x)) == group);
-      mine |= static_cast<u32>(group_of(static_cast<int>(four.y)) == group) << 1;
-      mine |= static_cast<u32>(group_of(static_cast<int>(four.z)) == group) << 2;
-      mine |= static_cast<u32>(group_of(static_cast<int>(four.w)) == group) << 3;
-      return mine;
-    }
+  static SINTER_DEVICE u32 members(const Ids& ids, int last, int group, int first) {
+    // What is no expert's follows the experts as an unsigned number.
+    const u32 least = static_cast<u32>(group), span = group < kExperts ? 1u : 0u - kExperts;
+    const u32 none = least + span;
+    const int mine = first + 4 * (static_cast<int>(threadIdx.x) % 32);
+    Word4 read[kAtOnce];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      if (first + j < total && group_of(ids.at(first + j)) == group) mine |= 1u << j;
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int at = mine + i * kBatch;
+      read[i] = {none, none, none, none};
+      if constexpr (Ids::kContiguous) {
+        if (at + 4 <= last) read[i] = *reinterpret_cast<const Word4*>(ids.ids + at);
+      } else {
+        if (at < last) read[i].x = static_cast<u32>(ids.at(at));
+        if (at + 1 < last) read[i].y = static_cast<u32>(ids.at(at + 1));
+        if (at + 2 < last) read[i].z = static_cast<u32>(ids.at(at + 2));
+        if (at + 3 < last) read[i].w = static_cast<u32>(ids.at(at + 3));
+      }
     }
-    return mine;
+    u32 found = 0;
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      found |= static_cast<u32>(read[i].x - least < span) << 4 * i;
+      found |= static_cast<u32>(read[i].y - least < span) << (4 * i + 1);
+      found |= static_cast<u32>(read[i].z - least < span) << (4 * i + 2);
+      found |= static_cast<u32>(read[i].w - least < span) << (4 * i + 3);
+    }
+    if constexpr (Ids::kContiguous) {  // the last one to three
+      const int rest = last / 4 * 4, batch = (rest - mine) / kBatch;
+      if (rest < last && rest >= mine && (rest - mine) % kBatch == 0 && batch < kAtOnce) {
+        for (int j = 0; j < last - rest; ++j) {
+          const u32 id = static_cast<u32>(ids.ids[rest + j]);
+          found |= static_cast<u32>(id - least < span) << (4 * batch + j);
+        }
+      }
+    }
+    return found;
   }
 };
 

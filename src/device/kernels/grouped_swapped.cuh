@@ -32,6 +32,14 @@ SINTER_DEVICE void arrive_remote_if(u32 barrier, u32 wanted) {
       : "memory");
 }
 
+// The largest divisor of `a` that is at most `most`, or 1.
+SINTER_SHARED_CONSTEXPR int largest_divisor(int a, int most) {
+  for (int divisor = most < a ? most : a; divisor > 1; --divisor) {
+    if (a % divisor == 0) return divisor;
+  }
+  return 1;
+}
+
 // The slots of a group, cut into tiles for kBlocks blocks of a cluster. Groups are in falling order
 // of the slots of a tile; first_tile counts the clusters' tiles in this order.
 template <int kExperts, int kBlockM, int kBlocks>
@@ -142,8 +150,10 @@ struct GroupedSwapped {
                 "two warpgroups have 64 columns of each half");
 
   using Routing = SwappedRouting<Config::kExperts, kBlockM, kBlocks>;
-  // Neighbouring columns of a tile that a cluster takes behind one another: slots are found once.
-  static constexpr int kTogether = kTilesN % 2 == 0 ? 2 : 1;
+  // Neighbouring columns of a tile that a cluster takes behind one another: slots are found once
+  // in about kFindSteps steps of K. Not more often than that, so that few are left without work.
+  static constexpr int kFindSteps = 16;
+  static constexpr int kTogether = largest_divisor(kTilesN, kFindSteps / kSteps);
   using Ids = typename GroupsOf<Config>::Type;
   using Stored = typename Element::Stored;
   using Sums = float[kSets][kBlockM / 2];

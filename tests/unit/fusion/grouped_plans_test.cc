@@ -44,6 +44,7 @@ TEST(GroupedPlans, AGatedFfnIsTwoProductsAndASum) {
     EXPECT_NE(grouped[0]->code.problem.result, DType::kF32);
     EXPECT_TRUE(grouped[1]->code.problem.has_factor);
     EXPECT_TRUE(grouped[1]->code.problem.slot_rows);
+    EXPECT_EQ(grouped[1]->code.problem.result, grouped[0]->code.problem.result) << "of each term";
     EXPECT_GT(grouped[0]->code.schedule.block_m, 0) << "tensor cores";
   }
 }
@@ -387,13 +388,13 @@ TEST(GroupedPlans, WeightsAreMappedWhereTheyLieInSets) {
     const KernelSpec& spec = result->chosen.kernels.front().spec;
     return Generate(spec, testing::H200())->recipe.tensor_maps;
   };
-  const auto mapped = maps("grouped_matmul m=M experts=5 top=3 n=64 k=72");
+  const auto mapped = maps("grouped_matmul m=M experts=16 top=3 n=64 k=72");
   ASSERT_EQ(mapped.size(), 1u);
-  EXPECT_EQ(mapped[0].dims[4], C(5 * 64 / 32));
+  EXPECT_EQ(mapped[0].dims[4], C(16 * 64 / 32));
   EXPECT_EQ(mapped[0].stride_bytes, (std::vector<uint64_t>{144, 8 * 144, 2 * 144, 32 * 144}));
-  EXPECT_EQ(maps("grouped_matmul m=M experts=5 top=3 n=40 k=72").size(), 0u);
-  EXPECT_EQ(maps("grouped_matmul m=M experts=5 top=3 n=64 k=72 layout=io").size(), 0u);
-  EXPECT_EQ(maps("grouped_matmul m=M experts=5 top=3 n=64 k=72 dtype=f32").size(), 0u);
+  EXPECT_EQ(maps("grouped_matmul m=M experts=16 top=3 n=40 k=72").size(), 0u);
+  EXPECT_EQ(maps("grouped_matmul m=M experts=16 top=3 n=64 k=72 layout=io").size(), 0u);
+  EXPECT_EQ(maps("grouped_matmul m=M experts=16 top=3 n=64 k=72 dtype=f32").size(), 0u);
 }
 
 TEST(GroupedSearch, CountsExpertsAndTilesOfTheWorstRouting) {
@@ -419,6 +420,22 @@ TEST(GroupedSearch, FewBlocksHaveLongRings) {
   EXPECT_EQ(first(1).stages, 12) << first(1).ToString();
   EXPECT_LT(first(1).grid, model.sm_count);
   EXPECT_LT(first(64).stages, 12) << first(64).ToString();
+}
+
+// 140 experts of one tile each are two turns of 132 blocks, the second nearly without work.
+TEST(GroupedSearch, ATurnOfFewBlocksIsCounted) {
+  const DeviceModel model = testing::H200();
+  const auto us = [&](int64_t experts) {
+    const int64_t bucket = experts * 32 / 4;
+    const Chain chain =
+        TextChain(absl::StrCat("grouped_matmul m=M top=4 n=256 k=4096 experts=", experts));
+    const auto result = PlanChain(chain, bucket, model, {});
+    EXPECT_TRUE(result.ok()) << result.status();
+    const GroupedProduct& p = GroupedOf(result->chosen).at(0)->code.problem;
+    return PredictGrouped(p, {128, 256, 4, model.sm_count, 1}, bucket, model)->total_us;
+  };
+  ASSERT_EQ(model.sm_count, 132);
+  EXPECT_GT(us(140), 1.4 * us(132));
 }
 
 TEST(GroupedSearch, OffersLegalSchedulesForEveryBucketAndDotsLast) {
