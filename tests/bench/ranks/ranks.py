@@ -123,7 +123,7 @@ def refused(side, barrier):
 
     report = {}
     try:
-        side.sum(2 + side.group.rank)
+        side.sum(5, residual=side.group.rank)
         report["other plan"] = "bound"
     except sinter.Error as error:
         report["other plan"] = error.message
@@ -183,6 +183,7 @@ def contestants(side, rows, process_group):
     a, w, r, gamma = [one.to(device) for one in inputs_of(side.group.rank, rows, COLUMNS, FACTORS)]
     bound_sum, bound_layer = side.sum(rows), side.layer(rows)
     x = draw(side.group.rank, (rows, COLUMNS)).to(device)
+
     @torch.compile(dynamic=False)
     def norm_behind(total):
         h = total + r
