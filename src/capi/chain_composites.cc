@@ -409,7 +409,7 @@ sinter_status sinter_chain_add_scaled_grouped_matmul(sinter_chain* chain, sinter
       chain, "scaled_grouped_matmul", out_value, error, [&](capi::Adder& add) -> Result {
         add.Keep(capi::ReadOptions(options, "scaled_grouped_matmul", SINTER_MATMUL_TRANSPOSE_B)
                      .status());
-        const sinter::Scaled va = ScaledOf(add, "a", a), vw = ScaledOf(add, "w", w);
+        const sinter::Scaled va = capi::ScaledOf(add, "a", a), vw = capi::ScaledOf(add, "w", w);
         const ValueId vids = add.Operand("ids", ids);
         SINTER_RETURN_IF_ERROR(add.status());
         return add.builder().ScaledGroupedMatmul(va.codes, vw.codes, vids, va.scale, vw.scale);
@@ -426,14 +426,14 @@ sinter_status sinter_chain_add_scaled_grouped_gated_ffn(
         SINTER_ASSIGN_OR_RETURN(
             const auto given,
             capi::ReadOptions(options, "scaled_grouped_gated_ffn", capi::kGateOrders));
-        SINTER_ASSIGN_OR_RETURN(const auto spec, SpecOf(add, quantize));
-        RequireOi(add, given.layout);
+        SINTER_ASSIGN_OR_RETURN(const auto spec, capi::SpecOf(add, quantize));
+        capi::RequireOi(add, given.layout);
         sinter::ScaledGroupedFfnOperands in;
-        in.a = ScaledOf(add, "a", a);
+        in.a = capi::ScaledOf(add, "a", a);
         in.ids = add.Operand("ids", ids);
         in.weights = add.Operand("weights", weights);
-        in.w1 = ScaledOf(add, "w1", w1);
-        in.w2 = ScaledOf(add, "w2", w2);
+        in.w1 = capi::ScaledOf(add, "w1", w1);
+        in.w2 = capi::ScaledOf(add, "w2", w2);
         for (const auto& [field, bias] :
              {std::pair("bias1", given.bias1), std::pair("bias2", given.bias2)}) {
           add.Require(bias == SINTER_NO_VALUE,

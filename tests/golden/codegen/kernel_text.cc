@@ -23,6 +23,10 @@ std::string SlotText(const ArgSlot& arg) {
       return "m";
     case ArgKind::kFirstRow:
       return "first row";
+    case ArgKind::kRoom:
+      return "room of the group";
+    case ArgKind::kPlan:
+      return "word of the plan";
     case ArgKind::kInt32:
       return absl::StrCat("int ", arg.int_value);
     case ArgKind::kFloat32:

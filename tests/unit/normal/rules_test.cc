@@ -283,8 +283,8 @@ TEST(NormalForm, TransposesRowsByAnOpWhereAnOperandIsCopied) {
   EXPECT_EQ(Count(*form->chain, OpKind::kTranspose), 0) << form->chain->ToString();
 }
 
-// What a kernel writes has no gaps, also reshaped; a view of it that is copied for who reads rows is
-// as good for who reads columns, unless those lie beside each other already.
+// What a kernel writes has no gaps, also reshaped; a view of it that is copied for who reads rows
+// is as good for who reads columns, unless those lie beside each other already.
 TEST(NormalForm, LeavesTransposesOfComputedRowsToTheProduct) {
   struct Case {
     std::vector<int64_t> dims;
