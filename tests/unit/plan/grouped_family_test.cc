@@ -284,7 +284,8 @@ TEST(GroupedFamily, ChecksNameTheFieldTheValueAndTheBound) {
   EXPECT_EQ(why(p, kTiles), "rows are 260 elements apart, must be a multiple of 8");
   p = PairProduct();
   p.rows = DType::kF32;
-  EXPECT_EQ(why(p, kTiles), "rows are f32 and weights bf16, must both be bf16 or both f16");
+  EXPECT_EQ(why(p, kTiles),
+            "rows are f32 and weights bf16, must both be bf16, both f16 or both e4m3");
   p = PairProduct();
   p.input_major = true;
   EXPECT_EQ(
