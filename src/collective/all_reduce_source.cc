@@ -43,13 +43,17 @@ std::string AllReduceSource(const AllReduceProblem& p, const AllReduceSchedule& 
   return text;
 }
 
-LaunchRecipe AllReduceRecipe(const AllReduceProblem& p, const AllReduceSchedule& s,
-                             const std::vector<BufferPlace>& places) {
+absl::StatusOr<LaunchRecipe> AllReduceRecipe(const AllReduceProblem& p, const AllReduceSchedule& s,
+                                             const std::vector<BufferPlace>& places) {
   const int64_t x = p.columns * SizeOf(p.element), out = p.columns * SizeOf(p.result);
   std::vector<int64_t> row_bytes = {x};
   if (p.residual) row_bytes.push_back(out);
   if (p.norm) row_bytes.insert(row_bytes.end(), {0, out});  // gamma has no rows
   if (p.keeps) row_bytes.push_back(out);
+  if (places.size() != row_bytes.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("all_reduce: ", places.size(), " operands, it has ", row_bytes.size()));
+  }
   LaunchRecipe recipe;
   recipe.entry = kAllReduceEntry;
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
@@ -58,12 +62,13 @@ LaunchRecipe AllReduceRecipe(const AllReduceProblem& p, const AllReduceSchedule&
   ArgSlot room, plan, rows;
   room.kind = ArgKind::kRoom;
   recipe.args.push_back(room);
-  for (size_t i = 0; i < row_bytes.size() && i < places.size(); ++i) {
+  for (size_t i = 0; i < places.size(); ++i) {
     ArgSlot pointer;
     pointer.kind = ArgKind::kPointer;
     pointer.index = places[i].buffer;
     pointer.offset_bytes = places[i].offset_bytes;
-    pointer.int_value = p.fixed_rows > 0 ? 0 : row_bytes[i];
+    // A looped launch advances the caller's buffers; the workspace is reused.
+    if (places[i].buffer != kWorkspaceBuffer && p.fixed_rows == 0) pointer.int_value = row_bytes[i];
     recipe.args.push_back(pointer);
   }
   plan.kind = ArgKind::kPlan;

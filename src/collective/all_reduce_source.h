@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "src/base/launch_recipe.h"
 #include "src/collective/all_reduce.h"
 
@@ -17,9 +18,10 @@ inline constexpr char kAllReduceHeader[] = "kernels/all_reduce.cuh";
 std::string AllReduceSource(const AllReduceProblem& p, const AllReduceSchedule& s);
 
 // `places`: x, the residual where there is one, gamma and the norm where there are, the sum where
-// it is stored. The launch gives the group's room and what ranks of one plan have in common.
-LaunchRecipe AllReduceRecipe(const AllReduceProblem& p, const AllReduceSchedule& s,
-                             const std::vector<BufferPlace>& places);
+// it is stored; INVALID_ARGUMENT for another number of them. The launch gives the group's room and
+// what ranks of one plan have in common.
+absl::StatusOr<LaunchRecipe> AllReduceRecipe(const AllReduceProblem& p, const AllReduceSchedule& s,
+                                             const std::vector<BufferPlace>& places);
 
 }  // namespace sinter
 

@@ -190,7 +190,7 @@ class Rank {
     return {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}};
   }
   static LaunchRecipe RecipeOf(const Form& form, int rows) {
-    return AllReduceRecipe(ProblemOf(form), ScheduleOf(form, rows), Places(form));
+    return *AllReduceRecipe(ProblemOf(form), ScheduleOf(form, rows), Places(form));
   }
 };
 

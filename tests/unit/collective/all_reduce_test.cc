@@ -84,23 +84,26 @@ TEST(AllReduce, TwoShotIsForManyRanksAndBytes) {
 TEST(AllReduce, SourceAndLaunchAgreeOnArguments) {
   AllReduceProblem p = Layer();
   const AllReduceSchedule s{false, 256, 8};
-  LaunchRecipe recipe = AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {kWorkspaceBuffer, 64}});
+  LaunchRecipe recipe = *AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {kWorkspaceBuffer, 64}});
   EXPECT_TRUE(recipe.Check().ok()) << recipe.Check();
   EXPECT_EQ(recipe.args.size(), 6u);
   EXPECT_EQ(recipe.args[0].kind, ArgKind::kRoom);
   EXPECT_EQ(recipe.args[3].index, kWorkspaceBuffer);
   EXPECT_EQ(recipe.args[3].offset_bytes, 64u);
-  EXPECT_EQ(recipe.args[3].int_value, 16384);
+  EXPECT_EQ(recipe.args[2].int_value, 16384) << "the next pass has the next rows";
+  EXPECT_EQ(recipe.args[3].int_value, 0) << "and the same workspace";
   EXPECT_EQ(recipe.args[4].kind, ArgKind::kPlan);
   EXPECT_EQ(recipe.args[5].kind, ArgKind::kSymbolM);
   EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kResidual = true, kNorm = false"));
   p.residual = false;
   EXPECT_THAT(AllReduceSource(p, s), Not(HasSubstr("void* residual")));
-  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}}).args.size(), 5u);
+  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}})->args.size(), 5u);
   p.fixed_rows = 3;
-  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}}).args.back().int_value, 3);
+  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}})->args.back().int_value, 3);
+  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}})->args[1].int_value, 0);
   p.fixed_rows = 0;
   EXPECT_EQ(AllReduceSource(p, s), AllReduceSource(p, {false, 256, 9}));
+  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}}).status().message(), "all_reduce: 1 operands, it has 2");
 }
 
 AllReduceProblem LayerWithNorm(int64_t columns) {
@@ -133,14 +136,14 @@ TEST(AllReduce, ANormsSourceAndLaunchAgreeOnArguments) {
   AllReduceProblem p = LayerWithNorm(8192);
   const AllReduceSchedule s{false, 512, 4};
   // x, residual, gamma, the norm, the sum.
-  LaunchRecipe recipe = AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}});
+  LaunchRecipe recipe = *AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}});
   EXPECT_EQ(recipe.args.size(), 8u);
   EXPECT_EQ(recipe.args[3].int_value, 0) << "gamma has no rows";
   EXPECT_EQ(recipe.args[4].int_value, 16384);
   EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kEps = 0x1.0c6f7ap-20f"));
   EXPECT_THAT(AllReduceSource(p, s), HasSubstr("residual, gamma, out, normed, rows"));
   p.keeps = false;
-  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}}).args.size(), 7u);
+  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}})->args.size(), 7u);
   EXPECT_THAT(AllReduceSource(p, s), HasSubstr("residual, gamma, nullptr, normed, rows"));
 }
 

@@ -274,6 +274,32 @@ TEST(RankPlans, LongLaunchesAreMadeInPassesThatSlotsHold) {
   }
 }
 
+// A pass has the buffers' next rows, and the same workspace.
+TEST(RankPlans, PassesOfALayerReuseTheWorkspace) {
+  Rank rank(ParseProblem("row_parallel m=M n=8192 k=4096 ranks=2")->chain, 2048);
+  std::vector<LaunchRecipe> recipes;
+  rank.world.name = [&](const LaunchRecipe& recipe) {
+    recipes.push_back(recipe);
+    return recipe.entry;
+  };
+  const std::vector<DevicePtr> places = testing::FarApart(7);
+  const std::vector<DevicePtr> buffers(places.begin(), places.end() - 1);
+  const auto bound = rank.plan->BindGroup(buffers, places.back(), LocalGroups(2, 16 << 20)[0]);
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  ASSERT_TRUE(rank.plan->Launch(**bound, nullptr, 2048, false).ok());
+  ASSERT_EQ(rank.world.launches.size(), 2 * recipes.size());
+  EXPECT_EQ(rank.world.launches.back().row_offset, 1024);
+  bool reads_workspace = false;
+  for (const LaunchRecipe& recipe : recipes) {
+    for (const ArgSlot& arg : recipe.args) {
+      if (arg.kind != ArgKind::kPointer || arg.index != kWorkspaceBuffer) continue;
+      reads_workspace = true;
+      EXPECT_EQ(arg.int_value, 0) << recipe.entry;
+    }
+  }
+  EXPECT_TRUE(reads_workspace) << "the product of a rank lies there";
+}
+
 TEST(RankPlans, RowsThatNoSlotHoldsAreRefused) {
   ChainBuilder b;
   ASSERT_TRUE(b.Output(*b.AllReduce(*b.Input({DType::kF32, {C(8), C(4096)}}), 2)).ok());
