@@ -143,7 +143,14 @@ absl::Status OverlapError(const LoadedPlan& plan, const BufferOverlap& overlap,
           : "; an output's buffer must be its own, or that of the input declared as its alias"));
 }
 
-// The most rows of a pass whose messages the group's slots hold.
+// After so many rows every buffer is aligned again as it was bound, whatever its rows are. Kernels
+// read vectors of several rows, such as ids.
+constexpr int64_t kAlignedRows = kBufferAlignment;
+
+// The length of a pass: RowLimits::at_once, or fewer rows, whose messages the group's slots hold.
+// Those are a multiple of kAlignedRows, unless a pass takes all rows of the plan's bucket. A plan
+// that mixes rows is then refused: what it reduces over M, or numbers, a pass would have of its own
+// rows alone. So is one without M.
 absl::StatusOr<int64_t> RowsOfGroup(const LoadedPlan& plan, const RankGroup& group) {
   int64_t most = plan.rows.at_once;
   for (const PlannedKernel& kernel : plan.plan.kernels) {
@@ -151,12 +158,15 @@ absl::StatusOr<int64_t> RowsOfGroup(const LoadedPlan& plan, const RankGroup& gro
     if (family.Ranks(kernel.spec) == 1) continue;
     most = std::min(most, family.RowsOfSlots(kernel.spec, group.slot_bytes()));
   }
-  const bool whole = most >= std::min(plan.rows.at_once, plan.plan.bucket);
-  if (whole || (most > 0 && !plan.mixes_rows && plan.fixed_rows < 0)) return most;
-  return absl::FailedPreconditionError(
-      absl::StrCat("group.slot_bytes is ", group.slot_bytes(), ", the plan sends ",
-                   most == 0 ? "rows" : absl::StrCat(plan.plan.bucket, " rows"),
-                   " at once whose messages are longer: make the group with larger slots"));
+  const int64_t whole = std::min(plan.rows.at_once, plan.plan.bucket);
+  const int64_t pass = most < plan.rows.at_once ? most - most % kAlignedRows : most;
+  if (most >= whole) return std::max(pass, whole);
+  const bool in_passes = !plan.mixes_rows && plan.fixed_rows < 0;
+  if (in_passes && pass > 0) return pass;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "group.slot_bytes is ", group.slot_bytes(), ", the plan sends ",
+      in_passes ? absl::StrCat("at least ", kAlignedRows, " rows") : absl::StrCat(whole, " rows"),
+      " at once whose messages are longer: make the group with larger slots"));
 }
 
 absl::Status CheckGroup(const Chain& chain, const RankGroup* group) {

@@ -300,6 +300,27 @@ TEST(RankPlans, PassesOfALayerReuseTheWorkspace) {
   EXPECT_TRUE(reads_workspace) << "the product of a rank lies there";
 }
 
+// A slot holds 682 rows of 96 bytes. Behind them a vector of a number a row would be misaligned.
+TEST(RankPlans, PassesBeginAtAlignedRows) {
+  const auto chain = [](int64_t columns) {
+    return ParseProblem(absl::StrCat("all_reduce rows=M cols=", columns, " ranks=2 residual=1"))
+        ->chain;
+  };
+  const Rank rank(chain(48), 2048);
+  const auto bound = *rank.Bind(LocalGroups()[0]);
+  ASSERT_TRUE(rank.plan->Launch(*bound, nullptr, 1100, false).ok());
+  ASSERT_EQ(rank.world.launches.size(), 2u);
+  EXPECT_EQ(rank.world.launches[0].m, 672);
+  EXPECT_EQ(rank.world.launches[1].row_offset, 672);
+  // Eight rows of 8192 bytes: too few for a pass, enough for a plan of no more rows.
+  EXPECT_TRUE(Rank(chain(4096), 8).Bind(LocalGroups()[0]).ok());
+  const absl::Status few = Rank(chain(4096), 64).Bind(LocalGroups()[0]).status();
+  EXPECT_EQ(few.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(std::string(few.message()),
+            "group.slot_bytes is 65536, the plan sends at least 16 rows at once whose messages are "
+            "longer: make the group with larger slots");
+}
+
 TEST(RankPlans, RowsThatNoSlotHoldsAreRefused) {
   ChainBuilder b;
   ASSERT_TRUE(b.Output(*b.AllReduce(*b.Input({DType::kF32, {C(8), C(4096)}}), 2)).ok());
