@@ -500,9 +500,10 @@ enum { SINTER_GRAPH_PDL = 1 };
 /* Adds to `graph` what sinter_binding_launch would enqueue, behind `dependencies`, nodes of it. The
  * nodes depend on one another in order, by the edges that a capture would give. M = 0 adds the
  * nodes of the outputs without M, one empty node where there is none. Arguments are copied. The
- * graph and what is instantiated from it keep the plan; buffers and workspace must outlive them. On
- * failure the graph has no node more. SINTER_UNIMPLEMENTED: a driver older than CUDA 12.3; capture
- * a launch instead. Thread-compatible for the graph. */
+ * graph, what is instantiated from it, and `*out_nodes` keep the plan and the binding's group;
+ * buffers and workspace must outlive them. On failure the graph has no node more.
+ * SINTER_UNIMPLEMENTED: a driver older than CUDA 12.3; capture a launch instead. Thread-compatible
+ * for the graph. */
 SINTER_API sinter_status sinter_binding_add_to_graph(const sinter_binding* binding,
                                                      sinter_graph graph, uint32_t dependency_count,
                                                      const sinter_graph_node* dependencies,
@@ -521,9 +522,10 @@ SINTER_API sinter_graph_node sinter_graph_nodes_get(const sinter_graph_nodes* no
  * that the nodes run, for its next launches; about a microsecond a node. One instance so serves
  * every M of a bucket. The nodes must still be in their graph. SINTER_FAILED_PRECONDITION, with
  * nothing changed, where the graph must be built anew: another plan, whose clusters may differ
- * (cuGraphExecUpdate would keep the old ones), or an M that takes another number of passes, as 0
- * and those above 8192 do. After SINTER_ERROR_DRIVER some nodes may have the new arguments.
- * Thread-compatible for the instance, which must not be in a launch call meanwhile. */
+ * (cuGraphExecUpdate would keep the old ones), another group, which the graph does not keep, or an
+ * M that takes another number of passes, as 0 and those above 8192 do. After SINTER_ERROR_DRIVER
+ * some nodes may have the new arguments. Thread-compatible for the instance, which must not be in a
+ * launch call meanwhile. */
 SINTER_API sinter_status sinter_graph_nodes_update(const sinter_graph_nodes* nodes,
                                                    sinter_graph_exec exec,
                                                    const sinter_binding* binding,

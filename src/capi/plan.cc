@@ -150,7 +150,7 @@ sinter_status sinter_plan_launch(const sinter_plan* plan, sinter_stream stream,
 struct sinter_graph_nodes : sinter::capi::Handle<sinter_graph_nodes> {
   static constexpr uint32_t kMagic = 0x53476e6f;
   static constexpr char kTypeName[] = "sinter_graph_nodes";
-  sinter::PlanNodes added;  // keeps the plan
+  sinter::PlanNodes added;  // keeps the plan and the group
 };
 
 namespace sinter::capi {

@@ -289,6 +289,7 @@ absl::StatusOr<PlanNodes> AddPlanNodes(const BoundPlan& bound, Loader& loader, G
                                        NodeEdges edges, int64_t m) {
   PlanNodes result;
   result.plan = bound.plan;
+  result.group = bound.group;
   result.passes = PassesOf(bound, m);
   if (result.passes == 0 && bound.plan->without_rows.empty()) {
     SINTER_ASSIGN_OR_RETURN(const GraphNodeHandle node, loader.AddEmptyNode(graph, edges));
@@ -313,6 +314,11 @@ absl::Status UpdatePlanNodes(const PlanNodes& nodes, GraphExecHandle exec, const
   if (nodes.plan != bound.plan) {
     return absl::FailedPreconditionError(
         "the nodes run another plan than the binding's: build the graph anew");
+  }
+  if (nodes.group != bound.group) {
+    return absl::FailedPreconditionError(
+        "the nodes run over another group than the binding's, and their graph keeps only theirs: "
+        "bind the plan to that group, or build the graph anew");
   }
   const int64_t passes = PassesOf(bound, m);
   if (passes != nodes.passes) {

@@ -124,6 +124,7 @@ struct EngineStats {
 // The nodes that one AddToGraph made. A value; it does not keep the graph.
 struct PlanNodes {
   std::shared_ptr<const void> plan;    // the plan whose kernels they run
+  std::shared_ptr<const void> group;   // over whose ranks, if any
   std::vector<GraphNodeHandle> nodes;  // in the order in which they run, one at least
   int64_t passes = 0;                  // runs of the plan's kernels; 0: one node that does nothing
 };
@@ -167,12 +168,12 @@ class PreparedPlan {
   virtual absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m,
                               bool pdl_edge) const = 0;
   // Adds what Launch would enqueue as nodes of `graph` behind `edges`. The graph, and graphs made
-  // from it, keep the plan alive. On failure the graph has no new node.
+  // from it, keep the plan and its group alive. On failure the graph has no new node.
   virtual absl::StatusOr<PlanNodes> AddToGraph(const PlanBinding& binding, GraphHandle graph,
                                                NodeEdges edges, int64_t m) const = 0;
   // Gives `nodes`, in an instance of their graph, the buffers of `binding`, which is one of this
   // plan, and `m` rows. FAILED_PRECONDITION where the graph must be built anew: `nodes` belong to
-  // another plan, or `m` rows take another number of passes.
+  // another plan or group, or `m` rows take another number of passes.
   virtual absl::Status UpdateInGraph(const PlanNodes& nodes, GraphExecHandle exec,
                                      const PlanBinding& binding, int64_t m) const = 0;
 };

@@ -321,6 +321,21 @@ TEST(RankPlans, PassesBeginAtAlignedRows) {
             "longer: make the group with larger slots");
 }
 
+TEST(RankPlans, NodesAreUpdatedForTheirGroupAlone) {
+  const Rank rank(SumWithResidual());
+  const auto group = LocalGroups()[0];
+  const auto bound = *rank.Bind(group);
+  const auto added = rank.plan->AddToGraph(*bound, nullptr, {}, kRows);
+  ASSERT_TRUE(added.ok()) << added.status();
+  EXPECT_TRUE(rank.plan->UpdateInGraph(*added, nullptr, **rank.Bind(group), kRows + 1).ok());
+  const auto other = *rank.Bind(LocalGroups()[0]);
+  const absl::Status updated = rank.plan->UpdateInGraph(*added, nullptr, *other, kRows);
+  EXPECT_EQ(updated.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(updated.message(), HasSubstr("the nodes run over another group"));
+  const std::lock_guard<std::mutex> lock(const_cast<FakeWorld&>(rank.world).mutex);
+  EXPECT_EQ(rank.world.nodes.at(added->nodes[0]).m, kRows + 1) << "nothing changed";
+}
+
 TEST(RankPlans, RowsThatNoSlotHoldsAreRefused) {
   ChainBuilder b;
   ASSERT_TRUE(b.Output(*b.AllReduce(*b.Input({DType::kF32, {C(8), C(4096)}}), 2)).ok());
