@@ -107,9 +107,9 @@ sinter_status sinter_plan_bind_group(const sinter_plan* plan, uint32_t buffer_co
     SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
     SINTER_RETURN_IF_ERROR(capi::Check(group, "group"));
     SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_binding, "out_binding"));
-    SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadBuffers(plan, buffer_count, buffers));
-    SINTER_ASSIGN_OR_RETURN(auto binding,
-                            plan->prepared->BindGroup(given, workspace, group->group));
+    SINTER_ASSIGN_OR_RETURN(
+        auto binding, plan->prepared->BindGroup(capi::ReadBuffers(plan, buffer_count, buffers),
+                                                workspace, group->group));
     *out_binding = capi::NewBinding(plan, std::move(binding));
     return absl::OkStatus();
   });

@@ -156,9 +156,11 @@ class PreparedPlan {
       const std::vector<DevicePtr>& buffers, DevicePtr workspace, bool no_rows = false) const = 0;
   // Of a chain that is split over the ranks of `group`. The first time that the group meets the
   // plan it is collective: all ranks bind their plans in one order, and FAILED_PRECONDITION where
-  // they differ. Launches then fail once the group has ended or is closed.
+  // they differ. Launches then fail once the group has ended or is closed. An error in place of
+  // `buffers` is returned once the ranks agree, as one of Bind is: no rank waits for this one.
   virtual absl::StatusOr<std::shared_ptr<const class PlanBinding>> BindGroup(
-      const std::vector<DevicePtr>&, DevicePtr /*workspace*/, std::shared_ptr<RankGroup>) const {
+      const absl::StatusOr<std::vector<DevicePtr>>& /*buffers*/, DevicePtr /*workspace*/,
+      std::shared_ptr<RankGroup>) const {
     return absl::UnimplementedError("this plan takes no group");
   }
   // Enqueues only. During capture the graph keeps the plan alive. `binding` is one of this plan.

@@ -168,11 +168,12 @@ class PreparedPlanImpl : public PreparedPlan {
   }
 
   absl::StatusOr<std::shared_ptr<const PlanBinding>> BindGroup(
-      const std::vector<DevicePtr>& buffers, DevicePtr workspace,
+      const absl::StatusOr<std::vector<DevicePtr>>& buffers, DevicePtr workspace,
       std::shared_ptr<RankGroup> group) const override {
     // First, so that a rank with a wrong buffer keeps no other rank waiting.
     SINTER_RETURN_IF_ERROR(group->AgreeOnPlan(plan_->plan.PlanDigest()));
-    return Bound(buffers, workspace, false, std::move(group));
+    SINTER_RETURN_IF_ERROR(buffers.status());
+    return Bound(*buffers, workspace, false, std::move(group));
   }
 
   absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m,

@@ -221,6 +221,35 @@ TEST(Group, SaysHowLargeARoomIs) {
   }
 }
 
+// Else the others would wait in theirs. Here the exchange fails, so that its error is the bind's.
+TEST(Group, AWrongBufferCountIsFoundBehindTheExchange) {
+  Meeting meeting;
+  const Side sides[2] = {{&meeting, 0}, {&meeting, 1}};
+  sinter_group* made[2] = {};
+  for (const Result& result :
+       CreateBoth(meeting, made, [&](int r, sinter_group_options&options, sinter_context*&) {
+         options.user_data = reinterpret_cast<uintptr_t>(&sides[r]);
+       })) {
+    ASSERT_EQ(result.status, SINTER_OK) << result.message;
+  }
+  const GroupPtr groups[2] = {GroupPtr(made[0]), GroupPtr(made[1])};
+  const ContextPtr target = MakeTarget();
+  const ChainPtr chain = FromText("all_reduce rows=M cols=64 ranks=2");
+  sinter_plan* prepared = nullptr;
+  ASSERT_TRUE(Ok([&](sinter_error** e) {
+    return sinter_prepare(target.get(), chain.get(), 16, nullptr, &prepared, e);
+  }));
+  const PlanPtr plan(prepared);
+  meeting.status = SINTER_ABORTED;
+  const sinter_device_ptr buffer = 0x1000;
+  sinter_binding* binding = nullptr;
+  const Result bound = Try([&](sinter_error** e) {
+    return sinter_plan_bind_group(plan.get(), 1, &buffer, 0, groups[0].get(), &binding, e);
+  });
+  EXPECT_EQ(bound.status, SINTER_ABORTED) << bound.message;
+  EXPECT_EQ(binding, nullptr);
+}
+
 TEST(Group, BindingWithoutAPlanOrAGroupIsAnError) {
   sinter_binding* binding = nullptr;
   const Result no_plan = Try([&](sinter_error** e) {

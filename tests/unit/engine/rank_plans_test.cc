@@ -234,6 +234,41 @@ TEST(RankPlans, RanksThatExchangeAreBothTold) {
   }
 }
 
+// A rank whose buffers are wrong has exchanged before it says so: the other is bound, and the next
+// bind of this one is known.
+TEST(RankPlans, ARankWithWrongBuffersKeepsNoOtherWaiting) {
+  const Rank rank(SumWithResidual());
+  const auto gathering = std::make_shared<Gathering>(2);
+  const absl::Status wrong = absl::InvalidArgumentError("buffer_count is 2, the plan binds 3");
+  std::vector<absl::Status> bound(2), again(2);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {
+      int exchanges = 0;
+      RankGroupOptions options;
+      options.rank = r;
+      options.size = 2;
+      options.slot_bytes = 64 << 10;
+      auto group = RankGroup::Create(std::make_unique<FakePeerMemory>(r), options,
+                                     [&, r](const void* send, size_t bytes, void* recv) {
+                                       ++exchanges;
+                                       return gathering->ExchangeOf(r)(send, bytes, recv);
+                                     });
+      ASSERT_TRUE(group.ok()) << group.status();
+      const int before = exchanges;
+      bound[static_cast<size_t>(r)] =
+          r == 0 ? rank.Bind(*group).status() : rank.plan->BindGroup(wrong, 0, *group).status();
+      EXPECT_EQ(exchanges - before, 1) << r;
+      if (r == 1) again[1] = rank.Bind(*group).status();
+      EXPECT_TRUE((*group)->Close().ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(bound[0].ok()) << bound[0];
+  EXPECT_EQ(bound[1], wrong);
+  EXPECT_TRUE(again[1].ok()) << again[1];
+}
+
 TEST(RankPlans, LaunchesRefuseAGroupThatHasEnded) {
   const Rank rank(SumWithResidual());
   const auto groups = LocalGroups();
