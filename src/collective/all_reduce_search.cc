@@ -1,6 +1,7 @@
 #include "src/collective/all_reduce_search.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "src/base/numbers.h"
 #include "src/base/status.h"
@@ -60,10 +61,12 @@ std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t 
     for (const int threads : {256, 128, 512}) {
       AllReduceSchedule s{two_shot, threads, 1};
       if (!CheckAllReduce(p, s).ok()) continue;
-      // Odd: the owners of the units that a block takes then change from turn to turn.
-      const int64_t most = int64_t{model.sm_count} * AllReduceResidents(p, threads);
+      int64_t most = int64_t{model.sm_count} * AllReduceResidents(p, threads);
+      // Unit u is rank u % ranks's. Without a common divisor of grid and ranks, the units that a
+      // block takes in turns have every rank as their owner.
+      while (std::gcd(most, int64_t{p.ranks}) > 1) --most;
       const int64_t units = std::max<int64_t>(rows, 1) * UnitsOfRow(p, s);
-      s.grid = static_cast<int>(std::min(units, most - (most % 2 == 0 ? 1 : 0)));
+      s.grid = static_cast<int>(std::min(units, most));
       absl::StatusOr<Prediction> time = PredictAllReduce(p, s, rows, model);
       if (time.ok()) ranked.push_back({s, *std::move(time)});
     }

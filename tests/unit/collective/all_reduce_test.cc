@@ -1,6 +1,8 @@
 // Sums over ranks as the host sees them: bounds, slots, times, source and launch.
 #include "src/collective/all_reduce.h"
 
+#include <numeric>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/collective/all_reduce_search.h"
@@ -79,6 +81,17 @@ TEST(AllReduce, TwoShotIsForManyRanksAndBytes) {
   EXPECT_TRUE(best(8, 1024).schedule.two_shot);
   EXPECT_LT(best(2, 1).prediction.total_us, 4);
   EXPECT_EQ(best(8, 1024).prediction.bound, "link");
+}
+
+// Of sums with more units than blocks; owners are those of two shots.
+TEST(AllReduce, TheUnitsOfABlockHaveAllRanksAsOwners) {
+  for (int ranks = 2; ranks <= 8; ++ranks) {
+    AllReduceProblem p = Layer(ranks);
+    p.element = DType::kF32;
+    for (const RankedAllReduce& one : SearchAllReduce(p, 8192, *BuiltinModel("h100"))) {
+      EXPECT_EQ(std::gcd(one.schedule.grid, ranks), 1) << ranks << " " << one.schedule.ToString();
+    }
+  }
 }
 
 TEST(AllReduce, SourceAndLaunchAgreeOnArguments) {
