@@ -9,7 +9,12 @@
  * used. What travels between ranks is compared on both sides. A kernel's wait ends after the
  * timeout: a rank that died, was stopped or never came ends the group on all others that wait, and
  * sinter_group_get_status says which one was missed. With SINTER_GROUP_NO_TIMEOUT waits end only by
- * sinter_group_abort. */
+ * sinter_group_abort.
+ *
+ * A kernel of a sum fills the GPU with blocks that wait for those of other ranks, as NCCL's kernels
+ * do. Two such kernels of different groups, or one and one of NCCL's, must not run on a GPU at the
+ * same time: order them by a stream or events, alike on all ranks. Else each may hold the blocks
+ * for which the other waits, until the timeout. */
 #ifndef SINTER_SINTER_GROUP_H_
 #define SINTER_SINTER_GROUP_H_
 
@@ -99,14 +104,18 @@ SINTER_API sinter_status sinter_group_get_status(const sinter_group* group, int3
  * binding keeps the group. The first time that the group meets the plan the call is collective, by
  * one exchange that compares the plan on all ranks: ranks bind their plans in one order. Binding it
  * again, to other buffers, exchanges nothing. Contexts of one process do not wait for one another.
- * SINTER_FAILED_PRECONDITION: ranks have different plans (another chain, M, option or tuning set),
- * the group has another number of ranks than the chain, is closed, or its slots are too small.
- * SINTER_INVALID_ARGUMENT: a buffer, as of sinter_plan_bind; a chain that sums over no ranks; other
- * ranks are not told of these.
+ * SINTER_FAILED_PRECONDITION: ranks have different plans (another chain, bucket of M, option or
+ * tuning set), the group has another number of ranks than the chain, is closed, or its slots are
+ * too small. After ranks had different plans, processes may bind again, all of them: it is compared
+ * anew. Groups of sinter_group_create_local must be made anew, as the first rank's plan stands.
+ * SINTER_INVALID_ARGUMENT: buffer_count or a buffer, as of sinter_plan_bind; a chain that sums over
+ * no ranks. Both are found behind the exchange, so no rank waits; the others are bound, and not
+ * told. Before it only a NULL plan, group or out_binding is found.
  *
  * sinter_binding_launch and nodes of graphs then refuse a group that has ended, with the status of
- * sinter_group_get_status, or is closed. All ranks launch with the same M. A launch of more rows
- * than slots hold is made in several passes. Such plans are chosen by prediction, not measured.
+ * sinter_group_get_status, or is closed. All ranks launch with the same M: another one of the same
+ * bucket is found by the launch, which ends the group. A launch of more rows than slots hold is
+ * made in several passes. Such plans are chosen by prediction, not measured.
  * Thread-safe. Since 0.1. */
 SINTER_API sinter_status sinter_plan_bind_group(const sinter_plan* plan, uint32_t buffer_count,
                                                 const sinter_device_ptr* buffers,

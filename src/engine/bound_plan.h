@@ -56,7 +56,8 @@ absl::Status CheckRows(const LoadedPlan& plan, int64_t m);
 // INVALID_ARGUMENT where buffers of `m` rows overlap as BindPlan refuses it; `order` as there.
 absl::Status CheckOverlap(const BoundPlan& bound, int64_t m, const std::vector<int32_t>* order);
 
-// How many of the plan's buckets `m` rows fill. Predicted times are for one bucket.
+// How many of the plan's buckets `m` rows fill, in however many passes a group's slots make of one.
+// Predicted times are for one bucket.
 int64_t BucketsFilled(const LoadedPlan& plan, int64_t m);
 
 // One launch of a kernel of a plan.
