@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 import sinter
 import sinter.torch
 from sinter.torch import _run_chain, _verify, _warn
+from sinter.torch._graph_pass import SinterPass
 from sinter.torch.backend import split_options
 
 from graphs import DEVICE, passed
@@ -1301,3 +1302,26 @@ def test_a_graph_of_inductors_cache_runs_in_a_new_process(tmp_path):
     ]
     assert [run.returncode for run in told] == [0, 0], told[-1].stderr[-2000:]
     assert [run.stdout.strip() for run in told] == ["passes 1 hits 0 chains 1", "passes 0 hits 1 chains 1"]
+
+
+def test_a_graph_of_which_nothing_is_taken_stays_as_it_was(monkeypatch):
+    def model(x, y):
+        first, second = torch.split(x, 8, dim=-1)
+        return torch.fft.fft(first.float() + y.unbind(0)[1]).abs(), second.sin() * second
+
+    seen, take = [], SinterPass._take
+
+    def watched(self, graph):
+        seen.append([str(node.target) for node in graph.nodes])
+        report = take(self, graph)
+        seen.append([str(node.target) for node in graph.nodes])
+        return report
+
+    monkeypatch.setattr(SinterPass, "_take", watched)
+    compiled_model, reports = passed(model, {"verify": False})
+    x, y = torch.randn(4, 16, device=DEVICE).bfloat16(), torch.randn(2, 4, 8, device=DEVICE)
+    with torch.no_grad():
+        ours, expected = compiled_model(x, y), model(x, y)
+    assert [report.taken for report in reports] == [[]]
+    assert any("split" in target for target in seen[0]) and seen[0] == seen[1]
+    assert all(torch.allclose(*pair, rtol=1e-2) for pair in zip(ours, expected))

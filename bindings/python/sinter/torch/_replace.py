@@ -209,6 +209,24 @@ def value_of(target: Any, arguments: Any, named: Optional[Dict[str, Any]] = None
         return target(*values, **named_values)
 
 
+def copy_of(graph: torch.fx.Graph) -> torch.fx.Graph:
+    """The graph as it is, for `put_back`."""
+    kept = torch.fx.Graph()
+    kept.output(kept.graph_copy(graph, {}))
+    return kept
+
+
+def put_back(graph: torch.fx.Graph, kept: torch.fx.Graph) -> None:
+    """Makes `graph`, whose inputs are those of `kept`, what it was when `kept` was copied."""
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    meta = next(node.meta for node in reversed(graph.nodes) if node.op == "output")
+    for node in reversed(list(graph.nodes)):
+        if node.op != "placeholder":
+            graph.erase_node(node)
+    given = (node for node in kept.nodes if node.op == "placeholder")
+    graph.output(graph.graph_copy(kept, dict(zip(given, inputs)))).meta.update(meta)
+
+
 def slices_for_splits(graph: torch.fx.Graph) -> None:
     """A part of a split becomes a slice, one of an unbind a select: views that need no other part beside them."""
     for node in list(graph.nodes):
