@@ -249,6 +249,20 @@ TEST(GroupedFamily, LaunchesNameWhatDoesNotFit) {
   EXPECT_EQ(RecipeOf(SpecOf(p, kTiles))->args[5].int_value, 40);
 }
 
+// Rows that M does not count are all there in each pass over M, and their ends count from 0.
+TEST(GroupedFamily, EndsOfFixedRowsCountFromTheFirstOne) {
+  GroupedProduct p = PairProduct();
+  p.by_ends = true;
+  p.slots = p.id_stride = 1;
+  p.id_slot_stride = 0;
+  EXPECT_EQ(RecipeOf(SpecOf(p, kTiles))->args.back().kind, ArgKind::kFirstRow);
+  p.fixed_rows = 40;
+  const LaunchRecipe recipe = *RecipeOf(SpecOf(p, kTiles));
+  EXPECT_TRUE(recipe.Check().ok()) << recipe.Check();
+  EXPECT_EQ(recipe.args.back().kind, ArgKind::kInt32);
+  EXPECT_EQ(recipe.args.back().int_value, 0);
+}
+
 TEST(GroupedFamily, ChecksNameTheFieldTheValueAndTheBound) {
   const DeviceModel model = *BuiltinModel("h200");
   const auto why = [&](const GroupedProduct& p, const GroupedSchedule& s) {
