@@ -227,6 +227,7 @@ absl::Status CheckTensorCores(const GroupedProduct& p) {
                   ", must both be bf16, both f16 or both e4m3");
   }
   const int64_t vector = kVectorBytes / SizeOf(p.weights);
+  if (p.k % vector != 0) return Refuse("k is ", p.k, ", must be a multiple of ", vector);
   for (const auto& [name, stride] :
        {std::make_pair("rows", p.row_stride), std::make_pair("slots", p.row_slot_stride),
         std::make_pair("experts", p.expert_stride),

@@ -300,6 +300,15 @@ TEST(GroupedFamily, ChecksNameTheFieldTheValueAndTheBound) {
   p.rows = DType::kF32;
   EXPECT_EQ(why(p, kTiles),
             "rows are f32 and weights bf16, must both be bf16, both f16 or both e4m3");
+  p = ScaledProduct();  // padded: the last vector of a row has 8 elements that are behind k
+  p.row_scales = p.weight_scales = GroupedScales::kWhole;
+  p.k = 24;
+  p.row_stride = p.weight_stride = 32;
+  p.expert_stride = 256 * 32;
+  EXPECT_EQ(why(p, kTiles), "k is 24, must be a multiple of 16");
+  EXPECT_EQ(why(p, kDots), "");
+  p.k = 32;
+  EXPECT_EQ(why(p, kTiles), "");
   p = PairProduct();
   p.input_major = true;
   EXPECT_EQ(
