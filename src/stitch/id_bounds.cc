@@ -12,12 +12,12 @@ namespace {
 constexpr int kMostDepth = 48;           // of ops below an id
 constexpr int64_t kMostExact = 1 << 24;  // integers that f32 holds
 constexpr int64_t kRoundings = 1 << 20;  // of f32, in a number: more than a few ops make
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The least and the largest value. Of a float `any` says that it may be NaN, too.
+// The least and the largest value, infinite where a float may be. A float may be NaN besides.
 struct Bounds {
-  double least = -std::numeric_limits<double>::infinity();
-  double most = std::numeric_limits<double>::infinity();
-  bool any = true;
+  double least = -kInfinity, most = kInfinity;
+  bool may_be_nan = true;
 
   bool finite() const { return std::isfinite(least) && std::isfinite(most); }
 };
@@ -34,35 +34,39 @@ Bounds All(DType dtype) {
 }
 
 // As the type holds them: an integer that is too large wraps, and a float is rounded, by a kernel
-// once or twice.
+// once or twice; a large one may become infinite, and a small one 0. Doubles do not hold the bounds
+// of 64 bits.
 Bounds Held(const Bounds& b, DType dtype) {
-  if (IsInteger(dtype)) {
+  if (dtype == DType::kS32) {
     const Bounds all = All(dtype);
     return b.least >= all.least && b.most <= all.most ? b : all;
   }
-  if (dtype == DType::kF32) {
-    return {b.least - std::abs(b.least) / kRoundings, b.most + std::abs(b.most) / kRoundings,
-            b.any};
-  }
-  return Bounds();
+  if (dtype != DType::kF32) return All(dtype);
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  constexpr double kSmallest = std::numeric_limits<float>::min();
+  const double least = b.least - std::abs(b.least) / kRoundings - kSmallest;
+  const double most = b.most + std::abs(b.most) / kRoundings + kSmallest;
+  if (least >= kLargest || most <= -kLargest) return Bounds();
+  return {least > -kLargest ? least : -kInfinity, most < kLargest ? most : kInfinity, b.may_be_nan};
 }
 
 Bounds OfBinary(BinaryKind kind, const Bounds& a, const Bounds& b) {
-  const bool any = a.any || b.any || !a.finite() || !b.finite();
+  const bool either = a.may_be_nan || b.may_be_nan;
+  const bool nan = either || !a.finite() || !b.finite();  // infinite numbers may make a NaN
   switch (kind) {
     case BinaryKind::kAdd:
-      return {a.least + b.least, a.most + b.most, any};
+      return {a.least + b.least, a.most + b.most, nan};
     case BinaryKind::kSub:
-      return {a.least - b.most, a.most - b.least, any};
+      return {a.least - b.most, a.most - b.least, nan};
     case BinaryKind::kMul: {
       if (!a.finite() || !b.finite()) return Bounds();
       const double all[] = {a.least * b.least, a.least * b.most, a.most * b.least, a.most * b.most};
-      return {*std::min_element(all, all + 4), *std::max_element(all, all + 4), any};
+      return {*std::min_element(all, all + 4), *std::max_element(all, all + 4), nan};
     }
     case BinaryKind::kMin:
-      return {std::min(a.least, b.least), std::min(a.most, b.most), a.any || b.any};
+      return {std::min(a.least, b.least), std::min(a.most, b.most), either};
     case BinaryKind::kMax:
-      return {std::max(a.least, b.least), std::max(a.most, b.most), a.any || b.any};
+      return {std::max(a.least, b.least), std::max(a.most, b.most), either};
     default:
       return Bounds();
   }
@@ -76,7 +80,8 @@ Bounds OfCast(const Bounds& a, DType from, DType to) {
       return std::clamp(std::trunc(v), all.least, all.most);
     };
     const Bounds found{cut(a.least), cut(a.most), false};
-    return a.any ? Bounds{std::min(0.0, found.least), std::max(0.0, found.most), false} : found;
+    return a.may_be_nan ? Bounds{std::min(0.0, found.least), std::max(0.0, found.most), false}
+                        : found;
   }
   if (IsInteger(from) && IsInteger(to)) return Held(a, to);
   const bool exact = a.least >= -kMostExact && a.most <= kMostExact;

@@ -1,6 +1,8 @@
 // IdBounds: which gathers need not ask whether an id names a place.
 #include "src/stitch/id_bounds.h"
 
+#include <initializer_list>
+
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
 #include "tests/support/gather_graphs.h"
@@ -63,6 +65,56 @@ TEST(IdBounds, OfFloatsThatAreCut) {
   };
   EXPECT_TRUE(Names(5, of_float(2)));
   EXPECT_FALSE(Names(5, of_float(-2)));
+}
+
+// Whether the integer of what `make` computes from an f32 between 0 and 1000, plus `offset`, names
+// one of 5 places.
+template <typename Make>
+bool NamesFloat(double offset, const Make& make) {
+  return Names(5, [&](auto& b, ValueId ids) {
+    const ValueId y = make(b, *b.Cast(Clamped(b, ids, 0, 1000), DType::kF32));
+    return *b.Binary(BinaryKind::kAdd, *b.Cast(y, DType::kS32), *b.Scalar(offset, DType::kS32));
+  });
+}
+
+ValueId Times(ChainBuilder& b, ValueId x, std::initializer_list<double> factors) {
+  for (const double factor : factors) x = *b.Binary(BinaryKind::kMul, x, *b.Scalar(factor));
+  return x;
+}
+
+ValueId Between(ChainBuilder& b, ValueId x, double least, double most) {
+  return *b.Binary(BinaryKind::kMin, *b.Binary(BinaryKind::kMax, x, *b.Scalar(least)),
+                   *b.Scalar(most));
+}
+
+TEST(IdBounds, OfFloatsThatMayBecomeInfiniteNothingIsKnown) {
+  const auto square = [](double factor) {
+    return [factor](auto& b, ValueId y) {
+      const ValueId z = Times(b, y, {factor});
+      return Times(b, *b.Binary(BinaryKind::kMul, z, z), {1e-38, 1e-22});
+    };
+  };
+  EXPECT_TRUE(NamesFloat(0, square(1e15)));
+  EXPECT_FALSE(NamesFloat(0, square(1e27))) << "1e60 is infinite, and so is what it is scaled to";
+  // Infinite less infinite is NaN, which is 0 as an integer.
+  const auto difference = [](double factor) {
+    return [factor](auto& b, ValueId y) {
+      const ValueId z = Times(b, y, {factor, factor});
+      return Between(b, *b.Binary(BinaryKind::kSub, z, z), -8, -8);
+    };
+  };
+  EXPECT_TRUE(NamesFloat(8, difference(1)));
+  EXPECT_FALSE(NamesFloat(8, difference(1e30)));
+}
+
+TEST(IdBounds, OfFloatsThatMayBecomeZeroNothingIsKnown) {
+  const auto scaled = [](std::initializer_list<double> factors) {
+    return [factors](auto& b, ValueId y) {
+      return Between(b, Times(b, Between(b, y, 1, 1000), factors), -1000, 103);
+    };
+  };
+  EXPECT_TRUE(NamesFloat(-100, scaled({1e-10, 1.001e12})));
+  EXPECT_FALSE(NamesFloat(-100, scaled({1e-30, 1e-20, 1e30, 1.001e22}))) << "1e-50 is 0";
 }
 
 TEST(IdBounds, OfPixelsBesideAPlaceBetweenThem) {
