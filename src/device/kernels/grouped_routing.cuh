@@ -24,6 +24,12 @@ struct GroupIds {
     if constexpr (kContiguous) return ids[slot];
     return ids[slot / kSlots * kRowStride + slot % kSlots * kSlotStride];
   }
+  // Whether contiguous ids begin at a multiple of 16 bytes, as their buffer does. A pass over M may
+  // begin at any row.
+  SINTER_DEVICE bool has_vectors() const {
+    if constexpr (kSlots % 4 == 0) return true;
+    return reinterpret_cast<u64>(ids) % sizeof(Word4) == 0;
+  }
 };
 
 // Where groups end: slots below ends[g * kStride] that are not of groups before are of group g.
@@ -52,8 +58,8 @@ struct GroupsOf<Config, true> {
 };
 
 // Slots are cut into segments. How many slots of each group stand before each segment is counted
-// once; a tile's slots are then found in the segments that have some of them. kFiner: segments are
-// that many times more, and so are their counts' bytes. By ends a group's slots follow one another:
+// once; a tile's slots are then found in the segments that have some of them. kFiner multiplies the
+// number of segments, and so the bytes of their counts. By ends a group's slots follow one another:
 // there is nothing to count or to find.
 template <int kExperts, int kBlockM, int kTakers = 128, int kFiner = 1>
 struct GroupRouting {
@@ -238,6 +244,9 @@ struct GroupRouting {
     const u32 least = static_cast<u32>(group), span = group < kExperts ? 1u : 0u - kExperts;
     const u32 none = least + span;
     const int mine = first + 4 * (static_cast<int>(threadIdx.x) % 32);
+    if constexpr (Ids::kContiguous) {
+      if (!ids.has_vectors()) return members_one_by_one(ids, last, mine, least, span);
+    }
     Word4 read[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
@@ -268,6 +277,19 @@ struct GroupRouting {
           found |= static_cast<u32>(id - least < span) << (4 * batch + j);
         }
       }
+    }
+    return found;
+  }
+
+  // The same of ids that are not aligned to vectors: slow, but with few registers.
+  template <class Ids>
+  static SINTER_DEVICE u32 members_one_by_one(const Ids& ids, int last, int mine, u32 least,
+                                              u32 span) {
+    u32 found = 0;
+#pragma unroll 1
+    for (int bit = 0; bit < 4 * kAtOnce; ++bit) {
+      const int at = mine + bit / 4 * kBatch + bit % 4;
+      if (at < last && static_cast<u32>(ids.ids[at]) - least < span) found |= 1u << bit;
     }
     return found;
   }
