@@ -88,7 +88,9 @@ class Counter {
     below_window_ &= !outside;
   }
 
-  // Of loops over all elements: those of units compute what does not move with an element once.
+  // Lowers `shared` of the value to the number of neighbouring elements that all need it at this
+  // one place, a power of two. Loops of units start at 1: their source computes a value that does
+  // not depend on the element once, before the loop.
   void NoteShared(ValueId id, const Position& at) {
     int& shared = result_.shared[static_cast<size_t>(id)];
     const auto differ = [&](const Index& index) {

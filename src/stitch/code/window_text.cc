@@ -121,7 +121,8 @@ std::string WindowText::AroundTiles(const StitchLoop& loop, const FrameNames& na
       "    constexpr bool live = true;\n",
       names.block, threads, names.Count(WindowTiles(row, pixels, width), loop.symbolic),
       names.blocks);
-  // One division of 64 bits, and those below it are of numbers without a sign.
+  // One division of 64 bits, and those below it are of numbers without a sign: an image of a
+  // WindowRow has fewer than 2^31 results.
   const std::string place = absl::Substitute(
       "    const long long image = static_cast<u64>(tile) / $0;\n"
       "    const u32 rest = static_cast<u32>(tile - image * $0);\n"
