@@ -302,27 +302,26 @@ class GraphMaker : public StitchGraphMaker {
     Put({Add(builder_.Scatter(x, ids, rows)), std::max(a.bound, 1.0), a.rounded, 0});
   }
 
-  // A product with matrices that ids name, some of which name none; in half of the graphs the gated
-  // FFN of a mixture of experts.
+  // A product with matrices that ids or ends name, some of which name none; in many graphs the
+  // gated FFN of a mixture of experts.
   void GroupedStep() {
     const DType dtype = SmallFloat();
     const int64_t m = FirstExtent(), slots = random_.In(1, 3), experts = OneOf<int64_t>({1, 3, 8});
     const int64_t k = OneOf<int64_t>({16, 72, 128}), n = OneOf<int64_t>({8, 24, 40});
     const ValueId a = Multiplied(dtype, {m, k});
-    ValueId ids = RawInput(DType::kS32, {m, slots});
+    const bool by_ends = Chance(20);
+    ValueId ids = by_ends ? RawInput(DType::kS32, {experts}) : RawInput(DType::kS32, {m, slots});
     if (Chance(50)) ids = Binary(BinaryKind::kSub, ids, Add(builder_.Scalar(2, DType::kS32)));
     const bool oi = Chance(70);
     const auto matrices = [&](int64_t out, int64_t in) {
       return Weight(dtype, oi ? Extents{experts, out, in} : Extents{experts, in, out});
     };
     const double bound = 8 * std::sqrt(static_cast<double>(k));
-    if (Chance(50)) {
+    if (by_ends || Chance(50)) {
       const ValueId w = matrices(n + OneOf<int64_t>({0, 5}), k);
-      if (Chance(40)) {
-        const ValueId ends = RawInput(DType::kS32, {experts});
-        return Put({Add(builder_.GroupedMatmulByEnds(a, w, ends, oi)), bound, false, 0});
-      }
-      return Put({Add(builder_.GroupedMatmul(a, w, ids, oi)), bound, false, 0});
+      return Put({Add(by_ends ? builder_.GroupedMatmulByEnds(a, w, ids, oi)
+                              : builder_.GroupedMatmul(a, w, ids, oi)),
+                  bound, false, 0});
     }
     const ValueId weights = RawInput(DType::kF32, {m, slots});
     const ValueId w1 = matrices(2 * n, k), w2 = matrices(32, n);
