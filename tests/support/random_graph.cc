@@ -310,7 +310,8 @@ class GraphMaker : public StitchGraphMaker {
     const int64_t k = OneOf<int64_t>({16, 72, 128}), n = OneOf<int64_t>({8, 24, 40});
     const ValueId a = Multiplied(dtype, {m, k});
     const bool by_ends = Chance(20);
-    ValueId ids = by_ends ? RawInput(DType::kS32, {experts}) : RawInput(DType::kS32, {m, slots});
+    ValueId ids = by_ends ? Add(builder_.Input({DType::kS32, DimsOf({experts})}))
+                          : RawInput(DType::kS32, {m, slots});
     if (Chance(50)) ids = Binary(BinaryKind::kSub, ids, Add(builder_.Scalar(2, DType::kS32)));
     const bool oi = Chance(70);
     const auto matrices = [&](int64_t out, int64_t in) {
