@@ -758,7 +758,7 @@ def test_a_fault_that_may_pass_refuses_no_plan_for_good(monkeypatch, code, build
     assert len(made) == builds and (place.refused is not None) == refused and (found[-1] is None) == refused
 
 
-@pytest.mark.parametrize("limit_us, refused", [(0.5, True), (2.0, False)])
+@pytest.mark.parametrize("limit_us, refused", [(0.5, True), (2.0, False), (0.0, True), (-1.0, True), (None, False)])
 def test_a_plan_that_is_decided_on_holds_no_slot(monkeypatch, limit_us, refused):
     class Slot:
         generation = 2
@@ -1111,6 +1111,18 @@ def test_what_is_measured_decides_and_not_what_is_predicted(monkeypatch, told, s
     (part,) = reports[0].taken
     assert part.limit_us == pytest.approx(2 * _run_chain.expected_us(part.plan) if told else limit_us)
     assert packed == [[part.limit_us]], "what runs it asks for no more than that"
+
+
+@pytest.mark.parametrize("doubt_us, taken", [(10.0, True), (1e3, False)])
+def test_what_a_plan_is_doubted_by_counts_to_its_own_time(monkeypatch, doubt_us, taken):
+    from sinter.torch import _graph_pass
+
+    monkeypatch.setattr(_graph_pass, "doubt_us", lambda *_: doubt_us)
+    model, x = half(N.Linear(512, 2048), N.GELU(), N.Linear(2048, 512)), torch.randn(512, 512).bfloat16()
+    reports, packed = measured_by(monkeypatch, None, 500.0, model, x)
+    assert [part.limit_us for part in reports[0].taken] == [500.0] * taken, "what Inductor takes is what it was"
+    assert packed == [[500.0 - doubt_us]] * taken
+    assert taken or any("Inductor's kernels 500.0 us" in why for why in left(reports).values())
 
 
 def test_inputs_to_measure_by_are_drawn_without_the_callers_random_numbers():

@@ -354,6 +354,30 @@ def test_rows_by_ids_become_a_gather_and_cost_the_rows_that_are_read(modules):
     assert modules._gate.border_bytes([rows, y], int) == 2 * 2 * 8 * 64 + 8 * ids.meta["val"].element_size()
 
 
+def test_a_table_that_inductor_computes_is_counted_by_the_rows_that_are_read(modules):
+    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+    inputs = [Node("input", shape=(30000, 64)), Node("input", shape=(8,), dtype="torch.int64"), Node("input", shape=(64, 64))]
+    table = Node("aten.relu.default", inputs[0], shape=(30000, 64))
+    rows = Node("aten.embedding.default", table, inputs[1], shape=(8, 64))
+    product = Node("aten.mm.default", rows, inputs[2], shape=(8, 64))
+    Node("outside", product)
+    gate.tell_ahead([*inputs, table, rows, product])
+    assert gate.inductor_us([rows], figures, int) == pytest.approx(0, abs=0.1)
+    assert gate.inductor_us([product], figures, int) <= gate.inductor_us([rows, product], figures, int)
+
+
+def test_no_estimate_is_below_nothing(modules):
+    """Ids that are made for a part alone may take more than its own kernel."""
+    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+    ids = [Node("input", shape=(8,), dtype="torch.int64") for _ in range(2)]
+    rows = [Node("aten.embedding.default", Node("input", shape=(30, 64)), each) for each in ids]
+    y = Node("aten.add.Tensor", *rows)
+    Node("outside", y)
+    for each in ids:
+        each.meta[gate.IDS_MADE] = True
+    assert gate.inductor_us([*rows, y], figures, int) == 0
+
+
 def test_a_strided_view_that_is_no_order_of_all_elements_is_refused(modules):
     x = Node("input", shape=(8, 64))
     for sizes, strides in (((4, 64), (64, 1)), ((8, 64), (1, 1))):

@@ -100,7 +100,7 @@ def launch_experts(
 def _built_behind(device: int, line: str, rows: int) -> Optional[Plan]:
     """The plan that is there by now; else it is built behind the calls, as a part's of a compiled graph is."""
     key = device, line, bucket(rows)
-    place = _places.get(key) or _places.setdefault(key, Place(device, Chain.from_text(line), rows, 0.0))
+    place = _places.get(key) or _places.setdefault(key, Place(device, Chain.from_text(line), rows, None))
     return place.plan or place.look(patience("later"))
 
 

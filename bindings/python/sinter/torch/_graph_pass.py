@@ -246,7 +246,13 @@ class _Part(NamedTuple):
     m: int
     asked: "Asked"
     limit_us: float = 0.0
+    doubt_us: float = 0.0  # what the plan may take beside its prediction
     plan: Optional[Plan] = None
+
+    @property
+    def expected_us(self) -> float:
+        """What the plan is expected to take at the most; 0 where its search is not done."""
+        return self.asked.expected_us + self.doubt_us if self.asked.expected_us else 0.0
 
 
 class _Planner:
@@ -299,8 +305,8 @@ class _Planner:
             try:
                 made = Converter(nodes, rows, TABLE, self._is_constant, over).convert()
                 m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
-                limit = self._limit_us(nodes, self._hint_of)
-                found.append(_Part(nodes, made, m, self._ask(made, m, limit), limit))
+                limit, doubt = self._limit_and_doubt_us(nodes)
+                found.append(_Part(nodes, made, m, self._ask(made, m, limit, doubt), limit, doubt))
             except Refused as refused:
                 node = refused.node if refused.node is not None else nodes[-1]
                 node = node.args[0] if target_of(node) == "getitem" else node  # its parent gives nothing else
@@ -343,23 +349,23 @@ class _Planner:
 
     def _that_gain(self, part: _Part) -> List[_Part]:
         """The part; in the place of one that loses, parts of it that gain beside Inductor's kernels for the rest, where there are any."""
-        if part.asked.expected_us <= self._most_us(part.limit_us):
+        if part.expected_us <= self._most_us(part.limit_us):
             return [part]
         chosen: List[_Part] = []
         least = _WORTH * part.limit_us
         alone = [self._half(_alone(node)) for node in part.nodes if is_attention(node) and len(part.nodes) > len(_alone(node))]
-        gaining = [*self._gaining(part, _MOST_HALVINGS), *(each for each in alone if each is not None and each.asked.expected_us <= each.limit_us)]
-        for half in sorted(gaining, key=lambda half: half.asked.expected_us - half.limit_us):
+        gaining = [*self._gaining(part, _MOST_HALVINGS), *(each for each in alone if each is not None and each.expected_us <= each.limit_us)]
+        for half in sorted(gaining, key=lambda half: half.expected_us - half.limit_us):
             if any(node in each.nodes for each in chosen for node in half.nodes):
                 continue
             taken = {node for each in (*chosen, half) for node in each.nodes}
             rest = inductor_us([node for node in part.nodes if node not in taken], self._figures, self._hint_of, taken)
-            total = sum(each.asked.expected_us for each in (*chosen, half)) + rest
+            total = sum(each.expected_us for each in (*chosen, half)) + rest
             if total < least:
                 chosen.append(half)
                 least = total
         try:
-            asked = [self._ask(each.made, each.m, each.limit_us) for each in chosen]
+            asked = [self._ask(each.made, each.m, each.limit_us, each.doubt_us) for each in chosen]
         except Refused:  # by a build
             return [part]
         return [each._replace(asked=own) for each, own in zip(chosen, asked)] or [part]
@@ -368,7 +374,7 @@ class _Planner:
         """Halves of a part that loses, and halves of those, that gain."""
         for nodes in self._halves(part.nodes) if halvings else []:
             half = self._half(nodes)
-            if half is not None and half.asked.expected_us > half.limit_us:
+            if half is not None and half.expected_us > half.limit_us:
                 yield from self._gaining(half, halvings - 1)
             elif half is not None:
                 yield half
@@ -390,11 +396,11 @@ class _Planner:
         except Refused:
             return None
         m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
-        limit = self._limit_us(nodes, self._hint_of)
+        limit, doubt = self._limit_and_doubt_us(nodes)
         before = len(self._searched)
-        asked = self._search(made, m, limit)
+        asked = self._search(made, m, limit - doubt)
         self._halves_left -= len(self._searched) - before
-        return None if asked.refused is not None or not asked.expected_us else _Part(nodes, made, m, asked, limit)
+        return None if asked.refused is not None or not asked.expected_us else _Part(nodes, made, m, asked, limit, doubt)
 
     def _search(self, made: Converted, m: int, limit_us: float) -> Asked:
         """What is found by a search that no build follows."""
@@ -412,21 +418,22 @@ class _Planner:
 
     def _judged(self, part: _Part) -> Optional[_Part]:
         """With its plan, where that is there or waited for; None where the plan is refused or no faster than Inductor's kernels."""
-        limit, expected = part.limit_us, 0.0 if self.options.verify else part.asked.expected_us
+        limit, expected, told = part.limit_us, part.expected_us, None
         plan, why = part.asked.plan(wait=self.options.measure or self.options.prepare == "block"), part.asked.refused
         if plan is not None and not self.options.verify:
             expected = expected_us(plan)
             told = self._measured(part, plan) if self.options.measure and expected < _HOPELESS * limit else None
-            if told is not None:
-                estimated, limit = limit, expected * told.inductor_us / told.plan_us
-                self._shares[part.made.chain.digest] = limit / estimated
-                expected = 0.0
-                if told.plan_us > _WORTH * told.inductor_us:
-                    why = f"measured {told.plan_us:.1f} us, Inductor's code {told.inductor_us:.1f} us"
-        share = share_of_limit(part.nodes, limit, self._figures, self._hint_of)
-        if expected > limit * share:
-            why = f"predicted {expected:.1f} us, Inductor's kernels {limit:.1f} us"
-            why += "" if share == 1 else f", a library's for one product, of which a plan must take at most {share}"
+            expected += part.doubt_us
+        if told is not None:
+            estimated, limit = limit, expected_us(plan) * told.inductor_us / told.plan_us
+            self._shares[part.made.chain.digest] = limit / estimated
+            if told.plan_us > _WORTH * told.inductor_us:
+                why = f"measured {told.plan_us:.1f} us, Inductor's code {told.inductor_us:.1f} us"
+        elif not self.options.verify and why is None:
+            share = share_of_limit(part.nodes, limit, self._figures, self._hint_of)
+            if expected > limit * share:
+                why = f"predicted {expected:.1f} us, Inductor's kernels {limit:.1f} us"
+                why += "" if share == 1 else f"; a plan that saves no kernel beside its one product may take {share} of that"
         if why is not None:
             self.left.update((node, why) for node in part.nodes)
             return None
@@ -451,22 +458,28 @@ class _Planner:
             return None
 
     def _limits_us(self, part: _Part) -> List[float]:
-        """What a plan may be predicted to take: of a chain without M one number, else one for each bucket; none where any may."""
+        """What a plan may be expected to take: of a chain without M one number, else one for each bucket; none where any may."""
         if self.options.verify:
             return []
-        symbol = part.made.rows.symbol
+        symbol, digest = part.made.rows.symbol, part.made.chain.digest
+        measured = self._shares.get(digest)
+
+        def most_us(limit: float, hint: Callable[[Any], int]) -> float:
+            if measured is not None:
+                return limit
+            return limit * share_of_limit(part.nodes, limit, self._figures, hint) - doubt_us(part.nodes, self._figures, hint)
+
         if symbol is None:
-            return [part.limit_us]
-        digest = part.made.chain.digest
+            return [most_us(part.limit_us, self._hint_of)]
         if digest not in self._limits:
             hints = [hint for hint in (hint_at(symbol, rows) for rows in BUCKETS) if hint is not None]
-            some, share = len(hints) < len(BUCKETS), self._shares.get(digest, 1.0)
-            self._limits[digest] = [] if some else [share * self._limit_us(part.nodes, hint) for hint in hints]
+            limits = [(measured or 1.0) * inductor_us(part.nodes, self._figures, hint) for hint in hints]
+            self._limits[digest] = [most_us(limit, hint) for limit, hint in zip(limits, hints)] if len(hints) == len(BUCKETS) else []
         return self._limits[digest]
 
-    def _limit_us(self, nodes: List[Any], hint: Callable[[Any], int]) -> float:
-        """What a plan for `nodes` may be predicted to take."""
-        return inductor_us(nodes, self._figures, hint) - doubt_us(nodes, self._figures, hint)
+    def _limit_and_doubt_us(self, nodes: List[Any]) -> Tuple[float, float]:
+        """What Inductor's kernels for `nodes` are estimated to take, and a plan beside its prediction."""
+        return inductor_us(nodes, self._figures, self._hint_of), doubt_us(nodes, self._figures, self._hint_of)
 
     def _again(self, nodes: List[Any]) -> List[List[Any]]:
         """The parts that are in `nodes` without those that are left by now."""
@@ -474,7 +487,7 @@ class _Planner:
         base = kinds(self._device, self.left)
         return partition(self.nodes, lambda n: base(n) if n in inside else Kind(False))
 
-    def _ask(self, made: Converted, m: int, limit_us: float) -> "Asked":
+    def _ask(self, made: Converted, m: int, limit_us: float, doubt_us: float) -> "Asked":
         """Whether the library plans the chain; the build goes on behind the answer, where the plan is not expected to lose.
 
         Raises:
@@ -482,7 +495,7 @@ class _Planner:
         """
         key = (made.chain.digest, m)
         asked = self._asked.get(key)
-        most_us = self._most_us(limit_us)
+        most_us = self._most_us(limit_us) - doubt_us
         if asked is None or 0 < asked.lost_us <= most_us:
             only_asks = self.options.target is not None and self.options.prepare == "background"  # nothing can be launched here
             asked = self._asked[key] = Asked(self._context, made, m, only_asks, self._until, most_us)

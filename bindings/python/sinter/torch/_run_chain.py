@@ -42,7 +42,7 @@ class Counts(NamedTuple):
         launches: partitions run by a plan.
         waiting: run by Inductor's code, or torch's operators, while the plan was being built.
         refused: run by them because there is no plan, or none that is predicted to be faster.
-        saved_us: predicted time of Inductor's kernels less that of the plans, of all launches.
+        saved_us: the most that plans were allowed to take beside Inductor's kernels, less what they are predicted to take, of all launches.
         fallback_s: seconds that calls took to make Inductor's code for parts without a plan.
     """
 
@@ -101,9 +101,10 @@ store.when_dropped(carried.cache_clear)
 
 
 class Place:
-    """The plan for some rows on some device: being built, there, or never to come. Any thread may ask."""
+    """The plan for some rows on some device: being built, there, or never to come. Any thread may ask. `limit_us`: what it may be expected to
+    take, 0 or less where none gains; None: any will do."""
 
-    def __init__(self, device: int, chain: Chain, m: int, limit_us: float) -> None:
+    def __init__(self, device: int, chain: Chain, m: int, limit_us: Optional[float]) -> None:
         self.plan: Optional[Plan] = None
         self.refused: Optional[str] = None
         self.limit_us = limit_us
@@ -148,8 +149,8 @@ class Place:
     def _keep(self, plan: Optional[Plan]) -> None:
         if plan is None:
             return
-        if 0 < self.limit_us < expected_us(plan):
-            self._refuse(f"predicted {expected_us(plan):.1f} us, Inductor's kernels {self.limit_us:.1f} us")
+        if self.limit_us is not None and expected_us(plan) > self.limit_us:
+            self._refuse(f"predicted {expected_us(plan):.1f} us, which gains beside Inductor's kernels up to {self.limit_us:.1f} us")
         else:
             if not torch.cuda.is_current_stream_capturing():
                 plan.context._workspaces.reserve()
@@ -165,7 +166,7 @@ class Place:
 class Carried:
     """A chain of a compiled graph, its plans by device and bucket of rows, and what computes it without one. Thread-safe.
 
-    `limits_us`: what a plan may be predicted to take: one number, or one for each of ``BUCKETS``; none where any will do. `tensors`: of how
+    `limits_us`: what a plan may be expected to take: one number, or one for each of ``BUCKETS``; none where any will do. `tensors`: of how
     many each input is made, behind each other; none where each is one. `over`: the input that each output is written over, where all are.
     """
 
@@ -189,7 +190,7 @@ class Carried:
             with self._lock:
                 found = self._places.get((device, at))
                 if found is None:
-                    limit = self._limits_us[min(at, len(self._limits_us) - 1)] if self._limits_us else 0.0
+                    limit = self._limits_us[min(at, len(self._limits_us) - 1)] if self._limits_us else None
                     found = self._places[device, at] = Place(device, self.chain, m, limit)
         return found
 
@@ -256,10 +257,10 @@ def patience(how: str) -> Optional[float]:
     return _CAPTURE_SECONDS if torch.cuda.is_current_stream_capturing() else None
 
 
-def _launch(it: Carried, plan: Plan, inputs: List[torch.Tensor], m: int, limit_us: float) -> List[torch.Tensor]:
+def _launch(it: Carried, plan: Plan, inputs: List[torch.Tensor], m: int, limit_us: Optional[float]) -> List[torch.Tensor]:
     outputs = run_plan(it.chain, plan, inputs, m, it.over)
     counters.launches += 1
-    counters.saved_us += max(0.0, limit_us - expected_us(plan))
+    counters.saved_us += max(0.0, (limit_us or 0.0) - expected_us(plan))
     return outputs
 
 
