@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import threading
+import warnings
 from typing import Any, Callable, List, Optional, Sequence
 
 from . import _abi, _callbacks
@@ -20,13 +22,17 @@ Gather = Callable[[bytes], Sequence[bytes]]
 class Group(Handle):
     """This rank's part in a group. Thread-safe; serves one stream at a time.
 
+    Close it: other ranks write this one's memory, and freeing that while they live is undefined. One that Python collects unclosed warns
+    (ResourceWarning), ends the group on all ranks, and keeps its memory until the process ends. Groups of ``local`` need no ``close``.
+
     With ``torch.distributed`` as the bootstrap::
 
         context = sinter.Context(device=torch.cuda.current_device())
-        group = sinter.Group.from_torch(context)
         chain = "row_parallel m=M n=8192 k=4096 ranks=2"          # each rank has its own a and w1
-        bound = context.prepare(chain, m=64).bind(a, w1, r, gamma, group=group)
-        h, x = bound()
+        with sinter.Group.from_torch(context) as group:           # closed at the end, on all ranks at once
+            bound = context.prepare(chain, m=64).bind(a, w1, r, gamma, group=group)
+            h, x = bound()
+            torch.cuda.synchronize()
 
     Args:
         context: this rank's GPU.
@@ -42,9 +48,10 @@ class Group(Handle):
         Error: FAILED_PRECONDITION naming the rank that differs; the error of the rank that failed.
     """
 
-    __slots__ = ("rank", "size", "_exchange")
+    __slots__ = ("rank", "size", "_closed", "_exchange")
     rank: int
     size: int
+    _closed: bool
     _exchange: "_Exchange"
     _release_name = "sinter_group_release"
 
@@ -80,7 +87,7 @@ class Group(Handle):
         except BaseException:
             _callbacks.forget(exchange.key)
             raise
-        self.rank, self.size, self._exchange = int(rank), int(size), exchange
+        self.rank, self.size, self._closed, self._exchange = int(rank), int(size), False, exchange
         super().__init__(pointer, drives=True)
 
     @classmethod
@@ -109,7 +116,7 @@ class Group(Handle):
         groups = []
         for rank, pointer in enumerate(made):
             group = cls.__new__(cls)
-            group.rank, group.size, group._exchange = rank, len(given), _Exchange(None, len(given))
+            group.rank, group.size, group._closed, group._exchange = rank, len(given), False, _Exchange(None, len(given))
             Handle.__init__(group, ctypes.c_void_p(pointer), drives=True)
             groups.append(group)
         return groups
@@ -140,10 +147,27 @@ class Group(Handle):
         """Collective, once every rank's launches are synchronised: frees the memory of ranks that are processes."""
         with self._exchange:
             call("sinter_group_close", self._get())
+        self._closed = True
+
+    def __enter__(self) -> "Group":
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        """Closes the group; of a block that raises, ends it on all ranks, and waits for none."""
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
 
     def _give_back(self, pointer: ctypes.c_void_p) -> None:
-        super()._give_back(pointer)
         _callbacks.forget(self._exchange.key)
+        if self._closed or not self._exchange.key or self._is_parents():
+            super()._give_back(pointer)
+            return
+        error = ctypes.c_void_p()
+        library().sinter_group_abort(pointer, ctypes.byref(error))
+        library().sinter_error_release(error)
+        warnings.warn(f"rank {self.rank} of a group of {self.size} was not closed: the group has ended", ResourceWarning, stacklevel=3)
 
     def _told(self) -> str:
         return f"rank {self.rank} of {self.size}"
@@ -161,11 +185,11 @@ def _options(slot_bytes: int, timeout: Optional[float]) -> _abi.GroupOptions:
 
 
 class _Exchange:
-    """The caller's gather, by its key. A ``with`` around a call of the library raises what the gather raised."""
+    """The caller's gather, by its key. A ``with`` around a call of the library raises what the gather raised, in the thread of that call."""
 
     def __init__(self, gather: Optional[Gather], size: int) -> None:
         self.gather, self.size = gather, size
-        self.raised: Optional[BaseException] = None
+        self._of_thread = threading.local()
         self.key = 0 if gather is None else _callbacks.register(self._run)
 
     def _run(self, send: int, count: int, recv: int) -> int:
@@ -177,16 +201,16 @@ class _Exchange:
                 raise invalid(f"gather returned {[len(part) for part in parts]} bytes, must be {self.size} times {count}")
             ctypes.memmove(recv, b"".join(parts), count * self.size)
         except BaseException as error:
-            self.raised = error
+            self._of_thread.raised = error
             return int(Status.UNKNOWN)
         return 0
 
     def __enter__(self) -> "_Exchange":
-        self.raised = None
+        self._of_thread.raised = None
         return self
 
     def __exit__(self, *_: Any) -> None:
-        raised, self.raised = self.raised, None
+        raised, self._of_thread.raised = self._of_thread.raised, None
         if raised is not None:
             raise raised
 

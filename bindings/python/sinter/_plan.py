@@ -170,6 +170,10 @@ class Plan(Handle):
         Returns:
             A Binding, which keeps the buffers' objects and the plan alive.
         """
+        if group is not None:
+            from ._group import Group  # which imports contexts, and they plans
+
+            instance(group, Group, "group")
         on = current(inputs, self.context.device) if stream is None else stream_handle(stream)
         rows, buffers, outputs = self._buffers(inputs, out, m, on)
         self._need_device()

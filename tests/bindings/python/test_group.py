@@ -8,6 +8,9 @@ import pytest
 
 import sinter
 from sinter import Error, Status, _callbacks
+from sinter._library import library
+
+from conftest import Array
 
 
 pytestmark = pytest.mark.skipif(os.environ.get("FAKE_LIBCUDA_GPUS") != "2", reason="the fake driver has one GPU")
@@ -109,6 +112,63 @@ def test_callbacks_go_with_the_group():
     assert _callbacks.count() == before
 
 
+def test_a_group_that_is_collected_unclosed_warns_ends_and_is_not_freed(monkeypatch):
+    class Recorded:
+        def __getattr__(self, name):
+            called.append(name)
+            return getattr(library(), name)
+
+    before, called = _callbacks.count(), []
+    _, groups = make_both()
+    pointers = [group._get() for group in groups]
+    monkeypatch.setattr("sinter._group.library", Recorded)
+    monkeypatch.setattr("sinter._handle.library", Recorded)
+    for rank in (1, 0):
+        with pytest.warns(ResourceWarning, match=f"rank {rank} of a group of 2 was not closed"):
+            groups.pop()
+            gc.collect()
+    assert called.count("sinter_group_abort") == 2 and "sinter_group_release" not in called and _callbacks.count() == before
+    for pointer in pointers:  # here no other process has it open
+        library().sinter_group_release(pointer)
+
+
+def test_a_block_closes_its_group_or_ends_it():
+    meeting, groups = make_both()
+    before = meeting.calls
+
+    def work(rank):
+        with groups[rank] as group:
+            assert group is groups[rank]
+
+    assert on_all(work) == [None, None] and meeting.calls == before + 2
+    _, groups = make_both()
+    with pytest.raises(KeyError), groups[0]:
+        raise KeyError
+    assert groups[0].error.code == Status.ABORTED and groups[0].missed == 0
+    assert on_all(lambda rank: groups[rank].close()) == [None, None]
+
+
+def test_a_gather_raises_in_the_thread_of_its_call():
+    from sinter._group import _Exchange
+
+    met = threading.Barrier(2, timeout=30)
+
+    def broken(mine):
+        raise KeyError(threading.get_ident())
+
+    exchange = _Exchange(broken, 2)
+
+    def work(rank):
+        with exchange:
+            met.wait()
+            exchange._run(0, 0, 0)
+            met.wait()
+
+    errors = on_all(work)
+    assert [type(error) for error in errors] == [KeyError] * 2 and errors[0].args != errors[1].args
+    _callbacks.forget(exchange.key)
+
+
 def test_bad_arguments_are_errors_of_python():
     gather = Meeting().of(0)
     with pytest.raises(TypeError):
@@ -121,5 +181,11 @@ def test_bad_arguments_are_errors_of_python():
 
 def test_a_chain_over_ranks_needs_a_group(context):
     chain = "all_reduce rows=M cols=64 ranks=2"
-    plan = context.prepare(chain, m=16)
-    assert plan.kernel_count == 1 and "all_reduce ranks=2" in plan.explain()
+    assert context.prepare(chain, m=16).kernel_count == 1 and "all_reduce ranks=2" in context.prepare(chain, m=16).explain()
+    plan, x, y = on_gpu(0).prepare(chain, m=16), Array((16, 64)), Array((16, 64), 2 << 20)
+    with pytest.raises(TypeError, match="group is a str, not a sinter.Group"):
+        plan.bind(x, out=y, group="both")
+    for launch in (lambda: plan(x, out=y), lambda: plan.bind(x, out=y)()):
+        with pytest.raises(Error, match="group") as raised:
+            launch()
+        assert raised.value.code == Status.FAILED_PRECONDITION
