@@ -239,7 +239,8 @@ def times(side, barrier, rows_list, until, process_group):
                 row[name] = f"{type(error).__name__}: {error}"[:200]
             if side.group.rank == 0:
                 print(rows, name, row[name], flush=True)
-    return side.group.error is None, report
+    failed = [(rows, name) for rows, row in report.items() if rows != "stopped" for name, us in row.items() if "sinter" in name and isinstance(us, str)]
+    return side.group.error is None and not failed, report
 
 
 def process(rank, size, port, options, results):
@@ -332,6 +333,8 @@ def main():
             if alone.is_alive():
                 alone.kill()
                 failed.append("local: not ended after 90 s")
+            elif alone.exitcode != 0 or "local" not in results:
+                failed.append(f"local: ended with {alone.exitcode}, and told {'something' if 'local' in results else 'nothing'}")
         port = 20000 + os.getpid() % 20000
         ranks = [spawn.Process(target=process, args=(rank, 2, port, options, results)) for rank in range(2)]
         for one in ranks:
