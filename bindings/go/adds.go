@@ -25,6 +25,7 @@ func (b *Builder) Iota(dtype DType, dims []int64, axis int) Value {
 // AllReduce: the sum of x over the GPUs of a group (sinter_group.h), of which each has inputs of its own: of x rounded
 // to its dtype, floating, in the order of ranks, in f32, rounded to x's dtype. All ranks get the same bits. `ranks`, 1
 // to 8, is the same in all sums of a chain, which is then split over so many GPUs; of 1 the sum is a cast to x's dtype.
+// SINTER_INVALID_ARGUMENT for any other number, and where a sum of the chain has another.
 func (b *Builder) AllReduce(x Value, ranks int) Value {
 	ranks32 := b.number("all_reduce: ranks", ranks)
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {

@@ -533,7 +533,8 @@ class ChainBuilder {
   // The sum of x over the GPUs of a group (sinter_group.h), of which each has inputs of its own: of
   // x rounded to its dtype, floating, in the order of ranks, in f32, rounded to x's dtype. All
   // ranks get the same bits. `ranks`, 1 to 8, is the same in all sums of a chain, which is then
-  // split over so many GPUs; of 1 the sum is a cast to x's dtype.
+  // split over so many GPUs; of 1 the sum is a cast to x's dtype. SINTER_INVALID_ARGUMENT for any
+  // other number, and where a sum of the chain has another.
   Value AllReduce(Value x, int32_t ranks) {
     return Add({}, sinter_chain_add_all_reduce, x, ranks);
   }
@@ -1092,7 +1093,6 @@ inline Result<GraphNodes> Binding::AddToGraph(sinter_graph graph,
                                   flags);
 }
 
-// A chain prepared for a bucket of M: immutable, thread-safe.
 class Context;
 
 // This rank's part in a group of GPUs over which chains are split (sinter_group.h).
@@ -1111,6 +1111,7 @@ class Group : public detail::Handle<sinter_group, sinter_group_retain, sinter_gr
   Status Close() const { return Status::Of(sinter_group_close, get()); }
 };
 
+// A chain prepared for a bucket of M: immutable, thread-safe.
 class Plan : public detail::Handle<sinter_plan, sinter_plan_retain, sinter_plan_release> {
  public:
   using Handle::Handle;

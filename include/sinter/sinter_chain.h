@@ -71,7 +71,8 @@ SINTER_API sinter_status sinter_chain_add_grouped_matmul(sinter_chain* chain, si
 /* The same of rows that lie in the order of their matrices, as PyTorch's grouped_mm has them:
  * result[m] = w[e] a[m] with the first e of m < ends[e]. a [m, k], w as of grouped_matmul, ends s32
  * [experts], no constant. So an end that is negative or less than one before it ends no rows, and
- * one that is more than the rows ends with them; rows behind all ends are zeros. f32 [m, n]. */
+ * one that is more than the rows ends with them; rows behind all ends are zeros. f32 [m, n]. Of a
+ * launch that is made in passes, ends count the rows of all passes. */
 SINTER_API sinter_status sinter_chain_add_grouped_matmul_ends(sinter_chain* chain, sinter_value a,
                                                               sinter_value w, sinter_value ends,
                                                               const sinter_matmul_options* options,
@@ -81,7 +82,8 @@ SINTER_API sinter_status sinter_chain_add_grouped_matmul_ends(sinter_chain* chai
 /* The sum of x over the GPUs of a group (sinter_group.h), of which each has inputs of its own: of x
  * rounded to its dtype, floating, in the order of ranks, in f32, rounded to x's dtype. All ranks
  * get the same bits. `ranks`, 1 to 8, is the same in all sums of a chain, which is then split over
- * so many GPUs; of 1 the sum is a cast to x's dtype. */
+ * so many GPUs; of 1 the sum is a cast to x's dtype. SINTER_INVALID_ARGUMENT for any other number,
+ * and where a sum of the chain has another. */
 SINTER_API sinter_status sinter_chain_add_all_reduce(sinter_chain* chain, sinter_value x,
                                                      int32_t ranks, sinter_value* out_value,
                                                      sinter_error** error);
@@ -396,9 +398,9 @@ typedef struct sinter_grouped_gated_ffn_options {
  * the sum over t, in order, of weights[m, t] (w2[e] c + bias2[e]) with e = ids[m, t] and c =
  * activation(gate) * (up + beta), cast to a's dtype; gate and up are columns of w1[e] a[m] +
  * bias1[e]. a [m, k]; w1 [experts, 2 n, k] and w2 [experts, l, n], or with the last two dims
- * exchanged (IO), of a's dtype; weights and biases floating; ids as of grouped_matmul. Each term is
- * cast to a's dtype, and their sum in f32 too. gpt-oss: SILU, INTERLEAVED, alpha 1.702, beta 1,
- * limit 7, both biases. */
+ * exchanged (IO), of a's dtype; weights and biases floating; ids as of grouped_matmul. Terms are
+ * cast to a's dtype and added in f32; the sum is cast to a's dtype. gpt-oss: SILU, INTERLEAVED,
+ * alpha 1.702, beta 1, limit 7, both biases. */
 SINTER_API sinter_status sinter_chain_add_grouped_gated_ffn(
     sinter_chain* chain, sinter_value a, sinter_value ids, sinter_value weights, sinter_value w1,
     sinter_value w2, const sinter_grouped_gated_ffn_options* options, sinter_value* out_value,
@@ -460,8 +462,9 @@ SINTER_API sinter_status sinter_chain_add_scaled_gated_ffn(
 SINTER_API sinter_status sinter_chain_add_scaled_grouped_matmul(
     sinter_chain* chain, sinter_scaled a, sinter_scaled w, sinter_value ids,
     const sinter_matmul_options* options, sinter_value* out_value, sinter_error** error);
-/* As grouped_gated_ffn, of such codes, layout OI, unrounded; c is quantised. Of the options neither
- * WEIGHT_ON_INPUT, biases, alpha, beta nor limit. */
+/* As grouped_gated_ffn, of such codes, layout OI, unrounded: f32 [m, l]; c is quantised. Scales of
+ * a, w1 and w2 as of scaled_grouped_matmul. Of the options neither WEIGHT_ON_INPUT, biases, alpha,
+ * beta nor limit. */
 SINTER_API sinter_status sinter_chain_add_scaled_grouped_gated_ffn(
     sinter_chain* chain, sinter_scaled a, sinter_value ids, sinter_value weights, sinter_scaled w1,
     sinter_scaled w2, const sinter_quantize_options* quantize,

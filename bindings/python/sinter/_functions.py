@@ -108,7 +108,8 @@ def silu(x: Value) -> Value:
 def all_reduce(x: Value, ranks: int) -> Value:
     """The sum of x over the GPUs of a group (sinter_group.h), of which each has inputs of its own: of x rounded to its
     dtype, floating, in the order of ranks, in f32, rounded to x's dtype. All ranks get the same bits. `ranks`, 1 to 8,
-    is the same in all sums of a chain, which is then split over so many GPUs; of 1 the sum is a cast to x's dtype."""
+    is the same in all sums of a chain, which is then split over so many GPUs; of 1 the sum is a cast to x's dtype.
+    SINTER_INVALID_ARGUMENT for any other number, and where a sum of the chain has another."""
     b = builder_of(x)
     return b._add("all_reduce", b._own(x), integer(ranks, "ranks", -(2**31), 2**31 - 1))
 

@@ -25,7 +25,7 @@ impl<'b> Value<'b> {
     /// The sum of x over the GPUs of a group (sinter_group.h), of which each has inputs of its own: of x rounded to its
     /// dtype, floating, in the order of ranks, in f32, rounded to x's dtype. All ranks get the same bits. `ranks`, 1 to
     /// 8, is the same in all sums of a chain, which is then split over so many GPUs; of 1 the sum is a cast to x's
-    /// dtype.
+    /// dtype. SINTER_INVALID_ARGUMENT for any other number, and where a sum of the chain has another.
     pub fn all_reduce(self, ranks: i32) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
         self.with(&[], |chain, out, error| unsafe {
