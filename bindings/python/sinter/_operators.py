@@ -264,10 +264,7 @@ def grouped_matmul(a: Value, w: Value, ids: Value, *, layout: str = "oi") -> Val
 
     w [experts, n, k] ("oi") or [experts, k, n] ("io"); ids s32 [m, t]. An id that names no expert gives zeros.
     """
-    b = builder_of(a)
-    transposed = layout_number(layout) == layout_number("oi")
-    options = _abi.MatmulOptions(flags=_abi.MATMUL_TRANSPOSE_B if transposed else 0)
-    return b._add("grouped_matmul", b._own(a), b._own(w), b._own(ids), ctypes.byref(options))
+    return _grouped("grouped_matmul", a, w, ids, layout)
 
 
 def grouped_matmul_ends(a: Value, w: Value, ends: Value, *, layout: str = "oi") -> Value:
@@ -275,10 +272,14 @@ def grouped_matmul_ends(a: Value, w: Value, ends: Value, *, layout: str = "oi") 
 
     a [m, k], rows in the order of their matrices; w as of ``grouped_matmul``; ends s32 [experts].
     """
+    return _grouped("grouped_matmul_ends", a, w, ends, layout)
+
+
+def _grouped(kind: str, a: Value, w: Value, by: Value, layout: str) -> Value:
     b = builder_of(a)
     transposed = layout_number(layout) == layout_number("oi")
     options = _abi.MatmulOptions(flags=_abi.MATMUL_TRANSPOSE_B if transposed else 0)
-    return b._add("grouped_matmul_ends", b._own(a), b._own(w), b._own(ends), ctypes.byref(options))
+    return b._add(kind, b._own(a), b._own(w), b._own(by), ctypes.byref(options))
 
 
 def grouped_gated_ffn(
@@ -301,14 +302,13 @@ def grouped_gated_ffn(
 ) -> Value:
     """The sum over t of weights[m, t] (w2[e] c + bias2[e]) with e = ids[m, t] and c = activation(gate) * (up + beta), cast to a's dtype.
 
-    Each term is cast to a's dtype too, and added in f32. gate and up are columns of w1[e] a[m] + bias1[e]: halves, or in turns (`interleaved`).
+    Terms are cast to a's dtype and added in f32; the sum is cast to a's dtype. gate and up are columns of w1[e] a[m] + bias1[e]: halves, or in turns (`interleaved`).
     a [m, k]; ids s32 and weights [m, t]; w1 [experts, 2 n, k] and w2 [experts, l, n] ("oi"); biases [experts, 2 n] and [experts, l]. `weight_on_input`: weights multiply
     w1[e] a[m], that is a[m], and not the results. Of "silu" the gate's sigmoid is of `alpha` gate. `limit`, where it is not 0, is the most of
     gate, and of up in both directions.
     """
     b = builder_of(a)
-    flags = _abi.GROUPED_UP_FIRST if flag(up_first, "up_first") else 0
-    flags |= _abi.GROUPED_INTERLEAVED if flag(interleaved, "interleaved") else 0
+    flags = gate_order(up_first, interleaved)
     flags |= _abi.GROUPED_WEIGHT_ON_INPUT if flag(weight_on_input, "weight_on_input") else 0
     options = _abi.GroupedGatedFfnOptions(
         layout=layout_number(layout),
@@ -322,6 +322,12 @@ def grouped_gated_ffn(
     )
     numbers = (b._own(a), b._own(ids), b._own(weights), b._own(w1), b._own(w2))
     return b._add("grouped_gated_ffn", *numbers, ctypes.byref(options))
+
+
+def gate_order(up_first: bool, interleaved: bool) -> int:
+    """The flags that say where gate and up lie in an expert's first matrix."""
+    flags: int = _abi.GROUPED_UP_FIRST if flag(up_first, "up_first") else 0
+    return flags | (_abi.GROUPED_INTERLEAVED if flag(interleaved, "interleaved") else 0)
 
 
 def _norm(kind: str, x: Value, gamma: Optional[Value], beta: Optional[Value], eps: float) -> Value:

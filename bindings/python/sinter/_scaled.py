@@ -11,6 +11,7 @@ from ._builder import Builder, Value, activation_number, builder_of
 from ._dtype import DType, DTypeLike
 from ._error import invalid
 from ._library import call
+from ._operators import gate_order
 
 
 class Scaled(NamedTuple):
@@ -178,9 +179,7 @@ def scaled_grouped_gated_ffn(
 ) -> Value:
     """grouped_gated_ffn of e4m3 codes and scales, with c quantised, not rounded."""
     b = _builder_of_scaled(a)
-    flags = _abi.GROUPED_UP_FIRST if flag(up_first, "up_first") else 0
-    flags |= _abi.GROUPED_INTERLEAVED if flag(interleaved, "interleaved") else 0
-    options = _abi.GroupedGatedFfnOptions(activation=activation_number(activation), flags=flags)
+    options = _abi.GroupedGatedFfnOptions(activation=activation_number(activation), flags=gate_order(up_first, interleaved))
     quantize_options = instance(quantizer, Quantizer, "quantizer")._options(b)
     operands = (_scaled(b, a), b._own(ids), b._own(weights), _scaled(b, w1), _scaled(b, w2))
     return b._add("scaled_grouped_gated_ffn", *operands, ctypes.byref(quantize_options), ctypes.byref(options))
