@@ -298,6 +298,16 @@ def test_the_gate_knows_what_products_take(modules, rows, columns, depth, us):
     assert modules._gate.inductor_us([product], figures, int) == pytest.approx(us, rel=0.16)
 
 
+def test_the_gate_counts_the_matrices_of_a_grouped_product_that_rows_can_need(modules):
+    gate, figures = modules._gate, sinter.Context(target="h100", cache_dir="").describe()["model"]
+
+    def us(rows, matrices):
+        inputs = [Node("input", shape=(rows, 2048)), Node("input", shape=(matrices, 2048, 1536)), Node("input", shape=(matrices,), dtype="torch.int32")]
+        return gate.inductor_us([Node("aten._grouped_mm.default", *inputs, shape=(rows, 1536))], figures, int)
+
+    assert us(8, 128) == pytest.approx(us(8, 8), rel=0.01) and us(1, 128) < us(8, 128) < us(128, 128) / 4
+
+
 def test_the_gate_counts_copies_to_pixels_of_all_channels(modules):
     gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
 

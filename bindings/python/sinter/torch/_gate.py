@@ -374,8 +374,9 @@ def _product_us(node: Any, flop: float, figures: Dict[str, float], hint: Hint) -
     sizes = _sizes(node.meta["val"], hint)
     columns = sizes[1 if "convolution" in target_of(node) else -1]
     rows, groups = math.prod(sizes) // columns, _groups(node)
-    # Rows of each matrix are tiles of their own, and a kernel before finds them.
-    apart = _sizes(node.args[1].meta["val"], hint)[0] if "_grouped_mm" in target_of(node) else 1
+    # Rows of each matrix are tiles of their own, and a kernel before finds them. Of few rows as many matrices are read.
+    matrices = _sizes(node.args[1].meta["val"], hint)[0] if "_grouped_mm" in target_of(node) else 1
+    apart = max(1, min(matrices, rows))
     codes = "scaled" in target_of(node)
     rate = _PRODUCT_SHARE * figures["tensor_fp8_flop_per_us" if codes else "tensor_flop_per_us"] / figures["sm_count"]
     depth = flop / (2 * rows * columns)
@@ -389,8 +390,9 @@ def _product_us(node: Any, flop: float, figures: Dict[str, float], hint: Hint) -
         return math.ceil(blocks / figures["sm_count"]) * wave + (_JOIN_US if split > 1 else 0)
 
     waves = min(waves_us(tile, split) for tile in _TILES for split in _SPLITS)
-    moved = sum(_bytes(i, hint) for i in (node, *node.all_input_nodes)) / (_MEMORY_SHARE * figures["hbm_bytes_per_us"])
-    return float((waves**4 + moved**4) ** 0.25 + _PRODUCT_START_US * (2 if apart > 1 else 1))
+    unread = _bytes(node.args[1], hint) * (1 - apart / matrices) if matrices > 1 else 0
+    moved = (sum(_bytes(i, hint) for i in (node, *node.all_input_nodes)) - unread) / (_MEMORY_SHARE * figures["hbm_bytes_per_us"])
+    return float((waves**4 + moved**4) ** 0.25 + _PRODUCT_START_US * (2 if matrices > 1 else 1))
 
 
 def _memory_us(moved: float, figures: Dict[str, float]) -> float:
