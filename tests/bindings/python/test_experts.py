@@ -54,6 +54,12 @@ def test_ids_of_no_expert_add_nothing_and_equal_ids_count_twice():
     assert near(y, exact(x, ids, weights, w1, w2)) and (y[0] == 0).all()
 
 
+def test_torch_rounds_each_term_as_plans_do():
+    x, ids, weights, w1, w2 = operands(rows=32)
+    terms = [_experts._by_torch(x, ids[:, t : t + 1], weights[:, t : t + 1], w1, w2, "silu", "oi") for t in range(3)]
+    assert torch.equal(_experts._by_torch(x, ids, weights, w1, w2, "silu", "oi"), torch.stack(terms, 1).float().sum(1).bfloat16())
+
+
 def test_no_rows():
     assert sinter.torch.experts(*operands(rows=0)).shape == (0, 40)
 

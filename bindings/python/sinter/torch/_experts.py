@@ -17,9 +17,6 @@ from ._warn import warn_once
 
 MOST_EXPERTS, MOST_TOP = 1024, 32
 
-#: At more rows plans of narrow experts were slower than torch's grouped products (docs/lab/grouped-products.md).
-_MOST_ROWS, _NARROW = 1024, 768
-
 #: Plans that no call waits for, by device, chain and bucket: above the last bucket there is one more.
 _places: Dict[Tuple[int, str, int], Place] = {}
 store.when_dropped(_places.clear)
@@ -43,11 +40,6 @@ def extents_of(w1: torch.Tensor, w2: torch.Tensor, layout: str = "oi") -> Tuple[
     """Experts, n, k and l of w1 [experts, 2 n, k] and w2 [experts, l, n], or of both with the last two axes exchanged ("io")."""
     out, inner = (1, 2) if layout == "oi" else (2, 1)
     return w2.shape[0], w2.shape[inner], w1.shape[inner], w2.shape[out]
-
-
-def pays(rows: float, n: int) -> bool:
-    """Whether a plan of experts of width `n` is faster than torch's grouped products. `rows`: infinite where any number may come."""
-    return rows <= _MOST_ROWS or n >= _NARROW
 
 
 def reason_against_experts(w1: torch.Tensor, w2: torch.Tensor, layout: str = "oi") -> str:
@@ -138,13 +130,12 @@ def _experts_cuda(
     layout: str = "oi",
     strict: bool = True,
 ) -> torch.Tensor:
-    """`strict`: by a plan, which the first call for some rows waits for, and whose errors are raised; else torch computes where that is
-    faster, while a plan is being built, or where one fails, which is told once."""
+    """`strict`: by a plan, which the first call for some rows waits for, and whose errors are raised; else torch computes
+    while a plan is being built, or where one fails, which is told once."""
     y = None
     try:
         _check(x, ids, weights, w1, w2, act, layout)
-        if strict or pays(x.shape[0], extents_of(w1, w2, layout)[1]):
-            y = launch_experts(x, ids, weights, w1, w2, act, layout, behind=not strict)
+        y = launch_experts(x, ids, weights, w1, w2, act, layout, behind=not strict)
     except Error as error:
         if strict:
             raise
@@ -170,7 +161,7 @@ def _experts_cpu(
 def _by_torch(
     x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, act: str, layout: str
 ) -> torch.Tensor:
-    """Slots sorted by experts, two grouped products, and the sum over a row's slots in f32. The host reads no id."""
+    """Slots sorted by experts, two grouped products, and the sum over a row's slots in f32 of terms that are rounded as plans round them. The host reads no id."""
     experts, (rows, top) = w1.shape[0], ids.shape
     grouped: Any = getattr(torch.nn.functional, "grouped_mm", None) or getattr(torch, "_grouped_mm")  # noqa: B009  it has no stub
     if layout == "oi":
@@ -181,7 +172,7 @@ def _by_torch(
     gate, up = grouped(x[order // top], w1, offs=ends).float().chunk(2, dim=-1)
     parts = grouped((_ACTIVATIONS[act](gate) * up).to(x.dtype), w2, offs=ends).float()
     # Rows behind the last end are what memory held.
-    parts = torch.where((of_slot < experts)[:, None], parts * weights.reshape(-1)[order].float()[:, None], 0.0)
+    parts = torch.where((of_slot < experts)[:, None], parts * weights.reshape(-1)[order].float()[:, None], 0.0).to(x.dtype).float()
     back = torch.empty_like(order)
     back[order] = torch.arange(len(order), device=x.device)
     return parts[back].view(rows, top, parts.shape[1]).sum(1).to(x.dtype)

@@ -6,13 +6,12 @@ row's slots become ``sinter.experts``. Every node is held against that spelling;
 
 from __future__ import annotations
 
-import math
 from typing import Any, Dict, Optional, Tuple
 
 import torch
 
 from ._convert import target_of
-from ._experts import MOST_TOP, pays, reason_against_experts
+from ._experts import MOST_TOP, reason_against_experts
 
 _F32, _VIEWS = torch.float32, ("aten.reshape.default", "aten.view.default", "aten._unsafe_view.default")
 
@@ -101,7 +100,7 @@ def _operands(total: Any) -> Tuple[Any, Any, Any, Any, Any]:
     _ends(ends, sorting, experts)
     val = x.meta["val"]
     need(len(val.shape) == 2 and _same(val.shape[0], rows) and val.dtype == w1.meta["val"].dtype)
-    need(not reason_against_experts(w1.meta["val"], w2.meta["val"]) and pays(rows if isinstance(rows, int) else math.inf, n))
+    need(not reason_against_experts(w1.meta["val"], w2.meta["val"]))
     need(ids.meta["val"].dtype in (torch.int32, torch.int64))
     need(all(one.meta["val"].device == val.device for one in (ids, weights, w1, w2)))
     # What others read too, as a backward graph does, is computed anyway.

@@ -14,8 +14,6 @@ from ._windows import CHANNELS_SECOND, channels_last, each_channel_by_itself
 
 
 _MOST_STRIDE = 8  # of a convolution's tensor maps
-#: Of more rows plans of matrices with fewer rows or columns were slower than torch's grouped products (docs/lab/grouped-products.md).
-_MOST_NARROW_ROWS, _NARROW = 8192, 768
 
 
 def operand(c: Converter, node: Any) -> Array:
@@ -78,9 +76,6 @@ def _grouped_mm(c: Converter, node: Any) -> Array:
         raise Refused("groups that are not rows of the first operand")
     if names.get("bias") is not None:
         raise Refused("a bias of a grouped product")
-    rows, width = extent(node.meta["val"].shape[0]), min(w.dims[1:])
-    if width < _NARROW and not (isinstance(rows, int) and rows <= _MOST_NARROW_ROWS):
-        raise Refused(f"narrow matrices of {'any number of' if not isinstance(rows, int) else rows} rows, which torch multiplies sooner")
     exchanged = w.order == (0, 2, 1)
     matrices = w.value if exchanged else w.plain
     return of(grouped_matmul_ends(a.plain, matrices, c.array(ends).plain, layout="oi" if exchanged else "io"), c.dims(node)[1])

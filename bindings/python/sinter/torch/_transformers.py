@@ -15,7 +15,7 @@ from typing import Any, Optional, Sequence, Set, Tuple
 import torch
 
 from .._error import Error
-from ._experts import MOST_TOP, experts_line, extents_of, pays, reason_against_experts
+from ._experts import MOST_TOP, experts_line, extents_of, reason_against_experts
 
 NAME = "sinter"
 _REGISTRY = "transformers.integrations.moe"
@@ -32,8 +32,6 @@ def experts_forward(module: Any, hidden: torch.Tensor, top_k_index: torch.Tensor
     """What transformers calls: `module` holds the experts' matrices; hidden [rows, k]; ids and weights [rows, top]."""
     reason = _reason_against(module, hidden, top_k_index, top_k_weights)
     compiling = torch.compiler.is_compiling()
-    if not reason and not compiling and hidden.is_cuda and not pays(hidden.shape[0], module.down_proj.shape[1 if module.is_transposed else 2]):
-        return _own(module, hidden, top_k_index, top_k_weights)
     if not reason:
         try:
             result: torch.Tensor = torch.ops.sinter.experts(
@@ -45,13 +43,8 @@ def experts_forward(module: Any, hidden: torch.Tensor, top_k_index: torch.Tensor
             reason = str(error)
     if not compiling:
         _tell(type(module).__name__, reason)
-    return _own(module, hidden, top_k_index, top_k_weights)
-
-
-def _own(module: Any, *given: torch.Tensor) -> torch.Tensor:
-    """By transformers' grouped products."""
-    result: torch.Tensor = sys.modules[_REGISTRY].ALL_EXPERTS_FUNCTIONS["grouped_mm"](module, *given)
-    return result
+    own: torch.Tensor = sys.modules[_REGISTRY].ALL_EXPERTS_FUNCTIONS["grouped_mm"](module, hidden, top_k_index, top_k_weights)
+    return own
 
 
 def _reason_against(module: Any, hidden: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> str:

@@ -70,7 +70,7 @@ VARIABLE = "SINTER_PLUGINS"
 #: The most rows that plans are made for.
 PREFILL_VARIABLE = "SINTER_PREFILL_ROWS"
 
-#: The least and the most rows of experts that plans are made for: elsewhere servers' own kernels were faster
+#: The least and the most rows of experts that plans are made for: elsewhere they gain nothing over servers' own kernels
 #: (docs/lab/grouped-products.md).
 EXPERTS_ROWS = (16, 64)
 
