@@ -274,11 +274,12 @@ absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule
         "block_n is 256, must be 64 or 128 with 128 rows in layout io: the copying threads "
         "have too few registers");
   }
-  const bool in_turns = p.gate != GroupedGate::kNone && !p.HasHalves();
-  if (p.HasScales() && in_turns && s.block_m == 128 && s.block_n == 256) {
+  const bool pair = p.gate != GroupedGate::kNone;
+  if (pair && (p.HasScales() || p.has_bias) && s.swapped == 0 && s.block_m == 128 &&
+      s.block_n == 256) {
     return Refuse(
-        "block_n is 256, must be 64 or 128 with 128 rows of scaled pairs in turns: registers would "
-        "spill");
+        "block_n is 256, must be 64 or 128 with 128 rows of pairs with scales or biases: registers "
+        "would spill");
   }
   if (p.weight_scales == GroupedScales::kGroups && p.HasHalves()) {
     const int64_t run = std::min(ColumnsBeside(p, s), kScaleBlock);

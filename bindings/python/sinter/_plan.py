@@ -170,10 +170,9 @@ class Plan(Handle):
         Returns:
             A Binding, which keeps the buffers' objects and the plan alive.
         """
-        if group is not None:
-            from ._group import Group  # which imports contexts, and they plans
-
-            instance(group, Group, "group")
+        # By its handle: the module of Group imports contexts, and theirs this one.
+        if group is not None and getattr(group, "_release_name", "") != "sinter_group_release":
+            raise TypeError(f"group is a {type(group).__name__}, not a sinter.Group")
         on = current(inputs, self.context.device) if stream is None else stream_handle(stream)
         rows, buffers, outputs = self._buffers(inputs, out, m, on)
         self._need_device()

@@ -20,6 +20,9 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import source_state  # noqa: E402
+
 COLUMNS, FACTORS = 8192, 4096
 CALLS, REPLAYS = 50, 15
 
@@ -350,6 +353,7 @@ def main():
                 failed.append(f"rank {rank} told nothing")
         for one in report.values():
             failed += one["failed"]
+    report = {**source_state.of_library(), **report}
     with open(options.out, "w") as file:
         json.dump({str(key): value for key, value in report.items()}, file, indent=1)
     print("failed: " + ", ".join(failed) if failed else "all right", flush=True)
