@@ -12,11 +12,12 @@ namespace {
 constexpr int kMostDepth = 48;           // of ops below an id
 constexpr int64_t kMostExact = 1 << 24;  // integers that f32 holds
 constexpr int64_t kRoundings = 1 << 20;  // of f32, in a number: more than a few ops make
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double Infinity() { return std::numeric_limits<double>::infinity(); }
 
 // The least and the largest value, infinite where a float may be. A float may be NaN besides.
 struct Bounds {
-  double least = -kInfinity, most = kInfinity;
+  double least = -Infinity(), most = Infinity();
   bool may_be_nan = true;
 
   bool finite() const { return std::isfinite(least) && std::isfinite(most); }
@@ -42,12 +43,12 @@ Bounds Held(const Bounds& b, DType dtype) {
     return b.least >= all.least && b.most <= all.most ? b : all;
   }
   if (dtype != DType::kF32) return All(dtype);
-  constexpr double kLargest = std::numeric_limits<float>::max();
-  constexpr double kSmallest = std::numeric_limits<float>::min();
-  const double least = b.least - std::abs(b.least) / kRoundings - kSmallest;
-  const double most = b.most + std::abs(b.most) / kRoundings + kSmallest;
-  if (least >= kLargest || most <= -kLargest) return Bounds();
-  return {least > -kLargest ? least : -kInfinity, most < kLargest ? most : kInfinity, b.may_be_nan};
+  const double largest = std::numeric_limits<float>::max();
+  const double smallest = std::numeric_limits<float>::min();
+  const double least = b.least - std::abs(b.least) / kRoundings - smallest;
+  const double most = b.most + std::abs(b.most) / kRoundings + smallest;
+  if (least >= largest || most <= -largest) return Bounds();
+  return {least > -largest ? least : -Infinity(), most < largest ? most : Infinity(), b.may_be_nan};
 }
 
 Bounds OfBinary(BinaryKind kind, const Bounds& a, const Bounds& b) {

@@ -457,8 +457,8 @@ TEST_F(Grouped, EveryFormEqualsTheReferenceWithPausesToo) {
 
 // The same of e4m3: scales of 128 of K come with the stages.
 TEST_F(Grouped, EveryFormOfScaledProductsEqualsTheReferenceWithPausesToo) {
-  const GroupedSchedule forms[] = {{0, 0, 0, 1},    {64, 64, 8, 1},   {64, 128, 4, 1},
-                                   {64, 256, 4, 1}, {128, 128, 5, 1}, {128, 256, 4, 1}};
+  const GroupedSchedule forms[] = {
+      {0, 0, 0, 1}, {64, 64, 8, 1}, {64, 128, 4, 1}, {64, 256, 4, 1}, {128, 128, 5, 1}};
   constexpr int64_t kRows = 300;
   for (const char* scales : {"scales=group quantize=group", "scales=row quantize=row"}) {
     const std::string line = absl::StrCat(
