@@ -21,6 +21,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import rows_file  # noqa: E402
 import source_state  # noqa: E402
 
 COLUMNS, FACTORS = 8192, 4096
@@ -353,9 +354,9 @@ def main():
                 failed.append(f"rank {rank} told nothing")
         for one in report.values():
             failed += one["failed"]
-    report = {**source_state.of_library(), **report}
-    with open(options.out, "w") as file:
-        json.dump({str(key): value for key, value in report.items()}, file, indent=1)
+    ranks_told = [{"rank": rank, **report[rank]} for rank in range(2) if rank in report]
+    document = {**source_state.of_library(), "local": report.get("local"), "ranks": ranks_told}
+    rows_file.write(options.out, document)
     print("failed: " + ", ".join(failed) if failed else "all right", flush=True)
     sys.exit(1 if failed else 0)
 
