@@ -268,14 +268,19 @@ func (b *Builder) MatmulTransposed(x, y Value, transposeX, transposeY bool) Valu
 	}, x, y)
 }
 
-// GroupedMatmul is w[ids[m, t]] x[m], or x[m, t] of an x of three axes: f32 [m, t, n]. w is [experts, k, n], or with
-// transposeW [experts, n, k].
-func (b *Builder) GroupedMatmul(x, w, ids Value, transposeW bool) Value {
+func groupedOptions(transposeW bool) C.sinter_matmul_options {
 	var options C.sinter_matmul_options
 	options.struct_size = C.sizeof_sinter_matmul_options
 	if transposeW {
 		options.flags |= C.SINTER_MATMUL_TRANSPOSE_B
 	}
+	return options
+}
+
+// GroupedMatmul is w[ids[m, t]] x[m], or x[m, t] of an x of three axes: f32 [m, t, n]. w is [experts, k, n], or with
+// transposeW [experts, n, k].
+func (b *Builder) GroupedMatmul(x, w, ids Value, transposeW bool) Value {
+	options := groupedOptions(transposeW)
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_grouped_matmul(p, x.id, w.id, ids.id, &options, out, failed)
 	}, x, w, ids)
@@ -283,11 +288,7 @@ func (b *Builder) GroupedMatmul(x, w, ids Value, transposeW bool) Value {
 
 // GroupedMatmulEnds is w[e] x[m] with the first e of m < ends[e]: f32 [m, n]. Rows behind all ends are zeros.
 func (b *Builder) GroupedMatmulEnds(x, w, ends Value, transposeW bool) Value {
-	var options C.sinter_matmul_options
-	options.struct_size = C.sizeof_sinter_matmul_options
-	if transposeW {
-		options.flags |= C.SINTER_MATMUL_TRANSPOSE_B
-	}
+	options := groupedOptions(transposeW)
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_grouped_matmul_ends(p, x.id, w.id, ends.id, &options, out, failed)
 	}, x, w, ends)
