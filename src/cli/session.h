@@ -1,5 +1,5 @@
-// What a verb works with: chains and where they come from, the context, preparing in it, runs on
-// the GPU, a whole workload, what the cache holds.
+// Helpers of the command's verbs: they read chains, open a context, prepare in it, run on the GPU,
+// read a workload and list the cache.
 #ifndef SINTER_SRC_CLI_SESSION_H_
 #define SINTER_SRC_CLI_SESSION_H_
 

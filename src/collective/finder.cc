@@ -104,7 +104,7 @@ class Finder {
   }
   static bool Is16Bit(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
 
-  // Of an f32 sum to 16 bits.
+  // Takes the cast behind an f32 sum along where it gives 16 bits and nothing else reads the sum.
   void TakeCast(FoundAllReduce* found) const {
     const ValueId user = OnlyUser(found->end);
     if (found->problem.element != DType::kF32 || user < 0) return;
@@ -163,8 +163,8 @@ class Finder {
     return id >= 0 && chain_.op(id).kind == OpKind::kUnary && chain_.op(id).unary == kind;
   }
 
-  // What the norm is made of: x * spread(rsqrt(mean(square(x)) + eps)) * spread(gamma), where x is
-  // `wide`. Returns the last product; -1: it is another chain.
+  // Matches x * spread(rsqrt(mean(square(x)) + eps)) * spread(gamma) with x = `wide`. Returns the
+  // last product, or -1 where the ops behind x are no such norm.
   ValueId MatchNorm(ValueId wide, FoundAllReduce* found, std::vector<ValueId>* values) const {
     const std::vector<ValueId>& of = users_[At(wide)];
     if (of.size() != 2) return -1;
