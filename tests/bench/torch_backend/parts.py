@@ -14,6 +14,7 @@ class Parts:
 
     def __init__(self):
         self._nodes = {}
+        self._weights = {}  # which inputs of a chain nothing in the graph computes: told while the nodes are there
         self._readers = collections.defaultdict(set)  # of what the whole graph is given: first nodes of parts
 
     @contextlib.contextmanager
@@ -35,6 +36,7 @@ class Parts:
     def _keep(self, part):
         from sinter.torch import _measure
 
+        self._weights.setdefault(part.made.chain.digest, _measure._weights(part.made))
         found = _measure.as_graph(part.nodes)
         if found is None:
             return
@@ -70,7 +72,7 @@ class Parts:
         device, chain = torch.device("cuda", torch.cuda.current_device()), part.made.chain
         with turn.given():
             plan = part.plan or store.context(device.index).prepare(chain, part.m or None)
-            sides = {"sinter": _measure.by_plan(part.made, part.m, plan, device.index), "inductor": self._by_inductor(part, device)}
+            sides = {"sinter": self._by_plan(part, plan, device), "inductor": self._by_inductor(part, device)}
         given = self._nodes.get(chain.digest, (None, None, []))[2]
         warm = any(len(self._readers[node]) > 1 for node in given if node is not None)  # the part before this one has read the weights
         l2_bytes = store.context(device.index).describe()["model"]["l2_bytes"]
@@ -85,11 +87,23 @@ class Parts:
         told = {"predicted_us": plan.predicted_us, "expected_us": _run_chain.expected_us(plan), "warm": warm}
         return {**told, **each, "planned": planned, "kernels": kernels}
 
+    def _by_plan(self, part, plan, device):
+        from sinter.torch import _measure
+        from sinter.torch._run_chain import run_plan
+
+        chain = part.made.chain
+        inputs = _measure.drawn(chain, part.m, str(device))
+        return _measure.Side(lambda values: run_plan(chain, plan, values, part.m), inputs, self._weights[chain.digest])
+
     def _by_inductor(self, part, device):
         from sinter.torch import _measure
+        from sinter.torch._fallback import Fallback
 
-        if part.made.chain.digest not in self._nodes:
-            return _measure.by_inductor_of_chain(part.made, part.m, str(device))
+        chain = part.made.chain
+        if chain.digest not in self._nodes:
+            inputs = _measure.drawn(chain, part.m, str(device))
+            code = _measure.compiled(Fallback(chain).traced(inputs, part.m), inputs)
+            return _measure.Side(lambda values: code(*values), inputs, self._weights[chain.digest])
         graph, given, weights = self._nodes[part.made.chain.digest]
         inputs = [_measure._like(val, device, below) for val, below in given]
         code = _measure.compiled(graph, inputs)
