@@ -37,6 +37,17 @@ FILES = {
     "places": "h200-2026-11-22-graph-places.txt",
     "layers": "h100-2026-11-27-4735ce8-layers.json",
     "encoders": "h100-2026-11-27-4735ce8-layers.json",
+    "depthwise": "h100-2026-11-28-2a27d97-layers-depthwise.json",
+    "images": "h100-2026-11-28-2a27d97-layers-images.json",
+    "experts": "h100-2026-11-28-2a27d97-experts.json",
+    "ranks": "h100-2026-11-28-2a27d97-ranks.json",
+}
+# Files of tests/bench/torch_backend, the oldest first: a row of a later file takes the place of an earlier one's.
+TORCH = os.path.join(os.path.dirname(HERE), "torch_backend")
+TORCH_FILES = {
+    "models": ["models-h100-3fd7f0a.json", "models-h100-111587f.json", "models-h100-1e220bb.json", "models-h200-a9be6c7.json",
+               "models-h200-fe7f298.json", "models-h200-b54da04.json", "models-h100-2a27d97.json"],
+    "training": ["training-h200-fe7f298.json", "training-h100-2a27d97.json"],
 }
 # The tuning sets that files were measured with; `Store.check` holds the digests against each other.
 SETS = {
@@ -97,6 +108,18 @@ class Store:
             raise MissingFigure(f"{FILES[key]} has wrong rows: {', '.join(wrong)}")
         if key in SETS and digest_of_set(key) != content.get("tuning_set"):
             raise MissingFigure(f"{FILES[key]} was not measured with {SETS[key]}")
+
+    def by_torch(self, key):
+        """{name: row} of files of tests/bench/torch_backend. A row that is wrong, or of a modified tree, is refused."""
+        rows = {}
+        for name in TORCH_FILES[key]:
+            for row, told in read_json(os.path.join(TORCH, name)).items():
+                if "variants" not in told or "error" in told:
+                    continue
+                if told["by"].get("dirty") or not told.get("right", True):
+                    raise MissingFigure(f"{name}: {row} is wrong, or was made from a modified tree")
+                rows[row] = {**told, "file": name}
+        return rows
 
     def rows(self, key, group="all"):
         """Rows of a group. `all`, the start of ids followed by a number (`G`), `m<=128`, `m>128`, or a group of peers.py.

@@ -210,15 +210,6 @@ def layers_line(store, what, peer, group):
     return ratios_line(what, peer, quantities(rows_of_layers(store, group), "peer_ratio"))
 
 
-def layers_summary(store):
-    """The rows of the top README that are of an H100."""
-    head = ["on an H100, by prediction", "number", "peer", "peer / Sinter", "least"]
-    lines = [layers_line(store, "encoder layers, attention left out", "cuBLAS, `torch.compile`", "encoders"),
-             layers_line(store, "products with bias and GELU", "cuBLAS, `torch.compile`", "products"),
-             layers_line(store, "norms, softmax, GELU, SwiGLU", "`torch.compile`", "rowwise")]
-    return markdown(head, [line[:5] for line in lines])
-
-
 def summary(store):
     """The rows of the top README: models and servers, then chains."""
     best, framework = "cuBLASLt, PyTorch", "`torch.compile`, XLA"

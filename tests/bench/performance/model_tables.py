@@ -1,0 +1,117 @@
+"""Tables of layers and models as frameworks and servers write them: images, experts, sums over GPUs, PyTorch's models and training steps."""
+
+import re
+
+from figures import MissingFigure, geometric_mean, least_of
+from tables import layers_line, markdown, ratios_line, two_decimals
+
+
+def mean_and_least(ratios):
+    """Of {name: ratio}: how many, mean, least, and whose that is."""
+    least = min(ratios, key=ratios.get)
+    return [str(len(ratios)), f"{geometric_mean(list(ratios.values())):.2f}", f"{ratios[least]:.2f}", least]
+
+
+def images(store, *keys):
+    """Convolutions of image models, by model and number of images."""
+    parts = {}
+    for row in [row for key in keys for row in store.file(key)["rows"]]:
+        what = row["id"].split("-")[0].replace("_", " ")
+        parts.setdefault((what, row["rows"]), {})[row["id"]] = row["ratio"]
+    lines = [[what, str(count), *mean_and_least(parts[what, count])] for what, count in parts]
+    return markdown(["of", "images", "number", "best peer / us", "least", "of"], lines)
+
+
+def experts(store):
+    """Whole layers of experts, by rows and routing."""
+    parts = {}
+    for row in store.file("experts")["rows"]:
+        parts.setdefault((row["rows"], row["routing"]), {})[row["model"]] = row
+    lines = []
+    for (count, routing), rows in sorted(parts.items()):
+        limit = geometric_mean([row["limit_us"] / row["us"]["sinter"] for row in rows.values()])
+        lines.append([f"{count:,}", routing, *mean_and_least({model: row["ratio"] for model, row in rows.items()}), f"{limit:.2f}"])
+    return markdown(["rows", "routing", "models", "Triton / us", "least", "of", "limit / us"], lines)
+
+
+def slowest_ranks(store):
+    """{rows: {contestant: us}}, of the slowest rank each."""
+    ranks = [rank["times"] for rank in store.file("ranks")["ranks"]]
+    return {int(m): {name: max(times[m][name] for times in ranks) for name in ranks[0][m]} for m in ranks[0] if m.isdigit()}
+
+
+def against_best(times, what):
+    """Sinter's time of `what`, the best other's, and its name."""
+    others = {name.split(", ")[1]: us for name, us in times.items() if name.startswith(what) and not name.endswith("sinter")}
+    best = min(others, key=others.get)
+    return times[f"{what}, sinter"], others[best], best
+
+
+def ranks(store):
+    """Sums over two GPUs, alone and behind a product."""
+    lines = []
+    for m, times in slowest_ranks(store).items():
+        cells = []
+        for what in ("sum + residual", "layer"):
+            own, other, name = against_best(times, what)
+            cells += [two_decimals(own), two_decimals(other), name, two_decimals(other / own)]
+        lines.append([f"{m:,}", *cells])
+    sides = ["us", "best peer", "which", "best peer / us"]
+    return markdown(["M", *(f"sum: {side}" for side in sides), *(f"layer: {side}" for side in sides)], lines)
+
+
+def gain(row):
+    """The better of Inductor's modes that ran, over Sinter."""
+    us = {name: told.get("us") for name, told in row["variants"].items()}
+    return least_of(us.get("inductor"), us.get("inductor_max")) / us["sinter"]
+
+
+def card(row):
+    found = re.search(r"H\d00", row["gpu"])
+    if not found:
+        raise MissingFigure(f"{row['gpu']} is no card that the tables know")
+    return found[0]
+
+
+def models(store):
+    """One line a model: its ratio at one sequence or image, and at a serving batch."""
+    rows = store.by_torch("models")
+    names = sorted({name.split("@")[0] for name in rows}, key=str.lower)
+    lines = []
+    for name in names:
+        line = [name]
+        for batch in ("1", "serving"):
+            row = rows.get(f"{name}@{batch}")
+            us = row and {variant: told["us"] for variant, told in row["variants"].items()}
+            line += [f"{us['inductor']:,.0f}", f"{us['sinter']:,.0f}", two_decimals(gain(row)), card(row)] if row else ["-"] * 4
+        lines.append(line)
+    return markdown(["model", "at one: Inductor", "Sinter", "ratio", "on", "at a serving batch: Inductor", "Sinter", "ratio", "on"], lines)
+
+
+def training(store):
+    lines = []
+    for name, row in store.by_torch("training").items():
+        us = {variant: told["us"] for variant, told in row["variants"].items()}
+        lines.append([name, f"{us['eager']:,.0f}", f"{us['inductor']:,.0f}", f"{us['sinter']:,.0f}",
+                      two_decimals(us["eager"] / us["sinter"]), two_decimals(gain(row)), card(row)])
+    return markdown(["row", "eager", "Inductor", "Sinter", "eager / Sinter", "Inductor / Sinter", "on"], lines)
+
+
+def summary(store):
+    """The first table of the top README: by prediction."""
+    ratios = lambda key: [row["ratio"] for row in store.file(key)["rows"]]
+    sums = [against_best(times, "layer") for times in slowest_ranks(store).values()]
+    rows, steps = store.by_torch("models"), store.by_torch("training")
+    lines = [
+        ratios_line("PyTorch models, at one and a serving batch*", "`torch.compile`", [gain(row) for row in rows.values()]),
+        ratios_line("training steps*", "`torch.compile`", [gain(row) for name, row in steps.items() if ":" not in name]),
+        layers_line(store, "encoder layers, attention left out", "cuBLAS, `torch.compile`", "encoders"),
+        layers_line(store, "products with bias and GELU", "cuBLAS, `torch.compile`", "products"),
+        layers_line(store, "norms, softmax, GELU, SwiGLU", "`torch.compile`", "rowwise"),
+        ratios_line("depthwise convolutions", "cuDNN, `torch.compile`", ratios("depthwise")),
+        ratios_line("convolutions in groups, bilinear", "cuDNN, `torch.compile`", ratios("images")),
+        ratios_line("layers of experts, 256 to 4096 rows", "Triton as in vLLM", ratios("experts")),
+        ratios_line("product, sum over two GPUs, norm", "NCCL, symmetric memory", [other / own for own, other, _ in sums]),
+    ]
+    head = ["on an H100, by prediction", "number", "peer", "peer / Sinter", "least"]
+    return markdown(head, [line[:5] for line in lines])
