@@ -35,8 +35,12 @@ typedef struct sinter_group sinter_group;
 typedef sinter_status (*sinter_exchange)(uintptr_t user_data, const void* send, size_t bytes,
                                          void* recv);
 
-/* SINTER_GROUP_NO_TIMEOUT: waits for a missing rank end only when the group is aborted. */
-enum { SINTER_GROUP_NO_TIMEOUT = 1 };
+/* SINTER_GROUP_NO_TIMEOUT: waits for a missing rank end only when the group is aborted.
+ * SINTER_GROUP_DESCRIPTORS: what the library allocates is shared by POSIX file descriptors, which
+ * ranks send one another through UNIX sockets without a file, and not by cuIpc handles: where
+ * processes have one network namespace but no IPC namespace in common. All ranks give it, or none;
+ * not with peers, and without a meaning in sinter_group_create_local. */
+enum { SINTER_GROUP_NO_TIMEOUT = 1, SINTER_GROUP_DESCRIPTORS = 2 };
 typedef struct sinter_group_options {
   uint32_t struct_size;
   uint32_t flags;      /* SINTER_GROUP_* */
@@ -48,8 +52,8 @@ typedef struct sinter_group_options {
   /* The caller's symmetric memory: `size` addresses, in the order of ranks, of each rank's buffer
    * as this GPU addresses it, 256-byte aligned, of sinter_group_get_room_bytes bytes or more. It is
    * the caller's and outlives the group and every launch. NULL: the library allocates, and shares
-   * by cuIpc handles, which the exchange carries. All ranks give peers, or none. NULL in
-   * sinter_group_create_local. */
+   * by cuIpc handles, which the exchange carries, or file descriptors (flags). All ranks give
+   * peers, or none. NULL in sinter_group_create_local. */
   const sinter_device_ptr* peers;
   uint64_t bytes;           /* of each of them */
   sinter_exchange exchange; /* needed; unused by sinter_group_create_local */

@@ -111,7 +111,29 @@
   X(IpcGetMemHandle, "cuIpcGetMemHandle", (CUipcMemHandle * handle, CUdeviceptr pointer))         \
   X(IpcOpenMemHandle, "cuIpcOpenMemHandle_v2",                                                    \
     (CUdeviceptr * pointer, CUipcMemHandle handle, unsigned int flags))                           \
-  X(IpcCloseMemHandle, "cuIpcCloseMemHandle", (CUdeviceptr pointer))
+  X(IpcCloseMemHandle, "cuIpcCloseMemHandle", (CUdeviceptr pointer))                              \
+  X(MemGetAllocationGranularity, "cuMemGetAllocationGranularity",                                 \
+    (size_t * bytes, const CUmemAllocationProp* properties,                                       \
+     CUmemAllocationGranularity_flags flags))                                                     \
+  X(MemCreate, "cuMemCreate",                                                                     \
+    (CUmemGenericAllocationHandle * memory, size_t bytes, const CUmemAllocationProp* properties,  \
+     unsigned long long flags))                                                                   \
+  X(MemRelease, "cuMemRelease", (CUmemGenericAllocationHandle memory))                            \
+  X(MemExportToShareableHandle, "cuMemExportToShareableHandle",                                   \
+    (void* shareable, CUmemGenericAllocationHandle memory, CUmemAllocationHandleType type,        \
+     unsigned long long flags))                                                                   \
+  X(MemImportFromShareableHandle, "cuMemImportFromShareableHandle",                               \
+    (CUmemGenericAllocationHandle * memory, void* shareable, CUmemAllocationHandleType type))     \
+  X(MemAddressReserve, "cuMemAddressReserve",                                                     \
+    (CUdeviceptr * pointer, size_t bytes, size_t alignment, CUdeviceptr wanted,                   \
+     unsigned long long flags))                                                                   \
+  X(MemAddressFree, "cuMemAddressFree", (CUdeviceptr pointer, size_t bytes))                      \
+  X(MemMap, "cuMemMap",                                                                           \
+    (CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle memory,       \
+     unsigned long long flags))                                                                   \
+  X(MemUnmap, "cuMemUnmap", (CUdeviceptr pointer, size_t bytes))                                  \
+  X(MemSetAccess, "cuMemSetAccess",                                                               \
+    (CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc* access, size_t count))
 // Newer functions (12.4; the last 12.3), and what can be done without: null where the driver lacks
 // them.
 #define SINTER_DRIVER_OPTIONAL(X)                                        \

@@ -1,11 +1,17 @@
 #include "runtime/peers/peers.h"
 
+#include <unistd.h>
+
+#include <chrono>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/peers/descriptor_post.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -29,9 +35,12 @@ class DriverPeerMemory : public PeerMemory {
     return bytes;
   }
 
-  absl::StatusOr<DevicePtr> Allocate(uint64_t bytes) override {
+  absl::StatusOr<DevicePtr> Allocate(uint64_t bytes, RoomSharing sharing) override {
     DriverScope scope(*device_);
     SINTER_RETURN_IF_ERROR(scope.status());
+    if (sharing == RoomSharing::kDescriptor) {
+      return InContext(Create(bytes), absl::StrCat("allocating ", bytes, " bytes to be shared"));
+    }
     CUdeviceptr pointer = 0;
     const absl::Status status = driver_.Check(driver_->MemAlloc(&pointer, bytes), "cuMemAlloc");
     if (!status.ok()) return Annotate(status, absl::StrCat("allocating ", bytes, " bytes"));
@@ -39,7 +48,7 @@ class DriverPeerMemory : public PeerMemory {
   }
   void Free(DevicePtr pointer) override {
     DriverScope scope(*device_);
-    driver_->MemFree(pointer);
+    if (!Unmap(pointer)) driver_->MemFree(pointer);
   }
 
   absl::StatusOr<HostWords> AllocateWords() override {
@@ -65,37 +74,57 @@ class DriverPeerMemory : public PeerMemory {
     driver_->MemFreeHost(words.host);
   }
 
-  absl::StatusOr<Handle> Export(DevicePtr allocated) const override {
+  absl::StatusOr<Handle> Export(DevicePtr allocated) override {
     DriverScope scope(*device_);
     SINTER_RETURN_IF_ERROR(scope.status());
+    if (const Mapping* mapping = Find(allocated); mapping != nullptr) {
+      if (post_ == nullptr) {
+        SINTER_ASSIGN_OR_RETURN(post_, DescriptorPost::Open());
+      }
+      return HandleOf(DescriptorHandle{post_->address(), mapping->bytes, kByDescriptor});
+    }
     CUipcMemHandle raw;
     const absl::Status status =
         driver_.Check(driver_->IpcGetMemHandle(&raw, allocated), "cuIpcGetMemHandle");
     if (!status.ok()) return Annotate(status, "sharing memory with other processes");
-    Handle handle;
-    static_assert(sizeof(raw) == sizeof(handle), "64 plain bytes");
-    std::memcpy(handle.data(), &raw, handle.size());
-    return handle;
+    return HandleOf(raw);
   }
+
+  absl::Status Offer(DevicePtr allocated, const Handle& to) override {
+    const Mapping* mapping = Find(allocated);
+    if (mapping == nullptr) return absl::OkStatus();
+    DriverScope scope(*device_);
+    SINTER_RETURN_IF_ERROR(scope.status());
+    int descriptor = -1;
+    SINTER_RETURN_IF_ERROR(driver_.Check(
+        driver_->MemExportToShareableHandle(&descriptor, mapping->memory,
+                                            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+        "cuMemExportToShareableHandle"));
+    const absl::Status sent = post_->Send(descriptor, FromHandle<DescriptorHandle>(to).address);
+    close(descriptor);
+    return sent;
+  }
+
   absl::StatusOr<DevicePtr> Open(const Handle& handle) override {
     DriverScope scope(*device_);
     SINTER_RETURN_IF_ERROR(scope.status());
-    CUipcMemHandle raw;
-    std::memcpy(&raw, handle.data(), handle.size());
+    if (post_ != nullptr) return OpenDescriptor(FromHandle<DescriptorHandle>(handle));
     CUdeviceptr pointer = 0;
     const absl::Status status =
-        driver_.Check(driver_->IpcOpenMemHandle(&pointer, raw, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+        driver_.Check(driver_->IpcOpenMemHandle(&pointer, FromHandle<CUipcMemHandle>(handle),
+                                                CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
                       "cuIpcOpenMemHandle");
     if (!status.ok()) {
       return Annotate(status,
                       "opening another process's memory: the processes must share one host and one "
-                      "IPC namespace, and their GPUs must reach each other");
+                      "IPC namespace, and their GPUs must reach each other; else share it by file "
+                      "descriptors (SINTER_GROUP_DESCRIPTORS)");
     }
     return static_cast<DevicePtr>(pointer);
   }
   void Close(DevicePtr opened) override {
     DriverScope scope(*device_);
-    driver_->IpcCloseMemHandle(opened);
+    if (!Unmap(opened)) driver_->IpcCloseMemHandle(opened);
   }
 
   absl::Status Reach(const PeerMemory& peer) override {
@@ -141,6 +170,133 @@ class DriverPeerMemory : public PeerMemory {
   }
 
  private:
+  // Memory that this GPU has mapped, its own or another process's.
+  struct Mapping {
+    CUmemGenericAllocationHandle memory = 0;
+    uint64_t bytes = 0;
+  };
+  // What the exchange carries of memory that is shared by descriptors.
+  struct DescriptorHandle {
+    DescriptorPost::Address address;
+    uint64_t bytes;
+    uint64_t kind;
+  };
+  static constexpr uint64_t kByDescriptor = 0x53494e5445524644;  // no cuIpc handle says so
+  static constexpr std::chrono::seconds kOffersComeWithin{30};
+
+  template <typename Raw>
+  static Handle HandleOf(const Raw& raw) {
+    static_assert(sizeof(raw) <= sizeof(Handle), "64 plain bytes");
+    Handle handle{};
+    std::memcpy(handle.data(), &raw, sizeof(raw));
+    return handle;
+  }
+  template <typename Raw>
+  static Raw FromHandle(const Handle& handle) {
+    Raw raw;
+    std::memcpy(&raw, handle.data(), sizeof(raw));
+    return raw;
+  }
+  static absl::StatusOr<DevicePtr> InContext(absl::StatusOr<DevicePtr> made,
+                                             const std::string& context) {
+    if (made.ok()) return made;
+    return Annotate(made.status(), context);
+  }
+
+  CUmemLocation Here() const {
+    CUmemLocation location{};
+    location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    location.id = device_->handle();
+    return location;
+  }
+
+  absl::StatusOr<DevicePtr> Create(uint64_t bytes) {
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    properties.location = Here();
+    size_t unit = 0;
+    SINTER_RETURN_IF_ERROR(
+        driver_.Check(driver_->MemGetAllocationGranularity(&unit, &properties,
+                                                           CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+                      "cuMemGetAllocationGranularity"));
+    Mapping mapping;
+    mapping.bytes = (bytes + unit - 1) / unit * unit;
+    SINTER_RETURN_IF_ERROR(driver_.Check(
+        driver_->MemCreate(&mapping.memory, mapping.bytes, &properties, 0), "cuMemCreate"));
+    return Map(mapping);
+  }
+
+  absl::StatusOr<DevicePtr> OpenDescriptor(const DescriptorHandle& handle) {
+    if (handle.kind != kByDescriptor) {
+      return absl::FailedPreconditionError("its memory is not shared by file descriptors");
+    }
+    SINTER_ASSIGN_OR_RETURN(const int descriptor,
+                            post_->Receive(handle.address, kOffersComeWithin));
+    Mapping mapping;
+    mapping.bytes = handle.bytes;
+    const absl::Status imported = driver_.Check(
+        driver_->MemImportFromShareableHandle(
+            &mapping.memory, reinterpret_cast<void*>(static_cast<intptr_t>(descriptor)),
+            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+        "cuMemImportFromShareableHandle");
+    close(descriptor);
+    SINTER_RETURN_IF_ERROR(imported);
+    return InContext(Map(mapping), "mapping another process's memory");
+  }
+
+  // Takes `mapping`, also where it fails.
+  absl::StatusOr<DevicePtr> Map(const Mapping& mapping) {
+    CUdeviceptr pointer = 0;
+    absl::Status status = driver_.Check(
+        driver_->MemAddressReserve(&pointer, mapping.bytes, 0, 0, 0), "cuMemAddressReserve");
+    bool mapped = false;
+    if (status.ok()) {
+      status =
+          driver_.Check(driver_->MemMap(pointer, mapping.bytes, 0, mapping.memory, 0), "cuMemMap");
+      mapped = status.ok();
+    }
+    if (mapped) {
+      CUmemAccessDesc access{};
+      access.location = Here();
+      access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+      status = driver_.Check(driver_->MemSetAccess(pointer, mapping.bytes, &access, 1),
+                             "cuMemSetAccess");
+    }
+    if (status.ok()) {
+      const std::lock_guard<std::mutex> lock(mappings_mutex_);
+      mappings_[pointer] = mapping;
+      return static_cast<DevicePtr>(pointer);
+    }
+    if (mapped) driver_->MemUnmap(pointer, mapping.bytes);
+    if (pointer != 0) driver_->MemAddressFree(pointer, mapping.bytes);
+    driver_->MemRelease(mapping.memory);
+    return status;
+  }
+
+  // Stays until it is unmapped.
+  const Mapping* Find(DevicePtr pointer) {
+    const std::lock_guard<std::mutex> lock(mappings_mutex_);
+    const auto found = mappings_.find(pointer);
+    return found == mappings_.end() ? nullptr : &found->second;
+  }
+
+  // False where it is memory of another kind.
+  bool Unmap(DevicePtr pointer) {
+    Mapping mapping;
+    {
+      const std::lock_guard<std::mutex> lock(mappings_mutex_);
+      const auto found = mappings_.find(pointer);
+      if (found == mappings_.end()) return false;
+      mapping = found->second;
+      mappings_.erase(found);
+    }
+    driver_->MemUnmap(pointer, mapping.bytes);
+    driver_->MemAddressFree(pointer, mapping.bytes);
+    driver_->MemRelease(mapping.memory);
+    return true;
+  }
+
   absl::Status Run(const std::function<absl::Status()>& enqueue) {
     std::lock_guard<std::mutex> lock(mutex_);
     DriverScope scope(*device_);
@@ -154,7 +310,10 @@ class DriverPeerMemory : public PeerMemory {
   const std::shared_ptr<const Device> device_;
   const Driver& driver_;
   const Stream stream_;
-  std::mutex mutex_;  // of the stream
+  std::mutex mutex_;                      // of the stream
+  std::unique_ptr<DescriptorPost> post_;  // once memory that is shared by descriptors is exported
+  std::mutex mappings_mutex_;
+  std::map<DevicePtr, Mapping> mappings_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The PeerMemory port on the driver: rooms of one GPU, mapped by other processes through cuIpc
-// handles, or by other devices of this process.
+// handles or POSIX file descriptors, or by other devices of this process.
 #ifndef SINTER_RUNTIME_PEERS_PEERS_H_
 #define SINTER_RUNTIME_PEERS_PEERS_H_
 

@@ -40,6 +40,10 @@ struct HostWords {
   DevicePtr device = 0;      // the same
 };
 
+// How other processes get at a room: not at all, by the bytes of a cuIpc handle, or by a POSIX file
+// descriptor, which is sent beside the exchange.
+enum class RoomSharing : uint8_t { kNone, kIpc, kDescriptor };
+
 // Of one GPU. Every call leaves the thread's context and capture mode as they were, and has done
 // its work when it returns. Thread-safe.
 class PeerMemory {
@@ -48,13 +52,17 @@ class PeerMemory {
   virtual ~PeerMemory() = default;
 
   virtual absl::StatusOr<std::array<uint8_t, 16>> DeviceUuid() const = 0;
-  virtual absl::StatusOr<DevicePtr> Allocate(uint64_t bytes) = 0;
+  virtual absl::StatusOr<DevicePtr> Allocate(uint64_t bytes, RoomSharing sharing) = 0;
   virtual void Free(DevicePtr pointer) = 0;
   virtual absl::StatusOr<HostWords> AllocateWords() = 0;
   virtual void FreeWords(const HostWords& words) = 0;
 
-  virtual absl::StatusOr<Handle> Export(DevicePtr allocated) const = 0;
-  // The memory behind another process's handle, as this GPU addresses it.
+  virtual absl::StatusOr<Handle> Export(DevicePtr allocated) = 0;
+  // Lets the process of a handle open `allocated`: to be called for each of them, by every process,
+  // before it opens anything. Memory that is shared by cuIpc needs none, and nothing is done.
+  virtual absl::Status Offer(DevicePtr allocated, const Handle& to) = 0;
+  // The memory behind another process's handle, as this GPU addresses it. DEADLINE_EXCEEDED where
+  // it needs an offer that does not come.
   virtual absl::StatusOr<DevicePtr> Open(const Handle& handle) = 0;
   virtual void Close(DevicePtr opened) = 0;
   // For memory of the same process: from now on this GPU can address all of `peer`'s.

@@ -16,6 +16,7 @@ namespace sinter::capi {
 namespace {
 
 constexpr uint32_t kDefaultTimeoutMs = 10000;
+constexpr uint32_t kFlags = SINTER_GROUP_NO_TIMEOUT | SINTER_GROUP_DESCRIPTORS;
 
 absl::StatusOr<std::unique_ptr<PeerMemory>> MemoryOf(const sinter_context* context,
                                                      absl::string_view name) {
@@ -36,6 +37,11 @@ absl::Status CheckGiven(const sinter_group_options& given) {
     return absl::InvalidArgumentError(absl::StrCat("group.timeout_ms is ", given.timeout_ms,
                                                    ", must be 0 with SINTER_GROUP_NO_TIMEOUT"));
   }
+  if ((given.flags & SINTER_GROUP_DESCRIPTORS) != 0 && given.peers != nullptr) {
+    return absl::InvalidArgumentError(
+        "group.flags has SINTER_GROUP_DESCRIPTORS, must not with group.peers: they are the "
+        "caller's");
+  }
   if (given.reserved != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("group.reserved is ", given.reserved, ", must be 0"));
@@ -51,6 +57,7 @@ RankGroupOptions Translate(const sinter_group_options& given) {
   options.room_bytes = given.bytes;
   options.timeout_ms = given.timeout_ms == 0 ? kDefaultTimeoutMs : given.timeout_ms;
   if ((given.flags & SINTER_GROUP_NO_TIMEOUT) != 0) options.timeout_ms = 0;
+  options.descriptors = (given.flags & SINTER_GROUP_DESCRIPTORS) != 0;
   if (given.peers != nullptr && given.size >= 0 && given.size <= RankRoom::kMaxRanks) {
     options.rooms.assign(given.peers, given.peers + given.size);
   }
@@ -81,8 +88,7 @@ sinter_group* NewGroup(std::shared_ptr<RankGroup> group) {
 
 absl::Status Create(const sinter_context* context, const sinter_group_options* given,
                     sinter_group** out) {
-  SINTER_ASSIGN_OR_RETURN(const sinter_group_options options,
-                          ReadOptions(given, "group", SINTER_GROUP_NO_TIMEOUT));
+  SINTER_ASSIGN_OR_RETURN(const sinter_group_options options, ReadOptions(given, "group", kFlags));
   if (options.exchange == nullptr) return absl::InvalidArgumentError("group.exchange is null");
   RankGroupOptions own = Translate(options);
   // From here on the other ranks are told of an error.
@@ -105,8 +111,7 @@ absl::Status CreateLocal(sinter_context* const* contexts, uint32_t size,
                          const sinter_group_options* given, sinter_group** out) {
   SINTER_RETURN_IF_ERROR(CheckNotNull(out, "out_groups"));
   SINTER_RETURN_IF_ERROR(CheckNotNull(contexts, "contexts"));
-  SINTER_ASSIGN_OR_RETURN(const sinter_group_options options,
-                          ReadOptions(given, "group", SINTER_GROUP_NO_TIMEOUT));
+  SINTER_ASSIGN_OR_RETURN(const sinter_group_options options, ReadOptions(given, "group", kFlags));
   SINTER_RETURN_IF_ERROR(CheckGiven(options));
   RankGroupOptions own = Translate(options);
   if (size < 2 || size > RankRoom::kMaxRanks) {

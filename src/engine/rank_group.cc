@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kLeastSlot = 64 << 10, kMostSlot = uint64_t{1} << 32;
-constexpr char kMagic[8] = {'S', 'N', 'T', 'R', 'O', 'O', 'M', '1'};
+constexpr char kMagic[8] = {'S', 'N', 'T', 'R', 'O', 'O', 'M', '2'};
 constexpr uint64_t kProofBytes = 16;
 constexpr size_t kWhyBytes = 160;
 
@@ -97,6 +97,7 @@ struct RankGroup::Introduction {
   int32_t size, rank;
   uint64_t slot_bytes, timeout_ms;
   uint64_t gives_rooms;  // 1: they are the caller's
+  uint64_t descriptors;  // 1: they are shared by file descriptors
   uint8_t identity[32];
   uint8_t uuid[16];
   PeerMemory::Handle handle;
@@ -111,7 +112,11 @@ absl::Status RankGroup::Prepare(bool exported) {
     room_ = options_.rooms[static_cast<size_t>(options_.rank)];
     return absl::OkStatus();
   }
-  SINTER_ASSIGN_OR_RETURN(room_, memory_->Allocate(RoomBytes(options_.size, options_.slot_bytes)));
+  const RoomSharing sharing = !exported              ? RoomSharing::kNone
+                              : options_.descriptors ? RoomSharing::kDescriptor
+                                                     : RoomSharing::kIpc;
+  SINTER_ASSIGN_OR_RETURN(
+      room_, memory_->Allocate(RoomBytes(options_.size, options_.slot_bytes), sharing));
   held_.push_back(std::make_shared<const Room>(memory_, room_));
   if (!exported) return absl::OkStatus();
   SINTER_ASSIGN_OR_RETURN(handle_, memory_->Export(room_));
@@ -126,6 +131,7 @@ RankGroup::Introduction RankGroup::Introduce(const absl::Status& prepared) const
   own.slot_bytes = options_.slot_bytes;
   own.timeout_ms = options_.timeout_ms;
   own.gives_rooms = options_.rooms.empty() ? 0 : 1;
+  own.descriptors = options_.descriptors ? 1 : 0;
   std::memcpy(own.identity, options_.identity.View().data(), sizeof(own.identity));
   std::memcpy(own.uuid, uuid_.data(), sizeof(own.uuid));
   own.handle = handle_;
@@ -174,6 +180,11 @@ absl::Status RankGroup::Agree(const std::vector<Introduction>& all) const {
           who, one.gives_rooms != 0 ? " gives" : " does not give", " group.peers, rank 0 ",
           all[0].gives_rooms != 0 ? "does" : "does not", ": all ranks must, or none"));
     }
+    if (one.descriptors != all[0].descriptors) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          who, one.descriptors != 0 ? " has" : " lacks", " SINTER_GROUP_DESCRIPTORS, rank 0 ",
+          all[0].descriptors != 0 ? "has it" : "lacks it", ": all ranks must have it, or none"));
+    }
     if (std::memcmp(one.identity, all[0].identity, sizeof(one.identity)) != 0) {
       return absl::FailedPreconditionError(absl::StrCat(
           who, " has another version of the library or another GPU model than rank 0"));
@@ -192,6 +203,13 @@ absl::Status RankGroup::OpenRooms(const std::vector<Introduction>& all) {
   rooms_ = options_.rooms;
   if (!rooms_.empty()) return absl::OkStatus();
   rooms_.assign(all.size(), 0);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (static_cast<int>(i) == options_.rank) continue;
+    const absl::Status offered = memory_->Offer(room_, all[i].handle);
+    if (!offered.ok()) {
+      return Annotate(offered, absl::StrCat("rank ", options_.rank, ", to rank ", i));
+    }
+  }
   for (size_t i = 0; i < all.size(); ++i) {
     if (static_cast<int>(i) == options_.rank) {
       rooms_[i] = room_;

@@ -32,6 +32,7 @@ struct RankGroupOptions {
   std::vector<DevicePtr> rooms;  // the caller's memory: `size` addresses; empty: allocated here
   uint64_t room_bytes = 0;       // of each of them
   uint64_t timeout_ms = 10000;   // of a kernel's wait for another rank; 0: for good
+  bool descriptors = false;      // rooms are shared by POSIX file descriptors, else by cuIpc
   Digest identity;               // of library and chip: equal on all ranks
 };
 

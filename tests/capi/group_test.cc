@@ -158,6 +158,29 @@ TEST(Group, ClosesOnAllRanks) {
   EXPECT_EQ(sinter_group_close(nullptr, nullptr), SINTER_INVALID_ARGUMENT);
 }
 
+TEST(Group, SharesMemoryByFileDescriptorsWhereAskedTo) {
+  Meeting meeting;
+  const Side sides[2] = {{&meeting, 0}, {&meeting, 1}};
+  sinter_group* made[2] = {};
+  for (const Result& result :
+       CreateBoth(meeting, made, [&](int r, sinter_group_options&options, sinter_context*&) {
+         options.user_data = reinterpret_cast<uintptr_t>(&sides[r]);
+         options.flags = SINTER_GROUP_DESCRIPTORS;
+       })) {
+    ASSERT_EQ(result.status, SINTER_OK) << result.message;
+  }
+  const GroupPtr groups[2] = {GroupPtr(made[0]), GroupPtr(made[1])};
+  EXPECT_EQ(sinter_group_get_status(groups[0].get(), nullptr, nullptr), SINTER_OK);
+  const auto results =
+      CreateBoth(meeting, made, [](int r, sinter_group_options& options, sinter_context*&) {
+        if (r == 1) options.flags = SINTER_GROUP_DESCRIPTORS;
+      });
+  for (const Result& result : results) {
+    EXPECT_EQ(result.status, SINTER_FAILED_PRECONDITION);
+    EXPECT_THAT(result.message, HasSubstr("rank 1 has SINTER_GROUP_DESCRIPTORS, rank 0 lacks it"));
+  }
+}
+
 TEST(Group, OfOneProcess) {
   const ContextPtr contexts[2] = {OnGpu(0), OnGpu(1)};
   sinter_context* raw[2] = {contexts[0].get(), contexts[1].get()};
@@ -193,6 +216,14 @@ TEST(Group, WhatIsWrongWithOptionsIsNamed) {
   options.flags = SINTER_GROUP_NO_TIMEOUT;
   options.timeout_ms = 3;
   EXPECT_THAT(create(options, context.get()).message, HasSubstr("group.timeout_ms is 3"));
+  options = Options(side);
+  const sinter_device_ptr peers[2] = {1 << 20, 2 << 20};
+  options.peers = peers;
+  options.flags = SINTER_GROUP_DESCRIPTORS;
+  EXPECT_THAT(create(options, context.get()).message,
+              HasSubstr("group.flags has SINTER_GROUP_DESCRIPTORS, must not with group.peers"));
+  options.flags = 4;
+  EXPECT_EQ(create(options, context.get()).status, SINTER_INVALID_ARGUMENT);
   options = Options(side);
   EXPECT_EQ(create(options, target.get()).status, SINTER_UNAVAILABLE);
   const Result gathered = create(options, context.get());

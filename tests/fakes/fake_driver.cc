@@ -43,6 +43,12 @@ bool IsUnsafe(int function) {
     case kMemFreeHost:
     case kIpcOpenMemHandle:
     case kIpcCloseMemHandle:
+    case kMemCreate:
+    case kMemRelease:
+    case kMemImportFromShareableHandle:
+    case kMemMap:
+    case kMemUnmap:
+    case kMemSetAccess:
     case kCtxEnablePeerAccess:
     case kStreamCreate:
     case kStreamDestroy:
@@ -65,6 +71,9 @@ bool ReleasesAnyway(int function) {
     case kMemFree:
     case kMemFreeHost:
     case kIpcCloseMemHandle:
+    case kMemRelease:
+    case kMemAddressFree:
+    case kMemUnmap:
     case kStreamDestroy:
     case kStreamEndCapture:
     case kEventDestroy:
@@ -219,6 +228,7 @@ FakeLive FakeDriver::live() const {
   live.allocations = static_cast<int>(allocations_.size());
   live.user_objects = static_cast<int>(objects_.size());
   for (const auto& [pointer, count] : opened_) live.opened_handles += count;
+  live.allocations += static_cast<int>(created_.size() + reserved_.size());
   return live;
 }
 

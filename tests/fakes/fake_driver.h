@@ -183,6 +183,8 @@ class FakeDriver {
   std::map<uintptr_t, UserObject> objects_;
   std::map<CUdeviceptr, size_t> allocations_;             // of devices and pinned
   std::map<CUdeviceptr, int> opened_;                     // handles of memory, how often
+  std::map<uintptr_t, std::pair<int, size_t>> created_;   // memory to be mapped: its file, bytes
+  std::map<CUdeviceptr, size_t> reserved_;                // addresses
   std::map<std::pair<CUcontext, CUcontext>, int> peers_;  // access that was enabled
   std::vector<const char*> log_;
   std::vector<FakeLaunch> launches_;

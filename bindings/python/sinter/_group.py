@@ -43,6 +43,8 @@ class Group(Handle):
         timeout: seconds that a kernel waits for another rank; None: until ``abort``.
         peers: addresses of the caller's symmetric memory, one a rank; by default the library allocates.
         peer_bytes: of each of them.
+        descriptors: what the library allocates is shared by POSIX file descriptors, not by cuIpc handles: for containers
+            without a common IPC namespace that have one network namespace.
 
     Raises:
         Error: FAILED_PRECONDITION naming the rank that differs; the error of the rank that failed.
@@ -66,6 +68,7 @@ class Group(Handle):
         timeout: Optional[float] = 10.0,
         peers: Sequence[int] = (),
         peer_bytes: int = 0,
+        descriptors: bool = False,
     ) -> None:
         context = instance(context, Context, "context")
         options = _options(slot_bytes, timeout)
@@ -77,6 +80,8 @@ class Group(Handle):
         if addresses:
             options.peers = (ctypes.c_uint64 * size)(*addresses)
             options.bytes = integer(peer_bytes, "peer_bytes", 0, 2**64 - 1)
+        if descriptors:
+            options.flags |= _abi.GROUP_DESCRIPTORS
         exchange = _Exchange(gather, size)
         options.exchange = exchange_function
         options.user_data = exchange.key

@@ -74,6 +74,12 @@ def test_two_ranks_meet_live_abort_and_close():
     assert meeting.calls == before + 2
 
 
+def test_memory_may_be_shared_by_file_descriptors():
+    _, groups = make_both(descriptors=True)
+    assert all(group.error is None for group in groups)
+    assert on_all(lambda rank: groups[rank].close()) == [None, None]
+
+
 def test_ranks_of_one_process():
     first, second = sinter.Group.local([on_gpu(0), on_gpu(1)], slot_bytes=1 << 16)
     assert (first.rank, second.rank, first.size) == (0, 1, 2)

@@ -23,6 +23,8 @@ class FakePeerMemory : public PeerMemory {
   // Knobs.
   uint8_t uuid;
   bool out_of_memory = false, opens = true, pushes = true, closes_late = false;
+  RoomSharing shared = RoomSharing::kNone;  // what was asked for last
+  int offers = 0;
 
   // Of all fakes: what was made and not given back; how often peers were reached.
   static int Live() { return live_; }
@@ -35,7 +37,8 @@ class FakePeerMemory : public PeerMemory {
     bytes[3] = uuid;
     return bytes;
   }
-  absl::StatusOr<DevicePtr> Allocate(uint64_t bytes) override {
+  absl::StatusOr<DevicePtr> Allocate(uint64_t bytes, RoomSharing sharing) override {
+    shared = sharing;
     if (out_of_memory) return absl::ResourceExhaustedError("no memory here");
     ++live_;
     return reinterpret_cast<uintptr_t>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
@@ -56,7 +59,11 @@ class FakePeerMemory : public PeerMemory {
     --live_;
     std::free(words.host);
   }
-  absl::StatusOr<Handle> Export(DevicePtr allocated) const override {
+  absl::Status Offer(DevicePtr, const Handle&) override {
+    ++offers;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Handle> Export(DevicePtr allocated) override {
     Handle handle{};
     std::memcpy(handle.data(), &allocated, sizeof(allocated));
     return handle;

@@ -89,6 +89,26 @@ TEST(RankGroup, EachRankKnowsAllRooms) {
   }
 }
 
+// By descriptors every rank offers its room to all others before it opens theirs.
+TEST(RankGroup, RoomsAreSharedAsAskedFor) {
+  for (const bool descriptors : {false, true}) {
+    std::vector<FakePeerMemory*> memories(3);
+    Made made = CreateAll(3, [&](int r, RankGroupOptions& options, FakePeerMemory& memory) {
+      options.descriptors = descriptors;
+      memories[static_cast<size_t>(r)] = &memory;
+    });
+    for (size_t r = 0; r < 3; ++r) {
+      ASSERT_TRUE(made[r].ok()) << made[r].status();
+      EXPECT_EQ(memories[r]->shared, descriptors ? RoomSharing::kDescriptor : RoomSharing::kIpc);
+      EXPECT_EQ(memories[r]->offers, 2);
+    }
+  }
+  ExpectAllFail(
+      CreateAll(2, [](int r, RankGroupOptions& options,
+                      FakePeerMemory&) { options.descriptors = r == 1; }),
+      "rank 1 has SINTER_GROUP_DESCRIPTORS, rank 0 lacks it: all ranks must have it, or none");
+}
+
 TEST(RankGroup, WhatDiffersFailsOnAllRanksAndNamesTheRank) {
   ExpectAllFail(CreateAll(3,
                           [](int r, RankGroupOptions& options, FakePeerMemory&) {

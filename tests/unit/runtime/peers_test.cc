@@ -1,8 +1,12 @@
 // Memory between GPUs on the fake driver.
 #include "runtime/peers/peers.h"
 
+#include <unistd.h>
+
+#include <chrono>
 #include <cstring>
 
+#include "runtime/peers/descriptor_post.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {
@@ -21,9 +25,9 @@ struct TwoGpus {
 
 TEST(PeerMemory, ARoomIsWrittenThroughItsHandle) {
   TwoGpus gpus;
-  const DevicePtr room = *gpus.memory[0]->Allocate(4096);
+  const DevicePtr room = *gpus.memory[0]->Allocate(4096, RoomSharing::kIpc);
   ASSERT_TRUE(gpus.memory[0]->Fill(room, 0, 4096).ok());
-  const DevicePtr own = *gpus.memory[1]->Allocate(16);
+  const DevicePtr own = *gpus.memory[1]->Allocate(16, RoomSharing::kIpc);
   const DevicePtr opened = *gpus.memory[1]->Open(*gpus.memory[0]->Export(room));
   const char sent[16] = "over the link";
   char got[16] = {};
@@ -35,6 +39,69 @@ TEST(PeerMemory, ARoomIsWrittenThroughItsHandle) {
   gpus.memory[1]->Free(own);
   gpus.memory[0]->Free(room);
   EXPECT_EQ(gpus.fake.live().opened_handles + gpus.fake.live().allocations, 0);
+}
+
+// Both rooms as two ranks share them: all offer, then all open.
+TEST(PeerMemory, RoomsAreWrittenThroughDescriptors) {
+  TwoGpus gpus;
+  DevicePtr rooms[2], opened[2];
+  PeerMemory::Handle handles[2];
+  for (int r = 0; r < 2; ++r) {
+    rooms[r] = *gpus.memory[r]->Allocate(4096, RoomSharing::kDescriptor);
+    ASSERT_TRUE(gpus.memory[r]->Fill(rooms[r], 0, 4096).ok());
+    handles[r] = *gpus.memory[r]->Export(rooms[r]);
+  }
+  for (int r = 0; r < 2; ++r) ASSERT_TRUE(gpus.memory[r]->Offer(rooms[r], handles[1 - r]).ok());
+  for (int r = 0; r < 2; ++r) opened[r] = *gpus.memory[r]->Open(handles[1 - r]);
+  for (int r = 0; r < 2; ++r) {
+    const char sent[16] = "over the link";
+    char got[16] = {};
+    ASSERT_TRUE(gpus.memory[r]->Upload(rooms[r], sent, 16).ok());
+    ASSERT_TRUE(gpus.memory[r]->Push(opened[r] + 32, rooms[r], 16).ok());
+    ASSERT_TRUE(gpus.memory[1 - r]->Download(got, rooms[1 - r] + 32, 16).ok());
+    EXPECT_STREQ(got, sent);
+  }
+  EXPECT_EQ(gpus.memory[0]->Open(PeerMemory::Handle{}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  for (int r = 0; r < 2; ++r) {
+    gpus.memory[r]->Close(opened[r]);
+    gpus.memory[r]->Free(rooms[r]);
+  }
+  EXPECT_EQ(gpus.fake.live().allocations, 0);
+}
+
+TEST(DescriptorPost, TellsSendersApartAndTakesNothingFromStrangers) {
+  using Post = std::unique_ptr<DescriptorPost>;
+  const Post here = *DescriptorPost::Open(), first = *DescriptorPost::Open(),
+             second = *DescriptorPost::Open();
+  constexpr std::chrono::milliseconds kSoon{50};
+  EXPECT_EQ(here->Receive(first->address(), kSoon).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  int pipes[2][2];
+  for (auto& ends : pipes) ASSERT_EQ(pipe(ends), 0);
+  DescriptorPost::Address guessed = here->address();
+  guessed.secret[0] ^= 1;
+  ASSERT_TRUE(first->Send(pipes[1][1], guessed).ok());
+  ASSERT_TRUE(second->Send(pipes[1][1], here->address()).ok());
+  ASSERT_TRUE(first->Send(pipes[0][1], here->address()).ok());
+  for (int i = 0; i < 2; ++i) {
+    const absl::StatusOr<int> got =
+        here->Receive((i == 0 ? first : second)->address(), std::chrono::seconds(10));
+    ASSERT_TRUE(got.ok()) << got.status();
+    const char sent = static_cast<char>('a' + i);
+    char read_back = 0;
+    ASSERT_EQ(write(*got, &sent, 1), 1);
+    ASSERT_EQ(read(pipes[i][0], &read_back, 1), 1);
+    EXPECT_EQ(read_back, sent);
+    close(*got);
+  }
+  const DescriptorPost::Address nobody{};
+  const absl::Status lost = first->Send(pipes[0][1], nobody);
+  EXPECT_THAT(lost.message(), HasSubstr("one network namespace"));
+  for (auto& ends : pipes) {
+    close(ends[0]);
+    close(ends[1]);
+  }
 }
 
 TEST(PeerMemory, ReachingTwiceIsFineAndAWallIsNamed) {
@@ -49,7 +116,7 @@ TEST(PeerMemory, ReachingTwiceIsFineAndAWallIsNamed) {
 
 TEST(PeerMemory, AHandleThatCannotBeOpenedSaysWhatItTakes) {
   TwoGpus gpus;
-  const DevicePtr room = *gpus.memory[0]->Allocate(4096);
+  const DevicePtr room = *gpus.memory[0]->Allocate(4096, RoomSharing::kIpc);
   const PeerMemory::Handle handle = *gpus.memory[0]->Export(room);
   gpus.fake.ipc_works = false;
   EXPECT_THAT(gpus.memory[1]->Open(handle).status().message(), HasSubstr("one IPC namespace"));
