@@ -24,12 +24,35 @@ func (b *Builder) Iota(dtype DType, dims []int64, axis int) Value {
 
 // AllReduce: the sum of x over the GPUs of a group (sinter_group.h), of which each has inputs of its own: of x rounded
 // to its dtype, floating, in the order of ranks, in f32, rounded to x's dtype. All ranks get the same bits. `ranks`, 1
-// to 8, is the same in all sums of a chain, which is then split over so many GPUs; of 1 the sum is a cast to x's dtype.
-// SINTER_INVALID_ARGUMENT for any other number, and where a sum of the chain has another.
+// to 8, is the same in all sums and gathers of a chain, which is then split over so many GPUs; of 1 each is a cast to
+// x's dtype. SINTER_INVALID_ARGUMENT for any other number, and where a sum or gather of the chain has another.
 func (b *Builder) AllReduce(x Value, ranks int) Value {
 	ranks32 := b.number("all_reduce: ranks", ranks)
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_all_reduce(p, x.id, ranks32, out, failed)
+	}, x)
+}
+
+// AllGather: what all ranks have of x, joined along `axis` in the order of ranks: of x rounded to its dtype, which is
+// floating or e4m3. The extent of `axis` is constant, and `ranks` times as large in the result. Rows of M are gathered
+// with an axis of their own in front: of [1, M, n] along axis 0 into [ranks, M, n]. `ranks` and errors as of
+// sinter_chain_add_all_reduce.
+func (b *Builder) AllGather(x Value, axis, ranks int) Value {
+	axis32 := b.number("all_gather: axis", axis)
+	ranks32 := b.number("all_gather: ranks", ranks)
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_all_gather(p, x.id, axis32, ranks32, out, failed)
+	}, x)
+}
+
+// ReduceScatter: this rank's part of the sum of x over ranks, in the bits of sinter_chain_add_all_reduce: rank r gets
+// the r-th of `ranks` equal parts of `axis`, whose extent is constant and a multiple of `ranks`. Rows of M are
+// scattered from [ranks, M, n] along axis 0 into [1, M, n].
+func (b *Builder) ReduceScatter(x Value, axis, ranks int) Value {
+	axis32 := b.number("reduce_scatter: axis", axis)
+	ranks32 := b.number("reduce_scatter: ranks", ranks)
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_reduce_scatter(p, x.id, axis32, ranks32, out, failed)
 	}, x)
 }
 

@@ -120,6 +120,8 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		b.Scatter(x, ids, x),
 		b.AllReduce(x, 1),
 		b.Reduce(ReduceSum, b.GroupedMatmul(half, b.Constant(BF16, []int64{3, 8, 8}), slots, true), []int32{1}, false),
+		b.AllGather(x, 1, 1),
+		b.ReduceScatter(x, 1, 1),
 		b.GroupedMatmulEnds(half, b.Constant(BF16, []int64{3, 8, 8}), b.Input(S32, []int64{3}), true),
 		b.GroupedGatedFFN(half, slots, b.Input(F32, []int64{M, 2}), b.Constant(BF16, []int64{3, 16, 8}),
 			b.Constant(BF16, []int64{3, 8, 8}), SiLU, GroupedGatedFFNOptions{Interleaved: true, WeightOnInput: true,

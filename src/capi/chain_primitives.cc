@@ -102,6 +102,26 @@ sinter_status sinter_chain_add_all_reduce(sinter_chain* chain, sinter_value x, i
   });
 }
 
+sinter_status sinter_chain_add_all_gather(sinter_chain* chain, sinter_value x, int32_t axis,
+                                          int32_t ranks, sinter_value* out_value,
+                                          sinter_error** error) {
+  return capi::AddValue(chain, "all_gather", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId vx = add.Operand("x", x);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().AllGather(vx, axis, ranks);
+  });
+}
+
+sinter_status sinter_chain_add_reduce_scatter(sinter_chain* chain, sinter_value x, int32_t axis,
+                                              int32_t ranks, sinter_value* out_value,
+                                              sinter_error** error) {
+  return capi::AddValue(chain, "reduce_scatter", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId vx = add.Operand("x", x);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().ReduceScatter(vx, axis, ranks);
+  });
+}
+
 sinter_status sinter_chain_add_conv2d(sinter_chain* chain, sinter_value x, sinter_value w,
                                       const sinter_conv2d_options* options, sinter_value* out_value,
                                       sinter_error** error) {

@@ -187,21 +187,37 @@ absl::StatusOr<ValueId> ChainBuilder::ScaledGroupedMatmul(ValueId a, ValueId w, 
 }
 
 absl::StatusOr<ValueId> ChainBuilder::AllReduce(ValueId x, int32_t ranks) {
-  constexpr const char* kKind = "all_reduce";
-  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "x", x));
-  absl::StatusOr<TensorType> type = InferAllReduce(TypeOf(x), ranks);
-  if (ranks == 1) {  // one spelling of no sum
-    return Add(kKind, MakeOp(OpKind::kCast, {x}), std::move(type));
+  SINTER_RETURN_IF_ERROR(CheckOperand("all_reduce", "x", x));
+  return AddCollective(OpKind::kAllReduce, x, -1, ranks, InferAllReduce(TypeOf(x), ranks));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::AllGather(ValueId x, int axis, int32_t ranks) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("all_gather", "x", x));
+  return AddCollective(OpKind::kAllGather, x, axis, ranks, InferAllGather(TypeOf(x), axis, ranks));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::ReduceScatter(ValueId x, int axis, int32_t ranks) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("reduce_scatter", "x", x));
+  return AddCollective(OpKind::kReduceScatter, x, axis, ranks,
+                       InferReduceScatter(TypeOf(x), axis, ranks));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::AddCollective(OpKind kind, ValueId x, int axis, int32_t ranks,
+                                                    absl::StatusOr<TensorType> type) {
+  const absl::string_view name = NameOf(kind);
+  if (ranks == 1) {  // one spelling of a chain on one GPU
+    return Add(name, MakeOp(OpKind::kCast, {x}), std::move(type));
   }
   for (ValueId id = size(); type.ok() && id-- > 0;) {
-    if (OpOf(id).kind != OpKind::kAllReduce) continue;
+    if (!IsCollective(OpOf(id))) continue;
     if (OpOf(id).ranks == ranks) break;
-    return Error(kKind, absl::StrCat("ranks is ", ranks, ", of op ", id, " (all_reduce) ",
-                                     OpOf(id).ranks, ": a chain is split over one group"));
+    return Error(name, absl::StrCat("ranks is ", ranks, ", of op ", id, " (", NameOf(OpOf(id)),
+                                    ") ", OpOf(id).ranks, ": a chain is split over one group"));
   }
-  Op op = MakeOp(OpKind::kAllReduce, {x});
+  Op op = MakeOp(kind, {x});
+  op.axis = axis;
   op.ranks = ranks;
-  return Add(kKind, std::move(op), std::move(type));
+  return Add(name, std::move(op), std::move(type));
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Convolve(ValueId x, ValueId w, const Conv2d& conv) {

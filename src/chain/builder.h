@@ -67,6 +67,12 @@ class ChainBuilder {
   // dtype, floating, in the order of ranks, in f32, rounded to x's dtype. `ranks` in [1, 8] is that
   // of the whole chain; of 1 it is a cast to x's dtype.
   absl::StatusOr<ValueId> AllReduce(ValueId x, int32_t ranks);
+  // What all ranks have of x, which holds floats, rounded to its dtype, joined along `axis`, which
+  // is not M, in the order of ranks.
+  absl::StatusOr<ValueId> AllGather(ValueId x, int axis, int32_t ranks);
+  // This rank's part of AllReduce(x, ranks): of `axis`, which is not M, rank r has the r-th of
+  // `ranks` equal parts.
+  absl::StatusOr<ValueId> ReduceScatter(ValueId x, int axis, int32_t ranks);
   // x [batch, height, width, channels] (NHWC) with the filter w; f32 [batch, p, q, out]. Only the
   // batch may be M. Finish makes a product of it where each pixel has one tap, its own.
   absl::StatusOr<ValueId> Convolve(ValueId x, ValueId w, const Conv2d& conv = {});
@@ -132,6 +138,8 @@ class ChainBuilder {
   absl::Status Error(absl::string_view kind, absl::string_view message) const;
   absl::Status CheckOperand(absl::string_view kind, absl::string_view field, ValueId id) const;
   absl::StatusOr<ValueId> Add(absl::string_view kind, Op op, absl::StatusOr<TensorType> type);
+  absl::StatusOr<ValueId> AddCollective(OpKind kind, ValueId x, int axis, int32_t ranks,
+                                        absl::StatusOr<TensorType> type);
   absl::StatusOr<ValueId> AddGrouped(ValueId a, ValueId w, ValueId groups, bool by_ends,
                                      bool transpose_b);
   absl::Status CheckIds(absl::string_view kind, const Op& op,

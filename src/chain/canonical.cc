@@ -75,7 +75,7 @@ void PutOp(ByteWriter& out, const Op& op) {
   PutInts(out, op.steps);
   if (op.kind == OpKind::kInput) PutStrides(out, op.strides);
   if (op.kind == OpKind::kConv2d || op.kind == OpKind::kWindow) PutConv(out, op.conv);
-  if (op.kind == OpKind::kAllReduce) out.U8(static_cast<uint8_t>(op.ranks));
+  if (IsCollective(op)) out.U8(static_cast<uint8_t>(op.ranks));
   if (op.kind != OpKind::kWindow) return;
   for (const int64_t taps : op.taps) out.I64(taps);
 }
@@ -131,7 +131,7 @@ Op GetOp(ByteReader& in) {
   op.steps = GetInts<int64_t>(in);
   if (op.kind == OpKind::kInput) op.strides = GetStrides(in, op.type.dims.size());
   if (op.kind == OpKind::kConv2d || op.kind == OpKind::kWindow) op.conv = GetConv(in);
-  if (op.kind == OpKind::kAllReduce) op.ranks = in.U8();
+  if (IsCollective(op)) op.ranks = in.U8();
   if (op.kind != OpKind::kWindow) return op;
   for (int64_t& taps : op.taps) taps = in.I64();
   return op;

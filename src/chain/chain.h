@@ -52,7 +52,7 @@ class Chain {
   const Digest& CanonicalDigest() const { return digest_; }
   // Whether M occurs at all.
   bool UsesM() const { return uses_m_; }
-  // Over how many GPUs it is split: those that its sums over ranks take; 1 without one.
+  // Over how many GPUs it is split: the ranks of its collective ops; 1 without one.
   int ranks() const { return ranks_; }
   // How often each op is used: operand slots of other ops plus outputs.
   std::vector<int> UseCounts() const;

@@ -37,6 +37,7 @@ std::set<std::string> KeysOf(OpKind kind) {
   if (kind == OpKind::kMatmul) add({"transpose_a", "transpose_b"});
   if (kind == OpKind::kGroupedMatmul) add({"transpose_b"});
   if (kind == OpKind::kAllReduce) add({"ranks"});
+  if (kind == OpKind::kAllGather || kind == OpKind::kReduceScatter) add({"axis", "ranks"});
   if (kind == OpKind::kUnary || kind == OpKind::kBinary || kind == OpKind::kCompare) add({"kind"});
   if (kind == OpKind::kReduce) add({"kind", "axes", "keepdims"});
   if (kind == OpKind::kScan) add({"kind"});
@@ -99,6 +100,10 @@ absl::Status ReadAttributes(const JsonObject& in, Op* op) {
       SINTER_ASSIGN_OR_RETURN(op->transpose_b, in.Flag("transpose_b"));
       return absl::OkStatus();
     }
+    case OpKind::kAllGather:
+    case OpKind::kReduceScatter:
+      SINTER_RETURN_IF_ERROR(ReadAxis(in, op));
+      [[fallthrough]];
     case OpKind::kAllReduce: {
       SINTER_ASSIGN_OR_RETURN(const int64_t ranks, in.Integer("ranks"));
       op->ranks = JsonObject::Narrow(ranks);

@@ -69,6 +69,10 @@ void PutAttributes(const Op& op, OrderedJson* out) {
     case OpKind::kGroupedMatmul:
       (*out)["transpose_b"] = op.transpose_b;
       break;
+    case OpKind::kAllGather:
+    case OpKind::kReduceScatter:
+      (*out)["axis"] = op.axis;
+      [[fallthrough]];
     case OpKind::kAllReduce:
       (*out)["ranks"] = op.ranks;
       break;

@@ -52,6 +52,10 @@ absl::StatusOr<TensorType> InferScaledGroupedMatmul(const TensorType& a, const T
                                                     const TensorType& scale_w);
 // That of x, which is floating; `ranks` in [1, kMostRanks].
 absl::StatusOr<TensorType> InferAllReduce(const TensorType& x, int32_t ranks);
+// That of x, which holds floats, with `ranks` times the extent of `axis`.
+absl::StatusOr<TensorType> InferAllGather(const TensorType& x, int axis, int32_t ranks);
+// That of x, which is floating, with the extent of `axis`, a multiple of `ranks`, by them.
+absl::StatusOr<TensorType> InferReduceScatter(const TensorType& x, int axis, int32_t ranks);
 // x [batch, height, width, channels], w as `conv` says; f32 [batch, p, q, out].
 absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
                                        const Conv2d& conv);

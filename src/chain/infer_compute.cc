@@ -80,6 +80,24 @@ absl::StatusOr<std::vector<Dim>> BatchDims(const TensorType& a, const TensorType
              ToString(absl::MakeConstSpan(batch_b)), ": must be equal, or absent in one");
 }
 
+absl::Status CheckRanks(int32_t ranks) {
+  if (ranks >= 1 && ranks <= kMostRanks) return absl::OkStatus();
+  return Bad("ranks is ", ranks, ", must be 1 to ", kMostRanks);
+}
+
+absl::Status CheckSummed(const TensorType& x) {
+  if (IsFloat(x.dtype)) return absl::OkStatus();
+  return Bad("dtype of x is ", NameOf(x.dtype), ", must be f32, f16 or bf16");
+}
+
+// That ranks have parts of: M is the same number on all ranks, and has no parts.
+absl::Status CheckAxisOfRanks(const TensorType& x, int axis) {
+  SINTER_RETURN_IF_ERROR(CheckAxis(axis, x.rank()));
+  if (!x.dims[static_cast<size_t>(axis)].symbolic) return absl::OkStatus();
+  return Bad("axis ", axis, " of x is M, must be constant: give ranks an axis of their own, as in ",
+             "[1, M, n] or [ranks, M, n]");
+}
+
 }  // namespace
 
 absl::StatusOr<TensorType> InferIota(const TensorType& type, int axis) {
@@ -284,13 +302,35 @@ absl::StatusOr<TensorType> InferTopK(const TensorType& x, int64_t count) {
 }
 
 absl::StatusOr<TensorType> InferAllReduce(const TensorType& x, int32_t ranks) {
-  if (ranks < 1 || ranks > kMostRanks) {
-    return Bad("ranks is ", ranks, ", must be 1 to ", kMostRanks);
-  }
-  if (!IsFloat(x.dtype)) {
-    return Bad("dtype of x is ", NameOf(x.dtype), ", must be f32, f16 or bf16");
-  }
+  SINTER_RETURN_IF_ERROR(CheckRanks(ranks));
+  SINTER_RETURN_IF_ERROR(CheckSummed(x));
   return x;
+}
+
+absl::StatusOr<TensorType> InferAllGather(const TensorType& x, int axis, int32_t ranks) {
+  SINTER_RETURN_IF_ERROR(CheckRanks(ranks));
+  if (!HoldsFloats(x.dtype)) {
+    return Bad("dtype of x is ", NameOf(x.dtype), ", must be f32, f16, bf16 or e4m3");
+  }
+  SINTER_RETURN_IF_ERROR(CheckAxisOfRanks(x, axis));
+  TensorType result = x;
+  result.dims[static_cast<size_t>(axis)].value *= ranks;
+  SINTER_RETURN_IF_ERROR(CheckType(result));
+  return result;
+}
+
+absl::StatusOr<TensorType> InferReduceScatter(const TensorType& x, int axis, int32_t ranks) {
+  SINTER_RETURN_IF_ERROR(CheckRanks(ranks));
+  SINTER_RETURN_IF_ERROR(CheckSummed(x));
+  SINTER_RETURN_IF_ERROR(CheckAxisOfRanks(x, axis));
+  TensorType result = x;
+  int64_t& extent = result.dims[static_cast<size_t>(axis)].value;
+  if (extent % ranks != 0) {
+    return Bad("axis ", axis, " of x is ", extent, ", must be a multiple of ranks, ", ranks,
+               ": every rank gets as much of it");
+  }
+  extent /= ranks;
+  return result;
 }
 
 absl::StatusOr<TensorType> InferScan(ReduceKind kind, const TensorType& x) {

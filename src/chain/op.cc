@@ -8,10 +8,10 @@ namespace {
 
 // Name i belongs to enum value i + 1.
 constexpr absl::string_view kOpKindNames[] = {
-    "input",  "scalar", "iota",           "matmul",    "unary",   "binary", "compare",
-    "select", "cast",   "broadcast",      "transpose", "reshape", "slice",  "concat",
-    "reduce", "conv2d", "scaled_matmul",  "gather",    "scatter", "window", "top_k",
-    "scan",   "random", "grouped_matmul", "all_reduce"};
+    "input",  "scalar", "iota",           "matmul",     "unary",      "binary",        "compare",
+    "select", "cast",   "broadcast",      "transpose",  "reshape",    "slice",         "concat",
+    "reduce", "conv2d", "scaled_matmul",  "gather",     "scatter",    "window",        "top_k",
+    "scan",   "random", "grouped_matmul", "all_reduce", "all_gather", "reduce_scatter"};
 constexpr absl::string_view kUnaryKindNames[] = {
 #define SINTER_UNARY(number, Name, name, ...) #name,
 #include "src/chain/ops.def"
@@ -117,6 +117,11 @@ bool IsValid(ReduceKind kind) { return InRange(kind, kReduceKindNames); }
 bool TakesRow(const Op& op) { return op.kind == OpKind::kTopK || op.kind == OpKind::kScan; }
 
 bool IsByEnds(const Op& op) { return op.kind == OpKind::kGroupedMatmul && op.type.rank() == 2; }
+
+bool IsCollective(const Op& op) {
+  return op.kind == OpKind::kAllReduce || op.kind == OpKind::kAllGather ||
+         op.kind == OpKind::kReduceScatter;
+}
 
 bool IsView(const Op& op) {
   return op.kind == OpKind::kReshape || op.kind == OpKind::kTranspose ||

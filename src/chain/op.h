@@ -45,6 +45,8 @@ enum class OpKind : int32_t {
   kRandom = 23,
   kGroupedMatmul = 24,
   kAllReduce = 25,
+  kAllGather = 26,
+  kReduceScatter = 27,
 };
 
 enum class UnaryKind : int32_t {
@@ -103,7 +105,7 @@ struct Op {
   bool keepdims = false;      // reduce: reduced axes stay with extent 1
   bool constant = false;      // input: never changes while a plan uses it
   int32_t input = -1;         // input: its index among the chain's inputs
-  int32_t axis = -1;          // iota, concat, gather
+  int32_t axis = -1;          // iota, concat, gather, all_gather, reduce_scatter
   double scalar = 0;          // scalar: already rounded to the dtype
   std::vector<int32_t> axes;  // reduce: ascending; transpose: result axis i is operand axis axes[i]
   std::vector<int64_t> starts;        // slice: per axis; result[i] = operand[starts + i * steps]
@@ -112,7 +114,7 @@ struct Op {
   Conv2d conv;                        // conv2d; window: all but the filter's layout
   std::array<int64_t, 2> taps{1, 1};  // window: its height and width
   Accumulate accumulate{};            // scaled_matmul
-  int32_t ranks = 1;                  // all_reduce: 2 to kMostRanks
+  int32_t ranks = 1;                  // collective: 2 to kMostRanks
   bool operator==(const Op& o) const;
   bool operator!=(const Op& o) const { return !(*this == o); }
 };
@@ -121,6 +123,9 @@ struct Op {
 inline bool IsScaledGrouped(const Op& op) {
   return op.kind == OpKind::kGroupedMatmul && op.operands.size() == 5;
 }
+
+// Whether it takes what all ranks have of its operand: all_reduce, all_gather, reduce_scatter.
+bool IsCollective(const Op& op);
 
 // Whether it only moves elements of one operand: broadcast, transpose, reshape, slice.
 bool IsView(const Op& op);

@@ -327,6 +327,7 @@ std::vector<std::string> FieldValues::List(const char* key) const {
 
 std::vector<KindSpec> KindSpecs() {
   return {
+      AllGatherKind(),
       AllReduceKind(),
       {"argmax",
        {kRows, kCols, kDType},
@@ -424,6 +425,7 @@ std::vector<KindSpec> KindSpecs() {
        "a[m,k], then of each product w* or w_gate* w_up*, and bias*[n] or bias_gate*[n] "
        "bias_up*[n]"},
       QuantizeKind(),
+      ReduceScatterKind(),
       {"residual_rmsnorm",
        {kRows, kCols, kRmsEps, kOutputs, kDType},
        MakeResidualRmsNorm,

@@ -92,7 +92,9 @@ KindSpec ConvChainKind();  // "conv_chain"
 KindSpec DepthwiseConvKind();
 KindSpec PoolKind();
 
+KindSpec AllGatherKind();
 KindSpec AllReduceKind();
+KindSpec ReduceScatterKind();
 KindSpec RowParallelKind();
 
 KindSpec GroupedGatedFfnKind();

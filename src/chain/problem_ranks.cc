@@ -17,6 +17,9 @@ const FieldSpec kLayout{"layout", FieldType::kName, kDefaultLayout.text,
 const FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of inputs, messages and outputs",
                        "f32 f16 bf16"};
 
+const FieldSpec kAlong{"along", FieldType::kName, "cols", "what each rank has a part of",
+                       "cols rows"};
+
 // Choices were checked: the fallbacks below are never used.
 DType DTypeOf(const FieldValues& v) { return ParseDType(v.Name("dtype")).value_or(DType::kBF16); }
 
@@ -50,7 +53,49 @@ absl::StatusOr<Chain> MakeRowParallel(const FieldValues& v) {
   return c.Finish(AddRmsNorm(c.b(), h, v.Number("eps"), gamma));
 }
 
+// M is one number on all ranks: rows of theirs are told apart by an axis in front of them.
+absl::StatusOr<Chain> MakeAllGather(const FieldValues& v) {
+  WholeChain c(DTypeOf(v));
+  const auto ranks = static_cast<int32_t>(v.Extent("ranks"));
+  const Dim cols = Dim::Constant(v.Extent("cols"));
+  const bool of_rows = v.Name("along") == "rows";
+  ValueId x = c.Rows("x", cols.value);
+  if (of_rows) x = c.Take(c.b().Reshape(x, {Dim::Constant(1), Dim::M(), cols}));
+  c.Output(c.Take(c.b().AllGather(x, of_rows ? 0 : 1, ranks)));
+  return c.Finish();
+}
+
+absl::StatusOr<Chain> MakeReduceScatter(const FieldValues& v) {
+  WholeChain c(DTypeOf(v));
+  const auto ranks = static_cast<int32_t>(v.Extent("ranks"));
+  const Dim cols = Dim::Constant(v.Extent("cols"));
+  if (v.Name("along") == "cols") {
+    c.Output(c.Take(c.b().ReduceScatter(c.Rows("x", cols.value), 1, ranks)));
+    return c.Finish();
+  }
+  const ValueId x = c.Input("x", {DTypeOf(v), {Dim::Constant(ranks), Dim::M(), cols}});
+  const ValueId part = c.Take(c.b().ReduceScatter(x, 0, ranks));
+  c.Output(c.Take(c.b().Reshape(part, {Dim::M(), cols})));
+  return c.Finish();
+}
+
 }  // namespace
+
+KindSpec AllGatherKind() {
+  return {"all_gather",
+          {kRows, kCols, kRanks, kAlong, kDType},
+          MakeAllGather,
+          "what the GPUs of the group have of x: [rows,ranks*cols], of rows [ranks,rows,cols]",
+          "x[rows,cols]"};
+}
+
+KindSpec ReduceScatterKind() {
+  return {"reduce_scatter",
+          {kRows, kCols, kRanks, kAlong, kDType},
+          MakeReduceScatter,
+          "this GPU's part of the sum of x over the group: [rows,cols/ranks], of rows [rows,cols]",
+          "x[rows,cols], with along=rows x[ranks,rows,cols]"};
+}
 
 KindSpec AllReduceKind() {
   return {"all_reduce",

@@ -26,6 +26,10 @@ absl::StatusOr<ValueId> Dispatch(ChainBuilder& b, const Op& op) {
                  : b.GroupedMatmul(in[0], in[1], in[2], op.transpose_b);
     case OpKind::kAllReduce:
       return b.AllReduce(in[0], op.ranks);
+    case OpKind::kAllGather:
+      return b.AllGather(in[0], op.axis, op.ranks);
+    case OpKind::kReduceScatter:
+      return b.ReduceScatter(in[0], op.axis, op.ranks);
     case OpKind::kConv2d:
       return b.Convolve(in[0], in[1], op.conv);
     case OpKind::kUnary:

@@ -384,7 +384,7 @@ absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl
     }
   }
   for (const auto& [id, trouble] : products.refused) {
-    if (chain.op(id).kind != OpKind::kAllReduce) continue;
+    if (!IsCollective(chain.op(id))) continue;
     told.push_back(absl::StrCat(NameWithInputs(chain, id), ": ", trouble));
     if (told.size() >= kMostRefusedProducts) break;
   }

@@ -153,7 +153,7 @@ bool RunMatcher::OnlyMultiplied(ValueId value, DType dtype) const {
   return std::all_of(users.begin(), users.end(), [&](ValueId user) {
     const Op& op = chain_.op(user);
     if (op.kind == OpKind::kCast && op.type.dtype == dtype) return true;
-    const bool own = op.kind == OpKind::kGroupedMatmul || op.kind == OpKind::kAllReduce;
+    const bool own = op.kind == OpKind::kGroupedMatmul || IsCollective(op);
     if (own) return false;  // reads what the chain has
     if (ClassOf(chain_, user) != OpClass::kProduct || op.operands[0] != value) return false;
     ValueId weight = op.operands[1];

@@ -135,7 +135,7 @@ class Rows {
   // Rows of an operand of `op`, whose result has `lead` rows; -1 where they are others.
   int LeadOfOperand(const Op& op, ValueId operand, int lead) const {
     const std::vector<Dim>& dims = graph_.type(operand).dims;
-    if (IsElementWise(op) || op.kind == OpKind::kConcat) {
+    if (IsElementWise(op) || op.kind == OpKind::kConcat || IsCollective(op)) {
       return dims.empty() || (op.axis >= 0 && op.axis < lead) ? -1 : lead;
     }
     switch (op.kind) {

@@ -151,7 +151,7 @@ bool Computes(const Op& op) {
   return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kReduce ||
          op.kind == OpKind::kMatmul || op.kind == OpKind::kScaledMatmul ||
          op.kind == OpKind::kConv2d || op.kind == OpKind::kGroupedMatmul ||
-         op.kind == OpKind::kAllReduce;
+         op.kind == OpKind::kAllReduce || op.kind == OpKind::kReduceScatter;
 }
 
 bool SumsOfE4M3(const Chain& chain, const Op& op) {
@@ -185,9 +185,12 @@ Bounds BoundsOfRoundings(const Chain& chain, int output) {
       way.bounds = Looser(way.bounds, before.bounds);
     }
     way.bounds = Looser(way.bounds, BoundsOfSums(chain, op));
-    // What is cast is rounded; what is computed in 16 bits may be, where a kernel hands it over.
+    // What is cast or gathered is rounded; what is computed in 16 bits may be, where a kernel hands
+    // it over.
     const bool narrows = HoldsFloats(op.type.dtype) || IsCode(op.type.dtype);
-    const bool rounds = op.kind == OpKind::kCast ? narrows : Computes(op) && IsFloat(op.type.dtype);
+    const bool rounds = op.kind == OpKind::kCast || op.kind == OpKind::kAllGather
+                            ? narrows
+                            : Computes(op) && IsFloat(op.type.dtype);
     if (rounds && way.computed) way.bounds = Looser(way.bounds, BoundsBehind(op.type.dtype));
   }
   return ways[static_cast<size_t>(chain.outputs()[static_cast<size_t>(output)].value)].bounds;

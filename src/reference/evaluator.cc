@@ -254,6 +254,9 @@ class Evaluator {
 
 }  // namespace
 
+namespace {
+
+// The sum of what each rank has of a value of `dtype`, which all ranks get.
 Tensor AllReduce(const std::vector<View>& ranks, DType dtype, int threads) {
   Tensor result = MakeTensor(ranks[0].dims);
   std::vector<double>& total = *result.owned;
@@ -268,20 +271,58 @@ Tensor AllReduce(const std::vector<View>& ranks, DType dtype, int threads) {
   return result;
 }
 
+// What the ranks have, joined along an axis.
+Tensor AllGather(const std::vector<View>& ranks, int axis, DType dtype, int threads) {
+  const auto at = static_cast<size_t>(axis);
+  std::vector<int64_t> dims = ranks[0].dims;
+  dims[at] *= static_cast<int64_t>(ranks.size());
+  Tensor result = MakeTensor(dims);
+  auto* to = result.owned->data();
+  for (const View& rank : ranks) {
+    CopyInto(rank, to, result.view.strides, threads);
+    if (to != nullptr) to += rank.dims[at] * result.view.strides[at];  // null of no elements
+  }
+  for (double& value : *result.owned) value = RoundTo(dtype, value);
+  return result;
+}
+
+// The `rank`-th of `count` equal parts along an axis.
+Tensor PartOf(const Tensor& whole, int axis, size_t rank, size_t count) {
+  const auto at = static_cast<size_t>(axis);
+  Tensor part = whole;
+  const int64_t extent = part.view.dims[at] / static_cast<int64_t>(count);
+  part.view = part.view.Moved(static_cast<int64_t>(rank) * extent * part.view.strides[at]);
+  part.view.dims[at] = extent;
+  return part;
+}
+
+}  // namespace
+
+std::vector<Tensor> Collect(const Op& op, const std::vector<View>& ranks, int threads) {
+  const Tensor all = op.kind == OpKind::kAllGather
+                         ? AllGather(ranks, op.axis, op.type.dtype, threads)
+                         : AllReduce(ranks, op.type.dtype, threads);
+  std::vector<Tensor> results(ranks.size(), all);
+  for (size_t r = 0; op.kind == OpKind::kReduceScatter && r < ranks.size(); ++r) {
+    results[r] = PartOf(all, op.axis, r, ranks.size());
+  }
+  return results;
+}
+
 std::vector<std::vector<Tensor>> Evaluate(const std::vector<Pass>& passes) {
   std::vector<std::unique_ptr<Evaluator>> ranks;
   for (const Pass& pass : passes) ranks.push_back(std::make_unique<Evaluator>(pass));
   const Chain& chain = *passes.front().chain;
   for (ValueId id = 0; id < static_cast<ValueId>(chain.ops().size()); ++id) {
     if (!ranks.front()->Needs(id)) continue;
-    if (chain.op(id).kind != OpKind::kAllReduce) {
+    if (!IsCollective(chain.op(id))) {
       for (const auto& rank : ranks) rank->Take(id);
       continue;
     }
     std::vector<View> parts;
     for (const auto& rank : ranks) parts.push_back(rank->OperandOf(id));
-    const Tensor sum = AllReduce(parts, chain.op(id).type.dtype, passes.front().threads);
-    for (const auto& rank : ranks) rank->Take(id, sum);
+    std::vector<Tensor> given = Collect(chain.op(id), parts, passes.front().threads);
+    for (size_t r = 0; r < ranks.size(); ++r) ranks[r]->Take(id, std::move(given[r]));
   }
   std::vector<std::vector<Tensor>> results;
   for (const auto& rank : ranks) results.push_back(rank->Results());

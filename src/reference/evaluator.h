@@ -84,8 +84,8 @@ inline double Sigmoid(double x) {
   return e / (1 + e);
 }
 
-// The sum of what each rank has of a value of `dtype`, which all ranks get.
-Tensor AllReduce(const std::vector<View>& ranks, DType dtype, int threads);
+// What each rank gets of a collective op, by what each has of its operand.
+std::vector<Tensor> Collect(const Op& op, const std::vector<View>& ranks, int threads);
 
 // ---- Reductions over strided views.
 

@@ -26,8 +26,9 @@ absl::Status CheckOps(const Chain& body) {
     if (op.kind == OpKind::kGroupedMatmul) {
       return RefuseOp(static_cast<ValueId>(id), op, "grouped products have kernels of their own");
     }
-    if (op.kind == OpKind::kAllReduce) {
-      return RefuseOp(static_cast<ValueId>(id), op, "sums over ranks have kernels of their own");
+    if (IsCollective(op)) {
+      return RefuseOp(static_cast<ValueId>(id), op,
+                      "what all ranks have is taken by kernels of its own");
     }
     if (op.kind == OpKind::kConv2d) {
       return RefuseOp(static_cast<ValueId>(id), op, "convolutions have kernels of their own");

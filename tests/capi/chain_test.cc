@@ -109,6 +109,9 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
       {"gather", [&](auto o, auto e) { return sinter_chain_add_gather(c, w, ids, 0, o, e); }},
       {"scatter", [&](auto o, auto e) { return sinter_chain_add_scatter(c, a, ids, rows, o, e); }},
       {"all_reduce", [&](auto o, auto e) { return sinter_chain_add_all_reduce(c, a, 2, o, e); }},
+      {"all_gather", [&](auto o, auto e) { return sinter_chain_add_all_gather(c, a, 1, 2, o, e); }},
+      {"reduce_scatter",
+       [&](auto o, auto e) { return sinter_chain_add_reduce_scatter(c, a, 1, 2, o, e); }},
       {"grouped_matmul",
        [&](auto o, auto e) {
          return sinter_chain_add_grouped_matmul(c, a, experts, slots, nullptr, o, e);
@@ -443,6 +446,12 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
        [&](auto e) { return sinter_chain_add_scatter(c, w, a, a, &out, e); }},
       {"op 3 (all_reduce): ranks is 9, must be 1 to 8",
        [&](auto e) { return sinter_chain_add_all_reduce(c, a, 9, &out, e); }},
+      {"op 3 (all_gather): axis is 2, must be in [0, 1]",
+       [&](auto e) { return sinter_chain_add_all_gather(c, a, 2, 2, &out, e); }},
+      {"op 3 (all_gather): axis 0 of x is M, must be constant: give ranks an axis of their own",
+       [&](auto e) { return sinter_chain_add_all_gather(c, a, 0, 2, &out, e); }},
+      {"op 3 (reduce_scatter): ranks is 0, must be 1 to 8",
+       [&](auto e) { return sinter_chain_add_reduce_scatter(c, a, 1, 0, &out, e); }},
       {"op 3 (grouped_matmul): w is value 99",
        [&](auto e) { return sinter_chain_add_grouped_matmul(c, a, 99, a, nullptr, &out, e); }},
       {"op 3 (grouped_matmul): dtype of ids is bf16, must be s32",

@@ -6,8 +6,8 @@ from ._argument import integer
 from ._builder import Value, builder_of
 
 __all__ = ["exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "reciprocal", "square", "sin", "cos",
-    "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "silu", "all_reduce", "gather", "scatter", "top_k",
-    "cumsum", "softplus", "argmax", "argmin", "swiglu", "rope", "gru_cell"]
+    "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "silu", "all_reduce", "all_gather", "reduce_scatter",
+    "gather", "scatter", "top_k", "cumsum", "softplus", "argmax", "argmin", "swiglu", "rope", "gru_cell"]
 
 
 def exp(x: Value) -> Value:
@@ -108,10 +108,29 @@ def silu(x: Value) -> Value:
 def all_reduce(x: Value, ranks: int) -> Value:
     """The sum of x over the GPUs of a group (sinter_group.h), of which each has inputs of its own: of x rounded to its
     dtype, floating, in the order of ranks, in f32, rounded to x's dtype. All ranks get the same bits. `ranks`, 1 to 8,
-    is the same in all sums of a chain, which is then split over so many GPUs; of 1 the sum is a cast to x's dtype.
-    SINTER_INVALID_ARGUMENT for any other number, and where a sum of the chain has another."""
+    is the same in all sums and gathers of a chain, which is then split over so many GPUs; of 1 each is a cast to x's
+    dtype. SINTER_INVALID_ARGUMENT for any other number, and where a sum or gather of the chain has another."""
     b = builder_of(x)
     return b._add("all_reduce", b._own(x), integer(ranks, "ranks", -(2**31), 2**31 - 1))
+
+
+def all_gather(x: Value, axis: int, ranks: int) -> Value:
+    """What all ranks have of x, joined along `axis` in the order of ranks: of x rounded to its dtype, which is floating
+    or e4m3. The extent of `axis` is constant, and `ranks` times as large in the result. Rows of M are gathered with an
+    axis of their own in front: of [1, M, n] along axis 0 into [ranks, M, n]. `ranks` and errors as of
+    sinter_chain_add_all_reduce."""
+    b = builder_of(x)
+    return b._add("all_gather", b._own(x), integer(axis, "axis", -(2**31), 2**31 - 1),
+                                integer(ranks, "ranks", -(2**31), 2**31 - 1))
+
+
+def reduce_scatter(x: Value, axis: int, ranks: int) -> Value:
+    """This rank's part of the sum of x over ranks, in the bits of sinter_chain_add_all_reduce: rank r gets the r-th of
+    `ranks` equal parts of `axis`, whose extent is constant and a multiple of `ranks`. Rows of M are scattered from
+    [ranks, M, n] along axis 0 into [1, M, n]."""
+    b = builder_of(x)
+    return b._add("reduce_scatter", b._own(x), integer(axis, "axis", -(2**31), 2**31 - 1),
+                                    integer(ranks, "ranks", -(2**31), 2**31 - 1))
 
 
 def gather(x: Value, ids: Value, axis: int) -> Value:

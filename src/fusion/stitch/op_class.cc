@@ -48,6 +48,8 @@ OpClass ClassOf(const Chain& chain, ValueId value) {
     case OpKind::kConv2d:
     case OpKind::kGroupedMatmul:
     case OpKind::kAllReduce:
+    case OpKind::kAllGather:
+    case OpKind::kReduceScatter:
       return OpClass::kProduct;
     case OpKind::kReduce:
     case OpKind::kTopK:
@@ -100,6 +102,8 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
     case OpKind::kMatmul:
       return BatchUnits(op, from.type.dims, m);
     case OpKind::kScaledMatmul:
+    case OpKind::kAllGather:  // parts are those of ranks
+    case OpKind::kReduceScatter:
       return 1;
     case OpKind::kGroupedMatmul:  // rows are parts, with their scales; any matrix may be named, and
                                   // all rows read ends

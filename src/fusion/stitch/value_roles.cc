@@ -127,7 +127,7 @@ void AskOperands(const Chain& chain, ValueId value, const Need& need, int64_t bu
     const bool takes_all = TakesRow(op) || op.kind == OpKind::kReduce ||
                            op.kind == OpKind::kMatmul || op.kind == OpKind::kScaledMatmul ||
                            op.kind == OpKind::kConv2d || op.kind == OpKind::kGroupedMatmul ||
-                           op.kind == OpKind::kScatter;
+                           op.kind == OpKind::kScatter || IsCollective(op);
     Need& below = (*needs)[op.operands[slot]];
     const int64_t read = in_place && slot == 0 ? 0 : takes_all ? all : need.elements;
     below.elements = std::min(all, below.elements + read);

@@ -178,6 +178,8 @@ OPERATIONS = {
         *(sinter.quantize(b.constant("bf16", dims)) for dims in ((3, 16, 8), (3, 4, 8))),
     ),
     "all_reduce": lambda b, x, y: sinter.all_reduce(x, 2),
+    "all_gather": lambda b, x, y: sinter.all_gather(x, 1, 2),
+    "reduce_scatter": lambda b, x, y: sinter.reduce_scatter(x, 1, 2),
     "grouped_matmul": lambda b, x, y: sinter.grouped_matmul(x, b.constant("bf16", (3, 4, 8)), b.input("s32", (M, 2))),
     "grouped_matmul_io": lambda b, x, y: sinter.grouped_matmul(
         b.input("bf16", (M, 2, 8)), b.constant("bf16", (3, 8, 4)), b.input("s32", (M, 2)), layout="io"

@@ -110,6 +110,8 @@ std::vector<Golden> Goldens() {
        text("grouped_gated_ffn m=M experts=128 top=8 n=768 k=2048 l=2048 act=silu order=up_gate")},
       {"grouped_matmul_ends", text("grouped_matmul_ends m=M experts=64 n=256 k=512")},
       {"row_parallel", text("row_parallel m=M n=8192 k=4096 ranks=2")},
+      {"all_gather", text("all_gather rows=M cols=4096 ranks=8")},
+      {"reduce_scatter", text("reduce_scatter rows=M cols=4096 ranks=4 along=rows")},
       {"conv",
        text("conv b=M ic=24 h=9 w=7 oc=40 k=3,1 act=relu stride=2 pad=1,0,2,1 dilation=1,2 scale=1 "
             "bias=1 residual=before weights=HWIO")},

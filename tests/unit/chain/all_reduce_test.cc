@@ -1,6 +1,7 @@
 // Sums over ranks in chains: what is refused, one spelling of one rank, keys, bytes, texts.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -54,6 +55,92 @@ TEST(AllReduce, RefusesBadCallsAndStaysAsItWas) {
   }
 }
 
+TEST(AllGather, RefusesBadCallsAndStaysAsItWas) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(18)}});
+  const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(16)}});
+  const ValueId one = *b.Input({DType::kBF16, {}});
+  const ValueId wide = *b.Input({DType::kBF16, {C(kMaxExtent / 2)}});
+  const ValueId codes = *b.Input({DType::kE4M3, {Dim::M(), C(16)}});
+  using Add = std::function<absl::StatusOr<ValueId>()>;
+  const struct {
+    Add add;
+    const char* message;
+  } cases[] = {
+      {[&] { return b.AllGather(9, 1, 2); }, "op 5 (all_gather): x is value 9, must be in [0, 4]"},
+      {[&] { return b.AllGather(x, 1, 9); }, "op 5 (all_gather): ranks is 9, must be 1 to 8"},
+      {[&] { return b.AllGather(x, -1, 2); }, "op 5 (all_gather): axis is -1, must be in [0, 1]"},
+      {[&] { return b.AllGather(x, 2, 2); }, "op 5 (all_gather): axis is 2, must be in [0, 1]"},
+      {[&] { return b.AllGather(one, 0, 2); },
+       "op 5 (all_gather): axis is 0, a tensor of rank 0 has none"},
+      {[&] { return b.AllGather(x, 0, 2); },
+       "op 5 (all_gather): axis 0 of x is M, must be constant: give ranks an axis of their own, "
+       "as in [1, M, n] or [ranks, M, n]"},
+      {[&] { return b.AllGather(ids, 1, 2); },
+       "op 5 (all_gather): dtype of x is s32, must be f32, f16, bf16 or e4m3"},
+      {[&] { return b.AllGather(wide, 0, 4); },
+       "op 5 (all_gather): dimension 0 is 4294967292, must be in [1, 2^31 - 1] or M"},
+      {[&] { return b.ReduceScatter(9, 1, 2); },
+       "op 5 (reduce_scatter): x is value 9, must be in [0, 4]"},
+      {[&] { return b.ReduceScatter(x, 1, 0); },
+       "op 5 (reduce_scatter): ranks is 0, must be 1 to 8"},
+      {[&] { return b.ReduceScatter(x, 1, 4); },
+       "op 5 (reduce_scatter): axis 1 of x is 18, must be a multiple of ranks, 4: every rank gets "
+       "as much of it"},
+      {[&] { return b.ReduceScatter(codes, 1, 2); },
+       "op 5 (reduce_scatter): dtype of x is e4m3, must be f32, f16 or bf16"},
+      {[&] { return b.ReduceScatter(x, 0, 2); },
+       "op 5 (reduce_scatter): axis 0 of x is M, must be constant: give ranks an axis of their "
+       "own, as in [1, M, n] or [ranks, M, n]"},
+  };
+  for (const auto& c : cases) {
+    const absl::StatusOr<ValueId> added = c.add();
+    EXPECT_EQ(added.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(std::string(added.status().message()), c.message);
+    EXPECT_EQ(b.size(), 5);
+  }
+  ASSERT_TRUE(b.AllGather(codes, 1, 8).ok());
+  EXPECT_EQ(std::string(b.ReduceScatter(x, 1, 2).status().message()),
+            "op 6 (reduce_scatter): ranks is 2, of op 5 (all_gather) 8: a chain is split over one "
+            "group");
+}
+
+TEST(AllGather, GivesTheAxisOfAllRanksAndAScatterOfOne) {
+  for (int32_t ranks = 2; ranks <= 8; ++ranks) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({DType::kF16, {C(1), Dim::M(), C(4)}});
+    const ValueId all = *b.AllGather(x, 0, ranks);
+    EXPECT_EQ(b.TypeOf(all), (TensorType{DType::kF16, {C(ranks), Dim::M(), C(4)}}));
+    const ValueId part = *b.ReduceScatter(all, 0, ranks);
+    EXPECT_EQ(b.TypeOf(part), b.TypeOf(x));
+    ASSERT_TRUE(b.Output(*b.AllGather(part, 2, ranks)).ok());
+    const Chain chain = *b.Finish();
+    EXPECT_EQ(chain.ranks(), ranks);
+    EXPECT_EQ(chain.output_type(0).dims.back(), C(4 * ranks));
+    EXPECT_EQ(chain.op(3).axis, 2);
+  }
+}
+
+// Of one rank a gather and a scatter are casts; the axis and the ranks are part of the key.
+TEST(AllGather, AxisAndRanksArePartOfTheKey) {
+  std::set<std::string> keys;
+  for (const bool gathers : {true, false}) {
+    for (const int32_t ranks : {1, 2, 4}) {
+      for (const int axis : {1, 2}) {
+        ChainBuilder b;
+        const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(8), C(8)}});
+        ASSERT_TRUE(
+            b.Output(gathers ? *b.AllGather(x, axis, ranks) : *b.ReduceScatter(x, axis, ranks))
+                .ok());
+        const Chain chain = *b.Finish();
+        EXPECT_EQ(chain.op(1).kind == OpKind::kCast, ranks == 1);
+        keys.insert(chain.CanonicalDigest().Hex());
+      }
+    }
+  }
+  EXPECT_EQ(keys.size(), 9u);
+}
+
 TEST(AllReduce, HasItsOperandsTypeAndMakesTheChainsRanks) {
   const Chain chain = SumOver(2);
   EXPECT_EQ(chain.ranks(), 2);
@@ -81,6 +168,10 @@ TEST(AllReduce, RanksArePartOfTheKey) {
 
 TEST(AllReduce, ReadsBackFromBytesJsonAndText) {
   for (const char* line : {"all_reduce rows=M cols=64 ranks=8 residual=1 dtype=f16",
+                           "all_gather rows=M cols=64 ranks=8 dtype=f16",
+                           "all_gather rows=M cols=64 ranks=3 along=rows",
+                           "reduce_scatter rows=M cols=64 ranks=4 along=cols dtype=f32",
+                           "reduce_scatter rows=M cols=64 ranks=5 along=rows",
                            "row_parallel m=M n=64 k=32 ranks=2 residual=0 norm=none eps=1e-06 "
                            "layout=io dtype=bf16"}) {
     const Chain chain = Parse(line);
@@ -102,6 +193,11 @@ TEST(AllReduce, BadTextAndJsonNameTheField) {
       {"all_reduce rows=M cols=64", "all_reduce: key ranks is missing"},
       {"all_reduce rows=M cols=64 ranks=9",
        "all_reduce: op 1 (all_reduce): ranks is 9, must be 1 to 8"},
+      {"all_gather rows=M cols=64 ranks=2 along=M",
+       "all_gather: along is M, must be one of cols rows"},
+      {"reduce_scatter rows=M cols=64 ranks=3",
+       "reduce_scatter: op 1 (reduce_scatter): axis 1 of x is 64, must be a multiple of ranks, 3: "
+       "every rank gets as much of it"},
       {"row_parallel m=M n=64 k=32 ranks=2 norm=layer",
        "row_parallel: norm is layer, must be one of none rms"},
   };
@@ -116,6 +212,18 @@ TEST(AllReduce, BadTextAndJsonNameTheField) {
   EXPECT_TRUE(ChainFromJson(absl::StrCat(head, ", \"ranks\": 1", tail)).ok());
   EXPECT_NE(ChainFromJson(absl::StrCat(head, tail)).status().message().find("ops[0].ranks"),
             absl::string_view::npos);
+  const std::string gather =
+      R"({"schema": 1, "inputs": [{"id": 0, "dtype": "bf16", "dims": ["M", 8]}],
+ "ops": [{"id": 1, "op": "all_gather", "in": [0], "ranks": 2)";
+  EXPECT_TRUE(ChainFromJson(absl::StrCat(gather, ", \"axis\": 1", tail)).ok());
+  EXPECT_NE(ChainFromJson(absl::StrCat(gather, tail)).status().message().find("ops[0].axis"),
+            absl::string_view::npos);
+  EXPECT_NE(ChainFromJson(absl::StrCat(head, ", \"ranks\": 2, \"axis\": 1", tail))
+                .status()
+                .message()
+                .find("axis"),
+            absl::string_view::npos)
+      << "of an all_reduce";
   const absl::Status many =
       ChainFromJson(absl::StrCat(head, ", \"ranks\": 4294967298", tail)).status();
   EXPECT_NE(many.message().find("ranks is"), absl::string_view::npos) << many;

@@ -84,7 +84,7 @@ const BadInput kBadInputs[] = {
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2],"name":"é"}],"ops":[],"outputs":[]})x",
      R"x(inputs[0]: op 0 (input): name must have at most 128 characters, all of printable ASCII)x"},
     {R"x({"schema":1,"inputs":[],"ops":[{"id":0,"op":"conv3d"}],"outputs":[]})x",
-     R"x(ops[0].op: op is conv3d, must be one of input scalar iota matmul unary binary compare select cast broadcast transpose reshape slice concat reduce conv2d scaled_matmul gather scatter window top_k scan random grouped_matmul all_reduce)x"},
+     R"x(ops[0].op: op is conv3d, must be one of input scalar iota matmul unary binary compare select cast broadcast transpose reshape slice concat reduce conv2d scaled_matmul gather scatter window top_k scan random grouped_matmul all_reduce all_gather reduce_scatter)x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"top_k","in":[0]}],"outputs":[]})x",
      R"x(ops[0].dims: missing)x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"top_k","in":[0],"dims":["M"]}],"outputs":[]})x",

@@ -72,6 +72,61 @@ TEST(AllReduce, CarriesInfinitiesAndNaNs) {
   EXPECT_EQ(out[1][7], 4);
 }
 
+// Bit for bit: a part of the sum is that of the whole sum, and a gather of all parts is it.
+TEST(ReduceScatter, HasItsPartOfTheSumAndAGatherJoinsThem) {
+  for (const int ranks : {2, 3, 8}) {
+    for (const DType dtype : {DType::kBF16, DType::kF32}) {
+      for (const int axis : {0, 2, 3}) {
+        const std::vector<Dim> dims = {C(24), Dim::M(), C(24), C(24)};
+        constexpr int64_t kM = 2;
+        std::vector<V> inputs;
+        for (int r = 0; r < ranks; ++r)
+          inputs.push_back(Random(dtype, 24 * kM * 24 * 24, static_cast<uint64_t>(r + 1)));
+        const auto run = [&](const auto& add) {
+          ChainBuilder b;
+          EXPECT_TRUE(b.Output(add(b, *b.Input({dtype, dims}))).ok());
+          return RunRanks(*b.Finish(), kM, inputs, dtype);
+        };
+        const std::vector<V> sums =
+            run([&](ChainBuilder& b, ValueId x) { return *b.AllReduce(x, ranks); });
+        const std::vector<V> parts =
+            run([&](ChainBuilder& b, ValueId x) { return *b.ReduceScatter(x, axis, ranks); });
+        const std::vector<V> joined = run([&](ChainBuilder& b, ValueId x) {
+          return *b.AllGather(*b.ReduceScatter(x, axis, ranks), axis, ranks);
+        });
+        int64_t behind = 1;
+        for (int i = axis + 1; i < 4; ++i) behind *= i == 1 ? kM : 24;
+        for (int r = 0; r < ranks; ++r) {
+          EXPECT_EQ(joined[static_cast<size_t>(r)], sums[0]);
+          V want;
+          for (size_t i = 0; i < sums[0].size(); ++i) {
+            const int64_t place = static_cast<int64_t>(i) / behind % 24;
+            if (place / (24 / ranks) == r) want.push_back(sums[0][i]);
+          }
+          EXPECT_EQ(parts[static_cast<size_t>(r)], want) << ranks << " " << axis << " " << r;
+        }
+      }
+    }
+  }
+}
+
+TEST(AllGather, RoundsAndKeepsInfinitiesAndNaNs) {
+  const double inf = std::numeric_limits<double>::infinity();
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(2)}});
+  const ValueId y = *b.Binary(BinaryKind::kAdd, x, *b.Scalar(0x1p-12, DType::kBF16));
+  ASSERT_TRUE(b.Output(*b.AllGather(y, 1, 2)).ok());
+  const std::vector<V> out = RunRanks(*b.Finish(), 1, {{1, inf}, {-inf, NAN}});
+  for (const V& rank : out) {
+    EXPECT_EQ(rank[0], 1) << "rounded to its type";
+    EXPECT_EQ(rank[1], inf);
+    EXPECT_EQ(rank[2], -inf);
+    EXPECT_TRUE(std::isnan(rank[3]));
+  }
+  const Chain none = ParseProblem("all_gather rows=M cols=8 ranks=2 along=rows")->chain;
+  EXPECT_TRUE(RunRanks(none, 0, {{}, {}})[0].empty());
+}
+
 TEST(AllReduce, ASplitProductIsTheWholeProduct) {
   const Chain split = ParseProblem("row_parallel m=M n=16 k=8 ranks=2 dtype=f32")->chain;
   const Chain whole = ParseProblem("matmul m=M n=16 k=16 dtype=f32")->chain;

@@ -362,6 +362,10 @@ functions! {
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_all_reduce(chain: *mut sinter_chain, x: sinter_value, ranks: i32, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_all_gather(chain: *mut sinter_chain, x: sinter_value, axis: i32, ranks: i32,
+        out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_reduce_scatter(chain: *mut sinter_chain, x: sinter_value, axis: i32, ranks: i32,
+        out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_conv2d(chain: *mut sinter_chain, x: sinter_value, w: sinter_value,
         options: *const sinter_conv2d_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;

@@ -96,6 +96,8 @@ fn every_add_reaches_the_library() {
         b.constant(DType::F32, &[9, 8]).gather(ids, 0),
         x.scatter(ids, x),
         x.all_reduce(1),
+        x.all_gather(1, 1),
+        x.reduce_scatter(1, 1),
         half.grouped_matmul(experts[1], slots, true).reduce(Reduce::SUM, &[1], false),
         half.grouped_matmul_ends(experts[1], expert_ends, true),
         half.grouped_gated_ffn(slots, factors, experts, Activation::SILU, &up_first),

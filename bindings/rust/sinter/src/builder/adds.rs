@@ -24,12 +24,33 @@ impl ChainBuilder {
 impl<'b> Value<'b> {
     /// The sum of x over the GPUs of a group (sinter_group.h), of which each has inputs of its own: of x rounded to its
     /// dtype, floating, in the order of ranks, in f32, rounded to x's dtype. All ranks get the same bits. `ranks`, 1 to
-    /// 8, is the same in all sums of a chain, which is then split over so many GPUs; of 1 the sum is a cast to x's
-    /// dtype. SINTER_INVALID_ARGUMENT for any other number, and where a sum of the chain has another.
+    /// 8, is the same in all sums and gathers of a chain, which is then split over so many GPUs; of 1 each is a cast to
+    /// x's dtype. SINTER_INVALID_ARGUMENT for any other number, and where a sum or gather of the chain has another.
     pub fn all_reduce(self, ranks: i32) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
         self.with(&[], |chain, out, error| unsafe {
             sys::sinter_chain_add_all_reduce(chain, self.id, ranks, out, error)
+        })
+    }
+
+    /// What all ranks have of x, joined along `axis` in the order of ranks: of x rounded to its dtype, which is
+    /// floating or e4m3. The extent of `axis` is constant, and `ranks` times as large in the result. Rows of M are
+    /// gathered with an axis of their own in front: of [1, M, n] along axis 0 into [ranks, M, n]. `ranks` and errors as
+    /// of sinter_chain_add_all_reduce.
+    pub fn all_gather(self, axis: i32, ranks: i32) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_all_gather(chain, self.id, axis, ranks, out, error)
+        })
+    }
+
+    /// This rank's part of the sum of x over ranks, in the bits of sinter_chain_add_all_reduce: rank r gets the r-th of
+    /// `ranks` equal parts of `axis`, whose extent is constant and a multiple of `ranks`. Rows of M are scattered from
+    /// [ranks, M, n] along axis 0 into [1, M, n].
+    pub fn reduce_scatter(self, axis: i32, ranks: i32) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_reduce_scatter(chain, self.id, axis, ranks, out, error)
         })
     }
 
