@@ -1149,7 +1149,7 @@ class Plan : public detail::Handle<sinter_plan, sinter_plan_retain, sinter_plan_
     return detail::Make<Binding>(sinter_plan_bind, get(), buffers.size(), buffers.data(),
                                  workspace);
   }
-  // Of a chain that sums over ranks; collective the first time that the group meets the plan.
+  // Of a chain that is split over ranks; collective the first time that the group meets the plan.
   Result<Binding> BindGroup(Span<sinter_device_ptr> buffers, sinter_device_ptr workspace,
                             const Group& group) const {
     return detail::Make<Binding>(sinter_plan_bind_group, get(), buffers.size(), buffers.data(),

@@ -1,9 +1,10 @@
 /* Groups of GPUs of one host, over which a chain is split: who belongs together, and the memory in
  * which their kernels exchange data. sinter.h states the conventions.
  *
- * A chain says that it is split by its sums over ranks (sinter_chain_add_all_reduce). All ranks
- * prepare the same chain with inputs of their own, and bind its plan to the group by
- * sinter_plan_bind_group; what they launch is then the same on all ranks, in the same order.
+ * A chain says that it is split by its sums and gathers over ranks (sinter_chain_add_all_reduce,
+ * sinter_chain_add_all_gather, sinter_chain_add_reduce_scatter). All ranks prepare the same chain
+ * with inputs of their own, and bind its plan to the group by sinter_plan_bind_group; what they
+ * launch is then the same on all ranks, in the same order.
  *
  * One rank is one GPU. Ranks are processes, or contexts of one process. NVLink multicast is not
  * used. What travels between ranks is compared on both sides. A kernel's wait ends after the
@@ -11,10 +12,10 @@
  * sinter_group_get_status says which one was missed. With SINTER_GROUP_NO_TIMEOUT waits end only by
  * sinter_group_abort.
  *
- * A kernel of a sum fills the GPU with blocks that wait for those of other ranks, as NCCL's kernels
- * do. Two such kernels of different groups, or one and one of NCCL's, must not run on a GPU at the
- * same time: order them by a stream or events, alike on all ranks. Else each may hold the blocks
- * for which the other waits, until the timeout. */
+ * A kernel of a sum or a gather fills the GPU with blocks that wait for those of other ranks, as
+ * NCCL's kernels do. Two such kernels of different groups, or one and one of NCCL's, must not run
+ * on a GPU at the same time: order them by a stream or events, alike on all ranks. Else each may
+ * hold the blocks for which the other waits, until the timeout. */
 #ifndef SINTER_SINTER_GROUP_H_
 #define SINTER_SINTER_GROUP_H_
 
@@ -104,23 +105,24 @@ SINTER_API void sinter_group_release(const sinter_group* group);
 SINTER_API sinter_status sinter_group_get_status(const sinter_group* group, int32_t* out_rank,
                                                  sinter_error** error);
 
-/* As sinter_plan_bind, of a plan whose chain sums over ranks, which sinter_plan_bind refuses. The
- * binding keeps the group. The first time that the group meets the plan the call is collective, by
- * one exchange that compares the plan on all ranks: ranks bind their plans in one order. Binding it
- * again, to other buffers, exchanges nothing. Contexts of one process do not wait for one another.
- * SINTER_FAILED_PRECONDITION: ranks have different plans (another chain, bucket of M, option or
- * tuning set), the group has another number of ranks than the chain, is closed, or its slots are
- * too small. After ranks had different plans, processes may bind again, all of them: it is compared
- * anew. Groups of sinter_group_create_local must be made anew, as the first rank's plan stands.
- * SINTER_INVALID_ARGUMENT: buffer_count or a buffer, as of sinter_plan_bind; a chain that sums over
- * no ranks. Both are found behind the exchange, so no rank waits; the others are bound, and not
- * told. Before it only a NULL plan, group or out_binding is found.
+/* As sinter_plan_bind, of a plan whose chain is split over ranks, which sinter_plan_bind refuses.
+ * The binding keeps the group. The first time that the group meets the plan the call is collective,
+ * by one exchange that compares the plan on all ranks: ranks bind their plans in one order. Binding
+ * it again, to other buffers, exchanges nothing. Contexts of one process do not wait for one
+ * another. SINTER_FAILED_PRECONDITION: ranks have different plans (another chain, bucket of M,
+ * option or tuning set), the group has another number of ranks than the chain, is closed, or its
+ * slots are too small. After ranks had different plans, processes may bind again, all of them: it
+ * is compared anew. Groups of sinter_group_create_local must be made anew, as the first rank's plan
+ * stands. SINTER_INVALID_ARGUMENT: buffer_count or a buffer, as of sinter_plan_bind; a chain that
+ * is split over no ranks. Both are found behind the exchange, so no rank waits; the others are
+ * bound, and not told. Before it only a NULL plan, group or out_binding is found.
  *
  * sinter_binding_launch and nodes of graphs then refuse a group that has ended, with the status of
  * sinter_group_get_status, or is closed. All ranks launch with the same M: another one of the same
  * bucket is found by the launch, which ends the group. A launch of more rows than slots hold is
- * made in several passes. Such plans are chosen by prediction, not measured.
- * Thread-safe. Since 0.1. */
+ * made in several passes, but where ranks have parts of the rows: then slots hold the message of
+ * all rows of the plan's bucket, or the bind asks for larger ones. Such plans are chosen by
+ * prediction, not measured. Thread-safe. Since 0.1. */
 SINTER_API sinter_status sinter_plan_bind_group(const sinter_plan* plan, uint32_t buffer_count,
                                                 const sinter_device_ptr* buffers,
                                                 sinter_device_ptr workspace,

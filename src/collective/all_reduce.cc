@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
+#include "src/base/status.h"
 #include "src/chain/tensor_type.h"
 
 namespace sinter {
@@ -11,15 +12,36 @@ namespace {
 
 constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kMostColumns = int64_t{1} << 20;
+constexpr int64_t kMostRowsPerM = int64_t{1} << 20;
 constexpr int64_t kMostPartsOfNorm = 4;  // whose results a thread holds
 
-bool IsSummed(DType dtype) {
+bool IsTaken(CollectiveKind kind, DType dtype) {
+  if (kind == CollectiveKind::kAllGather && dtype == DType::kE4M3) return true;
   return dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF32;
 }
 
-absl::Status Refuse(const char* field, const std::string& value, const std::string& bound) {
+absl::Status Refuse(const AllReduceProblem& p, const char* field, const std::string& value,
+                    const std::string& bound) {
   return absl::FailedPreconditionError(
-      absl::StrCat("all_reduce: ", field, " is ", value, ", must be ", bound));
+      absl::StrCat(NameOf(p.kind), ": ", field, " is ", value, ", must be ", bound));
+}
+
+// Of what only sums, or only parts, have.
+absl::Status CheckKind(const AllReduceProblem& p, const AllReduceSchedule& s) {
+  if (p.kind != CollectiveKind::kAllReduce && s.two_shot) {
+    return Refuse(p, "form", "two-shot", "one-shot");
+  }
+  if (p.kind == CollectiveKind::kAllReduce && p.by_rows) {
+    return Refuse(p, "by_rows", "true", "false: ranks have no parts");
+  }
+  if (p.by_rows && p.rows_per_m != 1) {
+    return Refuse(p, "rows of M", absl::StrCat(p.rows_per_m), "1 where ranks have rows");
+  }
+  if (p.kind != CollectiveKind::kAllGather) return absl::OkStatus();
+  if (p.element != p.result || p.residual || p.rounded || p.norm || !p.keeps) {
+    return Refuse(p, "result", "computed", "what the ranks have");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -28,15 +50,25 @@ int64_t AllReduceProblem::ChunkElements() const {
   return kVectorBytes / std::min(SizeOf(element), SizeOf(result));
 }
 
+const char* NameOf(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce       ? "all_reduce"
+         : kind == CollectiveKind::kReduceScatter ? "reduce_scatter"
+                                                  : "all_gather";
+}
+
 std::string AllReduceProblem::ToString() const {
-  return absl::StrCat("all_reduce ranks=", ranks, " ", NameOf(element), "[",
-                      fixed_rows > 0 ? absl::StrCat(fixed_rows) : "M", ",", columns, "] -> ",
-                      NameOf(result), rounded ? " rounded" : "", residual ? " + residual" : "",
+  const std::string rows = fixed_rows > 0   ? absl::StrCat(fixed_rows)
+                           : rows_per_m > 1 ? absl::StrCat(rows_per_m, "*M")
+                                            : "M";
+  return absl::StrCat(NameOf(kind), by_rows ? " of rows" : "", " ranks=", ranks, " ",
+                      NameOf(element), "[", rows, ",", columns, "] -> ", NameOf(result),
+                      rounded ? " rounded" : "", residual ? " + residual" : "",
                       norm ? absl::StrCat(" norm eps=", eps, keeps ? "" : " alone") : "");
 }
 
 bool AllReduceProblem::operator==(const AllReduceProblem& o) const {
-  return ranks == o.ranks && element == o.element && result == o.result && columns == o.columns &&
+  return kind == o.kind && by_rows == o.by_rows && rows_per_m == o.rows_per_m && ranks == o.ranks &&
+         element == o.element && result == o.result && columns == o.columns &&
          residual == o.residual && rounded == o.rounded && norm == o.norm && keeps == o.keeps &&
          eps == o.eps && fixed_rows == o.fixed_rows;
 }
@@ -76,34 +108,38 @@ int64_t MostAllReduceRows(const AllReduceProblem& p, const AllReduceSchedule& s,
 }
 
 absl::Status CheckAllReduce(const AllReduceProblem& p, const AllReduceSchedule& s) {
-  if (p.ranks < 2 || p.ranks > 8) return Refuse("ranks", absl::StrCat(p.ranks), "2 to 8");
+  if (p.ranks < 2 || p.ranks > 8) return Refuse(p, "ranks", absl::StrCat(p.ranks), "2 to 8");
   for (const DType dtype : {p.element, p.result}) {
-    if (!IsSummed(dtype))
-      return Refuse("an element type", std::string(NameOf(dtype)), "floating of 16 or 32 bits");
+    if (!IsTaken(p.kind, dtype))
+      return Refuse(p, "an element type", std::string(NameOf(dtype)), "floating of 16 or 32 bits");
   }
+  SINTER_RETURN_IF_ERROR(CheckKind(p, s));
   if (p.columns < 1 || p.columns > kMostColumns || p.columns % p.ChunkElements() != 0) {
-    return Refuse("columns", absl::StrCat(p.columns),
+    return Refuse(p, "columns", absl::StrCat(p.columns),
                   absl::StrCat("a multiple of ", p.ChunkElements(), " up to ", kMostColumns));
   }
   if (p.fixed_rows < 0 || p.fixed_rows > kMaxExtent) {
-    return Refuse("rows", absl::StrCat(p.fixed_rows), absl::StrCat("at most ", kMaxExtent));
+    return Refuse(p, "rows", absl::StrCat(p.fixed_rows), absl::StrCat("at most ", kMaxExtent));
+  }
+  if (p.rows_per_m < 1 || p.rows_per_m > kMostRowsPerM) {
+    return Refuse(p, "rows of M", absl::StrCat(p.rows_per_m), absl::StrCat("1 to ", kMostRowsPerM));
   }
   if (s.two_shot && p.residual && !p.rounded) {
-    return Refuse("form", "two-shot", "one-shot: owners send rounded sums, to which others add");
+    return Refuse(p, "form", "two-shot", "one-shot: owners send rounded sums, to which others add");
   }
   if (s.threads != 128 && s.threads != 256 && s.threads != 512) {
-    return Refuse("threads", absl::StrCat(s.threads), "128, 256 or 512");
+    return Refuse(p, "threads", absl::StrCat(s.threads), "128, 256 or 512");
   }
-  if (!p.norm && !p.keeps) return Refuse("keeps", "false", "true without a norm");
-  if (p.norm && s.two_shot) return Refuse("form", "two-shot", "one-shot for a norm");
+  if (!p.norm && !p.keeps) return Refuse(p, "keeps", "false", "true without a norm");
+  if (p.norm && s.two_shot) return Refuse(p, "form", "two-shot", "one-shot for a norm");
   if (p.norm && !(p.eps > 0 && p.eps <= 1)) {
-    return Refuse("eps", absl::StrCat(p.eps), "more than 0 and at most 1");
+    return Refuse(p, "eps", absl::StrCat(p.eps), "more than 0 and at most 1");
   }
   if (p.norm && AllReduceParts(p, s) > kMostPartsOfNorm) {
-    return Refuse("columns of a norm", absl::StrCat(p.columns),
+    return Refuse(p, "columns of a norm", absl::StrCat(p.columns),
                   absl::StrCat("at most ", kMostPartsOfNorm * s.threads * p.ChunkElements()));
   }
-  if (s.grid < 1) return Refuse("grid", absl::StrCat(s.grid), "1 or more");
+  if (s.grid < 1) return Refuse(p, "grid", absl::StrCat(s.grid), "1 or more");
   return absl::OkStatus();
 }
 

@@ -1,4 +1,4 @@
-// A sum over the ranks of a group, of one kernel, and how the kernel goes about it.
+// What one kernel takes of all ranks of a group, a sum or a gather, and how it goes about it.
 #ifndef SINTER_SRC_COLLECTIVE_ALL_REDUCE_H_
 #define SINTER_SRC_COLLECTIVE_ALL_REDUCE_H_
 
@@ -10,12 +10,18 @@
 
 namespace sinter {
 
+enum class CollectiveKind : uint8_t { kAllReduce = 0, kReduceScatter = 1, kAllGather = 2 };
+
 // out = [round](x of rank 0 + x of rank 1 + ..) [+ residual], in f32, rounded to `result`; and with
 // `norm` also out * rsqrt(mean(out * out) + eps) * gamma of each row, gamma [columns]. All matrices
 // are [M, columns], contiguous. Each rank adds a residual of its own.
+//
+// A matrix of all ranks' parts is [M, ranks, columns], or [ranks, M, columns] with `by_rows`. x of
+// a reduce-scatter is one: rank r sums the r-th parts. `out` of a gather is one, of all ranks' x.
 struct AllReduceProblem {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
   int ranks = 2;                 // 2 to 8
-  DType element = DType::kBF16;  // of x: bf16, f16 or f32
+  DType element = DType::kBF16;  // of x: bf16, f16 or f32; of a gather also e4m3
   DType result = DType::kBF16;   // of the residual and gamma too
   int64_t columns = 0;
   bool residual = false;
@@ -24,13 +30,21 @@ struct AllReduceProblem {
   bool keeps = true;  // `out` is stored; only a norm need not
   double eps = 0;
   int64_t fixed_rows = 0;  // 0: M; else so many, whatever a launch's M is
+  int64_t rows_per_m = 1;  // of what is [M, .., columns]
+  bool by_rows = false;    // see above
 
   // A thread sums so many elements at once: at least 16 bytes of x, and of the result.
   int64_t ChunkElements() const;
-  int64_t Rows(int64_t m) const { return fixed_rows > 0 ? fixed_rows : m; }
+  int64_t Rows(int64_t m) const { return fixed_rows > 0 ? fixed_rows : m * rows_per_m; }
+  // Parts that x, and `out`, have.
+  int PartsOfX() const { return kind == CollectiveKind::kReduceScatter ? ranks : 1; }
+  int PartsOfOut() const { return kind == CollectiveKind::kAllGather ? ranks : 1; }
   std::string ToString() const;
   bool operator==(const AllReduceProblem& o) const;
 };
+
+// "all_reduce"
+const char* NameOf(CollectiveKind kind);
 
 struct AllReduceSchedule {
   bool two_shot = false;  // each part has an owner who sums it; else all ranks sum everything

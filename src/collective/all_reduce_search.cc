@@ -28,6 +28,7 @@ absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const All
                                             int64_t m, const DeviceModel& model) {
   SINTER_RETURN_IF_ERROR(CheckAllReduce(p, s));
   const int64_t rows = p.Rows(m);
+  // `in` is a message to another rank, `out` what this one computes or is sent by each.
   const double elements = static_cast<double>(rows) * static_cast<double>(p.columns);
   const double in = elements * static_cast<double>(SizeOf(p.element));
   const double out = elements * static_cast<double>(SizeOf(p.result));
@@ -40,7 +41,8 @@ absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const All
   Prediction time;
   time.fixed_us = model.launch_us - model.programmatic_edge_us + kCallUs +
                   (s.two_shot ? 2 : 1) * kTripUs + (p.norm ? kNormUs : 0);
-  time.hbm_bytes = in + out * ((p.residual ? 1 : 0) + (p.keeps ? 1 : 0) + (p.norm ? 1 : 0));
+  time.hbm_bytes = in * p.PartsOfX() +
+                   out * ((p.residual ? 1 : 0) + (p.keeps ? p.PartsOfOut() : 0) + (p.norm ? 1 : 0));
   time.hbm_us = time.hbm_bytes / model.hbm_bytes_per_us;
   time.l2_bytes = time.hbm_bytes + slots;
   time.l2_us = time.l2_bytes / model.l2_bytes_per_us;
@@ -67,7 +69,7 @@ std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t 
       while (std::gcd(most, int64_t{p.ranks}) > 1) --most;
       const int64_t units = std::max<int64_t>(rows, 1) * UnitsOfRow(p, s);
       s.grid = static_cast<int>(std::min(units, most));
-      absl::StatusOr<Prediction> time = PredictAllReduce(p, s, rows, model);
+      absl::StatusOr<Prediction> time = PredictAllReduce(p, s, m, model);
       if (time.ok()) ranked.push_back({s, *std::move(time)});
     }
   }

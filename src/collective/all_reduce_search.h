@@ -1,4 +1,4 @@
-// The schedules of a sum over ranks with their predicted times.
+// The schedules of a sum over ranks, or a gather, with their predicted times.
 #ifndef SINTER_SRC_COLLECTIVE_ALL_REDUCE_SEARCH_H_
 #define SINTER_SRC_COLLECTIVE_ALL_REDUCE_SEARCH_H_
 

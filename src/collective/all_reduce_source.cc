@@ -17,45 +17,72 @@ std::string HexFloat(double value) {
   return FormatText("%af", static_cast<double>(static_cast<float>(value)));
 }
 
+std::string SumConfig(const AllReduceProblem& p, const AllReduceSchedule& s) {
+  std::string text = absl::StrCat("  using Element = ", DeviceType(p.element),
+                                  ";\n  using Result = ", DeviceType(p.result), ";\n");
+  absl::StrAppend(&text, "  static constexpr int kColumns = ", p.columns, ";\n");
+  absl::StrAppend(
+      &text, "  static constexpr bool kScatter = ", Word(p.kind == CollectiveKind::kReduceScatter),
+      ", kRounded = ", Word(p.rounded), ", kResidual = ", Word(p.residual),
+      ", kNorm = ", Word(p.norm), ", kTwoShot = ", Word(s.two_shot), ";\n");
+  if (p.norm) absl::StrAppend(&text, "  static constexpr float kEps = ", HexFloat(p.eps), ";\n");
+  return text;
+}
+
+std::string GatherConfig(const AllReduceProblem& p) {
+  return absl::StrCat("  static constexpr int kRowVectors = ", p.columns / p.ChunkElements(),
+                      ";\n");
+}
+
 }  // namespace
 
+std::string AllReduceEntry(const AllReduceProblem& p) {
+  return absl::StrCat("sinter_", NameOf(p.kind));
+}
+
+std::string AllReduceHeader(const AllReduceProblem& p) {
+  return p.kind == CollectiveKind::kAllGather ? "kernels/all_gather.cuh" : "kernels/all_reduce.cuh";
+}
+
 std::string AllReduceSource(const AllReduceProblem& p, const AllReduceSchedule& s) {
-  std::string text = absl::StrCat("// ", p.ToString(), "\n#include \"", kAllReduceHeader,
+  const bool gathers = p.kind == CollectiveKind::kAllGather;
+  std::string text = absl::StrCat("// ", p.ToString(), "\n#include \"", AllReduceHeader(p),
                                   "\"\n\nnamespace sinter {\n\nstruct Config {\n");
-  absl::StrAppend(&text, "  using Element = ", DeviceType(p.element),
-                  ";\n  using Result = ", DeviceType(p.result), ";\n");
   absl::StrAppend(&text, "  static constexpr int kRanks = ", p.ranks, ", kThreads = ", s.threads,
-                  ", kColumns = ", p.columns, ", kAhead = ", kAhead, ";\n");
-  absl::StrAppend(&text, "  static constexpr bool kRounded = ", Word(p.rounded),
-                  ", kResidual = ", Word(p.residual), ", kNorm = ", Word(p.norm),
-                  ", kTwoShot = ", Word(s.two_shot), ";\n");
-  if (p.norm) absl::StrAppend(&text, "  static constexpr float kEps = ", HexFloat(p.eps), ";\n");
-  text += "};\n\n";
+                  ", kAhead = ", kAhead, ";\n  static constexpr bool kByRows = ", Word(p.by_rows),
+                  ";\n");
+  absl::StrAppend(&text, gathers ? GatherConfig(p) : SumConfig(p, s), "};\n\n");
   absl::StrAppend(&text, "extern \"C\" __global__ void __launch_bounds__(", s.threads, ", ",
-                  AllReduceResidents(p, s.threads), ")\n", kAllReduceEntry,
+                  AllReduceResidents(p, s.threads), ")\n", AllReduceEntry(p),
                   "(GroupControl* group, const void* x, ",
                   p.residual ? "const void* residual, " : "",
                   p.norm ? "const void* gamma, void* normed, " : "", p.keeps ? "void* out, " : "",
-                  "u64 plan, int rows) {\n", "  all_reduce<Config>({group, x, ",
-                  p.residual ? "residual" : "nullptr", ", ", p.norm ? "gamma" : "nullptr", ", ",
-                  p.keeps ? "out" : "nullptr", ", ", p.norm ? "normed" : "nullptr",
-                  ", rows, plan});\n}\n\n}  // namespace sinter\n");
+                  "u64 plan, int rows) {\n");
+  if (gathers) {
+    text += "  all_gather<Config>({group, x, out, rows, plan});\n";
+  } else {
+    absl::StrAppend(&text, "  all_reduce<Config>({group, x, ", p.residual ? "residual" : "nullptr",
+                    ", ", p.norm ? "gamma" : "nullptr", ", ", p.keeps ? "out" : "nullptr", ", ",
+                    p.norm ? "normed" : "nullptr", ", rows, plan});\n");
+  }
+  text += "}\n\n}  // namespace sinter\n";
   return text;
 }
 
 absl::StatusOr<LaunchRecipe> AllReduceRecipe(const AllReduceProblem& p, const AllReduceSchedule& s,
                                              const std::vector<BufferPlace>& places) {
   const int64_t x = p.columns * SizeOf(p.element), out = p.columns * SizeOf(p.result);
-  std::vector<int64_t> row_bytes = {x};
+  std::vector<int64_t> row_bytes = {x * p.PartsOfX()};
   if (p.residual) row_bytes.push_back(out);
   if (p.norm) row_bytes.insert(row_bytes.end(), {0, out});  // gamma has no rows
-  if (p.keeps) row_bytes.push_back(out);
+  if (p.keeps) row_bytes.push_back(out * p.PartsOfOut());
   if (places.size() != row_bytes.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("all_reduce: ", places.size(), " operands, it has ", row_bytes.size()));
+        absl::StrCat(NameOf(p.kind), ": ", places.size(), " operands, it has ", row_bytes.size()));
   }
   LaunchRecipe recipe;
-  recipe.entry = kAllReduceEntry;
+  recipe.entry = AllReduceEntry(p);
+  recipe.rows_per_m = p.rows_per_m;
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
   recipe.block = {static_cast<uint32_t>(s.threads), 1, 1};
   recipe.pdl = true;

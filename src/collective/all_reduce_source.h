@@ -1,4 +1,4 @@
-// Source and launch of the kernel of a sum over ranks.
+// Source and launch of the kernel of a sum over ranks, or a gather.
 #ifndef SINTER_SRC_COLLECTIVE_ALL_REDUCE_SOURCE_H_
 #define SINTER_SRC_COLLECTIVE_ALL_REDUCE_SOURCE_H_
 
@@ -11,8 +11,8 @@
 
 namespace sinter {
 
-inline constexpr char kAllReduceEntry[] = "sinter_all_reduce";
-inline constexpr char kAllReduceHeader[] = "kernels/all_reduce.cuh";
+std::string AllReduceEntry(const AllReduceProblem& p);   // "sinter_all_reduce"
+std::string AllReduceHeader(const AllReduceProblem& p);  // of src/device
 
 // All ranks load the kernel of one source. It does not depend on the schedule's blocks.
 std::string AllReduceSource(const AllReduceProblem& p, const AllReduceSchedule& s);

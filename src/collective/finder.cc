@@ -10,6 +10,8 @@
 namespace sinter {
 namespace {
 
+constexpr int64_t kMostColumnsOfBlock = int64_t{1} << 16;
+
 template <typename... Args>
 absl::Status Refuse(const Args&... args) {
   return absl::UnimplementedError(absl::StrCat(args...));
@@ -31,16 +33,24 @@ class Finder {
     const Op& op = chain_.op(id);
     FoundAllReduce found;
     AllReduceProblem& p = found.problem;
-    SINTER_RETURN_IF_ERROR(SetExtents(op, &p));
-    SINTER_RETURN_IF_ERROR(CheckContiguous(op.operands[0]));
+    p.kind = KindOf(op);
     p.ranks = op.ranks;
     p.element = p.result = op.type.dtype;
-    found.inputs = {op.operands[0]};
+    if (p.kind == CollectiveKind::kAllReduce) {
+      SINTER_RETURN_IF_ERROR(SetExtents(op, &p));
+    } else {
+      SINTER_RETURN_IF_ERROR(SetExtentsOfParts(op, &p));
+    }
     found.values = {id};
+    found.inputs = {OperandOf(id, &found)};
+    SINTER_RETURN_IF_ERROR(CheckContiguous(found.inputs[0]));
     found.end = id;
-    TakeCast(&found);
-    TakeResidual(&found);
-    if (p.ranks == 2) TakeNorm(&found);
+    TakeReshape(&found);
+    if (p.kind != CollectiveKind::kAllGather) {
+      TakeCast(&found);
+      TakeResidual(&found);
+      if (p.ranks == 2) TakeNorm(&found);
+    }
     std::sort(found.values.begin(), found.values.end());
     SINTER_RETURN_IF_ERROR(CheckResult(found.end));
     const absl::Status taken = CheckAllReduce(p, {false, 512, 1});
@@ -52,6 +62,65 @@ class Finder {
  private:
   static size_t At(ValueId id) { return static_cast<size_t>(id); }
   const TensorType& TypeOf(ValueId id) const { return chain_.op(id).type; }
+
+  static CollectiveKind KindOf(const Op& op) {
+    return op.kind == OpKind::kAllGather       ? CollectiveKind::kAllGather
+           : op.kind == OpKind::kReduceScatter ? CollectiveKind::kReduceScatter
+                                               : CollectiveKind::kAllReduce;
+  }
+
+  // Of a gather's operand, or a reduce-scatter's result: where nothing but 1 stands before the
+  // ranks' axis, a part is one block, whose rows are M; else it is columns of rows that lie in the
+  // axes before.
+  absl::Status SetExtentsOfParts(const Op& op, AllReduceProblem* p) const {
+    const bool gathers = op.kind == OpKind::kAllGather;
+    const std::vector<Dim>& dims = gathers ? TypeOf(op.operands[0]).dims : op.type.dims;
+    const auto axis = static_cast<size_t>(op.axis);
+    int64_t before = 1, behind = 1;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (!dims[i].symbolic) (i < axis ? before : behind) *= dims[i].value;
+    }
+    const int m = SymbolicAxis(dims);
+    if (m > op.axis && before > 1) {
+      return Refuse("axis ", m, " of its operand is M, behind axis ", op.axis,
+                    ", of which ranks have parts: transpose M to axis 0");
+    }
+    if (m > 0 && m < op.axis && dims[0] != Dim::Constant(1)) {
+      return Refuse("axis ", m, " of its operand is M, only axis 0 may be: transpose it");
+    }
+    p->by_rows = before == 1 && (m < 0 || m > op.axis);
+    p->columns = behind;
+    if (m < 0) p->fixed_rows = before;
+    if (m >= 0 && !p->by_rows) p->rows_per_m = before;
+    // A block is as long either way.
+    while (p->by_rows && m < 0 && p->columns > kMostColumnsOfBlock && p->columns % 32 == 0) {
+      p->columns /= 2;
+      p->fixed_rows *= 2;
+    }
+    return absl::OkStatus();
+  }
+
+  // What lies in the memory of the op's operand: what a reshape reads that nothing else needs.
+  ValueId OperandOf(ValueId id, FoundAllReduce* found) const {
+    const ValueId operand = chain_.op(id).operands[0];
+    const Op& op = chain_.op(operand);
+    if (op.kind != OpKind::kReshape || OnlyUser(operand) != id || claimed_[At(operand)] ||
+        !CheckContiguous(op.operands[0]).ok()) {
+      return operand;
+    }
+    found->values.push_back(operand);
+    return op.operands[0];
+  }
+
+  // The result as a reshape of it that alone is read. Sums of whole values need none: their rows
+  // are those of the chain.
+  void TakeReshape(FoundAllReduce* found) const {
+    const ValueId user = OnlyUser(found->end);
+    if (found->problem.kind == CollectiveKind::kAllReduce || user < 0) return;
+    if (chain_.op(user).kind != OpKind::kReshape || !CheckResult(user).ok()) return;
+    found->values.push_back(user);
+    found->end = user;
+  }
 
   // A row is what lies behind the first axis, which alone may be M.
   static absl::Status SetExtents(const Op& op, AllReduceProblem* p) {
@@ -72,7 +141,7 @@ class Finder {
     const std::vector<Stride> strides = StridesInMemory(chain_, id);
     if (strides == ContiguousStrides(TypeOf(id).dims)) return absl::OkStatus();
     return Refuse(NameOfValue(chain_, id), " has strides ", ToString(absl::MakeConstSpan(strides)),
-                  ", kernels of sums over ranks read rows without gaps: copy it");
+                  ", kernels over ranks read rows without gaps: copy it");
   }
 
   absl::Status CheckResult(ValueId end) const {
@@ -82,7 +151,7 @@ class Finder {
       if (++outputs > 1) return Refuse("it is given out more than once: give it out once");
       if (out.strides != ContiguousStrides(TypeOf(end).dims)) {
         return Refuse("its result has strides ", ToString(absl::MakeConstSpan(out.strides)),
-                      ", kernels of sums over ranks store rows without gaps: give it out so");
+                      ", kernels over ranks store rows without gaps: give it out so");
       }
     }
     return absl::OkStatus();
@@ -255,7 +324,7 @@ std::vector<FoundAllReduce> FindAllReduces(const Chain& chain, const std::vector
   if (chain.ranks() == 1) return all;
   Finder finder(chain, claimed);
   for (ValueId id = 0; id < static_cast<ValueId>(chain.ops().size()); ++id) {
-    if (chain.op(id).kind != OpKind::kAllReduce) continue;
+    if (!IsCollective(chain.op(id))) continue;
     absl::StatusOr<FoundAllReduce> found = finder.Of(id);
     if (found.ok()) {
       all.push_back(*std::move(found));

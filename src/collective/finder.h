@@ -1,4 +1,4 @@
-// FindAllReduces: sums over ranks in a chain, with the ops that one kernel takes along.
+// FindAllReduces: sums over ranks and gathers in a chain, with the ops that one kernel takes along.
 #ifndef SINTER_SRC_COLLECTIVE_FINDER_H_
 #define SINTER_SRC_COLLECTIVE_FINDER_H_
 
@@ -20,10 +20,10 @@ struct FoundAllReduce {
 };
 
 // All of a chain, in order, none with a value that is `claimed`. A kernel takes along, where nobody
-// else reads what is between: the cast of the sum, a matrix of the result's extents and type that
-// is added to it, and the cast of that; over two ranks, for which one shot is best at all sizes,
-// also the RMS norm of its rows, with a gamma. `refused` gets why no kernel takes a sum, and the
-// way out.
+// else reads what is between: reshapes before and behind parts of ranks; the cast of the sum, a
+// matrix of the result's extents and type that is added to it, and the cast of that; over two
+// ranks, for which one shot is best at all sizes, also the RMS norm of its rows, with a gamma.
+// `refused` gets why no kernel takes a sum, and the way out.
 std::vector<FoundAllReduce> FindAllReduces(const Chain& chain, const std::vector<bool>& claimed,
                                            std::map<ValueId, std::string>* refused);
 

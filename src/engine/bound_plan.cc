@@ -173,17 +173,17 @@ absl::Status CheckGroup(const Chain& chain, const RankGroup* group) {
   if (chain.ranks() == 1 && group == nullptr) return absl::OkStatus();
   if (chain.ranks() == 1) {
     return absl::InvalidArgumentError(
-        "the chain sums over no ranks: bind its plan without a group (sinter_plan_bind)");
+        "the chain is split over no ranks: bind its plan without a group (sinter_plan_bind)");
   }
   if (group == nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the chain sums over ", chain.ranks(),
+        absl::StrCat("the chain is split over ", chain.ranks(),
                      " ranks: bind its plan to a group (sinter_plan_bind_group)"));
   }
   if (group->size() == chain.ranks()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("the chain sums over ", chain.ranks(), " ranks, the group has ", group->size(),
-                   ": describe the chain with ranks ", group->size()));
+      absl::StrCat("the chain is split over ", chain.ranks(), " ranks, the group has ",
+                   group->size(), ": describe the chain with ranks ", group->size()));
 }
 
 // What kernels say of the plan that they are of, so that ranks compare it.

@@ -125,7 +125,9 @@ absl::Status CheckAskedRows(const LoadedPlan& plan, int64_t m) {
   const std::string mixes = reference::WhyRowsMix(plan.chain());
   return absl::OutOfRangeError(absl::StrCat(
       "m is ", m, ", must be at most ", plan.rows.most, ": ",
-      mixes.empty() ? "the chain numbers its rows or adds to an output without M" : mixes,
+      mixes.empty()
+          ? "the chain numbers its rows, joins those of ranks, or adds to an output without M"
+          : mixes,
       ", so its kernels take all rows in one pass; give at most ", plan.rows.most,
       " rows, and join what several passes give"));
 }

@@ -204,7 +204,7 @@ absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOpt
   }
   if (const int ranks = request.chain().ranks(); ranks > 1) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the chain sums over ", ranks,
+        absl::StrCat("the chain is split over ", ranks,
                      " ranks, of which one alone cannot be measured: plans of such chains are "
                      "chosen by prediction"));
   }

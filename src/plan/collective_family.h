@@ -38,10 +38,12 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     for (const BufferPlace& at : places) {
       const DType dtype = list.empty() ? p.element : p.result;
       const bool of_rows = list.size() != gamma;
+      const int parts = list.empty() ? p.PartsOfX() : p.PartsOfOut();
       const std::string rows = p.fixed_rows > 0 ? absl::StrCat(p.fixed_rows) : "M";
+      const int64_t columns = p.columns * parts * (p.fixed_rows > 0 ? 1 : p.rows_per_m);
       list.push_back({at.buffer, at.offset_bytes,
-                      absl::StrCat(NameOf(dtype), "[", of_rows ? rows + "," : "", p.columns, "]"),
-                      (of_rows ? p.Rows(bucket) : 1) * p.columns * SizeOf(dtype),
+                      absl::StrCat(NameOf(dtype), "[", of_rows ? rows + "," : "", columns, "]"),
+                      (of_rows ? p.Rows(bucket) : 1) * p.columns * parts * SizeOf(dtype),
                       list.size() >= results, of_rows && p.fixed_rows == 0});
     }
     return list;
@@ -50,7 +52,7 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
                              const BufferNames& names) const override {
     KernelDescription out = KernelFamily::Describe(kernel, bucket, model, names);
     const AllReduceProblem& p = ProblemOf(kernel.spec);
-    out.words = {absl::StrCat("sum over ", p.ranks, " ranks")};
+    out.words = {NameWithRanks(p)};
     if (p.residual) out.words.push_back("residual");
     if (p.norm) out.words.push_back("norm");
     return out;
@@ -60,15 +62,14 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
   }
   ApartReasons WhyApart() const override {
     return {
-        "two sums over ranks, each of which waits for all ranks",
+        "two sums or gathers over ranks, each of which waits for all ranks",
         "a sum over ranks takes its casts, a residual and the norm of its rows along, no other ops",
-        "a sum over ranks reads its operand from memory"};
+        "a sum or gather over ranks reads its operand from memory"};
   }
   std::string IdentityText(const KernelSpec& spec) const override { return ProblemText(spec); }
   std::string OwnText(const OwnRun& run) const override {
     const AllReduceProblem& p = Of(run);
-    return absl::StrCat("sum over ", p.ranks, " ranks", p.residual ? " + residual" : "",
-                        p.norm ? " + norm" : "");
+    return absl::StrCat(NameWithRanks(p), p.residual ? " + residual" : "", p.norm ? " + norm" : "");
   }
 
   bool UsesM(const KernelSpec& spec) const override { return ProblemOf(spec).fixed_rows == 0; }
@@ -89,11 +90,16 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
         "threads of a norm are ", ScheduleOf(spec).threads, ", must be ", kThreadsOfOneOrder));
   }
 
+  // Parts of rows lie M rows apart, of all M: a pass would need to know it.
+  bool MixesRows(const KernelSpec& spec) const override {
+    return ProblemOf(spec).by_rows && ProblemOf(spec).fixed_rows == 0;
+  }
   int Ranks(const KernelSpec& spec) const override { return ProblemOf(spec).ranks; }
   int64_t RowsOfSlots(const KernelSpec& spec, uint64_t slot_bytes) const override {
     const AllReduceProblem& p = ProblemOf(spec);
     const int64_t most = MostAllReduceRows(p, ScheduleOf(spec), slot_bytes);
-    return p.fixed_rows == 0 ? most : p.fixed_rows <= most ? kMaxExtent : 0;
+    if (p.fixed_rows == 0) return most / p.rows_per_m;
+    return p.fixed_rows <= most ? kMaxExtent : 0;
   }
 
   absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
@@ -114,7 +120,7 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
                                   }),
                    ranked.end());
     }
-    if (ranked.empty()) return absl::FailedPreconditionError("no sum over ranks is legal");
+    if (ranked.empty()) return absl::FailedPreconditionError("no kernel over ranks is legal");
     const auto most = static_cast<size_t>(std::max(1, options.top_k));
     ranked.resize(std::min(most, ranked.size()));
     return ChoicesOf(ranked);
@@ -123,11 +129,15 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
   absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
                             CompileRequest* request) const override {
     request->source = AllReduceSource(Of(code).problem, Of(code).schedule);
-    request->name = absl::StrCat(kAllReduceEntry, ".cu");
+    request->name = absl::StrCat(Entry(code), ".cu");
     return absl::OkStatus();
   }
-  std::string Entry(const KernelCode&) const override { return kAllReduceEntry; }
-  std::vector<std::string> Headers(const KernelSpec&) const override { return {kAllReduceHeader}; }
+  std::string Entry(const KernelCode& code) const override {
+    return AllReduceEntry(Of(code).problem);
+  }
+  std::vector<std::string> Headers(const KernelSpec& spec) const override {
+    return {AllReduceHeader(ProblemOf(spec))};
+  }
   absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec, const KernelCode&) const override {
     return AllReduceRecipe(ProblemOf(spec), ScheduleOf(spec), Of(spec).places);
   }
@@ -138,28 +148,34 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     SINTER_RETURN_IF_ERROR(CheckAllReduce(problem, schedule));
     const int64_t most = int64_t{model.sm_count} * AllReduceResidents(problem, schedule.threads);
     if (schedule.grid <= most) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat("all_reduce: grid is ", schedule.grid,
-                                                      ", must be at most ", most, ": blocks wait"));
+    return absl::FailedPreconditionError(absl::StrCat(NameOf(problem.kind), ": grid is ",
+                                                      schedule.grid, ", must be at most ", most,
+                                                      ": blocks wait"));
   }
   absl::StatusOr<AllReduceProblem> ProblemOfCode(const AllReduceProblem& problem) const override {
     SINTER_RETURN_IF_ERROR(CheckAllReduce(problem, {false, 512, 1}));
     AllReduceProblem any = problem;
     any.fixed_rows = 0;  // the recipe tells a launch its rows
+    any.rows_per_m = 1;
     return any;
   }
   void WriteProblem(const AllReduceProblem& p, ByteWriter& w) const override {
-    w.U8(1);  // format
+    w.U8(2);  // format
+    w.U8(static_cast<uint8_t>(p.kind));
     w.U8(static_cast<uint8_t>(p.ranks));
     w.U8(static_cast<uint8_t>(p.element));
     w.U8(static_cast<uint8_t>(p.result));
-    w.U8(static_cast<uint8_t>(p.residual | p.rounded << 1 | p.norm << 2 | p.keeps << 3));
+    w.U8(static_cast<uint8_t>(p.residual | p.rounded << 1 | p.norm << 2 | p.keeps << 3 |
+                              p.by_rows << 4));
     w.F64(p.eps);
     w.I64(p.columns);
     w.I64(p.fixed_rows);
+    w.I64(p.rows_per_m);
   }
   absl::StatusOr<AllReduceProblem> ReadProblem(ByteReader& r) const override {
     AllReduceProblem p;
-    const uint8_t format = r.U8();
+    const uint8_t format = r.U8(), kind = r.U8();
+    p.kind = static_cast<CollectiveKind>(kind);
     p.ranks = r.U8();
     p.element = static_cast<DType>(r.U8());
     p.result = static_cast<DType>(r.U8());
@@ -168,10 +184,13 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     p.rounded = (flags & 2) != 0;
     p.norm = (flags & 4) != 0;
     p.keeps = (flags & 8) != 0;
+    p.by_rows = (flags & 16) != 0;
     p.eps = r.F64();
     p.columns = r.I64();
     p.fixed_rows = r.I64();
-    if (!r.ok() || format != 1 || flags > 15 || !CheckAllReduce(p, {false, 512, 1}).ok()) {
+    p.rows_per_m = r.I64();
+    const bool known = format == 2 && kind <= 2 && flags < 32;
+    if (!r.ok() || !known || !CheckAllReduce(p, {false, 512, 1}).ok()) {
       return absl::DataLossError("all_reduce: its problem is damaged");
     }
     return p;
@@ -200,6 +219,11 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
   }
 
  private:
+  static std::string NameWithRanks(const AllReduceProblem& p) {
+    const bool gathers = p.kind == CollectiveKind::kAllGather;
+    return absl::StrCat(p.PartsOfX() > 1 ? "part of the " : "", gathers ? "gather" : "sum",
+                        " over ", p.ranks, " ranks");
+  }
   static constexpr int kThreadsOfOneOrder = 512;  // of batch-invariant norms
   // In the order of places: the operands stand before it.
   static size_t FirstResult(const AllReduceProblem& p) {

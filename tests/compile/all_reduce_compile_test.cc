@@ -31,7 +31,7 @@ void ExpectCompiles(Compiler& compiler, const AllReduceProblem& problem,
   request.headers = CopyDeviceHeaders();
   request.arch = "sm_90a";
   request.options = {"--std=c++17"};
-  request.entry = kAllReduceEntry;
+  request.entry = AllReduceEntry(problem);
   static int number = 0;
   if (number++ % 5 != 0 && !IsLongSweep()) return;
   const auto compiled = compiler.Compile(request);
@@ -79,6 +79,36 @@ TEST(AllReduceCompile, NoScheduleThatIsSearchedSpills) {
         problem.eps = norm ? 1e-6 : 0;
         for (const RankedAllReduce& ranked : SearchAllReduce(problem, 1, *BuiltinModel("h100"))) {
           ExpectCompiles(*compiler, problem, ranked.schedule);
+        }
+      }
+    }
+  }
+}
+
+TEST(AllReduceCompile, NoPartsThatAreSearchedSpill) {
+  const auto compiler = Nvrtc();
+  for (const int ranks : {2, 3, 4, 8}) {
+    for (const DType element : {DType::kBF16, DType::kF16, DType::kF32, DType::kE4M3}) {
+      for (const bool by_rows : {false, true}) {
+        AllReduceProblem problem;
+        problem.kind = CollectiveKind::kAllGather;
+        problem.ranks = ranks;
+        problem.element = problem.result = element;
+        problem.columns = by_rows ? 4096 : 2560;
+        problem.by_rows = by_rows;
+        for (const RankedAllReduce& ranked : SearchAllReduce(problem, 1, *BuiltinModel("h100"))) {
+          ExpectCompiles(*compiler, problem, ranked.schedule);
+        }
+        if (element == DType::kE4M3) continue;
+        problem.kind = CollectiveKind::kReduceScatter;
+        problem.residual = problem.rounded = by_rows;
+        if (element == DType::kF32 && !by_rows) problem.result = DType::kBF16;
+        for (const bool norm : {false, true}) {
+          problem.norm = norm;
+          problem.eps = norm ? 1e-6 : 0;
+          for (const RankedAllReduce& ranked : SearchAllReduce(problem, 1, *BuiltinModel("h100"))) {
+            ExpectCompiles(*compiler, problem, ranked.schedule);
+          }
         }
       }
     }

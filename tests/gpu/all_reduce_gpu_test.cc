@@ -1,5 +1,5 @@
-// All-reduces over two GPUs of this machine: two ranks in one process, and two processes. Skipped
-// with one GPU. As `--rank R FOLDER MODE` the program is one rank of a test with processes.
+// Sums and gathers over two GPUs of this machine: two ranks in one process, and two processes.
+// Skipped with one GPU. As `--rank R FOLDER MODE` the program is one rank of a test with processes.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,22 +32,36 @@ constexpr int kRanks = 2, kColumns = 8192, kThreads = 256, kSkipped = 77;
 constexpr int kMostRows = 1024;
 constexpr uint64_t kTimeoutMs = 2000;
 
+constexpr auto kSum = CollectiveKind::kAllReduce, kPart = CollectiveKind::kReduceScatter,
+               kGather = CollectiveKind::kAllGather;
 struct Form {
   const char* name;
-  bool two_shot, rounded, norm;
+  CollectiveKind kind;
+  bool two_shot, rounded, norm, by_rows;
   int number;
+
+  // Of x and of what is computed, in elements. Parts of ranks have half of the columns.
+  int XColumns() const { return kind == kGather ? kColumns / kRanks : kColumns; }
+  int OutColumns() const { return kind == kPart ? kColumns / kRanks : kColumns; }
+  bool residual() const { return kind != kGather && (kind == kSum || rounded); }
 };
-constexpr Form kForms[] = {{"one_shot", false, false, false, 0},
-                           {"two_shot", true, true, false, 1},
-                           {"one_shot_norm", false, true, true, 2}};
+constexpr Form kForms[] = {{"one_shot", kSum, false, false, false, false, 0},
+                           {"two_shot", kSum, true, true, false, false, 1},
+                           {"one_shot_norm", kSum, false, true, true, false, 2},
+                           {"scatter_columns", kPart, false, false, false, false, 3},
+                           {"scatter_rows", kPart, false, true, false, true, 4},
+                           {"gather_columns", kGather, false, false, false, false, 5},
+                           {"gather_rows", kGather, false, false, false, true, 6}};
 constexpr double kEps = 1e-6;
 
-// bf16 with a residual behind the sum.
+// bf16, of sums with a residual behind them but for one.
 AllReduceProblem ProblemOf(const Form& form) {
   AllReduceProblem problem;
+  problem.kind = form.kind;
+  problem.by_rows = form.by_rows;
   problem.ranks = kRanks;
-  problem.columns = kColumns;
-  problem.residual = true;
+  problem.columns = std::min(form.XColumns(), form.OutColumns());
+  problem.residual = form.residual();
   problem.rounded = form.rounded;
   problem.norm = form.norm;
   problem.eps = form.norm ? kEps : 0;
@@ -97,6 +111,20 @@ std::vector<uint16_t> Gamma() {
   return gamma;
 }
 
+// Where element `i` of a rank's part lies in a matrix of the parts of all ranks.
+size_t AmongParts(const Form& form, int rows, int rank, size_t i) {
+  const size_t columns = kColumns / kRanks, row = i / columns, part = static_cast<size_t>(rank);
+  const size_t above = form.by_rows ? part * static_cast<size_t>(rows) + row : row * kRanks + part;
+  return above * columns + i % columns;
+}
+// The rank, and the element of its part, of element `i` of such a matrix.
+std::pair<int, size_t> PartOf(const Form& form, int rows, size_t i) {
+  const size_t columns = kColumns / kRanks, above = i / columns, all = static_cast<size_t>(rows);
+  const size_t rank = form.by_rows ? above / all : above % kRanks;
+  const size_t row = form.by_rows ? above % all : above / kRanks;
+  return {static_cast<int>(rank), row * columns + i % columns};
+}
+
 // One GPU with its buffers and kernels.
 class Rank {
  public:
@@ -119,7 +147,7 @@ class Rank {
       request.headers = CopyDeviceHeaders();
       request.arch = "sm_90a";
       request.options = {"--std=c++17"};
-      request.entry = kAllReduceEntry;
+      request.entry = AllReduceEntry(ProblemOf(form));
       SINTER_ASSIGN_OR_RETURN(const CompiledKernel compiled,
                               rank->ports.compiler->Compile(request));
       SINTER_ASSIGN_OR_RETURN(rank->kernels[form.number],
@@ -147,16 +175,24 @@ class Rank {
 
   // How many elements of `rows` rows, or of their norms, are not what they should be.
   absl::StatusOr<int> Wrong(const Form& form, int rows) const {
-    const size_t count = static_cast<size_t>(rows) * kColumns;
+    const size_t count = static_cast<size_t>(rows) * static_cast<size_t>(form.OutColumns());
     std::vector<uint16_t> got(count);
     SINTER_RETURN_IF_ERROR(ports.measurer->Download(got.data(), out, count * 2));
     static const std::vector<uint16_t> parts[] = {Values(0), Values(1), Values(-1), Values(-2)};
     const std::vector<uint16_t>& own = parts[2 + group->rank()];
     int wrong = 0;
     for (size_t i = 0; i < count; ++i) {
-      float sum = FromBf16(parts[0][i]) + FromBf16(parts[1][i]);
+      if (form.kind == kGather) {
+        const auto [rank, at] = PartOf(form, rows, i);
+        const uint16_t sent = parts[rank][at];
+        wrong += got[i] != (sent == 0xFFFF ? 0x7FFF : sent) ? 1 : 0;  // any NaN, alike everywhere
+        continue;
+      }
+      const size_t x = form.kind == kPart ? AmongParts(form, rows, group->rank(), i) : i;
+      float sum = FromBf16(parts[0][x]) + FromBf16(parts[1][x]);
       if (form.rounded) sum = FromBf16(ToBf16(sum));
-      const uint16_t want = ToBf16(sum + FromBf16(own[i]));
+      if (form.residual()) sum += FromBf16(own[i]);
+      const uint16_t want = ToBf16(sum);
       wrong += got[i] != want ? 1 : 0;
     }
     if (!form.norm) return wrong;
@@ -186,6 +222,7 @@ class Rank {
 
  private:
   static std::vector<BufferPlace> Places(const Form& form) {
+    if (!form.residual()) return {{0, 0}, {4, 0}};
     if (!form.norm) return {{0, 0}, {1, 0}, {4, 0}};
     return {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}};
   }
@@ -200,7 +237,7 @@ RankGroupOptions GroupOptions(uint64_t timeout_ms) {
   return options;
 }
 
-class AllReduce : public ::testing::Test {
+class Collectives : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     for (int r = 0; r < kRanks; ++r) {
@@ -247,7 +284,7 @@ class AllReduce : public ::testing::Test {
       }
     }
   }
-  static void ExpectSums(const Form& form, int rows) {
+  static void ExpectRight(const Form& form, int rows) {
     for (const auto& rank : ranks_) {
       EXPECT_OK(rank->group->GetStatus(nullptr));
       const auto wrong = rank->Wrong(form, rows);
@@ -259,7 +296,7 @@ class AllReduce : public ::testing::Test {
   static inline std::unique_ptr<Rank> ranks_[kRanks];
 };
 
-TEST_F(AllReduce, IsTheSumInEveryBitForEveryM) {
+TEST_F(Collectives, AreRightInEveryBitForEveryM) {
   for (const int rows : {1, 2, 3, 7, 16, 33, 100, 128, 257, 1024}) {
     BindRows({rows});
     for (const Form& form : kForms) {
@@ -268,12 +305,12 @@ TEST_F(AllReduce, IsTheSumInEveryBitForEveryM) {
         return rank.ports.measurer->RunAndWait(
             [&](StreamHandle stream) { return rank.Launch(form, rows, stream); });
       });
-      ExpectSums(form, rows);
+      ExpectRight(form, rows);
     }
   }
 }
 
-TEST_F(AllReduce, TakesCallsOfOtherRowsAndFormsInTurn) {
+TEST_F(Collectives, TakeCallsOfOtherRowsAndFormsInTurn) {
   BindRows({1, 2, 3, 4, 5, 6, 7, 8});
   constexpr int kRounds = 50, kCalls = 2000;
   for (int round = 0; round < kRounds; ++round) {
@@ -285,7 +322,7 @@ TEST_F(AllReduce, TakesCallsOfOtherRowsAndFormsInTurn) {
         for (int call = 0; call < kCalls; ++call) {
           state = state * 1664525 + 1013904223;
           const absl::Status launched =
-              ranks_[r]->Launch(kForms[(state >> 28) % std::size(kForms)],
+              ranks_[r]->Launch(kForms[(state >> 24) % std::size(kForms)],
                                 1 + static_cast<int>(state >> 20 & 7), stream);
           if (!launched.ok()) return launched;
         }
@@ -298,11 +335,11 @@ TEST_F(AllReduce, TakesCallsOfOtherRowsAndFormsInTurn) {
       return ranks_[r]->ports.measurer->RunAndWait(
           [&](StreamHandle stream) { return ranks_[r]->Launch(form, 8, stream); });
     });
-    ExpectSums(form, 8);
+    ExpectRight(form, 8);
   }
 }
 
-TEST_F(AllReduce, RunsInGraphsReplayedInChangingOrder) {
+TEST_F(Collectives, RunInGraphsReplayedInChangingOrder) {
   constexpr int kCalls = 100;
   for (const int rows : {1, 16, 64, 128, 256, 1024}) {
     BindRows({rows});
@@ -325,14 +362,14 @@ TEST_F(AllReduce, RunsInGraphsReplayedInChangingOrder) {
         }
         return absl::OkStatus();
       });
-      ExpectSums(form, rows);
+      ExpectRight(form, rows);
       std::printf("%s, %d rows (%d KiB): %.2f us a call\n", form.name, rows,
                   rows * kColumns * 2 / 1024, std::min(best[0], best[1]));
     }
   }
 }
 
-TEST_F(AllReduce, EndsOnAllRanksWhenOneIsMissed) {
+TEST_F(Collectives, EndOnAllRanksWhenOneIsMissed) {
   Regroup(300);
   BindRows({64});
   const auto begun = std::chrono::steady_clock::now();
@@ -356,10 +393,10 @@ TEST_F(AllReduce, EndsOnAllRanksWhenOneIsMissed) {
     return ranks_[r]->ports.measurer->RunAndWait(
         [&](StreamHandle stream) { return ranks_[r]->Launch(kForms[0], 64, stream); });
   });
-  ExpectSums(kForms[0], 64);
+  ExpectRight(kForms[0], 64);
 }
 
-TEST_F(AllReduce, EndsWhenRanksMakeOtherCalls) {
+TEST_F(Collectives, EndWhenRanksMakeOtherCalls) {
   for (const bool rows_differ : {true, false}) {
     Regroup(10000);
     for (int r = 0; r < kRanks; ++r) {
@@ -376,7 +413,7 @@ TEST_F(AllReduce, EndsWhenRanksMakeOtherCalls) {
   }
 }
 
-TEST_F(AllReduce, EndsWhenTheHostAborts) {
+TEST_F(Collectives, EndWhenTheHostAborts) {
   Regroup(0);  // waits for good
   BindRows({64});
   std::thread aborts([] {
@@ -419,14 +456,15 @@ Exchange ByFiles(const fs::path& folder, int rank) {
   };
 }
 
-// One rank. "run": calls that are right. "killed", "stopped": rank 1 ends so after some calls, and
-// rank 0 must be told so in time.
+// One rank. "run": calls that are right; "descriptors": over memory that is shared by them.
+// "killed", "stopped": rank 1 ends so after some calls, and rank 0 must be told so in time.
 absl::Status RunRank(int number, const fs::path& folder, const std::string& mode) {
   SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<Rank> rank, Rank::Make(number));
   SINTER_ASSIGN_OR_RETURN(std::unique_ptr<PeerMemory> memory, OpenPeerMemory(TestConfig(), number));
   RankGroupOptions options = GroupOptions(kTimeoutMs);
   options.rank = number;
   options.size = kRanks;
+  options.descriptors = mode == "descriptors";
   const Exchange exchange = ByFiles(folder, number);
   SINTER_ASSIGN_OR_RETURN(rank->group, RankGroup::Create(std::move(memory), options, exchange));
   constexpr int kRows = 16, kCalls = 1000;
@@ -446,7 +484,7 @@ absl::Status RunRank(int number, const fs::path& folder, const std::string& mode
   }
   char barrier = 0, all[kRanks];
   SINTER_RETURN_IF_ERROR(exchange(&barrier, 1, all));
-  if (mode == "run") return rank->group->Close();
+  if (mode == "run" || mode == "descriptors") return rank->group->Close();
   if (number == 1) raise(mode == "killed" ? SIGKILL : SIGSTOP);
   const auto begun = std::chrono::steady_clock::now();
   SINTER_RETURN_IF_ERROR(calls(kForms[0]));
@@ -479,15 +517,18 @@ TEST_P(Processes, AreRightOrToldInTime) {
   int status = 0;
   ASSERT_EQ(waitpid(children[0], &status, 0), children[0]);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "rank 0: " << status;
-  if (std::strcmp(GetParam(), "run") != 0) kill(children[1], SIGKILL);
+  const std::string mode = GetParam();
+  const bool lives = mode == "run" || mode == "descriptors";
+  if (!lives) kill(children[1], SIGKILL);
   ASSERT_EQ(waitpid(children[1], &status, 0), children[1]);
-  if (std::strcmp(GetParam(), "run") == 0) {
+  if (lives) {
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "rank 1: " << status;
   }
   std::error_code ignored;
   fs::remove_all(folder, ignored);
 }
-INSTANTIATE_TEST_SUITE_P(Two, Processes, ::testing::Values("run", "killed", "stopped"),
+INSTANTIATE_TEST_SUITE_P(Two, Processes,
+                         ::testing::Values("run", "descriptors", "killed", "stopped"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -6,17 +6,21 @@
 // One-shot: each rank sends all of x to all others and sums everything. Two-shot: each part has an
 // owner that sums it and sends the rounded sum to the others: of R ranks, 2 / R of the bytes. Each
 // rank adds its own residual.
+//
+// Reduce-scatter is the one-shot form in which each rank is sent, and sums, its own part of x.
 // Sums take ranks in order and results are stored as they were sent, so all ranks have equal bits.
 #pragma once
 #include "kernels/all_reduce_values.cuh"
 #include "ptx/sync.cuh"
-#include "ranks/wait.cuh"
+#include "ranks/call.cuh"
+#include "ranks/units.cuh"
 
 namespace sinter {
 
 struct AllReduceArguments {
   GroupControl* group;
-  const void* x;         // [rows, columns] of Element, contiguous, as all matrices here
+  const void* x;         // [rows, columns] of Element, contiguous, as all matrices here; with
+                         // kScatter of all ranks' parts: see row_of_part
   const void* residual;  // of Result; may be `out`
   const void* gamma;     // of Result: [columns], of the norm
   void* out;             // of Result; may be `x` if the types are equal
@@ -25,14 +29,14 @@ struct AllReduceArguments {
   u64 digest;            // of the plan
 };
 
-// A unit is kThreads chunks of one row, by one block; a chunk is what a thread sums. Blocks take
-// units in turns, and send some of them ahead of the one that they wait for.
+// A chunk is what a thread sums of a unit. Blocks take units in turns, and send some of them ahead
+// of the one that they wait for.
 template <class Config>
 struct AllReduce {
   using Values = AllReduceValues<Config>;
   static constexpr int kRanks = Config::kRanks, kThreads = Config::kThreads;
-  static constexpr int kRowChunks = Config::kColumns / Values::kElements;
-  static constexpr int kParts = (kRowChunks + kThreads - 1) / kThreads;
+  using Place = UnitPlace<kThreads, Config::kColumns / Values::kElements>;
+  static constexpr int kParts = Place::kParts;
   static constexpr int kIn = Values::kIn, kOut = Values::kOut;
 
   const AllReduceArguments& args;
@@ -42,17 +46,13 @@ struct AllReduce {
   SINTER_DEVICE int rank() const { return static_cast<int>(group.rank); }
   SINTER_DEVICE static int owner(int unit) { return unit % kRanks; }
 
-  // Where a thread's chunk of a unit lies in the matrix; behind a row's end there is none.
-  struct Place {
-    int row, part, column;
-    bool inside;
-    SINTER_DEVICE explicit Place(int unit)
-        : row(unit / kParts),
-          part(unit % kParts),
-          column(part * kThreads + static_cast<int>(threadIdx.x)),
-          inside(column < kRowChunks) {}
-    SINTER_DEVICE u64 chunk() const { return static_cast<u64>(row) * kRowChunks + column; }
-  };
+  // The chunk of x that rank `of` sums.
+  SINTER_DEVICE u64 chunk_of(int of, const Place& place) const {
+    if constexpr (Config::kScatter)
+      return place.chunk_of_row(row_of_part<kRanks, Config::kByRows>(of, place.row, args.rows));
+    else
+      return place.chunk();
+  }
   // Where parts and sums of the two-shot form lie, in vectors: a slot's first half is of parts that
   // its reader owns, the second of sums that its writer owns.
   SINTER_DEVICE u64 owned_chunk(int unit) const {
@@ -63,43 +63,25 @@ struct AllReduce {
     return group.slot_vectors / 2 + owned_chunk(unit) * kOut;
   }
 
-  template <int kWords>
-  SINTER_DEVICE void push(int to, u64 at, const Word4 (&v)[kWords]) const {
-    Word4* slot = group.slot(to, rank()) + at;
-#pragma unroll
-    for (int j = 0; j < kWords; ++j) store_system(slot + j, occupied(v[j]));
-  }
-  template <int kWords>
-  SINTER_DEVICE static bool take(const Word4* slot, Word4 (&v)[kWords]) {
-    bool there = true;
-#pragma unroll
-    for (int j = 0; j < kWords; ++j) {
-      v[j] = load_system(slot + j);
-      there = there && is_there(v[j]);
-    }
-    return there;
-  }
-  template <int kWords>
-  SINTER_DEVICE static void empty(Word4* slot) {
-#pragma unroll
-    for (int j = 0; j < kWords; ++j) store_system(slot + j, {kEmpty, kEmpty, kEmpty, kEmpty});
-  }
-
+  // To each other rank what it sums.
   SINTER_DEVICE void send_to_all(int unit) const {
     const Place place(unit);
     if (!place.inside) return;
     Word4 own[kIn];
-    Values::load_x(args.x, place.chunk(), own);
+    if constexpr (!Config::kScatter) Values::load_x(args.x, place.chunk(), own);
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r)
-      if (r != rank()) push(r, place.chunk() * kIn, own);
+    for (int r = 0; r < kRanks; ++r) {
+      if (r == rank()) continue;
+      if constexpr (Config::kScatter) Values::load_x(args.x, chunk_of(r, place), own);
+      push(group.slot(r, rank()) + place.chunk() * kIn, own);
+    }
   }
   SINTER_DEVICE void send_to_owner(int unit) const {
     const Place place(unit);
     if (!place.inside || owner(unit) == rank()) return;
     Word4 own[kIn];
     Values::load_x(args.x, place.chunk(), own);
-    push(owner(unit), part_at(unit), own);
+    push(group.slot(owner(unit), rank()) + part_at(unit), own);
   }
 
   // Waits for all other ranks' parts of a unit, adds them in rank order and stores the result.
@@ -109,7 +91,7 @@ struct AllReduce {
     const Place place(unit);
     Word4 parts[kRanks][kIn], own[kIn], residual[kOut];
     if (place.inside) {
-      Values::load_x(args.x, place.chunk(), own);
+      Values::load_x(args.x, chunk_of(rank(), place), own);
       Values::load_residual(args.residual, place.chunk(), residual);
     }
     const bool all = wait.until([&]() -> u32 {
@@ -134,7 +116,7 @@ struct AllReduce {
       if constexpr (kSends) {
 #pragma unroll
         for (int r = 0; r < kRanks; ++r)
-          if (r != rank()) push(r, sum_at(unit), result);
+          if (r != rank()) push(group.slot(r, rank()) + sum_at(unit), result);
       }
       Values::add_residual(total, residual, result);
       if (!Config::kNorm || args.out != nullptr) Values::store(args.out, place.chunk(), result);
@@ -219,33 +201,19 @@ struct AllReduce {
   }
 };
 
-// The whole kernel: any grid, the same on all ranks, of Config::kThreads threads. At most so many
-// blocks as the GPU can hold at once should be launched: blocks wait for blocks of the same number
-// on other ranks.
+// The whole kernel: see rank_call.
 template <class Config>
 SINTER_DEVICE void all_reduce(const AllReduceArguments& args) {
-  launch_dependents();
-  // An earlier call of this group must have ended before this one sends: see Group.
-  wait_for_predecessors();
-  const Group<Config::kRanks> group(args.group);
-  if (group.ended != 0) {
-    if (blockIdx.x == 0 && threadIdx.x == 0) store_system(group.control->host_words, group.ended);
-    return;
-  }
-  const CallHeader call{static_cast<u32>(args.rows), args.digest};
-  if (blockIdx.x == 0 && threadIdx.x < kVoters) push_header(group, call);
-  RankWait<Config::kRanks> wait{group, call};
-  AllReduce<Config> reduce{args, group, wait};
-  if constexpr (Config::kNorm) {
-    if (!reduce.rows_with_norms()) return;
-  } else {
-    if (!(Config::kTwoShot ? reduce.two_shot() : reduce.one_shot())) return;
-  }
-  // Every thread of the block has read the epoch. The next kernel alone reads what follows, so that
-  // nothing needs a fence, which would wait for stores on their way to other GPUs.
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  if (fetch_add_gpu(&args.group->blocks_done, 1) + 1 == gridDim.x) group.advance();
+  rank_call<Config::kRanks>(args.group, {static_cast<u32>(args.rows), args.digest},
+                            [&](const auto& group, auto& wait) {
+                              AllReduce<Config> reduce{args, group, wait};
+                              if constexpr (Config::kNorm)
+                                return reduce.rows_with_norms();
+                              else if constexpr (Config::kTwoShot)
+                                return reduce.two_shot();
+                              else
+                                return reduce.one_shot();
+                            });
 }
 
 }  // namespace sinter

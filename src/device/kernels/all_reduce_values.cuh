@@ -6,18 +6,6 @@
 
 namespace sinter {
 
-// A word that is not kEmpty, and as good.
-SINTER_DEVICE Word4 occupied(Word4 v) {
-  v.x = v.x == kEmpty ? kQuietNans : v.x;
-  v.y = v.y == kEmpty ? kQuietNans : v.y;
-  v.z = v.z == kEmpty ? kQuietNans : v.z;
-  v.w = v.w == kEmpty ? kQuietNans : v.w;
-  return v;
-}
-SINTER_DEVICE bool is_there(const Word4& v) {
-  return v.x != kEmpty && v.y != kEmpty && v.z != kEmpty && v.w != kEmpty;
-}
-
 // The elements of a word, and back.
 template <class Element>
 struct WordOf {
@@ -66,10 +54,24 @@ struct AllReduceValues {
   static constexpr int kElements = 4 * (X::kElements > Y::kElements ? X::kElements : Y::kElements);
   static constexpr int kIn = kElements / X::kElements / 4, kOut = kElements / Y::kElements / 4;
 
-  static SINTER_DEVICE void gather(const u32 (&words)[4 * kOut], Word4 (&v)[kOut]) {
+  // A chunk of Result whose i-th element is value(i). It may read what `v` held.
+  template <class Value>
+  static SINTER_DEVICE void make(Word4 (&v)[kOut], Value&& value) {
+    u32 words[4 * kOut];
+#pragma unroll
+    for (int w = 0; w < 4 * kOut; ++w) {
+      float x[Y::kElements];
+#pragma unroll
+      for (int i = 0; i < Y::kElements; ++i) x[i] = value(w * Y::kElements + i);
+      words[w] = Y::of(x);
+    }
 #pragma unroll
     for (int j = 0; j < kOut; ++j)
       v[j] = {words[4 * j], words[4 * j + 1], words[4 * j + 2], words[4 * j + 3]};
+  }
+  // The i-th element of a chunk of Result.
+  static SINTER_DEVICE float at(const Word4 (&v)[kOut], int i) {
+    return Y::at(word_at(v, i / Y::kElements), i % Y::kElements);
   }
 
   static SINTER_DEVICE void load_x(const void* x, u64 chunk, Word4 (&v)[kIn]) {
@@ -93,45 +95,22 @@ struct AllReduceValues {
 
   // The sum as Result.
   static SINTER_DEVICE void round(const float (&total)[kElements], Word4 (&result)[kOut]) {
-    u32 words[4 * kOut];
-#pragma unroll
-    for (int w = 0; w < 4 * kOut; ++w) words[w] = Y::of(total + w * Y::kElements);
-    gather(words, result);
+    make(result, [&](int i) { return total[i]; });
   }
 
   // To a rounded sum, `result`.
   static SINTER_DEVICE void add_own(const Word4 (&residual)[kOut], Word4 (&result)[kOut]) {
-    if constexpr (Config::kResidual) {
-      u32 words[4 * kOut];
-#pragma unroll
-      for (int w = 0; w < 4 * kOut; ++w) {
-        float v[Y::kElements];
-#pragma unroll
-        for (int i = 0; i < Y::kElements; ++i)
-          v[i] = Y::at(word_at(result, w), i) + Y::at(word_at(residual, w), i);
-        words[w] = Y::of(v);
-      }
-      gather(words, result);
-    }
+    if constexpr (Config::kResidual)
+      make(result, [&](int i) { return at(result, i) + at(residual, i); });
   }
 
   // To the sum before it is rounded, unless Config::kRounded; `result` is the rounded one.
   static SINTER_DEVICE void add_residual(const float (&total)[kElements],
                                          const Word4 (&residual)[kOut], Word4 (&result)[kOut]) {
-    if constexpr (Config::kRounded || !Config::kResidual) {
+    if constexpr (Config::kRounded || !Config::kResidual)
       add_own(residual, result);
-    } else {
-      u32 words[4 * kOut];
-#pragma unroll
-      for (int w = 0; w < 4 * kOut; ++w) {
-        float v[Y::kElements];
-#pragma unroll
-        for (int i = 0; i < Y::kElements; ++i)
-          v[i] = total[w * Y::kElements + i] + Y::at(word_at(residual, w), i);
-        words[w] = Y::of(v);
-      }
-      gather(words, result);
-    }
+    else
+      make(result, [&](int i) { return total[i] + at(residual, i); });
   }
 
   static SINTER_DEVICE void store(void* out, u64 chunk, const Word4 (&result)[kOut]) {
@@ -143,10 +122,7 @@ struct AllReduceValues {
   static SINTER_DEVICE float square(const Word4 (&v)[kOut]) {
     float sum = 0;
 #pragma unroll
-    for (int i = 0; i < kElements; ++i) {
-      const float x = Y::at(word_at(v, i / Y::kElements), i % Y::kElements);
-      sum += x * x;
-    }
+    for (int i = 0; i < kElements; ++i) sum += at(v, i) * at(v, i);
     return sum;
   }
 
@@ -155,16 +131,7 @@ struct AllReduceValues {
     Word4 gammas[kOut];
 #pragma unroll
     for (int j = 0; j < kOut; ++j) gammas[j] = static_cast<const Word4*>(gamma)[chunk * kOut + j];
-    u32 words[4 * kOut];
-#pragma unroll
-    for (int w = 0; w < 4 * kOut; ++w) {
-      float x[Y::kElements];
-#pragma unroll
-      for (int i = 0; i < Y::kElements; ++i)
-        x[i] = Y::at(word_at(v, w), i) * factor * Y::at(word_at(gammas, w), i);
-      words[w] = Y::of(x);
-    }
-    gather(words, v);
+    make(v, [&](int i) { return at(v, i) * factor * at(gammas, i); });
   }
 };
 

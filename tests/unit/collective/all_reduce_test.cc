@@ -1,4 +1,4 @@
-// Sums over ranks as the host sees them: bounds, slots, times, source and launch.
+// Sums and gathers over ranks as the host sees them: bounds, slots, times, source and launch.
 #include "src/collective/all_reduce.h"
 
 #include <numeric>
@@ -158,6 +158,92 @@ TEST(AllReduce, ANormsSourceAndLaunchAgreeOnArguments) {
   p.keeps = false;
   EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}})->args.size(), 7u);
   EXPECT_THAT(AllReduceSource(p, s), HasSubstr("residual, gamma, nullptr, normed, rows"));
+}
+
+AllReduceProblem Parts(CollectiveKind kind, bool by_rows, int ranks = 2) {
+  AllReduceProblem p;
+  p.kind = kind;
+  p.ranks = ranks;
+  p.columns = 4096;
+  p.by_rows = by_rows;
+  return p;
+}
+constexpr auto kScatter = CollectiveKind::kReduceScatter, kGather = CollectiveKind::kAllGather;
+
+TEST(Parts, WhatNoKernelComputesIsNamed) {
+  const AllReduceSchedule s;
+  for (const CollectiveKind kind : {kScatter, kGather}) {
+    EXPECT_TRUE(CheckAllReduce(Parts(kind, true, 8), s).ok());
+    EXPECT_THAT(CheckAllReduce(Parts(kind, false), {true, 256, 1}).message(),
+                HasSubstr("form is two-shot, must be one-shot"));
+    AllReduceProblem p = Parts(kind, true);
+    p.rows_per_m = 2;
+    EXPECT_THAT(CheckAllReduce(p, s).message(),
+                HasSubstr("rows of M is 2, must be 1 where ranks have rows"));
+    p.by_rows = false;
+    EXPECT_TRUE(CheckAllReduce(p, s).ok());
+    EXPECT_EQ(p.Rows(5), 10);
+    p.rows_per_m = 0;
+    EXPECT_FALSE(CheckAllReduce(p, s).ok());
+  }
+  AllReduceProblem p = Parts(kGather, false);
+  p.element = p.result = DType::kE4M3;
+  EXPECT_TRUE(CheckAllReduce(p, s).ok());
+  p.columns = 8;
+  EXPECT_THAT(CheckAllReduce(p, s).message(),
+              HasSubstr("all_gather: columns is 8, must be a multiple of 16"));
+  p = Parts(kGather, false);
+  p.residual = true;
+  EXPECT_THAT(CheckAllReduce(p, s).message(), HasSubstr("must be what the ranks have"));
+  p = Layer();
+  p.by_rows = true;
+  EXPECT_THAT(CheckAllReduce(p, s).message(), HasSubstr("ranks have no parts"));
+}
+
+// A message is one part: of a scatter what one rank sums, of a gather what one has.
+TEST(Parts, BytesAreThoseOfParts) {
+  const DeviceModel model = *BuiltinModel("h100");
+  const AllReduceSchedule s{false, 256, 132};
+  const auto time = [&](const AllReduceProblem& p) { return *PredictAllReduce(p, s, 1024, model); };
+  AllReduceProblem sum = Parts(CollectiveKind::kAllReduce, false, 4);
+  constexpr double kPart = 1024 * 4096 * 2;
+  EXPECT_EQ(time(sum).dsm_bytes, 3 * kPart);
+  EXPECT_EQ(time(sum).hbm_bytes, 2 * kPart);
+  for (const CollectiveKind kind : {kScatter, kGather}) {
+    EXPECT_EQ(time(Parts(kind, false, 4)).dsm_bytes, 3 * kPart);
+    EXPECT_EQ(time(Parts(kind, true, 4)).hbm_bytes, 5 * kPart);
+    EXPECT_EQ(MostAllReduceRows(Parts(kind, true), s, 1 << 20), (1 << 20) / 8192);
+  }
+  // Half of a sum's bytes over the link, of the same x.
+  sum.columns = 4 * 4096;
+  EXPECT_LT(time(Parts(kScatter, false, 4)).total_us, time(sum).total_us);
+}
+
+TEST(Parts, SourceAndLaunchAgreeOnArguments) {
+  const AllReduceSchedule s{false, 256, 8};
+  AllReduceProblem p = Parts(kGather, false, 3);
+  LaunchRecipe recipe = *AllReduceRecipe(p, s, {{0, 0}, {1, 0}});
+  EXPECT_TRUE(recipe.Check().ok()) << recipe.Check();
+  EXPECT_EQ(recipe.entry, "sinter_all_gather");
+  ASSERT_EQ(recipe.args.size(), 5u);
+  EXPECT_EQ(recipe.args[1].int_value, 8192);
+  EXPECT_EQ(recipe.args[2].int_value, 3 * 8192) << "a row of all ranks";
+  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kernels/all_gather.cuh"));
+  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kByRows = false"));
+  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kRowVectors = 512"));
+  p.element = p.result = DType::kE4M3;
+  p.columns *= 2;
+  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kRowVectors = 512")) << "vectors of any type";
+  p = Parts(kScatter, true);
+  p.residual = p.rounded = true;
+  recipe = *AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}});
+  EXPECT_EQ(recipe.entry, "sinter_reduce_scatter");
+  EXPECT_EQ(recipe.args[1].int_value, 2 * 8192);
+  EXPECT_EQ(recipe.args[3].int_value, 8192);
+  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kScatter = true, kRounded = true"));
+  p.by_rows = false;
+  p.rows_per_m = 5;
+  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}})->rows_per_m, 5);
 }
 
 }  // namespace

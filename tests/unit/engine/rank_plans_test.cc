@@ -167,12 +167,12 @@ TEST(RankPlans, WithoutAGroupTheWayOutIsNamed) {
   const absl::Status bound = rank.plan->Bind(testing::FarApart(3), 0).status();
   EXPECT_EQ(bound.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(std::string(bound.message()),
-            "the chain sums over 2 ranks: bind its plan to a group (sinter_plan_bind_group)");
+            "the chain is split over 2 ranks: bind its plan to a group (sinter_plan_bind_group)");
   const Rank alone(ParseProblem("rmsnorm rows=M cols=64")->chain);
   const absl::Status grouped =
       alone.plan->BindGroup(testing::FarApart(3), 0, LocalGroups()[0]).status();
   EXPECT_EQ(grouped.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(grouped.message(), HasSubstr("sums over no ranks"));
+  EXPECT_THAT(grouped.message(), HasSubstr("split over no ranks"));
 }
 
 TEST(RankPlans, AGroupOfAnotherSizeIsRefused) {
@@ -180,7 +180,7 @@ TEST(RankPlans, AGroupOfAnotherSizeIsRefused) {
   const absl::Status bound = rank.Bind(LocalGroups(4)[0]).status();
   EXPECT_EQ(bound.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(std::string(bound.message()),
-            "the chain sums over 2 ranks, the group has 4: describe the chain with ranks 4");
+            "the chain is split over 2 ranks, the group has 4: describe the chain with ranks 4");
 }
 
 TEST(RankPlans, RanksThatBindOtherPlansAreTold) {
@@ -306,6 +306,44 @@ TEST(RankPlans, LongLaunchesAreMadeInPassesThatSlotsHold) {
     const auto& launch = rank.world.launches[static_cast<size_t>(i)];
     EXPECT_EQ(launch.m, i < 2 ? 512 : 76);
     EXPECT_EQ(launch.row_offset, 512 * i);
+  }
+}
+
+// 64 KiB hold 512 rows that are gathered, or of which a rank gets half.
+TEST(RankPlans, PartsOfColumnsTakeRowsInPasses) {
+  for (const char* line :
+       {"all_gather rows=M cols=64 ranks=2", "reduce_scatter rows=M cols=128 ranks=2"}) {
+    const Rank rank(ParseProblem(line)->chain, 2048);
+    const auto bound = *rank.plan->BindGroup(testing::FarApart(2), 0, LocalGroups()[0]);
+    ASSERT_TRUE(rank.plan->Launch(*bound, nullptr, 1100, false).ok());
+    const std::lock_guard<std::mutex> lock(const_cast<FakeWorld&>(rank.world).mutex);
+    ASSERT_EQ(rank.world.launches.size(), 3u) << line;
+    EXPECT_EQ(rank.world.launches[2].row_offset, 1024);
+    EXPECT_EQ(rank.world.launches[2].m, 76);
+  }
+}
+
+// Their parts lie M rows apart, so that no pass can know where.
+TEST(RankPlans, PartsOfRowsAreTakenAtOnceOrRefused) {
+  for (const char* kind : {"all_gather", "reduce_scatter"}) {
+    const auto bind = [&](int64_t m) {
+      const Rank rank(ParseProblem(absl::StrCat(kind, " rows=M cols=64 ranks=2 along=rows"))->chain,
+                      m);
+      const auto bound = rank.plan->BindGroup(testing::FarApart(2), 0, LocalGroups()[0]);
+      if (!bound.ok()) return bound.status();
+      EXPECT_TRUE(rank.plan->Launch(**bound, nullptr, m, false).ok());
+      EXPECT_EQ(rank.plan->Launch(**bound, nullptr, m + 1, false).code(),
+                absl::StatusCode::kOutOfRange);
+      const std::lock_guard<std::mutex> lock(const_cast<FakeWorld&>(rank.world).mutex);
+      EXPECT_EQ(rank.world.launches.size(), 1u);
+      return absl::OkStatus();
+    };
+    EXPECT_TRUE(bind(512).ok()) << bind(512);
+    const absl::Status refused = bind(1024);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(refused.message(),
+                HasSubstr("group.slot_bytes is 65536, the plan sends 1024 rows at once whose "
+                          "messages are longer: make the group with larger slots"));
   }
 }
 

@@ -1,5 +1,5 @@
-// Sums over ranks in plans: what their kernel takes along, that plans read back from their
-// decisions and are equal on all ranks, and what is refused with which words.
+// Sums and gathers over ranks in plans: what their kernel takes along, that plans read back from
+// their decisions and are equal on all ranks, and what is refused with which words.
 #include <memory>
 #include <string>
 #include <vector>
@@ -189,6 +189,7 @@ TEST(CollectivePlans, RowsMayBeConstantAndLieInMoreAxes) {
       {{C(40), C(64)}, 40, 64},
       {{C(64)}, 1, 64},
       {{Dim::M(), C(4), C(16)}, 0, 64},
+      {{C(4), Dim::M(), C(16)}, 0, 64},
   };
   for (const auto& one : cases) {
     ChainBuilder b;
@@ -216,6 +217,94 @@ TEST(CollectivePlans, TwoLayersAreTwoSumsInOneOrder) {
   EXPECT_EQ(SumsOf(plan).size(), 2u);
 }
 
+TEST(CollectivePlans, PartsAreOneKernelWhereverTheirAxisLies) {
+  const Dim m = Dim::M();
+  const struct {
+    std::vector<Dim> dims;  // of a gather's operand, or of a scatter's result
+    int axis;
+    int64_t rows, rows_per_m, columns;  // rows 0: M
+    bool by_rows;
+  } cases[] = {
+      {{m, C(64)}, 1, 0, 1, 64, false},
+      {{m, C(4), C(16)}, 1, 0, 1, 64, false},
+      {{m, C(4), C(16)}, 2, 0, 4, 16, false},
+      {{C(3), m, C(16)}, 2, 0, 3, 16, false},
+      {{C(1), m, C(16)}, 0, 0, 1, 16, true},
+      {{C(3), m, C(16)}, 0, 0, 1, 48, true},
+      {{C(1), C(4), m, C(16)}, 1, 0, 1, 64, true},
+      {{C(40), C(64)}, 0, 1, 1, 2560, true},
+      {{C(40), C(64)}, 1, 40, 1, 64, false},
+      {{C(64)}, 0, 1, 1, 64, true},
+      {{C(512), C(512)}, 0, 4, 1, 65536, true},
+  };
+  for (const auto& one : cases) {
+    for (const bool gathers : {true, false}) {
+      for (const DType dtype : {DType::kBF16, DType::kF32}) {
+        SCOPED_TRACE(absl::StrCat(ToString(absl::MakeConstSpan(one.dims)), " along ", one.axis));
+        ChainBuilder b;
+        std::vector<Dim> given = one.dims;
+        if (!gathers) given[static_cast<size_t>(one.axis)].value *= 2;
+        const ValueId x = *b.Input({dtype, given});
+        ASSERT_TRUE(
+            b.Output(gathers ? *b.AllGather(x, one.axis, 2) : *b.ReduceScatter(x, one.axis, 2))
+                .ok());
+        const Plan plan = ExpectPlans(*b.Finish());
+        ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
+        const AllReduceProblem p = SumsOf(plan).at(0);
+        EXPECT_EQ(p.kind, gathers ? CollectiveKind::kAllGather : CollectiveKind::kReduceScatter);
+        EXPECT_EQ(p.fixed_rows, one.rows);
+        EXPECT_EQ(p.rows_per_m, one.rows_per_m);
+        EXPECT_EQ(p.columns, one.columns);
+        EXPECT_EQ(p.by_rows, one.by_rows);
+        const KernelSpec& spec = plan.kernels[0].spec;
+        EXPECT_EQ(spec.family->MixesRows(spec), one.by_rows && one.rows == 0);
+        int64_t bytes = SizeOf(dtype);
+        for (const Dim dim : one.dims) bytes *= dim.At(kM);
+        const std::vector<KernelBuffer> buffers = spec.family->Buffers(spec, kM);
+        EXPECT_EQ(buffers.at(0).bytes, gathers ? bytes : 2 * bytes);
+        EXPECT_EQ(buffers.at(1).bytes, gathers ? 2 * bytes : bytes);
+      }
+    }
+  }
+}
+
+// Rows of e4m3 are moved as they are.
+TEST(CollectivePlans, CodesAreGathered) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kE4M3, {Dim::M(), C(64)}});
+  ASSERT_TRUE(b.Output(*b.AllGather(x, 1, 8)).ok());
+  const Plan plan = ExpectPlans(*b.Finish());
+  EXPECT_EQ(SumsOf(plan).at(0).element, DType::kE4M3);
+}
+
+// Sequence parallelism: a rank's rows are gathered before a product, and scattered behind it, with
+// the residual and the norm of what this rank has. Reshapes cost nothing.
+TEST(CollectivePlans, ALayerOfRowsIsTwoProductsAGatherAndAScatter) {
+  ChainBuilder b;
+  const std::vector<Dim> rows = {Dim::M(), C(256)}, part = {C(1), Dim::M(), C(256)};
+  const ValueId x = *b.Input({DType::kBF16, rows});
+  const ValueId r = *b.Input({DType::kBF16, rows});
+  const ValueId gamma = *b.Input({DType::kBF16, {C(256)}}, {true, {}, "gamma"});
+  ValueId h = *b.AllGather(*b.Reshape(x, part), 0, 2);
+  for (int product = 0; product < 2; ++product) {
+    const ValueId w = *b.Input({DType::kBF16, {C(256), C(256)}}, {true, {}, ""});
+    h = *b.Cast(*b.Matmul(h, w, false, true), DType::kBF16);
+  }
+  const ValueId own = *b.Reshape(*b.ReduceScatter(h, 0, 2), rows);
+  const ValueId sum =
+      *b.Cast(*b.Binary(BinaryKind::kAdd, *b.Cast(own, DType::kF32), *b.Cast(r, DType::kF32)),
+              DType::kBF16);
+  ASSERT_TRUE(b.Output(sum).ok());
+  ASSERT_TRUE(b.Output(*b.Cast(*AddRmsNorm(b, sum, 1e-6, gamma), DType::kBF16)).ok());
+  const Plan plan = ExpectPlans(*b.Finish());
+  const std::vector<AllReduceProblem> found = SumsOf(plan);
+  ASSERT_EQ(found.size(), 2u) << plan.ToText();
+  EXPECT_TRUE(found[1].residual);
+  EXPECT_TRUE(found[1].norm);
+  EXPECT_LE(plan.kernels.size(), 4u) << plan.ToText();
+  EXPECT_THAT(plan.ToText(), HasSubstr("reduce_scatter of rows ranks=2 bf16[M,256]"));
+}
+
 TEST(CollectivePlans, RefusalsSayTheWayOut) {
   const auto refused = [](const std::vector<Dim>& dims, const InputOptions& options) {
     ChainBuilder b;
@@ -226,10 +315,15 @@ TEST(CollectivePlans, RefusalsSayTheWayOut) {
   EXPECT_THAT(refused({Dim::M(), C(12)}, {}),
               HasSubstr("all_reduce: columns is 12, must be a multiple of 8"));
   EXPECT_THAT(refused({Dim::M(), C(12)}, {}), HasSubstr("pad its last dimension"));
-  EXPECT_THAT(
-      refused({Dim::M(), C(16)}, {false, {{32, 0}, {1, 0}}, "x"}),
-      HasSubstr("'x' has strides [32,1], kernels of sums over ranks read rows without gaps: "
-                "copy it"));
+  EXPECT_THAT(refused({Dim::M(), C(16)}, {false, {{32, 0}, {1, 0}}, "x"}),
+              HasSubstr("'x' has strides [32,1], kernels over ranks read rows without gaps: "
+                        "copy it"));
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {C(3), C(4), Dim::M(), C(16)}});
+  ASSERT_TRUE(b.Output(*b.AllGather(x, 1, 2)).ok());
+  EXPECT_THAT(std::string(PlansOf(*b.Finish()).status().message()),
+              HasSubstr("axis 2 of its operand is M, behind axis 1, of which ranks have parts: "
+                        "transpose M to axis 0"));
 }
 
 TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
@@ -243,6 +337,14 @@ TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
   ByteWriter w;
   family.WriteProblem(p, w);
   const std::string bytes = w.Take();
+  AllReduceProblem gather;
+  gather.kind = CollectiveKind::kAllGather;
+  gather.columns = 64;
+  gather.by_rows = true;
+  ByteWriter of_gather;
+  family.WriteProblem(gather, of_gather);
+  ByteReader gathered(of_gather.str());
+  EXPECT_EQ(*family.ReadProblem(gathered), gather);
   ByteReader whole(bytes);
   const absl::StatusOr<AllReduceProblem> read = family.ReadProblem(whole);
   ASSERT_TRUE(read.ok()) << read.status();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/all_gather.cuh"
 #include "kernels/all_reduce.cuh"
 #include "src/base/peer_memory.h"
 #include "tests/unit/ranks/explorer.h"
@@ -36,13 +37,16 @@ constexpr int kSlotVectors = 4, kMaxRows = 2, kElements = 8;
 constexpr uint64_t kTimeout = 100;  // less than a step of the explorer's clock
 constexpr uint64_t kMostStates = 3000000;
 
-template <int kRanks_, bool kTwoShot_, class Result_>
+enum class Form { kOneShot, kTwoShot, kScatter, kGather };
+
+template <int kRanks_, Form kForm, class Result_, bool kByRows_>
 struct Config {
   static constexpr int kRanks = kRanks_, kThreads = 1, kColumns = kElements, kAhead = 1;
+  static constexpr int kRowVectors = 1;  // of a gather
   using Element = BFloat16;
   using Result = Result_;
-  static constexpr bool kRounded = kTwoShot_, kResidual = true, kNorm = false;
-  static constexpr bool kTwoShot = kTwoShot_;
+  static constexpr bool kTwoShot = kForm == Form::kTwoShot, kScatter = kForm == Form::kScatter;
+  static constexpr bool kRounded = kTwoShot, kResidual = true, kNorm = false, kByRows = kByRows_;
 };
 
 // What each rank calls: rows and plan of each call. By default all call the same.
@@ -51,14 +55,15 @@ struct Calls {
   uint64_t digest = 0x123456789ABCDEFull;
 };
 
-// All integers that sums of two or three of them keep exact in bf16.
-float XOf(int rank, int call, int row, int i) {
-  return static_cast<float>(1 + (rank * 5 + call * 3 + row * 2 + i) % 16);
+// All integers that sums of two or three of them keep exact in bf16. `part`: of what a rank
+// scatters.
+float XOf(int rank, int call, int row, int i, int part = 0) {
+  return static_cast<float>(1 + (rank * 5 + call * 3 + row * 2 + i + part * 7) % 16);
 }
 // Each rank adds its own.
 float ResidualOf(int rank, int row, int i) { return static_cast<float>((rank * 3 + row + i) % 4); }
 
-template <int kRanks, bool kTwoShot = false, class Result = BFloat16>
+template <int kRanks, Form kForm = Form::kOneShot, class Result = BFloat16, bool kByRows = false>
 class World {
  public:
   explicit World(std::vector<Calls> calls) : calls_(std::move(calls)) { calls_.resize(kRanks); }
@@ -83,13 +88,16 @@ class World {
   uint32_t x_bits = 0;  // not 0: every pair of elements of rank 0
 
  private:
-  using Values = AllReduceValues<Config<kRanks, kTwoShot, Result>>;
+  using Own = Config<kRanks, kForm, Result, kByRows>;
+  using Values = AllReduceValues<Own>;
   using Y = typename Values::Y;
   static constexpr int kOut = Values::kOut;
+  static constexpr int kXParts = kForm == Form::kScatter ? kRanks : 1;
+  static constexpr int kOutParts = kForm == Form::kGather ? kRanks : 1;
   static constexpr int kSlots = 2 * kRanks * kSlotVectors;
   struct alignas(16) Rank {
     unsigned char room[kSlotsAt + kSlots * 16];
-    Word4 residual[kMaxRows][kOut], out[kMaxRows][kOut];
+    Word4 residual[kMaxRows][kOut], out[kMaxRows * kOutParts][kOut];
     uint32_t host_words[2];
   };
 
@@ -116,42 +124,59 @@ class World {
 
   static u32& WordAt(Word4* v, int i) { return (&v[i / 4].x)[i % 4]; }
 
+  // Row of a part in a matrix of all parts.
+  static int RowOf(int part, int row, int rows) {
+    return kByRows ? part * rows + row : row * kRanks + part;
+  }
+
   void Kernel(int rank, int call) {
     Rank& own = ranks_[rank];
     const Calls& calls = calls_[static_cast<size_t>(rank)];
-    const AllReduceArguments args{control(rank),
-                                  x_[rank][call],
-                                  own.residual,
-                                  nullptr,
-                                  own.out,
-                                  nullptr,
-                                  calls.rows[static_cast<size_t>(call)],
-                                  calls.digest};
-    for (int row = 0; row < kMaxRows; ++row) {
-      for (int i = 0; i < kElements; i += 2) {
-        const u32 pair = BFloat16::pack(XOf(rank, call, row, i), XOf(rank, call, row, i + 1));
-        WordAt(&x_[rank][call][row], i / 2) = x_bits != 0 && rank == 0 ? x_bits : pair;
+    const int rows = calls.rows[static_cast<size_t>(call)];
+    for (int part = 0; part < kXParts; ++part) {
+      for (int row = 0; row < rows; ++row) {
+        Word4& x = x_[rank][call][kXParts > 1 ? RowOf(part, row, rows) : row];
+        for (int i = 0; i < kElements; i += 2) {
+          const u32 pair =
+              BFloat16::pack(XOf(rank, call, row, i, part), XOf(rank, call, row, i + 1, part));
+          WordAt(&x, i / 2) = x_bits != 0 && rank == 0 ? x_bits : pair;
+        }
       }
     }
-    all_reduce<Config<kRanks, kTwoShot, Result>>(args);
+    if constexpr (kForm == Form::kGather) {
+      all_gather<Own>({control(rank), x_[rank][call], own.out, rows, calls.digest});
+    } else {
+      all_reduce<Own>({control(rank), x_[rank][call], own.residual, nullptr, own.out, nullptr, rows,
+                       calls.digest});
+    }
   }
 
   std::string AfterCall(int rank, int call) {
     if (control(rank)->outcome != 0) return "";
-    for (int row = 0; row < calls_[static_cast<size_t>(rank)].rows[static_cast<size_t>(call)];
-         ++row) {
-      for (int i = 0; i < kElements; ++i) {
-        float want = ResidualOf(rank, row, i);
-        for (int r = 0; r < kRanks; ++r) want += XOf(r, call, row, i);
-        const float got = Y::at(WordAt(ranks_[rank].out[row], i / Y::kElements), i % Y::kElements);
-        const bool right = x_bits == 0 ? got == want : got != got;
-        if (!right) {
-          return "rank " + std::to_string(rank) + " has " + std::to_string(got) + " for " +
-                 std::to_string(want) + " in call " + std::to_string(call);
+    const int rows = calls_[static_cast<size_t>(rank)].rows[static_cast<size_t>(call)];
+    for (int part = 0; part < kOutParts; ++part) {
+      for (int row = 0; row < rows; ++row) {
+        Word4* out = ranks_[rank].out[kOutParts > 1 ? RowOf(part, row, rows) : row];
+        for (int i = 0; i < kElements; ++i) {
+          const float want = Want(rank, call, row, i, part);
+          const float got = Y::at(WordAt(out, i / Y::kElements), i % Y::kElements);
+          const bool right = x_bits == 0 || (kOutParts > 1 && part > 0) ? got == want : got != got;
+          if (!right) {
+            return "rank " + std::to_string(rank) + " has " + std::to_string(got) + " for " +
+                   std::to_string(want) + " in call " + std::to_string(call);
+          }
         }
       }
     }
     return "";
+  }
+
+  static float Want(int rank, int call, int row, int i, int part) {
+    if (kForm == Form::kGather) return XOf(part, call, row, i);
+    float sum = ResidualOf(rank, row, i);
+    for (int r = 0; r < kRanks; ++r)
+      sum += XOf(r, call, row, i, kForm == Form::kScatter ? rank : 0);
+    return sum;
   }
 
   std::string AtEnd(int call_count, const std::vector<bool>& ended) {
@@ -186,7 +211,7 @@ class World {
 
   std::vector<Calls> calls_;
   Rank ranks_[kRanks];
-  Word4 x_[kRanks][4][kMaxRows];
+  Word4 x_[kRanks][4][kMaxRows * kXParts];
 };
 
 constexpr uint32_t TimedOut(int rank) { return kTimedOut | static_cast<uint32_t>(rank) << 8; }
@@ -226,7 +251,7 @@ TEST(TwoRanks, HaveTheSumsOfTheTwoShotForm) {
   Scenario scenario;
   scenario.calls = 2;
   scenario.pieces = 1;
-  World<2, true> world({kTwoRows, kTwoRows});
+  World<2, Form::kTwoShot> world({kTwoRows, kTwoRows});
   ExpectRight(ExploreAll(scenario, world));
 }
 
@@ -243,9 +268,9 @@ TEST(TwoRanks, HaveTheSumsInF32) {
   Scenario scenario;
   scenario.calls = 2;
   scenario.pieces = 1;
-  World<2, false, Float32> one_shot({});
+  World<2, Form::kOneShot, Float32> one_shot({});
   ExpectRight(ExploreAll(scenario, one_shot));
-  World<2, true, Float32> two_shot({kTwoRows, kTwoRows});
+  World<2, Form::kTwoShot, Float32> two_shot({kTwoRows, kTwoRows});
   ExpectRight(SampleSome(scenario, two_shot));
 }
 
@@ -266,7 +291,7 @@ TEST(TwoRanks, EndWhenTheOtherDiesAtAnyStep) {
   World<2> world({});
   world.endings = {0, TimedOut(1)};
   ExpectRight(ExploreAll(scenario, world));
-  World<2, true> two_shot({kTwoRows, kTwoRows});
+  World<2, Form::kTwoShot> two_shot({kTwoRows, kTwoRows});
   two_shot.endings = world.endings;
   scenario.calls = 1;
   ExpectRight(ExploreAll(scenario, two_shot));
@@ -306,6 +331,44 @@ TEST(TwoRanks, EndWhenTheirCallsDiffer) {
   }
 }
 
+// Their steps are those of a one-shot sum; what is sent to whom, and where it is stored, differs.
+template <Form kForm, bool kByRows>
+void ExpectParts() {
+  Scenario scenario;
+  scenario.calls = 2;
+  scenario.pieces = 1;
+  using Two = World<2, kForm, BFloat16, kByRows>;
+  Two world({});
+  ExpectRight(ExploreAll(scenario, world));
+  const Calls changing{{1, 2, 1, 2}};
+  Two other_rows({changing, changing});
+  ExpectRight(ExploreAll(scenario, other_rows));
+  Two of_nans({});
+  of_nans.x_bits = kEmpty;
+  ExpectRight(ExploreAll(scenario, of_nans));
+  scenario.dies = 1;
+  world.endings = {0, TimedOut(1)};
+  ExpectRight(ExploreAll(scenario, world));
+  scenario.dies = -1;
+  Two different({Calls{}, Calls{{1, 2, 1, 1}}});
+  different.endings = {Mismatch(0), Mismatch(1)};
+  ExpectRight(ExploreAll(scenario, different));
+  scenario.ranks = 3;
+  scenario.blocks = 2;
+  World<3, kForm, BFloat16, kByRows> three({kTwoRows, kTwoRows, kTwoRows});
+  ExpectRight(SampleSome(scenario, three));
+}
+
+TEST(Parts, OfASumAreRightOrTheGroupEnds) {
+  ExpectParts<Form::kScatter, false>();
+  ExpectParts<Form::kScatter, true>();
+}
+
+TEST(Parts, OfAGatherAreRightOrTheGroupEnds) {
+  ExpectParts<Form::kGather, false>();
+  ExpectParts<Form::kGather, true>();
+}
+
 TEST(Blocks, OfOneRankShareACall) {
   Scenario scenario;
   scenario.blocks = 2;
@@ -321,7 +384,7 @@ TEST(ThreeRanks, HaveTheSumsOrEnd) {
   scenario.ranks = 3;
   World<3> one_shot({});
   ExpectRight(SampleSome(scenario, one_shot));
-  World<3, true> two_shot({kTwoRows, kTwoRows, kTwoRows});
+  World<3, Form::kTwoShot> two_shot({kTwoRows, kTwoRows, kTwoRows});
   ExpectRight(SampleSome(scenario, two_shot));
   scenario.dies = 2;
   // A rank that waits for one that has given up says what that one said, or that it timed out too.
@@ -331,10 +394,10 @@ TEST(ThreeRanks, HaveTheSumsOrEnd) {
 }
 
 // Each thing left out is noticed; all other cases above are right with none left out.
-template <bool kTwoShot>
+template <Form kForm>
 void ExpectNoticed(const char* what, Scenario scenario, std::vector<uint32_t> endings,
                    std::vector<Calls> calls = {}) {
-  World<2, kTwoShot> world(std::move(calls));
+  World<2, kForm> world(std::move(calls));
   world.endings = std::move(endings);
   EXPECT_NE(ExploreAll(scenario, world).error, "") << what;
 }
@@ -343,14 +406,18 @@ TEST(Mutants, OfTheSlotsAreNoticed) {
   Scenario scenario;
   scenario.pieces = 1;
   scenario.mutation.no_emptying = true;
-  ExpectNoticed<false>("no emptying", scenario, {0});
-  ExpectNoticed<true>("no emptying", scenario, {0}, {kTwoRows, kTwoRows});
+  ExpectNoticed<Form::kOneShot>("no emptying", scenario, {0});
+  ExpectNoticed<Form::kTwoShot>("no emptying", scenario, {0}, {kTwoRows, kTwoRows});
+  ExpectNoticed<Form::kScatter>("no emptying", scenario, {0});
+  ExpectNoticed<Form::kGather>("no emptying", scenario, {0});
   scenario.mutation = {};
   scenario.mutation.one_half = true;
-  ExpectNoticed<false>("one half", scenario, {0});
+  ExpectNoticed<Form::kOneShot>("one half", scenario, {0});
+  ExpectNoticed<Form::kScatter>("one half", scenario, {0});
+  ExpectNoticed<Form::kGather>("one half", scenario, {0});
   scenario.mutation = {};
   scenario.mutation.no_boundary = true;
-  ExpectNoticed<false>("no boundary between kernels", scenario, {0});
+  ExpectNoticed<Form::kOneShot>("no boundary between kernels", scenario, {0});
 }
 
 TEST(Mutants, OfTheEpochAreNoticed) {
@@ -367,14 +434,14 @@ TEST(Mutants, OfTheHeaderAreNoticed) {
   scenario.calls = 2;
   scenario.pieces = 1;
   scenario.mutation.header_untagged = true;
-  ExpectNoticed<false>("header without the call's number", scenario, {0});
+  ExpectNoticed<Form::kOneShot>("header without the call's number", scenario, {0});
   scenario.mutation = {};
   scenario.mutation.header_in_pieces = true;
-  ExpectNoticed<false>("header in pieces", scenario, {0});
+  ExpectNoticed<Form::kOneShot>("header in pieces", scenario, {0});
   scenario.mutation = {};
   scenario.mutation.header_ignored = true;
-  ExpectNoticed<false>("header ignored", scenario, {Mismatch(0), Mismatch(1)},
-                       {Calls{}, Calls{{2, 1, 1, 1}}});
+  ExpectNoticed<Form::kOneShot>("header ignored", scenario, {Mismatch(0), Mismatch(1)},
+                                {Calls{}, Calls{{2, 1, 1, 1}}});
 }
 
 TEST(Mutants, OfTheEndAreNoticed) {
@@ -383,19 +450,19 @@ TEST(Mutants, OfTheEndAreNoticed) {
   scenario.pieces = 1;
   scenario.dies = 1;
   scenario.mutation.no_clock = true;
-  ExpectNoticed<false>("no clock", scenario, {0, TimedOut(1)});
+  ExpectNoticed<Form::kOneShot>("no clock", scenario, {0, TimedOut(1)});
   scenario.dies = -1;
   scenario.aborted = 1;
   scenario.timed = false;
   scenario.mutation = {};
   scenario.mutation.deaf_to_host = true;
-  ExpectNoticed<false>("the host's word is not read", scenario, {Aborted(1)});
+  ExpectNoticed<Form::kOneShot>("the host's word is not read", scenario, {Aborted(1)});
   scenario.mutation = {};
   scenario.mutation.deaf_to_peers = true;
-  ExpectNoticed<false>("the outcome is not read", scenario, {0, Aborted(1)});
+  ExpectNoticed<Form::kOneShot>("the outcome is not read", scenario, {0, Aborted(1)});
   scenario.mutation = {};
   scenario.mutation.silent = true;
-  ExpectNoticed<false>("other ranks are not told", scenario, {0, Aborted(1)});
+  ExpectNoticed<Form::kOneShot>("other ranks are not told", scenario, {0, Aborted(1)});
 }
 
 }  // namespace

@@ -1,0 +1,293 @@
+// Plans of chains over two GPUs, as two ranks of one process launch them: many calls with changing
+// M while one rank comes late, passes over small slots, and graphs. In the program of
+// all_reduce_gpu_test.cc.
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
+#include "src/chain/problem.h"
+#include "src/engine/rank_group.h"
+#include "src/engine/trial_data.h"
+#include "src/reference/reference.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/support/constant_dim.h"
+
+namespace sinter::gpu_testing::rank_plans {
+namespace {
+
+constexpr int kRanks = 2;
+
+// A rank's rows of h are normed, gathered, multiplied and scattered again, as layers of sequence
+// parallelism do; then columns are gathered and all is summed. Exact where numbers are.
+Chain Layer() {
+  constexpr int64_t kK = 256, kN = 128;
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(kK)}});
+  const ValueId w = *b.Input({DType::kBF16, {C(kN), C(kK)}}, {true, {}, "w"});
+  const ValueId rows = *b.AllGather(*b.Reshape(x, {C(1), Dim::M(), C(kK)}), 0, kRanks);
+  const ValueId product = *b.Cast(*b.Matmul(rows, w, false, true), DType::kBF16);
+  const ValueId part = *b.Reshape(*b.ReduceScatter(product, 0, kRanks), {Dim::M(), C(kN)});
+  const ValueId wide = *b.AllGather(part, 1, kRanks);
+  EXPECT_TRUE(b.Output(*b.AllReduce(wide, kRanks)).ok());
+  EXPECT_TRUE(b.Output(*b.ReduceScatter(wide, 1, kRanks)).ok());
+  return *b.Finish();
+}
+
+// A rank's engine, its plan and its buffers of up to `rows` rows. Inputs are small integers, of
+// which sums are exact.
+class Rank {
+ public:
+  static absl::StatusOr<std::unique_ptr<Rank>> Make(const Chain& chain, int ordinal, int64_t rows,
+                                                    int64_t bucket) {
+    auto rank = std::unique_ptr<Rank>(new Rank(chain, rows));
+    SINTER_ASSIGN_OR_RETURN(Ports ports, MakePorts(TestConfig(), ordinal, "", StderrLog()));
+    SINTER_ASSIGN_OR_RETURN(rank->own_, MakePorts(TestConfig(), ordinal, "", StderrLog()));
+    rank->engine_ = Engine::Create(std::move(ports), TestConfig(), StderrLog());
+    SINTER_ASSIGN_OR_RETURN(rank->plan_, rank->engine_->Prepare(chain, bucket, {}));
+    Measurer& memory = rank->memory();
+    uint32_t state = static_cast<uint32_t>(ordinal) * 77 + 5;
+    for (int i = 0; i < chain.num_inputs() + chain.num_outputs(); ++i) {
+      const bool input = i < chain.num_inputs();
+      SINTER_ASSIGN_OR_RETURN(
+          const int64_t bytes,
+          input ? InputBytes(chain, i, rows) : OutputBytes(chain, i - chain.num_inputs(), rows));
+      SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, memory.Allocate(bytes));
+      rank->buffers_.push_back(buffer);
+      if (!input) continue;
+      std::vector<uint16_t> values(static_cast<size_t>(bytes) / 2);
+      for (uint16_t& value : values) {
+        state = state * 1664525 + 1013904223;
+        constexpr uint16_t kBf16[] = {0x0000, 0x3F80, 0xBF80, 0x4000};  // 0, 1, -1, 2
+        value = (state >> 20) % 8 < 5 ? 0 : kBf16[state >> 30];
+      }
+      SINTER_RETURN_IF_ERROR(memory.Upload(buffer, values.data(), static_cast<uint64_t>(bytes)));
+      rank->inputs_.emplace_back(reinterpret_cast<const char*>(values.data()),
+                                 static_cast<size_t>(bytes));
+    }
+    const uint64_t workspace = rank->plan_->WorkspaceBytes();
+    if (workspace > 0) {
+      SINTER_ASSIGN_OR_RETURN(rank->workspace_, memory.Allocate(workspace));
+      SINTER_RETURN_IF_ERROR(memory.Fill(rank->workspace_, 0));
+    }
+    return rank;
+  }
+  ~Rank() {
+    for (const DeviceBuffer& buffer : buffers_) memory().Free(buffer);
+    if (workspace_.ptr != 0) memory().Free(workspace_);
+  }
+
+  Measurer& memory() { return *own_.measurer; }
+  const std::vector<std::string>& inputs() const { return inputs_; }  // canonical
+
+  absl::Status Bind(std::shared_ptr<RankGroup> group) {
+    group_ = std::move(group);
+    std::vector<DevicePtr> pointers(buffers_.size());
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      const size_t callers =
+          i < chain_.InputOrder().size() ? static_cast<size_t>(chain_.InputOrder()[i]) : i;
+      pointers[callers] = buffers_[i].ptr;
+    }
+    SINTER_ASSIGN_OR_RETURN(binding_, plan_->BindGroup(pointers, workspace_.ptr, group_));
+    return absl::OkStatus();
+  }
+  absl::Status Launch(StreamHandle stream, int64_t m) const {
+    return plan_->Launch(*binding_, stream, m, false);
+  }
+  RankGroup& group() { return *group_; }
+  absl::StatusOr<std::string> Output(int i, int64_t m) {
+    SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(chain_, i, m));
+    std::string out(static_cast<size_t>(bytes), '\0');
+    SINTER_RETURN_IF_ERROR(memory().Download(
+        &out[0], buffers_[static_cast<size_t>(chain_.num_inputs() + i)], out.size()));
+    return out;
+  }
+
+ private:
+  Rank(const Chain& chain, int64_t rows) : chain_(chain), rows_(rows) {}
+
+  const Chain chain_;
+  const int64_t rows_;
+  Ports own_;  // an engine's measurer keeps no graphs
+  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<const PreparedPlan> plan_;
+  std::shared_ptr<RankGroup> group_;
+  std::shared_ptr<const PlanBinding> binding_;
+  std::vector<DeviceBuffer> buffers_;  // canonical
+  DeviceBuffer workspace_{};
+  std::vector<std::string> inputs_;
+};
+
+class RankPlans : public ::testing::Test {
+ protected:
+  void Make(const Chain& chain, int64_t rows, int64_t bucket, uint64_t slot_bytes = 0) {
+    chain_ = chain;
+    std::vector<std::unique_ptr<PeerMemory>> memory;
+    for (int r = 0; r < kRanks; ++r) {
+      auto rank = Rank::Make(chain, r, rows, bucket);
+      ASSERT_OK(rank);
+      ranks_[r] = *std::move(rank);
+      auto opened = OpenPeerMemory(TestConfig(), r);
+      ASSERT_OK(opened);
+      memory.push_back(*std::move(opened));
+    }
+    RankGroupOptions options;
+    options.slot_bytes = slot_bytes;
+    auto groups = RankGroup::CreateLocal(std::move(memory), options);
+    ASSERT_OK(groups);
+    for (int r = 0; r < kRanks; ++r) ASSERT_OK(ranks_[r]->Bind((*groups)[static_cast<size_t>(r)]));
+  }
+
+  void OnAll(const std::function<absl::Status(Rank&, int)>& work) {
+    std::vector<absl::Status> done(kRanks);
+    std::vector<std::thread> threads;
+    for (int r = 0; r < kRanks; ++r)
+      threads.emplace_back([&, r] { done[static_cast<size_t>(r)] = work(*ranks_[r], r); });
+    for (std::thread& thread : threads) thread.join();
+    for (const absl::Status& status : done) EXPECT_OK(status);
+  }
+  void LaunchOnce(int64_t m) {
+    OnAll([&](Rank& rank, int) {
+      return rank.memory().RunAndWait([&](StreamHandle stream) { return rank.Launch(stream, m); });
+    });
+  }
+
+  // Bits of all outputs of all ranks after a launch of m rows. Inputs of `m` rows are the first of
+  // those given only where M is their first axis.
+  void ExpectReference(int64_t m) {
+    std::vector<const void*> inputs;
+    for (const auto& rank : ranks_)
+      for (const std::string& input : rank->inputs()) inputs.push_back(input.data());
+    std::vector<std::string> want;
+    for (int r = 0; r < kRanks; ++r)
+      for (int i = 0; i < chain_.num_outputs(); ++i)
+        want.emplace_back(static_cast<size_t>(*OutputBytes(chain_, i, m)), '\0');
+    std::vector<void*> outputs;
+    for (std::string& one : want) outputs.push_back(&one[0]);
+    ASSERT_OK(RunReference(chain_, m, inputs, outputs));
+    for (int r = 0; r < kRanks; ++r) {
+      EXPECT_OK(ranks_[r]->group().GetStatus(nullptr));
+      for (int i = 0; i < chain_.num_outputs(); ++i) {
+        const auto got = ranks_[r]->Output(i, m);
+        ASSERT_OK(got);
+        EXPECT_TRUE(*got == want[static_cast<size_t>(r * chain_.num_outputs() + i)])
+            << "rank " << r << ", output " << i << ", m " << m;
+      }
+    }
+  }
+
+  Chain chain_;
+  std::unique_ptr<Rank> ranks_[kRanks];
+};
+
+TEST_F(RankPlans, OfALayerGiveTheReferencesBitsForEveryM) {
+  Make(Layer(), 300, 512);
+  for (const int64_t m : {1, 2, 3, 16, 77, 128, 300}) {
+    LaunchOnce(m);
+    ExpectReference(m);
+  }
+  LaunchOnce(0);
+}
+
+TEST_F(RankPlans, TakeManyCallsOfChangingRowsWhileARankIsLate) {
+  Make(Layer(), 24, 24);
+  const char* given = std::getenv("SINTER_GPU_RANK_CALLS");
+  const int wanted = given == nullptr ? 100000 : std::atoi(given);
+  constexpr int kCalls = 2000;
+  const auto begun = std::chrono::steady_clock::now();
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  };
+  int calls = 0;
+  for (int round = 0; calls < wanted && seconds() < 45; ++round, calls += kCalls) {
+    int64_t last[kRanks] = {};
+    OnAll([&](Rank& rank, int r) {
+      uint32_t state = static_cast<uint32_t>(round) + 1;  // the same on all ranks
+      if (round % 3 == r) std::this_thread::sleep_for(std::chrono::milliseconds(round % 7));
+      return rank.memory().RunAndWait([&](StreamHandle stream) {
+        absl::Status status;
+        for (int call = 0; call < kCalls && status.ok(); ++call) {
+          state = state * 1664525 + 1013904223;
+          // Behind what is queued, now one rank, then the other.
+          if ((state >> 21) % 512 == static_cast<uint32_t>(r))
+            std::this_thread::sleep_for(std::chrono::microseconds(state >> 22));
+          last[r] = (state >> 24) % 25;
+          if (call + 1 == kCalls) last[r] = 1 + last[r] % 24;
+          status = rank.Launch(stream, last[r]);
+        }
+        return status;
+      });
+    });
+    ASSERT_EQ(last[0], last[1]);
+    if (round % 5 == 0) ExpectReference(last[0]);
+    if (HasFailure()) break;
+  }
+  std::printf("%d calls of %d collectives each in %.1f s\n", calls, 5, seconds());
+}
+
+// Columns: rows are taken in passes that the slots hold, also of other rows than a multiple of 16.
+TEST_F(RankPlans, OfColumnsTakeRowsInPassesThatSlotsHold) {
+  for (const char* line :
+       {"all_gather rows=M cols=512 ranks=2", "reduce_scatter rows=M cols=512 ranks=2",
+        "all_reduce rows=M cols=512 ranks=2"}) {
+    SCOPED_TRACE(line);
+    Make(ParseProblem(line)->chain, 1000, 1024, 64 << 10);
+    for (const int64_t m : {1, 64, 65, 500, 1000}) {
+      LaunchOnce(m);
+      ExpectReference(m);
+    }
+  }
+}
+
+TEST_F(RankPlans, OfRowsTellSlotsThatAreTooSmall) {
+  const Chain chain = ParseProblem("all_gather rows=M cols=512 ranks=2 along=rows")->chain;
+  Make(chain, 64, 64, 64 << 10);
+  LaunchOnce(64);
+  ExpectReference(64);
+  auto larger = Rank::Make(chain, 0, 128, 128);
+  ASSERT_OK(larger);
+  std::vector<std::unique_ptr<PeerMemory>> memory;
+  for (int r = 0; r < kRanks; ++r) {
+    auto opened = OpenPeerMemory(TestConfig(), r);
+    ASSERT_OK(opened);
+    memory.push_back(*std::move(opened));
+  }
+  RankGroupOptions options;
+  options.slot_bytes = 64 << 10;
+  auto groups = RankGroup::CreateLocal(std::move(memory), options);
+  ASSERT_OK(groups);
+  const absl::Status refused = (*larger)->Bind((*groups)[0]);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_NE(refused.message().find("make the group with larger slots"), absl::string_view::npos);
+}
+
+TEST_F(RankPlans, RunInGraphsReplayedInChangingOrder) {
+  Make(Layer(), 128, 128);
+  constexpr int kCalls = 50;
+  std::unique_ptr<TimedGraph> graphs[kRanks][2];
+  for (int r = 0; r < kRanks; ++r) {
+    for (int which = 0; which < 2; ++which) {
+      auto made = ranks_[r]->memory().MakeGraph({[&, r, which](StreamHandle stream, int call) {
+                                                  return ranks_[r]->Launch(
+                                                      stream, which == 0 ? 128 : 1 + call);
+                                                }},
+                                                kCalls);
+      ASSERT_OK(made);
+      graphs[r][which] = *std::move(made);
+    }
+  }
+  OnAll([&](Rank&, int r) -> absl::Status {
+    for (const int which : {0, 1, 1, 0, 1, 0}) {
+      SINTER_RETURN_IF_ERROR(graphs[r][which]->Replay().status());
+    }
+    return absl::OkStatus();
+  });
+  ExpectReference(128);
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing::rank_plans
