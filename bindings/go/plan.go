@@ -125,9 +125,7 @@ func (p *Plan) Bind(buffers []DevicePtr, workspace DevicePtr) (*Binding, error) 
 	if err := check(status, &failed); err != nil {
 		return nil, err
 	}
-	return &Binding{newHandle("the binding", unsafe.Pointer(binding), func(p unsafe.Pointer) {
-		C.sinter_binding_release((*C.sinter_binding)(p))
-	})}, nil
+	return newBinding(binding), nil
 }
 
 // Launch is bind and launch in one call, for buffers that change every time; m and flags as in Binding.Launch.
@@ -152,6 +150,12 @@ func symbols(m int64) C.uint32_t {
 
 // Binding is a plan bound to buffers; it keeps the plan. Safe for concurrent use.
 type Binding struct{ h *handle }
+
+func newBinding(p *C.sinter_binding) *Binding {
+	return &Binding{newHandle("the binding", unsafe.Pointer(p), func(p unsafe.Pointer) {
+		C.sinter_binding_release((*C.sinter_binding)(p))
+	})}
+}
 
 // acquire is for a binding that is an argument.
 func (b *Binding) acquire() (unsafe.Pointer, error) {

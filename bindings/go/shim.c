@@ -15,3 +15,8 @@ void sinter_go_use_progress(sinter_prepare_options* options, uintptr_t id) {
   options->progress = sinterGoProgress;
   options->progress_user_data = id;
 }
+
+void sinter_go_use_exchange(sinter_group_options* options, uintptr_t id) {
+  options->exchange = sinterGoExchange;
+  options->user_data = id;
+}

@@ -10,6 +10,7 @@
 
 typedef const char* sinter_go_text;
 typedef const sinter_pending* sinter_go_pending;
+typedef const void* sinter_go_bytes;
 
 typedef struct sinter_go_result {
   sinter_status status;
@@ -72,6 +73,7 @@ static inline sinter_go_result sinter_go_init_workspace(const void* plan,
 sinter_status sinter_go_on_ready(const void* pending, uintptr_t id, sinter_error** error);
 void sinter_go_use_log(sinter_context_options* options, uintptr_t id);
 void sinter_go_use_progress(sinter_prepare_options* options, uintptr_t id);
+void sinter_go_use_exchange(sinter_group_options* options, uintptr_t id);
 static inline void sinter_go_set_stream(sinter_prepare_options* options, uintptr_t stream) {
   options->stream = (sinter_stream)stream;
 }

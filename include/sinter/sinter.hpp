@@ -1108,12 +1108,26 @@ inline Result<GraphNodes> Binding::AddToGraph(sinter_graph graph,
 
 class Context;
 
+using GroupOptions = Zeroed<sinter_group_options>;
+
+// An all-gather of the caller: `mine` is this rank's, `all` gets those of all ranks, as many bytes
+// each, in the order of ranks. It must end by itself where a rank does not come; its status is that
+// of the call that gathered, as is what it throws.
+using Exchange = std::function<Status(Span<std::byte> mine, std::byte* all)>;
+
 // This rank's part in a group of GPUs over which chains are split (sinter_group.h).
 class Group : public detail::Handle<sinter_group, sinter_group_retain, sinter_group_release> {
  public:
   using Handle::Handle;
-  // Collective. `options` as SINTER_INIT makes them, with rank, size and exchange.
+  // Collective, as rank `rank` of `size`. Copies of the group share `exchange`, and one of them is
+  // there while a plan is bound or the group closed.
+  static Result<Group> Create(const Context& context, int32_t rank, int32_t size, Exchange exchange,
+                              GroupOptions options = {});
+  // The same by the rank, size and exchange of `options`, whose user_data is the caller's.
   static Result<Group> Create(const Context& context, const sinter_group_options& options);
+  // Of GPUs of this process, rank i that of contexts[i].
+  static Result<std::vector<Group>> CreateLocal(Span<Context> contexts,
+                                                const GroupOptions& options = {});
   // OK while the group lives, else why it ended; `rank`, if not null: the rank that is meant, or
   // -1. Never blocks.
   Status GetStatus(int32_t* rank = nullptr) const {
@@ -1122,6 +1136,9 @@ class Group : public detail::Handle<sinter_group, sinter_group_retain, sinter_gr
   Status Abort() const { return Status::Of(sinter_group_abort, get()); }
   // Collective, once every rank's launches are synchronised.
   Status Close() const { return Status::Of(sinter_group_close, get()); }
+
+ private:
+  std::shared_ptr<Exchange> exchange_;
 };
 
 // A chain prepared for a bucket of M: immutable, thread-safe.
@@ -1331,6 +1348,35 @@ class Context
 
 inline Result<Group> Group::Create(const Context& context, const sinter_group_options& options) {
   return detail::Make<Group>(sinter_group_create, context.get(), &options);
+}
+
+inline Result<Group> Group::Create(const Context& context, int32_t rank, int32_t size,
+                                   Exchange exchange, GroupOptions options) {
+  if (!exchange) return Status(SINTER_INVALID_ARGUMENT, "group.exchange is empty");
+  const auto kept = std::make_shared<Exchange>(std::move(exchange));
+  options.rank = rank;
+  options.size = size;
+  options.user_data = reinterpret_cast<uintptr_t>(kept.get());
+  options.exchange = [](uintptr_t user_data, const void* send, size_t bytes, void* recv) {
+    const Span<std::byte> mine(static_cast<const std::byte*>(send), bytes);
+    return (*reinterpret_cast<Exchange*>(user_data))(mine, static_cast<std::byte*>(recv)).code();
+  };
+  Result<Group> group = Create(context, options);
+  if (group.ok()) group->exchange_ = kept;
+  return group;
+}
+
+inline Result<std::vector<Group>> Group::CreateLocal(Span<Context> contexts,
+                                                     const GroupOptions& options) {
+  std::vector<sinter_context*> given;
+  for (const Context& context : contexts) given.push_back(context.get());
+  std::vector<sinter_group*> made(given.size());
+  Status status =
+      Status::Of(sinter_group_create_local, given.data(), contexts.size(), &options, made.data());
+  if (!status.ok()) return status;
+  std::vector<Group> groups;
+  for (sinter_group* group : made) groups.push_back(Group(group));
+  return groups;
 }
 
 // ---------------------------------------------------------------- Text form

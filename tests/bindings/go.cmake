@@ -14,8 +14,8 @@ if(VALGRIND)
 elseif(RACE)
   run(${SOURCE} ${TOOL} test -race -vet=off -count=1 .)
 elseif(EXAMPLE)
-  run(${SOURCE} ${TOOL} build "-ldflags=-extldflags=-Wl,-rpath,$ORIGIN/../lib,--disable-new-dtags" -o ${EXAMPLE}
-      ./examples/gated_ffn)
+  run(${SOURCE} ${TOOL} build "-ldflags=-extldflags=-Wl,-rpath,$ORIGIN/../lib,--disable-new-dtags" -o ${PROGRAM}
+      ./examples/${EXAMPLE})
 else()
   printed_example(${SOURCE}/README.md go ${WORK}/printed/printed.go)
   file(WRITE ${WORK}/printed/go.mod "module printed\n\ngo 1.19\n\nrequire sinter v0.0.0\n\nreplace sinter => ${SOURCE}\n")

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -479,8 +481,64 @@ void BindsAndLaunches() {
 
 }  // namespace
 
+// Two ranks as threads, whose exchange is a function of the caller's; and ranks of one process.
+void GroupsMeetAndClose() {
+  std::vector<sinter::Context> contexts;
+  for (int device = 0; device < 2; ++device)
+    contexts.push_back(sinter::Context::Open(device).value());
+  sinter::GroupOptions small;
+  small.slot_bytes = 1 << 16;
+  std::vector<std::byte> all;
+  std::mutex mutex;
+  std::condition_variable both;
+  int came = 0, left = 0;
+  const auto exchange = [&](int rank) -> sinter::Exchange {
+    return [&, rank](sinter::Span<std::byte> mine, std::byte* to) {
+      std::unique_lock<std::mutex> lock(mutex);
+      both.wait(lock, [&] { return left == 0; });
+      all.resize(2 * mine.size());
+      std::copy(mine.begin(), mine.end(), all.begin() + rank * static_cast<int>(mine.size()));
+      if (++came == 2) left = 2;
+      both.notify_all();
+      both.wait(lock, [&] { return left > 0; });
+      std::copy(all.begin(), all.end(), to);
+      if (--left == 0) came = 0;
+      both.notify_all();
+      return sinter::Status();
+    };
+  };
+  std::vector<sinter::Group> groups(2);
+  const auto on_all = [&](const auto& work) {
+    std::thread other([&] { work(1); });
+    work(0);
+    other.join();
+  };
+  on_all([&](int rank) {
+    auto group =
+        sinter::Group::Create(contexts[static_cast<size_t>(rank)], rank, 2, exchange(rank), small);
+    EXPECT(group.ok());
+    if (group.ok()) groups[static_cast<size_t>(rank)] = *group;
+  });
+  EXPECT(groups[1].GetStatus().ok() && groups[1].Abort().ok());
+  int32_t missed = -1;
+  EXPECT(groups[1].GetStatus(&missed).code() == SINTER_ABORTED && missed == 1);
+  on_all([&](int rank) { EXPECT(groups[static_cast<size_t>(rank)].Close().ok()); });
+  const auto broken = [](sinter::Span<std::byte>, std::byte*) {
+    return sinter::Status(SINTER_UNAVAILABLE, "no network");
+  };
+  const auto failed = sinter::Group::Create(contexts[0], 0, 2, broken, small);
+  EXPECT(failed.status().code() == SINTER_UNAVAILABLE);
+  EXPECT(failed.status().message().find("group.exchange returned UNAVAILABLE") !=
+         std::string::npos);
+  EXPECT(!sinter::Group::Create(contexts[0], 0, 2, {}, small).ok());
+  auto local = sinter::Group::CreateLocal(contexts, small);
+  EXPECT(local.ok() && local->size() == 2 && (*local)[0].GetStatus().ok());
+  EXPECT(!sinter::Group::CreateLocal({contexts.data(), 1}, small).ok());
+}
+
 // With the argument "leak" it leaves a plan on the device, which the fake driver must tell.
 int main(int count, char** arguments) {
+  setenv("FAKE_LIBCUDA_GPUS", "2", 1);  // for groups; read when the fake driver is opened
   if (count == 2 && std::strcmp(arguments[1], "leak") == 0) {
     const auto context = sinter::Context::Open(0).value();
     auto plan = context.Prepare(GatedFfn().value(), 20);
@@ -495,6 +553,7 @@ int main(int count, char** arguments) {
   const int prepared = PreparesForATarget();
   if (prepared == 0) AForkedChildPrepares();
   if (prepared == 0 && std::getenv("SINTER_LIBCUDA") != nullptr) BindsAndLaunches();
+  if (std::getenv("SINTER_LIBCUDA") != nullptr) GroupsMeetAndClose();
   if (g_failures > 0) std::fprintf(stderr, "%d failures\n", g_failures);
   return g_failures > 0 ? 1 : prepared;
 }

@@ -10,6 +10,7 @@ mod callback;
 mod chain;
 mod context;
 mod error;
+mod group;
 mod handle;
 mod options;
 mod pending;
@@ -25,6 +26,7 @@ pub use builder::{
 pub use chain::{Chain, TensorInfo};
 pub use context::Context;
 pub use error::{Error, Result};
+pub use group::{Exchange, Group, GroupOptions};
 pub use options::{ContextOptions, LogCallback, PrepareOptions, ProgressCallback, TuneOptions};
 pub use pending::{Cancel, Pending};
 pub use plan::{Binding, DevicePtr, Graph, GraphExec, GraphNode, GraphNodes, Launch, Plan, Stream};

@@ -1,7 +1,8 @@
 //! Plans, bindings and launches.
 use crate::error::{call, long_text};
+use crate::group::gathering;
 use crate::handle::handle;
-use crate::{sys, Digest, Result};
+use crate::{sys, Digest, Group, Result};
 use std::os::raw::c_void;
 use std::ptr::{null, null_mut};
 
@@ -119,6 +120,22 @@ impl Plan {
         // SAFETY: as of this function.
         Binding::make(|out, error| unsafe {
             sys::sinter_plan_bind(self.as_raw(), buffers.len() as u32, buffers.as_ptr(), workspace, out, error)
+        })
+    }
+
+    /// The same of a chain that is split over the ranks of `group`, which the binding keeps. Collective the first time that
+    /// the group meets the plan: ranks bind their plans in one order. [`Status::FAILED_PRECONDITION`](crate::Status) where
+    /// ranks have different plans, or the group has another size, too small slots, or is closed.
+    ///
+    /// # Safety
+    /// As of [`Plan::bind`]; launches of all ranks are the same, with the same m, in the same order.
+    pub unsafe fn bind_group(&self, buffers: &[DevicePtr], workspace: DevicePtr, group: &Group) -> Result<Binding> {
+        // SAFETY: as of this function.
+        gathering(|| {
+            Binding::make(|out, error| unsafe {
+                sys::sinter_plan_bind_group(self.as_raw(), buffers.len() as u32, buffers.as_ptr(), workspace,
+                                            group.as_raw(), out, error)
+            })
         })
     }
 

@@ -43,7 +43,7 @@ impl Driver {
     }
 }
 
-/// Device 0's primary context, current on this thread, and a stream of it.
+/// A device's primary context, current on this thread, and a stream of it.
 pub struct Device {
     driver: Driver,
     device: c_int,
@@ -57,8 +57,8 @@ pub struct Buffer<'d> {
 }
 
 impl Device {
-    /// `None` without a driver or a GPU.
-    pub fn open() -> Option<Self> {
+    /// `None` without a driver or a GPU of that number.
+    pub fn open(ordinal: c_int) -> Option<Self> {
         let driver = Driver::open()?;
         let mut opened = Self { driver, device: 0, stream: null_mut() };
         let mut context: *mut c_void = null_mut();
@@ -67,7 +67,12 @@ impl Device {
             if driver.call::<unsafe extern "C" fn(c_uint) -> c_int>("cuInit")(0) != 0 {
                 return None;
             }
-            cuda!(driver, "cuDeviceGet", (*mut c_int, c_int), &mut opened.device, 0);
+            let mut count = 0;
+            cuda!(driver, "cuDeviceGetCount", (*mut c_int), &mut count);
+            if ordinal >= count {
+                return None;
+            }
+            cuda!(driver, "cuDeviceGet", (*mut c_int, c_int), &mut opened.device, ordinal);
             cuda!(driver, "cuDevicePrimaryCtxRetain", (*mut *mut c_void, c_int), &mut context, opened.device);
             cuda!(driver, "cuCtxSetCurrent", (*mut c_void), context);
             cuda!(driver, "cuStreamCreate", (*mut *mut c_void, c_uint), &mut opened.stream, STREAM_NON_BLOCKING);

@@ -85,7 +85,7 @@ fn run(device: &cuda::Device) -> Result<bool> {
 
 /// The exit status.
 fn status() -> i32 {
-    let device = match cuda::Device::open() {
+    let device = match cuda::Device::open(0) {
         Some(device) => device,
         None => {
             println!("skipped: no GPU");

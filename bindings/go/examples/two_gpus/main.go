@@ -1,0 +1,183 @@
+// A chain over two GPUs of this machine, whose ranks are goroutines: columns are gathered and summed, and the sum is given out
+// in parts. Needs two Hopper GPUs; exits 77 without.
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+
+	"sinter"
+	"sinter/cuda"
+)
+
+const (
+	rows, k, ranks = 100, 512, 2
+	skipped        = 77
+)
+
+// describe gives out the columns of all ranks, and this rank's columns of their sum.
+func describe() (*sinter.Chain, error) {
+	b := sinter.NewBuilder()
+	x := b.Input(sinter.BF16, []int64{sinter.M, k})
+	b.Output(b.AllGather(x, 1, ranks))
+	b.Output(b.ReduceScatter(b.AllReduce(x, ranks), 1, ranks))
+	return b.Finish()
+}
+
+// xOf is small integers, of which sums are exact.
+func xOf(rank, row, column int) float32 { return float32((rank*5 + row*3 + column) % 7) }
+
+func bf16(number float32) uint16 { return uint16(math.Float32bits(number) >> 16) }
+
+// isRight is whether the i-th bf16 of `bytes` is want(i).
+func isRight(bytes []byte, want func(i int) float32) bool {
+	for i := 0; i < len(bytes)/2; i++ {
+		if binary.LittleEndian.Uint16(bytes[2*i:]) != bf16(want(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// run prepares, binds and launches one rank, and says whether its outputs are right for each number of rows.
+func run(rank int, device *cuda.Device, ctx *sinter.Context, group *sinter.Group) (right bool, err error) {
+	chain, err := describe()
+	if err != nil {
+		return false, err
+	}
+	defer chain.Close()
+	plan, err := ctx.Prepare(context.Background(), chain, rows)
+	if err != nil {
+		return false, err
+	}
+	defer plan.Close()
+	stream, err := device.NewStream()
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = device.DestroyStream(stream) }()
+	var at [4]uint64 // x, all columns, a part of the sum, the workspace
+	for i, bytes := range []uint64{2 * rows * k, 2 * rows * k * ranks, 2 * rows * k / ranks, plan.WorkspaceSize()} {
+		if at[i], err = device.Alloc(bytes); err != nil {
+			return false, err
+		}
+		defer func(address uint64) { _ = device.Free(address) }(at[i])
+	}
+	x := make([]byte, 2*rows*k)
+	for i := 0; i < rows*k; i++ {
+		binary.LittleEndian.PutUint16(x[2*i:], bf16(xOf(rank, i/k, i%k)))
+	}
+	if err := device.Upload(at[0], x, stream); err != nil {
+		return false, err
+	}
+	workspace := sinter.DevicePtr(at[3])
+	if err := plan.InitWorkspace(workspace, plan.WorkspaceSize(), sinter.Stream(stream)); err != nil {
+		return false, err
+	}
+	buffers := []sinter.DevicePtr{sinter.DevicePtr(at[0]), sinter.DevicePtr(at[1]), sinter.DevicePtr(at[2])}
+	binding, err := plan.BindGroup(buffers, workspace, group)
+	if err != nil {
+		return false, err
+	}
+	defer binding.Close()
+	right = true
+	for _, m := range []int{rows, 17, 1} {
+		if err := binding.Launch(sinter.Stream(stream), int64(m), 0); err != nil {
+			return false, err
+		}
+		all, part := make([]byte, 2*m*k*ranks), make([]byte, 2*m*k/ranks)
+		if err := device.Download(all, at[1], stream); err != nil {
+			return false, err
+		}
+		if err := device.Download(part, at[2], stream); err != nil {
+			return false, err
+		}
+		if err := group.Err(); err != nil { // behind a synchronisation
+			return false, err
+		}
+		right = right && isRight(all, func(i int) float32 {
+			column := i % (k * ranks)
+			return xOf(column/k, i/(k*ranks), column%k)
+		})
+		// Each rank has the sum over ranks, of which the scatter makes a sum again.
+		right = right && isRight(part, func(i int) float32 {
+			row, column := i/(k/ranks), i%(k/ranks)+rank*(k/ranks)
+			return 2 * (xOf(0, row, column) + xOf(1, row, column))
+		})
+	}
+	fmt.Printf("rank %d: right %t\n", rank, right)
+	return right, nil
+}
+
+// both runs the ranks at once.
+func both(devices [ranks]*cuda.Device) (bool, error) {
+	var contexts [ranks]*sinter.Context
+	for rank := range contexts {
+		var err error
+		if contexts[rank], err = sinter.Open(sinter.Options{Device: rank}); err != nil {
+			return false, err
+		}
+		defer contexts[rank].Close()
+	}
+	groups, err := sinter.LocalGroups(contexts[:], sinter.GroupOptions{})
+	if err != nil {
+		return false, err
+	}
+	var right [ranks]bool
+	var errs [ranks]error
+	var done sync.WaitGroup
+	for rank := range groups {
+		done.Add(1)
+		go func(rank int) {
+			defer done.Done()
+			right[rank], errs[rank] = run(rank, devices[rank], contexts[rank], groups[rank])
+		}(rank)
+	}
+	done.Wait()
+	for _, group := range groups {
+		if err := group.Close(); err != nil {
+			return false, err
+		}
+	}
+	for _, err := range errs {
+		if err != nil {
+			return false, err
+		}
+	}
+	return right[0] && right[1], nil
+}
+
+// status is the program's exit status.
+func status() int {
+	var devices [ranks]*cuda.Device
+	for rank := range devices {
+		device, err := cuda.Open(rank)
+		var none *cuda.Unavailable
+		var failed *cuda.Error
+		if errors.As(err, &none) || (errors.As(err, &failed) && failed.Result == 101) { // CUDA_ERROR_INVALID_DEVICE
+			fmt.Println("skipped: it needs two GPUs:", err)
+			return skipped
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer device.Close()
+		devices[rank] = device
+	}
+	right, err := both(devices)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	if err != nil || !right {
+		return 1
+	}
+	return 0
+}
+
+func main() { os.Exit(status()) }
