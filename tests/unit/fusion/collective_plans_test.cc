@@ -15,12 +15,14 @@
 #include "src/plan/codegen.h"
 #include "src/plan/collective_family.h"
 #include "tests/support/constant_dim.h"
+#include "tests/support/split_chain.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr int64_t kM = 64;
@@ -303,6 +305,27 @@ TEST(CollectivePlans, ALayerOfRowsIsTwoProductsAGatherAndAScatter) {
   EXPECT_TRUE(found[1].norm);
   EXPECT_LE(plan.kernels.size(), 4u) << plan.ToText();
   EXPECT_THAT(plan.ToText(), HasSubstr("reduce_scatter of rows ranks=2 bf16[M,256]"));
+}
+
+// What has no kernel is refused with the axis or the columns that it takes.
+TEST(CollectivePlans, RandomChainsPlanOrSayWhyNot) {
+  int planned = 0, kinds[3] = {};
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(seed);
+    const Chain chain = testing::MakeSplitChain(seed);
+    const absl::StatusOr<FusionResult> result = PlansOf(chain);
+    if (result.ok()) {
+      ++planned;
+      for (const AllReduceProblem& p : SumsOf(ExpectPlans(chain)))
+        ++kinds[static_cast<int>(p.kind)];
+      continue;
+    }
+    EXPECT_THAT(std::string(result.status().message()),
+                AnyOf(HasSubstr("must be a multiple of"), HasSubstr("transpose")))
+        << chain.ToString();
+  }
+  EXPECT_GT(planned, 120);
+  for (const int count : kinds) EXPECT_GT(count, 30);
 }
 
 TEST(CollectivePlans, RefusalsSayTheWayOut) {

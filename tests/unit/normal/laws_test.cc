@@ -19,6 +19,7 @@
 #include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/rough_chain.h"
+#include "tests/support/split_chain.h"
 
 namespace sinter {
 namespace {
@@ -28,25 +29,32 @@ using Bytes = std::vector<std::string>;
 
 constexpr char kPoison = '\x5a';
 
-// The caller's output buffers as the reference fills them through the views of a form.
+// The caller's output buffers as the reference fills them through the views of a form, of all
+// ranks.
 Bytes OutputsOf(const NormalForm& form, int64_t m, const Bytes& inputs) {
   const Chain& callers = *form.callers;
+  const auto count = static_cast<size_t>(callers.num_inputs());
+  const auto outs = static_cast<size_t>(callers.num_outputs());
+  const auto ranks = static_cast<size_t>(callers.ranks());
   Bytes outputs;
-  for (int i = 0; i < callers.num_outputs(); ++i) {
-    outputs.emplace_back(static_cast<size_t>(*OutputBytes(callers, i, m)), kPoison);
+  for (size_t i = 0; i < ranks * outs; ++i) {
+    const int output = static_cast<int>(i % outs);
+    outputs.emplace_back(static_cast<size_t>(*OutputBytes(callers, output, m)), kPoison);
   }
-  std::vector<uint64_t> buffers;
-  for (const std::string& input : inputs) {
-    buffers.push_back(reinterpret_cast<uint64_t>(input.data()));
-  }
-  for (std::string& output : outputs) buffers.push_back(reinterpret_cast<uint64_t>(&output[0]));
-  const std::vector<uint64_t> views = form.Expand(buffers);
   std::vector<const void*> in;
   std::vector<void*> out;
-  for (size_t i = 0; i < views.size(); ++i) {
-    const bool input = i < static_cast<size_t>(form.chain->num_inputs());
-    if (input) in.push_back(reinterpret_cast<const void*>(views[i]));
-    if (!input) out.push_back(reinterpret_cast<void*>(views[i]));
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    std::vector<uint64_t> buffers;
+    for (size_t i = 0; i < count; ++i)
+      buffers.push_back(reinterpret_cast<uint64_t>(inputs[rank * count + i].data()));
+    for (size_t i = 0; i < outs; ++i)
+      buffers.push_back(reinterpret_cast<uint64_t>(&outputs[rank * outs + i][0]));
+    const std::vector<uint64_t> views = form.Expand(buffers);
+    for (size_t i = 0; i < views.size(); ++i) {
+      const bool input = i < static_cast<size_t>(form.chain->num_inputs());
+      if (input) in.push_back(reinterpret_cast<const void*>(views[i]));
+      if (!input) out.push_back(reinterpret_cast<void*>(views[i]));
+    }
   }
   ReferenceOptions options;
   options.threads = 1;
@@ -186,6 +194,11 @@ std::vector<Drawn> DrawnChains() {
                    std::make_shared<const Chain>(testing::MakeRandomGraph(seed)),
                    std::min<int64_t>(testing::RowsOfRandomGraph(seed), 40)});
   }
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    all.push_back({absl::StrCat("split ", seed),
+                   std::make_shared<const Chain>(testing::MakeSplitChain(seed)),
+                   static_cast<int64_t>(seed % 4)});
+  }
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     all.push_back({absl::StrCat("stitch ", seed),
                    std::make_shared<const Chain>(testing::MakeRandomStitchGraph(seed)), 3});
@@ -195,11 +208,16 @@ std::vector<Drawn> DrawnChains() {
 
 // `before` and `after` compute the same by `law`.
 void ExpectLaw(const NormalForm& before, const NormalForm& after, const Drawn& drawn, Law law) {
-  const absl::StatusOr<Bytes> inputs = RandomInputs(*drawn.chain, drawn.m, 7);
-  ASSERT_TRUE(inputs.ok()) << inputs.status();
-  const Bytes want = OutputsOf(before, drawn.m, *inputs), got = OutputsOf(after, drawn.m, *inputs);
+  Bytes inputs;
+  for (int rank = 0; rank < drawn.chain->ranks(); ++rank) {
+    const auto own = RandomInputs(*drawn.chain, drawn.m, 7 + static_cast<uint64_t>(rank));
+    ASSERT_TRUE(own.ok()) << own.status();
+    inputs.insert(inputs.end(), own->begin(), own->end());
+  }
+  const Bytes want = OutputsOf(before, drawn.m, inputs), got = OutputsOf(after, drawn.m, inputs);
   for (size_t i = 0; i < want.size(); ++i) {
-    const DType dtype = drawn.chain->output_type(static_cast<int>(i)).dtype;
+    const DType dtype =
+        drawn.chain->output_type(static_cast<int>(i) % drawn.chain->num_outputs()).dtype;
     EXPECT_EQ(Differences(want[i], got[i], dtype, law == Law::kRecomposition), 0)
         << "output " << i << " of " << drawn.name << "\nbefore:\n"
         << before.chain->ToString() << "\nafter:\n"

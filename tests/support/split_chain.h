@@ -1,0 +1,18 @@
+// Chains that are split over ranks.
+#ifndef SINTER_TESTS_SUPPORT_SPLIT_CHAIN_H_
+#define SINTER_TESTS_SUPPORT_SPLIT_CHAIN_H_
+
+#include <cstdint>
+
+#include "src/chain/chain.h"
+
+namespace sinter::testing {
+
+// A function of its argument alone: two to four ranks, values of one to four axes with M on any of
+// them or nowhere; sums, gathers and scatters along any axis, with residuals, casts, reshapes and
+// products between them. Inputs are those of RandomInputs.
+Chain MakeSplitChain(uint64_t seed);
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_SUPPORT_SPLIT_CHAIN_H_
