@@ -338,17 +338,26 @@ Index IndexSpace::FoldBox(const BoxDims& box, const Index& index) {
   return folded;
 }
 
+// The term of `index` that is the quotient of `of` by `divisor`, -1 where there is none. That of a
+// quotient is also one of what that divides.
+IndexVar IndexSpace::QuotientIn(const Index& index, const Index& of, int64_t divisor) const {
+  const auto found = interned_.find(std::make_tuple(static_cast<int>(Var::kQuotient), of, divisor));
+  if (found != interned_.end() && index.FactorOf(found->second) != 0) return found->second;
+  if (of.terms().size() != 1 || of.offset() != 0 || of.terms()[0].second != 1) return -1;
+  const Var& inner = vars_[of.terms()[0].first];
+  if (inner.kind != Var::kQuotient) return -1;
+  return QuotientIn(index, inner.of, inner.divisor * divisor);
+}
+
 // Replaces one quotient, and the remainder of the same division below it, by what was divided.
 bool IndexSpace::JoinDivision(Index* index) const {
   for (const auto& [v, factor] : index->terms()) {
     const Var& remainder = vars_[v];
     if (remainder.kind != Var::kRemainder) continue;
-    const auto quotient = interned_.find(
-        std::make_tuple(static_cast<int>(Var::kQuotient), remainder.of, remainder.divisor));
-    if (quotient == interned_.end()) continue;
+    const IndexVar quotient = QuotientIn(*index, remainder.of, remainder.divisor);
     const int64_t above = factor * remainder.divisor;
-    if (index->FactorOf(quotient->second) != above) continue;
-    const Index divided = Index::Of(quotient->second).Times(above).Plus(Index::Of(v).Times(factor));
+    if (quotient < 0 || index->FactorOf(quotient) != above) continue;
+    const Index divided = Index::Of(quotient).Times(above).Plus(Index::Of(v).Times(factor));
     *index = index->Plus(divided.Times(-1)).Plus(remainder.of.Times(factor));
     return true;
   }

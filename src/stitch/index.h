@@ -120,6 +120,7 @@ class IndexSpace {
   Split SplitBy(const Index& index, int64_t divisor);
   Index Run(const BoxDims& box, size_t first, size_t last);
   Index FoldBox(const BoxDims& box, const Index& index);
+  IndexVar QuotientIn(const Index& index, const Index& of, int64_t divisor) const;
   bool JoinDivision(Index* index) const;
   int64_t GuessOf(const Var& read, IndexVar loop, int64_t at) const;
   // The largest value; -1: unbounded, or negative somewhere.

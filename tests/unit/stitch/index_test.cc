@@ -140,6 +140,21 @@ TEST(IndexSpace, AQuotientAndItsRemainderFoldBack) {
   EXPECT_EQ(space.Canonical(quotient.Times(128).Plus(deep)), Index::Of(i));
 }
 
+TEST(IndexSpace, DimsThatAreDividedOneByOneFoldBack) {
+  const std::vector<int64_t> dims = {4, 7, 5, 6};
+  IndexSpace space;
+  const IndexVar loop = space.AddLoop("u", Count(dims), 1);
+  std::vector<Index> apart;
+  for (const Index& one : space.Box(loop, dims)) apart.push_back(space.Canonical(one));
+  EXPECT_EQ(space.Canonical(RowMajor(apart, dims)), Index::Of(loop));
+  apart[1] = apart[1].Times(2);
+  const Index other = space.Canonical(RowMajor(apart, dims));
+  for (int64_t n = 0; n < Count(dims); ++n) {
+    const std::vector<int64_t> digits = Digits(n, dims);
+    EXPECT_EQ(Evaluate(space, other, {{loop, n}}), n + digits[1] * dims[2] * dims[3]) << n;
+  }
+}
+
 TEST(IndexSpace, BoxesOfSegmentsMoveWithTheirLoop) {
   IndexSpace space;
   const IndexVar i = space.AddLoop("i", 3840, 2), segment = space.SegmentOf(i, 128);
