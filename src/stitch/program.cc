@@ -8,6 +8,7 @@
 #include "src/stitch/in_place.h"
 #include "src/stitch/needs.h"
 #include "src/stitch/phases.h"
+#include "src/stitch/read_back.h"
 #include "src/stitch/segment.h"
 #include "src/stitch/slots.h"
 #include "src/stitch/staging.h"
@@ -187,6 +188,7 @@ absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner
   SINTER_RETURN_IF_ERROR(MakePhases(body, program, budget));
   SINTER_RETURN_IF_ERROR(SettleInPlace(body, program));
   MarkSerial(body, program);
+  ReadBack(body, program);
   for (StitchPhase& phase : program.phases) AssignSlots(body, program, phase, PaceOf(budget));
   program.staged = StagedInputsOf(body, program, PaceOf(budget));
   program.windows = WindowRowOf(body, program);

@@ -80,10 +80,17 @@ struct WindowRow {
   bool divided = false;
 };
 
+// A result that the units of a phase read from memory, as an earlier one stored it (read_back.h).
+struct StitchBack {
+  ValueId value = -1;
+  int output = -1;
+};
+
 struct StitchPhase {
   std::vector<StitchLoop> loops;  // over a unit's elements, ascending levels
   std::vector<StitchLoop> flat;   // over all elements; threads share nothing
   std::vector<StitchHand> hands;  // in the order of their loops
+  std::vector<StitchBack> back;
 };
 
 struct StitchProgram {

@@ -67,6 +67,14 @@ int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchP
   return static_cast<int>(std::max<int64_t>(1, kVectorsAtOnce / turns));
 }
 
+int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchProgram& program) {
+  int most = 1;
+  for (const StitchPhase& phase : program.phases) {
+    if (!phase.loops.empty()) most = std::max(most, UnitsAtOnce(body, schedule, phase));
+  }
+  return most;
+}
+
 int64_t UnitRounds(const StitchProgram& program, const StitchSchedule& schedule, int64_t m) {
   const int64_t units = program.units * (program.units_symbolic ? m : 1);
   const int64_t round = int64_t{schedule.grid} / schedule.cluster * schedule.UnitsPerBlock();

@@ -22,6 +22,9 @@ int64_t LoopTurns(const Chain& body, const StitchSchedule& schedule, const Stitc
 // a unit, in phases without row reductions, segments and hand-overs.
 int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchPhase& phase);
 
+// The most of all phases: rounds that are held in shared memory are whole batches of each.
+int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchProgram& program);
+
 // Rounds of units that a block makes at `m` rows; its groups take theirs together.
 int64_t UnitRounds(const StitchProgram& program, const StitchSchedule& schedule, int64_t m);
 

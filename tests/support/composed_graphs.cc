@@ -129,6 +129,36 @@ Chain BatchNorm(int64_t rows, int64_t columns, double shift) {
   return g.Finish({mean, variance, y});
 }
 
+Chain BatchNormGradient(int64_t n, int64_t h, int64_t w, int64_t channels) {
+  Graph g;
+  const auto image = [&] { return g.In({n, h, w, channels}, DType::kBF16); };
+  const auto vector = [&] { return g.In({channels}, DType::kF32); };
+  const ValueId y = image(), first = image(), second = image(), x = image();
+  const ValueId mean = vector(), rstd = vector(), gamma = vector();
+  const double share = 1.0 / static_cast<double>(n * h * w);
+  ChainBuilder& b = g.builder();
+  const ValueId none = g.Spread(b.Scalar(0, DType::kBF16).value(), {n, h, w, channels});
+  const ValueId off = b.Compare(CompareKind::kLe, y, none).value();
+  const ValueId masked =
+      b.Select(off, none, b.Binary(BinaryKind::kAdd, first, second).value()).value();
+  const ValueId wide = g.Wide(masked), centred = g.Binary(BinaryKind::kSub, g.Wide(x), mean);
+  const auto sum = [&](ValueId a) {
+    return b.Reduce(ReduceKind::kSum, a, {0, 1, 2}, false).value();
+  };
+  const ValueId to_beta = sum(wide), along = sum(g.Binary(BinaryKind::kMul, wide, centred));
+  const auto scaled = [&](ValueId a, double by) {
+    return g.Binary(BinaryKind::kMul, a, g.Scalar(by));
+  };
+  const ValueId squared = g.Binary(BinaryKind::kMul, rstd, rstd);
+  const ValueId part = g.Binary(BinaryKind::kMul, centred,
+                                g.Binary(BinaryKind::kMul, scaled(along, share), squared));
+  const ValueId rest =
+      g.Binary(BinaryKind::kSub, g.Binary(BinaryKind::kSub, wide, part), scaled(to_beta, share));
+  const ValueId to_x = g.Binary(BinaryKind::kMul, rest, g.Binary(BinaryKind::kMul, rstd, gamma));
+  return g.Finish(
+      {masked, to_beta, g.Binary(BinaryKind::kMul, along, rstd), g.Cast(to_x, DType::kBF16)});
+}
+
 Chain IndependentRows(const std::vector<Extents>& rows, int64_t elements) {
   Graph g;
   std::vector<ValueId> outputs;

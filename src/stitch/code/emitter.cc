@@ -8,9 +8,11 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
+#include "src/stitch/code/kernel_frame.h"
 #include "src/stitch/code/op_text.h"
 #include "src/stitch/code/scoped_text.h"
 #include "src/stitch/id_bounds.h"
+#include "src/stitch/read_back.h"
 #include "src/stitch/sectors.h"
 #include "src/stitch/segment.h"
 #include "src/stitch/slots.h"
@@ -28,7 +30,8 @@ bool IsComputed(const Op& op) {
 StitchEmitter::StitchEmitter(const Chain& body, const StitchProgram& program)
     : body_(body),
       program_(program),
-      unit_(space().AddLoop("u", program.units_symbolic ? 0 : program.units, kUnitDepth)),
+      unit_(space().AddLoop("u", program.units_symbolic ? 0 : program.units, kUnitDepth,
+                            UnitsAreInts(program))),
       precisions_(PrecisionsOf(body)),
       serial_(body, *this) {}
 
@@ -69,6 +72,11 @@ absl::StatusOr<Emitted> StitchEmitter::Pull(ValueId id, const Position& at) {
   const auto kept = kept_.values.find(key);
   if (kept != kept_.values.end() && computed_.count(key) > 0) {
     return Emitted{absl::StrCat(kept->second, "[j]"), true, kElementDepth};
+  }
+  if (reads_back_ != nullptr && BackOf(*reads_back_, id) != nullptr) {
+    const Emitted read = Read(id, at);
+    Remember(key, read);
+    return read;
   }
   SINTER_ASSIGN_OR_RETURN(Emitted value, Compute(id, at));
   if (value.vector && value.depth == kElementDepth && value.of_unit && IsComputed(body_.op(id))) {
@@ -148,32 +156,45 @@ std::map<ValueId, std::string> StitchEmitter::TakeStaged() {
 absl::StatusOr<Emitted> StitchEmitter::Load(ValueId id, const Position& at) {
   const auto chosen = chosen_.find({id, Canonical(at)});
   if (chosen != chosen_.end()) return chosen->second;
+  const auto staged = staged_.find(id);
+  if (staged == staged_.end()) return Read(id, at);
   const Op& op = body_.op(id);
-  const Index address = Address(at, op.strides);
-  const std::string base = absl::StrCat("in", op.input);
+  staged_from_[id] = IndexText(space(), Address(at, op.strides), element(), false);
+  return DeclarePack(ElementTypeName(op.type.dtype), staged->second.first,
+                     absl::StrCat(staged->second.place,
+                                  IndexText(space(), Index::Of(element()), element(), false), ")"),
+                     kElementDepth, true);
+}
+
+MemoryPlace StitchEmitter::PlaceOf(ValueId id) const {
+  const Op& op = body_.op(id);
+  if (op.kind == OpKind::kInput) return {absl::StrCat("in", op.input), &op.strides};
+  for (size_t i = 0; i < body_.outputs().size(); ++i) {
+    const ChainOutput& output = body_.outputs()[i];
+    if (output.value == id && output.alias_input < 0)
+      return {absl::StrCat("out", i), &output.strides};
+  }
+  return {};
+}
+
+ElementKey StitchEmitter::NoteLeft(ValueId id, const Position& at) {
+  return *used_.left.insert({id, Canonical(at)}).first;
+}
+
+// From memory.
+Emitted StitchEmitter::Read(ValueId id, const Position& at) {
+  const MemoryPlace place = PlaceOf(id);
+  const DType dtype = body_.op(id).type.dtype;
+  const Index address = Address(at, *place.strides);
   const int depth = LoadDepth(address);
   const Along along = AlongVector(space(), address, element(), width());
-  const std::string type = ElementTypeName(op.type.dtype);
-  const auto staged = staged_.find(id);
-  if (staged != staged_.end()) {
-    staged_from_[id] = IndexText(space(), address, element(), false);
-    return DeclarePack(
-        type, staged->second.first,
-        absl::StrCat(staged->second.place,
-                     IndexText(space(), Index::Of(element()), element(), false), ")"),
-        kElementDepth, true);
-  }
-  if (along == Along::kUniform) {
-    return Declare(WordName(op.type.dtype),
-                   absl::StrCat(type, "::word(", base, "[",
-                                IndexText(space(), address, element(), false), "])"),
-                   false, depth, MovesWithUnit(address));
-  }
-  if (along == Along::kScattered) {
-    return Declare(WordName(op.type.dtype),
-                   absl::StrCat(type, "::word(", base, "[",
-                                IndexText(space(), address, element(), true), "])"),
-                   true, depth, MovesWithUnit(address));
+  const std::string type = ElementTypeName(dtype);
+  if (along != Along::kNext) {
+    const bool vector = along == Along::kScattered;
+    return Declare(WordName(dtype),
+                   absl::StrCat(type, "::word(", place.first, "[",
+                                IndexText(space(), address, element(), vector), "])"),
+                   vector, depth, MovesWithUnit(address));
   }
   const ElementKey key = {id, Canonical(at)};
   if (depth == kElementDepth) {
@@ -183,7 +204,7 @@ absl::StatusOr<Emitted> StitchEmitter::Load(ValueId id, const Position& at) {
       return Emitted{absl::StrCat(kept->second, "[j]"), true, depth, MovesWithUnit(address)};
     }
   }
-  return DeclarePack(type, base, IndexText(space(), address, element(), false), depth,
+  return DeclarePack(type, place.first, IndexText(space(), address, element(), false), depth,
                      MovesWithUnit(address));
 }
 

@@ -50,7 +50,14 @@ struct Used {
   std::map<ElementKey, std::set<int>> inputs, values;  // passes that read it as a vector
   std::map<ElementKey, std::set<ElementKey>> reads;  // for each value: the values computed from it
   std::map<ElementKey, std::set<int>>
-      alike;  // passes where a unit's value meets one that all units share
+      alike;                  // passes where a unit's value meets one that all units share
+  std::set<ElementKey> left;  // stored, and read back by a later phase
+};
+
+// A tensor in memory.
+struct MemoryPlace {
+  std::string first;  // a pointer
+  const std::vector<Stride>* strides = nullptr;
 };
 
 class StitchEmitter : public ScopedText {
@@ -89,6 +96,12 @@ class StitchEmitter : public ScopedText {
   // `u`.
   std::map<ValueId, std::string> TakeStaged();
   void SetColumn(ValueId column, const ColumnResults& results) { columns_[column] = results; }
+  // Sets the phase whose units read back what earlier ones stored; null: none.
+  void SetReadsBack(const StitchPhase* phase) { reads_back_ = phase; }
+  // Notes that the pass stores a value that a later phase reads back; the key of that.
+  ElementKey NoteLeft(ValueId id, const Position& at);
+  // Where an input or an output of the body lies.
+  MemoryPlace PlaceOf(ValueId id) const;
 
   // Emits element `at` of `id`. FAILED_PRECONDITION when the pass's vectors cannot express it.
   absl::StatusOr<Emitted> Pull(ValueId id, const Position& at);
@@ -105,6 +118,7 @@ class StitchEmitter : public ScopedText {
   Position Canonical(const Position& at);
   absl::StatusOr<Emitted> Compute(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Load(ValueId id, const Position& at);
+  Emitted Read(ValueId id, const Position& at);
   // That of `id`, unless a part of it was handed over and is read instead.
   Compound Compounded(ValueId id) const;
   absl::StatusOr<Emitted> Elementwise(ValueId id, const Position& at);
@@ -149,6 +163,7 @@ class StitchEmitter : public ScopedText {
   std::map<ValueId, StagedResult> staged_;
   std::map<ValueId, std::string> staged_from_;  // addresses in memory
   std::map<ElementKey, Emitted> chosen_;        // reads of the side of a concat where it stands
+  const StitchPhase* reads_back_ = nullptr;
   Kept kept_;
   std::set<ElementKey> computed_;  // keys of kept_.values that an earlier pass has filled
   Used used_;

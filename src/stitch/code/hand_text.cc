@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "src/base/numbers.h"
+#include "src/stitch/code/kernel_frame.h"
 #include "src/stitch/code/op_text.h"
 #include "src/stitch/sizes.h"
 
@@ -63,6 +64,7 @@ void HandText::Publish(size_t phase, size_t loop, StitchEmitter& emitter) const 
 
 StagedText::StagedText(const StitchCode& code, const StitchProgram& program)
     : code_(code),
+      ints_(UnitsAreInts(program)),
       places_(LayOutStaged(*code.body, program, code.schedule)),
       offset_(places_.empty()
                   ? 0
@@ -93,10 +95,11 @@ std::string StagedText::Text(const std::map<ValueId, std::string>& from) const {
     if (address == from.end()) continue;
     absl::StrAppend(
         &text, absl::Substitute("    $0::fill<$1, $2>($3, base, units,\n"
-                                "        [&](long long u, int i) { return in$4 + ($5); });\n",
+                                "        [&]($6 u, int i) { return in$4 + ($5); });\n",
                                 LayoutName(place, code_.schedule.UnitsPerBlock()),
                                 ElementTypeName(place.dtype), code_.schedule.block_threads,
-                                First(place), code_.body->op(place.input).input, address->second));
+                                First(place), code_.body->op(place.input).input, address->second,
+                                ints_ ? "int" : "long long"));
   }
   return text + "    __syncthreads();\n";
 }

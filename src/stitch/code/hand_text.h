@@ -48,6 +48,7 @@ class StagedText {
   std::string First(const StagedPlace& place) const;
 
   const StitchCode& code_;
+  const bool ints_;  // UnitsAreInts
   const std::vector<StagedPlace> places_;
   const int64_t offset_;  // of all, in the block's shared memory
 };

@@ -115,6 +115,7 @@ void HoldText::Choose(const std::vector<std::vector<ElementKey>>& keys, const El
     whole_ = rounds_ >= needed;
     rounds_ = std::min(rounds_, needed);
   }
+  if (!whole_) rounds_ -= rounds_ % UnitsAtOnce(*code_.body, code_.schedule, program_);
   if (rounds_ == 0) held_.clear();
   int64_t offset = 0;
   for (auto& [key, held] : held_) {
@@ -134,20 +135,19 @@ std::string HoldText::Place(const Held& held) const {
                           held.shape.turns, code_.schedule.block_threads);
 }
 
-std::string HoldText::Leave(const ElementKey& key, size_t phase, const std::string& name) const {
+std::string HoldText::Leave(const ElementKey& key, size_t phase, const std::string& pack) const {
   const auto held = held_.find(key);
   if (held == held_.end() || held->second.first != phase) return "";
   return absl::StrCat(whole_ ? "if (live) " : absl::StrCat("if (round < ", rounds_, ") "),
-                      "hold_pack(", Place(held->second), ", ", name, "[j]);");
+                      "hold_pack(", Place(held->second), ", ", pack, ");");
 }
 
-std::string HoldText::Take(const ElementKey& key, size_t phase, const std::string& read) const {
+std::string HoldText::Take(const ElementKey& key, size_t phase) const {
   const auto held = held_.find(key);
-  if (held == held_.end() || held->second.first == phase) return read;
-  const std::string taken = absl::Substitute("take_pack<$0, $1>($2)",
-                                             ElementTypeName(code_.body->op(key.first).type.dtype),
-                                             held->second.shape.width, Place(held->second));
-  return whole_ ? taken : absl::StrCat("round < ", rounds_, " ? ", taken, "\n            : ", read);
+  if (held == held_.end() || held->second.first == phase) return "";
+  return absl::Substitute("take_pack<$0, $1>($2)",
+                          ElementTypeName(code_.body->op(key.first).type.dtype),
+                          held->second.shape.width, Place(held->second));
 }
 
 Kept KeepText::Choose(const Used& used, bool inputs, bool values) {
@@ -176,6 +176,7 @@ void KeepText::ChooseHeld(const std::vector<Used>& uses) {
     for (const auto& [key, passes] : used.inputs) {
       if (OfUnit(key)) keys.back().push_back(key);
     }
+    keys.back().insert(keys.back().end(), used.left.begin(), used.left.end());
   }
   holds_.Choose(keys, loops_, emitter_.space());
 }
@@ -183,7 +184,8 @@ void KeepText::ChooseHeld(const std::vector<Used>& uses) {
 void KeepText::Preload(const Kept& kept, bool flat, size_t phase, int units, BatchReads* batch) {
   for (const ElementLoop& loop : loops_.all()) {
     if (loop.shape.flat != flat) continue;
-    std::string reads, leaves;
+    std::string reads, takes, leaves;
+    bool taken = false;
     for (const auto& [key, name] : kept.inputs) {
       if (!Walks(emitter_.space(), key, loop.var)) continue;
       const Op& op = code_.body->op(key.first);
@@ -194,18 +196,27 @@ void KeepText::Preload(const Kept& kept, bool flat, size_t phase, int units, Bat
         absl::StrAppend(&batch->packs, "    ", PackDeclaration(op, all, loop.shape));
         absl::StrAppend(&batch->names, "    auto& ", name, " = ", name, "s[q];\n");
       }
-      const std::string read = holds_.Take(key, phase, PackRead(key, op, loop));
+      const std::string read = PackRead(key, loop), take = holds_.Take(key, phase);
       absl::StrAppend(&reads, "        ", name, "[j] = ", read, ";\n");
-      const std::string leave = holds_.Leave(key, phase, name);
+      absl::StrAppend(&takes, "        ", name, "[j] = ", take.empty() ? read : take, ";\n");
+      taken |= !take.empty();
+      const std::string leave = holds_.Leave(key, phase, absl::StrCat(name, "[j]"));
       if (!leave.empty()) absl::StrAppend(&leaves, "        ", leave, "\n");
     }
     const auto around = [&](const std::string& text, Beyond beyond = Beyond::kNothing) {
       return text.empty() ? "" : AroundElements(loop.shape, code_.schedule, text, beyond);
     };
-    if (batch == nullptr) {
-      emitter_.Append(around(reads, flat ? Beyond::kLast : Beyond::kNothing));
-    } else {
+    if (taken && holds_.IsWhole()) reads = takes;
+    const bool some = taken && !holds_.IsWhole();
+    if (batch != nullptr) {
       absl::StrAppend(&batch->reads, around(reads));
+      absl::StrAppend(&batch->takes, around(takes));
+      if (some) batch->held_rounds = holds_.HeldRounds();
+    } else if (some) {
+      emitter_.Append(absl::StrCat("    if (round < ", holds_.HeldRounds(), ") {\n", around(takes),
+                                   "    } else {\n", around(reads), "    }\n"));
+    } else {
+      emitter_.Append(around(reads, flat ? Beyond::kLast : Beyond::kNothing));
     }
     emitter_.Append(around(leaves));
     for (const auto& [key, name] : kept.values) {
@@ -244,7 +255,7 @@ absl::Status KeepText::ComputeAlikeOf(const ElementLoop& loop, const Used& used,
     if (op.kind == OpKind::kInput) {
       // Issue only the reads here; the statements that wait for them come later.
       absl::StrAppend(&declared, "  ", PackDeclaration(op, name, loop.shape));
-      emitter_.Add(absl::StrCat(name, "[j] = ", PackRead(key, op, loop), ";"));
+      emitter_.Add(absl::StrCat(name, "[j] = ", PackRead(key, loop), ";"));
       continue;
     }
     const absl::StatusOr<Emitted> value = emitter_.Pull(key.first, key.second);
@@ -268,16 +279,17 @@ std::string KeepText::PackDeclaration(const Op& input, const std::string& name,
                           name, shape.turns);
 }
 
-std::string KeepText::PackRead(const ElementKey& key, const Op& input, const ElementLoop& loop) {
-  const Index address = emitter_.Address(key.second, input.strides);
-  return absl::Substitute("load_pack<$0, $1>(in$2 + $3)", ElementTypeName(input.type.dtype),
-                          loop.shape.width, input.input,
-                          IndexText(emitter_.space(), address, loop.var, false));
+std::string KeepText::PackRead(const ElementKey& key, const ElementLoop& loop) {
+  const MemoryPlace place = emitter_.PlaceOf(key.first);
+  const Index address = emitter_.Address(key.second, *place.strides);
+  return absl::Substitute("load_pack<$0, $1>($2 + $3)",
+                          ElementTypeName(code_.body->op(key.first).type.dtype), loop.shape.width,
+                          place.first, IndexText(emitter_.space(), address, loop.var, false));
 }
 
 bool KeepText::OfUnit(const ElementKey& key) {
-  return emitter_.space().MovesWith(emitter_.Address(key.second, code_.body->op(key.first).strides),
-                                    emitter_.unit());
+  const MemoryPlace place = emitter_.PlaceOf(key.first);
+  return emitter_.space().MovesWith(emitter_.Address(key.second, *place.strides), emitter_.unit());
 }
 
 std::vector<ElementKey> ValuesWorthKeeping(const Chain& body, const Used& used) {

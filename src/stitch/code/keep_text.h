@@ -34,10 +34,13 @@ class HoldText {
   // The number of rounds when all are held (a unit that is not live may be beyond it); 0: some are
   // not held.
   int64_t MostRounds() const { return whole_ ? rounds_ : 0; }
-  // After the read of turn j's pack `name`: "" or the statement that holds it.
-  std::string Leave(const ElementKey& key, size_t phase, const std::string& name) const;
-  // `read`, or the expression that takes turn j's held pack instead.
-  std::string Take(const ElementKey& key, size_t phase, const std::string& read) const;
+  // Behind the expression of turn j's pack: "" or the statement that holds it.
+  std::string Leave(const ElementKey& key, size_t phase, const std::string& pack) const;
+  // The expression that takes turn j's held pack in a round below HeldRounds(); "": none is held.
+  std::string Take(const ElementKey& key, size_t phase) const;
+  int64_t HeldRounds() const { return rounds_; }
+  // Whether every round is held.
+  bool IsWhole() const { return whole_; }
 
  private:
   struct Held {
@@ -73,7 +76,8 @@ class KeepText {
   Kept Choose(const Used& used, bool inputs, bool values);
   // Declares the kept values and reads inputs, all of a thread's reads at once; takes what an
   // earlier phase holds and holds what a later one needs. Where units are read in batches of
-  // `units`, their reads go to `batch`.
+  // `units`, their reads go to `batch`. One condition chooses between all that is taken and all
+  // that is read: behind one for each, reads would wait for one another.
   void Preload(const Kept& kept, bool flat, size_t phase, int units = 1,
                BatchReads* batch = nullptr);
   // Computes values that are the same for every unit once, before the units, for all of a thread's
@@ -86,7 +90,7 @@ class KeepText {
   static std::string PackDeclaration(const Op& input, const std::string& name,
                                      const PassShape& shape);
   // The expression that reads a pack from memory.
-  std::string PackRead(const ElementKey& key, const Op& input, const ElementLoop& loop);
+  std::string PackRead(const ElementKey& key, const ElementLoop& loop);
   bool OfUnit(const ElementKey& key);
 
   const StitchCode& code_;

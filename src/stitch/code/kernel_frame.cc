@@ -20,6 +20,11 @@ std::string FrameNames::Count(int64_t count, bool times_m) const {
   return times_m ? text + " * m" : text;
 }
 
+bool UnitsAreInts(const StitchProgram& program) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  return !program.units_symbolic && program.units <= kMost;
+}
+
 std::vector<std::string> PointerTypes(const Chain& body) {
   std::vector<bool> aliased(static_cast<size_t>(body.num_inputs()));
   for (const ChainOutput& output : body.outputs()) {
@@ -80,9 +85,16 @@ std::string UnitsText(const StitchCode& code, const StitchProgram& program,
 
 namespace {
 
+std::string UnitText(const StitchProgram& program, const std::string& number) {
+  if (!UnitsAreInts(program)) return absl::StrCat("    const long long u = ", number, ";\n");
+  return absl::StrCat("    const int u = static_cast<int>(", number,
+                      ");\n    __builtin_assume(u >= 0);\n");
+}
+
 // A unit beyond the last repeats the last one and is not live.
-constexpr char kLiveUnit[] =
-    "    const bool live = mine < units;\n    const long long u = live ? mine : units - 1;\n";
+std::string LiveUnit(const StitchProgram& program) {
+  return "    const bool live = mine < units;\n" + UnitText(program, "live ? mine : units - 1");
+}
 
 // The number of the thread's group in its block, added to the block's first unit.
 std::string OwnGroup(const StitchSchedule& s) {
@@ -96,31 +108,49 @@ bool GroupsAreFull(const StitchProgram& program, const StitchSchedule& s, const 
   return units == 1 || (names.KnowCounts() && program.units % units == 0);
 }
 
+// Where a block's units begin, what lies between those of one round and of the next, and how many
+// rounds there are.
+std::string CountRounds(const std::string& first, const std::string& span) {
+  return absl::Substitute(
+      "  const long long first = $0, span = $1;\n"
+      "  const int rounds = static_cast<int>(first < units ? (units - 1 - first) / span + 1 : "
+      "0);\n",
+      first, span);
+}
+
 // A loop over units, one at a time; `full`: GroupsAreFull. Groups of whole warps meet nobody else
 // there: those without a unit leave. Lanes of a warp stay together; and where values are kept,
 // reads that the compiler moves ahead take the registers.
-std::string AroundEach(const StitchSchedule& s, const std::string& first, const std::string& step,
-                       bool counted, bool full, const std::string& inside) {
+std::string AroundEach(const StitchProgram& program, const StitchSchedule& s,
+                       const std::string& first, const std::string& step, const Rounds& rounds,
+                       bool full, const std::string& inside) {
   constexpr int kLanes = 32;  // of a warp
   const bool apart = !full && s.unit_threads % kLanes == 0 && !s.keep_values;
-  const char* const unit = apart ? "u" : "base";
+  const char* const unit = apart ? "own" : "base";
   const std::string loop =
-      absl::Substitute("$2  for (long long $4 = $0$5; $4 < units; $4 += $1$3) {\n", first, step,
-                       counted ? "  int round = 0;\n" : "", counted ? ", ++round" : "", unit,
-                       apart ? OwnGroup(s) : "");
+      rounds.backward
+          ? absl::Substitute(
+                "$0  for (int round = rounds - 1; round >= 0; --round) {\n"
+                "    const long long $1 = first + round * span;\n",
+                CountRounds(absl::StrCat(first, apart ? OwnGroup(s) : ""), step), unit)
+          : absl::Substitute("$2  for (long long $4 = $0$5; $4 < units; $4 += $1$3) {\n", first,
+                             step, rounds.counted ? "  int round = 0;\n" : "",
+                             rounds.counted ? ", ++round" : "", unit, apart ? OwnGroup(s) : "");
   const std::string mine = absl::StrCat("base", OwnGroup(s));
-  std::string live = "    constexpr bool live = true;\n";
-  if (!apart && full) absl::StrAppend(&live, "    const long long u = ", mine, ";\n");
-  if (!apart && !full) live = absl::StrCat("    const long long mine = ", mine, ";\n", kLiveUnit);
+  std::string live =
+      absl::StrCat("    constexpr bool live = true;\n", UnitText(program, apart ? "own" : mine));
+  if (!apart && !full) {
+    live = absl::StrCat("    const long long mine = ", mine, ";\n", LiveUnit(program));
+  }
   return absl::StrCat(loop, live, inside, "  }\n");
 }
 
 // A loop over whole batches; units that are not live fill the reads of the last one. A loop that
 // ended inside a batch would issue the rest of its reads one after another. Nothing is computed
 // where no unit of the block is live.
-std::string AroundBatches(const StitchSchedule& s, int at_once, const std::string& first,
-                          const std::string& step, const Rounds& rounds, const BatchReads& batch,
-                          const std::string& inside) {
+std::string AroundBatches(const StitchProgram& program, const StitchSchedule& s, int at_once,
+                          const std::string& first, const std::string& step, const Rounds& rounds,
+                          const BatchReads& batch, const std::string& inside) {
   std::string round;
   if (rounds.counted && rounds.most == 0) round = "    const int round = turn + q;\n";
   if (rounds.counted && rounds.most > 0) {
@@ -128,6 +158,13 @@ std::string AroundBatches(const StitchSchedule& s, int at_once, const std::strin
                              rounds.most - 1);
   }
   const auto around = [&](const std::string& units) {
+    if (rounds.backward) {
+      return absl::Substitute(
+          "$0  for (int turn = (rounds - 1) * $1; turn >= 0; turn -= $1) {\n"
+          "    const long long base = first + turn * ($2);\n$3$4  }\n",
+          CountRounds(first, absl::StrCat("(", step, ") * ", at_once)), at_once, step, batch.packs,
+          units);
+    }
     return absl::Substitute(
         "$0  for (long long base = $1; base < units; base += ($2) * $3$4) {\n$5$6  }\n",
         rounds.counted ? "  int turn = 0;\n" : "", first, step, at_once,
@@ -137,12 +174,17 @@ std::string AroundBatches(const StitchSchedule& s, int at_once, const std::strin
     return absl::Substitute(
         "  #pragma unroll\n  for (int q = 0; q < $0; ++q) {\n"
         "    const long long mine = base + q * ($1)$2;\n$3$4$5$6  }\n",
-        at_once, step, OwnGroup(s), kLiveUnit, round, batch.names, text);
+        at_once, step, OwnGroup(s), LiveUnit(program), round, batch.names, text);
   };
   if (batch.reads.empty()) return around(each(inside));
   const std::string where_live =
       absl::Substitute("    if (base + q * ($0) < units) {\n$1    }\n", step, inside);
-  return around(absl::StrCat(each(batch.reads), each(where_live)));
+  std::string reads = each(batch.reads);
+  if (batch.held_rounds > 0) {
+    reads = absl::Substitute("  if (turn < $0) {\n$1  } else {\n$2  }\n", batch.held_rounds,
+                             each(batch.takes), reads);
+  }
+  return around(absl::StrCat(reads, each(where_live)));
 }
 
 }  // namespace
@@ -159,9 +201,9 @@ std::string AroundUnits(const StitchCode& code, const StitchProgram& program,
                                ? absl::StrCat(names.blocks, " / ", s.cluster)
                                : absl::StrCat(names.blocks, " * ", s.UnitsPerBlock(), "ll");
   if (at_once == 1) {
-    return AroundEach(s, first, step, rounds.counted, GroupsAreFull(program, s, names), inside);
+    return AroundEach(program, s, first, step, rounds, GroupsAreFull(program, s, names), inside);
   }
-  return AroundBatches(s, at_once, first, step, rounds, batch, inside);
+  return AroundBatches(program, s, at_once, first, step, rounds, batch, inside);
 }
 
 }  // namespace sinter

@@ -21,6 +21,9 @@ struct FrameNames {
   std::string Count(int64_t count, bool times_m) const;
 };
 
+// Whether source counts units with 32 bits, whose divisions take a third of the instructions.
+bool UnitsAreInts(const StitchProgram& program);
+
 // Parameter types of the body's inputs, then of its outputs: "const float* __restrict__ ".
 std::vector<std::string> PointerTypes(const Chain& body);
 // Body inputs, body outputs, with `phases` the scratch and the words of the barrier, then m.
@@ -35,7 +38,8 @@ std::string UnitsText(const StitchCode& code, const StitchProgram& program,
 // Numbers the rounds of a block's units in variable `round`.
 struct Rounds {
   bool counted = false;
-  int64_t most = 0;  // rounds beyond it count as the last; 0: unbounded
+  int64_t most = 0;       // rounds beyond it count as the last; 0: unbounded
+  bool backward = false;  // from the last to the first, which finds in L2 what came last
 };
 
 // The reads of a batch of units, before any of them computes: compilers move no read across a
@@ -44,6 +48,8 @@ struct BatchReads {
   std::string packs;  // declarations, for all units of the batch
   std::string names;  // references to those of unit `q`
   std::string reads;
+  std::string takes;        // in their place, in rounds below `held_rounds`
+  int64_t held_rounds = 0;  // whole batches
 };
 
 // The loop over a block's units around `inside`, with `u` and `live`. Without row reductions

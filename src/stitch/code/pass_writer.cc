@@ -5,9 +5,11 @@
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
 #include "src/stitch/code/column_text.h"
+#include "src/stitch/code/keep_text.h"
 #include "src/stitch/code/op_text.h"
 #include "src/stitch/code/scatter_text.h"
 #include "src/stitch/code/scoped_text.h"
+#include "src/stitch/read_back.h"
 #include "src/stitch/sectors.h"
 #include "src/stitch/segment.h"
 #include "src/stitch/sizes.h"
@@ -187,6 +189,11 @@ absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
   emitter_.Add(absl::StrCat(WordName(dtype), " ", words, "[", width, "];"));
   emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
   if (root.spread > 1) return StoreOfSegment(root, address, words);
+  if (holds_ != nullptr && IsReadBack(program_, phase_, root.output)) {
+    const std::string pack = absl::Substitute("packed<$0, $1>($2)", element, width, words);
+    const std::string leave = holds_->Leave(emitter_.NoteLeft(root.value, at), phase_, pack);
+    if (!leave.empty()) emitter_.Add(leave);
+  }
   const bool next = along == Along::kNext && !place.stored.vector;
   const std::string where = IndexText(emitter_.space(), address, emitter_.element(),
                                       along == Along::kScattered || place.stored.vector);

@@ -14,6 +14,8 @@
 
 namespace sinter {
 
+class HoldText;  // keep_text.h
+
 // How threads share the elements of a pass.
 struct PassShape {
   bool flat = false;
@@ -47,10 +49,16 @@ std::string AroundElements(const PassShape& shape, const StitchSchedule& schedul
 
 class PassWriter {
  public:
-  // `hands` and `phase`: for the values that its roots hand over.
+  // `hands` and `phase`: for the values that its roots hand over; `holds`: for those that a later
+  // phase reads back, null where none does.
   PassWriter(const StitchCode& code, const StitchProgram& program, StitchEmitter& emitter,
-             const HandText& hands, size_t phase)
-      : code_(code), program_(program), emitter_(emitter), hands_(hands), phase_(phase) {}
+             const HandText& hands, size_t phase, const HoldText* holds = nullptr)
+      : code_(code),
+        program_(program),
+        emitter_(emitter),
+        hands_(hands),
+        phase_(phase),
+        holds_(holds) {}
 
   // Appends the pass to the unit's scope. Later passes know its row reductions.
   absl::Status Write(const StitchLoop& loop, const PassShape& shape, IndexVar element, int number);
@@ -80,6 +88,7 @@ class PassWriter {
   StitchEmitter& emitter_;
   const HandText& hands_;
   const size_t phase_;
+  const HoldText* const holds_;
   int split_ = 1;  // of the pass
 };
 

@@ -77,6 +77,7 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
   const StitchPhase& phase = program_.phases[number];
   const StitchSchedule& s = code_.schedule;
   emitter_.ForgetRows();
+  emitter_.SetReadsBack(&phase);
   Kept kept;
   if (used != nullptr) {
     kept = keep_.Choose(*used, s.keep_inputs, s.keep_values);
@@ -94,18 +95,21 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
     const PassShape shape = ShapeOf(*code_.body, s, loop, false);
     const std::string meet = hands_.Meet(number, i);
     if (!meet.empty()) emitter_.Add(meet);
-    PassWriter writer(code_, program_, emitter_, hands_, number);
+    PassWriter writer(code_, program_, emitter_, hands_, number, &keep_.holds());
     status.Update(writer.Write(loop, shape, loops_.Of(shape, emitter_.space()), passes_++));
     hands_.Publish(number, i, emitter_);
   }
   const std::string passes = emitter_.CloseScope();
   const std::string inside = absl::StrCat(staged_.Text(emitter_.TakeStaged()), passes);
   emitter_.ForgetRows();  // flat loops have no unit
+  emitter_.SetReadsBack(nullptr);
   SINTER_RETURN_IF_ERROR(status);
   const HoldText& holds = keep_.holds();
   emitter_.Append(hands_.Declarations(number));
-  emitter_.Append(AroundUnits(code_, program_, phase, {holds.Counts(number), holds.MostRounds()},
-                              batch, names_, inside));
+  const bool backward = number % 2 == 1 && !holds.IsWhole();
+  emitter_.Append(AroundUnits(code_, program_, phase,
+                              {holds.Counts(number), holds.MostRounds(), backward}, batch, names_,
+                              inside));
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 #include "src/stitch/columns.h"
 #include "src/stitch/id_bounds.h"
 #include "src/stitch/in_place.h"
+#include "src/stitch/read_back.h"
 #include "src/stitch/search/hand_load.h"
 #include "src/stitch/search/sector_load.h"
 #include "src/stitch/search/stitch_extents.h"
@@ -45,11 +46,13 @@ bool IsJoined(const StitchProgram& program, ValueId id) {
   return use != ReduceUse::kNone && use != ReduceUse::kSerial;
 }
 
-// Collects the ops between a root and the sub-roots and inputs that it reads.
-void Gather(const Chain& body, const StitchProgram& program, ValueId id, std::set<ValueId>& ops) {
-  if (!ops.insert(id).second) return;
+// Collects the ops between a root of `phase` and the sub-roots, inputs and stored results that it
+// reads.
+void Gather(const Chain& body, const StitchProgram& program, const StitchPhase& phase, ValueId id,
+            std::set<ValueId>& ops) {
+  if (!ops.insert(id).second || BackOf(phase, id) != nullptr) return;
   for (ValueId operand : body.op(id).operands) {
-    if (!IsJoined(program, operand)) Gather(body, program, operand, ops);
+    if (!IsJoined(program, operand)) Gather(body, program, phase, operand, ops);
   }
 }
 
@@ -127,7 +130,7 @@ class LoadCounter {
     const int share = root.kind == StitchRoot::kScatter ? 2 : 1;  // the later half alone
     const double ids = ElementsAt(body_.op(op.operands[1]).type.dims, m_) / share;
     std::set<ValueId> cone;
-    Gather(body_, program_, op.operands[1], cone);
+    Gather(body_, program_, {}, op.operands[1], cone);
     double each = kInstructionsOfAnId;
     for (const ValueId id : cone) each += CostOfOp(body_, precisions_, id).issue;
     return each * ids / lanes / vector;
@@ -165,15 +168,15 @@ class LoadCounter {
     computed_.clear();
     for (const StitchLoop& loop : phase.loops) {
       load_.levels = std::max(load_.levels, loop.level + 1);
-      CountLoop(loop, true);
+      CountLoop(loop, phase, true);
     }
-    for (const StitchLoop& loop : phase.flat) CountLoop(loop, false);
+    for (const StitchLoop& loop : phase.flat) CountLoop(loop, {}, false);
     for (ValueId input : read_) seen_.insert(input);
     load_.alike = std::max(load_.alike, alike_);
     alike_ = 0;
   }
 
-  void CountLoop(const StitchLoop& loop, bool units) {
+  void CountLoop(const StitchLoop& loop, const StitchPhase& phase, bool units) {
     if (loop.apart >= 0) return;  // the usual case is in place
     std::set<ValueId> ops;
     double moments = 0, of_ids = 0;
@@ -181,11 +184,11 @@ class LoadCounter {
     for (const StitchRoot& root : loop.roots) {
       // A stored reduction has been computed by its own root.
       if (root.mean >= 0) {
-        Gather(body_, program_, body_.op(root.mean).operands[0], ops);
+        Gather(body_, program_, phase, body_.op(root.mean).operands[0], ops);
         moments += 1;
       } else if (root.kind != StitchRoot::kStore || !IsJoined(program_, root.value)) {
         const bool scatter = body_.op(root.value).kind == OpKind::kScatter;
-        Gather(body_, program_, scatter ? WalkedValue(body_, root) : root.value, ops);
+        Gather(body_, program_, phase, scatter ? WalkedValue(body_, root) : root.value, ops);
         of_ids += InstructionsOfIds(root, vector);
       }
       if (root.kind == StitchRoot::kColumn) {
@@ -202,6 +205,11 @@ class LoadCounter {
     double special = 0;
     for (ValueId id : ops) {
       const Op& op = body_.op(id);
+      if (BackOf(phase, id) != nullptr) {
+        cost += double{kMemoryInstructions} / vector;
+        CountBack(id);
+        continue;
+      }
       OpCost own = CostOfOp(body_, precisions_, id);
       if (op.kind == OpKind::kGather) own.issue = IssueOfGather(op, own_times, vector);
       const bool again = computed_.count(id) > 0 && own.issue + own.special > 0;
@@ -222,8 +230,9 @@ class LoadCounter {
       if (op.kind == OpKind::kInput) CountRead(id, units, loop.level);
       for (ValueId operand : op.operands) CountColumn(operand, units);
     }
-    const auto inputs = std::count_if(
-        ops.begin(), ops.end(), [&](ValueId id) { return body_.op(id).kind == OpKind::kInput; });
+    const auto inputs = std::count_if(ops.begin(), ops.end(), [&](ValueId id) {
+      return body_.op(id).kind == OpKind::kInput || BackOf(phase, id) != nullptr;
+    });
     load_.loop_inputs = std::max<int64_t>(load_.loop_inputs, inputs);
     load_.branch_inputs = std::max(load_.branch_inputs, BranchInputs(ops, inputs));
     if (loop.serial) load_.serial_elements += elements;
@@ -240,7 +249,7 @@ class LoadCounter {
     }
     for (ValueId id : ops) {
       computed_.insert(id);
-      if (body_.op(id).kind == OpKind::kInput) read_.insert(id);
+      if (body_.op(id).kind == OpKind::kInput || BackOf(phase, id) != nullptr) read_.insert(id);
     }
   }
 
@@ -280,6 +289,21 @@ class LoadCounter {
                          static_cast<double>(WorkItems(program_, m_));
   }
 
+  // A result of the units that an earlier phase has stored.
+  void CountBack(ValueId id) {
+    const int64_t size = SizeOf(body_.op(id).type.dtype);
+    const double bytes = ElementsAt(body_.op(id).type.dims, m_) * static_cast<double>(size);
+    const bool again = read_.count(id) > 0;
+    if (!again || !schedule_.keep_inputs) load_.again_bytes += bytes;
+    if (again) return;
+    load_.crossing_bytes += bytes;
+    if (schedule_.keep_inputs && crossing_.insert(id).second) {
+      load_.crossing_element_bytes += size;
+    }
+    load_.unit_bytes += static_cast<int64_t>(
+        bytes / static_cast<double>(std::max<int64_t>(1, WorkItems(program_, m_))));
+  }
+
   void CountRead(ValueId id, bool units, int level) {
     const Op& op = body_.op(id);
     const double bytes = BytesRead(id);
@@ -296,8 +320,9 @@ class LoadCounter {
       return;
     }
     if (again && !kept) load_.again_bytes += bytes;
-    if (units && read_.count(id) == 0 && seen_.count(id) > 0 && schedule_.keep_inputs) {
-      load_.crossing_bytes += bytes;
+    const bool crosses = units && !kept && read_.count(id) == 0 && seen_.count(id) > 0;
+    if (crosses) load_.crossing_bytes += bytes;
+    if (crosses && schedule_.keep_inputs) {
       const bool by_ids = parts_[static_cast<size_t>(id)] < 1;  // kept in words
       const int64_t size = by_ids ? kWordBytes : SizeOf(op.type.dtype);
       if (crossing_.insert(id).second) load_.crossing_element_bytes += size;

@@ -155,6 +155,15 @@ double HbmUs(double bytes, double share, const DeviceModel& model) {
                   std::min(1.0, model.stitch.few_sms_gain * share));
 }
 
+// Of what crosses phases and is not held, what the L2 cache has lost by then: a later phase begins
+// where the one before it ends, and finds what came last, also of what was read or stored beside
+// it.
+double LostBytes(const StitchLoad& load, const DeviceModel& model) {
+  const double passed = load.input_bytes + load.output_bytes;
+  const double kept = model.l2_kept_share * static_cast<double>(model.l2_bytes);
+  return load.crossing_bytes * std::max(0.0, 1 - kept / std::max(kept, passed));
+}
+
 double StepsUs(double steps, const StitchConstants& costs) {
   return steps * costs.step_us + std::max(0.0, steps - costs.short_steps) * costs.long_step_us;
 }
@@ -212,11 +221,12 @@ StitchTimes TimesOfStitch(const Chain& body, const StitchProgram& program, const
   const double share = spread.busy / model.sm_count;
   StitchTimes times;
   Prediction& p = times.alone;
-  p.hbm_bytes = load.input_bytes + load.output_bytes;
-  p.l2_bytes = load.again_bytes + load.strewn_bytes;
+  const double lost = LostBytes(load, model);
+  p.hbm_bytes = load.input_bytes + load.output_bytes + lost;
+  p.l2_bytes = load.again_bytes - lost + load.strewn_bytes;
   p.hbm_us = HbmUs(p.hbm_bytes,
                    program.phases.size() > 1 ? share / model.stitch.few_sms_gain : share, model);
-  p.l2_us = load.again_bytes / (model.l2_bytes_per_us * share);
+  p.l2_us = (load.again_bytes - lost) / (model.l2_bytes_per_us * share);
   times.issue_sm_us =
       std::max(IssueUs(load, model) * IdleLanes(body, program, s), CachePipeUs(load, model));
   const double issue = times.issue_sm_us / spread.busy;

@@ -23,6 +23,7 @@ void Compose(const Chain& body, const StitchProgram& program, const StitchSchedu
     const double share = std::min(
         1.0, static_cast<double>(rounds) / static_cast<double>(UnitRounds(program, schedule, m)));
     load.again_bytes -= share * load.crossing_bytes;
+    load.crossing_bytes *= 1 - share;
   }
   if (schedule.split > 1) {
     load.serial_steps = std::ceil(load.serial_steps / schedule.split);

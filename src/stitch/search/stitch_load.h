@@ -31,7 +31,7 @@ struct StitchLoad {
   double input_bytes = 0, output_bytes = 0;  // each tensor once
   double again_bytes = 0;  // read again by later passes, because they are not kept
   double strewn_bytes = 0, line_cycles = 0;  // of accesses that do not lie side by side
-  double crossing_bytes = 0;  // the part of again_bytes that crosses phases, which may be held
+  double crossing_bytes = 0;  // the part of again_bytes that crosses phases and is not held
   int64_t crossing_element_bytes = 0;   // the same for one element of a unit
   double instructions = 0;              // of all threads, counted by thread
   double special = 0;                   // the part of instructions on the special function unit

@@ -280,7 +280,9 @@ class StitchEnumerator {
     const int64_t room =
         std::min(of_sm - model_.reserved_shared_bytes, model_.shared_bytes_per_block) - own;
     const int64_t round = HoldRoundBytes(body_, program_, s, load);
-    const int64_t rounds = std::min(room / round, UnitRounds(program_, s, bucket_));
+    const int64_t needed = UnitRounds(program_, s, bucket_);
+    int64_t rounds = std::min(room / round, needed);
+    if (rounds < needed) rounds -= rounds % UnitsAtOnce(body_, s, program_);
     if (rounds < 1) return false;
     s.hold_bytes = static_cast<int>(rounds * round);
     Add(s);

@@ -96,6 +96,21 @@ TEST(StitchProgram, WhatReadsAColumnReductionIsInALaterPhase) {
   }
 }
 
+// y and both gradients are 6 bytes an element, what they make of them 2, as it was stored.
+TEST(StitchProgram, AStoredResultIsReadBackInsteadOfMoreInputs) {
+  const Chain body = testing::BatchNormGradient(2, 3, 5, 16);
+  const StitchProgram program = Made(body, FirstReduction(body, 0));
+  ASSERT_EQ(program.phases.size(), 2u);
+  EXPECT_TRUE(program.phases[0].back.empty());
+  ASSERT_EQ(program.phases[1].back.size(), 1u);
+  EXPECT_EQ(program.phases[1].back[0].output, 0);
+  EXPECT_EQ(program.phases[1].back[0].value, body.outputs()[0].value);
+  const Chain forward = testing::BatchNorm(64, 16);
+  for (const StitchPhase& phase : Made(forward, FirstReduction(forward, 0)).phases) {
+    EXPECT_TRUE(phase.back.empty()) << "nothing is stored before";
+  }
+}
+
 TEST(StitchProgram, ResultsThatNoUnitOwnsAreFlat) {
   Body body;
   const Chain chain = body.Finish({body.Reduce(body.In({0, 24}), {0}, false)});

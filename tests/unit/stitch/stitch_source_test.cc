@@ -218,6 +218,26 @@ TEST(StitchSource, EveryInputIsReadOnceWhenInputsAreKept) {
   }
 }
 
+// Reads behind a condition each would wait for one another: one condition chooses between all that
+// a round takes from shared memory and all that it reads.
+TEST(StitchSource, WhatIsHeldInPartIsTakenBehindOneCondition) {
+  const Chain body = testing::BatchNormGradient(32, 28, 28, 512);
+  int parts = 0;
+  for (const RankedStitch& one : All(body, 1)) {
+    const StitchSchedule& s = one.schedule;
+    if (s.hold_bytes == 0 || s.cluster > 1) continue;
+    const std::string source = Generate(SpecOf(body, s), H200())->request.source;
+    if (Count(source, "} else {") == 0) continue;  // all is held
+    ++parts;
+    EXPECT_EQ(Count(source, "} else {"), 1u) << s.ToString() << "\n" << source;
+    EXPECT_EQ(Count(source, "? take_pack"), 0u) << s.ToString();
+    EXPECT_EQ(Count(source, "(in1 + "), 1u) << "the gradient is read back: " << s.ToString();
+    EXPECT_EQ(Count(source, "(out0 + "), 2u) << s.ToString();
+    EXPECT_EQ(Count(source, " / 28"), 0u) << "pixels lie side by side: " << s.ToString();
+  }
+  EXPECT_GT(parts, 10);
+}
+
 // A compiler moves no read over a condition, and copies what it brought before it leaves it.
 // A rotary embedding reads one input at two places, on one side of its concat as on the other:
 // threads choose an address. Sides that read different inputs are branches.

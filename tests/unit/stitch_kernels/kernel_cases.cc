@@ -178,6 +178,7 @@ void AddComposed(Cases* cases) {
   cases->Add("whole norm of odd rows", testing::WholeNorm(0, 7), 61, 4);
   cases->Add("columns beside a whole mean", testing::WholeBesideColumns(0, 256), 29, kAll);
   cases->Add("batchnorm rows", testing::BatchNorm(0, 40), 29, kAll);
+  cases->Add("batchnorm gradient", testing::BatchNormGradient(3, 4, 5, 24), 0, kAll);
 }
 
 // The chain of a line of a problem list, by three kinds of schedules.

@@ -35,7 +35,8 @@ sinter_stitch(const u16* __restrict__ in0,
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 8ll) + static_cast<int>(threadIdx.x) / 64;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     const int round = turn + q < 27 ? turn + q : 26;
     auto& kept15 = kept15s[q];
     #pragma unroll
@@ -50,7 +51,8 @@ sinter_stitch(const u16* __restrict__ in0,
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 8ll) + static_cast<int>(threadIdx.x) / 64;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     const int round = turn + q < 27 ? turn + q : 26;
     auto& kept15 = kept15s[q];
     if (base + q * (gridDim.x * 8ll) < units) {
@@ -117,7 +119,8 @@ sinter_stitch(const u16* __restrict__ in0,
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 8ll) + static_cast<int>(threadIdx.x) / 64;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     const int round = turn + q < 27 ? turn + q : 26;
     auto& kept17 = kept17s[q];
     #pragma unroll
@@ -132,7 +135,8 @@ sinter_stitch(const u16* __restrict__ in0,
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 8ll) + static_cast<int>(threadIdx.x) / 64;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     const int round = turn + q < 27 ? turn + q : 26;
     auto& kept17 = kept17s[q];
     if (base + q * (gridDim.x * 8ll) < units) {

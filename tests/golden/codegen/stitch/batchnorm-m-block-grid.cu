@@ -57,7 +57,10 @@ sinter_stitch(const u16* __restrict__ in0,
   grid_barrier(barrier);
   }
   {
-  for (long long base = blockIdx.x * 4ll; base < units; base += (gridDim.x * 4ll) * 4) {
+  const long long first = blockIdx.x * 4ll, span = (gridDim.x * 4ll) * 4;
+  const int rounds = static_cast<int>(first < units ? (units - 1 - first) / span + 1 : 0);
+  for (int turn = (rounds - 1) * 4; turn >= 0; turn -= 4) {
+    const long long base = first + turn * (gridDim.x * 4ll);
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 4ll) + static_cast<int>(threadIdx.x) / 256;

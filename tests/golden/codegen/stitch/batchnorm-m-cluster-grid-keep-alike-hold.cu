@@ -60,7 +60,7 @@ sinter_stitch(const u16* __restrict__ in0,
     for (int j = 0; j < 1; ++j) {
       const int i = ((j * 2 + rank) * 256 + t) * 2;
       {
-        if (round < 63) hold_pack(dynamic_shared + 0, (round * 1 + j) * 256 + threadIdx.x, kept15[j]);
+        if (round < 60) hold_pack(dynamic_shared + 0, (round * 1 + j) * 256 + threadIdx.x, kept15[j]);
       }
     }
     #pragma unroll
@@ -108,9 +108,12 @@ sinter_stitch(const u16* __restrict__ in0,
       SINTER_EACH(2) alike26[j][e] = p27[e];
       }
     }
-  int turn = 0;
-  for (long long base = blockIdx.x / 2; base < units; base += (gridDim.x / 2) * 4, turn += 4) {
+  const long long first = blockIdx.x / 2, span = (gridDim.x / 2) * 4;
+  const int rounds = static_cast<int>(first < units ? (units - 1 - first) / span + 1 : 0);
+  for (int turn = (rounds - 1) * 4; turn >= 0; turn -= 4) {
+    const long long base = first + turn * (gridDim.x / 2);
     Pack<ElementBF16, 2> kept17s[4][1];
+  if (turn < 60) {
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x / 2);
@@ -122,10 +125,26 @@ sinter_stitch(const u16* __restrict__ in0,
     for (int j = 0; j < 1; ++j) {
       const int i = ((j * 2 + rank) * 256 + t) * 2;
       {
-        kept17[j] = round < 63 ? take_pack<ElementBF16, 2>(dynamic_shared + 0, (round * 1 + j) * 256 + threadIdx.x)
-            : load_pack<ElementBF16, 2>(in0 + (u * 1024 + i));
+        kept17[j] = take_pack<ElementBF16, 2>(dynamic_shared + 0, (round * 1 + j) * 256 + threadIdx.x);
       }
     }
+  }
+  } else {
+  #pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    const long long mine = base + q * (gridDim.x / 2);
+    const bool live = mine < units;
+    const long long u = live ? mine : units - 1;
+    const int round = turn + q;
+    auto& kept17 = kept17s[q];
+    #pragma unroll
+    for (int j = 0; j < 1; ++j) {
+      const int i = ((j * 2 + rank) * 256 + t) * 2;
+      {
+        kept17[j] = load_pack<ElementBF16, 2>(in0 + (u * 1024 + i));
+      }
+    }
+  }
   }
   #pragma unroll
   for (int q = 0; q < 4; ++q) {

@@ -35,7 +35,8 @@ sinter_stitch(const u16* __restrict__ in0,
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 8ll) + static_cast<int>(threadIdx.x) / 32;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     const int round = turn + q < 27 ? turn + q : 26;
     auto& kept19 = kept19s[q];
     #pragma unroll
@@ -50,7 +51,8 @@ sinter_stitch(const u16* __restrict__ in0,
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 8ll) + static_cast<int>(threadIdx.x) / 32;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     const int round = turn + q < 27 ? turn + q : 26;
     auto& kept19 = kept19s[q];
     if (base + q * (gridDim.x * 8ll) < units) {
@@ -116,7 +118,8 @@ sinter_stitch(const u16* __restrict__ in0,
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 8ll) + static_cast<int>(threadIdx.x) / 32;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     const int round = turn + q < 27 ? turn + q : 26;
     auto& kept21 = kept21s[q];
     #pragma unroll
@@ -131,7 +134,8 @@ sinter_stitch(const u16* __restrict__ in0,
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 8ll) + static_cast<int>(threadIdx.x) / 32;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     const int round = turn + q < 27 ? turn + q : 26;
     auto& kept21 = kept21s[q];
     if (base + q * (gridDim.x * 8ll) < units) {

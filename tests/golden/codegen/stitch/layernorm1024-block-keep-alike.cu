@@ -31,8 +31,9 @@ sinter_stitch(const u16* __restrict__ in0,
       SINTER_EACH(4) alike19[j][e] = p20[e];
       }
     }
-  for (long long u = blockIdx.x * 2ll + static_cast<int>(threadIdx.x) / 64; u < units; u += gridDim.x * 2ll) {
+  for (long long own = blockIdx.x * 2ll + static_cast<int>(threadIdx.x) / 64; own < units; own += gridDim.x * 2ll) {
     constexpr bool live = true;
+    const long long u = own;
     Pack<ElementBF16, 4> kept16[4];
     #pragma unroll
     for (int j = 0; j < 4; ++j) {

@@ -19,8 +19,9 @@ sinter_stitch(const u16* __restrict__ in0,
   const int t = static_cast<int>(threadIdx.x) % 32;
   const long long units = 1ll * m;
   {
-  for (long long u = blockIdx.x * 4ll + static_cast<int>(threadIdx.x) / 32; u < units; u += gridDim.x * 4ll) {
+  for (long long own = blockIdx.x * 4ll + static_cast<int>(threadIdx.x) / 32; own < units; own += gridDim.x * 4ll) {
     constexpr bool live = true;
+    const long long u = own;
     Pack<ElementBF16, 8> kept16[4];
     #pragma unroll
     for (int j = 0; j < 4; ++j) {

@@ -32,7 +32,8 @@ sinter_stitch(const float* __restrict__ operand0,
   {
   for (long long base = block * 1ll; base < units; base += blocks * 1ll) {
     constexpr bool live = true;
-    const long long u = base;
+    const int u = static_cast<int>(base);
+    __builtin_assume(u >= 0);
     Pack<ElementF32, 8> kept11[2];
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
@@ -98,7 +99,8 @@ sinter_stitch(const float* __restrict__ operand0,
   for (long long base = block * 8ll; base < units; base += blocks * 8ll) {
     const long long mine = base + static_cast<int>(threadIdx.x) / 32;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     Pack<ElementF32, 8> kept11[3];
     #pragma unroll
     for (int j = 0; j < 3; ++j) {
@@ -164,7 +166,8 @@ sinter_stitch(const float* __restrict__ operand0,
   for (long long base = block * 8ll; base < units; base += blocks * 8ll) {
     const long long mine = base + static_cast<int>(threadIdx.x) / 32;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     Pack<ElementF32, 2> kept11[2];
     #pragma unroll
     for (int j = 0; j < 2; ++j) {

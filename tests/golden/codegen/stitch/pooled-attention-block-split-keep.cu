@@ -21,7 +21,8 @@ sinter_stitch(const u16* __restrict__ in0,
   {
   for (long long base = blockIdx.x * 1ll; base < units; base += gridDim.x * 1ll) {
     constexpr bool live = true;
-    const long long u = base;
+    const int u = static_cast<int>(base);
+    __builtin_assume(u >= 0);
     Pack<ElementBF16, 1> kept21[1];
     Pack<ElementBF16, 1> kept22[1];
     #pragma unroll

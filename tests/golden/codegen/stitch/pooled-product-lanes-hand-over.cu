@@ -22,7 +22,8 @@ sinter_stitch(const u16* __restrict__ in0,
   unsigned char* const handed = dynamic_shared + 0 + static_cast<int>(threadIdx.x) / 16 * 400;
   for (long long base = blockIdx.x * 8ll; base < units; base += gridDim.x * 8ll) {
     constexpr bool live = true;
-    const long long u = base + static_cast<int>(threadIdx.x) / 16;
+    const int u = static_cast<int>(base + static_cast<int>(threadIdx.x) / 16);
+    __builtin_assume(u >= 0);
     float row6 = Largest::empty(float{});
     #pragma unroll 4
     for (int j = 0; j < 2; ++j) {

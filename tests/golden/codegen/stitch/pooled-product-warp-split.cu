@@ -21,7 +21,8 @@ sinter_stitch(const u16* __restrict__ in0,
   {
   for (long long base = blockIdx.x * 4ll; base < units; base += gridDim.x * 4ll) {
     constexpr bool live = true;
-    const long long u = base + static_cast<int>(threadIdx.x) / 32;
+    const int u = static_cast<int>(base + static_cast<int>(threadIdx.x) / 32);
+    __builtin_assume(u >= 0);
     float row6 = Largest::empty(float{});
     #pragma unroll 4
     for (int j = 0; j < 1; ++j) {

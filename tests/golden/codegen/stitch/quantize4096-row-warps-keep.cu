@@ -18,8 +18,9 @@ sinter_stitch(const u16* __restrict__ in0,
   const int t = static_cast<int>(threadIdx.x) % 64;
   const long long units = 1ll * m;
   {
-  for (long long u = blockIdx.x * 2ll + static_cast<int>(threadIdx.x) / 64; u < units; u += gridDim.x * 2ll) {
+  for (long long own = blockIdx.x * 2ll + static_cast<int>(threadIdx.x) / 64; own < units; own += gridDim.x * 2ll) {
     constexpr bool live = true;
+    const long long u = own;
     Pack<ElementBF16, 8> kept10[8];
     #pragma unroll
     for (int j = 0; j < 8; ++j) {

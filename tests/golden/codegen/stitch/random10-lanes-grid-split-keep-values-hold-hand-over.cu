@@ -36,7 +36,8 @@ sinter_stitch(const int* __restrict__ in0,
   for (long long base = blockIdx.x * 32ll; base < units; base += gridDim.x * 32ll, ++round) {
     const long long mine = base + static_cast<int>(threadIdx.x) / 4;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     Pack<ElementBF16, 4> kept109[1];
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
@@ -203,7 +204,8 @@ sinter_stitch(const int* __restrict__ in0,
   for (long long base = blockIdx.x * 32ll; base < units; base += gridDim.x * 32ll, ++round) {
     const long long mine = base + static_cast<int>(threadIdx.x) / 4;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     Pack<ElementBF16, 4> kept145[1];
     #pragma unroll
     for (int j = 0; j < 1; ++j) {

@@ -23,7 +23,8 @@ sinter_stitch(const u16* __restrict__ in0,
   unsigned char* const handed = dynamic_shared + 64;
   for (long long base = blockIdx.x * 1ll; base < units; base += gridDim.x * 1ll) {
     constexpr bool live = true;
-    const long long u = base;
+    const int u = static_cast<int>(base);
+    __builtin_assume(u >= 0);
     #pragma unroll
     for (int j = 0; j < 30; ++j) {
       const int i = (j * 256 + t) * 2;

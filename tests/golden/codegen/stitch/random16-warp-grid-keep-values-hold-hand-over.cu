@@ -31,7 +31,8 @@ sinter_stitch(const u16* __restrict__ in0,
   for (long long base = blockIdx.x * 8ll; base < units; base += gridDim.x * 8ll, ++round) {
     const long long mine = base + static_cast<int>(threadIdx.x) / 32;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     Pack<ElementE4M3, 1> kept41[8];
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
@@ -115,7 +116,8 @@ sinter_stitch(const u16* __restrict__ in0,
   for (long long base = blockIdx.x * 8ll; base < units; base += gridDim.x * 8ll, ++round) {
     const long long mine = base + static_cast<int>(threadIdx.x) / 32;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     Pack<ElementE4M3, 1> kept56[8];
     #pragma unroll
     for (int j = 0; j < 8; ++j) {

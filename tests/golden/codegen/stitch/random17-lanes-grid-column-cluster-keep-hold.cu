@@ -32,7 +32,8 @@ sinter_stitch(const u16* __restrict__ in0,
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 64ll) + static_cast<int>(threadIdx.x) / 2;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     const int round = turn + q < 2 ? turn + q : 1;
     auto& kept11 = kept11s[q];
     auto& kept12 = kept12s[q];
@@ -49,7 +50,8 @@ sinter_stitch(const u16* __restrict__ in0,
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 64ll) + static_cast<int>(threadIdx.x) / 2;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     const int round = turn + q < 2 ? turn + q : 1;
     auto& kept11 = kept11s[q];
     auto& kept12 = kept12s[q];
@@ -95,7 +97,8 @@ sinter_stitch(const u16* __restrict__ in0,
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 64ll) + static_cast<int>(threadIdx.x) / 2;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     const int round = turn + q < 2 ? turn + q : 1;
     auto& kept15 = kept15s[q];
     auto& kept16 = kept16s[q];
@@ -112,7 +115,8 @@ sinter_stitch(const u16* __restrict__ in0,
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 64ll) + static_cast<int>(threadIdx.x) / 2;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     const int round = turn + q < 2 ? turn + q : 1;
     auto& kept15 = kept15s[q];
     auto& kept16 = kept16s[q];

@@ -38,7 +38,8 @@ sinter_stitch(const float* __restrict__ in0,
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x / 4);
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     auto& kept58 = kept58s[q];
     auto& kept59 = kept59s[q];
     auto& kept60 = kept60s[q];
@@ -58,7 +59,8 @@ sinter_stitch(const float* __restrict__ in0,
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x / 4);
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     auto& kept58 = kept58s[q];
     auto& kept59 = kept59s[q];
     auto& kept60 = kept60s[q];
@@ -160,12 +162,16 @@ sinter_stitch(const float* __restrict__ in0,
       reinterpret_cast<float*>(shared_columns), ColumnResults<float>{reinterpret_cast<float*>(shared_columns + 8192), mean_rest(units)});
   }
   {
-  for (long long base = blockIdx.x / 4; base < units; base += (gridDim.x / 4) * 4) {
+  const long long first = blockIdx.x / 4, span = (gridDim.x / 4) * 4;
+  const int rounds = static_cast<int>(first < units ? (units - 1 - first) / span + 1 : 0);
+  for (int turn = (rounds - 1) * 4; turn >= 0; turn -= 4) {
+    const long long base = first + turn * (gridDim.x / 4);
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x / 4);
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = ((j * 4 + rank) * 16 + t / 32) * 1;

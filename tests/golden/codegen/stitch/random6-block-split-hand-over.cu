@@ -28,7 +28,8 @@ sinter_stitch(const float* __restrict__ in0,
   unsigned char* const handed = dynamic_shared + 256;
   for (long long base = blockIdx.x * 1ll; base < units; base += gridDim.x * 1ll) {
     constexpr bool live = true;
-    const long long u = base;
+    const int u = static_cast<int>(base);
+    __builtin_assume(u >= 0);
     float row15 = Largest::empty(float{});
     #pragma unroll 4
     for (int j = 0; j < 10; ++j) {

@@ -28,15 +28,16 @@ sinter_stitch(const unsigned char* __restrict__ in0,
   for (long long base = blockIdx.x * 16ll; base < units; base += gridDim.x * 16ll) {
     const long long mine = base + static_cast<int>(threadIdx.x) / 16;
     const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+    const int u = static_cast<int>(live ? mine : units - 1);
+    __builtin_assume(u >= 0);
     Pack<ElementPred, 2> kept15[7];
     Pack<ElementBF16, 2> kept16[7];
     #pragma unroll
     for (int j = 0; j < 7; ++j) {
       const int i = (j * 16 + t) * 2;
       if (i < 222) {
-        kept15[j] = load_pack<ElementPred, 2>(in0 + (u * 222 + ((i) / 74) * 74 + ((((i) / 37)) % 2) * 37 + ((i) % 37)));
-        kept16[j] = load_pack<ElementBF16, 2>(in1 + (u * 222 + ((i) / 74) * 74 + ((((i) / 37)) % 2) * 37 + ((i) % 37)));
+        kept15[j] = load_pack<ElementPred, 2>(in0 + (u * 222 + i));
+        kept16[j] = load_pack<ElementBF16, 2>(in1 + (u * 222 + i));
       }
     }
     #pragma unroll

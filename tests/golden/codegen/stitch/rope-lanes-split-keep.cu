@@ -23,7 +23,8 @@ sinter_stitch(const u16* __restrict__ in0,
   {
   for (long long base = blockIdx.x * 8ll; base < units; base += gridDim.x * 8ll) {
     constexpr bool live = true;
-    const long long u = base + static_cast<int>(threadIdx.x) / 16;
+    const int u = static_cast<int>(base + static_cast<int>(threadIdx.x) / 16);
+    __builtin_assume(u >= 0);
     Pack<ElementBF16, 8> kept53[1];
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
