@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,7 +20,8 @@ namespace {
 constexpr size_t kMostRefusals = 8;  // listed in a plan's note
 // A kernel is slow when it takes this multiple of the delta-evaluator's time plus this much.
 constexpr double kSlow = 1.5, kSlowUs = 1;
-constexpr int kMostBodies = 400;  // different bodies, after which slow kernels are accepted
+constexpr int kMostBodies = 400;    // different bodies, after which slow kernels are accepted
+constexpr int kMostOtherCuts = 64;  // of a plan, that are made beside those in half
 
 // Kernel packing (FusionStitching 4.1) of a plan's finished kernels: independent ones share a
 // launch.
@@ -160,9 +163,7 @@ class Chooser {
     if (whole.ok() && components.size() == 1 && barriers == 0 && !IsSlow(*whole)) {
       return Kernels{*std::move(whole)};
     }
-    absl::StatusOr<Kernels> parts =
-        SettleAll(components.size() > 1 ? Apart(components) : Cut(vertices));
-    if (parts.ok() && join_) KernelJoiner(graph_, evaluator_, latency_).Join(&*parts);
+    absl::StatusOr<Kernels> parts = SettleCuts(vertices, components);
     if (!whole.ok()) {
       NoteRefusal(std::string(whole.status().message()));
       return parts;
@@ -203,13 +204,82 @@ class Chooser {
     return absl::FailedPreconditionError(absl::StrCat("op ", root, " (", kind, "): ", reason));
   }
 
+  // By the faster cut, where there is a choice.
+  absl::StatusOr<Kernels> SettleCuts(const NodeSet& vertices,
+                                     const std::vector<NodeSet>& components) {
+    if (components.size() > 1) return SettleAll(Apart(components));
+    const std::vector<NodeSet> halves = Cut(vertices);
+    absl::StatusOr<Kernels> parts = SettleAll(halves);
+    const std::vector<NodeSet> narrow = CutWhereLeastPasses(vertices);
+    if (narrow == halves || other_cuts_ == kMostOtherCuts) return parts;
+    if (absl::IsResourceExhausted(parts.status())) return parts;
+    ++other_cuts_;
+    absl::StatusOr<Kernels> others = SettleAll(narrow);
+    if (absl::IsResourceExhausted(others.status())) return others;
+    return !parts.ok() || (others.ok() && Sum(*others) < Sum(*parts)) ? others : parts;
+  }
+
+  // Those of all parts, joined again where that is faster.
   absl::StatusOr<Kernels> SettleAll(const std::vector<NodeSet>& parts) {
     Kernels all;
     for (const NodeSet& part : parts) {
       SINTER_ASSIGN_OR_RETURN(Kernels kernels, Settle(part));
       for (CostedKernel& kernel : kernels) all.push_back(std::move(kernel));
     }
+    if (join_) KernelJoiner(graph_, evaluator_, latency_).Join(&all);
     return all;
+  }
+
+  // Bytes that pass between the first vertices of a pattern and the others: results, which are
+  // stored for that alone where nothing else needs them, and what both read.
+  int64_t PassedBytes(const NodeSet& vertices, const NodeSet& head) const {
+    std::map<int, int64_t> read;  // by tensor, by the others
+    vertices.ForEach([&](int v) {
+      if (head.Contains(v)) return;
+      for (const StitchRead& one : graph_.vertex(v).reads) {
+        int64_t& bytes = read[one.tensor];
+        bytes = std::max(bytes, one.bytes);
+      }
+    });
+    int64_t passed = 0;
+    std::set<int> twice;  // from outside
+    head.ForEach([&](int v) {
+      const int own = graph_.vertex(v).tensor;
+      const StitchTensor& result = graph_.tensor(own);
+      if (const auto found = read.find(own); found != read.end()) {
+        const bool leaves =
+            result.stored || std::any_of(result.consumers.begin(), result.consumers.end(),
+                                         [&](int user) { return !vertices.Contains(user); });
+        passed += found->second + (leaves ? 0 : result.bytes);
+      }
+      for (const StitchRead& one : graph_.vertex(v).reads) {
+        const int from = graph_.tensor(one.tensor).vertex;
+        const bool outside = from < 0 || !vertices.Contains(from);
+        if (outside && read.count(one.tensor) > 0) twice.insert(one.tensor);
+      }
+    });
+    for (const int tensor : twice) passed += read[tensor];
+    return passed;
+  }
+
+  // Two parts of a pattern's order between which the fewest bytes pass, of equal ones the nearest
+  // to halves.
+  std::vector<NodeSet> CutWhereLeastPasses(const NodeSet& vertices) const {
+    const std::vector<int> order = vertices.ToVector();
+    const auto count = static_cast<int>(order.size());
+    NodeSet head(graph_.size()), best = head;
+    int64_t least = 0, apart = 0;
+    for (int i = 0; i + 1 < count; ++i) {
+      head.Add(order[static_cast<size_t>(i)]);
+      const int64_t passed = PassedBytes(vertices, head), off = std::abs(2 * (i + 1) - count);
+      if (!best.empty() && std::tie(passed, off) >= std::tie(least, apart)) continue;
+      best = head;
+      least = passed;
+      apart = off;
+    }
+    NodeSet tail = vertices;
+    tail.Subtract(best);
+    return {best, tail};
   }
 
   // Groups that no hand-over connects, by first vertex.
@@ -282,6 +352,7 @@ class Chooser {
   DeltaEvaluator* evaluator_;
   LatencyEvaluator* latency_;
   const bool join_;
+  int other_cuts_ = 0;
   ChosenKernels& out_;
 };
 

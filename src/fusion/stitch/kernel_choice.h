@@ -23,11 +23,11 @@ struct ChosenKernels {
 };
 
 // Makes kernels of a plan's patterns. A pattern that no kernel takes, or whose parts are faster, is
-// cut: between its connected components, before its first grid barrier, or in half; and its parts
-// likewise. With `join`, parts that are faster together are joined again; with
-// `pack`, independent kernels are packed into one launch. Vertices in `runs` belong to the
-// product families and get no body; a product outside every run is treated like any other op.
-// FAILED_PRECONDITION naming the op when a single vertex is refused.
+// cut: between its connected components, before its first grid barrier, or in half or where least
+// is handed over, whichever is faster; and its parts likewise. With `join`, parts that are faster
+// together are joined again; with `pack`, independent kernels are packed into one launch. Vertices
+// in `runs` belong to the product families and get no body; a product outside every run is treated
+// like any other op. FAILED_PRECONDITION naming the op when a single vertex is refused.
 absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const PatternSet& plan,
                                             const NodeSet& runs, DeltaEvaluator* evaluator,
                                             LatencyEvaluator* latency, bool join = true,

@@ -410,6 +410,34 @@ TEST(StitchPlans, ReduceMiddleAxesTheFasterWay) {
 
 // Keys are normed and cast, values scaled, and both written into their caches by one kernel, which
 // moves what is written, not the caches of 400 MB. How many slots they have is all the same.
+// The convolution, its activation and the mean make no kernel; cut in half they would hand over
+// what lies before the activation, in f32.
+TEST(StitchPlans, AreCutWhereTheFewestBytesPass) {
+  ChainBuilder b;
+  const auto constant = [](const std::vector<int64_t>& extents) {
+    std::vector<Dim> dims;
+    for (const int64_t extent : extents) dims.push_back(Dim::Constant(extent));
+    return dims;
+  };
+  const ValueId x = *b.Input({DType::kBF16, constant({32, 56, 56, 96})});
+  const ValueId filter = *b.Input({DType::kF32, constant({1, 1, 1, 3, 3, 96})});
+  Conv2d moves;
+  moves.pads = {1, 1, 1, 1};
+  const ValueId windows =
+      *b.Cast(*b.Window(x, *b.Scalar(0, DType::kBF16), {3, 3}, moves), DType::kF32);
+  const ValueId products =
+      *b.Binary(BinaryKind::kMul, windows, *b.Broadcast(filter, b.TypeOf(windows).dims));
+  const ValueId sums = *b.Reduce(ReduceKind::kSum, products, {3, 4}, false);
+  const ValueId gate = *b.Unary(UnaryKind::kSigmoid, sums);
+  const ValueId active = *b.Cast(*b.Binary(BinaryKind::kMul, sums, gate), DType::kBF16);
+  const ValueId mean = *b.Reduce(ReduceKind::kMean, *b.Cast(active, DType::kF32), {1, 2});
+  (void)b.Output(active);
+  (void)b.Output(*b.Cast(mean, DType::kBF16));
+  const Plan plan = PlansOf(*b.Finish(), 1).chosen;
+  ASSERT_EQ(plan.kernels.size(), 2u) << plan.ToText();
+  EXPECT_LT(plan.workspace_bytes, uint64_t{1} << 20) << "the sums lie in memory";
+}
+
 TEST(StitchPlans, AWriteIntoCachesIsOneKernelWithWhatItWrites) {
   constexpr int64_t kM = 128, kHeads = 8, kDim = 128;
   for (const int64_t slots : {131072, 131071}) {
