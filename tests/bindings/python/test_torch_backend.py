@@ -1325,6 +1325,35 @@ def test_a_graph_of_which_nothing_is_taken_stays_as_it_was(monkeypatch):
 
     def watched(self, graph):
         seen.append([str(node.target) for node in graph.nodes])
+
+
+def test_what_no_operator_reads_stays_as_it_was_beside_parts(monkeypatch):
+    def model(x, y, w, table, ids):
+        first, second = torch.split(x, 8, dim=-1)
+        product = torch.nn.functional.gelu(y @ w)
+        third, fourth = torch.split(y, 512, dim=-1)
+        more = torch.nn.functional.gelu(third @ w[:512])
+        return torch.fft.fft(first.float()).abs(), second.sin() * second, product, more, torch.fft.fft(fourth.float()).abs(), table[ids].sum()
+
+    seen, take = [], SinterPass._take
+
+    def watched(self, graph):
+        seen.append([str(node.target) for node in graph.nodes])
+        report = take(self, graph)
+        seen.append([str(node.target) for node in graph.nodes])
+        return report
+
+    monkeypatch.setattr(SinterPass, "_take", watched)
+    compiled_model, reports = passed(model, {"verify": False})
+    x, y, w = (torch.randn(*shape, device=DEVICE).bfloat16() for shape in ((4, 16), (1024, 1024), (1024, 4096)))
+    table, ids = torch.randn(16, 8, device=DEVICE), torch.tensor([3, 15, 0], device=DEVICE)
+    with torch.no_grad():
+        ours, expected = compiled_model(x, y, w, table, ids), model(x, y, w, table, ids)
+    assert 1 <= len(reports[0].taken) <= 2
+    before, after = ([target for target in targets if "split" in target or "index" in target or "embedding" in target] for targets in seen[:2])
+    assert len(before) == 3 and after == before, (before, after)
+    assert not any("sinter_was" in node.meta for part in reports[0].taken for node in part.made.nodes if node is not None and not node._erased)
+    assert all(torch.allclose(*pair, rtol=2e-2, atol=2e-1) for pair in zip(ours, expected))
         report = take(self, graph)
         seen.append([str(node.target) for node in graph.nodes])
         return report

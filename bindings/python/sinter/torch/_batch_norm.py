@@ -14,7 +14,7 @@ import torch
 from ._arrays import DTYPES, HALVES
 from ._aten import TABLE
 from ._convert import target_of
-from ._replace import add_call
+from ._replace import WAS, add_call
 
 #: Elements of what is made of weights alone: vectors of channels, no matrices.
 _MOST_ELEMENTS = 1 << 16
@@ -172,7 +172,10 @@ def _rewritten(graph: torch.fx.Graph, norm: _Norm) -> List[Any]:
         if last.meta["val"].dtype != torch.float32:
             result = add_call(graph, torch.ops.prims.convert_element_type.default, result, last.meta["val"].dtype)
     if convolution.args[2] is not None:
+        convolution.meta.pop(WAS, None)
         convolution.args = (*convolution.args[:2], None, *convolution.args[3:])
+    if WAS in last.meta:
+        result.meta[WAS] = last.meta[WAS]
     last.replace_all_uses_with(result)
     for node in reversed(norm.line):
         graph.erase_node(node)

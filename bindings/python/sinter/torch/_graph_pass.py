@@ -38,7 +38,7 @@ from ._interpolations import interpolations, write_out
 from ._measure import Measured, measured
 from ._nearest import repeat_pixels
 from ._partition import Kind, partition
-from ._replace import copy_of, given_apart, put_back, replace, results, slices_for_splits
+from ._replace import copy_of, forget_what_was, given_apart, put_back, put_rest_back, replace, results, slices_for_splits
 from ._rows_by_ids import rows_as_gathers
 from ._run_chain import expected_us, pack
 from ._store import store
@@ -167,6 +167,8 @@ class SinterPass(CustomGraphPass):
             warn_once(f"the graph is left to Inductor: {type(error).__name__}: {error}")
             write_out(graph)
             stable_topological_sort(graph)  # no node is erased before all that reads it reads another
+        finally:
+            forget_what_was(graph)
 
     def _take(self, graph: torch.fx.Graph) -> Report:
         report = Report()
@@ -207,6 +209,8 @@ class SinterPass(CustomGraphPass):
             call = planner.replace(part, name)
             if call is not None:
                 report.taken.append(Taken(name, part.made, part.nodes, part.m, part.limit_us, part.plan))
+        if not self.options.verify:
+            put_rest_back(graph, [node for part in report.taken for node in part.nodes], planner.replaced)
         for each in joined if not self.options.verify else ():
             (drop_unread if each.product._erased else part_again)(graph, each)
         lay_back(graph, filters if not self.options.verify else [])
@@ -265,7 +269,7 @@ class _Planner:
         tell_ahead(self.nodes)
         self.left: Dict[Any, str] = {}
         self.apart: List[List[Any]] = []  # parts whose nodes are left to no other
-        self._replaced: Dict[Any, Any] = {}
+        self.replaced: Dict[Any, Any] = {}
         self._device = device
         self._constants = constants
         self._hint_of = _hint_of(results(self.nodes))
@@ -452,7 +456,7 @@ class _Planner:
         over = () if self.options.verify else part.made.over  # what is compared has memory of its own
         arguments = (pack(part.made.chain, self._limits_us(part), tensors, over), "" if how == "background" else how)
         try:
-            return replace(self.graph, part.nodes, part.made, arguments, bound, name, self._replaced)
+            return replace(self.graph, part.nodes, part.made, arguments, bound, name, self.replaced)
         except Refused as refused:
             self.left.update((node, refused.why) for node in part.nodes)
             return None

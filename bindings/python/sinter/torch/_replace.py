@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Set
 
 import torch
 
 from ._arrays import Refused, extent
+from ._aten import TABLE
 from ._convert import Border, Converted, target_of
 from ._in_place import COPY, first_write
 
 
 BESIDE = "sinter_beside"  # of a node: it holds values that lie behind each other in memory
+WAS = "sinter_was"  # of a node: the node of the copied graph that has its value
+
+
+#: What is written anew and is no row of the table of operators.
+_WRITTEN = ("aten.split.Tensor", "aten.split_with_sizes.default", "aten.unbind.int", "aten.index.Tensor")
 
 
 class Symbols:
@@ -210,9 +216,12 @@ def value_of(target: Any, arguments: Any, named: Optional[Dict[str, Any]] = None
 
 
 def copy_of(graph: torch.fx.Graph) -> torch.fx.Graph:
-    """The graph as it is, for `put_back`."""
+    """The graph as it is, for `put_back`; its nodes are told which of the copy they were, and who writes one anew hands that on."""
     kept = torch.fx.Graph()
-    kept.output(kept.graph_copy(graph, {}))
+    copies: Dict[Any, Any] = {}
+    kept.output(kept.graph_copy(graph, copies))
+    for node, copy in copies.items():
+        node.meta[WAS] = copy
     return kept
 
 
@@ -225,6 +234,75 @@ def put_back(graph: torch.fx.Graph, kept: torch.fx.Graph) -> None:
             graph.erase_node(node)
     given = (node for node in kept.nodes if node.op == "placeholder")
     graph.output(graph.graph_copy(kept, dict(zip(given, inputs)))).meta.update(meta)
+
+
+def forget_what_was(graph: torch.fx.Graph) -> None:
+    """Drops the copied graph's nodes, which nothing outside of this pass knows."""
+    for node in graph.nodes:
+        node.meta.pop(WAS, None)
+
+
+def put_rest_back(graph: torch.fx.Graph, taken: Sequence[Any], replaced: Dict[Any, Any]) -> None:
+    """Makes what no operator reads what it was when the graph was copied: Inductor runs some of it slower as it was written anew. The caller
+    sorts the graph.
+
+    Args:
+        taken: nodes that operators took the place of.
+        replaced: those of them that others read, to what they read now.
+    """
+    inside = {node.meta[WAS] for node in taken if WAS in node.meta}
+    there = {node.meta[WAS]: node for node in graph.nodes if WAS in node.meta and node.target == node.meta[WAS].target}
+    there.update((node.meta[WAS], now) for node, now in replaced.items() if WAS in node.meta)
+    for node in list(graph.nodes):
+        was = node.meta.get(WAS)
+        if was is None or was in there or all(map(_is_operator, node.users)):
+            continue
+        before = set(graph.nodes)
+        with graph.inserting_before(node):
+            again = _as_it_was(graph, was, there, inside)
+        if again is None or again.meta["val"].stride() != node.meta["val"].stride():
+            for made in reversed([each for each in graph.nodes if each not in before]):
+                graph.erase_node(made)
+            for known in [was for was, each in there.items() if each._erased]:
+                del there[known]
+            continue
+        node.replace_all_uses_with(again, lambda user: not _is_operator(user))
+        _erase_unread(graph, node)
+
+
+def _as_it_was(graph: torch.fx.Graph, was: Any, there: Dict[Any, Any], inside: Set[Any]) -> Any:
+    """A node with the value of `was`, of those that are `there` and others that are made at the graph's insertion point; None where it takes
+    what only operators compute."""
+    if was in there:
+        return there[was]
+    row = TABLE.get(target_of(was))
+    if was in inside or was.op != "call_function" or row is None and target_of(was) not in _WRITTEN or row is not None and row.product:
+        return None
+    operands = {i: _as_it_was(graph, i, there, inside) for i in was.all_input_nodes}
+    if None in operands.values():
+        return None
+    arguments, named = torch.fx.node.map_arg((was.args, was.kwargs), operands.__getitem__)
+    val = value_of(was.target, arguments, named)
+    made = graph.call_function(was.target, arguments, named)
+    made.meta.update(was.meta, val=val)
+    there[was] = made
+    return made
+
+
+def _is_operator(node: Any) -> bool:
+    return node.op == "call_function" and str(node.target).startswith("sinter.")
+
+
+def _erase_unread(graph: torch.fx.Graph, node: Any) -> None:
+    """Erases a node that nobody reads, and what made its operands and nobody reads then."""
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if each.users or each._erased or each.op != "call_function" or TABLE.get(target_of(each)) is None:
+            continue
+        operands = list(each.all_input_nodes)
+        graph.erase_node(each)
+        waiting.extend(operands)
 
 
 def slices_for_splits(graph: torch.fx.Graph) -> None:
