@@ -275,14 +275,24 @@ def test_what_is_computed_of_saved_values_is_computed_where_a_product_meets_it(m
     assert [set(group) for group in gate._memory_groups([slope, product, y])] == [{slope, y}]
 
 
-@pytest.mark.parametrize("spread", [True, False])
-def test_a_plan_whose_blocks_wait_for_sums_is_doubted(modules, spread):
-    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
-    x = Node("input", shape=(100352, 256))
-    total = Node("aten.sum.dim_IntList", x, [0], True, shape=(1, 256))
-    nodes = [total, Node("aten.sub.Tensor", x, total, shape=(100352, 256)) if spread else Node("aten.neg.default", total, shape=(1, 256))]
-    Node("outside", nodes[-1])
-    assert gate.doubt_us(nodes, figures, int) == pytest.approx(gate.inductor_us(nodes, figures, int) if spread else 0)
+@pytest.mark.parametrize(
+    "side, channels, images, us",  # gradients of ResNet-50's batch norms at 32 images by Inductor on an H200, in no cache
+    [(56, 256, 4, 132.5), (28, 512, 4, 69.3), (14, 1024, 4, 41.5), (56, 64, 3, 33.2), (28, 128, 3, 21.3), (14, 256, 3, 14.4), (7, 2048, 4, 28.0)],
+)
+def test_the_gate_knows_what_sums_over_rows_take_that_meet_their_rows_again(modules, side, channels, images, us):
+    """Of y, the gradients of its readers, and x; with two of these their sum where y is not 0 is given out."""
+    figures, shape = sinter.Context(target="h200", cache_dir="").describe()["model"], (32 * side * side, channels)
+    y, *gradients, x = (Node("input", shape=shape) for _ in range(images))
+    gradient = gradients[0] if images == 3 else Node("aten.add.Tensor", *gradients, shape=shape)
+    masked = Node("aten.where.self", Node("aten.le.Scalar", y, 0, shape=shape), gradient, shape=shape)
+    of_rows = lambda node: Node("aten.sum.dim_IntList", node, [0], True, shape=(1, channels))
+    total, along = of_rows(masked), of_rows(Node("aten.mul.Tensor", masked, x, shape=shape))
+    spread = Node("aten.sub.Tensor", masked, Node("aten.mul.Tensor", x, along, shape=shape), shape=shape)
+    result = Node("aten.sub.Tensor", spread, total, shape=shape)
+    for node in [result, total, along, *([masked] if images == 4 else [])]:
+        Node("outside", node)
+    nodes = [*([gradient] if images == 4 else []), masked.args[0], masked, total, along.args[0], along, spread.args[1], spread, result]
+    assert modules._gate.inductor_us(nodes, figures, int) == pytest.approx(us, rel=0.21 if side == 7 else 0.06)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from ._join_beside import Joined, drop_unread, join_neighbours, part_again
 from ._joined import tell_parts
 from ._layout import lay_channels_last
 from ._left import computes, kinds, why_left
-from ._gate import attention_us, doubt_us, hint_at, inductor_us, share_of_limit, tell_ahead, worth_a_try
+from ._gate import attention_us, hint_at, inductor_us, share_of_limit, tell_ahead, worth_a_try
 from ._grouped_mm import experts_as_operators
 from ._in_place import written_over
 from ._interpolations import interpolations, write_out
@@ -250,13 +250,12 @@ class _Part(NamedTuple):
     m: int
     asked: "Asked"
     limit_us: float = 0.0
-    doubt_us: float = 0.0  # what the plan may take beside its prediction
     plan: Optional[Plan] = None
 
     @property
     def expected_us(self) -> float:
-        """What the plan is expected to take at the most; 0 where its search is not done."""
-        return self.asked.expected_us + self.doubt_us if self.asked.expected_us else 0.0
+        """What the plan is expected to take; 0 where its search is not done."""
+        return self.asked.expected_us
 
 
 class _Planner:
@@ -309,8 +308,8 @@ class _Planner:
             try:
                 made = Converter(nodes, rows, TABLE, self._is_constant, over).convert()
                 m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
-                limit, doubt = self._limit_and_doubt_us(nodes)
-                found.append(_Part(nodes, made, m, self._ask(made, m, limit, doubt), limit, doubt))
+                limit = inductor_us(nodes, self._figures, self._hint_of)
+                found.append(_Part(nodes, made, m, self._ask(made, m, limit), limit))
             except Refused as refused:
                 node = refused.node if refused.node is not None else nodes[-1]
                 node = node.args[0] if target_of(node) == "getitem" else node  # its parent gives nothing else
@@ -369,7 +368,7 @@ class _Planner:
                 chosen.append(half)
                 least = total
         try:
-            asked = [self._ask(each.made, each.m, each.limit_us, each.doubt_us) for each in chosen]
+            asked = [self._ask(each.made, each.m, each.limit_us) for each in chosen]
         except Refused:  # by a build
             return [part]
         return [each._replace(asked=own) for each, own in zip(chosen, asked)] or [part]
@@ -400,11 +399,11 @@ class _Planner:
         except Refused:
             return None
         m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
-        limit, doubt = self._limit_and_doubt_us(nodes)
+        limit = inductor_us(nodes, self._figures, self._hint_of)
         before = len(self._searched)
-        asked = self._search(made, m, limit - doubt)
+        asked = self._search(made, m, limit)
         self._halves_left -= len(self._searched) - before
-        return None if asked.refused is not None or not asked.expected_us else _Part(nodes, made, m, asked, limit, doubt)
+        return None if asked.refused is not None or not asked.expected_us else _Part(nodes, made, m, asked, limit)
 
     def _search(self, made: Converted, m: int, limit_us: float) -> Asked:
         """What is found by a search that no build follows."""
@@ -427,7 +426,6 @@ class _Planner:
         if plan is not None and not self.options.verify:
             expected = expected_us(plan)
             told = self._measured(part, plan) if self.options.measure and expected < _HOPELESS * limit else None
-            expected += part.doubt_us
         if told is not None:
             estimated, limit = limit, expected_us(plan) * told.inductor_us / told.plan_us
             self._shares[part.made.chain.digest] = limit / estimated
@@ -471,7 +469,7 @@ class _Planner:
         def most_us(limit: float, hint: Callable[[Any], int]) -> float:
             if measured is not None:
                 return limit
-            return limit * share_of_limit(part.nodes, limit, self._figures, hint) - doubt_us(part.nodes, self._figures, hint)
+            return limit * share_of_limit(part.nodes, limit, self._figures, hint)
 
         if symbol is None:
             return [most_us(part.limit_us, self._hint_of)]
@@ -481,17 +479,13 @@ class _Planner:
             self._limits[digest] = [most_us(limit, hint) for limit, hint in zip(limits, hints)] if len(hints) == len(BUCKETS) else []
         return self._limits[digest]
 
-    def _limit_and_doubt_us(self, nodes: List[Any]) -> Tuple[float, float]:
-        """What Inductor's kernels for `nodes` are estimated to take, and a plan beside its prediction."""
-        return inductor_us(nodes, self._figures, self._hint_of), doubt_us(nodes, self._figures, self._hint_of)
-
     def _again(self, nodes: List[Any]) -> List[List[Any]]:
         """The parts that are in `nodes` without those that are left by now."""
         inside = set(nodes)
         base = kinds(self._device, self.left)
         return partition(self.nodes, lambda n: base(n) if n in inside else Kind(False))
 
-    def _ask(self, made: Converted, m: int, limit_us: float, doubt_us: float) -> "Asked":
+    def _ask(self, made: Converted, m: int, limit_us: float) -> "Asked":
         """Whether the library plans the chain; the build goes on behind the answer, where the plan is not expected to lose.
 
         Raises:
@@ -499,7 +493,7 @@ class _Planner:
         """
         key = (made.chain.digest, m)
         asked = self._asked.get(key)
-        most_us = self._most_us(limit_us) - doubt_us
+        most_us = self._most_us(limit_us)
         if asked is None or 0 < asked.lost_us <= most_us:
             only_asks = self.options.target is not None and self.options.prepare == "background"  # nothing can be launched here
             asked = self._asked[key] = Asked(self._context, made, m, only_asks, self._until, most_us)

@@ -90,7 +90,9 @@ def kinds(device: Optional[str], left: "dict[Any, str]") -> Callable[[Any], Kind
         if target_of(node) == "getitem" and node.args[0] in left:
             return Kind(False)
         row = TABLE[target_of(node)]
-        return Kind(True, not row.moves, row.view and target_of(node) != "getitem", row.several, is_attention(node) or node.meta.get(PLACE) == 2)
+        single = is_attention(node) or node.meta.get(PLACE) == 2
+        widest = max((val.element_size() for val in _tensors(node)), default=1)
+        return Kind(True, not row.moves, row.view and target_of(node) != "getitem", row.several, single, widest)
 
     return kind
 

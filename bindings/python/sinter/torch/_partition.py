@@ -20,6 +20,7 @@ class Kind(NamedTuple):
         view: it may be left outside at a part's border, where it costs nothing.
         several: its value is several tensors, which its users pick from: no border lies between them.
         single: a part has one such node at most, so that equal layers are equal parts.
+        bytes: of an element of its value, which a border behind it stores.
     """
 
     taken: bool
@@ -27,6 +28,7 @@ class Kind(NamedTuple):
     view: bool = False
     several: bool = False
     single: bool = False
+    bytes: int = 1
 
 
 def partition(nodes: Sequence[Any], kinds: Callable[[Any], Kind], most: int = MOST_WORK) -> List[List[Any]]:
@@ -75,7 +77,7 @@ def _components(nodes: Sequence[Any], kind: Dict[Any, Kind]) -> Iterable[List[An
 
 
 def _bounded(component: List[Any], kind: Dict[Any, Kind], most: int) -> Iterable[List[Any]]:
-    """Cuts a component where the fewest values cross, so that no piece has more than `most` nodes that compute, nor two single ones."""
+    """Cuts a component where the fewest and narrowest values cross, so that no piece has more than `most` nodes that compute, nor two single ones."""
     if _fits(component, kind, most):
         yield component
         return
@@ -122,7 +124,7 @@ def _pieces(component: List[Any], kind: Dict[Any, Kind], most: int) -> Iterable[
 def _best_cut(component: List[Any], kind: Dict[Any, Kind], most: int) -> int:
     place = {node: i for i, node in enumerate(component)}
     last_use = [max((place.get(user, -1) for user in node.users), default=-1) for node in component]
-    ending: Dict[int, int] = {}  # values by the place of their last use
+    ending: Dict[int, int] = {}  # values by the place of their last use, as bytes of an element
     live, several, work, singles = 0, 0, 0, 0
     best, fewest = 0, 0
     for i, node in enumerate(component):
@@ -132,8 +134,8 @@ def _best_cut(component: List[Any], kind: Dict[Any, Kind], most: int) -> int:
             break
         live -= ending.pop(i, 0)
         if last_use[i] > i:
-            live += 1
-            ending[last_use[i]] = ending.get(last_use[i], 0) + 1
+            live += kind[node].bytes
+            ending[last_use[i]] = ending.get(last_use[i], 0) + kind[node].bytes
         if kind[node].several:
             several = max(several, last_use[i])
         if i >= several and (best == 0 or live <= fewest or work * 2 <= most and singles == 0):
