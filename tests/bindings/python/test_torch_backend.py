@@ -750,7 +750,7 @@ def test_a_fault_that_may_pass_refuses_no_plan_for_good(monkeypatch, code, build
     made, plan = [], types.SimpleNamespace(predicted_us=1.0, kernel_count=0, workspace_size=0, context=types.SimpleNamespace(_workspaces=types.SimpleNamespace(reserve=bool)))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(_run_chain.store, "context", lambda device: types.SimpleNamespace(slot=slot))
-    place = _run_chain.Place(0, None, 7, 0.0)
+    place = _run_chain.Place(0, None, 7, None)
     assert place.look(None) is None and place.look(None) is None and made == [7], "the next build is some seconds later"
     monkeypatch.setattr(_run_chain, "_RETRY_SECONDS", 0.0)
     place._not_before = 0.0
