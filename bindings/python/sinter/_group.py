@@ -18,6 +18,8 @@ from ._library import call, library
 #: An all-gather: takes this rank's bytes, returns those of all ranks in the order of ranks.
 Gather = Callable[[bytes], Sequence[bytes]]
 
+_WHY_BYTES = 512
+
 
 class Group(Handle):
     """This rank's part in a group. Thread-safe; serves one stream at a time.
@@ -153,6 +155,19 @@ class Group(Handle):
         with self._exchange:
             call("sinter_group_close", self._get())
         self._closed = True
+
+    def _agree(self, why: str) -> None:
+        """Collective: whether all ranks can go on. `why` not; "": this one can. In one process nobody waits for another.
+
+        Raises:
+            Error: FAILED_PRECONDITION naming the first rank that cannot.
+        """
+        own = why.encode()[:_WHY_BYTES].ljust(_WHY_BYTES, b"\0")
+        gather = self._exchange.gather
+        for rank, part in enumerate([own] if gather is None else gather(own)):
+            told = part.rstrip(b"\0").decode(errors="replace")
+            if told:
+                raise Error(Status.FAILED_PRECONDITION, f"rank {self.rank if gather is None else rank}: {told}")
 
     def __enter__(self) -> "Group":
         return self

@@ -64,9 +64,15 @@ def until(condition):
 
 
 CHAIN = sinter.Chain.of(SMALL)
+
+
+def digests(store, sizes):
+    return {size: plan.digest for size, plan in zip(sizes, store.prepare_chain(0, CHAIN, "key", sizes))}
+
+
 FINDS = {
     "chains": lambda store, rows: store.find_chain(0, CHAIN, "key", rows),
-    "prepared chains": lambda store, rows: store.prepare_chain(0, CHAIN, "key", [rows])[rows],
+    "prepared chains": lambda store, rows: digests(store, [rows])[rows],
     "operators": lambda store, rows: store.find(0, LINE, rows),
     "models": lambda store, rows: store.prepare(store.context(0), [LINE], [rows])[LINE, rows],
 }
@@ -96,9 +102,9 @@ def test_threads_that_want_one_plan_prepare_it_once(store, slow, how):
 
 
 def test_sizes_that_overlap_are_prepared_once(store, slow):
-    first = Asking(lambda: store.prepare_chain(0, CHAIN, "key", [8, 9]))
+    first = Asking(lambda: digests(store, [8, 9]))
     assert slow.begun.wait(30)
-    second = Asking(lambda: store.prepare_chain(0, CHAIN, "key", [9, 16]))
+    second = Asking(lambda: digests(store, [9, 16]))
     assert until(lambda: slow.prepared == [16]) and second.is_alive()
     slow.go.set()
     assert first.ended() and second.ended() and slow.prepared == [16, 8, 9]
@@ -127,9 +133,9 @@ def test_a_failure_is_that_of_all_who_waited(store, slow, code, kept):
 def test_a_failure_of_several_is_kept_for_none(store):
     store.fake.fails = sinter.Error(sinter.Status.NO_LEGAL_PLAN, "one of them")
     with pytest.raises(sinter.Error, match="one of them"):
-        store.prepare_chain(0, CHAIN, "key", [8, 16])
+        digests(store, [8, 16])
     store.fake.fails = None
-    assert store.prepare_chain(0, CHAIN, "key", [8]) == {8: "8"}
+    assert digests(store, [8]) == {8: "8"}
 
 
 def test_who_waits_goes_on_when_the_maker_is_interrupted():
@@ -176,14 +182,14 @@ def test_a_child_of_a_fork_waits_for_nobody():
 
     slow = SlowContext(9)
     _store.store.use(slow)
-    one = Asking(lambda: _store.store.prepare_chain(0, CHAIN, "key", [9]))
+    one = Asking(lambda: digests(_store.store, [9]))
     try:
         assert slow.begun.wait(30)
 
         def work():
             assert not _store.store._devices and _store.store.counts() == _once.Counts()
             _store.store.use(FakeContext())
-            return _store.store.prepare_chain(0, CHAIN, "key", [9]) == {9: "9"}
+            return digests(_store.store, [9]) == {9: "9"}
 
         assert in_child(work) == 0
     finally:

@@ -35,9 +35,10 @@ class Fp8LinearMethod(LinearMethod):
 class Linear(torch.nn.Module):
     """What both servers' linear layers have."""
 
-    def __init__(self, inputs, outputs, parts=1, bias=False, method=UnquantizedLinearMethod, dtype=torch.bfloat16):
+    def __init__(self, inputs, outputs, parts=1, bias=False, method=UnquantizedLinearMethod, dtype=torch.bfloat16, sums=True):
         super().__init__()
         self.input_size, self.input_size_per_partition = inputs, inputs // parts
+        self.tp_size, self.reduce_results = parts, sums
         self.quant_method = method()
         weight = torch.randn(outputs, inputs // parts) / 8
         self.weight = torch.nn.Parameter(weight.to(dtype), requires_grad=False)
@@ -47,16 +48,31 @@ class Linear(torch.nn.Module):
         return self.quant_method.apply(self, x, self.bias), None
 
 
-class MergedColumnParallelLinear(Linear):
+class ColumnParallelLinear(Linear):
+    """One of `parts` has all inputs; of its outputs these."""
+
+    def __init__(self, inputs, outputs, parts=1, **options):
+        super().__init__(inputs, outputs, **options)
+        self.tp_size = parts
+
+
+class MergedColumnParallelLinear(ColumnParallelLinear):
     pass
 
 
 class RowParallelLinear(Linear):
+    def forward(self, x, forward_batch=None):
+        part, bias = super().forward(x)
+        return (all_reduce(part) if self.tp_size > 1 and self.reduce_results else part), bias
+
+
+class QKVParallelLinear(ColumnParallelLinear):
     pass
 
 
-class QKVParallelLinear(Linear):
-    pass
+def all_reduce(x):
+    """vLLM's, over the ranks that test_split_layers has."""
+    return sys.modules["vllm.distributed"].tensor_model_parallel_all_reduce(x) if "vllm.distributed" in sys.modules else x
 
 
 class MergedColumnParallelLinearWithLoRA(torch.nn.Module):
@@ -69,11 +85,11 @@ class MergedColumnParallelLinearWithLoRA(torch.nn.Module):
 
 
 class Mlp(torch.nn.Module):
-    def __init__(self, k=64, n=128, parts=1, **options):
+    def __init__(self, k=64, n=128, parts=1, sums=True, **options):
         super().__init__()
         torch.manual_seed(4)
-        self.gate_up_proj = MergedColumnParallelLinear(k, 2 * n // parts, **options)
-        self.down_proj = RowParallelLinear(n, k, parts=parts, **options)
+        self.gate_up_proj = MergedColumnParallelLinear(k, 2 * n // parts, parts=parts, **options)
+        self.down_proj = RowParallelLinear(n, k, parts=parts, sums=sums, **options)
         self.own_calls = 0
 
     def own(self, x):
@@ -99,9 +115,10 @@ class RMSNorm(torch.nn.Module):
 
 
 class Attention(torch.nn.Module):
-    def __init__(self, k, **options):
+    def __init__(self, k, parts=1, **options):
         super().__init__()
-        self.qkv_proj, self.o_proj = QKVParallelLinear(k, 2 * k, **options), RowParallelLinear(k, k, **options)
+        self.qkv_proj = QKVParallelLinear(k, 2 * k // parts, parts=parts, **options)
+        self.o_proj = RowParallelLinear(k, k, parts=parts, **options)
 
     def forward(self, positions, hidden_states):
         q, kv = self.qkv_proj(hidden_states)[0].chunk(2, -1)
@@ -111,7 +128,7 @@ class Attention(torch.nn.Module):
 class Layer(torch.nn.Module):
     def __init__(self, mlp, **options):
         super().__init__()
-        self.self_attn, self.mlp = Attention(64, **options), mlp()
+        self.self_attn, self.mlp = Attention(64, **options), mlp(**{name: options[name] for name in options if name == "parts"})
         self.input_layernorm, self.post_attention_layernorm = RMSNorm(64), RMSNorm(64)
 
     def forward(self, positions, hidden_states, residual):
@@ -237,6 +254,7 @@ def vllm(monkeypatch):
     module(monkeypatch, "vllm.platforms", current_platform=platform)
     for name in ("vllm.model_executor", "vllm.model_executor.models", "vllm.model_executor.layers", "vllm.compilation"):
         module(monkeypatch, name)
+    module(monkeypatch, "vllm.distributed", tensor_model_parallel_all_reduce=lambda x: 2 * x)
     for name in ("vllm.compilation.passes", "vllm.compilation.passes.inductor_pass", "vllm.compilation.passes.pass_manager"):
         module(monkeypatch, name)
     passes = sys.modules["vllm.compilation.passes.inductor_pass"], sys.modules["vllm.compilation.passes.pass_manager"]
@@ -395,7 +413,6 @@ def test_what_vllm_compiled_without_the_plugin_is_not_taken(vllm):
 GATES = {
     "quantised": dict(method=Fp8LinearMethod),
     "bias": dict(bias=True),
-    "tensor parallel": dict(parts=2),
     "float32": dict(dtype=torch.float32),
     "no multiple of 8": dict(n=100),
 }
@@ -561,7 +578,7 @@ def test_sglangs_mlps_are_hooked(sglang, caplog, monkeypatch):
         forward = sglang.registry.apply(target, lambda self, x, forward_batch=None: self.own(x))
         mlp = Mlp()
         assert close(forward(mlp, x, forward_batch=object()), Mlp().own(x)) and mlp.own_calls == 0
-        for options in GATES.values():
+        for options in (*GATES.values(), dict(parts=2)):  # the last sums by itself
             mlp = Mlp(**options)
             forward(mlp, torch.ones(3, 64, dtype=mlp.down_proj.weight.dtype), None)
             assert mlp.own_calls == 1

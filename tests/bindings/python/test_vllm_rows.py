@@ -61,9 +61,9 @@ def test_more_rows_than_are_planned_take_vllms_modules(vllm):
             assert close(result, own) and torch.equal(result, own) == (operators == 0)
 
 
-def plain(kind, mlp):
+def plain(kind, mlp, **options):
     """A model whose layers are vLLM's own, whatever the plugin did to the classes."""
-    model = kind(mlp)
+    model = kind(mlp, **options)
     for layer in model.layers:
         layer.mlp.forward = layer.mlp.own
     return model
@@ -359,7 +359,7 @@ def test_norms_are_folded_once_all_plans_are_there(vllm, monkeypatch, there):
     kind, mlp = vllm.models[0]
     before, asked, own_fold = kind(mlp), [], servers.fold
 
-    def planned(weights, eps, folded):
+    def planned(weights, eps, folded, group):
         asked.append(folded)
         missing = {"none": True, "unfolded": folded, "all": False}.get(there, folded and asked.count(True) == 2)
         return not missing

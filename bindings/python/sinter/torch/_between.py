@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from .._argument import flag
+from .._argument import flag, instance
 from .._error import invalid
+from .._group import Group
+from .._plan import Plan
 from ._between_chain import between_chain, check_weights
+from ._groups import split
 from ._ops import _DTYPES, need_tensor, register_chain
 from ._store import sizes_of, store
 
@@ -22,6 +25,10 @@ class BetweenAttentions:
 
     Layers of equal shapes share their plans. Call ``prepare`` before a CUDA graph is captured.
 
+    With a group the layer is split over its GPUs, a process each: a rank has some of the heads, so columns of o and rows of next, and some of
+    the MLP's inner columns. stream, and both norms, are whole on each rank, and alike. The products of o and down are rounded, summed over
+    the ranks inside the plan, and rounded again. Ranks prepare and call their layers in one order, with equal numbers of rows.
+
     Args:
         o: [hidden, q], bf16 or f16 like all others, contiguous, on a GPU, as nn.Linear stores it.
         norm: [hidden], of the norm before the MLP. None: it is multiplied into gate_up, whose product then computes the norm
@@ -34,6 +41,7 @@ class BetweenAttentions:
         act: "silu", "gelu_tanh", "gelu_erf" or "relu".
         pdl: the first kernel may start while the kernel ahead on the stream ends. After a weight was changed in place,
             launch once on an idle stream.
+        group: over which the layer is split, of GPUs of one host. Close it behind the last launch.
 
     Raises:
         Error: INVALID_ARGUMENT naming the weight that does not fit.
@@ -51,6 +59,7 @@ class BetweenAttentions:
         eps: float = 1e-6,
         act: str = "silu",
         pdl: bool = False,
+        group: Optional[Group] = None,
     ) -> None:
         gate, up = _halves(gate_up)
         given: Dict[str, Any] = dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next)
@@ -61,7 +70,9 @@ class BetweenAttentions:
         self._weights = list(weights.values())
         #: attended [M, q], stream [M, hidden], then the weights -> stream, out.
         norms = (norm is not None, next_norm is not None)
-        self.chain = between_chain(len(o), len(gate), len(next), o.shape[1], norms, eps, act, _DTYPES[o.dtype])
+        self._split = None if group is None else split(instance(group, Group, "group"))
+        ranks = 1 if group is None else group.size
+        self.chain = between_chain(len(o), len(gate), len(next), o.shape[1], norms, eps, act, _DTYPES[o.dtype], ranks)
         self._key = register_chain(self.chain)
         self.pdl = flag(pdl, "pdl")
 
@@ -69,24 +80,39 @@ class BetweenAttentions:
         """attended [rows, q], stream [rows, hidden] -> (stream [rows, hidden], out [rows, columns]), new memory.
 
         Raises:
-            Error: STREAM_CAPTURING for a number of rows that was not prepared; whatever a prepare raises.
+            Error: STREAM_CAPTURING for a number of rows that was not prepared; whatever a prepare raises; of a group
+                FAILED_PRECONDITION where ranks differ, and why it ended.
         """
         need_tensor(attended, "attended")
         need_tensor(stream, "stream")
-        result = torch.ops.sinter.run([attended, stream, *self._weights], self._key, self.pdl)
+        group = "" if self._split is None else self._split.name
+        result = torch.ops.sinter.run([attended, stream, *self._weights], self._key, self.pdl, group)
         return result[0], result[1]
 
     def prepare(self, sizes: Sequence[int]) -> Dict[int, str]:
         """Prepares for each number of rows in `sizes`, in parallel; the plans' digests, for ranks to compare.
 
+        With a group all ranks call it at once, with the same sizes, and their plans are compared.
+
         Raises:
-            Error: INVALID_ARGUMENT for sizes or weights that are not on a GPU; whatever a prepare raises.
+            Error: INVALID_ARGUMENT for sizes or weights that are not on a GPU; whatever a prepare raises, on every rank; of a
+                group FAILED_PRECONDITION naming a rank that has another plan.
         """
         wanted = sizes_of(sizes)
         device = self._weights[0].device
         if device.type != "cuda":
             raise invalid(f"the weights are on {device}, not on a GPU")
-        return store.prepare_chain(device.index, self.chain, self._key, wanted)
+
+        def find() -> List[Plan]:
+            return store.prepare_chain(device.index, self.chain, self._key, wanted)
+
+        plans = find() if self._split is None else self._split.meet(find, self._bind)
+        return {size: plan.digest for size, plan in zip(wanted, plans)}
+
+    def _bind(self, plan: Plan) -> object:
+        assert self._split is not None
+        o = self._weights[0]
+        return plan.bind(o.new_empty((1, o.shape[1])), o.new_empty((1, len(o))), *self._weights, group=self._split.group)
 
 
 def _halves(gate_up: Any) -> Tuple[torch.Tensor, torch.Tensor]:

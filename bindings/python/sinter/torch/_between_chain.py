@@ -9,7 +9,7 @@ import torch
 from .._builder import Builder, Value
 from .._chain import Chain
 from .._error import invalid
-from .._functions import relu, silu
+from .._functions import all_reduce, relu, silu
 from .._operators import gelu, rmsnorm
 from .._shape import M
 from ._ops import _DTYPES, need_tensor
@@ -18,11 +18,12 @@ _ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu, "gelu_erf": lambda x: gelu(x, "
 
 
 def between_chain(
-    hidden: int, inner: int, columns: int, q: int, norms: Tuple[bool, bool], eps: float, act: str, dtype: str
+    hidden: int, inner: int, columns: int, q: int, norms: Tuple[bool, bool], eps: float, act: str, dtype: str, ranks: int = 1
 ) -> Chain:
     """attended [M, q], stream [M, hidden], o, norm, gate, up, down, next_norm, next -> stream, out.
 
-    `norms`: which of the two norms have a weight; else it is part of the matrix behind.
+    `norms`: which of the two norms have a weight; else it is part of the matrix behind. `ranks`: GPUs over which `q`, `inner` and
+    `columns` are split; each has a part of o's and down's products, rounded to `dtype`, of which the sum is added to the stream.
 
     Raises:
         Error: INVALID_ARGUMENT for an activation that there is none for, or extents that do not fit.
@@ -34,6 +35,10 @@ def between_chain(
     def norm(x: Value, weight: Optional[Value]) -> Value:
         return rmsnorm(x, eps=eps) if weight is None else rmsnorm(x, weight, eps=eps).cast(dtype)
 
+    def behind(product: Value, stream: Value) -> Value:
+        whole = product if ranks == 1 else all_reduce(product.cast(dtype), ranks)
+        return (whole + stream).cast(dtype)
+
     attended, stream = b.input(dtype, (M, q), name="attended"), b.input(dtype, (M, hidden), name="stream")
     o = b.constant(dtype, (hidden, q))
     first = b.constant(dtype, (hidden,)) if norms[0] else None
@@ -41,9 +46,9 @@ def between_chain(
     down = b.constant(dtype, (hidden, inner))
     second = b.constant(dtype, (hidden,)) if norms[1] else None
     next = b.constant(dtype, (columns, hidden))
-    stream = (attended @ o.T + stream).cast(dtype)
+    stream = behind(attended @ o.T, stream)
     x = norm(stream, first)
-    stream = ((_ACTIVATIONS[act](x @ gate.T) * (x @ up.T)) @ down.T + stream).cast(dtype)
+    stream = behind((_ACTIVATIONS[act](x @ gate.T) * (x @ up.T)) @ down.T, stream)
     return b.finish(stream, (norm(stream, second) @ next.T).cast(dtype))
 
 

@@ -13,6 +13,7 @@ from typing import Any, Callable, List, Tuple
 import torch
 from torch.utils import _pytree
 
+from ._between_op import sum_over
 from ._ops import _ACTIVATIONS
 
 #: (x, residual, weight, eps) -> (the norm of their sum, their sum).
@@ -38,11 +39,12 @@ def expand(graph: torch.fx.Graph, add_norm: AddNorm = add_norm) -> int:
     """
 
     def between(
-        attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, folded: bool = False
+        attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, folded: bool = False, group: str = ""
     ) -> Tuple[torch.Tensor, torch.Tensor]:
+        whole = sum_over(group)
         o, norm, gate_up, down, next_norm, next = weights
-        x, stream = add_norm(torch.nn.functional.linear(attended, o), stream, norm, eps)
-        x, stream = add_norm(_mlp(x, gate_up, down), stream, next_norm, eps)
+        x, stream = add_norm(whole(torch.nn.functional.linear(attended, o)), stream, norm, eps)
+        x, stream = add_norm(whole(_mlp(x, gate_up, down)), stream, next_norm, eps)
         return stream, torch.nn.functional.linear(x, next)
 
     count = _replace(graph, torch.ops.sinter.between_attentions.default, between)

@@ -16,8 +16,9 @@ from .._buffers import contiguous
 from .._chain import Chain
 from .._error import Error, Status, invalid
 from .._library import call
-from .._plan import Plan
+from .._plan import Binding, Plan
 from .._stream import current_of_torch
+from ._groups import Split, split_of
 from ._store import chains, store
 
 _DTYPES: Dict[torch.dtype, str] = {torch.bfloat16: "bf16", torch.float16: "f16"}
@@ -131,8 +132,10 @@ def _launch_mlp(
     return y
 
 
-def launch(plan: Plan, addresses: Tuple[int, ...], rows: int, device: int, pdl: bool = False) -> None:
-    """Enqueues a plan on torch's current stream. `pdl`: it may begin while the kernel ahead ends."""
+def launch(
+    plan: Plan, addresses: Tuple[int, ...], rows: int, device: int, pdl: bool = False, split: "Split | None" = None
+) -> None:
+    """Enqueues a plan on torch's current stream. `pdl`: it may begin while the kernel ahead ends. `split`: of a chain over its ranks."""
     if rows == 0:
         return
     for i, address in enumerate(addresses):
@@ -145,7 +148,11 @@ def launch(plan: Plan, addresses: Tuple[int, ...], rows: int, device: int, pdl: 
     else:
         space = workspace_of_call(plan, stream, device)
         workspace = space.data_ptr()
-    plan._launch((ctypes.c_uint64 * len(addresses))(*addresses), workspace, stream, rows, pdl)
+    buffers = (ctypes.c_uint64 * len(addresses))(*addresses)
+    if split is None:
+        plan._launch(buffers, workspace, stream, rows, pdl)
+    else:
+        split.launch(plan, buffers, workspace, stream, rows, pdl)
 
 
 def workspace_of_call(plan: Plan, stream: int, device: int) -> torch.Tensor:
@@ -238,15 +245,27 @@ def _registered(key: str) -> Chain:
     return chain
 
 
-def _run_cuda(inputs: List[torch.Tensor], key: str, pdl: bool = False) -> List[torch.Tensor]:
+def _run_cuda(inputs: List[torch.Tensor], key: str, pdl: bool = False, group: str = "") -> List[torch.Tensor]:
+    """`group`: the name of the one over whose ranks the chain sums."""
     chain = _registered(key)
     if not inputs:
         raise invalid("a chain without inputs has no device to run on")
     device = inputs[0].device.index
     rows = _rows(chain, inputs)
-    plan = store.find_chain(device, chain, key, rows)
+    declared = _as_declared(chain, inputs)
     with torch.no_grad():
-        result = plan(*_as_declared(chain, inputs), pdl=pdl)
+        if not group:
+            result = store.find_chain(device, chain, key, rows)(*declared, pdl=pdl)
+        elif rows == 0 and chain.uses_m:
+            return _run_fake(inputs, key)
+        else:
+            over = split_of(group)
+
+            def bind(plan: Plan) -> Binding:
+                return plan.bind(*declared, group=over.group)
+
+            (plan,) = over.meet(lambda: [store.find_chain(device, chain, key, rows)], bind)
+            result = bind(plan)(pdl=pdl)
     return list(result) if isinstance(result, tuple) else [result]
 
 
@@ -259,7 +278,7 @@ def _as_declared(chain: Chain, inputs: Sequence[torch.Tensor]) -> List[torch.Ten
     ]
 
 
-def _run_cpu(inputs: List[torch.Tensor], key: str, pdl: bool = False) -> List[torch.Tensor]:
+def _run_cpu(inputs: List[torch.Tensor], key: str, pdl: bool = False, group: str = "") -> List[torch.Tensor]:
     _registered(key)
     raise invalid("input 0 is on the host: a chain runs on a GPU")
 
@@ -272,7 +291,7 @@ def _rows(chain: Chain, inputs: Sequence[torch.Tensor]) -> int:
     return 0
 
 
-def _run_fake(inputs: List[torch.Tensor], key: str, pdl: bool = False) -> List[torch.Tensor]:
+def _run_fake(inputs: List[torch.Tensor], key: str, pdl: bool = False, group: str = "") -> List[torch.Tensor]:
     """Outputs by the chain's own shapes and strides; an extent of M is the symbol of the inputs."""
     from .._buffers import torch_dtype
 
@@ -312,7 +331,11 @@ _OPERATORS: Operators = (
         "(Tensor x, Tensor gate, Tensor up, Tensor down, str act='silu') -> Tensor",
         {"CUDA": _gated_mlp_split_cuda, "CPU": _gated_mlp_split_cpu, "fake": _gated_mlp_split_fake},
     ),
-    ("run", "(Tensor[] inputs, str key, bool pdl=False) -> Tensor[]", {"CUDA": _run_cuda, "CPU": _run_cpu, "fake": _run_fake}),
+    (
+        "run",
+        "(Tensor[] inputs, str key, bool pdl=False, str group='') -> Tensor[]",
+        {"CUDA": _run_cuda, "CPU": _run_cpu, "fake": _run_fake},
+    ),
 )
 
 

@@ -146,12 +146,11 @@ class Store:
             )
         return on.once.get((key, rows), lambda: _prepare_one(on.context(device), chain, rows))
 
-    def prepare_chain(self, device: int, chain: Chain, key: str, sizes: Sequence[int]) -> Dict[int, str]:
-        """Prepares any chain for each size, in parallel; the digests of the plans by size."""
+    def prepare_chain(self, device: int, chain: Chain, key: str, sizes: Sequence[int]) -> List[Plan]:
+        """Prepares any chain for each size, in parallel; the plans."""
         on = self._on(device)
         pairs = [(key, size) for size in sizes]
-        made = on.once.get_many(pairs, lambda missing: _prepare_all(on.context(device), {key: chain}, missing))
-        return {size: plan.digest for size, plan in zip(sizes, made)}
+        return on.once.get_many(pairs, lambda missing: _prepare_all(on.context(device), {key: chain}, missing))
 
     def prepare(self, context: Context, lines: Sequence[str], sizes: Sequence[int]) -> Dict[Tuple[str, int], str]:
         """Prepares each chain for each size, in parallel; the digests of the plans by chain and size."""

@@ -10,18 +10,20 @@ import bisect
 import logging
 import os
 import re
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 
-from .._argument import instance
+from .._argument import instance, integer
 from .._context import Context
-from .._error import Error, invalid
-from ._between_op import between_key
+from .._error import Error, Status, invalid
+from .._plan import Plan
+from ._between_op import ahead, between_key
 from ._buckets import BUCKETS
 from ._expand import expand
 from ._experts import MOST_TOP, launch_experts, reason_against_experts
 from ._fold import Pair, fold, folds
+from ._groups import join, split_of
 from ._ops import chain_line, reason_against_pair
 from ._store import chains, configure, logger, sizes_of, store
 from ._warn import warn_once
@@ -39,6 +41,8 @@ __all__ = [
     "fold",
     "folding_pays",
     "folds",
+    "is_split",
+    "join",
     "largest",
     "most_rows",
     "planned",
@@ -77,22 +81,23 @@ EXPERTS_ROWS = (16, 64)
 _DTYPES = (torch.bfloat16, torch.float16)
 
 
-def reason_against(module: Any, linears: Tuple[type, type], plain: type) -> str:
+def reason_against(module: Any, linears: Tuple[type, type], plain: type, split: bool = False) -> str:
     """Why the server's own path computes `module`; "" when Sinter can.
 
     Args:
         module: with ``gate_up_proj`` and ``down_proj``.
         linears: the exact types of the two; a LoRA layer wraps them in another.
         plain: the exact type of a ``quant_method`` that does not quantise.
+        split: whether it may be one rank's part of a layer, so that its result is a part of a sum over ranks.
     """
     for name, kind in zip(("gate_up_proj", "down_proj"), linears):
-        reason = reason_against_linear(name, getattr(module, name, None), kind, plain)
+        reason = reason_against_linear(name, getattr(module, name, None), kind, plain, split)
         if reason:
             return reason
     return reason_against_pair("the weights", module.gate_up_proj.weight, module.down_proj.weight)
 
 
-def reason_against_linear(name: str, linear: Any, kind: type, plain: type) -> str:
+def reason_against_linear(name: str, linear: Any, kind: type, plain: type, split: bool = False) -> str:
     """The same of one linear layer, called `name`, which must be of the exact type `kind`."""
     found: type = type(linear)
     if found is not kind:
@@ -102,11 +107,18 @@ def reason_against_linear(name: str, linear: Any, kind: type, plain: type) -> st
         return f"{name} is quantised by {type(method).__name__}"
     if getattr(linear, "bias", None) is not None:
         return f"{name} has a bias"
-    if getattr(linear, "input_size_per_partition", linear.input_size) != linear.input_size:
+    if is_split(linear) and not split:
         return "the layer is split over several GPUs, and its sum follows"
+    if not getattr(linear, "input_is_parallel", True) or getattr(linear, "gather_output", False):
+        return f"{name} divides what it takes, or gathers what it gives, over GPUs"
     if linear.weight.dtype not in _DTYPES or not linear.weight.is_contiguous():
         return f"the weight of {name} is {linear.weight.dtype} with strides {linear.weight.stride()}"
     return ""
+
+
+def is_split(linear: Any) -> bool:
+    """Whether a row-parallel layer has some of its columns, so that the sum over ranks follows."""
+    return bool(getattr(linear, "input_size_per_partition", linear.input_size) != linear.input_size)
 
 
 def experts(
@@ -193,16 +205,39 @@ def folding_pays(weights: Sequence[torch.Tensor], eps: float) -> bool:
     return any("norm1" in kernel.get("sequence", {}) for kernel in plan.to_json()["kernels"])
 
 
-def planned(weights: Sequence[torch.Tensor], eps: float, folded: bool) -> bool:
+def planned(weights: Sequence[torch.Tensor], eps: float, folded: bool, group: str = "") -> bool:
     """Whether such a layer has plans, or none because its weights are not on a GPU. Prepares those of the configured sizes.
 
     Args:
         weights: as of ``torch.ops.sinter.between_attentions``.
+        group: the name of one that was joined, over which the layer is split: all its ranks call this at once, and get the same answer.
     """
-    o = weights[0]
-    if not o.is_cuda or not store.settings.sizes:
+    o, sizes = weights[0], store.settings.sizes
+    if not o.is_cuda or not sizes:
         return True
-    return store.find(o.device.index, _key(weights, eps, folded), store.settings.sizes[0]) is not None
+    if not group:
+        return store.find(o.device.index, _key(weights, eps, folded), sizes[0]) is not None
+    over = split_of(group)
+    key = _key(weights, eps, folded, over.group.size)
+
+    def find() -> List[Plan]:
+        found = [store.find(o.device.index, key, size, ahead()) for size in sizes]
+        if None in found:
+            raise Error(Status.NOT_FOUND, f"no plan for {sizes[found.index(None)]} rows")
+        return [plan for plan in found if plan is not None]
+
+    def bind(plan: Plan) -> object:
+        _, norm, gate_up, down, next_norm, next = weights
+        norms = ([norm], [next_norm]) if not folded else ([], [])
+        rows = o.new_empty((1, o.shape[1])), o.new_empty((1, len(o)))
+        return plan.bind(*rows, o, *norms[0], *gate_up.tensor_split(2), down, *norms[1], next, group=over.group)
+
+    try:
+        over.meet(find, bind)
+    except Error as error:
+        logger.warning("sinter: layers that are split over %d GPUs are the server's: %s", over.group.size, error)
+        return False
+    return True
 
 
 def see_mlp(gate_up: torch.Tensor, down: torch.Tensor) -> None:
@@ -213,7 +248,7 @@ def see_mlp(gate_up: torch.Tensor, down: torch.Tensor) -> None:
 
 
 def prepare_config(
-    config: Mapping[str, Any], context: Context, sizes: Sequence[int] = BUCKETS, *, folded: bool = False
+    config: Mapping[str, Any], context: Context, sizes: Sequence[int] = BUCKETS, *, folded: bool = False, ranks: int = 1
 ) -> Dict[Tuple[str, int], str]:
     """Prepares what the plugins ask for of a model of Llama's form, so that a machine without a GPU fills a cache for those that serve.
 
@@ -222,6 +257,7 @@ def prepare_config(
         context: where to prepare; one for a target needs no GPU.
         sizes: the tops of the buckets.
         folded: as with SINTER_VLLM_FOLD=1.
+        ranks: GPUs that each layer is split over; plans between attentions are then for up to 512 rows.
 
     Returns:
         The digest of each plan by chain and size.
@@ -235,18 +271,27 @@ def prepare_config(
         raise invalid(f"config has no {', '.join(lacking)}: it is that of no decoder with gated MLPs and RMS norms")
     hidden, inner, heads = config["hidden_size"], config["intermediate_size"], config["num_attention_heads"]
     head = config.get("head_dim") or hidden // heads
-    columns = (heads + 2 * (config.get("num_key_value_heads") or heads)) * head
+    key_heads = config.get("num_key_value_heads") or heads
+    ranks = integer(ranks, "ranks", 1, 8)
+    if heads % ranks or inner % ranks or (key_heads % ranks and ranks % key_heads):
+        raise invalid(f"ranks is {ranks}: {heads} heads, {key_heads} of keys and values, and {inner} columns cannot be split so")
+    heads, inner, key_heads = heads // ranks, inner // ranks, max(key_heads // ranks, 1)
+    columns = (heads + 2 * key_heads) * head
     name = config.get("torch_dtype") or config.get("dtype")
     dtype = getattr(torch, str(name), None)
     if dtype not in _DTYPES:
         raise invalid(f"config has torch_dtype {name!r}: the plugins take bfloat16 and float16")
-    between = between_key(hidden, inner, columns, heads * head, config["rms_norm_eps"], dtype, folded)
-    return store.prepare(context, [between, chain_line(inner, hidden, hidden, "silu", dtype)], sizes_of(sizes))
+    between = between_key(hidden, inner, columns, heads * head, config["rms_norm_eps"], dtype, folded, ranks)
+    mlp, wanted = chain_line(inner, hidden, hidden, "silu", dtype), sizes_of(sizes)
+    if ranks == 1:
+        return store.prepare(context, [between, mlp], wanted)
+    few = [size for size in wanted if size <= SIZES[-1]]
+    return {**store.prepare(context, [between], few), **store.prepare(context, [mlp], wanted)}
 
 
-def _key(weights: Sequence[torch.Tensor], eps: float, folded: bool) -> str:
+def _key(weights: Sequence[torch.Tensor], eps: float, folded: bool, ranks: int = 1) -> str:
     o, norm, gate_up, _, _, next = weights
-    return between_key(len(norm), len(gate_up) // 2, len(next), o.shape[1], eps, o.dtype, folded)
+    return between_key(len(norm), len(gate_up) // 2, len(next), o.shape[1], eps, o.dtype, folded, ranks)
 
 
 def version_of(text: str) -> Tuple[int, int]:

@@ -1,10 +1,11 @@
 """SGLang's gated MLPs and mixtures of experts by Sinter: the entry point ``sglang.srt.plugins``.
 
 ``register`` hooks ``forward`` of the MLPs of Llama and Qwen2 (which Qwen3 uses too) by SGLang's own hook registry, and the
-function that computes unquantised experts from the ids and weights of SGLang's router (`_experts`). A layer
-that is quantised, split over GPUs, wrapped by LoRA or of another dtype keeps SGLang's path, and so does everything on a
-chip other than Hopper, with an SGLang outside of the versions named here, or that is asked for deterministic inference: a
-plan depends on the number of rows. SINTER_PLUGINS=0 leaves everything to SGLang. Plans are prepared at the first forward,
+function that computes experts from the ids and weights of SGLang's router (`_experts`). Of an MLP that is split over GPUs
+the plan computes this rank's part: SGLang's layers sum behind their MLPs, in one kernel with the residual and the norm. A layer
+that is quantised, wrapped by LoRA or of another dtype keeps SGLang's path, and so does everything on a chip other than Hopper,
+with an SGLang outside of the versions named here, or that is asked for deterministic inference: a plan depends on the number
+of rows. SINTER_PLUGINS=0 leaves everything to SGLang. Plans are prepared at the first forward,
 those of prefill in the background from then on. What is taken is one line of information for MLPs of one shape. Nothing
 here opens the driver.
 """
@@ -69,6 +70,11 @@ def _hook(servers: Any) -> Callable[..., Any]:
     from sglang.srt.layers.quantization.unquant import UnquantizedLinearMethod
 
     linears = (MergedColumnParallelLinear, RowParallelLinear)
+
+    def reason_against(mlp: Any) -> str:
+        reason: str = servers.reason_against(mlp, linears, UnquantizedLinearMethod, split=True)
+        return reason or (_reason_against_split(mlp.down_proj) if servers.is_split(mlp.down_proj) else "")
+
     said: Set[Tuple[Any, ...]] = set()
 
     def see(mlp: Any) -> None:
@@ -88,10 +94,10 @@ def _hook(servers: Any) -> Callable[..., Any]:
         if not torch.compiler.is_compiling() and not servers.takes(x.shape[0]):
             if not hasattr(self, "sinter_seen"):
                 self.sinter_seen = True
-                if not servers.reason_against(self, linears, UnquantizedLinearMethod) and _is_hopper(x):
+                if not reason_against(self) and _is_hopper(x):
                     servers.see_mlp(self.gate_up_proj.weight, down.weight)
             return own(self, x, *arguments, **named)
-        if servers.reason_against(self, linears, UnquantizedLinearMethod) or x.dtype != down.weight.dtype:
+        if reason_against(self) or x.dtype != down.weight.dtype:
             return own(self, x, *arguments, **named)
         if not _is_hopper(x):
             return own(self, x, *arguments, **named)
@@ -100,6 +106,17 @@ def _hook(servers: Any) -> Callable[..., Any]:
         return torch.ops.sinter.gated_mlp(x, self.gate_up_proj.weight, down.weight)
 
     return forward
+
+
+def _reason_against_split(down: Any) -> str:
+    """Why SGLang computes an MLP that is split over GPUs: where the sum is the down projection's own, which takes several forms."""
+    if getattr(down, "reduce_results", True) or getattr(down, "use_decode_attn_tp", False):
+        return "its sum over GPUs is its own"
+    try:
+        from sglang.srt.runtime_context import get_forward
+    except ImportError:
+        return "this SGLang does not say whether rows are split over GPUs"
+    return "rows are split over GPUs" if getattr(get_forward(), "sp_active", False) else ""
 
 
 def _is_hopper(x: Any) -> bool:

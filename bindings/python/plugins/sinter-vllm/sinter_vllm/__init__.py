@@ -1,8 +1,8 @@
 """vLLM's decoder layers, gated MLPs and mixtures of experts by Sinter: the entry point ``vllm.general_plugins``.
 
 ``register`` looks at models of Llama (which Mistral uses too), Qwen2 and Qwen3 when they are first called: all that lies
-between two attentions becomes one plan (`_layers`) where no layer is quantised, biased, split over GPUs or wrapped by LoRA.
-Elsewhere the gated MLPs alone are taken, each for itself, and unquantised experts of any model (`_experts`). Everything keeps vLLM's path on a chip other than Hopper, with a
+between two attentions becomes one plan (`_layers`) where no layer is quantised, biased or wrapped by LoRA, over several GPUs too (`_ranks`).
+Elsewhere the gated MLPs alone are taken, each for itself, and experts of any model (`_experts`). Everything keeps vLLM's path on a chip other than Hopper, with a
 vLLM outside of the versions named here, or under VLLM_BATCH_INVARIANT: a plan depends on the number of rows. Plans are
 prepared in vLLM's first dummy run, before its memory is measured, those of prefill in the background from then on, while
 vLLM's kernels compute; more rows than they serve are vLLM's own (`_prefill`). Norms are folded where that is asked for
@@ -89,6 +89,8 @@ def _replace(mlp: type, servers: Any) -> None:
     if list(inspect.signature(own).parameters) != ["self", "x"]:
         servers.stay_away(f"vLLM's {mlp.__name__}", "its forward takes other arguments")
         return
+    from . import _ranks
+
     linears, plain = _kinds()
 
     def forward(self: Any, x: Any) -> Any:
@@ -96,9 +98,10 @@ def _replace(mlp: type, servers: Any) -> None:
 
         if not torch.compiler.is_compiling() and not servers.takes(x.shape[0]):
             return own(self, x)
-        if servers.reason_against(self, linears, plain) or x.dtype != self.down_proj.weight.dtype:
+        if servers.reason_against(self, linears, plain, split=True) or x.dtype != self.down_proj.weight.dtype:
             return own(self, x)
-        return torch.ops.sinter.gated_mlp(x, self.gate_up_proj.weight, self.down_proj.weight)
+        y = torch.ops.sinter.gated_mlp(x, self.gate_up_proj.weight, self.down_proj.weight)
+        return _ranks.all_reduce(y) if _ranks.sums(self.down_proj) else y
 
     forward.is_sinters = True  # type: ignore[attr-defined]
     mlp.forward = forward  # type: ignore[attr-defined]
@@ -138,17 +141,21 @@ def _look_at(model: Any, servers: Any) -> None:
     from . import _prefill
 
     config = model.vllm_config.compilation_config
-    sizes = servers.sizes_for(config.cudagraph_capture_sizes or ())
-    rows = max(getattr(config, "compile_ranges_endpoints", None) or servers.PREFILL_SIZES[-1:])
-    servers.set_up(_silu_and_mul(), sizes, rows=rows, add_norm=_add_norm(), log=LOGGER)
+    _set_up(model, servers, max(getattr(config, "compile_ranges_endpoints", None) or servers.PREFILL_SIZES[-1:]))
     if not _take_layers(model, servers):
         _see_mlps(model, servers)
     _prefill.end_range(config, servers.largest())
 
 
+def _set_up(model: Any, servers: Any, rows: int) -> None:
+    """`rows`: the most that plans may serve; for those that are captured there are plans anyway."""
+    sizes = servers.sizes_for(model.vllm_config.compilation_config.cudagraph_capture_sizes or ())
+    servers.set_up(_silu_and_mul(), sizes, rows=rows, add_norm=_add_norm(), log=LOGGER)
+
+
 def _take_layers(model: Any, servers: Any) -> bool:
     """Whether all that lies between two attentions is taken; links the layers then."""
-    from . import _layers, _norms
+    from . import _layers, _norms, _ranks
 
     try:
         reason = _layers.reason_against(model, servers)
@@ -157,19 +164,26 @@ def _take_layers(model: Any, servers: Any) -> bool:
     if reason:
         servers.stay_away("a model of vLLM", reason)
         return False
-    layers = list(model.layers)
-    # Weights change only when all plans are there.
-    folded = _norms.folds(model, layers, servers) and _layers.planned(layers, True, servers)
-    if not folded and not _layers.planned(layers, False, servers):
+    layers, group = list(model.layers), ""
+    size = _ranks.size_of(layers[0].mlp.down_proj)
+    if size > 1:
+        group, reason = _ranks.join(model, size, servers)
+        if reason:
+            servers.stay_away("a model of vLLM", reason)
+            return False
+        _set_up(model, servers, 0)  # what is built in the background is there sooner on one rank than on another
+    # Weights change only when all plans are there. Ranks must not differ, and numbers that fit on one may not on another.
+    folded = not group and _norms.folds(model, layers, servers) and _layers.planned(layers, True, group, servers)
+    if not folded and not _layers.planned(layers, False, group, servers):
         return False  # the reason is logged
     servers.settle()
     if folded:
         _norms.fold(model, layers, servers)
     _layers.replace(type(layers[0]), servers)
-    _layers.link(layers, folded)
-    what = f"vLLM's {type(model).__name__}: {len(layers)} layers from attention to attention{', norms folded' if folded else ''}"
-    servers.take(LOGGER, what, len(layers))
-    _name_in_config(model.vllm_config, f"up to {servers.largest()} rows{', folded' if folded else ''}")
+    _layers.link(layers, folded, group)
+    how = f"{', norms folded' if folded else ''}{f', over {size} GPUs' if group else ''}"
+    servers.take(LOGGER, f"vLLM's {type(model).__name__}: {len(layers)} layers from attention to attention{how}", len(layers))
+    _name_in_config(model.vllm_config, f"up to {servers.largest()} rows{how.replace(', norms', ',')}")
     return True
 
 
@@ -178,7 +192,7 @@ def _see_mlps(model: Any, servers: Any) -> None:
     taken = 0
     for module in model.modules():
         if getattr(type(module).forward, "is_sinters", False) and hasattr(module, "gate_up_proj"):
-            if not servers.reason_against(module, *_kinds()):
+            if not servers.reason_against(module, *_kinds(), split=True):
                 servers.see_mlp(module.gate_up_proj.weight, module.down_proj.weight)
                 taken += 1
     if taken:

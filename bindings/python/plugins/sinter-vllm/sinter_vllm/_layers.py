@@ -13,6 +13,8 @@ from typing import Any, List
 
 import torch
 
+from . import _ranks
+
 _LAYER_ARGUMENTS = ["self", "positions", "hidden_states", "residual"]
 _ATTENTION_ARGUMENTS = ["self", "positions", "hidden_states"]
 
@@ -49,12 +51,15 @@ def reason_against(model: Any, servers: Any) -> str:
             return f"the forward of {kind.__name__} takes other arguments"
     for layer in layers:
         for name, kind in (("qkv_proj", QKVParallelLinear), ("o_proj", RowParallelLinear)):
-            reason = servers.reason_against_linear(name, getattr(layer.self_attn, name, None), kind, UnquantizedLinearMethod)
+            reason = servers.reason_against_linear(name, getattr(layer.self_attn, name, None), kind, UnquantizedLinearMethod, split=True)
             if reason:
                 return reason
-        reason = servers.reason_against(layer.mlp, (MergedColumnParallelLinear, RowParallelLinear), UnquantizedLinearMethod)
+        reason = servers.reason_against(layer.mlp, (MergedColumnParallelLinear, RowParallelLinear), UnquantizedLinearMethod, split=True)
         if reason:
             return reason
+        for linear in (layer.self_attn.o_proj, layer.mlp.down_proj):
+            if servers.is_split(linear) != _ranks.sums(linear) or _ranks.size_of(linear) != _ranks.size_of(layers[0].mlp.down_proj):
+                return "its layers are split over GPUs in several ways"
         for norm in (layer.input_layernorm, layer.post_attention_layernorm):
             if type(norm) is not RMSNorm or not norm.has_weight or norm.variance_size_override is not None:
                 return "a norm is not a plain RMSNorm"
@@ -74,18 +79,18 @@ def weights_of(layer: Any, after: Any) -> "tuple[List[torch.Tensor], float]":
     return [*weights, after.input_layernorm.weight, after.self_attn.qkv_proj.weight], norm.variance_epsilon
 
 
-def planned(layers: "List[Any]", folded: bool, servers: Any) -> bool:
-    """Whether each layer that will be linked has its plans. Prepares them."""
-    return all(servers.planned(*weights_of(*pair), folded) for pair in zip(layers, layers[1:]))
+def planned(layers: "List[Any]", folded: bool, group: str, servers: Any) -> bool:
+    """Whether each layer that will be linked has its plans. Prepares them. `group`: as of the operator; its ranks get the same answer."""
+    return all(servers.planned(*weights_of(*pair), folded, group) for pair in zip(layers, layers[1:]))
 
 
-def link(layers: "List[Any]", folded: bool = False) -> None:
-    """Each layer of `layers` hands to the next one its queries, keys and values. `folded`: as of the operator."""
+def link(layers: "List[Any]", folded: bool = False, group: str = "") -> None:
+    """Each layer of `layers` hands to the next one its queries, keys and values. `folded`, `group`: as of the operator."""
     for layer, after in zip(layers, layers[1:]):
         # In a tuple, so that torch does not take the next layer for a part of this one.
         layer.sinter_after = (after, after.self_attn.qkv_proj.weight)
         layer.sinter_o = (layer.self_attn.o_proj.weight,)
-        layer.sinter_folded = folded
+        layer.sinter_folded, layer.sinter_group = folded, group
     for layer, after in zip(layers, layers[1:]):
         layer.self_attn.o_proj = Passed(layer.self_attn.o_proj)
         after.self_attn.qkv_proj = Passed(after.self_attn.qkv_proj)
@@ -118,7 +123,7 @@ def replace(kind: type, servers: Any) -> None:
         weights = [self.sinter_o[0], norm.weight, self.mlp.gate_up_proj.weight, self.mlp.down_proj.weight]
         weights += [after.input_layernorm.weight, qkv]
         stream, hidden_states = torch.ops.sinter.between_attentions(
-            attended, residual, weights, norm.variance_epsilon, self.sinter_folded
+            attended, residual, weights, norm.variance_epsilon, self.sinter_folded, self.sinter_group
         )
         return hidden_states, stream
 
@@ -130,6 +135,9 @@ def _by_modules(layer: Any, attended: torch.Tensor, residual: torch.Tensor) -> A
     """The next layer's queries, keys and values, and the residual stream, by vLLM's modules one after another."""
     after, qkv = layer.sinter_after
     linear = torch.nn.functional.linear
-    hidden_states, residual = layer.post_attention_layernorm(linear(attended, layer.sinter_o[0]), residual)
+    projected = linear(attended, layer.sinter_o[0])
+    if layer.sinter_group:
+        projected = _ranks.all_reduce(projected)
+    hidden_states, residual = layer.post_attention_layernorm(projected, residual)
     hidden_states, residual = after.input_layernorm(layer.mlp(hidden_states), residual)
     return linear(hidden_states, qkv), residual

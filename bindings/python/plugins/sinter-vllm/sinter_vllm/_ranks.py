@@ -1,0 +1,52 @@
+"""Layers of vLLM that are split over GPUs: what sums over them.
+
+Plans of whole layers sum by themselves, over a group of Sinter's that is made of vLLM's ranks, so that vLLM's own sum, and what it fuses into
+that, is gone from these layers. Where there is no such group, and behind MLPs that are taken alone, vLLM sums.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Tuple
+
+
+def size_of(linear: Any) -> int:
+    """GPUs that a linear layer is split over."""
+    size: int = getattr(linear, "tp_size", 1)
+    return size
+
+
+def sums(linear: Any) -> bool:
+    """Whether a row-parallel layer ends by a sum over GPUs."""
+    return size_of(linear) > 1 and bool(getattr(linear, "reduce_results", True))
+
+
+def all_reduce(x: Any) -> Any:
+    """vLLM's sum. In a graph an operator of its own."""
+    from vllm.distributed import tensor_model_parallel_all_reduce
+
+    return tensor_model_parallel_all_reduce(x)
+
+
+def join(model: Any, size: int, servers: Any) -> Tuple[str, str]:
+    """The name of the group that plans of `model`, split over `size` GPUs, sum over, and why there is none. Collective."""
+    reason = _reason_against(model.vllm_config)
+    if reason:
+        return "", reason
+    from vllm.distributed import get_tp_group
+
+    ranks = get_tp_group()
+    if ranks.world_size != size:
+        return "", f"its layers are split over {size} GPUs of {ranks.world_size}"
+    device = model.layers[0].self_attn.o_proj.weight.device.index
+    reason = servers.join(ranks.unique_name, ranks.cpu_group, device, all_reduce)
+    return ("", f"its layers stay apart: {reason}") if reason else (ranks.unique_name, "")
+
+
+def _reason_against(config: Any) -> str:
+    """Why no group serves a model of this configuration, the same on all ranks."""
+    passes = getattr(config.compilation_config, "pass_config", None)
+    if getattr(passes, "enable_sp", False) or getattr(passes, "fuse_gemm_comms", False):
+        return "rows of its residual stream are split over GPUs (sequence parallelism)"
+    if getattr(getattr(config, "parallel_config", None), "use_ubatching", False):
+        return "micro-batches run on two streams at once, and a group serves one"
+    return ""
