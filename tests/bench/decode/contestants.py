@@ -63,32 +63,34 @@ def _experts(x, routed, down):
     return parts[back].view(len(x), top, -1).sum(1).to(x.dtype)
 
 
-def _ffn(attended, stream, o, gamma, gate_up, down, eps, linear):
-    stream = stream + linear(attended, o)
+def _ffn(attended, stream, o, gamma, gate_up, down, eps, linear, behind):
+    """`behind`: the product that a residual is added to; over several GPUs it ends by a sum."""
+    stream = stream + behind(attended, o)
     if isinstance(gate_up, Routed):
         return stream + _experts(F.rms_norm(stream, gamma.shape, gamma, eps), gate_up, down)
     gate, up = _norm_linear(stream, gamma, gate_up, eps, linear).chunk(2, -1)
-    return stream + linear(F.silu(gate) * up, down)
+    return stream + behind(F.silu(gate) * up, down)
 
 
-def _layer(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps, linear):
-    stream = _ffn(attended, stream, o, gamma, gate_up, down, eps, linear)
+def _layer(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps, linear, behind):
+    stream = _ffn(attended, stream, o, gamma, gate_up, down, eps, linear, behind)
     return stream, _norm_linear(stream, next_gamma, out, eps, linear)
 
 
-def _tail(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps, linear):
-    return _norm_linear(_ffn(attended, stream, o, gamma, gate_up, down, eps, linear), next_gamma, out, eps, F.linear)
+def _tail(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps, linear, behind):
+    return _norm_linear(_ffn(attended, stream, o, gamma, gate_up, down, eps, linear, behind), next_gamma, out, eps, F.linear)
 
 
 class Torch:
     """Linears with gate and up, and queries, keys and values merged; compiled as one function from attention to attention, the
-    same for all layers, with weights as arguments; or eager. Of codes: `fast` lets torch._scaled_mm accumulate as it likes."""
+    same for all layers, with weights as arguments; or eager. Of codes: `fast` lets torch._scaled_mm accumulate as it likes. `behind`: see _ffn."""
 
-    def __init__(self, weights, mode="eager", fast=False):
+    def __init__(self, weights, mode="eager", fast=False, behind=None):
         self.weights, self.eps = weights, weights.model.eps
         self.linear = F.linear
         if isinstance(weights.layers[0].o, Codes):
             self.linear = _plain_linear if mode == "eager" else _fast_linear if fast else _promoted_linear
+        self.behind = behind or self.linear
         compiled = (lambda f: f) if mode == "eager" else lambda f: torch.compile(f, dynamic=False, mode=TORCH[mode])
         self._first, self._layer, self._tail = compiled(_norm_linear), compiled(_layer), compiled(_tail)
 
@@ -100,14 +102,14 @@ class Torch:
         layer, after = self.weights.layers[i : i + 2]
         return self._layer(
             attended, stream, layer.o, layer.post_norm, layer.gate_up, layer.down, after.norm, after.qkv, self.eps,
-            self.linear,
+            self.linear, self.behind,
         )
 
     def last(self, attended, stream):
         layer, weights = self.weights.layers[-1], self.weights
         return self._tail(
             attended, stream, layer.o, layer.post_norm, layer.gate_up, layer.down, weights.norm, weights.logits, self.eps,
-            self.linear,
+            self.linear, self.behind,
         )
 
 

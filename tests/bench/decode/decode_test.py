@@ -9,6 +9,7 @@ import io
 import os
 import sys
 import tempfile
+import threading
 import unittest
 
 os.environ["TRITON_INTERPRET"] = "1"  # before kernels.py is imported
@@ -18,8 +19,9 @@ import decode
 import models
 import results
 import sinter
+import split
 import variants
-from models import MIXTURES, MODELS, SCALES, TINY, TINY8, TINY_MIXTURE
+from models import LARGE, MIXTURES, MODELS, SCALES, TINY, TINY8, TINY_MIXTURE
 
 try:
     import torch
@@ -56,6 +58,15 @@ class ModelsTest(unittest.TestCase):
         cache = 2 * 32 * 2 * 8 * 128 * 16 * 1024  # bytes, layers, keys and values, heads, columns, rows, positions
         self.assertAlmostEqual(
             models.limit_us(model, 16, 1024) - models.limit_us(model, 16, 1024, attention=False), cache / 4.55e6, places=3)
+
+
+    def test_parts_of_models_that_are_split_have_whole_extents(self):
+        for model in LARGE.values():
+            part = models.part_of(model, 2)
+            self.assertEqual((2 * part.inner, 2 * part.q, 2 * part.qkv, 2 * part.vocabulary), (model.inner, model.q, model.qkv, model.vocabulary))
+            self.assertEqual((part.hidden, part.layers), (model.hidden, model.layers))
+            self.assertAlmostEqual(2 * part.layer_bytes() / model.layer_bytes(), 1, places=3)
+            self.assertEqual(part.hidden * part.inner % 8, 0)
 
 
 class ChainsTest(unittest.TestCase):
@@ -146,6 +157,14 @@ class ArgumentsTest(unittest.TestCase):
         self.assertEqual([variants.torch_of(name) for name in ("compile-fp8-fast", "max-autotune", "eager-fp8-block", "sinter")],
                          [("compile", True), ("max-autotune", False), ("eager", False), None])
 
+    def test_arguments_of_two_gpus_are_checked(self):
+        options = split.parse(["--out", "x", "--models", "Qwen3-32B-12L", "--rows", "1,16", "--contestants", "nccl,sinter-pdl"])
+        self.assertEqual((options.models, options.rows, options.contestants), (["Qwen3-32B-12L"], [1, 16], ["nccl", "sinter-pdl"]))
+        for wrong in (["--models", "Llama-3-8B"], ["--contestants", "serving"]):
+            with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit) as ended:
+                split.parse(["--out", "x", *wrong])
+            self.assertEqual(ended.exception.code, 2)
+
     def test_a_file_is_asked_for(self):
         with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
             decode.parse([])
@@ -188,6 +207,11 @@ class ResultsTest(unittest.TestCase):
         self.assertAlmostEqual(one[2]["bandwidth_without_attention"] / one[0]["bandwidth_without_attention"],
                                weights[1] / weights[0] * 3800 / 2200)
         self.assertLess(weights[1] / weights[0], 0.58)
+
+    def test_a_part_of_a_model_has_a_line(self):
+        part = models.part_of(LARGE["Llama-3-70B-12L"], 2)
+        rows = [results.row(part, 16, 1024, name, us, us, kernels=9, rel_error=1e-2) for name, us in (("nccl", 300.0), ("sinter-pdl", 270.0))]
+        self.assertIn("| Llama-3-70B-12L/TP2 | 16 | 1024 | nccl | 300 | 270 | 1.11 |", results.table(case_rows() + rows))
 
     def test_a_table_has_a_line_for_each_case_with_both(self):
         alone = {**case_rows()[0], "rows": 32}
@@ -303,6 +327,38 @@ class StepTest(unittest.TestCase):
                 self.assertLess(self.wrong_by(TINY8, 3, 64, make, scales), eager * 1.3, (scales, flags))
             self.assertLess(eager, 0.12)
             self.assertGreater(eager, 0.005)  # codes have three bits behind the point
+
+    def test_steps_of_two_ranks_are_those_of_the_whole(self):
+        """A thread a rank; Triton's interpreter runs one at a time."""
+        whole, context = step.Weights(TINY, "cpu", torch.float32), 64
+        state = step.State(whole, 3, context)
+        state.reset()
+        wanted = reference.logits(whole, state)
+        parts = [split.part_of_weights(whole, rank, 2) for rank in range(2)]
+        self.assertEqual([part.model for part in parts], [models.part_of(TINY, 2)] * 2)
+        met, running, terms, found = threading.Barrier(2, timeout=60), threading.Lock(), [None, None], [None, None]
+
+        def run(rank):
+            def behind(a, w):
+                terms[rank] = torch.nn.functional.linear(a, w)
+                running.release()
+                met.wait()
+                total = terms[0] + terms[1]
+                met.wait()
+                running.acquire()
+                return total
+
+            with running, torch.no_grad():
+                mine = split.part_of_state(state, parts[rank], rank, 2)
+                found[rank] = step.run(contestants.Torch(parts[rank], behind=behind), parts[rank], mine, choose=False)
+                self.assertEqual(mine.tokens.tolist(), state.tokens.tolist())
+
+        threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertLess(measure.relative_error(torch.cat(found, 1), wanted), 1e-5)
 
     def test_a_norm_too_many_would_be_seen(self):
         self.assertGreater(self.wrong_by(TINY, 3, 64, lambda w, s: contestants.Torch(w.folded())), 0.1)

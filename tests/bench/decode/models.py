@@ -1,6 +1,6 @@
 """Shapes of the models whose decoding step is measured, and what a step must move at least."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # The stream that this chip's memory gives, read only: docs/cost-model.md.
 BYTES_PER_S = 4.55e12
@@ -65,6 +65,12 @@ class Model:
         return BF16 * self.layers * 2 * self.kv * rows * context
 
 
+def part_of(model, ranks):
+    """What each of `ranks` GPUs has of a model: some of the heads, of the columns of MLPs, and of the logits."""
+    shares = {name: getattr(model, name) // ranks for name in ("inner", "heads", "kv_heads", "vocabulary")}
+    return replace(model, name=f"{model.name}/TP{ranks}", **shares)
+
+
 def scaled_bytes(n, k, scales):
     """A matrix of bf16, or of codes with f32 scales."""
     if scales is None:
@@ -85,7 +91,16 @@ MODELS = {
 
 #: Mixtures of experts, with as many layers as leave room on a GPU of 80 GB.
 MIXTURES = {"Qwen3-30B-A3B-12L": Model("Qwen3-30B-A3B-12L", 2048, 768, 12, 32, 4, 128, 151936, True, 1e-6, 128, 8)}
-ALL = {**MODELS, **MIXTURES}
+
+#: Models of several GPUs, with as many layers as leave room for all of them beside a part.
+LARGE = {
+    model.name: model
+    for model in (
+        Model("Qwen3-32B-12L", 5120, 25600, 12, 64, 8, 128, 151936, True, 1e-6),
+        Model("Llama-3-70B-12L", 8192, 28672, 12, 64, 8, 128, 128256, False, 1e-5),
+    )
+}
+ALL = {**MODELS, **MIXTURES, **LARGE}
 
 # Of the tests: every part of a step, in no time.
 TINY = Model("tiny", 64, 96, 2, 4, 2, 32, 128, True, 1e-6)

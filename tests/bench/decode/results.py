@@ -41,7 +41,7 @@ def cases(rows):
     """{(model, rows, context): {contestant: row}} in the order of models.py, then by weights and rows. Weights of 8 bits make a
     case of their own: the model's name says so, contestants' names no more."""
     found, order, kinds = {}, list(ALL), ["bf16", *SCALES]
-    place = lambda one: (order.index(one["model"]), one["context"], kinds.index(weights_of(one["contestant"])[0]), one["rows"])
+    place = lambda one: (order.index(one["model"].split("/")[0]), one["context"], kinds.index(weights_of(one["contestant"])[0]), one["rows"])
     for one in sorted(rows, key=place):
         kind, name = weights_of(one["contestant"])
         model = one["model"] if kind == "bf16" else f"{one['model']} {kind}"

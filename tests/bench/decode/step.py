@@ -163,8 +163,9 @@ class State:
             buffer.fill_(float("nan"))
 
 
-def run(contestant, weights, state, attention=True):
-    """Enqueues one step; its logits [rows, vocabulary]. Without attention its result is what lies there already."""
+def run(contestant, weights, state, attention=True, choose=True):
+    """Enqueues one step; its logits [rows, vocabulary]. Without attention its result is what lies there already. `choose`: they give the
+    next step's tokens; of a GPU that has a part of them they cannot."""
     torch.index_select(weights.embedding, 0, state.tokens, out=state.embedded)
     qkv, stream = contestant.first(state.embedded), state.embedded
     attended = state.attention.out
@@ -174,6 +175,7 @@ def run(contestant, weights, state, attention=True):
         if i + 1 < len(weights.layers):
             stream, qkv = contestant.between(i, attended, stream)
     logits = contestant.last(attended, stream)
-    torch.argmax(logits, 1, out=state.tokens)
+    if choose:
+        torch.argmax(logits, 1, out=state.tokens)
     state.position.add_(1)
     return logits
