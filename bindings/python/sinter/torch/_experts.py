@@ -76,16 +76,39 @@ def launch_experts(
         return x.new_empty((0, l)) if out is None else out
     line = experts_line(experts, ids.shape[1], n, k, l, act, x.dtype, layout)
     plan = store.ready(device, line, rows)
-    if plan is None and behind:
-        plan = _built_behind(device, line, rows)
-    elif plan is None:
-        plan = store.find(device, line, (*BUCKETS, BUCKETS[-1] + 1)[bucket(rows)], within)
+    if plan is None:
+        plan = _built_behind(device, line, rows) if behind else _of_bucket(device, line, rows, within)
     if plan is None:
         return None
     y = x.new_empty((rows, l)) if out is None else out
-    small = (x.contiguous(), ids.to(torch.int32).contiguous(), weights.to(torch.float32).contiguous())
-    given = (*(value.clone() if value.data_ptr() % 16 else value for value in small), w1, w2, y)
-    launch(plan, tuple(value.data_ptr() for value in given), rows, device)
+    return _launch(plan, (x, ids.to(torch.int32), weights.to(torch.float32)), (w1, w2), y)
+
+
+def launch_line(
+    line: str, small: Tuple[torch.Tensor, ...], matrices: Tuple[torch.Tensor, ...], out: torch.Tensor, within: "Tuple[int, int] | None"
+) -> "torch.Tensor | None":
+    """`out` by a plan of the chain `line`; None where a server computes.
+
+    Args:
+        small: its inputs of each row, which are copied where they have gaps or are not aligned.
+        matrices: its constants, contiguous.
+        within: as of ``launch_experts``.
+    """
+    device, rows = out.device.index, out.shape[0]
+    if rows == 0:
+        return out
+    plan = store.ready(device, line, rows) or _of_bucket(device, line, rows, within)
+    return None if plan is None else _launch(plan, small, matrices, out)
+
+
+def _of_bucket(device: int, line: str, rows: int, within: "Tuple[int, int] | None") -> Optional[Plan]:
+    return store.find(device, line, (*BUCKETS, BUCKETS[-1] + 1)[bucket(rows)], within)
+
+
+def _launch(plan: Plan, small: Tuple[torch.Tensor, ...], matrices: Tuple[torch.Tensor, ...], y: torch.Tensor) -> torch.Tensor:
+    dense = [value.contiguous() for value in small]
+    given = (*(value.clone() if value.data_ptr() % 16 else value for value in dense), *matrices, y)
+    launch(plan, tuple(value.data_ptr() for value in given), y.shape[0], y.device.index)
     return y
 
 

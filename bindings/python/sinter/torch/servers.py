@@ -24,7 +24,8 @@ from ._expand import expand
 from ._experts import MOST_TOP, launch_experts, reason_against_experts
 from ._fold import Pair, fold, folds
 from ._groups import join, split_of
-from ._ops import chain_line, reason_against_pair
+from ._ops import _DTYPES, chain_line, reason_against_pair
+from ._scaled_experts import Scales, launch_scaled_experts, reason_against_scaled_experts, takes_rows
 from ._store import chains, configure, logger, sizes_of, store
 from ._warn import warn_once
 
@@ -34,6 +35,7 @@ __all__ = [
     "EXPERTS_ROWS",
     "Pair",
     "SIZES",
+    "Scales",
     "VARIABLE",
     "count",
     "expand",
@@ -77,9 +79,6 @@ PREFILL_VARIABLE = "SINTER_PREFILL_ROWS"
 #: The least and the most rows of experts that plans are made for: elsewhere they gain nothing over servers' own kernels
 #: (docs/lab/grouped-products.md).
 EXPERTS_ROWS = (16, 64)
-
-_DTYPES = (torch.bfloat16, torch.float16)
-
 
 def reason_against(module: Any, linears: Tuple[type, type], plain: type, split: bool = False) -> str:
     """Why the server's own path computes `module`; "" when Sinter can.
@@ -128,6 +127,7 @@ def experts(
     w13: torch.Tensor,
     w2: torch.Tensor,
     out: Optional[torch.Tensor] = None,
+    scales: Optional[Scales] = None,
 ) -> Optional[torch.Tensor]:
     """A server's experts with SiLU by a plan; None where the server's kernels compute, for which nothing was enqueued.
 
@@ -137,16 +137,24 @@ def experts(
         weights: [rows, top].
         w13: [experts, 2 n, k], gate above up.
         w2: [experts, l, n].
-        out: [rows, l], takes the result; else new memory does.
+        out: [rows, l], takes the result; else new memory does, unless rows are codes.
+        scales: of matrices of e4m3, and of rows that are.
     """
-    if x.shape[0] <= EXPERTS_ROWS[0] // 2 or reason_against_experts(w13, w2) or x.shape[1:] != w13.shape[2:] or x.dtype != w13.dtype:
+    if x.shape[0] <= EXPERTS_ROWS[0] // 2 or ids.dim() != 2 or weights.shape != ids.shape or not 1 <= ids.shape[1] <= MOST_TOP:
         return None
-    if ids.dim() != 2 or weights.shape != ids.shape or not 1 <= ids.shape[1] <= MOST_TOP:
+    if scales is None:
+        if reason_against_experts(w13, w2) or x.shape[1:] != w13.shape[2:] or x.dtype != w13.dtype:
+            return None
+    elif reason_against_scaled_experts(w13, w2, scales) or not takes_rows(x, scales.x, w13.shape[2]):
         return None
-    if out is not None and (out.shape != (x.shape[0], w2.shape[1]) or out.dtype != x.dtype or not out.is_contiguous()):
+    dtype = x.dtype if scales is None or scales.x is None or out is None else out.dtype
+    if dtype not in _DTYPES or out is not None and (out.shape != (x.shape[0], w2.shape[1]) or out.dtype != dtype or not out.is_contiguous()):
         return None
     try:
-        return launch_experts(x, ids, weights, w13, w2, out=out, within=EXPERTS_ROWS)
+        if scales is None:
+            return launch_experts(x, ids, weights, w13, w2, out=out, within=EXPERTS_ROWS)
+        y = x.new_empty((x.shape[0], w2.shape[1])) if out is None else out
+        return launch_scaled_experts(x, ids, weights, w13, w2, scales, y, EXPERTS_ROWS)
     except Error as error:
         warn_once(f"the server computes experts: {error}")
         return None

@@ -1,4 +1,5 @@
-"""SGLang's unquantised mixtures of experts by Sinter: those that its Triton runner computes, on one GPU or split by their width.
+"""SGLang's mixtures of experts by Sinter: those that its Triton runner computes, on one GPU or split by their width, unquantised or of e4m3
+with scales of 128 x 128 of a matrix; of such the plan quantises the rows, 128 of a row with a scale, as SGLang does.
 
 The router, shared experts and the sum over GPUs stay SGLang's.
 """
@@ -12,9 +13,12 @@ TARGET = "sglang.srt.layers.moe.moe_runner.triton_utils.fused_moe.fused_experts"
 
 #: Of a call, what must have been left out, or given as None or False.
 _NONE = (
-    "b1", "b2", "use_fp8_w8a8", "use_int8_w8a8", "use_int8_w8a16", "use_int4_w4a16", "w1_scale", "w2_scale", "a1_scale", "a2_scale",
-    "block_shape", "a1_q", "fuse_swiglu_interleaved",
+    "b1", "b2", "use_int8_w8a8", "use_int8_w8a16", "use_int4_w4a16", "per_channel_quant", "w1_zp", "w2_zp", "a1_scale", "a2_scale", "a1_q",
+    "fuse_swiglu_interleaved",
 )  # fmt: skip
+
+#: What is given of e4m3 beside the matrices.
+_CODES = ("use_fp8_w8a8", "w1_scale", "w2_scale", "block_shape")
 
 
 def hook(servers: Any, is_hopper: "Callable[[Any], bool]") -> Callable[..., Any]:
@@ -34,7 +38,8 @@ def hook(servers: Any, is_hopper: "Callable[[Any], bool]") -> Callable[..., Any]
         if reason_against(given) or not is_hopper(x):
             return own(*arguments, **named)
         weights, ids = given["topk_output"][:2]
-        y = servers.experts(x, ids, weights, w13, w2)
+        scales = servers.Scales(given["w1_scale"], given["w2_scale"]) if given.get("use_fp8_w8a8") else None
+        y = servers.experts(x, ids, weights, w13, w2, scales=scales)
         if y is None:
             return own(*arguments, **named)
         see(given["moe_runner_config"], w13, w2)
@@ -48,7 +53,8 @@ def hook(servers: Any, is_hopper: "Callable[[Any], bool]") -> Callable[..., Any]
         if shape in said:
             servers.count(1)
         else:
-            servers.take("sinter", f"SGLang's experts, {w13.shape[0]} of {w2.shape[2]} x {w13.shape[2]}", 1, servers.EXPERTS_ROWS)
+            codes = " of e4m3" if w13.dtype.itemsize == 1 else ""
+            servers.take("sinter", f"SGLang's experts, {w13.shape[0]} of {w2.shape[2]} x {w13.shape[2]}{codes}", 1, servers.EXPERTS_ROWS)
         said.update((layer, shape))
 
     return fused_experts
@@ -63,6 +69,9 @@ def reason_against(given: "dict[str, Any]") -> str:
         value = given.get(name)
         if value is not None and value is not False:
             return f"{name} is given"
+    found = [name for name in _CODES if given.get(name) is not None and given.get(name) is not False]
+    if found and (list(found) != list(_CODES) or list(given["block_shape"]) != [128, 128]):
+        return f"{', '.join(found)} are given, and block_shape {given.get('block_shape')}: of codes there are those of e4m3 with blocks [128, 128]"
     if config.activation != "silu" or not config.is_gated:
         return "their activation is not SiLU"
     if any(getattr(config, name, None) is not None for name in ("gemm1_alpha", "gemm1_beta", "gemm1_clamp_limit", "swiglu_limit")):

@@ -1,4 +1,4 @@
-"""vLLM's unquantised mixtures of experts by Sinter.
+"""vLLM's mixtures of experts by Sinter: unquantised ones, and those of e4m3 whose scales are of 128 x 128 of a matrix and 128 of a row.
 
 vLLM computes them in an operator of its own that calls ``TritonExperts.apply``, with the ids and weights of its router: what is around that, a
 gather over GPUs, shared experts, the sum over GPUs, stays vLLM's. So which of both computes is decided at each call, and when a graph is captured.
@@ -11,7 +11,8 @@ from typing import Any, Callable
 
 #: What is read of a call; any further argument is vLLM's alone.
 _ARGUMENTS = (
-    "output", "hidden_states", "w1", "w2", "topk_weights", "topk_ids", "activation", "expert_map", "a1q_scale", "apply_router_weight_on_input",
+    "output", "hidden_states", "w1", "w2", "topk_weights", "topk_ids", "activation", "expert_map", "a1q_scale", "a2_scale",
+    "apply_router_weight_on_input",
 )  # fmt: skip
 
 
@@ -36,20 +37,22 @@ def watch(servers: Any, log: str) -> None:
         if type(self) is not TritonExperts or reason_against(self, given):
             return own(self, *arguments, **named)
         x, w13, w2 = given["hidden_states"], given["w1"], given["w2"]
-        if servers.experts(x, given["topk_ids"], given["topk_weights"], w13, w2, out=given["output"]) is None:
+        scales = None if given["a1q_scale"] is None else servers.Scales(self.w1_scale, self.w2_scale, given["a1q_scale"])
+        if servers.experts(x, given["topk_ids"], given["topk_weights"], w13, w2, out=given["output"], scales=scales) is None:
             return own(self, *arguments, **named)
         if not hasattr(self, "sinter_taken"):
             self.sinter_taken = True
-            see(w13, w2)
+            see(w13, w2, scales)
         return None
 
-    def see(w13: Any, w2: Any) -> None:
+    def see(w13: Any, w2: Any, scales: Any) -> None:
         shape = tuple(w13.shape), tuple(w2.shape), w13.dtype
         if shape in said:
             servers.count(1)
             return
         said.add(shape)
-        servers.take(log, f"vLLM's experts, {w13.shape[0]} of {w2.shape[2]} x {w13.shape[2]}", 1, servers.EXPERTS_ROWS)
+        codes = "" if scales is None else " of e4m3"
+        servers.take(log, f"vLLM's experts, {w13.shape[0]} of {w2.shape[2]} x {w13.shape[2]}{codes}", 1, servers.EXPERTS_ROWS)
 
     apply.is_sinters = True  # type: ignore[attr-defined]
     TritonExperts.apply = apply
@@ -58,7 +61,9 @@ def watch(servers: Any, log: str) -> None:
 def reason_against(experts: Any, given: "dict[str, Any]") -> str:
     """Why vLLM computes a call; "" when a plan may. `given`: its arguments."""
     if getattr(experts, "quant_dtype", None) is not None or given["a1q_scale"] is not None:
-        return "they are quantised"
+        reason = _reason_against_codes(experts, given)
+        if reason:
+            return reason
     if getattr(experts, "w1_bias", None) is not None or getattr(experts, "w2_bias", None) is not None:
         return "they have biases"
     if getattr(given["activation"], "value", given["activation"]) != "silu":
@@ -73,6 +78,23 @@ def reason_against(experts: Any, given: "dict[str, Any]") -> str:
         return "experts are on several GPUs"
     if getattr(experts, "_lora_context", None) is not None:
         return "LoRA adds to them"
+    return ""
+
+
+def _reason_against_codes(experts: Any, given: "dict[str, Any]") -> str:
+    """Why vLLM computes quantised experts; "" of blocks of e4m3, whose rows vLLM has quantised before."""
+    config = experts.quant_config
+    if not getattr(config, "use_fp8_w8a8", False):
+        return "they are quantised to something else than e4m3, rows and matrices"
+    blocks = getattr(config, "block_shape", None)
+    if blocks is None or list(blocks) != [128, 128]:
+        return f"their scales are of {'rows or whole matrices' if blocks is None else f'blocks {list(blocks)}'}, not of blocks [128, 128]"
+    if given["a1q_scale"] is None or experts.w1_scale is None or experts.w2_scale is None:
+        return "rows or matrices come without scales"
+    if given["a2_scale"] is not None:
+        return "what is between their products has a scale given"
+    if getattr(experts, "quantization_emulation", False):
+        return "their quantisation is emulated"
     return ""
 
 
