@@ -49,10 +49,10 @@ def _norm_linear(stream, gamma, weight, eps, linear):
     return linear(F.rms_norm(stream, gamma.shape, gamma, eps), weight)
 
 
-def _experts(x, routed, down):
-    """Slots sorted by experts, and grouped products."""
+def _experts(x, routed, down, chosen=None):
+    """Slots sorted by experts, and grouped products. `chosen`: weights and ids, where the router's matrix does not give them."""
     router, both, top = routed
-    weight, ids = torch.topk(torch.softmax(F.linear(x, router).float(), -1), top)
+    weight, ids = chosen or torch.topk(torch.softmax(F.linear(x, router).float(), -1), top)
     weight = weight / weight.sum(-1, keepdim=True)
     of_slot, order = torch.sort(ids.reshape(-1))
     ends = torch.searchsorted(of_slot, torch.arange(len(both), device=x.device), right=True, out_int32=True)
@@ -63,22 +63,52 @@ def _experts(x, routed, down):
     return parts[back].view(len(x), top, -1).sum(1).to(x.dtype)
 
 
-def _ffn(attended, stream, o, gamma, gate_up, down, eps, linear, behind):
+def _tile(rows):
+    return next(tile for most, tile in TILES.items() if rows <= most or most == max(TILES))
+
+
+def _by_triton(x, ids, weights, both, down):
+    return triton_experts.Experts(len(x))(x, ids, weights, both, down, tile=_tile(len(x)))
+
+
+def _by_plugin(x, ids, weights, both, down):
+    """What vLLM computes with the plugin: Triton's kernels where no plan wins."""
+    from sinter.torch import servers
+
+    y = servers.experts(x, ids, weights, both, down)
+    return _by_triton(x, ids, weights, both, down) if y is None else y
+
+
+def _opaque(experts):
+    """Router's choice and experts as an operator; `experts`: of rows, ids, weights and both matrices."""
+
+    def mixed(x: torch.Tensor, logits: torch.Tensor, both: torch.Tensor, down: torch.Tensor, top: int) -> torch.Tensor:
+        return experts(x, *triton_experts.route(logits, top), both, down)
+
+    operator = torch.library.custom_op(f"sinter_bench::{experts.__name__}", mixed, mutates_args=())
+    operator.register_fake(lambda x, logits, both, down, top: torch.empty_like(x))
+    return lambda x, routed, down: operator(x, F.linear(x, routed.router).float(), routed.both, down, routed.top)
+
+
+OPAQUE_EXPERTS = {"compile-triton": _opaque(_by_triton), "sinter-plugin": _opaque(_by_plugin)}
+
+
+def _ffn(attended, stream, o, gamma, gate_up, down, eps, linear, behind, experts):
     """`behind`: the product that a residual is added to; over several GPUs it ends by a sum."""
     stream = stream + behind(attended, o)
     if isinstance(gate_up, Routed):
-        return stream + _experts(F.rms_norm(stream, gamma.shape, gamma, eps), gate_up, down)
+        return stream + experts(F.rms_norm(stream, gamma.shape, gamma, eps), gate_up, down)
     gate, up = _norm_linear(stream, gamma, gate_up, eps, linear).chunk(2, -1)
     return stream + behind(F.silu(gate) * up, down)
 
 
-def _layer(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps, linear, behind):
-    stream = _ffn(attended, stream, o, gamma, gate_up, down, eps, linear, behind)
+def _layer(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps, linear, behind, experts):
+    stream = _ffn(attended, stream, o, gamma, gate_up, down, eps, linear, behind, experts)
     return stream, _norm_linear(stream, next_gamma, out, eps, linear)
 
 
-def _tail(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps, linear, behind):
-    return _norm_linear(_ffn(attended, stream, o, gamma, gate_up, down, eps, linear, behind), next_gamma, out, eps, F.linear)
+def _tail(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps, linear, behind, experts):
+    return _norm_linear(_ffn(attended, stream, o, gamma, gate_up, down, eps, linear, behind, experts), next_gamma, out, eps, F.linear)
 
 
 class Torch:
@@ -91,6 +121,11 @@ class Torch:
         if isinstance(weights.layers[0].o, Codes):
             self.linear = _plain_linear if mode == "eager" else _fast_linear if fast else _promoted_linear
         self.behind = behind or self.linear
+        self.experts = OPAQUE_EXPERTS.get(mode, _experts)
+        if mode == "sinter-plugin":
+            from sinter.torch import servers
+
+            servers.set_up(None, [32, 64])
         compiled = (lambda f: f) if mode == "eager" else lambda f: torch.compile(f, dynamic=False, mode=TORCH[mode])
         self._first, self._layer, self._tail = compiled(_norm_linear), compiled(_layer), compiled(_tail)
 
@@ -102,14 +137,14 @@ class Torch:
         layer, after = self.weights.layers[i : i + 2]
         return self._layer(
             attended, stream, layer.o, layer.post_norm, layer.gate_up, layer.down, after.norm, after.qkv, self.eps,
-            self.linear, self.behind,
+            self.linear, self.behind, self.experts,
         )
 
     def last(self, attended, stream):
         layer, weights = self.weights.layers[-1], self.weights
         return self._tail(
             attended, stream, layer.o, layer.post_norm, layer.gate_up, layer.down, weights.norm, weights.logits, self.eps,
-            self.linear, self.behind,
+            self.linear, self.behind, self.experts,
         )
 
 
@@ -124,9 +159,8 @@ class Serving(Torch):
         stream, x = add_rmsnorm(F.linear(attended, layer.o), stream, layer.post_norm, self.eps)
         if isinstance(layer.gate_up, Routed):
             router, both, top = layer.gate_up
-            tile = next(tile for rows, tile in TILES.items() if len(x) <= rows or rows == max(TILES))
             ids, weights = triton_experts.route(F.linear(x, router).float(), top)
-            mixed = triton_experts.Experts(len(x))(x, ids, weights, both, layer.down, tile=tile)
+            mixed = _by_triton(x, ids, weights, both, layer.down)
             return add_rmsnorm(mixed, stream, gamma, self.eps)
         return add_rmsnorm(F.linear(silu_mul(F.linear(x, layer.gate_up)), layer.down), stream, gamma, self.eps)
 

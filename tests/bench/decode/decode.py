@@ -14,7 +14,7 @@ import sys
 import time
 
 from models import ALL, MIXTURES, MODELS
-from variants import flags_of, torch_of
+from variants import OPAQUE, flags_of, torch_of
 
 CONTESTANTS = "serving,compile,sinter,sinter-pdl,sinter-split-pdl"
 
@@ -55,7 +55,8 @@ def parse(arguments):
     parser.add_argument("--rows", type=numbers, default=[1, 8, 32, 64, 128], help="rows of a step, M")
     parser.add_argument("--contexts", type=numbers, default=[1024], help="positions that attention reads")
     parser.add_argument("--contestants", type=contestant_names, default=CONTESTANTS.split(","),
-                        help="eager serving compile max-autotune, sinter[-split|-unfused][-folded][-pdl]; with -fp8 or -fp8-block "
+                        help="eager serving compile max-autotune, sinter[-split|-unfused][-folded][-pdl]; of mixtures of experts "
+                             "compile-triton sinter-plugin; with -fp8 or -fp8-block "
                              "compile, max-autotune and, before -pdl, sinter; compile-fp8-fast")
     parser.add_argument("--early", action=argparse.BooleanOptionalAction, default=True,
                         help="attention's kernels let the next kernel begin: it can load weights where its edge is programmatic")
@@ -70,6 +71,9 @@ def parse(arguments):
     options = parser.parse_args(arguments)
     if not options.warm_only and not options.out:
         parser.error("--out is missing")
+    dense = [name for name in options.contestants if name in OPAQUE]
+    if dense and not set(options.models) <= MIXTURES.keys():
+        parser.error(f"{dense[0]} computes mixtures of experts: name --models, such as {' '.join(MIXTURES)}")
     apart = [name for name in options.contestants if any(word in name for word in ("split", "folded", "fp8"))]
     if apart and MIXTURES.keys() & set(options.models):
         parser.error(f"{apart[0]} computes no mixture of experts: name --contestants, such as serving,compile,sinter,sinter-pdl")

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 os.environ["TRITON_INTERPRET"] = "1"  # before kernels.py is imported
 
@@ -141,6 +142,13 @@ class ArgumentsTest(unittest.TestCase):
         self.assertIn("sinter-split-pdl computes no mixture", self.refused("--models", name))
         self.assertEqual(decode.parse(["--out", "x", "--models", name, "--contestants", "serving,sinter-pdl"]).models, [name])
 
+    def test_contestants_of_mixtures_alone_are_checked(self):
+        (name,) = MIXTURES
+        for contestant in variants.OPAQUE:
+            self.assertIn(f"{contestant} computes mixtures", self.refused("--contestants", contestant))
+            self.assertIn("sinter-plugin-fp8", self.refused("--contestants", "sinter-plugin-fp8"))
+            self.assertEqual(decode.parse(["--out", "x", "--models", name, "--contestants", contestant]).contestants, [contestant])
+
     def test_contestants_are_checked(self):
         self.assertIn("'jax'", self.refused("--contestants", "compile,jax"))
         for name in ("sinter-fast", "sinter-pdl-split", "sinter-split-unfused", "sinters"):
@@ -267,6 +275,11 @@ class HostPlan:
         return launch
 
 
+def route(logits, top):
+    weights, ids = torch.topk(torch.softmax(logits, -1), top)
+    return ids.int(), weights / weights.sum(-1, keepdim=True)
+
+
 class HostPlans:
     def __init__(self, model, flags, scales):
         self.plans = {part: HostPlan(getattr(chains, part)(model, "folded" in flags, scales)) for part in variants.parts_of(flags)}
@@ -318,6 +331,19 @@ class StepTest(unittest.TestCase):
         self.assertLess(self.wrong_by(TINY_MIXTURE, 3, 64, eager), 1e-5)
         self.assertLess(self.wrong_by(TINY_MIXTURE, 3, 64, serving), 1e-5)
         self.assertLess(self.wrong_by(TINY_MIXTURE, 3, 64, self.sinter), 0.02)
+
+    def test_experts_as_an_operator_are_the_references(self):
+        """By torch in the place of Triton's kernels, which are the serving form's."""
+        def by_torch(x, ids, weights, both, down):
+            return contestants._experts(x, step.Routed(None, both, ids.shape[1]), down, (weights, ids.long()))
+
+        def make(weights, state):
+            made = contestants.Torch(weights)
+            made.experts = contestants._opaque(by_torch)
+            return made
+
+        with unittest.mock.patch.object(contestants.triton_experts, "route", route):
+            self.assertLess(self.wrong_by(TINY_MIXTURE, 3, 64, make), 1e-5)
 
     def test_steps_of_8_bit_weights_are_those_of_the_dequantised(self):
         for scales in SCALES.values():

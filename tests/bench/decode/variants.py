@@ -4,6 +4,9 @@ from models import SCALES
 
 #: PyTorch's, with the mode of its compiler.
 TORCH = {"eager": None, "serving": None, "compile": None, "max-autotune": "max-autotune-no-cudagraphs"}
+#: The same of mixtures of experts alone: these are an operator that the compiler does not look into, as in vLLM: Triton's kernels, or what vLLM's plugin takes.
+OPAQUE = ("compile-triton", "sinter-plugin")
+TORCH.update(dict.fromkeys(OPAQUE))
 #: What follows `sinter` in a name, in this order.
 FLAGS = ("split", "unfused", "folded", "pdl")
 
@@ -20,7 +23,7 @@ def torch_of(name):
     """(mode, whether products accumulate fast) of a contestant of PyTorch's; None of another. `fast` follows fp8 alone."""
     weights, rest = weights_of(name)
     mode, fast = (rest[:-5], True) if weights == "fp8" and rest.endswith("-fast") else (rest, False)
-    known = mode in TORCH and (weights == "bf16" or mode != "serving")
+    known = mode in TORCH and (weights == "bf16" or mode not in ("serving", *OPAQUE))
     return (mode, fast) if known else None
 
 
