@@ -216,7 +216,10 @@ def test_importing_sinter_imports_no_transformers_and_adds_the_name_later():
         assert "transformers" not in sys.modules
         from transformers.integrations import moe
         assert moe.ALL_EXPERTS_FUNCTIONS["sinter"] is sinter.torch._transformers.experts_forward
-        assert not any(type(finder).__name__ == "_Finder" and "sinter" in type(finder).__module__ for finder in sys.meta_path)
+        ours = lambda: [finder.registry for finder in sys.meta_path if type(finder) is sinter.torch._transformers._Finder]
+        assert ours() == ["transformers.integrations.finegrained_fp8"]
+        from transformers.integrations import finegrained_fp8
+        assert finegrained_fp8.ALL_FP8_EXPERTS_FUNCTIONS["sinter"] is sinter.torch._transformers.codes_forward and ours() == []
     """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=240)
 
@@ -264,6 +267,74 @@ def test_models_with_experts_are_prepared(qwen3_moe, context, need_compiler):
     qwen3_moe.set_experts_implementation("grouped_mm")
     with pytest.raises(sinter.Error, match="no experts with"):
         prepare_model(qwen3_moe, [1], context=context)
+
+
+@pytest.fixture
+def codes_module():
+    """transformers' experts of e4m3, as it makes them of a checkpoint with blocks of 128 x 128; registered under Sinter's name."""
+    pytest.importorskip("transformers", minversion="5.0")
+    of_codes = pytest.importorskip("transformers.integrations.finegrained_fp8")
+    from transformers.integrations import moe
+
+    assert of_codes.ALL_FP8_EXPERTS_FUNCTIONS["sinter"] is _transformers.codes_forward
+    kind = moe.use_experts_implementation(
+        experts_class=type("Codes", (of_codes.FP8Experts,), {}), experts_interface=of_codes.ALL_FP8_EXPERTS_FUNCTIONS
+    )
+    config = types.SimpleNamespace(
+        hidden_size=256, num_experts=6, moe_intermediate_size=128, hidden_act="silu", num_experts_per_tok=3, _experts_implementation="sinter",
+        dtype=torch.bfloat16,
+    )  # fmt: skip
+    return kind(config, block_size=(128, 128)).requires_grad_(False)
+
+
+def test_transformers_experts_of_codes_are_taken(codes_module, monkeypatch):
+    launched = []
+
+    def launch(x, ids, weights, w13, w2, scales, out, within):
+        launched.append((tuple(scales.w13.shape), tuple(scales.w2.shape), scales.x, within))
+        return out.fill_(3)
+
+    monkeypatch.setattr(_transformers, "launch_scaled_experts", launch)
+    given = torch.ones(2, 256).bfloat16(), torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3)
+    monkeypatch.setattr(torch.Tensor, "device", property(lambda self: torch.device("cuda", 0)))
+    y = codes_module(*given)
+    assert y.shape == (2, 256) and (y == 3).all() and launched == [((6, 2, 2), (6, 2, 1), None, None)]
+
+
+def test_models_with_experts_of_codes_are_prepared(codes_module, context, need_compiler):
+    from sinter.torch._scaled_experts import scaled_experts_key
+
+    key = scaled_experts_key(6, 3, 128, 256, 256, torch.bfloat16, False)
+    assert _transformers.line_of(codes_module)[0] == key
+    assert set(prepare_model(torch.nn.Sequential(codes_module), [8], context=context)) == {(key, 8)}
+
+
+CODES_REFUSED = {
+    "not 'dynamic'": dict(activation_scheme="static"),
+    r"their block_size is None, not \(128, 128\)": dict(block_size=None),
+    "their gate is bounded or scaled": dict(limit=7.0),
+    "their activation is Tanh": dict(act_fn=torch.nn.Tanh()),
+    "scales of w2 are torch.float32": dict(down_proj_scale_inv=torch.nn.Parameter(torch.ones(6, 1, 1), requires_grad=False)),
+    "rows are on cpu": {},
+}
+
+
+@pytest.mark.parametrize("reason", CODES_REFUSED)
+def test_codes_that_do_not_fit_are_transformers(codes_module, caplog, monkeypatch, reason):
+    import re
+
+    from transformers.integrations import finegrained_fp8
+
+    own = []
+    for name, value in CODES_REFUSED[reason].items():
+        setattr(codes_module, name, value)
+    monkeypatch.setattr(_transformers, "_told", set())
+    monkeypatch.setitem(finegrained_fp8.FP8ExpertsInterface._global_mapping, "grouped_mm", lambda self, *given: own.append(self))
+    given = torch.ones(2, 256).bfloat16(), torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3)
+    with caplog.at_level(logging.WARNING, "sinter"):
+        for _ in range(2):
+            codes_module(*given)
+    assert own == [codes_module] * 2 and len(caplog.records) == 1 and re.search(reason, caplog.text)
 
 
 REFUSED = {

@@ -91,7 +91,7 @@ def launch_scaled_experts(
     w2: torch.Tensor,
     scales: Scales,
     out: torch.Tensor,
-    within: Tuple[int, int],
+    within: Optional[Tuple[int, int]],
 ) -> Optional[torch.Tensor]:
     """`out` [rows, l], of 16 bits, by a plan; None where the server computes. All is checked; `within`: as of ``launch_experts``."""
     experts, n, k, l = extents_of(w13, w2)
