@@ -235,11 +235,12 @@ class Finder {
   // Matches x * spread(rsqrt(mean(square(x)) + eps)) * spread(gamma) with x = `wide`. Returns the
   // last product, or -1 where the ops behind x are no such norm.
   ValueId MatchNorm(ValueId wide, FoundAllReduce* found, std::vector<ValueId>* values) const {
-    const std::vector<ValueId>& of = users_[At(wide)];
-    if (of.size() != 2) return -1;
-    const ValueId square = IsUnary(of[0], UnaryKind::kSquare) ? of[0] : of[1];
-    const ValueId normal = square == of[0] ? of[1] : of[0];
-    if (!IsUnary(square, UnaryKind::kSquare) || OutputOf(chain_, wide) >= 0) return -1;
+    if (OutputOf(chain_, wide) >= 0) return -1;
+    ValueId square = -1;
+    for (const ValueId user : users_[At(wide)]) {
+      if (IsUnary(user, UnaryKind::kSquare) && !claimed_[At(user)]) square = user;
+    }
+    if (square < 0) return -1;
     const std::vector<Dim>& dims = TypeOf(wide).dims;
     const auto last = static_cast<int32_t>(dims.size()) - 1;
     const ValueId mean = OnlyUser(square);
@@ -255,7 +256,8 @@ class Finder {
     if (!IsUnary(root, UnaryKind::kRsqrt)) return -1;
     const ValueId spread = OnlyUser(root);
     if (spread < 0 || chain_.op(spread).kind != OpKind::kBroadcast) return -1;
-    if (OnlyUser(spread) != normal || Other(normal, BinaryKind::kMul, wide) != spread) return -1;
+    const ValueId normal = OnlyUser(spread);
+    if (Other(normal, BinaryKind::kMul, wide) != spread) return -1;
     const ValueId product = OnlyUser(normal);
     const ValueId factor = Other(product, BinaryKind::kMul, normal);
     if (factor < 0 || chain_.op(factor).kind != OpKind::kBroadcast) return -1;
@@ -275,7 +277,8 @@ class Finder {
     return product;
   }
 
-  // The RMS norm of the sum as it is stored, rounded to its type. The sum may be an output.
+  // The RMS norm of the sum as it is stored, rounded to its type. The sum may be an output, and
+  // others may read it, as the next sum its residual.
   void TakeNorm(FoundAllReduce* found) const {
     FoundAllReduce with = *found;
     if (HasNorm(&with)) *found = std::move(with);
@@ -285,16 +288,21 @@ class Finder {
     const ValueId sum = found->end;
     std::vector<ValueId> values;
     ValueId wide = sum;
+    p.keeps = OutputOf(chain_, sum) >= 0;
     if (p.result != DType::kF32) {
-      const std::vector<ValueId>& of = users_[At(sum)];
-      if (of.size() != 1 || claimed_[At(of[0])] || !IsCast(of[0], DType::kF32)) return false;
-      wide = of[0];
-      values.push_back(wide);
-    } else if (OutputOf(chain_, sum) >= 0) {
+      for (const ValueId user : users_[At(sum)]) {
+        if (IsCast(user, DType::kF32) && !claimed_[At(user)]) wide = user;
+      }
+      if (wide == sum) return false;
+    } else if (p.keeps) {
       return false;  // MatchNorm looks at an f32 sum itself
     }
     const ValueId product = MatchNorm(wide, found, &values);
     if (product < 0) return false;
+    // Others widen what is stored by themselves.
+    const bool alone = users_[At(wide)].size() == 2;
+    if (wide != sum && alone) values.push_back(wide);
+    p.keeps = p.keeps || !alone || users_[At(sum)].size() > (wide == sum ? 2u : 1u);
     ValueId end = product;
     if (p.result != DType::kF32) {
       end = OnlyUser(product);
@@ -302,7 +310,6 @@ class Finder {
       values.push_back(end);
     }
     p.norm = true;
-    p.keeps = OutputOf(chain_, sum) >= 0;
     if (p.keeps) found->kept = sum;
     if (!CheckResult(sum).ok() || !CheckResult(end).ok()) return false;
     if (!CheckAllReduce(p, {false, 512, 1}).ok()) return false;

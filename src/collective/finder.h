@@ -14,16 +14,16 @@ namespace sinter {
 struct FoundAllReduce {
   AllReduceProblem problem;
   std::vector<ValueId> inputs;  // x, the residual, gamma
-  std::vector<ValueId> values;  // of the kernel, ascending; `end` alone is read outside
+  std::vector<ValueId> values;  // of the kernel, ascending; `end` and `kept` are read outside
   ValueId end = -1;             // its result: the norm where there is one
-  ValueId kept = -1;            // an output of the chain: the sum that is stored beside its norm
+  ValueId kept = -1;            // the sum, stored beside its norm where it is read outside too
 };
 
 // All of a chain, in order, none with a value that is `claimed`. A kernel takes along, where nobody
 // else reads what is between: reshapes before and behind parts of ranks; the cast of the sum, a
 // matrix of the result's extents and type that is added to it, and the cast of that; over two
-// ranks, for which one shot is best at all sizes, also the RMS norm of its rows, with a gamma.
-// `refused` gets why no kernel takes a sum, and the way out.
+// ranks, for which one shot is best at all sizes, also the RMS norm of its rows, with a gamma,
+// beside which others may read the sum. `refused` gets why no kernel takes a sum, and the way out.
 std::vector<FoundAllReduce> FindAllReduces(const Chain& chain, const std::vector<bool>& claimed,
                                            std::map<ValueId, std::string>* refused);
 

@@ -89,6 +89,7 @@ class Assembler {
     scratch_.push_back(AddItem(inside, kernels_, last));
     Produce(step.run->end, step.run->dtype());
     if (step.run->scale >= 0) Produce(step.run->scale, DType::kF32);
+    for (const ValueId value : step.run->aux) Produce(value, chain_.op(value).type.dtype);
     kernels_ = last + 1;
   }
 

@@ -52,6 +52,7 @@ class StitchGraphMaker {
   // False when the vertices have no order.
   bool Run() {
     AddInputTensors();
+    AddAuxTensors();
     for (ValueId value = 0; value < static_cast<ValueId>(chain_.ops().size()); ++value) {
       if (roles_.vertex[At(value)]) AddVertex(value);
       if (read_visits_ <= StitchGraph::kMaxReadVisits) continue;
@@ -95,6 +96,23 @@ class StitchGraphMaker {
     }
   }
 
+  // Auxiliary results of runs that others read: they may come before the run's end, which makes the
+  // run's vertex.
+  void AddAuxTensors() {
+    for (const GraphRun& run : runs_) {
+      const int number = static_cast<int>(&run - runs_.data());
+      for (const ValueId aux : run.aux) {
+        const std::vector<ValueId>& users = roles_.users[At(aux)];
+        const bool read = std::any_of(users.begin(), users.end(),
+                                      [&](ValueId user) { return roles_.run[At(user)] != number; });
+        if (!read) continue;
+        const int tensor = AddTensor(aux, -1);
+        graph_.tensors_[static_cast<size_t>(tensor)].cold = OutputOf(chain_, aux) >= 0;
+        stored_tensor_of_[aux] = tensor_of_[At(aux)] = tensor;
+      }
+    }
+  }
+
   void AddVertex(ValueId value) {
     const int run = roles_.run[At(value)];
     const VertexReads reads = run >= 0
@@ -121,6 +139,13 @@ class StitchGraphMaker {
     stored_tensor_of_[value] = vertex.tensor;
     const ValueId scale = run >= 0 ? runs_[static_cast<size_t>(run)].scale : -1;
     if (scale >= 0) stored_tensor_of_[scale] = tensor_of_[At(scale)] = AddTensor(scale, index);
+    if (run >= 0) {
+      for (const ValueId aux : runs_[static_cast<size_t>(run)].aux) {
+        const auto stored = stored_tensor_of_.find(aux);
+        if (stored == stored_tensor_of_.end()) continue;
+        graph_.tensors_[static_cast<size_t>(stored->second)].vertex = index;
+      }
+    }
     if (!roles_.inlined[At(value)]) tensor_of_[At(value)] = vertex.tensor;
     for (ValueId member : vertex.values) graph_.vertex_of_[At(member)] = index;
     AddReads(reads, run >= 0, &vertex);

@@ -24,6 +24,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t kM = 64;
 
@@ -138,7 +139,13 @@ TEST(CollectivePlans, NormsAreTakenWhereTheyMay) {
     EXPECT_TRUE(p.norm);
     EXPECT_FALSE(p.keeps);
   }
-  EXPECT_FALSE(SumsOf(ExpectPlans(chain(DType::kBF16, 512, true))).at(0).norm);
+  // Read twice, the sum is stored beside its norm, for a kernel that widens it by itself.
+  for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
+    const Plan plan = ExpectPlans(chain(dtype, 512, true));
+    EXPECT_EQ(plan.kernels.size(), 2u) << plan.ToText();
+    EXPECT_TRUE(SumsOf(plan).at(0).norm);
+    EXPECT_TRUE(SumsOf(plan).at(0).keeps);
+  }
   EXPECT_FALSE(SumsOf(ExpectPlans(chain(DType::kBF16, 16392, false))).at(0).norm);
 }
 
@@ -200,6 +207,42 @@ TEST(CollectivePlans, RowsMayBeConstantAndLieInMoreAxes) {
     const AllReduceProblem p = SumsOf(plan).at(0);
     EXPECT_EQ(p.fixed_rows, one.rows);
     EXPECT_EQ(p.columns, one.columns);
+  }
+}
+
+// A decoder's layer behind attention: the first sum is normed, and the residual of the second.
+TEST(CollectivePlans, TheSumsOfADecodersLayerTakeTheirNorms) {
+  ChainBuilder b;
+  const auto weight = [&](int64_t n, int64_t k) {
+    return *b.Input({DType::kBF16, {C(n), C(k)}}, {true, {}, ""});
+  };
+  const auto product = [&](ValueId x, int64_t n, int64_t k) {
+    return *b.Cast(*b.Matmul(x, weight(n, k), false, true), DType::kBF16);
+  };
+  const auto norm = [&](ValueId x) {
+    const ValueId gamma = *b.Input({DType::kBF16, {C(256)}}, {true, {}, ""});
+    return *b.Cast(*AddRmsNorm(b, x, 1e-6, gamma), DType::kBF16);
+  };
+  const auto behind = [&](ValueId part, ValueId stream) {
+    const ValueId sum = *b.Cast(*b.AllReduce(part, 2), DType::kF32);
+    return *b.Cast(*b.Binary(BinaryKind::kAdd, sum, *b.Cast(stream, DType::kF32)), DType::kBF16);
+  };
+  const ValueId attended = *b.Input({DType::kBF16, {Dim::M(), C(128)}});
+  const ValueId before = *b.Input({DType::kBF16, {Dim::M(), C(256)}});
+  const ValueId stream = behind(product(attended, 256, 128), before);
+  const ValueId inner = product(norm(stream), 512, 256);
+  const ValueId after = behind(product(inner, 256, 512), stream);
+  ASSERT_TRUE(b.Output(after).ok());
+  ASSERT_TRUE(b.Output(product(norm(after), 384, 256)).ok());
+  const Plan plan = ExpectPlans(*b.Finish());
+  EXPECT_THAT(plan.ToText(), Not(HasSubstr("[stitch"))) << plan.ToText();
+  EXPECT_LE(plan.kernels.size(), 6u) << plan.ToText();
+  const std::vector<AllReduceProblem> sums = SumsOf(plan);
+  ASSERT_EQ(sums.size(), 2u);
+  for (const AllReduceProblem& p : sums) {
+    EXPECT_TRUE(p.residual);
+    EXPECT_TRUE(p.norm);
+    EXPECT_TRUE(p.keeps);
   }
 }
 
