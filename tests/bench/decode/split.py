@@ -257,7 +257,8 @@ class Rank:
         from measure import Graph
         from step import run
 
-        with self.torch.no_grad():
+        with self.torch.no_grad(), self.torch.cuda.stream(self.stream):
+            state.reset()  # a step writes the cache at its position
             return Graph(lambda: run(contestant, weights, state, attention, choose=False), self.stream)
 
     def error_of(self, graph, state, wanted, relative_error):

@@ -28,7 +28,8 @@ def plans(monkeypatch):
     """What is asked of plans, which torch stands for; `there` says whether there is one."""
     asked = types.SimpleNamespace(calls=[], there=True)
 
-    def launch(x, ids, weights, w1, w2, act="silu", layout="oi", out=None, within=None):
+    def launch(x, ids, weights, w1, w2, act="silu", layout="oi", out=None, within=None, pdl=False):
+        assert pdl
         asked.calls.append((tuple(x.shape), within))
         if not asked.there:
             return None
@@ -140,7 +141,7 @@ def test_codes_are_launched_as_their_chain_has_them(monkeypatch):
     asked, launched = [], []
     monkeypatch.setattr(_experts.store, "ready", lambda device, line, rows: None)
     monkeypatch.setattr(_experts.store, "find", lambda device, line, rows, within: asked.append((line, rows, within)) or "plan")
-    monkeypatch.setattr(_experts, "launch", lambda plan, addresses, rows, device: launched.append(addresses))
+    monkeypatch.setattr(_experts, "launch", lambda plan, addresses, rows, device, pdl: launched.append(addresses))
     out = torch.empty(12, 136, dtype=torch.bfloat16)
     wide = torch.zeros(12, 6)
     wide[:, ::2] = weights

@@ -61,6 +61,7 @@ def launch_experts(
     out: "torch.Tensor | None" = None,
     within: "Tuple[int, int] | None" = None,
     behind: bool = False,
+    pdl: bool = False,
 ) -> "torch.Tensor | None":
     """The result of a plan; None where torch, or a server, computes.
 
@@ -68,6 +69,7 @@ def launch_experts(
         x, ids, weights, w1, w2, act, layout: as of the operator, and checked.
         out: takes the result, contiguous; else new memory does.
         within: of the configured numbers of rows the least and the most that plans are made for; None: all.
+        pdl: the plan may begin while the kernel ahead ends.
         behind: no call waits for a build but under capture, and one that fails is made again a few times at most.
     """
     device, rows = x.device.index, x.shape[0]
@@ -81,13 +83,13 @@ def launch_experts(
     if plan is None:
         return None
     y = x.new_empty((rows, l)) if out is None else out
-    return _launch(plan, (x, ids.to(torch.int32), weights.to(torch.float32)), (w1, w2), y)
+    return _launch(plan, (x, ids.to(torch.int32), weights.to(torch.float32)), (w1, w2), y, pdl)
 
 
 def launch_line(
     line: str, small: Tuple[torch.Tensor, ...], matrices: Tuple[torch.Tensor, ...], out: torch.Tensor, within: "Tuple[int, int] | None"
 ) -> "torch.Tensor | None":
-    """`out` by a plan of the chain `line`; None where a server computes.
+    """`out` by a plan of the chain `line`, which may begin while the kernel ahead ends; None where a server computes.
 
     Args:
         small: its inputs of each row, which are copied where they have gaps or are not aligned.
@@ -98,17 +100,19 @@ def launch_line(
     if rows == 0:
         return out
     plan = store.ready(device, line, rows) or _of_bucket(device, line, rows, within)
-    return None if plan is None else _launch(plan, small, matrices, out)
+    return None if plan is None else _launch(plan, small, matrices, out, True)
 
 
 def _of_bucket(device: int, line: str, rows: int, within: "Tuple[int, int] | None") -> Optional[Plan]:
     return store.find(device, line, (*BUCKETS, BUCKETS[-1] + 1)[bucket(rows)], within)
 
 
-def _launch(plan: Plan, small: Tuple[torch.Tensor, ...], matrices: Tuple[torch.Tensor, ...], y: torch.Tensor) -> torch.Tensor:
+def _launch(
+    plan: Plan, small: Tuple[torch.Tensor, ...], matrices: Tuple[torch.Tensor, ...], y: torch.Tensor, pdl: bool
+) -> torch.Tensor:
     dense = [value.contiguous() for value in small]
     given = (*(value.clone() if value.data_ptr() % 16 else value for value in dense), *matrices, y)
-    launch(plan, tuple(value.data_ptr() for value in given), y.shape[0], y.device.index)
+    launch(plan, tuple(value.data_ptr() for value in given), y.shape[0], y.device.index, pdl)
     return y
 
 

@@ -152,7 +152,7 @@ def experts(
         return None
     try:
         if scales is None:
-            return launch_experts(x, ids, weights, w13, w2, out=out, within=EXPERTS_ROWS)
+            return launch_experts(x, ids, weights, w13, w2, out=out, within=EXPERTS_ROWS, pdl=True)
         y = x.new_empty((x.shape[0], w2.shape[1])) if out is None else out
         return launch_scaled_experts(x, ids, weights, w13, w2, scales, y, EXPERTS_ROWS)
     except Error as error:
