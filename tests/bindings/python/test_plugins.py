@@ -195,7 +195,7 @@ def pass_manager():
             self.passes, self.compile_range = [], types.SimpleNamespace(start=compile_range[0], end=compile_range[1])
 
         def configure(self, config):
-            self.config = config
+            self.passes += config or ()
 
         def add(self, pass_):
             assert isinstance(pass_, InductorPass)

@@ -286,11 +286,17 @@ def join_both(monkeypatch, dist, contexts, name="tp:0"):
 
 
 @two_gpus
-def test_a_servers_group_is_made_of_its_ranks(monkeypatch):
+def test_a_servers_group_is_made_of_its_ranks_and_watched(monkeypatch, caplog):
     contexts = [on_gpu(rank) for rank in range(2)]
     found, made = join_both(monkeypatch, Distributed(), lambda device: contexts[device])
     assert found == ["", ""] and sorted(split.group.rank for split in made) == [0, 1]
     assert all(split.group.size == 2 and split.group.error is None and split.all_reduce is not None for split in made)
+    with caplog.at_level(logging.CRITICAL, "sinter"):
+        for split in made:
+            split.group.abort()
+        for thread in [thread for thread in threading.enumerate() if thread.name == "sinter group"]:
+            thread.join(20)
+    assert caplog.text.count("results since then are wrong") == 2
     on_all(lambda rank: made[rank].group.close())
 
 

@@ -245,6 +245,29 @@ def test_an_endpoint_is_added_where_plans_end(vllm):
     assert len(manager.passes) == 1 and f"sinter {sinter.__version__}" in manager.uuid()
 
 
+def test_vllms_own_passes_come_behind_the_expansion(vllm):
+    import sinter_vllm
+    from torch._inductor.custom_graph_pass import CustomGraphPass
+
+    class Fuse(sys.modules["vllm.compilation.passes.inductor_pass"].InductorPass):
+        """As vLLM's of sums and norms, which knows vLLM's operators alone."""
+
+        def __call__(self, graph):
+            self.seen = calls(graph)
+
+        def uuid(self):
+            return "fuse"
+
+    sinter_vllm.register()
+    fuse = Fuse()
+    assert isinstance(fuse, CustomGraphPass)
+    own = vllm.PassManager.configure
+    vllm.PassManager.configure = lambda self, config: own(self, [fuse])
+    step, _ = compiled(vllm, vllm.LlamaMLP(), (MOST + 1, 2 * MOST))
+    step(torch.randn(MOST + 3, 64).bfloat16())
+    assert any("aten.mm" in call for call in fuse.seen) and not any("sinter" in call for call in fuse.seen)
+
+
 # ---------------------------------------------------------------- Folded norms
 
 

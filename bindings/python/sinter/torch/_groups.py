@@ -7,6 +7,8 @@ import importlib
 import itertools
 import os
 import socket
+import threading
+import time
 import weakref
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
@@ -143,8 +145,16 @@ def join(name: str, process_group: Any, device: int, all_reduce: AllReduce) -> s
         return str(error)
     _by_name[name] = made = Split(name, group, all_reduce)
     _kept.append(made)
+    threading.Thread(target=_watch, args=(group,), name="sinter group", daemon=True).start()
     logger.info("sinter: rank %d of %d sums over GPUs in its plans", rank, size)
     return ""
+
+
+def _watch(group: Group, seconds: float = 1.0) -> None:
+    """Says that a server's group has ended, as where ranks computed other numbers of rows: its graphs go on without a word, and compute nothing."""
+    while group.error is None:
+        time.sleep(seconds)
+    logger.critical("sinter: the group of this model's GPUs has ended, and results since then are wrong; start the server again: %s", group.error)
 
 
 def _place() -> Tuple[str, str, int]:

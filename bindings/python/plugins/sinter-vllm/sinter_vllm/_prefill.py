@@ -1,8 +1,8 @@
 """Rows that no plan serves: vLLM's own operators compute them.
 
 vLLM compiles a graph for each range of rows. With an endpoint where the plans end, the graph of the rows above is given
-products, norms and activations for Sinter's operators, in vLLM's pass manager and ahead of vLLM's lowering; Inductor then
-makes the kernels that it makes without this plugin. Where nothing is compiled the layers branch by themselves (`_layers`).
+products, norms, activations and sums over GPUs for Sinter's operators, ahead of vLLM's own passes, which fuse the sums with the norms, and of its
+lowering; Inductor then makes the kernels that it makes without this plugin. Where nothing is compiled the layers branch by themselves (`_layers`).
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def watch(servers: Any) -> None:
     def configure(self: Any, config: Any) -> None:
         own(self, config)
         self.add(Expand())
+        self.passes.insert(0, self.passes.pop())
 
     configure.is_sinters = True  # type: ignore[attr-defined]
     PostGradPassManager.configure = configure
