@@ -271,9 +271,9 @@ def under_autocast(model, device):
     return loss_of
 
 
-def contestants(turn, told, ungated=False, parts=None):
+def contestants(turn, told, ungated=False):
     """By name: what compiles a function. Graphs come from no cache, as the pass must see them. `ungated`: the backend once more, with all
-    parts that plan, whatever they are predicted to gain. `parts` keeps what the backend takes."""
+    parts that plan, whatever they are predicted to gain."""
     import torch
     from torch._inductor.compile_fx import compile_fx
 
@@ -285,7 +285,7 @@ def contestants(turn, told, ungated=False, parts=None):
     options = {"fx_graph_cache": False}
 
     def sinter(gm, example_inputs):
-        with turn.given(), parts.kept() if parts else contextlib.nullcontext():
+        with turn.given():
             return compile_with(_graph_pass.SinterPass(own, told), gm, example_inputs, options)
 
     def sinter_ungated(gm, example_inputs):
@@ -358,13 +358,14 @@ def measure_parts(model, inputs, seconds, turn, what):
     seconds.mark("make")
     parts, reports = Parts(), []
     ungated = what.endswith("ungated")
-    compiled_by = contestants(turn, reports, ungated, parts)["ungated" if ungated else "sinter"]
-    if what.startswith("infer"):
-        model = model.eval().to(torch.bfloat16)
-        with torch.no_grad():
-            compiled_by(model)(*(run.to(x, torch.bfloat16) for x in inputs))
-    else:
-        compiled_by(under_autocast(model.train(), "cuda"))(*inputs).backward()
+    compiled_by = contestants(turn, reports, ungated)["ungated" if ungated else "sinter"]
+    with parts.kept():  # a backward pass may be compiled when it is run first
+        if what.startswith("infer"):
+            model = model.eval().to(torch.bfloat16)
+            with torch.no_grad():
+                compiled_by(model)(*(run.to(x, torch.bfloat16) for x in inputs))
+        else:
+            compiled_by(under_autocast(model.train(), "cuda"))(*inputs).backward()
     seconds.mark("sinter")
     result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, **told_of(reports)}
     taken = [part._replace(limit_us=part.limit_us % NO_LIMIT_US) for report in reports for part in report.taken]
