@@ -305,10 +305,13 @@ def process(rank, ranks, port, options, results):
 
     run, found, failures, about = Rank(rank, ranks, options), [], [], case.machine()
     for name in options.models:
-        rows, failed = run.model(LARGE[name])
-        found, failures = found + rows, failures + failed
+        measured, failed = run.model(LARGE[name])
+        found, failures = found + measured, failures + failed
         if rank == 0:
-            case.report(rows, {one.get("contestant", "case"): one["why"] for one in failed}, part_of(LARGE[name], ranks), 0, options.context)
+            for rows in options.rows:
+                of_rows = [one for one in measured if one["rows"] == rows]
+                why = {one.get("contestant", "case"): one["why"] for one in failed if one["rows"] == rows}
+                case.report(of_rows, why, part_of(LARGE[name], ranks), rows, options.context)
             tables.write(options.out, about, found, failures)
         torch.cuda.empty_cache()
     torch.cuda.synchronize()
