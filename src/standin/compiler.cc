@@ -1,8 +1,9 @@
-// Build tool: stand_in_compiler NVRTC INDEX FILE compiles stand-in INDEX with the libnvrtc at path
-// NVRTC and writes its machine code.
+// Build tool: stand_in_compiler NVRTC FOLDER INDEX... compiles these stand-ins with the libnvrtc at
+// path NVRTC and writes their machine code to FOLDER/INDEX.code.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "runtime/nvrtc/nvrtc_compiler.h"
@@ -30,11 +31,16 @@ int Fail(const std::string& why) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return Fail("usage: stand_in_compiler NVRTC INDEX FILE");
-  const absl::StatusOr<sinter::CompiledKernel> kernel =
-      sinter::MakeNvrtcCompiler(argv[1])->Compile(RequestOf(std::atoi(argv[2])));
-  if (!kernel.ok()) return Fail(kernel.status().ToString());
-  std::ofstream file(argv[3], std::ios::binary);
-  file << sinter::StoredStandIn(kernel->cubin) << std::flush;
-  return file ? 0 : Fail(std::string("cannot write ") + argv[3]);
+  if (argc < 4) return Fail("usage: stand_in_compiler NVRTC FOLDER INDEX...");
+  const std::unique_ptr<sinter::Compiler> compiler = sinter::MakeNvrtcCompiler(argv[1]);
+  for (int i = 3; i < argc; ++i) {
+    const absl::StatusOr<sinter::CompiledKernel> kernel =
+        compiler->Compile(RequestOf(std::atoi(argv[i])));
+    if (!kernel.ok()) return Fail(kernel.status().ToString());
+    const std::string name = std::string(argv[2]) + "/" + argv[i] + ".code";
+    std::ofstream file(name, std::ios::binary);
+    file << sinter::StoredStandIn(kernel->cubin) << std::flush;
+    if (!file) return Fail("cannot write " + name);
+  }
+  return 0;
 }
