@@ -7,7 +7,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint64_t kAlignment = 16;
+constexpr uint64_t kMapAlignment = 16;
 
 template <typename... Parts>
 absl::Status Bad(const Parts&... parts) {
@@ -57,7 +57,7 @@ absl::StatusOr<PreparedMap> PrepareTensorMap(const TensorMapTemplate& map, Devic
   out.swizzle = SwizzleOf(map.swizzle);
   out.rank = static_cast<uint32_t>(map.dims.size());
   out.address = buffer + map.offset_bytes;
-  if (out.address % kAlignment != 0) {
+  if (out.address % kMapAlignment != 0) {
     return Bad("buffer ", map.buffer, ": address 0x", absl::Hex(out.address), " (offset ",
                map.offset_bytes, ") is not 16-byte aligned");
   }
@@ -88,7 +88,7 @@ absl::Status EncodeTensorMap(const Driver& driver, const PreparedMap& map, int64
     // A map must have a row; a kernel that is launched without any loads none that exists.
     dims[map.m_dim] = static_cast<cuuint64_t>(std::max<int64_t>(m, 1));
     address += map.m_stride * static_cast<uint64_t>(row_offset);
-    if (address % kAlignment != 0) {
+    if (address % kMapAlignment != 0) {
       return Bad("row offset ", row_offset, " puts a tensor at 0x", absl::Hex(address),
                  ", which is not 16-byte aligned");
     }

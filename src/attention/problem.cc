@@ -11,7 +11,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kProblemVersion = 1;
 constexpr uint8_t kCausalBit = 1, kZeroUnseenBit = 2;
 constexpr int64_t kMapAlignment = 16;
 constexpr int64_t kMaxStride = int64_t{1} << 40;
@@ -21,7 +21,7 @@ absl::Status Bad(absl::string_view field, int64_t value, absl::string_view bound
   return absl::InvalidArgumentError(absl::StrCat("attention: ", field, " ", value, ", ", bound));
 }
 
-absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
+absl::Status CheckField(absl::string_view field, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return Bad(field, value, absl::StrCat("must be in [", low, ", ", high, "]"));
 }
@@ -65,18 +65,18 @@ class Checker {
       return absl::InvalidArgumentError(absl::StrCat("attention: the result is ", NameOf(p_.result),
                                                      ", must be ", NameOf(p_.element), " or f32"));
     }
-    SINTER_RETURN_IF_ERROR(CheckRange("rows", p_.rows, 1, kMaxAttentionRows));
-    SINTER_RETURN_IF_ERROR(CheckRange("keys", p_.keys, 1, kMaxAttentionRows));
-    SINTER_RETURN_IF_ERROR(CheckRange("batches", p_.batches, 1, kMaxBatches));
+    SINTER_RETURN_IF_ERROR(CheckField("rows", p_.rows, 1, kMaxAttentionRows));
+    SINTER_RETURN_IF_ERROR(CheckField("keys", p_.keys, 1, kMaxAttentionRows));
+    SINTER_RETURN_IF_ERROR(CheckField("batches", p_.batches, 1, kMaxBatches));
     // A kernel counts them in 32 bits, and adds its blocks.
-    SINTER_RETURN_IF_ERROR(CheckRange("sets of 64 rows in all batches",
+    SINTER_RETURN_IF_ERROR(CheckField("sets of 64 rows in all batches",
                                       p_.BatchesAt(kLargestBucket) * CeilDiv(p_.rows, 64), 1,
                                       kMaxSets));
     SINTER_RETURN_IF_ERROR(CheckHead("head", p_.head));
     SINTER_RETURN_IF_ERROR(CheckHead("value head", p_.value_head));
     if (p_.causal) {
       SINTER_RETURN_IF_ERROR(
-          CheckRange("diagonal", p_.diagonal, -kMaxAttentionRows, kMaxAttentionRows));
+          CheckField("diagonal", p_.diagonal, -kMaxAttentionRows, kMaxAttentionRows));
     }
     SINTER_RETURN_IF_ERROR(CheckOperand("q", p_.q));
     SINTER_RETURN_IF_ERROR(CheckOperand("k", p_.k));
@@ -85,27 +85,27 @@ class Checker {
     if (p_.out.column != 1) return Bad("result's column stride", p_.out.column, "must be 1");
     SINTER_RETURN_IF_ERROR(CheckPairs());
     SINTER_RETURN_IF_ERROR(
-        CheckRange("steps", static_cast<int64_t>(p_.steps.size()), 0, kMaxScoreSteps));
-    SINTER_RETURN_IF_ERROR(CheckRange("terms", p_.Terms(), 0, kMaxScoreTerms));
+        CheckField("steps", static_cast<int64_t>(p_.steps.size()), 0, kMaxScoreSteps));
+    SINTER_RETURN_IF_ERROR(CheckField("terms", p_.Terms(), 0, kMaxScoreTerms));
     for (const ScoreStep& step : p_.steps) SINTER_RETURN_IF_ERROR(CheckStep(step));
     return absl::OkStatus();
   }
 
  private:
   static absl::Status CheckHead(absl::string_view name, int64_t head) {
-    SINTER_RETURN_IF_ERROR(CheckRange(name, head, 8, kMaxHead));
+    SINTER_RETURN_IF_ERROR(CheckField(name, head, 8, kMaxHead));
     return head % 8 == 0 ? absl::OkStatus() : Bad(name, head, "must be a multiple of 8");
   }
 
   absl::Status CheckMatrix(absl::string_view name, const BatchedMatrix& matrix) const {
     SINTER_RETURN_IF_ERROR(
-        CheckRange(absl::StrCat(name, "'s row stride"), matrix.row, 0, kMaxStride));
+        CheckField(absl::StrCat(name, "'s row stride"), matrix.row, 0, kMaxStride));
     SINTER_RETURN_IF_ERROR(
-        CheckRange(absl::StrCat(name, "'s column stride"), matrix.column, 0, kMaxStride));
+        CheckField(absl::StrCat(name, "'s column stride"), matrix.column, 0, kMaxStride));
     int64_t inner = 1;
     for (const BatchDigit& digit : matrix.digits) {
       SINTER_RETURN_IF_ERROR(
-          CheckRange(absl::StrCat(name, "'s batch stride"), digit.stride, 1, kMaxStride));
+          CheckField(absl::StrCat(name, "'s batch stride"), digit.stride, 1, kMaxStride));
       const bool last = &digit == &matrix.digits.back();
       const bool of_m = digit.extent == 0;
       const bool fits = digit.inner >= inner && digit.inner <= p_.batches &&
@@ -123,7 +123,7 @@ class Checker {
     if (matrix.column != 1) {
       return Bad(absl::StrCat(name, "'s column stride"), matrix.column, "must be 1: copy it");
     }
-    SINTER_RETURN_IF_ERROR(CheckRange(absl::StrCat(name, "'s batch axes"),
+    SINTER_RETURN_IF_ERROR(CheckField(absl::StrCat(name, "'s batch axes"),
                                       static_cast<int64_t>(matrix.digits.size()), 0, kMaxDigits));
     const int64_t vector = kMapAlignment / SizeOf(p_.element);
     std::vector<int64_t> strides = {matrix.row};
@@ -210,7 +210,7 @@ std::string AttentionProblem::ToString() const {
 
 std::string AttentionProblem::Canonical() const {
   ByteWriter w;
-  w.U32(kVersion);
+  w.U32(kProblemVersion);
   w.U8(static_cast<uint8_t>(element));
   w.U8(static_cast<uint8_t>(result));
   for (const int64_t v : {rows, keys, head, value_head, batches, diagonal}) w.I64(v);
@@ -230,7 +230,7 @@ std::string AttentionProblem::Canonical() const {
 absl::StatusOr<AttentionProblem> AttentionProblem::FromCanonical(absl::string_view bytes) {
   const auto lost = [] { return absl::DataLossError("attention: damaged"); };
   ByteReader r(bytes);
-  if (r.U32() != kVersion) return lost();
+  if (r.U32() != kProblemVersion) return lost();
   AttentionProblem p;
   p.element = static_cast<DType>(r.U8());
   p.result = static_cast<DType>(r.U8());

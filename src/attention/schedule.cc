@@ -11,7 +11,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kScheduleVersion = 1;
 constexpr int64_t kRowBytes = 128;     // of the swizzle: 64 elements
 constexpr int64_t kSpan = 64;          // elements
 constexpr int64_t kSlackBytes = 1024;  // to align the first stage
@@ -98,7 +98,7 @@ std::string AttentionSchedule::ToString() const {
 
 std::string AttentionSchedule::Canonical() const {
   ByteWriter w;
-  w.U32(kVersion);
+  w.U32(kScheduleVersion);
   for (const int v : {warpgroups, block_keys, stages, query_stages, resident}) {
     w.U32(static_cast<uint32_t>(v));
   }
@@ -109,7 +109,7 @@ std::string AttentionSchedule::Canonical() const {
 absl::StatusOr<AttentionSchedule> AttentionSchedule::FromCanonical(absl::string_view bytes) {
   ByteReader r(bytes);
   AttentionSchedule s;
-  bool fits = r.U32() == kVersion;
+  bool fits = r.U32() == kScheduleVersion;
   for (int* v : {&s.warpgroups, &s.block_keys, &s.stages, &s.query_stages, &s.resident}) {
     const uint32_t value = r.U32();
     fits = fits && value <= static_cast<uint32_t>(kMaxBlockKeys);

@@ -12,7 +12,7 @@ namespace sinter {
 namespace {
 
 constexpr double kLog2E = 1.4426950408889634;
-constexpr uint32_t kSpan = 64;  // elements of a row of the swizzle
+constexpr uint32_t kBoxColumns = 64;  // elements of a row of the swizzle
 
 const char* Bool(bool b) { return b ? "true" : "false"; }
 
@@ -159,7 +159,7 @@ TensorMapTemplate MapOf(const AttentionProblem& p, const BatchedMatrix& matrix, 
   map.dtype = p.element;
   map.dims = {Dim::Constant(head), Dim::Constant(rows)};
   map.stride_bytes = {static_cast<uint64_t>(matrix.row) * size};
-  map.box = {kSpan, static_cast<uint32_t>(box_rows)};
+  map.box = {kBoxColumns, static_cast<uint32_t>(box_rows)};
   for (const BatchDigit& digit : matrix.digits) {
     map.dims.push_back(digit.extent == 0 ? Dim::M() : Dim::Constant(digit.extent));
     map.stride_bytes.push_back(static_cast<uint64_t>(digit.stride) * size);

@@ -12,8 +12,8 @@ struct Scaling {
   ValueId factor = kNoValue, columns = kNoValue;
 };
 
-ValueId Linear(Expander& e, ValueId x, ValueId w, ValueId bias, Layout layout,
-               const ProductFields& fields = {"x"}, const Scaling& scaling = {}) {
+ValueId LinearOf(Expander& e, ValueId x, ValueId w, ValueId bias, Layout layout,
+                 const ProductFields& fields = {"x"}, const Scaling& scaling = {}) {
   ValueId product = e.MatmulOperands(fields.rows, x, fields.w, w, layout == Layout::kOI);
   if (scaling.scale != 1) product = e.Mul(product, e.Scalar(scaling.scale));
   if (scaling.factor != kNoValue) product = e.Mul(product, e.Spread(scaling.factor, product));
@@ -107,7 +107,8 @@ class FfnMaker {
   // act(scale * factor * columns * (x W) + bias).
   ValueId Product(const Scaling& scaling, ValueId x, ValueId w, ValueId bias, Activation act) {
     Expander e(c_.b(), "linear");
-    return c_.Take(e.Finish(e.Activate(act, Linear(e, x, w, bias, spec_.layout, {"x"}, scaling))));
+    return c_.Take(
+        e.Finish(e.Activate(act, LinearOf(e, x, w, bias, spec_.layout, {"x"}, scaling))));
   }
 
   const FfnSpec& spec_;
@@ -120,7 +121,7 @@ absl::StatusOr<ValueId> AddLinear(ChainBuilder& b, ValueId x, ValueId w, ValueId
                                   Layout layout, Activation act) {
   Expander e(b, "linear");
   if (absl::Status s = CheckLayout(layout); !s.ok()) e.Fail(s.message());
-  return e.Finish(e.Activate(act, Linear(e, x, w, bias, layout)));
+  return e.Finish(e.Activate(act, LinearOf(e, x, w, bias, layout)));
 }
 
 absl::StatusOr<ValueId> AddGemmChain(ChainBuilder& b, const GemmChainOperands& in, Activation act,
@@ -128,8 +129,9 @@ absl::StatusOr<ValueId> AddGemmChain(ChainBuilder& b, const GemmChainOperands& i
   Expander e(b, "gemm_chain");
   if (absl::Status s = CheckLayout(layout); !s.ok()) e.Fail(s.message());
   CheckOperands(e, in.a, {{"w1", in.w1}, {"bias1", in.bias1}, {"w2", in.w2}, {"bias2", in.bias2}});
-  const ValueId c = e.Activate(act, Linear(e, in.a, in.w1, in.bias1, layout, {"a", "w1", "bias1"}));
-  const ValueId result = Linear(e, c, in.w2, in.bias2, layout, {"c", "w2", "bias2"});
+  const ValueId c =
+      e.Activate(act, LinearOf(e, in.a, in.w1, in.bias1, layout, {"a", "w1", "bias1"}));
+  const ValueId result = LinearOf(e, c, in.w2, in.bias2, layout, {"c", "w2", "bias2"});
   return e.Finish(e.ok() ? e.Cast(result, e.Type(in.a).dtype) : kNoValue);
 }
 
@@ -149,10 +151,10 @@ absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in,
                         ToString(e.Type(in.w_gate))));
   }
   const ValueId gate = e.Activate(
-      act, Linear(e, in.a, in.w_gate, in.bias_gate, layout, {"a", "w_gate", "bias_gate"}));
-  const ValueId up = Linear(e, in.a, in.w_up, in.bias_up, layout, {"a", "w_up", "bias_up"});
+      act, LinearOf(e, in.a, in.w_gate, in.bias_gate, layout, {"a", "w_gate", "bias_gate"}));
+  const ValueId up = LinearOf(e, in.a, in.w_up, in.bias_up, layout, {"a", "w_up", "bias_up"});
   const ValueId result =
-      Linear(e, e.Mul(gate, up), in.w_down, in.bias2, layout, {"c", "w_down", "bias2"});
+      LinearOf(e, e.Mul(gate, up), in.w_down, in.bias2, layout, {"c", "w_down", "bias2"});
   return e.Finish(e.ok() ? e.Cast(result, e.Type(in.a).dtype) : kNoValue);
 }
 

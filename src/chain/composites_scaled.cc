@@ -142,8 +142,8 @@ Scaled Quantize(Expander& e, ValueId x, const QuantizeSpec& spec) {
   return {e.Cast(Reshaped(e, scaled, e.Type(x).dims), spec.codes), Reshaped(e, factor.scale, dims)};
 }
 
-ValueId Linear(Expander& e, Scaled a, Scaled w, ValueId bias, Activation act, Accumulate accumulate,
-               const ProductFields& fields = {"a"}) {
+ValueId ScaledLinearOf(Expander& e, Scaled a, Scaled w, ValueId bias, Activation act,
+                       Accumulate accumulate, const ProductFields& fields = {"a"}) {
   if (!e.ok()) return kNoValue;
   const ValueId y =
       e.TakeAs(absl::StrCat(fields.rows, " times ", fields.w),
@@ -183,7 +183,7 @@ absl::StatusOr<Scaled> AddQuantize(ChainBuilder& b, ValueId x, const QuantizeSpe
 absl::StatusOr<ValueId> AddScaledLinear(ChainBuilder& b, Scaled a, Scaled w, ValueId bias,
                                         Activation act, Accumulate accumulate) {
   Expander e(b, "scaled_matmul");
-  return e.Finish(Linear(e, a, w, bias, act, accumulate));
+  return e.Finish(ScaledLinearOf(e, a, w, bias, act, accumulate));
 }
 
 absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& in, bool gated,
@@ -192,10 +192,10 @@ absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& i
   Expander e(b, gated ? "scaled_gated_ffn" : "scaled_gemm_chain");
   const ProductFields first =
       gated ? ProductFields{"a", "w_gate", "bias_gate"} : ProductFields{"a", "w1", "bias1"};
-  ValueId c = Linear(e, in.a, in.w1, in.bias1, act, accumulate, first);
+  ValueId c = ScaledLinearOf(e, in.a, in.w1, in.bias1, act, accumulate, first);
   if (gated) {
-    const ValueId up = Linear(e, in.a, in.w_up, in.bias_up, Activation::kIdentity, accumulate,
-                              {"a", "w_up", "bias_up"});
+    const ValueId up = ScaledLinearOf(e, in.a, in.w_up, in.bias_up, Activation::kIdentity,
+                                      accumulate, {"a", "w_up", "bias_up"});
     if (e.ok() && e.Type(up).dims != e.Type(c).dims) {
       e.Fail(absl::StrCat("w_up is ", ToString(e.Type(in.w_up.codes)), ", must be as w_gate, ",
                           ToString(e.Type(in.w1.codes))));
@@ -208,8 +208,8 @@ absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& i
     if (codes.ok()) quantized = *codes;
     if (!codes.ok()) e.FailAs("the quantising of c", codes.status());
   }
-  return e.Finish(Linear(e, quantized, in.w2, in.bias2, Activation::kIdentity, accumulate,
-                         {"c", gated ? "w_down" : "w2", "bias2"}));
+  return e.Finish(ScaledLinearOf(e, quantized, in.w2, in.bias2, Activation::kIdentity, accumulate,
+                                 {"c", gated ? "w_down" : "w2", "bias2"}));
 }
 
 }  // namespace sinter

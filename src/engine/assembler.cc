@@ -55,12 +55,12 @@ bool IsChecked(const LoadedPlan& plan, size_t i) {
   return plan.kernels[i]->checked_rows >= RowsAt(plan.plan, i);
 }
 
-constexpr int kMostRounds = 32;            // of replacing kernels
-constexpr size_t kMostReplacedText = 400;  // of what the compiler said
+constexpr int kMostRounds = 32;          // of replacing kernels
+constexpr size_t kMostReasonText = 400;  // of what the compiler said
 
 // One line about kernels that were replaced by others.
 std::string ReplacedText(size_t count, absl::string_view first) {
-  const std::string why(Printable(first).substr(0, kMostReplacedText));
+  const std::string why(Printable(first).substr(0, kMostReasonText));
   return absl::StrCat(Counted(count, "kernel"), " replaced, the compiler refused the planned one",
                       count == 1 ? "" : "s", ": ", why);
 }

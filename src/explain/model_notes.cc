@@ -18,7 +18,7 @@ namespace {
 
 using Fields = std::vector<std::pair<std::string, std::string>>;  // in the order of the text
 
-std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
+std::string StringOf(absl::string_view s) { return std::string(s.data(), s.size()); }
 
 // `key = value` lines, without comments and provenance.
 Fields FieldsOf(absl::string_view text) {
@@ -27,8 +27,8 @@ Fields FieldsOf(absl::string_view text) {
     line = line.substr(0, line.find_first_of("#["));
     const size_t equals = line.find('=');
     if (equals == absl::string_view::npos) continue;
-    fields.emplace_back(Str(absl::StripAsciiWhitespace(line.substr(0, equals))),
-                        Str(absl::StripAsciiWhitespace(line.substr(equals + 1))));
+    fields.emplace_back(StringOf(absl::StripAsciiWhitespace(line.substr(0, equals))),
+                        StringOf(absl::StripAsciiWhitespace(line.substr(equals + 1))));
   }
   return fields;
 }
@@ -39,8 +39,8 @@ std::map<std::string, std::string> CommentsOf(absl::string_view text) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const size_t equals = line.find('='), hash = line.find('#');
     if (hash == absl::string_view::npos || hash < equals) continue;
-    comments[Str(absl::StripAsciiWhitespace(line.substr(0, equals)))] =
-        Str(absl::StripAsciiWhitespace(line.substr(hash + 1)));
+    comments[StringOf(absl::StripAsciiWhitespace(line.substr(0, equals)))] =
+        StringOf(absl::StripAsciiWhitespace(line.substr(hash + 1)));
   }
   return comments;
 }
@@ -65,7 +65,7 @@ std::string Shown(const std::string& key, const std::string& value) {
   std::vector<std::string> words;
   for (absl::string_view word : absl::StrSplit(value, ' ', absl::SkipWhitespace())) {
     double number = 0;
-    words.push_back(absl::SimpleAtod(word, &number) ? ShownNumber(key, number) : Str(word));
+    words.push_back(absl::SimpleAtod(word, &number) ? ShownNumber(key, number) : StringOf(word));
   }
   return absl::StrJoin(words, ", ");
 }

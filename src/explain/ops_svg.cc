@@ -237,10 +237,10 @@ class Layouter {
 
 // ---- Drawing
 
-constexpr size_t kShownOps = 96;  // of one part
+constexpr size_t kDrawnOps = 96;  // of one part
 constexpr double kInset = 6;      // of text in a box
 constexpr double kLeastWidth = 150;
-constexpr double kHead = 18, kLine = 12, kBelow = 8;  // heights in a box
+constexpr double kBoxHead = 18, kBoxLine = 12, kBelowBox = 8;  // heights in a box
 
 std::string WithViews(absl::string_view source, const OpRead& read) {
   if (read.through.empty()) return std::string(source);
@@ -252,7 +252,7 @@ std::string WithViews(absl::string_view source, const OpRead& read) {
 class PartDrawing {
  public:
   PartDrawing(const KernelDescription& kernel, const std::vector<int>& ops)
-      : kernel_(kernel), shown_(ops.begin(), ops.begin() + std::min(ops.size(), kShownOps)) {
+      : kernel_(kernel), shown_(ops.begin(), ops.begin() + std::min(ops.size(), kDrawnOps)) {
     double width = kLeastWidth;
     std::map<int, double> heights;
     for (int i : shown_) {
@@ -261,7 +261,7 @@ class PartDrawing {
       for (const std::string& line : lines) {
         width = std::max(width, TextWidth(line, "tiny") + 2 * kInset);
       }
-      heights[i] = kHead + kLine * static_cast<double>(lines.size()) + kBelow;
+      heights[i] = kBoxHead + kBoxLine * static_cast<double>(lines.size()) + kBelowBox;
     }
     layout_ = Layouter(kernel, shown_, width, heights).Take();
   }
@@ -294,10 +294,10 @@ class PartDrawing {
     box.y += at.y;
     svg->Rectangle(box, absl::StartsWith(op(i).name, "reduce") ? "op reduces" : "op", 4);
     svg->Text({box.x + kInset, box.y + 14}, HeadOf(i), "strong");
-    double y = box.y + kHead + 8;
+    double y = box.y + kBoxHead + 8;
     for (const std::string& line : LinesOf(i)) {
       svg->Text({box.x + kInset, y}, line, "tiny");
-      y += kLine;
+      y += kBoxLine;
     }
   }
 
@@ -343,8 +343,8 @@ double DrawOps(const KernelDescription& kernel, Point at, Svg* svg) {
       y += 22;
     }
     y += PartDrawing(kernel, ops).Draw({at.x, y}, svg);
-    if (ops.size() > kShownOps) {
-      svg->Text({at.x, y}, absl::StrCat("and ", ops.size() - kShownOps, " more ops"), "small");
+    if (ops.size() > kDrawnOps) {
+      svg->Text({at.x, y}, absl::StrCat("and ", ops.size() - kDrawnOps, " more ops"), "small");
       y += 18;
     }
   }

@@ -11,9 +11,9 @@ namespace sinter {
 namespace {
 
 constexpr double kOperands = 124, kGap = 32, kTiles = 250, kHandOver = 150;  // least widths
-constexpr double kTop = 8, kTilesHeight = 150, kLabel = 58;
+constexpr double kAboveTiles = 8, kTilesHeight = 150, kLabel = 58;
 constexpr int64_t kMostRows = 32, kMostColumns = 64;  // tiles drawn
-constexpr int kColours = 6;
+constexpr int kProductColours = 6;
 
 // The cluster that takes the tile in row r and column c, and in which turn.
 struct Owner {
@@ -74,7 +74,7 @@ void DrawTiles(const ProductsPicture& k, const ProductPicture& p, const Box& box
       const Owner owner = OwnerOf(k, p, r, c);
       svg->Rectangle(
           {box.x + static_cast<double>(c) * w, box.y + static_cast<double>(r) * h, w, h},
-          absl::StrCat("tile c", owner.cluster % kColours, owner.turn > 0 ? " later" : ""));
+          absl::StrCat("tile c", owner.cluster % kProductColours, owner.turn > 0 ? " later" : ""));
     }
   }
 }
@@ -103,8 +103,8 @@ double OperandsWidth(const ProductPicture& p) {
 }
 
 double DrawProduct(const ProductsPicture& k, const ProductPicture& p, Point at, Svg* svg) {
-  DrawOperands(p, {at.x, at.y + kTop}, svg);
-  const Box tiles{at.x + OperandsWidth(p) + kGap, at.y + kTop, kTiles, kTilesHeight};
+  DrawOperands(p, {at.x, at.y + kAboveTiles}, svg);
+  const Box tiles{at.x + OperandsWidth(p) + kGap, at.y + kAboveTiles, kTiles, kTilesHeight};
   svg->Arrow({tiles.x - kGap + 4, tiles.MiddleY()}, {tiles.x - 4, tiles.MiddleY()}, "hbm");
   DrawTiles(k, p, tiles, svg);
   const bool cut = p.row_tiles > kMostRows || p.column_tiles > kMostColumns;
@@ -119,7 +119,7 @@ double DrawProduct(const ProductsPicture& k, const ProductPicture& p, Point at, 
 }
 
 void DrawHandOver(const HandOver& h, Point at, Svg* svg) {
-  const double y = at.y + kTop + kTilesHeight / 2, middle = at.x + kHandOver / 2;
+  const double y = at.y + kAboveTiles + kTilesHeight / 2, middle = at.x + kHandOver / 2;
   const absl::string_view style = StyleOf(h.medium);
   svg->Line({at.x + 12, y}, {at.x + kHandOver - 22, y}, absl::StrCat("thick ", style));
   svg->Arrow({at.x + kHandOver - 24, y}, {at.x + kHandOver - 12, y}, style);
@@ -140,7 +140,7 @@ constexpr double kBelow = 14, kImageGap = 24;
 constexpr int64_t kMostTaps = 7;    // of an axis, drawn with their steps
 constexpr int64_t kMostDrawn = 16;  // of an axis, drawn in the image
 
-double AsDouble(int64_t value) { return static_cast<double>(value); }
+double DoubleOf(int64_t value) { return static_cast<double>(value); }
 
 // Where a pixel of the padded image is drawn.
 struct PixelGrid {
@@ -148,7 +148,7 @@ struct PixelGrid {
   double pixel;  // edge
   const PixelWindow& window;
   Box PixelAt(int64_t y, int64_t x) const {
-    return {at.x + pixel * AsDouble(x), at.y + pixel * AsDouble(y), pixel, pixel};
+    return {at.x + pixel * DoubleOf(x), at.y + pixel * DoubleOf(y), pixel, pixel};
   }
 };
 
@@ -165,14 +165,14 @@ void DrawWindow(const PixelGrid& grid, int64_t left, absl::string_view style, Sv
 double DrawImage(const PixelWindow& w, Point at, Svg* svg) {
   const int64_t height = w.height + w.conv.pads[0] + w.conv.pads[1];
   const int64_t width = w.width + w.conv.pads[2] + w.conv.pads[3];
-  const double pixel = kImage / AsDouble(std::max(height, width));
+  const double pixel = kImage / DoubleOf(std::max(height, width));
   const PixelGrid grid{at, pixel, w};
   const Box first = grid.PixelAt(w.conv.pads[0], w.conv.pads[2]);
-  svg->Rectangle({first.x, first.y, pixel * AsDouble(w.width), pixel * AsDouble(w.height)}, "rows");
+  svg->Rectangle({first.x, first.y, pixel * DoubleOf(w.width), pixel * DoubleOf(w.height)}, "rows");
   if (w.Pixels(1) > 1) DrawWindow(grid, w.conv.strides[1], "tile c0 later", svg);
   DrawWindow(grid, 0, "tile c1 later", svg);
-  svg->Rectangle({at.x, at.y, pixel * AsDouble(width), pixel * AsDouble(height)}, "cluster");
-  return at.x + pixel * AsDouble(width);
+  svg->Rectangle({at.x, at.y, pixel * DoubleOf(width), pixel * DoubleOf(height)}, "cluster");
+  return at.x + pixel * DoubleOf(width);
 }
 
 void DrawTaps(const WindowPicture& p, Point at, Svg* svg) {
@@ -180,7 +180,7 @@ void DrawTaps(const WindowPicture& p, Point at, Svg* svg) {
   svg->Text({at.x, at.y - 6}, "K steps by tap", "small");
   for (int64_t r = 0; r < std::min(w.taps[0], kMostTaps); r++) {
     for (int64_t s = 0; s < std::min(w.taps[1], kMostTaps); s++) {
-      const Box cell{at.x + kCellWidth * AsDouble(s), at.y + kCellHeight * AsDouble(r), kCellWidth,
+      const Box cell{at.x + kCellWidth * DoubleOf(s), at.y + kCellHeight * DoubleOf(r), kCellWidth,
                      kCellHeight};
       svg->Rectangle(cell, "tile c1");
       svg->Text({cell.MiddleX(), cell.MiddleY() + 3.5}, p.StepsOf(r * w.taps[1] + s), "tiny",
@@ -220,7 +220,7 @@ double DrawProducts(const ProductsPicture& picture, Point at, Svg* svg) {
     height = std::max(height, DrawProduct(picture, p, {x, top}, svg));
     x += OperandsWidth(p) + kGap + kTiles;
   }
-  const double y = top + kTop + kTilesHeight / 2;
+  const double y = top + kAboveTiles + kTilesHeight / 2;
   svg->Arrow({x + 8, y}, {x + 44, y}, picture.result_to == "L2" ? "l2" : "hbm");
   svg->Text({x + 26, y - 8}, picture.result_to, "strong", Anchor::kMiddle);
   return top + height + 12 - at.y;
@@ -236,7 +236,7 @@ double DrawWindows(const ProductsPicture& picture, Point at, Svg* svg) {
   const Point top{at.x, y + kImageTop - 12};
   const double right = DrawImage(picture.window->window, top, svg);
   DrawTaps(*picture.window, {std::max(right + kImageGap, at.x + kLabels), top.y}, svg);
-  return top.y + std::max(kImage, kCellHeight * AsDouble(kMostTaps)) + kImageGap - at.y;
+  return top.y + std::max(kImage, kCellHeight * DoubleOf(kMostTaps)) + kImageGap - at.y;
 }
 
 }  // namespace sinter

@@ -84,29 +84,29 @@ std::vector<std::string> BoxLines(const ProductPicture& p) {
   return fitted;
 }
 
-constexpr size_t kTop = 3;  // rows above a box
+constexpr size_t kRowsAbove = 3;  // rows above a box
 
 void DrawProduct(const ProductPicture& product, size_t height, size_t column, Canvas* canvas) {
   canvas->Put(0, column, OperandsText(product.operands));
   canvas->Put(1, column, LoadText(product));
   canvas->Put(2, column + 4, "|");
   const std::string edge = absl::StrCat("+", std::string(kBox - 2, '-'), "+");
-  canvas->Put(kTop, column, edge);
-  canvas->Put(kTop, column + 4, "v");
+  canvas->Put(kRowsAbove, column, edge);
+  canvas->Put(kRowsAbove, column + 4, "v");
   const std::vector<std::string> lines = BoxLines(product);
   for (size_t i = 0; i < height; i++) {
-    canvas->Put(kTop + 1 + i, column, "|");
-    if (i < lines.size()) canvas->Put(kTop + 1 + i, column + 2, lines[i]);
-    canvas->Put(kTop + 1 + i, column + kBox - 1, "|");
+    canvas->Put(kRowsAbove + 1 + i, column, "|");
+    if (i < lines.size()) canvas->Put(kRowsAbove + 1 + i, column + 2, lines[i]);
+    canvas->Put(kRowsAbove + 1 + i, column + kBox - 1, "|");
   }
-  canvas->Put(kTop + 1 + height, column, edge);
+  canvas->Put(kRowsAbove + 1 + height, column, edge);
 }
 
 void DrawHandOver(const HandOver& hand_over, size_t column, Canvas* canvas) {
-  canvas->PutCentred(kTop + 1, column, kArrow,
+  canvas->PutCentred(kRowsAbove + 1, column, kArrow,
                      absl::StrCat("c through ", NameOf(hand_over.medium)));
-  canvas->Put(kTop + 2, column + 1, absl::StrCat(std::string(kArrow - 4, '='), ">"));
-  size_t row = kTop + 3;
+  canvas->Put(kRowsAbove + 2, column + 1, absl::StrCat(std::string(kArrow - 4, '='), ">"));
+  size_t row = kRowsAbove + 3;
   for (const std::string& line : hand_over.lines) canvas->PutCentred(row++, column, kArrow, line);
 }
 
@@ -140,7 +140,7 @@ std::string ProductsText(const ProductsPicture& picture) {
     DrawProduct(picture.products[i], height, column, &canvas);
     column += kBox;
   }
-  canvas.Put(kTop + 2, column, absl::StrCat(" --> ", picture.result_to));
+  canvas.Put(kRowsAbove + 2, column, absl::StrCat(" --> ", picture.result_to));
   std::string windows;
   if (picture.window.has_value()) {
     for (const std::string& line : picture.window->Lines()) {

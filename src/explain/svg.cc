@@ -16,13 +16,13 @@ namespace sinter {
 namespace {
 
 constexpr double kLevelHeight = 17, kLevelWidth = 420;
-constexpr double kLine = 15, kLane = 9;
+constexpr double kLine = 15, kLaneGap = 9;
 constexpr double kBeside = 560;  // drawings of ops up to this width have the levels beside them
-constexpr size_t kShownTensors = 12, kShownReasons = 12, kShownRunnersUp = 3;
+constexpr size_t kShownTensors = 12, kDrawnReasons = 12, kShownRunnersUp = 3;
 constexpr size_t kMostArcs = 80;
 constexpr size_t kMostWhole = 8;  // different kernels whose clusters and launches are drawn
 
-std::string Bytes(int64_t bytes) { return AmountText(static_cast<double>(bytes), "B"); }
+std::string BytesText(int64_t bytes) { return AmountText(static_cast<double>(bytes), "B"); }
 
 // "plan of 2 kernels, m <= 128: predicted 11.50 us".
 std::string TitleOf(const Explanation& e) {
@@ -62,7 +62,7 @@ double DrawTensors(absl::string_view what, const std::vector<TensorPicture>& ten
   std::string text = absl::StrCat(what, " ");
   for (size_t i = 0; i < std::min(tensors.size(), kShownTensors); ++i) {
     const TensorPicture& t = tensors[i];
-    absl::StrAppend(&text, i > 0 ? ", " : "", t.FullName(), " ", t.type, " ", Bytes(t.bytes));
+    absl::StrAppend(&text, i > 0 ? ", " : "", t.FullName(), " ", t.type, " ", BytesText(t.bytes));
     if (t.kernel >= 0) absl::StrAppend(&text, " of kernel ", t.kernel);
   }
   if (tensors.size() > kShownTensors) {
@@ -110,7 +110,7 @@ class Drawing {
     int from = 0, to = 0, lane = 0;
   };
 
-  double Left() const { return lanes_ == 0 ? kMargin : kMargin + kLane * (lanes_ + 1); }
+  double Left() const { return lanes_ == 0 ? kMargin : kMargin + kLaneGap * (lanes_ + 1); }
 
   // One arc for each pair of groups; arcs that overlap get separate lanes.
   void PlaceArcs() {
@@ -136,7 +136,7 @@ class Drawing {
     for (const Arc& arc : arcs_) {
       const Box& from = panels_[static_cast<size_t>(arc.from)];
       const Box& to = panels_[static_cast<size_t>(arc.to)];
-      const double x = Left() - kLane * (arc.lane + 1), shift = 3.0 * arc.lane;
+      const double x = Left() - kLaneGap * (arc.lane + 1), shift = 3.0 * arc.lane;
       const double leave = from.Bottom() - 12 - shift, enter = to.y + 12 + shift;
       svg_.Line({from.x, leave}, {x, leave}, "via hbm");
       svg_.Line({x, leave}, {x, enter}, "via hbm");
@@ -150,8 +150,8 @@ class Drawing {
     double y = at.y + 26;
     y += DrawLines(e_.computes, {at.x, y}, "strong", &svg_, prose_width_);
     if (e_.saved_bytes > 0) {
-      y += DrawLines(absl::StrCat(Bytes(e_.saved_bytes), " saved by fusion"), {at.x, y}, "strong",
-                     &svg_);
+      y += DrawLines(absl::StrCat(BytesText(e_.saved_bytes), " saved by fusion"), {at.x, y},
+                     "strong", &svg_);
     }
     y += DrawLines(e_.plan.note, {at.x, y}, "small", &svg_, prose_width_);
     y += DrawLines(absl::StrCat("digest ", e_.plan.PlanDigest().Hex()), {at.x, y}, "small", &svg_);
@@ -207,10 +207,10 @@ class Drawing {
       absl::StrAppendFormat(&text, ", measured %.2f us", kernel.measured_us);
     }
     if (told.border_bytes > 0) {
-      absl::StrAppend(&text, "; ", Bytes(told.border_bytes), " read and written");
+      absl::StrAppend(&text, "; ", BytesText(told.border_bytes), " read and written");
     }
     if (told.saved_bytes > 0) {
-      absl::StrAppend(&text, ", ", Bytes(told.saved_bytes), " saved by fusion");
+      absl::StrAppend(&text, ", ", BytesText(told.saved_bytes), " saved by fusion");
     }
     return y + DrawLines(text, {at.x, y}, "strong", svg) + 4 - at.y;
   }
@@ -220,11 +220,11 @@ class Drawing {
     size_t shown = 0;
     for (const Explanation::Reason& reason : reasons_) {
       if (reason.to_group != group) continue;
-      if (++shown > kShownReasons) break;
+      if (++shown > kDrawnReasons) break;
       const std::vector<int>& from = e_.equal[static_cast<size_t>(reason.from_group)];
       y += DrawLines(
           absl::StrCat("apart from kernel ", KernelNumbers(from), ", ",
-                       reason.bytes > 0 ? absl::StrCat(Bytes(reason.bytes), " handed over")
+                       reason.bytes > 0 ? absl::StrCat(BytesText(reason.bytes), " handed over")
                                         : "nothing handed over",
                        reason.count > 1 ? absl::StrCat(" (", reason.count, " times)") : "", ": ",
                        reason.why),

@@ -9,8 +9,8 @@
 namespace sinter::reference {
 namespace {
 
-constexpr int64_t kSegment = 1024;     // results accumulated side by side
-constexpr int64_t kPiece = 32 * 1024;  // elements read per thread hand-out
+constexpr int64_t kResultSegment = 1024;      // results accumulated side by side
+constexpr int64_t kReducedPiece = 32 * 1024;  // elements read per thread hand-out
 
 // One accumulation; s32 sums stay exact in 64 bits, modulo 2^64, and wrap at the end.
 struct SumFloat {
@@ -62,16 +62,16 @@ void ReduceRuns(const Acc& acc, const View& in, const Split& s, int threads, dou
   const int64_t length = s.dims.back(), stride = s.strides.back();
   const int rank = static_cast<int>(s.dims.size()) - 1;
   const int64_t runs = length == 0 ? 0 : s.reduced / length;
-  const int64_t grain = std::max<int64_t>(1, kPiece / std::max<int64_t>(1, s.reduced));
+  const int64_t grain = std::max<int64_t>(1, kReducedPiece / std::max<int64_t>(1, s.reduced));
   ParallelFor(threads, s.kept, grain, [&](int64_t begin, int64_t end) {
-    std::vector<double> scratch(std::max<int64_t>(1, std::min(length, kSegment)));
+    std::vector<double> scratch(std::max<int64_t>(1, std::min(length, kResultSegment)));
     for (int64_t i = begin; i < end; ++i) {
       auto sum = acc.Start();
       const int64_t base = s.KeptOffset(i);
       for (int64_t run = 0; run < runs; ++run) {
         const int64_t start = base + OffsetOf(run, s.dims.data(), s.strides.data(), rank);
-        for (int64_t first = 0; first < length; first += kSegment) {
-          const int64_t count = std::min(kSegment, length - first);
+        for (int64_t first = 0; first < length; first += kResultSegment) {
+          const int64_t count = std::min(kResultSegment, length - first);
           ReadRun(in, start + first * stride, stride, count, scratch.data());
           for (int64_t j = 0; j < count; ++j) Acc::Step(scratch[j], sum);
         }
@@ -85,17 +85,17 @@ void ReduceRuns(const Acc& acc, const View& in, const Split& s, int threads, dou
 template <typename Acc>
 void ReduceColumns(const Acc& acc, const View& in, const Split& s, int threads, double* out) {
   const int64_t length = s.kept_dims.back(), stride = s.kept_strides.back();
-  const int64_t segments = (length + kSegment - 1) / kSegment;
+  const int64_t segments = (length + kResultSegment - 1) / kResultSegment;
   const int rank = static_cast<int>(s.dims.size());
   const int64_t rows = length == 0 ? 0 : s.kept / length;
-  const int64_t per_item = std::max<int64_t>(1, s.reduced * std::min(length, kSegment));
-  ParallelFor(threads, rows * segments, std::max<int64_t>(1, kPiece / per_item),
+  const int64_t per_item = std::max<int64_t>(1, s.reduced * std::min(length, kResultSegment));
+  ParallelFor(threads, rows * segments, std::max<int64_t>(1, kReducedPiece / per_item),
               [&](int64_t begin, int64_t end) {
-                std::vector<double> scratch(kSegment);
-                std::vector<decltype(acc.Start())> sums(kSegment);
+                std::vector<double> scratch(kResultSegment);
+                std::vector<decltype(acc.Start())> sums(kResultSegment);
                 for (int64_t item = begin; item < end; ++item) {
-                  const int64_t row = item / segments, first = item % segments * kSegment;
-                  const int64_t count = std::min(kSegment, length - first);
+                  const int64_t row = item / segments, first = item % segments * kResultSegment;
+                  const int64_t count = std::min(kResultSegment, length - first);
                   std::fill(sums.begin(), sums.end(), acc.Start());
                   const int64_t base = s.KeptOffset(row * length) + first * stride;
                   for (int64_t r = 0; r < s.reduced; ++r) {

@@ -21,7 +21,7 @@ constexpr int kBlockThreads = 256, kWarp = 32;
 constexpr int64_t kMostSlotBytes = 200 * 1024;
 constexpr int64_t kMostBlocks = 1 << 11;
 
-constexpr char kSource[] = R"(#include "stitch/row_program.cuh"
+constexpr char kRowSource[] = R"(#include "stitch/row_program.cuh"
 
 namespace sinter {
 
@@ -77,8 +77,8 @@ std::string RowKernelSource(int index) {
     absl::StrAppend(&names, i == 0 ? "" : ", ", "b", i);
   }
   const Size& size = kSizes[index];
-  return absl::Substitute(kSource, size.threads, kRowKernelEntry, parameters, names, size.elements,
-                          RowOpsSource());
+  return absl::Substitute(kRowSource, size.threads, kRowKernelEntry, parameters, names,
+                          size.elements, RowOpsSource());
 }
 
 absl::StatusOr<RowKernel> MakeRowKernel(const Chain& body,

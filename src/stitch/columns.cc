@@ -7,8 +7,8 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kAlignment = 256, kSharedAlignment = 16;
-constexpr int64_t kWordBytes = 4, kMomentBytes = 16;  // bytes of a column in a part
+constexpr int64_t kPartAlignment = 256, kPeerAlignment = 16;
+constexpr int64_t kColumnBytes = 4, kMomentBytes = 16;  // bytes of a column in a part
 constexpr int64_t kReadBytes = 16;  // shared memory of a thread that joins parts for its own block
 
 // Shared memory that a block's joins use in turn: first the groups' parts of a column, then the
@@ -28,7 +28,7 @@ ColumnPlace PlaceOf(const Chain& body, const StitchRoot& root, int64_t columns, 
   place.value = root.value;
   place.mean = root.mean;
   place.columns = columns;
-  place.part_bytes = root.mean >= 0 ? kMomentBytes : kWordBytes;
+  place.part_bytes = root.mean >= 0 ? kMomentBytes : kColumnBytes;
   if (join_all) return place;
   place.output = ColumnOutput(body, root.value);
   if (root.mean >= 0) place.mean_output = ColumnOutput(body, root.mean);
@@ -48,12 +48,12 @@ struct Ends {
 };
 
 void TakeRoom(const StitchSchedule& s, ColumnPlace* place, Ends* ends) {
-  const int64_t part = place->columns * place->part_bytes, result = place->columns * kWordBytes;
-  place->parts =
-      static_cast<uint64_t>(Take(part * (s.grid / s.column_cluster), kAlignment, &ends->scratch));
-  if (s.column_cluster > 1) place->block_part = Take(part, kSharedAlignment, &ends->peers);
+  const int64_t part = place->columns * place->part_bytes, result = place->columns * kColumnBytes;
+  place->parts = static_cast<uint64_t>(
+      Take(part * (s.grid / s.column_cluster), kPartAlignment, &ends->scratch));
+  if (s.column_cluster > 1) place->block_part = Take(part, kPeerAlignment, &ends->peers);
   int64_t* const end = s.join_all ? &ends->results : &ends->scratch;
-  const int64_t alignment = s.join_all ? kSharedAlignment : kAlignment;
+  const int64_t alignment = s.join_all ? kPeerAlignment : kPartAlignment;
   if (place->output < 0) place->results = Take(result, alignment, end);
   if (place->mean >= 0 && place->mean_output < 0)
     place->mean_results = Take(result, alignment, end);
@@ -107,7 +107,7 @@ ColumnLayout LayOutColumns(const Chain& body, const StitchProgram& program,
     peers_end = std::max(peers_end, ends.peers);
   }
   const int64_t own = OwnJoinBytes(layout.places, schedule);
-  const int64_t peers_begin = RoundUp(own, kSharedAlignment);
+  const int64_t peers_begin = RoundUp(own, kPeerAlignment);
   for (ColumnPlace& place : layout.places) {
     place.block_part += peers_begin;
     if (!schedule.join_all) continue;

@@ -90,9 +90,9 @@ Bounds OfCast(const Bounds& a, DType from, DType to) {
   return All(to);
 }
 
-class Finder {
+class BoundsFinder {
  public:
-  explicit Finder(const Chain& body) : body_(body) {}
+  explicit BoundsFinder(const Chain& body) : body_(body) {}
 
   Bounds Of(ValueId id, int depth = 0) {
     if (depth > kMostDepth) return All(body_.op(id).type.dtype);
@@ -109,7 +109,7 @@ class Finder {
   std::map<ValueId, Bounds> known_;
 };
 
-Bounds Finder::Found(ValueId id, int depth) {
+Bounds BoundsFinder::Found(ValueId id, int depth) {
   const Op& op = body_.op(id);
   const Bounds unknown = All(op.type.dtype);
   const auto operand = [&](size_t i) { return Of(op.operands[i], depth + 1); };
@@ -145,7 +145,7 @@ bool NamesAPlace(const Chain& body, const Op& gather) {
   const Dim extent = body.op(gather.operands[0]).type.dims[static_cast<size_t>(gather.axis)];
   const ValueId ids = gather.operands[1];
   if (extent.symbolic || !IsInteger(body.op(ids).type.dtype)) return false;
-  const Bounds bounds = Finder(body).Of(ids);
+  const Bounds bounds = BoundsFinder(body).Of(ids);
   return bounds.least >= 0 && bounds.most <= static_cast<double>(extent.value - 1);
 }
 

@@ -15,7 +15,7 @@ namespace sinter {
 namespace {
 
 constexpr uint32_t kVersion = 3, kVersionWithHanded = 4, kVersionStaged = 5, kVersionPixels = 6;
-constexpr int kWarp = 32;
+constexpr int kWarpThreads = 32;
 constexpr int kMaxVector = 16;
 constexpr int kMaxChunks = 32;
 constexpr int kMaxPixels = 16;
@@ -34,8 +34,8 @@ absl::Status Bound(absl::string_view field, int64_t value, absl::string_view bou
 }
 
 bool SharesUnits(const StitchSchedule& s) {
-  if (s.unit_threads < kWarp) return IsPowerOfTwo(s.unit_threads);
-  return s.unit_threads % kWarp == 0 && s.block_threads % s.unit_threads == 0;
+  if (s.unit_threads < kWarpThreads) return IsPowerOfTwo(s.unit_threads);
+  return s.unit_threads % kWarpThreads == 0 && s.block_threads % s.unit_threads == 0;
 }
 
 absl::Status CheckHanded(const StitchSchedule& s) {
@@ -52,8 +52,6 @@ absl::Status CheckHanded(const StitchSchedule& s) {
   }
   return absl::OkStatus();
 }
-
-constexpr int kWarpThreads = 32;
 
 // The memory through which the threads of a unit hand over.
 Composition OfUnits(const StitchSchedule& schedule) {
@@ -150,7 +148,8 @@ std::string StitchSchedule::WorkText() const {
 }
 
 absl::Status CheckStitchFields(const StitchSchedule& s) {
-  if (s.block_threads < kWarp || s.block_threads > 1024 || s.block_threads % kWarp != 0) {
+  if (s.block_threads < kWarpThreads || s.block_threads > 1024 ||
+      s.block_threads % kWarpThreads != 0) {
     return Bound("block_threads", s.block_threads, "a multiple of 32 in 32..1024");
   }
   if (s.unit_threads < 1 || s.unit_threads > s.block_threads || !SharesUnits(s)) {
@@ -175,7 +174,7 @@ absl::Status CheckStitchFields(const StitchSchedule& s) {
   if (s.column_cluster > 1 && (s.cluster > 1 || s.owner < 0)) {
     return Bound("column_cluster", s.column_cluster, "1 without units, or where a cluster has one");
   }
-  if (!IsPowerOfTwo(s.split) || s.split > kWarp || s.unit_threads % s.split != 0) {
+  if (!IsPowerOfTwo(s.split) || s.split > kWarpThreads || s.unit_threads % s.split != 0) {
     return Bound("split", s.split, "a power of two up to 32 that divides unit_threads");
   }
   if (s.hold_bytes < 0 || s.hold_bytes > kMaxSharedBytes || s.hold_bytes % kSharedAlignment != 0) {

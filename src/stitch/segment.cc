@@ -8,7 +8,7 @@
 namespace sinter {
 namespace {
 
-constexpr int kWarp = 32;
+constexpr int kUnitWarp = 32;
 constexpr int64_t kMostOfSegment = 128;  // words of a warp
 
 bool IsReduced(const Op& op, size_t axis) {
@@ -68,7 +68,7 @@ bool IsOfSegment(const Chain& body, const StitchProgram& program, const Op& redu
 int SegmentLanes(const Chain& body, const StitchSchedule& schedule, const Op& op, int vector) {
   const int64_t count = ReducedElements(body, op);
   const int64_t lanes = count / vector;
-  const bool fits = count % vector == 0 && lanes <= std::min(kWarp, schedule.unit_threads);
+  const bool fits = count % vector == 0 && lanes <= std::min(kUnitWarp, schedule.unit_threads);
   return fits ? static_cast<int>(lanes) : 0;
 }
 

@@ -10,7 +10,7 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kWordBytes = 4, kSharedAlignment = 16;
+constexpr int64_t kSlotBytes = 4, kSlotAlignment = 16;
 constexpr int64_t kVectorsAtOnce = 4;  // of one input
 
 // The largest power of two up to `most` that divides `value`.
@@ -97,8 +97,8 @@ int64_t HandsOffset(const Chain& body, const StitchProgram& program, const Stitc
   if (program.owner < 0) return 0;
   const int64_t warps = s.unit_threads / 32;
   const int64_t words = (warps > 1 ? warps : 0) + (s.cluster > 1 ? s.cluster : 0);
-  const int64_t rows = 2 * s.UnitsPerBlock() * std::max(1, RowSlots(program)) * words * kWordBytes;
-  const int64_t group = RoundUp(rows, kSharedAlignment);
+  const int64_t rows = 2 * s.UnitsPerBlock() * std::max(1, RowSlots(program)) * words * kSlotBytes;
+  const int64_t group = RoundUp(rows, kSlotAlignment);
   return s.hold_bytes + group + LayOutColumns(body, program, s).shared_bytes;
 }
 
@@ -107,10 +107,10 @@ int64_t StitchSharedBytes(const Chain& body, const StitchProgram& program,
   const int64_t others = HandsOffset(body, program, s);
   const std::vector<StagedPlace> staged = LayOutStaged(body, program, s);
   if (!staged.empty()) {
-    return RoundUp(others, kSharedAlignment) + staged.back().offset + staged.back().bytes;
+    return RoundUp(others, kSlotAlignment) + staged.back().offset + staged.back().bytes;
   }
   if (program.handed.empty()) return others;
-  return RoundUp(others, kSharedAlignment) +
+  return RoundUp(others, kSlotAlignment) +
          LayOutHands(body, program, s).group_bytes * s.UnitsPerBlock();
 }
 

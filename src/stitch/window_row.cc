@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMostTaps = 128;      // of a window: longer ones are read one by one
 constexpr int64_t kMostTapsOfRow = 16;  // each is a line of source for each result
-constexpr size_t kMostVisits = 1 << 12;
+constexpr size_t kMostRowVisits = 1 << 12;
 constexpr size_t kPixelRank = 4;
 // A block's rows of results, where a run of channels is not too short for that: runs of 128 bytes
 // of 16-bit numbers, and never shorter ones than of 64.
@@ -54,7 +54,7 @@ class Finder {
     for (const ValueId id : here_) {
       if (elsewhere_.count(id) == 0 && ReadsItsWindow(id)) row_.reductions.push_back(id);
     }
-    return visits_ > kMostVisits || row_.reductions.empty() ? WindowRow() : row_;
+    return visits_ > kMostRowVisits || row_.reductions.empty() ? WindowRow() : row_;
   }
 
  private:
@@ -96,7 +96,7 @@ class Finder {
   }
 
   void Visit(ValueId id, const Position& at) {
-    if (visits_ > kMostVisits || !seen_.insert({id, at}).second) return;
+    if (visits_ > kMostRowVisits || !seen_.insert({id, at}).second) return;
     ++visits_;
     const Op& op = body_.op(id);
     if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) {
@@ -127,7 +127,7 @@ class Finder {
   }
 
   bool FindWindow(ValueId id, const Position& at, const Position& place) {
-    if (visits_ > kMostVisits || !seen_.insert({id, at}).second) return false;
+    if (visits_ > kMostRowVisits || !seen_.insert({id, at}).second) return false;
     ++visits_;
     const Op& op = body_.op(id);
     if (op.kind == OpKind::kInput || op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) {

@@ -9,10 +9,12 @@
 namespace sinter::bench {
 namespace {
 
-constexpr uint64_t kAlignment = 256;
-constexpr uint8_t kPoison = 0xff;  // a NaN in every floating type
+constexpr uint64_t kBufferAlignment = 256;
+constexpr uint8_t kPoisonByte = 0xff;  // a NaN in every floating type
 
-uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+uint64_t AlignedBuffer(uint64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
 
 }  // namespace
 
@@ -35,7 +37,7 @@ absl::StatusOr<std::unique_ptr<GraphData>> GraphData::Make(Measurer* measurer, c
 absl::Status GraphData::Allocate(int64_t m, int64_t sets) {
   sets_ = static_cast<size_t>(sets);
   const auto rotating = [&](uint64_t bytes) -> absl::StatusOr<Rotating> {
-    const uint64_t step = Aligned(bytes);
+    const uint64_t step = AlignedBuffer(bytes);
     SINTER_ASSIGN_OR_RETURN(const DeviceBuffer all,
                             arena_.Allocate(step * static_cast<uint64_t>(sets)));
     return Rotating{all.ptr, step, bytes};
@@ -73,7 +75,7 @@ DeviceBuffer GraphData::OutputBuffer(int i, bool in_place) const {
 
 absl::Status GraphData::Reset(bool inputs_too) {
   for (const Rotating& one : out_) {
-    SINTER_RETURN_IF_ERROR(measurer_->Fill({one.first, one.bytes}, kPoison));
+    SINTER_RETURN_IF_ERROR(measurer_->Fill({one.first, one.bytes}, kPoisonByte));
   }
   for (size_t i = 0; inputs_too && i < in_.size(); ++i) {
     const DeviceBuffer buffer{in_[i].first, in_[i].bytes};

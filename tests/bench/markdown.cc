@@ -14,7 +14,7 @@
 namespace sinter::bench {
 namespace {
 
-std::string Cell(const std::optional<double>& value) {
+std::string CellOf(const std::optional<double>& value) {
   return value.has_value() ? absl::StrFormat("%.2f", *value) : "-";
 }
 
@@ -23,7 +23,7 @@ std::optional<double> PeerOf(const Row& row, const Peers& peers) {
   return found == peers.end() ? std::nullopt : std::optional<double>(found->second);
 }
 
-std::optional<double> Ratio(const std::optional<double>& a, const std::optional<double>& b) {
+std::optional<double> RatioOf(const std::optional<double>& a, const std::optional<double>& b) {
   if (!a.has_value() || !b.has_value() || *b <= 0) return std::nullopt;
   return *a / *b;
 }
@@ -38,20 +38,20 @@ std::string Line(const Row& row, const Peers& peers) {
   const std::vector<std::string> cells = {
       row.id,
       row.chosen,
-      Cell(row.predicted_us),
-      Cell(row.chosen_cold_us),
-      Cell(row.fused_cold_us),
-      Cell(row.unfused_cold_us),
-      Cell(row.cublaslt_cold_us),
-      Cell(peer),
-      Cell(row.limit_us),
-      Cell(Ratio(peer, row.chosen_cold_us)),
-      Cell(Ratio(row.cublaslt_cold_us, row.chosen_cold_us)),
-      Cell(Ratio(row.limit_us, row.chosen_cold_us)),
-      Cell(row.chosen_pdl_us),
-      Cell(row.chosen_mj_per_call),
-      Cell(row.unfused_mj_per_call),
-      Cell(row.cublaslt_mj_per_call),
+      CellOf(row.predicted_us),
+      CellOf(row.chosen_cold_us),
+      CellOf(row.fused_cold_us),
+      CellOf(row.unfused_cold_us),
+      CellOf(row.cublaslt_cold_us),
+      CellOf(peer),
+      CellOf(row.limit_us),
+      CellOf(RatioOf(peer, row.chosen_cold_us)),
+      CellOf(RatioOf(row.cublaslt_cold_us, row.chosen_cold_us)),
+      CellOf(RatioOf(row.limit_us, row.chosen_cold_us)),
+      CellOf(row.chosen_pdl_us),
+      CellOf(row.chosen_mj_per_call),
+      CellOf(row.unfused_mj_per_call),
+      CellOf(row.cublaslt_mj_per_call),
       row.correct && row.rel_error.has_value() ? absl::StrFormat("%.1e", *row.rel_error) : "wrong"};
   std::string line = "|";
   for (const std::string& cell : cells) absl::StrAppend(&line, " ", cell, " |");
@@ -65,7 +65,7 @@ std::vector<double> Ratios(const Results& results, const std::string& layout, co
   std::vector<double> ratios;
   for (const Row& row : results.rows) {
     if (row.layout != layout || !absl::StartsWith(row.id, prefix)) continue;
-    const std::optional<double> ratio = Ratio(a(row), b(row));
+    const std::optional<double> ratio = RatioOf(a(row), b(row));
     if (ratio.has_value()) ratios.push_back(*ratio);
   }
   std::sort(ratios.begin(), ratios.end());

@@ -18,9 +18,9 @@ namespace {
 
 constexpr int kHostBatches = 15;
 constexpr int kHostCalls = 200, kHostLaunches = 400;  // well within the driver's queue of launches
-constexpr uint8_t kPoison = 0xff;
+constexpr uint8_t kPoisoned = 0xff;
 
-double ThreadCpuUs() {
+double ProcessorUs() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) * 1e-3;
@@ -30,7 +30,7 @@ double ThreadCpuUs() {
 absl::StatusOr<DevicePtr> MakeWorkspace(Measurer* measurer, DeviceArena* arena, uint64_t bytes) {
   if (bytes == 0) return DevicePtr{0};
   SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, arena->Allocate(bytes));
-  SINTER_RETURN_IF_ERROR(measurer->Fill(buffer, kPoison));
+  SINTER_RETURN_IF_ERROR(measurer->Fill(buffer, kPoisoned));
   return buffer.ptr;
 }
 
@@ -110,12 +110,12 @@ absl::StatusOr<double> HostUs(Measurer* measurer, const Runnable& runnable, int 
   for (int batch = 0; batch < kHostBatches; ++batch) {
     double us = 0;
     SINTER_RETURN_IF_ERROR(measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
-      const double start = ThreadCpuUs();
+      const double start = ProcessorUs();
       for (int i = 0; i < calls; ++i) {
         SINTER_RETURN_IF_ERROR(
             runnable.enqueue(stream, static_cast<size_t>(i) % runnable.sets, false));
       }
-      us = (ThreadCpuUs() - start) / calls;
+      us = (ProcessorUs() - start) / calls;
       return absl::OkStatus();
     }));
     batches.push_back(us);

@@ -12,15 +12,15 @@ namespace {
 
 constexpr double kSlack = 1.10, kCorrelationAim = 0.9;
 
-const char* Verdict(bool reached) { return reached ? "reached" : "SHORT"; }
+const char* VerdictOf(bool reached) { return reached ? "reached" : "SHORT"; }
 
 std::string RatioText(const std::optional<double>& a, const std::optional<double>& b) {
   if (!a.has_value() || !b.has_value()) return "not measured";
   return absl::StrFormat("%.2f us, %.3f of the best (at most %.2f: %s)", *a, *a / *b, kSlack,
-                         Verdict(*a <= kSlack * *b));
+                         VerdictOf(*a <= kSlack * *b));
 }
 
-std::string Us(const std::optional<double>& value) {
+std::string Microseconds(const std::optional<double>& value) {
   return value.has_value() ? absl::StrFormat("%.2f", *value) : "-";
 }
 
@@ -67,7 +67,7 @@ std::string BruteForceText(const SearchRow& r) {
       "%s %s: %.0f of %.0f legal schedules tried (%.0f %%), %.0f failed; Spearman %.2f\n", r.id,
       r.layout, tried, r.legal, r.legal > 0 ? 100 * tried / r.legal : 0.0, r.failed,
       r.spearman.value_or(0));
-  absl::StrAppend(&text, "  best ", Us(r.best_us), " us: ", r.best_schedule,
+  absl::StrAppend(&text, "  best ", Microseconds(r.best_us), " us: ", r.best_schedule,
                   "\n  predicted best: ", RatioText(r.first_us, r.best_us),
                   "\n  best of the predicted top ", kTop, ": ", RatioText(r.top_us, r.best_us),
                   "\n");
@@ -79,8 +79,9 @@ std::string RankText(const SearchRow& r, const std::optional<double>& sample_bes
       "%s %s: Spearman %.3f (at least %.1f: %s) over predicted time; %.0f of %.0f legal schedules "
       "tried, %.0f failed\n",
       r.id, r.layout, r.spearman.value_or(0), kCorrelationAim,
-      Verdict(r.spearman.value_or(0) >= kCorrelationAim), r.measured + r.failed, r.legal, r.failed);
-  absl::StrAppend(&text, "  best of the sample ", Us(sample_best),
+      VerdictOf(r.spearman.value_or(0) >= kCorrelationAim), r.measured + r.failed, r.legal,
+      r.failed);
+  absl::StrAppend(&text, "  best of the sample ", Microseconds(sample_best),
                   " us; best of the predicted top ", kTop, ": ", RatioText(r.top_us, sample_best),
                   "\n");
   return text;

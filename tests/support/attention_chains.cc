@@ -9,13 +9,13 @@
 namespace sinter::testing {
 namespace {
 
-using Layout = AttentionForm::Layout;
+using FormLayout = AttentionForm::Layout;
 using Term = AttentionForm::Term;
 
 // Everything is valid by construction.
-class Maker {
+class AttentionMaker {
  public:
-  explicit Maker(const AttentionForm& form) : f_(form) {
+  explicit AttentionMaker(const AttentionForm& form) : f_(form) {
     value_head_ = f_.value_head > 0 ? f_.value_head : f_.head;
     batch_ = f_.of_m ? Dim::M() : C(f_.batch);
   }
@@ -45,7 +45,7 @@ class Maker {
     ValueId o = *b_.Matmul(p, v);
     if (f_.batched) o = *b_.Reshape(o, {batch_, C(f_.heads), C(f_.rows), C(value_head_)});
     if (!f_.wide) o = Rounded(o);
-    if (f_.layout != Layout::kHeadsFirst) {
+    if (f_.layout != FormLayout::kHeadsFirst) {
       o = *b_.Reshape(*b_.Transpose(o, {0, 2, 1, 3}),
                       {batch_, C(f_.rows), C(f_.heads * value_head_)});
     }
@@ -61,7 +61,7 @@ class Maker {
   }
 
   ValueId Operand(int64_t heads, int64_t rows, int64_t head) {
-    if (f_.layout == Layout::kHeadsFirst) {
+    if (f_.layout == FormLayout::kHeadsFirst) {
       return *b_.Input({f_.dtype, {batch_, C(heads), C(rows), C(head)}});
     }
     return *b_.Transpose(*b_.Input({f_.dtype, {batch_, C(rows), C(heads), C(head)}}), {0, 2, 1, 3});
@@ -77,7 +77,7 @@ class Maker {
   }
 
   std::vector<ValueId> Operands() {
-    if (f_.layout != Layout::kPacked) {
+    if (f_.layout != FormLayout::kPacked) {
       const int64_t shared = f_.heads / f_.group;
       const ValueId q = Operand(f_.heads, f_.rows, f_.head);
       const ValueId k = Operand(shared, f_.keys, f_.head);
@@ -188,7 +188,7 @@ std::string AttentionForm::Name() const {
   return name;
 }
 
-Chain MakeAttention(const AttentionForm& form) { return Maker(form).Make(); }
+Chain MakeAttention(const AttentionForm& form) { return AttentionMaker(form).Make(); }
 
 std::vector<AttentionForm> AttentionForms() {
   std::vector<AttentionForm> forms;
@@ -204,17 +204,17 @@ std::vector<AttentionForm> AttentionForms() {
   };
   add(2, 12, 128, 128, 64)->rounds = true;
   add(2, 12, 512, 512, 64);
-  add(2, 4, 197, 197, 64)->layout = Layout::kRowsFirst;
+  add(2, 4, 197, 197, 64)->layout = FormLayout::kRowsFirst;
   add(2, 3, 1, 16, 64);
   add(1, 2, 17, 33, 32)->divides = true;
-  add(3, 2, 77, 333, 96)->layout = Layout::kRowsFirst;
+  add(3, 2, 77, 333, 96)->layout = FormLayout::kRowsFirst;
   add(2, 2, 300, 1000, 128);
   add(2, 2, 300, 40, 40)->wide = true;
   add(2, 2, 1024, 1024, 32)->dtype = DType::kF16;
   add(2, 2, 130, 200, 80)->scale_first = true;
   add(4, 2, 64, 8, 64);
-  add(2, 3, 1, 500, 64)->layout = Layout::kRowsFirst;
-  add(2, 4, 160, 160, 72)->layout = Layout::kPacked;
+  add(2, 3, 1, 500, 64)->layout = FormLayout::kRowsFirst;
+  add(2, 4, 160, 160, 72)->layout = FormLayout::kPacked;
   forms.back().dtype = DType::kF16;
   add(2, 4, 197, 197, 64)->batched = true;
   add(2, 3, 100, 180, 64)->value_head = 32;
@@ -223,7 +223,7 @@ std::vector<AttentionForm> AttentionForms() {
     for (const Term term : {Term::kOfHeads, Term::kOfKeys, Term::kMask, Term::kHiddenKeys,
                             Term::kWindows, Term::kCausal}) {
       add(4, 3, rows, rows, rows == 144 ? 64 : 32)->term = term;
-      if (rows == 250) forms.back().layout = Layout::kPacked;
+      if (rows == 250) forms.back().layout = FormLayout::kPacked;
     }
   }
   for (const Term term : {Term::kOfKeys, Term::kMask, Term::kCausal}) {
@@ -232,14 +232,14 @@ std::vector<AttentionForm> AttentionForms() {
   }
   add(2, 8, 70, 150, 64)->group = 4;
   add(2, 4, 70, 150, 64)->group = 2;
-  forms.back().layout = Layout::kRowsFirst;
+  forms.back().layout = FormLayout::kRowsFirst;
   add(2, 2, 40, 300, 64)->term = Term::kCausalBehind;
   add(2, 2, 300, 200, 64)->term = Term::kCausal;
   add(2, 2, 600, 600, 128)->term = Term::kCausal;
   add(8, 3, 49, 49, 32)->term = Term::kOfHeads;
   forms.back().of_m = true;
   add(8, 3, 197, 197, 64)->of_m = true;
-  forms.back().layout = Layout::kPacked;
+  forms.back().layout = FormLayout::kPacked;
   return forms;
 }
 

@@ -159,10 +159,10 @@ Chain BatchNormGradient(int64_t n, int64_t h, int64_t w, int64_t channels) {
       {masked, to_beta, g.Binary(BinaryKind::kMul, along, rstd), g.Cast(to_x, DType::kBF16)});
 }
 
-Chain IndependentRows(const std::vector<Extents>& rows, int64_t elements) {
+Chain IndependentRows(const std::vector<RowExtents>& rows, int64_t elements) {
   Graph g;
   std::vector<ValueId> outputs;
-  for (const Extents& one : rows) {
+  for (const RowExtents& one : rows) {
     const ValueId x = g.In({one.rows, one.columns}, DType::kF32);
     outputs.push_back(g.Cast(Softmax(g, x, 1), DType::kBF16));
   }

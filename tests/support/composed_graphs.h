@@ -38,10 +38,10 @@ Chain WholeBesideColumns(int64_t rows, int64_t columns);
 
 // Softmax of each f32 x[rows, columns] of `rows` (extent 0 is M), and sqrt(|x| + 1) of a vector of
 // `elements` (0: none): parts that need nothing of each other. bf16 results.
-struct Extents {
+struct RowExtents {
   int64_t rows = 0, columns = 0;
 };
-Chain IndependentRows(const std::vector<Extents>& rows, int64_t elements);
+Chain IndependentRows(const std::vector<RowExtents>& rows, int64_t elements);
 
 // Momentum and weight of tensors of `sizes` elements, in place, by one step size [1]; then a bf16
 // copy of the weight.

@@ -15,9 +15,9 @@ namespace {
 
 Dim D(int64_t extent) { return Dim::Constant(extent); }
 
-class Maker {
+class RoughMaker {
  public:
-  explicit Maker(uint64_t seed) : random_(seed), seed_(seed) {}
+  explicit RoughMaker(uint64_t seed) : random_(seed), seed_(seed) {}
 
   Chain Make() {
     const int64_t extents[] = {8, 16, 24, 36, 40, 64};
@@ -318,6 +318,6 @@ class Maker {
 
 }  // namespace
 
-Chain MakeRoughChain(uint64_t seed) { return Maker(seed).Make(); }
+Chain MakeRoughChain(uint64_t seed) { return RoughMaker(seed).Make(); }
 
 }  // namespace sinter::testing

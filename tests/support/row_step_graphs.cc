@@ -7,12 +7,12 @@
 namespace sinter::testing {
 namespace {
 
-Dim Of(int64_t extent) { return extent == 0 ? Dim::M() : Dim::Constant(extent); }
+Dim Fixed(int64_t extent) { return extent == 0 ? Dim::M() : Dim::Constant(extent); }
 
 // Every call is valid: a refusal is a mistake of this file.
-ValueId In(ChainBuilder& b, DType dtype, const std::vector<int64_t>& extents) {
+ValueId AddInput(ChainBuilder& b, DType dtype, const std::vector<int64_t>& extents) {
   std::vector<Dim> dims;
-  for (const int64_t extent : extents) dims.push_back(Of(extent));
+  for (const int64_t extent : extents) dims.push_back(Fixed(extent));
   return b.Input({dtype, dims}).value();
 }
 
@@ -32,12 +32,12 @@ ValueId Shares(ChainBuilder& b, ValueId x, ValueId places) {
 
 Chain LargestOfRows(int64_t rows, int64_t columns, int64_t taken, DType dtype) {
   ChainBuilder b;
-  return Finish(b, {b.TopK(In(b, dtype, {rows, columns}), taken).value()});
+  return Finish(b, {b.TopK(AddInput(b, dtype, {rows, columns}), taken).value()});
 }
 
 Chain LargestOfLeast(int64_t rows, int64_t columns, int64_t taken, bool all) {
   ChainBuilder b;
-  ValueId x = In(b, DType::kS32, {rows, columns});
+  ValueId x = AddInput(b, DType::kS32, {rows, columns});
   const ValueId least = b.Scalar(-2147483648.0, DType::kS32).value();
   x = b.Binary(BinaryKind::kMul, x, least).value();  // wraps
   if (all) x = b.Binary(BinaryKind::kMin, x, least).value();
@@ -46,37 +46,37 @@ Chain LargestOfLeast(int64_t rows, int64_t columns, int64_t taken, bool all) {
 
 Chain Router(int64_t rows, int64_t columns, int64_t taken) {
   ChainBuilder b;
-  const ValueId logits = In(b, DType::kBF16, {rows, columns});
+  const ValueId logits = AddInput(b, DType::kBF16, {rows, columns});
   const ValueId places = b.TopK(logits, taken).value();
   return Finish(b, {places, Shares(b, AddSoftmax(b, logits, 1).value(), places)});
 }
 
 Chain RouterOfShares(int64_t rows, int64_t columns, int64_t taken) {
   ChainBuilder b;
-  const ValueId shares = AddSoftmax(b, In(b, DType::kBF16, {rows, columns}), 1).value();
+  const ValueId shares = AddSoftmax(b, AddInput(b, DType::kBF16, {rows, columns}), 1).value();
   const ValueId places = b.TopK(shares, taken).value();
   return Finish(b, {places, Shares(b, shares, places)});
 }
 
 Chain SumsOfRows(int64_t rows, int64_t columns, DType dtype) {
   ChainBuilder b;
-  return Finish(b, {b.Scan(ReduceKind::kSum, In(b, dtype, {rows, columns})).value()});
+  return Finish(b, {b.Scan(ReduceKind::kSum, AddInput(b, dtype, {rows, columns})).value()});
 }
 
 Chain SumsOfSoftmax(int64_t rows, int64_t columns, bool groups) {
   ChainBuilder b;
-  const ValueId shares = AddSoftmax(b, In(b, DType::kBF16, {rows, columns}), 1).value();
+  const ValueId shares = AddSoftmax(b, AddInput(b, DType::kBF16, {rows, columns}), 1).value();
   ValueId x = shares;
-  if (groups) x = b.Reshape(x, {Of(rows), Of(2), Of(columns / 2)}).value();
+  if (groups) x = b.Reshape(x, {Fixed(rows), Fixed(2), Fixed(columns / 2)}).value();
   ValueId sums = b.Scan(ReduceKind::kSum, x).value();
-  if (groups) sums = b.Reshape(sums, {Of(rows), Of(columns)}).value();
+  if (groups) sums = b.Reshape(sums, {Fixed(rows), Fixed(columns)}).value();
   const ValueId half = b.Scalar(0.4375).value();
   return Finish(b, {sums, b.Binary(BinaryKind::kMin, sums, half).value()});
 }
 
 Chain PlacesOfOnes(int64_t rows, int64_t columns) {
   ChainBuilder b;
-  const ValueId x = In(b, DType::kS32, {rows, columns});
+  const ValueId x = AddInput(b, DType::kS32, {rows, columns});
   const ValueId zero = b.Scalar(8, DType::kS32).value();
   const ValueId mask = b.Cast(b.Compare(CompareKind::kLt, x, zero).value(), DType::kS32).value();
   const ValueId places =
@@ -86,11 +86,12 @@ Chain PlacesOfOnes(int64_t rows, int64_t columns) {
 
 Chain DropoutNorm(int64_t rows, int64_t columns) {
   ChainBuilder b;
-  const ValueId x = In(b, DType::kBF16, {rows, columns}), r = In(b, DType::kBF16, {rows, columns});
-  const ValueId seeds = In(b, DType::kS64, {4});
-  const ValueId seed = b.Reshape(b.Slice(seeds, {2}, {Of(3)}).value(), {}).value();
-  const ValueId offset = In(b, DType::kS32, {});
-  const ValueId drawn = b.Random({Of(rows), Of(columns)}, seed, offset).value();
+  const ValueId x = AddInput(b, DType::kBF16, {rows, columns}),
+                r = AddInput(b, DType::kBF16, {rows, columns});
+  const ValueId seeds = AddInput(b, DType::kS64, {4});
+  const ValueId seed = b.Reshape(b.Slice(seeds, {2}, {Fixed(3)}).value(), {}).value();
+  const ValueId offset = AddInput(b, DType::kS32, {});
+  const ValueId drawn = b.Random({Fixed(rows), Fixed(columns)}, seed, offset).value();
   const ValueId kept = b.Compare(CompareKind::kGt, drawn, b.Scalar(0.25).value()).value();
   const ValueId wide = b.Cast(x, DType::kF32).value();
   const ValueId scaled = b.Binary(BinaryKind::kMul, wide, b.Scalar(1 / 0.75).value()).value();
@@ -102,7 +103,7 @@ Chain DropoutNorm(int64_t rows, int64_t columns) {
 
 Chain RowsBesideOthers(bool m_first) {
   ChainBuilder b;
-  const ValueId x = In(b, DType::kF16, {m_first ? 0 : 3, m_first ? 3 : 0, 40});
+  const ValueId x = AddInput(b, DType::kF16, {m_first ? 0 : 3, m_first ? 3 : 0, 40});
   const ValueId places = b.TopK(x, 2).value();
   return Finish(b, {places, b.Scan(ReduceKind::kSum, x).value()});
 }

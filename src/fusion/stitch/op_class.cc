@@ -10,7 +10,7 @@ namespace {
 
 // Elements of the leading axes up to the first for which `differs` is true.
 template <typename Differs>
-int64_t Prefix(const std::vector<Dim>& dims, int64_t m, const Differs& differs) {
+int64_t SharedPrefix(const std::vector<Dim>& dims, int64_t m, const Differs& differs) {
   int64_t units = 1;
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t extent = std::max<int64_t>(dims[i].At(m), 1);
@@ -22,7 +22,7 @@ int64_t Prefix(const std::vector<Dim>& dims, int64_t m, const Differs& differs) 
 
 int64_t BroadcastUnits(const std::vector<Dim>& from, const std::vector<Dim>& to, int64_t m) {
   const size_t missing = to.size() - from.size();
-  return Prefix(to, m, [&](size_t i) { return i < missing || from[i - missing] != to[i]; });
+  return SharedPrefix(to, m, [&](size_t i) { return i < missing || from[i - missing] != to[i]; });
 }
 
 // Parts of a product that need one part of the operand: its batches, if it has any.
@@ -30,7 +30,7 @@ int64_t BatchUnits(const Op& product, const std::vector<Dim>& from, int64_t m) {
   const std::vector<Dim>& dims = product.type.dims;
   if (from.size() < dims.size()) return 1;
   const size_t batches = dims.size() - 2;
-  return Prefix(dims, m, [&](size_t i) { return i >= batches; });
+  return SharedPrefix(dims, m, [&](size_t i) { return i >= batches; });
 }
 
 }  // namespace
@@ -94,11 +94,11 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
     case OpKind::kBroadcast:
       return BroadcastUnits(from.type.dims, dims, m);
     case OpKind::kTranspose:
-      return Prefix(dims, m, [&](size_t i) { return op.axes[i] != static_cast<int32_t>(i); });
+      return SharedPrefix(dims, m, [&](size_t i) { return op.axes[i] != static_cast<int32_t>(i); });
     case OpKind::kSlice:
-      return Prefix(dims, m, [&](size_t i) { return from.type.dims[i] != dims[i]; });
+      return SharedPrefix(dims, m, [&](size_t i) { return from.type.dims[i] != dims[i]; });
     case OpKind::kConcat:
-      return Prefix(dims, m, [&](size_t i) { return static_cast<int32_t>(i) == op.axis; });
+      return SharedPrefix(dims, m, [&](size_t i) { return static_cast<int32_t>(i) == op.axis; });
     case OpKind::kMatmul:
       return BatchUnits(op, from.type.dims, m);
     case OpKind::kScaledMatmul:
@@ -114,7 +114,8 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
     case OpKind::kGather:  // rows that take their own elements are parts; any row may be named
       return slot == 1 ? ElementsOf(from, m)
              : op.axis > 0
-                 ? Prefix(dims, m, [&](size_t i) { return static_cast<int32_t>(i) == op.axis; })
+                 ? SharedPrefix(dims, m,
+                                [&](size_t i) { return static_cast<int32_t>(i) == op.axis; })
                  : 1;
     case OpKind::kScatter:  // parts are those of its rows
       return slot == 0 ? 1 : ElementsOf(from, m);
@@ -128,8 +129,8 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
 
 int64_t ReducedUnits(const Chain& chain, const Op& op, int64_t m) {
   const std::vector<Dim>& dims = chain.op(op.operands[0]).type.dims;
-  if (TakesRow(op)) return Prefix(dims, m, [&](size_t i) { return i + 1 == dims.size(); });
-  return Prefix(dims, m, [&](size_t i) {
+  if (TakesRow(op)) return SharedPrefix(dims, m, [&](size_t i) { return i + 1 == dims.size(); });
+  return SharedPrefix(dims, m, [&](size_t i) {
     return std::find(op.axes.begin(), op.axes.end(), static_cast<int32_t>(i)) != op.axes.end();
   });
 }

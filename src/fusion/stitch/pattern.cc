@@ -10,7 +10,7 @@
 namespace sinter {
 namespace {
 
-bool Better(const ScoredPattern& a, const ScoredPattern& b) {
+bool BetterPattern(const ScoredPattern& a, const ScoredPattern& b) {
   if (a.score != b.score) return a.score > b.score;
   return a.pattern.vertices().Before(b.pattern.vertices());
 }
@@ -58,7 +58,7 @@ void CandidateList::Offer(const ScoredPattern& scored) {
   for (const ScoredPattern& have : list_) {
     if (have.pattern == scored.pattern) return;
   }
-  list_.insert(std::upper_bound(list_.begin(), list_.end(), scored, Better), scored);
+  list_.insert(std::upper_bound(list_.begin(), list_.end(), scored, BetterPattern), scored);
   if (list_.size() > limit_) list_.pop_back();
 }
 

@@ -7,7 +7,7 @@
 namespace sinter {
 namespace {
 
-constexpr int kElement = ElementOf(DType::kF16).bytes, kPartial = 4;  // bytes
+constexpr int kElementBytes = ElementOf(DType::kF16).bytes, kPartialBytes = 4;  // bytes
 constexpr int64_t kRegisterBytesKept = 128 * 256 * 4;  // accumulators of two warpgroups in a block
 
 constexpr uint8_t Bit(LoopDim d) { return static_cast<uint8_t>(1 << static_cast<int>(d)); }
@@ -41,13 +41,13 @@ struct Kept {
 
 Kept KeptTensor(const PaperProblem& p, const PaperPoint& x) {
   const auto rows = static_cast<double>(x.cluster.m * x.tile.m);
-  const double c_tile = rows * static_cast<double>(x.cluster.n * x.tile.n) * kElement;
+  const double c_tile = rows * static_cast<double>(x.cluster.n * x.tile.n) * kElementBytes;
   const double l_trips = Trips(p, x, LoopDim::kL);
   if (x.loops.IsSpatial(LoopDim::kN)) return {c_tile, l_trips};
   const int l = x.loops.Position(LoopDim::kL), n = x.loops.Position(LoopDim::kN);
-  if (l >= 0 && l < n) return {rows * static_cast<double>(p.n) * kElement, l_trips};
+  if (l >= 0 && l < n) return {rows * static_cast<double>(p.n) * kElementBytes, l_trips};
   // Every N step but the first reads and writes partial E once.
-  return {c_tile + rows * static_cast<double>(p.l) * kPartial, Trips(p, x, LoopDim::kN)};
+  return {c_tile + rows * static_cast<double>(p.l) * kPartialBytes, Trips(p, x, LoopDim::kN)};
 }
 
 // Fills the fastest level first, then the next slower one: lines 11 to 18 of Algorithm 1.
@@ -123,14 +123,14 @@ DataflowReport AnalyzeDataflow(const PaperProblem& p, const PaperPoint& x,
   const BlockTile& t = x.tile;
   const uint8_t first = kM | kN | kK, second = kM | kN | kL;
   double& global = report.volume[static_cast<size_t>(MemoryLevel::kGlobal)];
-  global += GlobalBytes(p, x, kM | kK, first, kElement * static_cast<double>(t.m * t.k));
-  global += GlobalBytes(p, x, kK | kN, first, kElement * static_cast<double>(t.k * t.n));
-  global += GlobalBytes(p, x, kN | kL, second, kElement * static_cast<double>(t.n * t.l));
+  global += GlobalBytes(p, x, kM | kK, first, kElementBytes * static_cast<double>(t.m * t.k));
+  global += GlobalBytes(p, x, kK | kN, first, kElementBytes * static_cast<double>(t.k * t.n));
+  global += GlobalBytes(p, x, kN | kL, second, kElementBytes * static_cast<double>(t.n * t.l));
   // E is written once. With several clusters along N each writes its f32 partial sums
   // (inter_cluster_reduce).
   const auto partial_clusters = static_cast<double>(SpatialUnits(p, x, LoopDim::kN));
   const auto e = static_cast<double>(p.m * p.l);
-  global += partial_clusters > 1 ? e * kPartial * partial_clusters : e * kElement;
+  global += partial_clusters > 1 ? e * kPartialBytes * partial_clusters : e * kElementBytes;
   PlaceKept(p, x, model, &report);
   AddExchanges(p, x, &report);
   // All global traffic passes L2 and is written to shared memory once.

@@ -24,10 +24,10 @@ constexpr int kInstructionsOfWarpJoin = 3, kInstructionsOfJoin = 12, kInstructio
 constexpr int kMeetingsOfJoin = 4;  // which take as long: a join waits for its lanes' exchanges
 constexpr size_t kMostAlone = 2;    // values that are tried alone
 
-class Counter {
+class HandCounter {
  public:
-  Counter(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
-          Pace* pace)
+  HandCounter(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
+              Pace* pace)
       : body_(body),
         program_(program),
         schedule_(schedule),
@@ -229,7 +229,7 @@ std::vector<StitchProgram> WithOneMore(const Chain& body, const StitchProgram& p
 
 UnitWork WorkOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
                 Pace* pace) {
-  return Counter(body, program, schedule, pace).Count();
+  return HandCounter(body, program, schedule, pace).Count();
 }
 
 void AddHandOver(const UnitWork& before, const UnitWork& after, double units, StitchLoad& load) {

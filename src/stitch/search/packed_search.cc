@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostOps = 800;   // of all different texts
 constexpr size_t kMostPacked = 4;  // packings of a ranking
-constexpr int64_t kMostBlocks = 1 << 19;
+constexpr int64_t kMostPackedBlocks = 1 << 19;
 constexpr double kAsGood = 1.01;  // times the best sum: then fewer blocks are preferred
 
 // Work of a block in one turn.
@@ -133,10 +133,10 @@ bool PackedSearch::Pack(const std::vector<Class>& classes, int threads, int resi
     const StitchSchedule* found = Choose(one, threads, resident);
     if (found == nullptr) return false;
     for (const Part* part : one.parts) {
-      const StitchTimes* times = TimesOf(part->body, WithGrid(*found, kMostBlocks));
+      const StitchTimes* times = TimesOf(part->body, WithGrid(*found, kMostPackedBlocks));
       if (times == nullptr) return false;
       const auto blocks = static_cast<int64_t>(times->blocks);
-      const StitchSchedule schedule = WithGrid(*found, std::min(kMostBlocks, blocks));
+      const StitchSchedule schedule = WithGrid(*found, std::min(kMostPackedBlocks, blocks));
       parts.push_back({{part->outputs, schedule}, *times});
     }
   }

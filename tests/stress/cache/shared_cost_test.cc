@@ -32,10 +32,10 @@ using Clock = std::chrono::steady_clock;
 using cache_testing::kKernel;
 constexpr int kProcesses = 8;
 constexpr int kKeys = 200;
-constexpr size_t kRecordBytes = 200 << 10;
+constexpr size_t kSharedRecordBytes = 200 << 10;
 constexpr int kRounds = 5;
 
-std::string KeyOf(int i) { return absl::StrCat("key ", i); }
+std::string SharedKeyOf(int i) { return absl::StrCat("key ", i); }
 
 struct Cost {
   double wall_ms = -1;  // until all processes, started together, are done; -1: one failed
@@ -82,10 +82,10 @@ Cost Storm(const std::function<bool()>& work) {
 bool BareRead(FileOps* ops, const std::string& path, std::string* to) {
   const int fd = ops->OpenAt(AT_FDCWD, path.c_str(), O_RDONLY, 0);
   if (fd < 0) return false;
-  to->resize(kRecordBytes);
+  to->resize(kSharedRecordBytes);
   const ssize_t n = ops->PRead(fd, &(*to)[0], to->size(), 0);
   ops->Close(fd);
-  return n == static_cast<ssize_t>(kRecordBytes);
+  return n == static_cast<ssize_t>(kSharedRecordBytes);
 }
 
 bool BareWrite(FileOps* ops, const std::string& root, const std::string& path,
@@ -124,12 +124,12 @@ bool StoreWork(std::shared_ptr<FileOps> ops, const std::string& root, const std:
   const auto store = std::make_unique<TieredStore>(options);
   for (int pass = 0; pass < 2; ++pass) {
     for (int i = 0; i < kKeys; ++i) {
-      Lookup lookup = store->Get(kKernel, KeyOf(i));
+      Lookup lookup = store->Get(kKernel, SharedKeyOf(i));
       if (!lookup.hit && pass == 0) {
-        const auto lock = store->LockForBuild(kKernel, KeyOf(i), 10 * 1000 * 1000);
-        lookup = store->Get(kKernel, KeyOf(i));
+        const auto lock = store->LockForBuild(kKernel, SharedKeyOf(i), 10 * 1000 * 1000);
+        lookup = store->Get(kKernel, SharedKeyOf(i));
         if (!lookup.hit) {
-          store->Put(kKernel, KeyOf(i), value);
+          store->Put(kKernel, SharedKeyOf(i), value);
           continue;
         }
       }
@@ -228,7 +228,7 @@ class Rounds {
 };
 
 TEST(SharedCostTest, StormOfEightProcesses) {
-  const std::string value = RandomBytes(kRecordBytes, 1);
+  const std::string value = RandomBytes(kSharedRecordBytes, 1);
   const Digest digest = Sha256(value);
   using Ops = std::shared_ptr<FileOps>;
   using Root = std::string;
@@ -287,7 +287,7 @@ class ClosedDisk : public FileOps {
 };
 
 TEST(SharedCostTest, APutIsOffTheCallersPath) {
-  const std::string value = RandomBytes(kRecordBytes, 1);
+  const std::string value = RandomBytes(kSharedRecordBytes, 1);
   TempDir temp;
   TierOptions options;
   options.local_root = temp.path();
@@ -295,16 +295,17 @@ TEST(SharedCostTest, APutIsOffTheCallersPath) {
   options.ops = disk;
   const auto store = std::make_unique<TieredStore>(options);
   // Puts return while the first is being written, and are read from memory.
-  for (int i = 0; i < 3; ++i) store->Put(kKernel, KeyOf(i), value);
+  for (int i = 0; i < 3; ++i) store->Put(kKernel, SharedKeyOf(i), value);
   disk->AwaitAWrite();
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(store->Get(kKernel, KeyOf(i)).payload, value) << i;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(store->Get(kKernel, SharedKeyOf(i)).payload, value) << i;
   options.ops = nullptr;
-  EXPECT_FALSE(
-      std::make_unique<TieredStore>(options)->Get(kKernel, KeyOf(0)).hit);  // not in the folder yet
+  EXPECT_FALSE(std::make_unique<TieredStore>(options)
+                   ->Get(kKernel, SharedKeyOf(0))
+                   .hit);  // not in the folder yet
   disk->Open();
   store->Flush();
   const auto reader = std::make_unique<TieredStore>(options);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(reader->Get(kKernel, KeyOf(i)).payload, value) << i;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(reader->Get(kKernel, SharedKeyOf(i)).payload, value) << i;
   EXPECT_EQ(store->Stats().puts_dropped, 0u);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-LaunchRecipe Sample() {
+LaunchRecipe SampleRecipe() {
   LaunchRecipe recipe;
   recipe.entry = "chain_ffn_s8";
   recipe.grid = {120, 1, 1};
@@ -80,15 +80,15 @@ TEST(LaunchRecipe, EqualitySeesEveryField) {
       [](LaunchRecipe& r) { r.args[5].bytes = "1234"; },
   };
   for (size_t i = 0; i < sizeof(kChanges) / sizeof(kChanges[0]); ++i) {
-    LaunchRecipe changed = Sample();
+    LaunchRecipe changed = SampleRecipe();
     kChanges[i](changed);
-    EXPECT_FALSE(changed == Sample()) << i;
-    EXPECT_NE(changed.Encode(), Sample().Encode()) << i;
+    EXPECT_FALSE(changed == SampleRecipe()) << i;
+    EXPECT_NE(changed.Encode(), SampleRecipe().Encode()) << i;
   }
 }
 
 TEST(LaunchRecipe, TheWalkOfAnIm2colMapIsComparedAndChecked) {
-  LaunchRecipe sample = Sample();
+  LaunchRecipe sample = SampleRecipe();
   TensorMapTemplate& map = sample.tensor_maps[0];
   map.dims = {Dim::Constant(64), Dim::Constant(9), Dim::Constant(7), Dim::M()};
   map.stride_bytes = {256, 9 * 256, 63 * 256};
@@ -115,7 +115,8 @@ TEST(LaunchRecipe, TheWalkOfAnIm2colMapIsComparedAndChecked) {
 }
 
 TEST(LaunchRecipe, OutOfRangeFieldsAreRefusedByName) {
-  ASSERT_TRUE(Sample().Check().ok()) << Sample().Check();  // each row changes one field of it
+  ASSERT_TRUE(SampleRecipe().Check().ok())
+      << SampleRecipe().Check();  // each row changes one field of it
   const struct {
     const char* message;
     std::function<void(LaunchRecipe&)> change;
@@ -185,7 +186,7 @@ TEST(LaunchRecipe, OutOfRangeFieldsAreRefusedByName) {
        [](LaunchRecipe& r) { r.args[4].float_value = std::numeric_limits<double>::quiet_NaN(); }},
   };
   for (const auto& row : kRows) {
-    LaunchRecipe recipe = Sample();
+    LaunchRecipe recipe = SampleRecipe();
     row.change(recipe);
     const absl::Status status = recipe.Check();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << row.message;

@@ -13,22 +13,22 @@
 namespace sinter {
 namespace {
 
-const Dim kM = Dim::M();
+const Dim kTokens = Dim::M();
 
 // Values that every case starts from: 0 a bf16[M,16], 1 w bf16[4,8,16], 2 ids s32[M,2], 3 x
 // bf16[M,2,16], 4 f f32[M,2], 5 w2 bf16[4,24,4], 6 a constant s32[5,2], 7 b bf16[5,16].
-void AddValues(ChainBuilder& b) {
-  ASSERT_TRUE(b.Input({DType::kBF16, {kM, C(16)}}).ok());
+void AddGroupedValues(ChainBuilder& b) {
+  ASSERT_TRUE(b.Input({DType::kBF16, {kTokens, C(16)}}).ok());
   ASSERT_TRUE(b.Input({DType::kBF16, {C(4), C(8), C(16)}}, {true, {}, "w"}).ok());
-  ASSERT_TRUE(b.Input({DType::kS32, {kM, C(2)}}).ok());
-  ASSERT_TRUE(b.Input({DType::kBF16, {kM, C(2), C(16)}}).ok());
-  ASSERT_TRUE(b.Input({DType::kF32, {kM, C(2)}}).ok());
+  ASSERT_TRUE(b.Input({DType::kS32, {kTokens, C(2)}}).ok());
+  ASSERT_TRUE(b.Input({DType::kBF16, {kTokens, C(2), C(16)}}).ok());
+  ASSERT_TRUE(b.Input({DType::kF32, {kTokens, C(2)}}).ok());
   ASSERT_TRUE(b.Input({DType::kBF16, {C(4), C(24), C(4)}}, {true, {}, "w2"}).ok());
   ASSERT_TRUE(b.Input({DType::kS32, {C(5), C(2)}}, {true, {}, "fixed"}).ok());
   ASSERT_TRUE(b.Input({DType::kBF16, {C(5), C(16)}}).ok());
 }
 
-struct BadCall {
+struct BadGroupedCall {
   std::function<absl::Status(ChainBuilder&)> call;
   const char* message;  // behind "op 8 (grouped_matmul): "
 };
@@ -45,7 +45,7 @@ BadAdd With(const TensorType& type, int place) {
 }
 
 TEST(GroupedMatmul, RefusesBadCallsWithTheirMessage) {
-  const BadCall cases[] = {
+  const BadGroupedCall cases[] = {
       {[](ChainBuilder& b) { return b.GroupedMatmul(-1, 1, 2, true).status(); },
        "op 8 (grouped_matmul): a is value -1, must be in [0, 7]"},
       {[](ChainBuilder& b) { return b.GroupedMatmul(0, 8, 2, true).status(); },
@@ -64,69 +64,69 @@ TEST(GroupedMatmul, RefusesBadCallsWithTheirMessage) {
        "op 8 (grouped_matmul): axis 0 of a has extent 5, of ids M: must be equal"},
       {[](ChainBuilder& b) { return b.GroupedMatmul(0, 0, 2, true).status(); },
        "op 8 (grouped_matmul): rank of w is 2, must be 3: give all matrices as one [experts,n,k]"},
-      {With({DType::kE4M3, {kM, C(16)}}, 0),
+      {With({DType::kE4M3, {kTokens, C(16)}}, 0),
        "op 9 (grouped_matmul): dtype of a is e4m3, must be f32, f16 or bf16: cast a"},
-      {With({DType::kS8, {kM, C(16)}}, 0),
+      {With({DType::kS8, {kTokens, C(16)}}, 0),
        "op 9 (grouped_matmul): dtype of a is s8, must be f32, f16 or bf16: cast a"},
-      {With({DType::kPred, {kM, C(16)}}, 0),
+      {With({DType::kPred, {kTokens, C(16)}}, 0),
        "op 9 (grouped_matmul): dtype of a is pred, must be f32, f16 or bf16: cast a"},
       {With({DType::kE4M3, {C(4), C(8), C(16)}}, 1),
        "op 9 (grouped_matmul): dtype of w is e4m3, must be f32, f16 or bf16: cast w"},
       {With({DType::kS32, {C(4), C(8), C(16)}}, 1),
        "op 9 (grouped_matmul): dtype of w is s32, must be f32, f16 or bf16: cast w"},
-      {With({DType::kF32, {kM, C(2)}}, 2),
+      {With({DType::kF32, {kTokens, C(2)}}, 2),
        "op 9 (grouped_matmul): dtype of ids is f32, must be s32: cast ids"},
-      {With({DType::kPred, {kM, C(2)}}, 2),
+      {With({DType::kPred, {kTokens, C(2)}}, 2),
        "op 9 (grouped_matmul): dtype of ids is pred, must be s32: cast ids"},
-      {With({DType::kS64, {kM, C(2)}}, 2),
+      {With({DType::kS64, {kTokens, C(2)}}, 2),
        "op 9 (grouped_matmul): dtype of operand 2 is s64, which only ids of a gather or scatter "
        "and the seed and offset of a random may be, as an input or a view of one: use s32"},
       {With({DType::kBF16, {C(16)}}, 0),
        "op 9 (grouped_matmul): rank of a is 1, must be 2, [m,k], or 3, [m,slots,k]"},
       {With({DType::kBF16, {}}, 0),
        "op 9 (grouped_matmul): rank of a is 0, must be 2, [m,k], or 3, [m,slots,k]"},
-      {With({DType::kBF16, {kM, C(2), C(2), C(16)}}, 0),
+      {With({DType::kBF16, {kTokens, C(2), C(2), C(16)}}, 0),
        "op 9 (grouped_matmul): rank of a is 4, must be 2, [m,k], or 3, [m,slots,k]"},
       {With({DType::kBF16, {C(4), C(2), C(8), C(16)}}, 1),
        "op 9 (grouped_matmul): rank of w is 4, must be 3: give all matrices as one [experts,n,k]"},
-      {With({DType::kS32, {kM}}, 2),
+      {With({DType::kS32, {kTokens}}, 2),
        "op 9 (grouped_matmul): rank of ids is 1, must be 2: [m,slots], of one id a row [m,1]; "
        "ends of sorted rows are another add"},
       {With({DType::kS32, {}}, 2), "op 9 (grouped_matmul): rank of ids is 0, must be 2: [m,slots]"},
-      {With({DType::kS32, {kM, C(2), C(1)}}, 2),
+      {With({DType::kS32, {kTokens, C(2), C(1)}}, 2),
        "op 9 (grouped_matmul): rank of ids is 3, must be 2: [m,slots]"},
-      {With({DType::kBF16, {kM, C(8), C(16)}}, 1),
+      {With({DType::kBF16, {kTokens, C(8), C(16)}}, 1),
        "op 9 (grouped_matmul): dimension 0 of w is M, must be constant: M is of rows"},
-      {With({DType::kBF16, {C(4), kM, C(16)}}, 1),
+      {With({DType::kBF16, {C(4), kTokens, C(16)}}, 1),
        "op 9 (grouped_matmul): dimension 1 of w is M, must be constant: M is of rows"},
-      {With({DType::kBF16, {C(4), C(8), kM}}, 1),
+      {With({DType::kBF16, {C(4), C(8), kTokens}}, 1),
        "op 9 (grouped_matmul): dimension 2 of w is M, must be constant: M is of rows"},
       {With({DType::kBF16, {C(1025), C(8), C(16)}}, 1),
        "op 9 (grouped_matmul): experts of w are 1025, must be 1 to 1024: slice w, and add what "
        "each part gives"},
-      {With({DType::kS32, {kM, C(40)}}, 2),
+      {With({DType::kS32, {kTokens, C(40)}}, 2),
        "op 9 (grouped_matmul): dims of ids are [M,40], the second must be 1 to 32: slots "
        "of a row"},
-      {With({DType::kS32, {kM, C(33)}}, 2),
+      {With({DType::kS32, {kTokens, C(33)}}, 2),
        "op 9 (grouped_matmul): dims of ids are [M,33], the second must be 1 to 32: slots "
        "of a row"},
-      {With({DType::kS32, {C(2), kM}}, 2),
+      {With({DType::kS32, {C(2), kTokens}}, 2),
        "op 9 (grouped_matmul): dims of ids are [2,M], the second must be 1 to 32: slots "
        "of a row"},
       {With({DType::kS32, {C(3), C(2)}}, 2),
        "op 9 (grouped_matmul): axis 0 of a has extent M, of ids 3: must be equal"},
-      {With({DType::kBF16, {kM, C(4), C(16)}}, 0),
+      {With({DType::kBF16, {kTokens, C(4), C(16)}}, 0),
        "op 9 (grouped_matmul): axis 1 of a has extent 4, of ids 2: must be equal"},
-      {With({DType::kBF16, {C(2), kM, C(16)}}, 0),
+      {With({DType::kBF16, {C(2), kTokens, C(16)}}, 0),
        "op 9 (grouped_matmul): axis 0 of a has extent 2, of ids M: must be equal"},
-      {With({DType::kBF16, {kM, C(24)}}, 0),
+      {With({DType::kBF16, {kTokens, C(24)}}, 0),
        "op 9 (grouped_matmul): k of a is 24, k of w is 16: must be equal, of a w that is "
        "[experts,n,k]"},
-      {With({DType::kBF16, {kM, kM}}, 0),
+      {With({DType::kBF16, {kTokens, kTokens}}, 0),
        "op 9 (grouped_matmul): k of a is M, k of w is 16: must be equal, of a w that is "
        "[experts,n,k]"},
       {[](ChainBuilder& b) {
-         const ValueId a = b.Input({DType::kF32, {kM, C(2044)}}).value();
+         const ValueId a = b.Input({DType::kF32, {kTokens, C(2044)}}).value();
          const ValueId w = b.Input({DType::kF32, {C(4), C(8), C(2044)}}).value();
          return b.GroupedMatmul(a, w, 2, true).status();
        },
@@ -134,7 +134,7 @@ TEST(GroupedMatmul, RefusesBadCallsWithTheirMessage) {
        "of "
        "a and w"},
       {[](ChainBuilder& b) {
-         const ValueId a = b.Input({DType::kF32, {kM, C(4)}}).value();
+         const ValueId a = b.Input({DType::kF32, {kTokens, C(4)}}).value();
          return b.GroupedMatmul(a, b.Input({DType::kF32, {C(4), C(4), C(9)}}).value(), 2).status();
        },
        "op 10 (grouped_matmul): k is 4, must be a multiple of 8: put zeros behind the columns of "
@@ -147,9 +147,9 @@ TEST(GroupedMatmul, RefusesBadCallsWithTheirMessage) {
        },
        "op 11 (grouped_matmul): elements of [1073741824,32,64] are more than 2^40"},
   };
-  for (const BadCall& bad : cases) {
+  for (const BadGroupedCall& bad : cases) {
     ChainBuilder b;
-    AddValues(b);
+    AddGroupedValues(b);
     EXPECT_EQ(std::string(bad.call(b).message()), bad.message);
   }
 }
@@ -168,7 +168,7 @@ BadAdd ByEnds(const TensorType& type, int place, bool transposed = true) {
 
 TEST(GroupedMatmulByEnds, RefusesBadCallsWithTheirMessage) {
   const TensorType w{DType::kBF16, {C(4), C(8), C(16)}};
-  const BadCall cases[] = {
+  const BadGroupedCall cases[] = {
       {[](ChainBuilder& b) { return b.GroupedMatmulByEnds(8, 1, 2).status(); },
        "op 8 (grouped_matmul): a is value 8, must be in [0, 7]"},
       {[](ChainBuilder& b) { return b.GroupedMatmulByEnds(0, -1, 2).status(); },
@@ -184,13 +184,13 @@ TEST(GroupedMatmulByEnds, RefusesBadCallsWithTheirMessage) {
       {ByEnds({DType::kS32, {C(5)}}, 2),
        "op 10 (grouped_matmul): dims of ends are [5], must be [4]: where the rows of each of w's "
        "matrices end"},
-      {ByEnds({DType::kS32, {kM}}, 2),
+      {ByEnds({DType::kS32, {kTokens}}, 2),
        "op 10 (grouped_matmul): dims of ends are [M], must be [4]: where the rows of each of w's "
        "matrices end"},
       {ByEnds({DType::kS32, {}}, 2),
        "op 10 (grouped_matmul): dims of ends are [], must be [4]: where the rows of each of w's "
        "matrices end"},
-      {ByEnds({DType::kS32, {kM, C(2)}}, 2),
+      {ByEnds({DType::kS32, {kTokens, C(2)}}, 2),
        "op 10 (grouped_matmul): dims of ends are [M,2], must be [4]: where the rows of each of "
        "w's matrices end"},
       {ByEnds({DType::kF32, {C(4)}}, 2),
@@ -200,18 +200,18 @@ TEST(GroupedMatmulByEnds, RefusesBadCallsWithTheirMessage) {
       {ByEnds({DType::kS64, {C(4)}}, 2),
        "op 10 (grouped_matmul): dtype of operand 2 is s64, which only ids of a gather or scatter "
        "and the seed and offset of a random may be, as an input or a view of one: use s32"},
-      {ByEnds({DType::kBF16, {kM, C(2), C(16)}}, 0),
+      {ByEnds({DType::kBF16, {kTokens, C(2), C(16)}}, 0),
        "op 10 (grouped_matmul): rank of a is 3, must be 2: [m,k], rows in the order of ends"},
       {ByEnds({DType::kBF16, {C(16)}}, 0),
        "op 10 (grouped_matmul): rank of a is 1, must be 2: [m,k], rows in the order of ends"},
-      {ByEnds({DType::kS8, {kM, C(16)}}, 0),
+      {ByEnds({DType::kS8, {kTokens, C(16)}}, 0),
        "op 10 (grouped_matmul): dtype of a is s8, must be f32, f16 or bf16: cast a"},
       {ByEnds({DType::kE4M3, {C(4), C(8), C(16)}}, 1),
        "op 10 (grouped_matmul): dtype of w is e4m3, must be f32, f16 or bf16: cast w"},
       {ByEnds({DType::kBF16, {C(8), C(16)}}, 1),
        "op 10 (grouped_matmul): rank of w is 2, must be 3: give all matrices as one "
        "[experts,n,k]"},
-      {ByEnds({DType::kBF16, {kM, C(8), C(16)}}, 1),
+      {ByEnds({DType::kBF16, {kTokens, C(8), C(16)}}, 1),
        "op 10 (grouped_matmul): dimension 0 of w is M, must be constant: M is of rows"},
       {ByEnds({DType::kBF16, {C(1025), C(8), C(16)}}, 1),
        "op 10 (grouped_matmul): experts of w are 1025, must be 1 to 1024: slice w, and add what "
@@ -223,7 +223,7 @@ TEST(GroupedMatmulByEnds, RefusesBadCallsWithTheirMessage) {
        "op 10 (grouped_matmul): k of a is 16, k of w is 8: must be equal, of a w that is "
        "[experts,k,n]"},
       {[](ChainBuilder& b) {
-         const ValueId a = b.Input({DType::kBF16, {kM, C(20)}}).value();
+         const ValueId a = b.Input({DType::kBF16, {kTokens, C(20)}}).value();
          const ValueId w = b.Input({DType::kBF16, {C(4), C(8), C(20)}}).value();
          const ValueId ends = b.Input({DType::kS32, {C(4)}}).value();
          return b.GroupedMatmulByEnds(a, w, ends, true).status();
@@ -238,9 +238,9 @@ TEST(GroupedMatmulByEnds, RefusesBadCallsWithTheirMessage) {
        },
        "op 11 (grouped_matmul): elements of [1073741824,2048] are more than 2^40"},
   };
-  for (const BadCall& bad : cases) {
+  for (const BadGroupedCall& bad : cases) {
     ChainBuilder b;
-    AddValues(b);
+    AddGroupedValues(b);
     const std::string message(bad.call(b).message());
     EXPECT_EQ(message, bad.message);
   }
@@ -264,7 +264,7 @@ TEST(GroupedGatedFfn, RefusesBadCallsWithTheirMessageAndAddsNothing) {
       return AddGroupedGatedFfn(b, {0, 2, 4, 1, 5, bias1, bias2}, {Activation::kSilu}).status();
     };
   };
-  const BadCall cases[] = {
+  const BadGroupedCall cases[] = {
       {with({8, 2, 4, 1, 5}), "a is value 8, which does not exist"},
       {with({0, -1, 4, 1, 5}), "ids is value -1, which does not exist"},
       {with({0, 2, 9, 1, 5}), "weights is value 9, which does not exist"},
@@ -324,9 +324,9 @@ TEST(GroupedGatedFfn, RefusesBadCallsWithTheirMessageAndAddsNothing) {
        },
        "w1 is f16[4,8,16], must be of a's dtype bf16"},
   };
-  for (const BadCall& bad : cases) {
+  for (const BadGroupedCall& bad : cases) {
     ChainBuilder b;
-    AddValues(b);
+    AddGroupedValues(b);
     const std::string message(bad.call(b).message());
     EXPECT_EQ(message.substr(message.find("): ") + 3), bad.message) << message;
     EXPECT_LE(b.size(), 10) << "an op of the composite stayed";
@@ -394,23 +394,23 @@ struct BadScaledCall {
 TEST(ScaledGroupedMatmul, RefusesBadCallsWithTheirMessage) {
   const DType f32 = DType::kF32, e4m3 = DType::kE4M3;
   const BadScaledCall cases[] = {
-      {{DType::kBF16, {kM, C(256)}}, 0, "dtype of a is bf16, must be e4m3"},
+      {{DType::kBF16, {kTokens, C(256)}}, 0, "dtype of a is bf16, must be e4m3"},
       {{DType::kS8, {C(4), C(200), C(256)}}, 1, "dtype of w is s8, must be e4m3"},
-      {{e4m3, {kM, C(128)}},
+      {{e4m3, {kTokens, C(128)}},
        0,
        "k of a is 128, k of w is 256: must be equal, of a w that is [experts,n,k]"},
       {{e4m3, {C(200), C(256)}},
        1,
        "rank of w is 2, must be 3: give all matrices as one [experts,n,k]"},
-      {{f32, {kM, C(2)}}, 2, "dtype of ids is f32, must be s32: cast ids"},
-      {{DType::kS32, {kM, C(40)}},
+      {{f32, {kTokens, C(2)}}, 2, "dtype of ids is f32, must be s32: cast ids"},
+      {{DType::kS32, {kTokens, C(40)}},
        2,
        "dims of ids are [M,40], the second must be 1 to 32: slots of a row"},
-      {{DType::kBF16, {kM, C(2)}}, 3, "dtype of scale_a is bf16, must be f32"},
-      {{f32, {kM, C(3)}},
+      {{DType::kBF16, {kTokens, C(2)}}, 3, "dtype of scale_a is bf16, must be f32"},
+      {{f32, {kTokens, C(3)}},
        3,
        "dims of scale_a are [M,3], must be one of [], [1,1], [M,1], [M,2] for e4m3[M,256]"},
-      {{f32, {kM, C(2), C(2)}},
+      {{f32, {kTokens, C(2), C(2)}},
        3,
        "dims of scale_a are [M,2,2], must be one of [], [1,1], [M,1], [M,2] for e4m3[M,256]"},
       {{f32, {C(4), C(2)}},
@@ -425,12 +425,12 @@ TEST(ScaledGroupedMatmul, RefusesBadCallsWithTheirMessage) {
   for (const BadScaledCall& bad : cases) {
     ChainBuilder b;
     const auto input = [&](const TensorType& type) { ASSERT_TRUE(b.Input(type).ok()); };
-    input({e4m3, {kM, C(256)}});
+    input({e4m3, {kTokens, C(256)}});
     input({e4m3, {C(4), C(200), C(256)}});
-    input({DType::kS32, {kM, C(2)}});
-    input({f32, {kM, C(2)}});
+    input({DType::kS32, {kTokens, C(2)}});
+    input({f32, {kTokens, C(2)}});
     input({f32, {C(4), C(2), C(2)}});
-    input({e4m3, {kM, C(2), C(256)}});
+    input({e4m3, {kTokens, C(2), C(256)}});
     input(bad.type);
     const auto of = [&](int place) { return place == bad.place ? 6 : place; };
     const auto y = b.ScaledGroupedMatmul(of(0), of(1), of(2), of(3), of(4));
@@ -441,7 +441,7 @@ TEST(ScaledGroupedMatmul, RefusesBadCallsWithTheirMessage) {
 
 TEST(ScaledGroupedMatmul, RefusesOperandsThatAreNotThere) {
   ChainBuilder b;
-  ASSERT_TRUE(b.Input({DType::kE4M3, {kM, C(256)}}).ok());
+  ASSERT_TRUE(b.Input({DType::kE4M3, {kTokens, C(256)}}).ok());
   EXPECT_EQ(b.ScaledGroupedMatmul(0, 0, 0, 7, 0).status().message(),
             "op 1 (scaled_grouped_matmul): scale_a is value 7, must be in [0, 0]");
   const auto text = [](const char* line) {

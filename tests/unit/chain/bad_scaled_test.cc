@@ -16,21 +16,21 @@ namespace sinter {
 namespace {
 
 constexpr DType kE4M3 = DType::kE4M3, kS8 = DType::kS8, kF32 = DType::kF32;
-const Dim kM = Dim::M();
+const Dim kRows = Dim::M();
 
 // What every case starts from.
 struct Values {
   ChainBuilder b;
-  ValueId a = Add(kE4M3, {kM, C(256)}), w = Add(kE4M3, {C(300), C(256)});
-  ValueId i = Add(kS8, {kM, C(64)}), j = Add(kS8, {C(40), C(64)});
-  ValueId row = Add(kF32, {kM, C(1)}), column = Add(kF32, {C(300), C(1)});
-  ValueId groups = Add(kF32, {kM, C(2)}), blocks = Add(kF32, {C(3), C(2)});
+  ValueId a = Add(kE4M3, {kRows, C(256)}), w = Add(kE4M3, {C(300), C(256)});
+  ValueId i = Add(kS8, {kRows, C(64)}), j = Add(kS8, {C(40), C(64)});
+  ValueId row = Add(kF32, {kRows, C(1)}), column = Add(kF32, {C(300), C(1)});
+  ValueId groups = Add(kF32, {kRows, C(2)}), blocks = Add(kF32, {C(3), C(2)});
   ValueId one = Add(kF32, {}), half = Add(DType::kBF16, {});
-  ValueId x = Add(DType::kBF16, {kM, C(300)}), wide = Add(kF32, {kM, C(256)});
+  ValueId x = Add(DType::kBF16, {kRows, C(300)}), wide = Add(kF32, {kRows, C(256)});
   ValueId vector = Add(kF32, {C(300)}), small_row = Add(kF32, {C(40), C(1)});
 
   ValueId Add(DType dtype, const std::vector<Dim>& dims) { return *b.Input({dtype, dims}); }
-  ValueId Odd() { return Add(kE4M3, {kM, C(100)}); }
+  ValueId Odd() { return Add(kE4M3, {kRows, C(100)}); }
   absl::Status Product(ValueId p, ValueId q, ValueId scale_p, ValueId scale_q,
                        Accumulate accumulate = Accumulate::kPromoted) {
     return b.ScaledMatmul(p, q, scale_p, scale_q, accumulate).status();
@@ -40,7 +40,7 @@ struct Values {
   }
 };
 
-struct BadCall {
+struct BadScaledCase {
   std::function<absl::Status(Values&)> call;
   const char* message;
 };
@@ -62,7 +62,7 @@ QuantizeSpec WithBound(double bound) {
   return spec;
 }
 
-const BadCall kBadOperands[] = {
+const BadScaledCase kBadOperands[] = {
     {[](Values& v) { return v.b.Binary(BinaryKind::kMul, v.i, v.i).status(); },
      "op 14 (mul): dtype of a is s8, of b s8: must both be floating, or both s32"},
     {[](Values& v) { return v.b.Unary(UnaryKind::kAbs, v.i).status(); },
@@ -86,7 +86,7 @@ const BadCall kBadOperands[] = {
      },
      "op 15 (matmul): transpose_b is false, must be true for e4m3: b is [.., n, k]"},
     {[](Values& v) {
-       return v.b.Matmul(v.a, v.Add(kE4M3, {C(8), kM}), true, true).status();
+       return v.b.Matmul(v.a, v.Add(kE4M3, {C(8), kRows}), true, true).status();
      },
      "op 15 (matmul): transpose_a is true, must be false for e4m3: a is [.., m, k]"},
     {[](Values& v) {
@@ -98,21 +98,22 @@ const BadCall kBadOperands[] = {
     {[](Values& v) { return v.b.Matmul(v.i, v.a, false, true).status(); },
      "op 14 (matmul): dtype of a is s8, of b e4m3: must both be floating, both e4m3 or both s8"},
     {[](Values& v) {
-       return v.b.Matmul(v.Add(kS8, {kM, C(131072)}), v.Add(kS8, {C(8), C(131072)}), false, true)
+       return v.b.Matmul(v.Add(kS8, {kRows, C(131072)}), v.Add(kS8, {C(8), C(131072)}), false, true)
            .status();
      },
      "op 16 (matmul): k is 131072, must be at most 131071 for s8: sums are exact in s32"},
     {[](Values& v) {
-       return v.b.Matmul(v.Add(kS8, {C(8), kM}), v.Add(kS8, {C(8), kM}), false, true).status();
+       return v.b.Matmul(v.Add(kS8, {C(8), kRows}), v.Add(kS8, {C(8), kRows}), false, true)
+           .status();
      },
      "op 16 (matmul): k is M, must be at most 131071 for s8: sums are exact in s32"},
     {[](Values& v) {
-       return v.b.Convolve(v.Add(kE4M3, {kM, C(4), C(4), C(8)}), v.w).status();
+       return v.b.Convolve(v.Add(kE4M3, {kRows, C(4), C(4), C(8)}), v.w).status();
      },
      "op 15 (conv2d): dtype of x is e4m3, must be f32, f16 or bf16"},
 };
 
-const BadCall kBadProducts[] = {
+const BadScaledCase kBadProducts[] = {
     {[](Values& v) { return v.Product(99, v.w, v.row, v.column); },
      "op 14 (scaled_matmul): a is value 99, must be in [0, 13]"},
     {[](Values& v) { return v.Product(v.a, -1, v.row, v.column); },
@@ -128,13 +129,13 @@ const BadCall kBadProducts[] = {
     {[](Values& v) { return v.Product(v.a, v.j, v.row, v.column); },
      "op 14 (scaled_matmul): dtype of a is e4m3, of w s8: must be equal"},
     {[](Values& v) {
-       return v.Product(v.Add(kE4M3, {C(2), kM, C(256)}), v.w, v.one, v.one);
+       return v.Product(v.Add(kE4M3, {C(2), kRows, C(256)}), v.w, v.one, v.one);
      },
      "op 15 (scaled_matmul): rank of a is 3, must be 2 [m, k]"},
     {[](Values& v) { return v.Product(v.a, v.Add(kE4M3, {C(256)}), v.one, v.one); },
      "op 15 (scaled_matmul): rank of w is 1, must be 2 [n, k]"},
     {[](Values& v) {
-       return v.Product(v.Add(kE4M3, {C(8), kM}), v.w, v.one, v.one);
+       return v.Product(v.Add(kE4M3, {C(8), kRows}), v.w, v.one, v.one);
      },
      "op 15 (scaled_matmul): dimension 1 of a is M, must be constant"},
     {[](Values& v) { return v.Product(v.a, v.a, v.one, v.one); },
@@ -142,7 +143,8 @@ const BadCall kBadProducts[] = {
     {[](Values& v) { return v.Product(v.Odd(), v.w, v.one, v.one); },
      "op 15 (scaled_matmul): k of a is 100, k of w is 256"},
     {[](Values& v) {
-       return v.Product(v.Add(kS8, {kM, C(1 << 20)}), v.Add(kS8, {C(8), C(1 << 20)}), v.one, v.one);
+       return v.Product(v.Add(kS8, {kRows, C(1 << 20)}), v.Add(kS8, {C(8), C(1 << 20)}), v.one,
+                        v.one);
      },
      "op 16 (scaled_matmul): k is 1048576, must be at most 131071 for s8: sums are exact in s32"},
     {[](Values& v) { return v.Product(v.a, v.w, v.half, v.one); },
@@ -183,12 +185,12 @@ const BadCall kBadProducts[] = {
      "2], "
      "[300, 2], [3, 2] for e4m3[300,256]"},
     {[](Values& v) {
-       return v.Product(v.Odd(), v.Add(kE4M3, {C(300), C(100)}), v.Add(kF32, {kM, C(2)}), v.one);
+       return v.Product(v.Odd(), v.Add(kE4M3, {C(300), C(100)}), v.Add(kF32, {kRows, C(2)}), v.one);
      },
      "op 17 (scaled_matmul): dims of scale_a are [M,2], must be one of [], [1, 1], [M, 1] for "
      "e4m3[M,100]: groups need k in multiples of 128"},
     {[](Values& v) {
-       return v.Product(v.Add(kS8, {kM, C(256)}), v.Add(kS8, {C(40), C(256)}), v.groups, v.one);
+       return v.Product(v.Add(kS8, {kRows, C(256)}), v.Add(kS8, {C(40), C(256)}), v.groups, v.one);
      },
      "op 16 (scaled_matmul): dims of scale_a are [M,2], must be one of [], [1, 1], [M, 1] for "
      "s8[M,256]: s8 has no groups of k"},
@@ -197,7 +199,7 @@ const BadCall kBadProducts[] = {
      "s8[40,64]: s8 has no groups of k"},
 };
 
-const BadCall kBadQuantizers[] = {
+const BadScaledCase kBadQuantizers[] = {
     {[](Values& v) { return v.Quantize(77, {}); },
      "op 14 (quantize): x is value 77, which does not exist"},
     {[](Values& v) { return v.Quantize(v.a, {}); },
@@ -205,7 +207,7 @@ const BadCall kBadQuantizers[] = {
     {[](Values& v) { return v.Quantize(v.one, {}); },
      "op 14 (quantize): x is f32[], its last dimension must be a constant"},
     {[](Values& v) {
-       return v.Quantize(v.Add(kF32, {C(8), kM}), {});
+       return v.Quantize(v.Add(kF32, {C(8), kRows}), {});
      },
      "op 15 (quantize): x is f32[8,M], its last dimension must be a constant"},
     {[](Values& v) { return v.Quantize(v.x, Spec(Granularity::kGroup)); },
@@ -280,7 +282,7 @@ absl::Status AddFfn(Values& v, const ScaledFfnOperands& in, bool gated, const Qu
 }
 
 constexpr Accumulate kFast = Accumulate::kFast;
-const BadCall kBadSums[] = {
+const BadScaledCase kBadSums[] = {
     {[](Values& v) { return v.Product(v.i, v.j, v.row, v.small_row, kFast); },
      "op 14 (scaled_matmul): accumulate is fast, must be promoted for s8: its sums are exact"},
     {[](Values& v) { return v.Product(v.a, v.w, v.groups, v.column, kFast); },
@@ -293,7 +295,7 @@ const BadCall kBadSums[] = {
      "op 14 (scaled_matmul): accumulate is 2, which does not exist"},
 };
 
-const BadCall kBadComposites[] = {
+const BadScaledCase kBadComposites[] = {
     {[](Values& v) {
        return AddScaledLinear(v.b, {v.a, v.row}, {v.w, v.column}, 99).status();
      },
@@ -332,8 +334,8 @@ const BadCall kBadComposites[] = {
 };
 
 template <size_t kCount>
-void ExpectRefused(const BadCall (&cases)[kCount]) {
-  for (const BadCall& bad : cases) {
+void ExpectRefused(const BadScaledCase (&cases)[kCount]) {
+  for (const BadScaledCase& bad : cases) {
     Values v;
     const absl::Status status = bad.call(v);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad.message;

@@ -6,13 +6,13 @@
 namespace sinter {
 namespace {
 
-struct BadInput {
+struct BadLine {
   const char* input;
   const char* message;
 };
 
 // clang-format off
-const BadInput kBadInputs[] = {
+const BadLine kBadTexts[] = {
     {R"x(gemm_chain)x",
      R"x(gemm_chain: key m is missing)x"},
     {R"x(frobnicate m=1)x",
@@ -193,7 +193,7 @@ const BadInput kBadInputs[] = {
 // clang-format on
 
 TEST(TextForm, RefusesBadInputWithItsMessage) {
-  for (const BadInput& bad : kBadInputs) {
+  for (const BadLine& bad : kBadTexts) {
     const absl::Status status = ParseProblem(bad.input).status();
     EXPECT_EQ(status.message(), bad.message) << bad.input;
   }

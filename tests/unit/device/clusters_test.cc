@@ -14,7 +14,6 @@ using hardware::machine;
 using hardware::Matrix;
 
 constexpr u32 kSlab = 64 * 1024, kTakenAt = 1024, kBarrier = hardware::kWindow - 512;
-constexpr u16 kPoison = 0x7FC1;
 
 template <class Config>
 class Clusters : public ::testing::Test {

@@ -11,9 +11,9 @@ namespace {
 
 using testing::FakeWorld;
 using ::testing::HasSubstr;
-using Choice = PrepareOptions::Choice;
+using PlanChoice = PrepareOptions::Choice;
 
-int32_t Number(ErrorCode code) { return static_cast<int32_t>(code); }
+int32_t NumberOf(ErrorCode code) { return static_cast<int32_t>(code); }
 
 TEST(FallbackTest, ARefusedKernelGivesWayToTheNextPlanWithTheReason) {
   FakeWorld world;
@@ -75,7 +75,7 @@ TEST(FallbackTest, ACompilerThatRefusesEveryKernelIsAskedForNoOthers) {
   world.replaces = true;
   world.refused = {"first", "second"};
   PrepareOptions options;
-  options.choice = Choice::kUnfused;
+  options.choice = PlanChoice::kUnfused;
   EXPECT_FALSE(world.MakeEngine()->Prepare(world.chain, 16, options).ok());
   EXPECT_EQ(world.compiled.at("first"), 1);
   EXPECT_EQ(world.compiled.at("second"), 1);
@@ -94,9 +94,9 @@ TEST(FallbackTest, AskingForFusedDoesNotGiveUnfused) {
   FakeWorld world;
   world.refused = {"grid", "cluster"};
   PrepareOptions options;
-  options.choice = Choice::kFused;
+  options.choice = PlanChoice::kFused;
   const absl::Status status = world.MakeEngine()->Prepare(world.chain, 16, options).status();
-  EXPECT_EQ(StatusNumber(status), Number(ErrorCode::kCompileFailed));
+  EXPECT_EQ(StatusNumber(status), NumberOf(ErrorCode::kCompileFailed));
 }
 
 TEST(FallbackTest, FifteenAndFourteenClustersChooseTheSamePlanAndOnlyTheExecutedOneDiffers) {
@@ -147,7 +147,7 @@ TEST(FallbackTest, WithoutACompilerALostKernelGivesWayToAPlanThatIsThere) {
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
   const std::string fused = world.disk->Keys(RecordKind::kKernel).front();
   PrepareOptions unfused;
-  unfused.choice = Choice::kUnfused;
+  unfused.choice = PlanChoice::kUnfused;
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, unfused).ok());
   world.disk->records.erase({RecordKind::kKernel, fused});
   world.has_compiler = false;

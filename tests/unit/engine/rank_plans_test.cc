@@ -29,11 +29,11 @@ using testing::FakeBuffers;
 using testing::FakeWorld;
 using ::testing::HasSubstr;
 
-constexpr int64_t kColumns = 64, kRows = 5;
+constexpr int64_t kRankColumns = 64, kRankRows = 5;
 
 Chain SumWithResidual(int ranks = 2) {
   return ParseProblem(
-             absl::StrCat("all_reduce rows=M cols=", kColumns, " ranks=", ranks, " residual=1"))
+             absl::StrCat("all_reduce rows=M cols=", kRankColumns, " ranks=", ranks, " residual=1"))
       ->chain;
 }
 
@@ -82,7 +82,7 @@ class Meeting {
     EXPECT_EQ(plans_[0], plans_[1]);
     const auto* residual = reinterpret_cast<const uint16_t*>(buffers.pointers[1]);
     auto* out = reinterpret_cast<uint16_t*>(buffers.pointers[2]);
-    for (int64_t i = 0; i < m * kColumns; ++i) {
+    for (int64_t i = 0; i < m * kRankColumns; ++i) {
       const double sum = reference::RoundTo(DType::kBF16, Of(x_[0][i]) + Of(x_[1][i]));
       const double result = sum + Of(residual[i]);
       reference::StoreRun(&result, 1, out, reference::StorageOf(DType::kBF16), i, 1);
@@ -129,7 +129,7 @@ TEST(RankPlans, TwoRanksComputeTheReference) {
   std::vector<std::vector<std::string>> inputs;
   std::vector<std::string> got(2);
   std::vector<std::thread> threads;
-  for (int r = 0; r < 2; ++r) inputs.push_back(*RandomInputs(chain, kRows, 3 + r));
+  for (int r = 0; r < 2; ++r) inputs.push_back(*RandomInputs(chain, kRankRows, 3 + r));
   for (int r = 0; r < 2; ++r) {
     threads.emplace_back([&, r] {
       Rank rank(chain);
@@ -138,7 +138,7 @@ TEST(RankPlans, TwoRanksComputeTheReference) {
         EXPECT_EQ(buffers.room, groups[static_cast<size_t>(r)]->room());
         return meeting.Run(r, buffers, m);
       };
-      const int64_t bytes = kRows * kColumns * 2;
+      const int64_t bytes = kRankRows * kRankColumns * 2;
       FakeBuffers buffers({bytes, bytes, bytes});
       for (size_t i = 0; i < 2; ++i) {
         std::memcpy(reinterpret_cast<void*>(buffers.pointers()[i]),
@@ -147,7 +147,7 @@ TEST(RankPlans, TwoRanksComputeTheReference) {
       const auto bound =
           rank.plan->BindGroup(buffers.pointers(), 0, groups[static_cast<size_t>(r)]);
       ASSERT_TRUE(bound.ok()) << bound.status();
-      ASSERT_TRUE(rank.plan->Launch(**bound, nullptr, kRows, false).ok());
+      ASSERT_TRUE(rank.plan->Launch(**bound, nullptr, kRankRows, false).ok());
       got[static_cast<size_t>(r)].assign(reinterpret_cast<const char*>(buffers.pointers()[2]),
                                          static_cast<size_t>(bytes));
     });
@@ -158,7 +158,7 @@ TEST(RankPlans, TwoRanksComputeTheReference) {
   for (const auto& rank : inputs) {
     for (const std::string& input : rank) in.push_back(input.data());
   }
-  ASSERT_TRUE(RunReference(chain, kRows, in, {&want[0][0], &want[1][0]}).ok());
+  ASSERT_TRUE(RunReference(chain, kRankRows, in, {&want[0][0], &want[1][0]}).ok());
   EXPECT_EQ(got, want);
 }
 
@@ -273,12 +273,12 @@ TEST(RankPlans, LaunchesRefuseAGroupThatHasEnded) {
   const Rank rank(SumWithResidual());
   const auto groups = LocalGroups();
   const auto bound = *rank.Bind(groups[0]);
-  EXPECT_TRUE(rank.plan->Launch(*bound, nullptr, kRows, false).ok());
+  EXPECT_TRUE(rank.plan->Launch(*bound, nullptr, kRankRows, false).ok());
   ASSERT_TRUE(groups[1]->Abort().ok());
   // The other rank's kernels tell this one's host; no kernel runs here.
-  EXPECT_TRUE(rank.plan->Launch(*bound, nullptr, kRows, false).ok());
+  EXPECT_TRUE(rank.plan->Launch(*bound, nullptr, kRankRows, false).ok());
   ASSERT_TRUE(groups[0]->Abort().ok());
-  const absl::Status aborted = rank.plan->Launch(*bound, nullptr, kRows, false);
+  const absl::Status aborted = rank.plan->Launch(*bound, nullptr, kRankRows, false);
   EXPECT_EQ(aborted.code(), absl::StatusCode::kAborted);
   EXPECT_THAT(aborted.message(), HasSubstr("rank 0 aborted the group"));
 }
@@ -288,7 +288,7 @@ TEST(RankPlans, LaunchesAndBindsRefuseAClosedGroup) {
   const auto groups = LocalGroups();
   const auto bound = *rank.Bind(groups[0]);
   ASSERT_TRUE(groups[0]->Close().ok());
-  const absl::Status launched = rank.plan->Launch(*bound, nullptr, kRows, false);
+  const absl::Status launched = rank.plan->Launch(*bound, nullptr, kRankRows, false);
   EXPECT_EQ(launched.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(std::string(launched.message()), "the group is closed: bind the plan to another one");
   EXPECT_EQ(Rank(SumWithResidual(), 64).Bind(groups[0]).status().code(),
@@ -398,15 +398,15 @@ TEST(RankPlans, NodesAreUpdatedForTheirGroupAlone) {
   const Rank rank(SumWithResidual());
   const auto group = LocalGroups()[0];
   const auto bound = *rank.Bind(group);
-  const auto added = rank.plan->AddToGraph(*bound, nullptr, {}, kRows);
+  const auto added = rank.plan->AddToGraph(*bound, nullptr, {}, kRankRows);
   ASSERT_TRUE(added.ok()) << added.status();
-  EXPECT_TRUE(rank.plan->UpdateInGraph(*added, nullptr, **rank.Bind(group), kRows + 1).ok());
+  EXPECT_TRUE(rank.plan->UpdateInGraph(*added, nullptr, **rank.Bind(group), kRankRows + 1).ok());
   const auto other = *rank.Bind(LocalGroups()[0]);
-  const absl::Status updated = rank.plan->UpdateInGraph(*added, nullptr, *other, kRows);
+  const absl::Status updated = rank.plan->UpdateInGraph(*added, nullptr, *other, kRankRows);
   EXPECT_EQ(updated.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(updated.message(), HasSubstr("the nodes run over another group"));
   const std::lock_guard<std::mutex> lock(const_cast<FakeWorld&>(rank.world).mutex);
-  EXPECT_EQ(rank.world.nodes.at(added->nodes[0]).m, kRows + 1) << "nothing changed";
+  EXPECT_EQ(rank.world.nodes.at(added->nodes[0]).m, kRankRows + 1) << "nothing changed";
 }
 
 TEST(RankPlans, RowsThatNoSlotHoldsAreRefused) {

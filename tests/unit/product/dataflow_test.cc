@@ -18,7 +18,7 @@
 namespace sinter {
 namespace {
 
-DeviceModel H200() { return *BuiltinModel("h200"); }
+DeviceModel H200Model() { return *BuiltinModel("h200"); }
 
 TEST(Dataflows, EveryRowAnswersAll) {
   std::set<std::string> names, writings;
@@ -43,7 +43,7 @@ TEST(Dataflows, EveryRowAnswersAll) {
 
 // A chain of two products that every dataflow takes, in one of its schedules at least.
 TEST(Dataflows, EachHasALegalScheduleThatReadsBack) {
-  const DeviceModel model = H200();
+  const DeviceModel model = H200Model();
   const ProductSequence chain = Ffn(true, 256, 128, 128, Layout::kOI, 1024);
   for (const DataflowRow* row : AllDataflows()) {
     SCOPED_TRACE(row->name);
@@ -64,7 +64,8 @@ TEST(Dataflows, TuningIsOfferedSomeOfEach) {
   SearchOptions options;
   options.top_k = 3;
   options.offered = Offered::kTuning;
-  const auto found = SearchSchedules(Ffn(true, 256, 128, 128, Layout::kOI, 1024), H200(), options);
+  const auto found =
+      SearchSchedules(Ffn(true, 256, 128, 128, Layout::kOI, 1024), H200Model(), options);
   std::map<Dataflow, int> count;
   double last = 0;
   for (const RankedSchedule& r : found->ranked) {
@@ -78,7 +79,7 @@ TEST(Dataflows, TuningIsOfferedSomeOfEach) {
 
 // C is stored neither by a cluster that keeps all of it nor by ranks with a matrix each.
 TEST(Dataflows, CThatStaysInTheClusterIsNotStored) {
-  const DeviceModel model = H200();
+  const DeviceModel model = H200Model();
   const ProductSequence p = Ffn(true, 1536, 512, 512);
   for (Dataflow dataflow : {Dataflow::kClusterExchange, Dataflow::kSpatialGate}) {
     RowOf(dataflow).enumerate(SpaceWalk(p, model, [&](const Schedule& s) {
@@ -140,7 +141,7 @@ std::vector<ProductSequence> ListedPairs(const std::vector<const char*>& lists) 
 // Dataflows that lose on this chip are for who measures. The model agrees, but for task lists,
 // which it cannot tell from grid exchanges.
 TEST(Dataflows, OfClustersOnlyTheExchangeWinsAListedProblemByPrediction) {
-  const DeviceModel model = H200();
+  const DeviceModel model = H200Model();
   const std::vector<ProductSequence> pairs = ListedPairs(
       {"gated_ffn", "gemm_chains", "products", "batch_sweep", "lists", "spatial", "middle_rows"});
   ASSERT_GT(pairs.size(), 40u);
@@ -160,7 +161,7 @@ TEST(Dataflows, OfClustersOnlyTheExchangeWinsAListedProblemByPrediction) {
 // Random problems, among them chains that are smaller than a chip: where one wins, it wins by less
 // than predictions err.
 TEST(Dataflows, ThoseForTuningWinRandomProblemsSeldomAndByLittle) {
-  const DeviceModel model = H200();
+  const DeviceModel model = H200Model();
   int wins = 0, pairs = 0;
   for (ProductSequence p : ListedPairs({"never_slower"})) {
     p.m = 128;

@@ -14,8 +14,8 @@
 namespace sinter {
 namespace {
 
-const double kInf = std::numeric_limits<double>::infinity();
-const double kNaN = std::numeric_limits<double>::quiet_NaN();
+using testing::kInf;
+using testing::kNaN;
 using V = std::vector<double>;
 
 TEST(Compare, MeasuresFrobeniusAndMaximumOverRms) {

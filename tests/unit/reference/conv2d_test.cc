@@ -13,13 +13,13 @@ using testing::ExpectNear;
 using testing::Random;
 using testing::RunF64;
 
-struct Case {
+struct ConvCase {
   int64_t batch, h, w, in, out, r, s;
   Conv2d conv;
 };
 
 // With zeros in place, so that nothing here knows of borders.
-std::vector<double> Padded(const Case& c, const std::vector<double>& x) {
+std::vector<double> Padded(const ConvCase& c, const std::vector<double>& x) {
   const int64_t height = c.h + c.conv.pads[0] + c.conv.pads[1];
   const int64_t width = c.w + c.conv.pads[2] + c.conv.pads[3];
   std::vector<double> padded(static_cast<size_t>(c.batch * height * width * c.in), 0.0);
@@ -33,12 +33,12 @@ std::vector<double> Padded(const Case& c, const std::vector<double>& x) {
   return padded;
 }
 
-int64_t FilterIndex(const Case& c, int64_t o, int64_t r, int64_t s, int64_t i) {
+int64_t FilterIndex(const ConvCase& c, int64_t o, int64_t r, int64_t s, int64_t i) {
   if (c.conv.filter == FilterLayout::kOHWI) return ((o * c.r + r) * c.s + s) * c.in + i;
   return ((r * c.s + s) * c.in + i) * c.out + o;
 }
 
-std::vector<double> Naive(const Case& c, const std::vector<double>& x,
+std::vector<double> Naive(const ConvCase& c, const std::vector<double>& x,
                           const std::vector<double>& w) {
   const std::vector<double> image = Padded(c, x);
   const int64_t height = c.h + c.conv.pads[0] + c.conv.pads[1];
@@ -63,7 +63,7 @@ std::vector<double> Naive(const Case& c, const std::vector<double>& x,
   return y;
 }
 
-void ExpectAsNaive(const Case& c) {
+void ExpectAsNaive(const ConvCase& c) {
   ChainBuilder b;
   const bool ohwi = c.conv.filter == FilterLayout::kOHWI;
   // In groups `c` is of one filter of all channels, whose zeros the grouped one leaves out.
@@ -76,7 +76,7 @@ void ExpectAsNaive(const Case& c) {
   const auto pixels = Random(DType::kBF16, c.batch * c.h * c.w * c.in, 1);
   const auto filter = Random(DType::kF16, c.out * c.r * c.s * in, 2);
   const auto result = RunF64(*b.Finish(), c.batch, {pixels, filter});
-  Case part = c;
+  ConvCase part = c;
   part.in = in;
   std::vector<double> whole(static_cast<size_t>(c.out * c.r * c.s * c.in), 0.0);
   for (int64_t i = 0; i < c.out * c.r * c.s * in; ++i) {
@@ -90,7 +90,7 @@ void ExpectAsNaive(const Case& c) {
 }
 
 TEST(Convolution, EqualsLoopsOverAPaddedImage) {
-  const Case cases[] = {
+  const ConvCase cases[] = {
       {1, 1, 1, 1, 1, 1, 1, {}},
       {3, 5, 4, 7, 9, 1, 1, {}},
       {2, 5, 4, 3, 5, 2, 2, {}},
@@ -105,7 +105,7 @@ TEST(Convolution, EqualsLoopsOverAPaddedImage) {
       {2, 4, 3, 6, 5, 4, 3, {}},  // the filter is the image
       {9, 1, 1, 4, 4, 1, 1, {FilterLayout::kOHWI, {2, 2}, {1, 1}, {0, 0, 0, 0}}},
   };
-  for (Case c : cases) {
+  for (ConvCase c : cases) {
     for (const FilterLayout filter : {FilterLayout::kOHWI, FilterLayout::kHWIO}) {
       c.conv.filter = filter;
       ExpectAsNaive(c);
@@ -140,7 +140,7 @@ TEST(Convolution, HasTheSameBitsForEveryThreadCount) {
 
 // What a text line computes, spelt out: folded batch norm, bias, residual on either side of relu.
 TEST(Convolution, ScaleBiasResidualAndActivationStandInOrder) {
-  const Case c{2, 4, 3, 8, 6, 3, 3, {FilterLayout::kOHWI, {1, 1}, {1, 1}, {1, 1, 1, 1}}};
+  const ConvCase c{2, 4, 3, 8, 6, 3, 3, {FilterLayout::kOHWI, {1, 1}, {1, 1}, {1, 1, 1, 1}}};
   const auto x = Random(DType::kF32, 2 * 4 * 3 * 8, 1), w = Random(DType::kF32, 6 * 9 * 8, 2);
   const auto scale = Random(DType::kF32, 6, 3), bias = Random(DType::kF32, 6, 4);
   const auto r = Random(DType::kF32, 2 * 4 * 3 * 6, 5);

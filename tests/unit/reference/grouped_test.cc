@@ -24,13 +24,13 @@ using testing::Random;
 using testing::RunF64;
 using V = std::vector<double>;
 
-constexpr int64_t kRows = 5, kSlots = 3, kExperts = 4, kN = 6, kK = 16;
+constexpr int64_t kTokens = 5, kSlots = 3, kExperts = 4, kN = 6, kK = 16;
 // Two of them twice in a row, three outside.
 const V kIds = {0, 3, 1, 2, 2, 2, -1, 4, 0, 3, 3, 2147483647, 1, -2147483648.0, 2};
 
 V Expected(const V& a, const V& w, bool slot_rows, bool transposed) {
-  V y(kRows * kSlots * kN, 0.0);
-  for (int64_t i = 0; i < kRows * kSlots; ++i) {
+  V y(kTokens * kSlots * kN, 0.0);
+  for (int64_t i = 0; i < kTokens * kSlots; ++i) {
     const double id = kIds[static_cast<size_t>(i)];
     if (id < 0 || id >= kExperts) continue;
     for (int64_t j = 0; j < kN; ++j) {
@@ -57,9 +57,9 @@ TEST(GroupedMatmul, EqualsLoopsInEveryForm) {
       ASSERT_TRUE(b.Output(*b.GroupedMatmul(a, w, ids, transposed)).ok());
       const Chain chain = *b.Finish();
       EXPECT_EQ(reference::WhyRowsMix(chain), "");
-      const V in_a = Random(DType::kBF16, kRows * (slot_rows ? kSlots : 1) * kK, 1);
+      const V in_a = Random(DType::kBF16, kTokens * (slot_rows ? kSlots : 1) * kK, 1);
       const V in_w = Random(DType::kF16, kExperts * kN * kK, 2);
-      const auto result = RunF64(chain, kRows, {in_a, in_w, kIds});
+      const auto result = RunF64(chain, kTokens, {in_a, in_w, kIds});
       ExpectNear(result[0], Expected(in_a, in_w, slot_rows, transposed), 1e-13);
       EXPECT_EQ(RunF64(chain, 0, {{}, in_w, {}})[0].size(), 0u);
     }
@@ -90,7 +90,7 @@ TEST(GroupedMatmul, OfCodesIsTheProductOfWhatTheyStandFor) {
       EXPECT_EQ(reference::WhyRowsMix(chain), "");
       const auto count = [](const std::vector<Dim>& dims) {
         int64_t all = 1;
-        for (const Dim dim : dims) all *= dim.At(kRows);
+        for (const Dim dim : dims) all *= dim.At(kTokens);
         return all;
       };
       const V in_a = Random(DType::kE4M3, count(rows(C(kK8))), 1);
@@ -108,8 +108,8 @@ TEST(GroupedMatmul, OfCodesIsTheProductOfWhatTheyStandFor) {
         return c.w[2] == C(1) ? in_sw[expert * kN8 + j]
                               : in_sw[(expert * 2 + j / 128) * 3 + k / 128];
       };
-      V want(kRows * kSlots * kN8, 0.0);
-      for (int64_t i = 0; i < kRows * kSlots; ++i) {
+      V want(kTokens * kSlots * kN8, 0.0);
+      for (int64_t i = 0; i < kTokens * kSlots; ++i) {
         const double id = kIds[static_cast<size_t>(i)];
         if (id < 0 || id >= kExperts) continue;
         const auto expert = static_cast<int64_t>(id);
@@ -121,7 +121,7 @@ TEST(GroupedMatmul, OfCodesIsTheProductOfWhatTheyStandFor) {
           }
         }
       }
-      ExpectNear(RunF64(chain, kRows, {in_a, in_w, kIds, in_sa, in_sw})[0], want, 1e-11);
+      ExpectNear(RunF64(chain, kTokens, {in_a, in_w, kIds, in_sa, in_sw})[0], want, 1e-11);
     }
   }
 }
@@ -134,18 +134,18 @@ TEST(GroupedMatmul, ReadsStridedOperands) {
   const ValueId w = *b.Slice(all, {0, 0, 0}, {C(2 * kExperts), C(kN), C(kK)}, {2, 1, 1});
   const ValueId ids = *b.Transpose(*b.Input({DType::kS32, {C(kSlots), Dim::M()}}), {1, 0});
   ASSERT_TRUE(b.Output(*b.GroupedMatmul(a, w, ids, true)).ok());
-  const V wide = Random(DType::kF32, kRows * (kK + 4) - 4, 1);
+  const V wide = Random(DType::kF32, kTokens * (kK + 4) - 4, 1);
   const V matrices = Random(DType::kF32, 2 * kExperts * kN * kK, 2);
   V turned(kIds.size()), in_a, in_w;
-  for (int64_t i = 0; i < kRows; ++i) {
-    for (int64_t t = 0; t < kSlots; ++t) turned[t * kRows + i] = kIds[i * kSlots + t];
+  for (int64_t i = 0; i < kTokens; ++i) {
+    for (int64_t t = 0; t < kSlots; ++t) turned[t * kTokens + i] = kIds[i * kSlots + t];
     for (int64_t p = 0; p < kK; ++p) in_a.push_back(wide[i * (kK + 4) + p]);
   }
   for (int64_t e = 0; e < kExperts; ++e) {
     const auto from = matrices.begin() + 2 * e * kN * kK;
     in_w.insert(in_w.end(), from, from + kN * kK);
   }
-  const auto result = RunF64(*b.Finish(), kRows, {wide, matrices, turned});
+  const auto result = RunF64(*b.Finish(), kTokens, {wide, matrices, turned});
   ExpectNear(result[0], Expected(in_a, in_w, false, true), 1e-13);
 }
 
@@ -155,10 +155,10 @@ TEST(GroupedMatmul, KeepsNaNInItsRow) {
   const ValueId w = *b.Input({DType::kF32, {C(kExperts), C(kK), C(kN)}});
   const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(kSlots)}});
   ASSERT_TRUE(b.Output(*b.GroupedMatmul(a, w, ids)).ok());
-  V rows = Random(DType::kF32, kRows * kK, 1);
+  V rows = Random(DType::kF32, kTokens * kK, 1);
   rows[kK] = std::numeric_limits<double>::quiet_NaN();  // of row 1
   const V result =
-      RunF64(*b.Finish(), kRows, {rows, Random(DType::kF32, kExperts * kN * kK, 2), kIds})[0];
+      RunF64(*b.Finish(), kTokens, {rows, Random(DType::kF32, kExperts * kN * kK, 2), kIds})[0];
   for (size_t i = 0; i < result.size(); ++i) {
     EXPECT_EQ(std::isnan(result[i]), i / (kSlots * kN) == 1) << i;
   }
@@ -230,14 +230,14 @@ TEST(GroupedGatedFfn, EqualsItsFormulaInEveryOrderLayoutAndOption) {
       SCOPED_TRACE(line);
       const auto problem = ParseProblem(line);
       ASSERT_TRUE(problem.ok()) << problem.status();
-      const V x = Random(DType::kF32, kRows * kK, 1), factors = Random(DType::kF32, 15, 2);
+      const V x = Random(DType::kF32, kTokens * kK, 1), factors = Random(DType::kF32, 15, 2);
       const V w1 = Random(DType::kF32, kExperts * 2 * kHalf * kK, 3);
       const V w2 = Random(DType::kF32, kExperts * kL * kHalf, 4);
       const V bias1 = Random(DType::kF32, kExperts * 2 * kHalf, 5);
       const V bias2 = Random(DType::kF32, kExperts * kL, 6);
       const bool oi = layout == "oi", up_first = order == "up_gate", turns = order == "interleaved";
-      V y(kRows * kL, 0.0);
-      for (int64_t i = 0; i < kRows * kSlots; ++i) {
+      V y(kTokens * kL, 0.0);
+      for (int64_t i = 0; i < kTokens * kSlots; ++i) {
         const double id = kIds[static_cast<size_t>(i)];
         if (id < 0 || id >= kExperts) continue;
         const auto e = static_cast<int64_t>(id);
@@ -271,7 +271,7 @@ TEST(GroupedGatedFfn, EqualsItsFormulaInEveryOrderLayoutAndOption) {
       if (given.biased) inputs.push_back(bias1);
       inputs.push_back(w2);
       if (given.biased) inputs.push_back(bias2);
-      ExpectNear(RunF64(problem->chain, kRows, inputs)[0], y, 1e-5);
+      ExpectNear(RunF64(problem->chain, kTokens, inputs)[0], y, 1e-5);
     }
   }
 }

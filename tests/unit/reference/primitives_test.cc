@@ -15,11 +15,11 @@ namespace {
 
 using testing::C;
 using testing::ExpectNear;
+using testing::kInf;
+using testing::kNaN;
 using testing::OneOutput;
 using testing::Random;
 using testing::RunF64;
-const double kInf = std::numeric_limits<double>::infinity();
-const double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<double> NaiveMatmul(const std::vector<double>& a, const std::vector<double>& b,
                                 int64_t m, int64_t n, int64_t k, bool ta, bool tb) {

@@ -15,11 +15,10 @@ namespace sinter {
 namespace {
 
 using testing::C;
+using testing::kInf;
+using testing::kNaN;
 using testing::Random;
 using testing::RunF64;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-const double kNaN = std::nan("");
 
 using Ids = std::vector<double>;
 
@@ -31,10 +30,10 @@ TEST(TopK, FallsWithNaNFirstAndTheLowerPlaceOfEqualNumbers) {
   ASSERT_TRUE(b.Output(*AddArgmin(b, x)).ok());
   const Chain chain = *b.Finish();
   EXPECT_TRUE(IsRowIndependent(chain));
-  const auto result = RunF64(chain, 4, {{1,    3,         2,  3,     -kInfinity, 3,           //
-                                         -0.0, 0.0,       -1, 0.0,   -0.0,       1,           //
-                                         kNaN, kInfinity, 5,  -kNaN, 5,          -kInfinity,  //
-                                         7,    7,         7,  7,     7,          7}});
+  const auto result = RunF64(chain, 4, {{1,    3,    2,  3,     -kInf, 3,      //
+                                         -0.0, 0.0,  -1, 0.0,   -0.0,  1,      //
+                                         kNaN, kInf, 5,  -kNaN, 5,     -kInf,  //
+                                         7,    7,    7,  7,     7,     7}});
   EXPECT_EQ(result[0],
             (Ids{1, 3, 5, 2, 0, 4, 5, 0, 1, 3, 4, 2, 0, 3, 1, 2, 4, 5, 0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(result[1], (Ids{1, 5, 0, 0}));
@@ -64,7 +63,7 @@ TEST(TopK, NamesTheLargestOfStridedRows) {
   for (int64_t row = 0; row < kM * 2; ++row) {
     const double* from = x.data() + row / 2 * 4 * kColumns + row % 2 * kColumns;
     std::vector<bool> named(kColumns);
-    double last = kInfinity;
+    double last = kInf;
     for (int64_t i = 0; i < kTaken; ++i) {
       const auto id = static_cast<size_t>(result[0][row * kTaken + i]);
       ASSERT_LT(id, named.size());
@@ -86,9 +85,8 @@ TEST(Scan, SumsUpToEachElementAndWrapsS32) {
   const Chain chain = *b.Finish();
   EXPECT_EQ(chain.output_type(0).dtype, DType::kF32);
   EXPECT_EQ(chain.output_type(1).dtype, DType::kS32);
-  const auto result =
-      RunF64(chain, 2, {{1, 2, 4, 0.5, -1, kInfinity}, {2147483647, 1, -5, 2147483647}});
-  EXPECT_EQ(result[0], (Ids{1, 3, 7, 0.5, -0.5, kInfinity}));
+  const auto result = RunF64(chain, 2, {{1, 2, 4, 0.5, -1, kInf}, {2147483647, 1, -5, 2147483647}});
+  EXPECT_EQ(result[0], (Ids{1, 3, 7, 0.5, -0.5, kInf}));
   EXPECT_EQ(result[1], (Ids{2147483647, -2147483648.0, 2147483643, -6}));
 }
 

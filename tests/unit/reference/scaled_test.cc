@@ -14,9 +14,8 @@ namespace sinter {
 namespace {
 
 using testing::C;
-
-const double kInf = std::numeric_limits<double>::infinity();
-const double kNaN = std::numeric_limits<double>::quiet_NaN();
+using testing::kInf;
+using testing::kNaN;
 
 // The only output, or all of them.
 std::vector<std::vector<double>> RunAll(const Chain& chain, int64_t m,

@@ -3,12 +3,16 @@
 #define SINTER_TESTS_UNIT_REFERENCE_TENSORS_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "src/chain/builder.h"
 #include "src/reference/reference.h"
 
 namespace sinter::testing {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 inline Dim C(int64_t v) { return Dim::Constant(v); }
 

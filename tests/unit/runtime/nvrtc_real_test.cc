@@ -21,7 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-CompileRequest Request(const std::string& source) {
+CompileRequest RealRequest(const std::string& source) {
   CompileRequest request;
   request.name = "real_test.cu";
   request.source = source;
@@ -64,7 +64,7 @@ class RealNvrtc : public ::testing::Test {
 constexpr double kQuickUs = 0.5e6;
 
 TEST_F(RealNvrtc, CompilesATrivialKernelQuickly) {
-  const auto kernel = compiler->Compile(Request(kTrivial));
+  const auto kernel = compiler->Compile(RealRequest(kTrivial));
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   EXPECT_TRUE(CheckCubin(kernel->cubin).ok());
   EXPECT_GT(kernel->registers, 0);
@@ -73,7 +73,7 @@ TEST_F(RealNvrtc, CompilesATrivialKernelQuickly) {
   // The first reads NVRTC's pages, and a busy machine may hold one up.
   double best_us = kernel->compile_us;
   for (int i = 0; i < 4 && best_us >= kQuickUs; ++i) {
-    const auto again = compiler->Compile(Request(kTrivial));
+    const auto again = compiler->Compile(RealRequest(kTrivial));
     ASSERT_TRUE(again.ok()) << again.status();
     best_us = std::min(best_us, again->compile_us);
   }
@@ -81,15 +81,15 @@ TEST_F(RealNvrtc, CompilesATrivialKernelQuickly) {
 }
 
 TEST_F(RealNvrtc, EqualRequestsGiveEqualBinaries) {
-  const auto one = compiler->Compile(Request(kTrivial));
-  const auto two = compiler->Compile(Request(kTrivial));
+  const auto one = compiler->Compile(RealRequest(kTrivial));
+  const auto two = compiler->Compile(RealRequest(kTrivial));
   ASSERT_TRUE(one.ok() && two.ok());
   EXPECT_EQ(one->cubin, two->cubin);
 }
 
 TEST_F(RealNvrtc, AttachesTheLogOfARefusedSource) {
   const auto kernel = compiler->Compile(
-      Request("extern \"C\" __global__ void k(float* p) { p[0] = no_such_name; }"));
+      RealRequest("extern \"C\" __global__ void k(float* p) { p[0] = no_such_name; }"));
   EXPECT_EQ(StatusNumber(kernel.status()), static_cast<int32_t>(ErrorCode::kCompileFailed));
   EXPECT_THAT(kernel.status().ToString(), HasSubstr("no_such_name"));
   std::string storage;
@@ -97,13 +97,13 @@ TEST_F(RealNvrtc, AttachesTheLogOfARefusedSource) {
 }
 
 TEST_F(RealNvrtc, RefusesAKernelThatSpills) {
-  const auto kernel = compiler->Compile(Request(kSpilling));
+  const auto kernel = compiler->Compile(RealRequest(kSpilling));
   EXPECT_EQ(StatusNumber(kernel.status()), static_cast<int32_t>(ErrorCode::kCompileFailed));
   EXPECT_THAT(kernel.status().ToString(), HasSubstr("registers spill"));
 }
 
 TEST_F(RealNvrtc, SaysHowMuchOfAnAllowedSpillThereIs) {
-  CompileRequest request = Request(kSpilling);
+  CompileRequest request = RealRequest(kSpilling);
   request.most_spill_bytes = 1 << 20;
   const auto kernel = compiler->Compile(request);
   ASSERT_TRUE(kernel.ok()) << kernel.status();
@@ -111,13 +111,13 @@ TEST_F(RealNvrtc, SaysHowMuchOfAnAllowedSpillThereIs) {
 }
 
 TEST_F(RealNvrtc, RefusesAKernelWithAPerformanceRemark) {
-  const auto kernel = compiler->Compile(Request(kRemark));
+  const auto kernel = compiler->Compile(RealRequest(kRemark));
   EXPECT_EQ(StatusNumber(kernel.status()), static_cast<int32_t>(ErrorCode::kCompileFailed));
   EXPECT_THAT(kernel.status().ToString(), HasSubstr("C7508"));
 }
 
 TEST_F(RealNvrtc, FindsHeadersInMemoryByName) {
-  CompileRequest request = Request(
+  CompileRequest request = RealRequest(
       "#include \"tile/a.cuh\"\n"
       "extern \"C\" __global__ void k(float* p) { p[0] = kValue; }");
   request.headers = {{"tile/a.cuh", "#include \"b.cuh\"\n"},
@@ -174,7 +174,7 @@ TEST_F(RealNvrtc, ACancelEndsACompile) {
     cancelled = Clock::now();
     cancel.set = true;
   });
-  const auto kernel = compiler->Compile(Request(SlowSource()), &cancel);
+  const auto kernel = compiler->Compile(RealRequest(SlowSource()), &cancel);
   const Clock::time_point end = Clock::now();
   canceller.join();
   ASSERT_FALSE(kernel.ok()) << "compiled in " << kernel->compile_us << " us: not slow enough";
@@ -189,7 +189,7 @@ int CompileInChild(const std::string& nvrtc) {
   const Clock::time_point start = Clock::now();
   const auto own = MakeNvrtcCompiler(nvrtc);
   const absl::Status id = own->ToolchainId().status(),
-                     kernel = own->Compile(Request(kTrivial)).status();
+                     kernel = own->Compile(RealRequest(kTrivial)).status();
   for (const absl::Status& status : {id, kernel}) {
     if (!absl::IsUnavailable(status)) return 2;
     if (std::string(status.message()).find("spawn") == std::string::npos) return 3;
@@ -204,7 +204,7 @@ TEST_F(RealNvrtc, ChildrenForkedInACompileAreToldSoAndNeverHang) {
   const std::string nvrtc = ConfigFromEnvironment()->nvrtc_path;
   Flag stop;
   std::thread busy([&] {
-    while (!stop.set) (void)compiler->Compile(Request(SlowSource()), &stop);
+    while (!stop.set) (void)compiler->Compile(RealRequest(SlowSource()), &stop);
   });
   while (compiler->Compiles() == 0) std::this_thread::yield();
   int wrong = 0;
@@ -230,7 +230,7 @@ TEST_F(RealNvrtc, CompilesOnTwoThreadsAtOnce) {
   for (int i = 0; i < 2; ++i) {
     threads[i] = std::thread([&, i] {
       for (int repeat = 0; repeat < 3; ++repeat) {
-        const auto kernel = compiler->Compile(Request(kTrivial));
+        const auto kernel = compiler->Compile(RealRequest(kTrivial));
         if (!kernel.ok()) statuses[i] = kernel.status();
       }
     });

@@ -33,7 +33,7 @@ using testing::Body;
 using testing::ColumnsThenRows;
 using testing::FromText;
 
-const DeviceModel& H200() {
+const DeviceModel& H200Model() {
   static const DeviceModel model = *BuiltinModel("h200");
   return model;
 }
@@ -43,7 +43,7 @@ absl::StatusOr<std::vector<RankedStitch>> All(const Chain& body, int64_t bucket,
   SearchOptions options;
   options.top_k = std::numeric_limits<int>::max();
   options.allow_cooperative = cooperative;
-  return SearchStitch(body, bucket, H200(), options);
+  return SearchStitch(body, bucket, H200Model(), options);
 }
 
 void ExpectLegal(const Chain& body, int64_t bucket, const RankedStitch& ranked) {
@@ -51,13 +51,16 @@ void ExpectLegal(const Chain& body, int64_t bucket, const RankedStitch& ranked) 
   EXPECT_TRUE(CheckStitchFields(s).ok()) << CheckStitchFields(s);
   const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, s.owner, s.handed);
   ASSERT_TRUE(program.ok()) << program.status();
-  EXPECT_LE(StitchSharedBytes(body, *program, s), H200().shared_bytes_per_block) << s.ToString();
+  EXPECT_LE(StitchSharedBytes(body, *program, s), H200Model().shared_bytes_per_block)
+      << s.ToString();
   if (program->phases.size() > 1) {
-    EXPECT_LE(s.grid, H200().sm_count * s.blocks_per_sm) << "not all resident: " << s.ToString();
+    EXPECT_LE(s.grid, H200Model().sm_count * s.blocks_per_sm)
+        << "not all resident: " << s.ToString();
   }
-  const StitchLoad load = LoadOf(body, *program, s, bucket, H200());
-  EXPECT_GE(ranked.prediction.total_us,
-            (load.input_bytes + load.output_bytes) / H200().hbm_bytes_per_us + H200().launch_us)
+  const StitchLoad load = LoadOf(body, *program, s, bucket, H200Model());
+  EXPECT_GE(
+      ranked.prediction.total_us,
+      (load.input_bytes + load.output_bytes) / H200Model().hbm_bytes_per_us + H200Model().launch_us)
       << "faster than memory: " << s.ToString();
 }
 
@@ -105,7 +108,7 @@ TEST(StitchSearch, AClusterReadsThroughAllItsL1s) {
   ASSERT_TRUE(ranked.ok()) << ranked.status();
   const Prediction& best = ranked->front().prediction;
   EXPECT_GT(ranked->front().schedule.cluster, 1);
-  EXPECT_LT(best.total_us, 2 * best.hbm_bytes / H200().hbm_bytes_per_us);
+  EXPECT_LT(best.total_us, 2 * best.hbm_bytes / H200Model().hbm_bytes_per_us);
 }
 
 // A concat's branches are read one at a time, however many there are.
@@ -127,7 +130,7 @@ TEST(StitchSearch, PutsTheBestOfEachKindInFront) {
   SearchOptions options;
   options.top_k = std::numeric_limits<int>::max();
   options.kinds_first = true;
-  const std::vector<RankedStitch> ranked = *SearchStitch(body, 256, H200(), options);
+  const std::vector<RankedStitch> ranked = *SearchStitch(body, 256, H200Model(), options);
   ASSERT_EQ(ranked.size(), plain.size());
   EXPECT_EQ(ranked[0].schedule, plain[0].schedule);
   const auto kind = [](StitchSchedule s) {
@@ -159,7 +162,7 @@ TEST(StitchSearch, TightRegistersGiveAnSmMoreBlocks) {
     }
     return most;
   };
-  const std::vector<RankedStitch> tight = *SearchStitch(body, 4096, H200(), options);
+  const std::vector<RankedStitch> tight = *SearchStitch(body, 4096, H200Model(), options);
   ExpectRanked(tight);
   for (const RankedStitch& one : tight) ExpectLegal(body, 4096, one);
   const auto estimated = most_blocks(*All(body, 4096)), needed = most_blocks(tight);
@@ -171,7 +174,7 @@ TEST(StitchSearch, TightRegistersGiveAnSmMoreBlocks) {
   }
   EXPECT_GT(more, 0);
   const Chain columns = ColumnsThenRows(4096, 1024);
-  ExpectRanked(*SearchStitch(columns, 1, H200(), options));
+  ExpectRanked(*SearchStitch(columns, 1, H200Model(), options));
 }
 
 TEST(SearchStitch, RanksWhatCanBeBuilt) {
@@ -274,7 +277,7 @@ StitchSpec OneAtATime(const Chain& body) {
 std::string RefusalOf(StitchSpec spec, int pixels) {
   spec.schedule.pixels = pixels;
   const StitchCode code = *CodeOf(std::make_shared<const StitchSpec>(spec));
-  return std::string(CheckStitchLaunch(spec, code, H200()).status().message());
+  return std::string(CheckStitchLaunch(spec, code, H200Model()).status().message());
 }
 
 // A record may say anything: steps of rows take whole warps of one block.
@@ -290,7 +293,7 @@ TEST(SearchStitch, StepsOfRowsTakeWholeWarps) {
     spec.schedule.unit_threads = unit_threads;
     const absl::StatusOr<StitchCode> code = CodeOf(std::make_shared<const StitchSpec>(spec));
     EXPECT_TRUE(code.ok()) << code.status();
-    return std::string(CheckStitchLaunch(spec, *code, H200()).status().message());
+    return std::string(CheckStitchLaunch(spec, *code, H200Model()).status().message());
   };
   EXPECT_EQ(refusal(32), "");
   EXPECT_EQ(refusal(16), "unit_threads 16 with steps of rows are below 32");
@@ -341,7 +344,7 @@ TEST(SearchStitch, KeepsTheBest) {
   ASSERT_TRUE(all.ok());
   SearchOptions options;
   options.top_k = 5;
-  const auto top = SearchStitch(body, 8192, H200(), options);
+  const auto top = SearchStitch(body, 8192, H200Model(), options);
   ASSERT_EQ(top->size(), 5u);
   for (size_t i = 0; i < 5; ++i) EXPECT_TRUE((*top)[i].schedule == (*all)[i].schedule) << i;
 }
@@ -408,8 +411,8 @@ TEST(SearchStitch, HoldsOnChipWhatLaterPhasesReadAgain) {
   const StitchProgram program = *MakeStitchProgram(body, best.owner, best.handed);
   StitchSchedule without = best;
   without.hold_bytes = 0;
-  EXPECT_LT(LoadOf(body, program, best, 1, H200()).again_bytes,
-            LoadOf(body, program, without, 1, H200()).again_bytes - 0.99 * 25088 * 256 * 2)
+  EXPECT_LT(LoadOf(body, program, best, 1, H200Model()).again_bytes,
+            LoadOf(body, program, without, 1, H200Model()).again_bytes - 0.99 * 25088 * 256 * 2)
       << "one phase behind the first reads x again";
 }
 
@@ -503,7 +506,7 @@ TEST(SearchStitch, LongSumsOfDearValuesAreNoThreadsOwn) {
   shared.vector = 8;
   shared.split = 32;
   shared.grid = 96;
-  EXPECT_GT(PredictStitch(chain, shared, 1, H200())->total_us,
+  EXPECT_GT(PredictStitch(chain, shared, 1, H200Model())->total_us,
             2 * ranked->front().prediction.total_us);
 }
 
@@ -513,7 +516,7 @@ TEST(StitchLoad, CountsEachTensorOnce) {
   ASSERT_TRUE(ranked.ok());
   for (const RankedStitch& one : *ranked) {
     const StitchProgram program = *MakeStitchProgram(body, one.schedule.owner, one.schedule.handed);
-    const StitchLoad load = LoadOf(body, program, one.schedule, 4096, H200());
+    const StitchLoad load = LoadOf(body, program, one.schedule, 4096, H200Model());
     EXPECT_EQ(load.input_bytes, 4096.0 * 1024 * 2);
     EXPECT_EQ(load.output_bytes, 4096.0 * 1024 * 2);
     EXPECT_EQ(load.column_joins, 0);
@@ -534,7 +537,7 @@ TEST(StitchLoad, VectorsOverTwoRowsSaveNoInstructions) {
   const auto instructions = [&](int vector) {
     StitchSchedule s;
     s.vector = vector;
-    return LoadOf(chain, program, s, 1, H200()).instructions;
+    return LoadOf(chain, program, s, 1, H200Model()).instructions;
   };
   EXPECT_LT(instructions(4), instructions(2));
   EXPECT_GT(instructions(8), 1.2 * instructions(4));
@@ -549,7 +552,7 @@ TEST(StitchLoad, CountsWhatComputesTheIdsOfAScatter) {
     const Chain chain =
         body.Finish({body.Take(body.b.Scatter(body.In({64, 4}), ids, body.In({512, 4})))});
     const StitchProgram program = *MakeStitchProgram(chain, -1);
-    return LoadOf(chain, program, StitchSchedule{}, 1, H200()).instructions;
+    return LoadOf(chain, program, StitchSchedule{}, 1, H200Model()).instructions;
   };
   EXPECT_GT(instructions(8), 2 * instructions(0));
 }
@@ -559,8 +562,8 @@ TEST(StitchLoad, GrowsWithTheRows) {
   const StitchProgram program = *MakeStitchProgram(body, OwnerCandidates(body)[1]);
   StitchSchedule s;
   s.owner = program.owner;
-  const StitchLoad few = LoadOf(body, program, s, 100, H200()),
-                   many = LoadOf(body, program, s, 300, H200());
+  const StitchLoad few = LoadOf(body, program, s, 100, H200Model()),
+                   many = LoadOf(body, program, s, 300, H200Model());
   EXPECT_DOUBLE_EQ(many.output_bytes, 3 * few.output_bytes);
   EXPECT_DOUBLE_EQ(many.instructions, 3 * few.instructions);
   EXPECT_EQ(WorkItems(program, 300), 300);

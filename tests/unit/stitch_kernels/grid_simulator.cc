@@ -7,8 +7,8 @@ namespace sinter::stitch_host {
 namespace {
 
 constexpr size_t kStack = 128 * 1024;
-constexpr unsigned char kPoison = 0xff;
-constexpr size_t kGuard = 256;  // bytes behind a block's shared memory
+constexpr unsigned char kPoisonByte = 0xff;
+constexpr size_t kGuardBytes = 256;  // bytes behind a block's shared memory
 constexpr uint64_t kMostSpins = 1000;
 
 }  // namespace
@@ -18,7 +18,7 @@ GridSimulator::GridSimulator(const GridShape& shape, uint64_t seed)
       random_(static_cast<uint32_t>(seed)),
       ahead_(seed % 2 == 0),
       shared_(static_cast<size_t>(shape.grid),
-              std::vector<unsigned char>(shape.shared_bytes + kGuard, kPoison)),
+              std::vector<unsigned char>(shape.shared_bytes + kGuardBytes, kPoisonByte)),
       barriers_(static_cast<size_t>(shape.grid) * kBarriers),
       clusters_(static_cast<size_t>(shape.grid / shape.cluster)) {
   simulator = this;
@@ -70,8 +70,8 @@ std::string GridSimulator::Run(const std::function<void()>& kernel) {
 
 void GridSimulator::CheckGuards() {
   for (const std::vector<unsigned char>& memory : shared_) {
-    const auto begin = memory.end() - static_cast<std::ptrdiff_t>(kGuard);
-    if (std::any_of(begin, memory.end(), [](unsigned char b) { return b != kPoison; })) {
+    const auto begin = memory.end() - static_cast<std::ptrdiff_t>(kGuardBytes);
+    if (std::any_of(begin, memory.end(), [](unsigned char b) { return b != kPoisonByte; })) {
       error_ = "written behind the shared memory";
     }
   }
