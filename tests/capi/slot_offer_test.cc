@@ -14,8 +14,6 @@ namespace sinter_test {
 namespace {
 
 using testing::HasSubstr;
-using SlotPtr = std::unique_ptr<sinter_slot, Releaser<sinter_slot_release>>;
-using PendingPtr = std::unique_ptr<sinter_pending, Releaser<sinter_pending_release>>;
 using Digest = std::array<uint8_t, 32>;
 
 class SlotOffer : public testing::Test {

@@ -19,8 +19,6 @@ namespace sinter_test {
 namespace {
 
 using testing::HasSubstr;
-using SlotPtr = std::unique_ptr<sinter_slot, Releaser<sinter_slot_release>>;
-using PendingPtr = std::unique_ptr<sinter_pending, Releaser<sinter_pending_release>>;
 
 // Lets a build begin when it may.
 struct Gate {

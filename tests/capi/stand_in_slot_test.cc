@@ -13,9 +13,6 @@
 namespace sinter_test {
 namespace {
 
-using SlotPtr = std::unique_ptr<sinter_slot, Releaser<sinter_slot_release>>;
-using PendingPtr = std::unique_ptr<sinter_pending, Releaser<sinter_pending_release>>;
-
 class StandInSlots : public testing::Test {
  protected:
   void SetUp() override {

@@ -10,8 +10,6 @@ namespace sinter_test {
 namespace {
 
 using sinter::testing::FakeWorld;
-using SlotPtr = std::unique_ptr<sinter_slot, Releaser<sinter_slot_release>>;
-using PendingPtr = std::unique_ptr<sinter_pending, Releaser<sinter_pending_release>>;
 
 class TunedSlot : public testing::Test {
  protected:

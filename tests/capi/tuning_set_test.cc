@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 using TuningSetPtr = std::unique_ptr<sinter_tuning_set, Releaser<sinter_tuning_set_release>>;
-using Bytes = std::vector<uint8_t>;
+using SetBytes = std::vector<uint8_t>;
 
 TuningSetPtr EmptySet() {
   sinter_tuning_set* set = nullptr;
@@ -23,14 +23,14 @@ TuningSetPtr EmptySet() {
   return TuningSetPtr(set);
 }
 
-Bytes DigestOf(const sinter_tuning_set* set) {
-  Bytes digest(32);
+SetBytes DigestOf(const sinter_tuning_set* set) {
+  SetBytes digest(32);
   Ok([&](sinter_error** e) { return sinter_tuning_set_get_digest(set, digest.data(), e); });
   return digest;
 }
 
-Bytes DigestOf(const sinter_context* context) {
-  Bytes digest(32, 0xee);
+SetBytes DigestOf(const sinter_context* context) {
+  SetBytes digest(32, 0xee);
   Ok([&](sinter_error** e) { return sinter_context_get_tuning_digest(context, digest.data(), e); });
   return digest;
 }
@@ -77,7 +77,7 @@ TEST_F(TuningSet, AnEmptySetIsWrittenAndReadBack) {
 
 TEST_F(TuningSet, AContextSaysWhichSetItChoosesBy) {
   const std::string path = EmptyFile();
-  const Bytes none(32), digest = DigestOf(EmptySet().get());
+  const SetBytes none(32), digest = DigestOf(EmptySet().get());
   ContextPtr context;
   EXPECT_EQ(Create(nullptr, &context).status, SINTER_OK);
   EXPECT_EQ(DigestOf(context.get()), none);
@@ -174,7 +174,7 @@ TEST_F(TuningSet, TuneOptionsAreChecked) {
 TEST_F(TuningSet, APlanSaysItsSetAndItsDigestHoldsIt) {
   const std::string path = EmptyFile();
   const ChainPtr chain = FromText(kSmall);
-  Bytes digests[2] = {Bytes(32), Bytes(32)};
+  SetBytes digests[2] = {SetBytes(32), SetBytes(32)};
   for (const bool with_set : {false, true}) {
     ContextPtr context;
     ASSERT_EQ(Create(with_set ? path.c_str() : "", &context).status, SINTER_OK);

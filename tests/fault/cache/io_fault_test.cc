@@ -80,7 +80,7 @@ class FaultyOps : public FileOps {
   }
 };
 
-struct Tally {
+struct FaultTally {
   int runs = 0, put_ok = 0, put_failed = 0, lost = 0, wrong = 0, partial = 0;
 };
 
@@ -91,7 +91,7 @@ std::unique_ptr<LocalStore> Open(const std::string& root, std::shared_ptr<FileOp
 
 // One scenario: open, get, put, get, replace, quarantine something else, with faults inside.
 // Returns the calls made.
-int RunOnce(int first, int last, int error, Tally* tally) {
+int RunOnce(int first, int last, int error, FaultTally* tally) {
   TempDir temp(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : nullptr);
   const std::string key = "key", old_value = RandomBytes(3000, 1), value = RandomBytes(5000, 2);
   const Digest digest = Sha256(key);
@@ -128,10 +128,10 @@ int RunOnce(int first, int last, int error, Tally* tally) {
 TEST(IoFaultSweepTest, EachCallFailsOnceAndForEver) {
   const int errors[] = {EIO,    ENOSPC, EROFS, EACCES, EMFILE,     ENOENT,
                         EEXIST, ESTALE, ELOOP, EINVAL, EOPNOTSUPP, kShort};
-  Tally none;
+  FaultTally none;
   const int calls = RunOnce(0, 0, 0, &none);
   ASSERT_EQ(none.put_ok, 1);
-  Tally tally;
+  FaultTally tally;
   for (const int error : errors) {
     for (int n = 1; n <= calls; ++n) {
       RunOnce(n, n, error, &tally);

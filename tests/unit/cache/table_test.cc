@@ -96,7 +96,7 @@ TEST(TableTest, RefusesForgedFooterSizes) {
   }
 }
 
-class StringFile : public leveldb::WritableFile {
+class WritableString : public leveldb::WritableFile {
  public:
   leveldb::Status Append(const leveldb::Slice& data) override {
     bytes.append(data.data(), data.size());
@@ -112,7 +112,7 @@ std::string ByLevelDb(const std::map<std::string, std::string>& entries,
                       leveldb::CompressionType compression) {
   leveldb::Options options;
   options.compression = compression;
-  StringFile file;
+  WritableString file;
   leveldb::TableBuilder builder(options, &file);
   for (const auto& [key, value] : entries) builder.Add(key, value);
   EXPECT_TRUE(builder.Finish().ok());

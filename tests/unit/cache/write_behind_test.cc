@@ -34,7 +34,7 @@ constexpr bool kChildrenMayHaveThreads = !__has_feature(thread_sanitizer);
 constexpr bool kChildrenMayHaveThreads = true;
 #endif
 
-int ExitOf(pid_t child) {
+int ExitCodeOf(pid_t child) {
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -102,7 +102,7 @@ TEST(WorkQueueTest, AChildHasItsOwnQueue) {
     writer.reset();
     _exit(done == 10 ? 0 : 1);
   }
-  EXPECT_EQ(ExitOf(child), 0);
+  EXPECT_EQ(ExitCodeOf(child), 0);
   gate.set_value();
   writer->Flush();
   EXPECT_EQ(done, 1);
@@ -263,7 +263,7 @@ TEST_F(QueuedPutTest, AForkedChildPutsAndGetsWhileTheParentWrites) {
     store.reset();
     _exit(ok ? 0 : 1);
   }
-  EXPECT_EQ(ExitOf(child), 0);
+  EXPECT_EQ(ExitCodeOf(child), 0);
   gate_->open = true;
   store->Flush();
   EXPECT_EQ(Make(0)->Get(kKernel, "child").payload, "c");

@@ -13,7 +13,7 @@ using testing::FakeWorld;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-void Exchange(FakeWorld& world) {
+void ExchangeCompiler(FakeWorld& world) {
   world.toolchain = "nvrtc-13.1-bbbb";
   world.build_id = "bbbb";
   world.opened = false;
@@ -23,7 +23,7 @@ TEST(ToolchainTest, AnExchangedCompilerRebuildsKernelsAndKeepsThePlan) {
   FakeWorld world;
   const Digest before =
       world.MakeEngine()->Prepare(world.chain, 16, {}).value()->plan().PlanDigest();
-  Exchange(world);
+  ExchangeCompiler(world);
   const auto engine = world.MakeEngine();
   EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().PlanDigest(), before);
   EXPECT_EQ(engine->Stats().searched, 0u);
@@ -39,7 +39,7 @@ TEST(ToolchainTest, AnExchangedCompilerRebuildsKernelsAndKeepsThePlan) {
 TEST(ToolchainTest, WhereTheBuildIdIsUnknownARecordServesUntilAKernelIsMissing) {
   FakeWorld world;
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
-  Exchange(world);
+  ExchangeCompiler(world);
   world.build_id = "";
   EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
   EXPECT_EQ(world.compiles, 1);
@@ -59,7 +59,7 @@ TEST(ToolchainTest, WhereTheBuildIdIsUnknownARecordServesUntilAKernelIsMissing) 
 TEST(ToolchainTest, MustHitTakesWhatIsThere) {
   FakeWorld world;
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
-  Exchange(world);
+  ExchangeCompiler(world);
   PrepareOptions options;
   options.must_hit = true;
   EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, options).ok());
@@ -105,7 +105,7 @@ TEST(DeniedToolchainTest, AnotherCompilerBuildsTheKernelAnewOnce) {
   for (const bool known : {true, false}) {  // whether the exchange is seen without opening it
     FakeWorld world;
     ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
-    Exchange(world);
+    ExchangeCompiler(world);
     if (!known) world.build_id = "";
     for (int round = 0; round < 2; ++round) {
       const auto engine = world.MakeEngine(Denying("13.0"));
@@ -120,7 +120,7 @@ TEST(DeniedToolchainTest, AnotherCompilerBuildsTheKernelAnewOnce) {
 TEST(DeniedToolchainTest, KernelsOfOthersServeWhereTheOwnCompilerIsDenied) {
   FakeWorld world;
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
-  Exchange(world);
+  ExchangeCompiler(world);
   const auto engine = world.MakeEngine(Denying("13.1"));
   const auto plan = engine->Prepare(world.chain, 16, {});
   ASSERT_TRUE(plan.ok()) << plan.status();

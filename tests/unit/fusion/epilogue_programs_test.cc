@@ -19,7 +19,7 @@ namespace {
 
 using testing::EpilogueChain;
 
-constexpr int64_t kM = 32;
+constexpr int64_t kBucket = 32;
 
 std::vector<Plan> All(const FusionResult& r) {
   std::vector<Plan> plans = {r.chosen};
@@ -29,9 +29,9 @@ std::vector<Plan> All(const FusionResult& r) {
 
 // Every plan of the chain computes it, and reads back from its record; its sources are made.
 // `computed`: also by the interpreter, which has no convolutions and no codes.
-void ExpectPlans(const Chain& chain, size_t most_kernels, bool computed = true) {
+void ExpectPlansOf(const Chain& chain, size_t most_kernels, bool computed = true) {
   const DeviceModel model = testing::H200();
-  const absl::StatusOr<FusionResult> result = PlanChain(chain, kM, model, {});
+  const absl::StatusOr<FusionResult> result = PlanChain(chain, kBucket, model, {});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_LE(result->chosen.kernels.size(), most_kernels) << result->chosen.ToText();
   for (const Plan& plan : All(*result)) {
@@ -56,7 +56,7 @@ TEST(EpiloguePrograms, AreOneKernelWithTheirProduct) {
         for (const EpilogueChain& c : testing::ProductEpilogues({dtype, bias, result})) {
           SCOPED_TRACE(absl::StrCat(c.name, " ", NameOf(dtype), " bias ", NameOf(bias), " result ",
                                     NameOf(result)));
-          ExpectPlans(c.chain, 1);
+          ExpectPlansOf(c.chain, 1);
         }
       }
     }
@@ -70,7 +70,7 @@ TEST(EpiloguePrograms, ReadMatricesOfAnyElement) {
       SCOPED_TRACE(absl::StrCat(c.name, " ", NameOf(types.dtype), " result ", NameOf(types.result),
                                 " matrix ", NameOf(*types.matrix)));
       const bool interpreted = c.name != "convolution" && c.name != "e4m3" && c.name != "s8";
-      ExpectPlans(c.chain, 1, interpreted);
+      ExpectPlansOf(c.chain, 1, interpreted);
     }
   }
 }
@@ -97,7 +97,7 @@ TEST(EpiloguePrograms, HaveTheActivationsOfForms) {
       y = *b.Binary(BinaryKind::kAdd, y, *b.Broadcast(c, dims));
     }
     EXPECT_TRUE(b.Output(result == DType::kF32 ? y : *b.Cast(y, result)).ok());
-    const auto plans = PlanChain(*b.Finish(), kM, testing::H200(), {});
+    const auto plans = PlanChain(*b.Finish(), kBucket, testing::H200(), {});
     EXPECT_TRUE(plans.ok()) << plans.status();
     EXPECT_EQ(plans->chosen.kernels.size(), 1u) << plans->chosen.ToText();
     return Generate(plans->chosen.kernels[0].spec, testing::H200())->request.source;
@@ -128,7 +128,7 @@ TEST(EpiloguePrograms, HaveTheActivationOfWhatIsStored) {
   const ValueId h = *b.Matmul(x, w, false, true);
   ASSERT_TRUE(b.Output(h).ok());
   ASSERT_TRUE(b.Output(*b.Cast(*AddSilu(b, h), DType::kBF16)).ok());
-  const auto plans = PlanChain(*b.Finish(), kM, testing::H200(), {});
+  const auto plans = PlanChain(*b.Finish(), kBucket, testing::H200(), {});
   ASSERT_TRUE(plans.ok()) << plans.status();
   ASSERT_EQ(plans->chosen.kernels.size(), 1u) << plans->chosen.ToText();
   const std::string source =
@@ -140,7 +140,7 @@ TEST(EpiloguePrograms, TakeGateAndUp) {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     for (const EpilogueChain& c : testing::PairEpilogues({dtype, DType::kF32, dtype})) {
       SCOPED_TRACE(absl::StrCat(c.name, " ", NameOf(dtype)));
-      ExpectPlans(c.chain, 1);
+      ExpectPlansOf(c.chain, 1);
     }
   }
 }
@@ -150,24 +150,24 @@ TEST(EpiloguePrograms, StoreWhatWasActivatedBesideTheResult) {
     for (const DType result : {dtype, DType::kF32}) {
       for (const EpilogueChain& c : testing::AuxEpilogues({dtype, DType::kF32, result})) {
         SCOPED_TRACE(absl::StrCat(c.name, " ", NameOf(dtype), " result ", NameOf(result)));
-        ExpectPlans(c.chain, 1);
+        ExpectPlansOf(c.chain, 1);
       }
     }
   }
   for (const EpilogueChain& c : testing::AuxEpilogues(testing::kMatrixTypes[0])) {
     SCOPED_TRACE(absl::StrCat(c.name, " beside a matrix of f32"));
-    ExpectPlans(c.chain, 1);
+    ExpectPlansOf(c.chain, 1);
   }
   for (const EpilogueChain& c : testing::OtherEpilogues(true)) {
     SCOPED_TRACE(c.name);
-    ExpectPlans(c.chain, 1, false);
+    ExpectPlansOf(c.chain, 1, false);
   }
 }
 
 TEST(EpiloguePrograms, AreOneKernelWithAConvolutionOrAProductOfCodes) {
   for (const EpilogueChain& c : testing::OtherEpilogues()) {
     SCOPED_TRACE(c.name);
-    ExpectPlans(c.chain, 1, false);
+    ExpectPlansOf(c.chain, 1, false);
   }
 }
 
@@ -175,8 +175,8 @@ TEST(EpiloguePrograms, StandInKernelsOfTwoProducts) {
   for (const EpilogueChain& c :
        testing::FusedEpilogues({DType::kBF16, DType::kBF16, DType::kBF16})) {
     SCOPED_TRACE(c.name);
-    ExpectPlans(c.chain, 2);
-    const auto plans = PlanChain(c.chain, kM, testing::H200(), {});
+    ExpectPlansOf(c.chain, 2);
+    const auto plans = PlanChain(c.chain, kBucket, testing::H200(), {});
     ASSERT_TRUE(plans.ok());
     bool fused = false;
     for (const Plan& plan : All(*plans)) {
@@ -202,7 +202,7 @@ TEST(EpiloguePrograms, AreMadeOfHeadersThatKeysKnow) {
   const auto behind = DeviceHeadersDigest(changed);
   for (const EpilogueChain& c :
        testing::ProductEpilogues({DType::kBF16, DType::kBF16, DType::kBF16})) {
-    const auto plans = PlanChain(c.chain, kM, testing::H200(), {});
+    const auto plans = PlanChain(c.chain, kBucket, testing::H200(), {});
     ASSERT_TRUE(plans.ok()) << plans.status();
     KernelSpec spec = plans->chosen.kernels[0].spec;
     EXPECT_NE(before(spec), behind(spec)) << c.name;
@@ -219,7 +219,7 @@ TEST(EpiloguePrograms, AreApartFromStandIns) {
   for (const EpilogueChain& c :
        testing::ProductEpilogues({DType::kBF16, DType::kBF16, DType::kBF16})) {
     if (c.name != "silu_behind_a_rounding") continue;
-    const auto plans = PlanChain(c.chain, kM, testing::H200(), options);
+    const auto plans = PlanChain(c.chain, kBucket, testing::H200(), options);
     ASSERT_TRUE(plans.ok()) << plans.status();
     EXPECT_EQ(plans->chosen.kernels.size(), 2u) << plans->chosen.ToText();
     EXPECT_TRUE(plans->chosen.IsStandIn());
@@ -239,7 +239,7 @@ TEST(EpiloguePrograms, AMatrixMayBeAnotherKernelsResult) {
                            DType::kBF16);
   const ValueId y = g.Matmul(c, g.In(DType::kBF16, {64, 128}, true));
   g.Out(g.Cast(g.Mul(h, g.Un(UnaryKind::kSigmoid, y)), DType::kBF16));
-  ExpectPlans(g.Finish(), 3);
+  ExpectPlansOf(g.Finish(), 3);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ namespace {
 
 using testing::H200;
 
-std::vector<Plan> All(const FusionResult& r) {
+std::vector<Plan> EveryPlan(const FusionResult& r) {
   std::vector<Plan> plans = {r.chosen};
   plans.insert(plans.end(), r.alternatives.begin(), r.alternatives.end());
   return plans;
@@ -95,7 +95,7 @@ TEST(StitchPlans, OfAProductThatIsGivenOutTwiceStoreBoth) {
           << result.status();
       continue;
     }
-    for (const Plan& plan : All(*result)) {
+    for (const Plan& plan : EveryPlan(*result)) {
       EXPECT_LT(testing::WorstError(chain, plan, 9, 1), 1e-2) << plan.ToText();
     }
   }
@@ -118,7 +118,7 @@ TEST(StitchPlans, EveryPlanOfEveryKindComputesTheChain) {
     const FusionResult result = PlansOf(chain, 32);
     EXPECT_EQ(result.chosen.kernels.size(), 1u) << line;
     EXPECT_NE(Unfused(result), nullptr) << line;
-    for (const Plan& plan : All(result)) {
+    for (const Plan& plan : EveryPlan(result)) {
       EXPECT_LT(testing::WorstError(chain, plan, 29, 1), 0.02) << line << " " << plan.name();
     }
   }
@@ -134,7 +134,7 @@ TEST(StitchPlans, AFoldedBatchNormIsInTheKernelOfItsConvolution) {
     const FusionResult result = PlansOf(chain, 8);
     EXPECT_EQ(result.chosen.kernels.size(), 1u) << result.chosen.ToText();
     EXPECT_EQ(Kernels(result.chosen, 1), 1) << result.chosen.ToText();
-    for (const Plan& plan : All(result)) {
+    for (const Plan& plan : EveryPlan(result)) {
       EXPECT_LT(testing::WorstError(chain, plan, 7, 1), 0.02) << plan.ToText();
     }
   }
@@ -182,7 +182,7 @@ TEST(StitchPlans, LongReductionsOverTheMiddleAreRowsOfAView) {
     if (keepdims) g.Out(g.Mul(g.Spread(sums, x), x));
     const Chain chain = g.Finish();
     const FusionResult result = PlansOf(chain, 1);
-    for (const Plan& plan : All(result)) {
+    for (const Plan& plan : EveryPlan(result)) {
       EXPECT_LT(testing::WorstError(chain, plan, 1, 11), 1e-4) << plan.name();
     }
   }
@@ -200,7 +200,7 @@ TEST(StitchPlans, KernelsAreNoLongerThanCompilersTake) {
   const Chain chain = g.Finish();
   const FusionResult result = PlansOf(chain, 1);
   EXPECT_GT(result.chosen.kernels.size(), 1u);
-  for (const Plan& plan : All(result)) {
+  for (const Plan& plan : EveryPlan(result)) {
     EXPECT_LT(testing::WorstError(chain, plan, 1, 5), 1e-4) << plan.name();
     for (const PlannedKernel& k : plan.kernels) {
       const Chain& body = k.spec.stitch->body;
@@ -228,7 +228,7 @@ TEST(StitchPlans, ReductionsOverEverythingTakeAsLongAsTheirBytes) {
       {{-1}, {0}}, {{-1, 64}, {0, 1}}, {{-1, 16, 16}, {0, 2}}, {{40, 56}, {0, 1}}};
   for (const Case& c : cases) {
     const Chain chain = graph(c, {ReduceKind::kSum, ReduceKind::kMax});
-    for (const Plan& plan : All(PlansOf(chain, 64))) {
+    for (const Plan& plan : EveryPlan(PlansOf(chain, 64))) {
       EXPECT_LT(testing::WorstError(chain, plan, kRows, 3), 1e-4) << plan.name();
     }
     EXPECT_LT(PlansOf(chain, kManyRows).chosen.PredictedUs(), 15) << chain.ToString();
@@ -253,7 +253,7 @@ TEST(StitchPlans, UpTo64TensorsLieSideBySideInOneKernel) {
 
 TEST(StitchPlans, OfGathersComputeThem) {
   for (const testing::GatherGraph& graph : testing::GatherGraphs()) {
-    for (const Plan& plan : All(PlansOf(graph.chain, 32))) {
+    for (const Plan& plan : EveryPlan(PlansOf(graph.chain, 32))) {
       EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-4)
           << graph.name << " " << plan.name();
     }
@@ -262,7 +262,7 @@ TEST(StitchPlans, OfGathersComputeThem) {
 
 TEST(StitchPlans, OfWindowsComputeThem) {
   for (const testing::WindowGraph& graph : testing::WindowGraphs()) {
-    for (const Plan& plan : All(PlansOf(graph.chain, 4))) {
+    for (const Plan& plan : EveryPlan(PlansOf(graph.chain, 4))) {
       EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-2)
           << graph.name << " " << plan.name();
     }
@@ -271,7 +271,7 @@ TEST(StitchPlans, OfWindowsComputeThem) {
 
 TEST(StitchPlans, OfRowStepsComputeThem) {
   for (const testing::RowStepGraph& graph : testing::RowStepGraphs()) {
-    for (const Plan& plan : All(PlansOf(graph.chain, 16))) {
+    for (const Plan& plan : EveryPlan(PlansOf(graph.chain, 16))) {
       EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-2)
           << graph.name << " " << plan.name();
     }
@@ -317,7 +317,7 @@ TEST(StitchPlans, NameTheRowThatIsTooLongForAStep) {
 
 TEST(StitchPlans, OfScattersComputeThem) {
   for (const testing::ScatterGraph& graph : testing::ScatterGraphs()) {
-    for (const Plan& plan : All(PlansOf(graph.chain, 32))) {
+    for (const Plan& plan : EveryPlan(PlansOf(graph.chain, 32))) {
       EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-2)
           << graph.name << " " << plan.name();
     }
@@ -344,7 +344,7 @@ TEST(StitchPlans, AScatterOfAViewOfItsCacheIsCopiedFirstInPlace) {
       const auto plans = PlanChain(chain, 1, H200(), {});
       ASSERT_TRUE(plans.ok()) << plans.status();
       EXPECT_EQ(plans->chosen.kernels.size(), in_place ? 2u : 1u) << plans->chosen.ToText();
-      for (const Plan& plan : All(*plans)) {
+      for (const Plan& plan : EveryPlan(*plans)) {
         EXPECT_EQ(testing::WorstError(chain, plan, 1, 3), 0) << plan.name();
       }
     }
@@ -390,7 +390,7 @@ TEST(StitchPlans, ReductionsOfTransposesComputeThem) {
       g.Out(total);
       g.Out(*b.Reduce(ReduceKind::kMean, *b.Transpose(exp, {2, 1, 0}), {2}));
       const Chain chain = g.Finish();
-      for (const Plan& plan : All(PlansOf(chain, 1))) {
+      for (const Plan& plan : EveryPlan(PlansOf(chain, 1))) {
         EXPECT_LT(testing::WorstError(chain, plan, 1, 5), 1e-5) << plan.ToText();
       }
     }
@@ -500,7 +500,7 @@ TEST(StitchPlans, NormFfnAndResidualAreTwoKernelsOrThree) {
       const Chain chain = NormFfnResidual(64, 128, rounds, in_place);
       const FusionResult result = PlansOf(chain, 32);
       bool pair = false;
-      for (const Plan& plan : All(result)) {
+      for (const Plan& plan : EveryPlan(result)) {
         SCOPED_TRACE(plan.ToText());
         EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.03);
         const KernelSpec& last = plan.kernels.back().spec;
@@ -545,7 +545,7 @@ TEST(StitchPlans, AStatisticIsAppliedBehindTheProductsOfItsRows) {
     const Chain chain = StatisticFfnResidual(64, 128, before);
     const FusionResult result = PlansOf(chain, 32);
     int with_norms = 0;
-    for (const Plan& plan : All(result)) {
+    for (const Plan& plan : EveryPlan(result)) {
       SCOPED_TRACE(plan.ToText());
       EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.03);
       if (HasNorm(plan.kernels[0].spec.sequence)) {
@@ -593,7 +593,7 @@ TEST(StitchPlans, ResidualsMayBeResultsOfOtherKernels) {
   const Chain chain = g.Finish();
   const FusionResult result = PlansOf(chain, 32);
   EXPECT_EQ(result.chosen.kernels.size(), 3u) << result.chosen.ToText();
-  for (const Plan& plan : All(result)) {
+  for (const Plan& plan : EveryPlan(result)) {
     SCOPED_TRACE(plan.ToText());
     EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.03);
     int added = 0;
@@ -626,7 +626,7 @@ TEST(StitchPlans, TheSizesOfAModelAreTwoKernelsWhereTheProductsShareOne) {
 
 TEST(StitchPlans, ProductsBehindANormStartEarlyUnlessTheyAreCooperative) {
   int early = 0, waiting = 0;
-  for (const Plan& plan : All(PlansOf(NormFfnResidual(1024, 3072), 8))) {
+  for (const Plan& plan : EveryPlan(PlansOf(NormFfnResidual(1024, 3072), 8))) {
     for (const PlannedKernel& k : plan.kernels) {
       if (k.spec.stitch != nullptr) continue;
       const double alone =
@@ -642,7 +642,7 @@ TEST(StitchPlans, ProductsBehindANormStartEarlyUnlessTheyAreCooperative) {
 // How many products each product kernel takes, of every plan.
 std::set<std::vector<int>> CutsOf(const FusionResult& result) {
   std::set<std::vector<int>> cuts;
-  for (const Plan& plan : All(result)) {
+  for (const Plan& plan : EveryPlan(result)) {
     std::vector<int> cut;
     for (const PlannedKernel& k : plan.kernels) {
       if (k.spec.stitch == nullptr) cut.push_back(k.spec.sequence.size());
@@ -680,7 +680,7 @@ TEST(StitchPlans, ProductsAreBoundariesInGlue) {
 TEST(StitchPlans, OutputsMayShareTheBuffersOfInputsThatAreReadBefore) {
   const Chain chain = testing::AdamOver({300, 300, 77});
   const FusionResult result = PlansOf(chain, 1);
-  for (const Plan& plan : All(result)) {
+  for (const Plan& plan : EveryPlan(result)) {
     EXPECT_LT(testing::WorstError(chain, plan, 1, 9), 0.01) << plan.name();
   }
 }
@@ -698,7 +698,7 @@ TEST(StitchPlans, RowsOfOtherUnitsArePacked) {
   EXPECT_EQ(result.chosen.kernels.size(), 1u) << result.chosen.ToText();
   EXPECT_EQ(Parts(result.chosen), 3);
   EXPECT_NE(result.chosen.ToText().find("packing 3 parts"), std::string::npos);
-  for (const Plan& plan : All(result)) {
+  for (const Plan& plan : EveryPlan(result)) {
     EXPECT_LT(testing::WorstError(chain, plan, 1, 3), 0.05) << plan.name();
     EXPECT_GE(plan.PredictedUs(), result.chosen.PredictedUs()) << "never slower than apart";
     const absl::StatusOr<Plan> decoded = testing::Reassembled(plan, chain);
@@ -720,7 +720,7 @@ TEST(StitchPlans, UpdatesOfManyTensorsAreOneKernel) {
 TEST(StitchPlans, BindsEveryOperandInsideTheWorkspaceBehindTheFlags) {
   const Chain chain = testing::TransformerGlue(3, 64, 128);
   const FusionResult result = PlansOf(chain, 1);
-  for (const Plan& plan : All(result)) {
+  for (const Plan& plan : EveryPlan(result)) {
     for (const PlannedKernel& kernel : plan.kernels) {
       if (kernel.spec.family != &StitchFamily()) continue;
       const StitchSpec& spec = *kernel.spec.stitch;
