@@ -276,13 +276,18 @@ std::string LaunchedName(const LoadedPlan& plan, size_t kernel) {
 
 absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge) {
   const LoadedPlan& plan = *bound.plan;
+  bool begun = false;
   const auto launch = [&](const PlanLaunch& one) {
     absl::Status status = plan.kernels[one.kernel]->loaded->Launch(
         *bound.kernels[one.kernel], stream, one.rows, one.offset, one.edge);
+    begun |= status.ok();
     if (status.ok()) return status;
     return Annotate(status, absl::StrCat("launching ", LaunchedName(plan, one.kernel)));
   };
-  return ForEachLaunch(plan, m, pdl_edge, launch, bound.at_once);
+  const absl::Status status = ForEachLaunch(plan, m, pdl_edge, launch, bound.at_once);
+  // A kernel may have sent what the next launch would send again.
+  if (!status.ok() && begun && bound.group != nullptr) (void)bound.group->Abort();
+  return status;
 }
 
 absl::StatusOr<PlanNodes> AddPlanNodes(const BoundPlan& bound, Loader& loader, GraphHandle graph,

@@ -283,6 +283,26 @@ TEST(RankPlans, LaunchesRefuseAGroupThatHasEnded) {
   EXPECT_THAT(aborted.message(), HasSubstr("rank 0 aborted the group"));
 }
 
+// The kernel before may have sent what is summed, which the next launch would send again.
+TEST(RankPlans, ALaunchThatFailsHalfwayEndsTheGroup) {
+  Rank rank(ParseProblem("row_parallel m=M n=64 k=64 ranks=2")->chain);
+  const auto groups = LocalGroups();
+  const std::vector<DevicePtr> places = testing::FarApart(7);
+  const std::vector<DevicePtr> buffers(places.begin(), places.end() - 1);
+  const auto bound = rank.plan->BindGroup(buffers, places.back(), groups[0]);
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  bool fails = true;
+  rank.world.run = [&](const std::string& name, const BufferList&, int64_t) {
+    const bool sums = name == "sinter_all_reduce";
+    return fails && sums ? absl::InternalError("lost") : absl::OkStatus();
+  };
+  EXPECT_THAT(std::string(rank.plan->Launch(**bound, nullptr, kRows, false).message()),
+              HasSubstr("lost"));
+  EXPECT_EQ(groups[0]->GetStatus(nullptr).code(), absl::StatusCode::kAborted);
+  fails = false;
+  EXPECT_EQ(rank.plan->Launch(**bound, nullptr, kRows, false).code(), absl::StatusCode::kAborted);
+}
+
 TEST(RankPlans, LaunchesAndBindsRefuseAClosedGroup) {
   const Rank rank(SumWithResidual());
   const auto groups = LocalGroups();
