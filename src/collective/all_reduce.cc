@@ -11,9 +11,10 @@ namespace sinter {
 namespace {
 
 constexpr int64_t kVectorBytes = 16;
+constexpr int64_t kRegisters = 65536;  // of an SM
 constexpr int64_t kMostColumns = int64_t{1} << 20;
 constexpr int64_t kMostRowsPerM = int64_t{1} << 20;
-constexpr int64_t kMostPartsOfNorm = 4;  // whose results a thread holds
+constexpr int64_t kMostPartsOfNorm = 4;  // of other ranks, which a thread waits for at once
 
 bool IsTaken(CollectiveKind kind, DType dtype) {
   if (kind == CollectiveKind::kAllGather && dtype == DType::kE4M3) return true;
@@ -74,21 +75,36 @@ bool AllReduceProblem::operator==(const AllReduceProblem& o) const {
 }
 
 std::string AllReduceSchedule::ToString() const {
-  return absl::StrCat(two_shot ? "two-shot" : "one-shot", " threads=", threads, " grid=", grid);
+  return absl::StrCat(two_shot ? "two-shot" : "one-shot",
+                      pushed > 0 ? absl::StrCat(" pushed=", pushed) : "", " threads=", threads,
+                      " grid=", grid);
 }
 
 bool AllReduceSchedule::operator==(const AllReduceSchedule& o) const {
-  return two_shot == o.two_shot && threads == o.threads && grid == o.grid;
+  return two_shot == o.two_shot && threads == o.threads && grid == o.grid && pushed == o.pushed;
 }
 
-int AllReduceResidents(const AllReduceProblem& p, int threads) {
+namespace {
+
+// Of a thread, roughly.
+int64_t RegistersOf(const AllReduceProblem& p, int threads) {
   // A thread holds one vector of every rank for its chunk, two where x is wider than the result.
   const bool wide = SizeOf(p.element) > SizeOf(p.result);
-  int registers = p.ranks <= 2 ? 64 : p.ranks <= 4 ? (wide ? 96 : 80) : wide ? 160 : 128;
-  // With a norm also the results of a row.
-  const int64_t words = p.ChunkElements() * SizeOf(p.result) / 4;
-  if (p.norm) registers += static_cast<int>(2 * words * AllReduceParts(p, {false, threads, 1}));
-  return std::max(1, 65536 / (registers * threads));
+  const int registers = p.ranks <= 2 ? 64 : p.ranks <= 4 ? (wide ? 96 : 80) : wide ? 160 : 128;
+  if (!p.norm) return registers;
+  // Parts of a row that are waited for at once (kTogether of the kernel), with residual and gamma,
+  // and the results of the others.
+  const int64_t in = p.ChunkElements() * SizeOf(p.element) / 4;
+  const int64_t out = p.ChunkElements() * SizeOf(p.result) / 4;
+  const int64_t parts = AllReduceParts(p, {false, threads, 1});
+  const int64_t together = threads >= 512 ? std::min<int64_t>(parts, 2) : parts;
+  return 36 + together * (in * p.ranks + out * 3 + 8) + (parts - together) * out;
+}
+
+}  // namespace
+
+int AllReduceResidents(const AllReduceProblem& p, int threads) {
+  return static_cast<int>(std::max<int64_t>(1, kRegisters / (RegistersOf(p, threads) * threads)));
 }
 
 int64_t AllReduceParts(const AllReduceProblem& p, const AllReduceSchedule& s) {
@@ -135,9 +151,22 @@ absl::Status CheckAllReduce(const AllReduceProblem& p, const AllReduceSchedule& 
   if (p.norm && !(p.eps > 0 && p.eps <= 1)) {
     return Refuse(p, "eps", absl::StrCat(p.eps), "more than 0 and at most 1");
   }
-  if (p.norm && AllReduceParts(p, s) > kMostPartsOfNorm) {
+  if (p.norm && RegistersOf(p, s.threads) * s.threads > kRegisters) {
+    return Refuse(p, "threads of a norm", absl::StrCat(s.threads),
+                  absl::StrCat("fewer over ", p.ranks, " ranks"));
+  }
+  const int64_t parts = kMostPartsOfNorm / (p.ranks - 1);
+  if (p.norm && AllReduceParts(p, s) > parts) {
     return Refuse(p, "columns of a norm", absl::StrCat(p.columns),
-                  absl::StrCat("at most ", kMostPartsOfNorm * s.threads * p.ChunkElements()));
+                  absl::StrCat("at most ", parts * s.threads * p.ChunkElements(), " over ", p.ranks,
+                               " ranks"));
+  }
+  if (s.pushed < 0 || s.pushed > 255) {
+    return Refuse(p, "pushed", absl::StrCat(s.pushed), "0 to 255 turns");
+  }
+  if (s.pushed > 0 && (s.two_shot || p.kind != CollectiveKind::kAllReduce)) {
+    return Refuse(p, "form", s.two_shot ? "two-shot" : NameOf(p.kind),
+                  "one-shot all_reduce for x that is pushed");
   }
   if (s.grid < 1) return Refuse(p, "grid", absl::StrCat(s.grid), "1 or more");
   return absl::OkStatus();

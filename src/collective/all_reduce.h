@@ -50,6 +50,9 @@ struct AllReduceSchedule {
   bool two_shot = false;  // each part has an owner who sums it; else all ranks sum everything
   int threads = 256;
   int grid = 1;
+  // One-shot: the kernel before it, which computes x, sends it in so many turns, from 1 to 255
+  // (Schedule::pushes of src/product). 0: this one sends it.
+  int pushed = 0;
 
   std::string ToString() const;
   bool operator==(const AllReduceSchedule& o) const;

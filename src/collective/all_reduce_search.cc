@@ -16,6 +16,9 @@ constexpr double kLinkBytesPerUs = 335e3;
 constexpr double kBlockLinkBytesPerUs = 45e3;
 constexpr double kNormUs = 0.4;  // a sum over the block
 constexpr double kCallUs = 2.1;  // epoch, header, first loads, the last block's count
+// Of two H200s, for 16 KiB to 2 MiB: less than with x in memory, besides what the product hides.
+constexpr double kPushedGainUs = 0.5;
+constexpr int64_t kRowsOfWideBlocks = 64;  // above them more threads of a norm were slower
 
 // What blocks take in turns: rows with their norms, or parts of rows.
 int64_t UnitsOfRow(const AllReduceProblem& p, const AllReduceSchedule& s) {
@@ -41,12 +44,15 @@ absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const All
   Prediction time;
   time.fixed_us = model.launch_us - model.programmatic_edge_us + kCallUs +
                   (s.two_shot ? 2 : 1) * kTripUs + (p.norm ? kNormUs : 0);
+  if (s.pushed > 0) time.fixed_us -= kPushedGainUs;
   time.hbm_bytes = in * p.PartsOfX() +
                    out * ((p.residual ? 1 : 0) + (p.keeps ? p.PartsOfOut() : 0) + (p.norm ? 1 : 0));
   time.hbm_us = time.hbm_bytes / model.hbm_bytes_per_us;
   time.l2_bytes = time.hbm_bytes + slots;
   time.l2_us = time.l2_bytes / model.l2_bytes_per_us;
-  const double link_us = sent / std::min(kLinkBytesPerUs, blocks * kBlockLinkBytesPerUs);
+  const double link_us = s.pushed > 0
+                             ? sent / kLinkBytesPerUs / s.pushed  // what the product does not hide
+                             : sent / std::min(kLinkBytesPerUs, blocks * kBlockLinkBytesPerUs);
   time.dsm_bytes = sent;
   time.dsm_us = link_us;
   const double most = std::max({link_us, time.hbm_us, time.l2_us});
@@ -56,12 +62,13 @@ absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const All
 }
 
 std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t m,
-                                             const DeviceModel& model) {
+                                             const DeviceModel& model, int64_t pushed) {
   const int64_t rows = p.Rows(m);
   std::vector<RankedAllReduce> ranked;
   for (const bool two_shot : {false, true}) {
-    for (const int threads : {256, 128, 512}) {
-      AllReduceSchedule s{two_shot, threads, 1};
+    const bool wide = p.norm && rows <= kRowsOfWideBlocks;  // first of those predicted equal
+    for (const int threads : {wide ? 512 : 256, 128, wide ? 256 : 512}) {
+      AllReduceSchedule s{two_shot, threads, 1, static_cast<int>(std::min<int64_t>(pushed, 255))};
       if (!CheckAllReduce(p, s).ok()) continue;
       int64_t most = int64_t{model.sm_count} * AllReduceResidents(p, threads);
       // Unit u is rank u % ranks's. Without a common divisor of grid and ranks, the units that a

@@ -22,8 +22,9 @@ absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const All
                                             int64_t m, const DeviceModel& model);
 
 // Best first; empty where no kernel computes it. The same on all ranks: of one model.
+// `pushed`: of x that the kernel before pushes in so many turns; 0: of x in memory.
 std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t m,
-                                             const DeviceModel& model);
+                                             const DeviceModel& model, int64_t pushed = 0);
 
 }  // namespace sinter
 

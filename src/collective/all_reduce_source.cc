@@ -21,10 +21,10 @@ std::string SumConfig(const AllReduceProblem& p, const AllReduceSchedule& s) {
   std::string text = absl::StrCat("  using Element = ", DeviceType(p.element),
                                   ";\n  using Result = ", DeviceType(p.result), ";\n");
   absl::StrAppend(&text, "  static constexpr int kColumns = ", p.columns, ";\n");
-  absl::StrAppend(
-      &text, "  static constexpr bool kScatter = ", Word(p.kind == CollectiveKind::kReduceScatter),
-      ", kRounded = ", Word(p.rounded), ", kResidual = ", Word(p.residual),
-      ", kNorm = ", Word(p.norm), ", kTwoShot = ", Word(s.two_shot), ";\n");
+  absl::StrAppend(&text, "  static constexpr bool kScatter = ",
+                  Word(p.kind == CollectiveKind::kReduceScatter), ", kRounded = ", Word(p.rounded),
+                  ", kResidual = ", Word(p.residual), ", kNorm = ", Word(p.norm),
+                  ", kTwoShot = ", Word(s.two_shot), ", kPushed = ", Word(s.pushed > 0), ";\n");
   if (p.norm) absl::StrAppend(&text, "  static constexpr float kEps = ", HexFloat(p.eps), ";\n");
   return text;
 }

@@ -10,6 +10,7 @@
 #include "src/base/status.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/plan_assembly.h"
+#include "src/fusion/pushed_sums.h"
 #include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/body.h"
 #include "src/plan/family.h"
@@ -97,6 +98,7 @@ class Assembly::Maker {
       if (!status.ok()) return RefuseFit("kernel ", i, ": ", status.message());
     }
     SINTER_RETURN_IF_ERROR(CheckRunEnds(steps));
+    SINTER_RETURN_IF_ERROR(CheckPushedSums(of_.chain_, steps));
     for (int v = 0; v < graph_.size(); ++v) {
       if (!done_.Contains(v)) return RefuseFit("no kernel computes op ", graph_.vertex(v).root());
     }

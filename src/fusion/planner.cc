@@ -13,6 +13,7 @@
 #include "src/fusion/plan_choice.h"
 #include "src/fusion/plan_note.h"
 #include "src/fusion/product_runs.h"
+#include "src/fusion/pushed_sums.h"
 #include "src/fusion/rankings.h"
 #include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/explorer.h"
@@ -64,7 +65,8 @@ class Planner {
         products_(FindProductRuns(chain, bucket, pace, absorbed)),
         costs_(bucket, model, StitchSearch()),
         latency_(&costs_),
-        rankings_(model, ProductSearch()) {}
+        rankings_(model, ProductSearch()),
+        pushed_(chain, bucket, model, ProductSearch()) {}
 
   // Whether the chain is one sequence of products.
   bool IsSequence() const { return products_.all; }
@@ -372,20 +374,23 @@ class Planner {
       const bool known = IsSequence() && partition.fused && ranked_.front()->IsApart(cut);
       if (known) continue;
       const size_t depth = tuned ? DepthOf(partition, cut) : 1;
-      for (size_t choice = 0; choice < depth; ++choice) AddPlan(index, cut, choice, plans);
+      for (size_t choice = 0; choice < depth; ++choice) AddPlan(index, cut, choice, false, plans);
     }
+    if (chain_.ranks() > 1 && !options_.batch_invariant) AddPlan(index, 0, 0, true, plans);
   }
 
-  void AddPlan(size_t index, size_t cut, size_t choice, std::vector<Plan>* plans) {
+  // `pushes`: only where results are pushed to other ranks.
+  void AddPlan(size_t index, size_t cut, size_t choice, bool pushes, std::vector<Plan>* plans) {
     const Partition& partition = partitions_[index];
     Ask(pace_);
-    const std::vector<PlanStep> steps = StepsOf(partition, cut, choice);
+    std::vector<PlanStep> steps = StepsOf(partition, cut, choice);
+    if (pushes && !pushed_.Put(&steps)) return;
     Ask(pace_);
     Plan plan = AssemblePlan(chain_, bucket_, steps);
     if (options_.stand_ins) MarkStandIns(&plan);
     CountBehindCodes(&plan);
     Ask(pace_);
-    plan.fused = partition.fused;
+    plan.fused = partition.fused || pushes;
     plan.absorbed = absorbed_;
     plan.note = IsSequence() && !TakesNorms()
                     ? NoteOfSequence(steps.front().segments, ranked_.front()->rankings)
@@ -431,6 +436,7 @@ class Planner {
   SearchCosts costs_;
   LatencyEvaluator latency_;
   RunRankings rankings_;
+  PushedSums pushed_;
   std::vector<const RankedRun*> ranked_;     // by run; null for a family's own
   std::vector<std::vector<OwnChoice>> own_;  // by run; empty for products
   std::vector<Partition> partitions_;

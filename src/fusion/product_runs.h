@@ -18,12 +18,14 @@ namespace sinter {
 // Values of a chain that form a sequence of products; or what another family takes as a whole.
 struct GraphRun {
   MatchedSequence matched;      // its m is the bucket, or the constant rows
-  std::vector<ValueId> values;  // ascending; only `end` and `scale` are read outside
+  std::vector<ValueId> values;  // ascending; only `end`, `scale` and `aux` are read outside
   ValueId end = -1;             // its result
   ValueId scale = -1;           // the scales of a result in codes, which its kernel stores too
-  std::vector<ValueId> aux;     // outputs of the chain that its last kernel stores beside `end`
-  bool constant_rows = false;   // its rows are matched.sequence.m, whatever a launch's m
-  OwnRun own;                   // of a family's own (own_runs.h); `matched` has its operands alone
+  // What its last kernel stores beside `end`: outputs of the chain; of a family's own run also what
+  // others read.
+  std::vector<ValueId> aux;
+  bool constant_rows = false;  // its rows are matched.sequence.m, whatever a launch's m
+  OwnRun own;                  // of a family's own (own_runs.h); `matched` has its operands alone
 
   bool IsOwn() const { return own.family != nullptr; }
   DType dtype() const {  // of `end` in memory

@@ -253,8 +253,11 @@ absl::StatusOr<Decisions> ReplaceKernels(const Chain& chain, const DeviceModel& 
       end = EndOfWhole(decisions.kernels, i);
       const auto next = std::lower_bound(positions.begin(), positions.end(), i);
       Kernels others;
-      if (next != positions.end() && *next < end) {
-        SINTER_ASSIGN_OR_RETURN(others, replacer.Replace(decisions.kernels[i], i > 0));
+      // A plan with a refused kernel pushes nothing: its neighbour would have to change with it.
+      KernelDecision& kernel = decisions.kernels[i];
+      kernel.schedule.pushes = 0;
+      if ((next != positions.end() && *next < end) || kernel.family->TakesPushed(kernel.own)) {
+        SINTER_ASSIGN_OR_RETURN(others, replacer.Replace(kernel, i > 0));
       } else {
         others.assign(decisions.kernels.begin() + static_cast<ptrdiff_t>(i),
                       decisions.kernels.begin() + static_cast<ptrdiff_t>(end));

@@ -42,6 +42,10 @@ struct SearchOptions {
   bool kinds_first = false;      // the best of each kind first (stitch_search.h)
   bool batch_invariant = false;  // only schedules in the row order of all buckets (row_order.h)
   bool behind = false;  // another kernel of the plan runs ahead, on a programmatic edge if it may
+  // Of a product whose result is pushed to so many ranks (Schedule::pushes): what sending all of it
+  // takes, of which a block's last tile is not hidden. 0: it is not pushed.
+  int pushes = 0;
+  double pushed_us = 0;
   const ReadyKernels* only = nullptr;  // these kernels alone, such as the library's own; null: any
   Pace* pace = nullptr;                // one step a visit; throws WorkStopped
   StitchBudget* budget = nullptr;  // planning work that stitched kernels may take; null: unbounded

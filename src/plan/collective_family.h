@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/collective/all_reduce_search.h"
 #include "src/collective/all_reduce_source.h"
@@ -55,6 +56,10 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     out.words = {NameWithRanks(p)};
     if (p.residual) out.words.push_back("residual");
     if (p.norm) out.words.push_back("norm");
+    const bool pushed = ScheduleOf(kernel.spec).pushed > 0;
+    out.lines.emplace_back(
+        "link", absl::StrCat(AmountText(kernel.prediction.dsm_bytes, "B"), " leave this GPU",
+                             pushed ? ", sent by the kernel before" : ""));
     return out;
   }
   bool LeavesInWorkspace(const KernelSpec& spec) const override {
@@ -124,6 +129,17 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     const auto most = static_cast<size_t>(std::max(1, options.top_k));
     ranked.resize(std::min(most, ranked.size()));
     return ChoicesOf(ranked);
+  }
+
+  absl::StatusOr<OwnChoice> RankPushed(const OwnRun& run, int64_t turns, int64_t bucket,
+                                       const DeviceModel& model) const override {
+    std::vector<RankedAllReduce> ranked = SearchAllReduce(Of(run), bucket, model, turns);
+    if (ranked.empty()) return absl::FailedPreconditionError("no sum of what is pushed is legal");
+    return OwnChoice{BytesOf(ranked.front().schedule), {ranked.front().prediction}};
+  }
+  bool TakesPushed(absl::string_view choice) const override {
+    const absl::StatusOr<AllReduceSchedule> schedule = ScheduleFrom(choice);
+    return schedule.ok() && schedule->pushed > 0;
   }
 
   absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
@@ -198,21 +214,24 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
   std::string BytesOf(const AllReduceSchedule& schedule) const override {
     ByteWriter w;
     w.U8(1);  // format
-    w.U8(schedule.two_shot ? 1 : 0);
+    w.U8(schedule.two_shot ? 1 : schedule.pushed > 0 ? 2 : 0);
     w.U32(static_cast<uint32_t>(schedule.threads));
     w.U32(static_cast<uint32_t>(schedule.grid));
+    if (schedule.pushed > 0) w.U8(static_cast<uint8_t>(schedule.pushed));
     return w.Take();
   }
   absl::StatusOr<AllReduceSchedule> ScheduleFrom(absl::string_view bytes) const override {
     ByteReader r(bytes);
     AllReduceSchedule schedule;
-    const uint8_t format = r.U8(), two_shot = r.U8();
+    const uint8_t format = r.U8(), form = r.U8();
     const uint32_t threads = r.U32(), grid = r.U32();
+    if (form == 2) schedule.pushed = r.U8();
     SINTER_RETURN_IF_ERROR(r.Finish("all_reduce schedule"));
-    if (format != 1 || two_shot > 1 || threads > 1024 || grid > (1u << 20)) {
+    if (format != 1 || form > 2 || (form == 2) != (schedule.pushed > 0) || threads > 1024 ||
+        grid > (1u << 20)) {
       return absl::DataLossError("all_reduce: its schedule is damaged");
     }
-    schedule.two_shot = two_shot == 1;
+    schedule.two_shot = form == 1;
     schedule.threads = static_cast<int>(threads);
     schedule.grid = static_cast<int>(grid);
     return schedule;

@@ -3,6 +3,7 @@
 #ifndef SINTER_SRC_PLAN_PRODUCT_FAMILY_H_
 #define SINTER_SRC_PLAN_PRODUCT_FAMILY_H_
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -115,6 +116,11 @@ class ProductKernels : public KernelFamily {
   bool MixesRows(const KernelSpec& spec) const override {
     return !spec.sequence.products.empty() && spec.sequence.front().k_is_m;
   }
+  int Ranks(const KernelSpec& spec) const override { return std::max(1, spec.schedule.pushes); }
+  int64_t RowsOfSlots(const KernelSpec& spec, uint64_t slot_bytes) const override {
+    const MatrixProduct& last = spec.sequence.back();
+    return static_cast<int64_t>(slot_bytes) / (last.n * last.ResultBytes());
+  }
   std::string RowOrder(const KernelSpec& spec) const override {
     return RowOrderOfProducts(spec.sequence, spec.schedule);
   }
@@ -187,6 +193,7 @@ class ProductKernels : public KernelFamily {
   std::vector<std::string> Headers(const KernelSpec& spec) const override {
     std::vector<std::string> headers = {KernelHeader(spec.schedule)};
     if (HasPrograms(spec.sequence)) headers.push_back(kProgramHeader);
+    if (spec.schedule.pushes > 0) headers.push_back(kPushHeader);
     return headers;
   }
   // Number 0 had no word of its own: a second product has one instead.

@@ -15,19 +15,24 @@ namespace {
 // Versions of dataflows of version 2 with a knob that is not at its default. Schedules without the
 // knob keep the bytes that they had before it was added. Other versions belong to one dataflow.
 constexpr uint8_t kScheduleVersion = 2, kSecondShareVersion = 4, kSwappedVersion = 6;
+constexpr uint8_t kPushVersion = 8, kSwappedPushVersion = 9;
 
 auto Fields(const Schedule& s) {
   return std::tie(s.dataflow, s.block_m, s.warpgroups_m, s.warpgroups_n, s.block_k, s.stages,
-                  s.cluster, s.cut, s.swapped, s.share, s.second_share, s.grid, s.first, s.second);
+                  s.cluster, s.cut, s.swapped, s.share, s.second_share, s.pushes, s.grid, s.first,
+                  s.second);
 }
 
 uint8_t VersionOf(const Schedule& s) {
+  if (s.pushes != 0) return s.swapped ? kSwappedPushVersion : kPushVersion;
   if (s.swapped) return kSwappedVersion;
   return s.second_share != Share::kNone ? kSecondShareVersion : RowOf(s).version;
 }
 
+bool IsPush(uint8_t version) { return version == kPushVersion || version == kSwappedPushVersion; }
+
 const DataflowRow* RowOfBytes(uint8_t dataflow, uint8_t version) {
-  const bool knob = version == kSecondShareVersion || version == kSwappedVersion;
+  const bool knob = version == kSecondShareVersion || version == kSwappedVersion || IsPush(version);
   return FindDataflow(dataflow, knob ? kScheduleVersion : version);
 }
 
@@ -67,6 +72,7 @@ std::string Schedule::Canonical() const {
   }
   if (HasCut(RowOf(*this))) w.U32(static_cast<uint32_t>(cut));
   if (VersionOf(*this) == kSecondShareVersion) w.U8(static_cast<uint8_t>(second_share));
+  if (pushes != 0) w.U8(static_cast<uint8_t>(pushes));
   return w.Take();
 }
 
@@ -84,12 +90,13 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
   const DataflowRow* row = RowOfBytes(dataflow, version);
   if (row != nullptr && HasCut(*row)) s.cut = static_cast<int>(r.U32());
   const uint8_t second_share = version == kSecondShareVersion ? r.U8() : 0;
+  if (IsPush(version)) s.pushes = r.U8();
   if (row == nullptr) {
     return absl::DataLossError(
         absl::StrCat("schedule: there is no dataflow ", dataflow, " of version ", version));
   }
   SINTER_RETURN_IF_ERROR(r.Finish("schedule"));
-  s.swapped = version == kSwappedVersion;
+  s.swapped = version == kSwappedVersion || version == kSwappedPushVersion;
   if (version == kSecondShareVersion && second_share == 0) {
     return absl::DataLossError("schedule: second_share none is written twice");
   }
@@ -111,6 +118,7 @@ std::string Schedule::ToString() const {
                                   " bk", block_k, " st", stages, " cl", cluster);
   if (swapped) absl::StrAppend(&text, " swapped");
   if (HasCut(row)) absl::StrAppend(&text, " ", row.cut, cut);
+  if (pushes > 0) absl::StrAppend(&text, " pushes", pushes);
   if (grid > 0) absl::StrAppend(&text, " grid", grid);
   absl::StrAppend(&text, " first ", TileText(first, share));
   if (row.products > 1) absl::StrAppend(&text, " second ", TileText(second, second_share));
@@ -200,6 +208,11 @@ ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
   if (row.writes_c) z.c_bytes = sequence.rows() * first.n * first.ResultBytes();
   if (row.ranges) z.partial_out_bytes = int64_t{4} * s.grid * s.block_m * s.second.block_n;
   return z;
+}
+
+int64_t TurnsOf(const ProductSequence& sequence, const Schedule& s) {
+  const int64_t clusters = std::max(1, s.grid / std::max(1, s.cluster));
+  return std::max<int64_t>(1, CeilDiv(SizesOf(sequence, s).units, clusters));
 }
 
 }  // namespace sinter

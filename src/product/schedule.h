@@ -64,7 +64,9 @@ struct Schedule {
                          // tile; kClusterSlab: columns that a cluster keeps; others: 0
   Share share = Share::kNone;         // the operand that blocks of two tiles load together
   Share second_share = Share::kNone;  // the same for the second product; kTaskList
-  int grid = 0;                       // blocks of the launch, a multiple of cluster
+  int pushes = 0;  // ranks of a group: the result is pushed to the other ranks' slots too, for the
+                   // sum over ranks behind it (src/collective); 0: it is not. kProduct
+  int grid = 0;    // blocks of the launch, a multiple of cluster
   ProductTile first;   // where a cluster owns a row tile, block_n = columns of C per block
   ProductTile second;  // the same for E; unused when the sequence has one product
 
@@ -143,6 +145,9 @@ struct ScheduleSizes {
 };
 
 ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& schedule);
+
+// Units that a cluster takes one after another, at most; 1 where there are none.
+int64_t TurnsOf(const ProductSequence& sequence, const Schedule& schedule);
 
 // The checks of CheckSchedule that need no chip: fields, tiles against the sequence, registers.
 // Decoders use it alone.

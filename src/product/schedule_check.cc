@@ -16,6 +16,8 @@ constexpr int kWarpgroupRows = 64,
 constexpr int kMaxBox = 256;    // extent of one dimension of a TMA box
 constexpr int kMaxGrid = 1 << 24;
 constexpr int kMaxStages = 32;
+constexpr int kMostRanks = 8;          // of a group
+constexpr int64_t kPushedColumns = 8;  // that are stored at once
 
 bool IsClusterSize(int v) { return ClusterIndex(v) >= 0; }
 
@@ -196,6 +198,35 @@ absl::Status CheckTransposed(const ProductSequence& p, const Schedule& s) {
                         absl::StrCat("is not a multiple of ", span, ", with transposed rows"));
 }
 
+// What is pushed to other ranks is a matrix of 16 bits without gaps, each element once: no tile of
+// the kernel overlaps another one, as tiles of one row of tiles do not. Where K is split, threads
+// that store at once have 16 bytes of a row each, unless operands are swapped: the link then
+// carried less than half of what it can.
+absl::Status CheckPushes(const ProductSequence& p, const Schedule& s) {
+  if (s.pushes == 0) return absl::OkStatus();
+  const auto refuse = [&](const std::string& bound) {
+    return RefuseSchedule("pushes", s.pushes, bound);
+  };
+  if (!RowOf(s).pushes) return refuse(absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
+  if (s.pushes < 2 || s.pushes > kMostRanks) {
+    return refuse(absl::StrCat("is not 0, nor 2 to ", kMostRanks, " ranks"));
+  }
+  const MatrixProduct& last = p.back();
+  if (last.ResultBytes() != 2) return refuse("is not 0, with results of other than 16 bits");
+  if (last.n % kPushedColumns != 0) {
+    return refuse(
+        absl::StrCat("is not 0, with ", last.n, " columns, no multiple of ", kPushedColumns));
+  }
+  if (last.epilogue.quantize.has_value() || last.AuxResults() > 0 || p.rows_per_m != 1) {
+    return refuse("is not 0, of codes, with several results, or several rows of each of M");
+  }
+  if (s.first.split_k > 1 && !s.swapped) {
+    return refuse("is not 0, with K split and operands not swapped");
+  }
+  if (p.rows() <= s.block_m) return absl::OkStatus();
+  return refuse(absl::StrCat("is not 0, with ", p.rows(), " rows in tiles of ", s.block_m));
+}
+
 absl::Status CheckFamily(const ProductSequence& p, const Schedule& s) {
   const int dataflow = static_cast<int>(s.dataflow);
   if (RowOf(s).dataflow == Dataflow::kNone) {
@@ -233,6 +264,7 @@ absl::Status CheckFields(const ProductSequence& p, const Schedule& s, ScheduleSi
   SINTER_RETURN_IF_ERROR(CheckShares(p, s));
   SINTER_RETURN_IF_ERROR(CheckNorm(p, s));
   SINTER_RETURN_IF_ERROR(CheckTransposed(p, s));
+  SINTER_RETURN_IF_ERROR(CheckPushes(p, s));
   *z = SizesOf(p, s);
   SINTER_RETURN_IF_ERROR(RowOf(s).check(p, s, *z));
   return CheckWork(s, *z);

@@ -1,8 +1,10 @@
 // Sums over ranks through the real NVRTC for sm_90a: every type, form and number of ranks, and
-// every schedule that the search ranks. The compiler port refuses a kernel that spills; here none
-// may. An everyday run takes each fifth, SINTER_TEST_LONG=1 all. Exits 77 without NVRTC.
+// every schedule that the search ranks; products that push what is summed. The compiler port
+// refuses a kernel that spills; here none may. An everyday run takes each fifth, SINTER_TEST_LONG=1
+// all. Exits 77 without NVRTC.
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 #include <utility>
 
 #include "gtest/gtest.h"
@@ -12,6 +14,8 @@
 #include "src/collective/all_reduce_search.h"
 #include "src/collective/all_reduce_source.h"
 #include "src/device/device_library.h"
+#include "src/product/code/kernel_source.h"
+#include "src/product/search/search.h"
 #include "tests/compile/compile_threads.h"
 
 namespace sinter {
@@ -54,7 +58,7 @@ TEST(AllReduceCompile, NoKernelSpills) {
         problem.residual = number % 3 != 0;
         const bool two_shot = number % 5 < 3;
         problem.rounded = number % 2 != 0 || two_shot;
-        problem.norm = !two_shot && element == result && number % 4 < 2;
+        problem.norm = ranks == 2 && !two_shot && element == result && number % 4 < 2;
         problem.eps = problem.norm ? 1e-6 : 0;
         ExpectCompiles(*compiler, problem, {two_shot, number % 2 == 0 ? 256 : 512, 1});
       }
@@ -77,10 +81,51 @@ TEST(AllReduceCompile, NoScheduleThatIsSearchedSpills) {
       for (const bool norm : {false, true}) {
         problem.norm = norm;
         problem.eps = norm ? 1e-6 : 0;
-        for (const RankedAllReduce& ranked : SearchAllReduce(problem, 1, *BuiltinModel("h100"))) {
-          ExpectCompiles(*compiler, problem, ranked.schedule);
+        for (const int64_t pushed : {0, 1}) {
+          for (const RankedAllReduce& ranked :
+               SearchAllReduce(problem, 1, *BuiltinModel("h100"), pushed)) {
+            ExpectCompiles(*compiler, problem, ranked.schedule);
+          }
         }
       }
+    }
+  }
+}
+
+// Products that push their results: each way to cut them, of few rows and of many.
+TEST(AllReduceCompile, NoProductThatPushesSpills) {
+  const auto compiler = Nvrtc();
+  const DeviceModel model = *BuiltinModel("h100");
+  for (const int64_t rows : {1, 16, 64, 128, 256}) {
+    ProductSequence p;
+    p.m = rows;
+    p.products.resize(1);
+    p[0].n = 8192;
+    p[0].k = 4096;
+    SearchOptions options;
+    options.pushes = 2;
+    options.top_k = 40;
+    const absl::StatusOr<SearchResult> found = SearchSchedules(p, model, options);
+    ASSERT_TRUE(found.ok()) << found.status();
+    std::set<std::pair<bool, int>> cuts;
+    for (const RankedSchedule& ranked : found->ranked) {
+      const Schedule& s = ranked.schedule;
+      EXPECT_EQ(s.pushes, 2);
+      if (!cuts.insert({s.swapped, s.first.split_k}).second && !IsLongSweep()) continue;
+      ProductCode code;
+      code.sequence = p;
+      code.sequence.m = 0;
+      code.schedule = s;
+      code.out = {p[0].n, true};
+      CompileRequest request;
+      request.name = "push.cu";
+      request.source = *KernelSource(code);
+      request.headers = CopyDeviceHeaders();
+      request.arch = "sm_90a";
+      request.options = {"--std=c++17"};
+      request.entry = EntryName(s);
+      const auto compiled = compiler->Compile(request);
+      EXPECT_TRUE(compiled.ok()) << rows << " rows, " << s.ToString() << ": " << compiled.status();
     }
   }
 }

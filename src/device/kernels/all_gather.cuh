@@ -65,6 +65,8 @@ struct AllGather {
     return true;
   }
 
+  SINTER_DEVICE void prepare() {}
+  SINTER_DEVICE void ask() {}
   SINTER_DEVICE bool run() {
     const int units = args.rows * Place::kParts, step = static_cast<int>(gridDim.x);
     int sent = static_cast<int>(blockIdx.x);
@@ -79,10 +81,7 @@ struct AllGather {
 // The whole kernel: see rank_call.
 template <class Config>
 SINTER_DEVICE void all_gather(const AllGatherArguments& args) {
-  rank_call<Config::kRanks>(args.group, {static_cast<u32>(args.rows), args.digest},
-                            [&](const auto& group, auto& wait) {
-                              return AllGather<Config>{args, group, wait}.run();
-                            });
+  rank_call<AllGather<Config>>(args);
 }
 
 }  // namespace sinter

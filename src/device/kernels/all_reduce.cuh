@@ -6,9 +6,11 @@
 // One-shot: each rank sends all of x to all others and sums everything. Two-shot: each part has an
 // owner that sums it and sends the rounded sum to the others: of R ranks, 2 / R of the bytes. Each
 // rank adds its own residual.
-//
 // Reduce-scatter is the one-shot form in which each rank is sent, and sums, its own part of x.
 // Sums take ranks in order and results are stored as they were sent, so all ranks have equal bits.
+//
+// Config::kPushed: the kernel before this one, which computed x, has pushed it and the header
+// (kernels/push.cuh). One-shot.
 #pragma once
 #include "kernels/all_reduce_values.cuh"
 #include "ptx/sync.cuh"
@@ -34,17 +36,23 @@ struct AllReduceArguments {
 template <class Config>
 struct AllReduce {
   using Values = AllReduceValues<Config>;
-  static constexpr int kRanks = Config::kRanks, kThreads = Config::kThreads;
+  static constexpr int kRanks = Config::kRanks, kPeers = kRanks - 1, kThreads = Config::kThreads;
   using Place = UnitPlace<kThreads, Config::kColumns / Values::kElements>;
   static constexpr int kParts = Place::kParts;
   static constexpr int kIn = Values::kIn, kOut = Values::kOut;
+  // Parts of a row that are waited for at once: as many as registers hold.
+  static constexpr int kTogether = kThreads >= 512 && kParts > 2 && kParts % 2 == 0 ? 2 : kParts;
 
   const AllReduceArguments& args;
   const Group<kRanks>& group;
   RankWait<kRanks>& wait;
+  static_assert(!Config::kPushed || !(Config::kTwoShot || Config::kScatter),
+                "what is pushed is all of x");
 
   SINTER_DEVICE int rank() const { return static_cast<int>(group.rank); }
   SINTER_DEVICE static int owner(int unit) { return unit % kRanks; }
+  // The i-th of the other ranks.
+  SINTER_DEVICE int peer(int i) const { return i + (i >= rank() ? 1 : 0); }
 
   // The chunk of x that rank `of` sums.
   SINTER_DEVICE u64 chunk_of(int of, const Place& place) const {
@@ -63,6 +71,15 @@ struct AllReduce {
     return group.slot_vectors / 2 + owned_chunk(unit) * kOut;
   }
 
+  SINTER_DEVICE void send(int to, u64 at, const Word4 (&v)[kIn]) const {
+    push(group.slot(to, rank()) + at, v);
+  }
+  SINTER_DEVICE void send_to_all(int unit, const Word4 (&own)[kIn]) const {
+    const Place place(unit);
+    if (!place.inside) return;
+#pragma unroll
+    for (int i = 0; i < kPeers; ++i) send(peer(i), place.chunk() * kIn, own);
+  }
   // To each other rank what it sums.
   SINTER_DEVICE void send_to_all(int unit) const {
     const Place place(unit);
@@ -70,10 +87,9 @@ struct AllReduce {
     Word4 own[kIn];
     if constexpr (!Config::kScatter) Values::load_x(args.x, place.chunk(), own);
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r) {
-      if (r == rank()) continue;
-      if constexpr (Config::kScatter) Values::load_x(args.x, chunk_of(r, place), own);
-      push(group.slot(r, rank()) + place.chunk() * kIn, own);
+    for (int i = 0; i < kPeers; ++i) {
+      if constexpr (Config::kScatter) Values::load_x(args.x, chunk_of(peer(i), place), own);
+      send(peer(i), place.chunk() * kIn, own);
     }
   }
   SINTER_DEVICE void send_to_owner(int unit) const {
@@ -81,49 +97,62 @@ struct AllReduce {
     if (!place.inside || owner(unit) == rank()) return;
     Word4 own[kIn];
     Values::load_x(args.x, place.chunk(), own);
-    push(group.slot(owner(unit), rank()) + part_at(unit), own);
+    send(owner(unit), part_at(unit), own);
   }
 
-  // Waits for all other ranks' parts of a unit, adds them in rank order and stores the result.
-  // `at`: of the parts in the slots, in vectors. False: the group has ended.
+  // What a thread adds of a unit: its own part, the residual, and what the others sent.
+  struct Terms {
+    Word4 own[kIn], residual[kOut], parts[kPeers][kIn];
+  };
+  SINTER_DEVICE void load(int unit, Terms& terms) const {
+    const Place place(unit);
+    if (!place.inside) return;
+    Values::load_x(args.x, chunk_of(rank(), place), terms.own);
+    Values::load_residual(args.residual, place.chunk(), terms.residual);
+  }
+  // 1 + the rank whose part is not there, or 0. `at`: of the parts in the slots, in vectors.
+  SINTER_DEVICE u32 missing(int unit, u64 at, Terms& terms) const {
+    u32 lacks = 0;
+    if (!Place(unit).inside) return lacks;
+#pragma unroll
+    for (int i = 0; i < kPeers; ++i)
+      if (!take(group.slot(rank(), peer(i)) + at, terms.parts[i])) lacks = peer(i) + 1;
+    return lacks;
+  }
+  // Adds the parts in rank order, stores the result and empties the slots.
+  template <bool kSends>
+  SINTER_DEVICE void add(int unit, u64 at, const Terms& terms, Word4 (&result)[kOut]) const {
+    const Place place(unit);
+    if (!place.inside) return;
+    float total[Values::kElements];
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) {
+      Word4 v[kIn];
+#pragma unroll
+      for (int j = 0; j < kIn; ++j)
+        v[j] = r == rank()  ? terms.own[j]
+               : r < rank() ? terms.parts[r < kPeers ? r : 0][j]
+                            : terms.parts[r > 0 ? r - 1 : 0][j];
+      Values::add(v, r == 0, total);
+    }
+    Values::round(total, result);
+    if constexpr (kSends) {
+#pragma unroll
+      for (int i = 0; i < kPeers; ++i) push(group.slot(peer(i), rank()) + sum_at(unit), result);
+    }
+    Values::add_residual(total, terms.residual, result);
+    if (!Config::kNorm || args.out != nullptr) Values::store(args.out, place.chunk(), result);
+#pragma unroll
+    for (int i = 0; i < kPeers; ++i) empty<kIn>(group.slot(rank(), peer(i)) + at);
+  }
+
+  // Waits for all other ranks' parts of a unit and adds them. False: the group has ended.
   template <bool kSends>
   SINTER_DEVICE bool sum(int unit, u64 at, Word4 (&result)[kOut]) {
-    const Place place(unit);
-    Word4 parts[kRanks][kIn], own[kIn], residual[kOut];
-    if (place.inside) {
-      Values::load_x(args.x, chunk_of(rank(), place), own);
-      Values::load_residual(args.residual, place.chunk(), residual);
-    }
-    const bool all = wait.until([&]() -> u32 {
-      u32 lacks = 0;
-      if (!place.inside) return lacks;
-#pragma unroll
-      for (int r = 0; r < kRanks; ++r)
-        if (r != rank() && !take(group.slot(rank(), r) + at, parts[r])) lacks = r + 1;
-      return lacks;
-    });
-    if (!all) return false;
-    if (place.inside) {
-      float total[Values::kElements];
-#pragma unroll
-      for (int r = 0; r < kRanks; ++r) {
-        Word4 v[kIn];
-#pragma unroll
-        for (int j = 0; j < kIn; ++j) v[j] = r == rank() ? own[j] : parts[r][j];
-        Values::add(v, r == 0, total);
-      }
-      Values::round(total, result);
-      if constexpr (kSends) {
-#pragma unroll
-        for (int r = 0; r < kRanks; ++r)
-          if (r != rank()) push(group.slot(r, rank()) + sum_at(unit), result);
-      }
-      Values::add_residual(total, residual, result);
-      if (!Config::kNorm || args.out != nullptr) Values::store(args.out, place.chunk(), result);
-#pragma unroll
-      for (int r = 0; r < kRanks; ++r)
-        if (r != rank()) empty<kIn>(group.slot(rank(), r) + at);
-    }
+    Terms terms;
+    load(unit, terms);
+    if (!wait.until([&]() -> u32 { return missing(unit, at, terms); })) return false;
+    add<kSends>(unit, at, terms, result);
     return true;
   }
 
@@ -144,13 +173,89 @@ struct AllReduce {
     return true;
   }
 
+  // The units that a block sends first in one shot: a row, of which a norm is made, or a part.
+  static constexpr int kFirstParts = Config::kNorm ? kParts : 1;
+  static constexpr bool kAsks = !Config::kTwoShot && !Config::kPushed && !Config::kScatter;
+  struct First {
+    Word4 own[kFirstParts][kIn];
+  };
+  First first = {};
+
+  SINTER_DEVICE void ask() {
+    if (!kAsks) return;
+    const int unit = static_cast<int>(blockIdx.x) * kFirstParts;
+#pragma unroll
+    for (int part = 0; part < kFirstParts; ++part) {
+      const Place place(unit + part);
+      if (place.inside && place.row < args.rows)
+        Values::load_x_now(args.x, place.chunk(), first.own[part]);
+    }
+  }
+  // Sends what was asked for. Returns the first unit, or row, of the block that is not sent yet.
+  SINTER_DEVICE int send_first() const {
+    const int block = static_cast<int>(blockIdx.x);
+    if (!kAsks) return block;
+#pragma unroll
+    for (int part = 0; part < kFirstParts; ++part) {
+      const int unit = block * kFirstParts + part;
+      if (Place(unit).row < args.rows) send_to_all(unit, first.own[part]);
+    }
+    return block + static_cast<int>(gridDim.x);
+  }
+
+  // While predecessors run: gamma, and the residual of the first row or part, come to L2, from
+  // where what is then valid is loaded.
+  SINTER_DEVICE void prepare() const {
+    const int unit = static_cast<int>(blockIdx.x) * kFirstParts;
+#pragma unroll
+    for (int part = 0; part < kFirstParts; ++part) {
+      const Place place(unit + part);
+      if (!place.inside || place.row >= args.rows) continue;
+      if (Config::kResidual && !Config::kTwoShot)
+        prefetch_l2(static_cast<const Word4*>(args.residual) + place.chunk() * kOut);
+      if (Config::kNorm) prefetch_l2(static_cast<const Word4*>(args.gamma) + place.column * kOut);
+    }
+  }
+
   SINTER_DEVICE bool one_shot() {
     const int units = args.rows * kParts, step = static_cast<int>(gridDim.x);
-    int sent = static_cast<int>(blockIdx.x);
-    for (int unit = sent; unit < units; unit += step) {
-      for (; sent < units && sent <= unit + Config::kAhead * step; sent += step) send_to_all(sent);
+    int sent = send_first();
+    for (int unit = static_cast<int>(blockIdx.x); unit < units; unit += step) {
+      if (!Config::kPushed)
+        for (; sent < units && sent <= unit + Config::kAhead * step; sent += step)
+          send_to_all(sent);
       Word4 result[kOut];
       if (!sum<false>(unit, Place(unit).chunk() * kIn, result)) return false;
+    }
+    return true;
+  }
+
+  // Waits for kTogether parts of a row, from `unit` on, and adds them; with their gammas, and what
+  // their squares add to `square`. False: the group has ended.
+  SINTER_DEVICE bool sum_together(int unit, Word4 (*gammas)[kOut], Word4 (*results)[kOut],
+                                  float& square) {
+    Terms terms[kTogether];
+    const auto at = [&](int i) { return Place(unit + i).chunk() * kIn; };
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      load(unit + i, terms[i]);
+      const Place place(unit + i);
+      if (place.inside) Values::load_gamma(args.gamma, place.column, gammas[i]);
+    }
+    const bool all = wait.until([&]() -> u32 {
+      u32 lacks = 0;
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        const u32 rank = missing(unit + i, at(i), terms[i]);
+        lacks = rank != 0 ? rank : lacks;
+      }
+      return lacks;
+    });
+    if (!all) return false;
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      add<false>(unit + i, at(i), terms[i], results[i]);
+      if (Place(unit + i).inside) square += Values::square(results[i]);
     }
     return true;
   }
@@ -159,25 +264,23 @@ struct AllReduce {
   // stores the norm of what is stored.
   SINTER_DEVICE bool rows_with_norms() {
     const int step = static_cast<int>(gridDim.x);
-    int sent = static_cast<int>(blockIdx.x);
-    for (int row = sent; row < args.rows; row += step) {
-      for (; sent < args.rows && sent <= row + Config::kAhead * step; sent += step)
-        for (int part = 0; part < kParts; ++part) send_to_all(sent * kParts + part);
-      Word4 results[kParts][kOut];
+    int sent = send_first();
+    for (int row = static_cast<int>(blockIdx.x); row < args.rows; row += step) {
+      if (!Config::kPushed)
+        for (; sent < args.rows && sent <= row + Config::kAhead * step; sent += step)
+          for (int part = 0; part < kParts; ++part) send_to_all(sent * kParts + part);
+      Word4 gammas[kParts][kOut], results[kParts][kOut];
       float square = 0;
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-        const Place place(row * kParts + part);
-        if (!sum<false>(row * kParts + part, place.chunk() * kIn, results[part])) return false;
-        if (place.inside) square += Values::square(results[part]);
-      }
+      for (int part = 0; part < kParts; part += kTogether)
+        if (!sum_together(row * kParts + part, gammas + part, results + part, square)) return false;
       const float mean = block_sum<kThreads>(square) / Config::kColumns;
       const float factor = rsqrtf(mean + Config::kEps);
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
         const Place place(row * kParts + part);
         if (!place.inside) continue;
-        Values::scale(args.gamma, place.column, factor, results[part]);
+        Values::scale(gammas[part], factor, results[part]);
         Values::store(args.normed, place.chunk(), results[part]);
       }
     }
@@ -199,21 +302,21 @@ struct AllReduce {
     }
     return true;
   }
+
+  SINTER_DEVICE bool run() {
+    if constexpr (Config::kNorm)
+      return rows_with_norms();
+    else if constexpr (Config::kTwoShot)
+      return two_shot();
+    else
+      return one_shot();
+  }
 };
 
 // The whole kernel: see rank_call.
 template <class Config>
 SINTER_DEVICE void all_reduce(const AllReduceArguments& args) {
-  rank_call<Config::kRanks>(args.group, {static_cast<u32>(args.rows), args.digest},
-                            [&](const auto& group, auto& wait) {
-                              AllReduce<Config> reduce{args, group, wait};
-                              if constexpr (Config::kNorm)
-                                return reduce.rows_with_norms();
-                              else if constexpr (Config::kTwoShot)
-                                return reduce.two_shot();
-                              else
-                                return reduce.one_shot();
-                            });
+  rank_call<AllReduce<Config>, !Config::kPushed>(args);
 }
 
 }  // namespace sinter

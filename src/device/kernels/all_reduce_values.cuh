@@ -78,6 +78,11 @@ struct AllReduceValues {
 #pragma unroll
     for (int j = 0; j < kIn; ++j) v[j] = static_cast<const Word4*>(x)[chunk * kIn + j];
   }
+  // Where it stands in the text: not behind a branch that follows.
+  static SINTER_DEVICE void load_x_now(const void* x, u64 chunk, Word4 (&v)[kIn]) {
+#pragma unroll
+    for (int j = 0; j < kIn; ++j) v[j] = load_now(static_cast<const Word4*>(x) + chunk * kIn + j);
+  }
   static SINTER_DEVICE void load_residual(const void* residual, u64 chunk, Word4 (&v)[kOut]) {
     if constexpr (Config::kResidual) {
 #pragma unroll
@@ -126,11 +131,13 @@ struct AllReduceValues {
     return sum;
   }
 
-  // Each element times `factor` and its column's gamma. `chunk`: of the row.
-  static SINTER_DEVICE void scale(const void* gamma, int chunk, float factor, Word4 (&v)[kOut]) {
-    Word4 gammas[kOut];
+  // Of the row's chunk.
+  static SINTER_DEVICE void load_gamma(const void* gamma, int chunk, Word4 (&v)[kOut]) {
 #pragma unroll
-    for (int j = 0; j < kOut; ++j) gammas[j] = static_cast<const Word4*>(gamma)[chunk * kOut + j];
+    for (int j = 0; j < kOut; ++j) v[j] = static_cast<const Word4*>(gamma)[chunk * kOut + j];
+  }
+  // Each element times `factor` and its column's gamma.
+  static SINTER_DEVICE void scale(const Word4 (&gammas)[kOut], float factor, Word4 (&v)[kOut]) {
     make(v, [&](int i) { return at(v, i) * factor * at(gammas, i); });
   }
 };

@@ -41,27 +41,36 @@ struct GroupControl {
 template <int kRanks>
 struct Group {
   GroupControl* control;
-  u32 epoch, rank;
-  u32 ended;  // why an earlier call ended the group: nothing may be sent then; or 0
+  u32 rank;
   u64 slot_vectors;
+  unsigned char* room;  // this rank's
+  u32 epoch = 0;        // of this call
+  u32 ended = 0;        // why an earlier call ended the group: nothing may be sent then; or 0
 
-  // What never changes is asked for first: it comes in the same trip, and the rooms behind it are
-  // then in L1, which the words that change pass by.
-  SINTER_DEVICE explicit Group(GroupControl* own) : control(own), slot_vectors(own->slot_vectors) {
-    const Word4 head = load_system(reinterpret_cast<const Word4*>(own));
+  // Reads what never changes, also while earlier calls run. The other rooms are then in L1.
+  SINTER_DEVICE explicit Group(GroupControl* own)
+      : control(own),
+        rank(own->rank),
+        slot_vectors(own->slot_vectors),
+        room(own->rooms[own->rank]) {}
+
+  // Once earlier calls of this rank have ended.
+  SINTER_DEVICE void begin() {
+    const Word4 head = load_system(reinterpret_cast<const Word4*>(control));
     epoch = head.x;
     ended = head.z;
-    rank = head.w;
   }
 
   // Of this call, in rank `owner`'s room; `sender` writes it, `owner` empties it.
   SINTER_DEVICE Word4* slot(int owner, int sender) const {
     const u64 number = (epoch & 1) * kRanks + static_cast<u32>(sender);
-    return reinterpret_cast<Word4*>(control->rooms[owner] + kSlotsAt) + number * slot_vectors;
+    return reinterpret_cast<Word4*>(room_of(owner) + kSlotsAt) + number * slot_vectors;
   }
   SINTER_DEVICE Word4* header(int owner, int sender) const {
-    return reinterpret_cast<Word4*>(control->rooms[owner] + kHeadersAt) + (epoch & 1) * kMaxRanks +
-           sender;
+    return reinterpret_cast<Word4*>(room_of(owner) + kHeadersAt) + (epoch & 1) * kMaxRanks + sender;
+  }
+  SINTER_DEVICE unsigned char* room_of(int owner) const {
+    return owner == static_cast<int>(rank) ? room : control->rooms[owner];
   }
 
   // Ends the group on all ranks, for `why` unless it has ended. Later calls see it and do nothing.

@@ -5,12 +5,9 @@
 namespace sinter {
 
 // A word that is not kEmpty, and as good.
-SINTER_DEVICE Word4 occupied(Word4 v) {
-  v.x = v.x == kEmpty ? kQuietNans : v.x;
-  v.y = v.y == kEmpty ? kQuietNans : v.y;
-  v.z = v.z == kEmpty ? kQuietNans : v.z;
-  v.w = v.w == kEmpty ? kQuietNans : v.w;
-  return v;
+SINTER_DEVICE u32 occupied_word(u32 word) { return word == kEmpty ? kQuietNans : word; }
+SINTER_DEVICE Word4 occupied(const Word4& v) {
+  return {occupied_word(v.x), occupied_word(v.y), occupied_word(v.z), occupied_word(v.w)};
 }
 SINTER_DEVICE bool is_there(const Word4& v) {
   return v.x != kEmpty && v.y != kEmpty && v.z != kEmpty && v.w != kEmpty;

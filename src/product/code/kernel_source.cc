@@ -228,8 +228,10 @@ std::string CodesType(const MatrixProduct& p) {
   return absl::StrCat("GroupScales<", Bool(rule->ue8m0), ">");
 }
 
-// "AuxResults<AuxResult<Float32, true>>"; empty without auxiliary results.
+// "AuxResults<AuxResult<Float32, true>>"; empty without auxiliary results. What is pushed to other
+// ranks is one.
 std::string AuxType(const ProductCode& code) {
+  if (code.schedule.pushes > 0) return absl::StrCat("PushedTo<", code.schedule.pushes, ">");
   const EpilogueProgram& program = code.sequence.back().epilogue.program;
   std::vector<std::string> list;
   for (const RowLayout& layout : code.aux) {
@@ -305,6 +307,10 @@ std::string EntryText(const ProductCode& code, const ProgramSource& program) {
     fill.push_back(absl::StrCat("  const ", program.parts[i].name, "::Leaves ", name, " = {",
                                 absl::StrJoin(leaves[i], ", "), "};\n  args.bias", i + 1, " = &",
                                 name, ";\n"));
+  }
+  if (parameters.push) {
+    list.insert(list.end(), {"void* room", "u64 plan"});
+    fill.push_back("  args.aux1 = room;\n  args.aux1_stride = static_cast<long long>(plan);\n");
   }
   if (parameters.workspace) {
     list.push_back("u32* workspace");
@@ -384,6 +390,7 @@ KernelParameters ParametersOf(const ProductCode& code) {
   for (int i = 0; i < p.back().AuxResults(); ++i) list.pointers.emplace_back(Role::kAux, 0, i);
   if (writes_c) list.pointers.push_back(Role::kC);
   if (RangesOf(code.schedule) > 1) list.pointers.push_back(Role::kPartialOut);
+  list.push = code.schedule.pushes > 0;
   list.workspace = IsCooperative(code.schedule);
   list.k = p.front().k_is_m;
   return list;
@@ -400,6 +407,7 @@ absl::StatusOr<std::string> KernelSource(const ProductCode& code) {
       "// ", code.sequence.ToString(), "\n// ", code.schedule.ToString(), "\n#include \"",
       KernelHeader(code.schedule), "\"\n",
       HasPrograms(code.sequence) ? absl::StrCat("#include \"", kProgramHeader, "\"\n") : "",
+      code.schedule.pushes > 0 ? absl::StrCat("#include \"", kPushHeader, "\"\n") : "",
       "\nnamespace sinter {\n\n", WgmmaWrappers(code, element), program.text,
       ConfigText(code, element, program), "static_assert(", TypesName(code.schedule), "<",
       TypesArguments(code),

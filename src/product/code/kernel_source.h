@@ -17,6 +17,9 @@ namespace sinter {
 std::string EntryName(const Schedule& schedule);
 std::string KernelHeader(const Schedule& schedule);
 
+// Of kernels that push their result to other ranks (Schedule::pushes).
+inline constexpr char kPushHeader[] = "kernels/push.cuh";
+
 // Threads of a block: the producer warpgroup and the consumers.
 int ThreadsOf(const Schedule& schedule);
 
@@ -24,7 +27,8 @@ int ThreadsOf(const Schedule& schedule);
 struct KernelParameters {
   std::vector<Role> maps;      // tensor maps
   std::vector<Role> pointers;  // kC and kPartialOut lie in the workspace, written by plain stores
-  bool workspace = false;      // the workspace header follows the pointers
+  bool push = false;           // the group's room and the word of the plan follow the pointers
+  bool workspace = false;      // then the workspace header
   bool k = false;              // K of the launch follows its rows
 };
 KernelParameters ParametersOf(const ProductCode& code);

@@ -199,6 +199,10 @@ absl::StatusOr<LaunchRecipe> ProductRecipe(const ProductCode& code, const Produc
     SINTER_ASSIGN_OR_RETURN(ArgSlot slot, ProductPointer(code, binding, role));
     recipe.args.push_back(slot);
   }
+  if (parameters.push) {
+    recipe.args.push_back(Slot(ArgKind::kRoom, 0, 0));
+    recipe.args.push_back(Slot(ArgKind::kPlan, 0, 0));
+  }
   if (parameters.workspace) {
     recipe.args.push_back(Slot(ArgKind::kPointer, kWorkspaceBuffer, binding.flags_offset));
   }

@@ -54,6 +54,7 @@ struct DataflowRow {
   int unit_products = 0;
   bool permutes_weights = false;  // its end of a tile takes permuted columns (PermutesColumns)
   bool swaps = false;             // operands may be swapped
+  bool pushes = false;            // results may be pushed to other ranks (Schedule::pushes)
   // Most accumulators a thread for a tile with a residual, with two consumer warpgroups.
   int64_t most_residual_accumulators = 128;
 

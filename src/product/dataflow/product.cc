@@ -206,6 +206,7 @@ constexpr DataflowRow kProductRow = [] {
   row.products = 1;
   row.unit_products = 1;
   row.swaps = true;
+  row.pushes = true;
   row.permutes_weights = true;
   row.check = CheckProduct;
   row.enumerate = EnumerateProducts;

@@ -42,6 +42,12 @@ class TopK {
   std::vector<Ranked> best_;
 };
 
+// Of a result that is pushed, what is sent when all is computed.
+double UnhiddenUs(const ProductSequence& sequence, const Schedule& s,
+                  const SearchOptions& options) {
+  return options.pushes == 0 ? 0 : options.pushed_us / static_cast<double>(TurnsOf(sequence, s));
+}
+
 // In its place of a plan. A cooperative launch waits until all earlier work has ended.
 Prediction PredictInPlace(const ProductSequence& sequence, const Schedule& s,
                           const DeviceModel& model, bool behind) {
@@ -64,7 +70,8 @@ absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
   const bool of_each = options.offered == Offered::kTuning;
   std::map<Dataflow, TopK> top;
   absl::Status last_refusal;
-  EnumerateSpace(sequence, model, options, [&](const Schedule& s) {
+  EnumerateSpace(sequence, model, options, [&](Schedule s) {
+    s.pushes = options.pushes;
     Step(options.pace);
     result.considered++;
     absl::Status legal = CheckScheduleAlone(sequence, s, model);
@@ -76,7 +83,9 @@ absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
     result.legal++;
     const Dataflow list = of_each ? s.dataflow : Dataflow::kNone;
     TopK& best = top.try_emplace(list, static_cast<size_t>(options.top_k)).first->second;
-    best.Offer(PredictInPlace(sequence, s, model, options.behind).total_us, s);
+    best.Offer(PredictInPlace(sequence, s, model, options.behind).total_us +
+                   UnhiddenUs(sequence, s, options),
+               s);
   });
   if (result.legal == 0) {
     return absl::FailedPreconditionError(absl::StrCat(

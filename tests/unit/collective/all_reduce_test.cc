@@ -22,6 +22,14 @@ AllReduceProblem Layer(int ranks = 2) {
   return p;
 }
 
+AllReduceProblem LayerWithNorm(int64_t columns) {
+  AllReduceProblem p = Layer();
+  p.columns = columns;
+  p.norm = true;
+  p.eps = 1e-6;
+  return p;
+}
+
 TEST(AllReduce, WhatNoKernelComputesIsNamed) {
   AllReduceProblem p = Layer();
   const AllReduceSchedule s;
@@ -83,6 +91,26 @@ TEST(AllReduce, TwoShotIsForManyRanksAndBytes) {
   EXPECT_EQ(best(8, 1024).prediction.bound, "link");
 }
 
+TEST(AllReduce, OfWhatIsPushedWaitsForTheLastTurnAlone) {
+  const DeviceModel model = *BuiltinModel("h100");
+  const AllReduceProblem p = Layer();
+  const auto us = [&](int64_t turns) {
+    const RankedAllReduce best = SearchAllReduce(p, 128, model, turns).front();
+    EXPECT_EQ(best.schedule.pushed, turns);
+    EXPECT_FALSE(best.schedule.two_shot);
+    return best.prediction.total_us;
+  };
+  EXPECT_LT(us(4), us(1));
+  EXPECT_LT(us(1), SearchAllReduce(p, 128, model).front().prediction.total_us);
+  const AllReduceProblem one_row = LayerWithNorm(8192);
+  EXPECT_EQ(SearchAllReduce(one_row, 1, model).front().schedule.threads, 512);
+  EXPECT_EQ(SearchAllReduce(one_row, 128, model).front().schedule.threads, 256);
+  EXPECT_THAT(CheckAllReduce(p, {true, 256, 1, 1}).message(), HasSubstr("must be one-shot"));
+  EXPECT_THAT(CheckAllReduce(p, {false, 256, 1, 256}).message(), HasSubstr("pushed is 256"));
+  EXPECT_THAT(AllReduceSource(p, {false, 256, 1, 3}), HasSubstr("kPushed = true"));
+  EXPECT_EQ(AllReduceSource(p, {false, 256, 1, 3}), AllReduceSource(p, {false, 256, 1, 4}));
+}
+
 // Of sums with more units than blocks; owners are those of two shots.
 TEST(AllReduce, TheUnitsOfABlockHaveAllRanksAsOwners) {
   for (int ranks = 2; ranks <= 8; ++ranks) {
@@ -117,14 +145,6 @@ TEST(AllReduce, SourceAndLaunchAgreeOnArguments) {
   p.fixed_rows = 0;
   EXPECT_EQ(AllReduceSource(p, s), AllReduceSource(p, {false, 256, 9}));
   EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}}).status().message(), "all_reduce: 1 operands, it has 2");
-}
-
-AllReduceProblem LayerWithNorm(int64_t columns) {
-  AllReduceProblem p = Layer();
-  p.columns = columns;
-  p.norm = true;
-  p.eps = 1e-6;
-  return p;
 }
 
 TEST(AllReduce, ANormIsOfRowsThatABlockHolds) {

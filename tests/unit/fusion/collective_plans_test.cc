@@ -11,6 +11,7 @@
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
+#include "src/fusion/replacement.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/codegen.h"
 #include "src/plan/collective_family.h"
@@ -262,6 +263,61 @@ TEST(CollectivePlans, TwoLayersAreTwoSumsInOneOrder) {
   EXPECT_EQ(SumsOf(plan).size(), 2u);
 }
 
+// The plan of a product of 128 rows and the sum behind it that pushes; of `result`.
+const Plan* PushingPlan(const std::vector<Plan>& plans) {
+  for (const Plan& plan : plans) {
+    if (plan.kernels.front().spec.schedule.pushes > 0) return &plan;
+  }
+  return nullptr;
+}
+
+class PushedSums : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto form = NormalFormOf(
+        std::make_shared<const Chain>(TextChain("row_parallel m=M n=8192 k=4096 ranks=2")));
+    ASSERT_TRUE(form.ok());
+    chain_ = (*form)->chain;
+    const auto result = PlanChain(*chain_, 128, model_, {});
+    ASSERT_TRUE(result.ok()) << result.status();
+    plans_ = testing::AllPlans(*result);
+    pushing_ = PushingPlan(plans_);
+    ASSERT_NE(pushing_, nullptr) << plans_.front().ToText();
+  }
+
+  const DeviceModel model_ = *BuiltinModel("h100");
+  std::shared_ptr<const Chain> chain_;
+  std::vector<Plan> plans_;
+  const Plan* pushing_ = nullptr;
+};
+
+TEST_F(PushedSums, AreChosenForManyRowsAndReadBack) {
+  EXPECT_EQ(pushing_, &plans_.front()) << plans_.front().ToText();
+  ASSERT_EQ(pushing_->kernels.size(), 2u);
+  const KernelSpec &product = pushing_->kernels[0].spec, &sum = pushing_->kernels[1].spec;
+  EXPECT_EQ(product.schedule.pushes, 2);
+  EXPECT_EQ(product.family->Ranks(product), 2);
+  EXPECT_EQ(product.family->RowsOfSlots(product, 1 << 20), 64);
+  EXPECT_EQ(CollectiveKernels::ScheduleOf(sum).pushed, TurnsOf(product.sequence, product.schedule));
+  const auto read = testing::Reassembled(*pushing_, *chain_, model_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->PlanDigest(), pushing_->PlanDigest());
+  const auto made = Generate(product, model_);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_THAT(made->request.source, HasSubstr("PushedTo<2>"));
+  ASSERT_EQ(made->recipe.args.size(), 6u);  // a, w1, out, the room, the plan, m
+  EXPECT_EQ(made->recipe.args[3].kind, ArgKind::kRoom);
+  EXPECT_EQ(made->recipe.args[4].kind, ArgKind::kPlan);
+}
+
+TEST_F(PushedSums, StandBesideThePlainPlan) {
+  for (const Plan& plan : plans_) {
+    if (!plan.fused) {
+      EXPECT_EQ(plan.kernels.front().spec.schedule.pushes, 0) << plan.ToText();
+    }
+  }
+}
+
 TEST(CollectivePlans, PartsAreOneKernelWhereverTheirAxisLies) {
   const Dim m = Dim::M();
   const struct {
@@ -310,6 +366,40 @@ TEST(CollectivePlans, PartsAreOneKernelWhereverTheirAxisLies) {
         EXPECT_EQ(buffers.at(1).bytes, gathers ? 2 * bytes : bytes);
       }
     }
+  }
+}
+
+// Decisions may choose badly, but not one of the two kernels alone.
+TEST_F(PushedSums, OfWhichOneIsMissingAreRefused) {
+  const Decisions whole = DecisionsOf(*pushing_);
+  Assembly assembly(*chain_, 128, model_, {});
+  EXPECT_TRUE(assembly.Assemble(whole).ok());
+  Decisions silent = whole;
+  silent.kernels[0].schedule.pushes = 0;
+  EXPECT_THAT(std::string(assembly.Assemble(silent).status().message()),
+              HasSubstr("nothing is pushed for its sum"));
+  Decisions deaf = whole;
+  AllReduceSchedule sum = CollectiveKernels::ScheduleOf(pushing_->kernels[1].spec);
+  sum.pushed = 0;
+  deaf.kernels[1].own = CollectiveKernels().BytesOf(sum);
+  EXPECT_THAT(std::string(assembly.Assemble(deaf).status().message()),
+              HasSubstr("is pushed, and no sum over ranks takes it"));
+  Decisions wide = whole;
+  wide.kernels[0].schedule.pushes = 4;
+  EXPECT_THAT(std::string(assembly.Assemble(wide).status().message()),
+              HasSubstr("is pushed to 4 ranks, the chain has 2"));
+}
+
+TEST_F(PushedSums, OfWhichOneIsRefusedByTheCompilerAreReplacedByOthers) {
+  for (const size_t refused : {0, 1}) {
+    const Decisions before = DecisionsOf(*pushing_);
+    const auto after =
+        ReplaceKernels(*chain_, model_, {}, before, {refused}, {before.kernels[refused]});
+    ASSERT_TRUE(after.ok()) << after.status();
+    EXPECT_EQ(after->kernels[0].schedule.pushes, 0);
+    Assembly assembly(*chain_, 128, model_, {});
+    const auto made = assembly.Assemble(*after);
+    EXPECT_TRUE(made.ok()) << made.status();
   }
 }
 
@@ -421,6 +511,11 @@ TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
   }
   const AllReduceSchedule s{true, 512, 33};
   EXPECT_EQ(*family.ScheduleFrom(family.BytesOf(s)), s);
+  const AllReduceSchedule pushed{false, 512, 33, 4};
+  std::string of_pushed = family.BytesOf(pushed);
+  EXPECT_EQ(*family.ScheduleFrom(of_pushed), pushed);
+  of_pushed.back() = 0;
+  EXPECT_FALSE(family.ScheduleFrom(of_pushed).ok());
   EXPECT_FALSE(family.ScheduleFrom(family.BytesOf(s).substr(1)).ok());
   EXPECT_FALSE(family.ScheduleFrom("").ok());
 }

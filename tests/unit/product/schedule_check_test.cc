@@ -309,6 +309,36 @@ TEST(CheckSchedule, SwappedOperandsRefusalsNameFieldValueAndBound) {
             "schedule: swapped 1 is not 0 in grid-exchange");
 }
 
+TEST(CheckSchedule, PushesRefusalsNameFieldValueAndBound) {
+  const DeviceModel model = *BuiltinModel("h200");
+  ProductSequence p = SampleSwappedProblem();
+  Schedule s = SampleSwapped();
+  p.m = s.block_m;
+  s.grid = s.cluster;
+  s.pushes = 2;
+  ASSERT_TRUE(CheckSchedule(p, s, model).ok()) << CheckSchedule(p, s, model);
+  ExpectRefused(p, s,
+                {{[](Schedule& c) { c.pushes = 1; }, "pushes 1 is not 0, nor 2 to 8 ranks"},
+                 {[](Schedule& c) { c.pushes = 9; }, "pushes 9 is not 0, nor 2 to 8 ranks"},
+                 {[](Schedule& c) { c.block_m -= 8; }, "rows in tiles of"}});
+  const ProductSequence plain = FirstOf(SampleGated());
+  Schedule split = SampleProduct(plain, 48, 2);
+  split.pushes = 2;
+  EXPECT_EQ(CheckSchedule(plain, split, model).message().substr(0, 60),
+            "schedule: pushes 2 is not 0, with K split and operands not s");
+  const auto refusal = [&](const std::function<void(ProductSequence&)>& change) {
+    ProductSequence other = p;
+    change(other);
+    return std::string(CheckSchedule(other, s, model).message());
+  };
+  EXPECT_NE(refusal([](ProductSequence& o) { o[0].n -= 4; }).find("no multiple of 8"),
+            std::string::npos);
+  Schedule grid = SampleGridExchange();
+  grid.pushes = 2;
+  EXPECT_EQ(CheckSchedule(SampleGated(), grid, model).message(),
+            "schedule: pushes 2 is not 0 in grid-exchange");
+}
+
 TEST(CheckSchedule, AProductsGridMayBeSmallerThanItsTiles) {
   const ProductSequence p = FirstOf(SampleGated());
   Schedule s = SampleProduct(p, 48, 2);

@@ -86,6 +86,24 @@ TEST(Schedule, KeepsWhatEachProductOfAListShares) {
             "share-rows");
 }
 
+TEST(Schedule, KeepsTheRanksThatResultsArePushedTo) {
+  for (const bool swapped : {false, true}) {
+    Schedule s;
+    s.swapped = swapped;
+    const std::string without = s.Canonical();
+    s.pushes = 2;
+    std::string bytes = s.Canonical();
+    EXPECT_EQ(bytes[0], swapped ? 9 : 8);
+    EXPECT_EQ(bytes.size(), without.size() + 1);
+    EXPECT_TRUE(*Schedule::FromCanonical(bytes) == s);
+    EXPECT_NE(s.ToString().find(" pushes2"), std::string::npos);
+    bytes.back() = 0;  // written twice
+    EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
+    bytes.pop_back();
+    EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
+  }
+}
+
 TEST(Schedule, RefusesDamagedCanonicalBytes) {
   const std::string bytes = SampleGridExchange().Canonical();
   for (size_t cut = 0; cut < bytes.size(); cut++) {

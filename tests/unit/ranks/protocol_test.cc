@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "kernels/all_gather.cuh"
 #include "kernels/all_reduce.cuh"
+#include "ranks/push.cuh"
 #include "src/base/peer_memory.h"
 #include "tests/unit/ranks/explorer.h"
 
@@ -37,7 +38,7 @@ constexpr int kSlotVectors = 4, kMaxRows = 2, kElements = 8;
 constexpr uint64_t kTimeout = 100;  // less than a step of the explorer's clock
 constexpr uint64_t kMostStates = 3000000;
 
-enum class Form { kOneShot, kTwoShot, kScatter, kGather };
+enum class Form { kOneShot, kTwoShot, kScatter, kGather, kPushed };
 
 template <int kRanks_, Form kForm, class Result_, bool kByRows_>
 struct Config {
@@ -46,6 +47,7 @@ struct Config {
   using Element = BFloat16;
   using Result = Result_;
   static constexpr bool kTwoShot = kForm == Form::kTwoShot, kScatter = kForm == Form::kScatter;
+  static constexpr bool kPushed = kForm == Form::kPushed;
   static constexpr bool kRounded = kTwoShot, kResidual = true, kNorm = false, kByRows = kByRows_;
 };
 
@@ -63,6 +65,7 @@ float XOf(int rank, int call, int row, int i, int part = 0) {
 // Each rank adds its own.
 float ResidualOf(int rank, int row, int i) { return static_cast<float>((rank * 3 + row + i) % 4); }
 
+// A call is a kernel; where x is pushed, one that does so and one that sums.
 template <int kRanks, Form kForm = Form::kOneShot, class Result = BFloat16, bool kByRows = false>
 class World {
  public:
@@ -74,10 +77,13 @@ class World {
     subject.room = [this](int rank) { return ranks_[rank].room; };
     subject.room_bytes = sizeof(Rank::room);
     subject.host_words = [this](int rank) { return ranks_[rank].host_words; };
-    subject.kernel = [this](int rank, int call) { Kernel(rank, call); };
-    subject.after_call = [this](int rank, int call) { return AfterCall(rank, call); };
+    subject.kernel = [this](int rank, int kernel) { Kernel(rank, kernel); };
+    subject.after_call = [this](int rank, int kernel) {
+      const bool sums = kernel % kKernels == kKernels - 1;
+      return sums ? AfterCall(rank, kernel / kKernels) : std::string();
+    };
     subject.at_end = [this, call_count](const std::vector<bool>& ended) {
-      return AtEnd(call_count, ended);
+      return AtEnd(call_count / kKernels, ended);
     };
     return subject;
   }
@@ -94,6 +100,7 @@ class World {
   static constexpr int kOut = Values::kOut;
   static constexpr int kXParts = kForm == Form::kScatter ? kRanks : 1;
   static constexpr int kOutParts = kForm == Form::kGather ? kRanks : 1;
+  static constexpr int kKernels = kForm == Form::kPushed ? 2 : 1;  // of a call
   static constexpr int kSlots = 2 * kRanks * kSlotVectors;
   struct alignas(16) Rank {
     unsigned char room[kSlotsAt + kSlots * 16];
@@ -129,7 +136,23 @@ class World {
     return kByRows ? part * rows + row : row * kRanks + part;
   }
 
-  void Kernel(int rank, int call) {
+  // What the kernel before a sum of what is pushed does.
+  void Push(int rank, const Word4* x, const CallHeader& header) {
+    wait_for_predecessors();
+    const Pusher<kRanks> pusher(control(rank), header, blockIdx.x == 0);
+    const int step = static_cast<int>(gridDim.x);
+    for (int row = static_cast<int>(blockIdx.x); row < static_cast<int>(header.rows); row += step) {
+      const Word4& v = x[row];
+      if (row % 2 == 0) {
+        pusher.vector(static_cast<u64>(row), v);
+      } else {
+        for (int i = 0; i < 4; ++i) pusher.word(4 * static_cast<u64>(row) + i, (&v.x)[i]);
+      }
+    }
+  }
+
+  void Kernel(int rank, int kernel) {
+    const int call = kernel / kKernels;
     Rank& own = ranks_[rank];
     const Calls& calls = calls_[static_cast<size_t>(rank)];
     const int rows = calls.rows[static_cast<size_t>(call)];
@@ -143,7 +166,9 @@ class World {
         }
       }
     }
-    if constexpr (kForm == Form::kGather) {
+    if (kernel % kKernels != kKernels - 1) {
+      Push(rank, x_[rank][call], {static_cast<u32>(rows), calls.digest});
+    } else if constexpr (kForm == Form::kGather) {
       all_gather<Own>({control(rank), x_[rank][call], own.out, rows, calls.digest});
     } else {
       all_reduce<Own>({control(rank), x_[rank][call], own.residual, nullptr, own.out, nullptr, rows,
@@ -260,6 +285,43 @@ TEST(TwoRanks, MayCallWithOtherRowsEachTime) {
   scenario.pieces = 1;
   const Calls calls{{1, 2, 1, 2}};
   World<2> world({calls, calls});
+  ExpectRight(ExploreAll(scenario, world));
+}
+
+// One call of each rank, then two of one row each: a rank pushes the second call's row while the
+// other still sums the first.
+TEST(TwoRanks, HaveTheSumsOfWhatIsPushed) {
+  Scenario scenario;
+  scenario.calls = 2;
+  World<2, Form::kPushed> one({kTwoRows, kTwoRows});
+  ExpectRight(ExploreAll(scenario, one));
+  scenario.calls = 6;
+  scenario.pieces = 1;
+  World<2, Form::kPushed> three({});
+  ExpectRight(ExploreAll(scenario, three));
+}
+
+TEST(TwoRanks, EndWhenOneThatPushesDiesOrIsAborted) {
+  Scenario scenario;
+  scenario.calls = 4;
+  scenario.pieces = 1;
+  scenario.dies = 1;
+  World<2, Form::kPushed> world({});
+  world.endings = {0, TimedOut(1)};
+  ExpectRight(ExploreAll(scenario, world));
+  scenario.dies = -1;
+  scenario.aborted = 1;
+  scenario.timed = false;
+  world.endings = {0, Aborted(1)};
+  ExpectRight(ExploreAll(scenario, world));
+}
+
+TEST(TwoRanks, ThatPushOtherRowsEnd) {
+  Scenario scenario;
+  scenario.calls = 4;
+  scenario.pieces = 1;
+  World<2, Form::kPushed> world({Calls{}, Calls{{1, 2, 1, 1}}});
+  world.endings = {Mismatch(0), Mismatch(1)};
   ExpectRight(ExploreAll(scenario, world));
 }
 
@@ -415,6 +477,12 @@ TEST(Mutants, OfTheSlotsAreNoticed) {
   ExpectNoticed<Form::kOneShot>("one half", scenario, {0});
   ExpectNoticed<Form::kScatter>("one half", scenario, {0});
   ExpectNoticed<Form::kGather>("one half", scenario, {0});
+  scenario.calls = 6;
+  ExpectNoticed<Form::kPushed>("one half, pushed", scenario, {0});
+  scenario.mutation = {};
+  scenario.mutation.no_boundary = true;
+  ExpectNoticed<Form::kPushed>("no boundary between kernels, pushed", scenario, {0});
+  scenario.calls = 3;
   scenario.mutation = {};
   scenario.mutation.no_boundary = true;
   ExpectNoticed<Form::kOneShot>("no boundary between kernels", scenario, {0});

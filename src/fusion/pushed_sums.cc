@@ -1,0 +1,119 @@
+#include "src/fusion/pushed_sums.h"
+
+#include <algorithm>
+
+#include "src/fusion/assembly.h"
+#include "src/plan/family.h"
+#include "src/product/search/search.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kManyTurns = 64;  // of which the last sends next to nothing
+
+bool Takes(const PlanStep& step) {
+  return step.run != nullptr && step.run->IsOwn() &&
+         step.run->own.family->TakesPushed(step.own.own);
+}
+
+// The schedules of a run of products; none of other steps.
+const std::vector<RankedSchedule>& SchedulesOf(const PlanStep& step) {
+  static const std::vector<RankedSchedule>* const none = new std::vector<RankedSchedule>();
+  return step.run != nullptr && !step.run->IsOwn() ? step.ranked : *none;
+}
+
+ProductSequence LastProduct(const PlanStep& step) {
+  const Segment& last = step.segments.back();
+  return step.run->matched.sequence.Part(last.begin, last.count);
+}
+
+// Whether the last kernel of `product`, of one product, computes what `sum` adds of all ranks, a
+// row for a row.
+bool Feeds(const Chain& chain, const PlanStep& product, const PlanStep& sum) {
+  if (SchedulesOf(product).empty() || sum.run == nullptr || !sum.run->IsOwn()) return false;
+  const std::vector<OwnRun::Operand>& operands = sum.run->own.operands;
+  if (operands.empty() || operands.front().value != product.run->end) return false;
+  const ProductSequence part = LastProduct(product);
+  const std::vector<Dim>& dims = chain.op(product.run->end).type.dims;
+  return part.size() == 1 && part.rows_per_m == 1 && operands.front().offset_bytes == 0 &&
+         dims.size() == 2 && dims[1] == Dim::Constant(part.back().n);
+}
+
+double TimeOf(const OwnChoice& choice) {
+  double us = 0;
+  for (const Prediction& kernel : choice.kernels) us += kernel.total_us;
+  return us;
+}
+
+}  // namespace
+
+absl::Status CheckPushedSums(const Chain& chain, const std::vector<PlanStep>& steps) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const std::vector<RankedSchedule>& ranked = SchedulesOf(steps[i]);
+    for (size_t k = 0; k < ranked.size(); ++k) {
+      const int ranks = ranked[k].schedule.pushes;
+      if (ranks == 0) continue;
+      const bool taken = k + 1 == ranked.size() && i + 1 < steps.size() && Takes(steps[i + 1]) &&
+                         Feeds(chain, steps[i], steps[i + 1]);
+      if (!taken) {
+        return RefuseFit("op ", steps[i].run->end, " is pushed, and no sum over ranks takes it");
+      }
+      if (ranks != chain.ranks()) {
+        return RefuseFit("op ", steps[i].run->end, " is pushed to ", ranks,
+                         " ranks, the chain has ", chain.ranks());
+      }
+    }
+    if (!Takes(steps[i])) continue;
+    const bool sent = i > 0 && Feeds(chain, steps[i - 1], steps[i]) &&
+                      steps[i - 1].ranked.back().schedule.pushes > 0;
+    if (!sent) return RefuseFit("op ", steps[i].run->end, ": nothing is pushed for its sum");
+  }
+  return absl::OkStatus();
+}
+
+// Searches the product's kernels with what of the transfer they do not hide: that of a block's last
+// tile.
+std::optional<PushedSums::Pair> PushedSums::Best(const PlanStep& product, const PlanStep& sum,
+                                                 bool behind) const {
+  const OwnRun& own = sum.run->own;
+  const ProductSequence part = LastProduct(product);
+  const auto choice = [&](int64_t turns) {
+    return own.family->RankPushed(own, turns, bucket_, model_);
+  };
+  const absl::StatusOr<OwnChoice> at_once = choice(1), late = choice(kManyTurns);
+  if (!at_once.ok() || !late.ok()) return std::nullopt;
+  SearchOptions options = options_;
+  options.behind = behind;
+  options.pushes = chain_.ranks();
+  options.pushed_us = TimeOf(*at_once) - TimeOf(*late);
+  const absl::StatusOr<SearchResult> found = SearchSchedules(part, model_, options);
+  if (!found.ok()) return std::nullopt;
+  std::optional<Pair> best;
+  for (const RankedSchedule& ranked : found->ranked) {
+    absl::StatusOr<OwnChoice> of = choice(TurnsOf(part, ranked.schedule));
+    if (!of.ok()) continue;
+    const double us = ranked.prediction.total_us + TimeOf(*of);
+    if (!best.has_value() || us < best->us) best = Pair{ranked, *std::move(of), us};
+  }
+  return best;
+}
+
+bool PushedSums::Put(std::vector<PlanStep>* steps) {
+  bool any = false;
+  for (size_t i = 1; i < steps->size(); ++i) {
+    PlanStep &product = (*steps)[i - 1], &sum = (*steps)[i];
+    if (!Feeds(chain_, product, sum)) continue;
+    const bool behind = i > 1 || product.segments.size() > 1;
+    const auto [at, fresh] = known_.try_emplace({sum.run, behind});
+    if (fresh) at->second = Best(product, sum, behind);
+    const std::optional<Pair>& pair = at->second;
+    const double now = product.ranked.back().prediction.total_us + TimeOf(sum.own);
+    if (!pair.has_value() || pair->us >= now) continue;
+    product.ranked.back() = pair->product;
+    sum.own = pair->sum;
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace sinter
