@@ -5,8 +5,9 @@
 
 Parts, each of two processes but the second: `right`: sums bit by bit, and a product with its sum, residual and norm
 beside float64; `local`: the same by one process with two contexts; `refused`: a rank with another plan, and one that
-never launches; `times`: microseconds of a call in CUDA graphs of 50. Exits 1 where a part fails. Needs two GPUs that
-reach each other, torch 2.5 or newer, NVRTC.
+never launches; `times`: microseconds of a call in CUDA graphs of 50; `models`: the same of what lies between two
+attentions of a model split over two GPUs. Exits 1 where a part fails. Needs two GPUs that reach each other, torch 2.5
+or newer, NVRTC.
 """
 
 import argparse
@@ -26,6 +27,8 @@ import source_state  # noqa: E402
 
 COLUMNS, FACTORS = 8192, 4096
 CALLS, REPLAYS = 50, 15
+# Of a rank of two: columns of the hidden state, of attention's result, of the gate.
+MODELS = {"Llama-3-70B": (8192, 4096, 14336), "Qwen3-32B": (5120, 4096, 12800)}
 
 
 def draw(rank, shape, scale=1.0):
@@ -61,6 +64,38 @@ def expected(size, rows, columns, factors):
     return h, norm.to(torch.bfloat16)
 
 
+def between_attentions(hidden, width, gated, size):
+    """Attention's output product, a gated FFN, and behind each the sum over ranks, the residual and a norm."""
+    import sinter
+
+    b = sinter.Builder()
+    a = b.input("bf16", (sinter.M, width))
+    r = b.input("bf16", (sinter.M, hidden))
+    w_o, w_down = b.constant("bf16", (hidden, width)), b.constant("bf16", (hidden, gated))
+    w_gate, w_up = b.constant("bf16", (gated, hidden)), b.constant("bf16", (gated, hidden))
+    gammas = [b.constant("bf16", (hidden,)) for _ in range(2)]
+
+    def summed(part, residual):
+        total = sinter.all_reduce(part.cast("bf16"), size).cast("f32")
+        return (total + residual.cast("f32")).cast("bf16")
+
+    h = summed(a @ w_o.T, r)
+    x = sinter.rmsnorm(h, gammas[0]).cast("bf16")
+    c = (sinter.silu(x @ w_gate.T) * (x @ w_up.T)).cast("bf16")
+    h = summed(c @ w_down.T, h)
+    return b.finish(h, sinter.rmsnorm(h, gammas[1]).cast("bf16"))
+
+
+def weights_between(rank, hidden, width, gated, device):
+    """w_o, w_down, w_gate, w_up of a rank, and both gammas of all."""
+    generator = torch.Generator(device).manual_seed(100 + rank)
+    draw_of = lambda rows, columns: (
+        torch.randn((rows, columns), generator=generator, device=device) * columns**-0.5
+    ).to(torch.bfloat16)
+    made = [draw_of(hidden, width), draw_of(hidden, gated), draw_of(gated, hidden), draw_of(gated, hidden)]
+    return made + [draw(31 + i, (hidden,)).to(device) for i in range(2)]
+
+
 def error_of(got, want):
     got, want = got.double().cpu(), want.double()
     return float((got - want).norm() / want.norm())
@@ -80,8 +115,8 @@ class Side:
         given = [draw(self.group.rank, (rows, columns))] + [draw(50 + self.group.rank, (rows, columns))] * residual
         return plan.bind(*[one.to(self.device) for one in given], group=self.group)
 
-    def layer(self, rows, columns=COLUMNS, factors=FACTORS):
-        plan = self.context.prepare(layer(rows, columns, factors, self.group.size), m=rows)
+    def layer(self, rows, columns=COLUMNS, factors=FACTORS, choice="best"):
+        plan = self.context.prepare(layer(rows, columns, factors, self.group.size), m=rows, choice=choice)
         given = inputs_of(self.group.rank, rows, columns, factors)
         return plan.bind(*[one.to(self.device) for one in given], group=self.group)
 
@@ -152,7 +187,7 @@ def refused(side, barrier):
     return good, report
 
 
-def graph_of(call, device):
+def graph_of(call, device, calls):
     stream = torch.cuda.Stream(device)
     with torch.cuda.stream(stream):
         for _ in range(3):
@@ -160,14 +195,14 @@ def graph_of(call, device):
     stream.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
-        for _ in range(CALLS):
+        for _ in range(calls):
             call()
     return graph
 
 
-def time_of(call, device, barrier):
-    """Microseconds of a call, the median of replays of a graph of CALLS that begin together on both GPUs."""
-    graph = graph_of(call, device)
+def time_of(call, device, barrier, calls=CALLS):
+    """Microseconds of a call, the median of replays of a graph of them that begin together on both GPUs."""
+    graph = graph_of(call, device, calls)
     times, together = [], torch.zeros(1, device=device)
     for _ in range(REPLAYS):
         barrier()
@@ -177,7 +212,7 @@ def time_of(call, device, barrier):
         graph.replay()
         end.record()
         end.synchronize()
-        times.append(begin.elapsed_time(end) * 1e3 / CALLS)
+        times.append(begin.elapsed_time(end) * 1e3 / calls)
     return round(sorted(times)[len(times) // 2], 2)
 
 
@@ -203,6 +238,7 @@ def contestants(side, rows, process_group):
         "sum + residual, sinter": bound_sum,
         "sum + residual, nccl": lambda: (dist.all_reduce(x, group=process_group), x + r),
         "layer, sinter": bound_layer,
+        "layer, sinter, the sum sends": side.layer(rows, choice="unfused"),
         "layer, nccl": nccl_layer,
     }
     try:
@@ -247,6 +283,79 @@ def times(side, barrier, rows_list, until, process_group):
     return side.group.error is None and not failed, report
 
 
+def models(side, barrier, rows_list, until, process_group):
+    """Of each model by rows: microseconds of each way, and how far the plan's results are from torch's by NCCL."""
+    report, good = {}, True
+    for name, (hidden, width, gated) in MODELS.items():
+        rank, device = side.group.rank, side.device
+        w_o, w_down, w_gate, w_up, gamma, last_gamma = weights = weights_between(rank, hidden, width, gated, device)
+        w_both = torch.cat([w_gate, w_up])
+        chain = between_attentions(hidden, width, gated, side.group.size)
+        for rows in rows_list:
+            if time.monotonic() > until:
+                report["stopped"] = f"{name} {rows}"
+                return good, report
+            a, r = draw(10 + rank, (rows, width)).to(device), draw(30, (rows, hidden)).to(device)
+            plan = side.context.prepare(chain, m=rows)
+            bound = plan.bind(a, r, *weights, group=side.group)
+
+            @torch.compile(dynamic=False)
+            def norm_behind(total, residual, factor):
+                h = total + residual
+                wide = h.float()
+                square = (wide * wide).mean(-1, keepdim=True)
+                return h, (wide * torch.rsqrt(square + 1e-6) * factor.float()).to(torch.bfloat16)
+
+            @torch.compile(dynamic=False)
+            def gate(both):
+                return torch.nn.functional.silu(both[:, :gated]) * both[:, gated:]
+
+            def layer_by(all_reduce):
+                h, x = norm_behind(all_reduce(a, w_o), r, gamma)
+                return norm_behind(all_reduce(gate(torch.nn.functional.linear(x, w_both)), w_down), h, last_gamma)
+
+            def by_nccl(x, w):
+                total = torch.nn.functional.linear(x, w)
+                dist.all_reduce(total, group=process_group)
+                return total
+
+            ways = {"sinter": bound, "nccl": lambda: layer_by(by_nccl)}
+            try:
+                import torch.distributed._symmetric_memory as symmetric
+
+                kept = symmetric.empty(rows, hidden, dtype=torch.bfloat16, device=device)
+                symmetric.rendezvous(kept, process_group)
+
+                def by_symmetric(x, w, op=None):
+                    torch.mm(x, w.T, out=kept)
+                    return op(kept, "sum", process_group.group_name)
+
+                for text, op in (
+                    ("symm one-shot", torch.ops.symm_mem.one_shot_all_reduce),
+                    ("symm two-shot", torch.ops.symm_mem.two_shot_all_reduce_),
+                ):
+                    ways[text] = lambda op=op: layer_by(lambda x, w: by_symmetric(x, w, op))
+            except Exception as error:  # the same on both ranks: of one torch
+                print(f"no symmetric memory: {type(error).__name__}: {error}", flush=True)
+            row = report[f"{name} {rows}"] = {"kernels": plan.kernel_count}
+            barrier()
+            bound()
+            torch.cuda.synchronize(device)
+            got = [one.clone() for one in bound.outputs]
+            want = layer_by(by_nccl)
+            row["errors"] = [error_of(one, other.cpu()) for one, other in zip(got, want)]
+            good = good and max(row["errors"]) < 2e-2
+            for way, call in ways.items():
+                try:
+                    row[way] = time_of(call, device, barrier, calls=max(4, min(CALLS, 4096 // rows)))
+                except Exception as error:
+                    row[way] = f"{type(error).__name__}: {error}"[:200]
+                    good = good and way != "sinter"
+            if rank == 0:
+                print(name, rows, json.dumps(row), flush=True)
+    return good and side.group.error is None, report
+
+
 def process(rank, size, port, options, results):
     import sinter
 
@@ -265,6 +374,8 @@ def process(rank, size, port, options, results):
     parts = [("right", lambda: right(side, barrier))]
     if "times" in options.parts:
         parts.append(("times", lambda: times(side, barrier, options.rows, until, dist.group.WORLD)))
+    if "models" in options.parts:
+        parts.append(("models", lambda: models(side, barrier, options.model_rows, until, dist.group.WORLD)))
     for name, part in parts:
         good, report[name] = part()
         print(f"rank {rank} {name}: {'right' if good else 'WRONG'} {json.dumps(report[name])}", flush=True)
@@ -321,8 +432,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out")
     parser.add_argument("--rows", type=lambda text: [int(one) for one in text.split(",")], default=[1, 16, 64, 128, 256, 1024])
+    parser.add_argument("--model-rows", type=lambda text: [int(one) for one in text.split(",")], default=[1, 16, 128, 1024, 4096])
     parser.add_argument("--seconds", type=float, default=120, help="after which no further number of rows is timed")
-    parser.add_argument("--parts", default="right,local,refused,times")
+    parser.add_argument("--parts", default="right,local,refused,times,models")
     options = parser.parse_args()
     if torch.cuda.device_count() < 2:
         sys.exit("ranks: needs two GPUs")
