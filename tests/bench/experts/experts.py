@@ -252,11 +252,30 @@ def quick_us(torch, calls):
     return turns.replayed(torch, {"": (graph, len(calls))}, rounds=3)[""]["us"]
 
 
-class Bench:
-    """One model's layers, and what is measured of them."""
+def kernels_of(torch, calls):
+    """[kernel, microseconds from the end of the one before to its own] in the order of a graph's calls, means over all but the first."""
+    graph, kept = turns.capture(torch, torch.cuda.Stream(), calls)
+    graph.replay()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        graph.replay()
+        torch.cuda.synchronize()
+    ran = sorted((one.time_range.start, one.time_range.end, one.name) for one in profile.events()
+                 if one.device_type == torch.autograd.DeviceType.CUDA)
+    del graph, kept
+    each = len(ran) // len(calls)
+    lines = [[name[:60], 0.0] for _, _, name in ran[:each]]
+    for i in range(each, each * len(calls)):
+        lines[i % each][1] += (ran[i][1] - ran[i - 1][1]) / (len(calls) - 1)
+    return [[name, round(us, 2)] for name, us in lines]
 
-    def __init__(self, torch, name, contestants, plans):
+
+class Bench:
+    """One model's layers, and what is measured of them. `kernels`: also of each kernel."""
+
+    def __init__(self, torch, name, contestants, plans, kernels=False):
         self.torch, self.name, self.model, self.contestants, self.plans = torch, name, MODELS[name], contestants, plans
+        self.kernels = kernels
         self.layers = [layer_of(torch, self.model) for _ in range(LAYERS)]
         self.others, self.absent = ({}, {"torch, others": "bf16 alone"}) if self.model.codes else by_others(torch, self.model)
         self.chosen, self.compiled = {}, {}  # Triton's tiles and torch's function by rows
@@ -327,6 +346,8 @@ class Bench:
         if not row["correct"]:
             return row
         row["us"] = turns.in_turns(torch, {name: [lambda c=call, s=s: c(*s) for s in sets] for name, call in calls.items()})
+        if self.kernels:
+            row["kernels_us"] = {name: kernels_of(torch, [lambda c=call, s=s: c(*s) for s in sets]) for name, call in calls.items()}
         row["tile"] = list(self.chosen[rows].tile) if rows in self.chosen else None
         peers = {name: us for name, us in row["us"].items() if name != "sinter"}
         row["over_limit"] = round(row["us"]["sinter"] / row["limit_us"], 3)
@@ -358,6 +379,17 @@ def held_rows(path, machine):
     return before["rows"] if all(before[key] == machine[key] for key in ("gpu", "commit", "dirty")) else []
 
 
+def compile_triton(cases):
+    """The products of all {model: (rows, routing)}, each once."""
+    import triton_experts
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for name, wanted in cases.items():
+            model = MODELS[name]
+            for rows in sorted({rows for rows, _ in wanted}):
+                triton_experts.compile_all(threads, rows, model.codes, model.experts, model.top, model.hidden, model.inner)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True)
@@ -366,6 +398,7 @@ def main():
     parser.add_argument("--routings", default=",".join(ROUTINGS))
     parser.add_argument("--contestants", default="sinter,triton,torch,vllm,sonicmoe,deepgemm")
     parser.add_argument("--seconds", type=float, default=560, help="nothing is begun behind them")
+    parser.add_argument("--kernels", action="store_true", help="also the time that each kernel adds, by the profiler")
     options = parser.parse_args()
     until = time.monotonic() + options.seconds
     import sinter
@@ -376,17 +409,23 @@ def main():
     held = {(row["model"], row["rows"], row["routing"]) for row in result["rows"]}
     context, left = sinter.Context(), 0
     names = options.contestants.split(",")
-    for name in options.models.split(","):
-        wanted = [(int(rows), routing) for rows in options.rows.split(",") for routing in options.routings.split(",")]
-        wanted = [case for case in wanted if (name, *case) not in held]
+    asked = [(int(rows), routing) for rows in options.rows.split(",") for routing in options.routings.split(",")]
+    cases = {name: [case for case in asked if (name, *case) not in held] for name in options.models.split(",")}
+    # Planning and compiling take longer than measuring: all is begun at once.
+    pool = ThreadPoolExecutor(os.cpu_count())
+    prepared = {}
+    for name, wanted in cases.items():
+        chain = MODELS[name].chain(sinter)
+        prepared[name] = {rows: pool.submit(context.prepare, chain, m=rows) for rows in sorted({rows for rows, _ in wanted})}
+    if "triton" in names:
+        compile_triton(cases)
+    for name, wanted in cases.items():
         if not wanted or time.monotonic() > until:
             left += len(wanted)
             continue
-        chain, sizes = MODELS[name].chain(sinter), sorted({rows for rows, _ in wanted})
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            plans = dict(zip(sizes, pool.map(lambda rows: context.prepare(chain, m=rows), sizes)))
         with torch.no_grad():
-            bench = Bench(torch, name, ["sinter", *names], plans)
+            plans = {rows: plan.result() for rows, plan in prepared[name].items()}
+            bench = Bench(torch, name, ["sinter", *names], plans, options.kernels)
             result["absent"] = bench.absent
             for rows, routing in wanted:
                 if time.monotonic() > until:
@@ -398,6 +437,7 @@ def main():
                 rows_file.write(str(options.out), result)
         del bench
         torch.cuda.empty_cache()
+    pool.shutdown(cancel_futures=True)
     print(summary(result["rows"]))
     print("absent:", result["absent"])
     if left:

@@ -79,47 +79,12 @@ def _place(ids, cursor, slots, R, CHUNK: tl.constexpr):
     tl.store(slots + at, slot, mask=here)
 
 
-@triton.jit
-def _product(a, w, y, slots, experts, total, factors, R, tiles_m, N, K, PER: tl.constexpr, SORTED: tl.constexpr, WEIGHTED: tl.constexpr,
-             EVEN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
-    """y[slot] = w[expert of the slot] a[slot // PER], times factors[slot] if WEIGHTED. a [.., K], w [.., N, K], y [R, N]."""
-    tiles_n = tl.cdiv(N, BN)
-    group = tl.program_id(0) // (GROUP * tiles_n)
-    high = min(tiles_m - group * GROUP, GROUP)
-    tile = group * GROUP + tl.program_id(0) % (GROUP * tiles_n) % high
-    column = (tl.program_id(0) % (GROUP * tiles_n)) // high * BN + tl.arange(0, BN)
-    if SORTED:
-        if tile * BM >= tl.load(total):
-            return
-        slot = tl.load(slots + tile * BM + tl.arange(0, BM))
-        expert = tl.load(experts + tile).to(tl.int64)
-    else:
-        slot = tl.where(tl.arange(0, BM) == 0, tile, R)
-        expert = tl.load(experts + tile).to(tl.int64)
-    there = slot < R
-    at = tl.arange(0, BK)
-    rows = a + (slot // PER).to(tl.int64)[:, None] * K + at[None, :]
-    columns = w + expert * N * K + (column % N).to(tl.int64)[None, :] * K + at[:, None]
-    sums = tl.zeros((BM, BN), tl.float32)
-    for begin in range(0, K, BK):
-        if EVEN:
-            x = tl.load(rows + begin, mask=there[:, None], other=0.0)
-            m = tl.load(columns + begin)
-        else:
-            inside = begin + at < K
-            x = tl.load(rows + begin, mask=there[:, None] & inside[None, :], other=0.0)
-            m = tl.load(columns + begin, mask=inside[:, None], other=0.0)
-        sums = tl.dot(x, m, sums)
-    if WEIGHTED:
-        sums *= tl.load(factors + slot, mask=there, other=0.0)[:, None]
-    target = y + slot.to(tl.int64)[:, None] * N + column[None, :]
-    tl.store(target, sums.to(y.dtype.element_ty), mask=there[:, None] & (column < N)[None, :])
-
-
-@triton.jit
-def _scaled_product(a, scales_a, w, scales_w, y, slots, experts, total, factors, R, tiles_m, N, K, PER: tl.constexpr, SORTED: tl.constexpr,
-                    WEIGHTED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
-    """_product of e4m3, with scales_a [.., K / 128] and scales_w [.., N / 128, K / 128]. BK is 128."""
+@triton.jit(do_not_specialize=["R", "tiles_m"])
+def _product(a, scales_a, w, scales_w, y, slots, experts, total, factors, R, tiles_m, N, K, PER: tl.constexpr, SORTED: tl.constexpr,
+             WEIGHTED: tl.constexpr, SCALED: tl.constexpr, EVEN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+             GROUP: tl.constexpr):
+    """y[slot] = w[expert of the slot] a[slot // PER], times factors[slot] if WEIGHTED. a [.., K], w [.., N, K], y [R, N]; SCALED: of e4m3, with
+    scales_a [.., K / 128] and scales_w [.., N / 128, K / 128], and BK is 128. EVEN: BK divides K."""
     tiles_n = tl.cdiv(N, BN)
     group = tl.program_id(0) // (GROUP * tiles_n)
     high = min(tiles_m - group * GROUP, GROUP)
@@ -138,14 +103,21 @@ def _scaled_product(a, scales_a, w, scales_w, y, slots, experts, total, factors,
     within = (column % N).to(tl.int64)
     rows = a + row[:, None] * K + at[None, :]
     columns = w + expert * N * K + within[None, :] * K + at[:, None]
-    of_rows = scales_a + row * (K // BK)
-    of_columns = scales_w + (expert * (N // 128) + within // 128) * (K // BK)
     sums = tl.zeros((BM, BN), tl.float32)
-    for step in range(0, K // BK):
-        x = tl.load(rows + step * BK, mask=there[:, None], other=0.0)
-        m = tl.load(columns + step * BK)
-        scale = tl.load(of_rows + step, mask=there, other=0.0)
-        sums += tl.dot(x, m) * scale[:, None] * tl.load(of_columns + step)[None, :]
+    for begin in range(0, K, BK):
+        if EVEN:
+            x = tl.load(rows + begin, mask=there[:, None], other=0.0)
+            m = tl.load(columns + begin)
+        else:
+            inside = begin + at < K
+            x = tl.load(rows + begin, mask=there[:, None] & inside[None, :], other=0.0)
+            m = tl.load(columns + begin, mask=inside[:, None], other=0.0)
+        if SCALED:
+            of_rows = tl.load(scales_a + row * (K // BK) + begin // BK, mask=there, other=0.0)
+            of_columns = tl.load(scales_w + (expert * (N // 128) + within // 128) * (K // BK) + begin // BK)
+            sums += tl.dot(x, m) * of_rows[:, None] * of_columns[None, :]
+        else:
+            sums = tl.dot(x, m, sums)
     if WEIGHTED:
         sums *= tl.load(factors + slot, mask=there, other=0.0)[:, None]
     target = y + slot.to(tl.int64)[:, None] * N + column[None, :]
@@ -267,17 +239,28 @@ def _codes(like, rows, columns):
 
 
 def _multiplied(a, w, ids, slots, factors, per, tile, scales=None):
-    bm, bn, bk, group, warps, stages = tile
-    count, (_, n, k) = ids.numel(), w.shape
+    bn, count, (_, n, k) = tile[1], ids.numel(), w.shape
     order, experts, total = slots or (ids, ids, ids)
     tiles = experts.numel()
+    of_a, of_w = scales or (None, None)
     y = torch.empty(count, n, device=a.device, dtype=a.dtype if scales is None else torch.bfloat16)
-    if scales is not None:
-        _scaled_product[(tiles * triton.cdiv(n, bn),)](
-            a, scales[0], w, scales[1], y, order, experts, total, factors, count, tiles, n, k, PER=per, SORTED=slots is not None,
-            WEIGHTED=factors is not None, BM=bm, BN=bn, BK=bk, GROUP=group, num_warps=warps, num_stages=stages)
-        return y
-    _product[(tiles * triton.cdiv(n, bn),)](
-        a, w, y, order, experts, total, factors, count, tiles, n, k, PER=per, SORTED=slots is not None, WEIGHTED=factors is not None,
-        EVEN=k % bk == 0, BM=bm, BN=bn, BK=bk, GROUP=group, num_warps=warps, num_stages=stages)
+    _product[(tiles * triton.cdiv(n, bn),)](a, of_a, w, of_w, y, order, experts, total, factors, count, tiles, n, k,
+                                            **_options(tile, per, slots is not None, factors is not None, scales is not None, k))
     return y
+
+
+def _options(tile, per, in_order, weighted, scaled, k):
+    bm, bn, bk, group, warps, stages = tile
+    return {"PER": per, "SORTED": in_order, "WEIGHTED": weighted, "SCALED": scaled, "EVEN": k % bk == 0, "BM": bm, "BN": bn, "BK": bk,
+            "GROUP": group, "num_warps": warps, "num_stages": stages}
+
+
+def compile_all(executor, rows, codes, experts, top, hidden, inner):
+    """Compiles the products in all tiles for so many rows, on the executor's threads; without it choosing a tile compiles one after another."""
+    kind, scales = (torch.float8_e4m3fn, torch.float32) if codes else (torch.bfloat16, None)
+    in_order = rows * top * 4 > experts
+    with triton.AsyncCompileMode(executor, ignore_errors=True):
+        for tile in Experts(rows, codes).tiles:
+            for per, factors, n, k in ((top, None, 2 * inner, hidden), (1, torch.float32, hidden, inner)):
+                _product.warmup(kind, scales, kind, scales, torch.bfloat16, torch.int32, torch.int32, torch.int32, factors, rows * top, 64, n, k,
+                                grid=(1,), **_options(tile, per, in_order, factors is not None, codes, k))
