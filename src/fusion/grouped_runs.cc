@@ -57,6 +57,7 @@ class GroupedFinder {
       absl::StatusOr<GraphRun> run = Of(id);
       if (run.ok()) {
         for (const ValueId value : run->values) claimed_[At(value)] = true;
+        taken_.push_back(id);
         runs.push_back(*std::move(run));
       } else {
         (*refused)[id] = std::string(run.status().message());
@@ -125,6 +126,7 @@ class GroupedFinder {
     p.id_stride = of_ids[0];
     p.id_slot_stride = p.by_ends ? 0 : of_ids[1];
 
+    p.early = IsEarly(a, w, ids);
     OwnRun own;
     own.family = &GroupedFamily();
     for (const ValueId operand : {a, w, ids}) own.operands.push_back({operand});
@@ -148,6 +150,24 @@ class GroupedFinder {
     SINTER_RETURN_IF_ERROR(PlaceResult(end, own, &p));
     own.problem = std::make_shared<const GroupedProduct>(p);
     return MakeOwnRun(chain_, std::move(own), {values.begin(), values.end()}, end);
+  }
+
+  // Whether W is the caller's, and `rows` are computed from what a kernel of this family makes of
+  // the same ids. It lets the kernels behind it begin only once all before it have ended.
+  bool IsEarly(ValueId rows, ValueId w, ValueId ids) const {
+    if (chain_.op(w).kind != OpKind::kInput) return false;
+    std::set<ValueId> seen = {rows};
+    std::vector<ValueId> open = {rows};
+    while (!open.empty()) {
+      const ValueId id = open.back();
+      open.pop_back();
+      const bool taken = std::find(taken_.begin(), taken_.end(), id) != taken_.end();
+      if (taken && chain_.op(id).operands[2] == ids) return true;
+      for (const ValueId operand : chain_.op(id).operands) {
+        if (seen.insert(operand).second) open.push_back(operand);
+      }
+    }
+    return false;
   }
 
   // Where the values of both scales lie.
@@ -470,6 +490,7 @@ class GroupedFinder {
   const Chain& chain_;
   std::vector<std::vector<ValueId>> users_;
   std::vector<bool> claimed_;
+  std::vector<ValueId> taken_;  // grouped products that kernels of this family compute
 };
 
 }  // namespace

@@ -14,9 +14,8 @@
 namespace sinter {
 namespace {
 
-constexpr uint8_t kProductVersion = 4, kScheduleVersion = 2;
+constexpr uint8_t kProductVersion = 5, kScheduleVersion = 2;
 constexpr int64_t kRowBytes = 128, kVectorBytes = 16;  // of a stage; of a copy
-constexpr int64_t kLeastSwappedK = 64;
 constexpr int64_t kAlignment = 1024;  // of the stages, by hand
 constexpr int64_t kMostStride = int64_t{1} << 40;
 
@@ -38,13 +37,15 @@ void ForEachStride(Product& p, const Visitor& visit) {
 }
 
 // Static shared memory: barriers of stages and tiles, slots of two tiles, numbers of first tiles,
-// and counts before segments (grouped_routing.cuh). Swapped, also numbers of slots, twice the
-// segments and the order of groups (grouped_swapped.cuh).
+// and counts before segments (grouped_routing.cuh). Swapped, also numbers and scales of slots, twice
+// the segments and the order of groups (grouped_swapped.cuh).
 int64_t RoutingBytes(const GroupedProduct& p, const GroupedSchedule& s) {
   const int64_t groups = p.experts + 1, twice = s.swapped > 0 ? 2 : 1;
   const int64_t segments = twice * (groups <= 129 ? 16 : groups <= 257 ? 8 : groups <= 513 ? 4 : 2);
+  const int64_t scales = p.row_scales == GroupedScales::kWhole ? s.block_m : 1;
   return 8 * (2 * s.stages + 4) + 2 * 4 * (twice * s.block_m + 2) + 4 * (groups + 1) +
-         4 * (segments + 1) * groups + (s.swapped > 0 ? RoundUp(2 * groups, 8) : 0);
+         4 * (segments + 1) * groups +
+         (s.swapped > 0 ? RoundUp(2 * groups, 8) + 2 * 4 * scales : 0);
 }
 
 const char* TextOf(GroupedScales scales, const char* whole, const char* groups) {
@@ -92,6 +93,7 @@ std::string GroupedProduct::ToString() const {
   if (has_factor) {
     absl::StrAppend(&text, " factor=", NameOf(factor), factor_on_sums ? " of sums" : "");
   }
+  if (early) absl::StrAppend(&text, " early");
   absl::StrAppend(&text, " layout=", input_major ? "io" : "oi", " dtype=", NameOf(weights));
   if (rows != weights) absl::StrAppend(&text, " rows_dtype=", NameOf(rows));
   if (HasScales()) {
@@ -106,7 +108,7 @@ void GroupedProduct::Write(ByteWriter& w) const {
   for (const DType dtype : {rows, weights, result, factor, bias}) w.U8(static_cast<uint8_t>(dtype));
   for (const int64_t extent : {experts, slots, n, k, fixed_rows}) w.I64(extent);
   w.U8(static_cast<uint8_t>(slot_rows | input_major << 1 | has_factor << 2 | has_bias << 3 |
-                            by_ends << 4 | factor_on_sums << 5));
+                            by_ends << 4 | factor_on_sums << 5 | early << 6));
   w.U8(static_cast<uint8_t>(gate));
   w.U8(static_cast<uint8_t>(act));
   w.U8(static_cast<uint8_t>(static_cast<int>(row_scales) | static_cast<int>(weight_scales) << 2));
@@ -134,13 +136,14 @@ absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
     if (*extent < least || *extent > kMaxExtent) return lost("extent");
   }
   const uint8_t flags = r.U8(), gate = r.U8(), act = r.U8(), scales = r.U8();
-  if (flags > 63 || gate > 4) return lost("flags");
+  if (flags > 127 || gate > 4) return lost("flags");
   p.slot_rows = flags & 1;
   p.input_major = flags & 2;
   p.has_factor = flags & 4;
   p.has_bias = flags & 8;
   p.by_ends = flags & 16;
   p.factor_on_sums = flags & 32;
+  p.early = flags & 64;
   p.gate = static_cast<GroupedGate>(gate);
   p.act = static_cast<Activation>(act);
   if (p.act < Activation::kIdentity || p.act > Activation::kSilu) return lost("activation");
@@ -291,12 +294,16 @@ absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule
     return Refuse("swapped is ", s.swapped, ", must be 0 to 2 blocks of a cluster");
   }
   if (s.swapped > 0) {
-    if (p.HasScales()) return Refuse("swapped tiles are of 16-bit operands, these have scales");
+    if (p.HasScales() && s.block_m != 64) {
+      return Refuse("block_m is ", s.block_m, ", must be 64 of swapped tiles with scales: their sums "
+                    "are added beside fresh ones");
+    }
     if (s.block_n != 256) {
       return Refuse("block_n is ", s.block_n, ", must be 256 of swapped tiles");
     }
-    if (p.k <= kLeastSwappedK) {  // the compiler would serialise products of one step
-      return Refuse("k is ", p.k, ", must be above ", kLeastSwappedK, " of swapped tiles");
+    const int64_t step = kRowBytes / SizeOf(p.weights);
+    if (p.k <= step) {  // the compiler would serialise products of one step
+      return Refuse("k is ", p.k, ", must be above ", step, " of swapped tiles");
     }
     if (s.grid % s.ClusterBlocks() != 0) {
       return Refuse("grid is ", s.grid, ", must be a multiple of ", s.ClusterBlocks());

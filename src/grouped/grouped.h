@@ -41,6 +41,9 @@ struct GroupedProduct {
   int64_t fixed_rows = 0;                        // 0: M of them
   bool slot_rows = false;                        // rows are [m, t, k]
   bool by_ends = false;                          // in the place of ids there are ends, [experts]
+  // Its rows are computed from another grouped product of the same ids, and W by nobody: ids and W
+  // were complete before the kernel before this one let it begin, so that it need not wait for them.
+  bool early = false;
   bool input_major = false;                      // W is [experts, k, n]
   bool has_factor = false;
   bool factor_on_sums = false;  // of a pair: it multiplies gate and up, not the result

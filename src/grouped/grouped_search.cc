@@ -25,6 +25,7 @@ constexpr double kSearchIdsPerUs = 5000;  // that copying threads look through f
 // Of swapped tiles, fitted to an H200.
 constexpr double kSwappedHbmShare = 0.91;   // of memory's rate
 constexpr double kSwappedShare = 0.82;      // of the tensor cores' rate
+constexpr double kPromotedSwappedShare = 0.5;  // of that of e4m3. Not measured
 constexpr int64_t kFindSteps = 16;          // of K, in which slots are found once
 constexpr double kSwappedLatencyUs = 1.6;   // of a copy, until its stage is free again
 constexpr double kStoredBytesPerUs = 56e3;  // of an SM whose warpgroups store results
@@ -82,10 +83,13 @@ double Unevenness(double units, double at_once, double gain) {
   return (full + last) * at_once / units;
 }
 
+// Of K in a step: 128 bytes.
+int64_t StepK(const GroupedProduct& p) { return 128 / SizeOf(p.weights); }
+
 // Neighbouring columns of a swapped tile that a cluster takes behind one another
 // (grouped_swapped.cuh).
-int64_t Together(int64_t tiles_n, int64_t k) {
-  int64_t together = std::clamp<int64_t>(kFindSteps / CeilDiv(k, 64), 1, tiles_n);
+int64_t Together(int64_t tiles_n, int64_t steps) {
+  int64_t together = std::clamp<int64_t>(kFindSteps / steps, 1, tiles_n);
   while (tiles_n % together != 0) --together;
   return together;
 }
@@ -108,10 +112,9 @@ void PredictTiles(const GroupedProduct& p, const GroupedSchedule& s, const Sprea
                    static_cast<double>(p.k * SizeOf(p.weights));
   time->l2_us =
       time->l2_bytes / (model.l2_bytes_per_us * std::min(1.0, 1.3 * sms / model.sm_count));
-  const bool codes = p.HasScales();
-  const int64_t span = codes ? 128 : 64;
-  const double flop = 2 * units * s.block_m * s.block_n * static_cast<double>(RoundUp(p.k, span));
-  const double rate = codes ? model.tensor_fp8_flop_per_us * kPromotedShare
+  const double flop =
+      2 * units * s.block_m * s.block_n * static_cast<double>(RoundUp(p.k, StepK(p)));
+  const double rate = p.HasScales() ? model.tensor_fp8_flop_per_us * kPromotedShare
                             : model.tensor_flop_per_us * kTensorShare;
   time->tensor_us = flop / (rate * std::max(even, 0.05));
   if (p.by_ends) return;
@@ -127,7 +130,7 @@ void PredictSwapped(const GroupedProduct& p, const GroupedSchedule& s, const Spr
   const int blocks = s.ClusterBlocks();
   const double tiles = spread.Tiles(blocks * s.block_m), units = tiles * tiles_n;
   const double clusters = static_cast<double>(s.grid) / blocks;
-  const double chunks = units / static_cast<double>(Together(TilesN(p, s), p.k));
+  const double chunks = units / static_cast<double>(Together(TilesN(p, s), CeilDiv(p.k, StepK(p))));
   const double even = 1 / Unevenness(chunks, clusters, 1);
   const double uneven = Unevenness(chunks, clusters, kBusyBlockGain);
   // Few bytes of weights are on the way: half of a pair's for each block.
@@ -143,9 +146,11 @@ void PredictSwapped(const GroupedProduct& p, const GroupedSchedule& s, const Spr
   const double slots = spread.slots() / (blocks * tiles) + kSlotsLost;
   const double reads = std::max(1.0, (16 + slots / 4) / (slots / 2));
   const double flop =
-      2 * blocks * units * slots * s.block_n * static_cast<double>(RoundUp(p.k, 64));
+      2 * blocks * units * slots * s.block_n * static_cast<double>(RoundUp(p.k, StepK(p)));
   const double stored = spread.slots() * Elements(p.n, SizeOf(p.result), 1);
-  time->tensor_us = flop * reads / (model.tensor_flop_per_us * kSwappedShare * even) +
+  const double rate = p.HasScales() ? model.tensor_fp8_flop_per_us * kPromotedSwappedShare
+                                    : model.tensor_flop_per_us * kSwappedShare;
+  time->tensor_us = flop * reads / (rate * even) +
                     stored / (kStoredBytesPerUs * s.grid);
   if (blocks > 1) time->fixed_us += model.cluster_barrier_us;
 }
@@ -219,7 +224,7 @@ std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket
   const double touched = ExpectedExperts(p.experts, p.slots, p.Rows(bucket));
   if (!batch_invariant && static_cast<double>(slots) >= kLeastSlotsOfExpert * touched) {
     for (const int blocks : {1, 2}) {
-      add({128, 256, 4, 1, blocks});
+      add({128, 256, 4, 1, blocks});  // refused of e4m3
       add({64, 256, 5, 1, blocks});
     }
   }

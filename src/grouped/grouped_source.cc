@@ -34,7 +34,8 @@ std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
       ", kFactorOnSums = ", p.factor_on_sums ? "true" : "false",
       ", kBias = ", p.has_bias ? "true" : "false", ", kByEnds = ", p.by_ends ? "true" : "false",
       ", kInputMajor = ", p.input_major ? "true" : "false",
-      ", kMapped = ", s.block_m > 0 && MapsWeights(p, s) ? "true" : "false", ";\n");
+      ", kMapped = ", s.block_m > 0 && MapsWeights(p, s) ? "true" : "false",
+      ", kEarly = ", p.early ? "true" : "false", ";\n");
   absl::StrAppend(&text, "  static constexpr long long kRowStride = ", p.row_stride,
                   ", kRowSlotStride = ", p.row_slot_stride, ", kIdStride = ", p.id_stride,
                   ", kIdSlotStride = ", p.id_slot_stride, ";\n");

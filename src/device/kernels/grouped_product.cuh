@@ -49,6 +49,8 @@ SINTER_DEVICE void arrive_if(u32 barrier, u32 wanted) {
 //   kByEnds                           whether ids are where groups end; kSlots is 1
 //   kInputMajor                       W is [experts, k, n]
 //   kMapped                           W's columns come by a tensor map that permutes each 32
+//   kEarly                            W and ids were complete before the kernel before this one
+//                                     let it begin: they are read at once
 //   kBlockM, kBlockN, kStages
 //   what grouped_scales.cuh says of scales
 //   and, in elements: kRowStride, kRowSlotStride (0: slots share a row), kIdStride, kIdSlotStride,
@@ -292,14 +294,21 @@ struct GroupedProduct {
       }
       mbarrier_init_fence();
     }
-    wait_for_predecessors();
+    if constexpr (!Config::kEarly) wait_for_predecessors();
     Routing::template count<kThreads>(shared.routing, ids, total);
     const int units = shared.routing.first_tile[Routing::kGroups] * kTilesN;
     if (threadIdx.x >= 128 * kConsumers) {
       if constexpr (kManyRegisters) registers_decrease<56>();
-      produce(o, shared, ring, ids, total, units);
+      int ahead = 0;
+      if constexpr (Config::kEarly) {
+        if (threadIdx.x == 128 * kConsumers) ahead = load_ahead(o, shared, ring, units);
+        __syncwarp();
+        wait_for_predecessors();
+      }
+      produce(o, shared, ring, ids, total, units, ahead);
     } else {
       if constexpr (kManyRegisters) registers_increase<224>();
+      if constexpr (Config::kEarly) wait_for_predecessors();
       consume(o, shared, ring, units);
     }
   }
@@ -316,8 +325,31 @@ struct GroupedProduct {
     typename Scales::Sources scales;
   };
 
+  // Loads weights into all stages, of as many units as these take; how many stages it filled.
+  static SINTER_DEVICE int load_ahead(const GroupedOperands<Config>& o, Shared& shared, u32 ring,
+                                      int units) {
+    int stages = 0;
+    if constexpr (Config::kMapped) {
+      Sources from;
+      for (int unit = static_cast<int>(blockIdx.x); unit < units && stages < kStages;
+           unit += static_cast<int>(gridDim.x)) {
+        const int group = Routing::group_at(shared.routing, unit / kTilesN);
+        if (group == Config::kExperts) continue;
+        from.set = group * (Columns::kAll / kPermutedSet);
+        from.column = unit % kTilesN * kBeside;
+#pragma unroll 1
+        for (int step = 0; step < kSteps && stages < kStages; ++step, ++stages) {
+          load_mapped(from, o.map, ring + stages * kStageBytes + kRowsBytes, step,
+                      shared_address(&shared.full[stages]));
+        }
+      }
+    }
+    return stages;
+  }
+
+  // `ahead`: stages whose weights are on their way.
   static SINTER_DEVICE void produce(const GroupedOperands<Config>& o, Shared& shared, u32 ring,
-                                    const Ids& ids, int total, int units) {
+                                    const Ids& ids, int total, int units, int ahead) {
     const int thread = static_cast<int>(threadIdx.x) - 128 * kConsumers;
     Sources from;
     Cursor at;
@@ -364,7 +396,7 @@ struct GroupedProduct {
         mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);
         const u32 full = shared_address(&shared.full[at.stage]), to = ring + at.stage * kStageBytes;
         if constexpr (Config::kMapped) {
-          if (thread == 0) load_mapped(from, o.map, to + kRowsBytes, step, full);
+          if (thread == 0 && --ahead < 0) load_mapped(from, o.map, to + kRowsBytes, step, full);
         }
         load(from, to, step, thread);
         Scales::copy(from.scales, ring + kStages * kStageBytes + at.stage * Scales::kBytes, step,

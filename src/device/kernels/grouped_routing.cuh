@@ -20,9 +20,13 @@ struct GroupIds {
   const int* ids;
   template <class Operands>
   SINTER_DEVICE explicit GroupIds(const Operands& o) : ids(o.ids) {}
-  SINTER_DEVICE int at(int slot) const {
-    if constexpr (kContiguous) return ids[slot];
-    return ids[slot / kSlots * kRowStride + slot % kSlots * kSlotStride];
+  SINTER_DEVICE int at(int slot) const { return ids[place(slot)]; }
+  // The same past L1, which may hold what stood there in an earlier launch where the kernel before
+  // is still running.
+  SINTER_DEVICE int early_at(int slot) const { return load_past_l1(ids + place(slot)); }
+  static SINTER_DEVICE long long place(int slot) {
+    if constexpr (kContiguous) return slot;
+    return slot / kSlots * kRowStride + slot % kSlots * kSlotStride;
   }
   // Whether contiguous ids begin at a multiple of 16 bytes, as their buffer does. A pass over M may
   // begin at any row.
@@ -43,7 +47,7 @@ struct GroupEnds {
   SINTER_DEVICE explicit GroupEnds(const Operands& o) : ends(o.ids), first_row(o.first_row) {}
   // Of this launch's rows; not less than 0, and as they stand else.
   SINTER_DEVICE int at(int group) const {
-    return max(0, max(0, ends[group * kStride]) - first_row);
+    return max(0, max(0, load_past_l1(ends + group * kStride)) - first_row);
   }
 };
 
@@ -73,6 +77,7 @@ struct GroupRouting {
                                                               : 2);
   // Of a warp: slots that an instruction reads, and how many of these are on their way.
   static constexpr int kBatch = 128, kAtOnce = 8;
+  static constexpr int kCountedAtOnce = 4;  // loads of a thread that are on their way
 
   struct Shared {
     int first_tile[kGroups + 1];  // by group; behind the last the number of tiles
@@ -172,8 +177,17 @@ struct GroupRouting {
     for (int i = thread; i < kSegments * kGroups; i += kThreads) (&shared.before[1][0])[i] = 0;
     __syncthreads();
     const int of_segment = segment_slots(total);
-    for (int i = thread; i < total; i += kThreads) {
-      atomicAdd(&shared.before[1 + i / of_segment][group_of(ids.at(i))], 1);
+    for (int first = thread; first < total; first += kCountedAtOnce * kThreads) {
+      int id[kCountedAtOnce];
+#pragma unroll
+      for (int i = 0; i < kCountedAtOnce; ++i) {
+        id[i] = ids.early_at(min(first + i * kThreads, total - 1));
+      }
+#pragma unroll
+      for (int i = 0; i < kCountedAtOnce; ++i) {
+        const int slot = first + i * kThreads;
+        if (slot < total) atomicAdd(&shared.before[1 + slot / of_segment][group_of(id[i])], 1);
+      }
     }
     __syncthreads();
     for (int g = thread; g < kGroups; g += kThreads) {

@@ -82,6 +82,46 @@ struct StageScales {
     // Of accumulator `i` of the tile.
     SINTER_DEVICE float at(int i) const { return rows[i % 4 / 2] * runs[i / 4 * 8 / kRun]; }
   };
+
+  // The same where operands are swapped, of kSlots rows: a thread has sums of two columns of each
+  // run and of two neighbouring rows of each eight.
+  template <int kSlots>
+  struct HeldOfSlots {
+    float rows[kSlots / 8][2], runs[kRuns];
+
+    SINTER_DEVICE explicit HeldOfSlots(u32 stage) {
+#pragma unroll
+      for (int eight = 0; eight < kSlots / 8; ++eight) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const u32 at = stage + 32 * eight + 8 * (threadIdx.x % 4) + 4 * i;
+          rows[eight][i] = kOfRows ? __uint_as_float(load_shared_word(at)) : 1.0f;
+        }
+      }
+#pragma unroll
+      for (int run = 0; run < kRuns; ++run) {
+        runs[run] =
+            kOfWeights ? __uint_as_float(load_shared_word(stage + kRowsBytes + 4 * run)) : 1.0f;
+      }
+    }
+    // sums += fresh, which are products of the columns of `run`.
+    template <int kSums>
+    SINTER_DEVICE void add(float (&sums)[kSums], const float (&fresh)[kSlots / 2], int run) const {
+#pragma unroll
+      for (int eight = 0; eight < kSlots / 8; ++eight) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const float scale = rows[eight][i] * runs[run];
+#pragma unroll
+          for (int column = 0; column < 2; ++column) {
+            float& sum = sums[4 * eight + 2 * column + i];
+            const float more = fresh[4 * eight + 2 * column + i];
+            sum = kPresent ? more * scale + sum : more + sum;
+          }
+        }
+      }
+    }
+  };
 };
 
 // Of whole sums, the value of a slot's row; 1 where there is none.

@@ -138,7 +138,9 @@ struct GroupedSwapped {
   static constexpr int kRowsBytes = kBlockM * kRowBytes, kHalfBytes = kHalf * kRowBytes;
   static constexpr int kStageBytes = kRowsBytes + 2 * kHalfBytes;
   static constexpr int kRowsAtOnce = 16, kRowCopies = kBlockM / kRowsAtOnce;
-  static constexpr int kSharedBytes = kStages * kStageBytes + 1024;  // aligned by hand
+  using Scales = StageScales<Config, kBlockM, kBlockN, kBeside>;
+  static constexpr int kSharedBytes =
+      kStages * (kStageBytes + Scales::kBytes) + 1024;  // aligned by hand
   static constexpr int kPermuted = 16;                               // columns
   // Of W's columns, where each block's half begins.
   static constexpr int kFirstAt = Columns::kHalves ? Columns::kGateAt : 0;
@@ -146,8 +148,10 @@ struct GroupedSwapped {
   static_assert(Config::kMapped && !Config::kInputMajor &&
                     (Columns::kHalves ? Config::kN : Columns::kAll) % kPermuted == 0,
                 "a map has whole sets of columns");
-  static_assert(Element::kBytes == 2 && kBlockN == 256 && kBlockM <= 128 && kStages >= 3,
-                "two warpgroups have 64 columns of each half");
+  static_assert(kBlockN == 256 && kBlockM <= (Element::kPromoted ? 64 : 128) && kStages >= 3,
+                "two warpgroups have 64 columns of each half, and registers for their sums");
+  static_assert(!Scales::kPresent || (Element::kPromoted && Scales::kRuns == kSets),
+                "scales of K are of promoted sums, and each set of columns has one value of them");
 
   using Routing = SwappedRouting<Config::kExperts, kBlockM, kBlocks>;
   // Neighbouring columns of a tile that a cluster takes behind one another: slots are found once
@@ -161,6 +165,7 @@ struct GroupedSwapped {
   struct Tile {
     int slots[kBlockM];
     float factors[kBlockM];
+    float scales[Config::kRowScales == 1 ? kBlockM : 1];  // of rows
     int count, group;
   };
   struct Shared {
@@ -223,12 +228,15 @@ struct GroupedSwapped {
       mbarrier_init_fence();
     }
     if constexpr (kBlocks > 1) cluster_arrive();
-    wait_for_predecessors();
+    if constexpr (!Config::kEarly) wait_for_predecessors();
     Routing::template count<kThreads>(shared.routing, ids, total);
     if constexpr (kBlocks > 1) cluster_wait();  // both blocks' barriers are there
     const int units = shared.routing.first_tile[Routing::kGroups] * kTilesN;
     const int rank = kBlocks > 1 ? static_cast<int>(cluster_rank()) : 0;
     const int role = static_cast<int>(uniform(threadIdx.x / 32)) - kConsumerWarps;
+    if constexpr (Config::kEarly) {  // weights need not wait
+      if (role != kCopierWarps) wait_for_predecessors();
+    }
     if (role < 0) {
       registers_increase<208>();
       consume(o, shared, ring, units);
@@ -266,6 +274,13 @@ struct GroupedSwapped {
       if constexpr (Config::kFactor) {
         for (int i = thread; i < count; i += kFinders) {
           next.factors[i] = GroupedEnd<Config>::factor_of(o, next.slots[i]);
+        }
+      }
+      if constexpr (Config::kRowScales == 1) {
+        for (int i = thread; i < count; i += kFinders) {
+          next.scales[i] = place.group == Config::kExperts
+                               ? 0  // as sums are there, also where a row's scale is NaN
+                               : row_scale<Config>(o.row_scales, next.slots[i]);
         }
       }
       if (thread == 0) {
@@ -312,6 +327,7 @@ struct GroupedSwapped {
     const int thread = static_cast<int>(threadIdx.x) - 128 * kConsumers;
     const int chunk = thread % 8 * Element::kVector, first = thread / 8;
     const Stored* rows[kRowCopies];
+    typename Scales::Sources scales;
     int count = 0, group = 0;
     Cursor at;
     for (Walk walk; walk.unit < units; walk.next()) {
@@ -329,11 +345,22 @@ struct GroupedSwapped {
                 slot_offset<Config>(tile.slots[row], Config::kRowStride, Config::kRowSlotStride);
           }
         }
+        if constexpr (Scales::kOfRows) {
+          scales.row = nullptr;
+          if (thread < count) {
+            scales.row = o.row_scales + slot_offset<Config>(tile.slots[thread],
+                                                            Config::kRowScaleStride,
+                                                            Config::kRowScaleSlotStride);
+          }
+        }
         __syncwarp();
         arrive_if(shared_address(&shared.taken[walk.buffer()]), threadIdx.x % 32 == 0);
       }
       if (walk.is_last(units)) launch_dependents();
       if (group == Config::kExperts) continue;
+      Scales::run_of(scales, o.weight_scales, thread, group, walk.unit % kTilesN * kBeside,
+                     Columns::kHalves ? Columns::kGateAt : 0,
+                     Columns::kHalves ? Columns::kUpAt : 0);
       for (int step = 0; step < kSteps; ++step) {
         mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);
         const u32 to =
@@ -346,6 +373,7 @@ struct GroupedSwapped {
           copy_async(to + i * kRowsAtOnce * kRowBytes, inside ? rows[i] + k : rows[i],
                      inside ? 16 : 0);
         }
+        Scales::copy(scales, scales_at(ring, at.stage), step, thread);
         arrive_with_copies(shared_address(&shared.full[at.stage]));
         at.next();
       }
@@ -380,6 +408,10 @@ struct GroupedSwapped {
       }
       store(o, shared.tiles[walk.buffer()], count, walk.column(), warpgroup, sums);
     }
+  }
+
+  static SINTER_DEVICE u32 scales_at(u32 ring, int stage) {
+    return ring + kStages * kStageBytes + stage * Scales::kBytes;
   }
 
   static SINTER_DEVICE void multiply_any(const Shared& shared, u32 ring, int warpgroup,
@@ -420,35 +452,90 @@ struct GroupedSwapped {
     for (int step = 0; step < kSteps; ++step) {
       mbarrier_wait(shared_address(&shared.full[at.stage]), at.phase);
       fence_proxy_async_shared();  // the copies of rows were ordinary writes
-      issue<kSlots>(ring + at.stage * kStageBytes, warpgroup, sums);
-      wgmma_wait<1>();
-      arrive_remote_if(before, step > 0 ? wanted : 0);
-      before = empty + 8 * at.stage;
+      if constexpr (Element::kPromoted) {
+        promote<kSlots>(ring, at.stage, warpgroup, sums);
+        __syncwarp();  // all lanes have read the scales
+        arrive_remote_if(empty + 8 * at.stage, wanted);
+      } else {
+        issue<kSlots>(ring + at.stage * kStageBytes, warpgroup, sums);
+        wgmma_wait<1>();
+        arrive_remote_if(before, step > 0 ? wanted : 0);
+        before = empty + 8 * at.stage;
+      }
       at.next();
     }
+    if constexpr (!Element::kPromoted) {
+      wgmma_wait<0>();
+      arrive_remote_if(before, wanted);
+    }
+  }
+
+  // Adds a stage's products in f32, which the tensor cores sum apart: a set's while those of the
+  // next one run.
+  template <int kSlots>
+  static SINTER_DEVICE void promote(u32 ring, int stage, int warpgroup, Sums& sums) {
+    const typename Scales::template HeldOfSlots<kSlots> scales(scales_at(ring, stage));
+    float fresh[kSets][kSlots / 2];
+    const u32 at = uniform(ring + stage * kStageBytes);
+    wgmma_fence();
+#pragma unroll
+    for (int set = 0; set < kSets; ++set) {
+#pragma unroll
+      for (int step = 0; step < kBlockK / Element::kWgmmaK; ++step) {
+        issue_one<kSlots>(at, warpgroup, set, step, fresh[set], step != 0);
+      }
+      wgmma_commit();
+    }
+    wgmma_wait<1>();
+    scales.add(sums[0], fresh[0], 0);
     wgmma_wait<0>();
-    arrive_remote_if(before, wanted);
+    scales.add(sums[1], fresh[1], 1);
   }
 
   template <int kSlots>
   static SINTER_DEVICE void issue(u32 stage, int warpgroup, Sums& sums) {
-    const u32 at = uniform(stage), weights = at + kRowsBytes;
+    const u32 at = uniform(stage);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kBlockK / Element::kWgmmaK; ++step) {
-      const u64 slots =
-          descriptor(at + k_major_step(kBlockM, 0, step), kKMajorLeading, kKMajorStride);
 #pragma unroll
       for (int set = 0; set < kSets; ++set) {
-        const int row = set * kHalf + warpgroup * kWarpgroupRows;
-        const u64 columns =
-            descriptor(weights + k_major_step(kBlockN, row, step), kKMajorLeading, kKMajorStride);
-        Wgmma<kSlots, Element, false, false>::mma(reinterpret_cast<float(&)[kSlots / 2]>(sums[set]),
-                                                  columns, slots, 1);
+        issue_one<kSlots>(at, warpgroup, set, step,
+                          reinterpret_cast<float(&)[kSlots / 2]>(sums[set]), 1);
       }
     }
     wgmma_commit();
   }
+  template <int kSlots>
+  static SINTER_DEVICE void issue_one(u32 stage, int warpgroup, int set, int step,
+                                      float (&sums)[kSlots / 2], u32 more) {
+    const u64 slots =
+        descriptor(stage + k_major_step(kBlockM, 0, step), kKMajorLeading, kKMajorStride);
+    const int row = set * kHalf + warpgroup * kWarpgroupRows;
+    const u64 columns = descriptor(stage + kRowsBytes + k_major_step(kBlockN, row, step),
+                                   kKMajorLeading, kKMajorStride);
+    Wgmma<kSlots, Element, false, false>::mma(sums, columns, slots, more);
+  }
+
+  // What a column's sums become before anything else: times its scale of all of K, and its bias.
+  struct Affine {
+    static constexpr bool kScaled = Config::kRowScales == 1 || Config::kWeightScales == 1;
+    float scale = 1, bias = 0;
+    Affine() = default;
+    SINTER_DEVICE Affine(const GroupedOperands<Config>& o, int group, int column, int of_pair,
+                         bool inside) {
+      if (!inside) return;
+      bias = bias_at(o, group, column, of_pair);
+      if (Config::kWeightScales == 1 && group < Config::kExperts) {
+        scale = column_scale<Config>(o.weight_scales, group, column * Columns::kStep + of_pair);
+      }
+    }
+    // `row`: the scale of the sum's row.
+    SINTER_DEVICE float of(float sum, float row) const {
+      if constexpr (kScaled) sum *= row * scale;
+      return sum + bias;
+    }
+  };
 
   // `column`: of the result, of the tile's first.
   static SINTER_DEVICE void store(const GroupedOperands<Config>& o, const Tile& tile, int count,
@@ -457,15 +544,16 @@ struct GroupedSwapped {
     // Of W, from the first of each set on: eight rows below in the accumulators is the next one.
     const int beside = warpgroup * kWarpgroupRows + thread / 32 * kPermuted + thread % 32 / 4 * 2;
     int at[kSets];  // of the result
-    float gate[kSets][2], up[kSets][2];
+    Affine gate[kSets][2], up[kSets][2];
 #pragma unroll
     for (int set = 0; set < kSets; ++set) {
       at[set] = column + ((Columns::kHalves ? 0 : set * kHalf) + beside) / Columns::kStep;
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const bool inside = at[set] < Config::kN;
-        gate[set][i] = inside ? gate_bias(o, tile.group, at[set] + i) : 0;
-        up[set][i] = Columns::kPair && inside ? up_bias(o, tile.group, at[set] + i) : 0;
+        gate[set][i] = Affine(o, tile.group, at[set] + i, Columns::kGateAt, inside);
+        up[set][i] =
+            Affine(o, tile.group, at[set] + i, Columns::kUpAt, Columns::kPair && inside);
       }
     }
 #pragma unroll
@@ -476,23 +564,24 @@ struct GroupedSwapped {
         if (slot >= count) continue;
         const GroupedEnd<Config> end(o, tile.slots[slot],
                                      Config::kFactor ? tile.factors[slot] : 1.0f);
+        const float row = Config::kRowScales == 1 ? tile.scales[slot] : 1.0f;
         const float* const first = &sums[0][4 * group + i];
         const float* const second = &sums[1][4 * group + i];
         if constexpr (Columns::kHalves) {
           if (at[0] >= Config::kN) continue;
-          end.store(at[0], end.result(first[0] + gate[0][0], second[0] + up[0][0]),
-                    end.result(first[2] + gate[0][1], second[2] + up[0][1]));
+          end.store(at[0], end.result(gate[0][0].of(first[0], row), up[0][0].of(second[0], row)),
+                    end.result(gate[0][1].of(first[2], row), up[0][1].of(second[2], row)));
         } else {
 #pragma unroll
           for (int set = 0; set < kSets; ++set) {
             const float* const pair = set == 0 ? first : second;
             if (at[set] >= Config::kN) continue;
             if constexpr (Columns::kInTurns) {
-              end.store_one(at[set], end.result(pair[2 * Columns::kGateAt] + gate[set][0],
-                                                pair[2 * Columns::kUpAt] + up[set][0]));
+              end.store_one(at[set], end.result(gate[set][0].of(pair[2 * Columns::kGateAt], row),
+                                                up[set][0].of(pair[2 * Columns::kUpAt], row)));
             } else {
-              end.store(at[set], end.result(pair[0] + gate[set][0], 0),
-                        end.result(pair[2] + gate[set][1], 0));
+              end.store(at[set], end.result(gate[set][0].of(pair[0], row), 0),
+                        end.result(gate[set][1].of(pair[2], row), 0));
             }
           }
         }

@@ -74,6 +74,12 @@ SINTER_DEVICE Word4 load_now(const Word4* p) {
                : "memory");
   return v;
 }
+// Not ordered with other accesses to memory, but behind waits.
+SINTER_DEVICE int load_past_l1(const int* p) {
+  int v;
+  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p));
+  return v;
+}
 SINTER_DEVICE void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 SINTER_DEVICE u32 load_relaxed_gpu(const u32* p) {
   u32 v;
