@@ -586,7 +586,7 @@ func (b *Builder) ScaledGroupedMatmul(a, w Scaled, ids Value) Value {
 	}, a.Codes, a.Scale, w.Codes, w.Scale, ids)
 }
 
-// ScaledGroupedGatedFFN is GroupedGatedFFN of such codes, with c quantised, not rounded.
+// ScaledGroupedGatedFFN is GroupedGatedFFN of such codes: c is quantised, each term cast to bf16, and their sum f32.
 func (b *Builder) ScaledGroupedGatedFFN(a Scaled, ids, weights Value, w1, w2 Scaled, activation Activation,
 	quantize QuantizeOptions, given GroupedGatedFFNOptions) Value {
 	quantizer := quantizeOptions(quantize)

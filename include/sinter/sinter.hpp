@@ -801,7 +801,7 @@ class ChainBuilder {
     return Add({}, sinter_chain_add_scaled_grouped_matmul, a, w, ids,
                static_cast<const sinter_matmul_options*>(nullptr));
   }
-  // GroupedGatedFfn of such codes, with c quantised, not rounded.
+  // GroupedGatedFfn of such codes: c is quantised, each term cast to bf16, and their sum f32.
   Value ScaledGroupedGatedFfn(Scaled a, Value ids, Value weights, Scaled w1, Scaled w2,
                               Activation activation, const QuantizeOptions& quantize = {},
                               const GroupedGatedFfnOptions& options = {}) {

@@ -478,9 +478,9 @@ SINTER_API sinter_status sinter_chain_add_scaled_gated_ffn(
 SINTER_API sinter_status sinter_chain_add_scaled_grouped_matmul(
     sinter_chain* chain, sinter_scaled a, sinter_scaled w, sinter_value ids,
     const sinter_matmul_options* options, sinter_value* out_value, sinter_error** error);
-/* As grouped_gated_ffn, of such codes, layout OI, unrounded: f32 [m, l]; c is quantised. Scales of
- * a, w1 and w2 as of scaled_grouped_matmul. Of the options neither WEIGHT_ON_INPUT, biases, alpha,
- * beta nor limit. */
+/* As grouped_gated_ffn, of such codes, layout OI: c is quantised, each term cast to bf16, and their
+ * sum f32 [m, l]. Scales of a, w1 and w2 as of scaled_grouped_matmul. Of the options neither
+ * WEIGHT_ON_INPUT, biases, alpha, beta nor limit. */
 SINTER_API sinter_status sinter_chain_add_scaled_grouped_gated_ffn(
     sinter_chain* chain, sinter_scaled a, sinter_value ids, sinter_value weights, sinter_scaled w1,
     sinter_scaled w2, const sinter_quantize_options* quantize,

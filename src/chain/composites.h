@@ -166,8 +166,8 @@ absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& i
                                      const QuantizeSpec& quantize, Activation act,
                                      Accumulate accumulate = Accumulate::kPromoted);
 
-// As AddGroupedGatedFfn of codes and scales: c is quantised, and the result is not rounded. a [m,
-// k], w1 [experts, 2 n, k], w2 [experts, l, n].
+// As AddGroupedGatedFfn of codes and scales: c is quantised, each term rounded to bf16, and their
+// sum is f32. a [m, k], w1 [experts, 2 n, k], w2 [experts, l, n].
 struct ScaledGroupedFfnOperands {
   Scaled a, w1, w2;
   ValueId ids = kNoValue, weights = kNoValue;

@@ -182,8 +182,9 @@ absl::StatusOr<ValueId> AddScaledGroupedGatedFfn(ChainBuilder& b,
       "c times w2", b.ScaledGroupedMatmul(c->codes, in.w2.codes, in.ids, c->scale, in.w2.scale));
   if (!e.ok()) return e.Finish(-1);
   const ValueId weighted = e.Mul(down, e.Spread(FactorsOf(e, in.weights), down));
+  const ValueId parts = e.Widen(e.Cast(weighted, DType::kBF16));
   if (!e.ok()) return e.Finish(-1);
-  return e.Finish(e.Take(b.Reduce(ReduceKind::kSum, weighted, {1})));
+  return e.Finish(e.Take(b.Reduce(ReduceKind::kSum, parts, {1})));
 }
 
 }  // namespace sinter

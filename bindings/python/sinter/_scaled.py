@@ -177,7 +177,7 @@ def scaled_grouped_gated_ffn(
     up_first: bool = False,
     interleaved: bool = False,
 ) -> Value:
-    """grouped_gated_ffn of e4m3 codes and scales, with c quantised, not rounded."""
+    """grouped_gated_ffn of e4m3 codes and scales: c is quantised, each term cast to bf16, and their sum f32."""
     b = _builder_of_scaled(a)
     options = _abi.GroupedGatedFfnOptions(activation=activation_number(activation), flags=gate_order(up_first, interleaved))
     quantize_options = instance(quantizer, Quantizer, "quantizer")._options(b)

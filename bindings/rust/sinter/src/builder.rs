@@ -756,7 +756,7 @@ impl<'b> Scaled<'b> {
         })
     }
 
-    /// [`Value::grouped_gated_ffn`] of such codes, with c quantised, not rounded.
+    /// [`Value::grouped_gated_ffn`] of such codes: c is quantised, each term cast to bf16, and their sum f32.
     pub fn grouped_gated_ffn(
         self,
         [ids, weights]: [Value<'b>; 2],
