@@ -11,10 +11,12 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
+#include "src/chain/quantizer_finder.h"
 #include "src/chain/replay.h"
 #include "src/chain/scaled_matmul.h"
 #include "src/chain/subgraph.h"
 #include "src/fusion/own_runs.h"
+#include "src/fusion/stitch/op_class.h"
 #include "src/plan/grouped_family.h"
 
 namespace sinter {
@@ -40,8 +42,13 @@ Chain GatePattern(Activation act) {
 
 class GroupedFinder {
  public:
-  GroupedFinder(const Chain& chain, const std::vector<bool>& claimed)
-      : chain_(chain), users_(chain.ops().size()), claimed_(claimed) {
+  // `quantize`: whether products take along the quantisers of their results.
+  GroupedFinder(const Chain& chain, const std::vector<bool>& claimed, bool quantize)
+      : chain_(chain),
+        graph_(chain),
+        users_(chain.ops().size()),
+        claimed_(claimed),
+        quantize_(quantize) {
     for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
       for (const ValueId operand : chain.op(user).operands) {
         std::vector<ValueId>& of = users_[At(operand)];
@@ -53,14 +60,14 @@ class GroupedFinder {
   std::vector<GraphRun> Run(std::map<ValueId, std::string>* refused) {
     std::vector<GraphRun> runs;
     for (ValueId id = 0; id < static_cast<ValueId>(chain_.ops().size()); ++id) {
-      if (chain_.op(id).kind != OpKind::kGroupedMatmul) continue;
+      if (chain_.op(id).kind != OpKind::kGroupedMatmul || claimed_[At(id)]) continue;
       absl::StatusOr<GraphRun> run = Of(id);
       if (run.ok()) {
         for (const ValueId value : run->values) claimed_[At(value)] = true;
         taken_.push_back(id);
         runs.push_back(*std::move(run));
       } else {
-        (*refused)[id] = std::string(run.status().message());
+        if (refused != nullptr) (*refused)[id] = std::string(run.status().message());
       }
     }
     return runs;
@@ -142,14 +149,17 @@ class GroupedFinder {
     } else {
       p.factor_on_sums = p.gate != GroupedGate::kNone;
     }
-    TakeCast(&end, &values);
+    const ValueId scale = quantize_ ? TakeQuantizer(&end, &values, &p) : -1;
+    if (scale < 0) TakeCast(&end, &values);
     own.result = p.result = chain_.op(end).type.dtype;
     if (pair.end >= 0) {
       SINTER_ASSIGN_OR_RETURN(p.program, ProgramOfPair(pair, p.result));
     }
     SINTER_RETURN_IF_ERROR(PlaceResult(end, own, &p));
     own.problem = std::make_shared<const GroupedProduct>(p);
-    return MakeOwnRun(chain_, std::move(own), {values.begin(), values.end()}, end);
+    GraphRun run = MakeOwnRun(chain_, std::move(own), {values.begin(), values.end()}, end);
+    run.scale = scale;
+    return run;
   }
 
   // Whether W is the caller's, and `rows` are computed from what a kernel of this family makes of
@@ -456,6 +466,63 @@ class GroupedFinder {
     *end = user;
   }
 
+  // The quantiser of the result by groups of columns, which nobody else reads; `*end` is then its
+  // codes. Returns the scales; -1: there is none.
+  ValueId TakeQuantizer(ValueId* end, std::set<ValueId>* values, GroupedProduct* p) const {
+    if (!p->HasScales() || p->n % kScaleBlock != 0 || OutputOf(chain_, *end) >= 0) return -1;
+    const ValueId last = static_cast<ValueId>(chain_.ops().size());
+    for (ValueId codes = *end + 1; codes < last; ++codes) {
+      FoundQuantizer found;
+      if (!QuantizerAt(graph_, codes, &found) || found.x != *end ||
+          found.rule.granularity != Granularity::kGroup) {
+        continue;
+      }
+      std::set<ValueId> inside;
+      AddBelow(codes, *end, &inside);
+      const ValueId scale = ScaleOf(found, *end, &inside);
+      if (scale < 0) return -1;
+      const auto are_inside = [&](ValueId id) {
+        return std::all_of(users_[At(id)].begin(), users_[At(id)].end(),
+                           [&](ValueId user) { return inside.count(user) > 0; });
+      };
+      for (const ValueId id : inside) {
+        if (claimed_[At(id)]) return -1;
+        if (id == codes) continue;
+        if (OutputOf(chain_, id) >= 0 || (id != scale && !are_inside(id))) return -1;
+      }
+      if (!are_inside(*end)) return -1;
+      p->quantizer = {true, found.rule.ue8m0, found.rule.eps, found.rule.upper_bound};
+      values->insert(inside.begin(), inside.end());
+      *end = codes;
+      return scale;
+    }
+    return -1;
+  }
+  // The scales [.., columns / 128] of a quantiser, which is added to `inside` with what leads to it;
+  // -1: there is none, or others have another view of it.
+  ValueId ScaleOf(const FoundQuantizer& found, ValueId x, std::set<ValueId>* inside) const {
+    for (ValueId id = x + 1; id < static_cast<ValueId>(chain_.ops().size()); ++id) {
+      if (!IsScaleOfGroups(graph_, found, id)) continue;
+      AddBelow(id, x, inside);
+      ValueId view = -1;
+      for (const ValueId user : users_[At(id)]) {
+        if (inside->count(user) > 0) continue;
+        const Op& op = chain_.op(user);
+        const bool drops_last = op.kind == OpKind::kReshape &&
+                                op.type.rank() + 1 == chain_.op(id).type.rank();
+        if (view >= 0 || !drops_last) return -1;
+        view = user;
+      }
+      if (view >= 0) inside->insert(view);
+      return view;
+    }
+    return -1;
+  }
+  void AddBelow(ValueId id, ValueId x, std::set<ValueId>* inside) const {
+    if (id == x || ClassOf(chain_, id) == OpClass::kSource || !inside->insert(id).second) return;
+    for (const ValueId operand : chain_.op(id).operands) AddBelow(operand, x, inside);
+  }
+
   // Where the result lies: in the first output that it is, or without gaps in the workspace.
   absl::Status PlaceResult(ValueId end, const OwnRun& own, GroupedProduct* p) const {
     std::vector<Stride> strides = ContiguousStrides(chain_.op(end).type.dims);
@@ -488,18 +555,33 @@ class GroupedFinder {
   }
 
   const Chain& chain_;
+  const Subgraph graph_;
   std::vector<std::vector<ValueId>> users_;
   std::vector<bool> claimed_;
+  const bool quantize_;
   std::vector<ValueId> taken_;  // grouped products that kernels of this family compute
 };
+
+bool HasKind(const Chain& chain, OpKind kind) {
+  return std::any_of(chain.ops().begin(), chain.ops().end(),
+                     [&](const Op& op) { return op.kind == kind; });
+}
 
 }  // namespace
 
 std::vector<GraphRun> FindGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
                                       std::map<ValueId, std::string>* refused) {
-  const bool any = std::any_of(chain.ops().begin(), chain.ops().end(),
-                               [](const Op& op) { return op.kind == OpKind::kGroupedMatmul; });
-  return any ? GroupedFinder(chain, claimed).Run(refused) : std::vector<GraphRun>();
+  return HasKind(chain, OpKind::kGroupedMatmul) ? GroupedFinder(chain, claimed, false).Run(refused)
+                                                : std::vector<GraphRun>();
+}
+
+std::vector<GraphRun> FindQuantizedGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
+                                               std::map<ValueId, std::string>*) {
+  if (!HasKind(chain, OpKind::kGroupedMatmul)) return {};
+  std::vector<GraphRun> runs = GroupedFinder(chain, claimed, true).Run(nullptr);
+  const bool any = std::any_of(runs.begin(), runs.end(),
+                               [](const GraphRun& run) { return run.scale >= 0; });
+  return any ? runs : std::vector<GraphRun>();
 }
 
 }  // namespace sinter

@@ -49,6 +49,7 @@ std::vector<GraphRun> FindCollectiveRuns(const Chain& chain, const std::vector<b
 std::vector<OwnFinder>& OwnFinders() {
   static std::vector<OwnFinder>* const finders = new std::vector<OwnFinder>{
       {FindAttentionRuns, &Absorbed::attention},
+      {FindQuantizedGroupedRuns, &Absorbed::groups},
       {FindGroupedRuns},
       {FindCollectiveRuns},
   };

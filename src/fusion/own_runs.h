@@ -24,13 +24,18 @@ struct OwnFinder {
 // before they plan; nothing else changes it.
 std::vector<OwnFinder>& OwnFinders();
 
-// The run of `own` that computes `values`, ascending, of which others read `end` alone.
+// The run of `own` that computes `values`, ascending, of which others read `end` alone. A run whose
+// result are codes also has `scale`, which lies in front of the result among its kernels' places.
 GraphRun MakeOwnRun(const Chain& chain, OwnRun own, std::vector<ValueId> values, ValueId end);
 
 // A run for each grouped product. Its kernel takes along, where nobody else reads what is between:
 // the gate of a pair, a product with a number of each slot, the cast of the result.
 std::vector<GraphRun> FindGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
                                       std::map<ValueId, std::string>* refused);
+// The same where one of them at least takes along the quantiser of its result by groups of columns;
+// none where none does.
+std::vector<GraphRun> FindQuantizedGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
+                                               std::map<ValueId, std::string>* refused);
 
 }  // namespace sinter
 

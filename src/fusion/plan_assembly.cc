@@ -152,6 +152,7 @@ class Assembler {
       places.push_back(Locate(operand.value));
       places.back().offset_bytes += operand.offset_bytes;
     }
+    if (run.scale >= 0) places.push_back(Locate(run.scale));
     places.push_back(Locate(run.end));
     for (const ValueId value : run.aux) places.push_back(Locate(value));
     if (items_[static_cast<size_t>(scratch)].bytes > 0)

@@ -502,7 +502,7 @@ GraphRun RunOf(const Chain& chain, MatchedSequence matched) {
 }
 
 bool HasGroups(const GraphRun& run) {
-  return !run.IsOwn() && run.matched.sequence.back().HasGroups();
+  return run.IsOwn() ? run.scale >= 0 : run.matched.sequence.back().HasGroups();
 }
 
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, Absorbed absorbed) {

@@ -43,9 +43,13 @@ int64_t RoutingBytes(const GroupedProduct& p, const GroupedSchedule& s) {
   const int64_t groups = p.experts + 1, twice = s.swapped > 0 ? 2 : 1;
   const int64_t segments = twice * (groups <= 129 ? 16 : groups <= 257 ? 8 : groups <= 513 ? 4 : 2);
   const int64_t scales = p.row_scales == GroupedScales::kWhole ? s.block_m : 1;
+  const int64_t largest =  // of groups of results, in three turns
+      !p.quantizer.present                                ? 1
+      : p.gate == GroupedGate::kNone && s.block_n == 256  ? 2 * 3 * s.block_m
+                                                          : 3 * s.block_m;
   return 8 * (2 * s.stages + 4) + 2 * 4 * (twice * s.block_m + 2) + 4 * (groups + 1) +
          4 * (segments + 1) * groups +
-         (s.swapped > 0 ? RoundUp(2 * groups, 8) + 2 * 4 * scales : 0);
+         (s.swapped > 0 ? RoundUp(2 * groups, 8) + 2 * 4 * scales + 4 * largest : 0);
 }
 
 const char* TextOf(GroupedScales scales, const char* whole, const char* groups) {
@@ -100,6 +104,13 @@ std::string GroupedProduct::ToString() const {
     absl::StrAppend(&text, " scales=", TextOf(row_scales, "row", "1x128"), ",",
                     TextOf(weight_scales, "column", "128x128"));
   }
+  if (quantizer.present) {
+    absl::StrAppend(&text, " quantize=group", quantizer.ue8m0 ? " ue8m0" : "",
+                    " eps=", quantizer.eps);
+    if (quantizer.upper_bound != 0) {
+      absl::StrAppend(&text, " upper_bound=", quantizer.upper_bound);
+    }
+  }
   return absl::StrCat(text, " result=", NameOf(result));
 }
 
@@ -113,6 +124,11 @@ void GroupedProduct::Write(ByteWriter& w) const {
   w.U8(static_cast<uint8_t>(act));
   w.U8(static_cast<uint8_t>(static_cast<int>(row_scales) | static_cast<int>(weight_scales) << 2));
   ForEachStride(*this, [&](int64_t stride) { w.I64(stride); });
+  w.U8(static_cast<uint8_t>(quantizer.present | quantizer.ue8m0 << 1));
+  if (quantizer.present) {
+    w.F64(quantizer.eps);
+    w.F64(quantizer.upper_bound);
+  }
   w.U8(program.present() ? 1 : 0);
   if (program.present()) WriteProgram(program, w);
 }
@@ -125,7 +141,7 @@ absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
   if (r.U8() != kProductVersion) return lost("version");
   for (DType* dtype : {&p.rows, &p.weights, &p.result, &p.factor, &p.bias}) {
     *dtype = static_cast<DType>(r.U8());
-    const bool operand = dtype == &p.rows || dtype == &p.weights;
+    const bool operand = dtype == &p.rows || dtype == &p.weights || dtype == &p.result;
     if (!IsValid(*dtype) || (!IsFloat(*dtype) && !(operand && *dtype == DType::kE4M3))) {
       return lost("dtype");
     }
@@ -163,6 +179,20 @@ absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
     within = within && stride >= 0 && stride <= kMostStride;
   });
   if (!within) return lost("stride");
+  const uint8_t quantizer = r.U8();
+  if (quantizer == 2 || quantizer > 3 || (quantizer > 0) != (p.result == DType::kE4M3)) {
+    return lost("quantizer");
+  }
+  p.quantizer.present = quantizer & 1;
+  p.quantizer.ue8m0 = quantizer & 2;
+  if (p.quantizer.present) {
+    p.quantizer.eps = r.F64();
+    p.quantizer.upper_bound = r.F64();
+    const bool fits = codes && !p.by_ends && p.n % kScaleBlock == 0 && p.quantizer.eps > 0 &&
+                      p.quantizer.eps <= 1 &&
+                      (p.quantizer.upper_bound == 0 || p.quantizer.upper_bound >= p.quantizer.eps);
+    if (!fits) return lost("quantizer");
+  }
   if (p.by_ends && (p.slots != 1 || p.slot_rows || p.has_bias || p.HasScales())) {
     return lost("slots of ends");
   }
@@ -283,6 +313,10 @@ absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule
     return Refuse(
         "block_n is 256, must be 64 or 128 with 128 rows of pairs with scales or biases: registers "
         "would spill");
+  }
+  if (p.quantizer.present && (pair ? s.block_n / 2 : s.block_n) % kScaleBlock != 0) {
+    return Refuse("block_n is ", s.block_n, ", must be ", pair ? "256" : "128 or 256",
+                  " with a quantiser of 128 results");
   }
   if (p.weight_scales == GroupedScales::kGroups && p.HasHalves()) {
     const int64_t run = std::min(ColumnsBeside(p, s), kScaleBlock);

@@ -30,6 +30,13 @@ enum class GroupedGate : uint8_t {
 // then also of each 128 columns. Numbers are part of a kernel's key.
 enum class GroupedScales : uint8_t { kNone = 0, kWhole = 1, kGroups = 2 };
 
+// How results become e4m3 codes: over max(min(largest magnitude of 128 columns, upper_bound), eps)
+// / 448, or the least power of two that is not less (tile/code_scale.cuh).
+struct GroupedQuantizer {
+  bool present = false, ue8m0 = false;
+  double eps = 0, upper_bound = 0;  // 0: none
+};
+
 // result[m, t] = end(W[e] row + bias[e]) with e = ids[m, t], where row is rows[m] or rows[m, t],
 // and end is of a pair act(gate) * up or a program of both, then a number of each slot; then it is
 // rounded to `result`.
@@ -52,6 +59,7 @@ struct GroupedProduct {
   GroupedGate gate = GroupedGate::kNone;
   Activation act = Activation::kIdentity;
   GroupedScales row_scales = GroupedScales::kNone, weight_scales = GroupedScales::kNone;
+  GroupedQuantizer quantizer;  // of results of e4m3, whose scales it stores too: f32 [slot, n / 128]
   EpilogueProgram program;  // of a pair, in the place of act(gate) * up; it has no other leaves
   // In elements; the innermost stride of rows, W and the result is 1.
   int64_t row_stride = 0, row_slot_stride = 0;

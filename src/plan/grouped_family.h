@@ -27,7 +27,8 @@ struct GroupedCode {
   GroupedSchedule schedule;
 };
 
-// Operands in order are rows, weights, ids or ends, scales of rows and of weights, biases, factors.
+// Operands in order are rows, weights, ids or ends, scales of rows and of weights, biases, factors;
+// in front of the result the scales of its codes.
 using GroupedSpec = OwnSpec<GroupedCode>;
 
 class GroupedKernels : public OwnKernels<GroupedCode> {
@@ -78,6 +79,11 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
           false);
     }
     if (p.has_factor) add(p.factor, of_slots, slots, true);
+    if (p.quantizer.present) {
+      const int64_t groups = p.n / kScaleBlock;
+      add(DType::kF32, absl::StrCat(of_slots, ",", groups), slots * groups, true);
+      list.back().write = true;
+    }
     add(p.result, absl::StrCat(of_slots, ",", p.n), slots * p.n, true);
     return list;
   }
@@ -90,6 +96,7 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
     if (p.act != Activation::kIdentity) out.words.push_back(std::string(NameOf(p.act)));
     if (p.has_bias) out.words.push_back("bias");
     if (p.has_factor) out.words.push_back("weights");
+    if (p.quantizer.present) out.words.push_back("quantize");
     return out;
   }
   ApartReasons WhyApart() const override {
@@ -138,6 +145,7 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
     std::string text = p.gate == GroupedGate::kNone ? "grouped product" : "grouped gated pair";
     if (p.act != Activation::kIdentity) absl::StrAppend(&text, " + ", NameOf(p.act));
     if (p.has_factor) text += " * slot factor";
+    if (p.quantizer.present) text += " + quantize";
     return text;
   }
 

@@ -45,14 +45,25 @@ void AddJobs(const std::string& line, const DeviceModel& model, std::vector<Job>
                                    {128, 64, 4, 2},     {128, 128, 4, 2},    {128, 256, 4, 2},
                                    {128, 256, 4, 2, 2}, {128, 256, 4, 2, 1}, {64, 256, 5, 2, 2},
                                    {64, 256, 5, 2, 1}};
+  std::vector<KernelSpec> specs;
   for (const PlannedKernel& kernel : result->chosen.kernels) {
     if (kernel.spec.family != &GroupedFamily()) continue;
+    specs.push_back(kernel.spec);
+    GroupedSpec apart = GroupedKernels::Of(kernel.spec);
+    if (!apart.code.problem.quantizer.present) continue;
+    apart.code.problem.quantizer = {};  // as where a stitched kernel quantises
+    apart.code.problem.result = DType::kF32;
+    apart.places.erase(apart.places.end() - 2);
+    specs.push_back(kernel.spec);
+    specs.back().own = std::make_shared<const GroupedSpec>(std::move(apart));
+  }
+  for (const KernelSpec& spec : specs) {
     for (const GroupedSchedule& schedule : forms) {
-      auto own = std::make_shared<GroupedSpec>(GroupedKernels::Of(kernel.spec));
+      auto own = std::make_shared<GroupedSpec>(GroupedKernels::Of(spec));
       own->code.schedule = schedule;
       if (!CheckGroupedSchedule(own->code.problem, schedule, model).ok()) continue;
-      Job job{absl::StrCat(own->code.problem.ToString(), ", ", schedule.ToString(false)),
-              kernel.spec, CodegenOptions()};
+      Job job{absl::StrCat(own->code.problem.ToString(), ", ", schedule.ToString(false)), spec,
+              CodegenOptions()};
       job.spec.own = std::move(own);
       jobs->push_back(job);
       job.name += " with pauses";

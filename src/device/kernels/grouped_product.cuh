@@ -14,6 +14,7 @@
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
 #include "tile/activation.cuh"
+#include "tile/code_scale.cuh"
 #include "tile/layout.cuh"
 
 namespace sinter {
@@ -51,6 +52,8 @@ SINTER_DEVICE void arrive_if(u32 barrier, u32 wanted) {
 //   kMapped                           W's columns come by a tensor map that permutes each 32
 //   kEarly                            W and ids were complete before the kernel before this one
 //                                     let it begin: they are read at once
+//   kCodes                            whether results are quantised, with a scale of each 128
+//                                     columns: 1, or 2 a power of two; kCodeEps, kCodeBound
 //   kBlockM, kBlockN, kStages
 //   what grouped_scales.cuh says of scales
 //   and, in elements: kRowStride, kRowSlotStride (0: slots share a row), kIdStride, kIdSlotStride,
@@ -67,6 +70,7 @@ struct GroupedOperands {
   const TensorMap* map;  // of the weights where they are mapped
   int first_row = 0;     // by ends: of this launch, among the rows that they count
   const float *row_scales = nullptr, *weight_scales = nullptr;
+  float* code_scales = nullptr;  // [slot, kN / 128]
 };
 
 // Where gate and up lie among W's columns.
@@ -173,9 +177,37 @@ struct GroupedEnd {
     }
   }
 
+  // As vectors, of 16 bits or 8 an element.
+  template <int kColumns>
+  SINTER_DEVICE void store_pairs(int column, const float (&x)[kColumns]) const {
+    u32 words[kColumns * Result::kBytes / 4];
+    if constexpr (Result::kBytes == 2) {
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; ++i) words[i] = Result::pack(x[2 * i], x[2 * i + 1]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kColumns / 4; ++i) {
+        words[i] = Result::pack(x[4 * i], x[4 * i + 1]) |
+                   static_cast<u32>(Result::pack(x[4 * i + 2], x[4 * i + 3])) << 16;
+      }
+    }
+    u32* const to = reinterpret_cast<u32*>(operands.out + at + column);
+    if constexpr (sizeof(words) == 16) {
+      *reinterpret_cast<Word4*>(to) = {words[0], words[1], words[2], words[3]};
+    } else if constexpr (sizeof(words) == 8) {
+      *reinterpret_cast<u64*>(to) = static_cast<u64>(words[1]) << 32 | words[0];
+    } else {
+      *to = words[0];
+    }
+  }
+
   // Four neighbouring columns from a multiple of 4 on.
   SINTER_DEVICE void store(int column, const float (&x)[4]) const {
-    if constexpr (Config::kN % 2 == 0) {
+    constexpr bool kVectors = Result::kBytes == 1 && Config::kN % 4 == 0 &&
+                              Config::kOutStride % 4 == 0 && Config::kOutSlotStride % 4 == 0;
+    if constexpr (kVectors) {
+      if (column < Config::kN) store_pairs<4>(column, x);
+    } else if constexpr (Config::kN % 2 == 0) {
 #pragma unroll
       for (int i = 0; i < 4; i += 2) {
         if (column + i < Config::kN) store(column + i, x[i], x[i + 1]);
@@ -186,6 +218,14 @@ struct GroupedEnd {
         if (column + i < Config::kN) store_one(column + i, x[i]);
       }
     }
+  }
+
+  // The scale of the group of 128 columns with `column`, which one thread stores, and the codes'.
+  static SINTER_DEVICE CodeScale scale_of(u32 largest) {
+    return code_scale<Config::kCodes == 2>(largest, Config::kCodeEps, Config::kCodeBound);
+  }
+  SINTER_DEVICE void store_scale(int column, float scale) const {
+    operands.code_scales[static_cast<long long>(slot) * (Config::kN / 128) + column / 128] = scale;
   }
 
   // Eight neighbouring columns from a multiple of 8 on.
@@ -204,9 +244,7 @@ struct GroupedEnd {
         to[0] = {x[0], x[1], x[2], x[3]};
         to[1] = {x[4], x[5], x[6], x[7]};
       } else {
-        *reinterpret_cast<Word4*>(operands.out + at + column) = {
-            Result::pack(x[0], x[1]), Result::pack(x[2], x[3]), Result::pack(x[4], x[5]),
-            Result::pack(x[6], x[7])};
+        store_pairs<8>(column, x);
       }
     }
   }
@@ -513,7 +551,12 @@ struct GroupedProduct {
           arrive_if(before, first_lane);
         }
       }
-      store(o, shared.tiles[(tiles - 1) % 2].slots, count, group, unit % kTilesN * kColumns, sums);
+      const int* const slots = shared.tiles[(tiles - 1) % 2].slots;
+      if constexpr (Config::kCodes > 0) {
+        store_codes(o, slots, count, group, unit % kTilesN * kColumns, sums);
+      } else {
+        store(o, slots, count, group, unit % kTilesN * kColumns, sums);
+      }
     }
   }
 
@@ -564,9 +607,71 @@ struct GroupedProduct {
     wgmma_commit();
   }
 
+  // Of a thread's i-th of two accumulators of eight columns, which are neighbours, of its upper or
+  // lower row: the result of `at`, its column. In turns, the two are gate and up.
+  static SINTER_DEVICE float result_of(const GroupedOperands<Config>& o,
+                                       const GroupedEnd<Config>& end, float row, const Sums& sums,
+                                       int half, int set, int i, int group, int at) {
+    constexpr int kUpGroups = Columns::kHalves ? kColumns / 8 : 0;  // eights of columns before up's
+    const bool inside = Config::kN % kColumns == 0 || at < Config::kN;
+    const float* const pair = &sums[4 * set + 2 * half];
+    const float gate = pair[Columns::kInTurns ? Columns::kGateAt : i];
+    const float up =
+        Columns::kInTurns ? pair[Columns::kUpAt] : sums[4 * (set + kUpGroups) + 2 * half + i];
+    return end.result(
+        whole_sum(o, gate, row, group, at, Columns::kGateAt, inside),
+        Columns::kPair ? whole_sum(o, up, row, group, at, Columns::kUpAt, inside) : up);
+  }
+
+  // The same as codes: four lanes have a row's results, which take the place of gate's sums.
+  static SINTER_DEVICE void store_codes(const GroupedOperands<Config>& o, const int* slots,
+                                        int count, int group, int column, Sums& sums) {
+    constexpr int kStep = Columns::kStep, kMine = 8 / kStep;
+    constexpr int kSets = 128 / (kMine * 4);  // of W's 32 columns, in a group
+    static_assert(kColumns % 128 == 0 && Config::kN % 128 == 0 && !Config::kInputMajor,
+                  "a tile has whole groups");
+    const int thread = static_cast<int>(threadIdx.x) % 128;
+    const int first =
+        static_cast<int>(threadIdx.x) / 128 * kWarpgroupRows + accumulator_row(thread);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = first + 8 * half;
+      const bool there = row < count;
+      const GroupedEnd<Config> end(o, slots[there ? row : 0]);
+      const float scale = row_scale<Config>(o.row_scales, end.slot);
+#pragma unroll
+      for (int of = 0; of < kColumns / 128; ++of) {
+        const int begin = column + 128 * of;
+        if (begin >= Config::kN) break;
+        float x[kSets][kMine];
+        u32 largest = 0;
+#pragma unroll
+        for (int set = 0; set < kSets; ++set) {
+          const int at = begin + permuted_column(thread, 4 * set) / kStep;
+#pragma unroll
+          for (int i = 0; i < 8; i += kStep) {
+            x[set][i / kStep] = result_of(o, end, scale, sums, half, 4 * (of * kSets + set) + i / 2,
+                                          i % 2, group, at + i / kStep);
+            largest = larger(largest, magnitude(x[set][i / kStep]));
+          }
+        }
+        largest = larger(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 1));
+        largest = larger(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 2));
+        if (!there) continue;
+        const CodeScale code = GroupedEnd<Config>::scale_of(largest);
+        if (thread % 4 == 0) end.store_scale(begin, code.scale);
+#pragma unroll
+        for (int set = 0; set < kSets; ++set) {
+#pragma unroll
+          for (float& value : x[set]) value *= code.inverse;
+          end.store(begin + permuted_column(thread, 4 * set) / kStep, x[set]);
+        }
+      }
+    }
+  }
+
   static SINTER_DEVICE void store(const GroupedOperands<Config>& o, const int* slots, int count,
                                   int group, int column, const Sums& sums) {
-    constexpr int kUpGroups = Columns::kHalves ? kColumns / 8 : 0;  // column groups before up's
     const int thread = static_cast<int>(threadIdx.x) % 128;
     const int first =
         static_cast<int>(threadIdx.x) / 128 * kWarpgroupRows + accumulator_row(thread);
@@ -576,17 +681,8 @@ struct GroupedProduct {
       if (row >= count) continue;
       const GroupedEnd<Config> end(o, slots[row]);
       const float scale = row_scale<Config>(o.row_scales, slots[row]);
-      // Of a thread's i-th of two accumulators of a group, which are neighbours: the result of
-      // `at`, its column. In turns, the two are gate and up.
       const auto value = [&](int set, int i, int at) {
-        const bool inside = Config::kN % kColumns == 0 || at < Config::kN;
-        const float* const pair = &sums[4 * set + 2 * half];
-        const float gate = pair[Columns::kInTurns ? Columns::kGateAt : i];
-        const float up =
-            Columns::kInTurns ? pair[Columns::kUpAt] : sums[4 * (set + kUpGroups) + 2 * half + i];
-        return end.result(
-            whole_sum(o, gate, scale, group, at, Columns::kGateAt, inside),
-            Columns::kPair ? whole_sum(o, up, scale, group, at, Columns::kUpAt, inside) : up);
+        return result_of(o, end, scale, sums, half, set, i, group, at);
       };
       constexpr int kStep = Columns::kStep;
       if constexpr (Config::kInputMajor) {
@@ -652,7 +748,20 @@ struct GroupedDots {
                          expert, column, Columns::kUpAt);
         }
       }
-      end.store_one(column, end.result(sum, up));
+      float x = end.result(sum, up);
+      if constexpr (Config::kCodes > 0) {  // a block has a group
+        static_assert(Config::kN % kThreads == 0 && kThreads == 128, "columns are whole groups");
+        __shared__ u32 of_warps[kThreads / 32];
+        const u32 mine = warp_max(magnitude(x));
+        __syncthreads();
+        if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = mine;
+        __syncthreads();
+        const CodeScale code = GroupedEnd<Config>::scale_of(
+            larger(larger(of_warps[0], of_warps[1]), larger(of_warps[2], of_warps[3])));
+        if (threadIdx.x == 0) end.store_scale(column, code.scale);
+        x *= code.inverse;
+      }
+      end.store_one(column, x);
     }
   }
 

@@ -172,6 +172,8 @@ struct GroupedSwapped {
     u64 full[kStages], empty[kStages];  // stages: copied; multiplied by both blocks
     u64 ready[2], taken[2];             // tiles: slots are there; read
     Tile tiles[2];
+    // Of three units in turn, of each group of 128 results of a slot, the largest magnitude.
+    u32 largest[Config::kCodes > 0 ? 3 : 1][kColumns / 128][Config::kCodes > 0 ? kBlockM : 1];
     typename Routing::Shared routing;
   };
 
@@ -236,6 +238,12 @@ struct GroupedSwapped {
     const int role = static_cast<int>(uniform(threadIdx.x / 32)) - kConsumerWarps;
     if constexpr (Config::kEarly) {  // weights need not wait
       if (role != kCopierWarps) wait_for_predecessors();
+    }
+    if constexpr (Config::kCodes > 0) {
+      for (int i = static_cast<int>(threadIdx.x); i < 3 * (kColumns / 128) * kBlockM; i += kThreads) {
+        (&shared.largest[0][0][0])[i] = 0;
+      }
+      __syncthreads();
     }
     if (role < 0) {
       registers_increase<208>();
@@ -387,7 +395,7 @@ struct GroupedSwapped {
     const u32 first_lane = threadIdx.x % 32 == 0;
     const int warpgroup = static_cast<int>(uniform(threadIdx.x / 128));
     Cursor at;
-    int group = 0, count = 0;
+    int group = 0, count = 0, turn = 0;
     for (Walk walk; walk.unit < units; walk.next()) {
       const u32 last = walk.buffer();
       if (walk.begins_tile()) {
@@ -406,7 +414,13 @@ struct GroupedSwapped {
         multiply_any(shared, ring, warpgroup, static_cast<int>(uniform((count + 15) / 16)), at,
                      sums);
       }
-      store(o, shared.tiles[walk.buffer()], count, walk.column(), warpgroup, sums);
+      if constexpr (Config::kCodes > 0) {
+        store_codes(o, shared, shared.tiles[walk.buffer()], turn, count, walk.column(), warpgroup,
+                    sums);
+        turn = (turn + 1) % 3;
+      } else {
+        store(o, shared.tiles[walk.buffer()], count, walk.column(), warpgroup, sums);
+      }
     }
   }
 
@@ -537,53 +551,160 @@ struct GroupedSwapped {
     }
   };
 
-  // `column`: of the result, of the tile's first.
-  static SINTER_DEVICE void store(const GroupedOperands<Config>& o, const Tile& tile, int count,
-                                  int column, int warpgroup, const Sums& sums) {
-    const int thread = static_cast<int>(threadIdx.x) % 128, quad = thread % 4;
-    // Of W, from the first of each set on: eight rows below in the accumulators is the next one.
-    const int beside = warpgroup * kWarpgroupRows + thread / 32 * kPermuted + thread % 32 / 4 * 2;
-    int at[kSets];  // of the result
+  // From a thread's sums to its results. It has two neighbouring columns of W of each set, and two
+  // neighbouring slots of each eight.
+  struct Results {
+    const GroupedOperands<Config>& o;
+    const Tile& tile;
+    const int count;
+    int at[kSets];  // of the result: the first of its columns
     Affine gate[kSets][2], up[kSets][2];
+
+    // `column`: of the result, of the tile's first.
+    SINTER_DEVICE Results(const GroupedOperands<Config>& operands, const Tile& of, int slots,
+                          int column, int warpgroup)
+        : o(operands), tile(of), count(slots) {
+      const int thread = static_cast<int>(threadIdx.x) % 128;
+      // Of W, from a set's first on: eight rows below in the accumulators is the next one.
+      const int beside = warpgroup * kWarpgroupRows + thread / 32 * kPermuted + thread % 32 / 4 * 2;
 #pragma unroll
-    for (int set = 0; set < kSets; ++set) {
-      at[set] = column + ((Columns::kHalves ? 0 : set * kHalf) + beside) / Columns::kStep;
+      for (int set = 0; set < kSets; ++set) {
+        at[set] = column + ((Columns::kHalves ? 0 : set * kHalf) + beside) / Columns::kStep;
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const bool inside = at[set] < Config::kN;
-        gate[set][i] = Affine(o, tile.group, at[set] + i, Columns::kGateAt, inside);
-        up[set][i] =
-            Affine(o, tile.group, at[set] + i, Columns::kUpAt, Columns::kPair && inside);
+        for (int i = 0; i < 2; ++i) {
+          const bool inside = at[set] < Config::kN;
+          gate[set][i] = Affine(o, tile.group, at[set] + i, Columns::kGateAt, inside);
+          up[set][i] =
+              Affine(o, tile.group, at[set] + i, Columns::kUpAt, Columns::kPair && inside);
+        }
       }
     }
+
+    // Sets that have results of their own: up's half has none.
+    static constexpr int kOwn = Columns::kHalves ? 1 : kSets;
+    static constexpr int kMine = Columns::kInTurns ? 1 : 2;  // neighbouring results of a set
+
+    static SINTER_DEVICE int slot(int eight, int i) {
+      return 8 * eight + 2 * (static_cast<int>(threadIdx.x) % 4) + i;
+    }
+    SINTER_DEVICE GroupedEnd<Config> end(int slot) const {
+      return GroupedEnd<Config>(o, tile.slots[slot], Config::kFactor ? tile.factors[slot] : 1.0f);
+    }
+    // Of the i-th slot of the thread's in an eight: the results of a set.
+    SINTER_DEVICE void of(const Sums& sums, const GroupedEnd<Config>& end, int eight, int i, int set,
+                          float (&x)[kMine]) const {
+      const float row = Config::kRowScales == 1 ? tile.scales[slot(eight, i)] : 1.0f;
+      const float* const own = &sums[set][4 * eight + i];
+      if constexpr (Columns::kInTurns) {
+        x[0] = end.result(gate[set][0].of(own[2 * Columns::kGateAt], row),
+                          up[set][0].of(own[2 * Columns::kUpAt], row));
+      } else {
+        const float* const other = &sums[Columns::kHalves ? 1 : set][4 * eight + i];
 #pragma unroll
-    for (int group = 0; group < kBlockM / 8; ++group) {
+        for (int next = 0; next < 2; ++next) {
+          x[next] = end.result(gate[set][next].of(own[2 * next], row),
+                               Columns::kHalves ? up[set][next].of(other[2 * next], row) : 0);
+        }
+      }
+    }
+    static SINTER_DEVICE void store(const GroupedEnd<Config>& end, int column,
+                                    const float (&x)[kMine]) {
+      if constexpr (kMine == 1) {
+        end.store_one(column, x[0]);
+      } else {
+        end.store(column, x[0], x[1]);
+      }
+    }
+  };
+
+  static SINTER_DEVICE void store(const GroupedOperands<Config>& o, const Tile& tile, int count,
+                                  int column, int warpgroup, const Sums& sums) {
+    const Results results(o, tile, count, column, warpgroup);
+#pragma unroll
+    for (int eight = 0; eight < kBlockM / 8; ++eight) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int slot = 8 * group + 2 * quad + i;
+        const int slot = Results::slot(eight, i);
         if (slot >= count) continue;
-        const GroupedEnd<Config> end(o, tile.slots[slot],
-                                     Config::kFactor ? tile.factors[slot] : 1.0f);
-        const float row = Config::kRowScales == 1 ? tile.scales[slot] : 1.0f;
-        const float* const first = &sums[0][4 * group + i];
-        const float* const second = &sums[1][4 * group + i];
-        if constexpr (Columns::kHalves) {
-          if (at[0] >= Config::kN) continue;
-          end.store(at[0], end.result(gate[0][0].of(first[0], row), up[0][0].of(second[0], row)),
-                    end.result(gate[0][1].of(first[2], row), up[0][1].of(second[2], row)));
-        } else {
+        const GroupedEnd<Config> end = results.end(slot);
 #pragma unroll
-          for (int set = 0; set < kSets; ++set) {
-            const float* const pair = set == 0 ? first : second;
-            if (at[set] >= Config::kN) continue;
-            if constexpr (Columns::kInTurns) {
-              end.store_one(at[set], end.result(gate[set][0].of(pair[2 * Columns::kGateAt], row),
-                                                up[set][0].of(pair[2 * Columns::kUpAt], row)));
-            } else {
-              end.store(at[set], end.result(gate[set][0].of(pair[0], row), 0),
-                        end.result(gate[set][1].of(pair[2], row), 0));
-            }
+        for (int set = 0; set < Results::kOwn; ++set) {
+          if (results.at[set] >= Config::kN) continue;
+          float x[Results::kMine];
+          results.of(sums, end, eight, i, set, x);
+          Results::store(end, results.at[set], x);
+        }
+      }
+    }
+  }
+
+  // The same as codes. Both warpgroups have columns of a group: its largest magnitude is found in
+  // shared memory, in the `turn`-th of three places, so that none is cleared while it is read.
+  static SINTER_DEVICE void store_codes(const GroupedOperands<Config>& o, Shared& shared,
+                                        const Tile& tile, int turn, int count, int column,
+                                        int warpgroup, Sums& sums) {
+    constexpr int kGroups = kColumns / 128;
+    constexpr u32 kBarrier = 2;
+    static_assert(Config::kN % 128 == 0, "a tile has whole groups");
+    const Results results(o, tile, count, column, warpgroup);
+    const auto group_of = [](int set) { return kGroups == 1 ? 0 : set; };
+#pragma unroll
+    for (int eight = 0; eight < kBlockM / 8; ++eight) {
+      if (8 * eight >= count) break;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int slot = Results::slot(eight, i);
+        const GroupedEnd<Config> end = results.end(slot < count ? slot : 0);
+        u32 largest[kGroups] = {};
+#pragma unroll
+        for (int set = 0; set < Results::kOwn; ++set) {
+          float x[Results::kMine];
+          results.of(sums, end, eight, i, set, x);
+#pragma unroll
+          for (int next = 0; next < Results::kMine; ++next) {
+            sums[set][4 * eight + i + 2 * next] = x[next];
+            largest[group_of(set)] = larger(largest[group_of(set)], magnitude(x[next]));
           }
+        }
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+          for (int lanes = 4; lanes < 32; lanes *= 2) {
+            largest[group] =
+                larger(largest[group], __shfl_xor_sync(0xFFFFFFFFu, largest[group], lanes));
+          }
+          if (threadIdx.x % 32 < 4 && slot < count) {
+            atomicMax(&shared.largest[turn][group][slot], largest[group]);
+          }
+        }
+      }
+    }
+    named_barrier(kBarrier, 128 * kConsumers);
+    for (int i = static_cast<int>(threadIdx.x); i < kGroups * kBlockM; i += 128 * kConsumers) {
+      (&shared.largest[(turn + 2) % 3][0][0])[i] = 0;
+    }
+#pragma unroll
+    for (int eight = 0; eight < kBlockM / 8; ++eight) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int slot = Results::slot(eight, i);
+        if (slot >= count) continue;
+        const GroupedEnd<Config> end = results.end(slot);
+#pragma unroll
+        for (int set = 0; set < Results::kOwn; ++set) {
+          if (results.at[set] >= Config::kN) continue;
+          const CodeScale code =
+              GroupedEnd<Config>::scale_of(shared.largest[turn][group_of(set)][slot]);
+          const bool first_of_group = set == 0 || kGroups > 1;
+          if (first_of_group && threadIdx.x < 4) {
+            end.store_scale(column + 128 * group_of(set), code.scale);
+          }
+          float x[Results::kMine];
+#pragma unroll
+          for (int next = 0; next < Results::kMine; ++next) {
+            x[next] = sums[set][4 * eight + i + 2 * next] * code.inverse;
+          }
+          Results::store(end, results.at[set], x);
         }
       }
     }

@@ -5,6 +5,7 @@
 #include "ptx/element.cuh"
 #include "ptx/memory.cuh"
 #include "ptx/sync.cuh"
+#include "tile/code_scale.cuh"
 #include "tile/product.cuh"
 
 namespace sinter {
@@ -64,9 +65,7 @@ struct GivenScale {
   }
 };
 
-// A scale of each 128 columns of a row: max(min(largest magnitude, bound), eps) / 448, or, where
-// kPow2, the least power of two that is not less. A NaN makes the scale NaN, and so all codes of
-// its group.
+// A scale of each 128 columns of a row (code_scale.cuh).
 template <bool kPow2>
 struct GroupScales {
   static constexpr bool kPresent = true;
@@ -85,31 +84,12 @@ struct GroupScales {
   template <class P>
   SINTER_DEVICE u32 codes(Float4 x, int row, int column) const {
     static_assert(P::kBlockN % 128 == 0 && P::kN % 128 == 0, "a tile has whole groups");
-    const float largest =
-        limited(__uint_as_float(warp_max(larger(larger(x.x, x.y), larger(x.z, x.w)))));
-    float scale = largest / 448.0f, inverse = 448.0f / largest;
-    if (kPow2) {
-      scale = power_of_two(scale);
-      inverse = 1.0f / scale;
-    }
+    const u32 largest = warp_max(larger(larger(magnitude(x.x), magnitude(x.y)),
+                                        larger(magnitude(x.z), magnitude(x.w))));
+    const CodeScale of = code_scale<kPow2>(largest, eps, bound);
     if (threadIdx.x % 32 == 0)
-      scales[row * static_cast<long long>(P::kN / 128) + column / 128] = scale;
-    return four_codes(x, inverse);
-  }
-
- private:
-  // The bits of the larger magnitude; of a NaN, those of one.
-  static SINTER_DEVICE u32 larger(float a, float b) { return larger(bits(a), bits(b)); }
-  static SINTER_DEVICE u32 larger(u32 a, u32 b) { return a > b ? a : b; }
-  static SINTER_DEVICE u32 bits(float x) { return __float_as_uint(x) & 0x7FFFFFFFu; }
-
-  SINTER_DEVICE float limited(float largest) const {
-    if (!(largest == largest)) return largest;
-    return fmaxf(fminf(largest, bound), eps);
-  }
-  static SINTER_DEVICE float power_of_two(float x) {
-    const float normal = x < 0x1p-126f ? 0x1p-126f : x;
-    return x == x ? __uint_as_float((__float_as_uint(normal) + 0x007FFFFFu) & 0x7F800000u) : x;
+      scales[row * static_cast<long long>(P::kN / 128) + column / 128] = of.scale;
+    return four_codes(x, of.inverse);
   }
 };
 

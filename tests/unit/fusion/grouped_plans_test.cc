@@ -49,15 +49,16 @@ TEST(GroupedPlans, AGatedFfnIsTwoProductsAndASum) {
   }
 }
 
-TEST(GroupedPlans, AGatedFfnOfCodesIsTwoProductsAQuantiserAndASum) {
+TEST(GroupedPlans, AGatedFfnOfCodesIsTwoProductsASumAndMaybeAQuantiser) {
   for (const char* form :
        {"n=128 k=256 l=40 scales=group quantize=group", "n=32 k=48 l=40 scales=row",
         "n=32 k=48 l=40 scales=tensor quantize=static", "n=24 k=48 l=40 scales=row order=up_gate",
-        "n=128 k=256 l=40 scales=group quantize=group order=interleaved"}) {
+        "n=128 k=256 l=40 scales=group quantize=group ue8m0=1 order=interleaved"}) {
     SCOPED_TRACE(form);
     const Plan plan = ExpectPlans(
         TextChain(absl::StrCat("scaled_grouped_gated_ffn m=M experts=5 top=3 act=silu ", form)));
-    ASSERT_EQ(plan.kernels.size(), 4u) << plan.ToText();
+    const bool groups = absl::StrContains(form, "quantize=group");
+    ASSERT_EQ(plan.kernels.size(), groups ? 3u : 4u) << plan.ToText();
     const std::vector<const GroupedSpec*> grouped = GroupedOf(plan);
     ASSERT_EQ(grouped.size(), 2u);
     for (const GroupedSpec* spec : grouped) {
@@ -65,8 +66,55 @@ TEST(GroupedPlans, AGatedFfnOfCodesIsTwoProductsAQuantiserAndASum) {
       EXPECT_EQ(spec->code.problem.weights, DType::kE4M3);
     }
     EXPECT_NE(grouped[0]->code.problem.gate, GroupedGate::kNone);
+    EXPECT_EQ(grouped[0]->code.problem.quantizer.present, groups);
+    EXPECT_EQ(grouped[0]->code.problem.quantizer.ue8m0, absl::StrContains(form, "ue8m0"));
     EXPECT_TRUE(grouped[1]->code.problem.has_factor);
     EXPECT_TRUE(grouped[1]->code.problem.slot_rows);
+    EXPECT_EQ(grouped[1]->code.problem.result, DType::kBF16) << "of each term";
+  }
+}
+
+// At one row tiles that have whole groups are too few for the SMs; at many they fill them.
+TEST(GroupedPlans, WhoQuantisesIsChosenByTheNumberOfRows) {
+  const Chain chain = TextChain(
+      "scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 act=silu scales=group "
+      "quantize=group");
+  for (const auto& [rows, kernels] : {std::pair(1, 4u), std::pair(1024, 3u)}) {
+    const auto result = PlanChain(chain, rows, testing::H200(), {});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->chosen.kernels.size(), kernels) << result->chosen.ToText();
+  }
+}
+
+// The second product's weights need not wait for the first one, which has read the same ids.
+TEST(GroupedPlans, OnlyAProductBehindAnotherOfTheSameIdsIsEarly) {
+  for (const char* line :
+       {"grouped_gated_ffn m=M experts=5 top=3 n=24 k=16 l=40 act=silu",
+        "scaled_grouped_gated_ffn m=M experts=5 top=3 act=silu n=32 k=48 l=40 scales=row"}) {
+    const std::vector<const GroupedSpec*> grouped = GroupedOf(ExpectPlans(TextChain(line)));
+    ASSERT_EQ(grouped.size(), 2u) << line;
+    EXPECT_FALSE(grouped[0]->code.problem.early) << line;
+    EXPECT_TRUE(grouped[1]->code.problem.early) << line;
+  }
+  for (const bool same_ids : {true, false}) {
+    for (const bool computed_w : {true, false}) {
+      ChainBuilder b;
+      const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(64)}}, {false, {}, "x"});
+      const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}}, {false, {}, "ids"});
+      const ValueId others = *b.Input({DType::kS32, {Dim::M(), C(2)}}, {false, {}, "others"});
+      const ValueId w = *b.Input({DType::kBF16, {C(4), C(64), C(64)}}, {false, {}, "w"});
+      const ValueId c = *b.Cast(*b.GroupedMatmul(x, w, ids, true), DType::kBF16);
+      const ValueId second = computed_w ? *b.Unary(UnaryKind::kAbs, w) : w;
+      EXPECT_TRUE(
+          b.Output(*b.GroupedMatmul(c, second, same_ids ? ids : others, true)).ok());
+      const absl::StatusOr<Chain> chain = b.Finish();
+      if (!chain.ok()) continue;  // "others" is not used
+      const auto result = PlanChain(*chain, kM, testing::H200(), {});
+      ASSERT_TRUE(result.ok()) << result.status();
+      int early = 0;
+      for (const GroupedSpec* spec : GroupedOf(result->chosen)) early += spec->code.problem.early;
+      EXPECT_EQ(early, same_ids && !computed_w ? 1 : 0) << result->chosen.ToText();
+    }
   }
 }
 

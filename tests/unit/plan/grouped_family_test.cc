@@ -56,6 +56,15 @@ GroupedProduct ScaledProduct() {
   return p;
 }
 
+GroupedProduct QuantizedProduct() {
+  GroupedProduct p = ScaledProduct();
+  p.has_factor = false;
+  p.factor_stride = p.factor_slot_stride = 0;
+  p.result = DType::kE4M3;
+  p.quantizer = {true, false, 1e-10, 0};
+  return p;
+}
+
 KernelSpec SpecOf(const GroupedProduct& p, const GroupedSchedule& s) {
   KernelSpec spec;
   spec.family = &GroupedFamily();
@@ -63,6 +72,7 @@ KernelSpec SpecOf(const GroupedProduct& p, const GroupedSchedule& s) {
   if (p.HasScales()) places.insert(places.end(), {{5, 0}, {6, 0}});
   if (p.has_bias) places.push_back({4, 0});
   if (p.has_factor) places.push_back({3, 0});
+  if (p.quantizer.present) places.push_back({kWorkspaceBuffer, 1 << 20});
   places.push_back({kWorkspaceBuffer, 65536});
   spec.own = std::make_shared<const GroupedSpec>(GroupedSpec{p, s, places});
   return spec;
@@ -101,8 +111,11 @@ TEST(GroupedFamily, ScaledProductsTellTheirScales) {
   ASSERT_EQ(buffers.size(), 7u);
   EXPECT_EQ(buffers[3].type, "f32[M,2]");
   EXPECT_EQ(buffers[4].type, "f32[16,2,2]");
-  // No swapped tiles, and no tiles that begin inside of a block of scales.
-  EXPECT_FALSE(CheckGroupedSchedule(p, kSwapped, model).ok());
+  // Swapped tiles of 64 slots, and no tiles that begin inside of a block of scales.
+  EXPECT_EQ(CheckGroupedSchedule(p, kSwapped, model).message(),
+            "block_m is 128, must be 64 of swapped tiles with scales: their sums are added beside "
+            "fresh ones");
+  EXPECT_TRUE(CheckGroupedSchedule(p, {64, 256, 5, 100, 2}, model).ok());
   GroupedProduct narrow = p;
   narrow.n = 96;
   EXPECT_EQ(CheckGroupedSchedule(narrow, kTiles, model).message(),
@@ -123,8 +136,42 @@ TEST(GroupedFamily, ScaledProductsTellTheirScales) {
   }
 }
 
+// A tile has whole groups of 128 results, whose scales are stored in front of the codes.
+TEST(GroupedFamily, QuantizedResultsHaveScalesOfTheirOwn) {
+  const DeviceModel model = *BuiltinModel("h100");
+  const GroupedProduct p = QuantizedProduct();
+  EXPECT_TRUE(absl::StrContains(p.ToString(), " quantize=group eps=1e-10 result=e4m3"))
+      << p.ToString();
+  const KernelSpec spec = SpecOf(p, {64, 256, 4, 100});
+  const auto kernel = Generate(spec, model);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_TRUE(absl::StrContains(kernel->request.source, "kCodes = 1;"));
+  EXPECT_TRUE(absl::StrContains(kernel->request.source, "float* code_scales,"));
+  const auto buffers = GroupedKernels().Buffers(spec, 10);
+  ASSERT_EQ(buffers.size(), 7u);
+  EXPECT_EQ(buffers[5].type, "f32[M,4,1]");
+  EXPECT_TRUE(buffers[5].write && buffers[6].write && !buffers[4].write);
+  EXPECT_EQ(buffers[6].type, "e4m3[M,4,128]");
+  EXPECT_EQ(CheckGroupedSchedule(p, kTiles, model).message(),
+            "block_n is 128, must be 256 with a quantiser of 128 results");
+  EXPECT_TRUE(CheckGroupedSchedule(p, {64, 256, 5, 100, 1}, model).ok());
+  EXPECT_TRUE(CheckGroupedSchedule(p, kDots, model).ok());
+  for (void (*change)(GroupedProduct*) : {+[](GroupedProduct* p) { p->quantizer.present = false; },
+                                          +[](GroupedProduct* p) { p->result = DType::kBF16; },
+                                          +[](GroupedProduct* p) { p->quantizer.eps = 0; },
+                                          +[](GroupedProduct* p) { p->n = 96; }}) {
+    GroupedProduct bad = p;
+    change(&bad);
+    ByteWriter w;
+    bad.Write(w);
+    const std::string bytes = w.Take();
+    ByteReader r(bytes);
+    EXPECT_EQ(ReadGroupedProduct(r).status().message(), "grouped product: quantizer");
+  }
+}
+
 TEST(GroupedFamily, DamagedBytesAreRefusedOrAnotherCode) {
-  for (const GroupedProduct& p : {BiasedProduct(), ScaledProduct()}) {
+  for (const GroupedProduct& p : {BiasedProduct(), ScaledProduct(), QuantizedProduct()}) {
     const KernelCode code = *CodeOf(SpecOf(p, kTiles));
     const std::string bytes = code.Bytes(), schedule = code.ScheduleBytes();
     for (size_t length = 0; length < bytes.size(); ++length) {

@@ -30,6 +30,8 @@ void Put(DType dtype, double value, uint8_t* at) {
   } else if (dtype == DType::kBF16 || dtype == DType::kF16) {
     const uint16_t bits = dtype == DType::kBF16 ? F32ToBF16(f) : F32ToF16(f);
     std::memcpy(at, &bits, 2);
+  } else if (dtype == DType::kE4M3) {
+    *at = F32ToE4M3(f);
   } else if (dtype == DType::kS32) {
     const auto i = static_cast<int32_t>(value * 10);
     std::memcpy(at, &i, 4);
@@ -321,6 +323,24 @@ class Machine {
     return id >= 0 && id < static_cast<double>(p.experts) ? static_cast<int64_t>(id) : -1;
   }
 
+  // Results of a slot become what is rounded to codes; the scales of their groups are stored.
+  void Quantize(const GroupedSpec& spec, int64_t slot, std::vector<double>* results) {
+    const GroupedQuantizer& q = spec.code.problem.quantizer;
+    const BufferPlace& out = spec.places[spec.places.size() - 2];
+    for (size_t begin = 0; begin < results->size(); begin += 128) {
+      double largest = 0;
+      for (size_t i = begin; i < begin + 128; ++i) {
+        largest = std::max(largest, std::abs((*results)[i]));
+      }
+      if (q.upper_bound != 0) largest = std::min(largest, q.upper_bound);
+      double scale = std::max(largest, q.eps) / 448;
+      if (q.ue8m0) scale = std::exp2(std::ceil(std::log2(scale)));
+      for (size_t i = begin; i < begin + 128; ++i) (*results)[i] /= scale;
+      const uint64_t at = static_cast<uint64_t>(slot) * (results->size() / 128) + begin / 128;
+      Put(DType::kF32, scale, At(out.buffer, out.offset_bytes + 4 * at, 4));
+    }
+  }
+
   void RunGrouped(const GroupedSpec& spec) {
     const GroupedProduct& p = spec.code.problem;
     const BufferPlace& out = spec.places.back();
@@ -335,6 +355,7 @@ class Machine {
                                          : 1;
       const int64_t row = m * p.row_stride + t * p.row_slot_stride;
       const int64_t scale = m * p.row_scale_stride + t * p.row_scale_slot_stride;
+      std::vector<double> results(static_cast<size_t>(p.n));
       for (int64_t j = 0; j < p.n; ++j) {
         double x = 0, up = 0;
         if (expert >= 0) {
@@ -350,8 +371,12 @@ class Machine {
         }
         x = p.program.present() ? OfPair(p.program, x, up) : Activated(p.act, x) * (pair ? up : 1);
         if (!p.factor_on_sums) x *= number;
+        results[static_cast<size_t>(j)] = x;
+      }
+      if (p.quantizer.present) Quantize(spec, slot, &results);
+      for (int64_t j = 0; j < p.n; ++j) {
         const int64_t at = m * p.out_stride + t * p.out_slot_stride + j;
-        Put(p.result, x,
+        Put(p.result, results[static_cast<size_t>(j)],
             At(out.buffer, out.offset_bytes + static_cast<uint64_t>(at * SizeOf(p.result)),
                static_cast<size_t>(SizeOf(p.result))));
       }
