@@ -280,8 +280,9 @@ absl::Status CheckTensorCores(const GroupedProduct& p) {
 bool MapsWeights(const GroupedProduct& p, const GroupedSchedule& s) {
   const int64_t columns = p.HasHalves() ? p.n : p.WeightColumns();  // side by side
   return CheckTensorCores(p).ok() && !p.input_major && columns % s.MappedColumns() == 0 &&
-         p.weight_stride >= p.k && p.expert_stride % p.weight_stride == 0 &&
-         p.expert_stride / p.weight_stride == p.WeightColumns();
+         p.weight_stride >= p.k &&
+         (p.experts == 1 || (p.expert_stride % p.weight_stride == 0 &&
+                             p.expert_stride / p.weight_stride == p.WeightColumns()));
 }
 
 absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule& s,

@@ -30,6 +30,7 @@ constexpr int64_t kFindSteps = 16;          // of K, in which slots are found on
 constexpr double kSwappedLatencyUs = 1.6;   // of a copy, until its stage is free again
 constexpr double kStoredBytesPerUs = 56e3;  // of an SM whose warpgroups store results
 constexpr double kLeastSlotsOfExpert = 8;   // narrower tiles multiply mostly nothing
+constexpr double kLeastCodesOfExpert = 1;   // of e4m3, whose sums threads add
 constexpr double kSlotsLost = 8;            // of a tile, in the mean
 
 double Elements(int64_t a, int64_t b, int64_t c) {
@@ -86,12 +87,9 @@ double Unevenness(double units, double at_once, double gain) {
 // Of K in a step: 128 bytes.
 int64_t StepK(const GroupedProduct& p) { return 128 / SizeOf(p.weights); }
 
-// Neighbouring columns of a swapped tile that a cluster takes behind one another
-// (grouped_swapped.cuh).
-int64_t Together(int64_t tiles_n, int64_t steps) {
-  int64_t together = std::clamp<int64_t>(kFindSteps / steps, 1, tiles_n);
-  while (tiles_n % together != 0) --together;
-  return together;
+// Units that a block takes behind one another, so that slots are found once for them (UnitWalk).
+double PieceUnits(const GroupedProduct& p) {
+  return static_cast<double>(std::max<int64_t>(1, kFindSteps / CeilDiv(p.k, StepK(p))));
 }
 
 // Times of memory, L2 and tensor cores in tiles of which a block has one at a time.
@@ -119,8 +117,9 @@ void PredictTiles(const GroupedProduct& p, const GroupedSchedule& s, const Sprea
   time->tensor_us = flop / (rate * std::max(even, 0.05));
   if (p.by_ends) return;
   // Copies wait for a tile's slots, which lie among so many ids.
+  const double finds = std::max(1.0, turns / PieceUnits(p));
   time->fixed_us +=
-      turns * std::min(1.0, s.block_m / spread.of_expert) * spread.slots() / kSearchIdsPerUs;
+      finds * std::min(1.0, s.block_m / spread.of_expert) * spread.slots() / kSearchIdsPerUs;
 }
 
 // The same in swapped tiles, of which each block of a cluster has one at a time.
@@ -130,9 +129,8 @@ void PredictSwapped(const GroupedProduct& p, const GroupedSchedule& s, const Spr
   const int blocks = s.ClusterBlocks();
   const double tiles = spread.Tiles(blocks * s.block_m), units = tiles * tiles_n;
   const double clusters = static_cast<double>(s.grid) / blocks;
-  const double chunks = units / static_cast<double>(Together(TilesN(p, s), CeilDiv(p.k, StepK(p))));
-  const double even = 1 / Unevenness(chunks, clusters, 1);
-  const double uneven = Unevenness(chunks, clusters, kBusyBlockGain);
+  const double even = 1 / Unevenness(units, clusters, 1);
+  const double uneven = Unevenness(units, clusters, kBusyBlockGain);
   // Few bytes of weights are on the way: half of a pair's for each block.
   const double on_the_way = s.grid * (s.stages - 1) * s.block_n / blocks * kStageRowBytes;
   time->hbm_us =
@@ -222,7 +220,8 @@ std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket
     }
   }
   const double touched = ExpectedExperts(p.experts, p.slots, p.Rows(bucket));
-  if (!batch_invariant && static_cast<double>(slots) >= kLeastSlotsOfExpert * touched) {
+  const double least = p.HasScales() ? kLeastCodesOfExpert : kLeastSlotsOfExpert;
+  if (!batch_invariant && static_cast<double>(slots) >= least * touched) {
     for (const int blocks : {1, 2}) {
       add({128, 256, 4, 1, blocks});  // refused of e4m3
       add({64, 256, 5, 1, blocks});

@@ -303,6 +303,13 @@ struct GroupedProduct {
     typename Routing::Shared routing;
   };
 
+  // The block's.
+  struct Walk : UnitWalk<kTilesN, kSteps> {
+    SINTER_DEVICE explicit Walk(int units)
+        : UnitWalk<kTilesN, kSteps>(units, static_cast<int>(blockIdx.x),
+                                                 static_cast<int>(gridDim.x)) {}
+  };
+
   // Goes round the stages. `phase`: of the producer's waits the parity is 1 - phase.
   struct Cursor {
     int stage = 0;
@@ -369,12 +376,11 @@ struct GroupedProduct {
     int stages = 0;
     if constexpr (Config::kMapped) {
       Sources from;
-      for (int unit = static_cast<int>(blockIdx.x); unit < units && stages < kStages;
-           unit += static_cast<int>(gridDim.x)) {
-        const int group = Routing::group_at(shared.routing, unit / kTilesN);
+      for (Walk walk(units); walk.more() && stages < kStages; walk.next()) {
+        const int group = Routing::group_at(shared.routing, walk.unit / kTilesN);
         if (group == Config::kExperts) continue;
         from.set = group * (Columns::kAll / kPermutedSet);
-        from.column = unit % kTilesN * kBeside;
+        from.column = walk.column() * kBeside;
 #pragma unroll 1
         for (int step = 0; step < kSteps && stages < kStages; ++step, ++stages) {
           load_mapped(from, o.map, ring + stages * kStageBytes + kRowsBytes, step,
@@ -391,21 +397,18 @@ struct GroupedProduct {
     const int thread = static_cast<int>(threadIdx.x) - 128 * kConsumers;
     Sources from;
     Cursor at;
-    int tile = -1, group = 0;
-    u32 tiles = 0;
-    for (int unit = static_cast<int>(blockIdx.x); unit < units;
-         unit += static_cast<int>(gridDim.x)) {
-      if (unit / kTilesN != tile) {
-        tile = unit / kTilesN;
-        group = Routing::group_at(shared.routing, tile);
-        Tile& next = shared.tiles[tiles % 2];
-        mbarrier_wait(shared_address(&shared.taken[tiles % 2]), 1 - tiles / 2 % 2);
+    int group = 0;
+    for (Walk walk(units); walk.more(); walk.next()) {
+      if (walk.begins_tile()) {
+        group = Routing::group_at(shared.routing, walk.tile);
+        Tile& next = shared.tiles[walk.buffer()];
+        mbarrier_wait(shared_address(&shared.taken[walk.buffer()]), 1 - walk.parity());
         const int count = Routing::take(shared.routing, next.slots, thread, ids, total, group,
-                                        (tile - shared.routing.first_tile[group]) * kBlockM);
+                                        (walk.tile - shared.routing.first_tile[group]) * kBlockM);
         if (thread == 0) {
           next.count = count;
           next.group = group;
-          mbarrier_arrive(shared_address(&shared.ready[tiles % 2]));
+          mbarrier_arrive(shared_address(&shared.ready[walk.buffer()]));
         }
 #pragma unroll
         for (int i = 0; i < kRowCopies; ++i) {
@@ -424,11 +427,10 @@ struct GroupedProduct {
         }
         from.weights = o.weights + group * Config::kExpertStride;
         from.set = group * (Columns::kAll / kPermutedSet);
-        ++tiles;
       }
-      if (unit + static_cast<int>(gridDim.x) >= units) launch_dependents();
+      if (walk.is_last()) launch_dependents();
       if (group == Config::kExperts) continue;
-      from.column = unit % kTilesN * kBeside;
+      from.column = walk.column() * kBeside;
       Scales::run_of(from.scales, o.weight_scales, thread, group, from.column, kGateAt, kUpAt);
       for (int step = 0; step < kSteps; ++step) {
         mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);
@@ -512,20 +514,17 @@ struct GroupedProduct {
     const u32 first_lane = threadIdx.x % 32 == 0;
     const int warpgroup = static_cast<int>(uniform(threadIdx.x / 128));
     Cursor at;
-    int tile = -1, group = 0, count = 0;
-    u32 tiles = 0;
-    for (int unit = static_cast<int>(blockIdx.x); unit < units;
-         unit += static_cast<int>(gridDim.x)) {
-      if (unit / kTilesN != tile) {
-        tile = unit / kTilesN;
-        if (tiles > 0) {
+    int group = 0, count = 0;
+    for (Walk walk(units); walk.more(); walk.next()) {
+      const u32 last = walk.buffer();
+      if (walk.begins_tile()) {
+        if (walk.tiles > 1) {
           __syncwarp();
-          arrive_if(shared_address(&shared.taken[(tiles - 1) % 2]), first_lane);
+          arrive_if(shared_address(&shared.taken[last]), first_lane);
         }
-        mbarrier_wait(shared_address(&shared.ready[tiles % 2]), tiles / 2 % 2);
-        count = shared.tiles[tiles % 2].count;
-        group = shared.tiles[tiles % 2].group;
-        ++tiles;
+        mbarrier_wait(shared_address(&shared.ready[walk.buffer()]), walk.parity());
+        count = shared.tiles[walk.buffer()].count;
+        group = shared.tiles[walk.buffer()].group;
       }
       Sums sums;
 #pragma unroll
@@ -551,11 +550,11 @@ struct GroupedProduct {
           arrive_if(before, first_lane);
         }
       }
-      const int* const slots = shared.tiles[(tiles - 1) % 2].slots;
+      const int* const slots = shared.tiles[walk.buffer()].slots;
       if constexpr (Config::kCodes > 0) {
-        store_codes(o, slots, count, group, unit % kTilesN * kColumns, sums);
+        store_codes(o, slots, count, group, walk.column() * kColumns, sums);
       } else {
-        store(o, slots, count, group, unit % kTilesN * kColumns, sums);
+        store(o, slots, count, group, walk.column() * kColumns, sums);
       }
     }
   }

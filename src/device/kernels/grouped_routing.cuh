@@ -309,4 +309,52 @@ struct GroupRouting {
   }
 };
 
+// Which units, (tile) x (columns), columns first, a walker takes: pieces of neighbours in turns with
+// others. Slots are found once for a piece, not for each unit: a piece is some kFindSteps steps of
+// K, of which a unit has kSteps, but no longer than gives all walkers work. Walkers' numbers of
+// units differ by one.
+template <int kTilesN, int kSteps>
+struct UnitWalk {
+  static constexpr int kFindSteps = 16, kMost = kSteps < kFindSteps ? kFindSteps / kSteps : 1;
+  int unit, tile = -1;
+  u32 tiles = 0;  // begun so far
+
+  SINTER_DEVICE UnitWalk(int units, int walker, int walkers) : piece_(walker), walkers_(walkers) {
+    const int rounds = max(1, units / (walkers * kMost));
+    pieces_ = rounds * walkers;
+    even_ = units / pieces_;
+    longer_ = units % pieces_;  // so many pieces have one more
+    begin_piece();
+  }
+  SINTER_DEVICE bool more() const { return unit < end_; }
+  SINTER_DEVICE bool is_last() const { return unit + 1 == end_ && !has(piece_ + walkers_); }
+  SINTER_DEVICE void next() {
+    if (++unit < end_) return;
+    piece_ += walkers_;
+    begin_piece();
+  }
+  SINTER_DEVICE bool begins_tile() {
+    if (unit / kTilesN == tile) return false;
+    tile = unit / kTilesN;
+    ++tiles;
+    return true;
+  }
+  // Of the tile's columns.
+  SINTER_DEVICE int column() const { return unit % kTilesN; }
+  // Of the tile's two buffers.
+  SINTER_DEVICE u32 buffer() const { return (tiles - 1) % 2; }
+  SINTER_DEVICE u32 parity() const { return (tiles - 1) / 2 % 2; }
+
+ private:
+  SINTER_DEVICE bool has(int piece) const {
+    return piece < pieces_ && (even_ > 0 || piece < longer_);
+  }
+  SINTER_DEVICE void begin_piece() {
+    unit = piece_ * even_ + min(piece_, longer_);
+    end_ = has(piece_) ? unit + even_ + (piece_ < longer_ ? 1 : 0) : unit;
+  }
+
+  int piece_, walkers_, pieces_, even_, longer_, end_;
+};
+
 }  // namespace sinter

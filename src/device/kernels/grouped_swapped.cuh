@@ -32,14 +32,6 @@ SINTER_DEVICE void arrive_remote_if(u32 barrier, u32 wanted) {
       : "memory");
 }
 
-// The largest divisor of `a` that is at most `most`, or 1.
-SINTER_SHARED_CONSTEXPR int largest_divisor(int a, int most) {
-  for (int divisor = most < a ? most : a; divisor > 1; --divisor) {
-    if (a % divisor == 0) return divisor;
-  }
-  return 1;
-}
-
 // The slots of a group, cut into tiles for kBlocks blocks of a cluster. Groups are in falling order
 // of the slots of a tile; first_tile counts the clusters' tiles in this order.
 template <int kExperts, int kBlockM, int kBlocks>
@@ -154,10 +146,6 @@ struct GroupedSwapped {
                 "scales of K are of promoted sums, and each set of columns has one value of them");
 
   using Routing = SwappedRouting<Config::kExperts, kBlockM, kBlocks>;
-  // Neighbouring columns of a tile that a cluster takes behind one another: slots are found once
-  // in about kFindSteps steps of K. Not more often than that, so that few are left without work.
-  static constexpr int kFindSteps = 16;
-  static constexpr int kTogether = largest_divisor(kTilesN, kFindSteps / kSteps);
   using Ids = typename GroupsOf<Config>::Type;
   using Stored = typename Element::Stored;
   using Sums = float[kSets][kBlockM / 2];
@@ -189,27 +177,11 @@ struct GroupedSwapped {
     }
   };
 
-  // The cluster's units, (its tile) x (columns), columns first.
-  struct Walk {
-    int unit, tile = -1;
-    u32 tiles = 0;  // begun so far
-    SINTER_DEVICE Walk() : unit(static_cast<int>(blockIdx.x) / kBlocks * kTogether) {}
-    SINTER_DEVICE int following() const {
-      const int clusters = static_cast<int>(gridDim.x) / kBlocks;
-      return unit % kTogether + 1 < kTogether ? unit + 1 : unit + 1 + (clusters - 1) * kTogether;
-    }
-    SINTER_DEVICE void next() { unit = following(); }
-    SINTER_DEVICE bool is_last(int units) const { return following() >= units; }
-    SINTER_DEVICE bool begins_tile() {
-      if (unit / kTilesN == tile) return false;
-      tile = unit / kTilesN;
-      ++tiles;
-      return true;
-    }
-    SINTER_DEVICE int column() const { return unit % kTilesN * kColumns; }
-    // Of the tile's two buffers.
-    SINTER_DEVICE u32 buffer() const { return (tiles - 1) % 2; }
-    SINTER_DEVICE u32 parity() const { return (tiles - 1) / 2 % 2; }
+  // The cluster's.
+  struct Walk : UnitWalk<kTilesN, kSteps> {
+    SINTER_DEVICE explicit Walk(int units)
+        : UnitWalk<kTilesN, kSteps>(units, static_cast<int>(blockIdx.x) / kBlocks,
+                                                 static_cast<int>(gridDim.x) / kBlocks) {}
   };
 
   static SINTER_DEVICE void run(const GroupedOperands<Config>& o, int m) {
@@ -272,7 +244,7 @@ struct GroupedSwapped {
   static SINTER_DEVICE void find(const GroupedOperands<Config>& o, Shared& shared, const Ids& ids,
                                  int total, int units, int rank) {
     const int thread = static_cast<int>(threadIdx.x) - (kThreads - kFinders);
-    for (Walk walk; walk.unit < units; walk.next()) {
+    for (Walk walk(units); walk.more(); walk.next()) {
       if (!walk.begins_tile()) continue;
       Tile& next = shared.tiles[walk.buffer()];
       const auto place = Routing::place(shared.routing, walk.tile, rank);
@@ -306,12 +278,12 @@ struct GroupedSwapped {
     constexpr u16 kBoth = 3;
     Cursor at;
     int group = 0;
-    for (Walk walk; walk.unit < units; walk.next()) {
+    for (Walk walk(units); walk.more(); walk.next()) {
       if (walk.begins_tile()) group = Routing::place(shared.routing, walk.tile, rank).group;
       if (group == Config::kExperts) continue;
       // Columns behind the expert's last are another's, and are not stored.
       const int set =
-          group * (Columns::kAll / kPermuted) + walk.unit % kTilesN * (kBeside / kPermuted);
+          group * (Columns::kAll / kPermuted) + walk.column() * (kBeside / kPermuted);
       const int first = set + kFirstAt / kPermuted, second = set + kSecondAt / kPermuted;
       for (int step = 0; step < kSteps; ++step) {
         mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);
@@ -338,7 +310,7 @@ struct GroupedSwapped {
     typename Scales::Sources scales;
     int count = 0, group = 0;
     Cursor at;
-    for (Walk walk; walk.unit < units; walk.next()) {
+    for (Walk walk(units); walk.more(); walk.next()) {
       if (walk.begins_tile()) {
         const Tile& tile = shared.tiles[walk.buffer()];
         mbarrier_wait(shared_address(&shared.ready[walk.buffer()]), walk.parity());
@@ -364,9 +336,9 @@ struct GroupedSwapped {
         __syncwarp();
         arrive_if(shared_address(&shared.taken[walk.buffer()]), threadIdx.x % 32 == 0);
       }
-      if (walk.is_last(units)) launch_dependents();
+      if (walk.is_last()) launch_dependents();
       if (group == Config::kExperts) continue;
-      Scales::run_of(scales, o.weight_scales, thread, group, walk.unit % kTilesN * kBeside,
+      Scales::run_of(scales, o.weight_scales, thread, group, walk.column() * kBeside,
                      Columns::kHalves ? Columns::kGateAt : 0,
                      Columns::kHalves ? Columns::kUpAt : 0);
       for (int step = 0; step < kSteps; ++step) {
@@ -396,7 +368,7 @@ struct GroupedSwapped {
     const int warpgroup = static_cast<int>(uniform(threadIdx.x / 128));
     Cursor at;
     int group = 0, count = 0, turn = 0;
-    for (Walk walk; walk.unit < units; walk.next()) {
+    for (Walk walk(units); walk.more(); walk.next()) {
       const u32 last = walk.buffer();
       if (walk.begins_tile()) {
         if (walk.tiles > 1) {
@@ -415,11 +387,12 @@ struct GroupedSwapped {
                      sums);
       }
       if constexpr (Config::kCodes > 0) {
-        store_codes(o, shared, shared.tiles[walk.buffer()], turn, count, walk.column(), warpgroup,
-                    sums);
+        store_codes(o, shared, shared.tiles[walk.buffer()], turn, count,
+                    walk.column() * kColumns, warpgroup, sums);
         turn = (turn + 1) % 3;
       } else {
-        store(o, shared.tiles[walk.buffer()], count, walk.column(), warpgroup, sums);
+        store(o, shared.tiles[walk.buffer()], count, walk.column() * kColumns, warpgroup,
+              sums);
       }
     }
   }

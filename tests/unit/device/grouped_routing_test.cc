@@ -72,5 +72,44 @@ TEST(GroupedRouting, FindsSlotsOfIdsAtAnyAddress) {
   CheckFrom<8>(0, 40);
 }
 
+// Each unit is one walker's, all walkers have equally many but one, and pieces are neighbours.
+template <int kTilesN, int kSteps>
+void CheckWalk(int units, int walkers) {
+  using Walk = UnitWalk<kTilesN, kSteps>;
+  std::vector<int> taken(static_cast<size_t>(units), 0);
+  int least = units, most = 0, begun = 0;
+  for (int walker = 0; walker < walkers; ++walker) {
+    int mine = 0;
+    bool last = false;
+    for (Walk walk(units, walker, walkers); walk.more(); walk.next()) {
+      EXPECT_FALSE(last) << "behind the last one";
+      last = walk.is_last();
+      ASSERT_TRUE(walk.unit >= 0 && walk.unit < units);
+      ++taken[static_cast<size_t>(walk.unit)];
+      begun += walk.begins_tile() ? 1 : 0;
+      EXPECT_EQ(walk.tile, walk.unit / kTilesN);
+      ++mine;
+    }
+    EXPECT_EQ(last, mine > 0);
+    least = std::min(least, mine);
+    most = std::max(most, mine);
+  }
+  EXPECT_EQ(std::count(taken.begin(), taken.end(), 1), units) << units << " by " << walkers;
+  EXPECT_LE(most - least, 1) << units << " by " << walkers;
+  if (units >= walkers * Walk::kMost) {
+    EXPECT_LE(begun, units / Walk::kMost + units / kTilesN + walkers);
+  }
+}
+
+TEST(UnitWalk, DealsEachUnitOnceAndEvenly) {
+  for (const int walkers : {1, 4, 132, 396}) {
+    for (const int units : {0, 1, 3, 131, 132, 133, 500, 1056, 1057, 11424}) {
+      CheckWalk<28, 2>(units, walkers);
+      CheckWalk<3, 40>(units, walkers);
+      CheckWalk<1, 3>(units, walkers);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sinter
