@@ -79,7 +79,8 @@ class MutantRun {
     if (!built.ok()) {
       // The test build itself may be refused (registers): that says nothing about the mutation.
       if (!Build(plan, jitter, false, false).ok()) return absl::OkStatus();
-      return Annotate(built.status(), "does not compile");
+      broken_ = true;  // what does not run shows nothing
+      return Annotate(built.status(), "the mutant does not compile");
     }
     watchdog_->Begin(absl::StrCat("running '", mutation_.name, "'"), kRunSeconds);
     ++ran_;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
@@ -25,11 +26,14 @@ bool OfGrouped(const Mutation& mutation) {
   return mutation.needs == Needs::kGrouped || mutation.needs == Needs::kSwapped;
 }
 
-// More tiles than blocks, with a ring that goes round many times.
-absl::StatusOr<Chain> MakeGroupedChain() {
+// More tiles than blocks, with a ring that goes round many times. In the second product a ring holds
+// several tiles, so that the slots of one may be overwritten while it is stored: of swapped ones,
+// whose steps of K are two at least, two of them.
+absl::StatusOr<Chain> MakeGroupedChain(Needs needs) {
   SINTER_ASSIGN_OR_RETURN(
       Problem problem,
-      ParseProblem("grouped_gated_ffn m=M experts=7 top=2 n=192 k=512 l=256 act=silu"));
+      ParseProblem(absl::StrCat("grouped_gated_ffn m=M experts=7 top=2 k=512 l=256 act=silu n=",
+                                needs == Needs::kSwapped ? 128 : 64)));
   SINTER_ASSIGN_OR_RETURN(const auto form,
                           NormalFormOf(std::make_shared<const Chain>(std::move(problem.chain))));
   return *form->chain;
@@ -176,7 +180,7 @@ absl::StatusOr<Chain> MakeMutantChain(const Mutation& mutation) {
     return std::move(problem.chain);
   }
   if (OfNorms(mutation)) return MakeNormedChain();
-  if (OfGrouped(mutation)) return MakeGroupedChain();
+  if (OfGrouped(mutation)) return MakeGroupedChain(mutation.needs);
   return MakeFfnChain(SpecFor(mutation.dataflow));
 }
 

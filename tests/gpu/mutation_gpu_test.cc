@@ -1,4 +1,4 @@
-// Every mutant of the device library is caught: a wrong result, a trap, or a refusal to compile.
+// Every mutant of the device library is caught: a wrong result, a trap, a fault or a hang.
 // Each runs in a process of its own: `mutation_gpu_test --mutant=N` runs mutant N alone and prints
 // its fate.
 #include <fcntl.h>
