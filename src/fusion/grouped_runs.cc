@@ -498,8 +498,8 @@ class GroupedFinder {
     }
     return -1;
   }
-  // The scales [.., columns / 128] of a quantiser, which is added to `inside` with what leads to it;
-  // -1: there is none, or others have another view of it.
+  // The scales [.., columns / 128] of a quantiser, which is added to `inside` with what leads to
+  // it; -1: there is none, or others have another view of it.
   ValueId ScaleOf(const FoundQuantizer& found, ValueId x, std::set<ValueId>* inside) const {
     for (ValueId id = x + 1; id < static_cast<ValueId>(chain_.ops().size()); ++id) {
       if (!IsScaleOfGroups(graph_, found, id)) continue;
@@ -508,8 +508,8 @@ class GroupedFinder {
       for (const ValueId user : users_[At(id)]) {
         if (inside->count(user) > 0) continue;
         const Op& op = chain_.op(user);
-        const bool drops_last = op.kind == OpKind::kReshape &&
-                                op.type.rank() + 1 == chain_.op(id).type.rank();
+        const bool drops_last =
+            op.kind == OpKind::kReshape && op.type.rank() + 1 == chain_.op(id).type.rank();
         if (view >= 0 || !drops_last) return -1;
         view = user;
       }
@@ -579,8 +579,8 @@ std::vector<GraphRun> FindQuantizedGroupedRuns(const Chain& chain, const std::ve
                                                std::map<ValueId, std::string>*) {
   if (!HasKind(chain, OpKind::kGroupedMatmul)) return {};
   std::vector<GraphRun> runs = GroupedFinder(chain, claimed, true).Run(nullptr);
-  const bool any = std::any_of(runs.begin(), runs.end(),
-                               [](const GraphRun& run) { return run.scale >= 0; });
+  const bool any =
+      std::any_of(runs.begin(), runs.end(), [](const GraphRun& run) { return run.scale >= 0; });
   return any ? runs : std::vector<GraphRun>();
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint8_t kProductVersion = 5, kScheduleVersion = 2;
 constexpr int64_t kRowBytes = 128, kVectorBytes = 16;  // of a stage; of a copy
-constexpr int64_t kAlignment = 1024;  // of the stages, by hand
+constexpr int64_t kAlignment = 1024;                   // of the stages, by hand
 constexpr int64_t kMostStride = int64_t{1} << 40;
 
 template <typename... Args>
@@ -37,16 +37,16 @@ void ForEachStride(Product& p, const Visitor& visit) {
 }
 
 // Static shared memory: barriers of stages and tiles, slots of two tiles, numbers of first tiles,
-// and counts before segments (grouped_routing.cuh). Swapped, also numbers and scales of slots, twice
-// the segments and the order of groups (grouped_swapped.cuh).
+// and counts before segments (grouped_routing.cuh). Swapped, also numbers and scales of slots,
+// twice the segments and the order of groups (grouped_swapped.cuh).
 int64_t RoutingBytes(const GroupedProduct& p, const GroupedSchedule& s) {
   const int64_t groups = p.experts + 1, twice = s.swapped > 0 ? 2 : 1;
   const int64_t segments = twice * (groups <= 129 ? 16 : groups <= 257 ? 8 : groups <= 513 ? 4 : 2);
   const int64_t scales = p.row_scales == GroupedScales::kWhole ? s.block_m : 1;
   const int64_t largest =  // of groups of results, in three turns
-      !p.quantizer.present                                ? 1
-      : p.gate == GroupedGate::kNone && s.block_n == 256  ? 2 * 3 * s.block_m
-                                                          : 3 * s.block_m;
+      !p.quantizer.present                               ? 1
+      : p.gate == GroupedGate::kNone && s.block_n == 256 ? 2 * 3 * s.block_m
+                                                         : 3 * s.block_m;
   return 8 * (2 * s.stages + 4) + 2 * 4 * (twice * s.block_m + 2) + 4 * (groups + 1) +
          4 * (segments + 1) * groups +
          (s.swapped > 0 ? RoundUp(2 * groups, 8) + 2 * 4 * scales + 4 * largest : 0);
@@ -330,7 +330,8 @@ absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule
   }
   if (s.swapped > 0) {
     if (p.HasScales() && s.block_m != 64) {
-      return Refuse("block_m is ", s.block_m, ", must be 64 of swapped tiles with scales: their sums "
+      return Refuse("block_m is ", s.block_m,
+                    ", must be 64 of swapped tiles with scales: their sums "
                     "are added beside fresh ones");
     }
     if (s.block_n != 256) {

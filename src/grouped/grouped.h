@@ -49,9 +49,10 @@ struct GroupedProduct {
   bool slot_rows = false;                        // rows are [m, t, k]
   bool by_ends = false;                          // in the place of ids there are ends, [experts]
   // Its rows are computed from another grouped product of the same ids, and W by nobody: ids and W
-  // were complete before the kernel before this one let it begin, so that it need not wait for them.
+  // were complete before the kernel before this one let it begin, so that it need not wait for
+  // them.
   bool early = false;
-  bool input_major = false;                      // W is [experts, k, n]
+  bool input_major = false;  // W is [experts, k, n]
   bool has_factor = false;
   bool factor_on_sums = false;  // of a pair: it multiplies gate and up, not the result
   bool has_bias = false;        // [experts, columns of W]
@@ -59,7 +60,8 @@ struct GroupedProduct {
   GroupedGate gate = GroupedGate::kNone;
   Activation act = Activation::kIdentity;
   GroupedScales row_scales = GroupedScales::kNone, weight_scales = GroupedScales::kNone;
-  GroupedQuantizer quantizer;  // of results of e4m3, whose scales it stores too: f32 [slot, n / 128]
+  GroupedQuantizer
+      quantizer;            // of results of e4m3, whose scales it stores too: f32 [slot, n / 128]
   EpilogueProgram program;  // of a pair, in the place of act(gate) * up; it has no other leaves
   // In elements; the innermost stride of rows, W and the result is 1.
   int64_t row_stride = 0, row_slot_stride = 0;

@@ -12,9 +12,10 @@ namespace {
 
 // Shares of the chip's rates, and times, fitted to an H100 (docs/lab/grouped-products.md).
 constexpr double kTensorShare = 0.62;  // no multicast, rows copied by threads
-constexpr double kPromotedShare =
-    0.4;                            // of the rate of e4m3: sums are added by threads. Not measured
-constexpr double kHbmShare = 0.95;  // of streams in pieces of a stage
+// A step of a block whose threads add the sums of e4m3: they wait for the tensor cores once or
+// twice. Fitted to 64 columns on an H200.
+constexpr double kPromotedStepUs = 0.12, kPromotedColumnUs = 0.0023;
+constexpr double kHbmShare = 0.95;         // of streams in pieces of a stage
 constexpr double kOverlapLoss = 0.03;      // of what the longest level hides
 constexpr double kRoutingUs = 0.8;         // to count the ids and find a tile's
 constexpr double kRoutingIdsPerUs = 8192;  // that are counted; ends are read at once
@@ -23,15 +24,14 @@ constexpr double kBusyBlockGain = 1.6;     // of one SM's HBM rate over its shar
 constexpr double kStageRowBytes = 128, kMemoryLatencyUs = 1.3;  // of a copy while memory is busy
 constexpr double kSearchIdsPerUs = 5000;  // that copying threads look through for a tile's slots
 // Of swapped tiles, fitted to an H200.
-constexpr double kSwappedHbmShare = 0.91;   // of memory's rate
-constexpr double kSwappedShare = 0.82;      // of the tensor cores' rate
+constexpr double kSwappedHbmShare = 0.91;      // of memory's rate
+constexpr double kSwappedShare = 0.82;         // of the tensor cores' rate
 constexpr double kPromotedSwappedShare = 0.5;  // of that of e4m3. Not measured
-constexpr int64_t kFindSteps = 16;          // of K, in which slots are found once
-constexpr double kSwappedLatencyUs = 1.6;   // of a copy, until its stage is free again
-constexpr double kStoredBytesPerUs = 56e3;  // of an SM whose warpgroups store results
-constexpr double kLeastSlotsOfExpert = 8;   // narrower tiles multiply mostly nothing
-constexpr double kLeastCodesOfExpert = 1;   // of e4m3, whose sums threads add
-constexpr double kSlotsLost = 8;            // of a tile, in the mean
+constexpr int64_t kFindSteps = 16;             // of K, in which slots are found once, at least
+constexpr double kSwappedLatencyUs = 1.6;      // of a copy, until its stage is free again
+constexpr double kStoredBytesPerUs = 56e3;     // of an SM whose warpgroups store results
+constexpr double kLeastSlotsOfExpert = 8;      // narrower tiles multiply mostly nothing
+constexpr double kSlotsLost = 8;               // of a tile, in the mean
 
 double Elements(int64_t a, int64_t b, int64_t c) {
   return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
@@ -112,9 +112,13 @@ void PredictTiles(const GroupedProduct& p, const GroupedSchedule& s, const Sprea
       time->l2_bytes / (model.l2_bytes_per_us * std::min(1.0, 1.3 * sms / model.sm_count));
   const double flop =
       2 * units * s.block_m * s.block_n * static_cast<double>(RoundUp(p.k, StepK(p)));
-  const double rate = p.HasScales() ? model.tensor_fp8_flop_per_us * kPromotedShare
-                            : model.tensor_flop_per_us * kTensorShare;
-  time->tensor_us = flop / (rate * std::max(even, 0.05));
+  const double rate = p.HasScales() ? model.tensor_fp8_flop_per_us : model.tensor_flop_per_us;
+  time->tensor_us = flop / (rate * kTensorShare * std::max(even, 0.05));
+  if (p.HasScales()) {
+    const double step = kPromotedStepUs + kPromotedColumnUs * s.block_n;
+    time->tensor_us =
+        std::max(time->tensor_us, turns * static_cast<double>(CeilDiv(p.k, StepK(p))) * step);
+  }
   if (p.by_ends) return;
   // Copies wait for a tile's slots, which lie among so many ids.
   const double finds = std::max(1.0, turns / PieceUnits(p));
@@ -148,8 +152,7 @@ void PredictSwapped(const GroupedProduct& p, const GroupedSchedule& s, const Spr
   const double stored = spread.slots() * Elements(p.n, SizeOf(p.result), 1);
   const double rate = p.HasScales() ? model.tensor_fp8_flop_per_us * kPromotedSwappedShare
                                     : model.tensor_flop_per_us * kSwappedShare;
-  time->tensor_us = flop * reads / (rate * even) +
-                    stored / (kStoredBytesPerUs * s.grid);
+  time->tensor_us = flop * reads / (rate * even) + stored / (kStoredBytesPerUs * s.grid);
   if (blocks > 1) time->fixed_us += model.cluster_barrier_us;
 }
 
@@ -220,8 +223,7 @@ std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket
     }
   }
   const double touched = ExpectedExperts(p.experts, p.slots, p.Rows(bucket));
-  const double least = p.HasScales() ? kLeastCodesOfExpert : kLeastSlotsOfExpert;
-  if (!batch_invariant && static_cast<double>(slots) >= least * touched) {
+  if (!batch_invariant && static_cast<double>(slots) >= kLeastSlotsOfExpert * touched) {
     for (const int blocks : {1, 2}) {
       add({128, 256, 4, 1, blocks});  // refused of e4m3
       add({64, 256, 5, 1, blocks});

@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/substitute.h"
+#include "src/base/format.h"
 #include "src/chain/scaled_matmul.h"
 #include "src/product/code/program_source.h"
 #include "src/product/code/wgmma_source.h"
@@ -17,11 +17,6 @@ constexpr uint64_t kPlaceAlignment = 16;  // bytes of the widest access
 
 constexpr char kPairProgram[] = "PairProgram";
 constexpr int kSwappedSlots = 16;  // a swapped tile has a multiple of these
-
-// Of a positive f32, exactly.
-std::string FloatText(double value) {
-  return absl::StrFormat("%af", static_cast<double>(static_cast<float>(value)));
-}
 
 const char* DeviceType(DType dtype) {
   return dtype == DType::kF32 ? "Float32" : ElementOf(dtype).device_type;
@@ -66,12 +61,15 @@ std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
   absl::StrAppend(&text, "  static constexpr long long kOutStride = ", p.out_stride,
                   ", kOutSlotStride = ", p.out_slot_stride, ";\n");
   absl::StrAppend(&text, "  static constexpr int kCodes = ",
-                  !p.quantizer.present ? 0 : p.quantizer.ue8m0 ? 2 : 1, ";\n");
+                  !p.quantizer.present ? 0
+                  : p.quantizer.ue8m0  ? 2
+                                       : 1,
+                  ";\n");
   if (p.quantizer.present) {
     const double bound = p.quantizer.upper_bound;
-    absl::StrAppend(&text, "  static constexpr float kCodeEps = ", FloatText(p.quantizer.eps),
-                    ", kCodeBound = ",
-                    FloatText(bound > 0 ? bound : std::numeric_limits<float>::max()), ";\n");
+    absl::StrAppend(
+        &text, "  static constexpr float kCodeEps = ", FloatText(p.quantizer.eps),
+        ", kCodeBound = ", FloatText(bound > 0 ? bound : std::numeric_limits<float>::max()), ";\n");
   }
   if (s.block_m > 0) {
     absl::StrAppend(&text, "  static constexpr int kBlockM = ", s.block_m,
@@ -117,25 +115,26 @@ std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s) {
                     "<Config>::kSharedBytes == ", SharedBytes(p, s),
                     ", \"the plan and the device library agree on shared memory\");\n");
   }
-  absl::StrAppend(
-      &text, "\nextern \"C\" __global__ void __launch_bounds__(", s.Threads(),
-      tensor ? absl::StrCat(", ", BlocksPerSm(p, s)) : "", ")\n", kGroupedEntry,
-      "(const Config::Rows::Stored* rows, ",
-      mapped ? "const __grid_constant__ TensorMap weights"
-             : "const Config::Weights::Stored* weights",
-      ",\n    const int* ids,",
-      p.HasScales() ? " const float* row_scales, const float* weight_scales," : "",
-      p.has_bias ? " const Config::Bias::Stored* biases," : "",
-      p.has_factor ? " const Config::Factor::Stored* factors," : "",
-      p.quantizer.present ? " float* code_scales," : "", " Config::Result::Stored* out, int m", p.by_ends ? ", int first_row" : "", ") {\n",
-      "  const GroupedOperands<Config> operands = {rows, ", mapped ? "nullptr" : "weights",
-      ", ids, ", p.has_bias ? "biases" : "nullptr", ", ", p.has_factor ? "factors" : "nullptr",
-      ", out, ", mapped ? "&weights" : "nullptr",
-      p.by_ends       ? ", first_row"
-      : p.HasScales() ? ", 0, row_scales, weight_scales"
-                      : "",
-      p.quantizer.present ? ", code_scales" : "",
-      "};\n  ", kernel, "<Config>::run(operands, m);\n}\n\n", "}  // namespace sinter\n");
+  absl::StrAppend(&text, "\nextern \"C\" __global__ void __launch_bounds__(", s.Threads(),
+                  tensor ? absl::StrCat(", ", BlocksPerSm(p, s)) : "", ")\n", kGroupedEntry,
+                  "(const Config::Rows::Stored* rows, ",
+                  mapped ? "const __grid_constant__ TensorMap weights"
+                         : "const Config::Weights::Stored* weights",
+                  ",\n    const int* ids,",
+                  p.HasScales() ? " const float* row_scales, const float* weight_scales," : "",
+                  p.has_bias ? " const Config::Bias::Stored* biases," : "",
+                  p.has_factor ? " const Config::Factor::Stored* factors," : "",
+                  p.quantizer.present ? " float* code_scales," : "",
+                  " Config::Result::Stored* out, int m", p.by_ends ? ", int first_row" : "",
+                  ") {\n", "  const GroupedOperands<Config> operands = {rows, ",
+                  mapped ? "nullptr" : "weights", ", ids, ", p.has_bias ? "biases" : "nullptr",
+                  ", ", p.has_factor ? "factors" : "nullptr", ", out, ",
+                  mapped ? "&weights" : "nullptr",
+                  p.by_ends       ? ", first_row"
+                  : p.HasScales() ? ", 0, row_scales, weight_scales"
+                                  : "",
+                  p.quantizer.present ? ", code_scales" : "", "};\n  ", kernel,
+                  "<Config>::run(operands, m);\n}\n\n", "}  // namespace sinter\n");
   return text;
 }
 

@@ -78,7 +78,9 @@ TEST(GroupedCompile, EveryFormOfTilesDoesNotSpill) {
   const auto compiler = MakeNvrtcCompiler(Nvrtc());
   std::vector<Job> jobs;
   for (const char* line :
-       {"grouped_gated_ffn m=M experts=128 top=8 n=768 k=2048 l=2048 act=silu",
+       {"grouped_gated_ffn m=M experts=4 top=1 n=128 k=128 l=256 act=silu",
+        "grouped_gated_ffn m=M experts=512 top=10 n=512 k=2048 l=2048 act=silu",
+        "grouped_gated_ffn m=M experts=128 top=8 n=768 k=2048 l=2048 act=silu",
         "grouped_gated_ffn m=M experts=5 top=3 n=208 k=200 l=272 act=gelu_erf order=up_gate "
         "dtype=f16",
         "grouped_gated_ffn m=M experts=160 top=8 n=192 k=5120 l=5120 act=silu",

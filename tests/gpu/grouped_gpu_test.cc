@@ -673,8 +673,7 @@ TEST_F(Grouped, BiasesAndColumnsInTurnsEqualTheReference) {
       const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms);
       int taken = 0;
       for (size_t form = 0; form < forms.size(); ++form) {
-        SCOPED_TRACE(
-            absl::StrCat("first ", first, oi ? " oi " : " io ", forms[form].ToString()));
+        SCOPED_TRACE(absl::StrCat("first ", first, oi ? " oi " : " io ", forms[form].ToString()));
         if (built[form] == nullptr) continue;
         ++taken;
         data.Use(ports(), *built[form], 16);

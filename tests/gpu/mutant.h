@@ -19,7 +19,8 @@ struct Outcome {
 
 // Several schedules with spin traps, with and without jitter: repeated runs, back-to-back launches
 // on programmatic edges, a late predecessor. Stops at the first sign. A mutant that does not
-// compile, while the library does, is broken. The device is lost after a trap: one mutant a process.
+// compile, while the library does, is broken. The device is lost after a trap: one mutant a
+// process.
 Outcome RunMutant(const Ports& ports, const Mutation& mutation, Watchdog* watchdog);
 
 }  // namespace sinter::gpu_testing

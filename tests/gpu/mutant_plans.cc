@@ -26,9 +26,9 @@ bool OfGrouped(const Mutation& mutation) {
   return mutation.needs == Needs::kGrouped || mutation.needs == Needs::kSwapped;
 }
 
-// More tiles than blocks, with a ring that goes round many times. In the second product a ring holds
-// several tiles, so that the slots of one may be overwritten while it is stored: of swapped ones,
-// whose steps of K are two at least, two of them.
+// More tiles than blocks, with a ring that goes round many times. In the second product a ring
+// holds several tiles, so that the slots of one may be overwritten while it is stored: of swapped
+// ones, whose steps of K are two at least, two of them.
 absl::StatusOr<Chain> MakeGroupedChain(Needs needs) {
   SINTER_ASSIGN_OR_RETURN(
       Problem problem,

@@ -1,6 +1,7 @@
 #include "tests/gpu/plan_build.h"
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -78,17 +79,34 @@ absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Sched
   return MakePlan(chain, matched, {{0, 2}}, {ranked});
 }
 
-absl::StatusOr<Plan> GroupedPlanOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
-                                   const GroupedSchedule& schedule) {
-  SINTER_ASSIGN_OR_RETURN(FusionResult result, PlanChain(chain, bucket, model, {}));
-  for (PlannedKernel& kernel : result.chosen.kernels) {
+namespace {
+
+// Has all grouped products of the plan run `schedule`.
+absl::Status Reschedule(const DeviceModel& model, const GroupedSchedule& schedule, Plan* plan) {
+  for (PlannedKernel& kernel : plan->kernels) {
     if (kernel.spec.family != &GroupedFamily()) continue;
     auto own = std::make_shared<GroupedSpec>(GroupedKernels::Of(kernel.spec));
     own->code.schedule = schedule;
     SINTER_RETURN_IF_ERROR(CheckGroupedSchedule(own->code.problem, schedule, model));
     kernel.spec.own = std::move(own);
   }
-  return std::move(result.chosen);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> GroupedPlanOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                                   const GroupedSchedule& schedule) {
+  SINTER_ASSIGN_OR_RETURN(FusionResult result, PlanChain(chain, bucket, model, {}));
+  std::vector<Plan> plans = {std::move(result.chosen)};
+  std::move(result.alternatives.begin(), result.alternatives.end(), std::back_inserter(plans));
+  absl::Status why;
+  for (Plan& plan : plans) {
+    const absl::Status taken = Reschedule(model, schedule, &plan);
+    if (taken.ok()) return std::move(plan);
+    if (why.ok()) why = taken;
+  }
+  return why;
 }
 
 absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& first,

@@ -37,7 +37,8 @@ absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Sched
 absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& first,
                                    const Schedule& second);
 
-// The plan of a chain, which must be a normal form, whose grouped products all run `schedule`.
+// A plan of a chain, which must be a normal form, whose grouped products all run `schedule`: the
+// chosen one, or the first other one that can, as where another kernel quantises.
 // FAILED_PRECONDITION where one cannot.
 absl::StatusOr<Plan> GroupedPlanOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                    const GroupedSchedule& schedule);

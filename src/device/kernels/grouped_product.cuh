@@ -303,11 +303,11 @@ struct GroupedProduct {
     typename Routing::Shared routing;
   };
 
-  // The block's.
-  struct Walk : UnitWalk<kTilesN, kSteps> {
+  // The block's. Copies wait while slots are found: pieces are long.
+  using Units = UnitWalk<kTilesN, kSteps, 64>;
+  struct Walk : Units {
     SINTER_DEVICE explicit Walk(int units)
-        : UnitWalk<kTilesN, kSteps>(units, static_cast<int>(blockIdx.x),
-                                                 static_cast<int>(gridDim.x)) {}
+        : Units(units, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x)) {}
   };
 
   // Goes round the stages. `phase`: of the producer's waits the parity is 1 - phase.

@@ -309,13 +309,13 @@ struct GroupRouting {
   }
 };
 
-// Which units, (tile) x (columns), columns first, a walker takes: pieces of neighbours in turns with
-// others. Slots are found once for a piece, not for each unit: a piece is some kFindSteps steps of
-// K, of which a unit has kSteps, but no longer than gives all walkers work. Walkers' numbers of
-// units differ by one.
-template <int kTilesN, int kSteps>
+// Which units, (tile) x (columns), columns first, a walker takes: pieces of neighbours in turns
+// with others. Slots are found once for a piece, not for each unit: a piece is some kFindSteps
+// steps of K, of which a unit has kSteps, but no longer than gives all walkers work. Walkers'
+// numbers of units differ by one.
+template <int kTilesN, int kSteps, int kFindSteps>
 struct UnitWalk {
-  static constexpr int kFindSteps = 16, kMost = kSteps < kFindSteps ? kFindSteps / kSteps : 1;
+  static constexpr int kMost = kSteps < kFindSteps ? kFindSteps / kSteps : 1;
   int unit, tile = -1;
   u32 tiles = 0;  // begun so far
 

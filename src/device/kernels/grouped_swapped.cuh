@@ -71,6 +71,7 @@ struct SwappedRouting : GroupRouting<kExperts, kBlocks * kBlockM, 96, 2> {
       if (g < kGroups) shared.first_tile[g] = size[i];
     }
     __syncthreads();
+#pragma unroll 8
     for (int other = 0; other < kGroups; ++other) {
       const int theirs = shared.first_tile[other];
 #pragma unroll
@@ -133,7 +134,7 @@ struct GroupedSwapped {
   using Scales = StageScales<Config, kBlockM, kBlockN, kBeside>;
   static constexpr int kSharedBytes =
       kStages * (kStageBytes + Scales::kBytes) + 1024;  // aligned by hand
-  static constexpr int kPermuted = 16;                               // columns
+  static constexpr int kPermuted = 16;                  // columns
   // Of W's columns, where each block's half begins.
   static constexpr int kFirstAt = Columns::kHalves ? Columns::kGateAt : 0;
   static constexpr int kSecondAt = Columns::kHalves ? Columns::kUpAt : kHalf;
@@ -177,11 +178,12 @@ struct GroupedSwapped {
     }
   };
 
-  // The cluster's.
-  struct Walk : UnitWalk<kTilesN, kSteps> {
+  // The cluster's. Slots are found meanwhile: pieces are short, so that blocks share columns in L2.
+  using Units = UnitWalk<kTilesN, kSteps, 16>;
+  struct Walk : Units {
     SINTER_DEVICE explicit Walk(int units)
-        : UnitWalk<kTilesN, kSteps>(units, static_cast<int>(blockIdx.x) / kBlocks,
-                                                 static_cast<int>(gridDim.x) / kBlocks) {}
+        : Units(units, static_cast<int>(blockIdx.x) / kBlocks,
+                static_cast<int>(gridDim.x) / kBlocks) {}
   };
 
   static SINTER_DEVICE void run(const GroupedOperands<Config>& o, int m) {
@@ -212,16 +214,17 @@ struct GroupedSwapped {
       if (role != kCopierWarps) wait_for_predecessors();
     }
     if constexpr (Config::kCodes > 0) {
-      for (int i = static_cast<int>(threadIdx.x); i < 3 * (kColumns / 128) * kBlockM; i += kThreads) {
+      for (int i = static_cast<int>(threadIdx.x); i < 3 * (kColumns / 128) * kBlockM;
+           i += kThreads) {
         (&shared.largest[0][0][0])[i] = 0;
       }
       __syncthreads();
     }
     if (role < 0) {
-      registers_increase<208>();
+      registers_increase<200>();
       consume(o, shared, ring, units);
     } else {
-      registers_decrease<48>();
+      registers_decrease<56>();
       if (role < kCopierWarps) {
         copy_rows(o, shared, ring, units);
       } else if (role > kCopierWarps) {
@@ -282,8 +285,7 @@ struct GroupedSwapped {
       if (walk.begins_tile()) group = Routing::place(shared.routing, walk.tile, rank).group;
       if (group == Config::kExperts) continue;
       // Columns behind the expert's last are another's, and are not stored.
-      const int set =
-          group * (Columns::kAll / kPermuted) + walk.column() * (kBeside / kPermuted);
+      const int set = group * (Columns::kAll / kPermuted) + walk.column() * (kBeside / kPermuted);
       const int first = set + kFirstAt / kPermuted, second = set + kSecondAt / kPermuted;
       for (int step = 0; step < kSteps; ++step) {
         mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);
@@ -328,9 +330,9 @@ struct GroupedSwapped {
         if constexpr (Scales::kOfRows) {
           scales.row = nullptr;
           if (thread < count) {
-            scales.row = o.row_scales + slot_offset<Config>(tile.slots[thread],
-                                                            Config::kRowScaleStride,
-                                                            Config::kRowScaleSlotStride);
+            scales.row =
+                o.row_scales + slot_offset<Config>(tile.slots[thread], Config::kRowScaleStride,
+                                                   Config::kRowScaleSlotStride);
           }
         }
         __syncwarp();
@@ -387,12 +389,11 @@ struct GroupedSwapped {
                      sums);
       }
       if constexpr (Config::kCodes > 0) {
-        store_codes(o, shared, shared.tiles[walk.buffer()], turn, count,
-                    walk.column() * kColumns, warpgroup, sums);
+        store_codes(o, shared, shared.tiles[walk.buffer()], turn, count, walk.column() * kColumns,
+                    warpgroup, sums);
         turn = (turn + 1) % 3;
       } else {
-        store(o, shared.tiles[walk.buffer()], count, walk.column() * kColumns, warpgroup,
-              sums);
+        store(o, shared.tiles[walk.buffer()], count, walk.column() * kColumns, warpgroup, sums);
       }
     }
   }
@@ -547,8 +548,7 @@ struct GroupedSwapped {
         for (int i = 0; i < 2; ++i) {
           const bool inside = at[set] < Config::kN;
           gate[set][i] = Affine(o, tile.group, at[set] + i, Columns::kGateAt, inside);
-          up[set][i] =
-              Affine(o, tile.group, at[set] + i, Columns::kUpAt, Columns::kPair && inside);
+          up[set][i] = Affine(o, tile.group, at[set] + i, Columns::kUpAt, Columns::kPair && inside);
         }
       }
     }
@@ -564,8 +564,8 @@ struct GroupedSwapped {
       return GroupedEnd<Config>(o, tile.slots[slot], Config::kFactor ? tile.factors[slot] : 1.0f);
     }
     // Of the i-th slot of the thread's in an eight: the results of a set.
-    SINTER_DEVICE void of(const Sums& sums, const GroupedEnd<Config>& end, int eight, int i, int set,
-                          float (&x)[kMine]) const {
+    SINTER_DEVICE void of(const Sums& sums, const GroupedEnd<Config>& end, int eight, int i,
+                          int set, float (&x)[kMine]) const {
       const float row = Config::kRowScales == 1 ? tile.scales[slot(eight, i)] : 1.0f;
       const float* const own = &sums[set][4 * eight + i];
       if constexpr (Columns::kInTurns) {

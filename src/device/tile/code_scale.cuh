@@ -21,9 +21,9 @@ SINTER_DEVICE CodeScale code_scale(u32 largest_magnitude, float eps, float bound
   const float scale = largest / 448.0f;
   if constexpr (!kPow2) return {scale, 448.0f / largest};
   const float normal = scale < 0x1p-126f ? 0x1p-126f : scale;
-  const float power =
-      scale == scale ? __uint_as_float((__float_as_uint(normal) + 0x007FFFFFu) & 0x7F800000u)
-                     : scale;
+  const float power = scale == scale
+                          ? __uint_as_float((__float_as_uint(normal) + 0x007FFFFFu) & 0x7F800000u)
+                          : scale;
   return {power, 1.0f / power};
 }
 

@@ -84,8 +84,8 @@ struct GroupScales {
   template <class P>
   SINTER_DEVICE u32 codes(Float4 x, int row, int column) const {
     static_assert(P::kBlockN % 128 == 0 && P::kN % 128 == 0, "a tile has whole groups");
-    const u32 largest = warp_max(larger(larger(magnitude(x.x), magnitude(x.y)),
-                                        larger(magnitude(x.z), magnitude(x.w))));
+    const u32 largest = warp_max(
+        larger(larger(magnitude(x.x), magnitude(x.y)), larger(magnitude(x.z), magnitude(x.w))));
     const CodeScale of = code_scale<kPow2>(largest, eps, bound);
     if (threadIdx.x % 32 == 0)
       scales[row * static_cast<long long>(P::kN / 128) + column / 128] = of.scale;

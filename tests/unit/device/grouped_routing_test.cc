@@ -75,7 +75,7 @@ TEST(GroupedRouting, FindsSlotsOfIdsAtAnyAddress) {
 // Each unit is one walker's, all walkers have equally many but one, and pieces are neighbours.
 template <int kTilesN, int kSteps>
 void CheckWalk(int units, int walkers) {
-  using Walk = UnitWalk<kTilesN, kSteps>;
+  using Walk = UnitWalk<kTilesN, kSteps, 16>;
   std::vector<int> taken(static_cast<size_t>(units), 0);
   int least = units, most = 0, begun = 0;
   for (int walker = 0; walker < walkers; ++walker) {

@@ -105,8 +105,7 @@ TEST(GroupedPlans, OnlyAProductBehindAnotherOfTheSameIdsIsEarly) {
       const ValueId w = *b.Input({DType::kBF16, {C(4), C(64), C(64)}}, {false, {}, "w"});
       const ValueId c = *b.Cast(*b.GroupedMatmul(x, w, ids, true), DType::kBF16);
       const ValueId second = computed_w ? *b.Unary(UnaryKind::kAbs, w) : w;
-      EXPECT_TRUE(
-          b.Output(*b.GroupedMatmul(c, second, same_ids ? ids : others, true)).ok());
+      EXPECT_TRUE(b.Output(*b.GroupedMatmul(c, second, same_ids ? ids : others, true)).ok());
       const absl::StatusOr<Chain> chain = b.Finish();
       if (!chain.ok()) continue;  // "others" is not used
       const auto result = PlanChain(*chain, kM, testing::H200(), {});

@@ -156,10 +156,10 @@ TEST(GroupedFamily, QuantizedResultsHaveScalesOfTheirOwn) {
             "block_n is 128, must be 256 with a quantiser of 128 results");
   EXPECT_TRUE(CheckGroupedSchedule(p, {64, 256, 5, 100, 1}, model).ok());
   EXPECT_TRUE(CheckGroupedSchedule(p, kDots, model).ok());
-  for (void (*change)(GroupedProduct*) : {+[](GroupedProduct* p) { p->quantizer.present = false; },
-                                          +[](GroupedProduct* p) { p->result = DType::kBF16; },
-                                          +[](GroupedProduct* p) { p->quantizer.eps = 0; },
-                                          +[](GroupedProduct* p) { p->n = 96; }}) {
+  for (void (*change)(GroupedProduct*) :
+       {+[](GroupedProduct* p) { p->quantizer.present = false; },
+        +[](GroupedProduct* p) { p->result = DType::kBF16; },
+        +[](GroupedProduct* p) { p->quantizer.eps = 0; }, +[](GroupedProduct* p) { p->n = 96; }}) {
     GroupedProduct bad = p;
     change(&bad);
     ByteWriter w;
