@@ -17,8 +17,8 @@
 namespace sinter {
 
 // Packs that a phase holds in shared memory for later phases, in generated source: a thread has
-// read or stored them and needs them again after a grid barrier. Blocks take the same units in every
-// phase, so each pack is in its thread's own place and nobody waits for it.
+// read or stored them and needs them again after a grid barrier. Blocks take the same units in
+// every phase, so each pack is in its thread's own place and nobody waits for it.
 
 class HoldText {
  public:
