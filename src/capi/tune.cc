@@ -14,7 +14,7 @@ namespace capi = sinter::capi;
 namespace sinter::capi {
 namespace {
 
-constexpr uint32_t kFlags = SINTER_TUNE_BATCH_INVARIANT | SINTER_TUNE_KEEP;
+constexpr uint32_t kTuneFlags = SINTER_TUNE_BATCH_INVARIANT | SINTER_TUNE_KEEP;
 
 // Keeps the set alive for the call.
 struct Into {
@@ -65,7 +65,7 @@ absl::StatusOr<TuneResult> Tune(sinter_context* context, const sinter_chain* cha
                                 const sinter_tune_options* options) {
   SINTER_RETURN_IF_ERROR(Check(context, "context"));
   SINTER_ASSIGN_OR_RETURN(const Chain* finished, Finished(chain));
-  SINTER_ASSIGN_OR_RETURN(const auto given, ReadOptions(options, "tune", kFlags));
+  SINTER_ASSIGN_OR_RETURN(const auto given, ReadOptions(options, "tune", kTuneFlags));
   SINTER_ASSIGN_OR_RETURN(TuneOptions tune, ToTuneOptions(given));
   SINTER_RETURN_IF_ERROR(RefuseCapture(*context, given.stream));
   if (finished->UsesM() && m < 0) {
