@@ -1,5 +1,4 @@
-// Which forms of the device library a build compiles: an eighth of each list, a quarter of a short
-// one, or all.
+// Which forms of the device library a build compiles: a quarter of each list, or all.
 #ifndef SINTER_TESTS_UNIT_DEVICE_FORMS_H_
 #define SINTER_TESTS_UNIT_DEVICE_FORMS_H_
 
@@ -9,34 +8,28 @@
 
 namespace sinter {
 
-#ifdef SINTER_FORMS_EIGHTH
-constexpr int kFormsEighth = SINTER_FORMS_EIGHTH;
+#ifdef SINTER_FORMS_QUARTER
+constexpr int kFormsQuarter = SINTER_FORMS_QUARTER;
 #else
-constexpr int kFormsEighth = -1;  // all
+constexpr int kFormsQuarter = -1;  // all
 #endif
 
-// Of a list of `count` forms. One of fewer than four always has its first.
-constexpr bool TakesForm(int index, int count) {
-  if (kFormsEighth < 0) return true;
-  if (count < 4) return index == 0;
-  const int parts = count < 8 ? 4 : 8;
-  return index % parts == kFormsEighth % parts;
-}
+constexpr bool TakesForm(int index) { return kFormsQuarter < 0 || index % 4 == kFormsQuarter; }
 
-template <class Taken, int kIndex, int kCount, class... Rest>
+template <class Taken, int kIndex, class... Rest>
 struct TakeForms {
   using type = Taken;
 };
-template <class... Taken, int kIndex, int kCount, class Form, class... Rest>
-struct TakeForms<::testing::Types<Taken...>, kIndex, kCount, Form, Rest...>
-    : TakeForms<std::conditional_t<TakesForm(kIndex, kCount), ::testing::Types<Taken..., Form>,
+template <class... Taken, int kIndex, class Form, class... Rest>
+struct TakeForms<::testing::Types<Taken...>, kIndex, Form, Rest...>
+    : TakeForms<std::conditional_t<TakesForm(kIndex), ::testing::Types<Taken..., Form>,
                                    ::testing::Types<Taken...>>,
-                kIndex + 1, kCount, Rest...> {};
+                kIndex + 1, Rest...> {};
 
-// The types of a suite.
+// The types of a suite. A list of fewer than four always has its first.
 template <class... Form>
 using Forms =
-    typename TakeForms<::testing::Types<>, 0, static_cast<int>(sizeof...(Form)), Form...>::type;
+    typename TakeForms<::testing::Types<>, sizeof...(Form) < 4 ? kFormsQuarter : 0, Form...>::type;
 
 }  // namespace sinter
 
