@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 
 #include "src/reference/evaluator.h"
 #include "src/reference/tensor.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
