@@ -57,7 +57,7 @@ struct Message {
     raw.msg_iov = &part;
     raw.msg_iovlen = 1;
     raw.msg_control = control;
-    raw.msg_controllen = sizeof(control);
+    raw.msg_controllen = CMSG_LEN(sizeof(int));  // with the padding a second one would fit
   }
   // -1: there is none.
   int TakeDescriptor() {
@@ -100,8 +100,11 @@ absl::Status DescriptorPost::Send(int descriptor, const Address& to) const {
   head->cmsg_len = CMSG_LEN(sizeof(descriptor));
   std::memcpy(CMSG_DATA(head), &descriptor, sizeof(descriptor));
   if (sendmsg(socket_, &message.raw, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return absl::OkStatus();
+  const bool unknown = errno == ECONNREFUSED || errno == ENOENT;
   return Annotate(Failed("sendmsg"),
-                  "sharing memory with another process: both must be in one network namespace");
+                  unknown ? "sharing memory with another process: both must be in one network "
+                            "namespace, and the other one alive"
+                          : "sharing memory with another process");
 }
 
 absl::StatusOr<int> DescriptorPost::Receive(const Address& from,
@@ -119,7 +122,7 @@ absl::StatusOr<int> DescriptorPost::Receive(const Address& from,
     pollfd waits{socket_, POLLIN, 0};
     const int ready = poll(&waits, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (ready < 0 && errno != EINTR) return Failed("poll");
-    if (ready == 0) {
+    if (ready == 0 || left.count() <= 0) {
       return absl::DeadlineExceededError(
           absl::StrCat("another process has sent no file descriptor of its memory for ",
                        timeout.count(), " ms"));
@@ -128,7 +131,14 @@ absl::StatusOr<int> DescriptorPost::Receive(const Address& from,
     Message message;
     const ssize_t got = recvmsg(socket_, &message.raw, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     const int descriptor = got < 0 ? -1 : message.TakeDescriptor();
-    if (descriptor < 0) continue;
+    if (descriptor < 0) {
+      if (got == sizeof(Note) && message.note.secret == address_.secret) {
+        return absl::ResourceExhaustedError(
+            "another process's file descriptor did not fit: raise the limit of open files (ulimit "
+            "-n)");
+      }
+      continue;
+    }
     const bool known = got == sizeof(Note) && message.note.secret == address_.secret &&
                        arrived_.count(message.note.sender) == 0;
     if (known) {

@@ -81,6 +81,7 @@ class DriverPeerMemory : public PeerMemory {
       if (post_ == nullptr) {
         SINTER_ASSIGN_OR_RETURN(post_, DescriptorPost::Open());
       }
+      shared_bytes_ = mapping->bytes;
       return HandleOf(DescriptorHandle{post_->address(), mapping->bytes, kByDescriptor});
     }
     CUipcMemHandle raw;
@@ -231,6 +232,11 @@ class DriverPeerMemory : public PeerMemory {
     if (handle.kind != kByDescriptor) {
       return absl::FailedPreconditionError("its memory is not shared by file descriptors");
     }
+    if (handle.bytes != shared_bytes_) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("another process shares ", handle.bytes, " bytes, this one ", shared_bytes_,
+                       ": all ranks need one size of slots, and one kind of GPU"));
+    }
     SINTER_ASSIGN_OR_RETURN(const int descriptor,
                             post_->Receive(handle.address, kOffersComeWithin));
     Mapping mapping;
@@ -242,7 +248,8 @@ class DriverPeerMemory : public PeerMemory {
         "cuMemImportFromShareableHandle");
     close(descriptor);
     SINTER_RETURN_IF_ERROR(imported);
-    return InContext(Map(mapping), "mapping another process's memory");
+    return InContext(Map(mapping),
+                     "mapping another process's memory: their GPUs must reach each other");
   }
 
   // Takes `mapping`, also where it fails.
@@ -312,6 +319,7 @@ class DriverPeerMemory : public PeerMemory {
   const Stream stream_;
   std::mutex mutex_;                      // of the stream
   std::unique_ptr<DescriptorPost> post_;  // once memory that is shared by descriptors is exported
+  uint64_t shared_bytes_ = 0;             // of that memory
   std::mutex mappings_mutex_;
   std::map<DevicePtr, Mapping> mappings_;
 };

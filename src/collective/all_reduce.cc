@@ -97,7 +97,7 @@ int64_t RegistersOf(const AllReduceProblem& p, int threads) {
   const int64_t in = p.ChunkElements() * SizeOf(p.element) / 4;
   const int64_t out = p.ChunkElements() * SizeOf(p.result) / 4;
   const int64_t parts = AllReduceParts(p, {false, threads, 1});
-  const int64_t together = threads >= 512 ? std::min<int64_t>(parts, 2) : parts;
+  const int64_t together = threads >= 512 && parts % 2 == 0 ? 2 : parts;
   return 36 + together * (in * p.ranks + out * 3 + 8) + (parts - together) * out;
 }
 

@@ -232,6 +232,17 @@ class Finder {
     return id >= 0 && chain_.op(id).kind == OpKind::kUnary && chain_.op(id).unary == kind;
   }
 
+  // Whether `value` is computed from `from`. Operands come before what reads them.
+  bool DependsOn(ValueId value, ValueId from) const {
+    std::vector<bool> reached(At(value) + 1);
+    reached[At(value)] = true;
+    for (ValueId id = value; id > from; --id) {
+      if (!reached[At(id)]) continue;
+      for (const ValueId operand : chain_.op(id).operands) reached[At(operand)] = true;
+    }
+    return from <= value && reached[At(from)];
+  }
+
   // Matches x * spread(rsqrt(mean(square(x)) + eps)) * spread(gamma) with x = `wide`. Returns the
   // last product, or -1 where the ops behind x are no such norm.
   ValueId MatchNorm(ValueId wide, FoundAllReduce* found, std::vector<ValueId>* values) const {
@@ -264,7 +275,7 @@ class Finder {
     const ValueId below = chain_.op(factor).operands[0], gamma = SkipWidening(below);
     const TensorType& type = TypeOf(gamma);
     if (type.dtype != found->problem.result || type.dims != std::vector<Dim>{dims.back()} ||
-        !CheckContiguous(gamma).ok()) {
+        !CheckContiguous(gamma).ok() || DependsOn(gamma, found->end)) {
       return -1;
     }
     found->problem.eps = chain_.op(eps).scalar;

@@ -274,20 +274,21 @@ std::string LaunchedName(const LoadedPlan& plan, size_t kernel) {
                       "' ", plan.chosen_digest.Hex().substr(0, 16));
 }
 
-absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge) {
+absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge,
+                         bool* half_sent) {
   const LoadedPlan& plan = *bound.plan;
-  bool begun = false;
   const auto launch = [&](const PlanLaunch& one) {
     absl::Status status = plan.kernels[one.kernel]->loaded->Launch(
         *bound.kernels[one.kernel], stream, one.rows, one.offset, one.edge);
-    begun |= status.ok();
-    if (status.ok()) return status;
+    if (status.ok()) {
+      if (half_sent != nullptr) {
+        *half_sent = plan.plan.kernels[one.kernel].spec.schedule.pushes > 0;
+      }
+      return status;
+    }
     return Annotate(status, absl::StrCat("launching ", LaunchedName(plan, one.kernel)));
   };
-  const absl::Status status = ForEachLaunch(plan, m, pdl_edge, launch, bound.at_once);
-  // A kernel may have sent what the next launch would send again.
-  if (!status.ok() && begun && bound.group != nullptr) (void)bound.group->Abort();
-  return status;
+  return ForEachLaunch(plan, m, pdl_edge, launch, bound.at_once);
 }
 
 absl::StatusOr<PlanNodes> AddPlanNodes(const BoundPlan& bound, Loader& loader, GraphHandle graph,

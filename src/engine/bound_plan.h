@@ -106,7 +106,10 @@ std::string LaunchedName(const LoadedPlan& plan, size_t kernel);
 // Enqueues `m` rows, in passes if the plan cannot take them at once. `pdl_edge`: the first kernel
 // may start while its predecessor on the stream ends; inside the plan every kernel that can does. m
 // = 0 enqueues only what outputs without M need. Allocates nothing and waits for nothing.
-absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge);
+// `half_sent`, which may be null and is false before: whether it failed behind a kernel that sends
+// what a sum over ranks adds, and ahead of the sum.
+absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge,
+                         bool* half_sent = nullptr);
 
 // As PreparedPlan::AddToGraph and UpdateInGraph. `m` has passed CheckRows. `edges.programmatic` is
 // for the first node; inside the plan the edges are those of a launch.

@@ -179,8 +179,16 @@ class PreparedPlanImpl : public PreparedPlan {
   absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m,
                       bool pdl_edge) const override {
     SINTER_ASSIGN_OR_RETURN(const BoundPlan* const bound, Usable(binding, m));
-    const absl::Status enqueued = EnqueuePlan(*bound, stream, m, pdl_edge);
-    if (!enqueued.ok()) return WithLastLaunched(enqueued);
+    bool half_sent = false;
+    const absl::Status enqueued = EnqueuePlan(*bound, stream, m, pdl_edge, &half_sent);
+    if (!enqueued.ok()) {
+      // The next launch would send again, into slots that others have not emptied. What a stream
+      // captures has sent nothing.
+      if (half_sent && !core_->ports.loader->IsCapturing(stream).value_or(false)) {
+        (void)bound->group->Abort();
+      }
+      return WithLastLaunched(enqueued);
+    }
     if (m == 0 && plan_->without_rows.empty()) return absl::OkStatus();  // nothing was enqueued
     core_->counters.last_launched.store(short_digest_, std::memory_order_relaxed);
     core_->counters.launches.fetch_add(1, std::memory_order_relaxed);

@@ -28,13 +28,16 @@ ProductSequence LastProduct(const PlanStep& step) {
 }
 
 // Whether the last kernel of `product`, of one product, computes what `sum` adds of all ranks, a
-// row for a row.
+// row for a row: no reshape of the sum's run stands between. Both are launched for the same rows: a
+// launch of no rows makes what rows of constants give alone.
 bool Feeds(const Chain& chain, const PlanStep& product, const PlanStep& sum) {
   if (SchedulesOf(product).empty() || sum.run == nullptr || !sum.run->IsOwn()) return false;
   const std::vector<OwnRun::Operand>& operands = sum.run->own.operands;
   if (operands.empty() || operands.front().value != product.run->end) return false;
   const ProductSequence part = LastProduct(product);
   const std::vector<Dim>& dims = chain.op(product.run->end).type.dims;
+  if (chain.op(sum.run->end).type.dims != dims) return false;
+  if (product.run->constant_rows && chain.UsesM()) return false;
   return part.size() == 1 && part.rows_per_m == 1 && operands.front().offset_bytes == 0 &&
          dims.size() == 2 && dims[1] == Dim::Constant(part.back().n);
 }

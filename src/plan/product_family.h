@@ -119,7 +119,9 @@ class ProductKernels : public KernelFamily {
   int Ranks(const KernelSpec& spec) const override { return std::max(1, spec.schedule.pushes); }
   int64_t RowsOfSlots(const KernelSpec& spec, uint64_t slot_bytes) const override {
     const MatrixProduct& last = spec.sequence.back();
-    return static_cast<int64_t>(slot_bytes) / (last.n * last.ResultBytes());
+    const int64_t most = static_cast<int64_t>(slot_bytes) / (last.n * last.ResultBytes());
+    if (spec.constant_rows) return spec.sequence.rows() <= most ? kMaxExtent : 0;
+    return most;
   }
   std::string RowOrder(const KernelSpec& spec) const override {
     return RowOrderOfProducts(spec.sequence, spec.schedule);

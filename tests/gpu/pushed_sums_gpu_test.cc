@@ -323,8 +323,8 @@ TEST_F(PushedSums, Times) {
       for (const int threads : {256, 512}) add("pushed", cut, true, threads);
     }
     const std::vector<Bounds> bounds = BindAll(layer, plans);
-    std::string want;
     for (size_t i = 0; i < plans.size(); ++i) {
+      ASSERT_TRUE(bounds[i][0] != nullptr && bounds[i][1] != nullptr) << names[i];
       for (const bool edge : {false, true}) {
         std::unique_ptr<TimedGraph> graphs[kRanks];
         for (int r = 0; r < kRanks; ++r) {

@@ -283,9 +283,10 @@ TEST(RankPlans, LaunchesRefuseAGroupThatHasEnded) {
   EXPECT_THAT(aborted.message(), HasSubstr("rank 0 aborted the group"));
 }
 
-// The kernel before may have sent what is summed, which the next launch would send again.
+// The kernel before has sent what is summed, which the next launch would send again. What a stream
+// captures has not.
 TEST(RankPlans, ALaunchThatFailsHalfwayEndsTheGroup) {
-  Rank rank(ParseProblem("row_parallel m=M n=64 k=64 ranks=2")->chain);
+  Rank rank(ParseProblem("row_parallel m=M n=8192 k=4096 ranks=2")->chain);
   const auto groups = LocalGroups();
   const std::vector<DevicePtr> places = testing::FarApart(7);
   const std::vector<DevicePtr> buffers(places.begin(), places.end() - 1);
@@ -296,11 +297,16 @@ TEST(RankPlans, ALaunchThatFailsHalfwayEndsTheGroup) {
     const bool sums = name == "sinter_all_reduce";
     return fails && sums ? absl::InternalError("lost") : absl::OkStatus();
   };
-  EXPECT_THAT(std::string(rank.plan->Launch(**bound, nullptr, kRows, false).message()),
-              HasSubstr("lost"));
+  for (const bool captures : {true, false}) {
+    rank.world.capturing = captures;
+    EXPECT_THAT(std::string(rank.plan->Launch(**bound, nullptr, kRankRows, false).message()),
+                HasSubstr("lost"));
+    EXPECT_EQ(groups[0]->GetStatus(nullptr).ok(), captures);
+  }
   EXPECT_EQ(groups[0]->GetStatus(nullptr).code(), absl::StatusCode::kAborted);
   fails = false;
-  EXPECT_EQ(rank.plan->Launch(**bound, nullptr, kRows, false).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(rank.plan->Launch(**bound, nullptr, kRankRows, false).code(),
+            absl::StatusCode::kAborted);
 }
 
 TEST(RankPlans, LaunchesAndBindsRefuseAClosedGroup) {

@@ -247,6 +247,17 @@ TEST(CollectivePlans, TheSumsOfADecodersLayerTakeTheirNorms) {
   }
 }
 
+// Its kernel would wait for what it makes.
+TEST(CollectivePlans, ANormWhoseGammaComesFromTheSumStaysApart) {
+  ChainBuilder b;
+  const ValueId sum = *b.AllReduce(*b.Input({DType::kBF16, {C(1), C(256)}}), 2);
+  const ValueId gamma = *b.Reshape(*b.Unary(UnaryKind::kTanh, sum), std::vector<Dim>{C(256)});
+  ASSERT_TRUE(b.Output(*b.Cast(*AddRmsNorm(b, sum, 1e-6, gamma), DType::kBF16)).ok());
+  const std::vector<AllReduceProblem> sums = SumsOf(ExpectPlans(*b.Finish()));
+  ASSERT_EQ(sums.size(), 1u);
+  EXPECT_FALSE(sums[0].norm);
+}
+
 TEST(CollectivePlans, TwoLayersAreTwoSumsInOneOrder) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(256)}});
@@ -308,6 +319,32 @@ TEST_F(PushedSums, AreChosenForManyRowsAndReadBack) {
   ASSERT_EQ(made->recipe.args.size(), 6u);  // a, w1, out, the room, the plan, m
   EXPECT_EQ(made->recipe.args[3].kind, ArgKind::kRoom);
   EXPECT_EQ(made->recipe.args[4].kind, ArgKind::kPlan);
+}
+
+// Neither rows that a reshape makes others, nor rows of constants beside M, which a launch of no
+// rows computes alone.
+TEST_F(PushedSums, AreOfTheRowsThatTheProductHas) {
+  const auto pushes = [&](const Chain& given) {
+    const auto form = NormalFormOf(std::make_shared<const Chain>(given));
+    const auto result = PlanChain(*(*form)->chain, 128, model_, {});
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() && PushingPlan(testing::AllPlans(*result)) != nullptr;
+  };
+  const auto product = [](ChainBuilder& b, int64_t rows) {
+    const ValueId x = *b.Input({DType::kBF16, {C(rows), C(4096)}});
+    const ValueId w = *b.Input({DType::kBF16, {C(8192), C(4096)}}, {true, {}, ""});
+    return *b.Cast(*b.Matmul(x, w, false, true), DType::kBF16);
+  };
+  ChainBuilder same, reshaped, beside;
+  ASSERT_TRUE(same.Output(*same.AllReduce(product(same, 128), 2)).ok());
+  EXPECT_TRUE(pushes(*same.Finish()));
+  const ValueId other = *reshaped.Reshape(product(reshaped, 128), {C(256), C(4096)});
+  ASSERT_TRUE(reshaped.Output(*reshaped.AllReduce(other, 2)).ok());
+  EXPECT_FALSE(pushes(*reshaped.Finish()));
+  ASSERT_TRUE(beside.Output(*beside.AllReduce(product(beside, 128), 2)).ok());
+  const ValueId rows = *beside.Input({DType::kBF16, {Dim::M(), C(64)}});
+  ASSERT_TRUE(beside.Output(*beside.Unary(UnaryKind::kNeg, rows)).ok());
+  EXPECT_FALSE(pushes(*beside.Finish()));
 }
 
 TEST_F(PushedSums, StandBesideThePlainPlan) {
