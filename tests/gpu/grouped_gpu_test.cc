@@ -603,7 +603,7 @@ TEST_F(Grouped, SwappedTilesHaveAnyNumberOfSlots) {
   constexpr int64_t kRows = 1200;
   for (const char* line :
        {"grouped_gated_ffn m=M experts=4 top=1 n=128 k=128 l=256 act=silu",
-        "scaled_grouped_gated_ffn m=M experts=4 top=1 n=128 k=256 l=256 act=silu scales=group "
+        "scaled_grouped_gated_ffn m=M experts=4 top=1 n=256 k=256 l=256 act=silu scales=group "
         "quantize=group"}) {
     std::vector<Form> forms = FormsOf({{64, 256, 5, 1, 1}, {64, 256, 5, 1, 2}}, false);
     if (line[0] == 'g') {

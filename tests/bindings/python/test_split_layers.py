@@ -133,7 +133,7 @@ def test_a_layer_finds_plans_by_rows_and_compares_each_once(monkeypatch):
     for rows in (3, 5, 3, 5):
         stream, out = run(rows)
         assert torch.equal(stream, torch.full((rows, HIDDEN), 2.0)) and out.shape == (rows, COLUMNS // 2)
-    assert len(told) == 2 and [len(plan.calls) for plan in plans.values()] == [3, 3] and plans[3].calls[0][1] is group
+    assert len(told) == 4 and [len(plan.calls) for plan in plans.values()] == [3, 3] and plans[3].calls[0][1] is group
     assert [value.shape for value in run(0)] == [(0, HIDDEN), (0, COLUMNS // 2)] and 0 not in plans
 
 
@@ -163,7 +163,23 @@ def test_a_rank_without_a_plan_is_told_to_all():
     assert (first.code, first.message) == (Status.FAILED_PRECONDITION, "rank 1: no memory")
     assert second.code == Status.RESOURCE_EXHAUSTED and bound == []
     assert on_all(lambda rank: work(rank, None)) == [[plan], [plan]] and sorted(bound) == [0, 1]
-    assert on_all(lambda rank: work(rank, None)) == [[plan], [plan]] and meeting.calls == 4 and len(bound) == 2
+    assert on_all(lambda rank: work(rank, None)) == [[plan], [plan]] and meeting.calls == 6 and len(bound) == 2
+
+
+def test_a_rank_that_cannot_bind_is_told_to_all():
+    meeting, plan = Meeting(), FakePlan()
+    splits = [_groups.Split("g", OneGroup(rank, 2, meeting.of(rank))) for rank in range(2)]
+
+    def work(rank):
+        def bind(plan):
+            if rank == 1:
+                raise MemoryError("no room for outputs")
+
+        return splits[rank].meet(lambda: [plan], bind)
+
+    first, second = on_all(work)
+    assert (first.code, first.message) == (Status.FAILED_PRECONDITION, "rank 1: MemoryError('no room for outputs')")
+    assert isinstance(second, MemoryError) and not any(split.has_met(plan) for split in splits)
 
 
 @two_gpus
@@ -291,12 +307,14 @@ def test_a_servers_group_is_made_of_its_ranks_and_watched(monkeypatch, caplog):
     found, made = join_both(monkeypatch, Distributed(), lambda device: contexts[device])
     assert found == ["", ""] and sorted(split.group.rank for split in made) == [0, 1]
     assert all(split.group.size == 2 and split.group.error is None and split.all_reduce is not None for split in made)
+    ended = []
+    monkeypatch.setattr(_groups.os, "kill", lambda process, signal: ended.append(process))
     with caplog.at_level(logging.CRITICAL, "sinter"):
         for split in made:
             split.group.abort()
         for thread in [thread for thread in threading.enumerate() if thread.name == "sinter group"]:
             thread.join(20)
-    assert caplog.text.count("results since then are wrong") == 2
+    assert caplog.text.count("results since then are wrong") == 2 and ended == [os.getpid()] * 2
     on_all(lambda rank: made[rank].group.close())
 
 
@@ -387,11 +405,11 @@ def ranks(vllm, monkeypatch):
     tp = types.SimpleNamespace(unique_name="tp:0", cpu_group="cpu group", world_size=2)
     module(monkeypatch, "vllm.distributed", get_tp_group=lambda: tp, tensor_model_parallel_all_reduce=made.all_reduce)
 
-    def join(name, process_group, device, all_reduce):
+    def join(name, process_group, device, all_reduce, reason):
         made.joins.append((name, process_group, all_reduce))
-        if not made.why:
+        if not reason and not made.why:
             _groups._by_name[name] = made.split
-        return made.why
+        return reason or made.why
 
     monkeypatch.setattr(servers, "join", join)
     made.tp = tp

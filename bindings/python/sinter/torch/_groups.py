@@ -6,6 +6,7 @@ import ctypes
 import importlib
 import itertools
 import os
+import signal
 import socket
 import threading
 import time
@@ -41,17 +42,20 @@ class Split:
     def meet(self, find: Callable[[], Sequence[Plan]], bind: Callable[[Plan], object]) -> List[Plan]:
         """The plans that `find` gives, once every rank has the same. Collective, unless all have met before.
 
+        Whatever fails on one rank fails on all: else some would go on by other means, and the others wait for them.
+
         Args:
             bind: binds a plan to the group, with buffers of any number of rows.
 
         Raises:
-            Error: that of `find`; FAILED_PRECONDITION naming a rank whose `find` failed or whose plan is another;
-                STREAM_CAPTURING, on all ranks alike.
+            Error: FAILED_PRECONDITION naming a rank whose `find` or `bind` failed or whose plan is another; STREAM_CAPTURING, on all
+                ranks alike. On the rank that failed, what `find` or `bind` raised.
         """
-        plans, failure = [], None
+        plans: List[Plan] = []
+        failure: Optional[Exception] = None
         try:
             plans = list(find())
-        except Error as error:
+        except Exception as error:  # out of memory, too
             failure = error
         missing = [plan for plan in plans if plan not in self._met]
         if failure is None and not missing:
@@ -62,15 +66,24 @@ class Split:
                 f"ranks of {self.name!r} have not compared their plans yet, and nothing is compared while a stream captures: "
                 "run it once before the capture",
             )
+        self._agree(failure)
+        for plan in missing:
+            try:
+                with torch.no_grad():
+                    bind(plan)
+            except Exception as error:
+                failure = failure or error
+        self._agree(failure)
+        self._met.update(missing)
+        return plans
+
+    def _agree(self, failure: Optional[Exception]) -> None:
+        """Raises this rank's failure, or that of another one."""
+        why = "" if failure is None else getattr(failure, "message", "") or repr(failure)
         try:
-            self.group._agree("" if failure is None else failure.message)
+            self.group._agree(why)
         except Error as error:
             raise failure or error
-        for plan in missing:
-            with torch.no_grad():
-                bind(plan)
-            self._met.add(plan)
-        return plans
 
     def launch(self, plan: Plan, addresses: "ctypes.Array[Any]", workspace: int, stream: int, rows: int, pdl: bool) -> None:
         """Enqueues a plan that has met. The rows are the same on all ranks."""
@@ -106,7 +119,7 @@ def split_of(name: str) -> Split:
     return found
 
 
-def join(name: str, process_group: Any, device: int, all_reduce: AllReduce) -> str:
+def join(name: str, process_group: Any, device: int, all_reduce: AllReduce, reason: str = "") -> str:
     """Makes a group of the GPUs that a server splits its layers over; why there is none, on all ranks, "" when there is. Collective.
 
     It waits for other ranks as long as they need: loading and compiling a model differ by minutes, and a server ends its processes when one
@@ -117,6 +130,7 @@ def join(name: str, process_group: Any, device: int, all_reduce: AllReduce) -> s
         process_group: of ``torch.distributed``, for exchanges on the host.
         device: the GPU of this rank.
         all_reduce: the server's sum over the same ranks.
+        reason: why this rank cannot join, which all are then told.
     """
     if any(found.name == name for found in _kept):
         return ""
@@ -124,11 +138,12 @@ def join(name: str, process_group: Any, device: int, all_reduce: AllReduce) -> s
     rank, size = dist.get_rank(process_group), dist.get_world_size(process_group)
     if not 2 <= size <= 8:
         return f"they are split over {size} GPUs, and a group has 2 to 8"
-    context, failed = None, ""
+    context, failed = None, reason
     try:
         context = store.context(device)
-    except Error as error:
-        failed = str(error)
+    except Exception as error:
+        failed = failed or str(error) or repr(error)
+    logger.info("sinter: rank %d of %d waits for the others to join; SINTER_PLUGINS and the plugin must be alike on all ranks", rank, size)
     told: List[Any] = [None] * size
     dist.all_gather_object(told, (failed, *_place()), group=process_group)
     for other, (why, host, boot, namespace) in enumerate(told):
@@ -151,10 +166,12 @@ def join(name: str, process_group: Any, device: int, all_reduce: AllReduce) -> s
 
 
 def _watch(group: Group, seconds: float = 1.0) -> None:
-    """Says that a server's group has ended, as where ranks computed other numbers of rows: its graphs go on without a word, and compute nothing."""
+    """Ends a server's process once its group has ended, as where ranks computed other numbers of rows: its graphs would go on without a
+    word, and compute nothing."""
     while group.error is None:
         time.sleep(seconds)
     logger.critical("sinter: the group of this model's GPUs has ended, and results since then are wrong; start the server again: %s", group.error)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _place() -> Tuple[str, str, int]:

@@ -161,16 +161,14 @@ def _take_layers(model: Any, servers: Any) -> bool:
         reason = _layers.reason_against(model, servers)
     except AttributeError as error:  # built otherwise than the versions that this was written for
         reason = str(error)
+    group, size = "", _ranks.size_of_model(model)
+    if size > 1:  # all ranks hear of a reason against one
+        group, reason = _ranks.join(model, size, servers, reason)
     if reason:
         servers.stay_away("a model of vLLM", reason)
         return False
-    layers, group = list(model.layers), ""
-    size = _ranks.size_of(layers[0].mlp.down_proj)
+    layers = list(model.layers)
     if size > 1:
-        group, reason = _ranks.join(model, size, servers)
-        if reason:
-            servers.stay_away("a model of vLLM", reason)
-            return False
         _set_up(model, servers, 0)  # what is built in the background is there sooner on one rank than on another
     # Weights change only when all plans are there. Ranks must not differ, and numbers that fit on one may not on another.
     folded = not group and _norms.folds(model, layers, servers) and _layers.planned(layers, True, group, servers)

@@ -15,6 +15,14 @@ def size_of(linear: Any) -> int:
     return size
 
 
+def size_of_model(model: Any) -> int:
+    """GPUs that a model's layers are split over, the same on all ranks; 1 of one that is built otherwise."""
+    try:
+        return size_of(model.layers[0].mlp.down_proj)
+    except (AttributeError, IndexError, TypeError):
+        return 1
+
+
 def sums(linear: Any) -> bool:
     """Whether a row-parallel layer ends by a sum over GPUs."""
     return size_of(linear) > 1 and bool(getattr(linear, "reduce_results", True))
@@ -27,18 +35,20 @@ def all_reduce(x: Any) -> Any:
     return tensor_model_parallel_all_reduce(x)
 
 
-def join(model: Any, size: int, servers: Any) -> Tuple[str, str]:
-    """The name of the group that plans of `model`, split over `size` GPUs, sum over, and why there is none. Collective."""
-    reason = _reason_against(model.vllm_config)
-    if reason:
-        return "", reason
+def join(model: Any, size: int, servers: Any, reason: str = "") -> Tuple[str, str]:
+    """The name of the group that plans of `model`, split over `size` GPUs, sum over, and why there is none. Collective.
+
+    `reason`: why this rank's layers cannot be taken, which the others are told."""
+    of_all = _reason_against(model.vllm_config)
+    if of_all:
+        return "", of_all
     from vllm.distributed import get_tp_group
 
     ranks = get_tp_group()
     if ranks.world_size != size:
         return "", f"its layers are split over {size} GPUs of {ranks.world_size}"
-    device = model.layers[0].self_attn.o_proj.weight.device.index
-    reason = servers.join(ranks.unique_name, ranks.cpu_group, device, all_reduce)
+    device = model.layers[0].mlp.down_proj.weight.device.index
+    reason = servers.join(ranks.unique_name, ranks.cpu_group, device, all_reduce, reason)
     return ("", f"its layers stay apart: {reason}") if reason else (ranks.unique_name, "")
 
 
