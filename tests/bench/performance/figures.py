@@ -103,18 +103,21 @@ class Store:
         content = self.files[key]
         if content.get("dirty"):
             raise MissingFigure(f"{FILES[key]} was made from a modified tree")
-        wrong = [row["id"] for row in content.get("rows", content.get("graphs", [])) if not row.get("correct", True)]
+        wrong = [row.get("id") or row["model"] for row in content.get("rows", content.get("graphs", [])) if not row.get("correct", True)]
+        wrong += [str(failed) for part in [*content.get("ranks", []), content.get("local") or {}] for failed in part.get("failed", [])]
         if wrong:
             raise MissingFigure(f"{FILES[key]} has wrong rows: {', '.join(wrong)}")
         if key in SETS and digest_of_set(key) != content.get("tuning_set"):
             raise MissingFigure(f"{FILES[key]} was not measured with {SETS[key]}")
 
     def by_torch(self, key):
-        """{name: row} of files of tests/bench/torch_backend. A row that is wrong, or of a modified tree, is refused."""
+        """{name: row} of files of tests/bench/torch_backend. A row that is wrong, or of a modified tree, is refused; one that did not end is
+        none, whatever an older file says."""
         rows = {}
         for name in TORCH_FILES[key]:
             for row, told in read_json(os.path.join(TORCH, name)).items():
                 if "variants" not in told or "error" in told:
+                    rows.pop(row, None)
                     continue
                 if told["by"].get("dirty") or not told.get("right", True):
                     raise MissingFigure(f"{name}: {row} is wrong, or was made from a modified tree")

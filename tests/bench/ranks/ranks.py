@@ -265,10 +265,17 @@ def contestants(side, rows, process_group):
     return ways
 
 
+def any_late(until, process_group):
+    """Whether the time of any rank is up: they stop together."""
+    told = [None] * dist.get_world_size(process_group)
+    dist.all_gather_object(told, time.monotonic() > until, group=process_group)
+    return any(told)
+
+
 def times(side, barrier, rows_list, until, process_group):
     report = {}
     for rows in rows_list:
-        if time.monotonic() > until:
+        if any_late(until, process_group):
             report["stopped"] = rows
             break
         row = report[str(rows)] = {}
@@ -292,7 +299,7 @@ def models(side, barrier, rows_list, until, process_group):
         w_both = torch.cat([w_gate, w_up])
         chain = between_attentions(hidden, width, gated, side.group.size)
         for rows in rows_list:
-            if time.monotonic() > until:
+            if any_late(until, process_group):
                 report["stopped"] = f"{name} {rows}"
                 return good, report
             a, r = draw(10 + rank, (rows, width)).to(device), draw(30, (rows, hidden)).to(device)

@@ -85,7 +85,7 @@ def codes_forward(module: Any, hidden: torch.Tensor, top_k_index: torch.Tensor, 
     if not reason:
         w1, w2, scales = module.gate_up_proj, module.down_proj, _scales_of(module)
         try:
-            y = launch_scaled_experts(hidden, top_k_index, top_k_weights, w1, w2, scales, torch.empty_like(hidden), None)
+            y = launch_scaled_experts(hidden, top_k_index, top_k_weights, w1, w2, scales, hidden.new_empty((len(hidden), w2.shape[1])), None)
             if y is not None:
                 return y
             reason = "no plan for so many rows"
@@ -124,6 +124,10 @@ def _reason_against_codes(module: Any, hidden: torch.Tensor, ids: torch.Tensor, 
         return f"rows are {hidden.dtype} {tuple(hidden.shape)}"
     if hidden.device.type not in ("cuda", "meta"):
         return f"rows are on {hidden.device}"
+    scales = _scales_of(module)
+    apart = [t.device for t in (w1, w2, scales.w13, scales.w2, ids, weights) if t.device != hidden.device]
+    if apart:
+        return f"rows are on {hidden.device}, others on {apart[0]}"
     if ids.dtype not in (torch.int32, torch.int64) or ids.dim() != 2 or not 1 <= ids.shape[1] <= MOST_TOP or weights.shape != ids.shape:
         return f"ids are {ids.dtype} {tuple(ids.shape)}"
     if torch.is_grad_enabled() and any(t.requires_grad for t in (hidden, weights, w1, w2)):
