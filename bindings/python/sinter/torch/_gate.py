@@ -305,7 +305,10 @@ def _spread_us(group: Sequence[Any], sums: Sequence[Any], figures: Dict[str, flo
     stored = rows & leaving
     others = leaving - stored - set(sums)
     again = _reached(others, inside.difference(sums, stored))
-    bytes_of = lambda nodes: sum(_bytes(node, hint) for node in nodes if filled(node) is None)
+
+    def bytes_of(nodes: Iterable[Any]) -> int:
+        return sum(_bytes(node, hint) for node in nodes if filled(node) is None)
+
     first = bytes_of(rows - inside) + bytes_of(stored)
     second = bytes_of(again - inside.difference(sums, stored)) + bytes_of(others)
     rate = figures["hbm_bytes_per_us"]
