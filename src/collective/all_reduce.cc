@@ -151,15 +151,15 @@ absl::Status CheckAllReduce(const AllReduceProblem& p, const AllReduceSchedule& 
   if (p.norm && !(p.eps > 0 && p.eps <= 1)) {
     return Refuse(p, "eps", absl::StrCat(p.eps), "more than 0 and at most 1");
   }
-  if (p.norm && RegistersOf(p, s.threads) * s.threads > kRegisters) {
-    return Refuse(p, "threads of a norm", absl::StrCat(s.threads),
-                  absl::StrCat("fewer over ", p.ranks, " ranks"));
-  }
   const int64_t parts = kMostPartsOfNorm / (p.ranks - 1);
   if (p.norm && AllReduceParts(p, s) > parts) {
     return Refuse(p, "columns of a norm", absl::StrCat(p.columns),
                   absl::StrCat("at most ", parts * s.threads * p.ChunkElements(), " over ", p.ranks,
                                " ranks"));
+  }
+  if (p.norm && RegistersOf(p, s.threads) * s.threads > kRegisters) {
+    return Refuse(p, "threads of a norm", absl::StrCat(s.threads),
+                  absl::StrCat("fewer over ", p.ranks, " ranks"));
   }
   if (s.pushed < 0 || s.pushed > 255) {
     return Refuse(p, "pushed", absl::StrCat(s.pushed), "0 to 255 turns");

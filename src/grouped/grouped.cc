@@ -315,6 +315,11 @@ absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule
         "block_n is 256, must be 64 or 128 with 128 rows of pairs with scales or biases: registers "
         "would spill");
   }
+  const int64_t two_steps = 2 * kRowBytes / SizeOf(p.weights);
+  if (s.swapped == 0 && s.block_m == 128 && s.block_n == 256 && p.k <= two_steps) {
+    return Refuse("block_n is 256, must be 64 or 128 with 128 rows for k up to ", two_steps,
+                  ": registers would spill");
+  }
   if (p.quantizer.present && (pair ? s.block_n / 2 : s.block_n) % kScaleBlock != 0) {
     return Refuse("block_n is ", s.block_n, ", must be ", pair ? "256" : "128 or 256",
                   " with a quantiser of 128 results");

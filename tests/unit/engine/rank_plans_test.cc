@@ -287,7 +287,7 @@ TEST(RankPlans, LaunchesRefuseAGroupThatHasEnded) {
 // captures has not.
 TEST(RankPlans, ALaunchThatFailsHalfwayEndsTheGroup) {
   Rank rank(ParseProblem("row_parallel m=M n=8192 k=4096 ranks=2")->chain);
-  const auto groups = LocalGroups();
+  const auto groups = LocalGroups(2, 16 << 20);
   const std::vector<DevicePtr> places = testing::FarApart(7);
   const std::vector<DevicePtr> buffers(places.begin(), places.end() - 1);
   const auto bound = rank.plan->BindGroup(buffers, places.back(), groups[0]);
