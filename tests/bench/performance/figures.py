@@ -39,15 +39,16 @@ FILES = {
     "encoders": "h100-2026-11-27-4735ce8-layers.json",
     "depthwise": "h100-2026-11-28-2a27d97-layers-depthwise.json",
     "images": "h100-2026-11-28-2a27d97-layers-images.json",
-    "experts": "h100-2026-11-28-2a27d97-experts.json",
-    "ranks": "h100-2026-11-28-2a27d97-ranks.json",
+    "experts": "h200-2026-11-28-9043479-experts.json",
+    "ranks": "h200-2026-11-28-9043479-ranks.json",
+    "ranks-models": "h200-2026-11-28-9043479-ranks-models.json",
 }
 # Files of tests/bench/torch_backend, the oldest first: a row of a later file takes the place of an earlier one's.
 TORCH = os.path.join(os.path.dirname(HERE), "torch_backend")
 TORCH_FILES = {
     "models": ["models-h100-3fd7f0a.json", "models-h100-111587f.json", "models-h100-1e220bb.json", "models-h200-a9be6c7.json",
-               "models-h200-fe7f298.json", "models-h200-b54da04.json", "models-h100-2a27d97.json"],
-    "training": ["training-h200-fe7f298.json", "training-h100-2a27d97.json"],
+               "models-h200-fe7f298.json", "models-h200-b54da04.json", "models-h100-2a27d97.json", "models-h200-9043479.json"],
+    "training": ["training-h200-fe7f298.json", "training-h100-2a27d97.json", "training-h200-9043479.json"],
 }
 # The tuning sets that files were measured with; `Store.check` holds the digests against each other.
 SETS = {

@@ -42,7 +42,7 @@ def slowest_ranks(store):
 
 def against_best(times, what):
     """Sinter's time of `what`, the best other's, and its name."""
-    others = {name.split(", ")[1]: us for name, us in times.items() if name.startswith(what) and not name.endswith("sinter")}
+    others = {name.split(", ")[1]: us for name, us in times.items() if name.startswith(what) and ", sinter" not in name}
     best = min(others, key=others.get)
     return times[f"{what}, sinter"], others[best], best
 
@@ -58,6 +58,19 @@ def ranks(store):
         lines.append([f"{m:,}", *cells])
     sides = ["us", "best peer", "which", "best peer / us"]
     return markdown(["M", *(f"sum: {side}" for side in sides), *(f"layer: {side}" for side in sides)], lines)
+
+
+def models_over_ranks(store):
+    """What lies between two attentions of a model over two GPUs, by rows; the slower rank of each."""
+    ranks = [rank["models"] for rank in store.file("ranks-models")["ranks"]]
+    lines = []
+    for name in ranks[0]:
+        us = {way: max(told[name][way] for told in ranks) for way in ranks[0][name] if way not in ("kernels", "errors")}
+        best = min((way for way in us if way != "sinter"), key=us.get)
+        model, _, rows = name.rpartition(" ")
+        lines.append([model, f"{int(rows):,}", str(ranks[0][name]["kernels"]), two_decimals(us["sinter"]), two_decimals(us[best]), best,
+                      two_decimals(us[best] / us["sinter"])])
+    return markdown(["model", "M", "kernels", "us", "best peer", "which", "best peer / us"], lines)
 
 
 def gain(row):
@@ -101,17 +114,19 @@ def summary(store):
     """The first table of the top README: by prediction."""
     ratios = lambda key: [row["ratio"] for row in store.file(key)["rows"]]
     sums = [against_best(times, "layer") for times in slowest_ranks(store).values()]
+    layers = [float(line.split("|")[-2]) for line in models_over_ranks(store).splitlines()[2:]]
     rows, steps = store.by_torch("models"), store.by_torch("training")
     lines = [
-        ratios_line("PyTorch models, at one and a serving batch*", "`torch.compile`", [gain(row) for row in rows.values()]),
-        ratios_line("training steps*", "`torch.compile`", [gain(row) for name, row in steps.items() if ":" not in name]),
-        layers_line(store, "encoder layers, attention left out", "cuBLAS, `torch.compile`", "encoders"),
-        layers_line(store, "products with bias and GELU", "cuBLAS, `torch.compile`", "products"),
-        layers_line(store, "norms, softmax, GELU, SwiGLU", "`torch.compile`", "rowwise"),
-        ratios_line("depthwise convolutions", "cuDNN, `torch.compile`", ratios("depthwise")),
-        ratios_line("convolutions in groups, bilinear", "cuDNN, `torch.compile`", ratios("images")),
-        ratios_line("layers of experts, 256 to 4096 rows", "Triton as in vLLM", ratios("experts")),
-        ratios_line("product, sum over two GPUs, norm", "NCCL, symmetric memory", [other / own for own, other, _ in sums]),
+        ("H100, H200", ratios_line("PyTorch models, at one and a serving batch", "`torch.compile`", [gain(row) for row in rows.values()])),
+        ("H200", ratios_line("training steps", "`torch.compile`", [gain(row) for name, row in steps.items() if ":" not in name])),
+        ("H100", layers_line(store, "encoder layers, attention left out", "cuBLAS, `torch.compile`", "encoders")),
+        ("H100", layers_line(store, "products with bias and GELU", "cuBLAS, `torch.compile`", "products")),
+        ("H100", layers_line(store, "norms, softmax, GELU, SwiGLU", "`torch.compile`", "rowwise")),
+        ("H100", ratios_line("depthwise convolutions", "cuDNN, `torch.compile`", ratios("depthwise"))),
+        ("H100", ratios_line("convolutions in groups, bilinear", "cuDNN, `torch.compile`", ratios("images"))),
+        ("H200", ratios_line("layers of experts, 1 to 1024 rows", "Triton as in vLLM", ratios("experts"))),
+        ("2 H200", ratios_line("product, sum over two GPUs, norm", "NCCL, symmetric memory", [other / own for own, other, _ in sums])),
+        ("2 H200", ratios_line("70B and 32B models between attentions", "NCCL, symmetric memory", layers)),
     ]
-    head = ["on an H100, by prediction", "number", "peer", "peer / Sinter", "least"]
-    return markdown(head, [line[:5] for line in lines])
+    head = ["by prediction", "on", "number", "peer", "peer / Sinter", "least"]
+    return markdown(head, [[line[0], on, *line[1:5]] for on, line in lines])

@@ -143,6 +143,6 @@ NAMES = {
     "table_products": tables.products, "table_product_means": tables.product_means, "table_by_rows": tables.by_rows,
     "table_decode": tables.decode, "decode_least": tables.decode_least, "table_graphs": tables.graphs, "table_graph_means": tables.graph_means, "table_brute_force": tables.brute_force,
     "table_summary": tables.summary, "table_layers": tables.layers, "table_layers_summary": model_tables.summary,
-    "table_images": model_tables.images, "table_experts": model_tables.experts, "table_ranks": model_tables.ranks,
+    "table_images": model_tables.images, "table_experts": model_tables.experts, "table_ranks": model_tables.ranks, "table_models_over_ranks": model_tables.models_over_ranks,
     "table_models": model_tables.models, "table_training": model_tables.training,
 }
