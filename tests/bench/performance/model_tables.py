@@ -117,16 +117,16 @@ def summary(store):
     layers = [float(line.split("|")[-2]) for line in models_over_ranks(store).splitlines()[2:]]
     rows, steps = store.by_torch("models"), store.by_torch("training")
     lines = [
-        ("H100, H200", ratios_line("PyTorch models, at one and a serving batch", "`torch.compile`", [gain(row) for row in rows.values()])),
+        ("H100, H200", ratios_line("PyTorch models", "`torch.compile`", [gain(row) for row in rows.values()])),
         ("H200", ratios_line("training steps", "`torch.compile`", [gain(row) for name, row in steps.items() if ":" not in name])),
-        ("H100", layers_line(store, "encoder layers, attention left out", "cuBLAS, `torch.compile`", "encoders")),
+        ("H100", layers_line(store, "encoder layers", "cuBLAS, `torch.compile`", "encoders")),
         ("H100", layers_line(store, "products with bias and GELU", "cuBLAS, `torch.compile`", "products")),
         ("H100", layers_line(store, "norms, softmax, GELU, SwiGLU", "`torch.compile`", "rowwise")),
         ("H100", ratios_line("depthwise convolutions", "cuDNN, `torch.compile`", ratios("depthwise"))),
         ("H100", ratios_line("convolutions in groups, bilinear", "cuDNN, `torch.compile`", ratios("images"))),
         ("H200", ratios_line("layers of experts, 1 to 1024 rows", "Triton as in vLLM", ratios("experts"))),
-        ("2 H200", ratios_line("product, sum over two GPUs, norm", "NCCL, symmetric memory", [other / own for own, other, _ in sums])),
-        ("2 H200", ratios_line("70B and 32B models between attentions", "NCCL, symmetric memory", layers)),
+        ("2 H200", ratios_line("product, sum, norm", "NCCL, symmetric memory", [other / own for own, other, _ in sums])),
+        ("2 H200", ratios_line("70B and 32B layers", "NCCL, symmetric memory", layers)),
     ]
     head = ["by prediction", "on", "number", "peer", "peer / Sinter", "least"]
     return markdown(head, [[line[0], on, *line[1:5]] for on, line in lines])
