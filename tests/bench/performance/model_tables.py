@@ -3,13 +3,7 @@
 import re
 
 from figures import MissingFigure, geometric_mean, least_of
-from tables import layers_line, markdown, ratios_line, two_decimals
-
-
-def mean_and_least(ratios):
-    """Of {name: ratio}: how many, mean, least, and whose that is."""
-    least = min(ratios, key=ratios.get)
-    return [str(len(ratios)), f"{geometric_mean(list(ratios.values())):.2f}", f"{ratios[least]:.2f}", least]
+from tables import layers_line, markdown, mean_and_least, ratios_line, two_decimals
 
 
 def images(store, *keys):
@@ -60,16 +54,23 @@ def ranks(store):
     return markdown(["M", *(f"sum: {side}" for side in sides), *(f"layer: {side}" for side in sides)], lines)
 
 
-def models_over_ranks(store):
-    """What lies between two attentions of a model over two GPUs, by rows; the slower rank of each."""
+def slowest_models(store):
+    """{model and rows: (kernels, Sinter's us, the best other's, its name)}, of the slower rank each."""
     ranks = [rank["models"] for rank in store.file("ranks-models")["ranks"]]
-    lines = []
+    found = {}
     for name in ranks[0]:
         us = {way: max(told[name][way] for told in ranks) for way in ranks[0][name] if way not in ("kernels", "errors")}
         best = min((way for way in us if way != "sinter"), key=us.get)
+        found[name] = ranks[0][name]["kernels"], us["sinter"], us[best], best
+    return found
+
+
+def models_over_ranks(store):
+    """What lies between two attentions of a model over two GPUs, by rows."""
+    lines = []
+    for name, (kernels, own, other, best) in slowest_models(store).items():
         model, _, rows = name.rpartition(" ")
-        lines.append([model, f"{int(rows):,}", str(ranks[0][name]["kernels"]), two_decimals(us["sinter"]), two_decimals(us[best]), best,
-                      two_decimals(us[best] / us["sinter"])])
+        lines.append([model, f"{int(rows):,}", str(kernels), two_decimals(own), two_decimals(other), best, two_decimals(other / own)])
     return markdown(["model", "M", "kernels", "us", "best peer", "which", "best peer / us"], lines)
 
 
@@ -114,7 +115,7 @@ def summary(store):
     """The first table of the top README: by prediction."""
     ratios = lambda key: [row["ratio"] for row in store.file(key)["rows"]]
     sums = [against_best(times, "layer") for times in slowest_ranks(store).values()]
-    layers = [float(line.split("|")[-2]) for line in models_over_ranks(store).splitlines()[2:]]
+    layers = [other / own for _, own, other, _ in slowest_models(store).values()]
     rows, steps = store.by_torch("models"), store.by_torch("training")
     lines = [
         ("H100, H200", ratios_line("PyTorch models", "`torch.compile`", [gain(row) for row in rows.values()])),

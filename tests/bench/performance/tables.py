@@ -129,6 +129,12 @@ LAYER_GROUPS = {
 }
 
 
+def mean_and_least(ratios):
+    """Of {name: ratio}: how many, mean, least, and whose that is."""
+    least = min(ratios, key=ratios.get)
+    return [str(len(ratios)), f"{geometric_mean(list(ratios.values())):.2f}", f"{ratios[least]:.2f}", least]
+
+
 def rows_of_layers(store, group):
     """Encoder layers were measured again since."""
     return store.rows("encoders" if group == "encoders" else "layers", group)
@@ -142,9 +148,7 @@ def layers(store, group):
     names = sorted(parts, key=lambda name: min(row["rows"] for row in parts[name])) if group == "products" else list(parts)
     lines = []
     for name in names:
-        ratios = {row["id"]: quantity(row, "peer_ratio") for row in parts[name]}
-        least = min(ratios, key=ratios.get)
-        lines.append([name, str(len(ratios)), f"{geometric_mean(list(ratios.values())):.2f}", f"{ratios[least]:.2f}", least])
+        lines.append([name, *mean_and_least({row["id"]: quantity(row, "peer_ratio") for row in parts[name]})])
     return markdown([group, "number", "best peer / us", "least", "of"], lines)
 
 
