@@ -42,7 +42,7 @@ struct SocketName {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&raw); }
 };
 
-// What a datagram says beside its descriptor.
+// A datagram carries this and one descriptor.
 struct Note {
   std::array<uint8_t, 16> secret, sender;
 };

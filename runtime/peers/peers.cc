@@ -176,7 +176,7 @@ class DriverPeerMemory : public PeerMemory {
     CUmemGenericAllocationHandle memory = 0;
     uint64_t bytes = 0;
   };
-  // What the exchange carries of memory that is shared by descriptors.
+  // The exchange of handles carries this where memory is shared by descriptors.
   struct DescriptorHandle {
     DescriptorPost::Address address;
     uint64_t bytes;

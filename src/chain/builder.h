@@ -67,8 +67,8 @@ class ChainBuilder {
   // dtype, floating, in the order of ranks, in f32, rounded to x's dtype. `ranks` in [1, 8] is that
   // of the whole chain; of 1 it is a cast to x's dtype.
   absl::StatusOr<ValueId> AllReduce(ValueId x, int32_t ranks);
-  // What all ranks have of x, which holds floats, rounded to its dtype, joined along `axis`, which
-  // is not M, in the order of ranks.
+  // Joins every rank's x along `axis`, in the order of ranks. x holds floats and is rounded to its
+  // dtype; `axis` is not M.
   absl::StatusOr<ValueId> AllGather(ValueId x, int axis, int32_t ranks);
   // This rank's part of AllReduce(x, ranks): of `axis`, which is not M, rank r has the r-th of
   // `ranks` equal parts.

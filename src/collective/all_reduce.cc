@@ -27,7 +27,7 @@ absl::Status Refuse(const AllReduceProblem& p, const char* field, const std::str
       absl::StrCat(NameOf(p.kind), ": ", field, " is ", value, ", must be ", bound));
 }
 
-// Of what only sums, or only parts, have.
+// Checks the fields that only one kind of collective may set.
 absl::Status CheckKind(const AllReduceProblem& p, const AllReduceSchedule& s) {
   if (p.kind != CollectiveKind::kAllReduce && s.two_shot) {
     return Refuse(p, "form", "two-shot", "one-shot");
