@@ -5,12 +5,10 @@
 #include <cstddef>
 #include <limits>
 #include <set>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "src/attention/layout.h"
 
 namespace sinter {
 namespace {
@@ -208,10 +206,7 @@ class Finder {
         const DType from = op(Below(id)).type.dtype;
         if (!IsFloat(from) || !IsFloat(at.type.dtype)) return false;
         if (Has16Bits(at.type.dtype) && at.type.dtype != from) {
-          ScoreStep round;
-          round.kind = ScoreStep::kRound;
-          round.dtype = at.type.dtype;
-          steps_.push_back(round);
+          steps_.push_back({ScoreStep::kRound, 0, at.type.dtype, {}});
         }
         return Scores(Below(id), left - 1);
       }
@@ -240,18 +235,13 @@ class Finder {
     for (size_t i = 0; i < 2 && (product || i == 0); ++i) {
       if (!product && at.binary != BinaryKind::kDiv) break;
       if (!NumberAt(at.operands[1 - i], &number)) continue;
-      ScoreStep scale;
-      scale.number = product ? number : 1 / number;
-      steps_.push_back(scale);
+      steps_.push_back({ScoreStep::kScale, product ? number : 1 / number, DType::kF32, {}});
       return Scores(at.operands[i], left - 1);
     }
     if (at.binary != BinaryKind::kAdd) return false;
     for (size_t i = 0; i < 2; ++i) {
-      const ValueId term = at.operands[1 - i];
-      ScoreStep add;
-      add.kind = ScoreStep::kAdd;
-      steps_.push_back(add);
-      terms_.push_back({term, at.type.dims});
+      steps_.push_back({ScoreStep::kAdd, 0, DType::kF32, {}});
+      terms_.push_back({at.operands[1 - i], at.type.dims});
       if (Scores(at.operands[i], left - 1)) return true;
       steps_.pop_back();
       terms_.pop_back();
@@ -285,11 +275,7 @@ class Finder {
         steps_.resize(steps);
         terms_.resize(terms);
       }
-      ScoreStep select;
-      select.kind = keeps ? ScoreStep::kSelect : ScoreStep::kHide;
-      select.number = number;
-      select.dtype = DType::kPred;
-      steps_.push_back(select);
+      steps_.push_back({keeps ? ScoreStep::kSelect : ScoreStep::kHide, number, DType::kPred, {}});
       terms_.push_back({at.operands[0], at.type.dims});
       if (Scores(score, left - 1)) return true;
       steps_.pop_back();
@@ -537,7 +523,7 @@ class Finder {
       SpreadTo(dims, &layout);
       const std::vector<Dim> batches(dims.begin(), dims.end() - 2);
       if (!ToBatched(layout, false, batches, &step.term)) return No(LiesApart("a term", id));
-      if (HasPairsAt(step.term) && at.layout.offset % 2 != 0) {
+      if (step.term.column == 1 && at.layout.offset % 2 != 0) {
         return No(absl::StrCat("a term ", Text(id), " begins ", at.layout.offset, " elements into ",
                                Text(at.base), ", must be even: copy it"));
       }
@@ -546,7 +532,6 @@ class Finder {
     problem_->steps = steps_;
     return true;
   }
-  static bool HasPairsAt(const BatchedMatrix& term) { return term.column == 1; }
 
   // The last value behind the product that can be stored in its place, and how it lies.
   bool End(ValueId product) {

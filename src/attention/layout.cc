@@ -1,8 +1,7 @@
-#include "src/attention/layout.h"
-
 #include <algorithm>
 #include <utility>
 
+#include "src/attention/finder.h"
 #include "src/chain/subgraph.h"
 
 namespace sinter {

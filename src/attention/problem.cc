@@ -43,11 +43,7 @@ bool ReadMatrix(ByteReader& r, BatchedMatrix* matrix) {
   const uint32_t digits = r.U32();
   if (!r.ok() || digits > r.remaining()) return false;
   for (uint32_t i = 0; i < digits; ++i) {
-    BatchDigit digit;
-    digit.inner = r.I64();
-    digit.extent = r.I64();
-    digit.stride = r.I64();
-    matrix->digits.push_back(digit);
+    matrix->digits.push_back({r.I64(), r.I64(), r.I64()});
   }
   return r.ok();
 }

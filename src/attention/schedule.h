@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "src/attention/problem.h"
 #include "src/base/device_model.h"
+#include "src/base/launch_recipe.h"
 #include "src/model/prediction.h"
 
 namespace sinter {
@@ -58,6 +59,25 @@ struct RankedAttention {
 absl::StatusOr<std::vector<RankedAttention>> RankAttention(const AttentionProblem& problem,
                                                            int64_t m, const DeviceModel& model,
                                                            size_t top_k, bool any_keys);
+
+// The text of a kernel of attention, and its launch.
+
+constexpr char kAttentionEntry[] = "sinter_attention";
+constexpr char kAttentionHeader[] = "attention/attention.cuh";
+
+// AttentionSource makes a kernel's source from this. Schedules that differ only in their grid share
+// one source.
+struct AttentionCode {
+  AttentionProblem problem;
+  AttentionSchedule schedule;
+};
+
+std::string AttentionSource(const AttentionCode& code);
+
+// Operands in order: q, k, v, the terms, the result.
+absl::StatusOr<LaunchRecipe> AttentionRecipe(const AttentionCode& code,
+                                             const std::vector<BufferPlace>& operands,
+                                             int64_t grid);
 
 }  // namespace sinter
 

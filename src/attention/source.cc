@@ -1,11 +1,10 @@
-#include "src/attention/source.h"
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
+#include "src/attention/schedule.h"
 #include "src/base/format.h"
 #include "src/base/numbers.h"
-#include "src/product/code/wgmma_source.h"
+#include "src/product/code/program_source.h"
 #include "src/product/element.h"
 
 namespace sinter {
@@ -17,16 +16,10 @@ constexpr uint32_t kBoxColumns = 64;  // elements of a row of the swizzle
 const char* Bool(bool b) { return b ? "true" : "false"; }
 
 const char* TypeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kBF16:
-      return "BFloat16";
-    case DType::kF16:
-      return "Float16";
-    case DType::kPred:
-      return "Predicate";
-    default:
-      return "Float32";
-  }
+  return dtype == DType::kBF16   ? "BFloat16"
+         : dtype == DType::kF16  ? "Float16"
+         : dtype == DType::kPred ? "Predicate"
+                                 : "Float32";
 }
 
 // The digit of batch b.
@@ -220,32 +213,20 @@ absl::StatusOr<LaunchRecipe> AttentionRecipe(const AttentionCode& code,
   recipe.tensor_maps = {MapOf(p, p.q, p.rows, p.head, s.BlockRows(), operands[0]),
                         MapOf(p, p.k, p.keys, p.head, s.block_keys, operands[1]),
                         MapOf(p, p.v, p.keys, p.value_head, s.block_keys, operands[2])};
-  for (int i = 0; i < 3; ++i) {
-    ArgSlot map;
-    map.kind = ArgKind::kTensorMap;
-    map.index = i;
-    recipe.args.push_back(map);
-  }
+  for (int i = 0; i < 3; ++i) recipe.args.push_back({ArgKind::kTensorMap, i});
   const auto pointer = [&](const BufferPlace& operand, const BatchedMatrix& matrix, DType dtype) {
-    ArgSlot slot;
-    slot.kind = ArgKind::kPointer;
-    slot.index = operand.buffer;
-    slot.offset_bytes = operand.offset_bytes;
+    int64_t row_bytes = 0;
     for (const BatchDigit& digit : matrix.digits) {
-      if (digit.extent == 0 && operand.buffer != kWorkspaceBuffer) {
-        slot.int_value = digit.stride * SizeOf(dtype);
-      }
+      if (digit.extent == 0) row_bytes = digit.stride * SizeOf(dtype);
     }
-    recipe.args.push_back(slot);
+    recipe.args.push_back(PointerSlot(operand, row_bytes));
   };
   pointer(operands.back(), p.out, p.result);
   size_t next = 3;
   for (const ScoreStep& step : p.steps) {
     if (step.HasTerm()) pointer(operands[next++], step.term, step.dtype);
   }
-  ArgSlot m;
-  m.kind = ArgKind::kSymbolM;
-  recipe.args.push_back(m);
+  recipe.args.push_back({ArgKind::kSymbolM});
   return recipe;
 }
 

@@ -74,6 +74,13 @@ struct ArgSlot {
   bool operator==(const ArgSlot& o) const;
 };
 
+// The argument that points to `operand`, whose rows, those of a launch, are `row_bytes` apart; 0:
+// it has none. A looped launch advances the caller's buffers; the workspace is reused.
+inline ArgSlot PointerSlot(const BufferPlace& operand, int64_t row_bytes) {
+  return {ArgKind::kPointer, operand.buffer, operand.offset_bytes,
+          operand.buffer == kWorkspaceBuffer ? 0 : row_bytes};
+}
+
 // A launch keeps its arguments on the stack.
 constexpr int kMaxArgs = 512;
 constexpr int kMaxTensorMaps = 16;

@@ -1,5 +1,7 @@
 #include "src/chain/chain.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace sinter {
@@ -10,6 +12,10 @@ std::vector<int32_t> Chain::CallerOrder() const {
     result[input_order_[i]] = static_cast<int32_t>(i);
   }
   return result;
+}
+
+bool Chain::Has(OpKind kind) const {
+  return std::any_of(ops_.begin(), ops_.end(), [&](const Op& op) { return op.kind == kind; });
 }
 
 std::vector<int> Chain::UseCounts() const {

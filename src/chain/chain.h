@@ -52,6 +52,8 @@ class Chain {
   const Digest& CanonicalDigest() const { return digest_; }
   // Whether M occurs at all.
   bool UsesM() const { return uses_m_; }
+  // Whether any op is of this kind.
+  bool Has(OpKind kind) const;
   // Over how many GPUs it is split: the ranks of its collective ops; 1 without one.
   int ranks() const { return ranks_; }
   // How often each op is used: operand slots of other ops plus outputs.

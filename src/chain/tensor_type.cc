@@ -67,6 +67,12 @@ int SymbolicAxis(absl::Span<const Dim> dims) {
   return -1;
 }
 
+int64_t ElementsPerM(absl::Span<const Dim> dims) {
+  int64_t count = 1;
+  for (const Dim& dim : dims) count *= dim.symbolic ? 1 : dim.value;
+  return count;
+}
+
 absl::StatusOr<int64_t> ElementCount(absl::Span<const Dim> dims, int64_t m) {
   if (absl::Status status = CheckM(m); !status.ok()) return status;
   Wide count = 1;

@@ -42,6 +42,8 @@ std::string ToString(absl::Span<const Stride> strides);  // "[4096,1]", "[8*M,1]
 std::vector<Stride> ContiguousStrides(absl::Span<const Dim> dims);
 // Axis of the first symbolic dimension; -1 without one.
 int SymbolicAxis(absl::Span<const Dim> dims);
+// Elements for each of M; all where no dimension is M.
+int64_t ElementsPerM(absl::Span<const Dim> dims);
 // Elements at M = m. OUT_OF_RANGE when the count does not fit in 62 bits or m is not in [0,
 // kMaxExtent].
 absl::StatusOr<int64_t> ElementCount(absl::Span<const Dim> dims, int64_t m);

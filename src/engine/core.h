@@ -25,7 +25,7 @@
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 
 namespace sinter {
 
@@ -81,7 +81,7 @@ struct PlanningHooks {
   // Called in place of sleeping so many microseconds between pieces of background measuring.
   std::function<void(double us)> pause;
   // Digest of the device headers that the source of a spec reaches (DeviceHeadersDigest of
-  // codegen.h).
+  // kernel_code.h).
   std::function<Digest(const KernelSpec&)> device_headers;
   RecordFormat format;  // tests stand in for another version of the library
 };

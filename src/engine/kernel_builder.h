@@ -19,7 +19,7 @@
 #include "src/engine/core.h"
 #include "src/engine/module_cache.h"
 #include "src/engine/single_flight.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"
 
 namespace sinter {

@@ -10,7 +10,7 @@
 #include "src/engine/keys.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 
 namespace sinter {
 

@@ -21,10 +21,9 @@
 #include "src/engine/tuning_set.h"
 #include "src/explain/explain.h"
 #include "src/fusion/fusion.h"
-#include "src/fusion/replacement.h"
 #include "src/normal/normal_form.h"
-#include "src/plan/codegen.h"
 #include "src/plan/family.h"
+#include "src/plan/kernel_code.h"
 #include "src/standin/embedded_code.h"
 
 namespace sinter {

@@ -11,8 +11,7 @@
 #include "src/chain/replay.h"
 #include "src/explain/render.h"
 #include "src/fusion/stitch/body.h"
-#include "src/fusion/stitch/delta_evaluator.h"
-#include "src/fusion/stitch/latency_evaluator.h"
+#include "src/fusion/stitch/evaluators.h"
 #include "src/plan/family.h"
 
 namespace sinter {

@@ -9,7 +9,7 @@
 #include "src/explain/render.h"
 #include "src/fusion/stitch/stitch_graph.h"
 #include "src/plan/family.h"
-#include "src/stitch/in_place.h"
+#include "src/stitch/phases.h"
 
 namespace sinter {
 namespace {

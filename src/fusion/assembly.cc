@@ -1,52 +1,20 @@
 #include "src/fusion/assembly.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
 
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/plan_assembly.h"
 #include "src/fusion/pushed_sums.h"
-#include "src/fusion/run_operands.h"
-#include "src/fusion/stitch/body.h"
 #include "src/plan/family.h"
 #include "src/plan/plan.h"
-#include "src/plan/row_order.h"
 #include "src/product/matcher.h"
 #include "src/stitch/body_work.h"
 
 namespace sinter {
 
-// Checks that a plan computes its rows in the requested order. Of one chain on one chip; both and
-// `keep_going`, which may be null, must outlive it. Not thread-safe.
-class OrderCheck {
- public:
-  OrderCheck(const Chain& chain, const DeviceModel& model, bool batch_invariant,
-             const KeepGoing* keep_going)
-      : chain_(chain), model_(model), batch_invariant_(batch_invariant), keep_going_(keep_going) {}
-
-  // OK if all kernels are batch-invariant, or none is, as requested. In a batch-invariant plan each
-  // kernel must pass its family's CheckRowOrder, and a plan with a kernel whose order planning
-  // chose must have the RowOrder of the plan for kRowOrderBucket rows. That plan is made once, when
-  // the first such plan is checked; the error of `keep_going` if it stops the planning.
-  absl::Status Check(const Plan& plan);
-
- private:
-  absl::Status CheckKernel(const KernelSpec& spec) const;
-  absl::StatusOr<std::string> Wanted();
-
-  const Chain& chain_;
-  const DeviceModel& model_;
-  const bool batch_invariant_;
-  const KeepGoing* const keep_going_;
-  std::optional<std::string> wanted_;
-};
-
-absl::Status OrderCheck::CheckKernel(const KernelSpec& spec) const {
+absl::Status Assembly::CheckOrder(const KernelSpec& spec) const {
   if (spec.batch_invariant != batch_invariant_) {
     return RefuseFit("batch_invariant ", spec.batch_invariant, ", asked for is ", batch_invariant_);
   }
@@ -55,29 +23,29 @@ absl::Status OrderCheck::CheckKernel(const KernelSpec& spec) const {
   return order.ok() ? order : RefuseFit(order.message());
 }
 
-absl::StatusOr<std::string> OrderCheck::Wanted() {
-  if (!wanted_.has_value()) {
+absl::StatusOr<std::string> Assembly::WantedOrder() {
+  if (!wanted_order_.has_value()) {
     FusionOptions options;
     options.batch_invariant = true;
     options.allow_cooperative = false;
-    options.keep_going = keep_going_;
+    options.keep_going = request_.keep_going;
     SINTER_ASSIGN_OR_RETURN(const FusionResult result,
                             PlanChain(chain_, RowOrderBucketOf(chain_), model_, options));
-    wanted_ = RowOrder(result.chosen);
+    wanted_order_ = RowOrder(result.chosen);
   }
-  return *wanted_;
+  return *wanted_order_;
 }
 
-absl::Status OrderCheck::Check(const Plan& plan) {
+absl::Status Assembly::CheckOrder(const Plan& plan) {
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    const absl::Status status = CheckKernel(plan.kernels[i].spec);
+    const absl::Status status = CheckOrder(plan.kernels[i].spec);
     if (!status.ok()) return RefuseFit("kernel ", i, ": ", status.message());
   }
   const bool chosen = std::any_of(
       plan.kernels.begin(), plan.kernels.end(),
       [](const PlannedKernel& kernel) { return kernel.spec.family->ChoosesRowOrder(); });
   if (!batch_invariant_ || (!chosen && MatchProducts(chain_).ok())) return absl::OkStatus();
-  SINTER_ASSIGN_OR_RETURN(const std::string wanted, Wanted());
+  SINTER_ASSIGN_OR_RETURN(const std::string wanted, WantedOrder());
   return RowOrder(plan) == wanted ? absl::OkStatus()
                                   : RefuseFit("its rows are in another order than other buckets'");
 }
@@ -196,7 +164,7 @@ class Assembly::Maker {
     KernelSpec spec;
     spec.family = &StitchFamily();
     spec.stitch = step.spec;
-    spec.batch_invariant = of_.request_.batch_invariant && of_.chain_.UsesM();
+    spec.batch_invariant = of_.batch_invariant_;
     SINTER_ASSIGN_OR_RETURN(KernelCode code, CodeOf(spec));
     SINTER_ASSIGN_OR_RETURN(const KernelLaunch launch,
                             spec.family->Check(spec, code, of_.model_, &budget_));
@@ -258,7 +226,7 @@ class Assembly::Maker {
     for (size_t i = 0; i < plan.kernels.size(); ++i) {
       PlannedKernel& kernel = plan.kernels[i];
       kernel.measured_us = decisions.kernels[i].measured_us;
-      kernel.spec.batch_invariant = of_.request_.batch_invariant && of_.chain_.UsesM();
+      kernel.spec.batch_invariant = of_.batch_invariant_;
       const auto code = codes_.find(kernel.spec.stitch.get());
       if (code != codes_.end()) {
         assembled.codes.push_back(std::move(code->second));
@@ -293,8 +261,7 @@ Assembly::Assembly(const Chain& chain, int64_t bucket, const DeviceModel& model,
       bucket_(bucket),
       model_(model),
       request_(request),
-      order_(std::make_unique<OrderCheck>(chain, model, request.batch_invariant && chain.UsesM(),
-                                          request.keep_going)) {}
+      batch_invariant_(request.batch_invariant && chain.UsesM()) {}
 
 Assembly::~Assembly() = default;
 
@@ -303,8 +270,7 @@ absl::StatusOr<ChainParts*> Assembly::PartsOf(const Absorbed& absorbed, Pace* pa
     if (known->absorbed() == absorbed) return known.get();
   }
   SINTER_ASSIGN_OR_RETURN(std::unique_ptr<ChainParts> parts,
-                          ChainParts::Make(chain_, bucket_, absorbed,
-                                           request_.batch_invariant && chain_.UsesM(), pace));
+                          ChainParts::Make(chain_, bucket_, absorbed, batch_invariant_, pace));
   parts_.push_back(std::move(parts));
   return parts_.back().get();
 }
@@ -320,13 +286,13 @@ absl::StatusOr<AssembledPlan> Assembly::AssembleAt(const Decisions& decisions, P
   if (decisions.kernels.empty() || decisions.kernels.size() > chain_.ops().size()) {
     return RefuseFit(decisions.kernels.size(), " kernels for ", chain_.ops().size(), " ops");
   }
-  if (decisions.batch_invariant != (request_.batch_invariant && chain_.UsesM())) {
+  if (decisions.batch_invariant != batch_invariant_) {
     return RefuseFit("batch_invariant ", decisions.batch_invariant, ", asked for is ",
                      !decisions.batch_invariant);
   }
   SINTER_ASSIGN_OR_RETURN(ChainParts* const parts, PartsOf(decisions.absorbed, pace));
   SINTER_ASSIGN_OR_RETURN(AssembledPlan assembled, Maker(*this, parts, pace).Run(decisions));
-  SINTER_RETURN_IF_ERROR(order_->Check(assembled.plan));
+  SINTER_RETURN_IF_ERROR(CheckOrder(assembled.plan));
   return assembled;
 }
 

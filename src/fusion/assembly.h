@@ -7,6 +7,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,7 +27,6 @@
 namespace sinter {
 
 class ChainParts;
-class OrderCheck;
 
 // What is requested besides chain, bucket and chip.
 struct AssemblyRequest {
@@ -37,7 +38,7 @@ struct AssemblyRequest {
 
 struct AssembledPlan {
   Plan plan;
-  std::vector<KernelCode> codes;  // CodesOf(plan)
+  std::vector<KernelCode> codes;  // of its kernels
 };
 
 // Assembles plans of one chain at one bucket on one chip; what plans share is found once. Chain and
@@ -66,13 +67,21 @@ class Assembly {
   class Maker;
   absl::StatusOr<ChainParts*> PartsOf(const Absorbed& absorbed, Pace* pace);
   absl::StatusOr<AssembledPlan> AssembleAt(const Decisions& decisions, Pace* pace);
+  // OK if all kernels are batch-invariant, or none is, as requested. In a batch-invariant plan each
+  // kernel must pass its family's CheckRowOrder, and a plan with a kernel whose order planning
+  // chose must have the RowOrder of the plan for kRowOrderBucket rows. That plan is made once, when
+  // the first such plan is checked; the error of `keep_going` if it stops the planning.
+  absl::Status CheckOrder(const Plan& plan);
+  absl::Status CheckOrder(const KernelSpec& spec) const;
+  absl::StatusOr<std::string> WantedOrder();
 
   const Chain& chain_;
   const int64_t bucket_;
   const DeviceModel& model_;
   const AssemblyRequest request_;
+  const bool batch_invariant_;                      // as requested, where M occurs
   std::vector<std::unique_ptr<ChainParts>> parts_;  // by what products absorb
-  const std::unique_ptr<OrderCheck> order_;
+  std::optional<std::string> wanted_order_;
 };
 
 // Assembly::Assemble as a function. Chain and model must outlive it.

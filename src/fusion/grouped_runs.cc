@@ -15,8 +15,8 @@
 #include "src/chain/replay.h"
 #include "src/chain/scaled_matmul.h"
 #include "src/chain/subgraph.h"
-#include "src/fusion/own_runs.h"
-#include "src/fusion/stitch/op_class.h"
+#include "src/fusion/product_runs.h"
+#include "src/fusion/stitch/stitch_graph.h"
 #include "src/plan/grouped_family.h"
 
 namespace sinter {
@@ -562,22 +562,17 @@ class GroupedFinder {
   std::vector<ValueId> taken_;  // grouped products that kernels of this family compute
 };
 
-bool HasKind(const Chain& chain, OpKind kind) {
-  return std::any_of(chain.ops().begin(), chain.ops().end(),
-                     [&](const Op& op) { return op.kind == kind; });
-}
-
 }  // namespace
 
 std::vector<GraphRun> FindGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
                                       std::map<ValueId, std::string>* refused) {
-  return HasKind(chain, OpKind::kGroupedMatmul) ? GroupedFinder(chain, claimed, false).Run(refused)
-                                                : std::vector<GraphRun>();
+  return chain.Has(OpKind::kGroupedMatmul) ? GroupedFinder(chain, claimed, false).Run(refused)
+                                           : std::vector<GraphRun>();
 }
 
 std::vector<GraphRun> FindQuantizedGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
                                                std::map<ValueId, std::string>*) {
-  if (!HasKind(chain, OpKind::kGroupedMatmul)) return {};
+  if (!chain.Has(OpKind::kGroupedMatmul)) return {};
   std::vector<GraphRun> runs = GroupedFinder(chain, claimed, true).Run(nullptr);
   const bool any =
       std::any_of(runs.begin(), runs.end(), [](const GraphRun& run) { return run.scale >= 0; });

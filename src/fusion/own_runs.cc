@@ -1,11 +1,10 @@
-#include "src/fusion/own_runs.h"
-
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "src/attention/finder.h"
 #include "src/collective/finder.h"
+#include "src/fusion/product_runs.h"
 #include "src/plan/attention_family.h"
 #include "src/plan/collective_family.h"
 

@@ -10,7 +10,6 @@
 #include "src/base/launch_recipe.h"
 #include "src/base/numbers.h"
 #include "src/chain/subgraph.h"
-#include "src/fusion/run_operands.h"
 #include "src/product/schedule.h"
 
 namespace sinter {
@@ -228,18 +227,6 @@ uint64_t BestFit(const std::vector<Range>& taken, uint64_t bytes) {
 
 Plan AssemblePlan(const Chain& chain, int64_t bucket, const std::vector<PlanStep>& steps) {
   return Assembler(chain, bucket, steps).Run();
-}
-
-Plan MakePlan(const Chain& chain, const MatchedSequence& matched, const Segmentation& segments,
-              const std::vector<RankedSchedule>& ranked) {
-  const GraphRun run = RunOf(chain, matched);
-  PlanStep step;
-  step.run = &run;
-  step.segments = segments;
-  step.ranked = ranked;
-  Plan plan = AssemblePlan(chain, matched.sequence.m, {step});
-  plan.fused = PairsOf(segments) > 0;
-  return plan;
 }
 
 WorkspaceLayout LayOutWorkspace(const std::vector<WorkspaceItem>& items) {

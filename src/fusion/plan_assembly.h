@@ -6,14 +6,48 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "src/fusion/product_runs.h"
 #include "src/fusion/rankings.h"
 #include "src/fusion/stitch/kernel_choice.h"
 #include "src/plan/plan.h"
+#include "src/product/matcher.h"
 #include "src/product/search/search.h"
 #include "src/stitch/search/stitch_search.h"
 
 namespace sinter {
+
+// The operands of the kernels of a sequence of products. Which kernels, and the buffers' addresses,
+// are decided elsewhere.
+
+// OK, or the operand that no kernel of a plan of `chain` for `bucket` can read: row strides must be
+// multiples of 16 bytes, and only launches that are not cut know the M of a stride.
+absl::Status CheckStrides(const MatchedSequence& matched, const Chain& chain, int64_t bucket);
+
+// Place of the result of product i in a run's workspace, unless it is the run's result. Results use
+// three regions in turn, so that a kernel's rows, its C and its result are in different ones.
+// Depends on the sequence alone: one workspace serves every plan of a chain.
+struct WorkspaceRegion {
+  uint64_t offset = 0, bytes = 0;
+  uint64_t end() const { return offset + bytes; }
+};
+WorkspaceRegion RegionOf(const ProductSequence& sequence, int product);
+
+// An operand of a kernel: one of the sequence's (`number` as in MatchedSequence::operands), the
+// run's result or its scales, an auxiliary result, or a place in the run's workspace.
+struct RunOperand {
+  enum class Kind { kOperand, kResult, kScales, kAux, kWorkspace };
+
+  Role role = Role::kA;
+  Kind kind = Kind::kOperand;
+  int number = -1;  // of an operand or an auxiliary result
+  WorkspaceRegion region;
+  int64_t row_stride = 0;
+};
+
+// Operands of the kernel that computes `segment` by `schedule`, in the order of the roles.
+std::vector<RunOperand> OperandsOf(const MatchedSequence& matched, const Segment& segment,
+                                   const Schedule& schedule);
 
 // One step of a plan: a stitch kernel, or the kernels of a run.
 struct PlanStep {
@@ -31,10 +65,6 @@ struct PlanStep {
 // contiguous; outputs of the chain are stored only as outputs. The caller sets `fused`, `note` and
 // the rest of the plan.
 Plan AssemblePlan(const Chain& chain, int64_t bucket, const std::vector<PlanStep>& steps);
-
-// For a chain that is `matched`, at its m: one kernel for each segment, with its schedule.
-Plan MakePlan(const Chain& chain, const MatchedSequence& matched, const Segmentation& segments,
-              const std::vector<RankedSchedule>& ranked);
 
 // WorkspaceLayout: places of tensors between kernels. Tensors that are not needed at the same time
 // may share a place.

@@ -1,5 +1,3 @@
-#include "src/fusion/plan_note.h"
-
 #include <algorithm>
 #include <set>
 #include <string>
@@ -12,7 +10,8 @@
 #include "src/base/format.h"
 #include "src/base/numbers.h"
 #include "src/chain/chain.h"
-#include "src/fusion/stitch/op_class.h"
+#include "src/fusion/plan_choice.h"
+#include "src/fusion/stitch/stitch_graph.h"
 
 namespace sinter {
 namespace {

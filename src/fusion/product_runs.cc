@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/linear_finder.h"
 #include "src/chain/quantizer_finder.h"
-#include "src/fusion/own_runs.h"
-#include "src/fusion/run_matcher.h"
-#include "src/fusion/stitch/op_class.h"
+#include "src/fusion/stitch/stitch_graph.h"
 #include "src/standin/product_kernels.h"
 
 namespace sinter {

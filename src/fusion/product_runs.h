@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/plan/family.h"
@@ -25,7 +27,7 @@ struct GraphRun {
   // others read.
   std::vector<ValueId> aux;
   bool constant_rows = false;  // its rows are matched.sequence.m, whatever a launch's m
-  OwnRun own;                  // of a family's own (own_runs.h); `matched` has its operands alone
+  OwnRun own;                  // of a family's own; `matched` has its operands alone
 
   bool IsOwn() const { return own.family != nullptr; }
   DType dtype() const {  // of `end` in memory
@@ -63,6 +65,86 @@ bool HasGroups(const GraphRun& run);
 
 // Whether runs with norms may be worth planning: there are few rows, and a root of a mean.
 bool MayTakeNorms(const Chain& chain, int64_t bucket);
+
+// OwnRuns: what families take of a chain as a whole: the list of their finders.
+
+struct OwnFinder {
+  // The family's runs in a chain, none with a value that is `claimed`. `refused`, which may be
+  // null, gets why no kernel of the family takes an op.
+  std::vector<GraphRun> (*find)(const Chain& chain, const std::vector<bool>& claimed,
+                                std::map<ValueId, std::string>* refused) = nullptr;
+  // Whether a plan has such runs, where other kernels may take their ops; null: every plan has.
+  bool Absorbed::*optional = nullptr;
+};
+
+// A row for each family with runs of its own, in the order in which they claim ops. Tests add rows
+// before they plan; nothing else changes it.
+std::vector<OwnFinder>& OwnFinders();
+
+// The run of `own` that computes `values`, ascending, of which others read `end` alone. A run whose
+// result are codes also has `scale`, which lies in front of the result among its kernels' places.
+GraphRun MakeOwnRun(const Chain& chain, OwnRun own, std::vector<ValueId> values, ValueId end);
+
+// A run for each grouped product. Its kernel takes along, where nobody else reads what is between:
+// the gate of a pair, a product with a number of each slot, the cast of the result.
+std::vector<GraphRun> FindGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
+                                      std::map<ValueId, std::string>* refused);
+// The same where one of them at least takes along the quantiser of its result by groups of columns;
+// none where none does.
+std::vector<GraphRun> FindQuantizedGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
+                                               std::map<ValueId, std::string>* refused);
+
+// RunMatcher: matches parts of a graph as runs of products, or says why no kernel takes them.
+// Remembers the dtype in which values are stored, because all readers of a value must agree.
+
+class RunMatcher {
+ public:
+  using Values = std::set<ValueId>;
+
+  RunMatcher(const Chain& chain, int64_t bucket);
+
+  // The run that computes `end` from the rows `a` by the products and ops `members`, and by views
+  // and constants that lead to them; all other values are operands, and what a noted run stores.
+  // The result and computed rows are stored as `dtype`, the weights'; of codes, the result as the
+  // chain has it. No noted run may read a member but `end`. `aux`: members that the chain gives
+  // out, and that only members read; each is stored as the result is.
+  absl::StatusOr<GraphRun> Match(const Values& members, ValueId a, DType dtype, ValueId end,
+                                 const std::vector<ValueId>& aux = {}) const;
+  // Fixes for later runs which values this run stores and reads, and their dtypes.
+  void Note(const GraphRun& run);
+  // Whether a run stores or reads it as `dtype`.
+  bool IsRounded(ValueId value, DType dtype) const;
+  // The matrix of a product, below the views through which its kernel reads it: an input, or what
+  // another kernel computes and stores.
+  ValueId WeightOf(ValueId product) const;
+  bool IsComputedWeight(ValueId value) const { return weights_.count(value) > 0; }
+  bool IsOutput(ValueId value) const { return is_output_[static_cast<size_t>(value)]; }
+
+ private:
+  // The dtype of a result `end` of weights of `dtype`: not below the chain's, unless products of
+  // such weights alone read it.
+  DType ResultOf(ValueId end, DType dtype) const;
+  // Whether all that reads `value` multiplies it by weights of `dtype`, or casts it to `dtype`.
+  bool OnlyMultiplied(ValueId value, DType dtype) const;
+  // Whether codes of 8-bit floats, and scales of the products that read them, are all that is made
+  // of `value`, by ops that pass small relative errors on; none of it but codes is given out.
+  bool OnlyMadeIntoCodes(ValueId value) const;
+  Subgraph GraphOf(const Values& members, ValueId a, DType dtype, ValueId end,
+                   const std::vector<ValueId>& aux) const;
+  absl::Status CheckStored(ValueId value, DType dtype) const;
+  bool RoundedAlike(ValueId value, DType dtype) const;
+  absl::Status CheckOperands(const MatchedSequence& matched) const;
+  absl::Status CheckEnd(const MatchedSequence& matched, ValueId end) const;
+  absl::Status CheckAux(ValueId aux) const;
+
+  const Chain& chain_;
+  const int64_t bucket_;
+  std::vector<bool> is_output_;
+  std::vector<std::vector<ValueId>> users_;
+  Values weights_;                    // that are computed
+  std::map<ValueId, DType> rounded_;  // the stored dtype of values that runs hand over or read
+  Values made_;                       // by noted runs
+};
 
 }  // namespace sinter
 

@@ -1,5 +1,3 @@
-#include "src/fusion/replacement.h"
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -7,6 +5,7 @@
 
 #include "src/base/status.h"
 #include "src/fusion/assembly.h"
+#include "src/fusion/fusion.h"
 #include "src/fusion/rankings.h"
 #include "src/plan/family.h"
 #include "src/product/search/search.h"

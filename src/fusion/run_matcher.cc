@@ -1,13 +1,12 @@
-#include "src/fusion/run_matcher.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/op_traits.h"
-#include "src/fusion/run_operands.h"
-#include "src/fusion/stitch/op_class.h"
+#include "src/fusion/plan_assembly.h"
+#include "src/fusion/product_runs.h"
+#include "src/fusion/stitch/stitch_graph.h"
 #include "src/product/matcher.h"
 
 namespace sinter {

@@ -1,5 +1,3 @@
-#include "src/fusion/run_operands.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -8,7 +6,8 @@
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/chain/buckets.h"
-#include "src/product/role_shape.h"
+#include "src/fusion/plan_assembly.h"
+#include "src/product/sequence.h"
 
 namespace sinter {
 namespace {

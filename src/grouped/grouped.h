@@ -12,7 +12,7 @@
 #include "src/base/device_model.h"
 #include "src/base/dtype.h"
 #include "src/chain/activation.h"
-#include "src/product/epilogue_program.h"
+#include "src/product/epilogue.h"
 
 namespace sinter {
 

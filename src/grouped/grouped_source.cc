@@ -7,7 +7,6 @@
 #include "src/base/format.h"
 #include "src/chain/scaled_matmul.h"
 #include "src/product/code/program_source.h"
-#include "src/product/code/wgmma_source.h"
 #include "src/product/element.h"
 
 namespace sinter {

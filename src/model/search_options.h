@@ -40,7 +40,7 @@ struct SearchOptions {
   // estimated.
   bool tight_registers = false;
   bool kinds_first = false;      // the best of each kind first (stitch_search.h)
-  bool batch_invariant = false;  // only schedules in the row order of all buckets (row_order.h)
+  bool batch_invariant = false;  // only schedules in the row order of all buckets (src/plan/plan.h)
   bool behind = false;  // another kernel of the plan runs ahead, on a programmatic edge if it may
   // Of a product whose result is pushed to so many ranks (Schedule::pushes): what sending all of it
   // takes, of which a block's last tile is not hidden. 0: it is not pushed.

@@ -47,8 +47,6 @@ bool KnownForms(NormalGraph& graph);
 // Reductions of a few long rows are reductions of parts, and of these: one block or cluster a row
 // leaves most SMs idle. Not where the result is spread over long rows again.
 bool LongRowsInParts(NormalGraph& graph);
-
-// long_steps.cc
 // The largest of a long row are those of the largest of its parts, and its running sums are those
 // of its parts behind what is in front of them: no unit holds such a row, and one block a row
 // leaves most SMs idle. Exception: running sums add up in another order.
@@ -77,7 +75,7 @@ bool PairsOfOneWeight(NormalGraph& graph);
 // narrow groups are joined with zeros between them, which a NaN or infinity of one group passes.
 bool CopiedOperands(NormalGraph& graph);
 
-// borders.cc
+// views.cc
 // Views of inputs that products read are inputs with other strides.
 bool ViewsOfInputs(NormalGraph& graph);
 // Reshapes of results of products are strides of outputs.

@@ -1,11 +1,10 @@
-#include "src/plan/codegen.h"
-
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/device/device_library.h"
 #include "src/plan/family.h"
+#include "src/plan/kernel_code.h"
 
 namespace sinter {
 namespace {
@@ -38,8 +37,6 @@ absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceMod
   Complete(spec, model, options, kernel);
   return kernel;
 }
-
-std::string DeviceHeaderOf(const KernelSpec& spec) { return spec.family->Headers(spec).front(); }
 
 HeaderMap DeviceHeaderMap() {
   size_t count = 0;

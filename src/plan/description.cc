@@ -8,7 +8,6 @@
 #include "src/base/launch_recipe.h"
 #include "src/base/numbers.h"
 #include "src/plan/family.h"
-#include "src/product/dataflow/dataflow.h"
 #include "src/product/search/product_load.h"
 
 namespace sinter {

@@ -39,7 +39,7 @@ constexpr int kLeastNvrtcOf16BitProducts = 1209;
 constexpr uint32_t kChoiceFlags = 0xfffe;  // of a decision's word: flags that are its family's own
 
 // Ops of a chain that kernels of one family compute as a whole, as its finder found them
-// (src/fusion/own_runs.h).
+// (src/fusion/product_runs.h).
 struct OwnRun {
   struct Operand {
     ValueId value = -1;  // lies in memory
@@ -119,7 +119,7 @@ class KernelFamily {
   virtual int64_t RowsAtOnce(const KernelSpec&) const { return 0; }
   // Whether pieces of the rows, taken one after another, would give other results.
   virtual bool MixesRows(const KernelSpec&) const { return false; }
-  // A line for each product, or one: equal where a row's bits are equal (row_order.h).
+  // A line for each product, or one: equal where a row's bits are equal (plan.h).
   virtual std::string RowOrder(const KernelSpec& spec) const = 0;
   // OK if rows of the kernel, which is batch-invariant, have the order that all buckets share; or
   // why not. A family whose order planning chooses says OK and ChoosesRowOrder: it must be that of

@@ -5,14 +5,18 @@
 #define SINTER_SRC_PLAN_KERNEL_CODE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "src/base/compile_request.h"
+#include "src/base/digest.h"
+#include "src/base/launch_recipe.h"
 #include "src/plan/plan.h"
-#include "src/product/code/product_code.h"
+#include "src/product/code/kernel_source.h"
 #include "src/stitch/spec.h"
 
 namespace sinter {
@@ -40,8 +44,6 @@ constexpr uint32_t kTwoProductsWord = 1, kStitchWord = 2, kOneProductWord = 3;
 // INVALID_ARGUMENT or FAILED_PRECONDITION for a stitched kernel without a body, or with a body that
 // its schedule cannot compute. Does not copy the body.
 absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec);
-// Of each kernel of a plan. An error names the kernel.
-absl::StatusOr<std::vector<KernelCode>> CodesOf(const Plan& plan);
 
 // The compiler options of a kernel, for all but test builds.
 std::vector<std::string> CompileOptionsOf(const KernelSpec& spec);
@@ -52,6 +54,36 @@ absl::Status LostCode(absl::string_view what);
 // Decodes Bytes and ScheduleBytes, for people to read; no source is made from the result. DATA_LOSS
 // on damage. Trusts nothing.
 absl::StatusOr<KernelCode> ReadCode(absl::string_view bytes, absl::string_view schedule);
+
+// Codegen: makes CUDA C++ source for the runtime compiler from kernel code, and the launch recipe
+// from code and binding. Pure text; no CUDA header.
+
+struct CodegenOptions {
+  bool trap_spins = false;  // test builds: any spin traps after 2 s
+  bool jitter = false;      // test builds: random __nanosleep before every arrive, push and wait
+};
+
+struct GeneratedKernel {
+  KernelCode code;
+  CompileRequest request;
+  LaunchRecipe recipe;
+};
+
+// Deterministic. `arch` is "sm_90a". Refuses a spec that CheckSchedule refuses. The request depends
+// only on the spec's code (kernel_code.h), the model's arch and the options.
+absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
+                                         const CodegenOptions& options = {});
+
+// The recipe alone, without source, of a spec that planning or Assembly made. INVALID_ARGUMENT or
+// FAILED_PRECONDITION naming the misfit.
+absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec);
+
+// The embedded device library. Points into static storage.
+HeaderMap DeviceHeaderMap();
+
+// The digest of the headers that a spec's source includes, directly or not: part of its kernel key.
+// Any thread may call it.
+std::function<Digest(const KernelSpec&)> DeviceHeadersDigest(const HeaderMap& library);
 
 }  // namespace sinter
 

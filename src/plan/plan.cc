@@ -5,13 +5,17 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/base/format.h"
+#include "src/base/numbers.h"
+#include "src/base/status.h"
 #include "src/plan/family.h"
+#include "src/plan/kernel_code.h"
+#include "src/product/dataflow/dataflow.h"
 
 namespace sinter {
-
 namespace {
 
 constexpr size_t kShownSchedules = 4;  // of a candidate
@@ -104,6 +108,123 @@ std::string Plan::ToText() const {
                     FormatText("%.2f us\n", kernel.prediction.total_us));
   }
   return absl::StrCat(out, note.empty() ? "" : "  ", note, note.empty() ? "" : "\n");
+}
+
+namespace {
+
+// "0 1024 2048": the first element of each range of K.
+std::string RangesText(int64_t k, int block_k, int ranges) {
+  const int64_t blocks = CeilDiv(k, block_k);
+  std::string text;
+  for (int i = 0; i < ranges; ++i) {
+    absl::StrAppend(&text, i > 0 ? " " : "", blocks * i / ranges * block_k);
+  }
+  return text;
+}
+
+// A product's line, as if it were alone in a kernel.
+std::string ProductLine(const ProductSequence& product, const Schedule& s,
+                        const std::string& ranges) {
+  if (product.front().k_is_m) {  // as many steps as a launch has, whatever the bucket
+    ProductSequence any = product;
+    any[0].k = 1;
+    const std::string blocks = s.first.split_k > 1 ? absl::StrCat(" of ", s.block_k) : "";
+    return absl::StrCat("product ", absl::BytesToHexString(any.Canonical()), " steps of M by ",
+                        s.first.split_k, blocks, s.swapped ? " swapped" : "", "\n");
+  }
+  return absl::StrCat("product ", absl::BytesToHexString(product.Canonical()), " steps ",
+                      RoundUp(product.front().StagedK(), s.block_k) / 16, " ranges ", ranges,
+                      s.swapped ? " swapped" : "", "\n");
+}
+
+// Ranges of the first product's K. Ranks with gate and up apart add each other's parts.
+std::string FirstRanges(const ProductSequence& p, const Schedule& s) {
+  return absl::StrCat(RangesText(p.front().StagedK(), s.block_k, s.first.split_k),
+                      GateRanks(s) > 1 ? " apart" : "");
+}
+
+// Ranges of the second product: of K for its ranks, or of N for the clusters.
+std::string SecondRanges(const ProductSequence& p, const Schedule& s) {
+  if (RowOf(s).medium == Medium::kRegister) return absl::StrCat("registers ", s.cluster);
+  if (RangesOf(s) == 1) return RangesText(p.back().k, s.block_k, s.second.split_k);
+  std::string text = "clusters";
+  for (int i = 0; i < RangesOf(s); ++i) {
+    absl::StrAppend(&text, " ", int64_t{s.cluster} * s.first.block_n * i);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string RowOrderOfProducts(const ProductSequence& p, const Schedule& s) {
+  if (p.size() == 1) return ProductLine(p, s, FirstRanges(p, s));
+  return ProductLine(p.Part(0, 1), s, FirstRanges(p, s)) +
+         ProductLine(p.Part(1, 1), s, SecondRanges(p, s));
+}
+
+std::string RowOrder(const KernelSpec& spec) { return spec.family->RowOrder(spec); }
+
+std::string RowOrder(const Plan& plan) {
+  std::string text;
+  for (const PlannedKernel& kernel : plan.kernels) text += RowOrder(kernel.spec);
+  return text;
+}
+
+namespace {
+
+constexpr uint32_t kCodeVersion = 2;
+constexpr uint32_t kBatchInvariantCode = 256;  // a flag beside the family's word
+
+// Null when there is none.
+const KernelFamily* FamilyOfCode(uint32_t word) {
+  if (word == kTwoProductsWord || word == kOneProductWord) return &ProductFamily();
+  if (word == kStitchWord) return &StitchFamily();
+  return word < kOneProductWord ? nullptr : FamilyOfNumber(word - kStitchWord);
+}
+
+}  // namespace
+
+absl::Status LostCode(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("kernel code: ", what));
+}
+
+absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec) { return spec.family->Code(spec); }
+
+std::string KernelCode::Bytes() const {
+  ByteWriter w;
+  w.U32(kCodeVersion);
+  w.U32(family->CodeWord(*this) | (batch_invariant ? kBatchInvariantCode : 0));
+  family->WriteCode(*this, w);
+  return w.Take();
+}
+
+std::string KernelCode::ScheduleBytes() const { return family->CodeScheduleBytes(*this); }
+
+std::string KernelCode::ProblemText() const { return family->CodeProblemText(*this); }
+
+std::string KernelCode::ScheduleText() const { return family->CodeScheduleText(*this); }
+
+std::vector<std::string> CompileOptionsOf(const KernelSpec& spec) {
+  std::vector<std::string> options;
+  // Otherwise the rest of a kernel decides which sums become fused multiply-adds (row_order.h).
+  if (spec.batch_invariant) options.push_back("--fmad=false");
+  return options;
+}
+
+absl::StatusOr<KernelCode> ReadCode(absl::string_view bytes, absl::string_view schedule) {
+  ByteReader r(bytes);
+  const uint32_t version = r.U32(), word = r.U32();
+  if (version != kCodeVersion) return LostCode(absl::StrCat("version ", version));
+  KernelCode code;
+  code.batch_invariant = (word & kBatchInvariantCode) != 0;
+  code.family = FamilyOfCode(word & ~kBatchInvariantCode);
+  if (code.family == nullptr) return LostCode(absl::StrCat("family ", word));
+  SINTER_RETURN_IF_ERROR(code.family->ReadCode(r, schedule, &code));
+  SINTER_RETURN_IF_ERROR(r.Finish("kernel code"));
+  if (code.Bytes() != bytes || code.ScheduleBytes() != schedule) {
+    return LostCode("a field is written otherwise");
+  }
+  return code;
 }
 
 }  // namespace sinter

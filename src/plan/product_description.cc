@@ -8,7 +8,7 @@
 #include "src/base/launch_recipe.h"
 #include "src/plan/description.h"
 #include "src/plan/product_family.h"
-#include "src/product/role_shape.h"
+#include "src/product/sequence.h"
 
 namespace sinter {
 namespace {

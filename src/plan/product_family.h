@@ -12,15 +12,14 @@
 #include "absl/strings/str_replace.h"
 #include "src/base/status.h"
 #include "src/plan/family.h"
-#include "src/plan/row_order.h"
+#include "src/plan/plan.h"
 #include "src/product/code/kernel_source.h"
-#include "src/product/code/product_code.h"
 #include "src/product/code/program_source.h"
 #include "src/product/dataflow/dataflow.h"
-#include "src/product/paper/dataflow_analyzer.h"
-#include "src/product/role_shape.h"
+#include "src/product/paper/paper_report.h"
 #include "src/product/schedule_check.h"
 #include "src/product/search/search.h"
+#include "src/product/sequence.h"
 
 namespace sinter {
 
@@ -41,7 +40,7 @@ ProductsPicture PictureOf(const KernelSpec& spec, const BufferNames& names = {})
 // Bytes of the C that the second product of one row tile (or of one range of N, where clusters
 // share a row tile) reads, by the level that the cluster's first block reads them from: its own
 // shared memory, distributed shared memory (sent by peers), L2. All zero for one product. This is
-// the mapping of a reused tensor in FlashFuser's Algorithm 1 (dataflow_analyzer.h).
+// the mapping of a reused tensor in FlashFuser's Algorithm 1 (paper_report.h).
 LevelBytes IntermediateSplit(const ProductSequence& sequence, const Schedule& schedule);
 
 class ProductKernels : public KernelFamily {
@@ -184,7 +183,7 @@ class ProductKernels : public KernelFamily {
   }
   absl::Status WriteRequest(const KernelSpec& spec, const KernelCode& code,
                             CompileRequest* request) const override {
-    SINTER_ASSIGN_OR_RETURN(request->source, KernelSource(code.product));
+    SINTER_ASSIGN_OR_RETURN(request->source, ProductSource(code.product));
     request->name = absl::StrCat(Entry(code), ".cu");
     if (SizeOf(spec.sequence.element()) == 2) request->least_nvrtc = kLeastNvrtcOf16BitProducts;
     return absl::OkStatus();

@@ -8,7 +8,7 @@
 #include "src/base/launch_recipe.h"
 #include "src/base/numbers.h"
 #include "src/plan/product_family.h"
-#include "src/product/role_shape.h"
+#include "src/product/sequence.h"
 
 namespace sinter {
 namespace {
@@ -224,21 +224,9 @@ std::string StepsText(const WindowPicture& p) {
 }
 
 absl::string_view NameOf(MemoryLevel level) {
-  switch (level) {
-    case MemoryLevel::kRegister:
-      return NameOf(Medium::kRegister);
-    case MemoryLevel::kShared:
-      return NameOf(Medium::kShared);
-    case MemoryLevel::kDsm:
-      return NameOf(Medium::kDsm);
-    case MemoryLevel::kL2:
-      return NameOf(Medium::kL2);
-    case MemoryLevel::kGlobal:
-      return "global memory";
-    case MemoryLevel::kCount:
-      break;
-  }
-  return "invalid";
+  constexpr Medium kMedia[] = {Medium::kRegister, Medium::kShared, Medium::kDsm, Medium::kL2};
+  return level < MemoryLevel::kGlobal ? NameOf(kMedia[static_cast<size_t>(level)])
+                                      : "global memory";
 }
 
 void FillSplit(const ProductSequence& p, const Schedule& s, ProductsPicture* out) {

@@ -15,7 +15,6 @@
 #include "src/chain/buckets.h"
 #include "src/plan/family.h"
 #include "src/stitch/code/stitch_source.h"
-#include "src/stitch/launch_check.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/spec.h"
 

@@ -3,15 +3,126 @@
 #define SINTER_SRC_PRODUCT_EPILOGUE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "src/base/codec.h"
 #include "src/base/dtype.h"
-#include "src/product/epilogue_program.h"
+#include "src/chain/activation.h"
+#include "src/chain/chain.h"
 
 namespace sinter {
+
+// EpilogueProgram: element-wise ops on a product's accumulators. Of some of them, as a bias or an
+// activation of a gate-up pair, the device library has a form by hand.
+
+// What a program reads. Values are part of plan records: never reused.
+enum class LeafKind : uint8_t {
+  kValue = 0,   // the product, in f32; of a gate-up pair gate
+  kUp = 1,      // the same of up
+  kColumn = 2,  // a vector with an element of each column
+  kMatrix = 3,  // a matrix of the result's extents
+  kRow = 4,     // a vector with an element of each row
+  kNumber = 5,  // one number in memory
+};
+
+constexpr int kMostColumnLeaves = 4;  // vectors of columns and numbers, biases among them
+constexpr int kMostProgramOps = 128;
+constexpr int kMostAuxResults = 2;  // both halves of a gate-up pair
+// Branches of functions with slow paths (BranchesOf), which a kernel has for each accumulator.
+constexpr int64_t kMostProgramBranches = 6;
+
+// What the device library has forms of, behind the affine part of a program:
+// sum_activation(round(activation(y) * up) + r), or less.
+struct EpilogueForm {
+  Activation activation = Activation::kIdentity;
+  bool gate = false;      // times up, of a gate-up pair
+  bool rounds = false;    // to the result's element, before the matrix is added
+  bool residual = false;  // plus the matrix
+  Activation sum_activation = Activation::kIdentity;  // with a residual
+
+  bool operator==(const EpilogueForm& o) const {
+    return std::tie(activation, gate, rounds, residual, sum_activation) ==
+           std::tie(o.activation, o.gate, o.rounds, o.residual, o.sum_activation);
+  }
+};
+
+// The ops with which a body begins, where they are scale * factor * product + bias, or less: the
+// device library has them by hand, whatever stands behind them. A pair has them for both halves.
+struct AffinePart {
+  float scale = 1;
+  int factor = -1, bias = -1, bias_up = -1;  // inputs of the body, which nothing else reads
+  ValueId value = -1, up = -1;               // what they make of the product, and of up
+};
+
+// Immutable and cheap to copy; any thread may read it. Made by ProgramOf.
+struct EpilogueProgram {
+  // One element of the result: inputs and ops have the dims [2] or none. Outputs are casts to what
+  // is stored, which the store rounds to: the result, and behind it auxiliary results of any float,
+  // which are stored beside it, such as what was activated. Null: there is no program.
+  std::shared_ptr<const Chain> body;
+  std::vector<LeafKind> leaves;  // by input of the body
+  // Of an f32 result that others make codes of 8-bit floats of, and nothing else: its functions are
+  // those of results of 16 bits.
+  bool for_codes = false;
+  // Both follow from the body. Of what has no form code generation writes what stands behind the
+  // affine part.
+  AffinePart affine;
+  std::optional<EpilogueForm> form;
+
+  bool present() const { return body != nullptr; }
+  bool written() const { return present() && !form.has_value(); }
+  int aux_results() const { return present() ? body->num_outputs() - 1 : 0; }
+  // Whether a kernel computes all results in one function of the accumulators and the matrix.
+  bool whole() const { return written() && (Reads(LeafKind::kMatrix) || aux_results() > 0); }
+  bool Reads(LeafKind kind) const;
+  // The inputs of a kind, in the body's order.
+  std::vector<int> InputsOf(LeafKind kind) const;
+  // Vectors of columns, biases among them, and numbers: a thread holds them for its columns.
+  std::vector<int> ColumnLeaves() const;
+  // By op: whether it is of the affine part, or an input that the part reads.
+  std::vector<bool> InAffine() const;
+  DType TypeOf(int input) const { return body->input_op(input).type.dtype; }
+  std::optional<DType> TypeAt(int input) const {  // none of -1
+    return input < 0 ? std::nullopt : std::optional<DType>(TypeOf(input));
+  }
+  // That of the matrix, which it reads.
+  DType MatrixType() const { return TypeOf(InputsOf(LeafKind::kMatrix)[0]); }
+  DType AuxType(int i) const { return body->output_type(i + 1).dtype; }
+  bool operator==(const EpilogueProgram& o) const;
+};
+
+AffinePart AffineOf(const Chain& body, const std::vector<LeafKind>& leaves);
+// The form that follows from a program's body: none where it has other ops or leaves.
+std::optional<EpilogueForm> FormOfBody(const EpilogueProgram& program);
+// By op: the SiLU or GELU that it is the result of, and of which value. Kernels compute it as forms
+// do, so that it has the same bits beside other ops.
+struct FoundActivation {
+  Activation activation = Activation::kIdentity;  // none
+  ValueId of = -1;
+};
+std::vector<FoundActivation> ActivationsIn(const Chain& body);
+EpilogueProgram ProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKind> leaves);
+
+// "tanh(y)", "t1=to_bf16(y);mul(t1,sigmoid(t1))": y is what the affine part makes of the product,
+// `up` that of up, c1, c2, .. the columns, n1, n2, .. the numbers, r the matrix, s the rows.
+// Without the last rounding. Auxiliary results stand behind it: "tanh(y);aux=y".
+std::string ToString(const EpilogueProgram& program);
+
+// Where the program of a gate-up pair is f(y) * up, the value f(y); else -1.
+ValueId OfGateAlone(const EpilogueProgram& program);
+
+// OK, or why no kernel can apply it to store `result`; `pair`: to a gate-up pair.
+absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pair);
+
+void WriteProgram(const EpilogueProgram& program, ByteWriter& w);
+// Trusts nothing. DATA_LOSS on damage.
+absl::StatusOr<EpilogueProgram> ReadProgram(ByteReader& r);
 
 // How results become codes (AddQuantize): by the scale of 128 columns of a row, which the kernel
 // stores too, or by one that is given.

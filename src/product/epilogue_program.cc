@@ -1,5 +1,3 @@
-#include "src/product/epilogue_program.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -9,6 +7,7 @@
 #include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/chain/op_traits.h"
+#include "src/product/epilogue.h"
 #include "src/stitch/body_work.h"
 
 namespace sinter {

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/linear_finder.h"
 #include "src/chain/quantizer_finder.h"
 #include "src/chain/scaled_matmul.h"
-#include "src/product/program_finder.h"
 
 namespace sinter {
 namespace {

@@ -8,7 +8,9 @@
 #include "absl/status/statusor.h"
 #include "src/base/dtype.h"
 #include "src/chain/chain.h"
+#include "src/chain/linear_finder.h"
 #include "src/chain/subgraph.h"
+#include "src/product/epilogue.h"
 #include "src/product/sequence.h"
 
 namespace sinter {
@@ -81,6 +83,22 @@ absl::StatusOr<MatchedSequence> MatchWhole(const Chain& chain, int64_t bucket, b
 inline DType ResultType(DType element, DType of_chain) {
   return IsCode(element) || of_chain == DType::kF32 ? of_chain : element;
 }
+
+// ProgramFinder: which values of a graph are element-wise ops on a product or on a gate-up pair.
+
+// `main`: of a pair gate, and `up` its other half.
+struct FoundProgram {
+  bool pair = false;
+  Linear main, up;
+  EpilogueProgram program;
+  std::vector<int> leaves;  // numbers of the operands that are its inputs; -1 of main and up
+};
+
+// `value` as a program that is stored as `result`; none where it is the product itself, normed and
+// with scales of columns or not. `aux`: the graph's auxiliary results are the program's.
+// INVALID_ARGUMENT names the op that is no part of one.
+absl::StatusOr<FoundProgram> FindProgram(const Subgraph& graph, const LinearFinder& finder,
+                                         ValueId value, DType result, bool aux);
 
 }  // namespace sinter
 

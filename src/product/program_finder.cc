@@ -1,5 +1,3 @@
-#include "src/product/program_finder.h"
-
 #include <map>
 #include <set>
 #include <utility>
@@ -9,6 +7,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/op_traits.h"
 #include "src/chain/replay.h"
+#include "src/product/matcher.h"
 
 namespace sinter {
 namespace {

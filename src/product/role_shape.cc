@@ -1,10 +1,9 @@
-#include "src/product/role_shape.h"
-
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
 #include "src/product/role.h"
+#include "src/product/sequence.h"
 
 namespace sinter {
 namespace {

@@ -48,15 +48,9 @@ std::string TileText(const ProductTile& tile, Share share) {
 }  // namespace
 
 absl::string_view NameOf(Share share) {
-  switch (share) {
-    case Share::kNone:
-      return "none";
-    case Share::kWeights:
-      return "weights";
-    case Share::kRows:
-      return "rows";
-  }
-  return "invalid";
+  constexpr absl::string_view kNames[] = {"none", "weights", "rows"};
+  const auto index = static_cast<size_t>(share);
+  return index < 3 ? kNames[index] : "invalid";
 }
 
 bool Schedule::operator==(const Schedule& o) const { return Fields(*this) == Fields(o); }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/product/dataflow/dataflow.h"

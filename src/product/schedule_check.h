@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "src/base/device_model.h"
+#include "src/product/epilogue.h"
 #include "src/product/schedule.h"
+#include "src/stitch/body_work.h"
 
 namespace sinter {
 
@@ -45,10 +47,19 @@ absl::Status CheckAccumulators(const ProductSequence& p, const Schedule& s, cons
 // The same of promoted sums, which need registers for those of one part besides.
 absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, const TileOf& of);
 
-// Of the row order (src/plan/row_order.h): OK when the kernel sums K in the order of
+// Of the row order (src/plan/plan.h): OK when the kernel sums K in the order of
 // batch-invariant plans: operands not swapped, all of K in one block, in order, in the fewest steps
 // of 64. Else FAILED_PRECONDITION naming field, value and bound.
 absl::Status CheckRowOrder(const ProductSequence& sequence, const Schedule& schedule);
+
+// What an epilogue's program costs for one value.
+
+OpCost CostOfProgram(const EpilogueProgram& program);
+// Registers that a thread computes it with, beside those that every kernel keeps for an epilogue:
+// for functions with slow paths, and for values that are live at the same time.
+int ScratchRegisters(const EpilogueProgram& program);
+// Of a program with one or two kinds of functions with slow paths.
+constexpr int kSlowPathRegisters = 64;
 
 }  // namespace sinter
 

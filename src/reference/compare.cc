@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "src/product/matcher.h"

@@ -101,9 +101,7 @@ int64_t RowsPerPass(const Chain& chain, int64_t rows) {
   int64_t widest = 1;
   for (const Op& op : chain.ops()) {
     if (CountM(op.type.dims) == 0 || op.kind == OpKind::kInput) continue;
-    int64_t elements = 1;
-    for (Dim dim : op.type.dims) elements *= dim.symbolic ? 1 : dim.value;
-    widest = std::max(widest, elements);
+    widest = std::max(widest, ElementsPerM(op.type.dims));
   }
   return std::min(std::max<int64_t>(rows, 1), std::max(kLeastRows, kElementsPerPass / widest));
 }

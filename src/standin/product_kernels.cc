@@ -7,7 +7,7 @@
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/product/code/kernel_source.h"
-#include "src/product/code/wgmma_source.h"
+#include "src/product/code/program_source.h"
 
 namespace sinter {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "src/base/device_model.h"
 #include "src/base/launch_recipe.h"
-#include "src/product/code/product_code.h"
+#include "src/product/code/kernel_source.h"
 #include "src/product/schedule.h"
 #include "src/product/sequence.h"
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/op_traits.h"
-#include "src/stitch/needs.h"
+#include "src/stitch/phases.h"
 
 namespace sinter {
 namespace {

@@ -1,8 +1,7 @@
-#include "src/stitch/columns.h"
-
 #include <algorithm>
 
 #include "src/base/numbers.h"
+#include "src/stitch/sizes.h"
 
 namespace sinter {
 namespace {

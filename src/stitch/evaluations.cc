@@ -1,12 +1,11 @@
-#include "src/stitch/evaluations.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
+#include "src/stitch/program.h"
 #include "src/stitch/pull.h"
 #include "src/stitch/sectors.h"
-#include "src/stitch/segment.h"
 #include "src/stitch/window_row.h"
 
 namespace sinter {
@@ -222,12 +221,8 @@ class Counter {
     const bool below_before = std::exchange(below_window_, false);
     result_.steps +=
         slides && pixels_ > 1 ? turns / static_cast<double>(program_.windows.taps) : turns;
-    if (op.kind == OpKind::kMatmul) {
-      for (size_t i = 0; i < op.operands.size(); ++i) {
-        Visit(op.operands[i], PullFactor(body_, op, i, at, Index::Of(k)));
-      }
-    } else {
-      Visit(op.operands[0], PullReduced(body_, op, at, k, space_));
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      Visit(op.operands[i], PullReduced(body_, op, i, at, k, space_));
     }
     serials_.pop_back();
     sliding_ = slid_before;

@@ -1,16 +1,11 @@
 #include "src/stitch/phases.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/stitch/columns.h"
-#include "src/stitch/in_place.h"
-#include "src/stitch/needs.h"
 #include "src/stitch/pull.h"
+#include "src/stitch/sizes.h"
 #include "src/stitch/slots.h"
 
 namespace sinter {

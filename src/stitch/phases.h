@@ -3,9 +3,17 @@
 #ifndef SINTER_SRC_STITCH_PHASES_H_
 #define SINTER_SRC_STITCH_PHASES_H_
 
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
+#include "src/stitch/body_work.h"
 #include "src/stitch/program.h"
 
 namespace sinter {
@@ -21,6 +29,83 @@ absl::Status MakePhases(const Chain& body, StitchProgram& program, StitchBudget*
 // The column mean for which column reduction `id` is the second moment: `id` sums (or averages) the
 // squares of x - mean(x), element by element. -1: none.
 ValueId MeanOfMoment(const Chain& body, const StitchProgram& program, ValueId id);
+
+// Needs: the sub-roots that a root reads, found by following it to the inputs through all
+// recomputed values.
+
+struct Needs {
+  std::set<ValueId> subs;   // of the same unit: row reductions, segments, handed-over values
+  std::set<ValueId> own;    // handed-over values that are read at the root's own element
+  int phase = 0;            // the first phase in which all columns that it reads are ready
+  ValueId made_again = -1;  // a segment that lanes of other elements have joined; -1: none
+};
+
+// Loop variables at a root, and its loop's elements; unit -1: the root has no unit.
+struct RootLoop {
+  IndexVar unit = -1, element = -1;
+  int64_t elements = 1;
+};
+
+// `columns`: the phase of each column reduction. FAILED_PRECONDITION naming the op that the root
+// cannot reach, or at which `work` exceeds a bound.
+absl::StatusOr<Needs> NeedsOf(const Chain& body, const StitchProgram& program,
+                              const StitchRoot& root, const Position& at, const RootLoop& loop,
+                              const std::map<ValueId, int>& columns, IndexSpace& space,
+                              BodyWork& work);
+
+// FAILED_PRECONDITION: "op 3 (matmul): why".
+absl::Status RefuseOp(ValueId id, const Op& op, absl::string_view why);
+
+// PassWalk: the values that one pass through a unit's elements computes and reads, and how often.
+
+// How often a pass computes an element of a value, or takes it from shared memory.
+struct PassTouch {
+  double trips = 0;      // in a unit, over all threads
+  bool taken = false;    // handed over by an earlier pass
+  Position place;        // when taken: the place in the unit's part of the value
+  bool in_loop = false;  // inside a serial reduction
+};
+
+// By value and element, as in generated source: a value that several results share counts once.
+struct PassWalk {
+  IndexSpace space;
+  IndexVar unit = -1, element = -1;
+  std::map<std::pair<ValueId, Position>, PassTouch> touches;
+};
+
+// `loop` is one of the phase's unit loops; its threads take `width` elements at once. `pace` (may
+// be null) takes one step a visit.
+PassWalk WalkPass(const Chain& body, const StitchProgram& program, const StitchPhase& phase,
+                  size_t loop, int width, Pace* pace = nullptr);
+
+// In place: what outputs that share an input's buffer require of a kernel's program.
+
+// Whether an output is a scatter over the input whose buffer it may share: what it leaves is there
+// already where it does.
+bool WritesInPlace(const Chain& chain, const ChainOutput& output);
+// The same of any output of `value`.
+bool WritesInPlace(const Chain& chain, ValueId value);
+
+// An output in an input's buffer may store an element once that element of the input is no longer
+// read. Any thread may read it in an earlier phase; in the store's own phase only the storing
+// thread may, before the store. Moves such stores to the last pass that reads their input, after
+// the roots of that pass that read it. A scatter stores anywhere: nothing of its phase or a later
+// one may read its input, but what it leaves. FAILED_PRECONDITION naming the op whose store cannot
+// wait.
+absl::Status SettleInPlace(const Chain& body, StitchProgram& program);
+
+// Results that the units of an earlier phase store and those of a later one read from memory,
+// instead of computing them again from inputs that are more bytes.
+
+// Sets `back` of the phases. A thread reads what it has stored itself: the loops have equally many
+// elements, and between the result and what the later phase makes of it lie only ops that compute
+// element by element.
+void ReadBack(const Chain& body, StitchProgram& program);
+
+// What `phase` reads back as `value`; null: nothing.
+const StitchBack* BackOf(const StitchPhase& phase, ValueId value);
+// Whether a phase behind number `phase` reads back what that one stores as `output`.
+bool IsReadBack(const StitchProgram& program, size_t phase, int output);
 
 }  // namespace sinter
 

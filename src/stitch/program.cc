@@ -5,11 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/stitch/in_place.h"
-#include "src/stitch/needs.h"
 #include "src/stitch/phases.h"
-#include "src/stitch/read_back.h"
-#include "src/stitch/segment.h"
 #include "src/stitch/slots.h"
 #include "src/stitch/staging.h"
 #include "src/stitch/window_row.h"

@@ -13,12 +13,72 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
-#include "src/stitch/reduce_use.h"
+#include "src/stitch/pull.h"
 
 namespace sinter {
+
+// How each reduction of a body is computed: along a unit's elements, over all units, or neither.
+
+struct StitchProgram;
+
+// How a reduction (or a product) is computed.
+enum class ReduceUse : uint8_t {
+  kNone = 0,     // not a reduction
+  kRow = 1,      // by the threads of a unit together
+  kColumn = 2,   // over all units
+  kSerial = 3,   // by each thread that reads it
+  kSegment = 4,  // of a part of a unit, by neighbouring lanes
+  kStep = 5,     // top_k, scan: of a row that is a unit, handed over, by its threads together
+};
+
+// Depends on the owner and the units of `program`.
+ReduceUse UseOf(const Chain& body, const Op& op, const StitchProgram& program);
+
+// Elements in one result of a reduction or product; 0 when M is among the reduced axes.
+int64_t ReducedElements(const Chain& body, const Op& op);
+
+// Whether it has steps of rows.
+bool HasSteps(const Chain& body);
+// Whether an output shares an input's buffer.
+bool SharesBuffers(const Chain& body);
+
+// -1 (no units) first, but not with steps of rows, then the reductions and steps of rows that may
+// own the units, in the order of the body. Op i of a body of n ops as owner n + i: it reduces all
+// elements, and every unit has some of them.
+std::vector<ValueId> OwnerCandidates(const Chain& body);
+
+// Sets the units of `owner` in `program`; -1: none. INVALID_ARGUMENT where `owner` is no reduction,
+// FAILED_PRECONDITION where it reduces neither the last nor the first axes.
+absl::Status SetOwner(const Chain& body, ValueId owner, StitchProgram& program);
+
+// Elements of a step's part of shared memory: its row, and in front of it what it makes of the row
+// where that has another extent.
+int64_t ResultsBeforeRow(const Op& step);
+int64_t SharedElementsOf(const Chain& body, const Op& step);
+
+// The position of a unit and of its elements in a value.
+
+// How a value's dims are cut into unit and element dims. A dim may lie across the cut.
+struct UnitCut {
+  std::vector<int64_t> unit_dims, element_dims;  // unit_dims[0] is 0 where it is M
+  bool across = false;  // the last of unit_dims and the first of element_dims are one dim
+  int axis = -1;        // of a tile: the last of unit_dims is this dim; the one before it and
+                        // element_dims are the last dim
+};
+
+// The error message says why a value's dims cannot be cut.
+absl::StatusOr<UnitCut> CutUnits(const StitchProgram& program, const std::vector<Dim>& dims);
+// The element of a value with cut dims: loop variables `unit` and `element`.
+Position PositionIn(const UnitCut& cut, IndexVar unit, IndexVar element, IndexSpace& space);
+// The element of a value without units.
+Position PositionIn(const std::vector<Dim>& dims, IndexVar element, IndexSpace& space);
+
+// Whether element `at` of a row reduction belongs to unit `unit`.
+bool IsOfUnit(const Op& reduction, const Position& at, IndexVar unit, IndexSpace& space);
 
 struct StitchBudget;  // body_work.h
 
@@ -38,8 +98,8 @@ struct StitchLoop {
   int level = 0;
   int64_t elements = 1;   // of a unit; without units: of all, not counting M
   bool symbolic = false;  // without units: times M
-  bool segments = false;  // in a phase where lanes hold segment results (segment.h)
-  bool serial = false;    // lanes may share a thread's serial reductions (segment.h)
+  bool segments = false;  // in a phase where lanes hold segment results
+  bool serial = false;    // lanes may share a thread's serial reductions
   int apart = -1;         // runs only where this output is not stored over its input; -1: always
   std::vector<StitchRoot> roots;
 };
@@ -80,7 +140,7 @@ struct WindowRow {
   bool divided = false;
 };
 
-// A result that the units of a phase read from memory, as an earlier one stored it (read_back.h).
+// A result that the units of a phase read from memory, as an earlier one stored it.
 struct StitchBack {
   ValueId value = -1;
   int output = -1;
@@ -124,6 +184,42 @@ absl::StatusOr<Position> PositionOfRoot(const Chain& body, const StitchProgram& 
 absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner,
                                                 const std::vector<ValueId>& handed = {},
                                                 StitchBudget* budget = nullptr);
+
+// Segments: rows inside a unit. A reduction of the last axes that keeps more than the units' dims
+// has several segments in a unit. Neighbouring lanes join each segment and keep its result in
+// registers for later passes over the same elements (warp composition below a unit).
+
+// Whether reduction `op`, which is no row of `program`'s units, may be joined in segments: of 2 to
+// 128 elements, a power of two; not where outputs share inputs' buffers.
+bool HasSegments(const Chain& body, const StitchProgram& program, const Op& op);
+
+// Whether element `at` of a segment reduction belongs to the segment of the current `unit` and
+// `element`.
+bool IsOfSegment(const Chain& body, const StitchProgram& program, const Op& reduction,
+                 const Position& at, IndexVar unit, IndexVar element, IndexSpace& space);
+
+struct StitchSchedule;  // schedule.h
+
+// Lanes that join a segment where a thread takes `vector` elements at once; 0: impossible.
+int SegmentLanes(const Chain& body, const StitchSchedule& schedule, const Op& op, int vector);
+
+// Whether lanes can join every segment of the program.
+bool SegmentsFit(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule);
+
+// Serial: reductions and products that each reading thread (or its few lanes, see schedule.h's
+// split) computes for itself.
+
+// Most elements (or factors) of a serial reduction.
+constexpr int64_t kMostSerial = 4096;
+
+// Whether a product is fine-grained (FusionStitching 2019), so that a stitched kernel may compute
+// it: batch dims in both operands, at most kMostSerial factors an element and 2^20 multiply-adds a
+// batch. Others have kernels of their own.
+bool IsFineGrained(const Chain& body, const Op& matmul);
+
+// Sets StitchLoop::serial: lanes may share an element's serial reductions. Not where a thread must
+// own its elements: with column reductions, and where outputs share inputs' buffers.
+void MarkSerial(const Chain& body, StitchProgram& program);
 
 }  // namespace sinter
 

@@ -35,17 +35,21 @@ WindowPixel PixelOf(const Op& window, const Position& at);
 Position ReshapedPosition(const std::vector<Dim>& to, const std::vector<Dim>& from,
                           const Position& at, IndexSpace& space);
 
-// For a reduction: the operand's element at loop `k`, which counts through the reduced axes, the
-// last one fastest.
-Position PullReduced(const Chain& body, const Op& op, const Position& at, IndexVar k,
+// Of a reduction or a product: the element of operand `number` at loop `k`, which counts through
+// the reduced axes, the last one fastest, or through the factors.
+Position PullReduced(const Chain& body, const Op& op, size_t number, const Position& at, IndexVar k,
                      IndexSpace& space);
-
-// For a product: the element of operand `number` in factor `k` of element `at`.
-Position PullFactor(const Chain& body, const Op& op, size_t number, const Position& at,
-                    const Index& k);
 
 // The row-major index of `at` in `dims`; the first extent is not needed and may be symbolic.
 Index LinearIndex(const std::vector<Dim>& dims, const Position& at);
+
+// IdBounds: what is known of the numbers that a gather takes as ids. Ids that are computed, as
+// those of pixels beside a place between them, are often kept inside by a minimum and a maximum:
+// then nobody has to ask whether they name a place.
+
+// Whether every id of `gather` names a place of its axis, whatever the inputs are. False where it
+// is not known.
+bool NamesAPlace(const Chain& body, const Op& gather);
 
 }  // namespace sinter
 

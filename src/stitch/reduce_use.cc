@@ -1,17 +1,16 @@
-#include "src/stitch/reduce_use.h"
-
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
-#include "src/stitch/needs.h"
+#include "src/stitch/phases.h"
 #include "src/stitch/program.h"
-#include "src/stitch/segment.h"
+#include "src/stitch/sizes.h"
 #include "src/stitch/staging.h"
 
 namespace sinter {
+
 namespace {
 
 bool Contains(const std::vector<int32_t>& axes, size_t axis) {
@@ -65,12 +64,8 @@ Span SpanOf(const Op& op, const std::vector<Dim>& dims, bool reduced) {
 
 // All axes but the last.
 Span RowsOf(const Op& op) {
-  Span span;
-  for (size_t i = 0; i + 1 < op.type.dims.size(); ++i) {
-    span.symbolic |= op.type.dims[i].symbolic;
-    if (!op.type.dims[i].symbolic) span.elements *= op.type.dims[i].value;
-  }
-  return span;
+  const std::vector<Dim> rows(op.type.dims.begin(), op.type.dims.end() - 1);
+  return {ElementsPerM(rows), SymbolicAxis(rows) >= 0};
 }
 
 // Neighbouring elements of a unit that has a part of a whole reduction: as many as a thread reads
@@ -134,10 +129,18 @@ int64_t ReducedElements(const Chain& body, const Op& op) {
   return span.symbolic ? 0 : span.elements;
 }
 
+bool HasSteps(const Chain& body) {
+  return std::any_of(body.ops().begin(), body.ops().end(), TakesRow);
+}
+
+bool SharesBuffers(const Chain& body) {
+  return std::any_of(body.outputs().begin(), body.outputs().end(),
+                     [](const ChainOutput& output) { return output.alias_input >= 0; });
+}
+
 std::vector<ValueId> OwnerCandidates(const Chain& body) {
-  const bool steps = std::any_of(body.ops().begin(), body.ops().end(), TakesRow);
   std::vector<ValueId> owners;
-  if (!steps) owners.push_back(-1);
+  if (!HasSteps(body)) owners.push_back(-1);
   std::set<std::pair<int64_t, bool>> seen, shared;
   const auto count = static_cast<ValueId>(body.ops().size());
   for (size_t id = 0; id < body.ops().size(); ++id) {
@@ -276,6 +279,93 @@ Position PositionIn(const std::vector<Dim>& dims, IndexVar element, IndexSpace& 
 bool IsOfUnit(const Op& reduction, const Position& at, IndexVar unit, IndexSpace& space) {
   const Index linear = space.Canonical(LinearIndex(reduction.type.dims, at));
   return linear == Index::Of(unit) || (linear == Index() && space.var(unit).extent == 1);
+}
+
+namespace {
+
+constexpr int kUnitWarp = 32;
+constexpr int64_t kMostOfSegment = 128;  // words of a warp
+
+constexpr int64_t kMostOfBatch = 1 << 20;  // multiply-adds in one batch
+
+bool ReachesSerial(const Chain& body, const StitchProgram& program, ValueId id,
+                   std::set<ValueId>& seen) {
+  if (!seen.insert(id).second) return false;
+  const ReduceUse use = program.uses[static_cast<size_t>(id)];
+  if (use == ReduceUse::kSerial) return true;
+  if (use != ReduceUse::kNone) return false;
+  const std::vector<ValueId>& operands = body.op(id).operands;
+  return std::any_of(operands.begin(), operands.end(),
+                     [&](ValueId operand) { return ReachesSerial(body, program, operand, seen); });
+}
+
+bool IsSerial(const Chain& body, const StitchProgram& program, const StitchLoop& loop) {
+  bool serial = false;
+  std::set<ValueId> seen;
+  for (const StitchRoot& root : loop.roots) {
+    if (root.kind == StitchRoot::kColumn) return false;
+    serial |= ReachesSerial(body, program, WalkedValue(body, root), seen);
+  }
+  return serial;
+}
+
+}  // namespace
+
+bool HasSegments(const Chain& body, const StitchProgram& program, const Op& op) {
+  if (SharesBuffers(body)) return false;
+  const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
+  const int64_t count = ReducedElements(body, op);
+  const bool power = count > 1 && (count & (count - 1)) == 0;
+  return ReducesTail(op, dims) && power && count <= kMostOfSegment &&
+         CutUnits(program, op.type.dims).ok();
+}
+
+bool IsOfSegment(const Chain& body, const StitchProgram& program, const Op& reduction,
+                 const Position& at, IndexVar unit, IndexVar element, IndexSpace& space) {
+  const int64_t results = ElementsPerM(reduction.type.dims);
+  Index own = space.Quotient(Index::Of(element), ReducedElements(body, reduction));
+  if (space.var(unit).extent != 1) own = own.Plus(Index::Of(unit).Times(results / program.units));
+  return space.Canonical(LinearIndex(reduction.type.dims, at)) == space.Canonical(own);
+}
+
+int SegmentLanes(const Chain& body, const StitchSchedule& schedule, const Op& op, int vector) {
+  const int64_t count = ReducedElements(body, op);
+  const int64_t lanes = count / vector;
+  const bool fits = count % vector == 0 && lanes <= std::min(kUnitWarp, schedule.unit_threads);
+  return fits ? static_cast<int>(lanes) : 0;
+}
+
+bool SegmentsFit(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule) {
+  for (const StitchPhase& phase : program.phases) {
+    for (const StitchLoop& loop : phase.loops) {
+      const int vector = LoopVector(body, schedule, loop);
+      for (const StitchRoot& root : loop.roots) {
+        if (root.kind != StitchRoot::kSegment) continue;
+        if (SegmentLanes(body, schedule, body.op(root.value), vector) == 0) return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool IsFineGrained(const Chain& body, const Op& matmul) {
+  constexpr size_t kMatrix = 2;
+  for (const ValueId operand : matmul.operands) {
+    if (body.op(operand).type.dims.size() <= kMatrix) return false;
+  }
+  const int64_t factors = ReducedElements(body, matmul);
+  const Dim rows = matmul.type.dims[matmul.type.dims.size() - kMatrix];
+  const Dim columns = matmul.type.dims.back();
+  if (factors < 1 || factors > kMostSerial || rows.symbolic || columns.symbolic) return false;
+  return rows.value * factors <= kMostOfBatch / columns.value;
+}
+
+void MarkSerial(const Chain& body, StitchProgram& program) {
+  if (SharesBuffers(body)) return;
+  for (StitchPhase& phase : program.phases) {
+    for (StitchLoop& loop : phase.loops) loop.serial = IsSerial(body, program, loop);
+    for (StitchLoop& loop : phase.flat) loop.serial = IsSerial(body, program, loop);
+  }
 }
 
 }  // namespace sinter

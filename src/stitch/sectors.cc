@@ -1,11 +1,8 @@
 #include "src/stitch/sectors.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <numeric>
 #include <set>
-#include <vector>
 
 #include "src/base/numbers.h"
 

@@ -3,11 +3,16 @@
 #ifndef SINTER_SRC_STITCH_SECTORS_H_
 #define SINTER_SRC_STITCH_SECTORS_H_
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
+#include "src/base/keep_going.h"
+#include "src/chain/chain.h"
 #include "src/chain/op.h"
 #include "src/stitch/index.h"
+#include "src/stitch/program.h"
 #include "src/stitch/pull.h"
 
 namespace sinter {
@@ -88,6 +93,32 @@ int AccessesOfVector(const IndexSpace& space, const Index& address, IndexVar ele
 
 // The address of an element in a tensor with these strides; canonical.
 Index AddressOf(const Position& at, const std::vector<Stride>& strides, IndexSpace& space);
+
+// Evaluations: how often a thread computes each op for one element of a loop. A reduction that a
+// thread makes alone repeats its operands, and nested reductions multiply.
+
+struct Evaluations {
+  std::vector<double> times;  // by op; for a reduction or product: elements that it reduces
+  double steps = 0;           // of all serial reductions, one after another
+  // By input: memory accesses for one element, in vectors of 1, 2, 4 and 8.
+  std::map<ValueId, std::array<double, 4>> accesses;
+  // Quotients and remainders by no power of two in their addresses, likewise.
+  std::map<ValueId, std::array<double, 4>> divisions;
+  std::vector<int> shared;           // by op: elements of a vector that have one value, up to 8
+  std::vector<MemoryTouch> touches;  // of inputs, each at each of its places, and of outputs
+
+  // 0 for an input that is not read.
+  double AccessesOf(ValueId input, int vector) const;
+  double DivisionsOf(ValueId input, int vector) const;
+  // Elements of a vector of `vector` that share each value of `id`: computed once for all of them.
+  int SharedBy(ValueId id, int vector) const;
+};
+
+// A value that several ops read at one place is computed once. `units`: the loop is over units'
+// elements. `pace` (may be null) takes one step a visit. `pixels`: results of the program's windows
+// that a thread makes at once, for which it computes once what they share.
+Evaluations EvaluationsOf(const Chain& body, const StitchProgram& program, const StitchLoop& loop,
+                          bool units, Pace* pace = nullptr, int pixels = 1);
 
 }  // namespace sinter
 

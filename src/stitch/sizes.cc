@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "src/base/numbers.h"
-#include "src/stitch/columns.h"
 #include "src/stitch/slots.h"
 #include "src/stitch/staging.h"
 

@@ -38,6 +38,43 @@ int64_t HandsOffset(const Chain& body, const StitchProgram& program,
 int64_t StitchSharedBytes(const Chain& body, const StitchProgram& program,
                           const StitchSchedule& schedule);
 
+// Where a kernel's column reductions leave their parts and results: in the workspace's scratch and
+// in shared memory.
+
+// Offsets in bytes. A result has 4 bytes a column.
+struct ColumnPlace {
+  ValueId value = -1;
+  ValueId mean = -1;  // computed together with it (program.h)
+  int64_t columns = 0;
+  int64_t part_bytes = 4;  // bytes of a column in a part
+  uint64_t parts = 0;      // in the scratch
+  int64_t block_part = 0;  // in shared memory, read by the peers of a column cluster
+  // In shared memory where each block joins for itself, else in the scratch; unused for outputs.
+  int64_t results = 0, mean_results = 0;
+  int output = -1, mean_output = -1;
+};
+
+struct ColumnLayout {
+  std::vector<ColumnPlace> places;
+  uint64_t scratch_bytes = 0;
+  // Shared memory of a block; it begins with the space for the block's own joins.
+  int64_t shared_bytes = 0;
+};
+
+// The output that column reduction `value` is, unchanged in memory, so that the joining threads may
+// store it. -1: no output, or one that is converted or placed elsewhere.
+int ColumnOutput(const Chain& body, ValueId value);
+
+// Columns that a column reduction has: what it keeps of a unit's elements, which are one column of
+// a whole reduction.
+int64_t ColumnsOf(const Chain& body, ValueId value);
+
+// Whether all that `phase` does is store such outputs.
+bool OnlyStoresColumns(const Chain& body, const StitchProgram& program, const StitchPhase& phase);
+
+ColumnLayout LayOutColumns(const Chain& body, const StitchProgram& program,
+                           const StitchSchedule& schedule);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_STITCH_SIZES_H_

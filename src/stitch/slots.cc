@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "src/base/numbers.h"
-#include "src/stitch/pass_walk.h"
 #include "src/stitch/sectors.h"
 #include "src/stitch/sizes.h"
 
@@ -342,9 +341,7 @@ bool MayBeHanded(const Chain& body, const StitchProgram& program, ValueId id) {
 }
 
 int64_t ElementsInUnit(const StitchProgram& program, const std::vector<Dim>& dims) {
-  int64_t elements = 1;
-  for (const Dim& dim : dims) elements *= dim.symbolic ? 1 : dim.value;
-  return elements / program.units;
+  return ElementsPerM(dims) / program.units;
 }
 
 DType HandedType(const Chain& body, ValueId id) {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/stitch/needs.h"
+#include "src/stitch/phases.h"
 #include "src/stitch/program.h"
 #include "src/stitch/schedule.h"
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/codec.h"
+#include "src/base/device_model.h"
 #include "src/base/launch_recipe.h"
 #include "src/chain/chain.h"
 #include "src/stitch/packing.h"
@@ -22,18 +23,13 @@ struct StitchSpec {
   Chain body;  // inputs: what the kernel reads; outputs: what it writes
   StitchSchedule schedule;
   std::vector<BufferPlace> operands;  // of the body's inputs, then of its outputs
-  uint64_t scratch_offset = 0;        // of StitchScratchBytes, in the workspace
+  uint64_t scratch_offset = 0;        // of LayOutColumns, in the workspace
   std::vector<StitchPart> parts;      // packed: `schedule` is their common launch; else none
 
   bool operator==(const StitchSpec& o) const;
   std::string ScheduleText() const;
   std::string ScheduleCanonical() const;  // with those of the parts
 };
-
-// Bytes of the workspace that a kernel without parts uses between grid barriers, for partial and
-// whole column reductions; 0 without column reductions. FAILED_PRECONDITION when the body cannot be
-// computed with the schedule's owner.
-absl::StatusOr<uint64_t> StitchScratchBytes(const Chain& body, const StitchSchedule& schedule);
 
 // Immutable once made; any thread may read it.
 struct StitchCode {
@@ -63,6 +59,24 @@ bool SourceHoldsGrid(const Chain& body, const StitchProgram& program,
 
 // The errors are MakeStitchProgram's. Shares the body of `spec`.
 absl::StatusOr<StitchCode> CodeOf(const std::shared_ptr<const StitchSpec>& spec);
+
+// The resources that a stitched kernel's launch needs, and whether the chip has them.
+
+struct StitchBudget;  // body_work.h
+
+struct StitchLaunch {
+  bool cooperative = false;    // blocks wait for one another: all must be resident
+  uint64_t scratch_bytes = 0;  // workspace for the kernel alone
+};
+
+// FAILED_PRECONDITION naming the field, its value and the bound: of the chip (shared memory,
+// threads, clusters, resident blocks), or of code generation for this body. Every schedule of the
+// search passes. RESOURCE_EXHAUSTED once `budget`, which may be null, is spent: it takes the visits
+// of the code's program, or of each part's. `code` is that of `spec`, whose operands need no
+// places.
+absl::StatusOr<StitchLaunch> CheckStitchLaunch(const StitchSpec& spec, const StitchCode& code,
+                                               const DeviceModel& model,
+                                               StitchBudget* budget = nullptr);
 
 }  // namespace sinter
 

@@ -7,19 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
-#include "src/stitch/evaluations.h"
-#include "src/stitch/needs.h"
+#include "src/stitch/phases.h"
+#include "src/stitch/sectors.h"
 
 namespace sinter {
 namespace {
 
 constexpr int64_t kMostColumns = 1 << 12, kStagedAlignment = 16, kBankBytes = 128;
 constexpr int64_t kMostOfUnit = 256, kFewestOfUnit = 16;  // columns of units that are tried
-
-bool Shares(const Chain& body) {
-  return std::any_of(body.outputs().begin(), body.outputs().end(),
-                     [](const ChainOutput& output) { return output.alias_input >= 0; });
-}
 
 // Whether an input may lie along another axis than its readers' last.
 bool MayTurn(const Chain& body) {
@@ -68,7 +63,8 @@ absl::Status SetTile(const Chain& body, const UnitTile& tile, StitchProgram& pro
       return RefuseOp(static_cast<ValueId>(id), op, "is not made in tiles of a result");
     }
   }
-  if (Shares(body)) return absl::FailedPreconditionError("an output in place is not made in tiles");
+  if (SharesBuffers(body))
+    return absl::FailedPreconditionError("an output in place is not made in tiles");
   const std::vector<Dim>& dims = body.output_type(0).dims;
   for (int i = 1; i < body.num_outputs(); ++i) {
     if (body.output_type(i).dims == dims) continue;
@@ -88,9 +84,7 @@ absl::Status SetTile(const Chain& body, const UnitTile& tile, StitchProgram& pro
   program.tile = tile;
   program.tile_dims = dims;
   program.units_symbolic = dims[0].symbolic;
-  program.units = 1;
-  for (const Dim& dim : dims) program.units *= dim.symbolic ? 1 : dim.value;
-  program.units /= tile.columns;
+  program.units = ElementsPerM(dims) / tile.columns;
   return absl::OkStatus();
 }
 
@@ -140,7 +134,7 @@ std::vector<ValueId> TileOwners(const Chain& body, const StitchProgram& flat) {
 std::vector<StagedInput> StagedInputsOf(const Chain& body, const StitchProgram& program,
                                         Pace* pace) {
   const bool units = program.owner >= 0 && program.phases.size() == 1 && program.handed.empty();
-  if (!units || !MayTurn(body) || Shares(body)) return {};
+  if (!units || !MayTurn(body) || SharesBuffers(body)) return {};
   std::map<ValueId, std::pair<MemoryTouch, int64_t>> places;  // with the elements of the loop
   std::set<ValueId> others;                                   // read at several places
   for (const StitchLoop& loop : program.phases[0].loops) {

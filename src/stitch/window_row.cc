@@ -22,15 +22,9 @@ constexpr size_t kPixelRank = 4;
 constexpr int64_t kLeastRowsOfBlock = 6, kRunChannels = 64, kLeastRunChannels = 32;
 const std::vector<int32_t> kTapAxes = {3, 4};  // of a window's result
 
-int64_t Elements(const std::vector<Dim>& dims) {
-  int64_t count = 1;
-  for (const Dim& dim : dims) count *= dim.symbolic ? 1 : dim.value;
-  return count;
-}
-
 // Of one image or result: loops count pixels and channels with 32 bits.
 bool IsShort(const std::vector<Dim>& dims) {
-  return Elements({dims.begin() + 1, dims.end()}) < int64_t{1} << 31;
+  return ElementsPerM(absl::MakeConstSpan(dims).subspan(1)) < int64_t{1} << 31;
 }
 
 class Finder {
@@ -60,12 +54,10 @@ class Finder {
  private:
   // The program's one loop, if it stores alone.
   const StitchLoop* OnlyLoop() const {
-    if (program_.owner >= 0 || program_.phases.size() != 1) return nullptr;
+    if (program_.owner >= 0 || program_.phases.size() != 1 || SharesBuffers(body_)) return nullptr;
     const StitchPhase& phase = program_.phases[0];
     if (!phase.loops.empty() || phase.flat.size() != 1) return nullptr;
-    for (const ChainOutput& output : body_.outputs()) {
-      if (output.alias_input >= 0) return nullptr;
-    }
+
     const StitchLoop& loop = phase.flat[0];
     const bool stores =
         std::all_of(loop.roots.begin(), loop.roots.end(), [&](const StitchRoot& root) {
@@ -85,8 +77,8 @@ class Finder {
           from[3].value * from[4].value > kMostTaps) {
         continue;
       }
-      if (Elements(op.type.dims) != loop.elements || op.type.dims[0].symbolic != loop.symbolic ||
-          !IsShort(op.type.dims)) {
+      if (ElementsPerM(op.type.dims) != loop.elements ||
+          op.type.dims[0].symbolic != loop.symbolic || !IsShort(op.type.dims)) {
         continue;
       }
       if (row_.dims.empty()) row_.dims = op.type.dims;
@@ -164,9 +156,7 @@ class Finder {
 }  // namespace
 
 WindowRow WindowRowOf(const Chain& body, const StitchProgram& program) {
-  const bool windows = std::any_of(body.ops().begin(), body.ops().end(),
-                                   [](const Op& op) { return op.kind == OpKind::kWindow; });
-  return windows ? Finder(body, program).Find() : WindowRow();
+  return body.Has(OpKind::kWindow) ? Finder(body, program).Find() : WindowRow();
 }
 
 absl::Status CheckPixels(const Chain& body, const WindowRow& row, int pixels) {
@@ -195,7 +185,7 @@ int64_t ColumnsRead(const WindowRow& row, int64_t pixels) {
 }
 
 int64_t WindowTiles(const WindowRow& row, int64_t pixels, int64_t vector) {
-  return Elements({row.dims[0], row.dims[1]}) * CeilDiv(row.dims[2].value, pixels) *
+  return ElementsPerM({row.dims[0], row.dims[1]}) * CeilDiv(row.dims[2].value, pixels) *
          (row.dims[3].value / vector);
 }
 

@@ -8,6 +8,7 @@
 #include "src/chain/buckets.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/plan_assembly.h"
+#include "tests/support/plan_of_products.h"
 
 namespace sinter::bench {
 

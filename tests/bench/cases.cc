@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/buckets.h"
-#include "src/product/role_shape.h"
+#include "src/product/sequence.h"
 
 namespace sinter::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "src/engine/trial_data.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "src/reference/reference.h"
 #include "tests/bench/case_parts.h"
 #include "tests/bench/check.h"

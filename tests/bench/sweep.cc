@@ -18,6 +18,7 @@
 #include "tests/bench/runnable.h"
 #include "tests/bench/schedule_runs.h"
 #include "tests/gpu/plan_build.h"
+#include "tests/support/plan_of_products.h"
 #include "tests/support/sequences.h"
 
 namespace sinter::bench {

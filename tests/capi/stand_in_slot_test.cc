@@ -6,7 +6,7 @@
 #include "src/capi/build_queue.h"
 #include "src/capi/objects.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "tests/capi/abi.h"
 #include "tests/unit/engine/fakes.h"
 

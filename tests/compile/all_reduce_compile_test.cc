@@ -119,7 +119,7 @@ TEST(AllReduceCompile, NoProductThatPushesSpills) {
       code.out = {p[0].n, true};
       CompileRequest request;
       request.name = "push.cu";
-      request.source = *KernelSource(code);
+      request.source = *ProductSource(code);
       request.headers = CopyDeviceHeaders();
       request.arch = "sm_90a";
       request.options = {"--std=c++17"};

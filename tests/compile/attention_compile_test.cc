@@ -18,7 +18,7 @@
 #include "src/attention/finder.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/attention_family.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "tests/compile/compile_threads.h"
 #include "tests/support/attention_chains.h"
 

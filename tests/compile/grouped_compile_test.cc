@@ -17,8 +17,8 @@
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
-#include "src/plan/codegen.h"
 #include "src/plan/grouped_family.h"
+#include "src/plan/kernel_code.h"
 #include "tests/compile/compile_threads.h"
 
 namespace sinter {

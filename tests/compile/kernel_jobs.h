@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/base/device_model.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"
 
 namespace sinter {

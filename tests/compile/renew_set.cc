@@ -4,7 +4,7 @@
 #include "src/base/status.h"
 #include "src/engine/tuned_choice.h"
 #include "src/fusion/assembly.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"
 
 namespace sinter {

@@ -25,7 +25,7 @@
 #include "src/chain/op_traits.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "src/stitch/search/stitch_search.h"
 #include "src/stitch/spec.h"
 #include "tests/compile/compile_threads.h"

@@ -15,7 +15,7 @@
 #include "src/chain/problem.h"
 #include "src/engine/device_arena.h"
 #include "src/engine/trial_data.h"
-#include "src/plan/row_order.h"
+#include "src/plan/plan.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/matcher.h"
 #include "src/product/schedule_check.h"

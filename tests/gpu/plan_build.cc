@@ -14,6 +14,7 @@
 #include "src/product/matcher.h"
 #include "src/product/search/space.h"
 #include "src/reference/rows.h"
+#include "tests/support/plan_of_products.h"
 #include "tests/support/sequences.h"
 
 namespace sinter::gpu_testing {

@@ -10,7 +10,7 @@
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
 #include "src/grouped/grouped.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "src/product/search/search.h"
 
 namespace sinter::gpu_testing {

@@ -12,6 +12,7 @@
 #include "src/stitch/program.h"
 #include "src/stitch/search/stitch_search.h"
 #include "src/stitch/spec.h"
+#include "tests/support/stitch_bytes.h"
 
 namespace sinter::gpu_testing {
 namespace {

@@ -12,6 +12,7 @@
 #include "src/fusion/plan_assembly.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
+#include "tests/support/plan_of_products.h"
 
 namespace sinter::gpu_testing::three_products {
 namespace {

@@ -51,9 +51,9 @@ ALLOWED = {
     ("src/fusion/stitch/kernel_choice.cc", "1.5"): "kSlow",
     ("src/fusion/stitch/kernel_choice.cc", "kShortTextShare"): "what a shorter text, compiled sooner, may cost",
     ("src/fusion/stitch/kernel_choice.cc", "1.1"): "kShortTextShare",
-    ("src/fusion/stitch/delta_evaluator.h", "kIllegal"): "below every score",
-    ("src/fusion/stitch/delta_evaluator.h", "1e30"): "kIllegal",
-    ("src/stitch/search/stitch_extents.cc", "1e9"): "stands for a symbolic dimension",
+    ("src/fusion/stitch/evaluators.h", "kIllegal"): "below every score",
+    ("src/fusion/stitch/evaluators.h", "1e30"): "kIllegal",
+    ("src/stitch/search/stitch_load.cc", "1e9"): "stands for a symbolic dimension",
     ("src/stitch/search/stitch_cost_model.cc", "0.5"): "the mean of the last round's part",
     # The paper's counts.
     ("src/product/sequence.cc", "2.0"): BYTES,

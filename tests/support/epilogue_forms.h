@@ -10,7 +10,7 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
-#include "src/product/epilogue_program.h"
+#include "src/product/epilogue.h"
 
 namespace sinter {
 

@@ -9,11 +9,22 @@
 #include "src/base/codec.h"
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
+#include "src/stitch/sizes.h"
 #include "src/stitch/spec.h"
 
 namespace sinter {
 
 constexpr uint32_t kPartsFollow = uint32_t{1} << 31;  // a flag in the number of operands
+
+// Bytes of the workspace that a kernel without parts uses between grid barriers, for partial and
+// whole column reductions; 0 without column reductions. FAILED_PRECONDITION when the body cannot be
+// computed with the schedule's owner.
+inline absl::StatusOr<uint64_t> StitchScratchBytes(const Chain& body,
+                                                   const StitchSchedule& schedule) {
+  SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
+                          MakeStitchProgram(body, schedule.owner, schedule.handed));
+  return LayOutColumns(body, program, schedule).scratch_bytes;
+}
 
 inline void WriteStitch(const StitchSpec& spec, ByteWriter& w) {
   w.Bytes(spec.body.CanonicalBytes());

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/fusion/stitch/remote_fusion.h"
-
 namespace sinter {
 namespace {
 

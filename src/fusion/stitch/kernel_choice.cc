@@ -1,13 +1,11 @@
 #include "src/fusion/stitch/kernel_choice.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdlib>
 #include <map>
 #include <set>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

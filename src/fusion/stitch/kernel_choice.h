@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/fusion/stitch/delta_evaluator.h"
-#include "src/fusion/stitch/latency_evaluator.h"
+#include "src/fusion/stitch/evaluators.h"
 #include "src/fusion/stitch/pattern.h"
 
 namespace sinter {

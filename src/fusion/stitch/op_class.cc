@@ -1,9 +1,8 @@
-#include "src/fusion/stitch/op_class.h"
-
 #include <algorithm>
 
 #include "src/chain/op_traits.h"
-#include "src/stitch/segment.h"
+#include "src/fusion/stitch/stitch_graph.h"
+#include "src/stitch/program.h"
 
 namespace sinter {
 namespace {

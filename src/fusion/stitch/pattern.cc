@@ -5,7 +5,7 @@
 #include <queue>
 #include <utility>
 
-#include "src/fusion/stitch/delta_evaluator.h"
+#include "src/fusion/stitch/evaluators.h"
 
 namespace sinter {
 namespace {

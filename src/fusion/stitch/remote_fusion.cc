@@ -1,5 +1,3 @@
-#include "src/fusion/stitch/remote_fusion.h"
-
 #include <algorithm>
 #include <map>
 #include <queue>
@@ -8,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/fusion/stitch/explorer.h"
 #include "src/fusion/stitch/stitch_graph.h"
 
 namespace sinter {

@@ -1,16 +1,13 @@
 #include "src/fusion/stitch/stitch_graph.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <functional>
 #include <map>
 #include <queue>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/fusion/stitch/value_roles.h"
 
 namespace sinter {
 namespace {

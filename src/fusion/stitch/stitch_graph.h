@@ -12,9 +12,34 @@
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/fusion/product_runs.h"
-#include "src/fusion/stitch/op_class.h"
 
 namespace sinter {
+
+// OpClass: the cost of an op in a fused kernel, and how local it is to a unit.
+
+// FusionStitching's three classes of memory-intensive ops, and the others.
+enum class OpClass {
+  kSource,     // input, scalar, iota: no computation
+  kView,       // reads elements elsewhere: broadcast, transpose, reshape, slice, a widening cast
+  kLight,      // a few instructions an element
+  kExpensive,  // a special function an element: kept rather than computed twice
+  kReduction,  // and a fine-grained batched product, a step of rows
+  kProduct,    // any other matmul, a sum over ranks: a boundary of every pattern
+};
+
+OpClass ClassOf(const Chain& chain, ValueId value);
+
+// Elements of a value at M = m; at least 1.
+int64_t ElementsOf(const Op& op, int64_t m);
+
+// The number of equal contiguous parts of the result of `op` such that part i needs only part i of
+// operand `slot`. 1: any element may need any other; the element count: parts may be single
+// elements. For a reduction the parts are those of its operand.
+int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m);
+
+// LocalUnits for a reduction's result: its parts that each need one part of the operand. 1 when an
+// outermost axis of more than one element is reduced.
+int64_t ReducedUnits(const Chain& chain, const Op& op, int64_t m);
 
 // NodeSet: a set of small numbers, one bit each.
 
@@ -197,6 +222,62 @@ class StitchGraph {
 // By vertex: its producers, its consumers, and for each tensor that it reads the four readers
 // before it and after it; ascending. Opaque vertices are no neighbours.
 std::vector<std::vector<int>> NeighboursOf(const StitchGraph& graph);
+
+// ValueRoles: the explorer's classification of a chain's values, before vertices are numbered.
+
+struct ValueRoles {
+  std::vector<bool> inlined;  // readers compute it themselves
+  std::vector<bool> stored;   // must lie in memory
+  std::vector<bool> vertex;   // the result of a vertex; inlined values too when stored
+  std::vector<int> run;       // the run of products that contains it; -1
+  std::vector<DType> stored_dtype;
+  std::vector<std::vector<ValueId>> users;  // distinct ops that use it, ascending
+};
+
+ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRun>& runs);
+
+// VertexReads: the values that an op reads, beyond the ops that are computed with it.
+
+struct SourceRead {
+  ValueId source = -1;  // an input, or a value that is not computed with the op
+  int64_t elements = 0;
+  int64_t units = 0;  // StitchRead::units
+};
+
+struct VertexReads {
+  std::vector<SourceRead> sources;  // descending
+  std::vector<ValueId> along;       // values computed with the op that `listed` names, descending
+  int64_t visits = 0;               // of values on the way
+};
+
+// Walks from `root` down through all values with `through` (views, inlined and contracted values),
+// whether or not the root is one. Scalars and iota read nothing.
+VertexReads ReadsOf(const Chain& chain, ValueId root, int64_t bucket,
+                    const std::vector<bool>& through, const std::vector<bool>& listed);
+
+// Contraction: the values that join their reader's vertex before the exploration.
+
+// Chain and roles must outlive it. Immutable; any thread may use it.
+class Contraction {
+ public:
+  Contraction(const Chain& chain, int64_t bucket, const ValueRoles& roles, bool contract)
+      : chain_(chain), bucket_(bucket), roles_(roles), contract_(contract) {}
+
+  // Whether `value` is computed with its only reader: there is one path to it, only light ops are
+  // computed twice, and handing over its operands moves hardly more bytes than its result. Without
+  // contraction only a view that must be stored joins the value that it shows.
+  bool Joins(ValueId value, const VertexReads& reads) const;
+
+ private:
+  bool IsKeptFrom(ValueId reader, ValueId operand, const VertexReads& reads) const;
+  // Bytes moved to hand the operands to another kernel; inputs are in memory already.
+  int64_t HandOverOf(const VertexReads& reads) const;
+
+  const Chain& chain_;
+  const int64_t bucket_;
+  const ValueRoles& roles_;
+  const bool contract_;
+};
 
 }  // namespace sinter
 

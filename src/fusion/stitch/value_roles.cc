@@ -1,13 +1,12 @@
-#include "src/fusion/stitch/value_roles.h"
 
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <numeric>
 
-#include "src/fusion/stitch/op_class.h"
+#include "src/fusion/stitch/stitch_graph.h"
 #include "src/stitch/body_work.h"
-#include "src/stitch/in_place.h"
+#include "src/stitch/phases.h"
 
 namespace sinter {
 namespace {
@@ -115,10 +114,10 @@ struct Need {
 };
 
 // Visits users before operands: a value is complete when it is removed.
-using Needs = std::map<ValueId, Need, std::greater<ValueId>>;
+using OpenNeeds = std::map<ValueId, Need, std::greater<ValueId>>;
 
 void AskOperands(const Chain& chain, ValueId value, const Need& need, int64_t bucket,
-                 Needs* needs) {
+                 OpenNeeds* needs) {
   const Op& op = chain.op(value);
   const bool in_place = WritesInPlace(chain, value);
   for (size_t slot = 0; slot < op.operands.size(); ++slot) {
@@ -186,7 +185,7 @@ ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRu
 VertexReads ReadsOf(const Chain& chain, ValueId root, int64_t bucket,
                     const std::vector<bool>& through, const std::vector<bool>& listed) {
   VertexReads result;
-  Needs needs;
+  OpenNeeds needs;
   const Op& top = chain.op(root);
   const bool scatter = top.kind == OpKind::kScatter;  // walks its rows
   const Op& walked = scatter ? chain.op(top.operands[2]) : top;

@@ -13,9 +13,7 @@
 #include "absl/strings/substitute.h"
 #include "src/base/format.h"
 #include "src/product/code/program_source.h"
-#include "src/product/code/wgmma_source.h"
 #include "src/product/dataflow/dataflow.h"
-#include "src/product/role_shape.h"
 
 namespace sinter {
 namespace {
@@ -396,7 +394,7 @@ KernelParameters ParametersOf(const ProductCode& code) {
   return list;
 }
 
-absl::StatusOr<std::string> KernelSource(const ProductCode& code) {
+absl::StatusOr<std::string> ProductSource(const ProductCode& code) {
   const ElementRow element = ElementOf(code.sequence.front());
   if (!element.planned) {
     return absl::InvalidArgumentError(

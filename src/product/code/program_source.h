@@ -4,9 +4,20 @@
 
 #include <string>
 
+#include "src/product/element.h"
 #include "src/product/sequence.h"
 
 namespace sinter {
+
+// The text of wgmma wrappers. The instruction names every accumulator register, so each N needs a
+// wrapper of its own.
+
+// `template <> struct Wgmma<n, Element, a_transposed, b_transposed>` of the device library. n: a
+// multiple of 8 in 8..256; transposed: the operand is contiguous along M or N instead of K.
+std::string WgmmaSource(int n, const ElementRow& element, bool a_transposed, bool b_transposed);
+
+// `template <> struct RegisterWgmma<n, Element, b_transposed>`, of 16-bit elements.
+std::string RegisterWgmmaSource(int n, const ElementRow& element, bool b_transposed);
 
 // The parts of a kernel that say what its products' programs compute.
 struct ProgramSource {

@@ -6,7 +6,7 @@
 #include "src/base/status.h"
 #include "src/product/code/kernel_source.h"
 #include "src/product/dataflow/dataflow.h"
-#include "src/product/role_shape.h"
+#include "src/product/sequence.h"
 
 namespace sinter {
 namespace {
@@ -135,40 +135,22 @@ absl::StatusOr<TensorMapTemplate> MapOf(const ProductCode& code, const ProductBi
   return map;
 }
 
-ArgSlot Slot(ArgKind kind, int index, uint64_t offset) {
-  ArgSlot slot;
-  slot.kind = kind;
-  slot.index = index;
-  slot.offset_bytes = offset;
-  return slot;
-}
-
 }  // namespace
 
 absl::StatusOr<ArgSlot> ProductPointer(const ProductCode& code, const ProductBinding& binding,
                                        Role role) {
   SINTER_ASSIGN_OR_RETURN(const OperandBinding* operand, Bound(code, binding, role));
-  ArgSlot slot;
-  slot.kind = ArgKind::kPointer;
-  slot.index = operand->buffer;
-  slot.offset_bytes = operand->offset_bytes;
-  // A looped launch advances the operands that have a row for each of its rows; C in the workspace
-  // is reused.
-  if (operand->buffer != kWorkspaceBuffer && !binding.constant_rows) {
-    const RoleShape shape = ShapeOf(code.sequence, role);
-    if (shape.of_launch) slot.int_value = operand->row_stride * SizeOf(shape.element);
-  }
-  return slot;
+  // A looped launch advances the operands that have a row for each of its rows.
+  const RoleShape shape = ShapeOf(code.sequence, role);
+  const bool rows = shape.of_launch && !binding.constant_rows;
+  return PointerSlot({operand->buffer, operand->offset_bytes},
+                     rows ? operand->row_stride * SizeOf(shape.element) : 0);
 }
 
-ArgSlot ConstantSlot(int64_t value) {
-  ArgSlot slot = Slot(ArgKind::kInt32, 0, 0);
-  slot.int_value = value;
-  return slot;
-}
+ArgSlot ConstantSlot(int64_t value) { return {ArgKind::kInt32, 0, 0, value}; }
 
 ArgSlot RowsSlot(const ProductBinding& binding) {
-  return binding.constant_rows ? ConstantSlot(binding.rows) : Slot(ArgKind::kSymbolM, 0, 0);
+  return binding.constant_rows ? ConstantSlot(binding.rows) : ArgSlot{ArgKind::kSymbolM};
 }
 
 absl::StatusOr<LaunchRecipe> ProductLaunch(const ProductCode& code, const ProductBinding& binding) {
@@ -182,8 +164,7 @@ absl::StatusOr<LaunchRecipe> ProductLaunch(const ProductCode& code, const Produc
   if (!binding.constant_rows) recipe.rows_per_m = binding.rows_per_m;
   for (Role role : ParametersOf(code).maps) {
     SINTER_ASSIGN_OR_RETURN(TensorMapTemplate map, MapOf(code, binding, role));
-    recipe.args.push_back(
-        Slot(ArgKind::kTensorMap, static_cast<int>(recipe.tensor_maps.size()), 0));
+    recipe.args.push_back({ArgKind::kTensorMap, static_cast<int>(recipe.tensor_maps.size())});
     recipe.tensor_maps.push_back(std::move(map));
   }
   return recipe;
@@ -200,14 +181,14 @@ absl::StatusOr<LaunchRecipe> ProductRecipe(const ProductCode& code, const Produc
     recipe.args.push_back(slot);
   }
   if (parameters.push) {
-    recipe.args.push_back(Slot(ArgKind::kRoom, 0, 0));
-    recipe.args.push_back(Slot(ArgKind::kPlan, 0, 0));
+    recipe.args.push_back({ArgKind::kRoom});
+    recipe.args.push_back({ArgKind::kPlan});
   }
   if (parameters.workspace) {
-    recipe.args.push_back(Slot(ArgKind::kPointer, kWorkspaceBuffer, binding.flags_offset));
+    recipe.args.push_back(PointerSlot({kWorkspaceBuffer, binding.flags_offset}, 0));
   }
   recipe.args.push_back(RowsSlot(binding));
-  if (parameters.k) recipe.args.push_back(Slot(ArgKind::kSymbolM, 0, 0));
+  if (parameters.k) recipe.args.push_back({ArgKind::kSymbolM});
   return recipe;
 }
 

@@ -1,6 +1,5 @@
 // Task list, dataflow (e): persistent clusters walk one list of tiles: all of C, then all of E. C
 // goes through L2 and is read a few columns at a time as they are ready.
-#include "src/product/search/task_list.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,9 +1,8 @@
-#include "src/product/search/costs.h"
-
 #include <algorithm>
 
-#include "src/model/four_norm.h"
-#include "src/product/program_cost.h"
+#include "src/model/prediction.h"
+#include "src/product/schedule_check.h"
+#include "src/product/search/product_load.h"
 
 namespace sinter {
 namespace {

@@ -1,10 +1,9 @@
-#include "src/stitch/code/column_text.h"
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "src/stitch/code/op_text.h"
+#include "src/stitch/code/phase_writer.h"
 
 namespace sinter {
 

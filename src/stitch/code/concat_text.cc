@@ -7,9 +7,9 @@
 #include "src/stitch/body_work.h"
 #include "src/stitch/code/emitter.h"
 #include "src/stitch/code/op_text.h"
+#include "src/stitch/program.h"
 #include "src/stitch/pull.h"
 #include "src/stitch/sectors.h"
-#include "src/stitch/segment.h"
 
 namespace sinter {
 namespace {

@@ -1,7 +1,6 @@
 #include "src/stitch/code/emitter.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -10,11 +9,9 @@
 #include "src/base/status.h"
 #include "src/stitch/code/kernel_frame.h"
 #include "src/stitch/code/op_text.h"
-#include "src/stitch/code/scoped_text.h"
-#include "src/stitch/id_bounds.h"
-#include "src/stitch/read_back.h"
-#include "src/stitch/sectors.h"
-#include "src/stitch/segment.h"
+#include "src/stitch/phases.h"
+#include "src/stitch/program.h"
+#include "src/stitch/pull.h"
 #include "src/stitch/slots.h"
 
 namespace sinter {

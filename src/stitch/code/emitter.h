@@ -13,7 +13,6 @@
 
 #include "absl/status/statusor.h"
 #include "src/stitch/code/scoped_text.h"
-#include "src/stitch/code/serial_text.h"
 #include "src/stitch/precision.h"
 #include "src/stitch/program.h"
 #include "src/stitch/sectors.h"

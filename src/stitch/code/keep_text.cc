@@ -1,5 +1,3 @@
-#include "src/stitch/code/keep_text.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -8,6 +6,7 @@
 #include "src/base/status.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/code/op_text.h"
+#include "src/stitch/code/phase_writer.h"
 #include "src/stitch/code/scoped_text.h"
 #include "src/stitch/sizes.h"
 

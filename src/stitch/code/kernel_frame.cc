@@ -1,7 +1,6 @@
 #include "src/stitch/code/kernel_frame.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

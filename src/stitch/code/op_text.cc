@@ -51,30 +51,6 @@ bool NeedsCodes(const Chain& body) {
   });
 }
 
-bool Gathers(const Chain& body) {
-  return std::any_of(body.ops().begin(), body.ops().end(),
-                     [](const Op& op) { return op.kind == OpKind::kGather; });
-}
-
-bool ReadsWindows(const Chain& body) {
-  return std::any_of(body.ops().begin(), body.ops().end(),
-                     [](const Op& op) { return op.kind == OpKind::kWindow; });
-}
-
-bool StepsRows(const Chain& body) {
-  return std::any_of(body.ops().begin(), body.ops().end(), TakesRow);
-}
-
-bool DrawsNumbers(const Chain& body) {
-  return std::any_of(body.ops().begin(), body.ops().end(),
-                     [](const Op& op) { return op.kind == OpKind::kRandom; });
-}
-
-bool Scatters(const Chain& body) {
-  return std::any_of(body.ops().begin(), body.ops().end(),
-                     [](const Op& op) { return op.kind == OpKind::kScatter; });
-}
-
 const char* WordName(DType dtype) { return TextOf(dtype).word; }
 const char* StoredName(DType dtype) { return TextOf(dtype).stored; }
 const char* ElementTypeName(DType dtype) { return TextOf(dtype).element; }
@@ -85,14 +61,7 @@ const char* WordElement(DType dtype) {
 }
 
 const char* JoinName(ReduceKind kind) {
-  switch (kind) {
-    case ReduceKind::kMax:
-      return "Largest";
-    case ReduceKind::kMin:
-      return "Smallest";
-    default:
-      return "Sum";
-  }
+  return kind == ReduceKind::kMax ? "Largest" : kind == ReduceKind::kMin ? "Smallest" : "Sum";
 }
 
 std::string ScalarText(const Op& scalar) {
@@ -138,6 +107,16 @@ std::string CompoundText(const Compound& compound, const std::string& x) {
                          : absl::StartsWith(x, "-") ? absl::StrCat("-(", x, ")")
                                                     : absl::StrCat("-", x);
   return absl::StrCat(compound.negative ? "-" : "", function, "(", of, ")");
+}
+
+std::string TakeText(const Op& op, const std::string& sum, const std::string& value,
+                     const std::string& share) {
+  const bool product = op.kind == OpKind::kMatmul;
+  if (!product && op.reduce == ReduceKind::kMean) {
+    return absl::Substitute("$0 = fmaf($1, $2, $0);", sum, value, share);
+  }
+  return absl::Substitute("$0 = $1::join<$2>($0, $3);", sum, product ? "Sum" : JoinName(op.reduce),
+                          WordName(op.type.dtype), value);
 }
 
 double MeanRest(int64_t count) { return 1 / (MeanShare(count) * static_cast<double>(count)); }

@@ -26,15 +26,6 @@ std::string ScalarText(const Op& scalar);
 
 // Whether a kernel of the body needs the device library's stitch/codes.cuh.
 bool NeedsCodes(const Chain& body);
-// Whether it needs stitch/gather.cuh.
-bool Gathers(const Chain& body);
-// Whether it reads windows, with functions of a header of its own.
-bool ReadsWindows(const Chain& body);
-// Whether it has steps of rows, and random numbers, with functions of headers of their own.
-bool StepsRows(const Chain& body);
-bool DrawsNumbers(const Chain& body);
-// Whether it writes rows by ids, with functions of a header of its own.
-bool Scatters(const Chain& body);
 // Whether the cast may change a value: also one to the type that a value of 16 bits already has,
 // which is computed in f32 and not rounded.
 bool CastRounds(const Chain& body, const Op& cast);
@@ -44,6 +35,10 @@ std::string OpText(const Op& op, DType operand, absl::Span<const std::string> x,
                    Precision precision);
 // The expression of a compound of `x`.
 std::string CompoundText(const Compound& compound, const std::string& x);
+// The statement by which `sum`, of reduction or product `op`, takes `value`. `share`: that of an
+// element in a mean.
+std::string TakeText(const Op& op, const std::string& sum, const std::string& value,
+                     const std::string& share);
 // What the shares of `count` elements (MeanShare), added up, are multiplied by to be their mean.
 double MeanRest(int64_t count);
 

@@ -4,14 +4,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
-#include "src/stitch/code/column_text.h"
-#include "src/stitch/code/keep_text.h"
 #include "src/stitch/code/op_text.h"
-#include "src/stitch/code/scatter_text.h"
+#include "src/stitch/code/phase_writer.h"
 #include "src/stitch/code/scoped_text.h"
-#include "src/stitch/read_back.h"
+#include "src/stitch/phases.h"
+#include "src/stitch/program.h"
 #include "src/stitch/sectors.h"
-#include "src/stitch/segment.h"
 #include "src/stitch/sizes.h"
 
 namespace sinter {
@@ -166,6 +164,13 @@ std::string PassWriter::Once() const {
   return absl::StrCat("live && static_cast<int>(threadIdx.x) % ", split_, " == 0");
 }
 
+std::string PassWriter::Words(DType dtype, const std::string& each) {
+  const std::string words = emitter_.NewName("w");
+  emitter_.Add(absl::StrCat(WordName(dtype), " ", words, "[", emitter_.width(), "];"));
+  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", each, ";"));
+  return words;
+}
+
 absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
   const ChainOutput& output = code_.body->outputs()[static_cast<size_t>(root.output)];
   const DType dtype = code_.body->op(root.value).type.dtype;
@@ -185,9 +190,7 @@ absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
   const int width = emitter_.width();
   const Along along = AlongVector(emitter_.space(), address, emitter_.element(), width);
   const std::string to = absl::StrCat("out", root.output), element = ElementTypeName(dtype);
-  const std::string words = emitter_.NewName("w");
-  emitter_.Add(absl::StrCat(WordName(dtype), " ", words, "[", width, "];"));
-  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
+  const std::string words = Words(dtype, value.Each());
   if (root.spread > 1) return StoreOfSegment(root, address, words);
   if (holds_ != nullptr && IsReadBack(program_, phase_, root.output)) {
     const std::string pack = absl::Substitute("packed<$0, $1>($2)", element, width, words);
@@ -226,9 +229,7 @@ absl::Status PassWriter::StoreOfSegment(const StitchRoot& root, const Index& add
 absl::Status PassWriter::Row(const StitchRoot& root, const Position& at) {
   const Op& op = code_.body->op(root.value);
   SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.value, at));
-  const std::string words = emitter_.NewName("w"), word = WordName(op.type.dtype);
-  emitter_.Add(absl::StrCat(word, " ", words, "[", emitter_.width(), "];"));
-  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
+  const std::string words = Words(op.type.dtype, value.Each());
   const std::string name = RowName(root.value);
   const std::string once = split_ == 1 ? "" : absl::StrCat("if (", Once(), ") ");
   if (op.reduce == ReduceKind::kMean) {
@@ -237,8 +238,8 @@ absl::Status PassWriter::Row(const StitchRoot& root, const Position& at) {
                                   FloatText(MeanShare(count))));
     return absl::OkStatus();
   }
-  emitter_.Add(absl::Substitute("$4$0 = $1::join<$2>($0, fold<$1>($3));", name, JoinName(op.reduce),
-                                word, words, once));
+  const std::string value_of_words = absl::Substitute("fold<$0>($1)", JoinName(op.reduce), words);
+  emitter_.Add(once + TakeText(op, name, value_of_words, ""));
   return absl::OkStatus();
 }
 
@@ -246,18 +247,15 @@ absl::Status PassWriter::Column(const StitchRoot& root, const Position& at) {
   if (root.mean >= 0) return Moments(root, at);
   const Op& op = code_.body->op(root.value);
   SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.value, at));
-  const std::string name = ColumnName(root.value);
+  std::string share;
   if (op.reduce == ReduceKind::kMean) {
-    const std::string share = emitter_.NewName("s");
+    share = emitter_.NewName("s");
     emitter_.Add(absl::Substitute("const float $0 = mean_share($1);", share,
                                   ColumnText::CountOf(*code_.body, program_, root.value)));
-    emitter_.Add(absl::Substitute("if (live) $0$1[j][e] = fmaf($2, $3, $1[j][e]);",
-                                  emitter_.EachText(), name, value.Each(), share));
-    return absl::OkStatus();
   }
-  emitter_.Add(absl::Substitute("if (live) $0$1[j][e] = $2::join<$3>($1[j][e], $4);",
-                                emitter_.EachText(), name, JoinName(op.reduce),
-                                WordName(op.type.dtype), value.Each()));
+  emitter_.Add(absl::StrCat(
+      "if (live) ", emitter_.EachText(),
+      TakeText(op, absl::StrCat(ColumnName(root.value), "[j][e]"), value.Each(), share)));
   return absl::OkStatus();
 }
 
@@ -281,9 +279,7 @@ absl::Status PassWriter::Segment(const StitchRoot& root, const Position& at) {
   const int lanes = SegmentLanes(*code_.body, code_.schedule, op, emitter_.width());
   if (lanes == 0 || split_ > 1) return absl::OkStatus();
   SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.value, at));
-  const std::string words = emitter_.NewName("w"), word = WordName(op.type.dtype);
-  emitter_.Add(absl::StrCat(word, " ", words, "[", emitter_.width(), "];"));
-  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
+  const std::string words = Words(op.type.dtype, value.Each());
   const std::string name = SegmentName(root.value), join = JoinName(op.reduce);
   const bool mean = op.reduce == ReduceKind::kMean;
   const int64_t count = ReducedElements(*code_.body, op);
@@ -311,12 +307,9 @@ absl::Status PassWriter::Hand(const StitchRoot& root, const Position& at) {
   const bool next =
       AlongVector(emitter_.space(), address, emitter_.element(), width) == Along::kNext;
   const std::string where = IndexText(emitter_.space(), address, emitter_.element(), !next);
-  const std::string words = emitter_.NewName("w");
-  const char* word = WordName(op.type.dtype);
-  emitter_.Add(absl::StrCat(word, " ", words, "[", width, "];"));
-  const std::string left =
-      op.kind == OpKind::kTopK ? absl::StrCat("order_of(", value.Each(), ")") : value.Each();
-  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", left, ";"));
+  const std::string words =
+      Words(op.type.dtype,
+            op.kind == OpKind::kTopK ? absl::StrCat("order_of(", value.Each(), ")") : value.Each());
   emitter_.Add(absl::StrCat(
       split_ == 1 ? "" : absl::StrCat("if (static_cast<int>(threadIdx.x) % ", split_, " == 0) "),
       next ? absl::Substitute("leave_pack<$0, $1>($2 + $3, $4);", to.element, width, to.first,

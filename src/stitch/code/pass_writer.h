@@ -14,7 +14,7 @@
 
 namespace sinter {
 
-class HoldText;  // keep_text.h
+class HoldText;  // phase_writer.h
 
 // How threads share the elements of a pass.
 struct PassShape {
@@ -77,6 +77,8 @@ class PassWriter {
   absl::Status Moments(const StitchRoot& root, const Position& at);
   absl::Status Segment(const StitchRoot& root, const Position& at);
   absl::Status Hand(const StitchRoot& root, const Position& at);
+  // Declares a vector of which `each` gives element `e`; its name.
+  std::string Words(DType dtype, const std::string& each);
   // The condition for an action that one thread does for an element: a live unit, and the first of
   // the lanes that share it.
   std::string Once() const;

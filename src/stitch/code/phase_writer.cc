@@ -6,8 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
-#include "src/stitch/code/pass_writer.h"
-#include "src/stitch/sizes.h"
 
 namespace sinter {
 namespace {

@@ -4,6 +4,10 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
+#include "src/base/status.h"
+#include "src/stitch/code/emitter.h"
+#include "src/stitch/code/op_text.h"
 
 namespace sinter {
 namespace {
@@ -113,6 +117,98 @@ std::string IndexText(const IndexSpace& space, const Index& index, IndexVar elem
   if (text.empty()) return absl::StrCat(index.offset());
   if (index.offset() != 0) absl::StrAppend(&text, " + ", index.offset());
   return absl::StrCat("(", text, ")");
+}
+
+namespace {
+
+constexpr int64_t kSerialAtOnce = 16;  // reads of a serial reduction in flight together
+constexpr int64_t kMostLines = 256;    // of an unrolled loop
+
+// Unroll factor of a loop around `inside`; a loop around a loop is not unrolled.
+int64_t Unrolled(int64_t turns, const std::string& inside) {
+  if (inside.find("for (") != std::string::npos) return 1;
+  const int64_t lines = 1 + std::count(inside.begin(), inside.end(), '\n');
+  return std::max<int64_t>(1, std::min({turns, kSerialAtOnce, kMostLines / lines}));
+}
+
+}  // namespace
+
+absl::StatusOr<Emitted> SerialText::Operand(ValueId id, const Position& at, IndexVar k) {
+  const Op& op = body_.op(id);
+  std::vector<Emitted> read;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    SINTER_ASSIGN_OR_RETURN(
+        read.emplace_back(),
+        emitter_.Pull(op.operands[i], PullReduced(body_, op, i, at, k, emitter_.space())));
+  }
+  if (op.kind != OpKind::kMatmul) return read[0];
+  return emitter_.Declare(WordName(op.type.dtype),
+                          absl::StrCat(read[0].Each(), " * ", read[1].Each()),
+                          read[0].vector || read[1].vector, std::max(read[0].depth, read[1].depth),
+                          read[0].of_unit || read[1].of_unit);
+}
+
+void SerialText::OpenLoop(const std::string& counter, int64_t count, int lanes,
+                          const std::string& inside) {
+  const int64_t turns = (count + lanes - 1) / lanes;
+  const std::string turn = lanes == 1 ? counter : absl::StrCat(counter, "t");
+  emitter_.Add(absl::StrCat("#pragma unroll ", Unrolled(turns, inside)));
+  emitter_.Add(absl::StrCat("for (int ", turn, " = 0; ", turn, " < ", turns, "; ++", turn, ") {"));
+  if (lanes == 1) return;
+  emitter_.Add(absl::StrCat("  const int ", counter, " = ", turn, " * ", lanes,
+                            " + static_cast<int>(threadIdx.x) % ", lanes, ";"));
+  if (count % lanes != 0)
+    emitter_.Add(absl::StrCat("  if (", counter, " >= ", count, ") continue;"));
+}
+
+absl::StatusOr<Emitted> SerialText::Result(ValueId id, const Position& at) {
+  int home = kElementDepth;
+  for (const Index& index : at) home = std::max(home, emitter_.LoadDepth(index));
+  std::vector<ScopedText::Scope> inner = emitter_.SetAside(home);
+  const int lanes = home == kElementDepth || !surrounded_ ? lanes_ : 1;
+  const bool surrounded = std::exchange(surrounded_, true);
+  const absl::StatusOr<Emitted> value = ResultHere(id, at, lanes);
+  surrounded_ = surrounded;
+  emitter_.Resume(std::move(inner));
+  return value;
+}
+
+absl::StatusOr<Emitted> SerialText::ResultHere(ValueId id, const Position& at, int lanes) {
+  const Op& op = body_.op(id);
+  const int64_t count = ReducedElements(body_, op);
+  if (count == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("op ", id, " (", NameOf(op), "): M elements in one thread"));
+  }
+  const std::string counter = emitter_.NewName("k");
+  const IndexVar loop =
+      emitter_.space().AddLoop(counter, count, emitter_.innermost() + 1, /*is_int=*/true);
+  emitter_.OpenScope();
+  const absl::StatusOr<Emitted> value = Operand(id, at, loop);
+  const std::string inside = emitter_.CloseScope();
+  SINTER_RETURN_IF_ERROR(value.status());
+  const char* word = WordName(op.type.dtype);
+  const std::string name = emitter_.NewName("v"),
+                    join = op.kind == OpKind::kMatmul ? "Sum" : JoinName(op.reduce);
+  const std::string each = value->vector ? emitter_.EachText() : "",
+                    at_e = value->vector ? "[e]" : "";
+  emitter_.Add(absl::StrCat(word, " ", name,
+                            value->vector ? absl::StrCat("[", emitter_.width(), "];") : ";"));
+  emitter_.Add(absl::StrCat(each, name, at_e, " = ", join, "::empty(", word, "{});"));
+  OpenLoop(counter, count, lanes, inside);
+  emitter_.Append(inside);
+  const bool mean = op.kind == OpKind::kReduce && op.reduce == ReduceKind::kMean;
+  emitter_.Add(absl::StrCat("  ", each,
+                            TakeText(op, name + at_e, value->Each(), FloatText(MeanShare(count)))));
+  emitter_.Add("}");
+  if (lanes > 1) {
+    emitter_.Add(absl::StrCat(each, name, at_e, " = join_lanes<", join, ", ", lanes, ">(", name,
+                              at_e, ");"));
+  }
+  if (mean && MeanRest(count) != 1) {
+    emitter_.Add(absl::StrCat(each, name, at_e, " *= ", FloatText(MeanRest(count)), ";"));
+  }
+  return Emitted{name, value->vector, emitter_.innermost()};
 }
 
 }  // namespace sinter

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "src/chain/chain.h"
 #include "src/stitch/index.h"
 #include "src/stitch/pull.h"
@@ -88,6 +89,37 @@ class ScopedText {
 // `index` as a C++ expression. Precondition: its variables are canonical. With `each`, loop
 // variable `element` is written as `element + e`. Variables that may exceed 2^31 have 64 bits.
 std::string IndexText(const IndexSpace& space, const Index& index, IndexVar element, bool each);
+
+// Reductions that one thread makes alone, in generated source: loops inside a pass over the
+// elements that one result reduces.
+
+class StitchEmitter;
+
+// `body` and `emitter` must outlive it. The emitter pulls operands and takes the statements.
+class SerialText {
+ public:
+  SerialText(const Chain& body, StitchEmitter& emitter) : body_(body), emitter_(emitter) {}
+
+  // Neighbouring lanes that share an element's outermost reductions.
+  void SetLanes(int lanes) { lanes_ = lanes; }
+  // Emits element `at` of reduction or product `id` in the outermost scope of the pass where its
+  // place is known. FAILED_PRECONDITION when it reduces over M.
+  absl::StatusOr<Emitted> Result(ValueId id, const Position& at);
+
+ private:
+  // Emits it in the innermost scope, shared by `lanes`.
+  absl::StatusOr<Emitted> ResultHere(ValueId id, const Position& at, int lanes);
+  // The element that is reduced at counter `k`; of a product, that of its factors.
+  absl::StatusOr<Emitted> Operand(ValueId id, const Position& at, IndexVar k);
+  // The loop over `count` elements that `lanes` share, with `counter` as its variable, for
+  // `inside`.
+  void OpenLoop(const std::string& counter, int64_t count, int lanes, const std::string& inside);
+
+  const Chain& body_;
+  StitchEmitter& emitter_;
+  int lanes_ = 1;
+  bool surrounded_ = false;  // inside another reduction's loop
+};
 
 }  // namespace sinter
 

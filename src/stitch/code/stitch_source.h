@@ -31,9 +31,6 @@ absl::StatusOr<std::string> PackedSource(const StitchCode& code);
 // packed kernel do not go together. Precondition: the code's family is kStitch.
 absl::StatusOr<LaunchRecipe> StitchRecipe(const StitchCode& code, const StitchBinding& binding);
 
-// The argument that points to `operand`, whose rows, those of a launch, are `row_bytes` apart; 0:
-// it has none.
-ArgSlot PointerSlot(const BufferPlace& operand, int64_t row_bytes);
 int64_t RowBytesOf(const TensorType& type, const std::vector<Stride>& strides);
 
 }  // namespace sinter

@@ -60,11 +60,8 @@ absl::Status WindowText::Reduce(ValueId id) {
         emitter_.Pull(op.operands[0], {at[0], at[1], at[2], row, Index(tap), at[3]});
     status.Update(value.status());
     if (!status.ok()) break;
-    const std::string& sum = sums[static_cast<size_t>(pixel)];
-    emitter_.Add(mean ? absl::Substitute("$0$1[e] = fmaf($2, $3, $1[e]);", emitter_.EachText(), sum,
-                                         value->Each(), FloatText(MeanShare(count)))
-                      : absl::Substitute("$0$1[e] = $2::join<$3>($1[e], $4);", emitter_.EachText(),
-                                         sum, join, word, value->Each()));
+    emitter_.Add(emitter_.EachText() + TakeText(op, sums[static_cast<size_t>(pixel)] + "[e]",
+                                                value->Each(), FloatText(MeanShare(count))));
   }
   const std::string inside = emitter_.CloseScope();
   SINTER_RETURN_IF_ERROR(status);

@@ -1,12 +1,10 @@
-#include "src/stitch/search/hand_load.h"
 
 #include <algorithm>
 #include <set>
 
 #include "src/base/numbers.h"
 #include "src/stitch/body_work.h"
-#include "src/stitch/pass_walk.h"
-#include "src/stitch/search/stitch_extents.h"
+#include "src/stitch/phases.h"
 #include "src/stitch/search/stitch_load.h"
 #include "src/stitch/sectors.h"
 #include "src/stitch/sizes.h"

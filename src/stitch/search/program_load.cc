@@ -5,13 +5,8 @@
 #include <vector>
 
 #include "src/stitch/body_work.h"
-#include "src/stitch/columns.h"
-#include "src/stitch/id_bounds.h"
-#include "src/stitch/in_place.h"
-#include "src/stitch/read_back.h"
-#include "src/stitch/search/hand_load.h"
-#include "src/stitch/search/sector_load.h"
-#include "src/stitch/search/stitch_extents.h"
+#include "src/stitch/phases.h"
+#include "src/stitch/pull.h"
 #include "src/stitch/search/stitch_load.h"
 #include "src/stitch/sizes.h"
 

@@ -1,10 +1,8 @@
-#include "src/stitch/search/sector_load.h"
-
 #include <algorithm>
 #include <set>
 #include <utility>
 
-#include "src/stitch/search/stitch_extents.h"
+#include "src/stitch/search/stitch_load.h"
 #include "src/stitch/sizes.h"
 
 namespace sinter {

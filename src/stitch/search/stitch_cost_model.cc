@@ -6,8 +6,6 @@
 
 #include "src/base/numbers.h"
 #include "src/base/status.h"
-#include "src/model/four_norm.h"
-#include "src/stitch/search/stitch_extents.h"
 #include "src/stitch/sectors.h"
 #include "src/stitch/sizes.h"
 
@@ -259,12 +257,6 @@ absl::StatusOr<StitchTimes> TimesOfStitch(const Chain& body, const StitchSchedul
                           MakeStitchProgram(body, schedule.owner, schedule.handed, budget));
   const StitchLoad load = LoadOf(body, program, schedule, bucket, model);
   return TimesOfStitch(body, program, schedule, load, bucket, model);
-}
-
-absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule& schedule,
-                                         int64_t bucket, const DeviceModel& model) {
-  SINTER_ASSIGN_OR_RETURN(const StitchTimes times, TimesOfStitch(body, schedule, bucket, model));
-  return times.alone;
 }
 
 Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per_sm,

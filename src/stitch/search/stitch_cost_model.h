@@ -45,8 +45,6 @@ StitchTimes TimesOfStitch(const Chain& body, const StitchProgram& program,
 absl::StatusOr<StitchTimes> TimesOfStitch(const Chain& body, const StitchSchedule& schedule,
                                           int64_t bucket, const DeviceModel& model,
                                           StitchBudget* budget = nullptr);
-absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule& schedule,
-                                         int64_t bucket, const DeviceModel& model);
 
 // Independent kernels with equal threads a block, packed into one launch of `blocks_per_sm`: one
 // launch, the bytes and instructions of all, blocks one after another. `overlap` may be null.

@@ -12,12 +12,8 @@
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/stitch/body_work.h"
-#include "src/stitch/columns.h"
-#include "src/stitch/program.h"
-#include "src/stitch/search/hand_load.h"
 #include "src/stitch/search/stitch_cost_model.h"
-#include "src/stitch/search/stitch_extents.h"
-#include "src/stitch/search/stitch_space.h"
+#include "src/stitch/sizes.h"
 #include "src/stitch/staging.h"
 
 namespace sinter {

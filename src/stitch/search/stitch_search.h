@@ -3,6 +3,7 @@
 #define SINTER_SRC_STITCH_SEARCH_STITCH_SEARCH_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -11,7 +12,9 @@
 #include "src/model/prediction.h"
 #include "src/model/search_options.h"
 #include "src/stitch/packing.h"
+#include "src/stitch/program.h"
 #include "src/stitch/schedule.h"
+#include "src/stitch/search/stitch_load.h"
 
 namespace sinter {
 
@@ -19,7 +22,7 @@ struct RankedStitch {
   StitchSchedule schedule;
   Prediction prediction;
   std::vector<StitchPart> parts;  // packed (packed_search.h); else none
-  uint64_t scratch_bytes = 0;     // StitchScratchBytes; packed: 0
+  uint64_t scratch_bytes = 0;     // of LayOutColumns; packed: 0
 };
 
 // Best first, at most options.top_k; ties by StitchSchedule::Canonical(). FAILED_PRECONDITION
@@ -41,6 +44,54 @@ void PutKindsFirst(std::vector<RankedStitch>* ranked);
 // cannot be computed with it, or when its blocks wait for one another. Thread-safe.
 absl::StatusOr<RankedStitch> AtBucket(const Chain& body, const StitchSchedule& schedule,
                                       int64_t bucket, const DeviceModel& model);
+
+// The stitch family's space: the schedules of a program that are worth costing. Threads of a unit,
+// blocks, clusters, vectors, lanes that share an element, values kept in registers and held in
+// shared memory, joins of columns, grids.
+
+// Calls `visit` for every legal schedule of `program`, with its load, in a fixed order. Blocks an
+// SM follow from estimated registers. Thread-safe.
+void EnumerateStitchSpace(
+    const Chain& body, const StitchProgram& program, int64_t bucket, const DeviceModel& model,
+    const SearchOptions& options,
+    const std::function<void(const StitchSchedule&, const StitchLoad&)>& visit);
+
+// Estimates the registers of a stitched kernel's thread and its occupancy. Nothing is compiled; too
+// low an estimate spills.
+
+// Occupancy by registers, in blocks an SM.
+struct BlocksByRegisters {
+  int liked = 0;   // with the registers that a thread would like; 0: more than it can have
+  int needed = 0;  // with those that it needs for kept values: at least as many blocks
+};
+
+// For the schedules of one program at `m` rows. Body, program and model must outlive it. Immutable;
+// any thread may read it.
+class StitchRegisters {
+ public:
+  StitchRegisters(const Chain& body, const StitchProgram& program, int64_t m,
+                  const DeviceModel& model);
+
+  // Whether passes through a unit's elements are unrolled.
+  bool Unrolls(const StitchSchedule& s) const { return s.keep_inputs || columns_ > 0; }
+  // Blocks an SM without units; 0: the registers do not suffice.
+  int FlatBlocks(const StitchSchedule& s, const StitchLoad& load) const;
+  // The same where a thread makes several results of windows at once.
+  int WindowBlocks(const StitchSchedule& s) const;
+  // Blocks an SM with units; the main loop makes `turns`.
+  BlocksByRegisters UnitBlocks(const StitchSchedule& s, const StitchLoad& load,
+                               int64_t turns) const;
+
+ private:
+  int BlocksPerSm(int threads, int registers) const;
+  int OfTurns(const StitchSchedule& s, int turns) const;
+
+  const Chain& body_;
+  const StitchProgram& program_;
+  const DeviceModel& model_;
+  int columns_ = 0;      // words of one phase's column reductions for a thread's element
+  int unit_inputs_ = 0;  // inputs that differ between units
+};
 
 }  // namespace sinter
 

@@ -1,11 +1,10 @@
-#include "src/stitch/search/stitch_space.h"
-
 #include <algorithm>
 
 #include "src/base/numbers.h"
 #include "src/stitch/body_work.h"
-#include "src/stitch/search/stitch_extents.h"
-#include "src/stitch/segment.h"
+#include "src/stitch/program.h"
+#include "src/stitch/search/stitch_load.h"
+#include "src/stitch/search/stitch_search.h"
 #include "src/stitch/sizes.h"
 #include "src/stitch/window_row.h"
 
@@ -50,7 +49,7 @@ class StitchEnumerator {
         visit_(visit),
         registers_(body, program, bucket, model),
         serial_(LongestShared(body, program)),
-        steps_(std::any_of(body.ops().begin(), body.ops().end(), TakesRow)),
+        steps_(HasSteps(body)),
         loads_(body, program, bucket, model, options.pace) {}
 
   void Run() {

@@ -12,8 +12,8 @@
 
 #include "src/base/codec.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/codegen.h"
-#include "src/stitch/reduce_use.h"
+#include "src/plan/kernel_code.h"
+#include "src/stitch/program.h"
 #include "src/stitch/spec.h"
 #include "tests/support/deep_graphs.h"
 #include "tests/support/stitch_bytes.h"

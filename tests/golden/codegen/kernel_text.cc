@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "tests/support/golden_file.h"
 
 namespace sinter {

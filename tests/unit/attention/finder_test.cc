@@ -13,7 +13,7 @@
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/attention_family.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "tests/support/attention_chains.h"
 
 namespace sinter {

@@ -100,7 +100,7 @@ ProductCode CodeOf() {
 template <class Config, class F>
 LaunchRecipe RecipeOf() {
   const ProductCode code = CodeOf<Config, F>();
-  const auto source = KernelSource(code);
+  const auto source = ProductSource(code);
   EXPECT_TRUE(source.ok() && source->find(WindowText<typename F::Rows>()) != std::string::npos)
       << WindowText<typename F::Rows>() << " is not in\n"
       << source.value_or("");

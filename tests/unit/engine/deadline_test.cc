@@ -13,7 +13,7 @@
 
 #include "src/chain/chain_json.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

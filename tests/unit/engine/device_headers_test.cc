@@ -12,7 +12,8 @@
 #include "src/chain/problem.h"
 #include "src/engine/keys.h"
 #include "src/engine/plan_record.h"
-#include "src/plan/codegen.h"
+#include "src/plan/family.h"
+#include "src/plan/kernel_code.h"
 #include "tests/support/stitch_schedules.h"
 #include "tests/unit/engine/fakes.h"
 #include "tests/unit/plan/sample_kernels.h"
@@ -116,11 +117,12 @@ TEST(DeviceHeaders, ASharedHeaderChangesTheKeysOfAllThatReachIt) {
   EXPECT_EQ(ChangedBy("ptx/sync.cuh").size(), 15u);
 }
 
-// What DeviceHeaderOf says of a spec is what its source includes, all of it.
+// What its family says of a spec is what its source includes, all of it.
 TEST(DeviceHeaders, OfASpecAreThoseOfItsSource) {
   const DeviceModel model = *BuiltinModel("h200");
   for (const auto& [name, spec] : Samples()) {
-    const std::string root = absl::StrCat("#include \"", DeviceHeaderOf(spec), "\"\n");
+    const std::string root =
+        absl::StrCat("#include \"", spec.family->Headers(spec).front(), "\"\n");
     const auto kernel = Generate(spec, model);
     ASSERT_TRUE(kernel.ok()) << name << ": " << kernel.status();
     const HeaderMap reached = ReachedHeaders(kernel->request.source, DeviceHeaderMap());

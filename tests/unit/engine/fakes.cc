@@ -12,7 +12,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/engine/keys.h"
-#include "src/fusion/replacement.h"
+#include "src/fusion/fusion.h"
 #include "src/reference/reference.h"
 #include "tests/support/sequences.h"
 #include "tests/support/small_cubin.h"

@@ -10,7 +10,7 @@
 #include "src/engine/trial_data.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "src/reference/reference.h"
 #include "tests/unit/engine/fakes.h"
 

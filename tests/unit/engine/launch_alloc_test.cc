@@ -10,7 +10,7 @@
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "tests/support/counted_new.h"
 #include "tests/unit/engine/fakes.h"
 

@@ -12,7 +12,7 @@
 #include "src/engine/core.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "tests/fakes/fake_nvrtc.h"
 
 namespace sinter {

@@ -7,7 +7,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

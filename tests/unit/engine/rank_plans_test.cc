@@ -15,7 +15,7 @@
 #include "src/engine/tune.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "src/reference/reference.h"
 #include "src/reference/tensor.h"
 #include "tests/support/constant_dim.h"

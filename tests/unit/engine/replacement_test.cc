@@ -1,6 +1,5 @@
 // One kernel of a graph that the compiler refuses is replaced alone: the real planner and code
 // generator, and a compiler that refuses what it is told to.
-#include "src/fusion/replacement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +13,7 @@
 #include "src/chain/chain_json.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "tests/unit/engine/fakes.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 

@@ -15,7 +15,7 @@
 #include "src/chain/problem.h"
 #include "src/engine/trial_data.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "src/standin/product_kernels.h"

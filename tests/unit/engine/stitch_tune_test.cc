@@ -12,7 +12,7 @@
 #include "src/chain/problem.h"
 #include "src/engine/rotation.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "src/reference/reference.h"
 #include "tests/unit/engine/fakes.h"
 

@@ -15,7 +15,7 @@
 #include "src/engine/record_check.h"
 #include "src/engine/tuned_choice.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "tests/support/small_cubin.h"
 
 namespace sinter {

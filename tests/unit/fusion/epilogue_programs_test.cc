@@ -8,7 +8,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"

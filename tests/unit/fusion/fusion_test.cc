@@ -8,8 +8,8 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
-#include "src/plan/codegen.h"
-#include "src/product/role_shape.h"
+#include "src/plan/kernel_code.h"
+#include "src/product/sequence.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 

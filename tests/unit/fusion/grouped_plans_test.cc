@@ -17,9 +17,9 @@
 #include "src/fusion/stitch/stitch_graph.h"
 #include "src/grouped/grouped_search.h"
 #include "src/normal/normal_form.h"
-#include "src/plan/codegen.h"
 #include "src/plan/grouped_family.h"
-#include "src/plan/row_order.h"
+#include "src/plan/kernel_code.h"
+#include "src/plan/plan.h"
 #include "tests/support/constant_dim.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 

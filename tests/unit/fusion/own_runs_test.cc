@@ -1,7 +1,5 @@
 // A family that no file of the library knows plans by a row in the list of finders: its runs, of
 // one kernel or several, are ranked, placed, bound, read back from decisions and replaced.
-#include "src/fusion/own_runs.h"
-
 #include <map>
 #include <memory>
 #include <string>
@@ -12,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
-#include "src/fusion/replacement.h"
+#include "src/fusion/product_runs.h"
 #include "tests/support/sum_family.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 

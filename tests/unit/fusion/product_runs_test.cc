@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/chain/composites.h"
-#include "src/fusion/plan_note.h"
+#include "src/fusion/plan_choice.h"
 #include "src/fusion/stitch/stitch_graph.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 

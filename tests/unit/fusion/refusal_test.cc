@@ -17,7 +17,7 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/fusion/fusion.h"
-#include "src/fusion/plan_note.h"
+#include "src/fusion/plan_choice.h"
 #include "src/normal/normal_form.h"
 
 namespace sinter {

@@ -14,7 +14,7 @@
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
 #include "src/plan/plan.h"
-#include "src/product/role_shape.h"
+#include "src/product/sequence.h"
 #include "src/stitch/spec.h"
 #include "tests/support/random_graph.h"
 

@@ -143,7 +143,7 @@ struct ReduceScatterRun {
   static constexpr int kTiles = 3, kRounds = kTiles * (kTwoProducts ? 2 : 1);
   static constexpr uint64_t kCompared =
       uint64_t{kRounds} * Config::kCluster / kRanks * Config::kBlockM * Config::kColumns;
-  // As `ReduceTraffic` of src/product/search/costs.h has them: a rank's own part takes the
+  // As `ReduceTraffic` of src/product/search/product_load.h has them: a rank's own part takes the
   // same way.
   static constexpr uint64_t kBytes =
       uint64_t{4} * kRounds * Config::kCluster * Config::kBlockM * kWidth * Config::kColumns;

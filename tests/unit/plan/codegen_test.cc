@@ -1,5 +1,3 @@
-#include "src/plan/codegen.h"
-
 #include <functional>
 #include <string>
 #include <vector>
@@ -8,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/plan/kernel_code.h"
 #include "src/product/code/kernel_source.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_kernels.h"
@@ -210,7 +209,7 @@ TEST(KernelSource, RefusesElementsThatItHasNoRowFor) {
   for (DType element : {DType::kF32, DType::kS32, DType::kPred}) {
     KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
     SetElement(&spec.sequence, element);
-    EXPECT_EQ(KernelSource(CodeOf(spec)->product).status().message(),
+    EXPECT_EQ(ProductSource(CodeOf(spec)->product).status().message(),
               absl::StrCat("no kernel multiplies ", NameOf(element)));
     EXPECT_EQ(Generate(spec, H200()).status().code(), absl::StatusCode::kInvalidArgument);
   }

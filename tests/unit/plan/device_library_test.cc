@@ -15,7 +15,7 @@
 
 #include "gtest/gtest.h"
 #include "src/base/digest.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {

@@ -9,8 +9,8 @@
 #include "gtest/gtest.h"
 #include "src/explain/explain.h"
 #include "src/explain/render.h"
-#include "src/plan/codegen.h"
-#include "src/plan/row_order.h"
+#include "src/plan/kernel_code.h"
+#include "src/plan/plan.h"
 #include "tests/support/sum_family.h"
 
 namespace sinter {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 
 namespace sinter {
 namespace {

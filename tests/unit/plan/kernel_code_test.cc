@@ -9,7 +9,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/chain/problem.h"
-#include "src/plan/codegen.h"
 #include "src/plan/product_family.h"
 #include "src/plan/stitch_family.h"
 #include "tests/support/sequences.h"

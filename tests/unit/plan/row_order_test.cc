@@ -1,5 +1,3 @@
-#include "src/plan/row_order.h"
-
 #include <functional>
 #include <memory>
 #include <set>
@@ -11,6 +9,7 @@
 #include "src/chain/problem.h"
 #include "src/plan/decisions.h"
 #include "src/plan/family.h"
+#include "src/plan/plan.h"
 #include "src/product/schedule_check.h"
 #include "src/stitch/program.h"
 #include "tests/support/sequences.h"

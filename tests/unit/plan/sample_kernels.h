@@ -5,9 +5,9 @@
 #include "src/base/launch_recipe.h"
 #include "src/plan/plan.h"
 #include "src/product/dataflow/dataflow.h"
-#include "src/product/role_shape.h"
 #include "src/product/search/search.h"
 #include "src/product/search/space.h"
+#include "src/product/sequence.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/product/search/costs.h"
+#include "src/product/search/product_load.h"
 #include "src/product/search/search.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_kernels.h"

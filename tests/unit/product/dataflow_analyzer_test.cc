@@ -1,8 +1,7 @@
-#include "src/product/paper/dataflow_analyzer.h"
-
 #include <algorithm>
 
 #include "gtest/gtest.h"
+#include "src/product/paper/paper_report.h"
 
 namespace sinter {
 namespace {

@@ -1,7 +1,5 @@
 // Programs of epilogues: what the matcher makes of element-wise ops, where programs are cut, what
 // is refused, and their bytes.
-#include "src/product/epilogue_program.h"
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,8 +8,9 @@
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
+#include "src/product/epilogue.h"
 #include "src/product/matcher.h"
-#include "src/product/program_cost.h"
+#include "src/product/schedule_check.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/epilogue_forms.h"
 

@@ -6,7 +6,6 @@
 
 #include "gtest/gtest.h"
 #include "src/product/search/space.h"
-#include "src/product/search/tile_shapes.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/product/problems.h"
 

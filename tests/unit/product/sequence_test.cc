@@ -6,7 +6,6 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "src/product/role_shape.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {

@@ -1,10 +1,9 @@
 // Who takes what of a task list, against a walk written out; and what it waits for.
-#include "src/product/search/task_list.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/product/dataflow/time_line.h"
 #include "src/product/search/search.h"
 #include "src/product/search/space.h"
 #include "tests/support/sequences.h"

@@ -1,11 +1,10 @@
-#include "src/product/code/wgmma_source.h"
-
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/product/code/program_source.h"
 
 namespace sinter {
 namespace {

@@ -1,7 +1,6 @@
 // Evaluations: reductions that a thread does alone, inside one another and beside one another.
-#include "src/stitch/evaluations.h"
-
 #include "gtest/gtest.h"
+#include "src/stitch/sectors.h"
 #include "tests/unit/stitch/bodies.h"
 
 namespace sinter {

@@ -1,10 +1,9 @@
 // IdBounds: which gathers need not ask whether an id names a place.
-#include "src/stitch/id_bounds.h"
-
 #include <initializer_list>
 
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
+#include "src/stitch/pull.h"
 #include "tests/support/gather_graphs.h"
 
 namespace sinter {

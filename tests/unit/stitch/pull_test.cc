@@ -366,7 +366,7 @@ TEST(PullReduced, CountsTheReducedAxes) {
       const IndexVar k = space.AddLoop("k", count, 3);
       const Index from =
           LinearIndex(chain.op(op.operands[0]).type.dims,
-                      PullReduced(chain, op, PositionIn(op.type.dims, n, space), k, space));
+                      PullReduced(chain, op, 0, PositionIn(op.type.dims, n, space), k, space));
       for (size_t i = 0; i < expected.size(); ++i) {
         int64_t sum = 0;
         for (int64_t j = 0; j < count; ++j) {

@@ -2,8 +2,6 @@
 #include "src/stitch/sectors.h"
 
 #include "gtest/gtest.h"
-#include "src/stitch/evaluations.h"
-#include "src/stitch/search/sector_load.h"
 #include "src/stitch/search/stitch_load.h"
 #include "tests/unit/stitch/bodies.h"
 

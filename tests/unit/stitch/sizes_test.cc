@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/stitch/columns.h"
 #include "src/stitch/spec.h"
+#include "tests/support/stitch_bytes.h"
 #include "tests/unit/stitch/bodies.h"
 
 namespace sinter {

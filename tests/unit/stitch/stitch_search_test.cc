@@ -13,12 +13,11 @@
 #include "src/chain/composites.h"
 #include "src/chain/op_traits.h"
 #include "src/stitch/body_work.h"
-#include "src/stitch/launch_check.h"
 #include "src/stitch/program.h"
 #include "src/stitch/search/stitch_cost_model.h"
-#include "src/stitch/search/stitch_extents.h"
 #include "src/stitch/search/stitch_load.h"
 #include "src/stitch/sizes.h"
+#include "src/stitch/spec.h"
 #include "src/stitch/window_row.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
@@ -506,7 +505,7 @@ TEST(SearchStitch, LongSumsOfDearValuesAreNoThreadsOwn) {
   shared.vector = 8;
   shared.split = 32;
   shared.grid = 96;
-  EXPECT_GT(PredictStitch(chain, shared, 1, H200Model())->total_us,
+  EXPECT_GT(TimesOfStitch(chain, shared, 1, H200Model())->alone.total_us,
             2 * ranked->front().prediction.total_us);
 }
 

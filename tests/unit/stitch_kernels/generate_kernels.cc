@@ -17,7 +17,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "src/device/device_library.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "src/stitch/code/stitch_source.h"
 #include "tests/support/stitch_bytes.h"
 #include "tests/unit/stitch_kernels/kernel_cases.h"

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/plan/codegen.h"
+#include "src/plan/kernel_code.h"
 #include "src/product/code/kernel_source.h"
-#include "src/product/role_shape.h"
-#include "src/stitch/columns.h"
+#include "src/product/sequence.h"
+#include "src/stitch/sizes.h"
 #include "tests/support/sequences.h"
 
 namespace sinter::testing {
@@ -110,7 +110,7 @@ class Launch {
   void AddPointers(const LaunchRecipe& recipe) {
     const ProductSequence& p = spec_.sequence;
     const Schedule& s = spec_.schedule;
-    const std::string source = KernelSource(CodeOf(spec_)->product).value();
+    const std::string source = ProductSource(CodeOf(spec_)->product).value();
     const int64_t result = p.back().n;
     const KernelParameters parameters = ParametersOf(CodeOf(spec_)->product);
     size_t arg = recipe.tensor_maps.size();

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "src/plan/codegen.h"
 #include "src/plan/family.h"
+#include "src/plan/kernel_code.h"
 #include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/fusion/assembly/sample.h"
 #include "tests/unit/fusion/stitch/graphs.h"

@@ -13,7 +13,6 @@
 #include "src/chain/problem.h"
 #include "src/fusion/stitch/body.h"
 #include "src/fusion/stitch/kernel_choice.h"
-#include "src/fusion/stitch/remote_fusion.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {

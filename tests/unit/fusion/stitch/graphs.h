@@ -10,7 +10,7 @@
 
 #include "src/base/device_model.h"
 #include "src/chain/builder.h"
-#include "src/fusion/stitch/latency_evaluator.h"
+#include "src/fusion/stitch/evaluators.h"
 
 namespace sinter::testing {
 

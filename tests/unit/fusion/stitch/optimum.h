@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "src/fusion/stitch/delta_evaluator.h"
+#include "src/fusion/stitch/evaluators.h"
 
 namespace sinter::testing {
 
