@@ -21,6 +21,14 @@ TensorType WiderOf(const TensorType& a, const TensorType& b) {
 
 }  // namespace
 
+Op OpOf(OpKind kind, std::vector<ValueId> operands, TensorType type) {
+  Op op;
+  op.kind = kind;
+  op.operands = std::move(operands);
+  op.type = std::move(type);
+  return op;
+}
+
 NormalGraph::NormalGraph(std::shared_ptr<const Chain> callers)
     : callers_(std::move(callers)), ops_(callers_->ops().begin(), callers_->ops().end()) {
   const Chain& chain = *callers_;
@@ -117,18 +125,11 @@ ValueId NormalGraph::AddInput(ValueId of, TensorType type, std::vector<Stride> s
 }
 
 ValueId NormalGraph::AddView(OpKind kind, ValueId operand, std::vector<Dim> dims) {
-  Op op;
-  op.kind = kind;
-  op.operands = {operand};
-  op.type = {type(operand).dtype, std::move(dims)};
-  return Add(std::move(op));
+  return Add(OpOf(kind, {operand}, {type(operand).dtype, std::move(dims)}));
 }
 
 ValueId NormalGraph::AddTranspose(ValueId operand, std::vector<int32_t> axes) {
-  Op op;
-  op.kind = OpKind::kTranspose;
-  op.operands = {operand};
-  op.type.dtype = type(operand).dtype;
+  Op op = OpOf(OpKind::kTranspose, {operand}, {type(operand).dtype, {}});
   for (const int32_t axis : axes) {
     op.type.dims.push_back(type(operand).dims[static_cast<size_t>(axis)]);
   }
@@ -138,61 +139,50 @@ ValueId NormalGraph::AddTranspose(ValueId operand, std::vector<int32_t> axes) {
 
 ValueId NormalGraph::AddSlice(ValueId operand, std::vector<int64_t> starts,
                               std::vector<Dim> extents) {
-  Op op;
-  op.kind = OpKind::kSlice;
-  op.operands = {operand};
+  Op op = OpOf(OpKind::kSlice, {operand}, {type(operand).dtype, std::move(extents)});
   op.steps.assign(starts.size(), 1);
   op.starts = std::move(starts);
-  op.type = {type(operand).dtype, std::move(extents)};
   return Add(std::move(op));
 }
 
 ValueId NormalGraph::AddConcat(std::vector<ValueId> operands, int axis) {
-  Op op;
-  op.kind = OpKind::kConcat;
-  op.axis = axis;
-  op.type = type(operands[0]);
   int64_t extent = 0;
   for (const ValueId operand : operands) {
     extent += type(operand).dims[static_cast<size_t>(axis)].value;
   }
+  const TensorType first = type(operands[0]);
+  Op op = OpOf(OpKind::kConcat, std::move(operands), first);
+  op.axis = axis;
   op.type.dims[static_cast<size_t>(axis)] = Dim::Constant(extent);
-  op.operands = std::move(operands);
+  return Add(std::move(op));
+}
+
+ValueId NormalGraph::AddIota(std::vector<Dim> dims, int axis) {
+  Op op = OpOf(OpKind::kIota, {}, {DType::kS32, std::move(dims)});
+  op.axis = axis;
   return Add(std::move(op));
 }
 
 ValueId NormalGraph::AddScalar(double value, DType dtype) {
-  Op op;
-  op.kind = OpKind::kScalar;
+  Op op = OpOf(OpKind::kScalar, {}, {dtype, {}});
   op.scalar = value;
-  op.type.dtype = dtype;
   return Add(std::move(op));
 }
 
 ValueId NormalGraph::AddUnary(UnaryKind kind, ValueId operand) {
-  Op op;
-  op.kind = OpKind::kUnary;
+  Op op = OpOf(OpKind::kUnary, {operand}, type(operand));
   op.unary = kind;
-  op.operands = {operand};
-  op.type = type(operand);
   return Add(std::move(op));
 }
 
 ValueId NormalGraph::AddBinary(BinaryKind kind, ValueId a, ValueId b) {
-  Op op;
-  op.kind = OpKind::kBinary;
+  Op op = OpOf(OpKind::kBinary, {a, b}, WiderOf(type(a), type(b)));
   op.binary = kind;
-  op.operands = {a, b};
-  op.type = WiderOf(type(a), type(b));
   return Add(std::move(op));
 }
 
 ValueId NormalGraph::AddCast(ValueId operand, DType dtype) {
-  Op op;
-  op.kind = OpKind::kCast;
-  op.operands = {operand};
-  op.type = {dtype, type(operand).dims};
-  return Add(std::move(op));
+  return Add(OpOf(OpKind::kCast, {operand}, {dtype, type(operand).dims}));
 }
 
 bool NormalGraph::Rewrite(const std::function<ValueId(ValueId)>& change) {

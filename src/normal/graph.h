@@ -16,6 +16,9 @@
 
 namespace sinter {
 
+// An op without the attributes of its kind.
+Op OpOf(OpKind kind, std::vector<ValueId> operands, TensorType type);
+
 // A result that the caller gets.
 struct NormalResult {
   ValueId value = -1;
@@ -66,6 +69,7 @@ class NormalGraph {
   ValueId AddTranspose(ValueId operand, std::vector<int32_t> axes);
   ValueId AddSlice(ValueId operand, std::vector<int64_t> starts, std::vector<Dim> extents);
   ValueId AddConcat(std::vector<ValueId> operands, int axis);
+  ValueId AddIota(std::vector<Dim> dims, int axis);  // of s32
   ValueId AddScalar(double value, DType dtype);
   ValueId AddUnary(UnaryKind kind, ValueId operand);
   ValueId AddBinary(BinaryKind kind, ValueId a, ValueId b);

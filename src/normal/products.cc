@@ -139,13 +139,11 @@ ValueId SumOfVector(NormalGraph& graph, ValueId id) {
   turned.back() = k;
   const ValueId vector = graph.AddView(OpKind::kReshape, widened(product.operands[1]), turned);
   const ValueId spread = graph.AddView(OpKind::kBroadcast, vector, a.dims);
-  Op sum;
-  sum.kind = OpKind::kReduce;
+  const ValueId x = widened(product.operands[0]);
+  Op sum = OpOf(OpKind::kReduce, {graph.AddBinary(BinaryKind::kMul, x, spread)}, product.type);
   sum.reduce = ReduceKind::kSum;
-  sum.operands = {graph.AddBinary(BinaryKind::kMul, widened(product.operands[0]), spread)};
   sum.axes = {static_cast<int32_t>(a.rank() - 1)};
   sum.keepdims = true;
-  sum.type = product.type;
   return graph.Add(std::move(sum));
 }
 
@@ -317,27 +315,19 @@ class Copies {
                           extent(in)};
     const ValueId own = graph_.AddView(OpKind::kReshape, w, dims);
     dims[3] = extent(joined);
-    Op same;
-    same.kind = OpKind::kCompare;
+    const auto spread = [&](ValueId value) {
+      return graph_.AddView(OpKind::kBroadcast, value, dims);
+    };
+    const ValueId a = graph_.AddIota(dims, 1), b = graph_.AddIota(dims, 3);
+    Op same = OpOf(OpKind::kCompare, {a, b}, {DType::kPred, dims});
     same.compare = CompareKind::kEq;
-    same.operands = {Counted(dims, 1), Counted(dims, 3)};
-    same.type = {DType::kPred, dims};
-    Op chosen;
-    chosen.kind = OpKind::kSelect;
-    chosen.operands = {graph_.Add(std::move(same)), graph_.AddView(OpKind::kBroadcast, own, dims),
-                       graph_.AddView(OpKind::kBroadcast, graph_.AddScalar(0, type.dtype), dims)};
-    chosen.type = {type.dtype, dims};
+    const ValueId is_own = graph_.Add(std::move(same));
+    const ValueId filter = spread(own), zeros = spread(graph_.AddScalar(0, type.dtype));
+    const ValueId chosen =
+        graph_.Add(OpOf(OpKind::kSelect, {is_own, filter, zeros}, {type.dtype, dims}));
     dims = type.dims;
     dims[3] = extent(joined * in);
-    return graph_.AddView(OpKind::kReshape, graph_.Add(std::move(chosen)), dims);
-  }
-
-  ValueId Counted(const std::vector<Dim>& dims, int axis) {
-    Op op;
-    op.kind = OpKind::kIota;
-    op.axis = axis;
-    op.type = {DType::kS32, dims};
-    return graph_.Add(std::move(op));
+    return graph_.AddView(OpKind::kReshape, chosen, dims);
   }
 
   // Of groups: the filter as OHWI, and so many groups joined that kernels read them.
