@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <utility>
 
@@ -194,7 +193,7 @@ class Replacer {
   // Two halves of which the first reads nothing of the second: vertices are numbered in an order in
   // which they can be computed.
   std::vector<NodeSet> Halves(const NodeSet& vertices) const {
-    const std::vector<NodeSet> apart = Components(vertices);
+    const std::vector<NodeSet> apart = parts_.graph().ComponentsOf(vertices);
     std::vector<NodeSet> halves(2, NodeSet(parts_.graph().size()));
     if (apart.size() > 1) {
       for (size_t i = 0; i < apart.size(); ++i) halves[2 * i >= apart.size()].Unite(apart[i]);
@@ -203,29 +202,6 @@ class Replacer {
     int left = vertices.size() / 2;
     vertices.ForEach([&](int v) { halves[left-- > 0 ? 0 : 1].Add(v); });
     return halves;
-  }
-
-  // The connected components of `vertices`, in the order of their first vertices.
-  std::vector<NodeSet> Components(const NodeSet& vertices) const {
-    std::map<int, NodeSet> groups;  // by first vertex
-    vertices.ForEach([&](int v) {
-      NodeSet group(parts_.graph().size());
-      group.Add(v);
-      int first = v;
-      for (const int p : parts_.graph().vertex(v).producers) {
-        if (!vertices.Contains(p)) continue;
-        const auto of = std::find_if(groups.begin(), groups.end(),
-                                     [p](const auto& known) { return known.second.Contains(p); });
-        if (of == groups.end()) continue;  // joined already
-        first = std::min(first, of->first);
-        group.Unite(of->second);
-        groups.erase(of);
-      }
-      groups.emplace(first, std::move(group));
-    });
-    std::vector<NodeSet> list;
-    for (auto& [first, group] : groups) list.push_back(std::move(group));
-    return list;
   }
 
   ChainParts& parts_;

@@ -175,12 +175,7 @@ class Extractor {
   }
 
   bool Leaves(ValueId value) const {
-    const StitchTensor& tensor = graph_.tensor(graph_.vertex(graph_.VertexOf(value)).tensor);
-    if (tensor.stored) return true;
-    for (int consumer : tensor.consumers) {
-      if (!vertices_.Contains(consumer)) return true;
-    }
-    return false;
+    return graph_.Leaves(graph_.vertex(graph_.VertexOf(value)).tensor, vertices_);
   }
 
   const StitchGraph& graph_;

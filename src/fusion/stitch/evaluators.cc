@@ -124,12 +124,10 @@ void DeltaEvaluator::VisitVertex(int vertex, const NodeSet& vertices, DeltaTime*
   const StitchVertex& v = graph_.vertex(vertex);
   const auto at = static_cast<size_t>(vertex);
   for (const StitchRead& read : v.reads) {
-    const int from = graph_.tensor(read.tensor).vertex;
-    if (from >= 0 && vertices.Contains(from)) VisitInside(vertex, read, time);
+    if (graph_.IsOf(read.tensor, vertices)) VisitInside(vertex, read, time);
   }
   for (const StitchRead& read : v.reads) {
-    const int from = graph_.tensor(read.tensor).vertex;
-    if (from < 0 || !vertices.Contains(from)) VisitOutside(vertex, read);
+    if (!graph_.IsOf(read.tensor, vertices)) VisitOutside(vertex, read);
   }
   done_[at] = phase_[at];
   if (v.op_class != OpClass::kReduction) return;
@@ -145,15 +143,11 @@ void DeltaEvaluator::AddOutputs(const std::vector<int>& members, const NodeSet& 
                                 DeltaTime* time) {
   for (int v : members) {
     const int t = graph_.vertex(v).tensor;
-    const StitchTensor& tensor = graph_.tensor(t);
-    bool leaves = tensor.stored;
-    for (size_t i = 0; !leaves && i < tensor.consumers.size(); ++i) {
-      leaves = !vertices.Contains(tensor.consumers[i]);
-    }
-    if (!leaves) continue;
+    if (!graph_.Leaves(t, vertices)) continue;
+    const int64_t bytes = graph_.tensor(t).bytes;
     ++time->operands;
-    time->memory_us += MoveUs(t, tensor.bytes);
-    component_[static_cast<size_t>(Find(v))].bytes += AsDouble(tensor.bytes);
+    time->memory_us += MoveUs(t, bytes);
+    component_[static_cast<size_t>(Find(v))].bytes += AsDouble(bytes);
   }
 }
 

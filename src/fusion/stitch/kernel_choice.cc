@@ -156,7 +156,7 @@ class Chooser {
       if (!whole.ok()) return RefusalOf(vertices, whole.status());
       return Kernels{*std::move(whole)};
     }
-    const std::vector<NodeSet> components = Components(vertices);
+    const std::vector<NodeSet> components = graph_.ComponentsOf(vertices);
     const int barriers = evaluator_->TimeOf(vertices).barriers;
     if (whole.ok() && components.size() == 1 && barriers == 0 && !IsSlow(*whole)) {
       return Kernels{*std::move(whole)};
@@ -243,16 +243,11 @@ class Chooser {
     std::set<int> twice;  // from outside
     head.ForEach([&](int v) {
       const int own = graph_.vertex(v).tensor;
-      const StitchTensor& result = graph_.tensor(own);
       if (const auto found = read.find(own); found != read.end()) {
-        const bool leaves =
-            result.stored || std::any_of(result.consumers.begin(), result.consumers.end(),
-                                         [&](int user) { return !vertices.Contains(user); });
-        passed += found->second + (leaves ? 0 : result.bytes);
+        passed += found->second + (graph_.Leaves(own, vertices) ? 0 : graph_.tensor(own).bytes);
       }
       for (const StitchRead& one : graph_.vertex(v).reads) {
-        const int from = graph_.tensor(one.tensor).vertex;
-        const bool outside = from < 0 || !vertices.Contains(from);
+        const bool outside = !graph_.IsOf(one.tensor, vertices);
         if (outside && read.count(one.tensor) > 0) twice.insert(one.tensor);
       }
     });
@@ -278,30 +273,6 @@ class Chooser {
     NodeSet tail = vertices;
     tail.Subtract(best);
     return {best, tail};
-  }
-
-  // Groups that no hand-over connects, by first vertex.
-  std::vector<NodeSet> Components(const NodeSet& vertices) const {
-    std::map<int, int> parent;
-    const auto find = [&](int v) {
-      while (parent.at(v) != v) v = parent.at(v);
-      return v;
-    };
-    vertices.ForEach([&](int v) {
-      parent[v] = v;
-      for (int p : graph_.vertex(v).producers) {
-        if (!vertices.Contains(p)) continue;
-        const int a = find(p), b = find(v);
-        parent[std::max(a, b)] = std::min(a, b);
-      }
-    });
-    std::map<int, NodeSet> groups;
-    for (const auto& [v, unused] : parent) {
-      groups.try_emplace(find(v), NodeSet(graph_.size())).first->second.Add(v);
-    }
-    std::vector<NodeSet> list;
-    for (auto& [first, group] : groups) list.push_back(std::move(group));
-    return list;
   }
 
   // The units of a component's first reduction; zeros without one. Components with the same units

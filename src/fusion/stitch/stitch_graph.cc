@@ -320,6 +320,39 @@ absl::StatusOr<StitchGraph> StitchGraph::Make(const Chain& chain, int64_t bucket
   return SharedBufferError(chain);
 }
 
+bool StitchGraph::IsOf(int t, const NodeSet& vertices) const {
+  return tensor(t).vertex >= 0 && vertices.Contains(tensor(t).vertex);
+}
+
+bool StitchGraph::Leaves(int t, const NodeSet& vertices) const {
+  const std::vector<int>& users = tensor(t).consumers;
+  return tensor(t).stored || std::any_of(users.begin(), users.end(),
+                                         [&](int user) { return !vertices.Contains(user); });
+}
+
+std::vector<NodeSet> StitchGraph::ComponentsOf(const NodeSet& vertices) const {
+  std::map<int, int> parent;
+  const auto find = [&](int v) {
+    while (parent.at(v) != v) v = parent.at(v);
+    return v;
+  };
+  vertices.ForEach([&](int v) {
+    parent[v] = v;
+    for (int p : vertex(v).producers) {
+      if (!vertices.Contains(p)) continue;
+      const int a = find(p), b = find(v);
+      parent[std::max(a, b)] = std::min(a, b);
+    }
+  });
+  std::map<int, NodeSet> groups;
+  for (const auto& [v, unused] : parent) {
+    groups.try_emplace(find(v), NodeSet(size())).first->second.Add(v);
+  }
+  std::vector<NodeSet> list;
+  for (auto& [first, group] : groups) list.push_back(std::move(group));
+  return list;
+}
+
 std::vector<std::vector<int>> NeighboursOf(const StitchGraph& graph) {
   std::vector<std::set<int>> sets(static_cast<size_t>(graph.size()));
   const auto link = [&](int a, int b) {

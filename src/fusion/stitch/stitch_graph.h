@@ -206,6 +206,12 @@ class StitchGraph {
   // Vertices before and after v: all that it needs, and all that need it.
   const NodeSet& Before(int v) const { return before_[static_cast<size_t>(v)]; }
   const NodeSet& After(int v) const { return after_[static_cast<size_t>(v)]; }
+  // Whether one of `vertices` computes the tensor.
+  bool IsOf(int tensor, const NodeSet& vertices) const;
+  // Whether a result of one of `vertices` is stored or read outside of them.
+  bool Leaves(int tensor, const NodeSet& vertices) const;
+  // The connected components of `vertices`, in the order of their first vertices.
+  std::vector<NodeSet> ComponentsOf(const NodeSet& vertices) const;
 
  private:
   friend class StitchGraphMaker;
