@@ -203,26 +203,26 @@ std::string Reason(absl::string_view level, const PlanFacts& other, const PlanFa
   return "";
 }
 
+// A level that takes longer than in the chosen plan, and why.
 struct Growth {
   absl::string_view level;
   double us;
+  std::string why;
 };
 
-// Levels that take longer than in the chosen plan, the largest growth first.
-std::vector<Growth> Growths(const PlanFacts& other, const PlanFacts& chosen) {
-  std::vector<Growth> grown;
-  for (const LevelTerm& term : LevelTerms()) {
-    const double more = other.sum.*term.us - chosen.sum.*term.us;
-    if (more > kNothing) grown.push_back({term.name, more});
-  }
-  std::stable_sort(grown.begin(), grown.end(),
+// "predicted 1.20 us slower: hbm +0.90 us (..)", the largest growths first.
+std::string SlowerText(double behind, std::vector<Growth> parts, absl::string_view none) {
+  std::stable_sort(parts.begin(), parts.end(),
                    [](const Growth& a, const Growth& b) { return a.us > b.us; });
-  size_t kept = 0;
-  while (kept < grown.size() && kept < kReasons && grown[kept].us >= kWorthNaming * grown[0].us) {
-    kept++;
+  std::string text = FormatText("predicted %.2f us slower", behind);
+  if (parts.empty() || parts[0].us <= kNothing) return absl::StrCat(text, none);
+  for (size_t i = 0; i < std::min(kReasons, parts.size()); i++) {
+    const Growth& part = parts[i];
+    if (part.us <= kNothing || part.us < kWorthNaming * parts[0].us) break;
+    absl::StrAppend(&text, i == 0 ? ": " : ", ", part.level, FormatText(" +%.2f us", part.us),
+                    part.why.empty() ? "" : absl::StrCat(" (", part.why, ")"));
   }
-  grown.resize(kept);
-  return grown;
+  return text;
 }
 
 // The same bytes take longer when fewer SMs move them.
@@ -265,28 +265,14 @@ bool HasBodies(const Plan& plan) {
 std::string WhyGraphNotChosen(const Plan& other, const Plan& chosen, double behind) {
   if (behind < kNothing) return "predicted less than 0.01 us slower";
   const GraphTimes a = TimesOfGraph(other), b = TimesOfGraph(chosen);
-  struct Part {
-    const char* level;
-    double us;
-    std::string why;
-  };
   const std::string kernels = Counted(static_cast<uint64_t>(a.kernels), "kernel");
-  std::vector<Part> parts = {
-      {"fixed", a.fixed - b.fixed,
-       a.kernels == b.kernels ? "" : Instead("", kernels, absl::StrCat(b.kernels))},
-      {"hbm", a.hbm - b.hbm, BytesBySms(a.hbm_bytes, b.hbm_bytes)},
-      {"l2", a.l2 - b.l2, BytesBySms(a.l2_bytes, b.l2_bytes)},
-      {"instructions and waits", a.rest - b.rest, ""}};
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const Part& x, const Part& y) { return x.us > y.us; });
-  std::string text = FormatText("predicted %.2f us slower", behind);
-  for (size_t i = 0; i < kReasons; i++) {
-    const Part& part = parts[i];
-    if (part.us <= kNothing || part.us < kWorthNaming * parts[0].us) break;
-    absl::StrAppend(&text, i == 0 ? ": " : ", ", part.level, FormatText(" +%.2f us", part.us),
-                    part.why.empty() ? "" : absl::StrCat(" (", part.why, ")"));
-  }
-  return text;
+  return SlowerText(behind,
+                    {{"fixed", a.fixed - b.fixed,
+                      a.kernels == b.kernels ? "" : Instead("", kernels, absl::StrCat(b.kernels))},
+                     {"hbm", a.hbm - b.hbm, BytesBySms(a.hbm_bytes, b.hbm_bytes)},
+                     {"l2", a.l2 - b.l2, BytesBySms(a.l2_bytes, b.l2_bytes)},
+                     {"instructions and waits", a.rest - b.rest, ""}},
+                    "");
 }
 
 }  // namespace
@@ -309,14 +295,12 @@ std::string WhyNotChosen(const Plan& other, const Plan& chosen, const DeviceMode
   if (!(behind > 0)) return "predicted equal, later in order";
   if (HasBodies(other) || HasBodies(chosen)) return WhyGraphNotChosen(other, chosen, behind);
   const PlanFacts a = FactsOf(other, model), b = FactsOf(chosen, model);
-  std::string text = FormatText("predicted %.2f us slower", behind);
-  const std::vector<Growth> grown = Growths(a, b);
-  if (grown.empty()) return absl::StrCat(text, ": less is loaded while c is handed over");
-  for (size_t i = 0; i < grown.size(); i++) {
-    absl::StrAppend(&text, i == 0 ? ": " : ", ", grown[i].level,
-                    FormatText(" +%.2f us (", grown[i].us), Reason(grown[i].level, a, b), ")");
+  std::vector<Growth> grown;
+  for (const LevelTerm& term : LevelTerms()) {
+    const double more = a.sum.*term.us - b.sum.*term.us;
+    if (more > kNothing) grown.push_back({term.name, more, Reason(term.name, a, b)});
   }
-  return text;
+  return SlowerText(behind, std::move(grown), ": less is loaded while c is handed over");
 }
 
 }  // namespace sinter
