@@ -89,6 +89,52 @@ int64_t GridOf(const AttentionProblem& p, const AttentionSchedule& s, int64_t m,
   return grid >= period && items > grid ? grid / period * period : grid;
 }
 
+// `groups`: warpgroups of all schedules; 0: any.
+absl::StatusOr<std::vector<RankedAttention>> RankWith(int groups, const AttentionProblem& problem,
+                                                      int64_t m, const DeviceModel& model,
+                                                      size_t top_k, bool any_keys) {
+  SINTER_RETURN_IF_ERROR(problem.Check());
+  constexpr int kFewKeys = 32;  // where terms leave registers for no more
+  const int own = BlockKeysOf(problem);
+  std::vector<int> widths = {own};
+  for (const int keys : {128, 64, kFewKeys}) {
+    if (keys < RoundUp(problem.keys, 16) && keys != own) widths.push_back(keys);
+  }
+  std::vector<RankedAttention> ranked;
+  absl::Status why;
+  for (const int keys : widths) {
+    if ((!any_keys || keys == kFewKeys) && !ranked.empty()) break;
+    for (int warpgroups = 1; warpgroups <= kMaxWarpgroups; ++warpgroups) {
+      if (groups > 0 && warpgroups != groups) continue;
+      if (warpgroups > 1 && 64 * (warpgroups - 1) >= problem.rows) continue;
+      for (int resident = 1; resident <= kMaxResident; ++resident) {
+        for (const int stages : {2, 3, 4}) {
+          AttentionSchedule s;
+          s.warpgroups = warpgroups;
+          s.block_keys = keys;
+          s.stages = stages;
+          s.query_stages = keys >= problem.keys ? 2 : 1;
+          s.resident = resident;
+          s.grid = GridOf(problem, s, m, model);
+          const absl::Status legal = CheckAttention(problem, s, model);
+          if (!legal.ok()) {
+            why = legal;
+            continue;
+          }
+          ranked.push_back({s, PredictAttention(problem, s, m, model)});
+        }
+      }
+    }
+  }
+  if (ranked.empty()) return why;
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const RankedAttention& a, const RankedAttention& b) {
+                     return a.prediction.total_us < b.prediction.total_us;
+                   });
+  if (ranked.size() > top_k) ranked.resize(top_k);
+  return ranked;
+}
+
 }  // namespace
 
 std::string AttentionSchedule::ToString() const {
@@ -246,56 +292,6 @@ Prediction PredictAttention(const AttentionProblem& p, const AttentionSchedule& 
   time.bound = together == time.tensor_us ? "tensor" : together == time.l2_us ? "l2" : "hbm";
   return time;
 }
-
-namespace {
-
-// `groups`: warpgroups of all schedules; 0: any.
-absl::StatusOr<std::vector<RankedAttention>> RankWith(int groups, const AttentionProblem& problem,
-                                                      int64_t m, const DeviceModel& model,
-                                                      size_t top_k, bool any_keys) {
-  SINTER_RETURN_IF_ERROR(problem.Check());
-  constexpr int kFewKeys = 32;  // where terms leave registers for no more
-  const int own = BlockKeysOf(problem);
-  std::vector<int> widths = {own};
-  for (const int keys : {128, 64, kFewKeys}) {
-    if (keys < RoundUp(problem.keys, 16) && keys != own) widths.push_back(keys);
-  }
-  std::vector<RankedAttention> ranked;
-  absl::Status why;
-  for (const int keys : widths) {
-    if ((!any_keys || keys == kFewKeys) && !ranked.empty()) break;
-    for (int warpgroups = 1; warpgroups <= kMaxWarpgroups; ++warpgroups) {
-      if (groups > 0 && warpgroups != groups) continue;
-      if (warpgroups > 1 && 64 * (warpgroups - 1) >= problem.rows) continue;
-      for (int resident = 1; resident <= kMaxResident; ++resident) {
-        for (const int stages : {2, 3, 4}) {
-          AttentionSchedule s;
-          s.warpgroups = warpgroups;
-          s.block_keys = keys;
-          s.stages = stages;
-          s.query_stages = keys >= problem.keys ? 2 : 1;
-          s.resident = resident;
-          s.grid = GridOf(problem, s, m, model);
-          const absl::Status legal = CheckAttention(problem, s, model);
-          if (!legal.ok()) {
-            why = legal;
-            continue;
-          }
-          ranked.push_back({s, PredictAttention(problem, s, m, model)});
-        }
-      }
-    }
-  }
-  if (ranked.empty()) return why;
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const RankedAttention& a, const RankedAttention& b) {
-                     return a.prediction.total_us < b.prediction.total_us;
-                   });
-  if (ranked.size() > top_k) ranked.resize(top_k);
-  return ranked;
-}
-
-}  // namespace
 
 absl::StatusOr<std::vector<RankedAttention>> RankAttention(const AttentionProblem& problem,
                                                            int64_t m, const DeviceModel& model,

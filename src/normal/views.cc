@@ -95,38 +95,6 @@ bool IsTroubled(const NormalGraph& graph, ValueId value) {
   return between && LeadsWithM(graph.type(below).dims);
 }
 
-}  // namespace
-
-bool ViewsInOrder(NormalGraph& graph) {
-  return graph.Rewrite([&](ValueId id) {
-    if (!IsView(graph.op(id)) || !IsTroubled(graph, id)) return id;
-    ValueId base = -1;
-    NormalLayout layout;
-    PlainViews plain;
-    if (!LayoutBelowViews(graph, id, &base, &layout)) return id;
-    // Of an input too, the views are of its elements, not of where they lie.
-    NormalLayout views{graph.type(base).dims, ContiguousStrides(graph.type(base).dims), 0};
-    std::vector<ValueId> chain;
-    for (ValueId v = id; v != base; v = graph.op(v).operands[0]) chain.push_back(v);
-    for (auto v = chain.rbegin(); v != chain.rend(); ++v) {
-      if (!ViewLayout(graph.op(*v), &views)) return id;
-    }
-    const std::vector<Dim> dims = graph.type(base).dims;
-    if (!FindPlainViews(views, dims, &plain)) return id;
-    ValueId value = base;
-    if (plain.extents != dims) value = graph.AddSlice(value, plain.starts, plain.extents);
-    if (plain.reshaped != graph.type(value).dims) {
-      value = graph.AddView(OpKind::kReshape, value, plain.reshaped);
-    }
-    if (!std::is_sorted(plain.axes.begin(), plain.axes.end())) {
-      value = graph.AddTranspose(value, plain.axes);
-    }
-    return value;
-  });
-}
-
-namespace {
-
 // Makes views of inputs inputs.
 class InputViews {
  public:
@@ -204,6 +172,34 @@ class InputViews {
 };
 
 }  // namespace
+
+bool ViewsInOrder(NormalGraph& graph) {
+  return graph.Rewrite([&](ValueId id) {
+    if (!IsView(graph.op(id)) || !IsTroubled(graph, id)) return id;
+    ValueId base = -1;
+    NormalLayout layout;
+    PlainViews plain;
+    if (!LayoutBelowViews(graph, id, &base, &layout)) return id;
+    // Of an input too, the views are of its elements, not of where they lie.
+    NormalLayout views{graph.type(base).dims, ContiguousStrides(graph.type(base).dims), 0};
+    std::vector<ValueId> chain;
+    for (ValueId v = id; v != base; v = graph.op(v).operands[0]) chain.push_back(v);
+    for (auto v = chain.rbegin(); v != chain.rend(); ++v) {
+      if (!ViewLayout(graph.op(*v), &views)) return id;
+    }
+    const std::vector<Dim> dims = graph.type(base).dims;
+    if (!FindPlainViews(views, dims, &plain)) return id;
+    ValueId value = base;
+    if (plain.extents != dims) value = graph.AddSlice(value, plain.starts, plain.extents);
+    if (plain.reshaped != graph.type(value).dims) {
+      value = graph.AddView(OpKind::kReshape, value, plain.reshaped);
+    }
+    if (!std::is_sorted(plain.axes.begin(), plain.axes.end())) {
+      value = graph.AddTranspose(value, plain.axes);
+    }
+    return value;
+  });
+}
 
 bool ViewsOfInputs(NormalGraph& graph) { return InputViews(graph).Run(); }
 

@@ -34,37 +34,6 @@ absl::Status CheckRule(const QuantizeRule& rule, DType result) {
                         rule.eps);
 }
 
-}  // namespace
-
-std::string ToString(const QuantizeRule& rule) {
-  if (rule.columns == 0) return "given";
-  std::string text = absl::StrCat(rule.columns, ":eps=", rule.eps);
-  if (rule.bound != 0) absl::StrAppend(&text, ":bound=", rule.bound);
-  return rule.ue8m0 ? text + ":ue8m0" : text;
-}
-
-absl::Status CheckEpilogue(const ProductEpilogue& e, DType rows, DType result, bool pair) {
-  if (e.norm.has_value() && !(std::isfinite(*e.norm) && *e.norm >= 0)) {
-    return RefuseEpilogue("norm has eps ", *e.norm, ", must be finite and not below 0");
-  }
-  const DType like = IsCode(rows) ? result : rows;
-  const DType factor = e.factor().value_or(like);
-  if (factor != like && factor != DType::kF32) {
-    return RefuseEpilogue("factor is ", NameOf(factor), ", must be f32 or ", NameOf(like));
-  }
-  if (e.norm.has_value() && e.factor().has_value()) {
-    return RefuseEpilogue("norm is there, beside a factor");
-  }
-  SINTER_RETURN_IF_ERROR(CheckProgram(e.program, result, pair));
-  if (e.quantize.has_value()) return CheckRule(*e.quantize, result);
-  if (!IsCode(result)) return absl::OkStatus();
-  return RefuseEpilogue("quantize is missing, the result is ", NameOf(result));
-}
-
-// Which programs the device library has forms of.
-
-namespace {
-
 TensorType OneElement() { return {DType::kF32, {Dim::Constant(2)}}; }
 
 // act(y), or act(y) * up, made by the same composites that users call.
@@ -170,6 +139,33 @@ class FormFinder {
 };
 
 }  // namespace
+
+std::string ToString(const QuantizeRule& rule) {
+  if (rule.columns == 0) return "given";
+  std::string text = absl::StrCat(rule.columns, ":eps=", rule.eps);
+  if (rule.bound != 0) absl::StrAppend(&text, ":bound=", rule.bound);
+  return rule.ue8m0 ? text + ":ue8m0" : text;
+}
+
+absl::Status CheckEpilogue(const ProductEpilogue& e, DType rows, DType result, bool pair) {
+  if (e.norm.has_value() && !(std::isfinite(*e.norm) && *e.norm >= 0)) {
+    return RefuseEpilogue("norm has eps ", *e.norm, ", must be finite and not below 0");
+  }
+  const DType like = IsCode(rows) ? result : rows;
+  const DType factor = e.factor().value_or(like);
+  if (factor != like && factor != DType::kF32) {
+    return RefuseEpilogue("factor is ", NameOf(factor), ", must be f32 or ", NameOf(like));
+  }
+  if (e.norm.has_value() && e.factor().has_value()) {
+    return RefuseEpilogue("norm is there, beside a factor");
+  }
+  SINTER_RETURN_IF_ERROR(CheckProgram(e.program, result, pair));
+  if (e.quantize.has_value()) return CheckRule(*e.quantize, result);
+  if (!IsCode(result)) return absl::OkStatus();
+  return RefuseEpilogue("quantize is missing, the result is ", NameOf(result));
+}
+
+// Which programs the device library has forms of.
 
 std::optional<EpilogueForm> FormOfBody(const EpilogueProgram& program) {
   const Chain& body = *program.body;

@@ -72,6 +72,19 @@ RoleShape RowsShape(const ProductSequence& sequence) {
   return {sequence.m * pixels, w.channels, true, p.rows.element, pixels};
 }
 
+const char* BareName(Role::Kind kind) {
+  constexpr const char* kNames[] = {
+      "w",         "w_up",        "bias", "bias_up",     "factor",   "scale_w",
+      "scale_up",  "leaf",        "a",    "scale_a",     "residual", "out",
+      "scale_out", "given_scale", "c",    "partial_out", "aux"};
+  return kNames[kind];
+}
+
+// Of a gate-up pair a kernel has one.
+bool IsNumbered(Role::Kind kind) {
+  return kind < Role::kA && kind != Role::kWUp && kind != Role::kBiasUp && kind != Role::kScaleUp;
+}
+
 }  // namespace
 
 int64_t ScaleRowStride(const ProductSequence& sequence, Role role) {
@@ -119,23 +132,6 @@ RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
   }
   return {};
 }
-
-namespace {
-
-const char* BareName(Role::Kind kind) {
-  constexpr const char* kNames[] = {
-      "w",         "w_up",        "bias", "bias_up",     "factor",   "scale_w",
-      "scale_up",  "leaf",        "a",    "scale_a",     "residual", "out",
-      "scale_out", "given_scale", "c",    "partial_out", "aux"};
-  return kNames[kind];
-}
-
-// Of a gate-up pair a kernel has one.
-bool IsNumbered(Role::Kind kind) {
-  return kind < Role::kA && kind != Role::kWUp && kind != Role::kBiasUp && kind != Role::kScaleUp;
-}
-
-}  // namespace
 
 std::string NameOf(Role role, int products) {
   std::string name = BareName(role.kind);

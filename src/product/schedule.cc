@@ -45,6 +45,36 @@ std::string TileText(const ProductTile& tile, Share share) {
                       share == Share::kNone ? "" : absl::StrCat(" share-", NameOf(share)));
 }
 
+constexpr int64_t kAlignSlack = 1024;  // the base of dynamic shared memory is rounded up to this
+constexpr int64_t kBarrierBytes = 1024;
+constexpr int64_t kRowPadBytes = 8192;  // a wgmma of the last stage reads 64 rows of 128 bytes
+
+int64_t ReduceBytes(const Schedule& s, const ProductTile& tile, int ranks, int width) {
+  if (ranks <= 1) return 0;
+  const int64_t owned = CeilDiv(s.block_m, ranks);
+  return int64_t{4} * ranks * (s.swapped ? RoundUp(owned, 2) : owned) * width * tile.block_n;
+}
+
+// Results of a tile, f32, before they are codes: the rows that a block owns, 16 bytes more a row.
+int64_t StagedBytes(const MatrixProduct& p, const Schedule& s) {
+  if (!p.epilogue.quantize.has_value()) return 0;
+  const int64_t owned = CeilDiv(s.block_m, s.first.split_k);
+  return (s.swapped ? RoundUp(owned, 2) : owned) * 4 * (s.first.block_n + 4);
+}
+
+int64_t Units(int64_t row_tiles, int64_t columns, const ProductTile& tile, Share share) {
+  return CeilDiv(row_tiles, TilesM(share)) * CeilDiv(CeilDiv(columns, tile.block_n), TilesN(share));
+}
+
+// Whether all that a kernel stores, and reads beside its accumulators, has 16 bits a value.
+bool KeepsTo16Bits(const MatrixProduct& p) {
+  const EpilogueProgram& program = p.epilogue.program;
+  if (SizeOf(p.result) != 2 || p.epilogue.quantize.has_value()) return false;
+  for (int i = 0; i < p.AuxResults(); ++i)
+    if (SizeOf(program.AuxType(i)) != 2) return false;
+  return !p.epilogue.has_residual() || SizeOf(program.MatrixType()) == 2;
+}
+
 }  // namespace
 
 absl::string_view NameOf(Share share) {
@@ -118,40 +148,6 @@ std::string Schedule::ToString() const {
   if (row.products > 1) absl::StrAppend(&text, " second ", TileText(second, second_share));
   return text;
 }
-
-namespace {
-
-constexpr int64_t kAlignSlack = 1024;  // the base of dynamic shared memory is rounded up to this
-constexpr int64_t kBarrierBytes = 1024;
-constexpr int64_t kRowPadBytes = 8192;  // a wgmma of the last stage reads 64 rows of 128 bytes
-
-int64_t ReduceBytes(const Schedule& s, const ProductTile& tile, int ranks, int width) {
-  if (ranks <= 1) return 0;
-  const int64_t owned = CeilDiv(s.block_m, ranks);
-  return int64_t{4} * ranks * (s.swapped ? RoundUp(owned, 2) : owned) * width * tile.block_n;
-}
-
-// Results of a tile, f32, before they are codes: the rows that a block owns, 16 bytes more a row.
-int64_t StagedBytes(const MatrixProduct& p, const Schedule& s) {
-  if (!p.epilogue.quantize.has_value()) return 0;
-  const int64_t owned = CeilDiv(s.block_m, s.first.split_k);
-  return (s.swapped ? RoundUp(owned, 2) : owned) * 4 * (s.first.block_n + 4);
-}
-
-int64_t Units(int64_t row_tiles, int64_t columns, const ProductTile& tile, Share share) {
-  return CeilDiv(row_tiles, TilesM(share)) * CeilDiv(CeilDiv(columns, tile.block_n), TilesN(share));
-}
-
-// Whether all that a kernel stores, and reads beside its accumulators, has 16 bits a value.
-bool KeepsTo16Bits(const MatrixProduct& p) {
-  const EpilogueProgram& program = p.epilogue.program;
-  if (SizeOf(p.result) != 2 || p.epilogue.quantize.has_value()) return false;
-  for (int i = 0; i < p.AuxResults(); ++i)
-    if (SizeOf(program.AuxType(i)) != 2) return false;
-  return !p.epilogue.has_residual() || SizeOf(program.MatrixType()) == 2;
-}
-
-}  // namespace
 
 bool PermutesColumns(const ProductSequence& sequence, const Schedule& s) {
   const MatrixProduct& p = sequence.front();

@@ -269,6 +269,18 @@ absl::Status CheckFields(const ProductSequence& p, const Schedule& s, ScheduleSi
   return CheckWork(s, *z);
 }
 
+absl::Status RefuseOrder(absl::string_view field, int64_t value, absl::string_view bound) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("batch_invariant: ", field, " ", value, " ", bound));
+}
+
+absl::Status CheckSteps(const MatrixProduct& p, const Schedule& s, absl::string_view name) {
+  const int64_t least = ElementOf(p.rows.element).swizzle_span, k = p.StagedK();
+  if (RoundUp(k, s.block_k) == RoundUp(k, least)) return absl::OkStatus();
+  return RefuseOrder("block_k", s.block_k,
+                     absl::StrCat("gives ", name, " of ", k, " more steps than ", least));
+}
+
 }  // namespace
 
 absl::Status CheckScheduleFields(const ProductSequence& p, const Schedule& s) {
@@ -303,22 +315,6 @@ absl::Status CheckScheduleAlone(const ProductSequence& sequence, const Schedule&
   }
   return absl::OkStatus();
 }
-
-namespace {
-
-absl::Status RefuseOrder(absl::string_view field, int64_t value, absl::string_view bound) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("batch_invariant: ", field, " ", value, " ", bound));
-}
-
-absl::Status CheckSteps(const MatrixProduct& p, const Schedule& s, absl::string_view name) {
-  const int64_t least = ElementOf(p.rows.element).swizzle_span, k = p.StagedK();
-  if (RoundUp(k, s.block_k) == RoundUp(k, least)) return absl::OkStatus();
-  return RefuseOrder("block_k", s.block_k,
-                     absl::StrCat("gives ", name, " of ", k, " more steps than ", least));
-}
-
-}  // namespace
 
 absl::Status CheckRowOrder(const ProductSequence& p, const Schedule& s) {
   if (p.front().epilogue.norm.has_value()) return RefuseOrder("norm", 1, "is not 0");

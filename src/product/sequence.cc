@@ -97,16 +97,6 @@ std::string HeadText(const ProductSequence& s) {
   return text;
 }
 
-}  // namespace
-
-const char* ProductSequence::Kind() const {
-  if (size() > 2) return "products";
-  if (size() == 2) return front().pair ? "gated_ffn" : "gemm_chain";
-  return front().pair ? "gated_product" : "product";
-}
-
-namespace {
-
 std::string StridesText(const Scales& scales) {
   if (!scales.strided()) return "";
   if (scales.kind == ScaleKind::kVector) return absl::StrCat("[", scales.row_stride, "]");
@@ -116,6 +106,12 @@ std::string StridesText(const Scales& scales) {
 }
 
 }  // namespace
+
+const char* ProductSequence::Kind() const {
+  if (size() > 2) return "products";
+  if (size() == 2) return front().pair ? "gated_ffn" : "gemm_chain";
+  return front().pair ? "gated_product" : "product";
+}
 
 std::string ToString(const Scales& scales) {
   switch (scales.kind) {

@@ -17,34 +17,6 @@ bool HasScaleElement(const Operand& o) {
   return o.scales.kind != ScaleKind::kNone && !IsCode(o.element);
 }
 
-}  // namespace
-
-void WriteScales(const Scales& scales, ByteWriter& w) {
-  w.U8(static_cast<uint8_t>(static_cast<uint8_t>(scales.kind) |
-                            (scales.strided() ? kStridesFollow : 0)));
-  w.I64(scales.block_rows);
-  w.I64(scales.block_columns);
-  if (!scales.strided()) return;
-  w.I64(scales.row_stride);
-  w.I64(scales.group_stride);
-  w.U8(scales.of_m);
-}
-
-Scales ReadScales(ByteReader& r) {
-  Scales scales;
-  const uint8_t kind = r.U8();
-  scales.kind = static_cast<ScaleKind>(kind & ~kStridesFollow);
-  scales.block_rows = r.I64();
-  scales.block_columns = r.I64();
-  if ((kind & kStridesFollow) == 0) return scales;
-  scales.row_stride = r.I64();
-  scales.group_stride = r.I64();
-  scales.of_m = r.U8() != 0;
-  return scales;
-}
-
-namespace {
-
 void WriteOperand(const Operand& o, ByteWriter& w) {
   w.U32(static_cast<uint32_t>(o.element));
   w.U32(static_cast<uint32_t>(o.layout));
@@ -53,26 +25,6 @@ void WriteOperand(const Operand& o, ByteWriter& w) {
   w.U8(static_cast<uint8_t>(o.source));
   if (o.source == Source::kWindow) WriteWindow(o.window, w);
 }
-
-}  // namespace
-
-void WriteRule(const QuantizeRule& rule, ByteWriter& w) {
-  w.I64(rule.columns);
-  w.F64(rule.eps);
-  w.F64(rule.bound);
-  w.U8(rule.ue8m0);
-}
-
-QuantizeRule ReadRule(ByteReader& r) {
-  QuantizeRule rule;
-  rule.columns = r.I64();
-  rule.eps = static_cast<float>(r.F64());
-  rule.bound = static_cast<float>(r.F64());
-  rule.ue8m0 = r.U8() != 0;
-  return rule;
-}
-
-namespace {
 
 // Which parts of an epilogue follow; what its program's result is for.
 enum : uint8_t { kNorm = 1, kProgram = 2, kQuantize = 4, kForCodes = 8 };
@@ -124,6 +76,46 @@ absl::Status ReadProduct(ByteReader& r, MatrixProduct& p) {
 }
 
 }  // namespace
+
+void WriteScales(const Scales& scales, ByteWriter& w) {
+  w.U8(static_cast<uint8_t>(static_cast<uint8_t>(scales.kind) |
+                            (scales.strided() ? kStridesFollow : 0)));
+  w.I64(scales.block_rows);
+  w.I64(scales.block_columns);
+  if (!scales.strided()) return;
+  w.I64(scales.row_stride);
+  w.I64(scales.group_stride);
+  w.U8(scales.of_m);
+}
+
+Scales ReadScales(ByteReader& r) {
+  Scales scales;
+  const uint8_t kind = r.U8();
+  scales.kind = static_cast<ScaleKind>(kind & ~kStridesFollow);
+  scales.block_rows = r.I64();
+  scales.block_columns = r.I64();
+  if ((kind & kStridesFollow) == 0) return scales;
+  scales.row_stride = r.I64();
+  scales.group_stride = r.I64();
+  scales.of_m = r.U8() != 0;
+  return scales;
+}
+
+void WriteRule(const QuantizeRule& rule, ByteWriter& w) {
+  w.I64(rule.columns);
+  w.F64(rule.eps);
+  w.F64(rule.bound);
+  w.U8(rule.ue8m0);
+}
+
+QuantizeRule ReadRule(ByteReader& r) {
+  QuantizeRule rule;
+  rule.columns = r.I64();
+  rule.eps = static_cast<float>(r.F64());
+  rule.bound = static_cast<float>(r.F64());
+  rule.ue8m0 = r.U8() != 0;
+  return rule;
+}
 
 absl::StatusOr<ProductSequence> ProductSequence::FromCanonical(absl::string_view bytes) {
   ByteReader r(bytes);

@@ -252,10 +252,6 @@ class Evaluator {
   int64_t rows_;
 };
 
-}  // namespace
-
-namespace {
-
 // The sum of what each rank has of a value of `dtype`, which all ranks get.
 Tensor AllReduce(const std::vector<View>& ranks, DType dtype, int threads) {
   Tensor result = MakeTensor(ranks[0].dims);

@@ -158,68 +158,6 @@ View Part(View view, int64_t begin, int64_t size) {
   return view;
 }
 
-}  // namespace
-
-Tensor Matmul(const View& a, const View& b, int threads) {
-  const int64_t m = a.dims[a.rank() - 2], k = a.dims[a.rank() - 1], n = b.dims[b.rank() - 1];
-  const View& batched = a.rank() >= b.rank() ? a : b;
-  std::vector<int64_t> dims(batched.dims.begin(), batched.dims.end() - 2);
-  dims.push_back(m);
-  dims.push_back(n);
-  Tensor result = MakeTensor(dims);
-  if (result.owned->empty()) return result;
-  const int64_t row_tiles = (m + kTileRows - 1) / kTileRows;
-  const int64_t column_tiles = (n + kTileColumns - 1) / kTileColumns;
-  const int64_t batches = static_cast<int64_t>(result.owned->size()) / (m * n);
-  const Kernel kernel = PickKernel();
-  const auto work = [&](int64_t begin, int64_t end) {
-    Buffers buf;
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t batch = task / (row_tiles * column_tiles);
-      const int64_t row = task / column_tiles % row_tiles * kTileRows;
-      const int64_t column = task % column_tiles * kTileColumns;
-      const Operand left{&a, BatchOffset(a, batch), a.strides[a.rank() - 2],
-                         a.strides[a.rank() - 1]};
-      const Operand right{&b, BatchOffset(b, batch), b.strides[b.rank() - 1],
-                          b.strides[b.rank() - 2]};
-      Tile(kernel, left, right, {row, std::min(kTileRows, m - row)},
-           {column, std::min(kTileColumns, n - column)}, k, buf,
-           result.owned->data() + (batch * m + row) * n + column, n);
-    }
-  };
-  const int64_t tasks = batches * row_tiles * column_tiles;
-  const int64_t flops_per_task = std::min(m, kTileRows) * std::min(n, kTileColumns) * k;
-  const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, flops_per_task));
-  ParallelFor(threads, tasks, grain, work);
-  return result;
-}
-
-Tensor ScaledMatmul(const View& a, const View& w, const View& scale_a, const View& scale_w,
-                    int threads) {
-  const int64_t m = a.dims[0], n = w.dims[0], k = a.dims[1];
-  const Scale of_a(scale_a, m), of_w(scale_w, n);
-  const int64_t groups = std::max(of_a.groups(), of_w.groups());
-  const int64_t size = groups > 1 ? kScaleBlock : k;
-  Tensor result = MakeTensor({m, n});
-  for (int64_t group = 0; group < groups; ++group) {
-    View turned = Part(w, group * size, size);
-    std::swap(turned.dims[0], turned.dims[1]);
-    std::swap(turned.strides[0], turned.strides[1]);
-    const Tensor sums = Matmul(Part(a, group * size, size), turned, threads);
-    const std::vector<double> rows = of_a.Of(group, m), columns = of_w.Of(group, n);
-    ParallelFor(threads, m, kRowsAtOnce, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const double* from = sums.owned->data() + i * n;
-        double* to = result.owned->data() + i * n;
-        for (int64_t j = 0; j < n; ++j) to[j] += from[j] * (rows[i] * columns[j]);
-      }
-    });
-  }
-  return result;
-}
-
-namespace {
-
 // Numbers of the rows of a result of n elements each, by the matrix that they are products with.
 using Groups = std::vector<std::vector<int64_t>>;
 
@@ -271,46 +209,6 @@ Tensor OfGroups(const Groups& groups, Tensor result, const Sums& sums_of) {
   }
   return result;
 }
-
-}  // namespace
-
-Tensor GroupedMatmul(const View& a, const View& w, const View& ids, int threads) {
-  const int64_t slots = ids.dims[1];
-  return OfGroups(GroupsOfIds(ids, w.dims[0], threads), MakeTensor({ids.dims[0], slots, w.dims[2]}),
-                  [&](size_t expert, const auto& mine) {
-                    return Matmul(RowsOf(a, mine, slots).view, MatrixOf(w, expert), threads);
-                  });
-}
-
-Tensor GroupedMatmulByEnds(const View& a, const View& w, const View& ends, int threads) {
-  const Tensor given = Materialise(ends, threads);
-  Groups groups(static_cast<size_t>(w.dims[0]));
-  int64_t row = 0;
-  for (size_t expert = 0; expert < groups.size(); ++expert) {
-    for (; row < a.dims[0] && static_cast<double>(row) < (*given.owned)[expert]; ++row) {
-      groups[expert].push_back(row);
-    }
-  }
-  return OfGroups(groups, MakeTensor({a.dims[0], w.dims[2]}), [&](size_t expert, const auto& mine) {
-    return Matmul(RowsOf(a, mine, 1).view, MatrixOf(w, expert), threads);
-  });
-}
-
-Tensor ScaledGroupedMatmul(const View& a, const View& w, const View& ids, const View& scale_a,
-                           const View& scale_w, int threads) {
-  const int64_t slots = ids.dims[1];
-  return OfGroups(GroupsOfIds(ids, w.dims[0], threads), MakeTensor({ids.dims[0], slots, w.dims[1]}),
-                  [&](size_t expert, const auto& mine) {
-                    const Tensor rows = RowsOf(a, mine, slots);
-                    const bool one = scale_a.rank() == 0;  // of all
-                    const Tensor scales = one ? Tensor() : RowsOf(scale_a, mine, slots);
-                    return ScaledMatmul(rows.view, MatrixOf(w, expert), one ? scale_a : scales.view,
-                                        scale_w.rank() == 0 ? scale_w : MatrixOf(scale_w, expert),
-                                        threads);
-                  });
-}
-
-namespace {
 
 constexpr int64_t kLanes = 4;
 
@@ -402,6 +300,100 @@ class RowOfPixels {
 };
 
 }  // namespace
+
+Tensor Matmul(const View& a, const View& b, int threads) {
+  const int64_t m = a.dims[a.rank() - 2], k = a.dims[a.rank() - 1], n = b.dims[b.rank() - 1];
+  const View& batched = a.rank() >= b.rank() ? a : b;
+  std::vector<int64_t> dims(batched.dims.begin(), batched.dims.end() - 2);
+  dims.push_back(m);
+  dims.push_back(n);
+  Tensor result = MakeTensor(dims);
+  if (result.owned->empty()) return result;
+  const int64_t row_tiles = (m + kTileRows - 1) / kTileRows;
+  const int64_t column_tiles = (n + kTileColumns - 1) / kTileColumns;
+  const int64_t batches = static_cast<int64_t>(result.owned->size()) / (m * n);
+  const Kernel kernel = PickKernel();
+  const auto work = [&](int64_t begin, int64_t end) {
+    Buffers buf;
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t batch = task / (row_tiles * column_tiles);
+      const int64_t row = task / column_tiles % row_tiles * kTileRows;
+      const int64_t column = task % column_tiles * kTileColumns;
+      const Operand left{&a, BatchOffset(a, batch), a.strides[a.rank() - 2],
+                         a.strides[a.rank() - 1]};
+      const Operand right{&b, BatchOffset(b, batch), b.strides[b.rank() - 1],
+                          b.strides[b.rank() - 2]};
+      Tile(kernel, left, right, {row, std::min(kTileRows, m - row)},
+           {column, std::min(kTileColumns, n - column)}, k, buf,
+           result.owned->data() + (batch * m + row) * n + column, n);
+    }
+  };
+  const int64_t tasks = batches * row_tiles * column_tiles;
+  const int64_t flops_per_task = std::min(m, kTileRows) * std::min(n, kTileColumns) * k;
+  const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, flops_per_task));
+  ParallelFor(threads, tasks, grain, work);
+  return result;
+}
+
+Tensor ScaledMatmul(const View& a, const View& w, const View& scale_a, const View& scale_w,
+                    int threads) {
+  const int64_t m = a.dims[0], n = w.dims[0], k = a.dims[1];
+  const Scale of_a(scale_a, m), of_w(scale_w, n);
+  const int64_t groups = std::max(of_a.groups(), of_w.groups());
+  const int64_t size = groups > 1 ? kScaleBlock : k;
+  Tensor result = MakeTensor({m, n});
+  for (int64_t group = 0; group < groups; ++group) {
+    View turned = Part(w, group * size, size);
+    std::swap(turned.dims[0], turned.dims[1]);
+    std::swap(turned.strides[0], turned.strides[1]);
+    const Tensor sums = Matmul(Part(a, group * size, size), turned, threads);
+    const std::vector<double> rows = of_a.Of(group, m), columns = of_w.Of(group, n);
+    ParallelFor(threads, m, kRowsAtOnce, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const double* from = sums.owned->data() + i * n;
+        double* to = result.owned->data() + i * n;
+        for (int64_t j = 0; j < n; ++j) to[j] += from[j] * (rows[i] * columns[j]);
+      }
+    });
+  }
+  return result;
+}
+
+Tensor GroupedMatmul(const View& a, const View& w, const View& ids, int threads) {
+  const int64_t slots = ids.dims[1];
+  return OfGroups(GroupsOfIds(ids, w.dims[0], threads), MakeTensor({ids.dims[0], slots, w.dims[2]}),
+                  [&](size_t expert, const auto& mine) {
+                    return Matmul(RowsOf(a, mine, slots).view, MatrixOf(w, expert), threads);
+                  });
+}
+
+Tensor GroupedMatmulByEnds(const View& a, const View& w, const View& ends, int threads) {
+  const Tensor given = Materialise(ends, threads);
+  Groups groups(static_cast<size_t>(w.dims[0]));
+  int64_t row = 0;
+  for (size_t expert = 0; expert < groups.size(); ++expert) {
+    for (; row < a.dims[0] && static_cast<double>(row) < (*given.owned)[expert]; ++row) {
+      groups[expert].push_back(row);
+    }
+  }
+  return OfGroups(groups, MakeTensor({a.dims[0], w.dims[2]}), [&](size_t expert, const auto& mine) {
+    return Matmul(RowsOf(a, mine, 1).view, MatrixOf(w, expert), threads);
+  });
+}
+
+Tensor ScaledGroupedMatmul(const View& a, const View& w, const View& ids, const View& scale_a,
+                           const View& scale_w, int threads) {
+  const int64_t slots = ids.dims[1];
+  return OfGroups(GroupsOfIds(ids, w.dims[0], threads), MakeTensor({ids.dims[0], slots, w.dims[1]}),
+                  [&](size_t expert, const auto& mine) {
+                    const Tensor rows = RowsOf(a, mine, slots);
+                    const bool one = scale_a.rank() == 0;  // of all
+                    const Tensor scales = one ? Tensor() : RowsOf(scale_a, mine, slots);
+                    return ScaledMatmul(rows.view, MatrixOf(w, expert), one ? scale_a : scales.view,
+                                        scale_w.rank() == 0 ? scale_w : MatrixOf(scale_w, expert),
+                                        threads);
+                  });
+}
 
 Tensor Convolve(const View& x, const View& w, const Conv2d& conv, int threads) {
   const Filter filter(w, conv);

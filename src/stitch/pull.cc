@@ -116,109 +116,6 @@ Position PullFactor(const Chain& body, const Op& op, size_t number, const Positi
   return from;
 }
 
-}  // namespace
-
-IndexVar ReadOfIds(const Chain& body, const Op& op, const Position& at, IndexSpace& space) {
-  const auto axis = static_cast<size_t>(std::max(op.axis, 0));
-  const Dim extent = body.op(op.operands[0]).type.dims[axis];
-  const ValueId ids = op.operands[1];
-  return space.Read(ids, PullIds(body.op(ids).type, at), extent.symbolic ? 0 : extent.value);
-}
-
-Position PullPosition(const Chain& body, const Op& op, size_t number, const Position& at,
-                      IndexSpace& space) {
-  const TensorType& operand = body.op(op.operands[number]).type;
-  switch (op.kind) {
-    case OpKind::kBroadcast:
-      return PullBroadcast(operand, at);
-    case OpKind::kTranspose: {
-      Position from(at.size());
-      for (size_t i = 0; i < at.size(); ++i) from[static_cast<size_t>(op.axes[i])] = at[i];
-      return from;
-    }
-    case OpKind::kReshape:
-      return Reshaped(op.type.dims, operand.dims, at, space);
-    case OpKind::kSlice: {
-      Position from(at.size());
-      for (size_t i = 0; i < at.size(); ++i) {
-        from[i] = at[i].Times(op.steps[i]).Plus(op.starts[i]);
-      }
-      return from;
-    }
-    case OpKind::kConcat: {
-      const auto axis = static_cast<size_t>(op.axis);
-      int64_t start = 0;
-      for (size_t i = 0; i < number; ++i) start += body.op(op.operands[i]).type.dims[axis].value;
-      Position from = at;
-      from[axis] = at[axis].Plus(-start);
-      return from;
-    }
-    case OpKind::kGather: {
-      if (number == 1) return PullIds(operand, at);
-      const size_t behind = operand.dims.size() - static_cast<size_t>(op.axis) - 1;
-      Position from(at.begin(), at.begin() + op.axis);
-      from.push_back(Index::Of(ReadOfIds(body, op, at, space)));
-      from.insert(from.end(), at.end() - static_cast<std::ptrdiff_t>(behind), at.end());
-      return from;
-    }
-    case OpKind::kScatter:
-      return number == 1 ? PullIds(operand, at) : at;
-    case OpKind::kWindow: {
-      if (number == 1) return Position();
-      const WindowPixel pixel = PixelOf(op, at);
-      return {at[0], space.Nearest(pixel.row, operand.dims[1].value),
-              space.Nearest(pixel.column, operand.dims[2].value), at[5]};
-    }
-    default:  // element-wise; an operand of rank 0 spreads
-      return operand.dims.empty() ? Position() : at;
-  }
-}
-
-Position ReshapedPosition(const std::vector<Dim>& to, const std::vector<Dim>& from,
-                          const Position& at, IndexSpace& space) {
-  return Reshaped(to, from, at, space);
-}
-
-WindowPixel PixelOf(const Op& window, const Position& at) {
-  const Conv2d& conv = window.conv;
-  const auto along = [&](size_t axis) {
-    return at[1 + axis]
-        .Times(conv.strides[axis])
-        .Plus(at[3 + axis].Times(conv.dilations[axis]))
-        .Plus(-conv.pads[2 * axis]);
-  };
-  return {along(0), along(1)};
-}
-
-Position PullReduced(const Chain& body, const Op& op, size_t number, const Position& at, IndexVar k,
-                     IndexSpace& space) {
-  if (op.kind == OpKind::kMatmul) return PullFactor(body, op, number, at, Index::Of(k));
-  const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
-  std::vector<int64_t> extents;
-  for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
-  const Position reduced = space.Box(k, extents);
-  const size_t rank = dims.size();
-  Position from(rank);
-  size_t kept = 0, taken = 0;
-  for (size_t i = 0; i < rank; ++i) {
-    const bool is_reduced =
-        std::find(op.axes.begin(), op.axes.end(), static_cast<int32_t>(i)) != op.axes.end();
-    from[i] = is_reduced ? reduced[taken++] : at[kept];
-    if (!is_reduced || op.keepdims) ++kept;
-  }
-  return from;
-}
-
-Index LinearIndex(const std::vector<Dim>& dims, const Position& at) {
-  Index linear;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    linear = linear.Plus(at[i].Times(Product(dims, i + 1, dims.size())));
-  }
-  return linear;
-}
-
-namespace {
-
 constexpr int kMostDepth = 48;           // of ops below an id
 constexpr int64_t kMostExact = 1 << 24;  // integers that f32 holds
 constexpr int64_t kRoundings = 1 << 20;  // of f32, in a number: more than a few ops make
@@ -350,6 +247,105 @@ Bounds BoundsFinder::Found(ValueId id, int depth) {
 }
 
 }  // namespace
+
+IndexVar ReadOfIds(const Chain& body, const Op& op, const Position& at, IndexSpace& space) {
+  const auto axis = static_cast<size_t>(std::max(op.axis, 0));
+  const Dim extent = body.op(op.operands[0]).type.dims[axis];
+  const ValueId ids = op.operands[1];
+  return space.Read(ids, PullIds(body.op(ids).type, at), extent.symbolic ? 0 : extent.value);
+}
+
+Position PullPosition(const Chain& body, const Op& op, size_t number, const Position& at,
+                      IndexSpace& space) {
+  const TensorType& operand = body.op(op.operands[number]).type;
+  switch (op.kind) {
+    case OpKind::kBroadcast:
+      return PullBroadcast(operand, at);
+    case OpKind::kTranspose: {
+      Position from(at.size());
+      for (size_t i = 0; i < at.size(); ++i) from[static_cast<size_t>(op.axes[i])] = at[i];
+      return from;
+    }
+    case OpKind::kReshape:
+      return Reshaped(op.type.dims, operand.dims, at, space);
+    case OpKind::kSlice: {
+      Position from(at.size());
+      for (size_t i = 0; i < at.size(); ++i) {
+        from[i] = at[i].Times(op.steps[i]).Plus(op.starts[i]);
+      }
+      return from;
+    }
+    case OpKind::kConcat: {
+      const auto axis = static_cast<size_t>(op.axis);
+      int64_t start = 0;
+      for (size_t i = 0; i < number; ++i) start += body.op(op.operands[i]).type.dims[axis].value;
+      Position from = at;
+      from[axis] = at[axis].Plus(-start);
+      return from;
+    }
+    case OpKind::kGather: {
+      if (number == 1) return PullIds(operand, at);
+      const size_t behind = operand.dims.size() - static_cast<size_t>(op.axis) - 1;
+      Position from(at.begin(), at.begin() + op.axis);
+      from.push_back(Index::Of(ReadOfIds(body, op, at, space)));
+      from.insert(from.end(), at.end() - static_cast<std::ptrdiff_t>(behind), at.end());
+      return from;
+    }
+    case OpKind::kScatter:
+      return number == 1 ? PullIds(operand, at) : at;
+    case OpKind::kWindow: {
+      if (number == 1) return Position();
+      const WindowPixel pixel = PixelOf(op, at);
+      return {at[0], space.Nearest(pixel.row, operand.dims[1].value),
+              space.Nearest(pixel.column, operand.dims[2].value), at[5]};
+    }
+    default:  // element-wise; an operand of rank 0 spreads
+      return operand.dims.empty() ? Position() : at;
+  }
+}
+
+Position ReshapedPosition(const std::vector<Dim>& to, const std::vector<Dim>& from,
+                          const Position& at, IndexSpace& space) {
+  return Reshaped(to, from, at, space);
+}
+
+WindowPixel PixelOf(const Op& window, const Position& at) {
+  const Conv2d& conv = window.conv;
+  const auto along = [&](size_t axis) {
+    return at[1 + axis]
+        .Times(conv.strides[axis])
+        .Plus(at[3 + axis].Times(conv.dilations[axis]))
+        .Plus(-conv.pads[2 * axis]);
+  };
+  return {along(0), along(1)};
+}
+
+Position PullReduced(const Chain& body, const Op& op, size_t number, const Position& at, IndexVar k,
+                     IndexSpace& space) {
+  if (op.kind == OpKind::kMatmul) return PullFactor(body, op, number, at, Index::Of(k));
+  const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
+  std::vector<int64_t> extents;
+  for (int32_t axis : op.axes) extents.push_back(dims[static_cast<size_t>(axis)].value);
+  const Position reduced = space.Box(k, extents);
+  const size_t rank = dims.size();
+  Position from(rank);
+  size_t kept = 0, taken = 0;
+  for (size_t i = 0; i < rank; ++i) {
+    const bool is_reduced =
+        std::find(op.axes.begin(), op.axes.end(), static_cast<int32_t>(i)) != op.axes.end();
+    from[i] = is_reduced ? reduced[taken++] : at[kept];
+    if (!is_reduced || op.keepdims) ++kept;
+  }
+  return from;
+}
+
+Index LinearIndex(const std::vector<Dim>& dims, const Position& at) {
+  Index linear;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    linear = linear.Plus(at[i].Times(Product(dims, i + 1, dims.size())));
+  }
+  return linear;
+}
 
 bool NamesAPlace(const Chain& body, const Op& gather) {
   const Dim extent = body.op(gather.operands[0]).type.dims[static_cast<size_t>(gather.axis)];

@@ -161,6 +161,11 @@ Prediction PredictTasks(const ProductSequence& p, const Schedule& s, const Devic
   return longest.Finish();
 }
 
+// Units of `units` that cluster `c` takes; cluster 0 takes the first one.
+int64_t Taken(int64_t units, int64_t c, int64_t clusters) {
+  return units / clusters + (c < units % clusters ? 1 : 0);
+}
+
 }  // namespace
 
 constexpr DataflowRow kTaskListRow = [] {
@@ -180,15 +185,6 @@ constexpr DataflowRow kTaskListRow = [] {
   row.predict = PredictTasks;
   return row;
 }();
-
-namespace {
-
-// Units of `units` that cluster `c` takes; cluster 0 takes the first one.
-int64_t Taken(int64_t units, int64_t c, int64_t clusters) {
-  return units / clusters + (c < units % clusters ? 1 : 0);
-}
-
-}  // namespace
 
 std::array<TaskCounts, 2> BusiestClusters(int64_t first_units, int64_t second_units,
                                           int64_t clusters) {

@@ -60,6 +60,30 @@ double ReduceBytes(const ProductDims& d, const Schedule& s, const ProductTile& t
   return TileBytes(d, s, tile) * (tile.split_k - 1) / tile.split_k;
 }
 
+// An approximation of log2, linear between powers of two: equal on every machine, unlike log2.
+double Doublings(double readers) {
+  double doublings = 0;
+  for (; readers >= 2; readers /= 2) doublings += 1;
+  return doublings + std::max(0.0, readers - 1);
+}
+
+// Bytes that many blocks read at about the same time cost L2 less, but far more than one read.
+// `rate`: with one reader; `gain`: the part of `rate` that each doubling of the readers adds.
+double L2Us(const L2Stream& stream, double rate, double gain, const DeviceModel& model) {
+  if (stream.bytes == 0) return 0;
+  return stream.bytes * (1 + model.l2_straddle_loss * stream.straddling) /
+         std::min(rate * (1 + gain * Doublings(stream.readers)), model.l2_shared_bytes_per_us);
+}
+
+double L2Us(const ProductLoad& load, const DeviceModel& model) {
+  const double rate = model.l2_bytes_per_us, gain = model.l2_reader_gain;
+  return L2Us(load.weights, rate, gain, model) +
+         L2Us(load.rows, load.windows ? model.l2_window_bytes_per_us : model.l2_rows_bytes_per_us,
+              model.l2_rows_reader_gain, model) +
+         L2Us(load.residual, rate, gain, model) + L2Us(load.scales, rate, gain, model) +
+         L2Us(load.result, rate, gain, model);
+}
+
 }  // namespace
 
 double DsmBytesPerUs(int cluster, const DeviceModel& model) {
@@ -97,34 +121,6 @@ double StoreUs(const ProductDims& d, int64_t rows, const Schedule& s, const Prod
   return 2 * static_cast<double>(d.result_bytes) * own * tile.block_n /
          model.sm_intake_bytes_per_us;
 }
-
-namespace {
-
-// An approximation of log2, linear between powers of two: equal on every machine, unlike log2.
-double Doublings(double readers) {
-  double doublings = 0;
-  for (; readers >= 2; readers /= 2) doublings += 1;
-  return doublings + std::max(0.0, readers - 1);
-}
-
-// Bytes that many blocks read at about the same time cost L2 less, but far more than one read.
-// `rate`: with one reader; `gain`: the part of `rate` that each doubling of the readers adds.
-double L2Us(const L2Stream& stream, double rate, double gain, const DeviceModel& model) {
-  if (stream.bytes == 0) return 0;
-  return stream.bytes * (1 + model.l2_straddle_loss * stream.straddling) /
-         std::min(rate * (1 + gain * Doublings(stream.readers)), model.l2_shared_bytes_per_us);
-}
-
-double L2Us(const ProductLoad& load, const DeviceModel& model) {
-  const double rate = model.l2_bytes_per_us, gain = model.l2_reader_gain;
-  return L2Us(load.weights, rate, gain, model) +
-         L2Us(load.rows, load.windows ? model.l2_window_bytes_per_us : model.l2_rows_bytes_per_us,
-              model.l2_rows_reader_gain, model) +
-         L2Us(load.residual, rate, gain, model) + L2Us(load.scales, rate, gain, model) +
-         L2Us(load.result, rate, gain, model);
-}
-
-}  // namespace
 
 LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_bytes,
                    const DeviceModel& model) {

@@ -11,6 +11,32 @@ constexpr int64_t kMaxRowTiles = 128;
 constexpr int kLeastShareOfBlock = 16;  // columns a warpgroup, of those that share a scale
 constexpr int kTurns = 4;               // numbers of tiles a group that widths are balanced for
 
+// Multiples of `step` that divide the columns of groups that share a tile.
+std::vector<int> WidthsIn(int64_t bundle, int step, int widest) {
+  std::vector<int> widths;
+  for (int width = step; width <= std::min<int64_t>(widest, bundle); width += step) {
+    if (bundle % width == 0) widths.push_back(width);
+  }
+  return widths;
+}
+
+constexpr int kMaxStages = 16;
+
+// The most stages that fit, but no more than a block loads: where it walks several tiles, its
+// producers run ahead into the next ones.
+void FillRing(const ProductSequence& p, const DeviceModel& model, Schedule* s) {
+  s->stages = 0;
+  const ScheduleSizes z = SizesOf(p, *s);
+  const int64_t free = model.shared_bytes_per_block - z.shared_bytes;
+  const int64_t fit = free > 0 && z.stage_bytes > 0 ? free / z.stage_bytes : 0;
+  const int64_t steps =
+      CeilDiv(p[0].StagedK(), s->block_k) + (p.size() == 2 ? CeilDiv(p[0].n, s->block_k) : 0);
+  const int64_t clusters = std::max(1, model.ResidentBlocks(s->cluster) / s->cluster);
+  const int64_t tiles = p.size() == 1 ? std::max<int64_t>(1, CeilDiv(z.units, clusters)) : 1;
+  const int64_t want = std::max<int64_t>(2, std::min<int64_t>(kMaxStages, steps * tiles));
+  s->stages = static_cast<int>(std::min(fit, want));
+}
+
 }  // namespace
 
 std::vector<RowShape> RowShapes(const ProductSequence& p) {
@@ -78,19 +104,6 @@ std::vector<int> ColumnWidths(int64_t columns, int64_t row_tiles, int64_t groups
   return widths;
 }
 
-namespace {
-
-// Multiples of `step` that divide the columns of groups that share a tile.
-std::vector<int> WidthsIn(int64_t bundle, int step, int widest) {
-  std::vector<int> widths;
-  for (int width = step; width <= std::min<int64_t>(widest, bundle); width += step) {
-    if (bundle % width == 0) widths.push_back(width);
-  }
-  return widths;
-}
-
-}  // namespace
-
 std::vector<int> TileWidths(const ProductSequence& p, const RowShape& r, int width, int64_t columns,
                             int64_t row_tiles, int64_t groups, int step) {
   const int widest = WidestTile(columns, width, step, r);
@@ -122,27 +135,6 @@ void EnumerateSpace(const ProductSequence& sequence, const DeviceModel& model,
     row->enumerate(walk);
   }
 }
-
-namespace {
-
-constexpr int kMaxStages = 16;
-
-// The most stages that fit, but no more than a block loads: where it walks several tiles, its
-// producers run ahead into the next ones.
-void FillRing(const ProductSequence& p, const DeviceModel& model, Schedule* s) {
-  s->stages = 0;
-  const ScheduleSizes z = SizesOf(p, *s);
-  const int64_t free = model.shared_bytes_per_block - z.shared_bytes;
-  const int64_t fit = free > 0 && z.stage_bytes > 0 ? free / z.stage_bytes : 0;
-  const int64_t steps =
-      CeilDiv(p[0].StagedK(), s->block_k) + (p.size() == 2 ? CeilDiv(p[0].n, s->block_k) : 0);
-  const int64_t clusters = std::max(1, model.ResidentBlocks(s->cluster) / s->cluster);
-  const int64_t tiles = p.size() == 1 ? std::max<int64_t>(1, CeilDiv(z.units, clusters)) : 1;
-  const int64_t want = std::max<int64_t>(2, std::min<int64_t>(kMaxStages, steps * tiles));
-  s->stages = static_cast<int>(std::min(fit, want));
-}
-
-}  // namespace
 
 Schedule SpaceWalk::Begin(Dataflow dataflow, const RowShape& r, int block_k) {
   Schedule s;

@@ -26,6 +26,16 @@ std::string VarText(const IndexSpace& space, IndexVar v, IndexVar element, bool 
   return absl::StrCat("(", IndexText(space, var.of, element, each), sign, var.divisor, ")");
 }
 
+constexpr int64_t kSerialAtOnce = 16;  // reads of a serial reduction in flight together
+constexpr int64_t kMostLines = 256;    // of an unrolled loop
+
+// Unroll factor of a loop around `inside`; a loop around a loop is not unrolled.
+int64_t Unrolled(int64_t turns, const std::string& inside) {
+  if (inside.find("for (") != std::string::npos) return 1;
+  const int64_t lines = 1 + std::count(inside.begin(), inside.end(), '\n');
+  return std::max<int64_t>(1, std::min({turns, kSerialAtOnce, kMostLines / lines}));
+}
+
 }  // namespace
 
 void ScopedText::OpenScope(bool branch) {
@@ -118,20 +128,6 @@ std::string IndexText(const IndexSpace& space, const Index& index, IndexVar elem
   if (index.offset() != 0) absl::StrAppend(&text, " + ", index.offset());
   return absl::StrCat("(", text, ")");
 }
-
-namespace {
-
-constexpr int64_t kSerialAtOnce = 16;  // reads of a serial reduction in flight together
-constexpr int64_t kMostLines = 256;    // of an unrolled loop
-
-// Unroll factor of a loop around `inside`; a loop around a loop is not unrolled.
-int64_t Unrolled(int64_t turns, const std::string& inside) {
-  if (inside.find("for (") != std::string::npos) return 1;
-  const int64_t lines = 1 + std::count(inside.begin(), inside.end(), '\n');
-  return std::max<int64_t>(1, std::min({turns, kSerialAtOnce, kMostLines / lines}));
-}
-
-}  // namespace
 
 absl::StatusOr<Emitted> SerialText::Operand(ValueId id, const Position& at, IndexVar k) {
   const Op& op = body_.op(id);

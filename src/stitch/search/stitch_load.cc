@@ -39,6 +39,8 @@ StitchProgram BaseOf(const Chain& body, const StitchProgram& program, Pace* pace
   return MakeStitchProgram(body, program.owner, {}, &unbounded).value_or(StitchProgram(program));
 }
 
+constexpr int kAccessBytes = 16;
+
 }  // namespace
 
 int64_t HoldRoundBytes(const Chain& body, const StitchProgram& program,
@@ -127,12 +129,6 @@ StitchLoad LoadOf(const Chain& body, const StitchProgram& program, const StitchS
                   int64_t m, const DeviceModel& model) {
   return LoadTable(body, program, m, model).Of(schedule);
 }
-
-namespace {
-
-constexpr int kAccessBytes = 16;
-
-}  // namespace
 
 bool IsAlike(const Op& input, int64_t elements, int64_t units) {
   double count = 1;
