@@ -11,9 +11,9 @@
 #include <random>
 #include <string>
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-
 namespace sinter {
+
+using FuzzTarget = int (*)(const uint8_t* data, size_t size);  // tests/fuzz/target.h
 
 // One to four edits behind the first `kept` bytes: one, where the first byte selects the decoder.
 inline std::string Mutate(std::string bytes, std::mt19937_64* random, size_t kept = 1) {
@@ -40,24 +40,25 @@ inline std::string Mutate(std::string bytes, std::mt19937_64* random, size_t kep
   return bytes;
 }
 
-inline void Replay(const std::string& bytes) {
-  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+inline void Replay(FuzzTarget target, const std::string& bytes) {
+  target(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
 }
 
 // Each file of a folder, `mutations` of it, and its beginnings of every 16th length. Returns the
 // number of files, each of which `visit` sees.
 template <typename Visit>
-int ReplayCorpus(const std::string& folder, int mutations, size_t kept, const Visit& visit) {
+int ReplayCorpus(FuzzTarget target, const std::string& folder, int mutations, size_t kept,
+                 const Visit& visit) {
   std::mt19937_64 random(7);
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string seed{std::istreambuf_iterator<char>(file), {}};
     visit(entry.path().filename().string(), seed);
-    Replay(seed);
-    for (int i = 0; i < mutations; ++i) Replay(Mutate(seed, &random, kept));
+    Replay(target, seed);
+    for (int i = 0; i < mutations; ++i) Replay(target, Mutate(seed, &random, kept));
     const size_t step = std::max<size_t>(16, seed.size() / 64);
-    for (size_t size = 0; size < seed.size(); size += step) Replay(seed.substr(0, size));
+    for (size_t size = 0; size < seed.size(); size += step) Replay(target, seed.substr(0, size));
     ++files;
   }
   return files;

@@ -18,6 +18,7 @@ int ReaderOf(uint8_t first, int readers) {
 
 }  // namespace
 
+#ifdef SINTER_LIBFUZZER
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   constexpr char kFlag[] = "--reader=";
   for (int i = 1; i < *argc; ++i) {
@@ -27,5 +28,6 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   }
   return 0;
 }
+#endif  // SINTER_LIBFUZZER
 
 #endif  // SINTER_TESTS_FUZZ_READER_H_

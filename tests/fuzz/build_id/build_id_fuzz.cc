@@ -9,8 +9,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/nvrtc/nvrtc_library.h"
+#include "tests/fuzz/target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+namespace sinter::build_id_fuzz {
+
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   const std::string elf(reinterpret_cast<const char*>(data), size);
   const std::string id = sinter::BuildIdOf(elf);
   if (id.empty()) return 0;
@@ -19,3 +22,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (absl::BytesToHexString(absl::HexStringToBytes(id)) != id) std::abort();
   return 0;
 }
+
+}  // namespace sinter::build_id_fuzz

@@ -15,7 +15,9 @@
 #include "cache/remote/redis.h"
 #include "cache/remote/remote_value.h"
 #include "tests/fuzz/reader.h"
+#include "tests/fuzz/target.h"
 
+namespace sinter::cache_exchange_fuzz {
 namespace {
 
 void Require(bool condition) {
@@ -101,7 +103,7 @@ void ReadResp(absl::string_view bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   switch (ReaderOf(data[0], 5)) {
@@ -125,3 +127,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   return 0;
 }
+
+}  // namespace sinter::cache_exchange_fuzz

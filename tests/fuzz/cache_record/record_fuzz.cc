@@ -11,8 +11,10 @@
 #include "cache/store/table.h"
 #include "src/base/digest.h"
 #include "tests/fuzz/reader.h"
+#include "tests/fuzz/target.h"
 #include "tests/unit/cache/cache_testing.h"
 
+namespace sinter::cache_record_fuzz {
 namespace {
 
 // What is accepted must say the same when it is written again.
@@ -60,7 +62,7 @@ void ReadTables(absl::string_view bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   switch (ReaderOf(data[0], 3)) {
@@ -75,3 +77,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   return 0;
 }
+
+}  // namespace sinter::cache_record_fuzz

@@ -14,7 +14,9 @@
 #include "src/product/sequence.h"
 #include "src/stitch/schedule.h"
 #include "tests/fuzz/reader.h"
+#include "tests/fuzz/target.h"
 
+namespace sinter::canonical_fuzz {
 namespace {
 
 void Require(bool condition) {
@@ -44,7 +46,7 @@ void ReadKernelCode(absl::string_view bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const absl::string_view bytes(reinterpret_cast<const char*>(data + 1), size - 1);
   switch (ReaderOf(data[0], 5)) {
@@ -65,3 +67,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   return 0;
 }
+
+}  // namespace sinter::canonical_fuzz

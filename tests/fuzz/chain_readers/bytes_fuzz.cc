@@ -4,7 +4,9 @@
 #include <cstdlib>
 
 #include "src/chain/chain_json.h"
+#include "tests/fuzz/target.h"
 
+namespace sinter::chain_bytes_fuzz {
 namespace {
 
 void Require(bool condition) {
@@ -13,7 +15,7 @@ void Require(bool condition) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto chain = sinter::ChainFromCanonicalBytes(bytes);
   if (!chain.ok()) return 0;
@@ -22,3 +24,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(back.ok() && *back == *chain);
   return 0;
 }
+
+}  // namespace sinter::chain_bytes_fuzz

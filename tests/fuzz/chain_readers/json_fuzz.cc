@@ -6,7 +6,9 @@
 
 #include "src/chain/chain_json.h"
 #include "src/product/matcher.h"
+#include "tests/fuzz/target.h"
 
+namespace sinter::chain_json_fuzz {
 namespace {
 
 void Require(bool condition) {
@@ -15,7 +17,7 @@ void Require(bool condition) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);
   const auto chain = sinter::ChainFromJson(text);
   if (!chain.ok()) {
@@ -31,3 +33,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)sinter::MatchProducts(*chain);
   return 0;
 }
+
+}  // namespace sinter::chain_json_fuzz

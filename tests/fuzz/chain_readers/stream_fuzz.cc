@@ -5,7 +5,9 @@
 #include <string>
 
 #include "src/chain/json_stream.h"
+#include "tests/fuzz/target.h"
 
+namespace sinter::chain_stream_fuzz {
 namespace {
 
 using nlohmann::json;
@@ -37,7 +39,7 @@ class Rebuilt : public sinter::JsonConsumer {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);
   Rebuilt rebuilt;
   const absl::Status status = sinter::StreamJson(text, {}, &rebuilt);
@@ -49,3 +51,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(!whole.is_discarded() && whole == rebuilt.document);
   return 0;
 }
+
+}  // namespace sinter::chain_stream_fuzz

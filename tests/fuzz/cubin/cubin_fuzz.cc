@@ -10,7 +10,9 @@
 
 #include "absl/strings/string_view.h"
 #include "src/base/cubin_check.h"
+#include "tests/fuzz/target.h"
 
+namespace sinter::cubin_fuzz {
 namespace {
 
 // Bounds are asked of string_view, none of the check's arithmetic is repeated.
@@ -51,7 +53,7 @@ void ReadSections(absl::string_view cubin, const Elf64_Ehdr& header) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   const std::string copy(reinterpret_cast<const char*>(data), size);
   if (!sinter::CheckCubin(copy).ok()) return 0;
   const auto header = At<Elf64_Ehdr>(copy, 0);
@@ -59,3 +61,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ReadSections(copy, header);
   return 0;
 }
+
+}  // namespace sinter::cubin_fuzz

@@ -13,9 +13,11 @@
 #include "src/fusion/assembly.h"
 #include "tests/fuzz/decisions/judged_chains.h"
 #include "tests/fuzz/reader.h"
+#include "tests/fuzz/target.h"
 #include "tests/unit/fusion/assembly/bound_addresses.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
 
+namespace sinter::decisions_fuzz {
 namespace {
 
 constexpr double kMostError = 0.05;  // of an output, over its largest value
@@ -61,7 +63,7 @@ void Require(bool condition, const std::string& what) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const auto at = static_cast<size_t>(ReaderOf(data[0], std::size(sinter::kJudgedChains)));
   const absl::string_view bytes(reinterpret_cast<const char*>(data + 1), size - 1);
@@ -82,3 +84,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(error < kMostError, "a plan that computes another chain: " + plan.ToText());
   return 0;
 }
+
+}  // namespace sinter::decisions_fuzz

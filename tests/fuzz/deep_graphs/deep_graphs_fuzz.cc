@@ -15,10 +15,12 @@
 #include "src/plan/kernel_code.h"
 #include "src/stitch/program.h"
 #include "src/stitch/spec.h"
+#include "tests/fuzz/target.h"
 #include "tests/support/deep_graphs.h"
 #include "tests/support/stitch_bytes.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 
+namespace sinter::deep_graphs_fuzz {
 namespace {
 
 using sinter::Chain;
@@ -81,7 +83,7 @@ void PlanAndGenerate(const Chain& chain) {
 }  // namespace
 
 // The kind of graph, its ops in two bytes, a width, and what seeds the rest.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   if (size < 4) return 0;
   const auto kind = static_cast<sinter::testing::DeepGraph>(
       data[0] % static_cast<int>(sinter::testing::DeepGraph::kCount));
@@ -103,3 +105,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(kSlower > 1 || usage.ru_maxrss < kMostKilobytes, "more than 1 GB");
   return 0;
 }
+
+}  // namespace sinter::deep_graphs_fuzz

@@ -10,8 +10,10 @@
 #include "src/base/device_model.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
+#include "tests/fuzz/target.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 
+namespace sinter::device_model_fuzz {
 namespace {
 
 void Require(bool condition, const std::string& what) {
@@ -29,7 +31,7 @@ const sinter::Chain& SmallChain() {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);
   const auto model = sinter::DeviceModel::FromText(text);
   if (!model.ok()) return 0;
@@ -46,3 +48,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(fits.ok(), fits.ToString());
   return 0;
 }
+
+}  // namespace sinter::device_model_fuzz

@@ -7,7 +7,9 @@
 #include <string>
 
 #include "cache/store/table.h"
+#include "tests/fuzz/target.h"
 
+namespace sinter::pack_index_fuzz {
 namespace {
 
 void Require(bool condition) {
@@ -16,7 +18,7 @@ void Require(bool condition) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   const std::string table(reinterpret_cast<const char*>(data), size);
   const auto source = [&](uint64_t offset, char* to, size_t bytes) {
     Require(offset <= table.size() && bytes <= table.size() - offset);  // nothing is asked past it
@@ -32,3 +34,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   return 0;
 }
+
+}  // namespace sinter::pack_index_fuzz

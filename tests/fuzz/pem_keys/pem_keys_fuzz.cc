@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/signing.h"
 #include "tests/fuzz/reader.h"
+#include "tests/fuzz/target.h"
 
+namespace sinter::pem_keys_fuzz {
 namespace {
 
 void Require(bool condition) {
@@ -44,9 +46,11 @@ void ReadPublic(absl::string_view pem) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const absl::string_view pem(reinterpret_cast<const char*>(data + 1), size - 1);
   ReaderOf(data[0], 2) == 0 ? ReadPrivate(pem) : ReadPublic(pem);
   return 0;
 }
+
+}  // namespace sinter::pem_keys_fuzz

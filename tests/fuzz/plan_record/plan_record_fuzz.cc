@@ -10,8 +10,10 @@
 #include "tests/fuzz/decisions/judged_chains.h"
 #include "tests/fuzz/plan_record/records.h"
 #include "tests/fuzz/reader.h"
+#include "tests/fuzz/target.h"
 #include "tests/unit/fusion/assembly/bound_addresses.h"
 
+namespace sinter::plan_record_fuzz {
 namespace {
 
 const sinter::Chain& ChainAt(size_t i) {
@@ -31,7 +33,7 @@ void Require(bool condition, const char* what) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const auto at = static_cast<size_t>(ReaderOf(data[0], std::size(sinter::kJudgedChains)));
   const absl::string_view bytes(reinterpret_cast<const char*>(data + 1), size - 1);
@@ -52,3 +54,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   return 0;
 }
+
+}  // namespace sinter::plan_record_fuzz

@@ -6,7 +6,9 @@
 #include <cstdlib>
 
 #include "cache/remote/redis.h"
+#include "tests/fuzz/target.h"
 
+namespace sinter::resp_batch_fuzz {
 namespace {
 
 void Require(bool condition) {
@@ -38,7 +40,7 @@ size_t Feed(sinter::RespBatch* batch, absl::string_view bytes, size_t step,
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   if (size < 3) return 0;
   const size_t count = 1 + data[0] % 8, step = 1 + data[1];
   const sinter::RespLimits each{uint64_t{16} << (data[2] % 8), 1u + (data[2] >> 3)};
@@ -52,3 +54,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(held.items >= count);
   return 0;
 }
+
+}  // namespace sinter::resp_batch_fuzz

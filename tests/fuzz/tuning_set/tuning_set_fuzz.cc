@@ -11,7 +11,9 @@
 #include "src/chain/problem.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/assembly.h"
+#include "tests/fuzz/target.h"
 
+namespace sinter::tuning_set_fuzz {
 namespace {
 
 void Require(bool condition) {
@@ -43,7 +45,7 @@ void Read(absl::string_view text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   Read(text);
   const size_t seal = text.rfind("sha256 ");
@@ -51,3 +53,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Read(absl::StrCat(body, "sha256 ", sinter::Sha256(body).Hex(), "\n"));
   return 0;
 }
+
+}  // namespace sinter::tuning_set_fuzz

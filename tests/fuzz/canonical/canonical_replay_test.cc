@@ -16,7 +16,10 @@
 #include "src/plan/kernel_code.h"
 #include "tests/fuzz/mutate.h"
 
-namespace sinter {
+namespace sinter::canonical_fuzz {
+
+int Target(const uint8_t* data, size_t size);
+
 namespace {
 
 constexpr char kCorpus[] = "tests/fuzz/canonical/corpus";  // the test runs in the root of the tree
@@ -83,7 +86,7 @@ bool Accepted(const std::string& seed) {
 TEST(CanonicalFuzzTest, TheCorpusAndMutationsAreHandled) {
   if (std::getenv("SINTER_UPDATE_CORPUS") != nullptr) WriteCorpus();
   const int files =
-      ReplayCorpus(kCorpus, 3000, 1, [&](const std::string& name, const std::string& seed) {
+      ReplayCorpus(Target, kCorpus, 3000, 1, [&](const std::string& name, const std::string& seed) {
         const bool cut = name.find("_cut") != std::string::npos;
         EXPECT_EQ(Accepted(seed), !cut) << name;
       });
@@ -91,4 +94,4 @@ TEST(CanonicalFuzzTest, TheCorpusAndMutationsAreHandled) {
 }
 
 }  // namespace
-}  // namespace sinter
+}  // namespace sinter::canonical_fuzz

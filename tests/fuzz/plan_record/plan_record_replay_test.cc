@@ -13,7 +13,10 @@
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/plan_record/records.h"
 
-namespace sinter {
+namespace sinter::plan_record_fuzz {
+
+int Target(const uint8_t* data, size_t size);
+
 namespace {
 
 constexpr char kCorpus[] =
@@ -46,20 +49,22 @@ void WriteCorpus() {
 TEST(PlanRecordFuzzTest, TheCorpusAndMutationsAreHandled) {
   if (std::getenv("SINTER_UPDATE_CORPUS") != nullptr) WriteCorpus();
   int passed = 0;
-  const int files = ReplayCorpus(kCorpus, 500, 1, [&](const std::string&, const std::string& seed) {
-    const JudgedChain& of = kJudgedChains[static_cast<uint8_t>(seed[0]) % std::size(kJudgedChains)];
-    const Chain chain = ChainOf(of);
-    PlanRequest request;
-    request.form = IdentityForm(std::make_shared<const Chain>(chain));
-    request.bucket = of.bucket;
-    auto record = DecodePlanRecord(seed.substr(1));
-    passed +=
-        record.ok() &&
-        CompletePlanRecord(request, Core().ports.model, Core(), BuildControl(), &*record).ok();
-  });
+  const int files =
+      ReplayCorpus(Target, kCorpus, 500, 1, [&](const std::string&, const std::string& seed) {
+        const JudgedChain& of =
+            kJudgedChains[static_cast<uint8_t>(seed[0]) % std::size(kJudgedChains)];
+        const Chain chain = ChainOf(of);
+        PlanRequest request;
+        request.form = IdentityForm(std::make_shared<const Chain>(chain));
+        request.bucket = of.bucket;
+        auto record = DecodePlanRecord(seed.substr(1));
+        passed +=
+            record.ok() &&
+            CompletePlanRecord(request, Core().ports.model, Core(), BuildControl(), &*record).ok();
+      });
   EXPECT_GE(files, 10);
   EXPECT_GE(passed, static_cast<int>(std::size(kOfCorpus)));  // so that what passes was followed
 }
 
 }  // namespace
-}  // namespace sinter
+}  // namespace sinter::plan_record_fuzz

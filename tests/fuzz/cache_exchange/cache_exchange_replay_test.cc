@@ -9,7 +9,10 @@
 #include "tests/fuzz/mutate.h"
 #include "tests/unit/cache/pack/pack_testing.h"
 
-namespace sinter {
+namespace sinter::cache_exchange_fuzz {
+
+int Target(const uint8_t* data, size_t size);
+
 namespace {
 
 class ExchangeFuzzTest : public pack_testing::PackTest {
@@ -42,7 +45,7 @@ class ExchangeFuzzTest : public pack_testing::PackTest {
 TEST_F(ExchangeFuzzTest, TheCorpusIsHandled) {
   int files = 0;
   for (const auto& file : std::filesystem::directory_iterator("tests/fuzz/cache_exchange/corpus")) {
-    Replay(cache_testing::ReadFile(file.path().string()));
+    Replay(Target, cache_testing::ReadFile(file.path().string()));
     ++files;
   }
   EXPECT_GE(files, 11);
@@ -56,11 +59,11 @@ TEST_F(ExchangeFuzzTest, SeedsAndMutationsAreHandled) {
     if (corpus != nullptr) {
       cache_testing::WriteFile(absl::StrCat(corpus, "/seed", number++), seed);
     }
-    Replay(seed);
-    for (int i = 0; i < 4000; ++i, ++executions) Replay(Mutate(seed, &random));
+    Replay(Target, seed);
+    for (int i = 0; i < 4000; ++i, ++executions) Replay(Target, Mutate(seed, &random));
   }
   std::cout << "cache exchange fuzz: executions " << executions << " deaths 0\n";
 }
 
 }  // namespace
-}  // namespace sinter
+}  // namespace sinter::cache_exchange_fuzz

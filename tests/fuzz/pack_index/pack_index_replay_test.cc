@@ -13,7 +13,10 @@
 #include "tests/unit/cache/cache_testing.h"
 #include "tests/unit/cache/forged_table.h"
 
-namespace sinter {
+namespace sinter::pack_index_fuzz {
+
+int Target(const uint8_t* data, size_t size);
+
 namespace {
 
 std::string TableOf(int records) {
@@ -30,7 +33,7 @@ std::string TableOf(int records) {
 TEST(PackIndexFuzzTest, TheCorpusIsHandled) {
   int files = 0;
   for (const auto& file : std::filesystem::directory_iterator("tests/fuzz/pack_index/corpus")) {
-    Replay(cache_testing::ReadFile(file.path().string()));
+    Replay(Target, cache_testing::ReadFile(file.path().string()));
     ++files;
   }
   EXPECT_GE(files, 3);
@@ -45,8 +48,8 @@ TEST(PackIndexFuzzTest, SeedsAndMutationsAreHandled) {
     if (corpus != nullptr) {
       cache_testing::WriteFile(absl::StrCat(corpus, "/seed", number++), seed);
     }
-    Replay(seed);
-    for (int i = 0; i < 10000; ++i, ++executions) Replay(Mutate(seed, &random));
+    Replay(Target, seed);
+    for (int i = 0; i < 10000; ++i, ++executions) Replay(Target, Mutate(seed, &random));
   }
   std::cout << "pack index fuzz: executions " << executions << " deaths 0\n";
 }
@@ -71,10 +74,10 @@ TEST(PackIndexFuzzTest, LengthsUnderRightChecksumsAreHandled) {
   for (int i = 0; i < kTables; ++i) {
     const std::string block = forged("value");
     const std::string index = forged(Handle(any(0), any(block.size() - 5)));
-    Replay(block + ForgedRest(block.size(), index));
+    Replay(Target, block + ForgedRest(block.size(), index));
   }
   std::cout << "pack index fuzz: forged tables " << kTables << " deaths 0\n";
 }
 
 }  // namespace
-}  // namespace sinter
+}  // namespace sinter::pack_index_fuzz

@@ -11,12 +11,15 @@
 
 #include "tests/fuzz/mutate.h"
 
-namespace sinter {
+namespace sinter::deep_graphs_fuzz {
+
+int Target(const uint8_t* data, size_t size);
+
 namespace {
 
 TEST(Replay, DeepGraphsArePlannedOrRefusedInTime) {
   std::vector<std::string> corpus;
-  for (const auto& entry : std::filesystem::directory_iterator(SINTER_CORPUS)) {
+  for (const auto& entry : std::filesystem::directory_iterator("tests/fuzz/deep_graphs/corpus")) {
     std::ifstream in(entry.path(), std::ios::binary);
     corpus.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
   }
@@ -24,10 +27,10 @@ TEST(Replay, DeepGraphsArePlannedOrRefusedInTime) {
   ASSERT_GE(corpus.size(), 12u);
   std::mt19937_64 random(1);
   for (const std::string& bytes : corpus) {
-    Replay(bytes);
-    Replay(Mutate(bytes, &random, /*kept=*/3));  // of as many ops
+    Replay(Target, bytes);
+    Replay(Target, Mutate(bytes, &random, /*kept=*/3));  // of as many ops
   }
 }
 
 }  // namespace
-}  // namespace sinter
+}  // namespace sinter::deep_graphs_fuzz

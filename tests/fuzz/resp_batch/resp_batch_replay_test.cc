@@ -9,7 +9,10 @@
 #include "tests/fuzz/mutate.h"
 #include "tests/unit/cache/cache_testing.h"
 
-namespace sinter {
+namespace sinter::resp_batch_fuzz {
+
+int Target(const uint8_t* data, size_t size);
+
 namespace {
 
 std::vector<std::string> BatchSeeds() {
@@ -27,7 +30,7 @@ std::vector<std::string> BatchSeeds() {
 TEST(RespBatchFuzzTest, TheCorpusIsHandled) {
   int files = 0;
   for (const auto& file : std::filesystem::directory_iterator("tests/fuzz/resp_batch/corpus")) {
-    Replay(cache_testing::ReadFile(file.path().string()));
+    Replay(Target, cache_testing::ReadFile(file.path().string()));
     ++files;
   }
   EXPECT_GE(files, 5);
@@ -42,11 +45,11 @@ TEST(RespBatchFuzzTest, SeedsAndMutationsAreHandled) {
     if (corpus != nullptr) {
       cache_testing::WriteFile(absl::StrCat(corpus, "/seed", number++), seed);
     }
-    Replay(seed);
-    for (int i = 0; i < 10000; ++i, ++executions) Replay(Mutate(seed, &random));
+    Replay(Target, seed);
+    for (int i = 0; i < 10000; ++i, ++executions) Replay(Target, Mutate(seed, &random));
   }
   std::cout << "resp batch fuzz: executions " << executions << " deaths 0\n";
 }
 
 }  // namespace
-}  // namespace sinter
+}  // namespace sinter::resp_batch_fuzz

@@ -17,7 +17,10 @@
 #include "src/plan/decisions.h"
 #include "tests/fuzz/mutate.h"
 
-namespace sinter {
+namespace sinter::tuning_set_fuzz {
+
+int Target(const uint8_t* data, size_t size);
+
 namespace {
 
 constexpr char kCorpus[] = "tests/fuzz/tuning_set/corpus";  // the test runs in the root of the tree
@@ -68,13 +71,13 @@ TEST(TuningSetFuzzTest, TheCorpusAndMutationsAreHandled) {
   for (const auto& file : std::filesystem::directory_iterator(kCorpus)) {
     const std::string seed = ReadFile(file.path());
     EXPECT_TRUE(TuningSet::FromText(seed).ok()) << file.path();
-    Replay(seed);
+    Replay(Target, seed);
     ++files;
-    for (int i = 0; i < 2000; ++i, ++executions) Replay(Mutate(seed, &random, 0));
+    for (int i = 0; i < 2000; ++i, ++executions) Replay(Target, Mutate(seed, &random, 0));
   }
   EXPECT_GE(files, 3);
   std::cout << "tuning set fuzz: executions " << executions << ", deaths 0\n";
 }
 
 }  // namespace
-}  // namespace sinter
+}  // namespace sinter::tuning_set_fuzz

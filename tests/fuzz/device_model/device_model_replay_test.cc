@@ -10,7 +10,10 @@
 #include "src/base/device_model.h"
 #include "tests/fuzz/mutate.h"
 
-namespace sinter {
+namespace sinter::device_model_fuzz {
+
+int Target(const uint8_t* data, size_t size);
+
 namespace {
 
 // The test runs in the root of the tree.
@@ -41,7 +44,7 @@ TEST(DeviceModelFuzzTest, TheCorpusAndMutationsAreHandled) {
   if (std::getenv("SINTER_UPDATE_CORPUS") != nullptr) WriteCorpus();
   int accepted = 0;
   const int files =
-      ReplayCorpus(kCorpus, 1000, 0, [&](const std::string& name, const std::string& seed) {
+      ReplayCorpus(Target, kCorpus, 1000, 0, [&](const std::string& name, const std::string& seed) {
         const auto model = DeviceModel::FromText(seed);
         EXPECT_EQ(model.ok(), name != "cut") << name << ": " << model.status();
         accepted += model.ok() ? 1 : 0;
@@ -51,4 +54,4 @@ TEST(DeviceModelFuzzTest, TheCorpusAndMutationsAreHandled) {
 }
 
 }  // namespace
-}  // namespace sinter
+}  // namespace sinter::device_model_fuzz

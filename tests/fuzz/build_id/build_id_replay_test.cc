@@ -12,7 +12,10 @@
 #include "runtime/nvrtc/nvrtc_library.h"
 #include "tests/fuzz/mutate.h"
 
-namespace sinter {
+namespace sinter::build_id_fuzz {
+
+int Target(const uint8_t* data, size_t size);
+
 namespace {
 
 constexpr char kCorpus[] = "tests/fuzz/build_id/corpus";  // the test runs in the root of the tree
@@ -66,7 +69,7 @@ void WriteCorpus() {
 TEST(BuildIdFuzzTest, TheCorpusAndMutationsAreHandled) {
   if (std::getenv("SINTER_UPDATE_CORPUS") != nullptr) WriteCorpus();
   int found = 0;
-  EXPECT_GE(ReplayCorpus(kCorpus, 20000, 0,
+  EXPECT_GE(ReplayCorpus(Target, kCorpus, 20000, 0,
                          [&](const std::string&, const std::string& seed) {
                            found += BuildIdOf(seed).empty() ? 0 : 1;
                          }),
@@ -75,4 +78,4 @@ TEST(BuildIdFuzzTest, TheCorpusAndMutationsAreHandled) {
 }
 
 }  // namespace
-}  // namespace sinter
+}  // namespace sinter::build_id_fuzz

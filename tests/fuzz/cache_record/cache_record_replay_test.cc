@@ -10,7 +10,10 @@
 #include "tests/fuzz/mutate.h"
 #include "tests/unit/cache/cache_testing.h"
 
-namespace sinter {
+namespace sinter::cache_record_fuzz {
+
+int Target(const uint8_t* data, size_t size);
+
 namespace {
 
 std::vector<std::string> Seeds() {
@@ -36,7 +39,7 @@ std::vector<std::string> Seeds() {
 TEST(CacheRecordFuzzTest, TheCorpusIsHandled) {
   int files = 0;
   for (const auto& file : std::filesystem::directory_iterator("tests/fuzz/cache_record/corpus")) {
-    Replay(cache_testing::ReadFile(file.path().string()));
+    Replay(Target, cache_testing::ReadFile(file.path().string()));
     ++files;
   }
   EXPECT_GE(files, 6);
@@ -53,11 +56,11 @@ TEST(CacheRecordFuzzTest, SeedsAndMutationsAreHandled) {
     if (corpus != nullptr) {
       cache_testing::WriteFile(absl::StrCat(corpus, "/", names[number++]), seed);
     }
-    Replay(seed);
-    for (int i = 0; i < 10000; ++i, ++executions) Replay(Mutate(seed, &random));
+    Replay(Target, seed);
+    for (int i = 0; i < 10000; ++i, ++executions) Replay(Target, Mutate(seed, &random));
   }
   std::cout << "cache record fuzz: executions " << executions << " deaths 0\n";
 }
 
 }  // namespace
-}  // namespace sinter
+}  // namespace sinter::cache_record_fuzz

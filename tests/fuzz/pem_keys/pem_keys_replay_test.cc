@@ -10,7 +10,10 @@
 #include "src/base/signing.h"
 #include "tests/fuzz/mutate.h"
 
-namespace sinter {
+namespace sinter::pem_keys_fuzz {
+
+int Target(const uint8_t* data, size_t size);
+
 namespace {
 
 constexpr char kCorpus[] = "tests/fuzz/pem_keys/corpus";  // the test runs in the root of the tree
@@ -50,13 +53,14 @@ TEST(PemKeysFuzzTest, TheCorpusAndMutationsAreHandled) {
   }
   if (std::getenv("SINTER_UPDATE_CORPUS") != nullptr) WriteCorpus();
   int accepted = 0;
-  const int files = ReplayCorpus(kCorpus, 500, 1, [&](const std::string&, const std::string& seed) {
-    const std::string pem = seed.substr(1);
-    accepted += seed[0] == 0 ? SigningKey::FromPem(pem).ok() : PublicKeysFromPem(pem).ok();
-  });
+  const int files =
+      ReplayCorpus(Target, kCorpus, 500, 1, [&](const std::string&, const std::string& seed) {
+        const std::string pem = seed.substr(1);
+        accepted += seed[0] == 0 ? SigningKey::FromPem(pem).ok() : PublicKeysFromPem(pem).ok();
+      });
   EXPECT_GE(files, 6);
   EXPECT_EQ(accepted, 3);
 }
 
 }  // namespace
-}  // namespace sinter
+}  // namespace sinter::pem_keys_fuzz

@@ -19,7 +19,10 @@
 #include "tests/fuzz/decisions/judged_chains.h"
 #include "tests/fuzz/mutate.h"
 
-namespace sinter {
+namespace sinter::decisions_fuzz {
+
+int Target(const uint8_t* data, size_t size);
+
 namespace {
 
 constexpr char kCorpus[] = "tests/fuzz/decisions/corpus";  // the test runs in the root of the tree
@@ -63,7 +66,7 @@ TEST(DecisionsFuzzTest, TheCorpusAndMutationsAreHandled) {
   int files = 0, fit = 0, norms = 0, executions = 0;
   for (const auto& file : std::filesystem::directory_iterator(kCorpus)) {
     const std::string seed = ReadFile(file.path());
-    Replay(seed);
+    Replay(Target, seed);
     ++files;
     const JudgedChain& of = kJudgedChains[static_cast<uint8_t>(seed[0]) % std::size(kJudgedChains)];
     const Chain chain = ChainOf(of);
@@ -74,7 +77,7 @@ TEST(DecisionsFuzzTest, TheCorpusAndMutationsAreHandled) {
     fit += made.ok();
     norms += made.ok() && made->plan.kernels[0].spec.sequence.size() == 1 &&
              made->plan.kernels[0].spec.sequence[0].epilogue.norm.has_value();
-    for (int i = 0; i < mutations; ++i, ++executions) Replay(Mutate(seed, &random));
+    for (int i = 0; i < mutations; ++i, ++executions) Replay(Target, Mutate(seed, &random));
   }
   EXPECT_GE(files, 7);
   EXPECT_GE(fit, 7);  // so that what fits was followed
@@ -84,4 +87,4 @@ TEST(DecisionsFuzzTest, TheCorpusAndMutationsAreHandled) {
 }
 
 }  // namespace
-}  // namespace sinter
+}  // namespace sinter::decisions_fuzz

@@ -12,7 +12,10 @@
 #include "src/base/cubin_check.h"
 #include "tests/fuzz/mutate.h"
 
-namespace sinter {
+namespace sinter::cubin_fuzz {
+
+int Target(const uint8_t* data, size_t size);
+
 namespace {
 
 constexpr char kCorpus[] = "tests/fuzz/cubin/corpus";  // the test runs in the root of the tree
@@ -27,11 +30,11 @@ TEST(CubinFuzzTest, TheCorpusAndMutationsAreHandled) {
   int files = 0, accepted = 0, executions = 0;
   for (const auto& file : std::filesystem::directory_iterator(kCorpus)) {
     const std::string seed = ReadFile(file.path());
-    Replay(seed);
+    Replay(Target, seed);
     ++files;
     for (int i = 0; i < 1000; ++i, ++executions) {
       const std::string mutated = Mutate(seed, &random, 0);
-      Replay(mutated);
+      Replay(Target, mutated);
       accepted += CheckCubin(mutated).ok() ? 1 : 0;
     }
   }
@@ -41,4 +44,4 @@ TEST(CubinFuzzTest, TheCorpusAndMutationsAreHandled) {
 }
 
 }  // namespace
-}  // namespace sinter
+}  // namespace sinter::cubin_fuzz
