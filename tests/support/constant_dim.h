@@ -1,4 +1,4 @@
-// A constant dimension, short: tests write many shapes.
+// Dimensions, short: tests write many shapes.
 #ifndef SINTER_TESTS_SUPPORT_CONSTANT_DIM_H_
 #define SINTER_TESTS_SUPPORT_CONSTANT_DIM_H_
 
@@ -9,6 +9,7 @@
 namespace sinter {
 
 inline Dim C(int64_t v) { return Dim::Constant(v); }
+inline const Dim kM = Dim::M();
 
 }  // namespace sinter
 

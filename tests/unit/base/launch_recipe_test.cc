@@ -1,6 +1,5 @@
 #include "src/base/launch_recipe.h"
 
-#include <functional>
 #include <limits>
 #include <string>
 
@@ -52,7 +51,7 @@ LaunchRecipe SampleRecipe() {
 }
 
 TEST(LaunchRecipe, EqualitySeesEveryField) {
-  const std::function<void(LaunchRecipe&)> kChanges[] = {
+  void (*const kChanges[])(LaunchRecipe&) = {
       [](LaunchRecipe& r) { r.entry += "x"; },
       [](LaunchRecipe& r) { r.grid[2] = 2; },
       [](LaunchRecipe& r) { r.block[0] = 32; },
@@ -95,7 +94,7 @@ TEST(LaunchRecipe, TheWalkOfAnIm2colMapIsComparedAndChecked) {
   map.box = {16, 48};
   map.walk = PixelWalk{{-1, -2}, {0, 1}, {1, 2}};
   EXPECT_TRUE(sample.Check().ok()) << sample.Check();
-  const std::pair<const char*, std::function<void(TensorMapTemplate&)>> rows[] = {
+  const std::pair<const char*, void (*)(TensorMapTemplate&)> rows[] = {
       {"corner = -129", [](auto& m) { m.walk->lower[0] = -129; }},
       {"corner = 128", [](auto& m) { m.walk->upper[1] = 128; }},
       {"element stride = 9", [](auto& m) { m.walk->strides[1] = 9; }},
@@ -119,7 +118,7 @@ TEST(LaunchRecipe, OutOfRangeFieldsAreRefusedByName) {
       << SampleRecipe().Check();  // each row changes one field of it
   const struct {
     const char* message;
-    std::function<void(LaunchRecipe&)> change;
+    void (*change)(LaunchRecipe&);
   } kRows[] = {
       {"entry", [](LaunchRecipe& r) { r.entry = ""; }},
       {"entry", [](LaunchRecipe& r) { r.entry = "a-b"; }},

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <set>
 
 #include "absl/strings/escaping.h"
@@ -16,7 +15,7 @@ using cache_testing::SampleKernelKey;
 using cache_testing::SamplePlanKey;
 
 TEST(PlanKeyTest, EveryFieldChangesTheKey) {
-  const std::vector<std::function<void(PlanKey*)>> changes = {
+  const std::vector<void (*)(PlanKey*)> changes = {
       [](PlanKey* k) { ++k->format_version; },
       [](PlanKey* k) { k->chain += "x"; },
       [](PlanKey* k) { k->bucket = 128; },
@@ -36,7 +35,7 @@ TEST(PlanKeyTest, EveryFieldChangesTheKey) {
 }
 
 TEST(KernelKeyTest, EveryFieldChangesTheKey) {
-  const std::vector<std::function<void(KernelKey*)>> changes = {
+  const std::vector<void (*)(KernelKey*)> changes = {
       [](KernelKey* k) { ++k->format_version; },
       [](KernelKey* k) { k->code += "x"; },
       [](KernelKey* k) { k->schedule += "x"; },

@@ -1,7 +1,6 @@
 // Bad calls of the builder and the composites: every case with its exact message.
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <limits>
 
 #include "src/chain/builder.h"
@@ -11,7 +10,6 @@
 namespace sinter {
 namespace {
 
-const Dim kM = Dim::M();
 const double kInf = std::numeric_limits<double>::infinity();
 const double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr auto kAdd = BinaryKind::kAdd;
@@ -29,7 +27,7 @@ void AddValues(ChainBuilder& b) {
 }
 
 struct BadCall {
-  std::function<absl::Status(ChainBuilder&)> call;
+  absl::Status (*call)(ChainBuilder&);
   const char* message;
 };
 
@@ -763,7 +761,7 @@ struct Gated {
 };
 
 TEST(Builder, NamesTheOperandOfAGatedFfnThatDoesNotFit) {
-  const std::pair<std::function<void(Gated&)>, std::string> cases[] = {
+  const std::pair<void (*)(Gated&), std::string> cases[] = {
       {[](Gated& g) { g.in.bias_gate = g.eight; },
        "bias_gate is bf16[8], must broadcast to [M,4], as [4] does"},
       {[](Gated& g) { g.in.bias_up = g.eight; },

@@ -2,7 +2,6 @@
 // text and in JSON.
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <limits>
 
 #include "src/chain/builder.h"
@@ -41,7 +40,7 @@ struct Values {
 };
 
 struct BadScaledCase {
-  std::function<absl::Status(Values&)> call;
+  absl::Status (*call)(Values&);
   const char* message;
 };
 

@@ -10,8 +10,6 @@
 namespace sinter {
 namespace {
 
-const Dim kM = Dim::M();
-
 class InferenceTest : public ::testing::Test {
  protected:
   ValueId In(DType dtype, std::vector<Dim> dims) { return *b_.Input({dtype, std::move(dims)}); }

@@ -1,4 +1,3 @@
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -48,7 +47,7 @@ ProductSequence Biased(ProductSequence p) {
 struct Refusal {
   const char* name;
   Dataflow dataflow;
-  std::function<void(KernelSpec*)> damage;
+  void (*damage)(KernelSpec*);
   const char* message;
 };
 
@@ -263,7 +262,7 @@ TEST(Generate, BatchInvariantKernelsAreCompiledWithoutContraction) {
 TEST(KernelSource, ChangesWithTheSpec) {
   struct Change {
     const char* name;
-    std::function<void(KernelSpec*)> apply;
+    void (*apply)(KernelSpec*);
   };
   const Change changes[] = {
       {"activation", [](KernelSpec* s) { SetActivation(&s->sequence, Activation::kGeluErf); }},

@@ -66,7 +66,7 @@ KernelSpec Stitched(const char* line, StitchSchedule schedule) {
   return spec;
 }
 
-KernelSpec Softmax() {
+KernelSpec SoftmaxSpec() {
   return Stitched("softmax rows=M cols=1024",
                   testing::ScheduleOf(2, "block 128 unit 32 vec 8 keep x4 grid 2048"));
 }
@@ -78,7 +78,7 @@ void Change(KernelSpec& spec, const std::function<void(StitchSpec&)>& change) {
 }
 
 TEST(KernelCode, KnowsNoBufferOffsetRowsOrGrid) {
-  const std::vector<std::function<void(KernelSpec&)>> changes = {
+  const std::vector<void (*)(KernelSpec&)> changes = {
       [](KernelSpec& s) { OperandAt(s, Role::kA).buffer = 40; },
       [](KernelSpec& s) { OperandAt(s, Role::kOut).buffer = kWorkspaceBuffer; },
       [](KernelSpec& s) { OperandAt(s, Role::kOut).offset_bytes = 1 << 20; },
@@ -111,7 +111,7 @@ TEST(KernelCode, KnowsNoBufferOffsetRowsOrGrid) {
 }
 
 TEST(KernelCode, HoldsWhatSourceHoldsAsLiterals) {
-  const std::vector<std::function<void(KernelSpec&)>> changes = {
+  const std::vector<void (*)(KernelSpec&)> changes = {
       [](KernelSpec& s) { OperandAt(s, Role::kOut).row_stride += 8; },
       [](KernelSpec& s) { OperandAt(s, Role::kOut).offset_bytes = 8; },
       [](KernelSpec& s) { OperandAt(s, Role::kResidual).row_stride += 8; },
@@ -132,7 +132,7 @@ TEST(KernelCode, HoldsWhatSourceHoldsAsLiterals) {
 }
 
 TEST(KernelCode, OfAStitchedKernelKnowsNoneEither) {
-  const std::vector<std::function<void(StitchSpec&)>> changes = {
+  const std::vector<void (*)(StitchSpec&)> changes = {
       [](StitchSpec& s) { s.operands[0].buffer = 40; },
       [](StitchSpec& s) {
         s.operands[1] = {kWorkspaceBuffer, 1 << 20};
@@ -140,7 +140,7 @@ TEST(KernelCode, OfAStitchedKernelKnowsNoneEither) {
       [](StitchSpec& s) { s.scratch_offset = 1 << 16; },
       [](StitchSpec& s) { s.schedule.grid = 17; },
   };
-  const KernelSpec spec = Softmax();
+  const KernelSpec spec = SoftmaxSpec();
   for (size_t i = 0; i < changes.size(); ++i) {
     KernelSpec other = spec;
     Change(other, changes[i]);
@@ -158,10 +158,10 @@ TEST(KernelCode, NoTextNamesRowsOrBlocks) {
     EXPECT_THAT(SourceText(Full(dataflow)), Not(HasSubstr("m<="))) << NameOf(dataflow);
     EXPECT_THAT(SourceText(Full(dataflow)), Not(ContainsRegex(" grid[0-9]"))) << NameOf(dataflow);
   }
-  EXPECT_THAT(SourceText(Softmax()), Not(HasSubstr(" grid ")));
+  EXPECT_THAT(SourceText(SoftmaxSpec()), Not(HasSubstr(" grid ")));
   EXPECT_EQ(CodeOf(Full(Dataflow::kProduct))->ProblemText(),
             "product n=768 k=768 act=relu bias1=1 residual=added layout=oi dtype=bf16");
-  EXPECT_EQ(CodeOf(Softmax())->ScheduleText(), "block 128 unit 32 vec 8 keep x4");
+  EXPECT_EQ(CodeOf(SoftmaxSpec())->ScheduleText(), "block 128 unit 32 vec 8 keep x4");
 }
 
 // Code and binding together are the spec: nothing of it is in neither.
@@ -184,7 +184,7 @@ TEST(KernelCode, WithTheBindingIsTheSpec) {
     joined.constant_rows = binding.constant_rows;
     EXPECT_TRUE(joined == spec) << NameOf(dataflow);
   }
-  KernelSpec spec = Softmax();
+  KernelSpec spec = SoftmaxSpec();
   Change(spec, [](StitchSpec& s) { s.scratch_offset = 1 << 16; });
   spec.workspace_flags_offset = kGridBarrierOffset;
   const KernelCode code = *CodeOf(spec);
@@ -208,11 +208,11 @@ TEST(KernelCode, TheRecipeNeedsNoSource) {
     const KernelSpec spec = Full(dataflow);
     EXPECT_TRUE(*RecipeOf(spec) == Generate(spec, *BuiltinModel("h200"))->recipe);
   }
-  EXPECT_TRUE(*RecipeOf(Softmax()) == Generate(Softmax(), *BuiltinModel("h200"))->recipe);
+  EXPECT_TRUE(*RecipeOf(SoftmaxSpec()) == Generate(SoftmaxSpec(), *BuiltinModel("h200"))->recipe);
 }
 
 TEST(KernelCode, ReadsBackAndTrustsNothing) {
-  for (const KernelSpec& spec : {Full(Dataflow::kTaskList), Softmax()}) {
+  for (const KernelSpec& spec : {Full(Dataflow::kTaskList), SoftmaxSpec()}) {
     const KernelCode code = *CodeOf(spec);
     const std::string bytes = code.Bytes(), schedule = code.ScheduleBytes();
     const absl::StatusOr<KernelCode> back = ReadCode(bytes, schedule);
@@ -239,7 +239,7 @@ TEST(KernelCode, ReadsBackAndTrustsNothing) {
 }
 
 TEST(KernelCode, AStitchedKernelWithoutABodyIsRefused) {
-  KernelSpec spec = Softmax();
+  KernelSpec spec = SoftmaxSpec();
   spec.stitch = nullptr;
   EXPECT_EQ(CodeOf(spec).status().code(), absl::StatusCode::kInvalidArgument);
 }

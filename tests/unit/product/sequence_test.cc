@@ -92,7 +92,7 @@ EpilogueForm WithMatrix(const MatrixProduct& p) {
 using Change = std::function<void(ProductSequence&)>;
 
 // Each differs from Gated() in what its name says.
-const std::pair<const char*, Change> kChanges[] = {
+const std::pair<const char*, void (*)(ProductSequence&)> kChanges[] = {
     {"pair", [](ProductSequence& s) { SetPair(&s, false); }},
     {"activation", [](ProductSequence& s) { SetActivation(&s, Activation::kRelu); }},
     {"bias", [](ProductSequence& s) { SetBias(&s, 0); }},
@@ -421,7 +421,7 @@ TEST(CheckSequence, NamesStridesOfScalesThatNoKernelReads) {
 
 TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
   struct Case {
-    std::function<void(ProductSequence&)> change;
+    void (*change)(ProductSequence&);
     const char* message;
   };
   const Case cases[] = {

@@ -1,4 +1,3 @@
-#include <functional>
 
 #include "runtime/launch/binding.h"
 #include "tests/unit/runtime/fixture.h"
@@ -30,7 +29,7 @@ TEST(RecipeCheck, RefusesWhatTheDeviceCannotRunWithBothNumbers) {
   const DeviceLimits limits = Limits();
   ASSERT_TRUE(CheckRecipe(ExampleRecipe(), limits).ok());
   const struct {
-    std::function<void(LaunchRecipe*)> damage;
+    void (*damage)(LaunchRecipe*);
     const char* message;
   } rows[] = {
       {[](auto* r) { r->grid[1] = 70000; }, "grid = 70000, must be 1..65535"},

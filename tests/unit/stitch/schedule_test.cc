@@ -1,7 +1,6 @@
 // Schedules as bytes: what is written reads back, what is out of bounds does not.
 #include "src/stitch/schedule.h"
 
-#include <functional>
 #include <random>
 #include <string>
 
@@ -107,7 +106,7 @@ TEST(StitchSchedule, IsOneLineOfText) {
 TEST(StitchSchedule, NamesTheFieldThatIsOutOfBounds) {
   struct Bad {
     const char* message;
-    std::function<void(StitchSchedule*)> damage;
+    void (*damage)(StitchSchedule*);
   };
   const Bad cases[] = {
       {"block_threads is 0", [](StitchSchedule* s) { s->block_threads = 0; }},
