@@ -39,7 +39,7 @@ struct Row {
   bool refused;  // whether the chain itself is
 };
 
-constexpr Row kRows[] = {
+constexpr Row kModelRows[] = {
     {"rows_behind_one", 32, 1, true},
     {"rows_behind_batch", 32, 1, true},
     {"rows_transposed", 1, 2, true},
@@ -78,7 +78,7 @@ absl::StatusOr<FusionResult> PlanAt(const Chain& chain, int64_t m) {
 }
 
 TEST(NormalPlans, OfChainsAsFrameworksGiveThem) {
-  for (const Row& row : kRows) {
+  for (const Row& row : kModelRows) {
     const auto chain = Read(row.name);
     const auto form = NormalFormOf(chain);
     ASSERT_TRUE(form.ok()) << row.name << ": " << form.status();

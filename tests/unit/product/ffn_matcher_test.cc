@@ -161,7 +161,7 @@ struct Refused {
   const char* message;
 };
 
-void Ffn(ChainBuilder& b, DType w2_dtype, Layout second, InputOptions a_options = {}) {
+void FfnWith(ChainBuilder& b, DType w2_dtype, Layout second, InputOptions a_options = {}) {
   const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}}, a_options);
   const ValueId w1 = *b.Input({DType::kBF16, {C(16), C(16)}});
   const ValueId w2 = *b.Input({w2_dtype, {C(16), C(16)}});
@@ -188,13 +188,13 @@ TEST(MatchFfn, RefusesOtherChainsWithTheReason) {
          ASSERT_TRUE(b.Output(*b.Input({DType::kF32, {C(4)}})).ok());
        },
        "the output is f32[4], its rank must be at least 2"},
-      {"mixed layouts", [](ChainBuilder& b) { Ffn(b, DType::kBF16, Layout::kIO); },
+      {"mixed layouts", [](ChainBuilder& b) { FfnWith(b, DType::kBF16, Layout::kIO); },
        "w2 is io, w1 oi: all weights must be alike"},
-      {"mixed dtypes", [](ChainBuilder& b) { Ffn(b, DType::kF32, Layout::kOI); },
+      {"mixed dtypes", [](ChainBuilder& b) { FfnWith(b, DType::kF32, Layout::kOI); },
        "dtype of w2 is f32, of a bf16"},
       {"strided columns",
        [](ChainBuilder& b) {
-         Ffn(b, DType::kBF16, Layout::kOI, {false, {{1, 0}, {64, 0}}, ""});
+         FfnWith(b, DType::kBF16, Layout::kOI, {false, {{1, 0}, {64, 0}}, ""});
        },
        "strides of a are [1,64], must be [at least 16,1]"},
       {"f16 result of bf16",

@@ -7,10 +7,16 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/base/device_model.h"
 #include "src/chain/builder.h"
 #include "src/chain/problem.h"
 
 namespace sinter::testing {
+
+inline const DeviceModel& H200() {
+  static const DeviceModel model = *BuiltinModel("h200");
+  return model;
+}
 
 // A chain's builder with short names; extent 0 is M. Fails the test on an error.
 class Body {

@@ -16,10 +16,7 @@
 namespace sinter {
 namespace {
 
-const DeviceModel& H200() {
-  static const DeviceModel model = *BuiltinModel("h200");
-  return model;
-}
+using testing::H200;
 
 // What the parts take in kernels of their own.
 double ApartUs(const Chain& body, const std::vector<StitchPart>& parts) {

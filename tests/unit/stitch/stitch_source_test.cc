@@ -25,12 +25,9 @@
 namespace sinter {
 namespace {
 
-const DeviceModel& H200() {
-  static const DeviceModel model = *BuiltinModel("h200");
-  return model;
-}
+using testing::H200;
 
-std::vector<RankedStitch> All(const Chain& body, int64_t bucket) {
+std::vector<RankedStitch> RankedOf(const Chain& body, int64_t bucket) {
   SearchOptions options;
   options.top_k = std::numeric_limits<int>::max();
   absl::StatusOr<std::vector<RankedStitch>> ranked = SearchStitch(body, bucket, H200(), options);
@@ -61,7 +58,7 @@ TEST(StitchSource, IsMadeForEverySchedule) {
   size_t made = 0;
   for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; ++seed) {
     const Chain body = testing::MakeRandomStitchGraph(seed);
-    const std::vector<RankedStitch> ranked = All(body, 1);
+    const std::vector<RankedStitch> ranked = RankedOf(body, 1);
     for (size_t i = 0; i < ranked.size(); i += 1 + ranked.size() / 12) {
       const KernelSpec spec = SpecOf(body, ranked[i].schedule);
       const auto kernel = Generate(spec, H200());
@@ -76,7 +73,7 @@ TEST(StitchSource, IsMadeForEverySchedule) {
 
 TEST(StitchSource, IsAFunctionOfItsArguments) {
   const Chain body = testing::MakeRandomStitchGraph(3);
-  const KernelSpec spec = SpecOf(body, All(body, 1).front().schedule);
+  const KernelSpec spec = SpecOf(body, RankedOf(body, 1).front().schedule);
   EXPECT_EQ(Generate(spec, H200())->request.source, Generate(spec, H200())->request.source);
 }
 
@@ -84,7 +81,7 @@ TEST(StitchSource, IsAFunctionOfItsArguments) {
 TEST(StitchSource, RowsThatIdsNameAreReadOnceWhenInputsAreKept) {
   const Chain body = testing::Embedding(0, 50257, 768, DType::kS64);
   int kept = 0;
-  for (const RankedStitch& one : All(body, 128)) {
+  for (const RankedStitch& one : RankedOf(body, 128)) {
     const StitchSchedule& s = one.schedule;
     if (!s.keep_inputs || s.owner < 0 || s.keep_values || !s.handed.empty()) continue;
     const auto kernel = Generate(SpecOf(body, s), H200());
@@ -104,7 +101,7 @@ TEST(StitchSource, RowsThatIdsNameAreReadOnceWhenInputsAreKept) {
 // Ids that are computed between a minimum and a maximum are not asked whether they name a row.
 TEST(StitchSource, NobodyAsksForIdsThatAreAlwaysThere) {
   const auto source_of = [](const Chain& body) {
-    return Generate(SpecOf(body, All(body, 128).front().schedule), H200())->request.source;
+    return Generate(SpecOf(body, RankedOf(body, 128).front().schedule), H200())->request.source;
   };
   const std::string between = source_of(testing::PixelsBetween(5, 12, 16));
   EXPECT_EQ(Count(between, "is_place("), 0u) << between;
@@ -118,7 +115,7 @@ TEST(StitchSource, NobodyAsksForIdsThatAreAlwaysThere) {
 // Of the columns of windows those at a row's ends alone are compared with it.
 TEST(StitchSource, NobodyAsksForColumnsThatAreAlwaysThere) {
   const Chain body = testing::FromText("depthwise_conv b=M ic=64 h=56 w=56 k=3 weights=HWIO");
-  for (const RankedStitch& one : All(body, 32)) {
+  for (const RankedStitch& one : RankedOf(body, 32)) {
     const int pixels = one.schedule.pixels;
     if (pixels != 4 && pixels != 7) continue;
     const auto kernel = Generate(SpecOf(body, one.schedule), H200());
@@ -131,7 +128,7 @@ TEST(StitchSource, NobodyAsksForColumnsThatAreAlwaysThere) {
 TEST(StitchSource, ScattersCopyWhatTheyLeaveWhereItIsNotThere) {
   for (const bool in_place : {true, false}) {
     const Chain body = testing::CacheWrite(0, 1000, 64, DType::kBF16, DType::kS64, in_place);
-    const auto kernel = Generate(SpecOf(body, All(body, 128).front().schedule), H200());
+    const auto kernel = Generate(SpecOf(body, RankedOf(body, 128).front().schedule), H200());
     ASSERT_TRUE(kernel.ok()) << kernel.status();
     const std::string& source = kernel->request.source;
     EXPECT_EQ(Count(source, "if (out0 != in"), in_place ? 1u : 0u) << source;
@@ -144,7 +141,7 @@ TEST(StitchSource, ScattersCopyWhatTheyLeaveWhereItIsNotThere) {
 TEST(StitchSource, IsLaunchedAsItIsWritten) {
   for (const char* line : {"layernorm rows=M cols=4096", "softmax rows=M cols=64"}) {
     const Chain body = testing::FromText(line);
-    for (const RankedStitch& one : All(body, 8192)) {
+    for (const RankedStitch& one : RankedOf(body, 8192)) {
       const StitchSchedule& s = one.schedule;
       const auto kernel = Generate(SpecOf(body, s), H200());
       ASSERT_TRUE(kernel.ok()) << kernel.status();
@@ -175,7 +172,7 @@ TEST(StitchSource, IsLaunchedAsItIsWritten) {
 TEST(StitchSource, WhatAReductionReadsIsComputedOnceWhenValuesAreKept) {
   const Chain body = testing::FromText("bias_gelu_residual_layernorm rows=M cols=1024 gelu=erf");
   size_t kept = 0;
-  for (const RankedStitch& one : All(body, 8192)) {
+  for (const RankedStitch& one : RankedOf(body, 8192)) {
     if (!one.schedule.keep_values || one.schedule.owner < 0) continue;
     const std::string source = Generate(SpecOf(body, one.schedule), H200())->request.source;
     EXPECT_EQ(Count(source, "::erf("), 1u) << one.schedule.ToString();
@@ -188,7 +185,7 @@ TEST(StitchSource, WhatAReductionReadsIsComputedOnceWhenValuesAreKept) {
 // keep their conditions, of which most stand in one turn.
 TEST(StitchSource, ElementsAreReadWithoutConditions) {
   const Chain body = testing::FromText("swiglu rows=M cols=3000");
-  for (const RankedStitch& one : All(body, 512)) {
+  for (const RankedStitch& one : RankedOf(body, 512)) {
     const std::string source = Generate(SpecOf(body, one.schedule), H200())->request.source;
     EXPECT_EQ(Count(source, "if (n < count)"), 1u) << one.schedule.ToString();
     EXPECT_EQ(Count(source, "mine < count ? mine : count - "), 1u) << one.schedule.ToString();
@@ -199,7 +196,7 @@ TEST(StitchSource, ElementsAreReadWithoutConditions) {
 TEST(StitchSource, GridsOfElementsGrow) {
   const Chain body = testing::FromText("swiglu rows=M cols=3000");
   for (const int64_t bucket : {int64_t{512}, kLargestBucket}) {
-    for (const RankedStitch& one : All(body, bucket)) {
+    for (const RankedStitch& one : RankedOf(body, bucket)) {
       const StitchSchedule& s = one.schedule;
       const int64_t tile = int64_t{s.block_threads} * s.vector * s.chunks / s.split;
       const bool grows = bucket == kLargestBucket && s.grid * tile >= bucket * 3000;
@@ -211,7 +208,7 @@ TEST(StitchSource, GridsOfElementsGrow) {
 
 TEST(StitchSource, EveryInputIsReadOnceWhenInputsAreKept) {
   const Chain body = testing::FromText("softmax rows=M cols=1024");
-  for (const RankedStitch& one : All(body, 8192)) {
+  for (const RankedStitch& one : RankedOf(body, 8192)) {
     if (!one.schedule.keep_inputs) continue;
     const std::string source = Generate(SpecOf(body, one.schedule), H200())->request.source;
     EXPECT_EQ(Count(source, "(in0"), 1u) << one.schedule.ToString() << "\n" << source;
@@ -223,7 +220,7 @@ TEST(StitchSource, EveryInputIsReadOnceWhenInputsAreKept) {
 TEST(StitchSource, WhatIsHeldInPartIsTakenBehindOneCondition) {
   const Chain body = testing::BatchNormGradient(32, 28, 28, 512);
   int parts = 0;
-  for (const RankedStitch& one : All(body, 1)) {
+  for (const RankedStitch& one : RankedOf(body, 1)) {
     const StitchSchedule& s = one.schedule;
     if (s.hold_bytes == 0 || s.cluster > 1) continue;
     const std::string source = Generate(SpecOf(body, s), H200())->request.source;
@@ -244,7 +241,7 @@ TEST(StitchSource, WhatIsHeldInPartIsTakenBehindOneCondition) {
 TEST(StitchSource, SidesOfAConcatThatReadTheSameInputsAreNoBranches) {
   const Chain rotary = testing::NormRope(64, 4, 4, 64);
   int chosen = 0;
-  for (const RankedStitch& one : All(rotary, 1)) {
+  for (const RankedStitch& one : RankedOf(rotary, 1)) {
     const StitchSchedule& s = one.schedule;
     if (s.owner < 0 || s.split > 1 || s.unit_threads < 8 || !s.handed.empty()) continue;
     const std::string source = Generate(SpecOf(rotary, one.schedule), H200())->request.source;
@@ -255,7 +252,7 @@ TEST(StitchSource, SidesOfAConcatThatReadTheSameInputsAreNoBranches) {
   EXPECT_GT(chosen, 10);
   // Heads of queries are segments of the units of keys.
   const Chain grouped = testing::NormRope(64, 4, 2, 64);
-  const std::vector<RankedStitch> ranked = All(grouped, 1);
+  const std::vector<RankedStitch> ranked = RankedOf(grouped, 1);
   EXPECT_TRUE(std::any_of(ranked.begin(), ranked.end(), [&](const RankedStitch& one) {
     const std::string source = Generate(SpecOf(grouped, one.schedule), H200())->request.source;
     return Count(source, "} else {") == 0 && Count(source, " = first") >= 2;
@@ -265,7 +262,7 @@ TEST(StitchSource, SidesOfAConcatThatReadTheSameInputsAreNoBranches) {
   const ValueId both = body.Take(body.b.Concat({x, y}, 1));
   const Chain apart = body.Finish({both});
   const std::string source =
-      Generate(SpecOf(apart, All(apart, 1).front().schedule), H200())->request.source;
+      Generate(SpecOf(apart, RankedOf(apart, 1).front().schedule), H200())->request.source;
   EXPECT_GT(Count(source, "} else {"), 0u) << source;
 }
 
@@ -274,7 +271,7 @@ TEST(StitchSource, NobodyAsksForAnElementThatIsAlwaysThere) {
     testing::Body body;
     const Chain chain = body.Finish({body.Exp(body.In({elements}))});
     std::vector<size_t> counts;
-    for (const RankedStitch& one : All(chain, 1)) {
+    for (const RankedStitch& one : RankedOf(chain, 1)) {
       const std::string source = Generate(SpecOf(chain, one.schedule), H200())->request.source;
       counts.push_back(Count(source, "if (n < count)"));
     }
@@ -291,7 +288,7 @@ TEST(StitchSource, NoGroupAsksForAUnitThatIsAlwaysThere) {
     testing::Body body;
     const ValueId x = body.In({rows, 128});
     const Chain chain = body.Finish({body.Sub(body.Reduce(x, {1}), x)});
-    for (const RankedStitch& one : All(chain, 1)) {
+    for (const RankedStitch& one : RankedOf(chain, 1)) {
       if (one.schedule.owner < 0) continue;
       const int groups = one.schedule.UnitsPerBlock();
       const std::string source = Generate(SpecOf(chain, one.schedule), H200())->request.source;
@@ -309,7 +306,7 @@ TEST(StitchSource, ABatchComputesNothingBehindTheLastUnit) {
   testing::Body body;
   const Chain chain = body.Finish({body.Reduce(body.In({25600, 256}), {0})});
   size_t batches = 0;
-  for (const RankedStitch& one : All(chain, 1)) {
+  for (const RankedStitch& one : RankedOf(chain, 1)) {
     const std::string source = Generate(SpecOf(chain, one.schedule), H200())->request.source;
     const size_t batch = Count(source, "for (int q = 0;") / 2;  // reads, then what is computed
     EXPECT_EQ(Count(source, "if (base + q * "), batch) << one.schedule.ToString();
@@ -339,7 +336,7 @@ TEST(StitchSource, NobodyWaitsForColumnsThatAreOnlyStored) {
   const ValueId x = body.In({64, 40});
   const Chain chain = body.Finish({body.Exp(x), body.Reduce(x, {0}, false)});
   int shared_out = 0;
-  for (const RankedStitch& one : All(chain, 1)) {
+  for (const RankedStitch& one : RankedOf(chain, 1)) {
     if (one.schedule.owner < 0) continue;
     const auto kernel = Generate(SpecOf(chain, one.schedule), H200());
     ASSERT_TRUE(kernel.ok()) << kernel.status();
@@ -353,7 +350,7 @@ TEST(StitchSource, NobodyWaitsForColumnsThatAreOnlyStored) {
 
 TEST(StitchSource, PhasesMeetAtTheGridsBarrier) {
   const Chain body = testing::ColumnsThenRows(64, 32);
-  const std::vector<RankedStitch> ranked = All(body, 1);
+  const std::vector<RankedStitch> ranked = RankedOf(body, 1);
   ASSERT_FALSE(ranked.empty());
   size_t cooperative = 0;
   for (const RankedStitch& one : ranked) {
@@ -379,7 +376,7 @@ TEST(StitchSource, ACastToTheTypeOfWhatIsComputedRounds) {
   const ValueId rounded = *b.Cast(product, DType::kBF16);
   ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, rounded, {1})).ok());
   const Chain body = *b.Finish();
-  for (const RankedStitch& ranked : All(body, 128)) {
+  for (const RankedStitch& ranked : RankedOf(body, 128)) {
     const std::string source = Generate(SpecOf(body, ranked.schedule), H200())->request.source;
     EXPECT_NE(source.find("rounded<ElementBF16>"), std::string::npos) << source;
   }
@@ -390,7 +387,7 @@ TEST(StitchSource, PlacesBehind32BitsAreCountedWith64) {
   const Chain body = testing::FromText(
       "depthwise_conv b=1 ic=262144 h=1 w=8 k=128,1 dilation=16,1 pad=1024,1024,0,0 weights=HWIO");
   bool several = false, one = false;
-  for (const RankedStitch& ranked : All(body, 1)) {
+  for (const RankedStitch& ranked : RankedOf(body, 1)) {
     if (ranked.schedule.split > 1) continue;
     const bool windows = ranked.schedule.pixels > 1;
     if (windows ? several : one) continue;
@@ -405,7 +402,7 @@ TEST(StitchSource, PlacesBehind32BitsAreCountedWith64) {
 
 TEST(StitchSource, RefusesWhatHasNoPlace) {
   const Chain body = testing::FromText("softmax rows=M cols=64");
-  const StitchSchedule best = All(body, 128).front().schedule;
+  const StitchSchedule best = RankedOf(body, 128).front().schedule;
   KernelSpec spec = SpecOf(body, best);
   const auto message = [&](StitchSpec stitch) {
     spec.stitch = std::make_shared<StitchSpec>(std::move(stitch));
@@ -428,7 +425,7 @@ TEST(StitchSource, RefusesWhatHasNoPlace) {
 TEST(StitchSource, DamagedSpecsNeverCrashTheGenerator) {
   const Chain body = testing::ColumnsThenRows(16, 8);
   ByteWriter writer;
-  WriteStitch(*SpecOf(body, All(body, 1).front().schedule).stitch, writer);
+  WriteStitch(*SpecOf(body, RankedOf(body, 1).front().schedule).stitch, writer);
   const std::string bytes = writer.Take();
   int generated = 0;
   for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
