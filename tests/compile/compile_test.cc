@@ -1,7 +1,8 @@
 // Generated kernels through the real NVRTC for sm_90a. The compiler port refuses a kernel that
 // spills or draws a C75xx remark, so a compiled kernel has neither. Exits 77 without NVRTC.
-// SINTER_TEST_INTENSITY=<schedules of a sweep> (2); SINTER_TEST_LONG=1 takes 500, and 2000 of those
-// that planning offers first. A kernel that several sweeps take is compiled once.
+// SINTER_TEST_INTENSITY=<schedules of a sweep> (2, of which an everyday run takes a part, another
+// each day); SINTER_TEST_LONG=1 takes 500, and 2000 of those that planning offers first. A kernel
+// that several sweeps take is compiled once.
 // SINTER_TEST_OLD_HEADERS=<src/device of another version>: each kernel is compiled with those
 // headers too, and both must give the same machine code.
 #include <time.h>
@@ -183,8 +184,8 @@ class CompileRun {
 class CompileTest : public ::testing::Test {
  protected:
   // Each `parts`-th of an everyday run's jobs; a longer one compiles all.
-  void CompileAll(std::vector<KernelJob> jobs, const char* what, size_t parts = 1) {
-    if (SweepCount(kShortSweep) == kShortSweep && parts > 1) {
+  void CompileAll(std::vector<KernelJob> jobs, const char* what, size_t parts = 2) {
+    if (SweepCount(kShortSweep) == kShortSweep) {
       jobs = JobsOfToday(std::move(jobs), parts);
     }
     const std::unique_ptr<Compiler> compiler = MakeCompiler();
@@ -198,13 +199,13 @@ class CompileTest : public ::testing::Test {
 TEST_F(CompileTest, BestKernelsOfTheProblemListsInBothLayouts) {
   const std::vector<KernelJob> jobs = BestKernels(model_, SweepCount(kShortSweep) > kShortSweep);
   EXPECT_GE(jobs.size(), 18u * 2);  // two products of each
-  CompileAll(jobs, "best kernels", 4);
+  CompileAll(jobs, "best kernels", 8);
 }
 
 TEST_F(CompileTest, KernelsOfSequencesOfProductsInBothLayouts) {
   const std::vector<KernelJob> jobs = ProductsKernels(model_);
   EXPECT_GE(jobs.size(), 5u * 2 * 2);  // those that are alike count once
-  CompileAll(jobs, "sequences of products", 2);
+  CompileAll(jobs, "sequences of products", 4);
 }
 
 TEST_F(CompileTest, ClustersThatShareRowTiles) {
@@ -303,7 +304,7 @@ TEST_F(CompileTest, TestBuildsOfEveryDataflow) {
   for (const CodegenOptions& options : {CodegenOptions{true, false}, CodegenOptions{true, true}}) {
     jobs.push_back({SampleSpec(SampleS8(), Dataflow::kSpatialGate), options});
   }
-  CompileAll(jobs, "test builds", 2);
+  CompileAll(jobs, "test builds", 4);
 }
 
 // The compiler compares the device library's table with the host's.
