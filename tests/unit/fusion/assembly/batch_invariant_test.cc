@@ -97,9 +97,10 @@ std::vector<int64_t> SomeBuckets(size_t i) {
 }
 
 TEST(BatchInvariant, EveryListedProblemAndGraphHasOneRowOrder) {
-  const int planned = ExpectOneOrder(testing::SampleOf(testing::ListedChains()), SomeBuckets);
-  std::cout << planned << " listed chains\n";
-  EXPECT_GT(planned, 100);
+  const std::vector<NamedChain> chains = testing::SampleOf(testing::ListedChains());
+  const int planned = ExpectOneOrder(chains, SomeBuckets);
+  std::cout << planned << " of " << chains.size() << " listed chains\n";
+  EXPECT_GT(planned * 2, static_cast<int>(chains.size()));
 }
 
 TEST(BatchInvariant, ChainsOfEveryKindHaveOneRowOrderAtEveryBucket) {
