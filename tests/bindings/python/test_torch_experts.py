@@ -52,15 +52,16 @@ def compiled(module, *inputs, dynamic=False, grad=False):
         return own, torch.compile(module, dynamic=dynamic)(*inputs), watch
 
 
-def as_transformers(x, ids, weights, w1, w2, act=torch.nn.functional.silu, order=None, sorted_by=None, counted=None):
-    """What transformers' function computes, with changes."""
+def as_transformers(x, ids, weights, w1, w2, act=torch.nn.functional.silu, order=None, sorted_by=None, counted=None, masked=None):
+    """What transformers' function computes, with changes. `masked`: ids from there on name no expert, and their rows are zeros."""
     top, experts = ids.shape[1], len(w1)
     of_slot, by = torch.sort(sorted_by(ids.reshape(-1)) if sorted_by else ids.reshape(-1))
+    zeroed = (lambda rows: rows.masked_fill((of_slot >= masked).unsqueeze(-1), 0.0)) if masked else (lambda rows: rows)
     counts = torch.histc(of_slot.float(), bins=experts, min=0, max=counted or experts - 1)
     ends = torch.cumsum(counts, 0, dtype=torch.int32)
-    both = torch._grouped_mm(x[by // top], w1.transpose(1, 2), offs=ends)
+    both = zeroed(torch._grouped_mm(zeroed(x[by // top]), w1.transpose(1, 2), offs=ends))
     gate, up = both.chunk(2, -1) if order is None else order(both)
-    parts = torch._grouped_mm(act(gate) * up, w2.transpose(1, 2), offs=ends) * weights.reshape(-1)[by].unsqueeze(-1)
+    parts = zeroed(torch._grouped_mm(act(gate) * up, w2.transpose(1, 2), offs=ends)) * weights.reshape(-1)[by].unsqueeze(-1)
     back = torch.empty_like(by)
     back[by] = torch.arange(len(by))
     return parts[back].view(len(x), top, -1).sum(1).to(x.dtype)
@@ -86,6 +87,13 @@ def test_their_spelling_becomes_an_operator():
     assert watch.made == [1] and near(ours, own.double())
 
 
+def test_their_masks_of_other_gpus_experts_become_its_zeros():
+    x, ids, *more = operands()
+    given = (x, torch.where(ids % 3 == 1, 8, ids), *more)  # 8: an expert of another GPU
+    own, ours, watch = compiled(lambda *inputs: as_transformers(*inputs, masked=8), *given)
+    assert watch.made == [1] and watch.left == [] and near(ours, own.double())
+
+
 def test_ids_of_another_type_stay():
     x, ids, *more = operands()
     own, ours, watch = compiled(as_transformers, x, ids.short(), *more)
@@ -98,6 +106,7 @@ OTHERS = {
     "interleaved": dict(order=lambda both: (both[:, ::2], both[:, 1::2])),
     "other ids": dict(sorted_by=lambda ids: 7 - ids),
     "other bins": dict(counted=8),
+    "other masks": dict(masked=7),
 }
 
 

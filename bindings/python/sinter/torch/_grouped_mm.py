@@ -1,12 +1,13 @@
 """Mixtures of experts in graphs, as transformers' ``grouped_mm`` spells them, as one operator.
 
 Slots sorted by experts, two grouped products with an activation and a gate between them, weights, slots in their order again, and the sum over a
-row's slots become ``sinter.experts``. Every node is held against that spelling; what is otherwise, or read by others too, stays as it is.
+row's slots become ``sinter.experts``. Every node is held against that spelling; what is otherwise, or read by others too, stays as it is. Some
+versions, and layers whose experts lie on several GPUs, put zeros in the place of rows whose ids name no expert here; so does the operator.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
@@ -73,7 +74,8 @@ def _operands(total: Any) -> Tuple[Any, Any, Any, Any, Any]:
     need(_same(places.args[0], back.meta["val"].shape[0]) and _same(back.meta["val"].shape[0], weighted.meta["val"].shape[0]))
     # down[slot] * weights[order]
     product = _of(weighted, "aten.mul.Tensor")
-    down, factor = _of(product.args[0], "aten._grouped_mm.default"), product.args[1]
+    masks: List[Any] = []  # of rows whose ids name no expert
+    down, factor = _of(_unmasked(product.args[0], masks), "aten._grouped_mm.default"), product.args[1]
     factor = _of(factor, "aten.unsqueeze.default")
     need(factor.args[1] in (-1, 1))
     flat, by = _index(factor.args[0])
@@ -89,15 +91,18 @@ def _operands(total: Any) -> Tuple[Any, Any, Any, Any, Any]:
     # c = silu(gate) * up of gate above up
     inner, w2, ends = _grouped(down)
     both, n = _gated(inner)
-    a, w1, ends_before = _grouped(both)
+    a, w1, ends_before = _grouped(_unmasked(both, masks))
     need(ends is ends_before)
     # a = x[order // top]
-    x, row = _index(a)
+    x, row = _index(_unmasked(a, masks))
     divided = _of(row, "aten.div.Tensor_mode", "aten.floor_divide.default")
     need(divided.args[0] is order and divided.args[1] == top)
     need(target_of(divided) == "aten.floor_divide.default" or divided.kwargs.get("rounding_mode") == "floor")
     experts = w1.meta["val"].shape[0]
     _ends(ends, sorting, experts)
+    for mask in masks:
+        none = _of(_of(mask, "aten.unsqueeze.default").args[0], "aten.ge.Scalar")
+        need(mask.args[1] in (-1, 1) and _of(none.args[0], "getitem").args == (sorting, 0) and none.args[1] == experts)
     val = x.meta["val"]
     need(len(val.shape) == 2 and _same(val.shape[0], rows) and val.dtype == w1.meta["val"].dtype)
     need(not reason_against_experts(w1.meta["val"], w2.meta["val"]))
@@ -122,6 +127,17 @@ def _of(node: Any, *targets: str) -> Any:
 
 def _same(one: Any, other: Any) -> bool:
     return str(getattr(one, "meta", {}).get("val", one)) == str(getattr(other, "meta", {}).get("val", other))
+
+
+def _unmasked(node: Any, masks: List[Any]) -> Any:
+    """What `node` has where a mask, put behind `masks`, has no zeros; else itself."""
+    if target_of(node) != "aten.where.self":
+        return node
+    mask, zero, value = node.args
+    zero = _of(zero, "aten.full.default", "aten.scalar_tensor.default")
+    need(zero.args[-1] == 0 and len(zero.meta["val"].shape) == 0 and len(value.users) == 1)
+    masks.append(mask)
+    return value
 
 
 def _index(node: Any) -> Tuple[Any, Any]:
