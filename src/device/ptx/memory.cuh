@@ -65,15 +65,18 @@ SINTER_DEVICE u32 load_shared_word(u32 address) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
   return v;
 }
-// Stays where it stands between other accesses. 16-byte aligned.
-SINTER_DEVICE Word4 load_now(const Word4* p) {
-  Word4 v;
-  asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(p)
-               : "memory");
-  return v;
-}
+// NAME loads 16 bytes, 16-byte aligned, by an instruction of four words; it stays where it stands
+// between other accesses.
+#define SINTER_LOAD_WORD4(NAME, INSTRUCTION)                  \
+  SINTER_DEVICE Word4 NAME(const Word4* p) {                  \
+    Word4 v;                                                  \
+    asm volatile(INSTRUCTION " {%0, %1, %2, %3}, [%4];"       \
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) \
+                 : "l"(p)                                     \
+                 : "memory");                                 \
+    return v;                                                 \
+  }
+SINTER_LOAD_WORD4(load_now, "ld.global.v4.b32")
 // Not ordered with other accesses to memory, but behind waits.
 SINTER_DEVICE int load_past_l1(const int* p) {
   int v;

@@ -20,15 +20,8 @@ SINTER_DEVICE void store_system(u32* p, u32 v) {
   asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
-// 16 bytes, 16-byte aligned: four accesses, which others may see in any order.
-SINTER_DEVICE Word4 load_system(const Word4* p) {
-  Word4 v;
-  asm volatile("ld.relaxed.sys.global.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(p)
-               : "memory");
-  return v;
-}
+// Four accesses, which others may see in any order.
+SINTER_LOAD_WORD4(load_system, "ld.relaxed.sys.global.v4.b32")
 SINTER_DEVICE void store_system(Word4* p, Word4 v) {
   jitter();
   asm volatile("st.relaxed.sys.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y),
