@@ -411,21 +411,22 @@ def main():
     names = options.contestants.split(",")
     asked = [(int(rows), routing) for rows in options.rows.split(",") for routing in options.routings.split(",")]
     cases = {name: [case for case in asked if (name, *case) not in held] for name in options.models.split(",")}
-    # Planning and compiling take longer than measuring: all is begun at once.
-    pool = ThreadPoolExecutor(os.cpu_count())
-    prepared = {}
-    for name, wanted in cases.items():
-        chain = MODELS[name].chain(sinter)
-        prepared[name] = {rows: pool.submit(context.prepare, chain, m=rows) for rows in sorted({rows for rows, _ in wanted})}
+    # Planning and compiling take longer than measuring: all is begun at once, and done before anything is timed.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        pending = {}
+        for name, wanted in cases.items():
+            chain = MODELS[name].chain(sinter)
+            pending[name] = {rows: pool.submit(context.prepare, chain, m=rows) for rows in sorted({rows for rows, _ in wanted})}
+    plans = {name: {rows: plan.result() for rows, plan in of_rows.items()} for name, of_rows in pending.items()}
     if "triton" in names:
         compile_triton(cases)
+    print(f"prepared within {options.seconds - until + time.monotonic():.0f} s", flush=True)
     for name, wanted in cases.items():
         if not wanted or time.monotonic() > until:
             left += len(wanted)
             continue
         with torch.no_grad():
-            plans = {rows: plan.result() for rows, plan in prepared[name].items()}
-            bench = Bench(torch, name, ["sinter", *names], plans, options.kernels)
+            bench = Bench(torch, name, ["sinter", *names], plans[name], options.kernels)
             result["absent"] = bench.absent
             for rows, routing in wanted:
                 if time.monotonic() > until:
@@ -437,7 +438,6 @@ def main():
                 rows_file.write(str(options.out), result)
         del bench
         torch.cuda.empty_cache()
-    pool.shutdown(cancel_futures=True)
     print(summary(result["rows"]))
     print("absent:", result["absent"])
     if left:
