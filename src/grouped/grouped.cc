@@ -38,7 +38,7 @@ void ForEachStride(Product& p, const Visitor& visit) {
 
 // Static shared memory: barriers of stages and tiles, slots of two tiles, numbers of first tiles,
 // and counts before segments (grouped_routing.cuh). Swapped, also numbers and scales of slots,
-// twice the segments and the order of groups (grouped_swapped.cuh).
+// twice the segments, the order of groups and where sizes begin in it (grouped_swapped.cuh).
 int64_t RoutingBytes(const GroupedProduct& p, const GroupedSchedule& s) {
   const int64_t groups = p.experts + 1, twice = s.swapped > 0 ? 2 : 1;
   const int64_t segments = twice * (groups <= 129 ? 16 : groups <= 257 ? 8 : groups <= 513 ? 4 : 2);
@@ -49,7 +49,9 @@ int64_t RoutingBytes(const GroupedProduct& p, const GroupedSchedule& s) {
                                                          : 3 * s.block_m;
   return 8 * (2 * s.stages + 4) + 2 * 4 * (twice * s.block_m + 2) + 4 * (groups + 1) +
          4 * (segments + 1) * groups +
-         (s.swapped > 0 ? RoundUp(2 * groups, 8) + 2 * 4 * scales + 4 * largest : 0);
+         (s.swapped > 0
+              ? RoundUp(2 * groups, 8) + 4 * (s.block_m / 8 + 1) + 2 * 4 * scales + 4 * largest
+              : 0);
 }
 
 const char* TextOf(GroupedScales scales, const char* whole, const char* groups) {

@@ -23,13 +23,17 @@ constexpr double kDotFlopPerUs = 4e6;      // of threads that compute one result
 constexpr double kBusyBlockGain = 1.6;     // of one SM's HBM rate over its share
 constexpr double kStageRowBytes = 128, kMemoryLatencyUs = 1.3;  // of a copy while memory is busy
 constexpr double kSearchIdsPerUs = 5000;  // that copying threads look through for a tile's slots
-// Of swapped tiles, fitted to an H200.
+// Of an expert's matrix, for each of its tiles behind the first: what comes from memory again, as
+// blocks do not keep step. Fitted to an H200, as what follows.
+constexpr double kReadAgainShare = 0.8;
+// Of swapped tiles.
 constexpr double kSwappedHbmShare = 0.91;      // of memory's rate
 constexpr double kSwappedShare = 0.82;         // of the tensor cores' rate
 constexpr double kPromotedSwappedShare = 0.5;  // of that of e4m3. Not measured
 constexpr int64_t kFindSteps = 16;             // of K, in which slots are found once, at least
-constexpr double kSwappedLatencyUs = 1.6;      // of a copy, until its stage is free again
-constexpr double kStoredBytesPerUs = 56e3;     // of an SM whose warpgroups store results
+constexpr double kSwappedLatencyUs = 1.6;      // of a copy, until its stage is there
+constexpr double kSharedBytesPerClock = 128;   // of an SM's shared memory
+constexpr double kStoredBytesPerUs = 45e3;     // of an SM whose warpgroups store results
 constexpr double kLeastSlotsOfExpert = 8;      // narrower tiles multiply mostly nothing
 constexpr double kSlotsLost = 8;               // of a tile, in the mean
 
@@ -84,6 +88,14 @@ double Unevenness(double units, double at_once, double gain) {
   return (full + last) * at_once / units;
 }
 
+// What tiles behind an expert's first read again, of experts that do not all stay in L2.
+double BytesReadAgain(const GroupedProduct& p, const Spread& spread, double tiles,
+                      const DeviceModel& model) {
+  const double matrix = Elements(p.WeightColumns(), p.k, SizeOf(p.weights));
+  if (matrix * spread.touched < model.l2_kept_share * static_cast<double>(model.l2_bytes)) return 0;
+  return kReadAgainShare * std::max(0.0, tiles - spread.touched) * matrix;
+}
+
 // Of K in a step: 128 bytes.
 int64_t StepK(const GroupedProduct& p) { return 128 / SizeOf(p.weights); }
 
@@ -95,7 +107,8 @@ double PieceUnits(const GroupedProduct& p) {
 // Times of memory, L2 and tensor cores in tiles of which a block has one at a time.
 void PredictTiles(const GroupedProduct& p, const GroupedSchedule& s, const Spread& spread,
                   const DeviceModel& model, Prediction* time) {
-  const double units = spread.Tiles(s.block_m) * static_cast<double>(TilesN(p, s));
+  const double tiles = spread.Tiles(s.block_m), units = tiles * static_cast<double>(TilesN(p, s));
+  time->hbm_bytes += BytesReadAgain(p, spread, tiles, model);
   const double blocks = std::min(static_cast<double>(s.grid), units);
   const double turns = std::max(1.0, std::ceil(units / s.grid - 1e-9));
   const double even = units / turns / s.grid;  // share of blocks with work
@@ -133,26 +146,30 @@ void PredictSwapped(const GroupedProduct& p, const GroupedSchedule& s, const Spr
   const int blocks = s.ClusterBlocks();
   const double tiles = spread.Tiles(blocks * s.block_m), units = tiles * tiles_n;
   const double clusters = static_cast<double>(s.grid) / blocks;
-  const double even = 1 / Unevenness(units, clusters, 1);
+  const double turns = Unevenness(units, clusters, 1) * units / clusters;
   const double uneven = Unevenness(units, clusters, kBusyBlockGain);
-  // Few bytes of weights are on the way: half of a pair's for each block.
-  const double on_the_way = s.grid * (s.stages - 1) * s.block_n / blocks * kStageRowBytes;
+  // A product of 64 columns and N slots takes N / 2 clocks, and reads 2048 + 32 N bytes of shared
+  // memory. A step is 16 of them, and copies write its stage.
+  const double slots = spread.slots() / (blocks * tiles) + kSlotsLost;
+  const double shared_bytes = 16 * (2048 + 32 * slots) + kStageRowBytes * (s.block_n + slots);
+  const double shared_us = shared_bytes / kSharedBytesPerClock / model.clock_mhz;
+  const double rate = p.HasScales() ? model.tensor_fp8_flop_per_us * kPromotedSwappedShare
+                                    : model.tensor_flop_per_us * kSwappedShare;
+  const double flop = 2 * slots * s.block_n * static_cast<double>(StepK(p));
+  const double step_us = std::max(shared_us, flop * model.sm_count / rate);
+  const auto steps = static_cast<double>(CeilDiv(p.k, StepK(p)));
+  const double stored = spread.slots() * Elements(p.n, SizeOf(p.result), 1);
+  const double end_us = stored / (blocks * units) / kStoredBytesPerUs;
+  time->tensor_us = turns * (steps * step_us + end_us);
+  // A stage waits for its copy and for the products of its own and of the step behind; while a tile
+  // is stored no stage gets free.
+  const double ring_us = turns * (steps * (kSwappedLatencyUs + 2 * step_us) / s.stages + end_us);
+  time->hbm_bytes += BytesReadAgain(p, spread, tiles, model);
   time->hbm_us =
-      time->hbm_bytes * uneven /
-      std::min(model.hbm_bytes_per_us * kSwappedHbmShare, on_the_way / kSwappedLatencyUs);
+      std::max(ring_us, time->hbm_bytes * uneven / (model.hbm_bytes_per_us * kSwappedHbmShare));
   time->l2_bytes =
       (units * s.block_n + spread.slots() * tiles_n) * static_cast<double>(p.k * SizeOf(p.weights));
   time->l2_us = time->l2_bytes * uneven / model.l2_bytes_per_us;
-  // A product of 64 columns and N slots takes N / 2 clocks, and reads 2048 + 32 N bytes of shared
-  // memory, 128 a clock.
-  const double slots = spread.slots() / (blocks * tiles) + kSlotsLost;
-  const double reads = std::max(1.0, (16 + slots / 4) / (slots / 2));
-  const double flop =
-      2 * blocks * units * slots * s.block_n * static_cast<double>(RoundUp(p.k, StepK(p)));
-  const double stored = spread.slots() * Elements(p.n, SizeOf(p.result), 1);
-  const double rate = p.HasScales() ? model.tensor_fp8_flop_per_us * kPromotedSwappedShare
-                                    : model.tensor_flop_per_us * kSwappedShare;
-  time->tensor_us = flop * reads / (rate * even) + stored / (kStoredBytesPerUs * s.grid);
   if (blocks > 1) time->fixed_us += model.cluster_barrier_us;
 }
 

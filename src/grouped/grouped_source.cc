@@ -81,8 +81,9 @@ std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
 }  // namespace
 
 std::vector<std::string> GroupedHeaders(const GroupedProduct& p, const GroupedSchedule& s) {
-  std::vector<std::string> headers = {s.swapped > 0 ? "kernels/grouped_swapped.cuh"
-                                                    : "kernels/grouped_product.cuh"};
+  std::vector<std::string> headers = {s.swapped > 0    ? "kernels/grouped_swapped.cuh"
+                                      : s.block_m == 0 ? "kernels/grouped_dots.cuh"
+                                                       : "kernels/grouped_product.cuh"};
   if (p.program.present()) headers.emplace_back(kProgramHeader);
   return headers;
 }
@@ -141,7 +142,7 @@ namespace {
 
 // Row r of the weights, of all experts one after the other, is the sum of 32 b + 8 q + 2 g + i; a
 // box has i first, then q, g and b, so that a thread has neighbouring columns (permuted_column).
-// Swapped, it is the sum of 16 b + 2 j + i, and a box has j first, then i and b.
+// Swapped, row r of a matrix is the sum of 16 b + 2 j + i, and a box has j first, then i and b.
 TensorMapTemplate WeightsMap(const GroupedProduct& p, const GroupedSchedule& s,
                              const BufferPlace& place) {
   const int64_t columns = p.HasHalves() ? s.block_n / 2 : s.block_n;
@@ -152,14 +153,18 @@ TensorMapTemplate WeightsMap(const GroupedProduct& p, const GroupedSchedule& s,
   map.offset_bytes = place.offset_bytes;
   map.dtype = p.weights;
   const int64_t set = s.MappedColumns();
-  const Dim sets = dim(p.experts * p.WeightColumns() / set);
   const auto span = static_cast<uint32_t>(ElementOf(p.weights).swizzle_span);
   if (s.swapped > 0) {
-    map.dims = {dim(p.k), dim(8), dim(2), sets};
-    map.stride_bytes = {2 * row, row, static_cast<uint64_t>(set) * row};
-    map.box = {span, 8, 2, static_cast<uint32_t>(s.block_n / 2 / set)};  // half of them a block
+    // Gate and up, or each expert's columns, are matrices of their own: a box behind the last
+    // columns reads nothing.
+    const int64_t beside = p.HasHalves() ? p.n : p.WeightColumns();
+    map.dims = {dim(p.k), dim(8), dim(2), dim(beside / set),
+                dim(p.experts * p.WeightColumns() / beside)};
+    map.stride_bytes = {2 * row, row, static_cast<uint64_t>(set) * row,
+                        static_cast<uint64_t>(beside) * row};
+    map.box = {span, 8, 2, static_cast<uint32_t>(s.block_n / 2 / set), 1};  // half of a tile's
   } else {
-    map.dims = {dim(p.k), dim(2), dim(4), dim(4), sets};
+    map.dims = {dim(p.k), dim(2), dim(4), dim(4), dim(p.experts * p.WeightColumns() / set)};
     map.stride_bytes = {row, 8 * row, 2 * row, static_cast<uint64_t>(set) * row};
     map.box = {span, 2, 4, 4, static_cast<uint32_t>(columns / set)};
   }

@@ -79,11 +79,13 @@ struct Form {
     return absl::StrCat(schedule.ToString(false), jitter ? " with pauses" : "");
   }
 };
+// The widest tiles, of 128 rows and 256 columns, have no registers for pauses.
 std::vector<Form> FormsOf(const std::vector<GroupedSchedule>& schedules, bool with_jitter) {
   std::vector<Form> forms;
   for (const GroupedSchedule& schedule : schedules) {
+    const bool widest = schedule.swapped == 0 && schedule.block_m == 128 && schedule.block_n == 256;
     forms.push_back({schedule});
-    if (with_jitter) forms.push_back({schedule, true});
+    if (with_jitter && !widest) forms.push_back({schedule, true});
   }
   return forms;
 }
@@ -140,8 +142,9 @@ class Routed {
   }
 
   // Plans whose grouped products are of these forms, compiled on all cores. Null where a schedule
-  // is illegal for one of them, or its pauses do not compile.
-  std::vector<LoadedPlanPtr> Build(const Ports& ports, const std::vector<Form>& forms) {
+  // is illegal for one of them, as `refused` forms are; the others must compile, pauses too.
+  std::vector<LoadedPlanPtr> Build(const Ports& ports, const std::vector<Form>& forms,
+                                   int refused) {
     std::vector<LoadedPlanPtr> result(forms.size());
     for (const bool jitter : {false, true}) {
       std::vector<Plan> plans;
@@ -151,7 +154,10 @@ class Routed {
         GroupedSchedule schedule = forms[i].schedule;
         schedule.grid = schedule.ClusterBlocks();
         const auto planned = GroupedPlanOf(*chain_, rows_, ports.model, schedule);
-        if (absl::IsFailedPrecondition(planned.status())) continue;
+        if (absl::IsFailedPrecondition(planned.status())) {
+          --refused;
+          continue;
+        }
         EXPECT_OK(planned);
         if (!planned.ok()) continue;
         plans.push_back(*planned);
@@ -162,13 +168,13 @@ class Routed {
       auto built = BuildPlans(ports, chain_, plans, options);
       options.codegen.trap_spins = false;
       for (size_t i = 0; i < plans.size(); ++i) {
-        // Traps between products in flight may be refused, and pauses take registers.
+        // Traps between products in flight may be refused.
         if (!built[i].ok() && jitter) built[i] = BuildPlan(ports, chain_, plans[i], options);
-        if (!built[i].ok() && jitter) continue;
-        EXPECT_OK(built[i]);
+        EXPECT_OK(built[i]) << forms[of[i]].ToString();
         if (built[i].ok()) result[of[i]] = *built[i];
       }
     }
+    EXPECT_EQ(refused, 0) << "more or fewer forms are illegal";
     return result;
   }
 
@@ -508,12 +514,13 @@ TEST_F(Grouped, EveryFormEqualsTheReferenceWithPausesToo) {
                                "grouped_matmul m=M experts=2 top=1 n=1040 k=64"};
   constexpr int64_t kRows = 700;
   const int tops[] = {3, 2, 1}, experts[] = {5, 300, 2};
+  // 128 x 256 tiles of up to two steps of K; with pauses and without, swapped ones of one step.
+  const int refused[] = {0, 9, 9};
   for (size_t line = 0; line < 3; ++line) {
     Routed data(ports(), lines[line], kRows);
-    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms);
+    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, refused[line]);
     for (size_t form = 0; form < forms.size(); ++form) {
       SCOPED_TRACE(absl::StrCat(lines[line], "; ", forms[form].ToString()));
-      EXPECT_TRUE(built[form] != nullptr || forms[form].schedule.swapped > 0 || forms[form].jitter);
       if (built[form] == nullptr) continue;
       for (const int blocks : {4, 132}) {
         data.Use(ports(), *built[form], blocks);
@@ -542,22 +549,21 @@ TEST_F(Grouped, EveryFormOfScaledProductsEqualsTheReferenceWithPausesToo) {
                                            {64, 256, 5, 1, 2}},
                                           true);
   constexpr int64_t kRows = 300;
-  for (const char* form :
-       {"scaled_grouped_gated_ffn n=256 k=640 l=400 act=silu scales=group quantize=group",
-        "scaled_grouped_gated_ffn n=256 k=640 l=400 act=silu scales=row quantize=row",
-        "scaled_grouped_gated_ffn n=128 k=384 l=272 act=silu order=interleaved scales=group "
-        "quantize=group",
-        "scaled_grouped_matmul n=400 k=640 dtype=f32 scales=group",
-        "scaled_grouped_matmul n=400 k=656 dtype=f32 scales=row"}) {
+  // Refused: the widest tiles of pairs; with pauses and without, swapped ones of one step of K.
+  const std::pair<const char*, int> forms_of[] = {
+      {"scaled_grouped_gated_ffn n=256 k=640 l=400 act=silu scales=group quantize=group", 1},
+      {"scaled_grouped_gated_ffn n=256 k=640 l=400 act=silu scales=row quantize=row", 1},
+      {"scaled_grouped_gated_ffn n=128 k=384 l=272 act=silu order=interleaved scales=group "
+       "quantize=group",
+       5},
+      {"scaled_grouped_matmul n=400 k=640 dtype=f32 scales=group", 0},
+      {"scaled_grouped_matmul n=400 k=656 dtype=f32 scales=row", 0}};
+  for (const auto& [form, refused] : forms_of) {
     const std::string line = absl::StrCat(form, " m=M experts=5 top=3");
     Routed data(ports(), line, kRows);
-    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms);
+    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, refused);
     for (size_t i = 0; i < forms.size(); ++i) {
       SCOPED_TRACE(absl::StrCat(line, "; ", forms[i].ToString()));
-      const GroupedSchedule& of = forms[i].schedule;
-      const bool pair = line.find("gated") != line.npos;
-      const bool widest = of.block_m == 128 && of.block_n == 256;
-      EXPECT_TRUE(built[i] != nullptr || forms[i].jitter || of.swapped > 0 || (pair && widest));
       if (built[i] == nullptr) continue;
       data.Use(ports(), *built[i], 8);
       if (HasFatalFailure()) return;
@@ -611,7 +617,7 @@ TEST_F(Grouped, SwappedTilesHaveAnyNumberOfSlots) {
       forms.push_back({{128, 256, 4, 1, 1}});
     }
     Routed data(ports(), line, kRows);
-    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms);
+    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, 0);
     for (size_t form = 0; form < forms.size(); ++form) {
       SCOPED_TRACE(absl::StrCat(line, "; ", forms[form].ToString()));
       ASSERT_TRUE(built[form] != nullptr);
@@ -670,12 +676,11 @@ TEST_F(Grouped, BiasesAndColumnsInTurnsEqualTheReference) {
   for (const int first : {0, 1}) {
     for (const bool oi : {true, false}) {
       Routed data(ports(), BiasedFfn(first, oi, first == 0 ? DType::kBF16 : DType::kF32), kRows);
-      const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms);
-      int taken = 0;
+      // 128 x 256 tiles have no registers for a pair's biases; swapped ones are for layout oi.
+      const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, oi ? 1 : 2);
       for (size_t form = 0; form < forms.size(); ++form) {
         SCOPED_TRACE(absl::StrCat("first ", first, oi ? " oi " : " io ", forms[form].ToString()));
         if (built[form] == nullptr) continue;
-        ++taken;
         data.Use(ports(), *built[form], 16);
         if (HasFatalFailure()) return;
         for (const Routing& routing : kRoutings) {
@@ -683,7 +688,6 @@ TEST_F(Grouped, BiasesAndColumnsInTurnsEqualTheReference) {
           for (const int64_t m : {int64_t{1}, int64_t{257}, kRows}) data.Expect(m, routing.name);
         }
       }
-      EXPECT_EQ(taken, oi ? 5 : 4) << "swapped tiles are for layout oi, 128 x 256 for none";
     }
   }
 }
@@ -760,10 +764,10 @@ TEST_F(Grouped, EndsOfAnyValuesEqualTheReferenceInEveryForm) {
         Shape{1, 1040, 72, false, false, DType::kBF16}}) {
     Routed data(ports(), ByEnds(of.experts, of.n, of.k, of.gated, of.factor_on_sums, of.dtype),
                 kRows);
-    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms);
+    // 128 x 256 tiles of up to two steps of K.
+    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, of.k <= 128 ? 1 : 0);
     for (size_t form = 0; form < forms.size(); ++form) {
       SCOPED_TRACE(absl::StrCat(of.experts, " experts; ", forms[form].ToString()));
-      EXPECT_TRUE(built[form] != nullptr);
       if (built[form] == nullptr) continue;
       data.Use(ports(), *built[form], 20);
       if (HasFatalFailure()) return;

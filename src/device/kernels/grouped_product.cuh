@@ -118,6 +118,7 @@ SINTER_DEVICE float whole_sum(const GroupedOperands<Config>& o, float sum, float
 // Element offset of a slot where rows are `row_stride` and slots of a row `slot_stride` apart.
 template <class Config>
 SINTER_DEVICE long long slot_offset(int slot, long long row_stride, long long slot_stride) {
+  if (row_stride == Config::kSlots * slot_stride) return slot * slot_stride;
   return slot / Config::kSlots * row_stride + slot % Config::kSlots * slot_stride;
 }
 
@@ -339,17 +340,16 @@ struct GroupedProduct {
       }
       mbarrier_init_fence();
     }
-    if constexpr (!Config::kEarly) wait_for_predecessors();
-    Routing::template count<kThreads>(shared.routing, ids, total);
+    Routing::template count<kThreads>(shared.routing, ids, total, [] {
+      if constexpr (!Config::kEarly) wait_for_predecessors();
+    });
     const int units = shared.routing.first_tile[Routing::kGroups] * kTilesN;
     if (threadIdx.x >= 128 * kConsumers) {
       if constexpr (kManyRegisters) registers_decrease<56>();
       int ahead = 0;
-      if constexpr (Config::kEarly) {
-        if (threadIdx.x == 128 * kConsumers) ahead = load_ahead(o, shared, ring, units);
-        __syncwarp();
-        wait_for_predecessors();
-      }
+      if (threadIdx.x == 128 * kConsumers) ahead = load_ahead(o, shared, ring, units);
+      __syncwarp();
+      if constexpr (Config::kEarly) wait_for_predecessors();
       produce(o, shared, ring, ids, total, units, ahead);
     } else {
       if constexpr (kManyRegisters) registers_increase<224>();
@@ -370,7 +370,8 @@ struct GroupedProduct {
     typename Scales::Sources scales;
   };
 
-  // Loads weights into all stages, of as many units as these take; how many stages it filled.
+  // Loads weights into all stages, of as many units as these take, while slots are not found yet;
+  // how many stages it filled.
   static SINTER_DEVICE int load_ahead(const GroupedOperands<Config>& o, Shared& shared, u32 ring,
                                       int units) {
     int stages = 0;
@@ -622,19 +623,38 @@ struct GroupedProduct {
         Columns::kPair ? whole_sum(o, up, row, group, at, Columns::kUpAt, inside) : up);
   }
 
-  // The same as codes: four lanes have a row's results, which take the place of gate's sums.
+  static constexpr int kStep = Columns::kStep, kMine = 8 / kStep;
+
+  // Of a set of 32 of W's columns a thread has eight, neighbours: their results, `at` the first.
+  static SINTER_DEVICE void results_of(const GroupedOperands<Config>& o,
+                                       const GroupedEnd<Config>& end, float row, const Sums& sums,
+                                       int half, int set, int group, int at, float (&x)[kMine]) {
+#pragma unroll
+    for (int i = 0; i < 8; i += kStep) {
+      x[i / kStep] =
+          result_of(o, end, row, sums, half, 4 * set + i / 2, i % 2, group, at + i / kStep);
+    }
+  }
+  static SINTER_DEVICE int column_of(int set) {
+    return permuted_column(static_cast<int>(threadIdx.x) % 128, 4 * set) / kStep;
+  }
+
+  // Calls each(half, row) for a thread's two rows of the tile.
+  template <class Each>
+  static SINTER_DEVICE void for_each_row(const Each& each) {
+    const int first = static_cast<int>(threadIdx.x) / 128 * kWarpgroupRows +
+                      accumulator_row(static_cast<int>(threadIdx.x) % 128);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) each(half, first + 8 * half);
+  }
+
+  // As codes: four lanes have a row's results.
   static SINTER_DEVICE void store_codes(const GroupedOperands<Config>& o, const int* slots,
-                                        int count, int group, int column, Sums& sums) {
-    constexpr int kStep = Columns::kStep, kMine = 8 / kStep;
+                                        int count, int group, int column, const Sums& sums) {
     constexpr int kSets = 128 / (kMine * 4);  // of W's 32 columns, in a group
     static_assert(kColumns % 128 == 0 && Config::kN % 128 == 0 && !Config::kInputMajor,
                   "a tile has whole groups");
-    const int thread = static_cast<int>(threadIdx.x) % 128;
-    const int first =
-        static_cast<int>(threadIdx.x) / 128 * kWarpgroupRows + accumulator_row(thread);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = first + 8 * half;
+    for_each_row([&](int half, int row) {
       const bool there = row < count;
       const GroupedEnd<Config> end(o, slots[there ? row : 0]);
       const float scale = row_scale<Config>(o.row_scales, end.slot);
@@ -646,153 +666,53 @@ struct GroupedProduct {
         u32 largest = 0;
 #pragma unroll
         for (int set = 0; set < kSets; ++set) {
-          const int at = begin + permuted_column(thread, 4 * set) / kStep;
+          results_of(o, end, scale, sums, half, of * kSets + set, group, begin + column_of(set),
+                     x[set]);
 #pragma unroll
-          for (int i = 0; i < 8; i += kStep) {
-            x[set][i / kStep] = result_of(o, end, scale, sums, half, 4 * (of * kSets + set) + i / 2,
-                                          i % 2, group, at + i / kStep);
-            largest = larger(largest, magnitude(x[set][i / kStep]));
-          }
+          for (const float value : x[set]) largest = larger(largest, magnitude(value));
         }
         largest = larger(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 1));
         largest = larger(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 2));
         if (!there) continue;
         const CodeScale code = GroupedEnd<Config>::scale_of(largest);
-        if (thread % 4 == 0) end.store_scale(begin, code.scale);
+        if (threadIdx.x % 4 == 0) end.store_scale(begin, code.scale);
 #pragma unroll
         for (int set = 0; set < kSets; ++set) {
 #pragma unroll
           for (float& value : x[set]) value *= code.inverse;
-          end.store(begin + permuted_column(thread, 4 * set) / kStep, x[set]);
+          end.store(begin + column_of(set), x[set]);
         }
       }
-    }
+    });
   }
 
   static SINTER_DEVICE void store(const GroupedOperands<Config>& o, const int* slots, int count,
                                   int group, int column, const Sums& sums) {
-    const int thread = static_cast<int>(threadIdx.x) % 128;
-    const int first =
-        static_cast<int>(threadIdx.x) / 128 * kWarpgroupRows + accumulator_row(thread);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = first + 8 * half;
-      if (row >= count) continue;
+    for_each_row([&](int half, int row) {
+      if (row >= count) return;
       const GroupedEnd<Config> end(o, slots[row]);
       const float scale = row_scale<Config>(o.row_scales, slots[row]);
-      const auto value = [&](int set, int i, int at) {
-        return result_of(o, end, scale, sums, half, set, i, group, at);
-      };
-      constexpr int kStep = Columns::kStep;
       if constexpr (Config::kInputMajor) {
+        const int thread = static_cast<int>(threadIdx.x) % 128;
 #pragma unroll
         for (int set = 0; set < kBeside / 8; ++set) {
 #pragma unroll
           for (int i = 0; i < 2; i += kStep) {
             const int at = column + (accumulator_column(thread, set) + i) / kStep;
-            if (at < Config::kN) end.store_one(at, value(set, i, at));
+            if (at < Config::kN) {
+              end.store_one(at, result_of(o, end, scale, sums, half, set, i, group, at));
+            }
           }
         }
       } else {
 #pragma unroll
         for (int set = 0; set < kBeside / kPermutedSet; ++set) {
-          const int first_column = column + permuted_column(thread, 4 * set) / kStep;
-          float x[8 / kStep];
-#pragma unroll
-          for (int i = 0; i < 8; i += kStep) {
-            x[i / kStep] = value(4 * set + i / 2, i % 2, first_column + i / kStep);
-          }
-          end.store(first_column, x);
+          float x[kMine];
+          results_of(o, end, scale, sums, half, set, group, column + column_of(set), x);
+          end.store(column + column_of(set), x);
         }
       }
-    }
-  }
-};
-
-// The same for any types, extents and strides of rows, one thread a result: correct, not fast.
-template <class Config>
-struct GroupedDots {
-  static constexpr int kThreads = 128;
-  static constexpr int kTilesN = ceil_div(Config::kN, kThreads);
-
-  static SINTER_DEVICE void run(const GroupedOperands<Config>& o, int m) {
-    using Ids = typename GroupsOf<Config>::Type;
-    using Routing = GroupRouting<Config::kExperts, 1>;
-    __shared__ typename Routing::Shared routing;  // by ends: tiles of one row
-    const Ids ids(o);
-    wait_for_predecessors();
-    launch_dependents();
-    if constexpr (Config::kByEnds) Routing::template count<kThreads>(routing, ids, m);
-    const long long units = static_cast<long long>(m) * Config::kSlots * kTilesN;
-    for (long long unit = blockIdx.x; unit < units; unit += gridDim.x) {
-      const int slot = static_cast<int>(unit / kTilesN);
-      const int column =
-          static_cast<int>(unit % kTilesN) * kThreads + static_cast<int>(threadIdx.x);
-      if (column >= Config::kN) continue;
-      int expert;
-      if constexpr (Config::kByEnds) {
-        expert = Routing::group_at(routing, slot);
-      } else {
-        expert = ids.at(slot);
-      }
-      const GroupedEnd<Config> end(o, slot);
-      float sum = 0, up = 0;
-      if (static_cast<u32>(expert) < static_cast<u32>(Config::kExperts)) {
-        using Columns = GroupedColumns<Config>;
-        const float scale = row_scale<Config>(o.row_scales, slot);
-        sum = whole_sum(o, dot(o, slot, expert, column * Columns::kStep + Columns::kGateAt), scale,
-                        expert, column, Columns::kGateAt);
-        if constexpr (Columns::kPair) {
-          up = whole_sum(o, dot(o, slot, expert, column * Columns::kStep + Columns::kUpAt), scale,
-                         expert, column, Columns::kUpAt);
-        }
-      }
-      float x = end.result(sum, up);
-      if constexpr (Config::kCodes > 0) {  // a block has a group
-        static_assert(Config::kN % kThreads == 0 && kThreads == 128, "columns are whole groups");
-        __shared__ u32 of_warps[kThreads / 32];
-        const u32 mine = warp_max(magnitude(x));
-        __syncthreads();
-        if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = mine;
-        __syncthreads();
-        const CodeScale code = GroupedEnd<Config>::scale_of(
-            larger(larger(of_warps[0], of_warps[1]), larger(of_warps[2], of_warps[3])));
-        if (threadIdx.x == 0) end.store_scale(column, code.scale);
-        x *= code.inverse;
-      }
-      end.store_one(column, x);
-    }
-  }
-
- private:
-  static SINTER_DEVICE float dot(const GroupedOperands<Config>& o, int slot, int expert,
-                                 int column) {
-    constexpr long long kStep = Config::kInputMajor ? Config::kWeightStride : 1;
-    const auto* row =
-        o.rows + slot_offset<Config>(slot, Config::kRowStride, Config::kRowSlotStride);
-    const auto* weights = o.weights + expert * Config::kExpertStride +
-                          (Config::kInputMajor ? column : column * Config::kWeightStride);
-    const auto sum_of = [&](int first, int end) {
-      float sums[8] = {};
-      for (int k = first; k < end; k += 8) {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          sums[i] = fmaf(Config::Rows::unpack(row[k + i]),
-                         Config::Weights::unpack(weights[(k + i) * kStep]), sums[i]);
-        }
-      }
-      return ((sums[0] + sums[4]) + (sums[1] + sums[5])) +
-             ((sums[2] + sums[6]) + (sums[3] + sums[7]));
-    };
-    if constexpr (Config::kRowScales != 2 && Config::kWeightScales != 2) {
-      return sum_of(0, Config::kK);
-    }
-    float sum = 0;
-    for (int k = 0; k < Config::kK; k += 128) {
-      sum = fmaf(sum_of(k, k + 128),
-                 group_scale<Config>(o.row_scales, o.weight_scales, slot, expert, column, k), sum);
-    }
-    return sum;
+    });
   }
 };
 

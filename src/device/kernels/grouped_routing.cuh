@@ -77,7 +77,7 @@ struct GroupRouting {
                                                               : 2);
   // Of a warp: slots that an instruction reads, and how many of these are on their way.
   static constexpr int kBatch = 128, kAtOnce = 8;
-  static constexpr int kCountedAtOnce = 4;  // loads of a thread that are on their way
+  static constexpr int kCountedAtOnce = 16;  // loads of a thread that are on their way
 
   struct Shared {
     int first_tile[kGroups + 1];  // by group; behind the last the number of tiles
@@ -94,21 +94,24 @@ struct GroupRouting {
     return (total + kAll - 1) / kAll * kBatch;
   }
 
-  // Counts all groups. All threads of the block call; the result is theirs when it returns.
-  template <int kThreads, class Ids>
-  static SINTER_DEVICE void count(Shared& shared, const Ids& ids, int total) {
-    count_slots<kThreads>(shared, ids, total);
+  // Counts all groups. All threads of the block call; the result is theirs when it returns. wait()
+  // comes before ids are read.
+  template <int kThreads, class Ids, class Wait>
+  static SINTER_DEVICE void count(Shared& shared, const Ids& ids, int total, const Wait& wait) {
+    count_slots<kThreads>(shared, ids, total, wait);
     if (threadIdx.x < 32) sum_tiles(shared.first_tile);
     __syncthreads();
   }
 
   // The same with the numbers of tiles of each group in the place of first tiles.
-  template <int kThreads, class Ids>
-  static SINTER_DEVICE void count_slots(Shared& shared, const Ids& ids, int total) {
+  template <int kThreads, class Ids, class Wait>
+  static SINTER_DEVICE void count_slots(Shared& shared, const Ids& ids, int total,
+                                        const Wait& wait) {
     if constexpr (Ids::kAreEnds) {
+      wait();
       if (threadIdx.x < 32) read_ends(shared, ids, total);
     } else {
-      count_ids<kThreads>(shared, ids, total);
+      count_ids<kThreads>(shared, ids, total, wait);
     }
     __syncthreads();
   }
@@ -137,13 +140,15 @@ struct GroupRouting {
       const int count = min(most, shared.before[kSegments][group] - skip);
       for (int i = thread; i < count; i += kTakers) slots[i] = first + i;
     } else {
+      // Short segments are searched together, as far as loads on their way reach.
       const int of_segment = segment_slots(total);
-      for (int segment = thread / 32; segment < kSegments; segment += kTakerWarps) {
+      const int step = max(1, kAtOnce * kBatch / of_segment);
+      for (int segment = thread / 32 * step; segment < kSegments; segment += kTakerWarps * step) {
+        const int behind = min(segment + step, kSegments);
         const int rank = shared.before[segment][group] - skip;
-        const int end = shared.before[segment + 1][group] - skip;
+        const int end = shared.before[behind][group] - skip;
         if (rank >= most || end <= 0 || rank == end) continue;
-        const int first = segment * of_segment;
-        take_segment(slots, ids, min(total, first + of_segment), group, first, rank,
+        take_segment(slots, ids, min(total, behind * of_segment), group, segment * of_segment, rank,
                      min(end, most));
       }
     }
@@ -151,43 +156,41 @@ struct GroupRouting {
     return max(0, min(most, shared.before[kSegments][group] - skip));
   }
 
-  // Of one warp: numbers of tiles become the numbers of first tiles.
+  // Of one warp: numbers of tiles become the numbers of first tiles. A lane has groups in a row.
   static SINTER_DEVICE void sum_tiles(int* groups) {
-    const int lane = static_cast<int>(threadIdx.x);
-    int base = 0;
-    for (int g0 = 0; g0 < kGroups; g0 += 32) {
-      const int g = g0 + lane;
-      const int tiles = g < kGroups ? groups[g] : 0;
-      int inclusive = tiles;
+    constexpr int kEach = (kGroups + 31) / 32;
+    const int lane = static_cast<int>(threadIdx.x), first = lane * kEach;
+    const int behind = min(first + kEach, kGroups);
+    int sum = 0;
+#pragma unroll 8
+    for (int g = first; g < behind; ++g) sum += groups[g];
+    int inclusive = sum;
 #pragma unroll
-      for (int step = 1; step < 32; step *= 2) {
-        const int below = __shfl_up_sync(0xFFFFFFFFu, inclusive, step);
-        if (lane >= step) inclusive += below;
-      }
-      if (g < kGroups) groups[g] = base + inclusive - tiles;
-      base += __shfl_sync(0xFFFFFFFFu, inclusive, 31);
+    for (int step = 1; step < 32; step *= 2) {
+      const int below = __shfl_up_sync(0xFFFFFFFFu, inclusive, step);
+      if (lane >= step) inclusive += below;
     }
-    if (lane == 0) groups[kGroups] = base;
+    int before = inclusive - sum;
+#pragma unroll 8
+    for (int g = first; g < behind; ++g) {
+      const int tiles = groups[g];
+      groups[g] = before;
+      before += tiles;
+    }
+    if (lane == 31) groups[kGroups] = inclusive;
   }
 
  private:
-  template <int kThreads, class Ids>
-  static SINTER_DEVICE void count_ids(Shared& shared, const Ids& ids, int total) {
+  template <int kThreads, class Ids, class Wait>
+  static SINTER_DEVICE void count_ids(Shared& shared, const Ids& ids, int total, const Wait& wait) {
     const int thread = static_cast<int>(threadIdx.x);
     for (int i = thread; i < kSegments * kGroups; i += kThreads) (&shared.before[1][0])[i] = 0;
+    wait();
     __syncthreads();
-    const int of_segment = segment_slots(total);
-    for (int first = thread; first < total; first += kCountedAtOnce * kThreads) {
-      int id[kCountedAtOnce];
-#pragma unroll
-      for (int i = 0; i < kCountedAtOnce; ++i) {
-        id[i] = ids.early_at(min(first + i * kThreads, total - 1));
-      }
-#pragma unroll
-      for (int i = 0; i < kCountedAtOnce; ++i) {
-        const int slot = first + i * kThreads;
-        if (slot < total) atomicAdd(&shared.before[1 + slot / of_segment][group_of(id[i])], 1);
-      }
+    if (total <= kThreads) {
+      count_some<kThreads, 1>(shared, ids, total);
+    } else {
+      count_some<kThreads, kCountedAtOnce>(shared, ids, total);
     }
     __syncthreads();
     for (int g = thread; g < kGroups; g += kThreads) {
@@ -199,6 +202,24 @@ struct GroupRouting {
         shared.before[segment][g] = sum;
       }
       shared.first_tile[g] = (sum + kBlockM - 1) / kBlockM;
+    }
+  }
+
+  // Adds one for each id, kAtOnce of a thread's after they were loaded together.
+  template <int kThreads, int kAtOnce, class Ids>
+  static SINTER_DEVICE void count_some(Shared& shared, const Ids& ids, int total) {
+    const int of_segment = segment_slots(total);
+    for (int first = static_cast<int>(threadIdx.x); first < total; first += kAtOnce * kThreads) {
+      int id[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        id[i] = ids.early_at(min(first + i * kThreads, total - 1));
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int slot = first + i * kThreads;
+        if (slot < total) atomicAdd(&shared.before[1 + slot / of_segment][group_of(id[i])], 1);
+      }
     }
   }
 

@@ -11,14 +11,25 @@
 
 namespace sinter {
 
-// As tma_load_shared of a box of four dimensions, whose coordinates are contiguous dimension first.
-// Of `set`, the last, all others but `x` begin at 0.
-SINTER_DEVICE void tma_load_shared_sets(u32 destination, const TensorMap* map, int x, int set,
-                                        u32 barrier, u16 blocks) {
+// Loads sets of columns from `set` on of one matrix, `x` elements of each from K's on. Sets behind
+// the matrix's last are zeros, of which nothing is read.
+struct SetsPlace {
+  int set, matrix;
+};
+SINTER_DEVICE void tma_load(u32 destination, const TensorMap* map, int x, SetsPlace at,
+                            u32 barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%2, %3, %3, %4}], [%5], %6;" ::"r"(destination),
-      "l"(map), "r"(x), "r"(0), "r"(set), "r"(barrier), "h"(blocks)
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{%2, %3, %3, %4, %5}], [%6];" ::"r"(destination),
+      "l"(map), "r"(x), "r"(0), "r"(at.set), "r"(at.matrix), "r"(barrier)
+      : "memory");
+}
+SINTER_DEVICE void tma_load_shared(u32 destination, const TensorMap* map, int x, SetsPlace at,
+                                   u32 barrier, u16 blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3, %3, %4, %5}], [%6], %7;" ::"r"(destination),
+      "l"(map), "r"(x), "r"(0), "r"(at.set), "r"(at.matrix), "r"(barrier), "h"(blocks)
       : "memory");
 }
 // arrive_if on a barrier of any block of the cluster, whose address is from map_to_rank(). By a
@@ -39,8 +50,11 @@ struct SwappedRouting : GroupRouting<kExperts, kBlocks * kBlockM, 96, 2> {
   using Base = GroupRouting<kExperts, kBlocks * kBlockM, 96, 2>;
   static constexpr int kGroups = Base::kGroups;
 
+  static constexpr int kSizes = kBlockM / 8 + 1;  // that tile_slots has
+
   struct Shared : Base::Shared {
     u16 order[kGroups];
+    int next[kSizes];  // while groups are ordered: where the next of a size goes
   };
 
   // Of a block, where a group has `slots` of them: its tiles are equal.
@@ -50,43 +64,13 @@ struct SwappedRouting : GroupRouting<kExperts, kBlocks * kBlockM, 96, 2> {
   }
 
   // Counts and orders all groups. All threads of the block call.
-  template <int kThreads, class Ids>
-  static SINTER_DEVICE void count(Shared& shared, const Ids& ids, int total) {
-    constexpr int kMine = ceil_div(kGroups, kThreads);
-    const int thread = static_cast<int>(threadIdx.x);
-    Base::template count_slots<kThreads>(shared, ids, total);
-    int tiles[kMine], size[kMine], rank[kMine];
-#pragma unroll
-    for (int i = 0; i < kMine; ++i) {
-      const int g = thread + i * kThreads;
-      if (g >= kGroups) continue;
-      tiles[i] = shared.first_tile[g];
-      size[i] = g == kExperts ? 0 : tile_slots(slots_of(shared, g));
-      rank[i] = 0;
-    }
+  template <int kThreads, class Ids, class Wait>
+  static SINTER_DEVICE void count(Shared& shared, const Ids& ids, int total, const Wait& wait) {
+    Base::template count_slots<kThreads>(shared, ids, total, wait);
+    if (threadIdx.x < 32) order_groups(shared);
     __syncthreads();
-#pragma unroll
-    for (int i = 0; i < kMine; ++i) {
-      const int g = thread + i * kThreads;
-      if (g < kGroups) shared.first_tile[g] = size[i];
-    }
-    __syncthreads();
-#pragma unroll 8
-    for (int other = 0; other < kGroups; ++other) {
-      const int theirs = shared.first_tile[other];
-#pragma unroll
-      for (int i = 0; i < kMine; ++i) {
-        const int g = thread + i * kThreads;
-        if (theirs > size[i] || (theirs == size[i] && other < g)) ++rank[i];
-      }
-    }
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < kMine; ++i) {
-      const int g = thread + i * kThreads;
-      if (g >= kGroups) continue;
-      shared.order[rank[i]] = static_cast<u16>(g);
-      shared.first_tile[rank[i]] = tiles[i];
+    for (int at = static_cast<int>(threadIdx.x); at < kGroups; at += kThreads) {
+      shared.first_tile[at] = ceil_div(slots_of(shared, shared.order[at]), kBlocks * kBlockM);
     }
     __syncthreads();
     if (threadIdx.x < 32) Base::sum_tiles(shared.first_tile);
@@ -105,6 +89,45 @@ struct SwappedRouting : GroupRouting<kExperts, kBlocks * kBlockM, 96, 2> {
     const int at = Base::group_at(shared, tile), group = shared.order[at];
     const int most = tile_slots(slots_of(shared, group));
     return {group, (kBlocks * (tile - shared.first_tile[at]) + rank) * most, most};
+  }
+
+ private:
+  // From the largest tiles on; no expert's is 0.
+  static SINTER_DEVICE int size_of(const Shared& shared, int group) {
+    const int slots = group < kExperts ? tile_slots(slots_of(shared, group)) : 0;
+    return kSizes - 1 - slots / 8;
+  }
+
+  // By a warp: groups in order of sizes, those of one size in order of their numbers.
+  static SINTER_DEVICE void order_groups(Shared& shared) {
+    static_assert(kSizes < 32, "a lane has a size");
+    const int lane = static_cast<int>(threadIdx.x);
+    if (lane < kSizes) shared.next[lane] = 0;
+    __syncwarp();
+    for (int g = lane; g < kGroups; g += 32) atomicAdd(&shared.next[size_of(shared, g)], 1);
+    __syncwarp();
+    const int of_size = lane < kSizes ? shared.next[lane] : 0;
+    int inclusive = of_size;
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+      const int below = __shfl_up_sync(0xFFFFFFFFu, inclusive, step);
+      if (lane >= step) inclusive += below;
+    }
+    if (lane < kSizes) shared.next[lane] = inclusive - of_size;
+    __syncwarp();
+    for (int g0 = 0; g0 < kGroups; g0 += 32) {
+      const int g = g0 + lane;
+      const int size = g < kGroups ? size_of(shared, g) : kSizes;
+      const u32 same = __match_any_sync(0xFFFFFFFFu, size);
+      const int before = __popc(same & ((1u << lane) - 1));
+      const int at = size < kSizes ? shared.next[size] : 0;
+      __syncwarp();
+      if (size < kSizes) {
+        shared.order[at + before] = static_cast<u16>(g);
+        if (before == 0) shared.next[size] = at + __popc(same);
+      }
+      __syncwarp();
+    }
   }
 };
 
@@ -135,9 +158,8 @@ struct GroupedSwapped {
   static constexpr int kSharedBytes =
       kStages * (kStageBytes + Scales::kBytes) + 1024;  // aligned by hand
   static constexpr int kPermuted = 16;                  // columns
-  // Of W's columns, where each block's half begins.
-  static constexpr int kFirstAt = Columns::kHalves ? Columns::kGateAt : 0;
-  static constexpr int kSecondAt = Columns::kHalves ? Columns::kUpAt : kHalf;
+  // What the map has of an expert: gate and up apart, or one matrix.
+  static constexpr int kMatrices = Columns::kHalves ? 2 : 1;
   static_assert(Config::kMapped && !Config::kInputMajor &&
                     (Columns::kHalves ? Config::kN : Columns::kAll) % kPermuted == 0,
                 "a map has whole sets of columns");
@@ -184,6 +206,12 @@ struct GroupedSwapped {
     SINTER_DEVICE explicit Walk(int units)
         : Units(units, static_cast<int>(blockIdx.x) / kBlocks,
                 static_cast<int>(gridDim.x) / kBlocks) {}
+    // Where a tile's last columns are fewer, every other expert's tiles begin with them: so about
+    // as many clusters wait for much memory as for little, and tiles of one expert keep step.
+    SINTER_DEVICE int column(int group) const {
+      const int column = Units::column();
+      return Config::kN % kColumns != 0 && group % 2 != 0 ? kTilesN - 1 - column : column;
+    }
   };
 
   static SINTER_DEVICE void run(const GroupedOperands<Config>& o, int m) {
@@ -204,8 +232,9 @@ struct GroupedSwapped {
       mbarrier_init_fence();
     }
     if constexpr (kBlocks > 1) cluster_arrive();
-    if constexpr (!Config::kEarly) wait_for_predecessors();
-    Routing::template count<kThreads>(shared.routing, ids, total);
+    Routing::template count<kThreads>(shared.routing, ids, total, [] {
+      if constexpr (!Config::kEarly) wait_for_predecessors();
+    });
     if constexpr (kBlocks > 1) cluster_wait();  // both blocks' barriers are there
     const int units = shared.routing.first_tile[Routing::kGroups] * kTilesN;
     const int rank = kBlocks > 1 ? static_cast<int>(cluster_rank()) : 0;
@@ -284,20 +313,21 @@ struct GroupedSwapped {
     for (Walk walk(units); walk.more(); walk.next()) {
       if (walk.begins_tile()) group = Routing::place(shared.routing, walk.tile, rank).group;
       if (group == Config::kExperts) continue;
-      // Columns behind the expert's last are another's, and are not stored.
-      const int set = group * (Columns::kAll / kPermuted) + walk.column() * (kBeside / kPermuted);
-      const int first = set + kFirstAt / kPermuted, second = set + kSecondAt / kPermuted;
+      const int set = walk.column(group) * (kBeside / kPermuted), matrix = group * kMatrices;
+      const SetsPlace first = {set, matrix + (Columns::kHalves && Columns::kGateAt > 0)};
+      const SetsPlace second = {set + (Columns::kHalves ? 0 : kHalf / kPermuted),
+                                matrix + (Columns::kHalves && Columns::kUpAt > 0)};
       for (int step = 0; step < kSteps; ++step) {
         mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);
         const u32 full = shared_address(&shared.full[at.stage]);
         const u32 to = ring + at.stage * kStageBytes + kRowsBytes;
         mbarrier_arrive_expect(full, 2 * kHalfBytes);
         if constexpr (kBlocks > 1) {
-          tma_load_shared_sets(to + rank * kHalfBytes, o.map, step * kBlockK,
-                               rank == 0 ? first : second, full, kBoth);
+          tma_load_shared(to + rank * kHalfBytes, o.map, step * kBlockK, rank == 0 ? first : second,
+                          full, kBoth);
         } else {
-          tma_load(to, o.map, step * kBlockK, 0, 0, first, full);
-          tma_load(to + kHalfBytes, o.map, step * kBlockK, 0, 0, second, full);
+          tma_load(to, o.map, step * kBlockK, first, full);
+          tma_load(to + kHalfBytes, o.map, step * kBlockK, second, full);
         }
         at.next();
       }
@@ -340,7 +370,7 @@ struct GroupedSwapped {
       }
       if (walk.is_last()) launch_dependents();
       if (group == Config::kExperts) continue;
-      Scales::run_of(scales, o.weight_scales, thread, group, walk.column() * kBeside,
+      Scales::run_of(scales, o.weight_scales, thread, group, walk.column(group) * kBeside,
                      Columns::kHalves ? Columns::kGateAt : 0,
                      Columns::kHalves ? Columns::kUpAt : 0);
       for (int step = 0; step < kSteps; ++step) {
@@ -389,11 +419,12 @@ struct GroupedSwapped {
                      sums);
       }
       if constexpr (Config::kCodes > 0) {
-        store_codes(o, shared, shared.tiles[walk.buffer()], turn, count, walk.column() * kColumns,
-                    warpgroup, sums);
+        store_codes(o, shared, shared.tiles[walk.buffer()], turn, count,
+                    walk.column(group) * kColumns, warpgroup, sums);
         turn = (turn + 1) % 3;
       } else {
-        store(o, shared.tiles[walk.buffer()], count, walk.column() * kColumns, warpgroup, sums);
+        store(o, shared.tiles[walk.buffer()], count, walk.column(group) * kColumns, warpgroup,
+              sums);
       }
     }
   }
@@ -521,7 +552,7 @@ struct GroupedSwapped {
     // `row`: the scale of the sum's row.
     SINTER_DEVICE float of(float sum, float row) const {
       if constexpr (kScaled) sum *= row * scale;
-      return sum + bias;
+      return Config::kBias ? sum + bias : sum;
     }
   };
 
@@ -560,6 +591,29 @@ struct GroupedSwapped {
     static SINTER_DEVICE int slot(int eight, int i) {
       return 8 * eight + 2 * (static_cast<int>(threadIdx.x) % 4) + i;
     }
+    // Calls each(eight, i) for the thread's slots of the first `count` of a tile, and for some
+    // behind them: the i-th of its two of each eight. Nothing branches within 16 slots.
+    template <class Each>
+    static SINTER_DEVICE void for_each_slot(int count, const Each& each) {
+#pragma unroll
+      for (int first = 0; first < kBlockM / 8; first += 2) {
+        if (8 * first >= count) break;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) each(first + i / 2, i % 2);
+      }
+    }
+    // Calls each(end, eight, i, set, there) for the results of a set. Those that are not there are
+    // not stored.
+    template <class Each>
+    SINTER_DEVICE void for_each(const Each& each) const {
+      for_each_slot(count, [&](int eight, int i) {
+        const GroupedEnd<Config> to = end(slot(eight, i));
+#pragma unroll
+        for (int set = 0; set < kOwn; ++set) {
+          each(to, eight, i, set, slot(eight, i) < count && at[set] < Config::kN);
+        }
+      });
+    }
     SINTER_DEVICE GroupedEnd<Config> end(int slot) const {
       return GroupedEnd<Config>(o, tile.slots[slot], Config::kFactor ? tile.factors[slot] : 1.0f);
     }
@@ -593,22 +647,11 @@ struct GroupedSwapped {
   static SINTER_DEVICE void store(const GroupedOperands<Config>& o, const Tile& tile, int count,
                                   int column, int warpgroup, const Sums& sums) {
     const Results results(o, tile, count, column, warpgroup);
-#pragma unroll
-    for (int eight = 0; eight < kBlockM / 8; ++eight) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int slot = Results::slot(eight, i);
-        if (slot >= count) continue;
-        const GroupedEnd<Config> end = results.end(slot);
-#pragma unroll
-        for (int set = 0; set < Results::kOwn; ++set) {
-          if (results.at[set] >= Config::kN) continue;
-          float x[Results::kMine];
-          results.of(sums, end, eight, i, set, x);
-          Results::store(end, results.at[set], x);
-        }
-      }
-    }
+    results.for_each([&](const GroupedEnd<Config>& end, int eight, int i, int set, bool there) {
+      float x[Results::kMine];
+      results.of(sums, end, eight, i, set, x);
+      if (there) Results::store(end, results.at[set], x);
+    });
   }
 
   // The same as codes. Both warpgroups have columns of a group: its largest magnitude is found in
@@ -621,66 +664,51 @@ struct GroupedSwapped {
     static_assert(Config::kN % 128 == 0, "a tile has whole groups");
     const Results results(o, tile, count, column, warpgroup);
     const auto group_of = [](int set) { return kGroups == 1 ? 0 : set; };
+    Results::for_each_slot(count, [&](int eight, int i) {  // all lanes: their results meet
+      const int slot = Results::slot(eight, i);
+      const GroupedEnd<Config> end = results.end(slot < count ? slot : 0);
+      u32 largest[kGroups] = {};
 #pragma unroll
-    for (int eight = 0; eight < kBlockM / 8; ++eight) {
-      if (8 * eight >= count) break;
+      for (int set = 0; set < Results::kOwn; ++set) {
+        float x[Results::kMine];
+        results.of(sums, end, eight, i, set, x);
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int slot = Results::slot(eight, i);
-        const GroupedEnd<Config> end = results.end(slot < count ? slot : 0);
-        u32 largest[kGroups] = {};
-#pragma unroll
-        for (int set = 0; set < Results::kOwn; ++set) {
-          float x[Results::kMine];
-          results.of(sums, end, eight, i, set, x);
-#pragma unroll
-          for (int next = 0; next < Results::kMine; ++next) {
-            sums[set][4 * eight + i + 2 * next] = x[next];
-            largest[group_of(set)] = larger(largest[group_of(set)], magnitude(x[next]));
-          }
-        }
-#pragma unroll
-        for (int group = 0; group < kGroups; ++group) {
-#pragma unroll
-          for (int lanes = 4; lanes < 32; lanes *= 2) {
-            largest[group] =
-                larger(largest[group], __shfl_xor_sync(0xFFFFFFFFu, largest[group], lanes));
-          }
-          if (threadIdx.x % 32 < 4 && slot < count) {
-            atomicMax(&shared.largest[turn][group][slot], largest[group]);
-          }
+        for (int next = 0; next < Results::kMine; ++next) {
+          sums[set][4 * eight + i + 2 * next] = x[next];
+          largest[group_of(set)] = larger(largest[group_of(set)], magnitude(x[next]));
         }
       }
-    }
+#pragma unroll
+      for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+        for (int lanes = 4; lanes < 32; lanes *= 2) {
+          largest[group] =
+              larger(largest[group], __shfl_xor_sync(0xFFFFFFFFu, largest[group], lanes));
+        }
+        if (threadIdx.x % 32 < 4 && slot < count) {
+          atomicMax(&shared.largest[turn][group][slot], largest[group]);
+        }
+      }
+    });
     named_barrier(kBarrier, 128 * kConsumers);
     for (int i = static_cast<int>(threadIdx.x); i < kGroups * kBlockM; i += 128 * kConsumers) {
       (&shared.largest[(turn + 2) % 3][0][0])[i] = 0;
     }
-#pragma unroll
-    for (int eight = 0; eight < kBlockM / 8; ++eight) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int slot = Results::slot(eight, i);
-        if (slot >= count) continue;
-        const GroupedEnd<Config> end = results.end(slot);
-#pragma unroll
-        for (int set = 0; set < Results::kOwn; ++set) {
-          if (results.at[set] >= Config::kN) continue;
-          const CodeScale code =
-              GroupedEnd<Config>::scale_of(shared.largest[turn][group_of(set)][slot]);
-          const bool first_of_group = set == 0 || kGroups > 1;
-          if (first_of_group && threadIdx.x < 4) {
-            end.store_scale(column + 128 * group_of(set), code.scale);
-          }
-          float x[Results::kMine];
-#pragma unroll
-          for (int next = 0; next < Results::kMine; ++next) {
-            x[next] = sums[set][4 * eight + i + 2 * next] * code.inverse;
-          }
-          Results::store(end, results.at[set], x);
-        }
+    results.for_each([&](const GroupedEnd<Config>& end, int eight, int i, int set, bool there) {
+      if (!there) return;
+      const u32 largest = shared.largest[turn][group_of(set)][Results::slot(eight, i)];
+      const CodeScale code = GroupedEnd<Config>::scale_of(largest);
+      const bool first_of_group = set == 0 || kGroups > 1;
+      if (first_of_group && threadIdx.x < 4) {
+        end.store_scale(column + 128 * group_of(set), code.scale);
       }
-    }
+      float x[Results::kMine];
+#pragma unroll
+      for (int next = 0; next < Results::kMine; ++next) {
+        x[next] = sums[set][4 * eight + i + 2 * next] * code.inverse;
+      }
+      Results::store(end, results.at[set], x);
+    });
   }
 };
 

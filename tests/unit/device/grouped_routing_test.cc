@@ -28,7 +28,7 @@ std::vector<std::vector<int>> SlotsOfGroups(const Ids& ids, int total) {
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     warp.emplace_back([&, lane] {
       threadIdx.x = lane;
-      Routing::count<kLanes>(shared, ids, total);
+      Routing::count<kLanes>(shared, ids, total, [] {});
       for (int group = 0; group < Routing::kGroups; ++group) {
         const int tiles = shared.first_tile[group + 1] - shared.first_tile[group];
         for (int tile = 0; tile < tiles; ++tile) {
@@ -70,6 +70,8 @@ TEST(GroupedRouting, FindsSlotsOfIdsAtAnyAddress) {
   for (int first = 0; first < 4; ++first) CheckFrom<3>(first, 57);
   CheckFrom<1>(1, 29);
   CheckFrom<8>(0, 40);
+  CheckFrom<8>(0, 300);    // segments of 256, four searched together
+  CheckFrom<1>(0, 17000);  // more than are searched at once
 }
 
 // Each unit is one walker's, all walkers have equally many but one, and pieces are neighbours.
