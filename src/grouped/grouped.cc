@@ -229,7 +229,7 @@ int BlocksPerSm(const GroupedProduct& p, const GroupedSchedule& s) {
 
 std::string GroupedSchedule::ToString(bool with_grid) const {
   std::string text = block_m == 0
-                         ? "dots"
+                         ? (block_n == 0 ? "dots" : "dots of warps")
                          : absl::StrCat(swapped > 0 ? absl::StrCat("swapped x", swapped, " ") : "",
                                         "bm", block_m, " bn", block_n, " st", stages);
   return with_grid ? absl::StrCat(text, " grid ", grid) : text;
@@ -279,6 +279,13 @@ absl::Status CheckTensorCores(const GroupedProduct& p) {
   return absl::OkStatus();
 }
 
+int64_t WarpColumns(const GroupedProduct& p) {
+  constexpr int64_t kAtOnce = 8, kLanes = 32;  // as GroupedWarpDots
+  const int64_t loads = CeilDiv(p.k, kLanes * kVectorBytes / SizeOf(p.weights)) *
+                        (p.gate == GroupedGate::kNone ? 1 : 2);
+  return std::max<int64_t>(1, kAtOnce / loads);
+}
+
 bool MapsWeights(const GroupedProduct& p, const GroupedSchedule& s) {
   const int64_t columns = p.HasHalves() ? p.n : p.WeightColumns();  // side by side
   return CheckTensorCores(p).ok() && !p.input_major && columns % s.MappedColumns() == 0 &&
@@ -294,11 +301,21 @@ absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule
                   "]");
   }
   if (s.block_m == 0) {
-    return s.block_n == 0 && s.stages == 0 && s.swapped == 0
-               ? absl::OkStatus()
-               : Refuse("dots have neither columns nor stages, and are not swapped");
+    if (s.block_n != 0 && s.block_n != 1) {
+      return Refuse("block_n is ", s.block_n, ", must be 0 or 1 of dots");
+    }
+    if (s.stages != 0 || s.swapped != 0) return Refuse("dots have no stages and are not swapped");
+    if (s.block_n == 0) return absl::OkStatus();
   }
   SINTER_RETURN_IF_ERROR(CheckTensorCores(p));
+  if (s.IsWarpDots()) {
+    if (p.weights == DType::kE4M3) {
+      return Refuse("weights are e4m3, must be bf16 or f16 of dots of warps");
+    }
+    if (p.input_major) return Refuse("layout is io, must be oi of dots of warps");
+    if (p.by_ends) return Refuse("slots are by ends, must be by ids of dots of warps");
+    return absl::OkStatus();
+  }
   if (s.block_m != 64 && s.block_m != 128) {
     return Refuse("block_m is ", s.block_m, ", must be 0, 64 or 128");
   }

@@ -89,8 +89,10 @@ struct GroupedProduct {
 absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r);
 
 struct GroupedSchedule {
-  int block_m = 0;  // rows of a tile, 64 or 128; 0: a thread a result, of any types and strides
-  int block_n = 0;  // columns of W in a tile, 64, 128 or 256
+  int block_m = 0;  // rows of a tile, 64 or 128; 0: dots
+  // Columns of W in a tile, 64, 128 or 256. Of dots 0: a thread has a result, of any types and
+  // strides; or 1: a warp has neighbouring ones of a slot, of what tensor cores take.
+  int block_n = 0;
   int stages = 0;
   int grid = 1;
   // 0: rows of A are the rows of wgmma. Else swapped: columns of W are, so that a tile has any
@@ -99,7 +101,10 @@ struct GroupedSchedule {
   int swapped = 0;
 
   // A warpgroup that copies, and one for each 64 rows that multiplies; swapped, two of either.
-  int Threads() const { return block_m == 0 ? 128 : swapped > 0 ? 512 : 128 + 2 * block_m; }
+  int Threads() const {
+    return block_m == 0 ? 128 + 128 * block_n : swapped > 0 ? 512 : 128 + 2 * block_m;
+  }
+  bool IsWarpDots() const { return block_m == 0 && block_n == 1; }
   int ClusterBlocks() const { return swapped > 0 ? swapped : 1; }
   // Of weights, that a tensor map permutes together.
   int64_t MappedColumns() const { return swapped > 0 ? 16 : 32; }
@@ -120,6 +125,9 @@ int BlocksPerSm(const GroupedProduct& p, const GroupedSchedule& s);
 // Whether tensor cores read its weights by a tensor map: sets of columns are whole, and experts
 // follow one another. Else they are copied, where the schedule is not swapped.
 bool MapsWeights(const GroupedProduct& p, const GroupedSchedule& s);
+
+// Results of a slot that a warp of dots has.
+int64_t WarpColumns(const GroupedProduct& p);
 
 // Why tensor cores cannot compute it, in the words of the product's fields; OK where they can.
 absl::Status CheckTensorCores(const GroupedProduct& p);

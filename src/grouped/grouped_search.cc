@@ -20,7 +20,8 @@ constexpr double kOverlapLoss = 0.03;      // of what the longest level hides
 constexpr double kRoutingUs = 0.8;         // to count the ids and find a tile's
 constexpr double kRoutingIdsPerUs = 8192;  // that are counted; ends are read at once
 constexpr double kDotFlopPerUs = 4e6;      // of threads that compute one result each
-constexpr double kBusyBlockGain = 1.6;     // of one SM's HBM rate over its share
+constexpr double kWarpDotFlopPerUs = 12e6, kWarpDotHbmShare = 0.9;  // of warps that do
+constexpr double kBusyBlockGain = 1.6;  // of one SM's HBM rate over its share
 constexpr double kStageRowBytes = 128, kMemoryLatencyUs = 1.3;  // of a copy while memory is busy
 constexpr double kSearchIdsPerUs = 5000;  // that copying threads look through for a tile's slots
 // Of an expert's matrix, for each of its tiles behind the first: what comes from memory again, as
@@ -43,11 +44,12 @@ double Elements(int64_t a, int64_t b, int64_t c) {
 
 // Blocks that an SM holds.
 int Residents(const GroupedProduct& p, const GroupedSchedule& s) {
-  return s.block_m == 0 ? 8 : BlocksPerSm(p, s);
+  return s.IsWarpDots() ? 4 : s.block_m == 0 ? 8 : BlocksPerSm(p, s);
 }
 
 int64_t TilesN(const GroupedProduct& p, const GroupedSchedule& s) {
-  if (s.block_m == 0) return CeilDiv(p.n, 128);
+  if (s.IsWarpDots()) return CeilDiv(p.n, WarpColumns(p) * (s.Threads() / 32));
+  if (s.block_m == 0) return CeilDiv(p.n, s.Threads());
   return CeilDiv(p.n, p.gate == GroupedGate::kNone ? s.block_n : s.block_n / 2);
 }
 
@@ -200,8 +202,14 @@ absl::StatusOr<Prediction> PredictGrouped(const GroupedProduct& p, const Grouped
                   kRoutingUs + (p.by_ends ? 0 : static_cast<double>(slots) / kRoutingIdsPerUs);
   time.hbm_bytes = touched * matrix_bytes + row_bytes + out_bytes + ScaleBytes(p, touched, rows);
   if (s.block_m == 0) {
-    time.hbm_us = time.hbm_bytes / model.hbm_bytes_per_us;
-    time.tensor_us = 2 * Elements(slots, p.WeightColumns(), p.k) / kDotFlopPerUs;
+    const bool warps = s.IsWarpDots();
+    if (warps) {  // each slot reads its expert's matrix; nothing is counted
+      time.hbm_bytes += (static_cast<double>(slots) - touched) * matrix_bytes;
+      time.fixed_us -= kRoutingUs;
+    }
+    time.hbm_us = time.hbm_bytes / (model.hbm_bytes_per_us * (warps ? kWarpDotHbmShare : 1));
+    time.tensor_us =
+        2 * Elements(slots, p.WeightColumns(), p.k) / (warps ? kWarpDotFlopPerUs : kDotFlopPerUs);
     time.total_us = time.fixed_us + std::max(time.hbm_us, time.tensor_us);
     time.bound = time.tensor_us > time.hbm_us ? "tensor" : "hbm";
     return time;
@@ -239,6 +247,7 @@ std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket
       for (const int stages : {4, 5, 6, 8, 12}) add({block_m, block_n, stages, 1});
     }
   }
+  if (!batch_invariant) add({0, 1, 0, 1});
   const double touched = ExpectedExperts(p.experts, p.slots, p.Rows(bucket));
   if (!batch_invariant && static_cast<double>(slots) >= kLeastSlotsOfExpert * touched) {
     for (const int blocks : {1, 2}) {

@@ -90,9 +90,10 @@ std::vector<std::string> GroupedHeaders(const GroupedProduct& p, const GroupedSc
 
 std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s) {
   const bool tensor = s.block_m > 0, mapped = tensor && MapsWeights(p, s);
-  const char* const kernel = s.swapped > 0 ? "GroupedSwapped"
-                             : tensor      ? "GroupedProduct"
-                                           : "GroupedDots";
+  const char* const kernel = s.swapped > 0    ? "GroupedSwapped"
+                             : tensor         ? "GroupedProduct"
+                             : s.IsWarpDots() ? "GroupedWarpDots"
+                                              : "GroupedDots";
   std::string text = absl::StrCat("// ", p.ToString(), "\n// ", s.ToString(false), "\n");
   for (const std::string& header : GroupedHeaders(p, s)) {
     absl::StrAppend(&text, "#include \"", header, "\"\n");

@@ -114,12 +114,16 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
   // promises that they do so with swapped operands.
   std::string RowOrder(const KernelSpec& spec) const override {
     return absl::StrCat(ProblemText(spec),
-                        ScheduleOf(spec).block_m == 0  ? " dots"
-                        : ScheduleOf(spec).swapped > 0 ? " steps swapped"
-                                                       : " steps",
+                        ScheduleOf(spec).IsWarpDots()   ? " dots of warps"
+                        : ScheduleOf(spec).block_m == 0 ? " dots"
+                        : ScheduleOf(spec).swapped > 0  ? " steps swapped"
+                                                        : " steps",
                         "\n");
   }
   absl::Status CheckRowOrder(const KernelSpec& spec) const override {
+    if (ScheduleOf(spec).IsWarpDots()) {
+      return absl::FailedPreconditionError("sums are of warps, must be of tensor cores or threads");
+    }
     return ScheduleOf(spec).swapped > 0
                ? absl::FailedPreconditionError("operands are swapped, must not be")
                : absl::OkStatus();

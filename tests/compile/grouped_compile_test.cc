@@ -44,7 +44,7 @@ void AddJobs(const std::string& line, const DeviceModel& model, std::vector<Job>
   const GroupedSchedule forms[] = {{64, 64, 5, 2},      {64, 128, 4, 2},     {64, 256, 4, 2},
                                    {128, 64, 4, 2},     {128, 128, 4, 2},    {128, 256, 4, 2},
                                    {128, 256, 4, 2, 2}, {128, 256, 4, 2, 1}, {64, 256, 5, 2, 2},
-                                   {64, 256, 5, 2, 1}};
+                                   {64, 256, 5, 2, 1},  {0, 1, 0, 2}};
   std::vector<KernelSpec> specs;
   for (const PlannedKernel& kernel : result->chosen.kernels) {
     if (kernel.spec.family != &GroupedFamily()) continue;

@@ -499,7 +499,8 @@ TEST_F(Grouped, LongLaunchesAreCut) {
 // Every form of tiles, on grids that take many turns and with pauses: so that a stage, a tile's
 // slots or a peer's columns that are not waited for show.
 TEST_F(Grouped, EveryFormEqualsTheReferenceWithPausesToo) {
-  const std::vector<Form> forms = FormsOf({{64, 64, 5, 1},
+  const std::vector<Form> forms = FormsOf({{0, 1, 0, 1},
+                                           {64, 64, 5, 1},
                                            {64, 256, 4, 1},
                                            {128, 128, 4, 1},
                                            {128, 256, 4, 1},
@@ -667,6 +668,7 @@ Chain BiasedFfn(int first, bool oi, DType bias_type) {
 TEST_F(Grouped, BiasesAndColumnsInTurnsEqualTheReference) {
   constexpr int64_t kRows = 600;
   const std::vector<Form> forms = FormsOf({{0, 0, 0, 1},
+                                           {0, 1, 0, 1},
                                            {64, 64, 5, 1},
                                            {64, 256, 4, 1},
                                            {128, 128, 4, 1},
@@ -676,8 +678,9 @@ TEST_F(Grouped, BiasesAndColumnsInTurnsEqualTheReference) {
   for (const int first : {0, 1}) {
     for (const bool oi : {true, false}) {
       Routed data(ports(), BiasedFfn(first, oi, first == 0 ? DType::kBF16 : DType::kF32), kRows);
-      // 128 x 256 tiles have no registers for a pair's biases; swapped ones are for layout oi.
-      const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, oi ? 1 : 2);
+      // 128 x 256 tiles have no registers for a pair's biases; swapped ones and dots of warps are
+      // for layout oi.
+      const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, oi ? 1 : 3);
       for (size_t form = 0; form < forms.size(); ++form) {
         SCOPED_TRACE(absl::StrCat("first ", first, oi ? " oi " : " io ", forms[form].ToString()));
         if (built[form] == nullptr) continue;

@@ -1,4 +1,5 @@
-// Grouped products of what tensor cores do not take.
+// Grouped products without tensor cores: of what these do not take, and of so few rows that
+// reading weights is all there is to do.
 #pragma once
 #include "kernels/grouped_product.cuh"
 
@@ -88,6 +89,128 @@ struct GroupedDots {
                  group_scale<Config>(o.row_scales, o.weight_scales, slot, expert, column, k), sum);
     }
     return sum;
+  }
+};
+
+// Of 16-bit rows and [experts, columns, k], a warp some neighbouring results of a slot. Each slot
+// reads the matrix of its expert: all loads of the chip are on their way at once, of any number of
+// columns.
+template <class Config>
+struct GroupedWarpDots {
+  using Columns = GroupedColumns<Config>;
+  using Element = typename Config::Weights;
+  using Ids = typename GroupsOf<Config>::Type;
+  static constexpr int kThreads = 256, kWarps = kThreads / 32;
+  static constexpr int kAtOnce = 8;                   // loads of a lane that are on their way
+  static constexpr int kOf = Columns::kPair ? 2 : 1;  // columns of W, of a result
+  static constexpr int kSpan = 32 * Element::kVector;
+  static constexpr int kVectors = ceil_div(Config::kK, kSpan);  // of a lane, of a column
+  static constexpr int kColumns = kVectors * kOf < kAtOnce ? kAtOnce / (kVectors * kOf) : 1;
+  static constexpr int kBatch = kVectors * kOf < kAtOnce ? kVectors : kAtOnce / kOf;
+  static constexpr int kTilesN = ceil_div(Config::kN, kColumns);
+  static_assert(!Config::kByEnds && !Config::kInputMajor && Element::kBytes == 2,
+                "vectors of 16-bit weights along K");
+  static_assert(Config::kRowScales == 0 && Config::kWeightScales == 0, "no scales");
+
+  static SINTER_DEVICE void run(const GroupedOperands<Config>& o, int m) {
+    const Ids ids(o);
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    bool waits = true;
+    if constexpr (!Config::kEarly) wait(waits);
+    const long long units = static_cast<long long>(m) * Config::kSlots * kTilesN;
+    const long long walkers = static_cast<long long>(gridDim.x) * kWarps;
+    const int walker = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
+    for (long long unit = walker; unit < units; unit += walkers) {
+      const int slot = static_cast<int>(unit / kTilesN);
+      const int first = static_cast<int>(unit % kTilesN) * kColumns;
+      const int expert = ids.early_at(slot);
+      const bool there = static_cast<u32>(expert) < static_cast<u32>(Config::kExperts);
+      float sums[kColumns][kOf] = {};
+      if (there) add(o, slot, expert, first, lane, waits, sums);
+      wait(waits);
+      float gate = 0, up = 0;
+#pragma unroll
+      for (int column = 0; column < kColumns; ++column) {
+#pragma unroll
+        for (int of = 0; of < kOf; ++of) {
+          const float sum = warp_total(sums[column][of]);
+          if (lane == column) (of == 0 ? gate : up) = sum;
+        }
+      }
+      const int column = first + lane;
+      if (lane >= kColumns || column >= Config::kN) continue;
+      const GroupedEnd<Config> end(o, slot);
+      if (there) gate = whole_sum(o, gate, 1.0f, expert, column, Columns::kGateAt);
+      if (there && Columns::kPair) up = whole_sum(o, up, 1.0f, expert, column, Columns::kUpAt);
+      end.store_one(column, end.result(gate, up));
+    }
+  }
+
+ private:
+  // Once.
+  static SINTER_DEVICE void wait(bool& waits) {
+    if (!waits) return;
+    wait_for_predecessors();
+    launch_dependents();
+    waits = false;
+  }
+
+  static SINTER_DEVICE float warp_total(float x) {
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, lanes);
+    return x;
+  }
+
+  // Adds a lane's part of K. Weights, which are complete, are asked for before rows are waited for.
+  static SINTER_DEVICE void add(const GroupedOperands<Config>& o, int slot, int expert, int first,
+                                int lane, bool& waits, float (&sums)[kColumns][kOf]) {
+    const auto* const row =
+        o.rows + slot_offset<Config>(slot, Config::kRowStride, Config::kRowSlotStride);
+    const auto* const weights = o.weights + expert * Config::kExpertStride;
+#pragma unroll 1
+    for (int begin = 0; begin < kVectors; begin += kBatch) {
+      Word4 read[kBatch][kColumns][kOf];
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const int k = (begin + i) * kSpan + lane * Element::kVector;
+#pragma unroll
+        for (int column = 0; column < kColumns; ++column) {
+#pragma unroll
+          for (int of = 0; of < kOf; ++of) {
+            const int at =
+                (first + column) * Columns::kStep + (of == 0 ? Columns::kGateAt : Columns::kUpAt);
+            read[i][column][of] = load(weights + at * Config::kWeightStride, k,
+                                       Config::kN % kColumns == 0 || first + column < Config::kN);
+          }
+        }
+      }
+      wait(waits);
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const Word4 x = load(row, (begin + i) * kSpan + lane * Element::kVector, true);
+#pragma unroll
+        for (int column = 0; column < kColumns; ++column) {
+#pragma unroll
+          for (int of = 0; of < kOf; ++of) {
+            const Word4 w = read[i][column][of];
+            float& sum = sums[column][of];
+            sum = dot(x.x, w.x, dot(x.y, w.y, dot(x.z, w.z, dot(x.w, w.w, sum))));
+          }
+        }
+      }
+    }
+  }
+
+  // Zeros behind K, and of a column that is not `there`. Loads stay before what needs their
+  // results.
+  template <class Stored>
+  static SINTER_DEVICE Word4 load(const Stored* from, int k, bool there) {
+    if (!there || (Config::kK % (kSpan * kBatch) != 0 && k >= Config::kK)) return {0, 0, 0, 0};
+    return load_now(reinterpret_cast<const Word4*>(from + k));
+  }
+  static SINTER_DEVICE float dot(u32 x, u32 w, float sum) {
+    sum = fmaf(Element::low(x), Element::low(w), sum);
+    return fmaf(Element::high(x), Element::high(w), sum);
   }
 };
 

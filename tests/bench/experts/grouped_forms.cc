@@ -137,7 +137,9 @@ absl::Status Reschedule(const DeviceModel& model, GroupedSchedule schedule, Plan
   auto own = std::make_shared<GroupedSpec>(GroupedKernels::Of(kernel->spec));
   const int blocks = schedule.ClusterBlocks();
   schedule.grid = schedule.swapped > 0 ? model.ResidentBlocks(blocks) / blocks * blocks
-                                       : model.sm_count * BlocksPerSm(own->code.problem, schedule);
+                  : schedule.block_m == 0
+                      ? 4 * model.sm_count
+                      : model.sm_count * BlocksPerSm(own->code.problem, schedule);
   SINTER_RETURN_IF_ERROR(CheckGroupedSchedule(own->code.problem, schedule, model));
   own->code.schedule = schedule;
   kernel->spec.own = std::move(own);
@@ -172,7 +174,7 @@ absl::Status Run(const std::vector<std::string>& arguments) {
          SearchGrouped(GroupedKernels::Of(kernel.spec).code.problem, rows, ports.model, false)) {
       one.schedule.grid = 1;
       const bool held = std::find(forms.begin(), forms.end(), one.schedule) != forms.end();
-      if (one.schedule.block_m > 0 && !held) forms.push_back(one.schedule);
+      if (one.schedule.Threads() != 128 && !held) forms.push_back(one.schedule);
     }
   }
   std::vector<Plan> plans = {chosen};

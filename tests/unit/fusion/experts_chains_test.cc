@@ -141,7 +141,7 @@ TEST(ExpertsByEnds, APairItsWeightsAndItsCastAreOneKernel) {
     EXPECT_TRUE(p.has_factor);
     EXPECT_EQ(p.factor_on_sums, on_sums);
     EXPECT_EQ(p.result, DType::kBF16);
-    EXPECT_GT(GroupedOf(plan)[0]->code.schedule.block_m, 0) << "tensor cores";
+    EXPECT_NE(GroupedOf(plan)[0]->code.schedule.ToString(false), "dots") << "tensor cores take it";
   }
 }
 

@@ -45,7 +45,7 @@ TEST(GroupedPlans, AGatedFfnIsTwoProductsAndASum) {
     EXPECT_TRUE(grouped[1]->code.problem.has_factor);
     EXPECT_TRUE(grouped[1]->code.problem.slot_rows);
     EXPECT_EQ(grouped[1]->code.problem.result, grouped[0]->code.problem.result) << "of each term";
-    EXPECT_GT(grouped[0]->code.schedule.block_m, 0) << "tensor cores";
+    EXPECT_NE(grouped[0]->code.schedule.ToString(false), "dots") << "tensor cores take it";
   }
 }
 
@@ -427,10 +427,18 @@ TEST(GroupedPlans, BatchInvariantPlansOfAllBucketsHaveOneRowOrder) {
   }
 }
 
+// Neither dots of warps nor swapped tiles.
+FusionOptions TilesAlone() {
+  FusionOptions options;
+  options.batch_invariant = true;
+  options.allow_cooperative = false;
+  return options;
+}
+
 // Weights are mapped where sets of 32 columns are whole and experts follow one another.
 TEST(GroupedPlans, WeightsAreMappedWhereTheyLieInSets) {
   const auto maps = [](const std::string& line) {
-    const auto result = PlanChain(TextChain(line), kM, testing::H200(), {});
+    const auto result = PlanChain(TextChain(line), kM, testing::H200(), TilesAlone());
     EXPECT_TRUE(result.ok()) << result.status();
     const KernelSpec& spec = result->chosen.kernels.front().spec;
     return Generate(spec, testing::H200())->recipe.tensor_maps;
@@ -460,7 +468,7 @@ TEST(GroupedSearch, FewBlocksHaveLongRings) {
   const auto first = [&](int64_t bucket) {
     const Chain chain =
         TextChain("grouped_gated_ffn m=M experts=160 top=8 n=192 k=5120 l=5120 act=silu");
-    const auto result = PlanChain(chain, bucket, model, {});
+    const auto result = PlanChain(chain, bucket, model, TilesAlone());
     EXPECT_TRUE(result.ok()) << result.status();
     return GroupedOf(result->chosen).at(0)->code.schedule;
   };
@@ -500,10 +508,12 @@ TEST(GroupedSearch, OffersLegalSchedulesForEveryBucketAndDotsLast) {
         EXPECT_GT(r.prediction.total_us, 0);
       }
       EXPECT_EQ(ranked.back().schedule.block_m, 0);
-      EXPECT_GT(spec->code.schedule.block_m, 0);
+      EXPECT_EQ(spec->code.schedule.IsWarpDots(), bucket == 1) << "few slots share an expert";
+      EXPECT_NE(spec->code.schedule.ToString(false), "dots");
       EXPECT_EQ(spec->code.schedule.swapped > 0, bucket >= 1024) << spec->code.schedule.ToString();
       for (const RankedGrouped& r : SearchGrouped(spec->code.problem, bucket, model, true)) {
         EXPECT_EQ(r.schedule.swapped, 0) << "its sums have an order of their own";
+        EXPECT_FALSE(r.schedule.IsWarpDots()) << "so have these";
       }
     }
   }

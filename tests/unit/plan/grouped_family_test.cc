@@ -78,10 +78,11 @@ KernelSpec SpecOf(const GroupedProduct& p, const GroupedSchedule& s) {
   return spec;
 }
 
-const GroupedSchedule kTiles{64, 128, 4, 100}, kDots{0, 0, 0, 100}, kSwapped{128, 256, 4, 100, 2};
+const GroupedSchedule kTiles{64, 128, 4, 100}, kDots{0, 0, 0, 100}, kWarpDots{0, 1, 0, 100},
+    kSwapped{128, 256, 4, 100, 2};
 
 TEST(GroupedFamily, CodesReadBackAndKnowNoPlaceRowsOrGrid) {
-  for (const GroupedSchedule& s : {kTiles, kDots, kSwapped}) {
+  for (const GroupedSchedule& s : {kTiles, kDots, kWarpDots, kSwapped}) {
     const KernelSpec spec = SpecOf(PairProduct(), s);
     const KernelCode code = *CodeOf(spec);
     const auto read = ReadCode(code.Bytes(), code.ScheduleBytes());
@@ -322,17 +323,24 @@ TEST(GroupedFamily, ChecksNameTheFieldTheValueAndTheBound) {
   EXPECT_EQ(why(PairProduct(), {64, 128, 2, 1}), "stages are 2, must be in [3, 12]");
   EXPECT_TRUE(absl::StrContains(why(PairProduct(), {64, 128, 4, 0}), "grid is 0, must be in [1, "));
   EXPECT_TRUE(absl::StrContains(why(PairProduct(), {128, 256, 6, 1}), "shared memory is "));
-  EXPECT_EQ(why(PairProduct(), {0, 64, 0, 1}),
-            "dots have neither columns nor stages, and are not swapped");
+  EXPECT_EQ(why(PairProduct(), {0, 64, 0, 1}), "block_n is 64, must be 0 or 1 of dots");
+  EXPECT_EQ(why(PairProduct(), kWarpDots), "");
   EXPECT_EQ(why(PairProduct(), kSwapped), "");
   EXPECT_EQ(why(PairProduct(), {64, 256, 5, 3, 1}), "");
-  EXPECT_EQ(why(PairProduct(), {0, 0, 0, 2, 2}),
-            "dots have neither columns nor stages, and are not swapped");
+  EXPECT_EQ(why(PairProduct(), {0, 0, 0, 2, 2}), "dots have no stages and are not swapped");
   EXPECT_EQ(why(PairProduct(), {64, 128, 4, 2, 2}), "block_n is 128, must be 256 of swapped tiles");
   EXPECT_EQ(why(PairProduct(), {128, 256, 4, 3, 2}), "grid is 3, must be a multiple of 2");
   EXPECT_EQ(why(PairProduct(), {128, 256, 4, 3, 3}),
             "swapped is 3, must be 0 to 2 blocks of a cluster");
   GroupedProduct p = PairProduct();
+  p.input_major = true;
+  EXPECT_EQ(why(p, kWarpDots), "layout is io, must be oi of dots of warps");
+  p = PairProduct();
+  p.by_ends = true;
+  EXPECT_EQ(why(p, kWarpDots), "slots are by ends, must be by ids of dots of warps");
+  EXPECT_EQ(why(ScaledProduct(), kWarpDots),
+            "weights are e4m3, must be bf16 or f16 of dots of warps");
+  p = PairProduct();
   p.k = 64;
   EXPECT_EQ(why(p, kSwapped), "k is 64, must be above 64 of swapped tiles");
   p = PairProduct();
