@@ -28,10 +28,6 @@ SINTER_DEVICE void copy_async(u32 to, const void* from, u32 bytes) {
 SINTER_DEVICE void arrive_with_copies(u32 barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
 }
-// As 32 threads at once, which wait for nothing.
-SINTER_DEVICE void arrive_as_warp(u32 barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], 32;" ::"r"(barrier) : "memory");
-}
 // Without a branch: one while wgmmas are in flight would serialise them.
 SINTER_DEVICE void arrive_if(u32 barrier, u32 wanted) {
   asm volatile(
@@ -403,7 +399,6 @@ struct GroupedProduct {
     Sources from;
     Cursor at;
     int group = 0;
-    bool idle = false;  // a warp that has no rows to copy
     for (Walk walk(units); walk.more(); walk.next()) {
       if (walk.begins_tile()) {
         group = Routing::group_at(shared.routing, walk.tile);
@@ -416,7 +411,6 @@ struct GroupedProduct {
           next.group = group;
           mbarrier_arrive(shared_address(&shared.ready[walk.buffer()]));
         }
-        idle = thread / 32 * 4 >= count;
 #pragma unroll
         for (int i = 0; i < kRowCopies; ++i) {
           const int row = thread / 8 + i * kRowsAtOnce;
@@ -448,12 +442,7 @@ struct GroupedProduct {
         load(from, to, step, thread);
         Scales::copy(from.scales, ring + kStages * kStageBytes + at.stage * Scales::kBytes, step,
                      thread);
-        // Arrivals behind copies are one after another: of one row, a quarter of them.
-        if (Config::kMapped && !Scales::kPresent && idle) {
-          if (thread % 32 == 0) arrive_as_warp(full);
-        } else {
-          arrive_with_copies(full);
-        }
+        arrive_with_copies(full);
         at.next();
       }
     }
