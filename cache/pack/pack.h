@@ -29,7 +29,6 @@
 #include "src/base/digest.h"
 #include "src/base/log.h"
 #include "src/base/ports.h"
-#include "src/base/signing.h"
 
 namespace sinter {
 

@@ -19,28 +19,32 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 62;  // so that no sum overflows
 // there once.
 constexpr uint64_t kMostIndexBytes = 64, kMostRestBytes = 128;
 
-absl::Status Bad(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("pack: ", what));
-}
+absl::Status Bad(absl::string_view what) { return DataLoss("pack: ", what); }
 
 absl::Status OtherVersion(uint32_t version) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("pack: format ", version, ", this library reads ", kPackVersion));
+  return FailedPrecondition("pack: format ", version, ", this library reads ", kPackVersion);
 }
 
-Digest ReadDigest(ByteReader* in) {
-  Digest digest;
-  const absl::string_view raw = in->Raw(digest.bytes.size());
-  if (raw.size() == digest.bytes.size()) std::copy(raw.begin(), raw.end(), digest.bytes.begin());
-  return digest;
+// Of a manifest, before its entries.
+template <typename Codec, typename Manifest>
+void HeadFields(Codec& fields, Manifest& manifest) {
+  fields(manifest.created_unix_s, manifest.producer, manifest.rest_bytes, manifest.rest);
+}
+
+// Behind an entry's kind and mark.
+template <typename Codec, typename Entry>
+void EntryFields(Codec& fields, Entry& entry) {
+  fields(entry.digest, entry.bytes, entry.block, entry.arch);
+}
+
+template <typename Codec, typename Tail>
+void TailFields(Codec& fields, Tail& tail) {
+  fields(tail.table_bytes, tail.manifest_bytes, tail.signature_bytes, tail.manifest);
 }
 
 absl::Status ReadEntry(ByteReader* in, PackEntry* entry) {
   const uint8_t kind = in->U8(), verified = in->U8();
-  entry->digest = ReadDigest(in);
-  entry->bytes = in->U64();
-  entry->block = ReadDigest(in);
-  entry->arch = std::string(in->Bytes());
+  EntryFields(*in, *entry);
   if (!in->ok()) return Bad("manifest ends early");
   if (kind != static_cast<uint8_t>(RecordKind::kPlan) &&
       kind != static_cast<uint8_t>(RecordKind::kKernel)) {
@@ -86,18 +90,12 @@ std::string EncodeManifest(const PackManifest& manifest) {
   ByteWriter out;
   out.Raw(absl::string_view(kManifestMagic, kMagicSize));
   out.U32(kPackVersion);
-  out.I64(manifest.created_unix_s);
-  out.Bytes(manifest.producer);
-  out.U64(manifest.rest_bytes);
-  out.Raw(manifest.rest.View());
+  HeadFields(out, manifest);
   out.U64(manifest.entries.size());
   for (const PackEntry& entry : manifest.entries) {
     out.U8(static_cast<uint8_t>(entry.kind));
     out.U8(entry.verified ? 1 : 0);
-    out.Raw(entry.digest.View());
-    out.U64(entry.bytes);
-    out.Raw(entry.block.View());
-    out.Bytes(entry.arch);
+    EntryFields(out, entry);
   }
   return out.Take();
 }
@@ -111,10 +109,7 @@ absl::StatusOr<PackManifest> DecodeManifest(absl::string_view bytes) {
   }
   if (version != kPackVersion) return OtherVersion(version);
   PackManifest manifest;
-  manifest.created_unix_s = in.I64();
-  manifest.producer = std::string(in.Bytes());
-  manifest.rest_bytes = in.U64();
-  manifest.rest = ReadDigest(&in);
+  HeadFields(in, manifest);
   const uint64_t count = in.U64();
   if (!in.ok() || manifest.rest_bytes > kMostBytes) return Bad("manifest: head");
   SINTER_RETURN_IF_ERROR(ReadEntries(&in, count, &manifest.entries));
@@ -128,10 +123,7 @@ absl::StatusOr<PackManifest> DecodeManifest(absl::string_view bytes) {
 
 std::string EncodeTail(const PackTail& tail) {
   ByteWriter out;
-  out.U64(tail.table_bytes);
-  out.U64(tail.manifest_bytes);
-  out.U64(tail.signature_bytes);
-  out.Raw(tail.manifest.View());
+  TailFields(out, tail);
   out.Raw(absl::string_view(kTailMagic, kMagicSize));
   return out.Take();
 }
@@ -139,10 +131,7 @@ std::string EncodeTail(const PackTail& tail) {
 absl::StatusOr<PackTail> DecodeTail(absl::string_view bytes, uint64_t file_bytes) {
   ByteReader in(bytes);
   PackTail tail;
-  tail.table_bytes = in.U64();
-  tail.manifest_bytes = in.U64();
-  tail.signature_bytes = in.U64();
-  tail.manifest = ReadDigest(&in);
+  TailFields(in, tail);
   const absl::string_view magic = in.Raw(kMagicSize);
   if (!in.AtEnd() || magic != absl::string_view(kTailMagic, kMagicSize)) {
     return Bad("tail: magic differs; this is no pack, or it was cut");

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "cache/pack/pack.h"
+#include "src/base/digest.h"
 #include "src/base/format.h"
-#include "src/base/signing.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<const PackReader>> PackReader::Open(const PackOpt
     if (!loaded.ok()) return AtPath(loaded, options.path);
     return std::unique_ptr<const PackReader>(std::move(reader));
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(absl::StrCat(options.path, ": out of memory"));
+    return ResourceExhausted(options.path, ": out of memory");
   }
 }
 
@@ -51,24 +51,20 @@ absl::Status PackReader::Load(const PackOptions& options) {
   if (!fd_.valid()) return ErrnoStatus(errno, "open", "pack");
   struct stat st;
   if (ops_->Stat(fd_.get(), &st) != 0) return ErrnoStatus(errno, "stat", "pack");
-  if (!S_ISREG(st.st_mode)) return absl::PermissionDeniedError("pack: not a regular file");
+  if (!S_ISREG(st.st_mode)) return PermissionDenied("pack: not a regular file");
   file_bytes_ = static_cast<uint64_t>(st.st_size);
-  if (file_bytes_ < kPackTailBytes) {
-    return absl::DataLossError(absl::StrCat("pack: ", file_bytes_, " bytes"));
-  }
+  if (file_bytes_ < kPackTailBytes) return DataLoss("pack: ", file_bytes_, " bytes");
   SINTER_ASSIGN_OR_RETURN(const SharedBytes end,
                           ReadAt(file_bytes_ - kPackTailBytes, kPackTailBytes));
   SINTER_ASSIGN_OR_RETURN(const PackTail tail, DecodeTail(end, file_bytes_));
   SINTER_ASSIGN_OR_RETURN(const SharedBytes manifest,
                           ReadAt(tail.table_bytes, tail.manifest_bytes));
-  if (Sha256(manifest) != tail.manifest) {
-    return absl::DataLossError("pack: the manifest's sha-256 differs");
-  }
+  if (Sha256(manifest) != tail.manifest) return DataLoss("pack: the manifest's sha-256 differs");
   SINTER_RETURN_IF_ERROR(CheckSignatures(options, tail));
   if (signers_.empty()) SINTER_RETURN_IF_ERROR(CheckOwner(st, "pack"));
   SINTER_ASSIGN_OR_RETURN(manifest_, DecodeManifest(manifest));
   if (manifest_.BlockBytes() + manifest_.rest_bytes != tail.table_bytes) {
-    return absl::DataLossError("pack: the manifest's blocks do not make up the table");
+    return DataLoss("pack: the manifest's blocks do not make up the table");
   }
   return OpenTable();
 }
@@ -79,12 +75,12 @@ absl::Status PackReader::OpenTable() {
   const uint64_t blocks = manifest_.BlockBytes();
   SINTER_ASSIGN_OR_RETURN(const SharedBytes rest, ReadAt(blocks, manifest_.rest_bytes));
   if (Sha256(rest) != manifest_.rest) {
-    return absl::DataLossError("pack: the table's index differs from the manifest");
+    return DataLoss("pack: the table's index differs from the manifest");
   }
   const auto source = [this, rest, blocks](uint64_t offset, char* to, size_t bytes) {
     if (offset < blocks) return ReadBlock(offset, to, bytes);
     const absl::string_view part = rest.view().substr(offset - blocks);
-    if (part.size() < bytes) return absl::DataLossError("pack: the table ends early");
+    if (part.size() < bytes) return DataLoss("pack: the table ends early");
     std::copy_n(part.data(), bytes, to);
     return absl::OkStatus();
   };
@@ -98,13 +94,13 @@ absl::Status PackReader::ReadBlock(uint64_t offset, char* to, size_t bytes) cons
       std::lower_bound(entries.begin(), entries.end(), offset,
                        [](const PackEntry& a, uint64_t at) { return a.offset < at; });
   if (entry == entries.end() || entry->offset != offset || entry->bytes != bytes) {
-    return absl::DataLossError("pack: the table's blocks differ from the manifest's");
+    return DataLoss("pack: the table's blocks differ from the manifest's");
   }
   const ssize_t got = PReadAll(ops_.get(), fd_.get(), offset, to, bytes);
   if (got < 0) return ErrnoStatus(errno, "read", "pack");
-  if (static_cast<size_t>(got) < bytes) return absl::DataLossError("pack: it ended early");
+  if (static_cast<size_t>(got) < bytes) return DataLoss("pack: it ended early");
   if (Sha256(absl::string_view(to, bytes)) != entry->block) {
-    return absl::DataLossError("pack: a block's sha-256 differs");
+    return DataLoss("pack: a block's sha-256 differs");
   }
   return absl::OkStatus();
 }
@@ -118,19 +114,17 @@ absl::Status PackReader::CheckSignatures(const PackOptions& options, const PackT
     std::copy_n(bytes.data() + at, kPublicKeyBytes, key.bytes.begin());
     const absl::string_view signature = bytes.view().substr(at + kPublicKeyBytes, kSignatureBytes);
     if (!VerifySignature(key, message, signature)) {
-      return absl::DataLossError(
-          absl::StrCat("pack: signature ", at / kPackSignatureBytes, " does not hold"));
+      return DataLoss("pack: signature ", at / kPackSignatureBytes, " does not hold");
     }
     if (Contains(options.keys, key)) signers_.push_back(key);
   }
   if (!signers_.empty() || options.allow_unsigned) return absl::OkStatus();
   if (bytes.empty()) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "pack: it is not signed, and unsigned packs are not allowed; ", kTakeUnsigned));
+    return PermissionDenied("pack: it is not signed, and unsigned packs are not allowed; ",
+                            kTakeUnsigned);
   }
-  return absl::PermissionDeniedError(absl::StrCat("pack: signed by none of the ",
-                                                  options.keys.size(), " trusted keys; ",
-                                                  kTrustAKey, ", ", kTakeUnsigned));
+  return PermissionDenied("pack: signed by none of the ", options.keys.size(), " trusted keys; ",
+                          kTrustAKey, ", ", kTakeUnsigned);
 }
 
 absl::StatusOr<SharedBytes> PackReader::ReadAt(uint64_t offset, uint64_t size) const {
@@ -149,13 +143,13 @@ const PackEntry* PackReader::Find(RecordKind kind, const Digest& digest) const {
 
 absl::StatusOr<SharedBytes> PackReader::ReadEnvelopeBytes(RecordKind kind,
                                                           const Digest& digest) const {
-  if (!Has(kind, digest)) return absl::NotFoundError("pack: no such record");
+  if (!Has(kind, digest)) return NotFound("pack: no such record");
   try {
     absl::StatusOr<SharedBytes> found = table_->Find(TableUserKey(kind, digest));
     if (!absl::IsNotFound(found.status())) return found;
-    return absl::DataLossError("pack: the table lacks a record of the manifest");
+    return DataLoss("pack: the table lacks a record of the manifest");
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("pack: out of memory");
+    return ResourceExhausted("pack: out of memory");
   }
 }
 
@@ -218,10 +212,10 @@ absl::Status CheckRecord(const PackReader& pack, const PackEntry& entry, const R
   SINTER_ASSIGN_OR_RETURN(const SharedBytes bytes,
                           pack.ReadEnvelopeBytes(entry.kind, entry.digest));
   const EnvelopeVerdict verdict = ReadEnvelopeOf(bytes, entry.kind, entry.digest);
-  if (!verdict.ok) return absl::DataLossError(verdict.detail);
+  if (!verdict.ok) return DataLoss(verdict.detail);
   const Envelope& record = verdict.envelope;
   if (record.verified != entry.verified || record.arch != entry.arch) {
-    return absl::DataLossError("the manifest describes another record");
+    return DataLoss("the manifest describes another record");
   }
   return RunCheck(check, entry.kind, record.key, record.payload);
 }

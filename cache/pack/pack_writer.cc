@@ -54,10 +54,10 @@ class PackTable {
 absl::Status Describe(absl::string_view envelope, const PackItem& item, PackEntry* entry,
                       PackManifest* manifest) {
   const EnvelopeVerdict verdict = ReadEnvelopeOf(envelope, item.kind, item.digest);
-  if (!verdict.ok) return absl::NotFoundError(verdict.detail);
+  if (!verdict.ok) return NotFound(verdict.detail);
   const Envelope& record = verdict.envelope;
   if (envelope.size() + kMostTableOverhead > kMaxRecordFileBytes) {
-    return absl::NotFoundError("record is too large");
+    return NotFound("record is too large");
   }
   entry->kind = item.kind;
   entry->verified = record.verified;
@@ -101,8 +101,7 @@ absl::StatusOr<PackManifest> WriteTable(const std::vector<PackItem>& items,
 absl::StatusOr<std::string> Seal(const PackManifest& manifest, const SigningKey* signer) {
   std::string bytes = EncodeManifest(manifest);
   if (bytes.size() > kMaxManifestBytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("pack: ", manifest.entries.size(), " records are too many"));
+    return ResourceExhausted("pack: ", manifest.entries.size(), " records are too many");
   }
   PackTail tail;
   tail.table_bytes = manifest.BlockBytes() + manifest.rest_bytes;
@@ -139,7 +138,7 @@ EnvelopeSource WantedOf(const PackWriteOptions& options, const EnvelopeSource& s
     if (!verdict.ok || options.wanted(item.kind, verdict.envelope.key, verdict.envelope.payload)) {
       return envelope;  // an unsound one is found later
     }
-    return absl::NotFoundError("record is not wanted");
+    return NotFound("record is not wanted");
   };
 }
 
@@ -183,7 +182,7 @@ absl::StatusOr<Fd> OpenFolderOf(FileOps* ops, const std::string& path, std::stri
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   *name = slash == std::string::npos ? path : path.substr(slash + 1);
-  if (name->empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": is no file"));
+  if (name->empty()) return Invalid(path, ": is no file");
   Fd fd(ops, ops->OpenAt(AT_FDCWD, folder.c_str(), O_PATH | O_DIRECTORY, 0));
   if (!fd.valid()) return ErrnoStatus(errno, "open", folder);
   return fd;
@@ -193,7 +192,7 @@ absl::StatusOr<PackReport> WriteAndRename(const PackWriteOptions& options, FileO
                                           const std::vector<PackItem>& items,
                                           const EnvelopeSource& source) {
   const std::string name = RandomName();
-  if (name.empty()) return absl::UnavailableError("no random source for a file name");
+  if (name.empty()) return Unavailable("no random source for a file name");
   std::string last;
   SINTER_ASSIGN_OR_RETURN(const Fd folder, OpenFolderOf(ops, options.path, &last));
   const std::string temp = absl::StrCat(last, ".tmp-", name);
@@ -221,7 +220,7 @@ absl::StatusOr<PackReport> WritePack(const PackWriteOptions& options, std::vecto
     if (placed.wanted == nullptr) return WriteAndRename(placed, ops, items, source);
     return WriteAndRename(placed, ops, items, WantedOf(placed, source));
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("pack: out of memory");
+    return ResourceExhausted("pack: out of memory");
   }
 }
 
@@ -251,7 +250,7 @@ absl::Status IndexStore(LocalStore* store, Index* index) {
 
 absl::StatusOr<std::string> FromStore(LocalStore* store, const PackItem& item, const Known& known) {
   const Lookup found = store->Get(item.kind, known.key, item.digest);
-  if (!found.hit) return absl::NotFoundError(found.detail);
+  if (!found.hit) return NotFound(found.detail);
   return EncodeEnvelope(
       MakeEnvelope(item.kind, known.key, found.payload, known.producer, known.created_unix_s));
 }
@@ -261,7 +260,7 @@ absl::StatusOr<std::string> FromPacks(const PackList& packs, const PackItem& ite
     const auto bytes = pack->ReadEnvelopeBytes(item.kind, item.digest);
     if (bytes.ok()) return bytes->str();
   }
-  return absl::NotFoundError("record is in no tier");
+  return NotFound("record is in no tier");
 }
 
 void IndexPacks(LocalStore* store, const PackList& packs, Index* index) {
@@ -289,7 +288,7 @@ absl::StatusOr<PackReport> ExportUnguarded(LocalStore* store, const PackList& pa
   IndexPacks(store, packs, &index);
   const auto source = [&](const PackItem& item) -> absl::StatusOr<std::string> {
     const auto found = index.find(Id(item.kind, item.digest));
-    if (found == index.end()) return absl::NotFoundError("record is in no tier");
+    if (found == index.end()) return NotFound("record is in no tier");
     if (found->second.in_store) {
       absl::StatusOr<std::string> bytes = FromStore(store, item, found->second);
       if (bytes.ok()) return bytes;
@@ -330,7 +329,7 @@ absl::StatusOr<Report> Guarded(const Call& call) {
   try {
     return call();
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("pack: out of memory");
+    return ResourceExhausted("pack: out of memory");
   }
 }
 

@@ -4,11 +4,10 @@
 #include <limits>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
 #include "src/base/codec.h"
-#include "src/base/cubin_check.h"
+#include "src/base/compile_request.h"
 #include "src/base/digest.h"
 #include "src/base/status.h"
 
@@ -225,24 +224,29 @@ constexpr char kKernelMagic[] = "SNTRKRN\n";
 constexpr uint64_t kKernelMagicSize = 8;
 constexpr double kMaxCompileUs = 1e12;  // eleven days
 
+template <typename Codec, typename Record>
+void KernelFields(Codec& fields, Record& record) {
+  auto& check = record.verification;
+  fields(check.device, check.seed, check.error, check.rows, record.key, record.entry,
+         record.registers, record.spill_bytes, record.compile_us, record.log, record.cubin);
+}
+
 // FAILED_PRECONDITION for another version.
 absl::Status ReadStart(ByteReader* in, const RecordFormat& format) {
   const absl::string_view magic = in->Raw(kKernelMagicSize);
   const uint32_t version = in->U32();
   if (!in->ok() || magic != absl::string_view(kKernelMagic, kKernelMagicSize)) {
-    return absl::DataLossError("kernel record: magic differs");
+    return DataLoss("kernel record: magic differs");
   }
   if (version != format.kernel) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("kernel record: version ", version, ", want ", format.kernel));
+    return FailedPrecondition("kernel record: version ", version, ", want ", format.kernel);
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckBound(absl::string_view field, double value, double most) {
   if (value >= 0 && value <= most) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("kernel record: ", field, " ", value, ", must be 0..", most));
+  return DataLoss("kernel record: ", field, " ", value, ", must be 0..", most);
 }
 
 absl::Status CheckBounds(const KernelRecord& record) {
@@ -254,7 +258,7 @@ absl::Status CheckBounds(const KernelRecord& record) {
       CheckBound("rows", static_cast<double>(check.rows), static_cast<double>(kMostCheckedRows)));
   SINTER_RETURN_IF_ERROR(CheckBound("log bytes", static_cast<double>(record.log.size()),
                                     static_cast<double>(kMostLogBytes)));
-  if (record.entry.empty()) return absl::DataLossError("kernel record: entry is empty");
+  if (record.entry.empty()) return DataLoss("kernel record: entry is empty");
   return CheckBound("compile_us", record.compile_us, kMaxCompileUs);
 }
 
@@ -264,17 +268,7 @@ std::string EncodeKernelRecord(const KernelRecord& record, const RecordFormat& f
   ByteWriter out;
   out.Raw(absl::string_view(kKernelMagic, kKernelMagicSize));
   out.U32(format.kernel);
-  out.Bytes(record.verification.device);
-  out.U64(record.verification.seed);
-  out.F64(record.verification.error);
-  out.I64(record.verification.rows);
-  out.Raw(record.key.View());
-  out.Bytes(record.entry);
-  out.U32(record.registers);
-  out.U32(record.spill_bytes);
-  out.F64(record.compile_us);
-  out.Bytes(record.log);
-  out.Bytes(record.cubin);
+  KernelFields(out, record);
   return out.Take();
 }
 
@@ -282,20 +276,9 @@ absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload,
                                                 const RecordFormat& format) {
   ByteReader in(payload);
   const absl::Status start = ReadStart(&in, format);
-  if (!start.ok()) return absl::DataLossError(start.message());
+  if (!start.ok()) return DataLoss(start.message());
   KernelRecord record;
-  record.verification.device = std::string(in.Bytes());
-  record.verification.seed = in.U64();
-  record.verification.error = in.F64();
-  record.verification.rows = in.I64();
-  const absl::string_view key = in.Raw(record.key.bytes.size());
-  if (in.ok()) std::copy(key.begin(), key.end(), record.key.bytes.begin());
-  record.entry = std::string(in.Bytes());
-  record.registers = in.U32();
-  record.spill_bytes = in.U32();
-  record.compile_us = in.F64();
-  record.log = std::string(in.Bytes());
-  record.cubin = std::string(in.Bytes());
+  KernelFields(in, record);
   SINTER_RETURN_IF_ERROR(in.Finish("kernel record"));
   SINTER_RETURN_IF_ERROR(CheckBounds(record));
   SINTER_RETURN_IF_ERROR(CheckCubin(record.cubin));

@@ -16,12 +16,11 @@
 #include "src/base/status.h"
 
 namespace sinter {
-
 namespace {
 
 absl::Status Bad(absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "remote: ", what, "; a remote is redis://[user@]host[:port][/db] or redis+unix:///path"));
+  return Invalid("remote: ", what,
+                 "; a remote is redis://[user@]host[:port][/db] or redis+unix:///path");
 }
 
 absl::Status TakeHost(absl::string_view text, RemoteAddress* out) {

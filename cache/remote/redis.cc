@@ -13,11 +13,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cache/remote/remote_value.h"
+#include "cache/remote/remote_tier.h"
 #include "src/base/status.h"
 
 namespace sinter {
-
 namespace {
 
 using std::chrono::milliseconds;
@@ -27,11 +26,11 @@ constexpr milliseconds kConnectLimit(100);
 constexpr size_t kReadBytes = 256 << 10;
 
 absl::Status Trouble(absl::string_view what, int error) {
-  return absl::UnavailableError(absl::StrCat("remote: ", what, ": ", strerror(error)));
+  return Unavailable("remote: ", what, ": ", strerror(error));
 }
 
 absl::Status Late(absl::string_view what) {
-  return absl::DeadlineExceededError(absl::StrCat("remote: no answer in time: ", what));
+  return DeadlineExceeded("remote: no answer in time: ", what);
 }
 
 }  // namespace
@@ -57,7 +56,7 @@ absl::Status RespConnection::Wait(short events, Deadline deadline, short* ready)
 }
 
 absl::Status RespConnection::Connect(const SocketAddress& to, Deadline deadline) {
-  if (to.size == 0) return absl::UnavailableError("remote: the host's address is not known (yet)");
+  if (to.size == 0) return Unavailable("remote: the host's address is not known (yet)");
   deadline = std::min(deadline, steady_clock::now() + kConnectLimit);
   fd_ = socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd_ < 0) return Trouble("socket", errno);
@@ -94,7 +93,7 @@ absl::Status RespConnection::LogIn(Deadline deadline) {
   for (const RespValue& reply : replies) {
     // The error's text is left out: a server may repeat in it what it was sent.
     if (reply.type == RespValue::Type::kError) {
-      return absl::UnavailableError("remote: the server refused the login or the database");
+      return Unavailable("remote: the server refused the login or the database");
     }
   }
   return absl::OkStatus();
@@ -111,7 +110,7 @@ absl::Status RespConnection::ReadSome(RespBatch* batch) {
   const ssize_t n = recv(fd_, batch->Room(kReadBytes), kReadBytes, 0);
   const int error = errno;
   SINTER_RETURN_IF_ERROR(batch->Received(static_cast<size_t>(std::max<ssize_t>(n, 0))));
-  if (n == 0) return absl::UnavailableError("remote: the server closed the connection");
+  if (n == 0) return Unavailable("remote: the server closed the connection");
   if (n < 0 && error != EAGAIN && error != EINTR) return Trouble("receive", error);
   return absl::OkStatus();
 }
@@ -161,11 +160,9 @@ constexpr char kReleaseScript[] =
 
 absl::Status Unexpected(const RespValue& reply, absl::string_view command) {
   if (reply.type == Type::kError) {
-    return absl::UnavailableError(
-        absl::StrCat("remote: ", command, ": ", absl::string_view(reply.text).substr(0, 80)));
+    return Unavailable("remote: ", command, ": ", absl::string_view(reply.text).substr(0, 80));
   }
-  return absl::UnavailableError(
-      absl::StrCat("remote: ", command, ": an answer of another type than asked for"));
+  return Unavailable("remote: ", command, ": an answer of another type than asked for");
 }
 
 }  // namespace

@@ -18,12 +18,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "cache/remote/remote_tier.h"
-#include "cache/remote/remote_value.h"
 #include "cache/store/work_queue.h"
+#include "src/base/status.h"
 
 namespace sinter {
 
@@ -88,10 +86,10 @@ class RemoteTier::Impl {
   template <typename Call>
   auto Asking(Deadline deadline, Call&& call) -> decltype(call(nullptr)) {
     std::unique_lock<std::mutex> lock(asking_mutex_, std::defer_lock);
-    if (!LockUntil(&lock, deadline)) return absl::DeadlineExceededError("remote: busy");
+    if (!LockUntil(&lock, deadline)) return DeadlineExceeded("remote: busy");
     if (!breaker_.Allow(std::chrono::steady_clock::now())) {
       Count(&skipped_);
-      return absl::UnavailableError("remote: given up for a while");
+      return Unavailable("remote: given up for a while");
     }
     return Reported([&] { return call(asking_.get()); });
   }
@@ -100,7 +98,7 @@ class RemoteTier::Impl {
   absl::Status InBackground(Call&& call) {
     if (!breaker_.Allow(std::chrono::steady_clock::now())) {
       Count(&skipped_);
-      return absl::UnavailableError("remote: given up for a while");
+      return Unavailable("remote: given up for a while");
     }
     const Deadline deadline = std::chrono::steady_clock::now() + options_.background_budget;
     return Reported([&] { return call(background_backend_.get(), deadline); });

@@ -4,9 +4,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "cache/remote/redis.h"
+#include "src/base/status.h"
 
 namespace sinter {
-
 namespace {
 
 // Invariant: at_ <= in_.size() and at_ <= limits_.bytes; items_ counts the values begun.
@@ -142,7 +142,7 @@ absl::Status RespBatch::Received(size_t size) {
     RespValue reply;
     const RespState state = ParseResp(absl::string_view(in_).substr(at), limits, &used, &reply);
     if (state == RespState::kBad) {
-      return absl::UnavailableError("remote: the answer is no RESP2, or is too large");
+      return Unavailable("remote: the answer is no RESP2, or is too large");
     }
     if (state == RespState::kMore) break;
     at += used.bytes;
@@ -151,9 +151,7 @@ absl::Status RespBatch::Received(size_t size) {
     replies_.push_back(std::move(reply));
   }
   in_.erase(0, at);
-  if (done() && !in_.empty()) {
-    return absl::UnavailableError("remote: the server said more than it was asked");
-  }
+  if (done() && !in_.empty()) return Unavailable("remote: the server said more than it was asked");
   if (in_.empty()) std::string().swap(in_);
   return absl::OkStatus();
 }

@@ -20,9 +20,7 @@ constexpr char kVersionFolder[] = "v1";
 constexpr mode_t kFolderMode = 0700;
 constexpr mode_t kRecordFileMode = 0600;
 
-absl::Status NotUsable(const absl::Status& status) {
-  return absl::UnavailableError(status.message());
-}
+absl::Status NotUsable(const absl::Status& status) { return Unavailable(status.message()); }
 
 // "/a", "/a/b", "/a/b/c" of "/a/b/c"; the leading "/" alone is left out.
 std::vector<std::string> Prefixes(const std::string& path) {
@@ -69,7 +67,7 @@ absl::Status CheckAncestors(FileOps* ops, int dir, const std::string& root) {
     below = st;
     here = std::move(up);
   }
-  return absl::UnavailableError(absl::StrCat(root, ": more than ", kMaxDepth, " folders deep"));
+  return Unavailable(root, ": more than ", kMaxDepth, " folders deep");
 }
 
 absl::Status MakeRoot(FileOps* ops, const std::string& root) {
@@ -105,7 +103,7 @@ absl::Status CheckBelow(FileOps* ops, int v1, const std::string& path) {
   if (!fd.valid() && errno == ENOENT) return absl::OkStatus();
   const std::string shown = absl::StrCat(kVersionFolder, "/", path);
   if (!fd.valid() && (errno == ELOOP || errno == ENOTDIR)) {
-    return absl::PermissionDeniedError(absl::StrCat(shown, ": is a link, or no folder"));
+    return PermissionDenied(shown, ": is a link, or no folder");
   }
   if (!fd.valid()) return NotUsable(ErrnoStatus(errno, "open", shown));
   struct stat st;
@@ -128,8 +126,8 @@ absl::Status CheckFanOut(const StoreDirectory& dir, const std::string& top) {
   for (const std::string& fan : fans) {
     const std::string path = absl::StrCat(top, "/", fan);
     if (!IsFanName(fan)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(dir.root(), "/", kVersionFolder, "/", path, " is not of this library"));
+      return FailedPrecondition(dir.root(), "/", kVersionFolder, "/", path,
+                                " is not of this library");
     }
     SINTER_RETURN_IF_ERROR(CheckBelow(dir.ops(), dir.fd(), path));
   }
@@ -147,8 +145,8 @@ absl::Status CheckOurs(const StoreDirectory& dir) {
     if (folder) {
       SINTER_RETURN_IF_ERROR(CheckBelow(dir.ops(), dir.fd(), name));
     } else if (name != kLocksPath && name != "db.lock") {
-      return absl::FailedPreconditionError(
-          absl::StrCat(dir.root(), "/", kVersionFolder, "/", name, " is not of this library"));
+      return FailedPrecondition(dir.root(), "/", kVersionFolder, "/", name,
+                                " is not of this library");
     }
   }
   SINTER_RETURN_IF_ERROR(CheckFanOut(dir, TopFolder(RecordKind::kPlan)));
@@ -160,8 +158,7 @@ absl::StatusOr<std::shared_ptr<const StoreDirectory>> StoreDirectory::Open(
   DirectoryOptions options = wanted;
   const std::string& root = options.root;
   if (root.empty() || root[0] != '/') {
-    return absl::UnavailableError(
-        absl::StrCat("cache folder \"", root, "\" is not an absolute path"));
+    return Unavailable("cache folder \"", root, "\" is not an absolute path");
   }
   if (options.lock_folders.empty()) {
     options.lock_folders = {absl::StrCat("/run/user/", geteuid()), "/dev/shm"};
@@ -250,7 +247,7 @@ namespace {
 
 absl::StatusOr<std::string> TempPath(const std::string& folder) {
   const std::string name = RandomName();
-  if (name.empty()) return absl::UnavailableError("no random source for a file name");
+  if (name.empty()) return Unavailable("no random source for a file name");
   return absl::StrCat(folder, "/", kTempPrefix, name);
 }
 

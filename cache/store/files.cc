@@ -246,18 +246,17 @@ Fd::~Fd() {
 
 absl::Status ErrnoStatus(int error, absl::string_view op, absl::string_view path) {
   const std::string text = absl::StrCat(op, " ", path, ": ", strerror(error));
-  if (error == ENOENT || error == ENOTDIR || error == ESTALE) return absl::NotFoundError(text);
+  if (error == ENOENT || error == ENOTDIR || error == ESTALE) return NotFound(text);
   if (error == EEXIST) return absl::AlreadyExistsError(text);
-  return absl::UnavailableError(text);
+  return Unavailable(text);
 }
 
 absl::Status CheckOwner(const struct stat& st, absl::string_view path) {
   if (st.st_uid != geteuid() && st.st_uid != 0) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(path, ": owner is user ", st.st_uid, ", not user ", geteuid()));
+    return PermissionDenied(path, ": owner is user ", st.st_uid, ", not user ", geteuid());
   }
   if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return absl::PermissionDeniedError(absl::StrCat(path, ": writable by group or others"));
+    return PermissionDenied(path, ": writable by group or others");
   }
   return absl::OkStatus();
 }
@@ -265,13 +264,11 @@ absl::Status CheckOwner(const struct stat& st, absl::string_view path) {
 namespace {
 
 absl::Status CheckFile(const struct stat& st, const std::string& path, uint64_t max_bytes) {
-  if (!S_ISREG(st.st_mode)) {
-    return absl::PermissionDeniedError(absl::StrCat(path, ": not a regular file"));
-  }
+  if (!S_ISREG(st.st_mode)) return PermissionDenied(path, ": not a regular file");
   SINTER_RETURN_IF_ERROR(CheckOwner(st, path));
   const auto size = static_cast<uint64_t>(st.st_size);
   if (size == 0 || size > max_bytes) {
-    return absl::DataLossError(absl::StrCat(path, ": ", size, " bytes, allowed 1..", max_bytes));
+    return DataLoss(path, ": ", size, " bytes, allowed 1..", max_bytes);
   }
   return absl::OkStatus();
 }
@@ -285,8 +282,7 @@ absl::StatusOr<SharedBytes> ReadExactly(FileOps* ops, int fd, uint64_t offset, s
   const ssize_t got = PReadAll(ops, fd, offset, bytes.get(), size);
   if (got < 0) return ErrnoStatus(errno, "read", path);
   if (static_cast<size_t>(got) < size) {
-    return absl::DataLossError(absl::StrCat(path, ": ended at ", offset + static_cast<size_t>(got),
-                                            " of ", offset + size));
+    return DataLoss(path, ": ended at ", offset + static_cast<size_t>(got), " of ", offset + size);
   }
   return SharedBytes(bytes, absl::string_view(bytes.get(), size));
 }
@@ -302,7 +298,7 @@ absl::StatusOr<FileBytes> ReadWholeFile(FileOps* ops, int dir, const std::string
   // O_NONBLOCK: a planted fifo must not hang the open; regular files ignore it.
   Fd fd(ops, ops->OpenAt(dir, path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0));
   if (!fd.valid()) {
-    if (errno == ELOOP) return absl::PermissionDeniedError(absl::StrCat(path, ": is a symlink"));
+    if (errno == ELOOP) return PermissionDenied(path, ": is a symlink");
     return ErrnoStatus(errno, "open", path);
   }
   FileBytes file;
@@ -321,7 +317,7 @@ absl::Status WriteAll(FileOps* ops, int fd, absl::string_view bytes, bool sync,
   });
   if (put < 0) return ErrnoStatus(errno, "write", path);
   if (static_cast<size_t>(put) < bytes.size()) {
-    return absl::UnavailableError(absl::StrCat("write ", path, ": nothing was taken"));
+    return Unavailable("write ", path, ": nothing was taken");
   }
   if (sync && ops->Sync(fd) != 0) return ErrnoStatus(errno, "sync", path);
   return absl::OkStatus();

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "src/base/shared_bytes.h"
+#include "src/base/codec.h"
 
 namespace sinter {
 

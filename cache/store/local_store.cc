@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
 #include "cache/record/record.h"
-#include "cache/store/marks.h"
+#include "cache/store/directory.h"
 #include "cache/store/table.h"
 #include "src/base/status.h"
 
@@ -78,7 +78,7 @@ EnvelopeVerdict VerifyWith(EnvelopeVerdict read(absl::string_view, RecordKind, W
   if (!entry.ok()) return Refuse(entry.status());
   EnvelopeVerdict verdict = read(entry->value, kind, what, format);
   if (verdict.ok && entry->user_key != TableUserKey(kind, digest)) {
-    return Refuse(absl::DataLossError("table: entry has another name"));
+    return Refuse(DataLoss("table: entry has another name"));
   }
   return verdict;
 }
@@ -102,8 +102,7 @@ EnvelopeVerdict ReadRecordFile(absl::string_view file, RecordKind kind, const Di
 
 absl::Status CheckRecordSize(uint64_t bytes) {
   if (bytes <= kMaxRecordFileBytes) return absl::OkStatus();
-  return absl::OutOfRangeError(
-      absl::StrCat("put: ", bytes, " bytes, at most ", kMaxRecordFileBytes));
+  return OutOfRange("put: ", bytes, " bytes, at most ", kMaxRecordFileBytes);
 }
 
 LocalStore::LocalStore(LocalStoreOptions options) : options_(std::move(options)) {
@@ -216,12 +215,10 @@ bool LocalStore::KeepsWhatIsThere(const StoreDirectory& dir, const Digest& diges
 
 absl::Status LocalStore::PutOnce(const Digest& digest, const Envelope& envelope) {
   const DirectoryPtr dir = Directory();
-  if (dir == nullptr) return absl::UnavailableError("put: the folder cannot be opened");
+  if (dir == nullptr) return Unavailable("put: the folder cannot be opened");
   const std::string path = RecordPath(envelope.kind, digest);
   SINTER_ASSIGN_OR_RETURN(const bool buried, IsBuried(*dir, envelope.kind, digest, nullptr));
-  if (buried) {
-    return absl::FailedPreconditionError(absl::StrCat("put ", path, ": key is quarantined"));
-  }
+  if (buried) return FailedPrecondition("put ", path, ": key is quarantined");
   // Look first: another process is often done already, and writing a table costs more than a look.
   if (KeepsWhatIsThere(*dir, digest, envelope)) return absl::OkStatus();
   const std::string bytes = EncodeEnvelope(envelope, options_.format);
@@ -232,7 +229,7 @@ absl::Status LocalStore::PutOnce(const Digest& digest, const Envelope& envelope)
         return WriteAll(dir->ops(), fd, piece, /*sync=*/false, path);
       });
     } catch (const std::bad_alloc&) {  // caught here so that what was begun is removed
-      return absl::ResourceExhaustedError("put: out of memory");
+      return ResourceExhausted("put: out of memory");
     }
   };
   const absl::Status fresh = Publish(*dir, path, write, PublishMode::kNew, options_.sync);
@@ -249,7 +246,7 @@ absl::Status LocalStore::PutRecord(const Digest& digest, const Envelope& envelop
     Reopen();  // somebody removed the folder
     return PutOnce(digest, envelope);
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("put: out of memory");
+    return ResourceExhausted("put: out of memory");
   }
 }
 
@@ -260,7 +257,7 @@ absl::Status LocalStore::Put(RecordKind kind, absl::string_view key, const Diges
     return PutRecord(digest, MakeEnvelope(kind, key, payload, options_.producer, NowUnixSeconds(),
                                           options_.format));
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("put: out of memory");
+    return ResourceExhausted("put: out of memory");
   }
 }
 
@@ -288,7 +285,7 @@ absl::Status LocalStore::Quarantine(RecordKind kind, const Digest& digest, absl:
   }
   Reopen();
   dir = Directory();
-  if (dir == nullptr) return absl::UnavailableError("quarantine: the folder cannot be opened");
+  if (dir == nullptr) return Unavailable("quarantine: the folder cannot be opened");
   return Bury(*dir, kind, digest, why);
 }
 

@@ -97,7 +97,7 @@ class LocalStore {
   // False also when it cannot be determined. `why` may be null.
   bool IsQuarantined(RecordKind kind, const Digest& digest, std::string* why) const;
 
-  // Single flight, as LockKey of marks.h; null at once when nothing can be locked.
+  // Single flight, as LockKey of directory.h; null at once when nothing can be locked.
   std::shared_ptr<void> LockForBuild(RecordKind kind, const Digest& digest,
                                      int64_t budget_us) const;
 

@@ -1,5 +1,3 @@
-#include "cache/store/marks.h"
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "cache/store/directory.h"
 #include "src/base/status.h"
 
 #ifndef RENAME_NOREPLACE
@@ -84,7 +83,7 @@ absl::Status MoveAside(const StoreDirectory& dir, RecordKind kind, const Digest&
   const std::string path = RecordPath(kind, digest);
   struct stat now;
   if (dir.ops()->StatAt(dir.fd(), path.c_str(), &now) != 0) return ErrnoStatus(errno, "stat", path);
-  if (!SameFile(now, seen)) return absl::NotFoundError(absl::StrCat(path, ": replaced meanwhile"));
+  if (!SameFile(now, seen)) return NotFound(path, ": replaced meanwhile");
   SINTER_RETURN_IF_ERROR(MakeFolders(dir, kBadFolder));
   const std::string bad = BadPath(kind, digest);
   if (dir.ops()->RenameAt(dir.fd(), path.c_str(), bad.c_str(), RENAME_NOREPLACE) != 0 &&
@@ -94,7 +93,7 @@ absl::Status MoveAside(const StoreDirectory& dir, RecordKind kind, const Digest&
   if (dir.ops()->StatAt(dir.fd(), bad.c_str(), &now) == 0 && !SameFile(now, seen)) {
     // A good file was put there in between: move it back unless a third one has the name.
     dir.ops()->RenameAt(dir.fd(), bad.c_str(), path.c_str(), RENAME_NOREPLACE);
-    return absl::NotFoundError(absl::StrCat(path, ": replaced meanwhile"));
+    return NotFound(path, ": replaced meanwhile");
   }
   TrimBad(dir);
   return absl::OkStatus();

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "src/base/codec.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -20,15 +21,13 @@ namespace {
 // The end of an internal key: sequence 1 (every key is written once) and the type of a value.
 constexpr absl::string_view kInternalTrailer("\1\1\0\0\0\0\0\0", 8);
 
-absl::Status Bad(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("table: ", what));
-}
+absl::Status Bad(absl::string_view what) { return DataLoss("table: ", what); }
 
 absl::Status ToStatus(const leveldb::Status& status) {
   if (status.ok()) return absl::OkStatus();
   const std::string text = absl::StrCat("table: ", status.ToString());
-  if (status.IsCorruption()) return absl::DataLossError(text);
-  return absl::UnavailableError(text);
+  if (status.IsCorruption()) return DataLoss(text);
+  return Unavailable(text);
 }
 
 leveldb::Status ToLevelDb(const absl::Status& status) {
@@ -316,9 +315,92 @@ absl::StatusOr<SharedBytes> TableReader::Find(absl::string_view key) const {
   entry->at->Seek(ToSlice(key));
   SINTER_RETURN_IF_ERROR(ToStatus(entry->at->status()));
   if (!entry->at->Valid() || ToView(entry->at->key()) != key) {
-    return absl::NotFoundError("table: no such entry");
+    return NotFound("table: no such entry");
   }
   return SharedBytes(entry, ToView(entry->at->value()));
+}
+
+namespace {
+
+constexpr uint64_t kWordBytes = 4;  // of a restart point, and of their count
+
+bool TakeVarint(absl::string_view* in, uint64_t* out) {
+  *out = 0;
+  for (int shift = 0; shift < 64 && !in->empty(); shift += 7) {
+    const auto byte = static_cast<uint8_t>(in->front());
+    in->remove_prefix(1);
+    *out |= static_cast<uint64_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) return true;
+  }
+  return false;
+}
+
+// Takes one entry off the front of `in` and returns its value.
+absl::StatusOr<absl::string_view> TakeEntry(absl::string_view* in) {
+  uint64_t shared = 0, key = 0, value = 0;
+  if (!TakeVarint(in, &shared) || !TakeVarint(in, &key) || !TakeVarint(in, &value)) {
+    return Bad("an entry ends early");
+  }
+  if (shared != 0) return Bad("a key that shares a prefix");
+  if (key > in->size() || value > in->size() - key) return Bad("an entry passes the block");
+  const absl::string_view taken = in->substr(key, value);
+  in->remove_prefix(key + value);
+  return taken;
+}
+
+// The block that an index entry names must begin at `*next`, which is moved behind it.
+absl::Status CheckHandle(absl::string_view handle, uint64_t index_at, uint64_t* next) {
+  uint64_t offset = 0, bytes = 0;
+  if (!TakeVarint(&handle, &offset) || !TakeVarint(&handle, &bytes) || !handle.empty()) {
+    return Bad("an index entry names no block");
+  }
+  if (offset != *next) return Bad("the index's blocks do not adjoin");
+  if (bytes > kMostBlockBytes || bytes + kBlockTrailerBytes > index_at - offset) {
+    return Bad(absl::StrCat("the index names a block of ", bytes, " bytes"));
+  }
+  *next = offset + bytes + kBlockTrailerBytes;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> CheckFooter(absl::string_view footer, uint64_t table_bytes) {
+  uint64_t meta_at = 0, meta_bytes = 0, index_at = 0, index_bytes = 0;
+  if (!TakeVarint(&footer, &meta_at) || !TakeVarint(&footer, &meta_bytes) ||
+      !TakeVarint(&footer, &index_at) || !TakeVarint(&footer, &index_bytes)) {
+    return Bad("footer");
+  }
+  const uint64_t end = table_bytes - kTableFooterBytes;
+  if (index_at > end || index_bytes > end || index_at + index_bytes + kBlockTrailerBytes != end) {
+    return Bad("the index does not end at the footer");
+  }
+  return index_at;
+}
+
+absl::Status CheckBlock(absl::string_view block, BlockRole role, uint64_t index_at) {
+  if (block.size() < kWordBytes + kBlockTrailerBytes) return Bad("a block ends early");
+  const size_t count_at = block.size() - kBlockTrailerBytes - kWordBytes;
+  if (block[count_at + kWordBytes] != 0) return Bad("a compressed block");
+  const uint64_t count = ByteReader(block.substr(count_at, kWordBytes)).U32();
+  if (count == 0 || count > count_at / kWordBytes) return Bad("a block's restart points");
+  if (role == BlockRole::kRecord && count != 1) return Bad("a block of more than one restart");
+  const size_t entries_end = count_at - count * kWordBytes;
+  ByteReader restarts(block.substr(entries_end, count * kWordBytes));
+  absl::string_view left = block.substr(0, entries_end);
+  uint64_t entries = 0, next_block = 0;
+  for (; !left.empty(); ++entries) {
+    if (entries == count) return Bad("more than one entry at a restart point");
+    if (restarts.U32() != entries_end - left.size()) return Bad("a restart point between entries");
+    SINTER_ASSIGN_OR_RETURN(const absl::string_view value, TakeEntry(&left));
+    if (role == BlockRole::kIndex) {
+      SINTER_RETURN_IF_ERROR(CheckHandle(value, index_at, &next_block));
+    }
+  }
+  // A block without entries still has one restart point.
+  if (entries == 0 && role == BlockRole::kIndex && count == 1 && restarts.U32() == 0) {
+    return absl::OkStatus();
+  }
+  return entries == count ? absl::OkStatus() : Bad("a block of fewer entries than restart points");
 }
 
 }  // namespace sinter

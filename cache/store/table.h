@@ -18,9 +18,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "src/base/codec.h"
 #include "src/base/digest.h"
 #include "src/base/ports.h"
-#include "src/base/shared_bytes.h"
 
 namespace sinter {
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cache/store/directory.h"
 #include "cache/store/local_store.h"
-#include "cache/store/marks.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -15,7 +15,7 @@ namespace {
 
 constexpr RecordKind kKinds[] = {RecordKind::kPlan, RecordKind::kKernel};
 
-absl::Status NoFolder() { return absl::UnavailableError("the cache folder cannot be opened"); }
+absl::Status NoFolder() { return Unavailable("the cache folder cannot be opened"); }
 
 absl::Status VisitUnsound(const RecordVisitor& visitor, absl::string_view path,
                           absl::string_view cause) {

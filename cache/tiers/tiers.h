@@ -150,7 +150,7 @@ class LocalTier {
 };
 
 // The store that the engine uses, and what its owner may ask beyond the port. tiered_store.cc
-// defines the Store port, tiered_upkeep.cc the rest.
+// defines the Store port, local_tier.cc the rest.
 //
 // Put keeps the record in memory, queues the local write and returns; from then on Get finds the
 // record. Flush and the destructor wait for the queue. When the queue is full the write is dropped

@@ -16,7 +16,7 @@ constexpr char kAdvice[] =
     "(preparing for a named target needs no driver)";
 
 absl::Status NoDriver(absl::string_view why) {
-  return absl::UnavailableError(absl::StrCat("no CUDA driver: ", why, kAdvice));
+  return Unavailable("no CUDA driver: ", why, kAdvice);
 }
 
 absl::StatusOr<void*> OpenLibrary(const std::string& path) {
@@ -108,9 +108,8 @@ absl::StatusOr<std::shared_ptr<const Device>> Device::Open(std::shared_ptr<const
                                                            int ordinal) {
   SINTER_ASSIGN_OR_RETURN(const int count, driver->DeviceCount());
   if (ordinal < 0 || ordinal >= count) {
-    return absl::InvalidArgumentError(absl::StrCat("device ordinal ", ordinal,
-                                                   " is out of range: the driver shows ", count,
-                                                   count == 1 ? " device" : " devices"));
+    return Invalid("device ordinal ", ordinal, " is out of range: the driver shows ", count,
+                   count == 1 ? " device" : " devices");
   }
   std::shared_ptr<Device> device(new Device(std::move(driver), ordinal));
   SINTER_RETURN_IF_ERROR(device->Start());

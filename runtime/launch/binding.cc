@@ -19,16 +19,13 @@ std::string BufferName(int index) {
 
 absl::StatusOr<DevicePtr> BufferAt(const BufferList& buffers, int index) {
   if (index != kWorkspaceBuffer && (index < 0 || index >= buffers.count)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("buffer ", index, " does not exist, the launch gives ", buffers.count));
+    return Invalid("buffer ", index, " does not exist, the launch gives ", buffers.count);
   }
   const DevicePtr pointer = index == kWorkspaceBuffer ? buffers.workspace : buffers.pointers[index];
-  if (pointer == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(BufferName(index), " is null"));
-  }
+  if (pointer == 0) return Invalid(BufferName(index), " is null");
   if (pointer % kAlignment != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(BufferName(index), ": address 0x",
-                                                   absl::Hex(pointer), " is not 16-byte aligned"));
+    return Invalid(BufferName(index), ": address 0x", absl::Hex(pointer),
+                   " is not 16-byte aligned");
   }
   return pointer;
 }
@@ -51,7 +48,7 @@ absl::StatusOr<BoundArg> BindArg(const ArgSlot& slot, const BufferList& buffers)
     case ArgKind::kBytes:
       break;
     case ArgKind::kRoom:
-      if (buffers.room == 0) return absl::InvalidArgumentError("there is no room of a group");
+      if (buffers.room == 0) return Invalid("there is no room of a group");
       arg.value = buffers.room;
       break;
     case ArgKind::kPlan:
@@ -172,8 +169,8 @@ absl::Status FillParams(const Driver& driver, const Binding& bound, int64_t m, i
   const int64_t per_m = bound.rows_per_m, most = std::numeric_limits<int32_t>::max() / per_m;
   const int64_t furthest = (int64_t{1} << 40) / per_m - 1;  // addresses have 64 bits
   if (m < 0 || m > most || row_offset < 0 || row_offset > furthest) {
-    return absl::InvalidArgumentError(absl::StrCat("m ", m, " and row offset ", row_offset,
-                                                   " must lie in 0..", most, " and 0..", furthest));
+    return Invalid("m ", m, " and row offset ", row_offset, " must lie in 0..", most, " and 0..",
+                   furthest);
   }
   frame->m = static_cast<int32_t>(m * per_m);
   // Rows are less than 2^31 where a kernel counts them.

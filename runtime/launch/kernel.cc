@@ -6,8 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/driver.h"
 #include "runtime/launch/binding.h"
-#include "runtime/launch/loader.h"
-#include "src/base/cubin_check.h"
+#include "src/base/compile_request.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -65,7 +64,7 @@ class Kernel : public LoadedKernel {
     return binding.function == function_ ? &binding : nullptr;
   }
   absl::Status ForeignBinding() const {
-    return Named(absl::InvalidArgumentError("the binding belongs to another kernel"));
+    return Named(Invalid("the binding belongs to another kernel"));
   }
   absl::Status ForceLoad() const;
   absl::Status SetAttributes() const;
@@ -117,26 +116,22 @@ absl::Status Kernel::SetAttributes() const {
 // Kernels of equal code are loaded once and differ in buffers, grid, and whether their rows are M.
 absl::Status Kernel::CheckCompatible(const LaunchRecipe& recipe) const {
   SINTER_RETURN_IF_ERROR(sinter::CheckRecipe(recipe, device_->limits()));
-  if (recipe.entry != entry_) {
-    return absl::InvalidArgumentError(absl::StrCat("the recipe is for entry '", recipe.entry, "'"));
-  }
+  if (recipe.entry != entry_) return Invalid("the recipe is for entry '", recipe.entry, "'");
   if (ThreadsPerBlock(recipe) != threads_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("threads per block ", ThreadsPerBlock(recipe), ", loaded for ", threads_));
+    return Invalid("threads per block ", ThreadsPerBlock(recipe), ", loaded for ", threads_);
   }
   if (recipe.shared_bytes > shared_bytes_) {
-    return absl::InvalidArgumentError(absl::StrCat("dynamic shared memory ", recipe.shared_bytes,
-                                                   " exceeds the ", shared_bytes_,
-                                                   " bytes that it was loaded for"));
+    return Invalid("dynamic shared memory ", recipe.shared_bytes, " exceeds the ", shared_bytes_,
+                   " bytes that it was loaded for");
   }
   if (BlocksPerCluster(recipe) > kPortableCluster && !non_portable_) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cluster of ", BlocksPerCluster(recipe), " blocks, loaded for at most ", kPortableCluster));
+    return Invalid("cluster of ", BlocksPerCluster(recipe), " blocks, loaded for at most ",
+                   kPortableCluster);
   }
   bool same = recipe.args.size() == arg_sizes_.size();
   for (size_t i = 0; same && i < arg_sizes_.size(); ++i)
     same = SizeOfArg(recipe.args[i]) == arg_sizes_[i];
-  if (!same) return absl::InvalidArgumentError("the sizes of arguments differ from those loaded");
+  if (!same) return Invalid("the sizes of arguments differ from those loaded");
   return absl::OkStatus();
 }
 

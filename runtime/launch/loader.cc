@@ -1,11 +1,10 @@
-#include "runtime/launch/loader.h"
-
 #include <exception>
 #include <new>
 #include <thread>
 #include <utility>
 
 #include "runtime/driver/driver.h"
+#include "runtime/launch/binding.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -141,7 +140,7 @@ class DriverLoader : public Loader {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Loader>> MakeLoader(std::shared_ptr<const Device> device) {
-  if (device == nullptr) return absl::InvalidArgumentError("a loader needs a device");
+  if (device == nullptr) return Invalid("a loader needs a device");
   return std::unique_ptr<Loader>(std::make_unique<DriverLoader>(std::move(device)));
 }
 

@@ -1,11 +1,10 @@
-#include "runtime/measure/measurer.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/driver.h"
+#include "runtime/measure/probes.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 
@@ -14,8 +13,7 @@ namespace {
 
 absl::Status CheckRange(absl::string_view what, DeviceBuffer buffer, uint64_t bytes) {
   if (bytes <= buffer.bytes) return absl::OkStatus();
-  return absl::OutOfRangeError(
-      absl::StrCat(what, " of ", bytes, " bytes exceeds the buffer's ", buffer.bytes));
+  return OutOfRange(what, " of ", bytes, " bytes exceeds the buffer's ", buffer.bytes);
 }
 
 constexpr uint64_t kLeftBytes = uint64_t{1} << 30;  // of memory, to programs that serve
@@ -122,8 +120,7 @@ class DriverMeasurer : public Measurer {
 
   absl::StatusOr<double> TimeGraph(const GraphCalls& calls, int count, int replays) override {
     if (count < 1 || replays < 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("timing needs at least one call and replay, not ", count, " and ", replays));
+      return Invalid("timing needs at least one call and replay, not ", count, " and ", replays);
     }
     DriverScope scope(*device_);
     SINTER_RETURN_IF_ERROR(scope.status());
@@ -208,9 +205,8 @@ class DriverMeasurer : public Measurer {
     size_t free = 0, total = 0;
     SINTER_RETURN_IF_ERROR(driver_.Check(driver_->MemGetInfo(&free, &total), "cuMemGetInfo"));
     if (free >= kLeftBytes && free - kLeftBytes >= bytes) return absl::OkStatus();
-    return absl::ResourceExhaustedError(
-        absl::StrCat("allocating ", bytes, " bytes in the background: ", free,
-                     " are free, of which ", kLeftBytes, " are left to others"));
+    return ResourceExhausted("allocating ", bytes, " bytes in the background: ", free,
+                             " are free, of which ", kLeftBytes, " are left to others");
   }
 
   const std::shared_ptr<const Device> device_;
@@ -222,7 +218,7 @@ class DriverMeasurer : public Measurer {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Measurer>> MakeMeasurer(std::shared_ptr<const Device> device) {
-  if (device == nullptr) return absl::InvalidArgumentError("a measurer needs a device");
+  if (device == nullptr) return Invalid("a measurer needs a device");
   return DriverMeasurer::Make(std::move(device), /*background=*/false);
 }
 

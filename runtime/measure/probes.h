@@ -6,14 +6,22 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/driver/driver.h"
 #include "src/base/compile_request.h"
 #include "src/base/ports.h"
 
 namespace sinter {
+
+// The Measurer port on the driver: device memory and timing.
+
+// One thread at a time. Everything runs on an own stream that does not synchronise with the legacy
+// one, and each call but TimeGraph's enqueues waits for its work. Buffers are the caller's to free.
+absl::StatusOr<std::unique_ptr<Measurer>> MakeMeasurer(std::shared_ptr<const Device> device);
 
 // ---- How a probe is compiled, loaded and timed
 

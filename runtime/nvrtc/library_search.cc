@@ -24,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "runtime/nvrtc/nvrtc_library.h"
 #include "src/base/digest.h"
+#include "src/base/status.h"
 
 namespace sinter {
 namespace {
@@ -193,8 +194,7 @@ absl::Status OpenBuiltins(const std::string& nvrtc_file, int major, int minor) {
     const char* error = dlerror();
     if (first_error.empty() && error != nullptr) first_error = error;
   }
-  return absl::UnavailableError(
-      absl::StrCat("'", nvrtc_file, "' needs its builtins: ", first_error));
+  return Unavailable("'", nvrtc_file, "' needs its builtins: ", first_error);
 }
 
 namespace {
@@ -282,8 +282,7 @@ std::string BuildIdOf(absl::string_view elf) {
 absl::StatusOr<std::string> FileIdentity(const std::string& path) {
   const MappedFile file(path);
   if (file.bytes().empty()) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot read the library file '", path, "': ", std::strerror(errno)));
+    return Unavailable("cannot read the library file '", path, "': ", std::strerror(errno));
   }
   const std::string id = BuildIdOf(file.bytes());
   return id.empty() ? absl::StrCat("sha256:", Sha256(file.bytes()).Hex()) : id;

@@ -13,7 +13,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/nvrtc/nvrtc_library.h"
@@ -46,12 +45,10 @@ std::vector<std::string> OptionsOf(const CompileRequest& request) {
 
 absl::Status CheckRequest(const CompileRequest& request) {
   if (!absl::StartsWith(request.arch, "sm_")) {
-    return absl::InvalidArgumentError(absl::StrCat("compile request: arch '", request.arch,
-                                                   "' is not a real architecture such as sm_90a"));
+    return Invalid("compile request: arch '", request.arch,
+                   "' is not a real architecture such as sm_90a");
   }
-  if (request.entry.empty()) {
-    return absl::InvalidArgumentError("compile request: entry is empty");
-  }
+  if (request.entry.empty()) return Invalid("compile request: entry is empty");
   return absl::OkStatus();
 }
 
@@ -177,12 +174,10 @@ class NvrtcCompiler : public Compiler {
     return kernel;
   }
 
-  static absl::Status ExitError() {
-    return absl::CancelledError("compiling a kernel: the process exits");
-  }
+  static absl::Status ExitError() { return Cancelled("compiling a kernel: the process exits"); }
 
   static absl::Status ForkedError() {
-    return absl::UnavailableError(
+    return Unavailable(
         "another thread was using NVRTC when this process was forked, and may hold its locks for "
         "ever here: start the process anew (exec, or \"spawn\" of Python's multiprocessing), or "
         "prepare before the fork; what is in the cache serves");
@@ -230,12 +225,12 @@ struct Job {
   // Guarded by the mutex.
   bool done = false;
   bool left = false;
-  absl::StatusOr<CompiledKernel> result = absl::ResourceExhaustedError("");
+  absl::StatusOr<CompiledKernel> result = ResourceExhausted("");
   std::exception_ptr thrown;
 };
 
 void Run(const std::shared_ptr<Job>& job) noexcept {
-  absl::StatusOr<CompiledKernel> result = absl::ResourceExhaustedError("");
+  absl::StatusOr<CompiledKernel> result = ResourceExhausted("");
   std::exception_ptr thrown;
   try {
     result = job->work(job->unwanted);
@@ -273,7 +268,7 @@ absl::StatusOr<CompiledKernel> RunCompileJob(CompileWork work, const KeepGoing& 
   try {
     std::thread(Run, job).detach();
   } catch (const std::system_error&) {
-    return absl::ResourceExhaustedError("compiling: no thread could be started");
+    return ResourceExhausted("compiling: no thread could be started");
   }
   std::unique_lock<std::mutex> lock(job->mutex);
   while (!job->done) {

@@ -19,10 +19,9 @@ namespace sinter {
 namespace {
 
 absl::Status NoCompiler(absl::string_view why) {
-  return absl::UnavailableError(
-      absl::StrCat("no NVRTC: ", why,
-                   "; install the CUDA toolkit's NVRTC (12 or 13) or name its library with "
-                   "SINTER_NVRTC (kernels that are cached need none)"));
+  return Unavailable("no NVRTC: ", why,
+                     "; install the CUDA toolkit's NVRTC (12 or 13) or name its library with "
+                     "SINTER_NVRTC (kernels that are cached need none)");
 }
 
 absl::StatusOr<void*> OpenLibrary(const std::string& path) {
@@ -69,7 +68,7 @@ std::string FileOf(const NvrtcTable& table) {
 }
 
 absl::Status Error(const NvrtcLibrary& library, nvrtcResult result, absl::string_view call) {
-  return absl::InternalError(absl::StrCat(call, ": ", library->GetErrorString(result)));
+  return Internal(call, ": ", library->GetErrorString(result));
 }
 
 // What NVRTC asks while it compiles.

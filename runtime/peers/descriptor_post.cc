@@ -1,5 +1,3 @@
-#include "runtime/peers/descriptor_post.h"
-
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -12,14 +10,14 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/peers/peers.h"
 #include "src/base/status.h"
 
 namespace sinter {
 namespace {
 
 absl::Status Failed(const char* call) {
-  return absl::UnavailableError(
-      absl::StrCat("passing file descriptors: ", call, ": ", std::strerror(errno)));
+  return Unavailable("passing file descriptors: ", call, ": ", std::strerror(errno));
 }
 
 absl::Status Randomise(std::array<uint8_t, 16>* bytes) {
@@ -123,9 +121,8 @@ absl::StatusOr<int> DescriptorPost::Receive(const Address& from,
     const int ready = poll(&waits, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (ready < 0 && errno != EINTR) return Failed("poll");
     if (ready == 0 || left.count() <= 0) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("another process has sent no file descriptor of its memory for ",
-                       timeout.count(), " ms"));
+      return DeadlineExceeded("another process has sent no file descriptor of its memory for ",
+                              timeout.count(), " ms");
     }
     if (ready < 0) continue;
     Message message;
@@ -133,7 +130,7 @@ absl::StatusOr<int> DescriptorPost::Receive(const Address& from,
     const int descriptor = got < 0 ? -1 : message.TakeDescriptor();
     if (descriptor < 0) {
       if (got == sizeof(Note) && message.note.secret == address_.secret) {
-        return absl::ResourceExhaustedError(
+        return ResourceExhausted(
             "another process's file descriptor did not fit: raise the limit of open files (ulimit "
             "-n)");
       }

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/peers/descriptor_post.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -137,8 +136,8 @@ class DriverPeerMemory : public PeerMemory {
         driver_.Check(driver_->DeviceCanAccessPeer(&can, device_->handle(), other.handle()),
                       "cuDeviceCanAccessPeer"));
     if (can == 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "device ", device_->ordinal(), " cannot reach the memory of device ", other.ordinal()));
+      return FailedPrecondition("device ", device_->ordinal(),
+                                " cannot reach the memory of device ", other.ordinal());
     }
     const CUresult enabled = driver_->CtxEnablePeerAccess(other.context(), 0);
     if (enabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) return absl::OkStatus();
@@ -230,12 +229,12 @@ class DriverPeerMemory : public PeerMemory {
 
   absl::StatusOr<DevicePtr> OpenDescriptor(const DescriptorHandle& handle) {
     if (handle.kind != kByDescriptor) {
-      return absl::FailedPreconditionError("its memory is not shared by file descriptors");
+      return FailedPrecondition("its memory is not shared by file descriptors");
     }
     if (handle.bytes != shared_bytes_) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("another process shares ", handle.bytes, " bytes, this one ", shared_bytes_,
-                       ": all ranks need one size of slots, and one kind of GPU"));
+      return FailedPrecondition("another process shares ", handle.bytes, " bytes, this one ",
+                                shared_bytes_,
+                                ": all ranks need one size of slots, and one kind of GPU");
     }
     SINTER_ASSIGN_OR_RETURN(const int descriptor,
                             post_->Receive(handle.address, kOffersComeWithin));

@@ -31,8 +31,8 @@ std::string Rounded(double value) {
 }
 
 absl::Status Senseless(absl::string_view key, double less_us, double more_us) {
-  return absl::InternalError(absl::StrCat("measuring ", key, ": ", Rounded(more_us), " us behind ",
-                                          Rounded(less_us), " us makes no figure"));
+  return Internal("measuring ", key, ": ", Rounded(more_us), " us behind ", Rounded(less_us),
+                  " us makes no figure");
 }
 
 // Amount a microsecond, by the difference of two launches.
@@ -68,8 +68,7 @@ class ModelMaker {
       : nearest_(nearest), t_(timings), model_(nearest) {}
 
   absl::StatusOr<DeviceModel> Make() {
-    if (t_.hbm.empty())
-      return absl::InternalError("measuring hbm_bytes_per_us: no stream was timed");
+    if (t_.hbm.empty()) return Internal("measuring hbm_bytes_per_us: no stream was timed");
     const absl::string_view whole = absl::StripSuffix(nearest_.name, "-measured");
     const std::string base(absl::StripSuffix(whole, "-adapted"));
     for (auto& [key, provenance] : model_.provenance) {
@@ -209,7 +208,7 @@ absl::StatusOr<DeviceModel> NearestModel(const DeviceInfo& info) {
     SINTER_ASSIGN_OR_RETURN(DeviceModel model, BuiltinModel(name));
     models.push_back(std::move(model));
   }
-  if (models.empty()) return absl::InternalError("there is no built-in device model");
+  if (models.empty()) return Internal("there is no built-in device model");
   return *std::min_element(models.begin(), models.end(),
                            [&](const DeviceModel& a, const DeviceModel& b) {
                              return Distance(a, info) < Distance(b, info);
@@ -245,9 +244,8 @@ DeviceModel Adapt(DeviceModel model, const DeviceInfo& info) {
 
 absl::Status CheckDescribes(const DeviceModel& model, const DeviceInfo& info) {
   const auto refused = [&](absl::string_view field, const auto& value, const auto& own) {
-    return absl::FailedPreconditionError(absl::StrCat("device model ", model.name, ": ", field,
-                                                      " = ", value, ", the device '", info.name,
-                                                      "' has ", own));
+    return FailedPrecondition("device model ", model.name, ": ", field, " = ", value,
+                              ", the device '", info.name, "' has ", own);
   };
   const std::string arch = absl::StrCat(info.Arch(), "a");
   if (model.arch != arch) return refused("arch", model.arch, arch);
@@ -269,13 +267,12 @@ absl::StatusOr<DeviceModel> NamedModel(absl::string_view text, const DeviceInfo&
 
 absl::StatusOr<ModelChoice> ChooseModel(const DeviceInfo& info) {
   if (info.cc_major != 9 || info.cc_minor != 0) {
-    return absl::FailedPreconditionError(absl::StrCat("device '", info.name, "' is ", info.Arch(),
-                                                      ", this library needs sm_90 (Hopper)"));
+    return FailedPrecondition("device '", info.name, "' is ", info.Arch(),
+                              ", this library needs sm_90 (Hopper)");
   }
   if (info.sm_count < 1 || info.l2_bytes < 1 || !(info.clock_mhz > 0)) {
-    return absl::FailedPreconditionError(absl::StrCat("device '", info.name, "' reports ",
-                                                      info.sm_count, " SMs, ", info.l2_bytes,
-                                                      " bytes of L2 and ", info.clock_mhz, " MHz"));
+    return FailedPrecondition("device '", info.name, "' reports ", info.sm_count, " SMs, ",
+                              info.l2_bytes, " bytes of L2 and ", info.clock_mhz, " MHz");
   }
   SINTER_ASSIGN_OR_RETURN(DeviceModel model, NearestModel(info));
   if (NamesModel(info.name, model.name) && model.sm_count == info.sm_count) {

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "src/attention/finder.h"
-#include "src/chain/subgraph.h"
+#include "src/chain/linear_finder.h"
 
 namespace sinter {
 namespace {

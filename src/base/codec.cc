@@ -1,8 +1,9 @@
 #include "src/base/codec.h"
 
+#include <algorithm>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
 
 namespace sinter {
 namespace {
@@ -67,14 +68,15 @@ double ByteReader::F64() {
 
 absl::string_view ByteReader::Bytes() { return Raw(U64()); }
 
+void ByteReader::One(Digest* v) {
+  const absl::string_view raw = Raw(v->bytes.size());
+  if (raw.size() == v->bytes.size()) std::copy(raw.begin(), raw.end(), v->bytes.begin());
+}
+
 absl::Status ByteReader::Finish(absl::string_view what) const {
-  if (!ok_) {
-    return absl::DataLossError(
-        absl::StrCat(what, ": a read passes the end of ", data_.size(), " bytes"));
-  }
+  if (!ok_) return DataLoss(what, ": a read passes the end of ", data_.size(), " bytes");
   if (pos_ != data_.size()) {
-    return absl::DataLossError(
-        absl::StrCat(what, ": ", data_.size() - pos_, " bytes left over of ", data_.size()));
+    return DataLoss(what, ": ", data_.size() - pos_, " bytes left over of ", data_.size());
   }
   return absl::OkStatus();
 }

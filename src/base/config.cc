@@ -210,7 +210,7 @@ EnvironmentReading ReadEnvironment() {
 absl::StatusOr<Config> ConfigFromEnvironment() {
   EnvironmentReading reading = ReadEnvironment();
   for (const EnvironmentVariable& variable : reading.variables) {
-    if (!variable.error.empty()) return absl::InvalidArgumentError(variable.error);
+    if (!variable.error.empty()) return Invalid(variable.error);
   }
   return std::move(reading.config);
 }

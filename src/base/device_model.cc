@@ -53,10 +53,9 @@ absl::StatusOr<Provenance> Provenance::FromText(absl::string_view text) {
     if (IsModelName(rest)) provenance.from = std::string(std::exchange(rest, ""));
   }
   if (provenance.origin != Origin::kUnknown && rest.empty()) return provenance;
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown provenance \"", text.substr(0, 96),
-                   "\", must be measured, architecture or fitted, each with \"from <model>\" where "
-                   "it was taken over"));
+  return Invalid("unknown provenance \"", text.substr(0, 96),
+                 "\", must be measured, architecture or fitted, each with \"from <model>\" where "
+                 "it was taken over");
 }
 
 namespace {
@@ -83,8 +82,7 @@ bool ParseNumber(absl::string_view text, int* out) { return absl::SimpleAtoi(tex
 bool ParseNumber(absl::string_view text, int64_t* out) { return absl::SimpleAtoi(text, out); }
 
 absl::Status BadValue(absl::string_view key, absl::string_view value, absl::string_view wanted) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("device model: ", key, " = \"", value.substr(0, 64), "\", must be ", wanted));
+  return Invalid("device model: ", key, " = \"", value.substr(0, 64), "\", must be ", wanted);
 }
 
 absl::Status Parse(absl::string_view key, absl::string_view text, double, double,
@@ -138,7 +136,7 @@ struct Line {
 };
 
 absl::Status BadLine(int number, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("device model: line ", number, what));
+  return Invalid("device model: line ", number, what);
 }
 
 absl::StatusOr<Line> SplitLine(absl::string_view text, int number) {
@@ -187,10 +185,9 @@ bool IsFigure(const T&) {
 
 absl::Status CheckProvenance(const Line& line, bool figure) {
   if (line.has_provenance == figure) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("device model: ", line.key, " = ", line.value.substr(0, 64),
-                   figure ? " has no provenance, must end in [measured], [architecture] or [fitted]"
-                          : " has a provenance, which is for figures alone"));
+  return Invalid("device model: ", line.key, " = ", line.value.substr(0, 64),
+                 figure ? " has no provenance, must end in [measured], [architecture] or [fitted]"
+                        : " has a provenance, which is for figures alone");
 }
 
 template <typename T>
@@ -218,7 +215,7 @@ absl::Status ReadFields(const std::vector<Line>& lines, DeviceModel& model,
       status = ReadField(lines[i], low, high, field, model);
       return;
     }
-    status = absl::InvalidArgumentError(absl::StrCat("device model: key \"", key, "\" is missing"));
+    status = Invalid("device model: key \"", key, "\" is missing");
   });
   return status;
 }
@@ -226,9 +223,8 @@ absl::Status ReadFields(const std::vector<Line>& lines, DeviceModel& model,
 absl::Status CheckClusters(const DeviceModel& model) {
   for (size_t i = 0; i < kClusterSizes.size(); ++i) {
     if (int64_t{model.resident_clusters[i]} * kClusterSizes[i] > model.sm_count) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("device model: resident_clusters of size ", kClusterSizes[i], " = ",
-                       model.resident_clusters[i], ", must fit in sm_count = ", model.sm_count));
+      return Invalid("device model: resident_clusters of size ", kClusterSizes[i], " = ",
+                     model.resident_clusters[i], ", must fit in sm_count = ", model.sm_count);
     }
   }
   return absl::OkStatus();
@@ -264,8 +260,7 @@ absl::StatusOr<DeviceModel> DeviceModel::FromText(absl::string_view text) {
   SINTER_RETURN_IF_ERROR(ReadFields(lines, model, used));
   for (size_t i = 0; i < lines.size(); ++i) {
     if (used[i]) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("device model: unknown key \"", lines[i].key.substr(0, 64), "\""));
+    return Invalid("device model: unknown key \"", lines[i].key.substr(0, 64), "\"");
   }
   SINTER_RETURN_IF_ERROR(CheckClusters(model));
   return model;
@@ -273,8 +268,7 @@ absl::StatusOr<DeviceModel> DeviceModel::FromText(absl::string_view text) {
 
 absl::Status DeviceModel::Assign(absl::string_view key, absl::string_view value,
                                  const Provenance& source) {
-  absl::Status status = absl::InvalidArgumentError(
-      absl::StrCat("device model: no figure \"", key.substr(0, 64), "\""));
+  absl::Status status = Invalid("device model: no figure \"", key.substr(0, 64), "\"");
   VisitFields(*this, [&](absl::string_view known, auto& field, double low, double high) {
     if (known == key && IsFigure(field)) status = Parse(key, value, low, high, field);
   });
@@ -299,9 +293,8 @@ absl::StatusOr<DeviceModel> BuiltinModel(absl::string_view name) {
   for (const BuiltinModelText& builtin : kBuiltinModelTexts) {
     if (name == builtin.name) return DeviceModel::FromText(builtin.text);
   }
-  return absl::NotFoundError(
-      absl::StrCat("no device model \"", name.substr(0, 64),
-                   "\"; built in: ", absl::StrJoin(BuiltinModelNames(), ", ")));
+  return NotFound("no device model \"", name.substr(0, 64),
+                  "\"; built in: ", absl::StrJoin(BuiltinModelNames(), ", "));
 }
 
 std::vector<std::string> BuiltinModelNames() {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/status.h"
 
 namespace sinter {
 namespace {
@@ -72,8 +73,7 @@ absl::StatusOr<DType> ParseDType(absl::string_view name) {
   for (const DTypeRow& row : kDTypes) {
     if (name == row.name) return row.dtype;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("dtype \"", name.substr(0, 32), "\" is not ", DTypeNames()));
+  return Invalid("dtype \"", name.substr(0, 32), "\" is not ", DTypeNames());
 }
 
 bool IsValid(DType dtype) { return Find(dtype) != nullptr; }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "src/base/status.h"
 
 namespace sinter {
 namespace {
@@ -84,14 +85,12 @@ absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text) {
   absl::ConsumePrefix(&unit, " ");
   const uint64_t multiplier = Multiplier(unit);
   if (digits == 0 || multiplier == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Quoted(text), " is no size such as 500000000, 500MB or 2GiB"));
+    return Invalid(Quoted(text), " is no size such as 500000000, 500MB or 2GiB");
   }
   uint64_t number = 0;
   if (!absl::SimpleAtoi(text.substr(0, digits), &number) ||
       number > std::numeric_limits<uint64_t>::max() / multiplier) {
-    return absl::OutOfRangeError(
-        absl::StrCat(Quoted(text), " is more than 2^64 - 1 bytes (16 EiB)"));
+    return OutOfRange(Quoted(text), " is more than 2^64 - 1 bytes (16 EiB)");
   }
   return number * multiplier;
 }

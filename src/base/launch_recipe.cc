@@ -34,8 +34,7 @@ constexpr uint64_t kMaxElementStride = 8;
 constexpr uint64_t kMaxRowsPerM = uint64_t{1} << 24;
 
 absl::Status Bad(absl::string_view field, uint64_t value, absl::string_view bound) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("launch recipe: ", field, " = ", value, ", must be ", bound));
+  return Invalid("launch recipe: ", field, " = ", value, ", must be ", bound);
 }
 
 absl::Status CheckRange(absl::string_view field, uint64_t value, uint64_t low, uint64_t high) {
@@ -64,8 +63,7 @@ uint64_t Product(const std::array<uint32_t, 3>& v) {
 
 absl::Status CheckShape(const LaunchRecipe& r) {
   if (!IsIdentifier(r.entry)) {
-    return absl::InvalidArgumentError(
-        "launch recipe: entry is not a C identifier of 1..256 characters");
+    return Invalid("launch recipe: entry is not a C identifier of 1..256 characters");
   }
   const uint64_t grid_bounds[3] = {kMaxGridX, kMaxGridYZ, kMaxGridYZ};
   const uint64_t block_bounds[3] = {kMaxThreads, kMaxThreads, kMaxBlockZ};
@@ -87,8 +85,7 @@ absl::Status CheckBuffer(int64_t buffer) {
   if (buffer == kWorkspaceBuffer || (buffer >= 0 && buffer <= static_cast<int64_t>(kMaxBuffer))) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("launch recipe: buffer = ", buffer, ", must be -1..", kMaxBuffer));
+  return Invalid("launch recipe: buffer = ", buffer, ", must be -1..", kMaxBuffer);
 }
 
 absl::Status CheckBox(const TensorMapTemplate& map) {
@@ -106,8 +103,7 @@ absl::Status CheckWalk(const TensorMapTemplate& map) {
   for (int i = 0; i < 2; ++i) {
     for (int32_t corner : {map.walk->lower[i], map.walk->upper[i]}) {
       if (corner >= -kMaxCorner && corner < kMaxCorner) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("launch recipe: corner = ", corner, ", must be -128..127"));
+      return Invalid("launch recipe: corner = ", corner, ", must be -128..127");
     }
     SINTER_RETURN_IF_ERROR(
         CheckRange("element stride", map.walk->strides[i], 1, kMaxElementStride));
@@ -152,13 +148,12 @@ absl::Status CheckArg(const ArgSlot& arg, size_t tensor_maps) {
   switch (arg.kind) {
     case ArgKind::kTensorMap:
       if (arg.index >= 0 && static_cast<size_t>(arg.index) < tensor_maps) return absl::OkStatus();
-      return absl::InvalidArgumentError(absl::StrCat(
-          "launch recipe: tensor map index = ", arg.index, ", must be below ", tensor_maps));
+      return Invalid("launch recipe: tensor map index = ", arg.index, ", must be below ",
+                     tensor_maps);
     case ArgKind::kPointer:
       SINTER_RETURN_IF_ERROR(CheckBuffer(arg.index));
       if (arg.int_value < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("launch recipe: row pitch = ", arg.int_value, ", must be >= 0"));
+        return Invalid("launch recipe: row pitch = ", arg.int_value, ", must be >= 0");
       }
       return CheckRange("pointer offset", arg.offset_bytes, 0, kMaxBytes);
     case ArgKind::kInt32:
@@ -166,11 +161,10 @@ absl::Status CheckArg(const ArgSlot& arg, size_t tensor_maps) {
           arg.int_value <= std::numeric_limits<int32_t>::max()) {
         return absl::OkStatus();
       }
-      return absl::InvalidArgumentError(
-          absl::StrCat("launch recipe: int argument = ", arg.int_value, ", must fit in 32 bits"));
+      return Invalid("launch recipe: int argument = ", arg.int_value, ", must fit in 32 bits");
     case ArgKind::kFloat32:
       if (!std::isnan(arg.float_value)) return absl::OkStatus();
-      return absl::InvalidArgumentError("launch recipe: float argument is not a number");
+      return Invalid("launch recipe: float argument is not a number");
     case ArgKind::kSymbolM:
     case ArgKind::kFirstRow:
     case ArgKind::kRoom:

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,12 +17,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "src/base/codec.h"
 #include "src/base/compile_request.h"
 #include "src/base/device_model.h"
 #include "src/base/digest.h"
 #include "src/base/keep_going.h"
 #include "src/base/launch_recipe.h"
-#include "src/base/shared_bytes.h"
 
 namespace sinter {
 
@@ -42,7 +43,13 @@ enum class MissReason : uint8_t {
   kRemoteDown,
   kCount
 };
-absl::string_view NameOf(MissReason reason);
+inline absl::string_view NameOf(MissReason reason) {
+  constexpr const char* kNames[] = {
+      "absent",        "damaged",     "foreign_arch", "other_format", "other_toolchain",
+      "refused_owner", "quarantined", "disabled",     "io_error",     "remote_down"};
+  static_assert(std::size(kNames) == static_cast<size_t>(MissReason::kCount), "a name each");
+  return reason < MissReason::kCount ? kNames[static_cast<size_t>(reason)] : "invalid";
+}
 
 struct StoreStats {
   uint64_t memory_hits = 0, local_hits = 0, puts = 0, put_failures = 0, quarantined = 0;

@@ -9,9 +9,29 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace sinter {
+
+// Errors whose message is made of pieces: Invalid("m is ", m, ", must be >= 0").
+#define SINTER_DEFINE_ERROR_(Name, MakeIt)        \
+  template <typename... Pieces>                   \
+  absl::Status Name(const Pieces&... pieces) {    \
+    return absl::MakeIt(absl::StrCat(pieces...)); \
+  }
+SINTER_DEFINE_ERROR_(Invalid, InvalidArgumentError)
+SINTER_DEFINE_ERROR_(Cancelled, CancelledError)
+SINTER_DEFINE_ERROR_(DataLoss, DataLossError)
+SINTER_DEFINE_ERROR_(DeadlineExceeded, DeadlineExceededError)
+SINTER_DEFINE_ERROR_(FailedPrecondition, FailedPreconditionError)
+SINTER_DEFINE_ERROR_(Internal, InternalError)
+SINTER_DEFINE_ERROR_(NotFound, NotFoundError)
+SINTER_DEFINE_ERROR_(OutOfRange, OutOfRangeError)
+SINTER_DEFINE_ERROR_(PermissionDenied, PermissionDeniedError)
+SINTER_DEFINE_ERROR_(ResourceExhausted, ResourceExhaustedError)
+SINTER_DEFINE_ERROR_(Unavailable, UnavailableError)
+#undef SINTER_DEFINE_ERROR_
 
 // Numbers of the C ABI (`SINTER_ERROR_*`) beyond the 16 canonical codes. Never reused.
 enum class ErrorCode : int32_t {

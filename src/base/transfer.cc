@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "src/base/status.h"
 
 namespace sinter {
 
@@ -52,7 +53,7 @@ FileSizeSignal::~FileSizeSignal() {
 namespace {
 
 absl::Status FileError(const char* call, const std::string& path) {
-  return absl::UnavailableError(absl::StrCat(call, " ", path, ": ", strerror(errno)));
+  return Unavailable(call, " ", path, ": ", strerror(errno));
 }
 
 absl::Status WriteInto(const std::string& path, absl::string_view text) {
@@ -89,7 +90,7 @@ absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
     return target;
   }
   const char* why = S_ISDIR(info.st_mode) ? strerror(EISDIR) : "no regular file";
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
+  return Invalid(path, ": ", why);
 }
 
 absl::Status ReplaceFile(const std::string& path, absl::string_view text, mode_t mode, bool sync) {

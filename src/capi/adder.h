@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "src/capi/firewall.h"
@@ -41,10 +42,27 @@ class Adder {
   void Require(bool ok, absl::string_view message);
   void Keep(const absl::Status& status);
 
+  // `make(ChainBuilder&, arguments..) -> absl::StatusOr<ValueId>`, once all checks have passed.
+  // Arguments that are read, such as an Operand, are read in their order.
+  template <typename Make, typename... Arguments>
+  absl::StatusOr<ValueId> Add(const Make& make, const Arguments&... arguments) {
+    const auto read = std::tuple{Read(arguments)...};
+    SINTER_RETURN_IF_ERROR(status_);
+    return std::apply([&](const auto&... a) { return std::invoke(make, builder_, a...); }, read);
+  }
+
   const absl::Status& status() const { return status_; }
   ChainBuilder& builder() { return builder_; }
 
  private:
+  template <typename Argument>
+  auto Read(const Argument& argument) {
+    if constexpr (std::is_invocable_v<const Argument&, Adder&>) {
+      return argument(*this);
+    } else {
+      return argument;
+    }
+  }
   bool Present(absl::string_view field, uint32_t count, const void* pointer);
   ChainBuilder& builder_;
   absl::string_view kind_;
@@ -68,23 +86,45 @@ sinter_status AddValue(sinter_chain* chain, absl::string_view kind, sinter_value
   });
 }
 
-// An operand's name in errors, and its value.
-struct Named {
+// Arguments of an add, which an Adder reads: an operand and its name in errors, one that may be
+// absent, extents, a type, a kind.
+struct Operand {
+  ValueId operator()(Adder& add) const { return add.Operand(field, value); }
   absl::string_view field;
   sinter_value value;
 };
+struct Optional {
+  ValueId operator()(Adder& add) const { return add.OptionalOperand(field, value); }
+  absl::string_view field;
+  sinter_value value;
+};
+struct Extents {
+  std::vector<Dim> operator()(Adder& add) const { return add.Dims("dims", rank, dims); }
+  uint32_t rank;
+  const int64_t* dims;
+};
+struct Type {
+  DType operator()(Adder& add) const { return add.Type(dtype); }
+  sinter_dtype dtype;
+};
 
-// An op that is made of its operands: `make(ChainBuilder&, ValueId..) -> absl::StatusOr<ValueId>`.
-template <size_t kCount, typename Make>
-sinter_status AddOf(sinter_chain* chain, absl::string_view kind, const Named (&operands)[kCount],
-                    sinter_value* out_value, sinter_error** error, Make&& make) noexcept {
+// An op that is made of its arguments, as Adder::Add makes it.
+template <typename Make, typename... Arguments>
+sinter_status AddOf(sinter_chain* chain, absl::string_view kind, sinter_value* out_value,
+                    sinter_error** error, const Make& make,
+                    const Arguments&... arguments) noexcept {
+  return AddValue(chain, kind, out_value, error,
+                  [&](Adder& add) { return add.Add(make, arguments...); });
+}
+
+// An op with options: `make(Adder&, const Options&) -> absl::StatusOr<ValueId>`.
+template <typename Options, typename Make>
+sinter_status AddWith(sinter_chain* chain, absl::string_view kind, const Options* options,
+                      uint32_t known_flags, sinter_value* out_value, sinter_error** error,
+                      const Make& make) noexcept {
   return AddValue(chain, kind, out_value, error, [&](Adder& add) -> absl::StatusOr<ValueId> {
-    std::array<ValueId, kCount> ids;
-    for (size_t i = 0; i < kCount; ++i) {
-      ids[i] = add.Operand(operands[i].field, operands[i].value);
-    }
-    SINTER_RETURN_IF_ERROR(add.status());
-    return std::apply([&](auto... id) { return std::invoke(make, add.builder(), id...); }, ids);
+    SINTER_ASSIGN_OR_RETURN(const auto given, ReadOptions(options, kind, known_flags));
+    return make(add, given);
   });
 }
 

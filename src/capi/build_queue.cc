@@ -1,5 +1,3 @@
-#include "src/capi/build_queue.h"
-
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 
 #include "src/base/fork_local.h"
 #include "src/base/status.h"
+#include "src/capi/objects.h"
 
 namespace sinter::capi {
 namespace {
@@ -132,7 +131,7 @@ absl::StatusOr<uint64_t> BuildQueue::Push(std::shared_ptr<QueuedBuild> build) {
   } catch (const std::exception&) {  // no thread, or no memory for one: fewer do
     if (state->workers.empty()) {
       state->waiting.erase(ticket);
-      return absl::ResourceExhaustedError("prepare: no thread could be started");
+      return ResourceExhausted("prepare: no thread could be started");
     }
   }
   state->changed.notify_one();
@@ -149,7 +148,7 @@ void BuildQueue::Withdraw(uint64_t ticket) {
     build = std::move(entry->second);
     state->waiting.erase(entry);
   }
-  build->Drop(absl::CancelledError("prepare: cancelled before its turn"));
+  build->Drop(Cancelled("prepare: cancelled before its turn"));
 }
 
 }  // namespace sinter::capi

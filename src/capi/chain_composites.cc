@@ -6,7 +6,6 @@
 #include "src/capi/adder.h"
 #include "src/chain/activation.h"
 #include "src/chain/composites.h"
-#include "src/chain/defaults.h"
 
 namespace sinter::capi {
 namespace {
@@ -47,7 +46,6 @@ Scaled ScaledOf(Adder& add, const std::string& name, sinter_scaled value) {
 absl::StatusOr<QuantizeSpec> SpecOf(Adder& add, const sinter_quantize_options* options) {
   SINTER_ASSIGN_OR_RETURN(const auto given,
                           ReadOptions(options, "quantize", SINTER_QUANTIZE_UE8M0));
-  SINTER_RETURN_IF_ERROR(CheckReserved(given.reserved, "quantize"));
   QuantizeSpec spec;
   if (given.granularity != 0) spec.granularity = static_cast<Granularity>(given.granularity);
   if (given.codes != 0) spec.codes = add.Type(given.codes);
@@ -79,7 +77,8 @@ GateOrder OrderOf(Adder& add, uint32_t flags) {
 }  // namespace sinter::capi
 
 namespace capi = sinter::capi;
-using Builder = sinter::ChainBuilder;
+using capi::Operand;
+using capi::Optional;
 using sinter::ValueId;
 using Result = absl::StatusOr<ValueId>;
 
@@ -88,126 +87,112 @@ extern "C" {
 sinter_status sinter_chain_add_activation(sinter_chain* chain, sinter_activation activation,
                                           sinter_value x, sinter_value* out_value,
                                           sinter_error** error) {
-  return capi::AddValue(chain, "activation", out_value, error, [&](capi::Adder& add) -> Result {
-    const sinter::Activation act = capi::ActivationOf(add, activation);
-    const ValueId vx = add.Operand("x", x);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddActivation(add.builder(), act, vx);
-  });
+  const auto act = [&](capi::Adder& add) { return capi::ActivationOf(add, activation); };
+  return capi::AddOf(chain, "activation", out_value, error, sinter::AddActivation, act,
+                     Operand{"x", x});
 }
 
 sinter_status sinter_chain_add_softplus(sinter_chain* chain, sinter_value x,
                                         sinter_value* out_value, sinter_error** error) {
-  return capi::AddOf(chain, "softplus", {{"x", x}}, out_value, error, sinter::AddSoftplus);
+  return capi::AddOf(chain, "softplus", out_value, error, sinter::AddSoftplus, Operand{"x", x});
 }
 
 sinter_status sinter_chain_add_argmax(sinter_chain* chain, sinter_value x, sinter_value* out_value,
                                       sinter_error** error) {
-  return capi::AddOf(chain, "argmax", {{"x", x}}, out_value, error, sinter::AddArgmax);
+  return capi::AddOf(chain, "argmax", out_value, error, sinter::AddArgmax, Operand{"x", x});
 }
 
 sinter_status sinter_chain_add_argmin(sinter_chain* chain, sinter_value x, sinter_value* out_value,
                                       sinter_error** error) {
-  return capi::AddOf(chain, "argmin", {{"x", x}}, out_value, error, sinter::AddArgmin);
+  return capi::AddOf(chain, "argmin", out_value, error, sinter::AddArgmin, Operand{"x", x});
 }
 
 sinter_status sinter_chain_add_clamp(sinter_chain* chain, sinter_value x, double min, double max,
                                      sinter_value* out_value, sinter_error** error) {
-  return capi::AddOf(chain, "clamp", {{"x", x}}, out_value, error,
-                     [&](Builder& b, ValueId vx) { return sinter::AddClamp(b, vx, min, max); });
+  return capi::AddOf(chain, "clamp", out_value, error, sinter::AddClamp, Operand{"x", x}, min, max);
 }
 
 sinter_status sinter_chain_add_max_pool2d(sinter_chain* chain, sinter_value x,
                                           const sinter_window_options* options,
                                           sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "max_pool2d", out_value, error, [&](capi::Adder& add) -> Result {
-    SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "max_pool2d", 0));
-    const ValueId vx = add.Operand("x", x);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddMaxPool2d(add.builder(), vx, capi::TapsOf(given), capi::MovesOf(given));
-  });
+  return capi::AddWith(chain, "max_pool2d", options, 0, out_value, error,
+                       [&](capi::Adder& add, const auto& given) {
+                         return add.Add(sinter::AddMaxPool2d, Operand{"x", x}, capi::TapsOf(given),
+                                        capi::MovesOf(given));
+                       });
 }
 
 sinter_status sinter_chain_add_avg_pool2d(sinter_chain* chain, sinter_value x,
                                           const sinter_window_options* options,
                                           sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "avg_pool2d", out_value, error, [&](capi::Adder& add) -> Result {
-    SINTER_ASSIGN_OR_RETURN(const auto given,
-                            capi::ReadOptions(options, "avg_pool2d", SINTER_WINDOW_EXCLUDE_PADS));
-    const ValueId vx = add.Operand("x", x);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddAvgPool2d(add.builder(), vx, capi::TapsOf(given), capi::MovesOf(given),
-                                (given.flags & SINTER_WINDOW_EXCLUDE_PADS) == 0);
-  });
+  return capi::AddWith(chain, "avg_pool2d", options, SINTER_WINDOW_EXCLUDE_PADS, out_value, error,
+                       [&](capi::Adder& add, const auto& given) {
+                         return add.Add(sinter::AddAvgPool2d, Operand{"x", x}, capi::TapsOf(given),
+                                        capi::MovesOf(given),
+                                        (given.flags & SINTER_WINDOW_EXCLUDE_PADS) == 0);
+                       });
 }
 
 sinter_status sinter_chain_add_swiglu(sinter_chain* chain, sinter_value gate, sinter_value up,
                                       sinter_value* out_value, sinter_error** error) {
-  return capi::AddOf(chain, "swiglu", {{"gate", gate}, {"up", up}}, out_value, error,
-                     sinter::AddSwiglu);
+  return capi::AddOf(chain, "swiglu", out_value, error, sinter::AddSwiglu, Operand{"gate", gate},
+                     Operand{"up", up});
 }
 
 sinter_status sinter_chain_add_softmax(sinter_chain* chain, sinter_value x, int32_t axis,
                                        const sinter_softmax_options* options,
                                        sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "softmax", out_value, error, [&](capi::Adder& add) -> Result {
-    SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "softmax", 0));
-    add.Keep(capi::CheckReserved(given.reserved, "softmax"));
-    const ValueId vx = add.Operand("x", x), mask = add.OptionalOperand("mask", given.mask);
-    SINTER_RETURN_IF_ERROR(add.status());
-    const double scale = capi::NumberOf(given.scale, sinter::kDefaultSoftmaxScale);
-    return sinter::AddSoftmax(add.builder(), vx, axis, scale, mask);
-  });
+  return capi::AddWith(chain, "softmax", options, 0, out_value, error,
+                       [&](capi::Adder& add, const auto& given) {
+                         return add.Add(sinter::AddSoftmax, Operand{"x", x}, axis,
+                                        capi::NumberOf(given.scale, sinter::kDefaultSoftmaxScale),
+                                        Optional{"mask", given.mask});
+                       });
 }
 
 sinter_status sinter_chain_add_attention(sinter_chain* chain, sinter_value q, sinter_value k,
                                          sinter_value v, const sinter_attention_options* options,
                                          sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "attention", out_value, error, [&](capi::Adder& add) -> Result {
-    SINTER_ASSIGN_OR_RETURN(const auto given,
-                            capi::ReadOptions(options, "attention", SINTER_ATTENTION_CAUSAL));
-    const ValueId vq = add.Operand("q", q), vk = add.Operand("k", k), vv = add.Operand("v", v);
-    sinter::AttentionOptions to;
-    to.scale = given.scale;
-    to.causal = (given.flags & SINTER_ATTENTION_CAUSAL) != 0;
-    to.bias = add.OptionalOperand("bias", given.bias);
-    to.mask = add.OptionalOperand("mask", given.mask);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddAttention(add.builder(), vq, vk, vv, to);
-  });
+  return capi::AddWith(
+      chain, "attention", options, SINTER_ATTENTION_CAUSAL, out_value, error,
+      [&](capi::Adder& add, const auto& given) {
+        sinter::AttentionOptions to;
+        to.scale = given.scale;
+        to.causal = (given.flags & SINTER_ATTENTION_CAUSAL) != 0;
+        to.bias = add.OptionalOperand("bias", given.bias);
+        to.mask = add.OptionalOperand("mask", given.mask);
+        return add.Add(sinter::AddAttention, Operand{"q", q}, Operand{"k", k}, Operand{"v", v}, to);
+      });
 }
 
 sinter_status sinter_chain_add_layernorm(sinter_chain* chain, sinter_value x,
                                          const sinter_norm_options* options,
                                          sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "layernorm", out_value, error, [&](capi::Adder& add) -> Result {
-    SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "layernorm", 0));
-    const ValueId vx = add.Operand("x", x), gamma = add.OptionalOperand("gamma", given.gamma);
-    const ValueId beta = add.OptionalOperand("beta", given.beta);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddLayerNorm(
-        add.builder(), vx, capi::NumberOf(given.eps, sinter::kDefaultLayerNormEps), gamma, beta);
-  });
+  return capi::AddWith(
+      chain, "layernorm", options, 0, out_value, error, [&](capi::Adder& add, const auto& given) {
+        return add.Add(sinter::AddLayerNorm, Operand{"x", x},
+                       capi::NumberOf(given.eps, sinter::kDefaultLayerNormEps),
+                       Optional{"gamma", given.gamma}, Optional{"beta", given.beta});
+      });
 }
 
 sinter_status sinter_chain_add_rmsnorm(sinter_chain* chain, sinter_value x,
                                        const sinter_norm_options* options, sinter_value* out_value,
                                        sinter_error** error) {
-  return capi::AddValue(chain, "rmsnorm", out_value, error, [&](capi::Adder& add) -> Result {
-    SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "rmsnorm", 0));
-    add.Require(given.beta == SINTER_NO_VALUE, "beta is given: rmsnorm has none");
-    const ValueId vx = add.Operand("x", x), gamma = add.OptionalOperand("gamma", given.gamma);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddRmsNorm(add.builder(), vx,
-                              capi::NumberOf(given.eps, sinter::kDefaultRmsNormEps), gamma);
-  });
+  return capi::AddWith(
+      chain, "rmsnorm", options, 0, out_value, error, [&](capi::Adder& add, const auto& given) {
+        add.Require(given.beta == SINTER_NO_VALUE, "beta is given: rmsnorm has none");
+        return add.Add(sinter::AddRmsNorm, Operand{"x", x},
+                       capi::NumberOf(given.eps, sinter::kDefaultRmsNormEps),
+                       Optional{"gamma", given.gamma});
+      });
 }
 
 sinter_status sinter_chain_add_rope(sinter_chain* chain, sinter_value x, sinter_value cos,
                                     sinter_value sin, sinter_value* out_value,
                                     sinter_error** error) {
-  return capi::AddOf(chain, "rope", {{"x", x}, {"cos", cos}, {"sin", sin}}, out_value, error,
-                     sinter::AddRope);
+  return capi::AddOf(chain, "rope", out_value, error, sinter::AddRope, Operand{"x", x},
+                     Operand{"cos", cos}, Operand{"sin", sin});
 }
 
 sinter_status sinter_chain_add_lstm_cell(sinter_chain* chain, sinter_value gates, sinter_value c,
@@ -226,63 +211,57 @@ sinter_status sinter_chain_add_lstm_cell(sinter_chain* chain, sinter_value gates
 sinter_status sinter_chain_add_gru_cell(sinter_chain* chain, sinter_value xg, sinter_value hg,
                                         sinter_value h, sinter_value* out_value,
                                         sinter_error** error) {
-  return capi::AddOf(chain, "gru_cell", {{"xg", xg}, {"hg", hg}, {"h", h}}, out_value, error,
-                     sinter::AddGruCell);
+  return capi::AddOf(chain, "gru_cell", out_value, error, sinter::AddGruCell, Operand{"xg", xg},
+                     Operand{"hg", hg}, Operand{"h", h});
 }
 
 sinter_status sinter_chain_add_linear(sinter_chain* chain, sinter_value x, sinter_value w,
                                       const sinter_linear_options* options, sinter_value* out_value,
                                       sinter_error** error) {
-  return capi::AddValue(chain, "linear", out_value, error, [&](capi::Adder& add) -> Result {
-    SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "linear", 0));
-    add.Keep(capi::CheckReserved(given.reserved, "linear"));
-    const ValueId vx = add.Operand("x", x), vw = add.Operand("w", w);
-    const ValueId bias = add.OptionalOperand("bias", given.bias);
-    const auto layout = capi::LayoutOf(add, given.layout);
-    const auto act = capi::ActivationOf(add, given.activation);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddLinear(add.builder(), vx, vw, bias, layout, act);
-  });
+  return capi::AddWith(chain, "linear", options, 0, out_value, error,
+                       [&](capi::Adder& add, const auto& given) {
+                         const auto layout = capi::LayoutOf(add, given.layout);
+                         const auto act = capi::ActivationOf(add, given.activation);
+                         return add.Add(sinter::AddLinear, Operand{"x", x}, Operand{"w", w},
+                                        Optional{"bias", given.bias}, layout, act);
+                       });
 }
 
 sinter_status sinter_chain_add_gemm_chain(sinter_chain* chain, sinter_value a, sinter_value w1,
                                           sinter_value w2, const sinter_gemm_chain_options* options,
                                           sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "gemm_chain", out_value, error, [&](capi::Adder& add) -> Result {
-    SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "gemm_chain", 0));
-    sinter::GemmChainOperands in;
-    in.a = add.Operand("a", a);
-    in.w1 = add.Operand("w1", w1);
-    in.w2 = add.Operand("w2", w2);
-    in.bias1 = add.OptionalOperand("bias1", given.bias1);
-    in.bias2 = add.OptionalOperand("bias2", given.bias2);
-    const auto layout = capi::LayoutOf(add, given.layout);
-    const auto act = capi::ActivationOf(add, given.activation);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddGemmChain(add.builder(), in, act, layout);
-  });
+  return capi::AddWith(chain, "gemm_chain", options, 0, out_value, error,
+                       [&](capi::Adder& add, const auto& given) -> Result {
+                         sinter::GemmChainOperands in;
+                         in.a = add.Operand("a", a);
+                         in.w1 = add.Operand("w1", w1);
+                         in.w2 = add.Operand("w2", w2);
+                         in.bias1 = add.OptionalOperand("bias1", given.bias1);
+                         in.bias2 = add.OptionalOperand("bias2", given.bias2);
+                         const auto layout = capi::LayoutOf(add, given.layout);
+                         const auto act = capi::ActivationOf(add, given.activation);
+                         return add.Add(sinter::AddGemmChain, in, act, layout);
+                       });
 }
 
 sinter_status sinter_chain_add_gated_ffn(sinter_chain* chain, sinter_value a, sinter_value w_gate,
                                          sinter_value w_up, sinter_value w_down,
                                          const sinter_gated_ffn_options* options,
                                          sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "gated_ffn", out_value, error, [&](capi::Adder& add) -> Result {
-    SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "gated_ffn", 0));
-    add.Keep(capi::CheckReserved(given.reserved, "gated_ffn"));
-    sinter::GatedFfnOperands in;
-    in.a = add.Operand("a", a);
-    in.w_gate = add.Operand("w_gate", w_gate);
-    in.w_up = add.Operand("w_up", w_up);
-    in.w_down = add.Operand("w_down", w_down);
-    in.bias_gate = add.OptionalOperand("bias_gate", given.bias_gate);
-    in.bias_up = add.OptionalOperand("bias_up", given.bias_up);
-    in.bias2 = add.OptionalOperand("bias2", given.bias2);
-    const auto layout = capi::LayoutOf(add, given.layout);
-    const auto act = capi::ActivationOf(add, given.activation);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddGatedFfn(add.builder(), in, act, layout);
-  });
+  return capi::AddWith(chain, "gated_ffn", options, 0, out_value, error,
+                       [&](capi::Adder& add, const auto& given) -> Result {
+                         sinter::GatedFfnOperands in;
+                         in.a = add.Operand("a", a);
+                         in.w_gate = add.Operand("w_gate", w_gate);
+                         in.w_up = add.Operand("w_up", w_up);
+                         in.w_down = add.Operand("w_down", w_down);
+                         in.bias_gate = add.OptionalOperand("bias_gate", given.bias_gate);
+                         in.bias_up = add.OptionalOperand("bias_up", given.bias_up);
+                         in.bias2 = add.OptionalOperand("bias2", given.bias2);
+                         const auto layout = capi::LayoutOf(add, given.layout);
+                         const auto act = capi::ActivationOf(add, given.activation);
+                         return add.Add(sinter::AddGatedFfn, in, act, layout);
+                       });
 }
 
 sinter_status sinter_chain_add_grouped_gated_ffn(sinter_chain* chain, sinter_value a,
@@ -290,12 +269,9 @@ sinter_status sinter_chain_add_grouped_gated_ffn(sinter_chain* chain, sinter_val
                                                  sinter_value w1, sinter_value w2,
                                                  const sinter_grouped_gated_ffn_options* options,
                                                  sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(
-      chain, "grouped_gated_ffn", out_value, error, [&](capi::Adder& add) -> Result {
-        SINTER_ASSIGN_OR_RETURN(
-            const auto given,
-            capi::ReadOptions(options, "grouped_gated_ffn",
-                              capi::kGateOrders | SINTER_GROUPED_WEIGHT_ON_INPUT));
+  return capi::AddWith(
+      chain, "grouped_gated_ffn", options, capi::kGateOrders | SINTER_GROUPED_WEIGHT_ON_INPUT,
+      out_value, error, [&](capi::Adder& add, const auto& given) -> Result {
         sinter::GroupedFfnOperands in;
         in.a = add.Operand("a", a);
         in.ids = add.Operand("ids", ids);
@@ -312,8 +288,7 @@ sinter_status sinter_chain_add_grouped_gated_ffn(sinter_chain* chain, sinter_val
         wanted.alpha = given.alpha == 0 ? 1 : given.alpha;
         wanted.beta = given.beta;
         wanted.limit = given.limit;
-        SINTER_RETURN_IF_ERROR(add.status());
-        return sinter::AddGroupedGatedFfn(add.builder(), in, wanted);
+        return add.Add(sinter::AddGroupedGatedFfn, in, wanted);
       });
 }
 
@@ -334,18 +309,15 @@ sinter_status sinter_chain_add_quantize(sinter_chain* chain, sinter_value x,
 sinter_status sinter_chain_add_scaled_matmul(sinter_chain* chain, sinter_scaled a, sinter_scaled w,
                                              const sinter_linear_options* options,
                                              sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "scaled_matmul", out_value, error, [&](capi::Adder& add) -> Result {
-    SINTER_ASSIGN_OR_RETURN(const auto given,
-                            capi::ReadOptions(options, "scaled_matmul", SINTER_ACCUMULATE_FAST));
-    add.Keep(capi::CheckReserved(given.reserved, "scaled_matmul"));
-    capi::RequireOi(add, given.layout);
-    const sinter::Scaled va = capi::ScaledOf(add, "a", a), vw = capi::ScaledOf(add, "w", w);
-    const ValueId bias = add.OptionalOperand("bias", given.bias);
-    const auto act = capi::ActivationOf(add, given.activation);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddScaledLinear(add.builder(), va, vw, bias, act,
-                                   capi::AccumulateOf(given.flags));
-  });
+  return capi::AddWith(
+      chain, "scaled_matmul", options, SINTER_ACCUMULATE_FAST, out_value, error,
+      [&](capi::Adder& add, const auto& given) -> Result {
+        capi::RequireOi(add, given.layout);
+        const sinter::Scaled va = capi::ScaledOf(add, "a", a), vw = capi::ScaledOf(add, "w", w);
+        const ValueId bias = add.OptionalOperand("bias", given.bias);
+        const auto act = capi::ActivationOf(add, given.activation);
+        return add.Add(sinter::AddScaledLinear, va, vw, bias, act, capi::AccumulateOf(given.flags));
+      });
 }
 
 sinter_status sinter_chain_add_scaled_gemm_chain(sinter_chain* chain, sinter_scaled a,
@@ -353,23 +325,20 @@ sinter_status sinter_chain_add_scaled_gemm_chain(sinter_chain* chain, sinter_sca
                                                  const sinter_quantize_options* quantize,
                                                  const sinter_gemm_chain_options* options,
                                                  sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(
-      chain, "scaled_gemm_chain", out_value, error, [&](capi::Adder& add) -> Result {
-        SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "scaled_gemm_chain",
-                                                                    SINTER_ACCUMULATE_FAST));
-        SINTER_ASSIGN_OR_RETURN(const auto spec, capi::SpecOf(add, quantize));
-        capi::RequireOi(add, given.layout);
-        sinter::ScaledFfnOperands in;
-        in.a = capi::ScaledOf(add, "a", a);
-        in.w1 = capi::ScaledOf(add, "w1", w1);
-        in.w2 = capi::ScaledOf(add, "w2", w2);
-        in.bias1 = add.OptionalOperand("bias1", given.bias1);
-        in.bias2 = add.OptionalOperand("bias2", given.bias2);
-        const auto act = capi::ActivationOf(add, given.activation);
-        SINTER_RETURN_IF_ERROR(add.status());
-        return sinter::AddScaledFfn(add.builder(), in, false, spec, act,
-                                    capi::AccumulateOf(given.flags));
-      });
+  return capi::AddWith(chain, "scaled_gemm_chain", options, SINTER_ACCUMULATE_FAST, out_value,
+                       error, [&](capi::Adder& add, const auto& given) -> Result {
+                         SINTER_ASSIGN_OR_RETURN(const auto spec, capi::SpecOf(add, quantize));
+                         capi::RequireOi(add, given.layout);
+                         sinter::ScaledFfnOperands in;
+                         in.a = capi::ScaledOf(add, "a", a);
+                         in.w1 = capi::ScaledOf(add, "w1", w1);
+                         in.w2 = capi::ScaledOf(add, "w2", w2);
+                         in.bias1 = add.OptionalOperand("bias1", given.bias1);
+                         in.bias2 = add.OptionalOperand("bias2", given.bias2);
+                         const auto act = capi::ActivationOf(add, given.activation);
+                         return add.Add(sinter::AddScaledFfn, in, false, spec, act,
+                                        capi::AccumulateOf(given.flags));
+                       });
 }
 
 sinter_status sinter_chain_add_scaled_gated_ffn(sinter_chain* chain, sinter_scaled a,
@@ -378,26 +347,22 @@ sinter_status sinter_chain_add_scaled_gated_ffn(sinter_chain* chain, sinter_scal
                                                 const sinter_quantize_options* quantize,
                                                 const sinter_gated_ffn_options* options,
                                                 sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(
-      chain, "scaled_gated_ffn", out_value, error, [&](capi::Adder& add) -> Result {
-        SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "scaled_gated_ffn",
-                                                                    SINTER_ACCUMULATE_FAST));
-        add.Keep(capi::CheckReserved(given.reserved, "scaled_gated_ffn"));
-        SINTER_ASSIGN_OR_RETURN(const auto spec, capi::SpecOf(add, quantize));
-        capi::RequireOi(add, given.layout);
-        sinter::ScaledFfnOperands in;
-        in.a = capi::ScaledOf(add, "a", a);
-        in.w1 = capi::ScaledOf(add, "w_gate", w_gate);
-        in.w_up = capi::ScaledOf(add, "w_up", w_up);
-        in.w2 = capi::ScaledOf(add, "w_down", w_down);
-        in.bias1 = add.OptionalOperand("bias_gate", given.bias_gate);
-        in.bias_up = add.OptionalOperand("bias_up", given.bias_up);
-        in.bias2 = add.OptionalOperand("bias2", given.bias2);
-        const auto act = capi::ActivationOf(add, given.activation);
-        SINTER_RETURN_IF_ERROR(add.status());
-        return sinter::AddScaledFfn(add.builder(), in, true, spec, act,
-                                    capi::AccumulateOf(given.flags));
-      });
+  return capi::AddWith(chain, "scaled_gated_ffn", options, SINTER_ACCUMULATE_FAST, out_value, error,
+                       [&](capi::Adder& add, const auto& given) -> Result {
+                         SINTER_ASSIGN_OR_RETURN(const auto spec, capi::SpecOf(add, quantize));
+                         capi::RequireOi(add, given.layout);
+                         sinter::ScaledFfnOperands in;
+                         in.a = capi::ScaledOf(add, "a", a);
+                         in.w1 = capi::ScaledOf(add, "w_gate", w_gate);
+                         in.w_up = capi::ScaledOf(add, "w_up", w_up);
+                         in.w2 = capi::ScaledOf(add, "w_down", w_down);
+                         in.bias1 = add.OptionalOperand("bias_gate", given.bias_gate);
+                         in.bias_up = add.OptionalOperand("bias_up", given.bias_up);
+                         in.bias2 = add.OptionalOperand("bias2", given.bias2);
+                         const auto act = capi::ActivationOf(add, given.activation);
+                         return add.Add(sinter::AddScaledFfn, in, true, spec, act,
+                                        capi::AccumulateOf(given.flags));
+                       });
 }
 
 sinter_status sinter_chain_add_scaled_grouped_matmul(sinter_chain* chain, sinter_scaled a,
@@ -421,11 +386,9 @@ sinter_status sinter_chain_add_scaled_grouped_gated_ffn(
     sinter_scaled w2, const sinter_quantize_options* quantize,
     const sinter_grouped_gated_ffn_options* options, sinter_value* out_value,
     sinter_error** error) {
-  return capi::AddValue(
-      chain, "scaled_grouped_gated_ffn", out_value, error, [&](capi::Adder& add) -> Result {
-        SINTER_ASSIGN_OR_RETURN(
-            const auto given,
-            capi::ReadOptions(options, "scaled_grouped_gated_ffn", capi::kGateOrders));
+  return capi::AddWith(
+      chain, "scaled_grouped_gated_ffn", options, capi::kGateOrders, out_value, error,
+      [&](capi::Adder& add, const auto& given) -> Result {
         SINTER_ASSIGN_OR_RETURN(const auto spec, capi::SpecOf(add, quantize));
         capi::RequireOi(add, given.layout);
         sinter::ScaledGroupedFfnOperands in;
@@ -449,8 +412,7 @@ sinter_status sinter_chain_add_scaled_grouped_gated_ffn(
         }
         const auto act = capi::ActivationOf(add, given.activation);
         const auto order = capi::OrderOf(add, given.flags);
-        SINTER_RETURN_IF_ERROR(add.status());
-        return sinter::AddScaledGroupedGatedFfn(add.builder(), in, spec, act, order);
+        return add.Add(sinter::AddScaledGroupedGatedFfn, in, spec, act, order);
       });
 }
 

@@ -1,6 +1,8 @@
 // sinter_context: configuration from options over environment, the engine, its counters.
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 
@@ -9,7 +11,6 @@
 #include "src/base/config.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
-#include "src/capi/callout.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 
@@ -75,8 +76,8 @@ absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
   if (config.must_hit_verified) config.must_hit = true;
   SINTER_RETURN_IF_ERROR(OverridePacks(options, &config.packs));
   if (options.log_level < SINTER_LOG_DEFAULT || options.log_level > SINTER_LOG_OFF) {
-    return absl::InvalidArgumentError(absl::StrCat("context.log_level is ", options.log_level,
-                                                   ", must be a SINTER_LOG_* in [0, 5]"));
+    return Invalid("context.log_level is ", options.log_level,
+                   ", must be a SINTER_LOG_* in [0, 5]");
   }
   if (options.log_level != SINTER_LOG_DEFAULT && options.log_level != SINTER_LOG_OFF) {
     config.log_level = static_cast<LogLevel>(options.log_level);
@@ -124,8 +125,7 @@ absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* give
   SINTER_ASSIGN_OR_RETURN(const sinter_context_options options, ReadOptions(given, "context", 0));
   const absl::string_view target = options.target != nullptr ? options.target : "";
   if (target.empty() && options.device < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("context.device is ", options.device, ", must be >= 0"));
+    return Invalid("context.device is ", options.device, ", must be >= 0");
   }
   auto context = std::make_unique<sinter_context>();
   SINTER_ASSIGN_OR_RETURN(context->config, MakeConfig(options));
@@ -210,6 +210,111 @@ sinter_stats ToStats(const EngineStats& from) {
   return to;
 }
 
+// sinter_x_context_create: a context whose remote store is the caller's functions.
+
+int64_t MicrosecondsTo(Deadline deadline) {
+  const auto left = deadline - std::chrono::steady_clock::now();
+  return std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::microseconds>(left).count());
+}
+
+absl::Status ToStatus(sinter_status status, const char* call) {
+  if (status == SINTER_OK) return absl::OkStatus();
+  const std::string text = absl::StrCat("remote: ", call, ": ", sinter_status_name(status));
+  if (status == SINTER_DEADLINE_EXCEEDED) return DeadlineExceeded(text);
+  return Unavailable(text);
+}
+
+void GiveOne(uintptr_t to, const void* bytes, uint64_t size) {
+  *reinterpret_cast<absl::optional<std::string>*>(to) =
+      std::string(static_cast<const char*>(bytes), size);
+}
+
+void GiveMember(uintptr_t to, const void* bytes, uint64_t size) {
+  reinterpret_cast<std::vector<std::string>*>(to)->emplace_back(static_cast<const char*>(bytes),
+                                                                size);
+}
+
+// The caller's functions as a backend. Thread-safe as they are.
+class PluggedBackend : public RemoteBackend {
+ public:
+  explicit PluggedBackend(const sinter_x_remote_store& store) : store_(store) {}
+  ~PluggedBackend() override {
+    if (!owned_ || store_.destroy == nullptr) return;
+    (void)GuardOr(0, [&] { return store_.destroy(store_.user_data), 0; });
+  }
+  void Own() { owned_ = true; }
+
+  absl::StatusOr<std::vector<absl::optional<std::string>>> GetMany(
+      const std::vector<std::string>& names, Deadline deadline) override {
+    std::vector<absl::optional<std::string>> values(names.size());
+    for (size_t i = 0; i < names.size(); ++i) {
+      const sinter_status status = Ask(store_.get, names[i].c_str(), MicrosecondsTo(deadline),
+                                       GiveOne, reinterpret_cast<uintptr_t>(&values[i]));
+      if (status != SINTER_NOT_FOUND) SINTER_RETURN_IF_ERROR(ToStatus(status, "get"));
+      if (status == SINTER_NOT_FOUND) values[i].reset();
+    }
+    return values;
+  }
+  absl::Status Put(const std::string& name, const std::string& value, int64_t ttl_s, bool replace,
+                   Deadline deadline) override {
+    return ToStatus(Ask(store_.put, name.c_str(), value.data(), value.size(), ttl_s,
+                        replace ? 1 : 0, MicrosecondsTo(deadline)),
+                    "put");
+  }
+  absl::StatusOr<bool> TryLease(const std::string& name, const std::string& token, int64_t ttl_ms,
+                                Deadline deadline) override {
+    const sinter_status status =
+        Ask(store_.try_lease, name.c_str(), token.c_str(), ttl_ms, MicrosecondsTo(deadline));
+    if (status == SINTER_ALREADY_EXISTS) return false;
+    SINTER_RETURN_IF_ERROR(ToStatus(status, "try_lease"));
+    return true;
+  }
+  absl::Status Release(const std::string& name, const std::string& token,
+                       Deadline deadline) override {
+    return ToStatus(Ask(store_.release, name.c_str(), token.c_str(), MicrosecondsTo(deadline)),
+                    "release");
+  }
+  absl::Status AddMember(const std::string& set, const std::string& member, int64_t ttl_s,
+                         Deadline deadline) override {
+    return ToStatus(
+        Ask(store_.add_member, set.c_str(), member.c_str(), ttl_s, MicrosecondsTo(deadline)),
+        "add_member");
+  }
+  absl::StatusOr<std::vector<std::string>> Members(const std::string& set,
+                                                   Deadline deadline) override {
+    std::vector<std::string> members;
+    SINTER_RETURN_IF_ERROR(ToStatus(Ask(store_.members, set.c_str(), MicrosecondsTo(deadline),
+                                        GiveMember, reinterpret_cast<uintptr_t>(&members)),
+                                    "members"));
+    return members;
+  }
+
+ private:
+  // What one of the caller's functions returns: OK where there is none, INTERNAL when it throws.
+  template <typename Function, typename... Arguments>
+  sinter_status Ask(Function function, Arguments... arguments) const {
+    if (function == nullptr) return SINTER_OK;
+    return GuardOr<sinter_status>(SINTER_INTERNAL,
+                                  [&] { return function(store_.user_data, arguments...); });
+  }
+
+  const sinter_x_remote_store store_;
+  bool owned_ = false;
+};
+
+absl::StatusOr<sinter_context*> CreatePlugged(const sinter_context_options* options,
+                                              const sinter_x_remote_store* given) {
+  SINTER_RETURN_IF_ERROR(CheckNotNull(given, "store"));
+  SINTER_ASSIGN_OR_RETURN(const sinter_x_remote_store store, ReadOptions(given, "store", 0));
+  if (store.get == nullptr || store.put == nullptr) {
+    return Invalid("store.get or store.put is null");
+  }
+  const auto backend = std::make_shared<PluggedBackend>(store);
+  SINTER_ASSIGN_OR_RETURN(sinter_context * context, CreateContext(options, backend));
+  backend->Own();
+  return context;
+}
+
 }  // namespace
 }  // namespace sinter::capi
 
@@ -254,6 +359,13 @@ sinter_status sinter_context_get_stats(const sinter_context* context, sinter_sta
     SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
     return capi::WriteStruct(capi::ToStats(context->engine->Stats()), "stats", stats);
   });
+}
+
+sinter_status sinter_x_context_create(const sinter_context_options* options,
+                                      const sinter_x_remote_store* store,
+                                      sinter_context** out_context, sinter_error** error) {
+  return capi::Give(out_context, "out_context", error,
+                    [&] { return capi::CreatePlugged(options, store); });
 }
 
 }  // extern "C"

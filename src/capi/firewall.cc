@@ -1,12 +1,20 @@
 #include "src/capi/firewall.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <exception>
 #include <memory>
+#include <new>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "sinter/sinter_experimental.h"
+#include "src/base/fork_local.h"
 #include "src/base/format.h"
+#include "src/base/status.h"
 #include "src/capi/objects.h"
 
 namespace sinter::capi {
@@ -53,7 +61,7 @@ sinter_status ReportThrown(bool out_of_memory, const char* what, sinter_error** 
 
 absl::Status CheckNotNull(const void* pointer, absl::string_view name) {
   if (pointer != nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " is null"));
+  return Invalid(name, " is null");
 }
 
 namespace {
@@ -66,9 +74,8 @@ absl::StatusOr<uint32_t> SizeField(const void* object, absl::string_view name) {
   uint32_t size = 0;
   std::memcpy(&size, object, sizeof(size));
   if (size >= kSmallest && size <= kLargest) return size;
-  return absl::InvalidArgumentError(absl::StrCat(name, ".struct_size is ", size, ", must be in [",
-                                                 kSmallest, ", ", kLargest,
-                                                 "]; initialise the struct with SINTER_INIT"));
+  return Invalid(name, ".struct_size is ", size, ", must be in [", kSmallest, ", ", kLargest,
+                 "]; initialise the struct with SINTER_INIT");
 }
 
 }  // namespace
@@ -78,9 +85,8 @@ absl::Status CopyIn(const void* from, absl::string_view name, void* to, size_t s
   const auto* bytes = static_cast<const unsigned char*>(from);
   for (size_t i = size; i < given; ++i) {
     if (bytes[i] == 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat(name, ".struct_size is ", given, " and byte ", i,
-                                                   " is not zero: this library knows ", size,
-                                                   " bytes of the struct"));
+    return Invalid(name, ".struct_size is ", given, " and byte ", i,
+                   " is not zero: this library knows ", size, " bytes of the struct");
   }
   std::memcpy(to, from, std::min<size_t>(given, size));
   return absl::OkStatus();
@@ -97,19 +103,17 @@ absl::Status CopyOut(const void* from, size_t size, absl::string_view name, void
 
 absl::Status CheckFlags(uint32_t flags, uint32_t known, absl::string_view name) {
   if ((flags & ~known) == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, ".flags is 0x", absl::Hex(flags),
-                                                 ", known bits are 0x", absl::Hex(known)));
+  return Invalid(name, ".flags is 0x", absl::Hex(flags), ", known bits are 0x", absl::Hex(known));
 }
 
-absl::Status CheckReserved(int32_t value, absl::string_view name) {
+absl::Status CheckReserved(int64_t value, absl::string_view name) {
   if (value == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, ".reserved is ", value, ", must be 0"));
+  return Invalid(name, ".reserved is ", value, ", must be 0");
 }
 
 absl::Status CheckSwitch(sinter_switch value, absl::string_view name) {
   if (value >= SINTER_SWITCH_DEFAULT && value <= SINTER_SWITCH_OFF) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " is ", value, ", must be a SINTER_SWITCH_* in [0, 2]"));
+  return Invalid(name, " is ", value, ", must be a SINTER_SWITCH_* in [0, 2]");
 }
 
 absl::Status CopyText(absl::string_view text, size_t capacity, char* buffer, size_t* required) {
@@ -129,4 +133,75 @@ absl::Status CopyDigest(const Digest& digest, uint8_t out_digest[32]) {
   return absl::OkStatus();
 }
 
+namespace {
+
+struct Calls {
+  CallPass* first = nullptr;  // of all passes
+  std::vector<AnyFunction> ended;
+  std::condition_variable changed;
+};
+
+// Never destroyed: threads come by until the process is gone.
+ForkLocal<Calls, /*kKeep=*/false>& Everybody() {
+  static auto* const everybody = new ForkLocal<Calls, /*kKeep=*/false>;
+  return *everybody;
+}
+
+}  // namespace
+
+CallPass::CallPass(AnyFunction function) : function_(function) {
+  auto calls = Everybody().Lock();
+  const auto& ended = calls->ended;
+  if (std::find(ended.begin(), ended.end(), function) != ended.end()) return;
+  inside_ = true;
+  next_ = calls->first;
+  if (next_ != nullptr) next_->previous_ = this;
+  calls->first = this;
+}
+
+CallPass::~CallPass() {
+  if (!inside_ || owner_ != getpid()) return;  // a child that was forked inside has a list anew
+  auto calls = Everybody().Lock();
+  (previous_ != nullptr ? previous_->next_ : calls->first) = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+  calls->changed.notify_all();
+}
+
+bool EndCalls(AnyFunction function) {
+  auto calls = Everybody().Lock();
+  calls->ended.push_back(function);
+  const auto none = [&] {
+    for (const CallPass* pass = calls->first; pass != nullptr; pass = pass->next_) {
+      if (pass->function_ == function && pass->thread_ != std::this_thread::get_id()) return false;
+    }
+    return true;
+  };
+  return calls->changed.wait_for(calls.lock(), std::chrono::seconds(kLongestWaitForCalls), none);
+}
+
+absl::Status ThrownBy(absl::string_view name) noexcept {
+  try {
+    try {
+      throw;
+    } catch (const std::exception& thrown) {
+      return Internal("the ", name, " callback threw: ", thrown.what());
+    } catch (...) {
+      return Internal("the ", name, " callback threw what is no std::exception");
+    }
+  } catch (...) {  // out of memory: the code alone has to do
+    return absl::Status(absl::StatusCode::kInternal, "");
+  }
+}
+
 }  // namespace sinter::capi
+
+namespace capi = sinter::capi;
+
+extern "C" sinter_status sinter_x_end_calls(sinter_x_function function, sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    if (function == nullptr) return sinter::Invalid("function is null");
+    if (capi::EndCalls(function)) return absl::OkStatus();
+    return sinter::DeadlineExceeded("a call of the function has not ended after ",
+                                    capi::kLongestWaitForCalls, " s: let it return");
+  });
+}

@@ -3,16 +3,17 @@
 #ifndef SINTER_SRC_CAPI_FIREWALL_H_
 #define SINTER_SRC_CAPI_FIREWALL_H_
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <new>
+#include <thread>
+#include <type_traits>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "sinter/sinter.h"
 #include "src/base/digest.h"
@@ -101,9 +102,9 @@ bool IsLive(const T* object) {
 // INVALID_ARGUMENT unless `object` is live. `name` is the parameter's.
 template <typename T>
 absl::Status Check(const T* object, absl::string_view name) {
-  if (object == nullptr) return absl::InvalidArgumentError(absl::StrCat(name, " is null"));
+  if (object == nullptr) return Invalid(name, " is null");
   if (object->Live()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " is not a live ", T::kTypeName));
+  return Invalid(name, " is not a live ", T::kTypeName);
 }
 
 template <typename T>
@@ -143,8 +144,13 @@ absl::Status CopyIn(const void* from, absl::string_view name, void* to, size_t s
 // beyond.
 absl::Status CopyOut(const void* from, size_t size, absl::string_view name, void* to);
 absl::Status CheckFlags(uint32_t flags, uint32_t known, absl::string_view name);
-absl::Status CheckReserved(int32_t value, absl::string_view name);
+absl::Status CheckReserved(int64_t value, absl::string_view name);
 absl::Status CheckSwitch(sinter_switch value, absl::string_view name);
+
+template <typename T, typename = void>
+constexpr bool kHasReserved = false;
+template <typename T>
+constexpr bool kHasReserved<T, std::void_t<decltype(T::reserved)>> = true;
 
 // A whole T: the caller's fields, defaults (zero) for the rest. Null options are all defaults.
 template <typename T>
@@ -153,6 +159,7 @@ absl::StatusOr<T> ReadOptions(const T* options, absl::string_view name, uint32_t
   if (options != nullptr) SINTER_RETURN_IF_ERROR(CopyIn(options, name, &result, sizeof(T)));
   result.struct_size = static_cast<uint32_t>(sizeof(T));
   SINTER_RETURN_IF_ERROR(CheckFlags(result.flags, known_flags, name));
+  if constexpr (kHasReserved<T>) SINTER_RETURN_IF_ERROR(CheckReserved(result.reserved, name));
   return result;
 }
 
@@ -169,13 +176,57 @@ absl::Status CopyDigest(const Digest& digest, uint8_t out_digest[32]);
 // M of a launch. A chain without M runs as if M were 1.
 inline absl::StatusOr<int64_t> SymbolM(bool uses_m, uint32_t count, const int64_t* symbols) {
   const uint32_t wanted = uses_m ? 1 : 0;
-  if (count != wanted) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("symbol_count is ", count, ", the chain has ", wanted));
-  }
+  if (count != wanted) return Invalid("symbol_count is ", count, ", the chain has ", wanted);
   if (!uses_m) return int64_t{1};
-  if (symbols == nullptr) return absl::InvalidArgumentError("symbols is null");
+  if (symbols == nullptr) return Invalid("symbols is null");
   return symbols[0];
+}
+
+// CallOut: every call of a function of the caller's. An exception that leaves it becomes a status,
+// and a function whose calls were ended is called no more.
+
+using AnyFunction = void (*)();
+
+// The calling thread calls `function` until the pass dies, which it does on the same thread. Passes
+// nest, and take no memory. Thread-safe; the child of a fork starts with none.
+class CallPass {
+ public:
+  explicit CallPass(AnyFunction function);
+  ~CallPass();
+  CallPass(const CallPass&) = delete;
+  CallPass& operator=(const CallPass&) = delete;
+  // False when calls of the function were ended: it must not be called.
+  explicit operator bool() const { return inside_; }
+
+ private:
+  friend bool EndCalls(AnyFunction function);
+  const AnyFunction function_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  const pid_t owner_ = getpid();
+  bool inside_ = false;
+  CallPass* previous_ = nullptr;  // in the list of all passes
+  CallPass* next_ = nullptr;
+};
+
+// No call of `function` begins any more, in this process. Returns once those of other threads have
+// ended; false when they had not after kLongestWaitForCalls seconds.
+constexpr int kLongestWaitForCalls = 10;
+bool EndCalls(AnyFunction function);
+
+// Returns INTERNAL, "the progress callback threw: ..", with the message of the exception that is
+// being handled. `name` is the callback's. Call it only inside a catch.
+absl::Status ThrownBy(absl::string_view name) noexcept;
+
+template <typename... Parameters, typename... Arguments>
+absl::Status CallOut(absl::string_view name, void (*function)(Parameters...),
+                     Arguments... arguments) noexcept {
+  try {
+    const CallPass pass(reinterpret_cast<AnyFunction>(function));
+    if (pass) function(arguments...);
+    return absl::OkStatus();
+  } catch (...) {
+    return ThrownBy(name);
+  }
 }
 
 }  // namespace sinter::capi

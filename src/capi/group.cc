@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "sinter/sinter_group.h"
 #include "src/base/status.h"
-#include "src/capi/callout.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/engine/rank_group.h"
@@ -22,7 +21,7 @@ absl::StatusOr<std::unique_ptr<PeerMemory>> MemoryOf(const sinter_context* conte
                                                      absl::string_view name) {
   SINTER_RETURN_IF_ERROR(Check(context, name));
   const Ports& ports = context->engine->ports();
-  if (ports.loader == nullptr) return absl::UnavailableError(ports.no_gpu_reason);
+  if (ports.loader == nullptr) return Unavailable(ports.no_gpu_reason);
   return OpenPeerMemory(context->config, ports.ordinal);
 }
 
@@ -34,17 +33,13 @@ Digest IdentityOf(const sinter_context& context) {
 
 absl::Status CheckGiven(const sinter_group_options& given) {
   if ((given.flags & SINTER_GROUP_NO_TIMEOUT) != 0 && given.timeout_ms != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("group.timeout_ms is ", given.timeout_ms,
-                                                   ", must be 0 with SINTER_GROUP_NO_TIMEOUT"));
+    return Invalid("group.timeout_ms is ", given.timeout_ms,
+                   ", must be 0 with SINTER_GROUP_NO_TIMEOUT");
   }
   if ((given.flags & SINTER_GROUP_DESCRIPTORS) != 0 && given.peers != nullptr) {
-    return absl::InvalidArgumentError(
+    return Invalid(
         "group.flags has SINTER_GROUP_DESCRIPTORS, must not with group.peers: they are the "
         "caller's");
-  }
-  if (given.reserved != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("group.reserved is ", given.reserved, ", must be 0"));
   }
   return absl::OkStatus();
 }
@@ -89,7 +84,7 @@ sinter_group* NewGroup(std::shared_ptr<RankGroup> group) {
 absl::Status Create(const sinter_context* context, const sinter_group_options* given,
                     sinter_group** out) {
   SINTER_ASSIGN_OR_RETURN(const sinter_group_options options, ReadOptions(given, "group", kFlags));
-  if (options.exchange == nullptr) return absl::InvalidArgumentError("group.exchange is null");
+  if (options.exchange == nullptr) return Invalid("group.exchange is null");
   RankGroupOptions own = Translate(options);
   // From here on the other ranks are told of an error.
   const auto prepare = [&]() -> absl::StatusOr<std::unique_ptr<PeerMemory>> {
@@ -115,12 +110,10 @@ absl::Status CreateLocal(sinter_context* const* contexts, uint32_t size,
   SINTER_RETURN_IF_ERROR(CheckGiven(options));
   RankGroupOptions own = Translate(options);
   if (size < 2 || size > RankRoom::kMaxRanks) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("size is ", size, ", must be 2 to ", RankRoom::kMaxRanks));
+    return Invalid("size is ", size, ", must be 2 to ", RankRoom::kMaxRanks);
   }
   if (options.size != 0 || options.rank != 0 || options.peers != nullptr) {
-    return absl::InvalidArgumentError(
-        "group.rank, group.size and group.peers must be 0: the contexts are the ranks");
+    return Invalid("group.rank, group.size and group.peers must be 0: the contexts are the ranks");
   }
   std::vector<std::unique_ptr<PeerMemory>> memory;
   for (uint32_t i = 0; i < size; ++i) {
@@ -129,8 +122,7 @@ absl::Status CreateLocal(sinter_context* const* contexts, uint32_t size,
     const Digest identity = IdentityOf(*contexts[i]);
     if (i == 0) own.identity = identity;
     if (identity != own.identity) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("contexts[", i, "] has another GPU model than contexts[0]"));
+      return FailedPrecondition("contexts[", i, "] has another GPU model than contexts[0]");
     }
   }
   SINTER_ASSIGN_OR_RETURN(const auto groups, RankGroup::CreateLocal(std::move(memory), own));

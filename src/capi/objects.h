@@ -3,12 +3,17 @@
 #define SINTER_SRC_CAPI_OBJECTS_H_
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "sinter/sinter.h"
@@ -18,11 +23,56 @@
 #include "src/base/log.h"
 #include "src/base/ports.h"
 #include "src/base/transfer.h"
-#include "src/capi/build_queue.h"
 #include "src/capi/firewall.h"
 #include "src/chain/builder.h"
 #include "src/engine/engine.h"
 #include "src/engine/tuning_set.h"
+
+// BuildQueue: prepares in the background, a few at once; the others are entries that wait.
+
+namespace sinter::capi {
+
+// One of Run and Drop is called, once. Both end it, so that whoever waits for it goes on.
+class QueuedBuild {
+ public:
+  virtual ~QueuedBuild() = default;
+  virtual void Run() noexcept = 0;
+  virtual void Drop(const absl::Status& why) noexcept = 0;
+  // OK, or why it is no longer wanted. Asked while it waits.
+  virtual absl::Status Wanted() const = 0;
+};
+
+// Has a few threads of low priority, started when they are first needed, and one that ends entries
+// whose deadline or cancel comes while they wait. Thread-safe; in the child of a fork it is empty
+// and has no threads.
+class BuildQueue {
+ public:
+  static constexpr uint64_t kNoTicket = 0;
+
+  // At most `most` run at once.
+  explicit BuildQueue(int most);
+  // Threads that still run an entry are left to end by themselves; nothing waits any more, since
+  // entries keep what owns the queue.
+  ~BuildQueue();
+  BuildQueue(const BuildQueue&) = delete;
+  BuildQueue& operator=(const BuildQueue&) = delete;
+
+  // The entry's ticket; it may run at once. RESOURCE_EXHAUSTED: there is no thread for it, and it
+  // is neither run nor dropped.
+  absl::StatusOr<uint64_t> Push(std::shared_ptr<QueuedBuild> build);
+  // Drops the entry, which was cancelled, if it still waits.
+  void Withdraw(uint64_t ticket);
+
+ private:
+  struct Shared;
+  static void Work(const std::shared_ptr<Shared>& shared, size_t worker) noexcept;
+  static void Watch(const std::shared_ptr<Shared>& shared) noexcept;
+
+  const int most_;
+  const std::shared_ptr<Shared> shared_;  // with the threads
+};
+
+}  // namespace sinter::capi
 
 struct sinter_context : sinter::capi::Handle<sinter_context> {
   static constexpr uint32_t kMagic = 0x53436f6e;
@@ -124,6 +174,42 @@ absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* give
 
 // Format 0.0.4; docs/serving.md lists them. Thread-safe.
 std::string MetricsOf(const Engine& engine);
+
+// Prepare: the shared half of sinter_prepare, _many and _async.
+
+// Options read once; then many prepares may use them. `cancel` is the caller's.
+struct PrepareSettings {
+  PrepareOptions base;
+  sinter_cancel* cancel = nullptr;  // what base.cancel points into
+  sinter_stream stream = nullptr;
+  uint32_t threads = 0;
+  bool has_deadline = false;
+  std::chrono::steady_clock::time_point deadline;
+};
+
+absl::StatusOr<PrepareSettings> ReadPrepareSettings(const sinter_context* context,
+                                                    const sinter_prepare_options* options);
+// One plan. The deadline is what is left of the settings'.
+absl::StatusOr<sinter_plan*> PreparePlan(const sinter_context& context, const Chain& chain,
+                                         int64_t m, const PrepareSettings& settings);
+// A flag that a request on `cancel` sets too.
+absl::Status Follow(sinter_cancel* cancel, const std::shared_ptr<std::atomic<bool>>& flag);
+absl::Status RefuseCapture(const sinter_context& context, sinter_stream stream);
+
+// Prepares that nobody waits for: the half of sinter_pending that slots use.
+
+// Called with a prepare's end, borrowed, by its thread, before anybody can learn of it: `plan` or
+// `error` is set; both are null where memory lacked for an error.
+using PrepareEnd = std::function<void(sinter_plan* plan, sinter_status code, sinter_error* error)>;
+
+// A prepare under way, on a thread of its own; with settings.base.background it waits in the
+// context's queue of builds or of measurements. `end` may be empty. RESOURCE_EXHAUSTED: no thread
+// could be started.
+absl::StatusOr<sinter_pending*> StartPrepare(const sinter_context* context,
+                                             const sinter_chain* chain, int64_t m,
+                                             const PrepareSettings& settings, PrepareEnd end);
+// One that has ended with `plan`, of which it takes a reference.
+sinter_pending* EndedPrepare(sinter_plan* plan);
 
 }  // namespace sinter::capi
 

@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "src/base/exit_gate.h"
-#include "src/capi/build_queue.h"
-#include "src/capi/callout.h"
+#include "src/base/status.h"
 #include "src/capi/firewall.h"
-#include "src/capi/prepare.h"
+#include "src/capi/objects.h"
 
 namespace capi = sinter::capi;
 
@@ -99,10 +98,10 @@ class PendingBuild final : public QueuedBuild {
   }
 
   absl::Status Wanted() const override {
-    if (ExitGate::Exiting()) return absl::CancelledError("prepare: the process exits");
-    if (*state_->cancel) return absl::CancelledError("prepare: cancelled before its turn");
+    if (ExitGate::Exiting()) return Cancelled("prepare: the process exits");
+    if (*state_->cancel) return Cancelled("prepare: cancelled before its turn");
     if (settings_.has_deadline && std::chrono::steady_clock::now() >= settings_.deadline) {
-      return absl::DeadlineExceededError("prepare: deadline passed before its turn");
+      return DeadlineExceeded("prepare: deadline passed before its turn");
     }
     return absl::OkStatus();
   }
@@ -234,13 +233,12 @@ absl::StatusOr<sinter_pending*> PrepareAsync(const sinter_context* context,
 
 absl::Status CheckOwn(const sinter_pending& pending) {
   if (pending.IsOwn()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      "the prepare is the parent's, after a fork: prepare again here");
+  return FailedPrecondition("the prepare is the parent's, after a fork: prepare again here");
 }
 
 absl::Status CallWhenReady(const sinter_pending* pending, const ReadyCall& call) {
   SINTER_RETURN_IF_ERROR(Check(pending, "pending"));
-  if (call.callback == nullptr) return absl::InvalidArgumentError("callback is null");
+  if (call.callback == nullptr) return Invalid("callback is null");
   SINTER_RETURN_IF_ERROR(CheckOwn(*pending));
   PendingState& state = *pending->state;
   {
@@ -273,8 +271,7 @@ absl::Status WaitFor(const sinter_pending& pending, int64_t timeout_us) {
   if (timeout_us < 0 || timeout_us > kLongestTimeoutUs) {
     state.changed.wait(lock, done);
   } else if (!state.changed.wait_for(lock, std::chrono::microseconds(timeout_us), done)) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("the prepare is still under way after ", timeout_us, " us"));
+    return DeadlineExceeded("the prepare is still under way after ", timeout_us, " us");
   }
   return absl::OkStatus();
 }
@@ -285,7 +282,7 @@ absl::StatusOr<sinter_pending*> StartPrepare(const sinter_context* context,
                                              const sinter_chain* chain, int64_t m,
                                              const PrepareSettings& given, PrepareEnd end) {
   const ExitGate::Pass inside;
-  if (!inside) return absl::CancelledError("prepare: the process exits");
+  if (!inside) return Cancelled("prepare: the process exits");
   PrepareSettings settings = given;
   auto pending = std::make_unique<sinter_pending>();
   const auto state = pending->state;
@@ -302,7 +299,7 @@ absl::StatusOr<sinter_pending*> StartPrepare(const sinter_context* context,
   try {
     *pending->thread = std::thread([build = std::move(build)] { build->Run(); });
   } catch (const std::exception&) {  // no thread, or no memory for one
-    return absl::ResourceExhaustedError("prepare: no thread could be started");
+    return ResourceExhausted("prepare: no thread could be started");
   }
   return pending.release();
 }

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "src/base/format.h"
+#include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 
@@ -14,8 +15,7 @@ absl::StatusOr<std::vector<DevicePtr>> ReadBuffers(const sinter_plan* plan, uint
                                                    const sinter_device_ptr* buffers) {
   SINTER_RETURN_IF_ERROR(Check(plan, "plan"));
   if (count != plan->buffers) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("buffer_count is ", count, ", the plan binds ", plan->buffers));
+    return Invalid("buffer_count is ", count, ", the plan binds ", plan->buffers);
   }
   SINTER_RETURN_IF_ERROR(CheckNotNull(buffers, "buffers"));
   return std::vector<DevicePtr>(buffers, buffers + count);

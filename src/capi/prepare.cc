@@ -1,12 +1,11 @@
-#include "src/capi/prepare.h"
-
 #include <algorithm>
 #include <stdexcept>
 #include <string>
 
 #include "src/base/exit_gate.h"
-#include "src/capi/callout.h"
+#include "src/base/status.h"
 #include "src/capi/firewall.h"
+#include "src/capi/objects.h"
 #include "src/reference/rows.h"
 
 namespace capi = sinter::capi;
@@ -21,8 +20,7 @@ absl::StatusOr<PrepareOptions::Choice> ChoiceOf(sinter_choice choice) {
   if (choice == SINTER_CHOICE_BEST) return PrepareOptions::Choice::kBest;
   if (choice == SINTER_CHOICE_FUSED) return PrepareOptions::Choice::kFused;
   if (choice == SINTER_CHOICE_UNFUSED) return PrepareOptions::Choice::kUnfused;
-  return absl::InvalidArgumentError(
-      absl::StrCat("prepare.choice is ", choice, ", must be a SINTER_CHOICE_* in [0, 2]"));
+  return Invalid("prepare.choice is ", choice, ", must be a SINTER_CHOICE_* in [0, 2]");
 }
 
 std::function<void(absl::string_view, double)> ProgressOf(const sinter_prepare_options& options) {
@@ -38,10 +36,7 @@ std::function<void(absl::string_view, double)> ProgressOf(const sinter_prepare_o
 }
 
 absl::Status ReadDeadline(int64_t deadline_us, PrepareSettings* settings) {
-  if (deadline_us < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("prepare.deadline_us is ", deadline_us, ", must be >= 0"));
-  }
+  if (deadline_us < 0) return Invalid("prepare.deadline_us is ", deadline_us, ", must be >= 0");
   constexpr int64_t kForever = int64_t{1} << 50;  // 35 years
   if (deadline_us == 0 || deadline_us > kForever) return absl::OkStatus();
   settings->has_deadline = true;
@@ -80,19 +75,16 @@ absl::Status RefuseCapture(const sinter_context& context, sinter_stream stream) 
 
 absl::StatusOr<sinter_plan*> PreparePlan(const sinter_context& context, const Chain& chain,
                                          int64_t m, const PrepareSettings& settings) {
-  if (chain.UsesM() && m < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("m is ", m, ", must be >= 0"));
-  }
+  if (chain.UsesM() && m < 0) return Invalid("m is ", m, ", must be >= 0");
   PrepareOptions options = settings.base;
   if (settings.has_deadline) {
     const auto left = settings.deadline - std::chrono::steady_clock::now();
     options.deadline_us = std::chrono::duration_cast<std::chrono::microseconds>(left).count();
-    if (options.deadline_us <= 0) return absl::DeadlineExceededError("prepare: deadline passed");
+    if (options.deadline_us <= 0) return DeadlineExceeded("prepare: deadline passed");
   }
-  if (options.cancel != nullptr && *options.cancel)
-    return absl::CancelledError("prepare: cancelled");
+  if (options.cancel != nullptr && *options.cancel) return Cancelled("prepare: cancelled");
   const ExitGate::Pass inside;
-  if (!inside) return absl::CancelledError("prepare: the process exits");
+  if (!inside) return Cancelled("prepare: the process exits");
   auto plan = std::make_unique<sinter_plan>();
   plan->engine = context.engine;
   plan->uses_m = chain.UsesM();
@@ -186,7 +178,7 @@ class Batch {
     } catch (const std::bad_alloc&) {
       statuses_[i] = absl::Status(absl::StatusCode::kResourceExhausted, "");
     } catch (const std::runtime_error& thrown) {
-      statuses_[i] = absl::InternalError(thrown.what());
+      statuses_[i] = sinter::Internal(thrown.what());
     } catch (...) {
       statuses_[i] = absl::Status(absl::StatusCode::kInternal, "");
     }

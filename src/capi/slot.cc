@@ -8,9 +8,9 @@
 
 #include "sinter/sinter.h"
 #include "src/base/fork_local.h"
+#include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
-#include "src/capi/prepare.h"
 
 namespace capi = sinter::capi;
 
@@ -226,12 +226,11 @@ sinter_status ReportNoPlan(const sinter_slot& slot, sinter_error** error) {
     return failed;
   }
   return Guard(error, [&]() -> absl::Status {
-    if (waits)
-      return absl::NotFoundError("the slot's plan is there and waits for sinter_slot_switch");
+    if (waits) return NotFound("the slot's plan is there and waits for sinter_slot_switch");
     if (slot.owner == getpid()) {
-      return absl::NotFoundError("no plan yet: the slot's is being built in the background");
+      return NotFound("no plan yet: the slot's is being built in the background");
     }
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "the slot's build is the parent's, after a fork: create the slot again here");
   });
 }
@@ -279,8 +278,7 @@ absl::StatusOr<sinter_slot*> MakeSlot(const sinter_context* context, const sinte
   SINTER_ASSIGN_OR_RETURN(const PrepareSettings settings, ReadPrepareSettings(context, options));
   SINTER_RETURN_IF_ERROR(CheckFlags(flags, SINTER_SLOT_MANUAL, "slot"));
   if (settings.base.no_build) {
-    return absl::InvalidArgumentError(
-        "prepare.flags has SINTER_PREPARE_NO_BUILD, but a slot builds");
+    return Invalid("prepare.flags has SINTER_PREPARE_NO_BUILD, but a slot builds");
   }
   SINTER_RETURN_IF_ERROR(Finished(chain).status());
   SINTER_RETURN_IF_ERROR(RefuseCapture(*context, settings.stream));
@@ -295,15 +293,14 @@ absl::Status Offer(const sinter_slot* slot, sinter_plan* plan) {
   SINTER_RETURN_IF_ERROR(Check(slot, "slot"));
   SINTER_RETURN_IF_ERROR(Check(plan, "plan"));
   if (slot->owner != getpid()) {
-    return absl::FailedPreconditionError(
-        "the slot is the parent's, after a fork: create the slot again here");
+    return FailedPrecondition("the slot is the parent's, after a fork: create the slot again here");
   }
   if (sinter_pending_poll(slot->build) == 0) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "the slot's build is under way: offer a plan once it has ended (sinter_slot_get_build)");
   }
   if (plan->prepared->plan().IsStandIn()) {
-    return absl::InvalidArgumentError("the plan is a stand-in, must be a plan that was built");
+    return Invalid("the plan is a stand-in, must be a plan that was built");
   }
   SINTER_RETURN_IF_ERROR(CheckUse(slot->state->use, plan->prepared->Use()));
   slot->state->Add(plan);
@@ -351,7 +348,7 @@ sinter_status sinter_slot_switch(const sinter_slot* slot, sinter_error** error) 
   const sinter_status usable = capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(slot, "slot"));
     if (slot->state->plans.manual()) return absl::OkStatus();
-    return absl::FailedPreconditionError("the slot was created without SINTER_SLOT_MANUAL");
+    return sinter::FailedPrecondition("the slot was created without SINTER_SLOT_MANUAL");
   });
   if (usable != SINTER_OK) return usable;
   capi::SlotState& state = *slot->state;

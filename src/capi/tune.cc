@@ -4,9 +4,9 @@
 
 #include "src/base/exit_gate.h"
 #include "src/base/format.h"
+#include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
-#include "src/capi/prepare.h"
 #include "src/engine/tuning_set.h"
 
 namespace capi = sinter::capi;
@@ -33,19 +33,17 @@ struct Into {
 template <typename T>
 absl::Status CheckNumber(absl::string_view field, T value) {
   if (value >= 0 && value <= std::numeric_limits<T>::max()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("tune.", field, " is ", value, ", must be ",
-                   std::is_integral<T>::value ? ">= 0" : "finite and >= 0"));
+  return Invalid("tune.", field, " is ", value, ", must be ",
+                 std::is_integral<T>::value ? ">= 0" : "finite and >= 0");
 }
 
 absl::StatusOr<TuneOptions> ToTuneOptions(const sinter_tune_options& given) {
-  SINTER_RETURN_IF_ERROR(CheckReserved(given.reserved, "tune"));
   SINTER_RETURN_IF_ERROR(CheckNumber("deadline_us", given.deadline_us));
   SINTER_RETURN_IF_ERROR(CheckNumber("top_k", given.top_k));
   SINTER_RETURN_IF_ERROR(CheckNumber("switch_margin", given.switch_margin));
   if (given.into != nullptr) SINTER_RETURN_IF_ERROR(Check(given.into, "tune.into"));
   if ((given.flags & SINTER_TUNE_KEEP) != 0 && given.into == nullptr) {
-    return absl::InvalidArgumentError("tune: SINTER_TUNE_KEEP needs a set in tune.into");
+    return Invalid("tune: SINTER_TUNE_KEEP needs a set in tune.into");
   }
   TuneOptions options;
   options.deadline_us = given.deadline_us;
@@ -57,7 +55,7 @@ absl::StatusOr<TuneOptions> ToTuneOptions(const sinter_tune_options& given) {
 
 absl::Status CheckMeasured(const TuneResult& result) {
   if (result.entry != nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError(
+  return FailedPrecondition(
       "no candidate could be measured; the report of sinter_x_tune says why of each");
 }
 
@@ -68,11 +66,9 @@ absl::StatusOr<TuneResult> Tune(sinter_context* context, const sinter_chain* cha
   SINTER_ASSIGN_OR_RETURN(const auto given, ReadOptions(options, "tune", kTuneFlags));
   SINTER_ASSIGN_OR_RETURN(TuneOptions tune, ToTuneOptions(given));
   SINTER_RETURN_IF_ERROR(RefuseCapture(*context, given.stream));
-  if (finished->UsesM() && m < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("m is ", m, ", must be >= 0"));
-  }
+  if (finished->UsesM() && m < 0) return Invalid("m is ", m, ", must be >= 0");
   const ExitGate::Pass inside;
-  if (!inside) return absl::CancelledError("tune: the process exits");
+  if (!inside) return Cancelled("tune: the process exits");
   const Into into{RefTo(given.into)};
   if ((given.flags & SINTER_TUNE_KEEP) != 0) tune.keep = into.Copy();
   SINTER_ASSIGN_OR_RETURN(TuneResult result,
@@ -117,7 +113,7 @@ TuningSet Copy(const sinter_tuning_set& set) {
 
 absl::Status CheckPath(const char* path) {
   SINTER_RETURN_IF_ERROR(CheckNotNull(path, "path"));
-  return *path != '\0' ? absl::OkStatus() : absl::InvalidArgumentError("path is empty");
+  return *path != '\0' ? absl::OkStatus() : Invalid("path is empty");
 }
 
 }  // namespace

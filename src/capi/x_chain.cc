@@ -2,10 +2,11 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/status.h"
 #include "src/capi/adder.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "src/chain/problem.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
@@ -34,10 +35,9 @@ absl::Status CheckCounts(const Chain& chain, uint32_t inputs, uint32_t outputs) 
       outputs == static_cast<uint32_t>(chain.num_outputs() * chain.ranks())) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "input_count is ", inputs, " and output_count ", outputs, ", the chain has ",
-      chain.num_inputs(), " and ", chain.num_outputs(),
-      chain.ranks() == 1 ? "" : absl::StrCat(" of each of ", chain.ranks(), " ranks")));
+  return Invalid("input_count is ", inputs, " and output_count ", outputs, ", the chain has ",
+                 chain.num_inputs(), " and ", chain.num_outputs(),
+                 chain.ranks() == 1 ? "" : absl::StrCat(" of each of ", chain.ranks(), " ranks"));
 }
 
 absl::StatusOr<std::vector<const void*>> CanonicalInputs(const Chain& chain,
@@ -222,8 +222,8 @@ sinter_status sinter_x_chain_get_value(const sinter_chain* chain, sinter_value v
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::CheckOpen(chain));
     if (value < 1 || value > chain->builder.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("value is ", value, ", the chain has values 1 to ", chain->builder.size()));
+      return sinter::Invalid("value is ", value, ", the chain has values 1 to ",
+                             chain->builder.size());
     }
     const sinter::TensorType& type = chain->builder.TypeOf(value - 1);
     sinter_tensor_info known{};

@@ -6,11 +6,11 @@
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "src/base/format.h"
-#include "src/capi/callout.h"
+#include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/engine/cache_tools.h"
-#include "src/explain/render.h"
+#include "src/explain/explain.h"
 
 namespace capi = sinter::capi;
 
@@ -94,7 +94,7 @@ absl::StatusOr<Measurer*> MeasurerOf(const sinter_context* context) {
   SINTER_RETURN_IF_ERROR(Check(context, "context"));
   const Ports& ports = context->engine->ports();
   if (ports.measurer != nullptr) return ports.measurer.get();
-  return absl::UnavailableError(absl::StrCat("no GPU: ", ports.no_gpu_reason));
+  return Unavailable("no GPU: ", ports.no_gpu_reason);
 }
 
 absl::StatusOr<double> TimeBindings(Measurer& measurer,
@@ -113,7 +113,7 @@ absl::StatusOr<double> TimeBindings(Measurer& measurer,
 
 absl::StatusOr<std::vector<const sinter_binding*>> ReadBindings(
     uint32_t count, const sinter_binding* const* bindings) {
-  if (count == 0) return absl::InvalidArgumentError("count is 0, must be >= 1");
+  if (count == 0) return Invalid("count is 0, must be >= 1");
   SINTER_RETURN_IF_ERROR(CheckNotNull(bindings, "bindings"));
   for (uint32_t i = 0; i < count; ++i) {
     SINTER_RETURN_IF_ERROR(Check(bindings[i], absl::StrCat("bindings[", i, "]")));
@@ -141,7 +141,7 @@ sinter_status sinter_x_cache_flush(sinter_context* context, sinter_error** error
     SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
     context->engine->WriteTraceNow();
     sinter::CacheTools* const tools = context->engine->ports().cache_tools.get();
-    if (tools == nullptr) return absl::UnavailableError("the context's cache has no tools");
+    if (tools == nullptr) return sinter::Unavailable("the context's cache has no tools");
     tools->Flush();
     return absl::OkStatus();
   });
@@ -151,7 +151,7 @@ sinter_status sinter_x_context_on_event(sinter_context* context, sinter_x_event_
                                         uintptr_t user_data, sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
-    if (callback == nullptr) return absl::InvalidArgumentError("callback is null");
+    if (callback == nullptr) return sinter::Invalid("callback is null");
     return context->engine->TellEvents(
         [callback, user_data, log = context->log](const sinter::EngineEvent& event) {
           capi::Deliver(callback, user_data, log, event);
@@ -189,8 +189,7 @@ sinter_status sinter_x_plan_get_source(const sinter_plan* plan, uint32_t kernel,
     SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
     const size_t count = plan->prepared->plan().kernels.size();
     if (kernel >= count) {
-      return absl::OutOfRangeError(
-          absl::StrCat("kernel is ", kernel, ", the plan has ", count, " kernels"));
+      return sinter::OutOfRange("kernel is ", kernel, ", the plan has ", count, " kernels");
     }
     return plan->prepared->SourceOf(static_cast<int>(kernel));
   });

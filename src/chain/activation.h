@@ -4,6 +4,8 @@
 #define SINTER_SRC_CHAIN_ACTIVATION_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -51,6 +53,21 @@ enum class Granularity : int32_t {
 absl::string_view NameOf(Granularity granularity);  // "tensor", "row", "group", "static"
 absl::StatusOr<Granularity> ParseGranularity(absl::string_view name);
 bool IsValid(Granularity granularity);
+
+// Names of choices in texts, and what people also call kinds of chains, keys and activations:
+// suggestions in errors.
+
+// "; did you mean gated_ffn or gemm_chain?": those of `known` that are another name of `word`, else
+// the one that is spelt most like it. "" for none.
+std::string DidYouMean(absl::string_view word, const std::vector<std::string>& known);
+// The same by other names alone: where the words of `known` look alike and mean different things.
+std::string KnownAs(absl::string_view word, const std::vector<std::string>& known);
+// Of a word that stands where a kind of chain belongs: ", an activation: matmul .. act=silu". ""
+// for what is no activation.
+std::string ActivationHint(absl::string_view word);
+
+constexpr char kActivationWords[] = "identity relu gelu_tanh gelu_erf silu";
+constexpr char kDTypeWords[] = "f32 f16 bf16";
 
 }  // namespace sinter
 

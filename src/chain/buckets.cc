@@ -1,8 +1,8 @@
-#include "src/chain/buckets.h"
-
+// The buckets of M that plans of a chain are made for, and whether its rows are apart.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/status.h"
 #include "src/chain/chain.h"
 
 namespace sinter {
@@ -36,7 +36,7 @@ int64_t ElementsBeforeM(const TensorType& type) {
 }
 
 absl::Status Refuse(ValueId id, const Op& op, const std::string& why) {
-  return absl::FailedPreconditionError(absl::StrCat("op ", id, " (", NameOf(op), ") ", why));
+  return FailedPrecondition("op ", id, " (", NameOf(op), ") ", why);
 }
 
 }  // namespace

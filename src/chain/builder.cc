@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
-#include "src/chain/scaled_matmul.h"
 
 namespace sinter {
 namespace {
@@ -25,8 +24,7 @@ Op MakeOp(OpKind kind, std::vector<ValueId> operands) {
 template <typename Kind>
 absl::Status CheckEnum(Kind kind) {
   if (IsValid(kind)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("kind is ", static_cast<int32_t>(kind), ", which does not exist"));
+  return Invalid("kind is ", static_cast<int32_t>(kind), ", which does not exist");
 }
 
 // Whether every result pixel of a convolution is the pixel at its place times the filter.
@@ -44,7 +42,7 @@ bool IsGoodName(absl::string_view name) {
 }  // namespace
 
 absl::Status ChainBuilder::Error(absl::string_view kind, absl::string_view message) const {
-  return absl::InvalidArgumentError(absl::StrCat("op ", size(), " (", kind, "): ", message));
+  return Invalid("op ", size(), " (", kind, "): ", message);
 }
 
 absl::Status ChainBuilder::CheckOperand(absl::string_view kind, absl::string_view field,
@@ -52,6 +50,12 @@ absl::Status ChainBuilder::CheckOperand(absl::string_view kind, absl::string_vie
   if (Contains(id)) return absl::OkStatus();
   if (ops_.empty()) return Error(kind, absl::StrCat(field, " is value ", id, ", none exists yet"));
   return Error(kind, absl::StrCat(field, " is value ", id, ", must be in [0, ", size() - 1, "]"));
+}
+
+absl::Status ChainBuilder::CheckOperands(
+    absl::string_view kind, std::initializer_list<std::pair<const char*, ValueId>> ids) const {
+  for (const auto& [field, id] : ids) SINTER_RETURN_IF_ERROR(CheckOperand(kind, field, id));
+  return absl::OkStatus();
 }
 
 // s64 is what ids, seeds and offsets may be that a caller has, and nothing else.
@@ -117,8 +121,7 @@ absl::StatusOr<ValueId> ChainBuilder::Iota(const std::vector<Dim>& dims, int axi
 
 absl::StatusOr<ValueId> ChainBuilder::Matmul(ValueId a, ValueId b, bool transpose_a,
                                              bool transpose_b) {
-  SINTER_RETURN_IF_ERROR(CheckOperand("matmul", "a", a));
-  SINTER_RETURN_IF_ERROR(CheckOperand("matmul", "b", b));
+  SINTER_RETURN_IF_ERROR(CheckOperands("matmul", {{"a", a}, {"b", b}}));
   Op op = MakeOp(OpKind::kMatmul, {a, b});
   op.transpose_a = transpose_a;
   op.transpose_b = transpose_b;
@@ -128,10 +131,8 @@ absl::StatusOr<ValueId> ChainBuilder::Matmul(ValueId a, ValueId b, bool transpos
 absl::StatusOr<ValueId> ChainBuilder::ScaledMatmul(ValueId a, ValueId w, ValueId scale_a,
                                                    ValueId scale_w, Accumulate accumulate) {
   constexpr const char* kKind = "scaled_matmul";
-  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "a", a));
-  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "w", w));
-  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "scale_a", scale_a));
-  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "scale_w", scale_w));
+  SINTER_RETURN_IF_ERROR(
+      CheckOperands(kKind, {{"a", a}, {"w", w}, {"scale_a", scale_a}, {"scale_w", scale_w}}));
   Op op = MakeOp(OpKind::kScaledMatmul, {a, w, scale_a, scale_w});
   absl::StatusOr<TensorType> type =
       InferScaledMatmul(TypeOf(a), TypeOf(w), TypeOf(scale_a), TypeOf(scale_w), accumulate);
@@ -154,9 +155,7 @@ absl::StatusOr<ValueId> ChainBuilder::AddGrouped(ValueId a, ValueId w, ValueId g
                                                  bool transpose_b) {
   constexpr const char* kKind = "grouped_matmul";
   const char* const field = by_ends ? "ends" : "ids";
-  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "a", a));
-  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "w", w));
-  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, field, groups));
+  SINTER_RETURN_IF_ERROR(CheckOperands(kKind, {{"a", a}, {"w", w}, {field, groups}}));
   if (OpOf(groups).constant) {
     return Error(kKind, absl::StrCat(field,
                                      " is a constant, must be an input that is none, or a "
@@ -171,11 +170,8 @@ absl::StatusOr<ValueId> ChainBuilder::AddGrouped(ValueId a, ValueId w, ValueId g
 absl::StatusOr<ValueId> ChainBuilder::ScaledGroupedMatmul(ValueId a, ValueId w, ValueId ids,
                                                           ValueId scale_a, ValueId scale_w) {
   constexpr const char* kKind = "scaled_grouped_matmul";
-  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "a", a));
-  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "w", w));
-  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "ids", ids));
-  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "scale_a", scale_a));
-  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "scale_w", scale_w));
+  SINTER_RETURN_IF_ERROR(CheckOperands(
+      kKind, {{"a", a}, {"w", w}, {"ids", ids}, {"scale_a", scale_a}, {"scale_w", scale_w}}));
   if (OpOf(ids).constant) {
     return Error(kKind, "ids is a constant, must be an input or a value of the chain");
   }
@@ -221,8 +217,7 @@ absl::StatusOr<ValueId> ChainBuilder::AddCollective(OpKind kind, ValueId x, int 
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Convolve(ValueId x, ValueId w, const Conv2d& conv) {
-  SINTER_RETURN_IF_ERROR(CheckOperand("conv2d", "x", x));
-  SINTER_RETURN_IF_ERROR(CheckOperand("conv2d", "w", w));
+  SINTER_RETURN_IF_ERROR(CheckOperands("conv2d", {{"x", x}, {"w", w}}));
   Op op = MakeOp(OpKind::kConv2d, {x, w});
   op.conv = conv;
   absl::StatusOr<TensorType> type = InferConv2d(TypeOf(x), TypeOf(w), conv);
@@ -236,8 +231,7 @@ absl::StatusOr<ValueId> ChainBuilder::Convolve(ValueId x, ValueId w, const Conv2
 absl::StatusOr<ValueId> ChainBuilder::Window(ValueId x, ValueId fill,
                                              const std::array<int64_t, 2>& taps,
                                              const Conv2d& conv) {
-  SINTER_RETURN_IF_ERROR(CheckOperand("window", "x", x));
-  SINTER_RETURN_IF_ERROR(CheckOperand("window", "fill", fill));
+  SINTER_RETURN_IF_ERROR(CheckOperands("window", {{"x", x}, {"fill", fill}}));
   Op op = MakeOp(OpKind::kWindow, {x, fill});
   op.conv = conv;
   op.conv.filter = Conv2d().filter;
@@ -260,8 +254,7 @@ absl::StatusOr<ValueId> ChainBuilder::Unary(UnaryKind kind, ValueId a) {
 
 absl::StatusOr<ValueId> ChainBuilder::Binary(BinaryKind kind, ValueId a, ValueId b) {
   if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("binary", s.message());
-  SINTER_RETURN_IF_ERROR(CheckOperand(NameOf(kind), "a", a));
-  SINTER_RETURN_IF_ERROR(CheckOperand(NameOf(kind), "b", b));
+  SINTER_RETURN_IF_ERROR(CheckOperands(NameOf(kind), {{"a", a}, {"b", b}}));
   Op op = MakeOp(OpKind::kBinary, {a, b});
   op.binary = kind;
   return Add(NameOf(kind), std::move(op), InferBinary(kind, TypeOf(a), TypeOf(b)));
@@ -269,17 +262,14 @@ absl::StatusOr<ValueId> ChainBuilder::Binary(BinaryKind kind, ValueId a, ValueId
 
 absl::StatusOr<ValueId> ChainBuilder::Compare(CompareKind kind, ValueId a, ValueId b) {
   if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("compare", s.message());
-  SINTER_RETURN_IF_ERROR(CheckOperand(NameOf(kind), "a", a));
-  SINTER_RETURN_IF_ERROR(CheckOperand(NameOf(kind), "b", b));
+  SINTER_RETURN_IF_ERROR(CheckOperands(NameOf(kind), {{"a", a}, {"b", b}}));
   Op op = MakeOp(OpKind::kCompare, {a, b});
   op.compare = kind;
   return Add(NameOf(kind), std::move(op), InferCompare(kind, TypeOf(a), TypeOf(b)));
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Select(ValueId condition, ValueId a, ValueId b) {
-  SINTER_RETURN_IF_ERROR(CheckOperand("select", "condition", condition));
-  SINTER_RETURN_IF_ERROR(CheckOperand("select", "a", a));
-  SINTER_RETURN_IF_ERROR(CheckOperand("select", "b", b));
+  SINTER_RETURN_IF_ERROR(CheckOperands("select", {{"condition", condition}, {"a", a}, {"b", b}}));
   return Add("select", MakeOp(OpKind::kSelect, {condition, a, b}),
              InferSelect(TypeOf(condition), TypeOf(a), TypeOf(b)));
 }
@@ -337,8 +327,7 @@ absl::StatusOr<ValueId> ChainBuilder::Concat(absl::Span<const ValueId> operands,
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Gather(ValueId x, ValueId ids, int axis) {
-  SINTER_RETURN_IF_ERROR(CheckOperand("gather", "x", x));
-  SINTER_RETURN_IF_ERROR(CheckOperand("gather", "ids", ids));
+  SINTER_RETURN_IF_ERROR(CheckOperands("gather", {{"x", x}, {"ids", ids}}));
   Op op = MakeOp(OpKind::kGather, {x, ids});
   op.axis = axis == -1 ? std::max(0, TypeOf(x).rank() - 1) : axis;
   absl::StatusOr<TensorType> type = InferGather(TypeOf(x), TypeOf(ids), op.axis);
@@ -346,9 +335,7 @@ absl::StatusOr<ValueId> ChainBuilder::Gather(ValueId x, ValueId ids, int axis) {
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Scatter(ValueId x, ValueId ids, ValueId rows) {
-  SINTER_RETURN_IF_ERROR(CheckOperand("scatter", "x", x));
-  SINTER_RETURN_IF_ERROR(CheckOperand("scatter", "ids", ids));
-  SINTER_RETURN_IF_ERROR(CheckOperand("scatter", "rows", rows));
+  SINTER_RETURN_IF_ERROR(CheckOperands("scatter", {{"x", x}, {"ids", ids}, {"rows", rows}}));
   return Add("scatter", MakeOp(OpKind::kScatter, {x, ids, rows}),
              InferScatter(TypeOf(x), TypeOf(ids), TypeOf(rows)));
 }
@@ -368,8 +355,7 @@ absl::StatusOr<ValueId> ChainBuilder::Scan(ReduceKind kind, ValueId x) {
 
 absl::StatusOr<ValueId> ChainBuilder::Random(const std::vector<Dim>& dims, ValueId seed,
                                              ValueId offset) {
-  SINTER_RETURN_IF_ERROR(CheckOperand("random", "seed", seed));
-  SINTER_RETURN_IF_ERROR(CheckOperand("random", "offset", offset));
+  SINTER_RETURN_IF_ERROR(CheckOperands("random", {{"seed", seed}, {"offset", offset}}));
   return Add("random", MakeOp(OpKind::kRandom, {seed, offset}),
              InferRandom(dims, TypeOf(seed), TypeOf(offset)));
 }
@@ -408,9 +394,7 @@ absl::Status ChainBuilder::MakeProducts() {
 
 absl::Status ChainBuilder::CheckAlias(absl::string_view where, const ChainOutput& out,
                                       ValueId alias) const {
-  const auto bad = [&](const auto&... args) {
-    return absl::InvalidArgumentError(absl::StrCat(where, ": alias ", args...));
-  };
+  const auto bad = [&](const auto&... args) { return Invalid(where, ": alias ", args...); };
   if (!Contains(alias) || OpOf(alias).kind != OpKind::kInput) {
     return bad("is value ", alias, ", must be an input");
   }
@@ -431,16 +415,13 @@ absl::Status ChainBuilder::CheckAlias(absl::string_view where, const ChainOutput
 absl::Status ChainBuilder::Output(ValueId value, const OutputOptions& options) {
   const std::string where = absl::StrCat("output ", outputs_.size());
   if (outputs_.size() >= kMaxOutputs) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, ": a chain has at most ", kMaxOutputs, " outputs"));
+    return Invalid(where, ": a chain has at most ", kMaxOutputs, " outputs");
   }
   if (!Contains(value)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, ": value is ", value, ", must be one of the ", size(), " added"));
+    return Invalid(where, ": value is ", value, ", must be one of the ", size(), " added");
   }
   if (TypeOf(value).dtype == DType::kS64) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, ": value ", value, " is s64, ", kMayBeS64));
+    return Invalid(where, ": value ", value, " is s64, ", kMayBeS64);
   }
   ChainOutput out;
   out.value = value;

@@ -3,7 +3,9 @@
 #define SINTER_SRC_CHAIN_BUILDER_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,7 +46,7 @@ class ChainBuilder {
   // or both e4m3 (f32) or s8 (s32), which lie along k: a not transposed, b transposed.
   absl::StatusOr<ValueId> Matmul(ValueId a, ValueId b, bool transpose_a = false,
                                  bool transpose_b = false);
-  // scaled_matmul.h: a [m, k] and w [n, k] of e4m3 or s8, with their scales. f32 [m, n].
+  // infer.h: a [m, k] and w [n, k] of e4m3 or s8, with their scales. f32 [m, n].
   absl::StatusOr<ValueId> ScaledMatmul(ValueId a, ValueId w, ValueId scale_a, ValueId scale_w,
                                        Accumulate accumulate = Accumulate::kPromoted);
   // Products of rows with the matrices that ids name, as in a mixture of experts: result[m, t] =
@@ -59,7 +61,7 @@ class ChainBuilder {
   // [m, n].
   absl::StatusOr<ValueId> GroupedMatmulByEnds(ValueId a, ValueId w, ValueId ends,
                                               bool transpose_b = false);
-  // The same of e4m3 with their scales (scaled_matmul.h): w is [experts, n, k]. An op of the kind
+  // The same of e4m3 with their scales (infer.h): w is [experts, n, k]. An op of the kind
   // kGroupedMatmul with the operands a, w, ids, scale_a, scale_w.
   absl::StatusOr<ValueId> ScaledGroupedMatmul(ValueId a, ValueId w, ValueId ids, ValueId scale_a,
                                               ValueId scale_w);
@@ -137,6 +139,8 @@ class ChainBuilder {
   friend class BuilderTransaction;
   absl::Status Error(absl::string_view kind, absl::string_view message) const;
   absl::Status CheckOperand(absl::string_view kind, absl::string_view field, ValueId id) const;
+  absl::Status CheckOperands(absl::string_view kind,
+                             std::initializer_list<std::pair<const char*, ValueId>> ids) const;
   absl::StatusOr<ValueId> Add(absl::string_view kind, Op op, absl::StatusOr<TensorType> type);
   absl::StatusOr<ValueId> AddCollective(OpKind kind, ValueId x, int axis, int32_t ranks,
                                         absl::StatusOr<TensorType> type);
@@ -168,6 +172,19 @@ class BuilderTransaction {
   size_t ops_, outputs_, names_;
   bool committed_ = false;
 };
+
+// Replay: adds an Op that someone wrote down (bytes or JSON) through the builder that validates it.
+
+// Uses what `op`'s kind needs of it; op.type matters where it is not inferred (input, scalar, iota,
+// cast, broadcast, reshape, slice) and must equal the inferred type elsewhere when `check_type`.
+// Wrong operand counts are errors.
+absl::StatusOr<ValueId> Replay(ChainBuilder& builder, const Op& op, bool check_type = true);
+
+// The limits of a slice: the least that give its result.
+std::vector<Dim> SliceLimits(const Op& op);
+
+// Operands that a kind takes; -1 when any number from 1. A grouped_matmul with scales has two more.
+int OperandCount(OpKind kind);
 
 }  // namespace sinter
 

@@ -1,8 +1,12 @@
 #include "src/chain/chain.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/codec.h"
+#include "src/base/status.h"
+#include "src/chain/builder.h"
 
 namespace sinter {
 
@@ -74,6 +78,256 @@ std::string NameOfValue(const Chain& chain, ValueId id) {
   const int32_t input = chain.InputOrder()[static_cast<size_t>(op.input)];
   const std::string& name = chain.InputName(input);
   return name.empty() ? absl::StrCat("input ", input) : absl::StrCat("'", name, "'");
+}
+
+// ChainBuilder::Finish: the canonical order and its bytes, and the way back.
+
+namespace {
+
+constexpr absl::string_view kMagic = "SNCH";
+constexpr uint32_t kVersion = 1;
+
+void PutDims(ByteWriter& out, const std::vector<Dim>& dims) {
+  out.U8(static_cast<uint8_t>(dims.size()));
+  for (Dim dim : dims) out.I64(dim.symbolic ? -1 : dim.value);
+}
+
+void PutStrides(ByteWriter& out, const std::vector<Stride>& strides) {
+  for (Stride s : strides) {
+    out.I64(s.value);
+    out.U8(static_cast<uint8_t>(s.m_power));
+  }
+}
+
+template <typename T>
+void PutInts(ByteWriter& out, const std::vector<T>& values) {
+  out.U8(static_cast<uint8_t>(values.size()));
+  for (T v : values) out.I64(v);
+}
+
+constexpr uint8_t kGroupsFollow = 0x80;  // beside the filter's layout
+
+void PutConv(ByteWriter& out, const Conv2d& conv) {
+  out.U8(static_cast<uint8_t>(static_cast<uint8_t>(conv.filter) |
+                              (conv.groups == 1 ? 0 : kGroupsFollow)));
+  for (int64_t v : conv.strides) out.I64(v);
+  for (int64_t v : conv.dilations) out.I64(v);
+  for (int64_t v : conv.pads) out.I64(v);
+  if (conv.groups != 1) out.I64(conv.groups);
+}
+
+Conv2d GetConv(ByteReader& in) {
+  Conv2d conv;
+  const uint8_t filter = in.U8();
+  conv.filter = static_cast<FilterLayout>(filter & ~kGroupsFollow);
+  for (int64_t& v : conv.strides) v = in.I64();
+  for (int64_t& v : conv.dilations) v = in.I64();
+  for (int64_t& v : conv.pads) v = in.I64();
+  if ((filter & kGroupsFollow) != 0) conv.groups = in.I64();
+  return conv;
+}
+
+// Every field of every kind but the rare ones at the end: unused ones cost a few bytes and
+// spare a second list of what each kind uses.
+void PutOp(ByteWriter& out, const Op& op) {
+  out.U8(static_cast<uint8_t>(op.kind));
+  out.U32(static_cast<uint32_t>(op.operands.size()));
+  for (ValueId id : op.operands) out.U32(static_cast<uint32_t>(id));
+  out.U8(static_cast<uint8_t>(op.type.dtype));
+  PutDims(out, op.type.dims);
+  out.U8(static_cast<uint8_t>(op.unary));
+  out.U8(static_cast<uint8_t>(op.binary));
+  out.U8(static_cast<uint8_t>(op.compare));
+  out.U8(static_cast<uint8_t>(op.reduce));
+  out.U8(static_cast<uint8_t>(op.transpose_a | op.transpose_b << 1 | op.keepdims << 2 |
+                              op.constant << 3 | static_cast<int>(op.accumulate) << 4));
+  out.I64(op.axis);
+  out.F64(op.scalar);
+  PutInts(out, op.axes);
+  PutInts(out, op.starts);
+  PutInts(out, op.steps);
+  if (op.kind == OpKind::kInput) PutStrides(out, op.strides);
+  if (op.kind == OpKind::kConv2d || op.kind == OpKind::kWindow) PutConv(out, op.conv);
+  if (IsCollective(op)) out.U8(static_cast<uint8_t>(op.ranks));
+  if (op.kind != OpKind::kWindow) return;
+  for (const int64_t taps : op.taps) out.I64(taps);
+}
+
+std::vector<Dim> GetDims(ByteReader& in) {
+  std::vector<Dim> dims(in.U8());
+  for (Dim& dim : dims) {
+    const int64_t v = in.I64();
+    dim = v == -1 ? Dim::M() : Dim::Constant(v);
+  }
+  return dims;
+}
+
+std::vector<Stride> GetStrides(ByteReader& in, size_t rank) {
+  std::vector<Stride> strides(rank);
+  for (Stride& s : strides) {
+    s.value = in.I64();
+    s.m_power = in.U8();
+  }
+  return strides;
+}
+
+template <typename T>
+std::vector<T> GetInts(ByteReader& in) {
+  std::vector<T> values(in.U8());
+  for (T& v : values) v = static_cast<T>(in.I64());
+  return values;
+}
+
+Op GetOp(ByteReader& in) {
+  Op op;
+  op.kind = static_cast<OpKind>(in.U8());
+  const uint32_t operands = in.U32();
+  for (uint32_t i = 0; i < operands && in.ok(); ++i) {
+    op.operands.push_back(static_cast<ValueId>(in.U32()));
+  }
+  op.type.dtype = static_cast<DType>(in.U8());
+  op.type.dims = GetDims(in);
+  op.unary = static_cast<UnaryKind>(in.U8());
+  op.binary = static_cast<BinaryKind>(in.U8());
+  op.compare = static_cast<CompareKind>(in.U8());
+  op.reduce = static_cast<ReduceKind>(in.U8());
+  const uint8_t flags = in.U8();
+  op.transpose_a = flags & 1;
+  op.transpose_b = flags & 2;
+  op.keepdims = flags & 4;
+  op.constant = flags & 8;
+  op.accumulate = static_cast<Accumulate>(flags >> 4);
+  op.axis = static_cast<int32_t>(in.I64());
+  op.scalar = in.F64();
+  op.axes = GetInts<int32_t>(in);
+  op.starts = GetInts<int64_t>(in);
+  op.steps = GetInts<int64_t>(in);
+  if (op.kind == OpKind::kInput) op.strides = GetStrides(in, op.type.dims.size());
+  if (op.kind == OpKind::kConv2d || op.kind == OpKind::kWindow) op.conv = GetConv(in);
+  if (IsCollective(op)) op.ranks = in.U8();
+  if (op.kind != OpKind::kWindow) return op;
+  for (int64_t& taps : op.taps) taps = in.I64();
+  return op;
+}
+
+std::string Serialize(const std::vector<Op>& ops, const std::vector<ChainOutput>& outputs) {
+  ByteWriter out;
+  out.Raw(kMagic);
+  out.U32(kVersion);
+  out.U32(static_cast<uint32_t>(ops.size()));
+  for (const Op& op : ops) PutOp(out, op);
+  out.U32(static_cast<uint32_t>(outputs.size()));
+  for (const ChainOutput& o : outputs) {
+    out.U32(static_cast<uint32_t>(o.value));
+    PutStrides(out, o.strides);
+    out.I64(o.alias_input);
+  }
+  return out.Take();
+}
+
+// Canonical number of every op of the builder, -1 for dead ones. Depth-first and post-order,
+// without recursion.
+class Numbering {
+ public:
+  explicit Numbering(const std::vector<Op>& ops) : ops_(ops), number_(ops.size(), -1) {}
+
+  void Visit(ValueId root) {
+    Push(root);
+    while (!stack_.empty()) {
+      auto& [id, next] = stack_.back();
+      if (next < ops_[id].operands.size()) {
+        Push(ops_[id].operands[next++]);
+      } else {
+        number_[id] = static_cast<ValueId>(order_.size());
+        order_.push_back(id);
+        stack_.pop_back();
+      }
+    }
+  }
+  const std::vector<ValueId>& order() const { return order_; }
+  ValueId operator[](ValueId id) const { return number_[id]; }
+
+ private:
+  void Push(ValueId id) {
+    if (number_[id] < 0) stack_.emplace_back(id, 0);
+  }
+  const std::vector<Op>& ops_;
+  std::vector<ValueId> number_;
+  std::vector<ValueId> order_;
+  std::vector<std::pair<ValueId, size_t>> stack_;
+};
+
+bool HasSymbol(const Op& op) { return SymbolicAxis(op.type.dims) >= 0; }
+
+}  // namespace
+
+absl::StatusOr<Chain> ChainBuilder::Finish() {
+  if (outputs_.empty()) return FailedPrecondition("the chain has no output");
+  Numbering needed(ops_);
+  for (const ChainOutput& out : outputs_) needed.Visit(out.value);
+  for (ValueId id = 0; id < size(); ++id) {
+    if (needed[id] >= 0) continue;
+    return Invalid("op ", id, " (", NameOf(ops_[id]), "): no output needs its value");
+  }
+  SINTER_RETURN_IF_ERROR(MakeProducts());
+  Numbering numbering(ops_);
+  for (const ChainOutput& out : outputs_) numbering.Visit(out.value);
+  Chain chain;
+  std::vector<int32_t> canonical_input(input_names_.size());
+  for (ValueId id : numbering.order()) {
+    Op op = std::move(ops_[id]);
+    for (ValueId& operand : op.operands) operand = numbering[operand];
+    chain.uses_m_ = chain.uses_m_ || HasSymbol(op);
+    chain.ranks_ = std::max(chain.ranks_, static_cast<int>(op.ranks));
+    if (op.kind == OpKind::kInput) {
+      canonical_input[op.input] = chain.num_inputs();
+      chain.input_order_.push_back(op.input);
+      op.input = chain.num_inputs();
+      chain.inputs_.push_back(static_cast<ValueId>(chain.ops_.size()));
+    }
+    chain.ops_.push_back(std::move(op));
+  }
+  chain.outputs_ = std::move(outputs_);
+  for (ChainOutput& out : chain.outputs_) {
+    out.value = numbering[out.value];
+    if (out.alias_input >= 0) out.alias_input = canonical_input[out.alias_input];
+  }
+  chain.input_names_ = std::move(input_names_);
+  chain.canonical_ = Serialize(chain.ops_, chain.outputs_);
+  chain.digest_ = Sha256(chain.canonical_);
+  *this = ChainBuilder();
+  return chain;
+}
+
+absl::StatusOr<Chain> ChainFromCanonicalBytes(absl::string_view bytes) {
+  ByteReader in(bytes);
+  if (in.Raw(kMagic.size()) != kMagic) return DataLoss("chain: wrong magic");
+  if (const uint32_t version = in.U32(); version != kVersion) {
+    return DataLoss("chain: version is ", version, ", must be ", kVersion);
+  }
+  ChainBuilder builder;
+  const uint32_t ops = in.U32();
+  for (uint32_t i = 0; i < ops; ++i) {
+    const Op op = GetOp(in);
+    if (!in.ok()) return in.Finish("chain");
+    SINTER_RETURN_IF_ERROR(Replay(builder, op).status());
+  }
+  const uint32_t outputs = in.U32();
+  for (uint32_t i = 0; i < outputs && in.ok(); ++i) {
+    const ValueId value = static_cast<ValueId>(in.U32());
+    if (!builder.Contains(value)) return DataLoss("chain: output of no value");
+    OutputOptions options;
+    options.strides = GetStrides(in, builder.TypeOf(value).dims.size());
+    const int64_t alias = in.I64();
+    for (ValueId id = 0; alias >= 0 && id < builder.size(); ++id) {
+      if (builder.OpOf(id).input == alias) options.alias = id;
+    }
+    SINTER_RETURN_IF_ERROR(builder.Output(value, options));
+  }
+  SINTER_RETURN_IF_ERROR(in.Finish("chain"));
+  SINTER_ASSIGN_OR_RETURN(Chain chain, builder.Finish());
+  if (chain.CanonicalBytes() != bytes) return DataLoss("chain: not in canonical form");
+  return chain;
 }
 
 }  // namespace sinter

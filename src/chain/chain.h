@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/digest.h"
@@ -87,6 +88,38 @@ absl::StatusOr<Chain> ChainFromCanonicalBytes(absl::string_view bytes);
 
 // "'hidden'" where the caller named an input, else "input 2"; "op 3 (matmul)".
 std::string NameOfValue(const Chain& chain, ValueId id);
+
+// M: the buckets that plans of a chain are made for, and whether its rows are apart.
+
+// Rows that products of one pass work on, where each index of M has many: 32 images of 56 x 56
+// pixels and more. A pass is never cut inside an index of M.
+constexpr int64_t kMostRowsOfPass = int64_t{1} << 17;
+
+// The largest bucket of plans of the chain, which take any number of rows. kLargestBucket, or
+// less where products have many rows for each index of M.
+int64_t LargestBucketOf(const Chain& chain);
+// The smallest bucket that holds m, the largest of the chain where none does.
+int64_t BucketOf(const Chain& chain, int64_t m);
+
+// OK where every op keeps the dimension M of its operands: index i of it in the result is made of
+// index i of it in each operand that has it. Else FAILED_PRECONDITION naming the first op that does
+// not: one that reduces over M, contracts it, or has M twice.
+absl::Status CheckRowsApart(const Chain& chain);
+
+// Whether `op` takes rows by ids from all M of them, or writes M rows or among them.
+bool MixesRowsByIds(const Chain& chain, const Op& op);
+
+// JSON of any chain, both ways. Schema: docs/chains.md.
+
+constexpr int kChainJsonSchema = 1;
+
+// Two-space indented, one op per line, keys in fixed order, newline at the end. Keeps the caller's
+// input order and names.
+std::string ChainToJson(const Chain& chain);
+// INVALID_ARGUMENT naming the JSON path ("ops[3].transpose_a: must be true or false") or the
+// builder's error. Unknown keys are errors. Input is untrusted: nesting is limited, sizes are
+// bounded.
+absl::StatusOr<Chain> ChainFromJson(absl::string_view json);
 
 }  // namespace sinter
 

@@ -1,10 +1,9 @@
-// ChainFromJson.
-#include "src/chain/chain_json.h"
-
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,8 +11,8 @@
 #include "nlohmann/json.hpp"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
+#include "src/chain/chain.h"
 #include "src/chain/json_stream.h"
-#include "src/chain/replay.h"
 
 namespace sinter {
 namespace {
@@ -22,129 +21,134 @@ using Json = nlohmann::json;
 
 constexpr size_t kMaxOperands = 64;
 
-template <typename... Args>
-absl::Status Bad(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
-
-std::set<std::string> KeysOf(OpKind kind) {
-  std::set<std::string> keys = {"id", "op", "in", "dtype", "dims"};
-  const auto add = [&](std::initializer_list<const char*> more) {
-    keys.insert(more.begin(), more.end());
+// Calls visit(key, field) for each attribute of an op of its kind, in the order of files. `limits`
+// are a slice's.
+template <typename AnyOp, typename Dims, typename Visitor>
+void VisitAttributes(AnyOp& op, Dims& limits, Visitor& visit) {
+  const auto moves = [&] {
+    visit("strides", op.conv.strides);
+    visit("pads", op.conv.pads);
+    visit("dilations", op.conv.dilations);
   };
-  if (kind == OpKind::kScalar) add({"value"});
-  if (kind == OpKind::kIota || kind == OpKind::kConcat || kind == OpKind::kGather) add({"axis"});
-  if (kind == OpKind::kMatmul) add({"transpose_a", "transpose_b"});
-  if (kind == OpKind::kGroupedMatmul) add({"transpose_b"});
-  if (kind == OpKind::kAllReduce) add({"ranks"});
-  if (kind == OpKind::kAllGather || kind == OpKind::kReduceScatter) add({"axis", "ranks"});
-  if (kind == OpKind::kUnary || kind == OpKind::kBinary || kind == OpKind::kCompare) add({"kind"});
-  if (kind == OpKind::kReduce) add({"kind", "axes", "keepdims"});
-  if (kind == OpKind::kScan) add({"kind"});
-  if (kind == OpKind::kTranspose) add({"axes"});
-  if (kind == OpKind::kSlice) add({"starts", "limits", "steps"});
-  if (kind == OpKind::kConv2d) add({"filter", "strides", "pads", "dilations", "groups"});
-  if (kind == OpKind::kWindow) add({"window", "strides", "pads", "dilations"});
-  if (kind == OpKind::kScaledMatmul) add({"accumulate"});
-  return keys;
-}
-
-absl::Status ReadAxis(const JsonObject& in, Op* op) {
-  SINTER_ASSIGN_OR_RETURN(int64_t axis, in.Integer("axis"));
-  op->axis = JsonObject::Narrow(axis);
-  return absl::OkStatus();
-}
-
-absl::Status ReadAxes(const JsonObject& in, Op* op) {
-  SINTER_ASSIGN_OR_RETURN(op->axes, in.Integers<int32_t>("axes", kMaxRank));
-  return absl::OkStatus();
-}
-
-// As many as `values` has; left as they are where the key is left out.
-template <size_t kCount>
-absl::Status ReadAll(const JsonObject& in, const char* key, std::array<int64_t, kCount>* values) {
-  if (!in.Has(key)) return absl::OkStatus();
-  SINTER_ASSIGN_OR_RETURN(const std::vector<int64_t> given, in.Integers<int64_t>(key, kCount));
-  if (given.size() != kCount) {
-    return Bad(in.At(key), ": has ", given.size(), " elements, must have ", kCount);
-  }
-  std::copy(given.begin(), given.end(), values->begin());
-  return absl::OkStatus();
-}
-
-absl::Status ReadConv(const JsonObject& in, Conv2d* conv) {
-  if (in.Has("filter")) {
-    SINTER_RETURN_IF_ERROR(in.ReadKind(&ParseFilterLayout, "filter", &conv->filter));
-  }
-  SINTER_RETURN_IF_ERROR(ReadAll(in, "strides", &conv->strides));
-  SINTER_RETURN_IF_ERROR(ReadAll(in, "pads", &conv->pads));
-  return ReadAll(in, "dilations", &conv->dilations);
-}
-
-absl::Status ReadAttributes(const JsonObject& in, Op* op) {
-  switch (op->kind) {
-    case OpKind::kScalar: {
-      SINTER_ASSIGN_OR_RETURN(op->scalar, in.Number("value"));
-      return absl::OkStatus();
-    }
+  switch (op.kind) {
+    case OpKind::kScalar:
+      return visit("value", op.scalar);
     case OpKind::kIota:
     case OpKind::kConcat:
     case OpKind::kGather:
-      return ReadAxis(in, op);
-    case OpKind::kMatmul: {
-      SINTER_ASSIGN_OR_RETURN(op->transpose_a, in.Flag("transpose_a"));
-      SINTER_ASSIGN_OR_RETURN(op->transpose_b, in.Flag("transpose_b"));
-      return absl::OkStatus();
-    }
-    case OpKind::kGroupedMatmul: {
-      SINTER_ASSIGN_OR_RETURN(op->transpose_b, in.Flag("transpose_b"));
-      return absl::OkStatus();
-    }
+      return visit("axis", op.axis);
+    case OpKind::kMatmul:
+      visit("transpose_a", op.transpose_a);
+      [[fallthrough]];
+    case OpKind::kGroupedMatmul:
+      return visit("transpose_b", op.transpose_b);
     case OpKind::kAllGather:
     case OpKind::kReduceScatter:
-      SINTER_RETURN_IF_ERROR(ReadAxis(in, op));
+      visit("axis", op.axis);
       [[fallthrough]];
-    case OpKind::kAllReduce: {
-      SINTER_ASSIGN_OR_RETURN(const int64_t ranks, in.Integer("ranks"));
-      op->ranks = JsonObject::Narrow(ranks);
-      return absl::OkStatus();
-    }
+    case OpKind::kAllReduce:
+      return visit("ranks", op.ranks);
     case OpKind::kUnary:
-      return in.ReadKind(&ParseUnaryKind, "kind", &op->unary);
+      return visit("kind", op.unary);
     case OpKind::kBinary:
-      return in.ReadKind(&ParseBinaryKind, "kind", &op->binary);
+      return visit("kind", op.binary);
     case OpKind::kCompare:
-      return in.ReadKind(&ParseCompareKind, "kind", &op->compare);
+      return visit("kind", op.compare);
     case OpKind::kScan:
-      return in.ReadKind(&ParseReduceKind, "kind", &op->reduce);
-    case OpKind::kReduce: {
-      SINTER_RETURN_IF_ERROR(in.ReadKind(&ParseReduceKind, "kind", &op->reduce));
-      SINTER_ASSIGN_OR_RETURN(op->keepdims, in.Flag("keepdims"));
-      return ReadAxes(in, op);
-    }
+      return visit("kind", op.reduce);
+    case OpKind::kReduce:
+      visit("kind", op.reduce);
+      visit("axes", op.axes);
+      return visit("keepdims", op.keepdims);
     case OpKind::kTranspose:
-      return ReadAxes(in, op);
+      return visit("axes", op.axes);
     case OpKind::kConv2d:
-      if (in.Has("groups")) {
-        SINTER_ASSIGN_OR_RETURN(op->conv.groups, in.Integer("groups"));
-      }
-      return ReadConv(in, &op->conv);
+      visit("filter", op.conv.filter);
+      moves();
+      return visit("groups", op.conv.groups);
     case OpKind::kWindow:
-      if (!in.Has("window")) return Bad(in.At("window"), ": is missing, must be [height, width]");
-      SINTER_RETURN_IF_ERROR(ReadAll(in, "window", &op->taps));
-      return ReadConv(in, &op->conv);
+      visit("window", op.taps);
+      return moves();
     case OpKind::kScaledMatmul:
-      if (!in.Has("accumulate")) return absl::OkStatus();
-      return in.ReadKind(&ParseAccumulate, "accumulate", &op->accumulate);
-    case OpKind::kSlice: {
-      SINTER_ASSIGN_OR_RETURN(op->starts, in.Integers<int64_t>("starts", kMaxRank));
-      SINTER_ASSIGN_OR_RETURN(op->steps, in.Integers<int64_t>("steps", kMaxRank));
-      return absl::OkStatus();
-    }
+      return visit("accumulate", op.accumulate);
+    case OpKind::kSlice:
+      visit("starts", op.starts);
+      visit("limits", limits);
+      return visit("steps", op.steps);
     default:
-      return absl::OkStatus();
+      return;
   }
 }
+
+std::set<std::string> KeysOf(const Op& op) {
+  std::set<std::string> keys = {"id", "op", "in", "dtype", "dims"};
+  const std::vector<Dim> none;
+  const auto add = [&](const char* key, const auto&) { keys.insert(key); };
+  VisitAttributes(op, none, add);
+  return keys;
+}
+
+// Reads attributes; the first failure stays.
+class AttributeReader {
+ public:
+  explicit AttributeReader(const JsonObject& in) : in_(in) {}
+  const absl::Status& status() const { return status_; }
+
+  void operator()(const char* key, double& out) { Set(in_.Number(key), &out); }
+  void operator()(const char* key, bool& out) { Set(in_.Flag(key), &out); }
+  void operator()(const char* key, std::vector<Dim>& out) { Set(in_.Dims(key), &out); }
+  void operator()(const char* key, int32_t& out) {
+    int64_t given = 0;
+    Set(in_.Integer(key), &given);
+    out = JsonObject::Narrow(given);
+  }
+  template <typename T>
+  void operator()(const char* key, std::vector<T>& out) {
+    Set(in_.Integers<T>(key, kMaxRank), &out);
+  }
+  void operator()(const char* key, UnaryKind& out) { Kind(ParseUnaryKind, key, &out); }
+  void operator()(const char* key, BinaryKind& out) { Kind(ParseBinaryKind, key, &out); }
+  void operator()(const char* key, CompareKind& out) { Kind(ParseCompareKind, key, &out); }
+  void operator()(const char* key, ReduceKind& out) { Kind(ParseReduceKind, key, &out); }
+
+  // These may be left out, and then stay as they are.
+  void operator()(const char* key, FilterLayout& out) {
+    if (in_.Has(key)) Kind(ParseFilterLayout, key, &out);
+  }
+  void operator()(const char* key, Accumulate& out) {
+    if (in_.Has(key)) Kind(ParseAccumulate, key, &out);
+  }
+  void operator()(const char* key, int64_t& out) {
+    if (in_.Has(key)) Set(in_.Integer(key), &out);
+  }
+  template <size_t kCount>
+  void operator()(const char* key, std::array<int64_t, kCount>& out) {
+    std::vector<int64_t> given(out.begin(), out.end());
+    if (in_.Has(key)) Set(in_.Integers<int64_t>(key, kCount), &given);
+    if (given.size() == kCount) {
+      std::copy(given.begin(), given.end(), out.begin());
+    } else {
+      Keep(Invalid(in_.At(key), ": has ", given.size(), " elements, must have ", kCount));
+    }
+  }
+
+ private:
+  void Keep(const absl::Status& status) {
+    if (status_.ok()) status_ = status;
+  }
+  template <typename T>
+  void Set(absl::StatusOr<T> value, T* out) {
+    Keep(value.status());
+    if (value.ok()) *out = *std::move(value);
+  }
+  template <typename T>
+  void Kind(absl::StatusOr<T> (*parse)(absl::string_view), const char* key, T* out) {
+    Keep(in_.ReadKind(parse, key, out));
+  }
+
+  const JsonObject& in_;
+  absl::Status status_;
+};
 
 // Elements as they are written, before a builder has seen them: the file's arrays come in any
 // order.
@@ -205,19 +209,20 @@ absl::Status ReadOp(const JsonObject& in, WrittenOp* written) {
   Op& op = written->op;
   SINTER_RETURN_IF_ERROR(in.CheckObject());
   SINTER_RETURN_IF_ERROR(in.ReadKind(&ParseOpKind, "op", &op.kind));
-  if (op.kind == OpKind::kInput) return Bad(in.At("op"), ": an input belongs into inputs");
-  SINTER_RETURN_IF_ERROR(in.CheckKeys(KeysOf(op.kind)));
+  if (op.kind == OpKind::kInput) return Invalid(in.At("op"), ": an input belongs into inputs");
+  SINTER_RETURN_IF_ERROR(in.CheckKeys(KeysOf(op)));
   SINTER_ASSIGN_OR_RETURN(written->id, in.Integer("id"));
   if (in.Has("in")) {
     SINTER_ASSIGN_OR_RETURN(std::vector<int64_t> ids, in.Integers<int64_t>("in", kMaxOperands));
     for (int64_t id : ids) op.operands.push_back(JsonObject::Narrow(id));
   }
   SINTER_RETURN_IF_ERROR(ReadType(in, written));
-  SINTER_RETURN_IF_ERROR(ReadAttributes(in, &op));
-  if (op.kind == OpKind::kSlice) {
-    SINTER_ASSIGN_OR_RETURN(written->limits, in.Dims("limits"));
+  if (op.kind == OpKind::kWindow && !in.Has("window")) {
+    return Invalid(in.At("window"), ": is missing, must be [height, width]");
   }
-  return absl::OkStatus();
+  AttributeReader attributes(in);
+  VisitAttributes(op, written->limits, attributes);
+  return attributes.status();
 }
 
 absl::Status ReadOutput(const JsonObject& in, WrittenOutput* output) {
@@ -238,13 +243,13 @@ class ChainReader : public JsonConsumer {
     seen_.insert(key);
     if (key == "schema") return false;
     if (key == "inputs" || key == "ops" || key == "outputs") return true;
-    return Bad(PrintableJson(key), ": unknown key");
+    return Invalid(PrintableJson(key), ": unknown key");
   }
 
   absl::Status Scalar(const std::string&, const Json& value) override {
     SINTER_ASSIGN_OR_RETURN(const int64_t schema, JsonObject::IntegerAt(value, "schema"));
     if (schema == kChainJsonSchema) return absl::OkStatus();
-    return Bad("schema: is ", schema, ", must be ", kChainJsonSchema);
+    return Invalid("schema: is ", schema, ", must be ", kChainJsonSchema);
   }
 
   absl::Status Element(const std::string& key, size_t index, const Json& element) override {
@@ -256,7 +261,7 @@ class ChainReader : public JsonConsumer {
 
   absl::StatusOr<Chain> Build() {
     for (const char* key : {"schema", "inputs", "ops", "outputs"}) {
-      if (seen_.count(key) == 0) return Bad(key, ": missing");
+      if (seen_.count(key) == 0) return Invalid(key, ": missing");
     }
     SINTER_RETURN_IF_ERROR(AddInputs());
     SINTER_RETURN_IF_ERROR(AddOps());
@@ -269,7 +274,7 @@ class ChainReader : public JsonConsumer {
  private:
   absl::Status CheckId(const std::string& path, int64_t id) const {
     if (id == builder_.size()) return absl::OkStatus();
-    return Bad(path, ".id: is ", id, ", must be ", builder_.size());
+    return Invalid(path, ".id: is ", id, ", must be ", builder_.size());
   }
 
   absl::Status AddInputs() {
@@ -307,7 +312,7 @@ class ChainReader : public JsonConsumer {
     if (written.has_dtype) given.dtype = written.op.type.dtype;
     if (written.has_dims) given.dims = written.op.type.dims;
     if (given == type) return absl::OkStatus();
-    return Bad(path, ": type is ", ToString(given), ", must be ", ToString(type));
+    return Invalid(path, ": type is ", ToString(given), ", must be ", ToString(type));
   }
 
   std::set<std::string> seen_;
@@ -323,6 +328,152 @@ absl::StatusOr<Chain> ChainFromJson(absl::string_view text) {
   ChainReader reader;
   SINTER_RETURN_IF_ERROR(StreamJson(text, JsonBounds(), &reader));
   return reader.Build();
+}
+
+// ChainToJson.
+
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+OrderedJson DimsToJson(const std::vector<Dim>& dims) {
+  OrderedJson result = OrderedJson::array();
+  for (Dim dim : dims) {
+    if (dim.symbolic) {
+      result.push_back("M");
+    } else {
+      result.push_back(dim.value);
+    }
+  }
+  return result;
+}
+
+OrderedJson StridesToJson(const std::vector<Stride>& strides) {
+  OrderedJson result = OrderedJson::array();
+  for (Stride s : strides) {
+    if (s.m_power == 0) {
+      result.push_back(s.value);
+    } else {
+      const std::string text = ToString({s});
+      result.push_back(text.substr(1, text.size() - 2));
+    }
+  }
+  return result;
+}
+
+OrderedJson ScalarToJson(double value) {
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+void PutType(const TensorType& type, OrderedJson* out) {
+  (*out)["dtype"] = std::string(NameOf(type.dtype));
+  (*out)["dims"] = DimsToJson(type.dims);
+}
+
+void PutStrides(const TensorType& type, const std::vector<Stride>& strides, OrderedJson* out) {
+  if (strides != ContiguousStrides(type.dims)) (*out)["strides"] = StridesToJson(strides);
+}
+
+// Writes attributes; what may be left out is, where it is the default.
+class AttributeWriter {
+ public:
+  explicit AttributeWriter(OrderedJson* out) : out_(*out) {}
+
+  void operator()(const char* key, double value) { out_[key] = ScalarToJson(value); }
+  void operator()(const char* key, const std::vector<Dim>& dims) { out_[key] = DimsToJson(dims); }
+  void operator()(const char* key, int64_t value) {
+    if (value != 1) out_[key] = value;
+  }
+  void operator()(const char* key, Accumulate value) {
+    if (value == Accumulate::kFast) out_[key] = std::string(NameOf(value));
+  }
+  template <typename T>
+  void operator()(const char* key, const T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      out_[key] = std::string(NameOf(value));
+    } else {
+      out_[key] = value;
+    }
+  }
+
+ private:
+  OrderedJson& out_;
+};
+
+std::string Line(const OrderedJson& value) {
+  return value.dump(-1, ' ', true, OrderedJson::error_handler_t::replace);
+}
+
+// `lines` as the array `key` of the top-level object, one line each.
+void AppendArray(absl::string_view key, const std::vector<std::string>& lines, bool last,
+                 std::string* text) {
+  absl::StrAppend(text, "  \"", key, "\": [");
+  for (size_t i = 0; i < lines.size(); ++i) {
+    absl::StrAppend(text, i == 0 ? "\n    " : ",\n    ", lines[i]);
+  }
+  absl::StrAppend(text, lines.empty() ? "]" : "\n  ]", last ? "\n" : ",\n");
+}
+
+// Numbers in the file: inputs in the caller's order, then the other ops in canonical order.
+std::vector<ValueId> FileNumbers(const Chain& chain) {
+  std::vector<ValueId> number(chain.ops().size());
+  ValueId next = chain.num_inputs();
+  for (size_t id = 0; id < chain.ops().size(); ++id) {
+    const Op& op = chain.ops()[id];
+    number[id] = op.kind == OpKind::kInput ? chain.InputOrder()[op.input] : next++;
+  }
+  return number;
+}
+
+std::vector<std::string> InputLines(const Chain& chain) {
+  std::vector<std::string> lines;
+  for (int32_t canonical : chain.CallerOrder()) {
+    const Op& op = chain.input_op(canonical);
+    OrderedJson line;
+    line["id"] = lines.size();
+    const std::string& name = chain.InputName(static_cast<int>(lines.size()));
+    if (!name.empty()) line["name"] = name;
+    PutType(op.type, &line);
+    PutStrides(op.type, op.strides, &line);
+    if (op.constant) line["constant"] = true;
+    lines.push_back(Line(line));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string ChainToJson(const Chain& chain) {
+  const std::vector<ValueId> number = FileNumbers(chain);
+  std::vector<std::string> ops, outputs;
+  for (size_t id = 0; id < chain.ops().size(); ++id) {
+    const Op& op = chain.ops()[id];
+    if (op.kind == OpKind::kInput) continue;
+    OrderedJson line;
+    line["id"] = number[id];
+    line["op"] = std::string(NameOf(op.kind));
+    std::vector<ValueId> operands;
+    for (ValueId operand : op.operands) operands.push_back(number[operand]);
+    if (!operands.empty()) line["in"] = operands;
+    AttributeWriter attributes(&line);
+    const std::vector<Dim> limits = op.kind == OpKind::kSlice ? SliceLimits(op) : op.type.dims;
+    VisitAttributes(op, limits, attributes);
+    PutType(op.type, &line);
+    ops.push_back(Line(line));
+  }
+  for (const ChainOutput& out : chain.outputs()) {
+    OrderedJson line;
+    line["value"] = number[out.value];
+    PutStrides(chain.op(out.value).type, out.strides, &line);
+    if (out.alias_input >= 0) line["alias"] = number[chain.input(out.alias_input)];
+    outputs.push_back(Line(line));
+  }
+  std::string text = absl::StrCat("{\n  \"schema\": ", kChainJsonSchema, ",\n");
+  AppendArray("inputs", InputLines(chain), false, &text);
+  AppendArray("ops", ops, false, &text);
+  AppendArray("outputs", outputs, true, &text);
+  return text + "}\n";
 }
 
 }  // namespace sinter

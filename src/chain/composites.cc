@@ -103,8 +103,8 @@ absl::StatusOr<ValueId> AddActivation(ChainBuilder& b, Activation act, ValueId x
       return e.Finish(x);
     }
   }
-  return absl::InvalidArgumentError(absl::StrCat("op ", b.size(), " (activation): act is ",
-                                                 static_cast<int>(act), ", which does not exist"));
+  return Invalid("op ", b.size(), " (activation): act is ", static_cast<int>(act),
+                 ", which does not exist");
 }
 
 absl::StatusOr<ValueId> AddGeluTanh(ChainBuilder& b, ValueId x) {

@@ -11,9 +11,27 @@
 #include "absl/status/statusor.h"
 #include "src/chain/activation.h"
 #include "src/chain/builder.h"
-#include "src/chain/defaults.h"
 
 namespace sinter {
+
+// The defaults of what may be left unsaid of a composite. The one table: the text form takes them
+// for a key that is not given, the C ABI and its bindings for a field that is 0. Where 0 means the
+// default it is not a value of its own, so eps and scale must differ from 0 (composites.cc).
+
+// `text` is how the text form writes `value`.
+template <typename T>
+struct Default {
+  T value;
+  const char* text;
+};
+
+constexpr Default<double> kDefaultLayerNormEps{1e-5, "1e-05"};
+constexpr Default<double> kDefaultRmsNormEps{1e-6, "1e-06"};
+constexpr Default<double> kDefaultQuantizeEps{1e-10, "1e-10"};
+constexpr Default<double> kDefaultSoftmaxScale{1, "1"};
+constexpr Default<Activation> kDefaultActivation{Activation::kIdentity, "identity"};
+constexpr Default<Layout> kDefaultLayout{Layout::kOI, "oi"};
+constexpr Default<Granularity> kDefaultGranularity{Granularity::kRow, "row"};
 
 constexpr ValueId kNoValue = -1;  // an operand that is absent
 
@@ -133,7 +151,7 @@ absl::StatusOr<ValueId> AddMaxPool2d(ChainBuilder& b, ValueId x, const std::arra
 absl::StatusOr<ValueId> AddAvgPool2d(ChainBuilder& b, ValueId x, const std::array<int64_t, 2>& taps,
                                      const Conv2d& conv, bool count_pads);
 
-// Codes of 8 bits and the scale (f32) that turns them back, as scaled_matmul.h has them.
+// Codes of 8 bits and the scale (f32) that turns them back, as infer.h has them.
 struct Scaled {
   ValueId codes = kNoValue, scale = kNoValue;
 };

@@ -1,7 +1,7 @@
 // The products: linear layers, gemm_chain, gated_ffn, and whole chains of them.
+#include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/expander.h"
-#include "src/chain/whole_chain.h"
 
 namespace sinter {
 namespace {
@@ -42,8 +42,7 @@ void CheckOperands(Expander& e, ValueId a,
 
 absl::Status CheckLayout(Layout layout) {
   if (layout == Layout::kOI || layout == Layout::kIO) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("layout is ", static_cast<int>(layout), ", must be oi or io"));
+  return Invalid("layout is ", static_cast<int>(layout), ", must be oi or io");
 }
 
 // A whole FFN, product after product, with its inputs in the documented order.
@@ -160,21 +159,17 @@ absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in,
 
 absl::StatusOr<Chain> MakeFfnChain(const FfnSpec& spec) {
   if (spec.products != 1 && spec.products != 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("products is ", spec.products, ", must be 1 or 2"));
+    return Invalid("products is ", spec.products, ", must be 1 or 2");
   }
-  if (spec.bias2 && spec.products == 1) {
-    return absl::InvalidArgumentError("bias2 is set, but there is one product");
-  }
+  if (spec.bias2 && spec.products == 1) return Invalid("bias2 is set, but there is one product");
   if ((spec.scale2 != 1 || spec.factor2 || spec.scale_w2) && spec.products == 1) {
-    return absl::InvalidArgumentError(
-        "scale2, factor2 or scale_w2 is set, but there is one product");
+    return Invalid("scale2, factor2 or scale_w2 is set, but there is one product");
   }
   if (spec.rounds_sum && !spec.residual) {
-    return absl::InvalidArgumentError("rounds_sum is set, but there is no residual");
+    return Invalid("rounds_sum is set, but there is no residual");
   }
   if (spec.sum_act != Activation::kIdentity && !spec.residual) {
-    return absl::InvalidArgumentError("sum_act is set, but there is no residual");
+    return Invalid("sum_act is set, but there is no residual");
   }
   return FfnMaker(spec).Make();
 }

@@ -3,6 +3,7 @@
 #include <tuple>
 #include <utility>
 
+#include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/expander.h"
 
@@ -117,8 +118,7 @@ absl::StatusOr<GateOrder> ParseGateOrder(absl::string_view name) {
   for (const GateOrder order : {GateOrder::kGateUp, GateOrder::kUpGate, GateOrder::kInterleaved}) {
     if (name == NameOf(order)) return order;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("order is ", name, ", must be one of ", kGateOrderWords));
+  return Invalid("order is ", name, ", must be one of ", kGateOrderWords);
 }
 
 absl::StatusOr<ValueId> AddGroupedGatedFfn(ChainBuilder& b, const GroupedFfnOperands& in,

@@ -7,7 +7,7 @@
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/expander.h"
-#include "src/chain/scaled_matmul.h"
+#include "src/chain/infer.h"
 
 namespace sinter {
 namespace {
@@ -161,8 +161,7 @@ absl::StatusOr<Granularity> ParseGranularity(absl::string_view name) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == name) return static_cast<Granularity>(i + 1);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("granularity is ", name, ", must be one of tensor row group static"));
+  return Invalid("granularity is ", name, ", must be one of tensor row group static");
 }
 
 bool IsValid(Granularity granularity) {

@@ -11,22 +11,17 @@ constexpr int kPixelRank = 4;
 constexpr const char* kSides[] = {"top", "bottom", "left", "right"};
 constexpr const char* kAxes[] = {"height", "width"};
 
-template <typename... Args>
-absl::Status Bad(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
-
 constexpr absl::string_view kPixelAxes = "batch, height, width, channels";
 
 absl::Status CheckPixels(absl::string_view name, const TensorType& type, absl::string_view axes,
                          int first_constant) {
   if (type.rank() != kPixelRank) {
-    return Bad("rank of ", name, " is ", type.rank(), ", must be 4 ([", axes, "])");
+    return Invalid("rank of ", name, " is ", type.rank(), ", must be 4 ([", axes, "])");
   }
   for (int i = first_constant; i < kPixelRank; ++i) {
     if (!type.dims[i].symbolic) continue;
-    return Bad("dimension ", i, " of ", name,
-               " is M, must be constant: only the batch may be symbolic");
+    return Invalid("dimension ", i, " of ", name,
+                   " is M, must be constant: only the batch may be symbolic");
   }
   return absl::OkStatus();
 }
@@ -34,19 +29,19 @@ absl::Status CheckPixels(absl::string_view name, const TensorType& type, absl::s
 absl::Status CheckOperand(absl::string_view name, const TensorType& type, absl::string_view axes,
                           int first_constant) {
   if (!IsFloat(type.dtype)) {
-    return Bad("dtype of ", name, " is ", NameOf(type.dtype), ", must be f32, f16 or bf16");
+    return Invalid("dtype of ", name, " is ", NameOf(type.dtype), ", must be f32, f16 or bf16");
   }
   return CheckPixels(name, type, axes, first_constant);
 }
 
 absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
-  return Bad(field, " is ", value, ", must be in [", low, ", ", high, "]");
+  return Invalid(field, " is ", value, ", must be in [", low, ", ", high, "]");
 }
 
 absl::Status CheckAttributes(const Conv2d& conv) {
   if (!IsValid(conv.filter)) {
-    return Bad("filter is ", static_cast<int32_t>(conv.filter), ", must be OHWI or HWIO");
+    return Invalid("filter is ", static_cast<int32_t>(conv.filter), ", must be OHWI or HWIO");
   }
   for (int i = 0; i < 2; ++i) {
     SINTER_RETURN_IF_ERROR(
@@ -65,15 +60,16 @@ absl::Status CheckAttributes(const Conv2d& conv) {
 absl::Status CheckGroups(int64_t channels, const TensorType& w, const Conv2d& conv) {
   const Dim in = w.dims[conv.in_axis()], out = w.dims[conv.out_axis()];
   if (conv.groups < 1 || channels % conv.groups != 0) {
-    return Bad("groups is ", conv.groups, ", must divide the channels of x, ", channels);
+    return Invalid("groups is ", conv.groups, ", must divide the channels of x, ", channels);
   }
   const int64_t each = channels / conv.groups;
   if (in != Dim::Constant(each)) {
-    return Bad("channels of w are ", ToString(in), ", must be those of x, ", channels,
-               conv.groups == 1 ? "" : absl::StrCat(", over the ", conv.groups, " groups: ", each));
+    return Invalid(
+        "channels of w are ", ToString(in), ", must be those of x, ", channels,
+        conv.groups == 1 ? "" : absl::StrCat(", over the ", conv.groups, " groups: ", each));
   }
   if (out.value % conv.groups == 0) return absl::OkStatus();
-  return Bad("out of w is ", out.value, ", must be a multiple of the ", conv.groups, " groups");
+  return Invalid("out of w is ", out.value, ", must be a multiple of the ", conv.groups, " groups");
 }
 
 // `of`: what has `extent` taps.
@@ -84,8 +80,8 @@ absl::Status CheckReach(absl::string_view of, const Conv2d& conv, int axis, int6
   if (reach <= padded) return absl::OkStatus();
   const std::string dilated =
       reach == extent ? "" : absl::StrCat(" (dilation ", conv.dilations[axis], ": ", reach, ")");
-  return Bad(kAxes[axis], " of ", of, " is ", extent, dilated, ", must be at most ", padded,
-             ", that of x with its padding");
+  return Invalid(kAxes[axis], " of ", of, " is ", extent, dilated, ", must be at most ", padded,
+                 ", that of x with its padding");
 }
 
 }  // namespace
@@ -97,8 +93,9 @@ absl::string_view NameOf(FilterLayout layout) {
 absl::StatusOr<FilterLayout> ParseFilterLayout(absl::string_view name) {
   if (name == "OHWI") return FilterLayout::kOHWI;
   if (name == "HWIO") return FilterLayout::kHWIO;
-  return Bad("filter is ", name,
-             ", must be one of HWIO OHWI (PyTorch: weight.to(memory_format=torch.channels_last))");
+  return Invalid(
+      "filter is ", name,
+      ", must be one of HWIO OHWI (PyTorch: weight.to(memory_format=torch.channels_last))");
 }
 
 bool IsValid(FilterLayout layout) {
@@ -135,10 +132,10 @@ absl::StatusOr<TensorType> InferWindow(const TensorType& x, const TensorType& fi
                                        absl::string_view of) {
   SINTER_RETURN_IF_ERROR(CheckAttributes(conv));
   SINTER_RETURN_IF_ERROR(CheckPixels("x", x, kPixelAxes, 1));
-  if (fill.rank() != 0) return Bad("rank of fill is ", fill.rank(), ", must be 0");
+  if (fill.rank() != 0) return Invalid("rank of fill is ", fill.rank(), ", must be 0");
   if (fill.dtype != x.dtype) {
-    return Bad("dtype of fill is ", NameOf(fill.dtype), ", must be x's, ", NameOf(x.dtype),
-               ": cast it");
+    return Invalid("dtype of fill is ", NameOf(fill.dtype), ", must be x's, ", NameOf(x.dtype),
+                   ": cast it");
   }
   TensorType result{x.dtype, {x.dims[0]}};
   for (int axis = 0; axis < 2; ++axis) {

@@ -1,19 +1,12 @@
 // Result types of the ops that compute.
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
-#include "src/chain/op_traits.h"
-#include "src/chain/scaled_matmul.h"
+#include "src/chain/op.h"
 
 namespace sinter {
 namespace {
-
-template <typename... Args>
-absl::Status Bad(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
 
 DType WiderFloat(DType a, DType b) { return a == b ? a : DType::kF32; }
 
@@ -21,8 +14,8 @@ DType WiderFloat(DType a, DType b) { return a == b ? a : DType::kF32; }
 absl::StatusOr<std::vector<Dim>> ElementwiseDims(const TensorType& a, const TensorType& b) {
   if (a.rank() == 0) return b.dims;
   if (b.rank() == 0 || a.dims == b.dims) return a.dims;
-  return Bad("a is ", ToString(a), ", b is ", ToString(b),
-             ": dims must be equal, or one of rank 0");
+  return Invalid("a is ", ToString(a), ", b is ", ToString(b),
+                 ": dims must be equal, or one of rank 0");
 }
 
 bool SameClass(DType a, DType b) { return IsFloat(a) ? IsFloat(b) : a == b; }
@@ -39,21 +32,22 @@ bool Takes(OperandTypes types, DType dtype) {
 absl::Status CheckFactors(DType a, DType b) {
   for (const auto& [name, dtype] : {std::make_pair("a", a), std::make_pair("b", b)}) {
     if (IsFloat(dtype) || IsCode(dtype)) continue;
-    return Bad("dtype of ", name, " is ", NameOf(dtype), ", must be f32, f16, bf16, e4m3 or s8");
+    return Invalid("dtype of ", name, " is ", NameOf(dtype),
+                   ", must be f32, f16, bf16, e4m3 or s8");
   }
   if (IsFloat(a) ? IsFloat(b) : a == b) return absl::OkStatus();
-  return Bad("dtype of a is ", NameOf(a), ", of b ", NameOf(b),
-             ": must both be floating, both e4m3 or both s8");
+  return Invalid("dtype of a is ", NameOf(a), ", of b ", NameOf(b),
+                 ": must both be floating, both e4m3 or both s8");
 }
 
 // Tensor cores multiply 8-bit operands that lie along k.
 absl::Status CheckCodes(DType dtype, Dim k, bool transpose_a, bool transpose_b) {
   if (!IsCode(dtype)) return absl::OkStatus();
   if (transpose_a) {
-    return Bad("transpose_a is true, must be false for ", NameOf(dtype), ": a is [.., m, k]");
+    return Invalid("transpose_a is true, must be false for ", NameOf(dtype), ": a is [.., m, k]");
   }
   if (!transpose_b) {
-    return Bad("transpose_b is false, must be true for ", NameOf(dtype), ": b is [.., n, k]");
+    return Invalid("transpose_b is false, must be true for ", NameOf(dtype), ": b is [.., n, k]");
   }
   return CheckSumsOf(dtype, k);
 }
@@ -63,11 +57,11 @@ constexpr int64_t kMostTaken = 32;  // of a row, by top_k
 // What top_k and scan take: rows of numbers along a last axis that is not M.
 absl::Status CheckRow(const TensorType& x) {
   if (!IsNumber(x.dtype)) {
-    return Bad("dtype of x is ", NameOf(x.dtype), ", must be floating or s32: cast it");
+    return Invalid("dtype of x is ", NameOf(x.dtype), ", must be floating or s32: cast it");
   }
-  if (x.rank() == 0) return Bad("rank of x is 0, must be at least 1");
+  if (x.rank() == 0) return Invalid("rank of x is 0, must be at least 1");
   if (!x.dims.back().symbolic) return absl::OkStatus();
-  return Bad("axis ", x.rank() - 1, " of x is M, must be constant: only rows of M are taken");
+  return Invalid("axis ", x.rank() - 1, " of x is M, must be constant: only rows of M are taken");
 }
 
 // Batch dims of a product: equal, or those of the operand that has them.
@@ -76,26 +70,27 @@ absl::StatusOr<std::vector<Dim>> BatchDims(const TensorType& a, const TensorType
   const std::vector<Dim> batch_b(b.dims.begin(), b.dims.end() - 2);
   if (batch_a.empty()) return batch_b;
   if (batch_b.empty() || batch_a == batch_b) return batch_a;
-  return Bad("batch dims of a are ", ToString(absl::MakeConstSpan(batch_a)), ", of b ",
-             ToString(absl::MakeConstSpan(batch_b)), ": must be equal, or absent in one");
+  return Invalid("batch dims of a are ", ToString(absl::MakeConstSpan(batch_a)), ", of b ",
+                 ToString(absl::MakeConstSpan(batch_b)), ": must be equal, or absent in one");
 }
 
 absl::Status CheckRanks(int32_t ranks) {
   if (ranks >= 1 && ranks <= kMostRanks) return absl::OkStatus();
-  return Bad("ranks is ", ranks, ", must be 1 to ", kMostRanks);
+  return Invalid("ranks is ", ranks, ", must be 1 to ", kMostRanks);
 }
 
 absl::Status CheckSummed(const TensorType& x) {
   if (IsFloat(x.dtype)) return absl::OkStatus();
-  return Bad("dtype of x is ", NameOf(x.dtype), ", must be f32, f16 or bf16");
+  return Invalid("dtype of x is ", NameOf(x.dtype), ", must be f32, f16 or bf16");
 }
 
 // That ranks have parts of: M is the same number on all ranks, and has no parts.
 absl::Status CheckAxisOfRanks(const TensorType& x, int axis) {
   SINTER_RETURN_IF_ERROR(CheckAxis(axis, x.rank()));
   if (!x.dims[static_cast<size_t>(axis)].symbolic) return absl::OkStatus();
-  return Bad("axis ", axis, " of x is M, must be constant: give ranks an axis of their own, as in ",
-             "[1, M, n] or [ranks, M, n]");
+  return Invalid("axis ", axis,
+                 " of x is M, must be constant: give ranks an axis of their own, as in ",
+                 "[1, M, n] or [ranks, M, n]");
 }
 
 }  // namespace
@@ -103,7 +98,7 @@ absl::Status CheckAxisOfRanks(const TensorType& x, int axis) {
 absl::StatusOr<TensorType> InferIota(const TensorType& type, int axis) {
   SINTER_RETURN_IF_ERROR(CheckType(type));
   if (type.dtype != DType::kS32 && type.dtype != DType::kF32) {
-    return Bad("dtype is ", NameOf(type.dtype), ", must be s32 or f32");
+    return Invalid("dtype is ", NameOf(type.dtype), ", must be s32 or f32");
   }
   SINTER_RETURN_IF_ERROR(CheckAxis(axis, type.rank()));
   return type;
@@ -112,13 +107,13 @@ absl::StatusOr<TensorType> InferIota(const TensorType& type, int axis) {
 absl::StatusOr<TensorType> InferMatmul(const TensorType& a, const TensorType& b, bool transpose_a,
                                        bool transpose_b) {
   SINTER_RETURN_IF_ERROR(CheckFactors(a.dtype, b.dtype));
-  if (a.rank() < 2) return Bad("rank of a is ", a.rank(), ", must be at least 2");
-  if (b.rank() < 2) return Bad("rank of b is ", b.rank(), ", must be at least 2");
+  if (a.rank() < 2) return Invalid("rank of a is ", a.rank(), ", must be at least 2");
+  if (b.rank() < 2) return Invalid("rank of b is ", b.rank(), ", must be at least 2");
   const Dim m = a.dims[a.rank() - (transpose_a ? 1 : 2)];
   const Dim k_a = a.dims[a.rank() - (transpose_a ? 2 : 1)];
   const Dim k_b = b.dims[b.rank() - (transpose_b ? 1 : 2)];
   const Dim n = b.dims[b.rank() - (transpose_b ? 2 : 1)];
-  if (k_a != k_b) return Bad("k of a is ", ToString(k_a), ", k of b is ", ToString(k_b));
+  if (k_a != k_b) return Invalid("k of a is ", ToString(k_a), ", k of b is ", ToString(k_b));
   SINTER_RETURN_IF_ERROR(CheckCodes(a.dtype, k_a, transpose_a, transpose_b));
   TensorType result{a.dtype == DType::kS8 ? DType::kS32 : DType::kF32, {}};
   SINTER_ASSIGN_OR_RETURN(result.dims, BatchDims(a, b));
@@ -134,37 +129,37 @@ namespace {
 absl::StatusOr<Dim> GroupedColumns(const TensorType& a, const TensorType& w, bool transpose_b) {
   for (const auto& [name, type] : {std::make_pair("a", &a), std::make_pair("w", &w)}) {
     if (IsFloat(type->dtype)) continue;
-    return Bad("dtype of ", name, " is ", NameOf(type->dtype), ", must be f32, f16 or bf16: cast ",
-               name);
+    return Invalid("dtype of ", name, " is ", NameOf(type->dtype),
+                   ", must be f32, f16 or bf16: cast ", name);
   }
   const char* const layout = transpose_b ? "[experts,n,k]" : "[experts,k,n]";
   if (w.rank() != 3) {
-    return Bad("rank of w is ", w.rank(), ", must be 3: give all matrices as one ", layout);
+    return Invalid("rank of w is ", w.rank(), ", must be 3: give all matrices as one ", layout);
   }
   for (int i = 0; i < w.rank(); ++i) {
     if (w.dims[i].symbolic) {
-      return Bad("dimension ", i, " of w is M, must be constant: M is of rows");
+      return Invalid("dimension ", i, " of w is M, must be constant: M is of rows");
     }
   }
   if (w.dims[0].value > kMostExperts) {
-    return Bad("experts of w are ", w.dims[0].value, ", must be 1 to ", kMostExperts,
-               ": slice w, and add what each part gives");
+    return Invalid("experts of w are ", w.dims[0].value, ", must be 1 to ", kMostExperts,
+                   ": slice w, and add what each part gives");
   }
   const Dim k = w.dims[transpose_b ? 2 : 1];
   if (a.rank() > 0 && a.dims.back() != k) {
-    return Bad("k of a is ", ToString(a.dims.back()), ", k of w is ", ToString(k),
-               ": must be equal, of a w that is ", layout);
+    return Invalid("k of a is ", ToString(a.dims.back()), ", k of w is ", ToString(k),
+                   ": must be equal, of a w that is ", layout);
   }
   if (k.value % kGroupedAlignment != 0) {
-    return Bad("k is ", k.value, ", must be a multiple of ", kGroupedAlignment,
-               ": put zeros behind the columns of a and w");
+    return Invalid("k is ", k.value, ", must be a multiple of ", kGroupedAlignment,
+                   ": put zeros behind the columns of a and w");
   }
   return w.dims[transpose_b ? 1 : 2];
 }
 
 absl::Status CheckGroups(absl::string_view name, const TensorType& groups) {
   if (groups.dtype == DType::kS32) return absl::OkStatus();
-  return Bad("dtype of ", name, " is ", NameOf(groups.dtype), ", must be s32: cast ", name);
+  return Invalid("dtype of ", name, " is ", NameOf(groups.dtype), ", must be s32: cast ", name);
 }
 
 }  // namespace
@@ -173,22 +168,22 @@ absl::StatusOr<TensorType> InferGroupedMatmul(const TensorType& a, const TensorT
                                               const TensorType& ids, bool transpose_b) {
   SINTER_RETURN_IF_ERROR(CheckGroups("ids", ids));
   if (a.rank() != 2 && a.rank() != 3) {
-    return Bad("rank of a is ", a.rank(), ", must be 2, [m,k], or 3, [m,slots,k]");
+    return Invalid("rank of a is ", a.rank(), ", must be 2, [m,k], or 3, [m,slots,k]");
   }
   if (ids.rank() != 2) {
-    return Bad(
+    return Invalid(
         "rank of ids is ", ids.rank(), ", must be 2: [m,slots]",
         ids.rank() == 1 ? ", of one id a row [m,1]; ends of sorted rows are another add" : "");
   }
   SINTER_ASSIGN_OR_RETURN(const Dim n, GroupedColumns(a, w, transpose_b));
   if (ids.dims[1].symbolic || ids.dims[1].value > kMostSlots) {
-    return Bad("dims of ids are ", ToString(absl::MakeConstSpan(ids.dims)),
-               ", the second must be 1 to ", kMostSlots, ": slots of a row");
+    return Invalid("dims of ids are ", ToString(absl::MakeConstSpan(ids.dims)),
+                   ", the second must be 1 to ", kMostSlots, ": slots of a row");
   }
   for (int axis = 0; axis + 1 < a.rank(); ++axis) {
     if (a.dims[axis] == ids.dims[axis]) continue;
-    return Bad("axis ", axis, " of a has extent ", ToString(a.dims[axis]), ", of ids ",
-               ToString(ids.dims[axis]), ": must be equal");
+    return Invalid("axis ", axis, " of a has extent ", ToString(a.dims[axis]), ", of ids ",
+                   ToString(ids.dims[axis]), ": must be equal");
   }
   TensorType result{DType::kF32, {ids.dims[0], ids.dims[1], n}};
   SINTER_RETURN_IF_ERROR(CheckType(result));
@@ -199,12 +194,12 @@ absl::StatusOr<TensorType> InferGroupedMatmulByEnds(const TensorType& a, const T
                                                     const TensorType& ends, bool transpose_b) {
   SINTER_RETURN_IF_ERROR(CheckGroups("ends", ends));
   if (a.rank() != 2) {
-    return Bad("rank of a is ", a.rank(), ", must be 2: [m,k], rows in the order of ends");
+    return Invalid("rank of a is ", a.rank(), ", must be 2: [m,k], rows in the order of ends");
   }
   SINTER_ASSIGN_OR_RETURN(const Dim n, GroupedColumns(a, w, transpose_b));
   if (ends.dims != std::vector<Dim>{w.dims[0]}) {
-    return Bad("dims of ends are ", ToString(absl::MakeConstSpan(ends.dims)), ", must be [",
-               ToString(w.dims[0]), "]: where the rows of each of w's matrices end");
+    return Invalid("dims of ends are ", ToString(absl::MakeConstSpan(ends.dims)), ", must be [",
+                   ToString(w.dims[0]), "]: where the rows of each of w's matrices end");
   }
   TensorType result{DType::kF32, {a.dims[0], n}};
   SINTER_RETURN_IF_ERROR(CheckType(result));
@@ -214,19 +209,19 @@ absl::StatusOr<TensorType> InferGroupedMatmulByEnds(const TensorType& a, const T
 absl::StatusOr<TensorType> InferUnary(UnaryKind kind, const TensorType& a) {
   const OperandTypes types = TraitsOf(kind).operands;
   if (Takes(types, a.dtype)) return a;
-  return Bad("dtype of a is ", NameOf(a.dtype), ", must be ",
-             types == OperandTypes::kPreds     ? "pred"
-             : types == OperandTypes::kNumbers ? "f32, f16, bf16 or s32"
-                                               : "f32, f16 or bf16");
+  return Invalid("dtype of a is ", NameOf(a.dtype), ", must be ",
+                 types == OperandTypes::kPreds     ? "pred"
+                 : types == OperandTypes::kNumbers ? "f32, f16, bf16 or s32"
+                                                   : "f32, f16 or bf16");
 }
 
 absl::StatusOr<TensorType> InferBinary(BinaryKind kind, const TensorType& a, const TensorType& b) {
   const OperandTypes types = TraitsOf(kind).operands;
   if (!SameClass(a.dtype, b.dtype) || !Takes(types, a.dtype)) {
-    return Bad("dtype of a is ", NameOf(a.dtype), ", of b ", NameOf(b.dtype), ": must both be ",
-               types == OperandTypes::kPreds     ? "pred"
-               : types == OperandTypes::kNumbers ? "floating, or both s32"
-                                                 : "floating");
+    return Invalid("dtype of a is ", NameOf(a.dtype), ", of b ", NameOf(b.dtype), ": must both be ",
+                   types == OperandTypes::kPreds     ? "pred"
+                   : types == OperandTypes::kNumbers ? "floating, or both s32"
+                                                     : "floating");
   }
   SINTER_ASSIGN_OR_RETURN(std::vector<Dim> dims, ElementwiseDims(a, b));
   return TensorType{IsFloat(a.dtype) ? WiderFloat(a.dtype, b.dtype) : a.dtype, std::move(dims)};
@@ -235,8 +230,8 @@ absl::StatusOr<TensorType> InferBinary(BinaryKind kind, const TensorType& a, con
 absl::StatusOr<TensorType> InferCompare(CompareKind kind, const TensorType& a,
                                         const TensorType& b) {
   if (!SameClass(a.dtype, b.dtype) || !IsNumber(a.dtype)) {
-    return Bad("dtype of a is ", NameOf(a.dtype), ", of b ", NameOf(b.dtype),
-               ": must both be floating, or both s32");
+    return Invalid("dtype of a is ", NameOf(a.dtype), ", of b ", NameOf(b.dtype),
+                   ": must both be floating, or both s32");
   }
   SINTER_ASSIGN_OR_RETURN(std::vector<Dim> dims, ElementwiseDims(a, b));
   return TensorType{DType::kPred, std::move(dims)};
@@ -245,17 +240,17 @@ absl::StatusOr<TensorType> InferCompare(CompareKind kind, const TensorType& a,
 absl::StatusOr<TensorType> InferSelect(const TensorType& condition, const TensorType& a,
                                        const TensorType& b) {
   if (condition.dtype != DType::kPred) {
-    return Bad("dtype of condition is ", NameOf(condition.dtype), ", must be pred");
+    return Invalid("dtype of condition is ", NameOf(condition.dtype), ", must be pred");
   }
   if (!SameClass(a.dtype, b.dtype)) {
-    return Bad("dtype of a is ", NameOf(a.dtype), ", of b ", NameOf(b.dtype),
-               ": must both be floating, or equal");
+    return Invalid("dtype of a is ", NameOf(a.dtype), ", of b ", NameOf(b.dtype),
+                   ": must both be floating, or equal");
   }
   SINTER_ASSIGN_OR_RETURN(std::vector<Dim> dims, ElementwiseDims(a, b));
   if (dims.empty()) dims = condition.dims;
   if (condition.rank() != 0 && condition.dims != dims) {
-    return Bad("condition is ", ToString(condition), ", a and b have dims ",
-               ToString(absl::MakeConstSpan(dims)), ": must be equal, or of rank 0");
+    return Invalid("condition is ", ToString(condition), ", a and b have dims ",
+                   ToString(absl::MakeConstSpan(dims)), ": must be equal, or of rank 0");
   }
   return TensorType{IsFloat(a.dtype) ? WiderFloat(a.dtype, b.dtype) : a.dtype, std::move(dims)};
 }
@@ -268,14 +263,14 @@ absl::StatusOr<TensorType> InferCast(const TensorType& a, DType dtype) {
 
 absl::StatusOr<TensorType> InferReduce(ReduceKind kind, const TensorType& a,
                                        const std::vector<int32_t>& axes, bool keepdims) {
-  if (axes.empty()) return Bad("axes are empty, at least one is needed");
+  if (axes.empty()) return Invalid("axes are empty, at least one is needed");
   if (!IsNumber(a.dtype) || (kind == ReduceKind::kMean && !IsFloat(a.dtype))) {
-    return Bad("dtype of a is ", NameOf(a.dtype), ", must be floating",
-               kind == ReduceKind::kMean ? "" : " or s32");
+    return Invalid("dtype of a is ", NameOf(a.dtype), ", must be floating",
+                   kind == ReduceKind::kMean ? "" : " or s32");
   }
   for (size_t i = 0; i < axes.size(); ++i) {
     SINTER_RETURN_IF_ERROR(CheckAxis(axes[i], a.rank()));
-    if (i > 0 && axes[i] == axes[i - 1]) return Bad("axis ", axes[i], " is given twice");
+    if (i > 0 && axes[i] == axes[i - 1]) return Invalid("axis ", axes[i], " is given twice");
   }
   const bool sums = kind == ReduceKind::kSum || kind == ReduceKind::kMean;
   TensorType result{sums && IsFloat(a.dtype) ? DType::kF32 : a.dtype, {}};
@@ -293,8 +288,8 @@ absl::StatusOr<TensorType> InferTopK(const TensorType& x, int64_t count) {
   SINTER_RETURN_IF_ERROR(CheckRow(x));
   const int64_t most = std::min(kMostTaken, x.dims.back().value);
   if (count < 1 || count > most) {
-    return Bad("count is ", count, ", must be in [1, ", most, "]: ",
-               most == kMostTaken ? "more are no op of a chain" : "a row has no more elements");
+    return Invalid("count is ", count, ", must be in [1, ", most, "]: ",
+                   most == kMostTaken ? "more are no op of a chain" : "a row has no more elements");
   }
   TensorType result{DType::kS32, x.dims};
   result.dims.back() = Dim::Constant(count);
@@ -310,7 +305,7 @@ absl::StatusOr<TensorType> InferAllReduce(const TensorType& x, int32_t ranks) {
 absl::StatusOr<TensorType> InferAllGather(const TensorType& x, int axis, int32_t ranks) {
   SINTER_RETURN_IF_ERROR(CheckRanks(ranks));
   if (!HoldsFloats(x.dtype)) {
-    return Bad("dtype of x is ", NameOf(x.dtype), ", must be f32, f16, bf16 or e4m3");
+    return Invalid("dtype of x is ", NameOf(x.dtype), ", must be f32, f16, bf16 or e4m3");
   }
   SINTER_RETURN_IF_ERROR(CheckAxisOfRanks(x, axis));
   TensorType result = x;
@@ -326,15 +321,15 @@ absl::StatusOr<TensorType> InferReduceScatter(const TensorType& x, int axis, int
   TensorType result = x;
   int64_t& extent = result.dims[static_cast<size_t>(axis)].value;
   if (extent % ranks != 0) {
-    return Bad("axis ", axis, " of x is ", extent, ", must be a multiple of ranks, ", ranks,
-               ": every rank gets as much of it");
+    return Invalid("axis ", axis, " of x is ", extent, ", must be a multiple of ranks, ", ranks,
+                   ": every rank gets as much of it");
   }
   extent /= ranks;
   return result;
 }
 
 absl::StatusOr<TensorType> InferScan(ReduceKind kind, const TensorType& x) {
-  if (kind != ReduceKind::kSum) return Bad("kind is ", NameOf(kind), ", must be sum");
+  if (kind != ReduceKind::kSum) return Invalid("kind is ", NameOf(kind), ", must be sum");
   SINTER_RETURN_IF_ERROR(CheckRow(x));
   return TensorType{IsFloat(x.dtype) ? DType::kF32 : x.dtype, x.dims};
 }
@@ -346,10 +341,11 @@ absl::StatusOr<TensorType> InferRandom(const std::vector<Dim>& dims, const Tenso
   for (const auto& [name, type] :
        {std::make_pair("seed", seed), std::make_pair("offset", offset)}) {
     if (type.dtype != DType::kS32 && type.dtype != DType::kS64) {
-      return Bad("dtype of ", name, " is ", NameOf(type.dtype), ", must be s32 or s64");
+      return Invalid("dtype of ", name, " is ", NameOf(type.dtype), ", must be s32 or s64");
     }
     if (type.rank() > 0) {
-      return Bad("rank of ", name, " is ", type.rank(), ", must be 0: reshape one element to []");
+      return Invalid("rank of ", name, " is ", type.rank(),
+                     ", must be 0: reshape one element to []");
     }
   }
   return result;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/status.h"
 
 namespace sinter {
 namespace {
@@ -74,7 +75,7 @@ class Handler {
   absl::Status Run() {
     const TrackedText begin(text_.data(), &read_), end(text_.data() + text_.size(), &read_);
     const bool whole = Json::sax_parse(begin, end, this);
-    if (status_.ok() && !whole) return absl::InternalError("json: the parser stopped");
+    if (status_.ok() && !whole) return Internal("json: the parser stopped");
     return status_;
   }
 
@@ -108,7 +109,7 @@ class Handler {
   }
 
  private:
-  bool Refuse(const std::string& why) { return Done(absl::InvalidArgumentError(why)); }
+  bool Refuse(const std::string& why) { return Done(Invalid(why)); }
   bool Done(absl::Status status) {
     status_ = std::move(status);
     return status_.ok();
@@ -234,8 +235,7 @@ class Handler {
 
 absl::Status StreamJson(absl::string_view text, const JsonBounds& bounds, JsonConsumer* consumer) {
   if (text.size() > bounds.bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("json: has ", text.size(), " bytes, must have at most ", bounds.bytes));
+    return Invalid("json: has ", text.size(), " bytes, must have at most ", bounds.bytes);
   }
   return Handler(text, bounds, consumer).Run();
 }

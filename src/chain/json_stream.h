@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -69,7 +67,7 @@ class JsonObject {
         value.get<int64_t>() >= -kLimit) {
       return value.get<int64_t>();
     }
-    return absl::InvalidArgumentError(absl::StrCat(where, ": must be an integer of at most 2^53"));
+    return Invalid(where, ": must be an integer of at most 2^53");
   }
 
   JsonObject(const nlohmann::json& json, std::string path) : json_(json), path_(std::move(path)) {}
@@ -79,42 +77,37 @@ class JsonObject {
 
   absl::Status CheckObject() const {
     if (json_.is_object()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(path_, ": must be an object"));
+    return Invalid(path_, ": must be an object");
   }
   absl::Status CheckKeys(const std::set<std::string>& allowed) const {
     SINTER_RETURN_IF_ERROR(CheckObject());
     for (auto it = json_.begin(); it != json_.end(); ++it) {
       if (allowed.count(it.key()) == 0)
-        return absl::InvalidArgumentError(
-            absl::StrCat(At(PrintableJson(it.key())), ": unknown key"));
+        return Invalid(At(PrintableJson(it.key())), ": unknown key");
     }
     return absl::OkStatus();
   }
   absl::StatusOr<const nlohmann::json*> Array(const char* key, size_t most) const {
-    if (!Has(key)) return absl::InvalidArgumentError(absl::StrCat(At(key), ": missing"));
+    if (!Has(key)) return Invalid(At(key), ": missing");
     const nlohmann::json& value = json_[key];
-    if (!value.is_array())
-      return absl::InvalidArgumentError(absl::StrCat(At(key), ": must be an array"));
+    if (!value.is_array()) return Invalid(At(key), ": must be an array");
     if (value.size() > most) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(At(key), ": has ", value.size(), " elements, must have at most ", most));
+      return Invalid(At(key), ": has ", value.size(), " elements, must have at most ", most);
     }
     return &value;
   }
   absl::StatusOr<std::string> Text(const char* key) const {
-    if (!Has(key)) return absl::InvalidArgumentError(absl::StrCat(At(key), ": missing"));
-    if (!json_[key].is_string())
-      return absl::InvalidArgumentError(absl::StrCat(At(key), ": must be a string"));
+    if (!Has(key)) return Invalid(At(key), ": missing");
+    if (!json_[key].is_string()) return Invalid(At(key), ": must be a string");
     return json_[key].get<std::string>();
   }
   absl::StatusOr<bool> Flag(const char* key) const {
     if (!Has(key)) return false;
-    if (!json_[key].is_boolean())
-      return absl::InvalidArgumentError(absl::StrCat(At(key), ": must be true or false"));
+    if (!json_[key].is_boolean()) return Invalid(At(key), ": must be true or false");
     return json_[key].get<bool>();
   }
   absl::StatusOr<int64_t> Integer(const char* key) const {
-    if (!Has(key)) return absl::InvalidArgumentError(absl::StrCat(At(key), ": missing"));
+    if (!Has(key)) return Invalid(At(key), ": missing");
     return IntegerAt(json_[key], At(key));
   }
   template <typename T>
@@ -129,13 +122,12 @@ class JsonObject {
     return result;
   }
   absl::StatusOr<double> Number(const char* key) const {
-    if (!Has(key)) return absl::InvalidArgumentError(absl::StrCat(At(key), ": missing"));
+    if (!Has(key)) return Invalid(At(key), ": missing");
     const nlohmann::json& value = json_[key];
     if (value.is_number()) return value.get<double>();
     if (value == "inf") return HUGE_VAL;
     if (value == "-inf") return -HUGE_VAL;
-    return absl::InvalidArgumentError(
-        absl::StrCat(At(key), ": must be a number, \"inf\" or \"-inf\""));
+    return Invalid(At(key), ": must be a number, \"inf\" or \"-inf\"");
   }
   absl::StatusOr<std::vector<Dim>> Dims(const char* key) const {
     SINTER_ASSIGN_OR_RETURN(const nlohmann::json* array, Array(key, kMaxRank));
@@ -146,8 +138,7 @@ class JsonObject {
         continue;
       }
       const std::string where = absl::StrCat(At(key), "[", dims.size(), "]");
-      if (!element.is_number_integer())
-        return absl::InvalidArgumentError(absl::StrCat(where, ": must be an integer or \"M\""));
+      if (!element.is_number_integer()) return Invalid(where, ": must be an integer or \"M\"");
       SINTER_ASSIGN_OR_RETURN(int64_t v, IntegerAt(element, where));
       dims.push_back(Dim::Constant(v));
     }
@@ -168,8 +159,7 @@ class JsonObject {
     SINTER_ASSIGN_OR_RETURN(std::string name, Text(key));
     absl::StatusOr<DType> dtype = ParseDType(name);
     if (!dtype.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(At(key), ": is ", PrintableJson(name), ", must be ", DTypeNames()));
+      return Invalid(At(key), ": is ", PrintableJson(name), ", must be ", DTypeNames());
     }
     return dtype;
   }
@@ -178,8 +168,7 @@ class JsonObject {
                         Kind* out) const {
     SINTER_ASSIGN_OR_RETURN(std::string name, Text(key));
     absl::StatusOr<Kind> kind = parse(PrintableJson(name));
-    if (!kind.ok())
-      return absl::InvalidArgumentError(absl::StrCat(At(key), ": ", kind.status().message()));
+    if (!kind.ok()) return Invalid(At(key), ": ", kind.status().message());
     *out = *kind;
     return absl::OkStatus();
   }
@@ -188,9 +177,7 @@ class JsonObject {
   // An integer, "M", "8*M" or "8*M^2".
   static absl::StatusOr<Stride> StrideAt(const nlohmann::json& value, const std::string& where) {
     if (!value.is_string()) {
-      if (!value.is_number_integer())
-        return absl::InvalidArgumentError(
-            absl::StrCat(where, ": must be an integer or like \"8*M\""));
+      if (!value.is_number_integer()) return Invalid(where, ": must be an integer or like \"8*M\"");
       SINTER_ASSIGN_OR_RETURN(int64_t v, IntegerAt(value, where));
       return Stride{v, 0};
     }
@@ -204,9 +191,7 @@ class JsonObject {
     } else {
       good = good && power.size() == 1;
     }
-    if (!good || power[0] != 'M')
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ": must be an integer or like \"8*M\""));
+    if (!good || power[0] != 'M') return Invalid(where, ": must be an integer or like \"8*M\"");
     return stride;
   }
 

@@ -10,10 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "src/base/status.h"
-#include "src/chain/other_names.h"
+#include "src/chain/activation.h"
 #include "src/chain/problem_kinds.h"
 #include "src/chain/tensor_type.h"
 
@@ -26,11 +27,6 @@ constexpr size_t kMaxProblems = 16384;  // of one text
 constexpr size_t kMaxOps = 1 << 20;     // of all of its chains
 constexpr size_t kMaxId = 64;
 constexpr size_t kShown = 40;  // characters of a bad word that an error repeats
-
-template <typename... Args>
-absl::Status Bad(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
 
 // A word of the input as errors show it: cut, and without unprintable characters.
 std::string Shown(absl::string_view word) {
@@ -72,8 +68,8 @@ absl::StatusOr<std::string> CanonicalInteger(const FieldSpec& field, absl::strin
                                              int64_t low, absl::string_view or_else) {
   int64_t value = 0;
   if (!ParseInteger(text, &value) || value < low || value > kMaxExtent) {
-    return Bad(field.key, " is ", Shown(text), ", must be an integer in [", low, ", ",
-               BoundText(kMaxExtent), "]", or_else);
+    return Invalid(field.key, " is ", Shown(text), ", must be an integer in [", low, ", ",
+                   BoundText(kMaxExtent), "]", or_else);
   }
   return absl::StrCat(value);
 }
@@ -81,7 +77,7 @@ absl::StatusOr<std::string> CanonicalInteger(const FieldSpec& field, absl::strin
 absl::StatusOr<std::string> CanonicalNumber(const FieldSpec& field, absl::string_view text) {
   double value = 0;
   if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) {
-    return Bad(field.key, " is ", Shown(text), ", must be a finite number");
+    return Invalid(field.key, " is ", Shown(text), ", must be a finite number");
   }
   return ShortestNumber(value);
 }
@@ -92,8 +88,8 @@ absl::StatusOr<std::string> CanonicalName(const FieldSpec& field, absl::string_v
     if (text == choice) return choice;
   }
   const std::string way_out = *field.way_out == '\0' ? "" : absl::StrCat(" (", field.way_out, ")");
-  return Bad(field.key, " is ", Shown(text), ", must be ", choices.size() == 1 ? "" : "one of ",
-             field.choices, way_out, KnownAs(text, choices));
+  return Invalid(field.key, " is ", Shown(text), ", must be ", choices.size() == 1 ? "" : "one of ",
+                 field.choices, way_out, KnownAs(text, choices));
 }
 
 // Numbers of the axes of a convolution, `most` of them or one for all.
@@ -107,14 +103,14 @@ absl::StatusOr<std::string> CanonicalAxes(const FieldSpec& field, absl::string_v
     item = absl::StrCat(value);
   }
   if (good) return absl::StrJoin(items, ",");
-  return Bad(field.key, " is ", Shown(text), ", must be ",
-             field.type == FieldType::kPads ? "same, or " : "", "1 or ", most, " integers in [",
-             low, ", ", high, "]");
+  return Invalid(field.key, " is ", Shown(text), ", must be ",
+                 field.type == FieldType::kPads ? "same, or " : "", "1 or ", most, " integers in [",
+                 low, ", ", high, "]");
 }
 
 absl::StatusOr<std::string> CanonicalFlag(const FieldSpec& field, absl::string_view text) {
   if (text == "0" || text == "1") return std::string(text);
-  return Bad(field.key, " is ", Shown(text), ", must be 0 or 1");
+  return Invalid(field.key, " is ", Shown(text), ", must be 0 or 1");
 }
 
 absl::StatusOr<std::string> CanonicalItem(const FieldSpec& field, absl::string_view text) {
@@ -125,7 +121,7 @@ absl::StatusOr<std::string> CanonicalItem(const FieldSpec& field, absl::string_v
 absl::StatusOr<std::string> CanonicalList(const FieldSpec& field, absl::string_view text) {
   std::vector<std::string> items = absl::StrSplit(text, ',');
   if (items.size() > kMaxListItems) {
-    return Bad(field.key, " has ", items.size(), " items, must have at most ", kMaxListItems);
+    return Invalid(field.key, " has ", items.size(), " items, must have at most ", kMaxListItems);
   }
   for (std::string& item : items) {
     absl::StatusOr<std::string> value = CanonicalItem(field, item);
@@ -166,7 +162,7 @@ absl::StatusOr<std::string> CanonicalValue(const FieldSpec& field, absl::string_
       if (text == "same") return std::string(text);
       return CanonicalAxes(field, text, 4, 0, kMaxConvPad);
   }
-  return absl::InternalError("unreachable");
+  return Internal("unreachable");
 }
 
 absl::StatusOr<KindSpec> FindKind(absl::string_view name) {
@@ -174,9 +170,9 @@ absl::StatusOr<KindSpec> FindKind(absl::string_view name) {
     if (name == kind.name) return kind;
   }
   const std::string meant = DidYouMean(name, ProblemKinds());
-  if (!meant.empty()) return Bad("kind is ", Shown(name), ActivationHint(name), meant);
-  return Bad("kind is ", Shown(name), ActivationHint(name), ", must be one of ",
-             absl::StrJoin(ProblemKinds(), " "));
+  if (!meant.empty()) return Invalid("kind is ", Shown(name), ActivationHint(name), meant);
+  return Invalid("kind is ", Shown(name), ActivationHint(name), ", must be one of ",
+                 absl::StrJoin(ProblemKinds(), " "));
 }
 
 std::vector<std::string> KeyNames(const KindSpec& kind) {
@@ -194,17 +190,17 @@ absl::StatusOr<std::map<std::string, std::string>> SplitFields(
   for (size_t i = first; i < words.size(); ++i) {
     const size_t equals = words[i].find('=');
     if (equals == absl::string_view::npos) {
-      return Bad("word is ", Shown(words[i]), ", must be key=value");
+      return Invalid("word is ", Shown(words[i]), ", must be key=value");
     }
     const std::string key(words[i].substr(0, equals));
     bool known = false;
     for (const FieldSpec& field : kind.fields) known = known || key == field.key;
     if (!known) {
-      return Bad("key is ", Shown(key), ", must be one of ", Keys(kind),
-                 DidYouMean(key, KeyNames(kind)));
+      return Invalid("key is ", Shown(key), ", must be one of ", Keys(kind),
+                     DidYouMean(key, KeyNames(kind)));
     }
     if (!given.emplace(key, std::string(words[i].substr(equals + 1))).second) {
-      return Bad("key ", key, " is given twice");
+      return Invalid("key ", key, " is given twice");
     }
   }
   return given;
@@ -220,13 +216,14 @@ std::vector<absl::string_view> Words(absl::string_view line) {
 }
 
 absl::StatusOr<Problem> ParseWords(const std::vector<absl::string_view>& words) {
-  if (words.empty()) return Bad("the line is empty");
+  if (words.empty()) return Invalid("the line is empty");
   Problem problem;
   const bool has_id = words.size() > 1 && words[1].find('=') == absl::string_view::npos;
   const absl::string_view kind_name = words[has_id ? 1 : 0];
   if (has_id) {
     if (!IsWord(words[0])) {
-      return Bad("id is ", Shown(words[0]), ", must be 1 to 64 letters, digits, '_', '-' or '.'");
+      return Invalid("id is ", Shown(words[0]),
+                     ", must be 1 to 64 letters, digits, '_', '-' or '.'");
     }
     problem.id = std::string(words[0]);
   }
@@ -239,7 +236,7 @@ absl::StatusOr<Problem> ParseWords(const std::vector<absl::string_view>& words) 
   for (const FieldSpec& field : kind.fields) {
     const auto it = split->find(field.key);
     if (it == split->end() && field.fallback == nullptr) {
-      return Bad(kind.name, ": key ", field.key, " is missing");
+      return Invalid(kind.name, ": key ", field.key, " is missing");
     }
     const std::string text = it == split->end() ? field.fallback : it->second;
     absl::StatusOr<std::string> value = CanonicalValue(field, text);
@@ -263,16 +260,16 @@ absl::StatusOr<Problem> ParseWords(const std::vector<absl::string_view>& words) 
 absl::StatusOr<Problem> ParseProblem(absl::string_view line) {
   line = absl::StripSuffix(line, "\n");
   if (line.size() > kMaxLine) {
-    return Bad("line has ", line.size(), " bytes, must be at most ", kMaxLine);
+    return Invalid("line has ", line.size(), " bytes, must be at most ", kMaxLine);
   }
-  if (line.find('\n') != absl::string_view::npos) return Bad("the text has more than one line");
-  if (line.find('\0') != absl::string_view::npos) return Bad("the line holds a zero byte");
+  if (line.find('\n') != absl::string_view::npos) return Invalid("the text has more than one line");
+  if (line.find('\0') != absl::string_view::npos) return Invalid("the line holds a zero byte");
   return ParseWords(Words(line));
 }
 
 absl::StatusOr<std::vector<Problem>> ParseProblems(absl::string_view text) {
   if (text.size() > kMaxText) {
-    return Bad("the text has ", text.size(), " bytes, must have at most ", kMaxText);
+    return Invalid("the text has ", text.size(), " bytes, must have at most ", kMaxText);
   }
   std::vector<Problem> problems;
   std::set<std::string> ids;
@@ -283,16 +280,16 @@ absl::StatusOr<std::vector<Problem>> ParseProblems(absl::string_view text) {
     if (Code(line).find_first_not_of(kBlanks) == absl::string_view::npos) continue;
     const std::string where = absl::StrCat("line ", number);
     if (problems.size() == kMaxProblems) {
-      return Bad(where, ": a list has at most ", kMaxProblems, " problems");
+      return Invalid(where, ": a list has at most ", kMaxProblems, " problems");
     }
     absl::StatusOr<Problem> problem = ParseProblem(line);
     if (!problem.ok()) return Annotate(problem.status(), where);
     if (!problem->id.empty() && !ids.insert(problem->id).second) {
-      return Bad(where, ": id ", problem->id, " is given twice");
+      return Invalid(where, ": id ", problem->id, " is given twice");
     }
     ops += problem->chain.ops().size();
     if (ops > kMaxOps) {
-      return Bad(where, ": the problems of a list have together at most ", kMaxOps, " ops");
+      return Invalid(where, ": the problems of a list have together at most ", kMaxOps, " ops");
     }
     problems.push_back(*std::move(problem));
   }
@@ -309,6 +306,92 @@ std::vector<std::string> ProblemKinds() {
   std::vector<std::string> names;
   for (const KindSpec& kind : KindSpecs()) names.push_back(kind.name);
   return names;
+}
+
+// The kinds of the text form, explained: made from the table that the reader reads by.
+
+namespace {
+
+constexpr size_t kShownKind = 40;  // characters of a bad one
+
+std::string ValuesText(const FieldSpec& field) {
+  const std::string names = absl::StrReplaceAll(field.choices, {{" ", ", "}});
+  const std::string list = absl::StrCat(", a list of 1 to ", kMaxListItems, " separated by ','");
+  switch (field.type) {
+    case FieldType::kRows:
+      return absl::StrCat("an integer from 0 to ", kMaxExtent, ", or M to leave it open");
+    case FieldType::kExtent:
+      return absl::StrCat("an integer from 1 to ", kMaxExtent);
+    case FieldType::kNumber:
+      return "a finite number";
+    case FieldType::kFlag:
+      return "0 or 1";
+    case FieldType::kName:
+      return names;
+    case FieldType::kExtents:
+      return absl::StrCat("integers from 1 to ", kMaxExtent, list);
+    case FieldType::kFlags:
+      return absl::StrCat("0 or 1", list);
+    case FieldType::kNames:
+      return absl::StrCat(names, list);
+    case FieldType::kPair:
+      return absl::StrCat("an integer from 1 to ", kMaxConvStep, ", or height,width");
+    case FieldType::kPads:
+      return absl::StrCat("same, an integer from 0 to ", kMaxConvPad, ", or top,bottom,left,right");
+  }
+  return "";
+}
+
+std::string FieldLines(const FieldSpec& field) {
+  return absl::StrFormat(
+      "  %-8s %s; %s\n           %s\n", field.key, field.about,
+      field.fallback == nullptr ? "required" : absl::StrCat("default ", field.fallback),
+      ValuesText(field));
+}
+
+// A line that works: small numbers for what is required.
+std::string ExampleText(const KindSpec& kind) {
+  std::string line = kind.name;
+  for (const FieldSpec& field : kind.fields) {
+    if (field.fallback != nullptr) continue;
+    const bool rows = field.type == FieldType::kRows;
+    const std::string choices = field.choices;
+    const std::string value = field.type == FieldType::kName ? choices.substr(0, choices.find(' '))
+                              : field.type == FieldType::kExtents ? "512,256"
+                              : field.type == FieldType::kPair    ? "3"
+                              : rows                              ? "128"
+                                                                  : "256";
+    absl::StrAppend(&line, " ", field.key, "=", value);
+  }
+  return line;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ProblemHelp(absl::string_view name) {
+  for (const KindSpec& kind : KindSpecs()) {
+    if (name != kind.name) continue;
+    std::string text = absl::StrCat(kind.name, ": ", kind.about, "\n", "inputs: ", kind.inputs,
+                                    "   (* constant)\nkeys:\n");
+    for (const FieldSpec& field : kind.fields) text += FieldLines(field);
+    return absl::StrCat(text, "example: ", ExampleText(kind), "\n");
+  }
+  return Invalid("kind is ", name.substr(0, kShownKind), ", must be one of ",
+                 absl::StrJoin(ProblemKinds(), " "));
+}
+
+std::string ProblemHelp() {
+  size_t width = 0;
+  const std::vector<KindSpec> kinds = KindSpecs();
+  for (const KindSpec& kind : kinds) {
+    width = std::max(width, absl::string_view(kind.name).size());
+  }
+  std::string text;
+  for (const KindSpec& kind : kinds) {
+    const std::string padding(width - absl::string_view(kind.name).size(), ' ');
+    absl::StrAppend(&text, kind.name, padding, "  ", kind.about, "\n");
+  }
+  return text;
 }
 
 }  // namespace sinter

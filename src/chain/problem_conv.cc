@@ -1,8 +1,7 @@
 #include "absl/strings/numbers.h"
 #include "src/base/status.h"
+#include "src/chain/activation.h"
 #include "src/chain/composites.h"
-#include "src/chain/defaults.h"
-#include "src/chain/other_names.h"
 #include "src/chain/problem_kinds.h"
 
 namespace sinter {
@@ -41,7 +40,7 @@ ConvSpec SpecOf(const FieldValues& v) {
   spec.height = v.Extent("h");
   spec.width = v.Extent("w");
   spec.filter = ParseFilterLayout(v.Name("weights")).value_or(FilterLayout::kOHWI);
-  spec.dtype = ParseDType(v.Name("dtype")).value_or(DType::kBF16);
+  spec.dtype = DTypeOf(v);
   return spec;
 }
 
@@ -53,7 +52,7 @@ ConvLayer LayerOf(const FieldValues& v, const char* out, const char* taps) {
   layer.conv.strides = Pair(v, "stride");
   layer.conv.dilations = Pair(v, "dilation");
   SetPads(v, &layer);
-  layer.act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
+  layer.act = ActOf(v);
   return layer;
 }
 
@@ -95,7 +94,7 @@ absl::StatusOr<Chain> MakeDepthwiseConv(const FieldValues& v) {
 
 absl::StatusOr<Chain> MakePool(const FieldValues& v) {
   const auto extent = [&](const char* key) { return Dim::Constant(v.Extent(key)); };
-  const DType dtype = ParseDType(v.Name("dtype")).value_or(DType::kBF16);
+  const DType dtype = DTypeOf(v);
   ConvLayer layer;
   layer.taps = Pair(v, "k");
   layer.conv.strides = Pair(v, "stride");
@@ -136,7 +135,6 @@ const FieldSpec kFormat{"format", FieldType::kName,
                         "NHWC",   "PyTorch: x.to(memory_format=torch.channels_last)"};
 const FieldSpec kGroups{"groups", FieldType::kExtent, "1", "of channels"};
 const FieldSpec kOneGroup{"groups", FieldType::kName, "1", "of channels", "1"};
-const FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of every input and output", kDTypeWords};
 const FieldSpec kBias{"bias", FieldType::kFlag, "0", "whether it has one"};
 const FieldSpec kFirstBias{"bias1", FieldType::kFlag, "0", "whether the first has one"};
 const FieldSpec kSecondBias{"bias2", FieldType::kFlag, "0", "whether the second has one"};

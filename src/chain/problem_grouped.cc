@@ -1,20 +1,16 @@
 // Text kinds of products with matrices that ids name: mixtures of experts.
 #include "src/base/status.h"
 #include "src/chain/composites.h"
+#include "src/chain/expander.h"
 #include "src/chain/problem_kinds.h"
-#include "src/chain/whole_chain.h"
 
 namespace sinter {
 namespace {
 
-const FieldSpec kExperts{"experts", FieldType::kExtent, nullptr, "matrices, at most 1024"};
-const FieldSpec kTop{"top", FieldType::kExtent, nullptr, "experts of a row, at most 32"};
 const FieldSpec kLayout{"layout", FieldType::kName, kDefaultLayout.text,
                         "of weights: oi is [experts, out, in], io is [experts, in, out]", "oi io"};
-const FieldSpec kDType{"dtype", FieldType::kName, "bf16",
-                       "of every input but ids and weights, and of the output", "f32 f16 bf16"};
-const FieldSpec kOrder{"order", FieldType::kName, "gate_up",
-                       "of w1's columns: halves, or gate and up in turns", kGateOrderWords};
+const FieldSpec kTensors{"dtype", FieldType::kName, "bf16",
+                         "of every input but ids and weights, and of the output", "f32 f16 bf16"};
 const FieldSpec kWeight{"weight", FieldType::kName, "output", "what weights multiply",
                         "output input"};
 const FieldSpec kAlpha{"alpha", FieldType::kNumber, "1", "of act=silu: gate * sigmoid(alpha gate)"};
@@ -22,8 +18,6 @@ const FieldSpec kBeta{"beta", FieldType::kNumber, "0", "added to up"};
 const FieldSpec kLimit{"limit", FieldType::kNumber, "0",
                        "largest gate, and largest and least up; 0: none"};
 
-// Choices were checked: the fallbacks below are never used.
-DType DTypeOf(const FieldValues& v) { return ParseDType(v.Name("dtype")).value_or(DType::kBF16); }
 bool IsOI(const FieldValues& v) { return v.Name("layout") == NameOf(Layout::kOI); }
 
 ValueId Matrices(WholeChain& c, const char* name, const FieldValues& v, int64_t out, int64_t in) {
@@ -50,8 +44,7 @@ absl::StatusOr<Chain> MakeGroupedMatmulEnds(const FieldValues& v) {
 absl::StatusOr<Chain> MakeGroupedGatedFfn(const FieldValues& v) {
   const int64_t n = v.Extent("n");
   if (n > kMaxExtent / 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("n is ", n, ", must be at most ", kMaxExtent / 2, ": w1 has 2 n columns"));
+    return Invalid("n is ", n, ", must be at most ", kMaxExtent / 2, ": w1 has 2 n columns");
   }
   WholeChain c(DTypeOf(v));
   GroupedFfnOperands in;
@@ -64,7 +57,7 @@ absl::StatusOr<Chain> MakeGroupedGatedFfn(const FieldValues& v) {
   in.w2 = Matrices(c, "w2", v, v.Extent("l"), n);
   in.bias2 = c.Constant("bias2", {v.Extent("experts"), v.Extent("l")}, v.Flag("bias2"));
   GroupedFfnOptions options;
-  options.act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
+  options.act = ActOf(v);
   options.layout = IsOI(v) ? Layout::kOI : Layout::kIO;
   options.order = ParseGateOrder(v.Name("order")).value_or(GateOrder::kGateUp);
   options.weight_on_input = v.Name("weight") == "input";
@@ -79,7 +72,7 @@ absl::StatusOr<Chain> MakeGroupedGatedFfn(const FieldValues& v) {
 
 KindSpec GroupedMatmulKind() {
   return {"grouped_matmul",
-          {kM, kExperts, kTop, kN, kK, kLayout, kDType},
+          {kM, kExperts, kTop, kN, kK, kLayout, kTensors},
           MakeGroupedMatmul,
           "w[ids[m, t]] a[m], zeros where there is no such matrix",
           "a[m,k] w*[experts,n,k] ids[m,top] of s32"};
@@ -87,7 +80,7 @@ KindSpec GroupedMatmulKind() {
 
 KindSpec GroupedMatmulEndsKind() {
   return {"grouped_matmul_ends",
-          {kM, kExperts, kN, kK, kLayout, kDType},
+          {kM, kExperts, kN, kK, kLayout, kTensors},
           MakeGroupedMatmulEnds,
           "w[e] a[m] with the first e of m < ends[e]; zeros behind the last end",
           "a[m,k] w*[experts,n,k] ends[experts] of s32"};
@@ -95,13 +88,120 @@ KindSpec GroupedMatmulEndsKind() {
 
 KindSpec GroupedGatedFfnKind() {
   return {"grouped_gated_ffn",
-          {kM, kExperts, kTop, kN, kK, kL, kAct, kOrder, kLayout, kWeight, kDType, kBias1, kBias2,
+          {kM, kExperts, kTop, kN, kK, kL, kAct, kOrder, kLayout, kWeight, kTensors, kBias1, kBias2,
            kAlpha, kBeta, kLimit},
           MakeGroupedGatedFfn,
           "the sum over t of weights[m, t] (w2[e] c + bias2[e]) with e = ids[m, t] and c = "
           "act(gate) * (up + beta) of w1[e] x[m] + bias1[e]",
           "x[m,k] ids[m,top] of s32, weights[m,top] of f32, w1*[experts,2 n,k], with bias1=1 "
           "bias1*[experts,2 n], w2*[experts,l,n], with bias2=1 bias2*[experts,l]"};
+}
+
+// Text kinds of chains that are split over the GPUs of a group.
+
+namespace {
+
+const FieldSpec kRanks{"ranks", FieldType::kExtent, nullptr, "GPUs of the group, at most 8"};
+const FieldSpec kResidual{"residual", FieldType::kFlag, "0", "whether r is added to the sum"};
+const FieldSpec kResidualOfProduct{"residual", FieldType::kFlag, "1",
+                                   "whether r is added to the sum"};
+const FieldSpec kNorm{"norm", FieldType::kName, "rms", "of what the sum gives", "none rms"};
+const FieldSpec kRanksLayout{"layout", FieldType::kName, kDefaultLayout.text,
+                             "of the weights: oi is [out, in], io is [in, out]", "oi io"};
+const FieldSpec kMessages{"dtype", FieldType::kName, "bf16", "of inputs, messages and outputs",
+                          "f32 f16 bf16"};
+
+const FieldSpec kAlong{"along", FieldType::kName, "cols", "what each rank has a part of",
+                       "cols rows"};
+
+// x summed over ranks, and r of `columns` columns where the chain has one; rounded.
+ValueId SumWithResidual(WholeChain& c, const FieldValues& v, ValueId x, ValueId r) {
+  const ValueId sum = c.Take(c.b().AllReduce(x, static_cast<int32_t>(v.Extent("ranks"))));
+  if (r == kNoValue) return sum;
+  return c.Take(c.b().Cast(c.Binary(BinaryKind::kAdd, c.Widen(sum), r), DTypeOf(v)));
+}
+
+absl::StatusOr<Chain> MakeAllReduce(const FieldValues& v) {
+  WholeChain c(DTypeOf(v));
+  const ValueId x = c.Rows("x", v.Extent("cols"));
+  const ValueId r = v.Flag("residual") ? c.Rows("r", v.Extent("cols")) : kNoValue;
+  c.Output(SumWithResidual(c, v, x, r));
+  return c.Finish();
+}
+
+absl::StatusOr<Chain> MakeRowParallel(const FieldValues& v) {
+  WholeChain c(DTypeOf(v));
+  const int64_t n = v.Extent("n"), k = v.Extent("k");
+  const bool oi = v.Name("layout") == NameOf(Layout::kOI), rms = v.Name("norm") == "rms";
+  const ValueId a = c.Rows("a", k);
+  const ValueId w = c.Constant("w1", oi ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k, n});
+  const ValueId r = v.Flag("residual") ? c.Rows("r", n) : kNoValue;
+  const ValueId gamma = c.Constant("gamma", {n}, rms);
+  const ValueId product = c.Take(c.b().Matmul(a, w, false, oi));
+  const ValueId h = SumWithResidual(c, v, c.Take(c.b().Cast(product, DTypeOf(v))), r);
+  c.Output(h);
+  if (!rms) return c.Finish();
+  return c.Finish(AddRmsNorm(c.b(), h, v.Number("eps"), gamma));
+}
+
+// M is one number on all ranks: rows of theirs are told apart by an axis in front of them.
+absl::StatusOr<Chain> MakeAllGather(const FieldValues& v) {
+  WholeChain c(DTypeOf(v));
+  const auto ranks = static_cast<int32_t>(v.Extent("ranks"));
+  const Dim cols = Dim::Constant(v.Extent("cols"));
+  const bool of_rows = v.Name("along") == "rows";
+  ValueId x = c.Rows("x", cols.value);
+  if (of_rows) x = c.Take(c.b().Reshape(x, {Dim::Constant(1), Dim::M(), cols}));
+  c.Output(c.Take(c.b().AllGather(x, of_rows ? 0 : 1, ranks)));
+  return c.Finish();
+}
+
+absl::StatusOr<Chain> MakeReduceScatter(const FieldValues& v) {
+  WholeChain c(DTypeOf(v));
+  const auto ranks = static_cast<int32_t>(v.Extent("ranks"));
+  const Dim cols = Dim::Constant(v.Extent("cols"));
+  if (v.Name("along") == "cols") {
+    c.Output(c.Take(c.b().ReduceScatter(c.Rows("x", cols.value), 1, ranks)));
+    return c.Finish();
+  }
+  const ValueId x = c.Input("x", {DTypeOf(v), {Dim::Constant(ranks), Dim::M(), cols}});
+  const ValueId part = c.Take(c.b().ReduceScatter(x, 0, ranks));
+  c.Output(c.Take(c.b().Reshape(part, {Dim::M(), cols})));
+  return c.Finish();
+}
+
+}  // namespace
+
+KindSpec AllGatherKind() {
+  return {"all_gather",
+          {kRows, kCols, kRanks, kAlong, kMessages},
+          MakeAllGather,
+          "what the GPUs of the group have of x: [rows,ranks*cols], of rows [ranks,rows,cols]",
+          "x[rows,cols]"};
+}
+
+KindSpec ReduceScatterKind() {
+  return {"reduce_scatter",
+          {kRows, kCols, kRanks, kAlong, kMessages},
+          MakeReduceScatter,
+          "this GPU's part of the sum of x over the group: [rows,cols/ranks], of rows [rows,cols]",
+          "x[rows,cols], with along=rows x[ranks,rows,cols]"};
+}
+
+KindSpec AllReduceKind() {
+  return {"all_reduce",
+          {kRows, kCols, kRanks, kResidual, kMessages},
+          MakeAllReduce,
+          "the sum of x over the GPUs of a group, and r with residual=1",
+          "x[rows,cols], with residual=1 r[rows,cols]"};
+}
+
+KindSpec RowParallelKind() {
+  return {"row_parallel",
+          {kM, kN, kK, kRanks, kResidualOfProduct, kNorm, kRmsEps, kRanksLayout, kMessages},
+          MakeRowParallel,
+          "h, the sum of a w1 over the GPUs of a group and r, then the RMS norm of h",
+          "a[m,k] w1*[n,k], with residual=1 r[m,n], with norm=rms gamma*[n]"};
 }
 
 }  // namespace sinter

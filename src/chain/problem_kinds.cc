@@ -3,19 +3,15 @@
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
-#include "src/chain/defaults.h"
-#include "src/chain/other_names.h"
-#include "src/chain/whole_chain.h"
+#include "src/chain/activation.h"
+#include "src/chain/composites.h"
+#include "src/chain/expander.h"
 
 namespace sinter {
 namespace {
-
-// Choices were checked: the fallbacks below are never used.
-DType DTypeOf(const FieldValues& v) { return ParseDType(v.Name("dtype")).value_or(DType::kBF16); }
 
 FfnSpec FfnOf(const FieldValues& v, bool gated, int products) {
   FfnSpec spec;
@@ -23,7 +19,7 @@ FfnSpec FfnOf(const FieldValues& v, bool gated, int products) {
   spec.products = products;
   spec.n = v.Extent("n");
   spec.k = v.Extent("k");
-  spec.act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
+  spec.act = ActOf(v);
   spec.layout = ParseLayout(v.Name("layout")).value_or(Layout::kOI);
   spec.dtype = DTypeOf(v);
   spec.bias1 = v.Flag("bias1");
@@ -45,8 +41,8 @@ absl::StatusOr<std::vector<std::string>> PerProduct(const FieldValues& v, const 
   std::vector<std::string> items = v.List(key);
   if (items.size() == 1) items.assign(count, items[0]);
   if (items.size() == count) return items;
-  return absl::InvalidArgumentError(absl::StrCat(key, " has ", Counted(items.size(), "item"),
-                                                 ", n has ", count, ": must be one, or as many"));
+  return Invalid(key, " has ", Counted(items.size(), "item"), ", n has ", count,
+                 ": must be one, or as many");
 }
 
 absl::StatusOr<Chain> MakeProducts(const FieldValues& v) {
@@ -63,7 +59,7 @@ absl::StatusOr<Chain> MakeProducts(const FieldValues& v) {
     product.gated = gated[i] == "1";
     product.act = ParseActivation(acts[i]).value_or(Activation::kIdentity);
     product.bias = bias[i] == "1";
-    if (!absl::SimpleAtoi(n[i], &product.n)) return absl::InternalError("unreachable");
+    if (!absl::SimpleAtoi(n[i], &product.n)) return Internal("unreachable");
     spec.products.push_back(product);
   }
   return MakeProductsChain(spec);
@@ -181,9 +177,7 @@ absl::StatusOr<Chain> MakeCumsum(const FieldValues& v) {
 absl::StatusOr<Chain> MakeDropout(const FieldValues& v) {
   WholeChain c(DTypeOf(v));
   const double p = v.Number("p");
-  if (!(p >= 0 && p < 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("p is ", v.Name("p"), ", must be in [0, 1)"));
-  }
+  if (!(p >= 0 && p < 1)) return Invalid("p is ", v.Name("p"), ", must be in [0, 1)");
   const ValueId x = c.Rows("x", v.Extent("cols"));
   const ValueId seed = c.Input("seed", {DType::kS64, {}});
   const ValueId offset = c.Input("offset", {DType::kS64, {}});
@@ -279,7 +273,6 @@ const FieldSpec kHeads{"heads", FieldType::kExtent, nullptr, "heads of a row"};
 const FieldSpec kDim{"dim", FieldType::kExtent, nullptr, "width of a head, even"};
 const FieldSpec kLayout{"layout", FieldType::kName, kDefaultLayout.text,
                         "of weights: oi is [out, in] (nn.Linear), io is [in, out]", "oi io"};
-const FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of every input and output", kDTypeWords};
 const FieldSpec kWidths{"n", FieldType::kExtents, nullptr,
                         "columns of each product, one item a product"};
 const FieldSpec kActList{"act", FieldType::kNames, kDefaultActivation.text,

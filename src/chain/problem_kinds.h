@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "src/chain/activation.h"
 #include "src/chain/chain.h"
-#include "src/chain/defaults.h"
-#include "src/chain/other_names.h"
+#include "src/chain/composites.h"
 
 namespace sinter {
 
@@ -86,6 +86,23 @@ inline constexpr FieldSpec kBias1{"bias1", FieldType::kFlag, "0",
                                   "whether the first product has one"};
 inline constexpr FieldSpec kBias2{"bias2", FieldType::kFlag, "0",
                                   "whether the second product has one"};
+
+inline constexpr FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of every input and output",
+                                  kDTypeWords};
+inline constexpr FieldSpec kExperts{"experts", FieldType::kExtent, nullptr,
+                                    "matrices, at most 1024"};
+inline constexpr FieldSpec kTop{"top", FieldType::kExtent, nullptr, "experts of a row, at most 32"};
+inline constexpr FieldSpec kOrder{"order", FieldType::kName, "gate_up",
+                                  "of w1's columns: halves, or gate and up in turns",
+                                  kGateOrderWords};
+
+// Choices were checked: the fallbacks of these and of others of their kind are never used.
+inline DType DTypeOf(const FieldValues& v, const char* key = "dtype") {
+  return ParseDType(v.Name(key)).value_or(DType::kBF16);
+}
+inline Activation ActOf(const FieldValues& v) {
+  return ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
+}
 
 KindSpec ConvKind();       // "conv"
 KindSpec ConvChainKind();  // "conv_chain"

@@ -1,20 +1,16 @@
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
-#include "src/chain/defaults.h"
-#include "src/chain/other_names.h"
+#include "src/base/status.h"
+#include "src/chain/activation.h"
+#include "src/chain/composites.h"
+#include "src/chain/expander.h"
+#include "src/chain/infer.h"
 #include "src/chain/problem_kinds.h"
-#include "src/chain/scaled_matmul.h"
-#include "src/chain/whole_chain.h"
 
 namespace sinter {
 namespace {
 
-// Choices were checked: the fallbacks below are never used.
-DType DTypeOf(const FieldValues& v, const char* key) {
-  return ParseDType(v.Name(key)).value_or(DType::kBF16);
-}
 Granularity GranularityOf(const FieldValues& v, const char* key) {
   return ParseGranularity(v.Name(key)).value_or(Granularity::kRow);
 }
@@ -26,7 +22,7 @@ Accumulate AccumulateOf(const FieldValues& v) {
 // A chain of codes and scales; inputs are added in the documented order.
 class ScaledChain : public WholeChain {
  public:
-  explicit ScaledChain(const FieldValues& v) : WholeChain(DTypeOf(v, "dtype")), v_(v) {}
+  explicit ScaledChain(const FieldValues& v) : WholeChain(DTypeOf(v)), v_(v) {}
 
   // A quantiser with its static scale, where it is static.
   QuantizeSpec Quantizer(const char* granularity) {
@@ -42,9 +38,8 @@ class ScaledChain : public WholeChain {
   // Codes [rows, columns] and their scale.
   Scaled Codes(const std::string& name, Dim rows, int64_t columns) {
     if (GranularityOf(v_, "scales") == Granularity::kGroup && columns % kScaleBlock != 0) {
-      Fail(absl::InvalidArgumentError(absl::StrCat("columns of ", name, " are ", columns,
-                                                   ", must be a multiple of ", kScaleBlock,
-                                                   " for scales=group")));
+      Fail(Invalid("columns of ", name, " are ", columns, ", must be a multiple of ", kScaleBlock,
+                   " for scales=group"));
       return {};
     }
     const bool weights = !rows.symbolic;
@@ -109,7 +104,7 @@ absl::StatusOr<Chain> MakeScaledMatmul(const FieldValues& v) {
   const Scaled a = c.Codes("a", Dim::M(), k);
   const Scaled w = c.Codes("w", Dim::Constant(n), k);
   const ValueId bias = c.Constant("bias1", {n}, v.Flag("bias1"));
-  const Activation act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
+  const Activation act = ActOf(v);
   return c.Finish(AddScaledLinear(c.b(), a, w, bias, act, AccumulateOf(v)));
 }
 
@@ -127,7 +122,7 @@ absl::StatusOr<Chain> MakeScaledFfn(const FieldValues& v) {
   const QuantizeSpec spec = c.Quantizer("quantize");
   in.w2 = c.Codes(kGated ? "w_down" : "w2", Dim::Constant(l), n);
   in.bias2 = c.Constant("bias2", {l}, v.Flag("bias2"));
-  const Activation act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
+  const Activation act = ActOf(v);
   return c.Finish(AddScaledFfn(c.b(), in, kGated, spec, act, AccumulateOf(v)));
 }
 
@@ -154,8 +149,7 @@ absl::StatusOr<Chain> MakeScaledGroupedMatmul(const FieldValues& v) {
 absl::StatusOr<Chain> MakeScaledGroupedGatedFfn(const FieldValues& v) {
   const int64_t n = v.Extent("n"), experts = v.Extent("experts");
   if (n > kMaxExtent / 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("n is ", n, ", must be at most ", kMaxExtent / 2, ": w1 has 2 n columns"));
+    return Invalid("n is ", n, ", must be at most ", kMaxExtent / 2, ": w1 has 2 n columns");
   }
   ScaledChain c(v);
   const Routed rows = RoutedRows(c, v, "x");
@@ -166,7 +160,7 @@ absl::StatusOr<Chain> MakeScaledGroupedGatedFfn(const FieldValues& v) {
   in.w1 = c.Matrices("w1", experts, 2 * n, v.Extent("k"));
   const QuantizeSpec spec = c.Quantizer("quantize");
   in.w2 = c.Matrices("w2", experts, v.Extent("l"), n);
-  const Activation act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
+  const Activation act = ActOf(v);
   const GateOrder order = ParseGateOrder(v.Name("order")).value_or(GateOrder::kGateUp);
   return c.Finish(AddScaledGroupedGatedFfn(c.b(), in, spec, act, order));
 }
@@ -187,31 +181,28 @@ const FieldSpec kQuantizeEps{"quantize_eps", FieldType::kNumber, kDefaultQuantiz
 const FieldSpec kUpperBound{"upper_bound", FieldType::kNumber, "0",
                             "the most of the largest magnitude; 0: none"};
 const FieldSpec kUe8m0{"ue8m0", FieldType::kFlag, "0", "whether scales are powers of two"};
-const FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of what is not quantised", kDTypeWords};
+const FieldSpec kUnquantised{"dtype", FieldType::kName, "bf16", "of what is not quantised",
+                             kDTypeWords};
 
 const FieldSpec kAccumulate{"accumulate", FieldType::kName, "promoted",
                             "fast: sums of e4m3 stay in the tensor cores", "promoted fast"};
 
 const FieldSpec kE4M3{"codes", FieldType::kName, "e4m3", "8-bit type", "e4m3"};
-const FieldSpec kExperts{"experts", FieldType::kExtent, nullptr, "matrices, at most 1024"};
-const FieldSpec kTop{"top", FieldType::kExtent, nullptr, "experts of a row, at most 32"};
-const FieldSpec kOrder{"order", FieldType::kName, "gate_up",
-                       "of w1's columns: halves, or gate and up in turns", kGateOrderWords};
 const FieldSpec kExpertScales{"scales", FieldType::kName, kDefaultGranularity.text,
                               "of rows and an expert's weights: one of all rows and each expert; "
                               "of a row and a channel; 1 x 128 and 128 x 128",
                               "tensor row group"};
 
 std::vector<FieldSpec> FfnFields() {
-  return {kM,           kN,          kK,     kL,     kAct,   kScales, kQuantize,  kCodes,
-          kQuantizeEps, kUpperBound, kUe8m0, kDType, kBias1, kBias2,  kAccumulate};
+  return {kM,           kN,          kK,     kL,           kAct,   kScales, kQuantize,  kCodes,
+          kQuantizeEps, kUpperBound, kUe8m0, kUnquantised, kBias1, kBias2,  kAccumulate};
 }
 
 }  // namespace
 
 KindSpec QuantizeKind() {
   return {"quantize",
-          {kRows, kCols, kGranularity, kCodes, kQuantizeEps, kUpperBound, kUe8m0, kDType},
+          {kRows, kCols, kGranularity, kCodes, kQuantizeEps, kUpperBound, kUe8m0, kUnquantised},
           MakeQuantize,
           "x / scale as 8-bit codes, and the scale",
           "x[rows,cols], with granularity=static scale*"};
@@ -219,7 +210,8 @@ KindSpec QuantizeKind() {
 
 KindSpec RmsNormQuantizeKind() {
   return {"rmsnorm_quantize",
-          {kRows, kCols, kRmsEps, kGranularity, kCodes, kQuantizeEps, kUpperBound, kUe8m0, kDType},
+          {kRows, kCols, kRmsEps, kGranularity, kCodes, kQuantizeEps, kUpperBound, kUe8m0,
+           kUnquantised},
           MakeRmsNormQuantize,
           "RMS(x) / scale as 8-bit codes, and the scale",
           "x[rows,cols] gamma*[cols], with granularity=static scale*"};
@@ -227,7 +219,7 @@ KindSpec RmsNormQuantizeKind() {
 
 KindSpec ScaledMatmulKind() {
   return {"scaled_matmul",
-          {kM, kN, kK, kOptionalAct, kScales, kCodes, kDType, kBias1, kAccumulate},
+          {kM, kN, kK, kOptionalAct, kScales, kCodes, kUnquantised, kBias1, kAccumulate},
           MakeScaledMatmul,
           "act(a w + bias1) of 8-bit codes and scales",
           "a[m,k] scale_a w*[n,k] scale_w*, with bias1=1 bias1*[n]"};
@@ -253,7 +245,7 @@ KindSpec ScaledGatedFfnKind() {
 
 KindSpec ScaledGroupedMatmulKind() {
   return {"scaled_grouped_matmul",
-          {kM, kExperts, kTop, kN, kK, kExpertScales, kE4M3, kDType},
+          {kM, kExperts, kTop, kN, kK, kExpertScales, kE4M3, kUnquantised},
           MakeScaledGroupedMatmul,
           "w[ids[m, t]] a[m] of e4m3 codes and scales, zeros where there is no such matrix",
           "a[m,k] scale_a ids[m,top] of s32, w*[experts,n,k] scale_w*"};
@@ -262,7 +254,7 @@ KindSpec ScaledGroupedMatmulKind() {
 KindSpec ScaledGroupedGatedFfnKind() {
   return {"scaled_grouped_gated_ffn",
           {kM, kExperts, kTop, kN, kK, kL, kAct, kOrder, kExpertScales, kQuantize, kE4M3,
-           kQuantizeEps, kUpperBound, kUe8m0, kDType},
+           kQuantizeEps, kUpperBound, kUe8m0, kUnquantised},
           MakeScaledGroupedGatedFfn,
           "the sum over t of weights[m, t] w2[ids[m, t]] c with c = act(gate) * up, quantised, of "
           "w1[ids[m, t]] x[m], of e4m3 codes and scales",

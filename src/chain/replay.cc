@@ -1,7 +1,6 @@
-#include "src/chain/replay.h"
-
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/chain/builder.h"
 
 namespace sinter {
 namespace {
@@ -69,7 +68,7 @@ absl::StatusOr<ValueId> Dispatch(ChainBuilder& b, const Op& op) {
     case OpKind::kReduce:
       return b.Reduce(op.reduce, in[0], op.axes, op.keepdims);
   }
-  return absl::InternalError("unreachable");
+  return Internal("unreachable");
 }
 
 }  // namespace
@@ -116,23 +115,20 @@ std::vector<Dim> SliceLimits(const Op& op) {
 absl::StatusOr<ValueId> Replay(ChainBuilder& builder, const Op& op, bool check_type) {
   const std::string where = absl::StrCat("op ", builder.size(), " (", NameOf(op), "): ");
   if (!IsValid(op.kind)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, "kind is ", static_cast<int>(op.kind), ", which does not exist"));
+    return Invalid(where, "kind is ", static_cast<int>(op.kind), ", which does not exist");
   }
   const int count = OperandCount(op.kind);
   if (count >= 0 && count != static_cast<int>(op.operands.size()) && !IsScaledGrouped(op)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, "operands are ", op.operands.size(), ", must be ", count,
-                     op.kind == OpKind::kGroupedMatmul ? ", or 5 with scales" : ""));
+    return Invalid(where, "operands are ", op.operands.size(), ", must be ", count,
+                   op.kind == OpKind::kGroupedMatmul ? ", or 5 with scales" : "");
   }
   if (IsScaledGrouped(op) && !op.transpose_b) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        where, "transpose_b is false, must be true with scales: w is [experts, n, k]"));
+    return Invalid(where, "transpose_b is false, must be true with scales: w is [experts, n, k]");
   }
   SINTER_ASSIGN_OR_RETURN(ValueId id, Dispatch(builder, op));
   if (check_type && builder.TypeOf(id) != op.type) {
-    return absl::InvalidArgumentError(absl::StrCat(where, "type is ", ToString(op.type),
-                                                   ", must be ", ToString(builder.TypeOf(id))));
+    return Invalid(where, "type is ", ToString(op.type), ", must be ",
+                   ToString(builder.TypeOf(id)));
   }
   return id;
 }

@@ -1,5 +1,4 @@
-#include "src/chain/scaled_matmul.h"
-
+// Which elements of 8-bit operands share a scale, and the result types of products with scales.
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,28 +11,23 @@
 namespace sinter {
 namespace {
 
-template <typename... Args>
-absl::Status Bad(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
-
 absl::Status CheckMatrix(absl::string_view name, absl::string_view axes, const TensorType& type) {
   if (!IsCode(type.dtype)) {
-    return Bad("dtype of ", name, " is ", NameOf(type.dtype), ", must be e4m3 or s8");
+    return Invalid("dtype of ", name, " is ", NameOf(type.dtype), ", must be e4m3 or s8");
   }
-  if (type.rank() != 2) return Bad("rank of ", name, " is ", type.rank(), ", must be 2 ", axes);
+  if (type.rank() != 2) return Invalid("rank of ", name, " is ", type.rank(), ", must be 2 ", axes);
   if (!type.dims[1].symbolic) return absl::OkStatus();
-  return Bad("dimension 1 of ", name, " is M, must be constant");
+  return Invalid("dimension 1 of ", name, " is M, must be constant");
 }
 
 // Sums that needn't be promoted: all terms of one have the same scale.
 absl::Status CheckFast(DType dtype, int64_t k, ScaleGrain of_a, ScaleGrain of_w) {
   if (dtype == DType::kS8) {
-    return Bad("accumulate is fast, must be promoted for s8: its sums are exact");
+    return Invalid("accumulate is fast, must be promoted for s8: its sums are exact");
   }
   if (k <= kScaleBlock || (of_a.k == 0 && of_w.k == 0)) return absl::OkStatus();
-  return Bad("accumulate is fast, must be promoted where ", of_a.k > 0 ? "scale_a" : "scale_w",
-             " has a value for each ", kScaleBlock, " of k");
+  return Invalid("accumulate is fast, must be promoted where ", of_a.k > 0 ? "scale_a" : "scale_w",
+                 " has a value for each ", kScaleBlock, " of k");
 }
 
 // Lists the dims that a scale may have, for messages.
@@ -56,7 +50,7 @@ absl::StatusOr<Accumulate> ParseAccumulate(absl::string_view name) {
   for (const Accumulate each : {Accumulate::kPromoted, Accumulate::kFast}) {
     if (NameOf(each) == name) return each;
   }
-  return Bad("accumulate is ", name, ", must be one of promoted fast");
+  return Invalid("accumulate is ", name, ", must be one of promoted fast");
 }
 
 bool IsValid(Accumulate accumulate) {
@@ -66,7 +60,7 @@ bool IsValid(Accumulate accumulate) {
 absl::StatusOr<ScaleGrain> GrainOf(absl::string_view name, const TensorType& operand,
                                    const TensorType& scale, bool weights) {
   if (scale.dtype != DType::kF32) {
-    return Bad("dtype of ", name, " is ", NameOf(scale.dtype), ", must be f32");
+    return Invalid("dtype of ", name, " is ", NameOf(scale.dtype), ", must be f32");
   }
   if (scale.rank() == 0) return ScaleGrain();
   const Dim one = Dim::Constant(1), rows = operand.dims[0];
@@ -86,15 +80,15 @@ absl::StatusOr<ScaleGrain> GrainOf(absl::string_view name, const TensorType& ope
   const char* why = operand.dtype == DType::kS8 ? ": s8 has no groups of k"
                     : grouped                   ? ""
                                                 : ": groups need k in multiples of 128";
-  return Bad("dims of ", name, " are ", ToString(absl::MakeConstSpan(scale.dims)),
-             ", must be one of ", AllowedDims(rows, grouped ? groups.value : 0, weights), " for ",
-             ToString(operand), why);
+  return Invalid("dims of ", name, " are ", ToString(absl::MakeConstSpan(scale.dims)),
+                 ", must be one of ", AllowedDims(rows, grouped ? groups.value : 0, weights),
+                 " for ", ToString(operand), why);
 }
 
 absl::StatusOr<ScaleGrain> GroupedGrainOf(absl::string_view name, const TensorType& operand,
                                           const TensorType& scale, bool weights) {
   if (scale.dtype != DType::kF32) {
-    return Bad("dtype of ", name, " is ", NameOf(scale.dtype), ", must be f32");
+    return Invalid("dtype of ", name, " is ", NameOf(scale.dtype), ", must be f32");
   }
   if (scale.rank() == 0) return ScaleGrain();
   const Dim one = Dim::Constant(1);
@@ -115,15 +109,15 @@ absl::StatusOr<ScaleGrain> GroupedGrainOf(absl::string_view name, const TensorTy
     if (scale.dims == dims) return grain;
     absl::StrAppend(&text, ", ", ToString(absl::MakeConstSpan(dims)));
   }
-  return Bad("dims of ", name, " are ", ToString(absl::MakeConstSpan(scale.dims)),
-             ", must be one of ", text, " for ", ToString(operand),
-             k % kScaleBlock == 0 ? "" : ": groups need k in multiples of 128");
+  return Invalid("dims of ", name, " are ", ToString(absl::MakeConstSpan(scale.dims)),
+                 ", must be one of ", text, " for ", ToString(operand),
+                 k % kScaleBlock == 0 ? "" : ": groups need k in multiples of 128");
 }
 
 absl::Status CheckSumsOf(DType dtype, Dim k) {
   if (dtype != DType::kS8 || (!k.symbolic && k.value <= kMostS8Sums)) return absl::OkStatus();
-  return Bad("k is ", ToString(k), ", must be at most ", kMostS8Sums,
-             " for s8: sums are exact in s32");
+  return Invalid("k is ", ToString(k), ", must be at most ", kMostS8Sums,
+                 " for s8: sums are exact in s32");
 }
 
 absl::StatusOr<TensorType> InferScaledMatmul(const TensorType& a, const TensorType& w,
@@ -132,17 +126,18 @@ absl::StatusOr<TensorType> InferScaledMatmul(const TensorType& a, const TensorTy
   SINTER_RETURN_IF_ERROR(CheckMatrix("a", "[m, k]", a));
   SINTER_RETURN_IF_ERROR(CheckMatrix("w", "[n, k]", w));
   if (a.dtype != w.dtype) {
-    return Bad("dtype of a is ", NameOf(a.dtype), ", of w ", NameOf(w.dtype), ": must be equal");
+    return Invalid("dtype of a is ", NameOf(a.dtype), ", of w ", NameOf(w.dtype),
+                   ": must be equal");
   }
-  if (w.dims[0].symbolic) return Bad("dimension 0 of w is M, must be constant");
+  if (w.dims[0].symbolic) return Invalid("dimension 0 of w is M, must be constant");
   if (a.dims[1] != w.dims[1]) {
-    return Bad("k of a is ", ToString(a.dims[1]), ", k of w is ", ToString(w.dims[1]));
+    return Invalid("k of a is ", ToString(a.dims[1]), ", k of w is ", ToString(w.dims[1]));
   }
   SINTER_RETURN_IF_ERROR(CheckSumsOf(a.dtype, a.dims[1]));
   SINTER_ASSIGN_OR_RETURN(const ScaleGrain of_a, GrainOf("scale_a", a, scale_a, false));
   SINTER_ASSIGN_OR_RETURN(const ScaleGrain of_w, GrainOf("scale_w", w, scale_w, true));
   if (!IsValid(accumulate)) {
-    return Bad("accumulate is ", static_cast<int32_t>(accumulate), ", which does not exist");
+    return Invalid("accumulate is ", static_cast<int32_t>(accumulate), ", which does not exist");
   }
   if (accumulate == Accumulate::kFast) {
     SINTER_RETURN_IF_ERROR(CheckFast(a.dtype, a.dims[1].value, of_a, of_w));
@@ -158,7 +153,7 @@ absl::StatusOr<TensorType> InferScaledGroupedMatmul(const TensorType& a, const T
                                                     const TensorType& scale_w) {
   for (const auto& [name, type] : {std::make_pair("a", &a), std::make_pair("w", &w)}) {
     if (type->dtype == DType::kE4M3) continue;
-    return Bad("dtype of ", name, " is ", NameOf(type->dtype), ", must be e4m3");
+    return Invalid("dtype of ", name, " is ", NameOf(type->dtype), ", must be e4m3");
   }
   // All but the types is as of floating operands.
   const TensorType rows{DType::kBF16, a.dims}, matrices{DType::kBF16, w.dims};

@@ -1,8 +1,7 @@
-#include "src/chain/subgraph.h"
-
 #include <utility>
 
-#include "src/chain/op_traits.h"
+#include "src/chain/linear_finder.h"
+#include "src/chain/op.h"
 
 namespace sinter {
 namespace {

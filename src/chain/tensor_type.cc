@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "src/base/status.h"
 
 namespace sinter {
 namespace {
@@ -11,8 +12,7 @@ constexpr Wide kMaxCount = (Wide{1} << 62) - 1;
 
 absl::Status CheckM(int64_t m) {
   if (m >= 0 && m <= kMaxExtent) return absl::OkStatus();
-  return absl::OutOfRangeError(
-      absl::StrCat("m is ", m, ", must be in [0, ", BoundText(kMaxExtent), "]"));
+  return OutOfRange("m is ", m, ", must be in [0, ", BoundText(kMaxExtent), "]");
 }
 
 std::string ToString(Stride stride) {
@@ -82,8 +82,7 @@ absl::StatusOr<int64_t> ElementCount(absl::Span<const Dim> dims, int64_t m) {
   for (Dim dim : dims) {
     count *= dim.At(m);
     if (count > kMaxCount) {
-      return absl::OutOfRangeError(
-          absl::StrCat("a tensor ", ToString(dims), " at m = ", m, " has 2^62 elements or more"));
+      return OutOfRange("a tensor ", ToString(dims), " at m = ", m, " has 2^62 elements or more");
     }
   }
   return static_cast<int64_t>(count);
@@ -100,9 +99,8 @@ absl::StatusOr<int64_t> BufferBytes(const TensorType& type, absl::Span<const Str
     if (step > kMaxCount) step = kMaxCount;
     last += step * (type.dims[i].At(m) - 1);
     if ((last + 1) * SizeOf(type.dtype) > kMaxCount) {
-      return absl::OutOfRangeError(absl::StrCat("a tensor ", ToString(type), " with strides ",
-                                                ToString(strides), " at m = ", m,
-                                                " spans 2^62 bytes or more"));
+      return OutOfRange("a tensor ", ToString(type), " with strides ", ToString(strides),
+                        " at m = ", m, " spans 2^62 bytes or more");
     }
   }
   return static_cast<int64_t>((last + 1) * SizeOf(type.dtype));

@@ -6,7 +6,7 @@
 #include <ctime>
 
 #include "src/cli/options.h"
-#include "src/cli/print.h"
+#include "src/cli/outcome.h"
 #include "src/cli/session.h"
 
 namespace sinter::cli {

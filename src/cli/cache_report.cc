@@ -9,7 +9,7 @@ namespace {
 absl::StatusOr<CacheTools*> Tools(const Session& session) {
   CacheTools* tools = session.context->engine->ports().cache_tools.get();
   if (tools != nullptr) return tools;
-  return absl::UnavailableError("the context's cache has no tools");
+  return Unavailable("the context's cache has no tools");
 }
 
 // The cache tools of a session that has a local tier.
@@ -17,7 +17,7 @@ absl::StatusOr<CacheTools*> LocalTools(const Session& session) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
   if (session.context->config.cache_enabled && !session.context->config.cache_dir.empty())
     return tools;
-  return absl::UnavailableError("there is no local cache: it is turned off or has no folder");
+  return Unavailable("there is no local cache: it is turned off or has no folder");
 }
 
 // Adds what the record is to what it is called.

@@ -2,9 +2,9 @@
 #include <filesystem>
 
 #include "src/base/status.h"
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "src/chain/problem.h"
-#include "src/cli/print.h"
+#include "src/cli/outcome.h"
 #include "src/cli/session.h"
 
 namespace sinter::cli {

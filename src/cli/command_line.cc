@@ -3,7 +3,7 @@
 
 #include "src/chain/problem.h"
 #include "src/cli/options.h"
-#include "src/cli/print.h"
+#include "src/cli/outcome.h"
 #include "src/cli/session.h"
 
 namespace sinter::cli {

@@ -8,9 +8,9 @@
 #include "src/base/ports.h"
 #include "src/base/status.h"
 #include "src/cli/options.h"
-#include "src/cli/print.h"
+#include "src/cli/outcome.h"
 #include "src/cli/session.h"
-#include "src/engine/device_arena.h"
+#include "src/engine/verify.h"
 #include "src/reference/tensor.h"
 
 namespace sinter::cli {

@@ -13,7 +13,7 @@
 #include <set>
 #include <sstream>
 
-#include "src/cli/doctor.h"
+#include "src/cli/session.h"
 
 namespace sinter::cli {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "src/cli/options.h"
-#include "src/cli/print.h"
+#include "src/cli/outcome.h"
 
 namespace sinter::cli {
 namespace {

@@ -1,10 +1,12 @@
 // sinter tune: measures the plans that the search ranked best and collects the choices in a tuning
 // set.
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <vector>
 
 #include "src/cli/options.h"
-#include "src/cli/print.h"
+#include "src/cli/outcome.h"
 #include "src/cli/session.h"
 
 namespace sinter::cli {
@@ -139,6 +141,136 @@ Outcome TuneCommand(const Options& options) {
                      {"counters", CountersJson(StatsOf(session))}};
   PrintJson(json);
   return Documented(outcome, true);
+}
+
+// sinter warm: prepares a whole workload, without a GPU if need be, and packs it. Plans that are in
+// the cache are only looked up, so a warm-up that was stopped continues where it was.
+
+namespace {
+
+void Print(const Workload& workload, const WarmResult& warm, const Json& pack) {
+  for (const Failed& failed : warm.failed) {
+    std::fprintf(stderr, "sinter: %s: %s\n", Printable(failed.chain).c_str(),
+                 failed.status.c_str());
+  }
+  std::printf(
+      "%zu of %s prepared in %.1f s with %u at once: searched %llu, compiled %llu, found %s and "
+      "%s\n",
+      workload.items.size() - warm.failed.size(), Counted(workload.items.size(), "plan").c_str(),
+      warm.wall_s, warm.jobs, static_cast<unsigned long long>(warm.stats.searched),
+      static_cast<unsigned long long>(warm.stats.kernels_compiled),
+      Counted(warm.stats.plan_hits, "plan").c_str(),
+      Counted(warm.stats.kernel_hits, "kernel").c_str());
+  if (!pack.is_null()) std::printf("%s\n", ExportText(pack).c_str());
+}
+
+Json ToJson(const Workload& workload, const WarmResult& warm, const Json& pack) {
+  Json failed = Json::array();
+  for (const Failed& one : warm.failed) {
+    failed.push_back({{"chain", one.chain}, {"status", one.status}});
+  }
+  return {{"plans", workload.items.size()},
+          {"failed", failed},
+          {"seconds", warm.wall_s},
+          {"jobs", warm.jobs},
+          {"pack", pack},
+          {"counters", CountersJson(warm.stats)}};
+}
+
+// The bar of a batch, whose stage begins with "done/all". It is short on a narrow terminal, to
+// leave room for the words.
+void ShowBar(uintptr_t user_data, const char* stage, double fraction) {
+  const int width = std::clamp(TerminalColumns() / 3, 4, 24);
+  const int full = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * width);
+  std::string bar = "[" + std::string(static_cast<size_t>(full), '#') +
+                    std::string(static_cast<size_t>(width - full), '.') + "] ";
+  reinterpret_cast<Progress*>(user_data)->Show(bar, stage, fraction);
+}
+
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+int ExitOfStatus(sinter_status status) { return FromStatus(status, nullptr).exit; }
+
+}  // namespace
+
+Outcome WarmCommand(const Options& options) {
+  Workload workload;
+  SINTER_CLI_TRY(LoadWorkload(options.chain, options.rows, &workload));
+  Session session;
+  SINTER_CLI_TRY(OpenSession(options.device, &session));
+  if (!options.pack.empty()) SINTER_CLI_TRY(CheckExport(session, options.pack, options.sign));
+  WarmResult warm;
+  SINTER_CLI_TRY(PrepareAll(session, workload, options.prepare,
+                            options.jobs != 0 ? options.jobs : JobsThatFit(), &warm));
+  SINTER_CLI_TRY(Abi(
+      [&](sinter_error** error) { return sinter_x_cache_flush(session.context.get(), error); }));
+  Json pack;
+  if (!options.pack.empty()) {
+    SINTER_CLI_TRY(ExportPack(session, options.pack, options.sign, /*used_only=*/true, &pack));
+  }
+  if (options.json) {
+    PrintJson(ToJson(workload, warm, pack));
+  } else {
+    Print(workload, warm, pack);
+  }
+  if (warm.failed.empty()) return {};
+  return Documented(
+      {warm.failed.front().exit,
+       std::to_string(warm.failed.size()) + " of " + Counted(workload.items.size(), "plan") +
+           " could not be prepared; first: " + warm.failed.front().chain + ": " + warm.message},
+      options.json);
+}
+
+Outcome LoadWorkload(const ChainArgs& args, const std::vector<int64_t>& rows, Workload* out) {
+  ChainArgs with_rows = args;
+  if (!rows.empty()) with_rows.m = rows.front();
+  SINTER_CLI_TRY(LoadChains(with_rows, &out->chains));
+  for (const LoadedChain& chain : out->chains) {
+    if (rows.empty() || !sinter_chain_uses_m(chain.chain.get())) {
+      out->items.push_back({&chain, chain.m});
+      continue;
+    }
+    for (const int64_t m : rows) out->items.push_back({&chain, m});
+  }
+  return {};
+}
+
+Outcome PrepareAll(const Session& session, const Workload& workload, const PrepareArgs& args,
+                   uint32_t jobs, WarmResult* out) {
+  const size_t count = workload.items.size();
+  std::vector<const sinter_chain*> chains;
+  std::vector<int64_t> ms;
+  for (const Workload::Item& item : workload.items) {
+    chains.push_back(item.chain->chain.get());
+    ms.push_back(item.m);
+  }
+  std::vector<sinter_plan*> plans(count);
+  std::vector<sinter_status> statuses(count, SINTER_UNKNOWN);
+  sinter_prepare_options options = OptionsOf(args);
+  options.threads = out->jobs = jobs;
+  options.progress = ShowBar;
+  const auto start = std::chrono::steady_clock::now();
+  Outcome outcome;
+  {
+    Progress progress;
+    options.progress_user_data = progress.user_data();
+    outcome = Abi([&](sinter_error** error) {
+      return sinter_prepare_many(session.context.get(), static_cast<uint32_t>(count), chains.data(),
+                                 ms.data(), &options, plans.data(), statuses.data(), error);
+    });
+  }
+  out->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  out->stats = StatsOf(session);
+  out->message = outcome.message;
+  for (size_t i = 0; i < count; ++i) {
+    sinter_plan_release(plans[i]);
+    if (statuses[i] == SINTER_UNKNOWN) return outcome;  // the whole call was refused
+    if (statuses[i] == SINTER_OK) continue;
+    out->failed.push_back(
+        {FirstLine(workload.items[i].chain->text) + " at m=" + std::to_string(ms[i]),
+         sinter_status_name(statuses[i]), ExitOfStatus(statuses[i])});
+  }
+  return {};
 }
 
 }  // namespace sinter::cli

@@ -10,7 +10,7 @@
 #include "absl/types/optional.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
-#include "src/engine/record_check.h"
+#include "src/engine/keys.h"
 #include "src/engine/verify.h"
 #include "src/plan/family.h"
 #include "src/reference/rows.h"
@@ -353,7 +353,7 @@ absl::Status PlanAssembler::TryVariant(size_t at, Walk& walk) {
   std::string why;
   if (!Resident(built, &why)) {
     walk.not_resident = true;
-    return absl::FailedPreconditionError(why);
+    return FailedPrecondition(why);
   }
   const LoadedPlanPtr loaded = MakeLoaded(walk.form, variant.plan, std::move(built));
   SINTER_RETURN_IF_ERROR(VerifyVariant(loaded, walk));
@@ -401,10 +401,10 @@ absl::Status PlanAssembler::TryVariants(Walk& walk) {
   }
   if (!first_error.ok()) return first_error;
   const std::string& note = walk.record().variants.front().plan.note;
-  return absl::FailedPreconditionError(absl::StrCat(
-      "this chain has no plan of choice ",
-      walk.options.choice == Choice::kUnfused ? "'unfused'" : "'fused'",
-      note.empty() ? "" : absl::StrCat(" (", note, ")"), ": leave the choice to 'best'"));
+  return FailedPrecondition("this chain has no plan of choice ",
+                            walk.options.choice == Choice::kUnfused ? "'unfused'" : "'fused'",
+                            note.empty() ? "" : absl::StrCat(" (", note, ")"),
+                            ": leave the choice to 'best'");
 }
 
 // Looks up or makes the plan that never waits across blocks.

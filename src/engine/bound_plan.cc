@@ -42,20 +42,17 @@ absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buff
                           const std::vector<int32_t>* order) {
   const size_t want = static_cast<size_t>(chain.num_inputs() + chain.num_outputs());
   if (buffers.size() != want) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("got ", Counted(buffers.size(), "buffer"), ", want ", want, ": ",
-                     Counted(static_cast<uint64_t>(chain.num_inputs()), "input"), " and ",
-                     Counted(static_cast<uint64_t>(chain.num_outputs()), "output")));
+    return Invalid("got ", Counted(buffers.size(), "buffer"), ", want ", want, ": ",
+                   Counted(static_cast<uint64_t>(chain.num_inputs()), "input"), " and ",
+                   Counted(static_cast<uint64_t>(chain.num_outputs()), "output"));
   }
   for (size_t i = 0; i < want; ++i) {
     if (buffers[i] == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("buffer of ", BufferName(chain, static_cast<int>(i), order), " is null"));
+      return Invalid("buffer of ", BufferName(chain, static_cast<int>(i), order), " is null");
     }
     if (buffers[i] % kBufferAlignment != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("buffer of ", BufferName(chain, static_cast<int>(i), order), " is at 0x",
-                       absl::Hex(buffers[i]), ", must be aligned to ", kBufferAlignment));
+      return Invalid("buffer of ", BufferName(chain, static_cast<int>(i), order), " is at 0x",
+                     absl::Hex(buffers[i]), ", must be aligned to ", kBufferAlignment);
     }
   }
   return absl::OkStatus();
@@ -136,11 +133,10 @@ absl::Status OverlapError(const LoadedPlan& plan, const BufferOverlap& overlap,
                 low.of_m ? absl::StrCat(" in each row of M, ", low.pitch, " apart") : "",
                 overlap.rows > 0 ? absl::StrCat(": they lie apart up to m = ", overlap.rows) : "");
   const bool scratch = overlap.low == workspace || overlap.high == workspace;
-  return absl::InvalidArgumentError(absl::StrCat(
+  return Invalid(
       name("buffer of ", overlap.high), " begins ", where,
-      scratch
-          ? "; a plan's workspace must be memory of its own"
-          : "; an output's buffer must be its own, or that of the input declared as its alias"));
+      scratch ? "; a plan's workspace must be memory of its own"
+              : "; an output's buffer must be its own, or that of the input declared as its alias");
 }
 
 // After so many rows every buffer is aligned again as it was bound, whatever its rows are. Kernels
@@ -163,27 +159,25 @@ absl::StatusOr<int64_t> RowsOfGroup(const LoadedPlan& plan, const RankGroup& gro
   if (most >= whole) return std::max(pass, whole);
   const bool in_passes = !plan.mixes_rows && plan.fixed_rows < 0;
   if (in_passes && pass > 0) return pass;
-  return absl::FailedPreconditionError(absl::StrCat(
+  return FailedPrecondition(
       "group.slot_bytes is ", group.slot_bytes(), ", the plan sends ",
       in_passes ? absl::StrCat("at least ", kAlignedRows, " rows") : absl::StrCat(whole, " rows"),
-      " at once whose messages are longer: make the group with larger slots"));
+      " at once whose messages are longer: make the group with larger slots");
 }
 
 absl::Status CheckGroup(const Chain& chain, const RankGroup* group) {
   if (chain.ranks() == 1 && group == nullptr) return absl::OkStatus();
   if (chain.ranks() == 1) {
-    return absl::InvalidArgumentError(
+    return Invalid(
         "the chain is split over no ranks: bind its plan without a group (sinter_plan_bind)");
   }
   if (group == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the chain is split over ", chain.ranks(),
-                     " ranks: bind its plan to a group (sinter_plan_bind_group)"));
+    return FailedPrecondition("the chain is split over ", chain.ranks(),
+                              " ranks: bind its plan to a group (sinter_plan_bind_group)");
   }
   if (group->size() == chain.ranks()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("the chain is split over ", chain.ranks(), " ranks, the group has ",
-                   group->size(), ": describe the chain with ranks ", group->size()));
+  return FailedPrecondition("the chain is split over ", chain.ranks(), " ranks, the group has ",
+                            group->size(), ": describe the chain with ranks ", group->size());
 }
 
 // What kernels say of the plan that they are of, so that ranks compare it.
@@ -253,8 +247,7 @@ absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
 absl::Status CheckRows(const LoadedPlan& plan, int64_t m) {
   if (plan.fixed_rows >= 0) return absl::OkStatus();
   if (m >= 0 && m <= plan.rows.most) return absl::OkStatus();
-  return absl::OutOfRangeError(
-      absl::StrCat("m is ", m, ", must be in [0, ", BoundText(plan.rows.most), "] for this plan"));
+  return OutOfRange("m is ", m, ", must be in [0, ", BoundText(plan.rows.most), "] for this plan");
 }
 
 absl::Status CheckOverlap(const BoundPlan& bound, int64_t m, const std::vector<int32_t>* order) {
@@ -318,19 +311,18 @@ absl::StatusOr<PlanNodes> AddPlanNodes(const BoundPlan& bound, Loader& loader, G
 absl::Status UpdatePlanNodes(const PlanNodes& nodes, GraphExecHandle exec, const BoundPlan& bound,
                              int64_t m) {
   if (nodes.plan != bound.plan) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "the nodes run another plan than the binding's: build the graph anew");
   }
   if (nodes.group != bound.group) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "the nodes run over another group than the binding's, and their graph keeps only theirs: "
         "bind the plan to that group, or build the graph anew");
   }
   const int64_t passes = PassesOf(bound, m);
   if (passes != nodes.passes) {
-    return absl::FailedPreconditionError(absl::StrCat("m ", m, " takes ", passes,
-                                                      " passes, the nodes were added for ",
-                                                      nodes.passes, ": build the graph anew"));
+    return FailedPrecondition("m ", m, " takes ", passes, " passes, the nodes were added for ",
+                              nodes.passes, ": build the graph anew");
   }
   size_t next = 0;
   const auto update = [&](const PlanLaunch& one) {
@@ -343,16 +335,15 @@ absl::Status UpdatePlanNodes(const PlanNodes& nodes, GraphExecHandle exec, const
 absl::Status CheckWorkspace(const Plan& plan, DevicePtr workspace, uint64_t bytes) {
   if (plan.workspace_bytes == 0) return absl::OkStatus();
   if (workspace == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("workspace is null, the plan needs ", plan.workspace_bytes, " bytes"));
+    return Invalid("workspace is null, the plan needs ", plan.workspace_bytes, " bytes");
   }
   if (workspace % kWorkspaceAlignment != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("workspace is at 0x", absl::Hex(workspace),
-                                                   ", must be aligned to ", kWorkspaceAlignment));
+    return Invalid("workspace is at 0x", absl::Hex(workspace), ", must be aligned to ",
+                   kWorkspaceAlignment);
   }
   if (bytes < plan.workspace_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("workspace has ", Counted(bytes, "byte"),
-                                                   ", the plan needs ", plan.workspace_bytes));
+    return Invalid("workspace has ", Counted(bytes, "byte"), ", the plan needs ",
+                   plan.workspace_bytes);
   }
   return absl::OkStatus();
 }

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/exit_gate.h"
 #include "src/base/status.h"
 
@@ -42,14 +41,12 @@ void BuildControl::Tell(EngineEvent event) const {
 }
 
 absl::Status BuildControl::Check(absl::string_view stage) const {
-  if (ExitGate::Exiting()) {
-    return absl::CancelledError(absl::StrCat("the process exits, before ", stage));
-  }
+  if (ExitGate::Exiting()) return Cancelled("the process exits, before ", stage);
   if (cancel_ != nullptr && cancel_->load(std::memory_order_relaxed)) {
-    return absl::CancelledError(absl::StrCat("cancelled before ", stage));
+    return Cancelled("cancelled before ", stage);
   }
   if (deadline_ != Clock::time_point::max() && Clock::now() >= deadline_) {
-    return absl::DeadlineExceededError(absl::StrCat("deadline passed before ", stage));
+    return DeadlineExceeded("deadline passed before ", stage);
   }
   return absl::OkStatus();
 }

@@ -17,9 +17,9 @@
 #include "src/base/digest.h"
 #include "src/base/fork_local.h"
 #include "src/base/log.h"
-#include "src/base/trace.h"
+#include "src/base/status.h"
+#include "src/engine/control.h"
 #include "src/engine/engine.h"
-#include "src/engine/events.h"
 #include "src/engine/module_cache.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/assembly.h"
@@ -137,9 +137,7 @@ struct EngineCore {
   PlanAssembly AssemblyOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
                           const AssemblyRequest& request) const {
     if (hooks.assembly) return hooks.assembly(chain, bucket, model, request);
-    return [](const Decisions&) {
-      return absl::FailedPreconditionError("plans cannot be assembled here");
-    };
+    return [](const Decisions&) { return FailedPrecondition("plans cannot be assembled here"); };
   }
   // The device's part of a PlanUse.
   PlanUse UseOnDevice() const {

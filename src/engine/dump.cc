@@ -1,5 +1,4 @@
-#include "src/engine/dump.h"
-
+// What SINTER_DUMP writes, and the folder that it is written to.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,14 +7,13 @@
 #include <cerrno>
 #include <cstring>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/base/transfer.h"
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "src/engine/prepared_plan.h"
-#include "src/explain/render.h"
+#include "src/explain/explain.h"
 
 namespace sinter {
 namespace {
@@ -65,18 +63,18 @@ constexpr int kOpenFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 constexpr int kOpenFile = O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;  // a fifo does not block
 
 absl::Status DumpError(int error, absl::string_view call, absl::string_view path) {
-  return absl::UnavailableError(absl::StrCat(call, " ", path, ": ", strerror(error)));
+  return Unavailable(call, " ", path, ": ", strerror(error));
 }
 
 absl::Status JudgeFolder(int fd, const std::string& path, bool last) {
   struct stat st;
   if (fstat(fd, &st) != 0) return DumpError(errno, "stat", path);
   if (st.st_uid != geteuid() && st.st_uid != 0) {
-    return absl::PermissionDeniedError(absl::StrCat(path, ": owned by another user"));
+    return PermissionDenied(path, ": owned by another user");
   }
   const bool open_to_all = (st.st_mode & S_IWOTH) != 0;
   if (open_to_all && (last || (st.st_mode & S_ISVTX) == 0)) {
-    return absl::PermissionDeniedError(absl::StrCat(path, ": writable by everybody"));
+    return PermissionDenied(path, ": writable by everybody");
   }
   return absl::OkStatus();
 }
@@ -127,9 +125,7 @@ absl::StatusOr<DumpFolder> DumpFolder::Step(int in, const std::string& name, std
   if (fd < 0) {
     struct stat st;
     const bool there = fstatat(in, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
-    if (there && !S_ISDIR(st.st_mode)) {
-      return absl::PermissionDeniedError(absl::StrCat(path, ": is a link, or no folder"));
-    }
+    if (there && !S_ISDIR(st.st_mode)) return PermissionDenied(path, ": is a link, or no folder");
     return there ? DumpError(errno, "open", path) : DumpError(error, "mkdir", path);
   }
   DumpFolder folder(fd, std::move(path));
@@ -158,9 +154,7 @@ absl::StatusOr<DumpFolder> DumpFolder::Open(const std::string& path) {
 }
 
 absl::StatusOr<DumpFolder> DumpFolder::Sub(const std::string& name) const {
-  if (!IsPlainName(name)) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" is no name for a folder"));
-  }
+  if (!IsPlainName(name)) return Invalid("\"", name, "\" is no name for a folder");
   bool made = false;
   SINTER_ASSIGN_OR_RETURN(DumpFolder sub,
                           Step(fd_, name, absl::StrCat(path_, "/", name), /*last=*/true, &made));
@@ -171,9 +165,7 @@ absl::StatusOr<DumpFolder> DumpFolder::Sub(const std::string& name) const {
 }
 
 absl::Status DumpFolder::Write(absl::string_view name, absl::string_view text) const {
-  if (!IsPlainName(name)) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" is no name for a file"));
-  }
+  if (!IsPlainName(name)) return Invalid("\"", name, "\" is no name for a file");
   const std::string file(name), path = absl::StrCat(path_, "/", name);
   int fd = openat(fd_, file.c_str(), kOpenFile | O_CREAT | O_EXCL, 0600);
   if (fd >= 0) return WriteAndClose(fd, path, text);

@@ -7,24 +7,21 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
-#include "src/chain/buckets.h"
+#include "src/chain/chain.h"
 #include "src/chain/tensor_type.h"
 #include "src/engine/assembler.h"
 #include "src/engine/cache_tools.h"
 #include "src/engine/core.h"
-#include "src/engine/dump.h"
+#include "src/engine/keys.h"
 #include "src/engine/measured_choice.h"
 #include "src/engine/prepared_plan.h"
-#include "src/engine/record_check.h"
-#include "src/engine/stand_ins.h"
 #include "src/engine/tune.h"
 
 namespace sinter {
 namespace {
 
 absl::Status Differs(absl::string_view field, absl::string_view given, absl::string_view wanted) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("the plan's ", field, " is ", given, ", must be ", wanted));
+  return Invalid("the plan's ", field, " is ", given, ", must be ", wanted);
 }
 
 std::string Short(const Digest& digest) { return digest.Hex().substr(0, 16); }
@@ -36,8 +33,7 @@ std::string DeviceText(const PlanUse& use) {
 
 absl::Status CheckM(int64_t m) {
   if (m >= 0 && m <= kMaxExtent) return absl::OkStatus();
-  return absl::OutOfRangeError(
-      absl::StrCat("m is ", m, ", must be in [0, ", BoundText(kMaxExtent), "]"));
+  return OutOfRange("m is ", m, ", must be in [0, ", BoundText(kMaxExtent), "]");
 }
 
 // Loaded plans of one plan key differ in these.
@@ -99,7 +95,7 @@ class EngineImpl : public Engine {
     absl::StatusOr<LoadedPlanPtr> loaded = GetChosen(request, options, control);
     if (MayStandIn(loaded.status(), options)) StandIn(request, control, &loaded);
     if (options.no_build && IsCacheMiss(loaded.status())) {
-      return absl::NotFoundError(loaded.status().message());
+      return NotFound(loaded.status().message());
     }
     SINTER_RETURN_IF_ERROR(loaded.status());
     SINTER_RETURN_IF_ERROR(CheckAskedRows(**loaded, m));

@@ -18,7 +18,7 @@
 #include "src/base/log.h"
 #include "src/base/ports.h"
 #include "src/chain/chain.h"
-#include "src/engine/events.h"
+#include "src/engine/control.h"
 #include "src/plan/plan.h"
 
 namespace sinter {

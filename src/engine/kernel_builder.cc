@@ -12,9 +12,8 @@
 #include "src/base/compile_request.h"
 #include "src/base/status.h"
 #include "src/engine/control.h"
-#include "src/engine/dump.h"
 #include "src/engine/keys.h"
-#include "src/engine/record_check.h"
+#include "src/engine/prepared_plan.h"
 #include "src/plan/family.h"
 
 namespace sinter {
@@ -96,8 +95,7 @@ absl::StatusOr<KernelSourcePtr> KernelSources::Of(const KernelSpec& spec) {
 }
 
 absl::Status QuarantinedError(absl::string_view key, absl::string_view why) {
-  absl::Status status =
-      absl::DataLossError(absl::StrCat("kernel ", ShortName(key), " is quarantined: ", why));
+  absl::Status status = DataLoss("kernel ", ShortName(key), " is quarantined: ", why);
   status.SetPayload(kQuarantinedUrl, absl::Cord("1"));
   return status;
 }
@@ -107,8 +105,8 @@ bool IsQuarantined(const absl::Status& status) {
 }
 
 absl::Status DeniedToolchainError(absl::string_view toolchain, absl::string_view entry) {
-  absl::Status status = absl::FailedPreconditionError(absl::StrCat(
-      "toolchain ", toolchain, " is denied (\"", entry, "\"): no kernel is compiled with it"));
+  absl::Status status = FailedPrecondition("toolchain ", toolchain, " is denied (\"", entry,
+                                           "\"): no kernel is compiled with it");
   status.SetPayload(kDeniedUrl, absl::Cord("1"));
   return status;
 }
@@ -116,12 +114,12 @@ absl::Status DeniedToolchainError(absl::string_view toolchain, absl::string_view
 absl::Status CheckAge(const CompileRequest& request, absl::string_view toolchain) {
   const int version = NvrtcVersionOf(toolchain), least = request.least_nvrtc;
   if (version == 0 || version >= least) return absl::OkStatus();
-  absl::Status status = absl::FailedPreconditionError(absl::StrCat(
+  absl::Status status = FailedPrecondition(
       "products of 16-bit elements need NVRTC ", least / 100, ".", least % 100,
       " or newer, this is NVRTC ", version / 100, ".", version % 100,
       ", which serializes their wgmma instructions (C7515): pip install nvidia-cuda-nvrtc, or name "
       "a newer libnvrtc with SINTER_NVRTC or nvrtc_path; kernels that are cached need none (",
-      toolchain, ")"));
+      toolchain, ")");
   status.SetPayload(kDeniedUrl, absl::Cord("1"));
   return status;
 }
@@ -310,8 +308,8 @@ BuiltKernelPtr KernelBuilder::FromStore(const Wanted& wanted, const Lookup& foun
                             DecodeKernelRecord(found.payload, core_->hooks.format));
     SINTER_RETURN_IF_ERROR(CheckKernelRecord(record, key));
     if (wanted.recipe.entry != record.entry) {
-      return absl::DataLossError(absl::StrCat("kernel record: entry '", record.entry,
-                                              "', its code has ", wanted.recipe.entry));
+      return DataLoss("kernel record: entry '", record.entry, "', its code has ",
+                      wanted.recipe.entry);
     }
     compile_us = record.compile_us;
     return Load(wanted, record, found.tier, 0);

@@ -18,7 +18,6 @@
 #include "src/engine/control.h"
 #include "src/engine/core.h"
 #include "src/engine/module_cache.h"
-#include "src/engine/single_flight.h"
 #include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"
 

@@ -7,8 +7,7 @@
 #include "cache/record/record.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
-#include "src/engine/plan_record.h"
-#include "src/engine/tuned_choice.h"
+#include "src/engine/measured_choice.h"
 #include "src/plan/kernel_code.h"
 
 namespace sinter {

@@ -2,20 +2,26 @@
 #ifndef SINTER_SRC_ENGINE_KEYS_H_
 #define SINTER_SRC_ENGINE_KEYS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "cache/key/key.h"
+#include "cache/record/record.h"
+#include "src/base/keep_going.h"
 #include "src/base/log.h"
 #include "src/base/ports.h"
 #include "src/chain/chain.h"
 #include "src/engine/control.h"
 #include "src/engine/core.h"
+#include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
+#include "src/plan/decisions.h"
 #include "src/plan/kernel_code.h"
 
 namespace sinter {
@@ -76,6 +82,105 @@ void TellLookUp(const BuildControl& control, std::string subject, const Lookup& 
 // for a store that is off, which was logged once.
 void LogMiss(const LogSink& log, absl::string_view what, absl::string_view key,
              const Lookup& found);
+
+// PlanRecord: the payload of a plan entry: the chosen plan, the plans that may replace it, and the
+// keys of all their kernels, so that a hit needs neither search nor compiler.
+
+// Layout: u32 version, chain digest, i64 bucket, toolchain id, u64 considered, u64 legal, u8 tuned,
+// tuning, planned digest, u32 variants; each: decisions, what was replaced, u32 kernels, the digest
+// of each kernel's source.
+constexpr uint32_t kPlanRecordVersion = 7;
+
+// Decisions, sources and `replaced` are stored; CompletePlanRecord makes the rest from them: of the
+// chosen plan at once, of the others when one is wanted.
+struct PlanVariant {
+  Decisions decisions;
+  std::vector<Digest> sources;  // of each kernel: SHA-256 of its source
+  // What the compiler said of kernels that were replaced; "" when none was.
+  std::string replaced;
+  Plan plan;                             // each kernel's kernel_digest is the digest of its key
+  std::vector<std::string> kernel_keys;  // one per kernel
+
+  bool HasPlan() const { return !plan.kernels.empty(); }
+};
+
+// Invariants: variants is not empty; variants[0] is the chosen plan; the unfused plan is among
+// them.
+struct PlanRecord {
+  Digest chain;  // canonical digest of the chain that the plans are for
+  int64_t bucket = 0;
+  std::string toolchain_id;  // the one in the kernel keys
+  uint64_t considered = 0, legal = 0;
+  bool tuned = false;  // the tuning set named the chosen plan
+  std::string tuning;  // what the tuning set said, in brief; "" without a set
+  Digest planned;      // PlanDigest of the choice before kernels of it were replaced
+  std::vector<PlanVariant> variants;
+
+  bool HasAllPlans() const {
+    return std::all_of(variants.begin(), variants.end(),
+                       [](const PlanVariant& variant) { return variant.HasPlan(); });
+  }
+};
+
+// The chosen plan, then the best few alternatives and always the unfused plan. Sources and kernel
+// keys are not filled in yet.
+PlanRecord MakePlanRecord(FusionResult result);
+
+std::string EncodePlanRecord(const PlanRecord& record);
+constexpr uint64_t kMostPlanRecordBytes = uint64_t{16} << 20;
+
+struct PlanRecordLimits {
+  uint64_t kernels = 8192;                // in a plan; a chain has at most one per op
+  const KeepGoing* keep_going = nullptr;  // asked before each plan
+};
+
+// DATA_LOSS unless `payload` is a whole record of this version within its limits; or the error of
+// `limits.keep_going`. Trusts nothing. Of the variants only the stored fields are set.
+absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload,
+                                            const PlanRecordLimits& limits = {});
+
+// Why a plan that is predicted to be faster does not run: a tuning set or a slot chose by
+// measurement.
+constexpr absl::string_view kTunedAway = "predicted faster; the measured choice takes its place";
+
+// RecordCheck: whether a record that was not made in this process is what its key says.
+
+// Makes the plans and kernel keys of a decoded record that have not been made. DATA_LOSS or
+// FAILED_PRECONDITION unless the record names the chain and bucket of `request`, its decisions fit
+// them on the chip of `model`, and the unfused plan is there. It generates no source: a wrong
+// source digest only gives a key that no kernel has. Asks `control` before each plan.
+absl::Status CompletePlanRecord(const PlanRequest& request, const DeviceModel& model,
+                                const EngineCore& core, const BuildControl& control,
+                                PlanRecord* record);
+// The same of the chosen plan alone, which is nearly always the one that runs.
+absl::Status CompleteChosen(const PlanRequest& request, const DeviceModel& model,
+                            const EngineCore& core, const BuildControl& control,
+                            PlanRecord* record);
+// Fills in what is not stored: a plan, and the keys of its kernels for `toolchain_id`.
+void CompleteVariant(AssembledPlan assembled, absl::string_view toolchain_id,
+                     absl::string_view arch, const EngineCore& core, PlanVariant* variant);
+// The bounds of a plan record for `request`.
+PlanRecordLimits LimitsOf(const PlanRequest& request, const KeepGoing* keep_going = nullptr);
+
+// OK if a decoded kernel record was compiled under `key`. Its recipe is not checked: whoever
+// launches it makes that from a plan that fits its chain.
+absl::Status CheckKernelRecord(const KernelRecord& record, absl::string_view key);
+
+// The same checks on bytes, without a request; also makes the sources of a plan's kernels to
+// compare them: Engine::CheckStored.
+absl::Status CheckStoredRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
+                               const EngineCore& core);
+// An error if a record is not what its key says (RecordCheck). OK also for records that only
+// another version, or an engine for another device, can judge. Generates no source.
+absl::Status JudgeStoredRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
+                               const EngineCore& core);
+
+// Tells the store never to answer `key` with `payload` again. Returns whether another tier may hold
+// a better record.
+bool RefuseRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
+                  const EngineCore& core);
+// How many records of one key may be refused in a row before the key counts as a miss.
+constexpr int kMostRefused = 4;
 
 }  // namespace sinter
 

@@ -4,10 +4,10 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
-#include "src/chain/buckets.h"
-#include "src/engine/plan_record.h"
+#include "src/base/status.h"
+#include "src/chain/chain.h"
+#include "src/engine/keys.h"
 #include "src/plan/family.h"
 #include "src/product/matcher.h"
 #include "src/reference/rows.h"
@@ -123,13 +123,13 @@ Digest AgreedDigest(const LoadedPlan& plan) {
 absl::Status CheckAskedRows(const LoadedPlan& plan, int64_t m) {
   if (plan.fixed_rows >= 0 || m <= plan.rows.most) return absl::OkStatus();
   const std::string mixes = reference::WhyRowsMix(plan.chain());
-  return absl::OutOfRangeError(absl::StrCat(
+  return OutOfRange(
       "m is ", m, ", must be at most ", plan.rows.most, ": ",
       mixes.empty()
           ? "the chain numbers its rows, joins those of ranks, or adds to an output without M"
           : mixes,
       ", so its kernels take all rows in one pass; give at most ", plan.rows.most,
-      " rows, and join what several passes give"));
+      " rows, and join what several passes give");
 }
 
 int64_t FixedRowsOf(const Chain& chain) {

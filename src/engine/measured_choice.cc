@@ -105,7 +105,7 @@ absl::Status MeasuredChoices::MeasureNow(const PlanRequest& request, const PlanR
   SINTER_ASSIGN_OR_RETURN(const FoundPlan found, plans_->Get(request, OnMiss::kBuild, control));
   const double run_us = found.record->variants.front().plan.PredictedUs();
   if (run_us > kLongestRunUs) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         absl::StrFormat("a run is predicted to take %.0f us, must be at most %.0f to be measured "
                         "beside what serves: measure it by sinter_tune",
                         run_us, kLongestRunUs));
@@ -121,9 +121,7 @@ absl::Status MeasuredChoices::MeasureNow(const PlanRequest& request, const PlanR
   options.batch_invariant = request.batch_invariant;
   SINTER_ASSIGN_OR_RETURN(const TuneResult result, tuner_->Tune(request, options, control, &paced));
   SINTER_RETURN_IF_ERROR(control.Check("the choice was kept"));
-  if (result.entry == nullptr) {
-    return absl::FailedPreconditionError("no candidate could be measured");
-  }
+  if (result.entry == nullptr) return FailedPrecondition("no candidate could be measured");
   SINTER_RETURN_IF_ERROR(plans_->KeepMeasured(measured, *result.entry, control));
   Counters& counters = core_->counters;
   counters.slot_measurements.fetch_add(1, std::memory_order_relaxed);

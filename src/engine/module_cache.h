@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "src/base/fork_local.h"
-#include "src/engine/events.h"
+#include "src/engine/control.h"
 
 namespace sinter {
 

@@ -8,8 +8,8 @@
 #include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/engine/control.h"
-#include "src/engine/record_check.h"
-#include "src/engine/tuned_choice.h"
+#include "src/engine/keys.h"
+#include "src/engine/measured_choice.h"
 
 namespace sinter {
 namespace {
@@ -135,7 +135,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const 
   SINTER_ASSIGN_OR_RETURN(FusionResult result, RunFusion(request, control));
   TuningOutcome tuning = measured == nullptr ? ApplyTuning(request, *core_, &result)
                                              : ApplyEntry(*measured, request, *core_, &result);
-  if (measured != nullptr && !tuning.taken) return absl::FailedPreconditionError(tuning.words);
+  if (measured != nullptr && !tuning.taken) return FailedPrecondition(tuning.words);
   SINTER_RETURN_IF_ERROR(TellPlanned(result.chosen, control));
   auto record = std::make_shared<PlanRecord>(MakePlanRecord(std::move(result)));
   record->chain = request.chain().CanonicalDigest();

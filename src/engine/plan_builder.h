@@ -12,8 +12,6 @@
 #include "src/engine/core.h"
 #include "src/engine/kernel_builder.h"
 #include "src/engine/keys.h"
-#include "src/engine/plan_record.h"
-#include "src/engine/single_flight.h"
 
 namespace sinter {
 

@@ -1,12 +1,17 @@
-#include "src/engine/plan_record.h"
-
 #include <algorithm>
+#include <set>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "cache/key/key.h"
 #include "src/base/codec.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
+#include "src/engine/cache_tools.h"
+#include "src/engine/keys.h"
+#include "src/plan/family.h"
+#include "src/product/matcher.h"
 
 namespace sinter {
 namespace {
@@ -15,12 +20,11 @@ constexpr int kKeptOfAKind = 2;  // fused plans, unfused plans
 constexpr uint32_t kMaxVariants = 16;
 constexpr size_t kMostReplacedText = 4096;
 
-absl::StatusOr<Digest> ReadDigest(ByteReader& r) {
-  Digest digest;
-  const absl::string_view bytes = r.Raw(digest.bytes.size());
-  if (!r.ok()) return absl::DataLossError("plan record: truncated");
-  std::copy(bytes.begin(), bytes.end(), digest.bytes.begin());
-  return digest;
+// Behind the version, before the variants.
+template <typename Codec, typename Record, typename Flag>
+void HeadFields(Codec& fields, Record& record, Flag& tuned) {
+  fields(record.chain, record.bucket, record.toolchain_id, record.considered, record.legal, tuned,
+         record.tuning, record.planned);
 }
 
 absl::StatusOr<PlanVariant> ReadVariant(ByteReader& r, const PlanRecordLimits& limits) {
@@ -29,32 +33,28 @@ absl::StatusOr<PlanVariant> ReadVariant(ByteReader& r, const PlanRecordLimits& l
   const absl::string_view decisions = r.Bytes();
   variant.replaced = std::string(r.Bytes());
   if (variant.replaced.size() > kMostReplacedText || !IsPrintable(variant.replaced))
-    return absl::DataLossError("plan record: what was replaced is not one printable line");
+    return DataLoss("plan record: what was replaced is not one printable line");
   const uint32_t kernels = r.U32();
   if (kernels > limits.kernels) {
-    return absl::DataLossError(
-        absl::StrCat("plan record: ", kernels, " kernels, at most ", limits.kernels));
+    return DataLoss("plan record: ", kernels, " kernels, at most ", limits.kernels);
   }
-  for (uint32_t i = 0; i < kernels; ++i) {
-    SINTER_ASSIGN_OR_RETURN(const Digest source, ReadDigest(r));
-    variant.sources.push_back(source);
-  }
+  if (kernels > r.remaining() / sizeof(Digest)) return DataLoss("plan record: truncated");
+  variant.sources.resize(kernels);
+  for (Digest& source : variant.sources) r(source);
   SINTER_ASSIGN_OR_RETURN(variant.decisions, DecodeDecisions(decisions));
   if (variant.sources.size() == variant.decisions.kernels.size()) return variant;
-  return absl::DataLossError(absl::StrCat("plan record: ", variant.sources.size(), " sources of ",
-                                          variant.decisions.kernels.size(), " kernels"));
+  return DataLoss("plan record: ", variant.sources.size(), " sources of ",
+                  variant.decisions.kernels.size(), " kernels");
 }
 
 absl::Status CheckVersion(uint32_t version) {
   if (version == kPlanRecordVersion) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("plan record: version = ", version, ", must be ", kPlanRecordVersion));
+  return DataLoss("plan record: version = ", version, ", must be ", kPlanRecordVersion);
 }
 
 absl::Status CheckVariants(uint32_t variants) {
   if (variants == 0 || variants > kMaxVariants) {
-    return absl::DataLossError(
-        absl::StrCat("plan record: variants = ", variants, ", must be 1..", kMaxVariants));
+    return DataLoss("plan record: variants = ", variants, ", must be 1..", kMaxVariants);
   }
   return absl::OkStatus();
 }
@@ -84,20 +84,14 @@ PlanRecord MakePlanRecord(FusionResult result) {
 std::string EncodePlanRecord(const PlanRecord& record) {
   ByteWriter w;
   w.U32(kPlanRecordVersion);
-  w.Raw(record.chain.View());
-  w.I64(record.bucket);
-  w.Bytes(record.toolchain_id);
-  w.U64(record.considered);
-  w.U64(record.legal);
-  w.U8(record.tuned ? 1 : 0);
-  w.Bytes(record.tuning);
-  w.Raw(record.planned.View());
+  const uint8_t tuned = record.tuned ? 1 : 0;
+  HeadFields(w, record, tuned);
   w.U32(static_cast<uint32_t>(record.variants.size()));
   for (const PlanVariant& variant : record.variants) {
     w.Bytes(EncodeDecisions(variant.decisions));
     w.Bytes(variant.replaced);
     w.U32(static_cast<uint32_t>(variant.sources.size()));
-    for (const Digest& source : variant.sources) w.Raw(source.View());
+    for (const Digest& source : variant.sources) w(source);
   }
   return w.Take();
 }
@@ -105,23 +99,16 @@ std::string EncodePlanRecord(const PlanRecord& record) {
 absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload,
                                             const PlanRecordLimits& limits) {
   if (payload.size() > kMostPlanRecordBytes) {
-    return absl::DataLossError(
-        absl::StrCat("plan record: ", payload.size(), " bytes, at most ", kMostPlanRecordBytes));
+    return DataLoss("plan record: ", payload.size(), " bytes, at most ", kMostPlanRecordBytes);
   }
   ByteReader r(payload);
   SINTER_RETURN_IF_ERROR(CheckVersion(r.U32()));
   PlanRecord record;
-  const absl::string_view chain = r.Raw(record.chain.bytes.size());
-  if (r.ok()) std::copy(chain.begin(), chain.end(), record.chain.bytes.begin());
-  record.bucket = r.I64();
-  record.toolchain_id = std::string(r.Bytes());
-  record.considered = r.U64();
-  record.legal = r.U64();
-  const uint8_t tuned = r.U8();
-  if (tuned > 1) return absl::DataLossError(absl::StrCat("plan record: tuned = ", tuned));
+  uint8_t tuned = 0;
+  HeadFields(r, record, tuned);
+  if (tuned > 1) return DataLoss("plan record: tuned = ", tuned);
+  if (!r.ok()) return DataLoss("plan record: truncated");
   record.tuned = tuned != 0;
-  record.tuning = std::string(r.Bytes());
-  SINTER_ASSIGN_OR_RETURN(record.planned, ReadDigest(r));
   const uint32_t variants = r.U32();
   SINTER_RETURN_IF_ERROR(CheckVariants(variants));
   for (uint32_t i = 0; i < variants; ++i) {
@@ -130,6 +117,177 @@ absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload,
   }
   SINTER_RETURN_IF_ERROR(r.Finish("plan record"));
   return record;
+}
+
+namespace {
+
+constexpr char kOfOthersUrl[] = "sinter/record-of-others";
+
+absl::Status OfOthers(absl::string_view what) {
+  absl::Status status = FailedPrecondition("plan record: of ", what);
+  status.SetPayload(kOfOthersUrl, absl::Cord("1"));
+  return status;
+}
+
+bool CannotBeJudged(const absl::Status& status) {
+  return status.GetPayload(kOfOthersUrl).has_value();
+}
+
+// The model of a plan key: the engine's own, or a built-in one.
+absl::StatusOr<DeviceModel> ModelOf(const Digest& digest, const EngineCore& core) {
+  if (core.model_digest == digest) return core.ports.model;
+  for (const std::string& name : BuiltinModelNames()) {
+    absl::StatusOr<DeviceModel> model = BuiltinModel(name);
+    if (model.ok() && model->ModelDigest() == digest) return model;
+  }
+  return OfOthers("a device model that is not known here");
+}
+
+// Whether a record's source digests are those of the sources that code generation makes.
+absl::Status CheckSources(const PlanRecord& record, const DeviceModel& model,
+                          const EngineCore& core) {
+  std::set<absl::string_view> sound;
+  for (const PlanVariant& variant : record.variants) {
+    for (size_t i = 0; i < variant.kernel_keys.size(); ++i) {
+      if (!sound.insert(variant.kernel_keys[i]).second) continue;
+      const KernelSpec& spec = variant.plan.kernels[i].spec;
+      SINTER_ASSIGN_OR_RETURN(const GeneratedKernel made, core.hooks.generate(spec, model));
+      if (Sha256(made.request.source) == variant.sources[i]) continue;
+      return DataLoss("plan record: a source is another kernel's");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckStoredPlan(absl::string_view bytes, absl::string_view payload, bool sources,
+                             const EngineCore& core) {
+  const absl::StatusOr<PlanKey> key = DecodePlanKey(bytes);
+  if (!key.ok()) return OfOthers(key.status().message());
+  if (!IsOfThisVersion(key->library_version)) {
+    return OfOthers(absl::StrCat("library ", key->library_version));
+  }
+  SINTER_ASSIGN_OR_RETURN(const DeviceModel model, ModelOf(key->device_model, core));
+  SINTER_ASSIGN_OR_RETURN(const Chain chain, ChainFromCanonicalBytes(key->chain));
+  PlanRequest request = RequestOfFlags(key->flags);
+  request.form = core.FormOf(chain);
+  request.bucket = key->bucket;
+  SINTER_ASSIGN_OR_RETURN(PlanRecord record, DecodePlanRecord(payload, LimitsOf(request)));
+  SINTER_RETURN_IF_ERROR(CompletePlanRecord(request, model, core, BuildControl(), &record));
+  return sources ? CheckSources(record, model, core) : absl::OkStatus();
+}
+
+// For a key of another version the entry is not checked.
+absl::Status CheckEntry(const KernelRecord& record, absl::string_view bytes,
+                        const EngineCore& core) {
+  const absl::StatusOr<KernelKey> key = DecodeKernelKey(bytes);
+  if (!key.ok() || !core.hooks.entry) return absl::OkStatus();
+  const absl::StatusOr<KernelCode> code = ReadCode(key->code, key->schedule);
+  const std::string entry = code.ok() ? core.hooks.entry(*code) : record.entry;
+  if (entry == record.entry) return absl::OkStatus();
+  return DataLoss("kernel record: entry '", record.entry, "', its code has ", entry);
+}
+
+absl::Status CheckStored(RecordKind kind, absl::string_view key, absl::string_view payload,
+                         bool sources, const EngineCore& core) {
+  if (kind == RecordKind::kPlan) return CheckStoredPlan(key, payload, sources, core);
+  SINTER_ASSIGN_OR_RETURN(const KernelRecord record,
+                          DecodeKernelRecord(payload, core.hooks.format));
+  SINTER_RETURN_IF_ERROR(CheckKernelRecord(record, key));
+  return CheckEntry(record, key, core);
+}
+
+// Planning always makes the unfused plan of a sequence of products, with one kernel for each
+// product.
+absl::Status CheckUnfused(const PlanRecord& record, const Chain& chain) {
+  bool unfused = false;
+  for (const PlanVariant& variant : record.variants) {
+    if (variant.decisions.fused) continue;
+    unfused = true;
+    for (const KernelDecision& kernel : variant.decisions.kernels) {
+      if (!kernel.family->IsJoined(kernel)) continue;
+      return DataLoss("plan record: its unfused plan is fused");
+    }
+  }
+  if (unfused || !MatchProducts(chain).ok()) return absl::OkStatus();
+  return DataLoss("plan record: without the unfused plan");
+}
+
+// Assembles the first `count` variants of the record.
+absl::Status CompleteVariants(const PlanRequest& request, const DeviceModel& model,
+                              const EngineCore& core, const BuildControl& control, size_t count,
+                              PlanRecord* record) {
+  if (record->chain != request.chain().CanonicalDigest() || record->bucket != request.bucket) {
+    return DataLoss("plan record: for chain ", record->chain.Hex().substr(0, 16), " at bucket ",
+                    record->bucket);
+  }
+  const PlanAssembly assemble =
+      core.AssemblyOf(request.planned(), request.bucket, model,
+                      {request.batch_invariant, request.allow_cooperative, &control});
+  SINTER_RETURN_IF_ERROR(CheckUnfused(*record, request.planned()));
+  for (size_t i = 0; i < count; ++i) {
+    PlanVariant& variant = record->variants[i];
+    if (variant.HasPlan()) continue;
+    SINTER_RETURN_IF_ERROR(control.Check("checking a plan of the cache"));
+    absl::StatusOr<AssembledPlan> assembled = assemble(variant.decisions);
+    if (!assembled.ok()) {
+      return Annotate(request.form->InCallersNumbers(assembled.status()),
+                      absl::StrCat("plan '", PlanName(variant.decisions.fused), "'"));
+    }
+    CompleteVariant(*std::move(assembled), record->toolchain_id, model.arch, core, &variant);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+PlanRecordLimits LimitsOf(const PlanRequest& request, const KeepGoing* keep_going) {
+  return {request.planned().ops().size(), keep_going};
+}
+
+void CompleteVariant(AssembledPlan assembled, absl::string_view toolchain_id,
+                     absl::string_view arch, const EngineCore& core, PlanVariant* variant) {
+  variant->plan = std::move(assembled.plan);
+  variant->kernel_keys.clear();
+  for (size_t i = 0; i < variant->plan.kernels.size(); ++i) {
+    PlannedKernel& kernel = variant->plan.kernels[i];
+    variant->kernel_keys.push_back(KernelKeyOf(kernel.spec, assembled.codes[i], variant->sources[i],
+                                               toolchain_id, arch, core));
+    kernel.kernel_digest = Sha256(variant->kernel_keys.back());
+  }
+}
+
+absl::Status CompletePlanRecord(const PlanRequest& request, const DeviceModel& model,
+                                const EngineCore& core, const BuildControl& control,
+                                PlanRecord* record) {
+  return CompleteVariants(request, model, core, control, record->variants.size(), record);
+}
+
+absl::Status CompleteChosen(const PlanRequest& request, const DeviceModel& model,
+                            const EngineCore& core, const BuildControl& control,
+                            PlanRecord* record) {
+  return CompleteVariants(request, model, core, control, 1, record);
+}
+
+absl::Status CheckKernelRecord(const KernelRecord& record, absl::string_view key) {
+  if (record.key == Sha256(key)) return absl::OkStatus();
+  return DataLoss("kernel record: of another kernel than its key's");
+}
+
+absl::Status CheckStoredRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
+                               const EngineCore& core) {
+  return CheckStored(kind, key, payload, /*sources=*/true, core);
+}
+
+absl::Status JudgeStoredRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
+                               const EngineCore& core) {
+  absl::Status status = CheckStored(kind, key, payload, /*sources=*/false, core);
+  return CannotBeJudged(status) ? absl::OkStatus() : status;
+}
+
+bool RefuseRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
+                  const EngineCore& core) {
+  CacheTools* tools = core.ports.cache_tools.get();
+  return tools != nullptr && tools->Refuse(kind, key, payload);
 }
 
 }  // namespace sinter

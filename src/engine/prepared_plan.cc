@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
-#include "src/explain/render.h"
+#include "src/explain/explain.h"
 #include "src/normal/normal_form.h"
 
 namespace sinter {
@@ -249,9 +249,7 @@ class PreparedPlanImpl : public PreparedPlan {
   absl::StatusOr<const BoundPlan*> Usable(const PlanBinding& binding, int64_t m) const {
     SINTER_RETURN_IF_ERROR(NeedGpu());
     const BoundPlan& bound = static_cast<const BoundPlan&>(binding);
-    if (bound.plan != plan_) {
-      return absl::InvalidArgumentError("the binding belongs to another plan");
-    }
+    if (bound.plan != plan_) return Invalid("the binding belongs to another plan");
     SINTER_RETURN_IF_ERROR(CheckRows(*plan_, m));
     if (bound.group != nullptr) SINTER_RETURN_IF_ERROR(bound.group->CheckLaunch());
     SINTER_RETURN_IF_ERROR(CheckOverlap(bound, m, &order_));
@@ -262,7 +260,7 @@ class PreparedPlanImpl : public PreparedPlan {
   }
   absl::Status NeedGpu() const {
     if (core_->ports.loader != nullptr) return absl::OkStatus();
-    return absl::UnavailableError(core_->ports.no_gpu_reason);
+    return Unavailable(core_->ports.no_gpu_reason);
   }
 
   const std::shared_ptr<EngineCore> core_;

@@ -23,30 +23,25 @@ bool IsSlot(uint64_t bytes) {
 
 absl::Status CheckOptions(const RankGroupOptions& options) {
   if (!IsSize(options.size)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("group.size is ", options.size, ", must be 2 to ", RankRoom::kMaxRanks));
+    return Invalid("group.size is ", options.size, ", must be 2 to ", RankRoom::kMaxRanks);
   }
   if (options.rank < 0 || options.rank >= options.size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("group.rank is ", options.rank, ", must be 0 to ", options.size - 1));
+    return Invalid("group.rank is ", options.rank, ", must be 0 to ", options.size - 1);
   }
   const uint64_t slot = options.slot_bytes;
   if (!IsSlot(slot)) {
-    return absl::InvalidArgumentError(absl::StrCat("group.slot_bytes is ", slot,
-                                                   ", must be a multiple of 4096 from ", kLeastSlot,
-                                                   " to ", kMostSlot));
+    return Invalid("group.slot_bytes is ", slot, ", must be a multiple of 4096 from ", kLeastSlot,
+                   " to ", kMostSlot);
   }
   if (options.rooms.empty()) return absl::OkStatus();
   const uint64_t needed = RoomBytes(options.size, slot);
   if (options.room_bytes < needed) {
-    return absl::InvalidArgumentError(absl::StrCat("group.bytes is ", options.room_bytes,
-                                                   ", slots of ", slot, " bytes for ", options.size,
-                                                   " ranks need ", needed));
+    return Invalid("group.bytes is ", options.room_bytes, ", slots of ", slot, " bytes for ",
+                   options.size, " ranks need ", needed);
   }
   for (size_t i = 0; i < options.rooms.size(); ++i) {
     if (options.rooms[i] == 0 || options.rooms[i] % 256 != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("group.peers[", i, "] is ", options.rooms[i], ", must be 256-byte aligned"));
+      return Invalid("group.peers[", i, "] is ", options.rooms[i], ", must be 256-byte aligned");
     }
   }
   return absl::OkStatus();
@@ -149,18 +144,18 @@ absl::Status RankGroup::Agree(const std::vector<Introduction>& all) const {
     const Introduction& one = all[i];
     const std::string who = absl::StrCat("rank ", i);
     if (std::memcmp(one.magic, kMagic, sizeof(one.magic)) != 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(who,
-                       " sent something else: the exchange must be an all-gather in the order "
-                       "of ranks, and all ranks must have this version of the library"));
+      return FailedPrecondition(
+          who,
+          " sent something else: the exchange must be an all-gather in the order "
+          "of ranks, and all ranks must have this version of the library");
     }
     if (one.failed[0] != '\0') {
-      return absl::FailedPreconditionError(
-          absl::StrCat(who, ": ", absl::string_view(one.failed, strnlen(one.failed, kWhyBytes))));
+      return FailedPrecondition(who, ": ",
+                                absl::string_view(one.failed, strnlen(one.failed, kWhyBytes)));
     }
     if (one.rank != static_cast<int>(i)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the exchange has rank ", one.rank, " at place ", i, ", must be in the order of ranks"));
+      return FailedPrecondition("the exchange has rank ", one.rank, " at place ", i,
+                                ", must be in the order of ranks");
     }
     const struct {
       const char* field;
@@ -172,27 +167,27 @@ absl::Status RankGroup::Agree(const std::vector<Introduction>& all) const {
     };
     for (const auto& field : fields) {
       if (field.value == field.first) continue;
-      return absl::FailedPreconditionError(absl::StrCat(who, " has group.", field.field, " ",
-                                                        field.value, ", rank 0 has ", field.first));
+      return FailedPrecondition(who, " has group.", field.field, " ", field.value, ", rank 0 has ",
+                                field.first);
     }
     if (one.gives_rooms != all[0].gives_rooms) {
-      return absl::FailedPreconditionError(absl::StrCat(
+      return FailedPrecondition(
           who, one.gives_rooms != 0 ? " gives" : " does not give", " group.peers, rank 0 ",
-          all[0].gives_rooms != 0 ? "does" : "does not", ": all ranks must, or none"));
+          all[0].gives_rooms != 0 ? "does" : "does not", ": all ranks must, or none");
     }
     if (one.descriptors != all[0].descriptors) {
-      return absl::FailedPreconditionError(absl::StrCat(
+      return FailedPrecondition(
           who, one.descriptors != 0 ? " has" : " lacks", " SINTER_GROUP_DESCRIPTORS, rank 0 ",
-          all[0].descriptors != 0 ? "has it" : "lacks it", ": all ranks must have it, or none"));
+          all[0].descriptors != 0 ? "has it" : "lacks it", ": all ranks must have it, or none");
     }
     if (std::memcmp(one.identity, all[0].identity, sizeof(one.identity)) != 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          who, " has another version of the library or another GPU model than rank 0"));
+      return FailedPrecondition(
+          who, " has another version of the library or another GPU model than rank 0");
     }
     for (size_t j = 0; j < i; ++j) {
       if (std::memcmp(one.uuid, all[j].uuid, sizeof(one.uuid)) == 0) {
-        return absl::FailedPreconditionError(
-            absl::StrCat("ranks ", j, " and ", i, " have the same GPU: each needs one of its own"));
+        return FailedPrecondition("ranks ", j, " and ", i,
+                                  " have the same GPU: each needs one of its own");
       }
     }
   }
@@ -264,10 +259,10 @@ absl::Status RankGroup::CheckProofs() const {
         seen.data(), room_ + RankRoom::kProofsAt + static_cast<uint64_t>(peer) * kProofBytes,
         kProofBytes));
     if (seen != Proof(peer, options_.rank)) {
-      return absl::FailedPreconditionError(absl::StrCat(
+      return FailedPrecondition(
           "what rank ", peer, " wrote has not arrived at rank ", options_.rank,
           ": the link between their GPUs does not carry data, as with a driver patched to allow "
-          "peer access, or group.peers are not the ranks' buffers in order"));
+          "peer access, or group.peers are not the ranks' buffers in order");
     }
   }
   return absl::OkStatus();
@@ -294,8 +289,7 @@ absl::Status RankGroup::AllOk(const absl::Status& own) {
   SINTER_RETURN_IF_ERROR(gathered);
   for (const Word& other : words) {
     if (other.why[0] == '\0') continue;
-    return absl::FailedPreconditionError(
-        absl::string_view(other.why, strnlen(other.why, kWhyBytes)));
+    return FailedPrecondition(absl::string_view(other.why, strnlen(other.why, kWhyBytes)));
   }
   return absl::OkStatus();
 }
@@ -380,14 +374,14 @@ absl::Status RankGroup::GetStatus(int* rank) const {
     case 0:
       return absl::OkStatus();
     case RankRoom::kTimedOut:
-      return absl::DeadlineExceededError(absl::StrCat(
+      return DeadlineExceeded(
           "rank ", meant, " sent nothing for ", options_.timeout_ms,
-          " ms; the group has ended: its results since then are undefined, make another one"));
+          " ms; the group has ended: its results since then are undefined, make another one");
     case RankRoom::kMismatch:
-      return absl::FailedPreconditionError(
-          absl::StrCat("rank ", meant,
-                       " launched another plan, or another number of rows, than a rank that "
-                       "waited for it; the group has ended: make another one"));
+      return FailedPrecondition(
+          "rank ", meant,
+          " launched another plan, or another number of rows, than a rank that "
+          "waited for it; the group has ended: make another one");
     default:
       return absl::AbortedError(
           absl::StrCat("rank ", meant, " aborted the group: make another one"));
@@ -416,13 +410,13 @@ absl::Status RankGroup::Abort() {
 absl::Status RankGroup::AgreeOnPlan(const Digest& plan) {
   const std::lock_guard<std::mutex> agreeing(closing_);
   if (std::find(plans_.begin(), plans_.end(), plan) != plans_.end()) return absl::OkStatus();
-  if (left_) return absl::FailedPreconditionError("the group is closed: make another one");
+  if (left_) return FailedPrecondition("the group is closed: make another one");
   const auto differs = [&](absl::string_view who, const Digest& other) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return FailedPrecondition(
         who, " binds plan ", other.Hex().substr(0, 16), ", rank ", options_.rank, " binds ",
         plan.Hex().substr(0, 16),
         ": prepare the same chain with the same options and tuning set on all ranks, and bind "
-        "plans in one order"));
+        "plans in one order");
   };
   if (local_ != nullptr) {
     const std::lock_guard<std::mutex> lock(local_->mutex);
@@ -442,7 +436,7 @@ absl::Status RankGroup::AgreeOnPlan(const Digest& plan) {
 
 absl::Status RankGroup::CheckLaunch() const {
   if (left_.load(std::memory_order_relaxed)) {
-    return absl::FailedPreconditionError("the group is closed: bind the plan to another one");
+    return FailedPrecondition("the group is closed: bind the plan to another one");
   }
   return GetStatus(nullptr);
 }

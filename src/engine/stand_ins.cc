@@ -1,9 +1,8 @@
-#include "src/engine/stand_ins.h"
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/engine/assembler.h"
 #include "src/standin/stand_in.h"
 
 namespace sinter {

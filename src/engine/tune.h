@@ -3,6 +3,8 @@
 #ifndef SINTER_SRC_ENGINE_TUNE_H_
 #define SINTER_SRC_ENGINE_TUNE_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,13 +13,64 @@
 
 #include "absl/status/statusor.h"
 #include "src/engine/assembler.h"
+#include "src/engine/bound_plan.h"
 #include "src/engine/control.h"
 #include "src/engine/core.h"
 #include "src/engine/keys.h"
-#include "src/engine/rotation.h"
 #include "src/engine/verify.h"
+#include "src/fusion/fusion.h"
+#include "src/plan/decisions.h"
+#include "src/plan/plan.h"
 
 namespace sinter {
+
+// Rotation: copies of a chain's constants, so that repeated runs read them from memory, as the
+// layers of a model do. A chain without products mostly moves its inputs and outputs, so all its
+// buffers are copied.
+
+// How many sets of `set_bytes` exceed 240 MB, four times the largest second-level cache here.
+// Bounded: a chain of less than 15 KB is mostly launch time anyway.
+int RotationSets(uint64_t set_bytes);
+
+// One thread. The first set of the rotation is the verifier's data; the verifier outlives the
+// rotation.
+class Rotation {
+ public:
+  static absl::StatusOr<std::unique_ptr<Rotation>> Make(Measurer* measurer, const Chain& chain,
+                                                        const Verifier& data);
+
+  // Binds the plan to every set, with one cleared workspace for all, which lives as long as the
+  // rotation.
+  absl::StatusOr<std::vector<std::shared_ptr<const BoundPlan>>> Bind(const LoadedPlanPtr& plan,
+                                                                     Loader& loader);
+
+ private:
+  // Where one set's rotating buffers lie, each aligned. An output needs no contents; each has its
+  // own buffer, even where it might share an input's.
+  struct Layout {
+    std::string inputs;
+    uint64_t output_bytes = 0;
+    size_t num_inputs = 0;         // buffers of the chain
+    std::vector<int64_t> offsets;  // among the inputs or outputs; -1: does not rotate
+  };
+
+  explicit Rotation(Measurer* measurer) : measurer_(measurer), arena_(measurer) {}
+  absl::Status AddSets(int count, const Layout& layout);
+  absl::Status UploadInputs(DevicePtr to, uint64_t total, const std::string& inputs);
+
+  Measurer* const measurer_;
+  DeviceArena arena_;
+  std::vector<std::vector<DevicePtr>> sets_;  // canonical order, inputs then outputs
+};
+
+// For each of `count` things, the median of its times in `rounds` rounds. A round times each thing
+// once, one right after the other. The order matters: a GPU that was idle first runs above the
+// clock that its power limit allows, and under load its clock wanders for seconds, so that things
+// timed one by one would differ by when they were timed. Errors are those of `time`. Once `go_on`
+// is false, the rounds done so far count; empty if there is none.
+absl::StatusOr<std::vector<double>> TimeInTurns(
+    int count, int rounds, const std::function<absl::StatusOr<double>(int)>& time,
+    const std::function<bool()>& go_on = [] { return true; });
 
 // Index of the plan to take: the fastest, or 0, the predicted choice, if its time is within
 // `margin` of the fastest. A time of 0 means: not measured. -1 when none was.
@@ -99,6 +152,38 @@ struct Tuner::Session {
   std::unique_ptr<Rotation> rotation;
   std::shared_ptr<KernelSources> sources;
 };
+
+// Which plans a tuning tries first: more than planning offers, since measuring is surer than
+// predicting.
+
+// What planning offers, with rankings of `top_k`, then what planning by prediction leaves out: task
+// lists, spatial gates, more kinds of stitched kernels. Counted as a search.
+absl::StatusOr<FusionResult> PlanForTuning(const PlanRequest& request, int top_k,
+                                           const BuildControl& control, EngineCore& core);
+
+// Picks from a ranking whose first plan is the predicted choice, in its order: the best `top_k`,
+// the best few of each cut and dataflow that may be worth it, since models err per dataflow, and
+// the unfused plan whatever its rank.
+std::vector<Plan> PlansToTry(const std::vector<Plan>& ranking, int top_k);
+
+// KernelSwaps: plans that differ from one another in the schedule of one kernel.
+
+// Whether both plans compute the same ops kernel by kernel, so that a kernel of one can replace the
+// other's.
+bool SameCut(const Plan& a, const Plan& b);
+
+// SameCut, and the same dataflow kernel by kernel.
+bool SameDataflows(const Plan& a, const Plan& b);
+
+// Decisions of `plan` with another schedule for kernel `kernel`: that of each plan of `ranking`
+// with the same cut. Takes the first `limit` such plans in order, and each schedule that differs
+// from `plan`'s once. Precondition: kernel < plan.kernels.size().
+std::vector<Decisions> KernelSwaps(const Plan& plan, size_t kernel,
+                                   const std::vector<Plan>& ranking, size_t limit);
+
+// In [-1, 1]; ties share their mean rank. 0 with fewer than two values or when all values of a side
+// are equal. `a` and `b` have one size.
+double RankCorrelation(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace sinter
 

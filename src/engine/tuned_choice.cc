@@ -1,5 +1,3 @@
-#include "src/engine/tuned_choice.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -11,13 +9,14 @@
 #include "src/base/compile_request.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
-#include "src/engine/plan_record.h"
+#include "src/engine/keys.h"
+#include "src/engine/measured_choice.h"
 #include "src/plan/family.h"
 
 namespace sinter {
 namespace {
 
-absl::Status Unusable(absl::string_view why) { return absl::FailedPreconditionError(why); }
+absl::Status Unusable(absl::string_view why) { return FailedPrecondition(why); }
 
 // The first plan of the ranking for which `wanted` holds; null when there is none.
 template <typename Wanted>

@@ -17,7 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "src/base/signing.h"
+#include "src/base/digest.h"
 #include "src/base/status.h"
 #include "src/base/transfer.h"
 
@@ -25,7 +25,7 @@ namespace sinter {
 namespace {
 
 absl::Status Refused(const std::string& path, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("tuning set ", path, ": ", why));
+  return Invalid("tuning set ", path, ": ", why);
 }
 
 absl::Status SystemError(const std::string& path, absl::string_view what) {
@@ -158,7 +158,7 @@ class Reader {
 
   void Fail(absl::string_view why) {
     if (!status_.ok()) return;
-    status_ = absl::DataLossError(absl::StrCat("line ", line_, ": ", why));
+    status_ = DataLoss("line ", line_, ": ", why);
   }
 
   // What follows `key` and a blank in the next line, which must begin with these.
@@ -264,24 +264,22 @@ TuningEntry ReadEntry(Reader& r) {
 
 // The body of a text whose head and digest are right.
 absl::StatusOr<absl::string_view> CheckedBody(absl::string_view text) {
-  if (!absl::StartsWith(text, kHead)) return absl::DataLossError("not a tuning set");
+  if (!absl::StartsWith(text, kHead)) return DataLoss("not a tuning set");
   const absl::string_view format = text.substr(kHead.size(), text.find('\n') - kHead.size());
   if (format != kFormat) {
-    return absl::DataLossError(
-        absl::StrCat("format \"", format.substr(0, 16), "\", must be ", kFormat));
+    return DataLoss("format \"", format.substr(0, 16), "\", must be ", kFormat);
   }
   const size_t tail = kDigest.size() + 64 + 1;
   const size_t head = kHead.size() + kFormat.size() + 1;
   if (text.size() < head + tail || !absl::StartsWith(text.substr(text.size() - tail), kDigest) ||
       text.back() != '\n') {
-    return absl::DataLossError("cut short: no digest at its end");
+    return DataLoss("cut short: no digest at its end");
   }
   const absl::string_view body = text.substr(0, text.size() - tail);
   const absl::string_view digest = text.substr(body.size() + kDigest.size(), 64);
   const std::string want = Sha256(body).Hex();
   if (digest != want) {
-    return absl::DataLossError(
-        absl::StrCat("damaged: its content has SHA-256 ", want, ", it says ", digest));
+    return DataLoss("damaged: its content has SHA-256 ", want, ", it says ", digest);
   }
   return body;
 }
@@ -304,7 +302,7 @@ absl::StatusOr<TuningSet> TuningSet::FromText(absl::string_view text) {
   while (reader.More()) set.Add(ReadEntry(reader));
   SINTER_RETURN_IF_ERROR(reader.status());
   if (Body(set.entries_) != body) {
-    return absl::DataLossError("not in canonical form: an entry twice, out of order, or rewritten");
+    return DataLoss("not in canonical form: an entry twice, out of order, or rewritten");
   }
   return set;
 }

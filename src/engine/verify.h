@@ -2,17 +2,44 @@
 #ifndef SINTER_SRC_ENGINE_VERIFY_H_
 #define SINTER_SRC_ENGINE_VERIFY_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "src/base/ports.h"
+#include "src/base/status.h"
+#include "src/chain/chain.h"
 #include "src/engine/core.h"
-#include "src/engine/device_arena.h"
 #include "src/engine/loaded_plan.h"
 
 namespace sinter {
+
+// DeviceArena: device buffers that are freed together.
+
+// One thread. The measurer outlives the arena.
+class DeviceArena {
+ public:
+  explicit DeviceArena(Measurer* measurer) : measurer_(measurer) {}
+  DeviceArena(const DeviceArena&) = delete;
+  DeviceArena& operator=(const DeviceArena&) = delete;
+  ~DeviceArena() {
+    for (const DeviceBuffer& buffer : buffers_) measurer_->Free(buffer);
+  }
+
+  // At least 16 bytes, so that an empty tensor has an address too.
+  absl::StatusOr<DeviceBuffer> Allocate(uint64_t bytes) {
+    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer,
+                            measurer_->Allocate(std::max<uint64_t>(bytes, 16)));
+    buffers_.push_back(buffer);
+    return buffer;
+  }
+
+ private:
+  Measurer* const measurer_;
+  std::vector<DeviceBuffer> buffers_;
+};
 
 struct Verdict {
   bool right = false;
@@ -67,6 +94,24 @@ class Verifier {
   LoadedPlanPtr unfused_;  // the plan that unfused_outputs_ are of
   Outputs unfused_outputs_;
 };
+
+// TrialData: random inputs for a chain from a seed; reads its outputs back as numbers.
+
+// Canonical inputs as byte buffers. The same (chain, m, seed) gives the same bytes everywhere.
+// Floating values are uniform in [-s, s]: s is 1, or for constants of two dimensions or more such
+// that a product keeps the scale of its input. Integers are 0..15, pred is 0 or 1. In a chain
+// without products f32 inputs are uniform in [0.25, 1): there they are statistics, second moments
+// and rates, of which roots are taken. Values repeat with a prime period, so that no two tiles of a
+// tensor are alike.
+absl::StatusOr<std::vector<std::string>> RandomInputs(const Chain& chain, int64_t m, uint64_t seed);
+
+// Bytes of canonical input or output `i` at m rows.
+absl::StatusOr<int64_t> InputBytes(const Chain& chain, int i, int64_t m);
+absl::StatusOr<int64_t> OutputBytes(const Chain& chain, int i, int64_t m);
+
+// Output `i`, read from its buffer's bytes: contiguous, row-major.
+absl::StatusOr<std::vector<double>> OutputValues(const Chain& chain, int i, int64_t m,
+                                                 const std::string& bytes);
 
 }  // namespace sinter
 

@@ -5,14 +5,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/driver.h"
-#include "runtime/launch/loader.h"
-#include "runtime/measure/measurer.h"
+#include "runtime/launch/binding.h"
 #include "runtime/measure/probes.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "runtime/peers/peers.h"
 #include "runtime/query/model_choice.h"
+#include "src/base/digest.h"
 #include "src/base/format.h"
-#include "src/base/signing.h"
 #include "src/base/status.h"
 #include "src/engine/cache_tools.h"
 #include "src/engine/core.h"
@@ -46,8 +45,8 @@ absl::StatusOr<DeviceModel> TargetModel(absl::string_view target) {
   }
   SINTER_ASSIGN_OR_RETURN(DeviceModel model, DeviceModel::FromText(target));
   if (model.arch == kGeneratedArch) return model;
-  return absl::InvalidArgumentError(absl::StrCat("device model ", model.name, ": arch = \"",
-                                                 model.arch, "\", must be ", kGeneratedArch));
+  return Invalid("device model ", model.name, ": arch = \"", model.arch, "\", must be ",
+                 kGeneratedArch);
 }
 
 // Prefetching takes only records of the same group: those for this chip and this library.
@@ -113,8 +112,7 @@ absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_
   } else if (ordinal >= 0) {
     SINTER_RETURN_IF_ERROR(PlugInDevice(config, ordinal, log, ports));
   } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat("device ordinal is ", ordinal, ", must be >= 0, or a target must be named"));
+    return Invalid("device ordinal is ", ordinal, ", must be >= 0, or a target must be named");
   }
   if (EmbeddedStandIns() > 0) ports.stand_ins = EmbeddedStandIn;
   LogTuning(ports, log);
@@ -134,9 +132,7 @@ absl::StatusOr<std::unique_ptr<PeerMemory>> OpenPeerMemory(const Config& config,
 }
 
 absl::StatusOr<std::string> MeasureDevice(const Ports& ports) {
-  if (ports.measurer == nullptr) {
-    return absl::UnavailableError(absl::StrCat("measuring needs a GPU: ", ports.no_gpu_reason));
-  }
+  if (ports.measurer == nullptr) return Unavailable("measuring needs a GPU: ", ports.no_gpu_reason);
   ProbeRunner runner(ports.compiler.get(), ports.loader.get(), ports.measurer.get());
   SINTER_ASSIGN_OR_RETURN(const ProbeTimings timings, RunProbes(ports.model.sm_count, &runner));
   SINTER_ASSIGN_OR_RETURN(const DeviceModel measured, MeasuredModel(ports.model, timings));

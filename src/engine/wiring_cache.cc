@@ -13,9 +13,9 @@
 #include "cache/pack/pack.h"
 #include "cache/remote/redis.h"
 #include "cache/tiers/tiers.h"
+#include "src/base/digest.h"
 #include "src/base/format.h"
 #include "src/base/ports.h"
-#include "src/base/signing.h"
 #include "src/base/status.h"
 #include "src/base/transfer.h"
 #include "src/engine/cache_tools.h"
@@ -149,10 +149,10 @@ absl::StatusOr<std::string> Secret(const std::string& path, const std::string& v
 absl::Status CheckStoreName(const std::string& name) {
   if (name.empty() || name == kLocalStoreName) return absl::OkStatus();
   if (name != "leveldb-db") {
-    return absl::InvalidArgumentError(absl::StrCat("cache_store (SINTER_CACHE_STORE) is \"",
-                                                   name.substr(0, 64), "\", must be tables"));
+    return Invalid("cache_store (SINTER_CACHE_STORE) is \"", name.substr(0, 64),
+                   "\", must be tables");
   }
-  return absl::InvalidArgumentError(
+  return Invalid(
       "cache_store (SINTER_CACHE_STORE) is \"leveldb-db\", a store that this version does not "
       "have; "
       "unset it, or say tables, which any number of processes share: what the database held is "
@@ -164,7 +164,7 @@ absl::Status CheckNameSpace(const std::string& name) {
     if (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.') {
       continue;
     }
-    return absl::InvalidArgumentError(
+    return Invalid(
         "remote: the name space has a character that is not a letter, a digit, '-', '_' or '.'");
   }
   return absl::OkStatus();
@@ -175,9 +175,9 @@ absl::StatusOr<RemoteOptions> MakeRemoteOptions(const Config& config, absl::stri
   RemoteOptions options;
   SINTER_ASSIGN_OR_RETURN(options.secret, Secret(config.remote_key_file, config.remote_key));
   if (options.secret.size() < kLeastSecretBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "remote: the fleet's key (SINTER_REMOTE_KEY_FILE) has ",
-        Counted(options.secret.size(), "byte"), ", needs ", kLeastSecretBytes, " or more"));
+    return Invalid("remote: the fleet's key (SINTER_REMOTE_KEY_FILE) has ",
+                   Counted(options.secret.size(), "byte"), ", needs ", kLeastSecretBytes,
+                   " or more");
   }
   SINTER_RETURN_IF_ERROR(CheckNameSpace(config.remote_name_space));
   if (!config.remote_name_space.empty()) options.name_space = config.remote_name_space;

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
-#include "src/explain/svg_parts.h"
+#include "src/explain/explain.h"
 
 namespace sinter {
 namespace {

@@ -1,9 +1,9 @@
-// A plan and its explanation for tools. The field names are stable formats: render.h,
+// A plan and its explanation for tools. The field names are stable formats: explain.h,
 // docs/plan-formats.md.
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/explain/render.h"
+#include "src/explain/explain.h"
 #include "src/plan/family.h"
 
 namespace sinter {

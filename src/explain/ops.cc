@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/explain/render.h"
+#include "src/explain/explain.h"
 #include "src/fusion/stitch/stitch_graph.h"
 #include "src/plan/family.h"
 #include "src/stitch/phases.h"

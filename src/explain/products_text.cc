@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/base/format.h"
-#include "src/explain/render.h"
+#include "src/explain/explain.h"
 
 namespace sinter {
 namespace {

@@ -9,8 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "src/base/format.h"
-#include "src/explain/render.h"
-#include "src/explain/svg_parts.h"
+#include "src/explain/explain.h"
 
 namespace sinter {
 namespace {

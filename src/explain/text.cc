@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "src/base/format.h"
-#include "src/explain/render.h"
+#include "src/explain/explain.h"
 
 namespace sinter {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/buckets.h"
+#include "src/chain/chain.h"
 
 namespace sinter {
 namespace {

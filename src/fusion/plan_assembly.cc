@@ -9,7 +9,7 @@
 
 #include "src/base/launch_recipe.h"
 #include "src/base/numbers.h"
-#include "src/chain/subgraph.h"
+#include "src/chain/linear_finder.h"
 #include "src/product/schedule.h"
 
 namespace sinter {

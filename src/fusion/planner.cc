@@ -18,7 +18,6 @@
 #include "src/fusion/stitch/explorer.h"
 #include "src/fusion/stitch/stitch_graph.h"
 #include "src/plan/family.h"
-#include "src/standin/product_kernels.h"
 #include "src/standin/stand_in.h"
 #include "src/stitch/search/stitch_search.h"
 

@@ -7,9 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/linear_finder.h"
-#include "src/chain/quantizer_finder.h"
 #include "src/fusion/stitch/stitch_graph.h"
-#include "src/standin/product_kernels.h"
+#include "src/standin/stand_in.h"
 
 namespace sinter {
 namespace {

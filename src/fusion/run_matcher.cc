@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/op_traits.h"
+#include "src/chain/op.h"
 #include "src/fusion/plan_assembly.h"
 #include "src/fusion/product_runs.h"
 #include "src/fusion/stitch/stitch_graph.h"

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
-#include "src/chain/buckets.h"
+#include "src/chain/chain.h"
 #include "src/fusion/plan_assembly.h"
 #include "src/product/sequence.h"
 

@@ -7,7 +7,6 @@
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
-#include "src/chain/scaled_matmul.h"
 #include "src/chain/tensor_type.h"
 #include "src/product/element.h"
 

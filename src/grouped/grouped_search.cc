@@ -5,7 +5,7 @@
 
 #include "src/base/numbers.h"
 #include "src/base/status.h"
-#include "src/chain/scaled_matmul.h"
+#include "src/chain/infer.h"
 
 namespace sinter {
 namespace {

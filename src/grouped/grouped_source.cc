@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "src/base/format.h"
-#include "src/chain/scaled_matmul.h"
+#include "src/chain/infer.h"
 #include "src/product/code/program_source.h"
 #include "src/product/element.h"
 

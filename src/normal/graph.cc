@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
-#include "src/chain/replay.h"
 
 namespace sinter {
 namespace {

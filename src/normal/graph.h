@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/chain/chain.h"
-#include "src/chain/op_traits.h"
+#include "src/chain/op.h"
 #include "src/normal/normal_form.h"
 
 namespace sinter {

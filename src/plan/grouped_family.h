@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
-#include "src/chain/scaled_matmul.h"
+#include "src/chain/infer.h"
 #include "src/grouped/grouped.h"
 #include "src/grouped/grouped_search.h"
 #include "src/grouped/grouped_source.h"

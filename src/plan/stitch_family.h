@@ -12,7 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/buckets.h"
+#include "src/chain/chain.h"
 #include "src/plan/family.h"
 #include "src/stitch/code/stitch_source.h"
 #include "src/stitch/search/stitch_cost_model.h"

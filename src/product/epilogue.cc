@@ -8,8 +8,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/chain/linear_finder.h"
-#include "src/chain/op_traits.h"
-#include "src/chain/subgraph.h"
+#include "src/chain/op.h"
 
 namespace sinter {
 namespace {

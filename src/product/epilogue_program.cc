@@ -6,7 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
-#include "src/chain/op_traits.h"
+#include "src/chain/op.h"
 #include "src/product/epilogue.h"
 #include "src/stitch/body_work.h"
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/quantizer_finder.h"
-#include "src/chain/scaled_matmul.h"
+#include "src/chain/infer.h"
+#include "src/chain/linear_finder.h"
 
 namespace sinter {
 namespace {

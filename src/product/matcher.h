@@ -9,7 +9,6 @@
 #include "src/base/dtype.h"
 #include "src/chain/chain.h"
 #include "src/chain/linear_finder.h"
-#include "src/chain/subgraph.h"
 #include "src/product/epilogue.h"
 #include "src/product/sequence.h"
 

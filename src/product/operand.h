@@ -9,7 +9,7 @@
 #include "src/base/codec.h"
 #include "src/base/dtype.h"
 #include "src/chain/activation.h"  // Layout
-#include "src/chain/scaled_matmul.h"
+#include "src/chain/infer.h"
 #include "src/product/element.h"
 #include "src/product/pixel_window.h"
 

@@ -5,8 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
-#include "src/chain/op_traits.h"
-#include "src/chain/replay.h"
+#include "src/chain/op.h"
 #include "src/product/matcher.h"
 
 namespace sinter {

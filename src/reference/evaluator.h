@@ -104,7 +104,7 @@ Tensor Matmul(const View& a, const View& b, int threads);
 
 // ---- Float64 product of two matrices with scales.
 
-// a [m, k] and w [n, k] with scales as src/chain/scaled_matmul.h has them. The products of each 128
+// a [m, k] and w [n, k] with scales as src/chain/infer.h has them. The products of each 128
 // of k (of all of k where no scale has groups) are summed in order, multiplied by both scales, and
 // added in order, without fused multiply-add: the same bits for every thread count.
 Tensor ScaledMatmul(const View& a, const View& w, const View& scale_a, const View& scale_w,
@@ -118,7 +118,7 @@ Tensor GroupedMatmul(const View& a, const View& w, const View& ids, int threads)
 // a [m, k], ends [experts]: row m's matrix is the first whose end is more than m; behind all zeros.
 Tensor GroupedMatmulByEnds(const View& a, const View& w, const View& ends, int threads);
 
-// a [m, k] or [m, t, k], w [experts, n, k] and ids [m, t], with scales as src/chain/scaled_matmul.h
+// a [m, k] or [m, t, k], w [experts, n, k] and ids [m, t], with scales as src/chain/infer.h
 // has them. Sums as ScaledMatmul's. An id outside of w gives zeros.
 Tensor ScaledGroupedMatmul(const View& a, const View& w, const View& ids, const View& scale_a,
                            const View& scale_w, int threads);

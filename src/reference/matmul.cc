@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/base/numbers.h"
-#include "src/chain/scaled_matmul.h"
+#include "src/chain/infer.h"
 #include "src/reference/evaluator.h"
 #include "src/reference/rows.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/chain/buckets.h"
+#include "src/chain/chain.h"
 
 namespace sinter::reference {
 

@@ -1,6 +1,6 @@
 #include "src/standin/embedded_code.h"
 
-#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
 #include "stand_in_table.h"
 
 namespace sinter {
@@ -25,7 +25,7 @@ absl::StatusOr<absl::string_view> EmbeddedStandIn(absl::string_view name) {
     return CheckStandIn(name, {reinterpret_cast<const char*>(entry->begin),
                                static_cast<size_t>(entry->end - entry->begin)});
   }
-  return absl::FailedPreconditionError(absl::StrCat(name, " was not built"));
+  return FailedPrecondition(name, " was not built");
 }
 
 }  // namespace sinter

@@ -1,5 +1,3 @@
-#include "src/standin/product_kernels.h"
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +6,7 @@
 #include "src/base/status.h"
 #include "src/product/code/kernel_source.h"
 #include "src/product/code/program_source.h"
+#include "src/standin/stand_in.h"
 
 namespace sinter {
 namespace {
@@ -59,7 +58,7 @@ std::vector<ProductStandIn> MakeAll() {
 }
 
 absl::Status Refuse(absl::string_view what) {
-  return absl::FailedPreconditionError(absl::StrCat("no stand-in multiplies ", what));
+  return FailedPrecondition("no stand-in multiplies ", what);
 }
 
 absl::Status CheckOne(const MatrixProduct& p) {
@@ -202,10 +201,7 @@ uint32_t StandInFlags(const MatrixProduct& product, bool out_aligned, bool resid
 
 absl::StatusOr<LaunchRecipe> StandInRecipe(const ProductCode& code, const ProductBinding& binding) {
   const int index = FindStandIn(code.sequence, code.schedule);
-  if (index < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("no stand-in has the schedule ", code.schedule.ToString()));
-  }
+  if (index < 0) return Invalid("no stand-in has the schedule ", code.schedule.ToString());
   SINTER_ASSIGN_OR_RETURN(LaunchRecipe recipe, ProductLaunch(code, binding));
   recipe.entry = kStandInProductEntry;
   recipe.shared_bytes =

@@ -3,9 +3,8 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/op_traits.h"
+#include "src/chain/op.h"
 #include "src/standin/row_kernel.h"
 
 namespace sinter {
@@ -65,7 +64,7 @@ RowLevels::RowLevels(const RowValues& rows) {
 
 absl::Status RowLevels::Check() const {
   if (levels_.size() <= 2) return absl::OkStatus();
-  return absl::FailedPreconditionError("no stand-in walks rows whose three dims lie apart");
+  return FailedPrecondition("no stand-in walks rows whose three dims lie apart");
 }
 
 RowType TypeOf(DType type) {
@@ -73,8 +72,7 @@ RowType TypeOf(DType type) {
 }
 
 absl::Status TooMany(absl::string_view what, int bound) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("no stand-in takes a body of more than ", bound, " ", what));
+  return FailedPrecondition("no stand-in takes a body of more than ", bound, " ", what);
 }
 
 // The op that gives a op b from b and a; -1: none.
@@ -250,7 +248,7 @@ class Writer {
       return;
     }
     if (value.op == kRowSelect) {
-      status_.Update(absl::FailedPreconditionError("no stand-in selects numbers of rows"));
+      status_.Update(FailedPrecondition("no stand-in selects numbers of rows"));
       return;
     }
     Operand a = At(value.operands[0]), b;

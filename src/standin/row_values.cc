@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
-#include "src/chain/op_traits.h"
+#include "src/chain/op.h"
 #include "src/standin/row_kernel.h"
 #include "src/stitch/precision.h"
 

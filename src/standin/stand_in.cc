@@ -7,7 +7,6 @@
 #include "src/base/status.h"
 #include "src/plan/product_family.h"
 #include "src/plan/stitch_family.h"
-#include "src/standin/product_kernels.h"
 #include "src/standin/row_kernel.h"
 
 namespace sinter {
@@ -136,8 +135,7 @@ std::string StandInEntry(int index) {
 absl::StatusOr<StandIn> StandInOf(const KernelSpec& spec) {
   const Ready* const ready = ReadyOf(spec);
   if (ready != nullptr) return ready->Of(spec);
-  return absl::FailedPreconditionError(
-      absl::StrCat("the library comes without kernels of family ", spec.family->name()));
+  return FailedPrecondition("the library comes without kernels of family ", spec.family->name());
 }
 
 const ReadyKernels& StandInSchedules() {

@@ -1,5 +1,6 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/digest.h"
+#include "src/base/status.h"
 #include "src/standin/embedded_code.h"
 
 namespace sinter {
@@ -14,10 +15,9 @@ absl::StatusOr<absl::string_view> CheckStandIn(absl::string_view name, absl::str
     const absl::string_view cubin = stored.substr(0, stored.size() - digest);
     if (Sha256(cubin).View() == stored.substr(cubin.size())) return cubin;
   }
-  return absl::DataLossError(
-      absl::StrCat("the machine code of ", name,
-                   ", which is part of libsinter, is damaged: its SHA-256 is not the one that was "
-                   "built; install the library again"));
+  return DataLoss("the machine code of ", name,
+                  ", which is part of libsinter, is damaged: its SHA-256 is not the one that was "
+                  "built; install the library again");
 }
 
 }  // namespace sinter

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/op_traits.h"
+#include "src/chain/op.h"
 #include "src/stitch/phases.h"
 
 namespace sinter {

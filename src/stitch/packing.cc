@@ -9,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
-#include "src/chain/replay.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/program.h"
 

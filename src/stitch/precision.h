@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/chain/chain.h"
-#include "src/chain/op_traits.h"
+#include "src/chain/op.h"
 
 namespace sinter {
 

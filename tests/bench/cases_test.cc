@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "src/plan/kernel_code.h"
 #include "src/reference/reference.h"
 #include "tests/bench/case_parts.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "src/base/status.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 
 namespace sinter::bench {
 namespace {

@@ -8,8 +8,7 @@
 #include "absl/numeric/bits.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
-#include "src/chain/replay.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "src/reference/reference.h"
 #include "src/reference/tensor.h"
 

@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/chain_json.h"
+#include "src/chain/builder.h"
+#include "src/chain/chain.h"
 #include "src/chain/problem.h"
-#include "src/chain/replay.h"
 #include "src/reference/reference.h"
 #include "tests/support/random_stitch_graph.h"
 

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "src/chain/builder.h"
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "src/chain/composites.h"
 #include "tests/support/constant_dim.h"
 

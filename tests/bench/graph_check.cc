@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "tests/bench/rounded_reference.h"

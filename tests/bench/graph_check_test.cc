@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/chain/builder.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "src/reference/tensor.h"

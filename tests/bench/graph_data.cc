@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "src/base/status.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "tests/bench/chain_data.h"
 
 namespace sinter::bench {

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "src/base/ports.h"
 #include "src/chain/chain.h"
-#include "src/engine/device_arena.h"
+#include "src/engine/verify.h"
 
 namespace sinter::bench {
 

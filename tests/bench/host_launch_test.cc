@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "runtime/driver/driver.h"
-#include "runtime/launch/loader.h"
-#include "runtime/measure/measurer.h"
+#include "runtime/launch/binding.h"
+#include "runtime/measure/probes.h"
 #include "tests/fakes/fake_cubin.h"
 #include "tests/fakes/fake_driver.h"
 

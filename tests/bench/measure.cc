@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/engine/rotation.h"
+#include "src/engine/tune.h"
 #include "tests/bench/check.h"
 #include "tests/bench/contestant.h"
 

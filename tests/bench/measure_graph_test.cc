@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "src/chain/builder.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "src/explain/explain.h"
 #include "src/reference/reference.h"
 #include "tests/bench/chain_data.h"

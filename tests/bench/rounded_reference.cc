@@ -5,7 +5,6 @@
 
 #include "src/base/status.h"
 #include "src/chain/builder.h"
-#include "src/chain/replay.h"
 #include "src/reference/reference.h"
 
 namespace sinter::bench {

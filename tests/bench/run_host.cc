@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/launch/loader.h"
+#include "runtime/launch/binding.h"
 #include "src/base/status.h"
 #include "tests/bench/graph_data.h"
 #include "tests/bench/host_launch.h"

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "src/engine/tune_ranking.h"
+#include "src/engine/tune.h"
 
 namespace sinter::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "src/base/status.h"
-#include "src/engine/tune_ranking.h"
+#include "src/engine/tune.h"
 #include "src/fusion/plan_assembly.h"
 #include "src/product/matcher.h"
 #include "src/reference/rows.h"

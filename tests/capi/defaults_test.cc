@@ -1,8 +1,6 @@
 // What is left unsaid is the same however a chain is described: a field of C that is 0, a key of
-// the text form that is not there, and the value of src/chain/defaults.h spelt out in both. The
+// the text form that is not there, and the value of src/chain/composites.h spelt out in both. The
 // bindings pass zeroed structs or text, so they have no defaults of their own.
-#include "src/chain/defaults.h"
-
 #include <cstdint>
 #include <fstream>
 #include <functional>
@@ -12,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
+#include "src/chain/composites.h"
 #include "tests/capi/abi.h"
 
 namespace sinter_test {

@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "gmock/gmock.h"
-#include "src/capi/build_queue.h"
 #include "src/capi/objects.h"
 #include "tests/capi/abi.h"
 #include "tests/unit/engine/fakes.h"

@@ -1,7 +1,6 @@
 // A slot that is offered what tuning found, over an engine whose GPU is a fake: the graph of before
 // keeps its plan, and the slot lets it go.
 #include "gmock/gmock.h"
-#include "src/capi/build_queue.h"
 #include "src/capi/objects.h"
 #include "tests/capi/abi.h"
 #include "tests/unit/engine/fakes.h"

@@ -25,7 +25,7 @@
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/base/cubin_check.h"
+#include "src/base/compile_request.h"
 #include "src/base/status.h"
 #include "src/device/device_library.h"
 #include "src/product/element.h"

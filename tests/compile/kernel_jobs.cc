@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "src/chain/buckets.h"
+#include "src/chain/chain.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"

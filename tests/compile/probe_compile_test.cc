@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "runtime/measure/probes.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/base/cubin_check.h"
+#include "src/base/compile_request.h"
 
 namespace sinter {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/engine/tuned_choice.h"
+#include "src/engine/measured_choice.h"
 #include "src/fusion/assembly.h"
 #include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"

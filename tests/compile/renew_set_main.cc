@@ -7,7 +7,7 @@
 #include <map>
 
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/base/cubin_check.h"
+#include "src/base/compile_request.h"
 #include "src/base/status.h"
 #include "src/engine/tuning_set.h"
 #include "tests/compile/renew_set.h"

@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
-#include "src/engine/tuned_choice.h"
+#include "src/engine/measured_choice.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/decisions.h"
 

@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/chain/buckets.h"
+#include "src/chain/chain.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/engine/bound_plan.h"
-#include "src/engine/device_arena.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"

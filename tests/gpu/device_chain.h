@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/engine/device_arena.h"
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
+#include "src/engine/verify.h"
 #include "src/product/matcher.h"
 #include "src/reference/compare.h"
 

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
 

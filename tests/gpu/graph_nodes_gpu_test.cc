@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
 #include "src/engine/bound_plan.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/matcher.h"
 #include "tests/gpu/late_kernel.h"

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "tests/bench/exact_graph.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/stitch_runs.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/chain/buckets.h"
+#include "src/chain/chain.h"
 #include "src/fusion/fusion.h"
 #include "tests/bench/graph_cases.h"
 #include "tests/gpu/gpu_fixture.h"

@@ -12,7 +12,7 @@
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/engine/rank_group.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/support/constant_dim.h"

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "src/chain/composites.h"
 #include "src/standin/embedded_code.h"
-#include "src/standin/product_kernels.h"
 #include "src/standin/stand_in.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/graph_cases.h"

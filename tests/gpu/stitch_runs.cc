@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
-#include "src/engine/device_arena.h"
+#include "src/engine/verify.h"
 #include "src/stitch/program.h"
 #include "src/stitch/search/stitch_search.h"
 #include "src/stitch/spec.h"

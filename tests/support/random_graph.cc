@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/chain/composites.h"
-#include "src/chain/scaled_matmul.h"
+#include "src/chain/infer.h"
 #include "tests/support/stitch_graph_maker.h"
 
 namespace sinter::testing {

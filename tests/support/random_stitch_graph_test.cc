@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/chain/chain_json.h"
-#include "src/chain/replay.h"
+#include "src/chain/builder.h"
+#include "src/chain/chain.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "src/reference/tensor.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/chain/builder.h"
-#include "src/chain/op_traits.h"
+#include "src/chain/op.h"
 #include "tests/bench/random.h"
 #include "tests/support/op_functions.h"
 

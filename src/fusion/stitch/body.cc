@@ -8,8 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
-#include "src/chain/replay.h"
-#include "src/chain/subgraph.h"
+#include "src/chain/linear_finder.h"
 
 namespace sinter {
 namespace {

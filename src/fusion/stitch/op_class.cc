@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "src/chain/op_traits.h"
+#include "src/chain/op.h"
 #include "src/fusion/stitch/stitch_graph.h"
 #include "src/stitch/program.h"
 

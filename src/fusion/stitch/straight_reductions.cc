@@ -7,8 +7,7 @@
 
 #include "src/base/status.h"
 #include "src/chain/builder.h"
-#include "src/chain/op_traits.h"
-#include "src/chain/replay.h"
+#include "src/chain/op.h"
 #include "src/fusion/stitch/body.h"
 
 namespace sinter {

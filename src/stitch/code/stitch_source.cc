@@ -227,7 +227,7 @@ absl::StatusOr<int64_t> PackedSharedBytes(const StitchCode& code) {
   return most;
 }
 
-absl::StatusOr<int64_t> SharedBytes(const StitchCode& code) {
+absl::StatusOr<int64_t> SharedBytesOf(const StitchCode& code) {
   if (!code.parts.empty()) return PackedSharedBytes(code);
   return StitchSharedBytes(*code.body, *code.program, code.schedule);
 }
@@ -270,7 +270,7 @@ absl::StatusOr<LaunchRecipe> StitchRecipe(const StitchCode& code, const StitchBi
   recipe.cluster = {static_cast<uint32_t>(s.LaunchCluster()), 1, 1};
   recipe.pdl = true;
   recipe.grid_rows = GridRows(code, binding.grid);
-  SINTER_ASSIGN_OR_RETURN(const int64_t shared, SharedBytes(code));
+  SINTER_ASSIGN_OR_RETURN(const int64_t shared, SharedBytesOf(code));
   recipe.shared_bytes = static_cast<uint32_t>(shared);
   recipe.cooperative = code.program != nullptr && code.program->phases.size() > 1;
   recipe.args = PointersOf(*code.body, binding.operands);

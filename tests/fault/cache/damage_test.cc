@@ -5,8 +5,8 @@
 #include <iostream>
 #include <random>
 
+#include "cache/store/directory.h"
 #include "cache/store/local_store.h"
-#include "cache/store/marks.h"
 #include "cache/store/table.h"
 #include "tests/unit/cache/cache_testing.h"
 

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "cache/tiers/tiers.h"
 #include "runtime/driver/driver.h"
-#include "runtime/launch/loader.h"
+#include "runtime/launch/binding.h"
 #include "src/base/numbers.h"
 #include "src/chain/problem.h"
 #include "src/engine/engine.h"

@@ -13,7 +13,7 @@
 
 #include "cache/pack/pack.h"
 #include "cache/remote/redis.h"
-#include "cache/remote/remote_value.h"
+#include "cache/remote/remote_tier.h"
 #include "tests/fuzz/reader.h"
 #include "tests/fuzz/target.h"
 

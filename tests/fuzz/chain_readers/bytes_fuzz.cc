@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "tests/fuzz/target.h"
 
 namespace sinter::chain_bytes_fuzz {

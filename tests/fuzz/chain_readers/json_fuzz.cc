@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "src/product/matcher.h"
 #include "tests/fuzz/target.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "src/base/cubin_check.h"
+#include "src/base/compile_request.h"
 #include "tests/fuzz/target.h"
 
 namespace sinter::cubin_fuzz {

@@ -9,7 +9,7 @@
 #include <random>
 #include <string>
 
-#include "src/base/cubin_check.h"
+#include "src/base/compile_request.h"
 #include "tests/fuzz/mutate.h"
 
 namespace sinter::cubin_fuzz {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "src/base/signing.h"
+#include "src/base/digest.h"
 #include "tests/fuzz/reader.h"
 #include "tests/fuzz/target.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "src/base/signing.h"
+#include "src/base/digest.h"
 #include "tests/fuzz/mutate.h"
 
 namespace sinter::pem_keys_fuzz {

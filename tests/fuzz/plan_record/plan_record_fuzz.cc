@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/engine/record_check.h"
+#include "src/engine/keys.h"
 #include "tests/fuzz/decisions/judged_chains.h"
 #include "tests/fuzz/plan_record/records.h"
 #include "tests/fuzz/reader.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "src/engine/record_check.h"
+#include "src/engine/keys.h"
 #include "src/fusion/fusion.h"
 #include "tests/fuzz/decisions/judged_chains.h"
 #include "tests/fuzz/mutate.h"

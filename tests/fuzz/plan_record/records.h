@@ -7,7 +7,6 @@
 
 #include "src/engine/core.h"
 #include "src/engine/keys.h"
-#include "src/engine/plan_record.h"
 #include "src/fusion/assembly.h"
 
 namespace sinter {

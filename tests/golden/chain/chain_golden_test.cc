@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/chain/builder.h"
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "src/chain/problem.h"
 #include "tests/support/constant_dim.h"
 #include "tests/support/golden_file.h"

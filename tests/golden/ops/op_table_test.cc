@@ -21,7 +21,7 @@
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
-#include "src/chain/op_traits.h"
+#include "src/chain/op.h"
 #include "src/reference/reference.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/code/op_text.h"

@@ -8,7 +8,6 @@
 #include "gtest/gtest.h"
 #include "src/chain/problem.h"
 #include "src/explain/explain.h"
-#include "src/explain/render.h"
 #include "src/plan/product_family.h"
 #include "src/plan/stitch_family.h"
 #include "tests/support/golden_file.h"

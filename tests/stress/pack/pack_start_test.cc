@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/driver.h"
-#include "runtime/launch/loader.h"
+#include "runtime/launch/binding.h"
 #include "src/chain/problem.h"
 #include "src/engine/cache_tools.h"
 #include "src/engine/engine.h"

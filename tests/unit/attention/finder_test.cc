@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/base/device_model.h"
-#include "src/chain/buckets.h"
+#include "src/chain/chain.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"

@@ -1,5 +1,3 @@
-#include "src/base/cubin_check.h"
-
 #include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +8,7 @@
 #include <iterator>
 #include <string>
 
+#include "src/base/compile_request.h"
 #include "tests/support/small_cubin.h"
 
 namespace sinter {

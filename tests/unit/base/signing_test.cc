@@ -1,10 +1,9 @@
 // Signatures and HMAC against the vectors of RFC 8032 and RFC 4231.
-#include "src/base/signing.h"
-
 #include <gtest/gtest.h>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "src/base/digest.h"
 
 namespace sinter {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/base/trace.h"
-
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "src/base/log.h"
 
 namespace sinter {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "cache/store/marks.h"
+#include "cache/store/directory.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

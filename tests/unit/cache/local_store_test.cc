@@ -8,7 +8,7 @@
 
 #include <set>
 
-#include "cache/store/marks.h"
+#include "cache/store/directory.h"
 #include "tests/unit/cache/cache_testing.h"
 #include "tests/unit/cache/forged_table.h"
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/chain/builder.h"
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "src/chain/problem.h"
 #include "tests/support/constant_dim.h"
 

@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "src/chain/builder.h"
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "src/chain/composites.h"
+#include "src/chain/infer.h"
 #include "src/chain/problem.h"
-#include "src/chain/scaled_matmul.h"
 #include "tests/support/constant_dim.h"
 
 namespace sinter {

@@ -1,9 +1,8 @@
 // Buckets of chains whose products have many rows for each index of M.
-#include "src/chain/buckets.h"
-
 #include <gtest/gtest.h>
 
 #include "src/chain/builder.h"
+#include "src/chain/chain.h"
 #include "src/chain/problem.h"
 #include "tests/support/constant_dim.h"
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "src/chain/builder.h"
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "tests/support/constant_dim.h"

@@ -1,7 +1,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/chain/buckets.h"
 #include "src/chain/builder.h"
+#include "src/chain/chain.h"
 #include "src/chain/problem.h"
 
 namespace sinter {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
 #include "tests/unit/engine/fakes.h"

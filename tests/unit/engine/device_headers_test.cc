@@ -11,7 +11,6 @@
 #include "src/base/status.h"
 #include "src/chain/problem.h"
 #include "src/engine/keys.h"
-#include "src/engine/plan_record.h"
 #include "src/plan/family.h"
 #include "src/plan/kernel_code.h"
 #include "tests/support/stitch_schedules.h"

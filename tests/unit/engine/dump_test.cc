@@ -1,6 +1,4 @@
 // Where a dump writes: never through a link, never over what no dump wrote, never into a fifo.
-#include "src/engine/dump.h"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "src/engine/prepared_plan.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

@@ -1,6 +1,4 @@
 // What an engine tells of itself while it prepares.
-#include "src/engine/events.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "src/engine/control.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

@@ -7,7 +7,7 @@
 #include "cache/key/key.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/kernel_code.h"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "src/engine/tuned_choice.h"
+#include "src/engine/measured_choice.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {

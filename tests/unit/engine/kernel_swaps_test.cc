@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "src/chain/builder.h"
-#include "src/engine/tune_ranking.h"
+#include "src/engine/tune.h"
 #include "src/stitch/spec.h"
 #include "tests/support/sequences.h"
 

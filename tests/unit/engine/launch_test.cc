@@ -8,7 +8,7 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/problem.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "src/fusion/fusion.h"
 #include "tests/unit/engine/fakes.h"
 

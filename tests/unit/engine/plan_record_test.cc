@@ -1,4 +1,3 @@
-#include "src/engine/plan_record.h"
 
 #include <gtest/gtest.h>
 

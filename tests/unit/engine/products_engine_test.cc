@@ -14,7 +14,7 @@
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
 #include "src/product/sequence.h"

@@ -1,13 +1,12 @@
 // Records that lie: refused as counted misses with a reason, mended, and never handed on.
-#include "src/engine/record_check.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
 #include "src/base/status.h"
-#include "src/engine/tuned_choice.h"
+#include "src/engine/keys.h"
+#include "src/engine/measured_choice.h"
 #include "src/plan/kernel_code.h"
 #include "tests/unit/engine/fakes.h"
 

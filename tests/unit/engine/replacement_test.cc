@@ -10,7 +10,7 @@
 #include <set>
 
 #include "absl/strings/match.h"
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/kernel_code.h"

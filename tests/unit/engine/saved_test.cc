@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/dtype.h"
-#include "src/engine/plan_record.h"
+#include "src/engine/keys.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

@@ -1,5 +1,3 @@
-#include "src/engine/single_flight.h"
-
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,6 +6,8 @@
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "src/engine/control.h"
 
 namespace sinter {
 namespace {

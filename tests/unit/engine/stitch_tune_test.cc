@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
-#include "src/engine/rotation.h"
+#include "src/engine/tune.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
 #include "src/reference/reference.h"

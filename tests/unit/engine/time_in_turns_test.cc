@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "src/engine/rotation.h"
+#include "src/engine/tune.h"
 
 namespace sinter {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/engine/trial_data.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "src/chain/builder.h"
 #include "src/chain/problem.h"
+#include "src/engine/verify.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

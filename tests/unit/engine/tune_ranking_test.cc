@@ -1,6 +1,6 @@
-#include "src/engine/tune_ranking.h"
-
 #include <gtest/gtest.h>
+
+#include "src/engine/tune.h"
 
 namespace sinter {
 namespace {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "src/engine/rotation.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

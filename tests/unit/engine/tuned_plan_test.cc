@@ -7,8 +7,8 @@
 
 #include <thread>
 
-#include "src/engine/plan_record.h"
-#include "src/engine/tuned_choice.h"
+#include "src/engine/keys.h"
+#include "src/engine/measured_choice.h"
 #include "src/engine/tuning_set.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/engine/fakes.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "src/chain/problem.h"
 #include "src/engine/engine.h"
 #include "tests/fakes/fake_compiler.h"

@@ -12,7 +12,6 @@
 #include "src/chain/builder.h"
 #include "src/chain/problem.h"
 #include "src/explain/explain.h"
-#include "src/explain/render.h"
 #include "src/fusion/fusion.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"

@@ -9,7 +9,6 @@
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "src/explain/explain.h"
-#include "src/explain/render.h"
 #include "src/plan/description.h"
 #include "src/product/search/search.h"
 #include "tests/support/sequences.h"

@@ -3,7 +3,6 @@
 
 #include "gtest/gtest.h"
 #include "src/explain/explain.h"
-#include "src/explain/render.h"
 #include "tests/support/golden_file.h"
 #include "tests/unit/plan/sample_plan.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/format.h"
-#include "src/explain/render.h"
+#include "src/explain/explain.h"
 #include "src/plan/product_family.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_kernels.h"

@@ -10,11 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "src/chain/problem.h"
 #include "src/draw/svg.h"
 #include "src/explain/explain.h"
-#include "src/explain/render.h"
 #include "src/fusion/fusion.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "src/explain/explain.h"
-#include "src/explain/render.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {

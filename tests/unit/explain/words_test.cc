@@ -5,7 +5,6 @@
 #include <string>
 
 #include "src/explain/explain.h"
-#include "src/explain/render.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_kernels.h"
 #include "tests/unit/plan/sample_plan.h"

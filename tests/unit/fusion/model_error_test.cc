@@ -12,7 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "src/base/device_model.h"
-#include "src/chain/chain_json.h"
+#include "src/chain/chain.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/product/search/search.h"

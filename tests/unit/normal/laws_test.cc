@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "src/normal/graph.h"
 #include "src/normal/rules.h"
 #include "src/reference/reference.h"

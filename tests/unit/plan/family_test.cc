@@ -8,7 +8,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/explain/explain.h"
-#include "src/explain/render.h"
 #include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"
 #include "tests/support/sum_family.h"

@@ -2,7 +2,7 @@
 #include <thread>
 
 #include "runtime/driver/driver.h"
-#include "runtime/measure/measurer.h"
+#include "runtime/measure/probes.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {

@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/driver/driver.h"
-#include "runtime/launch/loader.h"
+#include "runtime/launch/binding.h"
 #include "src/base/ports.h"
 #include "src/base/status.h"
 #include "tests/fakes/fake_cubin.h"

@@ -1,4 +1,4 @@
-#include "runtime/measure/measurer.h"
+#include "runtime/measure/probes.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {

@@ -11,8 +11,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/base/compile_request.h"
 #include "src/base/config.h"
-#include "src/base/cubin_check.h"
 #include "src/base/status.h"
 
 namespace sinter {

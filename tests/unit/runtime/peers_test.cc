@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstring>
 
-#include "runtime/peers/descriptor_post.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {

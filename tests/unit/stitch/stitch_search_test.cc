@@ -11,7 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "src/chain/composites.h"
-#include "src/chain/op_traits.h"
+#include "src/chain/op.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/program.h"
 #include "src/stitch/search/stitch_cost_model.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/engine/trial_data.h"
+#include "src/engine/verify.h"
 #include "src/reference/reference.h"
 #include "src/stitch/program.h"
 #include "tests/bench/graph_check.h"

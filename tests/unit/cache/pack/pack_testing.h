@@ -15,7 +15,7 @@
 #include "absl/strings/escaping.h"
 #include "cache/pack/pack.h"
 #include "cache/store/local_store.h"
-#include "src/base/signing.h"
+#include "src/base/digest.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

@@ -8,7 +8,6 @@
 
 #include "cache/remote/redis.h"
 #include "cache/remote/remote_tier.h"
-#include "cache/remote/remote_value.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cache/remote/redis.h"
-#include "cache/remote/remote_value.h"
+#include "cache/remote/remote_tier.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 
 namespace sinter {

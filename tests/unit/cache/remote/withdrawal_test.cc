@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include "cache/remote/remote_tier.h"
-#include "cache/remote/remote_value.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 

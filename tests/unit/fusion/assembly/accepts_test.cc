@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/chain/buckets.h"
+#include "src/chain/chain.h"
 #include "src/chain/problem.h"
 #include "src/fusion/assembly.h"
 #include "tests/support/random_stitch_graph.h"

@@ -16,7 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/chain/buckets.h"
+#include "src/chain/chain.h"
 #include "src/chain/composites.h"
 #include "src/fusion/assembly.h"
 #include "src/plan/kernel_code.h"

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "gtest/gtest.h"
-#include "src/chain/buckets.h"
+#include "src/chain/chain.h"
 #include "src/fusion/assembly.h"
 #include "tests/unit/fusion/assembly/bound_addresses.h"
 #include "tests/unit/fusion/assembly/chains.h"

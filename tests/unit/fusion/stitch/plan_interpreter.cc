@@ -8,8 +8,8 @@
 
 #include "gtest/gtest.h"
 #include "src/base/launch_recipe.h"
+#include "src/chain/builder.h"
 #include "src/chain/composites.h"
-#include "src/chain/replay.h"
 #include "src/plan/attention_family.h"
 #include "src/plan/grouped_family.h"
 #include "src/reference/reference.h"

@@ -1,4 +1,4 @@
-#include "src/base/trace.h"
+#include "src/base/log.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
