@@ -224,7 +224,7 @@ class Converter:
 
     def _is_stored_for(self, node: Any) -> bool:
         """Whether an operator of the part reads a value, or a view of it, from memory alone."""
-        rows = [(user, self.table.get(target_of(user))) for user in node.users if user in self.inside]
+        rows = [(user, self.table[target_of(user)]) for user in node.users if user in self.inside]
         return any(
             row.stores or PLACE in user.meta or (row.moves or self.scores_of(user) is not None) and self._is_stored_for(user)
             for user, row in rows

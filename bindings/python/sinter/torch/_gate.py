@@ -116,7 +116,7 @@ def flop_of(node: Any, hint: Hint) -> float:
         return 0.0
     if is_attention(node):
         q, _, v = (x.meta["val"] for x in call_of(node)[:3])
-        return 2.0 * _scores(node, hint) * (q.shape[3] + v.shape[3])
+        return 2.0 * _scores(node, hint) * int(q.shape[3] + v.shape[3])
     result = _count(node.meta["val"], hint)
     operand = node.args[1 if "add" in target_of(node) else 0].meta["val"]
     if "convolution" in target_of(node):
@@ -256,8 +256,8 @@ def _attention_us(
 ) -> float:
     call = call_of(node)
     sizes = [size if isinstance(size, int) else hint(extent(size)) for size in scores_of(node)]
-    columns = (call.q.meta["val"].shape[3] + call.v.meta["val"].shape[3]) / 2
-    seen = math.ceil(sizes[3] / keys) * keys
+    columns = int(call.q.meta["val"].shape[3] + call.v.meta["val"].shape[3]) / 2
+    seen: float = math.ceil(sizes[3] / keys) * keys
     seen = (seen + rows) / 2 if call.causal else seen
     scores = sizes[0] * sizes[1] * math.ceil(sizes[2] / rows) * rows * seen
     each = score + column * columns + (0 if call.bias is None else term)

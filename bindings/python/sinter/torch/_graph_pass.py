@@ -427,7 +427,7 @@ class _Planner:
             expected = expected_us(plan)
             told = self._measured(part, plan) if self.options.measure and expected < _HOPELESS * limit else None
         if told is not None:
-            estimated, limit = limit, expected_us(plan) * told.inductor_us / told.plan_us
+            estimated, limit = limit, expected * told.inductor_us / told.plan_us
             self._shares[part.made.chain.digest] = limit / estimated
             if told.plan_us > _WORTH * told.inductor_us:
                 why = f"measured {told.plan_us:.1f} us, Inductor's code {told.inductor_us:.1f} us"
