@@ -87,6 +87,29 @@ def test_convolutions_in_groups_are_right_and_taken(name):
     assert "groups" in "".join(part.made.chain.to_json() for part in reports[0].taken)
 
 
+#: First convolutions of models: taps, pads, channels, width, and the taps along a row that a kernel reads.
+STEMS = {
+    "efficientnet": ((3, 3), (1, 1), 3, 16, 2),
+    "resnet": ((7, 7), (3, 3), 3, 16, 4),
+    "inception": ((3, 3), (0, 0), 3, 16, 2),
+    "even": ((4, 6), (1, 2), 3, 16, 3),
+    "of four channels": ((3, 3), (1, 1), 4, 16, 2),
+    "odd": ((3, 3), (1, 1), 3, 15, 3),
+    "wide": ((3, 3), (1, 1), 6, 16, 3),
+}
+
+
+@pytest.mark.parametrize("name", STEMS)
+def test_stems_by_two_read_pixels_in_pairs(name):
+    taps, pads, channels, width, along = STEMS[name]
+    x = torch.randn(2, channels, 14, width).bfloat16().to(memory_format=torch.channels_last)
+    _, reports = run(normed(N.Conv2d(channels, 16, taps, 2, pads, bias=False), N.BatchNorm2d(16), N.SiLU()), x)
+    document = json.loads(reports[0].taken[0].made.chain.to_json())
+    values = [*document["inputs"], *document["ops"]]
+    filters = [values[op["in"][1]]["dims"] for op in document["ops"] if op["op"] == "conv2d"]
+    assert [dims[1:3] for dims in filters] == [[taps[0], along]]
+
+
 def test_a_line_in_groups_is_taken():
     _, reports = run(half(Position()), torch.randn(2, 12, 32).bfloat16())
     assert "aten.convolution.default" not in left(reports), left(reports)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Sequence, Tuple
 
 from .._builder import Value
-from .._operators import conv2d, grouped_matmul_ends
+from .._operators import concat, conv2d, grouped_matmul_ends
 from .._scaled import Scaled, scaled_matmul
 from ._arrays import Array, Refused, extent, of
 from ._convert import PLACE, Converter, target_of
@@ -14,6 +14,7 @@ from ._windows import CHANNELS_SECOND, channels_last, each_channel_by_itself
 
 
 _MOST_STRIDE = 8  # of a convolution's tensor maps
+_ROW = 8  # channels: what of a pixel a kernel reads at once, 16 bytes
 
 
 def operand(c: Converter, node: Any) -> Array:
@@ -105,12 +106,35 @@ def _convolution(c: Converter, node: Any) -> Array:
     elif apart and groups == 1 and max(stride) > _MOST_STRIDE:
         y = _of_patches(move(image), move(weight), stride, weight.order == back)
     else:
-        y = conv2d(move(image), move(weight), stride=stride, padding=padding, dilation=dilation, groups=groups)
+        pixels, filters = move(image), move(weight)
+        if groups == 1 and stride[1] == 2 and dilation[1] == 1:
+            pixels, filters, stride, padding = _in_pairs(pixels, filters, stride, padding)
+        y = conv2d(pixels, filters, stride=stride, padding=padding, dilation=dilation, groups=groups)
     if line:
         y = y.reshape(y.shape[0], *y.shape[2:])
     if bias is not None:
         y = y + c.array(bias).plain
     return Array(y, back)
+
+
+def _in_pairs(image: Value, weight: Value, stride: Sequence[int], padding: Sequence[int]) -> Tuple[Value, Value, Sequence[int], Sequence[int]]:
+    """Of a convolution by two columns, with each two pixels of a row as one of twice the channels, where both fit into what a kernel reads of one
+    pixel, as a photograph's do: half as many bytes are copied with zeros, and half as many taps are read. Others as they are. `image`: [n, h, w, c];
+    `weight`: [k, r, s, c]."""
+    n, height, width, c = image.shape
+    k, rows, taps = weight.shape[:3]
+    lead = padding[1] % 2  # taps of zeros, so that a window begins with a pair
+    pairs, before = (taps + lead + 1) // 2, (padding[1] + lead) // 2
+    after = (width + 2 * padding[1] - taps) // 2 - width // 2 - before + pairs
+    if 2 * c > _ROW or width % 2 or taps < 2 or after < 0:
+        return image, weight, stride, padding
+    filters = weight
+    if 2 * pairs != taps:
+        zero = weight.builder.scalar(0.0, weight.dtype)
+        zeros = [zero.broadcast_to((k, rows, columns, c)) for columns in (lead, 2 * pairs - taps - lead) if columns]
+        filters = concat([*zeros[:lead], weight, *zeros[lead:]], 2)
+    pads = (padding[0], padding[0], before, after)
+    return image.reshape(n, height, width // 2, 2 * c), filters.reshape(k, rows, pairs, 2 * c), (stride[0], 1), pads
 
 
 def _of_patches(image: Value, weight: Value, sides: Sequence[int], channels_last: bool) -> Value:
