@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models that nobody picked, small, on the CPU: each part that the backend takes is computed by the reference beside torch's operators.
 
-    python3 tests/bench/torch_backend/sweep.py OUT.tsv [--models N] [--seed S] [--jobs N] [--seconds S] [--limit S] [--gpu]
+    python3 tests/bench/torch_backend/sweep.py OUT.tsv [--models N] [--seed S] [--names NAME,..] [--jobs N] [--seconds S] [--limit S] [--gpu]
 
 Draws from timm.list_models() and from transformers' configurations, builds them with random weights of few layers, and runs
 Inductor's graphs node by node behind the pass. A line a model: what became of it, parts, worst difference. Goes on where an
@@ -29,6 +29,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--models", type=int, default=100)
     parser.add_argument("--seed", type=int, default=33)
+    parser.add_argument("--names", default="", help="timm:NAME or transformers:NAME, in the place of what chance draws")
     parser.add_argument("--jobs", type=int, default=1, help="models at once, each in a process of its own")
     parser.add_argument("--seconds", type=float, default=500, help="after which no model is begun")
     parser.add_argument("--limit", type=float, default=300, help="seconds of a model")
@@ -40,7 +41,8 @@ def main():
     if arguments.out.exists():
         rows = [line.rstrip("\n").split("\t") for line in arguments.out.read_text().splitlines() if not line.startswith("#")]
         done = {row[0]: row for row in rows if len(row) == 5 and row[1] != "not done"}
-    waiting = [name for name in drawn(arguments.models, arguments.seed) if name not in done]
+    wanted = arguments.names.split(",") if arguments.names else drawn(arguments.models, arguments.seed)
+    waiting = [name for name in wanted if name not in done]
     running = []
     while waiting and time.time() < until or running:
         while waiting and len(running) < arguments.jobs and time.time() < until:
