@@ -253,6 +253,35 @@ def test_the_gate_counts_no_kernel_that_inductor_has_beyond_a_part_too(modules):
     assert gate.share_of_limit(alone, gone, figures, int) == 1 and gate.share_of_limit(joined, us, figures, int) == gate._LONE_SHARE < 1
 
 
+def test_the_gate_counts_a_kernel_for_each_piece_that_the_part_alone_connects(modules):
+    """As a sum of what many rows' gradients are laid into: Inductor computes all in one kernel, and without the sum each by itself."""
+    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+    shape, writes = (32, 256, 36), lambda node: node.target == "laid"
+
+    def part(pieces):
+        given = [Node("input", shape=(256, 36)) for _ in range(4)]
+        laid = [Node("laid", each, shape=shape) for each in given]
+        if pieces < len(laid):
+            laid = [Node("aten.add.Tensor", *laid[:2], shape=shape), *laid[2:]] if pieces == 3 else laid
+        total, nodes = laid[0], []
+        for each in laid[1:]:
+            total = Node("aten.add.Tensor", total, each, shape=shape)
+            nodes.append(total)
+        Node("aten.mm.default", total)
+        order = [*given, *[node for each in given for node in each.users], *(laid[:1] if pieces == 3 else []), *nodes]
+        gate.tell_ahead(order, writes)
+        return gate._beyond_us(nodes, set(nodes), (), figures, int), nodes
+
+    four, nodes = part(4)
+    three, _ = part(3)
+    each = gate._memory_us(2 * 32 * 256 * 36, figures) - gate._MEMORY_START_US
+    assert four - three == pytest.approx(gate._MEMORY_START_US + each, rel=1e-6)
+    assert gate.inductor_us(nodes, figures, int) == 0, "what is left of one kernel takes longer than that kernel"
+    gate.tell_ahead([i for node in nodes for i in node.all_input_nodes if i.target == "laid"])
+    gate.tell_ahead(nodes)
+    assert gate._beyond_us(nodes, set(nodes), (), figures, int) == 0, "what a library computes is in no kernel of the part's"
+
+
 def test_no_kernel_of_inductors_reaches_over_a_product(modules):
     gate = modules._gate
     weight = lambda k, n: Node("input", shape=(k, n))

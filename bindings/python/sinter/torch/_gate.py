@@ -66,6 +66,8 @@ _ATTENTION = {
 IDS_MADE = "sinter_ids"
 #: Among it: behind how many calls of libraries it comes.
 AHEAD = "sinter_ahead"
+#: Among it: Inductor writes the kernel that computes it, though no op of a chain does.
+WRITTEN = "sinter_written"
 
 Hint = Callable[[Any], int]
 
@@ -170,7 +172,7 @@ def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint, apa
         if any(is_list(node) for node in group):
             total += _lists_us(group, figures, hint)
         elif any(computes(node) or _copies(node) for node in group):
-            total += max(0.0, _group_us(group, figures, hint) - _beyond_us(group, set(nodes), apart, figures, hint))
+            total += _group_us(group, figures, hint) - _beyond_us(group, set(nodes), apart, figures, hint)
     return max(0.0, total)
 
 
@@ -184,9 +186,11 @@ def share_of_limit(nodes: Sequence[Any], limit_us: float, figures: Dict[str, flo
     return _LONE_SHARE if beside < _MEMORY_START_US else 1.0
 
 
-def tell_ahead(nodes: Iterable[Any]) -> None:
-    """Notes at each node of a graph, in order, behind how many calls of libraries it comes at the most, which no kernel of Inductor's reaches over."""
+def tell_ahead(nodes: Iterable[Any], writes: Callable[[Any], bool] = lambda node: False) -> None:
+    """Notes at each node of a graph, in order, behind how many calls of libraries it comes at the most, which no kernel of Inductor's reaches over.
+    `writes`: whether Inductor writes the kernel of a node that no op of a chain computes."""
     for node in nodes:
+        node.meta[WRITTEN] = target_of(node) not in TABLE and writes(node)
         before = (i.meta.get(AHEAD, 0) + (i.op == "call_function" and not _is_written(i)) for i in node.all_input_nodes)
         node.meta[AHEAD] = max(before, default=0)
 
@@ -194,7 +198,7 @@ def tell_ahead(nodes: Iterable[Any]) -> None:
 def _is_written(node: Any) -> bool:
     """Whether Inductor writes the kernel that computes a node, or needs none."""
     row = TABLE.get(target_of(node))
-    return filled(node) is not None or row is not None and not row.product
+    return filled(node) is not None or node.meta.get(WRITTEN, False) or row is not None and not row.product
 
 
 def _spreads_sums(group: Sequence[Any], hint: Hint) -> bool:
@@ -213,22 +217,44 @@ def _spreads_sums(group: Sequence[Any], hint: Hint) -> bool:
 
 
 def _beyond_us(group: Sequence[Any], inside: Set[Any], apart: Container[Any], figures: Dict[str, float], hint: Hint) -> float:
-    """What taking `group` saves no time of, where Inductor's kernel for it computes ops outside of the part too: that kernel still starts, and the
-    values between the two are not read or written in it. Ids that are made for the part alone are counted elsewhere."""
-    reached = {i for node in group for i in node.all_input_nodes if _goes_on(node, i, lambda at: at.all_input_nodes[:1], inside, apart)}
-    entering = {i for i in reached if not i.meta.get(IDS_MADE, False)}
-    leaving = [node for node in group if any(_goes_on(node, user, lambda at: at.users, inside, apart) for user in node.users)]
-    passed = sum(_entering_bytes(i, set(group), hint) for i in entering) + sum(_bytes(node, hint) for node in leaving)
-    return _memory_us(passed, figures) if entering or leaving else 0.0
+    """What taking `group` saves no time of, where Inductor's kernel for it computes ops outside of the part too: what is left of that kernel still
+    starts, once for each piece that the part alone connects, and the values between are not read or written in it. Ids that are made for the part
+    alone are counted elsewhere."""
+    reached = {i: node for node in group for i in node.all_input_nodes if _goes_on(node, i, lambda at: at.all_input_nodes[:1], inside, apart)}
+    entering = {i: node for i, node in reached.items() if not i.meta.get(IDS_MADE, False)}
+    leaving = {user: node for node in group for user in node.users if _goes_on(node, user, lambda at: at.users, inside, apart)}
+    if not entering and not leaving:
+        return 0.0
+    passed = sum(_entering_bytes(i, set(group), hint) for i in entering) + sum(_bytes(node, hint) for node in set(leaving.values()))
+    pieces = _pieces({**entering, **leaving}, inside, apart)
+    return _memory_us(passed, figures) + _MEMORY_START_US * (pieces - 1)
 
 
-def _goes_on(node: Any, other: Any, beyond: Callable[[Any], Any], inside: Set[Any], apart: Container[Any]) -> bool:
-    """Whether the kernel that computes `node` may compute `other`, or what lies behind it where that is a view, outside of the part."""
+def _pieces(begins: Dict[Any, Any], inside: Set[Any], apart: Container[Any]) -> int:
+    """In how many connected pieces the nodes `begins` outside of a part lie, by nodes that one kernel of Inductor's may compute. With each, the node
+    of the part that it is beside."""
+    seen: Set[Any] = set()
+    pieces = 0
+    for begin, node in begins.items():
+        pieces += begin not in seen
+        waiting = [] if begin in seen else [begin]
+        seen.update(waiting)
+        while waiting:
+            at = waiting.pop()
+            beside = [i for i in (*at.all_input_nodes, *at.users) if i not in seen and _goes_on(node, i, lambda _: (), inside, apart, views=True)]
+            seen.update(beside)
+            waiting.extend(beside)
+    return pieces
+
+
+def _goes_on(node: Any, other: Any, beyond: Callable[[Any], Any], inside: Set[Any], apart: Container[Any], views: bool = False) -> bool:
+    """Whether the kernel that computes `node` may compute `other`, or what lies behind it where that is a view, outside of the part. `views`: whether
+    it counts by itself where it is one."""
     if other in inside or other in apart or filled(other) is not None or is_list(other):
         return False
     if other.op != "call_function" or not _is_written(other) or other.meta.get(AHEAD) != node.meta.get(AHEAD, -1):
         return False
-    if TABLE[target_of(other)].moves and not _copies(other):
+    if not views and target_of(other) in TABLE and TABLE[target_of(other)].moves and not _copies(other):
         return any(_goes_on(node, further, beyond, inside, apart) for further in beyond(other))
     return True
 

@@ -22,6 +22,7 @@ from ._aten import TABLE
 from ._attention import is_attention
 from ._attention_by_hand import tell_products
 from ._buckets import BUCKETS
+from ._by_inductor import written_by_inductor
 from ._batch_norm import made_together, scales_and_shifts
 from ._beside import neighbours
 from ._casts import casts_of_weights
@@ -265,7 +266,7 @@ class _Planner:
         self.graph = graph
         self.options = options
         self.nodes = list(graph.nodes)
-        tell_ahead(self.nodes)
+        tell_ahead(self.nodes, written_by_inductor)
         self.left: Dict[Any, str] = {}
         self.apart: List[List[Any]] = []  # parts whose nodes are left to no other
         self.replaced: Dict[Any, Any] = {}
