@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 import pathlib
 import sys
 import types
@@ -345,6 +346,20 @@ def test_the_gate_counts_the_matrices_of_a_grouped_product_that_rows_can_need(mo
         return gate.inductor_us([Node("aten._grouped_mm.default", *inputs, shape=(rows, 1536))], figures, int)
 
     assert us(8, 128) == pytest.approx(us(8, 8), rel=0.01) and us(1, 128) < us(8, 128) < us(128, 128) / 4
+
+
+def test_the_gate_knows_what_grouped_products_take(modules):
+    """As `tests/bench/torch_backend/grouped_mm.py` measured them."""
+    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+    table = pathlib.Path(__file__).parents[2] / "bench/torch_backend/grouped-mm-h200.tsv"
+    rows = [line.split("\t") for line in table.read_text().splitlines() if not line.startswith("#")]
+    ratios = []
+    for _, *numbers, us in rows:
+        matrices, rows, k, columns = map(int, numbers)
+        inputs = [Node("input", shape=(rows, k)), Node("input", shape=(matrices, k, columns)), Node("input", shape=(matrices,), dtype="torch.int32")]
+        ratios.append(gate.inductor_us([Node("aten._grouped_mm.default", *inputs, shape=(rows, columns))], figures, int) / float(us))
+    assert len(ratios) == 32 and 0.68 < min(ratios) and max(ratios) < 1.15, [round(ratio, 2) for ratio in ratios]
+    assert math.sqrt(sum(math.log(ratio) ** 2 for ratio in ratios) / len(ratios)) < 0.16
 
 
 def test_the_gate_counts_copies_to_pixels_of_all_channels(modules):
