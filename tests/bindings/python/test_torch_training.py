@@ -340,7 +340,7 @@ def test_sums_of_rows_are_counted_as_kernels_that_read_once_more():
     of_batch = estimated_us(lambda x: torch.var_mean(x, 0, correction=0), shape)
     assert of_batch == pytest.approx(estimated_us(lambda x: x.sum(0), shape), rel=1e-2)
     normed = estimated_us(lambda x: x - x.mean(0), shape)
-    assert normed == pytest.approx(alone + sums, rel=1e-2), "the mean comes before what reads it"
+    assert alone + sums < normed < 1.2 * (alone + sums), "the mean comes before what reads it, and its rows are in no cache by then"
 
 
 def estimated_adamw_us(shapes):
