@@ -263,6 +263,7 @@ class Chooser {
     NodeSet head(graph_.size()), best = head;
     int64_t least = 0, apart = 0;
     for (int i = 0; i + 1 < count; ++i) {
+      Step(evaluator_->options().pace, count);
       head.Add(order[static_cast<size_t>(i)]);
       const int64_t passed = PassedBytes(vertices, head), off = std::abs(2 * (i + 1) - count);
       if (!best.empty() && std::tie(passed, off) >= std::tie(least, apart)) continue;
