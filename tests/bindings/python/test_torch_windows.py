@@ -275,6 +275,18 @@ def test_images_between_pixels_in_f32_are_near_torchs():
         assert reports[0].taken and not left(reports), left(reports)
 
 
+class Widened(N.Module):
+    """Of what a part is given, between pixels in f32, as hybrids of convolutions and attention have it."""
+
+    def forward(self, x):
+        return N.functional.interpolate(x.float(), scale_factor=2, mode="bilinear").bfloat16().relu() + 1
+
+
+def test_images_that_are_widened_first_are_taken():
+    _, reports = run(Widened(), torch.randn(2, 8, 7, 6).bfloat16())
+    assert reports[0].taken and not left(reports), left(reports)
+
+
 class Transposed(N.Module):
     """Between pixels, with rows along the last axis."""
 

@@ -19,13 +19,19 @@ def step_of(count: int, size: int, scale: Optional[float] = None, corners: bool 
     return 1 / scale if scale else size / count
 
 
-@row("aten.upsample_bilinear2d.default")
+def _source(node: Any) -> Any:
+    """The image, before a cast to f32: of each pixel that is read, and not of each pixel."""
+    source = node.args[0]
+    wide = target_of(source) == "prims.convert_element_type.default" and source.args[0].meta["val"].dtype.is_floating_point
+    return source.args[0] if wide else source
+
+
+@row("aten.upsample_bilinear2d.default", reads=lambda node, _: [_source(node)])
 def _upsample(c: Converter, node: Any) -> Array:
     """Four gathers of pixels, whose ids and shares of the result are made of its place."""
     given = [*node.args, *(None,) * (5 - len(node.args))]
-    source, (height, width), corners = given[:3]
-    wide = target_of(source) == "prims.convert_element_type.default" and source.args[0].meta["val"].dtype.is_floating_point
-    image = c.array(source.args[0] if wide else source)  # a cast of each pixel that is read, and not of each pixel
+    (height, width), corners = given[1:3]
+    image = c.array(_source(node))
     if image.folded:
         raise Refused("its images are rows of M")
     x = channels_last(image)
