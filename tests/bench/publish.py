@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Measures what the published tables cite, at one commit on one kind of card, and puts it where `./dev pages` reads it.
+"""Measures what the published tables cite, at one commit on one card, and puts it where `./dev pages` reads it.
 
-    python3 tests/bench/publish.py measure FOLDER [--budget 560] [--gpus 0,1] [--steps layers,decode]
-    python3 tests/bench/publish.py adopt FOLDER
+    publish.py --list                                                    the plan: steps, seconds, commands
+    publish.py --measure FOLDER [--seconds 560] [--gpus 0,1] [--steps layers,decode] [--bundle DIR]
+    publish.py --collect FOLDER [--partial decode,..]
 
-`measure` runs on a machine with a GPU, in the repository's root, with the binaries of `./dev bundle` (--bundle). A step is a results file:
-those that FOLDER has of this commit and card are left out, and none begins that would not end within the budget, so call it again until it
-says that nothing is left. With several GPUs each runs a step of its own. Plans of the first steps are tuned there and then.
-`adopt` needs no GPU: it names the files by card, day and commit in tests/bench/results and in performance/figures.py. It refuses files of
-two commits, of two kinds of card, or of a tree with changes; then `./dev pages` writes the pages.
+--measure runs where a GPU is, from a checkout or from what `./dev bundle` makes. Each step writes FOLDER/CARD-DAY-COMMIT-STEP.json, and says in it
+whether it is whole. Whole ones are left out and the others go on, so call it again until nothing is left: no step begins that would not end
+within the seconds. Of several GPUs each runs a step of its own, behind those that take two. A library of a modified tree is refused.
+--collect needs no GPU: it copies the newest whole file of each step into tests/bench/results, names it in performance/figures.py, and
+writes the pages. It refuses files of a modified tree, of two commits or of two kinds of card.
 """
 
 import argparse
+import datetime
 import json
 import os
 import pathlib
 import re
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,218 +26,247 @@ import time
 from dataclasses import dataclass
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(HERE / "performance")]
 
 import figures  # noqa: E402
+import rows_file  # noqa: E402
 import source_state  # noqa: E402
-
-PROBLEMS = "tests/bench/problems"
 
 
 @dataclass(frozen=True)
 class Step:
-    """`name`: what performance/figures.py calls the file. `seconds`: what it takes at most. `tuned`: lists or chains to tune first, a set
-    beside the file. `command` writes {out}; {left} is what the budget leaves, for programs that resume. `also`: names that stand for the file too."""
+    """`seconds`: what it takes on one H200 with 16 processors. `command` writes {out}; {left} is what the call leaves it, for programs that
+    stop by themselves. `also`: names of performance/figures.py that stand for its file too. `gpus`: how many it takes."""
 
     name: str
     seconds: float
     command: str
-    tuned: tuple = ()
-    layout: str = "oi"
-    resumes: bool = False
     also: tuple = ()
+    gpus: int = 1
 
 
-BENCH = "{bench} --peers tests/bench/peers.txt --out {out} "
-CONV = "python3 tests/bench/conv_peers.py tests/bench/problems/conv_chains.txt --limit 30 --out {out} --batch "
-# In the order of what README's table shows first. Not here: `vllm`, which wants the server, and what asks for counters or hours
-# (bytes, dram, brute-force, rank): their pages say their own commands.
+PYTHON = "{python} tests/bench/"
+CONV = PYTHON + "conv_peers.py tests/bench/problems/conv_chains.txt --out {out} --limit 30 --contestants fused_relu,linear_relu,cudnn,sinter --batch "
+LISTS = ",".join(f"tests/bench/problems/{name}.txt" for name in ("gemm_chains", "gated_ffn", "batch_sweep"))
+MODELS = "bert_base,vit_b16,gpt2,whisper_encoder,efficientnet_b0,convnext_t,segformer,qwen3_moe"
+# In the order of what a reader of the top README asks first.
 STEPS = (
-    Step("layers", 200, "python3 tests/bench/layers/layers.py {out} --budget {left}", resumes=True, also=("encoders",)),
-    Step("decode", 500, "python3 tests/bench/decode/decode.py --out {out} --seconds {left} --warm 8", resumes=True),
-    Step("deepgemm", 300, "python3 tests/bench/scaled_peers.py --out {out} --seconds {left}", resumes=True),
-    Step("conv-1", 300, CONV + "1"),
-    Step("conv-8", 300, CONV + "8"),
-    Step("conv-32", 300, CONV + "32"),
-    Step("tables", 400, BENCH + "--layout oi --energy", (f"{PROBLEMS}/gemm_chains.txt", f"{PROBLEMS}/gated_ffn.txt")),
-    Step("io", 350, BENCH + "--layout io", (f"{PROBLEMS}/gemm_chains.txt", f"{PROBLEMS}/gated_ffn.txt"), layout="io"),
-    Step("batch", 200, BENCH + f"--problems {PROBLEMS}/batch_sweep.txt", (f"{PROBLEMS}/batch_sweep.txt",)),
-    Step("middle", 200, BENCH + f"--problems {PROBLEMS}/middle_rows.txt", (f"{PROBLEMS}/middle_rows.txt",)),
-    Step("graphs", 500, BENCH + f"--graphs {PROBLEMS}/stitch,{PROBLEMS}/memory_chains.txt", (f"{PROBLEMS}/stitch", f"{PROBLEMS}/memory_chains.txt")),
-    Step("peers", 1500, "python3 tests/bench/stitch/peers.py --out {out} --seconds {left}", resumes=True),
-    Step("random", 550, BENCH + "--never-slower", (f"{PROBLEMS}/never_slower.txt",), also=("random-above",)),
-    Step("random-graphs", 300, BENCH + "--random-graphs --replays 5"),
-    Step("unfused-graphs", 200, BENCH + f"--graphs {PROBLEMS}/stitch,{PROBLEMS}/memory_chains.txt"),
-    Step("eager", 120, "python3 tests/bench/peers_eager.py --out {out}"),
+    Step("ranks", 100, PYTHON + "ranks/ranks.py {out} --parts times,models --model-rows 1,16,128,1024 --seconds {left}", ("ranks-models",), gpus=2),
+    Step("products", 90, "{bench} --peers tests/bench/peers.txt --out {out} --problems " + LISTS, ("batch",)),
+    Step("models", 240, PYTHON + f"torch_backend/run.py {{out}} --budget {{left}} --jobs 6 --models {MODELS}"),
+    Step("decode", 150, PYTHON + "decode/decode.py --out {out} --seconds {left} --warm 6 --models Qwen3-0.6B,Llama-3-8B --rows 1,8,64 "
+         "--contestants serving,compile,sinter-pdl"),
+    Step("layers", 180, PYTHON + "layers/layers.py {out} --budget {left} --every 4", ("depthwise", "images")),
+    Step("experts", 120, PYTHON + "experts/experts.py --out {out} --seconds {left} --routings uniform --contestants sinter,triton "
+         "--models qwen3-30b,mixtral-tp2,gpt-oss-20b,qwen3-30b-fp8,deepseek-v3-tp8-fp8"),
+    Step("conv-1", 40, CONV + "1"),
+    Step("conv-32", 50, CONV + "32"),
+    Step("fp8", 80, PYTHON + "scaled_peers.py --out {out} --seconds {left} --models llama3_8b,qwen3_32b_tp4,deepseek_v3_shared --rows 1,16,128,1024 "
+         "--contestants promoted,fast,cublaslt,promoted-block,deepgemm-block,sinter,sinter-block"),
+    Step("training", 150, PYTHON + "torch_backend/training.py {out} --budget {left} --jobs 4 --rows resnet50@32,bert_base@32,vit_b16@32,dien@256"),
+    Step("graphs", 200, PYTHON + "stitch/peers.py --out {out} --seconds {left} --only memory_chains,stitch_graphs --peers sinter,torch,sinter_kernels,xla"),
+    Step("large", 240, PYTHON + "stitch/peers.py --out {out} --seconds {left} --only large --peers sinter,torch,sinter_kernels,xla"),
 )
-TUNE_SECONDS = 8  # of a chain
+PATIENCE = 1.5  # times its seconds is a step given at most
+SPARE = 5  # seconds at a call's end, to write and to leave
+LEFT = r"\d+ left; run|not complete: run it again|\"stopped\":"  # what programs say that end before they are whole
+NAME = re.compile(r"(?P<card>[a-z]+\d+)-(?P<day>\d{4}-\d\d-\d\d)-(?P<commit>[0-9a-f]{7})-(?P<step>[a-z0-9-]+)\.json")
+
+
+def step_of(name):
+    found = next((step for step in STEPS if step.name == name), None)
+    if found is None:
+        sys.exit(f"publish: no step is called {name!r}; there are {' '.join(step.name for step in STEPS)}")
+    return found
+
+
+def show(steps=STEPS):
+    """The plan as text."""
+    lines = [f"{step.name:9} {step.seconds:4.0f} s{f' on {step.gpus} GPUs' if step.gpus > 1 else ''}, for {', '.join((step.name, *step.also))}: "
+             + step.command.replace("{python}", "python3").replace("{bench}", "sinter_bench") for step in steps]
+    return "\n".join([*lines, f"{sum(step.seconds * step.gpus for step in steps) / 60:.0f} minutes of one card"])
 
 
 # ---------------------------------------------------------------- Measuring
 
 
-def of_layout(path, layout, folder):
-    """A problem list with each line's layout replaced."""
-    if layout == "oi" or not path.endswith(".txt"):
-        return path
-    made = folder / f"{layout}-{pathlib.Path(path).name}"
-    made.write_text(pathlib.Path(path).read_text(encoding="utf-8").replace("layout=oi", f"layout={layout}"), encoding="utf-8")
-    return str(made)
+def places_of(bundle):
+    """What commands and their environment are made of."""
+    library = str(bundle / "lib/libsinter.so.0")
+    paths = [str(bundle / "python"), os.environ.get("PYTHONPATH", "")]
+    environment = {"LIBSINTER_PATH": library, "SINTER_LIBRARY": library, "PYTHONPATH": ":".join(filter(None, paths)), "PYTHONUNBUFFERED": "1",
+                   "LD_LIBRARY_PATH": f"{bundle}/lib:{os.environ.get('LD_LIBRARY_PATH', '')}"}  # fmt: skip
+    return {"python": f"{sys.executable} -B", "bench": str(bundle / "bin/sinter_bench"), "environment": environment}
 
 
-def tuning(step, folder, places):
-    """Commands that write the step's tuning set."""
-    made, commands = folder / f"{step.name}.set", []
-    for path in step.tuned:
-        source = f"--file {of_layout(path, step.layout, folder)}" if path.endswith(".txt") else f"{path}/*.json"
-        base = f"--base {made}" if commands else ""
-        commands.append(f"{places['sinter']} tune {source} {base} --budget {TUNE_SECONDS} --out {made}")
-    return commands
-
-
-def run(step, folder, places, gpu, left):
-    """Whether the step's file is whole."""
-    out = folder / f"{step.name}.json"
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu, "PYTHONUNBUFFERED": "1", **places["environment"]}
-    commands = tuning(step, folder, places)
-    if commands:
-        environment["SINTER_TUNING_SET"] = ""  # of the commands that make it
-    commands.append(step.command.format(out=out, left=int(left), **places))
-    with open(folder / f"{step.name}.log", "a", encoding="utf-8") as log:
-        until = time.time() + left
-        for i, command in enumerate(commands):
-            if step.tuned and i == len(commands) - 1:
-                environment["SINTER_TUNING_SET"] = str(folder / f"{step.name}.set")
-            log.write(f"$ {command}\n")
-            log.flush()
-            process = subprocess.Popen(command, shell=True, env=environment, stdout=log, stderr=log, start_new_session=True)
-            try:
-                code = process.wait(timeout=max(1, until - time.time()))
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)  # the shell and what it started, which would hold the GPU
-                code = f"no end in time, {process.wait()}"
-            if code != 0:
-                log.write(f"ended with {code}\n")
-                return False
-    return out.exists()
+def asked(command, environment):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **environment})
+    return done.stdout.strip()
 
 
 def card_of(gpu):
-    told = subprocess.run(["nvidia-smi", f"--id={gpu}", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, timeout=60)
-    return told.stdout.strip()
+    return asked(["nvidia-smi", f"--id={gpu}", "--query-gpu=name", "--format=csv,noheader"], {})
+
+
+def state_of(places):
+    """Commit and whether the tree was modified, of the library that is measured."""
+    return source_state.source_state(asked([sys.executable, "-c", "import sinter; print(sinter.build_info())"], places["environment"]))
+
+
+def is_whole(path):
+    return path.exists() and json.loads(path.read_text(encoding="utf-8")).get("publish", {}).get("whole", False)
+
+
+def mark(path, step, whole, seconds):
+    """Says in a results file what it was measured for, or takes that out, for the program that goes on with it."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    before = content.pop("publish", {"seconds": 0})
+    if step is not None:
+        content["publish"] = {"step": step.name, "whole": whole, "seconds": round(before["seconds"] + seconds)}
+    rows_file.write(str(path), content)
+    return before
+
+
+def finished(process, left):
+    """The status with which a process ended, or what was done to one that did not."""
+    try:
+        return process.wait(timeout=max(1, left))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # the shell and what it started, which would hold the GPU
+        return f"no end in time, {process.wait()}"
+
+
+def run(step, out, places, gpus, left):
+    """Whether the step's file is whole."""
+    environment = {**os.environ, **places["environment"], "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+    command = step.command.format(out=out, left=int(left - SPARE), **places)
+    began, before = time.monotonic(), mark(out, None, None, 0) if out.exists() else {"seconds": 0}
+    with open(out.with_suffix(".log"), "a+", encoding="utf-8") as log:
+        log.write(f"$ {command}\n")
+        log.flush()
+        at = log.tell()
+        process = subprocess.Popen(command, shell=True, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True)
+        code = finished(process, left)
+        log.write(f"ended with {code}\n")
+        log.seek(at)
+        told = log.read()
+    if not out.exists():
+        return False
+    whole = code == 0 and not re.search(LEFT, told)
+    mark(out, step, whole, before["seconds"] + time.monotonic() - began)
+    return whole
 
 
 def measure(arguments):
-    folder = arguments.folder
+    folder, places = arguments.measure.resolve(), places_of(arguments.bundle.resolve())
     folder.mkdir(parents=True, exist_ok=True)
-    bundle = arguments.bundle.resolve()
-    library = str(bundle / "lib/libsinter.so.0")
-    places = {
-        "sinter": str(bundle / "bin/sinter"),
-        "bench": str(bundle / "bin/sinter_bench"),
-        "environment": {"LIBSINTER_PATH": library, "SINTER_LIBRARY": library, "LD_LIBRARY_PATH": f"{bundle}/lib:{os.environ.get('LD_LIBRARY_PATH', '')}",
-                        "PYTHONPATH": str(bundle / "python")},
-    }  # fmt: skip
-    gpus = arguments.gpus.split(",")
-    by = {"card": card_of(gpus[0]), **source_state.of_tree(bundle)}
-    path = folder / "steps.json"
-    done = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    done = {name: step for name, step in done.items() if step["by"] == by}
-    named = arguments.steps.split(",") if arguments.steps else [step.name for step in STEPS]
-    unknown = sorted(set(named) - {step.name for step in STEPS})
-    if unknown:
-        sys.exit(f"no step {', '.join(unknown)}; there are {' '.join(step.name for step in STEPS)}")
-    waiting = [step for step in STEPS if step.name in named and not done.get(step.name, {}).get("whole")]
-    until, lock = time.time() + arguments.budget, threading.Lock()
+    gpus, state = arguments.gpus.split(","), state_of(places)
+    if state["dirty"] or state["commit"] == "unknown":
+        sys.exit(f"publish: the library is of commit {state['commit']}{', modified' if state['dirty'] else ''}: build one of a commit")
+    card, day = figures.card_name(card_of(gpus[0])).lower(), datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    path = lambda step: folder / f"{card}-{day}-{state['commit'][:7]}-{step.name}.json"
+    wanted = [step_of(name) for name in arguments.steps.split(",")] if arguments.steps else list(STEPS)
+    wanted = [step for step in wanted if not is_whole(path(step))]
+    until, lock = time.monotonic() + arguments.seconds, threading.Lock()
 
-    def work(gpu):
+    def one(step, gpus):
+        began, left = time.monotonic(), min(until - time.monotonic(), PATIENCE * step.seconds)
+        whole = run(step, path(step), places, gpus, left)
+        print(f"{step.name}: {'whole' if whole else 'not whole, see its log'}, {time.monotonic() - began:.0f} s", flush=True)
+
+    def work(gpu, waiting):
         while True:
             with lock:
-                left = until - time.time() - 10
-                step = next((step for step in waiting if step.resumes and left > 60 or step.seconds <= left), None)
+                step = next((step for step in waiting if step.seconds <= until - time.monotonic()), None)
                 if step is None:
                     return
                 waiting.remove(step)
-            began = time.time()
-            whole = run(step, folder, places, gpu, left)
-            with lock:
-                done[step.name] = {"by": by, "whole": whole, "seconds": round(time.time() - began)}
-                path.write_text(json.dumps(done, indent=1) + "\n", encoding="utf-8")
-                print(f"{step.name}: {'whole' if whole else 'not whole, see its log'}, {time.time() - began:.0f} s", flush=True)
+            one(step, [gpu])
 
-    threads = [threading.Thread(target=work, args=(gpu,)) for gpu in gpus]
+    for step in [step for step in wanted if step.gpus > 1]:
+        if len(gpus) < step.gpus:
+            print(f"{step.name}: takes {step.gpus} GPUs: --gpus 0,1", flush=True)
+        elif step.seconds <= until - time.monotonic():
+            one(step, gpus[: step.gpus])
+    waiting = [step for step in wanted if step.gpus == 1]
+    threads = [threading.Thread(target=work, args=(gpu, waiting)) for gpu in gpus]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    left = [name for name in named if not done.get(name, {}).get("whole")]
+    left = [step.name for step in wanted if not is_whole(path(step))]
     print(f"left: {' '.join(left)}" if left else "nothing is left")
     return 1 if left else 0
 
 
-# ---------------------------------------------------------------- Publishing
+# ---------------------------------------------------------------- Collecting
 
 
-def told_by(path):
-    """(card's name, commit, whether its tree had changes, day) of a results file."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    machine = content.get("machine", content)
-    first = next(iter(content.get("rows", [])), {}) if isinstance(content.get("rows"), list) else {}
-    state = {**first, **machine, **{key: content[key] for key in ("commit", "dirty") if key in content}}
-    return state["gpu"], state["commit"], bool(state.get("dirty")), str(state["date"])[:10]
-
-
-def adopt(arguments):
-    """Copies whole steps into the results and names them in figures.py."""
-    done = json.loads((arguments.folder / "steps.json").read_text(encoding="utf-8"))
-    whole = sorted(name for name, step in done.items() if step["whole"] and name in figures.FILES)
-    told = {name: told_by(arguments.folder / f"{name}.json") for name in whole}
-    refuse_mixed(told)
-    path = HERE / "performance" / "figures.py"
-    text = path.read_text(encoding="utf-8")
-    for name, (gpu, commit, _, day) in told.items():
-        card = re.search(r"[HB]\d+", gpu).group().lower()
-        stem = f"{card}-{day}-{commit[:7]}-{name}"
-        for made, target in ((f"{name}.json", f"{stem}.json"), (f"{name}.set", f"{stem}-tuned.set")):
-            if (arguments.folder / made).exists():
-                shutil.copyfile(arguments.folder / made, os.path.join(figures.RESULTS, target))
-                for key in (name, *next(step.also for step in STEPS if step.name == name)):
-                    text = named(text, key, target)
-    path.write_text(text, encoding="utf-8")
-    print(f"adopted {', '.join(whole)}; ./dev pages, read what it changes, and archive what nothing cites any more")
-    return 0
-
-
-def refuse_mixed(told):
-    """Ends the program unless the files {name: told_by} are of one commit without changes and of one kind of card."""
-    if not told:
-        sys.exit("the folder has no whole step that the pages cite")
-    if any(dirty for _, _, dirty, _ in told.values()):
-        sys.exit("measured with a modified tree: " + ", ".join(name for name, state in told.items() if state[2]))
-    for at, what in ((0, "kinds of card"), (1, "commits")):
-        found = sorted({state[at] for state in told.values()})
+def refuse_mixed(states):
+    """Ends the program unless the files {name: figures.State} are of one commit without changes and of one kind of card."""
+    if not states:
+        sys.exit("publish: the folder has no whole file of a step")
+    dirty = [name for name, state in states.items() if state.dirty]
+    if dirty:
+        sys.exit(f"publish: measured with a modified tree: {', '.join(dirty)}")
+    for what, of in (("kinds of card", lambda state: state.on), ("commits", lambda state: state.commit)):
+        found = sorted({of(state) for state in states.values()})
         if len(found) > 1:
-            sys.exit(f"the files are of several {what}: {', '.join(found)}; measure one into a folder of its own")
+            sys.exit(f"publish: the files are of several {what}: {', '.join(found)}; collect one at a time")
 
 
-def named(text, name, target):
-    """figures.py's `text` with `target` as the file of that kind that `name` stands for."""
-    ending = re.escape(target.rsplit(".", 1)[1])
-    return re.sub(rf'("{re.escape(name)}": )"[^"]*\.{ending}"', rf'\1"{target}"', text)
+def found_in(folder, partial=()):
+    """{step's name: path} of the newest whole file of each step, and of those of `partial` that are not whole."""
+    found = {}
+    for path in sorted(folder.rglob("*.json"), key=lambda path: path.name):
+        match = NAME.fullmatch(path.name)
+        if match and match["step"] in {step.name for step in STEPS} and (is_whole(path) or match["step"] in partial):
+            found[match["step"]] = path
+        elif match:
+            print(f"publish: {path.name} is not whole, or no step's: left out")
+    return found
 
 
-def main():
+def named(text, key, target):
+    """figures.py's `text` with `target` as the file called `key`."""
+    changed, count = re.subn(rf'("{re.escape(key)}": )"[^"]*"', rf'\1"{target}"', text)
+    if count != 1:
+        sys.exit(f"publish: performance/figures.py names {key!r} {count} times")
+    return re.sub(r"^TUNED = .*$", lambda line: line[0].replace(f'"{key}", ', "").replace(f', "{key}"', "").replace(f'{{"{key}"}}', "set()"), changed, flags=re.M)
+
+
+def collect(arguments):
+    found = found_in(arguments.collect, arguments.partial.split(","))
+    content = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items()}
+    refuse_mixed({name: figures.state_of(told) for name, told in content.items()})
+    names = pathlib.Path(figures.__file__)
+    text = names.read_text(encoding="utf-8")
+    for name, path in found.items():
+        (HERE / "results" / path.name).write_bytes(path.read_bytes())
+        for key in (name, *step_of(name).also):
+            text = named(text, key, f"results/{path.name}")
+    names.write_text(text, encoding="utf-8")
+    print(f"collected {', '.join(found)}; read what changes, mend sentences that are no longer so, archive what nothing cites any more", flush=True)
+    return subprocess.run([sys.executable, "-B", str(HERE / "performance" / "page.py")], check=False).returncode
+
+
+def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    measuring = verbs.add_parser("measure")
-    measuring.add_argument("folder", type=pathlib.Path)
-    measuring.add_argument("--budget", type=float, default=560, help="seconds")
-    measuring.add_argument("--gpus", default="0", help="ordinals, with commas between")
-    measuring.add_argument("--steps", default="", help="by default all: " + " ".join(shlex.quote(step.name) for step in STEPS))
-    measuring.add_argument("--bundle", type=pathlib.Path, default=pathlib.Path("bundle"))
-    verbs.add_parser("adopt").add_argument("folder", type=pathlib.Path)
-    arguments = parser.parse_args()
-    return measure(arguments) if arguments.verb == "measure" else adopt(arguments)
+    verb = parser.add_mutually_exclusive_group(required=True)
+    verb.add_argument("--list", action="store_true", help="print the plan")
+    verb.add_argument("--measure", type=pathlib.Path, metavar="FOLDER")
+    verb.add_argument("--collect", type=pathlib.Path, metavar="FOLDER")
+    parser.add_argument("--seconds", type=float, default=560, help="of --measure: it ends by then")
+    parser.add_argument("--gpus", default=os.environ.get("CUDA_VISIBLE_DEVICES") or "0", help="ordinals, with commas between")
+    parser.add_argument("--steps", default="", help="by default all")
+    parser.add_argument("--bundle", type=pathlib.Path, default=ROOT if (ROOT / "lib").exists() else ROOT / "bundle", help="has bin, lib and python")
+    parser.add_argument("--partial", default="", help="of --collect: steps that are taken though not whole")
+    arguments = parser.parse_args(words)
+    if arguments.list:
+        print(show())
+        return 0
+    return measure(arguments) if arguments.measure else collect(arguments)
 
 
 if __name__ == "__main__":

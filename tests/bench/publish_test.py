@@ -1,35 +1,162 @@
-"""publish.py without a GPU: what is adopted under which name, and what is refused."""
+"""publish.py without a GPU: the plan, what a measuring call does with stand-in programs, what is collected under which name, what is refused."""
 
+import contextlib
+import io
+import json
 import pathlib
+import re
+import stat
+import tempfile
 import unittest
+from unittest import mock
 
 import publish
 from publish import figures
 
+CLEAN = {"gpu": "NVIDIA H200", "commit": "1234567890ab", "dirty": False, "date": "2026-01-02T03:04:05Z"}
+STATE = figures.state_of(CLEAN)
 
-class PublishTest(unittest.TestCase):
-    def test_every_step_is_a_file_of_the_pages_and_fits_a_budget_or_resumes(self):
+
+def quiet(function, *arguments):
+    """(what the function returned, what it printed)."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        return function(*arguments), out.getvalue()
+
+
+class Plan(unittest.TestCase):
+    def test_each_table_has_one_step_but_the_servers(self):
+        keys = [key for step in publish.STEPS for key in (step.name, *step.also)]
+        self.assertEqual(sorted(keys), sorted(set(figures.FILES) - {"vllm"}))
+
+    def test_steps_fit_a_call_and_name_programs_and_lists_that_are_there(self):
         for step in publish.STEPS:
-            self.assertLessEqual({step.name, *step.also}, set(figures.FILES))
-            self.assertTrue(step.resumes or step.seconds <= 550, step)
-            self.assertEqual(bool(step.tuned), step.name in figures.SETS, step)
-            for path in step.tuned:
-                self.assertTrue((pathlib.Path(publish.HERE).parent.parent / path).exists(), path)
+            self.assertLessEqual(step.seconds, 560 - publish.SPARE, step)
+            paths = re.findall(r"tests/bench/[\w./]+\.\w+", step.command)
+            self.assertTrue(paths, step)
+            for path in paths:
+                self.assertTrue((publish.ROOT / path).exists(), path)
 
-    def test_a_file_and_a_set_take_the_places_of_their_kind(self):
-        text = 'FILES = {\n    "io": "a.json",\n    "io-2": "b.json",\n}\nSETS = {\n    "io": "a.set",\n}\n'
-        self.assertEqual(publish.named(text, "io", "c.json"), text.replace('"a.json"', '"c.json"'))
-        self.assertEqual(publish.named(text, "io", "c.set"), text.replace('"a.set"', '"c.set"'))
+    def test_the_list_says_a_line_a_step_and_the_sum(self):
+        status, text = quiet(publish.main, ["--list"])
+        self.assertEqual(status, 0)
+        for step, line in zip(publish.STEPS, text.splitlines()):
+            self.assertTrue(line.startswith(step.name) and f"{step.seconds:.0f} s" in line, line)
+        self.assertRegex(text, r"\d+ minutes of one card\n$")
+
+
+class Measuring(unittest.TestCase):
+    """Steps are shell commands that write files; the card and the library are told by mocks."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.state = {"commit": "1234567890ab", "dirty": False}
+        for name, value in (("card_of", "NVIDIA H200"), ("state_of", self.state)):
+            patch = mock.patch.object(publish, name, return_value=value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def measure(self, *steps, gpus="0", seconds=60):
+        with mock.patch.object(publish, "STEPS", steps):
+            return quiet(publish.main, ["--measure", str(self.folder), "--gpus", gpus, "--seconds", str(seconds)])
+
+    def files(self):
+        return {publish.NAME.fullmatch(path.name)["step"]: json.loads(path.read_text()) for path in self.folder.glob("*.json")}
+
+    def writing(self, more="", content=CLEAN):
+        program = self.folder / "program"
+        program.write_text(f"#!/bin/sh\necho run >>{self.folder}/runs\ncat >$1 <<'TEXT'\n{json.dumps(content)}\nTEXT\n{more}\n")
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        return f"{program} {{out}} {{left}}"
+
+    def test_a_step_writes_one_file_by_card_day_and_commit_and_is_not_run_again(self):
+        step = publish.Step("one", 5, self.writing())
+        self.assertEqual(self.measure(step)[0], 0)
+        self.assertEqual(self.measure(step)[0], 0)
+        self.assertEqual(len((self.folder / "runs").read_text().split()), 1)
+        self.assertRegex([path.name for path in self.folder.glob("*.json")][0], r"^h200-\d{4}-\d\d-\d\d-1234567-one\.json$")
+        self.assertTrue(self.files()["one"]["publish"]["whole"])
+
+    def test_what_ends_early_fails_or_hangs_is_not_whole_and_goes_on(self):
+        for more in ("echo '3 left; run the command again'", "exit 1", "sleep 60"):
+            with self.subTest(more):
+                step = publish.Step("one", 1, self.writing(more))
+                self.assertEqual(self.measure(step)[0], 1)
+                self.assertFalse(self.files()["one"]["publish"]["whole"])
+        self.assertEqual(self.measure(publish.Step("one", 5, self.writing()))[0], 0)
+
+    def test_no_step_begins_that_would_not_end(self):
+        status, text = self.measure(publish.Step("long", 100, self.writing()), publish.Step("short", 5, self.writing()))
+        self.assertEqual((status, sorted(self.files())), (1, ["short"]))
+        self.assertIn("left: long", text)
+
+    def test_gpus_share_the_steps_and_one_that_takes_two_has_both(self):
+        show = "printf '{{\"gpu\": \"NVIDIA H200\", \"seen\": \"%s\"}}' $CUDA_VISIBLE_DEVICES >{out}; sleep 0.2"
+        steps = [publish.Step(name, 5, show, gpus=gpus) for name, gpus in (("a", 1), ("both", 2), ("b", 1))]
+        self.assertEqual(self.measure(*steps, gpus="0,1")[0], 0)
+        seen = {name: told["seen"] for name, told in self.files().items()}
+        self.assertEqual((seen["both"], {seen["a"], seen["b"]}), ("0,1", {"0", "1"}))
+        for path in self.folder.glob("*.json"):
+            path.unlink()
+        self.assertIn("both: takes 2 GPUs", self.measure(*steps)[1])
+
+    def test_a_library_of_a_modified_tree_is_refused(self):
+        for wrong in ({"dirty": True}, {"commit": "unknown"}):
+            with self.subTest(wrong), mock.patch.dict(self.state, wrong), self.assertRaises(SystemExit):
+                self.measure(publish.Step("one", 5, self.writing()))
+        self.assertFalse(list(self.folder.glob("*.json")))
+
+
+class Collecting(unittest.TestCase):
+    def folder_of(self, **files):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name, (content, whole) in files.items():
+            path = pathlib.Path(folder.name, f"h200-2026-01-02-1234567-{name}.json")
+            path.write_text(json.dumps({**content, "publish": {"whole": whole}}))
+        return pathlib.Path(folder.name)
+
+    def test_whole_files_are_copied_and_named_and_the_pages_written(self):
+        folder, place = self.folder_of(layers=(CLEAN, True), fp8=(CLEAN, False)), self.folder_of()
+        (place / "results").mkdir()
+        names = place / "figures.py"
+        names.write_text(pathlib.Path(figures.__file__).read_text())
+        with mock.patch.object(publish, "HERE", place), mock.patch.object(figures, "__file__", str(names)), \
+                mock.patch.object(publish.subprocess, "run", return_value=mock.Mock(returncode=0)) as page:
+            status, text = quiet(publish.main, ["--collect", str(folder)])
+        self.assertEqual((status, page.call_args[0][0][-1]), (0, str(place / "performance" / "page.py")))
+        self.assertEqual([path.name for path in (place / "results").iterdir()], ["h200-2026-01-02-1234567-layers.json"])
+        for key in ("layers", "depthwise", "images"):
+            self.assertIn(f'"{key}": "results/h200-2026-01-02-1234567-layers.json"', names.read_text())
+        self.assertIn(f'"fp8": "{figures.FILES["fp8"]}"', names.read_text())
+        self.assertIn("fp8.json is not whole", text)
+
+    def test_what_is_not_whole_is_taken_when_named(self):
+        folder = self.folder_of(fp8=(CLEAN, False))
+        self.assertEqual(quiet(publish.found_in, folder)[0], {})
+        self.assertEqual(list(quiet(publish.found_in, folder, ["fp8"])[0]), ["fp8"])
+
+    def test_a_name_takes_its_files_place_and_its_plans_are_tuned_no_more(self):
+        text = 'FILES = {\n    "graphs": "a.json",\n    "graphs-2": "b.json",\n}\nTUNED = {"graphs", "large"}\n'
+        self.assertEqual(publish.named(text, "graphs", "c.json"), text.replace('"a.json"', '"c.json"').replace('"graphs", "large"', '"large"'))
+        self.assertIn("TUNED = set()", publish.named('    "large": "a"\nTUNED = {"large"}\n', "large", "c"))
+        with self.assertRaises(SystemExit):
+            publish.named(text, "nothing", "c.json")
 
     def test_what_is_not_of_one_clean_state_is_refused(self):
-        state = ("NVIDIA H100 80GB HBM3", "1234567", False, "2026-01-02")
-        publish.refuse_mixed({"io": state, "tables": state})
-        other = {"card": ("NVIDIA H200", *state[1:]), "commit": (state[0], "7654321", *state[2:]), "dirty": (*state[:2], True, state[3])}
-        for what, wrong in other.items():
+        publish.refuse_mixed({"fp8": STATE, "layers": STATE})
+        for what, wrong in {"card": {"gpu": "NVIDIA H100 80GB HBM3"}, "commit": {"commit": "7654321"}, "dirty": {"dirty": True}}.items():
             with self.subTest(what), self.assertRaises(SystemExit):
-                publish.refuse_mixed({"io": state, "tables": wrong})
+                publish.refuse_mixed({"fp8": STATE, "layers": figures.state_of({**CLEAN, **wrong})})
         with self.assertRaises(SystemExit):
             publish.refuse_mixed({})
+
+    def test_a_modified_tree_is_seen_at_any_depth(self):
+        self.assertTrue(figures.state_of({"bert@1": {"by": {**CLEAN, "dirty": True}}}).dirty)
+        with self.assertRaises(figures.MissingFigure):
+            figures.state_of({"rows": [CLEAN, {**CLEAN, "commit": "7654321"}]})
 
 
 if __name__ == "__main__":

@@ -312,13 +312,14 @@ def main(arguments):
         return 77
     sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "decode"))
     torch.manual_seed(1)
-    begin, result = time.monotonic(), {**turns.machine(torch), "rows": []}
+    begin, left, result = time.monotonic(), 0, {**turns.machine(torch), "rows": []}
     for name in options.models.split(","):
         torch._dynamo.reset()  # a model's columns are constants
         functions = Functions(torch)
         sizes = LAYERS[name]
         for m in [sizes.m] if sizes.m else map(int, options.rows.split(",")):
             if time.monotonic() - begin > options.seconds:
+                left += 1
                 continue
             with torch.no_grad():
                 case = Case(torch, functions, sizes, m)
@@ -331,6 +332,8 @@ def main(arguments):
             rows_file.write(options.out, result)
             del case
             torch.cuda.empty_cache()
+    if left:
+        print(f"{left} left; run the command again with more --seconds")
     return 0
 
 

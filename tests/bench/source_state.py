@@ -20,6 +20,12 @@ def of_library():
     return source_state(sinter.build_info())
 
 
+def of_build(root):
+    """Of the library that `sinter` opens; where it is missing or does not say, of the checkout."""
+    told = of_library()
+    return of_tree(root) if told["commit"] == "unknown" else told
+
+
 def of_tree(root):
     """The same of a checkout, or of a folder that `./dev bundle` made."""
     try:

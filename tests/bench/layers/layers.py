@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Layers of real models by prediction on one GPU, beside cuBLAS and torch.compile: results held against float64, then times in turns.
 
-    python3 tests/bench/layers/layers.py OUT.json [--groups products,rowwise,encoders,images,depthwise] [--ids TEXT] [--budget SECONDS]
+    python3 tests/bench/layers/layers.py OUT.json [--groups products,rowwise,encoders,images,depthwise] [--ids TEXT] [--every N] [--budget SECONDS]
 
 Products with bias and GELU (problems/layer_products.txt), row-wise ops, what lies between two attentions of an encoder, convolutions in
 groups and of each channel alone, images enlarged between four pixels. Runs what
@@ -100,13 +100,14 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--groups", default=",".join(layers.GROUPS))
     parser.add_argument("--ids", default="", help="a part of the ids")
+    parser.add_argument("--every", type=int, default=1, help="each so many of a group's layers, a sample that nobody chose")
     parser.add_argument("--budget", type=float, default=560, help="seconds")
     options = parser.parse_args()
     until = time.monotonic() + options.budget
     import sinter
     import torch
 
-    wanted = [case for group in options.groups.split(",") for case in layers.cases(group) if options.ids in case.id]
+    wanted = [case for group in options.groups.split(",") for case in layers.cases(group)[:: options.every] if options.ids in case.id]
     result = {**turns.machine(torch), "rows": []}
     if options.out.exists():
         before = json.loads(options.out.read_text(encoding="utf-8"))

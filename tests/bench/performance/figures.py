@@ -4,62 +4,34 @@ import json
 import math
 import os
 import re
+from dataclasses import dataclass
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-RESULTS = os.path.join(os.path.dirname(HERE), "results")
-PEERS = os.path.join(os.path.dirname(HERE), "peers.txt")
+BENCH = os.path.dirname(HERE)
+PEERS = os.path.join(BENCH, "peers.txt")
 
-# What the page calls a file. A new measurement is published by naming its file here.
+# What the page calls a file, in this folder. `publish.py --collect` names new ones here: all that a step measures stands in one file.
 FILES = {
-    "tables": "h200-2026-11-22-9390e58.json",
-    "io": "h200-2026-11-22-9390e58-io.json",
-    "batch": "h200-2026-11-22-9390e58-batch.json",
-    "middle": "h200-2026-11-22-9390e58-middle-rows.json",
-    "random": "h200-2026-11-22-5b4d95a-never-slower.json",
-    "random-above": "h200-2026-11-22-467de30-never-slower.json",
-    "eager": "h200-2026-11-21-90efbaa-eager.json",
-    "bytes": "h200-2026-11-22-27b6d2e-bytes.json",
-    "brute-force": "h200-2026-11-22-e12c366-brute-force.json",
-    "rank": "h200-2026-11-22-e12c366-rank.json",
-    "graphs": "h200-2026-11-22-e805469-graphs.json",
-    "peers": "h200-2026-11-22-6e3297e-peers.json",
-    "peers-before": "h200-2026-11-22-839f412-peers.json",
-    "dram": "h200-2026-11-22-980082d-dram.json",
-    "unfused-graphs": "h200-2026-11-22-2f5f10b-graphs.json",
-    "random-graphs": "h200-2026-11-22-5dc0611-random-graphs.json",
-    "decode": "h200-2026-11-23-9cf8949-decode-steps.json",
-    "decode-max": "h200-2026-11-23-5e81b76-decode-max.json",
-    "vllm": "h200-2026-11-24-c24e97b-vllm.json",
-    "deepgemm": "h200-2026-11-24-d2fa48c-scaled-deepgemm.json",
-    "conv-1": "h200-2026-11-24-a944c92-conv-turns-b1.json",
-    "conv-8": "h200-2026-11-23-0326e66-conv-cudnn-b8.json",
-    "conv-32": "h200-2026-11-24-a944c92-conv-turns-b32.json",
-    "places": "h200-2026-11-22-graph-places.txt",
-    "layers": "h100-2026-11-27-4735ce8-layers.json",
-    "encoders": "h100-2026-11-27-4735ce8-layers.json",
-    "depthwise": "h100-2026-11-28-2a27d97-layers-depthwise.json",
-    "images": "h100-2026-11-28-2a27d97-layers-images.json",
-    "experts": "h200-2026-11-28-9043479-experts.json",
-    "ranks": "h200-2026-11-28-9043479-ranks.json",
-    "ranks-models": "h200-2026-11-28-9043479-ranks-models.json",
+    "products": "results/h200-2026-11-22-9390e58.json",
+    "batch": "results/h200-2026-11-22-9390e58-batch.json",
+    "graphs": "results/h200-2026-11-22-6e3297e-peers.json",
+    "large": "results/h200-2026-11-22-6e3297e-peers.json",
+    "decode": "results/h200-2026-11-23-9cf8949-decode-steps.json",
+    "vllm": "results/h200-2026-11-24-c24e97b-vllm.json",
+    "fp8": "results/h200-2026-11-24-d2fa48c-scaled-deepgemm.json",
+    "conv-1": "results/h200-2026-11-24-a944c92-conv-turns-b1.json",
+    "conv-32": "results/h200-2026-11-24-a944c92-conv-turns-b32.json",
+    "layers": "results/h100-2026-11-27-4735ce8-layers.json",
+    "depthwise": "results/h100-2026-11-28-2a27d97-layers-depthwise.json",
+    "images": "results/h100-2026-11-28-2a27d97-layers-images.json",
+    "experts": "results/h200-2026-11-28-9043479-experts.json",
+    "ranks": "results/h200-2026-11-28-9043479-ranks.json",
+    "ranks-models": "results/h200-2026-11-28-9043479-ranks-models.json",
+    "models": "torch_backend/models-h200-9043479.json",
+    "training": "torch_backend/training-h200-9043479.json",
 }
-# Files of tests/bench/torch_backend, the oldest first: a row of a later file takes the place of an earlier one's.
-TORCH = os.path.join(os.path.dirname(HERE), "torch_backend")
-TORCH_FILES = {
-    "models": ["models-h100-3fd7f0a.json", "models-h100-111587f.json", "models-h100-1e220bb.json", "models-h200-a9be6c7.json",
-               "models-h200-fe7f298.json", "models-h200-b54da04.json", "models-h100-2a27d97.json", "models-h200-9043479.json"],
-    "training": ["training-h200-fe7f298.json", "training-h100-2a27d97.json", "training-h200-9043479.json"],
-}
-# The tuning sets that files were measured with; `Store.check` holds the digests against each other.
-SETS = {
-    "tables": "h200-2026-11-22-9390e58-tuned.set",
-    "io": "h200-2026-11-22-9390e58-io-tuned.set",
-    "batch": "h200-2026-11-22-9390e58-batch-tuned.set",
-    "middle": "h200-2026-11-22-9390e58-middle-rows-tuned.set",
-    "random": "h200-2026-11-22-5b4d95a-tuned.set",
-    "random-above": "h200-2026-11-22-467de30-tuned.set",
-    "graphs": "h200-2026-11-22-e805469-graphs-tuned.set",
-}
+# Files of graphs whose plans a tuning set chose.
+TUNED = {"graphs", "large"}
 
 
 class MissingFigure(Exception):
@@ -67,7 +39,7 @@ class MissingFigure(Exception):
 
 
 def read_json(name):
-    with open(os.path.join(RESULTS, name), encoding="utf-8") as file:
+    with open(os.path.join(BENCH, name), encoding="utf-8") as file:
         return json.load(file)
 
 
@@ -78,10 +50,45 @@ def read_peers():
     return {line[0]: float(line[1]) for line in words if line}
 
 
-def digest_of_set(key):
-    """The SHA-256 in the last line of the tuning set that belongs to a results file."""
-    with open(os.path.join(RESULTS, SETS[key]), encoding="utf-8") as file:
-        return file.read().split()[-1]
+@dataclass(frozen=True)
+class State:
+    """What a results file says of its making."""
+
+    cards: tuple
+    commit: str
+    dirty: bool
+    day: str
+
+    @property
+    def on(self):
+        """The cards by their short names."""
+        return ", ".join(card_name(card) for card in self.cards)
+
+
+def card_name(card):
+    found = re.search(r"\b[A-Z]+\d{2,}\b", card)
+    if not found:
+        raise MissingFigure(f"{card} is no card that the tables know")
+    return found[0]
+
+
+def values_of(content, *keys):
+    """All strings, numbers and flags under these keys, at any depth, in their order."""
+    if isinstance(content, list):
+        return [found for one in content for found in values_of(one, *keys)]
+    if not isinstance(content, dict):
+        return []
+    own = [content[key] for key in keys if isinstance(content.get(key), (str, bool))]
+    return own + [found for one in content.values() for found in values_of(one, *keys)]
+
+
+def state_of(content):
+    """Of one commit: several are refused."""
+    commits = {commit[:7] for commit in values_of(content, "commit")}
+    if len(commits) > 1:
+        raise MissingFigure(f"a file is of several commits: {', '.join(sorted(commits))}")
+    cards = tuple(dict.fromkeys(values_of(content, "gpu", "card")))
+    return State(cards, next(iter(commits), "unknown"), True in values_of(content, "dirty"), next(iter(values_of(content, "date")), "")[:10])
 
 
 class Store:
@@ -100,59 +107,39 @@ class Store:
         return self.files[key]
 
     def check(self, key):
-        """A published file has no wrong row, says of no modified tree, and was made with the set that is named beside it."""
+        """A published file has no wrong row and says of no modified tree."""
         content = self.files[key]
-        if content.get("dirty"):
+        if state_of(content).dirty:
             raise MissingFigure(f"{FILES[key]} was made from a modified tree")
-        wrong = [row.get("id") or row["model"] for row in content.get("rows", content.get("graphs", [])) if not row.get("correct", True)]
+        wrong = [row.get("id") or row["model"] for row in content.get("rows", []) if not row.get("correct", True)]
         wrong += [str(failed) for part in [*content.get("ranks", []), content.get("local") or {}] for failed in part.get("failed", [])]
+        wrong += [name for name, row in content.items() if isinstance(row, dict) and not row.get("right", True)]
         if wrong:
             raise MissingFigure(f"{FILES[key]} has wrong rows: {', '.join(wrong)}")
-        if key in SETS and digest_of_set(key) != content.get("tuning_set"):
-            raise MissingFigure(f"{FILES[key]} was not measured with {SETS[key]}")
+
+    def state(self, key):
+        return state_of(self.file(key))
+
+    def on(self, key):
+        """The cards of a file by their short names, with how many a measurement took."""
+        content = self.file(key)
+        return (f"{len(content['ranks'])} " if "ranks" in content else "") + self.state(key).on
 
     def by_torch(self, key):
-        """{name: row} of files of tests/bench/torch_backend. A row that is wrong, or of a modified tree, is refused; one that did not end is
-        none, whatever an older file says."""
-        rows = {}
-        for name in TORCH_FILES[key]:
-            for row, told in read_json(os.path.join(TORCH, name)).items():
-                if "variants" not in told or "error" in told:
-                    rows.pop(row, None)
-                    continue
-                if told["by"].get("dirty") or not told.get("right", True):
-                    raise MissingFigure(f"{name}: {row} is wrong, or was made from a modified tree")
-                rows[row] = {**told, "file": name}
-        return rows
+        """{name: row} of a file of tests/bench/torch_backend, without what did not end."""
+        return {name: row for name, row in self.file(key).items() if "variants" in row and "error" not in row}
 
     def rows(self, key, group="all"):
-        """Rows of a group. `all`, the start of ids followed by a number (`G`), `m<=128`, `m>128`, or a group of peers.py.
-        `joined` has the rows of `peers`, each with its row of `graphs`."""
-        if key == "joined":
-            graphs = {row["id"]: row for row in self.file("graphs")["graphs"]}
-            rows = [{**row, "bench": graphs[row["id"]]} for row in self.file("peers")["rows"]]
-        else:
-            content = self.file(key)
-            rows = content["rows"] if "rows" in content else content.get("graphs", content.get("search"))
-        found = [dict(row, best_peer=self.peers.get(row["id"])) for row in rows if belongs(row, group)]
+        """Rows of a group: `all`, the start of ids followed by a number (`G`), or a group by its name."""
+        found = [dict(row, best_peer=self.peers.get(row.get("id"))) for row in self.file(key)["rows"] if belongs(row, group)]
         if not found:
             raise MissingFigure(f"{key} has no rows of {group}")
         return found
 
-    def row(self, key, identity):
-        found = [row for row in self.rows(key) if row["id"] == identity]
-        if not found:
-            raise MissingFigure(f"{FILES[key]} has no row {identity}")
-        return found[0]
-
-
 def belongs(row, group):
     if group == "all":
         return True
-    bound = re.fullmatch(r"m(<=|>)(\d+)", group)
-    if bound:
-        return (rows_of(row) <= int(bound[2])) == (bound[1] == "<=")
-    return row.get("group") == group or re.fullmatch(re.escape(group) + r"\d+", row["id"]) is not None
+    return row.get("group") == group or re.fullmatch(re.escape(group) + r"\d+", row.get("id", "")) is not None
 
 
 def rows_of(row):
@@ -175,17 +162,12 @@ def kernels_us(row):
     return own and least_of(own, row["sinter_us"])
 
 
-# What a ratio may be made of: microseconds of one computation unless said. A tuned time is the predicted one where no set chose.
+# What a ratio may be made of: microseconds of one computation.
 QUANTITIES = {
-    "tuned": lambda row: first_of(row.get("bench", row), "chosen_cold_us", "chosen_us"),
-    "predicted": lambda row: first_of(row.get("bench", row), "untuned_cold_us", "untuned_us", "chosen_cold_us", "chosen_us"),
-    "unfused": lambda row: first_of(row, "unfused_cold_us", "unfused_us"),
+    "predicted": lambda row: first_of(row, "untuned_cold_us", "chosen_cold_us"),
     "cublaslt": lambda row: row.get("cublaslt_cold_us"),
-    "better": lambda row: least_of(row.get("unfused_cold_us"), row.get("cublaslt_cold_us")),
-    "best_peer": lambda row: row.get("best_peer"),
-    "limit": lambda row: row.get("bench", row).get("limit_us"),
-    "energy": lambda row: row.get("chosen_mj_per_call"),
-    "cublaslt_energy": lambda row: row.get("cublaslt_mj_per_call"),
+    "best_peer": lambda row: least_of(row.get("best_peer"), row.get("cublaslt_cold_us")),
+    "limit": lambda row: row.get("limit_us"),
     "sinter": lambda row: row.get("sinter_us"),
     "sinter_kernels": kernels_us,
     "torch": lambda row: row.get("torch_compile_us"),
@@ -197,17 +179,6 @@ QUANTITIES = {
     "host": lambda row: row.get("host_us"),
     "torch_host": lambda row: row.get("torch_host_us"),
     "xla_host": lambda row: row.get("xla_host_us"),
-    "bytes": lambda row: row.get("bytes"),
-    "dram": lambda row: row.get("dram_bytes"),
-    "xla_dram": lambda row: row.get("xla_dram_bytes"),
-    "first": lambda row: row.get("first_us"),
-    "best": lambda row: row.get("best_us"),
-    "top": lambda row: row.get("top_us"),
-    "measured": lambda row: row.get("measured"),
-    "legal": lambda row: row.get("legal"),
-    "spearman": lambda row: row.get("spearman"),
-    "search": lambda row: row.get("search_seconds"),
-    "whole_space": lambda row: row["all_seconds"] * row["legal"] / row["measured"],
 }
 
 
@@ -232,12 +203,3 @@ def quantities(rows, expression):
 
 def geometric_mean(values):
     return math.exp(sum(math.log(value) for value in values) / len(values))
-
-
-def percentile(values, percent):
-    """Linear between neighbours, as tests/bench/statistics.cc has it."""
-    values = sorted(values)
-    at = percent / 100 * (len(values) - 1)
-    below = int(at)
-    above = min(below + 1, len(values) - 1)
-    return values[below] + (at - below) * (values[above] - values[below])

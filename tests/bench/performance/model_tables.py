@@ -1,15 +1,13 @@
 """Tables of layers and models as frameworks and servers write them: images, experts, sums over GPUs, PyTorch's models and training steps."""
 
-import re
-
-from figures import MissingFigure, geometric_mean, least_of
-from tables import layers_line, markdown, mean_and_least, ratios_line, two_decimals
+from figures import geometric_mean, least_of, quantities
+from tables import CONV, FP8, contestants_ratios, decode_cases, decode_results, graph_rows, markdown, mean_and_least, two_decimals
 
 
 def images(store, *keys):
     """Convolutions of image models, by model and number of images."""
     parts = {}
-    for row in [row for key in keys for row in store.file(key)["rows"]]:
+    for row in [row for key in keys for row in store.rows(key, key)]:
         what = row["id"].split("-")[0].replace("_", " ")
         parts.setdefault((what, row["rows"]), {})[row["id"]] = row["ratio"]
     lines = [[what, str(count), *mean_and_least(parts[what, count])] for what, count in parts]
@@ -80,13 +78,6 @@ def gain(row):
     return least_of(us.get("inductor"), us.get("inductor_max")) / us["sinter"]
 
 
-def card(row):
-    found = re.search(r"H\d00", row["gpu"])
-    if not found:
-        raise MissingFigure(f"{row['gpu']} is no card that the tables know")
-    return found[0]
-
-
 def models(store):
     """One line a model: its ratio at one sequence or image, and at a serving batch."""
     rows = store.by_torch("models")
@@ -97,9 +88,9 @@ def models(store):
         for batch in ("1", "serving"):
             row = rows.get(f"{name}@{batch}")
             us = row and {variant: told["us"] for variant, told in row["variants"].items()}
-            line += [f"{us['inductor']:,.0f}", f"{us['sinter']:,.0f}", two_decimals(gain(row)), card(row)] if row else ["-"] * 4
+            line += [f"{us['inductor']:,.0f}", f"{us['sinter']:,.0f}", two_decimals(gain(row))] if row else ["-"] * 3
         lines.append(line)
-    return markdown(["model", "at one: Inductor", "Sinter", "ratio", "on", "at a serving batch: Inductor", "Sinter", "ratio", "on"], lines)
+    return markdown(["model", "at one: Inductor", "Sinter", "ratio", "at a serving batch: Inductor", "Sinter", "ratio"], lines)
 
 
 def training(store):
@@ -107,27 +98,45 @@ def training(store):
     for name, row in store.by_torch("training").items():
         us = {variant: told["us"] for variant, told in row["variants"].items()}
         lines.append([name, f"{us['eager']:,.0f}", f"{us['inductor']:,.0f}", f"{us['sinter']:,.0f}",
-                      two_decimals(us["eager"] / us["sinter"]), two_decimals(gain(row)), card(row)])
-    return markdown(["row", "eager", "Inductor", "Sinter", "eager / Sinter", "Inductor / Sinter", "on"], lines)
+                      two_decimals(us["eager"] / us["sinter"]), two_decimals(gain(row))])
+    return markdown(["row", "eager", "Inductor", "Sinter", "eager / Sinter", "Inductor / Sinter"], lines)
+
+
+# ---------------------------------------------------------------- The table of the top README
 
 
 def summary(store):
-    """The first table of the top README: by prediction."""
-    ratios = lambda key: [row["ratio"] for row in store.file(key)["rows"]]
-    sums = [against_best(times, "layer") for times in slowest_ranks(store).values()]
-    layers = [other / own for _, own, other, _ in slowest_models(store).values()]
-    rows, steps = store.by_torch("models"), store.by_torch("training")
+    """A line each of what the page has: how many, the peer, the mean and the least ratio."""
+    torch, cublas = "`torch.compile`", "cuBLASLt, PyTorch"
+    by = lambda key, expression, group: quantities(store.rows(key, group), expression)
+    pairs = lambda *arguments: [other / own for _, _, other, own in contestants_ratios(store, *arguments)]
+    steps = [gain(row) for name, row in store.by_torch("training").items() if ":" not in name]
+    sums = [other / own for own, other, _ in (against_best(times, "layer") for times in slowest_ranks(store).values())]
+    between = [other / own for _, own, other, _ in slowest_models(store).values()]
+    server = lambda kind: [row["decode_ratio"] for row in store.file("vllm")["rows"] if row["contestant"] == kind]
     lines = [
-        ("H100, H200", ratios_line("PyTorch models", "`torch.compile`", [gain(row) for row in rows.values()])),
-        ("H200", ratios_line("training steps", "`torch.compile`", [gain(row) for name, row in steps.items() if ":" not in name])),
-        ("H100", layers_line(store, "encoder layers", "cuBLAS, `torch.compile`", "encoders")),
-        ("H100", layers_line(store, "products with bias and GELU", "cuBLAS, `torch.compile`", "products")),
-        ("H100", layers_line(store, "norms, softmax, GELU, SwiGLU", "`torch.compile`", "rowwise")),
-        ("H100", ratios_line("depthwise convolutions", "cuDNN, `torch.compile`", ratios("depthwise"))),
-        ("H100", ratios_line("convolutions in groups, bilinear", "cuDNN, `torch.compile`", ratios("images"))),
-        ("H200", ratios_line("layers of experts, 1 to 1024 rows", "Triton as in vLLM", ratios("experts"))),
-        ("2 H200", ratios_line("product, sum, norm", "NCCL, symmetric memory", [other / own for own, other, _ in sums])),
-        ("2 H200", ratios_line("70B and 32B layers", "NCCL, symmetric memory", layers)),
+        ("PyTorch models", "models", torch, [gain(row) for row in store.by_torch("models").values()]),
+        ("training steps", "training", torch, steps),
+        ("decoding steps", "decode", f"cuBLAS, {torch}", [decode_results.ratio(case) for case in decode_cases(store).values()]),
+        ("vLLM's steps", "vllm", "vLLM 0.24.0", server("sinter")),
+        ("vLLM's steps, norms folded", "vllm", "vLLM 0.24.0", server("sinter-folded")),
+        ("layers of experts", "experts", "Triton as in vLLM", by("experts", "peer_ratio", "all")),
+        ("encoder layers", "layers", f"cuBLAS, {torch}", by("layers", "peer_ratio", "encoders")),
+        ("products with bias, GELU", "layers", f"cuBLAS, {torch}", by("layers", "peer_ratio", "products")),
+        ("norms, softmax, GELU", "layers", torch, by("layers", "peer_ratio", "rowwise")),
+        ("gated FFNs, M = 128", "products", cublas, by("products", "best_peer/predicted", "S")),
+        ("two products, M = 128", "products", cublas, by("products", "best_peer/predicted", "G")),
+        ("Llama-3-8B's FFN", "batch", "cuBLASLt", by("batch", "best_peer/predicted", "L")),
+        ("fp8 FFNs, scales of blocks", "fp8", "DeepGEMM, PyTorch", pairs(("fp8",), *FP8["blocks"])),
+        ("two convolutions", "conv-1", "cuDNN, cuBLAS", pairs(*CONV)),
+        ("depthwise convolutions", "depthwise", f"cuDNN, {torch}", by("depthwise", "peer_ratio", "depthwise")),
+        ("grouped convolutions", "images", f"cuDNN, {torch}", by("images", "peer_ratio", "images")),
+        ("memory-bound graphs", "graphs", f"{torch}, XLA", quantities(graph_rows(store, "memory_chains", "stitch_graphs"), "peer_ratio")),
+        ("large graphs", "large", f"{torch}, XLA", quantities(graph_rows(store, "large"), "peer_ratio")),
+        ("product, sum, norm", "ranks", "NCCL, symmetric memory", sums),
+        ("70B and 32B layers", "ranks-models", "NCCL, symmetric memory", between),
     ]
-    head = ["by prediction", "on", "number", "peer", "peer / Sinter", "least"]
-    return markdown(head, [[line[0], on, *line[1:5]] for on, line in lines])
+    return markdown(["", "on", "number", "peer", "peer / Sinter", "least"], [
+        [what, store.on(key), str(len(ratios)), peer, f"{geometric_mean(ratios):.2f}", f"{min(ratios):.2f}"]
+        for what, key, peer, ratios in lines
+    ])

@@ -3,8 +3,7 @@
 import os
 import sys
 
-from figures import HERE, geometric_mean, kernels_us, least_of, quantities, quantity, rows_of
-
+from figures import HERE, geometric_mean, kernels_us, quantities, quantity, rows_of
 
 sys.path.append(os.path.join(os.path.dirname(HERE), "decode"))
 import results as decode_results  # noqa: E402
@@ -31,93 +30,71 @@ def two_decimals(value):
     return "-" if value is None else f"{value:.2f}"
 
 
-def kind_by_prediction(row):
-    """Which of the two contestants the plan by prediction is: their times are the same figure of the file."""
-    for kind in ("fused", "unfused"):
-        if row[f"{kind}_cold_us"] == quantity(row, "predicted"):
-            return kind
-    return row["chosen"]
-
-
 def product_line(row):
-    predicted, tuned = quantity(row, "predicted"), quantity(row, "tuned")
-    kind = "as predicted" if predicted == tuned else row["chosen"]
-    return [row["id"], kind_by_prediction(row), two_decimals(predicted), kind, two_decimals(tuned),
-            two_decimals(row["chosen_pdl_us"]), two_decimals(row["cublaslt_cold_us"]), two_decimals(row["best_peer"]),
-            two_decimals(row["limit_us"]), ratio(row, "best_peer/predicted"), ratio(row, "best_peer/tuned"),
-            ratio(row, "limit/tuned"), two_decimals(row["chosen_mj_per_call"]), two_decimals(row["cublaslt_mj_per_call"]),
-            f"{row['rel_error']:.1e}"]
+    kind = row["chosen"] if quantity(row, "predicted") == row["chosen_cold_us"] else kind_by_prediction(row)
+    return [row["id"], kind, two_decimals(quantity(row, "predicted")), two_decimals(row["cublaslt_cold_us"]), two_decimals(row["best_peer"]),
+            two_decimals(row["limit_us"]), ratio(row, "best_peer/predicted"), ratio(row, "limit/predicted"), f"{row['rel_error']:.1e}"]
 
 
-def products(store, key):
-    head = ["id", "by prediction", "us", "tuned", "us", "with PDL", "cuBLASLt", "best peer", "limit", "peer / us",
-            "peer / tuned", "limit / tuned", "mJ", "cuBLASLt's mJ", "error"]
-    return markdown(head, [product_line(row) for row in store.rows(key)])
+def kind_by_prediction(row):
+    """Of a file with tuned plans: which of the two contestants has the predicted plan's time."""
+    return next((kind for kind in ("fused", "unfused") if row[f"{kind}_cold_us"] == quantity(row, "predicted")), row["chosen"])
 
 
-PRODUCT_MEANS = [
-    ("best peer / us, by prediction", "best_peer/predicted"),
-    ("best peer / us, tuned", "best_peer/tuned"),
-    ("cuBLASLt of the same run / us, by prediction", "cublaslt/predicted"),
-    ("cuBLASLt of the same run / us, tuned", "cublaslt/tuned"),
-    ("limit / us, by prediction", "limit/predicted"),
-    ("limit / us, tuned", "limit/tuned"),
-    ("cuBLASLt's energy / ours, tuned", "cublaslt_energy/energy"),
-]
+def products(store, group):
+    head = ["id", "plan", "us", "cuBLASLt", "PyTorch", "limit", "best peer / us", "limit / us", "error"]
+    return markdown(head, [product_line(row) for row in store.rows("products", group)])
 
 
-def product_means(store, *keys):
-    """Geometric means over both lists and the least of all, of each file: oi, then io where it was asked for."""
-    head, lines = ["geometric means"], [[name] for name, _ in PRODUCT_MEANS]
-    for key in keys:
-        layout = store.rows(key)[0]["layout"]
-        head += [f"G, {layout}", f"S, {layout}", f"least, {layout}"]
-        for line, (_, expression) in zip(lines, PRODUCT_MEANS):
-            line += product_mean_cells(store, key, expression)
-    return markdown(head, lines)
+PRODUCT_MEANS = [("best peer / us", "best_peer/predicted"), ("cuBLASLt / us", "cublaslt/predicted"), ("limit / us", "limit/predicted")]
 
 
-def product_mean_cells(store, key, expression):
-    if quantity(store.rows(key)[0], expression) is None:
-        return ["-", "-", "-"]
-    means = [geometric_mean(quantities(store.rows(key, group), expression)) for group in "GS"]
-    return [f"{value:.2f}" for value in (*means, min(quantities(store.rows(key), expression)))]
+def product_means(store):
+    """Geometric means over both lists and the least of all."""
+    lines = []
+    for name, expression in PRODUCT_MEANS:
+        of = {group: quantities(store.rows("products", group), expression) for group in "GS"}
+        lines.append([name, *(f"{geometric_mean(of[group]):.2f}" for group in "GS"), f"{min(of['G'] + of['S']):.2f}"])
+    return markdown(["geometric means", "G", "S", "least"], lines)
 
 
 def by_rows(store, key):
     """A column for each M."""
-    rows = store.rows(key)
-    head = ["M"] + [str(rows_of(row)) + ("" if row["layout"] == "oi" else ", io") for row in rows]
+    rows = store.rows(key, "L")
+    head = ["M"] + [str(rows_of(row)) for row in rows]
     figure = lambda expression, digits: [f"{value:.{digits}f}" for value in quantities(rows, expression)]
-    lines = [["us, tuned"] + figure("tuned", 1), ["us, by prediction"] + figure("predicted", 1),
-             ["cuBLASLt"] + figure("cublaslt", 1), ["cuBLASLt / tuned"] + figure("cublaslt/tuned", 2),
-             ["cuBLASLt / by prediction"] + figure("cublaslt/predicted", 2), ["limit / tuned"] + figure("limit/tuned", 2)]
+    lines = [["us"] + figure("predicted", 1), ["cuBLASLt"] + figure("cublaslt", 1), ["cuBLASLt / us"] + figure("cublaslt/predicted", 2),
+             ["limit / us"] + figure("limit/predicted", 2)]
     return markdown(head, lines)
 
 
+def graph_rows(store, *groups):
+    return [row for key, of in GRAPH_FILES.items() for group in of if not groups or group in groups for row in store.rows(key, group)]
+
+
 def graph_line(row):
-    bench = row["bench"]
-    return [row["id"], str(row["ops"]), str(int(bench["kernels"])), cell(quantity(row, "predicted")), cell(quantity(row, "tuned")),
-            cell(bench["limit_us"]), ratio(row, "limit/tuned"), cell(kernels_us(row)), cell(row["torch_compile_us"]),
-            str(row["torch_kernels"]), cell(row["xla_us"]), str(row["xla_kernels"]), ratio(row, "peer_ratio")]
+    return [row["id"], str(row["ops"]), str(row["kernels"]), cell(row["sinter_us"]), cell(row["limit_us"]), ratio(row, "limit/sinter"),
+            cell(kernels_us(row)), cell(row["torch_compile_us"]), str(row["torch_kernels"] or "-"), cell(row["xla_us"]),
+            str(row["xla_kernels"] or "-"), ratio(row, "peer_ratio")]
 
 
 def graphs(store):
-    head = ["graph", "ops", "kernels", "by prediction", "tuned", "limit", "limit / tuned", "Sinter's kernels", "torch.compile",
-            "kernels", "XLA's kernels", "number", "better peer / Sinter"]
-    return markdown(head, [graph_line(row) for row in store.rows("joined")])
+    head = ["graph", "ops", "kernels", "us", "limit", "limit / us", "Sinter's kernels", "torch.compile", "kernels", "XLA's kernels", "number",
+            "better peer / Sinter"]
+    return markdown(head, [graph_line(row) for row in graph_rows(store)])
 
 
 GRAPH_MEANS = [
-    ("limit / by prediction", "limit/predicted"), ("limit / tuned", "limit/tuned"), ("better peer / Sinter", "peer_ratio"),
-    ("torch.compile / Sinter", "torch/sinter"), ("XLA's kernels / Sinter's", "xla/sinter_kernels"),
-    ("better peer with XLA's launches / Sinter", "peer_with_launches/sinter"), ("number of kernels / XLA's", "kernels/xla_kernels"),
+    ("limit / us", "limit/sinter"), ("better peer / Sinter", "peer_ratio"), ("torch.compile / Sinter", "torch/sinter"),
+    ("XLA's kernels / Sinter's", "xla/sinter_kernels"), ("better peer with XLA's launches / Sinter", "peer_with_launches/sinter"),
+    ("number of kernels / XLA's", "kernels/xla_kernels"),
 ]
 GRAPH_GROUPS = [("chains", "memory_chains"), ("graphs", "stitch_graphs"), ("large", "large")]
+GRAPH_FILES = {"graphs": ("memory_chains", "stitch_graphs"), "large": ("large",)}
 
 
 def graph_means(store):
-    lines = [[name] + [f"{geometric_mean(quantities(store.rows('joined', group), expression)):.2f}" for _, expression in GRAPH_MEANS]
+    lines = [[name] + [f"{geometric_mean(quantities(graph_rows(store, group), expression)):.2f}" for _, expression in GRAPH_MEANS]
              for name, group in GRAPH_GROUPS]
     return markdown(["geometric means"] + [name for name, _ in GRAPH_MEANS], lines)
 
@@ -135,15 +112,10 @@ def mean_and_least(ratios):
     return [str(len(ratios)), f"{geometric_mean(list(ratios.values())):.2f}", f"{ratios[least]:.2f}", least]
 
 
-def rows_of_layers(store, group):
-    """Encoder layers were measured again since."""
-    return store.rows("encoders" if group == "encoders" else "layers", group)
-
-
 def layers(store, group):
     """Rows of one group by what they have in common: how many, the mean and the least of best peer / Sinter."""
     parts = {}
-    for row in rows_of_layers(store, group):
+    for row in store.rows("layers", group):
         parts.setdefault(LAYER_GROUPS[group](row), []).append(row)
     names = sorted(parts, key=lambda name: min(row["rows"] for row in parts[name])) if group == "products" else list(parts)
     lines = []
@@ -152,84 +124,54 @@ def layers(store, group):
     return markdown([group, "number", "best peer / us", "least", "of"], lines)
 
 
-def decode(store, *keys):
-    """Whole decoding steps, of all files together."""
-    return decode_results.table([row for key in keys for row in store.file(key)["rows"]])
+def decode(store):
+    """Whole decoding steps."""
+    return decode_results.table(store.file("decode")["rows"])
 
 
-def decode_least(store, *keys):
+def decode_cases(store):
+    return decode_results.cases(store.file("decode")["rows"])
+
+
+def decode_least(store):
     """The least ratio of all cases."""
-    cases = decode_results.cases([row for key in keys for row in store.file(key)["rows"]])
-    return min(decode_results.ratio(case) for case in cases.values())
+    return min(decode_results.ratio(case) for case in decode_cases(store).values())
 
 
-def brute_force(store):
-    head = ["id", "legal schedules", "measured", "predicted best / best of all", "best of the predicted eleven / best of all",
-            "ranking and measuring eleven, s", "measuring the whole space / that"]
-    lines = [[row["id"], f"{row['legal']:.0f}", f"{row['measured']:.0f}", ratio(row, "first/best"), ratio(row, "top/best"),
-              two_decimals(row["search_seconds"]), f"{quantity(row, 'whole_space/search'):.0f}"] for row in store.rows("brute-force")]
-    return markdown(head, lines)
+def times_of(row):
+    """{contestant: us} of those that ran."""
+    return {name: told["us"] for name, told in row["contestants"].items() if "us" in told}
 
 
-def summary_line(store, what, key, group, peer, expression, sinter):
-    rows = store.rows(key, group)
-    values = quantities(rows, expression)
-    limit = geometric_mean(quantities(rows, "limit/" + sinter))
-    return [what, str(len(values)), peer, f"{geometric_mean(values):.2f}", f"{min(values):.2f}", f"{limit:.2f}"]
-
-
-def span(store, key, group, of, form=""):
-    values = [of(row) for row in store.rows(key, group)]
-    return f"{min(values):{form}} to {max(values):{form}}"
-
-
-def ratios_line(what, peer, ratios, limit="-"):
-    return [what, str(len(ratios)), peer, f"{geometric_mean(ratios):.2f}", f"{min(ratios):.2f}", limit]
-
-
-def decode_line(store):
-    cases = decode_results.cases(store.file("decode")["rows"]).values()
-    bandwidth = geometric_mean([case[decode_results.SINTER]["bandwidth"] for case in cases])
-    return ratios_line("decoding steps of five models, 1 to 128 sequences", "cuBLAS, `torch.compile`",
-                       [decode_results.ratio(case) for case in cases], f"{bandwidth:.2f}")
-
-
-def vllm_line(store, what, contestant):
-    rows = store.file("vllm")["rows"]
-    return ratios_line(what, "vLLM 0.24.0", [row["decode_ratio"] for row in rows if row["contestant"] == contestant])
-
-
-def contestants_line(store, what, peer, keys, ours, others):
-    """Of rows with several contestants: the fastest of `others` that ran, over `ours`."""
-    ratios = []
+def contestants_ratios(store, keys, ours, others):
+    """[(row, the fastest of `others` that ran, its us, ours)] of rows where both sides ran."""
+    found = []
     for row in [row for key in keys for row in store.file(key)["rows"]]:
-        us = {name: row["contestants"][name].get("us") for name in others if name in row["contestants"]}
-        best = least_of(*us.values())
-        if best is not None:
-            ratios.append(best / row["contestants"][ours]["us"])
-    return ratios_line(what, peer, ratios)
+        us = times_of(row)
+        best = min((name for name in others if name in us), key=us.get, default=None)
+        if best and ours in us:
+            found.append((row, best, us[best], us[ours]))
+    return found
 
 
-def layers_line(store, what, peer, group):
-    return ratios_line(what, peer, quantities(rows_of_layers(store, group), "peer_ratio"))
+CONV = (("conv-1", "conv-32"), "sinter", ("linear_relu", "fused_relu", "cudnn"))
+# One scale a row and a channel, and those of blocks: ours, then the others.
+FP8 = {"rows": ("sinter", ("promoted", "fast", "cublaslt")), "blocks": ("sinter-block", ("promoted-block", "deepgemm-block"))}
 
 
-def summary(store):
-    """The rows of the top README: models and servers, then chains."""
-    best, framework = "cuBLASLt, PyTorch", "`torch.compile`, XLA"
-    ops = lambda group: span(store, "joined", group, lambda row: row["ops"], ",") + " ops"
-    head = ["what", "number", "peer", "peer / Sinter", "least", "limit / Sinter"]
-    return markdown(head, [
-        decode_line(store),
-        vllm_line(store, "steps of 8B models in vLLM", "sinter"),
-        vllm_line(store, "the same, norms folded", "sinter-folded"),
-        contestants_line(store, "fp8 FFN layers, 1 to 4096 rows", "DeepGEMM", ("deepgemm",), "sinter-block", ("deepgemm-block",)),
-        contestants_line(store, "two convolutions with ReLU, 1 to 32 images", "cuDNN, cuBLAS", ("conv-1", "conv-8", "conv-32"),
-                         "sinter", ("linear_relu", "fused_relu", "cudnn")),
-        summary_line(store, "two products with ReLU, M = 128", "tables", "G", best, "best_peer/tuned", "tuned"),
-        summary_line(store, "gated FFNs, M = 128", "tables", "S", best, "best_peer/tuned", "tuned"),
-        summary_line(store, f"Llama-3-8B's FFN, M = {span(store, 'batch', 'L', rows_of)}", "batch", "L",
-                     "cuBLASLt", "cublaslt/tuned", "tuned"),
-        summary_line(store, f"graphs of {ops('stitch_graphs')}", "joined", "stitch_graphs", framework, "peer_ratio", "tuned"),
-        summary_line(store, f"layers and training steps of {ops('large')}", "joined", "large", framework, "peer_ratio", "tuned"),
-    ])
+def fp8(store):
+    """Layers of 8-bit weights, a line a layer and number of rows."""
+    lines = []
+    for scales, (ours, others) in FP8.items():
+        for row, best, other, own in contestants_ratios(store, ("fp8",), ours, others):
+            lines.append([row["model"], str(row["m"]), scales, cell(own), cell(other), best, two_decimals(other / own)])
+    return markdown(["layer", "M", "scales of", "us", "best peer", "which", "best peer / us"], lines)
+
+
+def conv(store):
+    """Pairs of convolutions, a line a chain and number of images."""
+    lines = [[row["id"], str(row["batch"]), cell(own), cell(other), best, two_decimals(other / own)]
+             for row, best, other, own in contestants_ratios(store, *CONV)]
+    return markdown(["chain", "images", "us", "best peer", "which", "best peer / us"], lines)
+
+

@@ -41,7 +41,7 @@ class Results:
         derive(row)
 
     def write(self):
-        rows_file.write(self.path, {"machine": self.machine, **source_state.of_tree(ROOT), "rows": list(self.rows.values())})
+        rows_file.write(self.path, {"machine": self.machine, **source_state.of_build(ROOT), "rows": list(self.rows.values())})
 
 
 def derive(row):

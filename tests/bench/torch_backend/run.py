@@ -28,6 +28,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import rows_file
 import source_state
 from gpu_turn import GpuTurn
 from parts import Parts, lines_of
@@ -138,7 +139,7 @@ def run_some(waiting, unfinished, longest, lock, turn, arguments, until, found):
             if "error" in found[key]:
                 found[key] = {**worker.so_far, **found[key]}
             found[key].update(wall_s=round(time.time() - began, 1), by=arguments.by)
-            arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+            rows_file.write(str(arguments.out), found)
             print(lines(key, found[key]), flush=True)
             longest[0] = max(longest[0], sum(found[key].get("seconds", {}).values()))
         if cut:
