@@ -20,8 +20,9 @@ namespace {
 
 absl::Status NoCompiler(absl::string_view why) {
   return Unavailable("no NVRTC: ", why,
-                     "; install the CUDA toolkit's NVRTC (12 or 13) or name its library with "
-                     "SINTER_NVRTC (kernels that are cached need none)");
+                     "; install the CUDA toolkit's NVRTC, 12.9 or newer (in Python: pip install "
+                     "nvidia-cuda-nvrtc), or name its library with SINTER_NVRTC (kernels that are "
+                     "cached need none)");
 }
 
 absl::StatusOr<void*> OpenLibrary(const std::string& path) {

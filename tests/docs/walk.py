@@ -118,7 +118,7 @@ class Walker:
                     self.say(block, failure)
 
     def make_folder(self, page, blocks):
-        """What a reader has in front of them: the checkout, the program that the page prints, keys, a model's config."""
+        """What a reader has in front of them: the checkout, the program that the page prints, a model's config."""
         self.folder = os.path.join(self.work, re.sub(r"\W", "-", page))
         os.makedirs(self.folder)
         for name in ("bindings", "dev", "examples", "tests"):
@@ -128,7 +128,6 @@ class Walker:
         for block in blocks:
             if block.language == "c":
                 self.write("app.c", block.text)
-        subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", os.path.join(self.folder, "key.pem")], check=True)
 
     def write(self, name, text):
         with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
