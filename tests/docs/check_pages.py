@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-README_WORDS = 1200
+README_WORDS = 900
 CONFIGURATION, README = "docs/configuration.md", "README.md"
 
 

@@ -106,7 +106,7 @@ def training(store):
 
 
 def summary(store):
-    """A line each of what the page has: how many, the peer, the mean and the least ratio."""
+    """A line each of what the page has, with how many: the peer, the mean and the least ratio."""
     torch, cublas = "`torch.compile`", "cuBLASLt, PyTorch"
     by = lambda key, expression, group: quantities(store.rows(key, group), expression)
     pairs = lambda *arguments: [other / own for _, _, other, own in contestants_ratios(store, *arguments)]
@@ -115,28 +115,27 @@ def summary(store):
     between = [other / own for _, own, other, _ in slowest_models(store).values()]
     server = lambda kind: [row["decode_ratio"] for row in store.file("vllm")["rows"] if row["contestant"] == kind]
     lines = [
-        ("PyTorch models", "models", torch, [gain(row) for row in store.by_torch("models").values()]),
-        ("training steps", "training", torch, steps),
-        ("decoding steps", "decode", f"cuBLAS, {torch}", [decode_results.ratio(case) for case in decode_cases(store).values()]),
-        ("vLLM's steps", "vllm", "vLLM 0.24.0", server("sinter")),
-        ("vLLM's steps, norms folded", "vllm", "vLLM 0.24.0", server("sinter-folded")),
-        ("layers of experts", "experts", "Triton as in vLLM", by("experts", "peer_ratio", "all")),
-        ("encoder layers", "layers", f"cuBLAS, {torch}", by("layers", "peer_ratio", "encoders")),
-        ("products with bias, GELU", "layers", f"cuBLAS, {torch}", by("layers", "peer_ratio", "products")),
-        ("norms, softmax, GELU", "layers", torch, by("layers", "peer_ratio", "rowwise")),
-        ("gated FFNs, M = 128", "products", cublas, by("products", "best_peer/predicted", "S")),
-        ("two products, M = 128", "products", cublas, by("products", "best_peer/predicted", "G")),
-        ("Llama-3-8B's FFN", "batch", "cuBLASLt", by("batch", "best_peer/predicted", "L")),
-        ("fp8 FFNs, scales of blocks", "fp8", "DeepGEMM, PyTorch", pairs(("fp8",), *FP8["blocks"])),
-        ("two convolutions", "conv-1", "cuDNN, cuBLAS", pairs(*CONV)),
-        ("depthwise convolutions", "depthwise", f"cuDNN, {torch}", by("depthwise", "peer_ratio", "depthwise")),
-        ("grouped convolutions", "images", f"cuDNN, {torch}", by("images", "peer_ratio", "images")),
-        ("memory-bound graphs", "graphs", f"{torch}, XLA", quantities(graph_rows(store, "memory_chains", "stitch_graphs"), "peer_ratio")),
-        ("large graphs", "large", f"{torch}, XLA", quantities(graph_rows(store, "large"), "peer_ratio")),
-        ("product, sum, norm", "ranks", "NCCL, symmetric memory", sums),
-        ("70B and 32B layers", "ranks-models", "NCCL, symmetric memory", between),
+        ("PyTorch models", torch, [gain(row) for row in store.by_torch("models").values()]),
+        ("training steps", torch, steps),
+        ("decoding steps", f"cuBLAS, {torch}", [decode_results.ratio(case) for case in decode_cases(store).values()]),
+        ("the same in vLLM", "vLLM 0.24.0", server("sinter")),
+        ("with folded norms", "vLLM 0.24.0", server("sinter-folded")),
+        ("layers of experts", "Triton's", by("experts", "peer_ratio", "all")),
+        ("encoder layers", f"cuBLAS, {torch}", by("layers", "peer_ratio", "encoders")),
+        ("products, bias, GELU", f"cuBLAS, {torch}", by("layers", "peer_ratio", "products")),
+        ("norms, softmax, GELU", torch, by("layers", "peer_ratio", "rowwise")),
+        ("gated FFNs", cublas, by("products", "best_peer/predicted", "S")),
+        ("two products, ReLU", cublas, by("products", "best_peer/predicted", "G")),
+        ("Llama-3-8B's FFN", "cuBLASLt", by("batch", "best_peer/predicted", "L")),
+        ("fp8 FFNs", "DeepGEMM, PyTorch", pairs(("fp8",), *FP8["blocks"])),
+        ("two convolutions", "cuDNN, cuBLAS", pairs(*CONV)),
+        ("depthwise convolutions", f"cuDNN, {torch}", by("depthwise", "peer_ratio", "depthwise")),
+        ("grouped convolutions", f"cuDNN, {torch}", by("images", "peer_ratio", "images")),
+        ("memory-bound graphs", f"{torch}, XLA", quantities(graph_rows(store, "memory_chains", "stitch_graphs"), "peer_ratio")),
+        ("large graphs", f"{torch}, XLA", quantities(graph_rows(store, "large"), "peer_ratio")),
+        ("sums over 2 GPUs", "NCCL, symmetric memory", sums),
+        ("70B, 32B layers", "NCCL, symmetric memory", between),
     ]
-    return markdown(["", "on", "number", "peer", "peer / Sinter", "least"], [
-        [what, store.on(key), str(len(ratios)), peer, f"{geometric_mean(ratios):.2f}", f"{min(ratios):.2f}"]
-        for what, key, peer, ratios in lines
+    return markdown(["what (number)", "peer", "peer / Sinter", "least"], [
+        [f"{what} ({len(ratios)})", peer, f"{geometric_mean(ratios):.2f}", f"{min(ratios):.2f}"] for what, peer, ratios in lines
     ])

@@ -81,7 +81,7 @@ def made():
     """{path: text} of all that this makes."""
     store = Store()
     return {PAGE: wrapped(filled(store, read(TEMPLATE))),
-            README: with_table(read(os.path.join(ROOT, README)), filled(store, "{{table_summary}}"))}
+            README: with_table(read(os.path.join(ROOT, README)), filled(store, "{{state}}\n\n{{table_summary}}"))}
 
 
 def differences(path, text):
