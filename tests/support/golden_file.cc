@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
+#include "src/base/digest.h"
 
 namespace sinter::testing {
 namespace {
@@ -52,6 +54,23 @@ void ExpectGoldenFile(const std::string& path, const std::string& text) {
   ADD_FAILURE() << path
                 << " is not what is made now; if the change is meant: ./dev golden --update\n"
                 << Difference(golden.str(), text);
+}
+
+void ExpectGoldenDigest(const std::string& path, const std::string& name, const std::string& text) {
+  std::map<std::string, std::string> digests;
+  std::ifstream in(path);
+  for (std::string of, digest; in >> of >> digest;) digests[of] = digest;
+  const std::string digest = Sha256(text).Hex();
+  if (Updating()) {
+    digests[name] = digest;
+    std::ofstream out(path, std::ios::binary);
+    for (const auto& [of, is] : digests) out << of << " " << is << "\n";
+    return;
+  }
+  EXPECT_EQ(digests[name], digest)
+      << name << ": its text is not what " << path
+      << " says; to see it, make an empty golden file of it. If the change is meant: "
+         "./dev golden --update";
 }
 
 }  // namespace sinter::testing

@@ -11,6 +11,10 @@ namespace sinter::testing {
 // `./dev golden --update` does so for every golden test.
 void ExpectGoldenFile(const std::string& path, const std::string& text);
 
+// Expects that the list at `path`, a name and a SHA-256 a line, says of `name` what `text` has; or
+// writes its line.
+void ExpectGoldenDigest(const std::string& path, const std::string& name, const std::string& text);
+
 }  // namespace sinter::testing
 
 #endif  // SINTER_TESTS_SUPPORT_GOLDEN_FILE_H_

@@ -94,6 +94,30 @@ TEST(CodegenGolden, ProductsOfCodes) {
   ExpectGoldenKernel("s8-integers-product", SampleSpec(p, s));
 }
 
+// Results quantised by groups, with scales rounded to powers of two, and by a scale that is given.
+TEST(CodegenGolden, QuantisedResults) {
+  ProductSequence p = FirstOf(SampleS8());
+  SetCodes(&p, DType::kF32, ScaleKind::kVector, ScaleKind::kVector);
+  Schedule s = SampleSchedule(p, Dataflow::kProduct);
+  s.first.block_n = 128;
+  s.grid = s.cluster;
+  s.stages = 2;
+  s.block_m = 64;
+  s.warpgroups_m = 1;
+  SetQuantized(&p, {128, 0.25f, 0, true});
+  ExpectGoldenKernel("s8-quantised-groups-product", SampleSpec(p, s));
+  SetQuantized(&p, {});
+  ExpectGoldenKernel("s8-quantised-given-product", SampleSpec(p, s));
+}
+
+TEST(CodegenGolden, WeightsOfLayoutIo) {
+  ProductSequence p = SampleG7();
+  SetLayout(&p, Layout::kIO);
+  Schedule s = SampleSchedule(p, Dataflow::kGridExchange);
+  s.first.block_n = s.second.block_n = 64;
+  ExpectGoldenKernel("g7-io-grid-exchange", SampleSpec(p, s));
+}
+
 TEST(CodegenGolden, Windows) {
   const ProductSequence chain = SampleC6();
   for (Dataflow dataflow : {Dataflow::kProduct, Dataflow::kClusterExchange}) {

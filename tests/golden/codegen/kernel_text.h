@@ -12,8 +12,8 @@ namespace sinter {
 // A line for the launch, for each tensor map and for each argument.
 std::string RecipeText(const LaunchRecipe& recipe);
 
-// Generates the kernel for an h200 and expects that tests/golden/codegen/ holds its source as `stem`.cu and its recipe as
-// `stem`.recipe.txt.
+// Generates the kernel for an h200 and expects that tests/golden/codegen/ holds its source as `stem`.cu, or where there is no such file
+// its digest in digests.txt, and its recipe as `stem`.recipe.txt.
 void ExpectGoldenKernel(const std::string& stem, const KernelSpec& spec);
 
 }  // namespace sinter

@@ -3,6 +3,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/plan/kernel_code.h"
@@ -14,7 +15,6 @@ namespace sinter {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 const DeviceModel& H200() {
   static const DeviceModel model = *BuiltinModel("h200");
@@ -298,31 +298,6 @@ TEST(KernelSource, DoesNotDependOnWhichBuffersArePassed) {
   EXPECT_EQ(SourceOf(spec), source);
 }
 
-TEST(KernelSource, QuantisesItsResults) {
-  ProductSequence p = FirstOf(SampleS8());
-  SetCodes(&p, DType::kF32, ScaleKind::kVector, ScaleKind::kVector);
-  SetQuantized(&p, {128, 0.25f, 0, true});
-  Schedule s = SampleSchedule(p, Dataflow::kProduct);
-  s.first.block_n = 128;
-  s.grid = s.cluster;
-  s.stages = 2;
-  s.block_m = 64;
-  s.warpgroups_m = 1;
-  const std::string groups = SourceOf(SampleSpec(p, s));
-  for (const char* text :
-       {"using Result = Float32;", "unsigned char* out,\n    float* scale_out,",
-        "args.scale_out = scale_out;", "args.eps = 0x1p-2f;", "args.bound = 0x1.fffffep+127f;",
-        "ProductTypes<Config, GroupScales<true>>::Layout",
-        "ColumnFactors<RowFactors<Float32>, false>, NoBlockScales, GroupScales<true>>(args)"}) {
-    EXPECT_THAT(groups, HasSubstr(text));
-  }
-  SetQuantized(&p, {});
-  const std::string given = SourceOf(SampleSpec(p, s));
-  EXPECT_THAT(given, HasSubstr("args.given_scale = given_scale;"));
-  EXPECT_THAT(given, HasSubstr("NoBlockScales, GivenScale>(args)"));
-  EXPECT_THAT(given, Not(HasSubstr("args.eps")));
-}
-
 TEST(ResidualAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
   struct Row {
     int64_t l, stride;
@@ -338,38 +313,19 @@ TEST(ResidualAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
     OperandOf(&spec, Role::kResidual)->row_stride = row.stride;
     OperandOf(&spec, Role::kResidual)->offset_bytes = row.offset;
     EXPECT_EQ(CodeOf(spec)->product.residual.aligned, row.aligned) << row.l << " " << row.stride;
-    EXPECT_THAT(SourceOf(spec), HasSubstr(absl::StrCat("MatrixLeaf<BFloat16, ", row.l, ", ",
-                                                       row.aligned ? "true" : "false")));
   }
 }
 
+// A second product as wide as gate and up together takes their wrapper.
 TEST(KernelSource, WritesOneWrapperForEachWidth) {
   KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
-  EXPECT_THAT(SourceOf(spec), HasSubstr("struct Wgmma<64, BFloat16, false, false>"));
-  EXPECT_THAT(SourceOf(spec), HasSubstr("struct Wgmma<32, BFloat16, false, false>"));
-  spec.schedule.second.block_n = 64;  // as wide as gate and up: one wrapper serves both
-  const std::string source = SourceOf(spec);
-  const size_t first = source.find("struct Wgmma<");
-  EXPECT_EQ(source.find("struct Wgmma<", first + 1), std::string::npos);
-}
-
-TEST(KernelSource, AssertsThePlansSharedMemory) {
-  for (Dataflow dataflow : DataflowsOf(SampleS8())) {
-    const KernelSpec spec = SampleSpec(SampleS8(), dataflow);
-    const auto bytes = SizesOf(spec.sequence, spec.schedule).shared_bytes;
-    EXPECT_THAT(SourceOf(spec), HasSubstr(absl::StrCat("kBytes == ", bytes, ",")));
-  }
-}
-
-TEST(KernelSource, TransposesWeightsOfLayoutIo) {
-  ProductSequence p = SampleG7();
-  SetLayout(&p, Layout::kIO);
-  Schedule s = SampleSchedule(p, Dataflow::kGridExchange);
-  s.first.block_n = s.second.block_n = 64;
-  const std::string source = SourceOf(SampleSpec(p, s));
-  EXPECT_THAT(source, HasSubstr("kWeightsTransposed = true"));
-  EXPECT_THAT(source, HasSubstr("Wgmma<64, BFloat16, false, true>"));
-  EXPECT_THAT(source, Not(HasSubstr("BFloat16, false>")));
+  const auto wrappers = [&] {
+    const std::vector<std::string> parts = absl::StrSplit(SourceOf(spec), "struct Wgmma<");
+    return parts.size() - 1;
+  };
+  EXPECT_EQ(wrappers(), 2u);
+  spec.schedule.second.block_n = 64;
+  EXPECT_EQ(wrappers(), 1u);
 }
 
 TEST(OutputAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
@@ -386,8 +342,6 @@ TEST(OutputAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
     OperandOf(&spec, Role::kOut)->row_stride = row.stride;
     OperandOf(&spec, Role::kOut)->offset_bytes = row.offset;
     EXPECT_EQ(CodeOf(spec)->product.out.aligned, row.aligned) << row.l << " " << row.stride;
-    EXPECT_THAT(SourceOf(spec),
-                HasSubstr(row.aligned ? "kOutAligned = true" : "kOutAligned = false"));
   }
   KernelSpec one = SampleSpec(SampleS8(), Dataflow::kProduct);  // the columns are n here
   EXPECT_TRUE(CodeOf(one)->product.out.aligned);
