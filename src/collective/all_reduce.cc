@@ -14,7 +14,8 @@ constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kRegisters = 65536;  // of an SM
 constexpr int64_t kMostColumns = int64_t{1} << 20;
 constexpr int64_t kMostRowsPerM = int64_t{1} << 20;
-constexpr int64_t kMostPartsOfNorm = 4;  // of other ranks, which a thread waits for at once
+// Parts of a row, from other ranks, that a thread may wait for at once.
+constexpr int64_t kMostPartsOfNorm = 4;
 
 bool IsTaken(CollectiveKind kind, DType dtype) {
   if (kind == CollectiveKind::kAllGather && dtype == DType::kE4M3) return true;
@@ -86,14 +87,14 @@ bool AllReduceSchedule::operator==(const AllReduceSchedule& o) const {
 
 namespace {
 
-// Of a thread, roughly.
+// Registers of a thread, roughly.
 int64_t RegistersOf(const AllReduceProblem& p, int threads) {
   // A thread holds one vector of every rank for its chunk, two where x is wider than the result.
   const bool wide = SizeOf(p.element) > SizeOf(p.result);
   const int registers = p.ranks <= 2 ? 64 : p.ranks <= 4 ? (wide ? 96 : 80) : wide ? 160 : 128;
   if (!p.norm) return registers;
-  // Parts of a row that are waited for at once (kTogether of the kernel), with residual and gamma,
-  // and the results of the others.
+  // The parts of a row that are waited for at once (kTogether of the kernel) take their inputs,
+  // residual and gamma; the other parts only their results.
   const int64_t in = p.ChunkElements() * SizeOf(p.element) / 4;
   const int64_t out = p.ChunkElements() * SizeOf(p.result) / 4;
   const int64_t parts = AllReduceParts(p, {false, threads, 1});

@@ -16,7 +16,8 @@ constexpr double kLinkBytesPerUs = 335e3;
 constexpr double kBlockLinkBytesPerUs = 45e3;
 constexpr double kNormUs = 0.4;  // a sum over the block
 constexpr double kCallUs = 2.1;  // epoch, header, first loads, the last block's count
-// Of two H200s, for 16 KiB to 2 MiB: less than with x in memory, besides what the product hides.
+// Measured on two H200s for 16 KiB to 2 MiB: how much less a pushed sum takes than one of x in
+// memory, besides what the product hides.
 constexpr double kPushedGainUs = 0.5;
 constexpr int64_t kRowsOfWideBlocks = 64;  // above them more threads of a norm were slower
 
@@ -31,13 +32,14 @@ absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const All
                                             int64_t m, const DeviceModel& model) {
   SINTER_RETURN_IF_ERROR(CheckAllReduce(p, s));
   const int64_t rows = p.Rows(m);
-  // `in` is a message to another rank, `out` what this one computes or is sent by each.
+  // `in`: the bytes of a message to another rank; `out`: those that this rank computes, or that
+  // each rank sends it.
   const double elements = static_cast<double>(rows) * static_cast<double>(p.columns);
   const double in = elements * static_cast<double>(SizeOf(p.element));
   const double out = elements * static_cast<double>(SizeOf(p.result));
   const double peers = p.ranks - 1, ranks = p.ranks;
   const double sent = s.two_shot ? (in + out) * peers / ranks : in * peers;
-  // Read once, and emptied, besides what arrives.
+  // Slots are written by what arrives, read once, and emptied.
   const double slots = 3 * (s.two_shot ? (in + out) * peers / ranks : in * peers);
   const auto units = static_cast<double>(rows * UnitsOfRow(p, s));
   const double blocks = std::min<double>(s.grid, units);
@@ -66,7 +68,8 @@ std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t 
   const int64_t rows = p.Rows(m);
   std::vector<RankedAllReduce> ranked;
   for (const bool two_shot : {false, true}) {
-    const bool wide = p.norm && rows <= kRowsOfWideBlocks;  // first of those predicted equal
+    // Of schedules that are predicted to be equal the first one is taken.
+    const bool wide = p.norm && rows <= kRowsOfWideBlocks;
     for (const int threads : {wide ? 512 : 256, 128, wide ? 256 : 512}) {
       AllReduceSchedule s{two_shot, threads, 1, static_cast<int>(std::min<int64_t>(pushed, 255))};
       if (!CheckAllReduce(p, s).ok()) continue;

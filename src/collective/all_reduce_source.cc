@@ -94,7 +94,7 @@ absl::StatusOr<LaunchRecipe> AllReduceRecipe(const AllReduceProblem& p, const Al
     pointer.kind = ArgKind::kPointer;
     pointer.index = places[i].buffer;
     pointer.offset_bytes = places[i].offset_bytes;
-    // A looped launch advances the caller's buffers; the workspace is reused.
+    // A launch in passes advances the caller's buffers from pass to pass; the workspace is reused.
     if (places[i].buffer != kWorkspaceBuffer && p.fixed_rows == 0) pointer.int_value = row_bytes[i];
     recipe.args.push_back(pointer);
   }

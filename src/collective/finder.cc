@@ -92,7 +92,7 @@ class Finder {
     p->columns = behind;
     if (m < 0) p->fixed_rows = before;
     if (m >= 0 && !p->by_rows) p->rows_per_m = before;
-    // A block is as long either way.
+    // Both forms of a block have equally many elements.
     while (p->by_rows && m < 0 && p->columns > kMostColumnsOfBlock && p->columns % 32 == 0) {
       p->columns /= 2;
       p->fixed_rows *= 2;
@@ -100,7 +100,8 @@ class Finder {
     return absl::OkStatus();
   }
 
-  // What lies in the memory of the op's operand: what a reshape reads that nothing else needs.
+  // The value in whose memory the op's operand lies: what a reshape reads, if only the op reads the
+  // reshape.
   ValueId OperandOf(ValueId id, FoundAllReduce* found) const {
     const ValueId operand = chain_.op(id).operands[0];
     const Op& op = chain_.op(operand);
@@ -122,7 +123,7 @@ class Finder {
     found->end = user;
   }
 
-  // A row is what lies behind the first axis, which alone may be M.
+  // A row has all axes but the first, the only one that may be M.
   static absl::Status SetExtents(const Op& op, AllReduceProblem* p) {
     const std::vector<Dim>& dims = op.type.dims;
     p->columns = 1;
@@ -157,7 +158,7 @@ class Finder {
     return absl::OkStatus();
   }
 
-  // The only reader of `id`; -1 where there are others or it is given out.
+  // The only reader of `id`; -1 where there are several or `id` is an output.
   ValueId OnlyUser(ValueId id) const {
     const std::vector<ValueId>& of = users_[At(id)];
     return of.size() == 1 && OutputOf(chain_, id) < 0 && !claimed_[At(of[0])] ? of[0] : -1;
@@ -310,7 +311,7 @@ class Finder {
     }
     const ValueId product = MatchNorm(wide, found, &values);
     if (product < 0) return false;
-    // Others widen what is stored by themselves.
+    // Other readers widen the stored value themselves.
     const bool alone = users_[At(wide)].size() == 2;
     if (wide != sum && alone) values.push_back(wide);
     p.keeps = p.keeps || !alone || users_[At(sum)].size() > (wide == sum ? 2u : 1u);

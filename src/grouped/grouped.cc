@@ -14,8 +14,9 @@ namespace sinter {
 namespace {
 
 constexpr uint8_t kProductVersion = 5, kScheduleVersion = 2;
-constexpr int64_t kRowBytes = 128, kVectorBytes = 16;  // of a stage; of a copy
-constexpr int64_t kAlignment = 1024;                   // of the stages, by hand
+constexpr int64_t kRowBytes = 128, kVectorBytes = 16;  // bytes of a row of a stage; of one copy
+// Of the stages: the kernel rounds their address up.
+constexpr int64_t kAlignment = 1024;
 constexpr int64_t kMostStride = int64_t{1} << 40;
 
 template <typename... Args>
@@ -23,7 +24,7 @@ absl::Status Refuse(const Args&... args) {
   return absl::FailedPreconditionError(absl::StrCat(args...));
 }
 
-// Calls visit(stride) for each of them, in the order of their bytes.
+// Calls visit(stride) for each stride, in the order of the canonical bytes.
 template <typename Product, typename Visitor>
 void ForEachStride(Product& p, const Visitor& visit) {
   for (auto* stride : {&p.row_stride, &p.row_slot_stride, &p.id_stride, &p.id_slot_stride,
@@ -62,7 +63,7 @@ int64_t ColumnsBeside(const GroupedProduct& p, const GroupedSchedule& s) {
   return p.HasHalves() ? s.block_n / 2 : s.block_n;
 }
 
-// Of the scales that come with a stage.
+// Bytes of the scales that are loaded with a stage.
 int64_t StageScaleBytes(const GroupedProduct& p, const GroupedSchedule& s) {
   const bool rows = p.row_scales == GroupedScales::kGroups;
   if (!rows && p.weight_scales != GroupedScales::kGroups) return 0;
@@ -221,7 +222,8 @@ int BlocksPerSm(const GroupedProduct& p, const GroupedSchedule& s) {
   constexpr int64_t kBytesPerSm = 227 * 1024, kStaticBytes = 14 * 1024;
   if (s.swapped > 0 || s.block_m != 64 || s.block_n == 256) return 1;
   const int64_t most = kBytesPerSm / (SharedBytes(p, s) + kStaticBytes);
-  // Of 256 threads: 128 registers each, or 80, which promoted sums do not leave.
+  // Two blocks of 256 threads leave a thread 128 registers, three 80, which is too few for promoted
+  // sums.
   const bool few = s.block_n == 64 && !p.HasScales();
   return static_cast<int>(std::clamp<int64_t>(most, 1, few ? 3 : 2));
 }

@@ -225,7 +225,7 @@ absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const Groupe
   rows.kind = p.fixed_rows > 0 ? ArgKind::kInt32 : ArgKind::kSymbolM;
   rows.int_value = p.fixed_rows;
   recipe.args.push_back(rows);
-  if (p.by_ends) {  // fixed rows begin at 0 in each pass over M
+  if (p.by_ends) {  // rows of a fixed number begin at 0 in each pass over M
     ArgSlot first_row;
     first_row.kind = p.fixed_rows > 0 ? ArgKind::kInt32 : ArgKind::kFirstRow;
     recipe.args.push_back(first_row);
