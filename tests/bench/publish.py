@@ -4,16 +4,19 @@
     publish.py --list                                                    the plan: steps, seconds, commands
     publish.py --measure FOLDER [--seconds 560] [--gpus 0,1] [--steps layers,decode] [--bundle DIR]
     publish.py --collect FOLDER [--partial decode,..]
+    publish.py --archive
 
 --measure runs where a GPU is, from a checkout or from what `./dev bundle` makes. Each step writes FOLDER/CARD-DAY-COMMIT-STEP.json, and says in it
 whether it is whole. Whole ones are left out and the others go on, so call it again until nothing is left: no step begins that would not end
 within the seconds. Of several GPUs each runs a step of its own, behind those that take two. A library of a modified tree is refused.
 --collect needs no GPU: it copies the newest whole file of each step into tests/bench/results, names it in performance/figures.py, and
 writes the pages. It refuses files of a modified tree, of two commits or of two kinds of card.
+--archive moves results files that no page of now and no code names into the archive, and lists them there.
 """
 
 import argparse
 import datetime
+import io
 import json
 import os
 import pathlib
@@ -21,6 +24,7 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from dataclasses import dataclass
@@ -251,12 +255,57 @@ def collect(arguments):
     return subprocess.run([sys.executable, "-B", str(HERE / "performance" / "page.py")], check=False).returncode
 
 
+# ---------------------------------------------------------------- Archiving
+
+
+def named_in_code(root):
+    """The text of all code of tests and bindings, and of the files that the pages cite."""
+    paths = [path for folder in ("tests", "bindings") for ending in ("py", "cc", "h") for path in (root / folder).rglob(f"*.{ending}")]
+    return " ".join([*(path.read_text(encoding="utf-8", errors="replace") for path in paths), *figures.FILES.values()])
+
+
+def told_of(path):
+    """A file's line of the archive's list."""
+    if path.suffix != ".json":
+        return f"| {path.name} |  |  | {'a tuning set' if path.suffix == '.set' else 'the output of a program'} |"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    state, said = figures.state_of(content), figures.values_of(content, "dirty")
+    holds = ", ".join(f"{name} {len(value)}" for name, value in content.items() if isinstance(value, list) and value)
+    return f"| {path.name} | {state.commit} | {'yes' if state.dirty else 'no' if said else ''} | {holds} |"
+
+
+def archive():
+    folder, code = HERE / "results", named_in_code(ROOT)
+    old = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".set", ".txt") and path.name not in code)
+    if not old:
+        print("every results file is named by a page or by code")
+        return 0
+    held, listed = folder / "archive.tar.xz", folder / "archive.md"
+    members = {}
+    with tarfile.open(held) as before:
+        members = {member.name: before.extractfile(member).read() for member in before.getmembers()}
+    members.update({path.name: path.read_bytes() for path in old})
+    with tarfile.open(held, "w:xz", preset=9) as after:
+        for name in sorted(members):
+            member = tarfile.TarInfo(name)  # without owner and time: the same files make the same archive
+            member.size = len(members[name])
+            after.addfile(member, io.BytesIO(members[name]))
+    head, _, rows = listed.read_text(encoding="utf-8").partition("|---|---|---|---|\n")
+    rows = sorted([*rows.splitlines(), *map(told_of, old)])
+    listed.write_text(f"{head}|---|---|---|---|\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    for path in old:
+        path.unlink()
+    print(f"archived {len(old)} files; {held.stat().st_size / 1e6:.1f} MB")
+    return 0
+
+
 def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verb = parser.add_mutually_exclusive_group(required=True)
     verb.add_argument("--list", action="store_true", help="print the plan")
     verb.add_argument("--measure", type=pathlib.Path, metavar="FOLDER")
     verb.add_argument("--collect", type=pathlib.Path, metavar="FOLDER")
+    verb.add_argument("--archive", action="store_true", help="move what nothing names any more into the archive")
     parser.add_argument("--seconds", type=float, default=560, help="of --measure: it ends by then")
     parser.add_argument("--gpus", default=os.environ.get("CUDA_VISIBLE_DEVICES") or "0", help="ordinals, with commas between")
     parser.add_argument("--steps", default="", help="by default all")
@@ -266,6 +315,8 @@ def main(words=None):
     if arguments.list:
         print(show())
         return 0
+    if arguments.archive:
+        return archive()
     return measure(arguments) if arguments.measure else collect(arguments)
 
 

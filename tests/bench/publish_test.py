@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import stat
+import tarfile
 import tempfile
 import unittest
 from unittest import mock
@@ -157,6 +158,28 @@ class Collecting(unittest.TestCase):
         self.assertTrue(figures.state_of({"bert@1": {"by": {**CLEAN, "dirty": True}}}).dirty)
         with self.assertRaises(figures.MissingFigure):
             figures.state_of({"rows": [CLEAN, {**CLEAN, "commit": "7654321"}]})
+
+
+class Archiving(unittest.TestCase):
+    def test_what_nothing_names_moves_into_the_archive_and_its_list(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        results = pathlib.Path(folder.name, "results")
+        results.mkdir()
+        with tarfile.open(results / "archive.tar.xz", "w:xz") as archive:
+            member = tarfile.TarInfo("a.txt")
+            member.size = 3
+            archive.addfile(member, io.BytesIO(b"old"))
+        (results / "archive.md").write_text("# Held\n\n| file | commit | dirty | holds |\n|---|---|---|---|\n| a.txt |  |  | text |\n")
+        (results / "b.json").write_text(json.dumps({**CLEAN, "rows": [1, 2]}))
+        (results / "c.json").write_text("{}")
+        with mock.patch.object(publish, "HERE", pathlib.Path(folder.name)), mock.patch.object(publish, "named_in_code", return_value="c.json"):
+            quiet(publish.archive)
+        with tarfile.open(results / "archive.tar.xz") as archive:
+            self.assertEqual(archive.getnames(), ["a.txt", "b.json"])
+            self.assertEqual(archive.extractfile("a.txt").read(), b"old")
+        self.assertEqual((results / "archive.md").read_text().splitlines()[-2:], ["| a.txt |  |  | text |", "| b.json | 1234567 | no | rows 2 |"])
+        self.assertEqual(sorted(path.name for path in results.glob("*.json")), ["c.json"])
 
 
 if __name__ == "__main__":

@@ -328,6 +328,14 @@ TEST(KernelSource, WritesOneWrapperForEachWidth) {
   EXPECT_EQ(wrappers(), 1u);
 }
 
+TEST(KernelSource, AssertsThePlansSharedMemory) {
+  for (Dataflow dataflow : DataflowsOf(SampleS8())) {
+    const KernelSpec spec = SampleSpec(SampleS8(), dataflow);
+    const auto bytes = SizesOf(spec.sequence, spec.schedule).shared_bytes;
+    EXPECT_THAT(SourceOf(spec), HasSubstr(absl::StrCat("kBytes == ", bytes, ",")));
+  }
+}
+
 TEST(OutputAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
   struct Row {
     int64_t l, stride;
