@@ -21,6 +21,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -105,6 +106,9 @@ def places_of(bundle):
 
 
 def asked(command, environment):
+    """What a program prints; "" where there is none."""
+    if not shutil.which(command[0]):
+        return ""
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **environment})
     return done.stdout.strip()
 
@@ -168,7 +172,10 @@ def measure(arguments):
     gpus, state = arguments.gpus.split(","), state_of(places)
     if state["dirty"] or state["commit"] == "unknown":
         sys.exit(f"publish: the library is of commit {state['commit']}{', modified' if state['dirty'] else ''}: build one of a commit")
-    card, day = figures.card_name(card_of(gpus[0])).lower(), datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    name = card_of(gpus[0])
+    if not name:
+        sys.exit("publish: nvidia-smi names no GPU: measure where one is, with what ./dev bundle --publish makes")
+    card, day = figures.card_name(name).lower(), datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     path = lambda step: folder / f"{card}-{day}-{state['commit'][:7]}-{step.name}.json"
     wanted = [step_of(name) for name in arguments.steps.split(",")] if arguments.steps else list(STEPS)
     wanted = [step for step in wanted if not is_whole(path(step))]
