@@ -20,8 +20,8 @@ def state(store):
     commits = sorted({one.commit for one in states.values()})
     cards = " and ".join(sorted({one.on for one in states.values()}))
     if len(commits) == 1:
-        return f"All of one run of commit {commits[0]} on an {cards}."
-    return f"Of {len(commits)} commits, on {cards}; each table names its file, card and commit."
+        return f"All figures are of commit {commits[0]} on an {cards}."
+    return f"The figures are of {len(commits)} commits, on {cards}; each table names its file, card and commit."
 
 
 def eager_error(store, key):
