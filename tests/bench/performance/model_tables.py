@@ -1,7 +1,7 @@
 """Tables of layers and models as frameworks and servers write them: images, experts, sums over GPUs, PyTorch's models and training steps."""
 
 from figures import geometric_mean, least_of, quantities
-from tables import CONV, FP8, contestants_ratios, decode_cases, decode_results, graph_rows, markdown, mean_and_least, two_decimals
+from tables import CONV, FP8, contestants_ratios, decode_cases, decode_results, graph_rows, markdown, mean_and_least, times_of, two_decimals
 
 
 def images(store, *keys):
@@ -105,6 +105,12 @@ def training(store):
 # ---------------------------------------------------------------- The table of the top README
 
 
+def peers_of_codes(store):
+    """Who ran beside Sinter with scales of blocks: DeepGEMM is not on every machine."""
+    ran = {name for row in store.file("fp8")["rows"] for name in times_of(row)}
+    return ", ".join(text for name, text in (("deepgemm-block", "DeepGEMM"), ("promoted-block", "PyTorch")) if name in ran)
+
+
 def summary(store):
     """A line each of what the page has, with how many: the peer, the mean and the least ratio."""
     torch, cublas = "`torch.compile`", "cuBLASLt, PyTorch"
@@ -127,7 +133,7 @@ def summary(store):
         ("gated FFNs", cublas, by("products", "best_peer/predicted", "S")),
         ("two products, ReLU", cublas, by("products", "best_peer/predicted", "G")),
         ("Llama-3-8B's FFN", "cuBLASLt", by("batch", "best_peer/predicted", "L")),
-        ("fp8 FFNs", "DeepGEMM, PyTorch", pairs(("fp8",), *FP8["blocks"])),
+        ("fp8 FFNs", peers_of_codes(store), pairs(("fp8",), *FP8["blocks"])),
         ("two convolutions", "cuDNN, cuBLAS", pairs(*CONV)),
         ("depthwise convolutions", f"cuDNN, {torch}", by("depthwise", "peer_ratio", "depthwise")),
         ("grouped convolutions", f"cuDNN, {torch}", by("images", "peer_ratio", "images")),
