@@ -20,7 +20,7 @@ def state(store):
     commits = sorted({one.commit for one in states.values()})
     cards = " and ".join(sorted({one.on for one in states.values()}))
     if len(commits) == 1:
-        return f"All figures are of commit {commits[0]} on an {cards}."
+        return f"All figures but vLLM's are of commit {commits[0]} on an {cards}."
     return f"The figures are of {len(commits)} commits, on {cards}; each table names its file, card and commit."
 
 
