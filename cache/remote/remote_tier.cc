@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::chrono::microseconds kTurnPause(100);  // between checks whose turn it is
+constexpr std::chrono::microseconds kTurnPause(100);  // sleep between checks of whose turn it is
 
 }  // namespace
 

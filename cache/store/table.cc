@@ -54,7 +54,7 @@ class OneKeyOrder : public leveldb::Comparator {
   void FindShortSuccessor(std::string*) const override {}
 };
 
-// The writer alone ends blocks, never their size.
+// Only the writer ends a block; a block's size never does.
 leveldb::Options TableOptions(const leveldb::Comparator* order) {
   leveldb::Options options;
   options.comparator = order;

@@ -73,7 +73,7 @@ void WorkQueue::Run() {
     try {
       const ExitGate::Pass inside;
       if (inside) run();
-    } catch (...) {  // the job is dropped: everything that jobs do can be done without
+    } catch (...) {  // the job is dropped: nothing that jobs do is indispensable
     }
     run = nullptr;  // releases what the job held before anybody hears that it is done
     state.lock().lock();

@@ -44,7 +44,7 @@ class WorkQueue {
  private:
   struct Job {
     uint64_t bytes;
-    std::function<void()> run;  // empty of the one that is being done
+    std::function<void()> run;  // moved out of the job that runs
   };
   struct State {
     std::deque<Job> jobs;  // the first one is being done

@@ -74,7 +74,7 @@ void LocalTier::Put(const Id& id, absl::string_view key, Payload payload,
     };
     queued = writer_->Push(payload->size() + key.size(), write);
   } catch (const std::bad_alloc&) {
-    // Dropped, like one that does not fit.
+    // The job is dropped, like one that does not fit into the queue.
   }
   if (queued) return;
   dropped_.fetch_add(1, std::memory_order_relaxed);

@@ -9,7 +9,8 @@ namespace sinter {
 namespace {
 
 constexpr uint64_t kPrefetchBurst = 16;
-constexpr uint64_t kMostKept = 16 << 10;  // of a record that is in a file too
+// most bytes of a record that memory keeps beside its file
+constexpr uint64_t kMostKept = 16 << 10;
 
 }  // namespace
 

@@ -10,7 +10,7 @@ namespace {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are copied as they lie");
 
-// 0 of no bytes: the read passed the end.
+// 0 when the read passed the end and `bytes` is empty.
 template <typename T>
 T LoadLittleEndian(absl::string_view bytes) {
   T value = 0;

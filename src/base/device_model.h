@@ -23,14 +23,14 @@ namespace sinter {
 // "stitch_".
 struct StitchConstants {
   // Streams and instructions.
-  double copy_share = 0;    // of hbm_bytes_per_us, when a stream is also written
-  double few_sms_gain = 0;  // factor of a few SMs' HBM rate over their share of it
-  double alike_share = 0;   // share that comes from L2 of bytes that all units read; the rest: L1
-  double issue_share = 0;   // counted instructions per issue slot: two often become one
-  double issue_warps = 0;   // warps that fill an SM's issue slots
+  double copy_share = 0;       // share of hbm_bytes_per_us left when a stream is also written
+  double few_sms_gain = 0;     // how many times its share of HBM's rate one of a few SMs gets
+  double alike_share = 0;      // of bytes that all units read, the share from L2; the rest: L1
+  double issue_share = 0;      // counted instructions per issue slot: two often become one
+  double issue_warps = 0;      // warps that fill an SM's issue slots
   double persistent_loss = 0;  // share lost by blocks that take turns, not replaced by new ones
   double overlap_groups = 0;   // groups of a block that fully hide one another's work
-  double overlap_limit = 0;    // and the most times that work can be hidden
+  double overlap_limit = 0;    // most groups whose work can be hidden
   double special_issue = 0;    // issue slots taken by one turn of the special function unit
   // A turn of a block waits for these.
   double read_us = 0;           // a first read from memory

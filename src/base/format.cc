@@ -30,7 +30,7 @@ std::string Quoted(absl::string_view text) {
   return absl::StrCat("\"", text.substr(0, kShownBytes), "\"");
 }
 
-// 0 for a unit that is none.
+// 0 for an unknown unit.
 uint64_t Multiplier(absl::string_view unit) {
   const std::string lower = absl::AsciiStrToLower(unit);
   if (lower.empty() || lower == "b") return 1;

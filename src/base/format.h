@@ -61,7 +61,7 @@ std::string JsonString(absl::string_view text);
 std::string PrintableLines(absl::string_view text);
 
 // Bytes of the UTF-8 sequence that begins at text[at]; 0 when there is none. Overlong forms,
-// surrogates and what lies above U+10FFFF are none.
+// surrogates and values above U+10FFFF are no sequences.
 size_t Utf8Length(absl::string_view text, size_t at);
 
 // Did-you-mean: the known word nearest to one that is not known.

@@ -61,7 +61,7 @@ enum class ArgKind : uint8_t {
   kBytes = 5,      // constant bytes by value
   kFirstRow = 6,   // int32: rows of M that the passes before this one took
   kRoom = 7,       // device pointer: the room of the binding's group
-  kPlan = 8,       // 64 bits: what ranks that run one plan have in common
+  kPlan = 8,       // 64 bits, equal on all ranks that run one plan
 };
 
 struct ArgSlot {

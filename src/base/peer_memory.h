@@ -16,8 +16,8 @@ namespace sinter {
 // A room begins with this. src/device/ranks/room.cuh has the same, with what the words mean.
 struct RankRoom {
   static constexpr int kMaxRanks = 8;
-  // Bytes: what ranks send one another to prove their links, one vector a sender; then headers;
-  // then two halves of slots, of a rank each.
+  // The parts, in bytes: a vector from each sender, by which ranks prove their links; headers; two
+  // halves, each with a slot for every rank.
   static constexpr uint64_t kProofsAt = 256, kHeadersAt = 1024, kSlotsAt = 4096;
   static constexpr uint8_t kEmptyByte = 0xFF;  // of slots
 
@@ -28,7 +28,7 @@ struct RankRoom {
   uint64_t reserved = 0;
   std::array<DevicePtr, kMaxRanks> rooms{};
 
-  // Why a group ended: these, with a rank's number from bit 8 on.
+  // Why a group ended: one of these, with the number of a rank in bits 8 and above.
   static constexpr uint32_t kTimedOut = 1, kMismatch = 2, kAborted = 3;
 };
 static_assert(sizeof(RankRoom) == 112, "kernels read it");
@@ -58,8 +58,8 @@ class PeerMemory {
   virtual void FreeWords(const HostWords& words) = 0;
 
   virtual absl::StatusOr<Handle> Export(DevicePtr allocated) = 0;
-  // Lets the process of a handle open `allocated`: to be called for each of them, by every process,
-  // before it opens anything. Memory that is shared by cuIpc needs none, and nothing is done.
+  // Lets the process that sent a handle open `allocated`. Every process calls it for each such
+  // handle before it opens any. Memory that is shared by cuIpc needs none, and nothing is done.
   virtual absl::Status Offer(DevicePtr allocated, const Handle& to) = 0;
   // The memory behind another process's handle, as this GPU addresses it. DEADLINE_EXCEEDED where
   // it needs an offer that does not come.

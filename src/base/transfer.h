@@ -48,7 +48,8 @@ bool ReadAll(int fd, std::string* bytes);
 bool WriteAll(int fd, absl::string_view bytes);
 
 // Writing beyond a limit of file size raises SIGXFSZ, which ends the process by default. While this
-// object lives its thread does not get the signal; one that came is discarded at its end.
+// object lives its thread does not get the signal; a signal that came meanwhile is discarded at its
+// end.
 class FileSizeSignal {
  public:
   FileSizeSignal();

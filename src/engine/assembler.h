@@ -106,8 +106,8 @@ class StandIns {
   StandIns(std::shared_ptr<EngineCore> core, PlanAssembler* assembler)
       : core_(std::move(core)), assembler_(assembler) {}
 
-  // `why`: what the caller would have waited for. Precondition: there are a loader and stand-ins.
-  // kNoLegalPlan naming what stand-ins cannot take; errors of the loader.
+  // `why`: what the caller would otherwise have waited for. Precondition: there are a loader and
+  // stand-ins. kNoLegalPlan naming what stand-ins cannot take; errors of the loader.
   absl::StatusOr<LoadedPlanPtr> Get(const PlanRequest& request, absl::string_view why,
                                     const BuildControl& control);
 

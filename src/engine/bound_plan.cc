@@ -29,7 +29,7 @@ bool HasRows(const Chain& chain, int canonical) {
 // For a buffer that is never read or written: aligned and not null.
 constexpr DevicePtr kNowhere = kBufferAlignment;
 
-// Gives the buffers of rows a place where they are null.
+// Gives null buffers of rows an aligned address, which nothing reads or writes.
 std::vector<DevicePtr> PlacedWithoutRows(const Chain& chain, std::vector<DevicePtr> buffers) {
   const auto count = static_cast<size_t>(chain.num_inputs() + chain.num_outputs());
   for (size_t i = 0; i < std::min(buffers.size(), count); ++i) {
@@ -58,8 +58,8 @@ absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buff
   return absl::OkStatus();
 }
 
-// The most rows with which blocks at `distance` > 0 bytes above `low` are known to lie apart from
-// it. With one more they overlap; of rows of two pitches this is assumed.
+// The most rows with which blocks `distance` > 0 bytes above `low` are known not to overlap it.
+// With one row more they overlap; where the two pitches differ, that is assumed.
 int64_t RowsApart(const BufferBlocks& low, const BufferBlocks& high, int64_t distance) {
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   if (low.width == 0 || high.width == 0) return kAny;
@@ -139,14 +139,14 @@ absl::Status OverlapError(const LoadedPlan& plan, const BufferOverlap& overlap,
               : "; an output's buffer must be its own, or that of the input declared as its alias");
 }
 
-// After so many rows every buffer is aligned again as it was bound, whatever its rows are. Kernels
-// read vectors of several rows, such as ids.
+// After this many rows every buffer has the alignment that it was bound with, however long its rows
+// are. Kernels read vectors that span several rows, such as ids.
 constexpr int64_t kAlignedRows = kBufferAlignment;
 
 // The length of a pass: RowLimits::at_once, or fewer rows, whose messages the group's slots hold.
 // Those are a multiple of kAlignedRows, unless a pass takes all rows of the plan's bucket. A plan
-// that mixes rows is then refused: what it reduces over M, or numbers, a pass would have of its own
-// rows alone. So is one without M.
+// that reduces over M or numbers its rows is then refused, since a pass would see only its own
+// rows. So is a plan without M.
 absl::StatusOr<int64_t> RowsOfGroup(const LoadedPlan& plan, const RankGroup& group) {
   int64_t most = plan.rows.at_once;
   for (const PlannedKernel& kernel : plan.plan.kernels) {
@@ -180,7 +180,7 @@ absl::Status CheckGroup(const Chain& chain, const RankGroup* group) {
                             group->size(), ": describe the chain with ranks ", group->size());
 }
 
-// What kernels say of the plan that they are of, so that ranks compare it.
+// The word by which kernels tell other ranks which plan they belong to.
 uint64_t WordOf(const Digest& digest) {
   uint64_t word = 0;
   for (size_t i = 0; i < sizeof(word); ++i) word = word << 8 | digest.bytes[i];

@@ -91,9 +91,9 @@ struct PrepareOptions {
   enum class Choice { kBest, kFused, kUnfused } choice = Choice::kBest;  // for benches and explain
   // Builds on the calling thread alone, and takes no stand-in.
   bool background = false;
-  // Where Measures() and no measured plan is kept yet: first measures for some seconds, beside what
-  // the program runs. The plan is then the measured choice. RESOURCE_EXHAUSTED without memory for
-  // it, FAILED_PRECONDITION where a run takes too long or the times decide nothing.
+  // Where Measures() is true and no measured plan is stored yet: measures first, for some seconds,
+  // beside the program's own work. The plan is then the measured choice. RESOURCE_EXHAUSTED without
+  // memory for it, FAILED_PRECONDITION where a run takes too long or the times decide nothing.
   bool measure = false;
 };
 

@@ -16,7 +16,7 @@
 namespace sinter {
 namespace {
 
-// A kernel used at several positions is told of once.
+// A kernel that is used at several positions is reported once.
 std::vector<KernelOrigin> KernelOrigins(const LoadedPlan& plan) {
   std::vector<KernelOrigin> list;
   std::map<std::tuple<Digest, const BuiltKernel*>, size_t> known;

@@ -274,7 +274,7 @@ absl::Status RankGroup::Gather(const void* send, size_t bytes, void* recv) {
   return gathered_;
 }
 
-// Whether every rank is well; a rank that is not says why to all.
+// Whether no rank has failed; a rank that has tells all others why.
 absl::Status RankGroup::AllOk(const absl::Status& own) {
   struct Word {
     char why[kWhyBytes];
@@ -305,7 +305,8 @@ absl::Status RankGroup::Connect(const std::vector<Introduction>& all) {
 absl::StatusOr<std::shared_ptr<RankGroup>> RankGroup::Create(
     absl::StatusOr<std::unique_ptr<PeerMemory>> memory, const RankGroupOptions& options,
     Exchange exchange) {
-  // Without a size nothing can be gathered: other ranks' exchanges then end as the caller's do.
+  // A rank without a valid size can take part in no exchange: those of the other ranks then end
+  // when the caller's exchange function gives up.
   if (!IsSize(options.size)) return CheckOptions(options);
   std::shared_ptr<RankGroup> group(
       new RankGroup(memory.ok() ? *std::move(memory) : nullptr, options, std::move(exchange)));
@@ -390,13 +391,13 @@ absl::Status RankGroup::GetStatus(int* rank) const {
 
 absl::Status RankGroup::Abort() {
   const uint32_t why = RankRoom::kAborted | static_cast<uint32_t>(options_.rank) << 8;
-  // For waits of this rank's kernels, whatever else the GPU does.
+  // Ends the waits of this rank's kernels: they poll this word, so the GPU need not be idle.
   __atomic_store_n(&words_.host[1], why, __ATOMIC_RELAXED);
-  // Unless a kernel has said why before.
+  // The outcome stays what a kernel wrote before, if one did.
   uint32_t alive = 0;
   __atomic_compare_exchange_n(&words_.host[0], &alive, why, /*weak=*/false, __ATOMIC_RELAXED,
                               __ATOMIC_RELAXED);
-  // And for those of other ranks, though no kernel of this one runs.
+  // Ends the waits of the other ranks' kernels, even if no kernel of this rank is running.
   const std::lock_guard<std::mutex> lock(mutex_);
   absl::Status first;
   for (const DevicePtr room : rooms_) {

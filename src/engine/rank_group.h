@@ -46,8 +46,9 @@ class RankGroup {
   // Collective: all ranks call it at once, and all fail where one does. A rank that has failed
   // before calls it too, with its error in place of `memory`: it gets that error back, the others
   // are told. Proves each link by a pattern that goes over it. No exchange follows one that failed.
-  // INVALID_ARGUMENT: an option; a size that is none is told to nobody. FAILED_PRECONDITION: ranks
-  // that differ, or a link that does not carry what is sent; it names the rank.
+  // INVALID_ARGUMENT: an option; a rank with an invalid size cannot tell the others.
+  // FAILED_PRECONDITION: ranks that differ, or a link that does not carry what is sent; it names
+  // the rank.
   static absl::StatusOr<std::shared_ptr<RankGroup>> Create(
       absl::StatusOr<std::unique_ptr<PeerMemory>> memory, const RankGroupOptions& options,
       Exchange exchange);

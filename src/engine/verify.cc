@@ -266,7 +266,7 @@ Range RangeOf(const Op& input, int64_t m, bool products) {
   return {0, ScaleOf(input, m)};
 }
 
-// For each input that ops read as ids: the fewest places that one of them has; 0: none reads it so.
+// For each input: the smallest extent that an op indexes with it; 0: no op reads it as ids.
 std::vector<int64_t> PlacesOfIds(const Chain& chain, int64_t m) {
   std::vector<int64_t> places(static_cast<size_t>(chain.num_inputs()));
   for (const Op& op : chain.ops()) {
@@ -284,7 +284,7 @@ std::vector<int64_t> PlacesOfIds(const Chain& chain, int64_t m) {
   return places;
 }
 
-// For each input that says where groups end: the rows that are grouped; 0: none does.
+// For each input: how many rows it divides into groups by their ends; 0: it holds no ends.
 std::vector<int64_t> RowsOfEnds(const Chain& chain, int64_t m) {
   std::vector<int64_t> rows(static_cast<size_t>(chain.num_inputs()));
   for (const Op& op : chain.ops()) {

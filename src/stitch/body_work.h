@@ -27,7 +27,7 @@ constexpr int64_t kMostPlaces = 1 << 14;  // different values and places in gene
 // and four times that for twice as many. A side of a concatenation is one; what ops weigh was
 // measured (body_work.cc).
 constexpr int64_t kMostBranches = 400;
-// Those of one op, written once; a concatenation's are its sides.
+// Branches that one op adds where it is written once; a concatenation has one for each side.
 int64_t BranchesOf(const Op& op);
 constexpr int64_t kMostVisits = 1 << 16;   // of values, counted again for each root
 constexpr int64_t kMostPlaceTerms = 2500;  // terms in the place of one element

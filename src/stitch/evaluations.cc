@@ -110,8 +110,8 @@ class Counter {
            HoldsFloats(body_.op(op.operands[0]).type.dtype);
   }
 
-  // The part of an element's evaluations that a thread makes, where it may make several results of
-  // windows at once.
+  // How much of an evaluation falls to one element, where a thread makes several results of windows
+  // at once.
   double ShareOf(ValueId id, const Position& at) {
     // Products of taps that are summed are one instruction, and so is a read that is widened.
     if (sliding_ && (id == summed_ || IsWidened(id))) return 0;
@@ -139,7 +139,7 @@ class Counter {
     for (size_t i = 0; i < all.size(); ++i) {
       const double accesses = times * AccessesOfVector(space_, address, element_, vector) / vector;
       all[i] += accesses;
-      // A tile's place is divided once.
+      // A tile's place is divided once a tile, not for each access.
       divided[i] += pixels_ > 1 ? 0 : accesses * divisions;
       vector *= 2;
     }
@@ -156,7 +156,7 @@ class Counter {
     result_.touches.push_back(std::move(touch));
   }
 
-  // Of what moves with the element; each once.
+  // Divisions in variables that move with the element, each variable once.
   int DivisionsIn(const Index& index) const {
     std::set<IndexVar> seen;
     return DivisionsIn(index, &seen);

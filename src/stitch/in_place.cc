@@ -321,7 +321,7 @@ class PhaseReads {
   int64_t bytes_ = 0;
 };
 
-// Stored by units, element by element, where no input lies.
+// Whether units store it element by element, in a buffer that holds no input.
 bool MayBeReadBack(const Chain& body, const StitchRoot& root) {
   return root.kind == StitchRoot::kStore && root.spread == 1 &&
          IsElementwise(body.op(root.value)) &&

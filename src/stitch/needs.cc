@@ -64,7 +64,7 @@ class Walk {
     }
   }
 
-  // A scatter asks for the id of the row that it stores, and once more for any row's.
+  // A scatter reads the id of the row that it stores, and in a loop the ids of all rows.
   absl::Status VisitIds(const StitchRoot& root, const Position& at) {
     const Op& op = body_.op(root.value);
     const ValueId ids = op.operands[1];

@@ -100,7 +100,8 @@ class Builder {
     return absl::OkStatus();
   }
 
-  // The output that a store of what a scatter leaves waits for to have a buffer of its own; -1.
+  // The root's output, if it is what a scatter leaves of an input whose buffer the output may
+  // share: it is stored only where the output got a buffer of its own. -1: another root.
   int ApartOf(const StitchRoot& root) const {
     if (root.kind != StitchRoot::kStore) return -1;
     const ChainOutput& output = body_.outputs()[static_cast<size_t>(root.output)];

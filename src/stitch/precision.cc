@@ -51,7 +51,7 @@ bool SumsAboutLargest(const Chain& body, const Op& sum) {
          largest.axes == sum.axes;
 }
 
-// An op that has a form for this, or a square of one.
+// A tanh or an erf, which have a form for kBesideOne, or a square of one.
 bool IsBoundedByOne(const Chain& body, ValueId id) {
   const Op& op = body.op(IsSquare(body.op(id)) ? body.op(id).operands[0] : id);
   return op.kind == OpKind::kUnary && TraitsOf(op).beside_one.function != nullptr;
@@ -189,7 +189,7 @@ class Demands {
     asked = std::max(asked, demand);
   }
 
-  // For results of 16 bits or fewer.
+  // Whether the fast form is exact enough for results of 16 bits or fewer.
   bool IsFastEnough(const Op& op, Demand demand) const {
     if (op.kind != OpKind::kUnary && op.kind != OpKind::kBinary) return true;
     const bool coarse = demand <= Demand::kCoarse;

@@ -54,7 +54,7 @@ absl::Status CheckOps(const Chain& body) {
 // Words of shared memory that a step's row and its results may take.
 constexpr int64_t kMostOfStep = 1 << 14;
 
-// Of the ops that give a scatter's ids, which each row computes again for all rows behind it.
+// The most ops that compute a scatter's ids: each row computes them again for all rows behind it.
 constexpr int kMostOpsOfIds = 8;
 
 absl::Status CheckIds(const Chain& body, ValueId scatter) {
@@ -104,7 +104,7 @@ absl::Status CheckSteps(const Chain& body, const StitchProgram& program) {
   return absl::OkStatus();
 }
 
-// A scatter is written where ids say: who reads it needs it in memory.
+// A scatter is stored where its ids say, so its readers need it in memory.
 absl::Status CheckScatters(const Chain& body) {
   std::set<ValueId> stored;
   for (const ChainOutput& output : body.outputs()) stored.insert(output.value);

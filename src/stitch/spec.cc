@@ -120,7 +120,7 @@ absl::StatusOr<ProgramLaunch> CheckProgram(const Chain& body, const StitchProgra
   return launch;
 }
 
-// The parts fit each other and the launch.
+// Checks that the parts fit one another and the launch.
 absl::StatusOr<StitchLaunch> CheckPackedLaunch(const StitchSpec& spec, const DeviceModel& model,
                                                StitchBudget* budget) {
   int64_t shared = 0;

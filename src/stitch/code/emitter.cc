@@ -53,7 +53,7 @@ Index StitchEmitter::Address(const Position& at, const std::vector<Stride>& stri
   return AddressOf(at, strides, space());
 }
 
-// What lies where an id says is read again: the id's name is known in its own scope alone.
+// What an id selects is read again, because the id's name is known only in its own scope.
 void StitchEmitter::NoteUse(std::map<ElementKey, std::set<int>>& uses, const ElementKey& key) {
   if (!space().ReadsIn(key.second).empty()) return;
   uses[key].insert(pass_);

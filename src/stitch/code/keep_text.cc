@@ -156,7 +156,7 @@ Kept KeepText::Choose(const Used& used, bool inputs, bool values) {
       kept.inputs[key] = emitter_.NewName("kept");
     }
   }
-  // What ids name is read where a pass first needs it, and kept as it is then.
+  // What ids select is read where a pass first needs it, and kept as it was then.
   for (const auto& [key, passes] : used.values) {
     const bool taken = code_.body->op(key.first).kind == OpKind::kGather;
     if (inputs && taken && passes.size() > 1) kept.values[key] = emitter_.NewName("kept");

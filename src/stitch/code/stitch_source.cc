@@ -233,8 +233,9 @@ absl::StatusOr<int64_t> SharedBytesOf(const StitchCode& code) {
 }
 
 // LaunchRecipe::grid_rows: the rows that the grid takes in one turn, where it takes those of the
-// largest bucket; smaller ones are never launched with more rows than they have. Fewer rows: blocks
-// that stay were chosen. Blocks that meet cannot be more, parts of a packed kernel have their own.
+// largest bucket; smaller ones are never launched with more rows than they have. 0 where the grid
+// takes fewer, since persistent blocks were chosen; where blocks wait for one another, since no
+// more would be resident; and for packed kernels, whose parts have blocks of their own.
 int64_t GridRows(const StitchCode& code, int64_t grid) {
   if (code.program == nullptr || code.program->phases.size() > 1) return 0;
   const StitchProgram& program = *code.program;

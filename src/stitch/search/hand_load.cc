@@ -13,14 +13,15 @@
 namespace sinter {
 namespace {
 
-// Bounds of what is tried: the least share of a unit's instructions that must be saved, and how
-// often, relative to its elements, a value must be computed.
+// A hand-over is tried if it saves at least this share of a unit's instructions, of a value that is
+// computed at least this many times for each of its elements.
 constexpr double kWorth = 0.1, kRepeated = 1.5;
-// Of a thread: to join what the lanes of a lone warp have, or of one of several, and to read what a
-// warp has.
+// Instructions of a thread: to join the lanes of a unit's only warp, or of one of several, and to
+// read the result of another warp.
 constexpr int kInstructionsOfWarpJoin = 3, kInstructionsOfJoin = 12, kInstructionsOfWarp = 3;
-constexpr int kMeetingsOfJoin = 4;  // which take as long: a join waits for its lanes' exchanges
-constexpr size_t kMostAlone = 2;    // values that are tried alone
+// meetings that take as long as a join, which waits for its lanes' exchanges
+constexpr int kMeetingsOfJoin = 4;
+constexpr size_t kMostAlone = 2;  // values that are tried alone
 
 class HandCounter {
  public:
@@ -231,7 +232,7 @@ UnitWork WorkOf(const Chain& body, const StitchProgram& program, const StitchSch
 }
 
 void AddHandOver(const UnitWork& before, const UnitWork& after, double units, StitchLoad& load) {
-  // At least what is counted element by element.
+  // The load is never less than what is counted element by element.
   const auto change = [](double now, double was, double by, double& total) {
     total = std::max(now * by, total + (now - was) * by);
   };

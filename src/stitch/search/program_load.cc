@@ -15,9 +15,11 @@ namespace {
 
 // Words of a column in a part, as in src/device/stitch/moments.cuh.
 constexpr int kMomentWords = 4;
-// A load, its address, a comparison, its join; what computes the id comes on top.
+// Instructions for one id: a load, its address, a comparison, its join. Those that compute the id
+// are counted apart.
 constexpr int kInstructionsOfAnId = 4;
-// Of a gather: two comparisons at once, the position, the choice; or the condition of a read.
+// Instructions of a gather: two comparisons in one, the position, the choice; or those of a read's
+// condition.
 constexpr int kIssueOfGather = 3, kConditionInstructions = 2;
 
 double ElementsAt(const std::vector<Dim>& dims, int64_t m) {

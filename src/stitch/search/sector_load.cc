@@ -8,12 +8,11 @@
 namespace sinter {
 namespace {
 
-// Of a loop that is looked at: each costs time for each schedule. A loop that has more, as products
-// of products have, is bound by its instructions.
+// The most accesses of a loop that are examined, since each costs time for every schedule. A loop
+// with more, as in products of products, is bound by its instructions.
 constexpr size_t kMostTouches = 256;
 
-// The elements and units, and values of the counters of a thread's own reductions, that threads
-// take together.
+// How many elements, units and steps of a thread's own reductions threads take together.
 struct Box {
   int64_t elements = 1, units = 1, inner = 1;
 };
