@@ -6,8 +6,8 @@
 Parts, each of two processes but the second: `right`: sums bit by bit, and a product with its sum, residual and norm
 beside float64; `local`: the same by one process with two contexts; `refused`: a rank with another plan, and one that
 never launches; `times`: microseconds of a call in CUDA graphs of 50; `models`: the same of what lies between two
-attentions of a model split over two GPUs. Exits 1 where a part fails. Needs two GPUs that reach each other, torch 2.5
-or newer, NVRTC.
+attentions of a model split over two GPUs, with products of bf16 and of e4m3. Exits 1 where a part fails. Needs two
+GPUs that reach each other, torch 2.5 or newer, NVRTC.
 """
 
 import argparse
@@ -64,35 +64,61 @@ def expected(size, rows, columns, factors):
     return h, norm.to(torch.bfloat16)
 
 
-def between_attentions(hidden, width, gated, size):
-    """Attention's output product, a gated FFN, and behind each the sum over ranks, the residual and a norm."""
+def between_attentions(hidden, width, gated, size, kind="bf16"):
+    """Attention's output product, a gated FFN, and behind each the sum over ranks, the residual and a norm.
+
+    `kind` e4m3: products of codes, with a scale of each row of the left operand and of each channel; what is quantised
+    is bf16 before, as servers have it.
+    """
     import sinter
 
     b = sinter.Builder()
     a = b.input("bf16", (sinter.M, width))
     r = b.input("bf16", (sinter.M, hidden))
-    w_o, w_down = b.constant("bf16", (hidden, width)), b.constant("bf16", (hidden, gated))
-    w_gate, w_up = b.constant("bf16", (gated, hidden)), b.constant("bf16", (gated, hidden))
+
+    def weight(rows, columns):
+        made = b.constant(kind, (rows, columns))
+        return made if kind == "bf16" else sinter.Scaled(made, b.constant("f32", (rows, 1)))
+
+    def operand(x):
+        return x if kind == "bf16" else sinter.quantize(x.cast("f32"))
+
+    def product(x, w):
+        return x @ w.T if kind == "bf16" else sinter.scaled_matmul(x, w)
+
+    w_o, w_down, w_gate, w_up = (weight(*shape) for shape in shapes_between(hidden, width, gated))
     gammas = [b.constant("bf16", (hidden,)) for _ in range(2)]
 
     def summed(part, residual):
         total = sinter.all_reduce(part.cast("bf16"), size).cast("f32")
         return (total + residual.cast("f32")).cast("bf16")
 
-    h = summed(a @ w_o.T, r)
-    x = sinter.rmsnorm(h, gammas[0]).cast("bf16")
-    c = (sinter.silu(x @ w_gate.T) * (x @ w_up.T)).cast("bf16")
-    h = summed(c @ w_down.T, h)
+    h = summed(product(operand(a), w_o), r)
+    x = operand(sinter.rmsnorm(h, gammas[0]).cast("bf16"))
+    c = operand((sinter.silu(product(x, w_gate)) * product(x, w_up)).cast("bf16"))
+    h = summed(product(c, w_down), h)
     return b.finish(h, sinter.rmsnorm(h, gammas[1]).cast("bf16"))
 
 
-def weights_between(rank, hidden, width, gated, device):
-    """w_o, w_down, w_gate, w_up of a rank, and both gammas of all."""
+def shapes_between(hidden, width, gated):
+    """Of w_o, w_down, w_gate, w_up."""
+    return (hidden, width), (hidden, gated), (gated, hidden), (gated, hidden)
+
+
+def quantized(x):
+    """Codes of rows and their scales [rows, 1]."""
+    wide = x.float()
+    scale = wide.abs().amax(-1, keepdim=True).clamp(min=1e-10) / 448.0
+    return (wide / scale).to(torch.float8_e4m3fn), scale
+
+
+def weights_between(rank, hidden, width, gated, device, kind="bf16"):
+    """w_o, w_down, w_gate, w_up of a rank, each with its scales if of codes, and both gammas of all."""
     generator = torch.Generator(device).manual_seed(100 + rank)
-    draw_of = lambda rows, columns: (
-        torch.randn((rows, columns), generator=generator, device=device) * columns**-0.5
-    ).to(torch.bfloat16)
-    made = [draw_of(hidden, width), draw_of(hidden, gated), draw_of(gated, hidden), draw_of(gated, hidden)]
+    made = []
+    for rows, columns in shapes_between(hidden, width, gated):
+        drawn = torch.randn((rows, columns), generator=generator, device=device) * columns**-0.5
+        made += [drawn.to(torch.bfloat16)] if kind == "bf16" else quantized(drawn)
     return made + [draw(31 + i, (hidden,)).to(device) for i in range(2)]
 
 
@@ -290,77 +316,118 @@ def times(side, barrier, rows_list, until, process_group):
     return side.group.error is None and not failed, report
 
 
-def models(side, barrier, rows_list, until, process_group):
+def ways_between(side, model, kind, rows, process_group):
+    """The plan of what lies between two attentions, and name and call of each way to do it on this rank's data."""
+    hidden, width, gated = model
+    rank, device = side.group.rank, side.device
+    weights = weights_between(rank, hidden, width, gated, device, kind)
+    gamma, last_gamma = weights[-2:]
+    a, r = draw(10 + rank, (rows, width)).to(device), draw(30, (rows, hidden)).to(device)
+    plan = side.context.prepare(between_attentions(hidden, width, gated, side.group.size, kind), m=rows)
+    bound = plan.bind(a, r, *weights, group=side.group)
+
+    # Of torch: a weight is a matrix, or codes with their scales; gate and up are one.
+    if kind == "bf16":
+        w_o, w_down, w_gate, w_up = weights[:4]
+        w_both = torch.cat([w_gate, w_up])
+        codes_of = lambda x: x
+    else:
+        pairs = [(weights[i], weights[i + 1]) for i in range(0, 8, 2)]
+        w_o, w_down = pairs[:2]
+        w_both = tuple(torch.cat([one, other]) for one, other in zip(*pairs[2:]))
+        codes_of = quantized
+
+    def product(x, w, out=None):
+        if kind == "bf16":
+            return torch.mm(x, w.T, out=out) if out is not None else torch.nn.functional.linear(x, w)
+        more = {} if out is None else {"out": out}
+        return torch._scaled_mm(x[0], w[0].T, scale_a=x[1], scale_b=w[1].T, out_dtype=torch.bfloat16, use_fast_accum=True, **more)
+
+    def norm(h, factor):
+        wide = h.float()
+        return (wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + 1e-6) * factor.float()).to(torch.bfloat16)
+
+    @torch.compile(dynamic=False)
+    def first(x):
+        return codes_of(x)
+
+    @torch.compile(dynamic=False)
+    def norm_behind(total, residual, factor):
+        h = total + residual
+        return h, codes_of(norm(h, factor))
+
+    @torch.compile(dynamic=False)
+    def last_behind(total, residual, factor):
+        h = total + residual
+        return h, norm(h, factor)
+
+    @torch.compile(dynamic=False)
+    def gate(both):
+        return codes_of(torch.nn.functional.silu(both[:, :gated]) * both[:, gated:])
+
+    def layer_by(summed):
+        h, x = norm_behind(summed(a if kind == "bf16" else first(a), w_o), r, gamma)
+        return last_behind(summed(gate(product(x, w_both)), w_down), h, last_gamma)
+
+    def by_nccl(x, w):
+        total = product(x, w)
+        dist.all_reduce(total, group=process_group)
+        return total
+
+    ways = {"sinter": bound, "nccl": lambda: layer_by(by_nccl)}
+    try:
+        import torch.distributed._symmetric_memory as symmetric
+
+        kept = symmetric.empty(rows, hidden, dtype=torch.bfloat16, device=device)
+        symmetric.rendezvous(kept, process_group)
+
+        def by_symmetric(x, w, op):
+            product(x, w, out=kept)
+            return op(kept, "sum", process_group.group_name)
+
+        for text, op in (
+            ("symm one-shot", torch.ops.symm_mem.one_shot_all_reduce),
+            ("symm two-shot", torch.ops.symm_mem.two_shot_all_reduce_),
+        ):
+            ways[text] = lambda op=op: layer_by(lambda x, w: by_symmetric(x, w, op))
+    except Exception as error:  # the same on both ranks: of one torch
+        print(f"no symmetric memory: {type(error).__name__}: {error}", flush=True)
+    return plan, ways
+
+
+def models(side, barrier, options, until, process_group):
     """Of each model by rows: microseconds of each way, and how far the plan's results are from torch's by NCCL."""
     report, good = {}, True
-    for name, (hidden, width, gated) in MODELS.items():
-        rank, device = side.group.rank, side.device
-        w_o, w_down, w_gate, w_up, gamma, last_gamma = weights = weights_between(rank, hidden, width, gated, device)
-        w_both = torch.cat([w_gate, w_up])
-        chain = between_attentions(hidden, width, gated, side.group.size)
-        for rows in rows_list:
-            if any_late(until, process_group):
-                report["stopped"] = f"{name} {rows}"
-                return good, report
-            a, r = draw(10 + rank, (rows, width)).to(device), draw(30, (rows, hidden)).to(device)
-            plan = side.context.prepare(chain, m=rows)
-            bound = plan.bind(a, r, *weights, group=side.group)
-
-            @torch.compile(dynamic=False)
-            def norm_behind(total, residual, factor):
-                h = total + residual
-                wide = h.float()
-                square = (wide * wide).mean(-1, keepdim=True)
-                return h, (wide * torch.rsqrt(square + 1e-6) * factor.float()).to(torch.bfloat16)
-
-            @torch.compile(dynamic=False)
-            def gate(both):
-                return torch.nn.functional.silu(both[:, :gated]) * both[:, gated:]
-
-            def layer_by(all_reduce):
-                h, x = norm_behind(all_reduce(a, w_o), r, gamma)
-                return norm_behind(all_reduce(gate(torch.nn.functional.linear(x, w_both)), w_down), h, last_gamma)
-
-            def by_nccl(x, w):
-                total = torch.nn.functional.linear(x, w)
-                dist.all_reduce(total, group=process_group)
-                return total
-
-            ways = {"sinter": bound, "nccl": lambda: layer_by(by_nccl)}
-            try:
-                import torch.distributed._symmetric_memory as symmetric
-
-                kept = symmetric.empty(rows, hidden, dtype=torch.bfloat16, device=device)
-                symmetric.rendezvous(kept, process_group)
-
-                def by_symmetric(x, w, op=None):
-                    torch.mm(x, w.T, out=kept)
-                    return op(kept, "sum", process_group.group_name)
-
-                for text, op in (
-                    ("symm one-shot", torch.ops.symm_mem.one_shot_all_reduce),
-                    ("symm two-shot", torch.ops.symm_mem.two_shot_all_reduce_),
-                ):
-                    ways[text] = lambda op=op: layer_by(lambda x, w: by_symmetric(x, w, op))
-            except Exception as error:  # the same on both ranks: of one torch
-                print(f"no symmetric memory: {type(error).__name__}: {error}", flush=True)
-            row = report[f"{name} {rows}"] = {"kernels": plan.kernel_count}
-            barrier()
-            bound()
-            torch.cuda.synchronize(device)
-            got = [one.clone() for one in bound.outputs]
-            want = layer_by(by_nccl)
-            row["errors"] = [error_of(one, other.cpu()) for one, other in zip(got, want)]
-            good = good and max(row["errors"]) < 2e-2
-            for way, call in ways.items():
-                try:
-                    row[way] = time_of(call, device, barrier, calls=max(4, min(CALLS, 4096 // rows)))
-                except Exception as error:
-                    row[way] = f"{type(error).__name__}: {error}"[:200]
-                    good = good and way != "sinter"
-            if rank == 0:
-                print(name, rows, json.dumps(row), flush=True)
+    for kind in options.kinds:
+        for rows in options.model_rows:
+            for name, model in MODELS.items():
+                if any_late(until, process_group):
+                    report["stopped"] = f"{name} {kind} {rows}"
+                    return good, report
+                row = report[f"{name} {rows}" if kind == "bf16" else f"{name} {kind} {rows}"] = {}
+                good = model_row(row, side, barrier, model, kind, rows, process_group) and good
+                if side.group.rank == 0:
+                    print(name, kind, rows, json.dumps(row), flush=True)
     return good and side.group.error is None, report
+
+
+def model_row(row, side, barrier, model, kind, rows, process_group):
+    plan, ways = ways_between(side, model, kind, rows, process_group)
+    row["kernels"] = plan.kernel_count
+    barrier()
+    ways["sinter"]()
+    torch.cuda.synchronize(side.device)
+    got = [one.clone() for one in ways["sinter"].outputs]
+    row["errors"] = [error_of(one, other.cpu()) for one, other in zip(got, ways["nccl"]())]
+    # Codes of three bits that one side rounds the other way are 6 % off each.
+    good = max(row["errors"]) < (2e-2 if kind == "bf16" else 4e-2)
+    for way, call in ways.items():
+        try:
+            row[way] = time_of(call, side.device, barrier, calls=max(4, min(CALLS, 4096 // rows)))
+        except Exception as error:  # a way that this torch has not is told, the others go on
+            row[way] = f"{type(error).__name__}: {error}"[:200]
+            good = good and way != "sinter"
+    return good
 
 
 def process(rank, size, port, options, results):
@@ -377,12 +444,13 @@ def process(rank, size, port, options, results):
     until = time.monotonic() + options.seconds
     report = {"gpu": torch.cuda.get_device_name(rank), "torch": torch.__version__}
     failed = []
-    side = Side(context, sinter.Group.from_torch(context, timeout=60.0), device)
+    side = Side(context, sinter.Group.from_torch(context, slot_bytes=options.slot_mib << 20, timeout=60.0), device)
+    report["slot MiB"] = options.slot_mib or "default"
     parts = [("right", lambda: right(side, barrier))]
     if "times" in options.parts:
         parts.append(("times", lambda: times(side, barrier, options.rows, until, dist.group.WORLD)))
     if "models" in options.parts:
-        parts.append(("models", lambda: models(side, barrier, options.model_rows, until, dist.group.WORLD)))
+        parts.append(("models", lambda: models(side, barrier, options, until, dist.group.WORLD)))
     for name, part in parts:
         good, report[name] = part()
         print(f"rank {rank} {name}: {'right' if good else 'WRONG'} {json.dumps(report[name])}", flush=True)
@@ -440,6 +508,8 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--rows", type=lambda text: [int(one) for one in text.split(",")], default=[1, 16, 64, 128, 256, 1024])
     parser.add_argument("--model-rows", type=lambda text: [int(one) for one in text.split(",")], default=[1, 16, 128, 1024, 4096])
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=["bf16", "e4m3"], help="of models' products")
+    parser.add_argument("--slot-mib", type=int, default=0, help="of the group's slots; 0: the library's choice")
     parser.add_argument("--seconds", type=float, default=120, help="after which no further number of rows is timed")
     parser.add_argument("--parts", default="right,local,refused,times,models")
     options = parser.parse_args()
