@@ -6,19 +6,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
-	"os"
 
 	"sinter"
 	"sinter/cuda"
+	"sinter/examples/internal/gpus"
 )
 
 const (
 	rows, k, n, l = 128, 1024, 3072, 1024
 	untouched     = 0xff // bytes of a bf16 that no kernel writes: a NaN
-	skipped       = 77
 )
 
 // describe is y = (silu(x Wg) * (x Wu)) Wd, the weights as nn.Linear stores them: [out, in].
@@ -134,15 +132,10 @@ func (f *ffn) close() {
 	}
 }
 
-func run(device *cuda.Device) (bool, error) {
-	ctx, err := sinter.Open(sinter.Options{Device: 0})
-	if err != nil {
-		return false, err
-	}
-	defer ctx.Close()
-	f := ffn{device: device}
+func run(opened []gpus.GPU) (bool, error) {
+	f := ffn{device: opened[0].Device}
 	defer f.close()
-	if err := f.prepare(ctx); err != nil {
+	if err := f.prepare(opened[0].Context); err != nil {
 		return false, err
 	}
 	right := true
@@ -156,33 +149,4 @@ func run(device *cuda.Device) (bool, error) {
 	return right, nil
 }
 
-// status is the program's exit status.
-func status() int {
-	device, err := cuda.Open(0)
-	var none *cuda.Unavailable
-	if errors.As(err, &none) {
-		fmt.Println("skipped:", err)
-		return skipped
-	}
-	right := false
-	if err == nil {
-		right, err = run(device)
-		if closed := device.Close(); err == nil {
-			err = closed
-		}
-	}
-	var failed *sinter.Error
-	if errors.As(err, &failed) && failed.Status == sinter.FailedPrecondition { // a GPU, but no Hopper
-		fmt.Println("skipped:", err)
-		return skipped
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	if err != nil || !right {
-		return 1
-	}
-	return 0
-}
-
-func main() { os.Exit(status()) }
+func main() { gpus.Main(1, run) }

@@ -5,20 +5,15 @@ package main
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
-	"os"
 	"sync"
 
 	"sinter"
-	"sinter/cuda"
+	"sinter/examples/internal/gpus"
 )
 
-const (
-	rows, k, ranks = 100, 512, 2
-	skipped        = 77
-)
+const rows, k, ranks = 100, 512, 2
 
 // describe gives out the columns of all ranks, and this rank's columns of their sum.
 func describe() (*sinter.Chain, error) {
@@ -45,13 +40,14 @@ func isRight(bytes []byte, want func(i int) float32) bool {
 }
 
 // run prepares, binds and launches one rank, and says whether its outputs are right for each number of rows.
-func run(rank int, device *cuda.Device, ctx *sinter.Context, group *sinter.Group) (right bool, err error) {
+func run(rank int, gpu gpus.GPU, group *sinter.Group) (right bool, err error) {
+	device := gpu.Device
 	chain, err := describe()
 	if err != nil {
 		return false, err
 	}
 	defer chain.Close()
-	plan, err := ctx.Prepare(context.Background(), chain, rows)
+	plan, err := gpu.Context.Prepare(context.Background(), chain, rows)
 	if err != nil {
 		return false, err
 	}
@@ -115,16 +111,9 @@ func run(rank int, device *cuda.Device, ctx *sinter.Context, group *sinter.Group
 }
 
 // both runs the ranks at once.
-func both(devices [ranks]*cuda.Device) (bool, error) {
-	var contexts [ranks]*sinter.Context
-	for rank := range contexts {
-		var err error
-		if contexts[rank], err = sinter.Open(sinter.Options{Device: rank}); err != nil {
-			return false, err
-		}
-		defer contexts[rank].Close()
-	}
-	groups, err := sinter.LocalGroups(contexts[:], sinter.GroupOptions{})
+func both(devices []gpus.GPU) (bool, error) {
+	contexts := []*sinter.Context{devices[0].Context, devices[1].Context}
+	groups, err := sinter.LocalGroups(contexts, sinter.GroupOptions{})
 	if err != nil {
 		return false, err
 	}
@@ -135,7 +124,7 @@ func both(devices [ranks]*cuda.Device) (bool, error) {
 		done.Add(1)
 		go func(rank int) {
 			defer done.Done()
-			right[rank], errs[rank] = run(rank, devices[rank], contexts[rank], groups[rank])
+			right[rank], errs[rank] = run(rank, devices[rank], groups[rank])
 		}(rank)
 	}
 	done.Wait()
@@ -152,32 +141,4 @@ func both(devices [ranks]*cuda.Device) (bool, error) {
 	return right[0] && right[1], nil
 }
 
-// status is the program's exit status.
-func status() int {
-	var devices [ranks]*cuda.Device
-	for rank := range devices {
-		device, err := cuda.Open(rank)
-		var none *cuda.Unavailable
-		var failed *cuda.Error
-		if errors.As(err, &none) || (errors.As(err, &failed) && failed.Result == 101) { // CUDA_ERROR_INVALID_DEVICE
-			fmt.Println("skipped: it needs two GPUs:", err)
-			return skipped
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer device.Close()
-		devices[rank] = device
-	}
-	right, err := both(devices)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	if err != nil || !right {
-		return 1
-	}
-	return 0
-}
-
-func main() { os.Exit(status()) }
+func main() { gpus.Main(ranks, both) }
