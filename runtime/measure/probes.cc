@@ -1,6 +1,7 @@
 #include "runtime/measure/probes.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -158,6 +159,32 @@ LaunchRecipe RecipeOf(const ProbeLaunch& launch) {
 
 absl::StatusOr<ProbeTimings> RunProbes(int sm_count, ProbeRunner* runner) {
   return Prober(sm_count, runner).Run();
+}
+
+absl::StatusOr<ProbeSlope> TimeLink(PeerMemory* from, PeerMemory* to) {
+  constexpr uint64_t kLess = 64 << 20, kMore = 2 * kLess;
+  constexpr int kTurns = 7;
+  SINTER_ASSIGN_OR_RETURN(const DevicePtr source, from->Allocate(kMore, RoomSharing::kNone));
+  const absl::StatusOr<DevicePtr> target = to->Allocate(kMore, RoomSharing::kNone);
+  absl::Status status = target.status();
+  // The shortest of some copies, each of which ends before the clock is read.
+  const auto time = [&](uint64_t bytes) {
+    double least = 0;
+    for (int turn = 0; status.ok() && turn < kTurns; ++turn) {
+      const auto start = std::chrono::steady_clock::now();
+      status = from->Push(*target, source, bytes);
+      const std::chrono::duration<double, std::micro> us = std::chrono::steady_clock::now() - start;
+      least = turn == 0 ? us.count() : std::min(least, us.count());
+    }
+    return least;
+  };
+  ProbeSlope slope{static_cast<double>(kLess), 0, static_cast<double>(kMore), 0};
+  slope.less_us = time(kLess);
+  slope.more_us = time(kMore);
+  if (target.ok()) to->Free(*target);
+  from->Free(source);
+  if (!status.ok()) return Annotate(status, "measuring link_bytes_per_us");
+  return slope;
 }
 
 ProbeRunner::~ProbeRunner() {

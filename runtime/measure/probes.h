@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/driver/driver.h"
 #include "src/base/compile_request.h"
+#include "src/base/peer_memory.h"
 #include "src/base/ports.h"
 
 namespace sinter {
@@ -91,11 +92,15 @@ struct ProbeTimings {
   std::array<int, 5> resident_clusters;  // of blocks that fill an SM's shared memory
   ProbeSlope grid_barriers;              // rounds
   double empty_us = 0;                   // of a kernel that does nothing, behind another one
+  ProbeSlope link_bytes;                 // pushed to another GPU (TimeLink); none without one
 };
 
 // Takes some seconds, most of them compiling, and 24 MiB of device memory an SM. Errors are those
 // of the ports. Nothing else should run on the device.
 absl::StatusOr<ProbeTimings> RunProbes(int sm_count, ProbeRunner* runner);
+
+// Of copies from `from`, which reaches `to`, to that. Takes 128 MiB of both.
+absl::StatusOr<ProbeSlope> TimeLink(PeerMemory* from, PeerMemory* to);
 
 // The kernels that measure a device, as CUDA C++ for the run-time compiler.
 

@@ -102,6 +102,10 @@ class ModelMaker {
     SINTER_RETURN_IF_ERROR(SetRate("sm_intake_bytes_per_us", t_.intake_bytes));
     SINTER_RETURN_IF_ERROR(SetRate("shared_bytes_per_us", t_.shared_bytes));
     SINTER_RETURN_IF_ERROR(SetRate("reduce_bytes_per_us", t_.reduce_bytes));
+    // Without another GPU it stays the nearest model's.
+    if (t_.link_bytes.more > 0) {
+      SINTER_RETURN_IF_ERROR(SetRate("link_bytes_per_us", t_.link_bytes));
+    }
     return SetRate("tensor_flop_per_us", t_.tensor_flop);
   }
 

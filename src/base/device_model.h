@@ -145,6 +145,7 @@ struct DeviceModel {
   double reduce_us = 0;     // latency of adding up the parts of a split sum, beside their bytes
   double cluster_barrier_us = 0;  // barrier.cluster arrive + wait
   double grid_barrier_us = 0;     // one L2 counter or flag round over all blocks
+  double link_bytes_per_us = 0;   // to another GPU of the host, one direction
   double drain_us = 0;            // last bytes stored to kernel end
   double register_chunk_us = 0;   // C of a tile through registers: two products awaited
   double behind_codes_us = 0;     // added to a stitched kernel that follows a product of codes
@@ -262,6 +263,7 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("reduce_us", model.reduce_us, 0, kLongest);
   visit("cluster_barrier_us", model.cluster_barrier_us, 0, kLongest);
   visit("grid_barrier_us", model.grid_barrier_us, 0, kLongest);
+  visit("link_bytes_per_us", model.link_bytes_per_us, 1, 1e12);
   visit("drain_us", model.drain_us, 0, kLongest);
   visit("register_chunk_us", model.register_chunk_us, 0, kLongest);
   visit("behind_codes_us", model.behind_codes_us, 0, kLongest);

@@ -109,7 +109,9 @@ Outcome Ending(const Findings& findings) {
 Outcome Measure(const Session& session) {
   if (session.fell_back) return {kUnavailable, "--measure needs a GPU: " + session.no_gpu};
   std::string text;
-  SINTER_CLI_TRY(Take(&text, [&] { return MeasureDevice(session.context->engine->ports()); }));
+  SINTER_CLI_TRY(Take(&text, [&] {
+    return MeasureDevice(session.context->engine->ports(), session.context->config);
+  }));
   std::printf("%s", text.c_str());
   return {};
 }

@@ -71,10 +71,10 @@ struct Ports {
 absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_view target,
                                 const LogSink& log);
 
-// Measures the GPU of `ports` for some seconds; nothing else should run on it. Returns the text of
-// a model file, which says of each figure whether it was measured or which model it comes from.
-// UNAVAILABLE without a GPU.
-absl::StatusOr<std::string> MeasureDevice(const Ports& ports);
+// Measures the GPU of `ports` for some seconds, and its link to another one that it reaches, if
+// there is one; nothing else should run on them. Returns the text of a model file, which says of
+// each figure whether it was measured or which model it comes from. UNAVAILABLE without a GPU.
+absl::StatusOr<std::string> MeasureDevice(const Ports& ports, const Config& config);
 
 struct PrepareOptions {
   int64_t deadline_us = 0;  // 0: none. DEADLINE_EXCEEDED; what was finished by then stays cached

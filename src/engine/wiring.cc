@@ -131,10 +131,28 @@ absl::StatusOr<std::unique_ptr<PeerMemory>> OpenPeerMemory(const Config& config,
   return MakePeerMemory(device);
 }
 
-absl::StatusOr<std::string> MeasureDevice(const Ports& ports) {
+namespace {
+
+// To the first GPU of this host that is reached. No slope where there is none: one that cannot be
+// opened, or not reached, is none.
+absl::StatusOr<ProbeSlope> TimeAnyLink(const Config& config, int ordinal) {
+  absl::StatusOr<std::unique_ptr<PeerMemory>> own = OpenPeerMemory(config, ordinal);
+  if (!own.ok()) return own.status();
+  for (int other = 0; other < RankRoom::kMaxRanks; ++other) {
+    if (other == ordinal) continue;
+    const absl::StatusOr<std::unique_ptr<PeerMemory>> peer = OpenPeerMemory(config, other);
+    if (peer.ok() && (*own)->Reach(**peer).ok()) return TimeLink(own->get(), peer->get());
+  }
+  return ProbeSlope{};
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> MeasureDevice(const Ports& ports, const Config& config) {
   if (ports.measurer == nullptr) return Unavailable("measuring needs a GPU: ", ports.no_gpu_reason);
   ProbeRunner runner(ports.compiler.get(), ports.loader.get(), ports.measurer.get());
-  SINTER_ASSIGN_OR_RETURN(const ProbeTimings timings, RunProbes(ports.model.sm_count, &runner));
+  SINTER_ASSIGN_OR_RETURN(ProbeTimings timings, RunProbes(ports.model.sm_count, &runner));
+  SINTER_ASSIGN_OR_RETURN(timings.link_bytes, TimeAnyLink(config, ports.ordinal));
   SINTER_ASSIGN_OR_RETURN(const DeviceModel measured, MeasuredModel(ports.model, timings));
   return MeasuredModelText(measured, ports.model,
                            absl::StrCat(ports.device_name, ", driver for ", ports.driver_name));

@@ -34,7 +34,7 @@ std::vector<double> NumbersOf(const DeviceModel& model, const std::string& key) 
 
 TEST_F(Measuring, TakesUnderTwoMinutesAndGivesFiguresNearTheModels) {
   const auto start = std::chrono::steady_clock::now();
-  const absl::StatusOr<std::string> text = MeasureDevice(ports());
+  const absl::StatusOr<std::string> text = MeasureDevice(ports(), TestConfig());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   ASSERT_OK(text);
   std::cout << *text << "measured in " << seconds.count() << " s\n";

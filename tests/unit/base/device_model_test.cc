@@ -94,7 +94,7 @@ TEST(BuiltinModels, SayOfEachFigureWhereItComesFrom) {
     EXPECT_EQ(provenance.from, "") << key << ": the h200 is measured itself";
   }
   EXPECT_EQ(count[Origin::kArchitecture], 13);
-  EXPECT_EQ(count[Origin::kMeasured], 14);
+  EXPECT_EQ(count[Origin::kMeasured], 15);
   EXPECT_EQ(count[Origin::kFitted], 53);
   const DeviceModel h100 = *BuiltinModel("h100");
   EXPECT_EQ(h100.provenance.size(), H200().provenance.size());

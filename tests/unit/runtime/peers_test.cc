@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "runtime/measure/probes.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {
@@ -129,6 +130,16 @@ TEST(PeerMemory, WordsAreZeroAndSharedWithTheDevice) {
   EXPECT_NE(words.device, 0u);
   gpus.memory[0]->FreeWords(words);
   EXPECT_EQ(gpus.fake.live().allocations, 0);
+}
+
+TEST(PeerMemory, ALinkIsTimedByWhatTakesTwiceAsLong) {
+  TwoGpus gpus;
+  ASSERT_TRUE(gpus.memory[0]->Reach(*gpus.memory[1]).ok());
+  const absl::StatusOr<ProbeSlope> slope = TimeLink(gpus.memory[0].get(), gpus.memory[1].get());
+  ASSERT_TRUE(slope.ok()) << slope.status();
+  EXPECT_EQ(slope->more, 2 * slope->less);
+  EXPECT_GT(slope->less_us, 0);
+  EXPECT_GT(slope->more_us, 0);
 }
 
 }  // namespace

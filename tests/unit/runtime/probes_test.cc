@@ -302,6 +302,18 @@ TEST(Probes, ASizeOfWhichNoClusterIsResidentKeepsItsRate) {
 }
 
 // The streams of an H200 by 132, 120, 112, 96, 64 and 40 blocks, in TB/s.
+TEST(MeasuredModel, HasTheLinkThatWasMeasured) {
+  FakeChip chip;
+  ProbeTimings timings = *Probe(&chip);
+  const DeviceModel alone = *MeasuredModel(*BuiltinModel("h200"), timings);
+  EXPECT_EQ(alone.link_bytes_per_us, BuiltinModel("h200")->link_bytes_per_us);
+  EXPECT_EQ(alone.provenance.at("link_bytes_per_us").ToText(), "measured from h200");
+  timings.link_bytes = {64e6, 210, 128e6, 410};
+  const DeviceModel two = *MeasuredModel(*BuiltinModel("h200"), timings);
+  EXPECT_EQ(two.link_bytes_per_us, 320e3);
+  EXPECT_EQ(two.provenance.at("link_bytes_per_us").ToText(), "measured");
+}
+
 TEST(MeasuredModel, FindsTheLossOfIdleSmsThatIsNearestToAllStreams) {
   FakeChip chip;
   ProbeTimings timings = *Probe(&chip);
