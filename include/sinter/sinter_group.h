@@ -48,7 +48,7 @@ typedef struct sinter_group_options {
   int32_t rank;        /* 0 to size - 1; of sinter_group_create_local 0 */
   int32_t size;        /* ranks, 2 to 8; of sinter_group_create_local 0 */
   uint64_t slot_bytes; /* the largest message of one kernel; a multiple of 4096, 64 KiB to 4 GiB. 0:
-                          16 MiB for 2 ranks, 4 MiB for 3 and 4, 2 MiB for more. Longer results are
+                          64 MiB for 2 ranks, 4 MiB for 3 and 4, 2 MiB for more. Longer results are
                           sent by several kernels */
   /* The caller's symmetric memory: `size` addresses, in the order of ranks, of each rank's buffer
    * as this GPU addresses it, 256-byte aligned, of sinter_group_get_room_bytes bytes or more. It is

@@ -143,6 +143,14 @@ absl::Status OverlapError(const LoadedPlan& plan, const BufferOverlap& overlap,
 // are. Kernels read vectors that span several rows, such as ids.
 constexpr int64_t kAlignedRows = kBufferAlignment;
 
+// Passes of equally many rows, at most `most`, for `rows`: a short one at the end would fill few
+// SMs for as long as a whole one. Of whole tiles.
+int64_t EvenPass(int64_t most, int64_t rows) {
+  constexpr int64_t kTileRows = 128;
+  const int64_t even = RoundUp(CeilDiv(rows, CeilDiv(rows, most)), kTileRows);
+  return even <= most ? even : most;
+}
+
 // The length of a pass: RowLimits::at_once, or fewer rows, whose messages the group's slots hold.
 // Those are a multiple of kAlignedRows, unless a pass takes all rows of the plan's bucket. A plan
 // that reduces over M or numbers its rows is then refused, since a pass would see only its own
@@ -158,7 +166,7 @@ absl::StatusOr<int64_t> RowsOfGroup(const LoadedPlan& plan, const RankGroup& gro
   const int64_t pass = most < plan.rows.at_once ? most - most % kAlignedRows : most;
   if (most >= whole) return std::max(pass, whole);
   const bool in_passes = !plan.mixes_rows && plan.fixed_rows < 0;
-  if (in_passes && pass > 0) return pass;
+  if (in_passes && pass > 0) return EvenPass(pass, whole);
   return FailedPrecondition(
       "group.slot_bytes is ", group.slot_bytes(), ", the plan sends ",
       in_passes ? absl::StrCat("at least ", kAlignedRows, " rows") : absl::StrCat(whole, " rows"),

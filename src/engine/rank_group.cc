@@ -56,7 +56,7 @@ std::array<uint64_t, 2> Proof(int sender, int receiver) {
 }  // namespace
 
 uint64_t DefaultSlotBytes(int size) {
-  return size <= 2 ? 16 * kMiB : size <= 4 ? 4 * kMiB : 2 * kMiB;
+  return size <= 2 ? 64 * kMiB : size <= 4 ? 4 * kMiB : 2 * kMiB;
 }
 
 uint64_t RoomBytes(int size, uint64_t slot_bytes) {
