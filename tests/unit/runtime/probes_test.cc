@@ -310,7 +310,7 @@ TEST(MeasuredModel, HasTheLinkThatWasMeasured) {
   EXPECT_EQ(alone.provenance.at("link_bytes_per_us").ToText(), "measured from h200");
   timings.link_bytes = {64e6, 210, 128e6, 410};
   const DeviceModel two = *MeasuredModel(*BuiltinModel("h200"), timings);
-  EXPECT_EQ(two.link_bytes_per_us, 320e3);
+  EXPECT_EQ(two.link_bytes_per_us, 272e3) << "0.85 of what copies reach";
   EXPECT_EQ(two.provenance.at("link_bytes_per_us").ToText(), "measured");
 }
 
