@@ -11,11 +11,11 @@ namespace sinter {
 namespace {
 
 constexpr int64_t kVectorBytes = 16;
-constexpr int64_t kRegisters = 65536;  // of an SM
+constexpr int64_t kRegisters = 65536;    // of an SM
+constexpr int64_t kMostRegisters = 224;  // of a thread, roughly
 constexpr int64_t kMostColumns = int64_t{1} << 20;
 constexpr int64_t kMostRowsPerM = int64_t{1} << 20;
-// Parts of a row, from other ranks, that a thread may wait for at once.
-constexpr int64_t kMostPartsOfNorm = 4;
+constexpr int64_t kMostPartsOfNorm = 4;  // of a row, all of whose results a thread holds
 
 bool IsTaken(CollectiveKind kind, DType dtype) {
   if (kind == CollectiveKind::kAllGather && dtype == DType::kE4M3) return true;
@@ -62,44 +62,51 @@ std::string AllReduceProblem::ToString() const {
   const std::string rows = fixed_rows > 0   ? absl::StrCat(fixed_rows)
                            : rows_per_m > 1 ? absl::StrCat(rows_per_m, "*M")
                                             : "M";
-  return absl::StrCat(NameOf(kind), by_rows ? " of rows" : "", " ranks=", ranks, " ",
-                      NameOf(element), "[", rows, ",", columns, "] -> ", NameOf(result),
-                      rounded ? " rounded" : "", residual ? " + residual" : "",
-                      norm ? absl::StrCat(" norm eps=", eps, keeps ? "" : " alone") : "");
+  return absl::StrCat(
+      NameOf(kind), by_rows ? " of rows" : "", " ranks=", ranks, " ", NameOf(element), "[", rows,
+      ",", columns, "] -> ", NameOf(result), rounded ? " rounded" : "",
+      residual ? " + residual" : "",
+      norm ? absl::StrCat(" norm eps=", eps, norm_rounded ? " rounded" : "", keeps ? "" : " alone")
+           : "");
 }
 
 bool AllReduceProblem::operator==(const AllReduceProblem& o) const {
   return kind == o.kind && by_rows == o.by_rows && rows_per_m == o.rows_per_m && ranks == o.ranks &&
          element == o.element && result == o.result && columns == o.columns &&
-         residual == o.residual && rounded == o.rounded && norm == o.norm && keeps == o.keeps &&
-         eps == o.eps && fixed_rows == o.fixed_rows;
+         residual == o.residual && rounded == o.rounded && norm == o.norm &&
+         norm_rounded == o.norm_rounded && keeps == o.keeps && eps == o.eps &&
+         fixed_rows == o.fixed_rows;
 }
 
 std::string AllReduceSchedule::ToString() const {
   return absl::StrCat(two_shot ? "two-shot" : "one-shot",
-                      pushed > 0 ? absl::StrCat(" pushed=", pushed) : "", " threads=", threads,
-                      " grid=", grid);
+                      pushed > 0 ? absl::StrCat(" pushed=", pushed) : "",
+                      pushed_columns > 0 ? absl::StrCat(" columns=", pushed_columns) : "",
+                      " threads=", threads, " grid=", grid);
 }
 
 bool AllReduceSchedule::operator==(const AllReduceSchedule& o) const {
-  return two_shot == o.two_shot && threads == o.threads && grid == o.grid && pushed == o.pushed;
+  return two_shot == o.two_shot && threads == o.threads && grid == o.grid && pushed == o.pushed &&
+         pushed_columns == o.pushed_columns;
 }
 
 namespace {
 
-// Registers of a thread, roughly.
-int64_t RegistersOf(const AllReduceProblem& p, int threads) {
+// Of a thread, roughly. A norm waits for `together` parts of a row.
+int64_t RegistersOf(const AllReduceProblem& p, int threads, int64_t together) {
   // A thread holds one vector of every rank for its chunk, two where x is wider than the result.
   const bool wide = SizeOf(p.element) > SizeOf(p.result);
   const int registers = p.ranks <= 2 ? 64 : p.ranks <= 4 ? (wide ? 96 : 80) : wide ? 160 : 128;
   if (!p.norm) return registers;
-  // The parts of a row that are waited for at once (kTogether of the kernel) take their inputs,
-  // residual and gamma; the other parts only their results.
+  // Of each part that is waited for also residual and gamma, and the results of the others.
   const int64_t in = p.ChunkElements() * SizeOf(p.element) / 4;
   const int64_t out = p.ChunkElements() * SizeOf(p.result) / 4;
   const int64_t parts = AllReduceParts(p, {false, threads, 1});
-  const int64_t together = threads >= 512 && parts % 2 == 0 ? 2 : parts;
-  return 36 + together * (in * p.ranks + out * 3 + 8) + (parts - together) * out;
+  const int64_t of_all = p.ranks <= 2 ? 36 : 48;
+  return of_all + together * (in * p.ranks + out * 3 + 8) + (parts - together) * out;
+}
+int64_t RegistersOf(const AllReduceProblem& p, int threads) {
+  return RegistersOf(p, threads, PartsTogether(p, threads));
 }
 
 }  // namespace
@@ -112,16 +119,29 @@ int64_t AllReduceParts(const AllReduceProblem& p, const AllReduceSchedule& s) {
   return CeilDiv(p.columns / p.ChunkElements(), int64_t{s.threads});
 }
 
+// As many as registers hold, of many threads at most two.
+int64_t PartsTogether(const AllReduceProblem& p, int threads) {
+  const int64_t parts = AllReduceParts(p, {false, threads, 1});
+  for (const int64_t together :
+       {threads >= 512 && parts % 2 == 0 ? int64_t{2} : parts, int64_t{2}}) {
+    const int64_t registers = RegistersOf(p, threads, together);
+    if (parts % together == 0 && registers <= kMostRegisters && registers * threads <= kRegisters) {
+      return together;
+    }
+  }
+  return 1;
+}
+
 int64_t MostAllReduceRows(const AllReduceProblem& p, const AllReduceSchedule& s,
                           uint64_t slot_bytes) {
   const auto slot = static_cast<int64_t>(slot_bytes);
   if (!s.two_shot) return slot / (p.columns * SizeOf(p.element));
   // A half of the slot holds the parts that an owner is sent, the other its sums: one of every
-  // `ranks` units, each of all threads.
+  // `ranks` units, each of all threads, or rows.
   const int64_t widest = std::max(SizeOf(p.element), SizeOf(p.result));
-  const int64_t unit = s.threads * p.ChunkElements() * widest;
-  const int64_t units = slot / 2 / unit * p.ranks;
-  return units / AllReduceParts(p, s);
+  const int64_t unit = s.threads * p.ChunkElements() * widest, parts = AllReduceParts(p, s);
+  if (p.norm) return slot / 2 / (unit * parts) * p.ranks;  // of whole rows
+  return slot / 2 / unit * p.ranks / parts;
 }
 
 absl::Status CheckAllReduce(const AllReduceProblem& p, const AllReduceSchedule& s) {
@@ -148,15 +168,15 @@ absl::Status CheckAllReduce(const AllReduceProblem& p, const AllReduceSchedule& 
     return Refuse(p, "threads", absl::StrCat(s.threads), "128, 256 or 512");
   }
   if (!p.norm && !p.keeps) return Refuse(p, "keeps", "false", "true without a norm");
-  if (p.norm && s.two_shot) return Refuse(p, "form", "two-shot", "one-shot for a norm");
+  if (p.norm_rounded && (!p.norm || SizeOf(p.result) != 2)) {
+    return Refuse(p, "norm_rounded", "true", "false without a norm of 16 bits");
+  }
   if (p.norm && !(p.eps > 0 && p.eps <= 1)) {
     return Refuse(p, "eps", absl::StrCat(p.eps), "more than 0 and at most 1");
   }
-  const int64_t parts = kMostPartsOfNorm / (p.ranks - 1);
-  if (p.norm && AllReduceParts(p, s) > parts) {
+  if (p.norm && AllReduceParts(p, s) > kMostPartsOfNorm) {
     return Refuse(p, "columns of a norm", absl::StrCat(p.columns),
-                  absl::StrCat("at most ", parts * s.threads * p.ChunkElements(), " over ", p.ranks,
-                               " ranks"));
+                  absl::StrCat("at most ", kMostPartsOfNorm * s.threads * p.ChunkElements()));
   }
   if (p.norm && RegistersOf(p, s.threads) * s.threads > kRegisters) {
     return Refuse(p, "threads of a norm", absl::StrCat(s.threads),
@@ -165,7 +185,14 @@ absl::Status CheckAllReduce(const AllReduceProblem& p, const AllReduceSchedule& 
   if (s.pushed < 0 || s.pushed > 255) {
     return Refuse(p, "pushed", absl::StrCat(s.pushed), "0 to 255 turns");
   }
-  if (s.pushed > 0 && (s.two_shot || p.kind != CollectiveKind::kAllReduce)) {
+  if (s.pushed_columns != 0 &&
+      (s.pushed > 0 || s.pushed_columns < 0 || s.pushed_columns >= p.columns ||
+       s.pushed_columns % p.ChunkElements() != 0)) {
+    return Refuse(
+        p, "pushed columns", absl::StrCat(s.pushed_columns),
+        absl::StrCat("a multiple of ", p.ChunkElements(), " below ", p.columns, ", without turns"));
+  }
+  if (s.PushedColumns(p) > 0 && (s.two_shot || p.kind != CollectiveKind::kAllReduce)) {
     return Refuse(p, "form", s.two_shot ? "two-shot" : NameOf(p.kind),
                   "one-shot all_reduce for x that is pushed");
   }

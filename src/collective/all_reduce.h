@@ -13,8 +13,8 @@ namespace sinter {
 enum class CollectiveKind : uint8_t { kAllReduce = 0, kReduceScatter = 1, kAllGather = 2 };
 
 // out = [round](x of rank 0 + x of rank 1 + ..) [+ residual], in f32, rounded to `result`; and with
-// `norm` also out * rsqrt(mean(out * out) + eps) * gamma of each row, gamma [columns]. All matrices
-// are [M, columns], contiguous. Each rank adds a residual of its own.
+// `norm` also [round](out * rsqrt(mean(out * out) + eps)) * gamma of each row, gamma [columns]. All
+// matrices are [M, columns], contiguous. Each rank adds a residual of its own.
 //
 // A matrix of all ranks' parts is [M, ranks, columns], or [ranks, M, columns] with `by_rows`. x of
 // a reduce-scatter is one: rank r sums the r-th parts. `out` of a gather is one, of all ranks' x.
@@ -27,7 +27,8 @@ struct AllReduceProblem {
   bool residual = false;
   bool rounded = false;  // the sum is rounded to `result` before the residual is added
   bool norm = false;
-  bool keeps = true;  // `out` is stored; only a norm need not
+  bool norm_rounded = false;  // to `result`, before gamma
+  bool keeps = true;          // `out` is stored; only a norm need not
   double eps = 0;
   int64_t fixed_rows = 0;  // 0: M; else so many, whatever a launch's M is
   int64_t rows_per_m = 1;  // of what is [M, .., columns]
@@ -53,6 +54,14 @@ struct AllReduceSchedule {
   // One-shot: the kernel before it, which computes x, sends it in so many turns, from 1 to 255
   // (Schedule::pushes of src/product). 0: this one sends it.
   int pushed = 0;
+  // The kernel before it sends the first so many columns alone, before it ends
+  // (Schedule::pushed_columns); 0: see `pushed`.
+  int pushed_columns = 0;
+
+  // Of each row, by the kernel before.
+  int64_t PushedColumns(const AllReduceProblem& p) const {
+    return pushed > 0 ? p.columns : pushed_columns;
+  }
 
   std::string ToString() const;
   bool operator==(const AllReduceSchedule& o) const;
@@ -62,8 +71,9 @@ struct AllReduceSchedule {
 // wait for blocks of other ranks.
 int AllReduceResidents(const AllReduceProblem& p, int threads);
 
-// Pieces of a row that blocks take.
+// Pieces of a row that blocks take, and those that a norm's waits for at once, in one shot.
 int64_t AllReduceParts(const AllReduceProblem& p, const AllReduceSchedule& s);
+int64_t PartsTogether(const AllReduceProblem& p, int threads);
 
 // The most rows of one launch whose messages fit into slots of `slot_bytes` bytes; 0: not one does.
 int64_t MostAllReduceRows(const AllReduceProblem& p, const AllReduceSchedule& s,

@@ -12,7 +12,6 @@ namespace {
 // Of two H100s with NVLink 4, in graphs without programmatic edges: 4.0 us for 16 KiB in one shot,
 // 5.3 in two; 7.3 and 8.0 for 1 MiB, 55 and 52 for 16 MiB. Eight blocks fill the link.
 constexpr double kTripUs = 1.3;
-constexpr double kLinkBytesPerUs = 335e3;
 constexpr double kBlockLinkBytesPerUs = 45e3;
 constexpr double kNormUs = 0.4;  // a sum over the block
 constexpr double kCallUs = 2.1;  // epoch, header, first loads, the last block's count
@@ -49,12 +48,18 @@ absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const All
   if (s.pushed > 0) time.fixed_us -= kPushedGainUs;
   time.hbm_bytes = in * p.PartsOfX() +
                    out * ((p.residual ? 1 : 0) + (p.keeps ? p.PartsOfOut() : 0) + (p.norm ? 1 : 0));
+  const double operands = time.hbm_bytes;
+  // Of long messages, slots too come from memory.
+  const double kept = model.l2_kept_share * static_cast<double>(model.l2_bytes);
+  time.hbm_bytes += slots * std::max(0.0, 1 - kept / std::max(1.0, in));
   time.hbm_us = time.hbm_bytes / model.hbm_bytes_per_us;
-  time.l2_bytes = time.hbm_bytes + slots;
+  time.l2_bytes = operands + slots;
   time.l2_us = time.l2_bytes / model.l2_bytes_per_us;
-  const double link_us = s.pushed > 0
-                             ? sent / kLinkBytesPerUs / s.pushed  // what the product does not hide
-                             : sent / std::min(kLinkBytesPerUs, blocks * kBlockLinkBytesPerUs);
+  const double rate = std::min(model.link_bytes_per_us, blocks * kBlockLinkBytesPerUs);
+  // What the product does not hide.
+  const double own =
+      sent * (1 - static_cast<double>(s.pushed_columns) / static_cast<double>(p.columns));
+  const double link_us = s.pushed > 0 ? sent / model.link_bytes_per_us / s.pushed : own / rate;
   time.dsm_bytes = sent;
   time.dsm_us = link_us;
   const double most = std::max({link_us, time.hbm_us, time.l2_us});
@@ -64,14 +69,16 @@ absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const All
 }
 
 std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t m,
-                                             const DeviceModel& model, int64_t pushed) {
+                                             const DeviceModel& model, PushedX pushed) {
   const int64_t rows = p.Rows(m);
   std::vector<RankedAllReduce> ranked;
   for (const bool two_shot : {false, true}) {
     // Of schedules that are predicted to be equal the first one is taken.
     const bool wide = p.norm && rows <= kRowsOfWideBlocks;
     for (const int threads : {wide ? 512 : 256, 128, wide ? 256 : 512}) {
-      AllReduceSchedule s{two_shot, threads, 1, static_cast<int>(std::min<int64_t>(pushed, 255))};
+      AllReduceSchedule s{two_shot, threads, 1,
+                          static_cast<int>(std::min<int64_t>(pushed.turns, 255)),
+                          static_cast<int>(pushed.columns)};
       if (!CheckAllReduce(p, s).ok()) continue;
       int64_t most = int64_t{model.sm_count} * AllReduceResidents(p, threads);
       // Unit u is rank u % ranks's. Without a common divisor of grid and ranks, the units that a

@@ -22,9 +22,14 @@ absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const All
                                             int64_t m, const DeviceModel& model);
 
 // Best first; empty where no kernel computes it. The same on all ranks: of one model.
-// `pushed`: of x that the kernel before pushes in so many turns; 0: of x in memory.
+// `pushed`: of x that the kernel before pushes, in so many turns; or of which it pushes the first
+// so many columns; neither: of x in memory.
+struct PushedX {
+  int64_t turns = 0;
+  int64_t columns = 0;
+};
 std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t m,
-                                             const DeviceModel& model, int64_t pushed = 0);
+                                             const DeviceModel& model, PushedX pushed = {});
 
 }  // namespace sinter
 

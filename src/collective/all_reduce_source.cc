@@ -21,11 +21,16 @@ std::string SumConfig(const AllReduceProblem& p, const AllReduceSchedule& s) {
   std::string text = absl::StrCat("  using Element = ", DeviceType(p.element),
                                   ";\n  using Result = ", DeviceType(p.result), ";\n");
   absl::StrAppend(&text, "  static constexpr int kColumns = ", p.columns, ";\n");
-  absl::StrAppend(&text, "  static constexpr bool kScatter = ",
-                  Word(p.kind == CollectiveKind::kReduceScatter), ", kRounded = ", Word(p.rounded),
-                  ", kResidual = ", Word(p.residual), ", kNorm = ", Word(p.norm),
-                  ", kTwoShot = ", Word(s.two_shot), ", kPushed = ", Word(s.pushed > 0), ";\n");
-  if (p.norm) absl::StrAppend(&text, "  static constexpr float kEps = ", HexFloat(p.eps), ";\n");
+  absl::StrAppend(
+      &text, "  static constexpr bool kScatter = ", Word(p.kind == CollectiveKind::kReduceScatter),
+      ", kRounded = ", Word(p.rounded), ", kResidual = ", Word(p.residual),
+      ", kNorm = ", Word(p.norm), ", kTwoShot = ", Word(s.two_shot),
+      ";\n  static constexpr int kPushedColumns = ", s.PushedColumns(p),
+      ", kTogether = ", PartsTogether(p, s.threads), ";\n");
+  if (p.norm) {
+    absl::StrAppend(&text, "  static constexpr float kEps = ", HexFloat(p.eps),
+                    ";\n  static constexpr bool kNormRounded = ", Word(p.norm_rounded), ";\n");
+  }
   return text;
 }
 

@@ -49,7 +49,7 @@ class Finder {
     if (p.kind != CollectiveKind::kAllGather) {
       TakeCast(&found);
       TakeResidual(&found);
-      if (p.ranks == 2) TakeNorm(&found);
+      TakeNorm(&found);
     }
     std::sort(found.values.begin(), found.values.end());
     SINTER_RETURN_IF_ERROR(CheckResult(found.end));
@@ -244,8 +244,9 @@ class Finder {
     return from <= value && reached[At(from)];
   }
 
-  // Matches x * spread(rsqrt(mean(square(x)) + eps)) * spread(gamma) with x = `wide`. Returns the
-  // last product, or -1 where the ops behind x are no such norm.
+  // Matches x * spread(rsqrt(mean(square(x)) + eps)) * spread(gamma) with x = `wide`, of which the
+  // first product may be rounded to the result's type. Returns the last product, or -1 where the
+  // ops behind x are no such norm.
   ValueId MatchNorm(ValueId wide, FoundAllReduce* found, std::vector<ValueId>* values) const {
     if (OutputOf(chain_, wide) >= 0) return -1;
     ValueId square = -1;
@@ -270,8 +271,14 @@ class Finder {
     if (spread < 0 || chain_.op(spread).kind != OpKind::kBroadcast) return -1;
     const ValueId normal = OnlyUser(spread);
     if (Other(normal, BinaryKind::kMul, wide) != spread) return -1;
-    const ValueId product = OnlyUser(normal);
-    const ValueId factor = Other(product, BinaryKind::kMul, normal);
+    ValueId scaled = normal;
+    if (Is16Bit(found->problem.result) && IsCast(OnlyUser(normal), found->problem.result)) {
+      values->push_back(scaled = OnlyUser(normal));
+      if (IsCast(OnlyUser(scaled), DType::kF32)) values->push_back(scaled = OnlyUser(scaled));
+      found->problem.norm_rounded = true;
+    }
+    const ValueId product = OnlyUser(scaled);
+    const ValueId factor = Other(product, BinaryKind::kMul, scaled);
     if (factor < 0 || chain_.op(factor).kind != OpKind::kBroadcast) return -1;
     const ValueId below = chain_.op(factor).operands[0], gamma = SkipWidening(below);
     const TensorType& type = TypeOf(gamma);
@@ -316,7 +323,7 @@ class Finder {
     if (wide != sum && alone) values.push_back(wide);
     p.keeps = p.keeps || !alone || users_[At(sum)].size() > (wide == sum ? 2u : 1u);
     ValueId end = product;
-    if (p.result != DType::kF32) {
+    if (TypeOf(product).dtype != p.result) {
       end = OnlyUser(product);
       if (!IsCast(end, p.result)) return false;
       values.push_back(end);
@@ -324,7 +331,10 @@ class Finder {
     p.norm = true;
     if (p.keeps) found->kept = sum;
     if (!CheckResult(sum).ok() || !CheckResult(end).ok()) return false;
+    // Of many rows two shots send less over more than two ranks.
+    const bool two_shot = p.ranks > 2 && p.kind == CollectiveKind::kAllReduce;
     if (!CheckAllReduce(p, {false, 512, 1}).ok()) return false;
+    if (two_shot && !CheckAllReduce(p, {true, 512, 1}).ok()) return false;
     found->values.insert(found->values.end(), values.begin(), values.end());
     found->end = end;
     return true;

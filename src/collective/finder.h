@@ -21,9 +21,9 @@ struct FoundAllReduce {
 
 // All of a chain, in order, none with a value that is `claimed`. A kernel takes along, where nobody
 // else reads what is between: reshapes before and behind parts of ranks; the cast of the sum, a
-// matrix of the result's extents and type that is added to it, and the cast of that; over two
-// ranks, for which one shot is best at all sizes, also the RMS norm of its rows, with a gamma,
-// beside which others may read the sum. `refused` gets why no kernel takes a sum, and the way out.
+// matrix of the result's extents and type that is added to it, and the cast of that; also the RMS
+// norm of its rows, with a gamma, beside which others may read the sum: over more than two ranks
+// only where two shots make it. `refused` gets why no kernel takes a sum, and the way out.
 std::vector<FoundAllReduce> FindAllReduces(const Chain& chain, const std::vector<bool>& claimed,
                                            std::map<ValueId, std::string>* refused);
 

@@ -10,6 +10,8 @@ namespace sinter {
 namespace {
 
 constexpr int64_t kManyTurns = 64;  // of which the last sends next to nothing
+constexpr int64_t kMostRowsOfOneTile = 256;
+constexpr int kManySchedules = 40;  // of which one may compute more columns early
 
 bool Takes(const PlanStep& step) {
   return step.run != nullptr && step.run->IsOwn() &&
@@ -65,6 +67,13 @@ absl::Status CheckPushedSums(const Chain& chain, const std::vector<PlanStep>& st
         return RefuseFit("op ", steps[i].run->end, " is pushed to ", ranks,
                          " ranks, the chain has ", chain.ranks());
       }
+      const PlanStep& sum = steps[i + 1];
+      const int64_t sent = ranked[k].schedule.pushed_columns,
+                    awaited = sum.run->own.family->PushedColumns(sum.own.own);
+      if (sent != awaited) {
+        return RefuseFit("op ", steps[i].run->end, " is pushed by ", sent,
+                         " columns, its sum awaits ", awaited);
+      }
     }
     if (!Takes(steps[i])) continue;
     const bool sent = i > 0 && Feeds(chain, steps[i - 1], steps[i]) &&
@@ -80,8 +89,9 @@ std::optional<PushedSums::Pair> PushedSums::Best(const PlanStep& product, const 
                                                  bool behind) const {
   const OwnRun& own = sum.run->own;
   const ProductSequence part = LastProduct(product);
+  if (part.rows() > kMostRowsOfOneTile) return BestEarly(part, own, behind);
   const auto choice = [&](int64_t turns) {
-    return own.family->RankPushed(own, turns, bucket_, model_);
+    return own.family->RankPushed(own, turns, 0, bucket_, model_);
   };
   const absl::StatusOr<OwnChoice> at_once = choice(1), late = choice(kManyTurns);
   if (!at_once.ok() || !late.ok()) return std::nullopt;
@@ -97,6 +107,36 @@ std::optional<PushedSums::Pair> PushedSums::Best(const PlanStep& product, const 
     if (!of.ok()) continue;
     const double us = ranked.prediction.total_us + TimeOf(*of);
     if (!best.has_value() || us < best->us) best = Pair{ranked, *std::move(of), us};
+  }
+  return best;
+}
+
+// Of products of many rows, which send the columns that they have computed before their last turn:
+// the link carries those of a turn while the next is computed.
+std::optional<PushedSums::Pair> PushedSums::BestEarly(const ProductSequence& part,
+                                                      const OwnRun& sum, bool behind) const {
+  SearchOptions options = options_;
+  options.behind = behind;
+  options.top_k = std::max(options.top_k, kManySchedules);
+  const absl::StatusOr<SearchResult> found = SearchSchedules(part, model_, options);
+  if (!found.ok()) return std::nullopt;
+  std::optional<Pair> best;
+  for (const RankedSchedule& ranked : found->ranked) {
+    Pair pair{ranked, {}};
+    Schedule& s = pair.product.schedule;
+    const int64_t columns = EarlyColumns(part, s), turns = TurnsOf(part, s);
+    s.pushes = chain_.ranks();
+    s.pushed_columns = static_cast<int>(columns);
+    if (columns == 0 || !CheckSchedule(part, s, model_).ok()) continue;
+    absl::StatusOr<OwnChoice> of = sum.family->RankPushed(sum, 0, columns, bucket_, model_);
+    if (!of.ok()) continue;
+    const double bytes = static_cast<double>(part.rows() * columns) *
+                         static_cast<double>(part.back().ResultBytes() * (s.pushes - 1));
+    const double us = ranked.prediction.total_us;
+    const double sent_us = us / static_cast<double>(turns) + bytes / model_.link_bytes_per_us;
+    pair.sum = *std::move(of);
+    pair.us = std::max(us, sent_us) + TimeOf(pair.sum);
+    if (!best.has_value() || pair.us < best->us) best = std::move(pair);
   }
   return best;
 }

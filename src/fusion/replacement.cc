@@ -230,7 +230,7 @@ absl::StatusOr<Decisions> ReplaceKernels(const Chain& chain, const DeviceModel& 
       Kernels others;
       // A plan with a refused kernel pushes nothing: its neighbour would have to change with it.
       KernelDecision& kernel = decisions.kernels[i];
-      kernel.schedule.pushes = 0;
+      kernel.schedule.pushes = kernel.schedule.pushed_columns = 0;
       if ((next != positions.end() && *next < end) || kernel.family->TakesPushed(kernel.own)) {
         SINTER_ASSIGN_OR_RETURN(others, replacer.Replace(kernel, i > 0));
       } else {

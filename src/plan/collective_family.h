@@ -56,10 +56,14 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     out.words = {NameWithRanks(p)};
     if (p.residual) out.words.push_back("residual");
     if (p.norm) out.words.push_back("norm");
-    const bool pushed = ScheduleOf(kernel.spec).pushed > 0;
+    const AllReduceSchedule& s = ScheduleOf(kernel.spec);
     out.lines.emplace_back(
-        "link", absl::StrCat(AmountText(kernel.prediction.dsm_bytes, "B"), " leave this GPU",
-                             pushed ? ", sent by the kernel before" : ""));
+        "link", absl::StrCat(AmountText(kernel.prediction.dsm_bytes, "B"), " leave this GPU at ",
+                             RateText(model.link_bytes_per_us, "B"),
+                             s.PushedColumns(p) == 0 ? ""
+                             : s.pushed > 0          ? ", sent by the kernel before"
+                                                     : absl::StrCat(", ", s.pushed_columns,
+                                                                    " columns sent by the kernel before")));
     return out;
   }
   bool LeavesInWorkspace(const KernelSpec& spec) const override {
@@ -131,15 +135,19 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     return ChoicesOf(ranked);
   }
 
-  absl::StatusOr<OwnChoice> RankPushed(const OwnRun& run, int64_t turns, int64_t bucket,
-                                       const DeviceModel& model) const override {
-    std::vector<RankedAllReduce> ranked = SearchAllReduce(Of(run), bucket, model, turns);
+  absl::StatusOr<OwnChoice> RankPushed(const OwnRun& run, int64_t turns, int64_t columns,
+                                       int64_t bucket, const DeviceModel& model) const override {
+    std::vector<RankedAllReduce> ranked = SearchAllReduce(Of(run), bucket, model, {turns, columns});
     if (ranked.empty()) return absl::FailedPreconditionError("no sum of what is pushed is legal");
     return OwnChoice{BytesOf(ranked.front().schedule), {ranked.front().prediction}};
   }
   bool TakesPushed(absl::string_view choice) const override {
     const absl::StatusOr<AllReduceSchedule> schedule = ScheduleFrom(choice);
-    return schedule.ok() && schedule->pushed > 0;
+    return schedule.ok() && (schedule->pushed > 0 || schedule->pushed_columns > 0);
+  }
+  int64_t PushedColumns(absl::string_view choice) const override {
+    const absl::StatusOr<AllReduceSchedule> schedule = ScheduleFrom(choice);
+    return schedule.ok() ? schedule->pushed_columns : 0;
   }
 
   absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
@@ -182,7 +190,7 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     w.U8(static_cast<uint8_t>(p.element));
     w.U8(static_cast<uint8_t>(p.result));
     w.U8(static_cast<uint8_t>(p.residual | p.rounded << 1 | p.norm << 2 | p.keeps << 3 |
-                              p.by_rows << 4));
+                              p.by_rows << 4 | p.norm_rounded << 5));
     w.F64(p.eps);
     w.I64(p.columns);
     w.I64(p.fixed_rows);
@@ -201,11 +209,12 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     p.norm = (flags & 4) != 0;
     p.keeps = (flags & 8) != 0;
     p.by_rows = (flags & 16) != 0;
+    p.norm_rounded = (flags & 32) != 0;
     p.eps = r.F64();
     p.columns = r.I64();
     p.fixed_rows = r.I64();
     p.rows_per_m = r.I64();
-    const bool known = format == 2 && kind <= 2 && flags < 32;
+    const bool known = format == 2 && kind <= 2 && flags < 64;
     if (!r.ok() || !known || !CheckAllReduce(p, {false, 512, 1}).ok()) {
       return absl::DataLossError("all_reduce: its problem is damaged");
     }
@@ -214,10 +223,11 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
   std::string BytesOf(const AllReduceSchedule& schedule) const override {
     ByteWriter w;
     w.U8(1);  // format
-    w.U8(schedule.two_shot ? 1 : schedule.pushed > 0 ? 2 : 0);
+    w.U8(schedule.two_shot ? 1 : schedule.pushed > 0 ? 2 : schedule.pushed_columns > 0 ? 3 : 0);
     w.U32(static_cast<uint32_t>(schedule.threads));
     w.U32(static_cast<uint32_t>(schedule.grid));
     if (schedule.pushed > 0) w.U8(static_cast<uint8_t>(schedule.pushed));
+    if (schedule.pushed_columns > 0) w.U32(static_cast<uint32_t>(schedule.pushed_columns));
     return w.Take();
   }
   absl::StatusOr<AllReduceSchedule> ScheduleFrom(absl::string_view bytes) const override {
@@ -226,12 +236,15 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     const uint8_t format = r.U8(), form = r.U8();
     const uint32_t threads = r.U32(), grid = r.U32();
     if (form == 2) schedule.pushed = r.U8();
+    const uint32_t columns = form == 3 ? r.U32() : 0;
     SINTER_RETURN_IF_ERROR(r.Finish("all_reduce schedule"));
-    if (format != 1 || form > 2 || (form == 2) != (schedule.pushed > 0) || threads > 1024 ||
-        grid > (1u << 20)) {
+    if (format != 1 || form > 3 || (form == 2) != (schedule.pushed > 0) ||
+        (form == 3) != (columns > 0) || threads > 1024 || grid > (1u << 20) ||
+        columns > (1u << 20)) {
       return absl::DataLossError("all_reduce: its schedule is damaged");
     }
     schedule.two_shot = form == 1;
+    schedule.pushed_columns = static_cast<int>(columns);
     schedule.threads = static_cast<int>(threads);
     schedule.grid = static_cast<int>(grid);
     return schedule;

@@ -131,13 +131,15 @@ class KernelFamily {
   // GPUs of the group over which the kernel sums; 1: it needs no group.
   virtual int Ranks(const KernelSpec&) const { return 1; }
   // Of a run that sums over ranks: its choice where the kernel before it, which computes the first
-  // operand, pushes that to the other ranks, in `turns` turns (Schedule::pushes). And whether a
-  // choice is such a one.
-  virtual absl::StatusOr<OwnChoice> RankPushed(const OwnRun& run, int64_t turns, int64_t bucket,
-                                               const DeviceModel& model) const {
+  // operand, pushes that to the other ranks (Schedule::pushes), in `turns` turns; or, if they are
+  // 0, pushes its first `columns` columns. And whether a choice is such a one, and of how many
+  // columns; 0: of all.
+  virtual absl::StatusOr<OwnChoice> RankPushed(const OwnRun& run, int64_t turns, int64_t columns,
+                                               int64_t bucket, const DeviceModel& model) const {
     return absl::UnimplementedError(name());
   }
   virtual bool TakesPushed(absl::string_view choice) const { return false; }
+  virtual int64_t PushedColumns(absl::string_view choice) const { return 0; }
   // The most rows of a launch whose messages fit into a group's slots of `slot_bytes` bytes.
   virtual int64_t RowsOfSlots(const KernelSpec&, uint64_t slot_bytes) const { return kMaxExtent; }
 

@@ -8,6 +8,7 @@
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/product/dataflow/dataflow.h"
+#include "src/product/search/product_load.h"
 
 namespace sinter {
 namespace {
@@ -16,20 +17,27 @@ namespace {
 // knob keep the bytes that they had before it was added. Other versions belong to one dataflow.
 constexpr uint8_t kScheduleVersion = 2, kSecondShareVersion = 4, kSwappedVersion = 6;
 constexpr uint8_t kPushVersion = 8, kSwappedPushVersion = 9;
+constexpr uint8_t kPushedColumnsVersion = 10, kSwappedPushedColumnsVersion = 11;
 
 auto Fields(const Schedule& s) {
   return std::tie(s.dataflow, s.block_m, s.warpgroups_m, s.warpgroups_n, s.block_k, s.stages,
-                  s.cluster, s.cut, s.swapped, s.share, s.second_share, s.pushes, s.grid, s.first,
-                  s.second);
+                  s.cluster, s.cut, s.swapped, s.share, s.second_share, s.pushes, s.pushed_columns,
+                  s.grid, s.first, s.second);
 }
 
 uint8_t VersionOf(const Schedule& s) {
+  if (s.pushed_columns != 0) {
+    return s.swapped ? kSwappedPushedColumnsVersion : kPushedColumnsVersion;
+  }
   if (s.pushes != 0) return s.swapped ? kSwappedPushVersion : kPushVersion;
   if (s.swapped) return kSwappedVersion;
   return s.second_share != Share::kNone ? kSecondShareVersion : RowOf(s).version;
 }
 
-bool IsPush(uint8_t version) { return version == kPushVersion || version == kSwappedPushVersion; }
+bool IsPush(uint8_t version) {
+  return version >= kPushVersion && version <= kSwappedPushedColumnsVersion;
+}
+bool PushesColumns(uint8_t version) { return IsPush(version) && version >= kPushedColumnsVersion; }
 
 const DataflowRow* RowOfBytes(uint8_t dataflow, uint8_t version) {
   const bool knob = version == kSecondShareVersion || version == kSwappedVersion || IsPush(version);
@@ -96,7 +104,8 @@ std::string Schedule::Canonical() const {
   }
   if (HasCut(RowOf(*this))) w.U32(static_cast<uint32_t>(cut));
   if (VersionOf(*this) == kSecondShareVersion) w.U8(static_cast<uint8_t>(second_share));
-  if (pushes != 0) w.U8(static_cast<uint8_t>(pushes));
+  if (IsPush(VersionOf(*this))) w.U8(static_cast<uint8_t>(pushes));
+  if (pushed_columns != 0) w.U32(static_cast<uint32_t>(pushed_columns));
   return w.Take();
 }
 
@@ -115,12 +124,14 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
   if (row != nullptr && HasCut(*row)) s.cut = static_cast<int>(r.U32());
   const uint8_t second_share = version == kSecondShareVersion ? r.U8() : 0;
   if (IsPush(version)) s.pushes = r.U8();
+  if (PushesColumns(version)) s.pushed_columns = static_cast<int>(r.U32());
   if (row == nullptr) {
     return absl::DataLossError(
         absl::StrCat("schedule: there is no dataflow ", dataflow, " of version ", version));
   }
   SINTER_RETURN_IF_ERROR(r.Finish("schedule"));
-  s.swapped = version == kSwappedVersion || version == kSwappedPushVersion;
+  s.swapped = version == kSwappedVersion || version == kSwappedPushVersion ||
+              version == kSwappedPushedColumnsVersion;
   if (version == kSecondShareVersion && second_share == 0) {
     return absl::DataLossError("schedule: second_share none is written twice");
   }
@@ -143,6 +154,7 @@ std::string Schedule::ToString() const {
   if (swapped) absl::StrAppend(&text, " swapped");
   if (HasCut(row)) absl::StrAppend(&text, " ", row.cut, cut);
   if (pushes > 0) absl::StrAppend(&text, " pushes", pushes);
+  if (pushed_columns > 0) absl::StrAppend(&text, " columns", pushed_columns);
   if (grid > 0) absl::StrAppend(&text, " grid", grid);
   absl::StrAppend(&text, " first ", TileText(first, share));
   if (row.products > 1) absl::StrAppend(&text, " second ", TileText(second, second_share));
@@ -203,6 +215,20 @@ ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
 int64_t TurnsOf(const ProductSequence& sequence, const Schedule& s) {
   const int64_t clusters = std::max(1, s.grid / std::max(1, s.cluster));
   return std::max<int64_t>(1, CeilDiv(SizesOf(sequence, s).units, clusters));
+}
+
+int64_t EarlyColumns(const ProductSequence& sequence, const Schedule& s) {
+  // UnitWalk of the device library: bands of rows, in each the columns one after another.
+  const bool dealt = s.cluster == 1 && sequence.WeightBytes() <= kDealtWeightBytes;
+  const int64_t band = dealt ? kDealtBandUnits : kBandUnits;
+  const int64_t clusters = std::max(1, s.grid / std::max(1, s.cluster));
+  const int64_t last = (TurnsOf(sequence, s) - 1) * clusters;
+  const int64_t tile = int64_t{s.first.block_n} * TilesN(s.share);
+  const int64_t columns = CeilDiv(sequence.front().n, tile);
+  const int64_t rows = CeilDiv(CeilDiv(sequence.rows(), s.block_m), TilesM(s.share));
+  const int64_t begin = (rows - 1) / band * band, height = rows - begin;
+  const int64_t early = std::max<int64_t>(0, last - begin * columns) / height;
+  return std::min(early, columns - 1) * tile;
 }
 
 }  // namespace sinter

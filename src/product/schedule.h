@@ -66,9 +66,12 @@ struct Schedule {
   Share second_share = Share::kNone;  // the same for the second product; kTaskList
   int pushes = 0;  // ranks of a group: the result is pushed to the other ranks' slots too, for the
                    // sum over ranks behind it (src/collective); 0: it is not. kProduct
-  int grid = 0;    // blocks of the launch, a multiple of cluster
-  ProductTile first;   // where a cluster owns a row tile, block_n = columns of C per block
-  ProductTile second;  // the same for E; unused when the sequence has one product
+  int pushed_columns = 0;  // with pushes: of each row, whole tiles that a warp beside the consumers
+                           // sends from memory while they multiply the next ones; the sum sends the
+                           // others. 0: the consumers send all that they store
+  int grid = 0;            // blocks of the launch, a multiple of cluster
+  ProductTile first;       // where a cluster owns a row tile, block_n = columns of C per block
+  ProductTile second;      // the same for E; unused when the sequence has one product
 
   bool operator==(const Schedule& o) const;
   std::string Canonical() const;  // versioned bytes
@@ -148,6 +151,10 @@ ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& schedule)
 
 // Units that a cluster takes one after another, at most; 1 where there are none.
 int64_t TurnsOf(const ProductSequence& sequence, const Schedule& schedule);
+
+// Of one product, the first columns of which no tile is computed in the last turn; 0 where there
+// are none.
+int64_t EarlyColumns(const ProductSequence& sequence, const Schedule& schedule);
 
 // The checks of CheckSchedule that need no chip: fields, tiles against the sequence, registers.
 // Decoders use it alone.

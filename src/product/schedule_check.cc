@@ -197,11 +197,26 @@ absl::Status CheckTransposed(const ProductSequence& p, const Schedule& s) {
                         absl::StrCat("is not a multiple of ", span, ", with transposed rows"));
 }
 
-// What is pushed to other ranks is a matrix of 16 bits without gaps, each element once: no tile of
-// the kernel overlaps another one, as tiles of one row of tiles do not. Where K is split, threads
-// that store at once have 16 bytes of a row each, unless operands are swapped: the link then
-// carried less than half of what it can.
+// Columns that a warp sends from memory: whole tiles, of one block each, and not all.
+absl::Status CheckPushedColumns(const ProductSequence& p, const Schedule& s) {
+  const int64_t tile = int64_t{s.first.block_n} * TilesN(s.share);
+  const auto refuse = [&](const std::string& bound) {
+    return RefuseSchedule("pushed_columns", s.pushed_columns, bound);
+  };
+  if (s.pushes == 0) return refuse("is not 0, without pushes");
+  if (s.first.split_k > 1) return refuse("is not 0, with K split");
+  if (s.pushed_columns < 0 || s.pushed_columns % tile != 0 || s.pushed_columns >= p.back().n) {
+    return refuse(absl::StrCat("is no multiple of ", tile, " below ", p.back().n));
+  }
+  return absl::OkStatus();
+}
+
+// What is pushed to other ranks is a matrix of 16 bits without gaps, each element once: by the
+// consumers where no tile of the kernel overlaps another one, as tiles of one row of tiles do not.
+// Where K is split, threads that store at once have 16 bytes of a row each, unless operands are
+// swapped: the link then carried less than half of what it can.
 absl::Status CheckPushes(const ProductSequence& p, const Schedule& s) {
+  if (s.pushed_columns != 0) SINTER_RETURN_IF_ERROR(CheckPushedColumns(p, s));
   if (s.pushes == 0) return absl::OkStatus();
   const auto refuse = [&](const std::string& bound) {
     return RefuseSchedule("pushes", s.pushes, bound);
@@ -222,7 +237,7 @@ absl::Status CheckPushes(const ProductSequence& p, const Schedule& s) {
   if (s.first.split_k > 1 && !s.swapped) {
     return refuse("is not 0, with K split and operands not swapped");
   }
-  if (p.rows() <= s.block_m) return absl::OkStatus();
+  if (s.pushed_columns > 0 || p.rows() <= s.block_m) return absl::OkStatus();
   return refuse(absl::StrCat("is not 0, with ", p.rows(), " rows in tiles of ", s.block_m));
 }
 

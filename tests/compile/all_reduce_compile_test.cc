@@ -58,9 +58,12 @@ TEST(AllReduceCompile, NoKernelSpills) {
         problem.residual = number % 3 != 0;
         const bool two_shot = number % 5 < 3;
         problem.rounded = number % 2 != 0 || two_shot;
-        problem.norm = ranks == 2 && !two_shot && element == result && number % 4 < 2;
+        const int threads = number % 2 == 0 ? 256 : 512;
+        problem.norm =
+            element == result && number % 4 < 2 && (threads > 256 || result == DType::kBF16);
+        problem.norm_rounded = problem.norm && result == DType::kBF16 && two_shot;
         problem.eps = problem.norm ? 1e-6 : 0;
-        ExpectCompiles(*compiler, problem, {two_shot, number % 2 == 0 ? 256 : 512, 1});
+        ExpectCompiles(*compiler, problem, {two_shot, threads, 1});
       }
     }
   }
@@ -81,7 +84,7 @@ TEST(AllReduceCompile, NoScheduleThatIsSearchedSpills) {
       for (const bool norm : {false, true}) {
         problem.norm = norm;
         problem.eps = norm ? 1e-6 : 0;
-        for (const int64_t pushed : {0, 1}) {
+        for (const PushedX& pushed : {PushedX{}, PushedX{1}, PushedX{0, 2560}}) {
           for (const RankedAllReduce& ranked :
                SearchAllReduce(problem, 1, *BuiltinModel("h100"), pushed)) {
             ExpectCompiles(*compiler, problem, ranked.schedule);
@@ -92,16 +95,39 @@ TEST(AllReduceCompile, NoScheduleThatIsSearchedSpills) {
   }
 }
 
+void ExpectProductCompiles(Compiler& compiler, const ProductSequence& p, const Schedule& s) {
+  ProductCode code;
+  code.sequence = p;
+  code.sequence.m = 0;
+  code.schedule = s;
+  code.out = {p[0].n, true};
+  CompileRequest request;
+  request.name = "push.cu";
+  request.source = *ProductSource(code);
+  request.headers = CopyDeviceHeaders();
+  request.arch = "sm_90a";
+  request.options = {"--std=c++17"};
+  request.entry = EntryName(s);
+  const auto compiled = compiler.Compile(request);
+  EXPECT_TRUE(compiled.ok()) << p.ToString() << ", " << s.ToString() << ": " << compiled.status();
+}
+
+ProductSequence ProductOf(int64_t rows, DType dtype = DType::kBF16) {
+  ProductSequence p;
+  p.m = rows;
+  p.products.resize(1);
+  p[0].n = 8192;
+  p[0].k = 4096;
+  p[0].rows.element = p[0].weights.element = dtype;
+  return p;
+}
+
 // Products that push their results: each way to cut them, of few rows and of many.
 TEST(AllReduceCompile, NoProductThatPushesSpills) {
   const auto compiler = Nvrtc();
   const DeviceModel model = *BuiltinModel("h100");
   for (const int64_t rows : {1, 16, 64, 128, 256}) {
-    ProductSequence p;
-    p.m = rows;
-    p.products.resize(1);
-    p[0].n = 8192;
-    p[0].k = 4096;
+    const ProductSequence p = ProductOf(rows);
     SearchOptions options;
     options.pushes = 2;
     options.top_k = 40;
@@ -112,21 +138,33 @@ TEST(AllReduceCompile, NoProductThatPushesSpills) {
       const Schedule& s = ranked.schedule;
       EXPECT_EQ(s.pushes, 2);
       if (!cuts.insert({s.swapped, s.first.split_k}).second && !IsLongSweep()) continue;
-      ProductCode code;
-      code.sequence = p;
-      code.sequence.m = 0;
-      code.schedule = s;
-      code.out = {p[0].n, true};
-      CompileRequest request;
-      request.name = "push.cu";
-      request.source = *ProductSource(code);
-      request.headers = CopyDeviceHeaders();
-      request.arch = "sm_90a";
-      request.options = {"--std=c++17"};
-      request.entry = EntryName(s);
-      const auto compiled = compiler->Compile(request);
-      EXPECT_TRUE(compiled.ok()) << rows << " rows, " << s.ToString() << ": " << compiled.status();
+      ExpectProductCompiles(*compiler, p, s);
     }
+  }
+}
+
+// Those of which a warp sends tiles beside the consumers: the best of a few widths of tiles.
+TEST(AllReduceCompile, NoProductThatSendsTilesSpills) {
+  const auto compiler = Nvrtc();
+  const DeviceModel model = *BuiltinModel("h100");
+  for (const int64_t rows : {512, 1024}) {
+    const ProductSequence p = ProductOf(rows);
+    SearchOptions options;
+    options.top_k = 60;
+    const absl::StatusOr<SearchResult> found = SearchSchedules(p, model, options);
+    ASSERT_TRUE(found.ok()) << found.status();
+    std::set<std::pair<int, int>> cuts;
+    for (const RankedSchedule& ranked : found->ranked) {
+      Schedule s = ranked.schedule;
+      for (const int ranks : {2, 8}) {
+        s.pushes = ranks;
+        s.pushed_columns = static_cast<int>(EarlyColumns(p, s));
+        if (s.pushed_columns == 0 || !CheckSchedule(p, s, model).ok()) continue;
+        if (!cuts.insert({s.first.block_n, ranks}).second && !IsLongSweep()) continue;
+        ExpectProductCompiles(*compiler, p, s);
+      }
+    }
+    EXPECT_GT(cuts.size(), 2u);
   }
 }
 

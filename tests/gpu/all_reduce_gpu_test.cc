@@ -51,7 +51,8 @@ constexpr Form kForms[] = {{"one_shot", kSum, false, false, false, false, 0},
                            {"scatter_columns", kPart, false, false, false, false, 3},
                            {"scatter_rows", kPart, false, true, false, true, 4},
                            {"gather_columns", kGather, false, false, false, false, 5},
-                           {"gather_rows", kGather, false, false, false, true, 6}};
+                           {"gather_rows", kGather, false, false, false, true, 6},
+                           {"two_shot_norm", kSum, true, true, true, false, 7}};
 constexpr double kEps = 1e-6;
 
 // bf16, of sums with a residual behind them but for one.
@@ -64,6 +65,7 @@ AllReduceProblem ProblemOf(const Form& form) {
   problem.residual = form.residual();
   problem.rounded = form.rounded;
   problem.norm = form.norm;
+  problem.norm_rounded = form.norm && form.two_shot;
   problem.eps = form.norm ? kEps : 0;
   return problem;
 }

@@ -24,7 +24,8 @@ namespace sinter::gpu_testing {
 namespace {
 
 constexpr int kRanks = 2, kSkipped = 77;
-constexpr int64_t kMostRows = 128;
+
+constexpr int kBlocks = 131;  // of a sum, at most
 
 uint16_t Bf16(float x) {
   uint32_t bits;
@@ -46,9 +47,9 @@ std::string Values(int64_t count, uint32_t seed, float most) {
 
 // A layer over two ranks: a product, the sum, the residual, the norm.
 struct Layer {
-  int64_t n, k;
+  int64_t n, k, most;  // most: rows
   std::shared_ptr<const Chain> chain;
-  Layer(int64_t n, int64_t k) : n(n), k(k) {
+  Layer(int64_t n, int64_t k, int64_t most = 128) : n(n), k(k), most(most) {
     const auto problem = ParseProblem(absl::StrCat("row_parallel m=M n=", n, " k=", k, " ranks=2"));
     EXPECT_OK(problem);
     const auto form = NormalFormOf(std::make_shared<const Chain>(problem->chain));
@@ -68,15 +69,17 @@ struct Layer {
   }
 };
 
-// The plan with other schedules.
-Plan With(Plan plan, Schedule product, bool pushes, int threads) {
-  product.pushes = pushes ? kRanks : 0;
+// The plan with other schedules. `columns`: pushes those alone.
+Plan With(Plan plan, Schedule product, bool pushes, int threads, int64_t columns = 0) {
+  product.pushes = pushes || columns > 0 ? kRanks : 0;
+  product.pushed_columns = static_cast<int>(columns);
   plan.kernels[0].spec.schedule = product;
   auto own = std::make_shared<AllReduceSpec>(CollectiveKernels::Of(plan.kernels[1].spec));
   AllReduceSchedule& sum = own->code.schedule;
   sum.pushed = pushes ? 1 : 0;
+  sum.pushed_columns = static_cast<int>(columns);
   sum.threads = threads;
-  sum.grid = static_cast<int>(plan.bucket);
+  sum.grid = static_cast<int>(std::min<int64_t>(plan.bucket, kBlocks));
   EXPECT_OK(CheckAllReduce(own->code.problem, sum));
   EXPECT_OK(CheckSchedule(plan.kernels[0].spec.sequence, product, *BuiltinModel("h100")));
   plan.kernels[1].spec.own = std::move(own);
@@ -102,6 +105,27 @@ std::vector<Schedule> Cuts(const Plan& plain) {
   return cuts;
 }
 
+// Of each way in which blocks share loads, and of some widths of tiles, the fastest that is
+// predicted of those that compute columns early.
+std::vector<Schedule> EarlyCuts(const Plan& plain) {
+  const DeviceModel model = *BuiltinModel("h100");
+  const ProductSequence& sequence = plain.kernels[0].spec.sequence;
+  std::map<std::tuple<Share, int>, std::pair<double, Schedule>> best;
+  for (Schedule s : LegalSchedules(sequence, model, Dataflow::kProduct)) {
+    s.pushes = kRanks;
+    s.pushed_columns = static_cast<int>(EarlyColumns(sequence, s));
+    if (s.pushed_columns == 0 || !CheckSchedule(sequence, s, model).ok()) continue;
+    s.pushes = s.pushed_columns = 0;
+    const double us = Predict(sequence, s, model).total_us;
+    const auto [at, fresh] =
+        best.try_emplace({s.share, s.first.block_n / 64}, std::make_pair(us, s));
+    if (!fresh && us < at->second.first) at->second = {us, s};
+  }
+  std::vector<Schedule> cuts;
+  for (const auto& [key, one] : best) cuts.push_back(one.second);
+  return cuts;
+}
+
 // One GPU with the buffers of a layer.
 struct Rank {
   Ports ports;
@@ -111,9 +135,9 @@ struct Rank {
 
   absl::Status Allocate(const Layer& layer, int rank) {
     Free();
-    const int64_t of_rows = kMostRows * layer.n;
+    const int64_t of_rows = layer.most * layer.n;
     const std::string values[] = {
-        Values(kMostRows * layer.k, static_cast<uint32_t>(rank), 1),
+        Values(layer.most * layer.k, static_cast<uint32_t>(rank), 1),
         Values(layer.n * layer.k, static_cast<uint32_t>(10 + rank), 1.0f / 16),
         Values(of_rows, 20, 2), Values(layer.n, 21, 1)};
     for (const std::string& value : values) {
@@ -126,7 +150,7 @@ struct Rank {
                               ports.measurer->Allocate(static_cast<uint64_t>(of_rows) * 2));
       buffers.push_back(buffer);
     }
-    SINTER_ASSIGN_OR_RETURN(workspace, ports.measurer->Allocate(64 << 20));
+    SINTER_ASSIGN_OR_RETURN(workspace, ports.measurer->Allocate(256 << 20));
     return ports.measurer->Fill(workspace, 0);
   }
   void Free() {
@@ -155,6 +179,12 @@ struct Rank {
 };
 
 using Bounds = std::vector<std::shared_ptr<const BoundPlan>>;  // of each rank
+
+struct NamedPlan {
+  std::string name;
+  Plan plan;
+  int threads;
+};
 
 class PushedSums : public ::testing::Test {
  protected:
@@ -233,6 +263,10 @@ class PushedSums : public ::testing::Test {
     return *first;
   }
 
+  // Of plans of one number of rows, the first of which says what is right.
+  static void TimeAll(const Layer& layer, int64_t rows, const std::vector<NamedPlan>& named,
+                      int calls);
+
   static inline Rank ranks_[kRanks];
 };
 
@@ -302,18 +336,106 @@ TEST_F(PushedSums, EndWhenOneIsMissed) {
   EXPECT_EQ(ranks_[0].group->GetStatus(nullptr).code(), absl::StatusCode::kAborted);
 }
 
-// Of all cuts of the product, pushed or not, in graphs: us a layer.
+// Tiles that a warp sends while others are computed, of rows that fill tiles and that do not.
+TEST_F(PushedSums, OfTilesSentEarlyAreThoseOfMemory) {
+  const Layer layer(2048, 512, 1024);
+  Begin(layer);
+  const Plan plain = layer.PlainPlan(1024);
+  std::vector<Plan> plans;
+  const std::vector<Schedule> cuts = EarlyCuts(plain);
+  ASSERT_GT(cuts.size(), 2u);
+  for (const Schedule& cut : cuts) {
+    plans.push_back(With(plain, cut, false, 256));
+    plans.push_back(
+        With(plain, cut, false, 256, EarlyColumns(plain.kernels[0].spec.sequence, cut)));
+  }
+  const std::vector<Bounds> bounds = BindAll(layer, plans);
+  for (size_t i = 0; i < plans.size(); i += 2) {
+    for (const int64_t m : {0, 1, 7, 127, 128, 129, 300, 777, 1000, 1023, 1024}) {
+      EXPECT_TRUE(ResultsOf(bounds[i], m) == ResultsOf(bounds[i + 1], m))
+          << m << " rows, " << plans[i + 1].ToText();
+    }
+  }
+  std::printf("%zu cuts\n", cuts.size());
+}
+
+// Calls of both forms and of any number of rows in turn, while one rank or the other is late.
+TEST_F(PushedSums, OfTilesSentEarlyTakeCallsInTurn) {
+  const Layer layer(2048, 256, 1024);
+  Begin(layer);
+  const Plan plain = layer.PlainPlan(1024);
+  const Schedule cut = EarlyCuts(plain).back();
+  const std::vector<Bounds> bounds = BindAll(
+      layer, {With(plain, cut, false, 256),
+              With(plain, cut, false, 256, EarlyColumns(plain.kernels[0].spec.sequence, cut))});
+  const std::string want = ResultsOf(bounds[0], 1024);
+  for (int round = 0; round < 12; ++round) {
+    OnAll([&](int r) {
+      uint32_t state = static_cast<uint32_t>(round) + 1;  // the same on all ranks
+      if (round % 3 == r) std::this_thread::sleep_for(std::chrono::milliseconds(round % 7));
+      return ranks_[r].ports.measurer->RunAndWait([&](StreamHandle stream) {
+        for (int call = 0; call < 200; ++call) {
+          state = state * 1664525 + 1013904223;
+          const absl::Status launched =
+              Enqueue(bounds[(state >> 28) % 4 > 0 ? 1 : 0], r, stream,
+                      1 + static_cast<int64_t>(state >> 18 & 1023), (state >> 16 & 1) != 0);
+          if (!launched.ok()) return launched;
+        }
+        return absl::OkStatus();
+      });
+    });
+    EXPECT_TRUE(ResultsOf(bounds[1], 1024) == want) << "round " << round;
+  }
+}
+
+// Plans of equal threads have equal bits. In graphs: us a layer.
+void PushedSums::TimeAll(const Layer& layer, int64_t rows, const std::vector<NamedPlan>& named,
+                         int calls) {
+  std::vector<Plan> plans;
+  for (const NamedPlan& one : named) plans.push_back(one.plan);
+  const std::vector<Bounds> bounds = BindAll(layer, plans);
+  std::map<int, std::string> results;  // by threads
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const std::string& name = named[i].name;
+    ASSERT_TRUE(bounds[i][0] != nullptr && bounds[i][1] != nullptr) << name;
+    const std::string got = ResultsOf(bounds[i], rows);
+    EXPECT_TRUE(results.try_emplace(named[i].threads, got).first->second == got) << name;
+    for (const bool edge : {false, true}) {
+      std::unique_ptr<TimedGraph> graphs[kRanks];
+      for (int r = 0; r < kRanks; ++r) {
+        auto made =
+            ranks_[r].ports.measurer->MakeGraph({[&, r](StreamHandle stream, int) {
+                                                  return Enqueue(bounds[i], r, stream, rows, edge);
+                                                }},
+                                                calls);
+        ASSERT_OK(made);
+        graphs[r] = *std::move(made);
+      }
+      double best[kRanks] = {1e9, 1e9};
+      OnAll([&](int r) -> absl::Status {
+        for (int replay = 0; replay < 8; ++replay) {
+          SINTER_ASSIGN_OR_RETURN(const double us, graphs[r]->Replay());
+          best[r] = std::min(best[r], us / calls);
+        }
+        return absl::OkStatus();
+      });
+      std::printf("%d rows, %s%s: %.2f us (predicted %.2f)\n", static_cast<int>(rows),
+                  edge ? "edges, " : "", name.c_str(), std::max(best[0], best[1]),
+                  plans[i].PredictedUs());
+    }
+  }
+}
+
+// Of all cuts of the product, pushed or not.
 TEST_F(PushedSums, Times) {
   const Layer layer(8192, 4096);
   Begin(layer);
-  constexpr int kCalls = 50;
   for (const int64_t rows : {1, 16, 64, 128}) {
     const Plan plain = layer.PlainPlan(rows);
-    std::vector<Plan> plans;
-    std::vector<std::string> names;
+    std::vector<NamedPlan> plans;
     const auto add = [&](const char* name, const Schedule& s, bool pushes, int threads) {
-      plans.push_back(With(plain, s, pushes, threads));
-      names.push_back(absl::StrCat(name, " ", threads, " ", s.ToString()));
+      plans.push_back({absl::StrCat(name, " ", threads, " ", s.ToString()),
+                       With(plain, s, pushes, threads), threads});
     };
     const Schedule chosen = plain.kernels[0].spec.schedule;
     for (const int threads : {256, 512}) add("memory", chosen, false, threads);
@@ -322,33 +444,30 @@ TEST_F(PushedSums, Times) {
       if (!(cut == chosen)) add("memory", cut, false, 512);
       for (const int threads : {256, 512}) add("pushed", cut, true, threads);
     }
-    const std::vector<Bounds> bounds = BindAll(layer, plans);
-    for (size_t i = 0; i < plans.size(); ++i) {
-      ASSERT_TRUE(bounds[i][0] != nullptr && bounds[i][1] != nullptr) << names[i];
-      for (const bool edge : {false, true}) {
-        std::unique_ptr<TimedGraph> graphs[kRanks];
-        for (int r = 0; r < kRanks; ++r) {
-          auto made = ranks_[r].ports.measurer->MakeGraph({[&, r](StreamHandle stream, int) {
-                                                            return Enqueue(bounds[i], r, stream,
-                                                                           rows, edge);
-                                                          }},
-                                                          kCalls);
-          ASSERT_OK(made);
-          graphs[r] = *std::move(made);
-        }
-        double best[kRanks] = {1e9, 1e9};
-        OnAll([&](int r) -> absl::Status {
-          for (int replay = 0; replay < 8; ++replay) {
-            SINTER_ASSIGN_OR_RETURN(const double us, graphs[r]->Replay());
-            best[r] = std::min(best[r], us / kCalls);
-          }
-          return absl::OkStatus();
-        });
-        std::printf("%d rows, %s%s: %.2f us (predicted %.2f)\n", static_cast<int>(rows),
-                    edge ? "edges, " : "", names[i].c_str(), std::max(best[0], best[1]),
-                    plans[i].PredictedUs());
-      }
+    TimeAll(layer, rows, plans, 50);
+  }
+}
+
+// What planning chooses for many rows beside the plan whose sum sends all.
+TEST_F(PushedSums, TimesOfManyRows) {
+  const struct {
+    int64_t n, k, rows;
+  } cases[] = {{8192, 4096, 512},   {8192, 14336, 512}, {5120, 4096, 512},   {8192, 4096, 1024},
+               {8192, 14336, 1024}, {5120, 4096, 1024}, {5120, 12800, 1024}, {5120, 4096, 2048},
+               {8192, 4096, 4096},  {5120, 12800, 4096}};
+  for (const auto& one : cases) {
+    const Layer layer(one.n, one.k, one.rows);
+    Begin(layer);
+    const auto plans = PlanChain(*layer.chain, one.rows, *BuiltinModel("h100"), {});
+    ASSERT_OK(plans);
+    std::vector<NamedPlan> named;
+    for (const Plan& plan : {layer.PlainPlan(one.rows), plans->chosen}) {
+      const int threads = CollectiveKernels::ScheduleOf(plan.kernels.back().spec).threads;
+      named.push_back(
+          {absl::StrCat(one.n, "x", one.k, " ", plan.kernels[0].spec.schedule.ToString()), plan,
+           threads});
     }
+    TimeAll(layer, one.rows, named, 20);
   }
 }
 

@@ -5,12 +5,12 @@
 //
 // One-shot: each rank sends all of x to all others and sums everything. Two-shot: each part has an
 // owner that sums it and sends the rounded sum to the others: of R ranks, 2 / R of the bytes. Each
-// rank adds its own residual.
+// rank adds its own residual, and makes the norms of all rows.
 // Reduce-scatter is the one-shot form in which each rank is sent, and sums, its own part of x.
 // Sums take ranks in order and results are stored as they were sent, so all ranks have equal bits.
 //
-// Config::kPushed: the kernel before this one, which computed x, has pushed it and the header
-// (kernels/push.cuh). One-shot.
+// The kernel before this one, which computed x, may have pushed the first Config::kPushedColumns of
+// each row, and the header (kernels/push.cuh). One-shot.
 #pragma once
 #include "kernels/all_reduce_values.cuh"
 #include "ptx/sync.cuh"
@@ -40,17 +40,20 @@ struct AllReduce {
   using Place = UnitPlace<kThreads, Config::kColumns / Values::kElements>;
   static constexpr int kParts = Place::kParts;
   static constexpr int kIn = Values::kIn, kOut = Values::kOut;
-  // Parts of a row that are waited for at once: as many as registers hold.
-  static constexpr int kTogether = kThreads >= 512 && kParts > 2 && kParts % 2 == 0 ? 2 : kParts;
+  static constexpr int kTogether = Config::kTogether;  // parts of a row that are waited for at once
+  static constexpr int kPushed = Config::kPushedColumns / Values::kElements;  // chunks of a row
+  static constexpr bool kAllPushed = Config::kPushedColumns == Config::kColumns;
 
   const AllReduceArguments& args;
   const Group<kRanks>& group;
   RankWait<kRanks>& wait;
-  static_assert(!Config::kPushed || !(Config::kTwoShot || Config::kScatter),
-                "what is pushed is all of x");
+  static_assert(kPushed == 0 || !(Config::kTwoShot || Config::kScatter), "each rank is sent x");
+  static_assert(Config::kPushedColumns % Values::kElements == 0, "whole chunks are pushed");
 
   SINTER_DEVICE int rank() const { return static_cast<int>(group.rank); }
-  SINTER_DEVICE static int owner(int unit) { return unit % kRanks; }
+  // Units that blocks take in turns: all of a row, of which a norm is made, or one.
+  static constexpr int kOfTurn = Config::kNorm ? kParts : 1;
+  SINTER_DEVICE static int owner(int unit) { return unit / kOfTurn % kRanks; }
   // The i-th of the other ranks.
   SINTER_DEVICE int peer(int i) const { return i + (i >= rank() ? 1 : 0); }
 
@@ -64,7 +67,8 @@ struct AllReduce {
   // Where parts and sums of the two-shot form lie, in vectors: a slot's first half is of parts that
   // its reader owns, the second of sums that its writer owns.
   SINTER_DEVICE u64 owned_chunk(int unit) const {
-    return static_cast<u64>(unit / kRanks) * kThreads + threadIdx.x;
+    const int owned = unit / kOfTurn / kRanks * kOfTurn + unit % kOfTurn;
+    return static_cast<u64>(owned) * kThreads + threadIdx.x;
   }
   SINTER_DEVICE u64 part_at(int unit) const { return owned_chunk(unit) * kIn; }
   SINTER_DEVICE u64 sum_at(int unit) const {
@@ -80,10 +84,10 @@ struct AllReduce {
 #pragma unroll
     for (int i = 0; i < kPeers; ++i) send(peer(i), place.chunk() * kIn, own);
   }
-  // To each other rank what it sums.
+  // To each other rank what it sums, unless that is pushed.
   SINTER_DEVICE void send_to_all(int unit) const {
     const Place place(unit);
-    if (!place.inside) return;
+    if (!place.inside || place.column < kPushed) return;
     Word4 own[kIn];
     if constexpr (!Config::kScatter) Values::load_x(args.x, place.chunk(), own);
 #pragma unroll
@@ -156,36 +160,35 @@ struct AllReduce {
     return true;
   }
 
-  // Waits for the owner's sums of a unit and stores them.
-  SINTER_DEVICE bool receive(int unit) {
+  // Waits for the owner's sums of a unit and stores them, with the residual.
+  SINTER_DEVICE bool receive(int unit, Word4 (&result)[kOut]) {
     const Place place(unit);
     Word4* slot = group.slot(rank(), owner(unit)) + sum_at(unit);
-    Word4 result[kOut], residual[kOut];
+    Word4 residual[kOut];
     if (place.inside) Values::load_residual(args.residual, place.chunk(), residual);
     const bool all = wait.until(
         [&]() -> u32 { return !place.inside || take(slot, result) ? 0 : owner(unit) + 1; });
     if (!all) return false;
     if (place.inside) {
       Values::add_own(residual, result);
-      Values::store(args.out, place.chunk(), result);
+      if (!Config::kNorm || args.out != nullptr) Values::store(args.out, place.chunk(), result);
       empty<kOut>(slot);
     }
     return true;
   }
 
-  // The units that a block sends first in one shot: a row, of which a norm is made, or a part.
-  static constexpr int kFirstParts = Config::kNorm ? kParts : 1;
-  static constexpr bool kAsks = !Config::kTwoShot && !Config::kPushed && !Config::kScatter;
+  // In one shot a block asks for what it sends first.
+  static constexpr bool kAsks = !Config::kTwoShot && kPushed == 0 && !Config::kScatter;
   struct First {
-    Word4 own[kFirstParts][kIn];
+    Word4 own[kOfTurn][kIn];
   };
   First first = {};
 
   SINTER_DEVICE void ask() {
     if (!kAsks) return;
-    const int unit = static_cast<int>(blockIdx.x) * kFirstParts;
+    const int unit = static_cast<int>(blockIdx.x) * kOfTurn;
 #pragma unroll
-    for (int part = 0; part < kFirstParts; ++part) {
+    for (int part = 0; part < kOfTurn; ++part) {
       const Place place(unit + part);
       if (place.inside && place.row < args.rows)
         Values::load_x_now(args.x, place.chunk(), first.own[part]);
@@ -196,8 +199,8 @@ struct AllReduce {
     const int block = static_cast<int>(blockIdx.x);
     if (!kAsks) return block;
 #pragma unroll
-    for (int part = 0; part < kFirstParts; ++part) {
-      const int unit = block * kFirstParts + part;
+    for (int part = 0; part < kOfTurn; ++part) {
+      const int unit = block * kOfTurn + part;
       if (Place(unit).row < args.rows) send_to_all(unit, first.own[part]);
     }
     return block + static_cast<int>(gridDim.x);
@@ -206,9 +209,9 @@ struct AllReduce {
   // While predecessors run: gamma, and the residual of the first row or part, come to L2, from
   // where what is then valid is loaded.
   SINTER_DEVICE void prepare() const {
-    const int unit = static_cast<int>(blockIdx.x) * kFirstParts;
+    const int unit = static_cast<int>(blockIdx.x) * kOfTurn;
 #pragma unroll
-    for (int part = 0; part < kFirstParts; ++part) {
+    for (int part = 0; part < kOfTurn; ++part) {
       const Place place(unit + part);
       if (!place.inside || place.row >= args.rows) continue;
       if (Config::kResidual && !Config::kTwoShot)
@@ -221,7 +224,7 @@ struct AllReduce {
     const int units = args.rows * kParts, step = static_cast<int>(gridDim.x);
     int sent = send_first();
     for (int unit = static_cast<int>(blockIdx.x); unit < units; unit += step) {
-      if (!Config::kPushed)
+      if (!kAllPushed)
         for (; sent < units && sent <= unit + Config::kAhead * step; sent += step)
           send_to_all(sent);
       Word4 result[kOut];
@@ -266,7 +269,7 @@ struct AllReduce {
     const int step = static_cast<int>(gridDim.x);
     int sent = send_first();
     for (int row = static_cast<int>(blockIdx.x); row < args.rows; row += step) {
-      if (!Config::kPushed)
+      if (!kAllPushed)
         for (; sent < args.rows && sent <= row + Config::kAhead * step; sent += step)
           for (int part = 0; part < kParts; ++part) send_to_all(sent * kParts + part);
       Word4 gammas[kParts][kOut], results[kParts][kOut];
@@ -274,40 +277,66 @@ struct AllReduce {
 #pragma unroll
       for (int part = 0; part < kParts; part += kTogether)
         if (!sum_together(row * kParts + part, gammas + part, results + part, square)) return false;
-      const float mean = block_sum<kThreads>(square) / Config::kColumns;
-      const float factor = rsqrtf(mean + Config::kEps);
-#pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-        const Place place(row * kParts + part);
-        if (!place.inside) continue;
-        Values::scale(gammas[part], factor, results[part]);
-        Values::store(args.normed, place.chunk(), results[part]);
-      }
+      norm_of(row, square, gammas, results);
     }
+    return true;
+  }
+
+  // By all threads, which hold the results of the row and the squares of them.
+  SINTER_DEVICE void norm_of(int row, float square, const Word4 (&gammas)[kParts][kOut],
+                             Word4 (&results)[kParts][kOut]) const {
+    const float mean = block_sum<kThreads>(square) / Config::kColumns;
+    const float factor = rsqrtf(mean + Config::kEps);
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      const Place place(row * kParts + part);
+      if (!place.inside) continue;
+      Values::scale(gammas[part], factor, results[part]);
+      Values::store(args.normed, place.chunk(), results[part]);
+    }
+  }
+
+  // Of two shots a unit, or a row with its norm, as its owner, or as another rank.
+  template <bool kOwner>
+  SINTER_DEVICE bool finish(int turn) {
+    Word4 gammas[kOfTurn][kOut], results[kOfTurn][kOut];
+    float square = 0;
+#pragma unroll
+    for (int part = 0; part < kOfTurn; ++part) {
+      const int unit = turn * kOfTurn + part;
+      const Place place(unit);
+      if (Config::kNorm && place.inside) Values::load_gamma(args.gamma, place.column, gammas[part]);
+      if constexpr (kOwner) {
+        if (!sum<true>(unit, part_at(unit), results[part])) return false;
+      } else {
+        if (!receive(unit, results[part])) return false;
+      }
+      if (Config::kNorm && place.inside) square += Values::square(results[part]);
+    }
+    if constexpr (Config::kNorm) norm_of(turn, square, gammas, results);
     return true;
   }
 
   // Units are sent ahead of those that are summed, and these of those that are received, so that a
   // block does not wait for one trip after the other.
   SINTER_DEVICE bool two_shot() {
-    const int units = args.rows * kParts, step = static_cast<int>(gridDim.x);
+    const int turns = args.rows * (kParts / kOfTurn), step = static_cast<int>(gridDim.x);
     int sent = static_cast<int>(blockIdx.x), summed = sent;
-    for (int unit = sent; unit < units; unit += step) {
-      for (; sent < units && sent <= unit + 2 * Config::kAhead * step; sent += step)
-        send_to_owner(sent);
-      for (; summed < units && summed <= unit + Config::kAhead * step; summed += step)
-        if (Word4 own[kOut]; owner(summed) == rank() && !sum<true>(summed, part_at(summed), own))
-          return false;
-      if (owner(unit) != rank() && !receive(unit)) return false;
+    for (int turn = sent; turn < turns; turn += step) {
+      for (; sent < turns && sent <= turn + 2 * Config::kAhead * step; sent += step)
+        for (int part = 0; part < kOfTurn; ++part) send_to_owner(sent * kOfTurn + part);
+      for (; summed < turns && summed <= turn + Config::kAhead * step; summed += step)
+        if (owner(summed * kOfTurn) == rank() && !finish<true>(summed)) return false;
+      if (owner(turn * kOfTurn) != rank() && !finish<false>(turn)) return false;
     }
     return true;
   }
 
   SINTER_DEVICE bool run() {
-    if constexpr (Config::kNorm)
-      return rows_with_norms();
-    else if constexpr (Config::kTwoShot)
+    if constexpr (Config::kTwoShot)
       return two_shot();
+    else if constexpr (Config::kNorm)
+      return rows_with_norms();
     else
       return one_shot();
   }
@@ -316,7 +345,7 @@ struct AllReduce {
 // The whole kernel: see rank_call.
 template <class Config>
 SINTER_DEVICE void all_reduce(const AllReduceArguments& args) {
-  rank_call<AllReduce<Config>, !Config::kPushed>(args);
+  rank_call<AllReduce<Config>, Config::kPushedColumns == 0>(args);
 }
 
 }  // namespace sinter

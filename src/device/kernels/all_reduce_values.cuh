@@ -45,7 +45,7 @@ SINTER_DEVICE float block_sum(float x) {
 }
 
 // Config: Element of x; kRounded: the sum is rounded to Result before the residual is added, else
-// once behind it; kResidual; Result.
+// once behind it; kResidual; Result; kNormRounded: a row is rounded to it before its gammas.
 template <class Config>
 struct AllReduceValues {
   using X = WordOf<typename Config::Element>;
@@ -136,9 +136,14 @@ struct AllReduceValues {
 #pragma unroll
     for (int j = 0; j < kOut; ++j) v[j] = static_cast<const Word4*>(gamma)[chunk * kOut + j];
   }
-  // Each element times `factor` and its column's gamma.
+  // Each element times `factor`, which may be rounded, and its column's gamma.
   static SINTER_DEVICE void scale(const Word4 (&gammas)[kOut], float factor, Word4 (&v)[kOut]) {
-    make(v, [&](int i) { return at(v, i) * factor * at(gammas, i); });
+    if constexpr (Config::kNormRounded) {
+      make(v, [&](int i) { return at(v, i) * factor; });
+      make(v, [&](int i) { return at(v, i) * at(gammas, i); });
+    } else {
+      make(v, [&](int i) { return at(v, i) * factor * at(gammas, i); });
+    }
   }
 };
 

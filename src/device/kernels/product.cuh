@@ -7,7 +7,9 @@
 
 namespace sinter {
 
-constexpr int kProductProducerRegisters = 40;
+template <class Aux>
+constexpr int kProductProducerRegisters = AfterTiles<Aux>::kPresent ? 56 : 40;
+constexpr int kTilesWarp = 2;  // of the producers, beside kWeightsWarp and kRowsWarp
 
 template <class Config, class Codes = NoCodes>
 struct ProductTypes {
@@ -93,10 +95,12 @@ SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block
     }
   } else {
     const auto writer = with_aux<Config, P>(output_writer<Config, P>(args), args, Aux{});
-    for (int unit = walk.first; unit < walk.units(); unit += walk.step)
+    for (int unit = walk.first; unit < walk.units(); unit += walk.step) {
       consume_tile<Config, P, true>(block, cursor, 0, walk.end() - walk.begin(), place, reduce,
                                     epilogue, writer, first_row(unit), walk.column(unit),
                                     unit + walk.step < walk.units(), matrix, scales);
+      if constexpr (AfterTiles<Aux>::kPresent) AfterTiles<Aux>::stored(block.tag_at());
+    }
   }
 }
 
@@ -117,18 +121,23 @@ SINTER_DEVICE void product(const Arguments& args) {
     block.ring.init(T::BlockType::kConsumers * Config::kSharers * (kTakesNorms<Scaling> ? 4 : 1));
     mbarrier_init(block.own_barrier(0), 1);
     mbarrier_init(block.own_barrier(1), P::kSplitK);
+    if constexpr (AfterTiles<Aux>::kPresent) store_shared(block.tag_at(), 0);
   }
   block.ready();
   if (block.is_producer()) {
-    become_producer<Config, kProductProducerRegisters>();
+    become_producer<Config, kProductProducerRegisters<Aux>>();
     before_weights<Config>();
     if (Config::kSharers > 1) block.join();  // what it loads goes to its peer too
     if (threadIdx.x == 32 * kWeightsWarp) product_weights<Config>(args, block, walk);
     wait_for_predecessors();
     if (threadIdx.x == 32 * kRowsWarp) product_rows<Config>(args, block, walk);
+    if constexpr (AfterTiles<Aux>::kPresent) {
+      if (threadIdx.x / 32 == kTilesWarp)
+        AfterTiles<Aux>::template send<Config, P>(args, walk, block.tag_at());
+    }
     if (Config::kSharers == 1) block.join();
   } else {
-    become_consumer<Config, kProductProducerRegisters>();
+    become_consumer<Config, kProductProducerRegisters<Aux>>();
     wait_for_predecessors();
     block.join();
     product_consume<Config, Matrix, Scaling, Scales, Codes, Aux>(

@@ -1,5 +1,7 @@
 // A product's result that is pushed to the other ranks of a group too, for the sum over ranks
-// behind it: tiles travel while others are computed.
+// behind it: tiles travel while others are computed. Of few rows the consumers send what they store
+// (PushedTo). Of many, they would wait for the link at the end of every tile: a warp that else
+// idles sends tiles from memory while the next are multiplied (SentBehind).
 #pragma once
 #include "kernels/tile_ends.cuh"
 #include "ranks/push.cuh"
@@ -48,5 +50,74 @@ SINTER_DEVICE auto with_aux(const Writer& writer, const Arguments& args, PushedT
   return PushingWriter<Writer, P::kN, kRanks>(
       writer, Pusher<kRanks>(static_cast<GroupControl*>(args.aux1), call, first));
 }
+
+// Stands in the place of auxiliary results, with the same arguments. Of each row the first kColumns
+// columns, whole tiles, are sent so; the others, of the last tiles, by the kernel that sums, since
+// this one ends when all is sent.
+template <int kRanks, int kColumns>
+struct SentBehind {};
+
+template <class Config, class P, class Writer, int kRanks, int kColumns>
+SINTER_DEVICE Writer with_aux(const Writer& writer, const Arguments&,
+                              SentBehind<kRanks, kColumns>) {
+  return writer;
+}
+
+template <int kRanks, int kColumns>
+struct AfterTiles<SentBehind<kRanks, kColumns>> {
+  static constexpr bool kPresent = true;
+  static constexpr int kAtOnce = kRanks <= 2 ? 4 : 2;  // vectors of a lane: registers are few
+
+  // By every warp of the consumers, once its part of a tile is stored. `count`: 0 at first.
+  static SINTER_DEVICE void stored(u32 count) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) add_release_shared(count, 1);
+  }
+
+  // By one warp, behind wait_for_predecessors(): all tiles of this block, in order.
+  template <class Config, class P, class Walk>
+  static SINTER_DEVICE void send(const Arguments& args, const Walk& walk, u32 count) {
+    static_assert(kColumns % (P::kBlockN * P::kRowsShare) == 0 && P::kSplitK == 1, "whole tiles");
+    static_assert(Config::kOutAligned && Config::Result::kBytes == 2, "rows are whole vectors");
+    const CallHeader call{static_cast<u32>(args.m), static_cast<u64>(args.aux1_stride)};
+    const Pusher<kRanks> pusher(static_cast<GroupControl*>(args.aux1), call, blockIdx.x == 0);
+    u32 awaited = 0;
+    for (int unit = walk.first; unit < walk.units(); unit += walk.step) {
+      awaited += 4 * consumers<Config>();
+      const int column = walk.column(unit);
+      if (column >= kColumns) continue;
+      while (static_cast<int>(load_acquire_shared(count) - awaited) < 0) nap();
+      // Rows that are its neighbour's too are sent by that one.
+      const int end = walk.row(unit) + Config::kBlockM;
+      send_tile<P>(args, pusher, walk.own_row(unit), end < args.m ? end : args.m, column);
+    }
+  }
+
+ private:
+  template <class P>
+  static SINTER_DEVICE void send_tile(const Arguments& args, const Pusher<kRanks>& pusher, int row,
+                                      int end, int column) {
+    constexpr int kOfRow = P::kBlockN / 8;
+    const int vectors = (end - row) * kOfRow;
+    const auto* from = static_cast<const Word4*>(args.out);
+    const long long stride = args.out_stride / 8;
+    for (int first = static_cast<int>(threadIdx.x) % 32; first < vectors; first += 32 * kAtOnce) {
+      Word4 v[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int at = first + 32 * i;
+        if (at < vectors)
+          v[i] = load_now(from + (row + at / kOfRow) * stride + column / 8 + at % kOfRow);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int at = first + 32 * i;
+        if (at < vectors)
+          pusher.vector(
+              static_cast<u64>(row + at / kOfRow) * (P::kN / 8) + column / 8 + at % kOfRow, v[i]);
+      }
+    }
+  }
+};
 
 }  // namespace sinter

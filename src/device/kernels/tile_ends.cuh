@@ -65,6 +65,13 @@ SINTER_DEVICE Writer with_aux(const Writer& writer, const Arguments&, OneResult)
   return writer;
 }
 
+// What a block does with tiles that its consumers have stored, by their kernel's auxiliary results:
+// nothing, unless the type says otherwise (SentBehind).
+template <class Aux>
+struct AfterTiles {
+  static constexpr bool kPresent = false;
+};
+
 // An auxiliary result of `Element`, and all of a kernel's.
 template <class Element_, bool kAligned_>
 struct AuxResult {

@@ -53,10 +53,13 @@ struct UnitWalk {
   // First row and first column of this block's tile of `unit`; either may lie outside the matrix.
   // An overlapping tile's rows may also be its neighbour's.
   SINTER_DEVICE int row(int unit) const {
-    const int tile = dealt() ? tile_row<kDealtBand>(unit) : tile_row<kBand>(unit);
-    const int row = (tile * P::kWeightsShare + (P::kWeightsShare > 1 ? pair : 0)) * Config::kBlockM;
-    const int last = (m - Config::kBlockM + 7) / 8 * 8;
+    const int row = own_row(unit), last = (m - Config::kBlockM + 7) / 8 * 8;
     return kOverlaps && apart && last > 0 && row > last && row < m ? last : row;
+  }
+  // The first row that is of no tile before.
+  SINTER_DEVICE int own_row(int unit) const {
+    const int tile = dealt() ? tile_row<kDealtBand>(unit) : tile_row<kBand>(unit);
+    return (tile * P::kWeightsShare + (P::kWeightsShare > 1 ? pair : 0)) * Config::kBlockM;
   }
   SINTER_DEVICE int column(int unit) const {
     const int tile = dealt() ? tile_column<kDealtBand>(unit) : tile_column<kBand>(unit);

@@ -60,6 +60,15 @@ SINTER_DEVICE void store_shared(u32 address, u32 v) {
 SINTER_DEVICE void store_shared(u32 address, float x, float y) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(x), "f"(y) : "memory");
 }
+// A count of the block: who sees it sees what its warps, each behind __syncwarp(), stored before.
+SINTER_DEVICE void add_release_shared(u32 address, u32 v) {
+  asm volatile("red.release.cta.shared.add.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
+}
+SINTER_DEVICE u32 load_acquire_shared(u32 address) {
+  u32 v;
+  asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
+  return v;
+}
 SINTER_DEVICE u32 load_shared_word(u32 address) {
   u32 v;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");

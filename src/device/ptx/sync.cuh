@@ -67,6 +67,9 @@ SINTER_DEVICE void launch_dependents() {
 }
 SINTER_DEVICE void wait_for_predecessors() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
+// For a warp that polls beside others which work.
+SINTER_DEVICE void nap() { asm volatile("nanosleep.u32 200;"); }
+
 template <int kRegisters>
 SINTER_DEVICE void registers_decrease() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));

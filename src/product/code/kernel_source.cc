@@ -229,7 +229,10 @@ std::string CodesType(const MatrixProduct& p) {
 // "AuxResults<AuxResult<Float32, true>>"; empty without auxiliary results. What is pushed to other
 // ranks is one.
 std::string AuxType(const ProductCode& code) {
-  if (code.schedule.pushes > 0) return absl::StrCat("PushedTo<", code.schedule.pushes, ">");
+  const Schedule& s = code.schedule;
+  if (s.pushed_columns > 0)
+    return absl::StrCat("SentBehind<", s.pushes, ", ", s.pushed_columns, ">");
+  if (s.pushes > 0) return absl::StrCat("PushedTo<", s.pushes, ">");
   const EpilogueProgram& program = code.sequence.back().epilogue.program;
   std::vector<std::string> list;
   for (const RowLayout& layout : code.aux) {

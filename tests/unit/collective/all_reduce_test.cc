@@ -95,7 +95,7 @@ TEST(AllReduce, OfWhatIsPushedWaitsForTheLastTurnAlone) {
   const DeviceModel model = *BuiltinModel("h100");
   const AllReduceProblem p = Layer();
   const auto us = [&](int64_t turns) {
-    const RankedAllReduce best = SearchAllReduce(p, 128, model, turns).front();
+    const RankedAllReduce best = SearchAllReduce(p, 128, model, {turns}).front();
     EXPECT_EQ(best.schedule.pushed, turns);
     EXPECT_FALSE(best.schedule.two_shot);
     return best.prediction.total_us;
@@ -107,8 +107,27 @@ TEST(AllReduce, OfWhatIsPushedWaitsForTheLastTurnAlone) {
   EXPECT_EQ(SearchAllReduce(one_row, 128, model).front().schedule.threads, 256);
   EXPECT_THAT(CheckAllReduce(p, {true, 256, 1, 1}).message(), HasSubstr("must be one-shot"));
   EXPECT_THAT(CheckAllReduce(p, {false, 256, 1, 256}).message(), HasSubstr("pushed is 256"));
-  EXPECT_THAT(AllReduceSource(p, {false, 256, 1, 3}), HasSubstr("kPushed = true"));
+  EXPECT_THAT(AllReduceSource(p, {false, 256, 1, 3}), HasSubstr("kPushedColumns = 8192"));
   EXPECT_EQ(AllReduceSource(p, {false, 256, 1, 3}), AllReduceSource(p, {false, 256, 1, 4}));
+}
+
+TEST(AllReduce, SendsTheColumnsThatAreNotPushed) {
+  const DeviceModel model = *BuiltinModel("h100");
+  const AllReduceProblem p = LayerWithNorm(8192);
+  const auto link_us = [&](int64_t columns) {
+    const RankedAllReduce best = SearchAllReduce(p, 1024, model, {0, columns}).front();
+    EXPECT_EQ(best.schedule.pushed_columns, columns);
+    return best.prediction.dsm_us;
+  };
+  EXPECT_NEAR(link_us(4096), link_us(0) / 2, 1e-6);
+  EXPECT_NEAR(link_us(0), 1024 * 8192 * 2 / model.link_bytes_per_us, 1e-6);
+  EXPECT_THAT(AllReduceSource(p, {false, 256, 1, 0, 4096}), HasSubstr("kPushedColumns = 4096"));
+  for (const int columns : {8192, 12, -8}) {
+    EXPECT_THAT(CheckAllReduce(p, {false, 256, 1, 0, columns}).message(),
+                HasSubstr("must be a multiple of 8 below 8192"));
+  }
+  EXPECT_THAT(CheckAllReduce(p, {false, 256, 1, 2, 4096}).message(), HasSubstr("pushed columns"));
+  EXPECT_THAT(CheckAllReduce(Layer(), {true, 256, 1, 0, 64}).message(), HasSubstr("one-shot"));
 }
 
 // Of sums with more units than blocks; owners are those of two shots.
@@ -153,15 +172,41 @@ TEST(AllReduce, ANormIsOfRowsThatABlockHolds) {
   EXPECT_THAT(CheckAllReduce(LayerWithNorm(16392), s).message(),
               HasSubstr("columns of a norm is 16392, must be at most 16384"));
   EXPECT_FALSE(CheckAllReduce(LayerWithNorm(8192), {false, 128, 4}).ok());
-  EXPECT_THAT(CheckAllReduce(LayerWithNorm(8192), {true, 512, 4}).message(),
-              HasSubstr("must be one-shot for a norm"));
   AllReduceProblem p = LayerWithNorm(8192);
+  p.rounded = false;  // each rank adds its own residual to what owners send
+  EXPECT_FALSE(CheckAllReduce(p, {true, 512, 4}).ok());
+  p.rounded = true;
+  EXPECT_TRUE(CheckAllReduce(p, {true, 512, 4}).ok());
+  p.norm_rounded = true;
+  EXPECT_TRUE(CheckAllReduce(p, s).ok());
+  p.element = p.result = DType::kF32;
+  EXPECT_THAT(CheckAllReduce(p, s).message(), HasSubstr("norm_rounded is true"));
+  p = LayerWithNorm(8192);
   p.eps = 0;
   EXPECT_THAT(CheckAllReduce(p, s).message(), HasSubstr("eps is 0, must be more than 0"));
-  for (const RankedAllReduce& one :
-       SearchAllReduce(LayerWithNorm(8192), 4, *BuiltinModel("h100"))) {
-    EXPECT_FALSE(one.schedule.two_shot);
-    EXPECT_LE(one.schedule.grid, 4) << "a block takes a row";
+  for (const int ranks : {2, 8}) {
+    p = LayerWithNorm(8192);
+    p.ranks = ranks;
+    const auto best = [&](int64_t rows) { return SearchAllReduce(p, rows, *BuiltinModel("h100")); };
+    for (const RankedAllReduce& one : best(4)) {
+      EXPECT_LE(one.schedule.grid, 4) << "a block takes a row";
+    }
+    EXPECT_FALSE(best(1).front().schedule.two_shot);
+    EXPECT_EQ(best(1024).front().schedule.two_shot, ranks > 2);
+  }
+}
+
+// Of two shots with norms: a rank owns whole rows.
+TEST(AllReduce, RowsWithNormsOfALaunchFitIntoASlot) {
+  for (const int ranks : {2, 3, 8}) {
+    AllReduceProblem p = LayerWithNorm(5120);
+    p.ranks = ranks;
+    const AllReduceSchedule s{true, 256, 64};
+    constexpr int64_t kSlot = 1 << 20;
+    const int64_t rows = MostAllReduceRows(p, s, kSlot), parts = AllReduceParts(p, s);
+    ASSERT_GT(rows, 0);
+    const int64_t owned = ((rows - 1) / ranks * parts + parts) * s.threads * p.ChunkElements();
+    EXPECT_LE(owned * SizeOf(p.result), kSlot / 2) << ranks;
   }
 }
 

@@ -109,10 +109,12 @@ TEST(CollectivePlans, ALayerIsAProductAndASumWithItsNorm) {
   EXPECT_TRUE(sums[0].norm);
   EXPECT_TRUE(sums[0].keeps);
   EXPECT_EQ(sums[0].eps, static_cast<double>(1e-6f));
-  // Of more ranks two shots may be better, which have no whole rows.
-  const Plan many = ExpectPlans(TextChain("row_parallel m=M n=1024 k=512 ranks=4"));
-  EXPECT_EQ(many.kernels.size(), 3u) << many.ToText();
-  EXPECT_FALSE(SumsOf(many).at(0).norm);
+  for (const int ranks : {4, 8}) {
+    const Plan many =
+        ExpectPlans(TextChain(absl::StrCat("row_parallel m=M n=1024 k=512 ranks=", ranks)));
+    EXPECT_EQ(many.kernels.size(), 2u) << many.ToText();
+    EXPECT_TRUE(SumsOf(many).at(0).norm);
+  }
   EXPECT_EQ(sums[0].element, DType::kBF16);
   EXPECT_THAT(plan.ToText(), HasSubstr("all_reduce ranks=2 bf16[M,1024]"));
 }
@@ -147,6 +149,39 @@ TEST(CollectivePlans, NormsAreTakenWhereTheyMay) {
     EXPECT_TRUE(SumsOf(plan).at(0).keeps);
   }
   EXPECT_FALSE(SumsOf(ExpectPlans(chain(DType::kBF16, 16392, false))).at(0).norm);
+}
+
+// As transformers' LlamaRMSNorm has it: the rows are cast before gamma, and multiplied in 16 bits
+// or in f32. Two shots add to what is rounded alone.
+TEST(CollectivePlans, NormsThatRoundBeforeGammaAreTaken) {
+  for (const bool widened : {false, true}) {
+    for (const int ranks : {2, 4}) {
+      ChainBuilder b;
+      const std::vector<Dim> dims = {Dim::M(), C(512)};
+      const ValueId x = *b.Input({DType::kBF16, dims});
+      const ValueId r = *b.Input({DType::kBF16, dims});
+      const ValueId gamma = *b.Input({DType::kBF16, {C(512)}}, {true, {}, "gamma"});
+      const ValueId total = *b.Cast(*b.AllReduce(x, ranks), DType::kF32);
+      const ValueId sum =
+          *b.Cast(*b.Binary(BinaryKind::kAdd, total, *b.Cast(r, DType::kF32)), DType::kBF16);
+      const ValueId wide = *b.Cast(sum, DType::kF32);
+      const ValueId mean =
+          *b.Reduce(ReduceKind::kMean, *b.Unary(UnaryKind::kSquare, wide), {1}, true);
+      const ValueId root =
+          *b.Unary(UnaryKind::kRsqrt, *b.Binary(BinaryKind::kAdd, mean, *b.Scalar(1e-5)));
+      const ValueId rows =
+          *b.Cast(*b.Binary(BinaryKind::kMul, wide, *b.Broadcast(root, dims)), DType::kBF16);
+      const ValueId left = widened ? *b.Cast(rows, DType::kF32) : rows;
+      const ValueId right = widened ? *b.Cast(gamma, DType::kF32) : gamma;
+      const ValueId norm = *b.Binary(BinaryKind::kMul, left, *b.Broadcast(right, dims));
+      ASSERT_TRUE(b.Output(widened ? *b.Cast(norm, DType::kBF16) : norm).ok());
+      ASSERT_TRUE(b.Output(sum).ok());
+      const Plan plan = ExpectPlans(*b.Finish());
+      ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
+      EXPECT_TRUE(SumsOf(plan).at(0).norm);
+      EXPECT_TRUE(SumsOf(plan).at(0).norm_rounded);
+    }
+  }
 }
 
 // Sums of f32 messages, whose result the chain rounds before or behind the residual.
@@ -318,6 +353,36 @@ TEST_F(PushedSums, AreChosenForManyRowsAndReadBack) {
   ASSERT_EQ(made->recipe.args.size(), 6u);  // a, w1, out, the room, the plan, m
   EXPECT_EQ(made->recipe.args[3].kind, ArgKind::kRoom);
   EXPECT_EQ(made->recipe.args[4].kind, ArgKind::kPlan);
+}
+
+// Of many rows a warp of the product sends the tiles of all turns but the last.
+TEST_F(PushedSums, SendTheColumnsThatAreComputedEarly) {
+  const auto result = PlanChain(*chain_, 1024, model_, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  const Plan& plan = result->chosen;
+  ASSERT_EQ(plan.kernels.size(), 2u) << plan.ToText();
+  const KernelSpec &product = plan.kernels[0].spec, &sum = plan.kernels[1].spec;
+  const int columns = product.schedule.pushed_columns;
+  EXPECT_EQ(columns, EarlyColumns(product.sequence, product.schedule));
+  EXPECT_GT(columns, 2048);
+  EXPECT_EQ(CollectiveKernels::ScheduleOf(sum).pushed_columns, columns);
+  const auto read = testing::Reassembled(plan, *chain_, model_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->PlanDigest(), plan.PlanDigest());
+  const auto made = Generate(product, model_);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_THAT(made->request.source, HasSubstr(absl::StrCat("SentBehind<2, ", columns, ">")));
+  const int fewer = columns - product.schedule.first.block_n * TilesN(product.schedule.share);
+  Decisions other = DecisionsOf(plan);
+  other.kernels[0].schedule.pushed_columns = fewer;
+  Assembly assembly(*chain_, 1024, model_, {});
+  EXPECT_THAT(
+      std::string(assembly.Assemble(other).status().message()),
+      HasSubstr(absl::StrCat("is pushed by ", fewer, " columns, its sum awaits ", columns)));
+  const auto after =
+      ReplaceKernels(*chain_, model_, {}, DecisionsOf(plan), {0}, {DecisionsOf(plan).kernels[0]});
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->kernels[0].schedule.pushed_columns, 0);
 }
 
 // Neither rows that a reshape makes others, nor rows of constants beside M, which a launch of no

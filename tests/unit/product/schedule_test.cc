@@ -104,6 +104,45 @@ TEST(Schedule, KeepsTheRanksThatResultsArePushedTo) {
   }
 }
 
+TEST(Schedule, KeepsTheColumnsThatArePushed) {
+  for (const bool swapped : {false, true}) {
+    Schedule s;
+    s.swapped = swapped;
+    const std::string without = s.Canonical();
+    s.pushes = 2;
+    s.pushed_columns = 4096;
+    std::string bytes = s.Canonical();
+    EXPECT_EQ(bytes[0], swapped ? 11 : 10);
+    EXPECT_EQ(bytes.size(), without.size() + 5);
+    EXPECT_TRUE(*Schedule::FromCanonical(bytes) == s);
+    EXPECT_NE(s.ToString().find(" pushes2 columns4096"), std::string::npos);
+    bytes.replace(bytes.size() - 4, 4, 4, '\0');  // written twice
+    EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
+  }
+}
+
+// Two turns of 66 pairs of blocks over 4 x 32 pairs of tiles: the last begins in column tile 16.
+TEST(Schedule, EarlyColumnsAreOfNoTileOfTheLastTurn) {
+  ProductSequence p;
+  p.products.resize(1);
+  p.products[0].n = 8192;
+  p.products[0].k = 4096;
+  p.m = 1024;
+  Schedule s;
+  s.first = {256, 1};
+  s.share = Share::kWeights;
+  s.cluster = 2;
+  s.grid = 132;
+  ASSERT_EQ(TurnsOf(p, s), 2);
+  EXPECT_EQ(EarlyColumns(p, s), 4096);
+  p.m = 4096;  // 8 turns of 16 x 32: the last begins at 462 of 512
+  EXPECT_EQ(EarlyColumns(p, s), 28 * 256);
+  p.m = 8192;  // two bands
+  EXPECT_EQ(EarlyColumns(p, s), 29 * 256);
+  p.m = 256;
+  EXPECT_EQ(EarlyColumns(p, s), 0);
+}
+
 TEST(Schedule, RefusesDamagedCanonicalBytes) {
   const std::string bytes = SampleGridExchange().Canonical();
   for (size_t cut = 0; cut < bytes.size(); cut++) {

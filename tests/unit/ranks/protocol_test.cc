@@ -1,6 +1,7 @@
 // The protocol between ranks in every order of their steps, for small sizes: results are right or
 // the group has ended, nothing hangs, and each thing left out is noticed.
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -13,6 +14,16 @@
 #include "ranks/push.cuh"
 #include "src/base/peer_memory.h"
 #include "tests/unit/ranks/explorer.h"
+
+namespace sinter {
+
+// A block of one thread.
+template <>
+inline float block_sum<1>(float x) {
+  return x;
+}
+
+}  // namespace sinter
 
 namespace sinter::rank_explorer {
 namespace {
@@ -34,21 +45,30 @@ static_assert(RankRoom::kMaxRanks == kMaxRanks && RankRoom::kHeadersAt == kHeade
 static_assert(RankRoom::kTimedOut == kTimedOut && RankRoom::kMismatch == kMismatch &&
               RankRoom::kAborted == kWasAborted);
 
-constexpr int kSlotVectors = 4, kMaxRows = 2, kElements = 8;
+constexpr int kSlotVectors = 4, kMaxRows = 2, kVectorElements = 8;
 constexpr uint64_t kTimeout = 100;  // less than a step of the explorer's clock
 constexpr uint64_t kMostStates = 3000000;
 
-enum class Form { kOneShot, kTwoShot, kScatter, kGather, kPushed };
+// kHalfPushed: the kernel before the sum pushes the first vector of each row, the sum the second.
+// kNorm: two shots of rows of two vectors, with their norms.
+enum class Form { kOneShot, kTwoShot, kScatter, kGather, kPushed, kHalfPushed, kNorm };
 
 template <int kRanks_, Form kForm, class Result_, bool kByRows_>
 struct Config {
-  static constexpr int kRanks = kRanks_, kThreads = 1, kColumns = kElements, kAhead = 1;
+  static constexpr bool kNorm = kForm == Form::kNorm, kNormRounded = false;
+  static constexpr int kRowVectorsOfX = kForm == Form::kHalfPushed || kNorm ? 2 : 1;
+  static constexpr float kEps = 1;
+  static constexpr int kRanks = kRanks_, kThreads = 1, kAhead = 1, kTogether = 1;
+  static constexpr int kColumns = kVectorElements * kRowVectorsOfX;
   static constexpr int kRowVectors = 1;  // of a gather
   using Element = BFloat16;
   using Result = Result_;
-  static constexpr bool kTwoShot = kForm == Form::kTwoShot, kScatter = kForm == Form::kScatter;
-  static constexpr bool kPushed = kForm == Form::kPushed;
-  static constexpr bool kRounded = kTwoShot, kResidual = true, kNorm = false, kByRows = kByRows_;
+  static constexpr bool kTwoShot = kForm == Form::kTwoShot || kNorm;
+  static constexpr bool kScatter = kForm == Form::kScatter;
+  static constexpr int kPushedColumns = kForm == Form::kPushed       ? kColumns
+                                        : kForm == Form::kHalfPushed ? kVectorElements
+                                                                     : 0;
+  static constexpr bool kRounded = kTwoShot, kResidual = true, kByRows = kByRows_;
 };
 
 // What each rank calls: rows and plan of each call. By default all call the same.
@@ -97,14 +117,16 @@ class World {
   using Own = Config<kRanks, kForm, Result, kByRows>;
   using Values = AllReduceValues<Own>;
   using Y = typename Values::Y;
-  static constexpr int kOut = Values::kOut;
+  static constexpr int kElements = Own::kColumns, kVectors = Own::kRowVectorsOfX;
+  static constexpr int kOut = Values::kOut * kVectors;  // of a row
   static constexpr int kXParts = kForm == Form::kScatter ? kRanks : 1;
   static constexpr int kOutParts = kForm == Form::kGather ? kRanks : 1;
-  static constexpr int kKernels = kForm == Form::kPushed ? 2 : 1;  // of a call
+  static constexpr int kKernels = Own::kPushedColumns > 0 ? 2 : 1;  // of a call
   static constexpr int kSlots = 2 * kRanks * kSlotVectors;
   struct alignas(16) Rank {
     unsigned char room[kSlotsAt + kSlots * 16];
     Word4 residual[kMaxRows][kOut], out[kMaxRows * kOutParts][kOut];
+    Word4 gamma[kOut], normed[kMaxRows][kOut];
     uint32_t host_words[2];
   };
 
@@ -120,6 +142,8 @@ class World {
       own.slot_vectors = kSlotVectors;
       own.host_words = ranks_[r].host_words;
       for (int peer = 0; peer < kRanks; ++peer) own.rooms[peer] = ranks_[peer].room;
+      const float ones[2] = {1, 1};
+      for (int i = 0; i < kElements / Y::kElements; ++i) WordAt(own_gamma(r), i) = Y::of(ones);
       for (int row = 0; row < kMaxRows; ++row) {
         for (int i = 0; i < kElements; i += Y::kElements) {
           const float pair[2] = {ResidualOf(r, row, i), ResidualOf(r, row, i + 1)};
@@ -129,6 +153,7 @@ class World {
     }
   }
 
+  Word4* own_gamma(int rank) { return ranks_[rank].gamma; }
   static u32& WordAt(Word4* v, int i) { return (&v[i / 4].x)[i % 4]; }
 
   // Row of a part in a matrix of all parts.
@@ -137,16 +162,17 @@ class World {
   }
 
   // What the kernel before a sum of what is pushed does.
-  void Push(int rank, const Word4* x, const CallHeader& header) {
+  void Push(int rank, const Word4 (*x)[kVectors], const CallHeader& header) {
     wait_for_predecessors();
     const Pusher<kRanks> pusher(control(rank), header, blockIdx.x == 0);
     const int step = static_cast<int>(gridDim.x);
     for (int row = static_cast<int>(blockIdx.x); row < static_cast<int>(header.rows); row += step) {
-      const Word4& v = x[row];
+      const Word4& v = x[row][0];
+      const u64 at = static_cast<u64>(row) * kVectors;
       if (row % 2 == 0) {
-        pusher.vector(static_cast<u64>(row), v);
+        pusher.vector(at, v);
       } else {
-        for (int i = 0; i < 4; ++i) pusher.word(4 * static_cast<u64>(row) + i, (&v.x)[i]);
+        for (int i = 0; i < 4; ++i) pusher.word(4 * at + i, (&v.x)[i]);
       }
     }
   }
@@ -158,11 +184,11 @@ class World {
     const int rows = calls.rows[static_cast<size_t>(call)];
     for (int part = 0; part < kXParts; ++part) {
       for (int row = 0; row < rows; ++row) {
-        Word4& x = x_[rank][call][kXParts > 1 ? RowOf(part, row, rows) : row];
+        Word4* x = x_[rank][call][kXParts > 1 ? RowOf(part, row, rows) : row];
         for (int i = 0; i < kElements; i += 2) {
           const u32 pair =
               BFloat16::pack(XOf(rank, call, row, i, part), XOf(rank, call, row, i + 1, part));
-          WordAt(&x, i / 2) = x_bits != 0 && rank == 0 ? x_bits : pair;
+          WordAt(x, i / 2) = x_bits != 0 && rank == 0 ? x_bits : pair;
         }
       }
     }
@@ -171,8 +197,8 @@ class World {
     } else if constexpr (kForm == Form::kGather) {
       all_gather<Own>({control(rank), x_[rank][call], own.out, rows, calls.digest});
     } else {
-      all_reduce<Own>({control(rank), x_[rank][call], own.residual, nullptr, own.out, nullptr, rows,
-                       calls.digest});
+      all_reduce<Own>({control(rank), x_[rank][call], own.residual, own.gamma, own.out, own.normed,
+                       rows, calls.digest});
     }
   }
 
@@ -190,6 +216,28 @@ class World {
             return "rank " + std::to_string(rank) + " has " + std::to_string(got) + " for " +
                    std::to_string(want) + " in call " + std::to_string(call);
           }
+        }
+      }
+    }
+    if (Own::kNorm) return AfterNorm(rank, rows);
+    return "";
+  }
+
+  // Of rows that are right.
+  std::string AfterNorm(int rank, int rows) {
+    for (int row = 0; row < rows; ++row) {
+      const auto at = [&](Word4* v, int i) {
+        return Y::at(WordAt(v, i / Y::kElements), i % Y::kElements);
+      };
+      float square = 0;
+      for (int i = 0; i < kElements; ++i) square += std::pow(at(ranks_[rank].out[row], i), 2.0f);
+      const float factor = 1 / std::sqrt(square / kElements + Own::kEps);
+      for (int i = 0; i < kElements; ++i) {
+        const float want = at(ranks_[rank].out[row], i) * factor;
+        const float got = at(ranks_[rank].normed[row], i);
+        if (std::abs(got - want) > 0.01f * std::abs(want)) {
+          return "rank " + std::to_string(rank) + " has the norm " + std::to_string(got) + " for " +
+                 std::to_string(want);
         }
       }
     }
@@ -236,7 +284,7 @@ class World {
 
   std::vector<Calls> calls_;
   Rank ranks_[kRanks];
-  Word4 x_[kRanks][4][kMaxRows * kXParts];
+  Word4 x_[kRanks][4][kMaxRows * kXParts][kVectors];
 };
 
 constexpr uint32_t TimedOut(int rank) { return kTimedOut | static_cast<uint32_t>(rank) << 8; }
@@ -280,6 +328,15 @@ TEST(TwoRanks, HaveTheSumsOfTheTwoShotForm) {
   ExpectRight(ExploreAll(scenario, world));
 }
 
+// A row has one owner; each rank adds its own residual and makes the norms of all rows.
+TEST(TwoRanks, HaveTheNormsOfTheTwoShotForm) {
+  Scenario scenario;
+  scenario.calls = 2;
+  scenario.pieces = 1;
+  World<2, Form::kNorm> world({kTwoRows, kTwoRows});
+  ExpectRight(ExploreAll(scenario, world));
+}
+
 TEST(TwoRanks, MayCallWithOtherRowsEachTime) {
   Scenario scenario;
   scenario.pieces = 1;
@@ -299,6 +356,26 @@ TEST(TwoRanks, HaveTheSumsOfWhatIsPushed) {
   scenario.pieces = 1;
   World<2, Form::kPushed> three({});
   ExpectRight(ExploreAll(scenario, three));
+}
+
+// Of a row the kernel before sends the first vector, the sum the second.
+TEST(TwoRanks, HaveTheSumsOfWhatIsPushedInPart) {
+  Scenario scenario;
+  scenario.calls = 2;
+  World<2, Form::kHalfPushed> one({kTwoRows, kTwoRows});
+  ExpectRight(ExploreAll(scenario, one));
+  scenario.calls = 6;
+  scenario.pieces = 1;
+  World<2, Form::kHalfPushed> three({});
+  ExpectRight(ExploreAll(scenario, three));
+  scenario.calls = 4;
+  World<2, Form::kHalfPushed> other({Calls{}, Calls{{1, 2, 1, 1}}});
+  other.endings = {Mismatch(0), Mismatch(1)};
+  ExpectRight(ExploreAll(scenario, other));
+  scenario.dies = 1;
+  World<2, Form::kHalfPushed> dying({});
+  dying.endings = {0, TimedOut(1)};
+  ExpectRight(ExploreAll(scenario, dying));
 }
 
 TEST(TwoRanks, EndWhenOneThatPushesDiesOrIsAborted) {
@@ -448,6 +525,8 @@ TEST(ThreeRanks, HaveTheSumsOrEnd) {
   ExpectRight(SampleSome(scenario, one_shot));
   World<3, Form::kTwoShot> two_shot({kTwoRows, kTwoRows, kTwoRows});
   ExpectRight(SampleSome(scenario, two_shot));
+  World<3, Form::kNorm> norms({kTwoRows, kTwoRows, kTwoRows});
+  ExpectRight(SampleSome(scenario, norms));
   scenario.dies = 2;
   // A rank that waits for one that has given up says what that one said, or that it timed out too.
   one_shot.endings = two_shot.endings = {0, TimedOut(2), TimedOut(1), TimedOut(0)};
@@ -479,6 +558,7 @@ TEST(Mutants, OfTheSlotsAreNoticed) {
   ExpectNoticed<Form::kGather>("one half", scenario, {0});
   scenario.calls = 6;
   ExpectNoticed<Form::kPushed>("one half, pushed", scenario, {0});
+  ExpectNoticed<Form::kHalfPushed>("one half, pushed in part", scenario, {0});
   scenario.mutation = {};
   scenario.mutation.no_boundary = true;
   ExpectNoticed<Form::kPushed>("no boundary between kernels, pushed", scenario, {0});

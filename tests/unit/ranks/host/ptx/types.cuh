@@ -39,5 +39,6 @@ inline float __uint_as_float(u32 bits) {
   return x;
 }
 float __shfl_xor_sync(u32 lanes, float value, int mask);  // of sums of squares alone
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 
 }  // namespace sinter
