@@ -29,10 +29,10 @@ class Finder {
     }
   }
 
-  absl::StatusOr<FoundAllReduce> Of(ValueId id) {
+  absl::StatusOr<FoundCollective> Of(ValueId id) {
     const Op& op = chain_.op(id);
-    FoundAllReduce found;
-    AllReduceProblem& p = found.problem;
+    FoundCollective found;
+    CollectiveProblem& p = found.problem;
     p.kind = KindOf(op);
     p.ranks = op.ranks;
     p.element = p.result = op.type.dtype;
@@ -53,7 +53,7 @@ class Finder {
     }
     std::sort(found.values.begin(), found.values.end());
     SINTER_RETURN_IF_ERROR(CheckResult(found.end));
-    const absl::Status taken = CheckAllReduce(p, {false, 512, 1});
+    const absl::Status taken = CheckCollective(p, {false, 512, 1});
     if (!taken.ok()) return Refuse(taken.message(), ": pad its last dimension");
     for (const ValueId value : found.values) claimed_[At(value)] = true;
     return found;
@@ -72,7 +72,7 @@ class Finder {
   // Of a gather's operand, or a reduce-scatter's result: where nothing but 1 stands before the
   // ranks' axis, a part is one block, whose rows are M; else it is columns of rows that lie in the
   // axes before.
-  absl::Status SetExtentsOfParts(const Op& op, AllReduceProblem* p) const {
+  absl::Status SetExtentsOfParts(const Op& op, CollectiveProblem* p) const {
     const bool gathers = op.kind == OpKind::kAllGather;
     const std::vector<Dim>& dims = gathers ? TypeOf(op.operands[0]).dims : op.type.dims;
     const auto axis = static_cast<size_t>(op.axis);
@@ -102,7 +102,7 @@ class Finder {
 
   // The value in whose memory the op's operand lies: what a reshape reads, if only the op reads the
   // reshape.
-  ValueId OperandOf(ValueId id, FoundAllReduce* found) const {
+  ValueId OperandOf(ValueId id, FoundCollective* found) const {
     const ValueId operand = chain_.op(id).operands[0];
     const Op& op = chain_.op(operand);
     if (op.kind != OpKind::kReshape || OnlyUser(operand) != id || claimed_[At(operand)] ||
@@ -115,7 +115,7 @@ class Finder {
 
   // The result as a reshape of it that alone is read. Sums of whole values need none: their rows
   // are those of the chain.
-  void TakeReshape(FoundAllReduce* found) const {
+  void TakeReshape(FoundCollective* found) const {
     const ValueId user = OnlyUser(found->end);
     if (found->problem.kind == CollectiveKind::kAllReduce || user < 0) return;
     if (chain_.op(user).kind != OpKind::kReshape || !CheckResult(user).ok()) return;
@@ -124,7 +124,7 @@ class Finder {
   }
 
   // A row has all axes but the first, the only one that may be M.
-  static absl::Status SetExtents(const Op& op, AllReduceProblem* p) {
+  static absl::Status SetExtents(const Op& op, CollectiveProblem* p) {
     const std::vector<Dim>& dims = op.type.dims;
     p->columns = 1;
     for (size_t i = 1; i < dims.size(); ++i) {
@@ -175,7 +175,7 @@ class Finder {
   static bool Is16Bit(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
 
   // Takes the cast behind an f32 sum along where it gives 16 bits and nothing else reads the sum.
-  void TakeCast(FoundAllReduce* found) const {
+  void TakeCast(FoundCollective* found) const {
     const ValueId user = OnlyUser(found->end);
     if (found->problem.element != DType::kF32 || user < 0) return;
     if (chain_.op(user).kind != OpKind::kCast || !Is16Bit(TypeOf(user).dtype)) return;
@@ -186,8 +186,8 @@ class Finder {
 
   // The sum as the chain has it, widened or not, plus a matrix of the result's type. A sum in f32
   // of 16-bit terms is taken where the chain rounds it.
-  void TakeResidual(FoundAllReduce* found) const {
-    AllReduceProblem& p = found->problem;
+  void TakeResidual(FoundCollective* found) const {
+    CollectiveProblem& p = found->problem;
     std::vector<ValueId> values;
     ValueId sum = found->end;
     if (IsCast(OnlyUser(sum), DType::kF32)) {
@@ -247,7 +247,7 @@ class Finder {
   // Matches x * spread(rsqrt(mean(square(x)) + eps)) * spread(gamma) with x = `wide`, of which the
   // first product may be rounded to the result's type. Returns the last product, or -1 where the
   // ops behind x are no such norm.
-  ValueId MatchNorm(ValueId wide, FoundAllReduce* found, std::vector<ValueId>* values) const {
+  ValueId MatchNorm(ValueId wide, FoundCollective* found, std::vector<ValueId>* values) const {
     if (OutputOf(chain_, wide) >= 0) return -1;
     ValueId square = -1;
     for (const ValueId user : users_[At(wide)]) {
@@ -298,12 +298,12 @@ class Finder {
 
   // The RMS norm of the sum as it is stored, rounded to its type. The sum may be an output, and
   // others may read it, as the next sum its residual.
-  void TakeNorm(FoundAllReduce* found) const {
-    FoundAllReduce with = *found;
+  void TakeNorm(FoundCollective* found) const {
+    FoundCollective with = *found;
     if (HasNorm(&with)) *found = std::move(with);
   }
-  bool HasNorm(FoundAllReduce* found) const {
-    AllReduceProblem& p = found->problem;
+  bool HasNorm(FoundCollective* found) const {
+    CollectiveProblem& p = found->problem;
     const ValueId sum = found->end;
     std::vector<ValueId> values;
     ValueId wide = sum;
@@ -333,8 +333,8 @@ class Finder {
     if (!CheckResult(sum).ok() || !CheckResult(end).ok()) return false;
     // Of many rows two shots send less over more than two ranks.
     const bool two_shot = p.ranks > 2 && p.kind == CollectiveKind::kAllReduce;
-    if (!CheckAllReduce(p, {false, 512, 1}).ok()) return false;
-    if (two_shot && !CheckAllReduce(p, {true, 512, 1}).ok()) return false;
+    if (!CheckCollective(p, {false, 512, 1}).ok()) return false;
+    if (two_shot && !CheckCollective(p, {true, 512, 1}).ok()) return false;
     found->values.insert(found->values.end(), values.begin(), values.end());
     found->end = end;
     return true;
@@ -347,14 +347,14 @@ class Finder {
 
 }  // namespace
 
-std::vector<FoundAllReduce> FindAllReduces(const Chain& chain, const std::vector<bool>& claimed,
-                                           std::map<ValueId, std::string>* refused) {
-  std::vector<FoundAllReduce> all;
+std::vector<FoundCollective> FindCollectives(const Chain& chain, const std::vector<bool>& claimed,
+                                             std::map<ValueId, std::string>* refused) {
+  std::vector<FoundCollective> all;
   if (chain.ranks() == 1) return all;
   Finder finder(chain, claimed);
   for (ValueId id = 0; id < static_cast<ValueId>(chain.ops().size()); ++id) {
     if (!IsCollective(chain.op(id))) continue;
-    absl::StatusOr<FoundAllReduce> found = finder.Of(id);
+    absl::StatusOr<FoundCollective> found = finder.Of(id);
     if (found.ok()) {
       all.push_back(*std::move(found));
     } else if (refused != nullptr) {

@@ -1,4 +1,5 @@
-// FindAllReduces: sums over ranks and gathers in a chain, with the ops that one kernel takes along.
+// FindCollectives: sums over ranks and gathers in a chain, with the ops that one kernel takes
+// along.
 #ifndef SINTER_SRC_COLLECTIVE_FINDER_H_
 #define SINTER_SRC_COLLECTIVE_FINDER_H_
 
@@ -7,12 +8,12 @@
 #include <vector>
 
 #include "src/chain/chain.h"
-#include "src/collective/all_reduce.h"
+#include "src/collective/collective.h"
 
 namespace sinter {
 
-struct FoundAllReduce {
-  AllReduceProblem problem;
+struct FoundCollective {
+  CollectiveProblem problem;
   std::vector<ValueId> inputs;  // x, the residual, gamma
   std::vector<ValueId> values;  // of the kernel, ascending; `end` and `kept` are read outside
   ValueId end = -1;             // its result: the norm where there is one
@@ -24,8 +25,8 @@ struct FoundAllReduce {
 // matrix of the result's extents and type that is added to it, and the cast of that; also the RMS
 // norm of its rows, with a gamma, beside which others may read the sum: over more than two ranks
 // only where two shots make it. `refused` gets why no kernel takes a sum, and the way out.
-std::vector<FoundAllReduce> FindAllReduces(const Chain& chain, const std::vector<bool>& claimed,
-                                           std::map<ValueId, std::string>* refused);
+std::vector<FoundCollective> FindCollectives(const Chain& chain, const std::vector<bool>& claimed,
+                                             std::map<ValueId, std::string>* refused);
 
 }  // namespace sinter
 

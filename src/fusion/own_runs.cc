@@ -31,12 +31,12 @@ std::vector<GraphRun> FindAttentionRuns(const Chain& chain, const std::vector<bo
 std::vector<GraphRun> FindCollectiveRuns(const Chain& chain, const std::vector<bool>& claimed,
                                          std::map<ValueId, std::string>* refused) {
   std::vector<GraphRun> runs;
-  for (FoundAllReduce& found : FindAllReduces(chain, claimed, refused)) {
+  for (FoundCollective& found : FindCollectives(chain, claimed, refused)) {
     OwnRun own;
     own.family = &CollectiveFamily();
     own.result = found.problem.result;
     for (const ValueId input : found.inputs) own.operands.push_back({input});
-    own.problem = std::make_shared<const AllReduceProblem>(found.problem);
+    own.problem = std::make_shared<const CollectiveProblem>(found.problem);
     runs.push_back(MakeOwnRun(chain, std::move(own), std::move(found.values), found.end));
     if (found.kept >= 0) runs.back().aux.push_back(found.kept);
   }

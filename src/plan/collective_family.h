@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
-#include "src/collective/all_reduce_search.h"
-#include "src/collective/all_reduce_source.h"
+#include "src/collective/search.h"
+#include "src/collective/source.h"
 #include "src/model/search_options.h"
 #include "src/plan/own_family.h"
 
@@ -19,20 +19,20 @@ namespace sinter {
 
 const KernelFamily& CollectiveFamily();
 
-struct AllReduceCode {
-  AllReduceProblem problem;
-  AllReduceSchedule schedule;
+struct CollectiveCode {
+  CollectiveProblem problem;
+  CollectiveSchedule schedule;
 };
 
 // Operands in order are x, the residual, gamma; results the norm, the sum.
-using AllReduceSpec = OwnSpec<AllReduceCode>;
+using CollectiveSpec = OwnSpec<CollectiveCode>;
 
-class CollectiveKernels : public OwnKernels<AllReduceCode> {
+class CollectiveKernels : public OwnKernels<CollectiveCode> {
  public:
   absl::string_view name() const override { return "collective"; }
   uint8_t number() const override { return 4; }
   std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
-    const AllReduceProblem& p = ProblemOf(spec);
+    const CollectiveProblem& p = ProblemOf(spec);
     const std::vector<BufferPlace>& places = Of(spec).places;
     std::vector<KernelBuffer> list;
     const size_t results = FirstResult(p), gamma = p.norm ? results - 1 : places.size();
@@ -52,11 +52,11 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
   KernelDescription Describe(const PlannedKernel& kernel, int64_t bucket, const DeviceModel& model,
                              const BufferNames& names) const override {
     KernelDescription out = KernelFamily::Describe(kernel, bucket, model, names);
-    const AllReduceProblem& p = ProblemOf(kernel.spec);
+    const CollectiveProblem& p = ProblemOf(kernel.spec);
     out.words = {NameWithRanks(p)};
     if (p.residual) out.words.push_back("residual");
     if (p.norm) out.words.push_back("norm");
-    const AllReduceSchedule& s = ScheduleOf(kernel.spec);
+    const CollectiveSchedule& s = ScheduleOf(kernel.spec);
     out.lines.emplace_back(
         "link", absl::StrCat(AmountText(kernel.prediction.dsm_bytes, "B"), " leave this GPU at ",
                              RateText(model.link_bytes_per_us, "B"),
@@ -77,7 +77,7 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
   }
   std::string IdentityText(const KernelSpec& spec) const override { return ProblemText(spec); }
   std::string OwnText(const OwnRun& run) const override {
-    const AllReduceProblem& p = Of(run);
+    const CollectiveProblem& p = Of(run);
     return absl::StrCat(NameWithRanks(p), p.residual ? " + residual" : "", p.norm ? " + norm" : "");
   }
 
@@ -105,15 +105,15 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
   }
   int Ranks(const KernelSpec& spec) const override { return ProblemOf(spec).ranks; }
   int64_t RowsOfSlots(const KernelSpec& spec, uint64_t slot_bytes) const override {
-    const AllReduceProblem& p = ProblemOf(spec);
-    const int64_t most = MostAllReduceRows(p, ScheduleOf(spec), slot_bytes);
+    const CollectiveProblem& p = ProblemOf(spec);
+    const int64_t most = MostCollectiveRows(p, ScheduleOf(spec), slot_bytes);
     if (p.fixed_rows == 0) return most / p.rows_per_m;
     return p.fixed_rows <= most ? kMaxExtent : 0;
   }
 
   absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
                                      const DeviceModel& model) const override {
-    return PredictAllReduce(ProblemOf(spec), ScheduleOf(spec), bucket, model);
+    return PredictCollective(ProblemOf(spec), ScheduleOf(spec), bucket, model);
   }
   // All ranks must choose alike, so nothing is measured: a GPU alone would wait for the others.
   bool MeasuresAll() const override { return false; }
@@ -121,10 +121,10 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
                                                  const DeviceModel& model,
                                                  const SearchOptions& options,
                                                  bool) const override {
-    std::vector<RankedAllReduce> ranked = SearchAllReduce(Of(run), bucket, model);
+    std::vector<RankedCollective> ranked = SearchCollective(Of(run), bucket, model);
     if (options.batch_invariant && Of(run).norm) {
       ranked.erase(std::remove_if(ranked.begin(), ranked.end(),
-                                  [](const RankedAllReduce& one) {
+                                  [](const RankedCollective& one) {
                                     return one.schedule.threads != kThreadsOfOneOrder;
                                   }),
                    ranked.end());
@@ -137,53 +137,54 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
 
   absl::StatusOr<OwnChoice> RankPushed(const OwnRun& run, int64_t turns, int64_t columns,
                                        int64_t bucket, const DeviceModel& model) const override {
-    std::vector<RankedAllReduce> ranked = SearchAllReduce(Of(run), bucket, model, {turns, columns});
+    std::vector<RankedCollective> ranked =
+        SearchCollective(Of(run), bucket, model, {turns, columns});
     if (ranked.empty()) return absl::FailedPreconditionError("no sum of what is pushed is legal");
     return OwnChoice{BytesOf(ranked.front().schedule), {ranked.front().prediction}};
   }
   bool TakesPushed(absl::string_view choice) const override {
-    const absl::StatusOr<AllReduceSchedule> schedule = ScheduleFrom(choice);
+    const absl::StatusOr<CollectiveSchedule> schedule = ScheduleFrom(choice);
     return schedule.ok() && (schedule->pushed > 0 || schedule->pushed_columns > 0);
   }
   int64_t PushedColumns(absl::string_view choice) const override {
-    const absl::StatusOr<AllReduceSchedule> schedule = ScheduleFrom(choice);
+    const absl::StatusOr<CollectiveSchedule> schedule = ScheduleFrom(choice);
     return schedule.ok() ? schedule->pushed_columns : 0;
   }
 
   absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
                             CompileRequest* request) const override {
-    request->source = AllReduceSource(Of(code).problem, Of(code).schedule);
+    request->source = CollectiveSource(Of(code).problem, Of(code).schedule);
     request->name = absl::StrCat(Entry(code), ".cu");
     return absl::OkStatus();
   }
   std::string Entry(const KernelCode& code) const override {
-    return AllReduceEntry(Of(code).problem);
+    return CollectiveEntry(Of(code).problem);
   }
   std::vector<std::string> Headers(const KernelSpec& spec) const override {
-    return {AllReduceHeader(ProblemOf(spec))};
+    return {CollectiveHeader(ProblemOf(spec))};
   }
   absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec, const KernelCode&) const override {
-    return AllReduceRecipe(ProblemOf(spec), ScheduleOf(spec), Of(spec).places);
+    return CollectiveRecipe(ProblemOf(spec), ScheduleOf(spec), Of(spec).places);
   }
 
   // Blocks wait for those of other ranks, so all must be resident.
-  absl::Status CheckSchedule(const AllReduceProblem& problem, const AllReduceSchedule& schedule,
+  absl::Status CheckSchedule(const CollectiveProblem& problem, const CollectiveSchedule& schedule,
                              const DeviceModel& model) const override {
-    SINTER_RETURN_IF_ERROR(CheckAllReduce(problem, schedule));
-    const int64_t most = int64_t{model.sm_count} * AllReduceResidents(problem, schedule.threads);
+    SINTER_RETURN_IF_ERROR(CheckCollective(problem, schedule));
+    const int64_t most = int64_t{model.sm_count} * CollectiveResidents(problem, schedule.threads);
     if (schedule.grid <= most) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(NameOf(problem.kind), ": grid is ",
                                                       schedule.grid, ", must be at most ", most,
                                                       ": blocks wait"));
   }
-  absl::StatusOr<AllReduceProblem> ProblemOfCode(const AllReduceProblem& problem) const override {
-    SINTER_RETURN_IF_ERROR(CheckAllReduce(problem, {false, 512, 1}));
-    AllReduceProblem any = problem;
+  absl::StatusOr<CollectiveProblem> ProblemOfCode(const CollectiveProblem& problem) const override {
+    SINTER_RETURN_IF_ERROR(CheckCollective(problem, {false, 512, 1}));
+    CollectiveProblem any = problem;
     any.fixed_rows = 0;  // the recipe tells a launch its rows
     any.rows_per_m = 1;
     return any;
   }
-  void WriteProblem(const AllReduceProblem& p, ByteWriter& w) const override {
+  void WriteProblem(const CollectiveProblem& p, ByteWriter& w) const override {
     w.U8(2);  // format
     w.U8(static_cast<uint8_t>(p.kind));
     w.U8(static_cast<uint8_t>(p.ranks));
@@ -196,8 +197,8 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     w.I64(p.fixed_rows);
     w.I64(p.rows_per_m);
   }
-  absl::StatusOr<AllReduceProblem> ReadProblem(ByteReader& r) const override {
-    AllReduceProblem p;
+  absl::StatusOr<CollectiveProblem> ReadProblem(ByteReader& r) const override {
+    CollectiveProblem p;
     const uint8_t format = r.U8(), kind = r.U8();
     p.kind = static_cast<CollectiveKind>(kind);
     p.ranks = r.U8();
@@ -215,12 +216,12 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     p.fixed_rows = r.I64();
     p.rows_per_m = r.I64();
     const bool known = format == 2 && kind <= 2 && flags < 64;
-    if (!r.ok() || !known || !CheckAllReduce(p, {false, 512, 1}).ok()) {
+    if (!r.ok() || !known || !CheckCollective(p, {false, 512, 1}).ok()) {
       return absl::DataLossError("all_reduce: its problem is damaged");
     }
     return p;
   }
-  std::string BytesOf(const AllReduceSchedule& schedule) const override {
+  std::string BytesOf(const CollectiveSchedule& schedule) const override {
     ByteWriter w;
     w.U8(1);  // format
     w.U8(schedule.two_shot ? 1 : schedule.pushed > 0 ? 2 : schedule.pushed_columns > 0 ? 3 : 0);
@@ -230,9 +231,9 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
     if (schedule.pushed_columns > 0) w.U32(static_cast<uint32_t>(schedule.pushed_columns));
     return w.Take();
   }
-  absl::StatusOr<AllReduceSchedule> ScheduleFrom(absl::string_view bytes) const override {
+  absl::StatusOr<CollectiveSchedule> ScheduleFrom(absl::string_view bytes) const override {
     ByteReader r(bytes);
-    AllReduceSchedule schedule;
+    CollectiveSchedule schedule;
     const uint8_t format = r.U8(), form = r.U8();
     const uint32_t threads = r.U32(), grid = r.U32();
     if (form == 2) schedule.pushed = r.U8();
@@ -251,14 +252,14 @@ class CollectiveKernels : public OwnKernels<AllReduceCode> {
   }
 
  private:
-  static std::string NameWithRanks(const AllReduceProblem& p) {
+  static std::string NameWithRanks(const CollectiveProblem& p) {
     const bool gathers = p.kind == CollectiveKind::kAllGather;
     return absl::StrCat(p.PartsOfX() > 1 ? "part of the " : "", gathers ? "gather" : "sum",
                         " over ", p.ranks, " ranks");
   }
   static constexpr int kThreadsOfOneOrder = 512;  // of batch-invariant norms
   // In the order of places: the operands stand before it.
-  static size_t FirstResult(const AllReduceProblem& p) {
+  static size_t FirstResult(const CollectiveProblem& p) {
     return 1 + (p.residual ? 1 : 0) + (p.norm ? 1 : 0);
   }
 };

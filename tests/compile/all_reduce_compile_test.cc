@@ -10,9 +10,9 @@
 #include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/device_model.h"
-#include "src/collective/all_reduce.h"
-#include "src/collective/all_reduce_search.h"
-#include "src/collective/all_reduce_source.h"
+#include "src/collective/collective.h"
+#include "src/collective/search.h"
+#include "src/collective/source.h"
 #include "src/device/device_library.h"
 #include "src/product/code/kernel_source.h"
 #include "src/product/search/search.h"
@@ -26,16 +26,16 @@ std::unique_ptr<Compiler> Nvrtc() {
   return MakeNvrtcCompiler(path == nullptr ? "" : path);
 }
 
-void ExpectCompiles(Compiler& compiler, const AllReduceProblem& problem,
-                    const AllReduceSchedule& schedule) {
-  ASSERT_TRUE(CheckAllReduce(problem, schedule).ok());
+void ExpectCompiles(Compiler& compiler, const CollectiveProblem& problem,
+                    const CollectiveSchedule& schedule) {
+  ASSERT_TRUE(CheckCollective(problem, schedule).ok());
   CompileRequest request;
   request.name = "all_reduce.cu";
-  request.source = AllReduceSource(problem, schedule);
+  request.source = CollectiveSource(problem, schedule);
   request.headers = CopyDeviceHeaders();
   request.arch = "sm_90a";
   request.options = {"--std=c++17"};
-  request.entry = AllReduceEntry(problem);
+  request.entry = CollectiveEntry(problem);
   static size_t number = 0;
   if (!IsOfToday(number++, 10)) return;
   const auto compiled = compiler.Compile(request);
@@ -49,7 +49,7 @@ TEST(AllReduceCompile, NoKernelSpills) {
   for (const int ranks : {2, 3, 8}) {
     for (const DType element : {DType::kBF16, DType::kF16, DType::kF32}) {
       for (const DType result : {DType::kBF16, DType::kF32}) {
-        AllReduceProblem problem;
+        CollectiveProblem problem;
         problem.ranks = ranks;
         problem.element = element;
         problem.result = result;
@@ -76,7 +76,7 @@ TEST(AllReduceCompile, NoScheduleThatIsSearchedSpills) {
   for (const int ranks : {2, 4, 8}) {
     for (const auto& [element, columns] :
          {std::pair{DType::kBF16, 5120}, {DType::kBF16, 8192}, {DType::kF32, 8192}}) {
-      AllReduceProblem problem;
+      CollectiveProblem problem;
       problem.ranks = ranks;
       problem.element = element;
       problem.columns = columns;
@@ -85,8 +85,8 @@ TEST(AllReduceCompile, NoScheduleThatIsSearchedSpills) {
         problem.norm = norm;
         problem.eps = norm ? 1e-6 : 0;
         for (const PushedX& pushed : {PushedX{}, PushedX{1}, PushedX{0, 2560}}) {
-          for (const RankedAllReduce& ranked :
-               SearchAllReduce(problem, 1, *BuiltinModel("h100"), pushed)) {
+          for (const RankedCollective& ranked :
+               SearchCollective(problem, 1, *BuiltinModel("h100"), pushed)) {
             ExpectCompiles(*compiler, problem, ranked.schedule);
           }
         }
@@ -173,13 +173,13 @@ TEST(AllReduceCompile, NoPartsThatAreSearchedSpill) {
   for (const int ranks : {2, 3, 4, 8}) {
     for (const DType element : {DType::kBF16, DType::kF16, DType::kF32, DType::kE4M3}) {
       for (const bool by_rows : {false, true}) {
-        AllReduceProblem problem;
+        CollectiveProblem problem;
         problem.kind = CollectiveKind::kAllGather;
         problem.ranks = ranks;
         problem.element = problem.result = element;
         problem.columns = by_rows ? 4096 : 2560;
         problem.by_rows = by_rows;
-        for (const RankedAllReduce& ranked : SearchAllReduce(problem, 1, *BuiltinModel("h100"))) {
+        for (const RankedCollective& ranked : SearchCollective(problem, 1, *BuiltinModel("h100"))) {
           ExpectCompiles(*compiler, problem, ranked.schedule);
         }
         if (element == DType::kE4M3) continue;
@@ -189,7 +189,8 @@ TEST(AllReduceCompile, NoPartsThatAreSearchedSpill) {
         for (const bool norm : {false, true}) {
           problem.norm = norm;
           problem.eps = norm ? 1e-6 : 0;
-          for (const RankedAllReduce& ranked : SearchAllReduce(problem, 1, *BuiltinModel("h100"))) {
+          for (const RankedCollective& ranked :
+               SearchCollective(problem, 1, *BuiltinModel("h100"))) {
             ExpectCompiles(*compiler, problem, ranked.schedule);
           }
         }

@@ -16,9 +16,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "src/collective/all_reduce.h"
-#include "src/collective/all_reduce_search.h"
-#include "src/collective/all_reduce_source.h"
+#include "src/collective/collective.h"
+#include "src/collective/search.h"
+#include "src/collective/source.h"
 #include "src/device/device_library.h"
 #include "src/engine/rank_group.h"
 #include "tests/gpu/gpu_fixture.h"
@@ -56,8 +56,8 @@ constexpr Form kForms[] = {{"one_shot", kSum, false, false, false, false, 0},
 constexpr double kEps = 1e-6;
 
 // bf16, of sums with a residual behind them but for one.
-AllReduceProblem ProblemOf(const Form& form) {
-  AllReduceProblem problem;
+CollectiveProblem ProblemOf(const Form& form) {
+  CollectiveProblem problem;
   problem.kind = form.kind;
   problem.by_rows = form.by_rows;
   problem.ranks = kRanks;
@@ -70,10 +70,10 @@ AllReduceProblem ProblemOf(const Form& form) {
   return problem;
 }
 // Of the form, the fastest that is predicted.
-AllReduceSchedule ScheduleOf(const Form& form, int rows) {
-  for (const RankedAllReduce& ranked :
-       SearchAllReduce(ProblemOf(form), rows, *BuiltinModel("h100"))) {
-    const AllReduceSchedule& schedule = ranked.schedule;
+CollectiveSchedule ScheduleOf(const Form& form, int rows) {
+  for (const RankedCollective& ranked :
+       SearchCollective(ProblemOf(form), rows, *BuiltinModel("h100"))) {
+    const CollectiveSchedule& schedule = ranked.schedule;
     if (schedule.two_shot == form.two_shot && schedule.threads == (form.norm ? 512 : kThreads))
       return schedule;
   }
@@ -145,11 +145,11 @@ class Rank {
     for (const Form& form : kForms) {
       CompileRequest request;
       request.name = absl::StrCat(form.name, ".cu");
-      request.source = AllReduceSource(ProblemOf(form), ScheduleOf(form, 1));
+      request.source = CollectiveSource(ProblemOf(form), ScheduleOf(form, 1));
       request.headers = CopyDeviceHeaders();
       request.arch = "sm_90a";
       request.options = {"--std=c++17"};
-      request.entry = AllReduceEntry(ProblemOf(form));
+      request.entry = CollectiveEntry(ProblemOf(form));
       SINTER_ASSIGN_OR_RETURN(const CompiledKernel compiled,
                               rank->ports.compiler->Compile(request));
       SINTER_ASSIGN_OR_RETURN(rank->kernels[form.number],
@@ -229,7 +229,7 @@ class Rank {
     return {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}};
   }
   static LaunchRecipe RecipeOf(const Form& form, int rows) {
-    return *AllReduceRecipe(ProblemOf(form), ScheduleOf(form, rows), Places(form));
+    return *CollectiveRecipe(ProblemOf(form), ScheduleOf(form, rows), Places(form));
   }
 };
 

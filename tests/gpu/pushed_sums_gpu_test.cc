@@ -74,13 +74,13 @@ Plan With(Plan plan, Schedule product, bool pushes, int threads, int64_t columns
   product.pushes = pushes || columns > 0 ? kRanks : 0;
   product.pushed_columns = static_cast<int>(columns);
   plan.kernels[0].spec.schedule = product;
-  auto own = std::make_shared<AllReduceSpec>(CollectiveKernels::Of(plan.kernels[1].spec));
-  AllReduceSchedule& sum = own->code.schedule;
+  auto own = std::make_shared<CollectiveSpec>(CollectiveKernels::Of(plan.kernels[1].spec));
+  CollectiveSchedule& sum = own->code.schedule;
   sum.pushed = pushes ? 1 : 0;
   sum.pushed_columns = static_cast<int>(columns);
   sum.threads = threads;
   sum.grid = static_cast<int>(std::min<int64_t>(plan.bucket, kBlocks));
-  EXPECT_OK(CheckAllReduce(own->code.problem, sum));
+  EXPECT_OK(CheckCollective(own->code.problem, sum));
   EXPECT_OK(CheckSchedule(plan.kernels[0].spec.sequence, product, *BuiltinModel("h100")));
   plan.kernels[1].spec.own = std::move(own);
   return plan;

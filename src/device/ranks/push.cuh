@@ -1,6 +1,6 @@
 // How a kernel that computes what is summed sends it: word by word as results come, into this
 // rank's slots in the other ranks' rooms. It and the kernel that sums (kernels/all_reduce.cuh with
-// Config::kPushed) are one call of the group; no other call comes between them.
+// Config::kPushedColumns) are one call of the group; no other call comes between them.
 #pragma once
 #include "ranks/units.cuh"
 #include "ranks/wait.cuh"

@@ -70,8 +70,8 @@ Plan ExpectPlans(const Chain& given) {
   return result->chosen;
 }
 
-std::vector<AllReduceProblem> SumsOf(const Plan& plan) {
-  std::vector<AllReduceProblem> found;
+std::vector<CollectiveProblem> SumsOf(const Plan& plan) {
+  std::vector<CollectiveProblem> found;
   for (const PlannedKernel& kernel : plan.kernels) {
     if (kernel.spec.family != &CollectiveFamily()) continue;
     found.push_back(CollectiveKernels::ProblemOf(kernel.spec));
@@ -88,7 +88,7 @@ TEST(CollectivePlans, ASumIsOneKernelWithItsResidual) {
       const Plan plan = ExpectPlans(
           TextChain(absl::StrCat("all_reduce rows=M cols=256 ranks=", ranks, " ", form)));
       ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
-      const std::vector<AllReduceProblem> sums = SumsOf(plan);
+      const std::vector<CollectiveProblem> sums = SumsOf(plan);
       ASSERT_EQ(sums.size(), 1u);
       EXPECT_EQ(sums[0].ranks, ranks);
       EXPECT_EQ(sums[0].columns, 256);
@@ -103,7 +103,7 @@ TEST(CollectivePlans, ASumIsOneKernelWithItsResidual) {
 TEST(CollectivePlans, ALayerIsAProductAndASumWithItsNorm) {
   const Plan plan = ExpectPlans(TextChain("row_parallel m=M n=1024 k=512 ranks=2"));
   ASSERT_EQ(plan.kernels.size(), 2u) << plan.ToText();
-  const std::vector<AllReduceProblem> sums = SumsOf(plan);
+  const std::vector<CollectiveProblem> sums = SumsOf(plan);
   ASSERT_EQ(sums.size(), 1u);
   EXPECT_TRUE(sums[0].residual);
   EXPECT_TRUE(sums[0].norm);
@@ -137,7 +137,7 @@ TEST(CollectivePlans, NormsAreTakenWhereTheyMay) {
   for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
     const Plan plan = ExpectPlans(chain(dtype, 512, false));
     EXPECT_EQ(plan.kernels.size(), 1u) << plan.ToText();
-    const AllReduceProblem p = SumsOf(plan).at(0);
+    const CollectiveProblem p = SumsOf(plan).at(0);
     EXPECT_TRUE(p.norm);
     EXPECT_FALSE(p.keeps);
   }
@@ -197,7 +197,7 @@ TEST(CollectivePlans, CastsAroundAnF32SumAreTaken) {
     ASSERT_TRUE(b.Output(*b.Cast(*b.Binary(BinaryKind::kAdd, wide, sum), DType::kBF16)).ok());
     const Plan plan = ExpectPlans(*b.Finish());
     ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
-    const AllReduceProblem p = SumsOf(plan).at(0);
+    const CollectiveProblem p = SumsOf(plan).at(0);
     EXPECT_EQ(p.element, DType::kF32);
     EXPECT_EQ(p.result, DType::kBF16);
     EXPECT_TRUE(p.residual);
@@ -239,7 +239,7 @@ TEST(CollectivePlans, RowsMayBeConstantAndLieInMoreAxes) {
     ChainBuilder b;
     ASSERT_TRUE(b.Output(*b.AllReduce(*b.Input({DType::kBF16, one.dims}), 2)).ok());
     const Plan plan = ExpectPlans(*b.Finish());
-    const AllReduceProblem p = SumsOf(plan).at(0);
+    const CollectiveProblem p = SumsOf(plan).at(0);
     EXPECT_EQ(p.fixed_rows, one.rows);
     EXPECT_EQ(p.columns, one.columns);
   }
@@ -272,9 +272,9 @@ TEST(CollectivePlans, TheSumsOfADecodersLayerTakeTheirNorms) {
   const Plan plan = ExpectPlans(*b.Finish());
   EXPECT_THAT(plan.ToText(), Not(HasSubstr("[stitch"))) << plan.ToText();
   EXPECT_LE(plan.kernels.size(), 6u) << plan.ToText();
-  const std::vector<AllReduceProblem> sums = SumsOf(plan);
+  const std::vector<CollectiveProblem> sums = SumsOf(plan);
   ASSERT_EQ(sums.size(), 2u);
-  for (const AllReduceProblem& p : sums) {
+  for (const CollectiveProblem& p : sums) {
     EXPECT_TRUE(p.residual);
     EXPECT_TRUE(p.norm);
     EXPECT_TRUE(p.keeps);
@@ -287,7 +287,7 @@ TEST(CollectivePlans, ANormWhoseGammaComesFromTheSumStaysApart) {
   const ValueId sum = *b.AllReduce(*b.Input({DType::kBF16, {C(1), C(256)}}), 2);
   const ValueId gamma = *b.Reshape(*b.Unary(UnaryKind::kTanh, sum), std::vector<Dim>{C(256)});
   ASSERT_TRUE(b.Output(*b.Cast(*AddRmsNorm(b, sum, 1e-6, gamma), DType::kBF16)).ok());
-  const std::vector<AllReduceProblem> sums = SumsOf(ExpectPlans(*b.Finish()));
+  const std::vector<CollectiveProblem> sums = SumsOf(ExpectPlans(*b.Finish()));
   ASSERT_EQ(sums.size(), 1u);
   EXPECT_FALSE(sums[0].norm);
 }
@@ -452,7 +452,7 @@ TEST(CollectivePlans, PartsAreOneKernelWhereverTheirAxisLies) {
                 .ok());
         const Plan plan = ExpectPlans(*b.Finish());
         ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
-        const AllReduceProblem p = SumsOf(plan).at(0);
+        const CollectiveProblem p = SumsOf(plan).at(0);
         EXPECT_EQ(p.kind, gathers ? CollectiveKind::kAllGather : CollectiveKind::kReduceScatter);
         EXPECT_EQ(p.fixed_rows, one.rows);
         EXPECT_EQ(p.rows_per_m, one.rows_per_m);
@@ -480,7 +480,7 @@ TEST_F(PushedSums, OfWhichOneIsMissingAreRefused) {
   EXPECT_THAT(std::string(assembly.Assemble(silent).status().message()),
               HasSubstr("nothing is pushed for its sum"));
   Decisions deaf = whole;
-  AllReduceSchedule sum = CollectiveKernels::ScheduleOf(pushing_->kernels[1].spec);
+  CollectiveSchedule sum = CollectiveKernels::ScheduleOf(pushing_->kernels[1].spec);
   sum.pushed = 0;
   deaf.kernels[1].own = CollectiveKernels().BytesOf(sum);
   EXPECT_THAT(std::string(assembly.Assemble(deaf).status().message()),
@@ -533,7 +533,7 @@ TEST(CollectivePlans, ALayerOfRowsIsTwoProductsAGatherAndAScatter) {
   ASSERT_TRUE(b.Output(sum).ok());
   ASSERT_TRUE(b.Output(*b.Cast(*AddRmsNorm(b, sum, 1e-6, gamma), DType::kBF16)).ok());
   const Plan plan = ExpectPlans(*b.Finish());
-  const std::vector<AllReduceProblem> found = SumsOf(plan);
+  const std::vector<CollectiveProblem> found = SumsOf(plan);
   ASSERT_EQ(found.size(), 2u) << plan.ToText();
   EXPECT_TRUE(found[1].residual);
   EXPECT_TRUE(found[1].norm);
@@ -550,7 +550,7 @@ TEST(CollectivePlans, RandomChainsPlanOrSayWhyNot) {
     const absl::StatusOr<FusionResult> result = PlansOf(chain);
     if (result.ok()) {
       ++planned;
-      for (const AllReduceProblem& p : SumsOf(ExpectPlans(chain)))
+      for (const CollectiveProblem& p : SumsOf(ExpectPlans(chain)))
         ++kinds[static_cast<int>(p.kind)];
       continue;
     }
@@ -585,7 +585,7 @@ TEST(CollectivePlans, RefusalsSayTheWayOut) {
 
 TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
   const CollectiveKernels family;
-  AllReduceProblem p;
+  CollectiveProblem p;
   p.ranks = 4;
   p.columns = 64;
   p.residual = p.rounded = p.norm = true;
@@ -594,7 +594,7 @@ TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
   ByteWriter w;
   family.WriteProblem(p, w);
   const std::string bytes = w.Take();
-  AllReduceProblem gather;
+  CollectiveProblem gather;
   gather.kind = CollectiveKind::kAllGather;
   gather.columns = 64;
   gather.by_rows = true;
@@ -603,16 +603,16 @@ TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
   ByteReader gathered(of_gather.str());
   EXPECT_EQ(*family.ReadProblem(gathered), gather);
   ByteReader whole(bytes);
-  const absl::StatusOr<AllReduceProblem> read = family.ReadProblem(whole);
+  const absl::StatusOr<CollectiveProblem> read = family.ReadProblem(whole);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, p);
   for (size_t i = 0; i < bytes.size(); ++i) {
     ByteReader part(absl::string_view(bytes).substr(0, i));
     EXPECT_FALSE(family.ReadProblem(part).ok()) << i;
   }
-  const AllReduceSchedule s{true, 512, 33};
+  const CollectiveSchedule s{true, 512, 33};
   EXPECT_EQ(*family.ScheduleFrom(family.BytesOf(s)), s);
-  const AllReduceSchedule pushed{false, 512, 33, 4};
+  const CollectiveSchedule pushed{false, 512, 33, 4};
   std::string of_pushed = family.BytesOf(pushed);
   EXPECT_EQ(*family.ScheduleFrom(of_pushed), pushed);
   of_pushed.back() = 0;

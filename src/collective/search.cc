@@ -1,4 +1,4 @@
-#include "src/collective/all_reduce_search.h"
+#include "src/collective/search.h"
 
 #include <algorithm>
 #include <numeric>
@@ -21,15 +21,16 @@ constexpr double kPushedGainUs = 0.5;
 constexpr int64_t kRowsOfWideBlocks = 64;  // above them more threads of a norm were slower
 
 // What blocks take in turns: rows with their norms, or parts of rows.
-int64_t UnitsOfRow(const AllReduceProblem& p, const AllReduceSchedule& s) {
-  return p.norm ? 1 : AllReduceParts(p, s);
+int64_t UnitsOfRow(const CollectiveProblem& p, const CollectiveSchedule& s) {
+  return p.norm ? 1 : CollectiveParts(p, s);
 }
 
 }  // namespace
 
-absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const AllReduceSchedule& s,
-                                            int64_t m, const DeviceModel& model) {
-  SINTER_RETURN_IF_ERROR(CheckAllReduce(p, s));
+absl::StatusOr<Prediction> PredictCollective(const CollectiveProblem& p,
+                                             const CollectiveSchedule& s, int64_t m,
+                                             const DeviceModel& model) {
+  SINTER_RETURN_IF_ERROR(CheckCollective(p, s));
   const int64_t rows = p.Rows(m);
   // `in`: the bytes of a message to another rank; `out`: those that this rank computes, or that
   // each rank sends it.
@@ -68,30 +69,30 @@ absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const All
   return time;
 }
 
-std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t m,
-                                             const DeviceModel& model, PushedX pushed) {
+std::vector<RankedCollective> SearchCollective(const CollectiveProblem& p, int64_t m,
+                                               const DeviceModel& model, PushedX pushed) {
   const int64_t rows = p.Rows(m);
-  std::vector<RankedAllReduce> ranked;
+  std::vector<RankedCollective> ranked;
   for (const bool two_shot : {false, true}) {
     // Of schedules that are predicted to be equal the first one is taken.
     const bool wide = p.norm && rows <= kRowsOfWideBlocks;
     for (const int threads : {wide ? 512 : 256, 128, wide ? 256 : 512}) {
-      AllReduceSchedule s{two_shot, threads, 1,
-                          static_cast<int>(std::min<int64_t>(pushed.turns, 255)),
-                          static_cast<int>(pushed.columns)};
-      if (!CheckAllReduce(p, s).ok()) continue;
-      int64_t most = int64_t{model.sm_count} * AllReduceResidents(p, threads);
+      CollectiveSchedule s{two_shot, threads, 1,
+                           static_cast<int>(std::min<int64_t>(pushed.turns, 255)),
+                           static_cast<int>(pushed.columns)};
+      if (!CheckCollective(p, s).ok()) continue;
+      int64_t most = int64_t{model.sm_count} * CollectiveResidents(p, threads);
       // Unit u is rank u % ranks's. Without a common divisor of grid and ranks, the units that a
       // block takes in turns have every rank as their owner.
       while (std::gcd(most, int64_t{p.ranks}) > 1) --most;
       const int64_t units = std::max<int64_t>(rows, 1) * UnitsOfRow(p, s);
       s.grid = static_cast<int>(std::min(units, most));
-      absl::StatusOr<Prediction> time = PredictAllReduce(p, s, m, model);
+      absl::StatusOr<Prediction> time = PredictCollective(p, s, m, model);
       if (time.ok()) ranked.push_back({s, *std::move(time)});
     }
   }
   std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const RankedAllReduce& a, const RankedAllReduce& b) {
+                   [](const RankedCollective& a, const RankedCollective& b) {
                      return a.prediction.total_us < b.prediction.total_us;
                    });
   return ranked;

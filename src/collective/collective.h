@@ -1,6 +1,6 @@
 // What one kernel takes of all ranks of a group, a sum or a gather, and how it goes about it.
-#ifndef SINTER_SRC_COLLECTIVE_ALL_REDUCE_H_
-#define SINTER_SRC_COLLECTIVE_ALL_REDUCE_H_
+#ifndef SINTER_SRC_COLLECTIVE_COLLECTIVE_H_
+#define SINTER_SRC_COLLECTIVE_COLLECTIVE_H_
 
 #include <cstdint>
 #include <string>
@@ -18,7 +18,7 @@ enum class CollectiveKind : uint8_t { kAllReduce = 0, kReduceScatter = 1, kAllGa
 //
 // A matrix of all ranks' parts is [M, ranks, columns], or [ranks, M, columns] with `by_rows`. x of
 // a reduce-scatter is one: rank r sums the r-th parts. `out` of a gather is one, of all ranks' x.
-struct AllReduceProblem {
+struct CollectiveProblem {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   int ranks = 2;                 // 2 to 8
   DType element = DType::kBF16;  // of x: bf16, f16 or f32; of a gather also e4m3
@@ -41,13 +41,13 @@ struct AllReduceProblem {
   int PartsOfX() const { return kind == CollectiveKind::kReduceScatter ? ranks : 1; }
   int PartsOfOut() const { return kind == CollectiveKind::kAllGather ? ranks : 1; }
   std::string ToString() const;
-  bool operator==(const AllReduceProblem& o) const;
+  bool operator==(const CollectiveProblem& o) const;
 };
 
 // "all_reduce"
 const char* NameOf(CollectiveKind kind);
 
-struct AllReduceSchedule {
+struct CollectiveSchedule {
   bool two_shot = false;  // each part has an owner who sums it; else all ranks sum everything
   int threads = 256;
   int grid = 1;
@@ -59,29 +59,29 @@ struct AllReduceSchedule {
   int pushed_columns = 0;
 
   // Of each row, by the kernel before.
-  int64_t PushedColumns(const AllReduceProblem& p) const {
+  int64_t PushedColumns(const CollectiveProblem& p) const {
     return pushed > 0 ? p.columns : pushed_columns;
   }
 
   std::string ToString() const;
-  bool operator==(const AllReduceSchedule& o) const;
+  bool operator==(const CollectiveSchedule& o) const;
 };
 
 // Blocks of so many threads that one SM holds at once: the kernel is compiled to fit, since blocks
 // wait for blocks of other ranks.
-int AllReduceResidents(const AllReduceProblem& p, int threads);
+int CollectiveResidents(const CollectiveProblem& p, int threads);
 
 // Pieces of a row that blocks take, and those that a norm's waits for at once, in one shot.
-int64_t AllReduceParts(const AllReduceProblem& p, const AllReduceSchedule& s);
-int64_t PartsTogether(const AllReduceProblem& p, int threads);
+int64_t CollectiveParts(const CollectiveProblem& p, const CollectiveSchedule& s);
+int64_t PartsTogether(const CollectiveProblem& p, int threads);
 
 // The most rows of one launch whose messages fit into slots of `slot_bytes` bytes; 0: not one does.
-int64_t MostAllReduceRows(const AllReduceProblem& p, const AllReduceSchedule& s,
-                          uint64_t slot_bytes);
+int64_t MostCollectiveRows(const CollectiveProblem& p, const CollectiveSchedule& s,
+                           uint64_t slot_bytes);
 
 // FAILED_PRECONDITION naming field, value and bound where no kernel computes it.
-absl::Status CheckAllReduce(const AllReduceProblem& p, const AllReduceSchedule& s);
+absl::Status CheckCollective(const CollectiveProblem& p, const CollectiveSchedule& s);
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_COLLECTIVE_ALL_REDUCE_H_
+#endif  // SINTER_SRC_COLLECTIVE_COLLECTIVE_H_

@@ -1,4 +1,4 @@
-#include "src/collective/all_reduce.h"
+#include "src/collective/collective.h"
 
 #include <algorithm>
 
@@ -22,14 +22,14 @@ bool IsTaken(CollectiveKind kind, DType dtype) {
   return dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF32;
 }
 
-absl::Status Refuse(const AllReduceProblem& p, const char* field, const std::string& value,
+absl::Status Refuse(const CollectiveProblem& p, const char* field, const std::string& value,
                     const std::string& bound) {
   return absl::FailedPreconditionError(
       absl::StrCat(NameOf(p.kind), ": ", field, " is ", value, ", must be ", bound));
 }
 
 // Checks the fields that only one kind of collective may set.
-absl::Status CheckKind(const AllReduceProblem& p, const AllReduceSchedule& s) {
+absl::Status CheckKind(const CollectiveProblem& p, const CollectiveSchedule& s) {
   if (p.kind != CollectiveKind::kAllReduce && s.two_shot) {
     return Refuse(p, "form", "two-shot", "one-shot");
   }
@@ -48,7 +48,7 @@ absl::Status CheckKind(const AllReduceProblem& p, const AllReduceSchedule& s) {
 
 }  // namespace
 
-int64_t AllReduceProblem::ChunkElements() const {
+int64_t CollectiveProblem::ChunkElements() const {
   return kVectorBytes / std::min(SizeOf(element), SizeOf(result));
 }
 
@@ -58,7 +58,7 @@ const char* NameOf(CollectiveKind kind) {
                                                   : "all_gather";
 }
 
-std::string AllReduceProblem::ToString() const {
+std::string CollectiveProblem::ToString() const {
   const std::string rows = fixed_rows > 0   ? absl::StrCat(fixed_rows)
                            : rows_per_m > 1 ? absl::StrCat(rows_per_m, "*M")
                                             : "M";
@@ -70,7 +70,7 @@ std::string AllReduceProblem::ToString() const {
            : "");
 }
 
-bool AllReduceProblem::operator==(const AllReduceProblem& o) const {
+bool CollectiveProblem::operator==(const CollectiveProblem& o) const {
   return kind == o.kind && by_rows == o.by_rows && rows_per_m == o.rows_per_m && ranks == o.ranks &&
          element == o.element && result == o.result && columns == o.columns &&
          residual == o.residual && rounded == o.rounded && norm == o.norm &&
@@ -78,14 +78,14 @@ bool AllReduceProblem::operator==(const AllReduceProblem& o) const {
          fixed_rows == o.fixed_rows;
 }
 
-std::string AllReduceSchedule::ToString() const {
+std::string CollectiveSchedule::ToString() const {
   return absl::StrCat(two_shot ? "two-shot" : "one-shot",
                       pushed > 0 ? absl::StrCat(" pushed=", pushed) : "",
                       pushed_columns > 0 ? absl::StrCat(" columns=", pushed_columns) : "",
                       " threads=", threads, " grid=", grid);
 }
 
-bool AllReduceSchedule::operator==(const AllReduceSchedule& o) const {
+bool CollectiveSchedule::operator==(const CollectiveSchedule& o) const {
   return two_shot == o.two_shot && threads == o.threads && grid == o.grid && pushed == o.pushed &&
          pushed_columns == o.pushed_columns;
 }
@@ -93,7 +93,7 @@ bool AllReduceSchedule::operator==(const AllReduceSchedule& o) const {
 namespace {
 
 // Of a thread, roughly. A norm waits for `together` parts of a row.
-int64_t RegistersOf(const AllReduceProblem& p, int threads, int64_t together) {
+int64_t RegistersOf(const CollectiveProblem& p, int threads, int64_t together) {
   // A thread holds one vector of every rank for its chunk, two where x is wider than the result.
   const bool wide = SizeOf(p.element) > SizeOf(p.result);
   const int registers = p.ranks <= 2 ? 64 : p.ranks <= 4 ? (wide ? 96 : 80) : wide ? 160 : 128;
@@ -101,27 +101,27 @@ int64_t RegistersOf(const AllReduceProblem& p, int threads, int64_t together) {
   // Of each part that is waited for also residual and gamma, and the results of the others.
   const int64_t in = p.ChunkElements() * SizeOf(p.element) / 4;
   const int64_t out = p.ChunkElements() * SizeOf(p.result) / 4;
-  const int64_t parts = AllReduceParts(p, {false, threads, 1});
+  const int64_t parts = CollectiveParts(p, {false, threads, 1});
   const int64_t of_all = p.ranks <= 2 ? 36 : 48;
   return of_all + together * (in * p.ranks + out * 3 + 8) + (parts - together) * out;
 }
-int64_t RegistersOf(const AllReduceProblem& p, int threads) {
+int64_t RegistersOf(const CollectiveProblem& p, int threads) {
   return RegistersOf(p, threads, PartsTogether(p, threads));
 }
 
 }  // namespace
 
-int AllReduceResidents(const AllReduceProblem& p, int threads) {
+int CollectiveResidents(const CollectiveProblem& p, int threads) {
   return static_cast<int>(std::max<int64_t>(1, kRegisters / (RegistersOf(p, threads) * threads)));
 }
 
-int64_t AllReduceParts(const AllReduceProblem& p, const AllReduceSchedule& s) {
+int64_t CollectiveParts(const CollectiveProblem& p, const CollectiveSchedule& s) {
   return CeilDiv(p.columns / p.ChunkElements(), int64_t{s.threads});
 }
 
 // As many as registers hold, of many threads at most two.
-int64_t PartsTogether(const AllReduceProblem& p, int threads) {
-  const int64_t parts = AllReduceParts(p, {false, threads, 1});
+int64_t PartsTogether(const CollectiveProblem& p, int threads) {
+  const int64_t parts = CollectiveParts(p, {false, threads, 1});
   for (const int64_t together :
        {threads >= 512 && parts % 2 == 0 ? int64_t{2} : parts, int64_t{2}}) {
     const int64_t registers = RegistersOf(p, threads, together);
@@ -132,19 +132,19 @@ int64_t PartsTogether(const AllReduceProblem& p, int threads) {
   return 1;
 }
 
-int64_t MostAllReduceRows(const AllReduceProblem& p, const AllReduceSchedule& s,
-                          uint64_t slot_bytes) {
+int64_t MostCollectiveRows(const CollectiveProblem& p, const CollectiveSchedule& s,
+                           uint64_t slot_bytes) {
   const auto slot = static_cast<int64_t>(slot_bytes);
   if (!s.two_shot) return slot / (p.columns * SizeOf(p.element));
   // A half of the slot holds the parts that an owner is sent, the other its sums: one of every
   // `ranks` units, each of all threads, or rows.
   const int64_t widest = std::max(SizeOf(p.element), SizeOf(p.result));
-  const int64_t unit = s.threads * p.ChunkElements() * widest, parts = AllReduceParts(p, s);
+  const int64_t unit = s.threads * p.ChunkElements() * widest, parts = CollectiveParts(p, s);
   if (p.norm) return slot / 2 / (unit * parts) * p.ranks;  // of whole rows
   return slot / 2 / unit * p.ranks / parts;
 }
 
-absl::Status CheckAllReduce(const AllReduceProblem& p, const AllReduceSchedule& s) {
+absl::Status CheckCollective(const CollectiveProblem& p, const CollectiveSchedule& s) {
   if (p.ranks < 2 || p.ranks > 8) return Refuse(p, "ranks", absl::StrCat(p.ranks), "2 to 8");
   for (const DType dtype : {p.element, p.result}) {
     if (!IsTaken(p.kind, dtype))
@@ -174,7 +174,7 @@ absl::Status CheckAllReduce(const AllReduceProblem& p, const AllReduceSchedule& 
   if (p.norm && !(p.eps > 0 && p.eps <= 1)) {
     return Refuse(p, "eps", absl::StrCat(p.eps), "more than 0 and at most 1");
   }
-  if (p.norm && AllReduceParts(p, s) > kMostPartsOfNorm) {
+  if (p.norm && CollectiveParts(p, s) > kMostPartsOfNorm) {
     return Refuse(p, "columns of a norm", absl::StrCat(p.columns),
                   absl::StrCat("at most ", kMostPartsOfNorm * s.threads * p.ChunkElements()));
   }

@@ -1,12 +1,12 @@
 // Sums and gathers over ranks as the host sees them: bounds, slots, times, source and launch.
-#include "src/collective/all_reduce.h"
+#include "src/collective/collective.h"
 
 #include <numeric>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/collective/all_reduce_search.h"
-#include "src/collective/all_reduce_source.h"
+#include "src/collective/search.h"
+#include "src/collective/source.h"
 
 namespace sinter {
 namespace {
@@ -14,16 +14,16 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-AllReduceProblem Layer(int ranks = 2) {
-  AllReduceProblem p;
+CollectiveProblem Layer(int ranks = 2) {
+  CollectiveProblem p;
   p.ranks = ranks;
   p.columns = 8192;
   p.residual = p.rounded = true;
   return p;
 }
 
-AllReduceProblem LayerWithNorm(int64_t columns) {
-  AllReduceProblem p = Layer();
+CollectiveProblem LayerWithNorm(int64_t columns) {
+  CollectiveProblem p = Layer();
   p.columns = columns;
   p.norm = true;
   p.eps = 1e-6;
@@ -31,22 +31,22 @@ AllReduceProblem LayerWithNorm(int64_t columns) {
 }
 
 TEST(AllReduce, WhatNoKernelComputesIsNamed) {
-  AllReduceProblem p = Layer();
-  const AllReduceSchedule s;
-  EXPECT_TRUE(CheckAllReduce(p, s).ok());
+  CollectiveProblem p = Layer();
+  const CollectiveSchedule s;
+  EXPECT_TRUE(CheckCollective(p, s).ok());
   p.columns = 12;
-  EXPECT_THAT(CheckAllReduce(p, s).message(), HasSubstr("columns is 12, must be a multiple of 8"));
+  EXPECT_THAT(CheckCollective(p, s).message(), HasSubstr("columns is 12, must be a multiple of 8"));
   p.element = p.result = DType::kF32;
-  EXPECT_TRUE(CheckAllReduce(p, s).ok());
+  EXPECT_TRUE(CheckCollective(p, s).ok());
   p.element = DType::kE4M3;
-  EXPECT_THAT(CheckAllReduce(p, s).message(), HasSubstr("e4m3, must be floating"));
-  EXPECT_THAT(CheckAllReduce(Layer(9), s).message(), HasSubstr("ranks is 9, must be 2 to 8"));
-  EXPECT_THAT(CheckAllReduce(Layer(), {false, 100, 1}).message(), HasSubstr("threads is 100"));
+  EXPECT_THAT(CheckCollective(p, s).message(), HasSubstr("e4m3, must be floating"));
+  EXPECT_THAT(CheckCollective(Layer(9), s).message(), HasSubstr("ranks is 9, must be 2 to 8"));
+  EXPECT_THAT(CheckCollective(Layer(), {false, 100, 1}).message(), HasSubstr("threads is 100"));
   // Each rank adds its own residual, so owners cannot add it for all.
   p = Layer();
   p.rounded = false;
-  EXPECT_TRUE(CheckAllReduce(p, {false, 256, 1}).ok());
-  EXPECT_THAT(CheckAllReduce(p, {true, 256, 1}).message(), HasSubstr("must be one-shot"));
+  EXPECT_TRUE(CheckCollective(p, {false, 256, 1}).ok());
+  EXPECT_THAT(CheckCollective(p, {true, 256, 1}).message(), HasSubstr("must be one-shot"));
 }
 
 // What the kernel addresses of a launch's last unit, as all_reduce.cuh computes it.
@@ -55,17 +55,17 @@ TEST(AllReduce, RowsOfALaunchFitIntoASlot) {
     for (const int64_t columns : {8, 1032, 8192}) {
       for (const DType result : {DType::kBF16, DType::kF32}) {
         for (const bool two_shot : {false, true}) {
-          AllReduceProblem p = Layer(ranks);
+          CollectiveProblem p = Layer(ranks);
           p.columns = columns;
           p.result = result;
-          const AllReduceSchedule s{two_shot, 128, 64};
+          const CollectiveSchedule s{two_shot, 128, 64};
           constexpr int64_t kSlot = 1 << 20;
-          const int64_t rows = MostAllReduceRows(p, s, kSlot);
+          const int64_t rows = MostCollectiveRows(p, s, kSlot);
           ASSERT_GT(rows, 0);
           const int64_t chunk = p.ChunkElements();
           const auto bytes = [&](int64_t count) {
             if (!two_shot) return count * columns * SizeOf(p.element);
-            const int64_t units = count * AllReduceParts(p, s);
+            const int64_t units = count * CollectiveParts(p, s);
             const int64_t owned = (units - 1) / ranks * s.threads + s.threads;
             const int64_t parts = owned * chunk * SizeOf(p.element);
             EXPECT_LE(parts, kSlot / 2);
@@ -81,7 +81,7 @@ TEST(AllReduce, RowsOfALaunchFitIntoASlot) {
 TEST(AllReduce, TwoShotIsForManyRanksAndBytes) {
   const DeviceModel model = *BuiltinModel("h100");
   const auto best = [&](int ranks, int64_t rows) {
-    return SearchAllReduce(Layer(ranks), rows, model).front();
+    return SearchCollective(Layer(ranks), rows, model).front();
   };
   EXPECT_FALSE(best(2, 1).schedule.two_shot);
   EXPECT_FALSE(best(2, 4096).schedule.two_shot);
@@ -93,58 +93,58 @@ TEST(AllReduce, TwoShotIsForManyRanksAndBytes) {
 
 TEST(AllReduce, OfWhatIsPushedWaitsForTheLastTurnAlone) {
   const DeviceModel model = *BuiltinModel("h100");
-  const AllReduceProblem p = Layer();
+  const CollectiveProblem p = Layer();
   const auto us = [&](int64_t turns) {
-    const RankedAllReduce best = SearchAllReduce(p, 128, model, {turns}).front();
+    const RankedCollective best = SearchCollective(p, 128, model, {turns}).front();
     EXPECT_EQ(best.schedule.pushed, turns);
     EXPECT_FALSE(best.schedule.two_shot);
     return best.prediction.total_us;
   };
   EXPECT_LT(us(4), us(1));
-  EXPECT_LT(us(1), SearchAllReduce(p, 128, model).front().prediction.total_us);
-  const AllReduceProblem one_row = LayerWithNorm(8192);
-  EXPECT_EQ(SearchAllReduce(one_row, 1, model).front().schedule.threads, 512);
-  EXPECT_EQ(SearchAllReduce(one_row, 128, model).front().schedule.threads, 256);
-  EXPECT_THAT(CheckAllReduce(p, {true, 256, 1, 1}).message(), HasSubstr("must be one-shot"));
-  EXPECT_THAT(CheckAllReduce(p, {false, 256, 1, 256}).message(), HasSubstr("pushed is 256"));
-  EXPECT_THAT(AllReduceSource(p, {false, 256, 1, 3}), HasSubstr("kPushedColumns = 8192"));
-  EXPECT_EQ(AllReduceSource(p, {false, 256, 1, 3}), AllReduceSource(p, {false, 256, 1, 4}));
+  EXPECT_LT(us(1), SearchCollective(p, 128, model).front().prediction.total_us);
+  const CollectiveProblem one_row = LayerWithNorm(8192);
+  EXPECT_EQ(SearchCollective(one_row, 1, model).front().schedule.threads, 512);
+  EXPECT_EQ(SearchCollective(one_row, 128, model).front().schedule.threads, 256);
+  EXPECT_THAT(CheckCollective(p, {true, 256, 1, 1}).message(), HasSubstr("must be one-shot"));
+  EXPECT_THAT(CheckCollective(p, {false, 256, 1, 256}).message(), HasSubstr("pushed is 256"));
+  EXPECT_THAT(CollectiveSource(p, {false, 256, 1, 3}), HasSubstr("kPushedColumns = 8192"));
+  EXPECT_EQ(CollectiveSource(p, {false, 256, 1, 3}), CollectiveSource(p, {false, 256, 1, 4}));
 }
 
 TEST(AllReduce, SendsTheColumnsThatAreNotPushed) {
   const DeviceModel model = *BuiltinModel("h100");
-  const AllReduceProblem p = LayerWithNorm(8192);
+  const CollectiveProblem p = LayerWithNorm(8192);
   const auto link_us = [&](int64_t columns) {
-    const RankedAllReduce best = SearchAllReduce(p, 1024, model, {0, columns}).front();
+    const RankedCollective best = SearchCollective(p, 1024, model, {0, columns}).front();
     EXPECT_EQ(best.schedule.pushed_columns, columns);
     return best.prediction.dsm_us;
   };
   EXPECT_NEAR(link_us(4096), link_us(0) / 2, 1e-6);
   EXPECT_NEAR(link_us(0), 1024 * 8192 * 2 / model.link_bytes_per_us, 1e-6);
-  EXPECT_THAT(AllReduceSource(p, {false, 256, 1, 0, 4096}), HasSubstr("kPushedColumns = 4096"));
+  EXPECT_THAT(CollectiveSource(p, {false, 256, 1, 0, 4096}), HasSubstr("kPushedColumns = 4096"));
   for (const int columns : {8192, 12, -8}) {
-    EXPECT_THAT(CheckAllReduce(p, {false, 256, 1, 0, columns}).message(),
+    EXPECT_THAT(CheckCollective(p, {false, 256, 1, 0, columns}).message(),
                 HasSubstr("must be a multiple of 8 below 8192"));
   }
-  EXPECT_THAT(CheckAllReduce(p, {false, 256, 1, 2, 4096}).message(), HasSubstr("pushed columns"));
-  EXPECT_THAT(CheckAllReduce(Layer(), {true, 256, 1, 0, 64}).message(), HasSubstr("one-shot"));
+  EXPECT_THAT(CheckCollective(p, {false, 256, 1, 2, 4096}).message(), HasSubstr("pushed columns"));
+  EXPECT_THAT(CheckCollective(Layer(), {true, 256, 1, 0, 64}).message(), HasSubstr("one-shot"));
 }
 
 // Of sums with more units than blocks; owners are those of two shots.
 TEST(AllReduce, TheUnitsOfABlockHaveAllRanksAsOwners) {
   for (int ranks = 2; ranks <= 8; ++ranks) {
-    AllReduceProblem p = Layer(ranks);
+    CollectiveProblem p = Layer(ranks);
     p.element = DType::kF32;
-    for (const RankedAllReduce& one : SearchAllReduce(p, 8192, *BuiltinModel("h100"))) {
+    for (const RankedCollective& one : SearchCollective(p, 8192, *BuiltinModel("h100"))) {
       EXPECT_EQ(std::gcd(one.schedule.grid, ranks), 1) << ranks << " " << one.schedule.ToString();
     }
   }
 }
 
 TEST(AllReduce, SourceAndLaunchAgreeOnArguments) {
-  AllReduceProblem p = Layer();
-  const AllReduceSchedule s{false, 256, 8};
-  LaunchRecipe recipe = *AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {kWorkspaceBuffer, 64}});
+  CollectiveProblem p = Layer();
+  const CollectiveSchedule s{false, 256, 8};
+  LaunchRecipe recipe = *CollectiveRecipe(p, s, {{0, 0}, {1, 0}, {kWorkspaceBuffer, 64}});
   EXPECT_TRUE(recipe.Check().ok()) << recipe.Check();
   EXPECT_EQ(recipe.args.size(), 6u);
   EXPECT_EQ(recipe.args[0].kind, ArgKind::kRoom);
@@ -154,41 +154,44 @@ TEST(AllReduce, SourceAndLaunchAgreeOnArguments) {
   EXPECT_EQ(recipe.args[3].int_value, 0) << "and the same workspace";
   EXPECT_EQ(recipe.args[4].kind, ArgKind::kPlan);
   EXPECT_EQ(recipe.args[5].kind, ArgKind::kSymbolM);
-  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kResidual = true, kNorm = false"));
+  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("kResidual = true, kNorm = false"));
   p.residual = false;
-  EXPECT_THAT(AllReduceSource(p, s), Not(HasSubstr("void* residual")));
-  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}})->args.size(), 5u);
+  EXPECT_THAT(CollectiveSource(p, s), Not(HasSubstr("void* residual")));
+  EXPECT_EQ(CollectiveRecipe(p, s, {{0, 0}, {1, 0}})->args.size(), 5u);
   p.fixed_rows = 3;
-  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}})->args.back().int_value, 3);
-  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}})->args[1].int_value, 0);
+  EXPECT_EQ(CollectiveRecipe(p, s, {{0, 0}, {1, 0}})->args.back().int_value, 3);
+  EXPECT_EQ(CollectiveRecipe(p, s, {{0, 0}, {1, 0}})->args[1].int_value, 0);
   p.fixed_rows = 0;
-  EXPECT_EQ(AllReduceSource(p, s), AllReduceSource(p, {false, 256, 9}));
-  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}}).status().message(), "all_reduce: 1 operands, it has 2");
+  EXPECT_EQ(CollectiveSource(p, s), CollectiveSource(p, {false, 256, 9}));
+  EXPECT_EQ(CollectiveRecipe(p, s, {{0, 0}}).status().message(),
+            "all_reduce: 1 operands, it has 2");
 }
 
 TEST(AllReduce, ANormIsOfRowsThatABlockHolds) {
-  const AllReduceSchedule s{false, 512, 4};
-  EXPECT_TRUE(CheckAllReduce(LayerWithNorm(16384), s).ok());
-  EXPECT_THAT(CheckAllReduce(LayerWithNorm(16392), s).message(),
+  const CollectiveSchedule s{false, 512, 4};
+  EXPECT_TRUE(CheckCollective(LayerWithNorm(16384), s).ok());
+  EXPECT_THAT(CheckCollective(LayerWithNorm(16392), s).message(),
               HasSubstr("columns of a norm is 16392, must be at most 16384"));
-  EXPECT_FALSE(CheckAllReduce(LayerWithNorm(8192), {false, 128, 4}).ok());
-  AllReduceProblem p = LayerWithNorm(8192);
+  EXPECT_FALSE(CheckCollective(LayerWithNorm(8192), {false, 128, 4}).ok());
+  CollectiveProblem p = LayerWithNorm(8192);
   p.rounded = false;  // each rank adds its own residual to what owners send
-  EXPECT_FALSE(CheckAllReduce(p, {true, 512, 4}).ok());
+  EXPECT_FALSE(CheckCollective(p, {true, 512, 4}).ok());
   p.rounded = true;
-  EXPECT_TRUE(CheckAllReduce(p, {true, 512, 4}).ok());
+  EXPECT_TRUE(CheckCollective(p, {true, 512, 4}).ok());
   p.norm_rounded = true;
-  EXPECT_TRUE(CheckAllReduce(p, s).ok());
+  EXPECT_TRUE(CheckCollective(p, s).ok());
   p.element = p.result = DType::kF32;
-  EXPECT_THAT(CheckAllReduce(p, s).message(), HasSubstr("norm_rounded is true"));
+  EXPECT_THAT(CheckCollective(p, s).message(), HasSubstr("norm_rounded is true"));
   p = LayerWithNorm(8192);
   p.eps = 0;
-  EXPECT_THAT(CheckAllReduce(p, s).message(), HasSubstr("eps is 0, must be more than 0"));
+  EXPECT_THAT(CheckCollective(p, s).message(), HasSubstr("eps is 0, must be more than 0"));
   for (const int ranks : {2, 8}) {
     p = LayerWithNorm(8192);
     p.ranks = ranks;
-    const auto best = [&](int64_t rows) { return SearchAllReduce(p, rows, *BuiltinModel("h100")); };
-    for (const RankedAllReduce& one : best(4)) {
+    const auto best = [&](int64_t rows) {
+      return SearchCollective(p, rows, *BuiltinModel("h100"));
+    };
+    for (const RankedCollective& one : best(4)) {
       EXPECT_LE(one.schedule.grid, 4) << "a block takes a row";
     }
     EXPECT_FALSE(best(1).front().schedule.two_shot);
@@ -199,11 +202,11 @@ TEST(AllReduce, ANormIsOfRowsThatABlockHolds) {
 // Of two shots with norms: a rank owns whole rows.
 TEST(AllReduce, RowsWithNormsOfALaunchFitIntoASlot) {
   for (const int ranks : {2, 3, 8}) {
-    AllReduceProblem p = LayerWithNorm(5120);
+    CollectiveProblem p = LayerWithNorm(5120);
     p.ranks = ranks;
-    const AllReduceSchedule s{true, 256, 64};
+    const CollectiveSchedule s{true, 256, 64};
     constexpr int64_t kSlot = 1 << 20;
-    const int64_t rows = MostAllReduceRows(p, s, kSlot), parts = AllReduceParts(p, s);
+    const int64_t rows = MostCollectiveRows(p, s, kSlot), parts = CollectiveParts(p, s);
     ASSERT_GT(rows, 0);
     const int64_t owned = ((rows - 1) / ranks * parts + parts) * s.threads * p.ChunkElements();
     EXPECT_LE(owned * SizeOf(p.result), kSlot / 2) << ranks;
@@ -211,22 +214,22 @@ TEST(AllReduce, RowsWithNormsOfALaunchFitIntoASlot) {
 }
 
 TEST(AllReduce, ANormsSourceAndLaunchAgreeOnArguments) {
-  AllReduceProblem p = LayerWithNorm(8192);
-  const AllReduceSchedule s{false, 512, 4};
+  CollectiveProblem p = LayerWithNorm(8192);
+  const CollectiveSchedule s{false, 512, 4};
   // x, residual, gamma, the norm, the sum.
-  LaunchRecipe recipe = *AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}});
+  LaunchRecipe recipe = *CollectiveRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}});
   EXPECT_EQ(recipe.args.size(), 8u);
   EXPECT_EQ(recipe.args[3].int_value, 0) << "gamma has no rows";
   EXPECT_EQ(recipe.args[4].int_value, 16384);
-  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kEps = 0x1.0c6f7ap-20f"));
-  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("residual, gamma, out, normed, rows"));
+  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("kEps = 0x1.0c6f7ap-20f"));
+  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("residual, gamma, out, normed, rows"));
   p.keeps = false;
-  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}})->args.size(), 7u);
-  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("residual, gamma, nullptr, normed, rows"));
+  EXPECT_EQ(CollectiveRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}})->args.size(), 7u);
+  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("residual, gamma, nullptr, normed, rows"));
 }
 
-AllReduceProblem Parts(CollectiveKind kind, bool by_rows, int ranks = 2) {
-  AllReduceProblem p;
+CollectiveProblem Parts(CollectiveKind kind, bool by_rows, int ranks = 2) {
+  CollectiveProblem p;
   p.kind = kind;
   p.ranks = ranks;
   p.columns = 4096;
@@ -236,48 +239,50 @@ AllReduceProblem Parts(CollectiveKind kind, bool by_rows, int ranks = 2) {
 constexpr auto kScatter = CollectiveKind::kReduceScatter, kGather = CollectiveKind::kAllGather;
 
 TEST(Parts, WhatNoKernelComputesIsNamed) {
-  const AllReduceSchedule s;
+  const CollectiveSchedule s;
   for (const CollectiveKind kind : {kScatter, kGather}) {
-    EXPECT_TRUE(CheckAllReduce(Parts(kind, true, 8), s).ok());
-    EXPECT_THAT(CheckAllReduce(Parts(kind, false), {true, 256, 1}).message(),
+    EXPECT_TRUE(CheckCollective(Parts(kind, true, 8), s).ok());
+    EXPECT_THAT(CheckCollective(Parts(kind, false), {true, 256, 1}).message(),
                 HasSubstr("form is two-shot, must be one-shot"));
-    AllReduceProblem p = Parts(kind, true);
+    CollectiveProblem p = Parts(kind, true);
     p.rows_per_m = 2;
-    EXPECT_THAT(CheckAllReduce(p, s).message(),
+    EXPECT_THAT(CheckCollective(p, s).message(),
                 HasSubstr("rows of M is 2, must be 1 where ranks have rows"));
     p.by_rows = false;
-    EXPECT_TRUE(CheckAllReduce(p, s).ok());
+    EXPECT_TRUE(CheckCollective(p, s).ok());
     EXPECT_EQ(p.Rows(5), 10);
     p.rows_per_m = 0;
-    EXPECT_FALSE(CheckAllReduce(p, s).ok());
+    EXPECT_FALSE(CheckCollective(p, s).ok());
   }
-  AllReduceProblem p = Parts(kGather, false);
+  CollectiveProblem p = Parts(kGather, false);
   p.element = p.result = DType::kE4M3;
-  EXPECT_TRUE(CheckAllReduce(p, s).ok());
+  EXPECT_TRUE(CheckCollective(p, s).ok());
   p.columns = 8;
-  EXPECT_THAT(CheckAllReduce(p, s).message(),
+  EXPECT_THAT(CheckCollective(p, s).message(),
               HasSubstr("all_gather: columns is 8, must be a multiple of 16"));
   p = Parts(kGather, false);
   p.residual = true;
-  EXPECT_THAT(CheckAllReduce(p, s).message(), HasSubstr("must be what the ranks have"));
+  EXPECT_THAT(CheckCollective(p, s).message(), HasSubstr("must be what the ranks have"));
   p = Layer();
   p.by_rows = true;
-  EXPECT_THAT(CheckAllReduce(p, s).message(), HasSubstr("ranks have no parts"));
+  EXPECT_THAT(CheckCollective(p, s).message(), HasSubstr("ranks have no parts"));
 }
 
 // A message is one part: of a scatter what one rank sums, of a gather what one has.
 TEST(Parts, BytesAreThoseOfParts) {
   const DeviceModel model = *BuiltinModel("h100");
-  const AllReduceSchedule s{false, 256, 132};
-  const auto time = [&](const AllReduceProblem& p) { return *PredictAllReduce(p, s, 1024, model); };
-  AllReduceProblem sum = Parts(CollectiveKind::kAllReduce, false, 4);
+  const CollectiveSchedule s{false, 256, 132};
+  const auto time = [&](const CollectiveProblem& p) {
+    return *PredictCollective(p, s, 1024, model);
+  };
+  CollectiveProblem sum = Parts(CollectiveKind::kAllReduce, false, 4);
   constexpr double kPart = 1024 * 4096 * 2;
   EXPECT_EQ(time(sum).dsm_bytes, 3 * kPart);
   EXPECT_EQ(time(sum).hbm_bytes, 2 * kPart);
   for (const CollectiveKind kind : {kScatter, kGather}) {
     EXPECT_EQ(time(Parts(kind, false, 4)).dsm_bytes, 3 * kPart);
     EXPECT_EQ(time(Parts(kind, true, 4)).hbm_bytes, 5 * kPart);
-    EXPECT_EQ(MostAllReduceRows(Parts(kind, true), s, 1 << 20), (1 << 20) / 8192);
+    EXPECT_EQ(MostCollectiveRows(Parts(kind, true), s, 1 << 20), (1 << 20) / 8192);
   }
   // Half of a sum's bytes over the link, of the same x.
   sum.columns = 4 * 4096;
@@ -285,30 +290,30 @@ TEST(Parts, BytesAreThoseOfParts) {
 }
 
 TEST(Parts, SourceAndLaunchAgreeOnArguments) {
-  const AllReduceSchedule s{false, 256, 8};
-  AllReduceProblem p = Parts(kGather, false, 3);
-  LaunchRecipe recipe = *AllReduceRecipe(p, s, {{0, 0}, {1, 0}});
+  const CollectiveSchedule s{false, 256, 8};
+  CollectiveProblem p = Parts(kGather, false, 3);
+  LaunchRecipe recipe = *CollectiveRecipe(p, s, {{0, 0}, {1, 0}});
   EXPECT_TRUE(recipe.Check().ok()) << recipe.Check();
   EXPECT_EQ(recipe.entry, "sinter_all_gather");
   ASSERT_EQ(recipe.args.size(), 5u);
   EXPECT_EQ(recipe.args[1].int_value, 8192);
   EXPECT_EQ(recipe.args[2].int_value, 3 * 8192) << "a row of all ranks";
-  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kernels/all_gather.cuh"));
-  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kByRows = false"));
-  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kRowVectors = 512"));
+  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("kernels/all_gather.cuh"));
+  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("kByRows = false"));
+  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("kRowVectors = 512"));
   p.element = p.result = DType::kE4M3;
   p.columns *= 2;
-  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kRowVectors = 512")) << "vectors of any type";
+  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("kRowVectors = 512")) << "vectors of any type";
   p = Parts(kScatter, true);
   p.residual = p.rounded = true;
-  recipe = *AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}});
+  recipe = *CollectiveRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}});
   EXPECT_EQ(recipe.entry, "sinter_reduce_scatter");
   EXPECT_EQ(recipe.args[1].int_value, 2 * 8192);
   EXPECT_EQ(recipe.args[3].int_value, 8192);
-  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kScatter = true, kRounded = true"));
+  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("kScatter = true, kRounded = true"));
   p.by_rows = false;
   p.rows_per_m = 5;
-  EXPECT_EQ(AllReduceRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}})->rows_per_m, 5);
+  EXPECT_EQ(CollectiveRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}})->rows_per_m, 5);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "src/collective/all_reduce_source.h"
+#include "src/collective/source.h"
 
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
@@ -17,7 +17,7 @@ std::string HexFloat(double value) {
   return FormatText("%af", static_cast<double>(static_cast<float>(value)));
 }
 
-std::string SumConfig(const AllReduceProblem& p, const AllReduceSchedule& s) {
+std::string SumConfig(const CollectiveProblem& p, const CollectiveSchedule& s) {
   std::string text = absl::StrCat("  using Element = ", DeviceType(p.element),
                                   ";\n  using Result = ", DeviceType(p.result), ";\n");
   absl::StrAppend(&text, "  static constexpr int kColumns = ", p.columns, ";\n");
@@ -34,31 +34,31 @@ std::string SumConfig(const AllReduceProblem& p, const AllReduceSchedule& s) {
   return text;
 }
 
-std::string GatherConfig(const AllReduceProblem& p) {
+std::string GatherConfig(const CollectiveProblem& p) {
   return absl::StrCat("  static constexpr int kRowVectors = ", p.columns / p.ChunkElements(),
                       ";\n");
 }
 
 }  // namespace
 
-std::string AllReduceEntry(const AllReduceProblem& p) {
+std::string CollectiveEntry(const CollectiveProblem& p) {
   return absl::StrCat("sinter_", NameOf(p.kind));
 }
 
-std::string AllReduceHeader(const AllReduceProblem& p) {
+std::string CollectiveHeader(const CollectiveProblem& p) {
   return p.kind == CollectiveKind::kAllGather ? "kernels/all_gather.cuh" : "kernels/all_reduce.cuh";
 }
 
-std::string AllReduceSource(const AllReduceProblem& p, const AllReduceSchedule& s) {
+std::string CollectiveSource(const CollectiveProblem& p, const CollectiveSchedule& s) {
   const bool gathers = p.kind == CollectiveKind::kAllGather;
-  std::string text = absl::StrCat("// ", p.ToString(), "\n#include \"", AllReduceHeader(p),
+  std::string text = absl::StrCat("// ", p.ToString(), "\n#include \"", CollectiveHeader(p),
                                   "\"\n\nnamespace sinter {\n\nstruct Config {\n");
   absl::StrAppend(&text, "  static constexpr int kRanks = ", p.ranks, ", kThreads = ", s.threads,
                   ", kAhead = ", kAhead, ";\n  static constexpr bool kByRows = ", Word(p.by_rows),
                   ";\n");
   absl::StrAppend(&text, gathers ? GatherConfig(p) : SumConfig(p, s), "};\n\n");
   absl::StrAppend(&text, "extern \"C\" __global__ void __launch_bounds__(", s.threads, ", ",
-                  AllReduceResidents(p, s.threads), ")\n", AllReduceEntry(p),
+                  CollectiveResidents(p, s.threads), ")\n", CollectiveEntry(p),
                   "(GroupControl* group, const void* x, ",
                   p.residual ? "const void* residual, " : "",
                   p.norm ? "const void* gamma, void* normed, " : "", p.keeps ? "void* out, " : "",
@@ -74,8 +74,9 @@ std::string AllReduceSource(const AllReduceProblem& p, const AllReduceSchedule& 
   return text;
 }
 
-absl::StatusOr<LaunchRecipe> AllReduceRecipe(const AllReduceProblem& p, const AllReduceSchedule& s,
-                                             const std::vector<BufferPlace>& places) {
+absl::StatusOr<LaunchRecipe> CollectiveRecipe(const CollectiveProblem& p,
+                                              const CollectiveSchedule& s,
+                                              const std::vector<BufferPlace>& places) {
   const int64_t x = p.columns * SizeOf(p.element), out = p.columns * SizeOf(p.result);
   std::vector<int64_t> row_bytes = {x * p.PartsOfX()};
   if (p.residual) row_bytes.push_back(out);
@@ -86,7 +87,7 @@ absl::StatusOr<LaunchRecipe> AllReduceRecipe(const AllReduceProblem& p, const Al
         absl::StrCat(NameOf(p.kind), ": ", places.size(), " operands, it has ", row_bytes.size()));
   }
   LaunchRecipe recipe;
-  recipe.entry = AllReduceEntry(p);
+  recipe.entry = CollectiveEntry(p);
   recipe.rows_per_m = p.rows_per_m;
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
   recipe.block = {static_cast<uint32_t>(s.threads), 1, 1};
