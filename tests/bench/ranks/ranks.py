@@ -405,13 +405,13 @@ def models(side, barrier, options, until, process_group):
                     report["stopped"] = f"{name} {kind} {rows}"
                     return good, report
                 row = report[f"{name} {rows}" if kind == "bf16" else f"{name} {kind} {rows}"] = {}
-                good = model_row(row, side, barrier, model, kind, rows, process_group) and good
+                good = model_row(row, side, barrier, model, kind, rows, options.ways, process_group) and good
                 if side.group.rank == 0:
                     print(name, kind, rows, json.dumps(row), flush=True)
     return good and side.group.error is None, report
 
 
-def model_row(row, side, barrier, model, kind, rows, process_group):
+def model_row(row, side, barrier, model, kind, rows, timed, process_group):
     plan, ways = ways_between(side, model, kind, rows, process_group)
     row["kernels"] = plan.kernel_count
     barrier()
@@ -422,6 +422,8 @@ def model_row(row, side, barrier, model, kind, rows, process_group):
     # Codes of three bits that one side rounds the other way are 6 % off each.
     good = max(row["errors"]) < (2e-2 if kind == "bf16" else 4e-2)
     for way, call in ways.items():
+        if timed and way not in timed:
+            continue
         try:
             row[way] = time_of(call, side.device, barrier, calls=max(4, min(CALLS, 4096 // rows)))
         except Exception as error:  # a way that this torch has not is told, the others go on
@@ -509,6 +511,7 @@ def main():
     parser.add_argument("--rows", type=lambda text: [int(one) for one in text.split(",")], default=[1, 16, 64, 128, 256, 1024])
     parser.add_argument("--model-rows", type=lambda text: [int(one) for one in text.split(",")], default=[1, 16, 128, 1024, 4096])
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=["bf16", "e4m3"], help="of models' products")
+    parser.add_argument("--ways", type=lambda text: text.split(","), default=[], help="that are timed of models: sinter, nccl, ..; all")
     parser.add_argument("--slot-mib", type=int, default=0, help="of the group's slots; 0: the library's choice")
     parser.add_argument("--seconds", type=float, default=120, help="after which no further number of rows is timed")
     parser.add_argument("--parts", default="right,local,refused,times,models")
