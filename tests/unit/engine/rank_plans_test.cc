@@ -349,6 +349,16 @@ TEST(RankPlans, PartsOfColumnsTakeRowsInPasses) {
   }
 }
 
+// 64 KiB hold 400 rows of 160 bytes; six passes of 2048 rows need fewer.
+TEST(RankPlans, PassesAreEvenAndOfWholeTiles) {
+  const Rank rank(ParseProblem("all_gather rows=M cols=80 ranks=2")->chain, 2048);
+  const auto bound = *rank.plan->BindGroup(testing::FarApart(2), 0, LocalGroups()[0]);
+  ASSERT_TRUE(rank.plan->Launch(*bound, nullptr, 2048, false).ok());
+  const std::lock_guard<std::mutex> lock(const_cast<FakeWorld&>(rank.world).mutex);
+  ASSERT_EQ(rank.world.launches.size(), 6u);
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(rank.world.launches[i].m, i < 5 ? 384 : 128);
+}
+
 // Their parts lie M rows apart, so that no pass can know where.
 TEST(RankPlans, PartsOfRowsAreTakenAtOnceOrRefused) {
   for (const char* kind : {"all_gather", "reduce_scatter"}) {
