@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
+#include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/chain/tensor_type.h"
 #include "src/plan/family.h"
@@ -143,14 +144,6 @@ absl::Status OverlapError(const LoadedPlan& plan, const BufferOverlap& overlap,
 // are. Kernels read vectors that span several rows, such as ids.
 constexpr int64_t kAlignedRows = kBufferAlignment;
 
-// Passes of equally many rows, at most `most`, for `rows`: a short one at the end would fill few
-// SMs for as long as a whole one. Of whole tiles.
-int64_t EvenPass(int64_t most, int64_t rows) {
-  constexpr int64_t kTileRows = 128;
-  const int64_t even = RoundUp(CeilDiv(rows, CeilDiv(rows, most)), kTileRows);
-  return even <= most ? even : most;
-}
-
 // The length of a pass: RowLimits::at_once, or fewer rows, whose messages the group's slots hold.
 // Those are a multiple of kAlignedRows, unless a pass takes all rows of the plan's bucket. A plan
 // that reduces over M or numbers its rows is then refused, since a pass would see only its own
@@ -166,7 +159,7 @@ absl::StatusOr<int64_t> RowsOfGroup(const LoadedPlan& plan, const RankGroup& gro
   const int64_t pass = most < plan.rows.at_once ? most - most % kAlignedRows : most;
   if (most >= whole) return std::max(pass, whole);
   const bool in_passes = !plan.mixes_rows && plan.fixed_rows < 0;
-  if (in_passes && pass > 0) return EvenPass(pass, whole);
+  if (in_passes && pass > 0) return pass;
   return FailedPrecondition(
       "group.slot_bytes is ", group.slot_bytes(), ", the plan sends ",
       in_passes ? absl::StrCat("at least ", kAlignedRows, " rows") : absl::StrCat(whole, " rows"),
@@ -201,6 +194,15 @@ int64_t PassesOf(const BoundPlan& bound, int64_t m) {
   return (rows + bound.at_once - 1) / bound.at_once;
 }
 
+// Where slots bound passes, they have equally many rows, of whole tiles if they may: a short one at
+// the end would fill few SMs for nearly as long as a whole one. As many passes as PassesOf says.
+int64_t RowsOfPass(const BoundPlan& bound, int64_t m) {
+  constexpr int64_t kTileRows = 128;
+  if (bound.at_once >= bound.plan->rows.at_once || m <= bound.at_once) return bound.at_once;
+  const int64_t even = RoundUp(CeilDiv(m, CeilDiv(m, bound.at_once)), kTileRows);
+  return std::min(even, bound.at_once);
+}
+
 absl::Status AddKernels(const BoundPlan& bound, GraphHandle graph, NodeEdges edges, int64_t m,
                         std::vector<GraphNodeHandle>* nodes) {
   return ForEachLaunch(
@@ -215,7 +217,7 @@ absl::Status AddKernels(const BoundPlan& bound, GraphHandle graph, NodeEdges edg
         edges.from.assign(1, node);
         return absl::OkStatus();
       },
-      bound.at_once);
+      RowsOfPass(bound, m));
 }
 
 }  // namespace
@@ -289,7 +291,7 @@ absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m,
     }
     return Annotate(status, absl::StrCat("launching ", LaunchedName(plan, one.kernel)));
   };
-  return ForEachLaunch(plan, m, pdl_edge, launch, bound.at_once);
+  return ForEachLaunch(plan, m, pdl_edge, launch, RowsOfPass(bound, m));
 }
 
 absl::StatusOr<PlanNodes> AddPlanNodes(const BoundPlan& bound, Loader& loader, GraphHandle graph,
@@ -337,7 +339,7 @@ absl::Status UpdatePlanNodes(const PlanNodes& nodes, GraphExecHandle exec, const
     return bound.plan->kernels[one.kernel]->loaded->UpdateNode(
         exec, nodes.nodes[next++], *bound.kernels[one.kernel], one.rows, one.offset);
   };
-  return ForEachLaunch(*bound.plan, m, false, update, bound.at_once);
+  return ForEachLaunch(*bound.plan, m, false, update, RowsOfPass(bound, m));
 }
 
 absl::Status CheckWorkspace(const Plan& plan, DevicePtr workspace, uint64_t bytes) {

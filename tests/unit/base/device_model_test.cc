@@ -145,7 +145,7 @@ TEST(DeviceModel, EveryMissingKeyIsAnErrorNamingIt) {
     begin = end;
     ++keys;
   }
-  EXPECT_EQ(keys, 83);
+  EXPECT_EQ(keys, 84);
 }
 
 TEST(DeviceModel, BadTextIsAnErrorNamingFieldValueAndBound) {

@@ -330,8 +330,8 @@ TEST(RankPlans, LongLaunchesAreMadeInPassesThatSlotsHold) {
   ASSERT_EQ(rank.world.launches.size(), 3u);
   for (int i = 0; i < 3; ++i) {
     const auto& launch = rank.world.launches[static_cast<size_t>(i)];
-    EXPECT_EQ(launch.m, i < 2 ? 512 : 76);
-    EXPECT_EQ(launch.row_offset, 512 * i);
+    EXPECT_EQ(launch.m, i < 2 ? 384 : 332);
+    EXPECT_EQ(launch.row_offset, 384 * i);
   }
 }
 
@@ -344,12 +344,12 @@ TEST(RankPlans, PartsOfColumnsTakeRowsInPasses) {
     ASSERT_TRUE(rank.plan->Launch(*bound, nullptr, 1100, false).ok());
     const std::lock_guard<std::mutex> lock(const_cast<FakeWorld&>(rank.world).mutex);
     ASSERT_EQ(rank.world.launches.size(), 3u) << line;
-    EXPECT_EQ(rank.world.launches[2].row_offset, 1024);
-    EXPECT_EQ(rank.world.launches[2].m, 76);
+    EXPECT_EQ(rank.world.launches[2].row_offset, 768);
+    EXPECT_EQ(rank.world.launches[2].m, 332);
   }
 }
 
-// 64 KiB hold 400 rows of 160 bytes; six passes of 2048 rows need fewer.
+// 64 KiB hold 400 rows of 160 bytes; each of six passes of 2048 rows needs fewer.
 TEST(RankPlans, PassesAreEvenAndOfWholeTiles) {
   const Rank rank(ParseProblem("all_gather rows=M cols=80 ranks=2")->chain, 2048);
   const auto bound = *rank.plan->BindGroup(testing::FarApart(2), 0, LocalGroups()[0]);
@@ -417,7 +417,7 @@ TEST(RankPlans, PassesBeginAtAlignedRows) {
   };
   const Rank rank(chain(48), 2048);
   const auto bound = *rank.Bind(LocalGroups()[0]);
-  ASSERT_TRUE(rank.plan->Launch(*bound, nullptr, 1100, false).ok());
+  ASSERT_TRUE(rank.plan->Launch(*bound, nullptr, 1344, false).ok());
   ASSERT_EQ(rank.world.launches.size(), 2u);
   EXPECT_EQ(rank.world.launches[0].m, 672);
   EXPECT_EQ(rank.world.launches[1].row_offset, 672);
