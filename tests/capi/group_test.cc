@@ -242,7 +242,7 @@ TEST(Group, WhatIsWrongWithOptionsIsNamed) {
 
 TEST(Group, SaysHowLargeARoomIs) {
   EXPECT_EQ(sinter_group_get_room_bytes(2, 65536), 4096u + 4 * 65536);
-  EXPECT_EQ(sinter_group_get_room_bytes(2, 0), 4096u + (64u << 20));
+  EXPECT_EQ(sinter_group_get_room_bytes(2, 0), 4096u + (256u << 20));
   EXPECT_EQ(sinter_group_get_room_bytes(8, 0), 4096u + (32u << 20));
   EXPECT_EQ(sinter_group_get_room_bytes(1, 0), 0u);
   EXPECT_EQ(sinter_group_get_room_bytes(9, 0), 0u);
