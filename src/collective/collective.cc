@@ -15,6 +15,7 @@ constexpr int64_t kRegisters = 65536;    // of an SM
 constexpr int64_t kMostRegisters = 224;  // of a thread, roughly
 constexpr int64_t kMostColumns = int64_t{1} << 20;
 constexpr int64_t kMostRowsPerM = int64_t{1} << 20;
+constexpr int kMostRanksOfNorm = 4;      // of eight, kernels spilled
 constexpr int64_t kMostPartsOfNorm = 4;  // of a row, all of whose results a thread holds
 
 bool IsTaken(CollectiveKind kind, DType dtype) {
@@ -173,6 +174,10 @@ absl::Status CheckCollective(const CollectiveProblem& p, const CollectiveSchedul
   }
   if (p.norm && !(p.eps > 0 && p.eps <= 1)) {
     return Refuse(p, "eps", absl::StrCat(p.eps), "more than 0 and at most 1");
+  }
+  if (p.norm && p.ranks > kMostRanksOfNorm) {
+    return Refuse(p, "ranks of a norm", absl::StrCat(p.ranks),
+                  absl::StrCat("at most ", kMostRanksOfNorm));
   }
   if (p.norm && CollectiveParts(p, s) > kMostPartsOfNorm) {
     return Refuse(p, "columns of a norm", absl::StrCat(p.columns),
