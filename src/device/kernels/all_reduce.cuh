@@ -87,7 +87,7 @@ struct AllReduce {
   // To each other rank what it sums, unless that is pushed.
   SINTER_DEVICE void send_to_all(int unit) const {
     const Place place(unit);
-    if (!place.inside || place.column < kPushed) return;
+    if (!place.inside || (kPushed > 0 && place.column < kPushed)) return;
     Word4 own[kIn];
     if constexpr (!Config::kScatter) Values::load_x(args.x, place.chunk(), own);
 #pragma unroll
