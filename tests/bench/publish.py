@@ -122,8 +122,25 @@ def state_of(places):
     return source_state.source_state(asked([sys.executable, "-c", "import sinter; print(sinter.build_info())"], places["environment"]))
 
 
+def content_of(path):
+    """What a results file holds; None where there is none, or where a program was ended as it wrote."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
 def is_whole(path):
-    return path.exists() and json.loads(path.read_text(encoding="utf-8")).get("publish", {}).get("whole", False)
+    return (content_of(path) or {}).get("publish", {}).get("whole", False)
+
+
+def is_readable(path):
+    """Whether a results file is there. A broken one is removed, so that its step begins anew."""
+    readable = content_of(path) is not None
+    if not readable and path.exists():
+        print(f"publish: {path.name} is broken: removed", flush=True)
+        path.unlink()
+    return readable
 
 
 def mark(path, step, whole, seconds):
@@ -149,7 +166,7 @@ def run(step, out, places, gpus, left):
     """Whether the step's file is whole."""
     environment = {**os.environ, **places["environment"], "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
     command = step.command.format(out=out, left=int(left - SPARE), **places)
-    began, before = time.monotonic(), mark(out, None, None, 0) if out.exists() else {"seconds": 0}
+    began, before = time.monotonic(), mark(out, None, None, 0) if is_readable(out) else {"seconds": 0}
     with open(out.with_suffix(".log"), "a+", encoding="utf-8") as log:
         log.write(f"$ {command}\n")
         log.flush()
@@ -159,7 +176,7 @@ def run(step, out, places, gpus, left):
         log.write(f"ended with {code}\n")
         log.seek(at)
         told = log.read()
-    if not out.exists():
+    if not is_readable(out):
         return False
     whole = code == 0 and not re.search(LEFT, told)
     mark(out, step, whole, before["seconds"] + time.monotonic() - began)

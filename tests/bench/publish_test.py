@@ -88,6 +88,19 @@ class Measuring(unittest.TestCase):
                 self.assertFalse(self.files()["one"]["publish"]["whole"])
         self.assertEqual(self.measure(publish.Step("one", 5, self.writing()))[0], 0)
 
+    def test_a_broken_file_is_removed_and_measured_anew(self):
+        broken = publish.Step("one", 5, self.writing("printf '{\"gpu\": ' >$1"))
+        status, text = self.measure(broken)
+        self.assertEqual((status, self.files()), (1, {}))
+        self.assertRegex(text, r"-one\.json is broken: removed")
+        step = publish.Step("one", 5, self.writing())
+        self.assertEqual(self.measure(step)[0], 0)
+        path = next(self.folder.glob("*.json"))
+        path.write_bytes(path.read_bytes()[:20])
+        self.assertFalse(publish.is_whole(path))
+        self.assertEqual(self.measure(step)[0], 0)
+        self.assertTrue(publish.is_whole(path))
+
     def test_no_step_begins_that_would_not_end(self):
         status, text = self.measure(publish.Step("long", 100, self.writing()), publish.Step("short", 5, self.writing()))
         self.assertEqual((status, sorted(self.files())), (1, ["short"]))
