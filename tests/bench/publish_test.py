@@ -194,6 +194,11 @@ class Archiving(unittest.TestCase):
         self.assertEqual((results / "archive.md").read_text().splitlines()[-2:], ["| a.txt |  |  | text |", "| b.json | 1234567 | no | rows 2 |"])
         self.assertEqual(sorted(path.name for path in results.glob("*.json")), ["c.json"])
 
+    def test_the_docs_name_an_archived_file_without_its_folder(self):
+        for page in (publish.ROOT / "docs").rglob("*.md"):
+            for name in re.findall(r"tests/bench/results/([\w.-]*\w\.(?:json|set|txt))", page.read_text(encoding="utf-8")):
+                self.assertTrue((publish.HERE / "results" / name).exists(), f"{page.name} names {name}")
+
 
 if __name__ == "__main__":
     unittest.main()
