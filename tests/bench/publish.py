@@ -6,9 +6,10 @@
     publish.py --collect FOLDER [--partial decode,..]
     publish.py --archive
 
---measure runs where a GPU is, from a checkout or from what `./dev bundle` makes. Each step writes FOLDER/CARD-DAY-COMMIT-STEP.json, and says in it
-whether it is whole. Whole ones are left out and the others go on, so call it again until nothing is left: no step begins that would not end
-within the seconds. Of several GPUs each runs a step of its own, behind those that take two. A library of a modified tree is refused.
+--measure runs where a GPU is, from a checkout or from what `./dev bundle` makes. Each step writes FOLDER/CARD-DAY-COMMIT-STEP.json, of the
+day it began, and says in it whether it is whole. Whole ones are left out and the others go on, so call it again until nothing is left, past
+midnight too: no step begins that would not end within the seconds. Of several GPUs each runs a step of its own, behind those that take two.
+A library of a modified tree is refused.
 --collect needs no GPU: it copies the newest whole file of each step into tests/bench/results, names it in performance/figures.py, and
 writes the pages. It refuses files of a modified tree, of two commits or of two kinds of card.
 --archive moves results files that no page of now and no code names into the archive, and lists them there.
@@ -183,6 +184,13 @@ def run(step, out, places, gpus, left):
     return whole
 
 
+def path_of(folder, card, commit, step):
+    """A step's file: of another day too where one of the card and commit is there, a whole one first; else of today (UTC)."""
+    before = folder.glob(f"{card}-????-??-??-{commit}-{step.name}.json")
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    return max(before, key=lambda path: (is_whole(path), path.name), default=folder / f"{card}-{today}-{commit}-{step.name}.json")
+
+
 def measure(arguments):
     folder, places = arguments.measure.resolve(), places_of(arguments.bundle.resolve())
     folder.mkdir(parents=True, exist_ok=True)
@@ -192,8 +200,7 @@ def measure(arguments):
     name = card_of(gpus[0])
     if not name:
         sys.exit("publish: nvidia-smi names no GPU: measure where one is, with what ./dev bundle --publish makes")
-    card, day = figures.card_name(name).lower(), datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    path = lambda step: folder / f"{card}-{day}-{state['commit'][:7]}-{step.name}.json"
+    path = lambda step: path_of(folder, figures.card_name(name).lower(), state["commit"][:7], step)
     wanted = [step_of(name) for name in arguments.steps.split(",")] if arguments.steps else list(STEPS)
     wanted = [step for step in wanted if not is_whole(path(step))]
     until, lock = time.monotonic() + arguments.seconds, threading.Lock()

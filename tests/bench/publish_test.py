@@ -88,6 +88,20 @@ class Measuring(unittest.TestCase):
                 self.assertFalse(self.files()["one"]["publish"]["whole"])
         self.assertEqual(self.measure(publish.Step("one", 5, self.writing()))[0], 0)
 
+    def test_what_began_on_another_day_is_held_and_goes_on(self):
+        step = publish.Step("one", 5, self.writing(f"test -e {self.folder}/again || exit 1"))
+        self.assertEqual(self.measure(step)[0], 1)
+        path = next(self.folder.glob("*-one.json"))
+        old = path.rename(path.with_name("h200-2026-01-02-1234567-one.json"))
+        (self.folder / "again").touch()
+        self.assertEqual(self.measure(step)[0], 0)
+        self.assertEqual(self.measure(step)[0], 0)
+        self.assertEqual(len((self.folder / "runs").read_text().split()), 2)
+        self.assertEqual(list(self.folder.glob("*.json")), [old])
+        for other in ("h100-2026-01-02-1234567-one.json", "h200-2026-01-02-7654321-one.json", "h200-2026-01-02-1234567-more-one.json"):
+            old = old.rename(old.with_name(other))
+            self.assertNotEqual(publish.path_of(self.folder, "h200", "1234567", step), old)
+
     def test_a_broken_file_is_removed_and_measured_anew(self):
         broken = publish.Step("one", 5, self.writing("printf '{\"gpu\": ' >$1"))
         status, text = self.measure(broken)
