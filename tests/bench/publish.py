@@ -58,7 +58,8 @@ LISTS = ",".join(f"tests/bench/problems/{name}.txt" for name in ("gemm_chains", 
 MODELS = "bert_base,llama3_8b,mixtral,qwen3_moe,whisper_encoder,convnext_t,efficientnet_b0"
 # In the order of what a reader of the top README asks first.
 STEPS = (
-    Step("ranks", 80, PYTHON + "ranks/ranks.py {out} --parts times,models --rows 1,16,128,1024 --model-rows 1,128,1024 --seconds {left}", ("ranks-models",), gpus=2),
+    Step("ranks", 80, PYTHON + "ranks/ranks.py {out} --parts times,models --rows 1,16,128,1024 --model-rows 1,128,1024 "
+         "--kinds bf16 --seconds {left}", ("ranks-models",), gpus=2),
     Step("products", 70, "{bench} --peers tests/bench/peers.txt --out {out} --problems " + LISTS, ("batch",)),
     Step("models", 130, PYTHON + f"torch_backend/run.py {{out}} --budget {{left}} --jobs 8 --models {MODELS}"),
     Step("decode", 80, PYTHON + "decode/decode.py --out {out} --seconds {left} --warm 4 --models Qwen3-0.6B,Llama-3-8B --rows 1,64 "

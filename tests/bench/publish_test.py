@@ -38,6 +38,14 @@ class Plan(unittest.TestCase):
             for path in paths:
                 self.assertTrue((publish.ROOT / path).exists(), path)
 
+    def test_programs_have_the_options_that_they_are_given(self):
+        for step in publish.STEPS:
+            program = re.search(r"\{python\} (\S+\.py)", step.command)
+            text = (publish.ROOT / program[1]).read_text(encoding="utf-8") if program else ""
+            for option in re.findall(r" (--[\w-]+)", step.command) if program else []:
+                self.assertIn(f'add_argument("{option}"', text, step.name)
+        self.assertIn(" --kinds bf16 ", publish.step_of("ranks").command)  # the page's tables are of 16-bit layers
+
     def test_the_list_says_a_line_a_step_and_the_sum(self):
         status, text = quiet(publish.main, ["--list"])
         self.assertEqual(status, 0)
