@@ -253,12 +253,13 @@ def refuse_mixed(states):
 
 
 def found_in(folder, partial=()):
-    """{step's name: path} of the newest whole file of each step, and of those of `partial` that are not whole."""
+    """{step's name: paths, the newest last} of the whole files of each step, and of those of `partial` that are not whole."""
     found = {}
-    for path in sorted(folder.rglob("*.json"), key=lambda path: path.name):
+    for path in sorted(folder.rglob("*.json"), key=lambda path: (path.name, path)):
         match = NAME.fullmatch(path.name)
-        if match and match["step"] in {step.name for step in STEPS} and (is_whole(path) or match["step"] in partial):
-            found[match["step"]] = path
+        told = content_of(path) if match and match["step"] in {step.name for step in STEPS} else None
+        if told is not None and (is_whole(path) or match["step"] in partial):
+            found.setdefault(match["step"], []).append(path)
         elif match:
             print(f"publish: {path.name} is not whole, or no step's: left out")
     return found
@@ -274,8 +275,8 @@ def named(text, key, target):
 
 def collect(arguments):
     found = found_in(arguments.collect, arguments.partial.split(","))
-    content = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items()}
-    refuse_mixed({name: figures.state_of(told) for name, told in content.items()})
+    refuse_mixed({str(path): figures.state_of(content_of(path)) for paths in found.values() for path in paths})
+    found = {name: paths[-1] for name, paths in found.items()}  # of one card and commit, so the names' order is that of days
     names = pathlib.Path(figures.__file__)
     text = names.read_text(encoding="utf-8")
     for name, path in found.items():

@@ -150,29 +150,52 @@ class Collecting(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         for name, (content, whole) in files.items():
-            path = pathlib.Path(folder.name, f"h200-2026-01-02-1234567-{name}.json")
-            path.write_text(json.dumps({**content, "publish": {"whole": whole}}))
+            self.write(pathlib.Path(folder.name), f"h200-2026-01-02-1234567-{name}.json", content, whole)
         return pathlib.Path(folder.name)
 
-    def test_whole_files_are_copied_and_named_and_the_pages_written(self):
-        folder, place = self.folder_of(layers=(CLEAN, True), fp8=(CLEAN, False)), self.folder_of()
+    def write(self, folder, name, content, whole=True):
+        (folder / name).write_text(json.dumps({**content, "publish": {"whole": whole}}))
+
+    def collected(self, folder):
+        """(status, what is printed, figures.py's text, names of the files that are copied, the command that is run)."""
+        place = self.folder_of()
         (place / "results").mkdir()
         names = place / "figures.py"
         names.write_text(pathlib.Path(figures.__file__).read_text())
         with mock.patch.object(publish, "HERE", place), mock.patch.object(figures, "__file__", str(names)), \
                 mock.patch.object(publish.subprocess, "run", return_value=mock.Mock(returncode=0)) as page:
             status, text = quiet(publish.main, ["--collect", str(folder)])
-        self.assertEqual((status, page.call_args[0][0][-1]), (0, str(place / "performance" / "page.py")))
-        self.assertEqual([path.name for path in (place / "results").iterdir()], ["h200-2026-01-02-1234567-layers.json"])
+        return status, text, names.read_text(), [path.name for path in (place / "results").iterdir()], page.call_args[0][0]
+
+    def test_whole_files_are_copied_and_named_and_the_pages_written(self):
+        status, text, names, copied, command = self.collected(self.folder_of(layers=(CLEAN, True), fp8=(CLEAN, False)))
+        self.assertEqual((status, pathlib.Path(command[-1]).parts[-2:]), (0, ("performance", "page.py")))
+        self.assertEqual(copied, ["h200-2026-01-02-1234567-layers.json"])
         for key in ("layers", "depthwise", "images"):
-            self.assertIn(f'"{key}": "results/h200-2026-01-02-1234567-layers.json"', names.read_text())
-        self.assertIn(f'"fp8": "{figures.FILES["fp8"]}"', names.read_text())
+            self.assertIn(f'"{key}": "results/h200-2026-01-02-1234567-layers.json"', names)
+        self.assertIn(f'"fp8": "{figures.FILES["fp8"]}"', names)
         self.assertIn("fp8.json is not whole", text)
+
+    def test_of_several_days_the_newest_is_taken(self):
+        folder = self.folder_of(layers=(CLEAN, True))
+        self.write(folder, "h200-2026-01-03-1234567-layers.json", CLEAN)
+        self.write(folder, "h200-2026-01-04-1234567-layers.json", CLEAN, whole=False)
+        self.assertEqual(self.collected(folder)[3], ["h200-2026-01-03-1234567-layers.json"])
+
+    def test_a_folder_of_two_cards_or_commits_is_refused_though_one_file_of_a_step_would_win(self):
+        for name, wrong in (("h100-2026-01-03-1234567-layers.json", {"gpu": "NVIDIA H100 80GB HBM3"}),
+                            ("h200-2026-01-01-7654321-layers.json", {"commit": "7654321"})):
+            folder = self.folder_of(layers=(CLEAN, True))
+            self.write(folder, name, {**CLEAN, **wrong})
+            with self.subTest(name), self.assertRaisesRegex(SystemExit, "several"):
+                self.collected(folder)
 
     def test_what_is_not_whole_is_taken_when_named(self):
         folder = self.folder_of(fp8=(CLEAN, False))
         self.assertEqual(quiet(publish.found_in, folder)[0], {})
         self.assertEqual(list(quiet(publish.found_in, folder, ["fp8"])[0]), ["fp8"])
+        next(folder.glob("*-fp8.json")).write_text("{")
+        self.assertEqual(quiet(publish.found_in, folder, ["fp8"])[0], {})
 
     def test_a_name_takes_its_files_place_and_its_plans_are_tuned_no_more(self):
         text = 'FILES = {\n    "graphs": "a.json",\n    "graphs-2": "b.json",\n}\nTUNED = {"graphs", "large"}\n'
