@@ -11,7 +11,7 @@ day it began, and says in it whether it is whole. Whole ones are left out and th
 midnight too: no step begins that would not end within the seconds. Of several GPUs each runs a step of its own, behind those that take two.
 A library of a modified tree is refused.
 --collect needs no GPU: it copies the newest whole file of each step into tests/bench/results, names it in performance/figures.py, and
-writes the pages. It refuses files of a modified tree, of two commits or of two kinds of card.
+writes the pages. It refuses files of a modified tree, of no commit, of another than their names say, of two commits or of two kinds of card.
 --archive moves results files that no page of now and no code names into the archive, and lists them there.
 """
 
@@ -240,16 +240,23 @@ def measure(arguments):
 
 
 def refuse_mixed(states):
-    """Ends the program unless the files {name: figures.State} are of one commit without changes and of one kind of card."""
+    """Ends the program unless the files {path: figures.State} are of one commit without changes, that of their names, and of one kind of card:
+    of one full name, since cards of a short one differ."""
     if not states:
         sys.exit("publish: the folder has no whole file of a step")
-    dirty = [name for name, state in states.items() if state.dirty]
-    if dirty:
-        sys.exit(f"publish: measured with a modified tree: {', '.join(dirty)}")
-    for what, of in (("kinds of card", lambda state: state.on), ("commits", lambda state: state.commit)):
-        found = sorted({of(state) for state in states.values()})
+    named = {path: NAME.fullmatch(pathlib.PurePath(path).name)["commit"] for path in states}
+    for what, is_so in (
+        ("measured with a modified tree", lambda path, state: state.dirty),
+        ("does not say its commit or its card", lambda path, state: state.commit == "unknown" or not state.cards or "unknown" in state.cards),
+        ("of another commit than its name", lambda path, state: state.commit != named[path]),
+    ):
+        wrong = [path for path, state in states.items() if is_so(path, state)]
+        if wrong:
+            sys.exit(f"publish: {what}: {', '.join(wrong)}")
+    cards, commits = {card for state in states.values() for card in state.cards}, {state.commit for state in states.values()}
+    for what, found in (("kinds of card", cards), ("commits", commits)):
         if len(found) > 1:
-            sys.exit(f"publish: the files are of several {what}: {', '.join(found)}; collect one at a time")
+            sys.exit(f"publish: the files are of several {what}: {', '.join(sorted(found))}; collect one at a time")
 
 
 def found_in(folder, partial=()):

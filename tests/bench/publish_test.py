@@ -205,10 +205,27 @@ class Collecting(unittest.TestCase):
             publish.named(text, "nothing", "c.json")
 
     def test_what_is_not_of_one_clean_state_is_refused(self):
-        publish.refuse_mixed({"fp8": STATE, "layers": STATE})
-        for what, wrong in {"card": {"gpu": "NVIDIA H100 80GB HBM3"}, "commit": {"commit": "7654321"}, "dirty": {"dirty": True}}.items():
-            with self.subTest(what), self.assertRaises(SystemExit):
-                publish.refuse_mixed({"fp8": STATE, "layers": figures.state_of({**CLEAN, **wrong})})
+        fp8, layers, later = "h200-2026-01-02-1234567-fp8.json", "h200-2026-01-02-1234567-layers.json", "h200-2026-01-02-7654321-layers.json"
+        publish.refuse_mixed({fp8: STATE, layers: STATE})
+        for name, wrong, told in (
+            (layers, {"gpu": "NVIDIA H100 80GB HBM3"}, "several kinds of card"),
+            (layers, {"gpu": "NVIDIA H200 NVL"}, "several kinds of card: NVIDIA H200, NVIDIA H200 NVL"),
+            (later, {"commit": "7654321"}, "several commits"),
+            (layers, {"commit": "7654321"}, "another commit than its name"),
+            (later, {}, "another commit than its name"),
+            (layers, {"dirty": True}, "modified"),
+            (layers, {"commit": "unknown"}, "does not say"),
+            (layers, {"commit": None}, "does not say"),
+            (layers, {"gpu": None}, "does not say"),
+            (layers, {"gpu": "unknown"}, "does not say"),
+        ):
+            with self.subTest(name, **wrong), self.assertRaisesRegex(SystemExit, told):
+                publish.refuse_mixed({fp8: STATE, name: figures.state_of({**CLEAN, **wrong})})
+        unknown = figures.state_of({})
+        with self.assertRaisesRegex(SystemExit, "does not say"):
+            publish.refuse_mixed({fp8: unknown, layers: unknown})
+        with self.assertRaisesRegex(SystemExit, "several kinds"):
+            publish.refuse_mixed({fp8: figures.state_of({"ranks": [CLEAN, {"gpu": "NVIDIA H200 NVL"}]})})
         with self.assertRaises(SystemExit):
             publish.refuse_mixed({})
 
