@@ -390,6 +390,18 @@ def compile_triton(cases):
                 triton_experts.compile_all(threads, rows, model.codes, model.experts, model.top, model.hidden, model.inner)
 
 
+def awaited(pending):
+    """({model: {rows: plan}}, {model: why it has none}) of {model: {rows: a future}}."""
+    plans, failed = {}, {}
+    for name, of_rows in pending.items():
+        try:
+            plans[name] = {rows: plan.result() for rows, plan in of_rows.items()}
+        except Exception as why:  # the other models are measured
+            failed[name] = f"{type(why).__name__}: {why}"[:300]
+            print(f"{name}: no plan: {failed[name]}", flush=True)
+    return plans, failed
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True)
@@ -417,7 +429,8 @@ def main():
         for name, wanted in cases.items():
             chain = MODELS[name].chain(sinter)
             pending[name] = {rows: pool.submit(context.prepare, chain, m=rows) for rows in sorted({rows for rows, _ in wanted})}
-    plans = {name: {rows: plan.result() for rows, plan in of_rows.items()} for name, of_rows in pending.items()}
+    plans, result["failed"] = awaited(pending)
+    cases = {name: cases[name] for name in plans}
     if "triton" in names:
         compile_triton(cases)
     print(f"prepared within {options.seconds - until + time.monotonic():.0f} s", flush=True)
@@ -440,9 +453,11 @@ def main():
         torch.cuda.empty_cache()
     print(summary(result["rows"]))
     print("absent:", result["absent"])
+    if result["failed"]:
+        print(f"without a plan: {', '.join(result['failed'])}")
     if left:
         print(f"{left} left; run the command again")
-    sys.exit(0 if all(row["correct"] for row in result["rows"]) else 1)
+    sys.exit(0 if all(row["correct"] for row in result["rows"]) and not result["failed"] else 1)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """What experts.py needs no GPU for: chains, limits, routings, the summary."""
 
+import contextlib
+import io
+import json
 import os
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -43,6 +47,39 @@ class ExpertsTest(unittest.TestCase):
             experts.rows_file.write(str(path), {**machine, "rows": [{"rows": 1}]})
             self.assertEqual(experts.held_rows(path, machine), [{"rows": 1}])
             self.assertEqual(experts.held_rows(path, {**machine, "commit": "b"}), [])
+
+    def test_a_model_without_a_plan_is_told_and_the_others_are_measured(self):
+        def prepare(chain, m):
+            if chain == experts.MODELS["mixtral-tp2"]:
+                raise ValueError("no schedule")
+            return m
+
+        def bench(torch, name, contestants, plans, kernels):
+            made = mock.Mock(absent={})
+            made.measure = lambda rows, routing: {"model": name, "rows": rows, "routing": routing, "correct": plans[rows] == rows}
+            return made
+
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+            path = Path(folder) / "out.json"
+            words = ["experts.py", "--out", str(path), "--models", "mixtral-tp2,qwen3-30b", "--rows", "1,4", "--routings", "zipf", "--contestants", "sinter"]
+            for patch in (
+                mock.patch.dict(sys.modules, {"torch": mock.MagicMock()}),
+                mock.patch.object(sys, "argv", words),
+                mock.patch.object(sinter, "Context", return_value=mock.Mock(prepare=prepare)),
+                mock.patch.object(experts.Model, "chain", lambda model, _: model),
+                mock.patch.object(experts.turns, "machine", return_value={"gpu": "H100", "commit": "a", "dirty": False}),
+                mock.patch.object(experts, "Bench", bench),
+            ):
+                stack.enter_context(patch)
+            out = stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+            with self.assertRaises(SystemExit) as ended:
+                experts.main()
+            told = json.loads(path.read_text())
+        self.assertEqual(ended.exception.code, 1)
+        self.assertEqual([(row["model"], row["rows"]) for row in told["rows"]], [("qwen3-30b", 1), ("qwen3-30b", 4)])
+        self.assertEqual(told["failed"], {"mixtral-tp2": "ValueError: no schedule"})
+        self.assertIn("mixtral-tp2: no plan: ValueError: no schedule", out.getvalue())
+        self.assertNotIn("left; run", out.getvalue())
 
     @unittest.skipUnless(torch, "needs torch")
     def test_routings_are_uniform_and_zipfs(self):
