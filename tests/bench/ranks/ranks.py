@@ -318,6 +318,7 @@ def times(side, barrier, rows_list, until, process_group):
 
 def ways_between(side, model, kind, rows, process_group):
     """The plan of what lies between two attentions, and name and call of each way to do it on this rank's data."""
+    torch._dynamo.reset()  # it counts by code, so closures made anew for a ninth case would run without being compiled
     hidden, width, gated = model
     rank, device = side.group.rank, side.device
     weights = weights_between(rank, hidden, width, gated, device, kind)
