@@ -133,15 +133,17 @@ absl::StatusOr<std::unique_ptr<PeerMemory>> OpenPeerMemory(const Config& config,
 
 namespace {
 
-// To the first GPU of this host that is reached. No slope where there is none: one that cannot be
-// opened, or not reached, is none.
+// To the first GPU of this host whose link can be timed; no slope where there is none. A GPU that
+// cannot be opened or reached, or lacks the memory, is passed over.
 absl::StatusOr<ProbeSlope> TimeAnyLink(const Config& config, int ordinal) {
   absl::StatusOr<std::unique_ptr<PeerMemory>> own = OpenPeerMemory(config, ordinal);
   if (!own.ok()) return own.status();
   for (int other = 0; other < RankRoom::kMaxRanks; ++other) {
     if (other == ordinal) continue;
     const absl::StatusOr<std::unique_ptr<PeerMemory>> peer = OpenPeerMemory(config, other);
-    if (peer.ok() && (*own)->Reach(**peer).ok()) return TimeLink(own->get(), peer->get());
+    if (!peer.ok() || !(*own)->Reach(**peer).ok()) continue;
+    const absl::StatusOr<ProbeSlope> slope = TimeLink(own->get(), peer->get());
+    if (slope.ok() && slope->more_us > slope->less_us) return slope;
   }
   return ProbeSlope{};
 }

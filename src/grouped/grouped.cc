@@ -315,6 +315,9 @@ absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule
     }
     if (p.input_major) return Refuse("layout is io, must be oi of dots of warps");
     if (p.by_ends) return Refuse("slots are by ends, must be by ids of dots of warps");
+    if (p.HasScales() || p.quantizer.present) {
+      return Refuse("operands or results have scales, must have none of dots of warps");
+    }
     return absl::OkStatus();
   }
   if (s.block_m != 64 && s.block_m != 128) {

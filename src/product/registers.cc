@@ -52,7 +52,7 @@ int Warpgroups(const Schedule& s) { return s.warpgroups_m * s.warpgroups_n; }
 int64_t RegistersOf(const Schedule& s) {
   const int consumers = Warpgroups(s);
   if (consumers < 2) return 255;
-  const int64_t producer = RowOf(s).products == 1 ? 40 : 72;
+  const int64_t producer = RowOf(s).products > 1 ? 72 : s.pushed_columns > 0 ? 56 : 40;
   const int64_t at_launch = consumers == 2 ? 168 : 128;  // of 384 threads, of 512
   return (at_launch * (consumers + 1) - producer) / consumers / 8 * 8;
 }

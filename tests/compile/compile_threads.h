@@ -17,7 +17,7 @@ namespace sinter {
 template <class Job>
 std::vector<Job> JobsOfToday(std::vector<Job> jobs, size_t parts) {
   if (IsLongSweep()) return jobs;
-  std::printf("each %zu of %zu, SINTER_TEST_DAY=%zu\n", parts, jobs.size(), TestDay() % parts);
+  std::printf("each %zu of %zu\n", parts, jobs.size());
   std::vector<Job> taken;
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (IsOfToday(i, parts)) taken.push_back(std::move(jobs[i]));

@@ -3,6 +3,7 @@
 #define SINTER_TESTS_SUPPORT_TEST_DAY_H_
 
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 
@@ -21,8 +22,14 @@ inline size_t TestDay() {
                                                            : std::atoll(text));
 }
 
-// Every `parts`-th number in an everyday run, others each day; all in a long one.
+// Every `parts`-th number in an everyday run, others each day; all in a long one. The first call
+// prints the day, so that a failure can be run again.
 inline bool IsOfToday(size_t number, size_t parts) {
+  static const bool printed = [] {
+    if (!IsLongSweep()) std::printf("SINTER_TEST_DAY=%zu\n", TestDay());
+    return true;
+  }();
+  static_cast<void>(printed);
   return IsLongSweep() || number % parts == TestDay() % parts;
 }
 

@@ -340,7 +340,7 @@ def test_sums_of_rows_are_counted_as_kernels_that_read_once_more():
     of_batch = estimated_us(lambda x: torch.var_mean(x, 0, correction=0), shape)
     assert of_batch == pytest.approx(estimated_us(lambda x: x.sum(0), shape), rel=1e-2)
     normed = estimated_us(lambda x: x - x.mean(0), shape)
-    assert alone + sums < normed < 1.2 * (alone + sums), "the mean comes before what reads it, and its rows are in no cache by then"
+    assert normed == pytest.approx(1.16 * (alone + sums), rel=2e-2), "the mean comes first, in a sum that reaches less of the memory's rate than the fused one"
 
 
 def estimated_adamw_us(shapes):

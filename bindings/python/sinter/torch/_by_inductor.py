@@ -22,4 +22,6 @@ def written_by_inductor(node: Any) -> bool:
     computes = isinstance(val, torch.Tensor) or isinstance(val, (list, tuple)) and any(isinstance(each, torch.Tensor) for each in val)
     if not computes or name.startswith(_APART) or "attention" in name:
         return False
+    if getattr(node.target, "namespace", "aten") not in ("aten", "prims"):  # sums over ranks, operators of higher order
+        return False
     return node.op == "call_function" and node.target in lowerings and node.target not in fallbacks
