@@ -9,7 +9,7 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kWarpgroupRows = 64;
+constexpr int64_t kWgmmaRows = 64;
 // Instructions that add the squares of 16 bytes of rows (device library, tile/row_norms.cuh), and
 // the threads that share a block's rows in one turn of its four warp schedulers.
 constexpr int64_t kSquareInstructions = 18;
@@ -164,7 +164,7 @@ void AddTensorWork(const ProductDims& d, const ProductSequence& p, const Schedul
   const int64_t row_reads =
       s.swapped ? 1 : PromotedParts(element, s, static_cast<int>(warp_columns));
   const int64_t reads =
-      cut.warpgroups * (row_reads * sets * kWarpgroupRows * as_rows + warp_columns * as_columns);
+      cut.warpgroups * (row_reads * sets * kWgmmaRows * as_rows + warp_columns * as_columns);
   load->shared_bytes =
       static_cast<double>(load->steps) * static_cast<double>((stage + reads) * s.block_k);
   load->codes = IsCode(p.element());
@@ -177,7 +177,7 @@ void AddTensorWork(const ProductDims& d, const ProductSequence& p, const Schedul
     load->promoted_values = static_cast<double>(parts * warp_columns / 2);
   }
   load->flop = static_cast<double>(load->steps) * 2.0 *
-               static_cast<double>(cut.warpgroups * kWarpgroupRows * warp_columns * s.block_k);
+               static_cast<double>(cut.warpgroups * kWgmmaRows * warp_columns * s.block_k);
 }
 
 // The squares of the rows that pass through the ring.

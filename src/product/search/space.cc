@@ -20,7 +20,7 @@ std::vector<int> WidthsIn(int64_t bundle, int step, int widest) {
   return widths;
 }
 
-constexpr int kMaxStages = 16;
+constexpr int kMostStagesTried = 16;
 
 // The most stages that fit, but no more than a block loads: where it walks several tiles, its
 // producers run ahead into the next ones.
@@ -33,7 +33,7 @@ void FillRing(const ProductSequence& p, const DeviceModel& model, Schedule* s) {
       CeilDiv(p[0].StagedK(), s->block_k) + (p.size() == 2 ? CeilDiv(p[0].n, s->block_k) : 0);
   const int64_t clusters = std::max(1, model.ResidentBlocks(s->cluster) / s->cluster);
   const int64_t tiles = p.size() == 1 ? std::max<int64_t>(1, CeilDiv(z.units, clusters)) : 1;
-  const int64_t want = std::max<int64_t>(2, std::min<int64_t>(kMaxStages, steps * tiles));
+  const int64_t want = std::max<int64_t>(2, std::min<int64_t>(kMostStagesTried, steps * tiles));
   s->stages = static_cast<int>(std::min(fit, want));
 }
 

@@ -17,7 +17,7 @@ namespace sinter {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int64_t kAlignment = 16;
+constexpr int64_t kHandsAlignment = 16;
 
 // "Staged<32, 64, 8, 8, 7>": the layout.
 std::string LayoutName(const StagedPlace& place, int units) {
@@ -36,7 +36,7 @@ HandText::HandText(const StitchCode& code, const StitchProgram& program)
 std::string HandText::Declarations(size_t phase) const {
   if (program_.phases[phase].hands.empty()) return "";
   const StitchSchedule& s = code_.schedule;
-  const int64_t begin = RoundUp(HandsOffset(*code_.body, program_, s), kAlignment);
+  const int64_t begin = RoundUp(HandsOffset(*code_.body, program_, s), kHandsAlignment);
   return absl::Substitute("  unsigned char* const handed = dynamic_shared + $0$1;\n", begin,
                           s.UnitsPerBlock() == 1
                               ? ""
@@ -72,7 +72,7 @@ StagedText::StagedText(const StitchCode& code, const StitchProgram& program)
       places_(LayOutStaged(*code.body, program, code.schedule)),
       offset_(places_.empty()
                   ? 0
-                  : RoundUp(HandsOffset(*code.body, program, code.schedule), kAlignment)) {}
+                  : RoundUp(HandsOffset(*code.body, program, code.schedule), kHandsAlignment)) {}
 
 std::string StagedText::First(const StagedPlace& place) const {
   return absl::Substitute("handed_at<$0>(dynamic_shared + $1)", ElementTypeName(place.dtype),
