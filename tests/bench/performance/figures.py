@@ -24,7 +24,7 @@ FILES = {
     "layers": "results/h100-2026-11-27-4735ce8-layers.json",
     "depthwise": "results/h100-2026-11-28-2a27d97-layers-depthwise.json",
     "images": "results/h100-2026-11-28-2a27d97-layers-images.json",
-    "experts": "results/h200-2026-11-28-9043479-experts.json",
+    "experts": "results/h200-2026-11-28-25c83da-experts.json",
     "ranks": "results/h200-2026-11-28-9043479-ranks.json",
     "ranks-models": "results/h200-2026-11-28-9043479-ranks-models.json",
     "models": "torch_backend/models-h200-9043479.json",
