@@ -11,8 +11,8 @@ struct SourceState {
   bool dirty = true;
 };
 
-// From the file COMMIT ("<hash> clean|dirty") of the current folder, else from git there, else what
-// the build found in its checkout. Unknown counts as dirty.
+// From the file COMMIT ("<hash> clean|dirty") of the current folder, else what the build found in
+// its checkout, whatever folder the program runs in. Unknown counts as dirty.
 SourceState DescribeSource();
 
 // The last of them alone: 12 digits.
