@@ -124,8 +124,9 @@ TEST(MeasuredRanking, OfStitchedKernels) {
   double log_loss = 0;
   int graphs = 0;
   for (const char* file :
-       {"tight-registers", "column-schedules", "column-schedules-of-rows", "pairs-schedules"}) {
-    for (const auto& [id, measured] : ReadSweep(absl::StrCat("h200-2026-11-22-", file, ".json"))) {
+       {"h200-2026-11-22-tight-registers.json", "h200-2026-11-22-column-schedules.json",
+        "h200-2026-11-22-column-schedules-of-rows.json", "h200-2026-11-22-pairs-schedules.json"}) {
+    for (const auto& [id, measured] : ReadSweep(file)) {
       const auto chain =
           ChainFromJson(ReadFile(absl::StrCat("tests/bench/problems/stitch/", id, ".json")));
       if (!chain.ok()) continue;  // a line of memory_chains.txt
@@ -150,17 +151,16 @@ TEST(MeasuredRanking, OfStitchedKernels) {
 TEST(MeasuredRanking, OfAQuantiserInAProductsKernelAndByItself) {
   const auto read = [](const std::string& file) {
     Measured measured;
-    const nlohmann::json results =
-        nlohmann::json::parse(ReadFile("tests/bench/results/h200-2026-11-23-" + file + ".json"));
+    const nlohmann::json results = nlohmann::json::parse(ReadFile("tests/bench/results/" + file));
     for (const nlohmann::json& row : results["graphs"]) {
       measured.emplace(row["problem"], row["chosen_us"]);
     }
     return measured;
   };
-  Measured two = read("61bb37d-scaled-groups");
-  two.merge(read("b806ccf-scaled-groups-two"));
+  Measured two = read("h200-2026-11-23-61bb37d-scaled-groups.json");
+  two.merge(read("h200-2026-11-23-b806ccf-scaled-groups-two.json"));
   int compared = 0;
-  for (const auto& [line, three] : read("678569a-scaled-groups-three")) {
+  for (const auto& [line, three] : read("h200-2026-11-23-678569a-scaled-groups-three.json")) {
     if (!absl::StrContains(line, "quantize=group")) continue;
     ASSERT_EQ(two.count(line), 1u) << line;
     const auto problem = ParseProblem(line);
