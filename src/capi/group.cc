@@ -83,12 +83,15 @@ sinter_group* NewGroup(std::shared_ptr<RankGroup> group) {
 
 absl::Status Create(const sinter_context* context, const sinter_group_options* given,
                     sinter_group** out) {
-  SINTER_ASSIGN_OR_RETURN(const sinter_group_options options, ReadOptions(given, "group", kFlags));
+  sinter_group_options options{};
+  if (given != nullptr) SINTER_RETURN_IF_ERROR(CopyIn(given, "group", &options, sizeof(options)));
+  SINTER_RETURN_IF_ERROR(CheckFlags(options.flags, kFlags, "group"));
   if (options.exchange == nullptr) return Invalid("group.exchange is null");
   RankGroupOptions own = Translate(options);
   // From here on the other ranks are told of an error.
   const auto prepare = [&]() -> absl::StatusOr<std::unique_ptr<PeerMemory>> {
     SINTER_RETURN_IF_ERROR(CheckNotNull(out, "out_group"));
+    SINTER_RETURN_IF_ERROR(CheckReserved(options.reserved, "group"));
     SINTER_RETURN_IF_ERROR(CheckGiven(options));
     SINTER_ASSIGN_OR_RETURN(std::unique_ptr<PeerMemory> memory, MemoryOf(context, "context"));
     own.identity = IdentityOf(*context);
