@@ -12,7 +12,8 @@ midnight too: no step begins that would not end within the seconds. Of several G
 A library of a modified tree is refused.
 --collect needs no GPU: it copies the newest whole file of each step into tests/bench/results, names it in performance/figures.py, and
 writes the pages. It refuses files of a modified tree, of no commit, of another than their names say, of two commits or of two kinds of card.
---archive moves results files that no page of now and no code names into the archive, and lists them there.
+--archive moves results files that no page of now and no code names into the archive, and lists them there;
+what was taken out of it into the folder again leaves it.
 """
 
 import argparse
@@ -317,13 +318,14 @@ def told_of(path):
 def archive():
     folder, code = HERE / "results", named_in_code(ROOT)
     old = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".set", ".txt") and path.name not in code)
-    if not old:
-        print("every results file is named by a page or by code")
-        return 0
     held, listed = folder / "archive.tar.xz", folder / "archive.md"
-    members = {}
     with tarfile.open(held) as before:
         members = {member.name: before.extractfile(member).read() for member in before.getmembers()}
+    taken_out = {name for name in members if (folder / name).exists()}
+    if not old and not taken_out:
+        print("every results file is named by a page or by code")
+        return 0
+    members = {name: content for name, content in members.items() if name not in taken_out}
     members.update({path.name: path.read_bytes() for path in old})
     with tarfile.open(held, "w:xz", preset=9) as after:
         for name in sorted(members):
@@ -331,11 +333,12 @@ def archive():
             member.size = len(members[name])
             after.addfile(member, io.BytesIO(members[name]))
     head, _, rows = listed.read_text(encoding="utf-8").partition("|---|---|---|---|\n")
-    rows = sorted([*rows.splitlines(), *map(told_of, old)])
+    kept = [row for row in rows.splitlines() if row.split()[1] not in taken_out]
+    rows = sorted([*kept, *map(told_of, old)])
     listed.write_text(f"{head}|---|---|---|---|\n" + "\n".join(rows) + "\n", encoding="utf-8")
     for path in old:
         path.unlink()
-    print(f"archived {len(old)} files; {held.stat().st_size / 1e6:.1f} MB")
+    print(f"archived {len(old)} files, left out {len(taken_out)} that lie in the folder again; {held.stat().st_size / 1e6:.1f} MB")
     return 0
 
 

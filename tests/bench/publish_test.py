@@ -236,18 +236,19 @@ class Collecting(unittest.TestCase):
 
 
 class Archiving(unittest.TestCase):
-    def test_what_nothing_names_moves_into_the_archive_and_its_list(self):
+    def test_what_nothing_names_moves_into_the_archive_and_what_a_test_reads_leaves_it(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         results = pathlib.Path(folder.name, "results")
         results.mkdir()
         with tarfile.open(results / "archive.tar.xz", "w:xz") as archive:
-            member = tarfile.TarInfo("a.txt")
-            member.size = 3
-            archive.addfile(member, io.BytesIO(b"old"))
-        (results / "archive.md").write_text("# Held\n\n| file | commit | dirty | holds |\n|---|---|---|---|\n| a.txt |  |  | text |\n")
+            for name in ("a.txt", "c.json"):
+                member = tarfile.TarInfo(name)
+                member.size = 3
+                archive.addfile(member, io.BytesIO(b"old"))
+        (results / "archive.md").write_text("# Held\n\n| file | commit | dirty | holds |\n|---|---|---|---|\n| a.txt |  |  | text |\n| c.json |  |  |  |\n")
         (results / "b.json").write_text(json.dumps({**CLEAN, "rows": [1, 2]}))
-        (results / "c.json").write_text("{}")
+        (results / "c.json").write_text("{}")  # taken out of the archive again: a test reads it
         with mock.patch.object(publish, "HERE", pathlib.Path(folder.name)), mock.patch.object(publish, "named_in_code", return_value="c.json"):
             quiet(publish.archive)
         with tarfile.open(results / "archive.tar.xz") as archive:
