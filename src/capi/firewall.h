@@ -153,12 +153,20 @@ template <typename T>
 constexpr bool kHasReserved<T, std::void_t<decltype(T::reserved)>> = true;
 
 // A whole T: the caller's fields, defaults (zero) for the rest. Null options are all defaults.
+// Whether `reserved` is 0 is the caller's to check.
 template <typename T>
-absl::StatusOr<T> ReadOptions(const T* options, absl::string_view name, uint32_t known_flags) {
+absl::StatusOr<T> ReadFields(const T* options, absl::string_view name, uint32_t known_flags) {
   T result{};
   if (options != nullptr) SINTER_RETURN_IF_ERROR(CopyIn(options, name, &result, sizeof(T)));
   result.struct_size = static_cast<uint32_t>(sizeof(T));
   SINTER_RETURN_IF_ERROR(CheckFlags(result.flags, known_flags, name));
+  return result;
+}
+
+// The same with a `reserved` that is checked.
+template <typename T>
+absl::StatusOr<T> ReadOptions(const T* options, absl::string_view name, uint32_t known_flags) {
+  SINTER_ASSIGN_OR_RETURN(T result, ReadFields(options, name, known_flags));
   if constexpr (kHasReserved<T>) SINTER_RETURN_IF_ERROR(CheckReserved(result.reserved, name));
   return result;
 }

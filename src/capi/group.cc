@@ -83,9 +83,7 @@ sinter_group* NewGroup(std::shared_ptr<RankGroup> group) {
 
 absl::Status Create(const sinter_context* context, const sinter_group_options* given,
                     sinter_group** out) {
-  sinter_group_options options{};
-  if (given != nullptr) SINTER_RETURN_IF_ERROR(CopyIn(given, "group", &options, sizeof(options)));
-  SINTER_RETURN_IF_ERROR(CheckFlags(options.flags, kFlags, "group"));
+  SINTER_ASSIGN_OR_RETURN(const sinter_group_options options, ReadFields(given, "group", kFlags));
   if (options.exchange == nullptr) return Invalid("group.exchange is null");
   RankGroupOptions own = Translate(options);
   // From here on the other ranks are told of an error.
