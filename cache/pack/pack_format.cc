@@ -25,13 +25,13 @@ absl::Status OtherVersion(uint32_t version) {
   return FailedPrecondition("pack: format ", version, ", this library reads ", kPackVersion);
 }
 
-// Of a manifest, before its entries.
+// Reads or writes the fields of a manifest that come before its entries.
 template <typename Codec, typename Manifest>
 void HeadFields(Codec& fields, Manifest& manifest) {
   fields(manifest.created_unix_s, manifest.producer, manifest.rest_bytes, manifest.rest);
 }
 
-// Behind an entry's kind and mark.
+// Reads or writes the fields of an entry that come behind its kind and mark.
 template <typename Codec, typename Entry>
 void EntryFields(Codec& fields, Entry& entry) {
   fields(entry.digest, entry.bytes, entry.block, entry.arch);

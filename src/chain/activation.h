@@ -62,8 +62,8 @@ bool IsValid(Granularity granularity);
 std::string DidYouMean(absl::string_view word, const std::vector<std::string>& known);
 // The same by other names alone: where the words of `known` look alike and mean different things.
 std::string KnownAs(absl::string_view word, const std::vector<std::string>& known);
-// Of a word that stands where a kind of chain belongs: ", an activation: matmul .. act=silu". ""
-// for what is no activation.
+// Says where an activation belongs that was written as a kind of chain: ", an activation: matmul ..
+// act=silu". "" for a word that is no activation.
 std::string ActivationHint(absl::string_view word);
 
 constexpr char kActivationWords[] = "identity relu gelu_tanh gelu_erf silu";

@@ -203,7 +203,7 @@ void CheckNvml(int ordinal, Findings* findings);
 std::vector<std::string> LoadedLibraries(const std::string& part);
 // The version of NVIDIA's kernel module, "580.65.06"; "" without one.
 std::string KernelModuleVersion();
-// Who may use the cache folder, which file system it is on, and how much is free there.
+// Finds out who may use the cache folder, on which file system it lies, and how much is free there.
 Finding CheckFolder(const std::string& folder, bool read_only);
 
 }  // namespace sinter::cli

@@ -25,8 +25,7 @@ bool IsTaken(CollectiveKind kind, DType dtype) {
 
 absl::Status Refuse(const CollectiveProblem& p, const char* field, const std::string& value,
                     const std::string& bound) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(NameOf(p.kind), ": ", field, " is ", value, ", must be ", bound));
+  return FailedPrecondition(NameOf(p.kind), ": ", field, " is ", value, ", must be ", bound);
 }
 
 // Checks the fields that only one kind of collective may set.
@@ -93,7 +92,8 @@ bool CollectiveSchedule::operator==(const CollectiveSchedule& o) const {
 
 namespace {
 
-// Of a thread, roughly. A norm waits for `together` parts of a row.
+// A rough count of the registers that a thread needs. A thread of a norm waits for `together` parts
+// of a row at once.
 int64_t RegistersOf(const CollectiveProblem& p, int threads, int64_t together) {
   // A thread holds one vector of every rank for its chunk, two where x is wider than the result.
   const bool wide = SizeOf(p.element) > SizeOf(p.result);
