@@ -15,6 +15,12 @@ namespace sinter {
 
 using FuzzTarget = int (*)(const uint8_t* data, size_t size);  // tests/fuzz/target.h
 
+// The bytes of a file of a corpus.
+inline std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // One to four edits behind the first `kept` bytes: one, where the first byte selects the decoder.
 inline std::string Mutate(std::string bytes, std::mt19937_64* random, size_t kept = 1) {
   const int edits = 1 + static_cast<int>((*random)() % 4);
@@ -52,8 +58,7 @@ int ReplayCorpus(FuzzTarget target, const std::string& folder, int mutations, si
   std::mt19937_64 random(7);
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    std::ifstream file(entry.path(), std::ios::binary);
-    const std::string seed{std::istreambuf_iterator<char>(file), {}};
+    const std::string seed = ReadFile(entry.path());
     visit(entry.path().filename().string(), seed);
     Replay(target, seed);
     for (int i = 0; i < mutations; ++i) Replay(target, Mutate(seed, &random, kept));

@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <random>
 #include <string>
 
@@ -19,11 +17,6 @@ int Target(const uint8_t* data, size_t size);
 namespace {
 
 constexpr char kCorpus[] = "tests/fuzz/cubin/corpus";  // the test runs in the root of the tree
-
-std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 TEST(CubinFuzzTest, TheCorpusAndMutationsAreHandled) {
   std::mt19937_64 random(5);

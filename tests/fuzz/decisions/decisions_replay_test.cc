@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <map>
 #include <random>
 #include <string>
@@ -28,11 +27,6 @@ namespace {
 constexpr char kCorpus[] = "tests/fuzz/decisions/corpus";  // the test runs in the root of the tree
 constexpr size_t kPlansOfAChain = 3;
 constexpr int kMutations = 1000;  // of a file
-
-std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 void WriteCorpus() {
   const DeviceModel model = *BuiltinModel("h200");

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <random>
 #include <string>
 
@@ -24,11 +23,6 @@ int Target(const uint8_t* data, size_t size);
 namespace {
 
 constexpr char kCorpus[] = "tests/fuzz/tuning_set/corpus";  // the test runs in the root of the tree
-
-std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 TuningEntry EntryOf(const char* line, const DeviceModel& model) {
   const Chain chain = ParseProblem(line)->chain;
