@@ -18,7 +18,7 @@ constexpr int64_t kMaxStride = int64_t{1} << 40;
 constexpr int64_t kMaxSets = int64_t{1} << 30;
 
 absl::Status Bad(absl::string_view field, int64_t value, absl::string_view bound) {
-  return absl::InvalidArgumentError(absl::StrCat("attention: ", field, " ", value, ", ", bound));
+  return Invalid("attention: ", field, " ", value, ", ", bound);
 }
 
 absl::Status CheckField(absl::string_view field, int64_t value, int64_t low, int64_t high) {
@@ -54,12 +54,11 @@ class Checker {
 
   absl::Status Run() const {
     if (p_.element != DType::kBF16 && p_.element != DType::kF16) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("attention: q, k and v are ", NameOf(p_.element), ", must be bf16 or f16"));
+      return Invalid("attention: q, k and v are ", NameOf(p_.element), ", must be bf16 or f16");
     }
     if (p_.result != p_.element && p_.result != DType::kF32) {
-      return absl::InvalidArgumentError(absl::StrCat("attention: the result is ", NameOf(p_.result),
-                                                     ", must be ", NameOf(p_.element), " or f32"));
+      return Invalid("attention: the result is ", NameOf(p_.result), ", must be ",
+                     NameOf(p_.element), " or f32");
     }
     SINTER_RETURN_IF_ERROR(CheckField("rows", p_.rows, 1, kMaxAttentionRows));
     SINTER_RETURN_IF_ERROR(CheckField("keys", p_.keys, 1, kMaxAttentionRows));
@@ -147,8 +146,7 @@ class Checker {
                       : step.kind == ScoreStep::kRound ? sixteen
                                                        : step.dtype == DType::kF32;
     if (!fits || step.kind > ScoreStep::kHide) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("attention: step ", int{step.kind}, " of ", NameOf(step.dtype)));
+      return Invalid("attention: step ", int{step.kind}, " of ", NameOf(step.dtype));
     }
     if (std::isnan(step.number)) return Bad("a step's number", 0, "must not be NaN");
     return step.HasTerm() ? CheckMatrix("term", step.term) : absl::OkStatus();

@@ -34,8 +34,7 @@ constexpr int64_t kRowOrderM = 1024;  // for which what decides a row's bits is 
 constexpr int kMaxWarpgroups = 3, kMaxBlockKeys = 256, kMaxStages = 8, kMaxResident = 16;
 
 absl::Status Refuse(absl::string_view field, int64_t value, absl::string_view bound) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("attention schedule: ", field, " ", value, ", ", bound));
+  return FailedPrecondition("attention schedule: ", field, " ", value, ", ", bound);
 }
 
 absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {

@@ -4,6 +4,7 @@
 #include "src/attention/schedule.h"
 #include "src/base/format.h"
 #include "src/base/numbers.h"
+#include "src/base/status.h"
 #include "src/product/code/program_source.h"
 #include "src/product/element.h"
 
@@ -201,8 +202,7 @@ absl::StatusOr<LaunchRecipe> AttentionRecipe(const AttentionCode& code,
   const AttentionSchedule& s = code.schedule;
   const auto count = static_cast<size_t>(4 + p.Terms());
   if (operands.size() != count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("attention: ", operands.size(), " operands, must be ", count));
+    return Invalid("attention: ", operands.size(), " operands, must be ", count);
   }
   LaunchRecipe recipe;
   recipe.entry = kAttentionEntry;

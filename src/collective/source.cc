@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
+#include "src/base/status.h"
 
 namespace sinter {
 namespace {
@@ -83,8 +84,7 @@ absl::StatusOr<LaunchRecipe> CollectiveRecipe(const CollectiveProblem& p,
   if (p.norm) row_bytes.insert(row_bytes.end(), {0, out});  // gamma has no rows
   if (p.keeps) row_bytes.push_back(out * p.PartsOfOut());
   if (places.size() != row_bytes.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(NameOf(p.kind), ": ", places.size(), " operands, it has ", row_bytes.size()));
+    return Invalid(NameOf(p.kind), ": ", places.size(), " operands, it has ", row_bytes.size());
   }
   LaunchRecipe recipe;
   recipe.entry = CollectiveEntry(p);

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/device_model.h"
 #include "src/base/keep_going.h"
+#include "src/base/status.h"
 #include "src/chain/chain.h"
 #include "src/fusion/product_runs.h"
 #include "src/fusion/stitch/body.h"
@@ -127,7 +128,7 @@ class ChainParts {
 
 template <typename... Args>
 absl::Status RefuseFit(const Args&... args) {
-  return absl::FailedPreconditionError(absl::StrCat(args...));
+  return FailedPrecondition(args...);
 }
 
 }  // namespace sinter

@@ -115,8 +115,8 @@ class Planner {
   // Plans with the partition of another bucket. Stitched kernels keep all but their grids.
   absl::StatusOr<FusionResult> RunLike(Settlement settled) {
     if (settled.ends != RunEnds()) {
-      const absl::Status why = absl::InvalidArgumentError(
-          absl::StrCat("other products have kernels than at ", RowOrderBucketOf(chain_), " rows"));
+      const absl::Status why =
+          Invalid("other products have kernels than at ", RowOrderBucketOf(chain_), " rows");
       return Refusal(chain_, products_, why);
     }
     for (size_t i = 0; i < settled.stitched.size(); ++i) {
@@ -285,15 +285,14 @@ class Planner {
       if (run.IsOwn()) {
         const KernelFamily& family = *run.own.family;
         if (options_.stand_ins) {
-          return absl::FailedPreconditionError(absl::StrCat("op ", run.end, ": the library has no ",
-                                                            family.name(), " kernels of its own"));
+          return FailedPrecondition("op ", run.end, ": the library has no ", family.name(),
+                                    " kernels of its own");
         }
         Ask(pace_);
         SINTER_ASSIGN_OR_RETURN(own_.back(),
                                 family.RankOwn(run.own, bucket_, model_, AnySearch(), false));
         if (own_.back().empty()) {
-          return absl::InternalError(
-              absl::StrCat("op ", run.end, ": ", family.name(), " ranked no kernel"));
+          return Internal("op ", run.end, ": ", family.name(), " ranked no kernel");
         }
         ranked_.push_back(nullptr);
         continue;

@@ -187,8 +187,7 @@ absl::StatusOr<GraphRun> RunMatcher::Match(const Values& members, ValueId a, DTy
   SINTER_RETURN_IF_ERROR(CheckStored(end, ResultOf(end, dtype)));
   for (const ValueId member : members) {
     if (member == end || made_.count(member) > 0 || rounded_.count(member) == 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat("op ", member, " (", NameOf(chain_.op(member)),
-                                                   ") is read by another kernel"));
+    return Invalid("op ", member, " (", NameOf(chain_.op(member)), ") is read by another kernel");
   }
   Subgraph graph = GraphOf(members, a, dtype, end, aux);
   for (const ValueId value : aux) {
@@ -221,16 +220,14 @@ absl::Status RunMatcher::CheckOperands(const MatchedSequence& matched) const {
   for (const ProductOperand& operand : matched.operands) {
     const Op& op = chain_.op(operand.value);
     if (op.kind == OpKind::kInput || RoundedAlike(operand.value, operand.type.dtype)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("op ", operand.value, " (", NameOf(op),
-                                                   ") is read as ", NameOf(operand.type.dtype),
-                                                   " and lies in memory as another dtype"));
+    return Invalid("op ", operand.value, " (", NameOf(op), ") is read as ",
+                   NameOf(operand.type.dtype), " and lies in memory as another dtype");
   }
   for (int i = 0; i < matched.size(); ++i) {
     for (const Leaf& leaf : matched.sequence[i].Leaves()) {
       const ValueId factor = matched.ValueOf(matched.NumberOf(i, leaf));
       if (leaf.kind != LeafKind::kRow || ClassOf(chain_, factor) != OpClass::kProduct) continue;
-      return absl::InvalidArgumentError(absl::StrCat("op ", factor, " (", NameOf(chain_.op(factor)),
-                                                     ") is a factor and a product"));
+      return Invalid("op ", factor, " (", NameOf(chain_.op(factor)), ") is a factor and a product");
     }
   }
   return absl::OkStatus();
@@ -241,23 +238,21 @@ absl::Status RunMatcher::CheckOperands(const MatchedSequence& matched) const {
 absl::Status RunMatcher::CheckEnd(const MatchedSequence& matched, ValueId end) const {
   const MatrixProduct& last = matched.sequence.back();
   if (last.epilogue.has_residual() && chain_.op(end).type.dtype != last.result) {
-    return absl::InvalidArgumentError(absl::StrCat("op ", end, " (", NameOf(chain_.op(end)),
-                                                   ") is a sum that the chain does not round"));
+    return Invalid("op ", end, " (", NameOf(chain_.op(end)),
+                   ") is a sum that the chain does not round");
   }
   const auto given = std::count_if(chain_.outputs().begin(), chain_.outputs().end(),
                                    [&](const ChainOutput& out) { return out.value == end; });
   if (given > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("op ", end, " (", NameOf(chain_.op(end)), ") is given out ", given,
-                     " times, kernels of products store it once: give out copies"));
+    return Invalid("op ", end, " (", NameOf(chain_.op(end)), ") is given out ", given,
+                   " times, kernels of products store it once: give out copies");
   }
   for (const ChainOutput& out : chain_.outputs()) {
     if (out.value != end || out.alias_input < 0) continue;
     for (ValueId read : ReadByOthers(matched)) {
       if (read != chain_.input(out.alias_input)) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("its result shares the buffer of input ", out.alias_input,
-                       ", of which other blocks read what one writes"));
+      return Invalid("its result shares the buffer of input ", out.alias_input,
+                     ", of which other blocks read what one writes");
     }
   }
   return absl::OkStatus();
@@ -268,9 +263,9 @@ absl::Status RunMatcher::CheckAux(ValueId aux) const {
                                    [&](const ChainOutput& out) { return out.value == aux; });
   const auto& out = chain_.outputs()[static_cast<size_t>(OutputOf(chain_, aux))];
   if (given == 1 && out.alias_input < 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "op ", aux, " (", NameOf(chain_.op(aux)), ") is an auxiliary result, and given out ", given,
-      " times", out.alias_input < 0 ? "" : ", over an input"));
+  return Invalid("op ", aux, " (", NameOf(chain_.op(aux)),
+                 ") is an auxiliary result, and given out ", given, " times",
+                 out.alias_input < 0 ? "" : ", over an input");
 }
 
 // Whether `value` may be stored as `dtype`. Only a cast rounds, but for what products alone read:
@@ -284,12 +279,11 @@ absl::Status RunMatcher::CheckStored(ValueId value, DType dtype) const {
   if (computed && (own || OnlyMultiplied(value, dtype)) && RoundedAlike(value, dtype)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "op ", value, " (", NameOf(op), ") is ", NameOf(op.type.dtype),
-      elsewhere ? " in memory for another kernel" : " in memory", ", the weights are ",
-      NameOf(dtype),
-      computed && !elsewhere ? ", and others read it too: cast it to " : ": cast it to ",
-      NameOf(dtype), computed ? " for the product" : ""));
+  return Invalid("op ", value, " (", NameOf(op), ") is ", NameOf(op.type.dtype),
+                 elsewhere ? " in memory for another kernel" : " in memory", ", the weights are ",
+                 NameOf(dtype),
+                 computed && !elsewhere ? ", and others read it too: cast it to " : ": cast it to ",
+                 NameOf(dtype), computed ? " for the product" : "");
 }
 
 // Whether no earlier run has rounded it to another dtype.

@@ -32,8 +32,8 @@ uint64_t RegionBytes(const ProductSequence& sequence, int region) {
 // Tensor maps need rows of a multiple of 16 bytes. `vector`: elements in 16 bytes.
 absl::Status CheckStride(const std::string& name, int input, int64_t stride, int vector) {
   if (input < 0 || stride % vector == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " (input ", input, "): row stride ", stride,
-                                                 " is not a multiple of ", vector));
+  return Invalid(name, " (input ", input, "): row stride ", stride, " is not a multiple of ",
+                 vector);
 }
 
 class Lister {
@@ -125,9 +125,8 @@ absl::Status CheckStridesOfM(const MatchedSequence& matched, const Chain& chain,
   if (!matched.sequence.front().rows.scales.of_m) return absl::OkStatus();
   const int64_t largest = LargestBucketOf(chain);
   if (matched.m.symbolic && bucket < largest) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("strides of scale_a depend on M, which kernels read in buckets below ", largest,
-                   ": give them as numbers"));
+  return Invalid("strides of scale_a depend on M, which kernels read in buckets below ", largest,
+                 ": give them as numbers");
 }
 
 }  // namespace

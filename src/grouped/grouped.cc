@@ -21,7 +21,7 @@ constexpr int64_t kMostStride = int64_t{1} << 40;
 
 template <typename... Args>
 absl::Status Refuse(const Args&... args) {
-  return absl::FailedPreconditionError(absl::StrCat(args...));
+  return FailedPrecondition(args...);
 }
 
 // Calls visit(stride) for each stride, in the order of the canonical bytes.
@@ -137,9 +137,7 @@ void GroupedProduct::Write(ByteWriter& w) const {
 
 absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
   GroupedProduct p;
-  const auto lost = [](absl::string_view what) {
-    return absl::DataLossError(absl::StrCat("grouped product: ", what));
-  };
+  const auto lost = [](absl::string_view what) { return DataLoss("grouped product: ", what); };
   if (r.U8() != kProductVersion) return lost("version");
   for (DType* dtype : {&p.rows, &p.weights, &p.result, &p.factor, &p.bias}) {
     *dtype = static_cast<DType>(r.U8());

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "src/base/format.h"
+#include "src/base/status.h"
 #include "src/chain/infer.h"
 #include "src/product/code/program_source.h"
 #include "src/product/element.h"
@@ -191,8 +192,7 @@ absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const Groupe
   }
   row_bytes.push_back(p.out_stride * SizeOf(p.result));
   if (places.size() != row_bytes.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("grouped product: ", places.size(), " operands, it has ", row_bytes.size()));
+    return Invalid("grouped product: ", places.size(), " operands, it has ", row_bytes.size());
   }
   LaunchRecipe recipe;
   recipe.entry = kGroupedEntry;
@@ -203,9 +203,8 @@ absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const Groupe
   recipe.pdl = true;
   for (size_t i = 0; i < places.size(); ++i) {
     if (places[i].offset_bytes % kPlaceAlignment != 0) {
-      return absl::InvalidArgumentError(absl::StrCat("grouped product: offset ",
-                                                     places[i].offset_bytes,
-                                                     " is not a multiple of ", kPlaceAlignment));
+      return Invalid("grouped product: offset ", places[i].offset_bytes, " is not a multiple of ",
+                     kPlaceAlignment);
     }
     ArgSlot slot;
     if (i == 1 && s.block_m > 0 && MapsWeights(p, s)) {

@@ -51,8 +51,7 @@ absl::StatusOr<std::shared_ptr<const NormalForm>> NormalFormOf(std::shared_ptr<c
   if (!changed) return IdentityForm(std::move(chain));
   absl::StatusOr<std::shared_ptr<const NormalForm>> form = graph.Finish();
   if (form.ok()) return form;
-  return absl::InternalError(
-      absl::StrCat("the chain has no normal form: ", form.status().message()));
+  return Internal("the chain has no normal form: ", form.status().message());
 }
 
 std::string NormalForm::InCallersNumbers(absl::string_view text) const {

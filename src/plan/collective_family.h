@@ -95,8 +95,8 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
     if (!ProblemOf(spec).norm || ScheduleOf(spec).threads == kThreadsOfOneOrder) {
       return absl::OkStatus();
     }
-    return absl::FailedPreconditionError(absl::StrCat(
-        "threads of a norm are ", ScheduleOf(spec).threads, ", must be ", kThreadsOfOneOrder));
+    return FailedPrecondition("threads of a norm are ", ScheduleOf(spec).threads, ", must be ",
+                              kThreadsOfOneOrder);
   }
 
   // Parts of rows lie M rows apart, of all M: a pass would need to know it.
@@ -173,9 +173,8 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
     SINTER_RETURN_IF_ERROR(CheckCollective(problem, schedule));
     const int64_t most = int64_t{model.sm_count} * CollectiveResidents(problem, schedule.threads);
     if (schedule.grid <= most) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat(NameOf(problem.kind), ": grid is ",
-                                                      schedule.grid, ", must be at most ", most,
-                                                      ": blocks wait"));
+    return FailedPrecondition(NameOf(problem.kind), ": grid is ", schedule.grid,
+                              ", must be at most ", most, ": blocks wait");
   }
   absl::StatusOr<CollectiveProblem> ProblemOfCode(const CollectiveProblem& problem) const override {
     SINTER_RETURN_IF_ERROR(CheckCollective(problem, {false, 512, 1}));

@@ -131,9 +131,7 @@ absl::StatusOr<Candidate> ReadCandidate(ByteReader& r) {
 
 }  // namespace
 
-absl::Status LostDecision(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("plan record: ", what));
-}
+absl::Status LostDecision(absl::string_view what) { return DataLoss("plan record: ", what); }
 
 Decisions DecisionsOf(const Plan& plan) {
   Decisions decisions;

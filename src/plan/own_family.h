@@ -88,7 +88,7 @@ class OwnKernels : public KernelFamily {
 
   absl::StatusOr<KernelCode> Code(const KernelSpec& spec) const override {
     if (spec.own == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("a kernel of ", name(), " has no problem"));
+      return Invalid("a kernel of ", name(), " has no problem");
     }
     auto own = std::make_shared<C>(Of(spec).code);
     SINTER_ASSIGN_OR_RETURN(own->problem, ProblemOfCode(own->problem));

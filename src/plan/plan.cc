@@ -176,9 +176,7 @@ std::string RowOrder(const Plan& plan) {
   return text;
 }
 
-absl::Status LostCode(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("kernel code: ", what));
-}
+absl::Status LostCode(absl::string_view what) { return DataLoss("kernel code: ", what); }
 
 absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec) { return spec.family->Code(spec); }
 

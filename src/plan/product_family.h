@@ -291,8 +291,7 @@ class ProductKernels : public KernelFamily {
 
   static absl::Status Refuse(const std::string& operand, absl::string_view field, int64_t value,
                              absl::string_view bound) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("operand ", operand, ": ", field, " ", value, " ", bound));
+    return Invalid("operand ", operand, ": ", field, " ", value, " ", bound);
   }
 
   static bool IsScale(Role role) {
@@ -331,13 +330,12 @@ class ProductKernels : public KernelFamily {
 
   static absl::Status CheckOperands(const KernelSpec& spec, const KernelCode& code) {
     if (spec.workspace_flags_offset % 4 != 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "workspace flags offset ", spec.workspace_flags_offset, " is not a multiple of 4"));
+      return Invalid("workspace flags offset ", spec.workspace_flags_offset,
+                     " is not a multiple of 4");
     }
     for (Role role : ParametersOf(code.product).pointers) {
       if (FindOperand(spec.operands, role) != nullptr) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("kernel has no operand ", NameOf(role, spec.sequence.size())));
+      return Invalid("kernel has no operand ", NameOf(role, spec.sequence.size()));
     }
     for (const OperandBinding& operand : spec.operands) {
       SINTER_RETURN_IF_ERROR(CheckOperand(spec.sequence, operand));

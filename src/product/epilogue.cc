@@ -15,7 +15,7 @@ namespace {
 
 template <typename... Args>
 absl::Status RefuseEpilogue(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
+  return Invalid(args...);
 }
 
 absl::Status CheckRule(const QuantizeRule& rule, DType result) {

@@ -15,7 +15,7 @@ namespace {
 
 template <typename... Args>
 absl::Status RefuseProgram(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat("program ", args...));
+  return Invalid("program ", args...);
 }
 
 size_t IndexOf(ValueId id) { return static_cast<size_t>(id); }
@@ -371,13 +371,13 @@ absl::StatusOr<EpilogueProgram> ReadProgram(ByteReader& r) {
   for (LeafKind& kind : leaves) kind = static_cast<LeafKind>(r.U8());
   absl::StatusOr<Chain> body = ChainFromCanonicalBytes(r.Bytes());
   if (!body.ok()) {
-    return absl::DataLossError(absl::StrCat("program of an epilogue: ", body.status().message()));
+    return DataLoss("program of an epilogue: ", body.status().message());
   }
   if (leaves.size() == static_cast<size_t>(body->num_inputs())) {
     return ProgramOf(std::make_shared<const Chain>(*std::move(body)), std::move(leaves));
   }
-  return absl::DataLossError(absl::StrCat("program of an epilogue: ", leaves.size(),
-                                          " leaves, its body has ", body->num_inputs()));
+  return DataLoss("program of an epilogue: ", leaves.size(), " leaves, its body has ",
+                  body->num_inputs());
 }
 
 }  // namespace sinter

@@ -13,7 +13,7 @@ namespace {
 
 template <typename... Args>
 absl::Status Refuse(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
+  return Invalid(args...);
 }
 
 // Kernels add s8 in s32 and go on in f32, as scaled_matmul does.

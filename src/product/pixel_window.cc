@@ -16,8 +16,7 @@ constexpr int64_t kGroupsFollow = int64_t{1} << 32;  // beside the channels
 absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high,
                         absl::string_view why) {
   if (value >= low && value <= high) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, " ", value, " is not in [", low, ", ", high, "]", why));
+  return Invalid(field, " ", value, " is not in [", low, ", ", high, "]", why);
 }
 
 absl::Status CheckAxis(const PixelWindow& w, int axis) {
@@ -43,14 +42,12 @@ absl::Status CheckAxis(const PixelWindow& w, int axis) {
 absl::Status CheckWindow(const PixelWindow& window) {
   const int64_t groups = window.conv.groups;
   if (groups < 1 || window.channels % groups != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("groups ", groups, " do not divide the channels, ", window.channels));
+    return Invalid("groups ", groups, " do not divide the channels, ", window.channels);
   }
   const int64_t each = window.channels / groups;
   if (each < 1 || each % kChannelStep != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("channels ", each, groups > 1 ? " of a group" : "", " are not a multiple of ",
-                     kChannelStep, " (16-byte pixels of tensor maps)"));
+    return Invalid("channels ", each, groups > 1 ? " of a group" : "", " are not a multiple of ",
+                   kChannelStep, " (16-byte pixels of tensor maps)");
   }
   SINTER_RETURN_IF_ERROR(CheckRange("channels", window.channels, 1, kMostPixels, ""));
   SINTER_RETURN_IF_ERROR(CheckAxis(window, 0));

@@ -90,8 +90,7 @@ class ProgramWalk {
   };
 
   absl::Status Refuse(ValueId id, const char* what) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat("op ", id, " (", NameOf(graph_.op(id)), ") ", what));
+    return Invalid("op ", id, " (", NameOf(graph_.op(id)), ") ", what);
   }
 
   const Linear& Of(int product) const { return linear_[static_cast<size_t>(product)].linear; }

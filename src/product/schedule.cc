@@ -126,8 +126,7 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
   if (IsPush(version)) s.pushes = r.U8();
   if (PushesColumns(version)) s.pushed_columns = static_cast<int>(r.U32());
   if (row == nullptr) {
-    return absl::DataLossError(
-        absl::StrCat("schedule: there is no dataflow ", dataflow, " of version ", version));
+    return DataLoss("schedule: there is no dataflow ", dataflow, " of version ", version);
   }
   SINTER_RETURN_IF_ERROR(r.Finish("schedule"));
   s.swapped = version == kSwappedVersion || version == kSwappedPushVersion ||
@@ -137,7 +136,7 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
   }
   for (uint8_t v : {share, second_share}) {
     if (!IsShare(v)) {
-      return absl::DataLossError(absl::StrCat("schedule: share ", v, " is not 0 to 2"));
+      return DataLoss("schedule: share ", v, " is not 0 to 2");
     }
   }
   s.dataflow = row->dataflow;

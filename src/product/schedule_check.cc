@@ -285,8 +285,7 @@ absl::Status CheckFields(const ProductSequence& p, const Schedule& s, ScheduleSi
 }
 
 absl::Status RefuseOrder(absl::string_view field, int64_t value, absl::string_view bound) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("batch_invariant: ", field, " ", value, " ", bound));
+  return FailedPrecondition("batch_invariant: ", field, " ", value, " ", bound);
 }
 
 absl::Status CheckSteps(const MatrixProduct& p, const Schedule& s, absl::string_view name) {

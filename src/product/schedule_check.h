@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "src/base/device_model.h"
+#include "src/base/status.h"
 #include "src/product/epilogue.h"
 #include "src/product/schedule.h"
 #include "src/stitch/body_work.h"
@@ -23,7 +24,7 @@ absl::Status CheckScheduleAlone(const ProductSequence& sequence, const Schedule&
 // Names the field, its value and the bound.
 inline absl::Status RefuseSchedule(absl::string_view field, int64_t value,
                                    absl::string_view bound) {
-  return absl::InvalidArgumentError(absl::StrCat("schedule: ", field, " ", value, " ", bound));
+  return Invalid("schedule: ", field, " ", value, " ", bound);
 }
 
 // registers.cc: whether those of a thread that multiplies hold a tile's sums and what a kernel has

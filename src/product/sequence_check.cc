@@ -11,7 +11,7 @@ constexpr int64_t kGroupColumns = 8;  // of a group's, as swizzle patterns have 
 
 template <typename... Args>
 absl::Status RefuseSequence(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
+  return Invalid(args...);
 }
 
 // `vector`: 0, or the elements in 16 bytes, of which `value` must be a multiple.

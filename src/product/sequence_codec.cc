@@ -37,9 +37,7 @@ void WriteEpilogue(const ProductEpilogue& e, ByteWriter& w) {
   if (e.quantize.has_value()) WriteRule(*e.quantize, w);
 }
 
-absl::Status Lost(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("product sequence: ", what));
-}
+absl::Status Lost(absl::string_view what) { return DataLoss("product sequence: ", what); }
 
 void ReadOperand(ByteReader& r, Operand& o) {
   o.element = static_cast<DType>(r.U32());

@@ -27,7 +27,7 @@ struct Sink {
 
 template <typename... Args>
 absl::Status Bad(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat("reference: ", args...));
+  return Invalid("reference: ", args...);
 }
 
 absl::Status CheckBuffer(absl::string_view what, int index, const TensorType& type,

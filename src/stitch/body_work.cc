@@ -54,15 +54,15 @@ absl::Status StitchBudget::Take(int64_t count) {
   Step(pace, count);
   visits -= count;
   if (visits >= 0) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the kernels that are tried for one plan read their values in more than ",
-                   kMostPlannedVisits, " ways"));
+  return ResourceExhausted(
+      "the kernels that are tried for one plan read their values in more than ", kMostPlannedVisits,
+      " ways");
 }
 
 absl::Status CheckBodyOps(const Chain& body) {
   if (body.ops().size() > static_cast<size_t>(kMostBodyOps)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(body.ops().size(), " ops, one kernel computes at most ", kMostBodyOps));
+    return FailedPrecondition(body.ops().size(), " ops, one kernel computes at most ",
+                              kMostBodyOps);
   }
   std::vector<int> depths;
   for (const Op& op : body.ops()) {

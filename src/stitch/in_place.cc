@@ -129,9 +129,9 @@ class Settler {
   }
 
   absl::Status Refuse(const StitchRoot& root) const {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return FailedPrecondition(
         "op ", root.value, " (", NameOf(body_.op(root.value)), "): output ", root.output,
-        " shares the buffer of an input that is read after it: leave its alias off"));
+        " shares the buffer of an input that is read after it: leave its alias off");
   }
 
   // Whether `root` stores what scatter `store` leaves: no element of both is stored.

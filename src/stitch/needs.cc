@@ -151,7 +151,7 @@ absl::StatusOr<Needs> NeedsOf(const Chain& body, const StitchProgram& program,
 }
 
 absl::Status RefuseOp(ValueId id, const Op& op, absl::string_view why) {
-  return absl::FailedPreconditionError(absl::StrCat("op ", id, " (", NameOf(op), "): ", why));
+  return FailedPrecondition("op ", id, " (", NameOf(op), "): ", why);
 }
 
 namespace {

@@ -17,9 +17,7 @@ namespace {
 
 constexpr int64_t kFewElements = 64;  // of an input: values computed from so few are cheap
 
-absl::Status Refuse(absl::string_view why) {
-  return absl::FailedPreconditionError(absl::StrCat("packing: ", why));
-}
+absl::Status Refuse(absl::string_view why) { return FailedPrecondition("packing: ", why); }
 
 bool HasFewElements(const Op& input) {
   int64_t count = 1;

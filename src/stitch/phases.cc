@@ -28,8 +28,7 @@ class Builder {
     for (const auto& [id, phase] : column_phases_) phases = std::max(phases, phase + 1);
     for (const Store& store : stores_) phases = std::max(phases, store.placed.phase + 1);
     if (phases > kMostPhases) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("needs ", phases, " phases, at most ", kMostPhases, " are made"));
+      return FailedPrecondition("needs ", phases, " phases, at most ", kMostPhases, " are made");
     }
     program_.phases.resize(static_cast<size_t>(phases));
     for (int phase = 0; phase < phases; ++phase) AddPhase(phase);

@@ -127,8 +127,7 @@ absl::Status SetHanded(const Chain& body, const std::vector<ValueId>& handed,
                        StitchProgram& program) {
   for (const ValueId id : handed) {
     if (id < 0 || static_cast<size_t>(id) >= body.ops().size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("value ", id, " is handed over and not there"));
+      return Invalid("value ", id, " is handed over and not there");
     }
     if (!MayBeHanded(body, program, id)) {
       return RefuseOp(id, body.op(id), "is no value that the threads of a unit hand over");

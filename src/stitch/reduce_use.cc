@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
+#include "src/base/status.h"
 #include "src/stitch/phases.h"
 #include "src/stitch/program.h"
 #include "src/stitch/sizes.h"
@@ -184,7 +185,7 @@ absl::Status SetOwner(const Chain& body, ValueId owner, StitchProgram& program) 
     return absl::OkStatus();
   }
   if (!known || body.op(owner).kind != OpKind::kReduce) {
-    return absl::InvalidArgumentError(absl::StrCat("owner ", owner, " is not a reduction"));
+    return Invalid("owner ", owner, " is not a reduction");
   }
   const Op& op = body.op(owner);
   const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
@@ -217,8 +218,8 @@ int64_t SharedElementsOf(const Chain& body, const Op& step) {
 absl::StatusOr<UnitCut> CutUnits(const StitchProgram& program, const std::vector<Dim>& dims) {
   UnitCut cut;
   const auto refuse = [&] {
-    return absl::FailedPreconditionError(absl::StrCat(
-        ToString(dims), " is not ", program.units, program.units_symbolic ? "*M" : "", " units"));
+    return FailedPrecondition(ToString(dims), " is not ", program.units,
+                              program.units_symbolic ? "*M" : "", " units");
   };
   if (program.tile.axis >= 0) {
     if (dims != program.tile_dims) return refuse();

@@ -29,8 +29,7 @@ constexpr size_t kMaxHanded = 8;
 bool IsPowerOfTwo(int v) { return v > 0 && (v & (v - 1)) == 0; }
 
 absl::Status Bound(absl::string_view field, int64_t value, absl::string_view bound) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("stitch schedule: ", field, " is ", value, ", must be ", bound));
+  return Invalid("stitch schedule: ", field, " is ", value, ", must be ", bound);
 }
 
 bool SharesUnits(const StitchSchedule& s) {
@@ -201,7 +200,7 @@ absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view b
   ByteReader r(bytes);
   const uint32_t version = r.U32();
   if (version < kVersion || version > kVersionPixels) {
-    return absl::DataLossError(absl::StrCat("stitch schedule: version ", version));
+    return DataLoss("stitch schedule: version ", version);
   }
   StitchSchedule s;
   s.owner = static_cast<int32_t>(r.I64());
@@ -221,7 +220,7 @@ absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view b
   if (version == kVersionPixels) s.pixels = static_cast<int>(r.U32());
   const uint32_t handed = version == kVersionWithHanded ? r.U32() : 0;
   if (handed > kMaxHanded) {
-    return absl::DataLossError(absl::StrCat("stitch schedule: ", handed, " values handed over"));
+    return DataLoss("stitch schedule: ", handed, " values handed over");
   }
   for (uint32_t i = 0; i < handed; ++i) s.handed.push_back(static_cast<int32_t>(r.I64()));
   SINTER_RETURN_IF_ERROR(r.Finish("stitch schedule"));

@@ -27,7 +27,7 @@ constexpr int kMostStitchBlocks = 1 << 19;  // of a launch
 
 template <typename... Args>
 absl::Status RefuseFit(const Args&... args) {
-  return absl::FailedPreconditionError(absl::StrCat(args...));
+  return FailedPrecondition(args...);
 }
 
 absl::Status RefuseField(const char* field, int64_t value, const char* bound, int64_t limit) {

@@ -72,8 +72,7 @@ absl::Status SetTile(const Chain& body, const UnitTile& tile, StitchProgram& pro
   }
   const auto rank = static_cast<int64_t>(dims.size());
   const auto refuse = [&](const char* field, int64_t value) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, " of a tile is ", value, ", its result ", ToString(dims)));
+    return Invalid(field, " of a tile is ", value, ", its result ", ToString(dims));
   };
   if (tile.axis + 1 >= rank || dims[static_cast<size_t>(tile.axis)].symbolic) {
     return refuse("axis", tile.axis);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
+#include "src/base/status.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/pull.h"
 
@@ -161,7 +162,7 @@ WindowRow WindowRowOf(const Chain& body, const StitchProgram& program) {
 
 absl::Status CheckPixels(const Chain& body, const WindowRow& row, int pixels) {
   const auto refuse = [pixels](absl::string_view bound, int64_t limit) {
-    return absl::FailedPreconditionError(absl::StrCat("pixels ", pixels, " ", bound, " ", limit));
+    return FailedPrecondition("pixels ", pixels, " ", bound, " ", limit);
   };
   if (row.reductions.empty()) return refuse("without a row of windows is not", 1);
   int64_t branches = 0;  // in the source of one result

@@ -208,8 +208,8 @@ absl::Status CheckBodyLength(const Chain& body) {
   const auto ops = static_cast<int64_t>(body.ops().size());
   const int64_t most = reduces ? kMostWritten : kMostFlatWritten;
   if (ops * (1 + concatenations) <= most) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(ops, " ops around ", concatenations,
-                                                    " concatenations take a compiler too long"));
+  return FailedPrecondition(ops, " ops around ", concatenations,
+                            " concatenations take a compiler too long");
 }
 
 }  // namespace sinter

@@ -199,7 +199,7 @@ class Chooser {
       reason = absl::StrCat(inner == kind ? "" : absl::StrCat("its ", inner, ": "),
                             message.substr(end + 3));
     }
-    return absl::FailedPreconditionError(absl::StrCat("op ", root, " (", kind, "): ", reason));
+    return FailedPrecondition("op ", root, " (", kind, "): ", reason);
   }
 
   // By the faster cut, where there is a choice.

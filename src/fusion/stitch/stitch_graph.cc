@@ -16,9 +16,9 @@ absl::Status SharedBufferError(const Chain& chain) {
   for (size_t i = 0; i < chain.outputs().size(); ++i) {
     const ChainOutput& out = chain.outputs()[i];
     if (out.alias_input < 0) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("output ", i, " (op ", out.value, ", ", NameOf(chain.op(out.value)),
-                     ") shares the buffer of input ", out.alias_input, ", which is read after it"));
+    return FailedPrecondition("output ", i, " (op ", out.value, ", ", NameOf(chain.op(out.value)),
+                              ") shares the buffer of input ", out.alias_input,
+                              ", which is read after it");
   }
   return absl::InternalError("the graph has a cycle");
 }
@@ -307,15 +307,14 @@ absl::StatusOr<StitchGraph> StitchGraph::Make(const Chain& chain, int64_t bucket
     StitchGraphMaker maker(chain, bucket, runs, options, contract);
     if (!maker.Run()) continue;
     if (maker.endless() >= 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "op ", maker.endless(), " (", NameOf(chain.op(maker.endless())),
-          "): the chain's ops are read through more than ", kMaxReadVisits, " views of others"));
+      return FailedPrecondition("op ", maker.endless(), " (", NameOf(chain.op(maker.endless())),
+                                "): the chain's ops are read through more than ", kMaxReadVisits,
+                                " views of others");
     }
     StitchGraph graph = maker.Take();
     if (graph.size() <= kMaxVertices) return graph;
-    return absl::FailedPreconditionError(absl::StrCat("the chain has ", graph.size(),
-                                                      " memory-intensive ops, at most ",
-                                                      kMaxVertices, " are planned together"));
+    return FailedPrecondition("the chain has ", graph.size(), " memory-intensive ops, at most ",
+                              kMaxVertices, " are planned together");
   }
   return SharedBufferError(chain);
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/substitute.h"
 #include "src/base/format.h"
+#include "src/base/status.h"
 #include "src/product/code/program_source.h"
 #include "src/product/dataflow/dataflow.h"
 
@@ -400,8 +401,7 @@ KernelParameters ParametersOf(const ProductCode& code) {
 absl::StatusOr<std::string> ProductSource(const ProductCode& code) {
   const ElementRow element = ElementOf(code.sequence.front());
   if (!element.planned) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("no kernel multiplies ", NameOf(code.sequence.element())));
+    return Invalid("no kernel multiplies ", NameOf(code.sequence.element()));
   }
   const ProgramSource program = ProgramSourceOf(code.sequence);
   return absl::StrCat(

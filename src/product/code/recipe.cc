@@ -98,8 +98,7 @@ absl::StatusOr<const OperandBinding*> Bound(const ProductCode& code, const Produ
                                             Role role) {
   const OperandBinding* operand = FindOperand(binding.operands, role);
   if (operand != nullptr) return operand;
-  return absl::InvalidArgumentError(
-      absl::StrCat("kernel has no operand ", NameOf(role, code.sequence.size())));
+  return Invalid("kernel has no operand ", NameOf(role, code.sequence.size()));
 }
 
 absl::StatusOr<TensorMapTemplate> MapOf(const ProductCode& code, const ProductBinding& binding,
@@ -108,9 +107,9 @@ absl::StatusOr<TensorMapTemplate> MapOf(const ProductCode& code, const ProductBi
   const RoleShape shape = ShapeOf(code.sequence, role);
   const auto stride = static_cast<uint64_t>(operand->row_stride * SizeOf(shape.element));
   if (stride % kMapAlignment != 0 || operand->offset_bytes % kMapAlignment != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "operand ", NameOf(role, code.sequence.size()), ": row stride of ", stride,
-        " bytes and offset ", operand->offset_bytes, " must be multiples of ", kMapAlignment));
+    return Invalid("operand ", NameOf(role, code.sequence.size()), ": row stride of ", stride,
+                   " bytes and offset ", operand->offset_bytes, " must be multiples of ",
+                   kMapAlignment);
   }
   TensorMapTemplate map;
   map.buffer = operand->buffer;

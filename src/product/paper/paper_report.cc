@@ -191,9 +191,8 @@ absl::Status CheckExtents(const PaperProblem& p) {
       {"m", p.m}, {"n", p.n}, {"k", p.k}, {"l", p.l}};
   for (const auto& [name, extent] : extents) {
     if (extent > 0 && extent <= kMostExtent && extent % kSmallestTile == 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat("paper search: ", name, " is ", extent,
-                                                   ", must be a multiple of 16 up to ", kMostExtent,
-                                                   ": rule 1 has tiles that divide it"));
+    return Invalid("paper search: ", name, " is ", extent, ", must be a multiple of 16 up to ",
+                   kMostExtent, ": rule 1 has tiles that divide it");
   }
   return absl::OkStatus();
 }
@@ -274,9 +273,8 @@ absl::StatusOr<PaperReport> MakePaperReport(const PaperProblem& problem, const D
   }
   const uint64_t walked = report.counts[kPaperRules - 1];
   if (walked > kMostPoints) {
-    return absl::ResourceExhaustedError(absl::StrCat("paper search: rules 1 to 4 leave ", walked,
-                                                     " points, at most ", kMostPoints,
-                                                     " are walked"));
+    return ResourceExhausted("paper search: rules 1 to 4 leave ", walked, " points, at most ",
+                             kMostPoints, " are walked");
   }
   report.found = PaperSearch(problem, model, top_k);
   report.counts[kPaperRules] = report.found.survivors;

@@ -61,7 +61,7 @@ absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
                                              const DeviceModel& model,
                                              const SearchOptions& options) {
   if (options.top_k < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("search: top_k ", options.top_k, " is below 1"));
+    return Invalid("search: top_k ", options.top_k, " is below 1");
   }
   SINTER_RETURN_IF_ERROR(CheckSequence(sequence));
   const auto start = std::chrono::steady_clock::now();
@@ -88,9 +88,9 @@ absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
                s);
   });
   if (result.legal == 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return FailedPrecondition(
         "search: none of ", result.considered, " schedules is legal for ", sequence.ToString(),
-        last_refusal.ok() ? "" : "; the last refusal was: ", last_refusal.message()));
+        last_refusal.ok() ? "" : "; the last refusal was: ", last_refusal.message());
   }
   std::vector<Ranked> ranked;
   for (const auto& [dataflow, best] : top) {

@@ -115,8 +115,7 @@ absl::StatusOr<Emitted> StitchEmitter::Compute(ValueId id, const Position& at) {
       return Drawn(op, at);
     case OpKind::kTopK:
     case OpKind::kScan:
-      return absl::FailedPreconditionError(
-          absl::StrCat("op ", id, " (", NameOf(op), "): read before its unit has made it"));
+      return FailedPrecondition("op ", id, " (", NameOf(op), "): read before its unit has made it");
     case OpKind::kMatmul:
       return serial_.Result(id, at);
     case OpKind::kReduce: {
@@ -442,8 +441,8 @@ absl::StatusOr<Index> StitchEmitter::HandedAddress(ValueId id, const Position& a
   const Op& op = body_.op(id);
   const auto place = PlaceInUnit(program_, op.type.dims, at, unit_, space());
   if (!place.has_value()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("op ", id, " (", NameOf(op), "): handed over and read by other units"));
+    return FailedPrecondition("op ", id, " (", NameOf(op),
+                              "): handed over and read by other units");
   }
   Index address;
   for (size_t i = 0; i < place->size(); ++i) {

@@ -173,8 +173,7 @@ absl::StatusOr<Emitted> SerialText::ResultHere(ValueId id, const Position& at, i
   const Op& op = body_.op(id);
   const int64_t count = ReducedElements(body_, op);
   if (count == 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("op ", id, " (", NameOf(op), "): M elements in one thread"));
+    return FailedPrecondition("op ", id, " (", NameOf(op), "): M elements in one thread");
   }
   const std::string counter = emitter_.NewName("k");
   const IndexVar loop =

@@ -189,13 +189,12 @@ constexpr uint64_t kOperandAlignment = 16;  // bytes of the widest access
 absl::Status CheckOperands(const Chain& body, const std::vector<BufferPlace>& operands) {
   const size_t want = static_cast<size_t>(body.num_inputs() + body.num_outputs());
   if (operands.size() != want) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("stitch: ", operands.size(), " operands, the body has ", want));
+    return Invalid("stitch: ", operands.size(), " operands, the body has ", want);
   }
   for (const BufferPlace& operand : operands) {
     if (operand.offset_bytes % kOperandAlignment == 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat("stitch: offset ", operand.offset_bytes,
-                                                   " is not a multiple of ", kOperandAlignment));
+    return Invalid("stitch: offset ", operand.offset_bytes, " is not a multiple of ",
+                   kOperandAlignment);
   }
   return absl::OkStatus();
 }
