@@ -14,7 +14,19 @@
 
 namespace sinter {
 
+constexpr int kMostWalk = 24;  // ops on a way through a chain, which starts from each of its ends
+
+// A number that is the same for all of a value.
+bool NumberAt(const Chain& chain, ValueId value, double* number);
+
+// Whether `condition` keeps (or hides) those scores of `dims` whose key is at most row + diagonal.
+bool IsCausal(const Chain& chain, ValueId condition, const std::vector<Dim>& dims, bool keeps,
+              int64_t* diagonal);
+
 // Where operands and results of attention lie: views as strides, axes of batches as digits.
+
+// A cast to f32 of floats, which changes no value.
+bool Widens(const Chain& chain, const Op& op);
 
 // A value as a view of `base`, which lies in memory.
 struct LaidOut {

@@ -7,13 +7,6 @@
 namespace sinter {
 namespace {
 
-constexpr size_t kMostViews = 24;  // of a path, which is walked from each of its ends
-
-bool Widens(const Chain& chain, const Op& op) {
-  return op.kind == OpKind::kCast && op.type.dtype == DType::kF32 &&
-         IsFloat(chain.op(op.operands[0]).type.dtype);
-}
-
 NormalLayout InMemory(const Chain& chain, ValueId value) {
   return {chain.op(value).type.dims, StridesInMemory(chain, value), 0};
 }
@@ -31,10 +24,15 @@ bool Through(const Chain& chain, const std::vector<ValueId>& path, NormalLayout*
 
 }  // namespace
 
+bool Widens(const Chain& chain, const Op& op) {
+  return op.kind == OpKind::kCast && op.type.dtype == DType::kF32 &&
+         IsFloat(chain.op(op.operands[0]).type.dtype);
+}
+
 LaidOut LayoutOf(const Chain& chain, ValueId value) {
   LaidOut best{value, InMemory(chain, value)};
   std::vector<ValueId> path;
-  for (ValueId at = value; path.size() < kMostViews;) {
+  for (ValueId at = value; path.size() < kMostWalk;) {
     const Op& op = chain.op(at);
     if (!IsView(op) && !Widens(chain, op)) break;
     path.push_back(at);
