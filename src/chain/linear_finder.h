@@ -19,6 +19,10 @@ namespace sinter {
 
 // The first output of the chain with `value`; -1.
 int OutputOf(const Chain& chain, ValueId value);
+// The other operand of `id`, a binary op of `kind` that has `operand`; -1 where it is none.
+ValueId OtherOperand(const Chain& chain, ValueId id, BinaryKind kind, ValueId operand);
+// Below a cast to f32 of 16 bits.
+ValueId BelowWidening(const Chain& chain, ValueId id);
 // How `value` lies where a kernel stores it: an input as the caller has it, an output as the first
 // one of it, any other value without gaps.
 std::vector<Stride> StridesInMemory(const Chain& chain, ValueId value);

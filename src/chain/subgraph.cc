@@ -66,6 +66,20 @@ int OutputOf(const Chain& chain, ValueId value) {
   return -1;
 }
 
+ValueId OtherOperand(const Chain& chain, ValueId id, BinaryKind kind, ValueId operand) {
+  if (id < 0 || !IsBinary(chain.op(id), kind)) return -1;
+  const std::vector<ValueId>& sides = chain.op(id).operands;
+  const ValueId other = sides[0] == operand ? sides[1] : sides[0];
+  return other != operand && (sides[0] == operand || sides[1] == operand) ? other : -1;
+}
+
+ValueId BelowWidening(const Chain& chain, ValueId id) {
+  const Op& op = chain.op(id);
+  if (op.kind != OpKind::kCast || op.type.dtype != DType::kF32) return id;
+  const DType from = chain.op(op.operands[0]).type.dtype;
+  return from == DType::kBF16 || from == DType::kF16 ? op.operands[0] : id;
+}
+
 std::vector<Stride> StridesInMemory(const Chain& chain, ValueId value) {
   const Op& op = chain.op(value);
   if (op.kind == OpKind::kInput) return op.strides;

@@ -3,31 +3,19 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/linear_finder.h"
+#include "src/chain/users.h"
 
 namespace sinter {
 namespace {
 
 constexpr int64_t kMostColumnsOfBlock = int64_t{1} << 16;
 
-template <typename... Args>
-absl::Status Refuse(const Args&... args) {
-  return absl::UnimplementedError(absl::StrCat(args...));
-}
-
 class Finder {
  public:
   Finder(const Chain& chain, const std::vector<bool>& claimed)
-      : chain_(chain), users_(chain.ops().size()), claimed_(claimed) {
-    for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
-      for (const ValueId operand : chain.op(user).operands) {
-        std::vector<ValueId>& of = users_[At(operand)];
-        if (of.empty() || of.back() != user) of.push_back(user);
-      }
-    }
-  }
+      : chain_(chain), users_(chain), claimed_(claimed) {}
 
   absl::StatusOr<FoundCollective> Of(ValueId id) {
     const Op& op = chain_.op(id);
@@ -54,7 +42,7 @@ class Finder {
     std::sort(found.values.begin(), found.values.end());
     SINTER_RETURN_IF_ERROR(CheckResult(found.end));
     const absl::Status taken = CheckCollective(p, {false, 512, 1});
-    if (!taken.ok()) return Refuse(taken.message(), ": pad its last dimension");
+    if (!taken.ok()) return Invalid(taken.message(), ": pad its last dimension");
     for (const ValueId value : found.values) claimed_[At(value)] = true;
     return found;
   }
@@ -82,11 +70,11 @@ class Finder {
     }
     const int m = SymbolicAxis(dims);
     if (m > op.axis && before > 1) {
-      return Refuse("axis ", m, " of its operand is M, behind axis ", op.axis,
-                    ", of which ranks have parts: transpose M to axis 0");
+      return Invalid("axis ", m, " of its operand is M, behind axis ", op.axis,
+                     ", of which ranks have parts: transpose M to axis 0");
     }
     if (m > 0 && m < op.axis && dims[0] != Dim::Constant(1)) {
-      return Refuse("axis ", m, " of its operand is M, only axis 0 may be: transpose it");
+      return Invalid("axis ", m, " of its operand is M, only axis 0 may be: transpose it");
     }
     p->by_rows = before == 1 && (m < 0 || m > op.axis);
     p->columns = behind;
@@ -129,7 +117,7 @@ class Finder {
     p->columns = 1;
     for (size_t i = 1; i < dims.size(); ++i) {
       if (dims[i].symbolic) {
-        return Refuse("axis ", i, " of its operand is M, only axis 0 may be: transpose it");
+        return Invalid("axis ", i, " of its operand is M, only axis 0 may be: transpose it");
       }
       p->columns *= dims[i].value;
     }
@@ -141,36 +129,30 @@ class Finder {
   absl::Status CheckContiguous(ValueId id) const {
     const std::vector<Stride> strides = StridesInMemory(chain_, id);
     if (strides == ContiguousStrides(TypeOf(id).dims)) return absl::OkStatus();
-    return Refuse(NameOfValue(chain_, id), " has strides ", ToString(absl::MakeConstSpan(strides)),
-                  ", kernels over ranks read rows without gaps: copy it");
+    return Invalid(NameOfValue(chain_, id), " has strides ", ToString(absl::MakeConstSpan(strides)),
+                   ", kernels over ranks read rows without gaps: copy it");
   }
 
   absl::Status CheckResult(ValueId end) const {
     int outputs = 0;
     for (const ChainOutput& out : chain_.outputs()) {
       if (out.value != end) continue;
-      if (++outputs > 1) return Refuse("it is given out more than once: give it out once");
+      if (++outputs > 1) return Invalid("it is given out more than once: give it out once");
       if (out.strides != ContiguousStrides(TypeOf(end).dims)) {
-        return Refuse("its result has strides ", ToString(absl::MakeConstSpan(out.strides)),
-                      ", kernels over ranks store rows without gaps: give it out so");
+        return Invalid("its result has strides ", ToString(absl::MakeConstSpan(out.strides)),
+                       ", kernels over ranks store rows without gaps: give it out so");
       }
     }
     return absl::OkStatus();
   }
 
-  // The only reader of `id`; -1 where there are several or `id` is an output.
+  // The only reader of `id`, which is no output; -1: there is none that is free.
   ValueId OnlyUser(ValueId id) const {
-    const std::vector<ValueId>& of = users_[At(id)];
-    return of.size() == 1 && OutputOf(chain_, id) < 0 && !claimed_[At(of[0])] ? of[0] : -1;
+    const ValueId user = users_.Only(id);
+    return user >= 0 && !claimed_[At(user)] ? user : -1;
   }
   bool IsCast(ValueId id, DType dtype) const {
     return id >= 0 && chain_.op(id).kind == OpKind::kCast && TypeOf(id).dtype == dtype;
-  }
-  // Below a cast to f32 that loses nothing.
-  ValueId SkipWidening(ValueId id) const {
-    if (!IsCast(id, DType::kF32)) return id;
-    const ValueId below = chain_.op(id).operands[0];
-    return Is16Bit(TypeOf(below).dtype) ? below : id;
   }
   static bool Is16Bit(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
 
@@ -195,12 +177,9 @@ class Finder {
       values.push_back(sum);
     }
     const ValueId add = OnlyUser(sum);
-    if (add < 0) return;
-    const Op& op = chain_.op(add);
-    if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kAdd) return;
-    const ValueId other = op.operands[0] == sum ? op.operands[1] : op.operands[0];
-    if (other == sum || TypeOf(other).dims != op.type.dims) return;
-    const ValueId residual = SkipWidening(other);
+    const ValueId other = OtherOperand(chain_, add, BinaryKind::kAdd, sum);
+    if (other < 0 || TypeOf(other).dims != TypeOf(add).dims) return;
+    const ValueId residual = BelowWidening(chain_, other);
     const DType dtype = TypeOf(residual).dtype;
     values.push_back(add);
     ValueId end = add;
@@ -221,18 +200,6 @@ class Finder {
     found->end = end;
   }
 
-  // The other operand of a binary op `id`; -1: it is none of `kind` with `operand`.
-  ValueId Other(ValueId id, BinaryKind kind, ValueId operand) const {
-    if (id < 0) return -1;
-    const Op& op = chain_.op(id);
-    if (op.kind != OpKind::kBinary || op.binary != kind) return -1;
-    if (op.operands[0] == operand) return op.operands[1];
-    return op.operands[1] == operand ? op.operands[0] : -1;
-  }
-  bool IsUnary(ValueId id, UnaryKind kind) const {
-    return id >= 0 && chain_.op(id).kind == OpKind::kUnary && chain_.op(id).unary == kind;
-  }
-
   // Whether `value` is computed from `from`. Operands come before what reads them.
   bool DependsOn(ValueId value, ValueId from) const {
     std::vector<bool> reached(At(value) + 1);
@@ -248,10 +215,10 @@ class Finder {
   // first product may be rounded to the result's type. Returns the last product, or -1 where the
   // ops behind x are no such norm.
   ValueId MatchNorm(ValueId wide, FoundCollective* found, std::vector<ValueId>* values) const {
-    if (OutputOf(chain_, wide) >= 0) return -1;
+    if (users_.IsOutput(wide)) return -1;
     ValueId square = -1;
-    for (const ValueId user : users_[At(wide)]) {
-      if (IsUnary(user, UnaryKind::kSquare) && !claimed_[At(user)]) square = user;
+    for (const ValueId user : users_.Of(wide)) {
+      if (IsUnary(chain_.op(user), UnaryKind::kSquare) && !claimed_[At(user)]) square = user;
     }
     if (square < 0) return -1;
     const std::vector<Dim>& dims = TypeOf(wide).dims;
@@ -263,14 +230,14 @@ class Finder {
         reduce.axes != std::vector<int32_t>{last}) {
       return -1;
     }
-    const ValueId sum = OnlyUser(mean), eps = Other(sum, BinaryKind::kAdd, mean);
+    const ValueId sum = OnlyUser(mean), eps = OtherOperand(chain_, sum, BinaryKind::kAdd, mean);
     if (eps < 0 || chain_.op(eps).kind != OpKind::kScalar) return -1;
     const ValueId root = OnlyUser(sum);
-    if (!IsUnary(root, UnaryKind::kRsqrt)) return -1;
+    if (root < 0 || !IsUnary(chain_.op(root), UnaryKind::kRsqrt)) return -1;
     const ValueId spread = OnlyUser(root);
     if (spread < 0 || chain_.op(spread).kind != OpKind::kBroadcast) return -1;
     const ValueId normal = OnlyUser(spread);
-    if (Other(normal, BinaryKind::kMul, wide) != spread) return -1;
+    if (OtherOperand(chain_, normal, BinaryKind::kMul, wide) != spread) return -1;
     ValueId scaled = normal;
     if (Is16Bit(found->problem.result) && IsCast(OnlyUser(normal), found->problem.result)) {
       values->push_back(scaled = OnlyUser(normal));
@@ -278,9 +245,9 @@ class Finder {
       found->problem.norm_rounded = true;
     }
     const ValueId product = OnlyUser(scaled);
-    const ValueId factor = Other(product, BinaryKind::kMul, scaled);
+    const ValueId factor = OtherOperand(chain_, product, BinaryKind::kMul, scaled);
     if (factor < 0 || chain_.op(factor).kind != OpKind::kBroadcast) return -1;
-    const ValueId below = chain_.op(factor).operands[0], gamma = SkipWidening(below);
+    const ValueId below = chain_.op(factor).operands[0], gamma = BelowWidening(chain_, below);
     const TensorType& type = TypeOf(gamma);
     if (type.dtype != found->problem.result || type.dims != std::vector<Dim>{dims.back()} ||
         !CheckContiguous(gamma).ok() || DependsOn(gamma, found->end)) {
@@ -307,9 +274,9 @@ class Finder {
     const ValueId sum = found->end;
     std::vector<ValueId> values;
     ValueId wide = sum;
-    p.keeps = OutputOf(chain_, sum) >= 0;
+    p.keeps = users_.IsOutput(sum);
     if (p.result != DType::kF32) {
-      for (const ValueId user : users_[At(sum)]) {
+      for (const ValueId user : users_.Of(sum)) {
         if (IsCast(user, DType::kF32) && !claimed_[At(user)]) wide = user;
       }
       if (wide == sum) return false;
@@ -319,9 +286,9 @@ class Finder {
     const ValueId product = MatchNorm(wide, found, &values);
     if (product < 0) return false;
     // Other readers widen the stored value themselves.
-    const bool alone = users_[At(wide)].size() == 2;
+    const bool alone = users_.Of(wide).size() == 2;
     if (wide != sum && alone) values.push_back(wide);
-    p.keeps = p.keeps || !alone || users_[At(sum)].size() > (wide == sum ? 2u : 1u);
+    p.keeps = p.keeps || !alone || users_.Of(sum).size() > (wide == sum ? 2u : 1u);
     ValueId end = product;
     if (TypeOf(product).dtype != p.result) {
       end = OnlyUser(product);
@@ -341,7 +308,7 @@ class Finder {
   }
 
   const Chain& chain_;
-  std::vector<std::vector<ValueId>> users_;
+  const Users users_;
   std::vector<bool> claimed_;
 };
 

@@ -2,6 +2,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "src/attention/finder.h"
 #include "src/collective/finder.h"
 #include "src/fusion/product_runs.h"
@@ -53,6 +54,37 @@ std::vector<OwnFinder>& OwnFinders() {
       {FindCollectiveRuns},
   };
   return *finders;
+}
+
+std::vector<GraphRun> FindOwnRuns(const Chain& chain, const Absorbed& absorbed,
+                                  std::vector<bool>* claimed,
+                                  std::map<ValueId, std::string>* refused) {
+  std::vector<GraphRun> runs;
+  for (const OwnFinder& finder : OwnFinders()) {
+    if (finder.optional != nullptr && !(absorbed.*finder.optional)) continue;
+    auto* const why = finder.optional == nullptr ? refused : nullptr;
+    for (GraphRun& run : finder.find(chain, *claimed, why)) {
+      for (const ValueId value : run.values) (*claimed)[static_cast<size_t>(value)] = true;
+      runs.push_back(std::move(run));
+    }
+  }
+  return runs;
+}
+
+void TellOfOptional(const Chain& chain, std::map<ValueId, std::string>* refused) {
+  const bool batched = std::any_of(refused->begin(), refused->end(), [&](const auto& product) {
+    return chain.op(product.first).type.rank() > 2;
+  });
+  if (!batched) return;
+  std::map<ValueId, std::string> why;
+  const std::vector<bool> none(chain.ops().size(), false);
+  for (const OwnFinder& finder : OwnFinders()) {
+    if (finder.optional != nullptr) finder.find(chain, none, &why);
+  }
+  for (auto& [product, reason] : *refused) {
+    const auto known = why.find(product);
+    if (known != why.end()) absl::StrAppend(&reason, "; ", known->second);
+  }
 }
 
 GraphRun MakeOwnRun(const Chain& chain, OwnRun own, std::vector<ValueId> values, ValueId end) {

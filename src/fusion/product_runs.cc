@@ -28,12 +28,11 @@ class Finder {
         graph_(chain),
         linear_(graph_),
         matcher_(chain, bucket),
-        users_(chain.ops().size()),
+        users_(matcher_.users()),
         claimed_(chain.ops().size(), false),
         pace_(pace),
         absorbed_(absorbed) {
     for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
-      for (ValueId operand : chain.op(user).operands) users_[At(operand)].insert(user);
       FoundQuantizer found;
       if (QuantizerAt(graph_, user, &found)) {
         quantizers_[SkipWidening(found.x)] = {user, found};
@@ -42,15 +41,17 @@ class Finder {
   }
 
   ProductRuns Run() {
-    TakeOwn();
+    // Products take what families of their own leave.
+    std::vector<GraphRun> own = FindOwnRuns(chain_, absorbed_, &claimed_, &result_.refused);
+    for (const GraphRun& run : own) matcher_.Note(run);
     for (ValueId v = 0; v < static_cast<ValueId>(chain_.ops().size()); ++v) {
       const OpKind kind = chain_.op(v).kind;
       const bool product =
           kind == OpKind::kMatmul || kind == OpKind::kScaledMatmul || kind == OpKind::kConv2d;
       if (product && !claimed_[At(v)]) FindOne(v);
     }
-    TellOfOptional();
-    std::move(own_.begin(), own_.end(), std::back_inserter(result_.runs));
+    TellOfOptional(chain_, &result_.refused);
+    std::move(own.begin(), own.end(), std::back_inserter(result_.runs));
     std::sort(result_.runs.begin(), result_.runs.end(), [](const GraphRun& a, const GraphRun& b) {
       return a.values.front() < b.values.front();
     });
@@ -59,52 +60,28 @@ class Finder {
 
  private:
   using Values = RunMatcher::Values;
+
+  // A product and ops behind it.
+  struct Tail {
+    Values members;
+    ValueId end = -1;  // what they compute
+    Values aux;        // outputs among them, but the end
+  };
+
   static size_t At(ValueId value) { return static_cast<size_t>(value); }
 
   ValueId SkipWidening(ValueId value) const { return linear_.SkipWidening(value); }
 
-  // Runs of families' own come first: products take what is left.
-  void TakeOwn() {
-    for (const OwnFinder& finder : OwnFinders()) {
-      if (finder.optional != nullptr && !(absorbed_.*finder.optional)) continue;
-      auto* const why = finder.optional == nullptr ? &result_.refused : nullptr;
-      for (GraphRun& run : finder.find(chain_, claimed_, why)) {
-        for (const ValueId value : run.values) claimed_[At(value)] = true;
-        matcher_.Note(run);
-        own_.push_back(std::move(run));
-      }
-    }
-  }
-
-  // Why no family that is optional takes batched products that are refused.
-  void TellOfOptional() {
-    const bool batched =
-        std::any_of(result_.refused.begin(), result_.refused.end(),
-                    [&](const auto& refused) { return chain_.op(refused.first).type.rank() > 2; });
-    if (!batched) return;
-    std::map<ValueId, std::string> why;
-    const std::vector<bool> none(chain_.ops().size(), false);
-    for (const OwnFinder& finder : OwnFinders()) {
-      if (finder.optional != nullptr) finder.find(chain_, none, &why);
-    }
-    for (auto& [product, reason] : result_.refused) {
-      const auto known = why.find(product);
-      if (known != why.end()) absl::StrAppend(&reason, "; ", known->second);
-    }
-  }
-
   void FindOne(ValueId product) {
-    Values members = {product}, aux;
-    ValueId end = product;
-    absl::StatusOr<GraphRun> best = Try(product, members, end, aux);
+    Tail tail{{product}, product, {}};
+    absl::StatusOr<GraphRun> best = Try(product, tail);
     absl::StatusOr<GraphRun> codes = Quantized(best);
-    for (size_t step = 0; !codes.ok() && step < kMostTailSteps && Extend(&members, &end, &aux);
-         ++step) {
-      absl::StatusOr<GraphRun> longer = Try(product, members, end, aux);
-      if (best.ok() && !longer.ok() && aux.empty() && !MayLeadOn(members, end)) break;
+    for (size_t step = 0; !codes.ok() && step < kMostTailSteps && Extend(&tail); ++step) {
+      absl::StatusOr<GraphRun> longer = Try(product, tail);
+      if (best.ok() && !longer.ok() && tail.aux.empty() && !MayLeadOn(tail)) break;
       if (!longer.ok() || LosesStandIn(best, *longer)) continue;
-      if (best.ok() && OnlyWidens(end)) continue;
-      if (!longer->aux.empty() && LeadsOn(members, end)) continue;
+      if (best.ok() && OnlyWidens(tail.end)) continue;
+      if (!longer->aux.empty() && LeadsOn(tail)) continue;
       best = std::move(longer);
       codes = Quantized(best);
     }
@@ -120,15 +97,12 @@ class Finder {
   // Whether readers of `end` can widen what is stored before it, in fewer bytes.
   bool OnlyWidens(ValueId end) const {
     return chain_.op(end).kind == OpKind::kCast && ClassOf(chain_, end) == OpClass::kView &&
-           !matcher_.IsOutput(end);
+           !users_.IsOutput(end);
   }
 
-  // Whether ops behind `end` are another kernel's that could take what comes before them too: then
+  // Whether ops behind a tail are another kernel's that could take what comes before them too: then
   // auxiliary results save no kernel.
-  bool LeadsOn(Values members, ValueId end) const {
-    Values aux;
-    return !matcher_.IsOutput(end) && Extend(&members, &end, &aux);
-  }
+  bool LeadsOn(Tail tail) const { return !users_.IsOutput(tail.end) && Extend(&tail); }
 
   // Whether a stand-in takes `shorter` and none takes `longer`.
   bool LosesStandIn(const absl::StatusOr<GraphRun>& shorter, const GraphRun& longer) const {
@@ -165,11 +139,11 @@ class Finder {
   bool TakeQuantizer(ValueId x, ValueId codes, const FoundQuantizer& quantizer, Values* members,
                      ValueId* scale) const {
     Values inside;
-    AddBelow(codes, x, &inside);
+    AddBelow(chain_, codes, x, &inside);
     for (const ValueId user : quantizer.limits < 0 ? Values() : ScalesOf(quantizer)) {
       if (*scale >= 0) return false;
       *scale = user;
-      AddBelow(user, x, &inside);
+      AddBelow(chain_, user, x, &inside);
     }
     for (const ValueId value : inside) {
       if (claimed_[At(value)]) return false;
@@ -182,12 +156,6 @@ class Finder {
     return UsedOnlyByThroughViews(x, *members);
   }
 
-  void AddBelow(ValueId value, ValueId x, Values* inside) const {
-    if (value == x || ClassOf(chain_, value) == OpClass::kSource) return;
-    if (!inside->insert(value).second) return;
-    for (const ValueId operand : chain_.op(value).operands) AddBelow(operand, x, inside);
-  }
-
   Values ScalesOf(const FoundQuantizer& quantizer) const {
     Values scales;
     for (ValueId value = 0; value < static_cast<ValueId>(chain_.ops().size()); ++value) {
@@ -198,8 +166,8 @@ class Finder {
 
   // Whether only products of `codes` read `scale`, through views, besides the values `inside`.
   bool ReadWithCodes(ValueId scale, ValueId codes, const Values& inside) const {
-    if (matcher_.IsOutput(scale)) return false;
-    for (const ValueId user : users_[At(scale)]) {
+    if (users_.IsOutput(scale)) return false;
+    for (const ValueId user : users_.Of(scale)) {
       if (inside.count(user) > 0) continue;
       const Op& op = chain_.op(user);
       const bool product = op.kind == OpKind::kScaledMatmul && op.operands[0] == codes;
@@ -212,22 +180,21 @@ class Finder {
     return true;
   }
 
-  // Whether a tail that ends at `end`, which is no product step, may become one: before an addition
-  // (widening), before the rounding of a sum, or inside ops with what another kernel computes.
-  bool MayLeadOn(const Values& members, ValueId end) const {
-    return ClassOf(chain_, end) == OpClass::kView || IsSum(chain_.op(end)) ||
-           ResidualOf(members) >= 0 || !MatricesOf(members, end).empty();
+  // Whether a tail, which is no product step, may become one: before an addition (widening), before
+  // the rounding of a sum, or inside ops with what another kernel computes.
+  bool MayLeadOn(const Tail& tail) const {
+    return ClassOf(chain_, tail.end) == OpClass::kView || IsSum(chain_.op(tail.end)) ||
+           ResidualOf(tail.members) >= 0 || !MatricesOf(tail.members, tail.end).empty();
   }
-  static bool IsSum(const Op& op) {
-    return op.kind == OpKind::kBinary && op.binary == BinaryKind::kAdd;
-  }
+  static bool IsSum(const Op& op) { return IsBinary(op, BinaryKind::kAdd); }
 
-  // Moves `end` to the next op through which all its uses pass. Outputs that it leaves behind are
-  // added to `aux`.
-  bool Extend(Values* members, ValueId* end, Values* aux) const {
-    if (users_[At(*end)].empty()) return false;
-    if (matcher_.IsOutput(*end)) aux->insert(*end);
-    Values pending = users_[At(*end)], added;
+  // Moves the end to the next op through which all its uses pass. Outputs that it leaves behind are
+  // auxiliary results.
+  bool Extend(Tail* tail) const {
+    Values pending(users_.Of(tail->end).begin(), users_.Of(tail->end).end()), added;
+    if (pending.empty()) return false;
+    Values& aux = tail->aux;
+    if (users_.IsOutput(tail->end)) aux.insert(tail->end);
     for (;;) {
       const ValueId value = *pending.begin();
       pending.erase(pending.begin());
@@ -237,20 +204,14 @@ class Finder {
       }
       added.insert(value);
       if (pending.empty()) {
-        members->insert(added.begin(), added.end());
-        *end = value;
-        return members->size() <= kMostValues && aux->size() <= kMostAuxResults;
+        tail->members.insert(added.begin(), added.end());
+        tail->end = value;
+        return tail->members.size() <= kMostValues && aux.size() <= kMostAuxResults;
       }
-      if (matcher_.IsOutput(value)) aux->insert(value);
-      if (aux->size() > kMostAuxResults || added.size() > kMostValues) return false;
-      pending.insert(users_[At(value)].begin(), users_[At(value)].end());
+      if (users_.IsOutput(value)) aux.insert(value);
+      if (aux.size() > kMostAuxResults || added.size() > kMostValues) return false;
+      pending.insert(users_.Of(value).begin(), users_.Of(value).end());
     }
-  }
-
-  bool UsedOnlyBy(ValueId value, const Values& members) const {
-    if (matcher_.IsOutput(value)) return false;
-    return std::all_of(users_[At(value)].begin(), users_[At(value)].end(),
-                       [&](ValueId user) { return members.count(user) > 0; });
   }
 
   // Adds the values that only members use, down to the rows `a`, `residual` and row factors: the
@@ -267,7 +228,7 @@ class Finder {
         if (matcher_.IsComputedWeight(operand)) continue;
         const bool candidate = IsComputed(op_class) || op_class == OpClass::kProduct;
         if (op_class == OpClass::kView && operand != a && members->count(operand) == 0) {
-          if (UsedOnlyBy(operand, *members)) open.push_back(operand);
+          if (users_.AreAmong(*members, operand)) open.push_back(operand);
           continue;
         }
         if (operand == a || operand == residual || !candidate || claimed_[At(operand)]) continue;
@@ -320,10 +281,10 @@ class Finder {
   Values OutputsOfHalf(ValueId half, const Values& members) const {
     if (!IsHalf(half)) return {};
     Values outputs, with = members;
-    if (matcher_.IsOutput(half)) outputs.insert(half);
-    for (const ValueId user : users_[At(half)]) {
-      const bool stored = chain_.op(user).kind == OpKind::kCast && matcher_.IsOutput(user);
-      if (members.count(user) > 0 || !stored || !users_[At(user)].empty()) continue;
+    if (users_.IsOutput(half)) outputs.insert(half);
+    for (const ValueId user : users_.Of(half)) {
+      const bool stored = chain_.op(user).kind == OpKind::kCast && users_.IsOutput(user);
+      if (members.count(user) > 0 || !stored || !users_.Of(user).empty()) continue;
       outputs.insert(user);
       with.insert(user);
     }
@@ -331,18 +292,17 @@ class Finder {
   }
 
   bool UsedOnlyByThroughViews(ValueId value, const Values& members) const {
-    return !matcher_.IsOutput(value) && ReadOnlyBy(value, members);
+    return !users_.IsOutput(value) && ReadOnlyBy(value, members);
   }
   bool ReadOnlyBy(ValueId value, const Values& members) const {
-    for (ValueId user : users_[At(value)]) {
+    for (ValueId user : users_.Of(value)) {
       if (members.count(user) > 0) continue;
-      if (ClassOf(chain_, user) != OpClass::kView || !UsedOnlyBy(user, members)) return false;
+      if (ClassOf(chain_, user) != OpClass::kView || !users_.AreAmong(members, user)) return false;
     }
     return true;
   }
 
-  absl::StatusOr<GraphRun> Try(ValueId product, const Values& members, ValueId end,
-                               const Values& aux) const {
+  absl::StatusOr<GraphRun> Try(ValueId product, const Tail& tail) const {
     Step(pace_, static_cast<int64_t>(kMostValues));
     const Op& op = chain_.op(product);
     const ValueId weight = matcher_.WeightOf(product);
@@ -356,10 +316,10 @@ class Finder {
     const ValueId rows = SkipWidening(op.operands[0]);
     const ValueId unscaled = BelowFactor(rows, dtype);
     if (unscaled >= 0) {
-      absl::StatusOr<GraphRun> scaled = TryFrom(unscaled, dtype, members, end, aux);
+      absl::StatusOr<GraphRun> scaled = TryFrom(unscaled, dtype, tail);
       if (scaled.ok()) return scaled;
     }
-    return TryFrom(rows, dtype, members, end, aux);
+    return TryFrom(rows, dtype, tail);
   }
 
   // The value that `rows` are before their multiplication by a row factor, if it is stored as
@@ -373,34 +333,33 @@ class Finder {
     return stored ? rows : -1;
   }
 
-  absl::StatusOr<GraphRun> TryFrom(ValueId a, DType dtype, const Values& members, ValueId end,
-                                   const Values& aux) const {
-    absl::StatusOr<GraphRun> run = TryWith(ResidualOf(members), a, dtype, members, end, aux);
+  absl::StatusOr<GraphRun> TryFrom(ValueId a, DType dtype, const Tail& tail) const {
+    absl::StatusOr<GraphRun> run = TryWith(ResidualOf(tail.members), a, dtype, tail);
     if (run.ok()) return run;
-    for (const ValueId matrix : MatricesOf(members, end)) {
+    for (const ValueId matrix : MatricesOf(tail.members, tail.end)) {
       Step(pace_, static_cast<int64_t>(kMostValues));
-      absl::StatusOr<GraphRun> other = TryWith(matrix, a, dtype, members, end, aux);
+      absl::StatusOr<GraphRun> other = TryWith(matrix, a, dtype, tail);
       if (other.ok()) return other;
     }
     return run;
   }
 
-  // With `matrix` as an operand from another kernel, even if nobody else reads it.
-  absl::StatusOr<GraphRun> TryWith(ValueId matrix, ValueId a, DType dtype, const Values& members,
-                                   ValueId end, const Values& aux) const {
-    Values halves = aux;
-    absl::StatusOr<GraphRun> pair = TryClosed(matrix, a, dtype, members, end, aux, &halves);
-    return pair.ok() ? pair : TryClosed(matrix, a, dtype, members, end, aux, nullptr);
+  // With `matrix` as an operand from another kernel, even if nobody else reads it. First with the
+  // other half of a pair among the auxiliary results.
+  absl::StatusOr<GraphRun> TryWith(ValueId matrix, ValueId a, DType dtype, const Tail& tail) const {
+    Tail pair = tail;
+    Close(a, matrix, &pair.members, &pair.aux);
+    if (pair.aux.size() > tail.aux.size()) {
+      absl::StatusOr<GraphRun> run = MatchClosed(a, dtype, std::move(pair));
+      if (run.ok()) return run;
+    }
+    Tail alone = tail;
+    Close(a, matrix, &alone.members, nullptr);
+    return MatchClosed(a, dtype, std::move(alone));
   }
-
-  // `halves`: null, or `aux`, to which the other half of a pair may be added.
-  absl::StatusOr<GraphRun> TryClosed(ValueId matrix, ValueId a, DType dtype, Values members,
-                                     ValueId end, const Values& aux, Values* halves) const {
-    Close(a, matrix, &members, halves);
-    const Values& stored = halves != nullptr ? *halves : aux;
-    if (halves != nullptr && stored.size() == aux.size()) return absl::NotFoundError("no half");
-    if (absorbed_.norms) TakeNorm(a, &members);
-    return matcher_.Match(members, a, dtype, end, {stored.begin(), stored.end()});
+  absl::StatusOr<GraphRun> MatchClosed(ValueId a, DType dtype, Tail tail) const {
+    if (absorbed_.norms) TakeNorm(a, &tail.members);
+    return matcher_.Match(tail.members, a, dtype, tail.end, {tail.aux.begin(), tail.aux.end()});
   }
 
   // What members read of what other kernels compute, with the extents of `end`.
@@ -475,16 +434,21 @@ class Finder {
   const Subgraph graph_;
   const LinearFinder linear_;
   RunMatcher matcher_;
-  std::vector<std::set<ValueId>> users_;
+  const Users& users_;
   std::vector<bool> claimed_;
   std::map<ValueId, std::pair<ValueId, FoundQuantizer>> quantizers_;  // by what is quantised: codes
   Pace* const pace_;
   const Absorbed absorbed_;
   ProductRuns result_;
-  std::vector<GraphRun> own_;  // of families' own
 };
 
 }  // namespace
+
+void AddBelow(const Chain& chain, ValueId value, ValueId x, std::set<ValueId>* inside) {
+  if (value == x || ClassOf(chain, value) == OpClass::kSource) return;
+  if (!inside->insert(value).second) return;
+  for (const ValueId operand : chain.op(value).operands) AddBelow(chain, operand, x, inside);
+}
 
 GraphRun RunOf(const Chain& chain, MatchedSequence matched) {
   GraphRun run;
@@ -515,9 +479,8 @@ ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, Abso
 
 bool MayTakeNorms(const Chain& chain, int64_t bucket) {
   if (bucket > kMostNormBucket) return false;
-  return std::any_of(chain.ops().begin(), chain.ops().end(), [](const Op& op) {
-    return op.kind == OpKind::kUnary && op.unary == UnaryKind::kRsqrt;
-  });
+  return std::any_of(chain.ops().begin(), chain.ops().end(),
+                     [](const Op& op) { return IsUnary(op, UnaryKind::kRsqrt); });
 }
 
 }  // namespace sinter

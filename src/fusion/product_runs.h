@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
+#include "src/chain/users.h"
 #include "src/plan/family.h"
 #include "src/product/matcher.h"
 
@@ -63,6 +64,9 @@ ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace = nul
 // Whether its result is codes with scales of 128 columns, by a quantiser that it absorbed.
 bool HasGroups(const GraphRun& run);
 
+// Adds `value` and what computes it, down to `x` and sources.
+void AddBelow(const Chain& chain, ValueId value, ValueId x, std::set<ValueId>* inside);
+
 // Whether runs with norms may be worth planning: there are few rows, and a root of a mean.
 bool MayTakeNorms(const Chain& chain, int64_t bucket);
 
@@ -80,6 +84,14 @@ struct OwnFinder {
 // A row for each family with runs of its own, in the order in which they claim ops. Tests add rows
 // before they plan; nothing else changes it.
 std::vector<OwnFinder>& OwnFinders();
+
+// The runs of families' own in what is not `claimed`, which gets their values. `refused` gets why
+// no family that every plan has takes an op.
+std::vector<GraphRun> FindOwnRuns(const Chain& chain, const Absorbed& absorbed,
+                                  std::vector<bool>* claimed,
+                                  std::map<ValueId, std::string>* refused);
+// Says why no family that is optional takes batched products that are refused.
+void TellOfOptional(const Chain& chain, std::map<ValueId, std::string>* refused);
 
 // The run of `own` that computes `values`, ascending, of which others read `end` alone. A run whose
 // result are codes also has `scale`, which lies in front of the result among its kernels' places.
@@ -118,7 +130,7 @@ class RunMatcher {
   // another kernel computes and stores.
   ValueId WeightOf(ValueId product) const;
   bool IsComputedWeight(ValueId value) const { return weights_.count(value) > 0; }
-  bool IsOutput(ValueId value) const { return is_output_[static_cast<size_t>(value)]; }
+  const Users& users() const { return users_; }
 
  private:
   // The dtype of a result `end` of weights of `dtype`: not below the chain's, unless products of
@@ -139,8 +151,7 @@ class RunMatcher {
 
   const Chain& chain_;
   const int64_t bucket_;
-  std::vector<bool> is_output_;
-  std::vector<std::vector<ValueId>> users_;
+  const Users users_;
   Values weights_;                    // that are computed
   std::map<ValueId, DType> rounded_;  // the stored dtype of values that runs hand over or read
   Values made_;                       // by noted runs

@@ -63,9 +63,8 @@ bool PassesSmallErrors(const Op& op) {
 bool HasFasterFunctions(const ProductEpilogue& e) {
   if (!e.program.present()) return false;
   const Chain& body = *e.program.body;
-  const bool erf = std::any_of(body.ops().begin(), body.ops().end(), [](const Op& op) {
-    return op.kind == OpKind::kUnary && op.unary == UnaryKind::kErf;
-  });
+  const bool erf = std::any_of(body.ops().begin(), body.ops().end(),
+                               [](const Op& op) { return IsUnary(op, UnaryKind::kErf); });
   const auto has = [](Activation a) {
     return a == Activation::kSilu || a == Activation::kGeluTanh;
   };
@@ -75,19 +74,12 @@ bool HasFasterFunctions(const ProductEpilogue& e) {
 }  // namespace
 
 RunMatcher::RunMatcher(const Chain& chain, int64_t bucket)
-    : chain_(chain),
-      bucket_(bucket),
-      is_output_(chain.ops().size(), false),
-      users_(chain.ops().size()) {
-  for (const ChainOutput& out : chain.outputs()) is_output_[static_cast<size_t>(out.value)] = true;
-  for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
-    for (const ValueId operand : chain.op(user).operands) {
-      users_[static_cast<size_t>(operand)].push_back(user);
-    }
-    const OpKind kind = chain.op(user).kind;
+    : chain_(chain), bucket_(bucket), users_(chain) {
+  for (ValueId id = 0; id < static_cast<ValueId>(chain.ops().size()); ++id) {
+    const OpKind kind = chain.op(id).kind;
     if (kind != OpKind::kMatmul && kind != OpKind::kConv2d) continue;
-    if (ClassOf(chain, user) != OpClass::kProduct) continue;
-    const ValueId weight = WeightOf(user);
+    if (ClassOf(chain, id) != OpClass::kProduct) continue;
+    const ValueId weight = WeightOf(id);
     if (chain.op(weight).kind != OpKind::kInput) weights_.insert(weight);
   }
 }
@@ -147,8 +139,8 @@ DType RunMatcher::ResultOf(ValueId end, DType dtype) const {
 }
 
 bool RunMatcher::OnlyMultiplied(ValueId value, DType dtype) const {
-  if (IsOutput(value)) return false;
-  const std::vector<ValueId>& users = users_[static_cast<size_t>(value)];
+  if (users_.IsOutput(value)) return false;
+  const std::vector<ValueId>& users = users_.Of(value);
   return std::all_of(users.begin(), users.end(), [&](ValueId user) {
     const Op& op = chain_.op(user);
     if (op.kind == OpKind::kCast && op.type.dtype == dtype) return true;
@@ -168,8 +160,8 @@ bool RunMatcher::OnlyMadeIntoCodes(ValueId value) const {
     const ValueId id = open.back();
     open.pop_back();
     if (!seen.insert(id).second) continue;
-    if (IsOutput(id) || seen.size() > kMostBeforeCodes) return false;
-    for (const ValueId user : users_[static_cast<size_t>(id)]) {
+    if (users_.IsOutput(id) || seen.size() > kMostBeforeCodes) return false;
+    for (const ValueId user : users_.Of(id)) {
       const Op& op = chain_.op(user);
       const bool float_codes = IsCode(op.type.dtype) && HoldsFloats(op.type.dtype);
       if (op.kind == OpKind::kCast && float_codes) continue;
@@ -273,7 +265,7 @@ absl::Status RunMatcher::CheckAux(ValueId aux) const {
 absl::Status RunMatcher::CheckStored(ValueId value, DType dtype) const {
   const Op& op = chain_.op(value);
   if (op.type.dtype == dtype) return absl::OkStatus();
-  const bool own = ClassOf(chain_, value) == OpClass::kView && !IsOutput(value);
+  const bool own = ClassOf(chain_, value) == OpClass::kView && !users_.IsOutput(value);
   const bool computed = op.kind != OpKind::kInput && op.type.dtype == DType::kF32;
   const bool elsewhere = computed && !RoundedAlike(value, dtype);
   if (computed && (own || OnlyMultiplied(value, dtype)) && RoundedAlike(value, dtype)) {

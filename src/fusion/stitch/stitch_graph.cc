@@ -99,7 +99,7 @@ class StitchGraphMaker {
     for (const GraphRun& run : runs_) {
       const int number = static_cast<int>(&run - runs_.data());
       for (const ValueId aux : run.aux) {
-        const std::vector<ValueId>& users = roles_.users[At(aux)];
+        const std::vector<ValueId>& users = roles_.users.Of(aux);
         const bool read = std::any_of(users.begin(), users.end(),
                                       [&](ValueId user) { return roles_.run[At(user)] != number; });
         if (!read) continue;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
+#include "src/chain/users.h"
 #include "src/fusion/product_runs.h"
 
 namespace sinter {
@@ -237,7 +238,7 @@ struct ValueRoles {
   std::vector<bool> vertex;   // the result of a vertex; inlined values too when stored
   std::vector<int> run;       // the run of products that contains it; -1
   std::vector<DType> stored_dtype;
-  std::vector<std::vector<ValueId>> users;  // distinct ops that use it, ascending
+  Users users;
 };
 
 ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRun>& runs);

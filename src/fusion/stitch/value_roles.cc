@@ -56,15 +56,6 @@ void MarkRuns(const Chain& chain, const std::vector<GraphRun>& runs, ValueRoles*
   }
 }
 
-void FindUsers(const Chain& chain, ValueRoles* roles) {
-  for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
-    for (ValueId operand : chain.op(user).operands) {
-      std::vector<ValueId>& users = roles->users[static_cast<size_t>(operand)];
-      if (users.empty() || users.back() != user) users.push_back(user);
-    }
-  }
-}
-
 // Values that a scatter in place writes, or that are its ids: computed by it, they might read what
 // it writes over. Views of that itself are copied by a kernel before it.
 std::vector<bool> WrittenInPlace(const Chain& chain) {
@@ -95,7 +86,7 @@ bool IsTurnedFilter(const Chain& chain, ValueId value, const ValueRoles& roles) 
   while (IsView(chain.op(from))) from = chain.op(from).operands[0];
   if (chain.op(from).kind != OpKind::kInput) return false;
   const auto user_of = [&](ValueId id) {
-    const std::vector<ValueId>& users = roles.users[static_cast<size_t>(id)];
+    const std::vector<ValueId>& users = roles.users.Of(id);
     return users.size() == 1 ? users[0] : -1;
   };
   ValueId reader = user_of(value);
@@ -150,7 +141,7 @@ ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRu
   roles.stored.assign(count, false);
   roles.vertex.assign(count, false);
   roles.run.assign(count, -1);
-  roles.users.resize(count);
+  roles.users = Users(chain);
   for (const Op& op : chain.ops()) roles.stored_dtype.push_back(op.type.dtype);
   MarkRuns(chain, runs, &roles);
   for (const ChainOutput& out : chain.outputs()) {
@@ -158,7 +149,6 @@ ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRu
     roles.stored[value] = true;
     roles.stored_dtype[value] = chain.op(out.value).type.dtype;
   }
-  FindUsers(chain, &roles);
   const std::vector<bool> written = WrittenInPlace(chain);
   std::vector<Cone> cones;
   for (size_t i = 0; i < count; ++i) {
@@ -231,7 +221,7 @@ bool Contraction::Joins(ValueId value, const VertexReads& reads) const {
   int64_t most = elements;
   ValueId reader = value;
   do {
-    const std::vector<ValueId>& users = roles_.users[static_cast<size_t>(reader)];
+    const std::vector<ValueId>& users = roles_.users.Of(reader);
     if (users.size() != 1) return false;
     if (IsKeptFrom(users[0], reader, reads)) return false;
     reader = users[0];
@@ -243,7 +233,7 @@ bool Contraction::Joins(ValueId value, const VertexReads& reads) const {
   } while (roles_.inlined[static_cast<size_t>(reader)] &&
            !roles_.stored[static_cast<size_t>(reader)]);
   const bool stored_view = roles_.inlined[static_cast<size_t>(reader)];
-  if (stored_view ? !roles_.users[static_cast<size_t>(reader)].empty() : !contract_) return false;
+  if (stored_view ? !roles_.users.Of(reader).empty() : !contract_) return false;
   if (roles_.run[static_cast<size_t>(reader)] >= 0) return false;
   if (ClassOf(chain_, reader) == OpClass::kProduct) return false;
   if (op_class == OpClass::kExpensive && most > elements) return false;
