@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
 #include "src/chain/infer.h"
 #include "src/chain/linear_finder.h"
+#include "src/chain/users.h"
+#include "src/fusion/gate_finder.h"
 #include "src/fusion/product_runs.h"
 #include "src/fusion/stitch/stitch_graph.h"
 #include "src/plan/grouped_family.h"
@@ -21,22 +21,6 @@ namespace sinter {
 namespace {
 
 constexpr int64_t kMostSlotsOfAll = int64_t{1} << 30;  // the device counts them in 32 bits
-constexpr ValueId kMostOpsOfGate = 64;                 // behind the product
-
-template <typename... Args>
-absl::Status Refuse(const Args&... args) {
-  return absl::UnimplementedError(absl::StrCat(args...));
-}
-
-// gate and up of f32 as inputs 0 and 1, and act(gate) * up.
-Chain GatePattern(Activation act) {
-  ChainBuilder b;
-  const TensorType type{DType::kF32, {Dim::Constant(1)}};
-  const ValueId gate = b.Input(type).value(), up = b.Input(type).value();
-  const ValueId active = AddActivation(b, act, gate).value();
-  b.Output(b.Binary(BinaryKind::kMul, active, up).value()).IgnoreError();
-  return b.Finish().value();
-}
 
 class GroupedFinder {
  public:
@@ -44,16 +28,10 @@ class GroupedFinder {
   GroupedFinder(const Chain& chain, const std::vector<bool>& claimed, bool quantize)
       : chain_(chain),
         graph_(chain),
-        users_(chain.ops().size()),
+        users_(chain),
+        gates_(chain, users_),
         claimed_(claimed),
-        quantize_(quantize) {
-    for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
-      for (const ValueId operand : chain.op(user).operands) {
-        std::vector<ValueId>& of = users_[At(operand)];
-        if (of.empty() || of.back() != user) of.push_back(user);
-      }
-    }
-  }
+        quantize_(quantize) {}
 
   std::vector<GraphRun> Run(std::map<ValueId, std::string>* refused) {
     std::vector<GraphRun> runs;
@@ -64,8 +42,8 @@ class GroupedFinder {
         for (const ValueId value : run->values) claimed_[At(value)] = true;
         taken_.push_back(id);
         runs.push_back(*std::move(run));
-      } else {
-        if (refused != nullptr) (*refused)[id] = std::string(run.status().message());
+      } else if (refused != nullptr) {
+        (*refused)[id] = std::string(run.status().message());
       }
     }
     return runs;
@@ -74,13 +52,20 @@ class GroupedFinder {
  private:
   static size_t At(ValueId id) { return static_cast<size_t>(id); }
 
-  // Below a cast to f32 that loses nothing.
-  ValueId SkipWidening(ValueId id) const {
-    const Op& op = chain_.op(id);
-    if (op.kind != OpKind::kCast || op.type.dtype != DType::kF32) return id;
-    const DType below = chain_.op(op.operands[0]).type.dtype;
-    return below == DType::kBF16 || below == DType::kF16 ? op.operands[0] : id;
-  }
+  // What a kernel computes.
+  struct Found {
+    GroupedProduct product;
+    OwnRun own;
+    std::set<ValueId> values;
+    ValueId end = -1;
+
+    void Take(ValueId next) {
+      values.insert(next);
+      end = next;
+    }
+  };
+
+  ValueId SkipWidening(ValueId id) const { return BelowWidening(chain_, id); }
 
   // The strides of `id` in elements, or why a kernel cannot read it. `inner`: the last must be 1.
   absl::StatusOr<std::vector<int64_t>> Lie(ValueId id, bool inner) const {
@@ -90,10 +75,11 @@ class GroupedFinder {
       const bool one = chain_.op(id).type.dims[i] == Dim::Constant(1);
       const bool last = inner && i + 1 == strides.size();
       if (!one && (strides[i].m_power != 0 || (last && strides[i].value != 1))) {
-        return Refuse(NameOfValue(chain_, id), " has strides ",
-                      ToString(absl::MakeConstSpan(strides)), ", kernels of grouped products read ",
-                      last ? "elements of rows side by side" : "strides that do not depend on M",
-                      ": copy it");
+        return Invalid(NameOfValue(chain_, id), " has strides ",
+                       ToString(absl::MakeConstSpan(strides)),
+                       ", kernels of grouped products read ",
+                       last ? "elements of rows side by side" : "strides that do not depend on M",
+                       ": copy it");
       }
       result.push_back(one ? 0 : strides[i].value);
     }
@@ -104,7 +90,8 @@ class GroupedFinder {
     const Op& op = chain_.op(id);
     const ValueId a = SkipWidening(op.operands[0]), w = SkipWidening(op.operands[1]);
     const ValueId ids = op.operands[2];
-    GroupedProduct p;
+    Found found;
+    GroupedProduct& p = found.product;
     p.by_ends = IsByEnds(op);
     const std::vector<Dim>& w_dims = chain_.op(w).type.dims;
     p.rows = chain_.op(a).type.dtype;
@@ -118,8 +105,8 @@ class GroupedFinder {
     const Dim rows = op.type.dims[0];
     p.fixed_rows = rows.symbolic ? 0 : rows.value;
     if (p.fixed_rows > kMostSlotsOfAll / p.slots) {
-      return Refuse("rows are ", p.fixed_rows, ", must be at most ", kMostSlotsOfAll / p.slots,
-                    " of ", p.slots, " slots");
+      return Invalid("rows are ", p.fixed_rows, ", must be at most ", kMostSlotsOfAll / p.slots,
+                     " of ", p.slots, " slots");
     }
     SINTER_ASSIGN_OR_RETURN(const std::vector<int64_t> of_a, Lie(a, true));
     SINTER_ASSIGN_OR_RETURN(const std::vector<int64_t> of_w, Lie(w, true));
@@ -132,30 +119,35 @@ class GroupedFinder {
     p.id_slot_stride = p.by_ends ? 0 : of_ids[1];
 
     p.early = IsEarly(a, w, ids);
-    OwnRun own;
-    own.family = &GroupedFamily();
-    for (const ValueId operand : {a, w, ids}) own.operands.push_back({operand});
-    if (IsScaledGrouped(op)) SINTER_RETURN_IF_ERROR(TakeScales(op, &p, &own));
-    ValueId end = id;
-    std::set<ValueId> values = {id};
-    TakeBias(op.operands[2], &end, &values, &p, &own);
-    TakeFactor(&end, &values, &p, &own);
-    Pair pair;
-    TakeGate(&end, &values, &p, &pair);
+    found.own.family = &GroupedFamily();
+    for (const ValueId operand : {a, w, ids}) found.own.operands.push_back({operand});
+    if (IsScaledGrouped(op)) SINTER_RETURN_IF_ERROR(TakeScales(op, &found));
+    found.Take(id);
+    TakeBias(ids, &found);
+    TakeFactor(&found);
+    FoundGate gate;
+    if (gates_.Find(found.end, p.n, claimed_, &gate)) {
+      p.n /= 2;
+      p.gate = gate.gate;
+      p.act = gate.act;
+      found.values.insert(gate.values.begin(), gate.values.end());
+      found.end = gate.end;
+    }
     if (!p.has_factor) {
-      TakeFactor(&end, &values, &p, &own);
+      TakeFactor(&found);
     } else {
       p.factor_on_sums = p.gate != GroupedGate::kNone;
     }
-    const ValueId scale = quantize_ ? TakeQuantizer(&end, &values, &p) : -1;
-    if (scale < 0) TakeCast(&end, &values);
-    own.result = p.result = chain_.op(end).type.dtype;
-    if (pair.end >= 0) {
-      SINTER_ASSIGN_OR_RETURN(p.program, ProgramOfPair(pair, p.result));
+    const ValueId scale = quantize_ ? TakeQuantizer(&found) : -1;
+    if (scale < 0) TakeCast(&found);
+    p.result = found.own.result = chain_.op(found.end).type.dtype;
+    if (gate.is_program) {
+      SINTER_ASSIGN_OR_RETURN(p.program, gates_.MakeProgram(gate, p.result));
     }
-    SINTER_RETURN_IF_ERROR(PlaceResult(end, own, &p));
-    own.problem = std::make_shared<const GroupedProduct>(p);
-    GraphRun run = MakeOwnRun(chain_, std::move(own), {values.begin(), values.end()}, end);
+    SINTER_RETURN_IF_ERROR(PlaceResult(&found));
+    found.own.problem = std::make_shared<const GroupedProduct>(p);
+    GraphRun run = MakeOwnRun(chain_, std::move(found.own),
+                              {found.values.begin(), found.values.end()}, found.end);
     run.scale = scale;
     return run;
   }
@@ -179,7 +171,8 @@ class GroupedFinder {
   }
 
   // Where the values of both scales lie.
-  absl::Status TakeScales(const Op& op, GroupedProduct* p, OwnRun* own) const {
+  absl::Status TakeScales(const Op& op, Found* found) const {
+    GroupedProduct* const p = &found->product;
     const auto kind = [](const ScaleGrain& grain) {
       return grain.k > 0 ? GroupedScales::kGroups : GroupedScales::kWhole;
     };
@@ -203,45 +196,25 @@ class GroupedFinder {
       p->weight_scale_column = weight_lies[1];
       p->weight_scale_group = weight_lies[2];
     }
-    own->operands.push_back({of_a});
-    own->operands.push_back({of_w});
+    for (const ValueId scales : {of_a, of_w}) found->own.operands.push_back({scales});
     return absl::OkStatus();
   }
 
-  // The only reader of `id`; -1 where there are others or it is given out.
+  // The only reader of `id`, which is not given out; -1: there is none that is free.
   ValueId OnlyUser(ValueId id) const {
-    const std::vector<ValueId>& of = users_[At(id)];
-    return of.size() == 1 && OutputOf(chain_, id) < 0 && !claimed_[At(of[0])] ? of[0] : -1;
-  }
-
-  // Whether `id` is half `half` of the last axis of `whole`: n elements behind one another, or
-  // every second one.
-  bool IsHalf(ValueId id, ValueId whole, int half, bool in_turns, int64_t n) const {
-    const Op& op = chain_.op(id);
-    if (op.kind != OpKind::kSlice || op.operands[0] != whole) return false;
-    const size_t last = op.starts.size() - 1;
-    for (size_t i = 0; i < last; ++i) {
-      if (op.type.dims[i] != chain_.op(whole).type.dims[i]) return false;
-    }
-    return op.starts[last] == (in_turns ? half : half * n) &&
-           op.type.dims[last] == Dim::Constant(n) &&
-           (n == 1 || op.steps[last] == (in_turns ? 2 : 1));
+    const ValueId user = users_.Only(id);
+    return user >= 0 && !claimed_[At(user)] ? user : -1;
   }
 
   // A sum with the rows that the same ids name of a matrix, [experts, columns].
-  void TakeBias(ValueId ids, ValueId* end, std::set<ValueId>* values, GroupedProduct* p,
-                OwnRun* own) const {
-    const ValueId user = OnlyUser(*end);
-    if (user < 0) return;
-    const Op& op = chain_.op(user);
-    if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kAdd) return;
-    const ValueId other = op.operands[0] == *end ? op.operands[1] : op.operands[0];
+  void TakeBias(ValueId ids, Found* found) const {
+    GroupedProduct* const p = &found->product;
+    const ValueId user = OnlyUser(found->end);
+    const ValueId other = OtherOperand(chain_, user, BinaryKind::kAdd, found->end);
+    if (other < 0) return;
     const ValueId rows = SkipWidening(other);
     const Op& gather = chain_.op(rows);
-    if (other == *end || gather.kind != OpKind::kGather || gather.axis != 0 ||
-        gather.operands[1] != ids) {
-      return;
-    }
+    if (gather.kind != OpKind::kGather || gather.axis != 0 || gather.operands[1] != ids) return;
     const ValueId bias = SkipWidening(gather.operands[0]);
     const TensorType& type = chain_.op(bias).type;
     const std::vector<Dim> dims = {Dim::Constant(p->experts), Dim::Constant(p->n)};
@@ -251,191 +224,23 @@ class GroupedFinder {
     p->has_bias = true;
     p->bias = type.dtype;
     p->bias_stride = (*lies)[0];
-    own->operands.push_back({bias});
+    found->own.operands.push_back({bias});
     // What others read of it is computed for them.
     if (OnlyUser(other) == user) {
-      values->insert(other);
-      if (rows != other && OnlyUser(rows) == other) values->insert(rows);
+      found->values.insert(other);
+      if (rows != other && OnlyUser(rows) == other) found->values.insert(rows);
     }
-    values->insert(user);
-    *end = user;
-  }
-
-  // What leads from gate and up to `end`; -1: nothing, or act(gate) * up.
-  struct Pair {
-    ValueId gate = -1, up = -1, end = -1;
-    std::set<ValueId> values;
-  };
-
-  // `*pair`: where it is no act(gate) * up.
-  void TakeGate(ValueId* end, std::set<ValueId>* values, GroupedProduct* p, Pair* pair) const {
-    const std::vector<ValueId>& halves = users_[At(*end)];
-    if (p->n % 2 != 0 || OutputOf(chain_, *end) >= 0 || halves.size() != 2) return;
-    const int64_t n = p->n / 2;
-    for (const int form : {0, 1, 2, 3}) {
-      const int first = form % 2;
-      const bool in_turns = form > 1;
-      if (!IsHalf(halves[0], *end, first, in_turns, n) ||
-          !IsHalf(halves[1], *end, 1 - first, in_turns, n)) {
-        continue;
-      }
-      const ValueId left = halves[static_cast<size_t>(first)];
-      const ValueId right = halves[static_cast<size_t>(1 - first)];
-      const ValueId last =
-          std::min<ValueId>(static_cast<ValueId>(chain_.ops().size()), *end + kMostOpsOfGate);
-      for (ValueId product = std::max(left, right) + 1; product < last; ++product) {
-        if (TakePair(*end, left, right, product, in_turns, values, p)) {
-          p->n = n;
-          *end = product;
-          return;
-        }
-      }
-      for (ValueId product = last - 1; product > std::max(left, right); --product) {
-        if (TakeProgram(*end, left, right, product, pair)) {
-          values->insert(*end);
-          values->insert(pair->values.begin(), pair->values.end());
-          p->gate = in_turns ? GroupedGate::kInTurnsGateFirst : GroupedGate::kGateFirst;
-          p->n = n;
-          *end = product;
-          return;
-        }
-      }
-    }
-  }
-
-  // Whether `product` is act(gate) * up of the halves, in either order, which nobody else reads.
-  bool TakePair(ValueId whole, ValueId left, ValueId right, ValueId product, bool in_turns,
-                std::set<ValueId>* values, GroupedProduct* p) const {
-    const Op& op = chain_.op(product);
-    if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kMul || claimed_[At(product)] ||
-        op.type.dims != chain_.op(left).type.dims) {
-      return false;
-    }
-    std::set<ValueId> inside = {left, right, product};
-    if (!Collect(product, left, right, &inside)) return false;
-    Subgraph graph(chain_, product, op.type, ContiguousStrides(op.type.dims));
-    for (const ValueId half : {left, right}) {
-      graph.AddOperand(half, DType::kF32, ContiguousStrides(op.type.dims));
-    }
-    for (const Activation act : kActivations) {
-      const Chain pattern = GatePattern(act);
-      const std::vector<int32_t> canonical = pattern.CallerOrder();
-      for (const bool gate_first : {true, false}) {
-        const ValueId gate = gate_first ? left : right, up = gate_first ? right : left;
-        const bool found =
-            MatchPattern(graph, product, pattern, [&](const std::vector<ValueId>& bound) {
-              return bound[static_cast<size_t>(canonical[0])] == gate &&
-                     bound[static_cast<size_t>(canonical[1])] == up;
-            });
-        if (!found) continue;
-        p->act = act;
-        p->gate = in_turns
-                      ? gate_first ? GroupedGate::kInTurnsGateFirst : GroupedGate::kInTurnsUpFirst
-                  : gate_first ? GroupedGate::kGateFirst
-                               : GroupedGate::kUpFirst;
-        values->insert(inside.begin(), inside.end());
-        values->insert(whole);
-        return true;
-      }
-    }
-    return false;
-  }
-
-  // Whether `product` is any element-wise program of the halves, which nobody else reads.
-  bool TakeProgram(ValueId whole, ValueId left, ValueId right, ValueId product, Pair* pair) const {
-    const Op& op = chain_.op(product);
-    if (op.type.dtype != DType::kF32 || claimed_[At(product)] ||
-        op.type.dims != chain_.op(left).type.dims) {
-      return false;
-    }
-    Pair found{left, right, product, {left, right, product}};
-    if (!Collect(product, left, right, &found.values)) return false;
-    if (!ProgramOfPair(found, DType::kF32).ok()) return false;
-    *pair = std::move(found);
-    return true;
-  }
-
-  // A number, or the same for each element.
-  bool IsNumber(ValueId id) const {
-    const Op& op = chain_.op(id);
-    return op.kind == OpKind::kScalar ||
-           (op.kind == OpKind::kBroadcast && chain_.op(op.operands[0]).kind == OpKind::kScalar);
-  }
-
-  // The program that stores `result`, or why no kernel computes it.
-  absl::StatusOr<EpilogueProgram> ProgramOfPair(const Pair& pair, DType result) const {
-    ChainBuilder b;
-    std::map<ValueId, ValueId> made;
-    std::vector<LeafKind> kinds;
-    const auto number = [&](ValueId id) {
-      const Op& op = chain_.op(id);
-      const Op& scalar = op.kind == OpKind::kScalar ? op : chain_.op(op.operands[0]);
-      return b.Scalar(scalar.scalar, scalar.type.dtype);
-    };
-    for (const ValueId id : pair.values) {
-      Op op = chain_.op(id);
-      if (id == pair.gate || id == pair.up) {
-        SINTER_ASSIGN_OR_RETURN(made[id], b.Input({DType::kF32, {Dim::Constant(2)}}));
-        kinds.push_back(id == pair.gate ? LeafKind::kValue : LeafKind::kUp);
-        continue;
-      }
-      for (ValueId& operand : op.operands) {
-        if (IsNumber(operand)) {
-          SINTER_ASSIGN_OR_RETURN(operand, number(operand));
-        } else {
-          operand = made.at(operand);
-        }
-      }
-      op.type.dims = {Dim::Constant(2)};
-      SINTER_ASSIGN_OR_RETURN(made[id], Replay(b, op, false));
-    }
-    SINTER_ASSIGN_OR_RETURN(const ValueId stored, b.Cast(made.at(pair.end), result));
-    SINTER_RETURN_IF_ERROR(b.Output(stored));
-    SINTER_ASSIGN_OR_RETURN(Chain body, b.Finish());
-    std::vector<LeafKind> canonical;
-    for (const int32_t input : body.InputOrder()) {
-      canonical.push_back(kinds[static_cast<size_t>(input)]);
-    }
-    EpilogueProgram program =
-        ProgramOf(std::make_shared<const Chain>(std::move(body)), std::move(canonical));
-    if (!program.written()) return Refuse("a pair with a form");
-    SINTER_RETURN_IF_ERROR(CheckProgram(program, result, true));
-    return program;
-  }
-
-  // Adds what leads from the halves to `product`. False where that is long, reads anything else but
-  // numbers, or is read by others.
-  bool Collect(ValueId product, ValueId left, ValueId right, std::set<ValueId>* inside) const {
-    std::vector<ValueId> open = {product};
-    while (!open.empty()) {
-      const ValueId id = open.back();
-      open.pop_back();
-      for (const ValueId operand : chain_.op(id).operands) {
-        if (IsNumber(operand)) continue;
-        if (operand < std::min(left, right) || claimed_[At(operand)]) return false;
-        if (inside->insert(operand).second) open.push_back(operand);
-        if (inside->size() > kMostOpsOfGate) return false;
-      }
-      if (id == left || id == right) return false;
-    }
-    return std::all_of(inside->begin(), inside->end(), [&](ValueId id) {
-      if (id == product) return true;
-      if (OutputOf(chain_, id) >= 0) return false;
-      return std::all_of(users_[At(id)].begin(), users_[At(id)].end(),
-                         [&](ValueId user) { return inside->count(user) > 0; });
-    });
+    found->Take(user);
   }
 
   // A product with one number of each slot, which spreads over the columns.
-  void TakeFactor(ValueId* end, std::set<ValueId>* values, GroupedProduct* p, OwnRun* own) const {
-    const ValueId user = OnlyUser(*end);
-    if (user < 0) return;
-    const Op& op = chain_.op(user);
-    if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kMul) return;
-    const ValueId spread = op.operands[0] == *end ? op.operands[1] : op.operands[0];
-    if (spread == *end || chain_.op(spread).kind != OpKind::kBroadcast) return;
+  void TakeFactor(Found* found) const {
+    GroupedProduct* const p = &found->product;
+    const ValueId user = OnlyUser(found->end);
+    const ValueId spread = OtherOperand(chain_, user, BinaryKind::kMul, found->end);
+    if (spread < 0 || chain_.op(spread).kind != OpKind::kBroadcast) return;
     ValueId column = SkipWidening(chain_.op(spread).operands[0]);
-    const std::vector<Dim>& dims = op.type.dims;
+    const std::vector<Dim>& dims = chain_.op(user).type.dims;
     const std::vector<Dim> slots(dims.begin(), dims.end() - 1);
     std::vector<Dim> one_of_slots = slots;
     one_of_slots.push_back(Dim::Constant(1));
@@ -451,59 +256,53 @@ class GroupedFinder {
     p->factor = chain_.op(column).type.dtype;
     p->factor_stride = (*lies)[0];
     p->factor_slot_stride = p->by_ends ? 0 : (*lies)[1];
-    own->operands.push_back({column});
-    values->insert(user);
-    *end = user;
+    found->own.operands.push_back({column});
+    found->Take(user);
   }
 
-  void TakeCast(ValueId* end, std::set<ValueId>* values) const {
-    const ValueId user = OnlyUser(*end);
+  void TakeCast(Found* found) const {
+    const ValueId user = OnlyUser(found->end);
     if (user < 0 || chain_.op(user).kind != OpKind::kCast) return;
-    if (!IsFloat(chain_.op(user).type.dtype)) return;
-    values->insert(user);
-    *end = user;
+    if (IsFloat(chain_.op(user).type.dtype)) found->Take(user);
   }
 
-  // The quantiser of the result by groups of columns, which nobody else reads; `*end` is then its
+  // The quantiser of the result by groups of columns, which nobody else reads; the end is then its
   // codes. Returns the scales; -1: there is none.
-  ValueId TakeQuantizer(ValueId* end, std::set<ValueId>* values, GroupedProduct* p) const {
-    if (!p->HasScales() || p->n % kScaleBlock != 0 || OutputOf(chain_, *end) >= 0) return -1;
-    const ValueId last = static_cast<ValueId>(chain_.ops().size());
-    for (ValueId codes = *end + 1; codes < last; ++codes) {
-      FoundQuantizer found;
-      if (!QuantizerAt(graph_, codes, &found) || found.x != *end ||
-          found.rule.granularity != Granularity::kGroup) {
+  ValueId TakeQuantizer(Found* found) const {
+    GroupedProduct* const p = &found->product;
+    const ValueId x = found->end;
+    if (!p->HasScales() || p->n % kScaleBlock != 0) return -1;
+    for (ValueId codes = x + 1; codes < static_cast<ValueId>(chain_.ops().size()); ++codes) {
+      FoundQuantizer quantizer;
+      if (!QuantizerAt(graph_, codes, &quantizer) || quantizer.x != x ||
+          quantizer.rule.granularity != Granularity::kGroup) {
         continue;
       }
       std::set<ValueId> inside;
-      AddBelow(codes, *end, &inside);
-      const ValueId scale = ScaleOf(found, *end, &inside);
-      if (scale < 0) return -1;
-      const auto are_inside = [&](ValueId id) {
-        return std::all_of(users_[At(id)].begin(), users_[At(id)].end(),
-                           [&](ValueId user) { return inside.count(user) > 0; });
-      };
+      AddBelow(chain_, codes, x, &inside);
+      const ValueId scale = ScaleOf(quantizer, x, &inside);
+      if (scale < 0 || !users_.AreAmong(inside, x)) return -1;
       for (const ValueId id : inside) {
         if (claimed_[At(id)]) return -1;
-        if (id == codes) continue;
-        if (OutputOf(chain_, id) >= 0 || (id != scale && !are_inside(id))) return -1;
+        const bool apart = id == scale ? !users_.IsOutput(id) : users_.AreAmong(inside, id);
+        if (id != codes && !apart) return -1;
       }
-      if (!are_inside(*end)) return -1;
-      p->quantizer = {true, found.rule.ue8m0, found.rule.eps, found.rule.upper_bound};
-      values->insert(inside.begin(), inside.end());
-      *end = codes;
+      p->quantizer = {true, quantizer.rule.ue8m0, quantizer.rule.eps, quantizer.rule.upper_bound};
+      found->values.insert(inside.begin(), inside.end());
+      found->end = codes;
       return scale;
     }
     return -1;
   }
+
   // The scales [.., columns / 128] of a quantiser, which is added to `inside` with what leads to
   // it; -1: there is none, or others have another view of it.
-  ValueId ScaleOf(const FoundQuantizer& found, ValueId x, std::set<ValueId>* inside) const {
+  ValueId ScaleOf(const FoundQuantizer& quantizer, ValueId x, std::set<ValueId>* inside) const {
     for (ValueId id = x + 1; id < static_cast<ValueId>(chain_.ops().size()); ++id) {
-      if (!IsScaleOfGroups(graph_, found, id)) continue;
-      AddBelow(id, x, inside);
+      if (!IsScaleOfGroups(graph_, quantizer, id)) continue;
+      AddBelow(chain_, id, x, inside);
       ValueId view = -1;
-      for (const ValueId user : users_[At(id)]) {
+      for (const ValueId user : users_.Of(id)) {
         if (inside->count(user) > 0) continue;
         const Op& op = chain_.op(user);
         const bool drops_last =
@@ -516,24 +315,22 @@ class GroupedFinder {
     }
     return -1;
   }
-  void AddBelow(ValueId id, ValueId x, std::set<ValueId>* inside) const {
-    if (id == x || ClassOf(chain_, id) == OpClass::kSource || !inside->insert(id).second) return;
-    for (const ValueId operand : chain_.op(id).operands) AddBelow(operand, x, inside);
-  }
 
   // Where the result lies: in the first output that it is, or without gaps in the workspace.
-  absl::Status PlaceResult(ValueId end, const OwnRun& own, GroupedProduct* p) const {
+  absl::Status PlaceResult(Found* found) const {
+    const ValueId end = found->end;
+    GroupedProduct* const p = &found->product;
     std::vector<Stride> strides = ContiguousStrides(chain_.op(end).type.dims);
     int outputs = 0;
     for (const ChainOutput& out : chain_.outputs()) {
       if (out.value != end) continue;
-      if (++outputs > 1) return Refuse("it is given out more than once: give it out once");
+      if (++outputs > 1) return Invalid("it is given out more than once: give it out once");
       strides = out.strides;
-      for (const OwnRun::Operand& operand : own.operands) {
+      for (const OwnRun::Operand& operand : found->own.operands) {
         const Op& from = chain_.op(operand.value);
         if (out.alias_input >= 0 && from.kind == OpKind::kInput && from.input == out.alias_input) {
-          return Refuse("its result may share the buffer of ", NameOfValue(chain_, operand.value),
-                        ", which other blocks still read: leave out the alias");
+          return Invalid("its result may share the buffer of ", NameOfValue(chain_, operand.value),
+                         ", which other blocks still read: leave out the alias");
         }
       }
     }
@@ -543,8 +340,8 @@ class GroupedFinder {
       if (dims[i] == Dim::Constant(1)) {
         strides[i] = last ? Stride{1, 0} : Stride{0, 0};
       } else if (strides[i].m_power != 0 || (last && strides[i].value != 1)) {
-        return Refuse("its result has strides ", ToString(absl::MakeConstSpan(strides)),
-                      ", kernels of grouped products store rows without gaps: give it out so");
+        return Invalid("its result has strides ", ToString(absl::MakeConstSpan(strides)),
+                       ", kernels of grouped products store rows without gaps: give it out so");
       }
     }
     p->out_stride = strides[0].value;
@@ -554,7 +351,8 @@ class GroupedFinder {
 
   const Chain& chain_;
   const Subgraph graph_;
-  std::vector<std::vector<ValueId>> users_;
+  const Users users_;
+  const GateFinder gates_;
   std::vector<bool> claimed_;
   const bool quantize_;
   std::vector<ValueId> taken_;  // grouped products that kernels of this family compute
