@@ -70,6 +70,10 @@ absl::StatusOr<MatchedSequence> MatchProducts(const Subgraph& graph);
 absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m = 0,
                                               bool norms = false);
 
+// Checks the types and strides of the operands of found products, and fills in the fields that
+// follow from them.
+absl::Status DescribeOperands(const Subgraph& graph, MatchedSequence* matched);
+
 // A chain that is one sequence whose products kernels take, with its rows from the launch, M or
 // not; else why it is not. Norms of rows are taken with M alone: without it nobody tells the rows.
 // Transposed rows are not taken: their number is no launch's.
