@@ -80,10 +80,10 @@ class Planner {
   }
 
   // Chooses among the plans of this planner and of `others`, whose products absorb other ops.
-  absl::StatusOr<FusionResult> Run(const std::vector<Planner*>& others) {
+  absl::StatusOr<FusionResult> Run(const std::vector<std::unique_ptr<Planner>>& others) {
     SINTER_ASSIGN_OR_RETURN(std::vector<Plan> plans, MakePlans());
     std::vector<const Planner*> counted;
-    for (Planner* other : others) {
+    for (const std::unique_ptr<Planner>& other : others) {
       absl::StatusOr<std::vector<Plan>> more = other->MakePlans();
       if (!more.ok()) continue;  // such as no legal schedule
       for (Plan& plan : *more) {
@@ -93,7 +93,7 @@ class Planner {
         plan.fused = true;
         plans.push_back(std::move(plan));
       }
-      counted.push_back(other);
+      counted.push_back(other.get());
     }
     FusionResult result = Choose(std::move(plans));
     for (const Planner* other : counted) other->Count(&result);
@@ -115,9 +115,9 @@ class Planner {
   // Plans with the partition of another bucket. Stitched kernels keep all but their grids.
   absl::StatusOr<FusionResult> RunLike(Settlement settled) {
     if (settled.ends != RunEnds()) {
-      const absl::Status why =
-          Invalid("other products have kernels than at ", RowOrderBucketOf(chain_), " rows");
-      return Refusal(chain_, products_, why);
+      return Refusal(
+          chain_, products_,
+          Invalid("other products have kernels than at ", RowOrderBucketOf(chain_), " rows"));
     }
     for (size_t i = 0; i < settled.stitched.size(); ++i) {
       const CostedKernel& kernel = settled.partition.chosen.kernels[i];
@@ -170,9 +170,9 @@ class Planner {
   }
 
   absl::Status AddPartitions() {
-    absl::Status why = AddFused(true, &partitions_);
-    if (partitions_.empty()) why = AddFused(false, &partitions_);
-    const absl::Status unfused = AddUnfused(&partitions_);
+    absl::Status why = AddFused(true);
+    if (partitions_.empty()) why = AddFused(false);
+    const absl::Status unfused = AddUnfused();
     if (!partitions_.empty()) return absl::OkStatus();
     return unfused.ok() ? why : unfused;
   }
@@ -206,17 +206,13 @@ class Planner {
     return StitchGraph::Make(chain_, bucket_, products_.runs, options);
   }
 
-  NodeSet VerticesOfRuns(const StitchGraph& graph) const {
-    NodeSet vertices(graph.size());
-    for (const GraphRun& run : products_.runs) vertices.Add(graph.VertexOf(run.end));
-    return vertices;
-  }
-
   absl::StatusOr<Partition> Settle(const StitchGraph& graph, const PatternSet& patterns,
                                    DeltaEvaluator* evaluator, bool join, bool pack) {
+    NodeSet runs(graph.size());
+    for (const GraphRun& run : products_.runs) runs.Add(graph.VertexOf(run.end));
     Partition partition;
-    SINTER_ASSIGN_OR_RETURN(partition.chosen, ChooseKernels(graph, patterns, VerticesOfRuns(graph),
-                                                            evaluator, &latency_, join, pack));
+    SINTER_ASSIGN_OR_RETURN(partition.chosen,
+                            ChooseKernels(graph, patterns, runs, evaluator, &latency_, join, pack));
     for (const CostedKernel& kernel : partition.chosen.kernels) {
       int run = -1;
       for (size_t i = 0; kernel.body == nullptr && i < products_.runs.size(); ++i) {
@@ -229,12 +225,11 @@ class Planner {
     return partition;
   }
 
-  bool MayPack() const { return !options_.batch_invariant && !options_.stand_ins; }
-
   // The explorer's plans, as far as kernels exist for their patterns.
-  absl::Status AddFused(bool contract, std::vector<Partition>* partitions) {
+  absl::Status AddFused(bool contract) {
     SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(contract));
     costs_.RenewBudget();
+    const bool pack = !options_.batch_invariant && !options_.stand_ins;
     ExploreOptions explore;
     explore.delta.allow_cooperative = options_.allow_cooperative;
     explore.delta.pace = pace_;
@@ -243,26 +238,26 @@ class Planner {
     for (const PatternSet& patterns : ExploreFusion(graph, model_, explore)) {
       // The plan of unjoined parts is the substitute if a joined kernel spills registers.
       for (const bool join : {true, false}) {
-        absl::StatusOr<Partition> partition = Settle(graph, patterns, &evaluator, join, MayPack());
+        absl::StatusOr<Partition> partition = Settle(graph, patterns, &evaluator, join, pack);
         if (!partition.ok()) {
           why = partition.status();
           break;
         }
         partition->fused = true;
         const bool known =
-            std::any_of(partitions->begin(), partitions->end(),
+            std::any_of(partitions_.begin(), partitions_.end(),
                         [&](const Partition& p) { return p.SameKernels(*partition); });
-        if (!known) partitions->push_back(*std::move(partition));
+        if (!known) partitions_.push_back(*std::move(partition));
       }
     }
     // The latency-evaluator's choice first; on a tie the one with the higher f.
     std::stable_sort(
-        partitions->begin(), partitions->end(),
+        partitions_.begin(), partitions_.end(),
         [](const Partition& a, const Partition& b) { return a.chosen.us < b.chosen.us; });
     return why;
   }
 
-  absl::Status AddUnfused(std::vector<Partition>* partitions) {
+  absl::Status AddUnfused() {
     SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(false));
     costs_.RenewBudget();  // an unfused plan is always made, whatever the others used up
     DeltaOptions delta;
@@ -270,7 +265,7 @@ class Planner {
     DeltaEvaluator evaluator(graph, model_, delta);
     SINTER_ASSIGN_OR_RETURN(Partition partition,
                             Settle(graph, PatternSet(graph), &evaluator, true, false));
-    partitions->push_back(std::move(partition));
+    partitions_.push_back(std::move(partition));
     return absl::OkStatus();
   }
 
@@ -306,9 +301,9 @@ class Planner {
     }
     return absl::OkStatus();
   }
-  // The ranked run of a kernel of the partition; null for a stitched kernel or a family's own.
-  const RankedRun* RankedAt(const Partition& partition, size_t kernel) const {
-    const int run = partition.run_of[kernel];
+
+  // Null for a stitched kernel (-1) and a family's own run.
+  const RankedRun* RankedOf(int run) const {
     return run < 0 ? nullptr : ranked_[static_cast<size_t>(run)];
   }
 
@@ -341,8 +336,9 @@ class Planner {
   // The most cuts of any of its runs; and the most schedules of any kernel for a given cut.
   size_t CutsOf(const Partition& partition) const {
     size_t cuts = 1;
-    for (size_t i = 0; i < partition.run_of.size() && partition.fused; ++i) {
-      const RankedRun* ranked = RankedAt(partition, i);
+    if (!partition.fused) return cuts;
+    for (const int run : partition.run_of) {
+      const RankedRun* ranked = RankedOf(run);
       if (ranked != nullptr) cuts = std::max(cuts, ranked->cuts.size());
     }
     return cuts;
@@ -350,10 +346,11 @@ class Planner {
   size_t DepthOf(const Partition& partition, size_t cut) const {
     size_t depth = 1;
     for (size_t i = 0; i < partition.run_of.size(); ++i) {
-      if (const RankedRun* ranked = RankedAt(partition, i)) {
+      const int run = partition.run_of[i];
+      if (const RankedRun* ranked = RankedOf(run)) {
         depth = std::max(depth, ranked->Depth(ranked->CutAt(partition.fused, cut)));
-      } else if (partition.run_of[i] >= 0) {
-        depth = std::max(depth, own_[static_cast<size_t>(partition.run_of[i])].size());
+      } else if (run >= 0) {
+        depth = std::max(depth, own_[static_cast<size_t>(run)].size());
       } else if (given_.empty()) {
         depth = std::max(depth, RankingOf(partition.chosen.kernels[i]).size());
       }
@@ -367,8 +364,7 @@ class Planner {
     const size_t cuts = tuned ? CutsOf(partition) : 1;
     for (size_t cut = 0; cut < cuts; ++cut) {
       // A sequence cut into single products is the unfused plan.
-      const bool known = IsSequence() && partition.fused && ranked_.front()->IsApart(cut);
-      if (known) continue;
+      if (IsSequence() && partition.fused && ranked_.front()->IsApart(cut)) continue;
       const size_t depth = tuned ? DepthOf(partition, cut) : 1;
       for (size_t choice = 0; choice < depth; ++choice) AddPlan(index, cut, choice, false, plans);
     }
@@ -463,18 +459,17 @@ absl::StatusOr<FusionResult> MakePlansOf(const Chain& chain, int64_t bucket,
                                          Pace* pace, Absorbed absorbed, bool stitches) {
   Planner planner(chain, bucket, model, options, pace, absorbed);
   if (!options.batch_invariant && !options.stand_ins) {
-    const auto with = [&](bool norms, bool groups, bool attention) {
-      return std::make_unique<Planner>(chain, bucket, model, options, pace,
-                                       Absorbed{norms, groups, false, attention});
+    std::vector<std::unique_ptr<Planner>> others;
+    const auto add = [&](bool norms, bool groups, bool attention) {
+      others.push_back(std::make_unique<Planner>(chain, bucket, model, options, pace,
+                                                 Absorbed{norms, groups, false, attention}));
     };
-    std::unique_ptr<Planner> norms, apart, stitched;
-    if (MayTakeNorms(chain, bucket)) norms = with(true, true, absorbed.attention);
-    if (planner.TakesGroups()) apart = with(false, false, absorbed.attention);
-    if (absorbed.attention && stitches) stitched = with(false, true, false);
-    std::vector<Planner*> others;
-    if (norms != nullptr && norms->TakesNorms()) others.push_back(norms.get());
-    if (apart != nullptr) others.push_back(apart.get());
-    if (stitched != nullptr) others.push_back(stitched.get());
+    if (MayTakeNorms(chain, bucket)) {
+      add(true, true, absorbed.attention);
+      if (!others.back()->TakesNorms()) others.pop_back();
+    }
+    if (planner.TakesGroups()) add(false, false, absorbed.attention);
+    if (absorbed.attention && stitches) add(false, true, false);
     return planner.Run(others);
   }
   if (!options.batch_invariant || planner.IsSequence()) return planner.Run({});
