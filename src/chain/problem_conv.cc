@@ -149,39 +149,32 @@ const FieldSpec kCountPads{"count_pads", FieldType::kFlag, "1",
 
 }  // namespace
 
-KindSpec DepthwiseConvKind() {
-  return {"depthwise_conv",
-          {kBatch, kIn, kHeight, kWidth, kTaps, kOptionalAct, kStride, kPad, kDilation, kScale,
-           kBias, kWeights, kFormat, kDType},
-          MakeDepthwiseConv,
-          "act(s * y + b), each channel of y that of x with a filter of its own",
-          "x[b,h,w,ic] w*, with scale s*[ic], with bias b*[ic]"};
-}
-
-KindSpec PoolKind() {
-  return {"pool",
-          {kBatch, kIn, kHeight, kWidth, kTaps, kPool, kStride, kPad, kCountPads, kFormat, kDType},
-          MakePool,
-          "the largest pixel of each window, or the mean",
-          "x[b,h,w,ic]"};
-}
-
-KindSpec ConvKind() {
-  return {"conv",
-          {kBatch, kIn, kHeight, kWidth, kOut, kTaps, kOptionalAct, kStride, kPad, kDilation,
-           kScale, kBias, kResidual, kWeights, kFormat, kGroups, kDType},
-          MakeConv,
-          "act(s * conv(x, w) + b + r), or with residual=behind r outside of act",
-          "x[b,h,w,ic] w*, with scale s*[oc], with bias b*[oc], with residual r as the result"};
-}
-
-KindSpec ConvChainKind() {
-  return {"conv_chain",
-          {kBatch, kIn, kHeight, kWidth, kOut1, kOut2, kTaps1, kTaps2, kOptionalAct, kStride, kPad,
-           kDilation, kWeights, kFormat, kOneGroup, kDType, kFirstBias, kSecondBias},
-          MakeConvPair,
-          "conv(c, w2) + bias2 with c = act(conv(x, w1) + bias1); the second of stride 1, pad same",
-          "x[b,h,w,ic] w1*, with bias1=1 bias1*[oc1], w2*, with bias2=1 bias2*[oc2]"};
+std::vector<KindSpec> ConvKinds() {
+  return {
+      {"conv",
+       {kBatch, kIn, kHeight, kWidth, kOut, kTaps, kOptionalAct, kStride, kPad, kDilation, kScale,
+        kBias, kResidual, kWeights, kFormat, kGroups, kDType},
+       MakeConv,
+       "act(s * conv(x, w) + b + r), or with residual=behind r outside of act",
+       "x[b,h,w,ic] w*, with scale s*[oc], with bias b*[oc], with residual r as the result"},
+      {"conv_chain",
+       {kBatch, kIn, kHeight, kWidth, kOut1, kOut2, kTaps1, kTaps2, kOptionalAct, kStride, kPad,
+        kDilation, kWeights, kFormat, kOneGroup, kDType, kFirstBias, kSecondBias},
+       MakeConvPair,
+       "conv(c, w2) + bias2 with c = act(conv(x, w1) + bias1); the second of stride 1, pad same",
+       "x[b,h,w,ic] w1*, with bias1=1 bias1*[oc1], w2*, with bias2=1 bias2*[oc2]"},
+      {"depthwise_conv",
+       {kBatch, kIn, kHeight, kWidth, kTaps, kOptionalAct, kStride, kPad, kDilation, kScale, kBias,
+        kWeights, kFormat, kDType},
+       MakeDepthwiseConv,
+       "act(s * y + b), each channel of y that of x with a filter of its own",
+       "x[b,h,w,ic] w*, with scale s*[ic], with bias b*[ic]"},
+      {"pool",
+       {kBatch, kIn, kHeight, kWidth, kTaps, kPool, kStride, kPad, kCountPads, kFormat, kDType},
+       MakePool,
+       "the largest pixel of each window, or the mean",
+       "x[b,h,w,ic]"},
+  };
 }
 
 }  // namespace sinter

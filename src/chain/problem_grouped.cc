@@ -70,31 +70,27 @@ absl::StatusOr<Chain> MakeGroupedGatedFfn(const FieldValues& v) {
 
 }  // namespace
 
-KindSpec GroupedMatmulKind() {
-  return {"grouped_matmul",
-          {kM, kExperts, kTop, kN, kK, kLayout, kTensors},
-          MakeGroupedMatmul,
-          "w[ids[m, t]] a[m], zeros where there is no such matrix",
-          "a[m,k] w*[experts,n,k] ids[m,top] of s32"};
-}
-
-KindSpec GroupedMatmulEndsKind() {
-  return {"grouped_matmul_ends",
-          {kM, kExperts, kN, kK, kLayout, kTensors},
-          MakeGroupedMatmulEnds,
-          "w[e] a[m] with the first e of m < ends[e]; zeros behind the last end",
-          "a[m,k] w*[experts,n,k] ends[experts] of s32"};
-}
-
-KindSpec GroupedGatedFfnKind() {
-  return {"grouped_gated_ffn",
-          {kM, kExperts, kTop, kN, kK, kL, kAct, kOrder, kLayout, kWeight, kTensors, kBias1, kBias2,
-           kAlpha, kBeta, kLimit},
-          MakeGroupedGatedFfn,
-          "the sum over t of weights[m, t] (w2[e] c + bias2[e]) with e = ids[m, t] and c = "
-          "act(gate) * (up + beta) of w1[e] x[m] + bias1[e]",
-          "x[m,k] ids[m,top] of s32, weights[m,top] of f32, w1*[experts,2 n,k], with bias1=1 "
-          "bias1*[experts,2 n], w2*[experts,l,n], with bias2=1 bias2*[experts,l]"};
+std::vector<KindSpec> GroupedKinds() {
+  return {
+      {"grouped_matmul",
+       {kM, kExperts, kTop, kN, kK, kLayout, kTensors},
+       MakeGroupedMatmul,
+       "w[ids[m, t]] a[m], zeros where there is no such matrix",
+       "a[m,k] w*[experts,n,k] ids[m,top] of s32"},
+      {"grouped_matmul_ends",
+       {kM, kExperts, kN, kK, kLayout, kTensors},
+       MakeGroupedMatmulEnds,
+       "w[e] a[m] with the first e of m < ends[e]; zeros behind the last end",
+       "a[m,k] w*[experts,n,k] ends[experts] of s32"},
+      {"grouped_gated_ffn",
+       {kM, kExperts, kTop, kN, kK, kL, kAct, kOrder, kLayout, kWeight, kTensors, kBias1, kBias2,
+        kAlpha, kBeta, kLimit},
+       MakeGroupedGatedFfn,
+       "the sum over t of weights[m, t] (w2[e] c + bias2[e]) with e = ids[m, t] and c = "
+       "act(gate) * (up + beta) of w1[e] x[m] + bias1[e]",
+       "x[m,k] ids[m,top] of s32, weights[m,top] of f32, w1*[experts,2 n,k], with bias1=1 "
+       "bias1*[experts,2 n], w2*[experts,l,n], with bias2=1 bias2*[experts,l]"},
+  };
 }
 
 // Text kinds of chains that are split over the GPUs of a group.
@@ -172,36 +168,29 @@ absl::StatusOr<Chain> MakeReduceScatter(const FieldValues& v) {
 
 }  // namespace
 
-KindSpec AllGatherKind() {
-  return {"all_gather",
-          {kRows, kCols, kRanks, kAlong, kMessages},
-          MakeAllGather,
-          "what the GPUs of the group have of x: [rows,ranks*cols], of rows [ranks,rows,cols]",
-          "x[rows,cols]"};
-}
-
-KindSpec ReduceScatterKind() {
-  return {"reduce_scatter",
-          {kRows, kCols, kRanks, kAlong, kMessages},
-          MakeReduceScatter,
-          "this GPU's part of the sum of x over the group: [rows,cols/ranks], of rows [rows,cols]",
-          "x[rows,cols], with along=rows x[ranks,rows,cols]"};
-}
-
-KindSpec AllReduceKind() {
-  return {"all_reduce",
-          {kRows, kCols, kRanks, kResidual, kMessages},
-          MakeAllReduce,
-          "the sum of x over the GPUs of a group, and r with residual=1",
-          "x[rows,cols], with residual=1 r[rows,cols]"};
-}
-
-KindSpec RowParallelKind() {
-  return {"row_parallel",
-          {kM, kN, kK, kRanks, kResidualOfProduct, kNorm, kRmsEps, kRanksLayout, kMessages},
-          MakeRowParallel,
-          "h, the sum of a w1 over the GPUs of a group and r, then the RMS norm of h",
-          "a[m,k] w1*[n,k], with residual=1 r[m,n], with norm=rms gamma*[n]"};
+std::vector<KindSpec> RanksKinds() {
+  return {
+      {"all_reduce",
+       {kRows, kCols, kRanks, kResidual, kMessages},
+       MakeAllReduce,
+       "the sum of x over the GPUs of a group, and r with residual=1",
+       "x[rows,cols], with residual=1 r[rows,cols]"},
+      {"all_gather",
+       {kRows, kCols, kRanks, kAlong, kMessages},
+       MakeAllGather,
+       "what the GPUs of the group have of x: [rows,ranks*cols], of rows [ranks,rows,cols]",
+       "x[rows,cols]"},
+      {"reduce_scatter",
+       {kRows, kCols, kRanks, kAlong, kMessages},
+       MakeReduceScatter,
+       "this GPU's part of the sum of x over the group: [rows,cols/ranks], of rows [rows,cols]",
+       "x[rows,cols], with along=rows x[ranks,rows,cols]"},
+      {"row_parallel",
+       {kM, kN, kK, kRanks, kResidualOfProduct, kNorm, kRmsEps, kRanksLayout, kMessages},
+       MakeRowParallel,
+       "h, the sum of a w1 over the GPUs of a group and r, then the RMS norm of h",
+       "a[m,k] w1*[n,k], with residual=1 r[m,n], with norm=rms gamma*[n]"},
+  };
 }
 
 }  // namespace sinter

@@ -319,9 +319,7 @@ std::vector<std::string> FieldValues::List(const char* key) const {
 }
 
 std::vector<KindSpec> KindSpecs() {
-  return {
-      AllGatherKind(),
-      AllReduceKind(),
+  std::vector<KindSpec> kinds = {
       {"argmax",
        {kRows, kCols, kDType},
        MakeArgmax,
@@ -344,14 +342,11 @@ std::vector<KindSpec> KindSpecs() {
        MakeClamp,
        "min(max(x, min), max)",
        "x[rows,cols]"},
-      ConvKind(),
-      ConvChainKind(),
       {"cumsum",
        {kRows, kCols, kDType},
        MakeCumsum,
        "sums of the columns up to each",
        "x[rows,cols]"},
-      DepthwiseConvKind(),
       {"dropout",
        {kRows, kCols, kP, kDType},
        MakeDropout,
@@ -380,9 +375,6 @@ std::vector<KindSpec> KindSpecs() {
        MakeFfn<false, 2>,
        "c w2 + bias2 with c = act(a w1 + bias1)",
        "a[m,k] w1*[n,k], with bias1=1 bias1*[n], w2*[l,n], with bias2=1 bias2*[l]"},
-      GroupedGatedFfnKind(),
-      GroupedMatmulKind(),
-      GroupedMatmulEndsKind(),
       {"gru_cell",
        {kRows, kHidden, kDType},
        MakeGruCell,
@@ -408,7 +400,6 @@ std::vector<KindSpec> KindSpecs() {
        MakeFfn<false, 1>,
        "act(a w1 + bias1)",
        "a[m,k] w1*[n,k], with bias1=1 bias1*[n]"},
-      PoolKind(),
       {"products",
        {kM, kK, kWidths, kActList, kGatedList, kBiasList, kLayout, kDType},
        MakeProducts,
@@ -417,8 +408,6 @@ std::vector<KindSpec> KindSpecs() {
        "before",
        "a[m,k], then of each product w* or w_gate* w_up*, and bias*[n] or bias_gate*[n] "
        "bias_up*[n]"},
-      QuantizeKind(),
-      ReduceScatterKind(),
       {"residual_rmsnorm",
        {kRows, kCols, kRmsEps, kOutputs, kDType},
        MakeResidualRmsNorm,
@@ -429,18 +418,11 @@ std::vector<KindSpec> KindSpecs() {
        MakeRmsNorm,
        "x / sqrt(mean(x x) + eps) * gamma over the columns",
        "x[rows,cols], with affine gamma*[cols]"},
-      RmsNormQuantizeKind(),
       {"rope",
        {kRows, kHeads, kDim, kDType},
        MakeRope,
        "rotary embedding: (t1 cos - t2 sin, t2 cos + t1 sin), t1 and t2 the halves of a head",
        "x[rows,heads,dim] cos[rows,dim/2] sin[rows,dim/2], the last two f32"},
-      RowParallelKind(),
-      ScaledGatedFfnKind(),
-      ScaledGemmChainKind(),
-      ScaledGroupedGatedFfnKind(),
-      ScaledGroupedMatmulKind(),
-      ScaledMatmulKind(),
       {"scatter",
        {kRows, kTable, kCols, kIds, kDType},
        MakeScatter,
@@ -468,6 +450,14 @@ std::vector<KindSpec> KindSpecs() {
        "where the k largest of the columns are, falling, s32",
        "x[rows,cols]"},
   };
+  for (const std::vector<KindSpec>& more :
+       {ConvKinds(), GroupedKinds(), RanksKinds(), ScaledKinds()}) {
+    kinds.insert(kinds.end(), more.begin(), more.end());
+  }
+  std::sort(kinds.begin(), kinds.end(), [](const KindSpec& a, const KindSpec& b) {
+    return absl::string_view(a.name) < absl::string_view(b.name);
+  });
+  return kinds;
 }
 
 }  // namespace sinter

@@ -66,7 +66,7 @@ struct KindSpec {
   const char* inputs;
 };
 
-// Sorted by name.
+// All, sorted by name.
 std::vector<KindSpec> KindSpecs();
 
 inline constexpr FieldSpec kM{"m", FieldType::kRows, nullptr, "rows of a"};
@@ -104,27 +104,10 @@ inline Activation ActOf(const FieldValues& v) {
   return ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
 }
 
-KindSpec ConvKind();       // "conv"
-KindSpec ConvChainKind();  // "conv_chain"
-KindSpec DepthwiseConvKind();
-KindSpec PoolKind();
-
-KindSpec AllGatherKind();
-KindSpec AllReduceKind();
-KindSpec ReduceScatterKind();
-KindSpec RowParallelKind();
-
-KindSpec GroupedGatedFfnKind();
-KindSpec GroupedMatmulKind();
-KindSpec GroupedMatmulEndsKind();
-
-KindSpec QuantizeKind();
-KindSpec RmsNormQuantizeKind();
-KindSpec ScaledGatedFfnKind();
-KindSpec ScaledGemmChainKind();
-KindSpec ScaledGroupedGatedFfnKind();
-KindSpec ScaledGroupedMatmulKind();
-KindSpec ScaledMatmulKind();
+std::vector<KindSpec> ConvKinds();
+std::vector<KindSpec> GroupedKinds();
+std::vector<KindSpec> RanksKinds();
+std::vector<KindSpec> ScaledKinds();
 
 }  // namespace sinter
 

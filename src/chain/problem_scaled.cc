@@ -200,66 +200,50 @@ std::vector<FieldSpec> FfnFields() {
 
 }  // namespace
 
-KindSpec QuantizeKind() {
-  return {"quantize",
-          {kRows, kCols, kGranularity, kCodes, kQuantizeEps, kUpperBound, kUe8m0, kUnquantised},
-          MakeQuantize,
-          "x / scale as 8-bit codes, and the scale",
-          "x[rows,cols], with granularity=static scale*"};
-}
-
-KindSpec RmsNormQuantizeKind() {
-  return {"rmsnorm_quantize",
-          {kRows, kCols, kRmsEps, kGranularity, kCodes, kQuantizeEps, kUpperBound, kUe8m0,
-           kUnquantised},
-          MakeRmsNormQuantize,
-          "RMS(x) / scale as 8-bit codes, and the scale",
-          "x[rows,cols] gamma*[cols], with granularity=static scale*"};
-}
-
-KindSpec ScaledMatmulKind() {
-  return {"scaled_matmul",
-          {kM, kN, kK, kOptionalAct, kScales, kCodes, kUnquantised, kBias1, kAccumulate},
-          MakeScaledMatmul,
-          "act(a w + bias1) of 8-bit codes and scales",
-          "a[m,k] scale_a w*[n,k] scale_w*, with bias1=1 bias1*[n]"};
-}
-
-KindSpec ScaledGemmChainKind() {
-  return {"scaled_gemm_chain", FfnFields(), MakeScaledFfn<false>,
-          "quantised c times w2 + bias2 with c = act(a w1 + bias1), of 8-bit codes and scales",
-          "a[m,k] scale_a w1*[n,k] scale_w1*, with bias1=1 bias1*[n], with quantize=static scale*, "
-          "w2*[l,n] scale_w2*, with bias2=1 bias2*[l]"};
-}
-
-KindSpec ScaledGatedFfnKind() {
-  return {"scaled_gated_ffn", FfnFields(), MakeScaledFfn<true>,
-          "quantised c times w_down + bias2 with c = act(a w_gate + bias_gate) * (a w_up + "
-          "bias_up), of "
-          "8-bit codes and scales",
-          "a[m,k] scale_a w_gate*[n,k] scale_w_gate* w_up*[n,k] scale_w_up*, with bias1=1 "
-          "bias_gate*[n] "
-          "bias_up*[n], with quantize=static scale*, w_down*[l,n] scale_w_down*, with bias2=1 "
-          "bias2*[l]"};
-}
-
-KindSpec ScaledGroupedMatmulKind() {
-  return {"scaled_grouped_matmul",
-          {kM, kExperts, kTop, kN, kK, kExpertScales, kE4M3, kUnquantised},
-          MakeScaledGroupedMatmul,
-          "w[ids[m, t]] a[m] of e4m3 codes and scales, zeros where there is no such matrix",
-          "a[m,k] scale_a ids[m,top] of s32, w*[experts,n,k] scale_w*"};
-}
-
-KindSpec ScaledGroupedGatedFfnKind() {
-  return {"scaled_grouped_gated_ffn",
-          {kM, kExperts, kTop, kN, kK, kL, kAct, kOrder, kExpertScales, kQuantize, kE4M3,
-           kQuantizeEps, kUpperBound, kUe8m0, kUnquantised},
-          MakeScaledGroupedGatedFfn,
-          "the sum over t of weights[m, t] w2[ids[m, t]] c with c = act(gate) * up, quantised, of "
-          "w1[ids[m, t]] x[m], of e4m3 codes and scales",
-          "x[m,k] scale_x ids[m,top] of s32, weights[m,top] of f32, w1*[experts,2 n,k] scale_w1*, "
-          "with quantize=static scale*, w2*[experts,l,n] scale_w2*"};
+std::vector<KindSpec> ScaledKinds() {
+  return {
+      {"quantize",
+       {kRows, kCols, kGranularity, kCodes, kQuantizeEps, kUpperBound, kUe8m0, kUnquantised},
+       MakeQuantize,
+       "x / scale as 8-bit codes, and the scale",
+       "x[rows,cols], with granularity=static scale*"},
+      {"rmsnorm_quantize",
+       {kRows, kCols, kRmsEps, kGranularity, kCodes, kQuantizeEps, kUpperBound, kUe8m0,
+        kUnquantised},
+       MakeRmsNormQuantize,
+       "RMS(x) / scale as 8-bit codes, and the scale",
+       "x[rows,cols] gamma*[cols], with granularity=static scale*"},
+      {"scaled_matmul",
+       {kM, kN, kK, kOptionalAct, kScales, kCodes, kUnquantised, kBias1, kAccumulate},
+       MakeScaledMatmul,
+       "act(a w + bias1) of 8-bit codes and scales",
+       "a[m,k] scale_a w*[n,k] scale_w*, with bias1=1 bias1*[n]"},
+      {"scaled_gemm_chain", FfnFields(), MakeScaledFfn<false>,
+       "quantised c times w2 + bias2 with c = act(a w1 + bias1), of 8-bit codes and scales",
+       "a[m,k] scale_a w1*[n,k] scale_w1*, with bias1=1 bias1*[n], with quantize=static scale*, "
+       "w2*[l,n] scale_w2*, with bias2=1 bias2*[l]"},
+      {"scaled_gated_ffn", FfnFields(), MakeScaledFfn<true>,
+       "quantised c times w_down + bias2 with c = act(a w_gate + bias_gate) * (a w_up + "
+       "bias_up), of "
+       "8-bit codes and scales",
+       "a[m,k] scale_a w_gate*[n,k] scale_w_gate* w_up*[n,k] scale_w_up*, with bias1=1 "
+       "bias_gate*[n] "
+       "bias_up*[n], with quantize=static scale*, w_down*[l,n] scale_w_down*, with bias2=1 "
+       "bias2*[l]"},
+      {"scaled_grouped_matmul",
+       {kM, kExperts, kTop, kN, kK, kExpertScales, kE4M3, kUnquantised},
+       MakeScaledGroupedMatmul,
+       "w[ids[m, t]] a[m] of e4m3 codes and scales, zeros where there is no such matrix",
+       "a[m,k] scale_a ids[m,top] of s32, w*[experts,n,k] scale_w*"},
+      {"scaled_grouped_gated_ffn",
+       {kM, kExperts, kTop, kN, kK, kL, kAct, kOrder, kExpertScales, kQuantize, kE4M3, kQuantizeEps,
+        kUpperBound, kUe8m0, kUnquantised},
+       MakeScaledGroupedGatedFfn,
+       "the sum over t of weights[m, t] w2[ids[m, t]] c with c = act(gate) * up, quantised, of "
+       "w1[ids[m, t]] x[m], of e4m3 codes and scales",
+       "x[m,k] scale_x ids[m,top] of s32, weights[m,top] of f32, w1*[experts,2 n,k] scale_w1*, "
+       "with quantize=static scale*, w2*[experts,l,n] scale_w2*"},
+  };
 }
 
 }  // namespace sinter
