@@ -189,8 +189,6 @@ std::string PathOf(RecordKind kind, const Digest& digest, absl::string_view suff
   return absl::StrCat(TopFolder(kind), "/", hex.substr(0, 2), "/", hex.substr(2), suffix);
 }
 
-}  // namespace
-
 absl::StatusOr<std::vector<std::string>> ListFanOut(const StoreDirectory& dir, RecordKind kind) {
   const std::string top = TopFolder(kind);
   std::vector<std::string> folders, paths;
@@ -202,6 +200,21 @@ absl::StatusOr<std::vector<std::string>> ListFanOut(const StoreDirectory& dir, R
     for (const std::string& name : names) paths.push_back(absl::StrCat(folder, "/", name));
   }
   return paths;
+}
+
+}  // namespace
+
+absl::Status ForEachFile(
+    const StoreDirectory& dir,
+    const std::function<absl::Status(RecordKind kind, const std::string& path)>& visit) {
+  absl::Status unlisted;
+  for (const RecordKind kind : {RecordKind::kPlan, RecordKind::kKernel}) {
+    const auto paths = ListFanOut(dir, kind);
+    if (!absl::IsNotFound(paths.status())) unlisted.Update(paths.status());
+    if (!paths.ok()) continue;
+    for (const std::string& path : *paths) SINTER_RETURN_IF_ERROR(visit(kind, path));
+  }
+  return unlisted;
 }
 
 bool DigestOfPath(const std::string& path, absl::string_view suffix, Digest* digest) {

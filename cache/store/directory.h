@@ -78,11 +78,13 @@ const char* TopFolder(RecordKind kind);         // "obj"
 constexpr char kLocksPath[] = "locks";
 constexpr char kBadFolder[] = "bad";
 
-// Lists the two-digit folders of one kind: "obj/ab/<name>", tombstones and temporary files
-// included. Folders that cannot be read are left out; NOT_FOUND or UNAVAILABLE only for the top
-// one.
-absl::StatusOr<std::vector<std::string>> ListFanOut(const StoreDirectory& dir, RecordKind kind);
-// The digest in the name of a record file from that list; false for any other file.
+// Calls `visit` for each file in the two-digit folders, "obj/ab/<name>", tombstones and temporary
+// files included, until it returns an error. Folders that cannot be read are left out; UNAVAILABLE,
+// at the end, only for a top one.
+absl::Status ForEachFile(
+    const StoreDirectory& dir,
+    const std::function<absl::Status(RecordKind kind, const std::string& path)>& visit);
+// The digest in the name of such a file of a record; false for any other file.
 bool DigestOfPath(const std::string& path, absl::string_view suffix, Digest* digest);
 
 // OK when the folder holds only what the library makes: by its name, in real folders with the owner

@@ -136,19 +136,13 @@ absl::StatusOr<bool> IsBuried(const StoreDirectory& dir, RecordKind kind, const 
 absl::Status ForEachTombstone(
     const StoreDirectory& dir,
     const std::function<absl::Status(RecordKind, const Digest&, absl::string_view)>& visit) {
-  for (const RecordKind kind : {RecordKind::kPlan, RecordKind::kKernel}) {
-    const auto paths = ListFanOut(dir, kind);
-    if (absl::IsNotFound(paths.status())) continue;
-    SINTER_RETURN_IF_ERROR(paths.status());
-    for (const std::string& path : *paths) {
-      Digest digest;
-      std::string why;
-      if (!DigestOfPath(path, ".bad", &digest)) continue;
-      if (!IsBuried(dir, kind, digest, &why).value_or(false)) continue;
-      SINTER_RETURN_IF_ERROR(visit(kind, digest, why));
-    }
-  }
-  return absl::OkStatus();
+  return ForEachFile(dir, [&](RecordKind kind, const std::string& path) {
+    Digest digest;
+    std::string why;
+    const bool buried =
+        DigestOfPath(path, ".bad", &digest) && IsBuried(dir, kind, digest, &why).value_or(false);
+    return buried ? visit(kind, digest, why) : absl::OkStatus();
+  });
 }
 
 namespace {

@@ -13,8 +13,6 @@
 namespace sinter {
 namespace {
 
-constexpr RecordKind kKinds[] = {RecordKind::kPlan, RecordKind::kKernel};
-
 absl::Status NoFolder() { return Unavailable("the cache folder cannot be opened"); }
 
 absl::Status VisitUnsound(const RecordVisitor& visitor, absl::string_view path,
@@ -38,13 +36,10 @@ absl::Status VisitRecord(const StoreDirectory& dir, RecordKind kind, const Diges
 
 std::vector<std::string> Orphans(const StoreDirectory& dir) {
   std::vector<std::string> orphans;
-  for (const RecordKind kind : kKinds) {
-    const auto paths = ListFanOut(dir, kind);
-    if (!paths.ok()) continue;
-    for (const std::string& path : *paths) {
-      if (absl::StrContains(path, absl::StrCat("/", kTempPrefix))) orphans.push_back(path);
-    }
-  }
+  ForEachFile(dir, [&](RecordKind, const std::string& path) {
+    if (absl::StrContains(path, absl::StrCat("/", kTempPrefix))) orphans.push_back(path);
+    return absl::OkStatus();
+  }).IgnoreError();
   return orphans;
 }
 
@@ -54,20 +49,13 @@ absl::Status LocalStore::ForEach(const RecordVisitor& visitor) {
   SINTER_RETURN_IF_ERROR(usable_);
   const DirectoryPtr dir = Directory();
   if (dir == nullptr) return NoFolder();
-  for (const RecordKind kind : kKinds) {
-    const auto paths = ListFanOut(*dir, kind);
-    if (absl::IsNotFound(paths.status())) continue;
-    SINTER_RETURN_IF_ERROR(paths.status());
-    for (const std::string& path : *paths) {
-      Digest digest;
-      if (!absl::EndsWith(path, ".ldb")) continue;
-      if (!DigestOfPath(path, ".ldb", &digest)) {
-        SINTER_RETURN_IF_ERROR(VisitUnsound(visitor, path, "its name is no record's"));
-        continue;
-      }
-      SINTER_RETURN_IF_ERROR(VisitRecord(*dir, kind, digest, path, options_.format, visitor));
-    }
-  }
+  SINTER_RETURN_IF_ERROR(ForEachFile(*dir, [&](RecordKind kind, const std::string& path) {
+    Digest digest;
+    if (!absl::EndsWith(path, ".ldb")) return absl::OkStatus();
+    return DigestOfPath(path, ".ldb", &digest)
+               ? VisitRecord(*dir, kind, digest, path, options_.format, visitor)
+               : VisitUnsound(visitor, path, "its name is no record's");
+  }));
   return visitor.tombstone ? ForEachTombstone(*dir, visitor.tombstone) : absl::OkStatus();
 }
 
@@ -76,20 +64,16 @@ absl::StatusOr<std::vector<StoredEntry>> LocalStore::List() {
   const DirectoryPtr dir = Directory();
   if (dir == nullptr) return NoFolder();
   std::vector<StoredEntry> entries;
-  for (const RecordKind kind : kKinds) {
-    const auto paths = ListFanOut(*dir, kind);
-    if (absl::IsNotFound(paths.status())) continue;
-    SINTER_RETURN_IF_ERROR(paths.status());
-    for (const std::string& path : *paths) {
-      StoredEntry entry;
-      entry.kind = kind;
-      if (!DigestOfPath(path, ".ldb", &entry.digest)) continue;
-      if (dir->ops()->StatAt(dir->fd(), path.c_str(), &entry.seen) != 0) continue;
-      entry.bytes = static_cast<uint64_t>(entry.seen.st_size);
-      entry.last_use_unix_s = static_cast<int64_t>(entry.seen.st_mtim.tv_sec);
-      entries.push_back(entry);
-    }
-  }
+  SINTER_RETURN_IF_ERROR(ForEachFile(*dir, [&](RecordKind kind, const std::string& path) {
+    StoredEntry entry;
+    entry.kind = kind;
+    if (!DigestOfPath(path, ".ldb", &entry.digest)) return absl::OkStatus();
+    if (dir->ops()->StatAt(dir->fd(), path.c_str(), &entry.seen) != 0) return absl::OkStatus();
+    entry.bytes = static_cast<uint64_t>(entry.seen.st_size);
+    entry.last_use_unix_s = static_cast<int64_t>(entry.seen.st_mtim.tv_sec);
+    entries.push_back(entry);
+    return absl::OkStatus();
+  }));
   return entries;
 }
 
