@@ -180,18 +180,8 @@ void FillCache(const StoreStats& from, sinter_stats* to) {
 sinter_stats ToStats(const EngineStats& from) {
   sinter_stats to{};
   to.nvrtc_loaded = from.nvrtc_loaded ? 1 : 0;
-  to.prepares = from.prepares;
-  to.plan_hits = from.plan_hits;
-  to.searched = from.searched;
-  to.kernels_compiled = from.kernels_compiled;
-  to.kernel_hits = from.kernel_hits;
-  to.kernels_loaded = from.kernels_loaded;
-  to.launches = from.launches;
-  to.waits = from.waits;
-  to.wrong_kernels = from.wrong_kernels;
-  to.non_resident_fallbacks = from.non_resident_fallbacks;
-  to.tuned_plans = from.tuned_plans;
-  to.tuned_refused = from.tuned_refused;
+#define SINTER_COUNTER(name) to.name = from.name;
+#include "src/engine/counters.def"
   to.search_us = from.search_us;
   to.compile_us = from.compile_us;
   to.compile_seconds_saved = from.compile_saved_us / 1e6;
@@ -200,12 +190,7 @@ sinter_stats ToStats(const EngineStats& from) {
   to.module_bytes = from.module_bytes;
   to.modules_unloaded = from.modules_unloaded;
   to.slots_building = from.slots_building;
-  to.slot_upgrades = from.slot_upgrades;
-  to.slot_failures = from.slot_failures;
   to.slots_measuring = from.slots_measuring;
-  to.slot_measurements = from.slot_measurements;
-  to.slot_measured_wins = from.slot_measured_wins;
-  to.slot_measurements_given_up = from.slot_measurements_given_up;
   FillCache(from.store, &to);
   return to;
 }

@@ -31,17 +31,12 @@ namespace sinter {
 
 // Counters only grow. Accesses are relaxed, so a snapshot is not of one instant.
 struct Counters {
-  std::atomic<uint64_t> prepares{0}, plan_hits{0}, searched{0};
-  std::atomic<uint64_t> kernels_compiled{0}, kernel_hits{0}, kernels_loaded{0};
-  std::atomic<uint64_t> launches{0}, waits{0}, wrong_kernels{0}, non_resident_fallbacks{0};
+#define SINTER_COUNTER(name) std::atomic<uint64_t> name{0};
+#include "src/engine/counters.def"
   std::atomic<uint64_t> stand_ins{0};
-  std::atomic<uint64_t> tuned_plans{0}, tuned_refused{0};
   std::atomic<uint64_t> refused_records{0};  // found, but not what their keys say
   std::atomic<uint64_t> search_ns{0}, compile_ns{0};
-  std::atomic<uint64_t> slot_builds_begun{0}, slot_builds_ended{0}, slot_failures{0},
-      slot_upgrades{0};
-  std::atomic<uint64_t> slot_measurements_begun{0}, slot_measurements{0}, slot_measured_wins{0},
-      slot_measurements_given_up{0};
+  std::atomic<uint64_t> slot_builds_begun{0}, slot_builds_ended{0}, slot_measurements_begun{0};
   std::atomic<uint64_t> compiles_begun{0};    // minus kernels_compiled: compiles under way
   std::atomic<uint64_t> denied{0};            // look-ups of kernels of a denied toolchain
   std::atomic<uint64_t> compile_saved_ns{0};  // of kernels that came from the cache

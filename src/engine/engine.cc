@@ -132,28 +132,14 @@ class EngineImpl : public Engine {
   EngineStats Stats() const override {
     const Counters& c = core_->counters;
     EngineStats stats;
-    stats.prepares = c.prepares;
-    stats.plan_hits = c.plan_hits;
-    stats.searched = c.searched;
-    stats.kernels_compiled = c.kernels_compiled;
+#define SINTER_COUNTER(name) stats.name = c.name;
+#include "src/engine/counters.def"
     stats.compiles_in_flight = UnderWay(c.compiles_begun, stats.kernels_compiled);
     stats.stand_ins = c.stand_ins;
     stats.slots_building = UnderWay(c.slot_builds_begun, c.slot_builds_ended);
-    stats.slot_upgrades = c.slot_upgrades;
-    stats.slot_failures = c.slot_failures;
-    stats.slot_measurements = c.slot_measurements;
-    stats.slot_measured_wins = std::min<uint64_t>(c.slot_measured_wins, stats.slot_measurements);
-    stats.slot_measurements_given_up = c.slot_measurements_given_up;
+    stats.slot_measured_wins = std::min(stats.slot_measured_wins, stats.slot_measurements);
     stats.slots_measuring = UnderWay(c.slot_measurements_begun,
                                      stats.slot_measurements + stats.slot_measurements_given_up);
-    stats.kernel_hits = c.kernel_hits;
-    stats.kernels_loaded = c.kernels_loaded;
-    stats.launches = c.launches;
-    stats.waits = c.waits;
-    stats.wrong_kernels = c.wrong_kernels;
-    stats.non_resident_fallbacks = c.non_resident_fallbacks;
-    stats.tuned_plans = c.tuned_plans;
-    stats.tuned_refused = c.tuned_refused;
     stats.nvrtc_loaded = core_->ports.compiler->Loaded();
     stats.search_us = static_cast<double>(c.search_ns) / 1e3;
     stats.compile_us = static_cast<double>(c.compile_ns) / 1e3;

@@ -98,12 +98,8 @@ struct PrepareOptions {
 };
 
 struct EngineStats {
-  uint64_t prepares = 0, plan_hits = 0, searched = 0, kernels_compiled = 0, kernel_hits = 0,
-           kernels_loaded = 0;
-  uint64_t launches = 0, waits = 0 /* for another thread's build */, wrong_kernels = 0,
-           non_resident_fallbacks = 0;
-  // Plans made as the tuning set says; entries whose plan was made but could not be used.
-  uint64_t tuned_plans = 0, tuned_refused = 0;
+#define SINTER_COUNTER(name) uint64_t name = 0;
+#include "src/engine/counters.def"
   bool nvrtc_loaded = false;
   double search_us = 0, compile_us = 0;
   double compile_saved_us = 0;  // what compiling the kernels found in the cache took once
@@ -112,11 +108,7 @@ struct EngineStats {
   double gpu_time_saved_us = 0;
   uint64_t compiles_in_flight = 0;
   uint64_t stand_ins = 0;  // plans of stand-ins that were handed out
-  uint64_t slots_building = 0, slot_upgrades = 0, slot_failures = 0;
-  // Plans being measured for slots now; plans that were, and how many of those chose another plan
-  // than the predicted one; measurements that were given up.
-  uint64_t slots_measuring = 0, slot_measurements = 0, slot_measured_wins = 0,
-           slot_measurements_given_up = 0;
+  uint64_t slots_building = 0, slots_measuring = 0;
   uint64_t modules_loaded = 0, module_bytes = 0, modules_unloaded = 0;
   StoreStats store;
 };
