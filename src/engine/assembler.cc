@@ -472,9 +472,7 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
         absl::StrCat(loaded.plan.note, loaded.plan.note.empty() ? "" : "; ", loaded.fallback);
   }
   if (control.Tells() && !loaded.fallback.empty()) {
-    EngineEvent event;
-    event.kind = EventKind::kFallback;
-    event.subject = "plan";
+    EngineEvent event(EventKind::kFallback, "plan");
     event.plan = loaded.plan.PlanDigest();
     event.reason = loaded.fallback;
     control.Tell(std::move(event));

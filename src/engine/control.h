@@ -41,7 +41,9 @@ enum class EventKind : int32_t {
 
 // Fields that are unknown or do not apply keep these defaults.
 struct EngineEvent {
-  EventKind kind = EventKind::kLookUp;
+  EngineEvent(EventKind of, std::string what) : kind(of), subject(std::move(what)) {}
+
+  EventKind kind;
   std::string subject;  // "plan", or the kernel
   Digest chain, plan;
   int64_t bucket = 0;

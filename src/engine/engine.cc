@@ -165,9 +165,7 @@ class EngineImpl : public Engine {
                                               &c.slot_failures, &c.slot_upgrades};
     counted[static_cast<int>(step)]->fetch_add(1, std::memory_order_relaxed);
     if (step == SlotStep::kUpgraded && core_->events.Wanted()) {
-      EngineEvent event;
-      event.kind = EventKind::kUpgrade;
-      event.subject = "plan";
+      EngineEvent event(EventKind::kUpgrade, "plan");
       event.plan = plan->ChosenDigest();
       event.bucket = plan->plan().bucket;
       core_->events.Tell(event);

@@ -239,9 +239,7 @@ absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const KernelSource& so
   core_->counters.compile_ns.fetch_add(static_cast<uint64_t>(us * 1e3), std::memory_order_relaxed);
   core_->counters.kernels_compiled.fetch_add(1, std::memory_order_relaxed);
   if (control.Tells()) {
-    EngineEvent event;
-    event.kind = EventKind::kCompile;
-    event.subject = request.name;
+    EngineEvent event(EventKind::kCompile, request.name);
     event.us = us;
     if (compiled.ok()) event.bytes = compiled->cubin.size();
     if (!compiled.ok()) event.reason = std::string(compiled.status().message());
@@ -347,9 +345,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const Wanted& wanted, const K
     const EventClock clock;
     SINTER_ASSIGN_OR_RETURN(kernel->loaded, core_->ports.loader->Load(record.cubin, wanted.recipe));
     if (wanted.control.Tells()) {
-      EngineEvent event;
-      event.kind = EventKind::kLoad;
-      event.subject = ShortName(key);
+      EngineEvent event(EventKind::kLoad, ShortName(key));
       event.us = clock.us();
       event.bytes = record.cubin.size();
       wanted.control.Tell(std::move(event));

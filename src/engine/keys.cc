@@ -117,9 +117,7 @@ absl::Status MustHitError(absl::string_view what, RecordKind kind, absl::string_
 }
 
 void TellLookUp(const BuildControl& control, std::string subject, const Lookup& found, double us) {
-  EngineEvent event;
-  event.kind = EventKind::kLookUp;
-  event.subject = std::move(subject);
+  EngineEvent event(EventKind::kLookUp, std::move(subject));
   event.us = us;
   if (found.hit) {
     event.tier = found.tier;

@@ -12,9 +12,7 @@ ModuleCache::Doomed::~Doomed() {
   if (events == nullptr || !events->Wanted()) return;
   try {
     for (const Entry& entry : modules) {
-      EngineEvent event;
-      event.kind = EventKind::kUnload;
-      event.subject = ShortName(entry.key);
+      EngineEvent event(EventKind::kUnload, ShortName(entry.key));
       event.bytes = entry.bytes;
       events->Tell(event);
     }

@@ -112,9 +112,7 @@ absl::StatusOr<FusionResult> PlanBuilder::RunFusion(const PlanRequest& request,
   core_->counters.search_ns.fetch_add(static_cast<uint64_t>(us * 1e3), std::memory_order_relaxed);
   core_->counters.searched.fetch_add(1, std::memory_order_relaxed);
   if (control.Tells()) {
-    EngineEvent event;
-    event.kind = EventKind::kSearch;
-    event.subject = "plan";
+    EngineEvent event(EventKind::kSearch, "plan");
     event.us = us;
     if (result.ok()) event.plan = result->chosen.PlanDigest();
     if (!result.ok()) event.reason = std::string(result.status().message());

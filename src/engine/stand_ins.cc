@@ -17,9 +17,7 @@ absl::StatusOr<LoadedPlanPtr> StandIns::Get(const PlanRequest& request, absl::st
   }
   core_->counters.stand_ins.fetch_add(1, std::memory_order_relaxed);
   if (control.Tells()) {
-    EngineEvent event;
-    event.kind = EventKind::kFallback;
-    event.subject = "plan";
+    EngineEvent event(EventKind::kFallback, "plan");
     event.plan = plan->plan.PlanDigest();
     event.reason = absl::StrCat("stand_in: ", why);
     control.Tell(std::move(event));

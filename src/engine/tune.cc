@@ -221,9 +221,7 @@ absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOpt
       {},      nullptr, nullptr, nullptr,  std::make_shared<KernelSources>(core_.get())};
   absl::StatusOr<TuneResult> tuned = Run(session);
   if (!core_->events.Wanted()) return tuned;
-  EngineEvent event;
-  event.kind = EventKind::kTune;
-  event.subject = "plan";
+  EngineEvent event(EventKind::kTune, "plan");
   event.chain = request.chain().CanonicalDigest();
   event.bucket = request.bucket;
   event.us = clock.us();
