@@ -266,19 +266,24 @@ Range RangeOf(const Op& input, int64_t m, bool products) {
   return {0, ScaleOf(input, m)};
 }
 
+// The number of the input that `id` is a view of; -1: of none.
+int InputBelow(const Chain& chain, ValueId id) {
+  while (IsView(chain.op(id))) id = chain.op(id).operands[0];
+  return chain.op(id).input;
+}
+
 // For each input: the smallest extent that an op indexes with it; 0: no op reads it as ids.
 std::vector<int64_t> PlacesOfIds(const Chain& chain, int64_t m) {
   std::vector<int64_t> places(static_cast<size_t>(chain.num_inputs()));
   for (const Op& op : chain.ops()) {
     const bool grouped = op.kind == OpKind::kGroupedMatmul && !IsByEnds(op);
     if (op.kind != OpKind::kGather && op.kind != OpKind::kScatter && !grouped) continue;
-    ValueId ids = op.operands[grouped ? 2 : 1];
-    while (IsView(chain.op(ids))) ids = chain.op(ids).operands[0];
-    if (chain.op(ids).kind != OpKind::kInput) continue;
+    const int ids = InputBelow(chain, op.operands[grouped ? 2 : 1]);
+    if (ids < 0) continue;
     const TensorType& x = chain.op(op.operands[grouped ? 1 : 0]).type;
     const int64_t all =
         std::max<int64_t>(1, x.dims[static_cast<size_t>(std::max(op.axis, 0))].At(m));
-    int64_t& fewest = places[static_cast<size_t>(chain.op(ids).input)];
+    int64_t& fewest = places[static_cast<size_t>(ids)];
     fewest = fewest == 0 ? all : std::min(fewest, all);
   }
   return places;
@@ -289,10 +294,8 @@ std::vector<int64_t> RowsOfEnds(const Chain& chain, int64_t m) {
   std::vector<int64_t> rows(static_cast<size_t>(chain.num_inputs()));
   for (const Op& op : chain.ops()) {
     if (!IsByEnds(op)) continue;
-    ValueId ends = op.operands[2];
-    while (IsView(chain.op(ends))) ends = chain.op(ends).operands[0];
-    if (chain.op(ends).kind != OpKind::kInput) continue;
-    rows[static_cast<size_t>(chain.op(ends).input)] = op.type.dims[0].At(m);
+    const int ends = InputBelow(chain, op.operands[2]);
+    if (ends >= 0) rows[static_cast<size_t>(ends)] = op.type.dims[0].At(m);
   }
   return rows;
 }
