@@ -16,11 +16,12 @@ namespace sinter {
 
 absl::Status Assembly::CheckOrder(const KernelSpec& spec) const {
   if (spec.batch_invariant != batch_invariant_) {
-    return RefuseFit("batch_invariant ", spec.batch_invariant, ", asked for is ", batch_invariant_);
+    return FailedPrecondition("batch_invariant ", spec.batch_invariant, ", asked for is ",
+                              batch_invariant_);
   }
   if (!batch_invariant_) return absl::OkStatus();
   const absl::Status order = spec.family->CheckRowOrder(spec);
-  return order.ok() ? order : RefuseFit(order.message());
+  return order.ok() ? order : FailedPrecondition(order.message());
 }
 
 absl::StatusOr<std::string> Assembly::WantedOrder() {
@@ -39,15 +40,16 @@ absl::StatusOr<std::string> Assembly::WantedOrder() {
 absl::Status Assembly::CheckOrder(const Plan& plan) {
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const absl::Status status = CheckOrder(plan.kernels[i].spec);
-    if (!status.ok()) return RefuseFit("kernel ", i, ": ", status.message());
+    if (!status.ok()) return FailedPrecondition("kernel ", i, ": ", status.message());
   }
   const bool chosen = std::any_of(
       plan.kernels.begin(), plan.kernels.end(),
       [](const PlannedKernel& kernel) { return kernel.spec.family->ChoosesRowOrder(); });
   if (!batch_invariant_ || (!chosen && MatchProducts(chain_).ok())) return absl::OkStatus();
   SINTER_ASSIGN_OR_RETURN(const std::string wanted, WantedOrder());
-  return RowOrder(plan) == wanted ? absl::OkStatus()
-                                  : RefuseFit("its rows are in another order than other buckets'");
+  return RowOrder(plan) == wanted
+             ? absl::OkStatus()
+             : FailedPrecondition("its rows are in another order than other buckets'");
 }
 
 // Of one plan.
@@ -59,64 +61,66 @@ class Assembly::Maker {
   }
 
   absl::StatusOr<AssembledPlan> Run(const Decisions& decisions) {
-    std::vector<PlanStep> steps;
     for (size_t i = 0; i < decisions.kernels.size(); ++i) {
-      const KernelDecision& kernel = decisions.kernels[i];
-      const absl::Status status = Add(kernel, &steps);
-      if (!status.ok()) return RefuseFit("kernel ", i, ": ", status.message());
+      const absl::Status status = Add(decisions.kernels[i]);
+      if (!status.ok()) return FailedPrecondition("kernel ", i, ": ", status.message());
     }
-    SINTER_RETURN_IF_ERROR(CheckRunEnds(steps));
-    SINTER_RETURN_IF_ERROR(CheckPushedSums(of_.chain_, steps));
+    SINTER_RETURN_IF_ERROR(CheckRunEnds());
+    SINTER_RETURN_IF_ERROR(CheckPushedSums(of_.chain_, steps_));
     for (int v = 0; v < graph_.size(); ++v) {
-      if (!done_.Contains(v)) return RefuseFit("no kernel computes op ", graph_.vertex(v).root());
+      if (!done_.Contains(v))
+        return FailedPrecondition("no kernel computes op ", graph_.vertex(v).root());
     }
     AssembledPlan assembled;
-    assembled.plan = AssemblePlan(of_.chain_, of_.bucket_, steps);
+    assembled.plan = AssemblePlan(of_.chain_, of_.bucket_, steps_);
     return Complete(decisions, std::move(assembled));
   }
 
  private:
   // Planning decides which ops of a chain a kernel computes, so it tells families apart here.
-  absl::Status Add(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
-    if (kernel.family == &ProductFamily()) return AddProducts(kernel, steps);
-    if (kernel.family == &StitchFamily()) return AddStitch(kernel, steps);
-    return AddOwn(kernel, steps);
+  absl::Status Add(const KernelDecision& kernel) {
+    if (kernel.family == &ProductFamily()) return AddProducts(kernel);
+    if (kernel.family == &StitchFamily()) return AddStitch(kernel);
+    return AddOwn(kernel);
   }
 
-  absl::Status AddProducts(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
+  absl::Status AddProducts(const KernelDecision& kernel) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
     if (run == nullptr || run->IsOwn()) {
-      return RefuseFit("op ", kernel.ops.values.front(), " is no result of a run of products");
+      return FailedPrecondition("op ", kernel.ops.values.front(),
+                                " is no result of a run of products");
     }
     const Segment segment{kernel.ops.first, kernel.products};
     if (segment.end() > run->matched.size()) {
-      return RefuseFit("product ", segment.end() - 1, " of a run of ", run->matched.size());
+      return FailedPrecondition("product ", segment.end() - 1, " of a run of ",
+                                run->matched.size());
     }
     if (segment.count < 1 || segment.count > 2 ||
         (segment.count == 2 && !CanPair(run->matched.sequence, segment.begin))) {
-      return RefuseFit("products ", segment.begin, " to ", segment.end() - 1,
-                       " of a run share no kernel");
+      return FailedPrecondition("products ", segment.begin, " to ", segment.end() - 1,
+                                " of a run share no kernel");
     }
     const ProductSequence part = run->matched.sequence.Part(segment.begin, segment.count);
     SINTER_RETURN_IF_ERROR(CheckSchedule(part, kernel.schedule, of_.model_));
     SINTER_RETURN_IF_ERROR(CheckWaiting(IsCooperative(kernel.schedule)));
     if (segment.begin == 0) {
       SINTER_RETURN_IF_ERROR(CheckStrides(run->matched, of_.chain_, of_.bucket_));
-      SINTER_RETURN_IF_ERROR(Begin(run, steps));
+      SINTER_RETURN_IF_ERROR(Begin(run));
     }
-    const bool next = !steps->empty() && steps->back().run == run &&
-                      EndOf(steps->back().segments) == segment.begin;
-    if (!next) return RefuseFit("product ", segment.begin, " of a run is not the next one");
-    steps->back().segments.push_back(segment);
-    steps->back().ranked.push_back({kernel.schedule, kernel.prediction});
+    const bool next = !steps_.empty() && steps_.back().run == run &&
+                      EndOf(steps_.back().segments) == segment.begin;
+    if (!next)
+      return FailedPrecondition("product ", segment.begin, " of a run is not the next one");
+    steps_.back().segments.push_back(segment);
+    steps_.back().ranked.push_back({kernel.schedule, kernel.prediction});
     return absl::OkStatus();
   }
 
-  absl::Status AddOwn(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
+  absl::Status AddOwn(const KernelDecision& kernel) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
     if (run == nullptr || run->own.family != kernel.family) {
-      return RefuseFit("op ", kernel.ops.values.front(), " is no result of a run of ",
-                       kernel.family->name(), " kernels");
+      return FailedPrecondition("op ", kernel.ops.values.front(), " is no result of a run of ",
+                                kernel.family->name(), " kernels");
     }
     SINTER_ASSIGN_OR_RETURN(const KernelSpec spec,
                             kernel.family->BindOwn(run->own, kernel.own, kernel.ops.first, {}));
@@ -125,31 +129,32 @@ class Assembly::Maker {
                             kernel.family->Check(spec, code, of_.model_, &budget_));
     SINTER_RETURN_IF_ERROR(CheckWaiting(launch.cooperative));
     if (kernel.ops.first == 0) {
-      SINTER_RETURN_IF_ERROR(Begin(run, steps));
-      steps->back().own.own = kernel.own;
+      SINTER_RETURN_IF_ERROR(Begin(run));
+      steps_.back().own.own = kernel.own;
     }
-    const bool next = !steps->empty() && steps->back().run == run &&
-                      static_cast<int>(steps->back().own.kernels.size()) == kernel.ops.first &&
-                      steps->back().own.own == kernel.own;
-    if (!next) return RefuseFit("kernel ", kernel.ops.first, " of a run is not the next one");
-    steps->back().own.kernels.push_back(kernel.prediction);
+    const bool next = !steps_.empty() && steps_.back().run == run &&
+                      static_cast<int>(steps_.back().own.kernels.size()) == kernel.ops.first &&
+                      steps_.back().own.own == kernel.own;
+    if (!next)
+      return FailedPrecondition("kernel ", kernel.ops.first, " of a run is not the next one");
+    steps_.back().own.kernels.push_back(kernel.prediction);
     return absl::OkStatus();
   }
 
   // Begins the step of a run. FAILED_PRECONDITION where the run before it is not whole, and as
   // Compute.
-  absl::Status Begin(const GraphRun* run, std::vector<PlanStep>* steps) {
-    SINTER_RETURN_IF_ERROR(CheckRunEnds(*steps));
+  absl::Status Begin(const GraphRun* run) {
+    SINTER_RETURN_IF_ERROR(CheckRunEnds());
     NodeSet vertex(graph_.size());
     vertex.Add(graph_.VertexOf(run->end));
     SINTER_RETURN_IF_ERROR(Compute(vertex));
-    steps->emplace_back();
-    steps->back().run = run;
+    steps_.emplace_back();
+    steps_.back().run = run;
     return absl::OkStatus();
   }
 
-  absl::Status AddStitch(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
-    SINTER_RETURN_IF_ERROR(CheckRunEnds(*steps));
+  absl::Status AddStitch(const KernelDecision& kernel) {
+    SINTER_RETURN_IF_ERROR(CheckRunEnds());
     SINTER_ASSIGN_OR_RETURN(const NodeSet vertices, parts_.VerticesOf(kernel.ops));
     SINTER_RETURN_IF_ERROR(Compute(vertices));
     PlanStep step;
@@ -171,13 +176,13 @@ class Assembly::Maker {
     SINTER_RETURN_IF_ERROR(CheckWaiting(launch.cooperative));
     step.stitch.scratch_bytes = launch.scratch_bytes;
     codes_.emplace(step.spec.get(), std::move(code));
-    steps->push_back(std::move(step));
+    steps_.push_back(std::move(step));
     return absl::OkStatus();
   }
 
   absl::Status CheckWaiting(bool cooperative) const {
     if (!cooperative || of_.request_.allow_cooperative) return absl::OkStatus();
-    return RefuseFit("it waits across blocks");
+    return FailedPrecondition("it waits across blocks");
   }
 
   static int EndOf(const Segmentation& segments) {
@@ -186,18 +191,18 @@ class Assembly::Maker {
 
   // FAILED_PRECONDITION where the last step is a run whose last products have no kernel yet: other
   // kernels may not stand between those of a run.
-  static absl::Status CheckRunEnds(const std::vector<PlanStep>& steps) {
-    if (steps.empty() || steps.back().run == nullptr) return absl::OkStatus();
-    const GraphRun& run = *steps.back().run;
+  absl::Status CheckRunEnds() const {
+    if (steps_.empty() || steps_.back().run == nullptr) return absl::OkStatus();
+    const GraphRun& run = *steps_.back().run;
     if (run.IsOwn()) {
-      const OwnChoice& own = steps.back().own;
+      const OwnChoice& own = steps_.back().own;
       const auto kernels = static_cast<int>(own.kernels.size());
       if (kernels == run.own.family->KernelsOf(own.own)) return absl::OkStatus();
-      return RefuseFit("kernel ", kernels, " of the run of op ", run.end, " is missing");
+      return FailedPrecondition("kernel ", kernels, " of the run of op ", run.end, " is missing");
     }
-    if (EndOf(steps.back().segments) == run.matched.size()) return absl::OkStatus();
-    return RefuseFit("product ", EndOf(steps.back().segments), " of the run of op ", run.end,
-                     " has no kernel behind the one before it");
+    if (EndOf(steps_.back().segments) == run.matched.size()) return absl::OkStatus();
+    return FailedPrecondition("product ", EndOf(steps_.back().segments), " of the run of op ",
+                              run.end, " has no kernel behind the one before it");
   }
 
   // Notes that the next kernel computes `vertices`. FAILED_PRECONDITION where one is computed
@@ -206,11 +211,12 @@ class Assembly::Maker {
     absl::Status status;
     vertices.ForEach([&](int v) {
       const StitchVertex& vertex = graph_.vertex(v);
-      if (done_.Contains(v)) status.Update(RefuseFit("op ", vertex.root(), " is computed twice"));
+      if (done_.Contains(v))
+        status.Update(FailedPrecondition("op ", vertex.root(), " is computed twice"));
       for (const int producer : vertex.producers) {
         if (done_.Contains(producer) || vertices.Contains(producer)) continue;
-        status.Update(
-            RefuseFit("op ", vertex.root(), " comes before op ", graph_.vertex(producer).root()));
+        status.Update(FailedPrecondition("op ", vertex.root(), " comes before op ",
+                                         graph_.vertex(producer).root()));
       }
     });
     done_.Unite(vertices);
@@ -244,12 +250,13 @@ class Assembly::Maker {
     const KernelSpec& first = plan.kernels.front().spec;
     if (plan.kernels.size() > 1 || first.family->RowsAtOnce(first) == 0) return absl::OkStatus();
     if (!first.family->LeavesInWorkspace(first)) return absl::OkStatus();
-    return RefuseFit("a result is left in the workspace to no kernel");
+    return FailedPrecondition("a result is left in the workspace to no kernel");
   }
 
   const Assembly& of_;
   ChainParts& parts_;
   const StitchGraph& graph_;
+  std::vector<PlanStep> steps_;
   NodeSet done_;
   StitchBudget budget_;  // for the programs of all kernels together: as much as planning has
   std::map<const StitchSpec*, KernelCode> codes_;  // of stitched kernels
@@ -281,14 +288,15 @@ absl::StatusOr<AssembledPlan> Assembly::Assemble(const Decisions& decisions) {
 
 absl::StatusOr<AssembledPlan> Assembly::AssembleAt(const Decisions& decisions, Pace* pace) {
   if (decisions.bucket != bucket_) {
-    return RefuseFit("it is for bucket ", decisions.bucket, ", asked for is ", bucket_);
+    return FailedPrecondition("it is for bucket ", decisions.bucket, ", asked for is ", bucket_);
   }
   if (decisions.kernels.empty() || decisions.kernels.size() > chain_.ops().size()) {
-    return RefuseFit(decisions.kernels.size(), " kernels for ", chain_.ops().size(), " ops");
+    return FailedPrecondition(decisions.kernels.size(), " kernels for ", chain_.ops().size(),
+                              " ops");
   }
   if (decisions.batch_invariant != batch_invariant_) {
-    return RefuseFit("batch_invariant ", decisions.batch_invariant, ", asked for is ",
-                     !decisions.batch_invariant);
+    return FailedPrecondition("batch_invariant ", decisions.batch_invariant, ", asked for is ",
+                              !decisions.batch_invariant);
   }
   SINTER_ASSIGN_OR_RETURN(ChainParts* const parts, PartsOf(decisions.absorbed, pace));
   SINTER_ASSIGN_OR_RETURN(AssembledPlan assembled, Maker(*this, parts, pace).Run(decisions));
@@ -312,7 +320,7 @@ absl::StatusOr<std::unique_ptr<ChainParts>> ChainParts::Make(const Chain& chain,
       bodies == bucket ? products.runs : FindProductRuns(chain, bodies, pace, absorbed).runs;
   const bool same = std::equal(runs.begin(), runs.end(), products.runs.begin(), products.runs.end(),
                                [](const GraphRun& a, const GraphRun& b) { return a.end == b.end; });
-  if (!same) return RefuseFit("other products have kernels than at ", bodies, " rows");
+  if (!same) return FailedPrecondition("other products have kernels than at ", bodies, " rows");
   StitchGraphOptions options;
   options.pace = pace;
   absl::StatusOr<StitchGraph> graph;
@@ -345,8 +353,8 @@ absl::StatusOr<NodeSet> ChainParts::VerticesOf(const KernelOps& ops) const {
   for (const ValueId value : ops.values) {
     const bool known = value >= 0 && value < static_cast<ValueId>(graph_.chain().ops().size());
     const int vertex = known ? graph_.VertexOf(value) : -1;
-    if (vertex < 0) return RefuseFit("op ", value, " is no op that a kernel is made of");
-    if (IsRun(vertex)) return RefuseFit("op ", value, " is of a run of products");
+    if (vertex < 0) return FailedPrecondition("op ", value, " is no op that a kernel is made of");
+    if (IsRun(vertex)) return FailedPrecondition("op ", value, " is of a run of products");
     vertices.Add(vertex);
   }
   return vertices;
@@ -358,7 +366,7 @@ absl::StatusOr<std::shared_ptr<const StitchBody>> ChainParts::BodyOf(const Kerne
   const auto known = bodies_.find(key);
   if (known != bodies_.end()) return known->second;
   SINTER_ASSIGN_OR_RETURN(StitchBody body, ExtractBody(graph_, vertices, ops.turned));
-  if (!(body.ops.values == ops.values)) return RefuseFit("its ops are not whole");
+  if (!(body.ops.values == ops.values)) return FailedPrecondition("its ops are not whole");
   SINTER_RETURN_IF_ERROR(CheckBodyLength(body.body));
   return bodies_.emplace(key, std::make_shared<const StitchBody>(std::move(body))).first->second;
 }

@@ -126,11 +126,6 @@ class ChainParts {
   std::map<std::pair<std::vector<ValueId>, bool>, std::shared_ptr<const StitchBody>> bodies_;
 };
 
-template <typename... Args>
-absl::Status RefuseFit(const Args&... args) {
-  return FailedPrecondition(args...);
-}
-
 }  // namespace sinter
 
 #endif  // SINTER_SRC_FUSION_ASSEMBLY_H_

@@ -67,7 +67,7 @@ class Replacer {
   absl::StatusOr<Kernels> OfOwn(const KernelDecision& kernel) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
     if (run == nullptr || run->own.family != kernel.family) {
-      return RefuseFit("op ", kernel.ops.values.front(), " is no run's result");
+      return FailedPrecondition("op ", kernel.ops.values.front(), " is no run's result");
     }
     SearchOptions options = search_;
     options.top_k = kMostTriedOfAKernel;
@@ -87,13 +87,14 @@ class Replacer {
                                        [&](const auto& one) { return IsRefused(one); });
       if (!refused) return kernels;
     }
-    return RefuseFit("op ", run->end, ": each schedule of its ", kernel.family->name(),
-                     " kernels was refused by the compiler");
+    return FailedPrecondition("op ", run->end, ": each schedule of its ", kernel.family->name(),
+                              " kernels was refused by the compiler");
   }
 
   absl::StatusOr<Kernels> OfProducts(const KernelDecision& kernel, bool behind) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
-    if (run == nullptr) return RefuseFit("op ", kernel.ops.values.front(), " is no run's result");
+    if (run == nullptr)
+      return FailedPrecondition("op ", kernel.ops.values.front(), " is no run's result");
     if (kernel.products == 1 || !Exhausted(kernel)) {
       absl::StatusOr<KernelDecision> next = NextOfProducts(*run, kernel, behind);
       if (next.ok()) return Kernels{*std::move(next)};
@@ -124,8 +125,8 @@ class Replacer {
       kernel.measured_us = 0;
       if (!IsRefused(kernel)) return kernel;
     }
-    return RefuseFit("op ", run.end, ": each schedule of product ", kernel.ops.first,
-                     " of its run was refused by the compiler");
+    return FailedPrecondition("op ", run.end, ": each schedule of product ", kernel.ops.first,
+                              " of its run was refused by the compiler");
   }
 
   absl::StatusOr<Kernels> OfStitch(const KernelDecision& kernel) {
@@ -154,8 +155,8 @@ class Replacer {
       kernel.measured_us = 0;
       if (!IsRefused(kernel)) return kernel;
     }
-    return RefuseFit("op ", kernel.ops.values.back(),
-                     ": each schedule of its kernel was refused by the compiler");
+    return FailedPrecondition("op ", kernel.ops.values.back(),
+                              ": each schedule of its kernel was refused by the compiler");
   }
 
   // The best kernel of all of `vertices`, or the kernels of their halves.
@@ -173,7 +174,7 @@ class Replacer {
       kernel.ops.values.insert(kernel.ops.values.end(), values.begin(), values.end());
     });
     std::sort(kernel.ops.values.begin(), kernel.ops.values.end());
-    if (Exhausted(kernel)) return RefuseFit("its schedules were refused by the compiler");
+    if (Exhausted(kernel)) return FailedPrecondition("its schedules were refused by the compiler");
     absl::StatusOr<KernelDecision> whole = NextOfStitch(kernel, vertices);
     if (whole.ok()) return whole;
     kernel.ops.turned = true;

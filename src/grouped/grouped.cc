@@ -19,11 +19,6 @@ constexpr int64_t kRowBytes = 128, kVectorBytes = 16;  // bytes of a row of a st
 constexpr int64_t kAlignment = 1024;
 constexpr int64_t kMostStride = int64_t{1} << 40;
 
-template <typename... Args>
-absl::Status Refuse(const Args&... args) {
-  return FailedPrecondition(args...);
-}
-
 // Calls visit(stride) for each stride, in the order of the canonical bytes.
 template <typename Product, typename Visitor>
 void ForEachStride(Product& p, const Visitor& visit) {
@@ -257,23 +252,25 @@ absl::Status CheckTensorCores(const GroupedProduct& p) {
   const bool taken =
       p.weights == DType::kBF16 || p.weights == DType::kF16 || p.weights == DType::kE4M3;
   if (!taken || p.rows != p.weights) {
-    return Refuse("rows are ", NameOf(p.rows), " and weights ", NameOf(p.weights),
-                  ", must both be bf16, both f16 or both e4m3");
+    return FailedPrecondition("rows are ", NameOf(p.rows), " and weights ", NameOf(p.weights),
+                              ", must both be bf16, both f16 or both e4m3");
   }
   const int64_t vector = kVectorBytes / SizeOf(p.weights);
-  if (p.k % vector != 0) return Refuse("k is ", p.k, ", must be a multiple of ", vector);
+  if (p.k % vector != 0)
+    return FailedPrecondition("k is ", p.k, ", must be a multiple of ", vector);
   for (const auto& [name, stride] :
        {std::make_pair("rows", p.row_stride), std::make_pair("slots", p.row_slot_stride),
         std::make_pair("experts", p.expert_stride),
         std::make_pair("columns of weights", p.weight_stride)}) {
     if (stride % vector != 0) {
-      return Refuse(name, " are ", stride, " elements apart, must be a multiple of ", vector);
+      return FailedPrecondition(name, " are ", stride, " elements apart, must be a multiple of ",
+                                vector);
     }
   }
   const int64_t columns = p.HasHalves() ? p.n : p.WeightColumns();
   if (p.input_major && columns % vector != 0) {
-    return Refuse("n is ", p.n, ", must be a multiple of ", vector * p.n / columns,
-                  " in layout io");
+    return FailedPrecondition("n is ", p.n, ", must be a multiple of ", vector * p.n / columns,
+                              " in layout io");
   }
   return absl::OkStatus();
 }
@@ -296,92 +293,95 @@ bool MapsWeights(const GroupedProduct& p, const GroupedSchedule& s) {
 absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule& s,
                                   const DeviceModel& model) {
   if (s.grid < 1 || s.grid > model.sm_count * model.blocks_per_sm) {
-    return Refuse("grid is ", s.grid, ", must be in [1, ", model.sm_count * model.blocks_per_sm,
-                  "]");
+    return FailedPrecondition("grid is ", s.grid, ", must be in [1, ",
+                              model.sm_count * model.blocks_per_sm, "]");
   }
   if (s.block_m == 0) {
     if (s.block_n != 0 && s.block_n != 1) {
-      return Refuse("block_n is ", s.block_n, ", must be 0 or 1 of dots");
+      return FailedPrecondition("block_n is ", s.block_n, ", must be 0 or 1 of dots");
     }
-    if (s.stages != 0 || s.swapped != 0) return Refuse("dots have no stages and are not swapped");
+    if (s.stages != 0 || s.swapped != 0)
+      return FailedPrecondition("dots have no stages and are not swapped");
     if (s.block_n == 0) return absl::OkStatus();
   }
   SINTER_RETURN_IF_ERROR(CheckTensorCores(p));
   if (s.IsWarpDots()) {
     if (p.weights == DType::kE4M3) {
-      return Refuse("weights are e4m3, must be bf16 or f16 of dots of warps");
+      return FailedPrecondition("weights are e4m3, must be bf16 or f16 of dots of warps");
     }
-    if (p.input_major) return Refuse("layout is io, must be oi of dots of warps");
-    if (p.by_ends) return Refuse("slots are by ends, must be by ids of dots of warps");
+    if (p.input_major) return FailedPrecondition("layout is io, must be oi of dots of warps");
+    if (p.by_ends) return FailedPrecondition("slots are by ends, must be by ids of dots of warps");
     if (p.HasScales() || p.quantizer.present) {
-      return Refuse("operands or results have scales, must have none of dots of warps");
+      return FailedPrecondition("operands or results have scales, must have none of dots of warps");
     }
     return absl::OkStatus();
   }
   if (s.block_m != 64 && s.block_m != 128) {
-    return Refuse("block_m is ", s.block_m, ", must be 0, 64 or 128");
+    return FailedPrecondition("block_m is ", s.block_m, ", must be 0, 64 or 128");
   }
   if (s.block_n != 64 && s.block_n != 128 && s.block_n != 256) {
-    return Refuse("block_n is ", s.block_n, ", must be 64, 128 or 256");
+    return FailedPrecondition("block_n is ", s.block_n, ", must be 64, 128 or 256");
   }
   if (p.input_major && s.block_m == 128 && s.block_n == 256) {
-    return Refuse(
+    return FailedPrecondition(
         "block_n is 256, must be 64 or 128 with 128 rows in layout io: the copying threads "
         "have too few registers");
   }
   const bool pair = p.gate != GroupedGate::kNone;
   if (pair && (p.HasScales() || p.has_bias) && s.swapped == 0 && s.block_m == 128 &&
       s.block_n == 256) {
-    return Refuse(
+    return FailedPrecondition(
         "block_n is 256, must be 64 or 128 with 128 rows of pairs with scales or biases: registers "
         "would spill");
   }
   const int64_t two_steps = 2 * kRowBytes / SizeOf(p.weights);
   if (s.swapped == 0 && s.block_m == 128 && s.block_n == 256 && p.k <= two_steps) {
-    return Refuse("block_n is 256, must be 64 or 128 with 128 rows for k up to ", two_steps,
-                  ": registers would spill");
+    return FailedPrecondition("block_n is 256, must be 64 or 128 with 128 rows for k up to ",
+                              two_steps, ": registers would spill");
   }
   if (p.quantizer.present && (pair ? s.block_n / 2 : s.block_n) % kScaleBlock != 0) {
-    return Refuse("block_n is ", s.block_n, ", must be ", pair ? "256" : "128 or 256",
-                  " with a quantiser of 128 results");
+    return FailedPrecondition("block_n is ", s.block_n, ", must be ", pair ? "256" : "128 or 256",
+                              " with a quantiser of 128 results");
   }
   if (p.weight_scales == GroupedScales::kGroups && p.HasHalves()) {
     const int64_t run = std::min(ColumnsBeside(p, s), kScaleBlock);
     if (p.n % run != 0) {  // a tile's gate or up would begin inside of a block of scales
-      return Refuse("n is ", p.n, ", must be a multiple of ", run, " with scales of 128 x 128");
+      return FailedPrecondition("n is ", p.n, ", must be a multiple of ", run,
+                                " with scales of 128 x 128");
     }
   }
   if (s.swapped < 0 || s.swapped > 2) {
-    return Refuse("swapped is ", s.swapped, ", must be 0 to 2 blocks of a cluster");
+    return FailedPrecondition("swapped is ", s.swapped, ", must be 0 to 2 blocks of a cluster");
   }
   if (s.swapped > 0) {
     if (p.HasScales() && s.block_m != 64) {
-      return Refuse("block_m is ", s.block_m,
-                    ", must be 64 of swapped tiles with scales: their sums "
-                    "are added beside fresh ones");
+      return FailedPrecondition("block_m is ", s.block_m,
+                                ", must be 64 of swapped tiles with scales: their sums "
+                                "are added beside fresh ones");
     }
     if (s.block_n != 256) {
-      return Refuse("block_n is ", s.block_n, ", must be 256 of swapped tiles");
+      return FailedPrecondition("block_n is ", s.block_n, ", must be 256 of swapped tiles");
     }
     const int64_t step = kRowBytes / SizeOf(p.weights);
     if (p.k <= step) {  // the compiler would serialise products of one step
-      return Refuse("k is ", p.k, ", must be above ", step, " of swapped tiles");
+      return FailedPrecondition("k is ", p.k, ", must be above ", step, " of swapped tiles");
     }
     if (s.grid % s.ClusterBlocks() != 0) {
-      return Refuse("grid is ", s.grid, ", must be a multiple of ", s.ClusterBlocks());
+      return FailedPrecondition("grid is ", s.grid, ", must be a multiple of ", s.ClusterBlocks());
     }
     if (!MapsWeights(p, s)) {
-      return Refuse(
+      return FailedPrecondition(
           "weights of swapped tiles must be [experts, columns, k] without gaps and have "
           "sets of ",
           s.MappedColumns(), " columns");
     }
   }
-  if (s.stages < 3 || s.stages > 12) return Refuse("stages are ", s.stages, ", must be in [3, 12]");
+  if (s.stages < 3 || s.stages > 12)
+    return FailedPrecondition("stages are ", s.stages, ", must be in [3, 12]");
   const int64_t bytes = SharedBytes(p, s) + RoutingBytes(p, s);
   if (bytes > model.shared_bytes_per_block) {
-    return Refuse("shared memory is ", bytes, " bytes, must be at most ",
-                  model.shared_bytes_per_block);
+    return FailedPrecondition("shared memory is ", bytes, " bytes, must be at most ",
+                              model.shared_bytes_per_block);
   }
   return absl::OkStatus();
 }

@@ -25,13 +25,8 @@ StitchSchedule OfSmallestGrid(StitchSchedule schedule) {
 constexpr int kNamedBarriers = 15;          // of a block, without its own
 constexpr int kMostStitchBlocks = 1 << 19;  // of a launch
 
-template <typename... Args>
-absl::Status RefuseFit(const Args&... args) {
-  return FailedPrecondition(args...);
-}
-
 absl::Status RefuseField(const char* field, int64_t value, const char* bound, int64_t limit) {
-  return RefuseFit(field, " ", value, " ", bound, " ", limit);
+  return FailedPrecondition(field, " ", value, " ", bound, " ", limit);
 }
 
 // Relations between fields that every schedule of the search obeys.
@@ -41,23 +36,24 @@ absl::Status CheckFieldsTogether(const StitchSchedule& s, bool cooperative) {
                        kNamedBarriers);
   }
   if (s.owner < 0 && (s.cluster > 1 || s.unit_threads != s.block_threads)) {
-    return RefuseFit("unit_threads ", s.unit_threads, ", cluster ", s.cluster,
-                     " without units, must be ", s.block_threads, " and 1");
+    return FailedPrecondition("unit_threads ", s.unit_threads, ", cluster ", s.cluster,
+                              " without units, must be ", s.block_threads, " and 1");
   }
   if (s.owner >= 0 && s.chunks != 1) return RefuseField("chunks", s.chunks, "with units is not", 1);
   if (s.owner < 0 && s.split > 1 && s.chunks != 1) {
     return RefuseField("chunks", s.chunks, "with a split is not", 1);
   }
   if ((s.keep_values || s.keep_alike) && !s.keep_inputs) {
-    return RefuseFit("keep_values or keep_alike without keep_inputs");
+    return FailedPrecondition("keep_values or keep_alike without keep_inputs");
   }
   if (!s.handed.empty() && s.cluster > 1) {
     return RefuseField("cluster", s.cluster, "with values handed over is not", 1);
   }
   if (cooperative) return absl::OkStatus();
   if (s.column_cluster > 1 || s.join_all || s.hold_bytes > 0) {
-    return RefuseFit("column_cluster ", s.column_cluster, ", join_all ", s.join_all,
-                     ", hold_bytes ", s.hold_bytes, " in a kernel of one phase, must be 1, 0, 0");
+    return FailedPrecondition("column_cluster ", s.column_cluster, ", join_all ", s.join_all,
+                              ", hold_bytes ", s.hold_bytes,
+                              " in a kernel of one phase, must be 1, 0, 0");
   }
   return absl::OkStatus();
 }
