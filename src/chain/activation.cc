@@ -1,6 +1,8 @@
 #include "src/chain/activation.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -13,29 +15,13 @@
 namespace sinter {
 
 absl::string_view NameOf(Activation act) {
-  switch (act) {
-    case Activation::kIdentity:
-      return "identity";
-    case Activation::kRelu:
-      return "relu";
-    case Activation::kGeluTanh:
-      return "gelu_tanh";
-    case Activation::kGeluErf:
-      return "gelu_erf";
-    case Activation::kSilu:
-      return "silu";
-  }
-  return "unknown";
+  constexpr absl::string_view kNames[] = {"identity", "relu", "gelu_tanh", "gelu_erf", "silu"};
+  const auto number = static_cast<size_t>(act);
+  return number < std::size(kNames) ? kNames[number] : "unknown";
 }
 
 absl::string_view NameOf(Layout layout) {
-  switch (layout) {
-    case Layout::kOI:
-      return "oi";
-    case Layout::kIO:
-      return "io";
-  }
-  return "unknown";
+  return layout == Layout::kOI ? "oi" : layout == Layout::kIO ? "io" : "unknown";
 }
 
 absl::StatusOr<Activation> ParseActivation(absl::string_view name) {

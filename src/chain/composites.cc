@@ -85,6 +85,14 @@ absl::StatusOr<ValueId> AddRelu(ChainBuilder& b, ValueId x) {
   return e.Finish(e.Unary(UnaryKind::kRelu, x));
 }
 
+// A form of x, widened.
+absl::StatusOr<ValueId> AddForm(ChainBuilder& b, const char* name, ValueId x,
+                                ValueId (*form)(Expander&, ValueId)) {
+  Expander e(b, name);
+  e.Check("x", x);
+  return e.Finish(form(e, e.Widen(x)));
+}
+
 }  // namespace
 
 absl::StatusOr<ValueId> AddActivation(ChainBuilder& b, Activation act, ValueId x) {
@@ -108,22 +116,14 @@ absl::StatusOr<ValueId> AddActivation(ChainBuilder& b, Activation act, ValueId x
 }
 
 absl::StatusOr<ValueId> AddGeluTanh(ChainBuilder& b, ValueId x) {
-  Expander e(b, "gelu_tanh");
-  e.Check("x", x);
-  return e.Finish(GeluTanh(e, e.Widen(x)));
+  return AddForm(b, "gelu_tanh", x, GeluTanh);
 }
 
 absl::StatusOr<ValueId> AddGeluErf(ChainBuilder& b, ValueId x) {
-  Expander e(b, "gelu_erf");
-  e.Check("x", x);
-  return e.Finish(GeluErf(e, e.Widen(x)));
+  return AddForm(b, "gelu_erf", x, GeluErf);
 }
 
-absl::StatusOr<ValueId> AddSilu(ChainBuilder& b, ValueId x) {
-  Expander e(b, "silu");
-  e.Check("x", x);
-  return e.Finish(Silu(e, e.Widen(x)));
-}
+absl::StatusOr<ValueId> AddSilu(ChainBuilder& b, ValueId x) { return AddForm(b, "silu", x, Silu); }
 
 absl::StatusOr<ValueId> AddSoftplus(ChainBuilder& b, ValueId x) {
   Expander e(b, "softplus");

@@ -68,7 +68,7 @@ bool LinearFinder::NormAt(ValueId column, RowNorm* found) const {
     return graph_.op(found->values.back());
   };
   const Op root = next(column);
-  if (root.kind != OpKind::kUnary || root.unary != UnaryKind::kRsqrt) return false;
+  if (!IsUnary(root, UnaryKind::kRsqrt)) return false;
   Op mean = next(root.operands[0]);
   if (IsBinary(mean, BinaryKind::kAdd)) {
     const int side = graph_.op(mean.operands[0]).kind == OpKind::kScalar ? 0 : 1;
@@ -82,7 +82,7 @@ bool LinearFinder::NormAt(ValueId column, RowNorm* found) const {
     return false;
   }
   const Op square = next(mean.operands[0]);
-  const bool squares = square.kind == OpKind::kUnary && square.unary == UnaryKind::kSquare;
+  const bool squares = IsUnary(square, UnaryKind::kSquare);
   if (!squares && !IsBinary(square, BinaryKind::kMul)) return false;
   found->rows = SkipWidening(square.operands[0]);
   return found->rows == SkipWidening(square.operands.back());

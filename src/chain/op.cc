@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_join.h"
+#include "src/base/status.h"
 
 namespace sinter {
 namespace {
@@ -253,7 +254,6 @@ const OpTraits& TraitsOf(const Op& op) {
 absl::string_view SignOf(CompareKind kind) {
   constexpr absl::string_view kSigns[] = {
 #define SINTER_COMPARE(number, Name, name, sign) #sign,
-#include "src/base/status.h"
 #include "src/chain/ops.def"
   };
   return kSigns[static_cast<size_t>(kind) - 1];

@@ -42,20 +42,11 @@ constexpr size_t kMostBeforeCodes = 64;  // values between a result and its code
 // Whether a relative error of an operand of f32 is about as large in the result, of f32 too.
 bool PassesSmallErrors(const Op& op) {
   if (op.type.dtype != DType::kF32) return false;
-  switch (op.kind) {
-    case OpKind::kBroadcast:
-    case OpKind::kTranspose:
-    case OpKind::kReshape:
-    case OpKind::kSlice:
-      return true;
-    case OpKind::kReduce:
-      return op.reduce == ReduceKind::kMax || op.reduce == ReduceKind::kMin;
-    case OpKind::kUnary:
-    case OpKind::kBinary:
-      return TraitsOf(op).errors == ErrorRule::kPassed;
-    default:
-      return false;
+  if (op.kind == OpKind::kReduce) {
+    return op.reduce == ReduceKind::kMax || op.reduce == ReduceKind::kMin;
   }
+  const bool has_traits = op.kind == OpKind::kUnary || op.kind == OpKind::kBinary;
+  return has_traits ? TraitsOf(op).errors == ErrorRule::kPassed : IsView(op);
 }
 
 // Whether kernels compute an f32 result by other functions than one of 16 bits, of which each has a

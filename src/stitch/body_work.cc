@@ -24,7 +24,7 @@ bool SharesDivisor(const Chain& body, const Op& quotient) {
 }
 
 OpCost CostOfElementwise(const Chain& body, const Op& op, Precision precision) {
-  const bool quotient = op.kind == OpKind::kBinary && op.binary == BinaryKind::kDiv;
+  const bool quotient = IsBinary(op, BinaryKind::kDiv);
   if (quotient && precision != Precision::kExact && SharesDivisor(body, op)) return {2, 1};
   const DeviceForm& form = FormOf(TraitsOf(op), precision);
   return {form.issue, form.special};

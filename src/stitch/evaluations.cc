@@ -215,7 +215,7 @@ class Counter {
     const std::vector<ValueId>& windows = program_.windows.reductions;
     const bool slides = std::find(windows.begin(), windows.end(), id) != windows.end();
     const Op& operand = body_.op(op.operands[0]);
-    const bool product = operand.kind == OpKind::kBinary && operand.binary == BinaryKind::kMul;
+    const bool product = IsBinary(operand, BinaryKind::kMul);
     if (slides && product && op.reduce == ReduceKind::kSum) summed_ = op.operands[0];
     const bool slid_before = std::exchange(sliding_, sliding_ || slides);
     const bool below_before = std::exchange(below_window_, false);

@@ -259,8 +259,8 @@ bool IsColumn(const StitchProgram& program, ValueId id) {
 // The operand that `id` squares; -1: `id` is no square.
 ValueId SquareRoot(const Chain& body, ValueId id) {
   const Op& op = body.op(id);
-  if (op.kind == OpKind::kUnary && op.unary == UnaryKind::kSquare) return op.operands[0];
-  const bool product = op.kind == OpKind::kBinary && op.binary == BinaryKind::kMul;
+  if (IsUnary(op, UnaryKind::kSquare)) return op.operands[0];
+  const bool product = IsBinary(op, BinaryKind::kMul);
   return product && op.operands[0] == op.operands[1] ? op.operands[0] : -1;
 }
 
@@ -302,7 +302,7 @@ ValueId MeanOfMoment(const Chain& body, const StitchProgram& program, ValueId id
   const ValueId difference = SquareRoot(body, op.operands[0]);
   if (difference < 0) return -1;
   const Op& sub = body.op(difference);
-  if (sub.kind != OpKind::kBinary || sub.binary != BinaryKind::kSub) return -1;
+  if (!IsBinary(sub, BinaryKind::kSub)) return -1;
   for (const size_t side : {size_t{0}, size_t{1}}) {
     const ValueId mean = SpreadMean(body, program, sub.operands[1 - side]);
     if (mean < 0 || body.op(mean).type.dtype != DType::kF32) continue;

@@ -229,11 +229,6 @@ Bounds BoundsFinder::Found(ValueId id, int depth) {
       if (extent.symbolic || static_cast<double>(extent.value) > kMostExact) return unknown;
       return {0, static_cast<double>(std::max<int64_t>(extent.value, 1) - 1), false};
     }
-    case OpKind::kReshape:
-    case OpKind::kTranspose:
-    case OpKind::kSlice:
-    case OpKind::kBroadcast:
-      return operand(0);
     case OpKind::kCast:
       return OfCast(operand(0), body_.op(op.operands[0]).type.dtype, op.type.dtype);
     case OpKind::kBinary:
@@ -242,7 +237,7 @@ Bounds BoundsFinder::Found(ValueId id, int depth) {
       if (op.unary != UnaryKind::kRelu) return unknown;
       return OfBinary(BinaryKind::kMax, operand(0), {0, 0, false});
     default:
-      return unknown;
+      return IsView(op) ? operand(0) : unknown;
   }
 }
 

@@ -148,14 +148,8 @@ bool StitchEmitter::FindReads(ValueId id, const Position& at, std::vector<SideRe
       if (slow || cost.special > 0 || *issue > kMostSideIssue) return false;
       break;
     }
-    case OpKind::kCast:
-    case OpKind::kBroadcast:
-    case OpKind::kTranspose:
-    case OpKind::kReshape:
-    case OpKind::kSlice:
-      break;
     default:
-      return false;
+      if (op.kind != OpKind::kCast && !IsView(op)) return false;
   }
   for (size_t i = 0; i < op.operands.size(); ++i) {
     if (!FindReads(op.operands[i], PullPosition(body_, op, i, at, space()), reads, issue)) {

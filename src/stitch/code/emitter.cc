@@ -132,13 +132,9 @@ absl::StatusOr<Emitted> StitchEmitter::Compute(ValueId id, const Position& at) {
       }
       return serial_.Result(id, at);
     }
-    case OpKind::kBroadcast:
-    case OpKind::kTranspose:
-    case OpKind::kReshape:
-    case OpKind::kSlice:
-      return Pull(op.operands[0], PullPosition(body_, op, 0, at, space()));
     default:
-      return Elementwise(id, at);
+      return IsView(op) ? Pull(op.operands[0], PullPosition(body_, op, 0, at, space()))
+                        : Elementwise(id, at);
   }
 }
 

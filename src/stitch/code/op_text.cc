@@ -46,8 +46,7 @@ std::string CastText(DType from, DType to, const std::string& x) {
 
 bool NeedsCodes(const Chain& body) {
   return std::any_of(body.ops().begin(), body.ops().end(), [](const Op& op) {
-    return op.type.dtype == DType::kS8 ||
-           (op.kind == OpKind::kUnary && op.unary == UnaryKind::kCeilPow2);
+    return op.type.dtype == DType::kS8 || IsUnary(op, UnaryKind::kCeilPow2);
   });
 }
 
