@@ -19,8 +19,7 @@ constexpr int kMostRanksOfNorm = 4;      // of eight, kernels spilled
 constexpr int64_t kMostPartsOfNorm = 4;  // of a row, all of whose results a thread holds
 
 bool IsTaken(CollectiveKind kind, DType dtype) {
-  if (kind == CollectiveKind::kAllGather && dtype == DType::kE4M3) return true;
-  return dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF32;
+  return IsFloat(dtype) || (kind == CollectiveKind::kAllGather && dtype == DType::kE4M3);
 }
 
 absl::Status Refuse(const CollectiveProblem& p, const char* field, const std::string& value,

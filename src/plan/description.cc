@@ -13,11 +13,6 @@
 namespace sinter {
 namespace {
 
-bool IsView(OpKind kind) {
-  return kind == OpKind::kBroadcast || kind == OpKind::kTranspose || kind == OpKind::kReshape ||
-         kind == OpKind::kSlice;
-}
-
 void AddLoad(const ProductLoad& load, KernelFacts* f) {
   f->block_bytes += load.block_bytes;
   f->intake_bytes += load.intake_bytes;
@@ -152,7 +147,7 @@ std::vector<std::string> WordsOf(const Chain& body, const std::vector<bool>& wit
     const Op& op = body.ops()[id];
     if (op.kind == OpKind::kInput || op.kind == OpKind::kScalar) continue;
     if (!without.empty() && without[id]) continue;
-    std::vector<std::string>& list = IsView(op.kind) || op.kind == OpKind::kCast ? views : words;
+    std::vector<std::string>& list = IsView(op) || op.kind == OpKind::kCast ? views : words;
     std::string label = LabelOf(op);
     if (std::find(list.begin(), list.end(), label) == list.end()) list.push_back(std::move(label));
   }

@@ -11,11 +11,6 @@
 namespace sinter {
 namespace {
 
-bool IsElementwise(const Op& op) {
-  return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kCompare ||
-         op.kind == OpKind::kSelect || op.kind == OpKind::kCast;
-}
-
 // Whether kernels take them as a pair, whose rows have one norm and one scale.
 bool AreHalves(const Linear& gate, const Linear& up) {
   return up.norm_eps == gate.norm_eps && up.scale_x == gate.scale_x &&
@@ -133,7 +128,7 @@ class ProgramWalk {
     }
     const Op& op = graph_.op(id);
     const bool spread = op.kind == OpKind::kBroadcast && IsNumber(op.operands[0]);
-    if (!IsElementwise(op) && !spread) return Refuse(id, "is no element-wise op of a product");
+    if (!IsElementWise(op) && !spread) return Refuse(id, "is no element-wise op of a product");
     for (const ValueId operand : op.operands) {
       SINTER_RETURN_IF_ERROR(Collect(operand, passed, seen, starts));
     }

@@ -12,10 +12,6 @@
 namespace sinter {
 namespace {
 
-bool IsRowType(DType type) {
-  return type == DType::kF32 || type == DType::kBF16 || type == DType::kF16;
-}
-
 class Reader {
  public:
   explicit Reader(const Chain& body) : body_(body), precisions_(PrecisionsOf(body)) {}
@@ -61,7 +57,7 @@ class Reader {
 
   absl::Status ReadPart(ValueId v, int output, const std::vector<Stride>& strides, int64_t base,
                         DType type) {
-    if (!IsRowType(type)) return Refuse(v, absl::StrCat("results of ", NameOf(type)));
+    if (!IsFloat(type)) return Refuse(v, absl::StrCat("results of ", NameOf(type)));
     RowResult result;
     result.output = output;
     SINTER_ASSIGN_OR_RETURN(const RowPosition at, AxesOf(body_, v, out_.domain, &result.number));
@@ -162,7 +158,7 @@ class Reader {
 
   absl::StatusOr<int> ReadInput(ValueId v, const RowPosition& at) {
     const Op& op = body_.op(v);
-    if (!IsRowType(op.type.dtype)) return Refuse(v, absl::StrCat("with ", NameOf(op.type.dtype)));
+    if (!IsFloat(op.type.dtype)) return Refuse(v, absl::StrCat("with ", NameOf(op.type.dtype)));
     RowValue value;
     value.kind = RowValue::Kind::kInput;
     value.input = op.input;
@@ -182,7 +178,7 @@ class Reader {
   }
 
   absl::StatusOr<int> ReadCast(ValueId v, const Op& op, const RowPosition& at) {
-    if (!IsRowType(op.type.dtype))
+    if (!IsFloat(op.type.dtype))
       return Refuse(v, absl::StrCat("a cast to ", NameOf(op.type.dtype)));
     SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
     if (op.type.dtype == DType::kF32) return a;
@@ -243,11 +239,9 @@ class Reader {
 
   absl::StatusOr<int> ReadMoved(ValueId v, const Op& op, const RowPosition& at) {
     const ValueId operand = op.operands.empty() ? -1 : op.operands[0];
-    const bool moves = op.kind == OpKind::kBroadcast || op.kind == OpKind::kTranspose ||
-                       op.kind == OpKind::kReshape || op.kind == OpKind::kSlice;
     if (op.kind == OpKind::kGather) return Refuse(v, "what ids name");
     if (op.kind == OpKind::kWindow) return Refuse(v, "pixels of a window");
-    if (!moves) return Refuse(v, "it");
+    if (!IsView(op)) return Refuse(v, "it");
     const std::vector<Dim>& dims = body_.op(operand).type.dims;
     if (op.kind == OpKind::kReshape) {
       return Read(operand, Unflattened(out_.domain, dims, Flattened(op.type.dims, at)));

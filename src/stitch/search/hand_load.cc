@@ -147,10 +147,7 @@ class Repeats {
 
   // Instructions that handing `id` over saves; 0 where too few.
   double Gain(ValueId id) {
-    const OpKind kind = body_.op(id).kind;
-    const bool moves = kind == OpKind::kBroadcast || kind == OpKind::kReshape ||
-                       kind == OpKind::kTranspose || kind == OpKind::kSlice;
-    if (moves || !MayBeHanded(body_, program_, id)) return 0;
+    if (IsView(body_.op(id)) || !MayBeHanded(body_, program_, id)) return 0;
     const auto elements = static_cast<double>(ElementsInUnit(program_, body_.op(id).type.dims));
     const double trips = Trips(id) / OwnTurns(id);
     if (trips < kRepeated * elements) return 0;
