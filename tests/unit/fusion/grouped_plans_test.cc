@@ -91,7 +91,8 @@ TEST(GroupedPlans, OnlyAProductBehindAnotherOfTheSameIdsIsEarly) {
   for (const char* line :
        {"grouped_gated_ffn m=M experts=5 top=3 n=24 k=16 l=40 act=silu",
         "scaled_grouped_gated_ffn m=M experts=5 top=3 act=silu n=32 k=48 l=40 scales=row"}) {
-    const std::vector<const GroupedSpec*> grouped = GroupedOf(ExpectPlans(TextChain(line)));
+    const Plan plan = ExpectPlans(TextChain(line));
+    const std::vector<const GroupedSpec*> grouped = GroupedOf(plan);
     ASSERT_EQ(grouped.size(), 2u) << line;
     EXPECT_FALSE(grouped[0]->code.problem.early) << line;
     EXPECT_TRUE(grouped[1]->code.problem.early) << line;
