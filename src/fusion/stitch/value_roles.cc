@@ -81,7 +81,8 @@ std::vector<bool> WrittenInPlace(const Chain& chain) {
 // that turns it.
 bool IsTurnedFilter(const Chain& chain, ValueId value, const ValueRoles& roles) {
   const Op& op = chain.op(value);
-  if (op.kind != OpKind::kTranspose || op.axes.back() == op.type.rank() - 1) return false;
+  if (op.kind != OpKind::kTranspose || op.axes.empty()) return false;
+  if (op.axes.back() == op.type.rank() - 1) return false;
   ValueId from = op.operands[0];
   while (IsView(chain.op(from))) from = chain.op(from).operands[0];
   if (chain.op(from).kind != OpKind::kInput) return false;

@@ -67,6 +67,16 @@ TEST(StitchGraph, PartsOfAScatterAreThoseOfItsRows) {
   }
 }
 
+// A transpose without axes turns no filter of the window beside it.
+TEST(StitchGraph, TakesATransposedNumberBesideAWindow) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kF32, {-1, 5, 3, 2}), number = g.In(DType::kF32, {});
+  Conv2d window;
+  g.Out(*g.builder().Window(x, *g.builder().Scalar(0), {3, 3}, window));
+  g.Out(*g.builder().Transpose(number, {}));
+  EXPECT_GT(GraphOf(g.Finish()).size(), 0);
+}
+
 TEST(StitchGraph, ViewsScalarsAndTinyConesAreNoVertices) {
   testing::Graph g;
   const ValueId x = g.In(DType::kBF16, {4096, 1024});
