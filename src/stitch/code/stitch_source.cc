@@ -249,7 +249,7 @@ int64_t GridRows(const StitchCode& code, int64_t grid) {
   }
   if (of_row == 0) return 0;
   const int64_t of_block = program.owner >= 0 ? s.UnitsPerBlock() : s.TurnElements();
-  const int64_t rows = grid / s.cluster * of_block / of_row;
+  const int64_t rows = std::min(grid / s.cluster * of_block / of_row, kMaxExtent);
   return rows >= kLargestBucket ? rows : 0;
 }
 

@@ -206,6 +206,22 @@ TEST(StitchSource, GridsOfElementsGrow) {
   }
 }
 
+// Whose rows share a grid with more elements than there can be rows.
+TEST(StitchSource, GridsAreMadeForNoMoreRowsThanThereAre) {
+  testing::Body body;
+  const ValueId rows = body.In({0}), more = body.In({1 << 20, 1 << 13});
+  const Chain both = body.Finish({body.Exp(rows), body.Exp(more)});
+  size_t grown = 0;
+  for (const RankedStitch& one : RankedOf(both, 1)) {
+    const auto kernel = Generate(SpecOf(both, one.schedule), H200());
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const absl::Status status = kernel->recipe.Check();
+    EXPECT_TRUE(status.ok()) << one.schedule.ToString() << ": " << status;
+    grown += kernel->recipe.grid_rows == kMaxExtent ? 1 : 0;
+  }
+  EXPECT_GT(grown, 0u);
+}
+
 TEST(StitchSource, EveryInputIsReadOnceWhenInputsAreKept) {
   const Chain body = testing::FromText("softmax rows=M cols=1024");
   for (const RankedStitch& one : RankedOf(body, 8192)) {
