@@ -1,6 +1,7 @@
 // Checks of tensor types, strides and scalars.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -51,6 +52,19 @@ absl::Status CheckNoOverlap(absl::Span<const Dim> dims, const std::vector<Stride
     }
   }
   return absl::OkStatus();
+}
+
+// By way of a float that is odd where it is not `value`, and so no tie of a narrower format: what
+// is rounded to nearest twice may be the farther neighbour.
+double RoundOnce(double value, DType dtype) {
+  float near = static_cast<float>(value);
+  if (dtype == DType::kF32 || near == value) return RoundToFloatType(near, dtype);
+  uint32_t bits;
+  std::memcpy(&bits, &near, sizeof(bits));
+  const float beyond =
+      near < value ? std::numeric_limits<float>::max() : std::numeric_limits<float>::lowest();
+  if (bits % 2 == 0) near = std::nextafter(near, beyond);
+  return RoundToFloatType(near, dtype);
 }
 
 }  // namespace
@@ -124,7 +138,7 @@ absl::StatusOr<double> RoundScalar(double value, DType dtype) {
   const double size = std::fabs(value);
   const bool fits =
       size <= LargestOf(dtype) && (std::isinf(size) || size <= std::numeric_limits<float>::max());
-  const double rounded = fits ? RoundToFloatType(static_cast<float>(value), dtype) : value;
+  const double rounded = fits ? RoundOnce(value, dtype) : value;
   if (!fits || std::isinf(rounded) != std::isinf(value)) {
     return Invalid("value is ", value, ", too large for ", NameOf(dtype));
   }

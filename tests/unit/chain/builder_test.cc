@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "tests/support/constant_dim.h"
 
@@ -102,6 +104,27 @@ TEST(Builder, ResolvesStridesSoThatEqualMeaningIsEqual) {
   EXPECT_EQ(plain, canonical({{8, 0}, {77, 0}, {1, 0}}, {{8, 0}, {3, 0}, {1, 0}}));
   EXPECT_FALSE(plain == canonical({{9, 0}, {8, 0}, {1, 0}}, {}));
   EXPECT_FALSE(plain == canonical({}, {{9, 0}, {8, 0}, {1, 0}}));
+}
+
+// Just beyond the middle of two neighbours, by less than f32 holds.
+TEST(Builder, ScalarsAreRoundedOnce) {
+  const double little = 0x1p-40;
+  const auto rounded = [](double value, DType dtype) {
+    ChainBuilder b;
+    return b.OpOf(*b.Scalar(value, dtype)).scalar;
+  };
+  for (const auto& [dtype, step] : std::vector<std::pair<DType, double>>{
+           {DType::kBF16, 0x1p-7}, {DType::kF16, 0x1p-10}, {DType::kE4M3, 0x1p-3}}) {
+    const double middle = 1 + step / 2, next = middle + step;
+    EXPECT_EQ(rounded(middle, dtype), 1) << NameOf(dtype);
+    EXPECT_EQ(rounded(middle + little, dtype), 1 + step) << NameOf(dtype);
+    EXPECT_EQ(rounded(-middle - little, dtype), -1 - step) << NameOf(dtype);
+    EXPECT_EQ(rounded(next, dtype), 1 + 2 * step) << NameOf(dtype);
+    EXPECT_EQ(rounded(next - little, dtype), 1 + step) << NameOf(dtype);
+    EXPECT_EQ(rounded(step * little, dtype), dtype == DType::kBF16 ? step * little : 0);
+  }
+  EXPECT_EQ(rounded(1 + 0x1p-24 + little, DType::kF32), 1 + 0x1p-23);
+  EXPECT_EQ(rounded(1 + 0x1p-24 - little, DType::kF32), 1);
 }
 
 TEST(Builder, HugeStridesOfOutputsAreComparedWithoutOverflow) {
