@@ -33,7 +33,7 @@ ValueId Adder::Operand(absl::string_view field, sinter_value value) {
           absl::StrCat(field, " is value ", value, ", the chain has no values yet"));
   Require(value >= 1 && value <= builder_.size(),
           absl::StrCat(field, " is value ", value, ", must be in [1, ", builder_.size(), "]"));
-  return value - 1;
+  return status_.ok() ? value - 1 : ValueId{-1};
 }
 
 ValueId Adder::OptionalOperand(absl::string_view field, sinter_value value) {
@@ -85,7 +85,8 @@ std::vector<Stride> Adder::Strides(uint32_t rank, const int64_t* strides, const 
 
 DType Adder::Type(sinter_dtype dtype) {
   Require(IsValid(static_cast<DType>(dtype)),
-          absl::StrCat("dtype is ", dtype, ", must be a SINTER_DTYPE_* in [1, 7]"));
+          absl::StrCat("dtype is ", dtype, ", must be a SINTER_DTYPE_* in [1, ", SINTER_DTYPE_S64,
+                       "]"));
   return static_cast<DType>(dtype);
 }
 

@@ -414,7 +414,7 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
   negative.pad_top = -1;
   using Add = std::function<sinter_status(sinter_error**)>;
   const std::pair<const char*, Add> rows[] = {
-      {"op 3 (input): dtype is 9, must be a SINTER_DTYPE_* in [1, 7]",
+      {"op 3 (input): dtype is 9, must be a SINTER_DTYPE_* in [1, 8]",
        [&](auto e) { return sinter_chain_add_input(c, 9, 0, nullptr, nullptr, &out, e); }},
       {"op 3 (input): dims is null",
        [&](auto e) { return sinter_chain_add_input(c, 1, 2, nullptr, nullptr, &out, e); }},
@@ -426,6 +426,8 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
        [&](auto e) { return sinter_chain_add_unary(c, 0, a, &out, e); }},
       {"op 3 (unary): a is value 4, must be in [1, 3]",
        [&](auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, 4, &out, e); }},
+      {"op 3 (unary): a is value -2147483648, must be in [1, 3]",
+       [&](auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, INT32_MIN, &out, e); }},
       {"op 3 (unary): a is SINTER_NO_VALUE",
        [&](auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, 0, &out, e); }},
       {"op 3 (binary): kind is 10",
