@@ -33,6 +33,9 @@ bool IsFinal(const absl::Status& status) {
          IsContextLost(status);
 }
 
+// More than any GPU has, and what offsets in launch recipes reach.
+constexpr uint64_t kMostWorkspaceBytes = uint64_t{1} << 40;
+
 uint64_t Blocks(const std::array<uint32_t, 3>& v) { return uint64_t{v[0]} * v[1] * v[2]; }
 
 // `core` outlives the lease: the plan that holds the lease keeps it.
@@ -143,6 +146,12 @@ bool PlanAssembler::Resident(const BuiltKernels& built, std::string* why) const 
 }
 
 absl::StatusOr<std::vector<LaunchRecipe>> PlanAssembler::RecipesOf(const Plan& plan) const {
+  if (plan.workspace_bytes > kMostWorkspaceBytes) {
+    return MakeError(ErrorCode::kNoLegalPlan,
+                     absl::StrCat("it needs a workspace of ", plan.workspace_bytes,
+                                  " bytes, at most 2^40 are taken: prepare the chain for fewer "
+                                  "rows, or compute its largest values in chains of their own"));
+  }
   std::vector<LaunchRecipe> recipes;
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     absl::StatusOr<LaunchRecipe> recipe = core_->RecipeOf(plan.kernels[i].spec);

@@ -245,6 +245,16 @@ TEST_F(PrepareAbi, BatchInvariantPlansSaySoAndAReductionOverRowsIsRefusedByName)
       HasSubstr("batch_invariant: op 1 (reduce) takes all rows of input 0, f32[M,64], together"));
 }
 
+TEST_F(PrepareAbi, AWorkspaceBeyondAnyGpuIsRefusedBeforeAnythingIsCompiled) {
+  chain = FromText("layernorm rows=M cols=2000000000");
+  sinter_plan* none = nullptr;
+  const Result refused = Prepare(context, &none, nullptr, 8192);
+  EXPECT_EQ(refused.status, SINTER_ERROR_NO_LEGAL_PLAN);
+  EXPECT_THAT(refused.message, HasSubstr("it needs a workspace of 655360000"));
+  EXPECT_THAT(refused.message, HasSubstr("at most 2^40 are taken: prepare the chain for fewer "));
+  EXPECT_EQ(none, nullptr);
+}
+
 TEST_F(PrepareAbi, CancelDeadlineAndBadOptionsEndAPrepare) {
   sinter_cancel* cancel = nullptr;
   Ok([&](auto e) { return sinter_cancel_create(&cancel, e); });
