@@ -53,7 +53,10 @@ absl::Status PackReader::Load(const PackOptions& options) {
   if (ops_->Stat(fd_.get(), &st) != 0) return ErrnoStatus(errno, "stat", "pack");
   if (!S_ISREG(st.st_mode)) return PermissionDenied("pack: not a regular file");
   file_bytes_ = static_cast<uint64_t>(st.st_size);
-  if (file_bytes_ < kPackTailBytes) return DataLoss("pack: ", file_bytes_, " bytes");
+  if (file_bytes_ < kPackTailBytes) {
+    return DataLoss("pack: ", file_bytes_, " bytes, must be at least ", kPackTailBytes,
+                    "; this is no pack, or it was cut");
+  }
   SINTER_ASSIGN_OR_RETURN(const SharedBytes end,
                           ReadAt(file_bytes_ - kPackTailBytes, kPackTailBytes));
   SINTER_ASSIGN_OR_RETURN(const PackTail tail, DecodeTail(end, file_bytes_));
