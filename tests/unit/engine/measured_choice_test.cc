@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/engine/fakes.h"
 
@@ -166,6 +167,33 @@ TEST_F(MeasuredChoiceTest, ACancelLeavesNothing) {
   EXPECT_EQ(DataflowOf(*engine, false), "grid-exchange");
   EXPECT_EQ(engine->Stats().slot_measurements_given_up, 1u);
   EXPECT_EQ(world.background_bytes, 0u);
+}
+
+// In whichever pause of a check it comes: of its copies, fills and runs.
+TEST_F(MeasuredChoiceTest, ACancelCallsNoKernelWrong) {
+  std::vector<int> pauses_of_checks;
+  int pauses = 0, timings = -1;
+  world.on_pause = [&] {
+    ++pauses;
+    if (timings == world.timings) pauses_of_checks.push_back(pauses);
+    timings = world.timings;
+  };
+  ASSERT_EQ(DataflowOf(*world.MakeEngine(config), true), "cluster-exchange");
+  ASSERT_GT(pauses_of_checks.size(), 100u);
+  for (size_t i = 0; i < pauses_of_checks.size(); i += pauses_of_checks.size() / 12) {
+    FakeWorld other;
+    other.times = world.times;
+    std::atomic<bool> cancel{false};
+    pauses = 0;
+    other.on_pause = [&] { cancel = ++pauses >= pauses_of_checks[i]; };
+    const auto engine = other.MakeEngine(config);
+    PrepareOptions options;
+    options.measure = true;
+    options.cancel = &cancel;
+    EXPECT_TRUE(absl::IsCancelled(engine->Prepare(other.chain, 16, options).status()));
+    EXPECT_EQ(engine->Stats().wrong_kernels, 0u) << "cancelled in pause " << pauses_of_checks[i];
+    EXPECT_TRUE(other.disk->quarantined.empty());
+  }
 }
 
 TEST_F(MeasuredChoiceTest, AWrongPlanDoesNotWin) {
