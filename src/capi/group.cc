@@ -160,6 +160,7 @@ void sinter_group_release(const sinter_group* group) { capi::ReleaseHandle(group
 
 sinter_status sinter_group_get_status(const sinter_group* group, int32_t* out_rank,
                                       sinter_error** error) {
+  if (out_rank != nullptr) *out_rank = -1;
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(group, "group"));
     int rank = -1;

@@ -236,6 +236,9 @@ TEST(Group, WhatIsWrongWithOptionsIsNamed) {
   EXPECT_EQ(sinter_group_create_local(nullptr, 2, nullptr, &group, nullptr),
             SINTER_INVALID_ARGUMENT);
   EXPECT_EQ(sinter_group_get_status(nullptr, nullptr, nullptr), SINTER_INVALID_ARGUMENT);
+  int32_t meant = 1;
+  EXPECT_EQ(sinter_group_get_status(nullptr, &meant, nullptr), SINTER_INVALID_ARGUMENT);
+  EXPECT_EQ(meant, -1) << "the rank is written always";
   EXPECT_EQ(sinter_group_abort(nullptr, nullptr), SINTER_INVALID_ARGUMENT);
   sinter_group_retain(nullptr), sinter_group_release(nullptr);
 }
