@@ -194,6 +194,16 @@ TEST(NormalForm, LeavesMWhereTheRowsOfTwoAxesAreNotAlike) {
   EXPECT_EQ(Only(*form->chain, OpKind::kBroadcast).type.dims[0], D(8));
 }
 
+// Of [M, 2, M], transposed and read as such again: the last M counts elements of both others.
+TEST(NormalForm, LeavesViewsThatJoinMWithOtherAxes) {
+  ChainBuilder b;
+  const ValueId x = Input(b, {kM, D(2), kM});
+  const ValueId turned = *b.Transpose(*b.Unary(UnaryKind::kExp, x), {1, 2, 0});
+  const FormPtr form = Normal(b, {*b.Reshape(turned, {kM, D(2), kM})});
+  EXPECT_EQ(Count(*form->chain, OpKind::kTranspose), 1) << form->chain->ToString();
+  EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 1) << form->chain->ToString();
+}
+
 TEST(NormalForm, MakesViewsOfInputsInputs) {
   ChainBuilder b;
   const ValueId x = Input(b, {kM, D(192)});
