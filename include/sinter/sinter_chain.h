@@ -303,10 +303,11 @@ typedef struct sinter_attention_options {
                         SINTER_NO_VALUE: none */
 } sinter_attention_options;
 /* softmax(scale * q k^T + bias) v of q [.., rows, d], k [.., keys, d] and v [.., keys, e] of one
- * dtype, whose other dims broadcast. Probabilities are rounded to that dtype; the result is f32. A
- * row that sees no key is NaN. It may be one kernel where q, k and v are of 16 bits and rank 3 or
- * more, M is their first dim alone, d and e are multiples of 8 up to 128, rows and keys at most
- * 65536, and rows begin at multiples of 16 bytes; an error of prepare says what is in the way. */
+ * dtype, whose other dims are equal, or absent: broadcast those of extent 1. Probabilities are
+ * rounded to that dtype; the result is f32. A row that sees no key is NaN. It may be one kernel
+ * where q, k and v are of 16 bits and rank 3 or more, M is their first dim alone, d and e are
+ * multiples of 8 up to 128, rows and keys at most 65536, and rows begin at multiples of 16 bytes;
+ * an error of prepare says what is in the way. */
 SINTER_API sinter_status sinter_chain_add_attention(sinter_chain* chain, sinter_value q,
                                                     sinter_value k, sinter_value v,
                                                     const sinter_attention_options* options,

@@ -67,7 +67,8 @@ struct AttentionOptions {
   ValueId mask = kNoValue;  // a pred, false for keys that a row does not see; broadcasts likewise
 };
 // softmax(scale * q k^T + bias) v of q [.., rows, d], k [.., keys, d] and v [.., keys, e], whose
-// other dims broadcast. Probabilities are rounded to v's dtype. A row that sees no key is NaN.
+// other dims are equal, or absent. Probabilities are rounded to v's dtype. A row that sees no key
+// is NaN.
 absl::StatusOr<ValueId> AddAttention(ChainBuilder& b, ValueId q, ValueId k, ValueId v,
                                      const AttentionOptions& options = {});
 // (x - mean) * rsqrt(var + eps) * gamma + beta over the last axis, biased variance; gamma, beta
