@@ -113,9 +113,10 @@ SINTER_API sinter_status sinter_group_get_status(const sinter_group* group, int3
  * option or tuning set), the group has another number of ranks than the chain, is closed, or its
  * slots are too small. After ranks had different plans, processes may bind again, all of them: it
  * is compared anew. Groups of sinter_group_create_local must be made anew, as the first rank's plan
- * stands. SINTER_INVALID_ARGUMENT: buffer_count or a buffer, as of sinter_plan_bind; a chain that
- * is split over no ranks. Both are found behind the exchange, so no rank waits; the others are
- * bound, and not told. Before it only a NULL plan, group or out_binding is found.
+ * stands. SINTER_INVALID_ARGUMENT: buffer_count or a buffer, as of sinter_plan_bind; a plan of
+ * another GPU than this rank's; a chain that is split over no ranks. They are found behind the
+ * exchange, so no rank waits; the others are bound, and not told. Before it only a NULL plan, group
+ * or out_binding is found.
  *
  * sinter_binding_launch and nodes of graphs then refuse a group that has ended, with the status of
  * sinter_group_get_status, or is closed. All ranks launch with the same M: another one of the same

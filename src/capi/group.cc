@@ -75,9 +75,10 @@ Exchange ExchangeOf(sinter_exchange exchange, uintptr_t user_data) {
   };
 }
 
-sinter_group* NewGroup(std::shared_ptr<RankGroup> group) {
+sinter_group* NewGroup(std::shared_ptr<RankGroup> group, const sinter_context* context) {
   auto handle = std::make_unique<sinter_group>();
   handle->group = std::move(group);
+  handle->ordinal = context->engine->ports().ordinal;
   return handle.release();
 }
 
@@ -99,7 +100,7 @@ absl::Status Create(const sinter_context* context, const sinter_group_options* g
   SINTER_ASSIGN_OR_RETURN(
       std::shared_ptr<RankGroup> group,
       RankGroup::Create(std::move(memory), own, ExchangeOf(options.exchange, options.user_data)));
-  *out = NewGroup(std::move(group));
+  *out = NewGroup(std::move(group), context);
   return absl::OkStatus();
 }
 
@@ -128,7 +129,9 @@ absl::Status CreateLocal(sinter_context* const* contexts, uint32_t size,
   }
   SINTER_ASSIGN_OR_RETURN(const auto groups, RankGroup::CreateLocal(std::move(memory), own));
   std::vector<std::unique_ptr<sinter_group>> handles;
-  for (const auto& group : groups) handles.emplace_back(NewGroup(group));
+  for (size_t i = 0; i < groups.size(); ++i) {
+    handles.emplace_back(NewGroup(groups[i], contexts[i]));
+  }
   for (size_t i = 0; i < handles.size(); ++i) out[i] = handles[i].release();
   return absl::OkStatus();
 }

@@ -116,6 +116,7 @@ struct sinter_group : sinter::capi::Handle<sinter_group> {
   static constexpr uint32_t kMagic = 0x53477270;
   static constexpr char kTypeName[] = "sinter_group";
   std::shared_ptr<sinter::RankGroup> group;
+  int ordinal = -1;  // of this rank's GPU
 };
 
 struct sinter_cancel : sinter::capi::Handle<sinter_cancel> {

@@ -107,9 +107,15 @@ sinter_status sinter_plan_bind_group(const sinter_plan* plan, uint32_t buffer_co
     SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
     SINTER_RETURN_IF_ERROR(capi::Check(group, "group"));
     SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_binding, "out_binding"));
-    SINTER_ASSIGN_OR_RETURN(
-        auto binding, plan->prepared->BindGroup(capi::ReadBuffers(plan, buffer_count, buffers),
-                                                workspace, group->group));
+    auto given = capi::ReadBuffers(plan, buffer_count, buffers);
+    const int ordinal = plan->engine->ports().ordinal;
+    if (given.ok() && ordinal >= 0 && ordinal != group->ordinal) {
+      given = sinter::Invalid("the plan was prepared for GPU ", ordinal, ", the group's rank ",
+                              group->group->rank(), " is GPU ", group->ordinal,
+                              ": prepare the chain in that rank's context");
+    }
+    SINTER_ASSIGN_OR_RETURN(auto binding,
+                            plan->prepared->BindGroup(given, workspace, group->group));
     *out_binding = capi::NewBinding(plan, std::move(binding));
     return absl::OkStatus();
   });

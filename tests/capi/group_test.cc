@@ -284,6 +284,36 @@ TEST(Group, AWrongBufferCountIsFoundBehindTheExchange) {
   EXPECT_EQ(binding, nullptr);
 }
 
+TEST(Group, APlanOfAnotherGpuThanTheRanksIsRefused) {
+  const ContextPtr contexts[2] = {OnGpu(0), OnGpu(1)};
+  sinter_context* raw[2] = {contexts[0].get(), contexts[1].get()};
+  sinter_group* made[2] = {};
+  ASSERT_TRUE(
+      Ok([&](sinter_error** e) { return sinter_group_create_local(raw, 2, nullptr, made, e); }));
+  const GroupPtr groups[2] = {GroupPtr(made[0]), GroupPtr(made[1])};
+  const ChainPtr chain = FromText("all_reduce rows=M cols=64 ranks=2");
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    sinter_plan* prepared = nullptr;
+    ASSERT_TRUE(Ok([&](sinter_error** e) {
+      return sinter_prepare(raw[gpu], chain.get(), 16, nullptr, &prepared, e);
+    }));
+    const PlanPtr plan(prepared);
+    const sinter_device_ptr buffers[2] = {1 << 20, 2 << 20};
+    sinter_binding* binding = nullptr;
+    const Result bound = Try([&](sinter_error** e) {
+      return sinter_plan_bind_group(plan.get(), 2, buffers, 0, groups[0].get(), &binding, e);
+    });
+    sinter_binding_release(binding);
+    if (gpu == 0) {
+      EXPECT_EQ(bound.status, SINTER_OK) << bound.message;
+      continue;
+    }
+    EXPECT_EQ(bound.status, SINTER_INVALID_ARGUMENT);
+    EXPECT_THAT(bound.message, HasSubstr("the plan was prepared for GPU 1, the group's rank 0 is "
+                                         "GPU 0: prepare the chain in that rank's context"));
+  }
+}
+
 TEST(Group, BindingWithoutAPlanOrAGroupIsAnError) {
   sinter_binding* binding = nullptr;
   const Result no_plan = Try([&](sinter_error** e) {
