@@ -26,30 +26,23 @@ Simulator::Simulator(Shape shape, uint64_t seed, Mutation mutation)
 
 Simulator::~Simulator() { simulator = nullptr; }
 
-void Simulator::Enter(unsigned low, unsigned high) {
-  auto* self = reinterpret_cast<Simulator*>(static_cast<uintptr_t>(low) |
-                                            static_cast<uintptr_t>(high) << 32);
+Simulator::Fiber::Fiber() : host(kStack) {}
+
+void Simulator::Enter(void* of) {
+  auto* self = static_cast<Simulator*>(of);
   self->kernel_();
   Fiber* fiber = self->current_;
   fiber->done = true;
   --self->running_[static_cast<size_t>(fiber->block)];
-  swapcontext(&fiber->context, &self->main_);
 }
 
 std::string Simulator::Run(const std::function<void()>& kernel) {
   kernel_ = kernel;
-  const auto self = reinterpret_cast<uintptr_t>(this);
   for (int i = 0; i < shape_.Blocks() * shape_.threads; ++i) {
     auto fiber = std::make_unique<Fiber>();
     fiber->block = i / shape_.threads;
     fiber->thread = i % shape_.threads;
-    fiber->stack.reset(new char[kStack]);
-    getcontext(&fiber->context);
-    fiber->context.uc_stack.ss_sp = fiber->stack.get();
-    fiber->context.uc_stack.ss_size = kStack;
-    fiber->context.uc_link = nullptr;
-    makecontext(&fiber->context, reinterpret_cast<void (*)()>(&Enter), 2,
-                static_cast<unsigned>(self), static_cast<unsigned>(self >> 32));
+    fiber->host.Begin(&Enter, this);
     fibers_.push_back(std::move(fiber));
   }
   while (error_.empty() && Step()) {
@@ -86,12 +79,12 @@ bool Simulator::Resume(Fiber& fiber) {
   if (fiber.done || (fiber.ready && !fiber.ready())) return false;
   fiber.ready = nullptr;
   current_ = &fiber;
-  swapcontext(&main_, &fiber.context);
+  fiber.host.Resume();
   current_ = nullptr;
   return true;
 }
 
-void Simulator::Yield() { swapcontext(&current_->context, &main_); }
+void Simulator::Yield() { current_->host.Leave(); }
 
 void Simulator::Pause() {
   if (current_ != nullptr && Random(3) == 0) Yield();

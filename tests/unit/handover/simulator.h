@@ -6,8 +6,6 @@
 #ifndef SINTER_TESTS_UNIT_HANDOVER_SIMULATOR_H_
 #define SINTER_TESTS_UNIT_HANDOVER_SIMULATOR_H_
 
-#include <ucontext.h>
-
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -17,6 +15,8 @@
 #include <set>
 #include <string>
 #include <vector>
+
+#include "tests/support/host_fiber.h"
 
 namespace sinter::handover_simulator {
 
@@ -92,12 +92,12 @@ class Simulator {
 
  private:
   struct Fiber {
-    ucontext_t context;
-    std::unique_ptr<char[]> stack;
+    HostFiber host;
     int block = 0, thread = 0;
     bool done = false;
     uint32_t cluster_phase = 0;
     std::function<bool()> ready;  // empty: may run
+    Fiber();
   };
   struct Barrier {
     uint32_t count = 0, pending = 0, phase = 0;
@@ -115,7 +115,7 @@ class Simulator {
     uint32_t arrived = 0, phase = 0;
   };
 
-  static void Enter(unsigned low, unsigned high);
+  static void Enter(void* self);
   void Fail(const std::string& what);
   uint32_t Global(uint32_t address) const;
   uint8_t* At(uint32_t address, uint32_t bytes);
@@ -134,7 +134,6 @@ class Simulator {
   std::mt19937 random_;
   uint32_t network_pace_, slow_block_;
   std::function<void()> kernel_;
-  ucontext_t main_;
   Fiber* current_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<int> running_;  // fibers of each block that have not ended

@@ -34,21 +34,20 @@ uint64_t MixBytes(uint64_t hash, const void* data, size_t bytes) {
 
 }  // namespace
 
+Explorer::Fiber::Fiber() : host(kStack) {}
+
 Explorer::Explorer(const Scenario& scenario, const Subject& subject)
     : scenario_(scenario), subject_(subject) {
   explorer = this;
   for (int i = 0; i < scenario_.ranks * scenario_.blocks; ++i) {
-    auto fiber = std::make_unique<Fiber>();
-    fiber->stack.reset(new char[kStack]);
-    fibers_.push_back(std::move(fiber));
+    fibers_.push_back(std::make_unique<Fiber>());
   }
 }
 
 Explorer::~Explorer() { explorer = nullptr; }
 
-void Explorer::Enter(unsigned low, unsigned high) {
-  auto* self =
-      reinterpret_cast<Explorer*>(static_cast<uintptr_t>(low) | static_cast<uintptr_t>(high) << 32);
+void Explorer::Enter(void* of) {
+  auto* self = static_cast<Explorer*>(of);
   Fiber* fiber = self->current_;
   Rank& rank = self->ranks_[static_cast<size_t>(fiber->rank)];
   for (; fiber->call < self->scenario_.calls; ++fiber->call) {
@@ -61,7 +60,6 @@ void Explorer::Enter(unsigned low, unsigned high) {
     }
   }
   fiber->done = true;
-  for (;;) self->Yield();
 }
 
 void Explorer::Begin() {
@@ -72,20 +70,12 @@ void Explorer::Begin() {
   error_.clear();
   ranks_.assign(static_cast<size_t>(scenario_.ranks), Rank());
   for (Rank& rank : ranks_) rank.blocks_ended.assign(static_cast<size_t>(scenario_.calls), 0);
-  const auto self = reinterpret_cast<uintptr_t>(this);
   for (size_t i = 0; i < fibers_.size(); ++i) {
     Fiber& fiber = *fibers_[i];
-    std::unique_ptr<char[]> stack = std::move(fiber.stack);
-    fiber = Fiber();
-    fiber.stack = std::move(stack);
+    static_cast<BlockState&>(fiber) = BlockState();
     fiber.rank = static_cast<int>(i) / scenario_.blocks;
     fiber.block = static_cast<int>(i) % scenario_.blocks;
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = kStack;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Enter), 2,
-                static_cast<unsigned>(self), static_cast<unsigned>(self >> 32));
+    fiber.host.Begin(&Enter, this);
   }
 }
 
@@ -139,7 +129,7 @@ void Explorer::Take(const Option& option) {
       Fiber& fiber = *fibers_[static_cast<size_t>(option.index)];
       fiber.at_boundary = fiber.polls = false;
       current_ = &fiber;
-      swapcontext(&main_, &fiber.context);
+      fiber.host.Resume();
       current_ = nullptr;
       return;
     }
@@ -167,30 +157,49 @@ void Explorer::Take(const Option& option) {
   }
 }
 
-std::string Explorer::Describe(const Option& option) const {
-  switch (option.kind) {
-    case Kind::kBlock: {
-      const Fiber& fiber = *fibers_[static_cast<size_t>(option.index)];
-      return "r" + std::to_string(fiber.rank) +
-             (scenario_.blocks > 1 ? "b" + std::to_string(fiber.block) : "") + "c" +
-             std::to_string(fiber.call);
-    }
-    case Kind::kArrival: {
-      const Travelling& store = travelling_[static_cast<size_t>(option.index)];
-      const int room = RoomOf(store.to);
-      return "r" + std::to_string(store.rank) + ">" +
-             (room < 0
-                  ? "host"
-                  : std::to_string(room) + "@" + std::to_string(store.to - subject_.room(room)));
-    }
-    case Kind::kDeath:
-      return "death";
-    case Kind::kAbort:
-      return "abort";
-    case Kind::kTime:
-      return "time";
+Explorer::Step Explorer::StepOf(const Option& option) const {
+  Step step{option.kind};
+  if (option.kind == Kind::kBlock) {
+    const Fiber& fiber = *fibers_[static_cast<size_t>(option.index)];
+    step.rank = fiber.rank;
+    step.block = fiber.block;
+    step.call = fiber.call;
+  } else if (option.kind == Kind::kArrival) {
+    const Travelling& store = travelling_[static_cast<size_t>(option.index)];
+    step.rank = store.rank;
+    step.to = store.to;
   }
-  return "";
+  return step;
+}
+
+std::string Explorer::Describe(const std::vector<Step>& steps) const {
+  std::string text;
+  for (const Step& step : steps) {
+    switch (step.kind) {
+      case Kind::kBlock:
+        text += " r" + std::to_string(step.rank);
+        if (scenario_.blocks > 1) text += "b" + std::to_string(step.block);
+        text += "c" + std::to_string(step.call);
+        break;
+      case Kind::kArrival: {
+        const int room = RoomOf(step.to);
+        text += " r" + std::to_string(step.rank) + ">";
+        text += room < 0
+                    ? "host"
+                    : std::to_string(room) + "@" + std::to_string(step.to - subject_.room(room));
+        break;
+      }
+      case Kind::kDeath:
+        text += " death";
+        break;
+      case Kind::kAbort:
+        text += " abort";
+        break;
+      case Kind::kTime:
+        text += " time";
+    }
+  }
+  return text;
 }
 
 uint64_t Explorer::State() const {
@@ -246,7 +255,7 @@ Exploration Explorer::Explore(uint64_t most_states) {
   for (;;) {
     ++result.runs;
     Begin();
-    std::string steps;
+    std::vector<Step> steps;
     size_t depth = 0;
     for (;; ++depth) {
       const std::vector<Option> options = Options();
@@ -270,13 +279,13 @@ Exploration Explorer::Explore(uint64_t most_states) {
         path.emplace_back(0, options.size());
       }
       const Option& option = options[path[depth].first];
-      steps += " " + Describe(option);
+      steps.push_back(StepOf(option));
       Take(option);
       if (!error_.empty()) break;
     }
     result.states = seen.size();
     if (!error_.empty()) {
-      result.error = error_ + ", after" + steps;
+      result.error = error_ + ", after" + Describe(steps);
       return result;
     }
     if (result.states > most_states) {
@@ -296,7 +305,7 @@ Exploration Explorer::Sample(int runs, uint32_t seed) {
   for (int i = 0; i < runs; ++i) {
     ++result.runs;
     Begin();
-    std::string steps;
+    std::vector<Step> steps;
     for (;;) {
       const std::vector<Option> options = Options();
       if (options.empty()) {
@@ -305,13 +314,13 @@ Exploration Explorer::Sample(int runs, uint32_t seed) {
         break;
       }
       const Option option = options[random() % options.size()];
-      steps += " " + Describe(option);
+      steps.push_back(StepOf(option));
       Take(option);
       ++result.states;
       if (!error_.empty()) break;
     }
     if (!error_.empty()) {
-      result.error = error_ + ", after" + steps;
+      result.error = error_ + ", after" + Describe(steps);
       return result;
     }
   }
@@ -320,7 +329,7 @@ Exploration Explorer::Sample(int runs, uint32_t seed) {
 
 // ---------------------------------------------------------------- what a block does
 
-void Explorer::Yield() { swapcontext(&current_->context, &main_); }
+void Explorer::Yield() { current_->host.Leave(); }
 
 void Explorer::BeginLoad() {
   if (!current_->loads) Yield();

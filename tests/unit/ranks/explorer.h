@@ -12,14 +12,14 @@
 #ifndef SINTER_TESTS_UNIT_RANKS_EXPLORER_H_
 #define SINTER_TESTS_UNIT_RANKS_EXPLORER_H_
 
-#include <ucontext.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <unordered_set>
 #include <vector>
+
+#include "tests/support/host_fiber.h"
 
 namespace sinter::rank_explorer {
 
@@ -92,9 +92,7 @@ class Explorer {
   void PollMissed();
 
  private:
-  struct Fiber {
-    ucontext_t context;
-    std::unique_ptr<char[]> stack;
+  struct BlockState {
     int rank = 0, block = 0, call = 0;
     bool done = false;
     bool at_boundary = false;  // waits for the rank's earlier call
@@ -104,6 +102,10 @@ class Explorer {
     uint64_t known = 0, tentative = 0;  // of what it loaded: up to its last effect; since
     uint64_t since = 0;                 // the first clock of this wait
     bool loads = false;                 // since it ran last: what it loads at once is one step
+  };
+  struct Fiber : BlockState {
+    HostFiber host;
+    Fiber();
   };
   struct Travelling {
     int rank;
@@ -121,12 +123,19 @@ class Explorer {
     Kind kind;
     int index;
   };
+  // An option that was taken: of which rank, and of its block and call or where the store arrived.
+  struct Step {
+    Kind kind;
+    int rank = 0, block = 0, call = 0;
+    const unsigned char* to = nullptr;
+  };
 
-  static void Enter(unsigned low, unsigned high);
+  static void Enter(void* self);
   void Begin();
   std::vector<Option> Options() const;
   void Take(const Option& option);
-  std::string Describe(const Option& option) const;
+  Step StepOf(const Option& option) const;
+  std::string Describe(const std::vector<Step>& steps) const;
   uint64_t State() const;
   bool Ready(const Fiber& fiber) const;
   bool CallEnded(int rank, int call) const;
@@ -140,7 +149,6 @@ class Explorer {
 
   const Scenario scenario_;
   const Subject subject_;
-  ucontext_t main_;
   Fiber* current_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Rank> ranks_;

@@ -26,28 +26,21 @@ GridSimulator::GridSimulator(const GridShape& shape, uint64_t seed)
 
 GridSimulator::~GridSimulator() { simulator = nullptr; }
 
-void GridSimulator::Enter(unsigned low, unsigned high) {
-  auto* self = reinterpret_cast<GridSimulator*>(static_cast<uintptr_t>(low) |
-                                                static_cast<uintptr_t>(high) << 32);
+GridSimulator::Fiber::Fiber() : host(kStack) {}
+
+void GridSimulator::Enter(void* of) {
+  auto* self = static_cast<GridSimulator*>(of);
   self->kernel_();
   ++self->ended_;
-  self->Leave();
 }
 
 void GridSimulator::MakeFiber(int number) {
-  const auto self = reinterpret_cast<uintptr_t>(this);
   fibers_.push_back(std::make_unique<Fiber>());
   Fiber* fiber = fibers_.back().get();
   fiber->block = number / shape_.block;
   fiber->thread = number % shape_.block;
-  fiber->stack.reset(new char[kStack]);
+  fiber->host.Begin(&Enter, this);
   ready_.push_back(fiber);
-  getcontext(&fiber->context);
-  fiber->context.uc_stack.ss_sp = fiber->stack.get();
-  fiber->context.uc_stack.ss_size = kStack;
-  fiber->context.uc_link = nullptr;
-  makecontext(&fiber->context, reinterpret_cast<void (*)()>(&Enter), 2, static_cast<unsigned>(self),
-              static_cast<unsigned>(self >> 32));
 }
 
 std::string GridSimulator::Run(const std::function<void()>& kernel) {
@@ -58,7 +51,7 @@ std::string GridSimulator::Run(const std::function<void()>& kernel) {
     if (!ahead_ || random_() % 64 == 0) std::swap(ready_[random_() % ready_.size()], ready_.back());
     current_ = ready_.back();
     ready_.pop_back();
-    swapcontext(&main_, &current_->context);
+    current_->host.Resume();
     current_ = nullptr;
   }
   if (error_.empty() && ended_ != fibers_.size()) {
@@ -77,7 +70,7 @@ void GridSimulator::CheckGuards() {
   }
 }
 
-void GridSimulator::Leave() { swapcontext(&current_->context, &main_); }
+void GridSimulator::Leave() { current_->host.Leave(); }
 
 // The run ends; a fiber that failed is never resumed.
 void GridSimulator::Fail(const std::string& what) {

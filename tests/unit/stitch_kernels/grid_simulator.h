@@ -6,8 +6,6 @@
 #ifndef SINTER_TESTS_UNIT_STITCH_KERNELS_GRID_SIMULATOR_H_
 #define SINTER_TESTS_UNIT_STITCH_KERNELS_GRID_SIMULATOR_H_
 
-#include <ucontext.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,6 +15,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tests/support/host_fiber.h"
 
 namespace sinter::stitch_host {
 
@@ -56,11 +56,11 @@ class GridSimulator {
 
  private:
   struct Fiber {
-    ucontext_t context;
-    std::unique_ptr<char[]> stack;
+    HostFiber host;
     int block = 0, thread = 0;
     bool arrived = false;  // at its cluster's barrier, and has not waited yet
     uint64_t cluster_phase = 0;
+    Fiber();
   };
   struct Barrier {
     uint32_t threads = 0, arrived = 0;
@@ -75,7 +75,7 @@ class GridSimulator {
 
   static constexpr uint32_t kBarriers = 16;  // of a block
 
-  static void Enter(unsigned low, unsigned high);
+  static void Enter(void* self);
   unsigned char* SharedOf(int block) { return shared_[static_cast<size_t>(block)].data(); }
   void MakeFiber(int number);
   void CheckGuards();
@@ -87,7 +87,6 @@ class GridSimulator {
   std::mt19937 random_;
   const bool ahead_;
   std::function<void()> kernel_;
-  ucontext_t main_;
   Fiber* current_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> ready_;
