@@ -188,8 +188,9 @@ void Simulator::Send(uint32_t to, uint32_t barrier, const void* value, uint32_t 
   if (to >> kBlockShift != barrier >> kBlockShift) Fail("bytes and barrier of different blocks");
   Message m;
   m.to = to, m.barrier = barrier, m.bytes = bytes;
-  m.value.assign(static_cast<const uint8_t*>(value), static_cast<const uint8_t*>(value) + bytes);
-  messages_.push_back(std::move(m));
+  if (bytes > sizeof m.value) Fail("more bytes than a store sends");
+  std::memcpy(m.value, value, bytes);
+  messages_.push_back(m);
   remote_bytes_ += bytes;
 }
 
@@ -201,15 +202,16 @@ void Simulator::LoadBulk(uint32_t to, const float* from, uint32_t bytes, uint32_
   }
   Message m;
   m.to = Global(to), m.barrier = Global(barrier), m.bytes = bytes, m.from = from;
-  messages_.push_back(std::move(m));
+  messages_.push_back(m);
 }
 
 void Simulator::Deliver() {
   const size_t at = Random(static_cast<uint32_t>(messages_.size()));
-  const Message m = std::move(messages_[at]);
-  messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(at));
+  const Message m = messages_[at];
+  messages_[at] = messages_.back();
+  messages_.pop_back();
   if (!Alive(m.to)) return Fail("bytes for a block that has left");
-  const void* const from = m.from != nullptr ? static_cast<const void*>(m.from) : m.value.data();
+  const void* const from = m.from != nullptr ? static_cast<const void*>(m.from) : m.value;
   std::memcpy(At(m.to, 4), from, m.bytes);
   const auto b = barriers_.find(m.barrier);
   if (b == barriers_.end()) return Fail("bytes on a barrier that was not initialised");

@@ -105,7 +105,7 @@ class Simulator {
   };
   struct Message {
     uint32_t to = 0, barrier = 0, bytes = 0;  // addresses with block numbers
-    std::vector<uint8_t> value;               // of st.async
+    uint8_t value[16] = {};                   // of st.async
     const float* from = nullptr;              // of a bulk load: read on delivery
   };
   struct Meeting {

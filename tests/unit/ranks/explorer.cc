@@ -136,7 +136,7 @@ void Explorer::Take(const Option& option) {
     case Kind::kArrival: {
       const Travelling store = travelling_[static_cast<size_t>(option.index)];
       travelling_.erase(travelling_.begin() + option.index);
-      std::memcpy(store.to, store.value.data(), store.value.size());
+      std::memcpy(store.to, store.value, store.bytes);
       const int room = RoomOf(store.to);
       if (room >= 0) ++ranks_[static_cast<size_t>(room)].version;
       return;
@@ -221,7 +221,7 @@ uint64_t Explorer::State() const {
         [&](const Travelling& other) { return other.to == store.to && other.rank == store.rank; });
     uint64_t one = Mix(static_cast<uint64_t>(store.rank), reinterpret_cast<uintptr_t>(store.to));
     one = Mix(one, static_cast<uint64_t>(earlier));
-    stores += MixBytes(one, store.value.data(), store.value.size());
+    stores += MixBytes(one, store.value, store.bytes);
   }
   hash = Mix(hash, stores);
   for (const auto& fiber : fibers_) {
@@ -251,15 +251,15 @@ std::string Explorer::AtEnd() {
 Exploration Explorer::Explore(uint64_t most_states) {
   Exploration result;
   std::unordered_set<uint64_t> seen;
-  std::vector<std::pair<size_t, size_t>> path;  // what was taken, of how many
+  std::vector<std::pair<std::vector<Option>, size_t>> path;  // what could be taken, and was
   for (;;) {
     ++result.runs;
     Begin();
     std::vector<Step> steps;
     size_t depth = 0;
     for (;; ++depth) {
-      const std::vector<Option> options = Options();
       if (depth >= path.size()) {
+        std::vector<Option> options = Options();
         // A rank that can die may also live, so an end with deaths left is an end too.
         const bool over = std::none_of(options.begin(), options.end(), [](const Option& option) {
           return option.kind != Kind::kDeath && option.kind != Kind::kAbort;
@@ -276,9 +276,9 @@ Exploration Explorer::Explore(uint64_t most_states) {
         }
         if (options.empty() || !error_.empty()) break;
         if (!seen.insert(State()).second) break;
-        path.emplace_back(0, options.size());
+        path.emplace_back(std::move(options), 0);
       }
-      const Option& option = options[path[depth].first];
+      const Option& option = path[depth].first[path[depth].second];
       steps.push_back(StepOf(option));
       Take(option);
       if (!error_.empty()) break;
@@ -293,9 +293,9 @@ Exploration Explorer::Explore(uint64_t most_states) {
       return result;
     }
     path.resize(std::min(path.size(), depth + 1));
-    while (!path.empty() && path.back().first + 1 == path.back().second) path.pop_back();
+    while (!path.empty() && path.back().second + 1 == path.back().first.size()) path.pop_back();
     if (path.empty()) return result;
-    ++path.back().first;
+    ++path.back().second;
   }
 }
 
@@ -410,7 +410,8 @@ void Explorer::Store(void* to, const void* value, size_t bytes, int pieces) {
   const size_t piece = bytes / static_cast<size_t>(pieces);
   for (int i = 0; i < pieces; ++i) {
     const size_t begin = static_cast<size_t>(i) * piece;
-    travelling_.push_back({current_->rank, at + begin, {from + begin, from + begin + piece}});
+    travelling_.push_back({current_->rank, at + begin, piece, {}});
+    std::memcpy(travelling_.back().value, from + begin, piece);
   }
 }
 

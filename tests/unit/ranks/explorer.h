@@ -110,7 +110,8 @@ class Explorer {
   struct Travelling {
     int rank;
     unsigned char* to;
-    std::vector<unsigned char> value;
+    size_t bytes;
+    unsigned char value[16];
   };
   struct Rank {
     bool dead = false;
