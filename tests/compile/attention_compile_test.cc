@@ -82,7 +82,7 @@ TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
   ASSERT_TRUE(problem.Check().ok()) << problem.Check();
   jobs.push_back(
       {"far terms", SpecOf(problem, RankAttention(problem, 1, model, 1, true)->at(0).schedule)});
-  jobs = JobsOfToday(std::move(jobs), 2);
+  jobs = JobsOfToday(std::move(jobs), 4);
   std::atomic<size_t> next{0};
   std::mutex mutex;
   std::vector<std::string> failures;

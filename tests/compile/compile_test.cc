@@ -199,7 +199,7 @@ class CompileTest : public ::testing::Test {
 TEST_F(CompileTest, BestKernelsOfTheProblemListsInBothLayouts) {
   const std::vector<KernelJob> jobs = BestKernels(model_, SweepCount(kShortSweep) > kShortSweep);
   EXPECT_GE(jobs.size(), 18u * 2);  // two products of each
-  CompileAll(jobs, "best kernels", 8);
+  CompileAll(jobs, "best kernels", 16);
 }
 
 TEST_F(CompileTest, KernelsOfSequencesOfProductsInBothLayouts) {

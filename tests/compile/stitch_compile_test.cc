@@ -136,7 +136,7 @@ class StitchCompile : public ::testing::Test {
   }
 
   void CompileAll() {
-    jobs_ = JobsOfToday(std::move(jobs_), 2);
+    jobs_ = JobsOfToday(std::move(jobs_), 4);
     std::atomic<size_t> next{0};
     std::vector<std::thread> threads;
     for (int t = 0; t < CompileThreads(); ++t) {
@@ -148,7 +148,7 @@ class StitchCompile : public ::testing::Test {
     for (const std::string& failure : failures_) ADD_FAILURE() << failure;
     std::sort(milliseconds_.begin(), milliseconds_.end());
     if (milliseconds_.empty()) return;
-    EXPECT_LE(spilling_, kMostSpilling * static_cast<double>(jobs_.size()));
+    EXPECT_LE(spilling_, 1 + kMostSpilling * static_cast<double>(jobs_.size()));
     std::printf("%zu kernels, median %.0f ms, slowest %.0f ms, registers at most %d\n",
                 milliseconds_.size(), milliseconds_[milliseconds_.size() / 2], milliseconds_.back(),
                 registers_);
