@@ -8,6 +8,7 @@
 #include "src/product/schedule_check.h"
 #include "src/product/search/product_load.h"
 #include "tests/support/sequences.h"
+#include "tests/unit/device/forms.h"
 #include "tests/unit/device/kernel_configs.h"
 
 namespace sinter {
@@ -77,14 +78,14 @@ using ByteConfig =
 template <class Config>
 class Geometry : public ::testing::Test {};
 using GeometryConfigs =
-    ::testing::Types<TestConfig<128, 128, 3, 4, 2, 1, false, 2, 3072, 1024, 32, 1, 1024, 40, 4>,
-                     TestConfig<128, 64, 4, 8, 2, 1, false, 1, 8192, 2048, 64, 8, 2048, 128, 2>,
-                     TestConfig<64, 64, 6, 2, 1, 2, true, 2, 1024, 512, 128, 2, 512, 128, 1>,
-                     TestConfig<16, 128, 16, 2, 1, 1, false, 1, 2048, 2048, 24, 2, 768, 32, 2>,
-                     TestConfig<8, 64, 32, 1, 1, 1, false, 1, 1024, 2048, 8, 1, 64, 8, 1>,
-                     TestConfig<72, 64, 2, 16, 2, 1, false, 2, 4096, 1024, 96, 16, 1000, 120, 4>,
-                     ByteConfig<16, 256, 6, 4, 1, 3072, 1024, 32, 1, 1024, 40, 4>,
-                     ByteConfig<64, 128, 8, 2, 2, 2048, 1000, 128, 2, 768, 64, 2>>;
+    Forms<TestConfig<128, 128, 3, 4, 2, 1, false, 2, 3072, 1024, 32, 1, 1024, 40, 4>,
+          TestConfig<128, 64, 4, 8, 2, 1, false, 1, 8192, 2048, 64, 8, 2048, 128, 2>,
+          TestConfig<64, 64, 6, 2, 1, 2, true, 2, 1024, 512, 128, 2, 512, 128, 1>,
+          TestConfig<16, 128, 16, 2, 1, 1, false, 1, 2048, 2048, 24, 2, 768, 32, 2>,
+          TestConfig<8, 64, 32, 1, 1, 1, false, 1, 1024, 2048, 8, 1, 64, 8, 1>,
+          TestConfig<72, 64, 2, 16, 2, 1, false, 2, 4096, 1024, 96, 16, 1000, 120, 4>,
+          ByteConfig<16, 256, 6, 4, 1, 3072, 1024, 32, 1, 1024, 40, 4>,
+          ByteConfig<64, 128, 8, 2, 2, 2048, 1000, 128, 2, 768, 64, 2>>;
 TYPED_TEST_SUITE(Geometry, GeometryConfigs);
 
 // The device library's sizes and the host's, of elements of one and of two bytes.
@@ -279,13 +280,13 @@ void ExpectProductWalkCoversTiles(int clusters, int m) {
 template <class Config>
 class ProductWalk : public ::testing::Test {};
 using WalkConfigs =
-    ::testing::Types<TestConfig<64, 64, 4, 1, 1, 1, false, 1, 200, 128, 24, 1, 40, 40, 1>,
-                     TestConfig<64, 64, 4, 1, 1, 1, false, 1, 2000, 8192, 40, 1, 40, 40, 1>,
-                     TestConfig<16, 64, 4, 4, 1, 1, false, 1, 200, 512, 24, 4, 40, 40, 1>,
-                     TestConfig<16, 64, 4, 2, 1, 1, false, 1, 200, 128, 48, 1, 40, 40, 1, 2, 1>,
-                     TestConfig<16, 64, 4, 2, 1, 1, false, 1, 200, 128, 24, 1, 40, 40, 1, 1, 2>,
-                     TestConfig<16, 64, 4, 4, 1, 1, false, 1, 200, 128, 48, 2, 40, 40, 1, 2, 1>,
-                     TestConfig<16, 64, 4, 8, 1, 1, false, 1, 200, 512, 24, 4, 40, 40, 1, 1, 2>>;
+    Forms<TestConfig<64, 64, 4, 1, 1, 1, false, 1, 200, 128, 24, 1, 40, 40, 1>,
+          TestConfig<64, 64, 4, 1, 1, 1, false, 1, 2000, 8192, 40, 1, 40, 40, 1>,
+          TestConfig<16, 64, 4, 4, 1, 1, false, 1, 200, 512, 24, 4, 40, 40, 1>,
+          TestConfig<16, 64, 4, 2, 1, 1, false, 1, 200, 128, 48, 1, 40, 40, 1, 2, 1>,
+          TestConfig<16, 64, 4, 2, 1, 1, false, 1, 200, 128, 24, 1, 40, 40, 1, 1, 2>,
+          TestConfig<16, 64, 4, 4, 1, 1, false, 1, 200, 128, 48, 2, 40, 40, 1, 2, 1>,
+          TestConfig<16, 64, 4, 8, 1, 1, false, 1, 200, 512, 24, 4, 40, 40, 1, 1, 2>>;
 TYPED_TEST_SUITE(ProductWalk, WalkConfigs);
 
 TYPED_TEST(ProductWalk, VisitsEveryTileOnce) {

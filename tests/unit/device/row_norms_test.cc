@@ -12,13 +12,12 @@ using hardware::machine;
 
 template <class Config>
 class NormsOfRows : public ::testing::Test {};
-using NormConfigs =
-    ::testing::Types<TestConfig<8, 128, 2, 1, 1, 1, false, 1, 24, 2048, 8, 1, 9, 16, 1>,
-                     TestConfig<16, 64, 3, 1, 1, 2, false, 1, 80, 200, 32, 1, 72, 80, 1>,
-                     TestConfig<48, 128, 4, 1, 1, 1, true, 2, 64, 392, 64, 1, 64, 64, 1>,
-                     Swapped<8, 64, 3, 1, 1, false, 1, 72, 136, 64, 1>,
-                     Swapped<40, 128, 2, 1, 2, false, 1, 136, 200, 128, 1>,
-                     Swapped<24, 64, 4, 1, 3, true, 1, 200, 72, 192, 1>>;
+using NormConfigs = Forms<TestConfig<8, 128, 2, 1, 1, 1, false, 1, 24, 2048, 8, 1, 9, 16, 1>,
+                          TestConfig<16, 64, 3, 1, 1, 2, false, 1, 80, 200, 32, 1, 72, 80, 1>,
+                          TestConfig<48, 128, 4, 1, 1, 1, true, 2, 64, 392, 64, 1, 64, 64, 1>,
+                          Swapped<8, 64, 3, 1, 1, false, 1, 72, 136, 64, 1>,
+                          Swapped<40, 128, 2, 1, 2, false, 1, 136, 200, 128, 1>,
+                          Swapped<24, 64, 4, 1, 3, true, 1, 200, 72, 192, 1>>;
 TYPED_TEST_SUITE(NormsOfRows, NormConfigs);
 
 TYPED_TEST(NormsOfRows, AreThoseOfAllElementsInTheRing) {
