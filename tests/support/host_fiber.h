@@ -14,9 +14,10 @@
 
 namespace sinter {
 
-// All of one thread. swapcontext asks the kernel for the signal mask at each switch, so only a
-// stack's first function begins that way; the address sanitizer follows no other. A stack goes on
-// to the next fiber of the thread: a launch on the host has thousands.
+// A fiber begins, goes on and ends in one thread. swapcontext asks the kernel for the signal mask
+// at each switch, so only a stack's first function begins by it and all others jump; but the
+// address sanitizer follows swapcontext alone. Stacks are kept for the thread's next fibers: a
+// launch has thousands.
 class HostFiber {
  public:
   explicit HostFiber(size_t stack_bytes) {
@@ -82,7 +83,7 @@ class HostFiber {
     return stacks;
   }
 
-  // Ends never: the next function begins where the one before ended.
+  // Never ends: the next function is called where the one before has ended.
   static void Run(unsigned low, unsigned high) {
     auto* stack =
         reinterpret_cast<Stack*>(static_cast<uintptr_t>(low) | static_cast<uintptr_t>(high) << 32);
