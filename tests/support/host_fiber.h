@@ -61,7 +61,8 @@ class HostFiber {
   void Leave() { Leave(stack_.get()); }
 
  private:
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    (defined(_FORTIFY_SOURCE) && _FORTIFY_SOURCE > 0)  // the last ends a program that jumps so
   static constexpr bool kJumps = false;
 #else
   static constexpr bool kJumps = true;
