@@ -430,6 +430,14 @@ def test_a_table_that_inductor_computes_is_counted_by_the_rows_that_are_read(mod
     assert gate.inductor_us([product], figures, int) <= gate.inductor_us([rows, product], figures, int)
 
 
+def test_the_gate_asks_for_the_size_of_symbols_alone(modules):
+    class Expression(int):
+        is_number = True
+
+    size = types.SimpleNamespace(node=types.SimpleNamespace(expr=Expression(3)))  # which torch calls symbolic, and is a number by now
+    assert modules._gate._sizes(types.SimpleNamespace(shape=(2, size)), None) == [2, 3]
+
+
 def test_no_estimate_is_below_nothing(modules):
     """Ids that are made for a part alone may take more than its own kernel."""
     gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]

@@ -285,7 +285,7 @@ def _attention_us(
     node: Any, figures: Dict[str, float], hint: Hint, start: float, score: float, column: float, term: float, share: float, rows: int, keys: int
 ) -> float:
     call = call_of(node)
-    sizes = [size if isinstance(size, int) else hint(extent(size)) for size in scores_of(node)]
+    sizes = _hinted(scores_of(node), hint)
     columns = int(call.q.meta["val"].shape[3] + call.v.meta["val"].shape[3]) / 2
     seen: float = math.ceil(sizes[3] / keys) * keys
     seen = (seen + rows) / 2 if call.causal else seen
@@ -297,7 +297,7 @@ def _attention_us(
 
 def _scores(node: Any, hint: Hint) -> float:
     """That are computed: half of causal ones."""
-    sizes = [size if isinstance(size, int) else hint(extent(size)) for size in scores_of(node)]
+    sizes = _hinted(scores_of(node), hint)
     return math.prod(sizes) / (2 if call_of(node).causal else 1)
 
 
@@ -391,7 +391,7 @@ def _sums_rows(node: Any, hint: Hint, all_of: bool = False) -> bool:
     if axes is None:
         return False
     val = node.args[0].meta["val"]
-    steps = [stride if isinstance(stride, int) else hint(extent(stride)) for stride in val.stride()]
+    steps = _hinted(val.stride(), hint)
     wide = [axis for axis, size in enumerate(_sizes(val, hint)) if size != 1]
     kept = [steps[axis] for axis in wide if axis not in axes]
     reduced = [steps[axis] for axis in wide if axis in axes]
@@ -512,7 +512,12 @@ def _stores_first(node: Any, inside: Container[Any]) -> bool:
 
 
 def _sizes(val: Any, hint: Hint) -> List[int]:
-    return [size if isinstance(size, int) else hint(extent(size)) for size in val.shape]
+    return _hinted(val.shape, hint)
+
+
+def _hinted(sizes: Iterable[Any], hint: Hint) -> List[int]:
+    """What sizes are by `hint`, which is asked of symbols alone: a size that torch calls symbolic may be a number by now."""
+    return [size if isinstance(size, int) else hint(size) for size in map(extent, sizes)]
 
 
 def _count(val: Any, hint: Hint) -> int:
