@@ -31,7 +31,7 @@ from .._functions import (
 from .._builder import Value
 from .._operators import equal, maximum, minimum, not_equal, where
 from . import _attention, _bilinear, _lists, _products, _shapes, _windows  # noqa: F401  (their rows of the table)
-from ._arrays import HALVES, Array, Refused
+from ._arrays import HALVES, Array, Refused, of
 from ._convert import Converter
 from ._row import TABLE as TABLE, Handler, Row, elementwise, number, row
 
@@ -176,10 +176,12 @@ for _form in ("default", "Tensor"):
 
 @row("aten.where.self")
 def _where(c: Converter, node: Any) -> Array:
-    def f(condition: Value, a: Any, b: Any) -> Value:
-        return where(condition, a, b)
+    dtype = c.dtype(node)
 
-    return elementwise(c, node, f, node.args[:3])
+    def chosen(x: Any) -> Any:
+        return number(x, dtype) if isinstance(x, Value) else x
+
+    return elementwise(c, node, lambda condition, a, b: where(condition, chosen(a), chosen(b)), node.args[:3])
 
 
 @row("prims.convert_element_type.default")
@@ -199,7 +201,7 @@ def _fma(c: Converter, node: Any) -> Array:
 def _axes(c: Converter, node: Any, x: Array, given: Any) -> Tuple[int, ...]:
     rank = len(node.args[0].meta["val"].shape)
     chosen = range(rank) if given is None or given == [] else [given] if isinstance(given, int) else given
-    if x.folded and len(chosen) == rank:
+    if not rank or x.folded and len(chosen) == rank:  # a number has an axis 0 or -1 as well
         return tuple(range(x.value.rank))
     return tuple(sorted({x.axis(axis, rank) for axis in chosen}))
 
@@ -207,8 +209,10 @@ def _axes(c: Converter, node: Any, x: Array, given: Any) -> Tuple[int, ...]:
 def _reduced(c: Converter, node: Any, x: Array, value: Value, axes: Tuple[int, ...], keep: bool, result: Any) -> Array:
     """`value`, reduced over `axes` of x's order of memory, as the graph's value `result`."""
     dims, folded = c.rows.fold(result.shape)
-    if keep:
+    if keep and len(x.order) == len(dims):
         return Array(value, x.order, folded)
+    if keep:  # M, of several of the graph's axes, is one of 1 now
+        return of(value.reshape(*dims), folded)
     left = [axis for axis in x.order if axis not in axes]
     return Array(value, tuple(sorted(left).index(axis) for axis in left), folded)
 
@@ -218,9 +222,11 @@ def _reduce(kind: str) -> Handler:
         x = c.array(node.args[0])
         given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
         keep = bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
-        axes, dtype = _axes(c, node, x, given), c.dtype(node)
+        axes, dtype = () if kind == "any" and given == [] else _axes(c, node, x, given), c.dtype(node)
         value = number(x.value, "f32" if kind == "mean" else dtype)
-        if kind == "any":
+        if not axes:
+            value = value if str(value.dtype) == dtype else value.cast(dtype)
+        elif kind == "any":
             value = (value if str(value.dtype) == "pred" else value.cast("pred")).cast("s32").max(axes, keep).cast("pred")
         elif str(value.dtype) == "pred":
             raise Refused(f"{kind} of predicates")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .._builder import Builder, Value
@@ -245,6 +246,7 @@ class Converter:
         dims, folded = self.dims(node)
         dtype = dtype or self.dtype(node)
         if number is not None:
+            number = float(bool(number)) if dtype == "pred" else math.trunc(number) if dtype == "s32" else number
             scalar = self.builder.scalar(number, dtype)
             return of(scalar.broadcast_to(dims) if dims else scalar, folded)
         val = node.meta["val"]

@@ -292,7 +292,7 @@ class _Planner:
             nodes, tries = waiting.pop()
             if not worth_a_try(nodes, self._hint_of, self.options.verify):
                 continue
-            rows = Rows.of([val.shape for val in results(nodes)])
+            rows = _rows_of(nodes)
             other = [node for node in nodes if not all(rows.folds(val.shape) for val in results([node, *node.all_input_nodes]))]
             if other:
                 self.left.update((node, f"its extents are no rows of {rows.symbol}, which are those of its part") for node in other)
@@ -335,7 +335,7 @@ class _Planner:
 
     def _why_not_alone(self, node: Any) -> Optional[str]:
         nodes = _alone(node)
-        rows = Rows.of([val.shape for val in results(nodes)])
+        rows = _rows_of(nodes)
         if not all(rows.folds(val.shape) for val in results([*nodes, *node.all_input_nodes])):
             return f"attention of several symbolic sizes, or of others than {rows.symbol} batches"
         try:
@@ -392,7 +392,7 @@ class _Planner:
         """A part whose plan was only searched; None where there is none."""
         if self._halves_left <= 0 or not worth_a_try(nodes, self._hint_of):
             return None
-        rows = Rows.of([val.shape for val in results(nodes)])
+        rows = _rows_of(nodes)
         if not all(rows.folds(val.shape) for node in nodes for val in results([node, *node.all_input_nodes])):
             return None
         try:
@@ -510,6 +510,12 @@ class _Planner:
 def _alone(node: Any) -> List[Any]:
     """A node of several values, and those that pick from it."""
     return [node, *node.users]
+
+
+def _rows_of(nodes: Sequence[Any]) -> Rows:
+    """The rows of what the nodes make; of what they read, where they make nothing that has a symbol."""
+    rows = Rows.of([val.shape for val in results(nodes)])
+    return rows if rows.symbol is not None else Rows.of([val.shape for node in nodes for val in results(node.all_input_nodes)])
 
 
 def _named_node(message: str, made: Converted) -> Any:
