@@ -355,6 +355,7 @@ def test_rows_of_squares_have_limits_too():
     a, b = sympy.symbols("a b", positive=True, integer=True)
     for m, found in ((a, 1000), (3 * a * b, 1002), (a**2 * b, 1000), (a**2, 1024), (a * sympy.floor(a**2 / a), 1024), (a * (b + 1), 1000)):
         assert hint_at(m, 1000)(m) == found
+    assert hint_at(a, 1000)(a * b) == 1000  # another symbol is no part of M
     assert hint_at(a**2, 1000)(a) == 32 and hint_at(a**2, 1)(a) == 1 and hint_at(sympy.floor(a / 2), 1000) is None
 
     limits, x = [], torch.randn(30, 30, 256).bfloat16().to(DEVICE)

@@ -83,10 +83,10 @@ def plain_hint(expression: Any) -> int:
 
 def hint_at(symbol: Any, rows: int) -> "Hint | None":
     """Sizes where the expression that is M is `rows`, or the least above that it takes: one symbol takes all and the others are 1, as
-    only M counts. None where no symbol up to `rows` makes it so large."""
+    only M counts, also those that are no part of M. None where no symbol up to `rows` makes it so large."""
 
     def at(values: Dict[Any, int]) -> Hint:
-        return lambda expression: int(expression.subs(values))
+        return lambda expression: int(expression.subs({name: values.get(name, 1) for name in expression.free_symbols}))
 
     found = []
     for name in sorted(symbol.free_symbols, key=str):
