@@ -10,7 +10,8 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 
 import sinter
 import sinter.torch
-from sinter.torch import _attention, _by_torch, _gate, _graph_pass, _measure, _run_chain, _verify
+from sinter.torch import _attention, _by_torch, _graph_pass, _libraries, _measure, _run_chain, _verify
+from sinter.torch._sizes import plain_hint
 
 from graphs import DEVICE, passed
 from test_torch_backend import half, left, run
@@ -348,7 +349,7 @@ def test_the_gate_knows_what_was_measured():
                 node = node_of(name, q, k, is_causal=row["term"] == "causal", **({} if backend == "flash" else {"attn_bias": None, "compute_log_sumexp": False}))
                 if row["term"] in ("mask", "bias"):
                     node.update_kwarg("attn_bias", node.args[0])
-                ratio = _gate.attention_us(node, figures, _gate.plain_hint) / row["us"][backend]
+                ratio = _libraries.attention_us(node, figures, plain_hint) / row["us"][backend]
                 assert (0.15 if backend == "cudnn" else 0.75) < ratio < 1.3, (row["case"], backend, ratio)
                 seen += 1
     assert seen == 10 + 15 + 15

@@ -350,7 +350,7 @@ def test_plans_for_any_rows_have_a_limit_for_each_bucket(marked, monkeypatch):
 
 def test_rows_of_squares_have_limits_too():
     import sympy
-    from sinter.torch._gate import hint_at
+    from sinter.torch._sizes import hint_at
 
     a, b = sympy.symbols("a b", positive=True, integer=True)
     for m, found in ((a, 1000), (3 * a * b, 1002), (a**2 * b, 1000), (a**2, 1024), (a * sympy.floor(a**2 / a), 1024), (a * (b + 1), 1000)):

@@ -22,7 +22,7 @@ def modules():
         stand_in = types.ModuleType("sinter.torch")
         stand_in.__path__ = [str(pathlib.Path(sinter.__file__).parent / "torch")]
         sys.modules["sinter.torch"] = stand_in
-    names = ("_partition", "_arrays", "_convert", "_aten", "_gate", "_left", "_buckets")
+    names = ("_partition", "_arrays", "_convert", "_aten", "_gate", "_libraries", "_sizes", "_left", "_buckets")
     yield types.SimpleNamespace(**{name: importlib.import_module(f"sinter.torch.{name}") for name in names})
     if stand_in is not None:
         for name in [name for name in sys.modules if name.startswith("sinter.torch")]:
@@ -225,7 +225,7 @@ def test_the_gate_counts_kernels_and_bytes(modules):
     assert gate.flop_of(product, int) == 2 * 1024**3
     assert gate.border_bytes([bias, y], int) == 2 * (2 * 1024**2 + 1024)
     one, two = (gate.inductor_us(part, figures, int) for part in ([product], [product, bias, y]))
-    assert gate._PRODUCT_START_US < one < two - gate._MEMORY_START_US
+    assert modules._libraries.PRODUCT_START_US < one < two - gate.MEMORY_START_US
     assert gate.worth_a_try([product, bias, y]) and not gate.worth_a_try([product])
     small = Node("aten.relu.default", Node("aten.neg.default", Node("input")))
     assert not gate.worth_a_try([small.all_input_nodes[0], small])
@@ -249,7 +249,7 @@ def test_the_gate_counts_no_kernel_that_inductor_has_beyond_a_part_too(modules):
     behind, _ = part("aten.mm.default", "aten.mul.Tensor")
     assert gate.inductor_us(behind, figures, int) == gate.inductor_us(alone, figures, int), "what reads the sum behind a product is another kernel"
     gone, us = gate.inductor_us(alone, figures, int), gate.inductor_us(joined, figures, int)
-    assert gate._MEMORY_START_US < gone - us < gate._MEMORY_START_US + 0.2
+    assert gate.MEMORY_START_US < gone - us < gate.MEMORY_START_US + 0.2
     assert gate.inductor_us(joined, figures, int, {outside}) == gone, "what is outside is a plan's"
     assert gate.share_of_limit(alone, gone, figures, int) == 1 and gate.share_of_limit(joined, us, figures, int) == gate._LONE_SHARE < 1
 
@@ -275,8 +275,8 @@ def test_the_gate_counts_a_kernel_for_each_piece_that_the_part_alone_connects(mo
 
     four, nodes = part(4)
     three, _ = part(3)
-    each = gate._memory_us(2 * 32 * 256 * 36, figures) - gate._MEMORY_START_US
-    assert four - three == pytest.approx(gate._MEMORY_START_US + each, rel=1e-6)
+    each = gate._memory_us(2 * 32 * 256 * 36, figures) - gate.MEMORY_START_US
+    assert four - three == pytest.approx(gate.MEMORY_START_US + each, rel=1e-6)
     assert gate.inductor_us(nodes, figures, int) == 0, "what is left of one kernel takes longer than that kernel"
     gate.tell_ahead([i for node in nodes for i in node.all_input_nodes if i.target == "laid"])
     gate.tell_ahead(nodes)
@@ -435,7 +435,7 @@ def test_the_gate_asks_for_the_size_of_symbols_alone(modules):
         is_number = True
 
     size = types.SimpleNamespace(node=types.SimpleNamespace(expr=Expression(3)))  # which torch calls symbolic, and is a number by now
-    assert modules._gate._sizes(types.SimpleNamespace(shape=(2, size)), None) == [2, 3]
+    assert modules._sizes.sizes_of(types.SimpleNamespace(shape=(2, size)), None) == [2, 3]
 
 
 def test_no_estimate_is_below_nothing(modules):

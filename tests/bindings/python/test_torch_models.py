@@ -413,7 +413,7 @@ def test_ids_that_are_made_for_a_part_count_against_it(monkeypatch):
     monkeypatch.setattr(_graph_pass, "inductor_us", lambda *given: found.append(own(*given)) or found[-1])
     for f in (lambda table, ids: table[ids], lambda table, ids: table[ids % 16]):
         run(half(Indexed(f)), torch.tensor([2, 0, 3, 1]))
-    assert found[1] - found[0] == pytest.approx(_gate._MEMORY_START_US)
+    assert found[1] - found[0] == pytest.approx(_gate.MEMORY_START_US)
 
 
 def test_rows_by_several_ids_or_of_other_axes_are_left_by_name():

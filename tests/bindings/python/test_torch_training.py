@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 import sinter
 import sinter.torch
 from sinter.torch import _casts, _gate, _graph_pass, _run_chain, _verify
+from sinter.torch._sizes import plain_hint
 
 from graphs import DEVICE, passed
 
@@ -313,7 +314,7 @@ def estimated_us(f, *shapes):
     with FakeTensorMode():
         graph = make_fx(f)(*(torch.empty(shape) for shape in shapes)).graph
     nodes = [node for node in graph.nodes if node.op == "call_function"]
-    return _gate.inductor_us(nodes, sinter.Context(target="h100").describe()["model"], _gate.plain_hint)
+    return _gate.inductor_us(nodes, sinter.Context(target="h100").describe()["model"], plain_hint)
 
 
 def test_sums_of_rows_are_counted_as_kernels_that_read_once_more():
@@ -359,11 +360,11 @@ def estimated_adamw_us(shapes):
 def test_a_list_is_counted_as_kernels_of_so_many_values_each():
     """A tensor of the step above has 4 values that are read, 3 that are written and 11 in all that operators give: 18 of 250."""
     few, many = (estimated_adamw_us([(64,)] * count) for count in (13, 130))
-    assert few == pytest.approx(_gate._MEMORY_START_US, rel=0.1)
-    assert many == pytest.approx(10 * _gate._MEMORY_START_US, rel=0.1)
+    assert few == pytest.approx(_gate.MEMORY_START_US, rel=0.1)
+    assert many == pytest.approx(10 * _gate.MEMORY_START_US, rel=0.1)
     figures = sinter.Context(target="h100").describe()["model"]
     one = estimated_adamw_us([(8192, 4096)])
-    assert one == pytest.approx(28 * 8192 * 4096 / (_gate._LIST_SHARE * figures["hbm_bytes_per_us"]) + _gate._MEMORY_START_US, rel=1e-3)
+    assert one == pytest.approx(28 * 8192 * 4096 / (_gate._LIST_SHARE * figures["hbm_bytes_per_us"]) + _gate.MEMORY_START_US, rel=1e-3)
 
 
 @pytest.mark.parametrize("sizes", [[(64, 64)] * 30, [(768, 768), (768,), (3072, 768), (3072,)] * 4], ids=["small", "layers"])

@@ -13,7 +13,7 @@ import torch
 
 from ._arrays import DTYPES, HALVES
 from ._convert import memory_order
-from ._gate import by_channel
+from ._libraries import by_channel
 from ._replace import add_call
 
 

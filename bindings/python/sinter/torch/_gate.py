@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Container, Dict, Iterable, List, Sequence, Set, Tuple
+from typing import Any, Callable, Container, Dict, Iterable, List, Sequence, Set
 
-from ._arrays import extent
 from ._aten import TABLE
-from ._attention import CUDNN, EFFICIENT, FLASH, call_of, is_attention, scores_of
+from ._attention import is_attention
 from ._convert import filled, target_of
 from ._left import computes
+from ._libraries import MEMORY_SHARE, MEMORY_START_US, attention_us, by_channel, flop_of, product_us
 from ._lists import is_list
+from ._sizes import Hint, bytes_of, count_of, hinted, plain_hint, sizes_of
 
 #: A part that is none of both is launches and little else: multiplications and additions of a product; bytes of memory-bound ops.
 _LEAST_FLOP = 1 << 24
 _LEAST_BYTES = 1 << 20
 _LEAST_OPS = 3
-#: Rows and columns of the results that a block of a library's product computes, of which the library takes the best.
-_TILES = ((128, 256), (128, 128), (128, 64), (64, 256), (64, 128), (64, 64), (64, 32), (64, 16))
-#: Blocks that may share the depth of a tile, where there are few tiles, and what it costs to join them.
-_SPLITS = (1, 2, 4, 8)
-_JOIN_US = 3.0
-#: What the kernels that Inductor calls and writes reach of the tensor cores' rate and of the memory's, and what they take beside that, from
-#: the end of the kernel before. Fitted to 135 products and 35 parts of 14 models, in CUDA graphs on an H100.
-_PRODUCT_SHARE = 0.78
-_PRODUCT_START_US = 3.5
-_MEMORY_SHARE = 0.9
-_MEMORY_START_US = 1.9
-#: PyTorch's grouped product: rows and columns of its tiles, and what it reaches of the memory's rate. Fitted to 32 products of four mixtures on an
-#: H200 (docs/lab/grouped-products.md): off by 13 % in the root mean square, and by 29 % at most, where it takes longer.
-_GROUPED_TILE = 128
-_GROUPED_SHARE = 0.64
 #: Of a library's estimated time, what the plan of one product may be expected to take where it saves no other kernel. It rests on one case, on an
 #: H100: 30 such products of a speech model, predicted 5.0 us beside an estimate of 8.36 us, took 1.7 us each more than the library's.
 _LONE_SHARE = 0.8
@@ -52,53 +38,12 @@ _SPLIT_COLUMNS = 64
 _SUM_SHARE = 0.63
 _SUM_START_US = 3.0
 
-#: Multiplications a microsecond of one multiprocessor in a library's convolution of each channel by itself. With the memory's time added, and not
-#: beside it, off by 17 % in the root mean square of eight layers of 32 images on an H100, 38 % at most (docs/lab/windows.md).
-_CHANNEL_RATE = 5.7e4
-
-#: PyTorch's kernels of attention: what they take from the end of the kernel before, in microseconds, and for each score in picoseconds of all
-#: of 132 multiprocessors: beside its products, for a column of a head, and for what is added to it; the share of the memory's rate; rows and
-#: keys that are computed together. Fitted to the 15 sizes of tests/bench/results/h100-2026-11-27-61e2467-attention.json. Off by 11 % in the
-#: root mean square; cuDNN's by 17 % without a bias, and with one chosen low: it is 0.2 to 0.9 of what was measured.
-_ATTENTION = {
-    FLASH: (3.35, 0.343, 0.0133, 0.0, 0.67, 64, 64),
-    EFFICIENT: (7.75, 1.149, 0.0166, 1.59, 1.0, 64, 32),
-    CUDNN: (6.0, 0.53, 0.0027, 0.5, 1.0, 128, 128),
-}
-
 #: Among a node's ``meta``: it is ids that were made for what reads them alone, by a small kernel before it.
 IDS_MADE = "sinter_ids"
 #: Among it: behind how many calls of libraries it comes.
 AHEAD = "sinter_ahead"
 #: Among it: Inductor writes the kernel that computes it, though no op of a chain does.
 WRITTEN = "sinter_written"
-
-Hint = Callable[[Any], int]
-
-
-def plain_hint(expression: Any) -> int:
-    """Of graphs without symbols."""
-    return int(expression)
-
-
-def hint_at(symbol: Any, rows: int) -> "Hint | None":
-    """Sizes where the expression that is M is `rows`, or the least above that it takes: one symbol takes all and the others are 1, as
-    only M counts, also those that are no part of M. None where no symbol up to `rows` makes it so large."""
-
-    def at(values: Dict[Any, int]) -> Hint:
-        return lambda expression: int(expression.subs({name: values.get(name, 1) for name in expression.free_symbols}))
-
-    found = []
-    for name in sorted(symbol.free_symbols, key=str):
-        values = dict.fromkeys(symbol.free_symbols, 1)
-        low, high = 1, rows
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if at({**values, name: middle})(symbol) >= rows else (middle + 1, high)
-        hint = at({**values, name: low})
-        if hint(symbol) >= rows:
-            found.append(hint)
-    return min(found, key=lambda hint: hint(symbol), default=None)
 
 
 def worth_a_try(nodes: Sequence[Any], hint: Hint = plain_hint, small: bool = False) -> bool:
@@ -115,45 +60,20 @@ def worth_a_try(nodes: Sequence[Any], hint: Hint = plain_hint, small: bool = Fal
     return flop >= _LEAST_FLOP or (len(working) >= _LEAST_OPS and border_bytes(nodes, hint) >= _LEAST_BYTES)
 
 
-def flop_of(node: Any, hint: Hint) -> float:
-    """Multiplications and additions of a product; 0 of anything else."""
-    row = TABLE.get(target_of(node))
-    if row is None or not row.product:
-        return 0.0
-    if is_attention(node):
-        q, _, v = (x.meta["val"] for x in call_of(node)[:3])
-        return 2.0 * _scores(node, hint) * int(q.shape[3] + v.shape[3])
-    result = _count(node.meta["val"], hint)
-    operand = node.args[1 if "add" in target_of(node) else 0].meta["val"]
-    if "convolution" in target_of(node):
-        return 2.0 * result * math.prod(_sizes(node.args[1].meta["val"], hint)[1:])
-    return 2.0 * result * _sizes(operand, hint)[-1]
-
-
-def by_channel(node: Any) -> bool:
-    """Whether it is a convolution of each channel by itself."""
-    groups = _groups(node)
-    return groups != 1 and groups == node.args[0].meta["val"].shape[1] == node.args[1].meta["val"].shape[0]
-
-
-def _groups(node: Any) -> int:
-    return int(node.args[8]) if target_of(node) == "aten.convolution.default" and len(node.args) > 8 else 1
-
-
 def border_bytes(nodes: Iterable[Any], hint: Hint) -> int:
     """Bytes that enter and leave a part, each value once."""
     inside = set(nodes)
     outside = {i for node in inside for i in node.all_input_nodes if i not in inside and filled(i) is None}
     leaving = [node for node in inside if any(user not in inside for user in node.users)]
-    return sum(_bytes(node, hint) for node in leaving) + sum(_entering_bytes(node, inside, hint) for node in outside)
+    return sum(bytes_of(node, hint) for node in leaving) + sum(_entering_bytes(node, inside, hint) for node in outside)
 
 
 def _entering_bytes(node: Any, inside: Set[Any], hint: Hint) -> int:
     """Of a table the rows that are read alone."""
     readers = [user for user in node.users if user in inside]
     if all(TABLE[target_of(user)].rows_by and user.args[0] is node for user in readers):
-        return min(_bytes(node, hint), sum(_bytes(user, hint) for user in readers))
-    return _bytes(node, hint)
+        return min(bytes_of(node, hint), sum(bytes_of(user, hint) for user in readers))
+    return bytes_of(node, hint)
 
 
 def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint, apart: Container[Any] = ()) -> float:
@@ -164,14 +84,14 @@ def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint, apa
     writes more. Less the kernels that are run for the part alone, which make its ids. `figures`: of the device model; `apart`: nodes that are
     in no kernel of Inductor's.
     """
-    total = -_MEMORY_START_US * len({i for node in nodes for i in node.all_input_nodes if i.meta.get(IDS_MADE, False)}.difference(nodes))
+    total = -MEMORY_START_US * len({i for node in nodes for i in node.all_input_nodes if i.meta.get(IDS_MADE, False)}.difference(nodes))
     for node in nodes:
         flop = flop_of(node, hint)
         if is_attention(node):
             total += attention_us(node, figures, hint)
         elif flop:
-            total += _product_us(node, flop, figures, hint)
-            total += sum(_memory_us(2 * _bytes(i, hint), figures) for i in _laid_otherwise(node))
+            total += product_us(node, flop, figures, hint)
+            total += sum(_memory_us(2 * bytes_of(i, hint), figures) for i in _laid_otherwise(node))
     for group in _memory_groups(nodes):
         if any(is_list(node) for node in group):
             total += _lists_us(group, figures, hint)
@@ -186,8 +106,8 @@ def share_of_limit(nodes: Sequence[Any], limit_us: float, figures: Dict[str, flo
     products = [node for node in nodes if flop_of(node, hint) and not is_attention(node)]
     if len(products) != 1 or any(map(is_attention, nodes)):
         return 1.0
-    beside = limit_us - _product_us(products[0], flop_of(products[0], hint), figures, hint)
-    return _LONE_SHARE if beside < _MEMORY_START_US else 1.0
+    beside = limit_us - product_us(products[0], flop_of(products[0], hint), figures, hint)
+    return _LONE_SHARE if beside < MEMORY_START_US else 1.0
 
 
 def tell_ahead(nodes: Iterable[Any], writes: Callable[[Any], bool] = lambda node: False) -> None:
@@ -212,11 +132,11 @@ def _spreads_sums(group: Sequence[Any], hint: Hint) -> bool:
     for node in group:
         if any(i in behind for i in node.all_input_nodes):
             behind.add(node)
-            if _reduced_axes(node) is None and _bytes(node, hint) * 16 > rows:
+            if _reduced_axes(node) is None and bytes_of(node, hint) * 16 > rows:
                 return True
         elif _sums_rows(node, hint, all_of=True):
             behind.add(node)
-            rows = max(rows, _bytes(node.args[0], hint))
+            rows = max(rows, bytes_of(node.args[0], hint))
     return False
 
 
@@ -229,9 +149,9 @@ def _beyond_us(group: Sequence[Any], inside: Set[Any], apart: Container[Any], fi
     leaving = {user: node for node in group for user in node.users if _goes_on(node, user, lambda at: at.users, inside, apart)}
     if not entering and not leaving:
         return 0.0
-    passed = sum(_entering_bytes(i, set(group), hint) for i in entering) + sum(_bytes(node, hint) for node in set(leaving.values()))
+    passed = sum(_entering_bytes(i, set(group), hint) for i in entering) + sum(bytes_of(node, hint) for node in set(leaving.values()))
     pieces = _pieces({**entering, **leaving}, inside, apart)
-    return _memory_us(passed, figures) + _MEMORY_START_US * (pieces - 1)
+    return _memory_us(passed, figures) + MEMORY_START_US * (pieces - 1)
 
 
 def _pieces(begins: Dict[Any, Any], inside: Set[Any], apart: Container[Any]) -> int:
@@ -270,35 +190,8 @@ def _lists_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> fl
     read = {i for node in group for i in node.all_input_nodes if i not in inside}
     written = [node for node in group if any(user not in inside for user in node.users)]
     values = len(read) + len(written) + sum(len(node.meta["val"]) for node in group if is_list(node))
-    streamed = (_memory_us(moved, figures) - _MEMORY_START_US) * _MEMORY_SHARE / _LIST_SHARE
-    return streamed + _MEMORY_START_US * math.ceil(values / _LIST_VALUES)
-
-
-def attention_us(node: Any, figures: Dict[str, float], hint: Hint) -> float:
-    """Microseconds of PyTorch's own attention; where the graph does not say by which backend, of the fastest that takes it."""
-    call, name = call_of(node), target_of(node)
-    names = [name] if name in _ATTENTION else [CUDNN, FLASH if call.bias is None else EFFICIENT]
-    return min(_attention_us(node, figures, hint, *_ATTENTION[each]) for each in names)
-
-
-def _attention_us(
-    node: Any, figures: Dict[str, float], hint: Hint, start: float, score: float, column: float, term: float, share: float, rows: int, keys: int
-) -> float:
-    call = call_of(node)
-    sizes = _hinted(scores_of(node), hint)
-    columns = int(call.q.meta["val"].shape[3] + call.v.meta["val"].shape[3]) / 2
-    seen: float = math.ceil(sizes[3] / keys) * keys
-    seen = (seen + rows) / 2 if call.causal else seen
-    scores = sizes[0] * sizes[1] * math.ceil(sizes[2] / rows) * rows * seen
-    each = score + column * columns + (0 if call.bias is None else term)
-    moved = 2 * sum(_bytes(x, hint) for x in (call.q, call.k)) / (share * figures["hbm_bytes_per_us"])
-    return start + max(scores * each * 1e-6 * 132 / figures["sm_count"], moved)
-
-
-def _scores(node: Any, hint: Hint) -> float:
-    """That are computed: half of causal ones."""
-    sizes = _hinted(scores_of(node), hint)
-    return math.prod(sizes) / (2 if call_of(node).causal else 1)
+    streamed = (_memory_us(moved, figures) - MEMORY_START_US) * MEMORY_SHARE / _LIST_SHARE
+    return streamed + MEMORY_START_US * math.ceil(values / _LIST_VALUES)
 
 
 def _group_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
@@ -318,10 +211,10 @@ def _group_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> fl
     for level in {before[node] for node in sums}:
         level_sums = [node for node in sums if before[node] == level]
         joined = any(_sums_apart(node, figures, hint) for node in level_sums)
-        total += _memory_us(_summed_bytes(level_sums, inside, hint), figures) + (_MEMORY_START_US if joined else 0)
-    most = max(_bytes(node, hint) for node in (*group, *(node.args[0] for node in sums)))
+        total += _memory_us(_summed_bytes(level_sums, inside, hint), figures) + (MEMORY_START_US if joined else 0)
+    most = max(bytes_of(node, hint) for node in (*group, *(node.args[0] for node in sums)))
     leaving = [node for node in group if any(user not in inside for user in node.users)]
-    others = any(_bytes(node, hint) * 16 > most for node in leaving if node not in sums)
+    others = any(bytes_of(node, hint) * 16 > most for node in leaving if node not in sums)
     if others or any(_reduced_axes(node) is not None for node in group if node not in sums):
         total += _memory_us(border_bytes(group, hint), figures)
     return total
@@ -336,13 +229,13 @@ def _spread_us(group: Sequence[Any], sums: Sequence[Any], figures: Dict[str, flo
     others = leaving - stored - set(sums)
     again = _reached(others, inside.difference(sums, stored))
 
-    def bytes_of(nodes: Iterable[Any]) -> int:
-        return sum(_bytes(node, hint) for node in nodes if filled(node) is None)
+    def total_bytes(nodes: Iterable[Any]) -> int:
+        return sum(bytes_of(node, hint) for node in nodes if filled(node) is None)
 
-    first = bytes_of(rows - inside) + bytes_of(stored)
-    second = bytes_of(again - inside.difference(sums, stored)) + bytes_of(others)
+    first = total_bytes(rows - inside) + total_bytes(stored)
+    second = total_bytes(again - inside.difference(sums, stored)) + total_bytes(others)
     rate = figures["hbm_bytes_per_us"]
-    return first / (_SUM_SHARE * rate) + second / (_MEMORY_SHARE * rate) + 3 * _MEMORY_START_US + _SUM_START_US
+    return first / (_SUM_SHARE * rate) + second / (MEMORY_SHARE * rate) + 3 * MEMORY_START_US + _SUM_START_US
 
 
 def _reached(ends: Iterable[Any], through: Container[Any]) -> Set[Any]:
@@ -370,7 +263,7 @@ def _summed_bytes(sums: Sequence[Any], inside: Set[Any], hint: Hint) -> int:
         fresh = [i for i in node.all_input_nodes if i not in seen]
         seen.update(fresh)
         waiting.extend(fresh)
-    return sum(_bytes(node, hint) for node in (*stored, *sums))
+    return sum(bytes_of(node, hint) for node in (*stored, *sums))
 
 
 def _reduced_axes(node: Any) -> "List[int] | None":
@@ -391,8 +284,8 @@ def _sums_rows(node: Any, hint: Hint, all_of: bool = False) -> bool:
     if axes is None:
         return False
     val = node.args[0].meta["val"]
-    steps = _hinted(val.stride(), hint)
-    wide = [axis for axis, size in enumerate(_sizes(val, hint)) if size != 1]
+    steps = hinted(val.stride(), hint)
+    wide = [axis for axis, size in enumerate(sizes_of(val, hint)) if size != 1]
     kept = [steps[axis] for axis in wide if axis not in axes]
     reduced = [steps[axis] for axis in wide if axis in axes]
     return bool(kept) and bool(reduced) and (min(reduced) > max(kept) if all_of else max(reduced) > min(kept))
@@ -401,8 +294,8 @@ def _sums_rows(node: Any, hint: Hint, all_of: bool = False) -> bool:
 def _sums_apart(node: Any, figures: Dict[str, float], hint: Hint) -> bool:
     """Whether threads of several blocks share the rows of each column that a reduction over rows sums."""
     val = node.meta["val"]
-    columns = _count(val[0] if isinstance(val, (list, tuple)) else val, hint)
-    rows = _count(node.args[0].meta["val"], hint) // max(columns, 1)
+    columns = count_of(val[0] if isinstance(val, (list, tuple)) else val, hint)
+    rows = count_of(node.args[0].meta["val"], hint) // max(columns, 1)
     return bool(rows > _THREAD_ROWS and columns < _SPLIT_COLUMNS * figures["sm_count"])
 
 
@@ -424,50 +317,9 @@ def _laid_otherwise(node: Any) -> List[Any]:
     return [*([node.args[1]] if told and weight.stride()[1] != 1 else []), *([node.args[0], node] if plain else [])]
 
 
-def _product_us(node: Any, flop: float, figures: Dict[str, float], hint: Hint) -> float:
-    """Waves of blocks, one on each multiprocessor, by the best tile: each multiplies or takes its operands in, whichever is longer.
-    Meanwhile operands and result pass the memory; weights are in no cache. Groups of a convolution are products of their own."""
-    if by_channel(node):
-        passed = sum(_bytes(i, hint) for i in (node, node.args[0])) / (_MEMORY_SHARE * figures["hbm_bytes_per_us"])
-        return float(flop / 2 / (_CHANNEL_RATE * figures["sm_count"]) + passed + _PRODUCT_START_US)
-    sizes = _sizes(node.meta["val"], hint)
-    columns = sizes[1 if "convolution" in target_of(node) else -1]
-    rows, groups = math.prod(sizes) // columns, _groups(node)
-    if "_grouped_mm" in target_of(node):
-        return _grouped_us(node, rows, columns, flop, figures, hint)
-    codes = "scaled" in target_of(node)
-    rate = _PRODUCT_SHARE * figures["tensor_fp8_flop_per_us" if codes else "tensor_flop_per_us"] / figures["sm_count"]
-    depth = flop / (2 * rows * columns)
-    intake = figures["sm_intake_bytes_per_us"] / (1 if codes else 2)
-
-    def waves_us(tile: Tuple[int, int], split: int) -> float:
-        blocks = math.ceil(rows / tile[0]) * math.ceil(columns / groups / tile[1]) * groups * split
-        if split > 1 and blocks > figures["sm_count"]:
-            return math.inf
-        wave = max(2 * tile[0] * tile[1] / rate, (tile[0] + tile[1]) / intake) * depth / split
-        return math.ceil(blocks / figures["sm_count"]) * wave + (_JOIN_US if split > 1 else 0)
-
-    waves = min(waves_us(tile, split) for tile in _TILES for split in _SPLITS)
-    moved = sum(_bytes(i, hint) for i in (node, *node.all_input_nodes)) / (_MEMORY_SHARE * figures["hbm_bytes_per_us"])
-    return float((waves**4 + moved**4) ** 0.25 + _PRODUCT_START_US)
-
-
-def _grouped_us(node: Any, rows: int, columns: int, flop: float, figures: Dict[str, float], hint: Hint) -> float:
-    """Rows of each matrix are tiles of their own, by half a tile more than if all were full, and a kernel before finds them. Of few rows as many
-    matrices are read."""
-    matrices = _sizes(node.args[1].meta["val"], hint)[0]
-    apart = max(1, min(matrices, rows))
-    blocks = apart * max(1.0, rows / apart / _GROUPED_TILE + 0.5) * math.ceil(columns / _GROUPED_TILE)
-    rate = _PRODUCT_SHARE * figures["tensor_flop_per_us"] / figures["sm_count"]
-    wave = max(2 * _GROUPED_TILE**2 / rate, 4 * _GROUPED_TILE / figures["sm_intake_bytes_per_us"]) * flop / (2 * rows * columns)
-    moved = sum(_bytes(i, hint) for i in (node, node.args[0])) + _bytes(node.args[1], hint) * apart / matrices
-    waves, streamed = math.ceil(blocks / figures["sm_count"]) * wave, moved / (_GROUPED_SHARE * figures["hbm_bytes_per_us"])
-    return float((waves**4 + streamed**4) ** 0.25 + 2 * _PRODUCT_START_US)
-
-
 def _memory_us(moved: float, figures: Dict[str, float]) -> float:
     cached = moved <= figures["l2_kept_share"] * figures["l2_bytes"]
-    return moved / (_MEMORY_SHARE * figures["l2_bytes_per_us" if cached else "hbm_bytes_per_us"]) + _MEMORY_START_US
+    return moved / (MEMORY_SHARE * figures["l2_bytes_per_us" if cached else "hbm_bytes_per_us"]) + MEMORY_START_US
 
 
 def _memory_groups(nodes: Sequence[Any]) -> List[List[Any]]:
@@ -509,22 +361,3 @@ def _stores_first(node: Any, inside: Container[Any]) -> bool:
             return True
         image = operands[0]
     return False
-
-
-def _sizes(val: Any, hint: Hint) -> List[int]:
-    return _hinted(val.shape, hint)
-
-
-def _hinted(sizes: Iterable[Any], hint: Hint) -> List[int]:
-    """What sizes are by `hint`, which is asked of symbols alone: a size that torch calls symbolic may be a number by now."""
-    return [size if isinstance(size, int) else hint(size) for size in map(extent, sizes)]
-
-
-def _count(val: Any, hint: Hint) -> int:
-    return math.prod(_sizes(val, hint))
-
-
-def _bytes(node: Any, hint: Hint) -> int:
-    val = node.meta.get("val")
-    val = val[0] if is_attention(node) else val
-    return _count(val, hint) * val.element_size() if hasattr(val, "element_size") else 0

@@ -32,16 +32,18 @@ from ._join_beside import Joined, drop_unread, join_neighbours, part_again
 from ._joined import tell_parts
 from ._layout import lay_channels_last
 from ._left import computes, kinds, why_left
-from ._gate import attention_us, hint_at, inductor_us, share_of_limit, tell_ahead, worth_a_try
+from ._gate import inductor_us, share_of_limit, tell_ahead, worth_a_try
 from ._grouped_mm import experts_as_operators
 from ._in_place import written_over
 from ._interpolations import interpolations, write_out
+from ._libraries import attention_us
 from ._measure import Measured, measured
 from ._nearest import repeat_pixels
 from ._partition import Kind, partition
 from ._replace import copy_of, forget_what_was, given_apart, put_back, put_rest_back, replace, results, slices_for_splits
 from ._rows_by_ids import rows_as_gathers
 from ._run_chain import expected_us, pack
+from ._sizes import hint_at
 from ._store import store
 from ._verify import BOUNDS
 from ._warn import warn_once

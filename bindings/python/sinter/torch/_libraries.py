@@ -1,0 +1,132 @@
+"""What kernels of libraries take, which Inductor calls: products, convolutions, attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Dict, Tuple
+
+from ._aten import TABLE
+from ._attention import CUDNN, EFFICIENT, FLASH, call_of, is_attention, scores_of
+from ._convert import target_of
+from ._sizes import Hint, bytes_of, count_of, hinted, sizes_of
+
+#: What the kernels that Inductor calls and writes reach of the tensor cores' rate and of the memory's, and what they take beside that, from
+#: the end of the kernel before. Fitted to 135 products and 35 parts of 14 models, in CUDA graphs on an H100.
+_PRODUCT_SHARE = 0.78
+PRODUCT_START_US = 3.5
+MEMORY_SHARE = 0.9
+MEMORY_START_US = 1.9
+#: Rows and columns of the results that a block of a library's product computes, of which the library takes the best.
+_TILES = ((128, 256), (128, 128), (128, 64), (64, 256), (64, 128), (64, 64), (64, 32), (64, 16))
+#: Blocks that may share the depth of a tile, where there are few tiles, and what it costs to join them.
+_SPLITS = (1, 2, 4, 8)
+_JOIN_US = 3.0
+#: PyTorch's grouped product: rows and columns of its tiles, and what it reaches of the memory's rate. Fitted to 32 products of four mixtures on an
+#: H200 (docs/lab/grouped-products.md): off by 13 % in the root mean square, and by 29 % at most, where it takes longer.
+_GROUPED_TILE = 128
+_GROUPED_SHARE = 0.64
+#: Multiplications a microsecond of one multiprocessor in a library's convolution of each channel by itself. With the memory's time added, and not
+#: beside it, off by 17 % in the root mean square of eight layers of 32 images on an H100, 38 % at most (docs/lab/windows.md).
+_CHANNEL_RATE = 5.7e4
+#: PyTorch's kernels of attention: what they take from the end of the kernel before, in microseconds, and for each score in picoseconds of all
+#: of 132 multiprocessors: beside its products, for a column of a head, and for what is added to it; the share of the memory's rate; rows and
+#: keys that are computed together. Fitted to the 15 sizes of tests/bench/results/h100-2026-11-27-61e2467-attention.json. Off by 11 % in the
+#: root mean square; cuDNN's by 17 % without a bias, and with one chosen low: it is 0.2 to 0.9 of what was measured.
+_ATTENTION = {
+    FLASH: (3.35, 0.343, 0.0133, 0.0, 0.67, 64, 64),
+    EFFICIENT: (7.75, 1.149, 0.0166, 1.59, 1.0, 64, 32),
+    CUDNN: (6.0, 0.53, 0.0027, 0.5, 1.0, 128, 128),
+}
+
+
+def flop_of(node: Any, hint: Hint) -> float:
+    """Multiplications and additions of a product; 0 of anything else."""
+    row = TABLE.get(target_of(node))
+    if row is None or not row.product:
+        return 0.0
+    if is_attention(node):
+        q, _, v = (x.meta["val"] for x in call_of(node)[:3])
+        return 2.0 * _scores(node, hint) * int(q.shape[3] + v.shape[3])
+    result = count_of(node.meta["val"], hint)
+    operand = node.args[1 if "add" in target_of(node) else 0].meta["val"]
+    if "convolution" in target_of(node):
+        return 2.0 * result * math.prod(sizes_of(node.args[1].meta["val"], hint)[1:])
+    return 2.0 * result * sizes_of(operand, hint)[-1]
+
+
+def by_channel(node: Any) -> bool:
+    """Whether it is a convolution of each channel by itself."""
+    groups = _groups(node)
+    return groups != 1 and groups == node.args[0].meta["val"].shape[1] == node.args[1].meta["val"].shape[0]
+
+
+def _groups(node: Any) -> int:
+    return int(node.args[8]) if target_of(node) == "aten.convolution.default" and len(node.args) > 8 else 1
+
+
+def product_us(node: Any, flop: float, figures: Dict[str, float], hint: Hint) -> float:
+    """Waves of blocks, one on each multiprocessor, by the best tile: each multiplies or takes its operands in, whichever is longer.
+    Meanwhile operands and result pass the memory; weights are in no cache. Groups of a convolution are products of their own."""
+    if by_channel(node):
+        passed = sum(bytes_of(i, hint) for i in (node, node.args[0])) / (MEMORY_SHARE * figures["hbm_bytes_per_us"])
+        return float(flop / 2 / (_CHANNEL_RATE * figures["sm_count"]) + passed + PRODUCT_START_US)
+    sizes = sizes_of(node.meta["val"], hint)
+    columns = sizes[1 if "convolution" in target_of(node) else -1]
+    rows, groups = math.prod(sizes) // columns, _groups(node)
+    if "_grouped_mm" in target_of(node):
+        return _grouped_us(node, rows, columns, flop, figures, hint)
+    codes = "scaled" in target_of(node)
+    rate = _PRODUCT_SHARE * figures["tensor_fp8_flop_per_us" if codes else "tensor_flop_per_us"] / figures["sm_count"]
+    depth = flop / (2 * rows * columns)
+    intake = figures["sm_intake_bytes_per_us"] / (1 if codes else 2)
+
+    def waves_us(tile: Tuple[int, int], split: int) -> float:
+        blocks = math.ceil(rows / tile[0]) * math.ceil(columns / groups / tile[1]) * groups * split
+        if split > 1 and blocks > figures["sm_count"]:
+            return math.inf
+        wave = max(2 * tile[0] * tile[1] / rate, (tile[0] + tile[1]) / intake) * depth / split
+        return math.ceil(blocks / figures["sm_count"]) * wave + (_JOIN_US if split > 1 else 0)
+
+    waves = min(waves_us(tile, split) for tile in _TILES for split in _SPLITS)
+    moved = sum(bytes_of(i, hint) for i in (node, *node.all_input_nodes)) / (MEMORY_SHARE * figures["hbm_bytes_per_us"])
+    return float((waves**4 + moved**4) ** 0.25 + PRODUCT_START_US)
+
+
+def _grouped_us(node: Any, rows: int, columns: int, flop: float, figures: Dict[str, float], hint: Hint) -> float:
+    """Rows of each matrix are tiles of their own, by half a tile more than if all were full, and a kernel before finds them. Of few rows as many
+    matrices are read."""
+    matrices = sizes_of(node.args[1].meta["val"], hint)[0]
+    apart = max(1, min(matrices, rows))
+    blocks = apart * max(1.0, rows / apart / _GROUPED_TILE + 0.5) * math.ceil(columns / _GROUPED_TILE)
+    rate = _PRODUCT_SHARE * figures["tensor_flop_per_us"] / figures["sm_count"]
+    wave = max(2 * _GROUPED_TILE**2 / rate, 4 * _GROUPED_TILE / figures["sm_intake_bytes_per_us"]) * flop / (2 * rows * columns)
+    moved = sum(bytes_of(i, hint) for i in (node, node.args[0])) + bytes_of(node.args[1], hint) * apart / matrices
+    waves, streamed = math.ceil(blocks / figures["sm_count"]) * wave, moved / (_GROUPED_SHARE * figures["hbm_bytes_per_us"])
+    return float((waves**4 + streamed**4) ** 0.25 + 2 * PRODUCT_START_US)
+
+
+def attention_us(node: Any, figures: Dict[str, float], hint: Hint) -> float:
+    """Microseconds of PyTorch's own attention; where the graph does not say by which backend, of the fastest that takes it."""
+    call, name = call_of(node), target_of(node)
+    names = [name] if name in _ATTENTION else [CUDNN, FLASH if call.bias is None else EFFICIENT]
+    return min(_attention_us(node, figures, hint, *_ATTENTION[each]) for each in names)
+
+
+def _attention_us(
+    node: Any, figures: Dict[str, float], hint: Hint, start: float, score: float, column: float, term: float, share: float, rows: int, keys: int
+) -> float:
+    call = call_of(node)
+    sizes = hinted(scores_of(node), hint)
+    columns = int(call.q.meta["val"].shape[3] + call.v.meta["val"].shape[3]) / 2
+    seen: float = math.ceil(sizes[3] / keys) * keys
+    seen = (seen + rows) / 2 if call.causal else seen
+    scores = sizes[0] * sizes[1] * math.ceil(sizes[2] / rows) * rows * seen
+    each = score + column * columns + (0 if call.bias is None else term)
+    moved = 2 * sum(bytes_of(x, hint) for x in (call.q, call.k)) / (share * figures["hbm_bytes_per_us"])
+    return start + max(scores * each * 1e-6 * 132 / figures["sm_count"], moved)
+
+
+def _scores(node: Any, hint: Hint) -> float:
+    """That are computed: half of causal ones."""
+    sizes = hinted(scores_of(node), hint)
+    return math.prod(sizes) / (2 if call_of(node).causal else 1)
