@@ -829,9 +829,9 @@ class GatedLayer(torch.nn.Module if torch is not None else object):
 
 
 def compiled_layers(rows=512, **options):
-    from sinter.torch import _graph_pass
+    from sinter.torch import _planner
 
-    _graph_pass.inductor_us = lambda *_: 1e6  # whatever is predicted, it is taken
+    _planner.inductor_us = lambda *_: 1e6  # whatever is predicted, it is taken
     torch._dynamo.reset()
     torch.manual_seed(1)
     model = torch.nn.Sequential(GatedLayer(), GatedLayer()).cuda().bfloat16().eval()
@@ -854,11 +854,11 @@ def test_compiled_models_run_by_plans():
 
 def measured_parts(**more):
     """Compiles layers that are measured, and holds what became of them against what was found; M of each part."""
-    from sinter.torch import _graph_pass, _measure
+    from sinter.torch import _measure, _planner
 
     _measure._found.clear()
-    own, lost = _graph_pass._Planner._judged, []
-    _graph_pass._Planner._judged = lambda self, part: own(self, part) or lost.append(part.made.chain.digest)
+    own, lost = _planner.Planner._judged, []
+    _planner.Planner._judged = lambda self, part: own(self, part) or lost.append(part.made.chain.digest)
     model, compiled, x = compiled_layers(rows=96, options={"measure": True}, **more)
     state = torch.cuda.get_rng_state()
     before = sinter.torch.graph_counts()
@@ -866,7 +866,7 @@ def measured_parts(**more):
         with torch.no_grad():
             near(compiled(x), model(x))
     finally:
-        _graph_pass._Planner._judged = own
+        _planner.Planner._judged = own
     after, found = sinter.torch.graph_counts(), _measure._found
     print("\n".join(f"  {digest[:12]} M = {m} {told}" for (digest, m, _), told in found.items()))
     assert found and all(told is not None and 1 < told.plan_us < 1e3 and 1 < told.inductor_us < 1e3 for told in found.values()), found
@@ -952,9 +952,9 @@ def test_compiled_models_of_many_sizes():
 
 
 def test_compiled_models_of_images():
-    from sinter.torch import _graph_pass
+    from sinter.torch import _planner
 
-    _graph_pass.inductor_us = lambda *_: 1e6
+    _planner.inductor_us = lambda *_: 1e6
     for layout in (torch.channels_last, torch.contiguous_format):
         torch._dynamo.reset()
         torch.manual_seed(1)

@@ -20,9 +20,9 @@ class Parts:
     @contextlib.contextmanager
     def kept(self):
         """Of what is compiled meanwhile."""
-        from sinter.torch import _graph_pass
+        from sinter.torch import _planner
 
-        own = _graph_pass._Planner._judged
+        own = _planner.Planner._judged
 
         def judged(planner, part):  # before nodes of any part are erased
             found = own(planner, part)
@@ -30,7 +30,7 @@ class Parts:
                 self._keep(found)
             return found
 
-        with unittest.mock.patch.object(_graph_pass._Planner, "_judged", judged):
+        with unittest.mock.patch.object(_planner.Planner, "_judged", judged):
             yield
 
     def _keep(self, part):

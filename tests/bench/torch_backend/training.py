@@ -277,7 +277,7 @@ def contestants(turn, told, ungated=False):
     import torch
     from torch._inductor.compile_fx import compile_fx
 
-    from sinter.torch import _graph_pass
+    from sinter.torch import _graph_pass, _planner
     from sinter.torch.backend import compile_with, split_options
 
     own, _ = split_options(None, {"prepare": "block"})
@@ -289,8 +289,8 @@ def contestants(turn, told, ungated=False):
             return compile_with(_graph_pass.SinterPass(own, told), gm, example_inputs, options)
 
     def sinter_ungated(gm, example_inputs):
-        estimated = _graph_pass.inductor_us
-        with unittest.mock.patch.object(_graph_pass, "inductor_us", lambda *given: NO_LIMIT_US + estimated(*given)):
+        estimated = _planner.inductor_us
+        with unittest.mock.patch.object(_planner, "inductor_us", lambda *given: NO_LIMIT_US + estimated(*given)):
             return sinter(gm, example_inputs)
 
     def inductor(gm, example_inputs):

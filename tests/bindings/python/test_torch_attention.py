@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 
 import sinter
 import sinter.torch
-from sinter.torch import _attention, _by_torch, _graph_pass, _libraries, _measure, _run_chain, _verify
+from sinter.torch import _attention, _by_torch, _libraries, _measure, _planner, _run_chain, _verify
 from sinter.torch._sizes import plain_hint
 
 from graphs import DEVICE, passed
@@ -297,8 +297,8 @@ def test_what_no_kernel_takes_is_named(node, why):
 @pytest.fixture
 def slow_kernels_of_torch(monkeypatch):
     """The gate takes what plans: which attention PyTorch has for a graph depends on the machine."""
-    monkeypatch.setattr(_graph_pass, "attention_us", lambda *_: 1e9)
-    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: 1e9)
+    monkeypatch.setattr(_planner, "attention_us", lambda *_: 1e9)
+    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e9)
 
 
 def test_explain_says_why_attention_is_left(slow_kernels_of_torch):
@@ -327,7 +327,7 @@ class Both(N.Module):
 
 
 def test_attention_that_pytorch_computes_sooner_is_left(slow_kernels_of_torch, monkeypatch):
-    monkeypatch.setattr(_graph_pass, "attention_us", lambda *_: 0.5)
+    monkeypatch.setattr(_planner, "attention_us", lambda *_: 0.5)
     page = sinter.torch.explain(half(Attending(k=256)).to(DEVICE), torch.randn(8, 200, 256).bfloat16().to(DEVICE))
     assert page.taken and any("PyTorch's attention 0.5 us" in why for _, why in page.left), str(page)
 

@@ -327,11 +327,11 @@ def test_a_marked_batch_and_a_batch_of_one():
 
 @pytest.mark.parametrize("marked", [False, True])
 def test_plans_for_any_rows_have_a_limit_for_each_bucket(marked, monkeypatch):
-    from sinter.torch import _graph_pass
+    from sinter.torch import _planner
     from sinter.torch._buckets import BUCKETS
 
     packed, own = [], _run_chain.pack
-    monkeypatch.setattr(_graph_pass, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
+    monkeypatch.setattr(_planner, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
 
     model, x = half(Gated(256, 512)).to(DEVICE), torch.randn(3, 70, 256).bfloat16().to(DEVICE)
     if marked:
@@ -361,14 +361,14 @@ def test_rows_of_squares_have_limits_too():
     limits, x = [], torch.randn(30, 30, 256).bfloat16().to(DEVICE)
     model = half(Gated(256, 512)).to(DEVICE)
     with pytest.MonkeyPatch.context() as patch:
-        from sinter.torch import _graph_pass
+        from sinter.torch import _planner
 
         own = _run_chain.pack
-        patch.setattr(_graph_pass, "pack", lambda chain, given, *more: limits.append(given) or own(chain, given, *more))
+        patch.setattr(_planner, "pack", lambda chain, given, *more: limits.append(given) or own(chain, given, *more))
         with torch.no_grad():
             compiled, _ = passed(model, {"verify": False}, True)
             assert _verify.difference(compiled(x), model(x), 2e-2)[1]
-    assert limits and all(len(given) == len(_graph_pass.BUCKETS) and given == sorted(given) for given in limits), limits
+    assert limits and all(len(given) == len(_planner.BUCKETS) and given == sorted(given) for given in limits), limits
 
 
 def test_dw_and_db_of_a_computed_gradient_are_taken():
@@ -785,11 +785,11 @@ def test_what_drops_plans_drops_those_of_compiled_graphs(drop):
     from sinter.torch import _graph_pass
 
     text = _run_chain.pack(sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16"))
-    before, target = _run_chain.carried(text), _graph_pass._target("h200")
-    assert _run_chain.carried(text) is before and _graph_pass._target("h200") is target
+    before, target = _run_chain.carried(text), _graph_pass.target_context("h200")
+    assert _run_chain.carried(text) is before and _graph_pass.target_context("h200") is target
     store = _run_chain.store
     {"reset": sinter.torch.reset, "use": lambda: store.use(types.SimpleNamespace(device=0)), "fork": store.forget}[drop]()
-    assert _run_chain.carried(text) is not before and _graph_pass._target("h200") is not target
+    assert _run_chain.carried(text) is not before and _graph_pass.target_context("h200") is not target
     sinter.torch.reset()
 
 
@@ -846,7 +846,8 @@ def test_a_variable_leaves_all_to_inductor(monkeypatch):
 def test_a_pass_of_the_callers_own_runs_first():
     from torch._inductor import config
     from torch._inductor.custom_graph_pass import CustomGraphPass
-    from sinter.torch._graph_pass import Options, SinterPass
+    from sinter.torch._graph_pass import SinterPass
+    from sinter.torch._options import Options
     from sinter.torch.backend import compile_with
 
     class Halves(CustomGraphPass):
@@ -876,7 +877,8 @@ def test_a_pass_of_the_callers_own_runs_first():
 
 @pytest.mark.skipif(torch.cuda.device_count() == 1, reason="torch names no second GPU where there is one")
 def test_a_graph_on_several_gpus_is_left():
-    from sinter.torch._graph_pass import Options, SinterPass
+    from sinter.torch._graph_pass import SinterPass
+    from sinter.torch._options import Options
 
     graph = torch.fx.Graph()
     with torch._subclasses.FakeTensorMode():
@@ -907,8 +909,8 @@ def test_a_size_that_no_input_tells_leaves_the_graph_as_it_was(monkeypatch):
     monkeypatch.setattr(_replace, "_leaving", leaving)
     with torch.no_grad():
         compiled, reports = passed(Model(), {"verify": False, "target": "h200"})
-        monkeypatch.setattr("sinter.torch._graph_pass.worth_a_try", lambda *_: True)
-        monkeypatch.setattr("sinter.torch._graph_pass.inductor_us", lambda *_: 1e9)
+        monkeypatch.setattr("sinter.torch._planner.worth_a_try", lambda *_: True)
+        monkeypatch.setattr("sinter.torch._planner.inductor_us", lambda *_: 1e9)
         found = compiled(x)
     assert not reports[0].taken and "no input tells the size s9" in set(left(reports).values())
     assert all(torch.allclose(a, b) for a, b in zip(found, Model()(x)))
@@ -924,14 +926,14 @@ def test_the_key_of_a_graph_is_of_all_files_and_of_the_targets_tuning(monkeypatc
     own = pathlib.Path.read_bytes
     monkeypatch.setattr(pathlib.Path, "read_bytes", lambda path: read.add(path.name) or own(path))
     assert key() == before and {"backend.py", "_aten.py", "_functions.py", "_builder.py"} <= read
-    monkeypatch.setattr(_graph_pass, "_target", lambda name: types.SimpleNamespace(tuning_digest="another"))
+    monkeypatch.setattr(_graph_pass, "target_context", lambda name: types.SimpleNamespace(tuning_digest="another"))
     assert key() != before
 
 
 def test_a_fault_of_the_pass_leaves_the_graph(monkeypatch, caplog):
-    from sinter.torch import _graph_pass
+    from sinter.torch import _graph_pass, _planner
 
-    monkeypatch.setattr(_graph_pass._Planner, "parts", lambda self: 1 / 0)
+    monkeypatch.setattr(_planner.Planner, "parts", lambda self: 1 / 0)
     monkeypatch.setattr(_warn, "_warned", False)
     graph = torch.fx.symbolic_trace(N.ReLU()).graph
     next(iter(graph.nodes)).meta["val"] = torch.ones(2)
@@ -960,9 +962,9 @@ def test_explain_says_what_is_taken_and_why_the_rest_is_left(tmp_path):
 
 
 def test_a_part_that_is_predicted_to_lose_is_left(monkeypatch):
-    from sinter.torch import _graph_pass
+    from sinter.torch import _planner
 
-    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: 0.5)
+    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 0.5)
     told = sinter.torch.explain(half(N.Linear(512, 2048), N.GELU(), N.Linear(2048, 512)), torch.randn(512, 512).bfloat16())
     assert not told.taken and "Inductor's kernels 0.5 us" in str(told)
 
@@ -983,18 +985,18 @@ def planned_with(options, model, x, **more):
 
 def measured_by(monkeypatch, told, limit_us, model, x):
     """Reports and packed limits of a model whose parts are `told` to be measured so, with that estimate of Inductor's time."""
-    from sinter.torch import _graph_pass
+    from sinter.torch import _graph_pass, _planner
 
     packed, own = [], _run_chain.pack
-    monkeypatch.setattr(_graph_pass._Planner, "_measured", lambda *_: told)
-    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: limit_us)
-    monkeypatch.setattr(_graph_pass, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
+    monkeypatch.setattr(_planner.Planner, "_measured", lambda *_: told)
+    monkeypatch.setattr(_planner, "inductor_us", lambda *_: limit_us)
+    monkeypatch.setattr(_planner, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
     return planned_with(_graph_pass.Options("block", target="h200", measure=True), model, x), packed
 
 
 @pytest.mark.parametrize("gains", [True, False])
 def test_of_a_part_that_loses_a_half_is_taken_where_it_gains(monkeypatch, gains):
-    from sinter.torch import _graph_pass
+    from sinter.torch import _planner
 
     class Model(N.Module):
         def __init__(self):
@@ -1010,10 +1012,10 @@ def test_of_a_part_that_loses_a_half_is_taken_where_it_gains(monkeypatch, gains)
         return (0.9 if products == 2 and sine or gains and products and not sine else 1e-3) * _run_chain.expected_us(whole.plan)
 
     model, x = half(Model()).to(DEVICE), torch.randn(512, 512).bfloat16().to(DEVICE)
-    monkeypatch.setattr(_graph_pass, "worth_a_try", lambda *_: True)
-    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: 1e6)
+    monkeypatch.setattr(_planner, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e6)
     (whole,) = sinter.torch.explain(model, x).taken
-    monkeypatch.setattr(_graph_pass, "inductor_us", inductor_us)
+    monkeypatch.setattr(_planner, "inductor_us", inductor_us)
     with torch.no_grad():
         compiled, reports = passed(model, {"verify": False})
         assert _verify.difference(compiled(x), model(x), 2e-2)[1]
@@ -1041,12 +1043,12 @@ def behind_a_scan(nodes):
 
 def reported(model, monkeypatch, inductor_us):
     """The report of a graph whose parts Inductor's kernels are estimated to compute in so many us, and what was searched."""
-    from sinter.torch import _graph_pass
+    from sinter.torch import _planner
 
-    searched, own = [], _graph_pass.Asked
-    monkeypatch.setattr(_graph_pass, "worth_a_try", lambda *_: True)
-    monkeypatch.setattr(_graph_pass, "inductor_us", inductor_us)
-    monkeypatch.setattr(_graph_pass, "Asked", lambda context, made, m, *more: searched.append(made.chain.digest) or own(context, made, m, *more))
+    searched, own = [], _planner.Asked
+    monkeypatch.setattr(_planner, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(_planner, "inductor_us", inductor_us)
+    monkeypatch.setattr(_planner, "Asked", lambda context, made, m, *more: searched.append(made.chain.digest) or own(context, made, m, *more))
     with torch.no_grad():
         compiled, reports = passed(model, {"verify": False, "target": "h200", "prepare": "background"})
         compiled(torch.randn(512, 512).bfloat16())
@@ -1063,12 +1065,12 @@ def test_equal_chains_are_each_held_against_their_own_limits(first_gains, monkey
 
 
 def test_halves_of_equal_parts_that_lose_are_searched_once(monkeypatch):
-    from sinter.torch import _graph_pass
+    from sinter.torch import _planner
 
     report, searched = reported(half(Scanned(3)), monkeypatch, lambda *_: 1e-3)
     assert not report.taken and len(searched) == len(set(searched)) > 4
     monkeypatch.undo()
-    monkeypatch.setattr(_graph_pass, "_MOST_HALVES", 2)
+    monkeypatch.setattr(_planner, "_MOST_HALVES", 2)
     report, searched = reported(half(Scanned(3)), monkeypatch, lambda *_: 1e-3)
     assert not report.taken and len(searched) == len(set(searched)) == 3
 
@@ -1097,12 +1099,12 @@ def test_a_plan_that_would_lose_is_given_up_before_its_build(context, need_compi
     ],
 )
 def test_what_is_measured_decides_and_not_what_is_predicted(monkeypatch, told, share, why):
-    from sinter.torch import _graph_pass
+    from sinter.torch import _planner
     from sinter.torch._measure import Measured
 
     told = told and Measured(*told)
     model, x = half(N.Linear(512, 2048), N.GELU(), N.Linear(2048, 512)), torch.randn(512, 512).bfloat16()
-    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: 1e6)
+    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e6)
     (part,) = sinter.torch.explain(model, x).taken
     limit_us = share * _run_chain.expected_us(part.plan)
     reports, packed = measured_by(monkeypatch, told, limit_us, model, x)
@@ -1145,7 +1147,7 @@ def test_what_cannot_be_measured_is_told_once_and_left_to_predictions(monkeypatc
 
 
 def test_code_to_measure_by_is_made_while_inductor_compiles_the_graph(monkeypatch):
-    from sinter.torch import _graph_pass, _measure
+    from sinter.torch import _graph_pass, _measure, _planner
     from sinter.torch.backend import compile_with
 
     def measure(self, part, plan):
@@ -1162,7 +1164,7 @@ def test_code_to_measure_by_is_made_while_inductor_compiles_the_graph(monkeypatc
 
     told, kinds, model, x = [], [], half(N.Linear(512, 512), N.GELU(), N.Linear(512, 512)), torch.randn(128, 512).bfloat16()
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(_graph_pass._Planner, "_measured", measure)
+    monkeypatch.setattr(_planner.Planner, "_measured", measure)
     graph_pass = _graph_pass.SinterPass(_graph_pass.Options("block", target="h200", measure=True))
     torch._dynamo.reset()
     with torch.no_grad():
@@ -1173,7 +1175,7 @@ def test_code_to_measure_by_is_made_while_inductor_compiles_the_graph(monkeypatc
 
 
 def test_a_part_with_m_is_measured_at_the_rows_of_the_call(monkeypatch):
-    from sinter.torch import _graph_pass, _measure
+    from sinter.torch import _graph_pass, _measure, _planner
     from sinter.torch._buckets import BUCKETS
 
     def measure(self, part, plan):
@@ -1187,9 +1189,9 @@ def test_a_part_with_m_is_measured_at_the_rows_of_the_call(monkeypatch):
         return _measure._in_a_thread(work)
 
     rows, packed, own, model = [], [], _run_chain.pack, half(N.Linear(512, 512), N.GELU(), N.Linear(512, 512))
-    monkeypatch.setattr(_graph_pass._Planner, "_measured", measure)
-    monkeypatch.setattr(_graph_pass, "inductor_us", lambda nodes, figures, hint: 1e2)
-    monkeypatch.setattr(_graph_pass, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
+    monkeypatch.setattr(_planner.Planner, "_measured", measure)
+    monkeypatch.setattr(_planner, "inductor_us", lambda nodes, figures, hint: 1e2)
+    monkeypatch.setattr(_planner, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
     (part,) = planned_with(_graph_pass.Options("block", target="h200", measure=True), model, torch.randn(96, 512).bfloat16(), dynamic=True)[0].taken
     assert rows == [96] and part.limit_us == pytest.approx(2 * _run_chain.expected_us(part.plan))
     assert packed == [pytest.approx([part.limit_us] * len(BUCKETS))], "estimates of other rows are as far off"

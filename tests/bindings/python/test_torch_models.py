@@ -210,10 +210,10 @@ def test_products_of_weights_behind_each_other_are_one(bias):
 
 
 def test_weights_behind_each_other_may_change(monkeypatch):
-    from sinter.torch import _graph_pass
+    from sinter.torch import _planner
 
-    monkeypatch.setattr(_graph_pass, "worth_a_try", lambda *_: True)
-    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: 1e6)
+    monkeypatch.setattr(_planner, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e6)
     model, x = beside(), torch.randn(2, 6, 64).bfloat16().to(DEVICE)
     with torch.no_grad():
         compiled, reports = passed(model, {"verify": False})
@@ -406,11 +406,11 @@ def test_ids_of_a_dynamic_graph_are_taken_as_rows(f):
 
 
 def test_ids_that_are_made_for_a_part_count_against_it(monkeypatch):
-    from sinter.torch import _gate, _graph_pass
+    from sinter.torch import _gate, _planner
 
     found = []
     own = _gate.inductor_us
-    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *given: found.append(own(*given)) or found[-1])
+    monkeypatch.setattr(_planner, "inductor_us", lambda *given: found.append(own(*given)) or found[-1])
     for f in (lambda table, ids: table[ids], lambda table, ids: table[ids % 16]):
         run(half(Indexed(f)), torch.tensor([2, 0, 3, 1]))
     assert found[1] - found[0] == pytest.approx(_gate.MEMORY_START_US)

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 
 import sinter
 import sinter.torch
-from sinter.torch import _casts, _gate, _graph_pass, _run_chain, _verify
+from sinter.torch import _casts, _gate, _graph_pass, _planner, _run_chain, _verify
 from sinter.torch._sizes import plain_hint
 
 from graphs import DEVICE, passed
@@ -19,8 +19,8 @@ N = torch.nn
 @pytest.fixture
 def whatever_it_gains(monkeypatch):
     """Parts of any size are taken, also where nothing is verified."""
-    monkeypatch.setattr(_graph_pass, "worth_a_try", lambda nodes, hint, small: _gate.worth_a_try(nodes, hint, True))
-    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: 1e9)
+    monkeypatch.setattr(_planner, "worth_a_try", lambda nodes, hint, small: _gate.worth_a_try(nodes, hint, True))
+    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e9)
 
 
 def targets(part):

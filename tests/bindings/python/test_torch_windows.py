@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="no torch here: the backend for torch.compile is not tested")
 
 import sinter.torch
-from sinter.torch import _by_torch, _graph_pass, _verify
+from sinter.torch import _by_torch, _planner, _verify
 from sinter.torch._graph_pass import SinterPass
 from sinter.torch.backend import compile_with, split_options
 
@@ -161,7 +161,7 @@ def test_other_windows_are_inductors():
 )
 def test_a_maximum_that_no_chain_has_leaves_the_rest_to_parts(x, dynamic, monkeypatch):
     """What picks its values from the operator's results goes with it."""
-    monkeypatch.setattr(_graph_pass, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(_planner, "worth_a_try", lambda *_: True)
 
     def f(t):
         return N.functional.max_pool2d(t * 2, 2) * 2 + 1
@@ -182,9 +182,9 @@ def test_filters_of_weights_have_their_channels_beside_each_other(monkeypatch):
     _, reports = run(model, x)
     assert (3, 1, 3, 16) in [info.shape for info in reports[0].taken[0].made.chain.inputs()]
 
-    monkeypatch.setattr(_graph_pass, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(_planner, "worth_a_try", lambda *_: True)
     for gain, copies in ((1e6, 1), (0.0, 0)):
-        monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: gain)
+        monkeypatch.setattr(_planner, "inductor_us", lambda *_: gain)
         with torch.no_grad():
             compiled, reports = passed(model.to(DEVICE), {"verify": False})
             assert _verify.difference(compiled(x.to(DEVICE)), model(x.to(DEVICE)), 2e-2)[1]

@@ -13,7 +13,8 @@ from .._argument import instance
 from .._error import invalid
 from ._attention import is_attention
 from ._convert import target_of
-from ._graph_pass import Options, Report, SinterPass, Taken
+from ._graph_pass import Report, SinterPass, Taken
+from ._options import Options
 from ._left import computes
 from .backend import compile_with
 

@@ -3,74 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import pathlib
-import time
-from typing import Any, Callable, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, FrozenSet, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch._inductor.pattern_matcher import stable_topological_sort
 
-from .._context import Context
 from .._error import Error
 from .._library import build_info
 from .._plan import Plan
-from ._arrays import HALVES, Refused, Rows
-from ._asked import Asked
-from ._aten import TABLE
-from ._attention import is_attention
 from ._attention_by_hand import tell_products
-from ._buckets import BUCKETS
-from ._by_inductor import written_by_inductor
 from ._batch_norm import made_together, scales_and_shifts
 from ._beside import neighbours
 from ._casts import casts_of_weights
-from ._convert import Converted, Converter, target_of
+from ._convert import Converted, target_of
 from ._filters import lay_back, lay_filters
+from ._grouped_mm import experts_as_operators
+from ._interpolations import interpolations, write_out
 from ._join_beside import Joined, drop_unread, join_neighbours, part_again
 from ._joined import tell_parts
 from ._layout import lay_channels_last
-from ._left import computes, kinds, why_left
-from ._gate import inductor_us, share_of_limit, tell_ahead, worth_a_try
-from ._grouped_mm import experts_as_operators
-from ._in_place import written_over
-from ._interpolations import interpolations, write_out
-from ._libraries import attention_us
-from ._measure import Measured, measured
+from ._left import computes, why_left
 from ._nearest import repeat_pixels
-from ._partition import Kind, partition
-from ._replace import copy_of, forget_what_was, given_apart, put_back, put_rest_back, replace, results, slices_for_splits
+from ._options import Options, context_of, target_context
+from ._planner import Part, Planner
+from ._replace import copy_of, forget_what_was, put_back, put_rest_back, results, slices_for_splits
 from ._rows_by_ids import rows_as_gathers
-from ._run_chain import expected_us, pack
-from ._sizes import hint_at
 from ._store import store
-from ._verify import BOUNDS
 from ._warn import warn_once
-
-_MOST_TRIES = 5  # partitions anew around ops that are refused, then the part is left
-_WORTH = 0.97  # of Inductor's measured time, what a plan may take: a part costs something at its border, too
-_HOPELESS = 1.5  # times what Inductor's kernels are estimated to take: a plan that is predicted to take more is not measured
-_SURE = 1.15  # times what a kernel of attention is predicted to take, what PyTorch's must: measured ones took 0.88 to 1.27
-_MOST_HALVINGS = 2  # of a part that loses, for smaller ones that gain
-_MOST_HALVES = 64  # that are searched in a graph
-_SEARCH_SECONDS = 60.0  # that a graph's pass waits for searches; what is found later, the operator finds
-
-
-class Options(NamedTuple):
-    """What ``torch.compile(.., options=..)`` may say to the backend.
-
-    Attributes:
-        prepare: "background": torch computes until plans are there; "block": the first call waits for them.
-        verify: each part's results are compared with torch's in the same graph.
-        target: a chip by name, on a machine without one: tensors on the CPU, plans for that chip, torch computes.
-        measure: what a part takes by its plan and by Inductor's code decides, where both are run in the pass, and not predictions.
-    """
-
-    prepare: str = "background"
-    verify: bool = False
-    measure: bool = False
-    target: Optional[str] = None
 
 
 class Taken(NamedTuple):
@@ -152,7 +113,7 @@ class SinterPass(CustomGraphPass):
     def _tuning(self) -> str:
         try:
             if self.options.target is not None:
-                return _target(self.options.target).tuning_digest
+                return target_context(self.options.target).tuning_digest
             return store.context(torch.cuda.current_device()).tuning_digest if torch.cuda.is_available() else ""
         except Error:  # no Hopper: the pass leaves all
             return ""
@@ -184,7 +145,7 @@ class SinterPass(CustomGraphPass):
             report.nodes = len(report.left)
         if len(devices) != 1:
             return report
-        _context(self.options, next(iter(devices)))  # without one the graph stays as it is
+        context_of(self.options, next(iter(devices)))  # without one the graph stays as it is
         kept = copy_of(graph)
         if not self.options.verify:  # only parts are compared
             experts_as_operators(graph, device)
@@ -236,307 +197,15 @@ class SinterPass(CustomGraphPass):
 
     def _parts(
         self, graph: torch.fx.Graph, device: str, constants: Set[Any], vectors: Set[Any], joined: Sequence[Joined]
-    ) -> "Tuple[_Planner, List[_Part]]":
+    ) -> "Tuple[Planner, List[Part]]":
         together = {node for each in joined for node in each.constants}
-        planner = _Planner(graph, self.options, device, constants | together)
+        planner = Planner(graph, self.options, device, constants | together)
         planner.left.update((node, "made of weights alone, for all parts at once") for node in vectors)
         planner.left.update((node, "weights behind each other in memory") for node in together)
         planner.apart = casts_of_weights([node for node in planner.nodes if node not in planner.left], self.weights, device)
         casts = [node for part in planner.apart for node in part]
         planner.left.update((node, "a cast of a weight, which a kernel of several gained nothing by") for node in casts)
         return planner, planner.parts()
-
-
-class _Part(NamedTuple):
-    nodes: List[Any]
-    made: Converted
-    m: int
-    asked: "Asked"
-    limit_us: float = 0.0
-    plan: Optional[Plan] = None
-
-    @property
-    def expected_us(self) -> float:
-        """What the plan is expected to take; 0 where its search is not done."""
-        return self.asked.expected_us
-
-
-class _Planner:
-    """Finds the parts of one graph, and asks the library which it plans."""
-
-    def __init__(self, graph: torch.fx.Graph, options: Options, device: str, constants: Set[Any]) -> None:
-        self.graph = graph
-        self.options = options
-        self.nodes = list(graph.nodes)
-        tell_ahead(self.nodes, written_by_inductor)
-        self.left: Dict[Any, str] = {}
-        self.apart: List[List[Any]] = []  # parts whose nodes are left to no other
-        self.replaced: Dict[Any, Any] = {}
-        self._device = device
-        self._constants = constants
-        self._hint_of = _hint_of(results(self.nodes))
-        self._asked: Dict[Tuple[str, int], Asked] = {}
-        self._searched: Dict[Tuple[str, int], Asked] = {}  # halves, which nothing builds
-        self._limits: Dict[str, List[float]] = {}
-        self._shares: Dict[str, float] = {}  # of the estimates, what measuring made of them
-        self._until = time.monotonic() + _SEARCH_SECONDS
-        self._halves_left = _MOST_HALVES
-        shapes = [val for val in results(self.nodes) if val.device.type == device]
-        self._context = _context(options, shapes[0].device)
-        self._figures = self._context.describe()["model"]
-
-    def parts(self) -> List[_Part]:
-        """Parts that plan, in the graph's order."""
-        self._leave_attention()
-        found: List[_Part] = []
-        waiting = [(part, 0) for part in (*partition(self.nodes, kinds(self._device, self.left)), *self.apart)]
-        while waiting:
-            nodes, tries = waiting.pop()
-            if not worth_a_try(nodes, self._hint_of, self.options.verify):
-                continue
-            rows = _rows_of(nodes)
-            other = [node for node in nodes if not all(rows.folds(val.shape) for val in results([node, *node.all_input_nodes]))]
-            if other:
-                self.left.update((node, f"its extents are no rows of {rows.symbol}, which are those of its part") for node in other)
-                waiting.extend((part, tries) for part in self._again(nodes))
-                waiting.extend((_alone(node), tries) for node in other if is_attention(node))
-                continue
-            over = written_over(nodes)
-            if over is None:
-                self.left.update((node, "lists whose results are not all written over inputs") for node in nodes)
-                continue
-            if over and rows.symbol is not None:
-                self.left.update((node, "lists with a symbolic size") for node in nodes)
-                continue
-            try:
-                made = Converter(nodes, rows, TABLE, self._is_constant, over).convert()
-                m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
-                limit = inductor_us(nodes, self._figures, self._hint_of)
-                found.append(_Part(nodes, made, m, self._ask(made, m, limit), limit))
-            except Refused as refused:
-                node = refused.node if refused.node is not None else nodes[-1]
-                node = node.args[0] if target_of(node) == "getitem" else node  # its parent gives nothing else
-                if tries >= _MOST_TRIES:
-                    self.left.update((n, f"beside others that were refused: {refused.why}") for n in nodes if computes(n))
-                    continue
-                self.left[node] = refused.why
-                waiting.extend((part, tries + 1) for part in self._again(nodes))
-        place = {node: i for i, node in enumerate(self.nodes)}
-        found = [smaller for part in found for smaller in self._that_gain(part)]
-        found = [part for part in map(self._judged, found) if part is not None]
-        return sorted(found, key=lambda part: place[part.nodes[0]])
-
-    def _leave_attention(self) -> None:
-        """Leaves attention that no kernel takes, or that PyTorch's own computes sooner, by asking for each alone."""
-        for node in self.nodes:
-            if not is_attention(node) or not kinds(self._device, self.left)(node).taken:
-                continue
-            why = self._why_not_alone(node)
-            if why is not None:
-                self.left[node] = why
-
-    def _why_not_alone(self, node: Any) -> Optional[str]:
-        nodes = _alone(node)
-        rows = _rows_of(nodes)
-        if not all(rows.folds(val.shape) for val in results([*nodes, *node.all_input_nodes])):
-            return f"attention of several symbolic sizes, or of others than {rows.symbol} batches"
-        try:
-            made = Converter(nodes, rows, TABLE, self._is_constant).convert()
-            m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
-            limit = attention_us(node, self._figures, self._hint_of)
-            asked = self._search(made, m, limit)
-        except Refused as refused:
-            return refused.why
-        if asked.refused is not None:
-            return asked.refused
-        if _SURE * asked.expected_us > self._most_us(limit):
-            return f"predicted {asked.expected_us:.1f} us and up to {_SURE * asked.expected_us:.1f}, PyTorch's attention {limit:.1f} us"
-        return None
-
-    def _that_gain(self, part: _Part) -> List[_Part]:
-        """The part; in the place of one that loses, parts of it that gain beside Inductor's kernels for the rest, where there are any."""
-        if part.expected_us <= self._most_us(part.limit_us):
-            return [part]
-        chosen: List[_Part] = []
-        least = _WORTH * part.limit_us
-        alone = [self._half(_alone(node)) for node in part.nodes if is_attention(node) and len(part.nodes) > len(_alone(node))]
-        gaining = [*self._gaining(part, _MOST_HALVINGS), *(each for each in alone if each is not None and each.expected_us <= each.limit_us)]
-        for half in sorted(gaining, key=lambda half: half.expected_us - half.limit_us):
-            if any(node in each.nodes for each in chosen for node in half.nodes):
-                continue
-            taken = {node for each in (*chosen, half) for node in each.nodes}
-            rest = inductor_us([node for node in part.nodes if node not in taken], self._figures, self._hint_of, taken)
-            total = sum(each.expected_us for each in (*chosen, half)) + rest
-            if total < least:
-                chosen.append(half)
-                least = total
-        try:
-            asked = [self._ask(each.made, each.m, each.limit_us) for each in chosen]
-        except Refused:  # by a build
-            return [part]
-        return [each._replace(asked=own) for each, own in zip(chosen, asked)] or [part]
-
-    def _gaining(self, part: _Part, halvings: int) -> Iterator[_Part]:
-        """Halves of a part that loses, and halves of those, that gain."""
-        for nodes in self._halves(part.nodes) if halvings else []:
-            half = self._half(nodes)
-            if half is not None and half.expected_us > half.limit_us:
-                yield from self._gaining(half, halvings - 1)
-            elif half is not None:
-                yield half
-
-    def _halves(self, nodes: List[Any]) -> List[List[Any]]:
-        inside, base = set(nodes), kinds(self._device, self.left)
-        work = sum(computes(node) for node in nodes)
-        return partition(self.nodes, lambda n: base(n) if n in inside else Kind(False), (work + 1) // 2)
-
-    def _half(self, nodes: List[Any]) -> Optional[_Part]:
-        """A part whose plan was only searched; None where there is none."""
-        if self._halves_left <= 0 or not worth_a_try(nodes, self._hint_of):
-            return None
-        rows = _rows_of(nodes)
-        if not all(rows.folds(val.shape) for node in nodes for val in results([node, *node.all_input_nodes])):
-            return None
-        try:
-            made = Converter(nodes, rows, TABLE, self._is_constant).convert()
-        except Refused:
-            return None
-        m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
-        limit = inductor_us(nodes, self._figures, self._hint_of)
-        before = len(self._searched)
-        asked = self._search(made, m, limit)
-        self._halves_left -= len(self._searched) - before
-        return None if asked.refused is not None or not asked.expected_us else _Part(nodes, made, m, asked, limit)
-
-    def _search(self, made: Converted, m: int, limit_us: float) -> Asked:
-        """What is found by a search that no build follows."""
-        key = (made.chain.digest, m)
-        asked = self._asked.get(key) or self._searched.get(key)
-        if asked is None:
-            asked = self._searched[key] = Asked(self._context, made, m, True, self._until, limit_us)
-        return asked
-
-    def _is_constant(self, node: Any) -> bool:
-        """Whether a value is a weight or a view of one: a linear layer's is given transposed."""
-        while node not in self._constants and target_of(node) in TABLE and TABLE[target_of(node)].view:
-            node = node.args[0]
-        return node in self._constants
-
-    def _judged(self, part: _Part) -> Optional[_Part]:
-        """With its plan, where that is there or waited for; None where the plan is refused or no faster than Inductor's kernels."""
-        limit, expected, told = part.limit_us, part.expected_us, None
-        plan, why = part.asked.plan(wait=self.options.measure or self.options.prepare == "block"), part.asked.refused
-        if plan is not None and not self.options.verify:
-            expected = expected_us(plan)
-            told = self._measured(part, plan) if self.options.measure and expected < _HOPELESS * limit else None
-        if told is not None:
-            estimated, limit = limit, expected * told.inductor_us / told.plan_us
-            self._shares[part.made.chain.digest] = limit / estimated
-            if told.plan_us > _WORTH * told.inductor_us:
-                why = f"measured {told.plan_us:.1f} us, Inductor's code {told.inductor_us:.1f} us"
-        elif not self.options.verify and why is None:
-            share = share_of_limit(part.nodes, limit, self._figures, self._hint_of)
-            if expected > limit * share:
-                why = f"predicted {expected:.1f} us, Inductor's kernels {limit:.1f} us"
-                why += "" if share == 1 else f"; a plan that saves no kernel beside its one product may take {share} of that"
-        if why is not None:
-            self.left.update((node, why) for node in part.nodes)
-            return None
-        return part._replace(limit_us=limit, plan=plan)
-
-    def _measured(self, part: _Part, plan: Plan) -> Optional[Measured]:
-        device = self._context.device
-        assert device is not None  # options are checked
-        return measured(part.nodes, part.made, part.m, plan, device, self._figures["l2_bytes"])
-
-    def replace(self, part: _Part, name: str) -> Any:
-        """Puts the operator in; None where the graph does not allow it."""
-        how = "reference" if self.options.verify and self.options.target else self.options.prepare
-        bound = _bound(part.nodes) if self.options.verify else None
-        tensors = [len(given_apart(border) or [0]) for border in part.made.inputs]
-        over = () if self.options.verify else part.made.over  # what is compared has memory of its own
-        arguments = (pack(part.made.chain, self._limits_us(part), tensors, over), "" if how == "background" else how)
-        try:
-            return replace(self.graph, part.nodes, part.made, arguments, bound, name, self.replaced)
-        except Refused as refused:
-            self.left.update((node, refused.why) for node in part.nodes)
-            return None
-
-    def _limits_us(self, part: _Part) -> List[float]:
-        """What a plan may be expected to take: of a chain without M one number, else one for each bucket; none where any may."""
-        if self.options.verify:
-            return []
-        symbol, digest = part.made.rows.symbol, part.made.chain.digest
-        measured = self._shares.get(digest)
-
-        def most_us(limit: float, hint: Callable[[Any], int]) -> float:
-            if measured is not None:
-                return limit
-            return limit * share_of_limit(part.nodes, limit, self._figures, hint)
-
-        if symbol is None:
-            return [most_us(part.limit_us, self._hint_of)]
-        if digest not in self._limits:
-            hints = [hint for hint in (hint_at(symbol, rows) for rows in BUCKETS) if hint is not None]
-            limits = [(measured or 1.0) * inductor_us(part.nodes, self._figures, hint) for hint in hints]
-            self._limits[digest] = [most_us(limit, hint) for limit, hint in zip(limits, hints)] if len(hints) == len(BUCKETS) else []
-        return self._limits[digest]
-
-    def _again(self, nodes: List[Any]) -> List[List[Any]]:
-        """The parts that are in `nodes` without those that are left by now."""
-        inside = set(nodes)
-        base = kinds(self._device, self.left)
-        return partition(self.nodes, lambda n: base(n) if n in inside else Kind(False))
-
-    def _ask(self, made: Converted, m: int, limit_us: float) -> "Asked":
-        """Whether the library plans the chain; the build goes on behind the answer, where the plan is not expected to lose.
-
-        Raises:
-            Refused: naming the node of the op that the library named.
-        """
-        key = (made.chain.digest, m)
-        asked = self._asked.get(key)
-        most_us = self._most_us(limit_us)
-        if asked is None or 0 < asked.lost_us <= most_us:
-            only_asks = self.options.target is not None and self.options.prepare == "background"  # nothing can be launched here
-            asked = self._asked[key] = Asked(self._context, made, m, only_asks, self._until, most_us)
-        if asked.refused is not None:
-            raise Refused(asked.refused, _named_node(asked.refused, made))
-        return asked
-
-    def _most_us(self, limit_us: float) -> float:
-        """What a plan may be expected to take, to be built."""
-        return math.inf if self.options.verify else limit_us * (_HOPELESS if self.options.measure else 1)
-
-
-def _alone(node: Any) -> List[Any]:
-    """A node of several values, and those that pick from it."""
-    return [node, *node.users]
-
-
-def _rows_of(nodes: Sequence[Any]) -> Rows:
-    """The rows of what the nodes make; of what they read, where they make nothing that has a symbol."""
-    rows = Rows.of([val.shape for val in results(nodes)])
-    return rows if rows.symbol is not None else Rows.of([val.shape for node in nodes for val in results(node.all_input_nodes)])
-
-
-def _named_node(message: str, made: Converted) -> Any:
-    """The node of the first op that an error names."""
-    at = message.find("op ")
-    digits = ""
-    for letter in message[at + 3 :] if at >= 0 else "":
-        if not letter.isdigit():
-            break
-        digits += letter
-    node = made.nodes[int(digits)] if digits and int(digits) < len(made.nodes) else None
-    return node
-
-
-def _bound(nodes: Sequence[Any]) -> float:
-    """The loosest of the parts' types."""
-    names = {str(val.dtype) for node in nodes for i in (node, *node.all_input_nodes) for val in results([i])}
-    narrow = [dtype for dtype in HALVES if {"bf16": "torch.bfloat16", "f16": "torch.float16"}[dtype] in names]
-    return max((BOUNDS[dtype] for dtype in narrow), default=BOUNDS["f32"])
 
 
 def _weights_of(gm: torch.fx.GraphModule) -> FrozenSet[int]:
@@ -562,30 +231,3 @@ def _constants(nodes: Sequence[Any], weights: FrozenSet[int]) -> Set[Any]:
     given = {node: node.meta.get("desc") for node in nodes if node.op == "placeholder"}
     frozen = {node for node in nodes if node.op == "get_attr" and isinstance(node.meta.get("val"), torch.Tensor)}
     return ({node for node, at in given.items() if isinstance(at, PlainAOTInput) and at.idx in weights} | frozen) - written
-
-
-def _hint_of(vals: Sequence[Any]) -> Callable[[Any], int]:
-    """What a symbolic size is in the call that is being compiled."""
-    env = next((size.node.shape_env for val in vals for size in val.shape if not isinstance(size, int)), None)
-
-    def hint(expression: Any) -> int:
-        if env is None:
-            return int(expression)
-        return int(env.optimization_hint(expression) if hasattr(env, "optimization_hint") else env.size_hint(expression))
-
-    return hint
-
-
-def _context(options: Options, device: torch.device) -> Context:
-    return store.context(device.index or 0) if options.target is None else _target(options.target)
-
-
-_targets: Dict[str, Context] = {}
-store.when_dropped(_targets.clear)
-
-
-def _target(name: str) -> Context:
-    """A context that plans for a chip that is not here."""
-    if name not in _targets:
-        _targets[name] = Context(target=name)
-    return _targets[name]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 import torch
 
 from .._error import invalid
-from ._graph_pass import Options, Report, SinterPass
+from ._graph_pass import SinterPass
 from ._joined import joining
+from ._options import Options
 
 VARIABLE = "SINTER_TORCH_COMPILE"  # "0": Inductor alone, in a process that cannot be changed otherwise
 _PREPARE = ("background", "block")
