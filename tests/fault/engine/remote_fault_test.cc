@@ -38,6 +38,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kPlans = 30, kRounds = 5, kLaunches = 2000;
+constexpr double kNoiseUs = 5;  // of a launch; one that asks a remote takes longer
 constexpr int kColdPlans = 4;
 constexpr milliseconds kBudget(50);
 // Three late answers in a row open the breaker; the thread that prefetches may be at a fourth.
@@ -208,7 +209,8 @@ TEST_F(RemoteFaultTest, AWarmFolderIsPreparedAndLaunchedAsWithoutARemote) {
     const Times &one = times[kNone], &other = times[kNoneAgain];
     EXPECT_LE(Least(of.prepare_us), 2 * std::max(Least(one.prepare_us), Least(other.prepare_us)))
         << name;
-    EXPECT_LE(Least(of.launch_us), 2 * std::max(Least(one.launch_us), Least(other.launch_us)))
+    EXPECT_LE(Least(of.launch_us),
+              kNoiseUs + 2 * std::max(Least(one.launch_us), Least(other.launch_us)))
         << name;
   }
 }
