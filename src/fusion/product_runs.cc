@@ -102,7 +102,10 @@ class Finder {
 
   // Whether ops behind a tail are another kernel's that could take what comes before them too: then
   // auxiliary results save no kernel.
-  bool LeadsOn(Tail tail) const { return !users_.IsOutput(tail.end) && Extend(&tail); }
+  bool LeadsOn(Tail tail) const {
+    tail.aux.clear();  // those of the ops ahead alone count
+    return !users_.IsOutput(tail.end) && Extend(&tail);
+  }
 
   // Whether a stand-in takes `shorter` and none takes `longer`.
   bool LosesStandIn(const absl::StatusOr<GraphRun>& shorter, const GraphRun& longer) const {

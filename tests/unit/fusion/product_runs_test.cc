@@ -65,6 +65,24 @@ TEST(ProductRuns, GiveOutWhatTheyActivate) {
   }
 }
 
+// Results that other kernels would leave behind are none of the product's: y and relu(y) are given
+// out, and what follows gives out another one and ends in one value, as a kernel of its own does.
+TEST(ProductRuns, LeaveToOthersWhatLeadsOnToMoreResults) {
+  testing::Graph g;
+  const ValueId y = Linear(&g, g.In(DType::kBF16, {-1, 64}), 128, 64, false, Activation::kIdentity);
+  g.Out(y);
+  const ValueId h = g.Un(UnaryKind::kRelu, y);
+  g.Out(h);
+  const ValueId e = g.Un(UnaryKind::kSquare, h);
+  const ValueId u = g.Un(UnaryKind::kTanh, e);
+  g.Out(u);
+  g.Out(g.Mul(u, e));
+  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  ASSERT_EQ(found.runs.size(), 1u);
+  EXPECT_EQ(found.runs[0].end, h);
+  EXPECT_EQ(found.runs[0].aux, (std::vector<ValueId>{y}));
+}
+
 // A result in place of an input or given out twice is none.
 TEST(ProductRuns, GiveOutNothingThatOneStoreCannot) {
   for (const int kind : {0, 1, 2}) {
