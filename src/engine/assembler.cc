@@ -145,13 +145,16 @@ bool PlanAssembler::Resident(const BuiltKernels& built, std::string* why) const 
   return true;
 }
 
+absl::Status CheckWorkspace(const Plan& plan) {
+  if (plan.workspace_bytes <= kMostWorkspaceBytes) return absl::OkStatus();
+  return MakeError(ErrorCode::kNoLegalPlan,
+                   absl::StrCat("it needs a workspace of ", plan.workspace_bytes,
+                                " bytes, at most 2^40 are taken: prepare the chain for fewer "
+                                "rows, or compute its largest values in chains of their own"));
+}
+
 absl::StatusOr<std::vector<LaunchRecipe>> PlanAssembler::RecipesOf(const Plan& plan) const {
-  if (plan.workspace_bytes > kMostWorkspaceBytes) {
-    return MakeError(ErrorCode::kNoLegalPlan,
-                     absl::StrCat("it needs a workspace of ", plan.workspace_bytes,
-                                  " bytes, at most 2^40 are taken: prepare the chain for fewer "
-                                  "rows, or compute its largest values in chains of their own"));
-  }
+  SINTER_RETURN_IF_ERROR(CheckWorkspace(plan));
   std::vector<LaunchRecipe> recipes;
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     absl::StatusOr<LaunchRecipe> recipe = core_->RecipeOf(plan.kernels[i].spec);
@@ -339,6 +342,7 @@ absl::Status PlanAssembler::VerifyVariant(const LoadedPlanPtr& candidate, Walk& 
                      core_->ports.measurer.get());
   absl::StatusOr<Verdict> verdict =
       verifier.ok() ? (*verifier)->Check(candidate, unfused) : verifier.status();
+  if (IsFinal(verdict.status())) return verdict.status();
   if (!verdict.ok()) {
     core_->log.Log(LogLevel::kWarn, absl::StrCat("plan '", candidate->plan.name(),
                                                  "' runs unchecked: ", verdict.status().message()));

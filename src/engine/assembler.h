@@ -30,6 +30,9 @@ struct BuiltKernels {
   std::vector<LaunchRecipe> recipes;
 };
 
+// NO_LEGAL_PLAN: the plan needs more workspace than offsets in launch recipes reach.
+absl::Status CheckWorkspace(const Plan& plan);
+
 // Thread-safe.
 //
 // Variants are tried in the record's order. A kernel that does not compile is replaced, and the

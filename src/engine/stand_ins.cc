@@ -35,6 +35,7 @@ absl::StatusOr<LoadedPlanPtr> StandIns::Make(const PlanRequest& request, absl::s
   const TraceSpan span(core_->trace.get(), "stand in");
   SINTER_ASSIGN_OR_RETURN(FusionResult planned, PlanOf(request, options, *core_));
   Plan& plan = planned.chosen;
+  SINTER_RETURN_IF_ERROR(CheckWorkspace(plan));
   plan.note = absl::StrCat("stand-in: ", why);
   BuiltKernels built;
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
