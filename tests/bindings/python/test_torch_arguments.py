@@ -70,3 +70,10 @@ def test_a_number_that_fills_a_tensor_has_its_type():
 def test_what_reads_a_symbolic_size_alone_is_no_row_of_nothing():
     reports = check(lambda x: (x.amax() * 2 + 1,), torch.randn(3, 4), marked=(0,))
     assert not any("rows of None" in why for report in reports for _, why in report.left)
+
+
+def test_many_refusals_of_what_reads_a_symbol_leave_the_numbers_behind():
+    def f(x):  # sorting is no part's, so the rows of M are those of what a part reads
+        return (sum(torch.sort(x[:, i : i + 8], 0)[0].var(0) for i in range(8)),)
+
+    assert taken(check(f, torch.randn(5, 16), marked=(0,)))

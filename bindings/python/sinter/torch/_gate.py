@@ -273,6 +273,8 @@ def _reduced_axes(node: Any) -> "List[int] | None":
         return None
     rank = len(node.args[0].meta["val"].shape)
     given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    if name.startswith("aten.any") and given == []:
+        return None  # reduces nothing
     axes = list(range(rank)) if given is None or given == [] else [given] if isinstance(given, int) else list(given)
     return [axis % max(rank, 1) for axis in axes]
 

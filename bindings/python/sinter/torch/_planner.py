@@ -106,6 +106,11 @@ class Planner:
             except Refused as refused:
                 node = refused.node if refused.node is not None else nodes[-1]
                 node = node.args[0] if target_of(node) == "getitem" else node  # its parent gives nothing else
+                readers = [n for n in nodes if _symbol_of(n.all_input_nodes) is not None]
+                if tries >= _MOST_TRIES and readers and _symbol_of(nodes) is None:  # what has no M at all may still be taken
+                    self.left.update((n, refused.why) for n in readers)
+                    waiting.extend((part, 0) for part in self._again(nodes))
+                    continue
                 if tries >= _MOST_TRIES:
                     self.left.update((n, f"beside others that were refused: {refused.why}") for n in nodes if computes(n))
                     continue
@@ -304,10 +309,15 @@ def _alone(node: Any) -> List[Any]:
     return [node, *node.users]
 
 
+def _symbol_of(nodes: Sequence[Any]) -> Any:
+    """The product of symbols that most results are rows of; None where all extents are numbers."""
+    return Rows.of([val.shape for val in results(nodes)]).symbol
+
+
 def _rows_of(nodes: Sequence[Any]) -> Rows:
     """The rows of what the nodes make; of what they read, where they make nothing that has a symbol."""
-    rows = Rows.of([val.shape for val in results(nodes)])
-    return rows if rows.symbol is not None else Rows.of([val.shape for node in nodes for val in results(node.all_input_nodes)])
+    symbol = _symbol_of(nodes)
+    return Rows(symbol) if symbol is not None else Rows.of([val.shape for node in nodes for val in results(node.all_input_nodes)])
 
 
 def _named_node(message: str, made: Converted) -> Any:
