@@ -30,7 +30,7 @@ bool KeepsMatrices(const std::vector<Dim>& from, const std::vector<Dim>& to) {
 }
 
 // Whether batches are numbered alike: only axes of one element or split ones differ. M is the first
-// axis of `batches` or none.
+// axis of `b` or none.
 bool SameBatches(const std::vector<Dim>& a, const std::vector<Dim>& b) {
   int64_t product = 1, other = 1;
   int symbols = 0;

@@ -14,12 +14,13 @@
 
 namespace sinter {
 
-constexpr int kMostWalk = 24;  // ops on a way through a chain, which starts from each of its ends
+constexpr int kMostWalk = 24;  // ops on a way through a chain, walked from each of its ends
 
 // A number that is the same for all of a value.
 bool NumberAt(const Chain& chain, ValueId value, double* number);
 
-// Whether `condition` keeps (or hides) those scores of `dims` whose key is at most row + diagonal.
+// Whether those scores of `dims` stay whose key is at most row + diagonal, where `condition` keeps
+// (or, without `keeps`, hides) those for which it holds.
 bool IsCausal(const Chain& chain, ValueId condition, const std::vector<Dim>& dims, bool keeps,
               int64_t* diagonal);
 

@@ -69,7 +69,7 @@ bool FindPlainViews(const NormalLayout& layout, const std::vector<Dim>& base, Pl
       expected = dim.symbolic ? Stride{expected.value, expected.m_power + 1}
                               : Stride{expected.value * dim.value, expected.m_power};
     }
-    if (extent.symbolic && count != 1) return false;  // of the axis outside too
+    if (extent.symbolic && count != 1) return false;  // elements of the axis outside are among them
     if (!extent.symbolic) extent = Dim::Constant(count);
     if (extent.symbolic != base[i].symbolic && !(extent == Dim::Constant(1))) return false;
     if (base[i].symbolic && !extent.symbolic) return false;
