@@ -61,8 +61,10 @@ class HostFiber {
   void Leave() { Leave(stack_.get()); }
 
  private:
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
-    (defined(_FORTIFY_SOURCE) && _FORTIFY_SOURCE > 0)  // the last ends a program that jumps so
+// Sanitizers, which clang does not name here, follow no jump to another stack; a fortified libc
+// ends the program.
+#if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    (defined(_FORTIFY_SOURCE) && _FORTIFY_SOURCE > 0)
   static constexpr bool kJumps = false;
 #else
   static constexpr bool kJumps = true;
