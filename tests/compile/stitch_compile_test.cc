@@ -39,6 +39,7 @@ namespace {
 constexpr uint64_t kFewGraphs = 15;
 constexpr int kFewHandOvers = 16;
 constexpr int64_t kElements = 1 << 20;  // of a random graph's values: vectors and clusters are used
+constexpr size_t kFewJobs = 8;          // fewer are compiled each day
 constexpr double kMostSpilling = 0.15;  // of kernels: search estimates registers
 
 const char* Variable(const char* name) {
@@ -136,7 +137,8 @@ class StitchCompile : public ::testing::Test {
   }
 
   void CompileAll() {
-    jobs_ = JobsOfToday(std::move(jobs_), 4);
+    const size_t all = jobs_.size();
+    if (all >= kFewJobs) jobs_ = JobsOfToday(std::move(jobs_), 4);
     std::atomic<size_t> next{0};
     std::vector<std::thread> threads;
     for (int t = 0; t < CompileThreads(); ++t) {
@@ -148,7 +150,8 @@ class StitchCompile : public ::testing::Test {
     for (const std::string& failure : failures_) ADD_FAILURE() << failure;
     std::sort(milliseconds_.begin(), milliseconds_.end());
     if (milliseconds_.empty()) return;
-    EXPECT_LE(spilling_, 1 + kMostSpilling * static_cast<double>(jobs_.size()));
+    const double of_a_sample = jobs_.size() < all ? 1 : 0;
+    EXPECT_LE(spilling_, of_a_sample + kMostSpilling * static_cast<double>(jobs_.size()));
     std::printf("%zu kernels, median %.0f ms, slowest %.0f ms, registers at most %d\n",
                 milliseconds_.size(), milliseconds_[milliseconds_.size() / 2], milliseconds_.back(),
                 registers_);
