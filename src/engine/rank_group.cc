@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 
@@ -287,9 +288,17 @@ absl::Status RankGroup::AllOk(const absl::Status& own) {
   const absl::Status gathered = Gather(&word, sizeof(word), words.data());
   if (!own.ok()) return own;
   SINTER_RETURN_IF_ERROR(gathered);
-  for (const Word& other : words) {
-    if (other.why[0] == '\0') continue;
-    return FailedPrecondition(absl::string_view(other.why, strnlen(other.why, kWhyBytes)));
+  for (size_t rank = 0; rank < words.size(); ++rank) {
+    const absl::string_view why(words[rank].why, strnlen(words[rank].why, kWhyBytes));
+    if (why.empty()) continue;
+    const bool is_text = std::none_of(why.begin(), why.end(), [](unsigned char c) {
+      return absl::ascii_iscntrl(c) && !absl::ascii_isspace(c);
+    });
+    if (!is_text || why.size() == kWhyBytes) {
+      return FailedPrecondition("rank ", rank, " sent no text of an error, so what the exchange ",
+                                "gave is not what it sent: each rank's bytes, in their order");
+    }
+    return FailedPrecondition(why);
   }
   return absl::OkStatus();
 }

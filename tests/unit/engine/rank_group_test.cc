@@ -221,6 +221,28 @@ TEST(RankGroup, NoExchangeFollowsOneThatFailed) {
   }
 }
 
+TEST(RankGroup, AnExchangeThatGivesOtherBytesIsNamed) {
+  for (const char byte : {'\1', 'x'}) {  // no text, and one without an end
+    Gathering gathering(2);
+    std::vector<std::thread> threads;
+    for (int r = 0; r < 2; ++r) {
+      threads.emplace_back([&, r] {
+        int own = 0;
+        const Exchange exchange = [&](const void* send, size_t bytes, void* recv) {
+          const absl::Status met = gathering.ExchangeOf(r)(send, bytes, recv);
+          if (++own == 2) std::memset(static_cast<char*>(recv) + bytes, byte, bytes);
+          return met;
+        };
+        const auto made =
+            RankGroup::Create(std::make_unique<FakePeerMemory>(r), Options(r, 2), exchange);
+        EXPECT_THAT(made.status().message(), HasSubstr("rank 1 sent no text of an error"));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(FakePeerMemory::Live(), 0);
+  }
+}
+
 TEST(RankGroup, ALinkThatLosesDataIsFound) {
   ExpectAllFail(CreateAll(3, [](int r, RankGroupOptions&,
                                 FakePeerMemory& memory) { memory.pushes = r != 2; }),
