@@ -87,6 +87,18 @@ struct RankGroup::LocalPlans {
   std::vector<Digest> plans;
 };
 
+// Why a rank has failed, as plain bytes; "": it has not.
+struct Reason {
+  char text[kWhyBytes];
+
+  absl::string_view View() const { return {text, strnlen(text, kWhyBytes)}; }
+  // Of an error. `unnamed`: of one that has no message.
+  void Set(const absl::Status& status, absl::string_view unnamed) {
+    const absl::string_view why = status.message().empty() ? unnamed : status.message();
+    std::memcpy(text, why.data(), std::min(why.size(), kWhyBytes - 1));
+  }
+};
+
 // What a rank says of itself, as plain bytes.
 struct RankGroup::Introduction {
   char magic[8];
@@ -97,7 +109,7 @@ struct RankGroup::Introduction {
   uint8_t identity[32];
   uint8_t uuid[16];
   PeerMemory::Handle handle;
-  char failed[kWhyBytes];  // "": its preparations succeeded
+  Reason failed;  // of its preparations
 };
 
 absl::Status RankGroup::Prepare(bool exported) {
@@ -131,11 +143,7 @@ RankGroup::Introduction RankGroup::Introduce(const absl::Status& prepared) const
   std::memcpy(own.identity, options_.identity.View().data(), sizeof(own.identity));
   std::memcpy(own.uuid, uuid_.data(), sizeof(own.uuid));
   own.handle = handle_;
-  if (!prepared.ok()) {
-    const absl::string_view why = prepared.message();
-    std::memcpy(own.failed, why.data(), std::min(why.size(), kWhyBytes - 1));
-    if (why.empty()) own.failed[0] = '?';
-  }
+  if (!prepared.ok()) own.failed.Set(prepared, "?");
   return own;
 }
 
@@ -150,9 +158,8 @@ absl::Status RankGroup::Agree(const std::vector<Introduction>& all) const {
           " sent something else: the exchange must be an all-gather in the order "
           "of ranks, and all ranks must have this version of the library");
     }
-    if (one.failed[0] != '\0') {
-      return FailedPrecondition(who, ": ",
-                                absl::string_view(one.failed, strnlen(one.failed, kWhyBytes)));
+    if (const absl::string_view why = one.failed.View(); !why.empty()) {
+      return FailedPrecondition(who, ": ", why);
     }
     if (one.rank != static_cast<int>(i)) {
       return FailedPrecondition("the exchange has rank ", one.rank, " at place ", i,
@@ -277,19 +284,14 @@ absl::Status RankGroup::Gather(const void* send, size_t bytes, void* recv) {
 
 // Whether no rank has failed; a rank that has tells all others why.
 absl::Status RankGroup::AllOk(const absl::Status& own) {
-  struct Word {
-    char why[kWhyBytes];
-  } word{};
-  if (!own.ok()) {
-    const absl::string_view why = own.message().empty() ? "failed" : own.message();
-    std::memcpy(word.why, why.data(), std::min(why.size(), kWhyBytes - 1));
-  }
-  std::vector<Word> words(static_cast<size_t>(options_.size));
-  const absl::Status gathered = Gather(&word, sizeof(word), words.data());
+  Reason reason{};
+  if (!own.ok()) reason.Set(own, "failed");
+  std::vector<Reason> reasons(static_cast<size_t>(options_.size));
+  const absl::Status gathered = Gather(&reason, sizeof(reason), reasons.data());
   if (!own.ok()) return own;
   SINTER_RETURN_IF_ERROR(gathered);
-  for (size_t rank = 0; rank < words.size(); ++rank) {
-    const absl::string_view why(words[rank].why, strnlen(words[rank].why, kWhyBytes));
+  for (size_t rank = 0; rank < reasons.size(); ++rank) {
+    const absl::string_view why = reasons[rank].View();
     if (why.empty()) continue;
     const bool is_text = std::none_of(why.begin(), why.end(), [](unsigned char c) {
       return absl::ascii_iscntrl(c) && !absl::ascii_isspace(c);
