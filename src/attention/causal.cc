@@ -6,7 +6,6 @@
 namespace sinter {
 namespace {
 
-constexpr int kMostSteps = 24;           // of a walk through a chain
 constexpr double kMostOffset = 1 << 29;  // of an index: its sums never wrap
 
 // An axis counted from the last one, along which a value is the index plus an offset.
@@ -19,7 +18,7 @@ struct Index {
 Index IndexAt(const Chain& chain, ValueId id, const std::vector<Dim>& dims) {
   int64_t offset = 0;
   std::vector<ValueId> views;
-  for (int i = 0; i < kMostSteps; ++i) {
+  for (int i = 0; i < kMostWalk; ++i) {
     const Op& at = chain.op(id);
     if (at.kind == OpKind::kIota) break;
     double number = 0;
@@ -69,7 +68,7 @@ Index IndexAt(const Chain& chain, ValueId id, const std::vector<Dim>& dims) {
 }  // namespace
 
 bool NumberAt(const Chain& chain, ValueId id, double* number) {
-  for (int i = 0; i < kMostSteps; ++i) {
+  for (int i = 0; i < kMostWalk; ++i) {
     const Op& at = chain.op(id);
     if (at.kind == OpKind::kScalar) {
       *number = at.scalar;

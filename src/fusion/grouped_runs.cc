@@ -52,7 +52,8 @@ class GroupedFinder {
  private:
   static size_t At(ValueId id) { return static_cast<size_t>(id); }
 
-  // What a kernel computes.
+  // A product with what its kernel takes along: the values that it computes, of which `end` is the
+  // last.
   struct Found {
     GroupedProduct product;
     OwnRun own;
@@ -64,8 +65,6 @@ class GroupedFinder {
       end = next;
     }
   };
-
-  ValueId SkipWidening(ValueId id) const { return BelowWidening(chain_, id); }
 
   // The strides of `id` in elements, or why a kernel cannot read it. `inner`: the last must be 1.
   absl::StatusOr<std::vector<int64_t>> Lie(ValueId id, bool inner) const {
@@ -88,7 +87,8 @@ class GroupedFinder {
 
   absl::StatusOr<GraphRun> Of(ValueId id) {
     const Op& op = chain_.op(id);
-    const ValueId a = SkipWidening(op.operands[0]), w = SkipWidening(op.operands[1]);
+    const ValueId a = BelowWidening(chain_, op.operands[0]),
+                  w = BelowWidening(chain_, op.operands[1]);
     const ValueId ids = op.operands[2];
     Found found;
     GroupedProduct& p = found.product;
@@ -212,10 +212,10 @@ class GroupedFinder {
     const ValueId user = OnlyUser(found->end);
     const ValueId other = OtherOperand(chain_, user, BinaryKind::kAdd, found->end);
     if (other < 0) return;
-    const ValueId rows = SkipWidening(other);
+    const ValueId rows = BelowWidening(chain_, other);
     const Op& gather = chain_.op(rows);
     if (gather.kind != OpKind::kGather || gather.axis != 0 || gather.operands[1] != ids) return;
-    const ValueId bias = SkipWidening(gather.operands[0]);
+    const ValueId bias = BelowWidening(chain_, gather.operands[0]);
     const TensorType& type = chain_.op(bias).type;
     const std::vector<Dim> dims = {Dim::Constant(p->experts), Dim::Constant(p->n)};
     if (!IsFloat(type.dtype) || type.dims != dims) return;
@@ -239,7 +239,7 @@ class GroupedFinder {
     const ValueId user = OnlyUser(found->end);
     const ValueId spread = OtherOperand(chain_, user, BinaryKind::kMul, found->end);
     if (spread < 0 || chain_.op(spread).kind != OpKind::kBroadcast) return;
-    ValueId column = SkipWidening(chain_.op(spread).operands[0]);
+    ValueId column = BelowWidening(chain_, chain_.op(spread).operands[0]);
     const std::vector<Dim>& dims = chain_.op(user).type.dims;
     const std::vector<Dim> slots(dims.begin(), dims.end() - 1);
     std::vector<Dim> one_of_slots = slots;
@@ -247,7 +247,7 @@ class GroupedFinder {
     if (chain_.op(column).type.dims != one_of_slots) return;
     const Op& reshape = chain_.op(column);
     if (reshape.kind == OpKind::kReshape && chain_.op(reshape.operands[0]).type.dims == slots) {
-      column = SkipWidening(reshape.operands[0]);
+      column = BelowWidening(chain_, reshape.operands[0]);
     }
     if (!IsFloat(chain_.op(column).type.dtype)) return;
     const absl::StatusOr<std::vector<int64_t>> lies = Lie(column, false);
