@@ -106,12 +106,12 @@ class Planner:
             except Refused as refused:
                 node = refused.node if refused.node is not None else nodes[-1]
                 node = node.args[0] if target_of(node) == "getitem" else node  # its parent gives nothing else
-                readers = [n for n in nodes if _symbol_of(n.all_input_nodes) is not None]
-                if tries >= _MOST_TRIES and readers and _symbol_of(nodes) is None:  # what has no M at all may still be taken
-                    self.left.update((n, refused.why) for n in readers)
-                    waiting.extend((part, 0) for part in self._again(nodes))
-                    continue
                 if tries >= _MOST_TRIES:
+                    readers = [n for n in nodes if _symbol_of(n.all_input_nodes) is not None]
+                    if readers and _symbol_of(nodes) is None:  # what has no M at all may still be taken
+                        self.left.update((n, refused.why) for n in readers)
+                        waiting.extend((part, 0) for part in self._again(nodes))
+                        continue
                     self.left.update((n, f"beside others that were refused: {refused.why}") for n in nodes if computes(n))
                     continue
                 self.left[node] = refused.why
