@@ -32,7 +32,7 @@ from .._builder import Value
 from .._operators import equal, maximum, minimum, not_equal, where
 from . import _attention, _bilinear, _lists, _products, _shapes, _windows  # noqa: F401  (their rows of the table)
 from ._arrays import HALVES, Array, Refused, of
-from ._convert import Converter
+from ._convert import Converter, target_of
 from ._row import TABLE as TABLE, Handler, Row, elementwise, number, row
 
 
@@ -198,9 +198,17 @@ def _fma(c: Converter, node: Any) -> Array:
 # ---------------------------------------------------------------- Reductions
 
 
-def _axes(c: Converter, node: Any, x: Array, given: Any) -> Tuple[int, ...]:
-    rank = len(node.args[0].meta["val"].shape)
-    chosen = range(rank) if given is None or given == [] else [given] if isinstance(given, int) else given
+def reduced_axes(node: Any) -> List[int]:
+    """The axes that a reduction names, all where it names none; but `any` over an empty list reduces nothing."""
+    given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    if given is None or given == [] and not target_of(node).startswith("aten.any."):
+        return list(range(len(node.args[0].meta["val"].shape)))
+    return [given] if isinstance(given, int) else list(given)
+
+
+def _axes(node: Any, x: Array) -> Tuple[int, ...]:
+    """Axes of x's value that `node` reduces."""
+    rank, chosen = len(node.args[0].meta["val"].shape), reduced_axes(node)
     if not rank or x.folded and len(chosen) == rank:  # a number has an axis 0 or -1 as well
         return tuple(range(x.value.rank))
     return tuple(sorted({x.axis(axis, rank) for axis in chosen}))
@@ -220,9 +228,8 @@ def _reduced(c: Converter, node: Any, x: Array, value: Value, axes: Tuple[int, .
 def _reduce(kind: str) -> Handler:
     def convert(c: Converter, node: Any) -> Array:
         x = c.array(node.args[0])
-        given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
         keep = bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
-        axes, dtype = () if kind == "any" and given == [] else _axes(c, node, x, given), c.dtype(node)
+        axes, dtype = _axes(node, x), c.dtype(node)
         value = number(x.value, "f32" if kind == "mean" else dtype)
         if not axes:
             value = value if str(value.dtype) == dtype else value.cast(dtype)
@@ -245,10 +252,9 @@ TABLE["aten.max.default"], TABLE["aten.min.default"] = Row(_reduce("max")), Row(
 
 def _variance(c: Converter, node: Any, with_mean: bool) -> Any:
     x = c.array(node.args[0])
-    given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
     correction = node.kwargs.get("correction", 1)
     correction = 1 if correction is None else correction
-    axes = _axes(c, node, x, given)
+    axes = _axes(node, x)
     count = math.prod(x.value.shape[axis] for axis in axes)
     if count <= 0 or any(not isinstance(x.value.shape[a], int) or x.value.shape[a] < 0 for a in axes):
         raise Refused("it reduces over M")

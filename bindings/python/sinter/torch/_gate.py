@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, Container, Dict, Iterable, List, Sequence, Set
 
-from ._aten import TABLE
+from ._aten import TABLE, reduced_axes
 from ._attention import is_attention
 from ._convert import filled, target_of
 from ._left import computes
@@ -272,11 +272,7 @@ def _reduced_axes(node: Any) -> "List[int] | None":
     if name not in TABLE or not any(word in name for word in _REDUCTIONS):
         return None
     rank = len(node.args[0].meta["val"].shape)
-    given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
-    if name.startswith("aten.any") and given == []:
-        return None  # reduces nothing
-    axes = list(range(rank)) if given is None or given == [] else [given] if isinstance(given, int) else list(given)
-    return [axis % max(rank, 1) for axis in axes]
+    return [axis % max(rank, 1) for axis in reduced_axes(node)] or None
 
 
 def _sums_rows(node: Any, hint: Hint, all_of: bool = False) -> bool:
