@@ -25,7 +25,6 @@ constexpr uint64_t kMaxSharedBytes = 256 * 1024;
 constexpr uint64_t kMaxArgBytes = 2048;
 constexpr uint64_t kMaxRank = 5;
 constexpr uint64_t kMaxBuffer = 4095;
-constexpr uint64_t kMaxBytes = uint64_t{1} << 40;
 constexpr uint64_t kMaxExtent = uint64_t{1} << 32;
 constexpr uint64_t kMaxBox = 256;
 constexpr uint64_t kTmaAlignment = 16;
@@ -131,14 +130,14 @@ absl::Status CheckMap(const TensorMapTemplate& map) {
   SINTER_RETURN_IF_ERROR(CheckRange("swizzle", static_cast<uint64_t>(map.swizzle), 0,
                                     static_cast<uint64_t>(Swizzle::k128B)));
   SINTER_RETURN_IF_ERROR(CheckRanks(map));
-  SINTER_RETURN_IF_ERROR(CheckRange("tensor map offset", map.offset_bytes, 0, kMaxBytes));
+  SINTER_RETURN_IF_ERROR(CheckRange("tensor map offset", map.offset_bytes, 0, kMaxRecipeBytes));
   SINTER_RETURN_IF_ERROR(CheckMultiple("tensor map offset", map.offset_bytes, kTmaAlignment));
   for (const Dim& dim : map.dims) {
     if (dim.symbolic) continue;
     SINTER_RETURN_IF_ERROR(CheckRange("dim", static_cast<uint64_t>(dim.value), 1, kMaxExtent));
   }
   for (uint64_t stride : map.stride_bytes) {
-    SINTER_RETURN_IF_ERROR(CheckRange("stride", stride, kTmaAlignment, kMaxBytes));
+    SINTER_RETURN_IF_ERROR(CheckRange("stride", stride, kTmaAlignment, kMaxRecipeBytes));
     SINTER_RETURN_IF_ERROR(CheckMultiple("stride", stride, kTmaAlignment));
   }
   return CheckBox(map);
@@ -155,7 +154,7 @@ absl::Status CheckArg(const ArgSlot& arg, size_t tensor_maps) {
       if (arg.int_value < 0) {
         return Invalid("launch recipe: row pitch = ", arg.int_value, ", must be >= 0");
       }
-      return CheckRange("pointer offset", arg.offset_bytes, 0, kMaxBytes);
+      return CheckRange("pointer offset", arg.offset_bytes, 0, kMaxRecipeBytes);
     case ArgKind::kInt32:
       if (arg.int_value >= std::numeric_limits<int32_t>::min() &&
           arg.int_value <= std::numeric_limits<int32_t>::max()) {

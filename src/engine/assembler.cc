@@ -33,9 +33,6 @@ bool IsFinal(const absl::Status& status) {
          IsContextLost(status);
 }
 
-// More than any GPU has, and what offsets in launch recipes reach.
-constexpr uint64_t kMostWorkspaceBytes = uint64_t{1} << 40;
-
 uint64_t Blocks(const std::array<uint32_t, 3>& v) { return uint64_t{v[0]} * v[1] * v[2]; }
 
 // `core` outlives the lease: the plan that holds the lease keeps it.
@@ -146,7 +143,7 @@ bool PlanAssembler::Resident(const BuiltKernels& built, std::string* why) const 
 }
 
 absl::Status CheckWorkspace(const Plan& plan) {
-  if (plan.workspace_bytes <= kMostWorkspaceBytes) return absl::OkStatus();
+  if (plan.workspace_bytes <= kMaxRecipeBytes) return absl::OkStatus();
   return MakeError(ErrorCode::kNoLegalPlan,
                    absl::StrCat("it needs a workspace of ", plan.workspace_bytes,
                                 " bytes, at most 2^40 are taken: prepare the chain for fewer "
