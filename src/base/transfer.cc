@@ -103,9 +103,10 @@ std::string PathOfProcess(absl::string_view path) {
   return absl::StrReplaceAll(path, {{"%p", absl::StrCat(getpid())}});
 }
 
-PeriodicFile::PeriodicFile(absl::string_view path, std::chrono::milliseconds period, Text text,
-                           LogSink log)
-    : path_(PathOfProcess(path)),
+PeriodicFile::PeriodicFile(absl::string_view variable, absl::string_view path,
+                           std::chrono::milliseconds period, Text text, LogSink log)
+    : variable_(variable),
+      path_(PathOfProcess(path)),
       period_(period),
       text_(std::move(text)),
       log_(std::move(log)),
@@ -114,8 +115,12 @@ PeriodicFile::PeriodicFile(absl::string_view path, std::chrono::milliseconds per
   try {
     shared_->thread = std::thread([this] { Run(); });
   } catch (const std::system_error&) {
-    log_.Log(LogLevel::kWarn, absl::StrCat(path_, " is written at the end alone: no thread"));
+    Warn(absl::StrCat(path_, " is written at the end alone: no thread"));
   }
+}
+
+void PeriodicFile::Warn(absl::string_view why) const {
+  log_.Log(LogLevel::kWarn, absl::StrCat(variable_, ": ", why));
 }
 
 PeriodicFile::~PeriodicFile() {
@@ -147,7 +152,7 @@ void PeriodicFile::Run() {
 void PeriodicFile::Write() noexcept {
   try {
     const absl::Status written = ReplaceFile(path_, text_(), 0644);
-    if (!written.ok() && !failed_) log_.Log(LogLevel::kWarn, written.message());
+    if (!written.ok() && !failed_) Warn(written.message());
     failed_ = !written.ok();
   } catch (const std::bad_alloc&) {  // the next one may find memory
   }

@@ -91,8 +91,10 @@ class PeriodicFile {
  public:
   using Text = std::function<std::string()>;
 
-  // "%p" in `path` is the process. Readable by all: a collector is another user.
-  PeriodicFile(absl::string_view path, std::chrono::milliseconds period, Text text, LogSink log);
+  // "%p" in `path` is the process. Readable by all: a collector is another user. Warnings begin
+  // with `variable`, which named the path.
+  PeriodicFile(absl::string_view variable, absl::string_view path, std::chrono::milliseconds period,
+               Text text, LogSink log);
   ~PeriodicFile();
   PeriodicFile(const PeriodicFile&) = delete;
   PeriodicFile& operator=(const PeriodicFile&) = delete;
@@ -108,7 +110,9 @@ class PeriodicFile {
   void Run();
   void Write() noexcept;
 
-  const std::string path_;
+  void Warn(absl::string_view why) const;
+
+  const std::string variable_, path_;
   const std::chrono::milliseconds period_;
   const Text text_;
   const LogSink log_;

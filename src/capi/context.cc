@@ -141,7 +141,7 @@ absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* give
   if (const std::string& file = context->config.metrics_file; !file.empty()) {
     const Engine* const engine = context->engine.get();
     context->metrics = std::make_unique<PeriodicFile>(
-        file, kMetricsPeriod, [engine] { return MetricsOf(*engine); }, sink);
+        "SINTER_METRICS_FILE", file, kMetricsPeriod, [engine] { return MetricsOf(*engine); }, sink);
   }
   return context.release();
 }

@@ -52,7 +52,8 @@ TEST_F(PeriodicFileTest, TheTextIsWrittenAgainAndAtTheEnd) {
   std::atomic<int> count{0};
   {
     const PeriodicFile file(
-        folder_ + "/%p.prom", milliseconds(1), [&] { return std::to_string(++count); }, Log());
+        "FILE_VARIABLE", folder_ + "/%p.prom", milliseconds(1),
+        [&] { return std::to_string(++count); }, Log());
     while (count < 3) std::this_thread::sleep_for(milliseconds(1));
     EXPECT_FALSE(Read(Path()).empty());
     struct stat info {};
@@ -67,7 +68,7 @@ TEST_F(PeriodicFileTest, AnEndDoesNotWaitForThePeriod) {
   const auto begin = std::chrono::steady_clock::now();
   {
     const PeriodicFile file(
-        Path(), std::chrono::hours(1), [] { return "text"; }, Log());
+        "FILE_VARIABLE", Path(), std::chrono::hours(1), [] { return "text"; }, Log());
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
   EXPECT_EQ(Read(Path()), "text");
@@ -77,16 +78,18 @@ TEST_F(PeriodicFileTest, WhatCannotBeWrittenIsSaidOnce) {
   {
     std::atomic<int> count{0};
     const PeriodicFile file(
-        folder_ + "/none/x", milliseconds(1), [&] { return std::to_string(++count); }, Log());
+        "FILE_VARIABLE", folder_ + "/none/x", milliseconds(1),
+        [&] { return std::to_string(++count); }, Log());
     while (count < 3) std::this_thread::sleep_for(milliseconds(1));
   }
   ASSERT_EQ(lines_.size(), 1u);
-  EXPECT_THAT(lines_[0], HasSubstr("create " + folder_ + "/none/x: No such file"));
+  EXPECT_THAT(lines_[0], HasSubstr("FILE_VARIABLE: create " + folder_ + "/none/x: No such file"));
 }
 
 TEST_F(PeriodicFileTest, TheChildOfAForkWritesNothing) {
   auto file = std::make_unique<PeriodicFile>(
-      Path(), std::chrono::hours(1), [] { return std::to_string(getpid()); }, Log());
+      "FILE_VARIABLE", Path(), std::chrono::hours(1), [] { return std::to_string(getpid()); },
+      Log());
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
