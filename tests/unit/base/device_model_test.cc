@@ -163,6 +163,8 @@ TEST(DeviceModel, BadTextIsAnErrorNamingFieldValueAndBound) {
       {"sm_count = 132", "sm_count = 1\nsm_count = 132", "repeats key \"sm_count\""},
       {"sm_count = 132", "sms = 1 [measured]\nsm_count = 132", "unknown key \"sms\""},
       {"sm_count = 132", "sm_count = 100", "resident_clusters of size 1 = 132, must fit"},
+      {"shared_bytes_per_block = 232448", "shared_bytes_per_block = 262145",
+       "must be an integer in 1024..262144"},
       {"measured = true", "measured = yes", "must be true or false"},
       {"measured = true", "measured = true [fitted]", "measured = true has a provenance"},
       {"launch_us = 0.62 [measured]", "launch_us = 0.62", "launch_us = 0.62 has no provenance"},
