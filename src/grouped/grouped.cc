@@ -33,7 +33,7 @@ void ForEachStride(Product& p, const Visitor& visit) {
 
 // Static shared memory: barriers of stages and tiles, slots of two tiles, numbers of first tiles,
 // and counts before segments (grouped_routing.cuh). Swapped, also numbers and scales of slots,
-// twice the segments, the order of groups and where sizes begin in it (grouped_swapped.cuh).
+// twice the segments, the order of groups and where sizes begin in it (swapped_routing.cuh).
 int64_t RoutingBytes(const GroupedProduct& p, const GroupedSchedule& s) {
   const int64_t groups = p.experts + 1, twice = s.swapped > 0 ? 2 : 1;
   const int64_t segments = twice * (groups <= 129 ? 16 : groups <= 257 ? 8 : groups <= 513 ? 4 : 2);

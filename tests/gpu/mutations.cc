@@ -52,10 +52,10 @@ std::vector<Mutation> GroupedMutations() {
   constexpr Needs kNeeds = Needs::kGrouped;
   return {
       {"rows of slots overwrite a stage in use", kGrouped,
-       "mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);\n", "", kFlow,
+       "mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.parity);\n", "", kFlow,
        kNeeds},
       {"grouped products do not wait for a full stage", kGrouped,
-       "mbarrier_wait(shared_address(&shared.full[at.stage]), at.phase);\n", "", kFlow, kNeeds},
+       "mbarrier_wait(shared_address(&shared.full[at.stage]), at.parity);\n", "", kFlow, kNeeds},
       {"a grouped product's stage is never given back", kGrouped,
        "      arrive_if(before, step > 0 ? first_lane : 0);\n", "", kFlow, kNeeds},
       {"slots overwrite those of a tile that is stored", kGrouped,
@@ -79,15 +79,15 @@ std::vector<Mutation> SwappedMutations() {
   constexpr Needs kNeeds = Needs::kSwapped;
   return {
       {"columns for both blocks overwrite a stage in use", kSwapped,
-       "mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);\n"
+       "mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.parity);\n"
        "        const u32 full",
        "const u32 full", kFlow, kNeeds},
       {"rows of swapped tiles overwrite a stage in use", kSwapped,
-       "mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);\n"
+       "mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.parity);\n"
        "        const u32 to",
        "__syncwarp();\n        const u32 to", kFlow, kNeeds},
       {"swapped products do not wait for a full stage", kSwapped,
-       "mbarrier_wait(shared_address(&shared.full[at.stage]), at.phase);\n", "", kFlow, kNeeds},
+       "mbarrier_wait(shared_address(&shared.full[at.stage]), at.parity);\n", "", kFlow, kNeeds},
       {"a swapped stage is never given back", kSwapped,
        "      arrive_remote_if(before, step > 0 ? wanted : 0);\n", "", kFlow, kNeeds},
       {"a swapped stage is given back to one block alone", kSwapped, "wanted = lane < kBlocks;",

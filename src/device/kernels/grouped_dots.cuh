@@ -1,7 +1,7 @@
 // Grouped products without tensor cores: of what these do not take, and of so few rows that
 // reading weights is all there is to do.
 #pragma once
-#include "kernels/grouped_product.cuh"
+#include "kernels/grouped_operands.cuh"
 
 namespace sinter {
 

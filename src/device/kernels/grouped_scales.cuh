@@ -16,11 +16,6 @@
 
 namespace sinter {
 
-// 4 bytes from global to shared memory.
-SINTER_DEVICE void copy_word_async(u32 to, const float* from) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
-}
-
 // The values of one stage. kBeside: W's columns of a tile that lie side by side.
 template <class Config, int kBlockM, int kBlockN, int kBeside>
 struct StageScales {

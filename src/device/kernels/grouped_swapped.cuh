@@ -7,129 +7,14 @@
 // Clusters are persistent and walk the tiles in turns. Experts with the largest tiles come first,
 // so that clusters that walk equally many of them end together.
 #pragma once
-#include "kernels/grouped_product.cuh"
+#include "kernels/grouped_operands.cuh"
+#include "kernels/swapped_routing.cuh"
+#include "pipeline/ring.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/tma.cuh"
+#include "ptx/wgmma.cuh"
 
 namespace sinter {
-
-// Loads sets of columns from `set` on of one matrix, `x` elements of each from K's on. Sets behind
-// the matrix's last are zeros, of which nothing is read.
-struct SetsPlace {
-  int set, matrix;
-};
-SINTER_DEVICE void tma_load(u32 destination, const TensorMap* map, int x, SetsPlace at,
-                            u32 barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
-      "{%2, %3, %3, %4, %5}], [%6];" ::"r"(destination),
-      "l"(map), "r"(x), "r"(0), "r"(at.set), "r"(at.matrix), "r"(barrier)
-      : "memory");
-}
-SINTER_DEVICE void tma_load_shared(u32 destination, const TensorMap* map, int x, SetsPlace at,
-                                   u32 barrier, u16 blocks) {
-  asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%2, %3, %3, %4, %5}], [%6], %7;" ::"r"(destination),
-      "l"(map), "r"(x), "r"(0), "r"(at.set), "r"(at.matrix), "r"(barrier), "h"(blocks)
-      : "memory");
-}
-// arrive_if on a barrier of any block of the cluster, whose address is from map_to_rank(). By a
-// thread that has only read what others may now overwrite.
-SINTER_DEVICE void arrive_remote_if(u32 barrier, u32 wanted) {
-  jitter();
-  asm volatile(
-      "{.reg .pred p; setp.ne.u32 p, %1, 0; @p mbarrier.arrive.shared::cluster.b64 _, [%0];}" ::"r"(
-          barrier),
-      "r"(wanted)
-      : "memory");
-}
-
-// The slots of a group, cut into tiles for kBlocks blocks of a cluster. Groups are in falling order
-// of the slots of a tile; first_tile counts the clusters' tiles in this order.
-template <int kExperts, int kBlockM, int kBlocks>
-struct SwappedRouting : GroupRouting<kExperts, kBlocks * kBlockM, 96, 2> {
-  using Base = GroupRouting<kExperts, kBlocks * kBlockM, 96, 2>;
-  static constexpr int kGroups = Base::kGroups;
-
-  static constexpr int kSizes = kBlockM / 8 + 1;  // that tile_slots has
-
-  struct Shared : Base::Shared {
-    u16 order[kGroups];
-    int next[kSizes];  // while groups are ordered: where the next of a size goes
-  };
-
-  // Of a block, where a group has `slots` of them: its tiles are equal.
-  static SINTER_DEVICE int tile_slots(int slots) {
-    const int tiles = kBlocks * ceil_div(slots, kBlocks * kBlockM);
-    return tiles == 0 ? 0 : round_up(ceil_div(slots, tiles), 8);
-  }
-
-  // Counts and orders all groups. All threads of the block call.
-  template <int kThreads, class Ids, class Wait>
-  static SINTER_DEVICE void count(Shared& shared, const Ids& ids, int total, const Wait& wait) {
-    Base::template count_slots<kThreads>(shared, ids, total, wait);
-    if (threadIdx.x < 32) order_groups(shared);
-    __syncthreads();
-    for (int at = static_cast<int>(threadIdx.x); at < kGroups; at += kThreads) {
-      shared.first_tile[at] = ceil_div(slots_of(shared, shared.order[at]), kBlocks * kBlockM);
-    }
-    __syncthreads();
-    if (threadIdx.x < 32) Base::sum_tiles(shared.first_tile);
-    __syncthreads();
-  }
-
-  static SINTER_DEVICE int slots_of(const Shared& shared, int group) {
-    return shared.before[Base::kSegments][group];
-  }
-
-  // Of the cluster's tile `tile`: its group, and the first and the most slots of block `rank`.
-  struct Place {
-    int group, skip, most;
-  };
-  static SINTER_DEVICE Place place(const Shared& shared, int tile, int rank) {
-    const int at = Base::group_at(shared, tile), group = shared.order[at];
-    const int most = tile_slots(slots_of(shared, group));
-    return {group, (kBlocks * (tile - shared.first_tile[at]) + rank) * most, most};
-  }
-
- private:
-  // From the largest tiles on; no expert's is 0.
-  static SINTER_DEVICE int size_of(const Shared& shared, int group) {
-    const int slots = group < kExperts ? tile_slots(slots_of(shared, group)) : 0;
-    return kSizes - 1 - slots / 8;
-  }
-
-  // By a warp: groups in order of sizes, those of one size in order of their numbers.
-  static SINTER_DEVICE void order_groups(Shared& shared) {
-    static_assert(kSizes < 32, "a lane has a size");
-    const int lane = static_cast<int>(threadIdx.x);
-    if (lane < kSizes) shared.next[lane] = 0;
-    __syncwarp();
-    for (int g = lane; g < kGroups; g += 32) atomicAdd(&shared.next[size_of(shared, g)], 1);
-    __syncwarp();
-    const int of_size = lane < kSizes ? shared.next[lane] : 0;
-    int inclusive = of_size;
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-      const int below = __shfl_up_sync(0xFFFFFFFFu, inclusive, step);
-      if (lane >= step) inclusive += below;
-    }
-    if (lane < kSizes) shared.next[lane] = inclusive - of_size;
-    __syncwarp();
-    for (int g0 = 0; g0 < kGroups; g0 += 32) {
-      const int g = g0 + lane;
-      const int size = g < kGroups ? size_of(shared, g) : kSizes;
-      const u32 same = __match_any_sync(0xFFFFFFFFu, size);
-      const int before = __popc(same & ((1u << lane) - 1));
-      const int at = size < kSizes ? shared.next[size] : 0;
-      __syncwarp();
-      if (size < kSizes) {
-        shared.order[at + before] = static_cast<u16>(g);
-        if (before == 0) shared.next[size] = at + __popc(same);
-      }
-      __syncwarp();
-    }
-  }
-};
 
 // Config as of GroupedProduct, and kBlocks, 1 or 2; kBlockM is of a block. W comes by a tensor map
 // whose boxes permute each 16 columns: row 8 i + j of a box is column 2 j + i.
@@ -186,18 +71,6 @@ struct GroupedSwapped {
     // Of three units in turn, of each group of 128 results of a slot, the largest magnitude.
     u32 largest[Config::kCodes > 0 ? 3 : 1][kColumns / 128][Config::kCodes > 0 ? kBlockM : 1];
     typename Routing::Shared routing;
-  };
-
-  // Goes round the stages. `phase`: of the producers' waits the parity is 1 - phase.
-  struct Cursor {
-    int stage = 0;
-    u32 phase = 0;
-    SINTER_DEVICE void next() {
-      if (++stage == kStages) {
-        stage = 0;
-        phase ^= 1;
-      }
-    }
   };
 
   // The cluster's. Slots are found meanwhile: pieces are short, so that blocks share columns in L2.
@@ -308,7 +181,7 @@ struct GroupedSwapped {
   static SINTER_DEVICE void load_weights(const GroupedOperands<Config>& o, Shared& shared, u32 ring,
                                          int units, int rank) {
     constexpr u16 kBoth = 3;
-    Cursor at;
+    Cursor<kStages> at;
     int group = 0;
     for (Walk walk(units); walk.more(); walk.next()) {
       if (walk.begins_tile()) group = Routing::place(shared.routing, walk.tile, rank).group;
@@ -318,7 +191,7 @@ struct GroupedSwapped {
       const SetsPlace second = {set + (Columns::kHalves ? 0 : kHalf / kPermuted),
                                 matrix + (Columns::kHalves && Columns::kUpAt > 0)};
       for (int step = 0; step < kSteps; ++step) {
-        mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);
+        mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.parity);
         const u32 full = shared_address(&shared.full[at.stage]);
         const u32 to = ring + at.stage * kStageBytes + kRowsBytes;
         mbarrier_arrive_expect(full, 2 * kHalfBytes);
@@ -329,7 +202,7 @@ struct GroupedSwapped {
           tma_load(to, o.map, step * kBlockK, first, full);
           tma_load(to + kHalfBytes, o.map, step * kBlockK, second, full);
         }
-        at.next();
+        at.advance();
       }
     }
   }
@@ -341,7 +214,7 @@ struct GroupedSwapped {
     const Stored* rows[kRowCopies];
     typename Scales::Sources scales;
     int count = 0, group = 0;
-    Cursor at;
+    Cursor<kStages> at;
     for (Walk walk(units); walk.more(); walk.next()) {
       if (walk.begins_tile()) {
         const Tile& tile = shared.tiles[walk.buffer()];
@@ -374,7 +247,7 @@ struct GroupedSwapped {
                      Columns::kHalves ? Columns::kGateAt : 0,
                      Columns::kHalves ? Columns::kUpAt : 0);
       for (int step = 0; step < kSteps; ++step) {
-        mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);
+        mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.parity);
         const u32 to =
             ring + at.stage * kStageBytes + swizzled_offset<Element>(kBlockM, first, chunk);
         const int k = step * kBlockK;
@@ -387,7 +260,7 @@ struct GroupedSwapped {
         }
         Scales::copy(scales, scales_at(ring, at.stage), step, thread);
         arrive_with_copies(shared_address(&shared.full[at.stage]));
-        at.next();
+        at.advance();
       }
     }
   }
@@ -398,7 +271,7 @@ struct GroupedSwapped {
                                     int units) {
     const u32 first_lane = threadIdx.x % 32 == 0;
     const int warpgroup = static_cast<int>(uniform(threadIdx.x / 128));
-    Cursor at;
+    Cursor<kStages> at;
     int group = 0, count = 0, turn = 0;
     for (Walk walk(units); walk.more(); walk.next()) {
       const u32 last = walk.buffer();
@@ -434,7 +307,7 @@ struct GroupedSwapped {
   }
 
   static SINTER_DEVICE void multiply_any(const Shared& shared, u32 ring, int warpgroup,
-                                         int sixteens, Cursor& at, Sums& sums) {
+                                         int sixteens, Cursor<kStages>& at, Sums& sums) {
     switch (sixteens) {
       case 8:
         return multiply<min_slots(128)>(shared, ring, warpgroup, at, sums);
@@ -461,15 +334,15 @@ struct GroupedSwapped {
 
   // Of the tile's first kSlots slots.
   template <int kSlots>
-  static SINTER_DEVICE void multiply(const Shared& shared, u32 ring, int warpgroup, Cursor& at,
-                                     Sums& sums) {
+  static SINTER_DEVICE void multiply(const Shared& shared, u32 ring, int warpgroup,
+                                     Cursor<kStages>& at, Sums& sums) {
     // A lane of each warp gives a stage back to each block.
     const u32 lane = threadIdx.x % 32, wanted = lane < kBlocks;
     const u32 empty = map_to_rank(shared_address(&shared.empty[0]), lane % kBlocks);
     u32 before = empty;
 #pragma unroll 1
     for (int step = 0; step < kSteps; ++step) {
-      mbarrier_wait(shared_address(&shared.full[at.stage]), at.phase);
+      mbarrier_wait(shared_address(&shared.full[at.stage]), at.parity);
       fence_proxy_async_shared();  // the copies of rows were ordinary writes
       if constexpr (Element::kPromoted) {
         promote<kSlots>(ring, at.stage, warpgroup, sums);
@@ -481,7 +354,7 @@ struct GroupedSwapped {
         arrive_remote_if(before, step > 0 ? wanted : 0);
         before = empty + 8 * at.stage;
       }
-      at.next();
+      at.advance();
     }
     if constexpr (!Element::kPromoted) {
       wgmma_wait<0>();

@@ -42,6 +42,31 @@ SINTER_DEVICE void mbarrier_arrive_remote_read(u32 remote) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(remote) : "memory");
 }
 
+// Arrives on the barrier, which counts it, once this thread's copy_async() so far have arrived.
+SINTER_DEVICE void arrive_with_copies(u32 barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+// Without a branch: one while wgmmas are in flight would serialise them.
+SINTER_DEVICE void arrive_if(u32 barrier, u32 wanted) {
+  asm volatile(
+      "{.reg .pred p; setp.ne.u32 p, %1, 0; @p mbarrier.arrive.shared::cta.b64 _, [%0];}" ::"r"(
+          barrier),
+      "r"(wanted)
+      : "memory");
+}
+
+// arrive_if on a barrier of any block of the cluster, whose address is from map_to_rank(). By a
+// thread that has only read what others may now overwrite.
+SINTER_DEVICE void arrive_remote_if(u32 barrier, u32 wanted) {
+  jitter();
+  asm volatile(
+      "{.reg .pred p; setp.ne.u32 p, %1, 0; @p mbarrier.arrive.shared::cluster.b64 _, [%0];}" ::"r"(
+          barrier),
+      "r"(wanted)
+      : "memory");
+}
+
 SINTER_DEVICE bool mbarrier_try_wait(u32 barrier, u32 parity) {
   u32 done;
   asm volatile(

@@ -60,6 +60,15 @@ SINTER_DEVICE void store_shared(u32 address, u32 v) {
 SINTER_DEVICE void store_shared(u32 address, float x, float y) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(x), "f"(y) : "memory");
 }
+// 16 bytes from global to shared memory; zeros of `bytes` 0, where nothing is read.
+SINTER_DEVICE void copy_async(u32 to, const void* from, u32 bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+               : "memory");
+}
+// 4 bytes from global to shared memory.
+SINTER_DEVICE void copy_word_async(u32 to, const float* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
 // A count of the block: who sees it sees what its warps, each behind __syncwarp(), stored before.
 SINTER_DEVICE void add_release_shared(u32 address, u32 v) {
   asm volatile("red.release.cta.shared.add.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");

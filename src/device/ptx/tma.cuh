@@ -126,4 +126,26 @@ SINTER_DEVICE void tma_prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
+// Loads sets of columns from `set` on of one matrix, `x` elements of each from K's on. Sets behind
+// the matrix's last are zeros, of which nothing is read.
+struct SetsPlace {
+  int set, matrix;
+};
+SINTER_DEVICE void tma_load(u32 destination, const TensorMap* map, int x, SetsPlace at,
+                            u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{%2, %3, %3, %4, %5}], [%6];" ::"r"(destination),
+      "l"(map), "r"(x), "r"(0), "r"(at.set), "r"(at.matrix), "r"(barrier)
+      : "memory");
+}
+SINTER_DEVICE void tma_load_shared(u32 destination, const TensorMap* map, int x, SetsPlace at,
+                                   u32 barrier, u16 blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3, %3, %4, %5}], [%6], %7;" ::"r"(destination),
+      "l"(map), "r"(x), "r"(0), "r"(at.set), "r"(at.matrix), "r"(barrier), "h"(blocks)
+      : "memory");
+}
+
 }  // namespace sinter
