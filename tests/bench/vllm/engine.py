@@ -2,10 +2,10 @@
 """One vLLM engine with random weights, driven by lines on its standard input; throughput.py starts it.
 
 Usage: engine.py CONFIG.json. The keys are `folder`, with a model's config.json, `rows`, the numbers of sequences that are decoded
-together, `context`, `new`, `prompts`, the lengths of prompts that are prefilled, `engine` (more arguments of vllm.LLM). A line `R` decodes
-R sequences and is answered by a line of JSON behind the word RESULT; the first answer says that it is ready, and whether norms are folded.
-Seconds are those of a whole call of LLM.generate; with `one` of the same prompts and a single token each, which is prefill. A line `R LENGTH`
-makes a single token of each of R prompts of that length.
+together, `context`, `new`, `prompts`, the lengths of prompts that are prefilled, `ranks`, the GPUs of the engine, `engine` (more arguments of
+vllm.LLM, which may also take the place of those here). A line `R` decodes R sequences and is answered by a line of JSON behind the word
+RESULT; the first answer says that it is ready, and whether norms are folded. Seconds are those of a whole call of LLM.generate; with `one` of
+the same prompts and a single token each, which is prefill. A line `R LENGTH` makes a single token of each of R prompts of that length.
 """
 
 import json
@@ -22,10 +22,11 @@ def make(options):
     rows = sorted(options["rows"])
     longest = max([options["context"] + options["new"], *(length + 1 for length in options["prompts"])])
     most = max([rows[-1], *(TOKENS // length for length in options["prompts"])])
+    own = {"max_model_len": longest, "max_num_seqs": most, "gpu_memory_utilization": 0.25, "tensor_parallel_size": options["ranks"],
+           "kv_cache_memory_bytes": 8 << 30,  # as given: engines that start side by side cannot measure what is free
+           "compilation_config": {"cudagraph_capture_sizes": rows}}
     return LLM(model=options["folder"], load_format="dummy", skip_tokenizer_init=True, seed=1, enable_prefix_caching=False,
-               max_model_len=longest, max_num_seqs=most, gpu_memory_utilization=0.25,
-               kv_cache_memory_bytes=8 << 30,  # as given: engines that start side by side cannot measure what is free
-               compilation_config={"cudagraph_capture_sizes": rows}, **options.get("engine", {}))
+               **{**own, **options["engine"]})
 
 
 def prompts(rows, length, vocabulary):

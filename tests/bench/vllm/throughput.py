@@ -22,7 +22,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(HERE), "decode"), os.path.dirname(H
 
 import rows_file  # noqa: E402
 from engine import TOKENS  # noqa: E402
-from models import MODELS  # noqa: E402
+from models import ALL  # noqa: E402
 
 #: Contestants, and what is set in their environments: the plugins that vLLM loads, and whether it is asked to fold norms.
 CONTESTANTS = {
@@ -34,9 +34,13 @@ CONTESTANTS = {
 
 def config(model):
     """What transformers knows such a model by."""
-    kind = "Qwen3" if model.qk_norm else "Llama"
+    kind, of_type, more = ("Qwen3", "qwen3", {}) if model.qk_norm else ("Llama", "llama", {})
+    if model.experts:
+        kind, of_type = f"{kind}Moe", f"{of_type}_moe"
+        more = {"num_experts": model.experts, "num_experts_per_tok": model.top, "moe_intermediate_size": model.inner, "norm_topk_prob": True,
+                "decoder_sparse_step": 1, "mlp_only_layers": []}
     return {
-        "architectures": [f"{kind}ForCausalLM"], "model_type": kind.lower(), "hidden_size": model.hidden,
+        "architectures": [f"{kind}ForCausalLM"], "model_type": of_type, **more, "hidden_size": model.hidden,
         "intermediate_size": model.inner, "num_hidden_layers": model.layers, "num_attention_heads": model.heads,
         "num_key_value_heads": model.kv_heads, "head_dim": model.head, "vocab_size": model.vocabulary, "rms_norm_eps": model.eps,
         "rope_theta": 500000.0, "hidden_act": "silu", "attention_bias": False, "max_position_embeddings": 32768,
@@ -54,7 +58,7 @@ class Engine:
         with open(os.path.join(place, "config.json"), "w", encoding="utf-8") as file:
             json.dump(config(model), file)
         asked = {"folder": place, "rows": options.rows, "context": options.context, "new": options.new, "prompts": options.prompts,
-                 "vocabulary": model.vocabulary, "engine": json.loads(options.engine)}
+                 "vocabulary": model.vocabulary, "ranks": options.ranks, "engine": json.loads(options.engine)}
         with open(os.path.join(place, "engine.json"), "w", encoding="utf-8") as file:
             json.dump(asked, file)
         # A cache of its own: what vLLM compiled for one contestant must not serve the other.
@@ -121,8 +125,8 @@ def agreement(left, right):
 def row(engine, rows, options, results):
     seconds, one = (statistics.median(result[key] for result in results) for key in ("seconds", "one_s"))
     made = rows * options.new
-    return {"model": engine.name, "contestant": engine.contestant, "folded": engine.folded, "rows": rows, "context": options.context, "new": options.new,
-            "seconds": seconds, "output_tokens_per_s": made / seconds,
+    return {"model": engine.name, "contestant": engine.contestant, "folded": engine.folded, "ranks": options.ranks, "rows": rows,
+            "context": options.context, "new": options.new, "seconds": seconds, "output_tokens_per_s": made / seconds,
             "decode_tokens_per_s": (made - rows) / (seconds - one), "step_us": (seconds - one) / (options.new - 1) * 1e6,
             "tokens": results[0]["tokens"]}
 
@@ -151,7 +155,7 @@ def prefill(engines, options):
                     results[engine][count].append(engine.measure(count, length)["seconds"])
         for engine in engines:
             first, all_of_them = (statistics.median(results[engine][count]) for count in counts)
-            one = {"model": engine.name, "contestant": engine.contestant, "folded": engine.folded, "prompt": length,
+            one = {"model": engine.name, "contestant": engine.contestant, "folded": engine.folded, "ranks": options.ranks, "prompt": length,
                    "first_token_ms": first * 1e3, "prefill_tokens_per_s": counts[-1] * length / all_of_them}
             if engine.contestant == "vllm":
                 own = one
@@ -191,9 +195,10 @@ def names(table):
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True, help="results file")
-    parser.add_argument("--models", type=names(MODELS), default=["Qwen3-0.6B", "Llama-3-8B"], help="names from ../decode/models.py")
+    parser.add_argument("--models", type=names(ALL), default=["Qwen3-0.6B", "Llama-3-8B"], help="names from ../decode/models.py")
     parser.add_argument("--contestants", type=names(CONTESTANTS), default=list(CONTESTANTS), help=" ".join(CONTESTANTS))
     parser.add_argument("--rows", type=lambda text: [int(word) for word in text.split(",")], default=[1, 8, 32])
+    parser.add_argument("--ranks", type=int, default=1, help="GPUs that a model's layers are split over")
     parser.add_argument("--context", type=int, default=1024, help="tokens of a prompt")
     parser.add_argument("--new", type=int, default=128, help="tokens made of each prompt")
     parser.add_argument("--prompts", type=lambda text: [int(word) for word in text.split(",")], default=[],
@@ -207,14 +212,14 @@ def parse(arguments):
 
 def report_prefill(one):
     beside = f"  with / without {one['first_token_ratio']:.3f} (tokens {one['prefill_ratio']:.3f})" if "prefill_ratio" in one else ""
-    print(f"{one['model']:13} prompt {one['prompt']:<5} {one['contestant']:13}  first token after {one['first_token_ms']:8.2f} ms  "
+    print(f"{one['model']:18} prompt {one['prompt']:<5} {one['contestant']:13}  first token after {one['first_token_ms']:8.2f} ms  "
           f"{one['prefill_tokens_per_s']:9.0f} tokens/s{beside}", flush=True)
 
 
 def report(one):
     beside = f"  with / without {one['ratio']:.3f} (decode {one['decode_ratio']:.3f})  agreement {one['agreement']:.2f}" if "ratio" in one else ""
     how = {True: "folded", False: "not folded", None: "unknown"}[one["folded"]]
-    print(f"{one['model']:13} M {one['rows']:<4} {one['contestant']:13} norms {how:10}  {one['output_tokens_per_s']:9.1f} tokens/s  "
+    print(f"{one['model']:18} M {one['rows']:<4} {one['contestant']:13} norms {how:10}  {one['output_tokens_per_s']:9.1f} tokens/s  "
           f"decode {one['decode_tokens_per_s']:9.1f}, {one['step_us']:7.0f} us a step{beside}", flush=True)
 
 
@@ -242,7 +247,7 @@ def ready(engines, seconds):
 
 def measure_model(name, folder, options, result):
     """Starts the engines of a model, adds to `result` what they measure, and ends them."""
-    engines = [Engine(folder, MODELS[name], contestant, options) for contestant in options.contestants]
+    engines = [Engine(folder, ALL[name], contestant, options) for contestant in options.contestants]
     started, failed = ready(engines, options.ready)
     result["failures"] += failed
     for engine, said in started.items():

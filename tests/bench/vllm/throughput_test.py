@@ -9,6 +9,7 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 
 import engine
 import throughput
@@ -24,7 +25,10 @@ folded = os.environ["SINTER_VLLM_FOLD"] == "1"
 assert folded in (False, with_plugin) and os.environ["VLLM_ALLOW_INSECURE_SERIALIZATION"] == "1"
 assert place in os.environ["VLLM_CACHE_ROOT"]
 with open(os.path.join(options["folder"], "config.json")) as file:
-    assert json.load(file)["num_hidden_layers"] == 32
+    config = json.load(file)
+assert config["num_hidden_layers"] == (12 if "12L" in place else 32)
+assert options["ranks"] == options["engine"].get("ranks", 1)
+assert (config["architectures"] == ["Qwen3MoeForCausalLM"]) == ("A3B" in place) == (config.get("num_experts") == 128)
 if options["engine"].get("fails") == with_plugin:
     sys.exit("no driver")
 time.sleep(0 if with_plugin else options["engine"].get("late", 0))
@@ -96,6 +100,12 @@ class ThroughputTest(unittest.TestCase):
         self.assertRegex(said, "sinter +norms not folded ")
         self.assertRegex(said, "sinter-folded +norms folded ")
 
+    def test_a_mixture_and_a_model_over_several_gpus_are_measured(self):
+        status, result, _ = self.run_it({}, "--models", "Qwen3-30B-A3B-12L", "--contestants", "vllm,sinter")
+        self.assertEqual((status, {(one["model"], one["ranks"]) for one in result["rows"]}), (0, {("Qwen3-30B-A3B-12L", 1)}))
+        status, result, _ = self.run_it({"ranks": 2}, "--models", "Qwen3-32B-12L", "--ranks", "2")
+        self.assertEqual((status, {(one["model"], one["ranks"]) for one in result["rows"]}), (0, {("Qwen3-32B-12L", 2)}))
+
     def test_contestants_are_named(self):
         _, result, _ = self.run_it({}, "--contestants", "sinter-folded")
         self.assertEqual([one["contestant"] for one in result["rows"]], ["sinter-folded"] * 2)
@@ -140,6 +150,14 @@ class ThroughputTest(unittest.TestCase):
 
 
 class EngineTest(unittest.TestCase):
+    def test_arguments_of_the_engine_take_the_place_of_its_own(self):
+        vllm = types.SimpleNamespace(LLM=lambda **named: named)
+        with unittest.mock.patch.dict(sys.modules, vllm=vllm):
+            made = engine.make({"folder": "f", "rows": [8, 1], "context": 64, "new": 4, "prompts": [], "ranks": 2,
+                                "engine": {"kv_cache_memory_bytes": 1, "attention_backend": "TRITON_ATTN"}})
+        found = tuple(made[name] for name in ("model", "tensor_parallel_size", "kv_cache_memory_bytes", "attention_backend", "max_model_len"))
+        self.assertEqual((*found, made["compilation_config"]), ("f", 2, 1, "TRITON_ATTN", 68, {"cudagraph_capture_sizes": [1, 8]}))
+
     def test_a_model_is_asked_whether_norms_are_folded(self):
         inner = types.SimpleNamespace()
         model = types.SimpleNamespace(modules=lambda: [types.SimpleNamespace(), inner])
