@@ -213,6 +213,8 @@ int64_t SharedBytes(const GroupedProduct& p, const GroupedSchedule& s) {
 
 int BlocksPerSm(const GroupedProduct& p, const GroupedSchedule& s) {
   constexpr int64_t kBytesPerSm = 227 * 1024, kStaticBytes = 14 * 1024;
+  // Of one column a lane holds as much of the row as of weights: more than 64 registers.
+  if (s.IsWarpDots()) return WarpColumns(p) > 1 ? 4 : 3;
   if (s.swapped > 0 || s.block_m != 64 || s.block_n == 256) return 1;
   const int64_t most = kBytesPerSm / (SharedBytes(p, s) + kStaticBytes);
   // Two blocks of 256 threads leave a thread 128 registers, three 80, which is too few for promoted

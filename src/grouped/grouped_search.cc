@@ -44,7 +44,7 @@ double Elements(int64_t a, int64_t b, int64_t c) {
 
 // Blocks that an SM holds.
 int Residents(const GroupedProduct& p, const GroupedSchedule& s) {
-  return s.IsWarpDots() ? 4 : s.block_m == 0 ? 8 : BlocksPerSm(p, s);
+  return s.block_m == 0 && !s.IsWarpDots() ? 8 : BlocksPerSm(p, s);
 }
 
 int64_t TilesN(const GroupedProduct& p, const GroupedSchedule& s) {

@@ -118,8 +118,8 @@ std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s) {
                     ", \"the plan and the device library agree on shared memory\");\n");
   }
   absl::StrAppend(&text, "\nextern \"C\" __global__ void __launch_bounds__(", s.Threads(),
-                  tensor ? absl::StrCat(", ", BlocksPerSm(p, s)) : "", ")\n", kGroupedEntry,
-                  "(const Config::Rows::Stored* rows, ",
+                  tensor || s.IsWarpDots() ? absl::StrCat(", ", BlocksPerSm(p, s)) : "", ")\n",
+                  kGroupedEntry, "(const Config::Rows::Stored* rows, ",
                   mapped ? "const __grid_constant__ TensorMap weights"
                          : "const Config::Weights::Stored* weights",
                   ",\n    const int* ids,",

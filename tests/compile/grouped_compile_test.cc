@@ -35,16 +35,15 @@ struct Job {
   CodegenOptions options;
 };
 
-// Of the chain's grouped products in each form of tiles that takes them.
-void AddJobs(const std::string& line, const DeviceModel& model, std::vector<Job>* jobs) {
+const GroupedSchedule kWarpDots{0, 1, 0, 2};
+
+// Of the chain's grouped products in each of the forms that takes them.
+void AddJobs(const std::string& line, const std::vector<GroupedSchedule>& forms,
+             const DeviceModel& model, std::vector<Job>* jobs) {
   const auto form = NormalFormOf(std::make_shared<const Chain>(ParseProblem(line)->chain));
   ASSERT_TRUE(form.ok()) << form.status();
   const auto result = PlanChain(*(*form)->chain, 4096, model, {});
   ASSERT_TRUE(result.ok()) << result.status();
-  const GroupedSchedule forms[] = {{64, 64, 5, 2},      {64, 128, 4, 2},     {64, 256, 4, 2},
-                                   {128, 64, 4, 2},     {128, 128, 4, 2},    {128, 256, 4, 2},
-                                   {128, 256, 4, 2, 2}, {128, 256, 4, 2, 1}, {64, 256, 5, 2, 2},
-                                   {64, 256, 5, 2, 1},  {0, 1, 0, 2}};
   std::vector<KernelSpec> specs;
   for (const PlannedKernel& kernel : result->chosen.kernels) {
     if (kernel.spec.family != &GroupedFamily()) continue;
@@ -73,30 +72,9 @@ void AddJobs(const std::string& line, const DeviceModel& model, std::vector<Job>
   }
 }
 
-TEST(GroupedCompile, EveryFormOfTilesDoesNotSpill) {
-  const DeviceModel model = *BuiltinModel("h200");
+// Fails where one does not compile, and prints registers.
+void Compile(const std::vector<Job>& jobs, const DeviceModel& model) {
   const auto compiler = MakeNvrtcCompiler(Nvrtc());
-  std::vector<Job> jobs;
-  for (const char* line :
-       {"grouped_gated_ffn m=M experts=4 top=1 n=128 k=128 l=256 act=silu",
-        "grouped_gated_ffn m=M experts=512 top=10 n=512 k=2048 l=2048 act=silu",
-        "grouped_gated_ffn m=M experts=128 top=8 n=768 k=2048 l=2048 act=silu",
-        "grouped_gated_ffn m=M experts=5 top=3 n=208 k=200 l=272 act=gelu_erf order=up_gate "
-        "dtype=f16",
-        "grouped_gated_ffn m=M experts=160 top=8 n=192 k=5120 l=5120 act=silu",
-        "grouped_gated_ffn m=M experts=1024 top=32 n=64 k=64 l=64 act=silu layout=io",
-        "grouped_matmul_ends m=M experts=128 n=1536 k=2048",
-        "grouped_matmul_ends m=M experts=1024 n=64 k=72 layout=io dtype=f16",
-        "grouped_gated_ffn m=M experts=32 top=4 n=2880 k=2880 l=2880 act=silu order=interleaved "
-        "alpha=1.702 beta=1 limit=7 bias1=1 bias2=1",
-        "scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 act=silu scales=group "
-        "quantize=group",
-        "scaled_grouped_gated_ffn m=M experts=5 top=3 n=208 k=400 l=272 act=silu scales=row "
-        "order=interleaved"}) {
-    AddJobs(line, model, &jobs);
-    if (HasFatalFailure()) return;
-  }
-  jobs = JobsOfToday(std::move(jobs), 32);
   std::atomic<size_t> next{0};
   std::mutex mutex;
   std::vector<std::string> failures;
@@ -117,6 +95,58 @@ TEST(GroupedCompile, EveryFormOfTilesDoesNotSpill) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const std::string& failure : failures) ADD_FAILURE() << failure;
+}
+
+TEST(GroupedCompile, EveryFormOfTilesDoesNotSpill) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const std::vector<GroupedSchedule> forms = {{64, 64, 5, 2},
+                                              {64, 128, 4, 2},
+                                              {64, 256, 4, 2},
+                                              {128, 64, 4, 2},
+                                              {128, 128, 4, 2},
+                                              {128, 256, 4, 2},
+                                              {128, 256, 4, 2, 2},
+                                              {128, 256, 4, 2, 1},
+                                              {64, 256, 5, 2, 2},
+                                              {64, 256, 5, 2, 1},
+                                              kWarpDots};
+  std::vector<Job> jobs;
+  for (const char* line :
+       {"grouped_gated_ffn m=M experts=4 top=1 n=128 k=128 l=256 act=silu",
+        "grouped_gated_ffn m=M experts=512 top=10 n=512 k=2048 l=2048 act=silu",
+        "grouped_gated_ffn m=M experts=128 top=8 n=768 k=2048 l=2048 act=silu",
+        "grouped_gated_ffn m=M experts=5 top=3 n=208 k=200 l=272 act=gelu_erf order=up_gate "
+        "dtype=f16",
+        "grouped_gated_ffn m=M experts=160 top=8 n=192 k=5120 l=5120 act=silu",
+        "grouped_gated_ffn m=M experts=1024 top=32 n=64 k=64 l=64 act=silu layout=io",
+        "grouped_matmul_ends m=M experts=128 n=1536 k=2048",
+        "grouped_matmul_ends m=M experts=1024 n=64 k=72 layout=io dtype=f16",
+        "grouped_gated_ffn m=M experts=32 top=4 n=2880 k=2880 l=2880 act=silu order=interleaved "
+        "alpha=1.702 beta=1 limit=7 bias1=1 bias2=1",
+        "scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 act=silu scales=group "
+        "quantize=group",
+        "scaled_grouped_gated_ffn m=M experts=5 top=3 n=208 k=400 l=272 act=silu scales=row "
+        "order=interleaved"}) {
+    AddJobs(line, forms, model, &jobs);
+    if (HasFatalFailure()) return;
+  }
+  Compile(JobsOfToday(std::move(jobs), 32), model);
+}
+
+// Registers of dots of warps follow from the batches of K.
+TEST(GroupedCompile, WarpsOfAnyKDoNotSpill) {
+  const DeviceModel model = *BuiltinModel("h200");
+  std::vector<Job> jobs;
+  for (const int k : {128, 256, 768, 1024, 1152, 1280, 2048, 2880, 3584, 4096, 7168, 18432}) {
+    for (const std::string& line :
+         {absl::StrCat("grouped_matmul n=1000 k=", k),
+          absl::StrCat("grouped_gated_ffn n=", k, " k=", k, " l=", k,
+                       " act=silu order=interleaved alpha=1.702 beta=1 limit=7 bias1=1 bias2=1")}) {
+      AddJobs(absl::StrCat(line, " m=M experts=16 top=4"), {kWarpDots}, model, &jobs);
+      if (HasFatalFailure()) return;
+    }
+  }
+  Compile(JobsOfToday(std::move(jobs), 4), model);
 }
 
 }  // namespace

@@ -536,10 +536,38 @@ TEST_F(Grouped, EveryFormEqualsTheReferenceWithPausesToo) {
   }
 }
 
+// A warp's vectors of K in one batch or several, whole or not, of the last lanes or none; columns
+// of a warp that are not there.
+TEST_F(Grouped, WarpsSumAnyK) {
+  const std::vector<Form> forms = FormsOf({{0, 1, 0, 1}}, false);
+  constexpr int64_t kRows = 9;
+  for (const char* line :
+       {"grouped_matmul n=44 k=72", "grouped_matmul n=37 k=768 dtype=f16",
+        "grouped_matmul n=36 k=2048", "grouped_matmul n=36 k=2312", "grouped_matmul n=36 k=2880",
+        "grouped_matmul n=20 k=7168", "grouped_gated_ffn n=136 k=2120 l=40 act=silu",
+        "grouped_gated_ffn n=200 k=2880 l=64 act=silu order=interleaved "
+        "alpha=1.702 beta=1 limit=7 bias1=1 bias2=1"}) {
+    Routed data(ports(), absl::StrCat(line, " m=M experts=5 top=3"), kRows);
+    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, 0);
+    SCOPED_TRACE(line);
+    ASSERT_EQ(built.size(), 1u);
+    if (built[0] == nullptr) continue;
+    for (const int blocks : {3, 132}) {
+      data.Use(ports(), *built[0], blocks);
+      if (HasFatalFailure()) return;
+      for (const Routing& routing : kRoutings) {
+        data.Route(RoutedTo(routing, kRows, 3, 5, 3));
+        for (const int64_t m : {int64_t{0}, int64_t{1}, kRows}) data.Expect(m, routing.name);
+      }
+    }
+  }
+}
+
 // The same of e4m3: scales of 128 of K come with the stages, whole ones multiply sums. A lone
 // product has tiles of 128 rows and 256 columns too, a pair has not the registers.
 TEST_F(Grouped, EveryFormOfScaledProductsEqualsTheReferenceWithPausesToo) {
   const std::vector<Form> forms = FormsOf({{0, 0, 0, 1},
+                                           {0, 1, 0, 1},
                                            {64, 64, 8, 1},
                                            {64, 128, 4, 1},
                                            {64, 256, 4, 1},

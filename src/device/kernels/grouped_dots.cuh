@@ -106,7 +106,10 @@ struct GroupedWarpDots {
   static constexpr int kSpan = 32 * Element::kVector;
   static constexpr int kVectors = ceil_div(Config::kK, kSpan);  // of a lane, of a column
   static constexpr int kColumns = kVectors * kOf < kAtOnce ? kAtOnce / (kVectors * kOf) : 1;
-  static constexpr int kBatch = kVectors * kOf < kAtOnce ? kVectors : kAtOnce / kOf;
+  static constexpr int kBatches = ceil_div(kVectors * kOf, kAtOnce);
+  static constexpr int kBatch = ceil_div(kVectors, kBatches);
+  // Batches of vectors that all lanes have, and the vectors behind them.
+  static constexpr int kWhole = Config::kK / (kSpan * kBatch), kRest = kVectors - kWhole * kBatch;
   static constexpr int kTilesN = ceil_div(Config::kN, kColumns);
   static_assert(!Config::kByEnds && !Config::kInputMajor && Element::kBytes == 2,
                 "vectors of 16-bit weights along K");
@@ -117,13 +120,18 @@ struct GroupedWarpDots {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     bool waits = true;
     if constexpr (!Config::kEarly) wait(waits);
-    const long long units = static_cast<long long>(m) * Config::kSlots * kTilesN;
-    const long long walkers = static_cast<long long>(gridDim.x) * kWarps;
+    const int slots = m * Config::kSlots, walkers = static_cast<int>(gridDim.x) * kWarps;
     const int walker = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
-    for (long long unit = walker; unit < units; unit += walkers) {
-      const int slot = static_cast<int>(unit / kTilesN);
-      const int first = static_cast<int>(unit % kTilesN) * kColumns;
-      const int expert = ids.early_at(slot);
+    const auto expert_of = [&](int slot) { return slot < slots ? ids.early_at(slot) : 0; };
+    int slot = walker / kTilesN, tile = walker % kTilesN, expert = expert_of(slot);
+    while (slot < slots) {
+      int next = slot + walkers / kTilesN, next_tile = tile + walkers % kTilesN;
+      if (next_tile >= kTilesN) {
+        ++next;
+        next_tile -= kTilesN;
+      }
+      const int next_expert = expert_of(next);
+      const int first = tile * kColumns;
       const bool there = static_cast<u32>(expert) < static_cast<u32>(Config::kExperts);
       float sums[kColumns][kOf] = {};
       if (there) add(o, slot, expert, first, lane, waits, sums);
@@ -138,11 +146,17 @@ struct GroupedWarpDots {
         }
       }
       const int column = first + lane;
-      if (lane >= kColumns || column >= Config::kN) continue;
-      const GroupedEnd<Config> end(o, slot);
-      if (there) gate = whole_sum(o, gate, 1.0f, expert, column, Columns::kGateAt);
-      if (there && Columns::kPair) up = whole_sum(o, up, 1.0f, expert, column, Columns::kUpAt);
-      end.store_one(column, end.result(gate, up));
+      if (lane < kColumns && column < Config::kN) {
+        const GroupedEnd<Config> end(o, slot);
+        if (there) {
+          gate = whole_sum(o, gate, 1.0f, expert, column, Columns::kGateAt);
+          if constexpr (kOf > 1) up = whole_sum(o, up, 1.0f, expert, column, Columns::kUpAt);
+        }
+        end.store_one(column, end.result(gate, up));
+      }
+      slot = next;
+      tile = next_tile;
+      expert = next_expert;
     }
   }
 
@@ -161,52 +175,75 @@ struct GroupedWarpDots {
     return x;
   }
 
-  // Adds a lane's part of K. Weights, which are complete, are asked for before rows are waited for.
+  // Adds a lane's part of K.
   static SINTER_DEVICE void add(const GroupedOperands<Config>& o, int slot, int expert, int first,
                                 int lane, bool& waits, float (&sums)[kColumns][kOf]) {
-    const auto* const row =
-        o.rows + slot_offset<Config>(slot, Config::kRowStride, Config::kRowSlotStride);
-    const auto* const weights = o.weights + expert * Config::kExpertStride;
+    int k = lane * Element::kVector;
 #pragma unroll 1
-    for (int begin = 0; begin < kVectors; begin += kBatch) {
-      Word4 read[kBatch][kColumns][kOf];
+    for (int batch = 0; batch < kWhole; ++batch, k += kBatch * kSpan) {
+      add_vectors<kBatch, true>(o, slot, expert, first, k, waits, sums);
+    }
+    if constexpr (kRest > 0) {
+      add_vectors<kRest, Config::kK % kSpan == 0>(o, slot, expert, first, k, waits, sums);
+    }
+  }
+
+  // The next `kCount` vectors of a lane, from `k` on; some lanes have no last one unless all do.
+  // Weights, which are complete, are asked for before rows are waited for.
+  template <int kCount, bool kAllLanes>
+  static SINTER_DEVICE void add_vectors(const GroupedOperands<Config>& o, int slot, int expert,
+                                        int first, int k, bool& waits,
+                                        float (&sums)[kColumns][kOf]) {
+    const auto* const row =
+        o.rows + slot_offset<Config>(slot, Config::kRowStride, Config::kRowSlotStride) + k;
+    const auto* const weights = o.weights + expert * Config::kExpertStride +
+                                first * Columns::kStep * Config::kWeightStride + k;
+    const auto has_vector = [&](int i) {
+      return kAllLanes || i + 1 < kCount || k + i * kSpan < Config::kK;
+    };
+    const auto has_column = [&](int column) {
+      return Config::kN % kColumns == 0 || first + column < Config::kN;
+    };
+    const auto at = [](int column, int of) {  // of W, behind the first result's
+      return column * Columns::kStep + (of == 0 ? Columns::kGateAt : Columns::kUpAt);
+    };
+    // The assembler moves no load across these barriers: a batch's weights are on their way
+    // together, and registers hold one batch.
+    __syncwarp();
+    Word4 read[kCount][kColumns][kOf];
 #pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        const int k = (begin + i) * kSpan + lane * Element::kVector;
+    for (int i = 0; i < kCount; ++i) {
 #pragma unroll
-        for (int column = 0; column < kColumns; ++column) {
+      for (int column = 0; column < kColumns; ++column) {
 #pragma unroll
-          for (int of = 0; of < kOf; ++of) {
-            const int at =
-                (first + column) * Columns::kStep + (of == 0 ? Columns::kGateAt : Columns::kUpAt);
-            read[i][column][of] = load(weights + at * Config::kWeightStride, k,
-                                       Config::kN % kColumns == 0 || first + column < Config::kN);
-          }
+        for (int of = 0; of < kOf; ++of) {
+          read[i][column][of] = load(weights + at(column, of) * Config::kWeightStride + i * kSpan,
+                                     has_vector(i) && has_column(column));
         }
       }
-      wait(waits);
+    }
+    wait(waits);
+    __syncwarp();
 #pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        const Word4 x = load(row, (begin + i) * kSpan + lane * Element::kVector, true);
+    for (int i = 0; i < kCount; ++i) {
+      const Word4 x = load(row + i * kSpan, has_vector(i));
 #pragma unroll
-        for (int column = 0; column < kColumns; ++column) {
+      for (int column = 0; column < kColumns; ++column) {
 #pragma unroll
-          for (int of = 0; of < kOf; ++of) {
-            const Word4 w = read[i][column][of];
-            float& sum = sums[column][of];
-            sum = dot(x.x, w.x, dot(x.y, w.y, dot(x.z, w.z, dot(x.w, w.w, sum))));
-          }
+        for (int of = 0; of < kOf; ++of) {
+          const Word4 w = read[i][column][of];
+          float& sum = sums[column][of];
+          sum = dot(x.x, w.x, dot(x.y, w.y, dot(x.z, w.z, dot(x.w, w.w, sum))));
         }
       }
     }
   }
 
-  // Zeros behind K, and of a column that is not `there`. Loads stay before what needs their
-  // results.
+  // Zeros of what is not `there`. Loads stay before what needs their results.
   template <class Stored>
-  static SINTER_DEVICE Word4 load(const Stored* from, int k, bool there) {
-    if (!there || (Config::kK % (kSpan * kBatch) != 0 && k >= Config::kK)) return {0, 0, 0, 0};
-    return load_now(reinterpret_cast<const Word4*>(from + k));
+  static SINTER_DEVICE Word4 load(const Stored* from, bool there) {
+    if (!there) return {0, 0, 0, 0};
+    return load_now(reinterpret_cast<const Word4*>(from));
   }
   static SINTER_DEVICE float dot(u32 x, u32 w, float sum) {
     sum = fmaf(Element::low(x), Element::low(w), sum);

@@ -136,9 +136,7 @@ absl::Status Reschedule(const DeviceModel& model, GroupedSchedule schedule, Plan
   auto own = std::make_shared<GroupedSpec>(GroupedKernels::Of(kernel->spec));
   const int blocks = schedule.ClusterBlocks();
   schedule.grid = schedule.swapped > 0 ? model.ResidentBlocks(blocks) / blocks * blocks
-                  : schedule.block_m == 0
-                      ? 4 * model.sm_count
-                      : model.sm_count * BlocksPerSm(own->code.problem, schedule);
+                                       : model.sm_count * BlocksPerSm(own->code.problem, schedule);
   SINTER_RETURN_IF_ERROR(CheckGroupedSchedule(own->code.problem, schedule, model));
   own->code.schedule = schedule;
   kernel->spec.own = std::move(own);
