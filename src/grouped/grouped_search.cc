@@ -22,6 +22,9 @@ constexpr double kRoutingIdsPerUs = 8192;  // that are counted; ends are read at
 constexpr double kDotFlopPerUs = 4e6;      // of threads that compute one result each
 constexpr double kWarpDotFlopPerUs = 12e6, kWarpDotHbmShare = 0.9;  // of warps that do
 constexpr double kBusyBlockGain = 1.6;  // of one SM's HBM rate over its share
+// Weights that an SM takes as tiles, however few SMs are busy. Fitted to one and four rows of an
+// H200.
+constexpr double kTileBytesPerUs = 34e3;
 constexpr double kStageRowBytes = 128, kMemoryLatencyUs = 1.3;  // of a copy while memory is busy
 constexpr double kSearchIdsPerUs = 5000;  // that copying threads look through for a tile's slots
 // Of an expert's matrix, for each of its tiles behind the first: what comes from memory again, as
@@ -106,6 +109,16 @@ double PieceUnits(const GroupedProduct& p) {
   return static_cast<double>(std::max<int64_t>(1, kFindSteps / CeilDiv(p.k, StepK(p))));
 }
 
+// Until the SM with most of `tiles` times the columns has their weights, in the narrowest tiles,
+// which are the most even. Those of e4m3 wait for their sums.
+double NarrowTilesUs(const GroupedProduct& p, double tiles, const DeviceModel& model) {
+  constexpr int kNarrow = 64;
+  if (p.HasScales()) return 0;
+  const double units = tiles * static_cast<double>(TilesN(p, {kNarrow, kNarrow}));
+  const double bytes = kNarrow * kStageRowBytes * static_cast<double>(CeilDiv(p.k, StepK(p)));
+  return std::max(1.0, std::ceil(units / model.sm_count - 1e-9)) * bytes / kTileBytesPerUs;
+}
+
 // Times of memory, L2 and tensor cores in tiles of which a block has one at a time.
 void PredictTiles(const GroupedProduct& p, const GroupedSchedule& s, const Spread& spread,
                   const DeviceModel& model, Prediction* time) {
@@ -118,8 +131,10 @@ void PredictTiles(const GroupedProduct& p, const GroupedSchedule& s, const Sprea
   const double hbm_share = std::min(1.0, kBusyBlockGain * sms / model.sm_count);
   // Few blocks have few bytes of weights on the way.
   const double on_the_way = blocks * (s.stages - 1) * s.block_n * kStageRowBytes;
-  time->hbm_us = time->hbm_bytes / std::min(model.hbm_bytes_per_us * kHbmShare * hbm_share,
-                                            on_the_way / kMemoryLatencyUs);
+  const double latency_us = time->hbm_bytes / on_the_way * kMemoryLatencyUs;
+  const double rate = model.hbm_bytes_per_us * kHbmShare * hbm_share;
+  time->hbm_us = std::max({time->hbm_bytes / rate, latency_us, NarrowTilesUs(p, tiles, model)}) +
+                 kOverlapLoss * latency_us * (1 - hbm_share);
   time->l2_bytes = units *
                    (std::min(spread.of_expert, static_cast<double>(s.block_m)) + s.block_n) *
                    static_cast<double>(p.k * SizeOf(p.weights));
@@ -127,8 +142,9 @@ void PredictTiles(const GroupedProduct& p, const GroupedSchedule& s, const Sprea
       time->l2_bytes / (model.l2_bytes_per_us * std::min(1.0, 1.3 * sms / model.sm_count));
   const double flop =
       2 * units * s.block_m * s.block_n * static_cast<double>(RoundUp(p.k, StepK(p)));
-  const double rate = p.HasScales() ? model.tensor_fp8_flop_per_us : model.tensor_flop_per_us;
-  time->tensor_us = flop / (rate * kTensorShare * std::max(even, 0.05));
+  const double tensor_rate =
+      p.HasScales() ? model.tensor_fp8_flop_per_us : model.tensor_flop_per_us;
+  time->tensor_us = flop / (tensor_rate * kTensorShare * std::max(even, 0.05));
   if (p.HasScales()) {
     const double step = kPromotedStepUs + kPromotedColumnUs * s.block_n;
     time->tensor_us =
