@@ -213,8 +213,9 @@ int64_t SharedBytes(const GroupedProduct& p, const GroupedSchedule& s) {
 
 int BlocksPerSm(const GroupedProduct& p, const GroupedSchedule& s) {
   constexpr int64_t kBytesPerSm = 227 * 1024, kStaticBytes = 14 * 1024;
-  // Of one column a lane holds as much of the row as of weights: more than 64 registers.
-  if (s.IsWarpDots()) return WarpColumns(p) > 1 ? 4 : 3;
+  // Of one column a lane holds as much of the row as of weights, more than 64 registers; scales and
+  // wider codes take more.
+  if (s.IsWarpDots()) return (WarpColumns(p) > 1 ? 4 : 3) - (p.HasScales() ? 1 : 0);
   if (s.swapped > 0 || s.block_m != 64 || s.block_n == 256) return 1;
   const int64_t most = kBytesPerSm / (SharedBytes(p, s) + kStaticBytes);
   // Two blocks of 256 threads leave a thread 128 registers, three 80, which is too few for promoted
@@ -308,13 +309,10 @@ absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule
   }
   SINTER_RETURN_IF_ERROR(CheckTensorCores(p));
   if (s.IsWarpDots()) {
-    if (p.weights == DType::kE4M3) {
-      return FailedPrecondition("weights are e4m3, must be bf16 or f16 of dots of warps");
-    }
     if (p.input_major) return FailedPrecondition("layout is io, must be oi of dots of warps");
     if (p.by_ends) return FailedPrecondition("slots are by ends, must be by ids of dots of warps");
-    if (p.HasScales() || p.quantizer.present) {
-      return FailedPrecondition("operands or results have scales, must have none of dots of warps");
+    if (p.quantizer.present) {
+      return FailedPrecondition("results have scales of 128, must have none of dots of warps");
     }
     return absl::OkStatus();
   }

@@ -138,10 +138,16 @@ TEST(GroupedCompile, WarpsOfAnyKDoNotSpill) {
   const DeviceModel model = *BuiltinModel("h200");
   std::vector<Job> jobs;
   for (const int k : {128, 256, 768, 1024, 1152, 1280, 2048, 2880, 3584, 4096, 7168, 18432}) {
-    for (const std::string& line :
-         {absl::StrCat("grouped_matmul n=1000 k=", k),
-          absl::StrCat("grouped_gated_ffn n=", k, " k=", k, " l=", k,
-                       " act=silu order=interleaved alpha=1.702 beta=1 limit=7 bias1=1 bias2=1")}) {
+    std::vector<std::string> lines = {
+        absl::StrCat("grouped_matmul n=1000 k=", k),
+        absl::StrCat("grouped_gated_ffn n=", k, " k=", k, " l=", k,
+                     " act=silu order=interleaved alpha=1.702 beta=1 limit=7 bias1=1 bias2=1"),
+        absl::StrCat("scaled_grouped_gated_ffn n=256 l=128 act=silu scales=row k=", k)};
+    if (k % 128 == 0) {
+      lines.push_back(
+          absl::StrCat("scaled_grouped_gated_ffn n=256 l=128 act=silu scales=group k=", k));
+    }
+    for (const std::string& line : lines) {
       AddJobs(absl::StrCat(line, " m=M experts=16 top=4"), {kWarpDots}, model, &jobs);
       if (HasFatalFailure()) return;
     }

@@ -546,7 +546,10 @@ TEST_F(Grouped, WarpsSumAnyK) {
         "grouped_matmul n=36 k=2048", "grouped_matmul n=36 k=2312", "grouped_matmul n=36 k=2880",
         "grouped_matmul n=20 k=7168", "grouped_gated_ffn n=136 k=2120 l=40 act=silu",
         "grouped_gated_ffn n=200 k=2880 l=64 act=silu order=interleaved "
-        "alpha=1.702 beta=1 limit=7 bias1=1 bias2=1"}) {
+        "alpha=1.702 beta=1 limit=7 bias1=1 bias2=1",
+        "scaled_grouped_matmul n=400 k=256 dtype=f32 scales=group",
+        "scaled_grouped_matmul n=400 k=4224 dtype=f32 scales=group",
+        "scaled_grouped_matmul n=400 k=4112 dtype=f32 scales=row"}) {
     Routed data(ports(), absl::StrCat(line, " m=M experts=5 top=3"), kRows);
     const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, 0);
     SCOPED_TRACE(line);

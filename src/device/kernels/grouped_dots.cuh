@@ -92,9 +92,9 @@ struct GroupedDots {
   }
 };
 
-// Of 16-bit rows and [experts, columns, k], a warp some neighbouring results of a slot. Each slot
-// reads the matrix of its expert: all loads of the chip are on their way at once, of any number of
-// columns.
+// Of rows of 16 bits or e4m3 and [experts, columns, k], a warp some neighbouring results of a slot.
+// Each slot reads the matrix of its expert: all loads of the chip are on their way at once, of any
+// number of columns.
 template <class Config>
 struct GroupedWarpDots {
   using Columns = GroupedColumns<Config>;
@@ -111,9 +111,10 @@ struct GroupedWarpDots {
   // Batches of vectors that all lanes have, and the vectors behind them.
   static constexpr int kWhole = Config::kK / (kSpan * kBatch), kRest = kVectors - kWhole * kBatch;
   static constexpr int kTilesN = ceil_div(Config::kN, kColumns);
-  static_assert(!Config::kByEnds && !Config::kInputMajor && Element::kBytes == 2,
-                "vectors of 16-bit weights along K");
-  static_assert(Config::kRowScales == 0 && Config::kWeightScales == 0, "no scales");
+  // Whether the products of a vector are summed apart, and then have scales of 128 of K.
+  static constexpr bool kScaled = Config::kRowScales == 2 || Config::kWeightScales == 2;
+  static_assert(!Config::kByEnds && !Config::kInputMajor, "vectors of weights along K");
+  static_assert(Config::kCodes == 0, "a warp has no 128 columns");
 
   static SINTER_DEVICE void run(const GroupedOperands<Config>& o, int m) {
     const Ids ids(o);
@@ -149,8 +150,9 @@ struct GroupedWarpDots {
       if (lane < kColumns && column < Config::kN) {
         const GroupedEnd<Config> end(o, slot);
         if (there) {
-          gate = whole_sum(o, gate, 1.0f, expert, column, Columns::kGateAt);
-          if constexpr (kOf > 1) up = whole_sum(o, up, 1.0f, expert, column, Columns::kUpAt);
+          const float scale = row_scale<Config>(o.row_scales, slot);
+          gate = whole_sum(o, gate, scale, expert, column, Columns::kGateAt);
+          if constexpr (kOf > 1) up = whole_sum(o, up, scale, expert, column, Columns::kUpAt);
         }
         end.store_one(column, end.result(gate, up));
       }
@@ -224,6 +226,23 @@ struct GroupedWarpDots {
     }
     wait(waits);
     __syncwarp();
+    float scales[kCount][kColumns][kOf];
+    if constexpr (kScaled) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+#pragma unroll
+        for (int column = 0; column < kColumns; ++column) {
+#pragma unroll
+          for (int of = 0; of < kOf; ++of) {
+            const bool there = has_vector(i) && has_column(column);
+            scales[i][column][of] =
+                there ? group_scale<Config>(o.row_scales, o.weight_scales, slot, expert,
+                                            first * Columns::kStep + at(column, of), k + i * kSpan)
+                      : 0.0f;
+          }
+        }
+      }
+    }
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const Word4 x = load(row + i * kSpan, has_vector(i));
@@ -233,7 +252,9 @@ struct GroupedWarpDots {
         for (int of = 0; of < kOf; ++of) {
           const Word4 w = read[i][column][of];
           float& sum = sums[column][of];
-          sum = dot(x.x, w.x, dot(x.y, w.y, dot(x.z, w.z, dot(x.w, w.w, sum))));
+          const float before = kScaled ? 0.0f : sum;
+          const float after = dot(x.x, w.x, dot(x.y, w.y, dot(x.z, w.z, dot(x.w, w.w, before))));
+          sum = kScaled ? fmaf(after, scales[i][column][of], sum) : after;
         }
       }
     }
@@ -246,8 +267,14 @@ struct GroupedWarpDots {
     return load_now(reinterpret_cast<const Word4*>(from));
   }
   static SINTER_DEVICE float dot(u32 x, u32 w, float sum) {
-    sum = fmaf(Element::low(x), Element::low(w), sum);
-    return fmaf(Element::high(x), Element::high(w), sum);
+    using Pair = typename Element::Pair;
+#pragma unroll
+    for (int bits = 0; bits < 32; bits += 8 * static_cast<int>(sizeof(Pair))) {
+      const Pair rows = static_cast<Pair>(x >> bits), weights = static_cast<Pair>(w >> bits);
+      sum = fmaf(Element::low(rows), Element::low(weights), sum);
+      sum = fmaf(Element::high(rows), Element::high(weights), sum);
+    }
+    return sum;
   }
 };
 

@@ -494,6 +494,18 @@ TEST(GroupedSearch, ATurnOfFewBlocksIsCounted) {
   EXPECT_GT(us(140), 1.4 * us(132));
 }
 
+// Of e4m3 too, where steps of tiles wait for their sums.
+TEST(GroupedSearch, OneRowOfNarrowExpertsIsSummedByWarps) {
+  const auto result =
+      PlanChain(TextChain("scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 "
+                          "act=silu scales=group quantize=group"),
+                1, testing::H200(), {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  for (const GroupedSpec* spec : GroupedOf(result->chosen)) {
+    EXPECT_TRUE(spec->code.schedule.IsWarpDots()) << spec->code.schedule.ToString();
+  }
+}
+
 // The best tiles of few rows, as one H200 measured them alone: narrow ones wait for the SM that has
 // most.
 TEST(GroupedSearch, PredictsTilesOfFewRowsAsMeasured) {

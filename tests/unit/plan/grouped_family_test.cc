@@ -338,8 +338,9 @@ TEST(GroupedFamily, ChecksNameTheFieldTheValueAndTheBound) {
   p = PairProduct();
   p.by_ends = true;
   EXPECT_EQ(why(p, kWarpDots), "slots are by ends, must be by ids of dots of warps");
-  EXPECT_EQ(why(ScaledProduct(), kWarpDots),
-            "weights are e4m3, must be bf16 or f16 of dots of warps");
+  EXPECT_EQ(why(ScaledProduct(), kWarpDots), "");
+  EXPECT_EQ(why(QuantizedProduct(), kWarpDots),
+            "results have scales of 128, must have none of dots of warps");
   p = PairProduct();
   p.k = 64;
   EXPECT_EQ(why(p, kSwapped), "k is 64, must be above 64 of swapped tiles");
