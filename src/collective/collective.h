@@ -1,12 +1,18 @@
-// What one kernel takes of all ranks of a group, a sum or a gather, and how it goes about it.
+// What one kernel takes of all ranks of a group, a sum or a gather, and how it goes about it: its
+// schedules, their times, its source and launch.
 #ifndef SINTER_SRC_COLLECTIVE_COLLECTIVE_H_
 #define SINTER_SRC_COLLECTIVE_COLLECTIVE_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "src/base/device_model.h"
 #include "src/base/dtype.h"
+#include "src/base/launch_recipe.h"
+#include "src/model/prediction.h"
 
 namespace sinter {
 
@@ -81,6 +87,43 @@ int64_t MostCollectiveRows(const CollectiveProblem& p, const CollectiveSchedule&
 
 // FAILED_PRECONDITION naming field, value and bound where no kernel computes it.
 absl::Status CheckCollective(const CollectiveProblem& p, const CollectiveSchedule& s);
+
+// Schedules and times: search.cc.
+
+struct RankedCollective {
+  CollectiveSchedule schedule;
+  Prediction prediction;
+};
+
+// Time of a launch of `m` rows when all ranks begin at once.
+absl::StatusOr<Prediction> PredictCollective(const CollectiveProblem& p,
+                                             const CollectiveSchedule& s, int64_t m,
+                                             const DeviceModel& model);
+
+// Best first; empty where no kernel computes it. The same on all ranks: of one model.
+// `pushed`: of x that the kernel before pushes, in so many turns; or of which it pushes the first
+// so many columns; neither: of x in memory.
+struct PushedX {
+  int64_t turns = 0;
+  int64_t columns = 0;
+};
+std::vector<RankedCollective> SearchCollective(const CollectiveProblem& p, int64_t m,
+                                               const DeviceModel& model, PushedX pushed = {});
+
+// Source and launch of the kernel: source.cc.
+
+std::string CollectiveEntry(const CollectiveProblem& p);   // "sinter_all_reduce"
+std::string CollectiveHeader(const CollectiveProblem& p);  // of src/device
+
+// All ranks load the kernel of one source. It does not depend on the schedule's blocks.
+std::string CollectiveSource(const CollectiveProblem& p, const CollectiveSchedule& s);
+
+// `places`: x, the residual where there is one, gamma and the norm where there are, the sum where
+// it is stored; INVALID_ARGUMENT for another number of them. The launch gives the group's room and
+// what ranks of one plan have in common.
+absl::StatusOr<LaunchRecipe> CollectiveRecipe(const CollectiveProblem& p,
+                                              const CollectiveSchedule& s,
+                                              const std::vector<BufferPlace>& places);
 
 }  // namespace sinter
 

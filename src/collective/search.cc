@@ -1,10 +1,9 @@
-#include "src/collective/search.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "src/base/numbers.h"
 #include "src/base/status.h"
+#include "src/collective/collective.h"
 
 namespace sinter {
 namespace {

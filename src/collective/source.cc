@@ -1,8 +1,7 @@
-#include "src/collective/source.h"
-
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
+#include "src/collective/collective.h"
 
 namespace sinter {
 namespace {

@@ -10,8 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
-#include "src/collective/search.h"
-#include "src/collective/source.h"
+#include "src/collective/collective.h"
 #include "src/model/search_options.h"
 #include "src/plan/own_family.h"
 

@@ -11,8 +11,6 @@
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/device_model.h"
 #include "src/collective/collective.h"
-#include "src/collective/search.h"
-#include "src/collective/source.h"
 #include "src/device/device_library.h"
 #include "src/product/code/kernel_source.h"
 #include "src/product/search/search.h"

@@ -17,8 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "src/collective/collective.h"
-#include "src/collective/search.h"
-#include "src/collective/source.h"
 #include "src/device/device_library.h"
 #include "src/engine/rank_group.h"
 #include "tests/gpu/gpu_fixture.h"

@@ -5,8 +5,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/collective/search.h"
-#include "src/collective/source.h"
 
 namespace sinter {
 namespace {
