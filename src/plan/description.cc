@@ -35,7 +35,7 @@ void AddLoads(const ProductSequence& p, const Schedule& s, const DataflowRow& ro
   if (row.cluster_owns_rows && row.writes_c) {
     AddLoad(LoadOf(RestDims(p, s), p, s, s.second, concurrent, model), f);
   }
-  if (row.writes_c) f->c_reads = CeilDiv(CeilDiv(p[1].n, s.second.block_n), TilesN(s.second_share));
+  if (row.writes_c) f->c_reads = CeilDiv(p[1].n, s.second.block_n);
 }
 
 KernelFacts::Intake IntakeOf(const KernelFacts& f, double intake_us, const DeviceModel& model) {

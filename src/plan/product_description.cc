@@ -166,7 +166,6 @@ Json ScheduleJson(const Schedule& s) {
   const char* cut = RowOf(s).cut;
   if (cut[0] != 0) json[cut] = s.cut;
   if (s.swapped) json["swapped"] = true;
-  if (s.second_share != Share::kNone) json["second_share"] = Str(NameOf(s.second_share));
   return json;
 }
 

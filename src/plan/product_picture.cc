@@ -148,7 +148,7 @@ ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
   product.operands_from = "HBM, before c is there";
   product.k = p.k;
   product.clusters = RangesOf(spec.schedule);
-  FillTiles(spec, row, spec.schedule.second, spec.schedule.second_share, p.n, &product);
+  FillTiles(spec, row, spec.schedule.second, Share::kNone, p.n, &product);
   return product;
 }
 

@@ -117,9 +117,7 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, const TileO
   // A residual takes registers too: with eight ranks in the second product, or with scaled
   // products, fewer accumulators fit.
   const bool many = s.first.split_k >= 8 || (residual && (p.scaled() || s.second.split_k >= 8));
-  const int64_t most = many ? kMaxManyParts : kMaxAccumulators;
-  const bool last = &of.product == &p.back();
-  return residual && last ? std::min(most, RowOf(s).most_residual_accumulators) : most;
+  return many ? kMaxManyParts : kMaxAccumulators;
 }
 
 // Of sums that their threads keep until they are stored.

@@ -15,14 +15,14 @@ namespace {
 
 // Versions of dataflows of version 2 with a knob that is not at its default. Schedules without the
 // knob keep the bytes that they had before it was added. Other versions belong to one dataflow.
-constexpr uint8_t kScheduleVersion = 2, kSecondShareVersion = 4, kSwappedVersion = 6;
+constexpr uint8_t kScheduleVersion = 2, kSwappedVersion = 6;
 constexpr uint8_t kPushVersion = 8, kSwappedPushVersion = 9;
 constexpr uint8_t kPushedColumnsVersion = 10, kSwappedPushedColumnsVersion = 11;
 
 auto Fields(const Schedule& s) {
   return std::tie(s.dataflow, s.block_m, s.warpgroups_m, s.warpgroups_n, s.block_k, s.stages,
-                  s.cluster, s.cut, s.swapped, s.share, s.second_share, s.pushes, s.pushed_columns,
-                  s.grid, s.first, s.second);
+                  s.cluster, s.cut, s.swapped, s.share, s.pushes, s.pushed_columns, s.grid, s.first,
+                  s.second);
 }
 
 uint8_t VersionOf(const Schedule& s) {
@@ -30,8 +30,7 @@ uint8_t VersionOf(const Schedule& s) {
     return s.swapped ? kSwappedPushedColumnsVersion : kPushedColumnsVersion;
   }
   if (s.pushes != 0) return s.swapped ? kSwappedPushVersion : kPushVersion;
-  if (s.swapped) return kSwappedVersion;
-  return s.second_share != Share::kNone ? kSecondShareVersion : RowOf(s).version;
+  return s.swapped ? kSwappedVersion : RowOf(s).version;
 }
 
 bool IsPush(uint8_t version) {
@@ -40,17 +39,15 @@ bool IsPush(uint8_t version) {
 bool PushesColumns(uint8_t version) { return IsPush(version) && version >= kPushedColumnsVersion; }
 
 const DataflowRow* RowOfBytes(uint8_t dataflow, uint8_t version) {
-  const bool knob = version == kSecondShareVersion || version == kSwappedVersion || IsPush(version);
+  const bool knob = version == kSwappedVersion || IsPush(version);
   return FindDataflow(dataflow, knob ? kScheduleVersion : version);
 }
 
 bool HasCut(const DataflowRow& row) { return row.cut[0] != 0; }
-bool IsShare(uint8_t v) { return v <= 2; }
 
-// "72/4 share-rows"
-std::string TileText(const ProductTile& tile, Share share) {
-  return absl::StrCat(tile.block_n, "/", tile.split_k,
-                      share == Share::kNone ? "" : absl::StrCat(" share-", NameOf(share)));
+// "72/4"
+std::string TileText(const ProductTile& tile) {
+  return absl::StrCat(tile.block_n, "/", tile.split_k);
 }
 
 constexpr int64_t kAlignSlack = 1024;  // the base of dynamic shared memory is rounded up to this
@@ -96,14 +93,13 @@ bool Schedule::operator==(const Schedule& o) const { return Fields(*this) == Fie
 std::string Schedule::Canonical() const {
   ByteWriter w;
   w.U8(VersionOf(*this));
-  w.U8(static_cast<uint8_t>(WrittenAs(RowOf(*this))));
+  w.U8(RowOf(*this).byte);
   w.U8(static_cast<uint8_t>(share));
   for (int v : {block_m, warpgroups_m, warpgroups_n, block_k, stages, cluster, grid, first.block_n,
                 first.split_k, second.block_n, second.split_k}) {
     w.U32(static_cast<uint32_t>(v));
   }
   if (HasCut(RowOf(*this))) w.U32(static_cast<uint32_t>(cut));
-  if (VersionOf(*this) == kSecondShareVersion) w.U8(static_cast<uint8_t>(second_share));
   if (IsPush(VersionOf(*this))) w.U8(static_cast<uint8_t>(pushes));
   if (pushed_columns != 0) w.U32(static_cast<uint32_t>(pushed_columns));
   return w.Take();
@@ -122,7 +118,6 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
   }
   const DataflowRow* row = RowOfBytes(dataflow, version);
   if (row != nullptr && HasCut(*row)) s.cut = static_cast<int>(r.U32());
-  const uint8_t second_share = version == kSecondShareVersion ? r.U8() : 0;
   if (IsPush(version)) s.pushes = r.U8();
   if (PushesColumns(version)) s.pushed_columns = static_cast<int>(r.U32());
   if (row == nullptr) {
@@ -131,17 +126,9 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
   SINTER_RETURN_IF_ERROR(r.Finish("schedule"));
   s.swapped = version == kSwappedVersion || version == kSwappedPushVersion ||
               version == kSwappedPushedColumnsVersion;
-  if (version == kSecondShareVersion && second_share == 0) {
-    return absl::DataLossError("schedule: second_share none is written twice");
-  }
-  for (uint8_t v : {share, second_share}) {
-    if (!IsShare(v)) {
-      return DataLoss("schedule: share ", v, " is not 0 to 2");
-    }
-  }
+  if (share > 2) return DataLoss("schedule: share ", share, " is not 0 to 2");
   s.dataflow = row->dataflow;
   s.share = static_cast<Share>(share);
-  s.second_share = static_cast<Share>(second_share);
   if (s.Canonical() != bytes) return absl::DataLossError("schedule: a field is written otherwise");
   return s;
 }
@@ -155,8 +142,9 @@ std::string Schedule::ToString() const {
   if (pushes > 0) absl::StrAppend(&text, " pushes", pushes);
   if (pushed_columns > 0) absl::StrAppend(&text, " columns", pushed_columns);
   if (grid > 0) absl::StrAppend(&text, " grid", grid);
-  absl::StrAppend(&text, " first ", TileText(first, share));
-  if (row.products > 1) absl::StrAppend(&text, " second ", TileText(second, second_share));
+  absl::StrAppend(&text, " first ", TileText(first));
+  if (share != Share::kNone) absl::StrAppend(&text, " share-", NameOf(share));
+  if (row.products > 1) absl::StrAppend(&text, " second ", TileText(second));
   return text;
 }
 
@@ -201,8 +189,7 @@ ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
   z.row_tiles = CeilDiv(sequence.rows(), s.block_m);
   z.first_tiles = z.row_tiles * CeilDiv(first.n, s.first.block_n);
   z.second_tiles = two ? z.row_tiles * CeilDiv(last.n, s.second.block_n) : 0;
-  if (row.unit_products > 0) z.units = Units(z.row_tiles, first.n, s.first, s.share);
-  if (row.unit_products > 1) z.units += Units(z.row_tiles, last.n, s.second, s.second_share);
+  if (row.takes_units) z.units = Units(z.row_tiles, first.n, s.first, s.share);
   // One flag for each block's parts of E, or for each rank's part of a tile of C.
   const int64_t flags = row.ranges ? s.grid : z.first_tiles * s.first.split_k;
   if (row.cooperative) z.flag_bytes = 4 * (kFlagHeaderWords + flags);

@@ -25,8 +25,8 @@ enum class Dataflow : uint8_t {
 absl::string_view NameOf(Dataflow dataflow);  // "grid-exchange"; "invalid" for none
 
 // Which operand two blocks of a cluster load together: each loads half for both (TMA multicast), so
-// L2 is read once for two tiles. For kProduct and each product of kTaskList. The cluster is then
-// split_k blocks for each of the two tiles.
+// L2 is read once for two tiles. For kProduct. The cluster is then split_k blocks for each of the
+// two tiles.
 enum class Share : uint8_t {
   kNone = 0,
   kWeights = 1,  // the blocks take neighbouring row tiles of the same columns
@@ -62,8 +62,7 @@ struct Schedule {
   int cluster = 1;       // blocks a cluster: 1, 2, 4, 8, 16
   int cut = 0;           // how the dataflow cuts C. kClusterRanges: clusters that share a row
                          // tile; kClusterSlab: columns that a cluster keeps; others: 0
-  Share share = Share::kNone;         // the operand that blocks of two tiles load together
-  Share second_share = Share::kNone;  // the same for the second product; kTaskList
+  Share share = Share::kNone;  // the operand that blocks of two tiles load together
   int pushes = 0;  // ranks of a group: the result is pushed to the other ranks' slots too, for the
                    // sum over ranks behind it (src/collective); 0: it is not. kProduct
   int pushed_columns = 0;  // with pushes: of each row, whole tiles that a warp beside the consumers
@@ -140,8 +139,7 @@ struct ScheduleSizes {
   int64_t accumulators = 0;  // most f32 accumulators a consumer thread holds
   int64_t row_tiles = 0, first_tiles = 0,
           second_tiles = 0;  // tiles of C and E over the bucket (column tiles x row_tiles)
-  int64_t units = 0;  // what clusters take one after another, a tile or a pair of tiles, over all
-                      // products that are taken in units; 0: none
+  int64_t units = 0;  // what clusters take one after another, a tile or a pair of tiles; 0: none
   int64_t flag_bytes = 0;         // header and ready flags in the workspace (cooperative schedules)
   int64_t c_bytes = 0;            // C in the workspace (WritesC)
   int64_t partial_out_bytes = 0;  // partial sums of out in the workspace (RangesOf > 1)

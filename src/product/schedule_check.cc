@@ -154,28 +154,21 @@ absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string
 }
 
 // Each block of a pair loads half of the shared operand. A half starts at a swizzle pattern: every
-// 8 rows of a tile. `legal`: the dataflow has pairs in this product.
-absl::Status CheckShare(const ProductSequence& p, const Schedule& s, Share value,
-                        absl::string_view name, bool legal, absl::string_view tile_name,
-                        const ProductTile& tile) {
-  const int share = static_cast<int>(value);
-  if (share < 0 || share > 2) return RefuseSchedule(name, share, "is not 0 to 2");
-  if (value == Share::kNone) return absl::OkStatus();
-  if (!legal) return RefuseSchedule(name, share, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
-  if (value == Share::kRows && s.block_m % 16 != 0)
+// 8 rows of a tile.
+absl::Status CheckShare(const ProductSequence& p, const Schedule& s) {
+  const int share = static_cast<int>(s.share);
+  if (share < 0 || share > 2) return RefuseSchedule("share", share, "is not 0 to 2");
+  if (s.share == Share::kNone) return absl::OkStatus();
+  if (!RowOf(s).takes_units)
+    return RefuseSchedule("share", share, absl::StrCat("is not 0 in ", NameOf(s.dataflow)));
+  if (s.share == Share::kRows && s.block_m % 16 != 0)
     return RefuseSchedule("block_m", s.block_m, "is not a multiple of 16, with rows in halves");
-  if (value == Share::kWeights && p.layout() == Layout::kOI &&
-      tile.block_n % (16 * s.warpgroups_n) != 0) {
-    return RefuseSchedule(absl::StrCat(tile_name, ".block_n"), tile.block_n,
+  if (s.share == Share::kWeights && p.layout() == Layout::kOI &&
+      s.first.block_n % (16 * s.warpgroups_n) != 0) {
+    return RefuseSchedule("first.block_n", s.first.block_n,
                           "is not a multiple of 16 per warpgroup, with weights in halves");
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckShares(const ProductSequence& p, const Schedule& s) {
-  const int units = RowOf(s).unit_products;
-  SINTER_RETURN_IF_ERROR(CheckShare(p, s, s.share, "share", units > 0, "first", s.first));
-  return CheckShare(p, s, s.second_share, "second_share", units > 1, "second", s.second);
 }
 
 // The consumers of one block see whole rows, and their factors fit behind the barriers.
@@ -275,7 +268,7 @@ absl::Status CheckFields(const ProductSequence& p, const Schedule& s, ScheduleSi
   SINTER_RETURN_IF_ERROR(CheckRing(p, s));
   SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", p[0], s.first, FirstWidth(p, s), p[0].StagedK()));
   if (p.size() == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", p[1], s.second, 1, p[0].n));
-  SINTER_RETURN_IF_ERROR(CheckShares(p, s));
+  SINTER_RETURN_IF_ERROR(CheckShare(p, s));
   SINTER_RETURN_IF_ERROR(CheckNorm(p, s));
   SINTER_RETURN_IF_ERROR(CheckTransposed(p, s));
   SINTER_RETURN_IF_ERROR(CheckPushes(p, s));

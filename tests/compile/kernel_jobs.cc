@@ -205,7 +205,7 @@ std::vector<KernelJob> Evenly(std::vector<KernelJob> all, size_t count) {
 std::string KindOf(const ProductSequence& p, const Schedule& s) {
   const ProductTile& last = p.size() == 2 ? s.second : s.first;
   return absl::StrCat(NameOf(s.dataflow), " ", last.split_k, " ", NameOf(s.share), " ",
-                      NameOf(s.second_share), " ", s.warpgroups_m * s.warpgroups_n);
+                      s.warpgroups_m * s.warpgroups_n);
 }
 
 // Of every kind the schedule that is predicted best, and the one whose last product holds most.

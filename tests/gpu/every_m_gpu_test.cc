@@ -78,32 +78,6 @@ TEST_F(EveryM, LargeFused) { Sweep(LargeSpec(), PrepareOptions::Choice::kFused);
 TEST_F(EveryM, GatedFused) { Sweep(GatedSpec(), PrepareOptions::Choice::kFused); }
 TEST_F(EveryM, GatedUnfused) { Sweep(GatedSpec(), PrepareOptions::Choice::kUnfused); }
 
-// The search does not choose them: schedules over their whole space, above 128 rows, where there
-// are any.
-TEST_F(EveryM, TaskLists) {
-  constexpr size_t kSchedules = 4;
-  for (const FfnSpec& spec : {LargeSpec(), GatedSpec()}) {
-    const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-    const std::vector<Plan> plans =
-        SpreadPlans(*chain, BucketOf(kMost), ports().model, Dataflow::kTaskList, kSchedules);
-    ASSERT_EQ(plans.size(), kSchedules);
-    const auto built = BuildPlans(ports(), chain, plans);
-    const auto data = DeviceChain::Make(ports(), *chain, kMost, 7);
-    ASSERT_OK(data);
-    for (size_t i = 0; i < plans.size(); ++i) {
-      SCOPED_TRACE(plans[i].ToText());
-      ASSERT_OK(built[i]);
-      const absl::StatusOr<BoundRun> run = (*data)->Bind(*built[i]);
-      ASSERT_OK(run);
-      for (int64_t m = 1; m <= kMost; ++m) {
-        const absl::StatusOr<std::string> output = (*data)->Run(*run, m);
-        ASSERT_OK(output) << "m " << m;
-        ASSERT_OK((*data)->Check(*output, m)) << "m " << m;
-      }
-    }
-  }
-}
-
 TEST_F(EveryM, NoRowsIsANoOp) {
   const absl::StatusOr<Chain> chain = MakeFfnChain(PlainSpec());
   ASSERT_OK(chain);

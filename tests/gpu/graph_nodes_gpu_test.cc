@@ -215,7 +215,6 @@ class GraphNodes : public StreamTest {
 
   // Plans of `dataflow` from all over its space.
   void ExpectALaunchsBytesOf(Dataflow dataflow) {
-    const int64_t bucket = dataflow == Dataflow::kTaskList ? 2 * kBucket : kBucket;
     FfnSpec spec;
     spec.gated = true;
     spec.n = 1024;
@@ -223,7 +222,7 @@ class GraphNodes : public StreamTest {
     spec.l = 512;
     spec.act = Activation::kSilu;
     const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-    const std::vector<Plan> plans = SpreadPlans(*chain, bucket, ports().model, dataflow, 8);
+    const std::vector<Plan> plans = SpreadPlans(*chain, kBucket, ports().model, dataflow, 8);
     ASSERT_FALSE(plans.empty());
     bool clusters = false, cooperative = false;
     const auto built = BuildPlans(ports(), chain, plans);
@@ -234,7 +233,7 @@ class GraphNodes : public StreamTest {
         clusters |= recipe.cluster[0] * recipe.cluster[1] * recipe.cluster[2] > 1;
         cooperative |= recipe.cooperative;
       }
-      ExpectALaunchsBytes(SubjectOf(ports(), *built[i]), {bucket, 77, 1});
+      ExpectALaunchsBytes(SubjectOf(ports(), *built[i]), {kBucket, 77, 1});
     }
     EXPECT_EQ(cooperative, RowOf(dataflow).cooperative);
     EXPECT_TRUE(clusters || dataflow != Dataflow::kClusterExchange);
@@ -261,7 +260,6 @@ class GraphNodes : public StreamTest {
 TEST_F(GraphNodes, OfTwoProducts) { ExpectALaunchsBytesOf(Dataflow::kProduct); }
 TEST_F(GraphNodes, OfCooperativeGrids) { ExpectALaunchsBytesOf(Dataflow::kGridExchange); }
 TEST_F(GraphNodes, OfClusters) { ExpectALaunchsBytesOf(Dataflow::kClusterExchange); }
-TEST_F(GraphNodes, OfTaskLists) { ExpectALaunchsBytesOf(Dataflow::kTaskList); }
 
 TEST_F(GraphNodes, OfManyKernels) {
   ExpectALaunchsBytesOf(

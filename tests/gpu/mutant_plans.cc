@@ -101,7 +101,7 @@ bool Fits(const ProductSequence& problem, const Schedule& s, Needs needs) {
     case Needs::kManyTiles:
       return s.first.split_k > 1 && SizesOf(problem, s).first_tiles > s.grid / s.first.split_k;
     case Needs::kPairs:
-      return TilesOf(s.share) * TilesOf(s.second_share) > 1;
+      return s.share != Share::kNone;
     case Needs::kSlab:
       return s.dataflow == Dataflow::kClusterSlab;
     case Needs::kEarlyC:
@@ -132,7 +132,8 @@ std::vector<Schedule> Varied(const ProductSequence& problem, const DeviceModel& 
   std::vector<Schedule> list = {s};
   const bool slab = needs == Needs::kSlab ||
                     (needs == Needs::kEarlyC && s.dataflow == Dataflow::kClusterExchange);
-  if (needs == Needs::kShortRing) list.back().stages = std::min(s.stages, 3);
+  if (needs == Needs::kShortRing || needs == Needs::kPairs)
+    list.back().stages = std::min(s.stages, 3);
   if (slab) {
     list.back().dataflow = Dataflow::kClusterSlab;
     list.back().cut = static_cast<int>(problem[0].n) / 2 / s.block_k * s.block_k;
@@ -163,13 +164,12 @@ std::vector<Schedule> SchedulesFor(const ProductSequence& problem, const DeviceM
 
 }  // namespace
 
-// A task list has two row tiles at least; where weights stay, lanes take several. Norms are
-// computed where there are few rows.
+// Where weights stay, lanes take several row tiles. Norms are computed where there are few rows.
 int64_t MutantRows(const Mutation& mutation) {
   if (mutation.dataflow == Dataflow::kResidentWeights) return 1024;
   if (OfNorms(mutation)) return 48;
   if (OfGrouped(mutation)) return 600;
-  return mutation.dataflow == Dataflow::kTaskList ? 256 : 128;
+  return 128;
 }
 
 absl::StatusOr<Chain> MakeMutantChain(const Mutation& mutation) {

@@ -13,7 +13,6 @@ constexpr char kProducer[] = "pipeline/producer.cuh", kConsumer[] = "pipeline/co
                kShuffle[] = "handover/dsm_shuffle.cuh", kBlock[] = "kernels/block.cuh",
                kProduct[] = "kernels/product.cuh", kGrid[] = "kernels/grid_exchange.cuh",
                kEpoch[] = "kernels/epoch.cuh", kCluster[] = "kernels/cluster_exchange.cuh",
-               kL2[] = "kernels/l2_exchange.cuh", kTasks[] = "kernels/task_list.cuh",
                kSlab[] = "kernels/cluster_slab.cuh", kResident[] = "kernels/resident_weights.cuh",
                kNorms[] = "tile/row_norms.cuh", kGrouped[] = "kernels/grouped_product.cuh",
                kSwapped[] = "kernels/grouped_swapped.cuh";
@@ -42,6 +41,9 @@ std::vector<Mutation> PipelineMutations() {
       {"a long ring's stage is never given back", kConsumer,
        "      release_stage<Config, Seen::kReads>(ring, previous, cursor, i > 0, place);\n", "",
        kFlow, Needs::kLongRing},
+      {"a stage is never given back to the other block of a pair", kProduct,
+       "  cursor.awaited = walk.stages() - Config::kStages;\n", "  cursor.awaited = 0;\n", kFlow,
+       Needs::kPairs},
       {"a stage is given back while its products are in flight", kConsumer,
        "      wgmma_wait<1>();", "      wgmma_wait<3>();", kFlow, Needs::kLongRing, false},
   };
@@ -165,11 +167,11 @@ std::vector<Mutation> GridMutations() {
   return {
       {"C is read before it is ready", kGrid, "    if (waited != row_tile) ready.wait(",
        "    if (false) ready.wait(", kFlow},
-      {"a tile of C is never flagged", kL2,
-       "    if (threadIdx.x == 128) raise(column_tile, row_tile, rank, tag);\n", "", kFlow},
-      {"a tile of C is flagged before all threads have stored", kL2,
+      {"a tile of C is never flagged", kGrid,
+       "      store_release_gpu(word(column_tile, row_tile, rank), tag);\n", "", kFlow},
+      {"a tile of C is flagged before all threads have stored", kGrid,
        "    named_barrier(1, threads);\n", "", kFlow},
-      {"stores to C are not ordered before the loads of others", kL2,
+      {"stores to C are not ordered before the loads of others", kGrid,
        "    fence_proxy_async_global();\n    named_barrier(1, threads);",
        "    named_barrier(1, threads);", kFlow, Needs::kAny, false},
       {"the epoch never moves", kEpoch,
@@ -182,22 +184,6 @@ std::vector<Mutation> GridMutations() {
       {"parts of the second product are sent into those of the first", kGrid,
        "    if (two.group < two.tiles()) reduce2.release();\n", "    ;\n", kFlow,
        Needs::kBothSplit},
-  };
-}
-
-std::vector<Mutation> TaskMutations() {
-  constexpr Dataflow kFlow = Dataflow::kTaskList;
-  return {
-      {"a list reads C before it is ready", kTasks, "      if (!known) ready.wait(",
-       "      if (false) ready.wait(", kFlow},
-      {"a list never flags a tile of C", kTasks,
-       "    ready.raise(column / First::kBlockN, row / Config::kBlockM, one.k_rank, tag);\n", "",
-       kFlow},
-      {"a list flags a tile before it is stored", kTasks, "    mbarrier_wait(stored, parity);\n",
-       "", kFlow},
-      {"a list's last releases are never awaited", kTasks,
-       "  cursor.awaited = one.stages() + two.stages() - Config::kStages;\n",
-       "  cursor.awaited = one.stages() - Config::kStages;\n", kFlow, Needs::kPairs},
   };
 }
 
@@ -311,13 +297,12 @@ std::vector<Mutation> AllMutations() {
       {"nothing, product", kProduct, "", "", Dataflow::kProduct},
       {"nothing, grid exchange", kGrid, "", "", Dataflow::kGridExchange},
       {"nothing, cluster exchange", kCluster, "", "", Dataflow::kClusterExchange},
-      {"nothing, task list", kTasks, "", "", Dataflow::kTaskList},
       {"nothing, windows", kProduct, "", "", Dataflow::kProduct, Needs::kWindow},
       {"nothing, grouped products", kGrouped, "", "", Dataflow::kProduct, Needs::kGrouped},
       {"nothing, swapped tiles", kSwapped, "", "", Dataflow::kProduct, Needs::kSwapped}};
   for (const std::vector<Mutation>& some :
        {PipelineMutations(), WindowMutations(), ExchangeMutations(), GridMutations(),
-        TaskMutations(), LaunchMutations(), SlabMutations(), ResidentMutations(), NormMutations(),
+        LaunchMutations(), SlabMutations(), ResidentMutations(), NormMutations(),
         GroupedMutations(), SwappedMutations()}) {
     all.insert(all.end(), some.begin(), some.end());
   }

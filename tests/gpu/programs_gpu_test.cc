@@ -92,10 +92,6 @@ TEST_F(Programs, ClusterExchange) {
   RunAll(testing::FusedEpilogues({DType::kF16, DType::kF32, DType::kF16}, kSizes),
          Dataflow::kClusterExchange, 4);
 }
-TEST_F(Programs, TaskList) {
-  RunAll(testing::FusedEpilogues({DType::kBF16, DType::kBF16, DType::kBF16}, kSizes),
-         Dataflow::kTaskList, 4);
-}
 
 // Matrices of f32 beside operands of 16 bits and of 8, and of 16 bits beside results of f32.
 TEST_F(Programs, MatricesOfAnyElement) {
@@ -108,8 +104,7 @@ TEST_F(Programs, MatricesOfAnyElementOfRaggedColumns) {
   RunAll(testing::MatrixEpilogues(testing::kMatrixTypes[1], kRagged), Dataflow::kProduct, 4);
 }
 TEST_F(Programs, MatricesOfF32BehindTwoProducts) {
-  for (const Dataflow dataflow :
-       {Dataflow::kGridExchange, Dataflow::kClusterExchange, Dataflow::kTaskList}) {
+  for (const Dataflow dataflow : {Dataflow::kGridExchange, Dataflow::kClusterExchange}) {
     RunAll(testing::FusedEpilogues(testing::kMatrixTypes[0], kSizes), dataflow, 3);
   }
 }

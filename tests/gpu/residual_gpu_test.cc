@@ -76,7 +76,6 @@ class Residuals : public SweepTest {
 TEST_F(Residuals, Products) { RunAll(Dataflow::kProduct, false); }
 TEST_F(Residuals, GridExchange) { RunAll(Dataflow::kGridExchange, false); }
 TEST_F(Residuals, ClusterExchange) { RunAll(Dataflow::kClusterExchange, false); }
-TEST_F(Residuals, TaskList) { RunAll(Dataflow::kTaskList, false); }
 TEST_F(Residuals, ProductsWithPauses) { RunAll(Dataflow::kProduct, true); }
 TEST_F(Residuals, GridExchangeWithPauses) { RunAll(Dataflow::kGridExchange, true); }
 TEST_F(Residuals, ClusterExchangeWithPauses) { RunAll(Dataflow::kClusterExchange, true); }

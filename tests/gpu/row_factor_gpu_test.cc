@@ -71,7 +71,6 @@ class RowFactors : public SweepTest {
 TEST_F(RowFactors, Products) { RunAll(Dataflow::kProduct, false); }
 TEST_F(RowFactors, GridExchange) { RunAll(Dataflow::kGridExchange, false); }
 TEST_F(RowFactors, ClusterExchange) { RunAll(Dataflow::kClusterExchange, false); }
-TEST_F(RowFactors, TaskList) { RunAll(Dataflow::kTaskList, false); }
 TEST_F(RowFactors, ProductsWithPauses) { RunAll(Dataflow::kProduct, true); }
 TEST_F(RowFactors, GridExchangeWithPauses) { RunAll(Dataflow::kGridExchange, true); }
 TEST_F(RowFactors, ClusterExchangeWithPauses) { RunAll(Dataflow::kClusterExchange, true); }
@@ -115,7 +114,6 @@ TEST_F(ColumnScales, ClusterExchange) { RunScaled(Dataflow::kClusterExchange); }
 TEST_F(ColumnScales, ClusterRanges) { RunScaled(Dataflow::kClusterRanges); }
 TEST_F(ColumnScales, ClusterSlab) { RunScaled(Dataflow::kClusterSlab); }
 TEST_F(ColumnScales, SpatialGate) { RunScaled(Dataflow::kSpatialGate); }
-TEST_F(ColumnScales, TaskList) { RunScaled(Dataflow::kTaskList); }
 TEST_F(ColumnScales, ResidentWeights) { RunScaled(Dataflow::kResidentWeights); }
 TEST_F(ColumnScales, ProductsWithPauses) { RunScaled(Dataflow::kProduct, true); }
 

@@ -1,9 +1,7 @@
-// Single products, and task lists of two, on few blocks, so that each cluster walks many tiles:
-// every way in which the blocks of a cluster work together, rows that end anywhere, with and
-// without random pauses.
+// Single products on few blocks, so that each cluster walks many tiles: every way in which the
+// blocks of a cluster work together, rows that end anywhere, with and without random pauses.
 #include <algorithm>
 #include <cstdio>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,7 +29,7 @@ struct Kind {
   Operands operands = Operands::kAny;
 };
 
-// Ragged in every dimension; of both K an even number of 64s, which ranks of pairs need.
+// Ragged in every dimension.
 std::vector<FfnSpec> Specs() {
   FfnSpec plain;
   plain.n = 712;
@@ -88,28 +86,10 @@ class TileWalk : public GpuTest {
     return plans;
   }
 
-  // On few clusters, and on as many as there are: those begin with the second product at once.
-  static std::vector<Plan> ListsOf(const Chain& chain, const Kind& one, const Kind& two) {
-    const ProductSequence problem = MatchProducts(chain, kRows)->sequence;
-    std::vector<Schedule> some;
-    for (const Schedule& s : LegalSchedules(problem, ports().model, Dataflow::kTaskList)) {
-      if (s.share == one.share && s.first.split_k == one.split_k && s.second_share == two.share &&
-          s.second.split_k == two.split_k)
-        some.push_back(s);
-    }
-    some = Spread(some, kSchedules);
-    std::vector<Plan> plans;
-    for (const std::vector<Schedule>& list : {some, OnFewClusters(some)})
-      for (const Schedule& s : list) plans.push_back(FusedPlanOf(chain, kRows, s).value());
-    return plans;
-  }
-
-  using MakePlans = std::function<std::vector<Plan>(const Chain&)>;
-
-  static void Run(const std::string& name, const MakePlans& make, bool jitter) {
+  static void Run(const Kind& kind, bool jitter) {
     for (const FfnSpec& spec : Specs()) {
       const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-      const std::vector<Plan> plans = make(*chain);
+      const std::vector<Plan> plans = PlansOf(*chain, kind);
       ASSERT_FALSE(plans.empty());
       BuildOptions options;
       options.codegen.jitter = jitter;
@@ -117,7 +97,7 @@ class TileWalk : public GpuTest {
       const auto data = DeviceChain::Make(ports(), *chain, kRows, 5);
       ASSERT_OK(data);
       for (size_t i = 0; i < plans.size(); ++i) {
-        SCOPED_TRACE(absl::StrCat(name, " ", NameOf(spec), "\n", plans[i].ToText()));
+        SCOPED_TRACE(absl::StrCat(kind.name, " ", NameOf(spec), "\n", plans[i].ToText()));
         if (!built[i].ok() && jitter) {  // a test build may need more registers than there are
           std::printf("passed over: %s\n", std::string(built[i].status().message()).c_str());
           continue;
@@ -146,21 +126,11 @@ class TileWalk : public GpuTest {
     }
   }
 
-  static void RunBoth(const std::string& name, const MakePlans& make) {
-    Run(name, make, false);
-    if (!HasFatalFailure()) Run(name, make, true);
-  }
   static void RunBoth(const Kind& kind) {
-    RunBoth(kind.name, [&](const Chain& chain) { return PlansOf(chain, kind); });
-  }
-  static void RunLists(const Kind& one, const Kind& two) {
-    RunBoth(absl::StrCat(one.name, ", then ", two.name),
-            [&](const Chain& chain) { return ListsOf(chain, one, two); });
+    Run(kind, false);
+    if (!HasFatalFailure()) Run(kind, true);
   }
 };
-
-constexpr Kind kAlone{"alone", Share::kNone, 1}, kSplit{"split 2", Share::kNone, 2},
-    kWeights{"weights", Share::kWeights, 1}, kRowPairs{"rows", Share::kRows, 1};
 
 TEST_F(TileWalk, BlocksAlone) { RunBoth({"alone", Share::kNone, 1}); }
 TEST_F(TileWalk, RanksThatShareK) {
@@ -189,21 +159,6 @@ TEST_F(TileWalk, PairsThatShareWeights) {
 TEST_F(TileWalk, PairsThatShareRows) {
   RunBoth({"rows", Share::kRows, 1});
   RunBoth({"rows, split 2", Share::kRows, 2});
-}
-
-TEST_F(TileWalk, TaskListsOfBlocksAlone) { RunLists(kAlone, kAlone); }
-TEST_F(TileWalk, TaskListsOfRanksThatShareK) { RunLists(kSplit, kSplit); }
-TEST_F(TileWalk, TaskListsOfPairs) {
-  RunLists(kWeights, kRowPairs);
-  RunLists(kRowPairs, kWeights);
-  RunLists(kWeights, kWeights);
-  RunLists(kRowPairs, kRowPairs);
-}
-TEST_F(TileWalk, TaskListsOfPairsAndRanks) {
-  RunLists(kWeights, kSplit);
-  RunLists(kRowPairs, kSplit);
-  RunLists(kSplit, kWeights);
-  RunLists(kSplit, kRowPairs);
 }
 
 }  // namespace

@@ -127,8 +127,7 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element,
                   ", kWarpgroupsN = ", s.warpgroups_n, ";\n");
   const char* cut = RowOf(s).cut_constant;
   if (cut[0] != 0) absl::StrAppend(&text, "  static constexpr int ", cut, " = ", s.cut, ";\n");
-  absl::StrAppend(&text, "  static constexpr int kSharers = ",
-                  std::max(TilesOf(s.share), TilesOf(s.second_share)), ";\n");
+  absl::StrAppend(&text, "  static constexpr int kSharers = ", TilesOf(s.share), ";\n");
   absl::StrAppend(&text, "  static constexpr bool kWeightsTransposed = ", Bool(Transposed(code)),
                   ", kConstantWeights = ", Bool(code.constant_weights),
                   ", kSwapped = ", Bool(s.swapped), ";\n");
@@ -143,7 +142,7 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element,
   absl::StrAppend(
       &text, ProductText("First", FirstWidth(p, s), p[0], first, s.share, PermutesColumns(p, s)));
   if (p.size() == 2)
-    absl::StrAppend(&text, ProductText("Second", 1, p[1], s.second, s.second_share, false));
+    absl::StrAppend(&text, ProductText("Second", 1, p[1], s.second, Share::kNone, false));
   return absl::StrCat(text, "};\n");
 }
 

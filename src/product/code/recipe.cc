@@ -36,9 +36,9 @@ uint32_t BoxRows(const ProductCode& code, Role role) {
       return static_cast<uint32_t>(s.block_m / TilesN(s.share) / lanes);
     }
     case Role::kC:
-      return static_cast<uint32_t>(s.block_m / TilesN(s.second_share));
+      return static_cast<uint32_t>(s.block_m);
     default:
-      return role.product == 1 ? WeightBox(code, s.second, s.second_share)
+      return role.product == 1 ? WeightBox(code, s.second, Share::kNone)
                                : WeightBox(code, s.first, s.share);
   }
 }

@@ -141,6 +141,7 @@ Prediction PredictCluster(const ProductSequence& p, const Schedule& s, const Dev
 // The fields that their rows have in common.
 constexpr DataflowRow ClusterRow() {
   DataflowRow row;
+  row.byte = 3;
   row.how = "dsm_shuffle";
   row.medium = Medium::kDsm;
   row.cluster_owns_rows = true;
@@ -220,7 +221,6 @@ constexpr DataflowRow kClusterSlabRow = [] {
   DataflowRow row = ClusterRow();
   row.dataflow = Dataflow::kClusterSlab;
   row.name = "cluster-slab";
-  row.form_of = Dataflow::kClusterExchange;
   row.version = 5;
   row.cut = "slab";
   row.cut_constant = "kSlabColumns";
@@ -264,7 +264,6 @@ constexpr DataflowRow kSpatialGateRow = [] {
   DataflowRow row = ClusterRow();
   row.dataflow = Dataflow::kSpatialGate;
   row.name = "spatial-gate";
-  row.form_of = Dataflow::kClusterExchange;
   row.version = 7;
   row.title =
       "a cluster owns a row tile and all of n: gate and up apart, joined in pairs of its blocks";
@@ -388,7 +387,6 @@ constexpr DataflowRow kClusterRangesRow = [] {
   DataflowRow row = ClusterRow();
   row.dataflow = Dataflow::kClusterRanges;
   row.name = "cluster-ranges";
-  row.form_of = Dataflow::kClusterExchange;
   row.version = 3;
   row.cut = "ranges";
   row.title =

@@ -29,9 +29,9 @@ struct DataflowRow {
   Dataflow dataflow = Dataflow::kNone;
   // In texts, JSON and errors; with underscores the kernel's function, file and entry.
   const char* name = "invalid";
-  // The dataflow whose byte this one is written with, told apart by `version`; kNone: its own.
-  Dataflow form_of = Dataflow::kNone;
-  uint8_t version = 2;   // of a schedule's bytes
+  // What a schedule's bytes say: forms of one dataflow have its byte, and versions of their own.
+  // Byte 4 was task lists and version 4 theirs; neither is used again.
+  uint8_t byte = 0, version = 2;
   const char* cut = "";  // the name of Schedule::cut: "ranges", "slab"; "": the dataflow has no cut
   const char* cut_constant = "";  // the constant of Config that holds `cut`; "": none
 
@@ -49,14 +49,12 @@ struct DataflowRow {
   // `cut` clusters share a row tile by ranges of N, and their parts of E are added.
   bool ranges = false;
   int gate_ranks = 1;  // ranks that compute a tile of C together, one weight matrix each
-  // How many products, from the first, clusters take in units. A unit is one tile, or two whose
-  // blocks share loads (Schedule::share).
-  int unit_products = 0;
+  // Clusters take units one after another: one tile, or two whose blocks share loads
+  // (Schedule::share).
+  bool takes_units = false;
   bool permutes_weights = false;  // its end of a tile takes permuted columns (PermutesColumns)
   bool swaps = false;             // operands may be swapped
   bool pushes = false;            // results may be pushed to other ranks (Schedule::pushes)
-  // Most accumulators a thread for a tile with a residual, with two consumer warpgroups.
-  int64_t most_residual_accumulators = 128;
 
   // Columns of C that a cluster keeps in shared memory.
   int64_t (*kept_columns)(const ProductSequence&, const Schedule&) = KeepsNothing;
@@ -82,8 +80,6 @@ const DataflowRow& RowOf(Dataflow dataflow);
 inline const DataflowRow& RowOf(const Schedule& schedule) { return RowOf(schedule.dataflow); }
 // The dataflow that is written with this byte and version; null: none.
 const DataflowRow* FindDataflow(uint8_t byte, uint8_t version);
-// The dataflow whose byte a schedule of `row` is written with.
-Dataflow WrittenAs(const DataflowRow& row);
 
 }  // namespace sinter
 

@@ -77,6 +77,7 @@ Prediction PredictGrid(const ProductSequence& p, const Schedule& s, const Device
 constexpr DataflowRow kGridExchangeRow = [] {
   DataflowRow row;
   row.dataflow = Dataflow::kGridExchange;
+  row.byte = 2;
   row.name = "grid-exchange";
   row.title = "persistent blocks: c goes through L2, w2 loads while c is under way";
   row.how = "ready flags";

@@ -20,13 +20,9 @@ const DataflowRow& RowOf(Dataflow dataflow) {
   return index < AllDataflows().size() ? *kRows[index] : kNoRow;
 }
 
-Dataflow WrittenAs(const DataflowRow& row) {
-  return row.form_of == Dataflow::kNone ? row.dataflow : row.form_of;
-}
-
 const DataflowRow* FindDataflow(uint8_t byte, uint8_t version) {
   for (const DataflowRow* row : kRows) {
-    if (static_cast<uint8_t>(WrittenAs(*row)) == byte && row->version == version) return row;
+    if (row->byte == byte && row->version == version) return row;
   }
   return nullptr;
 }

@@ -1,5 +1,5 @@
-// The list of dataflows, in the order of their enumerators, which are stored. To add one: a line at
-// the end, a file in this folder that defines k<Name>Row, and a kernel in src/device/kernels.
+// The list of dataflows, in the order of their enumerators. To add one: a line, a file in this
+// folder that defines k<Name>Row, and a kernel in src/device/kernels.
 #ifndef SINTER_SRC_PRODUCT_DATAFLOW_LIST_H_
 #define SINTER_SRC_PRODUCT_DATAFLOW_LIST_H_
 
@@ -7,7 +7,6 @@
   ROW(Product)                \
   ROW(GridExchange)           \
   ROW(ClusterExchange)        \
-  ROW(TaskList)               \
   ROW(ClusterRanges)          \
   ROW(ClusterSlab)            \
   ROW(SpatialGate)            \

@@ -201,10 +201,11 @@ Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const Dev
 constexpr DataflowRow kProductRow = [] {
   DataflowRow row;
   row.dataflow = Dataflow::kProduct;
+  row.byte = 1;
   row.name = "product";
   row.title = "one product: persistent blocks, or groups of blocks that share K or loads";
   row.products = 1;
-  row.unit_products = 1;
+  row.takes_units = true;
   row.swaps = true;
   row.pushes = true;
   row.permutes_weights = true;

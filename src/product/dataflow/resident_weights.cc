@@ -225,6 +225,7 @@ Prediction PredictResident(const ProductSequence& p, const Schedule& s, const De
 constexpr DataflowRow kResidentWeightsRow = [] {
   DataflowRow row;
   row.dataflow = Dataflow::kResidentWeights;
+  row.byte = 8;
   row.name = "resident-weights";
   row.title = "persistent clusters keep all weights: row tiles pass, c stays in registers";
   row.how = "as wgmma's rows";

@@ -33,7 +33,7 @@ double KeptBytes(const DeviceModel& model) {
 double RowsFromHbm(double bytes, const ProductDims& d, const Schedule& s, int64_t m_units,
                    int64_t column_units, int64_t at_once, const DeviceModel& model) {
   const DataflowRow& row = RowOf(s);
-  const bool bands = row.unit_products > d.product;
+  const bool bands = row.takes_units;
   const int64_t again = bands ? std::min(m_units, kBandUnits) : m_units;
   const double kept = bytes * static_cast<double>(again) / static_cast<double>(m_units);
   if (row.cluster_owns_rows || kept <= KeptBytes(model)) return bytes;
@@ -236,7 +236,6 @@ ProductDims SecondDims(const ProductSequence& p, const Schedule& s) {
   if (row.cluster_owns_rows && row.writes_c) d.k = KeptColumns(p, s);
   d.rows_in_ring = !row.cluster_owns_rows;
   d.rows_from_hbm = false;
-  d.share = s.second_share;
   d.clusters = RangesOf(s);
   return d;
 }

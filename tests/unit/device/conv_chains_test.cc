@@ -206,25 +206,5 @@ TYPED_TEST(ConvChains, WalkTheGrid) {
   this->ExpectThroughMemory(taken);
 }
 
-// Clusters of the list are the ranks that share K.
-template <class Config>
-struct WithoutSharers : Config {
-  static constexpr int kCluster = Config::First::kSplitK;
-};
-
-TYPED_TEST(ConvChains, WalkAListOfTasks) {
-  std::vector<typename TestFixture::Taken> taken;
-  using PlainTasks = WithoutSharers<TypeParam>;
-  gridDim.x = 3 * PlainTasks::kCluster;
-  for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
-    const int rank = static_cast<int>(blockIdx.x) % PlainTasks::kCluster;
-    const TaskWalk<PlainTasks> walk(rank, TypeParam::Shown::kRows);
-    for (int unit = walk.one.first; unit < walk.one.units(); unit += walk.one.step)
-      taken.push_back({walk.one.row(unit), walk.one.column(unit), walk.one.k_rank, walk.one.begin(),
-                       walk.one.end()});
-  }
-  this->ExpectThroughMemory(taken);
-}
-
 }  // namespace
 }  // namespace sinter

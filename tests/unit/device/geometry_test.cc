@@ -366,40 +366,6 @@ TEST(ProductWalkOfBlocks, DealsRowTilesOut) {
   }
 }
 
-// One list of both products on one grid: tiles of each are visited once, every cluster ends the
-// first product before it begins the second, and of neighbours in the list one follows the other.
-template <class Config>
-void ExpectListCoversTiles(int clusters, int m) {
-  gridDim.x = static_cast<unsigned>(clusters * Config::kCluster);
-  std::vector<int> takers;  // of the whole list
-  for (int cluster = 0; cluster < clusters; ++cluster) {
-    blockIdx.x = static_cast<unsigned>(cluster * Config::kCluster);
-    const TaskWalk<Config> walk(0, m);
-    takers.resize(static_cast<size_t>(walk.one.units() + walk.two.units()), -1);
-    for (int unit = walk.one.first; unit < walk.one.units(); unit += walk.one.step)
-      takers[static_cast<size_t>(unit)] = cluster;
-    for (int unit = walk.two.first; unit < walk.two.units(); unit += walk.two.step)
-      takers[static_cast<size_t>(walk.one.units() + unit)] = cluster;
-    EXPECT_EQ(
-        walk.one.stages() + walk.two.stages(),
-        walk.one.own() * walk.one.end() + walk.two.own() * (walk.two.end() - walk.two.begin()));
-  }
-  for (size_t i = 0; i < takers.size(); ++i)
-    EXPECT_EQ(takers[i], static_cast<int>(i % static_cast<size_t>(clusters))) << "unit " << i;
-}
-
-TYPED_TEST(ProductWalk, AListGoesRoundTheClusters) {
-  if constexpr (TypeParam::First::kSplitK == 1 && TypeParam::Second::kSplitK == 1) {
-    for (int clusters : {1, 3, 66})
-      for (int m : {0, 1, 17, 256, 1000}) ExpectListCoversTiles<TypeParam>(clusters, m);
-  }
-}
-
-TYPED_TEST(Geometry, TaskListAgreesWithThePlan) {
-  ExpectLayout<L2ExchangeTypes<TypeParam>, TypeParam>(
-      SizesOf(ProblemOf<TypeParam>(2), ScheduleOf<TypeParam>(Dataflow::kTaskList)));
-}
-
 TYPED_TEST(Geometry, GridWalksEveryTileOnce) {
   constexpr int kCluster = TypeParam::kCluster;
   for (int clusters : {1, 3, 7}) {

@@ -9,7 +9,6 @@
 #include "kernels/product.cuh"
 #include "kernels/resident_weights.cuh"
 #include "kernels/spatial_gate.cuh"
-#include "kernels/task_list.cuh"
 
 namespace sinter {
 

@@ -85,9 +85,11 @@ Plan FusedByCluster(int64_t bucket, double us) {
   return Fused(bucket, s, us);
 }
 
-Plan FusedByList(int64_t bucket, double us) {
-  Schedule s = BaseSchedule(Dataflow::kTaskList, 1, bucket / 64);
-  s.first = s.second = {64, 1};
+Plan FusedBySlab(int64_t bucket, double us) {
+  Schedule s = BaseSchedule(Dataflow::kClusterSlab, 8, (bucket + 63) / 64 * 8);
+  s.cut = kN / 2;
+  s.first = {64, 1};
+  s.second = {8, 1};
   return Fused(bucket, s, us);
 }
 
@@ -130,8 +132,8 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, const Chain& chain, int6
     plans.push_back(FusedByGrid(bucket, split, world.code_per_bucket));
   }
   plans.push_back(FusedByCluster(bucket, world.cluster_us));
-  if (options.for_tuning && world.task_list_us > 0) {
-    plans.push_back(FusedByList(bucket, world.task_list_us));
+  if (options.for_tuning && world.slab_us > 0) {
+    plans.push_back(FusedBySlab(bucket, world.slab_us));
   }
   double us = world.unfused_us;
   for (const auto& stages : world.unfused_stages) {
@@ -156,7 +158,7 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, const Chain& chain, int6
 // "grid", "cluster", "first", "second", the last two with their stages if not 2.
 std::string NameOfSpec(const KernelSpec& spec) {
   if (spec.sequence.size() == 2) {
-    if (spec.schedule.dataflow == Dataflow::kTaskList) return "tasks";
+    if (spec.schedule.dataflow == Dataflow::kClusterSlab) return "slab";
     return WritesC(spec.schedule) ? "grid" : "cluster";
   }
   const std::string stages = spec.schedule.stages == 2 ? "" : absl::StrCat(spec.schedule.stages);

@@ -69,7 +69,7 @@ struct FakeWorld {
   std::atomic<int> plan_failures{0};          // the next so many plans fail
   std::atomic<int> batch_invariant_plans{0};  // that were asked for
   double cluster_us = 12;                     // predicted; the other fused plan takes 10
-  double task_list_us = 0;                    // of the one that tuning is offered; 0: none
+  double slab_us = 0;                         // of the one that tuning is offered; 0: none
   double unfused_us = 20;                     // predicted, of the first unfused plan
   // Stages of the first and the second kernel of each unfused plan; each takes a microsecond more.
   // Kernels of another number than 2 have it in their names: "first3".

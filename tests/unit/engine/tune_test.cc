@@ -107,10 +107,10 @@ TEST(TuneTest, KernelsOfACutThatIsFarBehindAreNotTried) {
   EXPECT_EQ(result.entry->measured_us, 10);
 }
 
-TEST(TuneTest, ATaskListIsTakenByMeasurementAlone) {
+TEST(TuneTest, ASlabIsTakenByMeasurementAlone) {
   FakeWorld world;
-  world.task_list_us = 9;  // less than any other
-  world.times = {{"tasks", 5}};
+  world.slab_us = 9;  // less than any other
+  world.times = {{"slab", 5}};
   const auto engine = world.MakeEngine();
   const auto by_prediction = engine->Prepare(world.chain, 256, {});
   ASSERT_TRUE(by_prediction.ok()) << by_prediction.status();
@@ -123,7 +123,7 @@ TEST(TuneTest, ATaskListIsTakenByMeasurementAlone) {
   world.tuning = set;
   const auto tuned = world.MakeEngine()->Prepare(world.chain, 256, {});
   ASSERT_TRUE(tuned.ok()) << tuned.status();
-  EXPECT_EQ((*tuned)->plan().kernels[0].spec.schedule.dataflow, Dataflow::kTaskList);
+  EXPECT_EQ((*tuned)->plan().kernels[0].spec.schedule.dataflow, Dataflow::kClusterSlab);
 }
 
 TEST(TuneTest, ADeadlineEndsIt) {

@@ -45,7 +45,6 @@ TEST(Picture, TheIntermediateTravelsThroughItsLevel) {
     return PictureOf(SampleSpec(SampleG7(), d)).hand_overs.at(0).medium;
   };
   EXPECT_EQ(medium(Dataflow::kGridExchange), Medium::kL2);
-  EXPECT_EQ(medium(Dataflow::kTaskList), Medium::kL2);
   EXPECT_EQ(medium(Dataflow::kClusterExchange), Medium::kDsm);
 }
 
@@ -139,15 +138,6 @@ TEST(Picture, SplitAndTurnsAreSaid) {
   EXPECT_THAT(text, HasSubstr("up to 2 tiles a group"));
   EXPECT_THAT(ProductsText(PictureOf(SampleSpec(SampleG7(), Dataflow::kClusterExchange))),
               Not(HasSubstr("up to")));
-}
-
-TEST(Picture, EachProductOfAListSaysWhatItsBlocksShare) {
-  const ProductsPicture k = PictureOf(SampleSpec(SampleS8(), Dataflow::kTaskList));
-  EXPECT_EQ(k.products[0].share, Share::kRows);
-  EXPECT_EQ(k.products[0].turns, 2);  // 32 pairs of tiles on 24 clusters
-  EXPECT_EQ(k.products[1].share, Share::kNone);
-  EXPECT_EQ(k.products[1].split_k, 2);
-  EXPECT_THAT(ProductsText(k), HasSubstr("2 blocks share the rows"));
 }
 
 TEST(Units, ShowThreeDigitsAndAUnit) {

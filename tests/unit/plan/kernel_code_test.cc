@@ -169,7 +169,7 @@ TEST(KernelCode, WithTheBindingIsTheSpec) {
   for (Dataflow dataflow : DataflowsOf(SampleG7())) {
     KernelSpec spec = Full(dataflow);
     spec.constant_rows = dataflow == Dataflow::kProduct;
-    spec.constant_weights = dataflow != Dataflow::kTaskList;
+    spec.constant_weights = dataflow != Dataflow::kGridExchange;
     const KernelCode code = *CodeOf(spec);
     const ProductBinding binding = ProductBindingOf(spec);
     KernelSpec joined;
@@ -212,7 +212,7 @@ TEST(KernelCode, TheRecipeNeedsNoSource) {
 }
 
 TEST(KernelCode, ReadsBackAndTrustsNothing) {
-  for (const KernelSpec& spec : {Full(Dataflow::kTaskList), SoftmaxSpec()}) {
+  for (const KernelSpec& spec : {Full(Dataflow::kGridExchange), SoftmaxSpec()}) {
     const KernelCode code = *CodeOf(spec);
     const std::string bytes = code.Bytes(), schedule = code.ScheduleBytes();
     const absl::StatusOr<KernelCode> back = ReadCode(bytes, schedule);

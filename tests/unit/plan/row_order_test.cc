@@ -79,10 +79,9 @@ TEST(RowOrder, TilesStagesPairsGridAndBucketAreNoPartOfIt) {
   const std::string plain = OrderWith([](ProductSequence&, Schedule&) {});
   EXPECT_EQ(plain, OrderWith([](ProductSequence& p, Schedule& s) {
               p.m = 4096;
-              s.dataflow = Dataflow::kTaskList;
+              s.dataflow = Dataflow::kGridExchange;
               s.block_m = 128, s.warpgroups_m = 2, s.stages = 3, s.cluster = 2, s.grid = 132;
               s.first.block_n = 96, s.second.block_n = 128;
-              s.share = s.second_share = Share::kWeights;
             }));
   EXPECT_EQ(plain, OrderWith([](ProductSequence&, Schedule& s) { s.block_k = 128; }));
   EXPECT_EQ(plain, OrderWith([](ProductSequence&, Schedule& s) {
@@ -178,9 +177,9 @@ TEST(CheckRowOrder, NamesTheFieldThatIsAnotherOrder) {
   EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.second.split_k = 4; }),
               HasSubstr("second.split_k 4 is not 1"));
   EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.dataflow = Dataflow::kSpatialGate; }),
-              HasSubstr("dataflow 7 (spatial-gate) adds parts"));
+              HasSubstr("dataflow 6 (spatial-gate) adds parts"));
   EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.dataflow = Dataflow::kClusterRanges; }),
-              HasSubstr("dataflow 5 (cluster-ranges) adds parts"));
+              HasSubstr("dataflow 4 (cluster-ranges) adds parts"));
   EXPECT_THAT(why([](ProductSequence& p, Schedule& s) { p[0].k = 320, s.block_k = 128; }),
               HasSubstr("block_k 128 gives k of 320 more steps than 64"));
   EXPECT_THAT(why([](ProductSequence& p, Schedule& s) { SetColumns(&p, 0, 960), s.block_k = 128; }),

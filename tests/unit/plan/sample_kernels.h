@@ -158,13 +158,6 @@ inline Schedule SampleSchedule(const ProductSequence& p, Dataflow dataflow) {
       s.first = {p[0].pair ? 32 : 8, 1};
       s.second = {32, 4};
       return s;
-    case Dataflow::kTaskList:
-      s.cluster = 2;
-      s.grid = 48;
-      s.share = Share::kRows;
-      s.first = {p[0].pair ? 48 : 24, 1};
-      s.second = {32, 2};
-      return s;
     case Dataflow::kClusterExchange:
       return SampleCluster(p);
     case Dataflow::kClusterRanges:

@@ -65,18 +65,6 @@ inline Schedule SampleRanges() {
   return s;
 }
 
-// For 256 rows and more.
-inline Schedule SampleTaskList() {
-  Schedule s = SampleGridExchange();
-  s.dataflow = Dataflow::kTaskList;
-  s.cluster = 2;
-  s.grid = 132;
-  s.share = Share::kWeights;
-  s.first = {48, 1};
-  s.second = {64, 2};
-  return s;
-}
-
 inline Schedule SampleProduct(const ProductSequence& p, int block_n, int split_k) {
   Schedule s;
   s.stages = 3;

@@ -29,9 +29,8 @@ TEST(Dataflows, EveryRowAnswersAll) {
     EXPECT_EQ(static_cast<int>(row->dataflow), ++id);
     EXPECT_EQ(&RowOf(row->dataflow), row);
     EXPECT_TRUE(names.insert(row->name).second);
-    const auto byte = static_cast<uint8_t>(WrittenAs(*row));
-    EXPECT_TRUE(writings.insert(absl::StrCat(byte, " ", row->version)).second);
-    EXPECT_EQ(FindDataflow(byte, row->version), row);
+    EXPECT_TRUE(writings.insert(absl::StrCat(row->byte, " ", row->version)).second);
+    EXPECT_EQ(FindDataflow(row->byte, row->version), row);
     EXPECT_NE(std::string(row->title), "");
     EXPECT_EQ(row->medium == Medium::kNone, row->products == 1);
     EXPECT_EQ(row->how[0] == 0, row->products == 1);
@@ -139,8 +138,8 @@ std::vector<ProductSequence> ListedPairs(const std::vector<const char*>& lists) 
   return pairs;
 }
 
-// Dataflows that lose on this chip are for who measures. The model agrees, but for task lists,
-// which it cannot tell from grid exchanges. An everyday run takes a fourth of the list.
+// Dataflows that lose on this chip are for who measures. The model agrees. An everyday run takes a
+// fourth of the list.
 TEST(Dataflows, OfClustersOnlyTheExchangeWinsAListedProblemByPrediction) {
   const DeviceModel model = H200Model();
   const std::vector<ProductSequence> pairs = ListedPairs(
@@ -154,8 +153,7 @@ TEST(Dataflows, OfClustersOnlyTheExchangeWinsAListedProblemByPrediction) {
       const std::map<Dataflow, double> best = BestOfEach(p, model);
       const double planned = PlannedUs(p, best, model);
       for (const auto& [dataflow, us] : best) {
-        const bool list = dataflow == Dataflow::kTaskList;
-        EXPECT_GE(us, (list ? 0.85 : 1) * planned) << p.ToString() << " " << NameOf(dataflow);
+        EXPECT_GE(us, planned) << p.ToString() << " " << NameOf(dataflow);
       }
     }
   }
@@ -173,7 +171,7 @@ TEST(Dataflows, ThoseForTuningWinRandomProblemsSeldomAndByLittle) {
     ++pairs;
     for (const auto& [dataflow, us] : best) {
       const DataflowRow& row = RowOf(dataflow);
-      if (row.offered == Offered::kPlanning || dataflow == Dataflow::kTaskList) continue;
+      if (row.offered == Offered::kPlanning) continue;
       EXPECT_GE(us, 0.9 * planned) << p.ToString() << " " << row.name;
       wins += us < planned;
     }

@@ -62,28 +62,10 @@ TEST(Schedule, RefusesBytesOfNoDataflow) {
   bytes[0] = 7;  // of spatial gates, whose byte is 3
   EXPECT_THAT(std::string(Schedule::FromCanonical(bytes).status().message()),
               ::testing::HasSubstr("no dataflow 2 of version 7"));
-  bytes[0] = 2, bytes[1] = 99;
-  EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
-}
-
-TEST(Schedule, KeepsWhatEachProductOfAListShares) {
-  Schedule s = SampleTaskList();
-  EXPECT_EQ(s.ToString(),
-            "task-list bm128 wg2x1 bk128 st3 cl2 grid132 first 48/1 share-weights second 64/2");
-  const std::string split = s.Canonical();
-  s.second = {64, 1};
-  s.second_share = Share::kRows;
-  std::string bytes = s.Canonical();
-  EXPECT_EQ(split[0], 2);
-  EXPECT_EQ(bytes[0], 4);
-  EXPECT_TRUE(*Schedule::FromCanonical(bytes) == s);
-  for (char share : {0, 3}) {  // written twice, unknown
-    bytes.back() = share;
+  for (const auto& [version, dataflow] : {std::pair(2, 99), std::pair(2, 4), std::pair(4, 4)}) {
+    bytes[0] = static_cast<char>(version), bytes[1] = static_cast<char>(dataflow);  // 4: task lists
     EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
   }
-  EXPECT_EQ(s.ToString(),
-            "task-list bm128 wg2x1 bk128 st3 cl2 grid132 first 48/1 share-weights second 64/1 "
-            "share-rows");
 }
 
 TEST(Schedule, KeepsTheRanksThatResultsArePushedTo) {
@@ -183,20 +165,6 @@ TEST(SizesOf, GridExchangeHoldsAThenTheWiderWeights) {
   EXPECT_EQ(z.second_tiles, 26);
   EXPECT_EQ(z.flag_bytes, 4 * (kFlagHeaderWords + 96));
   EXPECT_EQ(z.c_bytes, 128 * 3072 * 2);
-}
-
-TEST(SizesOf, ATaskListCountsTheUnitsOfBothProducts) {
-  ProductSequence p = SampleGated();
-  p.m = 300;
-  Schedule s = SampleTaskList();
-  ScheduleSizes z = SizesOf(p, s);
-  EXPECT_EQ(z.units,
-            2 * 64 + 3 * 16);  // two pairs of row tiles; three row tiles whose K ranks share
-  EXPECT_EQ(z.flag_bytes, 4 * (kFlagHeaderWords + 3 * 64));
-  EXPECT_EQ(z.c_bytes, 300 * 3072 * 2);
-  s.second = {64, 1};
-  s.second_share = Share::kRows;
-  EXPECT_EQ(SizesOf(p, s).units, 2 * 64 + 3 * 8);
 }
 
 TEST(SizesOf, SecondProductDecidesTheStageWhenItsTileIsWider) {
