@@ -5,7 +5,6 @@
 // run time needs.
 #pragma once
 #include "kernels/tile_ends.cuh"
-#include "kernels/unit_walk.cuh"
 
 namespace sinter {
 

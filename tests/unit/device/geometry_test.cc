@@ -324,7 +324,7 @@ TYPED_TEST(ProductWalk, EndsWithTheLastRow) {
       blockIdx.x = block;
       const int rank = static_cast<int>(block);
       const ProductUnits<TypeParam> walk(rank, m);
-      const ProductUnits<TypeParam> in_place(rank, m, 0, 0, false);
+      const ProductUnits<TypeParam> in_place(rank, m, 0, false);
       for (int unit = walk.first; unit < walk.units(); unit += walk.step) {
         const int row = walk.row(unit), tile = in_place.row(unit);
         EXPECT_EQ(tile % kRows, 0);
