@@ -113,6 +113,16 @@ def test_a_part_is_not_cut_between_several_results_and_their_users(modules):
         assert all(user in part for node in part if node in pairs for user in node.users)
 
 
+def test_several_results_stay_together_where_one_is_read_further_on(modules):
+    x = Node("input")
+    pair = Node("pair", x)
+    left, right = Node("getitem", pair), Node("getitem", pair)
+    outside = Node("outside", left)
+    last = Node("add", right, outside)
+    kinds = kinds_of(modules, {pair, left, right, last}, several={pair})
+    assert modules._partition.partition([x, pair, left, right, outside, last], kinds) == [[pair, left, right], [last]]
+
+
 def convert(modules, part, symbol=None):
     rows = modules._arrays.Rows(symbol)
     return modules._convert.Converter(part, rows, modules._aten.TABLE, lambda node: node.name == "weight").convert()
