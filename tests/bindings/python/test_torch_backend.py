@@ -317,6 +317,21 @@ def test_rows_are_m_in_dynamic_graphs():
     assert len(more) == 1 and all(c.within for c in _verify.comparisons)
 
 
+def test_what_is_no_rows_of_its_part_is_told_which_and_of_what():
+    def model(x):
+        rows = x.flatten(0, 1).relu() + 1
+        return rows, (x[:, 0] * 3).sigmoid() + rows[0]
+
+    x = torch.randn(5, 16, 64).to(DEVICE)
+    torch._dynamo.mark_dynamic(x, 0)
+    with torch.no_grad():
+        compiled, reports = passed(model)
+        compiled(x)
+    told = left(reports)["aten.relu.default"]
+    rows = told.split("extents ")[1].split("x64")[0]
+    assert told == f"extents {rows}x64 are no rows of {rows.replace('16*', '')}, which is M in its part" and rows.startswith("16*")
+
+
 def test_a_marked_batch_and_a_batch_of_one():
     model = half(Gated())
     x = torch.randn(3, 7, 64).bfloat16()

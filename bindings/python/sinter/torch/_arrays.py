@@ -112,11 +112,16 @@ class Rows:
 
     def folds(self, shape: Sequence[Any]) -> bool:
         """Whether a chain can have a value of these extents."""
-        try:
-            self.fold(shape)
-        except Refused:
-            return False
-        return True
+        return self.why_not([shape]) is None
+
+    def why_not(self, shapes: Sequence[Sequence[Any]]) -> Optional[str]:
+        """Names the first extents that no value of a chain can have; None where all can be."""
+        for shape in shapes:
+            try:
+                self.fold(shape)
+            except Refused as refused:
+                return refused.why
+        return None
 
     def fold(self, shape: Sequence[Any]) -> Tuple[Tuple[Any, ...], int]:
         """Extents of the chain, and how many leading axes became the one of M.
@@ -135,7 +140,7 @@ class Rows:
             if product == self.symbol and all(isinstance(size, int) for size in rest):
                 return (M, *rest), i + 1
         told = "x".join(str(size) for size in sizes)
-        raise Refused(f"its extents {told} are no rows of {self.symbol}")
+        raise Refused(f"extents {told} are no rows of {self.symbol}")
 
 
 def aligned(array: Array, dims: int, folded: int, rank: int, own_rank: int) -> Array:

@@ -85,9 +85,10 @@ class Planner:
             if not worth_a_try(nodes, self._hint_of, self.options.verify):
                 continue
             rows = _rows_of(nodes)
-            other = [node for node in nodes if not all(rows.folds(val.shape) for val in results([node, *node.all_input_nodes]))]
+            read = {node: rows.why_not([val.shape for val in results([node, *node.all_input_nodes])]) for node in nodes}
+            other = {node: why for node, why in read.items() if why is not None}
             if other:
-                self.left.update((node, f"its extents are no rows of {rows.symbol}, which are those of its part") for node in other)
+                self.left.update((node, f"{why}, which is M in its part") for node, why in other.items())
                 waiting.extend((part, tries) for part in self._again(nodes))
                 waiting.extend((_alone(node), tries) for node in other if is_attention(node))
                 continue
