@@ -9,7 +9,7 @@ import torch
 
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._inductor import config
-from torch._inductor.fx_passes.post_grad import view_to_reshape
+from torch._inductor.fx_passes.post_grad import remove_noop_ops, view_to_reshape
 
 from sinter.torch import _verify
 from sinter.torch._graph_pass import SinterPass
@@ -29,6 +29,7 @@ def passed(model, options=None, dynamic=None):
     def run_graph(gm, example_inputs, **_):
         view_to_reshape(gm)
         config.post_grad_custom_pre_pass(gm.graph)
+        remove_noop_ops(gm.graph)  # Inductor's next pass, which trusts what nodes say of their memory
         gm.recompile()
         return make_boxed_func(gm.forward)
 

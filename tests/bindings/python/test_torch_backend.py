@@ -516,6 +516,50 @@ def test_a_write_into_an_input():
     assert torch.equal(x, own) and _verify.difference(result, expected, 2e-2)[1]
 
 
+@pytest.mark.parametrize(
+    "more",
+    [lambda y: [y[::2]], lambda y: [*y.chunk(2)], lambda y: [y.mT.unsqueeze(0), y[1:]]],
+    ids=["a_slice", "parts", "views_of_views"],
+)
+def test_a_write_into_a_result_is_seen_in_views_of_it(more):
+    def model(x):
+        y = x.relu() * 2
+        views = more(y)
+        return [y, *views, *(view + 1 for view in views)]
+
+    with torch.no_grad():
+        compiled, reports = passed(model)
+        x = torch.randn(4, 8).to(DEVICE)
+        found, expected = compiled(x), model(x)
+    for results in (found, expected):
+        results[1].fill_(7)
+    (part,) = reports[0].taken
+    assert len(part.nodes) > 2 and all(torch.allclose(a, b) for a, b in zip(found, expected))
+
+
+def test_elements_of_a_result_that_are_one_stay_that():
+    def model(x):
+        rows = (x.relu() * 2).expand(3, 4, 8)
+        return rows, rows + 1
+
+    with torch.no_grad():
+        compiled, reports = passed(model)
+        rows, _ = compiled(torch.randn(4, 8).to(DEVICE))
+    assert reports[0].taken and rows.stride() == (0, 8, 1)
+
+
+def test_a_write_into_a_result_is_not_seen_in_a_copy_of_it():
+    def model(x):
+        y = x.relu() * 2
+        return y, torch.empty(32, device=DEVICE).copy_(y.view(-1))
+
+    with torch.no_grad():
+        compiled, reports = passed(model)
+        y, copy = compiled(torch.ones(4, 8, device=DEVICE))
+    y.fill_(7)
+    assert reports[0].taken and (copy == 2).all()
+
+
 def test_torch_computes_a_chain_as_the_reference_does():
     model = half(Heads(), Gated(), Scaled(), N.Softmax(-1))
     with torch.no_grad():

@@ -30,6 +30,7 @@ from ._options import Options, context_of, target_context
 from ._planner import Part, Planner
 from ._replace import copy_of, forget_what_was, put_back, put_rest_back, results, slices_for_splits
 from ._rows_by_ids import rows_as_gathers
+from ._shared import views_of_their_own
 from ._store import store
 from ._warn import warn_once
 
@@ -153,6 +154,7 @@ class SinterPass(CustomGraphPass):
         rows_as_gathers(graph)
         repeat_pixels(graph)
         interpolations(graph)
+        views_of_their_own(graph)
         tell_parts(graph)
         tell_products(graph.nodes)
         lay_channels_last(graph)

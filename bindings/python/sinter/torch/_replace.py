@@ -109,6 +109,7 @@ def replace(
                 own = graph.call_function(torch.ops.sinter.compared.default, (result, expected, f"{name}.{expected.name}", bound))
             own.meta["val"] = result.meta["val"]
         expected.replace_all_uses_with(own, lambda user: user not in inside and user is not own)
+        _tell_views(own, expected.meta["val"])
         replaced[expected] = own
     if bound is None:
         for node in reversed(part):
@@ -156,6 +157,24 @@ def _inserted(
             leaving.append(_leaving(graph, result, border, symbols))
     graph.erase_node(anchor)
     return call, leaving
+
+
+def _tell_views(node: torch.fx.Node, was: torch.Tensor) -> None:
+    """Gives views of `node` values that are views of its own, which were views of `was`: by them Inductor knows whose memory is whose, and
+    drops a copy that lies between two which share none with others."""
+    memory = memory_of(was)
+    waiting = [node]
+    while waiting:
+        for user in waiting.pop().users:
+            if user.op == "call_function" and memory_of(user.meta.get("val")) == memory:
+                user.meta["val"] = value_of(user.target, user.args, user.kwargs)
+                waiting.append(user)
+
+
+def memory_of(value: Any) -> Optional[int]:
+    """Which memory a node's value lies in; of several tensors, the first's; None of what has none."""
+    val = value[0] if isinstance(value, (list, tuple)) and value else value
+    return val.untyped_storage()._cdata if isinstance(val, torch.Tensor) and val.layout == torch.strided else None
 
 
 def given_apart(border: Border) -> Optional[Sequence[Any]]:
