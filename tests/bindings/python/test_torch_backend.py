@@ -516,6 +516,21 @@ def test_a_write_into_an_input():
     assert torch.equal(x, own) and _verify.difference(result, expected, 2e-2)[1]
 
 
+def test_a_write_into_a_part_of_an_input_through_rows_that_repeat_it():
+    def model(x):
+        first, second = x.expand(2, 8, 64).split(4, 1)
+        second[0] = first[0]
+        return x + 1
+
+    x = torch.randn(8, 64).to(DEVICE)
+    own = x.clone()
+    with torch.no_grad():
+        compiled, reports = passed(model)
+        result, expected = compiled(x), model(own)
+    assert reports[0].taken and all(c.within for c in _verify.comparisons)
+    assert torch.allclose(x, own, atol=1e-6) and torch.allclose(result, expected, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "more",
     [lambda y: [y[::2]], lambda y: [*y.chunk(2)], lambda y: [y.mT.unsqueeze(0), y[1:]]],

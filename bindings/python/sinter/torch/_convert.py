@@ -256,15 +256,21 @@ class Converter:
         if folded > 1:  # whatever it is, it comes contiguous
             self.inputs.append(Border(node, tuple(range(len(sizes)))))
             return of(self.builder.input(dtype, dims, constant=constant), folded)
-        repeated = tuple(i for i, stride in enumerate(strides) if stride == 0 and sizes[i] != 1)
+        spread = [i for i, stride in enumerate(strides) if stride == 0 and sizes[i] != 1]
+        repeated = tuple(spread) if self._is_view(node) else ()
         own = tuple(1 if i in repeated else size for i, size in enumerate(dims))
         order = memory_order(own, strides)
         shape = tuple(own[axis] for axis in order)
-        given = None if self.rows.symbol is not None else _gaps(shape, [strides[axis] for axis in order])
+        given = None if self.rows.symbol is not None or len(repeated) < len(spread) else _gaps(shape, [strides[axis] for axis in order])
         value = self.builder.input(dtype, shape, strides=given, constant=constant)
         self.inputs.append(Border(node, order, repeated))
         array = Array(value, tuple(sorted(range(len(order)), key=lambda i: order[i])), folded)
         return of(array.plain.broadcast_to(dims), folded) if repeated else array
+
+    def _is_view(self, node: Any) -> bool:
+        """Whether a value from outside is as its strides say. Torch says of a scatter into what `expand` made that it has strides of 0, too."""
+        row = self.table.get(target_of(node))
+        return node.op != "call_function" or row is not None and row.view
 
     def _declare(self, node: Any) -> Border:
         """Declares the output of a node: contiguous in the order of the node's memory, where that says one."""
