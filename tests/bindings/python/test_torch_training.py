@@ -377,3 +377,16 @@ def test_a_step_of_many_tensors_is_taken_by_its_estimate(sizes, capturable_anywh
     compiled()
     last = reports[-1]
     assert len(last.taken) == 1 and last.taken[0].made.over, last.left
+
+
+def test_what_the_backward_pass_compares_with_a_maximum_is_kept():
+    """Computed again by other kernels, no element may equal it, and the gradient is divided by 0."""
+    seen = []
+    step = lambda x: N.functional.gelu(x).amax(-1).sum() + N.functional.silu(x).amin(0).sum()
+    watch = lambda graph: seen.append([str(node.target) for node in graph.nodes].count("aten.eq.Tensor"))
+    compiled, _ = passed(step)
+    x = torch.randn(8, 64, device=DEVICE, requires_grad=True)
+    with torch._inductor.config.patch(post_grad_custom_pre_pass=watch):
+        gradient = torch.autograd.grad(compiled(x), x)[0]
+    assert torch.allclose(gradient, torch.autograd.grad(step(x), x)[0], atol=1e-5)
+    assert seen == [2, 0]  # forward, backward

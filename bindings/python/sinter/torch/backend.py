@@ -11,10 +11,11 @@ from .._error import invalid
 from ._graph_pass import SinterPass
 from ._joined import joining
 from ._options import Options
+from ._saved import KeepCompared
 
 VARIABLE = "SINTER_TORCH_COMPILE"  # "0": Inductor alone, in a process that cannot be changed otherwise
 _PREPARE = ("background", "block")
-_PASS = "post_grad_custom_pre_pass"  # of Inductor's configuration
+_PASS, _JOINT_PASS = "post_grad_custom_pre_pass", "joint_custom_post_pass"  # of Inductor's configuration
 
 
 def sinter_backend(
@@ -60,7 +61,8 @@ def compile_with(
     asks_more = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", None)  # not every build of torch has it
     if asks_more is not None and isinstance(first, asks_more):
         raise invalid(f"options: {_PASS} is a {type(first).__name__}, which asks whether the graph trains; sinter runs it with the graph alone")
-    return compile_fx(gm, example_inputs, config_patches={**patches, _PASS: graph_pass.of(gm, example_inputs, first)}, **more)
+    own = {_PASS: graph_pass.of(gm, example_inputs, first), _JOINT_PASS: KeepCompared(patches.get(_JOINT_PASS, getattr(config, _JOINT_PASS)))}
+    return compile_fx(gm, example_inputs, config_patches={**patches, **own}, **more)
 
 
 def split_options(mode: Optional[str], options: Optional[Dict[str, Any]]) -> "tuple[Options, Dict[str, Any]]":
