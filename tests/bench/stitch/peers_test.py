@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import sys
 import tempfile
 import unittest
@@ -154,6 +155,15 @@ for line in sys.stdin:
         if request["step"] == "xla": result["wall_us"] = 20
         print(json.dumps({"result": result}), flush=True)
 """
+
+
+class Layout(unittest.TestCase):
+    def test_declarations_are_found_in_a_checkout_and_in_a_bundle(self):
+        with tempfile.TemporaryDirectory() as bundle:
+            package = os.path.join(bundle, "python", "sinter")
+            os.makedirs(package)
+            shutil.copy(os.path.join(sinter_abi.ROOT, "bindings", "python", "sinter", "_abi.py"), package)
+            self.assertTrue(sinter_abi.generated_abi(bundle).__file__.startswith(bundle))
 
 
 class Supervision(unittest.TestCase):

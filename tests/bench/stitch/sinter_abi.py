@@ -11,10 +11,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 NO_M = 0  # for chains without M: any value in range
 
 
-def generated_abi():
-    """The declarations that ./dev bindings writes, without the package around them, which needs a library that it finds."""
-    spec = importlib.util.spec_from_file_location("sinter_generated_abi",
-                                                  os.path.join(ROOT, "bindings", "python", "sinter", "_abi.py"))
+def generated_abi(root=ROOT):
+    """The declarations that ./dev bindings writes, without the package around them, which needs a library that it finds. `root`: of a
+    checkout, or of what ./dev bundle makes."""
+    files = [os.path.join(root, folder, "sinter", "_abi.py") for folder in (os.path.join("bindings", "python"), "python")]
+    spec = importlib.util.spec_from_file_location("sinter_generated_abi", next(filter(os.path.exists, files), files[0]))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
