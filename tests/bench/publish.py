@@ -73,8 +73,8 @@ STEPS = (
     Step("fp8", 40, PYTHON + "scaled_peers.py --out {out} --seconds {left} --models llama3_8b,qwen3_32b_tp4 --rows 1,128,1024 "
          "--contestants promoted,fast,cublaslt,promoted-block,deepgemm-block,sinter,sinter-block"),
     Step("training", 110, PYTHON + "torch_backend/training.py {out} --budget {left} --jobs 3 --rows resnet50@32,bert_base@32,vit_b16@32"),
-    Step("graphs", 110, PYTHON + "stitch/peers.py --out {out} --seconds {left} --only memory_chains,stitch_graphs --peers sinter,torch,sinter_kernels,xla"),
-    Step("large", 130, PYTHON + "stitch/peers.py --out {out} --seconds {left} --only large --peers sinter,torch,sinter_kernels,xla"),
+    Step("graphs", 150, PYTHON + "stitch/peers.py --out {out} --seconds {left} --only memory_chains,stitch_graphs --peers sinter,torch,sinter_kernels,xla"),
+    Step("large", 240, PYTHON + "stitch/peers.py --out {out} --seconds {left} --only large --peers sinter,torch,sinter_kernels,xla"),
 )
 PATIENCE = 1.5  # times its seconds is a step given at most
 SPARE = 5  # seconds at a call's end, to write and to leave
