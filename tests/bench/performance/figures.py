@@ -12,26 +12,27 @@ PEERS = os.path.join(BENCH, "peers.txt")
 
 # What the page calls a file, in this folder. `publish.py --collect` names new ones here: all that a step measures stands in one file.
 FILES = {
-    "products": "results/h200-2026-11-22-9390e58.json",
-    "batch": "results/h200-2026-11-22-9390e58-batch.json",
-    "graphs": "results/h200-2026-11-22-6e3297e-peers.json",
-    "large": "results/h200-2026-11-22-6e3297e-peers.json",
-    "decode": "results/h200-2026-11-23-9cf8949-decode-steps.json",
+    "products": "results/h200-2026-11-28-2e68e7c-products.json",
+    "batch": "results/h200-2026-11-28-2e68e7c-products.json",
+    "graphs": "results/h200-2026-11-28-2e68e7c-graphs.json",
+    "large": "results/h200-2026-11-28-2e68e7c-large.json",
+    "decode": "results/h200-2026-11-28-2e68e7c-decode.json",
     "vllm": "results/h200-2026-11-24-c24e97b-vllm.json",
-    "fp8": "results/h200-2026-11-24-d2fa48c-scaled-deepgemm.json",
-    "conv-1": "results/h200-2026-11-24-a944c92-conv-turns-b1.json",
-    "conv-32": "results/h200-2026-11-24-a944c92-conv-turns-b32.json",
-    "layers": "results/h100-2026-11-27-4735ce8-layers.json",
-    "depthwise": "results/h100-2026-11-28-2a27d97-layers-depthwise.json",
-    "images": "results/h100-2026-11-28-2a27d97-layers-images.json",
-    "experts": "results/h200-2026-11-28-25c83da-experts.json",
-    "ranks": "results/h200-2026-11-28-9043479-ranks.json",
-    "ranks-models": "results/h200-2026-11-28-9043479-ranks-models.json",
-    "models": "torch_backend/models-h200-9043479.json",
-    "training": "torch_backend/training-h200-9043479.json",
+    "vllm-ranks": "results/h200-2026-11-28-9175ebc-vllm-two-gpus.json",
+    "fp8": "results/h200-2026-11-28-2e68e7c-fp8.json",
+    "conv-1": "results/h200-2026-11-28-2e68e7c-conv-1.json",
+    "conv-32": "results/h200-2026-11-28-2e68e7c-conv-32.json",
+    "layers": "results/h200-2026-11-28-2e68e7c-layers.json",
+    "depthwise": "results/h200-2026-11-28-2e68e7c-layers.json",
+    "images": "results/h200-2026-11-28-2e68e7c-layers.json",
+    "experts": "results/h200-2026-11-28-2e68e7c-experts.json",
+    "ranks": "results/h200-2026-11-28-2e68e7c-ranks.json",
+    "ranks-models": "results/h200-2026-11-28-2e68e7c-ranks.json",
+    "models": "results/h200-2026-11-28-2e68e7c-models.json",
+    "training": "results/h200-2026-11-28-2e68e7c-training.json",
 }
 # Files of graphs whose plans a tuning set chose.
-TUNED = {"graphs", "large"}
+TUNED = set()
 
 
 class MissingFigure(Exception):

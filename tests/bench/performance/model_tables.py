@@ -119,13 +119,14 @@ def summary(store):
     steps = [gain(row) for name, row in store.by_torch("training").items() if ":" not in name]
     sums = [other / own for own, other, _ in (against_best(times, "layer") for times in slowest_ranks(store).values())]
     between = [other / own for _, own, other, _ in slowest_models(store).values()]
-    server = lambda kind: [row["decode_ratio"] for row in store.file("vllm")["rows"] if row["contestant"] == kind]
+    server = lambda key, kind: [row["decode_ratio"] for row in store.file(key)["rows"] if row["contestant"] == kind]
     lines = [
         ("PyTorch models", torch, [gain(row) for row in store.by_torch("models").values()]),
         ("training steps", torch, steps),
         ("decoding steps", f"cuBLAS, {torch}", [decode_results.ratio(case) for case in decode_cases(store).values()]),
-        ("the same in vLLM", "vLLM 0.24.0", server("sinter")),
-        ("with folded norms", "vLLM 0.24.0", server("sinter-folded")),
+        ("the same in vLLM", "vLLM 0.24.0", server("vllm", "sinter")),
+        ("with folded norms", "vLLM 0.24.0", server("vllm", "sinter-folded")),
+        ("on 2 GPUs in vLLM", "vLLM 0.24.0, FlashInfer", server("vllm-ranks", "sinter")),
         ("layers of experts", "Triton's", by("experts", "peer_ratio", "all")),
         ("encoder layers", f"cuBLAS, {torch}", by("layers", "peer_ratio", "encoders")),
         ("products, bias, GELU", f"cuBLAS, {torch}", by("layers", "peer_ratio", "products")),
@@ -133,10 +134,9 @@ def summary(store):
         ("gated FFNs", cublas, by("products", "best_peer/predicted", "S")),
         ("two products, ReLU", cublas, by("products", "best_peer/predicted", "G")),
         ("Llama-3-8B's FFN", "cuBLASLt", by("batch", "best_peer/predicted", "L")),
-        ("fp8 FFNs", peers_of_codes(store), pairs(("fp8",), *FP8["blocks"])),
+        ("fp8 FFNs", peers_of_codes(store), [ratio for kind in FP8.values() for ratio in pairs(("fp8",), *kind)]),
         ("two convolutions", "cuDNN, cuBLAS", pairs(*CONV)),
-        ("depthwise convolutions", f"cuDNN, {torch}", by("depthwise", "peer_ratio", "depthwise")),
-        ("grouped convolutions", f"cuDNN, {torch}", by("images", "peer_ratio", "images")),
+        ("depthwise, grouped convolutions", f"cuDNN, {torch}", [ratio for key in ("depthwise", "images") for ratio in by(key, "peer_ratio", key)]),
         ("memory-bound graphs", f"{torch}, XLA", quantities(graph_rows(store, "memory_chains", "stitch_graphs"), "peer_ratio")),
         ("large graphs", f"{torch}, XLA", quantities(graph_rows(store, "large"), "peer_ratio")),
         ("sums over 2 GPUs", "NCCL, symmetric memory", sums),

@@ -16,7 +16,7 @@ def on(store, key):
 
 def state(store):
     """One sentence: of which commits and cards the tables are."""
-    states = {key: store.state(key) for key in FILES if key != "vllm"}
+    states = {key: store.state(key) for key in FILES if not key.startswith("vllm")}
     commits = sorted({one.commit for one in states.values()})
     cards = " and ".join(sorted({one.on for one in states.values()}))
     if len(commits) == 1:
