@@ -433,11 +433,12 @@ def test_plans_of_experts_are_made_for_no_other_rows_than_they_win_at(store, mon
     monkeypatch.setattr(_store, "Later", lambda make, sizes, counters, log: built.append(sizes) or types.SimpleNamespace(find=lambda rows: None))
     store.settings = _store.Settings((8, 32, 64), "torch", later=(512, 1024, 2048))
     line = _experts.experts_line(6, 3, 24, 64, 40, "silu", torch.bfloat16)
-    assert store.find(0, line, 8192, (16, 512)) is None and store.find(0, line, 9, (16, 512)).digest == "32"
+    assert store.find(0, line, 8192, (32, 64, 512)) is None and store.find(0, line, 9, (32, 64, 512)).digest == "32"
     assert store.fake.prepared == [32, 64] and store.find(0, line.replace("n=24", "n=32"), 8192) is None
     assert built == [(512,), (512, 1024, 2048)]
 
 
-def test_few_rows_of_experts_ask_for_no_plan(plans):
-    x, ids, weights, w1, w2 = operands(8)
-    assert servers.experts(x, ids, weights, w1, w2) is None and plans.calls == []
+@pytest.mark.parametrize("rows, asked", {0: 0, 1: 1, 2: 0, 8: 0, 9: 1, 64: 1, 65: 0}.items())
+def test_a_plan_is_asked_for_one_row_of_experts_and_for_9_to_64(plans, rows, asked):
+    x, ids, weights, w1, w2 = operands(rows)
+    assert (servers.experts(x, ids, weights, w1, w2) is not None) == bool(asked) and len(plans.calls) == asked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import torch
 
@@ -59,7 +59,7 @@ def launch_experts(
     act: str = "silu",
     layout: str = "oi",
     out: "torch.Tensor | None" = None,
-    within: "Tuple[int, int] | None" = None,
+    within: "Sequence[int] | None" = None,
     behind: bool = False,
     pdl: bool = False,
 ) -> "torch.Tensor | None":
@@ -68,7 +68,7 @@ def launch_experts(
     Args:
         x, ids, weights, w1, w2, act, layout: as of the operator, and checked.
         out: takes the result, contiguous; else new memory does.
-        within: of the configured numbers of rows the least and the most that plans are made for; None: all.
+        within: of the configured numbers of rows those that plans are made for; None: all.
         pdl: the plan may begin while the kernel ahead ends.
         behind: no call waits for a build but under capture, and one that fails is made again a few times at most.
     """
@@ -87,7 +87,7 @@ def launch_experts(
 
 
 def launch_line(
-    line: str, small: Tuple[torch.Tensor, ...], matrices: Tuple[torch.Tensor, ...], out: torch.Tensor, within: "Tuple[int, int] | None"
+    line: str, small: Tuple[torch.Tensor, ...], matrices: Tuple[torch.Tensor, ...], out: torch.Tensor, within: "Sequence[int] | None"
 ) -> "torch.Tensor | None":
     """`out` by a plan of the chain `line`, which may begin while the kernel ahead ends; None where a server computes.
 
@@ -103,7 +103,7 @@ def launch_line(
     return None if plan is None else _launch(plan, small, matrices, out, True)
 
 
-def _of_bucket(device: int, line: str, rows: int, within: "Tuple[int, int] | None") -> Optional[Plan]:
+def _of_bucket(device: int, line: str, rows: int, within: "Sequence[int] | None") -> Optional[Plan]:
     return store.find(device, line, (*BUCKETS, BUCKETS[-1] + 1)[bucket(rows)], within)
 
 

@@ -6,7 +6,7 @@ They are of servers, which have quantised rows or leave that to the plan; what t
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Sequence
 
 import torch
 
@@ -91,7 +91,7 @@ def launch_scaled_experts(
     w2: torch.Tensor,
     scales: Scales,
     out: torch.Tensor,
-    within: Optional[Tuple[int, int]],
+    within: Optional[Sequence[int]],
 ) -> Optional[torch.Tensor]:
     """`out` [rows, l], of 16 bits, by a plan; None where the server computes. All is checked; `within`: as of ``launch_experts``."""
     experts, n, k, l = extents_of(w13, w2)

@@ -98,11 +98,11 @@ class Store:
         """Counts layers of a server's model that a plugin takes."""
         self._counters.add(layers=layers)
 
-    def find(self, device: int, line: str, rows: int, within: Optional[Tuple[int, int]] = None) -> Optional[Plan]:
+    def find(self, device: int, line: str, rows: int, within: Optional[Sequence[int]] = None) -> Optional[Plan]:
         """The plan for `rows` rows of the chain `line`, a text or a registered digest; None: torch computes it.
 
         Args:
-            within: of the configured numbers of rows the least and the most that plans of this chain are made for; None: all.
+            within: of the configured numbers of rows those that plans of this chain are made for; None: all.
 
         Raises:
             Error: STREAM_CAPTURING with the sizes that are prepared, when none fits and work is being captured;
@@ -188,7 +188,7 @@ class Store:
         found = self._devices.get(device)
         return self._devices.setdefault(device, _Device(self._counters)) if found is None else found
 
-    def _find_slowly(self, device: int, line: str, rows: int, plans: Plans, within: Optional[Tuple[int, int]]) -> Optional[Plan]:
+    def _find_slowly(self, device: int, line: str, rows: int, plans: Plans, within: Optional[Sequence[int]]) -> Optional[Plan]:
         if plans.refused is not None:
             self._counters.add(refused=1)
             self._refused(plans.refused)
@@ -199,11 +199,11 @@ class Store:
             return None
         return self._prepare_now(device, line, rows, plans, within) if found is None else found
 
-    def _prepare_now(self, device: int, line: str, rows: int, plans: Plans, within: Optional[Tuple[int, int]]) -> Optional[Plan]:
+    def _prepare_now(self, device: int, line: str, rows: int, plans: Plans, within: Optional[Sequence[int]]) -> Optional[Plan]:
         """All configured sizes at the first sight of a chain, then what is missing."""
         settings, on = self.settings, self._on(device)
         if within is not None:
-            sizes, later = ([size for size in each if within[0] <= size <= within[1]] for each in (settings.sizes, settings.later))
+            sizes, later = ([size for size in each if size in within] for each in (settings.sizes, settings.later))
             settings = settings._replace(sizes=tuple(sizes), later=tuple(later))
         try:
             if settings.sizes and not plans.sizes:

@@ -19,7 +19,7 @@ from .._context import Context
 from .._error import Error, Status, invalid
 from .._plan import Plan
 from ._between_op import ahead, between_key
-from ._buckets import BUCKETS
+from ._buckets import BUCKETS, bucket
 from ._expand import expand
 from ._experts import MOST_TOP, launch_experts, reason_against_experts
 from ._fold import Pair, fold, folds
@@ -76,9 +76,9 @@ VARIABLE = "SINTER_PLUGINS"
 #: The most rows that plans are made for.
 PREFILL_VARIABLE = "SINTER_PREFILL_ROWS"
 
-#: The least and the most rows of experts that plans are made for: elsewhere they gain nothing over servers' own kernels
+#: The buckets of rows of experts that plans are made for: elsewhere they gain nothing over servers' own kernels
 #: (docs/lab/grouped-products.md).
-EXPERTS_ROWS = (16, 64)
+EXPERTS_ROWS = (1, 16, 32, 48, 64)
 
 def reason_against(module: Any, linears: Tuple[type, type], plain: type, split: bool = False) -> str:
     """Why the server's own path computes `module`; "" when Sinter can.
@@ -140,7 +140,9 @@ def experts(
         out: [rows, l], takes the result; else new memory does, unless rows are codes.
         scales: of matrices of e4m3, and of rows that are.
     """
-    if x.shape[0] <= EXPERTS_ROWS[0] // 2 or ids.dim() != 2 or weights.shape != ids.shape or not 1 <= ids.shape[1] <= MOST_TOP:
+    if not EXPERTS_ROWS[0] <= x.shape[0] <= EXPERTS_ROWS[-1] or BUCKETS[bucket(x.shape[0])] not in EXPERTS_ROWS:
+        return None
+    if ids.dim() != 2 or weights.shape != ids.shape or not 1 <= ids.shape[1] <= MOST_TOP:
         return None
     if scales is None:
         if reason_against_experts(w13, w2) or x.shape[1:] != w13.shape[2:] or x.dtype != w13.dtype:
@@ -353,17 +355,16 @@ def count(layers: int) -> None:
     store.count_layers(layers)
 
 
-def take(log: str, what: str, layers: int, within: Optional[Tuple[int, int]] = None) -> None:
+def take(log: str, what: str, layers: int, within: Optional[Sequence[int]] = None) -> None:
     """Says once for a model that Sinter computes `layers` layers of it, and counts them.
 
     Args:
         log: the logger, one whose lines the server shows.
         what: the model and what is taken of it.
-        within: the least and the most rows that plans of it are made for; None: as configured.
+        within: of the configured numbers of rows those that plans of it are made for; None: all.
     """
     count(layers)
-    least, most = within or (0, 2**31)
-    sizes, later = ([size for size in each if least <= size <= most] for each in (store.settings.sizes, store.settings.later))
+    sizes, later = ([size for size in each if within is None or size in within] for each in (store.settings.sizes, store.settings.later))
     more = f"; up to {later[-1]} as plans get ready in the background" if later else ""
     logging.getLogger(log).info("sinter: active in %s, for up to %d rows%s", what, max(sizes, default=0), more)
 
