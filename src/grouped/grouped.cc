@@ -213,9 +213,10 @@ int64_t SharedBytes(const GroupedProduct& p, const GroupedSchedule& s) {
 
 int BlocksPerSm(const GroupedProduct& p, const GroupedSchedule& s) {
   constexpr int64_t kBytesPerSm = 227 * 1024, kStaticBytes = 14 * 1024;
-  // Of one column a lane holds as much of the row as of weights, more than 64 registers; scales and
-  // wider codes take more.
+  // Of one column a lane holds as much of the row as of weights, more than 64 registers. e4m3 takes
+  // more: conversions, and scales of 128.
   if (s.IsWarpDots()) return (WarpColumns(p) > 1 ? 4 : 3) - (p.HasScales() ? 1 : 0);
+  if (s.block_m == 0) return 8;
   if (s.swapped > 0 || s.block_m != 64 || s.block_n == 256) return 1;
   const int64_t most = kBytesPerSm / (SharedBytes(p, s) + kStaticBytes);
   // Two blocks of 256 threads leave a thread 128 registers, three 80, which is too few for promoted

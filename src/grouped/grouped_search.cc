@@ -20,9 +20,9 @@ constexpr double kOverlapLoss = 0.03;      // of what the longest level hides
 constexpr double kRoutingUs = 0.8;         // to count the ids and find a tile's
 constexpr double kRoutingIdsPerUs = 8192;  // that are counted; ends are read at once
 constexpr double kDotFlopPerUs = 4e6;      // of threads that compute one result each
-constexpr double kWarpDotHbmShare = 0.9;   // of warps that do
-// Of warps: by instructions, e4m3 takes 1.8 times as many an element.
-constexpr double kWarpDotFlopPerUs = 12e6, kWarpDotCodeFlopPerUs = 7e6;
+// Of warps that compute some together: memory's share, and the rates of 16 bits and of e4m3, which
+// takes 1.8 times the instructions.
+constexpr double kWarpDotHbmShare = 0.9, kWarpDotFlopPerUs = 12e6, kWarpDotCodeFlopPerUs = 7e6;
 constexpr double kBusyBlockGain = 1.6;  // of one SM's HBM rate over its share
 // Weights that an SM takes as tiles, however few SMs are busy. Fitted to one and four rows of an
 // H200.
@@ -45,11 +45,6 @@ constexpr double kSlotsLost = 8;               // of a tile, in the mean
 
 double Elements(int64_t a, int64_t b, int64_t c) {
   return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
-}
-
-// Blocks that an SM holds.
-int Residents(const GroupedProduct& p, const GroupedSchedule& s) {
-  return s.block_m == 0 && !s.IsWarpDots() ? 8 : BlocksPerSm(p, s);
 }
 
 int64_t TilesN(const GroupedProduct& p, const GroupedSchedule& s) {
@@ -111,12 +106,13 @@ double PieceUnits(const GroupedProduct& p) {
   return static_cast<double>(std::max<int64_t>(1, kFindSteps / CeilDiv(p.k, StepK(p))));
 }
 
-// Until the SM with most of `tiles` times the columns has their weights, in the narrowest tiles,
-// which are the most even. Those of e4m3 wait for their sums.
-double NarrowTilesUs(const GroupedProduct& p, double tiles, const DeviceModel& model) {
+// Time of the SM that has most tiles to read from memory, each 64 columns wide: no cut of columns
+// is more even. Of the tiles of an expert the first reads. Not of e4m3, whose tiles wait for their
+// sums.
+double NarrowTilesUs(const GroupedProduct& p, double experts, const DeviceModel& model) {
   constexpr int kNarrow = 64;
   if (p.HasScales()) return 0;
-  const double units = tiles * static_cast<double>(TilesN(p, {kNarrow, kNarrow}));
+  const double units = experts * static_cast<double>(TilesN(p, {kNarrow, kNarrow}));
   const double bytes = kNarrow * kStageRowBytes * static_cast<double>(CeilDiv(p.k, StepK(p)));
   return std::max(1.0, std::ceil(units / model.sm_count - 1e-9)) * bytes / kTileBytesPerUs;
 }
@@ -135,8 +131,10 @@ void PredictTiles(const GroupedProduct& p, const GroupedSchedule& s, const Sprea
   const double on_the_way = blocks * (s.stages - 1) * s.block_n * kStageRowBytes;
   const double latency_us = time->hbm_bytes / on_the_way * kMemoryLatencyUs;
   const double rate = model.hbm_bytes_per_us * kHbmShare * hbm_share;
-  time->hbm_us = std::max({time->hbm_bytes / rate, latency_us, NarrowTilesUs(p, tiles, model)}) +
-                 kOverlapLoss * latency_us * (1 - hbm_share);
+  // The last term ranks longer rings first where the others hide their latency.
+  time->hbm_us =
+      std::max({time->hbm_bytes / rate, latency_us, NarrowTilesUs(p, spread.touched, model)}) +
+      kOverlapLoss * latency_us * (1 - hbm_share);
   time->l2_bytes = units *
                    (std::min(spread.of_expert, static_cast<double>(s.block_m)) + s.block_n) *
                    static_cast<double>(p.k * SizeOf(p.weights));
@@ -256,7 +254,7 @@ std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket
     const int64_t tiles =
         s.block_m == 0 ? slots : MostTiles(slots, p.experts + 1, blocks * s.block_m);
     const int64_t resident = s.swapped > 0 ? model.ResidentBlocks(s.ClusterBlocks()) / blocks
-                                           : int64_t{model.sm_count} * Residents(p, s);
+                                           : int64_t{model.sm_count} * BlocksPerSm(p, s);
     const int64_t most = std::max<int64_t>(1, resident);
     s.grid = static_cast<int>(blocks * std::clamp<int64_t>(tiles * TilesN(p, s), 1, most));
     absl::StatusOr<Prediction> time = PredictGrouped(p, s, bucket, model);
