@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/digest.h"
+#include "src/base/launch_recipe.h"
 
 namespace sinter {
 
@@ -217,9 +218,8 @@ void VisitStitchConstants(Costs& costs, Visitor&& visit) {
 // The same for every field of `model`, in the order of the text form.
 template <typename Model, typename Visitor>
 void VisitFields(Model& model, Visitor&& visit) {
-  constexpr double kLongest = 1e6;         // microseconds
-  constexpr double kLargestBlock = 1024;   // threads: an SM holds at least one block
-  constexpr double kMostShared = 1 << 18;  // bytes: what a launch may ask for
+  constexpr double kLongest = 1e6;        // microseconds
+  constexpr double kLargestBlock = 1024;  // threads: an SM holds at least one block
   visit("name", model.name, 0, 0);
   visit("arch", model.arch, 0, 0);
   visit("measured", model.measured, 0, 0);
@@ -227,9 +227,9 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("l2_bytes", model.l2_bytes, 1, 1e12);
   visit("l2_line_bytes", model.l2_line_bytes, 1, 1 << 20);
   visit("l2_kept_share", model.l2_kept_share, 0, 1);
-  visit("shared_bytes_per_block", model.shared_bytes_per_block, 1024, kMostShared);
-  visit("shared_bytes_per_sm", model.shared_bytes_per_sm, 1024, kMostShared);
-  visit("reserved_shared_bytes", model.reserved_shared_bytes, 0, kMostShared);
+  visit("shared_bytes_per_block", model.shared_bytes_per_block, 1024, kMaxRecipeSharedBytes);
+  visit("shared_bytes_per_sm", model.shared_bytes_per_sm, 1024, 1 << 24);
+  visit("reserved_shared_bytes", model.reserved_shared_bytes, 0, 1 << 20);
   visit("registers_per_sm", model.registers_per_sm, 1024, 1 << 24);
   visit("threads_per_sm", model.threads_per_sm, kLargestBlock, 1 << 16);
   visit("blocks_per_sm", model.blocks_per_sm, 1, 4096);

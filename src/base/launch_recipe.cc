@@ -21,7 +21,6 @@ constexpr uint64_t kMaxGridYZ = 65535;
 constexpr uint64_t kMaxThreads = 1024;
 constexpr uint64_t kMaxBlockZ = 64;
 constexpr uint64_t kMaxClusterBlocks = 16;
-constexpr uint64_t kMaxSharedBytes = 256 * 1024;
 constexpr uint64_t kMaxArgBytes = 2048;
 constexpr uint64_t kMaxRank = 5;
 constexpr uint64_t kMaxBuffer = 4095;
@@ -77,7 +76,7 @@ absl::Status CheckShape(const LaunchRecipe& r) {
   SINTER_RETURN_IF_ERROR(CheckRange("threads per block", Product(r.block), 1, kMaxThreads));
   SINTER_RETURN_IF_ERROR(
       CheckRange("blocks per cluster", Product(r.cluster), 1, kMaxClusterBlocks));
-  return CheckRange("shared_bytes", r.shared_bytes, 0, kMaxSharedBytes);
+  return CheckRange("shared_bytes", r.shared_bytes, 0, kMaxRecipeSharedBytes);
 }
 
 absl::Status CheckBuffer(int64_t buffer) {

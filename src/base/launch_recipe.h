@@ -84,6 +84,7 @@ inline ArgSlot PointerSlot(const BufferPlace& operand, int64_t row_bytes) {
 // A launch keeps its arguments on the stack.
 constexpr int kMaxArgs = 512;
 constexpr int kMaxTensorMaps = 16;
+constexpr uint64_t kMaxRecipeSharedBytes = 256 * 1024;  // dynamic, of a block
 // What offsets and strides of a recipe reach; more than any GPU has.
 constexpr uint64_t kMaxRecipeBytes = uint64_t{1} << 40;
 

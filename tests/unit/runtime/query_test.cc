@@ -109,8 +109,8 @@ TEST(ModelChoice, ANamedModelIsTakenAsItIs) {
 TEST(ModelChoice, AModelOfAnotherDeviceIsRefusedNamingTheField) {
   DeviceModel model = *BuiltinModel("h200");
   const auto why = [&] { return Text(NamedModel(model.ToText(), H200()).status()); };
-  model.shared_bytes_per_block *= 2;
-  EXPECT_THAT(why(), HasSubstr("shared_bytes_per_block = 464896"));
+  model.shared_bytes_per_block += 1024;
+  EXPECT_THAT(why(), HasSubstr("shared_bytes_per_block = 233472"));
   model.sm_count = 140;
   EXPECT_THAT(why(), HasSubstr("device model h200: sm_count = 140, the device"));
   EXPECT_EQ(NamedModel(model.ToText(), H200()).status().code(),
