@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,17 @@ class ScratchFolder {
 
  private:
   std::string path_;
+};
+
+// The messages of a log, once somebody has ended what writes them.
+struct Messages {
+  std::mutex mutex;
+  std::string all;
+  static void Callback(uintptr_t user, sinter_log_level, const char* message) {
+    auto* messages = reinterpret_cast<Messages*>(user);
+    const std::lock_guard<std::mutex> lock(messages->mutex);
+    messages->all += message;
+  }
 };
 
 inline ContextPtr MakeTarget(const char* cache_dir = "", const char* target = "h200") {

@@ -108,6 +108,22 @@ TEST(Metrics, TheyAreTheCountersOfTheContext) {
   EXPECT_EQ(misses, static_cast<double>(stats.cache_misses));
 }
 
+TEST(Metrics, AWarningOfTheFileNamesItsVariable) {
+  const ScratchFolder folder;
+  Messages log;
+  sinter_context_options options = SINTER_INIT(sinter_context_options);
+  options.target = "h200";
+  options.cache_dir = "";
+  options.log = Messages::Callback;
+  options.log_user_data = reinterpret_cast<uintptr_t>(&log);
+  ASSERT_EQ(setenv("SINTER_METRICS_FILE", (folder.path() + "/none/x").c_str(), 1), 0);
+  sinter_context* context = nullptr;
+  Ok([&](auto e) { return sinter_context_create(&options, &context, e); });
+  unsetenv("SINTER_METRICS_FILE");
+  sinter_context_release(context);  // which waits for the thread that writes
+  EXPECT_THAT(log.all, ::testing::HasSubstr("SINTER_METRICS_FILE: create " + folder.path()));
+}
+
 TEST(Metrics, AFileHasThemFromTheStartAndAtTheEnd) {
   const ScratchFolder folder;
   ASSERT_EQ(setenv("SINTER_METRICS_FILE", (folder.path() + "/%p.prom").c_str(), 1), 0);

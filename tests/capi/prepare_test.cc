@@ -544,17 +544,6 @@ void ThrowWhenReady(uintptr_t what, const sinter_pending*, sinter_status) {
 }
 const auto kBoom = reinterpret_cast<uintptr_t>("boom");
 
-// The messages of a log, once somebody has ended what writes them.
-struct Messages {
-  std::mutex mutex;
-  std::string all;
-  static void Callback(uintptr_t user, sinter_log_level, const char* message) {
-    auto* messages = reinterpret_cast<Messages*>(user);
-    const std::lock_guard<std::mutex> lock(messages->mutex);
-    messages->all += message;
-  }
-};
-
 TEST_F(PrepareAbi, WhatAReadyCallbackThrowsIsAnError) {
   Messages log;
   sinter_context_options options = SINTER_INIT(sinter_context_options);
