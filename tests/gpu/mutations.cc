@@ -41,7 +41,7 @@ std::vector<Mutation> PipelineMutations() {
       {"a long ring's stage is never given back", kConsumer,
        "      release_stage<Config, Seen::kReads>(ring, previous, cursor, i > 0, place);\n", "",
        kFlow, Needs::kLongRing},
-      {"a stage is never given back to the other block of a pair", kProduct,
+      {"a pair's stages are never given back", kProduct,
        "  cursor.awaited = walk.stages() - Config::kStages;\n", "  cursor.awaited = 0;\n", kFlow,
        Needs::kPairs},
       {"a stage is given back while its products are in flight", kConsumer,

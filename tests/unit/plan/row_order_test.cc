@@ -84,6 +84,12 @@ TEST(RowOrder, TilesStagesPairsGridAndBucketAreNoPartOfIt) {
               s.first.block_n = 96, s.second.block_n = 128;
             }));
   EXPECT_EQ(plain, OrderWith([](ProductSequence&, Schedule& s) { s.block_k = 128; }));
+  const auto alone = [](Share share, int cluster) {
+    Schedule s;
+    s.block_k = 64, s.first = {64, 1}, s.share = share, s.cluster = cluster;
+    return RowOrder(SpecOf(FirstOf(Two()), s));
+  };
+  EXPECT_EQ(alone(Share::kNone, 1), alone(Share::kWeights, 2));
   EXPECT_EQ(plain, OrderWith([](ProductSequence&, Schedule& s) {
               s.dataflow = Dataflow::kClusterSlab, s.cut = 512;
             }));

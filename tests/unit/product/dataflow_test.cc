@@ -31,6 +31,9 @@ TEST(Dataflows, EveryRowAnswersAll) {
     EXPECT_TRUE(names.insert(row->name).second);
     EXPECT_TRUE(writings.insert(absl::StrCat(row->byte, " ", row->version)).second);
     EXPECT_EQ(FindDataflow(row->byte, row->version), row);
+    EXPECT_NE(row->byte, 0);
+    EXPECT_NE(row->byte, 4);
+    EXPECT_NE(row->version, 4);
     EXPECT_NE(std::string(row->title), "");
     EXPECT_EQ(row->medium == Medium::kNone, row->products == 1);
     EXPECT_EQ(row->how[0] == 0, row->products == 1);
