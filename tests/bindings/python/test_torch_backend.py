@@ -552,6 +552,20 @@ def test_a_write_into_a_result_is_seen_in_views_of_it(more):
     assert len(part.nodes) > 2 and all(torch.allclose(a, b) for a, b in zip(found, expected))
 
 
+def _of_several(x):
+    variance, mean = torch.var_mean(x.relu() * 2 + x, 1, keepdim=True)
+    return variance, variance.view(-1), mean, variance * 2
+
+
+@pytest.mark.parametrize("model", [_of_several, lambda x: (lambda y: (y, y.unsqueeze(0), y + 1))(torch.nn.functional.max_pool2d(x[None], 2))])
+def test_a_write_into_one_of_several_results_is_seen_in_its_view(model):
+    x = torch.randn(4, 8, 64, device=DEVICE)
+    compiled, _ = passed(model)
+    results = compiled(x)
+    results[0].zero_()
+    assert (results[1] == 0).all() and results[0].data_ptr() == results[1].data_ptr() != results[2].data_ptr()
+
+
 def test_elements_of_a_result_that_are_one_stay_that():
     def model(x):
         rows = (x.relu() * 2).expand(3, 4, 8)

@@ -379,14 +379,43 @@ def test_a_step_of_many_tensors_is_taken_by_its_estimate(sizes, capturable_anywh
     assert len(last.taken) == 1 and last.taken[0].made.over, last.left
 
 
-def test_what_the_backward_pass_compares_with_a_maximum_is_kept():
+_GELU = N.functional.gelu
+_rows_of_8 = lambda x: torch.arange(8, device=x.device)[:, None].expand(8, 64)
+_COMPARED = {
+    "two": lambda x: _GELU(x).amax(-1).sum() + N.functional.silu(x).amin(0).sum(),
+    "transposed": lambda x: _GELU(x).t().amax(-1).sum(),
+    "sliced": lambda x: _GELU(x)[:, 8:32].amax(-1).sum(),
+    "chunk": lambda x: _GELU(x).chunk(2, -1)[0].amax(-1).sum(),
+    "written twice": lambda x: (_GELU(x) - _GELU(x).amax(-1, keepdim=True)).sum(),
+    "norm": lambda x: torch.linalg.vector_norm(_GELU(x), float("inf"), dim=-1).sum(),
+    "all": lambda x: _GELU(x).max(),
+    "median": lambda x: _GELU(x).median(),
+    "by ids": lambda x: _GELU(x).new_zeros(4, 64).scatter_reduce(0, _rows_of_8(x) % 4, _GELU(x), "amax", include_self=False).sum(),
+}
+
+
+@pytest.mark.parametrize("name", _COMPARED)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_the_backward_pass_compares_with_a_maximum_is_kept(name, dynamic):
     """Computed again by other kernels, no element may equal it, and the gradient is divided by 0."""
-    seen = []
-    step = lambda x: N.functional.gelu(x).amax(-1).sum() + N.functional.silu(x).amin(0).sum()
+    seen, step = [], _COMPARED[name]
     watch = lambda graph: seen.append([str(node.target) for node in graph.nodes].count("aten.eq.Tensor"))
+    compiled, _ = passed(step, dynamic=dynamic)
+    x = torch.randn(8, 64, device=DEVICE, requires_grad=True)
+    with torch._inductor.config.patch(post_grad_custom_pre_pass=watch):
+        gradient = torch.autograd.grad(compiled(x), x)[0]
+    assert torch.allclose(gradient, torch.autograd.grad(step(x), x)[0], atol=1e-5)
+    assert seen[0] > 0 and seen[1] == 0  # forward, backward
+
+
+def test_what_checkpointing_computes_again_is_not_kept():
+    block = lambda y: (lambda z: (z / z.abs().amax(-1, keepdim=True)).sin().sum())(_GELU(y))
+    step = lambda x: torch.utils.checkpoint.checkpoint(block, x.sin(), use_reentrant=False)
+    sizes = []
+    watch = lambda graph: sizes.append([node.meta["val"].shape for node in graph.nodes if node.op == "placeholder"])
     compiled, _ = passed(step)
     x = torch.randn(8, 64, device=DEVICE, requires_grad=True)
     with torch._inductor.config.patch(post_grad_custom_pre_pass=watch):
         gradient = torch.autograd.grad(compiled(x), x)[0]
     assert torch.allclose(gradient, torch.autograd.grad(step(x), x)[0], atol=1e-5)
-    assert seen == [2, 0]  # forward, backward
+    assert sizes[1].count((8, 64)) == 1  # x

@@ -268,7 +268,8 @@ class Converter:
         return of(array.plain.broadcast_to(dims), folded) if repeated else array
 
     def _is_view(self, node: Any) -> bool:
-        """Whether a value from outside is as its strides say. Torch says of a scatter into what `expand` made that it has strides of 0, too."""
+        """Whether strides of 0 of a value from outside repeat its elements: those of inputs and views do. Torch says of a scatter into what
+        `expand` made that it has such strides, too, and its elements differ."""
         row = self.table.get(target_of(node))
         return node.op != "call_function" or row is not None and row.view
 

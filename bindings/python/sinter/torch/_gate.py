@@ -267,7 +267,7 @@ def _summed_bytes(sums: Sequence[Any], inside: Set[Any], hint: Hint) -> int:
 
 
 def _reduced_axes(node: Any) -> "List[int] | None":
-    """Axes that a reduction reduces; None of anything else."""
+    """Axes that a reduction reduces; None of anything else, and of one that reduces none."""
     name = target_of(node)
     if name not in TABLE or not any(word in name for word in _REDUCTIONS):
         return None

@@ -60,7 +60,7 @@ def _components(nodes: Sequence[Any], kind: Dict[Any, Kind]) -> Iterable[List[An
     for node in nodes:
         before = [i for i in node.all_input_nodes if i in depth]
         depth[node] = max((depth[i] + (kind[i].taken and not kind[node].taken) for i in before), default=0)
-    for node in reversed(nodes):  # what is made of weights alone goes to who reads it
+    for node in reversed(nodes):  # what is made of weights alone goes to who reads it, but what picks from several values stays with them
         if depth[node] == 0 and kind[node].taken and not any(i in kind and kind[i].several for i in node.all_input_nodes):
             depth[node] = min((depth[user] - (not kind[user].taken) for user in node.users if user in depth), default=0)
     for node in nodes:

@@ -160,8 +160,8 @@ def _inserted(
 
 
 def _tell_views(node: torch.fx.Node, was: torch.Tensor) -> None:
-    """Gives views of `node` values that are views of its own, which were views of `was`: by them Inductor knows whose memory is whose, and
-    drops a copy that lies between two which share none with others."""
+    """Makes the values of views of `node`, which were views of `was`, views of its own value. Inductor knows by them whose memory is whose:
+    it drops a copy between two values of one memory."""
     memory = memory_of(was)
     waiting = [node]
     while waiting:

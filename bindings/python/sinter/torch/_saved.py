@@ -1,35 +1,64 @@
-"""What the backward pass would compare with a maximum is kept from the forward pass.
+"""What the backward pass would compare with a maximum, or another value chosen among those compared, is kept from the forward pass.
 
 The gradient of ``amax`` is shared by the elements that equal the maximum: ``eq(x, amax(x))``, divided by how many there are. Where x is
 computed again in the backward pass, by other kernels than those that computed the maximum, no element may equal it, and the gradient is
-infinite. So x is kept, and with it the comparison, which then costs less to keep.
+infinite. So x is not computed again: the partitioner of PyTorch then keeps x, or the comparison, which is smaller.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+import operator
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.utils.checkpoint import CheckpointPolicy
 
-_EXTREMES = {torch.ops.aten.amax.default, torch.ops.aten.amin.default, torch.ops.aten.max.default, torch.ops.aten.min.default}
-_VIEWS = {
-    torch.ops.aten.alias.default,
-    torch.ops.aten.detach.default,
-    torch.ops.aten.expand.default,
-    torch.ops.aten.reshape.default,
-    torch.ops.aten.squeeze.dim,
-    torch.ops.aten.unsqueeze.default,
-    torch.ops.aten.view.default,
-}
+_ATEN = torch.ops.aten
+#: Operators whose result is one of their operand's elements, and those that write such results where ids say, from their fourth argument.
+_CHOSEN = {_ATEN.amax.default, _ATEN.amin.default, _ATEN.max.default, _ATEN.min.default, _ATEN.median.default, _ATEN.nanmedian.default}
+_CHOSEN_BY_IDS = {_ATEN.scatter_reduce.two, _ATEN.index_reduce.default}
+_READ_BY_IDS = {_ATEN.gather.default, _ATEN.index_select.default, _ATEN.index.Tensor}
+_AGAIN = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 
 
 def _source(node: Any) -> Any:
-    """What a view is a view of."""
-    while isinstance(node, torch.fx.Node) and node.target in _VIEWS:
+    """What a view is a view of: the partitioner always computes views again."""
+    while _is_view(node):
         node = node.args[0]
     return node
+
+
+def _is_view(node: Any) -> bool:
+    if not isinstance(node, torch.fx.Node) or node.op != "call_function":
+        return False
+    if node.target is operator.getitem:
+        return _is_view(node.args[0])
+    return isinstance(node.target, torch._ops.OpOverload) and (node.target.is_view or node.target is _ATEN._unsafe_view.default)
+
+
+def _choice(extreme: Any) -> Tuple[Any, Any]:
+    """The operator that chose what `extreme` is, and what it chose among; None of anything else."""
+    node = _source(extreme)
+    if isinstance(node, torch.fx.Node) and node.target in _READ_BY_IDS:
+        node = _source(node.args[0])
+        return (node, _source(node.args[3])) if isinstance(node, torch.fx.Node) and node.target in _CHOSEN_BY_IDS else (None, None)
+    return (node, _source(node.args[0])) if isinstance(node, torch.fx.Node) and node.target in _CHOSEN else (None, None)
+
+
+def _equals(graph: torch.fx.Graph) -> Dict[Any, List[Any]]:
+    """{node: all that compute the same}: the partitioner makes one of them, with the marks of the first."""
+    first: Dict[Any, Any] = {}
+    lists: Dict[Any, List[Any]] = {}
+    found: Dict[Any, Any] = {}
+    for node in graph.nodes:
+        same = node
+        if node.op == "call_function":
+            arguments = torch.fx.node.map_arg((node.args, node.kwargs), found.__getitem__)
+            same = first.setdefault((node.target, repr(arguments)), node)
+        found[node] = same
+        lists.setdefault(same, []).append(node)
+    return {node: lists[same] for node, same in found.items()}
 
 
 class KeepCompared(CustomGraphPass):
@@ -41,17 +70,24 @@ class KeepCompared(CustomGraphPass):
     def __call__(self, graph: torch.fx.Graph) -> None:
         if self.first is not None:
             self.first(graph)
+        equals = _equals(graph)
         for node in graph.nodes:
-            if node.target is not torch.ops.aten.eq.Tensor:
+            if node.target is not _ATEN.eq.Tensor:
                 continue
             for compared, extreme in (node.args, node.args[::-1]):
-                found = _source(extreme)
-                if isinstance(found, torch.fx.Node) and found.target in _EXTREMES and _source(found.args[0]) is _source(compared):
-                    _source(compared).meta["recompute"] = CheckpointPolicy.MUST_SAVE
+                choice, among = _choice(extreme)
+                # Checkpointing computes both again, by the same kernels.
+                if choice is None or not isinstance(among, torch.fx.Node) or choice.meta.get("recompute") in _AGAIN:
+                    continue
+                alike = equals[among]
+                if _source(compared) in alike:
+                    for each in alike:
+                        each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
     def uuid(self) -> Any:
-        """None, which keeps graphs out of Inductor's cache, where the caller's pass has none."""
+        """A constant, as the graph pass's has the digest of this file; None, which keeps graphs out of Inductor's cache, where the caller's
+        pass has none."""
         if self.first is None:
             return "sinter keeps what is compared with maxima"
         other = self.first.uuid() if isinstance(self.first, CustomGraphPass) else None
-        return None if other is None else ("sinter", other)
+        return ("sinter", other) if other else None

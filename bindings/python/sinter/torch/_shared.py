@@ -10,8 +10,8 @@ from ._replace import WAS, memory_of
 
 
 def views_of_their_own(graph: torch.fx.Graph) -> None:
-    """Gives results that share memory, with each other or between their own elements, views that nothing else reads. Those lie at no part's
-    inside, where they would become memory of their own."""
+    """Gives results that share memory, with each other or between their own elements, views that nothing else reads. No part holds
+    them: inside of one they would become memory of their own."""
     end = graph.output_node()
     sharing: Dict[Any, List[Any]] = {}
     for result in end.all_input_nodes:
@@ -40,6 +40,8 @@ def _views(node: Any, memory: Any) -> List[Any]:
     while node.op == "call_function":
         viewed = next((i for i in node.all_input_nodes if memory_of(i.meta.get("val")) == memory), None)
         if viewed is None:
+            if isinstance(node.meta["val"], (list, tuple)):
+                found.pop()  # it picks from several values, and is no view
             return found[::-1]
         found.append(node)
         node = viewed
