@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/attention/finder.h"
+#include "src/attention/problem.h"
 
 namespace sinter {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/attention/finder.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -9,7 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "src/chain/users.h"
+#include "src/attention/problem.h"
+#include "src/chain/chain.h"
 
 namespace sinter {
 namespace {

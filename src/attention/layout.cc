@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/attention/finder.h"
+#include "src/attention/problem.h"
 #include "src/chain/linear_finder.h"
 
 namespace sinter {

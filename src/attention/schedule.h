@@ -12,7 +12,7 @@
 #include "src/attention/problem.h"
 #include "src/base/device_model.h"
 #include "src/base/launch_recipe.h"
-#include "src/model/prediction.h"
+#include "src/model/search.h"
 
 namespace sinter {
 

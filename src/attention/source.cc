@@ -5,8 +5,8 @@
 #include "src/base/format.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
-#include "src/product/code/program_source.h"
-#include "src/product/element.h"
+#include "src/product/code/kernel_source.h"
+#include "src/product/operand.h"
 
 namespace sinter {
 namespace {

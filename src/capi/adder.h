@@ -12,7 +12,7 @@
 
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
-#include "src/chain/conv2d.h"
+#include "src/chain/choices.h"
 
 namespace sinter::capi {
 

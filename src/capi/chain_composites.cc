@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/capi/adder.h"
-#include "src/chain/activation.h"
+#include "src/chain/choices.h"
 #include "src/chain/composites.h"
 
 namespace sinter::capi {

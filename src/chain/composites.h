@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/chain/activation.h"
 #include "src/chain/builder.h"
+#include "src/chain/choices.h"
 
 namespace sinter {
 

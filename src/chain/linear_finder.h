@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/chain/activation.h"
 #include "src/chain/chain.h"
+#include "src/chain/choices.h"
 #include "src/chain/composites.h"
 
 namespace sinter {

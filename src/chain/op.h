@@ -9,8 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "src/chain/activation.h"
-#include "src/chain/conv2d.h"
+#include "src/chain/choices.h"
 #include "src/chain/tensor_type.h"
 
 namespace sinter {

@@ -14,7 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "src/base/status.h"
-#include "src/chain/activation.h"
+#include "src/chain/choices.h"
 #include "src/chain/problem_kinds.h"
 #include "src/chain/tensor_type.h"
 

@@ -1,6 +1,6 @@
 #include "absl/strings/numbers.h"
 #include "src/base/status.h"
-#include "src/chain/activation.h"
+#include "src/chain/choices.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem_kinds.h"
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
-#include "src/chain/activation.h"
+#include "src/chain/choices.h"
 #include "src/chain/composites.h"
 #include "src/chain/expander.h"
 

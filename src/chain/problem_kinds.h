@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "src/chain/activation.h"
 #include "src/chain/chain.h"
+#include "src/chain/choices.h"
 #include "src/chain/composites.h"
 
 namespace sinter {

@@ -2,7 +2,7 @@
 
 #include "src/base/numbers.h"
 #include "src/base/status.h"
-#include "src/chain/activation.h"
+#include "src/chain/choices.h"
 #include "src/chain/composites.h"
 #include "src/chain/expander.h"
 #include "src/chain/infer.h"

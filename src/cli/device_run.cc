@@ -11,7 +11,7 @@
 #include "src/cli/outcome.h"
 #include "src/cli/session.h"
 #include "src/engine/verify.h"
-#include "src/reference/tensor.h"
+#include "src/reference/evaluator.h"
 
 namespace sinter::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "src/engine/verify.h"
 #include "src/explain/explain.h"
 #include "src/product/matcher.h"
-#include "src/product/paper/paper_report.h"
+#include "src/product/paper/paper.h"
 
 namespace sinter::cli {
 

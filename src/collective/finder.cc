@@ -1,11 +1,10 @@
-#include "src/collective/finder.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "src/base/status.h"
+#include "src/chain/chain.h"
 #include "src/chain/linear_finder.h"
-#include "src/chain/users.h"
+#include "src/collective/collective.h"
 
 namespace sinter {
 namespace {

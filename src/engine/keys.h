@@ -21,8 +21,8 @@
 #include "src/engine/core.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
-#include "src/plan/decisions.h"
 #include "src/plan/kernel_code.h"
+#include "src/plan/plan.h"
 
 namespace sinter {
 

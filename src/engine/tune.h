@@ -19,7 +19,6 @@
 #include "src/engine/keys.h"
 #include "src/engine/verify.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/decisions.h"
 #include "src/plan/plan.h"
 
 namespace sinter {

@@ -10,9 +10,9 @@
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
 #include "src/reference/compare.h"
+#include "src/reference/evaluator.h"
 #include "src/reference/reference.h"
 #include "src/reference/rows.h"
-#include "src/reference/tensor.h"
 
 namespace sinter {
 namespace {

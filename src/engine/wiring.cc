@@ -23,7 +23,7 @@
 #include "src/normal/normal_form.h"
 #include "src/plan/family.h"
 #include "src/plan/kernel_code.h"
-#include "src/standin/embedded_code.h"
+#include "src/standin/stand_in.h"
 
 namespace sinter {
 namespace {

@@ -10,8 +10,8 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/explain/explain.h"
-#include "src/fusion/stitch/body.h"
 #include "src/fusion/stitch/evaluators.h"
+#include "src/fusion/stitch/stitch_graph.h"
 #include "src/plan/family.h"
 
 namespace sinter {

@@ -6,7 +6,6 @@
 #include "src/base/status.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/plan_assembly.h"
-#include "src/fusion/pushed_sums.h"
 #include "src/plan/family.h"
 #include "src/plan/plan.h"
 #include "src/product/matcher.h"

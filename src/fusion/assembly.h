@@ -20,10 +20,9 @@
 #include "src/base/status.h"
 #include "src/chain/chain.h"
 #include "src/fusion/product_runs.h"
-#include "src/fusion/stitch/body.h"
 #include "src/fusion/stitch/stitch_graph.h"
-#include "src/plan/decisions.h"
 #include "src/plan/kernel_code.h"
+#include "src/plan/plan.h"
 
 namespace sinter {
 

@@ -10,7 +10,6 @@
 #include "src/base/device_model.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
-#include "src/plan/decisions.h"
 #include "src/plan/plan.h"
 #include "src/product/search/search.h"
 

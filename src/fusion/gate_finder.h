@@ -9,7 +9,6 @@
 
 #include "absl/status/statusor.h"
 #include "src/chain/chain.h"
-#include "src/chain/users.h"
 #include "src/grouped/grouped.h"
 
 namespace sinter {

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/chain/chain.h"
 #include "src/chain/infer.h"
 #include "src/chain/linear_finder.h"
-#include "src/chain/users.h"
 #include "src/fusion/gate_finder.h"
 #include "src/fusion/product_runs.h"
 #include "src/fusion/stitch/stitch_graph.h"

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "src/attention/finder.h"
-#include "src/collective/finder.h"
+#include "src/attention/problem.h"
+#include "src/collective/collective.h"
 #include "src/fusion/product_runs.h"
 #include "src/plan/attention_family.h"
 #include "src/plan/collective_family.h"

@@ -3,13 +3,19 @@
 #define SINTER_SRC_FUSION_PLAN_ASSEMBLY_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "src/base/device_model.h"
+#include "src/chain/chain.h"
 #include "src/fusion/product_runs.h"
 #include "src/fusion/rankings.h"
 #include "src/fusion/stitch/kernel_choice.h"
+#include "src/model/search.h"
 #include "src/plan/plan.h"
 #include "src/product/matcher.h"
 #include "src/product/search/search.h"
@@ -85,6 +91,41 @@ constexpr uint64_t kPlaceAlignment = 1024;
 // the smallest gap between items of overlapping lifetimes that holds it, else after them. Offsets
 // are multiples of kPlaceAlignment, from kWorkspaceFlagBytes on. Empty items take no place.
 WorkspaceLayout LayOutWorkspace(const std::vector<WorkspaceItem>& items);
+
+// Sums over ranks whose operand the kernel before them pushes to the other ranks: two kernels that
+// are one call of a group (src/device/ranks).
+
+// OK where each kernel that pushes stands before one that takes its result so, and the other way
+// round. Of steps that are else legal.
+absl::Status CheckPushedSums(const Chain& chain, const std::vector<PlanStep>& steps);
+
+// Of one chain, bucket and chip, which outlive it.
+class PushedSums {
+ public:
+  PushedSums(const Chain& chain, int64_t bucket, const DeviceModel& model,
+             const SearchOptions& options)
+      : chain_(chain), bucket_(bucket), model_(model), options_(options) {}
+
+  // Puts kernels that push, and those that take what is pushed, where they are predicted to be
+  // faster together than the steps' kernels. Whether there is such a place.
+  bool Put(std::vector<PlanStep>* steps);
+
+ private:
+  struct Pair {
+    RankedSchedule product;
+    OwnChoice sum;
+    double us = 0;
+  };
+  std::optional<Pair> Best(const PlanStep& product, const PlanStep& sum, bool behind) const;
+  std::optional<Pair> BestEarly(const ProductSequence& part, const OwnRun& sum, bool behind) const;
+
+  const Chain& chain_;
+  const int64_t bucket_;
+  const DeviceModel& model_;
+  const SearchOptions options_;
+  // By the run of the sum, and whether another kernel stands before the product.
+  std::map<std::pair<const GraphRun*, bool>, std::optional<Pair>> known_;
+};
 
 }  // namespace sinter
 

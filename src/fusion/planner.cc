@@ -6,13 +6,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/attention/finder.h"
+#include "src/attention/problem.h"
 #include "src/base/status.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/plan_assembly.h"
 #include "src/fusion/plan_choice.h"
 #include "src/fusion/product_runs.h"
-#include "src/fusion/pushed_sums.h"
 #include "src/fusion/rankings.h"
 #include "src/fusion/stitch/evaluators.h"
 #include "src/fusion/stitch/explorer.h"

@@ -12,7 +12,6 @@
 #include "absl/status/statusor.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
-#include "src/chain/users.h"
 #include "src/plan/family.h"
 #include "src/product/matcher.h"
 

@@ -1,9 +1,8 @@
-#include "src/fusion/pushed_sums.h"
-
 #include <algorithm>
 
 #include "src/base/status.h"
 #include "src/fusion/assembly.h"
+#include "src/fusion/plan_assembly.h"
 #include "src/plan/family.h"
 #include "src/product/search/search.h"
 

@@ -8,7 +8,7 @@
 #include "src/base/status.h"
 #include "src/chain/infer.h"
 #include "src/chain/tensor_type.h"
-#include "src/product/element.h"
+#include "src/product/operand.h"
 
 namespace sinter {
 namespace {

@@ -5,13 +5,16 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/base/codec.h"
 #include "src/base/device_model.h"
 #include "src/base/dtype.h"
-#include "src/chain/activation.h"
+#include "src/base/launch_recipe.h"
+#include "src/chain/choices.h"
+#include "src/model/search.h"
 #include "src/product/epilogue.h"
 
 namespace sinter {
@@ -134,6 +137,38 @@ absl::Status CheckTensorCores(const GroupedProduct& p);
 // FAILED_PRECONDITION naming field, value and bound where the schedule cannot run on the chip.
 absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule& s,
                                   const DeviceModel& model);
+
+inline constexpr char kGroupedEntry[] = "sinter_grouped_product";
+// Of the device library, which the source includes.
+std::vector<std::string> GroupedHeaders(const GroupedProduct& p, const GroupedSchedule& s);
+
+std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s);
+
+// `places`: of rows, weights, ids, scales of both, biases and factors where there are some, then of
+// the result.
+absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const GroupedSchedule& s,
+                                           const std::vector<BufferPlace>& places);
+
+struct RankedGrouped {
+  GroupedSchedule schedule;
+  Prediction prediction;
+};
+
+// Experts that uniform routing of `rows` rows to `slots` each names: E (1 - (1 - K / E)^M).
+double ExpectedExperts(int64_t experts, int64_t slots, int64_t rows);
+
+// The most tiles of `block_m` slots that any routing of `slots` slots to `groups` groups gives.
+int64_t MostTiles(int64_t slots, int64_t groups, int64_t block_m);
+
+// Time in a plan for `bucket` rows, for uniform routing. FAILED_PRECONDITION where the schedule
+// cannot run.
+absl::StatusOr<Prediction> PredictGrouped(const GroupedProduct& p, const GroupedSchedule& s,
+                                          int64_t bucket, const DeviceModel& model);
+
+// Legal schedules, best first; never empty. batch_invariant: those alone that sum in one order
+// whatever the bucket is.
+std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket,
+                                         const DeviceModel& model, bool batch_invariant);
 
 }  // namespace sinter
 

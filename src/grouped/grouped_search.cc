@@ -1,11 +1,10 @@
-#include "src/grouped/grouped_search.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
+#include "src/grouped/grouped.h"
 
 namespace sinter {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/grouped/grouped_source.h"
-
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -7,8 +5,9 @@
 #include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
-#include "src/product/code/program_source.h"
-#include "src/product/element.h"
+#include "src/grouped/grouped.h"
+#include "src/product/code/kernel_source.h"
+#include "src/product/operand.h"
 
 namespace sinter {
 namespace {

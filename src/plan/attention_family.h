@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/attention/schedule.h"
 #include "src/base/status.h"
-#include "src/model/search_options.h"
+#include "src/model/search.h"
 #include "src/plan/own_family.h"
 
 namespace sinter {

@@ -11,7 +11,7 @@
 #include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/collective/collective.h"
-#include "src/model/search_options.h"
+#include "src/model/search.h"
 #include "src/plan/own_family.h"
 
 namespace sinter {

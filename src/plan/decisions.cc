@@ -1,5 +1,3 @@
-#include "src/plan/decisions.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,6 +8,7 @@
 #include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/plan/family.h"
+#include "src/plan/plan.h"
 #include "src/plan/stitch_family.h"
 
 namespace sinter {

@@ -16,14 +16,13 @@
 #include "src/base/compile_request.h"
 #include "src/base/device_model.h"
 #include "src/base/launch_recipe.h"
-#include "src/plan/decisions.h"
 #include "src/plan/description.h"
 #include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
 
-struct SearchOptions;  // model/search_options.h
+struct SearchOptions;  // model/search.h
 struct StitchBudget;   // stitch/body_work.h
 
 // What a kernel's launch needs of the chip.

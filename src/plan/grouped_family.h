@@ -12,9 +12,7 @@
 #include "src/base/status.h"
 #include "src/chain/infer.h"
 #include "src/grouped/grouped.h"
-#include "src/grouped/grouped_search.h"
-#include "src/grouped/grouped_source.h"
-#include "src/model/search_options.h"
+#include "src/model/search.h"
 #include "src/plan/own_family.h"
 
 namespace sinter {

@@ -14,9 +14,8 @@
 #include "src/plan/family.h"
 #include "src/plan/plan.h"
 #include "src/product/code/kernel_source.h"
-#include "src/product/code/program_source.h"
 #include "src/product/dataflow/dataflow.h"
-#include "src/product/paper/paper_report.h"
+#include "src/product/paper/paper.h"
 #include "src/product/schedule_check.h"
 #include "src/product/search/search.h"
 #include "src/product/sequence.h"
@@ -40,7 +39,7 @@ ProductsPicture PictureOf(const KernelSpec& spec, const BufferNames& names = {})
 // Bytes of the C that the second product of one row tile (or of one range of N, where clusters
 // share a row tile) reads, by the level that the cluster's first block reads them from: its own
 // shared memory, distributed shared memory (sent by peers), L2. All zero for one product. This is
-// the mapping of a reused tensor in FlashFuser's Algorithm 1 (paper_report.h).
+// the mapping of a reused tensor in FlashFuser's Algorithm 1 (paper.h).
 LevelBytes IntermediateSplit(const ProductSequence& sequence, const Schedule& schedule);
 
 class ProductKernels : public KernelFamily {

@@ -6,7 +6,7 @@
 
 #include "src/base/status.h"
 #include "src/plan/stitch_family.h"
-#include "src/stitch/slots.h"
+#include "src/stitch/phases.h"
 
 namespace sinter {
 namespace {

@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "src/base/codec.h"
 #include "src/base/dtype.h"
-#include "src/chain/activation.h"
 #include "src/chain/chain.h"
+#include "src/chain/choices.h"
 
 namespace sinter {
 

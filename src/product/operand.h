@@ -1,19 +1,116 @@
-// Operand: a matrix that a product multiplies.
+// Operand: a matrix that a product multiplies: its element type, the window of pixels that its rows
+// may be taken from. Role: what a kernel's argument is; OperandBinding: where it lies.
 #ifndef SINTER_SRC_PRODUCT_OPERAND_H_
 #define SINTER_SRC_PRODUCT_OPERAND_H_
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <tuple>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "src/base/codec.h"
 #include "src/base/dtype.h"
-#include "src/chain/activation.h"  // Layout
+#include "src/base/numbers.h"
+#include "src/chain/choices.h"
 #include "src/chain/infer.h"
-#include "src/product/element.h"
-#include "src/product/pixel_window.h"
 
 namespace sinter {
+
+// ElementRow: an element type of a product's operands. The host's one table of element properties:
+// cost model, sizes, legality, launch recipes and source text read it.
+
+struct ElementRow {
+  DType element = DType::kF32;
+  int bytes = 0;
+  int wgmma_k = 0;               // K of one wgmma: 32 bytes
+  int swizzle_span = 1;          // elements in a row of the 128-byte swizzle
+  int vector = 1;                // elements in 16 bytes
+  const char* device_type = "";  // in the device library (src/device/ptx/element.cuh)
+  const char* stored_type = "";  // in the device library: of elements in memory
+  const char* wgmma_type = "";   // in PTX
+  bool planned = false;          // whether products of it are planned; others are refused by name
+  bool promoted = false;         // 8-bit floats: sums of a row of the swizzle are added in f32
+  const char* fast_type = "";    // in the device library, of products whose sums are not promoted
+  bool exact = false;            // integers: sums are s32
+};
+
+constexpr ElementRow kElementRows[] = {
+    {DType::kBF16, 2, 16, 64, 8, "BFloat16", "u16", "bf16", true},
+    {DType::kF16, 2, 16, 64, 8, "Float16", "u16", "f16", true},
+    {DType::kE4M3, 1, 32, 128, 16, "FloatE4M3", "unsigned char", "e4m3", true, true,
+     "FastFloatE4M3"},
+    {DType::kS8, 1, 32, 128, 16, "Signed8", "signed char", "s8", true, false, "", true},
+};
+
+// Null: wgmma does not take it.
+constexpr const ElementRow* FindElement(DType element) {
+  for (const ElementRow& row : kElementRows) {
+    if (row.element == element) return &row;
+  }
+  return nullptr;
+}
+
+// An empty row where the table has none; CheckSequence refuses such an element.
+constexpr ElementRow ElementOf(DType element) {
+  const ElementRow* row = FindElement(element);
+  return row == nullptr ? ElementRow{} : *row;
+}
+
+// Whether wgmma has this N, a multiple of 8 up to 256. Of integers it has fewer.
+constexpr bool HasColumns(const ElementRow& element, int64_t n) {
+  return !element.exact || n <= 32 || n % 16 == 0;
+}
+
+// PixelWindow: rows that a convolution takes from an image, one for each pixel of its result: the
+// pixels under the taps of its filter, side by side. What TMA loads in its im2col mode.
+
+constexpr int64_t kSubtileChannels = 64;  // of 16 bits: 128-byte rows of a stage
+
+struct PixelWindow {
+  int64_t height = 0, width = 0, channels = 0;  // of an image
+  std::array<int64_t, 2> taps{0, 0};            // height, width
+  Conv2d conv;  // strides, dilations and pads; the filter's layout is the weights'
+
+  int64_t Pixels(int axis) const {  // of the result
+    return conv.ResultPixels(axis, axis == 0 ? height : width, taps[axis]);
+  }
+  int64_t RowsPerM() const { return Pixels(0) * Pixels(1); }
+  bool grouped() const { return conv.groups > 1; }
+  int64_t GroupChannels() const { return channels / conv.groups; }
+  // Groups beside each other whose channels share a row of a stage, and whose columns share tiles:
+  // the filters of a bundle are a matrix with blocks along its diagonal. A group of more channels
+  // than a row of a stage has is a bundle by itself.
+  int64_t Bundle() const {
+    return std::clamp<int64_t>(kSubtileChannels / GroupChannels(), 1, conv.groups);
+  }
+  int64_t BundleChannels() const { return Bundle() * GroupChannels(); }
+  int64_t Columns() const { return taps[0] * taps[1] * GroupChannels(); }
+  // Stages have whole 128-byte rows of one tap: the channels of a bundle, then zeros, or of rows
+  // the next bundle's channels, whose weights are zeros.
+  int64_t StagedTap() const { return RoundUp(BundleChannels(), kSubtileChannels); }
+  // Whether the tensor map of the filter has an axis of taps, so that channels that a tap lacks are
+  // read as zeros.
+  bool CountsTaps() const { return grouped() || StagedTap() != channels; }
+  int64_t StagedColumns() const { return taps[0] * taps[1] * StagedTap(); }
+  // Corners of the box that the first taps of results lie in: height, width.
+  int64_t LowerCorner(int axis) const { return -conv.pads[2 * axis]; }
+  int64_t UpperCorner(int axis) const {
+    return conv.pads[2 * axis + 1] - conv.dilations[axis] * (taps[axis] - 1);
+  }
+  bool operator==(const PixelWindow& o) const {
+    return height == o.height && width == o.width && channels == o.channels && taps == o.taps &&
+           conv == o.conv;
+  }
+};
+
+// Checks the bounds of im2col maps and loads. The error names the field, the value and the bound.
+absl::Status CheckWindow(const PixelWindow& window);
+
+void WriteWindow(const PixelWindow& window, ByteWriter& w);
+void ReadWindow(ByteReader& r, PixelWindow& window);  // CheckWindow says whether it is one
 
 // Values of the enumerators here are part of plan records: never reused.
 
@@ -72,6 +169,68 @@ struct Operand {
   }
   bool operator!=(const Operand& o) const { return !(*this == o); }
 };
+
+// Role: what a kernel argument is, and its one name in texts, JSON, drawings and source.
+// OperandBinding: where it lies.
+
+// An operand or a leaf of one of a kernel's products, or a result.
+struct Role {
+  enum Kind : uint8_t {
+    // Each product has its own.
+    kW,
+    kWUp,  // of a gate-up pair
+    kBias,
+    kBiasUp,
+    kFactor,  // a number of each row
+    kScaleW,  // of the weights
+    kScaleUp,
+    kLeaf,  // a vector of columns or a number that its program reads
+    // The kernel has one.
+    kA,
+    kScaleA,
+    kResidual,  // a matrix of the result's extents
+    kOut,
+    kScaleOut,    // of 128 columns of a row of out, which is codes
+    kGivenScale,  // the same of all of out
+    kC,
+    kPartialOut,  // f32 partial sums of out, where several clusters share a row tile
+    kAux,         // an auxiliary result of the last product's program
+  };
+
+  constexpr Role() = default;
+  constexpr Role(Kind kind, int product = 0, int leaf = 0)  // NOLINT: a kind is a role
+      : kind(kind), product(static_cast<uint8_t>(product)), leaf(static_cast<uint8_t>(leaf)) {}
+
+  Kind kind = kA;
+  uint8_t product = 0;  // of the kernel; 0 for what the kernel has one of
+  uint8_t leaf = 0;     // of kLeaf and kAux: its number among the program's
+
+  constexpr bool operator==(const Role& o) const {
+    return kind == o.kind && product == o.product && leaf == o.leaf;
+  }
+  constexpr bool operator!=(const Role& o) const { return !(*this == o); }
+  // One number for each role, for keys in memory and digests of plans: a new kind goes last.
+  uint32_t Number() const { return kind | uint32_t{product} << 8 | uint32_t{leaf} << 16; }
+};
+
+// "a", "c", "w2", "leaf1": what each of `products` has is numbered where they are several.
+std::string NameOf(Role role, int products);
+// As generated source and the device library's Arguments name it: numbered in every kernel, but
+// what up has and the first product's leaves.
+std::string FieldOf(Role role);
+
+// Where a kernel finds an argument: a plan buffer (inputs then outputs in canonical order,
+// kWorkspaceBuffer for c and partial_out) and an offset.
+struct OperandBinding {
+  Role role = Role::kA;
+  int buffer = 0;
+  uint64_t offset_bytes = 0;
+  int64_t row_stride = 0;  // elements between rows (dimension 0); 0 for vectors of columns
+  bool operator==(const OperandBinding& o) const;
+};
+
+// The operand with this role; null: none.
+const OperandBinding* FindOperand(const std::vector<OperandBinding>& operands, Role role);
 
 }  // namespace sinter
 

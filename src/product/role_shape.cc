@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
-#include "src/product/role.h"
+#include "src/product/operand.h"
 #include "src/product/sequence.h"
 
 namespace sinter {

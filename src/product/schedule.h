@@ -9,8 +9,19 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/device_model.h"
-#include "src/product/dataflow/list.h"
 #include "src/product/sequence.h"
+
+// The list of dataflows, in the order of their enumerators. To add one: a line, a file in
+// src/product/dataflow that defines k<Name>Row, with a byte of its own, and a kernel in
+// src/device/kernels.
+#define SINTER_DATAFLOWS(ROW) \
+  ROW(Product)                \
+  ROW(GridExchange)           \
+  ROW(ClusterExchange)        \
+  ROW(ClusterRanges)          \
+  ROW(ClusterSlab)            \
+  ROW(SpatialGate)            \
+  ROW(ResidentWeights)
 
 namespace sinter {
 

@@ -12,10 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/codec.h"
-#include "src/chain/activation.h"
+#include "src/chain/choices.h"
 #include "src/product/epilogue.h"
 #include "src/product/operand.h"
-#include "src/product/role.h"
 
 namespace sinter {
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_format.h"
 #include "src/product/matcher.h"
+#include "src/reference/evaluator.h"
 #include "src/reference/rows.h"
-#include "src/reference/tensor.h"
 
 namespace sinter {
 namespace {

@@ -1,8 +1,8 @@
-#include "src/reference/tensor.h"
-
 #include <cmath>
 #include <cstring>
 #include <limits>
+
+#include "src/reference/evaluator.h"
 
 namespace sinter::reference {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/device/device_library.h"
-#include "src/standin/embedded_code.h"
 #include "src/standin/stand_in.h"
 
 namespace {

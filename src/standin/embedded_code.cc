@@ -1,6 +1,5 @@
-#include "src/standin/embedded_code.h"
-
 #include "src/base/status.h"
+#include "src/standin/stand_in.h"
 #include "stand_in_table.h"
 
 namespace sinter {

@@ -5,7 +5,6 @@
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/product/code/kernel_source.h"
-#include "src/product/code/program_source.h"
 #include "src/standin/stand_in.h"
 
 namespace sinter {

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "src/base/device_model.h"
 #include "src/base/launch_recipe.h"
-#include "src/model/search_options.h"
+#include "src/model/search.h"
 #include "src/plan/plan.h"
 #include "src/product/code/kernel_source.h"
 #include "src/product/schedule.h"
@@ -72,6 +73,18 @@ absl::StatusOr<LaunchRecipe> StandInRecipe(const ProductCode& code, const Produc
 // The argument that says what the epilogue does: AnyFlag of kernels/any_product.cuh.
 uint32_t StandInFlags(const MatrixProduct& product, bool out_aligned, bool residual_aligned,
                       bool constant_weights);
+
+// The machine code of stand-ins (src/standin/stand_in.h) that the build embedded.
+
+// How many there are: all, or 0 of a build without NVRTC.
+int EmbeddedStandIns();
+// Static storage. FAILED_PRECONDITION for one that is not there, DATA_LOSS for one whose bytes are
+// not those that were built: the library's file is damaged.
+absl::StatusOr<absl::string_view> EmbeddedStandIn(absl::string_view name);
+
+// How one is stored: its machine code, and behind that the SHA-256 of it.
+std::string StoredStandIn(absl::string_view cubin);
+absl::StatusOr<absl::string_view> CheckStandIn(absl::string_view name, absl::string_view stored);
 
 }  // namespace sinter
 

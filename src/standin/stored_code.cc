@@ -1,7 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/digest.h"
 #include "src/base/status.h"
-#include "src/standin/embedded_code.h"
+#include "src/standin/stand_in.h"
 
 namespace sinter {
 

@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
+#include "src/stitch/index.h"
 #include "src/stitch/precision.h"
-#include "src/stitch/pull.h"
 
 namespace sinter {
 

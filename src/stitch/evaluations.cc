@@ -3,10 +3,10 @@
 #include <set>
 #include <utility>
 
+#include "src/stitch/index.h"
 #include "src/stitch/program.h"
-#include "src/stitch/pull.h"
 #include "src/stitch/sectors.h"
-#include "src/stitch/window_row.h"
+#include "src/stitch/shared_reads.h"
 
 namespace sinter {
 namespace {

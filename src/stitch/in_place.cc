@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/stitch/phases.h"
-#include "src/stitch/slots.h"
 
 namespace sinter {
 namespace {

@@ -8,7 +8,6 @@
 #include "src/base/status.h"
 #include "src/stitch/phases.h"
 #include "src/stitch/program.h"
-#include "src/stitch/slots.h"
 
 namespace sinter {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/stitch/packing.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,6 +9,7 @@
 #include "src/chain/builder.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/program.h"
+#include "src/stitch/schedule.h"
 
 namespace sinter {
 namespace {

@@ -4,9 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/stitch/pull.h"
+#include "src/stitch/index.h"
 #include "src/stitch/sizes.h"
-#include "src/stitch/slots.h"
 
 namespace sinter {
 namespace {

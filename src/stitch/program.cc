@@ -6,9 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/stitch/phases.h"
-#include "src/stitch/slots.h"
-#include "src/stitch/staging.h"
-#include "src/stitch/window_row.h"
+#include "src/stitch/shared_reads.h"
 
 namespace sinter {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
-#include "src/stitch/pull.h"
+#include "src/stitch/index.h"
 
 namespace sinter {
 
@@ -104,12 +104,12 @@ struct StitchLoop {
   std::vector<StitchRoot> roots;
 };
 
-// A value that a unit's threads hand over (slots.h) in one phase.
+// A value that a unit's threads hand over (phases.h) in one phase.
 struct StitchHand {
   ValueId value = -1;
   size_t made = 0, last = 0;  // the loop that leaves it, and the last loop that takes it
-  int slot = 0;               // of the phase's shared memory; values use one slot in turn (slots.h)
-  bool turned = false;        // some reader's lanes step from row to row, so rows are padded
+  int slot = 0;         // of the phase's shared memory; values use one slot in turn (phases.h)
+  bool turned = false;  // some reader's lanes step from row to row, so rows are padded
 };
 
 // Units of a result without reductions: `columns` neighbouring elements of its last axis. Their
@@ -119,8 +119,8 @@ struct UnitTile {
   int64_t columns = 1;
 };
 
-// An input that a block may stage (staging.h): `wide` neighbouring units have neighbouring elements
-// of it.
+// An input that a block may stage (shared_reads.h): `wide` neighbouring units have neighbouring
+// elements of it.
 struct StagedInput {
   ValueId value = -1;
   int wide = 1;
@@ -128,7 +128,7 @@ struct StagedInput {
 };
 
 // Reductions over the taps of windows that a thread may make for several results of a row at once
-// (window_row.h). No reductions: none.
+// (shared_reads.h). No reductions: none.
 struct WindowRow {
   std::vector<ValueId> reductions;  // serial ones, whose results the loop reads where it stands
   std::vector<Dim> dims;            // of their results: [batch, p, q, channels]

@@ -1,10 +1,10 @@
-#include "src/stitch/pull.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
+
+#include "src/stitch/index.h"
 
 namespace sinter {
 namespace {

@@ -7,8 +7,8 @@
 #include "src/base/status.h"
 #include "src/stitch/phases.h"
 #include "src/stitch/program.h"
+#include "src/stitch/shared_reads.h"
 #include "src/stitch/sizes.h"
-#include "src/stitch/staging.h"
 
 namespace sinter {
 

@@ -4,12 +4,16 @@
 #define SINTER_SRC_STITCH_SCHEDULE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "src/base/codec.h"
 #include "src/base/device_model.h"
+#include "src/chain/chain.h"
 #include "src/stitch/program.h"
 
 namespace sinter {
@@ -25,7 +29,7 @@ struct StitchSchedule {
   int vector = 1;           // elements that a thread takes at once: a power of two
   int chunks = 1;           // without an owner: vectors of a thread in one turn
   int pixels = 1;           // neighbouring results of a row of windows that a thread makes at once
-                            // (window_row.h): 1..16
+                            // (shared_reads.h): 1..16
   int column_cluster = 1;  // blocks whose column parts are joined before the grid barrier: 1, 2, 4,
                            // 8; 1 where a cluster shares a unit
   bool join_all = false;   // each block joins all column parts for itself: blocks then meet once a
@@ -37,9 +41,9 @@ struct StitchSchedule {
   bool keep_alike = false;   // inputs that all units read alike stay in registers
   int hold_bytes = 0;   // shared memory of a block that holds kept inputs for the next phase that
                         // reads them: a multiple of 16
-  bool staged = false;  // inputs that lie along the units come through shared memory (staging.h)
+  bool staged = false;  // inputs along the units come through shared memory (shared_reads.h)
   std::vector<int32_t> handed;  // values that a unit's threads hand over through shared memory
-                                // (slots.h), ascending
+                                // (phases.h), ascending
   int blocks_per_sm = 1;        // occupancy that the launch bounds ask for: limits registers
   int grid = 1;                 // blocks of the launch, a multiple of LaunchCluster()
 
@@ -78,6 +82,64 @@ absl::string_view NameOf(Composition composition);  // "thread", ..
 // By op of the body: the widest composition through which its result is read.
 std::vector<Composition> CompositionsOf(const Chain& body, const StitchProgram& program,
                                         const StitchSchedule& schedule);
+
+// Kernel packing: ranges of a kernel's blocks compute independent parts of its body, each by its
+// own schedule. Blocks of different parts never wait for one another.
+
+struct StitchBudget;   // body_work.h
+struct StitchProgram;  // program.h
+
+constexpr int kMostParts = 128;
+
+struct StitchPart {
+  std::vector<int> outputs;  // of the body, computed by the part; ascending
+  StitchSchedule schedule;   // grid: the blocks of the part alone
+  bool operator==(const StitchPart& o) const {
+    return outputs == o.outputs && schedule == o.schedule;
+  }
+};
+
+// A part as a body, and the ops and inputs of the whole that it has.
+struct PartBody {
+  Chain body;
+  std::vector<ValueId> ops;  // of the whole, by op of the part
+  std::vector<int> inputs;   // of the whole, as the part's
+};
+absl::StatusOr<PartBody> ExtractPart(const Chain& body, const std::vector<int>& outputs);
+
+// Groups of outputs without a computed value in common, ordered by their first output. Values
+// computed from a few elements of inputs do not connect outputs: each part computes them itself. An
+// input whose buffer an output takes belongs to one group.
+std::vector<std::vector<int>> IndependentOutputs(const Chain& body);
+
+// The common launch: the parts' threads, the fewest blocks an SM of any part, the sum of their
+// blocks. Precondition: `parts` is not empty.
+StitchSchedule PackedSchedule(const std::vector<StitchPart>& parts);
+
+// The checks of CheckPart that need only the schedule.
+absl::Status CheckPartFields(const StitchSchedule& schedule);
+
+// FAILED_PRECONDITION unless the blocks that compute `body` by `schedule` can be a part: one phase
+// and no clusters, so that parts are independent; no hand-overs, because slots would be laid out
+// for one part alone. `budget` may be null; so may `also`, which says what else the part must be.
+using PartCheck =
+    std::function<absl::Status(const Chain&, const StitchProgram&, const StitchSchedule&)>;
+absl::Status CheckPart(const Chain& body, const StitchSchedule& schedule,
+                       StitchBudget* budget = nullptr, const PartCheck& also = nullptr);
+
+// FAILED_PRECONDITION unless the parts compute every output once, `schedule` is their common
+// launch, CheckPart accepts each of them, and no part reads an input whose buffer another part's
+// output takes. Cheap checks come first; each part's program is made once.
+absl::Status CheckParts(const Chain& body, const StitchSchedule& schedule,
+                        const std::vector<StitchPart>& parts, StitchBudget* budget = nullptr,
+                        const PartCheck& also = nullptr);
+
+// "packing 60 parts: 58 x (vec 4 chunks 2), (unit 32 vec 8 keep)".
+std::string PartsText(const std::vector<StitchPart>& parts);
+
+void WriteParts(const std::vector<StitchPart>& parts, ByteWriter& writer);
+// DATA_LOSS on damage; the caller runs CheckParts.
+absl::StatusOr<std::vector<StitchPart>> ReadParts(ByteReader& reader);
 
 }  // namespace sinter
 

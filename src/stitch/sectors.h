@@ -13,7 +13,6 @@
 #include "src/chain/op.h"
 #include "src/stitch/index.h"
 #include "src/stitch/program.h"
-#include "src/stitch/pull.h"
 
 namespace sinter {
 

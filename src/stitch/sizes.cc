@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "src/base/numbers.h"
-#include "src/stitch/slots.h"
-#include "src/stitch/staging.h"
+#include "src/stitch/phases.h"
+#include "src/stitch/shared_reads.h"
 
 namespace sinter {
 namespace {
@@ -111,6 +111,121 @@ int64_t StitchSharedBytes(const Chain& body, const StitchProgram& program,
   if (program.handed.empty()) return others;
   return RoundUp(others, kSlotAlignment) +
          LayOutHands(body, program, s).group_bytes * s.UnitsPerBlock();
+}
+
+namespace {
+
+constexpr int64_t kPartAlignment = 256, kPeerAlignment = 16;
+constexpr int64_t kColumnBytes = 4, kMomentBytes = 16;  // bytes of a column in a part
+constexpr int64_t kReadBytes = 16;  // shared memory of a thread that joins parts for its own block
+
+// Shared memory that a block's joins use in turn: first the groups' parts of a column, then the
+// threads'.
+int64_t OwnJoinBytes(const std::vector<ColumnPlace>& places, const StitchSchedule& s) {
+  int64_t bytes = 0;
+  for (const ColumnPlace& place : places) {
+    bytes = std::max(bytes, s.block_threads * (s.join_all ? kReadBytes : place.part_bytes));
+    if (s.UnitsPerBlock() == 1) continue;
+    bytes = std::max(bytes, s.UnitsPerBlock() * place.columns * place.part_bytes);
+  }
+  return bytes;
+}
+
+ColumnPlace PlaceOf(const Chain& body, const StitchRoot& root, int64_t columns, bool join_all) {
+  ColumnPlace place;
+  place.value = root.value;
+  place.mean = root.mean;
+  place.columns = columns;
+  place.part_bytes = root.mean >= 0 ? kMomentBytes : kColumnBytes;
+  if (join_all) return place;
+  place.output = ColumnOutput(body, root.value);
+  if (root.mean >= 0) place.mean_output = ColumnOutput(body, root.mean);
+  return place;
+}
+
+// Takes `bytes` after `*end` and moves `*end`.
+int64_t Take(int64_t bytes, int64_t alignment, int64_t* end) {
+  const int64_t begin = RoundUp(*end, alignment);
+  *end = begin + RoundUp(bytes, alignment);
+  return begin;
+}
+
+// The ends of what has been laid out.
+struct Ends {
+  int64_t scratch = 0, peers = 0, results = 0;
+};
+
+void TakeRoom(const StitchSchedule& s, ColumnPlace* place, Ends* ends) {
+  const int64_t part = place->columns * place->part_bytes, result = place->columns * kColumnBytes;
+  place->parts = static_cast<uint64_t>(
+      Take(part * (s.grid / s.column_cluster), kPartAlignment, &ends->scratch));
+  if (s.column_cluster > 1) place->block_part = Take(part, kPeerAlignment, &ends->peers);
+  int64_t* const end = s.join_all ? &ends->results : &ends->scratch;
+  const int64_t alignment = s.join_all ? kPeerAlignment : kPartAlignment;
+  if (place->output < 0) place->results = Take(result, alignment, end);
+  if (place->mean >= 0 && place->mean_output < 0)
+    place->mean_results = Take(result, alignment, end);
+}
+
+}  // namespace
+
+int64_t ColumnsOf(const Chain& body, ValueId value) {
+  int64_t columns = 1;
+  for (const Dim& dim : body.op(value).type.dims) columns *= dim.value;
+  return columns;
+}
+
+int ColumnOutput(const Chain& body, ValueId value) {
+  const TensorType& type = body.op(value).type;
+  if (type.dtype != DType::kF32 && type.dtype != DType::kS32) return -1;
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    const ChainOutput& output = body.outputs()[static_cast<size_t>(i)];
+    if (output.value != value || output.alias_input >= 0) continue;
+    if (output.strides == ContiguousStrides(type.dims)) return i;
+  }
+  return -1;
+}
+
+bool OnlyStoresColumns(const Chain& body, const StitchProgram& program, const StitchPhase& phase) {
+  const auto is_column = [&](const StitchRoot& root) {
+    return program.uses[static_cast<size_t>(root.value)] == ReduceUse::kColumn &&
+           ColumnOutput(body, root.value) == root.output;
+  };
+  return phase.loops.empty() &&
+         std::all_of(phase.flat.begin(), phase.flat.end(), [&](const StitchLoop& loop) {
+           return std::all_of(loop.roots.begin(), loop.roots.end(), is_column);
+         });
+}
+
+ColumnLayout LayOutColumns(const Chain& body, const StitchProgram& program,
+                           const StitchSchedule& schedule) {
+  ColumnLayout layout;
+  Ends ends;
+  int64_t peers_end = 0;
+  for (const StitchPhase& phase : program.phases) {
+    ends.peers = 0;  // a grid barrier is before the next phase, so the space is reused
+    for (const StitchLoop& loop : phase.loops) {
+      for (const StitchRoot& root : loop.roots) {
+        if (root.kind != StitchRoot::kColumn) continue;
+        layout.places.push_back(
+            PlaceOf(body, root, ColumnsOf(body, root.value), schedule.join_all));
+        TakeRoom(schedule, &layout.places.back(), &ends);
+      }
+    }
+    peers_end = std::max(peers_end, ends.peers);
+  }
+  const int64_t own = OwnJoinBytes(layout.places, schedule);
+  const int64_t peers_begin = RoundUp(own, kPeerAlignment);
+  for (ColumnPlace& place : layout.places) {
+    place.block_part += peers_begin;
+    if (!schedule.join_all) continue;
+    place.results += peers_begin + peers_end;
+    place.mean_results += peers_begin + peers_end;
+  }
+  layout.scratch_bytes = static_cast<uint64_t>(ends.scratch);
+  layout.shared_bytes =
+      peers_end + ends.results == 0 ? own : peers_begin + peers_end + ends.results;
+  return layout;
 }
 
 }  // namespace sinter

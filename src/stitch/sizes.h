@@ -30,8 +30,8 @@ int64_t UnitRounds(const StitchProgram& program, const StitchSchedule& schedule,
 
 // The most row reductions of one loop.
 int RowSlots(const StitchProgram& program);
-// Offset of the part of hand-overs (slots.h) or of staged inputs (staging.h) in a block's shared
-// memory, not rounded up.
+// Offset of the part of hand-overs (phases.h) or of staged inputs (shared_reads.h) in a block's
+// shared memory, not rounded up.
 int64_t HandsOffset(const Chain& body, const StitchProgram& program,
                     const StitchSchedule& schedule);
 // Dynamic shared memory of a block.

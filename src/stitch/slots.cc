@@ -1,5 +1,3 @@
-#include "src/stitch/slots.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -7,6 +5,7 @@
 #include <utility>
 
 #include "src/base/numbers.h"
+#include "src/stitch/phases.h"
 #include "src/stitch/sectors.h"
 #include "src/stitch/sizes.h"
 

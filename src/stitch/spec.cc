@@ -6,9 +6,9 @@
 #include "src/base/status.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/program.h"
-#include "src/stitch/search/stitch_load.h"
+#include "src/stitch/search/stitch_cost_model.h"
+#include "src/stitch/shared_reads.h"
 #include "src/stitch/sizes.h"
-#include "src/stitch/window_row.h"
 
 namespace sinter {
 namespace {

@@ -13,7 +13,6 @@
 #include "src/base/device_model.h"
 #include "src/base/launch_recipe.h"
 #include "src/chain/chain.h"
-#include "src/stitch/packing.h"
 #include "src/stitch/program.h"
 #include "src/stitch/schedule.h"
 

@@ -1,5 +1,3 @@
-#include "src/stitch/staging.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,6 +7,7 @@
 #include "src/base/status.h"
 #include "src/stitch/phases.h"
 #include "src/stitch/sectors.h"
+#include "src/stitch/shared_reads.h"
 
 namespace sinter {
 namespace {

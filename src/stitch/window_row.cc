@@ -1,5 +1,3 @@
-#include "src/stitch/window_row.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,7 +7,8 @@
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/stitch/body_work.h"
-#include "src/stitch/pull.h"
+#include "src/stitch/index.h"
+#include "src/stitch/shared_reads.h"
 
 namespace sinter {
 namespace {

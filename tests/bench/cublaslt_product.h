@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/ports.h"
-#include "src/chain/activation.h"
+#include "src/chain/choices.h"
 #include "tests/bench/cublaslt_api.h"
 
 namespace sinter::bench {

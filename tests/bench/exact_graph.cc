@@ -9,8 +9,8 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/engine/verify.h"
+#include "src/reference/evaluator.h"
 #include "src/reference/reference.h"
-#include "src/reference/tensor.h"
 
 namespace sinter::bench {
 namespace {

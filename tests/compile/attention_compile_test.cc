@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/attention/finder.h"
+#include "src/attention/problem.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/attention_family.h"
 #include "src/plan/kernel_code.h"

@@ -28,7 +28,7 @@
 #include "src/base/compile_request.h"
 #include "src/base/status.h"
 #include "src/device/device_library.h"
-#include "src/product/element.h"
+#include "src/product/operand.h"
 #include "src/standin/stand_in.h"
 #include "tests/compile/compile_threads.h"
 #include "tests/compile/kernel_jobs.h"

@@ -5,7 +5,7 @@
 #include "src/chain/builder.h"
 #include "src/engine/measured_choice.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/decisions.h"
+#include "src/plan/plan.h"
 
 namespace sinter {
 namespace {

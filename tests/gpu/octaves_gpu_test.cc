@@ -20,9 +20,9 @@
 #include "src/chain/op.h"
 #include "src/chain/problem.h"
 #include "src/engine/verify.h"
+#include "src/reference/evaluator.h"
 #include "src/reference/reference.h"
-#include "src/reference/tensor.h"
-#include "src/standin/embedded_code.h"
+#include "src/standin/stand_in.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/support/op_functions.h"
 

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/chain/composites.h"
-#include "src/standin/embedded_code.h"
 #include "src/standin/stand_in.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/graph_cases.h"

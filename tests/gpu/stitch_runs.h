@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
-#include "src/stitch/packing.h"
 #include "src/stitch/schedule.h"
 #include "tests/bench/graph_cases.h"
 #include "tests/bench/graph_check.h"

@@ -77,7 +77,7 @@ CODE_FENCES = [
      'extern "C" definitions belong in src/capi/'),
     # Planning, which gives each kernel its ops, tells families apart.
     (re.compile(r"\bstitch\s*[!=]=\s*nullptr|\bfamily\s*[!=]=\s*&\w+Family\("),
-     ("src/plan/stitch_family.h", "src/fusion/assembly.cc", "src/fusion/replacement.cc", "tests/"),
+     ("src/plan/stitch_family.h", "src/fusion/assembly.cc", "src/fusion/fusion.cc", "tests/"),
      "ask the kernel's family, not which one it is: src/plan/family.h"),
 ]
 

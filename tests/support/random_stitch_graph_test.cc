@@ -12,8 +12,8 @@
 #include "src/chain/builder.h"
 #include "src/chain/chain.h"
 #include "src/reference/compare.h"
+#include "src/reference/evaluator.h"
 #include "src/reference/reference.h"
-#include "src/reference/tensor.h"
 #include "tests/bench/random.h"
 #include "tests/support/random_graph.h"
 

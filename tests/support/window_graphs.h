@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/chain/chain.h"
-#include "src/chain/conv2d.h"
+#include "src/chain/choices.h"
 
 namespace sinter::testing {
 

@@ -6,7 +6,7 @@
 // order. Blocks wait for blocks of other clusters, so the launch is cooperative; the kernel has the
 // flags.
 #pragma once
-#include "ptx/bulk.cuh"
+#include "ptx/tma.cuh"
 #include "tile/results.cuh"
 
 namespace sinter {

@@ -4,7 +4,7 @@
 // as another NaN.
 #pragma once
 #include "ranks/call.cuh"
-#include "ranks/units.cuh"
+#include "ranks/room.cuh"
 
 namespace sinter {
 

@@ -15,7 +15,7 @@
 #include "kernels/all_reduce_values.cuh"
 #include "ptx/sync.cuh"
 #include "ranks/call.cuh"
-#include "ranks/units.cuh"
+#include "ranks/room.cuh"
 
 namespace sinter {
 

@@ -8,7 +8,7 @@ constexpr int kRowBytes = 128;    // a row of the 128-byte swizzle
 constexpr int kStepBytes = 32;    // K of one wgmma
 constexpr int kVectorBytes = 16;  // the widest access of a thread; the swizzle keeps it together
 
-// Of elements that memory holds as `Stored_`. The host's table is src/product/element.h.
+// Of elements that memory holds as `Stored_`. The host's table is src/product/operand.h.
 template <class Stored_>
 struct ElementSizes {
   using Stored = Stored_;

@@ -1,5 +1,6 @@
-// TMA loads of boxes into this block's shared memory.
+// TMA loads of boxes into this block's shared memory, and bulk copies.
 #pragma once
+#include "ptx/debug.cuh"
 #include "ptx/types.cuh"
 
 namespace sinter {
@@ -145,6 +146,20 @@ SINTER_DEVICE void tma_load_shared(u32 destination, const TensorMap* map, int x,
       "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
       ".multicast::cluster [%0], [%1, {%2, %3, %3, %4, %5}], [%6], %7;" ::"r"(destination),
       "l"(map), "r"(x), "r"(0), "r"(at.set), "r"(at.matrix), "r"(barrier), "h"(blocks)
+      : "memory");
+}
+
+// Bulk copies of global memory into shared memory, in the async proxy. Before a copy of what
+// st.global wrote, the writing threads execute fence_proxy_async_global() and meet at a barrier.
+
+// cp.async.bulk of `bytes`, a multiple of 16, from 16-byte aligned global memory. The bytes
+// complete on this block's `barrier`.
+SINTER_DEVICE void bulk_load(u32 destination, const float* from, u32 bytes, u32 barrier) {
+  jitter();
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(destination),
+      "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
 }
 

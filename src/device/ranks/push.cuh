@@ -2,8 +2,8 @@
 // rank's slots in the other ranks' rooms. It and the kernel that sums (kernels/all_reduce.cuh with
 // Config::kPushedColumns) are one call of the group; no other call comes between them.
 #pragma once
-#include "ranks/units.cuh"
-#include "ranks/wait.cuh"
+#include "ranks/call.cuh"
+#include "ranks/room.cuh"
 
 namespace sinter {
 

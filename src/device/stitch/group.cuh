@@ -1,6 +1,9 @@
 // The threads that share a unit, and what they do together: warp composition by shuffles, block
-// composition through shared memory, cluster composition through distributed shared memory.
+// composition through shared memory, cluster composition through distributed shared memory, grid
+// composition by a barrier.
 #pragma once
+#include "ptx/debug.cuh"
+#include "ptx/memory.cuh"
 #include "ptx/sync.cuh"
 #include "stitch/math.cuh"
 
@@ -158,5 +161,27 @@ struct UnitGroup {
     (read_blocks(parts, slots + slot++ * kWords + kWarpWords), ...);
   }
 };
+
+// Grid composition: a barrier of all blocks of a cooperative launch.
+
+// The word's highest bit flips when the last block arrives: block 0 adds 2^31 minus the number of
+// other blocks, which add 1 each. The other bits are 0 again then, so launches of different grids
+// may take turns on one word. Called by all threads; every block is resident.
+SINTER_DEVICE void grid_barrier(u32* word) {
+  constexpr u32 kHalf = 0x80000000u;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const u32 own = blockIdx.x == 0 ? kHalf - (gridDim.x - 1) : 1;
+    u32 before;
+    jitter();
+    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(word), "r"(own)
+                 : "memory");
+    SpinGuard guard;
+    while (((load_acquire_gpu(word) ^ before) & kHalf) == 0) guard.turn();
+  }
+  __syncthreads();
+}
 
 }  // namespace sinter

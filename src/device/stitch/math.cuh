@@ -4,9 +4,7 @@
 // functions that 1 is added to: within 4e-7 of their value.
 #pragma once
 #include "ptx/approx.cuh"
-#include "ptx/erf.cuh"
-#include "ptx/quotient.cuh"
-#include "ptx/sigmoid.cuh"
+#include "ptx/functions.cuh"
 
 namespace sinter {
 

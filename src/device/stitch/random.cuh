@@ -1,6 +1,6 @@
 // Random numbers of a seed and a place: Philox4x32-10.
 #pragma once
-#include "stitch/gather.cuh"
+#include "stitch/places.cuh"
 
 namespace sinter {
 

@@ -1,7 +1,6 @@
 // What generated kernels of the stitch family include.
 #pragma once
 #include "stitch/columns.cuh"
-#include "stitch/grid.cuh"
 #include "stitch/group.cuh"
 #include "stitch/math.cuh"
 #include "stitch/pack.cuh"

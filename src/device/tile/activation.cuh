@@ -3,8 +3,7 @@
 // tanh forms); SiLU, Elfwing et al. 2017.
 #pragma once
 #include "ptx/approx.cuh"
-#include "ptx/erf.cuh"
-#include "ptx/sigmoid.cuh"
+#include "ptx/functions.cuh"
 
 namespace sinter {
 

@@ -2,7 +2,7 @@
 // thread's accumulators are pairs of rows of one column. After epilogue and rounding, 8x8 matrices
 // of them are transposed and stored as in other products, 16 bytes of a row at a time.
 #pragma once
-#include "ptx/matrix.cuh"
+#include "ptx/wgmma.cuh"
 #include "tile/results.cuh"
 
 namespace sinter {

@@ -1,5 +1,3 @@
-#include "src/fusion/stitch/body.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -9,6 +7,7 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/linear_finder.h"
+#include "src/fusion/stitch/stitch_graph.h"
 
 namespace sinter {
 namespace {

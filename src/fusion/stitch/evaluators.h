@@ -12,10 +12,9 @@
 #include "src/base/device_model.h"
 #include "src/base/digest.h"
 #include "src/base/keep_going.h"
-#include "src/fusion/stitch/body.h"
 #include "src/fusion/stitch/pattern.h"
+#include "src/fusion/stitch/stitch_graph.h"
 #include "src/stitch/body_work.h"
-#include "src/stitch/search/packed_search.h"
 #include "src/stitch/search/stitch_search.h"
 
 namespace sinter {

@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/stitch/packing.h"
+#include "src/stitch/schedule.h"
 
 namespace sinter {
 namespace {

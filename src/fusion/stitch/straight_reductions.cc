@@ -8,7 +8,7 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/op.h"
-#include "src/fusion/stitch/body.h"
+#include "src/fusion/stitch/stitch_graph.h"
 
 namespace sinter {
 namespace {

@@ -13,7 +13,6 @@
 #include "absl/strings/substitute.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
-#include "src/product/code/program_source.h"
 #include "src/product/dataflow/dataflow.h"
 
 namespace sinter {

@@ -1,5 +1,3 @@
-#include "src/product/code/program_source.h"
-
 #include <map>
 #include <utility>
 #include <vector>
@@ -7,7 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/substitute.h"
-#include "src/product/role.h"
+#include "src/product/code/kernel_source.h"
+#include "src/product/operand.h"
 #include "src/product/schedule_check.h"
 #include "src/stitch/code/op_text.h"
 #include "src/stitch/precision.h"
@@ -89,7 +88,7 @@ std::string WgmmaSource(int n, const ElementRow& element, bool a_transposed, boo
 
 namespace {
 
-size_t IndexOf(ValueId id) { return static_cast<size_t>(id); }
+size_t AsIndex(ValueId id) { return static_cast<size_t>(id); }
 
 // By op: whether a result of f32 is made of it, with no rounding to 16 bits between. None where
 // codes are made of that.
@@ -99,12 +98,12 @@ std::vector<bool> OfF32(const EpilogueProgram& program) {
   if (program.for_codes) return of;
   for (int i = 0; i < body.num_outputs(); ++i) {
     if (body.output_type(i).dtype == DType::kF32)
-      of[IndexOf(body.outputs()[IndexOf(i)].value)] = true;
+      of[AsIndex(body.outputs()[AsIndex(i)].value)] = true;
   }
   for (size_t id = of.size(); id-- > 0;) {
     const Op& op = body.ops()[id];
     if (!of[id] || (op.kind == OpKind::kCast && SizeOf(op.type.dtype) == 2)) continue;
-    for (const ValueId operand : op.operands) of[IndexOf(operand)] = true;
+    for (const ValueId operand : op.operands) of[AsIndex(operand)] = true;
   }
   return of;
 }
@@ -147,9 +146,9 @@ class ProgramWriter {
     const Op& op = body_.op(id);
     if (op.kind == OpKind::kScalar) return ScalarText(op);
     if (op.kind == OpKind::kCast && !CastRounds(body_, op)) return TextOf(op.operands[0]);
-    const FoundActivation& activation = activations_[IndexOf(id)];
+    const FoundActivation& activation = activations_[AsIndex(id)];
     if (activation.activation != Activation::kIdentity) {
-      const char* name = ActivationName(activation.activation, of_f32_[IndexOf(id)]);
+      const char* name = ActivationName(activation.activation, of_f32_[AsIndex(id)]);
       return Declared(id, absl::StrCat(name, "::apply(", TextOf(activation.of), ")"));
     }
     const Compound compound = CompoundAt(body_, precisions_, id);
@@ -160,7 +159,7 @@ class ProgramWriter {
     std::vector<std::string> operands;
     for (const ValueId operand : op.operands) operands.push_back(TextOf(operand));
     return Declared(
-        id, OpText(op, body_.op(op.operands[0]).type.dtype, operands, precisions_[IndexOf(id)]));
+        id, OpText(op, body_.op(op.operands[0]).type.dtype, operands, precisions_[AsIndex(id)]));
   }
 
   std::string Declared(ValueId id, const std::string& expression) {

@@ -8,7 +8,6 @@
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/product/dataflow/dataflow.h"
-#include "src/product/dataflow/time_line.h"
 #include "src/product/schedule_check.h"
 #include "src/product/search/space.h"
 

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
 #include "src/product/dataflow/dataflow.h"
-#include "src/product/dataflow/time_line.h"
 #include "src/product/schedule_check.h"
 #include "src/product/search/space.h"
 

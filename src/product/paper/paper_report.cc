@@ -1,5 +1,3 @@
-#include "src/product/paper/paper_report.h"
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -7,7 +5,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "src/base/status.h"
-#include "src/product/element.h"
+#include "src/product/operand.h"
+#include "src/product/paper/paper.h"
 
 namespace sinter {
 namespace {

@@ -1,8 +1,7 @@
-#include "src/product/paper/paper_space.h"
-
 #include <algorithm>
 
-#include "src/product/element.h"
+#include "src/product/operand.h"
+#include "src/product/paper/paper.h"
 
 namespace sinter {
 namespace {

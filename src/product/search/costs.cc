@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "src/model/prediction.h"
+#include "src/model/search.h"
 #include "src/product/schedule_check.h"
 #include "src/product/search/product_load.h"
 

@@ -8,8 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/device_model.h"
-#include "src/model/prediction.h"
-#include "src/model/search_options.h"
+#include "src/model/search.h"
 #include "src/product/schedule.h"
 
 namespace sinter {

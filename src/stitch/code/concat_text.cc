@@ -7,8 +7,8 @@
 #include "src/stitch/body_work.h"
 #include "src/stitch/code/emitter.h"
 #include "src/stitch/code/op_text.h"
+#include "src/stitch/index.h"
 #include "src/stitch/program.h"
-#include "src/stitch/pull.h"
 #include "src/stitch/sectors.h"
 
 namespace sinter {

@@ -7,12 +7,11 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
-#include "src/stitch/code/kernel_frame.h"
 #include "src/stitch/code/op_text.h"
+#include "src/stitch/code/stitch_source.h"
+#include "src/stitch/index.h"
 #include "src/stitch/phases.h"
 #include "src/stitch/program.h"
-#include "src/stitch/pull.h"
-#include "src/stitch/slots.h"
 
 namespace sinter {
 namespace {

@@ -1,4 +1,4 @@
-// Values that a unit's threads hand over through shared memory, in generated source (slots.h).
+// Values that a unit's threads hand over through shared memory, in generated source (phases.h).
 #ifndef SINTER_SRC_STITCH_CODE_HAND_TEXT_H_
 #define SINTER_SRC_STITCH_CODE_HAND_TEXT_H_
 
@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "src/stitch/code/emitter.h"
 #include "src/stitch/code/scoped_text.h"
-#include "src/stitch/slots.h"
+#include "src/stitch/phases.h"
+#include "src/stitch/shared_reads.h"
 #include "src/stitch/spec.h"
-#include "src/stitch/staging.h"
 
 namespace sinter {
 
@@ -35,7 +35,8 @@ class HandText {
   const HandLayout layout_;
 };
 
-// StagedText: inputs that a block reads for all its units and leaves in shared memory (staging.h).
+// StagedText: inputs that a block reads for all its units and leaves in shared memory
+// (shared_reads.h).
 
 class StagedText {
  public:

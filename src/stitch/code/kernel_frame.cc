@@ -1,11 +1,10 @@
-#include "src/stitch/code/kernel_frame.h"
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
 #include "src/stitch/code/op_text.h"
+#include "src/stitch/code/stitch_source.h"
 #include "src/stitch/sizes.h"
 
 namespace sinter {

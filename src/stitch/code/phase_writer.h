@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "src/stitch/code/emitter.h"
 #include "src/stitch/code/hand_text.h"
-#include "src/stitch/code/kernel_frame.h"
 #include "src/stitch/code/pass_writer.h"
+#include "src/stitch/code/stitch_source.h"
 #include "src/stitch/sizes.h"
 #include "src/stitch/spec.h"
 
@@ -190,7 +190,7 @@ class PhaseWriter {
 };
 
 // WindowText: the loop of a kernel whose threads make several results of windows at once
-// (src/stitch/window_row.h), in generated source: accumulators for each result, a loop over the
+// (src/stitch/shared_reads.h), in generated source: accumulators for each result, a loop over the
 // rows of taps, in which each pixel and each factor is read once, and then the loop's roots.
 
 class WindowText {

@@ -12,7 +12,6 @@
 #include "absl/status/statusor.h"
 #include "src/chain/chain.h"
 #include "src/stitch/index.h"
-#include "src/stitch/pull.h"
 
 namespace sinter {
 

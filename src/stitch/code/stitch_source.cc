@@ -10,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
-#include "src/stitch/code/kernel_frame.h"
 #include "src/stitch/code/op_text.h"
 #include "src/stitch/code/phase_writer.h"
 #include "src/stitch/sizes.h"
@@ -141,11 +140,11 @@ class Packer {
 }  // namespace
 
 std::vector<std::string> StitchHeaders(const Chain& body) {
-  std::vector<std::string> headers = {body.Has(OpKind::kScatter)  ? "stitch/scatter.cuh"
-                                      : body.Has(OpKind::kGather) ? "stitch/gather.cuh"
-                                      : NeedsCodes(body)          ? "stitch/codes.cuh"
-                                                                  : "stitch/stitch.cuh"};
-  if (body.Has(OpKind::kWindow)) headers.push_back("stitch/window.cuh");
+  const bool places =
+      body.Has(OpKind::kScatter) || body.Has(OpKind::kGather) || body.Has(OpKind::kWindow);
+  std::vector<std::string> headers = {places             ? "stitch/places.cuh"
+                                      : NeedsCodes(body) ? "stitch/codes.cuh"
+                                                         : "stitch/stitch.cuh"};
   if (HasSteps(body)) headers.push_back("stitch/row_steps.cuh");
   if (body.Has(OpKind::kRandom)) headers.push_back("stitch/random.cuh");
   return headers;

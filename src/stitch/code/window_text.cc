@@ -7,7 +7,7 @@
 #include "src/base/status.h"
 #include "src/stitch/code/op_text.h"
 #include "src/stitch/code/phase_writer.h"
-#include "src/stitch/window_row.h"
+#include "src/stitch/shared_reads.h"
 
 namespace sinter {
 namespace {

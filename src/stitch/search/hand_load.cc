@@ -5,10 +5,9 @@
 #include "src/base/numbers.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/phases.h"
-#include "src/stitch/search/stitch_load.h"
+#include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/sectors.h"
 #include "src/stitch/sizes.h"
-#include "src/stitch/slots.h"
 
 namespace sinter {
 namespace {

@@ -1,11 +1,10 @@
-#include "src/stitch/search/packed_search.h"
-
 #include <algorithm>
 #include <limits>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "src/stitch/body_work.h"
+#include "src/stitch/search/stitch_search.h"
 
 namespace sinter {
 namespace {

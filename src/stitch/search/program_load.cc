@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "src/stitch/body_work.h"
+#include "src/stitch/index.h"
 #include "src/stitch/phases.h"
-#include "src/stitch/pull.h"
-#include "src/stitch/search/stitch_load.h"
+#include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/sizes.h"
 
 namespace sinter {
 namespace {
 
-// Words of a column in a part, as in src/device/stitch/moments.cuh.
+// Words of a column in a part, as in src/device/stitch/columns.cuh.
 constexpr int kMomentWords = 4;
 // Instructions for one id: a load, its address, a comparison, its join. Those that compute the id
 // are counted apart.

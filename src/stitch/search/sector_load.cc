@@ -2,7 +2,7 @@
 #include <set>
 #include <utility>
 
-#include "src/stitch/search/stitch_load.h"
+#include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/sizes.h"
 
 namespace sinter {

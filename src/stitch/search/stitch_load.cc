@@ -1,13 +1,12 @@
-#include "src/stitch/search/stitch_load.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "src/base/numbers.h"
 #include "src/stitch/body_work.h"
+#include "src/stitch/search/stitch_cost_model.h"
+#include "src/stitch/shared_reads.h"
 #include "src/stitch/sizes.h"
-#include "src/stitch/window_row.h"
 
 namespace sinter {
 namespace {

@@ -13,8 +13,8 @@
 #include "src/base/status.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/search/stitch_cost_model.h"
+#include "src/stitch/shared_reads.h"
 #include "src/stitch/sizes.h"
-#include "src/stitch/staging.h"
 
 namespace sinter {
 namespace {

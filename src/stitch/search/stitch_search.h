@@ -4,24 +4,26 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/base/device_model.h"
+#include "src/base/digest.h"
 #include "src/chain/chain.h"
-#include "src/model/prediction.h"
-#include "src/model/search_options.h"
-#include "src/stitch/packing.h"
+#include "src/model/search.h"
 #include "src/stitch/program.h"
 #include "src/stitch/schedule.h"
-#include "src/stitch/search/stitch_load.h"
+#include "src/stitch/search/stitch_cost_model.h"
 
 namespace sinter {
 
 struct RankedStitch {
   StitchSchedule schedule;
   Prediction prediction;
-  std::vector<StitchPart> parts;  // packed (packed_search.h); else none
+  std::vector<StitchPart> parts;  // packed (PackedSearch); else none
   uint64_t scratch_bytes = 0;     // of LayOutColumns; packed: 0
 };
 
@@ -91,6 +93,50 @@ class StitchRegisters {
   const DeviceModel& model_;
   int columns_ = 0;      // words of one phase's column reductions for a thread's element
   int unit_inputs_ = 0;  // inputs that differ between units
+};
+
+// Search of packed kernels: gives each independent part of a body the best schedule among those
+// with the same threads a block.
+
+// Keeps the rankings of all parts seen: bodies of one chain share them. Not thread-safe.
+class PackedSearch {
+ public:
+  // `budget` may be null; once it is spent there are no packings.
+  PackedSearch(int64_t bucket, const DeviceModel& model, StitchBudget* budget = nullptr)
+      : bucket_(bucket), model_(model), budget_(budget) {}
+
+  // Packings of `body`, best first. Empty where the body has no independent parts, where a part has
+  // no schedule that fits the others, or where the text would be long. Parts that differ only in
+  // extents get one schedule, so that they can share one text.
+  std::vector<RankedStitch> Of(const Chain& body);
+
+ private:
+  struct Part {
+    std::vector<int> outputs;
+    Chain body;
+  };
+  struct Choice {
+    StitchSchedule schedule;
+    double us = 0;  // all parts together, alone
+  };
+  // Parts that are alike, and the schedules that all of them can take: the best sum first.
+  struct Class {
+    std::vector<const Part*> parts;
+    std::vector<Choice> schedules;
+  };
+
+  const std::vector<RankedStitch>& RankingOf(const Chain& body);
+  bool FillSchedules(Class* one);
+  static const StitchSchedule* Choose(const Class& one, int threads, int resident);
+  // Makes a packing with `threads` a block and at least `resident` blocks an SM.
+  bool Pack(const std::vector<Class>& classes, int threads, int resident, RankedStitch* packed);
+  const StitchTimes* TimesOf(const Chain& body, const StitchSchedule& schedule);
+
+  const int64_t bucket_;
+  const DeviceModel model_;
+  StitchBudget* const budget_;
+  std::map<Digest, std::vector<RankedStitch>> rankings_;
+  std::map<std::pair<Digest, std::string>, StitchTimes> times_;
 };
 
 }  // namespace sinter

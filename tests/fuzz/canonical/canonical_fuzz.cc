@@ -8,8 +8,8 @@
 #include <string>
 
 #include "src/base/codec.h"
-#include "src/plan/decisions.h"
 #include "src/plan/kernel_code.h"
+#include "src/plan/plan.h"
 #include "src/product/schedule.h"
 #include "src/product/sequence.h"
 #include "src/stitch/schedule.h"

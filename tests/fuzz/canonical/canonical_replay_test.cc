@@ -12,8 +12,8 @@
 #include "src/base/device_model.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/decisions.h"
 #include "src/plan/kernel_code.h"
+#include "src/plan/plan.h"
 #include "tests/fuzz/mutate.h"
 
 namespace sinter::canonical_fuzz {

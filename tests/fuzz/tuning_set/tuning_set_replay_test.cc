@@ -13,7 +13,7 @@
 #include "src/chain/problem.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/decisions.h"
+#include "src/plan/plan.h"
 #include "tests/fuzz/mutate.h"
 
 namespace sinter::tuning_set_fuzz {

@@ -1,12 +1,11 @@
 // Attention is found in every spelling, and planned as one kernel.
-#include "src/attention/finder.h"
-
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/attention/problem.h"
 #include "src/base/device_model.h"
 #include "src/chain/chain.h"
 #include "src/fusion/assembly.h"

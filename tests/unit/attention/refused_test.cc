@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/attention/finder.h"
+#include "src/attention/problem.h"
 #include "src/attention/schedule.h"
 #include "src/base/device_model.h"
 #include "src/chain/builder.h"

@@ -15,7 +15,7 @@
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
 #include "src/fusion/stitch/stitch_graph.h"
-#include "src/grouped/grouped_search.h"
+#include "src/grouped/grouped.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/grouped_family.h"
 #include "src/plan/kernel_code.h"

@@ -1,10 +1,9 @@
-#include "src/plan/decisions.h"
-
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "gtest/gtest.h"
+#include "src/plan/plan.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {

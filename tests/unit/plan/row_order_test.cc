@@ -7,7 +7,6 @@
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
 #include "src/chain/problem.h"
-#include "src/plan/decisions.h"
 #include "src/plan/family.h"
 #include "src/plan/plan.h"
 #include "src/product/schedule_check.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "gtest/gtest.h"
-#include "src/product/paper/paper_report.h"
+#include "src/product/paper/paper.h"
 
 namespace sinter {
 namespace {

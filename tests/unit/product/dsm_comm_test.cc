@@ -1,6 +1,6 @@
 
 #include "gtest/gtest.h"
-#include "src/product/paper/paper_space.h"
+#include "src/product/paper/paper.h"
 
 namespace sinter {
 namespace {

@@ -1,9 +1,9 @@
-#include "src/product/paper/paper_report.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "src/product/paper/paper.h"
 
 namespace sinter {
 namespace {

@@ -1,10 +1,9 @@
 // The published counts for GPT-6.7B with M = 256: N = 16384, K = L = 4096.
-#include "src/product/paper/paper_space.h"
-
 #include <algorithm>
 #include <set>
 
 #include "gtest/gtest.h"
+#include "src/product/paper/paper.h"
 
 namespace sinter {
 namespace {

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/product/code/program_source.h"
+#include "src/product/code/kernel_source.h"
 
 namespace sinter {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "src/chain/problem.h"
 #include "src/reference/compare.h"
-#include "src/reference/tensor.h"
+#include "src/reference/evaluator.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
-#include "src/reference/tensor.h"
+#include "src/reference/evaluator.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {

@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "src/reference/evaluator.h"
-#include "src/reference/tensor.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "src/reference/tensor.h"
+#include "src/reference/evaluator.h"
 
 namespace sinter::testing {
 

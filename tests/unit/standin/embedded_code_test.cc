@@ -1,5 +1,3 @@
-#include "src/standin/embedded_code.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <random>
 
 #include "gtest/gtest.h"
-#include "src/stitch/slots.h"
+#include "src/stitch/phases.h"
 
 namespace sinter {
 namespace {

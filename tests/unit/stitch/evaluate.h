@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <map>
 
-#include "src/stitch/pull.h"
+#include "src/stitch/index.h"
 
 namespace sinter::testing {
 

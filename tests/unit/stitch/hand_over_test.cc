@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "gtest/gtest.h"
+#include "src/stitch/phases.h"
 #include "src/stitch/schedule.h"
-#include "src/stitch/slots.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/unit/stitch/bodies.h"
 

@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
-#include "src/stitch/pull.h"
+#include "src/stitch/index.h"
 #include "tests/support/gather_graphs.h"
 
 namespace sinter {

@@ -1,6 +1,4 @@
 // Packed kernels: legal, costed no better than their parts allow, alike parts alike.
-#include "src/stitch/search/packed_search.h"
-
 #include <memory>
 #include <set>
 #include <vector>
@@ -8,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/search/stitch_cost_model.h"
+#include "src/stitch/search/stitch_search.h"
 #include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"

@@ -1,10 +1,9 @@
 // Packing: what is independent, parts as bodies, what may not be packed, bytes.
-#include "src/stitch/packing.h"
-
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/stitch/schedule.h"
 #include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/stitch_bytes.h"

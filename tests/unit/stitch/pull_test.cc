@@ -1,7 +1,5 @@
 // Positions that are pulled, against what the reference executor reads: operands hold their own
 // element numbers.
-#include "src/stitch/pull.h"
-
 #include <numeric>
 #include <random>
 #include <string>
@@ -10,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
 #include "src/reference/reference.h"
+#include "src/stitch/index.h"
 #include "src/stitch/program.h"
 #include "src/stitch/sectors.h"
 #include "tests/unit/stitch/evaluate.h"

@@ -2,7 +2,7 @@
 #include "src/stitch/sectors.h"
 
 #include "gtest/gtest.h"
-#include "src/stitch/search/stitch_load.h"
+#include "src/stitch/search/stitch_cost_model.h"
 #include "tests/unit/stitch/bodies.h"
 
 namespace sinter {

@@ -1,11 +1,10 @@
 // Slots: what takes turns in one place of shared memory, where threads meet for it, how it lies.
-#include "src/stitch/slots.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <utility>
 
 #include "gtest/gtest.h"
+#include "src/stitch/phases.h"
 #include "src/stitch/sizes.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"

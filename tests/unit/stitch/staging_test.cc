@@ -1,13 +1,12 @@
 // Staging: which inputs lie along the units, the units that tiles of a result are, and where staged
 // inputs lie in shared memory.
-#include "src/stitch/staging.h"
-
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "src/stitch/search/stitch_search.h"
+#include "src/stitch/shared_reads.h"
 #include "src/stitch/sizes.h"
 #include "tests/unit/stitch/bodies.h"
 

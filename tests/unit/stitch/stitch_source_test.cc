@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "src/plan/kernel_code.h"
-#include "src/stitch/search/packed_search.h"
 #include "src/stitch/search/stitch_search.h"
 #include "src/stitch/sizes.h"
 #include "tests/support/composed_graphs.h"

@@ -123,8 +123,8 @@ std::string Library(std::set<std::string>* functions) {
   for (auto& [name, bytes] : CopyDeviceHeaders()) headers[name] = bytes;
   std::set<std::string> added;
   std::string text;
-  AddHeader("stitch/scatter.cuh", headers, &added, &text);
-  for (const char* name : {"stitch/window.cuh", "stitch/row_steps.cuh", "stitch/random.cuh"}) {
+  AddHeader("stitch/places.cuh", headers, &added, &text);
+  for (const char* name : {"stitch/row_steps.cuh", "stitch/random.cuh"}) {
     AddHeader(name, headers, &added, &text);
   }
   return WithoutAsm(text, functions);

@@ -13,7 +13,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/problem.h"
 #include "src/stitch/program.h"
-#include "src/stitch/search/packed_search.h"
+#include "src/stitch/search/stitch_search.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
 #include "tests/support/gather_graphs.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/plan/decisions.h"
+#include "src/plan/plan.h"
 
 namespace sinter::testing {
 

@@ -11,8 +11,8 @@
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
-#include "src/fusion/stitch/body.h"
 #include "src/fusion/stitch/kernel_choice.h"
+#include "src/fusion/stitch/stitch_graph.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {

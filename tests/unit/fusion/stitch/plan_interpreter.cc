@@ -12,8 +12,8 @@
 #include "src/chain/composites.h"
 #include "src/plan/attention_family.h"
 #include "src/plan/grouped_family.h"
+#include "src/reference/evaluator.h"
 #include "src/reference/reference.h"
-#include "src/reference/tensor.h"
 #include "tests/support/sequences.h"
 
 namespace sinter::testing {

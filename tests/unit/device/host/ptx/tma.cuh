@@ -1,4 +1,5 @@
 #pragma once
+#include "ptx/memory.cuh"
 #include "ptx/sync.cuh"
 #include "ptx/types.cuh"
 
@@ -59,6 +60,11 @@ inline void tma_load_window_shared(u32 destination, const TensorMap* map, int ch
     tma_load_window(map_to_rank(destination, rank), map, channel, at, tap_x, tap_y,
                     map_to_rank(barrier, rank));
   }
+}
+
+inline void bulk_load(u32 destination, const float* from, u32 bytes, u32 barrier) {
+  for (u32 i = 0; i < bytes / 4; ++i) hardware::machine.Store(destination + 4 * i, from[i]);
+  hardware::machine.Arrive(barrier, bytes);
 }
 
 }  // namespace sinter

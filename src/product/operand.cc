@@ -1,4 +1,4 @@
-#include "src/product/pixel_window.h"
+#include "src/product/operand.h"
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
