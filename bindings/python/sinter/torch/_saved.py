@@ -8,7 +8,7 @@ infinite. So x is not computed again: the partitioner of PyTorch then keeps x, o
 from __future__ import annotations
 
 import operator
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
@@ -37,13 +37,29 @@ def _is_view(node: Any) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and (node.target.is_view or node.target is _ATEN._unsafe_view.default)
 
 
-def _choice(extreme: Any) -> Tuple[Any, Any]:
+def _target(node: Any) -> Any:
+    return node.target if isinstance(node, torch.fx.Node) else None
+
+
+def _choice(extreme: Any) -> "Tuple[Any, Any] | None":
     """The operator that chose what `extreme` is, and what it chose among; None of anything else."""
-    node = _source(extreme)
-    if isinstance(node, torch.fx.Node) and node.target in _READ_BY_IDS:
-        node = _source(node.args[0])
-        return (node, _source(node.args[3])) if isinstance(node, torch.fx.Node) and node.target in _CHOSEN_BY_IDS else (None, None)
-    return (node, _source(node.args[0])) if isinstance(node, torch.fx.Node) and node.target in _CHOSEN else (None, None)
+    node, among = _source(extreme), 0
+    if _target(node) in _READ_BY_IDS:
+        node, among = _source(node.args[0]), 3
+    if _target(node) not in (_CHOSEN_BY_IDS if among else _CHOSEN):
+        return None
+    return node, _source(node.args[among])
+
+
+def _comparisons(graph: torch.fx.Graph) -> Iterable[Tuple[Any, Any]]:
+    """What is compared, and what the value that it is compared with was chosen among. Of what checkpointing computes again none: both are, by
+    the same kernels."""
+    for node in graph.nodes:
+        if node.target is _ATEN.eq.Tensor:
+            for compared, extreme in (node.args, node.args[::-1]):
+                choice = _choice(extreme)
+                if choice is not None and choice[0].meta.get("recompute") not in _AGAIN:
+                    yield _source(compared), choice[1]
 
 
 def _equals(graph: torch.fx.Graph) -> Dict[Any, List[Any]]:
@@ -70,19 +86,12 @@ class KeepCompared(CustomGraphPass):
     def __call__(self, graph: torch.fx.Graph) -> None:
         if self.first is not None:
             self.first(graph)
-        equals = _equals(graph)
-        for node in graph.nodes:
-            if node.target is not _ATEN.eq.Tensor:
-                continue
-            for compared, extreme in (node.args, node.args[::-1]):
-                choice, among = _choice(extreme)
-                # Checkpointing computes both again, by the same kernels.
-                if choice is None or not isinstance(among, torch.fx.Node) or choice.meta.get("recompute") in _AGAIN:
-                    continue
-                alike = equals[among]
-                if _source(compared) in alike:
-                    for each in alike:
-                        each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+        found = list(_comparisons(graph))
+        equals = _equals(graph) if found else {}
+        for compared, among in found:
+            if compared in equals.get(among, ()):
+                for each in equals[among]:
+                    each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
     def uuid(self) -> Any:
         """A constant, as the graph pass's has the digest of this file; None, which keeps graphs out of Inductor's cache, where the caller's
