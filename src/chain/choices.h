@@ -100,7 +100,8 @@ struct Conv2d {
 
   // Pixels from the first to the last tap of an axis (0 height, 1 width) of `extent` taps.
   int64_t Reach(int axis, int64_t extent) const { return dilations[axis] * (extent - 1) + 1; }
-  // Of an axis of `pixels`; below 1 where the filter is larger than the padded image.
+  // Pixels of the result along an axis where the image has `pixels`; below 1 where the filter is
+  // larger than the padded image.
   int64_t ResultPixels(int axis, int64_t pixels, int64_t extent) const;
 
   bool operator==(const Conv2d& o) const {

@@ -59,7 +59,7 @@ struct GroupedColumns {
   static constexpr int kUpAt = Config::kGate == 1 ? Config::kN : Config::kGate == 3 ? 1 : 0;
 };
 
-// Of the result's column `column`; 0 where the group has no expert.
+// The bias of the result's column `column`; 0 where the group has no expert.
 template <class Config>
 SINTER_DEVICE float bias_at(const GroupedOperands<Config>& o, int group, int column, int of_pair) {
   if constexpr (!Config::kBias) return 0;

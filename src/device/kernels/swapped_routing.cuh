@@ -19,7 +19,7 @@ struct SwappedRouting : GroupRouting<kExperts, kBlocks * kBlockM, 96, 2> {
     int next[kSizes];  // while groups are ordered: where the next of a size goes
   };
 
-  // Of a block, where a group has `slots` of them: its tiles are equal.
+  // How many slots a block's tile has in a group of `slots` slots, whose tiles are equal.
   static SINTER_DEVICE int tile_slots(int slots) {
     const int tiles = kBlocks * ceil_div(slots, kBlocks * kBlockM);
     return tiles == 0 ? 0 : round_up(ceil_div(slots, tiles), 8);
@@ -43,7 +43,8 @@ struct SwappedRouting : GroupRouting<kExperts, kBlocks * kBlockM, 96, 2> {
     return shared.before[Base::kSegments][group];
   }
 
-  // Of the cluster's tile `tile`: its group, and the first and the most slots of block `rank`.
+  // Which group the cluster's tile `tile` is of, how many of its slots lie before those of block
+  // `rank`, and how many the block has at most.
   struct Place {
     int group, skip, most;
   };
