@@ -2,14 +2,11 @@
 // every spelling. The compiler port refuses a kernel that spills or draws a C75xx remark; here none
 // may. Exits 77 without NVRTC. SINTER_TEST_LONG=1 takes four schedules of each, and those of long
 // rows.
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,7 +16,7 @@
 #include "src/normal/normal_form.h"
 #include "src/plan/attention_family.h"
 #include "src/plan/kernel_code.h"
-#include "tests/compile/compile_threads.h"
+#include "tests/compile/compile_jobs.h"
 #include "tests/support/attention_chains.h"
 
 namespace sinter {
@@ -44,8 +41,7 @@ KernelSpec SpecOf(const AttentionProblem& problem, const AttentionSchedule& sche
 
 TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
   const DeviceModel model = *BuiltinModel("h200");
-  const auto compiler = MakeNvrtcCompiler(Variable("SINTER_NVRTC"));
-  std::vector<std::pair<std::string, KernelSpec>> jobs;
+  std::vector<CompileJob> jobs;
   std::set<std::string> sources;
   std::vector<testing::AttentionForm> forms = testing::AttentionForms();
   if (IsLong()) {
@@ -67,7 +63,7 @@ TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
       const auto generated = Generate(spec, model);
       ASSERT_TRUE(generated.ok()) << form.Name() << ": " << generated.status();
       if (!sources.insert(generated->request.source).second) continue;
-      jobs.push_back({absl::StrCat(form.Name(), " ", one.schedule.ToString()), spec});
+      jobs.push_back({absl::StrCat(form.Name(), " ", one.schedule.ToString()), spec, {}});
     }
   }
   // Strides that 32 bits do not hold.
@@ -80,28 +76,10 @@ TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
     if (step.HasTerm()) step.term.row = int64_t{1} << 33, step.term.column = int64_t{1} << 32;
   }
   ASSERT_TRUE(problem.Check().ok()) << problem.Check();
-  jobs.push_back(
-      {"far terms", SpecOf(problem, RankAttention(problem, 1, model, 1, true)->at(0).schedule)});
-  jobs = JobsOfToday(std::move(jobs), 4);
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
-  std::vector<std::string> failures;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < CompileThreads(); ++t) {
-    threads.emplace_back([&] {
-      for (size_t i = next++; i < jobs.size(); i = next++) {
-        const auto compiled = compiler->Compile(Generate(jobs[i].second, model)->request);
-        std::lock_guard<std::mutex> lock(mutex);
-        if (!compiled.ok()) {
-          failures.push_back(absl::StrCat(jobs[i].first, ": ", compiled.status().message()));
-          continue;
-        }
-        std::printf("%3d registers: %s\n", compiled->registers, jobs[i].first.c_str());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::string& failure : failures) ADD_FAILURE() << failure;
+  jobs.push_back({"far terms",
+                  SpecOf(problem, RankAttention(problem, 1, model, 1, true)->at(0).schedule),
+                  {}});
+  Compile(JobsOfToday(std::move(jobs), 4), model, Variable("SINTER_NVRTC"));
 }
 
 }  // namespace

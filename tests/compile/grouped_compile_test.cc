@@ -2,13 +2,10 @@
 // that planning finds in mixtures of experts, also as test builds have them. The compiler port
 // refuses a kernel that spills or draws a C75xx remark; here none may. An everyday run takes each
 // thirty-second, others each day, SINTER_TEST_LONG=1 all. Exits 77 without NVRTC.
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,7 +16,7 @@
 #include "src/normal/normal_form.h"
 #include "src/plan/grouped_family.h"
 #include "src/plan/kernel_code.h"
-#include "tests/compile/compile_threads.h"
+#include "tests/compile/compile_jobs.h"
 
 namespace sinter {
 namespace {
@@ -29,17 +26,11 @@ const char* Nvrtc() {
   return value == nullptr ? "" : value;
 }
 
-struct Job {
-  std::string name;
-  KernelSpec spec;
-  CodegenOptions options;
-};
-
 const GroupedSchedule kWarpDots{0, 1, 0, 2};
 
 // Of the chain's grouped products in each of the forms that takes them.
 void AddJobs(const std::string& line, const std::vector<GroupedSchedule>& forms,
-             const DeviceModel& model, std::vector<Job>* jobs) {
+             const DeviceModel& model, std::vector<CompileJob>* jobs) {
   const auto form = NormalFormOf(std::make_shared<const Chain>(ParseProblem(line)->chain));
   ASSERT_TRUE(form.ok()) << form.status();
   const auto result = PlanChain(*(*form)->chain, 4096, model, {});
@@ -61,8 +52,8 @@ void AddJobs(const std::string& line, const std::vector<GroupedSchedule>& forms,
       auto own = std::make_shared<GroupedSpec>(GroupedKernels::Of(spec));
       own->code.schedule = schedule;
       if (!CheckGroupedSchedule(own->code.problem, schedule, model).ok()) continue;
-      Job job{absl::StrCat(own->code.problem.ToString(), ", ", schedule.ToString(false)), spec,
-              CodegenOptions()};
+      CompileJob job{absl::StrCat(own->code.problem.ToString(), ", ", schedule.ToString(false)),
+                     spec, CodegenOptions()};
       job.spec.own = std::move(own);
       jobs->push_back(job);
       job.name += " with pauses";
@@ -70,31 +61,6 @@ void AddJobs(const std::string& line, const std::vector<GroupedSchedule>& forms,
       if (schedule.swapped == 2) jobs->push_back(job);
     }
   }
-}
-
-// Fails where one does not compile, and prints registers.
-void Compile(const std::vector<Job>& jobs, const DeviceModel& model) {
-  const auto compiler = MakeNvrtcCompiler(Nvrtc());
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
-  std::vector<std::string> failures;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < CompileThreads(); ++t) {
-    threads.emplace_back([&] {
-      for (size_t i = next++; i < jobs.size(); i = next++) {
-        const auto compiled =
-            compiler->Compile(Generate(jobs[i].spec, model, jobs[i].options)->request);
-        std::lock_guard<std::mutex> lock(mutex);
-        if (!compiled.ok()) {
-          failures.push_back(absl::StrCat(jobs[i].name, ": ", compiled.status().message()));
-          continue;
-        }
-        std::printf("%3d registers: %s\n", compiled->registers, jobs[i].name.c_str());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::string& failure : failures) ADD_FAILURE() << failure;
 }
 
 TEST(GroupedCompile, EveryFormOfTilesDoesNotSpill) {
@@ -110,7 +76,7 @@ TEST(GroupedCompile, EveryFormOfTilesDoesNotSpill) {
                                               {64, 256, 5, 2, 2},
                                               {64, 256, 5, 2, 1},
                                               kWarpDots};
-  std::vector<Job> jobs;
+  std::vector<CompileJob> jobs;
   for (const char* line :
        {"grouped_gated_ffn m=M experts=4 top=1 n=128 k=128 l=256 act=silu",
         "grouped_gated_ffn m=M experts=512 top=10 n=512 k=2048 l=2048 act=silu",
@@ -130,13 +96,13 @@ TEST(GroupedCompile, EveryFormOfTilesDoesNotSpill) {
     AddJobs(line, forms, model, &jobs);
     if (HasFatalFailure()) return;
   }
-  Compile(JobsOfToday(std::move(jobs), 32), model);
+  Compile(JobsOfToday(std::move(jobs), 32), model, Nvrtc());
 }
 
 // Registers of dots of warps follow from the batches of K.
 TEST(GroupedCompile, WarpsOfAnyKDoNotSpill) {
   const DeviceModel model = *BuiltinModel("h200");
-  std::vector<Job> jobs;
+  std::vector<CompileJob> jobs;
   for (const int k : {128, 256, 768, 1024, 1152, 1280, 2048, 2880, 3584, 4096, 7168, 18432}) {
     std::vector<std::string> lines = {
         absl::StrCat("grouped_matmul n=1000 k=", k),
@@ -152,7 +118,7 @@ TEST(GroupedCompile, WarpsOfAnyKDoNotSpill) {
       if (HasFatalFailure()) return;
     }
   }
-  Compile(JobsOfToday(std::move(jobs), 4), model);
+  Compile(JobsOfToday(std::move(jobs), 4), model, Nvrtc());
 }
 
 }  // namespace
