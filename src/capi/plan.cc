@@ -5,6 +5,7 @@
 #include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
+#include "src/engine/rank_group.h"
 
 namespace capi = sinter::capi;
 
