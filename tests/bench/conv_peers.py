@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Convolution chains of a problem list: PyTorch, cuDNN, cuBLAS and Sinter in one process, in turns.
 
-Usage: conv_peers.py LIST --out OUT.json [--ids C1,C5] [--batch 8] [--contestants NAME,..] [--limit 30] [--hot] [--calls]. Needs a
+Usage: conv_peers.py LIST --out OUT.json [--ids C1,C5] [--batch 8] [--cases C1@8,C5@1] [--contestants NAME,..] [--limit 30] [--hot] [--calls]. Needs a
 GPU and PyTorch; Sinter by the package `sinter`. Inputs are bf16 in channels_last memory, which is NHWC with OHWI filters.
 
 Each contestant is a CUDA graph of at least 20 calls; all graphs are replayed in turns. x, filters and outputs rotate over more
@@ -260,12 +260,20 @@ def measure(case, contestants, in_calls, limit=0):
     return rows
 
 
+def asked(arguments, listed):
+    """{id: images, None as the list says} of the command line."""
+    if arguments.cases:
+        return {name: int(images) for name, images in (case.split("@") for case in arguments.cases.split(","))}
+    return {name: arguments.batch for name in ([name for name in arguments.ids.split(",") if name] or listed)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("list")
     parser.add_argument("--out", required=True)
     parser.add_argument("--ids", default="", help="only these, with commas between")
     parser.add_argument("--batch", type=int, help="images, in place of the list's")
+    parser.add_argument("--cases", default="", help="ID@IMAGES with commas between, in the place of both")
     parser.add_argument("--contestants", default=",".join(CONTESTANTS))
     parser.add_argument("--limit", type=float, default=0, help="seconds to make one contestant of one chain ready; 0: any")
     parser.add_argument("--hot", action="store_true", help="one set of tensors")
@@ -282,12 +290,12 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark_limit = 0  # benchmark mode tries all plans
     torch.manual_seed(1)
-    wanted = [name for name in arguments.ids.split(",") if name]
+    wanted = asked(arguments, dict.fromkeys(name for name, *_ in problems(arguments.list)))
     result = {**turns.machine(torch), "hot": arguments.hot, "graphs": not arguments.calls, "rows": []}
     for name, line, p in problems(arguments.list):
-        if wanted and name not in wanted:
+        if name not in wanted:
             continue
-        p["b"] = arguments.batch or p["b"]
+        p["b"] = wanted[name] or p["b"]
         with torch.no_grad():
             case = Case(torch, p, with_batch(line, p["b"]), arguments.hot)
             rows = measure(case, arguments.contestants.split(","), arguments.calls, arguments.limit)

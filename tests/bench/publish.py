@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Measures what the published tables cite, at one commit on one card, and puts it where `./dev pages` reads it.
 
-    publish.py --list                                                    the plan: steps, seconds, commands
+    publish.py --list [--seed 1234567]                                   the plan: steps, seconds, rows, commands
     publish.py --measure FOLDER [--seconds 560] [--gpus 0,1] [--steps layers,decode] [--bundle DIR]
-    publish.py --collect FOLDER [--partial decode,..]
+    publish.py --collect FOLDER [--shorter models,..]
     publish.py --archive
 
---measure runs where a GPU is, from a checkout or from what `./dev bundle` makes. Each step writes FOLDER/CARD-DAY-COMMIT-STEP.json, of the
-day it began, and says in it whether it is whole. Whole ones are left out and the others go on, so call it again until nothing is left, past
-midnight too: no step begins that would not end within the seconds. Of several GPUs each runs a step of its own, behind those that take two.
+--measure runs where a GPU is, from a checkout or from what `./dev bundle` makes. Each step measures the rows that lists.py gives for the commit,
+and writes FOLDER/CARD-DAY-COMMIT-STEP.json, of the day it began. The file says which rows its lists have, and whether it is whole: each of
+them has the time of each peer or says why not. Whole ones are left out and the others go on, so call it again until nothing is left, past
+midnight too: no step begins that would not end within the seconds, but for those that go on where they were. Each of several GPUs runs a step.
 A library of a modified tree is refused.
 --collect needs no GPU: it copies the newest whole file of each step into tests/bench/results, names it in performance/figures.py, and
 writes the pages. It refuses files of a modified tree, of no commit, of another than their names say, of two commits or of two kinds of card.
+--shorter: of a drawn list that is not whole, the first rows of the draw that are all there, however few the list allows.
 --archive moves results files that no page of now and no code names into the archive, and lists them there;
 what was taken out of it into the folder again leaves it.
 """
@@ -37,6 +39,8 @@ ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(HERE / "performance")]
 
 import figures  # noqa: E402
+import lists  # noqa: E402
+import told  # noqa: E402
 import rows_file  # noqa: E402
 import source_state  # noqa: E402
 
@@ -44,41 +48,48 @@ import source_state  # noqa: E402
 @dataclass(frozen=True)
 class Step:
     """`seconds`: what it takes on one H200 with 16 processors. `command` writes {out}; {left} is what the call leaves it, for programs that
-    stop by themselves. `also`: names of performance/figures.py that stand for its file too. `gpus`: how many it takes."""
+    stop by themselves, {cases} the rows of its `lists`, {problems} a list of FFNs. `gpus`: how many it takes. `resumes`: it goes on where it was,
+    so it may begin with less time than it takes."""
 
     name: str
     seconds: float
     command: str
-    also: tuple = ()
+    lists: tuple = ()
     gpus: int = 1
+    resumes: bool = False
 
 
 PYTHON = "{python} tests/bench/"
-CONV = PYTHON + "conv_peers.py tests/bench/problems/conv_chains.txt --out {out} --limit 30 --contestants fused_relu,linear_relu,cudnn,sinter --batch "
-LISTS = ",".join(f"tests/bench/problems/{name}.txt" for name in ("gemm_chains", "gated_ffn", "batch_sweep"))
-MODELS = "bert_base,llama3_8b,mixtral,qwen3_moe,whisper_encoder,convnext_t,efficientnet_b0"
-# In the order of what a reader of the top README asks first.
+LAYERS = PYTHON + "layers/layers.py {out} --budget {left} --cases {cases}"
+CONV = PYTHON + "conv_peers.py tests/bench/problems/conv_chains.txt --out {out} --limit 30 --contestants fused_relu,benchmark,linear_relu,compile,sinter --cases {cases}"
+STITCH = PYTHON + "stitch/peers.py --out {out} --seconds {left} --only {cases} --peers sinter,torch,torch_max,sinter_kernels,xla"
+FFNS = ("gated_ffn", "gemm_chains", "batch_sweep", "random_ffns")
+# In the order in which they begin: those that take most first, so that several GPUs end together.
 STEPS = (
-    Step("ranks", 80, PYTHON + "ranks/ranks.py {out} --parts times,models --rows 1,16,128,1024 --model-rows 1,128,1024 "
-         "--kinds bf16 --seconds {left}", ("ranks-models",), gpus=2),
-    Step("products", 70, "{bench} --peers tests/bench/peers.txt --out {out} --problems " + LISTS, ("batch",)),
-    Step("models", 130, PYTHON + f"torch_backend/run.py {{out}} --budget {{left}} --jobs 8 --models {MODELS}"),
-    Step("decode", 80, PYTHON + "decode/decode.py --out {out} --seconds {left} --warm 4 --models Qwen3-0.6B,Llama-3-8B --rows 1,64 "
-         "--contestants serving,compile,sinter-pdl"),
-    Step("layers", 80, PYTHON + "layers/layers.py {out} --budget {left} --every 6", ("depthwise", "images")),
-    Step("experts", 70, PYTHON + "experts/experts.py --out {out} --seconds {left} --routings uniform --contestants sinter,triton "
-         "--rows 1,64,1024 --models qwen3-30b,mixtral-tp2,gpt-oss-20b,deepseek-v3-tp8-fp8"),
-    Step("conv-1", 30, CONV + "1"),
-    Step("conv-32", 35, CONV + "32"),
-    Step("fp8", 40, PYTHON + "scaled_peers.py --out {out} --seconds {left} --models llama3_8b,qwen3_32b_tp4 --rows 1,128,1024 "
-         "--contestants promoted,fast,cublaslt,promoted-block,deepgemm-block,sinter,sinter-block"),
-    Step("training", 110, PYTHON + "torch_backend/training.py {out} --budget {left} --jobs 3 --rows resnet50@32,bert_base@32,vit_b16@32"),
-    Step("graphs", 150, PYTHON + "stitch/peers.py --out {out} --seconds {left} --only memory_chains,stitch_graphs --peers sinter,torch,sinter_kernels,xla"),
-    Step("large", 240, PYTHON + "stitch/peers.py --out {out} --seconds {left} --only large --peers sinter,torch,sinter_kernels,xla"),
+    Step("ranks", 200, PYTHON + "ranks/ranks.py {out} --parts times,models --rows {sum_rows} --model-rows {model_rows} --seconds {left}",
+         ("sums", "ranks-models"), gpus=2),
+    Step("models", 540, PYTHON + "torch_backend/run.py {out} --budget {left} --limit 240 --jobs 5 --depth fits --peer-autotune --rows {cases}",
+         ("models",), resumes=True),
+    Step("training", 480, PYTHON + "torch_backend/training.py {out} --budget {left} --jobs 4 --rows {cases}", ("training",), resumes=True),
+    Step("encoders", 420, LAYERS, ("encoders",), resumes=True),
+    Step("graphs", 540, STITCH, ("graphs",), resumes=True),
+    Step("decode", 260, PYTHON + "decode/decode.py --out {out} --seconds {left} --warm 4 --contestants serving,compile,sinter-pdl --cases {cases}",
+         ("decode",)),
+    Step("products", 200, "{bench} --out {out} --problems {problems}", FFNS),
+    Step("ffns", 130, PYTHON + "layers/layers.py {out} --budget {left} --problems {problems}", FFNS, resumes=True),
+    Step("experts", 220, PYTHON + "experts/experts.py --out {out} --seconds {left} --contestants sinter,triton --cases {cases}", ("experts",), resumes=True),
+    Step("fp8", 250, PYTHON + "scaled_peers.py --out {out} --seconds {left} --cases {cases} "
+         "--contestants promoted,fast,cublaslt,promoted-block,deepgemm-block,sinter,sinter-block", ("fp8-rows", "fp8-blocks")),
+    Step("layers", 260, LAYERS, ("products", "depthwise", "images"), resumes=True),
+    Step("rowwise", 330, LAYERS, ("rowwise",), resumes=True),
+    Step("large", 480, STITCH, ("large",), resumes=True),
+    Step("conv-1", 15, CONV, ("conv-1",)),
+    Step("conv-32", 20, CONV, ("conv-32",)),
+    Step("conv-drawn", 20, CONV, ("conv-drawn",)),
 )
 PATIENCE = 1.5  # times its seconds is a step given at most
 SPARE = 5  # seconds at a call's end, to write and to leave
-LEFT = r"\d+ left; run|not complete: run it again|\"stopped\":"  # what programs say that end before they are whole
+WORTH = 90  # seconds that a step which goes on must have left to begin
 NAME = re.compile(r"(?P<card>[a-z]+\d+)-(?P<day>\d{4}-\d\d-\d\d)-(?P<commit>[0-9a-f]{7})-(?P<step>[a-z0-9-]+)\.json")
 
 
@@ -89,11 +100,42 @@ def step_of(name):
     return found
 
 
-def show(steps=STEPS):
+def show(seed, steps=STEPS):
     """The plan as text."""
-    lines = [f"{step.name:9} {step.seconds:4.0f} s{f' on {step.gpus} GPUs' if step.gpus > 1 else ''}, for {', '.join((step.name, *step.also))}: "
-             + step.command.replace("{python}", "python3").replace("{bench}", "sinter_bench") for step in steps]
-    return "\n".join([*lines, f"{sum(step.seconds * step.gpus for step in steps) / 60:.0f} minutes of one card"])
+    lines = []
+    for step in steps:
+        of = [(name, lists.LISTS[name]) for name in step.lists]
+        rows = ", ".join(f"{name} {len(one.wanted(seed))} of {len(one.rows(seed))}{', drawn' if one.count else ''}" for name, one in of)
+        command = step.command.replace("{python}", "python3").replace("{bench}", "sinter_bench")
+        lines.append(f"{step.name:9} {step.seconds:4.0f} s{f' on {step.gpus} GPUs' if step.gpus > 1 else ''}, {rows}: {command}")
+    return "\n".join([*lines, f"{sum(step.seconds * step.gpus for step in steps) / 60:.0f} minutes of one card, rows of seed {seed}"])
+
+
+def cases_of(step, seed):
+    """The rows of a step as its program takes them."""
+    found = []
+    for name in step.lists:
+        if name not in ("fp8-blocks", "sums", "ranks-models"):  # of one run with fp8-rows; by numbers of rows
+            group = f"{name}:" if LAYERS == step.command else ""
+            found += [group + row.removesuffix(":rows") for row in lists.LISTS[name].wanted(seed)]
+    return ",".join(found)
+
+
+def write_problems(places, path, seed):
+    """The list of FFNs, with the random ones of the seed."""
+    lists.main(seed, path)
+    more = asked([places["bench"], f"--random-problems={lists.RANDOM_PROBLEMS}", "--seed", str(int(seed, 16))], places["environment"])
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(more + "\n")
+
+
+def missing(step, content, seed):
+    """(list, row) of a step's file that is not there, or lacks the time of a peer and the reason."""
+    found = []
+    for name in step.lists:
+        rows, of = told.told_in(content, step.name, name), lists.LISTS[name]
+        found += [(name, row) for row in of.wanted(seed) if row not in rows or rows[row].lacks(of.files[step.name](row))]
+    return found
 
 
 # ---------------------------------------------------------------- Measuring
@@ -146,14 +188,22 @@ def is_readable(path):
     return readable
 
 
-def mark(path, step, whole, seconds):
-    """Says in a results file what it was measured for, or takes that out, for the program that goes on with it."""
+def unmarked(path):
+    """Takes out what --measure says in a results file, for the program that goes on with it; the seconds that the file took before."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    before = content.pop("publish", {"seconds": 0})
-    if step is not None:
-        content["publish"] = {"step": step.name, "whole": whole, "seconds": round(before["seconds"] + seconds)}
+    seconds = content.pop("publish", {"seconds": 0})["seconds"]
     rows_file.write(str(path), content)
-    return before
+    return seconds
+
+
+def mark(path, step, seed, seconds):
+    """Says in a results file what it was measured for; the (list, row) that it lacks."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    lacks = missing(step, content, seed)
+    of = {name: {"of": len(lists.LISTS[name].rows(seed)), "rows": lists.LISTS[name].wanted(seed)} for name in step.lists}
+    content["publish"] = {"step": step.name, "whole": not lacks, "seconds": round(seconds), "seed": seed, "lists": of}
+    rows_file.write(str(path), content)
+    return lacks
 
 
 def finished(process, left):
@@ -165,25 +215,27 @@ def finished(process, left):
         return f"no end in time, {process.wait()}"
 
 
-def run(step, out, places, gpus, left):
-    """Whether the step's file is whole."""
+def command_of(step, out, places, seed, left):
+    problems = out.with_suffix(".problems")
+    if "{problems}" in step.command:
+        write_problems(places, problems, seed)
+    rows = {"sum_rows": lists.ranks_rows(lists.SUM_ROWS, lists.SUMS_DRAWN, seed), "model_rows": lists.ranks_rows(lists.MODEL_ROWS, lists.MODELS_DRAWN, seed)}
+    rows = {name: ",".join(map(str, of)) for name, of in rows.items()}
+    return step.command.format(out=out, left=int(left - SPARE), cases=cases_of(step, seed), problems=problems, **rows, **places)
+
+
+def run(step, out, places, seed, gpus, left):
+    """What the step's file lacks; None where there is no file."""
     environment = {**os.environ, **places["environment"], "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
-    command = step.command.format(out=out, left=int(left - SPARE), **places)
-    began, before = time.monotonic(), mark(out, None, None, 0) if is_readable(out) else {"seconds": 0}
-    with open(out.with_suffix(".log"), "a+", encoding="utf-8") as log:
+    command = command_of(step, out, places, seed, left)
+    began, before = time.monotonic(), unmarked(out) if is_readable(out) else 0
+    with open(out.with_suffix(".log"), "a", encoding="utf-8") as log:
         log.write(f"$ {command}\n")
         log.flush()
-        at = log.tell()
         process = subprocess.Popen(command, shell=True, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True)
         code = finished(process, left)
         log.write(f"ended with {code}\n")
-        log.seek(at)
-        told = log.read()
-    if not is_readable(out):
-        return False
-    whole = code == 0 and not re.search(LEFT, told)
-    mark(out, step, whole, before["seconds"] + time.monotonic() - began)
-    return whole
+    return mark(out, step, seed, before + time.monotonic() - began) if is_readable(out) else None
 
 
 def path_of(folder, card, commit, step):
@@ -202,39 +254,56 @@ def measure(arguments):
     name = card_of(gpus[0])
     if not name:
         sys.exit("publish: nvidia-smi names no GPU: measure where one is, with what ./dev bundle --publish makes")
-    path = lambda step: path_of(folder, figures.card_name(name).lower(), state["commit"][:7], step)
+    seed = state["commit"][:7]
+    path = lambda step: path_of(folder, figures.card_name(name).lower(), seed, step)
     wanted = [step_of(name) for name in arguments.steps.split(",")] if arguments.steps else list(STEPS)
     wanted = [step for step in wanted if not is_whole(path(step))]
-    until, lock = time.monotonic() + arguments.seconds, threading.Lock()
+    for step in [step for step in wanted if step.gpus > len(gpus)]:
+        print(f"{step.name}: takes {step.gpus} GPUs: --gpus 0,1", flush=True)
+    until = time.monotonic() + arguments.seconds
 
     def one(step, gpus):
         began, left = time.monotonic(), min(until - time.monotonic(), PATIENCE * step.seconds)
-        whole = run(step, path(step), places, gpus, left)
-        print(f"{step.name}: {'whole' if whole else 'not whole, see its log'}, {time.monotonic() - began:.0f} s", flush=True)
+        lacks = run(step, path(step), places, seed, gpus, left)
+        said = "no file, see its log" if lacks is None else f"{len(lacks)} rows lack, see its log: {lacks[:3]}" if lacks else "whole"
+        print(f"{step.name}: {said}, {time.monotonic() - began:.0f} s", flush=True)
 
-    def work(gpu, waiting):
-        while True:
-            with lock:
-                step = next((step for step in waiting if step.seconds <= until - time.monotonic()), None)
-                if step is None:
-                    return
-                waiting.remove(step)
-            one(step, [gpu])
-
-    for step in [step for step in wanted if step.gpus > 1]:
-        if len(gpus) < step.gpus:
-            print(f"{step.name}: takes {step.gpus} GPUs: --gpus 0,1", flush=True)
-        elif step.seconds <= until - time.monotonic():
-            one(step, gpus[: step.gpus])
-    waiting = [step for step in wanted if step.gpus == 1]
-    threads = [threading.Thread(target=work, args=(gpu, waiting)) for gpu in gpus]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    share([step for step in wanted if step.gpus <= len(gpus)], gpus, until, one)
     left = [step.name for step in wanted if not is_whole(path(step))]
     print(f"left: {' '.join(left)}" if left else "nothing is left")
     return 1 if left else 0
+
+
+def share(steps, gpus, until, run_one):
+    """Runs the steps in their order on whichever GPUs are free, those that still fit; returns when all that began have ended."""
+    free, waiting, changed = list(gpus), list(steps), threading.Condition()
+
+    def fits(step):
+        left = until - time.monotonic()
+        return step.gpus <= len(free) and (step.seconds <= left or step.resumes and left >= min(WORTH, step.seconds))
+
+    def run_on(step, taken):
+        try:
+            run_one(step, taken)
+        finally:
+            with changed:
+                free.extend(taken)
+                changed.notify()
+
+    with changed:
+        while waiting:
+            step = next((step for step in waiting if fits(step)), None)
+            if step is None and len(free) == len(gpus):
+                return
+            if step is None:
+                changed.wait()
+                continue
+            waiting.remove(step)
+            free.sort()
+            taken, free[: step.gpus] = free[: step.gpus], []
+            threading.Thread(target=run_on, args=(step, taken)).start()
+        while len(free) < len(gpus):
+            changed.wait()
 
 
 # ---------------------------------------------------------------- Collecting
@@ -260,13 +329,31 @@ def refuse_mixed(states):
             sys.exit(f"publish: the files are of several {what}: {', '.join(sorted(found))}; collect one at a time")
 
 
-def found_in(folder, partial=()):
-    """{step's name: paths, the newest last} of the whole files of each step, and of those of `partial` that are not whole."""
+def shortened(content, step):
+    """A file that is not whole, as whole of fewer drawn rows: the first of the draw that are all there. None where the lists want more."""
+    publish = content["publish"]
+    lacks = set(missing(step, content, publish["seed"]))
+    for name in step.lists:
+        of, order = lists.LISTS[name], publish["lists"][name]["rows"]
+        count = next((i for i, row in enumerate(order) if (name, row) in lacks), len(order))
+        if count < (of.least or len(order)):
+            print(f"publish: {step.name}: {name} has {count} rows before the first that lacks; it must have {of.least or len(order)}")
+            return None
+        publish["lists"][name]["rows"] = order[:count]
+    return {**content, "publish": {**publish, "whole": True}}
+
+
+def found_in(folder, shorter=()):
+    """{step's name: paths, the newest last} of the whole files of each step, and of those of `shorter` that have enough of a draw."""
     found = {}
     for path in sorted(folder.rglob("*.json"), key=lambda path: (path.name, path)):
         match = NAME.fullmatch(path.name)
-        told = content_of(path) if match and match["step"] in {step.name for step in STEPS} else None
-        if told is not None and (is_whole(path) or match["step"] in partial):
+        content = content_of(path) if match and match["step"] in {step.name for step in STEPS} else None
+        if content is not None and match["step"] in shorter and not is_whole(path):
+            content = shortened(content, step_of(match["step"]))
+            if content is not None:
+                rows_file.write(str(path), content)
+        if content is not None and is_whole(path):
             found.setdefault(match["step"], []).append(path)
         elif match:
             print(f"publish: {path.name} is not whole, or no step's: left out")
@@ -278,19 +365,18 @@ def named(text, key, target):
     changed, count = re.subn(rf'("{re.escape(key)}": )"[^"]*"', rf'\1"{target}"', text)
     if count != 1:
         sys.exit(f"publish: performance/figures.py names {key!r} {count} times")
-    return re.sub(r"^TUNED = .*$", lambda line: line[0].replace(f'"{key}", ', "").replace(f', "{key}"', "").replace(f'{{"{key}"}}', "set()"), changed, flags=re.M)
+    return changed
 
 
 def collect(arguments):
-    found = found_in(arguments.collect, arguments.partial.split(","))
+    found = found_in(arguments.collect, arguments.shorter.split(","))
     refuse_mixed({str(path): figures.state_of(content_of(path)) for paths in found.values() for path in paths})
     found = {name: paths[-1] for name, paths in found.items()}  # of one card and commit, so the names' order is that of days
     names = pathlib.Path(figures.__file__)
     text = names.read_text(encoding="utf-8")
     for name, path in found.items():
         (HERE / "results" / path.name).write_bytes(path.read_bytes())
-        for key in (name, *step_of(name).also):
-            text = named(text, key, f"results/{path.name}")
+        text = named(text, name, f"results/{path.name}")
     names.write_text(text, encoding="utf-8")
     print(f"collected {', '.join(found)}; read what changes, mend sentences that are no longer so, archive what nothing cites any more", flush=True)
     return subprocess.run([sys.executable, "-B", str(HERE / "performance" / "page.py")], check=False).returncode
@@ -353,10 +439,11 @@ def main(words=None):
     parser.add_argument("--gpus", default=os.environ.get("CUDA_VISIBLE_DEVICES") or "0", help="ordinals, with commas between")
     parser.add_argument("--steps", default="", help="by default all")
     parser.add_argument("--bundle", type=pathlib.Path, default=ROOT if (ROOT / "lib").exists() else ROOT / "bundle", help="has bin, lib and python")
-    parser.add_argument("--partial", default="", help="of --collect: steps that are taken though not whole")
+    parser.add_argument("--shorter", default="", help="of --collect: steps that are taken with fewer drawn rows than they were to have")
+    parser.add_argument("--seed", default="", help="of --list: seven digits of a commit, by default this one's")
     arguments = parser.parse_args(words)
     if arguments.list:
-        print(show())
+        print(show(arguments.seed or source_state.of_tree(str(ROOT))["commit"][:7]))
         return 0
     if arguments.archive:
         return archive()

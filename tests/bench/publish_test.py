@@ -12,8 +12,9 @@ import unittest
 from unittest import mock
 
 import publish
-from publish import figures
+from publish import figures, lists, told
 
+SEED = "1234567"
 CLEAN = {"gpu": "NVIDIA H200", "commit": "1234567890ab", "dirty": False, "date": "2026-01-02T03:04:05Z"}
 STATE = figures.state_of(CLEAN)
 
@@ -25,16 +26,31 @@ def quiet(function, *arguments):
         return function(*arguments), out.getvalue()
 
 
+def peered(*peers):
+    """A list of rows a and b, of which each has these peers; and how a file tells of them."""
+    return lists.List(lambda seed: {"a": "g", "b": "g"}, {"one": lambda row: peers})
+
+
+def stand_ins(test, **of):
+    """Lists of tests, whose files hold {row: Told's fields}."""
+    reader = lambda content, _: {row: told.Told(**fields) for row, fields in content.get("rows", {}).items()}
+    for patch in (mock.patch.dict(lists.LISTS, of), mock.patch.dict(told.READERS, {"one": reader, "fp8": reader, "layers": reader})):
+        patch.start()
+        test.addCleanup(patch.stop)
+
+
 class Plan(unittest.TestCase):
-    def test_each_table_has_one_step_but_the_servers(self):
-        keys = [key for step in publish.STEPS for key in (step.name, *step.also)]
-        self.assertEqual(sorted(keys), sorted(set(figures.FILES) - {"vllm", "vllm-ranks"}))
+    def test_each_list_is_measured_by_the_steps_that_it_names(self):
+        steps = {(name, step.name) for step in publish.STEPS for name in step.lists}
+        self.assertEqual(steps, {(name, key) for name, of in lists.LISTS.items() for key in of.files})
+        self.assertEqual(sorted(step.name for step in publish.STEPS), sorted(set(figures.FILES) - {"vllm-ranks"}))
+        self.assertEqual(set(told.READERS), set(figures.FILES) - {"vllm-ranks"})
 
     def test_steps_fit_a_call_and_name_programs_and_lists_that_are_there(self):
         for step in publish.STEPS:
             self.assertLessEqual(step.seconds, 560 - publish.SPARE, step)
             paths = re.findall(r"tests/bench/[\w./]+\.\w+", step.command)
-            self.assertTrue(paths, step)
+            self.assertTrue(paths or "{bench}" in step.command, step)
             for path in paths:
                 self.assertTrue((publish.ROOT / path).exists(), path)
 
@@ -44,14 +60,34 @@ class Plan(unittest.TestCase):
             text = (publish.ROOT / program[1]).read_text(encoding="utf-8") if program else ""
             for option in re.findall(r" (--[\w-]+)", step.command) if program else []:
                 self.assertIn(f'add_argument("{option}"', text, step.name)
-        self.assertIn(" --kinds bf16 ", publish.step_of("ranks").command)  # the page's tables are of 16-bit layers
+        text = (publish.HERE / "ranks" / "ranks.py").read_text(encoding="utf-8")
+        for model in lists.RANKS_MODELS:
+            self.assertIn(f'"{model}": (', text)
+
+    def test_programs_take_the_rows_that_their_steps_give_them(self):
+        import decode as decode_command
+        import experts
+        import scaled_peers
+
+        layer_cases = publish.cases_of(publish.step_of("layers"), SEED).split(",")
+        self.assertEqual([lists.layers.case(*name.split(":", 1)).id for name in layer_cases], [name.split(":", 1)[1] for name in layer_cases])
+        options = mock.Mock(cases=publish.cases_of(publish.step_of("experts"), SEED))
+        taken = {f"{name}@{rows}:{routing}" for name, of in experts.asked(options).items() for rows, routing in of}
+        self.assertEqual(taken, set(lists.LISTS["experts"].wanted(SEED)))
+        options = decode_command.parse(["--out", "x", "--cases", publish.cases_of(publish.step_of("decode"), SEED)])
+        self.assertEqual({f"{name}@{m}" for name, of in options.cases.items() for m in of}, set(lists.LISTS["decode"].wanted(SEED)))
+        options = mock.Mock(cases=publish.cases_of(publish.step_of("fp8"), SEED))
+        taken = {f"{name}@{m}" for name, of in scaled_peers.asked(options).items() for m in of}
+        for scales in ("rows", "blocks"):
+            self.assertEqual({f"{case}:{scales}" for case in taken}, set(lists.LISTS[f"fp8-{scales}"].wanted(SEED)))
 
     def test_the_list_says_a_line_a_step_and_the_sum(self):
-        status, text = quiet(publish.main, ["--list"])
+        status, text = quiet(publish.main, ["--list", "--seed", SEED])
         self.assertEqual(status, 0)
         for step, line in zip(publish.STEPS, text.splitlines()):
             self.assertTrue(line.startswith(step.name) and f"{step.seconds:.0f} s" in line, line)
-        self.assertRegex(text, r"\d+ minutes of one card\n$")
+        self.assertIn("models 20 of 80, drawn", text)
+        self.assertRegex(text, r"\d+ minutes of one card, rows of seed 1234567\n$")
 
 
 class Measuring(unittest.TestCase):
@@ -88,20 +124,32 @@ class Measuring(unittest.TestCase):
         self.assertRegex([path.name for path in self.folder.glob("*.json")][0], r"^h200-\d{4}-\d\d-\d\d-1234567-one\.json$")
         self.assertTrue(self.files()["one"]["publish"]["whole"])
 
-    def test_what_ends_early_fails_or_hangs_is_not_whole_and_goes_on(self):
-        for more in ("echo '3 left; run the command again'", "exit 1", "sleep 60"):
-            with self.subTest(more):
-                step = publish.Step("one", 1, self.writing(more))
-                self.assertEqual(self.measure(step)[0], 1)
-                self.assertFalse(self.files()["one"]["publish"]["whole"])
-        self.assertEqual(self.measure(publish.Step("one", 5, self.writing()))[0], 0)
+    def test_a_file_is_whole_when_each_row_has_each_peer_or_a_reason(self):
+        stand_ins(self, one=peered("p", "q"))
+        both, reason = {"ratios": {"p": 1.1, "q": 0.9}}, {"ratios": {"p": 1.1}, "why": {"q": "no memory"}}
+        for rows, lacks in (({"a": both}, 1), ({"a": both, "b": {"ratios": {"p": 1.1}}}, 1), ({}, 2), ({"a": both, "b": reason}, 0)):
+            with self.subTest(rows):
+                step = publish.Step("one", 5, self.writing(content={**CLEAN, "rows": rows}), ("one",))
+                status, text = self.measure(step)
+                self.assertEqual((status, self.files()["one"]["publish"]["whole"]), (int(lacks > 0), lacks == 0))
+                self.assertIn(f"{lacks} rows lack" if lacks else "one: whole", text)
+        published = self.files()["one"]["publish"]
+        self.assertEqual((published["seed"], published["lists"]), (SEED, {"one": {"of": 2, "rows": ["a", "b"]}}))
+
+    def test_wrong_rows_stand_in_a_whole_file_and_a_program_that_hangs_is_ended(self):
+        stand_ins(self, one=peered("p"))
+        rows = {"a": {"wrong": "wrong"}, "b": {"failed": "skipped: no such model"}}
+        step = publish.Step("one", 1, self.writing("sleep 60", {**CLEAN, "rows": rows}), ("one",))
+        self.assertEqual(self.measure(step)[0], 0)
+        self.assertTrue(self.files()["one"]["publish"]["whole"])
 
     def test_what_began_on_another_day_is_held_and_goes_on(self):
-        step = publish.Step("one", 5, self.writing(f"test -e {self.folder}/again || exit 1"))
+        stand_ins(self, one=peered())
+        step = publish.Step("one", 5, self.writing(content={**CLEAN, "rows": {"a": {}}}), ("one",))
         self.assertEqual(self.measure(step)[0], 1)
         path = next(self.folder.glob("*-one.json"))
         old = path.rename(path.with_name("h200-2026-01-02-1234567-one.json"))
-        (self.folder / "again").touch()
+        step = publish.Step("one", 5, self.writing(content={**CLEAN, "rows": {"a": {}, "b": {}}}), ("one",))
         self.assertEqual(self.measure(step)[0], 0)
         self.assertEqual(self.measure(step)[0], 0)
         self.assertEqual(len((self.folder / "runs").read_text().split()), 2)
@@ -127,6 +175,17 @@ class Measuring(unittest.TestCase):
         status, text = self.measure(publish.Step("long", 100, self.writing()), publish.Step("short", 5, self.writing()))
         self.assertEqual((status, sorted(self.files())), (1, ["short"]))
         self.assertIn("left: long", text)
+
+    def test_a_step_that_goes_on_begins_with_less_time_than_it_takes(self):
+        step = publish.Step("long", 100, self.writing(), resumes=True)
+        self.assertEqual(self.measure(step, seconds=publish.WORTH + 5)[0], 0)
+        self.assertEqual(self.measure(publish.Step("other", 100, self.writing(), resumes=True), seconds=60)[0], 1)
+
+    def test_steps_of_one_gpu_run_beside_one_of_two(self):
+        show = f"echo $CUDA_VISIBLE_DEVICES >>{self.folder}/order; sleep 0.3; printf '{{{{}}}}' >{{out}}"
+        steps = [publish.Step(name, 5, show, gpus=gpus) for name, gpus in (("both", 2), ("a", 1), ("b", 1))]
+        self.measure(*steps, gpus="0,1,2")
+        self.assertEqual(sorted((self.folder / "order").read_text().split()[:2]), ["0,1", "2"])
 
     def test_gpus_share_the_steps_and_one_that_takes_two_has_both(self):
         show = "printf '{{\"gpu\": \"NVIDIA H200\", \"seen\": \"%s\"}}' $CUDA_VISIBLE_DEVICES >{out}; sleep 0.2"
@@ -154,7 +213,10 @@ class Collecting(unittest.TestCase):
         return pathlib.Path(folder.name)
 
     def write(self, folder, name, content, whole=True):
-        (folder / name).write_text(json.dumps({**content, "publish": {"whole": whole}}))
+        step = publish.NAME.fullmatch(name)["step"]
+        of = {one: {"of": len(lists.LISTS[one].rows(SEED)), "rows": lists.LISTS[one].wanted(SEED)} for one in publish.step_of(step).lists}
+        published = {"step": step, "whole": whole, "seconds": 1, "seed": SEED, "lists": of}
+        (folder / name).write_text(json.dumps({**content, "publish": published}))
 
     def collected(self, folder):
         """(status, what is printed, figures.py's text, names of the files that are copied, the command that is run)."""
@@ -171,8 +233,7 @@ class Collecting(unittest.TestCase):
         status, text, names, copied, command = self.collected(self.folder_of(layers=(CLEAN, True), fp8=(CLEAN, False)))
         self.assertEqual((status, pathlib.Path(command[-1]).parts[-2:]), (0, ("performance", "page.py")))
         self.assertEqual(copied, ["h200-2026-01-02-1234567-layers.json"])
-        for key in ("layers", "depthwise", "images"):
-            self.assertIn(f'"{key}": "results/h200-2026-01-02-1234567-layers.json"', names)
+        self.assertIn('"layers": "results/h200-2026-01-02-1234567-layers.json"', names)
         self.assertIn(f'"fp8": "{figures.FILES["fp8"]}"', names)
         self.assertIn("fp8.json is not whole", text)
 
@@ -190,17 +251,34 @@ class Collecting(unittest.TestCase):
             with self.subTest(name), self.assertRaisesRegex(SystemExit, "several"):
                 self.collected(folder)
 
-    def test_what_is_not_whole_is_taken_when_named(self):
-        folder = self.folder_of(fp8=(CLEAN, False))
-        self.assertEqual(quiet(publish.found_in, folder)[0], {})
-        self.assertEqual(list(quiet(publish.found_in, folder, ["fp8"])[0]), ["fp8"])
+    def test_a_drawn_list_may_be_shorter_by_its_last_rows_and_no_others(self):
+        drawn = lists.List(lambda seed: {f"{i}": "g" for i in range(9)}, {"fp8": lambda row: ()}, 6, 3)
+        of = {name: drawn for name in ("fp8-rows", "fp8-blocks")}
+        stand_ins(self, **of)
+        order = drawn.order(SEED)
+        self.assertEqual(len(drawn.wanted(SEED)), 6)
+        for there, count in ((order[:5], 5), (order[:4] + order[5:], 4), (order[:2] + order[3:], None), (order[:3], 3)):
+            folder = self.folder_of(fp8=({**CLEAN, "rows": {row: {} for row in there}}, False))
+            self.assertEqual(quiet(publish.found_in, folder)[0], {})
+            found, text = quiet(publish.found_in, folder, ["fp8"])
+            with self.subTest(there):
+                self.assertEqual(list(found), ["fp8"] if count else [])
+                content = json.loads(next(folder.glob("*-fp8.json")).read_text())
+                self.assertEqual(content["publish"]["whole"], bool(count))
+                self.assertEqual(content["publish"]["lists"]["fp8-rows"]["rows"], order[: count or 6])
+                self.assertEqual(bool(count), "must have 3" not in text)
+
+    def test_a_list_that_is_not_drawn_is_never_shorter(self):
+        stand_ins(self, **{name: lists.List(lambda seed: {"a": "g", "b": "g"}, {"fp8": lambda row: ()}) for name in ("fp8-rows", "fp8-blocks")})
+        folder = self.folder_of(fp8=({**CLEAN, "rows": {"a": {}}}, False))
+        self.assertEqual(quiet(publish.found_in, folder, ["fp8"])[0], {})
         next(folder.glob("*-fp8.json")).write_text("{")
         self.assertEqual(quiet(publish.found_in, folder, ["fp8"])[0], {})
 
-    def test_a_name_takes_its_files_place_and_its_plans_are_tuned_no_more(self):
-        text = 'FILES = {\n    "graphs": "a.json",\n    "graphs-2": "b.json",\n}\nTUNED = {"graphs", "large"}\n'
-        self.assertEqual(publish.named(text, "graphs", "c.json"), text.replace('"a.json"', '"c.json"').replace('"graphs", "large"', '"large"'))
-        self.assertIn("TUNED = set()", publish.named('    "large": "a"\nTUNED = {"large"}\n', "large", "c"))
+    def test_a_name_takes_its_files_place(self):
+        text = 'FILES = {\n    "graphs": "a.json",\n    "graphs-2": "",\n}\n'
+        self.assertEqual(publish.named(text, "graphs", "c.json"), text.replace('"a.json"', '"c.json"'))
+        self.assertEqual(publish.named(text, "graphs-2", "c.json"), text.replace('""', '"c.json"'))
         with self.assertRaises(SystemExit):
             publish.named(text, "nothing", "c.json")
 

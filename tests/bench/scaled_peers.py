@@ -293,11 +293,23 @@ def measure(case, contestants):
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--cases", default="", help="LAYER@ROWS with commas between, in the place of layers and rows")
     parser.add_argument("--models", default=",".join(MODELS), help="layers")
     parser.add_argument("--rows", default=",".join(map(str, ROWS)))
     parser.add_argument("--contestants", default=",".join(CONTESTANTS))
     parser.add_argument("--seconds", type=float, default=600, help="no case begins later")
     return parser.parse_args(arguments)
+
+
+def asked(options):
+    """{layer: numbers of rows} of the command line."""
+    if not options.cases:
+        return {name: [LAYERS[name].m] if LAYERS[name].m else list(map(int, options.rows.split(","))) for name in options.models.split(",")}
+    found = {}
+    for case in options.cases.split(","):
+        name, _, m = case.partition("@")
+        found.setdefault(name, []).append(int(m))
+    return found
 
 
 def main(arguments):
@@ -313,11 +325,11 @@ def main(arguments):
     sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "decode"))
     torch.manual_seed(1)
     begin, left, result = time.monotonic(), 0, {**turns.machine(torch), "rows": []}
-    for name in options.models.split(","):
+    for name, rows_of in asked(options).items():
         torch._dynamo.reset()  # a model's columns are constants
         functions = Functions(torch)
         sizes = LAYERS[name]
-        for m in [sizes.m] if sizes.m else map(int, options.rows.split(",")):
+        for m in rows_of:
             if time.monotonic() - begin > options.seconds:
                 left += 1
                 continue

@@ -147,7 +147,7 @@ def run_cases(options):
     meter = Meter(pci_bus_id(0))
     for name in options.models:
         weights = weights_for(options, ALL[name])
-        for positions, rows in [(p, r) for p in options.contexts for r in options.rows]:
+        for positions, rows in [(p, r) for p in options.contexts for r in options.cases[name]]:
             if time.perf_counter() - begin > options.seconds:
                 failed.append({"model": name, "rows": rows, "context": positions, "why": "no time left"})
                 continue
@@ -176,7 +176,7 @@ def warm_only(options):
         for name in options.models:
             plain = Weights(ALL[name], "cuda", layers=2)
             made = {kind: plain if kind == "bf16" else plain.quantized(SCALES[kind]) for kind in kinds_of(options.contestants)}
-            for rows in options.rows:
+            for rows in options.cases[name]:
                 make = lambda columns: torch.ones(rows, columns, device="cuda", dtype=torch.bfloat16)
                 for mode in options.contestants:
                     torch._dynamo.reset()

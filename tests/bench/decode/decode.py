@@ -27,6 +27,15 @@ def model_names(text):
     return found
 
 
+def case_names(text):
+    """{model: numbers of rows}."""
+    found = {}
+    for word in text.split(","):
+        name, _, rows = word.partition("@")
+        found.setdefault(*model_names(name), []).extend(numbers(rows))
+    return found
+
+
 def contestant_names(text):
     found = text.split(",")
     try:
@@ -51,6 +60,7 @@ def numbers(text):
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", help="results file; required but for --warm-only")
+    parser.add_argument("--cases", type=case_names, default={}, help="MODEL@ROWS with commas between, in the place of models and rows")
     parser.add_argument("--models", type=model_names, default=list(MODELS), help="names from models.py, by default all but mixtures of experts")
     parser.add_argument("--rows", type=numbers, default=[1, 8, 32, 64, 128], help="rows of a step, M")
     parser.add_argument("--contexts", type=numbers, default=[1024], help="positions that attention reads")
@@ -69,6 +79,8 @@ def parse(arguments):
     parser.add_argument("--warm", type=int, default=0, metavar="N", help="fill the compilers' caches first, N processes at once")
     parser.add_argument("--warm-only", action="store_true", help="fill the caches for the cases, one after another, and end")
     options = parser.parse_args(arguments)
+    options.models = list(options.cases) or options.models
+    options.cases = options.cases or {name: options.rows for name in options.models}
     if not options.warm_only and not options.out:
         parser.error("--out is missing")
     dense = [name for name in options.contestants if name in OPAQUE]
@@ -94,7 +106,7 @@ def warm(options):
     if not compiled:
         return
     begin = time.perf_counter()
-    commands = [warm_command(model, rows, compiled) for model in options.models for rows in options.rows]
+    commands = [warm_command(model, rows, compiled) for model, of in options.cases.items() for rows in of]
     threads = max(1, (os.cpu_count() or 1) // min(options.warm, len(commands)))
     environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
     run = lambda command: subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)

@@ -1,6 +1,7 @@
 """Whole layers of experts in turns on one GPU: router, softmax, top-k, renormalised weights, experts, weighted sum, residual.
 
     python3 experts.py --out FILE [--models qwen3-30b,mixtral-tp2] [--rows 1,64] [--seconds 560]
+    python3 experts.py --out FILE --cases qwen3-30b@64:uniform,mixtral-tp2@37:zipf
 
 Needs a GPU, PyTorch, Triton and the package `sinter`. Run again with the same file it measures what is left. Layers rotate, and each call has
 rows of its own, so that neither matrices nor ids of a call lie in L2. Contestants, all bf16 with f32 logits, or where the
@@ -325,14 +326,15 @@ class Bench:
         touched = sum(len(torch.unique(of)) for of in ids) / len(ids)
         some = sorted({0, rows // 3, rows // 2, rows - 1})
         wanted = exact(torch, model, *sets[0], some)
-        results = {}
+        results, without = {}, {}
         for name, call in list(calls.items()):
             try:
                 results[name] = call(*sets[0])
             except Exception as why:  # a peer that does not take the case is left out
                 if name == "sinter":
                     raise
-                print("  without", name, str(why).splitlines()[0][:120], flush=True)
+                without[name] = f"{type(why).__name__}: {why}".splitlines()[0][:200]
+                print("  without", name, without[name], flush=True)
                 del calls[name]
         errors = {name: distance(found[some], wanted) for name, found in results.items()}
         first = results.pop("sinter")
@@ -341,7 +343,7 @@ class Bench:
         row = {"model": self.name, "rows": rows, "routing": routing, "touched": round(touched, 1),
                "limit_us": round(model.limit_us(rows, touched, torch.cuda.get_device_name()), 2), "kernels": plan.kernel_count,
                "predicted_us": round(plan.predicted_us, 2), "errors": errors, "apart": apart,
-               "correct": max(errors["sinter"], *apart.values(), 0) <= model.relative}  # fmt: skip
+               "correct": max(errors["sinter"], *apart.values(), 0) <= model.relative, "without": without}  # fmt: skip
         del results, first
         if not row["correct"]:
             return row
@@ -349,6 +351,7 @@ class Bench:
         if self.kernels:
             row["kernels_us"] = {name: kernels_of(torch, [lambda c=call, s=s: c(*s) for s in sets]) for name, call in calls.items()}
         row["tile"] = list(self.chosen[rows].tile) if rows in self.chosen else None
+        without.update({name: "no graph holds it" for name in calls if name not in row["us"]})
         peers = {name: us for name, us in row["us"].items() if name != "sinter"}
         row["over_limit"] = round(row["us"]["sinter"] / row["limit_us"], 3)
         if peers:
@@ -402,9 +405,23 @@ def awaited(pending):
     return plans, failed
 
 
+def asked(options):
+    """{model: [(rows, routing)]} of the command line."""
+    if not options.cases:
+        of = [(int(rows), routing) for rows in options.rows.split(",") for routing in options.routings.split(",")]
+        return {name: of for name in options.models.split(",")}
+    found = {}
+    for case in options.cases.split(","):
+        name, _, rest = case.partition("@")
+        rows, _, routing = rest.partition(":")
+        found.setdefault(name, []).append((int(rows), routing))
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--cases", default="", help="MODEL@ROWS:ROUTING with commas between, in the place of models, rows and routings")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--rows", default=",".join(map(str, ROWS)))
     parser.add_argument("--routings", default=",".join(ROUTINGS))
@@ -421,8 +438,7 @@ def main():
     held = {(row["model"], row["rows"], row["routing"]) for row in result["rows"]}
     context, left = sinter.Context(), 0
     names = options.contestants.split(",")
-    asked = [(int(rows), routing) for rows in options.rows.split(",") for routing in options.routings.split(",")]
-    cases = {name: [case for case in asked if (name, *case) not in held] for name in options.models.split(",")}
+    cases = {name: [case for case in of if (name, *case) not in held] for name, of in asked(options).items()}
     # Planning and compiling take longer than measuring: all is begun at once, and done before anything is timed.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         pending = {}
@@ -430,6 +446,9 @@ def main():
             chain = MODELS[name].chain(sinter)
             pending[name] = {rows: pool.submit(context.prepare, chain, m=rows) for rows in sorted({rows for rows, _ in wanted})}
     plans, result["failed"] = awaited(pending)
+    for name, why in result["failed"].items():
+        result["rows"] += [{"model": name, "rows": rows, "routing": routing, "correct": False, "refused": why} for rows, routing in cases[name]]
+        rows_file.write(str(options.out), result)
     cases = {name: cases[name] for name in plans}
     if "triton" in names:
         compile_triton(cases)

@@ -1,8 +1,14 @@
 """The layers that are measured: what each is in PyTorch, and its chain. Nothing here needs a GPU before `Case.make` is called."""
 
+import functools
 import os
+import sys
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Tuple
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+import drawn  # noqa: E402
 
 PRODUCTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "problems", "layer_products.txt")
 ACTIVATIONS = ("identity", "gelu_erf", "gelu_tanh")
@@ -28,6 +34,42 @@ def cases(group: str) -> List[Case]:
 
 
 GROUPS = ("products", "rowwise", "encoders", "images", "depthwise")
+MOST_IMAGES = 64  # of those that a seed draws
+
+
+@functools.lru_cache(maxsize=None)
+def _by_id(group: str) -> Dict[str, Case]:
+    return {case.id: case for case in cases(group)}
+
+
+def case(group: str, name: str) -> Case:
+    """The case of an id, which may say another number of rows or images than those of the list."""
+    found = _by_id(group).get(name)
+    return found or {"products": _other_product, "rowwise": _other_rows, "encoders": _other_encoder}.get(group, _other_images)(name)
+
+
+def listed(group: str, seed: str) -> List[Tuple[Case, str]]:
+    """The list, each case with what it is drawn by; and each layer with a number of rows or images that `seed` draws."""
+    found = {case.id: (case, _stratum(group, case)) for case in cases(group)}
+    for name in _drawn_ids(group, seed):
+        found.setdefault(name, (case(group, name), "drawn"))
+    return list(found.values())
+
+
+def _stratum(group: str, case: Case) -> str:
+    return str(case.rows) if group in ("products", "encoders") else case.id.split("-")[0]
+
+
+def _drawn_ids(group: str, seed: str) -> List[str]:
+    if group == "encoders":
+        return [f"{name}-{drawn.rows(seed, f'{name} {i}')}" for name, *_ in ENCODERS for i in range(3)]
+    if group == "products":
+        return [f"{name}-{drawn.rows(seed, name)}" for name in dict.fromkeys(case.id.rsplit("-", 1)[0] for case in cases(group))]
+    if group == "rowwise":
+        kinds = dict.fromkeys((case.id.rsplit("-", 2)[0], case.id.rsplit("-", 1)[1]) for case in cases(group))
+        return [f"{kind}-{drawn.rows(seed, f'{kind} {columns}')}-{columns}" for kind, columns in kinds]
+    names = dict.fromkeys(case.id.split("-images-")[0] for case in cases(group) if not case.id.startswith("bilinear"))
+    return [f"{name}-images-{drawn.rows(seed, name, MOST_IMAGES)}" for name in names]
 
 
 def _random(torch: Any, *shape: int, scale: float = 1.0) -> Any:
@@ -56,6 +98,12 @@ def products() -> List[Case]:
     return [_product(*line) for line in read_products()]
 
 
+def _other_product(name: str) -> Case:
+    layer, m = name.rsplit("-", 1)
+    _, chain, keys = next(line for line in read_products() if line[0].rsplit("-", 1)[0] == layer)
+    return _product(name, " ".join(f"m={m}" if word.startswith("m=") else word for word in chain.split()), {**keys, "m": m})
+
+
 def _product(name: str, chain: str, keys: Dict[str, str]) -> Case:
     m, n, k = (int(keys[key]) for key in "mnk")
     act, bias = keys.get("act", "identity"), keys.get("bias1") == "1"
@@ -73,6 +121,38 @@ def _product(name: str, chain: str, keys: Dict[str, str]) -> Case:
     return Case("products", name, m, chain, make, run, run, m * k + n * k + m * n, peers)
 
 
+# ---------------------------------------------------------------- Gated FFNs, and two products with an activation between them
+
+
+def ffns(path: str) -> List[Case]:
+    """Of each line of a problem list, as sinter_bench takes them."""
+    with open(path, encoding="utf-8") as file:
+        lines = [line.split("#")[0].split() for line in file]
+    return [_ffn(words[0], " ".join(words[1:]), words[1], dict(word.split("=") for word in words[2:])) for words in lines if words]
+
+
+def _ffn(name: str, chain: str, kind: str, keys: Dict[str, str]) -> Case:
+    m, n, k, out = (int(keys[key]) for key in "mnkl")
+    gated, turned = kind == "gated_ffn", keys["layout"] == "io"
+    shapes = [(n, k)] * (2 if gated else 1) + [(out, n)]
+
+    def make(torch: Any) -> Tuple[Any, ...]:
+        dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[keys["dtype"]]
+        weights = [_random(torch, *shape, scale=shape[1] ** -0.5).to(dtype) for shape in shapes]
+        return (_random(torch, m, k).to(dtype), *(weight.T.contiguous() if turned else weight for weight in weights))
+
+    def run(x: Any, *weights: Any) -> Any:
+        import torch
+        from torch.nn import functional as f
+
+        product = torch.matmul if turned else f.linear
+        act = {"relu": f.relu, "silu": f.silu, "gelu_erf": f.gelu, "gelu_tanh": lambda v: f.gelu(v, approximate="tanh"), "identity": lambda v: v}[keys["act"]]
+        hidden = act(product(x, weights[0]))
+        return product(hidden * product(x, weights[1]) if gated else hidden, weights[-1])
+
+    return Case("ffns", name, m, chain, make, run, run, m * (k + out) + sum(a * b for a, b in shapes))
+
+
 # ---------------------------------------------------------------- Rows: norms, activations, softmax
 
 NORMS = ((512, 768), (6304, 768), (32768, 768), (8192, 1024), (4096, 4096), (16384, 5120), (64, 8192), (2000, 1280), (10000, 640))
@@ -87,9 +167,16 @@ def rowwise() -> List[Case]:
     return found + [_softmax(rows, columns) for rows, columns in SOFTMAX]
 
 
+def _other_rows(name: str) -> Case:
+    kind, rows, columns = name.rsplit("-", 2)
+    makers = {"layernorm": _layernorm, "residual_rmsnorm": _residual_rmsnorm, "bias_gelu_residual_layernorm": _bias_gelu_layernorm,
+              "gelu": _gelu, "swiglu": _swiglu, "softmax": _softmax}
+    return makers[kind](int(rows), int(columns))
+
+
 def _rows_case(kind: str, rows: int, columns: int, options: str, make: Callable, run: Callable, elements: int) -> Case:
     return Case("rowwise", f"{kind}-{rows}-{columns}", rows, f"{kind} rows=M cols={columns}{options}", make, run, run, elements,
-                ("compile",))
+                ("compile", "autotune"))
 
 
 def _layernorm(rows: int, columns: int) -> Case:
@@ -165,6 +252,11 @@ def encoders() -> List[Case]:
     return [_encoder(name, hidden, inner, rows) for name, hidden, inner in ENCODERS for rows in ENCODER_ROWS]
 
 
+def _other_encoder(name: str) -> Case:
+    model, rows = name.rsplit("-", 1)
+    return next(_encoder(*encoder, int(rows)) for encoder in ENCODERS if encoder[0] == model)
+
+
 def _encoder(name: str, hidden: int, inner: int, rows: int) -> Case:
     pre = name.startswith("vit")  # the norm stands before the FFN, and the sum goes on
     eps = 1e-6 if pre else 1e-12
@@ -197,7 +289,7 @@ def _encoder(name: str, hidden: int, inner: int, rows: int) -> Case:
         return (_random(torch, rows, hidden), _random(torch, rows, hidden), *weights)
 
     elements = sum(shape[0] * (shape[1] if len(shape) == 2 else 1) for shape in _weights(hidden, inner)) + rows * 3 * hidden
-    return Case("encoders", f"{name}-{rows}", rows, chain, make, run, run, elements)
+    return Case("encoders", f"{name}-{rows}", rows, chain, make, run, run, elements, ("eager", "compile", "autotune"))
 
 
 def _weights(hidden: int, inner: int) -> Tuple[Tuple[int, ...], ...]:
@@ -228,15 +320,34 @@ DEPTHWISE = {
 IMAGES = 32
 
 
+WAVES = 16  # sounds of Wav2Vec2
+
+
 def depthwise() -> List[Case]:
-    return [_depthwise(name, n, *layer) for n in (IMAGES, 1) for name, layers in DEPTHWISE.items() for layer in layers]
+    return [found for n in (IMAGES, 1) for found in _depthwise_of(n)]
 
 
 def images() -> List[Case]:
-    found = [_grouped(name, IMAGES, (side, side), (3, 3), (1, 1), channels, groups)
+    return _grouped_of(IMAGES, WAVES) + [_bilinear(*each) for each in BILINEAR]
+
+
+def _depthwise_of(n: int) -> List[Case]:
+    return [_depthwise(name, n, *layer) for name, layers in DEPTHWISE.items() for layer in layers]
+
+
+def _grouped_of(n: int, waves: int) -> List[Case]:
+    found = [_grouped(name, n, (side, side), (3, 3), (1, 1), channels, groups)
              for name, layers in GROUPED.items() for side, channels, groups in layers]
-    found.append(_grouped("wav2vec2", 16, (1, 499), (1, 128), (0, 64), 768, 16))
-    return found + [_bilinear(*each) for each in BILINEAR]
+    return found + [_grouped("wav2vec2", waves, (1, 499), (1, 128), (0, 64), 768, 16)]
+
+
+def _other_images(name: str) -> Case:
+    n = int(name.rsplit("-images-", 1)[1])
+    return next(found for found in _depthwise_of(n) + _grouped_of(n, n) if name in (found.id, f"{found.id}-images-{n}"))
+
+
+def _with_images(name: str, n: int, usual: int) -> str:
+    return name + (f"-images-{n}" if n != usual else "")
 
 
 def _first(x: Any) -> Any:
@@ -259,7 +370,8 @@ def _grouped(model: str, n: int, side: Tuple[int, int], taps: Tuple[int, int], p
 
         return functional.conv2d(_first(x), _first(w), b, padding=pad, groups=groups).relu().permute(0, 2, 3, 1)
 
-    return Case("images", f"{model}-{side[1]}", n, chain, make, run, run, 2 * n * side[0] * side[1] * channels)
+    name = _with_images(f"{model}-{side[1]}", n, WAVES if model == "wav2vec2" else IMAGES)
+    return Case("images", name, n, chain, make, run, run, 2 * n * side[0] * side[1] * channels)
 
 
 def _depthwise(model: str, n: int, side: int, channels: int, taps: int, stride: int, act: str) -> Case:
@@ -278,7 +390,7 @@ def _depthwise(model: str, n: int, side: int, channels: int, taps: int, stride: 
         return found.permute(0, 2, 3, 1)
 
     behind = (side + 2 * pad - taps) // stride + 1
-    name = f"{model}-{side}-{channels}-{taps}x{taps}" + (f"-by-{stride}" if stride > 1 else "") + (f"-images-{n}" if n != IMAGES else "")
+    name = _with_images(f"{model}-{side}-{channels}-{taps}x{taps}" + (f"-by-{stride}" if stride > 1 else ""), n, IMAGES)
     return Case("depthwise", name, n, chain, make, run, run, n * channels * (side**2 + behind**2))
 
 

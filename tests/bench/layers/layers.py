@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
 """Layers of real models by prediction on one GPU, beside cuBLAS and torch.compile: results held against float64, then times in turns.
 
-    python3 tests/bench/layers/layers.py OUT.json [--groups products,rowwise,encoders,images,depthwise] [--ids TEXT] [--every N] [--budget SECONDS]
+    python3 tests/bench/layers/layers.py OUT.json [--groups products,rowwise,encoders,images,depthwise] [--ids TEXT] [--budget SECONDS]
+    python3 tests/bench/layers/layers.py OUT.json --cases encoders:bert_base-128,encoders:vit_b-37
+    python3 tests/bench/layers/layers.py OUT.json --problems LIST.txt
 
 Products with bias and GELU (problems/layer_products.txt), row-wise ops, what lies between two attentions of an encoder, convolutions in
-groups and of each channel alone, images enlarged between four pixels. Runs what
+groups and of each channel alone, images enlarged between four pixels; --cases: these, also with other numbers of rows; --problems: gated FFNs
+and pairs of products of a problem list. Runs what
 OUT.json does not hold yet of this card and library, and ends before the budget does: call it again until it says that nothing is left.
 Operands rotate over more than 240 MB, in CUDA graphs. Contestants:
   sinter     the plan that the cost model chooses
   eager      PyTorch: cuBLAS for products, its own kernels for the rest
   epilogue   cuBLASLt's product with bias and GELU by tanh
   compile    torch.compile, the default mode
+  autotune   torch.compile, max-autotune
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -45,8 +50,9 @@ def calls_of(torch, case, plan, sets):
     found = {"sinter": plan, "eager": case.eager}
     if "epilogue" in case.peers:
         found["epilogue"] = lambda x, w, b: torch._addmm_activation(b, x, w.t(), use_gelu=True)
-    if "compile" in case.peers:
-        found["compile"] = turns.compiled(torch, case.eager, "compile")
+    for mode in turns.COMPILE_OPTIONS:
+        if mode in case.peers:
+            found[mode] = turns.compiled(torch, case.eager, mode)
     return {name: call for name, call in found.items() if name == "sinter" or name in case.peers}
 
 
@@ -56,24 +62,41 @@ def measure(torch, case, plan):
     sets = [case.make(torch) for _ in range(count)]
     contestants = calls_of(torch, case, plan, sets)
     exact = case.exact(*(operand.double() for operand in sets[0]))
-    errors = {name: float(f"{error(call(*sets[0]), exact):.1e}") for name, call in contestants.items()}
+    errors, failed = {}, {}
+    for name, call in contestants.items():
+        with told_where_it_fails(torch, name, failed):
+            errors[name] = float(f"{error(call(*sets[0]), exact):.1e}")
     del exact
     row = {"group": case.group, "id": case.id, "rows": case.rows, "kernels": plan.kernel_count,
-           "predicted_us": round(plan.predicted_us, 3), "errors": errors, "correct": errors["sinter"] <= RELATIVE}
+           "predicted_us": round(plan.predicted_us, 3), "errors": errors, "correct": errors["sinter"] <= RELATIVE, "failed": failed}
     if not row["correct"]:
         return row
     repeated = -(-LEAST_CALLS // count) * count
     stream, graphs, kept = torch.cuda.Stream(), {}, []
-    for name, call in contestants.items():
-        calls = [lambda call=call, s=sets[i % count]: call(*s) for i in range(repeated)]
-        graph, results = turns.capture(torch, stream, calls)
-        graphs[name] = (graph, repeated)
-        kept.append((calls, results))
+    for name in errors:
+        calls = [lambda call=contestants[name], s=sets[i % count]: call(*s) for i in range(repeated)]
+        with told_where_it_fails(torch, name, failed):
+            graph, results = turns.capture(torch, stream, calls)
+            graphs[name] = (graph, repeated)
+            kept.append((calls, results))
     row["us"] = {name: round(figure["us"], 3) for name, figure in turns.replayed(torch, graphs).items()}
     peers = {name: us for name, us in row["us"].items() if name != "sinter"}
-    row["best_peer"] = min(peers, key=peers.get)
-    row["ratio"] = round(peers[row["best_peer"]] / row["us"]["sinter"], 3)
+    if peers:
+        row["best_peer"] = min(peers, key=peers.get)
+        row["ratio"] = round(peers[row["best_peer"]] / row["us"]["sinter"], 3)
     return row
+
+
+@contextlib.contextmanager
+def told_where_it_fails(torch, name, failed):
+    """A peer that fails leaves the others; why stands in `failed`."""
+    try:
+        yield
+    except Exception as why:  # of any library
+        if name == "sinter":
+            raise
+        failed[name] = f"{type(why).__name__}: {why}"[:200]
+        torch.cuda.synchronize()
 
 
 def prepared(context, sinter, case):
@@ -86,7 +109,7 @@ def prepared(context, sinter, case):
 def summary(rows):
     """A line a group: the number, the geometric mean and the least of best peer / Sinter."""
     lines = []
-    for group in layers.GROUPS:
+    for group in dict.fromkeys(row["group"] for row in rows):
         found = [row for row in rows if row["group"] == group and "ratio" in row]
         if found:
             mean = math.exp(sum(math.log(row["ratio"]) for row in found) / len(found))
@@ -95,19 +118,29 @@ def summary(rows):
     return "\n".join(lines)
 
 
+def wanted_by(options):
+    """The cases that the command line names."""
+    if options.problems:
+        return layers.ffns(options.problems)
+    if options.cases:
+        return [layers.case(*name.split(":", 1)) for name in options.cases.split(",")]
+    return [case for group in options.groups.split(",") for case in layers.cases(group) if options.ids in case.id]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--groups", default=",".join(layers.GROUPS))
     parser.add_argument("--ids", default="", help="a part of the ids")
-    parser.add_argument("--every", type=int, default=1, help="each so many of a group's layers, a sample that nobody chose")
+    parser.add_argument("--cases", default="", help="GROUP:ID with commas between, in the place of --groups and --ids")
+    parser.add_argument("--problems", default="", help="a list of gated FFNs and pairs of products, in the place of --groups")
     parser.add_argument("--budget", type=float, default=560, help="seconds")
     options = parser.parse_args()
     until = time.monotonic() + options.budget
     import sinter
     import torch
 
-    wanted = [case for group in options.groups.split(",") for case in layers.cases(group)[:: options.every] if options.ids in case.id]
+    wanted = wanted_by(options)
     result = {**turns.machine(torch), "rows": []}
     if options.out.exists():
         before = json.loads(options.out.read_text(encoding="utf-8"))
@@ -124,13 +157,16 @@ def main():
         if time.monotonic() > until:
             left += 1
             continue
-        if isinstance(plan, sinter.Error):
-            row = {"group": case.group, "id": case.id, "correct": False, "refused": str(plan)[:300]}
-        else:
+        try:
+            if isinstance(plan, sinter.Error):
+                raise plan
             row = measure(torch, case, plan)
+        except (sinter.Error, RuntimeError) as why:  # the others are measured
+            row = {"group": case.group, "id": case.id, "correct": False, "refused": f"{type(why).__name__}: {why}"[:300]}
         print(json.dumps(row), flush=True)
         result["rows"].append(row)
         rows_file.write(str(options.out), result)
+        torch.cuda.synchronize()  # a device that is lost ends the run: the next call goes on behind this row
     print(summary(result["rows"]))
     if left:
         print(f"{left} left; run the command again")

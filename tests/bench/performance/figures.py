@@ -8,31 +8,29 @@ from dataclasses import dataclass
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BENCH = os.path.dirname(HERE)
-PEERS = os.path.join(BENCH, "peers.txt")
 
-# What the page calls a file, in this folder. `publish.py --collect` names new ones here: all that a step measures stands in one file.
+# What each step of publish.py measured, in this folder's parent; "" before it did. `publish.py --collect` names new ones here.
 FILES = {
     "products": "results/h200-2026-11-28-2e68e7c-products.json",
-    "batch": "results/h200-2026-11-28-2e68e7c-products.json",
+    "ffns": "",
     "graphs": "results/h200-2026-11-28-2e68e7c-graphs.json",
     "large": "results/h200-2026-11-28-2e68e7c-large.json",
     "decode": "results/h200-2026-11-28-2e68e7c-decode.json",
-    "vllm": "results/h200-2026-11-24-c24e97b-vllm.json",
     "vllm-ranks": "results/h200-2026-11-28-9175ebc-vllm-two-gpus.json",
     "fp8": "results/h200-2026-11-28-2e68e7c-fp8.json",
     "conv-1": "results/h200-2026-11-28-2e68e7c-conv-1.json",
     "conv-32": "results/h200-2026-11-28-2e68e7c-conv-32.json",
+    "conv-drawn": "",
     "layers": "results/h200-2026-11-28-2e68e7c-layers.json",
-    "depthwise": "results/h200-2026-11-28-2e68e7c-layers.json",
-    "images": "results/h200-2026-11-28-2e68e7c-layers.json",
+    "encoders": "results/h200-2026-11-28-2e68e7c-layers.json",
+    "rowwise": "results/h200-2026-11-28-2e68e7c-layers.json",
     "experts": "results/h200-2026-11-28-2e68e7c-experts.json",
     "ranks": "results/h200-2026-11-28-2e68e7c-ranks.json",
-    "ranks-models": "results/h200-2026-11-28-2e68e7c-ranks.json",
     "models": "results/h200-2026-11-28-2e68e7c-models.json",
     "training": "results/h200-2026-11-28-2e68e7c-training.json",
 }
-# Files of graphs whose plans a tuning set chose.
-TUNED = set()
+# Files of the commit before lists.py, whose rows a person chose: every table that reads one says so. One that names its lists is refused here.
+BY_HAND = {name for name in FILES.values() if "-2e68e7c-" in name}
 
 
 class MissingFigure(Exception):
@@ -42,13 +40,6 @@ class MissingFigure(Exception):
 def read_json(name):
     with open(os.path.join(BENCH, name), encoding="utf-8") as file:
         return json.load(file)
-
-
-def read_peers():
-    """Microseconds of the best other system by problem, from peers.txt."""
-    with open(PEERS, encoding="utf-8") as file:
-        words = [line.split("#")[0].split() for line in file]
-    return {line[0]: float(line[1]) for line in words if line}
 
 
 @dataclass(frozen=True)
@@ -97,26 +88,37 @@ class Store:
 
     def __init__(self):
         self.files = {}
-        self.peers = read_peers()
 
-    def file(self, key):
+    def has(self, key):
+        """Whether a step was measured at all."""
         if key not in FILES:
             raise MissingFigure(f"no file is called {key}")
+        return bool(FILES[key])
+
+    def file(self, key):
+        if not self.has(key):
+            raise MissingFigure(f"{key} was not measured yet")
         if key not in self.files:
             self.files[key] = read_json(FILES[key])
             self.check(key)
         return self.files[key]
 
     def check(self, key):
-        """A published file has no wrong row and says of no modified tree."""
-        content = self.files[key]
-        if state_of(content).dirty:
+        """A published file is of a known commit without changes."""
+        content, state = self.files[key], state_of(self.files[key])
+        if state.dirty:
             raise MissingFigure(f"{FILES[key]} was made from a modified tree")
-        wrong = [row.get("id") or row["model"] for row in content.get("rows", []) if not row.get("correct", True)]
-        wrong += [str(failed) for part in [*content.get("ranks", []), content.get("local") or {}] for failed in part.get("failed", [])]
-        wrong += [name for name, row in content.items() if isinstance(row, dict) and not row.get("right", True)]
-        if wrong:
-            raise MissingFigure(f"{FILES[key]} has wrong rows: {', '.join(wrong)}")
+        if state.commit == "unknown" or not state.cards or "unknown" in state.cards:
+            raise MissingFigure(f"{FILES[key]} does not say its commit or its card")
+        if True not in values_of(content, "dirty") and False not in values_of(content, "dirty"):
+            raise MissingFigure(f"{FILES[key]} does not say whether its tree was modified")
+        failed = [part for rank in [*content.get("ranks", []), content.get("local") or {}] for part in rank.get("failed", []) if part not in ("times", "models")]
+        if failed:
+            raise MissingFigure(f"{FILES[key]} has wrong parts: {', '.join(failed)}")
+
+    def by_hand(self, key):
+        """Whether a person chose the rows of a file."""
+        return FILES[key] in BY_HAND
 
     def state(self, key):
         return state_of(self.file(key))
@@ -126,16 +128,13 @@ class Store:
         content = self.file(key)
         return (f"{len(content['ranks'])} " if "ranks" in content else "") + self.state(key).on
 
-    def by_torch(self, key):
-        """{name: row} of a file of tests/bench/torch_backend, without what did not end."""
-        return {name: row for name, row in self.file(key).items() if "variants" in row and "error" not in row}
-
     def rows(self, key, group="all"):
         """Rows of a group: `all`, the start of ids followed by a number (`G`), or a group by its name."""
-        found = [dict(row, best_peer=self.peers.get(row.get("id"))) for row in self.file(key)["rows"] if belongs(row, group)]
+        found = [row for row in self.file(key)["rows"] if belongs(row, group)]
         if not found:
             raise MissingFigure(f"{key} has no rows of {group}")
         return found
+
 
 def belongs(row, group):
     if group == "all":
@@ -167,7 +166,6 @@ def kernels_us(row):
 QUANTITIES = {
     "predicted": lambda row: first_of(row, "untuned_cold_us", "chosen_cold_us"),
     "cublaslt": lambda row: row.get("cublaslt_cold_us"),
-    "best_peer": lambda row: least_of(row.get("best_peer"), row.get("cublaslt_cold_us")),
     "limit": lambda row: row.get("limit_us"),
     "sinter": lambda row: row.get("sinter_us"),
     "sinter_kernels": kernels_us,

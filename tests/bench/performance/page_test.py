@@ -2,6 +2,7 @@
 """How placeholders are filled, what counts as a figure, and that a page with another figure fails the check."""
 
 import contextlib
+import copy
 import io
 import json
 import pathlib
@@ -13,10 +14,16 @@ from unittest import mock
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent))
 
+import fakes
+import families
+import figures
 import page
 import prose
+import publish
 import rows_file
 from figures import MissingFigure, Store, belongs, quantity
+
+SEED = "1234567"
 
 
 class Figures(unittest.TestCase):
@@ -24,25 +31,20 @@ class Figures(unittest.TestCase):
         row = {"chosen_cold_us": 2.0, "cublaslt_cold_us": 3.0, "limit_us": None}
         self.assertEqual(quantity(row, "cublaslt/predicted"), 1.5)
         self.assertIsNone(quantity(row, "limit/predicted"))
-        self.assertEqual(quantity(row, "best_peer/predicted"), 1.5)
 
     def test_by_prediction_is_what_no_tuning_set_chose(self):
         self.assertEqual(quantity({"chosen_cold_us": 4.0, "untuned_cold_us": 6.0}, "predicted"), 6.0)
         self.assertEqual(quantity({"chosen_cold_us": 4.0, "untuned_cold_us": None}, "predicted"), 4.0)
-
-    def test_the_faster_of_both_peers_counts(self):
-        self.assertEqual(quantity({"best_peer": 5.0, "cublaslt_cold_us": 3.0}, "best_peer"), 3.0)
 
     def test_groups_are_ids_with_a_number_or_names(self):
         self.assertTrue(belongs({"id": "G10"}, "G"))
         self.assertFalse(belongs({"id": "GELU"}, "G"))
         self.assertTrue(belongs({"id": "adam", "group": "large"}, "large"))
 
-    def test_a_file_of_a_modified_tree_or_with_a_wrong_row_is_refused(self):
+    def test_a_file_of_a_modified_or_unknown_state_or_with_a_wrong_part_is_refused(self):
         clean = {"gpu": "NVIDIA H200", "commit": "1234567", "dirty": False}
-        for content in ({**clean, "dirty": True, "rows": []}, {**clean, "rows": [{"id": "G1", "correct": False}]},
-                        {"bert@1": {"by": {**clean, "dirty": True}}}, {"bert@1": {"right": False}},
-                        {"ranks": [{"failed": ["times"]}]}):
+        for content in ({**clean, "dirty": True}, {"bert@1": {"by": {**clean, "dirty": True}}}, {**clean, "ranks": [{"failed": ["right"]}]},
+                        {"gpu": "NVIDIA H200"}, {**clean, "commit": "unknown"}, {"gpu": "NVIDIA H200", "commit": "1234567"}, {**clean, "gpu": "unknown"}):
             with self.subTest(content), mock.patch("figures.read_json", return_value=content), self.assertRaises(MissingFigure):
                 Store().file("products")
 
@@ -67,6 +69,93 @@ class Placeholders(unittest.TestCase):
         text = page.wrapped(f"# T\n\n{'word ' * 40}\n{table}\n- a\n  b\n- c\n")
         self.assertEqual([len(line) <= page.WIDTH or line == table for line in text.splitlines()], [True] * len(text.splitlines()))
         self.assertTrue(text.endswith(f"{table}\n- a b\n- c\n"))
+
+
+class Whole(unittest.TestCase):
+    """Files as the programs write them, of every row of every step."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.contents = {step.name: fakes.file_of(step, SEED) for step in publish.STEPS}
+
+    def setUp(self):
+        self.files = copy.deepcopy(self.contents)
+        names = {key: name for key, name in figures.FILES.items() if key == "vllm-ranks"}
+        names.update({key: f"results/{key}.json" for key in self.files})
+        by_name = {name: key for key, name in names.items()}
+        read = figures.read_json
+        patches = (mock.patch.dict(figures.FILES, names), mock.patch("figures.read_json", lambda name: self.files.get(by_name[name]) or read(name)))
+        for patch in patches:
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def family(self, *names):
+        return families.rows_of(Store(), *names)
+
+    def refused(self, told, *names):
+        with self.assertRaisesRegex(MissingFigure, told):
+            self.family(*names)
+
+    def test_make_a_page_that_says_what_is_drawn(self):
+        pages = page.made()
+        self.assertIn("| PyTorch models | 20 of 80, drawn | `torch.compile`, max-autotune |", pages[page.README])
+        self.assertNotIn("chosen by hand |", pages[page.README])
+        self.assertEqual(len(re.findall(r"^\| .* \|$", pages[page.README].split(page.BEGIN)[1].split(page.END)[0], re.M)), len(families.FAMILIES) + 2)
+        self.assertIn(f"commit {SEED} on an H200", pages[page.README])
+
+    def test_have_what_publish_asks_for(self):
+        for step in publish.STEPS:
+            self.assertEqual(publish.missing(step, self.files[step.name], SEED), [], step.name)
+
+    def test_a_missing_row_an_unfinished_file_or_another_draw_is_refused(self):
+        self.files["layers"]["rows"] = [row for row in self.files["layers"]["rows"] if row["id"] != "bert_b-o-128"]
+        self.refused("1 rows are missing: bert_b-o-128", "products")
+        self.files["training"]["publish"]["whole"] = False
+        self.refused("not whole", "training")
+        self.files["models"]["publish"]["lists"]["models"]["rows"].reverse()
+        self.refused("not the list's", "models")
+        rows = self.files["encoders"]["publish"]["lists"]["encoders"]
+        rows["rows"] = rows["rows"][:10]
+        self.assertEqual(self.family("encoders").count(), "10 of 27, drawn")
+        rows["rows"] = rows["rows"][:6]
+        self.refused("6 rows of 27", "encoders")
+        del self.files["fp8"]["publish"]["lists"]
+        self.refused("0 rows of", "fp8-rows")
+
+    def test_a_peer_that_is_missing_is_refused_and_one_that_failed_stands_there(self):
+        row = next(row for row in self.files["encoders"]["rows"])
+        del row["us"]["autotune"]
+        self.refused(f"fewer peers than the step: {row['id']} lacks autotune", "encoders")
+        row["failed"] = {"autotune": "OutOfMemoryError: .."}
+        self.assertEqual(self.family("encoders").without, [])
+        for row in self.files["fp8"]["rows"]:
+            row["contestants"]["promoted-block"] = {"failed": "RuntimeError: not supported"}
+        found = self.family("fp8-blocks")
+        self.assertEqual((len(found.without), found.peers), (0, ["DeepGEMM"]))
+        for row in self.files["fp8"]["rows"][1:]:
+            row["contestants"]["deepgemm-block"] = {"failed": "ModuleNotFoundError: .."}
+        found = self.family("fp8-blocks")
+        self.assertIn(f"; {len(found.told) - 1} without a time", found.count())
+
+    def test_wrong_rows_stand_there_and_are_below_one(self):
+        for row in self.files["rowwise"]["rows"][:12]:
+            row.update(correct=False, refused="no plan")
+        found = self.family("rowwise")
+        self.assertEqual((len(found.wrong), found.count()), (12, "48 of 97, drawn; 12 wrong"))
+        self.assertEqual(found.below, (12 + sum(ratio < 1 for ratio in found.ratios.values())) / 48)
+        self.assertIn("12 wrong", page.made()[page.README])
+
+    def test_columns_of_another_run_are_refused(self):
+        self.files["ffns"].update(commit="7654321", publish={**self.files["ffns"]["publish"], "seed": "7654321"})
+        self.refused("of commit 7654321", "gated_ffn")
+
+    def test_a_step_that_is_missing_beside_a_new_one_is_refused(self):
+        with mock.patch.dict(figures.FILES, {"ffns": ""}):
+            self.refused("but for ffns", "gated_ffn")
+
+    def test_a_file_that_names_its_lists_is_never_marked(self):
+        with mock.patch.object(figures, "BY_HAND", {"results/layers.json"}), self.assertRaisesRegex(MissingFigure, "may not be marked"):
+            families.table(Store())
 
 
 class Check(unittest.TestCase):

@@ -2,12 +2,13 @@
 
 import model_tables
 import tables
-from figures import FILES, TUNED, geometric_mean, quantities
+import families
+from figures import FILES, geometric_mean, quantities
 
 
 def file_name(store, key):
-    """A results file, and that a tuning set chose its plans where one did."""
-    return f"`{FILES[key].split('/')[-1]}`" + (", plans tuned" if key in TUNED else "")
+    """A results file."""
+    return f"`{FILES[key].split('/')[-1]}`" if store.has(key) else "a file that is not there yet"
 
 
 def on(store, key):
@@ -16,7 +17,7 @@ def on(store, key):
 
 def state(store):
     """One sentence: of which commits and cards the tables are."""
-    states = {key: store.state(key) for key in FILES if not key.startswith("vllm")}
+    states = {key: store.state(key) for key in FILES if store.has(key) and not key.startswith("vllm")}
     commits = sorted({one.commit for one in states.values()})
     cards = " and ".join(sorted({one.on for one in states.values()}))
     if len(commits) == 1:
@@ -36,11 +37,16 @@ def mean(store, expression, group):
     return geometric_mean(quantities(tables.graph_rows(store, group), expression))
 
 
+def rows(store, *names):
+    """How many rows of how many the lists have here, and how they were found."""
+    return families.rows_of(store, *names).count()
+
+
 NAMES = {
+    "rows": rows,
     "file": file_name, "on": on, "state": state, "eager_error": eager_error, "count": count, "mean": mean,
     "table_products": tables.products, "table_product_means": tables.product_means, "table_by_rows": tables.by_rows,
     "table_decode": tables.decode, "decode_least": tables.decode_least, "table_graphs": tables.graphs, "table_graph_means": tables.graph_means,
-    "table_layers": tables.layers, "table_fp8": tables.fp8, "table_conv": tables.conv, "table_images": model_tables.images,
-    "table_experts": model_tables.experts, "table_ranks": model_tables.ranks, "table_models_over_ranks": model_tables.models_over_ranks,
+    "table_layers": tables.layers, "table_fp8": tables.fp8, "table_conv": tables.conv, "table_experts": tables.experts, "table_ranks": model_tables.ranks, "table_models_over_ranks": model_tables.models_over_ranks,
     "table_models": model_tables.models, "table_training": model_tables.training, "table_summary": model_tables.summary,
 }

@@ -1,9 +1,13 @@
 """The tables of the page, as Markdown."""
 
 import os
+import re
 import sys
 
-from figures import HERE, geometric_mean, kernels_us, quantities, quantity, rows_of
+import families
+import lists
+from figures import HERE, geometric_mean, kernels_us, quantities, quantity
+from figures import rows_of as rows_in
 
 sys.path.append(os.path.join(os.path.dirname(HERE), "decode"))
 import results as decode_results  # noqa: E402
@@ -30,40 +34,66 @@ def two_decimals(value):
     return "-" if value is None else f"{value:.2f}"
 
 
-def product_line(row):
-    kind = row["chosen"] if quantity(row, "predicted") == row["chosen_cold_us"] else kind_by_prediction(row)
-    return [row["id"], kind, two_decimals(quantity(row, "predicted")), two_decimals(row["cublaslt_cold_us"]), two_decimals(row["best_peer"]),
-            two_decimals(row["limit_us"]), ratio(row, "best_peer/predicted"), ratio(row, "limit/predicted"), f"{row['rel_error']:.1e}"]
+def by_group(store, name, head, names=lambda group: group):
+    """A line for each group that a list is drawn by: how many rows of how many, mean, least, whose that is, and the share below 1.00."""
+    rows, listed = families.rows_of(store, name), lists.LISTS[name].rows(families.seed_of(store, name))
+    lines = []
+    for group in dict.fromkeys(listed.values()):
+        ids = [row for row in listed if listed[row] == group]
+        some = families.Rows({row: one for row, one in rows.told.items() if listed[row] == group}, len(ids), rows.how)
+        if some.told:
+            mean, least, below = some.figures()
+            whose = min(some.ratios, key=some.ratios.get) if some.ratios else "-"
+            lines.append([names(group), some.count().split(",")[0] if rows.how else some.count(), mean, least, whose, below])
+    return markdown([head, "rows", "best peer / us", "least", "of", "below 1.00"], lines)
 
 
-def kind_by_prediction(row):
-    """Of a file with tuned plans: which of the two contestants has the predicted plan's time."""
-    return next((kind for kind in ("fused", "unfused") if row[f"{kind}_cold_us"] == quantity(row, "predicted")), row["chosen"])
+def layers(store, name):
+    return by_group(store, name, name, (lambda group: group if group == "drawn" else f"M = {int(group):,}") if name in ("products", "encoders") else
+                    lambda group: group.replace("_", " "))
 
 
-def products(store, group):
-    head = ["id", "plan", "us", "cuBLASLt", "PyTorch", "limit", "best peer / us", "limit / us", "error"]
-    return markdown(head, [product_line(row) for row in store.rows("products", group)])
+def experts(store):
+    return by_group(store, "experts", "rows")
 
 
-PRODUCT_MEANS = [("best peer / us", "best_peer/predicted"), ("cuBLASLt / us", "cublaslt/predicted"), ("limit / us", "limit/predicted")]
+def products(store, name):
+    """Gated FFNs, or two products, with their number of rows."""
+    told, rows = families.rows_of(store, name).told, {row["id"]: row for row in store.rows("products")}
+    lines = []
+    for row in told:
+        of, one = rows[row], told[row]
+        others = [f"{one.ratios[peer]:.2f}" if peer in one.ratios else "-" for peer in ("cublaslt", "eager", "compile")]
+        lines.append([row, str(rows_in(of)), of["chosen"], two_decimals(quantity(of, "predicted")), two_decimals(of["limit_us"]), *others, told_ratio(one),
+                      ratio(of, "limit/predicted"), f"{of['rel_error']:.1e}"])
+    return markdown(["id", "M", "plan", "us", "limit", "cuBLASLt / us", "PyTorch / us", "torch.compile / us", "best peer / us", "limit / us", "error"], lines)
+
+
+def told_ratio(one):
+    """The ratio of a row, or what is the matter with it."""
+    return "wrong" if one.wrong else "-" if one.ratio is None else f"{one.ratio:.2f}"
+
+
+PRODUCT_LISTS = ("gated_ffn", "gemm_chains", "batch_sweep", "random_ffns")
 
 
 def product_means(store):
-    """Geometric means over both lists and the least of all."""
+    """Each list of FFNs: rows, mean, least, share below 1.00."""
     lines = []
-    for name, expression in PRODUCT_MEANS:
-        of = {group: quantities(store.rows("products", group), expression) for group in "GS"}
-        lines.append([name, *(f"{geometric_mean(of[group]):.2f}" for group in "GS"), f"{min(of['G'] + of['S']):.2f}"])
-    return markdown(["geometric means", "G", "S", "least"], lines)
+    for name in PRODUCT_LISTS:
+        rows = families.rows_of(store, name)
+        if rows.told:
+            lines.append([name.replace("_", " "), rows.count(), *rows.figures()])
+    return markdown(["list", "rows", "best peer / us", "least", "below 1.00"], lines)
 
 
 def by_rows(store, key):
     """A column for each M."""
     rows = store.rows(key, "L")
-    head = ["M"] + [str(rows_of(row)) for row in rows]
+    told = families.rows_of(store, "batch_sweep").told
+    head = ["M"] + [str(rows_in(row)) for row in rows]
     figure = lambda expression, digits: [f"{value:.{digits}f}" for value in quantities(rows, expression)]
-    lines = [["us"] + figure("predicted", 1), ["cuBLASLt"] + figure("cublaslt", 1), ["cuBLASLt / us"] + figure("cublaslt/predicted", 2),
+    lines = [["us"] + figure("predicted", 1), ["cuBLASLt"] + figure("cublaslt", 1), ["best peer / us"] + [told_ratio(told[row["id"]]) for row in rows],
              ["limit / us"] + figure("limit/predicted", 2)]
     return markdown(head, lines)
 
@@ -72,16 +102,17 @@ def graph_rows(store, *groups):
     return [row for key, of in GRAPH_FILES.items() for group in of if not groups or group in groups for row in store.rows(key, group)]
 
 
-def graph_line(row):
+def graph_line(row, one):
     return [row["id"], str(row["ops"]), str(row["kernels"]), cell(row["sinter_us"]), cell(row["limit_us"]), ratio(row, "limit/sinter"),
             cell(kernels_us(row)), cell(row["torch_compile_us"]), str(row["torch_kernels"] or "-"), cell(row["xla_us"]),
-            str(row["xla_kernels"] or "-"), ratio(row, "peer_ratio")]
+            str(row["xla_kernels"] or "-"), told_ratio(one)]
 
 
 def graphs(store):
     head = ["graph", "ops", "kernels", "us", "limit", "limit / us", "Sinter's kernels", "torch.compile", "kernels", "XLA's kernels", "number",
             "better peer / Sinter"]
-    return markdown(head, [graph_line(row) for row in graph_rows(store)])
+    rows = {row["id"]: row for row in graph_rows(store)}
+    return markdown(head, [graph_line(rows[name], one) for name, one in families.rows_of(store, "graphs", "large").told.items()])
 
 
 GRAPH_MEANS = [
@@ -99,31 +130,6 @@ def graph_means(store):
     return markdown(["geometric means"] + [name for name, _ in GRAPH_MEANS], lines)
 
 
-LAYER_GROUPS = {
-    "products": lambda row: f"M = {row['rows']:,}",
-    "rowwise": lambda row: row["id"].rsplit("-", 2)[0].replace("_", " "),
-    "encoders": lambda row: row["id"].rsplit("-", 1)[0].replace("_", " "),
-}
-
-
-def mean_and_least(ratios):
-    """Of {name: ratio}: how many, mean, least, and whose that is."""
-    least = min(ratios, key=ratios.get)
-    return [str(len(ratios)), f"{geometric_mean(list(ratios.values())):.2f}", f"{ratios[least]:.2f}", least]
-
-
-def layers(store, group):
-    """Rows of one group by what they have in common: how many, the mean and the least of best peer / Sinter."""
-    parts = {}
-    for row in store.rows("layers", group):
-        parts.setdefault(LAYER_GROUPS[group](row), []).append(row)
-    names = sorted(parts, key=lambda name: min(row["rows"] for row in parts[name])) if group == "products" else list(parts)
-    lines = []
-    for name in names:
-        lines.append([name, *mean_and_least({row["id"]: quantity(row, "peer_ratio") for row in parts[name]})])
-    return markdown([group, "number", "best peer / us", "least", "of"], lines)
-
-
 def decode(store):
     """Whole decoding steps."""
     return decode_results.table(store.file("decode")["rows"])
@@ -135,43 +141,29 @@ def decode_cases(store):
 
 def decode_least(store):
     """The least ratio of all cases."""
-    return min(decode_results.ratio(case) for case in decode_cases(store).values())
+    return min(families.rows_of(store, "decode").ratios.values())
 
 
-def times_of(row):
-    """{contestant: us} of those that ran."""
-    return {name: told["us"] for name, told in row["contestants"].items() if "us" in told}
-
-
-def contestants_ratios(store, keys, ours, others):
-    """[(row, the fastest of `others` that ran, its us, ours)] of rows where both sides ran."""
-    found = []
-    for row in [row for key in keys for row in store.file(key)["rows"]]:
-        us = times_of(row)
-        best = min((name for name in others if name in us), key=us.get, default=None)
-        if best and ours in us:
-            found.append((row, best, us[best], us[ours]))
-    return found
-
-
-CONV = (("conv-1", "conv-32"), "sinter", ("linear_relu", "fused_relu", "cudnn"))
-# One scale a row and a channel, and those of blocks: ours, then the others.
-FP8 = {"rows": ("sinter", ("promoted", "fast", "cublaslt")), "blocks": ("sinter-block", ("promoted-block", "deepgemm-block"))}
+def peers_table(store, head, keys, names):
+    """A line a row of `names`: its id's parts, Sinter's time, the fastest peer's, its name, the ratio. `keys`: {row: us by contestant}."""
+    lines = []
+    for row, one in families.rows_of(store, *names).told.items():
+        us, best = keys[row], min(one.ratios, key=one.ratios.get, default=None)
+        lines.append([*re.split("[@:]", row)[: len(head)], cell(us), cell(us * one.ratio) if one.ratio else "-", best or "-", told_ratio(one)])
+    return markdown([*head, "us", "best peer", "which", "best peer / us"], lines)
 
 
 def fp8(store):
-    """Layers of 8-bit weights, a line a layer and number of rows."""
-    lines = []
-    for scales, (ours, others) in FP8.items():
-        for row, best, other, own in contestants_ratios(store, ("fp8",), ours, others):
-            lines.append([row["model"], str(row["m"]), scales, cell(own), cell(other), best, two_decimals(other / own)])
-    return markdown(["layer", "M", "scales of", "us", "best peer", "which", "best peer / us"], lines)
+    """Layers of 8-bit weights, a line a layer, number of rows and kind of scales."""
+    own = {}
+    for row in store.file("fp8")["rows"]:
+        for scales, name in (("rows", "sinter"), ("blocks", "sinter-block")):
+            own[f"{row['model']}@{row['m']}:{scales}"] = row["contestants"].get(name, {}).get("us")
+    return peers_table(store, ["layer", "M", "scales of"], own, ("fp8-rows", "fp8-blocks"))
 
 
 def conv(store):
     """Pairs of convolutions, a line a chain and number of images."""
-    lines = [[row["id"], str(row["batch"]), cell(own), cell(other), best, two_decimals(other / own)]
-             for row, best, other, own in contestants_ratios(store, *CONV)]
-    return markdown(["chain", "images", "us", "best peer", "which", "best peer / us"], lines)
-
-
+    own = {f"{row['id']}@{row['batch']}": row["contestants"].get("sinter", {}).get("us") for key in ("conv-1", "conv-32", "conv-drawn") if store.has(key)
+           for row in store.file(key)["rows"]}
+    return peers_table(store, ["chain", "images"], own, ("conv-1", "conv-32", "conv-drawn"))

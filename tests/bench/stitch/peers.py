@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 
+import problems
 import worker
 from results_file import Results, summary
 
@@ -108,7 +109,9 @@ def supervise(cases, wanted, workers, results, limit, again=False, seconds=math.
             if time.monotonic() > end:
                 return False
             begin, process = time.monotonic(), workers.of(step)
-            answer = process.run(case.name, step, min(limit, max(1, end - begin)) if seconds < math.inf else limit)
+            answer = process.run(case.name, step, min(limit, max(1, end - begin)))
+            if end - begin < limit and "no answer" in answer.get("error", ""):
+                return False  # the call was over before the step's own limit: the next call runs it
             results.machine = process.machine or results.machine
             results.add(case, step, answer)
             results.write()
@@ -133,7 +136,7 @@ def progress(case, step, answer, took):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default="peers.json", help="results file, continued when it exists")
-    parser.add_argument("--only", default="", help="names of graphs or of groups, with commas between")
+    parser.add_argument("--only", default="", help="names of graphs or of groups, with commas between; N4-m37: chain N4 with 37 rows")
     parser.add_argument("--peers", default=",".join(STEPS), help="which of " + " ".join(STEPS))
     parser.add_argument("--limit", type=float, default=150, help="seconds a step may take")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no step after so many")
@@ -147,11 +150,15 @@ def parse():
 
 def selected(cases, only):
     names = [name for name in only.split(",") if name]
-    known = {case.name for case in cases} | {case.group for case in cases}
-    unknown = [name for name in names if name not in known]
+    more, unknown, known = [], [], {case.name for case in cases} | {case.group for case in cases}
+    for name in [name for name in names if name not in known]:
+        try:
+            more.append(problems.named(cases, name))
+        except KeyError:
+            unknown.append(name)
     if unknown:
         raise SystemExit(f"no such graph: {' '.join(unknown)}; there are {' '.join(sorted(known))}")
-    return [case for case in cases if not names or case.name in names or case.group in names]
+    return [case for case in cases if not names or case.name in names or case.group in names] + more
 
 
 def why_not():
@@ -175,7 +182,6 @@ def main():
     if reason:
         print(f"skipped: {reason}")
         return 77
-    import problems
     import sinter_abi
     try:
         library = sinter_abi.Library(arguments.library)

@@ -16,9 +16,14 @@ LATENCY_US = 1.5
 class Case:
     """One graph at the size it is measured at. `line` and `m` for those that the text form has."""
 
-    def __init__(self, name, group, graph, line=None, m=0, draws=None, sizes=None):
+    def __init__(self, name, group, graph, line=None, m=0, draws=None, sizes=None, symbolic=None):
         self.name, self.group, self.graph, self.line, self.m = name, group, graph, line, m
+        self.symbolic = symbolic  # the graph with the symbol M, of a line
         self.draws, self.sizes = draws or {}, sizes or {}
+
+    def with_rows(self, m):
+        """The graph of a line with another number of rows."""
+        return at_m(self.symbolic, m)
 
     @property
     def text(self):
@@ -65,9 +70,19 @@ def memory_chains(library):
             if words:
                 line = " ".join(words)
                 chain, m = library.chain_from_line(line)
-                graph = at_m(json.loads(library.chain_to_json(chain)), m)
-                cases.append(Case(words[0], "memory_chains", graph, line, m))
+                symbolic = json.loads(library.chain_to_json(chain))
+                cases.append(Case(words[0], "memory_chains", at_m(symbolic, m), line, m, symbolic=symbolic))
     return cases
+
+
+def named(cases, name):
+    """The case of a name. `N4-m37`: chain N4 of the text list with 37 rows."""
+    found = {case.name: case for case in cases}
+    chain, _, m = name.rpartition("-m")
+    if name in found or chain not in found or not m.isdigit() or found[chain].line is None:
+        return found[name]
+    of = found[chain]
+    return Case(name, of.group, of.with_rows(int(m)), of.line, int(m))
 
 
 def all_cases(library, size="full"):

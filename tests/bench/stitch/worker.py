@@ -24,7 +24,8 @@ class Worker:
             self.library = sinter_abi.Library(library)
         except OSError as error:
             self.missing = str(error)
-        self.cases = {case.name: case for case in problems.all_cases(self.library)}
+        self.cases = problems.all_cases(self.library)
+        self.case_of = lambda name: problems.named(self.cases, name)
         self.prepared = None
 
     def serve(self):
@@ -44,7 +45,7 @@ class Worker:
         if self.prepared is None or self.prepared.case.name != name:
             self.prepared = None
             self.device.torch.cuda.empty_cache()
-            self.prepared = self.device.Prepared(self.cases[name])
+            self.prepared = self.device.Prepared(self.case_of(name))
         if step in MODES:
             return self.device.measure_torch(self.prepared, MODES[step])
         if step == "xla":
@@ -62,7 +63,7 @@ class Worker:
     def once(self, name, step):
         """One cold call, for a profiler that watches this process."""
         self.device.torch.cuda.empty_cache()
-        device, prepared = self.device, self.device.Prepared(self.cases[name])
+        device, prepared = self.device, self.device.Prepared(self.case_of(name))
         stream = device.torch.cuda.Stream()
         if step in MODES:
             device.once(prepared, device.torch_call(prepared, MODES[step])[0])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Models by eager PyTorch, Inductor and backend "sinter" on one GPU: results held against float64, then times in turns.
 
-    python3 tests/bench/torch_backend/run.py OUT.json [--models NAME,..] [--batches 1,serving] [--depth N|full] [--budget SECONDS]
-                                             [--limit SECONDS] [--jobs N] [--max-autotune] [--freezing] [--parts] [--measure] [--cold] [--again]
+    python3 tests/bench/torch_backend/run.py OUT.json [--models NAME,..] [--batches 1,serving] [--rows MODEL@BATCH,..] [--depth N|full|fits]
+                                             [--budget SECONDS] [--limit SECONDS] [--jobs N] [--max-autotune | --peer-autotune] [--freezing] [--parts] [--measure] [--cold] [--again]
                                              [--turn FILE]
 
 Runs what OUT.json does not hold yet of this depth, these modes, card and commit, and what failed; ends before the budget does: call it
@@ -38,6 +38,7 @@ REPLAY_MS = 8.0
 MOST_ORDERS = 120
 WAITS, WORKS = "WAITS\n", "WORKS\n"  # what a process says where it waits for the GPU
 FIRST_SECONDS = 25  # that a model is expected to take before one was measured
+MOST_WEIGHTS, FEW_LAYERS = 36e9, 4  # bytes in float32 that leave room for others on the card; layers of models that have more
 WIDE_ELEMENTS = 1_500_000_000  # of models that are held against float32, as float64 would take their memory
 
 
@@ -46,10 +47,13 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--models", default="", help="names, by default all")
     parser.add_argument("--batches", default="1,serving")
-    parser.add_argument("--depth", default="4", help="layers of models that are stacks of equal ones; full: as published")
+    parser.add_argument("--rows", default="", help="MODEL@BATCH with commas between, in the place of models and batches")
+    parser.add_argument("--depth", default="4", help="layers of models that are stacks of equal ones; full: as published; fits: as published where "
+                        f"the weights take at most {MOST_WEIGHTS / 1e9:.0f} GB in float32, else {FEW_LAYERS}")
     parser.add_argument("--budget", type=float, default=560, help="seconds")
     parser.add_argument("--limit", type=float, default=240, help="seconds of a model; four times as many with --max-autotune")
     parser.add_argument("--max-autotune", action="store_true", help="Inductor and the backend in this mode too; takes minutes a model")
+    parser.add_argument("--peer-autotune", action="store_true", help="Inductor alone in this mode too, once the others are timed")
     parser.add_argument("--freezing", action="store_true", help="Inductor and the backend with frozen weights too, and the backend with weights behind each other: products of one value are joined")
     parser.add_argument("--parts", action="store_true", help="time each distinct part beside Inductor's code for it")
     parser.add_argument("--measure", action="store_true", help="the backend's option of that name: parts are measured, not estimated")
@@ -76,7 +80,7 @@ def main():
 def measured_by(arguments):
     """What a row must have been measured by to stand for another run."""
     modes = {name: getattr(arguments, name) for name in ("depth", "max_autotune", "parts", "cold")}
-    modes.update({name: True for name in ("measure", "freezing") if getattr(arguments, name)})
+    modes.update({name: True for name in ("measure", "freezing", "peer_autotune") if getattr(arguments, name)})
     return {**modes, "card": card(), **source_state.of_library()}
 
 
@@ -96,11 +100,14 @@ def held(row, by):
 
 def keys(arguments):
     """model@batch of everything that is asked for."""
-    names = arguments.models.split(",") if arguments.models else NAMES
+    if arguments.rows:
+        names = [row.split("@")[0] for row in arguments.rows.split(",")]
+    else:
+        names = arguments.models.split(",") if arguments.models else NAMES
     unknown = [name for name in names if name not in NAMES]
     if unknown:
         sys.exit(f"no model {', '.join(unknown)}; there are {' '.join(NAMES)}")
-    return [f"{name}@{batch}" for name in names for batch in arguments.batches.split(",")]
+    return arguments.rows.split(",") if arguments.rows else [f"{name}@{batch}" for name in names for batch in arguments.batches.split(",")]
 
 
 def run_all(wanted, arguments, until, found):
@@ -138,6 +145,7 @@ def run_some(waiting, unfinished, longest, lock, turn, arguments, until, found):
             found[key] = result or {"error": worker.told() or f"not done after {time.time() - began:.0f} s"}
             if "error" in found[key]:
                 found[key] = {**worker.so_far, **found[key]}
+                found[key] = {**found[key], "cut": True} if cut else without_the_last(found[key])
             found[key].update(wall_s=round(time.time() - began, 1), by=arguments.by)
             rows_file.write(str(arguments.out), found)
             print(lines(key, found[key]), flush=True)
@@ -149,6 +157,15 @@ def run_some(waiting, unfinished, longest, lock, turn, arguments, until, found):
             worker = None
     if worker is not None:
         worker.kill()
+
+
+def without_the_last(row):
+    """Where only max-autotune did not end, the row with the others' times, and why in `without`; any other row as it is."""
+    if "us" not in row.get("variants", {}).get("sinter", {}):
+        return row
+    row = {**row, "without": {"max_autotune": row["error"].strip().splitlines()[-1][:200]}}
+    del row["error"]
+    return row
 
 
 class Worker:
@@ -268,7 +285,7 @@ def work(arguments):
         try:
             torch.manual_seed(1)
             seconds = Seconds(turn)
-            layers = None if arguments.depth == "full" else int(arguments.depth)
+            layers = layers_of(torch, make, arguments.depth)
             with torch.no_grad(), torch.device("cuda"):
                 model, inputs = make(layers, serving if batch == "serving" else int(batch))
             if getattr(make, "channels_last", False):
@@ -281,7 +298,7 @@ def work(arguments):
         else:
             del model, inputs
             try:
-                result = measure(*made, seconds, arguments, turn)
+                result = {"depth": layers or "full", **measure(*made, seconds, arguments, turn)}
             except Exception as error:
                 result = {"error": f"{type(error).__name__}: {error}"[-1500:]}
             del made
@@ -290,6 +307,18 @@ def work(arguments):
         torch.cuda.empty_cache()
         turn.give()
         print("RESULT " + json.dumps(result), flush=True)
+
+
+def layers_of(torch, make, depth):
+    """Layers of a stack of equal ones; None: as many as published."""
+    if depth != "fits":
+        return None if depth == "full" else int(depth)
+    try:
+        with torch.no_grad(), torch.device("meta"):
+            model, _ = make(None, 1)
+    except Exception:  # what cannot be made without numbers: none of the large ones
+        return None
+    return None if sum(4 * p.numel() for p in model.parameters()) <= MOST_WEIGHTS else FEW_LAYERS
 
 
 def tell_wait(waits):
@@ -345,41 +374,43 @@ def measure(model, inputs, seconds, arguments, turn):
     seconds.mark("exact")
     torch.cuda.empty_cache()
     parts = Parts()
-    variants, reports = variants_of(model, arguments, turn, parts)
+    variants, reports, tuned = variants_of(model, arguments, turn, parts)
     result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "variants": {}}
     result["held_against"] = str(wide).replace("torch.", "")
     graphs = {}
-    with torch.no_grad():
-        for variant, compiled in variants.items():
-            torch._dynamo.reset()
-            torch.cuda.synchronize()
-            torch.cuda.reset_peak_memory_stats()
-            before = torch.cuda.memory_allocated()
-            if variant != "eager":
-                turn.give()  # while Dynamo reads the model; what compiles its graph takes it at its end
-            y = compiled(*inputs)
+
+
+    def ready(variant, compiled):
+        with torch.no_grad():
+            return made_ready(variant, compiled, inputs, expected, seconds, turn)
+
+    def time_all():
+        with turn.alone():
+            times = in_turns(graphs)
+        for variant, us in times.items():
+            result["variants"][variant]["us"] = us
+        seconds.mark("times")
+
+    def tell():
+        print("SO FAR " + json.dumps({**result, "seconds_so_far": seconds.told}), flush=True)
+
+    for variant, compiled in variants.items():
+        graphs[variant], result["variants"][variant] = ready(variant, compiled)
+        tell()
+    time_all()
+    result["right"] = are_right(result["variants"])
+    if arguments.peer_autotune:
+        tell()  # the times of the others stand where it does not end
+        try:
+            graph, told = ready("max_autotune", tuned)
+            if are_right({**result["variants"], "max_autotune": told}) or not result["right"]:
+                graphs["max_autotune"], result["variants"]["max_autotune"] = graph, told
+                time_all()
+            else:
+                result["without"] = {"max_autotune": f"wrong: error {told['error']:.1e}"}
+        except Exception as error:
             turn.take()
-            torch.cuda.synchronize()
-            compile_s = seconds.mark(variant)
-            graphs[variant], captured = capture(compiled, inputs)
-            graphs[variant].replay()
-            result["variants"][variant] = {
-                "compile_s": round(compile_s, 1),
-                "error": relative(captured.float(), expected),
-                "first_error": relative(y.float(), expected),
-                "kernels": kernels(graphs[variant]),
-                "peak_mb": (torch.cuda.max_memory_allocated() - before) // 2**20,  # beside weights and inputs
-                "captured": isinstance(graphs[variant], torch.cuda.CUDAGraph),
-            }
-            seconds.mark("capture")
-            print("SO FAR " + json.dumps({**result, "seconds_so_far": seconds.told}), flush=True)
-    with turn.alone():
-        times = in_turns(graphs)
-    for variant, us in times.items():
-        result["variants"][variant]["us"] = us
-    seconds.mark("times")
-    bound = 2 * result["variants"]["eager"]["error"] + 1e-3
-    result["right"] = all(max(v["error"], v["first_error"]) <= bound for v in result["variants"].values())
+            result["without"] = {"max_autotune": f"{type(error).__name__}: {error}"[:200]}
     taken = [part for report in reports for part in report.taken]
     result["taken"] = len(taken)
     result["parts"] = [
@@ -392,6 +423,39 @@ def measure(model, inputs, seconds, arguments, turn):
         seconds.mark("parts")
     result["seconds"] = seconds.told
     return result
+
+
+def made_ready(variant, compiled, inputs, expected, seconds, turn):
+    """A contestant's graph and what is told of it."""
+    import torch
+
+    torch._dynamo.reset()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    if variant != "eager":
+        turn.give()  # while Dynamo reads the model; what compiles its graph takes it at its end
+    y = compiled(*inputs)
+    turn.take()
+    torch.cuda.synchronize()
+    compile_s = seconds.mark(variant)
+    graph, captured = capture(compiled, inputs)
+    graph.replay()
+    told = {
+        "compile_s": round(compile_s, 1),
+        "error": relative(captured.float(), expected),
+        "first_error": relative(y.float(), expected),
+        "kernels": kernels(graph),
+        "peak_mb": (torch.cuda.max_memory_allocated() - before) // 2**20,  # beside weights and inputs
+        "captured": isinstance(graph, torch.cuda.CUDAGraph),
+    }
+    seconds.mark("capture")
+    return graph, told
+
+
+def are_right(variants):
+    bound = 2 * variants["eager"]["error"] + 1e-3
+    return all(max(told["error"], told["first_error"]) <= bound for told in variants.values())
 
 
 def reference(model, inputs):
@@ -413,7 +477,7 @@ def to(x, dtype):
 
 
 def variants_of(model, arguments, turn, parts):
-    """Compiled by each contestant; `parts` keeps what the backend takes. Graphs come from no cache, as the pass must see them; Triton's
+    """Compiled by each contestant, the reports of the backend, and Inductor by max-autotune; `parts` keeps what the backend takes. Graphs come from no cache, as the pass must see them; Triton's
     kernels may, unless --cold."""
     import torch
     from torch._inductor.compile_fx import compile_fx
@@ -441,15 +505,15 @@ def variants_of(model, arguments, turn, parts):
         return torch.compile(model, backend=backend)
 
     variants = {"eager": model, "inductor": inductor(), "sinter": sinter(told=reports)}
+    tuned = dict(max_autotune=True, coordinate_descent_tuning=True)
     if arguments.max_autotune:
-        tuned = dict(max_autotune=True, coordinate_descent_tuning=True)
         variants["max_autotune"] = inductor(**tuned)
         variants["sinter_max_autotune"] = sinter(own._replace(measure=True), **tuned)
     if arguments.freezing:
         variants["inductor_frozen"] = frozen(inductor())
         variants["sinter_frozen"] = frozen(sinter())
         variants["sinter_beside"] = laid_beside(model, sinter())
-    return variants, reports
+    return variants, reports, inductor(**tuned)
 
 
 def frozen(compiled):

@@ -57,7 +57,7 @@ def main():
     parser.add_argument("--turn", metavar="FILE", help="of calls that run beside each other: whoever measures is alone")
     parser.add_argument("--work", metavar="LOCK", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    arguments.max_autotune = arguments.freezing = arguments.measure = arguments.cold = False  # of run.py
+    arguments.max_autotune = arguments.peer_autotune = arguments.freezing = arguments.measure = arguments.cold = False  # of run.py
     if arguments.work:
         return work(arguments)
     until = time.time() + arguments.budget
