@@ -313,6 +313,56 @@ class Collecting(unittest.TestCase):
             figures.state_of({"rows": [CLEAN, {**CLEAN, "commit": "7654321"}]})
 
 
+class Telling(unittest.TestCase):
+    """What rows of each program tell where something failed."""
+
+    def test_rows_of_torch(self):
+        us = {name: {"us": value} for name, value in (("eager", 1.0), ("inductor", 4.0), ("sinter", 2.0))}
+        run = lists.torch_models
+        late = run.without_the_last({"variants": us, "error": "Traceback\nnot done after 240 s"})
+        self.assertEqual((late["without"], "error" in late), ({"max_autotune": "not done after 240 s"}, False))
+        one = told.torch_row(late)
+        self.assertEqual((one.ratios, one.lacks(("inductor", "max_autotune"))), ({"inductor": 2.0}, []))
+        self.assertEqual(told.torch_row({"variants": us}).lacks(("inductor", "max_autotune")), ["max_autotune"])
+        untimed = run.without_the_last({"variants": {"sinter": {"error": 0.1}}, "error": "killed"})
+        self.assertEqual(told.torch_row(untimed).failed, "killed")
+        self.assertEqual(told.torch_row({"skipped": "ImportError: no such model"}).failed, "ImportError: no such model")
+        self.assertIsNone(told.torch_row({"variants": us, "right": False}).ratio)
+        self.assertEqual(list(told.torch_rows({"a@1": late, "b@1": {"error": "..", "cut": True}, "publish": {}}, "models")), ["a@1"])
+
+    def test_rows_of_graphs(self):
+        steps = {name: {"us": us} for name, us in (("sinter", 4.0), ("torch", 6.0), ("torch_max", 5.0), ("sinter_kernels", 2.0), ("xla", 3.0))}
+        row = {"id": "N1", "steps": steps, "notes": [], "sinter_us": 4.0, "sinter_kernel_us": 2.0}
+        self.assertEqual(told.graph_row(row).ratio, 1.25)
+        del steps["torch_max"]
+        self.assertEqual(told.graph_row(row).lacks(("torch", "torch_max", "xla")), ["torch_max"])
+        one = told.graph_row({**row, "notes": ["torch_max: RuntimeError: wrong"]})
+        self.assertEqual((one.lacks(("torch", "torch_max", "xla")), one.ratio), ([], 1.5))
+        del steps["sinter_kernels"]
+        self.assertEqual(told.graph_row(row).lacks(("xla",)), ["xla"])
+        del steps["sinter"]
+        self.assertEqual(told.graph_row({**row, "notes": ["sinter: output 0 is wrong"]}).wrong, "output 0 is wrong")
+
+    def test_rows_of_ranks(self):
+        ranks = [{"times": {"1": {"sum + residual, sinter": 2.0, "sum + residual, nccl": us, "layer, sinter": 1.0, "layer, sinter, the sum sends": 0.5,
+                                  "layer, nccl": "RuntimeError: .."}, "stopped": 16}, "models": {"Qwen3-32B 1": {"sinter": 4.0, "nccl": us, "right": right}}}
+                 for us, right in ((4.0, True), (6.0, False))]
+        found = told.rank_rows({"ranks": ranks}, "sums")
+        self.assertEqual(found["sum@1"].ratios, {"nccl": 3.0})
+        self.assertEqual((found["layer@1"].ratios, found["layer@1"].why, found["layer@1"].ratio), ({}, {"nccl": "RuntimeError: .."}, None))
+        self.assertEqual(told.rank_rows({"ranks": ranks}, "ranks-models")["Qwen3-32B 1"].wrong, "wrong")
+        self.assertEqual(told.rank_rows({"ranks": ranks[:1]}, "sums"), {})
+
+    def test_rows_of_steps_and_layers(self):
+        content = {"rows": [{"model": "Qwen3-4B", "rows": 1, "context": 1024, "contestant": name, "step_us": us} for name, us in (("serving", 6.0), ("sinter-pdl", 4.0))],
+                   "failures": [{"model": "Qwen3-4B", "rows": 1, "contestant": "compile", "why": "OutOfMemoryError"}, {"model": "Qwen3-4B", "rows": 8, "why": "no time left"},
+                                {"model": "Qwen3-8B", "rows": 8, "contestant": "case", "why": "RuntimeError"}]}
+        found = told.decode_rows(content, "decode")
+        self.assertEqual((found["Qwen3-4B@1"].ratio, found["Qwen3-4B@1"].lacks(("serving", "compile"))), (1.5, []))
+        self.assertEqual((set(found), found["Qwen3-8B@8"].wrong), ({"Qwen3-4B@1", "Qwen3-8B@8"}, "RuntimeError"))
+        self.assertEqual(told.layer_row({"correct": False, "refused": "Error: no plan"}).wrong, "Error: no plan")
+
+
 class Archiving(unittest.TestCase):
     def test_what_nothing_names_moves_into_the_archive_and_what_a_test_reads_leaves_it(self):
         folder = tempfile.TemporaryDirectory()

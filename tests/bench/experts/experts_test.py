@@ -39,6 +39,12 @@ class ExpertsTest(unittest.TestCase):
         rows = [{**row, "model": "a", "ratio": 1.0}, {**row, "model": "b", "ratio": 4.0}, {**row, "model": "c", "rows": 16}]
         self.assertEqual(experts.summary(rows), "zipf, 4 rows: 2 models, best peer / Sinter 2.000, least 1.000 (a), Sinter / limit 1.200")
 
+    def test_takes_models_rows_and_routings_or_cases(self):
+        options = mock.Mock(cases="", models="a,b", rows="1,4", routings="zipf")
+        self.assertEqual(experts.asked(options), {name: [(1, "zipf"), (4, "zipf")] for name in "ab"})
+        options = mock.Mock(cases="a@3:zipf,b@7:uniform,a@9:uniform")
+        self.assertEqual(experts.asked(options), {"a": [(3, "zipf"), (9, "uniform")], "b": [(7, "uniform")]})
+
     def test_goes_on_where_the_same_library_stopped(self):
         machine = {"gpu": "H100", "commit": "a", "dirty": False}
         with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +82,9 @@ class ExpertsTest(unittest.TestCase):
                 experts.main()
             told = json.loads(path.read_text())
         self.assertEqual(ended.exception.code, 1)
-        self.assertEqual([(row["model"], row["rows"]) for row in told["rows"]], [("qwen3-30b", 1), ("qwen3-30b", 4)])
+        self.assertEqual([(row["model"], row["rows"]) for row in told["rows"] if row["correct"]], [("qwen3-30b", 1), ("qwen3-30b", 4)])
+        refused = {(row["model"], row["rows"], row["refused"]) for row in told["rows"] if not row["correct"]}
+        self.assertEqual(refused, {("mixtral-tp2", rows, "ValueError: no schedule") for rows in (1, 4)})
         self.assertEqual(told["failed"], {"mixtral-tp2": "ValueError: no schedule"})
         self.assertIn("mixtral-tp2: no plan: ValueError: no schedule", out.getvalue())
         self.assertNotIn("left; run", out.getvalue())

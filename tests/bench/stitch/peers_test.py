@@ -132,6 +132,17 @@ class Cases(unittest.TestCase):
         self.assertEqual(case.graph["ops"][0]["limits"], [7, 2])
         self.assertEqual(case.bytes(), 2 * 4 + 2 * 14)
 
+    def test_a_chain_of_the_text_list_has_any_number_of_rows(self):
+        cases = list(self.cases.values())
+        few, as_listed = problems.named(cases, "N7-m37"), problems.named(cases, f"N7-m{self.cases['N7'].m}")
+        self.assertEqual((few.name, few.group, few.m), ("N7-m37", "memory_chains", 37))
+        self.assertEqual(few.outputs()[0]["dims"], [37, 4096])
+        self.assertEqual(as_listed.graph, self.cases["N7"].graph)
+        self.assertEqual([case.name for case in peers.selected(cases, "N1,N7-m37")], ["N1", "N7-m37"])
+        for unknown in ("N99-m3", "adam-m3", "N7-m", "N7-mx"):
+            with self.assertRaises(SystemExit):
+                peers.selected(cases, unknown)
+
     def test_chains_of_the_text_list_can_be_walked(self):
         for name in ("N1", "N3", "N5", "N6", "N8"):
             case = self.cases[name]
@@ -204,6 +215,11 @@ class Supervision(unittest.TestCase):
         _, rows = self.run_all(["hangs", "good"], ("sinter",), limit=2.0)
         self.assertEqual(rows["hangs"]["notes"], ["sinter: no answer within 2.0 s"])
         self.assertEqual(rows["good"]["sinter_us"], 4)
+
+    def test_a_step_that_the_end_of_the_call_cuts_is_not_noted(self):
+        complete, rows = self.run_all(["good", "hangs"], ("sinter",), limit=60.0, seconds=2.0)
+        self.assertFalse(complete)
+        self.assertEqual((list(rows), rows["good"]["notes"]), (["good"], []))
 
     def test_derived_figures_follow_the_schema(self):
         _, rows = self.run_all(["good"], peers.STEPS)
