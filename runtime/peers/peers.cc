@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -100,9 +101,11 @@ class DriverPeerMemory : public PeerMemory {
         driver_->MemExportToShareableHandle(&descriptor, mapping->memory,
                                             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
         "cuMemExportToShareableHandle"));
-    const absl::Status sent = post_->Send(descriptor, FromHandle<DescriptorHandle>(to).address);
+    if (!offers_end_.has_value()) offers_end_ = std::chrono::steady_clock::now() + kOffersTake;
+    const absl::Status sent =
+        post_->Send(descriptor, FromHandle<DescriptorHandle>(to).address, *offers_end_);
     close(descriptor);
-    return sent;
+    return WithinTheTime(sent);
   }
 
   absl::StatusOr<DevicePtr> Open(const Handle& handle) override {
@@ -182,7 +185,7 @@ class DriverPeerMemory : public PeerMemory {
     uint64_t kind;
   };
   static constexpr uint64_t kByDescriptor = 0x53494e5445524644;  // no cuIpc handle says so
-  static constexpr std::chrono::seconds kOffersComeWithin{30};
+  static constexpr std::chrono::seconds kOffersTake{30};         // to and from all ranks together
 
   template <typename Raw>
   static Handle HandleOf(const Raw& raw) {
@@ -201,6 +204,11 @@ class DriverPeerMemory : public PeerMemory {
                                              const std::string& context) {
     if (made.ok()) return made;
     return Annotate(made.status(), context);
+  }
+
+  static absl::Status WithinTheTime(const absl::Status& passed) {
+    if (!absl::IsDeadlineExceeded(passed)) return passed;
+    return Annotate(passed, absl::StrCat("within ", kOffersTake.count(), " s of the first offer"));
   }
 
   CUmemLocation Here() const {
@@ -236,8 +244,10 @@ class DriverPeerMemory : public PeerMemory {
                                 shared_bytes_,
                                 ": all ranks need one size of slots, and one kind of GPU");
     }
-    SINTER_ASSIGN_OR_RETURN(const int descriptor,
-                            post_->Receive(handle.address, kOffersComeWithin));
+    const absl::StatusOr<int> received =
+        post_->Receive(handle.address, offers_end_.value_or(Deadline()));
+    if (!received.ok()) return WithinTheTime(received.status());
+    const int descriptor = *received;
     Mapping mapping;
     mapping.bytes = handle.bytes;
     const absl::Status imported = driver_.Check(
@@ -319,6 +329,7 @@ class DriverPeerMemory : public PeerMemory {
   std::mutex mutex_;                      // of the stream
   std::unique_ptr<DescriptorPost> post_;  // once memory that is shared by descriptors is exported
   uint64_t shared_bytes_ = 0;             // of that memory
+  std::optional<Deadline> offers_end_;    // since the first offer
   std::mutex mappings_mutex_;
   std::map<DevicePtr, Mapping> mappings_;
 };

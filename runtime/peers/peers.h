@@ -23,7 +23,8 @@ absl::StatusOr<std::unique_ptr<PeerMemory>> MakePeerMemory(std::shared_ptr<const
 // exchange carries.
 
 // A datagram socket without a file, known by a random name to the processes of one network
-// namespace. Only who was told its secret can leave something there. One thread.
+// namespace, whatever their users. Only a process that was told its secret can leave something
+// there, or fill its queue. One thread.
 class DescriptorPost {
  public:
   struct Address {
@@ -36,13 +37,16 @@ class DescriptorPost {
   DescriptorPost& operator=(const DescriptorPost&) = delete;
 
   const Address& address() const { return address_; }
-  // Leaves a copy of `descriptor` at another post; does not wait for who takes it.
-  absl::Status Send(int descriptor, const Address& to) const;
+  // Leaves a copy of `descriptor` at another post. Waits only while that one's queue is full, and
+  // meanwhile takes in what arrives here. DEADLINE_EXCEEDED when it stays full.
+  absl::Status Send(int descriptor, const Address& to, Deadline deadline);
   // What `from` has sent here; the caller closes it. DEADLINE_EXCEEDED when it does not come.
-  absl::StatusOr<int> Receive(const Address& from, std::chrono::milliseconds timeout);
+  absl::StatusOr<int> Receive(const Address& from, Deadline deadline);
 
  private:
   explicit DescriptorPost(int socket) : socket_(socket) {}
+  // Takes in one datagram, if one comes within `wait`.
+  absl::Status TakeOne(std::chrono::milliseconds wait);
 
   const int socket_;
   Address address_{};

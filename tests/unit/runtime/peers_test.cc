@@ -1,11 +1,19 @@
 // Memory between GPUs on the fake driver.
 #include "runtime/peers/peers.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
 
+#include "absl/strings/escaping.h"
 #include "runtime/measure/probes.h"
 #include "tests/unit/runtime/fixture.h"
 
@@ -70,23 +78,24 @@ TEST(PeerMemory, RoomsAreWrittenThroughDescriptors) {
   EXPECT_EQ(gpus.fake.live().allocations, 0);
 }
 
+using Post = std::unique_ptr<DescriptorPost>;
+
+Deadline In(int64_t ms) { return std::chrono::steady_clock::now() + std::chrono::milliseconds(ms); }
+
 TEST(DescriptorPost, TellsSendersApartAndTakesNothingFromStrangers) {
-  using Post = std::unique_ptr<DescriptorPost>;
   const Post here = *DescriptorPost::Open(), first = *DescriptorPost::Open(),
              second = *DescriptorPost::Open();
-  constexpr std::chrono::milliseconds kSoon{50};
-  EXPECT_EQ(here->Receive(first->address(), kSoon).status().code(),
+  EXPECT_EQ(here->Receive(first->address(), In(50)).status().code(),
             absl::StatusCode::kDeadlineExceeded);
   int pipes[2][2];
   for (auto& ends : pipes) ASSERT_EQ(pipe(ends), 0);
   DescriptorPost::Address guessed = here->address();
   guessed.secret[0] ^= 1;
-  ASSERT_TRUE(first->Send(pipes[1][1], guessed).ok());
-  ASSERT_TRUE(second->Send(pipes[1][1], here->address()).ok());
-  ASSERT_TRUE(first->Send(pipes[0][1], here->address()).ok());
+  ASSERT_TRUE(first->Send(pipes[1][1], guessed, In(50)).ok());
+  ASSERT_TRUE(second->Send(pipes[1][1], here->address(), In(50)).ok());
+  ASSERT_TRUE(first->Send(pipes[0][1], here->address(), In(50)).ok());
   for (int i = 0; i < 2; ++i) {
-    const absl::StatusOr<int> got =
-        here->Receive((i == 0 ? first : second)->address(), std::chrono::seconds(10));
+    const absl::StatusOr<int> got = here->Receive((i == 0 ? first : second)->address(), In(10000));
     ASSERT_TRUE(got.ok()) << got.status();
     const char sent = static_cast<char>('a' + i);
     char read_back = 0;
@@ -96,12 +105,76 @@ TEST(DescriptorPost, TellsSendersApartAndTakesNothingFromStrangers) {
     close(*got);
   }
   const DescriptorPost::Address nobody{};
-  const absl::Status lost = first->Send(pipes[0][1], nobody);
+  const absl::Status lost = first->Send(pipes[0][1], nobody, In(50));
   EXPECT_THAT(lost.message(), HasSubstr("one network namespace"));
   for (auto& ends : pipes) {
     close(ends[0]);
     close(ends[1]);
   }
+}
+
+// What another user does, who reads the name in /proc/net/unix: datagrams without the secret, until
+// the queue is full. Returns how many were sent.
+int Flood(const DescriptorPost& post, size_t bytes, int most) {
+  const auto& name = post.address().name;
+  const std::string text =
+      "sinter-" + absl::BytesToHexString({reinterpret_cast<const char*>(name.data()), name.size()});
+  sockaddr_un to{};
+  to.sun_family = AF_UNIX;
+  std::copy(text.begin(), text.end(), to.sun_path + 1);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  const int stranger = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const std::string datagram(bytes, 'x');
+  int sent = 0;
+  while (sent < most && sendto(stranger, datagram.data(), datagram.size(), MSG_DONTWAIT,
+                               reinterpret_cast<const sockaddr*>(&to), length) >= 0) {
+    ++sent;
+  }
+  close(stranger);
+  return sent;
+}
+
+TEST(DescriptorPost, StrangersFillNoQueue) {
+  const Post here = *DescriptorPost::Open(), peer = *DescriptorPost::Open();
+  constexpr int kMany = 1000;  // a queue is of 10
+  for (const size_t bytes : {0, 1, 31, 32, 33, 4096}) {
+    EXPECT_EQ(Flood(*here, bytes, kMany), kMany) << bytes << " bytes: dropped, not queued";
+    ASSERT_TRUE(peer->Send(0, here->address(), In(0)).ok()) << "does not wait";
+    const absl::StatusOr<int> got = here->Receive(peer->address(), In(10000));
+    ASSERT_TRUE(got.ok()) << got.status();
+    close(*got);
+  }
+}
+
+// Each fills the queue of the other one, and only then reads.
+TEST(DescriptorPost, AFullQueueIsWaitedForAndTwoThatSendDoNotWaitForEachOther) {
+  const Post here = *DescriptorPost::Open(), there = *DescriptorPost::Open();
+  constexpr int kMore = 40;
+  std::vector<Post> senders;
+  const auto fill = [&](const DescriptorPost& to) {
+    for (int i = 0; i < kMore; ++i) {
+      senders.push_back(*DescriptorPost::Open());
+      const absl::Status sent = senders.back()->Send(0, to.address(), In(0));
+      if (sent.code() == absl::StatusCode::kDeadlineExceeded) return;
+      ASSERT_TRUE(sent.ok()) << sent;
+    }
+    FAIL() << "a queue has an end";
+  };
+  fill(*here);
+  fill(*there);
+  const absl::Status late = senders.front()->Send(0, here->address(), In(20));
+  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(late.message(), HasSubstr("queue of datagrams stays full"));
+  const auto exchange = [](const Post& own, const Post& other) {
+    const absl::Status sent = own->Send(0, other->address(), In(10000));
+    EXPECT_TRUE(sent.ok()) << sent;
+    const absl::StatusOr<int> got = own->Receive(other->address(), In(10000));
+    ASSERT_TRUE(got.ok()) << got.status();
+    close(*got);
+  };
+  std::thread second(exchange, std::cref(there), std::cref(here));
+  exchange(here, there);
+  second.join();
 }
 
 TEST(PeerMemory, ReachingTwiceIsFineAndAWallIsNamed) {
