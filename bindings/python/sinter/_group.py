@@ -19,6 +19,7 @@ from ._library import call, library
 Gather = Callable[[bytes], Sequence[bytes]]
 
 _WHY_BYTES = 512
+_SHORTEST_TIMEOUT, _LONGEST_TIMEOUT = 0.001, (2**32 - 1) / 1000
 
 
 class Group(Handle):
@@ -42,7 +43,7 @@ class Group(Handle):
         gather: called on all ranks at once, when the group is made, when a plan is bound for the first time, and at
             ``close``. It must end by itself when a rank does not come: an exception of it is told by the call.
         slot_bytes: of the largest message of a kernel; 0: the library's choice.
-        timeout: seconds that a kernel waits for another rank; None: until ``abort``.
+        timeout: seconds that a kernel waits for another rank, 0.001 to 4294967.295; None: until ``abort``.
         peers: addresses of the caller's symmetric memory, one a rank; by default the library allocates.
         peer_bytes: of each of them.
         descriptors: what the library allocates is shared by POSIX file descriptors, not by cuIpc handles: for containers
@@ -200,7 +201,10 @@ def _options(slot_bytes: int, timeout: Optional[float]) -> _abi.GroupOptions:
     if timeout is None:
         options.flags = _abi.GROUP_NO_TIMEOUT
     else:
-        options.timeout_ms = max(1, min(2**32 - 1, int(number(timeout, "timeout") * 1000)))
+        seconds = number(timeout, "timeout")
+        if not _SHORTEST_TIMEOUT <= seconds <= _LONGEST_TIMEOUT:
+            raise invalid(f"timeout is {timeout}, not {_SHORTEST_TIMEOUT} to {_LONGEST_TIMEOUT} seconds; None waits until abort")
+        options.timeout_ms = round(seconds * 1000)
     return options
 
 

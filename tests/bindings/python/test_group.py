@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import sinter
-from sinter import Error, Status, _callbacks
+from sinter import Error, Status, _callbacks, _group
 from sinter._library import library
 
 from conftest import Array
@@ -183,6 +183,22 @@ def test_bad_arguments_are_errors_of_python():
         sinter.Group(on_gpu(0), 0, 2, gather, peers=[1 << 20])
     with pytest.raises(Error, match="group.size is 1, must be 2 to 8"):
         sinter.Group(on_gpu(0), 0, 1, gather)
+
+
+@pytest.mark.parametrize("timeout", [-1, 0, 0.0001, float("nan"), float("inf"), -float("inf"), 2**32 / 1000, 1e300, 10**400])
+def test_a_timeout_out_of_range_is_refused(timeout):
+    gather = Meeting().of(0)
+    for make in (
+        lambda: sinter.Group(on_gpu(0), 0, 2, gather, timeout=timeout),
+        lambda: sinter.Group.local([on_gpu(0), on_gpu(1)], timeout=timeout),
+    ):
+        with pytest.raises(Error, match="INVALID_ARGUMENT: timeout is "):
+            make()
+
+
+@pytest.mark.parametrize("timeout, ms", [(0.001, 1), (0.0015, 2), (10, 10000), (4294967.295, 2**32 - 1)])
+def test_a_timeout_is_rounded_to_milliseconds(timeout, ms):
+    assert _group._options(0, timeout).timeout_ms == ms
 
 
 def test_a_chain_over_ranks_needs_a_group(context):
