@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds docs/ and README.md against the code: variables, options, paths, the example in C.
+"""Holds docs/ and README.md against the code: variables, options, paths, the example in C, names of distributions.
 
 Usage: check_pages.py ROOT C_COMPILER. Prints what differs; exits 1 when something does.
 """
@@ -13,6 +13,9 @@ import tempfile
 
 README_WORDS = 900
 CONFIGURATION, README = "docs/configuration.md", "README.md"
+# PyPI's `sinter` is another project, so a wheel of ours must neither be called nor require that.
+DISTRIBUTIONS = {"bindings/python": "sinter-gpu", "bindings/python/plugins/sinter-vllm": "sinter-gpu-vllm",
+                 "bindings/python/plugins/sinter-sglang": "sinter-gpu-sglang"}
 
 
 def read(root, path):
@@ -92,6 +95,26 @@ def check_paths(root):
     return wrong
 
 
+def fetched(text):
+    """Distributions of ours that `pip install` of a text would look for on PyPI; a file ends in .whl."""
+    words = [word.strip("'\"") for line in re.findall(r"pip install ([^\n`#]*)", text) for word in line.split()]
+    return [word for word in words if word.startswith("sinter") and not word.endswith(".whl")]
+
+
+def check_distributions(root):
+    """Wheels have their own names, a plugin requires the package by it, and no page lets pip fetch one."""
+    wrong = []
+    for folder, name in DISTRIBUTIONS.items():
+        project = read(root, folder + "/pyproject.toml")
+        found, required = re.search(r'^name = "(.*)"', project, re.M)[1], re.findall(r'^dependencies = \["(sinter[\w-]*)', project, re.M)
+        wrong += [f"{folder}: the distribution is called {found}, must be {name}"] if found != name else []
+        wrong += [f"{folder}: requires {other}, must require sinter-gpu" for other in required if other != "sinter-gpu"]
+    pages = [path for pattern in ("*.md", "docs/**/*.md", "bindings/**/*.md", "tests/bench/**/*.md")
+             for path in glob.glob(os.path.join(root, pattern), recursive=True)]
+    return wrong + [f"{os.path.relpath(path, root)}: pip install {word}: nothing of ours is on PyPI, name the wheel's file"
+                    for path in sorted(pages) for word in fetched(read(root, path))]
+
+
 def check_length(root):
     words = len(read(root, README).split())
     return [f"{README} has {words} words, must have at most {README_WORDS}"] if words > README_WORDS else []
@@ -113,7 +136,7 @@ def check_example(root, compiler):
 
 def check(root, compiler):
     return check_variables(root) + check_build_options(root) + check_paths(root) + check_length(root) + \
-        check_example(root, compiler)
+        check_example(root, compiler) + check_distributions(root)
 
 
 def main():

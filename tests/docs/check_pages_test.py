@@ -33,6 +33,11 @@ class Reading(unittest.TestCase):
         self.assertEqual(check_pages.names("`cache_dir`; `\"\"`: memory, `SINTER_CACHE=off`"), ["cache_dir", '""', "SINTER_CACHE"])
 
 
+    def test_distributions_that_pip_would_fetch(self):
+        self.assertEqual(check_pages.fetched("`pip install sinter` x\npip install build/wheel/sinter_gpu-*.whl 'sinter-gpu[nvrtc]'  # sinter\n"
+                                             "pip install sinter_gpu-*.whl torch"), ["sinter", "sinter-gpu[nvrtc]"])
+
+
 class Differing(unittest.TestCase):
     def test_both_sides_are_named(self):
         self.assertEqual(check_pages.differ("kinds", ["a", "b"], ["b", "c"]), ["kinds: the page lacks c", "kinds: the code has no a"])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tokens a second that vLLM gives out, with and without the plugin sinter-vllm, and with norms folded by it; or, of prompts, takes in.
+"""Tokens a second that vLLM gives out, with and without the plugin sinter-gpu-vllm, and with norms folded by it; or, of prompts, takes in.
 
-Usage: throughput.py --out FILE.json [--models A,B] [--rows 1,8] ..    needs vLLM, sinter, sinter-vllm and a Hopper GPU
+Usage: throughput.py --out FILE.json [--models A,B] [--rows 1,8] ..    needs vLLM, sinter-gpu, sinter-gpu-vllm and a Hopper GPU
 
 The engines of a model start at once and then measure in turns, each in a process of its own: the same prompts, the same random weights.
 Ends with 0 when all was measured, 1 when an engine failed, 2 for a command line that is wrong.
