@@ -65,7 +65,7 @@ class Engine:
         # The last lets engine.py ask the model whether its norms are folded.
         environment = {**os.environ, **CONTESTANTS[contestant], "VLLM_CACHE_ROOT": os.path.join(place, "cache"),
                        "SINTER_METRICS_FILE": os.path.join(place, "%p.prom"), "VLLM_NO_USAGE_STATS": "1",
-                       "VLLM_ALLOW_INSECURE_SERIALIZATION": "1"}
+                       "VLLM_ALLOW_INSECURE_SERIALIZATION": "1", **({"SINTER_PREFILL_ROWS": "8192"} if options.prompts else {})}
         self.place, self.log = place, os.path.join(options.logs or place, f"{model.name}-{contestant}.log")
         with open(self.log, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(

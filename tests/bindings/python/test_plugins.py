@@ -450,8 +450,11 @@ def away_from_vllm(vllm, caplog):
     return caplog.text
 
 
-def test_a_taken_model_is_one_line_and_counted(vllm, caplog):
+@pytest.mark.parametrize("asked, later", [("", ""), ("8192", "; up to 8192 as plans get ready in the background")])
+def test_a_taken_model_is_one_line_and_counted(vllm, caplog, monkeypatch, asked, later):
     import sinter_vllm
+
+    monkeypatch.setenv("SINTER_PREFILL_ROWS", asked)
 
     for options, text in (({}, "3 layers from attention to attention"), (dict(count=1), "1 gated MLPs")):
         kind, mlp = vllm.models[0]
@@ -463,8 +466,7 @@ def test_a_taken_model_is_one_line_and_counted(vllm, caplog):
             for _ in range(2):
                 model(torch.arange(2), torch.randn(2, 64).bfloat16())
         lines = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
-        later = "up to 8192 as plans get ready in the background"
-        assert lines == [f"sinter: active in vLLM's LlamaModel: {text}, for up to 48 rows; {later}"]
+        assert lines == [f"sinter: active in vLLM's LlamaModel: {text}, for up to 48 rows{later}"]
         assert sinter.torch.counts().layers == len(model.layers)
     assert sinter_vllm.LOGGER.startswith("vllm.")  # vLLM sets up the loggers below its own
 
@@ -521,8 +523,7 @@ def test_sglangs_taken_mlps_are_a_line_a_shape_and_counted(sglang, caplog, monke
             for _ in range(2):
                 forward(mlp, torch.ones(3, 64).bfloat16(), None)
     lines = [record.getMessage() for record in caplog.records]
-    rows = "for up to 512 rows; up to 8192 as plans get ready in the background"
-    assert lines == [f"sinter: active in SGLang's Mlp of 64 x {n}, {rows}" for n in (128, 64)]
+    assert lines == [f"sinter: active in SGLang's Mlp of 64 x {n}, for up to 512 rows" for n in (128, 64)]
     assert sinter.torch.counts().layers == 3
 
 

@@ -253,18 +253,21 @@ def plain(monkeypatch):
 @pytest.mark.parametrize(
     "asked, sizes, rows, first, last",
     [
-        ("", servers.SIZES, 8192, 576, 8192),
-        ("", servers.SIZES, 2048, 576, 2048),
-        ("", servers.SIZES, 2050, 576, 2304),
-        ("", servers.SIZES, 16384, 576, 8192),
-        ("", (1, 8, 48), 2048, 64, 2048),
-        ("", (1, 8, 48, 1024), 8192, 1152, 8192),
+        ("", servers.SIZES, 8192, None, None),
+        ("", (1, 8, 48), 2048, None, None),
+        ("", (1, 8, 48, 1024), 8192, None, None),
+        ("8192", servers.SIZES, 8192, 576, 8192),
+        ("8192", servers.SIZES, 2048, 576, 2048),
+        ("8192", servers.SIZES, 2050, 576, 2304),
+        ("8192", servers.SIZES, 16384, 576, 8192),
+        ("8192", (1, 8, 48), 2048, 64, 2048),
+        ("8192", (1, 8, 48, 1024), 8192, 1152, 8192),
         ("4096", servers.SIZES, 8192, 576, 4096),
         ("1000", servers.SIZES, 8192, 576, 960),
         ("512", servers.SIZES, 8192, None, None),
         ("0", (1, 8, 48), 8192, None, None),
         ("512", (1, 8, 48), 8192, None, None),
-        ("", servers.SIZES, 512, None, None),
+        ("8192", servers.SIZES, 512, None, None),
     ],
 )
 def test_sizes_of_prefill(plain, monkeypatch, asked, sizes, rows, first, last):
@@ -278,7 +281,7 @@ def test_sizes_of_prefill(plain, monkeypatch, asked, sizes, rows, first, last):
 @pytest.mark.parametrize("text", ["8193", "-1", "all", "1e3", "99999999999", " 512", "\u0665"])
 def test_another_number_of_rows_is_refused(plain, monkeypatch, text):
     monkeypatch.setenv(servers.PREFILL_VARIABLE, text)
-    with pytest.raises(sinter.Error, match="SINTER_PREFILL_ROWS is .*0 to 8192.*unset it") as caught:
+    with pytest.raises(sinter.Error, match="SINTER_PREFILL_ROWS is .*0 to 8192.*8192 takes all of it") as caught:
         servers.set_up(None)
     assert caught.value.code == sinter.Status.INVALID_ARGUMENT
 

@@ -179,18 +179,18 @@ def settle() -> None:
 
 
 def most_rows() -> int:
-    """What SINTER_PREFILL_ROWS says, else the largest of ``PREFILL_SIZES``.
+    """What SINTER_PREFILL_ROWS says, else the largest of ``SIZES``: plans for prefill are made where they are asked for.
 
     Raises:
         Error: INVALID_ARGUMENT for another value than a number of rows.
     """
     text = os.environ.get(PREFILL_VARIABLE, "")
     if not text:
-        return PREFILL_SIZES[-1]
+        return SIZES[-1]
     if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) <= PREFILL_SIZES[-1]):
         raise invalid(
             f"{PREFILL_VARIABLE} is {text[:32]!r}: the most rows that the servers' plugins make plans for are 0 to "
-            f"{PREFILL_SIZES[-1]}, {SIZES[-1]} or less leave prefill to the server; unset it for {PREFILL_SIZES[-1]}"
+            f"{PREFILL_SIZES[-1]}, {SIZES[-1]} or less leave prefill to the server, as without it; {PREFILL_SIZES[-1]} takes all of it"
         )
     return int(text)
 
@@ -258,14 +258,14 @@ def see_mlp(gate_up: torch.Tensor, down: torch.Tensor) -> None:
 
 
 def prepare_config(
-    config: Mapping[str, Any], context: Context, sizes: Sequence[int] = BUCKETS, *, folded: bool = False, ranks: int = 1
+    config: Mapping[str, Any], context: Context, sizes: Sequence[int] = SIZES, *, folded: bool = False, ranks: int = 1
 ) -> Dict[Tuple[str, int], str]:
     """Prepares what the plugins ask for of a model of Llama's form, so that a machine without a GPU fills a cache for those that serve.
 
     Args:
         config: of transformers, as `config.json` holds it.
         context: where to prepare; one for a target needs no GPU.
-        sizes: the tops of the buckets.
+        sizes: the tops of the buckets; (*SIZES, *PREFILL_SIZES) where the plugins are asked for prefill too.
         folded: as with SINTER_VLLM_FOLD=1.
         ranks: GPUs that each layer is split over; plans between attentions are then for up to 512 rows.
 
@@ -311,8 +311,9 @@ def version_of(text: str) -> Tuple[int, int]:
 
 
 def sizes_for(captured: Sequence[int]) -> Tuple[int, ...]:
-    """Of all sizes those that serve the numbers of rows that a server captures; ``SIZES`` for none."""
-    most = max(most_rows(), SIZES[-1])
+    """Of all sizes those that serve the numbers of rows that a server captures; ``SIZES`` for none. What is captured is decoding, so
+    without SINTER_PREFILL_ROWS larger ones than ``SIZES`` count too."""
+    most = max(most_rows(), SIZES[-1]) if os.environ.get(PREFILL_VARIABLE, "") else PREFILL_SIZES[-1]
     return tuple(sorted({min(top for top in BUCKETS if top >= rows) for rows in captured if rows <= most})) or SIZES
 
 
@@ -324,8 +325,8 @@ def set_up(
     add_norm: "Callable[..., Tuple[torch.Tensor, torch.Tensor]] | None" = None,
     log: str = "sinter",
 ) -> None:
-    """Operators that prepare `sizes` when they first see a layer, and plans for more rows in the background from then on. Until
-    they are there, and for still more rows, the server's kernels compute.
+    """Operators that prepare `sizes` when they first see a layer, and, where SINTER_PREFILL_ROWS asks for them, plans for more rows in
+    the background from then on. Until they are there, and for still more rows, the server's kernels compute.
 
     Args:
         silu_and_mul: of a [rows, 2 n] tensor, the server's.
