@@ -117,13 +117,14 @@ std::string CountRounds(const std::string& first, const std::string& span) {
 }
 
 // A loop over units, one at a time; `full`: GroupsAreFull. Groups of whole warps meet nobody else
-// there: those without a unit leave. Lanes of a warp stay together; and where values are kept,
-// reads that the compiler moves ahead take the registers.
+// there, unless the block stages inputs: those without a unit leave. Lanes of a warp stay together;
+// and where values are kept, reads that the compiler moves ahead take the registers.
 std::string AroundEach(const StitchProgram& program, const StitchSchedule& s,
                        const std::string& first, const std::string& step, const Rounds& rounds,
                        bool full, const std::string& inside) {
   constexpr int kLanes = 32;  // of a warp
-  const bool apart = !full && s.unit_threads % kLanes == 0 && !s.keep_values;
+  const bool apart =
+      !full && s.unit_threads % kLanes == 0 && !s.keep_values && !rounds.block_stages;
   const char* const unit = apart ? "own" : "base";
   const std::string loop =
       rounds.backward

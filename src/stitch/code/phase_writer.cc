@@ -98,16 +98,17 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
     hands_.Publish(number, i, emitter_);
   }
   const std::string passes = emitter_.CloseScope();
-  const std::string inside = absl::StrCat(staged_.Text(emitter_.TakeStaged()), passes);
+  const std::string loads = staged_.Text(emitter_.TakeStaged());
   emitter_.ForgetRows();  // flat loops have no unit
   emitter_.SetReadsBack(nullptr);
   SINTER_RETURN_IF_ERROR(status);
   const HoldText& holds = keep_.holds();
   emitter_.Append(hands_.Declarations(number));
   const bool backward = number % 2 == 1 && !holds.IsWhole();
-  emitter_.Append(AroundUnits(code_, program_, phase,
-                              {holds.Counts(number), holds.MostRounds(), backward}, batch, names_,
-                              inside));
+  emitter_.Append(
+      AroundUnits(code_, program_, phase,
+                  {holds.Counts(number), holds.MostRounds(), backward, !loads.empty()}, batch,
+                  names_, absl::StrCat(loads, passes)));
   return absl::OkStatus();
 }
 

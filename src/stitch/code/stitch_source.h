@@ -60,11 +60,12 @@ std::string StitchPrologue(const StitchCode& code, const StitchProgram& program)
 std::string UnitsText(const StitchCode& code, const StitchProgram& program,
                       const FrameNames& names);
 
-// Numbers the rounds of a block's units in variable `round`.
+// Rounds of a block's units; `counted`: numbered in variable `round`.
 struct Rounds {
   bool counted = false;
   int64_t most = 0;       // rounds beyond it count as the last; 0: unbounded
   bool backward = false;  // from the last to the first, which finds in L2 what came last
+  bool block_stages = false;  // all threads of the block load the inputs of a round together
 };
 
 // The reads of a batch of units, before any of them computes: compilers move no read across a
