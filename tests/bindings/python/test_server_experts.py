@@ -414,7 +414,7 @@ def test_an_error_of_a_plan_is_told_of_and_the_server_computes(fused_experts, tr
 
     sinter_vllm.register()
     monkeypatch.setattr(servers, "launch_experts", refuse)
-    monkeypatch.setattr(_warn, "_warned", False)
+    monkeypatch.setattr(_warn, "_told", set())
     x, ids, weights, w1, w2 = operands(12)
     experts = triton_experts()
     with caplog.at_level(logging.WARNING, "sinter"):

@@ -11,6 +11,17 @@ BUCKETS = (
     *(7680, 8192),
 )
 
+#: Those up to 512 rows, which is what servers capture graphs for; more rows are prefill.
+SIZES = BUCKETS[: BUCKETS.index(512) + 1]
+
+#: Those above, for prefill, up to what a server computes at once. All of them: at 1,100 rows a
+#: plan made for 1,280 is slower than cuBLAS's products.
+PREFILL_SIZES = BUCKETS[len(SIZES) :]
+
+#: Those of experts that servers' plans are made for: elsewhere they gain nothing over servers' own kernels
+#: (docs/lab/grouped-products.md).
+EXPERTS_ROWS = (1, 16, 32, 48, 64)
+
 
 def bucket(rows: int) -> int:
     """Of a plan's bucket the place in ``BUCKETS``; ``len(BUCKETS)`` for more rows than the last."""

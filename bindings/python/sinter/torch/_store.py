@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -13,10 +13,12 @@ from .._chain import Chain, ChainLike
 from .._context import Context
 from .._error import Error, Status, invalid
 from .._plan import Plan
+from .._prepare import Progress
 from .._slot import Slot
 from ._later import Later
 from ._once import FINAL, Counters, Counts, Once, anew
 from ._plans import Plans
+from ._warn import tell_once
 
 logger = logging.getLogger("sinter")
 
@@ -72,7 +74,7 @@ class Store:
         self.settings = Settings()
         self._counters = Counters()
         self._devices: Dict[int, _Device] = {}
-        self._warned = False
+        self._told: Set[str] = set()
         self._dropping: List[Callable[[], object]] = []
 
     def when_dropped(self, f: Callable[[], object]) -> None:
@@ -152,13 +154,15 @@ class Store:
         pairs = [(key, size) for size in sizes]
         return on.once.get_many(pairs, lambda missing: _prepare_all(on.context(device), {key: chain}, missing))
 
-    def prepare(self, context: Context, lines: Sequence[str], sizes: Sequence[int]) -> Dict[Tuple[str, int], str]:
+    def prepare(
+        self, context: Context, lines: Sequence[str], sizes: Sequence[int], progress: Optional[Progress] = None
+    ) -> Dict[Tuple[str, int], str]:
         """Prepares each chain for each size, in parallel; the digests of the plans by chain and size."""
         pairs = [(line, size) for line in lines for size in sizes]
         found = {line: _chain(line) for line in lines}
 
         def make(missing: Sequence[Tuple[str, int]]) -> List[Plan]:
-            return _prepare_all(context, found, missing)
+            return _prepare_all(context, found, missing, progress)
 
         if context.device is None:
             made = make(pairs)
@@ -177,7 +181,7 @@ class Store:
 
     def forget(self) -> None:
         """Drops contexts, plans and counts. What is being prepared goes to who waits for it alone."""
-        self._counters, self._devices, self._warned = Counters(), {}, False
+        self._counters, self._devices, self._told = Counters(), {}, set()
         self._drop()
 
     def _drop(self) -> None:
@@ -235,12 +239,10 @@ class Store:
         return Later(make, settings.later, self._counters, settings.log)
 
     def _refused(self, error: Error) -> None:
-        """Raises `error`, or says once that torch computes."""
+        """Raises `error`, or says once for each that torch computes."""
         if self.settings.on_miss != "torch":
             raise anew(error)
-        if not self._warned:
-            self._warned = True
-            logger.warning("sinter: torch computes instead: %s", error)
+        tell_once(f"torch computes instead: {error}", self._told)
 
     def _capturing(self, plans: Plans, line: str, rows: int) -> None:
         """Raises what names the sizes that are prepared, unless torch computes."""
@@ -273,8 +275,11 @@ def _prepare_one(context: Context, chain: ChainLike, rows: int) -> Plan:
     return made
 
 
-def _prepare_all(context: Context, chains: Dict[str, Chain], pairs: Sequence[Tuple[str, int]]) -> List[Plan]:
-    made = context.prepare_many([chains[line] for line, _ in pairs], [rows for _, rows in pairs])
+def _prepare_all(
+    context: Context, chains: Dict[str, Chain], pairs: Sequence[Tuple[str, int]], progress: Optional[Progress] = None
+) -> List[Plan]:
+    more: Dict[str, Any] = {} if progress is None else {"progress": progress}
+    made = context.prepare_many([chains[line] for line, _ in pairs], [rows for _, rows in pairs], **more)
     if context.device is not None:
         context._workspaces.reserve()
     return made

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import logging
+from typing import Set
 
 logger = logging.getLogger("sinter")
 
-_warned = False
+_MOST_TOLD = 64  # different faults: a message may hold what differs from call to call
+
+_told: Set[str] = set()
 
 
 def warn_once(message: str) -> None:
-    """A line for whoever runs the model; the next faults are told at level debug."""
-    global _warned
-    logger.log(logging.DEBUG if _warned else logging.WARNING, "sinter: %s", message)
-    _warned = True
+    """A line for whoever runs the model, once in the process for each fault."""
+    tell_once(message, _told)
+
+
+def tell_once(message: str, told: Set[str]) -> None:
+    """A warning. At level debug a message of `told`, to which it is added, and any after the first 64."""
+    known = message in told or len(told) >= _MOST_TOLD
+    if not known:
+        told.add(message)
+    logger.log(logging.DEBUG if known else logging.WARNING, "sinter: %s", message)

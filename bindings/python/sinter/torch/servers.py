@@ -10,23 +10,22 @@ import bisect
 import logging
 import os
 import re
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 
-from .._argument import instance, integer
-from .._context import Context
 from .._error import Error, Status, invalid
 from .._plan import Plan
 from ._between_op import ahead, between_key
-from ._buckets import BUCKETS, bucket
+from ._buckets import BUCKETS, EXPERTS_ROWS, PREFILL_SIZES, SIZES, bucket
+from ._configs import prepare_config
 from ._expand import expand
 from ._experts import MOST_TOP, launch_experts, reason_against_experts
 from ._fold import Pair, fold, folds
 from ._groups import join, split_of
 from ._ops import _DTYPES, chain_line, reason_against_pair
 from ._scaled_experts import Scales, launch_scaled_experts, reason_against_scaled_experts, takes_rows
-from ._store import chains, configure, logger, sizes_of, store
+from ._store import chains, configure, logger, store
 from ._warn import warn_once
 
 __all__ = [
@@ -62,23 +61,12 @@ __all__ = [
     "version_of",
 ]
 
-#: The tops of the buckets up to 512 rows, which is what servers capture graphs for; more rows are prefill.
-SIZES: Tuple[int, ...] = BUCKETS[: BUCKETS.index(512) + 1]
-
-#: Those above, for prefill, up to what a server computes at once. All of them: at 1,100 rows a
-#: plan made for 1,280 is slower than cuBLAS's products.
-PREFILL_SIZES: Tuple[int, ...] = BUCKETS[len(SIZES) :]
-
-
 #: 0 leaves servers alone, whichever plugins are installed.
 VARIABLE = "SINTER_PLUGINS"
 
 #: The most rows that plans are made for.
 PREFILL_VARIABLE = "SINTER_PREFILL_ROWS"
 
-#: The buckets of rows of experts that plans are made for: elsewhere they gain nothing over servers' own kernels
-#: (docs/lab/grouped-products.md).
-EXPERTS_ROWS = (1, 16, 32, 48, 64)
 
 def reason_against(module: Any, linears: Tuple[type, type], plain: type, split: bool = False) -> str:
     """Why the server's own path computes `module`; "" when Sinter can.
@@ -255,48 +243,6 @@ def see_mlp(gate_up: torch.Tensor, down: torch.Tensor) -> None:
     if gate_up.is_cuda and store.settings.sizes:
         line = chain_line(down.shape[1], gate_up.shape[1], down.shape[0], "silu", down.dtype)
         store.find(gate_up.device.index, line, store.settings.sizes[0])
-
-
-def prepare_config(
-    config: Mapping[str, Any], context: Context, sizes: Sequence[int] = SIZES, *, folded: bool = False, ranks: int = 1
-) -> Dict[Tuple[str, int], str]:
-    """Prepares what the plugins ask for of a model of Llama's form, so that a machine without a GPU fills a cache for those that serve.
-
-    Args:
-        config: of transformers, as `config.json` holds it.
-        context: where to prepare; one for a target needs no GPU.
-        sizes: the tops of the buckets; (*SIZES, *PREFILL_SIZES) where the plugins are asked for prefill too.
-        folded: as with SINTER_VLLM_FOLD=1.
-        ranks: GPUs that each layer is split over; plans between attentions are then for up to 512 rows.
-
-    Returns:
-        The digest of each plan by chain and size.
-
-    Raises:
-        Error: INVALID_ARGUMENT for a config that lacks an extent or has one that does not fit; whatever a prepare raises.
-    """
-    instance(context, Context, "context")
-    lacking = [name for name in ("hidden_size", "intermediate_size", "num_attention_heads", "rms_norm_eps") if name not in config]
-    if lacking:
-        raise invalid(f"config has no {', '.join(lacking)}: it is that of no decoder with gated MLPs and RMS norms")
-    hidden, inner, heads = config["hidden_size"], config["intermediate_size"], config["num_attention_heads"]
-    head = config.get("head_dim") or hidden // heads
-    key_heads = config.get("num_key_value_heads") or heads
-    ranks = integer(ranks, "ranks", 1, 8)
-    if heads % ranks or inner % ranks or (key_heads % ranks and ranks % key_heads):
-        raise invalid(f"ranks is {ranks}: {heads} heads, {key_heads} of keys and values, and {inner} columns cannot be split so")
-    heads, inner, key_heads = heads // ranks, inner // ranks, max(key_heads // ranks, 1)
-    columns = (heads + 2 * key_heads) * head
-    name = config.get("torch_dtype") or config.get("dtype")
-    dtype = getattr(torch, str(name), None)
-    if dtype not in _DTYPES:
-        raise invalid(f"config has torch_dtype {name!r}: the plugins take bfloat16 and float16")
-    between = between_key(hidden, inner, columns, heads * head, config["rms_norm_eps"], dtype, folded, ranks)
-    mlp, wanted = chain_line(inner, hidden, hidden, "silu", dtype), sizes_of(sizes)
-    if ranks == 1:
-        return store.prepare(context, [between, mlp], wanted)
-    few = [size for size in wanted if size <= SIZES[-1]]
-    return {**store.prepare(context, [between], few), **store.prepare(context, [mlp], wanted)}
 
 
 def _key(weights: Sequence[torch.Tensor], eps: float, folded: bool, ranks: int = 1) -> str:
