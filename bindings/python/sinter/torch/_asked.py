@@ -28,13 +28,13 @@ class Asked:
         most_us: what the plan may be expected to take, to be built.
 
     Attributes:
-        refused: why there is no plan.
+        error: why there is no plan.
         expected_us: what the plan is expected to take; 0 where the search is not done.
         lost_us: the same, of a plan that was given up before its build; 0 of any other.
     """
 
     def __init__(self, context: Context, made: Converted, m: int, only_asks: bool, until: float, most_us: float = math.inf) -> None:
-        self.refused: Optional[str] = None
+        self.error: Optional[Error] = None
         self.expected_us = self.lost_us = 0.0
         self._pending: Any = None
         searched = threading.Event()
@@ -53,7 +53,7 @@ class Asked:
             if self._pending.done():
                 self.expected_us = self.expected_us or expected_us(self._pending.result(0))
         except Error as error:
-            self.refused = str(error)
+            self.error = error
             return
         if self.expected_us > most_us:
             self.lost_us = self.expected_us
@@ -63,15 +63,20 @@ class Asked:
         else:
             _building[:] = [pending for pending in _building if not pending.done()] + [self._pending]
 
+    @property
+    def refused(self) -> Optional[str]:
+        """Why there is no plan, as text."""
+        return None if self.error is None else str(self.error)
+
     def plan(self, wait: bool) -> Optional[Plan]:
-        """The plan where it is there, or once it is; None while it is being built, where it was given up, or with ``refused``."""
+        """The plan where it is there, or once it is; None while it is being built, where it was given up, or with ``error``."""
         if self._pending is None or not (wait or self._pending.done()):
             return None
         try:
             made: Plan = self._pending.result()
             return made
         except Error as error:
-            self.refused = str(error)
+            self.error = error
             return None
 
 

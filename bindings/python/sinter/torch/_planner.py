@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 import torch
 
+from .._error import Error, Status
 from .._plan import Plan
 from ._arrays import HALVES, Refused, Rows
 from ._asked import Asked
@@ -16,6 +17,7 @@ from ._attention import is_attention
 from ._buckets import BUCKETS
 from ._by_inductor import written_by_inductor
 from ._convert import Converted, Converter, target_of
+from ._faults import OF_AN_OP, named_node, smallest_that_fails
 from ._gate import inductor_us, share_of_limit, tell_ahead, worth_a_try
 from ._in_place import written_over
 from ._left import computes, kinds
@@ -34,6 +36,7 @@ _HOPELESS = 1.5  # times what Inductor's kernels are estimated to take: a plan t
 _SURE = 1.15  # times what a kernel of attention is predicted to take, what PyTorch's must: measured ones took 0.88 to 1.27
 _MOST_HALVINGS = 2  # of a part that loses, for smaller ones that gain
 _MOST_HALVES = 64  # that are searched in a graph
+_MOST_FAULTS = 32  # parts of a graph that fail, and smaller ones that are built to find which op of them does
 _SEARCH_SECONDS = 60.0  # that a graph's pass waits for searches; what is found later, the operator finds
 
 
@@ -71,6 +74,7 @@ class Planner:
         self._shares: Dict[str, float] = {}  # of the estimates, what measuring made of them
         self._until = time.monotonic() + _SEARCH_SECONDS
         self._halves_left = _MOST_HALVES
+        self._faults_left = _MOST_FAULTS
         shapes = [val for val in results(self.nodes) if val.device.type == device]
         self._context = context_of(options, shapes[0].device)
         self._figures = self._context.describe()["model"]
@@ -78,8 +82,31 @@ class Planner:
     def parts(self) -> List[Part]:
         """Parts that plan, in the graph's order."""
         self._leave_attention()
+        kept: List[Part] = []
+        waiting = [*partition(self.nodes, kinds(self._device, self.left)), *self.apart]
+        while waiting:
+            found = [smaller for part in self._planned(waiting) for smaller in self._that_gain(part)]
+            waiting = []
+            for part in found:
+                part.asked.plan(wait=self._waits)
+                if part.asked.error is not None:
+                    waiting.extend(self._around_fault(part, part.asked.error))
+                    continue
+                judged = self._judged(part)
+                if judged is not None:
+                    kept.append(judged)
+        place = {node: i for i, node in enumerate(self.nodes)}
+        return sorted(kept, key=lambda part: place[part.nodes[0]])
+
+    @property
+    def _waits(self) -> bool:
+        """Whether the pass waits for plans."""
+        return self.options.measure or self.options.prepare == "block"
+
+    def _planned(self, parts: Sequence[List[Any]]) -> List[Part]:
+        """Parts whose searches have ended, of `parts` and of what they become without ops that are refused."""
         found: List[Part] = []
-        waiting = [(part, 0) for part in (*partition(self.nodes, kinds(self._device, self.left)), *self.apart)]
+        waiting = [(part, 0) for part in parts]
         while waiting:
             nodes, tries = waiting.pop()
             if not worth_a_try(nodes, self._hint_of, self.options.verify):
@@ -117,10 +144,45 @@ class Planner:
                     continue
                 self.left[node] = refused.why
                 waiting.extend((part, tries + 1) for part in self._again(nodes))
-        place = {node: i for i, node in enumerate(self.nodes)}
-        found = [smaller for part in found for smaller in self._that_gain(part)]
-        found = [part for part in map(self._judged, found) if part is not None]
-        return sorted(found, key=lambda part: place[part.nodes[0]])
+        return found
+
+    def _around_fault(self, part: Part, error: Error) -> List[List[Any]]:
+        """Lists of nodes that may still be parts, of a part whose plan cannot be made: all but the op that fails, which is left. If the error
+        names no op, smaller parts are planned, or built, until the op is found."""
+        why, named = str(error), named_node(str(error), part.made)
+        self._faults_left -= 1
+        if self._faults_left <= 0 or named is None and error.code not in OF_AN_OP:
+            self.left.update((node, why) for node in part.nodes)
+            return []
+        failing, tried = [named], [_alone(node) for node in part.nodes if is_attention(node)]
+        if named is None:
+            failing = smallest_that_fails(part.nodes, tried, self._halves, lambda nodes: self._fails(nodes, error.code))
+        apart = self._halves(failing) if sum(map(computes, failing)) > 1 else []  # each builds without the other
+        if len(apart) < 2:
+            self.left.update((node, why) for node in failing)
+            return self._again(part.nodes)
+        return [*apart, *self._again([node for node in part.nodes if node not in failing])]
+
+    def _fails(self, nodes: List[Any], code: int) -> bool:
+        """Whether a part's plan fails so: by a build where `code` is a compiler's."""
+        rows, over = _rows_of(nodes), written_over(nodes)
+        if over is None or not all(rows.folds(val.shape) for node in nodes for val in results([node, *node.all_input_nodes])):
+            return False
+        try:
+            made = Converter(nodes, rows, TABLE, self._is_constant, over).convert()
+        except Refused:
+            return False
+        m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
+        builds = code == Status.COMPILE_FAILED
+        known, key = self._asked if builds else self._searched, (made.chain.digest, m)
+        if key not in known or known[key].lost_us:
+            if self._faults_left <= 0:
+                return False
+            self._faults_left -= 1
+            known[key] = Asked(self._context, made, m, not builds, self._until)
+        known[key].plan(wait=True)
+        error = known[key].error
+        return error is not None and error.code == code
 
     def _leave_attention(self) -> None:
         """Leaves attention that no kernel takes, or that PyTorch's own computes sooner, by asking for each alone."""
@@ -219,9 +281,9 @@ class Planner:
         return node in self._constants
 
     def _judged(self, part: Part) -> Optional[Part]:
-        """With its plan, where that is there or waited for; None where the plan is refused or no faster than Inductor's kernels."""
-        limit, expected, told = part.limit_us, part.expected_us, None
-        plan, why = part.asked.plan(wait=self.options.measure or self.options.prepare == "block"), part.asked.refused
+        """With its plan, where that is there or waited for; None where the plan is no faster than Inductor's kernels."""
+        limit, expected, told, why = part.limit_us, part.expected_us, None, None
+        plan = part.asked.plan(wait=self._waits)
         if plan is not None and not self.options.verify:
             expected = expected_us(plan)
             told = self._measured(part, plan) if self.options.measure and expected < _HOPELESS * limit else None
@@ -230,7 +292,7 @@ class Planner:
             self._shares[part.made.chain.digest] = limit / estimated
             if told.plan_us > _WORTH * told.inductor_us:
                 why = f"measured {told.plan_us:.1f} us, Inductor's code {told.inductor_us:.1f} us"
-        elif not self.options.verify and why is None:
+        elif not self.options.verify:
             share = share_of_limit(part.nodes, limit, self._figures, self._hint_of)
             if expected > limit * share:
                 why = f"predicted {expected:.1f} us, Inductor's kernels {limit:.1f} us"
@@ -288,7 +350,7 @@ class Planner:
         """Whether the library plans the chain; the build goes on behind the answer, where the plan is not expected to lose.
 
         Raises:
-            Refused: naming the node of the op that the library named.
+            Refused: naming the node of the op that the library named. An error of an op that names none is ``Asked.error``.
         """
         key = (made.chain.digest, m)
         asked = self._asked.get(key)
@@ -296,8 +358,9 @@ class Planner:
         if asked is None or 0 < asked.lost_us <= most_us:
             only_asks = self.options.target is not None and self.options.prepare == "background"  # nothing can be launched here
             asked = self._asked[key] = Asked(self._context, made, m, only_asks, self._until, most_us)
-        if asked.refused is not None:
-            raise Refused(asked.refused, _named_node(asked.refused, made))
+        named = None if asked.error is None else named_node(str(asked.error), made)
+        if asked.error is not None and (named is not None or asked.error.code not in OF_AN_OP):
+            raise Refused(str(asked.error), named)
         return asked
 
     def _most_us(self, limit_us: float) -> float:
@@ -319,18 +382,6 @@ def _rows_of(nodes: Sequence[Any]) -> Rows:
     """The rows of what the nodes make; of what they read, where they make nothing that has a symbol."""
     symbol = _symbol_of(nodes)
     return Rows(symbol) if symbol is not None else Rows.of([val.shape for node in nodes for val in results(node.all_input_nodes)])
-
-
-def _named_node(message: str, made: Converted) -> Any:
-    """The node of the first op that an error names."""
-    at = message.find("op ")
-    digits = ""
-    for letter in message[at + 3 :] if at >= 0 else "":
-        if not letter.isdigit():
-            break
-        digits += letter
-    node = made.nodes[int(digits)] if digits and int(digits) < len(made.nodes) else None
-    return node
 
 
 def _bound(nodes: Sequence[Any]) -> float:
