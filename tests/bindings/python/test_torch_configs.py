@@ -146,7 +146,7 @@ def test_layers_of_a_config_are_those_that_vllms_plugin_asks_for(vllm, asked, pr
         served(config, biased, vllm.models[kind])(torch.arange(2), torch.randn(2, 64, dtype=getattr(torch, config["torch_dtype"])))
     found = prepared(config)
     assert set(found) == asked.chains and len(found) == (1 if biased or config["num_hidden_layers"] == 1 else 2)
-    assert set(found.values()) == {(*servers.SIZES, *servers.PREFILL_SIZES)}
+    assert set(found.values()) == {servers.SIZES}
 
 
 @pytest.mark.parametrize("name", LAYERS)
