@@ -273,7 +273,7 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--ids", default="", help="only these, with commas between")
     parser.add_argument("--batch", type=int, help="images, in place of the list's")
-    parser.add_argument("--cases", default="", help="ID@IMAGES with commas between, in the place of both")
+    parser.add_argument("--cases", default="", help="ID@IMAGES with commas between, instead of both")
     parser.add_argument("--contestants", default=",".join(CONTESTANTS))
     parser.add_argument("--limit", type=float, default=0, help="seconds to make one contestant of one chain ready; 0: any")
     parser.add_argument("--hot", action="store_true", help="one set of tensors")

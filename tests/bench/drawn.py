@@ -1,4 +1,4 @@
-"""Which rows of a long list are measured, and numbers of rows that no list has: by a hash alone, so that nobody chooses.
+"""Draws the rows of a long list that are measured, and numbers of rows that no list has. Only a hash decides, so nobody chooses.
 
 The seed is the commit that is measured, which is known only once the code is written.
 """

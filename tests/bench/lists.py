@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What each published list has: its rows, how many of them are measured, and who is measured beside Sinter.
+"""The published lists: the rows of each, how many of them are measured, and which baselines are measured.
 
     lists.py SEED PROBLEMS    writes the problem lines of gated FFNs and of two products with the numbers of rows that SEED draws
 
@@ -87,7 +87,7 @@ def ffn_rows(name):
 
 
 def random_rows(seed):
-    """Of `sinter_bench --random-problems`, whose seed is this one as a number."""
+    """The ids of `sinter_bench --random-problems`, whose seed is this one as a number."""
     return {f"R{i}": "random" for i in range(1, RANDOM_PROBLEMS + 1)}
 
 
@@ -161,7 +161,7 @@ RANKS_MODELS = ("Llama-3-70B", "Qwen3-32B")
 
 
 def ranks_rows(listed, drawn_ones, seed):
-    """Numbers of rows over two GPUs, the drawn ones behind the others."""
+    """Numbers of rows over two GPUs, the drawn ones last."""
     return list(dict.fromkeys([*listed, *(drawn.rows(seed, f"ranks {i}", RANKS_MOST) for i in range(drawn_ones))]))
 
 

@@ -293,7 +293,7 @@ def measure(case, contestants):
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True)
-    parser.add_argument("--cases", default="", help="LAYER@ROWS with commas between, in the place of layers and rows")
+    parser.add_argument("--cases", default="", help="LAYER@ROWS with commas between, instead of layers and rows")
     parser.add_argument("--models", default=",".join(MODELS), help="layers")
     parser.add_argument("--rows", default=",".join(map(str, ROWS)))
     parser.add_argument("--contestants", default=",".join(CONTESTANTS))

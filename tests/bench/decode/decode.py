@@ -60,7 +60,7 @@ def numbers(text):
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", help="results file; required but for --warm-only")
-    parser.add_argument("--cases", type=case_names, default={}, help="MODEL@ROWS with commas between, in the place of models and rows")
+    parser.add_argument("--cases", type=case_names, default={}, help="MODEL@ROWS with commas between, instead of models and rows")
     parser.add_argument("--models", type=model_names, default=list(MODELS), help="names from models.py, by default all but mixtures of experts")
     parser.add_argument("--rows", type=numbers, default=[1, 8, 32, 64, 128], help="rows of a step, M")
     parser.add_argument("--contexts", type=numbers, default=[1024], help="positions that attention reads")

@@ -421,7 +421,7 @@ def asked(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--cases", default="", help="MODEL@ROWS:ROUTING with commas between, in the place of models, rows and routings")
+    parser.add_argument("--cases", default="", help="MODEL@ROWS:ROUTING with commas between, instead of models, rows and routings")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--rows", default=",".join(map(str, ROWS)))
     parser.add_argument("--routings", default=",".join(ROUTINGS))

@@ -125,7 +125,7 @@ def _product(name: str, chain: str, keys: Dict[str, str]) -> Case:
 
 
 def ffns(path: str) -> List[Case]:
-    """Of each line of a problem list, as sinter_bench takes them."""
+    """A case for each line of a problem list, which sinter_bench takes too."""
     with open(path, encoding="utf-8") as file:
         lines = [line.split("#")[0].split() for line in file]
     return [_ffn(words[0], " ".join(words[1:]), words[1], dict(word.split("=") for word in words[2:])) for words in lines if words]

@@ -132,8 +132,8 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--groups", default=",".join(layers.GROUPS))
     parser.add_argument("--ids", default="", help="a part of the ids")
-    parser.add_argument("--cases", default="", help="GROUP:ID with commas between, in the place of --groups and --ids")
-    parser.add_argument("--problems", default="", help="a list of gated FFNs and pairs of products, in the place of --groups")
+    parser.add_argument("--cases", default="", help="GROUP:ID with commas between, instead of --groups and --ids")
+    parser.add_argument("--problems", default="", help="a list of gated FFNs and pairs of products, instead of --groups")
     parser.add_argument("--budget", type=float, default=560, help="seconds")
     options = parser.parse_args()
     until = time.monotonic() + options.budget
@@ -166,7 +166,7 @@ def main():
         print(json.dumps(row), flush=True)
         result["rows"].append(row)
         rows_file.write(str(options.out), result)
-        torch.cuda.synchronize()  # a device that is lost ends the run: the next call goes on behind this row
+        torch.cuda.synchronize()  # a device that is lost ends the run: the next call continues after this row
     print(summary(result["rows"]))
     if left:
         print(f"{left} left; run the command again")

@@ -1,4 +1,4 @@
-"""The families of the top README's table: which lists each has, what its files tell of them, and what a published file must have."""
+"""The families of the top README's table: which lists each has, the ratios of their rows, and what a published file must have."""
 
 import math
 import os
@@ -45,7 +45,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Rows:
-    """What is measured of a family. `told`: {row: Told}; `of`: how many rows its lists have; `how`: "", "drawn" or "chosen by hand"."""
+    """The measured rows of a family. `told`: {row: Told}; `of`: how many rows its lists have; `how`: "", "drawn" or "chosen by hand"."""
 
     told: dict
     of: int
@@ -100,15 +100,28 @@ def seed_of(store, name):
 
 
 def rows_of(store, *names):
-    """What is measured of some lists; a file that lacks what it must have is refused."""
-    parts = [list_rows(store, name) for name in names if store.has(next(iter(lists.LISTS[name].files)))]
-    return Rows({row: one for part in parts for row, one in part.told.items()}, sum(len(lists.LISTS[name].rows(seed_of(store, names[0]))) for name in names),
-                next((part.how for part in parts if part.how), ""))
+    """The measured rows of some lists. A file that lacks what it must have is refused."""
+    keys = list(dict.fromkeys(key for name in names for key in lists.LISTS[name].files))
+    commits = {store.state(key).commit for key in keys if store.has(key)}
+    if len(commits) > 1:
+        raise MissingFigure(f"{', '.join(keys)} are of several commits, {' '.join(sorted(commits))}: measure them in one run")
+    absent = [key for key in keys if not store.has(key)]
+    if absent and not all(store.by_hand(key) for key in keys if store.has(key)):
+        raise MissingFigure(f"{', '.join(keys)}: {', '.join(absent)} is not measured: measure all of them in one run")
+    parts = [part for part in (list_rows(store, name) for name in names) if part is not None]
+    seed, how = next(iter(commits)), next((part.how for part in parts if part.how), "")
+    return Rows({row: one for part in parts for row, one in part.told.items()}, sum(len(lists.LISTS[name].rows(seed)) for name in names), how)
 
 
 def list_rows(store, name):
-    of, found = lists.LISTS[name], {}
-    seed = seed_of(store, name)
+    """The same of one list; None if its first file is not there."""
+    if name not in store.lists:
+        store.lists[name] = read_list(store, name) if store.has(next(iter(lists.LISTS[name].files))) else None
+    return store.lists[name]
+
+
+def read_list(store, name):
+    of, found, seed = lists.LISTS[name], {}, seed_of(store, name)
     for key in of.files:
         if store.has(key):
             rows = told.told_in(store.file(key), key, name)
@@ -121,9 +134,7 @@ def list_rows(store, name):
 
 
 def checked(store, name, key, seed):
-    """The rows that a file has of a list: those of the draw, each with every peer's time or a reason. Everything else is refused."""
-    if not store.has(key):
-        raise MissingFigure(f"list {name} is measured but for {key}: measure that step too")
+    """The rows of a list in a file. They must be the first rows of the draw, each with every peer's time or a reason; else the file is refused."""
     content, of, refused = store.file(key), lists.LISTS[name], lambda why: MissingFigure(f"{FILES[key]}, list {name}: {why}")
     publish = content.get("publish", {})
     if not publish.get("whole"):

@@ -87,7 +87,8 @@ class Store:
     """Results files, each read once."""
 
     def __init__(self):
-        self.files = {}
+        self.files, self.states = {}, {}
+        self.lists = {}  # of families.py
 
     def has(self, key):
         """Whether a step was measured at all."""
@@ -121,7 +122,10 @@ class Store:
         return FILES[key] in BY_HAND
 
     def state(self, key):
-        return state_of(self.file(key))
+        content = self.file(key)
+        if key not in self.states:
+            self.states[key] = state_of(content)
+        return self.states[key]
 
     def on(self, key):
         """The cards of a file by their short names, with how many a measurement took."""

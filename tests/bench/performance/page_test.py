@@ -147,11 +147,14 @@ class Whole(unittest.TestCase):
 
     def test_columns_of_another_run_are_refused(self):
         self.files["ffns"].update(commit="7654321", publish={**self.files["ffns"]["publish"], "seed": "7654321"})
-        self.refused("of commit 7654321", "gated_ffn")
+        self.refused("several commits, 1234567 7654321", "gated_ffn")
+        self.files["fp8"]["publish"]["seed"] = "7654321"
+        self.refused("of seed 7654321", "fp8-rows")
 
     def test_a_step_that_is_missing_beside_a_new_one_is_refused(self):
-        with mock.patch.dict(figures.FILES, {"ffns": ""}):
-            self.refused("but for ffns", "gated_ffn")
+        with mock.patch.dict(figures.FILES, {"ffns": "", "conv-32": ""}):
+            self.refused("ffns is not measured", "gated_ffn")
+            self.refused("conv-32 is not measured", "conv-1", "conv-32", "conv-drawn")
 
     def test_a_file_that_names_its_lists_is_never_marked(self):
         with mock.patch.object(figures, "BY_HAND", {"results/layers.json"}), self.assertRaisesRegex(MissingFigure, "may not be marked"):

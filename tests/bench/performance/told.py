@@ -1,4 +1,4 @@
-"""What a results file tells of the rows of a list, whatever program wrote it: ratios, and why one is missing."""
+"""Reads the rows of a list from the results file of any program: ratios, and why one is missing."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ class Told:
         return None if self.wrong or self.failed or not self.ratios else min(self.ratios.values())
 
     def lacks(self, peers):
-        """Those of `peers` that have neither a time nor a reason."""
+        """The `peers` that have neither a time nor a reason."""
         return [] if self.wrong or self.failed else [peer for peer in peers if peer not in self.ratios and peer not in self.why]
 
 
@@ -59,7 +59,7 @@ def torch_rows(content, _):
 
 
 def torch_row(row):
-    """Peers are the modes of Inductor; PyTorch without a compiler is none."""
+    """The peers are the modes of Inductor; eager PyTorch is not one."""
     us = {name: told["us"] for name, told in row.get("variants", {}).items() if "us" in told and name != "eager"}
     said = row.get("skipped") or row.get("error") or ""
     if "sinter" not in us:
@@ -102,7 +102,7 @@ def graph_rows(content, _):
 
 
 def graph_row(row):
-    """PyTorch's graphs beside Sinter's, which hold the launches; XLA's kernels beside Sinter's, which do not."""
+    """PyTorch's graphs are compared with Sinter's, which hold the launches; XLA's kernels with Sinter's, which do not."""
     steps, why = row["steps"], dict(note.split(": ", 1) for note in row["notes"] if ": " in note)
     if "sinter" not in steps:
         return Told(wrong=why["sinter"]) if "sinter" in why else Told(why=why)

@@ -47,13 +47,13 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--models", default="", help="names, by default all")
     parser.add_argument("--batches", default="1,serving")
-    parser.add_argument("--rows", default="", help="MODEL@BATCH with commas between, in the place of models and batches")
+    parser.add_argument("--rows", default="", help="MODEL@BATCH with commas between, instead of models and batches")
     parser.add_argument("--depth", default="4", help="layers of models that are stacks of equal ones; full: as published; fits: as published where "
                         f"the weights take at most {MOST_WEIGHTS / 1e9:.0f} GB in float32, else {FEW_LAYERS}")
     parser.add_argument("--budget", type=float, default=560, help="seconds")
     parser.add_argument("--limit", type=float, default=240, help="seconds of a model; four times as many with --max-autotune")
     parser.add_argument("--max-autotune", action="store_true", help="Inductor and the backend in this mode too; takes minutes a model")
-    parser.add_argument("--peer-autotune", action="store_true", help="Inductor alone in this mode too, once the others are timed")
+    parser.add_argument("--peer-autotune", action="store_true", help="also Inductor in this mode, after the others are timed")
     parser.add_argument("--freezing", action="store_true", help="Inductor and the backend with frozen weights too, and the backend with weights behind each other: products of one value are joined")
     parser.add_argument("--parts", action="store_true", help="time each distinct part beside Inductor's code for it")
     parser.add_argument("--measure", action="store_true", help="the backend's option of that name: parts are measured, not estimated")
@@ -426,7 +426,7 @@ def measure(model, inputs, seconds, arguments, turn):
 
 
 def made_ready(variant, compiled, inputs, expected, seconds, turn):
-    """A contestant's graph and what is told of it."""
+    """A contestant's graph, and its fields of the results file."""
     import torch
 
     torch._dynamo.reset()

@@ -257,8 +257,8 @@ def version_of(text: str) -> Tuple[int, int]:
 
 
 def sizes_for(captured: Sequence[int]) -> Tuple[int, ...]:
-    """Of all sizes those that serve the numbers of rows that a server captures; ``SIZES`` for none. What is captured is decoding, so
-    without SINTER_PREFILL_ROWS larger ones than ``SIZES`` count too."""
+    """The sizes that serve the numbers of rows that a server captures; ``SIZES`` if it captures none. A server captures its decoding
+    steps, so if SINTER_PREFILL_ROWS is not set, numbers above ``SIZES`` count too."""
     most = max(most_rows(), SIZES[-1]) if os.environ.get(PREFILL_VARIABLE, "") else PREFILL_SIZES[-1]
     return tuple(sorted({min(top for top in BUCKETS if top >= rows) for rows in captured if rows <= most})) or SIZES
 
