@@ -13,12 +13,13 @@ def place(seed, name):
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
-def order(listed, seed):
-    """All ids of {id: group} in an order whose first n, for every n, are a draw of n: one of each group first, then of each group its share."""
-    ranked = []
+def order(listed, seed, name=str):
+    """All ids of {id: group} in an order whose first n, for every n, are a draw of n: one of each group first, then of each group its share.
+    `name`: what is hashed of an id."""
+    ranked, at = [], {row: place(seed, name(row)) for row in listed}
     for group in dict.fromkeys(listed.values()):
-        ids = sorted((row for row in listed if listed[row] == group), key=lambda row: place(seed, row))
-        ranked += [(i > 0, (i + 0.5) / len(ids), place(seed, row), row) for i, row in enumerate(ids)]
+        ids = sorted((row for row in listed if listed[row] == group), key=at.get)
+        ranked += [(i > 0, (i + 0.5) / len(ids), at[row], row) for i, row in enumerate(ids)]
     return [row for *_, row in sorted(ranked)]
 
 

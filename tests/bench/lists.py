@@ -9,6 +9,7 @@ Nothing here needs a GPU, PyTorch or the library.
 """
 
 import functools
+import math
 import pathlib
 import sys
 from dataclasses import dataclass
@@ -31,25 +32,28 @@ import scaled_peers  # noqa: E402
 import training  # noqa: E402
 
 RANDOM_PROBLEMS = 24
+ALL = 10**6  # rows of a list whose draw has all, if there is time for them
 
 
 @dataclass(frozen=True)
 class List:
     """`rows`: {id: group} by the seed. `files`: {name of performance/figures.py: who has a time there, or a reason why not, by the row's id}.
-    `count`: how many are drawn, all by default; no published file may hold less than `least`."""
+    `count`: how many are drawn, 0 where no row may be left out; no published file may hold less than `least`. `name`: what is hashed of an id."""
 
     rows: Callable
     files: dict
     count: int = 0
     least: int = 0
+    name: Callable = str
 
     def order(self, seed):
-        """All ids, the drawn ones first; as they are written down where all are measured."""
-        return drawn.order(self.rows(seed), seed) if self.count else list(self.rows(seed))
+        """All ids, the drawn ones first; as they are written down where none may be left out."""
+        return drawn.order(self.rows(seed), seed, self.name) if self.count else list(self.rows(seed))
 
-    def wanted(self, seed):
-        """The ids that a run measures."""
-        return self.order(seed)[: self.count or None]
+    def wanted(self, seed, thin=1):
+        """The ids that a run measures, which takes one of `thin` rows."""
+        order = self.order(seed)
+        return order[: max(self.least, math.ceil(min(self.count, len(order)) / thin))] if self.count else order
 
 
 def problem_lines(name):
@@ -102,6 +106,11 @@ def conv_peers_of(row):
     return ("fused_relu", "benchmark", "compile", *(["linear_relu"] if pixels[row.split("@")[0]] else []))
 
 
+def scaled_case(row):
+    """What both kinds of scales are drawn by: a run measures them together."""
+    return row.split(":")[0]
+
+
 def scaled_rows(scales):
     def rows(seed):
         found = {f"{name}@{m}:{scales}": name for name in scaled_peers.MODELS for m in scaled_peers.ROWS}
@@ -118,7 +127,7 @@ def model_rows(seed):
 
 
 def training_rows(seed):
-    return {row: "step" for row in training.ROWS if ":" not in row}
+    return {row: row.split("@")[0] for row in training.ROWS if ":" not in row}
 
 
 def decode_rows(seed):
@@ -181,26 +190,26 @@ def always(*peers):
 FFNS = {"products": always("cublaslt"), "ffns": always("eager", "compile")}
 RANKS = {"ranks": always("nccl", "symm one-shot", "symm two-shot")}
 LISTS = {
-    "models": List(model_rows, {"models": always("inductor", "max_autotune")}, 20, 10),
-    "training": List(training_rows, {"training": always("inductor")}),
-    "decode": List(decode_rows, {"decode": always("serving", "compile")}, 20, 10),
-    "experts": List(expert_rows, {"experts": always("triton")}, 64, 32),
+    "models": List(model_rows, {"models": always("inductor", "max_autotune")}, 20, 8),
+    "training": List(training_rows, {"training": always("inductor")}, ALL, 7),
+    "decode": List(decode_rows, {"decode": always("serving", "compile")}, 20, 8),
+    "experts": List(expert_rows, {"experts": always("triton")}, 64, 24),
     "encoders": List(layer_rows("encoders"), {"encoders": layer_peers("encoders")}, 14, 7),
-    "products": List(layer_rows("products"), {"layers": layer_peers("products")}),
-    "rowwise": List(layer_rows("rowwise"), {"rowwise": layer_peers("rowwise")}, 48, 24),
-    "depthwise": List(layer_rows("depthwise"), {"layers": layer_peers("depthwise")}),
-    "images": List(layer_rows("images"), {"layers": layer_peers("images")}),
+    "products": List(layer_rows("products"), {"layers": layer_peers("products")}, ALL, 60),
+    "rowwise": List(layer_rows("rowwise"), {"rowwise": layer_peers("rowwise")}, 48, 16),
+    "depthwise": List(layer_rows("depthwise"), {"layers": layer_peers("depthwise")}, ALL, 26),
+    "images": List(layer_rows("images"), {"layers": layer_peers("images")}, ALL, 14),
     "gated_ffn": List(ffn_rows("gated_ffn"), FFNS),
     "gemm_chains": List(ffn_rows("gemm_chains"), FFNS),
     "batch_sweep": List(lambda seed: dict.fromkeys(problem_lines("batch_sweep"), "listed"), FFNS),
     "random_ffns": List(random_rows, FFNS),
-    "fp8-rows": List(scaled_rows("rows"), {"fp8": always("promoted", "fast", "cublaslt")}),
-    "fp8-blocks": List(scaled_rows("blocks"), {"fp8": always("promoted-block", "deepgemm-block")}),
+    "fp8-rows": List(scaled_rows("rows"), {"fp8": always("promoted", "fast", "cublaslt")}, ALL, 10, scaled_case),
+    "fp8-blocks": List(scaled_rows("blocks"), {"fp8": always("promoted-block", "deepgemm-block")}, ALL, 10, scaled_case),
     "conv-1": List(conv_rows(1), {"conv-1": conv_peers_of}),
     "conv-32": List(conv_rows(32), {"conv-32": conv_peers_of}),
     "conv-drawn": List(conv_rows(0), {"conv-drawn": conv_peers_of}),
-    "graphs": List(graph_rows, {"graphs": graph_peers}),
-    "large": List(lambda seed: dict.fromkeys(large.LARGE, "large"), {"large": graph_peers}),
+    "graphs": List(graph_rows, {"graphs": graph_peers}, ALL, 16),
+    "large": List(lambda seed: dict.fromkeys(large.LARGE, "large"), {"large": graph_peers}, ALL, 5),
     "sums": List(sum_rows, RANKS),
     "ranks-models": List(ranks_model_rows, RANKS),
 }

@@ -2,7 +2,7 @@
 """Measures what the published tables cite, at one commit on one card, and puts it where `./dev pages` reads it.
 
     publish.py --list [--seed 1234567]                                   the plan: steps, seconds, rows, commands
-    publish.py --measure FOLDER [--seconds 560] [--gpus 0,1] [--steps layers,decode] [--bundle DIR]
+    publish.py --measure FOLDER [--seconds 560] [--gpus 0,1] [--steps layers,decode] [--thin 2] [--bundle DIR]
     publish.py --collect FOLDER [--shorter models,..]
     publish.py --archive
 
@@ -10,7 +10,7 @@
 and writes FOLDER/CARD-DAY-COMMIT-STEP.json, of the day it began. The file says which rows its lists have, and whether it is whole: each of
 them has the time of each peer or says why not. Whole ones are left out and the others go on, so call it again until nothing is left, past
 midnight too: no step begins that would not end within the seconds, but for those that go on where they were. Each of several GPUs runs a step.
-A library of a modified tree is refused.
+A library of a modified tree is refused. --thin N: one of N rows of each list that may be drawn, so that one card is enough.
 --collect needs no GPU: it copies the newest whole file of each step into tests/bench/results, names it in performance/figures.py, and
 writes the pages. It refuses files of a modified tree, of no commit, of another than their names say, of two commits or of two kinds of card.
 --shorter: of a drawn list that is not whole, the first rows of the draw that are all there, however few the list allows.
@@ -100,24 +100,32 @@ def step_of(name):
     return found
 
 
-def show(seed, steps=STEPS):
+def seconds_of(step, seed, thin):
+    """What a step takes, by its share of rows."""
+    if thin == 1 or not step.lists:
+        return step.seconds
+    rows = [len(lists.LISTS[name].wanted(seed, n)) for n in (thin, 1) for name in step.lists]
+    return step.seconds * sum(rows[: len(step.lists)]) / sum(rows[len(step.lists) :])
+
+
+def show(seed, thin=1, steps=STEPS):
     """The plan as text."""
-    lines = []
+    lines, seconds = [], {step: seconds_of(step, seed, thin) for step in steps}
     for step in steps:
-        of = [(name, lists.LISTS[name]) for name in step.lists]
-        rows = ", ".join(f"{name} {len(one.wanted(seed))} of {len(one.rows(seed))}{', drawn' if one.count else ''}" for name, one in of)
+        of = {name: (len(lists.LISTS[name].wanted(seed, thin)), len(lists.LISTS[name].rows(seed))) for name in step.lists}
+        rows = ", ".join(f"{name} {n} of {count}{', drawn' if n < count else ''}" for name, (n, count) in of.items())
         command = step.command.replace("{python}", "python3").replace("{bench}", "sinter_bench")
-        lines.append(f"{step.name:9} {step.seconds:4.0f} s{f' on {step.gpus} GPUs' if step.gpus > 1 else ''}, {rows}: {command}")
-    return "\n".join([*lines, f"{sum(step.seconds * step.gpus for step in steps) / 60:.0f} minutes of one card, rows of seed {seed}"])
+        lines.append(f"{step.name:9} {seconds[step]:4.0f} s{f' on {step.gpus} GPUs' if step.gpus > 1 else ''}, {rows}: {command}")
+    return "\n".join([*lines, f"{sum(seconds[step] * step.gpus for step in steps) / 60:.0f} minutes of one card, rows of seed {seed}"])
 
 
-def cases_of(step, seed):
+def cases_of(step, seed, thin=1):
     """The rows of a step as its program takes them."""
     found = []
     for name in step.lists:
         if name not in ("fp8-blocks", "sums", "ranks-models"):  # of one run with fp8-rows; by numbers of rows
             group = f"{name}:" if LAYERS == step.command else ""
-            found += [group + row.removesuffix(":rows") for row in lists.LISTS[name].wanted(seed)]
+            found += [group + row.removesuffix(":rows") for row in lists.LISTS[name].wanted(seed, thin)]
     return ",".join(found)
 
 
@@ -129,12 +137,12 @@ def write_problems(places, path, seed):
         file.write(more + "\n")
 
 
-def missing(step, content, seed):
+def missing(step, content, seed, thin=1):
     """(list, row) of a step's file that is not there, or lacks the time of a peer and the reason."""
     found = []
     for name in step.lists:
         rows, of = told.told_in(content, step.name, name), lists.LISTS[name]
-        found += [(name, row) for row in of.wanted(seed) if row not in rows or rows[row].lacks(of.files[step.name](row))]
+        found += [(name, row) for row in of.wanted(seed, thin) if row not in rows or rows[row].lacks(of.files[step.name](row))]
     return found
 
 
@@ -196,11 +204,11 @@ def unmarked(path):
     return seconds
 
 
-def mark(path, step, seed, seconds):
+def mark(path, step, seed, thin, seconds):
     """Says in a results file what it was measured for; the (list, row) that it lacks."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    lacks = missing(step, content, seed)
-    of = {name: {"of": len(lists.LISTS[name].rows(seed)), "rows": lists.LISTS[name].wanted(seed)} for name in step.lists}
+    lacks = missing(step, content, seed, thin)
+    of = {name: {"of": len(lists.LISTS[name].rows(seed)), "rows": lists.LISTS[name].wanted(seed, thin)} for name in step.lists}
     content["publish"] = {"step": step.name, "whole": not lacks, "seconds": round(seconds), "seed": seed, "lists": of}
     rows_file.write(str(path), content)
     return lacks
@@ -215,19 +223,19 @@ def finished(process, left):
         return f"no end in time, {process.wait()}"
 
 
-def command_of(step, out, places, seed, left):
+def command_of(step, out, places, seed, thin, left):
     problems = out.with_suffix(".problems")
     if "{problems}" in step.command:
         write_problems(places, problems, seed)
     rows = {"sum_rows": lists.ranks_rows(lists.SUM_ROWS, lists.SUMS_DRAWN, seed), "model_rows": lists.ranks_rows(lists.MODEL_ROWS, lists.MODELS_DRAWN, seed)}
     rows = {name: ",".join(map(str, of)) for name, of in rows.items()}
-    return step.command.format(out=out, left=int(left - SPARE), cases=cases_of(step, seed), problems=problems, **rows, **places)
+    return step.command.format(out=out, left=int(left - SPARE), cases=cases_of(step, seed, thin), problems=problems, **rows, **places)
 
 
-def run(step, out, places, seed, gpus, left):
+def run(step, out, places, seed, thin, gpus, left):
     """What the step's file lacks; None where there is no file."""
     environment = {**os.environ, **places["environment"], "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
-    command = command_of(step, out, places, seed, left)
+    command = command_of(step, out, places, seed, thin, left)
     began, before = time.monotonic(), unmarked(out) if is_readable(out) else 0
     with open(out.with_suffix(".log"), "a", encoding="utf-8") as log:
         log.write(f"$ {command}\n")
@@ -235,7 +243,7 @@ def run(step, out, places, seed, gpus, left):
         process = subprocess.Popen(command, shell=True, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True)
         code = finished(process, left)
         log.write(f"ended with {code}\n")
-    return mark(out, step, seed, before + time.monotonic() - began) if is_readable(out) else None
+    return mark(out, step, seed, thin, before + time.monotonic() - began) if is_readable(out) else None
 
 
 def path_of(folder, card, commit, step):
@@ -254,7 +262,8 @@ def measure(arguments):
     name = card_of(gpus[0])
     if not name:
         sys.exit("publish: nvidia-smi names no GPU: measure where one is, with what ./dev bundle --publish makes")
-    seed = state["commit"][:7]
+    seed, thin = state["commit"][:7], arguments.thin
+    takes = lambda step: seconds_of(step, seed, thin)
     path = lambda step: path_of(folder, figures.card_name(name).lower(), seed, step)
     wanted = [step_of(name) for name in arguments.steps.split(",")] if arguments.steps else list(STEPS)
     wanted = [step for step in wanted if not is_whole(path(step))]
@@ -263,24 +272,24 @@ def measure(arguments):
     until = time.monotonic() + arguments.seconds
 
     def one(step, gpus):
-        began, left = time.monotonic(), min(until - time.monotonic(), PATIENCE * step.seconds)
-        lacks = run(step, path(step), places, seed, gpus, left)
+        began, left = time.monotonic(), min(until - time.monotonic(), PATIENCE * takes(step))
+        lacks = run(step, path(step), places, seed, thin, gpus, left)
         said = "no file, see its log" if lacks is None else f"{len(lacks)} rows lack, see its log: {lacks[:3]}" if lacks else "whole"
         print(f"{step.name}: {said}, {time.monotonic() - began:.0f} s", flush=True)
 
-    share([step for step in wanted if step.gpus <= len(gpus)], gpus, until, one)
+    share([step for step in wanted if step.gpus <= len(gpus)], gpus, until, takes, one)
     left = [step.name for step in wanted if not is_whole(path(step))]
     print(f"left: {' '.join(left)}" if left else "nothing is left")
     return 1 if left else 0
 
 
-def share(steps, gpus, until, run_one):
+def share(steps, gpus, until, takes, run_one):
     """Runs the steps in their order on whichever GPUs are free, those that still fit; returns when all that began have ended."""
     free, waiting, changed = list(gpus), list(steps), threading.Condition()
 
     def fits(step):
         left = until - time.monotonic()
-        return step.gpus <= len(free) and (step.seconds <= left or step.resumes and left >= min(WORTH, step.seconds))
+        return step.gpus <= len(free) and (takes(step) <= left or step.resumes and left >= min(WORTH, takes(step)))
 
     def run_on(step, taken):
         try:
@@ -332,7 +341,7 @@ def refuse_mixed(states):
 def shortened(content, step):
     """A file that is not whole, as whole of fewer drawn rows: the first of the draw that are all there. None where the lists want more."""
     publish = content["publish"]
-    lacks = set(missing(step, content, publish["seed"]))
+    lacks = set(missing(step, content, publish["seed"]))  # of the whole draw, so also of what a thinner run did not want
     for name in step.lists:
         of, order = lists.LISTS[name], publish["lists"][name]["rows"]
         count = next((i for i, row in enumerate(order) if (name, row) in lacks), len(order))
@@ -439,11 +448,12 @@ def main(words=None):
     parser.add_argument("--gpus", default=os.environ.get("CUDA_VISIBLE_DEVICES") or "0", help="ordinals, with commas between")
     parser.add_argument("--steps", default="", help="by default all")
     parser.add_argument("--bundle", type=pathlib.Path, default=ROOT if (ROOT / "lib").exists() else ROOT / "bundle", help="has bin, lib and python")
+    parser.add_argument("--thin", type=int, default=1, metavar="N", help="of --list and --measure: one of N rows of lists that may be drawn")
     parser.add_argument("--shorter", default="", help="of --collect: steps that are taken with fewer drawn rows than they were to have")
     parser.add_argument("--seed", default="", help="of --list: seven digits of a commit, by default this one's")
     arguments = parser.parse_args(words)
     if arguments.list:
-        print(show(arguments.seed or source_state.of_tree(str(ROOT))["commit"][:7]))
+        print(show(arguments.seed or source_state.of_tree(str(ROOT))["commit"][:7], arguments.thin))
         return 0
     if arguments.archive:
         return archive()
