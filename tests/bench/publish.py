@@ -75,7 +75,7 @@ STEPS = (
     Step("graphs", 540, STITCH, ("graphs",), resumes=True),
     Step("decode", 260, PYTHON + "decode/decode.py --out {out} --seconds {left} --warm 4 --contestants serving,compile,sinter-pdl --cases {cases}",
          ("decode",)),
-    Step("products", 180, "{bench} --compile-threads 16 --out {out} --problems {problems}", FFNS),
+    Step("products", 180, "{bench} --out {out} --problems {problems}", FFNS),
     Step("ffns", 130, PYTHON + "layers/layers.py {out} --budget {left} --problems {problems}", FFNS, resumes=True),
     Step("experts", 220, PYTHON + "experts/experts.py --out {out} --seconds {left} --contestants sinter,triton --cases {cases}", ("experts",), resumes=True),
     Step("fp8", 250, PYTHON + "scaled_peers.py --out {out} --seconds {left} --cases {cases} "
