@@ -359,7 +359,7 @@ class Telling(unittest.TestCase):
                                 {"model": "Qwen3-8B", "rows": 8, "contestant": "case", "why": "RuntimeError"}]}
         found = told.decode_rows(content, "decode")
         self.assertEqual((found["Qwen3-4B@1"].ratio, found["Qwen3-4B@1"].lacks(("serving", "compile"))), (1.5, []))
-        self.assertEqual((set(found), found["Qwen3-8B@8"].wrong), ({"Qwen3-4B@1", "Qwen3-8B@8"}, "RuntimeError"))
+        self.assertEqual((set(found), found["Qwen3-8B@8"].failed), ({"Qwen3-4B@1", "Qwen3-8B@8"}, "RuntimeError"))
         self.assertEqual(told.layer_row({"correct": False, "refused": "Error: no plan"}).wrong, "Error: no plan")
 
 

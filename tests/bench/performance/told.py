@@ -73,11 +73,14 @@ def decode_rows(content, _):
     for (model, rows, _context), case in decode_results.cases(content["rows"]).items():
         us = {name: one["step_us"] for name, one in case.items() if not name.startswith("sinter") or name == decode_results.SINTER}
         found[f"{model}@{rows}"] = us
+    whole = {}  # cases that failed as a whole, perhaps in what all contestants share
     for one in content["failures"]:
-        if one["why"] != "no time left":
-            name = one.get("contestant", "case")
-            found.setdefault(f"{one['model']}@{one['rows']}", {})[decode_results.SINTER if name == "case" else name] = one["why"]
-    return {row: of_times(us, decode_results.SINTER) for row, us in found.items()}
+        row, name = f"{one['model']}@{one['rows']}", one.get("contestant")
+        if name == "case":
+            whole[row] = Told(failed=one["why"])
+        elif name:
+            found.setdefault(row, {})[name] = one["why"]
+    return {**{row: of_times(us, decode_results.SINTER) for row, us in found.items()}, **whole}
 
 
 def contestants_of(row):

@@ -5,8 +5,8 @@ function that computes experts from the ids and weights of SGLang's router (`_ex
 the plan computes this rank's part: SGLang's layers sum behind their MLPs, in one kernel with the residual and the norm. A layer
 that is quantised, wrapped by LoRA or of another dtype keeps SGLang's path, and so does everything on a chip other than Hopper,
 with an SGLang outside of the versions named here, or that is asked for deterministic inference: a plan depends on the number
-of rows. SINTER_PLUGINS=0 leaves everything to SGLang. Plans are prepared at the first forward,
-those of prefill in the background from then on. What is taken is one line of information for MLPs of one shape. Nothing
+of rows. SINTER_PLUGINS=0 leaves everything to SGLang. Plans are prepared at the first forward; those of prefill, if
+SINTER_PREFILL_ROWS asks for them, in the background from then on. What is taken is one line of information for MLPs of one shape. Nothing
 here opens the driver.
 """
 

@@ -4,8 +4,8 @@
 between two attentions becomes one plan (`_layers`) where no layer is quantised, biased or wrapped by LoRA, over several GPUs too (`_ranks`).
 Elsewhere the gated MLPs alone are taken, each for itself, and experts of any model (`_experts`). Everything keeps vLLM's path on a chip other than Hopper, with a
 vLLM outside of the versions named here, or under VLLM_BATCH_INVARIANT: a plan depends on the number of rows. Plans are
-prepared in vLLM's first dummy run, before its memory is measured, those of prefill in the background from then on, while
-vLLM's kernels compute; more rows than they serve are vLLM's own (`_prefill`). Norms are folded where that is asked for
+prepared in vLLM's first dummy run, before its memory is measured; more rows than they serve are vLLM's own (`_prefill`). Prefill is
+vLLM's own by default; if SINTER_PREFILL_ROWS asks for it, its plans are built in the background while vLLM's kernels compute. Norms are folded where that is asked for
 (`_norms`). SINTER_PLUGINS=0 leaves everything to vLLM. What is taken is one line of information a model. Nothing here opens
 the driver: vLLM forks its workers after this ran.
 """
