@@ -22,7 +22,11 @@ def state(store):
     cards = " and ".join(sorted({one.on for one in states.values()}))
     if len(commits) == 1:
         return f"All figures but vLLM's are of commit {commits[0]} on an {cards}."
-    return f"The figures are of {len(commits)} commits, on {cards}; each table names its file, card and commit."
+    by_hand = {one.commit for key, one in states.items() if store.by_hand(key)}
+    others = {one.commit for key, one in states.items() if not store.by_hand(key)}
+    if len(by_hand) == len(others) == 1:
+        return f"Rows chosen by hand are of commit {by_hand.pop()}, vLLM's of their own, all others of {others.pop()}, on an {cards}."
+    return f"The figures are of {len(commits)} commits, on {cards}; each table of the page names its file, whose name holds the commit."
 
 
 def eager_error(store, key):
