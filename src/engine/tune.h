@@ -155,8 +155,8 @@ struct Tuner::Session {
 // Which plans a tuning tries first: more than planning offers, since measuring is surer than
 // predicting.
 
-// What planning offers, with rankings of `top_k`, then what planning by prediction leaves out: task
-// lists, spatial gates, more kinds of stitched kernels. Counted as a search.
+// What planning offers, with rankings of `top_k`, then what planning by prediction leaves out:
+// spatial gates and more kinds of stitched kernels. Counted as a search.
 absl::StatusOr<FusionResult> PlanForTuning(const PlanRequest& request, int top_k,
                                            const BuildControl& control, EngineCore& core);
 
