@@ -1,7 +1,7 @@
 #include "src/base/transfer.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "src/base/file_place.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -56,47 +57,56 @@ absl::Status FileError(const char* call, const std::string& path) {
   return Unavailable(call, " ", path, ": ", strerror(errno));
 }
 
-absl::Status WriteInto(const std::string& path, absl::string_view text) {
-  const int fd = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-  if (fd < 0) return FileError("open", path);
-  const absl::Status status = WriteAll(fd, text) ? absl::OkStatus() : FileError("write", path);
+absl::Status WriteInto(const FilePlace& place, absl::string_view text) {
+  const int fd = place.OpenSpecial();
+  if (fd < 0) return FileError("open", place.path());
+  const absl::Status status =
+      WriteAll(fd, text) ? absl::OkStatus() : FileError("write", place.path());
   close(fd);
   return status;
 }
 
-absl::Status Replace(const std::string& path, absl::string_view text, mode_t mode, bool sync) {
-  std::string beside = absl::StrCat(path, ".XXXXXX");
-  const int fd = mkostemp(&beside[0], O_CLOEXEC);
-  if (fd < 0) return FileError("create", path);
+// A new file beside `place`, with nothing in it; its name in `*name`. -1 with errno.
+int MakeBeside(const FilePlace& place, std::string* name) {
+  constexpr int kAttempts = 8;
+  for (int i = 0; i < kAttempts; ++i) {
+    uint32_t random = 0;
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random)) return -1;
+    *name = absl::StrCat(place.name(), ".", absl::Hex(random, absl::kZeroPad8));
+    const int fd = openat(place.folder(), name->c_str(),
+                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+  return -1;
+}
+
+absl::Status Replace(const FilePlace& place, absl::string_view text, mode_t mode, bool sync) {
+  std::string beside;
+  const int fd = MakeBeside(place, &beside);
+  if (fd < 0) return FileError("create", place.path());
   const bool written = WriteAll(fd, text) && fchmod(fd, mode) == 0 && (!sync || fsync(fd) == 0);
-  const absl::Status status = written ? absl::OkStatus() : FileError("write", path);
+  const absl::Status status = written ? absl::OkStatus() : FileError("write", place.path());
   close(fd);
-  if (written && rename(beside.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  const absl::Status failed = written ? FileError("rename", path) : status;
-  unlink(beside.c_str());
+  const int folder = place.folder();
+  if (written && renameat(folder, beside.c_str(), folder, place.name().c_str()) == 0) {
+    return absl::OkStatus();
+  }
+  const absl::Status failed = written ? FileError("rename", place.path()) : status;
+  unlinkat(folder, beside.c_str(), 0);
   return failed;
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
-  struct stat info;
-  if (lstat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return path;
-  if (S_ISLNK(info.st_mode) && stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
-    char* real = realpath(path.c_str(), nullptr);
-    if (real == nullptr) return FileError("resolve", path);
-    std::string target = real;
-    free(real);
-    return target;
-  }
-  const char* why = S_ISDIR(info.st_mode) ? strerror(EISDIR) : "no regular file";
-  return Invalid(path, ": ", why);
+  SINTER_ASSIGN_OR_RETURN(const FilePlace place, FilePlace::Of(path));
+  if (place.special()) return Invalid(path, ": no regular file");
+  return place.path();
 }
 
 absl::Status ReplaceFile(const std::string& path, absl::string_view text, mode_t mode, bool sync) {
-  const absl::StatusOr<std::string> place = ReplaceablePath(path);
-  if (place.ok()) return Replace(*place, text, mode, sync);
-  return absl::IsInvalidArgument(place.status()) ? WriteInto(path, text) : place.status();
+  SINTER_ASSIGN_OR_RETURN(const FilePlace place, FilePlace::Of(path));
+  return place.special() ? WriteInto(place, text) : Replace(place, text, mode, sync);
 }
 
 std::string PathOfProcess(absl::string_view path) {

@@ -71,13 +71,14 @@ inline bool IsNoRegularFile(const std::string& path) {
 
 // ReplaceFile: replaces a file by a text, all at once. PeriodicFile: does so again and again.
 
-// Returns the name that a new file may take: `path`, or where that is a link, the file behind it.
-// INVALID_ARGUMENT where a folder, device or pipe has the name.
+// Returns the name that a new file may take: `path`, or if that is a link, the file behind it.
+// INVALID_ARGUMENT if a folder, device or pipe has the name; other errors are FilePlace::Of's.
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path);
 
 // Writes a new file of `mode` beside `path`, which then takes its name: a reader sees the old text
 // or the new. A link stays, and a device or a pipe is written into. `sync` waits for the disk
-// before the file gets its name. UNAVAILABLE with the call and the path.
+// before the file gets its name. UNAVAILABLE with the call and the path; PERMISSION_DENIED where
+// another user's link is on the way (src/base/file_place.h).
 absl::Status ReplaceFile(const std::string& path, absl::string_view text, mode_t mode,
                          bool sync = false);
 

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "src/base/format.h"
+#include "src/base/transfer.h"
 #include "src/cli/options.h"
 #include "src/cli/outcome.h"
 
@@ -251,11 +252,9 @@ Outcome WriteFile(const std::string& path, const std::string& text) {
     return {};
   }
   SINTER_CLI_TRY(CheckWritable(path));
-  std::FILE* file = std::fopen(path.c_str(), "wbe");
-  if (file == nullptr) return CannotWrite(path, errno);
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) == 0 && written) return {};
-  return Failure("cannot write " + path + ": " + std::strerror(errno));
+  const absl::Status written = ReplaceFile(path, text, 0644);
+  return written.ok() ? Outcome{}
+                      : Failure("cannot write " + path + ": " + std::string(written.message()));
 }
 
 namespace {

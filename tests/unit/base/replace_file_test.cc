@@ -63,5 +63,70 @@ TEST_F(ReplaceFileTest, NewFilesReplaceNoPipeOrFolder) {
   EXPECT_EQ(*ReplaceablePath(Path("new")), Path("new"));
 }
 
+// Links and pipes of another user, whom only root can play.
+class AnotherUsersNames : public ReplaceFileTest {
+ protected:
+  void SetUp() override {
+    ReplaceFileTest::SetUp();
+    if (geteuid() != 0) GTEST_SKIP() << "needs root, to make names of another user";
+    ASSERT_EQ(chmod(folder_.c_str(), 01777), 0);
+    ASSERT_TRUE(ReplaceFile(Path("file"), "kept", 0600).ok());
+  }
+  void Disown(const char* name) const { ASSERT_EQ(lchown(Path(name).c_str(), 65534, 65534), 0); }
+  void ExpectRefused(const std::string& path, const char* what) const {
+    for (const absl::Status& refused :
+         {ReplaceFile(path, "lost", 0644), ReplaceablePath(path).status()}) {
+      EXPECT_TRUE(absl::IsPermissionDenied(refused)) << path << ": " << refused;
+      EXPECT_NE(refused.message().find(what), absl::string_view::npos) << refused;
+      EXPECT_NE(refused.message().find("that another user made"), absl::string_view::npos);
+    }
+    EXPECT_EQ(Read(Path("file")), "kept");
+  }
+};
+
+TEST_F(AnotherUsersNames, AreNotFollowedAtAnyStep) {
+  ASSERT_EQ(symlink("file", Path("link").c_str()), 0);
+  Disown("link");
+  ExpectRefused(Path("link"), "link: is a link");
+  unlink(Path("link").c_str());
+  ASSERT_EQ(symlink(folder_.c_str(), Path("link").c_str()), 0);
+  ASSERT_TRUE(ReplaceFile(Path("link/../") + folder_.substr(5) + "/link/file", "kept", 0600).ok())
+      << "its own links of folders are followed";
+  Disown("link");
+  ExpectRefused(Path("link/file"), "link: is a link");
+  ExpectRefused(Path("link/new"), "link: is a link");
+  // A link of its own that leads to another user's.
+  ASSERT_EQ(symlink("link/file", Path("pipe").c_str()), 0);
+  ExpectRefused(Path("pipe"), "link: is a link");
+}
+
+TEST_F(AnotherUsersNames, APipeWhereEverybodyMayMakeFilesIsNotWrittenInto) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0666), 0);
+  Disown("pipe");
+  const int reader = open(Path("pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  ExpectRefused(Path("pipe"), "pipe: is a pipe");
+  ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
+  EXPECT_TRUE(ReplaceFile(Path("pipe"), "text", 0600).ok()) << "a collector's, in a folder of ours";
+  close(reader);
+}
+
+TEST_F(ReplaceFileTest, WalksAsTheKernelDoes) {
+  ASSERT_EQ(symlink("../..//tmp/./", Path("link").c_str()), 0);
+  const std::string by_link = Path("link/") + folder_.substr(5) + "/file";
+  ASSERT_TRUE(ReplaceFile(by_link, "one", 0600).ok()) << ReplaceFile(by_link, "one", 0600);
+  EXPECT_EQ(Read(Path("file")), "one");
+  ASSERT_EQ(unlink(Path("link").c_str()), 0);
+  ASSERT_EQ(symlink("link", Path("link").c_str()), 0);
+  EXPECT_TRUE(absl::IsUnavailable(ReplaceFile(Path("link"), "x", 0600))) << "a loop ends";
+  EXPECT_TRUE(absl::IsUnavailable(ReplaceFile(Path("none/file"), "x", 0600)));
+  EXPECT_TRUE(absl::IsUnavailable(ReplaceFile(Path("file/below"), "x", 0600)));
+  for (const char* no_file : {"", ".", "..", "file/"}) {
+    EXPECT_FALSE(ReplaceFile(Path(no_file), "x", 0600).ok()) << no_file;
+  }
+  EXPECT_FALSE(ReplaceFile("", "x", 0600).ok());
+  EXPECT_TRUE(ReplaceFile("/dev/null", "x", 0600).ok());
+  EXPECT_EQ(Read(Path("file")), "one");
+}
+
 }  // namespace
 }  // namespace sinter
