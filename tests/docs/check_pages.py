@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 
-README_WORDS = 900
+README_WORDS, SENTENCE_WORDS = 900, 25
 CONFIGURATION, README = "docs/configuration.md", "README.md"
+GUIDES = tuple(f"docs/{name}.md" for name in ("README", "attention", "experts", "training", "troubleshooting"))
 # PyPI's `sinter` is another project, so a wheel of ours must neither be called nor require that.
 DISTRIBUTIONS = {"bindings/python": "sinter-gpu", "bindings/python/plugins/sinter-vllm": "sinter-gpu-vllm",
                  "bindings/python/plugins/sinter-sglang": "sinter-gpu-sglang"}
@@ -115,9 +116,24 @@ def check_distributions(root):
                     for path in sorted(pages) for word in fetched(read(root, path))]
 
 
-def check_length(root):
-    words = len(read(root, README).split())
-    return [f"{README} has {words} words, must have at most {README_WORDS}"] if words > README_WORDS else []
+def prose(text):
+    """Paragraphs and list items, without code, tables, comments and addresses of links."""
+    text = re.sub(r"<!-- made by .*?: begin -->.*?<!-- made by .*?: end -->|<!--.*?-->|<picture>.*?</picture>|```.*?```", "\n\n", text, flags=re.S)
+    text = re.sub(r"^(\||#).*$", "", text, flags=re.M)
+    text = re.sub(r"\]\([^)]*\)|[\[*]", "", re.sub(r"`[^`]*`", "code", text))
+    return [" ".join(part.split()) for part in re.split(r"\n\s*\n|^(?:-|\d\.) ", text, flags=re.M) if part.strip()]
+
+
+def long_sentences(text):
+    return [sentence for part in prose(text) for sentence in re.split(r"(?<=[.!?])\s+", part) if len(sentence.split()) > SENTENCE_WORDS]
+
+
+def check_prose(root):
+    """README.md and the guides for users have short sentences, and README.md few of them."""
+    words = sum(len(part.split()) for part in prose(read(root, README)))
+    wrong = [f"{README} has {words} words of prose, must have at most {README_WORDS}"] if words > README_WORDS else []
+    return wrong + [f"{page}: a sentence has {len(sentence.split())} words, must have at most {SENTENCE_WORDS}: {sentence}"
+                    for page in (README, *GUIDES) for sentence in long_sentences(read(root, page))]
 
 
 def check_example(root, compiler):
@@ -135,7 +151,7 @@ def check_example(root, compiler):
 
 
 def check(root, compiler):
-    return check_variables(root) + check_build_options(root) + check_paths(root) + check_length(root) + \
+    return check_variables(root) + check_build_options(root) + check_paths(root) + check_prose(root) + \
         check_example(root, compiler) + check_distributions(root)
 
 

@@ -38,6 +38,12 @@ class Reading(unittest.TestCase):
                                              "pip install sinter_gpu-*.whl torch"), ["sinter", "sinter-gpu[nvrtc]"])
 
 
+    def test_prose_is_sentences_without_code_and_tables(self):
+        page = "# Head\n\nOne [two](three.md) `four five`. Six\nseven.\n\n| a | b |\n```sh\nfalse\n```\n- eight\n- nine\n"
+        self.assertEqual(check_pages.prose(page), ["One two code. Six seven.", "eight", "nine"])
+        self.assertEqual(check_pages.long_sentences("word " * 24 + "end. " + "word " * 25 + "end."), ["word " * 25 + "end."])
+
+
 class Differing(unittest.TestCase):
     def test_both_sides_are_named(self):
         self.assertEqual(check_pages.differ("kinds", ["a", "b"], ["b", "c"]), ["kinds: the page lacks c", "kinds: the code has no a"])

@@ -18,8 +18,8 @@ import shutil
 import subprocess
 import sys
 
-PAGES = ("README.md", "docs/serving.md", "examples/README.md", "bindings/README.md", "bindings/cpp/README.md", "bindings/go/README.md",
-         "bindings/python/README.md", "bindings/rust/sinter/README.md")
+PAGES = ("README.md", "docs/serving.md", "docs/attention.md", "docs/experts.md", "docs/training.md", "docs/troubleshooting.md",
+         "examples/README.md", "bindings/README.md", "bindings/cpp/README.md", "bindings/go/README.md", "bindings/python/README.md", "bindings/rust/sinter/README.md")
 REASONS = {
     "gpu": "needs a GPU",
     "builds": "builds for minutes; what runs this test is such a build",
@@ -27,7 +27,7 @@ REASONS = {
     "torch": "needs torch, where it is not installed",
 }
 # Lines that no run on a machine without a GPU, torch and packages reaches. A new one needs a reason, and its number here.
-MOST_NOT_RUN = 34
+MOST_NOT_RUN = 64
 # Tests that compile the blocks of a language as they are printed.
 COMPILED_BY = {"go": ("tests/bindings/go.cmake", "README.md go "), "rust": ("bindings/rust/sinter/src/lib.rs", "include_str!(\"../README.md\")")}
 LANGUAGES = ("sh", "console", "python", "c", "cpp", "go", "rust", "text")
