@@ -354,8 +354,9 @@ Outcome Prove(const Session& session, int device, Findings* findings) {
   SINTER_CLI_TRY(Prepare(proof, chain, PrepareArgs(), &warm));
   findings->push_back(
       {"prepare", Health::kOk,
-       FormatText("%.0f ms cold (search %.0f, compile %.0f), %.2f ms warm", cold.wall_us / 1e3,
-                  cold.search_us / 1e3, cold.compile_us / 1e3, warm.wall_us / 1e3),
+       FormatText("%.0f ms cold (summed over threads: search %.0f, compile %.0f), %.2f ms warm",
+                  cold.wall_us / 1e3, cold.search_us / 1e3, cold.compile_us / 1e3,
+                  warm.wall_us / 1e3),
        ""});
   return proof.has_gpu() ? RunProof(proof, chain, cold.plan.get(), findings) : Outcome{};
 }

@@ -25,8 +25,8 @@ struct Variant {
 };
 
 void PrintTimes(const Prepared& prepared) {
-  std::printf("prepared in %.1f ms: search %.1f ms, compile %.1f ms\n", prepared.wall_us / 1e3,
-              prepared.search_us / 1e3, prepared.compile_us / 1e3);
+  std::printf("prepared in %.1f ms; summed over threads: search %.1f ms, compile %.1f ms\n",
+              prepared.wall_us / 1e3, prepared.search_us / 1e3, prepared.compile_us / 1e3);
 }
 
 std::string CheckText(const sinter_x_check& check) {

@@ -53,7 +53,7 @@ class Cli(unittest.TestCase):
     def test_run_shows_the_chain_the_plan_the_execution_and_the_counters(self):
         first = self.sinter("run", "--target", "h200", *CHAIN.split())
         self.assertTrue(first.stdout.startswith(CHAIN + " bias1=0 bias2=0\n"), first.stdout)
-        for part in ("m<=32", "predicted", "prepared in", "search", "compile", "reference executor:", "output 0 rms 0."):
+        for part in ("m<=32", "predicted", "prepared in", "summed over threads: search", "compile", "reference executor:", "output 0 rms 0."):
             self.assertIn(part, first.stdout)
         self.assertIn("searched 1, compiled ", first.stdout)
         self.assertIn("NVRTC loaded", first.stdout)

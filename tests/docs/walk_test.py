@@ -2,6 +2,8 @@
 """What walk.py takes for a block, for a mark, for a number; and that lines that are wrong fail. Usage: walk_test.py BUILD"""
 
 import os
+import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -26,6 +28,18 @@ class Pages(unittest.TestCase):
     def test_numbers_do_not_count(self):
         self.assertEqual(walk.plain("prepared in 327.1 ms: search 6 ms"), walk.plain("prepared in 0.9 ms: search 1,000 ms"))
         self.assertNotEqual(walk.plain("prepared in 1 ms"), walk.plain("found in 1 ms"))
+        self.assertNotEqual(walk.plain("search 0.0 ms"), walk.plain("search 6.1 ms"))
+
+    def test_as_typed_types_every_block_that_needs_no_gpu(self):
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "as_typed")
+        typed = subprocess.run([script, "--list"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        subprocess.run(["bash", "-n"], input=typed, text=True, check=True)
+        with open(os.path.join(os.path.dirname(script), "..", "..", "README.md"), encoding="utf-8") as file:
+            blocks = walk.blocks_of("README.md", file.read())
+        self.assertEqual(re.findall(r"^say (.*)$", typed, re.M), [str(block) for block in blocks if block.reason != "gpu"])
+        for block in blocks:
+            if block.language in ("c", "python") and block.reason != "gpu":
+                self.assertIn(block.text, typed)
 
     def test_names_of_the_package(self):
         self.assertEqual(walk.taken_names("import sinter\nplan = context.prepare(c)\ny = plan(x); sinter.torch.f(); other.g()"),
