@@ -96,7 +96,7 @@ class PackReader {
  public:
   // Reads the manifest, the signatures and the table's index. NOT_FOUND; PERMISSION_DENIED when no
   // trusted key signed it (or its owner is refused); DATA_LOSS; FAILED_PRECONDITION for another
-  // format; UNAVAILABLE.
+  // format and for a pack without records; UNAVAILABLE.
   static absl::StatusOr<std::unique_ptr<const PackReader>> Open(const PackOptions& options);
 
   // A hit's bytes match the manifest and passed the envelope's verifier. A damaged record is a
@@ -195,7 +195,7 @@ using EnvelopeSource = std::function<absl::StatusOr<std::string>(const PackItem&
 // `items` in any order, without duplicates. Every envelope is verified again before it is packed.
 // On failure `path` is unchanged and nothing is left beside it. The result is synced; its mode is
 // 0644 less the umask. RESOURCE_EXHAUSTED when memory runs out or a limit of the format is
-// exceeded.
+// exceeded; FAILED_PRECONDITION when no record is left to write.
 absl::StatusOr<PackReport> WritePack(const PackWriteOptions& options, std::vector<PackItem> items,
                                      const EnvelopeSource& source);
 

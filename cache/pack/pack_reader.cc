@@ -66,6 +66,11 @@ absl::Status PackReader::Load(const PackOptions& options) {
   SINTER_RETURN_IF_ERROR(CheckSignatures(options, tail));
   if (signers_.empty()) SINTER_RETURN_IF_ERROR(CheckOwner(st, "pack"));
   SINTER_ASSIGN_OR_RETURN(manifest_, DecodeManifest(manifest));
+  if (manifest_.entries.empty()) {
+    return FailedPrecondition(
+        "pack: it holds no record and can serve nothing: export it again from a warm cache (sinter "
+        "warm WORKLOAD --pack FILE)");
+  }
   if (manifest_.BlockBytes() + manifest_.rest_bytes != tail.table_bytes) {
     return DataLoss("pack: the manifest's blocks do not make up the table");
   }

@@ -123,6 +123,14 @@ absl::StatusOr<PackReport> WriteTo(const PackWriteOptions& options, FileOps* ops
   PackManifest manifest;
   PackTable table(ops, fd, options.path);
   SINTER_ASSIGN_OR_RETURN(manifest, WriteTable(items, source, &table, &report));
+  if (manifest.entries.empty()) {
+    return FailedPrecondition(
+        options.path, ": no pack was written: ",
+        report.skipped == 0 ? std::string("there is no record to write")
+                            : absl::StrCat("of ", report.skipped,
+                                           " records none is sound and of this library version"),
+        "; make the records first (sinter warm WORKLOAD), in the same cache folder");
+  }
   manifest.producer = options.producer;
   SINTER_ASSIGN_OR_RETURN(const std::string seal, Seal(manifest, options.signer));
   SINTER_RETURN_IF_ERROR(WriteAll(ops, fd, seal, /*sync=*/true, options.path));

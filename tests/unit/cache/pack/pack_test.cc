@@ -56,10 +56,41 @@ TEST_F(PackReaderTest, ToAnotherVersionOfTheLibraryItsRecordsAreOtherFormat) {
   }
 }
 
-TEST_F(PackReaderTest, AnEmptyPackIsSound) {
-  const auto pack = Open(From(Pack()));
-  ASSERT_NE(pack, nullptr);
-  EXPECT_TRUE(VerifyPack(*pack).ok());
+TEST_F(PackReaderTest, APackWithoutRecordsIsNotWritten) {
+  const std::string path = temp_ / "empty.pack";
+  const absl::Status nothing = ExportPack(&store_, {}, nullptr, To(path, &key_)).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(nothing)) << nothing;
+  EXPECT_THAT(std::string(nothing.message()),
+              testing::AllOf(testing::HasSubstr("empty.pack: no pack was written: there is no "
+                                                "record"),
+                             testing::HasSubstr("sinter warm")));
+  Fill(3);
+  PackWriteOptions none = To(path, &key_);
+  none.wanted = [](RecordKind, absl::string_view, absl::string_view) { return false; };
+  EXPECT_THAT(std::string(ExportPack(&store_, {}, nullptr, none).status().message()),
+              testing::HasSubstr("of 6 records none is sound and of this library version"));
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+TEST_F(PackReaderTest, APackWithoutRecordsIsRefused) {
+  std::string table;
+  TableWriter(&table).Finish();
+  PackManifest manifest;
+  manifest.rest_bytes = table.size();
+  manifest.rest = Sha256(table);
+  const std::string bytes = EncodeManifest(manifest);
+  PackTail tail;
+  tail.table_bytes = table.size();
+  tail.manifest_bytes = bytes.size();
+  tail.manifest = Sha256(bytes);
+  PackOptions options = From("pack");
+  options.allow_unsigned = true;
+  options.ops = std::make_shared<StringFile>(table + bytes + EncodeTail(tail));
+  const absl::Status refused = PackReader::Open(options).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              testing::AllOf(testing::HasSubstr("holds no record"),
+                             testing::HasSubstr("sinter warm WORKLOAD --pack")));
 }
 
 TEST_F(PackReaderTest, EqualRecordsMakeAnEqualPack) {
