@@ -62,6 +62,8 @@ type Stats struct {
 	SlotMeasurements        uint64
 	SlotMeasuredWins        uint64
 	SlotMeasurementsGivenUp uint64
+	PrepareFailures         uint64
+	MustHitMisses           uint64
 }
 
 func statsOf(s *C.sinter_stats) Stats {
@@ -118,5 +120,7 @@ func statsOf(s *C.sinter_stats) Stats {
 		SlotMeasurements:        uint64(s.slot_measurements),
 		SlotMeasuredWins:        uint64(s.slot_measured_wins),
 		SlotMeasurementsGivenUp: uint64(s.slot_measurements_given_up),
+		PrepareFailures:         uint64(s.prepare_failures),
+		MustHitMisses:           uint64(s.must_hit_misses),
 	}
 }

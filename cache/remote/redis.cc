@@ -201,6 +201,19 @@ absl::StatusOr<std::vector<absl::optional<std::string>>> RedisBackend::GetMany(
   return values;
 }
 
+absl::StatusOr<std::vector<bool>> RedisBackend::HaveMany(const std::vector<std::string>& names,
+                                                         Deadline deadline) {
+  RespCall call;
+  for (const std::string& name : names) call.Add({"EXISTS", name});
+  SINTER_ASSIGN_OR_RETURN(const std::vector<RespValue> replies, Call(call, deadline));
+  std::vector<bool> have;
+  for (const RespValue& reply : replies) {
+    if (reply.type != Type::kInteger) return Unexpected(reply, "EXISTS");
+    have.push_back(reply.integer != 0);
+  }
+  return have;
+}
+
 absl::Status RedisBackend::Put(const std::string& name, const std::string& value, int64_t ttl_s,
                                bool replace, Deadline deadline) {
   RespCall call;

@@ -165,6 +165,8 @@ class RedisBackend : public RemoteBackend {
 
   absl::StatusOr<std::vector<absl::optional<std::string>>> GetMany(
       const std::vector<std::string>& names, Deadline deadline) override;
+  absl::StatusOr<std::vector<bool>> HaveMany(const std::vector<std::string>& names,
+                                             Deadline deadline) override;
   absl::Status Put(const std::string& name, const std::string& value, int64_t ttl_s, bool replace,
                    Deadline deadline) override;
   absl::StatusOr<bool> TryLease(const std::string& name, const std::string& token, int64_t ttl_ms,

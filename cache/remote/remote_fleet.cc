@@ -239,6 +239,86 @@ bool RemoteTier::Impl::IsMarked(RecordKind kind, const Digest& digest) {
   return mark.has_value();
 }
 
+namespace {
+
+constexpr size_t kPushBatch = 64;
+
+}  // namespace
+
+absl::Status RemoteTier::Impl::PushValue(RecordKind kind, const Digest& digest,
+                                         const std::string& value) {
+  Deadline deadline = steady_clock::now() + kPushBudget;
+  SINTER_RETURN_IF_ERROR(Asking(deadline, [&](RemoteBackend* backend) {
+    return backend->Put(Name(kind, digest), value, options_.ttl_s, /*replace=*/false, deadline);
+  }));
+  Count(&puts_);
+  if (options_.group.empty()) return absl::OkStatus();
+  deadline = steady_clock::now() + options_.background_budget;
+  return Asking(deadline, [&](RemoteBackend* backend) {
+    return backend->AddMember(GroupName(options_.name_space, options_.group),
+                              MemberName(kind, digest), options_.ttl_s, deadline);
+  });
+}
+
+absl::Status RemoteTier::Impl::PushBatch(
+    const std::vector<std::pair<RecordKind, Digest>>& records, size_t from, size_t to,
+    const std::function<absl::StatusOr<std::string>(size_t)>& envelope_of, PushReport* report) {
+  std::vector<std::string> names;
+  for (size_t i = from; i < to; ++i) names.push_back(Name(records[i].first, records[i].second));
+  for (size_t i = from; i < to; ++i) names.push_back(MarkName(records[i].first, records[i].second));
+  const Deadline deadline = steady_clock::now() + options_.background_budget;
+  SINTER_ASSIGN_OR_RETURN(const std::vector<bool> have, Asking(deadline, [&](RemoteBackend* b) {
+                            return b->HaveMany(names, deadline);
+                          }));
+  for (size_t i = from; i < to; ++i) {
+    ++report->records;
+    const bool marked = have[to - from + i - from];
+    if (marked || have[i - from]) {
+      ++(marked ? report->withdrawn : report->present);
+      continue;
+    }
+    const absl::StatusOr<std::string> envelope = envelope_of(i);
+    if (!envelope.ok() && !absl::IsNotFound(envelope.status())) return envelope.status();
+    const std::string value =
+        envelope.ok() ? SealValue(options_.secret, names[i - from], *envelope) : std::string();
+    if (!envelope.ok() || value.size() > kMaxRemoteValueBytes) {
+      ++report->skipped;
+      continue;
+    }
+    SINTER_RETURN_IF_ERROR(PushValue(records[i].first, records[i].second, value));
+    ++report->pushed;
+    report->pushed_bytes += value.size();
+  }
+  return absl::OkStatus();
+}
+
+// The host's name is looked up first: the thread may not have done so yet.
+absl::Status RemoteTier::Impl::Push(
+    const std::vector<std::pair<RecordKind, Digest>>& records,
+    const std::function<absl::StatusOr<std::string>(size_t)>& envelope_of, PushReport* report) {
+  asking_->Resolve(background_.closing());
+  for (size_t from = 0; from < records.size(); from += kPushBatch) {
+    const size_t to = std::min(records.size(), from + kPushBatch);
+    SINTER_RETURN_IF_ERROR(PushBatch(records, from, to, envelope_of, report));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PushReport> RemoteTier::Push(
+    const std::vector<std::pair<RecordKind, Digest>>& records,
+    const std::function<absl::StatusOr<std::string>(size_t)>& envelope_of) {
+  if (!impl_->options().publish) {
+    return FailedPrecondition(
+        "cache push: this context only reads the remote store: set SINTER_REMOTE_ROLE=publisher");
+  }
+  if (!impl_->Mine()) return Unavailable("remote: the parent's, after a fork");
+  PushReport report;
+  const absl::Status pushed = impl_->Push(records, envelope_of, &report);
+  if (pushed.ok()) return report;
+  return Annotate(pushed, absl::StrCat("cache push: ", report.pushed, " of ", records.size(),
+                                       " records written, then (run it again to go on)"));
+}
+
 void RemoteTier::OnWithdrawn(WithdrawnSink sink) { impl_->OnWithdrawn(std::move(sink)); }
 
 void RemoteTier::Withdraw(RecordKind kind, const Digest& digest, absl::string_view why) {

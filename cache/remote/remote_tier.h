@@ -11,6 +11,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -100,6 +102,17 @@ struct RemoteStats {
   uint64_t opened = 0;  // times the breaker opened
 };
 
+struct PushReport {
+  uint64_t records = 0;                   // looked at
+  uint64_t present = 0;                   // the server had them
+  uint64_t pushed = 0, pushed_bytes = 0;  // written now
+  uint64_t withdrawn = 0;                 // the fleet found them wrong: not written
+  uint64_t skipped = 0;                   // left out by the caller, or too large
+};
+
+// For one value of a push: kMaxRemoteValueBytes at about 1 MB/s.
+constexpr std::chrono::milliseconds kPushBudget(30000);
+
 // Takes a record that was fetched without being asked for.
 using RecordSink = std::function<void(const Digest& digest, const Envelope& envelope)>;
 // Takes a withdrawal that was found without being asked for.
@@ -135,6 +148,14 @@ class RemoteTier {
   // published the record, or the lesser of `budget_us` and lease_wait has passed. Null: the lease
   // is not held. Readers do not wait, nor does anyone while the breaker is open.
   std::shared_ptr<void> Lease(RecordKind kind, const Digest& digest, int64_t budget_us);
+  // Writes the records that the server lacks to it, in their order, and lists them in the group.
+  // `envelope_of(i)` gives the envelope of records[i], NOT_FOUND to leave it out. On the caller's
+  // thread; each question takes background_budget at most, each value kPushBudget. The first one
+  // that fails ends it, with an error that says how many were written: what is there then stays.
+  // FAILED_PRECONDITION for a reader.
+  absl::StatusOr<PushReport> Push(
+      const std::vector<std::pair<RecordKind, Digest>>& records,
+      const std::function<absl::StatusOr<std::string>(size_t)>& envelope_of);
   // Once, in the background: passes each record of the group for which `wanted` is true to `sink`.
   // The thread calls both, but not after Stop.
   void Prefetch(std::function<bool(RecordKind, const Digest&)> wanted, RecordSink sink);

@@ -45,6 +45,9 @@ class RemoteTier::Impl {
   std::string TryLease(RecordKind kind, const Digest& digest, Deadline until);
   void ReleaseLater(RecordKind kind, const Digest& digest, const std::string& token);
   void Prefetch(std::function<bool(RecordKind, const Digest&)> wanted, RecordSink sink);
+  absl::Status Push(const std::vector<std::pair<RecordKind, Digest>>& records,
+                    const std::function<absl::StatusOr<std::string>(size_t)>& envelope_of,
+                    PushReport* report);
   bool Flush(std::chrono::milliseconds limit) { return background_.Flush(limit); }
   void Stop() {
     stopping_ = true;
@@ -131,6 +134,12 @@ class RemoteTier::Impl {
   void ResolveBoth();
   void PrefetchNow(const std::function<bool(RecordKind, const Digest&)>& wanted,
                    const RecordSink& sink);
+  // As Push, for records[from] up to records[to].
+  absl::Status PushBatch(const std::vector<std::pair<RecordKind, Digest>>& records, size_t from,
+                         size_t to,
+                         const std::function<absl::StatusOr<std::string>(size_t)>& envelope_of,
+                         PushReport* report);
+  absl::Status PushValue(RecordKind kind, const Digest& digest, const std::string& value);
   bool TakeBatch(const std::vector<std::pair<RecordKind, Digest>>& batch, const RecordSink& sink);
   void Take(RecordKind kind, const Digest& digest, const std::string& name,
             const std::string& value, const RecordSink& sink);

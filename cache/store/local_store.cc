@@ -140,6 +140,14 @@ void LocalStore::Touch(const StoreDirectory& dir, RecordKind kind, const Digest&
   (void)dir.ops()->TouchAt(dir.fd(), RecordPath(kind, digest).c_str());
 }
 
+void LocalStore::Use(RecordKind kind, const Digest& digest) const {
+  const DirectoryPtr dir = Directory();
+  struct stat seen;
+  if (dir == nullptr) return;
+  if (dir->ops()->StatAt(dir->fd(), RecordPath(kind, digest).c_str(), &seen) != 0) return;
+  Touch(*dir, kind, digest, seen);
+}
+
 // Times are compared too: writing into a file changes them.
 bool LocalStore::IsKnown(RecordKind kind, const Digest& digest, const struct stat& st) const {
   const auto known = known_.Lock();

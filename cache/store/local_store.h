@@ -83,6 +83,8 @@ class LocalStore {
   // OUT_OF_RANGE for a record that is too large; RESOURCE_EXHAUSTED when memory runs out;
   // UNAVAILABLE for I/O trouble.
   absl::Status PutRecord(const Digest& digest, const Envelope& envelope);
+  // Marks the record as used now, as a hit does.
+  void Use(RecordKind kind, const Digest& digest) const;
   // As PutRecord, with a new envelope of this producer.
   absl::Status Put(RecordKind kind, absl::string_view key, const Digest& digest,
                    absl::string_view payload);
@@ -109,6 +111,9 @@ class LocalStore {
   // more than `min_age_s` ago and returns how many; CountOrphans counts them whatever their age.
   // LockJanitor is null while another janitor works.
   absl::StatusOr<std::vector<StoredEntry>> List();
+  // Reads one listed record, which counts as no use.
+  absl::Status Visit(const StoredEntry& entry, const RecordVisitor& visitor);
+  int64_t touch_interval_s() const { return options_.touch_interval_s; }
   bool Evict(const StoredEntry& entry);
   uint64_t RemoveOrphans(int64_t min_age_s);
   uint64_t CountOrphans();
@@ -196,9 +201,15 @@ struct ClearReport {
 // something that is not the library's (CheckOurs).
 absl::StatusOr<ClearReport> ClearStore(LocalStore* store, bool dry_run);
 
+// The kernels that a plan's record names, by their digests; none where this library cannot tell.
+using KernelsOfPlan =
+    std::function<std::vector<Digest>(absl::string_view key, absl::string_view payload)>;
+
 struct SweepLimits {
   uint64_t max_bytes = uint64_t{2} << 30;  // of all records on disk; 0: no cap
   int64_t orphan_age_s = 900;              // longer than any writer takes
+  // If set, a kernel stays as long as a plan that names it.
+  KernelsOfPlan kernels_of;
 };
 
 struct SweepReport {
@@ -209,10 +220,12 @@ struct SweepReport {
 };
 
 // One sweep. Above the cap, the longest unused records are removed until nine tenths of the cap are
-// left, so that the next sweep does not follow at once. Tombstones stay. Readers are not disturbed:
-// a reader that has a removed record open goes on, a later one misses. Only one janitor of all
-// processes works at a time. Blocks while it looks at every name (about 3 us each). UNAVAILABLE
-// when the store cannot be listed.
+// left, so that the next sweep does not follow at once. A kernel counts as used one touch interval
+// later than its file says, so a plan goes before the kernels that were used with it. With
+// `limits.kernels_of` a kernel goes only after every plan that names it. Tombstones stay. Readers
+// are not disturbed: a reader that has a removed record open goes on, a later one misses. Only one
+// janitor of all processes works at a time. Blocks while it looks at every name (about 3 us each).
+// UNAVAILABLE when the store cannot be listed.
 absl::StatusOr<SweepReport> Sweep(LocalStore* store, const SweepLimits& limits);
 
 }  // namespace sinter

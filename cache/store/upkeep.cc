@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <ctime>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -57,6 +58,14 @@ absl::Status LocalStore::ForEach(const RecordVisitor& visitor) {
                : VisitUnsound(visitor, path, "its name is no record's");
   }));
   return visitor.tombstone ? ForEachTombstone(*dir, visitor.tombstone) : absl::OkStatus();
+}
+
+absl::Status LocalStore::Visit(const StoredEntry& entry, const RecordVisitor& visitor) {
+  SINTER_RETURN_IF_ERROR(usable_);
+  const DirectoryPtr dir = Directory();
+  if (dir == nullptr) return NoFolder();
+  return VisitRecord(*dir, entry.kind, entry.digest, RecordPath(entry.kind, entry.digest),
+                     options_.format, visitor);
 }
 
 absl::StatusOr<std::vector<StoredEntry>> LocalStore::List() {
@@ -206,20 +215,67 @@ absl::StatusOr<ClearReport> ClearStore(LocalStore* store, bool dry_run) {
 
 namespace {
 
-// Longest unused first; within a second the larger one, then by name, so that all janitors use one
-// order.
+// Longest unused first; within a second plans before kernels, then the larger one, then by name, so
+// that all janitors use one order.
 bool GoesBefore(const StoredEntry& a, const StoredEntry& b) {
-  return std::tie(a.last_use_unix_s, b.bytes, a.digest) <
-         std::tie(b.last_use_unix_s, a.bytes, b.digest);
+  return std::tie(a.last_use_unix_s, a.kind, b.bytes, a.digest) <
+         std::tie(b.last_use_unix_s, b.kind, a.bytes, b.digest);
+}
+
+// Which kernels each listed plan names.
+using NamedKernels = std::map<Digest, std::vector<Digest>>;
+
+NamedKernels KernelsOfPlans(LocalStore* store, const std::vector<StoredEntry>& entries,
+                            const KernelsOfPlan& kernels_of) {
+  NamedKernels named;
+  RecordVisitor visitor;
+  visitor.record = [&](const Digest& digest, const Envelope& envelope) {
+    named[digest] = kernels_of(envelope.key, envelope.payload);
+    return absl::OkStatus();
+  };
+  for (const StoredEntry& entry : entries) {
+    if (entry.kind == RecordKind::kPlan) (void)store->Visit(entry, visitor);
+  }
+  return named;
+}
+
+// Sets when each kernel counts as used last: no earlier than any plan that was used with it. A hit
+// on a plan is followed by uses of its kernels, whose files may be marked one interval earlier.
+void CountUses(const NamedKernels& named, int64_t interval_s, std::vector<StoredEntry>* entries) {
+  std::map<Digest, int64_t> used;
+  for (const StoredEntry& entry : *entries) {
+    const auto plan = named.find(entry.digest);
+    if (entry.kind != RecordKind::kPlan || plan == named.end()) continue;
+    for (const Digest& kernel : plan->second) {
+      int64_t& last = used.emplace(kernel, entry.last_use_unix_s).first->second;
+      last = std::max(last, entry.last_use_unix_s);
+    }
+  }
+  for (StoredEntry& entry : *entries) {
+    if (entry.kind != RecordKind::kKernel) continue;
+    entry.last_use_unix_s += std::max<int64_t>(interval_s, 0);
+    const auto last = used.find(entry.digest);
+    if (last != used.end()) entry.last_use_unix_s = std::max(entry.last_use_unix_s, last->second);
+  }
 }
 
 void EvictDownTo(LocalStore* store, std::vector<StoredEntry> entries, uint64_t goal,
-                 SweepReport* report) {
+                 const KernelsOfPlan& kernels_of, SweepReport* report) {
+  const NamedKernels named =
+      kernels_of ? KernelsOfPlans(store, entries, kernels_of) : NamedKernels();
+  CountUses(named, store->touch_interval_s(), &entries);
   std::sort(entries.begin(), entries.end(), GoesBefore);
+  std::set<Digest> kept;  // kernels of plans that were used meanwhile, and so stay
   uint64_t left = report->bytes;
   for (const StoredEntry& entry : entries) {
     if (left <= goal) break;
-    if (!store->Evict(entry)) continue;
+    if (entry.kind == RecordKind::kKernel && kept.count(entry.digest) != 0) continue;
+    if (!store->Evict(entry)) {
+      const auto plan = named.find(entry.digest);
+      if (entry.kind == RecordKind::kPlan && plan != named.end())
+        kept.insert(plan->second.begin(), plan->second.end());
+      continue;
+    }
     left -= entry.bytes;
     ++report->evicted;
     report->evicted_bytes += entry.bytes;
@@ -241,7 +297,7 @@ absl::StatusOr<SweepReport> Sweep(LocalStore* store, const SweepLimits& limits) 
   report.records = entries.size();
   for (const StoredEntry& entry : entries) report.bytes += entry.bytes;
   if (limits.max_bytes != 0 && report.bytes > limits.max_bytes) {
-    EvictDownTo(store, std::move(entries), limits.max_bytes / 10 * 9, &report);
+    EvictDownTo(store, std::move(entries), limits.max_bytes / 10 * 9, limits.kernels_of, &report);
   }
   return report;
 }

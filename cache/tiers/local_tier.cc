@@ -18,6 +18,7 @@ constexpr uint64_t kSweepShare = 32;  // part of the cap that this process write
 // Each lock takes a descriptor of the host process, and the queue may get long if the disk does not
 // answer. Jobs queued beyond this many let their lock go, at the risk of a build done twice.
 constexpr size_t kMostHeldLocks = 256;
+constexpr std::chrono::seconds kCountInterval(60);
 
 }  // namespace
 
@@ -108,7 +109,41 @@ void LocalTier::SweepIfDue(uint64_t bytes) {
   SweepLimits limits;
   limits.max_bytes = cap;
   const auto report = Sweep(store_.get(), limits);
-  if (report.ok()) evicted_.fetch_add(report->evicted, std::memory_order_relaxed);
+  if (!report.ok()) return;
+  evicted_.fetch_add(report->evicted, std::memory_order_relaxed);
+  evicted_bytes_.fetch_add(report->evicted_bytes, std::memory_order_relaxed);
+}
+
+void LocalTier::CountNow() {
+  const absl::StatusOr<std::vector<StoredEntry>> entries = store_->List();
+  if (!entries.ok()) return;
+  std::array<uint64_t, 2> records{}, bytes{};
+  for (const StoredEntry& entry : *entries) {
+    const size_t kind = entry.kind == RecordKind::kKernel ? 1 : 0;
+    ++records[kind];
+    bytes[kind] += entry.bytes;
+  }
+  const auto contents = contents_.Lock();
+  contents->counted = true;
+  contents->records = records;
+  contents->bytes = bytes;
+}
+
+void LocalTier::CountRecords() {
+  if (writer_ == nullptr || !usable_.ok()) return;
+  const auto now = std::chrono::steady_clock::now();
+  {
+    const auto contents = contents_.Lock();
+    if (contents->asked != std::chrono::steady_clock::time_point() &&
+        now - contents->asked < kCountInterval) {
+      return;
+    }
+    contents->asked = now;
+  }
+  try {
+    writer_->Push(0, [this] { CountNow(); });
+  } catch (const std::bad_alloc&) {  // the next call after the interval tries again
+  }
 }
 
 absl::Status LocalTier::Quarantine(const Id& id, absl::string_view why) {
@@ -147,6 +182,14 @@ void LocalTier::Flush() {
 }
 
 void LocalTier::AddTo(StoreStats* stats) const {
+  {
+    const auto contents = contents_.Lock();
+    stats->counted = contents->counted;
+    stats->plans.stored = contents->records[0];
+    stats->plans.stored_bytes = contents->bytes[0];
+    stats->kernels.stored = contents->records[1];
+    stats->kernels.stored_bytes = contents->bytes[1];
+  }
   stats->put_failures += failures_.load(std::memory_order_relaxed);
   stats->puts_dropped += dropped_.load(std::memory_order_relaxed);
   stats->evicted += evicted_.load(std::memory_order_relaxed);
@@ -162,6 +205,23 @@ namespace {
 constexpr char kBeingBuilt[] =
     "its build lock is held: another context or process builds it just now, or has it queued and "
     "not yet written (flush there, or ask again)";
+
+// The envelope of a listed record; NOT_FOUND if it is gone, unsound or not wanted.
+absl::StatusOr<std::string> PushedBytes(LocalStore* store, const StoredEntry& entry,
+                                        const RecordFilter& wanted) {
+  absl::StatusOr<std::string> bytes = NotFound("record is gone or unsound");
+  RecordVisitor visitor;
+  visitor.record = [&](const Digest&, const Envelope& envelope) {
+    if (wanted && !wanted(envelope.kind, envelope.key, envelope.payload)) {
+      bytes = NotFound("record is not wanted");
+    } else {
+      bytes = EncodeEnvelope(envelope);
+    }
+    return absl::OkStatus();
+  };
+  SINTER_RETURN_IF_ERROR(store->Visit(entry, visitor));
+  return bytes;
+}
 
 }  // namespace
 
@@ -247,28 +307,91 @@ absl::StatusOr<SweepReport> TieredStore::Trim(uint64_t max_bytes) {
   Flush();
   SweepLimits limits;
   limits.max_bytes = max_bytes;
+  limits.kernels_of = kernels_of_;
   return Sweep(local, limits);
+}
+
+absl::StatusOr<PushReport> TieredStore::Push(const RecordFilter& wanted) {
+  if (remote_ == nullptr) {
+    return FailedPrecondition(
+        "cache push: no remote store is configured: set SINTER_REMOTE (redis://HOST) and "
+        "SINTER_REMOTE_KEY_FILE");
+  }
+  SINTER_ASSIGN_OR_RETURN(LocalStore * local, Records());
+  Flush();
+  SINTER_ASSIGN_OR_RETURN(std::vector<StoredEntry> entries, local->List());
+  // Kernels first: where a plan is found, its kernels are too.
+  std::sort(entries.begin(), entries.end(), [](const StoredEntry& a, const StoredEntry& b) {
+    return a.kind != b.kind ? a.kind == RecordKind::kKernel : a.digest < b.digest;
+  });
+  std::vector<Id> ids;
+  for (const StoredEntry& entry : entries) ids.emplace_back(entry.kind, entry.digest);
+  return remote_->Push(ids, [&](size_t i) { return PushedBytes(local, entries[i], wanted); });
+}
+
+absl::StatusOr<KeptReport> TieredStore::Kept() {
+  SINTER_ASSIGN_OR_RETURN(LocalStore * local, Writable());
+  Flush();
+  SINTER_ASSIGN_OR_RETURN(const std::vector<StoredEntry> entries, local->List());
+  KeptReport report;
+  std::set<Id> there;
+  for (const StoredEntry& entry : entries) {
+    there.emplace(entry.kind, entry.digest);
+    report.bytes += entry.bytes;
+  }
+  report.cap = local_bytes_;
+  report.evicted = local_->evicted();
+  report.needed_bytes = report.bytes + local_->evicted_bytes();
+  const auto used = used_.Lock();
+  report.records = used->size();
+  for (const Id& id : *used) {
+    const bool packed = std::any_of(packs_.begin(), packs_.end(), [&](const auto& pack) {
+      return pack->Has(id.first, id.second);
+    });
+    if (!packed && there.count(id) == 0) ++report.lost;
+  }
+  return report;
+}
+
+void TieredStore::KindCounters::AddTo(KindStats* stats) const {
+  const auto value = [](const Counter& counter) { return counter.load(std::memory_order_relaxed); };
+  stats->memory_hits = value(memory_hits);
+  stats->local_hits = value(local_hits);
+  stats->prefetched_hits = value(prefetched_hits);
+  stats->pack_hits = value(pack_hits);
+  stats->remote_hits = value(remote_hits);
+  for (size_t i = 0; i < misses.size(); ++i) stats->misses[i] = value(misses[i]);
+  stats->puts = value(puts);
+  stats->hit_bytes = value(hit_bytes);
+  stats->put_bytes = value(put_bytes);
+  stats->lookups = lookups.Counts();
 }
 
 StoreStats TieredStore::Stats() const {
   StoreStats stats;
-  stats.memory_hits = memory_hits_.load(std::memory_order_relaxed);
-  stats.local_hits = local_hits_.load(std::memory_order_relaxed);
-  stats.remote_hits = remote_hits_.load(std::memory_order_relaxed);
+  plans_.AddTo(&stats.plans);
+  kernels_.AddTo(&stats.kernels);
+  for (const KindStats* kind : {&stats.plans, &stats.kernels}) {
+    stats.memory_hits += kind->memory_hits;
+    stats.local_hits += kind->local_hits + kind->prefetched_hits;
+    stats.pack_hits += kind->pack_hits;
+    stats.remote_hits += kind->remote_hits;
+    stats.puts += kind->puts;
+    for (size_t i = 0; i < std::size(stats.misses); ++i) stats.misses[i] += kind->misses[i];
+  }
   if (remote_ != nullptr) {
     const RemoteStats remote = remote_->stats();
     stats.remote_puts = remote.puts;
     stats.remote_errors = remote.errors + remote.refused;
     stats.remote_opened = remote.opened;
+    stats.remote_skipped = remote.skipped;
+    stats.remote_withdrawn = remote.withdrawn;
+    stats.prefetched = remote.prefetched;
   }
-  stats.pack_hits = pack_hits_.load(std::memory_order_relaxed);
   stats.packs_open = packs_.size();
   stats.packs_refused = packs_refused_;
-  stats.puts = puts_.load(std::memory_order_relaxed);
   stats.put_failures = put_failures_.load(std::memory_order_relaxed);
   stats.quarantined = quarantines_.load(std::memory_order_relaxed);
-  for (size_t i = 0; i < misses_.size(); ++i)
-    stats.misses[i] = misses_[i].load(std::memory_order_relaxed);
   if (local_ != nullptr) local_->AddTo(&stats);
   return stats;
 }

@@ -21,6 +21,7 @@ TieredStore::~TieredStore() {
 TieredStore::TieredStore(const TierOptions& options)
     : log_(options.log),
       read_only_(options.read_only),
+      local_bytes_(options.local_bytes),
       packs_(options.packs),
       packs_refused_(options.packs_refused),
       memory_(options.memory_bytes),
@@ -54,7 +55,9 @@ void TieredStore::StartPrefetch() {
   };
   const auto kept = std::make_shared<uint64_t>(0);
   remote_->Prefetch(wanted, [this, kept](const Digest& digest, const Envelope& envelope) {
-    Keep(Id(envelope.kind, digest), envelope.key, envelope.payload);
+    const Id id(envelope.kind, digest);
+    Keep(id, envelope.key, envelope.payload);
+    prefetched_.Lock()->insert(id);
     if (++*kept % kPrefetchBurst == 0) Flush();  // leaves room in the queue of writes for others
   });
 }
@@ -118,6 +121,7 @@ Lookup TieredStore::Find(const Id& id, absl::string_view key) {
       memory_.Erase(id);
       return Lookup::Miss(MissReason::kQuarantined, std::move(why));
     }
+    if (local_ != nullptr) local_->Use(id);
     Lookup hit;
     hit.hit = true;
     hit.payload = *payload;
@@ -167,11 +171,15 @@ Lookup TieredStore::FindOutside(const Id& id, absl::string_view key, Lookup loca
   return nothing_said ? lookup : worst;
 }
 
-void TieredStore::CountHit(const Id& id, absl::string_view tier) {
-  Count(tier == "memory"   ? &memory_hits_
-        : tier == "pack"   ? &pack_hits_
-        : tier == "remote" ? &remote_hits_
-                           : &local_hits_);
+void TieredStore::CountHit(const Id& id, const Lookup& hit) {
+  KindCounters& counters = Of(id.first);
+  const absl::string_view tier = hit.tier;
+  Count(tier == "memory"                     ? &counters.memory_hits
+        : tier == "pack"                     ? &counters.pack_hits
+        : tier == "remote"                   ? &counters.remote_hits
+        : prefetched_.Lock()->count(id) != 0 ? &counters.prefetched_hits
+                                             : &counters.local_hits);
+  Count(&counters.hit_bytes, hit.payload.size());
   try {
     used_.Lock()->insert(id);
   } catch (const std::bad_alloc&) {  // an export of used records will lack this one
@@ -179,18 +187,20 @@ void TieredStore::CountHit(const Id& id, absl::string_view tier) {
 }
 
 Lookup TieredStore::Get(RecordKind kind, absl::string_view key) {
+  const auto start = std::chrono::steady_clock::now();
   Lookup lookup;
   try {
     const Id id(kind, Sha256(key));
     lookup = Find(id, key);
-    if (lookup.hit) CountHit(id, lookup.tier);
+    if (lookup.hit) CountHit(id, lookup);
   } catch (const std::bad_alloc&) {
     lookup = Lookup();
     lookup.reason = MissReason::kIoError;
     lookup.detail = "out of memory";  // a text this short is not allocated
   }
+  Of(kind).lookups.Add(std::chrono::steady_clock::now() - start);
   if (lookup.hit) return lookup;
-  Count(&misses_[static_cast<int>(lookup.reason)]);
+  Count(&Of(kind).misses[static_cast<size_t>(lookup.reason)]);
   const bool off = local_ == nullptr && lookup.reason == off_reason_;  // logged once, at the start
   if (lookup.reason == MissReason::kAbsent || off) return lookup;
   try {
@@ -202,7 +212,8 @@ Lookup TieredStore::Get(RecordKind kind, absl::string_view key) {
 }
 
 void TieredStore::Put(RecordKind kind, absl::string_view key, absl::string_view payload) {
-  Count(&puts_);
+  Count(&Of(kind).puts);
+  Count(&Of(kind).put_bytes, payload.size());
   try {
     const Id id(kind, Sha256(key));
     std::string why;
@@ -219,6 +230,14 @@ void TieredStore::Put(RecordKind kind, absl::string_view key, absl::string_view 
     if (remote_ != nullptr) remote_->Publish(kind, key, id.second, payload);
   } catch (const std::bad_alloc&) {
     Count(&put_failures_);
+  }
+}
+
+void TieredStore::Used(RecordKind kind, absl::string_view key) {
+  try {
+    const Id id(kind, Sha256(key));
+    if (local_ != nullptr) local_->Use(id);
+  } catch (const std::bad_alloc&) {  // it may be trimmed earlier
   }
 }
 

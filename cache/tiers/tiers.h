@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -119,12 +120,20 @@ class LocalTier {
   // Whether somebody, here or in another process, is building the record or has it queued; in both
   // cases its build lock is held. Takes a free lock for a moment.
   bool IsBeingBuilt(const Id& id) const;
+  // Marks the record as used now, as a hit does.
+  void Use(const Id& id) const { store_->Use(id.first, id.second); }
   void Flush();
   // Null without a local tier; borrowed.
   LocalStore* records() const { return usable_.ok() ? store_.get() : nullptr; }
 
   // Adds this tier's counters.
   void AddTo(StoreStats* stats) const;
+  // Has the writing thread count the records of the folder, at most once a minute. The caller does
+  // not wait: the folder may be large or far away.
+  void CountRecords();
+  // Records that this process evicted, and their bytes.
+  uint64_t evicted() const { return evicted_.load(std::memory_order_relaxed); }
+  uint64_t evicted_bytes() const { return evicted_bytes_.load(std::memory_order_relaxed); }
 
  private:
   struct Waiting {
@@ -138,15 +147,38 @@ class LocalTier {
   void Write(const Id& id, absl::string_view key, const std::string& payload,
              const std::set<Digest>& refused);
   void SweepIfDue(uint64_t bytes);
+  void CountNow();
+
+  // What the folder holds, [0] plans, [1] kernels.
+  struct Contents {
+    bool counted = false;
+    std::chrono::steady_clock::time_point asked;
+    std::array<uint64_t, 2> records{}, bytes{};
+  };
 
   const TierOptions options_;
   absl::Status usable_;
   std::unique_ptr<LocalStore> store_;  // null: there is no folder
   ForkLocal<Waiting> waiting_;
-  std::atomic<uint64_t> failures_{0}, dropped_{0}, evicted_{0};
+  std::atomic<uint64_t> failures_{0}, dropped_{0}, evicted_{0}, evicted_bytes_{0};
   std::atomic<uint64_t> unswept_bytes_;
+  mutable ForkLocal<Contents> contents_;
   std::atomic<bool> warned_{false};
   std::unique_ptr<WorkQueue> writer_;  // last member: its jobs use all of the above
+};
+
+// Whether a record is to be taken.
+using RecordFilter =
+    std::function<bool(RecordKind kind, absl::string_view key, absl::string_view payload)>;
+
+// What became of the records that this process used.
+struct KeptReport {
+  uint64_t records = 0;       // used
+  uint64_t lost = 0;          // of them, in neither the local tier nor a pack
+  uint64_t evicted = 0;       // records that this process removed because of the cap
+  uint64_t bytes = 0;         // of all records in the local tier
+  uint64_t cap = 0;           // of the local tier
+  uint64_t needed_bytes = 0;  // the cap that would have kept everything
 };
 
 // The store that the engine uses, and what its owner may ask beyond the port. tiered_store.cc
@@ -174,6 +206,7 @@ class TieredStore : public Store {
   std::shared_ptr<void> LockForBuild(RecordKind kind, absl::string_view key,
                                      int64_t budget_us) override;
   StoreStats Stats() const override;
+  void Used(RecordKind kind, absl::string_view key) override;
   std::string ExplainMiss(RecordKind kind, absl::string_view key) override;
 
   // Waits until everything put before is on disk or could not be written.
@@ -191,8 +224,20 @@ class TieredStore : public Store {
   const RecordCheck& check() const { return check_; }
   // Imports into the local tier. UNAVAILABLE without one that may be written.
   absl::StatusOr<ImportReport> Import(const PackReader& pack);
+  // As LocalTier's.
+  void CountRecords() {
+    if (local_ != nullptr) local_->CountRecords();
+  }
+  // Sets what Trim asks for the kernels that a plan names.
+  void KernelsWith(KernelsOfPlan kernels_of) { kernels_of_ = std::move(kernels_of); }
   // Runs the janitor now, down to `max_bytes`. UNAVAILABLE as Import.
   absl::StatusOr<SweepReport> Trim(uint64_t max_bytes);
+  // Writes the records of the local tier that the remote lacks and for which `wanted` is true to
+  // it. FAILED_PRECONDITION without a remote that may be written.
+  absl::StatusOr<PushReport> Push(const RecordFilter& wanted);
+  // Which of the records that this store was asked for or given lie in the local tier or a pack.
+  // UNAVAILABLE as Import.
+  absl::StatusOr<KeptReport> Kept();
   // As local_store.h says. PERMISSION_DENIED for a folder that was refused, UNAVAILABLE without a
   // local tier. Each flushes first.
   absl::StatusOr<LocalReport> Inspect();
@@ -213,31 +258,45 @@ class TieredStore : public Store {
   void Keep(const Id& id, absl::string_view key, absl::string_view payload);
   // Quarantines a record here and in the local tier. Returns the status of writing the tombstone.
   absl::Status PutAway(const Id& id, absl::string_view why);
-  void CountHit(const Id& id, absl::string_view tier);
+  void CountHit(const Id& id, const Lookup& hit);
   // The local tier's store, or the reason why there is none.
   absl::StatusOr<LocalStore*> Records() const;
   absl::StatusOr<LocalStore*> Writable() const;
   // Whether this process quarantined the key; whether any process did (a tombstone).
   bool IsQuarantinedHere(const Id& id, std::string* why) const;
   bool IsQuarantined(const Id& id, std::string* why) const;
-  static void Count(Counter* counter) { counter->fetch_add(1, std::memory_order_relaxed); }
+  static void Count(Counter* counter, uint64_t by = 1) {
+    counter->fetch_add(by, std::memory_order_relaxed);
+  }
+
+  // What KindStats reports.
+  struct KindCounters {
+    void AddTo(KindStats* stats) const;
+    Counter memory_hits{0}, local_hits{0}, prefetched_hits{0}, pack_hits{0}, remote_hits{0};
+    std::array<Counter, static_cast<int>(MissReason::kCount)> misses{};
+    Counter puts{0}, hit_bytes{0}, put_bytes{0};
+    Latency lookups;
+  };
+  KindCounters& Of(RecordKind kind) { return kind == RecordKind::kPlan ? plans_ : kernels_; }
 
   const LogSink log_;
   const bool read_only_;
+  const uint64_t local_bytes_;
   const PackList packs_;
   const uint64_t packs_refused_;
   MemoryCache memory_;
   std::unique_ptr<LocalTier> local_;  // null: off
   RecordCheck check_;
+  KernelsOfPlan kernels_of_;
   MissReason off_reason_ = MissReason::kDisabled;
   std::string off_detail_ = "no local tier";
 
   mutable ForkLocal<std::map<Id, std::string>> quarantined_;  // works without a local tier too
   ForkLocal<std::map<Id, std::set<Digest>>> refused_;         // digests of payloads
   ForkLocal<std::set<Id>> used_;                              // what was hit or put
-  Counter memory_hits_{0}, local_hits_{0}, pack_hits_{0}, remote_hits_{0}, puts_{0},
-      put_failures_{0}, quarantines_{0};
-  std::array<Counter, static_cast<int>(MissReason::kCount)> misses_{};
+  ForkLocal<std::set<Id>> prefetched_;  // what the remote tier gave without being asked
+  KindCounters plans_, kernels_;
+  Counter put_failures_{0}, quarantines_{0};
   std::shared_ptr<RemoteTier> remote_;  // null: none. Its thread uses all of the above
 };
 

@@ -216,6 +216,8 @@ typedef struct sinter_stats {
   uint64_t slot_measured_wins;           /* of them, where another than the predicted one won */
   uint64_t slot_measurements_given_up;   /* no memory, a run of more than 120 us, no clear times, or
                                             the slot was released; the predicted plan stays */
+  uint64_t prepare_failures; /* failed prepares, except misses of SINTER_PREPARE_NO_BUILD */
+  uint64_t must_hit_misses;  /* of them, those that failed with SINTER_ERROR_CACHE_MISS */
 } sinter_stats;
 
 /* Thread-safe. Since 0.1. */

@@ -22,6 +22,7 @@
 #include "src/base/device_model.h"
 #include "src/base/digest.h"
 #include "src/base/keep_going.h"
+#include "src/base/latency.h"
 #include "src/base/launch_recipe.h"
 
 namespace sinter {
@@ -51,7 +52,25 @@ inline absl::string_view NameOf(MissReason reason) {
   return reason < MissReason::kCount ? kNames[static_cast<size_t>(reason)] : "invalid";
 }
 
+// Lookups and puts of one kind of record.
+struct KindStats {
+  // A hit of the local tier on a record that this process prefetched counts only as prefetched.
+  uint64_t memory_hits = 0, local_hits = 0, prefetched_hits = 0, pack_hits = 0, remote_hits = 0;
+  uint64_t misses[static_cast<int>(MissReason::kCount)] = {};
+  uint64_t puts = 0;
+  uint64_t hit_bytes = 0, put_bytes = 0;  // of payloads
+  LatencyCounts lookups;
+  uint64_t stored = 0, stored_bytes = 0;  // in the local tier, at the last count
+};
+
 struct StoreStats {
+  const KindStats& Of(RecordKind kind) const { return kind == RecordKind::kPlan ? plans : kernels; }
+  KindStats plans, kernels;
+  bool counted = false;         // whether the records of the local tier were counted
+  uint64_t prefetched = 0;      // records that this process fetched before anyone asked
+  uint64_t remote_skipped = 0;  // questions not asked while the remote store was given up
+  uint64_t remote_withdrawn = 0;
+  // Sums over both kinds; local_hits has prefetched ones too.
   uint64_t memory_hits = 0, local_hits = 0, puts = 0, put_failures = 0, quarantined = 0;
   uint64_t misses[static_cast<int>(MissReason::kCount)] = {};
   uint64_t puts_dropped = 0;  // the queue of pending writes was full
@@ -96,6 +115,8 @@ class Store {
   virtual std::shared_ptr<void> LockForBuild(RecordKind kind, absl::string_view key,
                                              int64_t budget_us) = 0;
   virtual StoreStats Stats() const = 0;
+  // Says that the record is in use although nobody looked it up, so that it counts as used.
+  virtual void Used(RecordKind /*kind*/, absl::string_view /*key*/) {}
   // For the error of a look-up that had to hit: the entry nearest to `key` and what differs; ""
   // when nothing is near. Slow.
   virtual std::string ExplainMiss(RecordKind kind, absl::string_view key) { return std::string(); }
@@ -289,6 +310,17 @@ class RemoteBackend {
                                  Deadline deadline) = 0;
   virtual absl::StatusOr<std::vector<std::string>> Members(const std::string& set,
                                                            Deadline deadline) = 0;
+  // Which of the names have a value, in the order asked.
+  virtual absl::StatusOr<std::vector<bool>> HaveMany(const std::vector<std::string>& names,
+                                                     Deadline deadline) {
+    std::vector<bool> have;
+    for (const std::string& name : names) {  // one value at a time: together they may be too large
+      auto values = GetMany({name}, deadline);
+      if (!values.ok()) return values.status();
+      have.push_back(values->size() == 1 && values->front().has_value());
+    }
+    return have;
+  }
   // Looks the host's name up, which may take long: only ever called in the background. Returns soon
   // after `stop` is set.
   virtual void Resolve(const std::atomic<bool>& stop) { (void)stop; }
@@ -321,6 +353,10 @@ class SharedBackend : public RemoteBackend {
   absl::StatusOr<std::vector<std::string>> Members(const std::string& set,
                                                    Deadline deadline) override {
     return below_->Members(set, deadline);
+  }
+  absl::StatusOr<std::vector<bool>> HaveMany(const std::vector<std::string>& names,
+                                             Deadline deadline) override {
+    return below_->HaveMany(names, deadline);
   }
 
  private:

@@ -1,4 +1,5 @@
 // Version, build and status names; errors; texts and finished chains as objects.
+#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,7 @@
 #include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
+#include "src/engine/cache_tools.h"
 
 namespace capi = sinter::capi;
 
@@ -126,6 +128,22 @@ class MetricsText {
     Gauge(name, help);
     Sample("", value);
   }
+  void Histogram(absl::string_view name, absl::string_view help) { Head(name, help, "histogram"); }
+  // The samples of one histogram; its bounds are seconds.
+  void Samples(absl::string_view labels, const LatencyCounts& counts) {
+    const std::string before = labels.empty() ? "" : absl::StrCat(labels, ",");
+    uint64_t below = 0;
+    for (size_t i = 0; i < counts.calls.size(); ++i) {
+      below += counts.calls[i];
+      const std::string bound =
+          i < std::size(kLatencyBoundsUs)
+              ? absl::StrFormat("%.9g", static_cast<double>(kLatencyBoundsUs[i]) / 1e6)
+              : "+Inf";
+      Line(absl::StrCat(before, "le=\"", bound, "\""), absl::StrCat(below), "_bucket");
+    }
+    Line(labels, absl::StrFormat("%.9g", static_cast<double>(counts.ns) / 1e9), "_sum");
+    Line(labels, absl::StrCat(below), "_count");
+  }
   const std::string& text() const { return text_; }
 
  private:
@@ -133,9 +151,9 @@ class MetricsText {
     name_ = absl::StrCat("sinter_", name);
     absl::StrAppend(&text_, "# HELP ", name_, " ", help, "\n# TYPE ", name_, " ", type, "\n");
   }
-  void Line(absl::string_view labels, absl::string_view value) {
-    absl::StrAppend(&text_, name_, labels.empty() ? "" : absl::StrCat("{", labels, "}"), " ", value,
-                    "\n");
+  void Line(absl::string_view labels, absl::string_view value, absl::string_view suffix = "") {
+    absl::StrAppend(&text_, name_, suffix, labels.empty() ? "" : absl::StrCat("{", labels, "}"),
+                    " ", value, "\n");
   }
 
   std::string text_, name_;
@@ -143,6 +161,13 @@ class MetricsText {
 
 void WriteBuilding(const EngineStats& s, MetricsText& out) {
   out.Counter("prepares_total", "Plans asked for.", s.prepares);
+  out.Counter("prepare_failures_total",
+              "Failed prepares, except misses of prepares that may not build.", s.prepare_failures);
+  out.Counter("must_hit_misses_total", "Prepares that failed because they had to hit.",
+              s.must_hit_misses);
+  out.Histogram("prepare_seconds", "Time of prepares, by result.");
+  out.Samples("result=\"ok\"", s.prepare_times);
+  out.Samples("result=\"failed\"", s.failed_prepare_times);
   out.Counter("plan_hits_total", "Plans found in memory or in a cache tier.", s.plan_hits);
   out.Counter("searches_total", "Plans searched for.", s.searched);
   out.Counter("search_seconds_total", "Time of searches, summed over threads.", s.search_us / 1e6);
@@ -183,6 +208,46 @@ void WriteRunning(const EngineStats& s, MetricsText& out) {
   out.Counter("modules_unloaded_total", "Modules unloaded.", s.modules_unloaded);
 }
 
+// Plans apart from kernels.
+constexpr std::pair<const char*, RecordKind> kKinds[] = {{"kind=\"plan\"", RecordKind::kPlan},
+                                                         {"kind=\"kernel\"", RecordKind::kKernel}};
+
+void WriteKinds(const StoreStats& s, MetricsText& out) {
+  const auto each = [&](const char* name, const char* help, auto value) {
+    out.Counter(name, help);
+    for (const auto& [label, kind] : kKinds) out.Sample(label, value(s.Of(kind)));
+  };
+  out.Counter("cache_hits_total", "Cache hits, plans apart from kernels, by tier.");
+  for (const auto& [label, kind] : kKinds) {
+    const KindStats& k = s.Of(kind);
+    const std::pair<const char*, uint64_t> hits[] = {{"memory", k.memory_hits},
+                                                     {"local", k.local_hits},
+                                                     {"prefetched", k.prefetched_hits},
+                                                     {"pack", k.pack_hits},
+                                                     {"remote", k.remote_hits}};
+    for (const auto& [tier, count] : hits)
+      out.Sample(absl::StrCat(label, ",tier=\"", tier, "\""), count);
+  }
+  out.Counter("cache_misses_total", "Cache misses, plans apart from kernels, by reason.");
+  for (const auto& [label, kind] : kKinds) {
+    for (int i = 0; i < static_cast<int>(MissReason::kCount); ++i) {
+      out.Sample(absl::StrCat(label, ",reason=\"", NameOf(static_cast<MissReason>(i)), "\""),
+                 s.Of(kind).misses[i]);
+    }
+  }
+  each("cache_read_bytes_total", "Bytes of records that hits gave.",
+       [](const KindStats& k) { return k.hit_bytes; });
+  each("cache_written_bytes_total", "Bytes of records that were put.",
+       [](const KindStats& k) { return k.put_bytes; });
+  out.Histogram("cache_lookup_seconds", "Time of cache lookups, hits and misses.");
+  for (const auto& [label, kind] : kKinds) out.Samples(label, s.Of(kind).lookups);
+  if (!s.counted) return;
+  out.Gauge("cache_records", "Records in the cache folder, counted once a minute at most.");
+  for (const auto& [label, kind] : kKinds) out.Sample(label, s.Of(kind).stored);
+  out.Gauge("cache_bytes", "Bytes of the records in the cache folder, counted with them.");
+  for (const auto& [label, kind] : kKinds) out.Sample(label, s.Of(kind).stored_bytes);
+}
+
 void WriteCache(const StoreStats& s, MetricsText& out) {
   out.Counter("lookups_total", "Cache lookups, hits by tier and misses of all tiers by reason.");
   const std::pair<const char*, uint64_t> kHits[] = {{"memory", s.memory_hits},
@@ -209,11 +274,18 @@ void WriteCache(const StoreStats& s, MetricsText& out) {
               s.remote_errors);
   out.Counter("remote_given_up_total", "Times that the remote store was given up for a while.",
               s.remote_opened);
+  out.Counter("remote_skipped_total", "Questions not asked while the remote store was given up.",
+              s.remote_skipped);
+  out.Counter("remote_withdrawn_total", "Records that the fleet withdrew, made known here or met.",
+              s.remote_withdrawn);
+  out.Counter("remote_prefetched_total", "Records fetched from the remote store before asked for.",
+              s.prefetched);
 }
 
 }  // namespace
 
 std::string MetricsOf(const Engine& engine) {
+  if (CacheTools* const tools = engine.ports().cache_tools.get()) tools->CountRecords();
   const EngineStats stats = engine.Stats();
   MetricsText out;
   out.Gauge("build_info", "What this library is.");
@@ -224,6 +296,7 @@ std::string MetricsOf(const Engine& engine) {
   WriteBuilding(stats, out);
   WriteRunning(stats, out);
   WriteCache(stats.store, out);
+  WriteKinds(stats.store, out);
   return out.text();
 }
 

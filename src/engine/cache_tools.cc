@@ -5,10 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cache/key/key.h"
 #include "src/base/device_model.h"
+#include "src/chain/problem.h"
 #include "src/engine/keys.h"
 #include "src/plan/family.h"
 #include "src/product/matcher.h"
@@ -122,7 +124,40 @@ RecordStory KernelStory(absl::string_view bytes) {
   return story;
 }
 
+// A problem line of exactly this chain with m open; "" if no line says all of it.
+std::string ProblemLineOf(const Chain& chain) {
+  const std::string story = ChainStory(chain);
+  const size_t kind = story.find(' ');
+  if (kind == std::string::npos) return "";
+  const std::string line = absl::StrCat(story.substr(0, kind), " m=M", story.substr(kind));
+  const absl::StatusOr<Problem> problem = ParseProblem(line);
+  const bool same = problem.ok() && problem->chain.CanonicalDigest() == chain.CanonicalDigest();
+  return same ? line : "";
+}
+
 }  // namespace
+
+std::string HowToWarm(const PlanRequest& request, const EngineCore& core) {
+  const Chain& chain = request.chain();
+  const std::string line = ProblemLineOf(chain), model = ModelName(core.model_digest);
+  const std::string rows = chain.UsesM() ? absl::StrCat(" -m ", request.bucket) : "";
+  const std::string bucket = chain.UsesM() ? absl::StrCat("bucket ", request.bucket, " of ") : "";
+  // A check on a GPU takes the GPU at hand; the command names the model for any other machine.
+  const bool verified = core.config.must_hit_verified;
+  const bool named = verified || !absl::StartsWith(model, "model ");
+  const std::string flags = absl::StrCat(request.batch_invariant ? " --batch-invariant" : "",
+                                         core.ports.tuning != nullptr ? " --tuning-set FILE" : "",
+                                         verified ? " --verify" : " --target ",
+                                         verified ? ""
+                                         : named  ? model
+                                                  : "MODEL");
+  return absl::StrCat("missing: ", bucket, ChainStory(chain), "; to warm it: sinter warm ",
+                      line.empty() ? "CHAIN.json" : absl::StrCat("\"", line, "\""), rows, flags,
+                      line.empty() ? " (sinter_x_chain_to_json makes CHAIN.json)" : "",
+                      named ? "" : " (sinter device --model makes MODEL)",
+                      verified ? " on a machine with this GPU" : "",
+                      ", into the cache folder or the pack (--pack FILE) that is served here");
+}
 
 std::string ChainStory(const Chain& chain) {
   const absl::StatusOr<MatchedSequence> matched = MatchProducts(chain);

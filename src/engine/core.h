@@ -34,7 +34,8 @@ struct Counters {
 #define SINTER_COUNTER(name) std::atomic<uint64_t> name{0};
 #include "src/engine/counters.def"
   std::atomic<uint64_t> stand_ins{0};
-  std::atomic<uint64_t> refused_records{0};  // found, but not what their keys say
+  std::atomic<uint64_t> refused_plans{0}, refused_kernels{0};  // not what their keys say
+  Latency prepare_times, failed_prepare_times;
   std::atomic<uint64_t> search_ns{0}, compile_ns{0};
   std::atomic<uint64_t> slot_builds_begun{0}, slot_builds_ended{0}, slot_measurements_begun{0};
   std::atomic<uint64_t> compiles_begun{0};    // minus kernels_compiled: compiles under way

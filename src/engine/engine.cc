@@ -1,6 +1,7 @@
 #include "src/engine/engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -78,6 +79,21 @@ class EngineImpl : public Engine {
 
   absl::StatusOr<std::shared_ptr<const PreparedPlan>> Prepare(
       const Chain& chain, int64_t m, const PrepareOptions& options) override {
+    const auto start = std::chrono::steady_clock::now();
+    absl::StatusOr<std::shared_ptr<const PreparedPlan>> plan = PrepareNow(chain, m, options);
+    Counters& c = core_->counters;
+    const auto took = std::chrono::steady_clock::now() - start;
+    (plan.ok() ? c.prepare_times : c.failed_prepare_times).Add(took);
+    const bool only_looked = options.no_build && absl::IsNotFound(plan.status());
+    if (!plan.ok() && !only_looked) {
+      c.prepare_failures.fetch_add(1, std::memory_order_relaxed);
+      if (IsCacheMiss(plan.status())) c.must_hit_misses.fetch_add(1, std::memory_order_relaxed);
+    }
+    return plan;
+  }
+
+  absl::StatusOr<std::shared_ptr<const PreparedPlan>> PrepareNow(const Chain& chain, int64_t m,
+                                                                 const PrepareOptions& options) {
     SINTER_RETURN_IF_ERROR(CheckM(m));
     core_->counters.prepares.fetch_add(1, std::memory_order_relaxed);
     BuildControl control(options.deadline_us, options.cancel, options.progress,
@@ -96,6 +112,10 @@ class EngineImpl : public Engine {
     if (MayStandIn(loaded.status(), options)) StandIn(request, control, &loaded);
     if (options.no_build && IsCacheMiss(loaded.status())) {
       return NotFound(loaded.status().message());
+    }
+    if (IsCacheMiss(loaded.status())) {
+      return WithMessage(loaded.status(),
+                         absl::StrCat(loaded.status().message(), "; ", HowToWarm(request, *core_)));
     }
     SINTER_RETURN_IF_ERROR(loaded.status());
     SINTER_RETURN_IF_ERROR(CheckAskedRows(**loaded, m));
@@ -150,8 +170,11 @@ class EngineImpl : public Engine {
     stats.module_bytes = modules.bytes;
     stats.modules_unloaded = modules.unloaded;
     stats.store = core_->ports.store->Stats();
-    stats.store.misses[static_cast<int>(MissReason::kOtherToolchain)] += c.denied;
-    stats.store.misses[static_cast<int>(MissReason::kDamaged)] += c.refused_records;
+    stats.prepare_times = c.prepare_times.Counts();
+    stats.failed_prepare_times = c.failed_prepare_times.Counts();
+    AddMisses(MissReason::kOtherToolchain, c.denied, &stats.store.kernels, &stats.store);
+    AddMisses(MissReason::kDamaged, c.refused_plans, &stats.store.plans, &stats.store);
+    AddMisses(MissReason::kDamaged, c.refused_kernels, &stats.store.kernels, &stats.store);
     return stats;
   }
 
@@ -194,6 +217,10 @@ class EngineImpl : public Engine {
   }
 
  private:
+  static void AddMisses(MissReason reason, uint64_t count, KindStats* kind, StoreStats* all) {
+    kind->misses[static_cast<int>(reason)] += count;
+    all->misses[static_cast<int>(reason)] += count;
+  }
   static uint64_t UnderWay(uint64_t begun, uint64_t ended) {
     return begun - std::min(begun, ended);
   }
@@ -337,6 +364,9 @@ std::shared_ptr<Engine> CreateEngine(Ports ports, const Config& config, LogSink 
         [own = core.get()](RecordKind kind, absl::string_view key, absl::string_view payload) {
           return JudgeStoredRecord(kind, key, payload, *own);
         });
+    tools->KernelsWith([own = core.get()](absl::string_view key, absl::string_view payload) {
+      return KernelsOfStoredPlan(key, payload, *own);
+    });
   }
   const absl::Status denied = core->denied.Add(config.deny_toolchains);
   if (!denied.ok()) core->log.Log(LogLevel::kError, denied.message());  // checked with the config

@@ -110,6 +110,7 @@ struct EngineStats {
   uint64_t stand_ins = 0;  // plans of stand-ins that were handed out
   uint64_t slots_building = 0, slots_measuring = 0;
   uint64_t modules_loaded = 0, module_bytes = 0, modules_unloaded = 0;
+  LatencyCounts prepare_times, failed_prepare_times;
   StoreStats store;
 };
 

@@ -139,7 +139,10 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec,
                                                   KernelSources& sources) {
   const bool insist = on_miss != OnMiss::kBuild && core_->config.must_hit_verified;
   BuiltKernelPtr live = FindLive(key);
-  if (live != nullptr && !(insist && !live->verified)) return live;
+  if (live != nullptr && !(insist && !live->verified)) {
+    core_->ports.store->Used(RecordKind::kKernel, key);
+    return live;
+  }
   bool waited = false;
   const std::string flight = FlightOf(on_miss, key);
   absl::StatusOr<BuiltKernelPtr> kernel = flights_.Do(
@@ -157,7 +160,10 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const Wanted& wanted) {
   const std::string& key = wanted.key;
   const std::string wrong = WhyQuarantined(key);
   if (!wrong.empty()) return QuarantinedError(key, wrong);
-  if (BuiltKernelPtr live = FindLive(key)) return live;
+  if (BuiltKernelPtr live = FindLive(key)) {
+    core_->ports.store->Used(RecordKind::kKernel, key);
+    return live;
+  }
   SINTER_RETURN_IF_ERROR(wanted.control.Check("looking up a kernel"));
   Lookup found;
   if (BuiltKernelPtr kernel = Find(wanted, &found)) return kernel;
@@ -318,7 +324,7 @@ BuiltKernelPtr KernelBuilder::FromStore(const Wanted& wanted, const Lookup& foun
                                                std::memory_order_relaxed);
     return *std::move(kernel);
   }
-  core_->counters.refused_records.fetch_add(1, std::memory_order_relaxed);
+  core_->counters.refused_kernels.fetch_add(1, std::memory_order_relaxed);
   core_->log.Log(LogLevel::kWarn, absl::StrCat("kernel ", ShortName(key), " from ", found.tier,
                                                " is built again: ", kernel.status().message()));
   *again = absl::IsDataLoss(kernel.status()) &&

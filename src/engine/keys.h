@@ -75,6 +75,10 @@ std::string ShortName(absl::string_view key);
 absl::Status MustHitError(absl::string_view what, RecordKind kind, absl::string_view key,
                           const Lookup& found, Store* store);
 
+// What to do after a miss that had to hit: the bucket, and the command that makes its plan and
+// kernels.
+std::string HowToWarm(const PlanRequest& request, const EngineCore& core);
+
 // Sends the event of a look-up, if anyone asked for events.
 void TellLookUp(const BuildControl& control, std::string subject, const Lookup& found, double us);
 
@@ -174,6 +178,11 @@ absl::Status CheckStoredRecord(RecordKind kind, absl::string_view key, absl::str
 // another version, or an engine for another device, can judge. Generates no source.
 absl::Status JudgeStoredRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
                                const EngineCore& core);
+
+// The kernels that a plan's record names, of all its variants; none for a record that cannot be
+// used or judged here.
+std::vector<Digest> KernelsOfStoredPlan(absl::string_view key, absl::string_view payload,
+                                        const EngineCore& core);
 
 // Tells the store never to answer `key` with `payload` again. Returns whether another tier may hold
 // a better record.

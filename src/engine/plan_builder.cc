@@ -230,7 +230,7 @@ absl::StatusOr<std::shared_ptr<const PlanRecord>> PlanBuilder::FromStore(
 }
 
 bool PlanBuilder::Refuse(const std::string& key, const absl::Status& why, Lookup* found) {
-  core_->counters.refused_records.fetch_add(1, std::memory_order_relaxed);
+  core_->counters.refused_plans.fetch_add(1, std::memory_order_relaxed);
   core_->log.Log(LogLevel::kWarn, absl::StrCat("plan ", ShortName(key), " from ", found->tier,
                                                " is made again: ", why.message()));
   found->detail = std::string(why.message());

@@ -159,21 +159,35 @@ absl::Status CheckSources(const PlanRecord& record, const DeviceModel& model,
   return absl::OkStatus();
 }
 
-absl::Status CheckStoredPlan(absl::string_view bytes, absl::string_view payload, bool sources,
-                             const EngineCore& core) {
+// A plan of the cache with all its variants, and the model that it is for.
+struct StoredPlan {
+  PlanRecord record;
+  DeviceModel model;
+};
+
+absl::StatusOr<StoredPlan> ReadStoredPlan(absl::string_view bytes, absl::string_view payload,
+                                          const EngineCore& core) {
   const absl::StatusOr<PlanKey> key = DecodePlanKey(bytes);
   if (!key.ok()) return OfOthers(key.status().message());
   if (!IsOfThisVersion(key->library_version)) {
     return OfOthers(absl::StrCat("library ", key->library_version));
   }
-  SINTER_ASSIGN_OR_RETURN(const DeviceModel model, ModelOf(key->device_model, core));
+  StoredPlan plan;
+  SINTER_ASSIGN_OR_RETURN(plan.model, ModelOf(key->device_model, core));
   SINTER_ASSIGN_OR_RETURN(const Chain chain, ChainFromCanonicalBytes(key->chain));
   PlanRequest request = RequestOfFlags(key->flags);
   request.form = core.FormOf(chain);
   request.bucket = key->bucket;
-  SINTER_ASSIGN_OR_RETURN(PlanRecord record, DecodePlanRecord(payload, LimitsOf(request)));
-  SINTER_RETURN_IF_ERROR(CompletePlanRecord(request, model, core, BuildControl(), &record));
-  return sources ? CheckSources(record, model, core) : absl::OkStatus();
+  SINTER_ASSIGN_OR_RETURN(plan.record, DecodePlanRecord(payload, LimitsOf(request)));
+  SINTER_RETURN_IF_ERROR(
+      CompletePlanRecord(request, plan.model, core, BuildControl(), &plan.record));
+  return plan;
+}
+
+absl::Status CheckStoredPlan(absl::string_view bytes, absl::string_view payload, bool sources,
+                             const EngineCore& core) {
+  SINTER_ASSIGN_OR_RETURN(const StoredPlan plan, ReadStoredPlan(bytes, payload, core));
+  return sources ? CheckSources(plan.record, plan.model, core) : absl::OkStatus();
 }
 
 // For a key of another version the entry is not checked.
@@ -282,6 +296,17 @@ absl::Status JudgeStoredRecord(RecordKind kind, absl::string_view key, absl::str
                                const EngineCore& core) {
   absl::Status status = CheckStored(kind, key, payload, /*sources=*/false, core);
   return CannotBeJudged(status) ? absl::OkStatus() : status;
+}
+
+std::vector<Digest> KernelsOfStoredPlan(absl::string_view key, absl::string_view payload,
+                                        const EngineCore& core) {
+  std::vector<Digest> kernels;
+  const absl::StatusOr<StoredPlan> plan = ReadStoredPlan(key, payload, core);
+  if (!plan.ok()) return kernels;
+  for (const PlanVariant& variant : plan->record.variants) {
+    for (const std::string& kernel : variant.kernel_keys) kernels.push_back(Sha256(kernel));
+  }
+  return kernels;
 }
 
 bool RefuseRecord(RecordKind kind, absl::string_view key, absl::string_view payload,

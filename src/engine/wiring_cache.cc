@@ -40,6 +40,9 @@ class TierTools : public CacheTools {
       : store_(store), keys_(std::move(keys)), allow_unsigned_(allow_unsigned) {}
 
   void CheckWith(RecordCheck check) override { store_->CheckWith(std::move(check)); }
+  void KernelsWith(KernelsOfPlan kernels_of) override {
+    store_->KernelsWith(std::move(kernels_of));
+  }
 
   bool Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) override {
     return store_->Refuse(kind, key, payload);
@@ -94,6 +97,25 @@ class TierTools : public CacheTools {
   absl::StatusOr<LocalReport> Inspect() override { return store_->Inspect(); }
   absl::StatusOr<ClearReport> Clear(bool dry_run) override { return store_->Clear(dry_run); }
   void Flush() override { store_->Flush(); }
+  void CountRecords() override { store_->CountRecords(); }
+
+  absl::StatusOr<PushResult> Push(const RecordFilter& wanted) override {
+    SINTER_ASSIGN_OR_RETURN(const PushReport report, store_->Push(wanted));
+    PushResult result;
+    result.records = report.records;
+    result.present = report.present;
+    result.pushed = report.pushed;
+    result.pushed_bytes = report.pushed_bytes;
+    result.withdrawn = report.withdrawn;
+    result.skipped = report.skipped;
+    return result;
+  }
+
+  absl::StatusOr<KeptResult> Kept() override {
+    SINTER_ASSIGN_OR_RETURN(const KeptReport report, store_->Kept());
+    return KeptResult{report.records, report.lost, report.evicted,
+                      report.bytes,   report.cap,  report.needed_bytes};
+  }
 
   absl::StatusOr<std::vector<CacheRecord>> List() override {
     std::vector<CacheRecord> records;

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -32,12 +33,42 @@ struct Family {
   std::map<std::string, double> samples;  // by the text between the braces
 };
 
+// Whether the sample `name` belongs to `family`: a histogram's samples have suffixes.
+bool IsOf(const std::string& name, const std::string& family, const Family& of) {
+  if (of.type != "histogram") return name == family;
+  return name == family + "_bucket" || name == family + "_sum" || name == family + "_count";
+}
+
+// The samples of a histogram: for each set of labels the buckets ascend to +Inf, which is the
+// count.
+void CheckHistogram(const std::string& name, const Family& family) {
+  static const std::regex kBucket("(?:(.*),)?le=\"([^\"]+)\"");
+  std::map<std::string, std::map<double, double>> buckets;
+  for (const auto& [labels, value] : family.samples) {
+    std::smatch match;
+    if (std::regex_match(labels, match, kBucket)) {
+      buckets[match[1]][match[2] == "+Inf" ? HUGE_VAL : std::stod(match[2])] = value;
+    }
+  }
+  EXPECT_FALSE(buckets.empty()) << name;
+  for (const auto& [labels, counts] : buckets) {
+    double before = 0;
+    for (const auto& [bound, count] : counts) {
+      EXPECT_GE(count, before) << name << " " << labels << " " << bound;
+      before = count;
+    }
+    EXPECT_EQ(counts.rbegin()->first, HUGE_VAL) << name;
+    EXPECT_EQ(family.samples.at("_count " + labels), before) << name << " " << labels;
+    EXPECT_EQ(family.samples.count("_sum " + labels), 1u) << name << " " << labels;
+  }
+}
+
 // Fails the test where the text breaks a rule: HELP, then TYPE, then the family's samples, each
 // family and each sample once, names, labels and numbers as the format spells them, a line end
 // last.
 std::map<std::string, Family> Parse(const std::string& text) {
   static const std::regex kHelp("# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) (.+)");
-  static const std::regex kType("# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (counter|gauge)");
+  static const std::regex kType("# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (counter|gauge|histogram)");
   static const std::regex kSample(
       "([a-zA-Z_:][a-zA-Z0-9_:]*)"
       "(?:\\{([a-zA-Z_][a-zA-Z0-9_]*=\"[^\"\\\\]*\"(?:,[a-zA-Z_][a-zA-Z0-9_]*=\"[^\"\\\\]*\")*)\\})"
@@ -57,8 +88,12 @@ std::map<std::string, Family> Parse(const std::string& text) {
       EXPECT_TRUE(families[current].type.empty() && families[current].samples.empty()) << line;
       families[current].type = match[2];
     } else if (std::regex_match(line, match, kSample)) {
-      EXPECT_EQ(match[1], current) << line;
-      EXPECT_TRUE(families[current].samples.emplace(match[2], std::stod(match[3])).second) << line;
+      Family& family = families[current];
+      EXPECT_TRUE(IsOf(match[1], current, family)) << line;
+      const std::string suffix = match[1].str().substr(current.size());
+      const bool plain = suffix.empty() || suffix == "_bucket";
+      const std::string labels = plain ? match[2].str() : suffix + " " + match[2].str();
+      EXPECT_TRUE(family.samples.emplace(labels, std::stod(match[3])).second) << line;
     } else {
       ADD_FAILURE() << "not of the format: " << line;
     }
@@ -74,6 +109,7 @@ TEST(Metrics, TheTextIsOfTheFormat) {
     EXPECT_FALSE(family.samples.empty() || family.type.empty() || family.help.empty()) << name;
     const bool total = name.size() > 6 && name.compare(name.size() - 6, 6, "_total") == 0;
     EXPECT_EQ(total, family.type == "counter") << name;
+    if (family.type == "histogram") CheckHistogram(name, family);
   }
   const auto& build = families.at("sinter_build_info").samples;
   ASSERT_EQ(build.size(), 1u);
@@ -98,6 +134,10 @@ TEST(Metrics, TheyAreTheCountersOfTheContext) {
   Ok([&](auto e) { return sinter_context_get_stats(context.get(), &stats, e); });
   const auto families = Parse(Metrics(context));
   EXPECT_EQ(families.at("sinter_prepares_total").samples.at(""), 3);
+  EXPECT_EQ(families.at("sinter_must_hit_misses_total").samples.at(""), 3);
+  EXPECT_EQ(families.at("sinter_prepare_failures_total").samples.at(""), 3);
+  EXPECT_EQ(stats.must_hit_misses, 3u);
+  EXPECT_EQ(families.at("sinter_prepare_seconds").samples.at("_count result=\"failed\""), 3);
   EXPECT_EQ(families.at("sinter_compiles_in_flight").samples.at(""), 0);
   double misses = 0, absent = 0;
   for (const auto& [labels, value] : families.at("sinter_lookups_total").samples) {
@@ -106,6 +146,38 @@ TEST(Metrics, TheyAreTheCountersOfTheContext) {
   }
   EXPECT_GT(absent, 0);
   EXPECT_EQ(misses, static_cast<double>(stats.cache_misses));
+}
+
+TEST(Metrics, PlansAreCountedApartFromKernels) {
+  const ScratchFolder folder;
+  const ChainPtr chain = FromText(kSmall);
+  for (const bool cold : {true, false}) {
+    const ContextPtr context = MakeTarget(folder.path().c_str());
+    sinter_plan* plan = nullptr;
+    const Result prepared = Try(
+        [&](auto e) { return sinter_prepare(context.get(), chain.get(), 20, nullptr, &plan, e); });
+    if (prepared.status == SINTER_UNAVAILABLE) GTEST_SKIP() << prepared.message;
+    ASSERT_EQ(prepared.status, SINTER_OK) << prepared.message;
+    sinter_plan_release(plan);
+    Metrics(context);  // asks for the records to be counted
+    Ok([&](auto e) { return sinter_x_cache_flush(context.get(), e); });
+    const auto families = Parse(Metrics(context));
+    const auto value = [&](const char* name, const std::string& labels) {
+      return families.at(std::string("sinter_") + name).samples.at(labels);
+    };
+    const double hits = cold ? 0 : 1;
+    EXPECT_EQ(value("cache_hits_total", "kind=\"plan\",tier=\"local\""), hits);
+    EXPECT_GE(value("cache_hits_total", "kind=\"kernel\",tier=\"local\""), hits);
+    EXPECT_EQ(value("cache_misses_total", "kind=\"plan\",reason=\"absent\"") > 0, cold);
+    EXPECT_EQ(value("cache_misses_total", "kind=\"kernel\",reason=\"absent\"") > 0, cold);
+    EXPECT_EQ(value("cache_read_bytes_total", "kind=\"kernel\"") > 0, !cold);
+    EXPECT_EQ(value("cache_written_bytes_total", "kind=\"plan\"") > 0, cold);
+    EXPECT_GT(value("cache_lookup_seconds", "_count kind=\"plan\""), 0);
+    EXPECT_EQ(value("cache_records", "kind=\"plan\""), 1);
+    EXPECT_GE(value("cache_records", "kind=\"kernel\""), 1);
+    EXPECT_GT(value("cache_bytes", "kind=\"kernel\""), value("cache_bytes", "kind=\"plan\""));
+    EXPECT_EQ(value("prepare_seconds", "_count result=\"ok\""), 1);
+  }
 }
 
 TEST(Metrics, AWarningOfTheFileNamesItsVariable) {

@@ -412,6 +412,8 @@ class Stats(_Sized):
         ("slot_measurements", c_uint64),
         ("slot_measured_wins", c_uint64),
         ("slot_measurements_given_up", c_uint64),
+        ("prepare_failures", c_uint64),
+        ("must_hit_misses", c_uint64),
     ]
 
 

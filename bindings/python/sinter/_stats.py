@@ -66,6 +66,8 @@ class Stats:
     slot_measurements: int
     slot_measured_wins: int
     slot_measurements_given_up: int
+    prepare_failures: int
+    must_hit_misses: int
 
 
 def read_stats(context: Any) -> Stats:

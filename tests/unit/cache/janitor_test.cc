@@ -19,6 +19,7 @@ using cache_testing::TempDir;
 using cache_testing::WriteFile;
 
 using cache_testing::kKernel;
+using cache_testing::kPlan;
 
 std::string KeyOf(int i) { return absl::StrCat("key ", i); }
 
@@ -90,6 +91,93 @@ TEST(JanitorLruTest, TheLongestUnusedGoFirstAndAHitIsAUse) {
     EXPECT_FALSE(store->Get(kKernel, KeyOf(i), Sha256(KeyOf(i))).hit) << i;
   for (int i = 7; i < 10; ++i)
     EXPECT_TRUE(store->Get(kKernel, KeyOf(i), Sha256(KeyOf(i))).hit) << i;
+}
+
+// A kernel's file may be marked as used one interval before the plan that it was used with.
+TEST(JanitorLruTest, APlanGoesBeforeTheKernelsUsedWithIt) {
+  TempDir temp;
+  const auto store = OpenStore(temp.path());
+  ASSERT_TRUE(store->Put(kKernel, "kernel", Sha256("kernel"), RandomBytes(10000, 1)).ok());
+  ASSERT_TRUE(store->Put(kPlan, "plan", Sha256("plan"), RandomBytes(10000, 2)).ok());
+  SetAge(PathIn(temp.path(), kKernel, "kernel"), 5590);
+  SetAge(PathIn(temp.path(), kPlan, "plan"), 5000);
+  SweepLimits limits;
+  limits.max_bytes = 15000;
+  ASSERT_EQ(Sweep(store.get(), limits)->evicted, 1u);
+  EXPECT_FALSE(store->Get(kPlan, "plan", Sha256("plan")).hit);
+  EXPECT_TRUE(store->Get(kKernel, "kernel", Sha256("kernel")).hit);
+}
+
+// "plan 7" names the kernels "key 0" and "key 7".
+std::vector<Digest> NamedKernels(absl::string_view key, absl::string_view) {
+  return {Sha256(KeyOf(0)), Sha256(KeyOf(key.back() - '0'))};
+}
+
+TEST(JanitorLruTest, AKernelStaysAsLongAsAPlanThatNamesIt) {
+  TempDir temp;
+  const auto store = OpenStore(temp.path());
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(store->Put(kKernel, KeyOf(i), Sha256(KeyOf(i)), RandomBytes(10000, i)).ok());
+    SetAge(PathIn(temp.path(), kKernel, KeyOf(i)), 1000000 - 1000 * i);
+  }
+  for (int i = 1; i < 10; ++i) {  // the younger its kernel, the longer a plan was not used
+    const std::string plan = absl::StrCat("plan ", i);
+    ASSERT_TRUE(store->Put(kPlan, plan, Sha256(plan), RandomBytes(2000, i)).ok());
+    SetAge(PathIn(temp.path(), kPlan, plan), 10000 * i);
+  }
+  SweepLimits limits;
+  limits.max_bytes = 60000;
+  limits.kernels_of = NamedKernels;
+  ASSERT_GT(Sweep(store.get(), limits)->evicted, 5u);
+  int plans = 0;
+  for (int i = 1; i < 10; ++i) {
+    const std::string plan = absl::StrCat("plan ", i);
+    if (!store->Get(kPlan, plan, Sha256(plan)).hit) continue;
+    ++plans;
+    for (const Digest& kernel : NamedKernels(plan, "")) {
+      const std::string key = kernel == Sha256(KeyOf(0)) ? KeyOf(0) : KeyOf(i);
+      EXPECT_TRUE(store->Get(kKernel, key, kernel).hit) << plan << " lost " << key;
+    }
+  }
+  EXPECT_GT(plans, 1);
+}
+
+TEST(JanitorTierTest, AHitInMemoryAndAKernelInUseCountAsUses) {
+  TempDir temp;
+  TierOptions options;
+  options.local_root = temp.path();
+  options.write_behind = false;
+  TieredStore store(options);
+  for (const char* key : {"hit", "in use", "idle"}) {
+    store.Put(kKernel, key, "v");
+    SetAge(PathIn(temp.path(), kKernel, key), 5000);
+  }
+  ASSERT_STREQ(store.Get(kKernel, "hit").tier, "memory");
+  store.Used(kKernel, "in use");
+  EXPECT_LT(AgeOf(PathIn(temp.path(), kKernel, "hit")), 60);
+  EXPECT_LT(AgeOf(PathIn(temp.path(), kKernel, "in use")), 60);
+  EXPECT_GE(AgeOf(PathIn(temp.path(), kKernel, "idle")), 5000);
+}
+
+TEST(JanitorTierTest, RecordsThatTheCapEvictedAreReported) {
+  TempDir temp;
+  TierOptions options;
+  options.local_root = temp.path();
+  options.local_bytes = 60000;
+  options.memory_bytes = 0;
+  options.write_behind = false;
+  TieredStore store(options);
+  for (int i = 0; i < 3; ++i) store.Put(kKernel, KeyOf(i), RandomBytes(10000, i));
+  EXPECT_EQ(store.Kept()->lost, 0u);
+  for (int i = 3; i < 10; ++i) store.Put(kKernel, KeyOf(i), RandomBytes(10000, i));
+  const absl::StatusOr<KeptReport> kept = store.Kept();
+  ASSERT_TRUE(kept.ok());
+  EXPECT_EQ(kept->records, 10u);
+  EXPECT_EQ(kept->lost, store.Stats().evicted);
+  EXPECT_GT(kept->lost, 0u);
+  EXPECT_EQ(kept->cap, 60000u);
+  EXPECT_GT(kept->needed_bytes, 100000u);
+  EXPECT_LT(kept->needed_bytes, 110000u);
 }
 
 class CountingTouches : public FileOps {

@@ -240,6 +240,11 @@ class FakeStore : public Store {
     });
   }
 
+  void Used(RecordKind, absl::string_view key) override {
+    std::lock_guard<std::mutex> lock(disk_->mutex);
+    ++disk_->used[std::string(key)];
+  }
+
   std::string ExplainMiss(RecordKind, absl::string_view) override {
     std::lock_guard<std::mutex> lock(disk_->mutex);
     ++disk_->explained;

@@ -38,7 +38,8 @@ struct FakeDisk {
   std::map<std::string, std::string> quarantined;
   std::set<std::string> locked;
   StoreStats stats;
-  int explained = 0;  // misses
+  std::map<std::string, int> used;  // calls of Used, by key
+  int explained = 0;                // misses
 
   int Count(RecordKind kind);
   std::vector<std::string> Keys(RecordKind kind);

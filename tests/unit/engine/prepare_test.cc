@@ -208,6 +208,8 @@ TEST(PrepareTest, MustHitNamesTheKeyAndTheReason) {
   const absl::Status no_plan = world.MakeEngine()->Prepare(world.chain, 16, must_hit).status();
   EXPECT_EQ(StatusNumber(no_plan), Number(ErrorCode::kCacheMiss));
   EXPECT_THAT(std::string(no_plan.message()), HasSubstr(": absent"));
+  EXPECT_THAT(std::string(no_plan.message()), HasSubstr("; missing: bucket 16 of "));
+  EXPECT_THAT(std::string(no_plan.message()), HasSubstr(" -m 16 --target "));
   EXPECT_EQ(world.plans, 0);
 
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
@@ -220,6 +222,19 @@ TEST(PrepareTest, MustHitNamesTheKeyAndTheReason) {
   EXPECT_THAT(std::string(damaged.message()),
               HasSubstr(absl::StrCat(Sha256(key).Hex(), " is not in the cache: damaged")));
   EXPECT_EQ(world.compiles, compiles);
+}
+
+TEST(PrepareTest, AKernelThatIsHeldCountsAsUsed) {
+  FakeWorld world;
+  const auto engine = world.MakeEngine();
+  const auto held = engine->Prepare(world.chain, 16, {});
+  ASSERT_TRUE(held.ok()) << held.status();
+  const std::string kernel = world.disk->Keys(RecordKind::kKernel).front();
+  EXPECT_EQ(world.disk->used[kernel], 0);
+  PrepareOptions must_hit;  // which assembles a plan of its own of the kernels that are held
+  must_hit.must_hit = true;
+  ASSERT_TRUE(engine->Prepare(world.chain, 16, must_hit).ok());
+  EXPECT_EQ(world.disk->used[kernel], 1);
 }
 
 TEST(PrepareTest, NoBuildTakesWhatIsThereAndSaysWhatIsMissing) {

@@ -317,6 +317,8 @@ structs! {
         slot_measurements: u64,
         slot_measured_wins: u64,
         slot_measurements_given_up: u64,
+        prepare_failures: u64,
+        must_hit_misses: u64,
     }
     sized sinter_prepare_options {
         struct_size: u32,

@@ -81,6 +81,65 @@ class RedisTest : public testing::Test {
 };
 RedisServer* RedisTest::server_ = nullptr;
 
+// Pushes samples 0 up to `count`, except number 2.
+absl::StatusOr<PushReport> PushSamples(RemoteTier* tier, int count) {
+  std::vector<std::pair<RecordKind, Digest>> records;
+  for (int i = 0; i < count; ++i) records.emplace_back(kKernel, MakeSample(i).digest);
+  return tier->Push(records, [](size_t i) -> absl::StatusOr<std::string> {
+    if (i == 2) return absl::NotFoundError("not wanted");
+    const Sample sample = MakeSample(static_cast<int>(i));
+    return EncodeEnvelope(MakeEnvelope(kKernel, sample.key, sample.payload, "test", 1));
+  });
+}
+
+TEST_F(RedisTest, APushWritesWhatTheServerLacksAndNoMore) {
+  const auto publisher = MakeTier(Mine(true), *server_);
+  const Sample there = MakeSample(0), wrong = MakeSample(1);
+  publisher->Publish(kKernel, there.key, there.digest, there.payload);
+  publisher->Withdraw(kKernel, wrong.digest, "seed 1");
+  ASSERT_TRUE(publisher->Flush(milliseconds(2000)));
+  const auto pushed = PushSamples(publisher.get(), 200);
+  ASSERT_TRUE(pushed.ok()) << pushed.status();
+  EXPECT_EQ(pushed->records, 200u);
+  EXPECT_EQ(pushed->present, 1u);
+  EXPECT_EQ(pushed->withdrawn, 1u);
+  EXPECT_EQ(pushed->skipped, 1u);
+  EXPECT_EQ(pushed->pushed, 197u);
+  EXPECT_GT(pushed->pushed_bytes, 197u * 100);
+  const auto again = PushSamples(publisher.get(), 200);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->pushed, 0u);
+  EXPECT_EQ(again->present, 198u);
+  const auto reader = MakeTier(Mine(false), *server_);
+  const Sample last = MakeSample(199);
+  EXPECT_TRUE(reader->Get(kKernel, last.key, last.digest).hit);
+  uint64_t fetched = 0;
+  reader->Prefetch([](RecordKind, const Digest&) { return true; },
+                   [&](const Digest&, const Envelope&) { ++fetched; });
+  ASSERT_TRUE(reader->Flush(milliseconds(5000)));
+  EXPECT_EQ(fetched, 198u);
+  const absl::Status refused = PushSamples(reader.get(), 3).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("SINTER_REMOTE_ROLE=publisher"));
+}
+
+TEST_F(RedisTest, APushThatIsCutOffSaysHowFarItCame) {
+  RedisServer server;
+  ASSERT_TRUE(server.running());
+  const auto publisher = MakeTier(Options(true), server);
+  std::vector<std::pair<RecordKind, Digest>> records;
+  for (int i = 0; i < 5; ++i) records.emplace_back(kKernel, MakeSample(i).digest);
+  const auto cut = publisher->Push(records, [&](size_t i) -> absl::StatusOr<std::string> {
+    if (i == 3) server.End();
+    const Sample sample = MakeSample(static_cast<int>(i));
+    return EncodeEnvelope(MakeEnvelope(kKernel, sample.key, sample.payload, "test", 1));
+  });
+  EXPECT_TRUE(absl::IsUnavailable(cut.status())) << cut.status();
+  EXPECT_THAT(
+      std::string(cut.status().message()),
+      HasSubstr("cache push: 3 of 5 records written, then (run it again to go on): remote"));
+}
+
 TEST_F(RedisTest, WhatIsPublishedIsFoundByReaders) {
   const auto publisher = MakeTier(Mine(true), *server_);
   const Sample sample = MakeSample(1), other = MakeSample(2);
