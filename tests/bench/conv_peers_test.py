@@ -72,6 +72,14 @@ class Graph:
         Clock.now += {"a": 1.0, "b": 2.0}[self.name]
 
 
+class CasesTest(unittest.TestCase):
+    def test_the_command_line_names_chains_and_images(self):
+        listed = ["C1", "C2", "C3"]
+        for words, wanted in (({}, {name: None for name in listed}), ({"ids": "C2,C3", "batch": 8}, {"C2": 8, "C3": 8}),
+                              ({"cases": "C3@5,C1@37"}, {"C3": 5, "C1": 37})):
+            self.assertEqual(conv_peers.asked(SimpleNamespace(**{"ids": "", "batch": None, "cases": "", **words}), listed), wanted)
+
+
 class TurnsTest(unittest.TestCase):
     def test_every_round_has_each_and_begins_with_another(self):
         order = []

@@ -42,6 +42,10 @@ class ScaledPeersTest(unittest.TestCase):
         options = scaled_peers.parse(["--out", "x"])
         self.assertEqual((options.models.split(","), options.rows), (list(MODELS), "1,16,64,128,256,1024"))
         self.assertIn("cublaslt_fast", options.contestants.split(","))
+        options = scaled_peers.parse(["--out", "x", "--cases", "llama3_8b@37,S1@128,llama3_8b@5"])
+        self.assertEqual(scaled_peers.asked(options), {"llama3_8b": [37, 5], "S1": [128]})
+        options = scaled_peers.parse(["--out", "x", "--models", "llama3_8b,S1", "--rows", "1,16"])
+        self.assertEqual(scaled_peers.asked(options), {"llama3_8b": [1, 16], "S1": [128]})
 
 
 if __name__ == "__main__":

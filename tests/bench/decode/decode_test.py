@@ -178,6 +178,8 @@ class ArgumentsTest(unittest.TestCase):
             decode.parse([])
 
     def test_warming_processes_are_called_as_this_program_reads(self):
+        options = decode.parse(["--out", "x", "--cases", "Qwen3-4B@1,Llama-3-8B@7,Qwen3-4B@93"])
+        self.assertEqual((options.models, options.cases), (["Qwen3-4B", "Llama-3-8B"], {"Qwen3-4B": [1, 93], "Llama-3-8B": [7]}))
         options = decode.parse(decode.warm_command("Qwen3-4B", 8, ["compile"])[3:])
         self.assertTrue(options.warm_only)
         self.assertEqual((options.models, options.rows, options.contestants), (["Qwen3-4B"], [8], ["compile"]))
