@@ -382,13 +382,21 @@ def collect(arguments):
     refuse_mixed({str(path): figures.state_of(content_of(path)) for paths in found.values() for path in paths})
     found = {name: paths[-1] for name, paths in found.items()}  # of one card and commit, so the names' order is that of days
     names = pathlib.Path(figures.__file__)
-    text = names.read_text(encoding="utf-8")
+    before = text = names.read_text(encoding="utf-8")
+    copied = [HERE / "results" / path.name for path in found.values() if not (HERE / "results" / path.name).exists()]
     for name, path in found.items():
         (HERE / "results" / path.name).write_bytes(path.read_bytes())
         text = named(text, name, f"results/{path.name}")
     names.write_text(text, encoding="utf-8")
+    status = subprocess.run([sys.executable, "-B", str(HERE / "performance" / "page.py")], check=False).returncode
+    if status:  # the page refuses a file: as before
+        names.write_text(before, encoding="utf-8")
+        for path in copied:
+            path.unlink()
+        print("publish: nothing is collected: take the files that are refused out of the folder, with those of the same table", flush=True)
+        return status
     print(f"collected {', '.join(found)}; read what changes, mend sentences that are no longer so, archive what nothing cites any more", flush=True)
-    return subprocess.run([sys.executable, "-B", str(HERE / "performance" / "page.py")], check=False).returncode
+    return 0
 
 
 # ---------------------------------------------------------------- Archiving

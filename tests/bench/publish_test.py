@@ -218,14 +218,14 @@ class Collecting(unittest.TestCase):
         published = {"step": step, "whole": whole, "seconds": 1, "seed": SEED, "lists": of}
         (folder / name).write_text(json.dumps({**content, "publish": published}))
 
-    def collected(self, folder):
+    def collected(self, folder, refused=0):
         """(status, what is printed, figures.py's text, names of the files that are copied, the command that is run)."""
         place = self.folder_of()
         (place / "results").mkdir()
         names = place / "figures.py"
         names.write_text(pathlib.Path(figures.__file__).read_text())
         with mock.patch.object(publish, "HERE", place), mock.patch.object(figures, "__file__", str(names)), \
-                mock.patch.object(publish.subprocess, "run", return_value=mock.Mock(returncode=0)) as page:
+                mock.patch.object(publish.subprocess, "run", return_value=mock.Mock(returncode=refused)) as page:
             status, text = quiet(publish.main, ["--collect", str(folder)])
         return status, text, names.read_text(), [path.name for path in (place / "results").iterdir()], page.call_args[0][0]
 
@@ -236,6 +236,11 @@ class Collecting(unittest.TestCase):
         self.assertIn('"layers": "results/h200-2026-01-02-1234567-layers.json"', names)
         self.assertIn(f'"fp8": "{figures.FILES["fp8"]}"', names)
         self.assertIn("fp8.json is not whole", text)
+
+    def test_where_the_page_refuses_a_file_all_is_as_before(self):
+        status, text, names, copied, _ = self.collected(self.folder_of(layers=(CLEAN, True)), refused=1)
+        self.assertEqual((status, names, copied), (1, pathlib.Path(figures.__file__).read_text(), []))
+        self.assertIn("nothing is collected", text)
 
     def test_of_several_days_the_newest_is_taken(self):
         folder = self.folder_of(layers=(CLEAN, True))
