@@ -28,7 +28,7 @@ FAMILIES = {
     "fp8 FFNs, scales of blocks": ("fp8-blocks",),
     "two convolutions": ("conv-1", "conv-32", "conv-drawn"),
     "depthwise convolutions": ("depthwise",),
-    "grouped convolutions, bilinear": ("images",),
+    "grouped convolutions, resizing": ("images",),
     "memory-bound graphs": ("graphs",),
     "large graphs": ("large",),
     "sums over 2 GPUs": ("sums",),
@@ -83,6 +83,10 @@ class Rows:
         for name, rows in (("wrong", self.wrong), ("without a time", self.without)):
             text += f"; {len(rows)} {name}" if rows else ""
         return text
+
+    def short_count(self):
+        """The same in fewer words."""
+        return self.count().replace(" of ", "/").replace(", drawn", " drawn").replace(", chosen by hand", " by hand")
 
     def figures(self):
         """Mean, least and share below 1.00, as text."""
@@ -177,5 +181,5 @@ def table(store):
             if rows.told:
                 found.append((what, ", ".join(rows.peers), rows))
     state = store.state("vllm-ranks")
-    found.insert(3, (f"the same in vLLM on 2 GPUs, commit {state.commit}", "vLLM 0.24.0, FlashInfer", server_rows(store)))
+    found.insert(3, (f"vLLM on 2 GPUs, {state.commit}", "vLLM 0.24.0, FlashInfer", server_rows(store)))
     return found
