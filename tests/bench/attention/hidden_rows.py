@@ -12,6 +12,7 @@ import sys
 
 def main():
     import torch
+    from sinter.torch import sinter_backend
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention as attend
 
@@ -27,7 +28,7 @@ def main():
             def call(q, k, v, mask, group=group):
                 return attend(q, k, v, mask, enable_gqa=group > 1)
 
-            calls = {"default": call, "inductor": torch.compile(call, dynamic=False), "sinter": torch.compile(call, dynamic=False, backend="sinter", options={"prepare": "block"})}
+            calls = {"default": call, "inductor": torch.compile(call, dynamic=False), "sinter": torch.compile(call, dynamic=False, backend=sinter_backend, options={"prepare": "block"})}
             for name in ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION", "MATH"):
                 calls[name] = lambda *given, backend=getattr(SDPBackend, name): in_backend(sdpa_kernel, backend, call, given)
             row = {"dtype": str(dtype), "least": least, "rows": queries, "heads of a key": group}

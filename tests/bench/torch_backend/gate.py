@@ -51,11 +51,14 @@ def main():
     parser.add_argument("--seconds", type=float, default=500)
     parser.add_argument("--target", help="a chip: points are planned for it, and nothing runs")
     parser.add_argument("--report", action="store_true", help="tells what was measured, and measures nothing")
+    parser.add_argument("--again", action="store_true", help="the same with decisions and estimates of the gate as it is now")
     parser.add_argument("--worker", type=int, default=-1, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     arguments.scratch = pathlib.Path(tempfile.gettempdir(), f"sinter-{arguments.out.name}")
     if arguments.report:
         print(report(rows_of(arguments.out)))
+    elif arguments.again:
+        print(report(again(arguments.out, arguments.target or "h200")))
     elif arguments.worker >= 0:
         work(arguments)
     else:
@@ -252,6 +255,58 @@ def decided(point, inputs, target):
 
 def planned(torch, point, target):
     return decided(point, gate_points.empty(point), target)
+
+
+def again(path, target):
+    """The rows of a file that were measured, as the gate decides now."""
+    import sinter
+
+    with sinter.Context(target=target) as context:
+        figures = context.describe()["model"]
+    return [decided_again(row, figures) for row in rows_of(path) if verdict(row) is not None]
+
+
+def decided_again(row, figures):
+    """The row as the gate decides now, with its present estimates for the graph that Inductor's pass sees. What a plan is expected to take stays,
+    and so do decisions about graphs of which some ops are taken."""
+    from sinter.torch import _attention, _gate, _libraries
+    from sinter.torch._sizes import plain_hint
+
+    nodes = nodes_of(gate_points.named(row["id"]))
+    own = _libraries.target_of  # on the CPU PyTorch names its kernel of attention otherwise
+    with unittest.mock.patch.object(_libraries, "target_of", lambda node: _attention.CUDNN if _attention.is_attention(node) else own(node)):
+        attending = [node for node in nodes if _attention.is_attention(node)]
+        limit, expected = _gate.inductor_us(nodes, figures, plain_hint), sum(part["expected_us"] for part in row["parts"])
+        share = _gate.share_of_limit(nodes, limit, figures, plain_hint)
+        alone = [_libraries.attention_us(node, figures, plain_hint) / _gate.attention_times(node, figures, plain_hint) for node in attending]
+    taken = _gate.worth_a_try(nodes) and expected <= limit * share and (len(nodes) > 3 or all(expected <= most for most in alone))
+    decision = row["decision"] if row["decision"] in ("some", "none") or row["family"] == "layer" else "taken" if taken else "left"
+    parts = [{**row["parts"][0], "inductor_us": round(limit, 3), "share": share, "expected_us": expected}] if row["parts"] else []
+    return {**row, "decision": decision, "parts": parts}
+
+
+def nodes_of(point):
+    """The nodes of the point's graph that a part may hold, as Inductor's pass sees them."""
+    import torch
+    from sinter.torch._aten import TABLE
+    from sinter.torch._convert import target_of
+    from torch._inductor.compile_fx import compile_fx
+    from torch._inductor.fx_passes.post_grad import view_to_reshape
+
+    seen = []
+
+    def keep(gm, _inputs, **_):
+        view_to_reshape(gm)
+        seen.extend(node for node in gm.graph.nodes if node.op == "call_function" and target_of(node) in TABLE)
+        def run(inputs):
+            raise AssertionError("nothing runs")
+
+        run._boxed_call = True
+        return run
+
+    with torch.no_grad():
+        compile_fx(gate_points.traced(point), gate_points.empty(point), inner_compile=keep)
+    return seen
 
 
 # ---------------------------------------------------------------- What is measured

@@ -48,6 +48,12 @@ def drawn(seed, index, family=None):
             return point
 
 
+def named(name):
+    """The point of a name, "SEED-FAMILY-INDEX"."""
+    seed, family, index = name.split("-")
+    return drawn(int(seed), int(index), None if family == "any" else family)
+
+
 def size(by_chance, low, high, step=1):
     """A multiple of `step`, log-uniform."""
     return max(step, round(math.exp(by_chance.uniform(math.log(low), math.log(high))) / step) * step)

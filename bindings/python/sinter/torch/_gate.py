@@ -6,7 +6,7 @@ import math
 from typing import Any, Callable, Container, Dict, Iterable, List, Sequence, Set
 
 from ._aten import TABLE, reduced_axes
-from ._attention import is_attention
+from ._attention import call_of, is_attention, scores_of
 from ._convert import filled, target_of
 from ._left import computes
 from ._libraries import MEMORY_SHARE, MEMORY_START_US, attention_us, by_channel, flop_of, product_us
@@ -38,6 +38,24 @@ _SPLIT_COLUMNS = 64
 _SUM_SHARE = 0.63
 _SUM_START_US = 3.0
 
+#: What Inductor's kernels add to the time of the memory where a row is too long for a block to keep: of a softmax and of a variance, picoseconds
+#: an element of all of 132 multiprocessors, and nanoseconds an element of a row. A variance over several axes takes that at any length, and a
+#: kernel of its own. Fitted to 18 such kernels of tests/bench/torch_backend/gate-h200.jsonl: 0.7 to 1.5 times the estimate.
+_KEPT_ROW = 1024
+_LONG_ROW_PS, _LONG_ROW_NS = 2.0, 0.3
+#: How many times its prediction a plan of grouped products takes, at one row a matrix and for each doubling. Measured on an H200: 1.10 at 3 rows a
+#: matrix to 1.82 at 907.
+_GROUPED_TIMES = (1.05, 0.1)
+#: How many times its prediction a kernel of attention may take, by what is done to scores. A mask or a bias is read from memory for each score: the
+#: prediction misses it where blocks share a multiprocessor, most with heads of up to 64 columns and above 1,024 keys. One row is a stream, which
+#: the prediction has at the memory's whole rate. Measured at 202 sizes on an H200.
+_ATTENTION_TIMES = 1.15
+_ONE_ROW_TIMES = 1.35
+_CAUSAL_TIMES = 1.5
+_TERM_TIMES, _TERM_LONG_TIMES = 1.3, 1.65
+_NARROW_TERM_TIMES, _NARROW_TERM_LONG_TIMES = 1.5, 2.75
+_LONG_KEYS, _NARROW_HEAD = 1024, 64
+
 #: Among a node's ``meta``: it is ids that were made for what reads them alone, by a small kernel before it.
 IDS_MADE = "sinter_ids"
 #: Among it: behind how many calls of libraries it comes.
@@ -52,9 +70,10 @@ def worth_a_try(nodes: Sequence[Any], hint: Hint = plain_hint, small: bool = Fal
     `small`: parts of any size will do, for tests of what is computed.
     """
     working = [node for node in nodes if computes(node)]
-    if len(working) < 2 and not any(map(is_attention, working)):  # which is several ops, and PyTorch's kernel of them is not the best
+    attends = any(map(is_attention, working))
+    if len(working) < 2 and not attends:
         return False
-    if small:
+    if small or attends:  # attention is several ops, and was held against PyTorch's kernel by itself
         return True
     flop = max((flop_of(node, hint) for node in working), default=0.0)
     return flop >= _LEAST_FLOP or (len(working) >= _LEAST_OPS and border_bytes(nodes, hint) >= _LEAST_BYTES)
@@ -103,11 +122,33 @@ def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint, apa
 def share_of_limit(nodes: Sequence[Any], limit_us: float, figures: Dict[str, float], hint: Hint) -> float:
     """What of Inductor's estimated time a plan may be expected to take. Where a plan saves no kernel beside its one product it wins by that
     product alone, whose time is estimated for a library and predicted for a plan."""
+    grouped = [_grouped_times(node, hint) for node in nodes if "_grouped_mm" in target_of(node)]
+    if grouped:
+        return 1 / max(grouped)
     products = [node for node in nodes if flop_of(node, hint) and not is_attention(node)]
     if len(products) != 1 or any(map(is_attention, nodes)):
         return 1.0
     beside = limit_us - product_us(products[0], flop_of(products[0], hint), figures, hint)
     return _LONE_SHARE if beside < MEMORY_START_US else 1.0
+
+
+def _grouped_times(node: Any, hint: Hint) -> float:
+    matrices, rows = sizes_of(node.args[1].meta["val"], hint)[0], sizes_of(node.meta["val"], hint)[0]
+    one, doubling = _GROUPED_TIMES
+    return one + doubling * math.log2(max(1.0, rows / matrices))
+
+
+def attention_times(node: Any, figures: Dict[str, float], hint: Hint) -> float:
+    """How many times its prediction a kernel of attention may take."""
+    call, (batch, heads, rows, keys) = call_of(node), hinted(scores_of(node), hint)
+    if call.bias is not None:
+        blocks = batch * heads * math.ceil(rows / 64)
+        narrow = call.q.meta["val"].shape[3] <= _NARROW_HEAD and blocks > figures["sm_count"] / 2
+        short, long = (_NARROW_TERM_TIMES, _NARROW_TERM_LONG_TIMES) if narrow else (_TERM_TIMES, _TERM_LONG_TIMES)
+        return long if keys > _LONG_KEYS else short
+    if call.causal:
+        return _CAUSAL_TIMES
+    return _ONE_ROW_TIMES if rows == 1 else _ATTENTION_TIMES
 
 
 def tell_ahead(nodes: Iterable[Any], writes: Callable[[Any], bool] = lambda node: False) -> None:
@@ -200,7 +241,7 @@ def _group_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> fl
     blocks summed."""
     sums = [node for node in group if _sums_rows(node, hint)]
     if not sums:
-        return _memory_us(border_bytes(group, hint), figures)
+        return _memory_us(border_bytes(group, hint), figures) + _long_rows_us(group, figures, hint)
     if _spreads_sums(group, hint):
         return _spread_us(group, sums, figures, hint)
     inside = set(group)
@@ -218,6 +259,23 @@ def _group_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> fl
     if others or any(_reduced_axes(node) is not None for node in group if node not in sums):
         total += _memory_us(border_bytes(group, hint), figures)
     return total
+
+
+def _long_rows_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
+    """What a softmax or a variance of rows adds to the time of the memory."""
+    sums = any("aten.sum." in target_of(node) for node in group)
+    most = 0.0
+    for node in group:
+        axes, name = _reduced_axes(node), target_of(node)
+        if axes is None or not ("aten.var" in name or sums and "aten.amax." in name):
+            continue
+        sizes = sizes_of(node.args[0].meta["val"], hint)
+        length = math.prod(sizes[axis] for axis in axes)
+        several = "aten.var" in name and len(axes) > 1
+        if length > _KEPT_ROW or several:
+            walked = max(math.prod(sizes) * _LONG_ROW_PS * 1e-6 * 132 / figures["sm_count"], length * _LONG_ROW_NS * 1e-3)
+            most = max(most, walked + (MEMORY_START_US if several else 0))
+    return most
 
 
 def _spread_us(group: Sequence[Any], sums: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:

@@ -18,7 +18,7 @@ from ._buckets import BUCKETS
 from ._by_inductor import written_by_inductor
 from ._convert import Converted, Converter, target_of
 from ._faults import OF_AN_OP, named_node, smallest_that_fails
-from ._gate import inductor_us, share_of_limit, tell_ahead, worth_a_try
+from ._gate import attention_times, inductor_us, share_of_limit, tell_ahead, worth_a_try
 from ._in_place import written_over
 from ._left import computes, kinds
 from ._libraries import attention_us
@@ -33,7 +33,6 @@ from ._verify import BOUNDS
 _MOST_TRIES = 5  # partitions anew around ops that are refused, then the part is left
 _WORTH = 0.97  # of Inductor's measured time, what a plan may take: a part costs something at its border, too
 _HOPELESS = 1.5  # times what Inductor's kernels are estimated to take: a plan that is predicted to take more is not measured
-_SURE = 1.15  # times what a kernel of attention is predicted to take, what PyTorch's must: measured ones took 0.88 to 1.27
 _MOST_HALVINGS = 2  # of a part that loses, for smaller ones that gain
 _MOST_HALVES = 64  # that are searched in a graph
 _MOST_FAULTS = 32  # parts of a graph that fail, and smaller ones that are built to find which op of them does
@@ -207,8 +206,9 @@ class Planner:
             return refused.why
         if asked.refused is not None:
             return asked.refused
-        if _SURE * asked.expected_us > self._most_us(limit):
-            return f"predicted {asked.expected_us:.1f} us and up to {_SURE * asked.expected_us:.1f}, PyTorch's attention {limit:.1f} us"
+        most = asked.expected_us * attention_times(node, self._figures, self._hint_of)
+        if most > self._most_us(limit):
+            return f"predicted {asked.expected_us:.1f} us and up to {most:.1f}, PyTorch's attention {limit:.1f} us"
         return None
 
     def _that_gain(self, part: Part) -> List[Part]:
