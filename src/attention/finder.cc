@@ -155,7 +155,9 @@ class Finder {
   // Whether the bounds of a row's largest score and of its sum of powers change a row without keys
   // alone: powers of 0, then, are divided by a number. A sum is 1 or more otherwise.
   bool Bounds(double least_score, double least_sum) {
-    problem_.zero_unseen = least_score == kLeastFloat && least_sum > 0 && least_sum <= 0.5;
+    problem_.zero_overflowed = static_cast<float>(least_score) == kLeastBase2Score;
+    problem_.zero_unseen = (least_score == kLeastFloat || problem_.zero_overflowed) &&
+                           least_sum > 0 && least_sum <= 0.5;
     return problem_.zero_unseen || (least_score == -kInfinity && least_sum == 0);
   }
 

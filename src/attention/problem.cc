@@ -12,7 +12,7 @@ namespace sinter {
 namespace {
 
 constexpr uint32_t kProblemVersion = 1;
-constexpr uint8_t kCausalBit = 1, kZeroUnseenBit = 2;
+constexpr uint8_t kCausalBit = 1, kZeroUnseenBit = 2, kZeroOverflowedBit = 4;
 constexpr int64_t kMapAlignment = 16;
 constexpr int64_t kMaxStride = int64_t{1} << 40;
 constexpr int64_t kMaxSets = int64_t{1} << 30;
@@ -198,6 +198,7 @@ std::string AttentionProblem::ToString() const {
   if (causal) absl::StrAppend(&text, ", causal");
   if (diagonal != 0) absl::StrAppend(&text, " ", diagonal);
   if (zero_unseen) absl::StrAppend(&text, ", 0 where no key is seen");
+  if (zero_overflowed) absl::StrAppend(&text, " or all scores are below ", kLeastBase2Score);
   if (result != element) absl::StrAppend(&text, ", to ", NameOf(result));
   return text;
 }
@@ -209,7 +210,8 @@ std::string AttentionProblem::Canonical() const {
   w.U8(static_cast<uint8_t>(result));
   for (const int64_t v : {rows, keys, head, value_head, batches, diagonal}) w.I64(v);
   w.U8(of_m);
-  w.U8(static_cast<uint8_t>((causal ? kCausalBit : 0) | (zero_unseen ? kZeroUnseenBit : 0)));
+  w.U8(static_cast<uint8_t>((causal ? kCausalBit : 0) | (zero_unseen ? kZeroUnseenBit : 0) |
+                            (zero_overflowed ? kZeroOverflowedBit : 0)));
   for (const BatchedMatrix* matrix : {&q, &k, &v, &out}) WriteMatrix(*matrix, w);
   w.U32(static_cast<uint32_t>(steps.size()));
   for (const ScoreStep& step : steps) {
@@ -236,6 +238,7 @@ absl::StatusOr<AttentionProblem> AttentionProblem::FromCanonical(absl::string_vi
   const uint8_t flags = r.U8();
   p.causal = (flags & kCausalBit) != 0;
   p.zero_unseen = (flags & kZeroUnseenBit) != 0;
+  p.zero_overflowed = (flags & kZeroOverflowedBit) != 0;
   for (BatchedMatrix* matrix : {&p.q, &p.k, &p.v, &p.out}) {
     if (!ReadMatrix(r, matrix)) return lost();
   }

@@ -59,6 +59,9 @@ struct ScoreStep {
 
 constexpr int kMaxScoreTerms = 2;
 constexpr int kMaxScoreSteps = 8;
+// A kernel that multiplies scores by log2(e), as PyTorch's do, sees -infinity in the place of lower
+// ones.
+constexpr float kLeastBase2Score = -2.3586e38f;
 constexpr int64_t kMaxHead = 128;             // of q and k, and of v
 constexpr int64_t kMaxAttentionRows = 65536;  // of q, and of keys
 constexpr int64_t kMaxBatches = int64_t{1} << 24;
@@ -75,7 +78,8 @@ struct AttentionProblem {
   std::vector<ScoreStep> steps;  // in the order in which they are applied
   bool causal = false;           // keys behind row + diagonal are hidden
   int64_t diagonal = 0;
-  bool zero_unseen = false;  // a row that sees no key is 0; else it is NaN
+  bool zero_unseen = false;      // a row that sees no key is 0; else it is NaN
+  bool zero_overflowed = false;  // a row whose scores are all below kLeastBase2Score is 0, too
 
   // Whether scores are scaled by one number above 0 at most.
   bool IsPlain() const;

@@ -134,10 +134,12 @@ std::string ConfigText(const AttentionCode& code) {
   flag("kHidden", !p.IsPlain() || p.causal || p.zero_unseen);  // scores may be -infinity
   flag("kCausal", p.causal);
   flag("kZeroUnseen", p.zero_unseen);
+  flag("kZeroOverflowed", p.zero_overflowed && !p.IsPlain());
   flag("kOutVectors", HasVectors(p));
   absl::StrAppend(
-      &text, "  static constexpr float kScale = ", FloatText(p.IsPlain() ? p.Scale() * kLog2E : 1),
-      ";\n", "  static constexpr long long kOutRow = ", p.out.row, ";\n", LoadText(p, "q", p.q),
+      &text, "  static constexpr float kLeastScore = ", FloatText(kLeastBase2Score), ";\n",
+      "  static constexpr float kScale = ", FloatText(p.IsPlain() ? p.Scale() * kLog2E : 1), ";\n",
+      "  static constexpr long long kOutRow = ", p.out.row, ";\n", LoadText(p, "q", p.q),
       LoadText(p, "k", p.k), LoadText(p, "v", p.v),
       "  static SINTER_DEVICE long long out_at(int b) { return ", OffsetText(p, p.out),
       "; }\n};\n");

@@ -14,6 +14,7 @@
 //   kHidden: a row may be hidden in the first tiles of keys
 //   kCausal, kDiagonal: keys behind row + kDiagonal are hidden
 //   kZeroUnseen: a row whose keys are all hidden is 0; else NaN
+//   kZeroOverflowed: a row whose scores are all below kLeastScore is 0, too
 //   kOutRow, kOutVectors: elements between rows of the result; whether 16 bytes of it are aligned
 //   Terms: see NoTerms
 //   load_q(map, b, ...), load_k, load_v; out_at(b): where a batch lies
@@ -211,7 +212,8 @@ struct AttentionRows {
       most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 1));
       most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 2));
       // Where all of a row is hidden so far, powers are 0 and not NaN.
-      const float shift = Config::kHidden && most == negative_infinity() ? 0.f : most;
+      const float shown = Config::kHidden && most == negative_infinity() ? 0.f : most;
+      const float shift = Config::kZeroOverflowed ? fmaxf(shown, Config::kLeastScore) : shown;
       float sum = 0;
       if constexpr (Config::kPlain) {
         const float shifted = shift * Config::kScale;

@@ -223,6 +223,13 @@ def test_equal_layers_are_equal_parts():
     assert len(attended(reports)) == len(chains) == 6 and len(set(chains)) <= 3, chains
 
 
+@pytest.fixture
+def slow_kernels_of_torch(monkeypatch):
+    """The gate takes what plans: which attention PyTorch has for a graph depends on the machine."""
+    monkeypatch.setattr(_planner, "attention_us", lambda *_: 1e9)
+    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e9)
+
+
 # ---------------------------------------------------------------- Symbolic sizes, gradients
 
 
@@ -294,13 +301,6 @@ def test_what_no_kernel_takes_is_named(node, why):
     assert _attention.why_not_attention(node) == why
 
 
-@pytest.fixture
-def slow_kernels_of_torch(monkeypatch):
-    """The gate takes what plans: which attention PyTorch has for a graph depends on the machine."""
-    monkeypatch.setattr(_planner, "attention_us", lambda *_: 1e9)
-    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e9)
-
-
 def test_explain_says_why_attention_is_left(slow_kernels_of_torch):
     model = half(Attending(k=160), Attending(k=576))  # heads of 40 and 144
     model[1].norm, model[1].linears = N.LayerNorm(160), N.ModuleList(N.Linear(160, 576) for _ in range(3))
@@ -321,6 +321,25 @@ class Both(N.Module):
         x, second = self.layers[0](x), self.layers[1]
         q, k, v = (f(second.norm(x)).view(*x.shape[:2], 4, 144).transpose(1, 2) for f in second.linears)
         return x + second.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(*x.shape[:2], 576))
+
+
+# ---------------------------------------------------------------- Rows that see no key
+
+
+@pytest.mark.parametrize("hidden, sees", [(-math.inf, False), (torch.finfo(torch.bfloat16).min, False), (-1e38, True)])
+def test_a_row_that_is_hidden_by_the_least_number_is_0_as_pytorchs_kernels_have_it(hidden, sees, slow_kernels_of_torch):
+    q = torch.randn(2, 4, 80, 64).bfloat16()
+    bias = torch.zeros(2, 1, 80, 80).bfloat16()
+    bias[0, :, 7], bias[1, :, :, 50:] = hidden, hidden
+    with torch.no_grad():
+        compiled, reports = passed(F.scaled_dot_product_attention, {"verify": False})
+        compiled(*(x.to(DEVICE) for x in (q, q.clone(), q.clone(), bias)))
+    (part,) = reports[0].taken
+    (found,) = _run_chain._by_reference(part.made.chain, [q, q, q, bias], 0)
+    row = found.view(2, 4, 80, 64)[0, :, 7].float()
+    assert _verify.difference(row, q[0].float().mean(1) if sees else torch.zeros_like(row), 2e-2)[1]
+    shown = found.view(2, 4, 80, 64)[1]
+    assert _verify.difference(shown, F.scaled_dot_product_attention(q[1:], q[1:], q[1:], bias[1:])[0], 2e-2)[1]
 
 
 # ---------------------------------------------------------------- The gate
@@ -350,7 +369,7 @@ def test_the_gate_knows_what_was_measured():
                 if row["term"] in ("mask", "bias"):
                     node.update_kwarg("attn_bias", node.args[0])
                 ratio = _libraries.attention_us(node, figures, plain_hint) / row["us"][backend]
-                assert (0.15 if backend == "cudnn" else 0.75) < ratio < 1.3, (row["case"], backend, ratio)
+                assert (0.35 if backend == "cudnn" else 0.75) < ratio < 1.3, (row["case"], backend, ratio)
                 seen += 1
     assert seen == 10 + 15 + 15
 

@@ -195,27 +195,33 @@ TEST(AttentionValues, TakeACausalMaskAsAMaskWhereLaterStepsShowKeysAgain) {
 
 // Rows whose keys are all hidden: an index below 0 for the first rows.
 TEST(AttentionValues, AreZeroWhereARowSeesNoKeyAndTheChainSaysSo) {
-  Attention a;
-  const ValueId q = a.Operand(), k = a.Operand(), v = a.Operand();
-  const auto bounded = [&](ReduceKind kind, ValueId x, double least) {
-    const ValueId statistic = *a.b.Reduce(kind, x, {3}, true);
-    return a.Spread(*a.b.Binary(BinaryKind::kMax, statistic, a.Number(least)));
-  };
-  const ValueId before = *a.b.Binary(BinaryKind::kSub, a.Index(0), a.Number(5, DType::kS32));
-  const ValueId seen = a.Spread(*a.b.Compare(CompareKind::kGe, before, a.Index(1)));
-  const ValueId mask = a.Spread(*a.b.Input({DType::kPred, {C(kBatch), C(1), C(1), C(kKeys)}}));
-  ValueId s = *a.b.Select(seen, *a.b.Matmul(q, k, false, true), a.Spread(a.Number(-kInfinity)));
-  s = *a.b.Select(mask, s, a.Spread(a.Number(-kInfinity)));
-  const ValueId powers = *a.b.Unary(
-      UnaryKind::kExp, *a.b.Binary(BinaryKind::kSub, s, bounded(ReduceKind::kMax, s, kLeast)));
-  const ValueId sum = bounded(ReduceKind::kSum, powers, 1e-30);
-  const ValueId p = *a.b.Cast(*a.b.Binary(BinaryKind::kDiv, powers, sum), DType::kBF16);
-  ASSERT_TRUE(a.b.Output(*a.b.Cast(*a.b.Matmul(p, v), DType::kBF16)).ok());
-  const Chain chain = *a.b.Finish();
-  const auto found = FindAttention(*NormalOf(chain));
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_TRUE(found[0].problem.zero_unseen);
-  EXPECT_GT(ExpectComputes(chain), 0);
+  for (const double least_score : {kLeast, static_cast<double>(kLeastBase2Score)}) {
+    Attention a;
+    const ValueId q = a.Operand(), k = a.Operand(), v = a.Operand();
+    const auto bounded = [&](ReduceKind kind, ValueId x, double least) {
+      const ValueId statistic = *a.b.Reduce(kind, x, {3}, true);
+      return a.Spread(*a.b.Binary(BinaryKind::kMax, statistic, a.Number(least)));
+    };
+    const ValueId before = *a.b.Binary(BinaryKind::kSub, a.Index(0), a.Number(5, DType::kS32));
+    const ValueId seen = a.Spread(*a.b.Compare(CompareKind::kGe, before, a.Index(1)));
+    const ValueId mask = a.Spread(*a.b.Input({DType::kPred, {C(kBatch), C(1), C(1), C(kKeys)}}));
+    ValueId s = *a.b.Select(seen, *a.b.Matmul(q, k, false, true), a.Spread(a.Number(-kInfinity)));
+    s = *a.b.Select(mask, s, a.Spread(a.Number(-kInfinity)));
+    const ValueId powers =
+        *a.b.Unary(UnaryKind::kExp,
+                   *a.b.Binary(BinaryKind::kSub, s, bounded(ReduceKind::kMax, s, least_score)));
+    const ValueId sum = bounded(ReduceKind::kSum, powers, 1e-30);
+    const ValueId p = *a.b.Cast(*a.b.Binary(BinaryKind::kDiv, powers, sum), DType::kBF16);
+    ASSERT_TRUE(a.b.Output(*a.b.Cast(*a.b.Matmul(p, v), DType::kBF16)).ok());
+    const Chain chain = *a.b.Finish();
+    const auto found = FindAttention(*NormalOf(chain));
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_TRUE(found[0].problem.zero_unseen);
+    EXPECT_EQ(found[0].problem.zero_overflowed, least_score != kLeast);
+    const auto read = AttentionProblem::FromCanonical(found[0].problem.Canonical());
+    EXPECT_TRUE(read.ok() && *read == found[0].problem);
+    EXPECT_GT(ExpectComputes(chain), 0);
+  }
 }
 
 TEST(AttentionValues, LeaveOtherBoundsOfASoftmaxToOthers) {

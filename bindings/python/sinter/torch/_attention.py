@@ -25,8 +25,9 @@ NAMES = (FLASH, EFFICIENT, CUDNN, *_OTHERS)
 #: What a kernel takes (src/attention): columns of q and k, and of v; terms that are added to scores or hide them.
 MOST_HEAD = 128
 _MOST_TERMS = 2
-#: Bounds of a row's largest score and of its sum of powers, which change a row alone that sees no key: it is 0, as PyTorch's is, not NaN.
-_LEAST_SCORE = -3.4028234663852886e38
+#: Bounds of a row's largest score and of its sum of powers. They make a row that sees no key 0, as PyTorch's kernels do, not NaN. Those kernels multiply
+#: scores by log2(e), so a row whose scores are all below this bound, which a mask of the least bf16 hides, overflows there and is 0, too.
+_LEAST_SCORE = -2.3586e38
 _LEAST_SUM = 1e-30
 
 
