@@ -409,7 +409,8 @@ def test_dw_and_db_of_a_computed_gradient_are_taken():
 def test_f32_models_keep_their_products():
     torch.manual_seed(1)
     _, reports = run(N.Sequential(N.Linear(64, 64), N.GELU(), N.LayerNorm(64)).eval(), torch.randn(8, 64))
-    assert left(reports)["aten.addmm.default"] == "a product of f32"
+    why = "a product of f32: cast the model to bfloat16 or float16, or compile it under torch.autocast"
+    assert left(reports)["aten.addmm.default"] == why
 
 
 def test_autocast():
@@ -767,7 +768,7 @@ def test_a_fault_of_inductors_code_leaves_the_part_to_torchs_operators(refused, 
 
     tried = []
     monkeypatch.setattr(torch._inductor, "compile", compile_graph)
-    monkeypatch.setattr(_warn, "_warned", False)
+    monkeypatch.setattr(_warn, "_told", set())
     refused.capturing = False
     assert refused.right() and refused.right() and tried == [1]
     assert "ZeroDivisionError" in caplog.text
@@ -829,13 +830,14 @@ def test_a_fault_of_the_library_leaves_the_call_to_torchs_operators(refused, mon
 @pytest.mark.parametrize(
     "code, builds, refused", [("RESOURCE_EXHAUSTED", 2, False), ("NO_LEGAL_PLAN", 1, True), ("COMPILE_FAILED", 5, True)]
 )
-def test_a_fault_that_may_pass_refuses_no_plan_for_good(monkeypatch, code, builds, refused):
+def test_a_fault_that_may_pass_refuses_no_plan_for_good(monkeypatch, caplog, code, builds, refused):
     def slot(chain, m):
         made.append(m)
         if code != "RESOURCE_EXHAUSTED" or len(made) == 1:
             raise sinter.Error(sinter.Status[code], "not now")
         return types.SimpleNamespace(generation=2, plan=lambda: plan)
 
+    monkeypatch.setattr(_warn, "_told", set())
     made, plan = [], types.SimpleNamespace(predicted_us=1.0, kernel_count=0, workspace_size=0, context=types.SimpleNamespace(_workspaces=types.SimpleNamespace(reserve=bool)))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(_run_chain.store, "context", lambda device: types.SimpleNamespace(slot=slot))
@@ -845,6 +847,7 @@ def test_a_fault_that_may_pass_refuses_no_plan_for_good(monkeypatch, code, build
     place._not_before = 0.0
     found = [place.look(None) for _ in range(6)]
     assert len(made) == builds and (place.refused is not None) == refused and (found[-1] is None) == refused
+    assert ("options={'prepare': 'block'} leaves only that op: COMPILE_FAILED: not now" in caplog.text) == (code == "COMPILE_FAILED")
 
 
 @pytest.mark.parametrize("limit_us, refused", [(0.5, True), (2.0, False), (0.0, True), (-1.0, True), (None, False)])
@@ -1022,12 +1025,65 @@ def test_a_fault_of_the_pass_leaves_the_graph(monkeypatch, caplog):
     from sinter.torch import _graph_pass, _planner
 
     monkeypatch.setattr(_planner.Planner, "parts", lambda self: 1 / 0)
-    monkeypatch.setattr(_warn, "_warned", False)
+    monkeypatch.setattr(_warn, "_told", set())
     graph = torch.fx.symbolic_trace(N.ReLU()).graph
     next(iter(graph.nodes)).meta["val"] = torch.ones(2)
     before = str(graph)
     _graph_pass.SinterPass(_graph_pass.Options(target="h200"))(graph)
     assert str(graph) == before and "left to Inductor: ZeroDivisionError" in caplog.text
+
+
+def test_each_fault_is_told_once(monkeypatch, caplog):
+    monkeypatch.setattr(_warn, "_told", set())
+    for message in ("a", "b", "a", "b", *(f"call {i}" for i in range(100))):
+        _warn.warn_once(message)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told[:2] == ["sinter: a", "sinter: b"] and len(told) == len(set(told)) == _warn._MOST_TOLD
+
+
+def test_faults_of_different_graphs_are_all_told(monkeypatch, caplog):
+    from sinter.torch import _graph_pass, _planner
+
+    monkeypatch.setattr(_warn, "_told", set())
+    for fault in (ValueError("first"), TypeError("second"), ValueError("first")):
+        monkeypatch.setattr(_planner.Planner, "parts", lambda self, fault=fault: (_ for _ in ()).throw(fault))
+        graph = torch.fx.symbolic_trace(N.ReLU()).graph
+        next(iter(graph.nodes)).meta["val"] = torch.ones(2)
+        _graph_pass.SinterPass(_graph_pass.Options(target="h200"))(graph)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told == [f"sinter: the graph is left to Inductor: {said}" for said in ("ValueError: first", "TypeError: second")]
+
+
+@pytest.mark.parametrize("target", ["h300", ""])
+def test_a_target_that_is_no_chip_is_an_error(target):
+    x, said = torch.randn(8, 64), "built in: .*h200" if target else "target is ''"
+    with pytest.raises(sinter.Error, match=said):
+        sinter.torch.explain(N.ReLU(), x, target=target)
+    with pytest.raises(sinter.Error, match=said):
+        split_options(None, {"target": target})
+    with pytest.raises(Exception, match=said):
+        torch.compile(N.ReLU(), backend=sinter.torch.sinter_backend, options={"target": target})(x)
+
+
+def test_explain_counts_what_is_of_weights_alone_by_itself():
+    model = normed(N.Conv2d(16, 32, 3), N.BatchNorm2d(32), N.ReLU(), N.Conv2d(32, 16, 3), N.BatchNorm2d(16), N.ReLU())
+    told = sinter.torch.explain(model, torch.randn(8, 16, 32, 32).bfloat16())
+    assert told.taken and not told.left and told.of_weights > 4
+    work = sum(report.nodes for report in told.reports)
+    assert f"1 graphs, {work} ops that compute, and {told.of_weights} that read only weights, {work} taken as" in str(told)
+
+
+def test_explain_names_the_fast_path_of_encoders():
+    encoder = N.TransformerEncoder(N.TransformerEncoderLayer(64, 4, 128, batch_first=True), 2).eval().bfloat16()
+    x = torch.randn(8, 64, 64).bfloat16()
+    told = sinter.torch.explain(encoder, x)
+    ((name, why),) = told.left
+    assert not told.taken and "encoder_layer_fwd" in name and "torch.backends.mha.set_fastpath_enabled(False)" in why
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        assert not any("encoder_layer_fwd" in name for name, _ in sinter.torch.explain(encoder, x).left)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
 
 
 def test_explain_stays_a_function_whatever_is_imported():

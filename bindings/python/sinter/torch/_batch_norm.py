@@ -40,7 +40,7 @@ def scales_and_shifts(graph: torch.fx.Graph, constants: Set[Any]) -> Set[Any]:
 
     The order of `graph` stays topological.
     """
-    made = _of_constants(graph.nodes, constants)
+    made = of_constants(graph.nodes, constants)
     vectors: Set[Any] = set()
     for node in list(graph.nodes):
         norm = _norm_behind(node, made, constants)
@@ -74,7 +74,7 @@ def made_together(graph: torch.fx.Graph, vectors: Iterable[Any]) -> None:
     graph.erase_node(anchor)
 
 
-def _of_constants(nodes: Iterable[Any], constants: Set[Any]) -> Set[Any]:
+def of_constants(nodes: Iterable[Any], constants: Set[Any]) -> Set[Any]:
     """Small tensors that are computed of `constants` alone, element by element."""
     made = set(constants)
     for node in nodes:

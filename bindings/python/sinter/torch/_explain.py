@@ -14,7 +14,7 @@ from .._error import invalid
 from ._attention import is_attention
 from ._convert import target_of
 from ._graph_pass import Report, SinterPass, Taken
-from ._options import Options
+from ._options import Options, target_context
 from ._left import computes
 from .backend import compile_with
 
@@ -41,6 +41,11 @@ class Explanation(NamedTuple):
     def left(self) -> "collections.Counter[Tuple[str, str]]":
         """How often each operator is left to Inductor, by (operator, why)."""
         return collections.Counter(item for report in self.reports for item in report.left)
+
+    @property
+    def of_weights(self) -> int:
+        """Ops that read only weights, such as a batch norm's scale and shift: Inductor computes their small results in each call."""
+        return sum(len(report.of_weights) for report in self.reports)
 
     @property
     def kernels(self) -> int:
@@ -89,6 +94,7 @@ class Explanation(NamedTuple):
         nodes = sum(report.nodes for report in self.reports)
         taken = sum(_work(part) for part in self.taken)
         share = f"{len(self.reports)} graphs, {nodes} ops that compute"
+        share += f", and {self.of_weights} that read only weights" if self.of_weights else ""
         if not self.taken:
             return f"{share}: none is taken"
         times = f"predicted {self.predicted_us:.1f} us, Inductor's kernels {self.inductor_us:.1f} us"
@@ -125,12 +131,19 @@ def explain(model: Any, inputs: Any, *, target: Optional[str] = None) -> Explana
         model: a module or a function.
         inputs: its arguments: a tensor, a sequence, or a dict of named ones.
         target: a chip, for a model on the CPU; by default h200 there.
+
+    Raises:
+        Error: INVALID_ARGUMENT for a ``target`` beside inputs on a GPU; NOT_FOUND for one that is no chip, with the chips there are.
     """
     positional, named = _arguments(inputs)
     on_gpu = any(x.is_cuda for x in torch.utils._pytree.tree_leaves((positional, named)) if isinstance(x, torch.Tensor))
     if on_gpu and target is not None:
         raise invalid(f"target is {instance(target, str, 'target')!r}, and the inputs are on a GPU: it is planned for")
-    chosen = None if on_gpu else target or _DEFAULT_TARGET
+    chosen = None if on_gpu else _DEFAULT_TARGET if target is None else instance(target, str, "target")
+    if chosen is not None:
+        if not chosen:
+            raise invalid("target is '', must be the name of a chip, such as 'h200'")
+        target_context(chosen)
     reports: List[Report] = []
     graph_pass = SinterPass(Options(prepare="block", target=chosen), reports)
 

@@ -14,7 +14,7 @@ from .._error import Error
 from .._library import build_info
 from .._plan import Plan
 from ._attention_by_hand import tell_products
-from ._batch_norm import made_together, scales_and_shifts
+from ._batch_norm import made_together, of_constants, scales_and_shifts
 from ._beside import neighbours
 from ._casts import casts_of_weights
 from ._convert import Converted, target_of
@@ -61,6 +61,9 @@ class Report:
         self.taken: List[Taken] = []
         #: Nodes that compute and are left to Inductor: their operator, and why.
         self.left: List[Tuple[str, str]] = []
+        #: The same of nodes that read only weights.
+        self.of_weights: List[Tuple[str, str]] = []
+        #: How many compute, but those.
         self.nodes = 0
 
 
@@ -170,6 +173,7 @@ class SinterPass(CustomGraphPass):
                 part_again(graph, each)
             joined = [each for each in joined if each not in apart]
             planner, parts = self._parts(graph, device, constants, vectors, joined)
+        alone = of_constants(graph.nodes, constants) | vectors | {node for each in joined for node in each.constants}
         for part in parts:
             name = f"part {len(report.taken)}"
             call = planner.replace(part, name)
@@ -182,14 +186,13 @@ class SinterPass(CustomGraphPass):
         lay_back(graph, filters if not self.options.verify else [])
         made_together(graph, vectors)
         write_out(graph)
-        left = planner.left
-        report.nodes = sum(computes(node) for node in planner.nodes)
         taken = {node for part in report.taken for node in part.nodes}
-        report.left = [
-            (target_of(node), left.get(node) or why_left(node, device) or "its part is too small")
-            for node in planner.nodes
-            if node.op == "call_function" and computes(node) and node not in taken and not node._erased
-        ]
+        for node in planner.nodes:
+            of_weights = node in alone and node not in taken
+            report.nodes += computes(node) and not of_weights
+            if node.op == "call_function" and computes(node) and node not in taken and not node._erased:
+                why = planner.left.get(node) or why_left(node, device) or "its part is too small"
+                (report.of_weights if of_weights else report.left).append((target_of(node), why))
         if report.taken or any(target_of(node).startswith("sinter.") for node in graph.nodes):
             stable_topological_sort(graph)
         else:  # ASR's inference took 1.08 times as long with slices for splits and nothing taken

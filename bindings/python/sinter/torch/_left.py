@@ -8,13 +8,18 @@ from typing import Any, Callable, Iterable, List, Optional
 from ._arrays import DTYPES, HALVES, extent
 from ._aten import TABLE
 from ._attention import is_attention, why_not_attention
-from ._convert import PLACE, filled, target_of
+from ._convert import CHOOSING, PLACE, filled, target_of
 from ._lists import is_list, of_numbers
 from ._partition import Kind
 
 #: Multiplications of a small batched product, which threads compute; attention's and larger ones are torch's.
 _MOST_BATCHED = 1 << 14
 _MOST_RANK = 6
+
+#: Why a product of f32 operands is left, and what its model may do.
+OF_F32 = "a product of f32: cast the model to bfloat16 or float16, or compile it under torch.autocast"
+#: Why a whole layer of PyTorch's is left, and how its ops are had.
+_FAST_PATH = "PyTorch's fast path, which hides the layer's ops: call torch.backends.mha.set_fastpath_enabled(False) before the model is compiled"
 
 #: Of operators that read no tensor, or only ask something of one.
 _NO_WORK = ("sym_", "split", "unbind", "_assert", "full", "iota", "scalar_tensor")
@@ -37,6 +42,8 @@ _NOT_TAKEN = {
     "cumprod": "a scan",
     "upsample": "interpolation",
     "copy_": "a write into an input",
+    "_transformer_encoder_layer_fwd": _FAST_PATH,
+    "_native_multi_head_attention": _FAST_PATH,
     "erfc": "a function that no op of a chain computes exactly enough",  # by erf it would be wrong where that rounds to one
 }
 
@@ -66,7 +73,7 @@ def why_left(node: Any, device: Optional[str]) -> Optional[str]:
             return why
     elif row.first and any(target_of(user) != "getitem" or user.args[1] != 0 for user in node.users):
         return "more than its values is read"
-    own = list(_tensors(node))[: 1 if row.first else None]
+    own = list(_tensors(node))[: 1 if row.first or name in CHOOSING else None]
     for val in (*own, *(val for i in operands for val in _tensors(i))):
         why = _why_not_tensor(val, device)
         if why is not None:
@@ -140,7 +147,7 @@ def _why_not_product(node: Any, name: str) -> Optional[str]:
     if name == "aten._scaled_mm.default":
         return None if DTYPES[str(a.dtype)] == DTYPES[str(b.dtype)] == "e4m3" else f"a product of {a.dtype} and {b.dtype}"
     if DTYPES[str(a.dtype)] not in HALVES:
-        return "a product of f32"
+        return OF_F32
     if name.startswith("aten.convolution"):
         return _why_not_convolution(node, b)
     if "bmm" in name and PLACE not in node.meta:

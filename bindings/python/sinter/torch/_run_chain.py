@@ -143,6 +143,8 @@ class Place:
         self._not_before = time.monotonic() + _RETRY_SECONDS * 2**self._faults
         if error.code in (*FINAL, Status.OUT_OF_RANGE) or self._faults >= _MOST_FAULTS:
             self._refuse(str(error))
+            if error.code == Status.COMPILE_FAILED:
+                warn_once(f"Inductor's code computes a part with an op that no kernel takes; options={{'prepare': 'block'}} leaves only that op: {error}")
         else:
             logger.info("sinter: torch computes a part of the graph for now: %s", error)
 

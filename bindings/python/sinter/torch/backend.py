@@ -10,7 +10,7 @@ import torch
 from .._error import invalid
 from ._graph_pass import SinterPass
 from ._joined import joining
-from ._options import Options
+from ._options import Options, target_context
 from ._saved import KeepCompared
 
 VARIABLE = "SINTER_TORCH_COMPILE"  # "0": Inductor alone, in a process that cannot be changed otherwise
@@ -34,7 +34,7 @@ def sinter_backend(
             CPU) are Sinter's; all others Inductor's. A ``post_grad_custom_pre_pass`` of the caller's runs before Sinter's.
 
     Raises:
-        Error: INVALID_ARGUMENT naming the option.
+        Error: INVALID_ARGUMENT naming the option; NOT_FOUND for a ``target`` that is no chip, with the chips there are.
     """
     own, patches = split_options(mode, options)
     if os.environ.get(VARIABLE, "") == "0":
@@ -79,8 +79,10 @@ def split_options(mode: Optional[str], options: Optional[Dict[str, Any]]) -> "tu
     for name in ("verify", "measure"):
         if not isinstance(getattr(own, name), bool):
             raise invalid(f"options: {name} is {getattr(own, name)!r}, must be True or False")
-    if own.target is not None and not isinstance(own.target, str):
+    if own.target is not None and not (isinstance(own.target, str) and own.target):
         raise invalid(f"options: target is {own.target!r}, must be the name of a chip, such as 'h200'")
     if own.measure and own.target is not None:
         raise invalid(f"options: measure is True and target is {own.target!r}: nothing runs on a chip that is not here; leave one of them out")
+    if own.target is not None:
+        target_context(own.target)
     return own, patches
