@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 import sinter
 import sinter.torch
 from sinter.torch import _attention, _by_torch, _libraries, _measure, _planner, _run_chain, _verify
+from sinter.torch._left import OF_F32
 from sinter.torch._sizes import plain_hint
 
 from graphs import DEVICE, passed
@@ -81,6 +82,17 @@ def divided(q, k, v, bias):
     return F.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype) @ v
 
 
+def by_einsum(q, k, v):
+    """Of [batch, heads, rows, width], as einops spells it: axes of 1 around each product."""
+    scores = torch.einsum("bhid,bhjd->bhij", q, k) * 0.25
+    return torch.einsum("bhij,bhjd->bhid", scores.softmax(-1), v)
+
+
+def by_einsum_with_bias(q, k, v, bias):
+    scores = torch.einsum("bhid,bhjd->bhij", q, k) / 4 + bias
+    return torch.einsum("bhij,bhjd->bhid", scores.softmax(-1), v)
+
+
 def interleaved(q, k, v):
     return F.scaled_dot_product_attention(q, *(x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v)))
 
@@ -132,11 +144,13 @@ def wide(name):
         "interleaved": (interleaved, (), {"shared": 2}),
         "by_hand": (by_hand, (bias[0],), {}),
         "divided": (divided, (bias,), {}),
+        "einsum": (by_einsum, (), {}),
+        "einsum_with_bias": (by_einsum_with_bias, (bias,), {}),
     }[name]
     return half(Attending(attend, k=256, **more))[0], (x, *given)
 
 
-@pytest.mark.parametrize("name", ["plain", "packed", "keys", "windows", "repeated", "interleaved", "by_hand", "divided"])
+@pytest.mark.parametrize("name", ["plain", "packed", "keys", "windows", "repeated", "interleaved", "by_hand", "divided", "einsum", "einsum_with_bias"])
 def test_a_kernel_of_attention_reads_what_projections_give_as_it_lies(name, context, need_compiler):
     """No copy, no bias in memory, no keys for each head: a norm, products, attention, and the last product with its residual."""
     model, inputs = wide(name)
@@ -450,7 +464,7 @@ def test_models_of_transformers(make):
     torch.manual_seed(1)
     model, inputs, count = make(transformers)
     _, reports = run(First(model).eval().bfloat16(), *inputs)
-    if DEVICE == "cuda" and left(reports).get("aten.bmm.default") == "a product of f32":
+    if DEVICE == "cuda" and left(reports).get("aten.bmm.default") == OF_F32:
         pytest.skip("torch spells this machine's attention with products of f32")
     assert len(attended(reports)) == count, left(reports)
 

@@ -32,8 +32,9 @@ from .._builder import Value
 from .._operators import equal, maximum, minimum, not_equal, where
 from . import _attention, _bilinear, _lists, _products, _shapes, _windows  # noqa: F401  (their rows of the table)
 from ._arrays import HALVES, Array, Refused, of
-from ._convert import Converter, target_of
+from ._convert import CHOOSING, Converter, target_of
 from ._row import TABLE as TABLE, Handler, Row, elementwise, number, row
+from ._shapes import cut
 
 
 # ---------------------------------------------------------------- Element-wise operators
@@ -43,9 +44,24 @@ def _unary(f: Callable[[Value], Value]) -> Handler:
     return lambda c, node: elementwise(c, node, f, node.args[:1], c.dtype(node))
 
 
-def _binary(f: Callable[[Any, Any], Value]) -> Handler:
+def _and(x: Value, y: Value) -> Value:
+    return x & y
+
+
+def _or(x: Value, y: Value) -> Value:
+    return x | y
+
+
+#: What arithmetic of predicates alone is, whose result torch has as a predicate too.
+_OF_PREDICATES = {"add": _or, "mul": _and, "maximum": _or, "minimum": _and}
+
+
+def _binary(f: Callable[[Any, Any], Value], of_predicates: Optional[Callable[[Value, Value], Value]] = None) -> Handler:
     def convert(c: Converter, node: Any) -> Array:
         alpha = node.args[2] if len(node.args) > 2 else node.kwargs.get("alpha", 1)
+        if of_predicates is not None and c.dtype(node) == "pred":
+            with_alpha = of_predicates if alpha else lambda x, y: x | (y & c.builder.scalar(0.0, "pred"))
+            return _of_predicates(with_alpha, 2)(c, node)  # type: ignore[no-any-return]
         g = f if alpha == 1 else (lambda x, y: f(x, y * alpha))
         return elementwise(c, node, g, node.args[:2], c.dtype(node))
 
@@ -66,7 +82,12 @@ def _of_predicates(f: Callable[..., Value], arguments: int) -> Handler:
     def convert(c: Converter, node: Any) -> Array:
         if c.dtype(node) != "pred":
             raise Refused("bits of integers")
-        as_pred = lambda x: x if str(x.dtype) == "pred" else x.cast("pred")
+
+        def as_pred(x: Any) -> Value:
+            if not isinstance(x, Value):
+                return c.builder.scalar(float(bool(x)), "pred")
+            return x if str(x.dtype) == "pred" else x.cast("pred")
+
         return elementwise(c, node, lambda *values: f(*map(as_pred, values)), node.args[:arguments])
 
     return convert
@@ -133,12 +154,12 @@ for _name, _f in {
     TABLE[f"aten.{_name}.default"] = Row(_unary(_f), rough=True)
 for _name, _g in _lists.BINARY.items():
     for _form in ("Tensor", "Scalar", "default"):
-        TABLE[f"aten.{_name}.{_form}"] = Row(_binary(_g))
+        TABLE[f"aten.{_name}.{_form}"] = Row(_binary(_g, _OF_PREDICATES.get(_name)))
 
 
 def _scaled(name: str) -> Handler:
     """By a number; of q or k alone, their product is multiplied in its place, which its kernel does."""
-    convert = _binary(_lists.BINARY[name])
+    convert = _binary(_lists.BINARY[name], _OF_PREDICATES.get(name))
 
     def scaled(c: Converter, node: Any) -> Array:
         number, scores = node.args[1], c.scores_of(node)
@@ -165,8 +186,9 @@ for _name, _g in {
 TABLE["aten.isnan.default"] = Row(lambda c, node: elementwise(c, node, lambda x: not_equal(x, x), node.args[:1]))
 for _name, _f in {"logical_not": lambda x: ~x, "bitwise_not": lambda x: ~x}.items():
     TABLE[f"aten.{_name}.default"] = Row(_of_predicates(_f, 1))
-for _name, _g in {"and": lambda x, y: x & y, "or": lambda x, y: x | y}.items():
-    TABLE[f"aten.logical_{_name}.default"] = TABLE[f"aten.bitwise_{_name}.Tensor"] = Row(_of_predicates(_g, 2))
+for _name, _g in {"and": _and, "or": _or, "xor": lambda x, y: (x | y) & ~(x & y)}.items():
+    for _form in (f"logical_{_name}.default", f"bitwise_{_name}.Tensor", f"bitwise_{_name}.Scalar"):
+        TABLE[f"aten.{_form}"] = Row(_of_predicates(_g, 2))
 TABLE["aten.pow.Tensor_Scalar"] = Row(_power)
 TABLE["aten.pow.Scalar"] = Row(lambda c, node: elementwise(c, node, lambda x: c.builder.scalar(node.args[0]) ** x, node.args[1:2], c.dtype(node)))
 TABLE["aten.pow.Tensor_Tensor"] = Row(_binary(lambda x, y: x**y))
@@ -188,6 +210,16 @@ def _where(c: Converter, node: Any) -> Array:
 def _cast(c: Converter, node: Any) -> Array:
     x, dtype = c.array(node.args[0]), c.dtype(node)
     return x if str(x.value.dtype) == dtype and dtype not in HALVES else x.with_value(x.value.cast(dtype))
+
+
+@row("aten.glu.default")
+def _glu(c: Converter, node: Any) -> Array:
+    axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", -1)
+    size = node.args[0].meta["val"].shape[axis]
+    if not isinstance(size, int):
+        raise Refused("it halves a symbolic extent")
+    x, gate = cut(c, node, axis, slice(0, size // 2)), cut(c, node, axis, slice(size // 2, size))
+    return x.with_value(x.value * sigmoid(gate.value))
 
 
 @row("prims.fma.default")
@@ -233,8 +265,9 @@ def _reduce(kind: str) -> Handler:
         value = number(x.value, "f32" if kind == "mean" else dtype)
         if not axes:
             value = value if str(value.dtype) == dtype else value.cast(dtype)
-        elif kind == "any":
-            value = (value if str(value.dtype) == "pred" else value.cast("pred")).cast("s32").max(axes, keep).cast("pred")
+        elif kind == "any" or kind in ("max", "min") and str(value.dtype) == "pred":
+            value = value if str(value.dtype) == "pred" else value.cast("pred")
+            value = getattr(value.cast("s32"), "min" if kind == "min" else "max")(axes, keep).cast("pred")
         elif str(value.dtype) == "pred":
             raise Refused(f"{kind} of predicates")
         else:
@@ -248,6 +281,38 @@ for _name, _kind in {"sum": "sum", "mean": "mean", "amax": "max", "amin": "min",
     for _form in ("default", "dim", "dims", "dim_IntList"):
         TABLE[f"aten.{_name}.{_form}"] = Row(_reduce(_kind))
 TABLE["aten.max.default"], TABLE["aten.min.default"] = Row(_reduce("max")), Row(_reduce("min"))
+
+
+def _chosen(kind: str) -> Handler:
+    """The largest or least values along an axis, and where the first of each lies: a NaN is larger, and less, than all."""
+
+    def convert(c: Converter, node: Any) -> Tuple[Optional[Array], Optional[Array]]:
+        x, rank = c.array(node.args[0]), len(node.args[0].meta["val"].shape)
+        keep = bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
+        axis = x.axis(node.args[1], rank) if rank else -1
+        if axis < 0 or not 0 < x.value.shape[axis]:
+            raise Refused("it reduces over M, or no axis")
+        value = number(x.value, "s32")
+        read = {user.args[1] for user in node.users}  # nothing is computed that nobody reads
+        first = second = None
+        if 0 in read:
+            chosen = getattr(value, kind)((axis,), keepdims=keep)
+            chosen = chosen.cast("pred") if str(x.value.dtype) == "pred" else chosen
+            first = _reduced(c, node, x, chosen, (axis,), keep, node.meta["val"][0])
+        if 1 in read:
+            found = equal(value, getattr(value, kind)((axis,), keepdims=True))
+            found = found | not_equal(value, value) if value.dtype.floating else found
+            size = value.shape[axis]
+            places = c.builder.iota("s32", [size if i == axis else 1 for i in range(value.rank)], axis)
+            place = where(found, places, size).min((axis,), keepdims=keep)
+            second = _reduced(c, node, x, place, (axis,), keep, node.meta["val"][1])
+        return first, second
+
+    return convert
+
+
+for _name, _kind in zip(CHOOSING, ("max", "min")):
+    TABLE[_name] = Row(_chosen(_kind), several=True, stores=True)
 
 
 def _variance(c: Converter, node: Any, with_mean: bool) -> Any:

@@ -41,6 +41,8 @@ _OPERANDS: Dict[str, Callable[..., Sequence[int]]] = {
 _IDS = {"torch.int64": "s64"}
 #: What names of operators on lists of tensors begin with.
 LIST = "aten._foreach_"
+#: Operators that choose along an axis. Their second value is where, of int64 in torch and of s32 in a chain.
+CHOOSING = ("aten.max.dim", "aten.min.dim")
 #: Among a product's ``meta``: it is one of the two of attention, by 1 and 2.
 PLACE = "sinter_attention"
 
@@ -170,6 +172,8 @@ class Converter:
     def dtype(node: Any) -> str:
         """Element type of a node's value in the chain."""
         name = str(node.meta["val"].dtype)
+        if target_of(node) == "getitem" and node.args[1] == 1 and target_of(node.args[0]) in CHOOSING:
+            return "s32"
         if name not in DTYPES:
             raise Refused(f"dtype {name}")
         return DTYPES[name]

@@ -36,13 +36,14 @@ def _product(c: Converter, node: Any, a: Any, b: Any) -> Value:
 
 
 def _heads_of(node: Any) -> Any:
-    """Batch and heads of what attention gives, where all that reads it is a view that has them apart."""
+    """Batch and heads of what attention gives, where all that reads it is a view that has them apart, with axes of 1 or without."""
     if node.meta.get(PLACE) != 2 or len(node.users) != 1:
         return None
     (view,) = node.users
     sizes, own = ([extent(size) for size in x.meta["val"].shape] for x in (view, node))
     apart = target_of(view).startswith("aten.view.") or target_of(view).startswith("aten.reshape.")
-    return sizes[:2] if apart and len(sizes) == 4 and sizes[2:] == own[1:] and all(isinstance(size, int) for size in sizes) else None
+    same = [size for size in sizes[2:] if size != 1] == [size for size in own[1:] if size != 1]
+    return sizes[:2] if apart and len(sizes) >= 4 and same and all(isinstance(size, int) for size in sizes) else None
 
 
 @row("aten.mm.default", "aten.bmm.default", product=True)
@@ -54,7 +55,7 @@ def _mm(c: Converter, node: Any) -> Any:
         (view,) = node.users
         if view not in c.inside:
             return of(y.reshape(*c.dims(node)[0]))
-        c.apart[view] = of(y)
+        c.apart[view] = of(y.reshape(*c.dims(view)[0]) if len(c.dims(view)[0]) > 4 else y)
         return of(y), None  # which nothing else reads: another view of it would be an op that no output needs
     y = _product(c, node, *node.args[:2])
     return of(y * c.scales[node] if node in c.scales else y, c.dims(node)[1])

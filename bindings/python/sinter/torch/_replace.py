@@ -211,6 +211,8 @@ def _leaving(graph: torch.fx.Graph, node: torch.fx.Node, border: Border, symbols
         assert symbols is not None
         sizes = [size if isinstance(size, int) else symbols.node(extent(size)) for size in want.shape]
         node = add_call(graph, torch.ops.aten.reshape.default, node, sizes)
+    if want.dtype != have.dtype:
+        node = add_call(graph, torch.ops.prims.convert_element_type.default, node, want.dtype)
     return node
 
 

@@ -107,7 +107,8 @@ def _repeat(c: Converter, node: Any) -> Array:
     return of(x.plain.reshape(*apart).broadcast_to(wide).reshape(*dims))
 
 
-def _cut(c: Converter, node: Any, axis: int, part: slice) -> Array:
+def cut(c: Converter, node: Any, axis: int, part: slice) -> Array:
+    """A part of what `node` reads, along the graph's axis `axis`."""
     x = c.array(node.args[0])
     rank = len(node.args[0].meta["val"].shape)
     at = x.axis(axis, rank)
@@ -125,7 +126,7 @@ def _slice(c: Converter, node: Any) -> Array:
         raise Refused("its bounds are symbolic")
     if shape[axis] == node.meta["val"].shape[axis]:
         return c.array(node.args[0])
-    return _cut(c, node, axis, slice(start or 0, end, step))
+    return cut(c, node, axis, slice(start or 0, end, step))
 
 
 @row("aten.select.int", view=True, moves=True)
@@ -136,7 +137,7 @@ def _select(c: Converter, node: Any) -> Array:
         raise Refused("its index or its extent is symbolic")
     index %= size
     dims, folded = c.dims(node)
-    return of(_cut(c, node, axis, slice(index, index + 1)).plain.reshape(*dims), folded)
+    return of(cut(c, node, axis, slice(index, index + 1)).plain.reshape(*dims), folded)
 
 
 @row("aten.cat.default", moves=True)
