@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes docs/performance.md and the table of README.md from results files.
+"""Makes docs/performance.md, the table of README.md and its chart, docs/performance.svg, from results files.
 
 Usage: page.py [--check]
 
@@ -14,13 +14,14 @@ import re
 import sys
 import textwrap
 
+import chart
 from figures import HERE, MissingFigure, Store
 from prose import NAMES
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 TEMPLATE = os.path.join(HERE, "performance.md.in")
 WIDTH = 135
-PAGE, README = "docs/performance.md", "README.md"
+PAGE, README, CHART = "docs/performance.md", "README.md", "docs/performance.svg"
 BEGIN = "<!-- made by ./dev pages: begin -->\n"
 END = "<!-- made by ./dev pages: end -->\n"
 
@@ -80,7 +81,7 @@ def with_table(readme, table):
 def made():
     """{path: text} of all that this makes."""
     store = Store()
-    return {PAGE: wrapped(filled(store, read(TEMPLATE))),
+    return {PAGE: wrapped(filled(store, read(TEMPLATE))), CHART: chart.of(store),
             README: with_table(read(os.path.join(ROOT, README)), filled(store, "{{state}}\n\n{{table_summary}}"))}
 
 
