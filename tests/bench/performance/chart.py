@@ -89,7 +89,7 @@ def svg(rows):
     parts = [f'<rect class="page" width="{WIDTH}" height="{height}"/>', *head, *axis(height),
              *(row(number, *one) for number, one in enumerate(rows))]
     return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">',
-                      "  <title>Sinter beside the fastest baseline</title>", STYLE, *("  " + part for part in parts), "</svg>", ""])
+                      "  <title>Sinter compared with the fastest baseline</title>", STYLE, *("  " + part for part in parts), "</svg>", ""])
 
 
 def of(store):
