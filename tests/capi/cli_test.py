@@ -111,7 +111,7 @@ class Cli(unittest.TestCase):
             self.skipTest(checks["compiler"]["found"])
         self.assertEqual(said["exit"], DONE, said)
         self.assertEqual({check["status"] for check in checks.values()}, {"ok"})
-        self.assertRegex(checks["prepare"]["found"], r"^\d+ ms cold \(search \d+, compile \d+\), [\d.]+ ms warm$")
+        self.assertRegex(checks["prepare"]["found"], r"^\d+ ms cold \(summed over threads: search \d+, compile \d+\), [\d.]+ ms warm$")
         self.assertIn(self.cache, checks["cache"]["found"])
         self.assertTrue(any("libc.so" in library for library in said["libraries"]))
         _, checks = self.doctor("--target", "h200")
