@@ -1388,6 +1388,10 @@ def test_values_that_nothing_in_a_graph_computes():
 def test_small_parts_are_left():
     told = sinter.torch.explain(half(N.Linear(64, 64), N.GELU()), torch.randn(8, 64).bfloat16())
     assert not told.taken and "its part is too small" in str(told)
+    page = told.to_html()
+    assert "<h2>Taken</h2><p>none</p>" in page and page.count("<table>") == 1
+    for table in page.split("<table>")[1:]:
+        assert "<th>" in table and "<td>" in table.split("</table>")[0]
 
 
 def test_a_graph_that_says_another_type_than_it_has_is_right():

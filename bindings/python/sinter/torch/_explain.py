@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import html
 import os
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -71,16 +71,13 @@ class Explanation(NamedTuple):
 
     def to_html(self) -> str:
         """A page that needs no other file, with a drawing of each plan."""
-        rows = "".join(
-            f"<tr><td>{html.escape(part.name)}</td><td>{html.escape(_told(part))}</td></tr>" for part in self.taken
+        taken = _section("Taken", ("part", "plan"), [(part.name, _told(part)) for part in self.taken])
+        left = _section(
+            "Left to Inductor",
+            ("times", "operator", "why"),
+            [(str(count), name, why) for (name, why), count in self.left.most_common()],
         )
-        left = "".join(
-            f"<tr><td>{count}</td><td>{html.escape(name)}</td><td>{html.escape(why)}</td></tr>"
-            for (name, why), count in self.left.most_common()
-        )
-        return _PAGE.format(
-            head=html.escape(self._head()), taken=rows, left=left, plans="".join(self._drawings())
-        )
+        return _PAGE.format(head=html.escape(self._head()), taken=taken, left=left, plans="".join(self._drawings()))
 
     def save(self, path: "str | os.PathLike[str]") -> None:
         """Writes the page of ``to_html``."""
@@ -113,11 +110,20 @@ class Explanation(NamedTuple):
             yield f"<h2>{html.escape(names)}</h2><pre>{html.escape(plan.summary())}</pre>{plan.svg()}"
 
 
+def _section(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A headed table, or a heading and "none"."""
+    if not rows:
+        return f"<h2>{title}</h2><p>none</p>"
+    head = "".join(f"<th>{column}</th>" for column in columns)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<h2>{title}</h2><table><tr>{head}</tr>{body}</table>"
+
+
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>torch.compile with Sinter</title>
-<style>body{{font:15px sans-serif;margin:2em}}table{{border-collapse:collapse}}td{{border:1px solid #ccc;padding:3px 8px}}
+<style>body{{font:15px sans-serif;margin:2em}}table{{border-collapse:collapse}}td,th{{border:1px solid #ccc;padding:3px 8px;text-align:left}}
 pre{{background:#f6f6f6;padding:8px;overflow:auto}}svg{{max-width:100%}}</style></head><body>
 <h1>torch.compile with Sinter</h1><p>{head}</p>
-<h2>Taken</h2><table>{taken}</table><h2>Left to Inductor</h2><table>{left}</table>{plans}</body></html>
+{taken}{left}{plans}</body></html>
 """
 
 
