@@ -116,6 +116,14 @@ class Value:
     def __abs__(self) -> "Value":
         return self.builder._unary("abs", self)
 
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("== of sinter.Values gives no value: sinter.equal(a, b) compares their elements, `is` asks for the same object")
+
+    def __ne__(self, other: object) -> bool:
+        raise TypeError("!= of sinter.Values gives no value: sinter.not_equal(a, b) compares their elements, `is not` asks for another object")
+
+    __hash__ = object.__hash__
+
     def __lt__(self, other: Operand) -> "Value":
         return self.builder._compare("lt", self, other)
 

@@ -47,12 +47,12 @@ def minimum(a: Operand, b: Operand) -> Value:
 
 
 def equal(a: Operand, b: Operand) -> Value:
-    """a == b -> pred. (``==`` of two values asks whether they are the same object.)"""
+    """Whether elements are equal: pred. (``==`` of two values raises: it is Python's, and gives a bool.)"""
     return _either(a, b)._compare("eq", a, b)
 
 
 def not_equal(a: Operand, b: Operand) -> Value:
-    """a != b -> pred."""
+    """Whether elements differ: pred."""
     return _either(a, b)._compare("ne", a, b)
 
 
@@ -70,7 +70,7 @@ def concat(values: Sequence[Value], axis: int = -1) -> Value:
 
 
 def softmax(x: Value, axis: int = -1, *, scale: float = 1.0, mask: Optional[Value] = None) -> Value:
-    """softmax(scale * x + mask) along `axis`; the mask, of numbers, is broadcast to x."""
+    """softmax(scale * x + mask) along `axis`: f32; the mask, of numbers, is broadcast to x."""
     b = builder_of(x)
     options = _abi.SoftmaxOptions(scale=_nonzero(scale, "scale", "not be 0 in f32"), mask=b._optional(mask))
     at = integer(axis, "axis", -(2**31), 2**31 - 1)
@@ -79,7 +79,7 @@ def softmax(x: Value, axis: int = -1, *, scale: float = 1.0, mask: Optional[Valu
 
 def attention(q: Value, k: Value, v: Value, *, scale: Optional[float] = None, bias: Optional[Value] = None,
               mask: Optional[Value] = None, causal: bool = False) -> Value:
-    """softmax(scale * q k^T + bias) v of q [.., rows, d], k [.., keys, d] and v [.., keys, e]; scale is 1 / sqrt(d) unless
+    """softmax(scale * q k^T + bias) v of q [.., rows, d], k [.., keys, d] and v [.., keys, e]: f32; scale is 1 / sqrt(d) unless
     given; the mask, of bool, is false for keys that a row does not see; causal: row i sees keys 0 to i."""
     b = builder_of(q)
     options = _abi.AttentionOptions(flags=_abi.ATTENTION_CAUSAL if flag(causal, "causal") else 0,
@@ -89,12 +89,18 @@ def attention(q: Value, k: Value, v: Value, *, scale: Optional[float] = None, bi
 
 
 def layernorm(x: Value, gamma: Optional[Value] = None, beta: Optional[Value] = None, *, eps: float = 1e-5) -> Value:
-    """(x - mean) * rsqrt(variance + eps) * gamma + beta over the last axis; gamma and beta are [last axis]."""
+    """(x - mean) * rsqrt(variance + eps) * gamma + beta over the last axis: f32; gamma and beta are [last axis].
+
+    If a product and other operations read the result, cast it for the product: ``sinter.layernorm(x).cast("bf16") @ w.T``.
+    """
     return _norm("layernorm", x, gamma, beta, eps)
 
 
 def rmsnorm(x: Value, gamma: Optional[Value] = None, *, eps: float = 1e-6) -> Value:
-    """x * rsqrt(mean(x^2) + eps) * gamma over the last axis."""
+    """x * rsqrt(mean(x^2) + eps) * gamma over the last axis: f32.
+
+    If a product and other operations read the result, cast it for the product: ``sinter.rmsnorm(x).cast("bf16") @ w.T``.
+    """
     return _norm("rmsnorm", x, gamma, None, eps)
 
 

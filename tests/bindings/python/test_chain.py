@@ -363,6 +363,26 @@ def test_a_finished_builder_is_closed_and_the_chain_lives():
     assert "neg" in str(chain)
 
 
+def test_comparing_values_as_objects_is_refused_and_names_the_operator():
+    b = sinter.Builder()
+    x, y = b.input("bf16", (M, 8)), b.input("bf16", (M, 8))
+    for compared in (lambda: x == y, lambda: 1.0 == x, lambda: x in (y,)):
+        with pytest.raises(TypeError, match="sinter.equal"):
+            compared()
+    with pytest.raises(TypeError, match="sinter.not_equal"):
+        x != y
+    assert x in (x, y) and {x: 1, y: 2}[y] == 2 and x is not y
+
+
+def test_results_of_norms_are_f32():
+    b = sinter.Builder()
+    x = b.input("bf16", (M, 8))
+    for made in (sinter.softmax(x), sinter.layernorm(x), sinter.rmsnorm(x)):
+        assert made.dtype is sinter.DType.F32
+    for function in (sinter.softmax, sinter.layernorm, sinter.rmsnorm, sinter.attention):
+        assert "f32" in function.__doc__
+
+
 def test_a_finish_that_fails_takes_no_outputs_along():
     """It closes the builder where it declared some, so that no chain has them twice."""
     b = sinter.Builder()
