@@ -313,10 +313,13 @@ void AddStagedInputs(Cases* cases) {
     if (!fused.Output(sum).ok() || !fused.Output(*fused.Cast(sum, DType::kBF16)).ok()) continue;
     cases->AddStaged(absl::StrCat(one.name, " fused"), *fused.Finish(), 0);
   }
-  // softmax(t) t of t[batch, tokens, channels] = x[batch, channels, tokens].
-  for (const int64_t channels : {32, 40, 96}) {
+  // softmax(t) t of t[batch, tokens, channels] = x[batch, channels, tokens]; 150 units fill no
+  // round of a block's groups.
+  const std::pair<int64_t, int64_t> rows[] = {{32, 48}, {40, 48}, {96, 48}, {384, 50}};
+  for (const auto& [channels, tokens] : rows) {
     ChainBuilder b;
-    const std::vector<Dim> dims = {Dim::Constant(3), Dim::Constant(channels), Dim::Constant(48)};
+    const std::vector<Dim> dims = {Dim::Constant(3), Dim::Constant(channels),
+                                   Dim::Constant(tokens)};
     const ValueId x = *b.Cast(*b.Input({DType::kBF16, dims}), DType::kF32);
     const ValueId t = *b.Transpose(x, {0, 2, 1});
     const std::vector<Dim> turned = b.TypeOf(t).dims;
