@@ -394,6 +394,30 @@ const DeviceForm& FormOf(const OpTraits& traits, Precision precision) {
   return beside ? traits.beside_one : traits.fast;
 }
 
+std::vector<bool> SubtractsAlone(const Chain& body, bool inputs) {
+  const auto is_product = [&](ValueId id) {
+    while (IsView(body.op(id)) ||
+           (body.op(id).kind == OpKind::kCast && body.op(id).type.dtype == DType::kF32)) {
+      id = body.op(id).operands[0];
+    }
+    const Op& op = body.op(id);
+    return IsSquare(op) || IsBinary(op, BinaryKind::kMul) || IsBinary(op, BinaryKind::kDiv) ||
+           IsUnary(op, UnaryKind::kNeg) || (inputs && op.kind == OpKind::kInput);
+  };
+  std::vector<bool> alone(body.ops().size()), below(body.ops().size());
+  for (size_t id = body.ops().size(); id-- > 0;) {
+    const Op& op = body.ops()[id];
+    alone[id] = below[id] && op.type.dtype != DType::kS32 && IsBinary(op, BinaryKind::kSub) &&
+                std::any_of(op.operands.begin(), op.operands.end(), is_product);
+    const bool exponential = IsUnary(op, UnaryKind::kExp) || IsUnary(op, UnaryKind::kExpm1);
+    const bool passes = IsView(op) || op.kind == OpKind::kCast || op.kind == OpKind::kSelect ||
+                        op.kind == OpKind::kBinary || IsUnary(op, UnaryKind::kNeg);
+    if (!exponential && !(below[id] && passes)) continue;
+    for (const ValueId operand : op.operands) below[static_cast<size_t>(operand)] = true;
+  }
+  return alone;
+}
+
 double MeanShare(int64_t count) {
   int bits = 0;
   while (bits < 62 && count > int64_t{1} << bits) ++bits;

@@ -58,6 +58,12 @@ struct Compound {
 // PrecisionsOf(body).
 Compound CompoundAt(const Chain& body, const std::vector<Precision>& precisions, ValueId id);
 
+// By op: whether it is a subtraction that must not be fused with a product before it. An
+// exponential is taken of the difference, and a compiler that fuses x c - m computes the product
+// exactly where m was rounded: from 2^30 on the largest element's power would be 0 or infinite.
+// `inputs`: values that the body reads may be products too.
+std::vector<bool> SubtractsAlone(const Chain& body, bool inputs);
+
 // What the elements of a mean are multiplied by before they are added: a power of two that is at
 // most 1 / count, so that no sum of finite elements overflows.
 double MeanShare(int64_t count);

@@ -24,6 +24,7 @@
 #include "src/reference/reference.h"
 #include "src/standin/stand_in.h"
 #include "tests/gpu/gpu_fixture.h"
+#include "tests/support/attention_chains.h"
 #include "tests/support/op_functions.h"
 
 namespace sinter::gpu_testing::octaves {
@@ -385,6 +386,105 @@ TEST_F(Octaves, NaNStaysInEveryKernel) {
           // A padded tap is a zero times the weight in a kernel, and nothing in the reference.
           const bool padded = absl::StrContains(text, "conv");
           EXPECT_TRUE(padded || made == 0) << text << dtype << ", input " << input;
+        }
+      }
+    }
+  }
+}
+
+// Rows of scores for each octave of a scale from 2^-40 to 2^60: equal ones, one maximum among less,
+// and all -infinity but one, of both signs.
+struct ScaledRows {
+  static constexpr int kFirst = -40, kLast = 60;
+  std::vector<float> scores, scales;
+
+  void Add(float scale, float most, float other) {
+    constexpr size_t kPlace = 137;
+    scores.resize(scores.size() + kColumns, other);
+    scores[scores.size() - kColumns + kPlace] = most;
+    scales.push_back(scale);
+  }
+  ScaledRows() {
+    const float infinity = std::numeric_limits<float>::infinity();
+    for (int octave = kFirst; octave <= kLast; ++octave) {
+      for (const float mantissa : {1.0f, 1.3f, -1.7f}) {
+        const float scale = std::ldexp(mantissa, octave), sign = mantissa < 0 ? -1.0f : 1.0f;
+        for (const float x : {1.7f, -1.7f, 1.2345679f}) Add(scale, x, x);
+        Add(scale, sign * 1.7f, sign * -1.7f);
+        Add(scale, sign * 1.7f, sign * -infinity);
+      }
+    }
+  }
+};
+
+// At the maximum the difference of a scaled score and the largest is 0 at every scale.
+TEST_F(Octaves, OfScalesInFrontOfSoftmaxes) {
+  const ScaledRows rows;
+  const auto m = static_cast<int64_t>(rows.scales.size());
+  for (const bool logarithm : {false, true}) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(kColumns)}});
+    const ValueId scale = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(1)}});
+    const std::vector<Dim> dims = b.TypeOf(x).dims;
+    const ValueId z = *b.Binary(BinaryKind::kMul, x, *b.Broadcast(scale, dims));
+    const ValueId most = *b.Broadcast(*b.Reduce(ReduceKind::kMax, z, {1}, true), dims);
+    const ValueId apart = *b.Binary(BinaryKind::kSub, z, most);
+    const ValueId powers = *b.Unary(UnaryKind::kExp, apart);
+    const ValueId sum = *b.Reduce(ReduceKind::kSum, powers, {1}, true);
+    const ValueId y = logarithm ? *b.Binary(BinaryKind::kSub, apart,
+                                            *b.Broadcast(*b.Unary(UnaryKind::kLog, sum), dims))
+                                : *b.Binary(BinaryKind::kDiv, powers, *b.Broadcast(sum, dims));
+    ASSERT_OK(b.Output(y));
+    const auto chain = b.Finish();
+    ASSERT_OK(chain);
+    std::vector<std::string> inputs;
+    for (const int given : chain->InputOrder()) {
+      inputs.push_back(BytesOf(given == 0 ? rows.scores : rows.scales, DType::kF32));
+    }
+    const auto ran = Run(*chain, m, inputs);
+    ASSERT_OK(ran);
+    for (size_t i = 0; i < ran->got.size(); ++i) {
+      const double got = ran->got[i], want = ran->want[i];
+      const bool same = got == want || std::fabs(got - want) <= 1e-5 + 1e-5 * std::fabs(want);
+      EXPECT_TRUE(same) << (logarithm ? "logarithm of scale " : "scale ")
+                        << rows.scales[i / kColumns] << ", score " << rows.scores[i] << ": " << got
+                        << " for " << want;
+      if (!same) break;
+    }
+  }
+}
+
+// The same of attention: scores are exact, as q is of ones and a row of k of one whole number.
+TEST_F(Octaves, OfScalesInAttention) {
+  constexpr int64_t kRows = 64, kHead = 16;
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const int64_t keys : {int64_t{200}, int64_t{300}}) {  // one tile, and several
+      for (const int octave : {-40, -20, 0, 10, 20, 24, 26, 28, 29, 30, 32, 36, 46, 60}) {
+        testing::AttentionForm form;
+        form.heads = 2, form.rows = kRows, form.keys = keys, form.head = kHead;
+        form.dtype = dtype;
+        form.scale = std::ldexp(1.7, octave);
+        const Chain chain = testing::MakeAttention(form);
+        for (const auto& [most, other] : {std::pair(3.0f, 3.0f), {-3.0f, -3.0f}, {2.0f, -1.0f}}) {
+          std::vector<float> given[3];
+          given[0].assign(static_cast<size_t>(form.heads * kRows * kHead), 1);
+          for (int64_t i = 0; i < form.heads * keys * kHead; ++i) {
+            given[1].push_back(i / kHead % keys == 37 ? most : other);
+            given[2].push_back(static_cast<float>(i % 7 - 3));
+          }
+          std::vector<std::string> inputs;
+          for (const int input : chain.InputOrder()) {
+            inputs.push_back(BytesOf(given[static_cast<size_t>(input)], dtype));
+          }
+          const auto ran = Run(chain, 1, inputs);
+          ASSERT_OK(ran) << form.Name();
+          double worst = 0;
+          for (size_t i = 0; i < ran->got.size(); ++i) {
+            const double off = std::fabs(ran->got[i] - ran->want[i]);
+            worst = std::max(worst, std::isnan(off) ? 1e30 : off);
+          }
+          EXPECT_LE(worst, 0.03) << form.Name() << " scale 1.7 * 2^" << octave << " of " << most
+                                 << " among " << other;
         }
       }
     }

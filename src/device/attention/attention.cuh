@@ -19,9 +19,9 @@
 //   Terms: see NoTerms
 //   load_q(map, b, ...), load_k, load_v; out_at(b): where a batch lies
 #pragma once
+#include "attention/powers.cuh"
 #include "attention/terms.cuh"
 #include "pipeline/ring.cuh"
-#include "ptx/approx.cuh"
 #include "ptx/memory.cuh"
 #include "ptx/sync.cuh"
 #include "ptx/tma.cuh"
@@ -32,7 +32,6 @@
 namespace sinter {
 
 SINTER_DEVICE float negative_infinity() { return __uint_as_float(0xff800000u); }
-constexpr float kLog2E = 1.4426950408889634f;
 
 struct AttentionArguments {
   const TensorMap *q, *k, *v;
@@ -80,7 +79,11 @@ struct AttentionShape {
       8;
   static constexpr int kScoreGroups = Config::kBlockKeys / 8;
   static constexpr int kValueGroups = Config::kValueHead / 8;
-  static constexpr int kHeadSteps = ceil_div(Config::kHead, Element::kWgmmaK);
+  // With several tiles at least two: ptxas serialises a product whose only step replaces its
+  // accumulators while the product of values runs. Columns past the head are zeros.
+  static constexpr int kLeastSteps = kKeyTiles > 1 ? 2 : 1;
+  static constexpr int kNeededSteps = ceil_div(Config::kHead, Element::kWgmmaK);
+  static constexpr int kHeadSteps = kNeededSteps > kLeastSteps ? kNeededSteps : kLeastSteps;
   static constexpr int kKeySteps = Config::kBlockKeys / Element::kWgmmaK;
 };
 
@@ -149,6 +152,7 @@ struct AttentionRows {
   static constexpr int kScores = Config::kBlockKeys / 2, kSums = Config::kValueHead / 2;
   using ScoreMma = Wgmma<Config::kBlockKeys, Element, false, false>;
   using ValueMma = RegisterWgmma<Config::kValueHead, Element, true>;
+  using Powers = typename PowersOf<Config, Config::kPlain>::Type;
 
   float scores[kScores], sums[kSums];
   u32 powers[S::kKeySteps][4];  // of one tile, rounded
@@ -192,7 +196,9 @@ struct AttentionRows {
     }
     if constexpr (Config::kCausal) {
       const int last = row - accumulator_row(threadIdx.x % 128) + Config::kDiagonal;
-      if (first + Config::kBlockKeys - 1 > last) {
+      // One tile takes no branch: nearly all of its items have hidden keys, and with the branch
+      // ptxas takes too many registers.
+      if (S::kKeyTiles == 1 || first + Config::kBlockKeys - 1 > last) {
 #pragma unroll
         for (int i = 0; i < kScores; ++i)
           if (key_of(first, i) > row + i / 2 % 2 * 8 + Config::kDiagonal)
@@ -214,27 +220,16 @@ struct AttentionRows {
       // Where all of a row is hidden so far, powers are 0 and not NaN.
       const float shown = Config::kHidden && most == negative_infinity() ? 0.f : most;
       const float shift = Config::kZeroOverflowed ? fmaxf(shown, Config::kLeastScore) : shown;
+      const Powers powers(shift);
+      factors[h] = powers.factor(largest[h]);
       float sum = 0;
-      if constexpr (Config::kPlain) {
-        const float shifted = shift * Config::kScale;
-        factors[h] = exp2_approx(largest[h] * Config::kScale - shifted);
 #pragma unroll
-        for (int i = 2 * h; i < kScores; i += 4)
+      for (int i = 2 * h; i < kScores; i += 4)
 #pragma unroll
-          for (int c = 0; c < 2; ++c) {
-            scores[i + c] = exp2_approx(fmaf(scores[i + c], Config::kScale, -shifted));
-            sum += scores[i + c];
-          }
-      } else {
-        factors[h] = exp2_approx((largest[h] - shift) * kLog2E);
-#pragma unroll
-        for (int i = 2 * h; i < kScores; i += 4)
-#pragma unroll
-          for (int c = 0; c < 2; ++c) {
-            scores[i + c] = exp2_approx((scores[i + c] - shift) * kLog2E);
-            sum += scores[i + c];
-          }
-      }
+        for (int c = 0; c < 2; ++c) {
+          scores[i + c] = powers.of(scores[i + c]);
+          sum += scores[i + c];
+        }
       largest[h] = most;
       total[h] = fmaf(total[h], factors[h], sum);
     }

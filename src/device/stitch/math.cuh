@@ -11,6 +11,9 @@ namespace sinter {
 struct Common {
   static SINTER_DEVICE float add(float a, float b) { return a + b; }
   static SINTER_DEVICE float sub(float a, float b) { return a - b; }
+  // Not fused with a product before it: what an exponential takes of equal numbers is 0, though one
+  // of them was rounded and the other may be an exact product.
+  static SINTER_DEVICE float sub_alone(float a, float b) { return __fsub_rn(a, b); }
   static SINTER_DEVICE float mul(float a, float b) { return a * b; }
   static SINTER_DEVICE float max(float a, float b) { return keep_nan_max(a, b); }
   static SINTER_DEVICE float min(float a, float b) { return keep_nan_min(a, b); }

@@ -114,6 +114,7 @@ class ProgramWriter {
   explicit ProgramWriter(const EpilogueProgram& program)
       : body_(*program.body),
         precisions_(PrecisionsOf(body_, program.for_codes)),
+        alone_(SubtractsAlone(body_, true)),
         activations_(ActivationsIn(body_)),
         of_f32_(OfF32(program)) {}
 
@@ -158,8 +159,8 @@ class ProgramWriter {
     }
     std::vector<std::string> operands;
     for (const ValueId operand : op.operands) operands.push_back(TextOf(operand));
-    return Declared(
-        id, OpText(op, body_.op(op.operands[0]).type.dtype, operands, precisions_[AsIndex(id)]));
+    return Declared(id, OpText(op, body_.op(op.operands[0]).type.dtype, operands,
+                               precisions_[AsIndex(id)], alone_[AsIndex(id)]));
   }
 
   std::string Declared(ValueId id, const std::string& expression) {
@@ -171,6 +172,7 @@ class ProgramWriter {
 
   const Chain& body_;
   const std::vector<Precision> precisions_;
+  const std::vector<bool> alone_;  // SubtractsAlone
   const std::vector<FoundActivation> activations_;
   const std::vector<bool> of_f32_;
   std::map<ValueId, std::string> names_;

@@ -29,6 +29,7 @@ StitchEmitter::StitchEmitter(const Chain& body, const StitchProgram& program)
       unit_(space().AddLoop("u", program.units_symbolic ? 0 : program.units, kUnitDepth,
                             UnitsAreInts(program))),
       precisions_(PrecisionsOf(body)),
+      alone_(SubtractsAlone(body, false)),
       serial_(body, *this) {}
 
 void StitchEmitter::BeginPass(IndexVar element, int width, int number, int split) {
@@ -275,7 +276,8 @@ absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& a
   }
   const Precision precision = precisions_[static_cast<size_t>(id)];
   const DType operand = body_.op(op.operands[0]).type.dtype;
-  return Declare(word, OpText(op, operand, names, precision), vector, depth, of_unit);
+  const bool alone = alone_[static_cast<size_t>(id)];
+  return Declare(word, OpText(op, operand, names, precision, alone), vector, depth, of_unit);
 }
 
 // An input whose elements lie side by side along the vector, read where `where` holds, else `fill`:

@@ -153,6 +153,7 @@ class StitchEmitter : public ScopedText {
   const StitchProgram& program_;
   const IndexVar unit_;
   const std::vector<Precision> precisions_;
+  const std::vector<bool> alone_;  // SubtractsAlone
   SerialText serial_;
   int pass_ = 0;
   std::map<ValueId, std::string> rows_;

@@ -83,7 +83,8 @@ bool CastRounds(const Chain& body, const Op& cast) {
 }
 
 std::string OpText(const Op& op, DType operand, absl::Span<const std::string> x,
-                   Precision precision) {
+                   Precision precision, bool alone) {
+  if (alone) return absl::StrCat("Exact::sub_alone(", absl::StrJoin(x, ", "), ")");
   switch (op.kind) {
     case OpKind::kUnary:
     case OpKind::kBinary:

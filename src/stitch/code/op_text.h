@@ -30,9 +30,10 @@ bool NeedsCodes(const Chain& body);
 // which is computed in f32 and not rounded.
 bool CastRounds(const Chain& body, const Op& cast);
 // The expression of a unary, binary, compare, select or cast on the expressions `x` of its
-// operands, the first of which has the type `operand`. Arithmetic is in WordName's types.
+// operands, the first of which has the type `operand`. Arithmetic is in WordName's types. `alone`:
+// see SubtractsAlone.
 std::string OpText(const Op& op, DType operand, absl::Span<const std::string> x,
-                   Precision precision);
+                   Precision precision, bool alone = false);
 // The expression of a compound of `x`.
 std::string CompoundText(const Compound& compound, const std::string& x);
 // The statement by which `sum`, of reduction or product `op`, takes `value`. `share`: that of an

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "attention/powers.cuh"
 #include "gtest/gtest.h"
 #include "src/base/dtype.h"
 #include "stitch/math.cuh"
@@ -271,6 +272,69 @@ TEST(Accuracy, MeansOfEqualElementsAreAsGoodAsTheirAdditions) {
     }
   }
   EXPECT_TRUE(off) << "so the page says too little";
+}
+
+// A kernel knows its scale; these are of one scale an octave.
+template <int kOctave>
+struct ScaleOfOctave {
+  static constexpr float kScale = static_cast<float>(
+      kOctave < 0 ? 1.4426950408889634 / (int64_t{1} << -kOctave)
+                  : 1.4426950408889634 * static_cast<double>(int64_t{1} << kOctave));
+};
+
+// softmax of scores that come in tiles of two, as a thread of attention computes it. `exact`: by
+// differences in float64.
+template <class Powers>
+void ExpectSoftmax(const std::vector<float>& scores, double scale, const std::string& what) {
+  const float most = *std::max_element(scores.begin(), scores.end());
+  float largest = -std::numeric_limits<float>::infinity(), total = 0;
+  std::vector<float> powers;
+  for (size_t i = 0; i < scores.size(); i += 2) {
+    const float now = std::max({largest, scores[i], scores[i + 1]});
+    const bool hidden = std::isinf(now) && now < 0;
+    const Powers about(hidden ? 0.0f : now);
+    const float factor = about.factor(largest);
+    for (float& power : powers) power *= factor;
+    for (const size_t j : {i, i + 1}) powers.push_back(about.of(scores[j]));
+    total = total * factor + powers[i] + powers[i + 1];
+    largest = now;
+  }
+  double sum = 0;
+  std::vector<double> exact;
+  for (const float score : scores) {
+    exact.push_back(std::exp((static_cast<double>(score) - static_cast<double>(most)) * scale));
+    sum += exact.back();
+  }
+  for (size_t i = 0; i < scores.size(); ++i) {
+    EXPECT_NEAR(static_cast<double>(powers[i] / total), exact[i] / sum, 2e-4)
+        << what << ", element " << i;
+  }
+}
+
+template <int kOctave, class Powers>
+void ExpectSoftmaxOfOctave(double scale) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float x : {1.7f, -1.7f, 3e-9f, -5e5f, 1.2345679e8f}) {
+    const float next = std::nextafter(x, -infinity), far = x - std::fabs(x);
+    const std::string what = "scale 2^" + std::to_string(kOctave) + " of " + std::to_string(x);
+    ExpectSoftmax<Powers>({x, x, x, x, x, x}, scale, what + ", equal");
+    ExpectSoftmax<Powers>({far, far, x, far, far, far}, scale, what + ", one maximum");
+    ExpectSoftmax<Powers>({far, next, next, x, next, x}, scale, what + ", neighbours");
+    ExpectSoftmax<Powers>({-infinity, -infinity, -infinity, x, -infinity, -infinity}, scale,
+                          what + ", one seen");
+  }
+}
+
+template <int kFirst, int kLast>
+void ExpectSoftmaxOfOctaves() {
+  using Scaled = ScaledPowers<ScaleOfOctave<kFirst>>;
+  ExpectSoftmaxOfOctave<kFirst, Scaled>(std::ldexp(1, kFirst));
+  if constexpr (kFirst < kLast) ExpectSoftmaxOfOctaves<kFirst + 1, kLast>();
+}
+
+TEST(Accuracy, PowersOfScaledScoresAreThoseOfTheirDifferences) {
+  ExpectSoftmaxOfOctaves<-40, 60>();
+  ExpectSoftmaxOfOctave<0, PlainPowers>(1);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "src/stitch/precision.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -360,6 +361,41 @@ TEST(Precision, TanhBelowALogarithmOfOnePlusIsExact) {
       }
     }
   }
+}
+
+// How many subtractions must not be fused.
+int AloneOf(const Chain& chain) {
+  const std::vector<bool> alone = SubtractsAlone(chain, false);
+  return static_cast<int>(std::count(alone.begin(), alone.end(), true));
+}
+
+// exp(z - max z), of what `make` makes of f32 [4, 8], before it is divided by its sum.
+Chain PowersAboutLargest(const std::function<ValueId(Body&, ValueId)>& make) {
+  Body body;
+  const ValueId z = make(body, body.In({4, 8}));
+  const ValueId e = body.Exp(body.Sub(body.Reduce(z, {1}, true, ReduceKind::kMax), z));
+  return body.Finish({e});
+}
+
+TEST(Precision, SubtractionsOfProductsBelowExponentialsAreNotFused) {
+  EXPECT_EQ(AloneOf(PowersAboutLargest([](Body&, ValueId x) { return x; })), 0);
+  EXPECT_EQ(AloneOf(PowersAboutLargest([](Body& b, ValueId x) {
+              return Binary(b, BinaryKind::kMul, x, Number(b, 1e14));
+            })),
+            1);
+  EXPECT_EQ(AloneOf(PowersAboutLargest(
+                [](Body& b, ValueId x) { return Unary(b, UnaryKind::kSquare, x); })),
+            1);
+  EXPECT_EQ(AloneOf(PowersAboutLargest(
+                [](Body& b, ValueId x) { return Binary(b, BinaryKind::kAdd, x, Number(b, 3)); })),
+            0);
+  // No exponential is taken: a layer norm may be fused.
+  EXPECT_EQ(AloneOf(Cast(DType::kF32,
+                         [](Body& b, ValueId x) {
+                           const ValueId y = Binary(b, BinaryKind::kMul, x, Number(b, 2));
+                           return b.Sub(b.Reduce(y, {1}, true, ReduceKind::kMean), y);
+                         })),
+            0);
 }
 
 TEST(Precision, SharesOfAMeanOverflowNothing) {

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "src/chain/problem.h"
 #include "src/plan/kernel_code.h"
 #include "src/stitch/search/stitch_search.h"
 #include "src/stitch/sizes.h"
@@ -134,6 +135,48 @@ TEST(StitchSource, ScattersCopyWhatTheyLeaveWhereItIsNotThere) {
     EXPECT_EQ(Count(source, "is_last("), 1u);
     EXPECT_EQ(Count(source, "!is_named("), 1u);
     EXPECT_EQ(Count(source, ") store_pack<ElementBF16, "), 2u) << source;
+  }
+}
+
+// softmax(t) of t[batch, tokens, channels] = x[batch, channels, tokens].
+Chain SoftmaxOfTurned(int64_t channels, int64_t tokens) {
+  testing::Body body;
+  const ValueId t = body.Take(body.b.Transpose(body.In({3, channels, tokens}), {0, 2, 1}));
+  const ValueId e = body.Exp(body.Sub(body.Reduce(t, {2}, true, ReduceKind::kMax), t));
+  return body.Finish({e});
+}
+
+// All threads of a block load its inputs: none leaves before the last round.
+TEST(StitchSource, NobodyLeavesABlockThatStagesInputs) {
+  int staged = 0, warps = 0;
+  const Chain body = SoftmaxOfTurned(384, 50);
+  for (const RankedStitch& ranked : RankedOf(body, 1)) {
+    const StitchSchedule& s = ranked.schedule;
+    if (!s.staged) continue;
+    const auto kernel = Generate(SpecOf(body, s), H200());
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const std::string& text = kernel->request.source;
+    EXPECT_EQ(Count(text, "long long own ="), 0u) << s.ToString();
+    EXPECT_EQ(Count(text, "long long base ="), 1u) << s.ToString();
+    ++staged;
+    warps += s.unit_threads >= 32 && s.UnitsPerBlock() > 1 && !s.keep_values;
+  }
+  EXPECT_GT(warps, 0) << "of " << staged;
+}
+
+// So a compiler fuses no scale with the difference that an exponential takes.
+TEST(StitchSource, DifferencesOfScaledScoresAreTakenAlone) {
+  for (const bool scaled : {false, true}) {
+    const Chain body =
+        ParseProblem(scaled ? "softmax rows=64 cols=200 scale=1e14" : "softmax rows=64 cols=200")
+            ->chain;
+    for (const RankedStitch& ranked : RankedOf(body, 1)) {
+      const auto kernel = Generate(SpecOf(body, ranked.schedule), H200());
+      ASSERT_TRUE(kernel.ok()) << kernel.status();
+      const std::string& text = kernel->request.source;
+      EXPECT_EQ(Count(text, "Exact::sub(") == 0, scaled) << ranked.schedule.ToString();
+      EXPECT_EQ(Count(text, "Exact::sub_alone(") > 0, scaled) << ranked.schedule.ToString();
+    }
   }
 }
 

@@ -97,6 +97,7 @@ inline size_t __cvta_generic_to_shared(const void* p) {
   return static_cast<size_t>(static_cast<const unsigned char*>(p) - dynamic_shared);
 }
 inline float __logf(float x) { return logf(x); }
+inline float __fsub_rn(float a, float b) { return a - b; }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline int __float2int_rz(float x) {
   if (std::isnan(x)) return 0;

@@ -36,6 +36,8 @@ template <class T>
 inline T __shfl_sync(u32, T value, int) {
   return value;
 }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
 inline float fminf(float a, float b) { return a < b ? a : b; }
 inline float fmaxf(float a, float b) { return a > b ? a : b; }
 inline u32 __float_as_uint(float x) {

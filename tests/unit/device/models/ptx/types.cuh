@@ -23,5 +23,7 @@ inline float __uint_as_float(u32 bits) {
 }
 inline float rsqrtf(float x) { return static_cast<float>(1 / std::sqrt(static_cast<double>(x))); }
 inline int __float2int_rz(float x) { return static_cast<int>(x); }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
 
 }  // namespace sinter
