@@ -151,3 +151,25 @@ def test_grouped_products_by_ends_are_parts_of_graphs(name, transposed):
     taken = [str(node.target) for report in reports for part in report.taken for node in part.nodes]
     assert sum("_grouped_mm" in one for one in taken) == 2, [report.left for report in reports]
     assert near(ours, own.double())
+
+
+def test_torch_computes_grouped_products_of_a_part_until_its_plan_is_there(monkeypatch):
+    from sinter.torch import _by_torch, _measure, _planner
+
+    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e9)
+    monkeypatch.setattr(_planner, "worth_a_try", lambda *_: True)
+
+    def experts(x, first, second, ends):
+        halves = torch._grouped_mm(x, first, ends).chunk(2, 1)
+        return torch._grouped_mm(torch.nn.functional.silu(halves[0]) * halves[1], second, ends)
+
+    x, first, second = (torch.randn(shape).bfloat16() for shape in ((40, 64), (4, 64, 128), (4, 64, 64)))
+    ends = torch.tensor([10, 10, 25, 40]).int()
+    with torch.no_grad():
+        compiled, reports = passed(experts, {"verify": False})
+        compiled(*(value.to(DEVICE) for value in (x, first, second, ends)))
+    (part,) = reports[0].taken
+    given = _measure.drawn(part.made.chain, 0, "cpu")
+    given = [next(value for value in (x, first, second, ends) if value.shape == other.shape) for other in given]
+    (found,) = _by_torch.by_torch(part.made.chain)(given, 0)
+    assert torch.equal(found, experts(x, first, second, ends))

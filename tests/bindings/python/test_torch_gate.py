@@ -2,7 +2,6 @@
 
 import collections
 import pathlib
-import sys
 
 import pytest
 
@@ -16,14 +15,14 @@ EVERY = 4  # points are drawn at random, and so is each share of them
 MOST_LOSING, MOST_WRONG = 0.03, 0.25
 
 
-@pytest.fixture
-def decided(monkeypatch):
+@pytest.fixture(scope="module")
+def decided():
     """Every fourth measured point, as the gate decides now."""
     if not MEASURED.exists():
         pytest.skip("what was measured is not beside this test, as in a bundle")
-    monkeypatch.syspath_prepend(str(BENCH))
-    sys.modules.pop("gate", None)
-    import gate
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCH))
+        import gate
 
     with sinter.Context(target="h200") as h200:
         figures = h200.describe()["model"]

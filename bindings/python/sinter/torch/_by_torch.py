@@ -70,7 +70,7 @@ def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torc
         device = inputs[0].device if count else torch.device("cpu")
         for op in ops:
             operands = [values[i] for i in op.get("in", ())]
-            if op["op"] in ("matmul", "addmm", "attention", "conv2d", "depthwise"):
+            if op["op"] in ("matmul", "addmm", "grouped_matmul", "attention", "conv2d", "depthwise"):
                 operands = [x.to(stored[i]) for x, i in zip(operands, op["in"])]
             values[op["id"]] = _compute(op, operands, _extents(op["dims"], m), device)
             for i in op.get("in", ()):
@@ -200,6 +200,9 @@ def _compute(op: Dict[str, Any], x: List[torch.Tensor], dims: List[int], device:
         a = x[0].mT if op.get("transpose_a") else x[0]
         b = x[1].mT if op.get("transpose_b") else x[1]
         return torch.matmul(a, b) if kind == "matmul" else torch.addmm(x[2].reshape(-1), a, b)
+    if kind == "grouped_matmul":  # by ends; PyTorch leaves rows after the last end undefined
+        made: torch.Tensor = torch.nn.functional.grouped_mm(x[0], x[1].mT if op.get("transpose_b") else x[1], offs=x[2])
+        return made
     if kind == "attention":
         return attend(op, x)
     if kind == "gather":
