@@ -65,6 +65,16 @@ func (p *Plan) Bucket() int64 {
 	return int64(C.sinter_plan_get_bucket((*C.sinter_plan)(plan)))
 }
 
+// MaxM is the largest m that a launch takes, in one pass or several; 0 of a chain without M, and once closed.
+func (p *Plan) MaxM() int64 {
+	plan, err := p.h.acquire()
+	if err != nil {
+		return 0
+	}
+	defer p.h.done()
+	return int64(C.sinter_plan_get_max_m((*C.sinter_plan)(plan)))
+}
+
 // BufferCount is how many buffers a bind takes; 0 once closed.
 func (p *Plan) BufferCount() int {
 	plan, err := p.h.acquire()

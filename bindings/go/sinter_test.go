@@ -374,8 +374,8 @@ func TestAPendingPrepareTellsWhenItEnds(t *testing.T) {
 				return
 			}
 			defer plan.Close()
-			if plan.Bucket() < 200 {
-				t.Error(plan.Bucket())
+			if plan.Bucket() < 200 || plan.MaxM() != plan.Bucket() {
+				t.Error(plan.Bucket(), plan.MaxM())
 			}
 		}()
 	}
@@ -714,8 +714,8 @@ func TestClosedAndEmptyHandlesAreErrors(t *testing.T) {
 	plan.Close()
 	_, err = plan.Bind(nil, 0)
 	refused(t, err, FailedPrecondition, "the plan is closed")
-	if plan.Bucket() != 0 || plan.WorkspaceSize() != 0 {
-		t.Error(plan.Bucket(), plan.WorkspaceSize())
+	if plan.Bucket() != 0 || plan.MaxM() != 0 || plan.WorkspaceSize() != 0 {
+		t.Error(plan.Bucket(), plan.MaxM(), plan.WorkspaceSize())
 	}
 	refused(t, (&Binding{}).Launch(0, 1, 0), InvalidArgument, "nil")
 	_, err = (&Context{}).Prepare(context.Background(), chain, 20)

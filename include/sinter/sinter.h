@@ -435,6 +435,10 @@ SINTER_API sinter_status sinter_plan_get_digest(const sinter_plan* plan, uint8_t
                                                 sinter_error** error);
 /* The largest m that one pass serves; 0 for NULL. */
 SINTER_API int64_t sinter_plan_get_bucket(const sinter_plan* plan);
+/* The largest m that a launch takes: the bucket, or 2^31 - 1 of a plan for the chain's largest
+ * bucket, which runs in passes, unless kernels take all rows at once. 0 for NULL and for a chain
+ * without M. */
+SINTER_API int64_t sinter_plan_get_max_m(const sinter_plan* plan);
 /* Buffers that a bind takes: the chain's inputs and outputs; 0 for NULL. */
 SINTER_API uint32_t sinter_plan_get_buffer_count(const sinter_plan* plan);
 /* Bytes of workspace; may be 0. */
@@ -474,8 +478,7 @@ enum { SINTER_LAUNCH_PDL = 1 };
  * else count 0. M = 0 enqueues nothing for outputs of rows; an output that has elements without M
  * is written: a sum over no rows is 0, a max -inf, a min +inf (of s32 the least and the largest),
  * a mean NaN. Legal in capture: the plan then lives as long as the graph.
- * SINTER_OUT_OF_RANGE: M is above the bucket (unless the bucket is the largest). SINTER_UNAVAILABLE
- * without a GPU. */
+ * SINTER_OUT_OF_RANGE: M is above sinter_plan_get_max_m. SINTER_UNAVAILABLE without a GPU. */
 SINTER_API sinter_status sinter_binding_launch(const sinter_binding* binding, sinter_stream stream,
                                                uint32_t symbol_count, const int64_t* symbols,
                                                uint32_t flags, sinter_error** error);

@@ -1147,6 +1147,8 @@ class Plan : public detail::Handle<sinter_plan, sinter_plan_retain, sinter_plan_
   using Handle::Handle;
   // The largest m that one pass serves.
   int64_t Bucket() const { return sinter_plan_get_bucket(get()); }
+  // The largest m that a launch takes, in one pass or several; 0 of a chain without M.
+  int64_t MaxM() const { return sinter_plan_get_max_m(get()); }
   // Buffers that a bind takes.
   uint32_t BufferCount() const { return sinter_plan_get_buffer_count(get()); }
   // Bytes; may be 0.

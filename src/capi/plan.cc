@@ -61,6 +61,11 @@ int64_t sinter_plan_get_bucket(const sinter_plan* plan) {
   return capi::GuardOr<int64_t>(0, [&] { return plan->prepared->plan().bucket; });
 }
 
+int64_t sinter_plan_get_max_m(const sinter_plan* plan) {
+  if (!capi::IsLive(plan)) return 0;
+  return capi::GuardOr<int64_t>(0, [&] { return plan->prepared->MostRows(); });
+}
+
 uint32_t sinter_plan_get_buffer_count(const sinter_plan* plan) {
   return capi::IsLive(plan) ? plan->buffers : 0;
 }

@@ -138,6 +138,8 @@ class PreparedPlan {
   virtual Explanation Explained() const = 0;  // all of it as data (src/explain)
   virtual std::string Svg() const = 0;        // the drawings as one document
   virtual std::string SourceOf(int kernel) const = 0;  // generated source, regenerated on demand
+  // The most rows that a launch takes, in one pass or several; 0 of a chain without M.
+  virtual int64_t MostRows() const = 0;
   virtual uint64_t WorkspaceBytes() const = 0;
   virtual absl::Status InitWorkspace(DevicePtr workspace, uint64_t bytes,
                                      StreamHandle stream) const = 0;
@@ -159,7 +161,7 @@ class PreparedPlan {
   // Enqueues only. During capture the graph keeps the plan alive. `binding` is one of this plan.
   // `pdl_edge`: the plan may start while the work before it on the stream ends. A chain without M
   // ignores m. m = 0 writes the outputs without M and nothing else. OUT_OF_RANGE for m below 0 or
-  // above the bucket, unless the bucket is the largest.
+  // above MostRows().
   virtual absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m,
                               bool pdl_edge) const = 0;
   // Adds what Launch would enqueue as nodes of `graph` behind `edges`. The graph, and graphs made

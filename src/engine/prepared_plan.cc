@@ -145,6 +145,7 @@ class PreparedPlanImpl : public PreparedPlan {
   std::string Summary() const override { return SummaryText(Explained(Detail::kSummary)); }
   Explanation Explained() const override { return Explained(Detail::kWhole); }
   std::string Svg() const override { return PlanSvg(Explained(Detail::kWhole)); }
+  int64_t MostRows() const override { return plan_->fixed_rows >= 0 ? 0 : plan_->rows.most; }
   uint64_t WorkspaceBytes() const override { return plan_->plan.workspace_bytes; }
 
   std::string SourceOf(int kernel) const override {

@@ -77,6 +77,7 @@ class HostPlan : public PreparedPlan {
   Explanation Explained() const override { return {}; }
   std::string Svg() const override { return ""; }
   std::string SourceOf(int) const override { return ""; }
+  int64_t MostRows() const override { return kMaxExtent; }
   uint64_t WorkspaceBytes() const override { return 0; }
   absl::Status InitWorkspace(DevicePtr, uint64_t, StreamHandle) const override {
     return absl::OkStatus();

@@ -113,6 +113,7 @@ TEST(Handles, GettersOfNullGiveNothing) {
   EXPECT_EQ(sinter_graph_nodes_get_count(nullptr), 0u);
   EXPECT_EQ(sinter_graph_nodes_get(nullptr, 0), nullptr);
   EXPECT_EQ(sinter_plan_get_bucket(nullptr), 0);
+  EXPECT_EQ(sinter_plan_get_max_m(nullptr), 0);
   EXPECT_EQ(sinter_plan_get_buffer_count(nullptr), 0u);
   EXPECT_EQ(sinter_plan_get_workspace_size(nullptr), 0u);
   EXPECT_EQ(sinter_error_get_code(nullptr), SINTER_INVALID_ARGUMENT);

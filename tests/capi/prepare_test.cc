@@ -55,6 +55,28 @@ TEST_F(PrepareAbi, APlanTellsItsBucketBuffersAndDigest) {
   EXPECT_NE(std::memcmp(digest, zero, 32), 0);
 }
 
+TEST_F(PrepareAbi, APlanTellsTheMostRowsOfALaunch) {
+  EXPECT_EQ(sinter_plan_get_max_m(plan), 32);
+  const struct {
+    const char* line;
+    int64_t m, bucket, max_m;
+  } cases[] = {
+      // 32 images of 56 x 56 fill a pass: more are several.
+      {"conv b=M ic=64 h=56 w=56 oc=64 k=3", 16, 16, 16},
+      {"conv b=M ic=64 h=56 w=56 oc=64 k=3", 48, 32, INT32_MAX},
+      {"rmsnorm rows=M cols=64", 9000, 8192, INT32_MAX},
+  };
+  for (const auto& c : cases) {
+    const ChainPtr of = FromText(c.line);
+    sinter_plan* made = nullptr;
+    ASSERT_TRUE(Ok(
+        [&](auto e) { return sinter_prepare(context.get(), of.get(), c.m, nullptr, &made, e); }));
+    EXPECT_EQ(sinter_plan_get_bucket(made), c.bucket) << c.line;
+    EXPECT_EQ(sinter_plan_get_max_m(made), c.max_m) << c.line;
+    sinter_plan_release(made);
+  }
+}
+
 TEST_F(PrepareAbi, TheSameBucketIsTheSamePlanAndAnotherContextHitsTheCache) {
   sinter_plan* again = nullptr;
   ASSERT_EQ(Prepare(context, &again, nullptr, 32).status, SINTER_OK);

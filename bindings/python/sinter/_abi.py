@@ -697,6 +697,7 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "sinter_plan_release": (None, (c_void_p,)),
     "sinter_plan_get_digest": (c_int32, (c_void_p, POINTER(c_uint8), POINTER(c_void_p))),
     "sinter_plan_get_bucket": (c_int64, (c_void_p,)),
+    "sinter_plan_get_max_m": (c_int64, (c_void_p,)),
     "sinter_plan_get_buffer_count": (c_uint32, (c_void_p,)),
     "sinter_plan_get_workspace_size": (c_uint64, (c_void_p,)),
     "sinter_plan_init_workspace": (c_int32, (c_void_p, c_uint64, c_uint64, c_void_p, POINTER(c_void_p))),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Plan(Handle):
     """A chain prepared for a bucket of rows, its kernels loaded. Immutable, thread-safe. Made by ``Context.prepare``."""
 
-    __slots__ = ("context", "chain", "bucket", "workspace_size", "shares_workspace", "_buffer_count", "_facts")
+    __slots__ = ("context", "chain", "bucket", "max_m", "workspace_size", "shares_workspace", "_buffer_count", "_facts")
     _release_name = "sinter_plan_release"
 
     def __init__(self, pointer: ctypes.c_void_p, context: "Context", chain: Chain, shares_workspace: bool = True) -> None:
@@ -37,6 +37,8 @@ class Plan(Handle):
         self.chain = chain
         #: The largest m that one pass serves.
         self.bucket: int = lib.sinter_plan_get_bucket(pointer)
+        #: The largest m that a launch takes, in one pass or several; 0 of a chain without M.
+        self.max_m: int = lib.sinter_plan_get_max_m(pointer)
         #: Bytes of workspace that a launch needs; may be 0.
         self.workspace_size: int = lib.sinter_plan_get_workspace_size(pointer)
         #: Whether the context keeps workspaces that are large enough for it.
@@ -140,7 +142,7 @@ class Plan(Handle):
         the launch has ended; under capture as long as the plan's context.
 
         Raises:
-            Error: INVALID_ARGUMENT naming the buffer and the property; OUT_OF_RANGE for m above the bucket;
+            Error: INVALID_ARGUMENT naming the buffer and the property; OUT_OF_RANGE for m above `max_m`;
                 UNAVAILABLE without a GPU; FAILED_PRECONDITION for a tensor that requires a gradient.
         """
         on, pdl = current(inputs, self.context.device) if stream is None else stream_handle(stream), flag(pdl, "pdl")
@@ -224,16 +226,16 @@ class Plan(Handle):
         if not self.chain.uses_m:
             return 0
         if m is not None:
-            return self._within_bucket(integer(m, "m", 0, 2**31 - 1))
+            return self._within_max_m(integer(m, "m", 0, 2**31 - 1))
         for index, buffer in enumerate(buffers):
             found = None if buffer.shape is None else self.chain.m_of(index, buffer.shape)
             if found is not None:
-                return self._within_bucket(found)
+                return self._within_max_m(found)
         raise invalid("m is not given, and no buffer's shape tells it")
 
-    def _within_bucket(self, rows: int) -> int:
-        if rows > self.bucket and self.bucket < 8192:
-            raise Error(Status.OUT_OF_RANGE, f"m is {rows}, the plan was prepared for at most {self.bucket} rows")
+    def _within_max_m(self, rows: int) -> int:
+        if rows > self.max_m:
+            raise Error(Status.OUT_OF_RANGE, f"m is {rows}, the plan was prepared for at most {self.max_m} rows: prepare it for more")
         return rows
 
     def _placed(self, buffer: Buffer) -> Buffer:

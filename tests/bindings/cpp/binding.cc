@@ -243,7 +243,8 @@ void TheFirstErrorOfADescriptionIsKept() {
 void EmptyHandlesAreRefused() {
   const sinter::Context none;
   const sinter::Plan plan;
-  EXPECT(!none && !none.HasDevice() && plan.Bucket() == 0 && plan.BufferCount() == 0);
+  EXPECT(!none && !none.HasDevice() && plan.Bucket() == 0 && plan.MaxM() == 0 &&
+         plan.BufferCount() == 0);
   EXPECT_REFUSED(none.Prepare(sinter::Chain(), 1).status(), SINTER_INVALID_ARGUMENT, "null");
   EXPECT_REFUSED(plan.Explain().status(), SINTER_INVALID_ARGUMENT, "null");
   EXPECT_REFUSED(plan.Bind({1, 2}, 0).status(), SINTER_INVALID_ARGUMENT, "null");
@@ -318,7 +319,7 @@ int PreparesForATarget() {
   EXPECT_OK(prepared.status());
   if (!prepared.ok()) return 1;
   const sinter::Plan plan = *prepared;
-  EXPECT(plan.Bucket() == 32 && plan.BufferCount() == 5);
+  EXPECT(plan.Bucket() == 32 && plan.MaxM() == 32 && plan.BufferCount() == 5);
   EXPECT(plan.Digest().ok() && *plan.Digest() != sinter::Digest{});
   const auto text = plan.Explain();
   EXPECT(text.ok() && text->find("m<=32") != std::string::npos && text->back() != '\0');

@@ -36,6 +36,22 @@ def test_addresses_need_m(gpu, launchable):
     assert caught.value.code == sinter.Status.OUT_OF_RANGE
 
 
+def test_a_convolution_takes_more_images_than_a_pass(context, gpu):
+    for on in (context, gpu):
+        few, many = (on.prepare("conv b=M ic=64 h=56 w=56 oc=64 k=3", m=m) for m in (16, 48))
+        assert (few.bucket, few.max_m, many.bucket, many.max_m) == (16, 16, 32, 2**31 - 1)
+        with pytest.raises(sinter.Error, match="m is 17, .* at most 16 rows"):
+            few(1 << 30, 1 << 34, out=1 << 35, m=17)
+    with pytest.raises(sinter.Error) as caught:
+        context.prepare("conv b=M ic=64 h=56 w=56 oc=64 k=3", m=48)(1 << 30, 1 << 34, out=1 << 35, m=48)
+    assert caught.value.code == sinter.Status.UNAVAILABLE  # not OUT_OF_RANGE
+    before = gpu.stats().launches
+    images = Array((48, 56, 56, 64), 1 << 32)
+    for binding in (many.bind(images, 1 << 34, out=1 << 35), many.bind(1 << 32, 1 << 34, out=1 << 35, m=1000)):
+        assert binding() == 1 << 35
+    assert many(images, 1 << 34, out=1 << 35) == 1 << 35 and gpu.stats().launches == before + 3
+
+
 def test_no_rows_launch_nothing(gpu, launchable, buffers):
     out = Array((0, 1024), 1 << 28)
     before = gpu.stats().launches

@@ -564,6 +564,7 @@ functions! {
     sinter_plan_get_digest(plan: *const sinter_plan, out_digest: *mut u8,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_plan_get_bucket(plan: *const sinter_plan) -> i64;
+    sinter_plan_get_max_m(plan: *const sinter_plan) -> i64;
     sinter_plan_get_buffer_count(plan: *const sinter_plan) -> u32;
     sinter_plan_get_workspace_size(plan: *const sinter_plan) -> u64;
     sinter_plan_init_workspace(plan: *const sinter_plan, workspace: sinter_device_ptr, bytes: u64,

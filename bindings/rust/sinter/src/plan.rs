@@ -77,6 +77,12 @@ impl Plan {
         unsafe { sys::sinter_plan_get_bucket(self.as_raw()) }
     }
 
+    /// The largest m that a launch takes, in one pass or several; 0 of a chain without M.
+    pub fn max_m(&self) -> i64 {
+        // SAFETY: the handle is alive.
+        unsafe { sys::sinter_plan_get_max_m(self.as_raw()) }
+    }
+
     /// Buffers that a bind takes: the chain's inputs and outputs.
     pub fn buffer_count(&self) -> u32 {
         // SAFETY: the handle is alive.

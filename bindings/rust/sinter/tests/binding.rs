@@ -229,7 +229,7 @@ fn a_plan_is_prepared_from_many_threads_and_outlives_its_context() {
         Some(plan) => plan,
         None => return,
     };
-    assert_eq!((plan.bucket(), plan.buffer_count()), (32, 5));
+    assert_eq!((plan.bucket(), plan.max_m(), plan.buffer_count()), (32, 32, 5));
     let digest = plan.digest().unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
