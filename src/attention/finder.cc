@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "src/attention/problem.h"
@@ -17,7 +18,10 @@ constexpr double kHiddenBelow = -1e30;  // no score that nothing is added to is 
 constexpr double kMostScale = 1e6;      // of such a score
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kLeastFloat = -std::numeric_limits<float>::max();
-constexpr int kMostVisits = 256;  // of a search among sums for the product
+constexpr size_t kMostVisits = 256;  // of a search among sums for the product
+// The remedy when no attention kernel takes the chain.
+constexpr char kMatricesAlone[] =
+    ": give each batch a chain of its own, whose products have rank 2";
 
 // The dims before a matrix, which is the last two.
 std::vector<Dim> BatchesOf(const std::vector<Dim>& dims) { return {dims.begin(), dims.end() - 2}; }
@@ -51,12 +55,11 @@ class Finder {
 
   // Whether it is attention that a kernel takes. `refused`: as FindAttention has it.
   bool Run(std::map<ValueId, std::string>* refused) {
-    if (!BehindSoftmax()) return false;
-    const bool taken = Operands() && End() && Finish();
-    if (!taken && refused != nullptr) {
+    if (BehindSoftmax() && Operands() && End() && Finish()) return true;
+    if (!why_.empty() && refused != nullptr) {
       (*refused)[scores_] = (*refused)[product_] = absl::StrCat("as attention: ", why_);
     }
-    return taken;
+    return false;
   }
 
   FoundAttention& found() { return found_; }
@@ -130,10 +133,12 @@ class Finder {
   bool BehindSoftmax() {
     ValueId id = SkipRegrouping(Below(product_));
     problem_.element = op(id).type.dtype;
-    if (!Has16Bits(problem_.element)) return false;
-    if (op(id).kind != OpKind::kCast || op(Below(id)).type.dtype != DType::kF32) return false;
-    Take(id);
-    id = SkipRegrouping(Below(id));
+    const bool rounded = Has16Bits(problem_.element) && op(id).kind == OpKind::kCast &&
+                         op(Below(id)).type.dtype == DType::kF32;
+    if (rounded) {
+      Take(id);
+      id = SkipRegrouping(Below(id));
+    }
     const Op& quotient = op(id);
     if (!IsBinary(quotient, BinaryKind::kDiv)) return false;
     Take(id);
@@ -148,8 +153,44 @@ class Finder {
     const ValueId scores = difference.operands[0];
     if (StatisticAt(difference.operands[1], ReduceKind::kMax, &least_score) != scores) return false;
     if (!Bounds(least_score, least_sum)) return false;
+    if (!rounded) {
+      return NoneFrom(scores, absl::StrCat("the probabilities ", Text(id), " are f32, must be ",
+                                           "bf16 or f16: cast them to the dtype of v"));
+    }
     // All of a score's dims: digits are counted in those of the product.
-    return Scores(scores, kMostWalk);
+    return Scores(scores, kMostWalk) || NoPath();
+  }
+
+  // Notes which op keeps scores from being those of a product, if there is one below it.
+  bool NoPath() {
+    for (size_t i = 0; i < stuck_.size() && why_.empty(); ++i) {
+      const ValueId id = stuck_[i];
+      NoneFrom(id, op(id).kind == OpKind::kMatmul
+                       ? absl::StrCat("the product of q and k ", Text(id),
+                                      " has q transposed: give the rows of q")
+                       : absl::StrCat(Text(id), " is between the product of q and k and the ",
+                                      "softmax, where kernels take scales, casts, added terms ",
+                                      "and masks", kMatricesAlone));
+    }
+    return false;
+  }
+
+  // Notes why no kernel takes scores that are made of `from`. Does nothing without a product below.
+  bool NoneFrom(ValueId from, std::string why) {
+    std::set<ValueId> seen;
+    std::vector<ValueId> open = {from};
+    while (!open.empty() && seen.size() < kMostVisits) {
+      const ValueId id = open.back();
+      open.pop_back();
+      if (op(id).kind == OpKind::kMatmul && op(id).type.rank() >= 3) {
+        scores_ = id;
+        why_ = std::move(why);
+        return false;
+      }
+      if (!seen.insert(id).second) continue;
+      open.insert(open.end(), op(id).operands.rbegin(), op(id).operands.rend());
+    }
+    return false;
   }
 
   // Whether the bounds of a row's largest score and of its sum of powers change a row without keys
@@ -163,11 +204,14 @@ class Finder {
 
   // Walks back from `id` to the product of q and k. Keeps the path where it arrives.
   bool Scores(ValueId id, int left) {
-    if (left == 0 || --budget_ < 0) return false;
+    if (left == 0 || budget_ == 0) return false;
+    --budget_;
     Path before = path_;
+    const size_t stuck = stuck_.size();
     Take(id);
     if (Step(id, left - 1)) return true;
     path_ = std::move(before);
+    if (stuck_.size() == stuck) stuck_.push_back(id);
     return false;
   }
   // The same from `below` a step.
@@ -449,7 +493,10 @@ class Finder {
     if (p.rows == 1) p.q.row = p.head, p.out.row = p.value_head;  // no stride matters
     if (p.keys == 1) p.k.row = p.head, p.v.row = p.value_head;
     const absl::Status fits = p.Check();
-    if (!fits.ok()) return No(absl::StripPrefix(fits.message(), "attention: "));
+    if (!fits.ok()) {
+      const absl::string_view why = absl::StripPrefix(fits.message(), "attention: ");
+      return No(why, absl::StrContains(why, ": ") ? "" : kMatricesAlone);
+    }
     found_.values.assign(path_.members.begin(), path_.members.end());
     return true;
   }
@@ -460,8 +507,9 @@ class Finder {
   Path path_;
   std::set<ValueId> cone_;  // what a causal mask is computed from
   ValueId scores_ = -1;     // the product of q and k
-  int budget_ = kMostVisits;
-  std::string why_;  // no kernel takes it
+  size_t budget_ = kMostVisits;
+  std::vector<ValueId> stuck_;  // scores at which a search among sums went no further
+  std::string why_;             // no kernel takes it
   FoundAttention found_;
   AttentionProblem& problem_ = found_.problem;
 };

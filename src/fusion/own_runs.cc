@@ -2,7 +2,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "src/attention/problem.h"
 #include "src/collective/collective.h"
 #include "src/fusion/product_runs.h"
@@ -71,20 +70,18 @@ std::vector<GraphRun> FindOwnRuns(const Chain& chain, const Absorbed& absorbed,
   return runs;
 }
 
-void TellOfOptional(const Chain& chain, std::map<ValueId, std::string>* refused) {
-  const bool batched = std::any_of(refused->begin(), refused->end(), [&](const auto& product) {
+std::map<ValueId, std::string> WhyNotOptional(const Chain& chain,
+                                              const std::map<ValueId, std::string>& refused) {
+  std::map<ValueId, std::string> why;
+  const bool batched = std::any_of(refused.begin(), refused.end(), [&](const auto& product) {
     return chain.op(product.first).type.rank() > 2;
   });
-  if (!batched) return;
-  std::map<ValueId, std::string> why;
+  if (!batched) return why;
   const std::vector<bool> none(chain.ops().size(), false);
   for (const OwnFinder& finder : OwnFinders()) {
     if (finder.optional != nullptr) finder.find(chain, none, &why);
   }
-  for (auto& [product, reason] : *refused) {
-    const auto known = why.find(product);
-    if (known != why.end()) absl::StrAppend(&reason, "; ", known->second);
-  }
+  return why;
 }
 
 GraphRun MakeOwnRun(const Chain& chain, OwnRun own, std::vector<ValueId> values, ValueId end) {

@@ -50,7 +50,7 @@ class Finder {
           kind == OpKind::kMatmul || kind == OpKind::kScaledMatmul || kind == OpKind::kConv2d;
       if (product && !claimed_[At(v)]) FindOne(v);
     }
-    TellOfOptional(chain_, &result_.refused);
+    result_.not_optional = WhyNotOptional(chain_, result_.refused);
     std::move(own.begin(), own.end(), std::back_inserter(result_.runs));
     std::sort(result_.runs.begin(), result_.runs.end(), [](const GraphRun& a, const GraphRun& b) {
       return a.values.front() < b.values.front();
@@ -471,13 +471,13 @@ bool HasGroups(const GraphRun& run) {
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, Absorbed absorbed) {
   absl::StatusOr<MatchedSequence> all = MatchWhole(chain, bucket, absorbed.norms);
   const bool apart = all.ok() && absorbed.stand_ins && HasPrograms(all->sequence);
-  if (all.ok() && !apart) return {{RunOf(chain, *std::move(all))}, true, {}};
+  if (all.ok() && !apart) return {{RunOf(chain, *std::move(all))}, true, {}, {}};
   ProductRuns found = Finder(chain, bucket, pace, absorbed).Run();
   if (found.refused.empty()) return found;
   // Where no family takes the sequence, MatchProducts says why, with the chain's operand numbers.
   absl::StatusOr<MatchedSequence> refused = MatchProducts(chain, bucket);
   if (!refused.ok() || refused->sequence.back().HasGroups()) return found;
-  return {{RunOf(chain, *std::move(refused))}, true, {}};
+  return {{RunOf(chain, *std::move(refused))}, true, {}, {}};
 }
 
 bool MayTakeNorms(const Chain& chain, int64_t bucket) {

@@ -39,9 +39,10 @@ struct GraphRun {
 GraphRun RunOf(const Chain& chain, MatchedSequence matched);
 
 struct ProductRuns {
-  std::vector<GraphRun> runs;              // by first value
-  bool all = false;                        // one run is the whole chain
-  std::map<ValueId, std::string> refused;  // why a matmul is in no run
+  std::vector<GraphRun> runs;                   // by first value
+  bool all = false;                             // one run is the whole chain
+  std::map<ValueId, std::string> refused;       // why a matmul is in no run
+  std::map<ValueId, std::string> not_optional;  // of one: why no family that is optional takes it
 };
 
 // A chain that is a sequence of products is one run. In other chains each product takes the longest
@@ -89,8 +90,10 @@ std::vector<OwnFinder>& OwnFinders();
 std::vector<GraphRun> FindOwnRuns(const Chain& chain, const Absorbed& absorbed,
                                   std::vector<bool>* claimed,
                                   std::map<ValueId, std::string>* refused);
-// Says why no family that is optional takes batched products that are refused.
-void TellOfOptional(const Chain& chain, std::map<ValueId, std::string>* refused);
+// Why no family that is optional takes what it nearly takes of a chain with batched products among
+// those `refused`.
+std::map<ValueId, std::string> WhyNotOptional(const Chain& chain,
+                                              const std::map<ValueId, std::string>& refused);
 
 // The run of `own` that computes `values`, ascending, of which others read `end` alone. A run whose
 // result are codes also has `scale`, which lies in front of the result among its kernels' places.

@@ -7,7 +7,9 @@
 #include "gtest/gtest.h"
 #include "src/attention/problem.h"
 #include "src/base/device_model.h"
+#include "src/chain/builder.h"
 #include "src/chain/chain.h"
+#include "src/chain/composites.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
@@ -74,6 +76,61 @@ TEST(AttentionPlans, SayWhyAKernelDoesNotTakeIt) {
   const auto wide = PlanChain(*FormOf(form)->chain, 1, *BuiltinModel("h200"), {});
   EXPECT_THAT(std::string(wide.status().message()),
               ::testing::HasSubstr("as attention: head 192, must be in [8, 128]"));
+}
+
+// Attention of M batches, 4 heads and 320 rows, with something that no kernel takes.
+struct Odd {
+  bool capped = false, cast = true, packed = false;
+};
+
+std::string RefusalOf(const Odd& odd) {
+  ChainBuilder b;
+  const Dim m = Dim::M();
+  const auto c = [](int64_t extent) { return Dim::Constant(extent); };
+  const auto operand = [&] {
+    std::vector<Stride> strides;
+    if (odd.packed) strides = {{4 * 320 * 66, 0}, {320 * 66, 0}, {66, 0}, {1, 0}};
+    return *b.Input({DType::kBF16, {m, c(4), c(320), c(64)}}, {false, strides, ""});
+  };
+  const ValueId q = operand(), k = operand(), v = operand();
+  ValueId s = *b.Matmul(q, k, false, true);
+  if (odd.capped) s = *b.Binary(BinaryKind::kMul, *b.Unary(UnaryKind::kTanh, s), *b.Scalar(30));
+  ValueId p = *AddSoftmax(b, s, -1);
+  if (odd.cast) p = *b.Cast(p, DType::kBF16);
+  EXPECT_TRUE(b.Output(*b.Cast(*b.Matmul(p, v), DType::kBF16)).ok());
+  const auto normal = *NormalFormOf(std::make_shared<const Chain>(*b.Finish()));
+  const auto planned = PlanChain(*normal->chain, 8, *BuiltinModel("h200"), {});
+  EXPECT_FALSE(planned.ok());
+  return std::string(normal->InCallersNumbers(planned.status()).message());
+}
+
+// What keeps it from being attention comes first, with M as batch too: no extent would help.
+TEST(AttentionPlans, SayFirstWhatKeepsBatchesOfMFromAKernel) {
+  const auto refusal = [](int64_t head, int64_t value_head, int64_t keys) {
+    testing::AttentionForm form;
+    form.of_m = true, form.heads = 4, form.rows = 320, form.keys = keys;
+    form.head = head, form.value_head = value_head;
+    return std::string(
+        PlanChain(*FormOf(form)->chain, 8, *BuiltinModel("h200"), {}).status().message());
+  };
+  const std::pair<std::string, std::string> cases[] = {
+      {refusal(256, 256, 320), "as attention: head 256, must be in [8, 128]: give each batch a "},
+      {refusal(192, 128, 320), "as attention: head 192, must be in [8, 128]: give each batch a "},
+      {refusal(64, 64, 65544),
+       "as attention: keys 65544, must be in [1, 65536]: give each batch a "},
+      {RefusalOf({true, true, false}),
+       ", tanh) is between the product of q and k and the softmax, where "
+       "kernels "
+       "take scales, casts, added terms and masks: give each batch a chain of its own"},
+      {RefusalOf({false, false, false}),
+       "are f32, must be bf16 or f16: cast them to the dtype of v"},
+      {RefusalOf({false, true, true}),
+       "as attention: q's stride 66, must be a multiple of 8 (16 bytes): copy it"},
+  };
+  for (const auto& [message, why] : cases) {
+    EXPECT_THAT(message, ::testing::HasSubstr(why));
+    EXPECT_THAT(message, ::testing::Not(::testing::HasSubstr("M may only count rows"))) << message;
+  }
 }
 
 TEST(AttentionPlans, LetAnEncodersLayerBeOnePlan) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
@@ -55,6 +56,20 @@ TEST(PlanChain, GivesCompleteFusedAndUnfusedPlansOfAGatedFfn) {
     for (const PlannedKernel& k : plan.kernels) {
       EXPECT_TRUE(CheckSchedule(k.spec.sequence, k.spec.schedule, H200()).ok());
     }
+  }
+}
+
+TEST(PlanChain, SaysThatAWeightOfCodesIsDequantizedInEachCall) {
+  for (const bool constant : {true, false}) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}});
+    const TensorType codes{DType::kS8, {Dim::Constant(256), Dim::Constant(512)}};
+    const ValueId w = *b.Cast(*b.Input(codes, {constant, {}, "w"}), DType::kBF16);
+    ASSERT_TRUE(b.Output(*b.Cast(*b.Matmul(x, w, false, true), DType::kBF16)).ok());
+    const auto result = PlanChain(*b.Finish(), 128, H200(), {});
+    ASSERT_TRUE(result.ok()) << result.status();
+    const std::string note = "dequantizes a constant to bf16[256,512] in each call: scaled_matmul";
+    EXPECT_EQ(absl::StrContains(result->chosen.note, note), constant) << result->chosen.note;
   }
 }
 

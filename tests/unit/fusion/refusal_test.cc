@@ -154,6 +154,28 @@ TEST(Refusal, CountsChannelsOfConvolutionsAndInputsWithoutNames) {
             "bytes): pad the channels to 8");
 }
 
+TEST(Refusal, NamesWindowsThatNoLoadTakesAndWhatDoes) {
+  const auto refusal = [](int64_t extent, int64_t taps, int64_t stride, int64_t dilation) {
+    return RefusalOf([&](Draft& d) {
+      const ValueId x = d.In("x", kBF16, {-1, extent, extent, 8});
+      const ValueId w = d.In("filter", kBF16, {64, taps, taps, 8});
+      Conv2d conv;
+      conv.strides = {stride, stride};
+      conv.dilations = {dilation, dilation};
+      return std::vector<ValueId>{d.Cast(d.Take(d.b.Convolve(x, w, conv)))};
+    });
+  };
+  const std::string head = "no kernel family takes this chain: op 2 (conv2d of 'x' and 'filter'): ";
+  EXPECT_EQ(refusal(224, 16, 16, 1),
+            head +
+                "stride 16 is not in [1, 8] (element strides of tensor maps): take the pixels by a "
+                "window, reshape them to one axis of 256 taps times channels and multiply them "
+                "with the filter as a matrix, which takes two kernels");
+  EXPECT_THAT(
+      refusal(300, 3, 1, 140),
+      HasSubstr(head + "filter reach 280 is not in [0, 255] (offsets of im2col loads): take"));
+}
+
 TEST(Refusal, CountsTheChannelsOfAGroup) {
   const std::string message = RefusalOf([](Draft& d) {
     const ValueId x = d.In("x", kBF16, {-1, 8, 8, 36}), w = d.In("filter", kBF16, {72, 3, 3, 12});
