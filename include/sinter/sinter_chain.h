@@ -3,9 +3,10 @@
  *
  * Every add checks its operands at once and returns the new value in *out_value; a failed add
  * leaves the chain as it was. Errors name the op's index from 0 (op i made value i + 1), its kind,
- * the field, the value and the bound. A chain has at most 65536 ops and 1024 outputs. Shapes are
- * written outermost first. `dims`: `rank` extents, 0 to 6 of them, each 1 to 2^31 - 1 or
- * SINTER_DIM_M; at most 2^40 elements, M not counted. Adds are thread-compatible. All since 0.1. */
+ * the field, the value and the bound. A chain has at most 65536 ops, 1024 outputs, and 4096 inputs
+ * and outputs together. Shapes are written outermost first. `dims`: `rank` extents, 0 to 6 of them,
+ * each 1 to 2^31 - 1 or SINTER_DIM_M; at most 2^40 elements, M not counted. Adds are
+ * thread-compatible. All since 0.1. */
 #ifndef SINTER_SINTER_CHAIN_H_
 #define SINTER_SINTER_CHAIN_H_
 

@@ -13,6 +13,7 @@ namespace {
 constexpr int kMaxOps = 1 << 16;
 constexpr size_t kMaxConcat = 64;
 constexpr size_t kMaxOutputs = 1024;
+constexpr size_t kMaxBuffers = 4096;  // inputs and outputs, as launch recipes number them
 
 Op MakeOp(OpKind kind, std::vector<ValueId> operands) {
   Op op;
@@ -32,6 +33,13 @@ bool IsProduct(const Conv2d& conv, const TensorType& w) {
   const int taps = conv.height_axis();
   return w.dims[taps] == Dim::Constant(1) && w.dims[taps + 1] == Dim::Constant(1) &&
          conv.strides == Conv2d().strides && conv.pads == Conv2d().pads && conv.groups == 1;
+}
+
+// Whether a chain with so many of them may have one more.
+absl::Status CheckOneMore(size_t inputs, size_t outputs) {
+  if (inputs + outputs < kMaxBuffers) return absl::OkStatus();
+  return Invalid("a chain has at most ", kMaxBuffers,
+                 " inputs and outputs: give slices of one input, or several chains");
 }
 
 bool IsGoodName(absl::string_view name) {
@@ -96,6 +104,8 @@ absl::StatusOr<ValueId> ChainBuilder::Input(const TensorType& type, const InputO
   if (!IsGoodName(options.name)) {
     return Error("input", "name must have at most 128 characters, all of printable ASCII");
   }
+  const absl::Status more = CheckOneMore(input_names_.size(), outputs_.size());
+  if (!more.ok()) return Error("input", more.message());
   Op op = MakeOp(OpKind::kInput, {});
   op.strides = *std::move(strides);
   op.constant = options.constant;
@@ -417,6 +427,8 @@ absl::Status ChainBuilder::Output(ValueId value, const OutputOptions& options) {
   if (outputs_.size() >= kMaxOutputs) {
     return Invalid(where, ": a chain has at most ", kMaxOutputs, " outputs");
   }
+  const absl::Status more = CheckOneMore(input_names_.size(), outputs_.size());
+  if (!more.ok()) return Annotate(more, where);
   if (!Contains(value)) {
     return Invalid(where, ": value is ", value, ", must be one of the ", size(), " added");
   }

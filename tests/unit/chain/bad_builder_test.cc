@@ -810,6 +810,17 @@ TEST(Builder, FinishRefusesNoOutputAndDeadValues) {
   EXPECT_EQ(dead.Finish().status().message(), "op 1 (exp): no output needs its value");
 }
 
+// Launch recipes number no more.
+TEST(ChainBuilder, RefusesMoreBuffersThanLaunchesTake) {
+  ChainBuilder b;
+  for (int i = 0; i < 4095; ++i) ASSERT_TRUE(b.Input({DType::kF32, {C(8)}}).ok());
+  ASSERT_TRUE(b.Output(0).ok());
+  const std::string why =
+      "a chain has at most 4096 inputs and outputs: give slices of one input, or several chains";
+  EXPECT_EQ(b.Input({DType::kF32, {C(8)}}).status().message(), "op 4095 (input): " + why);
+  EXPECT_EQ(b.Output(0).message(), "output 1: " + why);
+}
+
 TEST(MakeFfnChain, RefusesBadSpecs) {
   FfnSpec spec;
   spec.n = spec.k = spec.l = 8;
