@@ -165,6 +165,12 @@ absl::StatusOr<std::string> CanonicalValue(const FieldSpec& field, absl::string_
   return Internal("unreachable");
 }
 
+bool IsKind(absl::string_view word) {
+  const std::vector<KindSpec> kinds = KindSpecs();
+  return std::any_of(kinds.begin(), kinds.end(),
+                     [&](const KindSpec& kind) { return word == kind.name; });
+}
+
 absl::StatusOr<KindSpec> FindKind(absl::string_view name) {
   for (KindSpec& kind : KindSpecs()) {
     if (name == kind.name) return kind;
@@ -190,7 +196,7 @@ absl::StatusOr<std::map<std::string, std::string>> SplitFields(
   for (size_t i = first; i < words.size(); ++i) {
     const size_t equals = words[i].find('=');
     if (equals == absl::string_view::npos) {
-      return Invalid("word is ", Shown(words[i]), ", must be key=value");
+      return Invalid("word is ", Shown(words[i]), ", must be key=value with a key of ", Keys(kind));
     }
     const std::string key(words[i].substr(0, equals));
     bool known = false;
@@ -218,7 +224,9 @@ std::vector<absl::string_view> Words(absl::string_view line) {
 absl::StatusOr<Problem> ParseWords(const std::vector<absl::string_view>& words) {
   if (words.empty()) return Invalid("the line is empty");
   Problem problem;
-  const bool has_id = words.size() > 1 && words[1].find('=') == absl::string_view::npos;
+  // A word before the kind is an id. A kind's name is one only if another kind's name follows it.
+  const bool has_id = words.size() > 1 && words[1].find('=') == absl::string_view::npos &&
+                      (!IsKind(words[0]) || IsKind(words[1]));
   const absl::string_view kind_name = words[has_id ? 1 : 0];
   if (has_id) {
     if (!IsWord(words[0])) {
