@@ -10,16 +10,29 @@
 namespace sinter::cli {
 namespace {
 
-bool IsJson(const std::string& path) { return std::filesystem::path(path).extension() == ".json"; }
+// A file that holds one chain in JSON or a list of problems.
+struct ChainFile {
+  std::string name;  // as messages show it
+  std::string text;
+  bool json = false;
+};
 
-Outcome FromJson(const std::string& path, LoadedChain* out) {
-  std::string json;
-  SINTER_CLI_TRY(ReadFile(path, &json));
+// JSON by its name or, whatever its name is, by its first character.
+Outcome ReadChainFile(const std::string& path, ChainFile* out) {
+  SINTER_CLI_TRY(ReadFile(path, &out->text));
+  out->name = path == kStandardStream ? "standard input" : path;
+  const size_t first = out->text.find_first_not_of(" \t\r\n");
+  out->json = std::filesystem::path(path).extension() == ".json" ||
+              (first != std::string::npos && out->text[first] == '{');
+  return {};
+}
+
+Outcome FromJson(const ChainFile& file, LoadedChain* out) {
   const Outcome parsed = Take(&out->chain, [&]() -> absl::StatusOr<ChainPtr> {
-    SINTER_ASSIGN_OR_RETURN(Chain chain, ChainFromJson(json));
+    SINTER_ASSIGN_OR_RETURN(Chain chain, ChainFromJson(file.text));
     return ChainPtr(capi::NewFinishedChain(std::move(chain)));
   });
-  if (!parsed.ok()) return {parsed.exit, path + ": " + parsed.message};
+  if (!parsed.ok()) return {parsed.exit, file.name + ": " + parsed.message};
   out->m = -1;
   out->text = out->chain->chain->ToString();
   return {};
@@ -31,26 +44,37 @@ void Keep(Problem problem, LoadedChain* out) {
   out->chain.reset(capi::NewFinishedChain(std::move(problem.chain)));
 }
 
-Outcome ReadProblems(const std::string& path, std::vector<Problem>* out) {
-  std::string file;
-  SINTER_CLI_TRY(ReadFile(path, &file));
-  const Outcome read = Take(out, [&] { return ParseProblems(file); });
-  if (!read.ok()) return {read.exit, path + ": " + read.message};
-  return out->empty() ? Usage(path + " holds no problem") : Outcome{};
+Outcome ParseFile(const ChainFile& file, std::vector<Problem>* out) {
+  const Outcome read = Take(out, [&] { return ParseProblems(file.text); });
+  if (!read.ok()) return {read.exit, file.name + ": " + read.message};
+  return out->empty() ? Usage(file.name + " holds no problem") : Outcome{};
 }
 
-Outcome FromProblems(const std::string& path, const std::string& id, LoadedChain* out) {
+Outcome FromProblems(const ChainFile& file, const std::string& id, LoadedChain* out) {
   std::vector<Problem> problems;
-  SINTER_CLI_TRY(ReadProblems(path, &problems));
+  SINTER_CLI_TRY(ParseFile(file, &problems));
   std::vector<std::string> ids;
   for (Problem& problem : problems) {
     if (!id.empty() && problem.id == id) return Keep(std::move(problem), out), Outcome{};
     if (!problem.id.empty()) ids.push_back(problem.id);
   }
-  if (ids.empty()) return Usage(path + ": none of its problems has an id, a word before the kind");
-  if (id.empty()) return Usage(path + ": which problem? give one of " + Join(ids, " "));
-  return Usage(path + ": no problem is called \"" + id + "\"; there are " + Join(ids, " ") +
+  if (ids.empty()) {
+    return Usage(file.name + ": none of its problems has an id, a word before the kind");
+  }
+  if (id.empty()) {
+    return Usage(file.name + ": which problem? give one of " + Join(ids, " "));
+  }
+  return Usage(file.name + ": no problem is called \"" + id + "\"; there are " + Join(ids, " ") +
                DidYouMean(id, ids));
+}
+
+// The chain in the file at `path`, or its problem `id`.
+Outcome FromFile(const std::string& path, const std::string& id, LoadedChain* out) {
+  ChainFile file;
+  SINTER_CLI_TRY(ReadChainFile(path, &file));
+  if (!file.json) return FromProblems(file, id, out);
+  if (id.empty()) return FromJson(file, out);
+  return Usage("\"" + id + "\" names a problem, but " + file.name + " is one chain in JSON");
 }
 
 // The error for a single word that is no chain: it may have been meant as a file.
@@ -82,12 +106,7 @@ Outcome LoadAny(const ChainArgs& args, LoadedChain* out) {
   const std::string words = Join(args.words, " ");
   if (!args.file.empty()) {
     if (!args.id.empty() && !words.empty()) return Usage("--id and CHAIN name two problems");
-    if (IsJson(args.file) && !(args.id + words).empty()) {
-      return Usage("\"" + args.id + words + "\" names a problem, but " + args.file +
-                   " is one chain in JSON");
-    }
-    return IsJson(args.file) ? FromJson(args.file, out)
-                             : FromProblems(args.file, args.id.empty() ? words : args.id, out);
+    return FromFile(args.file, args.id.empty() ? words : args.id, out);
   }
   if (words.empty()) {
     return Usage(
@@ -95,17 +114,11 @@ Outcome LoadAny(const ChainArgs& args, LoadedChain* out) {
         "dtype=bf16\"), a JSON file, "
         "or --file PROBLEMS ID");
   }
-  if (args.words.size() == 1 && IsFile(words)) {
-    if (IsJson(words) && !args.id.empty()) {
-      return Usage("--id names a problem, but " + words + " is one chain in JSON");
-    }
-    return IsJson(words) ? FromJson(words, out) : FromProblems(words, args.id, out);
-  }
+  if (args.words.size() == 1 && IsFile(words)) return FromFile(words, args.id, out);
   if (args.words.size() > 1 && IsFile(args.words[0])) {
     return Usage("\"" + args.words[0] + "\" is a file, and \"" + args.words[1] +
-                 "\" follows it: give the file alone" +
-                 (IsJson(args.words[0]) ? "" : ", --file " + args.words[0] + " ID,") +
-                 " or the line alone");
+                 "\" follows it: give only the file, --file " + args.words[0] +
+                 " ID for a problem of it, or only the line");
   }
   if (!args.id.empty()) return Usage("--id needs a problem file; there is no file " + words);
   return FromText(words, out);
@@ -130,41 +143,51 @@ Outcome CheckRowsAreUsed(const ChainArgs& args, bool uses_m) {
                ", but no extent of the chain is M: it has the rows that it has");
 }
 
-// Whether `args` are several JSON files and nothing else.
-bool AreJsonFiles(const ChainArgs& args) {
+// Whether `args` are several files and nothing else.
+bool AreFiles(const ChainArgs& args) {
   return args.file.empty() && args.id.empty() && args.words.size() > 1 &&
-         std::all_of(args.words.begin(), args.words.end(),
-                     [](const std::string& word) { return IsJson(word) && IsFile(word); });
+         std::all_of(args.words.begin(), args.words.end(), IsFile);
 }
 
-Outcome FromJsonFiles(const ChainArgs& args, std::vector<LoadedChain>* out) {
+Outcome FromFiles(const ChainArgs& args, std::vector<LoadedChain>* out) {
   for (const std::string& path : args.words) {
+    ChainFile file;
+    SINTER_CLI_TRY(ReadChainFile(path, &file));
+    if (!file.json) {
+      return Usage(file.name + " is not a chain in JSON: give only one list of problems");
+    }
     out->emplace_back();
-    SINTER_CLI_TRY(FromJson(path, &out->back()));
+    SINTER_CLI_TRY(FromJson(file, &out->back()));
     const Outcome rows = FixRows(args, &out->back());
     if (!rows.ok()) return {rows.exit, path + ": " + rows.message};
   }
   return {};
 }
 
-// The problem file that `args` name without choosing a problem in it; "" otherwise.
+// The file that `args` name without choosing a problem in it; "" otherwise.
 std::string WholeFile(const ChainArgs& args) {
   if (!args.id.empty()) return "";
-  if (!args.file.empty()) return args.words.empty() && !IsJson(args.file) ? args.file : "";
-  return args.words.size() == 1 && IsFile(args.words[0]) && !IsJson(args.words[0]) ? args.words[0]
-                                                                                   : "";
+  if (!args.file.empty()) return args.words.empty() ? args.file : "";
+  return args.words.size() == 1 && IsFile(args.words[0]) ? args.words[0] : "";
 }
 
 Outcome FromWholeFile(const std::string& path, const ChainArgs& args,
                       std::vector<LoadedChain>* out) {
+  ChainFile file;
+  SINTER_CLI_TRY(ReadChainFile(path, &file));
+  if (file.json) {
+    out->emplace_back();
+    SINTER_CLI_TRY(FromJson(file, &out->back()));
+    return FixRows(args, &out->back());
+  }
   std::vector<Problem> problems;
-  SINTER_CLI_TRY(ReadProblems(path, &problems));
+  SINTER_CLI_TRY(ParseFile(file, &problems));
   for (Problem& problem : problems) {
     out->emplace_back();
     const std::string line = WriteProblem(problem);
     Keep(std::move(problem), &out->back());
     const Outcome rows = FixRows(args, &out->back());
-    if (!rows.ok()) return {rows.exit, path + ": " + line + ": " + rows.message};
+    if (!rows.ok()) return {rows.exit, file.name + ": " + line + ": " + rows.message};
   }
   return {};
 }
@@ -178,8 +201,8 @@ Outcome LoadChain(const ChainArgs& args, LoadedChain* out) {
 }
 
 Outcome LoadChains(const ChainArgs& args, std::vector<LoadedChain>* out) {
-  if (AreJsonFiles(args)) {
-    SINTER_CLI_TRY(FromJsonFiles(args, out));
+  if (AreFiles(args)) {
+    SINTER_CLI_TRY(FromFiles(args, out));
     return CheckRowsAreUsed(args, AnyUsesM(*out));
   }
   const std::string path = WholeFile(args);
