@@ -1,6 +1,7 @@
 // sinter_plan and sinter_binding: what is known of a plan, bind, launch; nodes of graphs.
 #include <vector>
 
+#include "src/base/enough_stack.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/capi/firewall.h"
@@ -88,8 +89,10 @@ sinter_status sinter_plan_explain(const sinter_plan* plan, size_t capacity, char
                                   size_t* required, sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
-    return capi::CopyText(sinter::PrintableLines(plan->prepared->Explain()), capacity, buffer,
-                          required);
+    return sinter::OnEnoughStack([&] {
+      return capi::CopyText(sinter::PrintableLines(plan->prepared->Explain()), capacity, buffer,
+                            required);
+    });
   });
 }
 

@@ -2,6 +2,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "src/base/enough_stack.h"
 #include "src/base/exit_gate.h"
 #include "src/base/status.h"
 #include "src/capi/firewall.h"
@@ -89,8 +90,11 @@ absl::StatusOr<sinter_plan*> PreparePlan(const sinter_context& context, const Ch
   plan->engine = context.engine;
   plan->uses_m = chain.UsesM();
   plan->buffers = static_cast<uint32_t>(chain.num_inputs() + chain.num_outputs());
-  SINTER_ASSIGN_OR_RETURN(plan->prepared,
-                          context.engine->Prepare(chain, plan->uses_m ? m : 1, options));
+  SINTER_RETURN_IF_ERROR(OnEnoughStack([&]() -> absl::Status {
+    SINTER_ASSIGN_OR_RETURN(plan->prepared,
+                            context.engine->Prepare(chain, plan->uses_m ? m : 1, options));
+    return absl::OkStatus();
+  }));
   return plan.release();
 }
 

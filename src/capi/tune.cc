@@ -2,6 +2,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "src/base/enough_stack.h"
 #include "src/base/exit_gate.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
@@ -71,8 +72,12 @@ absl::StatusOr<TuneResult> Tune(sinter_context* context, const sinter_chain* cha
   if (!inside) return Cancelled("tune: the process exits");
   const Into into{RefTo(given.into)};
   if ((given.flags & SINTER_TUNE_KEEP) != 0) tune.keep = into.Copy();
-  SINTER_ASSIGN_OR_RETURN(TuneResult result,
-                          context->engine->Tune(*finished, finished->UsesM() ? m : 1, tune));
+  TuneResult result;
+  SINTER_RETURN_IF_ERROR(OnEnoughStack([&]() -> absl::Status {
+    SINTER_ASSIGN_OR_RETURN(result,
+                            context->engine->Tune(*finished, finished->UsesM() ? m : 1, tune));
+    return absl::OkStatus();
+  }));
   if (into.set != nullptr && result.entry != nullptr) into.Add(*result.entry);
   return result;
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
+#include "src/base/enough_stack.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/capi/firewall.h"
@@ -126,6 +127,19 @@ absl::StatusOr<std::vector<const sinter_binding*>> ReadBindings(
 
 using Text = absl::StatusOr<std::string>;
 
+namespace {
+
+Text MadeOnEnoughStack(absl::FunctionRef<Text()> make) {
+  Text text;
+  const absl::Status ran = sinter::OnEnoughStack([&] {
+    text = make();
+    return absl::OkStatus();
+  });
+  return ran.ok() ? text : Text(ran);
+}
+
+}  // namespace
+
 extern "C" {
 
 sinter_status sinter_x_context_describe(const sinter_context* context, sinter_x_text** out_json,
@@ -171,7 +185,7 @@ sinter_status sinter_x_plan_summary(const sinter_plan* plan, sinter_x_text** out
                                     sinter_error** error) {
   return capi::GiveText(out_text, error, [&]() -> Text {
     SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
-    return sinter::PrintableLines(plan->prepared->Summary());
+    return MadeOnEnoughStack([&] { return sinter::PrintableLines(plan->prepared->Summary()); });
   });
 }
 
@@ -179,7 +193,7 @@ sinter_status sinter_x_plan_svg(const sinter_plan* plan, sinter_x_text** out_svg
                                 sinter_error** error) {
   return capi::GiveText(out_svg, error, [&]() -> Text {
     SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
-    return plan->prepared->Svg();
+    return MadeOnEnoughStack([&] { return plan->prepared->Svg(); });
   });
 }
 
@@ -191,7 +205,7 @@ sinter_status sinter_x_plan_get_source(const sinter_plan* plan, uint32_t kernel,
     if (kernel >= count) {
       return sinter::OutOfRange("kernel is ", kernel, ", the plan has ", count, " kernels");
     }
-    return plan->prepared->SourceOf(static_cast<int>(kernel));
+    return MadeOnEnoughStack([&] { return plan->prepared->SourceOf(static_cast<int>(kernel)); });
   });
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
 #include "src/base/codec.h"
+#include "src/base/enough_stack.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/engine/cache_tools.h"
@@ -203,7 +204,9 @@ absl::Status CheckEntry(const KernelRecord& record, absl::string_view bytes,
 
 absl::Status CheckStored(RecordKind kind, absl::string_view key, absl::string_view payload,
                          bool sources, const EngineCore& core) {
-  if (kind == RecordKind::kPlan) return CheckStoredPlan(key, payload, sources, core);
+  if (kind == RecordKind::kPlan) {
+    return OnEnoughStack([&] { return CheckStoredPlan(key, payload, sources, core); });
+  }
   SINTER_ASSIGN_OR_RETURN(const KernelRecord record,
                           DecodeKernelRecord(payload, core.hooks.format));
   SINTER_RETURN_IF_ERROR(CheckKernelRecord(record, key));

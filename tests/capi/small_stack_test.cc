@@ -1,0 +1,105 @@
+// Prepares on threads whose stacks are small: what a graph needs is never taken from the caller's.
+#include <pthread.h>
+
+#include <functional>
+
+#include "gmock/gmock.h"
+#include "tests/capi/abi.h"
+
+namespace sinter_test {
+namespace {
+
+constexpr size_t kSmallStack = 192 << 10;
+
+void RunOnStackOf(size_t bytes, std::function<void()> work) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
+  pthread_t thread;
+  const auto run = [](void* given) -> void* {
+    (*static_cast<std::function<void()>*>(given))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, &work), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+// A compiler is not looked for: it would take longer than all the rest, and needs its own stack.
+ContextPtr WithoutCompiler() {
+  sinter_context_options options = SINTER_INIT(sinter_context_options);
+  options.target = "h200";
+  options.cache_dir = "";
+  options.nvrtc_path = "/nonexistent";
+  options.log_level = SINTER_LOG_OFF;
+  sinter_context* context = nullptr;
+  Ok([&](sinter_error** e) { return sinter_context_create(&options, &context, e); });
+  return ContextPtr(context);
+}
+
+sinter_value Unary(sinter_chain* chain, sinter_unary kind, sinter_value x) {
+  sinter_value made = SINTER_NO_VALUE;
+  Ok([&](auto e) { return sinter_chain_add_unary(chain, kind, x, &made, e); });
+  return made;
+}
+sinter_value Add(sinter_chain* chain, sinter_value x, sinter_value y) {
+  sinter_value made = SINTER_NO_VALUE;
+  Ok([&](auto e) { return sinter_chain_add_binary(chain, SINTER_BINARY_ADD, x, y, &made, e); });
+  return made;
+}
+
+// `ops` ops one after another; or each adds two of the values before.
+ChainPtr Deep(int ops, bool ladder) {
+  ChainPtr chain = EmptyChain();
+  sinter_value x = Input(chain.get(), SINTER_DTYPE_F32, {SINTER_DIM_M, 256}), before = x;
+  for (int i = 0; i < ops; ++i) {
+    const sinter_value made =
+        ladder ? Add(chain.get(), x, before)
+               : Unary(chain.get(), i % 2 == 0 ? SINTER_UNARY_EXP : SINTER_UNARY_TANH, x);
+    before = x;
+    x = made;
+  }
+  Ok([&](auto e) { return sinter_chain_add_output(chain.get(), x, nullptr, e); });
+  Ok([&](auto e) { return sinter_chain_finish(chain.get(), e); });
+  return chain;
+}
+
+TEST(SmallStack, DeepGraphsArePlanned) {
+  for (const int ops : {500, 4000}) {
+    for (const bool ladder : {false, true}) {
+      RunOnStackOf(kSmallStack, [&] {
+        const ContextPtr context = WithoutCompiler();
+        const ChainPtr chain = Deep(ops, ladder);
+        sinter_plan* plan = nullptr;
+        const Result result = Try([&](auto e) {
+          return sinter_prepare(context.get(), chain.get(), 64, nullptr, &plan, e);
+        });
+        const PlanPtr owned(plan);
+        // Planned, and its source made; stand-ins may run some of these graphs.
+        if (result.status != SINTER_OK) {
+          EXPECT_THAT(result.message, ::testing::HasSubstr("no NVRTC: /nonexistent"));
+        }
+      });
+    }
+  }
+}
+
+TEST(SmallStack, APlanIsExplained) {
+  RunOnStackOf(kSmallStack, [] {
+    const ContextPtr context = MakeTarget();
+    const ChainPtr chain = FromText(kSmall);
+    sinter_plan* plan = nullptr;
+    const Result made = Try(
+        [&](auto e) { return sinter_prepare(context.get(), chain.get(), 64, nullptr, &plan, e); });
+    const PlanPtr owned(plan);
+    if (made.status == SINTER_UNAVAILABLE) return;  // no compiler here
+    ASSERT_EQ(made.status, SINTER_OK) << made.message;
+    size_t required = 0;
+    std::string text(1 << 16, '\0');
+    Ok([&](auto e) { return sinter_plan_explain(plan, text.size(), text.data(), &required, e); });
+    EXPECT_GT(required, 100u);
+  });
+}
+
+}  // namespace
+}  // namespace sinter_test
