@@ -11,6 +11,7 @@
 
 #include "src/base/device_model.h"
 #include "src/fusion/assembly.h"
+#include "src/plan/family.h"
 #include "tests/fuzz/decisions/judged_chains.h"
 #include "tests/fuzz/reader.h"
 #include "tests/fuzz/target.h"
@@ -48,10 +49,12 @@ Judge& JudgeAt(size_t i) {
   return (*judges)[i];
 }
 
-// The interpreter of plans knows no products of 8-bit operands.
-bool MultipliesCodes(const sinter::Plan& plan) {
-  return std::any_of(plan.kernels.begin(), plan.kernels.end(), [](const auto& kernel) {
-    return kernel.spec.stitch == nullptr && sinter::IsCode(kernel.spec.sequence.element());
+// The interpreter of plans knows no products of 8-bit operands and no other ranks.
+bool IsInterpreted(const sinter::Plan& plan) {
+  return std::none_of(plan.kernels.begin(), plan.kernels.end(), [](const auto& kernel) {
+    const sinter::KernelSpec& spec = kernel.spec;
+    if (spec.own != nullptr) return spec.family->Ranks(spec) > 1;
+    return spec.stitch == nullptr && sinter::IsCode(spec.sequence.element());
   });
 }
 
@@ -78,7 +81,7 @@ SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   if (!judge.computed.insert(plan.PlanDigest()).second) return 0;
   const std::string escape = sinter::testing::FindEscape(judge.chain, plan, Model());
   Require(escape.empty(), escape);
-  if (MultipliesCodes(plan)) return 0;
+  if (!IsInterpreted(plan)) return 0;
   const int64_t m = judge.chain.UsesM() ? std::min(plan.bucket, kRows) : 1;
   const double error = sinter::testing::WorstError(judge.chain, plan, m, 1);
   Require(error < kMostError, "a plan that computes another chain: " + plan.ToText());

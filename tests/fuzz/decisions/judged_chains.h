@@ -3,9 +3,11 @@
 #define SINTER_TESTS_FUZZ_DECISIONS_JUDGED_CHAINS_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
+#include "src/normal/normal_form.h"
 
 namespace sinter {
 
@@ -21,6 +23,16 @@ inline Chain NormedProduct() {
   static_cast<void>(b.Output(*b.Cast(y, DType::kBF16)));
   return *b.Finish();
 }
+
+// As the engine plans a line: attention is one kernel only of the normal form.
+template <const char* const& line>
+Chain NormalFormOfLine() {
+  return *(*NormalFormOf(std::make_shared<const Chain>(ParseProblem(line)->chain)))->chain;
+}
+inline constexpr const char* kAttention = "attention rows=M heads=2 queries=96 keys=128 dim=64";
+inline constexpr const char* kCausal =
+    "attention rows=M heads=2 queries=128 keys=128 dim=64 mask=causal";
+inline constexpr const char* kRowParallel = "row_parallel m=M n=1024 k=512 ranks=2";
 
 struct JudgedChain {
   const char* line;
@@ -45,6 +57,13 @@ constexpr JudgedChain kJudgedChains[] = {
     {nullptr, 16, NormedProduct},
     {"scaled_matmul m=48 n=256 k=192 accumulate=fast", 48},
     {"scaled_matmul m=48 n=256 k=192 codes=s8", 48},
+    {"grouped_gated_ffn m=M experts=5 top=3 n=64 k=64 l=64 act=silu", 16},
+    {"scaled_grouped_gated_ffn m=M experts=5 top=3 n=256 k=256 l=256 act=silu", 16},
+    {"grouped_matmul_ends m=M experts=5 n=64 k=64", 64},
+    {nullptr, 2, NormalFormOfLine<kAttention>},
+    {nullptr, 2, NormalFormOfLine<kCausal>},
+    {"all_reduce rows=M cols=256 ranks=4", 64},
+    {nullptr, 64, NormalFormOfLine<kRowParallel>},
 };
 
 }  // namespace sinter

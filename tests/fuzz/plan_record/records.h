@@ -8,6 +8,7 @@
 #include "src/engine/core.h"
 #include "src/engine/keys.h"
 #include "src/fusion/assembly.h"
+#include "src/plan/family.h"
 
 namespace sinter {
 
@@ -20,6 +21,7 @@ inline const EngineCore& Core() {
     PlanningHooks hooks;
     hooks.assembly = MakePlanAssembly;
     hooks.device_headers = [](const KernelSpec&) { return Digest(); };  // a record outlives theirs
+    hooks.entry = [](const KernelCode& code) { return code.family->Entry(code); };
     return new EngineCore(std::move(ports), Config(), LogSink(), std::move(hooks));
   }();
   return *core;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/plan/family.h"
 #include "src/plan/kernel_code.h"
 #include "src/product/code/kernel_source.h"
 #include "src/product/sequence.h"
@@ -23,6 +24,7 @@ struct Touch {
   bool write = false;
   bool header = false;  // flags, the barrier
   bool own = false;     // written and read by the kernel, for nobody else
+  bool inside = false;  // may be read or written: only where it lies is checked
 };
 
 // Of elements at every index of `dims`: bytes from the first to behind the last; 0 of none.
@@ -51,7 +53,10 @@ class Launch {
   Launch(const KernelSpec& spec, int64_t m, int64_t bucket, const DeviceModel& model)
       : spec_(spec), m_(m), bucket_(bucket), model_(model) {}
 
-  std::string Run() { return spec_.stitch != nullptr ? Stitched() : Products(); }
+  std::string Run() {
+    if (spec_.own != nullptr) return Own();
+    return spec_.stitch != nullptr ? Stitched() : Products();
+  }
   const std::vector<Touch>& touches() const { return touches_; }
 
  private:
@@ -70,6 +75,42 @@ class Launch {
   // Rows that lie in the workspace have room for the bucket's.
   static int64_t RowsIn(int buffer, int64_t rows, int64_t most) {
     return buffer == kWorkspaceBuffer ? std::max(rows, most) : rows;
+  }
+
+  // What the family says that it reads and writes; and all that its launch points to.
+  std::string Own() {
+    const absl::StatusOr<LaunchRecipe> recipe = RecipeOf(spec_);
+    if (!recipe.ok()) return std::string(recipe.status().message());
+    const std::string wrong = CheckChip(*recipe);
+    if (!wrong.empty()) return wrong;
+    const std::vector<KernelBuffer> of_launch = spec_.family->Buffers(spec_, m_);
+    const std::vector<KernelBuffer> of_bucket = spec_.family->Buffers(spec_, bucket_);
+    for (size_t i = 0; i < of_launch.size(); ++i) {
+      const bool stays = of_launch[i].buffer == kWorkspaceBuffer;
+      const KernelBuffer& at = stays ? of_bucket[i] : of_launch[i];
+      touches_.push_back(
+          {at.type, at.buffer, Wide{at.offset_bytes}, Wide{at.offset_bytes} + at.bytes, at.write});
+    }
+    for (const TensorMapTemplate& map : recipe->tensor_maps) {
+      const int64_t m = RowsIn(map.buffer, m_, bucket_) * recipe->rows_per_m;
+      Wide last = Wide{map.dims[0].At(m) - 1} * SizeOf(map.dtype);
+      for (size_t i = 1; i < map.dims.size(); ++i) {
+        last += Wide{map.stride_bytes[i - 1]} * (map.dims[i].At(m) - 1);
+      }
+      const Wide begin{map.offset_bytes};
+      AddInside("map", map.buffer, begin, begin + last + SizeOf(map.dtype));
+    }
+    for (const ArgSlot& slot : recipe->args) {
+      if (slot.kind != ArgKind::kPointer) continue;
+      const Wide row = Wide{slot.int_value} * std::max<int64_t>(0, m_ - 1);
+      AddInside("pointer", slot.index, Wide{slot.offset_bytes}, Wide{slot.offset_bytes} + row + 1);
+    }
+    return "";
+  }
+
+  void AddInside(std::string what, int buffer, Wide begin, Wide end) {
+    touches_.push_back({std::move(what), buffer, begin, end});
+    touches_.back().inside = true;
   }
 
   bool SumsOverM() const { return spec_.sequence.front().k_is_m; }
@@ -297,8 +338,10 @@ class Run {
       if (touch.end <= touch.begin) continue;
       const std::string wrong = CheckOne(touch);
       if (!wrong.empty()) return touch.what + wrong;
+      if (touch.inside) continue;
       for (const Touch& other : touches) {
-        if (&other == &touch || !touch.write || other.buffer != touch.buffer) continue;
+        if (&other == &touch || other.inside || !touch.write || other.buffer != touch.buffer)
+          continue;
         if (touch.begin < other.end && other.begin < touch.end) {
           return absl::StrCat(touch.what, " lies over ", other.what);
         }
@@ -315,6 +358,7 @@ class Run {
   std::string CheckOne(const Touch& touch) {
     if (touch.buffer == kWorkspaceBuffer) {
       if (touch.end > Wide{plan_.workspace_bytes}) return " ends behind the workspace";
+      if (touch.inside) return "";
       if (touch.header != (touch.end <= Wide{kWorkspaceFlagBytes})) return " and the header";
     } else {
       if (touch.buffer < 0 || static_cast<size_t>(touch.buffer) >= sizes_.size()) {
@@ -323,7 +367,7 @@ class Run {
       if (touch.end > sizes_[static_cast<size_t>(touch.buffer)]) return " ends behind its buffer";
       if (touch.write && touch.buffer < inputs_) return " writes to an input";
     }
-    if (touch.write || (touch.buffer >= 0 && touch.buffer < inputs_)) return "";
+    if (touch.write || touch.inside || (touch.buffer >= 0 && touch.buffer < inputs_)) return "";
     return written_[touch.buffer].Holds(touch.begin, touch.end) ? "" : " reads what nobody wrote";
   }
 
@@ -343,7 +387,8 @@ std::string FindEscape(const Chain& chain, const Plan& plan, const DeviceModel& 
   for (const PlannedKernel& kernel : plan.kernels) {
     // A chain of products without M is launched for the rows that it has.
     const KernelSpec& spec = kernel.spec;
-    if (chain.UsesM() || spec.stitch != nullptr || spec.constant_rows) continue;
+    const bool has_rows = spec.own != nullptr || spec.stitch != nullptr || spec.constant_rows;
+    if (chain.UsesM() || has_rows) continue;
     rows = {chain.output_type(0).dims[0].value};
   }
   for (const int64_t m : rows) {
