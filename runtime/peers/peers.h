@@ -23,8 +23,8 @@ absl::StatusOr<std::unique_ptr<PeerMemory>> MakePeerMemory(std::shared_ptr<const
 // exchange carries.
 
 // A datagram socket without a file, known by a random name to the processes of one network
-// namespace, whatever their users. Only a process that was told its secret can leave something
-// there, or fill its queue. One thread.
+// namespace, whatever their users. Only a process that has its secret can leave something there,
+// or fill its queue. One thread.
 class DescriptorPost {
  public:
   struct Address {

@@ -17,8 +17,8 @@ namespace {
 
 constexpr size_t kUnknown = std::numeric_limits<size_t>::max();
 
-// The lowest address of the thread's stack; 0: nobody can tell, and it is taken for large. Of the
-// first thread only the limit is asked: glibc would read /proc/self/maps, which takes long.
+// The lowest address of the thread's stack. 0: unknown, and treated as a large stack. For the first
+// thread it asks only the limit, because glibc would read /proc/self/maps, which takes long.
 uintptr_t LowestOfStack() {
   if (syscall(SYS_gettid) == getpid()) {
     rlimit limit{};

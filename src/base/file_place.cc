@@ -97,7 +97,7 @@ absl::Status FilePlace::Walk(std::string rest) {
         return Failed("open", here, errno);
       }
       if (last && !S_ISREG(target.st_mode) && !S_ISDIR(target.st_mode)) {
-        special_ = true;  // such as /dev/stdout: the kernel alone knows the way
+        special_ = true;  // such as /dev/stdout: only the kernel knows the way
         break;
       }
       if (++links > kMostLinks) return Failed("open", whole, ELOOP);

@@ -33,10 +33,11 @@ class FilePlace {
   int folder() const { return folder_; }  // of O_PATH
   const std::string& name() const { return name_; }
   const std::string& path() const { return path_; }
-  // Whether a device or a pipe has the name, or is behind a link of that name: it is written into.
+  // Whether a device or a pipe has the name, or a link of that name leads to one: it is written
+  // into.
   bool special() const { return special_; }
 
-  // Of what is special: a descriptor for writing, which does not block; -1 with errno.
+  // Opens a special file for writing, without blocking. -1 with errno.
   int OpenSpecial() const;
 
  private:

@@ -66,7 +66,7 @@ absl::Status WriteInto(const FilePlace& place, absl::string_view text) {
   return status;
 }
 
-// A new file beside `place`, with nothing in it; its name in `*name`. -1 with errno.
+// Makes an empty file in the folder of `place` and sets `*name`. -1 with errno.
 int MakeBeside(const FilePlace& place, std::string* name) {
   constexpr int kAttempts = 8;
   for (int i = 0; i < kAttempts; ++i) {

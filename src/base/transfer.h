@@ -71,8 +71,8 @@ inline bool IsNoRegularFile(const std::string& path) {
 
 // ReplaceFile: replaces a file by a text, all at once. PeriodicFile: does so again and again.
 
-// Returns the name that a new file may take: `path`, or if that is a link, the file behind it.
-// INVALID_ARGUMENT if a folder, device or pipe has the name; other errors are FilePlace::Of's.
+// Returns the name that a new file may take: `path`, or if that is a link, the file that it leads
+// to. INVALID_ARGUMENT if a folder, device or pipe has the name; other errors are FilePlace::Of's.
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path);
 
 // Writes a new file of `mode` beside `path`, which then takes its name: a reader sees the old text

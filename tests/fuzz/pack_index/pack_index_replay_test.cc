@@ -115,7 +115,7 @@ TEST(PackIndexFuzzTest, EveryByteUnderRightChecksumsIsHandled) {
   std::mt19937_64 random(9);
   for (size_t i = 0; i < blocks.size(); ++i) {
     const std::string& block = blocks[i];
-    const size_t bytes = block.size() - 4;  // the checksum is made anew
+    const size_t bytes = block.size() - 4;  // without the checksum, which Resealed makes
     for (size_t at = 0; at < bytes; ++at) {
       for (int bit = 0; bit < 8; ++bit) {
         replay(i, Resealed(block, at, static_cast<char>(block[at] ^ (1 << bit))));

@@ -113,7 +113,7 @@ TEST(DescriptorPost, TellsSendersApartAndTakesNothingFromStrangers) {
   }
 }
 
-// What another user does, who reads the name in /proc/net/unix: datagrams without the secret, until
+// Plays another user, who reads the name in /proc/net/unix: sends datagrams without the secret until
 // the queue is full. Returns how many were sent.
 int Flood(const DescriptorPost& post, size_t bytes, int most) {
   const auto& name = post.address().name;

@@ -20,8 +20,8 @@ namespace sinter::testing {
 // - nothing but flags and barriers lies in the workspace's header, and they lie in it;
 // - at the end every byte of every output's elements was written;
 // - the launch is one that the chip takes.
-// Of families with runs of their own the buffers are those that they tell of, and whatever a launch
-// points to lies in a buffer.
+// For families with runs of their own, KernelFamily::Buffers names the buffers, and every pointer
+// and tensor map of a launch must lie in a buffer.
 std::string FindEscape(const Chain& chain, const Plan& plan, const DeviceModel& model);
 
 }  // namespace sinter::testing
