@@ -113,7 +113,6 @@ class LocalStore {
   absl::StatusOr<std::vector<StoredEntry>> List();
   // Reads one listed record, which counts as no use.
   absl::Status Visit(const StoredEntry& entry, const RecordVisitor& visitor);
-  int64_t touch_interval_s() const { return options_.touch_interval_s; }
   bool Evict(const StoredEntry& entry);
   uint64_t RemoveOrphans(int64_t min_age_s);
   uint64_t CountOrphans();
@@ -220,9 +219,8 @@ struct SweepReport {
 };
 
 // One sweep. Above the cap, the longest unused records are removed until nine tenths of the cap are
-// left, so that the next sweep does not follow at once. A kernel counts as used one touch interval
-// later than its file says, so a plan goes before the kernels that were used with it. With
-// `limits.kernels_of` a kernel goes only after every plan that names it. Tombstones stay. Readers
+// left, so that the next sweep does not follow at once. With `limits.kernels_of` a kernel goes only
+// after every plan that names it, and with the last of them. Tombstones stay. Readers
 // are not disturbed: a reader that has a removed record open goes on, a later one misses. Only one
 // janitor of all processes works at a time. Blocks while it looks at every name (about 3 us each).
 // UNAVAILABLE when the store cannot be listed.

@@ -215,13 +215,6 @@ absl::StatusOr<ClearReport> ClearStore(LocalStore* store, bool dry_run) {
 
 namespace {
 
-// Longest unused first; within a second plans before kernels, then the larger one, then by name, so
-// that all janitors use one order.
-bool GoesBefore(const StoredEntry& a, const StoredEntry& b) {
-  return std::tie(a.last_use_unix_s, a.kind, b.bytes, a.digest) <
-         std::tie(b.last_use_unix_s, b.kind, a.bytes, b.digest);
-}
-
 // Which kernels each listed plan names.
 using NamedKernels = std::map<Digest, std::vector<Digest>>;
 
@@ -239,32 +232,50 @@ NamedKernels KernelsOfPlans(LocalStore* store, const std::vector<StoredEntry>& e
   return named;
 }
 
-// Sets when each kernel counts as used last: no earlier than any plan that was used with it. A hit
-// on a plan is followed by uses of its kernels, whose files may be marked one interval earlier.
-void CountUses(const NamedKernels& named, int64_t interval_s, std::vector<StoredEntry>* entries) {
-  std::map<Digest, int64_t> used;
-  for (const StoredEntry& entry : *entries) {
+// When a record counts as used last, and the plan that decides it; no plan: the record itself.
+using LastUse = std::pair<int64_t, Digest>;
+
+// A kernel counts as used when any plan that names it was.
+std::map<Digest, LastUse> KernelUses(const NamedKernels& named,
+                                     const std::vector<StoredEntry>& entries) {
+  std::map<Digest, LastUse> uses;
+  for (const StoredEntry& entry : entries) {
     const auto plan = named.find(entry.digest);
     if (entry.kind != RecordKind::kPlan || plan == named.end()) continue;
+    const LastUse use(entry.last_use_unix_s, entry.digest);
     for (const Digest& kernel : plan->second) {
-      int64_t& last = used.emplace(kernel, entry.last_use_unix_s).first->second;
-      last = std::max(last, entry.last_use_unix_s);
+      LastUse& last = uses.emplace(kernel, use).first->second;
+      last = std::max(last, use);
     }
   }
-  for (StoredEntry& entry : *entries) {
-    if (entry.kind != RecordKind::kKernel) continue;
-    entry.last_use_unix_s += std::max<int64_t>(interval_s, 0);
-    const auto last = used.find(entry.digest);
-    if (last != used.end()) entry.last_use_unix_s = std::max(entry.last_use_unix_s, last->second);
-  }
+  return uses;
+}
+
+// Longest unused first, a plan just before the kernels that no later plan names; within a second
+// the larger record, then by name, so that all janitors use one order.
+void OrderForEviction(const NamedKernels& named, std::vector<StoredEntry>* entries) {
+  const std::map<Digest, LastUse> uses = KernelUses(named, *entries);
+  const auto use_of = [&](const StoredEntry& entry) {
+    const bool plan = entry.kind == RecordKind::kPlan;
+    const LastUse own(entry.last_use_unix_s,
+                      plan && named.count(entry.digest) != 0 ? entry.digest : Digest());
+    const auto use = uses.find(entry.digest);
+    return plan || use == uses.end() ? own : std::max(own, use->second);
+  };
+  std::sort(entries->begin(), entries->end(), [&](const StoredEntry& a, const StoredEntry& b) {
+    const LastUse use_a = use_of(a), use_b = use_of(b);
+    if (use_a != use_b) return use_a < use_b;
+    const bool together = use_a.second != Digest();  // a plan and its kernels
+    if (together && a.kind != b.kind) return a.kind == RecordKind::kPlan;
+    return std::tie(b.bytes, a.digest) < std::tie(a.bytes, b.digest);
+  });
 }
 
 void EvictDownTo(LocalStore* store, std::vector<StoredEntry> entries, uint64_t goal,
                  const KernelsOfPlan& kernels_of, SweepReport* report) {
   const NamedKernels named =
       kernels_of ? KernelsOfPlans(store, entries, kernels_of) : NamedKernels();
-  CountUses(named, store->touch_interval_s(), &entries);
-  std::sort(entries.begin(), entries.end(), GoesBefore);
+  OrderForEviction(named, &entries);
   std::set<Digest> kept;  // kernels of plans that were used meanwhile, and so stay
   uint64_t left = report->bytes;
   for (const StoredEntry& entry : entries) {
