@@ -12,15 +12,18 @@
 namespace sinter::cli {
 namespace {
 
+Outcome NoFolder() {
+  return Usage(
+      "there is no cache folder: it is turned off, or neither SINTER_CACHE_DIR nor HOME is set; "
+      "give --cache-dir");
+}
+
 Outcome OpenFolder(const Options& options, Session* session) {
   DeviceArgs args = options.device;
   SINTER_CLI_TRY(CheckCacheFolder(args));
   args.target = "h200";  // the folder is the same with and without a GPU
   SINTER_CLI_TRY(OpenSession(args, session));
-  if (!CacheFolder(*session).empty()) return {};
-  return Usage(
-      "there is no cache folder: it is turned off, or neither SINTER_CACHE_DIR nor HOME is set; "
-      "give --cache-dir");
+  return CacheFolder(*session).empty() ? NoFolder() : Outcome();
 }
 
 std::string Human(uint64_t bytes) {
@@ -275,6 +278,30 @@ Outcome CacheImportCommand(const Options& options) {
   return Documented(
       Failure("damaged, or quarantined in the folder: " + Some(report, "refused", "record")),
       options.json);
+}
+
+Outcome CachePushCommand(const Options& options) {
+  Session session;
+  SINTER_CLI_TRY(CheckCacheFolder(options.device));
+  SINTER_CLI_TRY(OpenForRecords(options, &session));
+  if (CacheFolder(session).empty()) return NoFolder();
+  Json report;
+  Outcome pushed;
+  {
+    const Elapsed elapsed("push");
+    pushed = Take(&report, [&] { return PushRecords(session); });
+  }
+  if (pushed.exit == kUnavailable) pushed.exit = kFailed;  // the store, not this machine
+  if (!pushed.ok()) return pushed;
+  Show(options, report, [](const Json& shown) {
+    std::printf(
+        "%s: %llu pushed (%s), %llu there before, %llu withdrawn by the fleet, %llu left "
+        "out: unsound, of another version or too large\n",
+        Some(shown, "records", "record").c_str(), Count(shown, "pushed"),
+        Human(Count(shown, "pushed_bytes")).c_str(), Count(shown, "present"),
+        Count(shown, "withdrawn"), Count(shown, "skipped"));
+  });
+  return {};
 }
 
 Outcome CacheTrimCommand(const Options& options) {

@@ -1,3 +1,4 @@
+#include <functional>
 #include <utility>
 
 #include "src/base/status.h"
@@ -48,11 +49,17 @@ Json PackJson(const PackDescription& pack) {
       {"unsound", pack.unsound}, {"findings", pack.findings}};
 }
 
-absl::StatusOr<Json> ExportRecords(const Session& session, ExportRequest request) {
-  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
-  request.wanted = [&](RecordKind kind, absl::string_view key, absl::string_view payload) {
+// Takes the records that this library can vouch for.
+std::function<bool(RecordKind, absl::string_view, absl::string_view)> VouchedFor(
+    const Session& session) {
+  return [&session](RecordKind kind, absl::string_view key, absl::string_view payload) {
     return session.context->engine->CheckStored(kind, key, payload).ok();
   };
+}
+
+absl::StatusOr<Json> ExportRecords(const Session& session, ExportRequest request) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
+  request.wanted = VouchedFor(session);
   SINTER_ASSIGN_OR_RETURN(const ExportResult result, tools->Export(request));
   return Json{{"path", request.path},
               {"plans", result.plans},
@@ -120,6 +127,25 @@ absl::StatusOr<Json> TrimCache(const Session& session, uint64_t max_bytes) {
               {"evicted", result.evicted},
               {"evicted_bytes", result.evicted_bytes},
               {"orphans", result.orphans}};
+}
+
+absl::StatusOr<Json> PushRecords(const Session& session) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(session));
+  SINTER_ASSIGN_OR_RETURN(const PushResult result, tools->Push(VouchedFor(session)));
+  return Json{{"records", result.records},     {"present", result.present},
+              {"pushed", result.pushed},       {"pushed_bytes", result.pushed_bytes},
+              {"withdrawn", result.withdrawn}, {"skipped", result.skipped}};
+}
+
+absl::StatusOr<Json> KeptRecords(const Session& session) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(session));
+  SINTER_ASSIGN_OR_RETURN(const KeptResult result, tools->Kept());
+  return Json{{"records", result.records},
+              {"lost", result.lost},
+              {"evicted", result.evicted},
+              {"bytes", result.bytes},
+              {"cap", result.cap},
+              {"needed_bytes", result.needed_bytes}};
 }
 
 absl::StatusOr<Json> ImportRecords(const Session& session, const std::string& path) {

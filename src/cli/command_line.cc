@@ -35,14 +35,18 @@ void AddStore(CLI::App* app, Options* options) {
   app->add_flag("--json", options->json, "print one JSON document");
 }
 
+CLI::Option* AddModel(CLI::App* app, DeviceArgs* args, const char* help) {
+  return AddWord(app, "--target", &args->target, help)
+      ->type_name("TEXT:{" + Join(BuiltinModelNames(), ",") + ",PATH}");
+}
+
 // Options for the device that plans are for, the tuning set, and the store.
 CLI::Option* AddTarget(CLI::App* app, Options* options) {
   DeviceArgs& args = options->device;
-  CLI::Option* target = AddWord(
-      app, "--target", &args.target,
+  CLI::Option* target = AddModel(
+      app, &args,
       "prepare for a model and use no GPU: a built-in one, or a model file (\"-\": standard "
       "input)");
-  target->type_name("TEXT:{" + Join(BuiltinModelNames(), ",") + ",PATH}");
   AddWord(app, "--tuning-set", &args.tuning_set,
           "choose by the measurements in this file (sinter tune --out); \"\": by prediction alone; "
           "default SINTER_TUNING_SET");
@@ -161,11 +165,16 @@ void AddWorkload(CLI::App* app, Options* options) {
   app->add_option("--file", options->chain.file, "problem file (one chain a line) or JSON file")
       ->check(Path());
   app->add_option("--id", options->chain.id, "only this problem of the file");
-  app->add_option("-m,--m", options->rows,
-                  "rows, separated by commas; default what each chain says")
+  app->add_option_function<std::vector<std::string>>(
+         "-m,--m",
+         [options](const std::vector<std::string>& words) {
+           for (const std::string& word : words) AddRows(word, &options->rows);
+         },
+         "rows, separated by commas; ..128 is every bucket up to 128 rows, 64..128 those from 64 "
+         "on; default what each chain says")
       ->delimiter(',')
       ->allow_extra_args(false)  // a chain may follow the option
-      ->check(Integer(0, kMostRows));
+      ->check(RowsOrRange());
   app->add_flag("--batch-invariant", options->prepare.batch_invariant,
                 "a row's bits do not depend on the number of rows");
 }
@@ -184,6 +193,14 @@ Outcome OnFiles(const Options& options) {
   Outcome outcome = kVerb(options);
   if (outcome.exit == kUnavailable) outcome.exit = kUsage;
   return outcome;
+}
+
+void AddPush(CLI::App* cache, Options* options, Verb* chosen) {
+  CLI::App* push = AddVerb(cache, "push", "write to the remote store what it lacks of the cache",
+                           CachePushCommand, chosen);
+  AddModel(push, &options->device,
+           "whose machines prefetch the records: a built-in model, or a model file; default h200");
+  AddStore(push, options);
 }
 
 void AddPackVerbs(CLI::App* cache, Options* options, Verb* chosen) {
@@ -225,6 +242,7 @@ void AddCacheVerbs(CLI::App* app, Options* options, Verb* chosen) {
     sub->add_option("PACK", options->pack, "a pack file instead of the cache folder");
   }
   AddPackVerbs(cache, options, chosen);
+  AddPush(cache, options, chosen);
   CLI::App* clear =
       AddVerb(cache, "clear", "remove every record", OnFiles<CacheClearCommand>, chosen);
   AddStore(clear, options);
@@ -241,6 +259,8 @@ void AddWarm(CLI::App* app, Options* options, Verb* chosen) {
       warm->add_option("--pack", options->pack, "write what the workload needs into this pack file")
           ->check(Path());
   AddSign(warm, options)->needs(pack);
+  warm->add_flag("--verify", options->prepare.verify,
+                 "check new kernels against the plain plan, on the GPU");
   warm->add_option("--jobs", options->jobs,
                    "plans at once; default one a processor, fewer if memory is short")
       ->check(Integer(1, 256));

@@ -42,6 +42,12 @@ struct PrepareArgs {
   double deadline_s = 0;
 };
 
+// What -m of a workload says: numbers of rows, and the buckets of ranges.
+struct Rows {
+  std::vector<int64_t> given, buckets;
+  bool empty() const { return given.empty() && buckets.empty(); }
+};
+
 struct Options {
   bool json = false;
   DeviceArgs device;
@@ -68,11 +74,11 @@ struct Options {
   bool measure = false;
   // cache, warm
   bool yes = false;
-  std::string pack;           // file
-  std::string sign;           // PEM file of a private key; "" = not signed
-  uint64_t max_bytes = 0;     // to trim to
-  std::vector<int64_t> rows;  // to prepare each chain with M for; empty: the rows in its line
-  uint32_t jobs = 0;          // 0: as many as memory allows
+  std::string pack;        // file
+  std::string sign;        // PEM file of a private key; "" = not signed
+  uint64_t max_bytes = 0;  // to trim to
+  Rows rows;               // to prepare each chain with M for; empty: the rows in its line
+  uint32_t jobs = 0;       // 0: as many as memory allows
   // help
   std::vector<std::string> topics;
 };
@@ -92,6 +98,7 @@ Outcome CacheClearCommand(const Options& options);
 Outcome CacheExportCommand(const Options& options);
 Outcome CacheImportCommand(const Options& options);
 Outcome CacheTrimCommand(const Options& options);
+Outcome CachePushCommand(const Options& options);
 Outcome WarmCommand(const Options& options);
 Outcome DoctorCommand(const Options& options);
 Outcome VersionCommand(const Options& options);
@@ -120,6 +127,11 @@ CLI::Validator Number(double low, double high);
 // A size of at least 1, as the library reads it (src/base/format.h). The text is replaced by the
 // number of bytes.
 CLI::Validator Bytes();
+// A number of rows, or LOW..HIGH: every bucket that plans of LOW to HIGH rows are for; LOW is 1 if
+// it is left out.
+CLI::Validator RowsOrRange();
+// Adds what such a word says.
+void AddRows(const std::string& word, Rows* rows);
 // One of `words`.
 CLI::Validator OneOf(const std::vector<std::string>& words);
 // The path of a file; not empty.

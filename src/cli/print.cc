@@ -11,12 +11,14 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "src/base/dtype.h"
 #include "src/base/format.h"
 #include "src/base/transfer.h"
 #include "src/cli/options.h"
@@ -330,6 +332,55 @@ CLI::Validator Bytes() {
         return std::string();
       },
       "SIZE");
+}
+
+namespace {
+
+constexpr char kRangeDots[] = "..";
+
+struct RowRange {
+  int64_t low = 1, high = 0;
+};
+
+// Nothing for a word that is not a range.
+std::optional<RowRange> ReadRange(const std::string& word) {
+  const size_t dots = word.find(kRangeDots);
+  if (dots == std::string::npos) return std::nullopt;
+  const std::string low = dots == 0 ? "1" : word.substr(0, dots), high = word.substr(dots + 2);
+  uint64_t from = 0, to = 0;
+  const bool fits =
+      ParseWhole(low, &from) && ParseWhole(high, &to) && from >= 1 && from <= to && to <= kMostRows;
+  if (!fits) return std::nullopt;
+  return RowRange{static_cast<int64_t>(from), static_cast<int64_t>(to)};
+}
+
+}  // namespace
+
+CLI::Validator RowsOrRange() {
+  return Checked(
+      [](std::string& text) {
+        uint64_t rows = 0;
+        if ((ParseWhole(text, &rows) && rows <= kMostRows) || ReadRange(text)) return std::string();
+        const std::string most = std::to_string(kMostRows);
+        if (text.find(kRangeDots) != std::string::npos) {
+          return "\"" + text +
+                 "\" is not a range ..HIGH or LOW..HIGH with 1 <= LOW <= HIGH <= " + most;
+        }
+        return "\"" + text + "\" is neither an integer from 0 to " + most + " nor a range ..HIGH";
+      },
+      "ROWS");
+}
+
+void AddRows(const std::string& word, Rows* rows) {
+  const std::optional<RowRange> range = ReadRange(word);
+  if (!range) {
+    uint64_t given = 0;
+    if (ParseWhole(word, &given)) rows->given.push_back(static_cast<int64_t>(given));
+    return;
+  }
+  std::vector<int64_t> buckets = {BucketOf(range->high)};
+  while (buckets.back() > BucketOf(range->low)) buckets.push_back(BucketBelow(buckets.back()));
+  rows->buckets.insert(rows->buckets.end(), buckets.rbegin(), buckets.rend());
 }
 
 CLI::Validator OneOf(const std::vector<std::string>& words) {

@@ -114,8 +114,8 @@ struct Workload {
 };
 
 // The chains that `args` name. A chain that uses M is prepared for each of `rows`, or without
-// `rows` for those in its line.
-Outcome LoadWorkload(const ChainArgs& args, const std::vector<int64_t>& rows, Workload* out);
+// `rows` for those in its line. A range prepares it once for each of its buckets.
+Outcome LoadWorkload(const ChainArgs& args, const Rows& rows, Workload* out);
 
 struct Failed {
   std::string chain, status;
@@ -152,6 +152,12 @@ absl::StatusOr<Json> ClearCache(const Session& session, bool dry_run);
 // Removes the longest unused records until at most `max_bytes` are left, and what killed writers
 // left: {"busy", "records", "bytes", "evicted", "evicted_bytes", "orphans"}.
 absl::StatusOr<Json> TrimCache(const Session& session, uint64_t max_bytes);
+// Writes to the remote store the records that it lacks and that this library can vouch for:
+// {"records", "present", "pushed", "pushed_bytes", "withdrawn", "skipped"}.
+absl::StatusOr<Json> PushRecords(const Session& session);
+// What became of the records that the session asked for or made: {"records", "lost",
+// "evicted", "bytes", "cap", "needed_bytes"}; lost are those in neither the local tier nor a pack.
+absl::StatusOr<Json> KeptRecords(const Session& session);
 // Copies a pack's sound records into the local tier: {"path", "stored", "refused"}.
 absl::StatusOr<Json> ImportRecords(const Session& session, const std::string& path);
 // {"path", "producer", "created", "bytes", "signed_by", "plans", "kernels", "verified_kernels",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <set>
 #include <vector>
 
 #include "src/cli/options.h"
@@ -164,7 +165,7 @@ void Print(const Workload& workload, const WarmResult& warm, const Json& pack) {
   if (!pack.is_null()) std::printf("%s\n", ExportText(pack).c_str());
 }
 
-Json ToJson(const Workload& workload, const WarmResult& warm, const Json& pack) {
+Json ToJson(const Workload& workload, const WarmResult& warm, const Json& pack, const Json& kept) {
   Json failed = Json::array();
   for (const Failed& one : warm.failed) {
     failed.push_back({{"chain", one.chain}, {"status", one.status}});
@@ -174,6 +175,7 @@ Json ToJson(const Workload& workload, const WarmResult& warm, const Json& pack) 
           {"seconds", warm.wall_s},
           {"jobs", warm.jobs},
           {"pack", pack},
+          {"kept", kept},
           {"counters", CountersJson(warm.stats)}};
 }
 
@@ -191,6 +193,40 @@ std::string FirstLine(const std::string& text) { return text.substr(0, text.find
 
 int ExitOfStatus(sinter_status status) { return FromStatus(status, nullptr).exit; }
 
+// What the cache still holds of the prepared records; null if there is no local tier to write.
+Outcome LookAtCache(const Session& session, Json* kept) {
+  if (CacheFolder(session).empty()) return {};
+  const Outcome looked = Take(kept, [&] { return KeptRecords(session); });
+  const bool none =
+      looked.status == SINTER_UNAVAILABLE || looked.status == SINTER_PERMISSION_DENIED;
+  return none ? Outcome() : looked;
+}
+
+// The error of a warm-up whose records are not all in the cache.
+Outcome Lost(const Json& kept) {
+  const auto number = [&](const char* key) { return kept.value(key, uint64_t{0}); };
+  if (kept.is_null() || number("lost") == 0) return {};
+  const std::string lost = std::to_string(number("lost")) + " of " +
+                           Counted(number("records"), "record") + " that the workload needs ";
+  if (number("evicted") == 0) {
+    return Failure(lost +
+                   "are not in the cache folder: they could not be written, or another process "
+                   "removed them (sinter doctor)");
+  }
+  return Failure(lost + "were removed again by the cache's cap of " +
+                 std::to_string(number("cap")) + " bytes: set SINTER_CACHE_MAX_BYTES to " +
+                 std::to_string(number("needed_bytes")) +
+                 " or more, which holds everything here, and run it again");
+}
+
+// The error of a finished warm-up, if plans failed or records are gone.
+Outcome Verdict(const Workload& workload, const WarmResult& warm, const Json& kept) {
+  if (warm.failed.empty()) return Lost(kept);
+  return {warm.failed.front().exit,
+          std::to_string(warm.failed.size()) + " of " + Counted(workload.items.size(), "plan") +
+              " could not be prepared; first: " + warm.failed.front().chain + ": " + warm.message};
+}
+
 }  // namespace
 
 Outcome WarmCommand(const Options& options) {
@@ -198,39 +234,54 @@ Outcome WarmCommand(const Options& options) {
   SINTER_CLI_TRY(LoadWorkload(options.chain, options.rows, &workload));
   Session session;
   SINTER_CLI_TRY(OpenSession(options.device, &session));
+  if (options.prepare.verify && !session.has_gpu()) {
+    return {kUnavailable, "--verify runs kernels and needs a GPU: " + session.no_gpu};
+  }
   if (!options.pack.empty()) SINTER_CLI_TRY(CheckExport(session, options.pack, options.sign));
   WarmResult warm;
   SINTER_CLI_TRY(PrepareAll(session, workload, options.prepare,
                             options.jobs != 0 ? options.jobs : JobsThatFit(), &warm));
   SINTER_CLI_TRY(Abi(
       [&](sinter_error** error) { return sinter_x_cache_flush(session.context.get(), error); }));
-  Json pack;
-  if (!options.pack.empty()) {
+  Json kept, pack;
+  SINTER_CLI_TRY(LookAtCache(session, &kept));
+  const bool none = warm.failed.size() == workload.items.size();
+  if (!options.pack.empty() && !none) {
     SINTER_CLI_TRY(ExportPack(session, options.pack, options.sign, /*used_only=*/true, &pack));
   }
   if (options.json) {
-    PrintJson(ToJson(workload, warm, pack));
+    PrintJson(ToJson(workload, warm, pack, kept));
   } else {
     Print(workload, warm, pack);
   }
-  if (warm.failed.empty()) return {};
-  return Documented(
-      {warm.failed.front().exit,
-       std::to_string(warm.failed.size()) + " of " + Counted(workload.items.size(), "plan") +
-           " could not be prepared; first: " + warm.failed.front().chain + ": " + warm.message},
-      options.json);
+  return Documented(Verdict(workload, warm, kept), options.json);
 }
 
-Outcome LoadWorkload(const ChainArgs& args, const std::vector<int64_t>& rows, Workload* out) {
+namespace {
+
+// The rows to prepare `chain` for: those given, then the buckets of ranges that none of these has.
+std::vector<int64_t> RowsFor(const Chain& chain, const Rows& rows) {
+  std::vector<int64_t> all = rows.given;
+  std::set<int64_t> buckets;
+  for (const int64_t m : rows.given) buckets.insert(BucketOf(chain, m));
+  for (const int64_t bucket : rows.buckets) {
+    if (buckets.insert(BucketOf(chain, bucket)).second) all.push_back(BucketOf(chain, bucket));
+  }
+  return all;
+}
+
+}  // namespace
+
+Outcome LoadWorkload(const ChainArgs& args, const Rows& rows, Workload* out) {
   ChainArgs with_rows = args;
-  if (!rows.empty()) with_rows.m = rows.front();
+  if (!rows.empty()) with_rows.m = rows.given.empty() ? rows.buckets.front() : rows.given.front();
   SINTER_CLI_TRY(LoadChains(with_rows, &out->chains));
   for (const LoadedChain& chain : out->chains) {
     if (rows.empty() || !sinter_chain_uses_m(chain.chain.get())) {
       out->items.push_back({&chain, chain.m});
       continue;
     }
-    for (const int64_t m : rows) out->items.push_back({&chain, m});
+    for (const int64_t m : RowsFor(*chain.chain->chain, rows)) out->items.push_back({&chain, m});
   }
   return {};
 }

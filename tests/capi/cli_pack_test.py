@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 SINTER = sys.argv[1]
@@ -19,6 +20,14 @@ WORKLOAD = """# two chains, one of which leaves m open
 first gemm_chain m=20 n=256 k=64 l=64 act=relu layout=oi dtype=bf16
 second gemm_chain m=M n=320 k=64 l=64 act=relu layout=oi dtype=bf16
 """
+# A chain that no problem line says.
+GRAPH = {
+    "schema": 1,
+    "inputs": [{"id": 0, "name": "x", "dtype": "bf16", "dims": ["M", 512]},
+               {"id": 1, "dtype": "f32", "dims": ["M", 1], "strides": [4, 1]}],
+    "ops": [{"id": 2, "op": "broadcast", "in": [1], "dtype": "f32", "dims": ["M", 512]},
+            {"id": 3, "op": "binary", "in": [0, 2], "kind": "mul", "dtype": "f32", "dims": ["M", 512]}],
+    "outputs": [{"value": 3}]}
 # RFC 8032, section 7.1, test 1.
 SEED = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"
 PUBLIC = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
@@ -129,6 +138,133 @@ class Packs(unittest.TestCase):
         self.assertGreater(rest["counters"]["searched"], 0)
         again = json.loads(self.sinter(*command[1:]).stdout)["counters"]
         self.assertEqual((again["searched"], again["compiled"]), (0, 0))
+
+    def test_a_range_is_every_bucket_up_to_a_number_of_rows(self):
+        chain = "gemm_chain m=M n=320 k=64 l=64 act=relu layout=oi dtype=bf16"
+
+        def warm(rows, *more):
+            return json.loads(self.sinter("warm", chain, "--m", rows, "--target", "h200", "--json", *more).stdout)
+        self.assertEqual(warm("..32")["plans"], 4)  # 1, 8, 16, 32
+        listed = json.loads(self.sinter("cache", "ls", "--json").stdout)["records"]
+        self.assertEqual(sorted(record["m"] for record in listed if record["kind"] == "plan"), [1, 8, 16, 32])
+        again = warm("..30")  # rows up to 30 need the bucket of 32
+        self.assertEqual((again["plans"], again["counters"]["searched"]), (4, 0))
+        self.assertEqual(warm("16..32")["plans"], 2)
+        # A list may have ranges: 20 is of the bucket of 32, which the range does not repeat.
+        self.assertEqual(warm("20,8..32")["plans"], 3)
+        self.sinter("cache", "export", self.pack, chain, "-m", "..32")
+        self.assertEqual(json.loads(self.sinter("cache", "stat", self.pack, "--unsigned", "--json").stdout)["plans"], 4)
+        for wrong in ("..", "..0", "0..8", "64..32", "1...8", "..x", "8..", "..4294967296"):
+            refused = self.sinter("warm", chain, "-m", wrong, "--target", "h200", expect=USAGE)
+            self.assertIn('"%s" is not a range ..HIGH or LOW..HIGH with 1 <= LOW <= HIGH <= 2147483647' % wrong,
+                          refused.stderr)
+        self.assertIn("neither an integer from 0 to 2147483647 nor a range ..HIGH", self.sinter("warm", chain, "-m", "-8", "--target", "h200",
+                                                                     expect=USAGE).stderr)
+
+    def test_a_miss_that_must_hit_says_what_to_warm(self):
+        chain = "gemm_chain m=M n=320 k=64 l=64 act=relu layout=oi dtype=bf16"
+        missed = self.sinter("plan", chain, "-m", "20", "--target", "h200", "--must-hit", expect=FAILED)
+        told = re.search(r'missing: bucket 32 of gemm_chain .*; to warm it: sinter (warm "([^"]+)" -m 32 --target h200), '
+                         r"into the cache folder or the pack", missed.stderr)
+        self.assertTrue(told, missed.stderr)
+        rest = told.group(1).split('"')
+        self.sinter("warm", told.group(2), *rest[2].split())
+        self.sinter("plan", chain, "-m", "20", "--target", "h200", "--must-hit")
+        # A kernel that is missing is made by the same command.
+        shutil.rmtree(os.path.join(self.folder, "cache", "v1", "obj"))
+        missed = self.sinter("plan", chain, "-m", "20", "--target", "h200", "--must-hit", expect=FAILED)
+        self.assertRegex(missed.stderr, r"kernel [0-9a-f]{64} is not in the cache.*to warm it: sinter warm")
+        # A chain that no line says, one without M, flags, a check on a GPU.
+        graph = self.write("graph.json", json.dumps(GRAPH))
+        missed = self.sinter("plan", graph, "-m", "20", "--target", "h200", "--must-hit", "--batch-invariant",
+                             expect=FAILED)
+        self.assertIn("sinter warm CHAIN.json -m 32 --batch-invariant --target h200 (sinter_x_chain_to_json makes "
+                      "CHAIN.json)", missed.stderr)
+        missed = self.sinter("plan", chain, "-m", "20", "--target", "h200", cache="third", expect=FAILED,
+                             SINTER_MUST_HIT="verified")
+        self.assertIn("-m 32 --verify on a machine with this GPU", missed.stderr)
+        refused = self.sinter("warm", chain, "-m", "8", "--target", "h200", "--verify", expect=UNAVAILABLE)
+        self.assertIn("--verify runs kernels and needs a GPU", refused.stderr)
+
+    def test_an_empty_pack_is_an_error(self):
+        refused = self.sinter("cache", "export", self.pack, expect=USAGE, cache="empty")
+        self.assertIn("no pack was written: there is no record to write; make the records first (sinter warm WORKLOAD)",
+                      refused.stderr)
+        self.assertFalse(os.path.exists(self.pack))
+        # A workload of which nothing could be prepared tells why, and leaves no pack.
+        failed = self.sinter("warm", self.workload, "--m", "8", "--target", "h200", "--pack", self.pack, cache="empty",
+                             nvrtc="/dev/null", expect=UNAVAILABLE)
+        self.assertIn("2 of 2 plans could not be prepared", failed.stderr)
+        self.assertFalse(os.path.exists(self.pack))
+
+    def test_a_cap_that_evicts_what_was_warmed_says_so(self):
+        lost = self.sinter("warm", self.workload, "--m", "8,64", "--target", "h200", "--json", expect=FAILED,
+                           SINTER_CACHE_MAX_BYTES="60KB")
+        kept = json.loads(lost.stdout)["kept"]
+        self.assertGreater(kept["lost"], 0)
+        self.assertEqual(kept["cap"], 60000)
+        told = re.search(r"(\d+) of \d+ records that the workload needs were removed again by the cache's cap of 60000 bytes: "
+                         r"set SINTER_CACHE_MAX_BYTES to (\d+) or more", lost.stderr)
+        self.assertTrue(told, lost.stderr)
+        self.assertEqual(int(told.group(1)), kept["lost"])
+        enough = self.warm(SINTER_CACHE_MAX_BYTES=told.group(2))
+        self.assertEqual(enough["kept"]["lost"], 0)
+
+    def test_a_trim_leaves_no_plan_without_its_kernels(self):
+        self.warm()
+        folder = os.path.join(self.folder, "cache", "v1")
+        for kind, age in (("obj", 1000000), ("plan", 1000)):  # kernels that were unused for long, and plans that were not
+            for place, _, files in os.walk(os.path.join(folder, kind)):
+                for index, name in enumerate(sorted(files)):
+                    os.utime(os.path.join(place, name), (1, 1700000000 - age - index))
+        held = json.loads(self.sinter("cache", "stat", "--json").stdout)
+        self.sinter("cache", "trim", "--max", str(held["bytes"] * 3 // 4))
+        left = [record for record in json.loads(self.sinter("cache", "ls", "--json").stdout)["records"]
+                if record["kind"] == "plan"]
+        self.assertIn(len(left), range(1, 4))
+        served = 0
+        for width, rows in ((256, (8, 64)), (320, (8, 64))):
+            for m in rows:
+                line = "gemm_chain m=%d n=%d k=64 l=64 act=relu layout=oi dtype=bf16" % (m, width)
+                there = any("n=%d " % width in record["what"] and record["m"] == m for record in left)
+                self.sinter("plan", line, "--target", "h200", "--must-hit", expect=DONE if there else FAILED)
+                served += there
+        self.assertEqual(served, len(left))
+
+    def test_push_needs_a_remote_store_that_it_may_write(self):
+        self.warm()
+        self.assertIn("set SINTER_REMOTE (redis://HOST) and SINTER_REMOTE_KEY_FILE",
+                      self.sinter("cache", "push", expect=USAGE).stderr)
+        key = self.write("key", "a fleet's key of 32 bytes or so.")
+        remote = {"SINTER_REMOTE": "redis://127.0.0.1:1", "SINTER_REMOTE_KEY_FILE": key}
+        self.assertIn("set SINTER_REMOTE_ROLE=publisher", self.sinter("cache", "push", expect=USAGE, **remote).stderr)
+        down = self.sinter("cache", "push", expect=FAILED, SINTER_REMOTE_ROLE="publisher", **remote)
+        self.assertRegex(down.stderr, r"cache push: 0 of \d+ records written, then \(run it again to go on\): remote: connect")
+
+    def test_push_fills_a_remote_store(self):
+        server = shutil.which("redis-server")
+        if server is None:
+            self.skipTest("no redis-server here")
+        held = self.warm()
+        self.assertEqual(held["failed"], [])
+        socket = os.path.join(self.folder, "redis")
+        process = subprocess.Popen([server, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", self.folder],
+                                   stdout=subprocess.DEVNULL)
+        self.addCleanup(lambda: (process.kill(), process.wait()))
+        for _ in range(500):
+            if os.path.exists(socket):
+                break
+            time.sleep(0.01)
+        key = self.write("key", "a fleet's key of 32 bytes or so.")
+        remote = {"SINTER_REMOTE": "redis+unix://" + socket, "SINTER_REMOTE_KEY_FILE": key}
+        records = json.loads(self.sinter("cache", "stat", "--json").stdout)
+        count = records["plans"] + records["kernels"]
+        first = json.loads(self.sinter("cache", "push", "--json", SINTER_REMOTE_ROLE="publisher", **remote).stdout)
+        self.assertEqual((first["records"], first["pushed"], first["present"]), (count, count, 0))
+        again = self.sinter("cache", "push", SINTER_REMOTE_ROLE="publisher", **remote)
+        self.assertIn("%d records: 0 pushed (0 B), %d there before" % (count, count), again.stdout)
+        served = self.warm(cache="elsewhere", nvrtc="/dev/null", **remote)
+        self.assertEqual((served["failed"], served["counters"]["compiled"]), ([], 0))
 
     # One a processor, fewer where a job's 768 MiB do not fit as often.
     def test_jobs_are_as_many_as_memory_holds(self):

@@ -375,15 +375,16 @@ class Cli(unittest.TestCase):
 
     def test_the_cache_takes_no_options_that_would_do_nothing(self):
         for command in (("ls",), ("stat",), ("verify",), ("clear",), ("trim", "--max", "1"), ("import", "a.pack"),
-                        ("export", "a.pack")):
+                        ("export", "a.pack"), ("push",)):
             self.fails('unknown option "--device"', "cache", *command, "--device", "0")
             for option, value in (("--target", "h200"), ("--tuning-set", "")):
-                if command[0] != "export":  # which may plan a chain
+                # An export may plan a chain, and a push lists the records for a model.
+                if command[0] != "export" and (command[0], option) != ("push", "--target"):
                     self.fails('unknown option "%s"' % option, "cache", *command, option, value)
 
     def test_commands_that_look_make_no_folder(self):
         missing = os.path.join(self.cache, "mistyped")
-        for command in (("ls",), ("stat",), ("verify",), ("export", os.path.join(self.cache, "a.pack"))):
+        for command in (("ls",), ("stat",), ("verify",), ("push",), ("export", os.path.join(self.cache, "a.pack"))):
             self.fails(missing + ": no such folder", "cache", *command, "--cache-dir", missing)
             self.assertFalse(os.path.exists(missing), command)
 
