@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 README_WORDS, SENTENCE_WORDS = 900, 25
-CONFIGURATION, README = "docs/configuration.md", "README.md"
+CONFIGURATION, README, FLEET = "docs/configuration.md", "README.md", "docs/fleet.md"
 GUIDES = tuple(f"docs/{name}.md" for name in ("README", "attention", "experts", "training", "troubleshooting"))
 # PyPI's `sinter` is another project, so a wheel of ours must neither be called nor require that.
 DISTRIBUTIONS = {"bindings/python": "sinter-gpu", "bindings/python/plugins/sinter-vllm": "sinter-gpu-vllm",
@@ -136,6 +136,58 @@ def check_prose(root):
                     for page in (README, *GUIDES) for sentence in long_sentences(read(root, page))]
 
 
+def check_buckets(root):
+    """The list of docs/fleet.md is the table in src/base/dtype.cc."""
+    code = re.search(r"kBuckets\[\] = \{([^}]*)\}", read(root, "src/base/dtype.cc"))[1].replace(",", " ").split()
+    page = re.search(r"<!-- buckets -->\n((?: {4}[\d ]+\n)+)", read(root, FLEET))
+    return differ("buckets", page[1].split() if page else [], code)
+
+
+def metric_names(code):
+    """The metrics that src/capi/library.cc writes, and those of them that are histograms."""
+    calls = re.findall(r'(Counter|Gauge|Histogram|each)\("(\w+)"', code)
+    return {name for _, name in calls}, {name for call, name in calls if call == "Histogram"}
+
+
+def check_metrics(root):
+    """The table in docs/serving.md lists every metric; docs/fleet.md asks for no other."""
+    written, histograms = metric_names(read(root, "src/capi/library.cc"))
+    rows = tables(read(root, "docs/serving.md"), "about")
+    page = [re.split(r"\{", name)[0] for row in rows for name in names(row[1])]
+    asked = set(re.findall(r"\bsinter_(\w+)(?=[\[{ )`])", read(root, FLEET))) - {"context_write_metrics", "x_chain_to_json"}
+    samples = (written - histograms) | {name + suffix for name in histograms for suffix in ("_bucket", "_sum", "_count")}
+    return differ("metrics", page, written) + [f"{FLEET}: there is no metric sinter_{name}" for name in sorted(asked - samples)]
+
+
+def instructions(dockerfile):
+    """Its instructions, comments and continued lines taken away: [(word, rest)]."""
+    text = re.sub(r"^#.*\n", "", dockerfile, flags=re.M)
+    return [tuple(line.split(None, 1)) for line in re.sub(r"\\\n\s*", "", text).splitlines() if line.strip()]
+
+
+def check_dockerfile(root, path="examples/docker/Dockerfile"):
+    """What it copies is in the tree, made by ./dev, or made by an earlier stage; its variables are the library's."""
+    wrong, made = [], ["build/wheel/sinter_gpu-*.whl"] if "build/wheel/*.whl" in read(root, "dev") else []
+    variables = re.findall(r'"(SINTER_[A-Z_]*[A-Z])"', read(root, "src/base/config.cc"))
+    steps = instructions(read(root, path))
+    stages = {match[1]: 0 for match in (re.search(r" AS (\w+)$", rest) for word, rest in steps if word == "FROM") if match}
+    runs = " ".join(rest for word, rest in steps if word == "RUN")
+    for word, rest in steps:
+        sources = [source for source in rest.split()[:-1] if not source.startswith("--")] if word == "COPY" else []
+        stage = re.match(r"--from=(\S+)", rest)
+        if word == "COPY" and stage:
+            wrong += [f"{path}: there is no stage {stage[1]}"] if stage[1] not in stages else []
+            wrong += [f"{path}: no command makes {source}" for source in sources if source not in runs]
+        elif word == "COPY":
+            wrong += [f"{path}: there is no {source}" for source in sources
+                      if source not in made and not os.path.exists(os.path.join(root, source))]
+        elif word == "ENV":
+            wrong += [f"{path}: the library has no {name}" for name in re.findall(r"(\w+)=", rest) if name not in variables]
+        elif word not in ("FROM", "RUN", "CMD"):
+            wrong.append(f"{path}: {word} is not an instruction that this check knows")
+    return wrong
+
+
 def check_example(root, compiler):
     """The one block of C in README.md is a whole program and compiles as it stands."""
     blocks = re.findall(r"^```c\n(.*?)^```", read(root, README), re.S | re.M)
@@ -151,8 +203,8 @@ def check_example(root, compiler):
 
 
 def check(root, compiler):
-    return check_variables(root) + check_build_options(root) + check_paths(root) + check_prose(root) + \
-        check_example(root, compiler) + check_distributions(root)
+    return check_variables(root) + check_build_options(root) + check_paths(root) + check_prose(root) + check_distributions(root) + \
+        check_buckets(root) + check_metrics(root) + check_dockerfile(root) + check_example(root, compiler)
 
 
 def main():

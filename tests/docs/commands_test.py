@@ -49,6 +49,23 @@ class Commands(unittest.TestCase):
             for option in re.findall(r"(?<!\S)--[a-z-]+", line):
                 self.assertIn(option, shown, line)
 
+    def test_the_dockerfile_runs_commands_that_there_are(self):
+        text = re.sub(r"^#.*\n", "", text_of(os.path.join(ROOT, "examples", "docker", "Dockerfile")), flags=re.M)
+        commands = re.findall(r"(?:^RUN |&& |^)\s*sinter ([^&\n]*)", text, re.M)
+        self.assertGreater(len(commands), 1)
+        for command in commands:
+            words = command.split()
+            verbs = words[:2] if words[0] == "cache" else words[:1]
+            shown = output_of(SINTER, *verbs, "--help")
+            for option in re.findall(r"(?<!\S)--?[a-z-]+", command):
+                self.assertRegex(shown, r"(?<!\S)%s\b" % option, command)
+
+    def test_the_dockerfiles_workload_is_of_chains_that_there_are(self):
+        workload = os.path.join(ROOT, "examples", "docker", "workload.txt")
+        for line in text_of(workload).splitlines()[1:]:
+            shown = output_of(SINTER, "plan", "--target", "h200", "--cache-dir", "", "--must-hit", "-m", "8", "--file", workload, line.split()[0])
+            self.assertIn("CACHE_MISS", shown)
+
     def test_dev_knows_its_verbs(self):
         usage = output_of(os.path.join(ROOT, "dev"), "help")
         verbs = re.findall(r"\./dev ([a-z]+)((?: \[?--[a-z-]+)*)", self.text)
