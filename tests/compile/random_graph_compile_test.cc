@@ -105,7 +105,7 @@ class RandomGraphCompile : public ::testing::Test {
   absl::Status Prepare(const Chain& chain, const Job& job) const {
     PrepareOptions options;
     options.choice = job.choice;
-    const absl::StatusOr<PreparedPlanPtr> plan = engine_->Prepare(chain, job.m, options);
+    const auto plan = engine_->Prepare(chain, job.m, options);
     SINTER_RETURN_IF_ERROR(plan.status());
     // Other kernels take the place of one that spills; of one that is no CUDA C++ too, which is
     // a fault of its writer.
@@ -292,7 +292,7 @@ Chain MakeNormOfOtherAxis(uint64_t seed) {
     const ValueId statistic = *s->Reduce(kind, of, {1}, true);
     return *s->Binary(op, value, *s->Broadcast(statistic, Dims({1, channels, rows})));
   };
-  ValueId y = kNoValue;
+  ValueId y = x;
   if (pick({0, 1}) == 0) {
     y = about(BinaryKind::kSub, x, ReduceKind::kMean, x);
     y = about(BinaryKind::kDiv, y, ReduceKind::kMean, *s->Unary(UnaryKind::kSquare, y));
