@@ -53,6 +53,18 @@ TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
       forms.push_back(form);
     }
   }
+  // Small heads in small layers, in one tile of keys and in several.
+  for (const int64_t head : {8, 16, 32}) {
+    for (const int64_t keys : {50, 197, 1000}) {
+      testing::AttentionForm form;
+      form.batch = 2, form.heads = 4, form.rows = form.keys = keys, form.head = head;
+      forms.push_back(form);
+      form.layout = testing::AttentionForm::Layout::kRowsFirst;
+      form.term = keys == 197 ? testing::AttentionForm::Term::kOfHeads
+                              : testing::AttentionForm::Term::kCausal;
+      forms.push_back(form);
+    }
+  }
   for (const testing::AttentionForm& form : forms) {
     const auto normal = *NormalFormOf(std::make_shared<const Chain>(testing::MakeAttention(form)));
     const AttentionProblem problem = FindAttention(*normal->chain).at(0).problem;
