@@ -120,6 +120,26 @@ func (p *Plan) Explain() (string, error) {
 	})
 }
 
+// String is a summary of Explain in a few lines: schedules, times, where the kernels came from. If the plan is closed, it is the
+// error. It uses the experimental part of the ABI.
+func (p *Plan) String() string {
+	if p == nil {
+		return "no plan"
+	}
+	plan, err := p.h.acquire()
+	if err != nil {
+		return err.Error()
+	}
+	defer p.h.done()
+	var text *C.sinter_x_text
+	var failed *C.sinter_error
+	if err := check(C.sinter_x_plan_summary((*C.sinter_plan)(plan), &text, &failed), &failed); err != nil {
+		return err.Error()
+	}
+	defer C.sinter_x_text_release(text)
+	return C.GoString(C.sinter_x_text_get(text))
+}
+
 // Bind checks the buffers' alignment and encodes tensor maps once. buffers: the chain's inputs in the order of their adds,
 // then its outputs. workspace may be 0 when its size is.
 func (p *Plan) Bind(buffers []DevicePtr, workspace DevicePtr) (*Binding, error) {

@@ -306,6 +306,9 @@ func TestPreparesFromManyGoroutines(t *testing.T) {
 				return
 			}
 			defer plan.Close()
+			if text := fmt.Sprint(plan); !strings.Contains(text, "m<=32") || !strings.Contains(text, "predicted") {
+				t.Error(text)
+			}
 			if text, err := plan.Explain(); err != nil || !strings.Contains(text, "m<=32") {
 				t.Error(text, err)
 			}
@@ -714,6 +717,9 @@ func TestClosedAndEmptyHandlesAreErrors(t *testing.T) {
 	plan.Close()
 	_, err = plan.Bind(nil, 0)
 	refused(t, err, FailedPrecondition, "the plan is closed")
+	if text := plan.String(); !strings.Contains(text, "the plan is closed") {
+		t.Error(text)
+	}
 	if plan.Bucket() != 0 || plan.MaxM() != 0 || plan.WorkspaceSize() != 0 {
 		t.Error(plan.Bucket(), plan.MaxM(), plan.WorkspaceSize())
 	}

@@ -7,11 +7,12 @@ if(DRIVER)
   set(ENV{SINTER_LIBCUDA} ${DRIVER})
 endif()
 
-# Runs a command there. One that ends with 77 skips the test, any other failure fails it.
+# Runs a command there; what it printed is in `output`. One that ends with 77 skips the test, any other failure fails it.
 function(run folder)
   execute_process(COMMAND ${ARGN} WORKING_DIRECTORY ${folder} RESULT_VARIABLE status OUTPUT_VARIABLE output
                   ERROR_VARIABLE output)
   message("${output}")
+  set(output "${output}" PARENT_SCOPE)
   if(status EQUAL 77)
     message("SINTER_SKIPPED")
   elseif(NOT status EQUAL 0)

@@ -10,4 +10,12 @@ if(EXAMPLE)
   file(COPY_FILE ${WORK}/target/debug/examples/${EXAMPLE} ${PROGRAM})
 else()
   run(${SOURCE} ${TOOL} test --quiet --offline --locked)
+  # Without the library the build script says what it looked for.
+  set(ENV{CARGO_TARGET_DIR} ${WORK}/missing)
+  set(ENV{SINTER_LIB_DIR} ${WORK}/no-such-folder)
+  run(${SOURCE} ${TOOL} check --offline --locked -p sinter-sys)
+  if(NOT output MATCHES "SINTER_LIB_DIR is ${WORK}/no-such-folder, which holds no libsinter.so"
+     OR NOT output MATCHES "PKG_CONFIG_PATH=PREFIX/lib/pkgconfig")
+    message(FATAL_ERROR "the build script does not say what is missing")
+  endif()
 endif()

@@ -3,6 +3,8 @@ use crate::error::{call, long_text};
 use crate::group::gathering;
 use crate::handle::handle;
 use crate::{sys, Digest, Group, Result};
+use std::ffi::CStr;
+use std::fmt;
 use std::os::raw::c_void;
 use std::ptr::{null, null_mut};
 
@@ -164,6 +166,23 @@ impl Plan {
             sys::sinter_plan_launch(self.as_raw(), stream.as_raw(), count, symbols, buffers.len() as u32,
                                     buffers.as_ptr(), workspace, flags.0, error)
         })
+    }
+}
+
+/// A summary of [`Plan::explain`] in a few lines: schedules, times, where the kernels came from. It uses the experimental
+/// part of the ABI.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = null_mut();
+        // SAFETY: the handle is alive.
+        call(|error| unsafe { sys::experimental::sinter_x_plan_summary(self.as_raw(), &mut text, error) })
+            .map_err(|_| fmt::Error)?;
+        // SAFETY: the text is NUL-terminated, and ours until it is released.
+        let lines = unsafe { CStr::from_ptr(sys::experimental::sinter_x_text_get(text)) };
+        let written = f.write_str(&lines.to_string_lossy());
+        // SAFETY: released once.
+        unsafe { sys::experimental::sinter_x_text_release(text) };
+        written
     }
 }
 

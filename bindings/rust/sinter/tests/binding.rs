@@ -239,6 +239,8 @@ fn a_plan_is_prepared_from_many_threads_and_outlives_its_context() {
     drop(context);
     let text = plan.clone().explain().unwrap();
     assert!(text.contains("m<=32") && !text.contains('\0'), "{text}");
+    let told = plan.to_string();
+    assert!(told.contains("m<=32") && told.contains("predicted") && told.len() < text.len(), "{told}");
     refused(unsafe { plan.bind(&[0; 5], 0) }, Status::UNAVAILABLE, "");
 }
 
