@@ -140,12 +140,9 @@ absl::StatusOr<Json> PushRecords(const Session& session) {
 absl::StatusOr<Json> KeptRecords(const Session& session) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(session));
   SINTER_ASSIGN_OR_RETURN(const KeptResult result, tools->Kept());
-  return Json{{"records", result.records},
-              {"lost", result.lost},
-              {"evicted", result.evicted},
-              {"bytes", result.bytes},
-              {"cap", result.cap},
-              {"needed_bytes", result.needed_bytes}};
+  return Json{{"records", result.records}, {"lost", result.lost},
+              {"evicted", result.evicted}, {"bytes", result.bytes},
+              {"cap", result.cap},         {"needed_bytes", result.needed_bytes}};
 }
 
 absl::StatusOr<Json> ImportRecords(const Session& session, const std::string& path) {
