@@ -29,7 +29,7 @@ struct ScaledPowers {
   explicit SINTER_DEVICE ScaledPowers(float most)
       : scale(fabsf(most) < kBound ? kScale : kExactScale), shift(__fmul_rn(most, scale)) {}
   SINTER_DEVICE float of(float score) const { return exp2_approx(fmaf(score, scale, -shift)); }
-  // Of what was summed about `before`; 1 where that is `most`.
+  // The factor of sums that were made about `before`. It is 1 if `before` is `most`.
   SINTER_DEVICE float factor(float before) const {
     return exp2_approx(__fmul_rn(before, scale) - shift);
   }
