@@ -77,8 +77,8 @@ typedef struct sinter_context_options {
   uint32_t flags;             /* none yet */
   int32_t device;             /* GPU ordinal of the driver; ignored with a target */
   sinter_log_level log_level; /* SINTER_LOG=off|error|warn|info|debug */
-  const char* target;    /* NULL: use `device`. "h200", "h100" or a model's text: prepare for it, no
-                            GPU used */
+  const char* target;         /* NULL: use `device`. "h200", "h100", in letters of either case, or a
+                                 model's text: prepare for it, no GPU used */
   const char* cache_dir; /* SINTER_CACHE_DIR, else $XDG_CACHE_HOME/sinter, else $HOME/.cache/sinter;
                             "": memory only */
   const char* dump_dir;  /* SINTER_DUMP: chain JSON, plan, source and compile log of every prepare;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -291,7 +292,7 @@ int DeviceModel::ResidentBlocks(int cluster_size) const {
 
 absl::StatusOr<DeviceModel> BuiltinModel(absl::string_view name) {
   for (const BuiltinModelText& builtin : kBuiltinModelTexts) {
-    if (name == builtin.name) return DeviceModel::FromText(builtin.text);
+    if (absl::EqualsIgnoreCase(name, builtin.name)) return DeviceModel::FromText(builtin.text);
   }
   return NotFound("no device model \"", name.substr(0, 64),
                   "\"; built in: ", absl::StrJoin(BuiltinModelNames(), ", "));

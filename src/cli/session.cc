@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <vector>
@@ -58,24 +57,22 @@ void Describe(Session* session) {
   if (session->no_gpu.empty()) session->no_gpu = ports.no_gpu_reason;
 }
 
-bool IsModelName(const std::string& word) {
-  const std::vector<std::string> names = BuiltinModelNames();
-  return std::find(names.begin(), names.end(), word) != names.end();
+std::string KnownTargets() {
+  return ": give " + Join(BuiltinModelNames(), ", ") + " or a model file";
 }
 
 // A built-in model's name stays a name; a file becomes its text.
 Outcome ResolveTarget(const std::string& target, std::string* out) {
-  if (target.empty())
-    return Usage("--target: \"\" names no device model: give h200, h100 or a model file");
+  if (target.empty()) return Usage("--target: \"\" names no device model" + KnownTargets());
   *out = target;
   const bool path = target == kStandardStream || target.find_first_of("/.") != std::string::npos ||
                     IsFile(target) || !OtherThanFile(target).empty();
-  if (!path || IsModelName(target)) return {};
+  if (!path || BuiltinModel(target).ok()) return {};
   const Outcome read = ReadFile(target, out);
-  if (!read.ok()) return {read.exit, "--target: " + read.message};
+  if (!read.ok()) return {read.exit, "--target: " + read.message + KnownTargets()};
   if (out->find('=') != std::string::npos) return {};
   return Usage("--target: " + target + " has no line \"key = value\": it is no device model " +
-               "(sinter device --model prints one)");
+               "(sinter device --model prints one)" + KnownTargets());
 }
 
 Outcome CreateTarget(const DeviceArgs& args, Log* log, ContextPtr* out) {

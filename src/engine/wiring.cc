@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "runtime/driver/driver.h"
 #include "runtime/launch/binding.h"
 #include "runtime/measure/probes.h"
@@ -43,10 +44,15 @@ absl::StatusOr<DeviceModel> TargetModel(absl::string_view target) {
                      ") only",
                      nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
   }
-  SINTER_ASSIGN_OR_RETURN(DeviceModel model, DeviceModel::FromText(target));
-  if (model.arch == kGeneratedArch) return model;
-  return Invalid("device model ", model.name, ": arch = \"", model.arch, "\", must be ",
-                 kGeneratedArch);
+  const std::string built_in =
+      absl::StrCat("; built in: ", absl::StrJoin(BuiltinModelNames(), ", "));
+  absl::StatusOr<DeviceModel> model = DeviceModel::FromText(target);
+  if (!model.ok()) {
+    return WithMessage(model.status(), absl::StrCat(model.status().message(), built_in));
+  }
+  if (model->arch == kGeneratedArch) return model;
+  return Invalid("device model ", model->name, ": arch = \"", model->arch, "\", must be ",
+                 kGeneratedArch, built_in);
 }
 
 // Prefetching takes only records of the same group: those for this chip and this library.

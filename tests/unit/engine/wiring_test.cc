@@ -253,6 +253,15 @@ TEST(WiringTest, ATargetIsABuiltInNameOrAModelsText) {
   EXPECT_EQ(text.model.ModelDigest(), named.model.ModelDigest());
 }
 
+TEST(WiringTest, ATargetThatIsNoModelNamesThoseThatThereAre) {
+  const Config config = ConfigIn("wiring_target");
+  EXPECT_EQ(MakePorts(config, -1, "H200", LogSink())->model.name, "h200");
+  for (const char* target : {"b200", "h200.model", "name = h300", "a = b"}) {
+    const absl::Status status = MakePorts(config, -1, target, LogSink()).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("built in: h200, h100")) << target;
+  }
+}
+
 TEST(WiringTest, AModelOfAnotherArchIsRefusedByName) {
   const Config config = ConfigIn("wiring_arch");
   DeviceModel model = BuiltinModel("h200").value();
@@ -260,7 +269,8 @@ TEST(WiringTest, AModelOfAnotherArchIsRefusedByName) {
   model.arch = "sm_100a";
   const absl::Status status = MakePorts(config, -1, model.ToText(), LogSink()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(status.message(), "target: device model b200: arch = \"sm_100a\", must be sm_90a");
+  EXPECT_EQ(status.message(),
+            "target: device model b200: arch = \"sm_100a\", must be sm_90a; built in: h200, h100");
 }
 
 TEST(WiringTest, BadTargetsAreRefused) {
