@@ -11,7 +11,8 @@ namespace {
 
 constexpr char kChainHelp[] =
     "a chain: a line of text (gated_ffn m=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16), "
-    "a JSON file (tune: or several), or the id of a problem in --file";
+    "a JSON file (tune: or several), or the id of a problem in --file; sinter KIND --help prints "
+    "a kind's keys";
 
 // An option whose word may be "", which CLI11 takes for none when it fills an std::optional itself.
 CLI::Option* AddWord(CLI::App* app, const char* name, std::optional<std::string>* to,
@@ -288,9 +289,11 @@ void AddOtherVerbs(CLI::App* app, Options* options, Verb* chosen) {
 }
 
 constexpr char kExitStatuses[] =
-    "Exit status: 0 done, 1 ran and failed, 2 the command line, a chain or a file was not\n"
-    "understood or asks for what cannot be, 3 something is missing on this machine: a GPU, a\n"
-    "run-time compiler, memory.\n";
+    "Exit status: 0 done, also without a command, which prints this help; 1 ran and failed; 2 the\n"
+    "command line, a chain or a file was not understood or asks for what cannot be, such as a "
+    "chain\n"
+    "that no kernel takes; 3 something is missing on this machine: a GPU, a run-time compiler,\n"
+    "memory.\n";
 
 class Formatter : public CLI::Formatter {
  public:
@@ -333,7 +336,7 @@ void AddVerbs(CLI::App* app, Options* options, Verb* chosen) {
 std::shared_ptr<CLI::Formatter> HelpFormatter() { return std::make_shared<Formatter>(); }
 
 std::string HelpFooter() {
-  std::string text = "Kinds of chains (sinter help KIND explains one):\n";
+  std::string text = "Kinds of chains (sinter KIND --help prints the keys of one):\n";
   std::istringstream in(ProblemHelp());
   for (std::string line; std::getline(in, line);) text += "  " + line + "\n";
   return text + "\n" + kExitStatuses;

@@ -28,6 +28,7 @@ int ExitOf(sinter_status status) {
     case SINTER_OUT_OF_RANGE:
     case SINTER_FAILED_PRECONDITION:  // for a chain, a pack, a compiler that was denied
     case SINTER_PERMISSION_DENIED:    // for a key, a pack, a folder that others may write
+    case SINTER_ERROR_NO_LEGAL_PLAN:  // for a chain
       return kUsage;
     case SINTER_UNAVAILABLE:
     case SINTER_RESOURCE_EXHAUSTED:
@@ -171,15 +172,28 @@ std::string OptionWithoutValue(int argc, char** argv) {
   return "";
 }
 
+// The kind of chain whose keys `sinter KIND .. --help` asks for; "" for other arguments.
+std::string KindInQuestion(int argc, char** argv) {
+  const std::vector<std::string> words(argv, argv + argc), kinds = ProblemKinds();
+  const bool asks = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word == "--help" || word == "-h";
+  });
+  const bool kind = argc > 1 && std::find(kinds.begin(), kinds.end(), words[1]) != kinds.end();
+  return asks && kind ? words[1] : "";
+}
+
 Outcome Main(int argc, char** argv) {
   Options options;
   Verb verb = nullptr;
-  CLI::App app("Fuses chains of GPU operators into few kernels at run time.", "sinter");
+  CLI::App app(
+      "Fuses chains of GPU operators into few kernels at run time.",
+      "sinter");
   app.require_subcommand(0, 1);
   app.formatter(HelpFormatter());
   app.footer(HelpFooter);
   app.set_version_flag("--version", std::string(sinter_build_info()));
   AddVerbs(&app, &options, &verb);
+  if (const std::string kind = KindInQuestion(argc, argv); !kind.empty()) return Help(&app, {kind});
   if (const std::string word = OptionWithoutValue(argc, argv); !word.empty()) {
     return Usage("\"" + word + "\" has no value; an empty one is a word of its own: " +
                  word.substr(0, word.size() - 1) + " \"\"");

@@ -780,8 +780,44 @@ class Cli(unittest.TestCase):
         if listed.returncode == UNAVAILABLE:
             self.skipTest(listed.stderr)
         self.assertTrue(json.loads(listed.stdout)["text"].startswith("A gemm_chain"))
+        described = json.dumps(json.loads(listed.stdout)["chain"])
+        told = plan(described, "--target", "h200", "--file", "-", "-m", "20")
+        self.assertEqual(json.loads(told.stdout)["digest"], json.loads(listed.stdout)["digest"])
+        named = plan(described, "--target", "h200", "--file", "-", "A")
+        self.assertIn('"A" names a problem, but standard input is one chain in JSON', named.stderr)
+        open_m = plan(described, "--target", "h200", "--file", "-")
+        self.assertIn("the chain leaves m open: give --m", open_m.stderr)
         model = self.sinter("device", "--target", "h100", "--model").stdout
         self.assertEqual(json.loads(plan(model, "--target", "-", CHAIN).stdout)["device"], "h100")
+
+    # JSON is known by its text, whatever a file is called.
+    def test_a_json_file_may_have_any_name(self):
+        listed = self.sinter("plan", "--target", "h200", "--json", CHAIN)
+        chain = self.write("chain.saved", "\n " + json.dumps(json.loads(listed.stdout)["chain"]))
+        for arguments in ([chain], ["--file", chain]):
+            told = self.sinter("plan", "--target", "h200", "--json", "-m", "20", *arguments).stdout
+            self.assertEqual(json.loads(told)["digest"], json.loads(listed.stdout)["digest"])
+        self.assertIn("2 of 2 plans prepared", self.sinter("warm", "--target", "h200", "-m", "20", chain, chain).stdout)
+        lines = self.write("lines.json", CHAIN)
+        self.fails(lines + ": ", "plan", "--target", "h200", lines)
+        self.fails("other is not a chain in JSON", "warm", "--target", "h200", "-m", "20", chain, self.write("other", CHAIN))
+
+    def test_words_that_are_no_pairs_are_named(self):
+        self.fails("gated_ffn: word is 128, must be key=value with a key of m n k l act", "plan", "gated_ffn", "128", "n=64")
+        self.fails("gated_ffn: word is m, must be key=value", "plan", "gated_ffn", "m", "=", "128")
+
+    def test_a_kind_prints_its_keys(self):
+        for arguments in (["gated_ffn", "--help"], ["gated_ffn", "m=8", "-h"]):
+            self.assertEqual(self.sinter(*arguments).stdout, self.sinter("help", "gated_ffn").stdout)
+
+    def test_targets_are_known_in_either_case(self):
+        self.assertEqual(json.loads(self.sinter("device", "--target", "H200", "--json").stdout)["model"]["name"], "h200")
+        for target in ("b200", "/no/such.model", "", self.write("no.model", "nothing")):
+            refused = self.sinter("device", "--target", target, expect=USAGE)
+            self.assertIn("h200, h100", refused.stderr)
+
+    def test_a_chain_that_no_kernel_takes_is_a_wrong_question(self):
+        self.fails("NO_LEGAL_PLAN: ", "plan", "--target", "h200", "matmul m=8 n=64 k=64 dtype=f32")
 
     # A bad key or place is told before anything is compiled.
     def test_keys_and_places_are_checked_before_the_work(self):
