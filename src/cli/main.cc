@@ -186,7 +186,7 @@ Outcome Main(int argc, char** argv) {
   Options options;
   Verb verb = nullptr;
   CLI::App app(
-      "Fuses chains of GPU operators into few kernels at run time.",
+      "Fuses chains of GPU operators at run time, by the fastest plan that its cost model finds.",
       "sinter");
   app.require_subcommand(0, 1);
   app.formatter(HelpFormatter());

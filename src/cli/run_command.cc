@@ -67,12 +67,13 @@ Json VariantJson(const Variant& variant) {
 // Prepares the chosen plan and, for comparison, the fused or plain one if it is another.
 Outcome PrepareVariants(const Session& session, const LoadedChain& chain, const Options& options,
                         Prepared chosen, std::vector<Variant>* out) {
-  const std::string name(chosen.plan->prepared->plan().name());
-  out->push_back({name, std::move(chosen), {}});
+  const Plan& plan = chosen.plan->prepared->plan();
+  const bool plain = !plan.fused, stand_in = plan.IsStandIn();
+  out->push_back({std::string(plan.name()), std::move(chosen), {}});
   // A stand-in means that nothing can be built, so there is nothing to compare with.
-  if (options.prepare.choice != "best" || name == "stand-in") return {};
+  if (options.prepare.choice != "best" || stand_in) return {};
   PrepareArgs other = options.prepare;
-  other.choice = name == "unfused" ? "fused" : "unfused";
+  other.choice = plain ? "fused" : "unfused";
   Prepared prepared;
   const Outcome outcome = Prepare(session, chain, other, &prepared);
   if (outcome.ok()) out->push_back({other.choice, std::move(prepared), {}});
@@ -169,7 +170,7 @@ Outcome RunCommand(const Options& options) {
                {"gpu", session.has_gpu()},
                {"no_gpu", session.no_gpu},
                {"plan", explained},
-               {"chosen", std::string(prepared.plan->prepared->plan().name())},
+               {"chosen", std::string(prepared.plan->prepared->plan().Fusion())},
                {"digest", DigestHex(prepared.plan.get())},
                {"bucket", sinter_plan_get_bucket(prepared.plan.get())},
                {"predicted_us", prepared.plan->prepared->plan().PredictedUs()},

@@ -131,7 +131,7 @@ def man_page(verbs, version):
     top = verbs[0]
     kinds, _, exits = top.tail.partition("Exit status: ")
     out = [f".TH SINTER 1 \"\" \"sinter {version}\" \"User Commands\"", ".SH NAME",
-           "sinter \\- fuse chains of GPU operators into few kernels", ".SH SYNOPSIS", ".B sinter",
+           "sinter \\- fuse chains of GPU operators by the fastest plan that its cost model finds", ".SH SYNOPSIS", ".B sinter",
            ".I COMMAND", "[\\fIOPTION\\fR]... [\\fIARGUMENT\\fR]...", ".SH DESCRIPTION", roff(top.help), ".SH OPTIONS"]
     out += man_of(top)[2:] + [".SH COMMANDS"]
     for verb in verbs[1:]:

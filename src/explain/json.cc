@@ -227,7 +227,8 @@ Json PlanDocument(const Plan& p) {
   Json kernels = Json::array();
   for (const PlannedKernel& kernel : p.kernels) kernels.push_back(PlannedJson(kernel));
   return {{"schema", 3},
-          {"name", std::string(p.name())},
+          {"name", std::string(p.Fusion())},
+          {"choice", std::string(p.name())},
           {"digest", p.PlanDigest().Hex()},
           {"bucket", p.bucket},
           {"predicted_us", p.PredictedUs()},

@@ -30,6 +30,9 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
  public:
   absl::string_view name() const override { return "collective"; }
   uint8_t number() const override { return 4; }
+  bool TakesSeveralOps(const KernelSpec& spec) const override {
+    return ProblemOf(spec).residual || ProblemOf(spec).norm;
+  }
   std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
     const CollectiveProblem& p = ProblemOf(spec);
     const std::vector<BufferPlace>& places = Of(spec).places;

@@ -63,6 +63,9 @@ struct ApartReasons {
   absl::string_view alike, reader, writer;
 };
 
+// Ops of a body but inputs, scalars, casts and views.
+int CountComputed(const Chain& body);
+
 // One object for each family, in static storage, without state. Specs and codes that a family is
 // asked about are its own. src/plan/README.md says what moves in with another one.
 class KernelFamily {
@@ -78,6 +81,8 @@ class KernelFamily {
   // One line each: the problem and the schedule.
   virtual std::string ProblemText(const KernelSpec& spec) const = 0;
   virtual std::string ScheduleText(const KernelSpec& spec) const = 0;
+  // Whether it computes more than one op of the chain, casts and views not counted.
+  virtual bool TakesSeveralOps(const KernelSpec&) const { return true; }
   // Those of the caller and of the workspace that the kernel reads, and those that it writes, with
   // their bytes in a plan for `bucket` rows.
   virtual std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const = 0;

@@ -33,6 +33,10 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
  public:
   absl::string_view name() const override { return "grouped"; }
   uint8_t number() const override { return 3; }
+  bool TakesSeveralOps(const KernelSpec& spec) const override {
+    const GroupedProduct& p = ProblemOf(spec);
+    return p.gate != GroupedGate::kNone || p.has_factor || p.has_bias || p.quantizer.present;
+  }
   std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
     const GroupedProduct& p = ProblemOf(spec);
     const std::vector<BufferPlace>& places = Of(spec).places;

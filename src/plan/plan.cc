@@ -151,8 +151,25 @@ std::string NameInList(const Plan& plan) {
   return name;
 }
 
+int CountComputed(const Chain& body) {
+  const auto computes = [](const Op& op) {
+    return op.kind != OpKind::kInput && op.kind != OpKind::kScalar && op.kind != OpKind::kCast &&
+           !IsView(op);
+  };
+  return static_cast<int>(std::count_if(body.ops().begin(), body.ops().end(), computes));
+}
+
+absl::string_view Plan::Fusion() const {
+  if (IsStandIn()) return "stand-in";
+  if (kernels.size() == 1) return "fused";
+  const bool any = std::any_of(kernels.begin(), kernels.end(), [](const PlannedKernel& kernel) {
+    return kernel.spec.family->TakesSeveralOps(kernel.spec);
+  });
+  return any ? "partly fused" : "unfused";
+}
+
 std::string Plan::ToText() const {
-  std::string out = FormatText("%s, %d kernels, %.2f us, digest %s%s\n", std::string(name()),
+  std::string out = FormatText("%s, %d kernels, %.2f us, digest %s%s\n", std::string(Fusion()),
                                static_cast<int>(kernels.size()), PredictedUs(), PlanDigest().Hex(),
                                IsBatchInvariant() ? "  batch-invariant" : "");
   for (const PlannedKernel& kernel : kernels) {

@@ -111,7 +111,10 @@ struct Plan {
   std::string note;  // why products are apart, or why another variant was taken
   std::vector<Candidate> runners_up;
 
+  // The choice by which it is got, for logs and tuning sets.
   absl::string_view name() const { return IsStandIn() ? "stand-in" : PlanName(fused); }
+  // What it is: "fused", one kernel; "unfused", each computes one op; "partly fused"; "stand-in".
+  absl::string_view Fusion() const;
   double PredictedUs() const;  // PredictedUsOf(kernels)
   // Whether all kernels are: a row's bits then do not depend on the number of rows.
   bool IsBatchInvariant() const;

@@ -53,6 +53,12 @@ class ProductKernels : public KernelFamily {
   std::string ScheduleText(const KernelSpec& spec) const override {
     return spec.schedule.ToString();
   }
+  bool TakesSeveralOps(const KernelSpec& spec) const override {
+    const MatrixProduct& first = spec.sequence.front();
+    const ProductEpilogue& e = first.epilogue;
+    return spec.sequence.size() > 1 || first.pair || e.norm.has_value() || e.quantize.has_value() ||
+           (e.program.present() && CountComputed(*e.program.body) > 0);
+  }
 
   // product_description.cc
   std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override;

@@ -44,6 +44,9 @@ class StitchKernels : public KernelFamily {
   std::string ScheduleText(const KernelSpec& spec) const override {
     return spec.stitch->ScheduleText();
   }
+  bool TakesSeveralOps(const KernelSpec& spec) const override {
+    return CountComputed(spec.stitch->body) > 1;
+  }
 
   // stitch_description.cc
   std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override;

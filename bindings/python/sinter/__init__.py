@@ -1,4 +1,4 @@
-"""Sinter fuses a chain of GPU operators into few kernels for NVIDIA Hopper, at run time.
+"""Sinter fuses a chain of GPU operators for NVIDIA Hopper at run time, by the fastest plan that its cost model finds.
 
     import sinter, torch
     ctx = sinter.Context()                       # opens the driver here, not at import

@@ -57,7 +57,7 @@ class Plan(Handle):
 
     @property
     def name(self) -> str:
-        """By which choice the plan is got: "unfused" is the plain plan, "fused" any other."""
+        """What the plan is: "fused", one kernel; "unfused", a kernel for each operation; "partly fused"; or "stand-in"."""
         return self._read_facts()[0]
 
     @property

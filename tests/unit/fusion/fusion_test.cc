@@ -59,6 +59,25 @@ TEST(PlanChain, GivesCompleteFusedAndUnfusedPlansOfAGatedFfn) {
   }
 }
 
+// In words that readers know, whatever choice gives the plan.
+TEST(PlanChain, SaysHowFarAPlanIsFused) {
+  const auto fusion = [](const char* line, absl::string_view choice) {
+    const auto result = PlanChain(ParseProblem(line)->chain, 128, H200(), {});
+    EXPECT_TRUE(result.ok()) << line << ": " << result.status();
+    const std::vector<Plan> plans = AllPlans(*result);
+    const Plan* const plan = Named(plans, choice);
+    return std::string(plan == nullptr ? "none" : plan->Fusion());
+  };
+  const char* const ffn = "gated_ffn m=M n=3072 k=1024 l=768 act=silu";
+  EXPECT_EQ(fusion(ffn, "fused"), "fused");
+  EXPECT_EQ(fusion(ffn, "unfused"),
+            "partly fused");  // a kernel for each product, one with the gate
+  EXPECT_EQ(fusion("matmul m=M n=512 k=512 act=silu bias1=1", "unfused"), "fused");
+  EXPECT_EQ(fusion("products m=M k=512 n=512,512", "unfused"), "unfused");
+  EXPECT_EQ(fusion("softmax rows=M cols=512", "fused"), "fused");
+  EXPECT_EQ(fusion("softmax rows=M cols=512", "unfused"), "unfused");
+}
+
 TEST(PlanChain, SaysThatAWeightOfCodesIsDequantizedInEachCall) {
   for (const bool constant : {true, false}) {
     ChainBuilder b;
