@@ -53,7 +53,9 @@ SINTER_API sinter_status sinter_x_chain_get_value(const sinter_chain* chain, sin
 
 /* Host buffers in the caller's order, each sinter_tensor_info.bytes long; of a chain that is split
  * over ranks those of rank 0, then those of rank 1, and so on. `threads` 0: one per
- * processor. Blocks. Thread-safe. */
+ * processor. SINTER_RESOURCE_EXHAUSTED with the op, before anything is allocated, if values would
+ * take more than half of the machine's memory (32 GiB at most) or 2^43 operations: a multiply-add,
+ * or a 16th of an element of another op. Blocks. Thread-safe. */
 SINTER_API sinter_status sinter_x_reference_run(const sinter_chain* chain, int64_t m,
                                                 uint32_t input_count, const void* const* inputs,
                                                 uint32_t output_count, void* const* outputs,
@@ -71,7 +73,7 @@ typedef struct sinter_x_check {
 } sinter_x_check;
 /* Runs the reference and compares `outputs` (host) with it; the worst output is reported.
  * `max_rows` > 0: when M is larger and no op mixes rows, only so many rows are computed, spread
- * evenly, first and last among them. Blocks. Thread-safe. */
+ * evenly, first and last among them. Bounded as sinter_x_reference_run. Blocks. Thread-safe. */
 SINTER_API sinter_status sinter_x_reference_check(const sinter_chain* chain, int64_t m,
                                                   uint32_t input_count, const void* const* inputs,
                                                   uint32_t output_count, const void* const* outputs,

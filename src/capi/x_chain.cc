@@ -5,6 +5,7 @@
 #include "src/base/status.h"
 #include "src/capi/adder.h"
 #include "src/capi/firewall.h"
+#include "src/capi/host_reference.h"
 #include "src/capi/objects.h"
 #include "src/chain/chain.h"
 #include "src/chain/problem.h"
@@ -50,18 +51,6 @@ absl::StatusOr<std::vector<const void*>> CanonicalInputs(const Chain& chain,
     }
   }
   return result;
-}
-
-absl::Status RunOnHost(const Chain& chain, int64_t m, uint32_t input_count,
-                       const void* const* inputs, uint32_t output_count, void* const* outputs,
-                       uint32_t threads) {
-  SINTER_RETURN_IF_ERROR(CheckCounts(chain, input_count, output_count));
-  SINTER_RETURN_IF_ERROR(CheckNotNull(outputs, "outputs"));
-  SINTER_ASSIGN_OR_RETURN(const auto ordered, CanonicalInputs(chain, inputs));
-  ReferenceOptions options;
-  options.threads = static_cast<int>(std::min(threads, 1024u));
-  return RunReference(chain, m, ordered, std::vector<void*>(outputs, outputs + output_count),
-                      options);
 }
 
 // `count` rows of [0, m), spread evenly, first and last among them.
@@ -129,13 +118,31 @@ bool Worse(const sinter_x_check& a, const sinter_x_check& b) {
   return a.max_over_rms > b.max_over_rms;
 }
 
+}  // namespace
+
+absl::Status RunOnHost(const Chain& chain, int64_t m, const HostBuffers& buffers, uint32_t threads,
+                       const ReferenceBudget& budget) {
+  SINTER_RETURN_IF_ERROR(CheckCounts(chain, buffers.input_count, buffers.output_count));
+  SINTER_RETURN_IF_ERROR(CheckNotNull(buffers.outputs, "outputs"));
+  SINTER_ASSIGN_OR_RETURN(const auto ordered, CanonicalInputs(chain, buffers.inputs));
+  ReferenceOptions options;
+  options.threads = static_cast<int>(std::min(threads, 1024u));
+  options.budget = budget;
+  const std::vector<void*> outputs(buffers.outputs, buffers.outputs + buffers.output_count);
+  return RunReference(chain, m, ordered, outputs, options);
+}
+
 absl::StatusOr<sinter_x_check> CheckOnHost(const Chain& chain, int64_t m,
-                                           const std::vector<const void*>& inputs,
-                                           const void* const* outputs, int64_t max_rows,
-                                           uint32_t threads) {
+                                           const HostBuffers& buffers, int64_t max_rows,
+                                           uint32_t threads, const ReferenceBudget& budget) {
+  SINTER_RETURN_IF_ERROR(CheckCounts(chain, buffers.input_count, buffers.output_count));
+  SINTER_RETURN_IF_ERROR(CheckNotNull(buffers.outputs, "outputs"));
+  SINTER_ASSIGN_OR_RETURN(const auto inputs, CanonicalInputs(chain, buffers.inputs));
+  void* const* const outputs = buffers.outputs;
   std::vector<int64_t> rows;
   ReferenceOptions options;
   options.threads = static_cast<int>(std::min(threads, 1024u));
+  options.budget = budget;
   if (max_rows > 0 && m > max_rows && chain.UsesM() && IsRowIndependent(chain)) {
     rows = SpreadRows(m, max_rows);
     options.rows = &rows;
@@ -153,7 +160,6 @@ absl::StatusOr<sinter_x_check> CheckOnHost(const Chain& chain, int64_t m,
   return worst;
 }
 
-}  // namespace
 }  // namespace sinter::capi
 
 using Text = absl::StatusOr<std::string>;
@@ -239,7 +245,8 @@ sinter_status sinter_x_reference_run(const sinter_chain* chain, int64_t m, uint3
                                      void* const* outputs, uint32_t threads, sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_ASSIGN_OR_RETURN(const sinter::Chain* finished, capi::Finished(chain));
-    return capi::RunOnHost(*finished, m, input_count, inputs, output_count, outputs, threads);
+    return capi::RunOnHost(*finished, m, {input_count, inputs, output_count, outputs}, threads,
+                           sinter::ReferenceBudget());
   });
 }
 
@@ -250,11 +257,12 @@ sinter_status sinter_x_reference_check(const sinter_chain* chain, int64_t m, uin
                                        sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_ASSIGN_OR_RETURN(const sinter::Chain* finished, capi::Finished(chain));
-    SINTER_RETURN_IF_ERROR(capi::CheckCounts(*finished, input_count, output_count));
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(outputs, "outputs"));
-    SINTER_ASSIGN_OR_RETURN(const auto ordered, capi::CanonicalInputs(*finished, inputs));
-    SINTER_ASSIGN_OR_RETURN(const auto check,
-                            capi::CheckOnHost(*finished, m, ordered, outputs, max_rows, threads));
+    // Outputs are only read.
+    const capi::HostBuffers buffers{input_count, inputs, output_count,
+                                    const_cast<void* const*>(outputs)};
+    SINTER_ASSIGN_OR_RETURN(
+        const auto check,
+        capi::CheckOnHost(*finished, m, buffers, max_rows, threads, sinter::ReferenceBudget()));
     return capi::WriteStruct(check, "check", out_check);
   });
 }

@@ -111,6 +111,8 @@ void AddChainVerbs(CLI::App* app, Options* options, Verb* chosen) {
   run->add_flag("--no-time", options->no_time, "check only");
   run->add_flag("--no-reference", options->no_reference,
                 "without a GPU: do not run the reference executor");
+  run->add_flag("--large-reference", options->large_reference,
+                "no bound of the reference's operations; memory is bounded by what is free");
   CLI::App* plan =
       AddVerb(app, "plan", "prepare a chain and explain its plan", PlanCommand, chosen);
   AddChain(plan, options);

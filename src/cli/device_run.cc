@@ -7,6 +7,7 @@
 #include "src/base/numbers.h"
 #include "src/base/ports.h"
 #include "src/base/status.h"
+#include "src/capi/host_reference.h"
 #include "src/cli/options.h"
 #include "src/cli/outcome.h"
 #include "src/cli/session.h"
@@ -148,17 +149,15 @@ class DeviceRun {
   }
 
   Outcome Compare(sinter_x_check* check) {
-    *check = sinter_x_check{};
-    check->struct_size = sizeof(*check);
     const double flops = chain_.chain->chain->MatmulFlops(chain_.m);
     const int64_t rows = flops > 5e10 ? 64 : 0;
     const auto inputs = data_->InputPointers();
     const auto outputs = data_->OutputPointers();
     const Elapsed shown("reference on the CPU");
-    return Abi([&](sinter_error** error) {
-      return sinter_x_reference_check(chain_.chain.get(), chain_.m, data_->inputs, inputs.data(),
-                                      static_cast<uint32_t>(outputs.size()), outputs.data(), rows,
-                                      0, check, error);
+    const capi::HostBuffers buffers{data_->inputs, inputs.data(),
+                                    static_cast<uint32_t>(outputs.size()), outputs.data()};
+    return Take(check, [&] {
+      return capi::CheckOnHost(*chain_.chain->chain, chain_.m, buffers, rows, 0, data_->budget);
     });
   }
 
@@ -258,6 +257,7 @@ Outcome MakeHostData(const LoadedChain& chain, uint64_t seed, HostData* out) {
     out->buffers.emplace_back(info.bytes, '\xff');
     if (i < out->inputs) FillRandom(info, SplitMix64(seed * 1000 + i), &out->buffers.back());
   }
+  out->budget.bytes = static_cast<double>(FreeMemory());
   return {};
 }
 

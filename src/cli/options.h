@@ -57,6 +57,7 @@ struct Options {
   uint64_t seed = 1;
   bool no_time = false;
   bool no_reference = false;
+  bool large_reference = false;
   // plan
   bool source = false;
   bool paper = false;

@@ -2,9 +2,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/capi/host_reference.h"
 #include "src/chain/chain.h"
 #include "src/cli/options.h"
 #include "src/cli/outcome.h"
@@ -108,10 +110,12 @@ Outcome ExecuteOnHost(const LoadedChain& chain, const Options& options, HostData
   const auto start = std::chrono::steady_clock::now();
   {
     const Elapsed shown("reference on the CPU (--no-reference leaves it out)");
+    const capi::HostBuffers buffers{data->inputs, inputs.data(),
+                                    static_cast<uint32_t>(outputs.size()), outputs.data()};
     SINTER_CLI_TRY(Abi([&](sinter_error** error) {
-      return sinter_x_reference_run(chain.chain.get(), chain.m, data->inputs, inputs.data(),
-                                    static_cast<uint32_t>(outputs.size()), outputs.data(), 0,
-                                    error);
+      return capi::Guard(error, [&] {
+        return capi::RunOnHost(*chain.chain->chain, chain.m, buffers, 0, data->budget);
+      });
     }));
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -137,6 +141,7 @@ Outcome Execute(const Session& session, const LoadedChain& chain, const Options&
   if (!on_device && options.no_reference) return {};
   HostData data;
   SINTER_CLI_TRY(MakeHostData(chain, options.seed, &data));
+  if (options.large_reference) data.budget.operations = std::numeric_limits<double>::infinity();
   if (!on_device) return ExecuteOnHost(chain, options, &data, json);
   if (!options.json)
     std::printf("on %s, m = %lld\n", Printable(session.device).c_str(),

@@ -12,6 +12,7 @@
 #include "src/cli/options.h"
 #include "src/cli/outcome.h"
 #include "src/engine/cache_tools.h"
+#include "src/reference/budget.h"
 
 namespace sinter::cli {
 
@@ -81,6 +82,7 @@ struct HostData {
   std::vector<sinter_tensor_info> infos;  // inputs, then outputs
   std::vector<std::string> buffers;
   uint32_t inputs = 0;
+  ReferenceBudget budget;  // its memory is what is free
 
   std::vector<const void*> InputPointers() const;
   std::vector<void*> OutputPointers();

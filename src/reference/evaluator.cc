@@ -225,16 +225,8 @@ class Evaluator {
     return result;
   }
 
-  // A cast to f32 of a value that is narrower in memory or was rounded narrower changes nothing.
-  bool IsExactCast(const Op& op) const {
-    if (op.kind != OpKind::kCast || op.type.dtype != DType::kF32) return false;
-    const Op& from = chain_.op(op.operands[0]);
-    return HoldsFloats(from.type.dtype) &&
-           (from.kind == OpKind::kInput || from.kind == OpKind::kCast);
-  }
-
   Tensor Map(const Op& op) const {
-    if (IsExactCast(op)) return In(op, 0);
+    if (IsExactCast(chain_, op)) return In(op, 0);
     std::vector<View> views;
     std::vector<DType> dtypes;
     for (ValueId operand : op.operands) {
@@ -293,6 +285,13 @@ Tensor PartOf(const Tensor& whole, int axis, size_t rank, size_t count) {
 }
 
 }  // namespace
+
+bool IsExactCast(const Chain& chain, const Op& op) {
+  if (op.kind != OpKind::kCast || op.type.dtype != DType::kF32) return false;
+  const Op& from = chain.op(op.operands[0]);
+  return HoldsFloats(from.type.dtype) &&
+         (from.kind == OpKind::kInput || from.kind == OpKind::kCast);
+}
 
 std::vector<Tensor> Collect(const Op& op, const std::vector<View>& ranks, int threads) {
   const Tensor all = op.kind == OpKind::kAllGather

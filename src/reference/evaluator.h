@@ -75,6 +75,10 @@ struct Pass {
   int threads = 1;
 };
 
+// Whether `op` changes nothing: a cast to f32 of a value that is narrower in memory or was rounded
+// narrower. Its result is its operand.
+bool IsExactCast(const Chain& chain, const Op& op);
+
 // Of each rank the wanted outputs (others stay empty): `passes` differ in their inputs. Values live
 // only as long as an op still needs them; movements are views where strides can express them. A
 // result may be a view of an input.

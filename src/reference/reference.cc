@@ -68,6 +68,13 @@ absl::Status CheckRows(const Chain& chain, int64_t m, const ReferenceOptions& op
   return absl::OkStatus();
 }
 
+absl::Status CheckRun(const Chain& chain, int64_t m, const ReferenceOptions& options,
+                      bool keeps_outputs) {
+  SINTER_RETURN_IF_ERROR(CheckRows(chain, m, options));
+  const int64_t rows = options.rows == nullptr ? -1 : static_cast<int64_t>(options.rows->size());
+  return reference::CheckBudget(chain, m, rows, keeps_outputs, options.budget);
+}
+
 int ThreadCount(int asked) { return asked > 0 ? asked : reference::HardwareThreads(); }
 
 // `value` to the sink, its row i going to row target[i] (the same row without a target).
@@ -197,7 +204,7 @@ absl::Status RunReference(const Chain& chain, int64_t m, const std::vector<const
     for (Stride stride : strides) sink.strides.push_back(stride.At(m));
     sinks.push_back(std::move(sink));
   }
-  SINTER_RETURN_IF_ERROR(CheckRows(chain, m, options));
+  SINTER_RETURN_IF_ERROR(CheckRun(chain, m, options, /*keeps_outputs=*/false));
   Execution(chain, m, inputs, options).Run(sinks, false);
   return absl::OkStatus();
 }
@@ -206,7 +213,7 @@ absl::StatusOr<std::vector<std::vector<double>>> RunReferenceF64(
     const Chain& chain, int64_t m, const std::vector<const void*>& inputs,
     const ReferenceOptions& options) {
   SINTER_RETURN_IF_ERROR(CheckInputs(chain, m, inputs));
-  SINTER_RETURN_IF_ERROR(CheckRows(chain, m, options));
+  SINTER_RETURN_IF_ERROR(CheckRun(chain, m, options, /*keeps_outputs=*/true));
   const int64_t rows = options.rows == nullptr ? m : static_cast<int64_t>(options.rows->size());
   std::vector<std::vector<double>> results(
       static_cast<size_t>(chain.num_outputs() * chain.ranks()));

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/chain/chain.h"
+#include "src/reference/budget.h"
 
 namespace sinter {
 
@@ -18,6 +19,7 @@ struct ReferenceOptions {
   const std::vector<int64_t>* rows = nullptr;
   // RunReferenceF64 only: leave out a floating cast that makes an output, for a tighter comparison.
   bool skip_final_cast = false;
+  ReferenceBudget budget;
 };
 
 // `inputs` in canonical order, each of its tensor's dtype and strides; never written. Of a chain
@@ -25,7 +27,8 @@ struct ReferenceOptions {
 // with `rows` set only those rows are written. Floating values are held in float64, s32
 // wraps, nothing but inputs, casts and the final store rounds. The result does not depend on
 // `threads`. m = 0 writes the outputs without M alone. Buffers stay the caller's. Blocks;
-// thread-safe. INVALID_ARGUMENT on a wrong count or null pointer, OUT_OF_RANGE on sizes.
+// thread-safe. INVALID_ARGUMENT on a wrong count or null pointer, OUT_OF_RANGE on sizes,
+// RESOURCE_EXHAUSTED, before anything is allocated, if it would take more than `options.budget`.
 absl::Status RunReference(const Chain& chain, int64_t m, const std::vector<const void*>& inputs,
                           const std::vector<void*>& outputs, const ReferenceOptions& options = {});
 

@@ -48,6 +48,7 @@ void ParallelFor(int threads, int64_t items, int64_t grain,
 namespace {
 
 constexpr int64_t kElementsPerPass = int64_t{8} << 20;
+constexpr int64_t kMostElementsPerPass = int64_t{1} << 28;  // where a pass has few rows
 constexpr int64_t kLeastRows = 64;
 
 int CountM(const std::vector<Dim>& dims) {
@@ -103,7 +104,8 @@ int64_t RowsPerPass(const Chain& chain, int64_t rows) {
     if (CountM(op.type.dims) == 0 || op.kind == OpKind::kInput) continue;
     widest = std::max(widest, ElementsPerM(op.type.dims));
   }
-  return std::min(std::max<int64_t>(rows, 1), std::max(kLeastRows, kElementsPerPass / widest));
+  const int64_t least = std::clamp<int64_t>(kMostElementsPerPass / widest, 1, kLeastRows);
+  return std::min(std::max<int64_t>(rows, 1), std::max(least, kElementsPerPass / widest));
 }
 
 }  // namespace sinter::reference

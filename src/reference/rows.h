@@ -31,8 +31,8 @@ inline void ForEachIndex(int count, const std::function<void(int)>& step, int mo
 // in words.
 std::string WhyRowsMix(const Chain& chain);
 
-// Rows per pass that keep one intermediate value within about 64 MiB, at least 64. For
-// row-independent chains.
+// Rows per pass that keep one intermediate value within about 64 MiB; at least 64, or as many as
+// 2 GiB hold. For row-independent chains.
 int64_t RowsPerPass(const Chain& chain, int64_t rows);
 
 }  // namespace sinter::reference

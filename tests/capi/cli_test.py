@@ -63,6 +63,24 @@ class Cli(unittest.TestCase):
         self.assertIn("searched 0, compiled 0, plan hits 1,", second.stdout)
         self.assertIn("NVRTC not loaded", second.stdout)
 
+    def test_a_small_file_that_asks_for_2_to_the_40_elements_is_refused_at_once(self):
+        path = os.path.join(self.cache, "chain.json")
+        for rows, m, bound in ((1 << 20, [], "GiB of float64 values are held"), ("M", ["-m", str(1 << 20)], "operations, 1.76e+13 of them at op 2 (exp")):
+            dims, sums = [rows, 1 << 20], [rows]
+            chain = {"schema": 1, "inputs": [{"id": 0, "dtype": "f32", "dims": [1]}],
+                     "ops": [{"id": 1, "op": "broadcast", "in": [0], "dtype": "f32", "dims": dims},
+                             {"id": 2, "op": "unary", "in": [1], "kind": "exp", "dtype": "f32", "dims": dims},
+                             {"id": 3, "op": "reduce", "in": [2], "kind": "sum", "axes": [1], "dtype": "f32", "dims": sums}],
+                     "outputs": [{"value": 3}]}
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(chain, file)
+            refused = self.sinter("run", "--target", "h200", *m, path, expect=None)
+            if "no NVRTC" in refused.stderr:
+                self.skipTest(refused.stderr.strip())
+            self.assertEqual(refused.returncode, UNAVAILABLE, refused.stderr)
+            self.assertIn("reference: ", refused.stderr)
+            self.assertIn(bound, refused.stderr)
+
     def test_without_a_gpu_one_line_says_so(self):
         result = self.sinter("run", "--json", "--no-reference", CHAIN)
         if json.loads(result.stdout)["gpu"]:
