@@ -105,10 +105,9 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
   const HoldText& holds = keep_.holds();
   emitter_.Append(hands_.Declarations(number));
   const bool backward = number % 2 == 1 && !holds.IsWhole();
-  emitter_.Append(
-      AroundUnits(code_, program_, phase,
-                  {holds.Counts(number), holds.MostRounds(), backward, !loads.empty()}, batch,
-                  names_, absl::StrCat(loads, passes)));
+  emitter_.Append(AroundUnits(code_, program_, phase,
+                              {holds.Counts(number), holds.MostRounds(), backward, !loads.empty()},
+                              batch, names_, absl::StrCat(loads, passes)));
   return absl::OkStatus();
 }
 

@@ -63,8 +63,8 @@ std::string UnitsText(const StitchCode& code, const StitchProgram& program,
 // Rounds of a block's units; `counted`: numbered in variable `round`.
 struct Rounds {
   bool counted = false;
-  int64_t most = 0;       // rounds beyond it count as the last; 0: unbounded
-  bool backward = false;  // from the last to the first, which finds in L2 what came last
+  int64_t most = 0;           // rounds beyond it count as the last; 0: unbounded
+  bool backward = false;      // from the last to the first, which finds in L2 what came last
   bool block_stages = false;  // all threads of the block load the inputs of a round together
 };
 
