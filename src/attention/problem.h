@@ -59,8 +59,7 @@ struct ScoreStep {
 
 constexpr int kMaxScoreTerms = 2;
 constexpr int kMaxScoreSteps = 8;
-// A kernel that multiplies scores by log2(e), as PyTorch's do, sees -infinity in the place of lower
-// ones.
+// Lower scores become -infinity in a kernel that multiplies scores by log2(e), as PyTorch's do.
 constexpr float kLeastBase2Score = -2.3586e38f;
 constexpr int64_t kMaxHead = 128;             // of q and k, and of v
 constexpr int64_t kMaxAttentionRows = 65536;  // of q, and of keys

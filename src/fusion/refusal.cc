@@ -106,7 +106,7 @@ class Product {
                         " and ", NameWithInputs(chain_, weights_), "): ");
   }
 
-  // Returns why no kernel takes the product, and the way out; "" for a reason that no rule knows.
+  // Returns why no kernel takes the product, and the remedy; "" for a reason that no rule knows.
   std::string Trouble() const {
     if (op_.kind == OpKind::kGroupedMatmul) return "";
     for (std::string (Product::*rule)() const :
@@ -172,7 +172,7 @@ class Product {
            b.rank() == 2 && a.dims[0].symbolic && !a.dims[1].symbolic;
   }
 
-  // Of a convolution that no load of windows takes. The other rules tell of its channels.
+  // Why no load of windows takes a convolution. Other rules check its channels.
   std::string OfWindow() const {
     if (op_.kind != OpKind::kConv2d) return "";
     const std::vector<Dim>&x = TypeOf(op_.operands[0]).dims, &w = TypeOf(op_.operands[1]).dims;
@@ -188,7 +188,7 @@ class Product {
                         "with the filter as a matrix, which takes two kernels");
   }
 
-  // Of a convolution in groups that the normal form could not join.
+  // Why the normal form could not join the groups of a convolution.
   std::string OfGroups() const {
     if (op_.kind != OpKind::kConv2d || op_.conv.groups == 1) return "";
     const int64_t groups = op_.conv.groups, vector = kRowAlignment / SizeOf(DType::kBF16);
@@ -201,7 +201,7 @@ class Product {
                         "the channels of each group");
   }
 
-  // Inputs first: to pad them is easier, and often does for what is computed of them.
+  // Inputs first: to pad them is easier, and often suffices for values computed from them.
   std::string OfRows() const {
     for (const bool input : {true, false}) {
       for (const ValueId id : {rows_, weights_}) {
@@ -272,7 +272,7 @@ absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl
   const std::vector<ValueId> sources = SourcesOf(chain);
   for (const ValueId id : Suspects(chain, products)) {
     const Product product(chain, id, sources);
-    // What a kernel of all of it lacks comes before what one of this product alone does.
+    // A reason why no kernel takes the whole chain precedes one about this product.
     std::string trouble = At(products.not_optional, id);
     if (trouble.empty()) trouble = product.Trouble();
     if (trouble.empty()) trouble = At(products.refused, id);

@@ -1,5 +1,5 @@
 // ReferenceBudget: how much memory and time a run of the CPU executor may take, and what it takes,
-// told from the extents alone, before anything is allocated.
+// computed from the extents before anything is allocated.
 #ifndef SINTER_SRC_REFERENCE_BUDGET_H_
 #define SINTER_SRC_REFERENCE_BUDGET_H_
 
@@ -11,7 +11,7 @@
 namespace sinter {
 
 struct ReferenceBudget {
-  // Of float64 values that are held at once. 0: half of the machine's memory, at most 32 GiB.
+  // Bytes of float64 values that are held at once. 0: half of the machine's memory, at most 32 GiB.
   double bytes = 0;
   // Multiply-adds; an element of any other op counts as 16. The default is minutes of 16 cores.
   double operations = 0x1p43;

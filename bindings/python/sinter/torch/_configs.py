@@ -134,7 +134,7 @@ def asked_of(config: Mapping[str, Any], sizes: Sequence[int], folded: bool, rank
 
 
 def _of_layers(config: Mapping[str, Any], sizes: Sequence[int], folded: bool, ranks: int) -> Asking:
-    """Of a decoder with gated MLPs: all between two attentions, and MLPs."""
+    """The chains of a decoder with gated MLPs: all between two attentions, and MLPs."""
     kind, method = config.get("model_type", "llama"), _quantised_by(config)
     if kind not in (*_OF_LLAMA, *_OF_QWEN):
         return Asking([], [f"model_type is {kind!r}: of models without experts there are {' '.join((*_OF_LLAMA, *_OF_QWEN))}"])
@@ -168,7 +168,7 @@ def _of_layers(config: Mapping[str, Any], sizes: Sequence[int], folded: bool, ra
 
 
 def _reason_against_linking(config: Mapping[str, Any], kind: str) -> str:
-    """Why layers keep their projections of attention, so that MLPs alone are taken; "" where they do not."""
+    """Why layers keep their projections of attention, so that only MLPs are taken; "" where they do not."""
     if kind == "qwen2":
         return "model_type is 'qwen2', whose projections of attention have biases"
     for name in ("attention_bias", *(("bias", "qkv_bias") if kind in _OF_LLAMA else ())):
@@ -182,7 +182,7 @@ def _reason_against_linking(config: Mapping[str, Any], kind: str) -> str:
 
 
 def _of_experts(config: Mapping[str, Any], sizes: List[int], ranks: int) -> Asking:
-    """Of a mixture of experts: experts of 16 bits, or of e4m3 with scales of blocks, as vLLM hands their rows over and as SGLang does."""
+    """The chains of a mixture of experts: experts of 16 bits, or of e4m3 with scales of blocks, as vLLM hands their rows over and as SGLang does."""
     kind = config.get("model_type", "")
     left = [f"all but experts: model_type is {kind!r}, a mixture of experts"]
     against = _reason_against_experts(config, kind)
