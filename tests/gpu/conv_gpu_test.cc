@@ -50,7 +50,7 @@ class ConvRun {
     std::vector<const void*> pointers;
     for (const std::string& input : inputs_) pointers.push_back(input.data());
     SINTER_ASSIGN_OR_RETURN(std::vector<std::vector<double>> want,
-                            RunReferenceF64(chain_, images_, pointers, {0, nullptr, true}));
+                            RunReferenceF64(chain_, images_, pointers, {0, nullptr, true, {}}));
     want_ = std::move(want[0]);
     return absl::OkStatus();
   }

@@ -84,7 +84,7 @@ TEST(FfnReference, AgreesWithTheOracleOnConvolutions) {
     const auto inputs = RandomInputs(problem->chain, 3, 5);
     std::vector<const void*> pointers;
     for (const std::string& input : *inputs) pointers.push_back(input.data());
-    const auto oracle = RunReferenceF64(problem->chain, 3, pointers, {1, nullptr, true});
+    const auto oracle = RunReferenceF64(problem->chain, 3, pointers, {1, nullptr, true, {}});
     ASSERT_TRUE(oracle.ok()) << oracle.status();
     const auto rows = AllRows(static_cast<int64_t>((*oracle)[0].size()) /
                               problem->chain.output_type(0).dims.back().value);

@@ -221,7 +221,7 @@ void ExpectRight(ProductsWorld& w, const PreparedPlan& plan, int64_t m) {
   ASSERT_TRUE(bound.ok()) << bound.status();
   const absl::Status launched = plan.Launch(**bound, nullptr, m, false);
   ASSERT_TRUE(launched.ok()) << launched;
-  const auto want = RunReferenceF64(chain, m, pointers, {1, nullptr, true});
+  const auto want = RunReferenceF64(chain, m, pointers, {1, nullptr, true, {}});
   ASSERT_TRUE(want.ok()) << want.status();
   const DType dtype = chain.output_type(0).dtype;
   const ErrorMeasure error =
