@@ -171,12 +171,18 @@ int64_t AttentionItems(const AttentionProblem& problem, const AttentionSchedule&
   return problem.BatchesAt(m) * CeilDiv(problem.rows, schedule.BlockRows());
 }
 
+int64_t AttentionQueryBytes(const AttentionProblem& problem, const AttentionSchedule& schedule) {
+  return schedule.BlockRows() * HeadBytes(problem.head);
+}
+
+int64_t AttentionStageBytes(const AttentionProblem& problem, const AttentionSchedule& schedule) {
+  return std::max(HeadBytes(problem.head), HeadBytes(problem.value_head)) * schedule.block_keys;
+}
+
 int64_t AttentionSharedBytes(const AttentionProblem& problem, const AttentionSchedule& schedule) {
-  const int64_t head = HeadBytes(problem.head);
-  const int64_t stage = std::max(head, HeadBytes(problem.value_head)) * schedule.block_keys;
   const int64_t barriers = 16 * (schedule.stages + schedule.query_stages);
-  return schedule.query_stages * schedule.BlockRows() * head + schedule.stages * stage + barriers +
-         kSlackBytes;
+  return schedule.query_stages * AttentionQueryBytes(problem, schedule) +
+         schedule.stages * AttentionStageBytes(problem, schedule) + barriers + kSlackBytes;
 }
 
 int AttentionRegisters(const AttentionProblem& problem, const AttentionSchedule& schedule) {

@@ -36,6 +36,9 @@ struct AttentionSchedule {
 int64_t AttentionItems(const AttentionProblem& problem, const AttentionSchedule& schedule,
                        int64_t m);
 int64_t AttentionSharedBytes(const AttentionProblem& problem, const AttentionSchedule& schedule);
+// The parts of it that hold an item's rows of q, and a tile of k or v.
+int64_t AttentionQueryBytes(const AttentionProblem& problem, const AttentionSchedule& schedule);
+int64_t AttentionStageBytes(const AttentionProblem& problem, const AttentionSchedule& schedule);
 // Registers that a thread of a warpgroup needs, as compilers have been seen to use, and has.
 int AttentionRegisters(const AttentionProblem& problem, const AttentionSchedule& schedule);
 int RegistersOf(const AttentionSchedule& schedule);
