@@ -19,6 +19,7 @@ text{font-family:Inter,Helvetica,Arial,sans-serif;font-size:12px;fill:#1f2933}
 .block{fill:#ffffff;stroke:#9fb3c8}.cluster{fill:none;stroke:#486581;stroke-dasharray:4 3}
 .rows{fill:#bcd8f5;stroke:#2b6cb0}.weights{fill:#d5dde5;stroke:#627d98}
 .c0{fill:#74b3ce}.c1{fill:#f2b880}.c2{fill:#9dc08b}.c3{fill:#d3a4c7}.c4{fill:#e8d07a}.c5{fill:#a3a8d8}
+.skipped{fill:#ffffff;stroke:#d9e2ec;stroke-width:.6}
 .tile{stroke:#ffffff;stroke-width:.6}.later{opacity:.55}
 .ring{fill:#90cdf4;stroke:#ffffff}.c{fill:#f6ad55;stroke:#ffffff}
 .partial{fill:#fbd38d;stroke:#ffffff}.other{fill:#e2e8f0;stroke:#ffffff}

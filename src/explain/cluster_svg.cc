@@ -9,8 +9,8 @@
 namespace sinter {
 namespace {
 
-constexpr double kHead = 18, kLane = 58, kBlockHeight = 178, kBlockGap = 6, kWidestBlock = 190;
-constexpr double kMemoryTop = 44, kMemoryHeight = 122;
+constexpr double kHead = 18, kLane = 58, kBlockGap = 6;
+constexpr double kMemoryTop = 44, kBelowMemory = 12, kInset = 6;
 constexpr int64_t kMostBlocks = 16;    // of a cluster
 constexpr int64_t kMostSquares = 528;  // blocks of a launch
 constexpr int kColours = 6;
@@ -29,43 +29,43 @@ std::vector<Box> BlockBoxes(const ProductsPicture& k, Point at) {
   return boxes;
 }
 
-void DrawWarpgroups(const ProductsPicture& k, const Box& block, Svg* svg) {
+// Whether `text` with the same space left and right of it stays inside a box.
+bool Fits(absl::string_view text, absl::string_view style, const Box& box) {
+  return TextWidth(text, style) + 2 * kInset <= box.width;
+}
+
+void DrawWarpgroups(const std::array<int, 2>& warpgroups, const Box& box, Svg* svg) {
   const double size = 14;
-  for (int m = 0; m < k.warpgroups_m; m++) {
-    for (int n = 0; n < k.warpgroups_n; n++) {
+  for (int m = 0; m < warpgroups[0]; m++) {
+    for (int n = 0; n < warpgroups[1]; n++) {
       svg->Rectangle(
-          {block.x + 6 + n * (size + 2), block.y + 22 + m * (size / 2 + 1), size, size / 2},
+          {box.x + kInset + n * (size + 2), box.y + 22 + m * (size / 2 + 1), size, size / 2},
           "warpgroup", 1);
     }
   }
 }
 
+// Where there is room: its colour says its name too.
 void LabelPart(const SharedPart& part, const Box& box, Svg* svg) {
-  if (box.width < 90 || box.height < 11) return;
-  svg->Text({box.x + 5, box.MiddleY() + 3.5},
-            absl::StrCat(part.name, " ", SizeText(AsDouble(part.bytes))), "tiny");
+  const std::string label = absl::StrCat(part.name, " ", SizeText(AsDouble(part.bytes)));
+  if (box.height < 11 || !Fits(label, "tiny", box)) return;
+  svg->Text({box.x + 5, box.MiddleY() + 3.5}, label, "tiny");
 }
 
-// A block's shared memory from top to bottom, to scale.
-void DrawMemory(const ProductsPicture& k, const Box& block, Svg* svg) {
-  const double scale = kMemoryHeight / std::max(1.0, AsDouble(k.shared_bytes));
+// From top to bottom, to scale.
+void DrawMemory(const std::vector<SharedPart>& parts, const Box& block, Svg* svg) {
+  int64_t bytes = 0;
+  for (const SharedPart& part : parts) bytes += part.bytes * part.count;
   double y = block.y + kMemoryTop;
-  for (const SharedPart& part : k.shared) {
+  const double scale = (block.Bottom() - kBelowMemory - y) / std::max(1.0, AsDouble(bytes));
+  for (const SharedPart& part : parts) {
     for (int64_t i = 0; i < part.count; i++) {
-      const Box box{block.x + 6, y, block.width - 12, AsDouble(part.bytes) * scale};
+      const Box box{block.x + kInset, y, block.width - 2 * kInset, AsDouble(part.bytes) * scale};
       svg->Rectangle(box, part.name);
       LabelPart(part, box, svg);
       y += box.height;
     }
   }
-}
-
-void DrawBlock(const ProductsPicture& k, const Box& block, size_t rank, Svg* svg) {
-  svg->Rectangle(block, "block", 4);
-  svg->Text({block.x + 6, block.y + 14},
-            block.width > 60 ? absl::StrCat("block ", rank) : absl::StrCat(rank), "small");
-  DrawWarpgroups(k, block, svg);
-  DrawMemory(k, block, svg);
 }
 
 Point TopOf(const Box& block) { return {block.MiddleX(), block.y}; }
@@ -155,13 +155,26 @@ Point NextPlace(Point last, double width, double left) {
 
 }  // namespace
 
+void DrawBlock(const DrawnBlock& block, const Box& box, Svg* svg) {
+  svg->Rectangle(box, "block", 4);
+  svg->Text({box.x + kInset, box.y + 14}, block.name, "small");
+  DrawWarpgroups(block.warpgroups, box, svg);
+  DrawMemory(block.shared, box, svg);
+}
+
 double DrawCluster(const ProductsPicture& picture, Point at, Svg* svg) {
   const double lane_height = HasExchanges(picture) ? kLane : 8;
   const double text = DrawLines(ClusterText(picture), {at.x, at.y}, "h3", svg);
   const Point lane{at.x, at.y + text + 3};
   const std::vector<Box> blocks = BlockBoxes(picture, {at.x, lane.y + lane_height});
   DrawExchanges(picture, blocks, lane, svg);
-  for (size_t i = 0; i < blocks.size(); i++) DrawBlock(picture, blocks[i], i, svg);
+  const bool wide = Fits(absl::StrCat("block ", blocks.size() - 1), "small", blocks.back());
+  for (size_t i = 0; i < blocks.size(); i++) {
+    DrawBlock({absl::StrCat(wide ? "block " : "", i),
+               {picture.warpgroups_m, picture.warpgroups_n},
+               picture.shared},
+              blocks[i], svg);
+  }
   if (picture.cluster > 1) {
     const Box frame{at.x - 4, lane.y + lane_height - 4, blocks.back().Right() - at.x + 8,
                     kBlockHeight + 8};
@@ -170,25 +183,25 @@ double DrawCluster(const ProductsPicture& picture, Point at, Svg* svg) {
   return text + 3 + lane_height + kBlockHeight + 14;
 }
 
-double DrawLaunch(const ProductsPicture& picture, Point at, Svg* svg) {
-  const int64_t clusters = std::max<int64_t>(1, picture.Clusters());
-  const int64_t shown = std::min(clusters, kMostSquares / std::max<int64_t>(1, picture.cluster));
-  const double width = AsDouble(picture.cluster) * kSquare + 2;
+double DrawLaunch(int64_t blocks, int64_t cluster, Point at, Svg* svg) {
+  const int64_t size = std::max<int64_t>(1, cluster);
+  const int64_t clusters = std::max<int64_t>(1, blocks / size);
+  const int64_t shown = std::min(clusters, kMostSquares / size);
+  const double width = AsDouble(cluster) * kSquare + 2;
   svg->Text(
       {at.x, at.y + 12},
-      absl::StrCat(
-          "the launch: ", Counted(static_cast<uint64_t>(picture.blocks), "block"),
-          picture.cluster > 1 ? " in " + Counted(static_cast<uint64_t>(clusters), "cluster") : "",
-          shown < clusters ? absl::StrCat(" (the first ", shown, " drawn)") : ""),
+      absl::StrCat("the launch: ", Counted(static_cast<uint64_t>(blocks), "block"),
+                   cluster > 1 ? " in " + Counted(static_cast<uint64_t>(clusters), "cluster") : "",
+                   shown < clusters ? absl::StrCat(" (the first ", shown, " drawn)") : ""),
       "h3");
   Point place{at.x, at.y + kHead + 2};
   for (int64_t i = 0; i < shown; i++) {
     place = NextPlace(place, width, at.x);
-    for (int64_t b = 0; b < picture.cluster; b++) {
+    for (int64_t b = 0; b < cluster; b++) {
       svg->Rectangle({place.x + 1 + AsDouble(b) * kSquare, place.y + 1, kSquare, kSquare},
                      absl::StrCat("tile c", i % kColours));
     }
-    if (picture.cluster > 1) svg->Rectangle({place.x, place.y, width, kSquare + 2}, "cluster", 2);
+    if (cluster > 1) svg->Rectangle({place.x, place.y, width, kSquare + 2}, "cluster", 2);
     place.x += width + kFrame;
   }
   return place.y + kLaunchRow - at.y;

@@ -2,6 +2,7 @@
 #ifndef SINTER_SRC_EXPLAIN_EXPLAIN_H_
 #define SINTER_SRC_EXPLAIN_EXPLAIN_H_
 
+#include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <set>
@@ -213,7 +214,20 @@ double DrawWindows(const ProductsPicture& picture, Point at, Svg* svg);
 // One cluster: its blocks with their shared memory to scale, and the exchanges between them.
 double DrawCluster(const ProductsPicture& picture, Point at, Svg* svg);
 // All blocks of the launch, clusters framed.
-double DrawLaunch(const ProductsPicture& picture, Point at, Svg* svg);
+double DrawLaunch(int64_t blocks, int64_t cluster, Point at, Svg* svg);
+// The scores of one batch as items of rows and tiles of keys, between q, k, v and the result; a
+// block.
+double DrawAttention(const AttentionPicture& picture, Point at, Svg* svg);
+
+// A block of `warpgroups[0]` x `warpgroups[1]` consumer warpgroups, its shared memory to scale.
+struct DrawnBlock {
+  std::string name;
+  std::array<int, 2> warpgroups = {1, 1};
+  std::vector<SharedPart> shared;
+};
+constexpr double kBlockHeight = 178, kWidestBlock = 190;
+void DrawBlock(const DrawnBlock& block, const Box& box, Svg* svg);
+
 // The ops of a stitched kernel in rows by depth.
 double DrawOps(const KernelDescription& kernel, Point at, Svg* svg);
 

@@ -170,8 +170,12 @@ class Drawing {
       y += DrawWindows(*told.products, {at.x, y}, svg);
       if (e_.equal.size() <= kMostWhole) {
         y += DrawCluster(*told.products, {at.x, y}, svg);
-        y += DrawLaunch(*told.products, {at.x, y}, svg);
+        y += DrawLaunch(told.products->blocks, told.products->cluster, {at.x, y}, svg);
       }
+    }
+    if (told.attention.has_value()) {
+      y += DrawAttention(*told.attention, {at.x, y}, svg);
+      if (e_.equal.size() <= kMostWhole) y += DrawLaunch(told.attention->blocks, 1, {at.x, y}, svg);
     }
     y += DrawLines(told.not_drawn, {at.x, y}, "small", svg);
     Svg ops;
@@ -244,33 +248,50 @@ class Drawing {
 
   // Of the parts that were drawn.
   double DrawLegend(Point at) {
-    bool products = false, ops = false;
+    bool products = false, attention = false, ops = false;
     for (const KernelDescription& told : e_.kernels) {
       products |= told.products.has_value();
+      attention |= told.attention.has_value();
       ops |= !told.ops.empty();
     }
     double y = at.y;
-    if (products) y += DrawProductLegend({at.x, y});
+    if (products) y += DrawSwatches(ProductSwatches(), {at.x, y});
+    if (attention) y += DrawSwatches(AttentionSwatches(), {at.x, y});
     if (ops) y += DrawCompositions({at.x, y});
     return y - at.y;
   }
 
-  double DrawProductLegend(Point at) {
-    constexpr std::pair<const char*, const char*> kItems[] = {
-        {"rows", "rows"},
-        {"weights", "weights"},
-        {"c0", "a colour a cluster"},
-        {"c0 later", "a later turn"},
-        {"ring", "ring stage"},
-        {"c", "c kept in the cluster"},
-        {"partial", "partial sums"},
-        {"warpgroup", "consumer warpgroup"},
-        {"hbm", "HBM"},
-        {"l2", "L2"},
-        {"dsm", "DSM: distributed shared memory"},
-        {"bound", "bound"}};
+  // Pairs of a style and the name of the shapes that have it.
+  using Swatches = std::vector<std::pair<const char*, const char*>>;
+
+  static Swatches ProductSwatches() {
+    return {{"rows", "rows"},
+            {"weights", "weights"},
+            {"c0", "a colour a cluster"},
+            {"c0 later", "a later turn"},
+            {"ring", "ring stage"},
+            {"c", "c kept in the cluster"},
+            {"partial", "partial sums"},
+            {"warpgroup", "consumer warpgroup"},
+            {"hbm", "HBM"},
+            {"l2", "L2"},
+            {"dsm", "DSM: distributed shared memory"},
+            {"bound", "bound"}};
+  }
+
+  static Swatches AttentionSwatches() {
+    return {{"rows", "q and the result"},
+            {"weights", "k and v"},
+            {"c0", "scores, a colour a block"},
+            {"c0 later", "a later turn"},
+            {"skipped", "scores that no row sees, skipped"},
+            {"ring", "a tile of k or v in shared memory"},
+            {"warpgroup", "consumer warpgroup"}};
+  }
+
+  double DrawSwatches(const Swatches& swatches, Point at) {
     double x = at.x, y = at.y;
-    for (const auto& [style, name] : kItems) {
+    for (const auto& [style, name] : swatches) {
       if (x + 30 + TextWidth(name, "small") > at.x + kDrawingWidth) x = at.x, y += 18;
       x += DrawSwatch(style, name, {x, y}, &svg_);
     }

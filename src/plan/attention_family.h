@@ -19,6 +19,10 @@ const KernelFamily& AttentionFamily();
 
 using AttentionSpec = OwnSpec<AttentionCode>;  // operands in order are q, k, v, the terms
 
+// What a kernel is drawn from.
+AttentionPicture PictureOf(const AttentionProblem& problem, const AttentionSchedule& schedule,
+                           int64_t bucket);
+
 class AttentionKernels : public OwnKernels<AttentionCode> {
  public:
   absl::string_view name() const override { return "attention"; }
@@ -54,7 +58,7 @@ class AttentionKernels : public OwnKernels<AttentionCode> {
     for (LevelCost& level : out.levels) level.bound = level.level == p.bound;
     out.levels.push_back({"together", p.total_us - p.fixed_us, "the longest, and waits", "", ""});
     out.levels.push_back({"fixed", p.fixed_us, "launch", "", "launch_us fill_us drain_us"});
-    out.not_drawn = "a kernel of attention is not drawn";
+    out.attention = PictureOf(ProblemOf(kernel.spec), ScheduleOf(kernel.spec), bucket);
     return out;
   }
   void WriteJson(const KernelSpec& spec, nlohmann::ordered_json* out) const override {

@@ -130,6 +130,27 @@ struct ProductsPicture {
   int64_t Clusters() const { return cluster > 0 ? blocks / cluster : 0; }
 };
 
+// ---- A picture of a kernel of attention
+
+struct AttentionPicture {
+  std::string formula;  // "out = softmax(0.125 q k^T + term) v"
+  std::string batches;  // "24", "M x 12"
+  int64_t rows = 0, keys = 0, head = 0, value_head = 0;
+  bool causal = false;  // keys after row + diagonal are hidden
+  int64_t diagonal = 0;
+  int64_t item_rows = 0, tile_keys = 0;  // of an item; of a tile
+  int warpgroups = 1, resident = 1;      // of a block; blocks on an SM
+  int64_t items = 0, blocks = 0;         // of a full bucket
+  int stages = 0;                        // tiles of k or v in shared memory
+  std::vector<SharedPart> shared;        // adds up to shared_bytes
+  int64_t shared_bytes = 0;
+
+  int64_t Items() const;  // of a batch
+  int64_t Tiles() const;  // of all keys
+  // Whether no row of the item sees a key of the tile: no block multiplies it.
+  bool IsSkipped(int64_t item, int64_t tile) const;
+};
+
 // ---- A picture of a kernel of ops
 
 struct OpRead {
@@ -189,6 +210,7 @@ struct KernelDescription {
 
   // A family fills the pictures that it has.
   std::optional<ProductsPicture> products;
+  std::optional<AttentionPicture> attention;
   std::string not_drawn;  // why there is no picture
   StitchTerms times;
   std::vector<HandPicture> hands;

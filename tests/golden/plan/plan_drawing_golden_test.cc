@@ -11,6 +11,7 @@
 #include "src/plan/product_family.h"
 #include "src/plan/stitch_family.h"
 #include "tests/support/golden_file.h"
+#include "tests/unit/plan/sample_attention.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
@@ -149,6 +150,11 @@ TEST(StitchDrawing, MatchesTheFiles) {
   ExpectFile("stitch.txt", text + ApartText(picture));
   ExpectFile("stitch.svg", PlanSvg(picture));
   ExpectFile("stitch.json", FusionJson(picture) + "\n");
+}
+
+TEST(AttentionDrawing, MatchesTheFile) {
+  const DeviceModel model = *BuiltinModel("h200");
+  ExpectFile("attention.svg", PlanSvg(Describe(PlanOf(SampleAttention()), model)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Dataflows, PlanDrawing, ::testing::ValuesIn(DrawnKernels()));

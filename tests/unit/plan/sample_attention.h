@@ -1,0 +1,51 @@
+// A kernel of attention that tests draw: causal, with a scale and a term, for each of M x 12
+// batches.
+#ifndef SINTER_TESTS_UNIT_PLAN_SAMPLE_ATTENTION_H_
+#define SINTER_TESTS_UNIT_PLAN_SAMPLE_ATTENTION_H_
+
+#include <memory>
+
+#include "src/plan/attention_family.h"
+
+namespace sinter {
+
+inline AttentionProblem SampleAttentionProblem() {
+  constexpr int64_t kHeads = 12, kRows = 512, kKeys = 768, kHead = 64;
+  AttentionProblem p;
+  p.rows = kRows, p.keys = kKeys;
+  p.head = p.value_head = kHead;
+  p.batches = kHeads, p.of_m = true;
+  const auto matrices = [](int64_t rows) {
+    return BatchedMatrix{kHead, 1, {{1, kHeads, rows * kHead}, {kHeads, 0, kHeads * rows * kHead}}};
+  };
+  p.q = p.out = matrices(kRows);
+  p.k = p.v = matrices(kKeys);
+  ScoreStep scale, term;
+  scale.number = 0.125;
+  term.kind = ScoreStep::kAdd;
+  term.dtype = DType::kBF16;
+  term.term = {kKeys, 1, {{1, kHeads, kRows * kKeys}}};
+  p.steps = {scale, term};
+  p.causal = true;
+  p.diagonal = kKeys - kRows;
+  return p;
+}
+
+inline KernelSpec SampleAttention() {
+  AttentionSchedule schedule;
+  schedule.warpgroups = 2;
+  schedule.block_keys = 64;
+  schedule.stages = 4;
+  schedule.grid = 132;
+  AttentionSpec own;
+  own.code = {SampleAttentionProblem(), schedule};
+  for (int buffer = 0; buffer < 5; ++buffer) own.places.push_back({buffer, 0});
+  KernelSpec spec;
+  spec.family = &AttentionFamily();
+  spec.own = std::make_shared<const AttentionSpec>(std::move(own));
+  return spec;
+}
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_UNIT_PLAN_SAMPLE_ATTENTION_H_
