@@ -95,10 +95,11 @@ void DrawParts(const std::vector<Box>& blocks, size_t split, Svg* svg) {
 
 // Every block stores C to L2, and blocks load the C that they need.
 void DrawThroughL2(const HandOver& h, const std::vector<Box>& blocks, Point at, Svg* svg) {
-  const Box bar{at.x, at.y, blocks.back().Right() - at.x, 20};
-  svg->Rectangle(bar, "l2bar", 4);
   std::string text = "L2: c";
   for (const std::string& line : h.lines) absl::StrAppend(&text, ", ", line);
+  const double width = std::max(blocks.back().Right() - at.x, TextWidth(text, "small") + 16);
+  const Box bar{at.x, at.y, width, 20};
+  svg->Rectangle(bar, "l2bar", 4);
   svg->Text({bar.x + 8, bar.y + 14}, text, "small");
   for (const Box& block : blocks) {
     svg->Arrow({block.MiddleX() - 8, block.y}, {block.MiddleX() - 8, bar.Bottom()}, "l2");

@@ -11,7 +11,7 @@ namespace sinter {
 namespace {
 
 constexpr double kOperands = 124, kGap = 32, kTiles = 250, kHandOver = 150;  // least widths
-constexpr double kAboveTiles = 8, kTilesHeight = 150, kLabel = 58;
+constexpr double kAboveTiles = 8, kTilesHeight = 150, kLabel = 58, kBetween = 8;
 constexpr int64_t kMostRows = 32, kMostColumns = 64;  // tiles drawn
 constexpr int kProductColours = 6;
 
@@ -118,13 +118,26 @@ double DrawProduct(const ProductsPicture& k, const ProductPicture& p, Point at, 
   return y - at.y;
 }
 
+std::string HandOverTitle(const HandOver& h) {
+  return absl::StrCat("c through ", NameOf(h.medium));
+}
+
+// The width that the hand-over's texts need.
+double HandOverWidth(const HandOver& h) {
+  double width = std::max(kHandOver, TextWidth(HandOverTitle(h), "strong") + kBetween);
+  for (const std::string& line : h.lines) {
+    width = std::max(width, TextWidth(line, "small") + kBetween);
+  }
+  return width;
+}
+
 void DrawHandOver(const HandOver& h, Point at, Svg* svg) {
-  const double y = at.y + kAboveTiles + kTilesHeight / 2, middle = at.x + kHandOver / 2;
+  const double width = HandOverWidth(h);
+  const double y = at.y + kAboveTiles + kTilesHeight / 2, middle = at.x + width / 2;
   const absl::string_view style = StyleOf(h.medium);
-  svg->Line({at.x + 12, y}, {at.x + kHandOver - 22, y}, absl::StrCat("thick ", style));
-  svg->Arrow({at.x + kHandOver - 24, y}, {at.x + kHandOver - 12, y}, style);
-  svg->Text({middle, y - 12}, absl::StrCat("c through ", NameOf(h.medium)), "strong",
-            Anchor::kMiddle);
+  svg->Line({at.x + 12, y}, {at.x + width - 22, y}, absl::StrCat("thick ", style));
+  svg->Arrow({at.x + width - 24, y}, {at.x + width - 12, y}, style);
+  svg->Text({middle, y - 12}, HandOverTitle(h), "strong", Anchor::kMiddle);
   double below = y + 20;
   for (const std::string& line : h.lines) {
     svg->Text({middle, below}, line, "small", Anchor::kMiddle);
@@ -177,10 +190,17 @@ double DrawImage(const PixelWindow& w, Point at, Svg* svg) {
 
 void DrawTaps(const WindowPicture& p, Point at, Svg* svg) {
   const PixelWindow& w = p.window;
+  const int64_t rows = std::min(w.taps[0], kMostTaps), columns = std::min(w.taps[1], kMostTaps);
+  double width = kCellWidth;
+  for (int64_t r = 0; r < rows; r++) {
+    for (int64_t s = 0; s < columns; s++) {
+      width = std::max(width, TextWidth(p.StepsOf(r * w.taps[1] + s), "tiny") + kBetween);
+    }
+  }
   svg->Text({at.x, at.y - 6}, "K steps by tap", "small");
-  for (int64_t r = 0; r < std::min(w.taps[0], kMostTaps); r++) {
-    for (int64_t s = 0; s < std::min(w.taps[1], kMostTaps); s++) {
-      const Box cell{at.x + kCellWidth * DoubleOf(s), at.y + kCellHeight * DoubleOf(r), kCellWidth,
+  for (int64_t r = 0; r < rows; r++) {
+    for (int64_t s = 0; s < columns; s++) {
+      const Box cell{at.x + width * DoubleOf(s), at.y + kCellHeight * DoubleOf(r), width,
                      kCellHeight};
       svg->Rectangle(cell, "tile c1");
       svg->Text({cell.MiddleX(), cell.MiddleY() + 3.5}, p.StepsOf(r * w.taps[1] + s), "tiny",
@@ -214,7 +234,7 @@ double DrawProducts(const ProductsPicture& picture, Point at, Svg* svg) {
   for (size_t i = 0; i < picture.products.size(); i++) {
     if (i > 0) {
       DrawHandOver(picture.hand_overs[i - 1], {x, top}, svg);
-      x += kHandOver;
+      x += HandOverWidth(picture.hand_overs[i - 1]);
     }
     const ProductPicture& p = picture.products[i];
     height = std::max(height, DrawProduct(picture, p, {x, top}, svg));

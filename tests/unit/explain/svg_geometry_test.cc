@@ -3,11 +3,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "src/chain/chain.h"
@@ -15,7 +17,9 @@
 #include "src/draw/svg.h"
 #include "src/explain/explain.h"
 #include "src/fusion/fusion.h"
+#include "tests/support/attention_chains.h"
 #include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
 namespace {
@@ -55,6 +59,25 @@ std::vector<NamedChain> Graphs() {
   }
   for (uint32_t seed = 0; seed < 4; ++seed) {
     list.push_back({absl::StrCat("random ", seed), testing::RandomDag(seed, 60, 512, 768)});
+  }
+  return list;
+}
+
+// Every listed problem, and attention in every spelling.
+std::vector<NamedChain> ListedProblems() {
+  std::vector<NamedChain> list;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/bench/problems")) {
+    if (entry.path().extension() == ".txt") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const auto& file : files) {
+    absl::StatusOr<std::vector<Problem>> found = ParseProblems(TextOf(file));
+    if (!found.ok()) continue;  // a list of files, or formulas for people
+    for (Problem& problem : *found) list.push_back({problem.id, std::move(problem.chain)});
+  }
+  for (const testing::AttentionForm& form : testing::AttentionForms()) {
+    list.push_back({form.Name(), testing::MakeAttention(form)});
   }
   return list;
 }
@@ -148,6 +171,104 @@ TEST(GraphDrawing, NoLinePassesABoxAndThePageHoldsEverything) {
   }
   EXPECT_GT(segments, 500u);
   EXPECT_GT(past_rows, 10u);
+}
+
+// A text with the class that it is drawn in.
+struct DrawnText {
+  std::string text;
+  Box extent;  // estimated; of the height of a line
+};
+
+struct Page {
+  std::vector<Box> cards;  // boxes that may hold texts, and the page itself
+  std::vector<DrawnText> texts;
+};
+
+std::string StyleIn(const std::string& element) {
+  const size_t from = element.find("class=\"") + 7;
+  return element.substr(from, element.find('"', from) - from);
+}
+
+DrawnText TextIn(const std::string& element) {
+  const size_t from = element.find('>') + 1;
+  const std::string text = absl::StrReplaceAll(
+      element.substr(from, element.find("</text>") - from),
+      {{"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&#39;", "'"}});
+  const double width = TextWidth(text, StyleIn(element));
+  const double left = Has(element, "\"middle\"") ? width / 2 : Has(element, "\"end\"") ? width : 0;
+  return {text, {Value(element, "x") - left, Value(element, "y") - 3, width, 0}};
+}
+
+Page PageOf(const std::string& svg) {
+  constexpr double kLeast = 10;  // no smaller box has a text
+  Page page;
+  for (const absl::string_view line : absl::StrSplit(svg, '\n')) {
+    const std::string element(line);
+    if (Has(element, "<text ")) page.texts.push_back(TextIn(element));
+    if (!Has(element, "<rect ")) continue;
+    const Box box{Value(element, "x"), Value(element, "y"), Value(element, "width"),
+                  Value(element, "height")};
+    if (box.width >= kLeast && box.height >= kLeast) page.cards.push_back(box);
+  }
+  return page;
+}
+
+// The smallest box around a text's middle.
+Box CardOf(const Page& page, const DrawnText& text) {
+  Box card;
+  for (const Box& box : page.cards) {
+    const double x = text.extent.MiddleX(), y = text.extent.y;
+    if (x < box.x || x > box.Right() || y < box.y || y > box.Bottom()) continue;
+    if (card.width == 0 || box.width * box.height < card.width * card.height) card = box;
+  }
+  return card;
+}
+
+void ExpectTextsInCards(const std::string& name, const std::string& svg) {
+  constexpr double kTouch = 0.2;  // numbers are rounded to tenths
+  const Page page = PageOf(svg);
+  for (const DrawnText& text : page.texts) {
+    const Box card = CardOf(page, text);
+    EXPECT_TRUE(text.extent.x >= card.x - kTouch && text.extent.Right() <= card.Right() + kTouch)
+        << name << ": \"" << text.text << "\" from " << text.extent.x << " to "
+        << text.extent.Right() << " in a card from " << card.x << " to " << card.Right();
+  }
+}
+
+TEST(PlanDrawings, TextsFitTheirCards) {
+  constexpr size_t kAlternatives = 2;  // drawn of each problem
+  std::vector<NamedChain> listed = Graphs(), problems = ListedProblems();
+  std::move(problems.begin(), problems.end(), std::back_inserter(listed));
+  size_t drawings = 0, with_attention = 0;
+  for (const NamedChain& problem : listed) {
+    const absl::StatusOr<FusionResult> found = PlanChain(problem.chain, 128, H200(), {});
+    if (!found.ok()) continue;  // tests/golden/plans holds why
+    Explanation chosen = Describe(found->chosen, H200());
+    ExplainFusion(H200(), &chosen);
+    ExpectTextsInCards(problem.name, PlanSvg(chosen));
+    for (const KernelDescription& kernel : chosen.kernels) {
+      with_attention += kernel.attention.has_value();
+      EXPECT_EQ(kernel.not_drawn, "") << problem.name;
+    }
+    const size_t others = std::min(found->alternatives.size(), kAlternatives);
+    for (size_t i = 0; i < others; ++i) {
+      ExpectTextsInCards(problem.name, PlanSvg(Describe(found->alternatives[i], H200())));
+    }
+    drawings += 1 + others;
+  }
+  EXPECT_GT(drawings, 1000u);
+  EXPECT_GT(with_attention, 30u);
+}
+
+TEST(PlanDrawings, TextsFitTheirCardsInEveryDataflow) {
+  for (const ProductSequence& p : {SampleS8(), SampleG7()}) {
+    for (Dataflow dataflow : DataflowsOf(p)) {
+      Plan plan;
+      plan.kernels.emplace_back();
+      plan.kernels[0].spec = SampleSpec(p, dataflow);
+      ExpectTextsInCards(std::string(NameOf(dataflow)), PlanSvg(Describe(plan, H200())));
+    }
+  }
 }
 
 // Each kernel's prediction can be added up from what is told of it, whatever made the plan.
