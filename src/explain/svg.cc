@@ -248,16 +248,18 @@ class Drawing {
 
   // Of the parts that were drawn.
   double DrawLegend(Point at) {
-    bool products = false, attention = false, ops = false;
+    bool products = false, attention = false, ops = false, levels = false;
     for (const KernelDescription& told : e_.kernels) {
       products |= told.products.has_value();
       attention |= told.attention.has_value();
       ops |= !told.ops.empty();
+      levels |= !told.levels.empty();
     }
     double y = at.y;
     if (products) y += DrawSwatches(ProductSwatches(), {at.x, y});
     if (attention) y += DrawSwatches(AttentionSwatches(), {at.x, y});
     if (ops) y += DrawCompositions({at.x, y});
+    if (levels) y += DrawSwatches(LevelSwatches(), {at.x, y});
     return y - at.y;
   }
 
@@ -275,8 +277,7 @@ class Drawing {
             {"warpgroup", "consumer warpgroup"},
             {"hbm", "HBM"},
             {"l2", "L2"},
-            {"dsm", "DSM: distributed shared memory"},
-            {"bound", "bound"}};
+            {"dsm", "DSM: distributed shared memory"}};
   }
 
   static Swatches AttentionSwatches() {
@@ -287,6 +288,12 @@ class Drawing {
             {"skipped", "scores that no row sees, skipped"},
             {"ring", "a tile of k or v in shared memory"},
             {"warpgroup", "consumer warpgroup"}};
+  }
+
+  static Swatches LevelSwatches() {
+    return {{"level",
+             "a bar's length is a level's predicted time, relative to the longest in the kernel"},
+            {"bound", "the level that bounds the kernel"}};
   }
 
   double DrawSwatches(const Swatches& swatches, Point at) {

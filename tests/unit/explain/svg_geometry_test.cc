@@ -182,6 +182,7 @@ struct DrawnText {
 struct Page {
   std::vector<Box> cards;  // boxes that may hold texts, and the page itself
   std::vector<DrawnText> texts;
+  int bars = 0;
 };
 
 std::string StyleIn(const std::string& element) {
@@ -209,6 +210,7 @@ Page PageOf(const std::string& svg) {
     const Box box{Value(element, "x"), Value(element, "y"), Value(element, "width"),
                   Value(element, "height")};
     if (box.width >= kLeast && box.height >= kLeast) page.cards.push_back(box);
+    page.bars += StyleIn(element) == "level" || StyleIn(element) == "bound";
   }
   return page;
 }
@@ -224,7 +226,7 @@ Box CardOf(const Page& page, const DrawnText& text) {
   return card;
 }
 
-void ExpectTextsInCards(const std::string& name, const std::string& svg) {
+void ExpectTextsInCardsAndALegend(const std::string& name, const std::string& svg) {
   constexpr double kTouch = 0.2;  // numbers are rounded to tenths
   const Page page = PageOf(svg);
   for (const DrawnText& text : page.texts) {
@@ -233,9 +235,10 @@ void ExpectTextsInCards(const std::string& name, const std::string& svg) {
         << name << ": \"" << text.text << "\" from " << text.extent.x << " to "
         << text.extent.Right() << " in a card from " << card.x << " to " << card.Right();
   }
+  EXPECT_EQ(page.bars > 0, Has(svg, ">a bar&#39;s length is ")) << name;
 }
 
-TEST(PlanDrawings, TextsFitTheirCards) {
+TEST(PlanDrawings, TextsFitTheirCardsAndBarsHaveALegend) {
   constexpr size_t kAlternatives = 2;  // drawn of each problem
   std::vector<NamedChain> listed = Graphs(), problems = ListedProblems();
   std::move(problems.begin(), problems.end(), std::back_inserter(listed));
@@ -245,14 +248,14 @@ TEST(PlanDrawings, TextsFitTheirCards) {
     if (!found.ok()) continue;  // tests/golden/plans holds why
     Explanation chosen = Describe(found->chosen, H200());
     ExplainFusion(H200(), &chosen);
-    ExpectTextsInCards(problem.name, PlanSvg(chosen));
+    ExpectTextsInCardsAndALegend(problem.name, PlanSvg(chosen));
     for (const KernelDescription& kernel : chosen.kernels) {
       with_attention += kernel.attention.has_value();
       EXPECT_EQ(kernel.not_drawn, "") << problem.name;
     }
     const size_t others = std::min(found->alternatives.size(), kAlternatives);
     for (size_t i = 0; i < others; ++i) {
-      ExpectTextsInCards(problem.name, PlanSvg(Describe(found->alternatives[i], H200())));
+      ExpectTextsInCardsAndALegend(problem.name, PlanSvg(Describe(found->alternatives[i], H200())));
     }
     drawings += 1 + others;
   }
@@ -266,7 +269,7 @@ TEST(PlanDrawings, TextsFitTheirCardsInEveryDataflow) {
       Plan plan;
       plan.kernels.emplace_back();
       plan.kernels[0].spec = SampleSpec(p, dataflow);
-      ExpectTextsInCards(std::string(NameOf(dataflow)), PlanSvg(Describe(plan, H200())));
+      ExpectTextsInCardsAndALegend(std::string(NameOf(dataflow)), PlanSvg(Describe(plan, H200())));
     }
   }
 }
