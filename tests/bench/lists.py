@@ -194,7 +194,7 @@ LISTS = {
     "training": List(training_rows, {"training": always("inductor")}, ALL, 7),
     "decode": List(decode_rows, {"decode": always("serving", "compile")}, 20, 8),
     "experts": List(expert_rows, {"experts": always("triton")}, 64, 24),
-    "encoders": List(layer_rows("encoders"), {"encoders": layer_peers("encoders")}, 14, 7),
+    "encoders": List(layer_rows("encoders"), {"encoders": layer_peers("encoders")}, 14, 4),
     "products": List(layer_rows("products"), {"layers": layer_peers("products")}, ALL, 60),
     "rowwise": List(layer_rows("rowwise"), {"rowwise": layer_peers("rowwise")}, 48, 16),
     "depthwise": List(layer_rows("depthwise"), {"layers": layer_peers("depthwise")}, ALL, 26),
