@@ -10,11 +10,9 @@ namespace sinter {
 namespace {
 
 constexpr double kScoresWidth = 320, kScoresHeight = 150, kEdge = 76, kThickness = 34, kApart = 10;
-constexpr double kGap = 60, kBlockText = 460;
+constexpr double kBesideScores = 60, kBlockText = 460;
 constexpr int64_t kMostItems = 32, kMostTiles = 64;  // drawn
 constexpr int64_t kBlockColours = 6;
-
-double DoubleOf(int64_t value) { return static_cast<double>(value); }
 
 std::string SizesText(int64_t rows, int64_t columns) { return absl::StrCat(rows, " x ", columns); }
 
@@ -30,13 +28,13 @@ void DrawMatrix(const Box& box, absl::string_view style, absl::string_view name,
 void DrawScores(const AttentionPicture& a, const Box& box, Svg* svg) {
   const int64_t items = std::clamp<int64_t>(a.Items(), 1, kMostItems);
   const int64_t tiles = std::clamp<int64_t>(a.Tiles(), 1, kMostTiles);
-  const double width = box.width / DoubleOf(tiles), height = box.height / DoubleOf(items);
+  const double width = box.width / AsDouble(tiles), height = box.height / AsDouble(items);
   const int64_t blocks = std::max<int64_t>(a.blocks, 1);
   for (int64_t i = 0; i < items; ++i) {
     const std::string taken =
         absl::StrCat("tile c", i % blocks % kBlockColours, i >= blocks ? " later" : "");
     for (int64_t t = 0; t < tiles; ++t) {
-      svg->Rectangle({box.x + DoubleOf(t) * width, box.y + DoubleOf(i) * height, width, height},
+      svg->Rectangle({box.x + AsDouble(t) * width, box.y + AsDouble(i) * height, width, height},
                      a.IsSkipped(i, t) ? "skipped" : taken);
     }
   }
@@ -59,7 +57,7 @@ double DrawBatch(const AttentionPicture& a, Point at, Svg* svg) {
 std::string BlockText(const AttentionPicture& a) {
   return absl::StrCat("a block: ", Counted(static_cast<uint64_t>(a.warpgroups), "warpgroup"),
                       " of 64 rows, ", a.stages, " tiles of k or v in shared memory, which is ",
-                      SizeText(DoubleOf(a.shared_bytes)), ", to scale; ",
+                      SizeText(AsDouble(a.shared_bytes)), ", to scale; ",
                       Counted(static_cast<uint64_t>(a.resident), "block"), " on an SM");
 }
 
@@ -89,7 +87,7 @@ double DrawAttention(const AttentionPicture& picture, Point at, Svg* svg) {
                  {at.x, y}, "strong", svg) +
        6;
   const double width = 2 * (kEdge + kApart) + kScoresWidth;
-  const double block = DrawOneBlock(picture, {at.x + width + kGap, y}, svg);
+  const double block = DrawOneBlock(picture, {at.x + width + kBesideScores, y}, svg);
   y += std::max(DrawBatch(picture, {at.x, y}, svg), block) + 6;
   return y + DrawLines(ItemsText(picture), {at.x, y}, "small", svg) + 6 - at.y;
 }

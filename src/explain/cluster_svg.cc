@@ -10,12 +10,10 @@ namespace sinter {
 namespace {
 
 constexpr double kHead = 18, kLane = 58, kBlockGap = 6;
-constexpr double kMemoryTop = 44, kBelowMemory = 12, kInset = 6;
+constexpr double kMemoryTop = 44, kBelowMemory = 12;
 constexpr int64_t kMostBlocks = 16;    // of a cluster
 constexpr int64_t kMostSquares = 528;  // blocks of a launch
 constexpr int kColours = 6;
-
-double AsDouble(int64_t value) { return static_cast<double>(value); }
 
 // Blocks of one cluster, side by side below the exchanges.
 std::vector<Box> BlockBoxes(const ProductsPicture& k, Point at) {

@@ -203,6 +203,8 @@ absl::StatusOr<Chain> JoinBodies(const NamedBody& first, const NamedBody& second
 // parts can be stacked.
 
 constexpr double kDrawingWidth = 1120, kMargin = 20, kPad = 16;
+constexpr double kInset = 6;  // of text in a box
+constexpr double AsDouble(int64_t value) { return static_cast<double>(value); }
 
 // The style for transfers through `medium`: "dsm", "l2", ..
 absl::string_view StyleOf(Medium medium);

@@ -238,7 +238,6 @@ class Layouter {
 // ---- Drawing
 
 constexpr size_t kDrawnOps = 96;  // of one part
-constexpr double kInset = 6;      // of text in a box
 constexpr double kLeastWidth = 150;
 constexpr double kBoxHead = 18, kBoxLine = 12, kBelowBox = 8;  // heights in a box
 

@@ -153,15 +153,13 @@ constexpr double kBelow = 14, kImageGap = 24;
 constexpr int64_t kMostTaps = 7;    // of an axis, drawn with their steps
 constexpr int64_t kMostDrawn = 16;  // of an axis, drawn in the image
 
-double DoubleOf(int64_t value) { return static_cast<double>(value); }
-
 // Where a pixel of the padded image is drawn.
 struct PixelGrid {
   Point at;
   double pixel;  // edge
   const PixelWindow& window;
   Box PixelAt(int64_t y, int64_t x) const {
-    return {at.x + pixel * DoubleOf(x), at.y + pixel * DoubleOf(y), pixel, pixel};
+    return {at.x + pixel * AsDouble(x), at.y + pixel * AsDouble(y), pixel, pixel};
   }
 };
 
@@ -178,14 +176,14 @@ void DrawWindow(const PixelGrid& grid, int64_t left, absl::string_view style, Sv
 double DrawImage(const PixelWindow& w, Point at, Svg* svg) {
   const int64_t height = w.height + w.conv.pads[0] + w.conv.pads[1];
   const int64_t width = w.width + w.conv.pads[2] + w.conv.pads[3];
-  const double pixel = kImage / DoubleOf(std::max(height, width));
+  const double pixel = kImage / AsDouble(std::max(height, width));
   const PixelGrid grid{at, pixel, w};
   const Box first = grid.PixelAt(w.conv.pads[0], w.conv.pads[2]);
-  svg->Rectangle({first.x, first.y, pixel * DoubleOf(w.width), pixel * DoubleOf(w.height)}, "rows");
+  svg->Rectangle({first.x, first.y, pixel * AsDouble(w.width), pixel * AsDouble(w.height)}, "rows");
   if (w.Pixels(1) > 1) DrawWindow(grid, w.conv.strides[1], "tile c0 later", svg);
   DrawWindow(grid, 0, "tile c1 later", svg);
-  svg->Rectangle({at.x, at.y, pixel * DoubleOf(width), pixel * DoubleOf(height)}, "cluster");
-  return at.x + pixel * DoubleOf(width);
+  svg->Rectangle({at.x, at.y, pixel * AsDouble(width), pixel * AsDouble(height)}, "cluster");
+  return at.x + pixel * AsDouble(width);
 }
 
 void DrawTaps(const WindowPicture& p, Point at, Svg* svg) {
@@ -200,7 +198,7 @@ void DrawTaps(const WindowPicture& p, Point at, Svg* svg) {
   svg->Text({at.x, at.y - 6}, "K steps by tap", "small");
   for (int64_t r = 0; r < rows; r++) {
     for (int64_t s = 0; s < columns; s++) {
-      const Box cell{at.x + width * DoubleOf(s), at.y + kCellHeight * DoubleOf(r), width,
+      const Box cell{at.x + width * AsDouble(s), at.y + kCellHeight * AsDouble(r), width,
                      kCellHeight};
       svg->Rectangle(cell, "tile c1");
       svg->Text({cell.MiddleX(), cell.MiddleY() + 3.5}, p.StepsOf(r * w.taps[1] + s), "tiny",
@@ -256,7 +254,7 @@ double DrawWindows(const ProductsPicture& picture, Point at, Svg* svg) {
   const Point top{at.x, y + kImageTop - 12};
   const double right = DrawImage(picture.window->window, top, svg);
   DrawTaps(*picture.window, {std::max(right + kImageGap, at.x + kLabels), top.y}, svg);
-  return top.y + std::max(kImage, kCellHeight * DoubleOf(kMostTaps)) + kImageGap - at.y;
+  return top.y + std::max(kImage, kCellHeight * AsDouble(kMostTaps)) + kImageGap - at.y;
 }
 
 }  // namespace sinter
