@@ -87,10 +87,12 @@ absl::Status WriteTuningFile(const TuningSet& set, const std::string& path) {
   if (text.size() > kMaxTuningFile) {
     return Refused(path, absl::StrCat(text.size(), " bytes, must be at most ", kMaxTuningFile));
   }
-  SINTER_ASSIGN_OR_RETURN(const std::string place, ReplaceablePath(path));
-  const absl::Status written = ReplaceFile(place, text, 0644, /*sync=*/true);
-  return written.ok() ? written
-                      : Refused(path, absl::StrCat("cannot be written: ", written.message()));
+  const absl::StatusOr<std::string> place = ReplaceablePath(path);
+  const absl::Status written =
+      place.ok() ? ReplaceFile(*place, text, 0644, /*sync=*/true) : place.status();
+  return absl::IsUnavailable(written)
+             ? Refused(path, absl::StrCat("cannot be written: ", written.message()))
+             : written;
 }
 
 // The text form of a set.
