@@ -107,7 +107,7 @@ TEST(HeaderBounds, NamesAndStrides) {
 
 TEST(HeaderBounds, OpsOutputsAndOperands) {
   const ChainPtr chain = EmptyChain();
-  const int64_t ops = Bound("A chain has at most ", " ops and");
+  const int64_t ops = Bound("A chain has at most ", " ops,");
   const sinter_value x = Input(chain.get(), SINTER_DTYPE_F32, {4});
   sinter_value last = SINTER_NO_VALUE;
   const auto negate = [&] {
@@ -125,10 +125,23 @@ TEST(HeaderBounds, OpsOutputsAndOperands) {
   EXPECT_EQ(concat(0), kRefused);
   for (int64_t i = 3; i < ops; ++i) ASSERT_EQ(negate(), SINTER_OK) << i;
   EXPECT_EQ(negate(), kRefused);
-  const int64_t outputs = Bound(" ops and ", " outputs\\.");
+  const int64_t outputs = Bound(" ops, ", " outputs, and");
   const auto output = [&] { return sinter_chain_add_output(chain.get(), x, nullptr, nullptr); };
   for (int64_t i = 0; i < outputs; ++i) ASSERT_EQ(output(), SINTER_OK) << i;
   EXPECT_EQ(output(), kRefused);
+}
+
+TEST(HeaderBounds, InputsAndOutputsTogether) {
+  const ChainPtr chain = EmptyChain();
+  const int64_t most = Bound(" outputs, and ", " inputs and outputs together");
+  const sinter_input_options options = SINTER_INIT(sinter_input_options);
+  const int64_t four = 4;
+  sinter_value x = SINTER_NO_VALUE;
+  const auto input = [&] {
+    return sinter_chain_add_input(chain.get(), SINTER_DTYPE_F32, 1, &four, &options, &x, nullptr);
+  };
+  for (int64_t i = 0; i < most; ++i) ASSERT_EQ(input(), SINTER_OK) << i;
+  EXPECT_EQ(input(), kRefused);
 }
 
 TEST(HeaderBounds, EpsIsPositiveAndAtMostItsBound) {
