@@ -159,7 +159,7 @@ def sum_rows(ranks):
 
 
 def between_rows(ranks):
-    """What lies between two attentions of a model."""
+    """The ops between two attentions of a model."""
     found = {}
     for name in ranks[0].get("models", {}):
         if name != "stopped":

@@ -22,7 +22,7 @@ def named_node(message: str, made: Converted) -> Any:
 def smallest_that_fails(
     nodes: List[Any], tried: Sequence[List[Any]], halves: Callable[[List[Any]], List[List[Any]]], fails: Callable[[List[Any]], bool]
 ) -> List[Any]:
-    """Of `nodes`, which fail, and their halves, and halves of those, the last that fails.
+    """The smallest part that fails: `nodes`, which fail, are halved as long as a half fails.
 
     Args:
         tried: smaller parts of `nodes` that are likely to fail, which are asked first.
