@@ -178,7 +178,7 @@ struct KeptReport {
   uint64_t evicted = 0;       // records that this process removed because of the cap
   uint64_t bytes = 0;         // of all records in the local tier
   uint64_t cap = 0;           // of the local tier
-  uint64_t needed_bytes = 0;  // the cap that would have kept everything
+  uint64_t needed_bytes = 0;  // a cap that keeps everything, with a sixteenth to spare
 };
 
 // The store that the engine uses, and what its owner may ask beyond the port. tiered_store.cc

@@ -67,7 +67,7 @@ struct KeptResult {
   uint64_t evicted = 0;            // records that this context removed because of the cap
   uint64_t bytes = 0;              // of all records in the local tier
   uint64_t cap = 0;                // of the local tier; 0: none
-  uint64_t needed_bytes = 0;       // the cap that would have kept everything
+  uint64_t needed_bytes = 0;       // a cap that keeps everything, with a sixteenth to spare
 };
 
 struct PackRecord {
