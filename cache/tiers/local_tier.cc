@@ -341,8 +341,8 @@ absl::StatusOr<KeptReport> TieredStore::Kept() {
   }
   report.cap = local_bytes_;
   report.evicted = local_->evicted();
-  // A sixteenth more: the same record is some bytes longer when it is made again, for it holds times
-  // and is compressed.
+  // A sixteenth more: the same record is some bytes longer when it is made again, for it holds
+  // times and is compressed.
   const uint64_t needed = report.bytes + local_->evicted_bytes();
   report.needed_bytes = needed + needed / 16;
   const auto used = used_.Lock();

@@ -14,6 +14,9 @@ struct DeviceHeader {
   const char* name;   // "kernels/product.cuh"
   const char* bytes;  // NUL-terminated text
   size_t size;
+  // SHA-256 of a line for each header that it reaches by #include, itself included, in the order of
+  // their names: the name, a blank, the SHA-256 of its bytes in hex. Conditions are not looked at.
+  unsigned char reached[32];
 };
 
 // Sorted by name. Static storage.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -107,6 +108,8 @@ std::string WithoutComments(absl::string_view text) {
   }
   return plain;
 }
+
+using HeaderMap = std::map<absl::string_view, absl::string_view>;  // name, bytes
 
 // Appends to `read` what the compiler reads of `text`; each header goes where it is first included.
 // A header that was read has no bytes left in `unread`.

@@ -179,7 +179,7 @@ std::shared_ptr<Engine> Engine::Create(Ports ports, const Config& config, LogSin
   };
   hooks.recipe = [](const KernelSpec& spec) { return RecipeOf(spec); };
   hooks.entry = [](const KernelCode& code) { return code.family->Entry(code); };
-  hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
+  hooks.device_headers = DeviceHeadersDigest();
   return CreateEngine(std::move(ports), config, std::move(log), std::move(hooks));
 }
 

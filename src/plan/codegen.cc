@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <iterator>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
@@ -38,20 +41,26 @@ absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceMod
   return kernel;
 }
 
-HeaderMap DeviceHeaderMap() {
+Digest EmbeddedHeaderDigest(absl::string_view name) {
   size_t count = 0;
   const DeviceHeader* headers = DeviceHeaders(&count);
-  HeaderMap library;
-  for (size_t i = 0; i < count; ++i) library[headers[i].name] = {headers[i].bytes, headers[i].size};
-  return library;
+  const DeviceHeader* end = headers + count;
+  const DeviceHeader* header = std::lower_bound(
+      headers, end, name,
+      [](const DeviceHeader& h, absl::string_view wanted) { return h.name < wanted; });
+  Digest digest;
+  if (header == end || header->name != name) return digest;
+  std::copy(std::begin(header->reached), std::end(header->reached), digest.bytes.begin());
+  return digest;
 }
 
-std::function<Digest(const KernelSpec&)> DeviceHeadersDigest(const HeaderMap& library) {
-  return [digests = std::make_shared<const HeaderDigests>(library)](const KernelSpec& spec) {
+std::function<Digest(const KernelSpec&)> DeviceHeadersDigest(HeaderDigest digest_of) {
+  return [digest_of = std::move(digest_of)](const KernelSpec& spec) {
     const std::vector<std::string> headers = spec.family->Headers(spec);
+    if (headers.size() == 1) return digest_of(headers.front());
     std::string all;
-    for (const std::string& header : headers) absl::StrAppend(&all, digests->Of(header).View());
-    return headers.size() == 1 ? digests->Of(headers.front()) : Sha256(all);
+    for (const std::string& header : headers) absl::StrAppend(&all, digest_of(header).View());
+    return Sha256(all);
   };
 }
 

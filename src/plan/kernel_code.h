@@ -78,12 +78,16 @@ absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceMod
 // FAILED_PRECONDITION naming the misfit.
 absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec);
 
-// The embedded device library. Points into static storage.
-HeaderMap DeviceHeaderMap();
+// The digest of a device header, by the name that sources include, and of all that it reaches.
+using HeaderDigest = std::function<Digest(absl::string_view name)>;
+
+// As the build embedded it; all zero for a name that the device library lacks.
+Digest EmbeddedHeaderDigest(absl::string_view name);
 
 // The digest of the headers that a spec's source includes, directly or not: part of its kernel key.
 // Any thread may call it.
-std::function<Digest(const KernelSpec&)> DeviceHeadersDigest(const HeaderMap& library);
+std::function<Digest(const KernelSpec&)> DeviceHeadersDigest(
+    HeaderDigest digest_of = EmbeddedHeaderDigest);
 
 }  // namespace sinter
 

@@ -13,6 +13,7 @@
 #include "src/engine/keys.h"
 #include "src/plan/family.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/header_digests.h"
 #include "tests/support/stitch_schedules.h"
 #include "tests/unit/engine/fakes.h"
 #include "tests/unit/plan/sample_kernels.h"
@@ -58,13 +59,13 @@ std::map<std::string, KernelSpec> Samples() {
 std::map<std::string, std::string> KeysWith(const std::string& touched) {
   FakeWorld world;
   PlanningHooks hooks;
-  HeaderMap library = DeviceHeaderMap();
+  testing::HeaderMap library = testing::DeviceHeaderMap();
   std::string text;
   if (!touched.empty()) {
     text = absl::StrCat(library.at(touched), "// more\n");
     library[touched] = text;
   }
-  hooks.device_headers = DeviceHeadersDigest(library);
+  hooks.device_headers = DeviceHeadersDigest(testing::DigestOfReached(library));
   const EngineCore core(world.MakePorts(), Config(), LogSink(), std::move(hooks));
   std::map<std::string, std::string> keys;
   for (const auto& [name, spec] : Samples()) {
@@ -121,8 +122,9 @@ TEST(DeviceHeaders, OfASpecAreThoseOfItsSource) {
         absl::StrCat("#include \"", spec.family->Headers(spec).front(), "\"\n");
     const auto kernel = Generate(spec, model);
     ASSERT_TRUE(kernel.ok()) << name << ": " << kernel.status();
-    const HeaderMap reached = ReachedHeaders(kernel->request.source, DeviceHeaderMap());
-    EXPECT_EQ(reached, ReachedHeaders(root, DeviceHeaderMap())) << name;
+    const testing::HeaderMap all = testing::DeviceHeaderMap();
+    const testing::HeaderMap reached = testing::ReachedHeaders(kernel->request.source, all);
+    EXPECT_EQ(reached, testing::ReachedHeaders(root, all)) << name;
     EXPECT_FALSE(reached.empty()) << name;
   }
 }

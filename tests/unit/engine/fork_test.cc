@@ -68,7 +68,7 @@ std::shared_ptr<Engine> MakeForkedEngine(const Config& config) {
     return kernel;
   };
   hooks.assembly = MakePlanAssembly;
-  hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
+  hooks.device_headers = DeviceHeadersDigest();
   return CreateEngine(std::move(ports), config, LogSink(), std::move(hooks));
 }
 

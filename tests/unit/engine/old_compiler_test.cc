@@ -38,7 +38,7 @@ std::shared_ptr<Engine> EngineOn(const std::string& toolchain) {
     return kernel;
   };
   hooks.assembly = MakePlanAssembly;
-  hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
+  hooks.device_headers = DeviceHeadersDigest();
   return CreateEngine(std::move(ports), config, LogSink(), std::move(hooks));
 }
 

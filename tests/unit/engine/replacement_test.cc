@@ -33,7 +33,7 @@ struct RealWorld : FakeWorld {
       return Generate(spec, m);
     };
     recipe = [](const KernelSpec& spec) { return RecipeOf(spec); };
-    device_headers = DeviceHeadersDigest(DeviceHeaderMap());
+    device_headers = DeviceHeadersDigest();
     has_gpu = false;
     replaces = true;
   }

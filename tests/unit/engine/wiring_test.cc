@@ -41,7 +41,7 @@ PlanningHooks RealHooks() {
     return Generate(spec, model);
   };
   hooks.assembly = MakePlanAssembly;
-  hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
+  hooks.device_headers = DeviceHeadersDigest();
   return hooks;
 }
 

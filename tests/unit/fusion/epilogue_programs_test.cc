@@ -10,6 +10,7 @@
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
 #include "tests/support/epilogue_chains.h"
+#include "tests/support/header_digests.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
@@ -196,10 +197,10 @@ TEST(EpiloguePrograms, StandInKernelsOfTwoProducts) {
 
 // A kernel's key holds what its program is made of.
 TEST(EpiloguePrograms, AreMadeOfHeadersThatKeysKnow) {
-  HeaderMap changed = DeviceHeaderMap();
+  testing::HeaderMap changed = testing::DeviceHeaderMap();
   changed["stitch/math.cuh"] = absl::string_view("#pragma once\n");
-  const auto before = DeviceHeadersDigest(DeviceHeaderMap());
-  const auto behind = DeviceHeadersDigest(changed);
+  const auto before = DeviceHeadersDigest();
+  const auto behind = DeviceHeadersDigest(testing::DigestOfReached(changed));
   for (const EpilogueChain& c :
        testing::ProductEpilogues({DType::kBF16, DType::kBF16, DType::kBF16})) {
     const auto plans = PlanChain(c.chain, kBucket, testing::H200(), {});

@@ -57,7 +57,7 @@ TEST(AnotherFamily, IsGeneratedAndBound) {
   empty.own = nullptr;
   EXPECT_EQ(Generate(empty, *BuiltinModel("h200")).status().message(),
             "a kernel of sum has no problem");
-  EXPECT_NE(DeviceHeadersDigest(DeviceHeaderMap())(spec), Digest());
+  EXPECT_NE(DeviceHeadersDigest()(spec), Digest());
 }
 
 TEST(AnotherFamily, HasACodeAPlanAndADigest) {

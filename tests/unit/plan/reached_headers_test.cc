@@ -1,9 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/base/compile_request.h"
+#include <string>
+#include <vector>
 
-namespace sinter {
+#include "absl/strings/str_cat.h"
+#include "tests/support/header_digests.h"
+
+namespace sinter::testing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -37,23 +41,40 @@ TEST(ReachedHeaders, OddLinesReachNothing) {
   }
 }
 
-TEST(HeaderDigests, CoverNamesAndBytesOfWhatIsReachedAlone) {
-  const HeaderDigests before(Library());
+TEST(DigestOfReached, CoversNamesAndBytesOfWhatIsReachedAlone) {
+  const HeaderDigest before = DigestOfReached(Library());
   HeaderMap changed = Library();
   changed["b.cuh"] = "#include \"a.cuh\"\nint b2;\n";
-  const HeaderDigests after(changed);
-  EXPECT_NE(after.Of("a.cuh"), before.Of("a.cuh"));
-  EXPECT_NE(after.Of("b.cuh"), before.Of("b.cuh"));
-  EXPECT_EQ(after.Of("c.cuh"), before.Of("c.cuh"));
-  EXPECT_EQ(after.Of("d.cuh"), before.Of("d.cuh"));
+  const HeaderDigest after = DigestOfReached(changed);
+  EXPECT_NE(after("a.cuh"), before("a.cuh"));
+  EXPECT_NE(after("b.cuh"), before("b.cuh"));
+  EXPECT_EQ(after("c.cuh"), before("c.cuh"));
+  EXPECT_EQ(after("d.cuh"), before("d.cuh"));
   HeaderMap renamed = Library();
   renamed["e.cuh"] = renamed["d.cuh"];
-  EXPECT_NE(HeaderDigests(renamed).Of("e.cuh"), before.Of("d.cuh"));
+  EXPECT_NE(DigestOfReached(renamed)("e.cuh"), before("d.cuh"));
 }
 
-TEST(HeaderDigests, KnowNoHeaderThatIsNotThere) {
-  EXPECT_EQ(HeaderDigests(Library()).Of("e.cuh"), Digest());
+// What the build wrote is what the headers say.
+TEST(EmbeddedHeaderDigest, IsTheDigestOfWhatTheHeaderReaches) {
+  const HeaderMap all = DeviceHeaderMap();
+  const HeaderDigest computed = DigestOfReached(all);
+  EXPECT_GT(all.size(), 50u);
+  size_t shared = 0;
+  for (const auto& header : all) {
+    EXPECT_EQ(EmbeddedHeaderDigest(header.first), computed(header.first)) << header.first;
+    const std::string source = absl::StrCat("#include \"", header.first, "\"");
+    shared += ReachedHeaders(source, all).size() > 1;
+  }
+  EXPECT_GT(shared, 20u);
+}
+
+TEST(EmbeddedHeaderDigest, KnowsNoHeaderThatIsNotThere) {
+  for (const char* name : {"", "a.cuh", "kernels/product.cu", "zzz.cuh"}) {
+    EXPECT_EQ(EmbeddedHeaderDigest(name), Digest()) << name;
+    EXPECT_EQ(DigestOfReached(DeviceHeaderMap())(name), Digest()) << name;
+  }
 }
 
 }  // namespace
-}  // namespace sinter
+}  // namespace sinter::testing
