@@ -264,10 +264,19 @@ absl::StatusOr<PaperReport> ReportOf(const Session& session, const LoadedChain& 
     return Invalid("paper search: the chain has ", s.size(), " product", s.size() == 1 ? "" : "s",
                    ", must have 2");
   }
-  if (!CanPair(s, 0)) {
-    return Invalid("paper search: the first product has a residual, or the second is gated");
+  // The space and Algorithm 1 have one matrix for each product, and rows that lie in memory.
+  for (const MatrixProduct& product : s.products) {
+    if (product.pair) {
+      return Invalid("paper search: a product has a gate, must have none: its space is that of ",
+                     "gemm_chain");
+    }
+    if (product.rows.source == Source::kWindow) {
+      return Invalid("paper search: a convolution of more than one tap has no rows in memory: its ",
+                     "space is not published");
+    }
   }
-  const PaperProblem problem{matched.m.At(loaded.m), s[0].n, s[0].k, s[1].n};
+  if (!CanPair(s, 0)) return Invalid("paper search: the first product has a residual");
+  const PaperProblem problem{matched.m.At(loaded.m) * s.rows_per_m, s[0].n, s[0].k, s[1].n};
   return MakePaperReport(problem, session.context->engine->ports().model,
                          top_k == 0 ? kPaperTopK : top_k);
 }

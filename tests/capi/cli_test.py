@@ -332,6 +332,15 @@ class Cli(unittest.TestCase):
         self.assertEqual(len(report["best"]), 3)
         self.assertEqual(report["rules"][5]["points"], report["survivors"])
 
+    def test_search_answers_the_problem_that_was_asked(self):
+        pixels = "conv_chain b=1 ic=64 h=56 w=56 oc1=256 oc2=64 k1=1 k2=1 act=relu"
+        report = json.loads(self.sinter("search", pixels, "--paper", "--target", "h200", "--json").stdout)
+        self.assertEqual(report["problem"], {"m": 56 * 56, "n": 256, "k": 64, "l": 64})
+        self.fails("a product has a gate, must have none: its space is that of gemm_chain", "search", "--paper", "--target", "h200",
+                   "gated_ffn m=128 n=512 k=256 l=256 act=silu")
+        self.fails("a convolution of more than one tap has no rows in memory", "search", "--paper", "--target", "h200",
+                   pixels.replace("k1=1", "k1=3"))
+
     def test_plan_draws_svg(self):
         path = os.path.join(self.cache, "plan.svg")
         for choice in ("fused", "unfused"):
@@ -879,7 +888,8 @@ class Cli(unittest.TestCase):
         s8 = ["--file", os.path.join(PROBLEMS, "gated_ffn.txt"), "S8"]
         texts += [self.sinter(verb, "--target", "h200", *rest, *s8).stdout
                   for verb, *rest in (["plan"], ["plan", "-v"], ["run", "--no-reference"])]
-        texts.append(self.sinter("search", "--paper", "--target", "h200", *s8).stdout)
+        g5 = ["--file", os.path.join(PROBLEMS, "gemm_chains.txt"), "G5"]
+        texts.append(self.sinter("search", "--paper", "--target", "h200", *g5).stdout)
         texts.append(self.sinter("cache", "ls").stdout)
         for text in texts:
             self.assertEqual([line for line in text.splitlines() if len(line) > 120], [])
