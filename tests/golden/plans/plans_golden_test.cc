@@ -24,6 +24,7 @@
 #include "src/reference/rows.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/recipes/recipe_check.h"
 
 namespace sinter {
 namespace {
@@ -39,6 +40,7 @@ struct Case {
   absl::StatusOr<Chain> chain = absl::UnknownError("");
   int64_t bucket = 1;
   std::string line;
+  std::string misbinding;  // of any plan that was made
 };
 
 std::string ReadFile(const fs::path& path) {
@@ -74,7 +76,7 @@ class CaseList {
   // Equal chains of several lists are planned once.
   void AddBucket(const std::string& name, const absl::StatusOr<Chain>& chain, int64_t bucket) {
     if (chain.ok() && !planned_.emplace(chain->CanonicalDigest().Hex(), bucket).second) return;
-    cases_.push_back({name, chain, bucket, ""});
+    cases_.push_back({name, chain, bucket, "", ""});
   }
 
   std::vector<Case> cases_;
@@ -129,13 +131,24 @@ std::string PlanText(const Plan& plan) {
       }));
 }
 
-std::string ResultText(const Case& one, const DeviceModel& model) {
-  if (!one.chain.ok()) return absl::StrCat("refused: ", one.chain.status().message());
-  const auto form = NormalFormOf(std::make_shared<const Chain>(*one.chain));
+// What the launches of all plans bind, as the chain says it (tests/support/recipes).
+std::string FindMisbinding(const NormalForm& form, const FusionResult& planned) {
+  std::string wrong = testing::FindMisplacedInput(form);
+  if (wrong.empty()) wrong = testing::FindMisbinding(*form.chain, planned.chosen);
+  for (const Plan& plan : planned.alternatives) {
+    if (wrong.empty()) wrong = testing::FindMisbinding(*form.chain, plan);
+  }
+  return wrong;
+}
+
+std::string ResultText(const DeviceModel& model, Case* one) {
+  if (!one->chain.ok()) return absl::StrCat("refused: ", one->chain.status().message());
+  const auto form = NormalFormOf(std::make_shared<const Chain>(*one->chain));
   if (!form.ok()) return absl::StrCat("no normal form: ", form.status().message());
-  const absl::StatusOr<FusionResult> planned = PlanChain(*(*form)->chain, one.bucket, model, {});
-  return planned.ok() ? PlanText(planned->chosen)
-                      : absl::StrCat("refused: ", planned.status().message());
+  const absl::StatusOr<FusionResult> planned = PlanChain(*(*form)->chain, one->bucket, model, {});
+  if (!planned.ok()) return absl::StrCat("refused: ", planned.status().message());
+  one->misbinding = FindMisbinding(**form, *planned);
+  return PlanText(planned->chosen);
 }
 
 TEST(PlansGolden, EveryProblemListAndGraph) {
@@ -143,9 +156,12 @@ TEST(PlansGolden, EveryProblemListAndGraph) {
   std::vector<Case> cases = AllCases();
   ASSERT_GT(cases.size(), 500u);
   reference::ForEachIndex(static_cast<int>(cases.size()),
-                          [&](int i) { cases[i].line = ResultText(cases[i], model); });
+                          [&](int i) { cases[i].line = ResultText(model, &cases[i]); });
   std::string text;
-  for (const Case& one : cases) absl::StrAppend(&text, one.name, ": ", one.line, "\n");
+  for (const Case& one : cases) {
+    absl::StrAppend(&text, one.name, ": ", one.line, "\n");
+    EXPECT_EQ(one.misbinding, "") << one.name;
+  }
   testing::ExpectGoldenFile("tests/golden/plans/plans.txt", text);
 }
 

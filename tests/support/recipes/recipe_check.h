@@ -1,0 +1,42 @@
+// Whether what a plan's launches bind is what its chain says, shown without the code that bound it.
+#ifndef SINTER_TESTS_SUPPORT_RECIPES_RECIPE_CHECK_H_
+#define SINTER_TESTS_SUPPORT_RECIPES_RECIPE_CHECK_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/launch_recipe.h"
+#include "src/chain/chain.h"
+#include "src/normal/normal_form.h"
+#include "src/plan/plan.h"
+
+namespace sinter::testing {
+
+// How many rows of M launches of a plan take, as RowLimits says (src/engine/loaded_plan.h).
+struct LaunchRows {
+  int64_t fixed = -1;   // of a chain without M; -1: M of them
+  int64_t at_once = 0;  // in one pass through the kernels
+  int64_t most = 0;     // in all passes
+};
+
+// What is wrong with `plan`, whose kernels are launched by `recipes`; "" if nothing is. At numbers
+// of rows up to the plan's bucket, in launches of one pass and of several:
+// - Each operand's bytes are those of a value of the chain, or of a view of one, which the kernel
+//   depends on: an input, an output, or what an earlier kernel left in the workspace.
+// - Each result's bytes are those of a value that the kernel computes, and each output is written.
+// - What lies in the workspace stays until its last reader is done; the kernel behind that one
+//   may start early and does not overwrite it either.
+// - An input whose buffer an output may share is not read behind the kernel that writes it.
+std::string FindMisbinding(const Chain& chain, const Plan& plan,
+                           const std::vector<LaunchRecipe>& recipes, const LaunchRows& rows);
+
+// The same with the recipes that code generation gives, and with the rows of a bucket's passes.
+std::string FindMisbinding(const Chain& chain, const Plan& plan);
+
+// Whether the inputs of a normal form are views of the caller's: their bytes are, at any M.
+std::string FindMisplacedInput(const NormalForm& form);
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_SUPPORT_RECIPES_RECIPE_CHECK_H_
