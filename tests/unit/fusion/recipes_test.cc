@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
 #include "src/chain/chain.h"
+#include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "tests/support/attention_chains.h"
+#include "tests/support/constant_dim.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/recipes/recipe_check.h"
@@ -112,6 +116,48 @@ TEST(Recipes, OfInputsAndOutputsWithGaps) {
     checked.Add(of.name, WithGaps(of.chain), 300, /*for_tuning=*/true);
   }
   EXPECT_GT(checked.plans(), 400);
+}
+
+// Widths that rise and fall, so that no region of a run's workspace is as large as its first result.
+TEST(Recipes, OfSequencesOfProducts) {
+  Checked checked;
+  std::mt19937 random(1);
+  for (int i = 0; i < 24; ++i) {
+    const size_t products = 3 + random() % 7;
+    std::vector<std::string> n, act, gated;
+    for (size_t p = 0; p < products; ++p) {
+      n.push_back(absl::StrCat(64 << random() % 4));
+      act.push_back(random() % 2 == 0 ? "identity" : "relu");
+      gated.push_back(random() % 3 == 0 ? "1" : "0");
+    }
+    const std::string line = absl::StrCat(
+        "products m=64 k=128 n=", absl::StrJoin(n, ","), " act=", absl::StrJoin(act, ","),
+        " gated=", absl::StrJoin(gated, ","), " layout=", i % 2 == 0 ? "oi" : "io", " dtype=bf16");
+    const absl::StatusOr<Problem> problem = ParseProblem(line);
+    ASSERT_TRUE(problem.ok()) << line << ": " << problem.status();
+    checked.Add(line, WithGaps(problem->chain), i % 3 == 0 ? kLargestBucket : 300, i < 6);
+  }
+  EXPECT_GT(checked.plans(), 200);
+}
+
+// [g, M, k], of which some are taken: where those begin depends on M.
+TEST(Recipes, OfSlicesInFrontOfM) {
+  Checked checked;
+  for (const int64_t start : {0, 1, 2}) {
+    for (const bool product : {false, true}) {
+      ChainBuilder b;
+      const ValueId x = *b.Input({DType::kBF16, {C(4), Dim::M(), C(64)}});
+      const ValueId part = *b.Slice(x, {start, 0, 0}, {C(start + 1), Dim::M(), C(64)}, {1, 1, 1});
+      const ValueId rows = *b.Reshape(part, {Dim::M(), C(64)});
+      const auto times = [&] {
+        return *b.Matmul(rows, *b.Input({DType::kBF16, {C(64), C(64)}}), false, true);
+      };
+      const ValueId y = product ? times() : *b.Unary(UnaryKind::kExp, rows);
+      ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
+      checked.Add(absl::StrCat("slice ", start), *b.Finish(), 64);
+    }
+  }
+  EXPECT_GE(checked.plans(), 6);
 }
 
 TEST(Recipes, OfAttention) {
