@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/plan/attention_family.h"
 #include "src/plan/family.h"
 #include "src/plan/kernel_code.h"
 #include "tests/support/recipes/address_set.h"
@@ -62,6 +63,7 @@ class PassCheck {
     }
     return FindClash();
   }
+  const std::vector<Region>& regions() const { return regions_; }
 
  private:
   const KernelOps& OpsOf(int kernel) const {
@@ -100,6 +102,37 @@ class PassCheck {
       if (shares) below.insert(beside.begin(), beside.end());
     }
     return below;
+  }
+
+  // The nearest products that `value` follows from.
+  std::set<ValueId> ProductsBelow(ValueId value) const {
+    std::set<ValueId> products, seen;
+    std::vector<ValueId> todo = {value};
+    while (!todo.empty()) {
+      const ValueId at = todo.back();
+      todo.pop_back();
+      if (!seen.insert(at).second) continue;
+      const Op& op = chain_.op(at);
+      if (op.kind == OpKind::kMatmul) {
+        products.insert(at);
+      } else {
+        todo.insert(todo.end(), op.operands.begin(), op.operands.end());
+      }
+    }
+    return products;
+  }
+
+  // Which value of the chain an operand of attention is; -1: another one, or not known.
+  ValueId ReaderOf(int kernel, const Touch& touch) const {
+    if (SpecOf(kernel).family != &AttentionFamily()) return -1;
+    const std::set<ValueId> outer = ProductsBelow(OpsOf(kernel).values.front());
+    if (outer.size() != 1) return -1;
+    const std::vector<ValueId>& outer_operands = chain_.op(*outer.begin()).operands;
+    if (touch.what == "v") return outer_operands[1];
+    const std::set<ValueId> inner = ProductsBelow(outer_operands[0]);
+    if (inner.size() != 1) return -1;
+    const std::vector<ValueId>& inner_operands = chain_.op(*inner.begin()).operands;
+    return touch.what == "q" ? inner_operands[0] : touch.what == "k" ? inner_operands[1] : -1;
   }
 
   static bool Multiplies(OpKind kind) {
@@ -152,14 +185,15 @@ class PassCheck {
     return stored;
   }
 
-  std::string Fits(const Touch& touch, const StoredValue& stored, bool whole) const {
+  std::string Fits(const Touch& touch, const StoredValue& stored, bool whole,
+                   ValueId reader = -1) const {
     if (touch.element != stored.element) return "has elements of another size than its value";
     const AddressSet all = views_.All(stored, pass_.m);
     if (part_) {  // a pass has some of the rows, which the chain gives as a number
       const bool inside = touch.bytes.first() >= all.first() && touch.bytes.end() <= all.end();
       return inside ? "" : absl::StrCat("is outside of its value's bytes, ", all.ToString());
     }
-    const bool same = whole ? touch.bytes == all : views_.Match(touch.bytes, stored, pass_.m);
+    const bool same = whole ? touch.bytes == all : views_.MatchAbove(touch.bytes, reader, stored, pass_.m);
     return same ? ""
                 : absl::StrCat("is neither op ", stored.value, ", ", all.ToString(),
                                whole ? "" : ", nor a view of it");
@@ -179,7 +213,7 @@ class PassCheck {
         return absl::StrCat("may have been overwritten by output ", i);
       }
     }
-    return Fits(touch, stored, /*whole=*/false);
+    return Fits(touch, stored, /*whole=*/false, ReaderOf(kernel, touch));
   }
 
   std::string WriteBuffer(int kernel, const Touch& touch, const std::set<ValueId>& below) {
@@ -254,6 +288,7 @@ class PassCheck {
   std::string ReadRegion(int kernel, const Touch& touch, const std::set<ValueId>& below) {
     const std::string wrong = InWorkspace(touch);
     if (!wrong.empty()) return wrong;
+    const ValueId reader = ReaderOf(kernel, touch);
     // What was written last is there.
     for (size_t i = regions_.size(); i-- > 0;) {
       Region& region = regions_[i];
@@ -268,7 +303,8 @@ class PassCheck {
       }
       for (const ValueId value : region.values) {
         if (below.count(value) == 0) continue;
-        if (views_.Match(touch.bytes, InRegion(region, value), pass_.m)) return "";
+        const StoredValue stored = InRegion(region, value);
+        if (views_.MatchAbove(touch.bytes, reader, stored, pass_.m)) return "";
       }
       return absl::StrCat("is no value, nor a view of one, that kernel ", region.first,
                           " left there at ", region.bytes.ToString());
@@ -358,6 +394,18 @@ std::string FindMisbinding(const Chain& chain, const Plan& plan) {
     rows.fixed = chain.output_type(0).dims[0].value;
   }
   return FindMisbinding(chain, plan, recipes, rows);
+}
+
+std::vector<HeldBytes> HeldBy(const Chain& chain, const Plan& plan,
+                              const std::vector<LaunchRecipe>& recipes, int64_t m) {
+  const ViewAddresses views(chain);
+  PassCheck check(chain, views, plan, recipes, {m, 0, plan.bucket}, m, /*part=*/false);
+  static_cast<void>(check.Run());
+  std::vector<HeldBytes> held;
+  for (const Region& region : check.regions()) {
+    held.push_back({region.bytes.first(), region.bytes.end(), region.first, region.last});
+  }
+  return held;
 }
 
 std::string FindMisplacedInput(const NormalForm& form) {

@@ -20,6 +20,12 @@ struct LaunchRows {
   int64_t most = 0;     // in all passes
 };
 
+// Bytes of the workspace that hold something from one kernel to another of a pass.
+struct HeldBytes {
+  int64_t begin = 0, end = 0;
+  int first = 0, last = 0;  // the kernel that writes them, the last one that reads them
+};
+
 // What is wrong with `plan`, whose kernels are launched by `recipes`; "" if nothing is. At numbers
 // of rows up to the plan's bucket, in launches of one pass and of several:
 // - Each operand's bytes are those of a value of the chain, or of a view of one, which the kernel
@@ -33,6 +39,10 @@ std::string FindMisbinding(const Chain& chain, const Plan& plan,
 
 // The same with the recipes that code generation gives, and with the rows of a bucket's passes.
 std::string FindMisbinding(const Chain& chain, const Plan& plan);
+
+// All that kernels of one pass of `m` rows hold, as far as nothing is wrong with it.
+std::vector<HeldBytes> HeldBy(const Chain& chain, const Plan& plan,
+                              const std::vector<LaunchRecipe>& recipes, int64_t m);
 
 // Whether the inputs of a normal form are views of the caller's: their bytes are, at any M.
 std::string FindMisplacedInput(const NormalForm& form);

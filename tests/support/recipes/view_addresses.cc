@@ -114,6 +114,17 @@ bool ViewAddresses::MatchView(const AddressSet& bytes, ValueId view, const Store
   return true;
 }
 
+bool ViewAddresses::MatchAbove(const AddressSet& bytes, ValueId reader, const StoredValue& stored,
+                               int64_t m) const {
+  std::vector<ValueId> way = {reader};
+  while (way.back() >= 0 && way.back() != stored.value && Moves(chain_.op(way.back()))) {
+    way.push_back(chain_.op(way.back()).operands[0]);
+  }
+  if (way.back() != stored.value) return Match(bytes, stored, m);
+  return std::any_of(way.begin(), way.end(),
+                     [&](ValueId view) { return MatchView(bytes, view, stored, m); });
+}
+
 bool ViewAddresses::Match(const AddressSet& bytes, const StoredValue& stored, int64_t m) const {
   if (bytes == All(stored, m)) return true;
   for (const ValueId view : views_[static_cast<size_t>(stored.value)]) {

@@ -26,6 +26,9 @@ class ViewAddresses {
   AddressSet All(const StoredValue& stored, int64_t m) const;
   // Whether `bytes` are those of `stored`, or of a value of the chain that is a view of it.
   bool Match(const AddressSet& bytes, const StoredValue& stored, int64_t m) const;
+  // The same of the views through which `reader` reads `stored` alone; none: of all.
+  bool MatchAbove(const AddressSet& bytes, ValueId reader, const StoredValue& stored,
+                  int64_t m) const;
 
  private:
   bool MatchView(const AddressSet& bytes, ValueId view, const StoredValue& stored, int64_t m) const;

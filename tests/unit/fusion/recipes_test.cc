@@ -13,17 +13,20 @@
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
 #include "src/chain/chain.h"
+#include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "tests/support/attention_chains.h"
 #include "tests/support/constant_dim.h"
+#include "tests/support/epilogue_chains.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/recipes/recipe_check.h"
 #include "tests/support/split_chain.h"
 #include "tests/support/test_day.h"
 #include "tests/unit/fusion/assembly/chains.h"
+#include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
 namespace {
@@ -169,12 +172,90 @@ TEST(Recipes, OfAttention) {
   EXPECT_GT(checked.plans(), 100);
 }
 
+// Each line as it is and with gaps, in one pass and in several.
+void CheckLines(const std::vector<std::string>& lines, Checked* checked) {
+  for (const std::string& line : lines) {
+    const absl::StatusOr<Problem> problem = ParseProblem(line);
+    ASSERT_TRUE(problem.ok()) << line << ": " << problem.status();
+    for (const int64_t rows : {8, 300, 8192}) {
+      checked->Add(line, problem->chain, rows);
+      checked->Add(line + " with gaps", WithGaps(problem->chain), rows);
+    }
+  }
+}
+
+TEST(Recipes, OfExperts) {
+  Checked checked;
+  CheckLines({"grouped_matmul m=M experts=8 top=2 n=256 k=128",
+              "grouped_matmul m=M experts=8 top=2 n=200 k=72 layout=io",
+              "grouped_matmul_ends m=M experts=8 n=256 k=128",
+              "grouped_gated_ffn m=M experts=8 top=2 n=128 k=256 l=192 act=silu",
+              "grouped_gated_ffn m=M experts=8 top=2 n=128 k=256 l=192 act=silu bias1=1 bias2=1",
+              "grouped_gated_ffn m=M experts=8 top=4 n=128 k=192 l=256 act=silu layout=io"},
+             &checked);
+  EXPECT_GT(checked.plans(), 36);
+}
+
+TEST(Recipes, OfCodes) {
+  Checked checked;
+  CheckLines({"scaled_gated_ffn m=M n=256 k=384 l=256 act=silu scales=group quantize=group",
+              "scaled_gated_ffn m=M n=512 k=256 l=256 act=silu",
+              "rmsnorm_quantize rows=M cols=256 granularity=group"},
+             &checked);
+  EXPECT_GT(checked.plans(), 36);
+}
+
+// What a kernel stores beside its result, each with a stride of its own.
+TEST(Recipes, OfEpilogues) {
+  Checked checked;
+  const auto add = [&](const std::vector<testing::EpilogueChain>& chains) {
+    for (const testing::EpilogueChain& of : chains) checked.Add(of.name, WithGaps(of.chain), 8192);
+  };
+  add(testing::AuxEpilogues({}));
+  add(testing::OtherEpilogues(true));
+  add(testing::FusedEpilogues({}));
+  add(testing::MatrixEpilogues(testing::kMatrixTypes[0]));
+  EXPECT_GT(checked.plans(), 60);
+}
+
+// A residual that the last of a run's kernels reads, and what comes behind it.
+TEST(Recipes, OfLayers) {
+  Checked checked;
+  for (const int64_t n : {256, 2048}) {
+    testing::Graph g;
+    ValueId x = g.In(DType::kBF16, {-1, 256});
+    for (int layer = 0; layer < 3; ++layer) {
+      const ValueId norm = g.Cast(*AddSoftmax(g.builder(), g.Cast(x, DType::kF32), 1), DType::kBF16);
+      const ValueId w1 = g.In(DType::kBF16, {n, 256}, true), w2 = g.In(DType::kBF16, {256, n}, true);
+      const ValueId c = g.Cast(g.Un(UnaryKind::kRelu, g.Matmul(norm, w1)), DType::kBF16);
+      x = g.Cast(g.Add(g.Matmul(c, w2), g.Cast(x, DType::kF32)), DType::kBF16);
+    }
+    g.Out(x);
+    const Chain chain = g.Finish();
+    for (const int64_t rows : {16, 300, 8192}) checked.Add("layers", chain, rows, true);
+  }
+  EXPECT_GT(checked.plans(), 100);
+}
+
 TEST(Recipes, OfSumsOverRanks) {
   Checked checked;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     checked.Add(absl::StrCat("seed ", seed), testing::MakeSplitChain(seed),
                 seed % 3 == 0 ? kLargestBucket : 200);
   }
+  // Without gaps: messages have none.
+  for (const char* line :
+       {"all_reduce rows=M cols=256 ranks=2 residual=1 dtype=bf16", "all_gather rows=M cols=64 ranks=4",
+        "row_parallel m=M n=1024 k=512 ranks=2", "row_parallel m=M n=1024 k=512 ranks=8",
+        "reduce_scatter rows=M cols=256 ranks=4"}) {
+    for (const int64_t rows : {8, 1024, 8192}) checked.Add(line, ParseProblem(line)->chain, rows);
+  }
+  ChainBuilder b;
+  const ValueId sum = *b.AllReduce(*b.Input({DType::kF32, {Dim::M(), C(64)}}), 2);
+  const ValueId residual = *b.Cast(*b.Input({DType::kBF16, {Dim::M(), C(64)}}), DType::kF32);
+  const ValueId y = *b.Binary(BinaryKind::kAdd, residual, sum);
+  ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
+  checked.Add("f32 messages", *b.Finish(), kLargestBucket);
   EXPECT_GT(checked.plans(), 60);
 }
 
