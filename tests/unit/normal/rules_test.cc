@@ -527,6 +527,13 @@ TEST(NormalForm, KnowsActivationsInAllSpellings) {
   EXPECT_EQ(relu, chain_of([&](ChainBuilder& b, ValueId x) {
               return two(b, BinaryKind::kMax, *b.Scalar(0), x);
             }));
+  const auto selected = [&](CompareKind kind, double below) {
+    return chain_of([&](ChainBuilder& b, ValueId x) {
+      return *b.Select(*b.Compare(kind, x, *b.Scalar(below)), *b.Scalar(0), x);
+    });
+  };
+  EXPECT_EQ(relu, selected(CompareKind::kLe, 0));
+  EXPECT_EQ(relu, selected(CompareKind::kLt, 0));
   const std::string softplus =
       chain_of([&](ChainBuilder& b, ValueId x) { return *AddSoftplus(b, x); });
   EXPECT_EQ(softplus, chain_of([&](ChainBuilder& b, ValueId x) {
@@ -543,6 +550,19 @@ TEST(NormalForm, KnowsActivationsInAllSpellings) {
   EXPECT_NE(relu, chain_of([&](ChainBuilder& b, ValueId x) {
               return two(b, BinaryKind::kMax, *b.Scalar(1e-30), x);
             }));
+  EXPECT_NE(relu, selected(CompareKind::kGe, 0));
+  EXPECT_NE(relu, selected(CompareKind::kLe, 1));
+}
+
+TEST(NormalForm, LeavesASelectAloneThatAnotherValueDecides) {
+  for (const bool of_itself : {true, false}) {
+    ChainBuilder b;
+    const std::vector<Dim> dims = {kM, D(8)};
+    const ValueId x = *b.Input({DType::kF32, dims}), y = *b.Input({DType::kF32, dims});
+    const ValueId below = *b.Compare(CompareKind::kLe, of_itself ? x : y, *b.Scalar(0));
+    const FormPtr form = Normal(b, {*b.Select(below, *b.Broadcast(*b.Scalar(0), dims), x), y});
+    EXPECT_EQ(Count(*form->chain, OpKind::kSelect), of_itself ? 0 : 1);
+  }
 }
 
 // What may be stored over an input has that one's type, whatever becomes of the rows around both.
