@@ -60,6 +60,14 @@ const BadCall kBadCalls[] = {
        return b.Input({DType::kF32, {kM, C(4)}}, {false, {{1, 0}, {1, 9}}, ""}).status();
      },
      "op 7 (input): power of M in stride 1 is 9, must be in [0, 5]"},
+    {[](ChainBuilder& b) {
+       return b.Input({DType::kF32, {kM, C(4)}}, {false, {{1, 6}, {1, 0}}, ""}).status();
+     },
+     "op 7 (input): power of M in stride 0 is 6, must be in [0, 5]"},
+    {[](ChainBuilder& b) {
+       return b.Input({DType::kF32, {kM, C(4)}}, {false, {{1, -1}, {1, 0}}, ""}).status();
+     },
+     "op 7 (input): power of M in stride 0 is -1, must be in [0, 5]"},
     {[](ChainBuilder& b) { return b.Scalar(kNaN).status(); },
      "op 7 (scalar): value is nan, must be a number"},
     {[](ChainBuilder& b) { return b.Scalar(1e39).status(); },

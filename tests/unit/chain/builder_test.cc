@@ -106,6 +106,13 @@ TEST(Builder, ResolvesStridesSoThatEqualMeaningIsEqual) {
   EXPECT_FALSE(plain == canonical({}, {{9, 0}, {8, 0}, {1, 0}}));
 }
 
+TEST(Builder, TakesTheLargestPowerOfMInAStride) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {kM, C(4)}}, {false, {{4, 5}, {1, 0}}, ""});
+  EXPECT_TRUE(b.Output(x).ok());
+  EXPECT_EQ(b.Finish()->op(x).strides[0], (Stride{4, 5}));
+}
+
 // Just beyond the middle of two neighbours, by less than f32 holds.
 TEST(Builder, ScalarsAreRoundedOnce) {
   const double little = 0x1p-40;
