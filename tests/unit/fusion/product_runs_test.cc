@@ -103,7 +103,7 @@ TEST(ProductRuns, GiveOutNothingThatOneStoreCannot) {
 }
 
 // A gated pair of codes, its quantiser, and a product of its codes. `also`: who else uses what.
-enum class Also { kNobody, kResult, kScale, kOtherScale };
+enum class Also { kNobody, kResult, kScale, kOtherScale, kCaller };
 Chain QuantizedPair(const QuantizeSpec& spec, Also also,
                     Activation activation = Activation::kSilu) {
   ChainBuilder b;
@@ -125,6 +125,9 @@ Chain QuantizedPair(const QuantizeSpec& spec, Also also,
   EXPECT_TRUE(b.Output(*AddScaledLinear(b, c, codes(Dim::Constant(64), 256))).ok());
   if (also == Also::kResult) {
     EXPECT_TRUE(b.Output(y).ok());
+  }
+  if (also == Also::kCaller) {
+    EXPECT_TRUE(b.Output(scale).ok());
   }
   if (also == Also::kScale || also == Also::kOtherScale) {
     EXPECT_TRUE(b.Output(*b.Unary(UnaryKind::kNeg, scale)).ok());
@@ -178,7 +181,7 @@ TEST(ProductRuns, LeaveQuantisersWhoseInsideOthersUse) {
   QuantizeSpec groups, rows;
   groups.granularity = Granularity::kGroup;
   rows.granularity = Granularity::kRow;
-  for (const Also also : {Also::kResult, Also::kScale, Also::kOtherScale}) {
+  for (const Also also : {Also::kResult, Also::kScale, Also::kOtherScale, Also::kCaller}) {
     const ProductRuns found = FindProductRuns(QuantizedPair(groups, also), 32);
     ASSERT_FALSE(found.runs.empty());
     EXPECT_EQ(found.runs[0].scale, -1) << static_cast<int>(also);
