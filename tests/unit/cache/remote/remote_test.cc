@@ -197,6 +197,26 @@ TEST_F(RedisTest, ValuesOfStrangersDamageAndReplaysAreRefusedAndReplaced) {
   EXPECT_TRUE(publisher->Get(kKernel, sample.key, sample.digest).hit);
 }
 
+TEST_F(RedisTest, APutReplacesAValueOnlyWhereAskedTo) {
+  const auto raw = server_->Client();
+  const std::string name = Mine(true).name_space + ":value";
+  for (const bool replace : {false, true}) {
+    ASSERT_TRUE(raw->Put(name, "first", 100, true, In(500)).ok());
+    EXPECT_TRUE(raw->Put(name, "second", 100, replace, In(500)).ok());
+    EXPECT_EQ(raw->GetMany({name}, In(500))->front(), replace ? "second" : "first");
+  }
+}
+
+TEST_F(RedisTest, AValueThatHoldsStays) {
+  const auto first = MakeTier(Mine(true), *server_), second = MakeTier(Mine(true), *server_);
+  const Sample sample = MakeSample(1);
+  first->Publish(kKernel, sample.key, sample.digest, sample.payload);
+  ASSERT_TRUE(first->Flush(milliseconds(2000)));
+  second->Publish(kKernel, sample.key, sample.digest, MakeSample(2).payload);
+  ASSERT_TRUE(second->Flush(milliseconds(2000)));
+  EXPECT_EQ(first->Get(kKernel, sample.key, sample.digest).payload, sample.payload);
+}
+
 TEST_F(RedisTest, ValuesAndGroupsEndWithTheirTime) {
   RemoteOptions options = Mine(true);
   options.ttl_s = 1;
