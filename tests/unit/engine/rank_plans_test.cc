@@ -445,6 +445,26 @@ TEST(RankPlans, NodesAreUpdatedForTheirGroupAlone) {
   EXPECT_EQ(rank.world.nodes.at(added->nodes[0]).m, kRankRows + 1) << "nothing changed";
 }
 
+TEST(RankPlans, AGraphKeepsTheGroupOfItsNodes) {
+  for (const bool captured : {true, false}) {  // or its nodes are added
+    Rank rank(SumWithResidual());
+    std::shared_ptr<RankGroup> group = LocalGroups()[0];
+    const std::weak_ptr<RankGroup> alive = group;
+    {
+      const auto bound = *rank.Bind(std::move(group));
+      rank.world.capturing = captured;
+      if (captured) {
+        ASSERT_TRUE(rank.plan->Launch(*bound, nullptr, kRankRows, false).ok());
+      } else {
+        ASSERT_TRUE(rank.plan->AddToGraph(*bound, nullptr, {}, kRankRows).ok());
+      }
+    }
+    EXPECT_FALSE(alive.expired()) << captured;
+    rank.world.graph.clear();
+    EXPECT_TRUE(alive.expired()) << captured;
+  }
+}
+
 TEST(RankPlans, RowsThatNoSlotHoldsAreRefused) {
   ChainBuilder b;
   ASSERT_TRUE(b.Output(*b.AllReduce(*b.Input({DType::kF32, {C(8), C(4096)}}), 2)).ok());
