@@ -88,13 +88,18 @@ class Signs {
       case OpKind::kUnary:
       case OpKind::kBinary:
         return ResultNeverNegative(op);
+      case OpKind::kReduce:
+      case OpKind::kScan:
+        return !(op.reduce == ReduceKind::kSum && Wraps(op)) && All(op);
       default:
         return All(op);
     }
   }
 
+  static bool Wraps(const Op& op) { return op.type.dtype == DType::kS32; }
+
   bool ResultNeverNegative(const Op& op) const {
-    const bool wraps = op.type.dtype == DType::kS32;
+    const bool wraps = Wraps(op);
     switch (TraitsOf(op).sign) {
       case SignRule::kAny:
         return false;

@@ -164,6 +164,46 @@ TEST(Precision, SumsOfWhatIsNotNegativeCancelNothing) {
   EXPECT_TRUE(IsExact(minus, UnaryKind::kExp));
 }
 
+// s32 wraps: a sum of numbers that are not negative may be negative, and cancel what is added to
+// it.
+TEST(Precision, SumsOfS32MayBeNegative) {
+  using Make = std::function<ValueId(Body&, ValueId)>;
+  const std::pair<const char*, Make> sums[] = {
+      {"abs", [](Body& body, ValueId n) { return Unary(body, UnaryKind::kAbs, n); }},
+      {"square", [](Body& body, ValueId n) { return Unary(body, UnaryKind::kSquare, n); }},
+      {"product with itself",
+       [](Body& body, ValueId n) { return Binary(body, BinaryKind::kMul, n, n); }},
+      {"add",
+       [](Body& body, ValueId n) {
+         const ValueId m = Unary(body, UnaryKind::kRelu, n);
+         return Binary(body, BinaryKind::kAdd, m, m);
+       }},
+      {"reduce",
+       [](Body& body, ValueId n) {
+         return body.Reduce(Unary(body, UnaryKind::kRelu, n), {1}, true);
+       }},
+      {"scan",
+       [](Body& body, ValueId n) {
+         return body.Take(body.b.Scan(ReduceKind::kSum, Unary(body, UnaryKind::kRelu, n)));
+       }},
+  };
+  const auto exponentials_beside = [](const Make& make) {
+    return IsExact(Cast(DType::kBF16,
+                        [&](Body& body, ValueId x) {
+                          const ValueId n = make(body, body.In({4, 8}, DType::kS32));
+                          const ValueId wide = body.Take(body.b.Cast(n, DType::kF32));
+                          return Binary(body, BinaryKind::kAdd, body.Exp(x), body.Spread(wide, x));
+                        }),
+                   UnaryKind::kExp);
+  };
+  for (const auto& [name, make] : sums) EXPECT_TRUE(exponentials_beside(make)) << name;
+  EXPECT_FALSE(
+      exponentials_beside([](Body& body, ValueId n) { return Unary(body, UnaryKind::kRelu, n); }));
+  EXPECT_FALSE(exponentials_beside([](Body& body, ValueId n) {
+    return body.Reduce(Unary(body, UnaryKind::kRelu, n), {1}, true, ReduceKind::kMax);
+  }));
+}
+
 // The gradient of a cross entropy: exp(x) - [the label's place].
 TEST(Precision, ExponentialsBesidePredicatesCancelNearOneAlone) {
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
