@@ -1,130 +1,18 @@
 // sinter_slot: a place that always holds the best plan so far.
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <vector>
 
 #include "sinter/sinter.h"
-#include "src/base/fork_local.h"
 #include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
+#include "src/capi/slot_plans.h"
 
 namespace capi = sinter::capi;
 
 namespace sinter::capi {
-// ---- The plans of a slot. One is current; it is taken without waiting.
-
-// Thread-safe. Holds a reference to the current plan and to the newest. An older one is let go when
-// the next plan comes and nobody is taking one at that moment.
-class SlotPlans {
- public:
-  static constexpr uint64_t kNone = 0, kStandIn = 1,
-                            kFinal = 2;  // generations; each further: one more
-
-  // `manual`: a plan that is added waits for Switch.
-  explicit SlotPlans(bool manual);
-  ~SlotPlans();
-  SlotPlans(const SlotPlans&) = delete;
-  SlotPlans& operator=(const SlotPlans&) = delete;
-
-  // A new reference to the current plan; null without one. Wait-free.
-  sinter_plan* Acquire() const;
-  // The newest plan's generation. Acquire then returns that plan or a later one, unless the slot is
-  // manual and the plan waits for a switch.
-  uint64_t generation() const { return generation_; }
-  bool manual() const { return manual_; }
-  // Whether Add was called.
-  bool HasFinal() const { return newest_ != nullptr; }
-
-  // Takes a reference. Before anybody sees the slot; current from then on.
-  void AddStandIn(sinter_plan* plan);
-  // Takes a reference. The first of them allocates nothing. Not in the child of a fork.
-  void Add(sinter_plan* plan);
-  // Makes the newest plan current: a new reference to it when it was not; else null.
-  sinter_plan* Switch();
-
- private:
-  void LetOldOnesGo();
-  sinter_plan* TakeOldOne();
-
-  const bool manual_;
-  // Written under the lock of held_; both are in it.
-  std::atomic<sinter_plan*> current_{nullptr}, newest_{nullptr};
-  std::atomic<uint64_t> generation_{kNone};
-  mutable std::atomic<uint32_t> readers_{0};   // between their load of current_ and their reference
-  ForkLocal<std::vector<sinter_plan*>> held_;  // in order of age
-};
-
-SlotPlans::SlotPlans(bool manual) : manual_(manual) {
-  held_.Lock()->reserve(2);  // a stand-in and the plan that is built
-}
-
-SlotPlans::~SlotPlans() {
-  const auto held = held_.Lock();
-  for (sinter_plan* plan : *held) ReleaseHandle(plan);
-}
-
-sinter_plan* SlotPlans::Acquire() const {
-  ++readers_;
-  sinter_plan* const plan = current_;
-  RetainHandle(plan);
-  --readers_;
-  return plan;
-}
-
-void SlotPlans::AddStandIn(sinter_plan* plan) {
-  const auto held = held_.Lock();
-  held->push_back(plan);
-  RetainHandle(plan);
-  current_ = plan;
-  generation_ = kStandIn;
-}
-
-void SlotPlans::Add(sinter_plan* plan) {
-  {
-    const auto held = held_.Lock();
-    held->push_back(plan);
-    RetainHandle(plan);
-    newest_ = plan;
-    if (!manual_) current_ = plan;
-    generation_ = std::max(kFinal, generation_ + 1);
-  }
-  LetOldOnesGo();
-}
-
-sinter_plan* SlotPlans::Switch() {
-  sinter_plan* switched = nullptr;
-  {
-    const auto held = held_.Lock();
-    sinter_plan* const newest = newest_;
-    if (newest != nullptr && current_.exchange(newest) != newest) switched = newest;
-    RetainHandle(switched);
-  }
-  LetOldOnesGo();
-  return switched;
-}
-
-// Releases outside of the lock: a last release unloads kernels.
-void SlotPlans::LetOldOnesGo() {
-  while (sinter_plan* const old = TakeOldOne()) ReleaseHandle(old);
-}
-
-// current_ stands while the lock is held, so who comes after the look at readers_ gets that plan.
-sinter_plan* SlotPlans::TakeOldOne() {
-  const auto held = held_.Lock();
-  if (readers_ != 0) return nullptr;
-  const auto old = std::find_if(held->begin(), held->end(), [this](sinter_plan* plan) {
-    return plan != current_ && plan != newest_;
-  });
-  if (old == held->end()) return nullptr;
-  sinter_plan* const plan = *old;
-  held->erase(old);
-  return plan;
-}
-
 // A slot and its build share this state. Invariant: `error` is set before `failed`.
 struct SlotState {
   explicit SlotState(bool manual) : plans(manual) {}
@@ -152,13 +40,13 @@ struct SlotState {
   }
   // `before` was measured beside others, of which `plan` is the fastest.
   void EndMeasurement(const Digest& before, sinter_plan* plan) {
-    if (plans.generation() != SlotPlans::kFinal) return;  // another was offered
+    if (plans.generation() != kFinalGeneration) return;  // another was offered
     if (plan->prepared->plan().PlanDigest() != before) Add(plan);
   }
 
   std::shared_ptr<Engine> engine;
   PlanUse use;  // of every plan that the slot may hold
-  SlotPlans plans;
+  SlotPlans<sinter_plan> plans;
   HandleRef<sinter_error> error;
   std::atomic<sinter_status> failed{SINTER_OK};
   // The slot's; written before it is made or before its build ends. Null: nothing is measured.
@@ -337,7 +225,7 @@ sinter_status sinter_slot_acquire(const sinter_slot* slot, sinter_plan** out_pla
 }
 
 uint64_t sinter_slot_get_generation(const sinter_slot* slot) {
-  return capi::IsLive(slot) ? slot->state->plans.generation() : capi::SlotPlans::kNone;
+  return capi::IsLive(slot) ? slot->state->plans.generation() : capi::kNoGeneration;
 }
 
 sinter_status sinter_slot_offer(const sinter_slot* slot, sinter_plan* plan, sinter_error** error) {
