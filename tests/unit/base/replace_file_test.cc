@@ -1,14 +1,26 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 
 #include "src/base/transfer.h"
+
+namespace {
+std::function<void()> on_fsync;
+}  // namespace
+
+// Stands for the C library's in this program.
+extern "C" int fsync(int fd) {
+  if (on_fsync) on_fsync();
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
 
 namespace sinter {
 namespace {
@@ -40,6 +52,19 @@ TEST_F(ReplaceFileTest, TakesThePlaceOfAFileAndOfWhatALinkLeadsTo) {
   struct stat info;
   ASSERT_EQ(lstat(Path("link").c_str(), &info), 0);
   EXPECT_TRUE(S_ISLNK(info.st_mode));
+}
+
+TEST_F(ReplaceFileTest, WaitsForTheDiskBeforeTheFileGetsItsNameIfAskedTo) {
+  ASSERT_TRUE(ReplaceFile(Path("file"), "old", 0600).ok());
+  for (const bool sync : {false, true}) {
+    std::string at_sync;
+    on_fsync = [&] { at_sync += Read(Path("file")); };
+    EXPECT_TRUE(ReplaceFile(Path("file"), "new", 0600, sync).ok());
+    on_fsync = nullptr;
+    EXPECT_EQ(at_sync, sync ? "old" : "");
+    EXPECT_EQ(Read(Path("file")), "new");
+    ASSERT_TRUE(ReplaceFile(Path("file"), "old", 0600).ok());
+  }
 }
 
 TEST_F(ReplaceFileTest, WritesIntoAPipeWhichStays) {
