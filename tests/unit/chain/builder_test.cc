@@ -113,6 +113,24 @@ TEST(Builder, TakesTheLargestPowerOfMInAStride) {
   EXPECT_EQ(b.Finish()->op(x).strides[0], (Stride{4, 5}));
 }
 
+// Any number holds few rows: M may be larger.
+TEST(Builder, ElementsOverlapUnlessAnAxisOutsideOfMHasAStrideOfM) {
+  for (const Stride stride : {Stride{4, 0}, Stride{1 << 20, 0}, Stride{1, 1}}) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({DType::kF32, {C(8), kM}});
+    const absl::Status given = b.Output(x, {{stride, {1, 0}}, -1});
+    EXPECT_EQ(given.ok(), stride.m_power == 1) << given;
+  }
+}
+
+TEST(Builder, ScansOfFloatsAreF32) {
+  for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32, DType::kS32}) {
+    ChainBuilder b;
+    const ValueId sums = *b.Scan(ReduceKind::kSum, *b.Input({dtype, {kM, C(8)}}));
+    EXPECT_EQ(b.TypeOf(sums).dtype, IsFloat(dtype) ? DType::kF32 : dtype) << NameOf(dtype);
+  }
+}
+
 // Just beyond the middle of two neighbours, by less than f32 holds.
 TEST(Builder, ScalarsAreRoundedOnce) {
   const double little = 0x1p-40;
