@@ -99,6 +99,20 @@ TEST(RefusedAttention, HasMoreRowsThanAKernelCounts) {
   EXPECT_THAT(std::string(p.Check().message()), HasSubstr("sets of 64 rows in all batches"));
 }
 
+TEST(RefusedAttention, StoresColumnsThatAreNoPairs) {
+  const AttentionProblem good = CausalOfM();
+  ASSERT_FALSE(good.out.digits.empty());
+  AttentionProblem p = good;
+  p.out.column = 2;
+  EXPECT_THAT(std::string(p.Check().message()), HasSubstr("result's column stride 2, must be 1"));
+  p = good;
+  ++p.out.row;
+  EXPECT_THAT(std::string(p.Check().message()), HasSubstr("must be even"));
+  p = good;
+  ++p.out.digits.front().stride;
+  EXPECT_THAT(std::string(p.Check().message()), HasSubstr("must be even"));
+}
+
 TEST(RefusedAttention, HasMoreBlocksThanAreResident) {
   const DeviceModel model = *BuiltinModel("h200");
   const AttentionProblem p = CausalOfM();

@@ -217,6 +217,8 @@ TEST(GroupedFamily, ProductsBeyondAChainsBoundsAreNotRead) {
               p->gate = GroupedGate::kNone;
             }),
             "grouped product: factor");
+  EXPECT_EQ(lost([](GroupedProduct* p) { p->gate = static_cast<GroupedGate>(5); }),
+            "grouped product: flags");
   EXPECT_EQ(lost([](GroupedProduct* p) { p->experts = 1025; }), "grouped product: experts");
   EXPECT_EQ(lost([](GroupedProduct* p) { p->k = 260; }), "grouped product: k");
   EXPECT_EQ(lost([](GroupedProduct* p) { p->n = int64_t{1} << 31; }), "grouped product: extent");
