@@ -9,6 +9,7 @@
 #include <set>
 
 #include "cache/store/directory.h"
+#include "cache/store/table.h"
 #include "tests/unit/cache/cache_testing.h"
 #include "tests/unit/cache/forged_table.h"
 
@@ -358,9 +359,18 @@ TEST(LocalStoreTest, AKnownFileIsCheckedAgainAndAChangedOneWholly) {
   const std::string path = PathIn(temp / "root", kKernel, "k");
   struct stat before;
   ASSERT_EQ(stat(path.c_str(), &before), 0);
-  std::string rotten = ReadFile(path);
-  rotten[30000] = static_cast<char>(rotten[30000] ^ 1);
-  WriteFile(path, rotten);
+  const std::string file = ReadFile(path);
+  const absl::StatusOr<TableEntry> entry = ReadTable(file);
+  ASSERT_TRUE(entry.ok()) << entry.status();
+  const auto block_of = [&](absl::string_view record) {
+    const auto key = file.substr(file.find(entry->user_key), entry->user_key.size() + 8);
+    return cache_testing::Block(cache_testing::Entry(key, record), {0});
+  };
+  const std::string sound = block_of(entry->value);
+  ASSERT_EQ(file.substr(0, sound.size()), sound);
+  std::string changed(entry->value);
+  changed[30000] = static_cast<char>(changed[30000] ^ 1);
+  WriteFile(path, block_of(changed) + file.substr(sound.size()));  // its checksum is right
   const struct timespec times[2] = {before.st_atim, before.st_mtim};
   ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
   EXPECT_EQ(Get(&store, kKernel, "k").reason, MissReason::kDamaged);
