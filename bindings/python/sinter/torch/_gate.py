@@ -269,7 +269,7 @@ def _long_rows_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -
         axes, name = _reduced_axes(node), target_of(node)
         if axes is None or not ("aten.var" in name or sums and "aten.amax." in name):
             continue
-        sizes = sizes_of(node.args[0].meta["val"], hint)
+        sizes = sizes_of(node.args[0].meta["val"], hint) or [1]  # a number has the axes 0 and -1
         length = math.prod(sizes[axis] for axis in axes)
         several = "aten.var" in name and len(axes) > 1
         if length > _KEPT_ROW or several:
