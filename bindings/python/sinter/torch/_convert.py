@@ -343,7 +343,7 @@ def memory_order(sizes: Sequence[Any], strides: Sequence[Any]) -> Tuple[int, ...
     telling = [i for i in range(rank) if sizes[i] != 1]
     if any(not isinstance(strides[i], int) for i in telling):
         return tuple(range(rank))
-    ordered = iter(sorted(telling, key=lambda i: -strides[i]))
+    ordered = iter(sorted(telling, key=lambda i: -int(strides[i])))
     return tuple(next(ordered) if sizes[i] != 1 else i for i in range(rank))
 
 
