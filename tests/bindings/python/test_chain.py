@@ -291,6 +291,25 @@ def test_strides_alias_and_names():
     assert sinter.Chain.of(chain.to_json()).inputs(6)[0].strides == (6, 1)
 
 
+TYPES = {  # bytes and names
+    "F32": (4, "f32 float32"),
+    "F16": (2, "f16 float16 half"),
+    "BF16": (2, "bf16 bfloat16"),
+    "S32": (4, "s32 int32"),
+    "PRED": (1, "pred bool bool_"),
+    "E4M3": (1, "e4m3 float8_e4m3fn"),
+    "S8": (1, "s8 int8"),
+    "S64": (8, "s64 int64"),
+}
+
+
+def test_each_type_has_its_size_and_names():
+    assert set(TYPES) == {dtype.name for dtype in sinter.DType}
+    for name, (size, names) in TYPES.items():
+        assert sinter.DType[name].itemsize == size
+        assert {sinter.DType.of(word) for word in (*names.split(), *(f"torch.{word}" for word in names.split()))} == {sinter.DType[name]}
+
+
 def test_dtypes_have_many_names():
     class Named:
         name = "float16"

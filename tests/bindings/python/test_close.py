@@ -1,5 +1,6 @@
 """When objects that can be closed are given back: behind the last call with them, and at once where there is none."""
 
+import ctypes
 import gc
 import os
 import sys
@@ -79,6 +80,34 @@ def test_a_context_is_given_back_though_an_error_is_kept(given_back, need_compil
     kept = error_of(lambda: context.deny_toolchains("zzz")), error_of(lambda: context.prepare(SMALL, m=-1))
     context.close()
     assert len(given_back) == 1 and all(error.__traceback__ for error in kept)
+
+
+def test_every_error_of_the_library_is_given_back_once(refusing, gpu, launchable, buffers, monkeypatch):
+    *inputs, out = buffers
+    released, bound = watched(monkeypatch, "error"), launchable.bind(*inputs, out=out)._bound(0)
+    pending, slot = refusing.prepare_async(SMALL, m=8), refusing.slot(SMALL, m=8)
+    error_of(pending.result), error_of(slot.build.result)
+    uses = (
+        lambda: refusing.deny_toolchains("zzz"),
+        lambda: refusing.prepare(SMALL, m=8),
+        pending.result,
+        slot.plan,
+        lambda: launchable._launch((ctypes.c_uint64 * 0)(), 0, 0, 7, False),
+        lambda: bound.launch(0, 1 << 20, False),
+    )
+    for use in uses:
+        del released[:]
+        assert error_of(use).message and len([address for address in released if address]) == 1
+
+
+def test_a_slot_without_a_plan_yet_gives_its_error_back(need_compiler, monkeypatch):
+    released, go = watched(monkeypatch, "error"), threading.Event()
+    with sinter.Context(target="h200", cache_dir="") as context:
+        slot = context.slot(SMALL, m=8, progress=lambda *_: go.wait(60))
+        assert slot.plan() is None and len([address for address in released if address]) == 1
+        go.set()
+        assert slot.build.result().bucket == 8
+        slot.close()
 
 
 def test_the_garbage_collector_does_not_wait(refusing, given_back, need_compiler):

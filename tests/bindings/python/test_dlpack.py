@@ -10,7 +10,7 @@ import pytest
 import sinter
 from sinter import _buffers, _dlpack
 
-from conftest import Broken, DLPack
+from conftest import Array, Broken, DLPack
 
 
 def test_dlpack_is_read_where_the_array_interface_fails():
@@ -30,6 +30,24 @@ def test_dlpack_is_read(gpu, launchable, buffers, versioned):
     assert seen.address == 1 << 24 and seen.dtype is sinter.DType.BF16 and seen.shape == (7, 1024)
     assert seen.strides == (1024, 1) and seen.device == 0 and x.streams[-1] == 0x70
     assert _buffers.describe(DLPack((7, 1024), offset=32), "x").address == (1 << 24) + 32
+
+
+@pytest.mark.parametrize(
+    "dtype, code, bits, typestr",
+    [
+        ("F32", 2, 32, "<f4"),
+        ("F16", 2, 16, "<f2"),
+        ("BF16", 4, 16, "<V2"),
+        ("S32", 0, 32, "<i4"),
+        ("PRED", 6, 8, "|b1"),
+        ("E4M3", 10, 8, "|V1"),
+        ("S8", 0, 8, "|i1"),
+        ("S64", 0, 64, "<i8"),
+    ],
+)
+def test_producers_types_are_ours(dtype, code, bits, typestr):
+    for value in (DLPack((7, 64), code=code, bits=bits), Array((7, 64), typestr=typestr)):
+        assert _buffers.describe(value, "x").dtype is sinter.DType[dtype]
 
 
 BAD_DLPACK = {

@@ -11,6 +11,7 @@ from sinter import Error, Status, _callbacks, _group
 from sinter._library import library
 
 from conftest import Array
+from test_close import watched
 
 
 pytestmark = pytest.mark.skipif(os.environ.get("FAKE_LIBCUDA_GPUS") != "2", reason="the fake driver has one GPU")
@@ -80,11 +81,12 @@ def test_memory_may_be_shared_by_file_descriptors():
     assert on_all(lambda rank: groups[rank].close()) == [None, None]
 
 
-def test_ranks_of_one_process():
+def test_ranks_of_one_process(monkeypatch):
     first, second = sinter.Group.local([on_gpu(0), on_gpu(1)], slot_bytes=1 << 16)
     assert (first.rank, second.rank, first.size) == (0, 1, 2)
     first.abort()
-    assert first.missed == 0
+    released = watched(monkeypatch, "error")
+    assert first.missed == 0 and len([address for address in released if address]) == 1
     first.close()
     second.close()
 

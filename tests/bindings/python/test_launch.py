@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 import sinter
-from sinter import _buffers, _plan
+from sinter import _abi, _buffers, _library, _plan
 
 from conftest import Array, Broken, DLPack, S8, SMALL
 
@@ -254,6 +254,27 @@ def test_a_given_workspace_is_checked(launchable, buffers):
         launchable(*inputs, out=out, workspace="here")
 
 
+def test_a_workspaces_bytes_are_those_of_its_elements(launchable, buffers):
+    *inputs, out = buffers
+    size = launchable.workspace_size
+    for typestr, itemsize in (("|i1", 1), ("<V2", 2), ("<f4", 4), ("<i8", 8)):
+        launchable(*inputs, out=out, workspace=Array((size // itemsize,), 1 << 29, typestr))
+        with pytest.raises(sinter.Error, match=f"workspace has {size - itemsize} bytes, the plan needs {size}"):
+            launchable(*inputs, out=out, workspace=Array((size // itemsize - 1,), 1 << 29, typestr))
+
+
+def test_strides_of_one_element_say_nothing(gpu, launchable, buffers):
+    *inputs, out = buffers
+    plan, before = gpu.prepare(SMALL, m=8), gpu.stats().launches
+    gamma, y = Array((64,), 1 << 25), Array((1, 64), 1 << 26)
+    plan(Array((1, 64), 1 << 24, strides=(6, 2)), gamma, out=y)
+    plan(DLPack((1, 64), strides=(3, 1)), gamma, out=y)
+    assert gpu.stats().launches == before + 2
+    with pytest.raises(sinter.Error, match=r"input 0 .*has strides \(3, 1\), the chain asks for \(64, 1\)"):
+        plan(DLPack((2, 64), strides=(3, 1)), gamma, out=Array((2, 64), 1 << 26))
+    launchable(*inputs, out=out, workspace=Array((1, launchable.workspace_size), 1 << 29, "|V1", strides=(3, 1)))
+
+
 def test_unsigned_bytes_are_a_workspace_and_no_operand():
     for array in (Array((64,), 1 << 29, "|u1"), DLPack((64,), code=1, bits=8)):
         seen = _buffers.describe(array, "workspace", untyped=True)
@@ -371,6 +392,24 @@ def test_wrong_types_are_type_errors(launchable, buffers):
         launchable(*inputs)
     with pytest.raises(sinter.Error, match="out has 2 buffers"):
         launchable(*inputs, out=(out, out))
+
+
+def test_pdl_reaches_the_library(launchable, buffers, monkeypatch):
+    *inputs, out = buffers
+    binding, library, flags = launchable.bind(*inputs, out=out), _library.library(), []
+    for name, place in (("sinter_plan_launch", 7), ("sinter_binding_launch", 4), ("sinter_binding_add_to_graph", 6)):
+
+        def watched(*arguments, place=place):
+            flags.append(arguments[place])
+            return 1  # fails, with no error to read
+
+        monkeypatch.setattr(library, name, watched)
+    uses = (lambda pdl: launchable(*inputs, out=out, pdl=pdl), lambda pdl: binding(pdl=pdl), lambda pdl: binding.add_to_graph(1, pdl=pdl))
+    for use in uses:
+        for pdl in (False, True):
+            with pytest.raises(sinter.Error):
+                use(pdl)
+    assert flags == [0, _abi.LAUNCH_PDL, 0, _abi.LAUNCH_PDL, 0, _abi.GRAPH_PDL] and 0 not in (_abi.LAUNCH_PDL, _abi.GRAPH_PDL)
 
 
 @pytest.mark.parametrize("word", ["no", 1, None])
