@@ -388,9 +388,9 @@ def test_experts():
     graph.replay()
     torch.cuda.synchronize()
     assert torch.equal(y, again)
-    from sinter.torch import _experts
+    from sinter.torch.runtime import experts as experts_module
 
-    check(_experts._by_torch(x, ids, weights, w1, w2, "silu", "oi"), again.double(), 1e-2, 0.1)
+    check(experts_module._by_torch(x, ids, weights, w1, w2, "silu", "oi"), again.double(), 1e-2, 0.1)
 
 
 def test_experts_of_codes():
@@ -557,7 +557,9 @@ def test_folded_norms_of_a_layer():
 
 def test_rows_of_prefill():
     """Torch's kernels until plans made in the background are there; these then, in memory of the call, in graphs too."""
-    from sinter.torch import _between_op, _store, servers
+    from sinter.torch import servers
+    from sinter.torch.runtime import store
+    from sinter.torch.serve import between_op
 
     weight = lambda *shape: (torch.randn(shape, device="cuda") / shape[-1] ** 0.5).bfloat16()
     weights = [weight(1024, 2048), weight(1024), weight(2 * 3072, 1024), weight(1024, 3072), weight(1024), weight(4096, 1024)]
@@ -566,16 +568,16 @@ def test_rows_of_prefill():
     folded = [torch.ones_like(weight) if weight.dim() == 1 else weight for weight in weights]
 
     def right(found, rows):
-        for one, other in zip(found, _between_op._between_by_torch(*rows_of[rows], weights, 1e-6)):
+        for one, other in zip(found, between_op._between_by_torch(*rows_of[rows], weights, 1e-6)):
             check(one, other.double(), 2e-2, 0.2)
 
     sinter.torch.reset()
     servers.set_up(None, [512], rows=1024)
     try:
         right(step(512), 512)
-        made, kept = _store.store.context(0), _store.store.context(0)._workspaces.bytes()
+        made, kept = store.store.context(0), store.store.context(0)._workspaces.bytes()
         begin = time.monotonic()
-        while sinter.torch.counts().prepared < 1 + len(_store.store.settings.later):
+        while sinter.torch.counts().prepared < 1 + len(store.store.settings.later):
             assert not sinter.torch.counts().failed and time.monotonic() < begin + 60
             right(step(900), 900)
         for rows in rows_of:
@@ -586,7 +588,7 @@ def test_rows_of_prefill():
         assert made._workspaces.bytes() == kept
         torch.ops.sinter.between_attentions(*rows_of[512], folded, 1e-6, True)
         kept = made._workspaces.bytes()  # a prepare makes one for the next stream
-        while sinter.torch.counts().prepared < 2 * (1 + len(_store.store.settings.later)):
+        while sinter.torch.counts().prepared < 2 * (1 + len(store.store.settings.later)):
             assert not sinter.torch.counts().failed and time.monotonic() < begin + 120
             time.sleep(0.05)
         before = made.stats().launches
@@ -829,9 +831,9 @@ class GatedLayer(torch.nn.Module if torch is not None else object):
 
 
 def compiled_layers(rows=512, **options):
-    from sinter.torch import _planner
+    from sinter.torch.backend import planner
 
-    _planner.inductor_us = lambda *_: 1e6  # whatever is predicted, it is taken
+    planner.inductor_us = lambda *_: 1e6  # whatever is predicted, it is taken
     torch._dynamo.reset()
     torch.manual_seed(1)
     model = torch.nn.Sequential(GatedLayer(), GatedLayer()).cuda().bfloat16().eval()
@@ -854,11 +856,12 @@ def test_compiled_models_run_by_plans():
 
 def measured_parts(**more):
     """Compiles layers that are measured, and holds what became of them against what was found; M of each part."""
-    from sinter.torch import _measure, _planner
+    from sinter.torch.backend import planner
+    from sinter.torch.gate import measure
 
-    _measure._found.clear()
-    own, lost = _planner.Planner._judged, []
-    _planner.Planner._judged = lambda self, part: own(self, part) or lost.append(part.made.chain.digest)
+    measure._found.clear()
+    own, lost = planner.Planner._judged, []
+    planner.Planner._judged = lambda self, part: own(self, part) or lost.append(part.made.chain.digest)
     model, compiled, x = compiled_layers(rows=96, options={"measure": True}, **more)
     state = torch.cuda.get_rng_state()
     before = sinter.torch.graph_counts()
@@ -866,8 +869,8 @@ def measured_parts(**more):
         with torch.no_grad():
             near(compiled(x), model(x))
     finally:
-        _planner.Planner._judged = own
-    after, found = sinter.torch.graph_counts(), _measure._found
+        planner.Planner._judged = own
+    after, found = sinter.torch.graph_counts(), measure._found
     print("\n".join(f"  {digest[:12]} M = {m} {told}" for (digest, m, _), told in found.items()))
     assert found and all(told is not None and 1 < told.plan_us < 1e3 and 1 < told.inductor_us < 1e3 for told in found.values()), found
     assert set(lost) == {digest for (digest, *_), told in found.items() if told.plan_us > 0.97 * told.inductor_us}
@@ -918,16 +921,16 @@ def test_compiled_models_are_captured_by_hand():
 
 
 def test_a_refused_bucket_is_captured_before_and_after_its_code_ran():
-    from sinter.torch import _run_chain
-    from sinter.torch._buckets import BUCKETS
+    from sinter.torch.runtime import run_chain
+    from sinter.torch.runtime.buckets import BUCKETS
 
     b = sinter.Builder()
     b.output(sinter.softmax(b.input("f32", [sinter.M, 512]) * 0.3))
-    text = _run_chain.pack(b.finish(), [1e6 if rows <= 64 else 1e-3 for rows in BUCKETS])
+    text = run_chain.pack(b.finish(), [1e6 if rows <= 64 else 1e-3 for rows in BUCKETS])
     run = lambda x: torch.ops.sinter.run_chain([x], x.shape[0], text, "")[0]
     right = lambda y, x: torch.allclose(y, (x * 0.3).softmax(-1), rtol=1e-4, atol=1e-6)
     few, many = torch.randn(64, 512, device="cuda"), torch.randn(300, 512, device="cuda")
-    before, it = sinter.torch.graph_counts().launches, _run_chain.carried(text)
+    before, it = sinter.torch.graph_counts().launches, run_chain.carried(text)
     assert it.place(0, 64).look(-1) is not None
     assert right(run(few), few) and sinter.torch.graph_counts().launches == before + 1
     fallback = it.fallback
@@ -952,9 +955,9 @@ def test_compiled_models_of_many_sizes():
 
 
 def test_compiled_models_of_images():
-    from sinter.torch import _planner
+    from sinter.torch.backend import planner
 
-    _planner.inductor_us = lambda *_: 1e6
+    planner.inductor_us = lambda *_: 1e6
     for layout in (torch.channels_last, torch.contiguous_format):
         torch._dynamo.reset()
         torch.manual_seed(1)
@@ -975,13 +978,13 @@ def test_compiled_models_of_images():
 
 
 def test_compiled_models_are_verified():
-    from sinter.torch import _verify
+    from sinter.torch.runtime import verify
 
-    _verify.comparisons.clear()
+    verify.comparisons.clear()
     model, compiled, x = compiled_layers(rows=384, options={"verify": True, "prepare": "block"})
     with torch.no_grad():
         near(compiled(x), model(x))
-    assert _verify.comparisons and all(c.within for c in _verify.comparisons), _verify.comparisons
+    assert verify.comparisons and all(c.within for c in verify.comparisons), verify.comparisons
 
 
 def test_compiled_models_are_trained():

@@ -23,9 +23,9 @@ from kernels import add_rmsnorm, silu_mul  # noqa: E402
 from models import MODELS  # noqa: E402
 from source_state import of_library  # noqa: E402
 from step import Weights  # noqa: E402
-from sinter.torch._between_op import _between_by_torch  # noqa: E402
+from sinter.torch.serve.between_op import _between_by_torch  # noqa: E402
 from sinter.torch import servers  # noqa: E402
-from sinter.torch._store import store  # noqa: E402
+from sinter.torch.runtime.store import store  # noqa: E402
 
 SLACK = 1.5  # an error may be so many times that of PyTorch's operators
 LAYERS = 4  # of the loop of layers, in rotation: more than L2 holds

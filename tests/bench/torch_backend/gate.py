@@ -146,7 +146,7 @@ def next_of(scratch, count):
 def work(arguments):
     until = time.time() + arguments.seconds
     import torch
-    from sinter.torch import _planner  # noqa: F401: all that a point needs, before the first
+    from sinter.torch.backend import planner as planner_module  # noqa: F401: all that a point needs, before the first
 
     torch.set_num_threads(1)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
@@ -186,13 +186,13 @@ class Told:
 
     def __init__(self, torch, target, takes_all):
         self.taken, self.parts, self.reports = set(), [], []
-        from sinter.torch._options import Options
+        from sinter.torch.runtime.options import Options
 
         self._options, self._takes_all = Options(prepare="block", target=target), takes_all
 
     def config(self, point):
         """Inductor's configuration with the pass."""
-        from sinter.torch._graph_pass import SinterPass
+        from sinter.torch.backend.graph_pass import SinterPass
 
         weights = frozenset(i for i, x in enumerate(point.inputs) if x.weight)
         return {"post_grad_custom_pre_pass": SinterPass(self._options, self.reports, None, weights)}
@@ -200,13 +200,13 @@ class Told:
     @contextlib.contextmanager
     def listening(self):
         """While a graph is compiled: notes what is planned; with a gate that takes all, where that is wanted."""
-        from sinter.torch import _planner
+        from sinter.torch.backend import planner as planner_module
 
-        own_parts, own_us = _planner.Planner.parts, _planner.inductor_us
+        own_parts, own_us = planner_module.Planner.parts, planner_module.inductor_us
 
         def parts(planner):
             found = own_parts(planner)
-            self.taken = {node.name for part in found for node in part.nodes if _planner.computes(node)}
+            self.taken = {node.name for part in found for node in part.nodes if planner_module.computes(node)}
             self.parts = [self._part(planner, part, own_us) for part in found]
             return found
 
@@ -215,22 +215,22 @@ class Told:
 
         free = {"inductor_us": enormous, "attention_us": enormous, "worth_a_try": lambda nodes, *_: bool(nodes)}
         with contextlib.ExitStack() as stack:
-            stack.enter_context(unittest.mock.patch.object(_planner.Planner, "parts", parts))
+            stack.enter_context(unittest.mock.patch.object(planner_module.Planner, "parts", parts))
             for name, function in free.items() if self._takes_all else ():
-                stack.enter_context(unittest.mock.patch.object(_planner, name, function))
+                stack.enter_context(unittest.mock.patch.object(planner_module, name, function))
             yield self
 
     def _part(self, planner, part, own_us):
-        from sinter.torch import _gate
+        from sinter.torch.gate import gate
 
         figures, hint = planner._figures, planner._hint_of
         estimated = own_us(part.nodes, figures, hint)
-        row = {"ops": len([node for node in part.nodes if _gate.computes(node)]), "expected_us": round(part.expected_us, 3)}
-        row["inductor_us"], row["share"] = round(estimated, 3), _gate.share_of_limit(part.nodes, estimated, figures, hint)
+        row = {"ops": len([node for node in part.nodes if gate.computes(node)]), "expected_us": round(part.expected_us, 3)}
+        row["inductor_us"], row["share"] = round(estimated, 3), gate.share_of_limit(part.nodes, estimated, figures, hint)
         if part.plan is not None:
             row.update(predicted_us=round(part.plan.predicted_us, 3), kernels=part.plan.kernel_count, plan=part.plan.name)
-        row["border_bytes"] = _gate.border_bytes(part.nodes, hint)
-        row["attention"] = [_gate.target_of(node).split(".")[1] for node in part.nodes if _gate.is_attention(node)]
+        row["border_bytes"] = gate.border_bytes(part.nodes, hint)
+        row["attention"] = [gate.target_of(node).split(".")[1] for node in part.nodes if gate.is_attention(node)]
         return row
 
     def left(self):
@@ -239,14 +239,14 @@ class Told:
 
 def decided(point, inputs, target):
     """Rows' fields of the gate as it stands, and the gate that takes all; nothing is compiled by Inductor."""
-    from sinter.torch import _explain
+    from sinter.torch.backend import explain
     from torch._inductor.compile_fx import compile_fx
 
     told = []
     for takes_all in (False, True):
         told.append(Told(None, target, takes_all))
         with told[-1].listening():
-            compile_fx(gate_points.traced(point), inputs, inner_compile=_explain._planned, config_patches=told[-1].config(point))
+            compile_fx(gate_points.traced(point), inputs, inner_compile=explain._planned, config_patches=told[-1].config(point))
     own, free = told
     decision = "none" if not free.taken else "left" if not own.taken else "taken" if len(own.taken) == len(free.taken) else "some"
     why = dict.fromkeys((own if free.taken else free).left().values())
@@ -269,17 +269,18 @@ def again(path, target):
 def decided_again(row, figures):
     """The row as the gate decides now, with its present estimates for the graph that Inductor's pass sees. What a plan is expected to take stays,
     and so do decisions about graphs of which some ops are taken."""
-    from sinter.torch import _attention, _gate, _libraries
-    from sinter.torch._sizes import plain_hint
+    from sinter.torch.convert import attention
+    from sinter.torch.gate import gate, library_kernels
+    from sinter.torch.gate.sizes import plain_hint
 
     nodes = nodes_of(gate_points.named(row["id"]))
-    own = _libraries.target_of  # on the CPU PyTorch names its kernel of attention otherwise
-    with unittest.mock.patch.object(_libraries, "target_of", lambda node: _attention.CUDNN if _attention.is_attention(node) else own(node)):
-        attending = [node for node in nodes if _attention.is_attention(node)]
-        limit, expected = _gate.inductor_us(nodes, figures, plain_hint), sum(part["expected_us"] for part in row["parts"])
-        share = _gate.share_of_limit(nodes, limit, figures, plain_hint)
-        alone = [_libraries.attention_us(node, figures, plain_hint) / _gate.attention_times(node, figures, plain_hint) for node in attending]
-    taken = _gate.worth_a_try(nodes) and expected <= limit * share and (len(nodes) > 3 or all(expected <= most for most in alone))
+    own = library_kernels.target_of  # on the CPU PyTorch names its kernel of attention otherwise
+    with unittest.mock.patch.object(library_kernels, "target_of", lambda node: attention.CUDNN if attention.is_attention(node) else own(node)):
+        attending = [node for node in nodes if attention.is_attention(node)]
+        limit, expected = gate.inductor_us(nodes, figures, plain_hint), sum(part["expected_us"] for part in row["parts"])
+        share = gate.share_of_limit(nodes, limit, figures, plain_hint)
+        alone = [library_kernels.attention_us(node, figures, plain_hint) / gate.attention_times(node, figures, plain_hint) for node in attending]
+    taken = gate.worth_a_try(nodes) and expected <= limit * share and (len(nodes) > 3 or all(expected <= most for most in alone))
     decision = row["decision"] if row["decision"] in ("some", "none") or row["family"] == "layer" else "taken" if taken else "left"
     parts = [{**row["parts"][0], "inductor_us": round(limit, 3), "share": share, "expected_us": expected}] if row["parts"] else []
     return {**row, "decision": decision, "parts": parts}
@@ -288,8 +289,8 @@ def decided_again(row, figures):
 def nodes_of(point):
     """The nodes of the point's graph that a part may hold, as Inductor's pass sees them."""
     import torch
-    from sinter.torch._aten import TABLE
-    from sinter.torch._convert import target_of
+    from sinter.torch.convert.aten import TABLE
+    from sinter.torch.convert.converter import target_of
     from torch._inductor.compile_fx import compile_fx
     from torch._inductor.fx_passes.post_grad import view_to_reshape
 
@@ -313,7 +314,8 @@ def nodes_of(point):
 
 
 def measured(torch, point, turn):
-    from sinter.torch import _measure, _run_chain
+    from sinter.torch.gate import measure
+    from sinter.torch.runtime import run_chain
     from torch._inductor.compile_fx import compile_fx
 
     inputs = gate_points.made(point, "cuda", 1)
@@ -335,14 +337,14 @@ def measured(torch, point, turn):
     with turn.alone():
         row["error_of"] = errors(torch, point, inputs, calls)
         torch.cuda.synchronize()
-        before, graphs = _run_chain.counters.launches, {}
+        before, graphs = run_chain.counters.launches, {}
         for name, call in calls.items():
             try:
-                graphs[name] = _measure._captured(lambda values, call=call: call(*values), sets)
+                graphs[name] = measure._captured(lambda values, call=call: call(*values), sets)
             except RuntimeError as error:
                 row.setdefault("without", {})[name] = str(error).splitlines()[0][:100]
-        row["launches"] = _run_chain.counters.launches - before
-        times = _measure.in_turns(list(graphs.values()))
+        row["launches"] = run_chain.counters.launches - before
+        times = measure.in_turns(list(graphs.values()))
         row["us"] = {name: round(us / len(sets), 3) for name, us in zip(graphs, times)}
         del graphs
     row["sets"] = len(sets)

@@ -74,7 +74,7 @@ def _asked_for(turn):
     """What measures on the GPU inside a compilation: whether padding a product gains, kernels of products, parts of the backend's."""
     from torch._inductor.fx_passes import pad_mm
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
-    from sinter.torch import _measure
+    from sinter.torch.gate import measure
 
     def wrapped(f):
         def g(*args, **kwargs):
@@ -83,7 +83,7 @@ def _asked_for(turn):
 
         return staticmethod(g) if f.__module__ == AlgorithmSelectorCache.__module__ else g
 
-    places = (pad_mm, "_should_pad"), (AlgorithmSelectorCache, "benchmark_in_current_process"), (_measure, "_measure")
+    places = (pad_mm, "_should_pad"), (AlgorithmSelectorCache, "benchmark_in_current_process"), (measure, "measure")
     before = [vars(of)[name] for of, name in places]
     for of, name in places:
         setattr(of, name, wrapped(getattr(of, name)))

@@ -20,9 +20,9 @@ class Parts:
     @contextlib.contextmanager
     def kept(self):
         """Of what is compiled meanwhile."""
-        from sinter.torch import _planner
+        from sinter.torch.backend import planner as planner_module
 
-        own = _planner.Planner._judged
+        own = planner_module.Planner._judged
 
         def judged(planner, part):  # before nodes of any part are erased
             found = own(planner, part)
@@ -30,22 +30,22 @@ class Parts:
                 self._keep(found)
             return found
 
-        with unittest.mock.patch.object(_planner.Planner, "_judged", judged):
+        with unittest.mock.patch.object(planner_module.Planner, "_judged", judged):
             yield
 
     def _keep(self, part):
-        from sinter.torch import _measure
+        from sinter.torch.gate import measure
 
-        self._weights.setdefault(part.made.chain.digest, _measure._weights(part.made))
-        found = _measure.as_graph(part.nodes)
+        self._weights.setdefault(part.made.chain.digest, measure._weights(part.made))
+        found = measure.as_graph(part.nodes)
         if found is None:
             return
         graph, given = found
-        weights = [_measure._source(node) if _measure.is_given(node) else None for node in given]
+        weights = [measure._source(node) if measure.is_given(node) else None for node in given]
         for node in weights:
             if node is not None:
                 self._readers[node].add(part.nodes[0])
-        kept = graph, [(node.meta["val"], _measure._below(node, part.nodes)) for node in given], weights
+        kept = graph, [(node.meta["val"], measure._below(node, part.nodes)) for node in given], weights
         self._nodes.setdefault(part.made.chain.digest, kept)
 
     def timed(self, taken, turn, tell=lambda rows: None):
@@ -66,8 +66,9 @@ class Parts:
 
     def _timed(self, part, turn):
         import torch
-        from sinter.torch import _measure, _run_chain
-        from sinter.torch._store import store
+        from sinter.torch.gate import measure
+        from sinter.torch.runtime import run_chain
+        from sinter.torch.runtime.store import store
 
         device, chain = torch.device("cuda", torch.cuda.current_device()), part.made.chain
         with turn.given():
@@ -77,37 +78,37 @@ class Parts:
         warm = any(len(self._readers[node]) > 1 for node in given if node is not None)  # the part before this one has read the weights
         l2_bytes = store.context(device.index).describe()["model"]["l2_bytes"]
         with turn.alone(), torch.no_grad():
-            sets = {name: [side.inputs, *([] if warm else _measure._copies(side, COLD * l2_bytes))] for name, side in sides.items()}
+            sets = {name: [side.inputs, *([] if warm else measure._copies(side, COLD * l2_bytes))] for name, side in sides.items()}
             torch.cuda.synchronize()
-            graphs = {name: _measure._captured(side.call, sets[name]) for name, side in sides.items()}
-            times = _measure.in_turns(list(graphs.values()))
+            graphs = {name: measure._captured(side.call, sets[name]) for name, side in sides.items()}
+            times = measure.in_turns(list(graphs.values()))
             kernels = {name: kernels_of(graph, len(sets[name])) for name, graph in graphs.items()}
         planned = [(in_words(kernel), kernel["predicted"]["total_us"]) for kernel in plan.to_json()["kernels"]]
         each = {name: us / len(sets[name]) for name, us in zip(graphs, times)}
-        told = {"predicted_us": plan.predicted_us, "expected_us": _run_chain.expected_us(plan), "warm": warm}
+        told = {"predicted_us": plan.predicted_us, "expected_us": run_chain.expected_us(plan), "warm": warm}
         return {**told, **each, "planned": planned, "kernels": kernels}
 
     def _by_plan(self, part, plan, device):
-        from sinter.torch import _measure
-        from sinter.torch._run_chain import run_plan
+        from sinter.torch.gate import measure
+        from sinter.torch.runtime.run_chain import run_plan
 
         chain = part.made.chain
-        inputs = _measure.drawn(chain, part.m, str(device))
-        return _measure.Side(lambda values: run_plan(chain, plan, values, part.m), inputs, self._weights[chain.digest])
+        inputs = measure.drawn(chain, part.m, str(device))
+        return measure.Side(lambda values: run_plan(chain, plan, values, part.m), inputs, self._weights[chain.digest])
 
     def _by_inductor(self, part, device):
-        from sinter.torch import _measure
-        from sinter.torch._fallback import Fallback
+        from sinter.torch.gate import measure
+        from sinter.torch.runtime.fallback import Fallback
 
         chain = part.made.chain
         if chain.digest not in self._nodes:
-            inputs = _measure.drawn(chain, part.m, str(device))
-            code = _measure.compiled(Fallback(chain).traced(inputs, part.m), inputs)
-            return _measure.Side(lambda values: code(*values), inputs, self._weights[chain.digest])
+            inputs = measure.drawn(chain, part.m, str(device))
+            code = measure.compiled(Fallback(chain).traced(inputs, part.m), inputs)
+            return measure.Side(lambda values: code(*values), inputs, self._weights[chain.digest])
         graph, given, weights = self._nodes[part.made.chain.digest]
-        inputs = [_measure._like(val, device, below) for val, below in given]
-        code = _measure.compiled(graph, inputs)
-        return _measure.Side(lambda values: code(*values), inputs, [i for i, node in enumerate(weights) if node is not None])
+        inputs = [measure._like(val, device, below) for val, below in given]
+        code = measure.compiled(graph, inputs)
+        return measure.Side(lambda values: code(*values), inputs, [i for i, node in enumerate(weights) if node is not None])
 
 
 def kernels_of(graph, calls):

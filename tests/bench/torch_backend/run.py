@@ -482,7 +482,7 @@ def variants_of(model, arguments, turn, parts):
     import torch
     from torch._inductor.compile_fx import compile_fx
 
-    from sinter.torch._graph_pass import SinterPass
+    from sinter.torch.backend.graph_pass import SinterPass
     from sinter.torch.backend import compile_with, split_options
 
     own, _ = split_options(None, {"prepare": "block", "measure": arguments.measure})

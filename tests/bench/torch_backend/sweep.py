@@ -200,7 +200,7 @@ def verdict(name, device):
     torch.set_num_threads(1)
     torch.backends.mkldnn.set_flags(False)  # whose bf16 convolutions are wrong where windows lie side by side (torch 2.11)
     from graphs import passed
-    from sinter.torch import _verify
+    from sinter.torch.runtime import verify
 
     try:
         model, inputs = build(name)
@@ -212,8 +212,8 @@ def verdict(name, device):
     with torch.no_grad():
         compiled, reports = passed(model, {"target": None, "prepare": "block"} if device == "cuda" else None)
         compiled(*inputs)
-    wrong = [c for c in _verify.comparisons if not c.within]
-    worst = max((c.difference for c in _verify.comparisons), default=0.0)
+    wrong = [c for c in verify.comparisons if not c.within]
+    worst = max((c.difference for c in verify.comparisons), default=0.0)
     left = collections.Counter(short(why) for report in reports for _, why in report.left)
     parts = sum(len(report.taken) for report in reports)
     work = sum(report.nodes for report in reports)

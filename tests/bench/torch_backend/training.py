@@ -277,7 +277,7 @@ def contestants(turn, told, ungated=False):
     import torch
     from torch._inductor.compile_fx import compile_fx
 
-    from sinter.torch import _graph_pass, _planner
+    from sinter.torch.backend import graph_pass, planner
     from sinter.torch.backend import compile_with, split_options
 
     own, _ = split_options(None, {"prepare": "block"})
@@ -286,11 +286,11 @@ def contestants(turn, told, ungated=False):
 
     def sinter(gm, example_inputs):
         with turn.given():
-            return compile_with(_graph_pass.SinterPass(own, told), gm, example_inputs, options)
+            return compile_with(graph_pass.SinterPass(own, told), gm, example_inputs, options)
 
     def sinter_ungated(gm, example_inputs):
-        estimated = _planner.inductor_us
-        with unittest.mock.patch.object(_planner, "inductor_us", lambda *given: NO_LIMIT_US + estimated(*given)):
+        estimated = planner.inductor_us
+        with unittest.mock.patch.object(planner, "inductor_us", lambda *given: NO_LIMIT_US + estimated(*given)):
             return sinter(gm, example_inputs)
 
     def inductor(gm, example_inputs):

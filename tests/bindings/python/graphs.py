@@ -11,8 +11,8 @@ from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._inductor import config
 from torch._inductor.fx_passes.post_grad import remove_noop_ops, view_to_reshape
 
-from sinter.torch import _verify
-from sinter.torch._graph_pass import SinterPass
+from sinter.torch.runtime import verify
+from sinter.torch.backend.graph_pass import SinterPass
 from sinter.torch.backend import compile_with, split_options
 
 DEVICE = "cuda" if os.environ.get("SINTER_TEST_GPU") else "cpu"
@@ -37,5 +37,5 @@ def passed(model, options=None, dynamic=None):
         return compile_with(graph_pass, gm, example_inputs, {"shape_padding": False}, inner_compile=run_graph)
 
     torch._dynamo.reset()
-    _verify.comparisons.clear()
+    verify.comparisons.clear()
     return torch.compile(model, backend=backend, dynamic=dynamic), reports

@@ -11,7 +11,9 @@ torch = pytest.importorskip("torch")
 
 import sinter
 import sinter.torch
-from sinter.torch import _experts, _ops, _run_chain, _store, _transformers, prepare_model
+from sinter.torch import prepare_model
+from sinter.torch.runtime import experts as experts_module, ops, run_chain, store as store_module
+from sinter.torch.serve import transformers as transformers_module
 
 
 def operands(rows=7, experts=6, top=3, k=64, n=24, l=40, dtype=torch.bfloat16):
@@ -27,7 +29,7 @@ def exact(x, ids, weights, w1, w2, act="silu"):
         for e, weight in zip(ids[m].tolist(), weights[m].double()):
             if 0 <= e < len(w1):
                 gate, up = (w1[e].double() @ x[m].double()).chunk(2)
-                y[m] += weight * (w2[e].double() @ (_ops._ACTIVATIONS[act](gate) * up))
+                y[m] += weight * (w2[e].double() @ (ops._ACTIVATIONS[act](gate) * up))
     return y
 
 
@@ -56,8 +58,8 @@ def test_ids_of_no_expert_add_nothing_and_equal_ids_count_twice():
 
 def test_torch_rounds_each_term_as_plans_do():
     x, ids, weights, w1, w2 = operands(rows=32)
-    terms = [_experts._by_torch(x, ids[:, t : t + 1], weights[:, t : t + 1], w1, w2, "silu", "oi") for t in range(3)]
-    assert torch.equal(_experts._by_torch(x, ids, weights, w1, w2, "silu", "oi"), torch.stack(terms, 1).float().sum(1).bfloat16())
+    terms = [experts_module._by_torch(x, ids[:, t : t + 1], weights[:, t : t + 1], w1, w2, "silu", "oi") for t in range(3)]
+    assert torch.equal(experts_module._by_torch(x, ids, weights, w1, w2, "silu", "oi"), torch.stack(terms, 1).float().sum(1).bfloat16())
 
 
 def test_no_rows():
@@ -90,7 +92,7 @@ def test_the_operator_names_what_does_not_fit(message, change):
 
 def test_its_chain_is_one_that_the_library_takes():
     x, ids, weights, w1, w2 = operands()
-    line = _experts.experts_line(*(6, 3, 24, 64, 40), "silu", torch.bfloat16)
+    line = experts_module.experts_line(*(6, 3, 24, 64, 40), "silu", torch.bfloat16)
     shapes = [info.shape for info in sinter.Chain.from_text(line).buffers(7)]
     assert shapes == [tuple(t.shape) for t in (x, ids, weights, w1, w2)] + [(7, 40)]
 
@@ -98,12 +100,12 @@ def test_its_chain_is_one_that_the_library_takes():
 @pytest.fixture
 def on_fake_gpu(gpu, monkeypatch):
     """The CUDA implementation on host memory: the fake driver's kernels read nothing."""
-    store = _store.Store()
+    store = store_module.Store()
     store.use(gpu)
-    monkeypatch.setattr(_experts, "store", store)
-    monkeypatch.setattr(_run_chain, "store", store)
-    monkeypatch.setattr(_experts, "_places", {})
-    monkeypatch.setattr(_ops, "current_of_torch", lambda device: 0)
+    monkeypatch.setattr(experts_module, "store", store)
+    monkeypatch.setattr(run_chain, "store", store)
+    monkeypatch.setattr(experts_module, "_places", {})
+    monkeypatch.setattr(ops, "current_of_torch", lambda device: 0)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(torch.Tensor, "device", property(lambda self: torch.device("cuda", 0)))
     monkeypatch.setattr(torch.Tensor, "new_empty", lambda self, shape: torch.empty(shape, dtype=self.dtype))
@@ -113,24 +115,24 @@ def on_fake_gpu(gpu, monkeypatch):
 def test_the_operator_launches_a_plan_of_the_bucket(on_fake_gpu, gpu):
     before = gpu.stats().launches
     for rows in (7, 3, 8, 0):
-        assert _experts._experts_cuda(*operands(rows)).shape == (rows, 40)
+        assert experts_module._experts_cuda(*operands(rows)).shape == (rows, 40)
     launched = gpu.stats().launches - before
     assert launched > 0 and launched % 3 == 0 and on_fake_gpu.counts().prepared == 1
-    _experts._experts_cuda(*operands(9))
+    experts_module._experts_cuda(*operands(9))
     assert on_fake_gpu.counts().prepared == 2
 
 
 def test_a_size_that_was_prepared_serves_fewer_rows(on_fake_gpu, gpu):
-    line = _experts.experts_line(6, 3, 24, 64, 40, "silu", torch.bfloat16)
+    line = experts_module.experts_line(6, 3, 24, 64, 40, "silu", torch.bfloat16)
     on_fake_gpu.prepare(gpu, [line], [13])
     for rows in (13, 9):
-        _experts._experts_cuda(*operands(rows))
+        experts_module._experts_cuda(*operands(rows))
     assert on_fake_gpu.counts().prepared == 1
 
 
 def test_more_rows_than_the_last_bucket_have_one_plan(on_fake_gpu):
     for rows in (8200, 9000):
-        assert _experts._experts_cuda(*operands(rows)).shape == (rows, 40)
+        assert experts_module._experts_cuda(*operands(rows)).shape == (rows, 40)
     assert on_fake_gpu.counts().prepared == 1
 
 
@@ -145,28 +147,28 @@ def test_ids_and_weights_that_are_not_aligned_are_copied(on_fake_gpu):
     x, ids, weights, w1, w2 = operands()
     ids, weights = misaligned(ids), misaligned(weights)
     assert ids.data_ptr() % 16 and weights.data_ptr() % 16
-    assert _experts._experts_cuda(x, ids, weights, w1, w2).shape == (7, 40)
+    assert experts_module._experts_cuda(x, ids, weights, w1, w2).shape == (7, 40)
 
 
 @pytest.fixture
 def torchs(monkeypatch):
     """What torch computed, by rows."""
     calls = []
-    monkeypatch.setattr(_experts, "_by_torch", lambda x, *given: calls.append(len(x)) or x)
+    monkeypatch.setattr(experts_module, "_by_torch", lambda x, *given: calls.append(len(x)) or x)
     return calls
 
 
 def in_a_graph(*given):
-    return _experts._experts_cuda(*given, "silu", "oi", False)
+    return experts_module._experts_cuda(*given, "silu", "oi", False)
 
 
 def test_no_call_of_a_compiled_graph_waits_for_a_build(on_fake_gpu, torchs, monkeypatch):
     place = types.SimpleNamespace(plan=None, asked=[])
     place.look = lambda seconds: place.asked.append(seconds)
     made = []
-    monkeypatch.setattr(_experts, "Place", lambda device, chain, rows, limit_us: made.append(rows) or place)
+    monkeypatch.setattr(experts_module, "Place", lambda device, chain, rows, limit_us: made.append(rows) or place)
     for rows in (7, 5, 8, 9, 8193, 9000):
-        in_a_graph(*operands(rows)) if rows < 1024 else _experts._built_behind(0, _experts.experts_line(*LINE), rows)
+        in_a_graph(*operands(rows)) if rows < 1024 else experts_module._built_behind(0, experts_module.experts_line(*LINE), rows)
     assert torchs == [7, 5, 8, 9] and place.asked == [None] * 6 and made == [7, 9, 8193]
     assert on_fake_gpu.counts().prepared == 0
 
@@ -178,7 +180,7 @@ def test_a_plan_that_was_built_behind_calls_is_launched(on_fake_gpu, torchs, gpu
     before = gpu.stats().launches
     given = operands()
     in_a_graph(*given)
-    place = next(iter(_experts._places.values()))
+    place = next(iter(experts_module._places.values()))
     place.look(-1)
     torchs.clear()
     assert in_a_graph(*given).shape == (7, 40) and torchs == [] and gpu.stats().launches > before
@@ -192,7 +194,7 @@ def test_builds_that_fail_end(on_fake_gpu, torchs, monkeypatch):
         raise sinter.Error(sinter.Status.RESOURCE_EXHAUSTED, "no memory")
 
     monkeypatch.setattr(on_fake_gpu, "context", lambda device: types.SimpleNamespace(slot=slot))
-    monkeypatch.setattr(_run_chain, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(run_chain, "_RETRY_SECONDS", 0.0)
     given = operands()
     for _ in range(9):
         in_a_graph(*given)
@@ -215,11 +217,11 @@ def test_importing_sinter_imports_no_transformers_and_adds_the_name_later():
         import sys, sinter.torch
         assert "transformers" not in sys.modules
         from transformers.integrations import moe
-        assert moe.ALL_EXPERTS_FUNCTIONS["sinter"] is sinter.torch._transformers.experts_forward
-        ours = lambda: [finder.registry for finder in sys.meta_path if type(finder) is sinter.torch._transformers._Finder]
+        assert moe.ALL_EXPERTS_FUNCTIONS["sinter"] is sinter.torch.serve.transformers.experts_forward
+        ours = lambda: [finder.registry for finder in sys.meta_path if type(finder) is sinter.torch.serve.transformers._Finder]
         assert ours() == ["transformers.integrations.finegrained_fp8"]
         from transformers.integrations import finegrained_fp8
-        assert finegrained_fp8.ALL_FP8_EXPERTS_FUNCTIONS["sinter"] is sinter.torch._transformers.codes_forward and ours() == []
+        assert finegrained_fp8.ALL_FP8_EXPERTS_FUNCTIONS["sinter"] is sinter.torch.serve.transformers.codes_forward and ours() == []
     """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=240)
 
@@ -245,8 +247,8 @@ def own_and_ours(model, tokens):
 
 def test_transformers_experts_are_taken(qwen3_moe, monkeypatch):
     calls = []
-    kernel = _experts._by_torch
-    monkeypatch.setattr(_experts, "_by_torch", lambda x, *given: calls.append(tuple(x.shape)) or kernel(x, *given))
+    kernel = experts_module._by_torch
+    monkeypatch.setattr(experts_module, "_by_torch", lambda x, *given: calls.append(tuple(x.shape)) or kernel(x, *given))
     own, ours = own_and_ours(qwen3_moe, torch.arange(14).view(2, 7))
     assert near(ours, own) and calls == [(14, 64)] * 2
 
@@ -276,7 +278,7 @@ def codes_module():
     of_codes = pytest.importorskip("transformers.integrations.finegrained_fp8")
     from transformers.integrations import moe
 
-    assert of_codes.ALL_FP8_EXPERTS_FUNCTIONS["sinter"] is _transformers.codes_forward
+    assert of_codes.ALL_FP8_EXPERTS_FUNCTIONS["sinter"] is transformers_module.codes_forward
     kind = moe.use_experts_implementation(
         experts_class=type("Codes", (of_codes.FP8Experts,), {}), experts_interface=of_codes.ALL_FP8_EXPERTS_FUNCTIONS
     )
@@ -294,7 +296,7 @@ def test_transformers_experts_of_codes_are_taken(codes_module, monkeypatch):
         launched.append((tuple(scales.w13.shape), tuple(scales.w2.shape), scales.x, within))
         return out.fill_(3)
 
-    monkeypatch.setattr(_transformers, "launch_scaled_experts", launch)
+    monkeypatch.setattr(transformers_module, "launch_scaled_experts", launch)
     given = torch.ones(2, 256).bfloat16(), torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3)
     monkeypatch.setattr(torch.Tensor, "device", property(lambda self: torch.device("cuda", 0)))
     y = codes_module(*given)
@@ -302,10 +304,10 @@ def test_transformers_experts_of_codes_are_taken(codes_module, monkeypatch):
 
 
 def test_models_with_experts_of_codes_are_prepared(codes_module, context, need_compiler):
-    from sinter.torch._scaled_experts import scaled_experts_key
+    from sinter.torch.serve.scaled_experts import scaled_experts_key
 
     key = scaled_experts_key(6, 3, 128, 256, 256, torch.bfloat16, False)
-    assert _transformers.line_of(codes_module)[0] == key
+    assert transformers_module.line_of(codes_module)[0] == key
     assert set(prepare_model(torch.nn.Sequential(codes_module), [8], context=context)) == {(key, 8)}
 
 
@@ -328,7 +330,7 @@ def test_codes_that_do_not_fit_are_transformers(codes_module, caplog, monkeypatc
     own = []
     for name, value in CODES_REFUSED[reason].items():
         setattr(codes_module, name, value)
-    monkeypatch.setattr(_transformers, "_told", set())
+    monkeypatch.setattr(transformers_module, "_told", set())
     monkeypatch.setitem(finegrained_fp8.FP8ExpertsInterface._global_mapping, "grouped_mm", lambda self, *given: own.append(self))
     given = torch.ones(2, 256).bfloat16(), torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3)
     with caplog.at_level(logging.WARNING, "sinter"):
@@ -359,25 +361,25 @@ def test_experts_that_do_not_fit_are_told_of_once(qwen3_moe, caplog, monkeypatch
             monkeypatch.setitem(experts._parameters, name, value)
         else:
             monkeypatch.setattr(experts, name, value)
-    monkeypatch.setattr(_transformers, "_told", set())
+    monkeypatch.setattr(transformers_module, "_told", set())
     monkeypatch.setitem(moe.ExpertsInterface._global_mapping, "grouped_mm", lambda self, *given: own.append(self))
     given = torch.ones(2, 64).bfloat16(), torch.zeros(2, 4, dtype=torch.int64), torch.ones(2, 4)
     with torch.no_grad(), caplog.at_level(logging.WARNING, "sinter"):
         for _ in range(2):
-            _transformers.experts_forward(experts, *given)
+            transformers_module.experts_forward(experts, *given)
     assert own == [experts] * 2 and len(caplog.records) == 1 and reason in caplog.text and "Qwen3MoeExperts" in caplog.text
 
 
 def test_gradients_and_a_gate_of_ones_own_are_transformers(qwen3_moe):
     experts = qwen3_moe.model.layers[0].mlp.experts
     given = torch.ones(2, 64).bfloat16(), torch.zeros(2, 4, dtype=torch.int64), torch.ones(2, 4)
-    assert _transformers._reason_against(experts, *given) == "gradients are wanted"
+    assert transformers_module._reason_against(experts, *given) == "gradients are wanted"
     with torch.no_grad():
-        assert _transformers._reason_against(experts, *given) == ""
+        assert transformers_module._reason_against(experts, *given) == ""
         special = type("Special", (type(experts),), {"_apply_gate": lambda self, both: both})
         try:
             experts.__class__ = special
-            assert _transformers._reason_against(experts, *given) == "their gate is one of their own"
+            assert transformers_module._reason_against(experts, *given) == "their gate is one of their own"
         finally:
             experts.__class__ = special.__bases__[0]
 
@@ -386,8 +388,8 @@ def test_an_error_of_a_plan_is_told_of_and_transformers_computes(qwen3_moe, capl
     def refuse(*given):
         raise sinter.Error(sinter.Status.NO_LEGAL_PLAN, "no family")
 
-    monkeypatch.setattr(_transformers, "_told", set())
-    monkeypatch.setattr(_experts, "_by_torch", refuse)
+    monkeypatch.setattr(transformers_module, "_told", set())
+    monkeypatch.setattr(experts_module, "_by_torch", refuse)
     with caplog.at_level(logging.WARNING, "sinter"):
         own, ours = own_and_ours(qwen3_moe, torch.arange(6).view(2, 3))
     assert near(ours, own) and "no family" in caplog.text and len(caplog.records) == 1

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 import sinter
-from sinter.torch import _once, _store
+from sinter.torch.runtime import single_flight, store as store_module
 
 from conftest import SMALL
 from test_torch import FakeContext, LINE, store  # noqa: F401
@@ -98,7 +98,7 @@ def test_threads_that_want_one_plan_prepare_it_once(store, slow, how):
     slow.go.set()
     assert all(thread.ended() and thread.failure is None for thread in asking)
     assert slow.prepared == [9] and len({id(thread.result) if how == "chains" else str(thread.result) for thread in asking}) == 1
-    assert store.counts() == _once.Counts(prepared=1, waited=7)
+    assert store.counts() == single_flight.Counts(prepared=1, waited=7)
 
 
 def test_sizes_that_overlap_are_prepared_once(store, slow):
@@ -120,7 +120,7 @@ def test_a_failure_is_that_of_all_who_waited(store, slow, code, kept):
     assert all(thread.ended() and thread.failure.code == code for thread in asking)
     assert len({id(thread.failure) for thread in asking}) == 3  # each with frames of its own
     slow.fails = None
-    assert store.counts() == _once.Counts(failed=1, waited=2)
+    assert store.counts() == single_flight.Counts(failed=1, waited=2)
     if kept:
         with pytest.raises(sinter.Error, match="not this one"):
             store.find_chain(0, CHAIN, "key", 9)
@@ -139,7 +139,7 @@ def test_a_failure_of_several_is_kept_for_none(store):
 
 
 def test_who_waits_goes_on_when_the_maker_is_interrupted():
-    once, begun, go = _once.Once(_once.Counters()), threading.Event(), threading.Event()
+    once, begun, go = single_flight.Once(single_flight.Counters()), threading.Event(), threading.Event()
 
     def interrupted():
         begun.set()
@@ -181,18 +181,18 @@ def test_a_child_of_a_fork_waits_for_nobody():
     from test_process import in_child
 
     slow = SlowContext(9)
-    _store.store.use(slow)
-    one = Asking(lambda: digests(_store.store, [9]))
+    store_module.store.use(slow)
+    one = Asking(lambda: digests(store_module.store, [9]))
     try:
         assert slow.begun.wait(30)
 
         def work():
-            assert not _store.store._devices and _store.store.counts() == _once.Counts()
-            _store.store.use(FakeContext())
-            return digests(_store.store, [9]) == {9: "9"}
+            assert not store_module.store._devices and store_module.store.counts() == single_flight.Counts()
+            store_module.store.use(FakeContext())
+            return digests(store_module.store, [9]) == {9: "9"}
 
         assert in_child(work) == 0
     finally:
         slow.go.set()
         assert one.ended() and one.failure is None
-        _store.reset()
+        store_module.reset()

@@ -11,7 +11,8 @@ torch = pytest.importorskip("torch")
 
 import sinter
 import sinter.torch
-from sinter.torch import _store, servers
+from sinter.torch import servers
+from sinter.torch.runtime import store
 
 # Beside the package, in the source tree or in a bundle.
 PLUGINS = pathlib.Path(sinter.__file__).parents[1] / "plugins"
@@ -214,7 +215,7 @@ def pass_manager():
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
-    monkeypatch.setattr(_store.store, "settings", _store.Settings())
+    monkeypatch.setattr(store.store, "settings", store.Settings())
     for name in ("sinter_vllm", "sinter_sglang"):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
@@ -325,7 +326,7 @@ def test_vllms_mlps_are_replaced(vllm):
     for kind in (vllm.LlamaMLP, vllm.Qwen2MLP):
         mlp = kind()
         assert close(mlp(torch.ones(3, 64).bfloat16()), own) and mlp.own_calls == 0
-    assert _store.store.settings.sizes == servers.SIZES and _store.store.settings.on_miss == "torch"
+    assert store.store.settings.sizes == servers.SIZES and store.store.settings.on_miss == "torch"
 
 
 def test_vllms_mlp_is_compiled_in_one_graph(vllm):
@@ -357,7 +358,7 @@ def test_vllms_layers_are_linked(vllm):
         assert calls == [0, 0, 0]
         assert kinds == ["QKVParallelLinear", "Passed", "Passed", "Passed", "Passed", "RowParallelLinear"]
         assert taken.state_dict().keys() == kind(mlp).state_dict().keys()
-        assert _store.store.settings.sizes == (1, 8, 48)
+        assert store.store.settings.sizes == (1, 8, 48)
 
 
 def test_linked_layers_are_compiled_in_one_graph(vllm):

@@ -9,7 +9,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import sinter
-from sinter.torch import _between_op, _ops, _store, servers
+from sinter.torch import servers
+from sinter.torch.runtime import ops, store as store_module
+from sinter.torch.serve import between_op
 
 from conftest import S8
 from test_torch import FakeContext, LINE, layer_tensors, store  # noqa: F401
@@ -68,7 +70,7 @@ def serving(store):
     def make(**options):
         context = SlotContext(**options)
         store.use(context)
-        store.settings = _store.Settings((8, 32), "torch", later=(64, 96, 128), log="server")
+        store.settings = store_module.Settings((8, 32), "torch", later=(64, 96, 128), log="server")
         return context
 
     return make
@@ -151,7 +153,7 @@ def test_what_no_cache_has_is_known_at_once_and_warned_of_by_nobody(store, monke
     with sinter.Context(target="h200", **options) as context:
         assert context.must_hit
         for _ in range(10):
-            later = store._later(context, S8, _store.Settings((8,), "torch", later=(640, 1024, 8192), log="server"))
+            later = store._later(context, S8, store_module.Settings((8,), "torch", later=(640, 1024, 8192), log="server"))
             assert later.largest() == 0
     assert not lines
 
@@ -169,7 +171,7 @@ def test_without_any_plan_all_rows_are_given_up(store, serving):
 
 def test_plans_of_slots_are_taken_by_another_thread(gpu, need_compiler, store, caplog):
     store.use(gpu)
-    store.settings = _store.Settings((8,), "torch", later=(640, 1024), log="server")
+    store.settings = store_module.Settings((8,), "torch", later=(640, 1024), log="server")
     with caplog.at_level(logging.INFO, "server"):
         assert store.find(0, S8, 1).bucket == 8
         for _ in range(600):
@@ -202,11 +204,11 @@ def test_such_a_plan_computes_in_memory_of_the_call(monkeypatch):
     workspaces = types.SimpleNamespace(address=lambda stream, size: 4096)
     plan = types.SimpleNamespace(workspace_size=64, shares_workspace=True, context=types.SimpleNamespace(_workspaces=workspaces))
     plan._launch = lambda addresses, workspace, *rest: launched.append(workspace)
-    monkeypatch.setattr(_ops, "current_of_torch", lambda device: 0)
-    monkeypatch.setattr(_ops, "workspace_of_call", space)
-    _ops.launch(plan, (16,), 700, 0)
+    monkeypatch.setattr(ops, "current_of_torch", lambda device: 0)
+    monkeypatch.setattr(ops, "workspace_of_call", space)
+    ops.launch(plan, (16,), 700, 0)
     plan.shares_workspace = False
-    _ops.launch(plan, (16,), 700, 0)
+    ops.launch(plan, (16,), 700, 0)
     assert launched == [4096, made[0].data_ptr()] and len(made) == 1
 
 
@@ -226,18 +228,18 @@ def test_meanwhile_the_servers_kernels_compute(monkeypatch):
         asked.append(both)
         return both.chunk(2, -1)[0].contiguous()
 
-    monkeypatch.setattr(_store.store, "settings", _store.Settings((8,), "torch", fused, add_norm))
-    monkeypatch.setattr(_between_op.store, "find", lambda *_: None)
+    monkeypatch.setattr(store_module.store, "settings", store_module.Settings((8,), "torch", fused, add_norm))
+    monkeypatch.setattr(between_op.store, "find", lambda *_: None)
     with FakeTensorMode():
         make = lambda *shape: torch.empty(shape, dtype=torch.bfloat16, device="cuda")
         weights = [make(64, 128), make(64), make(192, 64), make(64, 96), make(64), make(192, 64)]
         attended, stream = make(700, 128), make(700, 64)
         version = stream._version
-        total, out = _between_op._between_cuda(attended, stream, weights, 1e-5)
+        total, out = between_op._between_cuda(attended, stream, weights, 1e-5)
     assert len(asked) == 3 and asked[0][1] == asked[2][1] == 1e-5 and asked[0][0] is not stream and stream._version == version
     assert total is asked[0][0] and out.shape == (700, 192)
     attended, stream, weights = layer_tensors()
-    _between_op._between_cpu(attended, stream, weights, 1e-5)
+    between_op._between_cpu(attended, stream, weights, 1e-5)
     assert len(asked) == 3, "on a host torch computes"
 
 
@@ -246,7 +248,7 @@ def test_meanwhile_the_servers_kernels_compute(monkeypatch):
 
 @pytest.fixture
 def plain(monkeypatch):
-    monkeypatch.setattr(_store.store, "settings", _store.Settings())
+    monkeypatch.setattr(store_module.store, "settings", store_module.Settings())
     monkeypatch.delenv(servers.PREFILL_VARIABLE, raising=False)
 
 
@@ -273,7 +275,7 @@ def plain(monkeypatch):
 def test_sizes_of_prefill(plain, monkeypatch, asked, sizes, rows, first, last):
     monkeypatch.setenv(servers.PREFILL_VARIABLE, asked)
     servers.set_up(None, sizes, rows=rows)
-    later = _store.store.settings.later
+    later = store_module.store.settings.later
     assert (later[:1], later[-1:]) == (((first,), (last,)) if first else ((), ()))
     assert servers.largest() == (last or sizes[-1]) and servers.takes(servers.largest()) and not servers.takes(servers.largest() + 1)
 

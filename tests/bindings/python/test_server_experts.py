@@ -12,7 +12,9 @@ torch = pytest.importorskip("torch")
 
 import sinter
 import sinter.torch
-from sinter.torch import _experts, _scaled_experts, _store, _warn, servers
+from sinter.torch import servers
+from sinter.torch.runtime import experts as experts_module, store as store_module, warn
+from sinter.torch.serve import scaled_experts
 
 from test_experts import exact, near, operands
 from test_plugins import clean, module, sglang, vllm  # noqa: F401  fixtures
@@ -33,7 +35,7 @@ def plans(monkeypatch):
         asked.calls.append((tuple(x.shape), within))
         if not asked.there:
             return None
-        y = _experts._by_torch(x, ids, weights, w1, w2, act, layout)
+        y = experts_module._by_torch(x, ids, weights, w1, w2, act, layout)
         return y if out is None else out.copy_(y)
 
     def launch_codes(x, ids, weights, w13, w2, scales, out, within):
@@ -101,8 +103,8 @@ def codes(rows=12, experts=6, top=3, k=256, n=128, l=136):
 def test_the_chain_of_codes_computes_what_servers_tensors_say(coded):
     """By the reference, from buffers as servers have them."""
     x, rows, ids, weights, w13, w2, scales = codes()
-    key = _scaled_experts.scaled_experts_key(6, 3, 128, 256, 136, torch.bfloat16, coded)
-    chain = _store.chains[key]
+    key = scaled_experts.scaled_experts_key(6, 3, 128, 256, 136, torch.bfloat16, coded)
+    chain = store_module.chains[key]
     given = [*((rows, scales.x) if coded else (x,)), ids, weights, w13, scales.w13, w2, scales.w2]
     y = torch.empty(12, 136, dtype=torch.bfloat16)
     assert [info.shape for info in chain.buffers(12)] == [tuple(t.shape) for t in (*given, y)]
@@ -131,23 +133,23 @@ def test_codes_that_no_plan_takes_are_named(change, said):
     import re
 
     *_, w13, w2, scales = codes()
-    assert re.search(said, _scaled_experts.reason_against_scaled_experts(*change(w13, w2, scales)))
-    assert _scaled_experts.reason_against_scaled_experts(w13, w2, scales) == ""
+    assert re.search(said, scaled_experts.reason_against_scaled_experts(*change(w13, w2, scales)))
+    assert scaled_experts.reason_against_scaled_experts(w13, w2, scales) == ""
 
 
 def test_codes_are_launched_as_their_chain_has_them(monkeypatch):
     """Rows that have gaps are copied, matrices never."""
     x, rows, ids, weights, w13, w2, scales = codes()
     asked, launched = [], []
-    monkeypatch.setattr(_experts.store, "ready", lambda device, line, rows: None)
-    monkeypatch.setattr(_experts.store, "find", lambda device, line, rows, within: asked.append((line, rows, within)) or "plan")
-    monkeypatch.setattr(_experts, "launch", lambda plan, addresses, rows, device, pdl: launched.append(addresses))
+    monkeypatch.setattr(experts_module.store, "ready", lambda device, line, rows: None)
+    monkeypatch.setattr(experts_module.store, "find", lambda device, line, rows, within: asked.append((line, rows, within)) or "plan")
+    monkeypatch.setattr(experts_module, "launch", lambda plan, addresses, rows, device, pdl: launched.append(addresses))
     out = torch.empty(12, 136, dtype=torch.bfloat16)
     wide = torch.zeros(12, 6)
     wide[:, ::2] = weights
     across = scales._replace(x=scales.x.t().contiguous().t())
     assert servers.experts(rows, ids.long(), wide[:, ::2], w13, w2, out, across) is out
-    key = _scaled_experts.scaled_experts_key(6, 3, 128, 256, 136, torch.bfloat16, True)
+    key = scaled_experts.scaled_experts_key(6, 3, 128, 256, 136, torch.bfloat16, True)
     assert asked == [(key, 16, servers.EXPERTS_ROWS)]
     ((_, scale, _, weighted, *rest),) = launched
     assert rest == [t.data_ptr() for t in (w13, scales.w13, w2, scales.w2, out)] and scale != across.x.data_ptr() and weighted % 16 == 0
@@ -275,7 +277,7 @@ CODES_KEPT = {
 @pytest.mark.parametrize("why", CODES_KEPT)
 def test_codes_that_do_not_fit_are_vllms(triton_experts, plans, why):
     import sinter_vllm
-    from sinter_vllm import _experts as of_vllm
+    from sinter_vllm import experts_module as of_vllm
 
     sinter_vllm.register()
     of_experts, of_call, said = CODES_KEPT[why]
@@ -414,7 +416,7 @@ def test_an_error_of_a_plan_is_told_of_and_the_server_computes(fused_experts, tr
 
     sinter_vllm.register()
     monkeypatch.setattr(servers, "launch_experts", refuse)
-    monkeypatch.setattr(_warn, "_told", set())
+    monkeypatch.setattr(warn, "_told", set())
     x, ids, weights, w1, w2 = operands(12)
     experts = triton_experts()
     with caplog.at_level(logging.WARNING, "sinter"):
@@ -430,9 +432,9 @@ def test_an_error_of_a_plan_is_told_of_and_the_server_computes(fused_experts, tr
 
 def test_plans_of_experts_are_made_for_no_other_rows_than_they_win_at(store, monkeypatch):
     built = []
-    monkeypatch.setattr(_store, "Later", lambda make, sizes, counters, log: built.append(sizes) or types.SimpleNamespace(find=lambda rows: None))
-    store.settings = _store.Settings((8, 32, 64), "torch", later=(512, 1024, 2048))
-    line = _experts.experts_line(6, 3, 24, 64, 40, "silu", torch.bfloat16)
+    monkeypatch.setattr(store_module, "Later", lambda make, sizes, counters, log: built.append(sizes) or types.SimpleNamespace(find=lambda rows: None))
+    store.settings = store_module.Settings((8, 32, 64), "torch", later=(512, 1024, 2048))
+    line = experts_module.experts_line(6, 3, 24, 64, 40, "silu", torch.bfloat16)
     assert store.find(0, line, 8192, (32, 64, 512)) is None and store.find(0, line, 9, (32, 64, 512)).digest == "32"
     assert store.fake.prepared == [32, 64] and store.find(0, line.replace("n=24", "n=32"), 8192) is None
     assert built == [(512,), (512, 1024, 2048)]

@@ -14,8 +14,10 @@ torch = pytest.importorskip("torch")
 import sinter
 import sinter.torch
 from sinter import Error, Status
-from sinter.torch import _between, _between_op, _groups, _ops, _store, servers
-from sinter.torch._between_chain import between_chain
+from sinter.torch import servers
+from sinter.torch.runtime import groups as groups_module, ops as ops_module, store
+from sinter.torch.serve import between, between_op
+from sinter.torch.serve.between_chain import between_chain
 
 import test_plugins
 from test_group import Meeting, on_all, on_gpu
@@ -80,22 +82,22 @@ def test_a_group_is_part_of_a_layers_chain():
     assert split._split is again._split is not apart._split and split._split.name != apart._split.name
 
 
-PLACE = _groups._place
+PLACE = groups_module._place
 
 
 @pytest.fixture(autouse=True)
 def without_a_gpu(monkeypatch):
     """Layers take a stand-in for a group as well."""
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    own = _between.instance
-    monkeypatch.setattr(_between, "instance", lambda value, kind, name: value if isinstance(value, OneGroup) else own(value, kind, name))
+    own = between.instance
+    monkeypatch.setattr(between, "instance", lambda value, kind, name: value if isinstance(value, OneGroup) else own(value, kind, name))
 
 
 def test_what_is_no_group_is_named():
     with pytest.raises(TypeError, match="group is a int, not a sinter.Group"):
         sinter.torch.BetweenAttentions(**layer_weights(), group=2)
     with pytest.raises(Error, match="no group is called 'group x'"):
-        _ops._run_cuda([torch.ones(3, 64).bfloat16()], sinter.torch.register_chain(sinter.Chain.of("all_reduce rows=M cols=64 ranks=2")), False, "group x")
+        ops_module._run_cuda([torch.ones(3, 64).bfloat16()], sinter.torch.register_chain(sinter.Chain.of("all_reduce rows=M cols=64 ranks=2")), False, "group x")
 
 
 def test_a_split_layer_is_compiled_in_one_graph():
@@ -128,8 +130,8 @@ def test_a_layer_finds_plans_by_rows_and_compares_each_once(monkeypatch):
     group = OneGroup(gather=lambda own: told.append(own) or [own, own])
     layer = sinter.torch.BetweenAttentions(**dict(zip(layer_weights(), parts_of(list(layer_weights().values()))[0])), group=group)
     plans = {}
-    monkeypatch.setattr(_ops.store, "find_chain", lambda device, chain, key, rows: plans.setdefault(rows, FakePlan()))
-    run = lambda rows: _ops._run_cuda([torch.ones(rows, Q // 2), torch.ones(rows, HIDDEN), *layer._weights], layer._key, True, layer._split.name)
+    monkeypatch.setattr(ops_module.store, "find_chain", lambda device, chain, key, rows: plans.setdefault(rows, FakePlan()))
+    run = lambda rows: ops_module._run_cuda([torch.ones(rows, Q // 2), torch.ones(rows, HIDDEN), *layer._weights], layer._key, True, layer._split.name)
     for rows in (3, 5, 3, 5):
         stream, out = run(rows)
         assert torch.equal(stream, torch.full((rows, HIDDEN), 2.0)) and out.shape == (rows, COLUMNS // 2)
@@ -139,7 +141,7 @@ def test_a_layer_finds_plans_by_rows_and_compares_each_once(monkeypatch):
 
 def test_a_capture_compares_nothing(monkeypatch):
     group = OneGroup(gather=lambda own: pytest.fail("compared"))
-    split = _groups.Split("g", group)
+    split = groups_module.Split("g", group)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with pytest.raises(Error, match="nothing is compared while a stream captures") as caught:
         split.meet(lambda: [FakePlan()], lambda plan: pytest.fail("bound"))
@@ -148,7 +150,7 @@ def test_a_capture_compares_nothing(monkeypatch):
 
 def test_a_rank_without_a_plan_is_told_to_all():
     meeting, bound = Meeting(), []
-    splits = [_groups.Split("g", OneGroup(rank, 2, meeting.of(rank))) for rank in range(2)]
+    splits = [groups_module.Split("g", OneGroup(rank, 2, meeting.of(rank))) for rank in range(2)]
 
     def work(rank, fails):
         def find():
@@ -168,7 +170,7 @@ def test_a_rank_without_a_plan_is_told_to_all():
 
 def test_a_rank_that_cannot_bind_is_told_to_all():
     meeting, plan = Meeting(), FakePlan()
-    splits = [_groups.Split("g", OneGroup(rank, 2, meeting.of(rank))) for rank in range(2)]
+    splits = [groups_module.Split("g", OneGroup(rank, 2, meeting.of(rank))) for rank in range(2)]
 
     def work(rank):
         def bind(plan):
@@ -188,7 +190,7 @@ def test_plans_of_two_ranks_are_compared_by_the_library(need_compiler):
     meeting = Meeting()
     contexts = [on_gpu(rank) for rank in range(2)]
     groups = on_all(lambda rank: sinter.Group(contexts[rank], rank, 2, meeting.of(rank), slot_bytes=1 << 16))
-    splits = [_groups.Split("g", group) for group in groups]
+    splits = [groups_module.Split("g", group) for group in groups]
     address = 1 << 24
 
     def work(rank, columns):
@@ -210,9 +212,9 @@ def test_plans_of_two_ranks_are_compared_by_the_library(need_compiler):
 def test_a_server_asks_for_plans_of_all_sizes_on_all_ranks(monkeypatch, caplog):
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    monkeypatch.setattr(_store.store, "settings", _store.Settings((8, 32), "torch", later=(640,)))
+    monkeypatch.setattr(store.store, "settings", store.Settings((8, 32), "torch", later=(640,)))
     asked, plans = [], {8: FakePlan(), 32: FakePlan()}
-    monkeypatch.setattr(_store.store, "find", lambda device, key, rows, within: asked.append((rows, within)) or plans[rows])
+    monkeypatch.setattr(store.store, "find", lambda device, key, rows, within: asked.append((rows, within)) or plans[rows])
     group = OneGroup(gather=lambda own: [own, own])
     with FakeTensorMode():
         weights = [torch.empty(w.shape, dtype=torch.bfloat16, device="cuda") for w in parts_of(list(layer_weights().values()))[0]]
@@ -230,29 +232,29 @@ class joined:
     """A group that a server joined."""
 
     def __init__(self, monkeypatch, group, all_reduce=None):
-        self.split = _groups.Split("tp:0", group, all_reduce)
+        self.split = groups_module.Split("tp:0", group, all_reduce)
 
     def __enter__(self):
-        _groups._by_name["tp:0"] = self.split
+        groups_module._by_name["tp:0"] = self.split
 
     def __exit__(self, *_):
-        del _groups._by_name["tp:0"]
+        del groups_module._by_name["tp:0"]
 
 
 def test_an_operator_takes_only_plans_that_have_met(monkeypatch):
     attended, stream, weights = layer_tensors()
     mine, half = parts_of(weights)[0], attended[:, : Q // 2].contiguous()
     plan, launched = FakePlan(), []
-    monkeypatch.setattr(_between_op, "launch", lambda plan, addresses, rows, device, pdl, split: launched.append((rows, split)))
-    monkeypatch.setattr(_between_op.store, "find", lambda device, key, rows, within: plan)
-    monkeypatch.setattr(_store.store, "settings", _store.Settings((8,), "torch"))
+    monkeypatch.setattr(between_op, "launch", lambda plan, addresses, rows, device, pdl, split: launched.append((rows, split)))
+    monkeypatch.setattr(between_op.store, "find", lambda device, key, rows, within: plan)
+    monkeypatch.setattr(store.store, "settings", store.Settings((8,), "torch"))
     group = OneGroup()
     made = joined(monkeypatch, group, all_reduce=lambda x: 2 * x)
     with made:
-        before = _between_op._between_cuda(half, stream, mine, 1e-6, False, "tp:0")
+        before = between_op._between_cuda(half, stream, mine, 1e-6, False, "tp:0")
         assert launched == []
         made.split.meet(lambda: [plan], lambda plan: None)
-        _between_op._between_cuda(half, stream, mine, 1e-6, False, "tp:0")
+        between_op._between_cuda(half, stream, mine, 1e-6, False, "tp:0")
         assert launched == [(3, made.split)]
     linear = torch.nn.functional.linear
     total = stream.double() + 2 * linear(half, mine[0]).double()
@@ -260,8 +262,8 @@ def test_an_operator_takes_only_plans_that_have_met(monkeypatch):
     gate, up = linear(x, mine[2].double()).chunk(2, -1)
     assert close(before[0], total + 2 * linear(torch.nn.functional.silu(gate) * up, mine[3].double()))
     with joined(monkeypatch, group), pytest.raises(Error, match="no plan that all ranks of 'tp:0' have"):
-        monkeypatch.setattr(_between_op.store, "find", lambda device, key, rows, within: None)
-        _between_op._between_cuda(half, stream, mine, 1e-6, False, "tp:0")
+        monkeypatch.setattr(between_op.store, "find", lambda device, key, rows, within: None)
+        between_op._between_cuda(half, stream, mine, 1e-6, False, "tp:0")
 
 
 # ---------------------------------------------------------------- A server's group
@@ -285,19 +287,19 @@ class Distributed:
 
 def join_both(monkeypatch, dist, contexts, name="tp:0"):
     """What both ranks are told; the group is taken out of the process again."""
-    monkeypatch.setattr(_groups.importlib, "import_module", lambda name: dist)
-    monkeypatch.setattr(_store.store, "context", lambda device: contexts(device))
-    monkeypatch.setattr(_groups, "_place", lambda: (dist.places or {}).get(dist.of_thread.rank, PLACE()))
-    monkeypatch.setattr(_groups, "_kept", [])
+    monkeypatch.setattr(groups_module.importlib, "import_module", lambda name: dist)
+    monkeypatch.setattr(store.store, "context", lambda device: contexts(device))
+    monkeypatch.setattr(groups_module, "_place", lambda: (dist.places or {}).get(dist.of_thread.rank, PLACE()))
+    monkeypatch.setattr(groups_module, "_kept", [])
 
     def work(rank):
         dist.of_thread.rank = rank
         return servers.join(f"{name} of {rank}", "pg", rank, lambda x: x)
 
     found = on_all(work)
-    made = list(_groups._kept)
+    made = list(groups_module._kept)
     for split in made:
-        _groups._by_name.pop(split.name)
+        groups_module._by_name.pop(split.name)
     return found, made
 
 
@@ -308,7 +310,7 @@ def test_a_servers_group_is_made_of_its_ranks_and_watched(monkeypatch, caplog):
     assert found == ["", ""] and sorted(split.group.rank for split in made) == [0, 1]
     assert all(split.group.size == 2 and split.group.error is None and split.all_reduce is not None for split in made)
     ended = []
-    monkeypatch.setattr(_groups.os, "kill", lambda process, signal: ended.append(process))
+    monkeypatch.setattr(groups_module.os, "kill", lambda process, signal: ended.append(process))
     with caplog.at_level(logging.CRITICAL, "sinter"):
         for split in made:
             split.group.abort()
@@ -401,20 +403,20 @@ def shard(model, whole, rank):
 def ranks(vllm, monkeypatch):
     """vLLM's group of two ranks, and what the plugin makes of it: joins that succeed."""
     made = Ranks()
-    made.joins, made.why, made.split = [], "", _groups.Split("tp:0", OneGroup(), made.all_reduce)
+    made.joins, made.why, made.split = [], "", groups_module.Split("tp:0", OneGroup(), made.all_reduce)
     tp = types.SimpleNamespace(unique_name="tp:0", cpu_group="cpu group", world_size=2)
     module(monkeypatch, "vllm.distributed", get_tp_group=lambda: tp, tensor_model_parallel_all_reduce=made.all_reduce)
 
     def join(name, process_group, device, all_reduce, reason):
         made.joins.append((name, process_group, all_reduce))
         if not reason and not made.why:
-            _groups._by_name[name] = made.split
+            groups_module._by_name[name] = made.split
         return reason or made.why
 
     monkeypatch.setattr(servers, "join", join)
     made.tp = tp
     yield made
-    _groups._by_name.pop("tp:0", None)
+    groups_module._by_name.pop("tp:0", None)
 
 
 def both(vllm, ranks, which=0):
@@ -581,7 +583,7 @@ def test_sglangs_split_mlps_leave_the_sum_to_its_layers(sglang, monkeypatch, cha
 def test_a_config_names_the_plans_of_one_rank(context, need_compiler):
     config = dict(hidden_size=64, intermediate_size=128, num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5, torch_dtype="bfloat16")
     made = servers.prepare_config(config, context, [8], ranks=2)
-    key = _between_op.between_key(64, 64, 64, 32, 1e-5, torch.bfloat16, False, 2)
+    key = between_op.between_key(64, 64, 64, 32, 1e-5, torch.bfloat16, False, 2)
     assert set(made) == {(key, 8), ("gated_ffn m=M n=64 k=64 l=64 act=silu layout=oi dtype=bf16", 8)}
     for ranks, said in ((3, "ranks is 3: 4 heads"), (9, "ranks")):
         with pytest.raises(Error, match=said):

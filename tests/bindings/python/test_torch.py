@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import sinter
 import sinter.torch
 from sinter import _buffers
-from sinter.torch import _ops, _store
+from sinter.torch.runtime import ops, store as store_module
 
 from conftest import SMALL
 
@@ -32,7 +32,7 @@ def exact(x, gate, up, down, act):
 def test_operators_compute(act):
     gate, up, down = weights()
     x = torch.randn(2, 3, 64).bfloat16()
-    reference = exact(x, gate, up, down, _ops._ACTIVATIONS[act])
+    reference = exact(x, gate, up, down, ops._ACTIVATIONS[act])
     split = sinter.torch.gated_mlp_split(x, gate, up, down, act)
     merged = sinter.torch.gated_mlp(x, torch.cat([gate, up]), down, act)
     assert split.shape == (2, 3, 32) and torch.equal(split, merged)
@@ -121,14 +121,14 @@ def test_a_layer_as_an_operator_passes_torchs_checks():
 )
 def test_what_is_known_of_a_layer_is_not_what_its_weights_became(change, said):
     """The tensors and their addresses are the same."""
-    from sinter.torch import _between_op
+    from sinter.torch.serve import between_op
 
     weights = [torch.nn.Parameter(w, requires_grad=False) for w in layer_weights(q=64).values()]
-    layer = _between_op._layer(weights, 1e-6, False)
-    assert _between_op._layer(weights, 1e-6, False) is layer
+    layer = between_op._layer(weights, 1e-6, False)
+    assert between_op._layer(weights, 1e-6, False) is layer
     weights[0].data = change(weights[0].data)
     with pytest.raises(sinter.Error, match=said):
-        _between_op._layer(weights, 1e-6, False)
+        between_op._layer(weights, 1e-6, False)
 
 
 def test_layers_may_have_their_norms_in_the_matrices():
@@ -284,13 +284,13 @@ def test_declared_strides_are_kept(monkeypatch):
     b.output((y * 2).cast("bf16"), strides=(1, "M"))
     chain, seen = b.finish(), []
     plan = lambda *inputs, pdl: seen.append([value.stride() for value in inputs])
-    monkeypatch.setattr(_ops.store, "find_chain", lambda *asked: plan)
+    monkeypatch.setattr(ops.store, "find_chain", lambda *asked: plan)
     with FakeTensorMode():
         column_major = torch.empty(32, 64, dtype=torch.bfloat16, device="cuda").t()
         padded = torch.empty(5, 128, dtype=torch.bfloat16, device="cuda")[:, :64]
-        _ops._run_cuda([padded, column_major], sinter.torch.register_chain(chain))
+        ops._run_cuda([padded, column_major], sinter.torch.register_chain(chain))
     assert seen == [[(64, 1), (1, 64)]]
-    outputs = _ops._run_fake([torch.empty(5, 64).bfloat16(), torch.empty(32, 64).t()], chain.digest)
+    outputs = ops._run_fake([torch.empty(5, 64).bfloat16(), torch.empty(32, 64).t()], chain.digest)
     assert [(tuple(value.shape), value.stride()) for value in outputs] == [((5, 32), (48, 1)), ((5, 32), (1, 5))]
 
 
@@ -477,7 +477,7 @@ class FakeContext:
 
 @pytest.fixture
 def store(monkeypatch):
-    made = _store.Store()
+    made = store_module.Store()
     made.fake = FakeContext()
     made.use(made.fake)
     made.capturing = False
@@ -496,7 +496,7 @@ def test_plans_are_made_once_for_each_size(store):
 
 
 def test_configured_sizes_are_prepared_at_first_sight(store):
-    store.settings = _store.Settings((8, 32), "torch")
+    store.settings = store_module.Settings((8, 32), "torch")
     assert store.find(0, LINE, 9).digest == "32" and store.fake.prepared == [8, 32]
     assert store.find(0, LINE, 33) is None and store.fake.prepared == [8, 32]
 
@@ -510,7 +510,7 @@ def test_a_capture_prepares_nothing(store):
     assert store.find(0, LINE, 5).digest == "8"
     with pytest.raises(sinter.Error, match="for 9 rows.*prepared sizes: 8"):
         store.find(0, LINE, 9)
-    store.settings = _store.Settings((), "torch")
+    store.settings = store_module.Settings((), "torch")
     assert store.find(0, LINE, 9) is None
 
 
@@ -521,7 +521,7 @@ def test_what_is_refused_is_asked_once(store, caplog):
     store.fake.fails = None
     with pytest.raises(sinter.Error, match="no family"):
         store.find(0, LINE, 5)
-    store.settings = _store.Settings((8,), "torch")
+    store.settings = store_module.Settings((8,), "torch")
     with caplog.at_level(logging.WARNING, "sinter"):
         assert store.find(0, LINE, 5) is None and store.find(0, LINE, 6) is None
     assert len(caplog.records) == 1 and store.fake.prepared == []
@@ -539,28 +539,28 @@ def test_operators_launch_what_was_found(gpu, launchable, monkeypatch):
     """The CUDA implementation on host memory: the fake driver's kernels read nothing."""
     n, k = 3072, 1024
     asked = []
-    monkeypatch.setattr(_ops, "current_of_torch", lambda device: 0)
-    monkeypatch.setattr(_ops.store, "find", lambda device, line, rows: asked.append((line, rows)) or launchable)
+    monkeypatch.setattr(ops, "current_of_torch", lambda device: 0)
+    monkeypatch.setattr(ops.store, "find", lambda device, line, rows: asked.append((line, rows)) or launchable)
     x, gate_up, down = (torch.zeros(shape, dtype=torch.bfloat16) for shape in ((2, 5, k), (2 * n, k), (k, n)))
     before = gpu.stats().launches
-    y = _ops._gated_mlp_cuda(x, gate_up, down)
+    y = ops._gated_mlp_cuda(x, gate_up, down)
     assert y.shape == (2, 5, k) and gpu.stats().launches == before + 1
     assert asked == [(f"gated_ffn m=M n={n} k={k} l={k} act=silu layout=oi dtype=bf16", 10)]
-    _ops._gated_mlp_split_cuda(x.transpose(0, 1), gate_up[:n], gate_up[n:], down, "silu")
+    ops._gated_mlp_split_cuda(x.transpose(0, 1), gate_up[:n], gate_up[n:], down, "silu")
     assert gpu.stats().launches == before + 2
-    assert _ops._gated_mlp_cuda(x[:0], gate_up, down).shape == (0, 5, k) and gpu.stats().launches == before + 2
+    assert ops._gated_mlp_cuda(x[:0], gate_up, down).shape == (0, 5, k) and gpu.stats().launches == before + 2
     shifted = torch.zeros(n * k + 8, dtype=torch.bfloat16)[1 : n * k + 1].view(k, n)
     with pytest.raises(sinter.Error, match="buffer 3 is at address .*, which is not aligned"):
-        _ops._gated_mlp_cuda(x, gate_up, shifted)
+        ops._gated_mlp_cuda(x, gate_up, shifted)
 
 
 def test_torch_computes_what_no_plan_is_for(monkeypatch):
-    monkeypatch.setattr(_ops.store, "find", lambda device, line, rows: None)
+    monkeypatch.setattr(ops.store, "find", lambda device, line, rows: None)
     gate, up, down = weights()
     gate_up, x = torch.cat([gate, up]), torch.randn(3, 64).bfloat16()
     reference = sinter.torch.gated_mlp(x, gate_up, down)
     near = lambda y: (y.float() - reference.float()).norm() / reference.float().norm() < 2e-2
-    assert near(_ops._gated_mlp_cuda(x, gate_up, down)) and near(_ops._gated_mlp_split_cuda(x, gate, up, down))
+    assert near(ops._gated_mlp_cuda(x, gate_up, down)) and near(ops._gated_mlp_split_cuda(x, gate, up, down))
     calls = []
 
     def fused(both):
@@ -568,8 +568,8 @@ def test_torch_computes_what_no_plan_is_for(monkeypatch):
         left, right = both.chunk(2, -1)
         return torch.nn.functional.silu(left) * right
 
-    monkeypatch.setattr(_ops.store, "settings", _store.Settings(silu_and_mul=fused))
-    assert near(_ops._gated_mlp_cuda(x, gate_up, down)) and calls == [(3, 256)]
+    monkeypatch.setattr(ops.store, "settings", store_module.Settings(silu_and_mul=fused))
+    assert near(ops._gated_mlp_cuda(x, gate_up, down)) and calls == [(3, 256)]
 
 
 def test_plans_of_chains_are_found(store):

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="no torch here: the backend for torch.compile is not tested")
 
-from sinter.torch import _verify
+from sinter.torch.runtime import verify
 
 from graphs import DEVICE, passed
 
@@ -19,10 +19,10 @@ def check(f, *inputs, dynamic=None, marked=()):
     with torch.no_grad():
         compiled, reports = passed(f, dynamic=dynamic)
         results, expected = compiled(*inputs), f(*inputs)
-    assert all(c.within for c in _verify.comparisons), [c for c in _verify.comparisons if not c.within]
+    assert all(c.within for c in verify.comparisons), [c for c in verify.comparisons if not c.within]
     for a, b in zip(results, expected):
         bound = {torch.bfloat16: 2e-2, torch.float16: 4e-3}.get(b.dtype, 1e-5)
-        assert a.dtype == b.dtype and a.shape == b.shape and _verify.difference(a, b, bound)[1]
+        assert a.dtype == b.dtype and a.shape == b.shape and verify.difference(a, b, bound)[1]
     return reports
 
 

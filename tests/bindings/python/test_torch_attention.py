@@ -10,9 +10,12 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 
 import sinter
 import sinter.torch
-from sinter.torch import _attention, _by_torch, _libraries, _measure, _planner, _run_chain, _verify
-from sinter.torch._left import OF_F32
-from sinter.torch._sizes import plain_hint
+from sinter.torch.backend import planner
+from sinter.torch.convert import attention
+from sinter.torch.gate import library_kernels, measure
+from sinter.torch.runtime import eager, run_chain, verify
+from sinter.torch.partition.supported import OF_F32
+from sinter.torch.gate.sizes import plain_hint
 
 from graphs import DEVICE, passed
 from test_torch_backend import half, left, run
@@ -47,7 +50,7 @@ class Attending(N.Module):
 
 def attended(reports):
     """Nodes of attention that parts took."""
-    return [node for report in reports for part in report.taken for node in part.nodes if _attention.is_attention(node)]
+    return [node for report in reports for part in report.taken for node in part.nodes if attention.is_attention(node)]
 
 
 def by_windows(windows, heads, rows):
@@ -240,8 +243,8 @@ def test_equal_layers_are_equal_parts():
 @pytest.fixture
 def slow_kernels_of_torch(monkeypatch):
     """The gate takes what plans: which attention PyTorch has for a graph depends on the machine."""
-    monkeypatch.setattr(_planner, "attention_us", lambda *_: 1e9)
-    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e9)
+    monkeypatch.setattr(planner, "attention_us", lambda *_: 1e9)
+    monkeypatch.setattr(planner, "inductor_us", lambda *_: 1e9)
 
 
 # ---------------------------------------------------------------- Symbolic sizes, gradients
@@ -256,9 +259,9 @@ def test_a_batch_alone_may_be_m():
         for batch in (4, 3, 9):
             x = torch.randn(batch, 6, 64).bfloat16().to(DEVICE)
             torch._dynamo.mark_dynamic(x, 0)
-            assert _verify.difference(compiled(x), model(x), 2e-2)[1]
-    assert all(c.within for c in _verify.comparisons)
-    (part,) = [part for part in reports[0].taken if any(map(_attention.is_attention, part.nodes))]
+            assert verify.difference(compiled(x), model(x), 2e-2)[1]
+    assert all(c.within for c in verify.comparisons)
+    (part,) = [part for part in reports[0].taken if any(map(attention.is_attention, part.nodes))]
     assert part.made.chain.uses_m and len(part.nodes) == 2, "beside projections whose rows are those of all tokens"
 
 
@@ -273,7 +276,7 @@ def test_attention_of_training_stays_torchs():
     compiled, reports = passed(model)
     compiled(X.to(DEVICE)).float().sum().backward()
     assert not attended(reports) and "attention of which more than its values is read, as gradients need it" in left(reports).values()
-    assert all(c.within for c in _verify.comparisons)
+    assert all(c.within for c in verify.comparisons)
 
 
 # ---------------------------------------------------------------- What is left
@@ -298,21 +301,21 @@ def node_of(name, q=(2, 4, 6, 16), k=None, v=None, dtype=torch.bfloat16, argumen
 @pytest.mark.parametrize(
     "node, why",
     [
-        (node_of(_attention.FLASH), None),
-        (node_of(_attention.EFFICIENT, arguments=(None, False)), None),
-        (node_of(_attention.CUDNN, arguments=(None, False), scale=2.0), None),
-        (node_of(_attention.FLASH, k=(2, 2, 9, 16)), None),
-        (node_of(_attention.FLASH, arguments=(0.1,)), "attention with dropout"),
-        (node_of(_attention.EFFICIENT, dtype=torch.float32, arguments=(None, False)), "attention of float32"),
-        (node_of(_attention.FLASH, q=(2, 4, 6, 36)), "attention with heads of 36, which must be a multiple of 8 up to 128"),
-        (node_of(_attention.FLASH, q=(2, 4, 6, 192)), "attention with heads of 192, which must be a multiple of 8 up to 128"),
-        (node_of(_attention.FLASH, k=(2, 3, 6, 16)), "attention of 4 heads with 3 of keys"),
-        (node_of(_attention.FLASH, k=(2, 4, 9, 16), arguments=(0.0, True)), "causal attention that ends at the last key"),
-        (node_of(_attention.EFFICIENT, k=(2, 4, 9, 16), arguments=(None, False, 0.0, True)), None),
+        (node_of(attention.FLASH), None),
+        (node_of(attention.EFFICIENT, arguments=(None, False)), None),
+        (node_of(attention.CUDNN, arguments=(None, False), scale=2.0), None),
+        (node_of(attention.FLASH, k=(2, 2, 9, 16)), None),
+        (node_of(attention.FLASH, arguments=(0.1,)), "attention with dropout"),
+        (node_of(attention.EFFICIENT, dtype=torch.float32, arguments=(None, False)), "attention of float32"),
+        (node_of(attention.FLASH, q=(2, 4, 6, 36)), "attention with heads of 36, which must be a multiple of 8 up to 128"),
+        (node_of(attention.FLASH, q=(2, 4, 6, 192)), "attention with heads of 192, which must be a multiple of 8 up to 128"),
+        (node_of(attention.FLASH, k=(2, 3, 6, 16)), "attention of 4 heads with 3 of keys"),
+        (node_of(attention.FLASH, k=(2, 4, 9, 16), arguments=(0.0, True)), "causal attention that ends at the last key"),
+        (node_of(attention.EFFICIENT, k=(2, 4, 9, 16), arguments=(None, False, 0.0, True)), None),
     ],
 )
 def test_what_no_kernel_takes_is_named(node, why):
-    assert _attention.why_not_attention(node) == why
+    assert attention.why_not_attention(node) == why
 
 
 def test_explain_says_why_attention_is_left(slow_kernels_of_torch):
@@ -349,18 +352,18 @@ def test_a_row_that_is_hidden_by_the_least_number_is_0_as_pytorchs_kernels_have_
         compiled, reports = passed(F.scaled_dot_product_attention, {"verify": False})
         compiled(*(x.to(DEVICE) for x in (q, q.clone(), q.clone(), bias)))
     (part,) = reports[0].taken
-    (found,) = _run_chain._by_reference(part.made.chain, [q, q, q, bias], 0)
+    (found,) = run_chain._by_reference(part.made.chain, [q, q, q, bias], 0)
     row = found.view(2, 4, 80, 64)[0, :, 7].float()
-    assert _verify.difference(row, q[0].float().mean(1) if sees else torch.zeros_like(row), 2e-2)[1]
+    assert verify.difference(row, q[0].float().mean(1) if sees else torch.zeros_like(row), 2e-2)[1]
     shown = found.view(2, 4, 80, 64)[1]
-    assert _verify.difference(shown, F.scaled_dot_product_attention(q[1:], q[1:], q[1:], bias[1:])[0], 2e-2)[1]
+    assert verify.difference(shown, F.scaled_dot_product_attention(q[1:], q[1:], q[1:], bias[1:])[0], 2e-2)[1]
 
 
 # ---------------------------------------------------------------- The gate
 
 
 def test_attention_that_pytorch_computes_sooner_is_left(slow_kernels_of_torch, monkeypatch):
-    monkeypatch.setattr(_planner, "attention_us", lambda *_: 0.5)
+    monkeypatch.setattr(planner, "attention_us", lambda *_: 0.5)
     page = sinter.torch.explain(half(Attending(k=256)).to(DEVICE), torch.randn(8, 200, 256).bfloat16().to(DEVICE))
     assert page.taken and any("PyTorch's attention 0.5 us" in why for _, why in page.left), str(page)
 
@@ -371,7 +374,7 @@ def test_the_gate_knows_what_was_measured():
         pytest.skip("what was measured is not beside this test, as in a bundle")
     with sinter.Context(target="h100") as h100:
         figures = h100.describe()["model"]
-    names = {"flash": _attention.FLASH, "efficient": _attention.EFFICIENT, "cudnn": _attention.CUDNN}
+    names = {"flash": attention.FLASH, "efficient": attention.EFFICIENT, "cudnn": attention.CUDNN}
     seen = 0
     for row in json.loads(path.read_text())["rows"]:
         if "case" not in row:
@@ -382,7 +385,7 @@ def test_the_gate_knows_what_was_measured():
                 node = node_of(name, q, k, is_causal=row["term"] == "causal", **({} if backend == "flash" else {"attn_bias": None, "compute_log_sumexp": False}))
                 if row["term"] in ("mask", "bias"):
                     node.update_kwarg("attn_bias", node.args[0])
-                ratio = _libraries.attention_us(node, figures, plain_hint) / row["us"][backend]
+                ratio = library_kernels.attention_us(node, figures, plain_hint) / row["us"][backend]
                 assert (0.35 if backend == "cudnn" else 0.75) < ratio < 1.3, (row["case"], backend, ratio)
                 seen += 1
     assert seen == 10 + 15 + 15
@@ -396,15 +399,15 @@ def test_torch_computes_a_part_by_its_own_attention(name, monkeypatch):
     model, inputs, _ = FORMS[name]
     _, reports = run(half(model)[0], *inputs)
     chain = reports[0].taken[0].made.chain
-    given = _measure.drawn(chain, 0, "cpu")
+    given = measure.drawn(chain, 0, "cpu")
     for i, x in enumerate(given):
         if x.dtype == torch.bool and x.dim() > 1:
             x[...] = True
             x[..., 0] = False
     calls, own = [], F.scaled_dot_product_attention
     monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *args, **named: calls.append(1) or own(*args, **named))
-    found, expected = _by_torch.by_torch(chain)(given, 0), _run_chain._by_reference(chain, given, 0)
-    assert calls == [1] and all(_verify.difference(a, b, 2e-2)[1] for a, b in zip(found, expected))
+    found, expected = eager.by_torch(chain)(given, 0), run_chain._by_reference(chain, given, 0)
+    assert calls == [1] and all(verify.difference(a, b, 2e-2)[1] for a, b in zip(found, expected))
 
 
 # ---------------------------------------------------------------- Models

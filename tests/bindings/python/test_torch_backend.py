@@ -15,8 +15,8 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 
 import sinter
 import sinter.torch
-from sinter.torch import _run_chain, _verify, _warn
-from sinter.torch._graph_pass import SinterPass
+from sinter.torch.runtime import run_chain, verify, warn
+from sinter.torch.backend.graph_pass import SinterPass
 from sinter.torch.backend import split_options
 
 from graphs import DEVICE, passed
@@ -98,11 +98,11 @@ def run(model, *inputs, options=None, dynamic=None):
         compiled, reports = passed(model, options, dynamic)
         result = compiled(*inputs)
         expected = model(*inputs)
-    assert _verify.comparisons, f"no part was taken: {left(reports)}"
-    assert all(c.within for c in _verify.comparisons), [c for c in _verify.comparisons if not c.within]
+    assert verify.comparisons, f"no part was taken: {left(reports)}"
+    assert all(c.within for c in verify.comparisons), [c for c in verify.comparisons if not c.within]
     assert result.stride() == expected.stride()
     bound = {torch.bfloat16: 2e-2, torch.float16: 4e-3, torch.float32: 1e-4}[expected.dtype]
-    assert _verify.difference(result, expected, bound)[1]
+    assert verify.difference(result, expected, bound)[1]
     return result, reports
 
 
@@ -156,14 +156,14 @@ def test_batch_norms_are_a_scale_and_a_shift_that_follow_the_weights():
         model[1].running_var.add_(1)
         model[1].weight.data.mul_(-2)
         model[0].bias.data.add_(3)
-        assert _verify.difference(compiled(x), model(x), 2e-2)[1]
+        assert verify.difference(compiled(x), model(x), 2e-2)[1]
     (part,) = reports[0].taken
-    assert all(c.within for c in _verify.comparisons)
+    assert all(c.within for c in verify.comparisons)
     assert "sqrt" not in str(part.made.chain) and [i.shape for i in part.made.chain.inputs()].count((16, 1, 1)) == 2
 
 
 def test_what_a_part_reads_beside_a_batch_norm_is_not_copied(monkeypatch):
-    from sinter.torch import _graph_pass
+    from sinter.torch.backend import graph_pass as graph_pass_module
 
     class Model(N.Module):
         def __init__(self):
@@ -177,8 +177,8 @@ def test_what_a_part_reads_beside_a_batch_norm_is_not_copied(monkeypatch):
         own(graph, vectors)
         copied.extend(node.meta["val"].shape for call in graph.find_nodes(op="call_function", target=many) for node in call.args[0])
 
-    own, copied, many = _graph_pass.made_together, [], torch.ops.aten._foreach_mul.Scalar
-    monkeypatch.setattr(_graph_pass, "made_together", made_together)
+    own, copied, many = graph_pass_module.made_together, [], torch.ops.aten._foreach_mul.Scalar
+    monkeypatch.setattr(graph_pass_module, "made_together", made_together)
     run(half(Model()), torch.randn(2, 8, 8, 6).bfloat16())
     assert copied and set(copied) == {(16, 1, 1)}
 
@@ -206,7 +206,8 @@ def test_images_lie_channels_last_between_parts_as_inductor_lays_them():
 
 @pytest.mark.parametrize("fails_at", [0, 1])
 def test_a_graph_whose_images_cannot_be_laid_otherwise_stays_as_it_was(monkeypatch, fails_at):
-    from sinter.torch import _graph_pass, _layout
+    from sinter.torch.backend import graph_pass as graph_pass_module
+    from sinter.torch.graph import channels_last
 
     class Model(N.Module):
         def __init__(self):
@@ -218,7 +219,7 @@ def test_a_graph_whose_images_cannot_be_laid_otherwise_stays_as_it_was(monkeypat
             return y, self.second(y)
 
     def told(graph):
-        return str(graph), [_layout._strides(node.meta.get("val")) for node in graph.nodes]
+        return str(graph), [channels_last._strides(node.meta.get("val")) for node in graph.nodes]
 
     def lay(graph):
         before = told(graph)
@@ -230,13 +231,13 @@ def test_a_graph_whose_images_cannot_be_laid_otherwise_stays_as_it_was(monkeypat
         calls.append(arguments)
         return own(*arguments) if len(calls) <= fails_at else 1 / 0
 
-    own, own_lay, calls, laid = _layout._as_it_was, _layout.lay_channels_last, [], []
-    monkeypatch.setattr(_layout, "_as_it_was", as_it_was)
-    monkeypatch.setattr(_graph_pass, "lay_channels_last", lay)
+    own, own_lay, calls, laid = channels_last._as_it_was, channels_last.lay_channels_last, [], []
+    monkeypatch.setattr(channels_last, "_as_it_was", as_it_was)
+    monkeypatch.setattr(graph_pass_module, "lay_channels_last", lay)
     model, x = half(Model()).to(DEVICE), torch.randn(2, 8, 8, 8).bfloat16().to(DEVICE)
     with torch.no_grad():
         found, expected = passed(model)[0](x), model(x)
-    assert laid and all(_verify.difference(a, b, 2e-2)[1] and a.stride() == b.stride() for a, b in zip(found, expected))
+    assert laid and all(verify.difference(a, b, 2e-2)[1] and a.stride() == b.stride() for a, b in zip(found, expected))
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
@@ -266,7 +267,7 @@ def test_a_strided_view_of_all_elements_is_a_view():
         compiled, reports = passed(Model())
         found, expected = compiled(x := torch.randn(8, 64, device=DEVICE)), Model()(x)
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(found, expected))
-    assert _verify.comparisons and all(c.within for c in _verify.comparisons)
+    assert verify.comparisons and all(c.within for c in verify.comparisons)
     assert "aten.as_strided.default" not in left(reports)
 
 
@@ -281,7 +282,7 @@ def test_a_strided_view_of_a_part_of_memory_begins_where_it_says(offset, taken):
         compiled, reports = passed(Model())
         x = torch.randn(8, 64, device=DEVICE)
         assert torch.allclose(compiled(x), Model()(x), atol=1e-5)
-    assert all(c.within for c in _verify.comparisons)
+    assert all(c.within for c in verify.comparisons)
     assert ("aten.as_strided.default" in [str(n.target) for p in reports[0].taken for n in p.nodes]) == taken
 
 
@@ -313,8 +314,8 @@ def test_rows_are_m_in_dynamic_graphs():
         compiled, more = passed(model := half(Gated()), dynamic=True)
         for batch, rows in ((3, 7), (2, 9), (4, 5)):
             x = torch.randn(batch, rows, 64).bfloat16()
-            assert _verify.difference(compiled(x), model(x), 2e-2)[1]
-    assert len(more) == 1 and all(c.within for c in _verify.comparisons)
+            assert verify.difference(compiled(x), model(x), 2e-2)[1]
+    assert len(more) == 1 and all(c.within for c in verify.comparisons)
 
 
 def test_what_is_no_rows_of_its_part_is_told_which_and_of_what():
@@ -342,11 +343,11 @@ def test_a_marked_batch_and_a_batch_of_one():
 
 @pytest.mark.parametrize("marked", [False, True])
 def test_plans_for_any_rows_have_a_limit_for_each_bucket(marked, monkeypatch):
-    from sinter.torch import _planner
-    from sinter.torch._buckets import BUCKETS
+    from sinter.torch.backend import planner
+    from sinter.torch.runtime.buckets import BUCKETS
 
-    packed, own = [], _run_chain.pack
-    monkeypatch.setattr(_planner, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
+    packed, own = [], run_chain.pack
+    monkeypatch.setattr(planner, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
 
     model, x = half(Gated(256, 512)).to(DEVICE), torch.randn(3, 70, 256).bfloat16().to(DEVICE)
     if marked:
@@ -355,7 +356,7 @@ def test_plans_for_any_rows_have_a_limit_for_each_bucket(marked, monkeypatch):
         compiled, reports = passed(model, {"verify": False}, None if marked else True)
         for rows in (70, 9, 2000):
             y = torch.randn(3, rows, 256).bfloat16().to(DEVICE) if rows != 70 else x
-            assert _verify.difference(compiled(y), model(y), 2e-2)[1]
+            assert verify.difference(compiled(y), model(y), 2e-2)[1]
     assert len(reports) == 1, "other rows compile nothing in Inductor"
     (part,) = reports[0].taken
     (limits,) = packed
@@ -365,7 +366,7 @@ def test_plans_for_any_rows_have_a_limit_for_each_bucket(marked, monkeypatch):
 
 def test_rows_of_squares_have_limits_too():
     import sympy
-    from sinter.torch._sizes import hint_at
+    from sinter.torch.gate.sizes import hint_at
 
     a, b = sympy.symbols("a b", positive=True, integer=True)
     for m, found in ((a, 1000), (3 * a * b, 1002), (a**2 * b, 1000), (a**2, 1024), (a * sympy.floor(a**2 / a), 1024), (a * (b + 1), 1000)):
@@ -376,14 +377,14 @@ def test_rows_of_squares_have_limits_too():
     limits, x = [], torch.randn(30, 30, 256).bfloat16().to(DEVICE)
     model = half(Gated(256, 512)).to(DEVICE)
     with pytest.MonkeyPatch.context() as patch:
-        from sinter.torch import _planner
+        from sinter.torch.backend import planner
 
-        own = _run_chain.pack
-        patch.setattr(_planner, "pack", lambda chain, given, *more: limits.append(given) or own(chain, given, *more))
+        own = run_chain.pack
+        patch.setattr(planner, "pack", lambda chain, given, *more: limits.append(given) or own(chain, given, *more))
         with torch.no_grad():
             compiled, _ = passed(model, {"verify": False}, True)
-            assert _verify.difference(compiled(x), model(x), 2e-2)[1]
-    assert limits and all(len(given) == len(_planner.BUCKETS) and given == sorted(given) for given in limits), limits
+            assert verify.difference(compiled(x), model(x), 2e-2)[1]
+    assert limits and all(len(given) == len(planner.BUCKETS) and given == sorted(given) for given in limits), limits
 
 
 def test_dw_and_db_of_a_computed_gradient_are_taken():
@@ -402,8 +403,8 @@ def test_dw_and_db_of_a_computed_gradient_are_taken():
     assert "aten.mm.default" not in left(reports), left(reports)
     taken = [str(node.target) for report in reports for part in report.taken for node in part.nodes]
     assert {"aten.mm.default", "aten.sum.dim_IntList"} <= set(taken)
-    assert _verify.comparisons and all(c.within for c in _verify.comparisons)
-    assert all(_verify.difference(a, b, 2e-2)[1] and a.stride() == b.stride() for a, b in zip(found, expected))
+    assert verify.comparisons and all(c.within for c in verify.comparisons)
+    assert all(verify.difference(a, b, 2e-2)[1] and a.stride() == b.stride() for a, b in zip(found, expected))
 
 
 def test_f32_models_keep_their_products():
@@ -456,7 +457,7 @@ def test_an_op_that_is_refused_leaves_the_others():
         compiled, reports = passed(Model())
         compiled(torch.randn(2, 8, 64, 64).bfloat16().to(DEVICE), torch.randn(8, 8, 16, 16).bfloat16().to(DEVICE))
     assert "stride 16" in left(reports)["aten.convolution.default"]
-    assert len(reports[0].taken) == 2 and all(c.within for c in _verify.comparisons)
+    assert len(reports[0].taken) == 2 and all(c.within for c in verify.comparisons)
 
 
 def test_training_graphs():
@@ -467,7 +468,7 @@ def test_training_graphs():
     compiled, reports = passed(model)
     found = torch.autograd.grad(compiled(x).float().square().sum(), (x, *model.parameters()))
     assert len(reports) == 2 and all(report.taken for report in reports)
-    assert all(c.within for c in _verify.comparisons)
+    assert all(c.within for c in verify.comparisons)
     for a, b in zip(found, expected):
         assert (a.float() - b.float()).norm() <= 5e-2 * b.float().norm()
 
@@ -514,7 +515,7 @@ def test_a_write_into_an_input():
         compiled, _ = passed(Model())
         result = compiled(x)
         expected = Model()(own)
-    assert torch.equal(x, own) and _verify.difference(result, expected, 2e-2)[1]
+    assert torch.equal(x, own) and verify.difference(result, expected, 2e-2)[1]
 
 
 def test_a_write_into_a_part_of_an_input_through_rows_that_repeat_it():
@@ -528,7 +529,7 @@ def test_a_write_into_a_part_of_an_input_through_rows_that_repeat_it():
     with torch.no_grad():
         compiled, reports = passed(model)
         result, expected = compiled(x), model(own)
-    assert reports[0].taken and all(c.within for c in _verify.comparisons)
+    assert reports[0].taken and all(c.within for c in verify.comparisons)
     assert torch.allclose(x, own, atol=1e-6) and torch.allclose(result, expected, atol=1e-6)
 
 
@@ -599,12 +600,12 @@ def test_torch_computes_a_chain_as_the_reference_does():
         chain = part.made.chain
         inputs = []
         for info in chain.inputs(part.m):
-            made = torch.empty_strided(info.shape, info.strides, dtype=_run_chain.DTYPES[str(info.dtype)])
+            made = torch.empty_strided(info.shape, info.strides, dtype=run_chain.DTYPES[str(info.dtype)])
             inputs.append(made.copy_(torch.randn(info.shape) / 8))
-        carried = _run_chain.carried(_run_chain.pack(chain))
-        for a, b in zip(carried.fallback.by_torch(inputs, part.m), _run_chain._by_reference(chain, inputs, part.m)):
+        carried = run_chain.carried(run_chain.pack(chain))
+        for a, b in zip(carried.fallback.by_torch(inputs, part.m), run_chain._by_reference(chain, inputs, part.m)):
             assert a.shape == b.shape and a.stride() == b.stride()
-            assert _verify.difference(a, b, 2e-2)[1]
+            assert verify.difference(a, b, 2e-2)[1]
         assert all(map(torch.equal, carried.fallback.traced(inputs)(*inputs), carried.fallback.by_torch(inputs, part.m)))
 
 
@@ -618,19 +619,19 @@ def test_a_product_and_its_bias_are_one_operator_of_torchs():
     b.output((twice + b.input("f32", [16])).cast("bf16"))  # it is no vector of the operands' type
     b.output((twice * twice + b.input("bf16", [8, 16])).cast("bf16"))
     chain = b.finish()
-    inputs = [torch.randn(info.shape).to(_run_chain.DTYPES[str(info.dtype)]) / 4 for info in chain.inputs()]
-    fallback = _run_chain.Carried(chain).fallback
+    inputs = [torch.randn(info.shape).to(run_chain.DTYPES[str(info.dtype)]) / 4 for info in chain.inputs()]
+    fallback = run_chain.Carried(chain).fallback
     calls = [str(node.target) for node in fallback.traced(inputs).graph.nodes if node.op == "call_function"]
     assert calls.count("aten.addmm.default") == 2 and calls.count("aten.mm.default") == 1
-    for found, expected in zip(fallback.by_torch(inputs, 0), _run_chain._by_reference(chain, inputs, 0)):
-        assert _verify.difference(found, expected, 2e-2)[1]
+    for found, expected in zip(fallback.by_torch(inputs, 0), run_chain._by_reference(chain, inputs, 0)):
+        assert verify.difference(found, expected, 2e-2)[1]
 
 
 def test_what_no_code_holds_is_cast_to_the_largest():
     b = sinter.Builder()
     b.output(b.input("f32", [8]).cast("e4m3"))
     chain, x = b.finish(), torch.tensor([1e9, -1e9, 464.0, 449.0, -448.0, float("inf"), float("nan"), 0.3])
-    (found,), (expected,) = _run_chain.Carried(chain).fallback.by_torch([x], 0), _run_chain._by_reference(chain, [x], 0)
+    (found,), (expected,) = run_chain.Carried(chain).fallback.by_torch([x], 0), run_chain._by_reference(chain, [x], 0)
     assert torch.equal(found.float().nan_to_num(7), expected.float().nan_to_num(7)) and found.float()[:3].tolist() == [448, -448, 448]
 
 
@@ -645,12 +646,12 @@ def refused(monkeypatch):
     b = sinter.Builder()
     b.output(b.input("f32", [8, 64]) * 0.3 + 1.0)
     made.chain = b.finish()
-    made.text = _run_chain.pack(made.chain)
-    made.run = lambda: _run_chain._run_cuda([made.x], 0, made.text, "")[0]
+    made.text = run_chain.pack(made.chain)
+    made.run = lambda: run_chain._run_cuda([made.x], 0, made.text, "")[0]
     made.right = lambda: torch.allclose(made.run(), made.x * 0.3 + 1.0)
-    _run_chain.carried.cache_clear()
+    run_chain.carried.cache_clear()
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.capturing)
-    monkeypatch.setattr(_run_chain.Carried, "place", place)
+    monkeypatch.setattr(run_chain.Carried, "place", place)
     return made
 
 
@@ -660,7 +661,7 @@ def test_a_part_that_is_refused_under_capture_copies_nothing_from_the_host(refus
 
 
 def test_a_refused_part_runs_inductors_code_also_under_capture(refused, monkeypatch):
-    it, calls = _run_chain.carried(refused.text).fallback, []
+    it, calls = run_chain.carried(refused.text).fallback, []
     assert refused.right() and it._code is None, "nothing is compiled while a stream captures"
     refused.capturing = False
     with torch.compiler.set_stance("fail_on_recompile"):
@@ -672,7 +673,7 @@ def test_a_refused_part_runs_inductors_code_also_under_capture(refused, monkeypa
 
 
 def test_code_of_inductors_that_never_ran_is_not_captured(refused, monkeypatch):
-    it, calls = _run_chain.carried(refused.text).fallback, []
+    it, calls = run_chain.carried(refused.text).fallback, []
 
     def code(x):
         calls.append(refused.capturing)
@@ -691,7 +692,7 @@ def test_code_of_inductors_that_never_ran_is_not_captured(refused, monkeypatch):
 
 
 def test_code_of_inductors_serves_the_device_that_it_was_made_for(refused, monkeypatch):
-    it, calls = _run_chain.carried(refused.text).fallback, []
+    it, calls = run_chain.carried(refused.text).fallback, []
     refused.capturing = False
     monkeypatch.setattr(torch._inductor, "compile", lambda *_: lambda x: calls.append(x) or [x * 0.3 + 1.0])
     assert refused.right() and len(calls) == 1
@@ -703,7 +704,7 @@ def test_a_part_whose_plan_is_not_there_runs_inductors_code_too(refused):
     refused.why, refused.capturing = None, False
     before = sinter.torch.graph_counts()
     assert refused.right() and refused.right()
-    after, fallback = sinter.torch.graph_counts(), _run_chain.carried(refused.text).fallback
+    after, fallback = sinter.torch.graph_counts(), run_chain.carried(refused.text).fallback
     assert fallback._code and after.waiting == before.waiting + 2 and after.fallback_s > before.fallback_s
 
 
@@ -711,12 +712,12 @@ def test_a_part_whose_plan_is_not_there_runs_inductors_code_too(refused):
 def test_a_part_for_any_rows_has_its_code_before_rows_without_a_plan_come(monkeypatch, how, made):
     b, prepared, plan = sinter.Builder(), [], types.SimpleNamespace()
     b.output(b.input("f32", [sinter.M, 64]) * 0.3)
-    text = _run_chain.pack(b.finish())
+    text = run_chain.pack(b.finish())
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(_run_chain.Carried, "place", lambda *_: types.SimpleNamespace(plan=plan, limit_us=0.0))
-    monkeypatch.setattr(_run_chain, "_launch", lambda *_: [plan])
-    monkeypatch.setattr(_run_chain.carried(text).fallback, "prepare", lambda inputs, m: prepared.append(m))
-    assert _run_chain._run_cuda([torch.randn(7, 64)], 7, text, how) == [plan] and prepared == made
+    monkeypatch.setattr(run_chain.Carried, "place", lambda *_: types.SimpleNamespace(plan=plan, limit_us=0.0))
+    monkeypatch.setattr(run_chain, "_launch", lambda *_: [plan])
+    monkeypatch.setattr(run_chain.carried(text).fallback, "prepare", lambda inputs, m: prepared.append(m))
+    assert run_chain._run_cuda([torch.randn(7, 64)], 7, text, how) == [plan] and prepared == made
 
 
 def test_inductors_code_for_a_part_serves_any_rows(monkeypatch):
@@ -725,7 +726,7 @@ def test_inductors_code_for_a_part_serves_any_rows(monkeypatch):
     x = b.input("f32", [sinter.M, 64])
     b.output(sinter.softmax(x * 0.3 + 1.0))
     b.output(x.reshape(sinter.M, 8, 8))
-    fallback = _run_chain.Carried(b.finish()).fallback
+    fallback = run_chain.Carried(b.finish()).fallback
     expected = lambda x: ((x * 0.3 + 1.0).softmax(-1), x.reshape(-1, 8, 8))
     one = torch.randn(1, 64)
     assert all(map(torch.allclose, fallback([one], 1), expected(one))) and fallback._code is None
@@ -743,16 +744,16 @@ def test_inductors_code_for_a_part_serves_any_rows(monkeypatch):
 def test_plans_are_kept_by_buckets_of_rows_with_a_limit_each(monkeypatch):
     b = sinter.Builder()
     b.output(b.input("f32", [sinter.M, 64]) * 0.3)
-    from sinter.torch._buckets import BUCKETS
+    from sinter.torch.runtime.buckets import BUCKETS
 
-    it = _run_chain.carried(_run_chain.pack(b.finish(), [float(rows) for rows in BUCKETS]))
+    it = run_chain.carried(run_chain.pack(b.finish(), [float(rows) for rows in BUCKETS]))
     asked = []
 
     def slot(chain, m):
         asked.append(m)
         raise sinter.Error(sinter.Status.OUT_OF_RANGE, "it joins all rows")
 
-    monkeypatch.setattr(_run_chain.store, "context", lambda device: types.SimpleNamespace(slot=slot))
+    monkeypatch.setattr(run_chain.store, "context", lambda device: types.SimpleNamespace(slot=slot))
     places = {m: it.place(0, m) for m in (1, 2, 8, 120, 128, 129, 8192, 8193, 20000)}
     assert places[2] is places[8] and places[120] is places[128] and places[8193] is places[20000]
     assert len(set(map(id, places.values()))) == 6
@@ -768,7 +769,7 @@ def test_a_fault_of_inductors_code_leaves_the_part_to_torchs_operators(refused, 
 
     tried = []
     monkeypatch.setattr(torch._inductor, "compile", compile_graph)
-    monkeypatch.setattr(_warn, "_told", set())
+    monkeypatch.setattr(warn, "_told", set())
     refused.capturing = False
     assert refused.right() and refused.right() and tried == [1]
     assert "ZeroDivisionError" in caplog.text
@@ -808,7 +809,7 @@ def test_want_of_memory_gives_up_no_code_and_a_guard_that_fails_leaves_the_call(
             raise torch.OutOfMemoryError("not now")
         return [x * 0.3 + 1.0]
 
-    it, calls = _run_chain.carried(refused.text).fallback, []
+    it, calls = run_chain.carried(refused.text).fallback, []
     refused.capturing = False
     monkeypatch.setattr(torch._inductor, "compile", lambda *_: code)
     with pytest.raises(torch.OutOfMemoryError):
@@ -822,7 +823,7 @@ def test_a_fault_of_the_library_leaves_the_call_to_torchs_operators(refused, mon
     def declared(*_):
         raise sinter.Error(sinter.Status.INTERNAL, "out of order")
 
-    monkeypatch.setattr(_run_chain.Carried, "declared", declared)
+    monkeypatch.setattr(run_chain.Carried, "declared", declared)
     refused.x = refused.x.reshape(4, 2, 64)  # as the graph has it: the chain has rows
     assert torch.allclose(refused.run(), refused.x.reshape(8, 64) * 0.3 + 1.0)
 
@@ -837,13 +838,13 @@ def test_a_fault_that_may_pass_refuses_no_plan_for_good(monkeypatch, caplog, cod
             raise sinter.Error(sinter.Status[code], "not now")
         return types.SimpleNamespace(generation=2, plan=lambda: plan)
 
-    monkeypatch.setattr(_warn, "_told", set())
+    monkeypatch.setattr(warn, "_told", set())
     made, plan = [], types.SimpleNamespace(predicted_us=1.0, kernel_count=0, workspace_size=0, context=types.SimpleNamespace(_workspaces=types.SimpleNamespace(reserve=bool)))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(_run_chain.store, "context", lambda device: types.SimpleNamespace(slot=slot))
-    place = _run_chain.Place(0, None, 7, None)
+    monkeypatch.setattr(run_chain.store, "context", lambda device: types.SimpleNamespace(slot=slot))
+    place = run_chain.Place(0, None, 7, None)
     assert place.look(None) is None and place.look(None) is None and made == [7], "the next build is some seconds later"
-    monkeypatch.setattr(_run_chain, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(run_chain, "_RETRY_SECONDS", 0.0)
     place._not_before = 0.0
     found = [place.look(None) for _ in range(6)]
     assert len(made) == builds and (place.refused is not None) == refused and (found[-1] is None) == refused
@@ -864,8 +865,8 @@ def test_a_plan_that_is_decided_on_holds_no_slot(monkeypatch, limit_us, refused)
 
     made = []
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(_run_chain.store, "context", lambda device: types.SimpleNamespace(slot=slot))
-    place = _run_chain.Place(0, None, 7, limit_us)
+    monkeypatch.setattr(run_chain.store, "context", lambda device: types.SimpleNamespace(slot=slot))
+    place = run_chain.Place(0, None, 7, limit_us)
     for _ in range(2):
         assert (place.look(None) is None) == refused == (place.refused is not None)
     assert len(made) == 1 and made[0]() is None
@@ -873,14 +874,14 @@ def test_a_plan_that_is_decided_on_holds_no_slot(monkeypatch, limit_us, refused)
 
 @pytest.mark.parametrize("drop", ["reset", "use", "fork"])
 def test_what_drops_plans_drops_those_of_compiled_graphs(drop):
-    from sinter.torch import _graph_pass
+    from sinter.torch.backend import graph_pass as graph_pass_module
 
-    text = _run_chain.pack(sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16"))
-    before, target = _run_chain.carried(text), _graph_pass.target_context("h200")
-    assert _run_chain.carried(text) is before and _graph_pass.target_context("h200") is target
-    store = _run_chain.store
+    text = run_chain.pack(sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16"))
+    before, target = run_chain.carried(text), graph_pass_module.target_context("h200")
+    assert run_chain.carried(text) is before and graph_pass_module.target_context("h200") is target
+    store = run_chain.store
     {"reset": sinter.torch.reset, "use": lambda: store.use(types.SimpleNamespace(device=0)), "fork": store.forget}[drop]()
-    assert _run_chain.carried(text) is not before and _graph_pass.target_context("h200") is not target
+    assert run_chain.carried(text) is not before and graph_pass_module.target_context("h200") is not target
     sinter.torch.reset()
 
 
@@ -888,14 +889,14 @@ def test_a_wrong_part_is_seen_and_torchs_result_is_taken():
     a, b = torch.ones(4, 4), torch.ones(4, 4)
     b[0, 0] = 2
     assert torch.equal(torch.ops.sinter.compared(a, b, "part", 1e-4), b)
-    assert not _verify.comparisons.pop().within
+    assert not verify.comparisons.pop().within
     assert torch.ops.sinter.compared(a, b.T, "part", 1e-4).stride() == a.stride(), "as the graph was told"
     assert torch.Tag.cudagraph_unsafe in torch.ops.sinter.compared.default.tags
     assert torch.Tag.cudagraph_unsafe not in torch.ops.sinter.run_chain.default.tags
     tiny = torch.full((4,), 1e-3)
-    assert _verify.difference(-tiny, tiny, 2e-2)[1] and not _verify.difference(-tiny, tiny, 1e-4)[1]
+    assert verify.difference(-tiny, tiny, 2e-2)[1] and not verify.difference(-tiny, tiny, 1e-4)[1]
     nan = torch.full((2,), float("nan"))
-    assert _verify.difference(nan, nan, 0)[1] and not _verify.difference(torch.ones(2), nan, 1)[1]
+    assert verify.difference(nan, nan, 0)[1] and not verify.difference(torch.ones(2), nan, 1)[1]
 
 
 def test_options_are_checked():
@@ -937,8 +938,8 @@ def test_a_variable_leaves_all_to_inductor(monkeypatch):
 def test_a_pass_of_the_callers_own_runs_first():
     from torch._inductor import config
     from torch._inductor.custom_graph_pass import CustomGraphPass
-    from sinter.torch._graph_pass import SinterPass
-    from sinter.torch._options import Options
+    from sinter.torch.backend.graph_pass import SinterPass
+    from sinter.torch.runtime.options import Options
     from sinter.torch.backend import compile_with
 
     class Halves(CustomGraphPass):
@@ -968,8 +969,8 @@ def test_a_pass_of_the_callers_own_runs_first():
 
 @pytest.mark.skipif(torch.cuda.device_count() == 1, reason="torch names no second GPU where there is one")
 def test_a_graph_on_several_gpus_is_left():
-    from sinter.torch._graph_pass import SinterPass
-    from sinter.torch._options import Options
+    from sinter.torch.backend.graph_pass import SinterPass
+    from sinter.torch.runtime.options import Options
 
     graph = torch.fx.Graph()
     with torch._subclasses.FakeTensorMode():
@@ -983,8 +984,8 @@ def test_a_graph_on_several_gpus_is_left():
 
 
 def test_a_size_that_no_input_tells_leaves_the_graph_as_it_was(monkeypatch):
-    from sinter.torch import _replace
-    from sinter.torch._arrays import Refused
+    from sinter.torch.graph import replace
+    from sinter.torch.convert.arrays import Refused
 
     def leaving(graph, result, border, symbols):
         if next(answers) == 0:
@@ -996,60 +997,60 @@ def test_a_size_that_no_input_tells_leaves_the_graph_as_it_was(monkeypatch):
             y = x.softmax(-1) * 3
             return y, y.sum(-1) + 1
 
-    own, answers, x = _replace._leaving, iter((1, 0)), torch.randn(8, 64)
-    monkeypatch.setattr(_replace, "_leaving", leaving)
+    own, answers, x = replace._leaving, iter((1, 0)), torch.randn(8, 64)
+    monkeypatch.setattr(replace, "_leaving", leaving)
     with torch.no_grad():
         compiled, reports = passed(Model(), {"verify": False, "target": "h200"})
-        monkeypatch.setattr("sinter.torch._planner.worth_a_try", lambda *_: True)
-        monkeypatch.setattr("sinter.torch._planner.inductor_us", lambda *_: 1e9)
+        monkeypatch.setattr("sinter.torch.backend.planner.worth_a_try", lambda *_: True)
+        monkeypatch.setattr("sinter.torch.backend.planner.inductor_us", lambda *_: 1e9)
         found = compiled(x)
     assert not reports[0].taken and "no input tells the size s9" in set(left(reports).values())
     assert all(torch.allclose(a, b) for a, b in zip(found, Model()(x)))
 
 
 def test_the_key_of_a_graph_is_of_all_files_and_of_the_targets_tuning(monkeypatch):
-    from sinter.torch import _graph_pass
+    from sinter.torch.backend import graph_pass as graph_pass_module
 
     def key():
-        return _graph_pass.SinterPass(_graph_pass.Options(target="h200")).uuid()
+        return graph_pass_module.SinterPass(graph_pass_module.Options(target="h200")).uuid()
 
     read, before = set(), key()
     own = pathlib.Path.read_bytes
     monkeypatch.setattr(pathlib.Path, "read_bytes", lambda path: read.add(path.name) or own(path))
-    assert key() == before and {"backend.py", "_aten.py", "_functions.py", "_builder.py"} <= read
-    monkeypatch.setattr(_graph_pass, "target_context", lambda name: types.SimpleNamespace(tuning_digest="another"))
+    assert key() == before and {"servers.py", "graph_pass.py", "aten.py", "_functions.py", "_builder.py"} <= read
+    monkeypatch.setattr(graph_pass_module, "target_context", lambda name: types.SimpleNamespace(tuning_digest="another"))
     assert key() != before
 
 
 def test_a_fault_of_the_pass_leaves_the_graph(monkeypatch, caplog):
-    from sinter.torch import _graph_pass, _planner
+    from sinter.torch.backend import graph_pass as graph_pass_module, planner
 
-    monkeypatch.setattr(_planner.Planner, "parts", lambda self: 1 / 0)
-    monkeypatch.setattr(_warn, "_told", set())
+    monkeypatch.setattr(planner.Planner, "parts", lambda self: 1 / 0)
+    monkeypatch.setattr(warn, "_told", set())
     graph = torch.fx.symbolic_trace(N.ReLU()).graph
     next(iter(graph.nodes)).meta["val"] = torch.ones(2)
     before = str(graph)
-    _graph_pass.SinterPass(_graph_pass.Options(target="h200"))(graph)
+    graph_pass_module.SinterPass(graph_pass_module.Options(target="h200"))(graph)
     assert str(graph) == before and "left to Inductor: ZeroDivisionError" in caplog.text
 
 
 def test_each_fault_is_told_once(monkeypatch, caplog):
-    monkeypatch.setattr(_warn, "_told", set())
+    monkeypatch.setattr(warn, "_told", set())
     for message in ("a", "b", "a", "b", *(f"call {i}" for i in range(100))):
-        _warn.warn_once(message)
+        warn.warn_once(message)
     told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert told[:2] == ["sinter: a", "sinter: b"] and len(told) == len(set(told)) == _warn._MOST_TOLD
+    assert told[:2] == ["sinter: a", "sinter: b"] and len(told) == len(set(told)) == warn._MOST_TOLD
 
 
 def test_faults_of_different_graphs_are_all_told(monkeypatch, caplog):
-    from sinter.torch import _graph_pass, _planner
+    from sinter.torch.backend import graph_pass as graph_pass_module, planner
 
-    monkeypatch.setattr(_warn, "_told", set())
+    monkeypatch.setattr(warn, "_told", set())
     for fault in (ValueError("first"), TypeError("second"), ValueError("first")):
-        monkeypatch.setattr(_planner.Planner, "parts", lambda self, fault=fault: (_ for _ in ()).throw(fault))
+        monkeypatch.setattr(planner.Planner, "parts", lambda self, fault=fault: (_ for _ in ()).throw(fault))
         graph = torch.fx.symbolic_trace(N.ReLU()).graph
         next(iter(graph.nodes)).meta["val"] = torch.ones(2)
-        _graph_pass.SinterPass(_graph_pass.Options(target="h200"))(graph)
+        graph_pass_module.SinterPass(graph_pass_module.Options(target="h200"))(graph)
     told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert told == [f"sinter: the graph is left to Inductor: {said}" for said in ("ValueError: first", "TypeError: second")]
 
@@ -1089,7 +1090,7 @@ def test_explain_names_the_fast_path_of_encoders():
 def test_explain_stays_a_function_whatever_is_imported():
     import importlib
 
-    importlib.import_module("sinter.torch._explain")
+    importlib.import_module("sinter.torch.backend.explain")
     assert callable(sinter.torch.explain)
     assert importlib.util.find_spec("sinter.torch.explain") is None, "a module of that name would take its place"
 
@@ -1106,41 +1107,41 @@ def test_explain_says_what_is_taken_and_why_the_rest_is_left(tmp_path):
 
 
 def test_a_part_that_is_predicted_to_lose_is_left(monkeypatch):
-    from sinter.torch import _planner
+    from sinter.torch.backend import planner
 
-    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 0.5)
+    monkeypatch.setattr(planner, "inductor_us", lambda *_: 0.5)
     told = sinter.torch.explain(half(N.Linear(512, 2048), N.GELU(), N.Linear(2048, 512)), torch.randn(512, 512).bfloat16())
     assert not told.taken and "Inductor's kernels 0.5 us" in str(told)
 
 
 def planned_with(options, model, x, **more):
     """Reports of a model whose graphs are planned and not run."""
-    from sinter.torch import _explain, _graph_pass
+    from sinter.torch.backend import explain, graph_pass as graph_pass_module
     from sinter.torch.backend import compile_with
 
     reports = []
-    graph_pass = _graph_pass.SinterPass(options, reports)
+    graph_pass = graph_pass_module.SinterPass(options, reports)
     torch._dynamo.reset()
     with torch.no_grad():
-        backend = lambda gm, inputs: compile_with(graph_pass, gm, inputs, {}, inner_compile=_explain._planned)
+        backend = lambda gm, inputs: compile_with(graph_pass, gm, inputs, {}, inner_compile=explain._planned)
         torch.compile(model, backend=backend, **more)(x)
     return reports
 
 
 def measured_by(monkeypatch, told, limit_us, model, x):
     """Reports and packed limits of a model whose parts are `told` to be measured so, with that estimate of Inductor's time."""
-    from sinter.torch import _graph_pass, _planner
+    from sinter.torch.backend import graph_pass as graph_pass_module, planner
 
-    packed, own = [], _run_chain.pack
-    monkeypatch.setattr(_planner.Planner, "_measured", lambda *_: told)
-    monkeypatch.setattr(_planner, "inductor_us", lambda *_: limit_us)
-    monkeypatch.setattr(_planner, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
-    return planned_with(_graph_pass.Options("block", target="h200", measure=True), model, x), packed
+    packed, own = [], run_chain.pack
+    monkeypatch.setattr(planner.Planner, "_measured", lambda *_: told)
+    monkeypatch.setattr(planner, "inductor_us", lambda *_: limit_us)
+    monkeypatch.setattr(planner, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
+    return planned_with(graph_pass_module.Options("block", target="h200", measure=True), model, x), packed
 
 
 @pytest.mark.parametrize("gains", [True, False])
 def test_of_a_part_that_loses_a_half_is_taken_where_it_gains(monkeypatch, gains):
-    from sinter.torch import _planner
+    from sinter.torch.backend import planner
 
     class Model(N.Module):
         def __init__(self):
@@ -1153,16 +1154,16 @@ def test_of_a_part_that_loses_a_half_is_taken_where_it_gains(monkeypatch, gains)
     def inductor_us(nodes, *_):
         names = [str(node.target) for node in nodes]
         products, sine = names.count("aten.addmm.default"), "aten.sin.default" in names
-        return (0.9 if products == 2 and sine or gains and products and not sine else 1e-3) * _run_chain.expected_us(whole.plan)
+        return (0.9 if products == 2 and sine or gains and products and not sine else 1e-3) * run_chain.expected_us(whole.plan)
 
     model, x = half(Model()).to(DEVICE), torch.randn(512, 512).bfloat16().to(DEVICE)
-    monkeypatch.setattr(_planner, "worth_a_try", lambda *_: True)
-    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e6)
+    monkeypatch.setattr(planner, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(planner, "inductor_us", lambda *_: 1e6)
     (whole,) = sinter.torch.explain(model, x).taken
-    monkeypatch.setattr(_planner, "inductor_us", inductor_us)
+    monkeypatch.setattr(planner, "inductor_us", inductor_us)
     with torch.no_grad():
         compiled, reports = passed(model, {"verify": False})
-        assert _verify.difference(compiled(x), model(x), 2e-2)[1]
+        assert verify.difference(compiled(x), model(x), 2e-2)[1]
     taken = [[str(node.target) for node in part.nodes] for part in reports[0].taken]
     assert bool(taken) == gains and all("aten.addmm.default" in names and "aten.sin.default" not in names for names in taken)
 
@@ -1187,12 +1188,12 @@ def behind_a_scan(nodes):
 
 def reported(model, monkeypatch, inductor_us):
     """The report of a graph whose parts Inductor's kernels are estimated to compute in so many us, and what was searched."""
-    from sinter.torch import _planner
+    from sinter.torch.backend import planner
 
-    searched, own = [], _planner.Asked
-    monkeypatch.setattr(_planner, "worth_a_try", lambda *_: True)
-    monkeypatch.setattr(_planner, "inductor_us", inductor_us)
-    monkeypatch.setattr(_planner, "Asked", lambda context, made, m, *more: searched.append(made.chain.digest) or own(context, made, m, *more))
+    searched, own = [], planner.Asked
+    monkeypatch.setattr(planner, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(planner, "inductor_us", inductor_us)
+    monkeypatch.setattr(planner, "Asked", lambda context, made, m, *more: searched.append(made.chain.digest) or own(context, made, m, *more))
     with torch.no_grad():
         compiled, reports = passed(model, {"verify": False, "target": "h200", "prepare": "background"})
         compiled(torch.randn(512, 512).bfloat16())
@@ -1209,19 +1210,19 @@ def test_equal_chains_are_each_held_against_their_own_limits(first_gains, monkey
 
 
 def test_halves_of_equal_parts_that_lose_are_searched_once(monkeypatch):
-    from sinter.torch import _planner
+    from sinter.torch.backend import planner
 
     report, searched = reported(half(Scanned(3)), monkeypatch, lambda *_: 1e-3)
     assert not report.taken and len(searched) == len(set(searched)) > 4
     monkeypatch.undo()
-    monkeypatch.setattr(_planner, "_MOST_HALVES", 2)
+    monkeypatch.setattr(planner, "_MOST_HALVES", 2)
     report, searched = reported(half(Scanned(3)), monkeypatch, lambda *_: 1e-3)
     assert not report.taken and len(searched) == len(set(searched)) == 3
 
 
 def test_a_plan_that_would_lose_is_given_up_before_its_build(context, need_compiler):
     """Whether it is searched or its record is in the cache."""
-    from sinter.torch._asked import Asked
+    from sinter.torch.backend.library_plans import Asked
 
     b = sinter.Builder()
     x, w = b.input("bf16", (96, 320)), b.constant("bf16", (448, 320))
@@ -1229,7 +1230,7 @@ def test_a_plan_that_would_lose_is_given_up_before_its_build(context, need_compi
     lost = [Asked(context, made, 0, False, time.monotonic() + 60, 0.5) for _ in range(2)]
     assert all(asked.refused is None and asked.plan(wait=True) is None for asked in lost)
     asked = Asked(context, made, 0, False, time.monotonic() + 60, lost[0].lost_us)
-    assert asked.lost_us == 0 and [each.lost_us for each in lost] == [pytest.approx(_run_chain.expected_us(asked.plan(wait=True)), rel=1e-4)] * 2
+    assert asked.lost_us == 0 and [each.lost_us for each in lost] == [pytest.approx(run_chain.expected_us(asked.plan(wait=True)), rel=1e-4)] * 2
 
 
 @pytest.mark.parametrize(
@@ -1243,116 +1244,118 @@ def test_a_plan_that_would_lose_is_given_up_before_its_build(context, need_compi
     ],
 )
 def test_what_is_measured_decides_and_not_what_is_predicted(monkeypatch, told, share, why):
-    from sinter.torch import _planner
-    from sinter.torch._measure import Measured
+    from sinter.torch.backend import planner
+    from sinter.torch.gate.measure import Measured
 
     told = told and Measured(*told)
     model, x = half(N.Linear(512, 2048), N.GELU(), N.Linear(2048, 512)), torch.randn(512, 512).bfloat16()
-    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e6)
+    monkeypatch.setattr(planner, "inductor_us", lambda *_: 1e6)
     (part,) = sinter.torch.explain(model, x).taken
-    limit_us = share * _run_chain.expected_us(part.plan)
+    limit_us = share * run_chain.expected_us(part.plan)
     reports, packed = measured_by(monkeypatch, told, limit_us, model, x)
     if why is not None:
         assert not reports[0].taken and all(why in told for told in left(reports).values())
         return
     (part,) = reports[0].taken
-    assert part.limit_us == pytest.approx(2 * _run_chain.expected_us(part.plan) if told else limit_us)
+    assert part.limit_us == pytest.approx(2 * run_chain.expected_us(part.plan) if told else limit_us)
     assert packed == [[part.limit_us]], "what runs it asks for no more than that"
 
 
 def test_inputs_to_measure_by_are_drawn_without_the_callers_random_numbers():
-    from sinter.torch import _measure
+    from sinter.torch.gate import measure as measure_module
 
     b = sinter.Builder()
     table, ids, w = b.input("bf16", [7, 64]), b.input("s32", [1000]), b.input("bf16", [64, 64])
     b.output(sinter.gather(table, ids, 0) @ w)
     chain, before = b.finish(), torch.get_rng_state()
-    inputs = _measure.drawn(chain, 0, "cpu")
+    inputs = measure_module.drawn(chain, 0, "cpu")
     assert torch.equal(torch.get_rng_state(), before)
     assert inputs[1].min() == 0 and inputs[1].max() == 6 and inputs[0].std() > 0
-    side = _measure.Side(None, inputs, [2])
-    copies = _measure._copies(side, 3 * inputs[2].nbytes)
+    side = measure_module.Side(None, inputs, [2])
+    copies = measure_module._copies(side, 3 * inputs[2].nbytes)
     assert len(copies) == 2 and all(copy[0] is inputs[0] and copy[2] is not inputs[2] and torch.equal(copy[2], inputs[2]) for copy in copies)
-    assert _measure._copies(side._replace(weights=[]), 1e9) == [] and len(_measure._copies(side, 1e12)) == _measure._MOST_COPIES - 1
+    assert measure_module._copies(side._replace(weights=[]), 1e9) == [] and len(measure_module._copies(side, 1e12)) == measure_module._MOST_COPIES - 1
 
 
 def test_what_cannot_be_measured_is_told_once_and_left_to_predictions(monkeypatch, caplog):
-    from sinter.torch import _measure
+    from sinter.torch.gate import measure as measure_module
 
     def fails(*_):
         calls.append(threading.current_thread())
         raise torch.OutOfMemoryError("no room")
 
     calls, made = [], types.SimpleNamespace(chain=sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16"))
-    monkeypatch.setattr(_measure, "_measure", fails)
-    assert [_measure.measured([], made, 8, None, 0, 5e7) for _ in range(2)] == [None, None]
+    monkeypatch.setattr(measure_module, "measure_module", fails)
+    assert [measure_module.measured([], made, 8, None, 0, 5e7) for _ in range(2)] == [None, None]
     assert len(calls) == 1 and calls[0] is not threading.current_thread() and "no room" in caplog.text
-    _measure._found.clear()
+    measure_module._found.clear()
 
 
 def test_code_to_measure_by_is_made_while_inductor_compiles_the_graph(monkeypatch):
-    from sinter.torch import _graph_pass, _measure, _planner
+    from sinter.torch.backend import graph_pass as graph_pass_module, planner
+    from sinter.torch.gate import measure as measure_module
     from sinter.torch.backend import compile_with
 
     def measure(self, part, plan):
         def work():
-            graph, given = _measure.as_graph(part.nodes)
-            side = _measure.by_inductor(part.nodes, graph, given, torch.device("cpu"))
+            graph, given = measure_module.as_graph(part.nodes)
+            side = measure_module.by_inductor(part.nodes, graph, given, torch.device("cpu"))
             (found,), expected = side.call(side.inputs), graph(*side.inputs)
             kinds.append((len(side.inputs), len(side.weights)))
-            assert _verify.difference(found, expected[0], 2e-2)[1] and found.stride() == expected[0].stride()
-            return _measure.Measured(1.0, 2.0)
+            assert verify.difference(found, expected[0], 2e-2)[1] and found.stride() == expected[0].stride()
+            return measure_module.Measured(1.0, 2.0)
 
-        told.append(_measure._in_a_thread(work))
+        told.append(measure_module._in_a_thread(work))
         return told[-1]
 
     told, kinds, model, x = [], [], half(N.Linear(512, 512), N.GELU(), N.Linear(512, 512)), torch.randn(128, 512).bfloat16()
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(_planner.Planner, "_measured", measure)
-    graph_pass = _graph_pass.SinterPass(_graph_pass.Options("block", target="h200", measure=True))
+    monkeypatch.setattr(planner.Planner, "_measured", measure)
+    graph_pass = graph_pass_module.SinterPass(graph_pass_module.Options("block", target="h200", measure=True))
     torch._dynamo.reset()
     with torch.no_grad():
         y = torch.compile(model, backend=lambda gm, inputs: compile_with(graph_pass, gm, inputs, {"fx_graph_cache": False}))(x)
-        assert _verify.difference(y, model(x), 2e-2)[1]
+        assert verify.difference(y, model(x), 2e-2)[1]
     assert told == [(1.0, 2.0)]
     assert kinds == [(5, 5)], "x and the weights; each is an input of the graph"
 
 
 def test_a_part_with_m_is_measured_at_the_rows_of_the_call(monkeypatch):
-    from sinter.torch import _graph_pass, _measure, _planner
-    from sinter.torch._buckets import BUCKETS
+    from sinter.torch.backend import graph_pass as graph_pass_module, planner
+    from sinter.torch.gate import measure as measure_module
+    from sinter.torch.runtime.buckets import BUCKETS
 
     def measure(self, part, plan):
         def work():
-            side = _measure.by_inductor_of_chain(part.made, part.m, "cpu")
-            (found,), (expected,) = side.call(side.inputs), _run_chain._by_reference(part.made.chain, side.inputs, part.m)
-            assert _verify.difference(found, expected, 2e-2)[1] and found.shape[0] == part.m
+            side = measure_module.by_inductor_of_chain(part.made, part.m, "cpu")
+            (found,), (expected,) = side.call(side.inputs), run_chain._by_reference(part.made.chain, side.inputs, part.m)
+            assert verify.difference(found, expected, 2e-2)[1] and found.shape[0] == part.m
             rows.append(part.m)
-            return _measure.Measured(1.0, 2.0)
+            return measure_module.Measured(1.0, 2.0)
 
-        return _measure._in_a_thread(work)
+        return measure_module._in_a_thread(work)
 
-    rows, packed, own, model = [], [], _run_chain.pack, half(N.Linear(512, 512), N.GELU(), N.Linear(512, 512))
-    monkeypatch.setattr(_planner.Planner, "_measured", measure)
-    monkeypatch.setattr(_planner, "inductor_us", lambda nodes, figures, hint: 1e2)
-    monkeypatch.setattr(_planner, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
-    (part,) = planned_with(_graph_pass.Options("block", target="h200", measure=True), model, torch.randn(96, 512).bfloat16(), dynamic=True)[0].taken
-    assert rows == [96] and part.limit_us == pytest.approx(2 * _run_chain.expected_us(part.plan))
+    rows, packed, own, model = [], [], run_chain.pack, half(N.Linear(512, 512), N.GELU(), N.Linear(512, 512))
+    monkeypatch.setattr(planner.Planner, "_measured", measure)
+    monkeypatch.setattr(planner, "inductor_us", lambda nodes, figures, hint: 1e2)
+    monkeypatch.setattr(planner, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
+    (part,) = planned_with(graph_pass_module.Options("block", target="h200", measure=True), model, torch.randn(96, 512).bfloat16(), dynamic=True)[0].taken
+    assert rows == [96] and part.limit_us == pytest.approx(2 * run_chain.expected_us(part.plan))
     assert packed == [pytest.approx([part.limit_us] * len(BUCKETS))], "estimates of other rows are as far off"
 
 
 def test_a_part_whose_symbols_are_not_m_is_not_measured(monkeypatch):
-    from sinter.torch import _measure
+    from sinter.torch.gate import measure as measure_module
 
-    monkeypatch.setattr(_measure, "_in_a_thread", lambda *_: pytest.fail("it has no sizes to be measured at"))
-    monkeypatch.setattr(_measure, "as_graph", lambda nodes: None)
+    monkeypatch.setattr(measure_module, "_in_a_thread", lambda *_: pytest.fail("it has no sizes to be measured at"))
+    monkeypatch.setattr(measure_module, "as_graph", lambda nodes: None)
     b = sinter.Builder()
     b.output(sinter.relu(b.input("bf16", [8, 64])))
-    assert _measure.measured([], types.SimpleNamespace(chain=b.finish()), 0, None, 0, 5e7) is None
+    assert measure_module.measured([], types.SimpleNamespace(chain=b.finish()), 0, None, 0, 5e7) is None
 
 
 def test_inputs_of_a_part_lie_as_they_do_in_the_graph():
-    from sinter.torch import _measure
+    from sinter.torch.gate import measure as measure_module
 
     graph = torch.fx.Graph()
 
@@ -1366,16 +1369,16 @@ def test_inputs_of_a_part_lie_as_they_do_in_the_graph():
     wide = torch.empty(64, dtype=torch.bfloat16).expand(8, 64)
     y = node(torch.ops.aten.add.Tensor, rows, node("bias", val=wide), val=torch.empty(8, 64, dtype=torch.bfloat16))
     graph.output((y,))
-    made, given = _measure.as_graph([rows, y])
+    made, given = measure_module.as_graph([rows, y])
     assert [i.name for i in given] == ["table", "ids", "bias"]
-    assert [_measure._below(i, [rows, y]) for i in given] == [2, 5, 2]
-    inputs = [_measure._like(i.meta["val"], torch.device("cpu"), _measure._below(i, [rows, y])) for i in given]
+    assert [measure_module._below(i, [rows, y]) for i in given] == [2, 5, 2]
+    inputs = [measure_module._like(i.meta["val"], torch.device("cpu"), measure_module._below(i, [rows, y])) for i in given]
     assert [x.stride() for x in inputs] == [(64, 1), (1,), (0, 1)] and 0 <= inputs[1].min() and inputs[1].max() == 4
     assert torch.equal(made(*inputs)[0], inputs[0][inputs[1]] + inputs[2])
 
 
 def test_values_that_nothing_in_a_graph_computes():
-    from sinter.torch._measure import is_given
+    from sinter.torch.gate.measure import is_given
 
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
@@ -1405,26 +1408,26 @@ def test_a_graph_that_says_another_type_than_it_has_is_right():
     x = torch.randn(8, 64)
     assert x.dtype == torch.float32
     run(Chosen(), x)
-    text = _run_chain.pack(sinter.Chain.from_text("softmax rows=M cols=64 dtype=f32"))
+    text = run_chain.pack(sinter.Chain.from_text("softmax rows=M cols=64 dtype=f32"))
     whole = torch.arange(512).view(8, 64) % 5
     (y,) = torch.ops.sinter.run_chain([whole], 8, text, "reference")
     assert torch.allclose(y, whole.float().softmax(-1), atol=1e-6)
 
 
 def test_inputs_that_lie_otherwise_are_copied():
-    text = _run_chain.pack(sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16"))
+    text = run_chain.pack(sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16"))
     x = torch.randn(64, 8).bfloat16().T
     y = torch.ops.sinter.run_chain([x], 8, text, "reference")[0]
-    assert _verify.difference(y, x.softmax(-1), 2e-2)[1]
-    assert torch.equal(_run_chain._copied(x, x.stride()), x) and _run_chain._copied(x, x.stride()).stride() == x.stride()
+    assert verify.difference(y, x.softmax(-1), 2e-2)[1]
+    assert torch.equal(run_chain._copied(x, x.stride()), x) and run_chain._copied(x, x.stride()).stride() == x.stride()
 
 
 WARM = """
 import sys, torch, sinter.torch
-from sinter.torch import _graph_pass
+from sinter.torch.backend import graph_pass as graph_pass_module
 calls = []
-own = _graph_pass.SinterPass._take
-_graph_pass.SinterPass._take = lambda self, graph: calls.append(1) or own(self, graph)
+own = graph_pass_module.SinterPass._take
+graph_pass_module.SinterPass._take = lambda self, graph: calls.append(1) or own(self, graph)
 torch.manual_seed(1)
 model = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.GELU(), torch.nn.Linear(512, 512)).eval().bfloat16()
 x = torch.randn(128, 512).bfloat16()
@@ -1433,7 +1436,7 @@ with torch.no_grad():
     e = model(x)
 assert (y.float() - e.float()).norm() < 2e-2 * e.float().norm()
 from torch._dynamo.utils import counters
-from sinter.torch._run_chain import carried
+from sinter.torch.runtime.run_chain import carried
 print("passes", len(calls), "hits", counters["inductor"]["fxgraph_cache_hit"], "chains", carried.cache_info().currsize)
 """
 

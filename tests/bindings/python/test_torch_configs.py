@@ -8,7 +8,9 @@ torch = pytest.importorskip("torch", reason="no torch here: plans of a model's c
 
 import sinter
 import sinter.torch
-from sinter.torch import _experts, _scaled_experts, _store, servers
+from sinter.torch import servers
+from sinter.torch.runtime import experts as experts_module, store
+from sinter.torch.serve import scaled_experts
 
 import test_plugins
 from test_plugins import clean, module, sglang, vllm  # noqa: F401  fixtures
@@ -195,9 +197,9 @@ def found_plans(monkeypatch):
     def find(device, line, rows, within=None):
         found[line] = within
 
-    for made in (_experts.store, _scaled_experts.register_chain and _store.store):
+    for made in (experts_module.store, scaled_experts.register_chain and store.store):
         monkeypatch.setattr(made, "find", find)
-    monkeypatch.setattr(_store.store, "ready", lambda *_: None)
+    monkeypatch.setattr(store.store, "ready", lambda *_: None)
     return found
 
 

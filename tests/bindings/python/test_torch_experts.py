@@ -7,7 +7,7 @@ transformers = pytest.importorskip("transformers", minversion="5.0")
 
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
-from sinter.torch import _grouped_mm
+from sinter.torch.graph import grouped_mm
 
 from graphs import DEVICE, passed
 from test_experts import near
@@ -20,10 +20,10 @@ class Watch(CustomGraphPass):
         self.made = []
 
     def __call__(self, graph):
-        self.made.append(_grouped_mm.experts_as_operators(graph, "cpu"))
+        self.made.append(grouped_mm.experts_as_operators(graph, "cpu"))
         graph.lint()
         self.graph = str(graph)
-        self.left = [str(node.target) for node in graph.nodes if "_grouped_mm" in str(node.target)]
+        self.left = [str(node.target) for node in graph.nodes if "grouped_mm" in str(node.target)]
 
     def uuid(self):
         return None
@@ -149,15 +149,17 @@ def test_grouped_products_by_ends_are_parts_of_graphs(name, transposed):
     with torch.no_grad():
         own, ours = model(x, ids, weights), compiled_model(x, ids, weights)
     taken = [str(node.target) for report in reports for part in report.taken for node in part.nodes]
-    assert sum("_grouped_mm" in one for one in taken) == 2, [report.left for report in reports]
+    assert sum("grouped_mm" in one for one in taken) == 2, [report.left for report in reports]
     assert near(ours, own.double())
 
 
 def test_torch_computes_grouped_products_of_a_part_until_its_plan_is_there(monkeypatch):
-    from sinter.torch import _by_torch, _measure, _planner
+    from sinter.torch.backend import planner
+    from sinter.torch.gate import measure
+    from sinter.torch.runtime import eager
 
-    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e9)
-    monkeypatch.setattr(_planner, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(planner, "inductor_us", lambda *_: 1e9)
+    monkeypatch.setattr(planner, "worth_a_try", lambda *_: True)
 
     def experts(x, first, second, ends):
         halves = torch._grouped_mm(x, first, ends).chunk(2, 1)
@@ -169,7 +171,7 @@ def test_torch_computes_grouped_products_of_a_part_until_its_plan_is_there(monke
         compiled, reports = passed(experts, {"verify": False})
         compiled(*(value.to(DEVICE) for value in (x, first, second, ends)))
     (part,) = reports[0].taken
-    given = _measure.drawn(part.made.chain, 0, "cpu")
+    given = measure.drawn(part.made.chain, 0, "cpu")
     given = [next(value for value in (x, first, second, ends) if value.shape == other.shape) for other in given]
-    (found,) = _by_torch.by_torch(part.made.chain)(given, 0)
+    (found,) = eager.by_torch(part.made.chain)(given, 0)
     assert torch.equal(found, experts(x, first, second, ends))

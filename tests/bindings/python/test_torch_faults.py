@@ -6,8 +6,8 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 
 import sinter
 import sinter.torch
-from sinter.torch import _planner
-from sinter.torch._options import Options, target_context
+from sinter.torch.backend import planner
+from sinter.torch.runtime.options import Options, target_context
 
 from test_torch_attention import Attending
 from test_torch_backend import half, planned_with
@@ -59,12 +59,12 @@ def failing(monkeypatch):
 
     def make(fails, code=sinter.Status.COMPILE_FAILED, message="plan 'fused': kernel 0: ptxas refused it (C7511)"):
         context = Failing(fails, code, message)
-        monkeypatch.setattr(_planner, "context_of", lambda options, device: context)
+        monkeypatch.setattr(planner, "context_of", lambda options, device: context)
         return context
 
-    monkeypatch.setattr(_planner, "worth_a_try", lambda *_: True)
-    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e6)
-    monkeypatch.setattr(_planner, "attention_us", lambda *_: 1e6)
+    monkeypatch.setattr(planner, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(planner, "inductor_us", lambda *_: 1e6)
+    monkeypatch.setattr(planner, "attention_us", lambda *_: 1e6)
     return make
 
 
@@ -96,7 +96,7 @@ def test_the_op_whose_build_fails_is_found_and_the_rest_is_taken(need_compiler, 
 
 
 def test_an_op_that_a_build_names_is_left_at_once(need_compiler, failing, monkeypatch):
-    from sinter.torch._convert import Converter
+    from sinter.torch.convert.converter import Converter
 
     context = failing(lambda chain: "sin" in chain)
     own = Converter.convert
@@ -137,7 +137,7 @@ def test_what_is_no_ops_fault_leaves_the_part_and_builds_no_smaller_ones(need_co
 def test_where_all_fails_the_search_for_the_op_ends(need_compiler, failing):
     context = failing(lambda chain: True)
     left, taken = of(planned_with(Options("block", target="h200"), half(*[Model() for _ in range(4)]), X))
-    assert not taken and left and context.failed <= 2 * _planner._MOST_FAULTS
+    assert not taken and left and context.failed <= 2 * planner._MOST_FAULTS
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="no torch here: the backend for torch.compile is not tested")
 
-from sinter.torch import _verify
+from sinter.torch.runtime import verify
 
 from graphs import DEVICE, passed
 from test_torch_backend import left
@@ -27,8 +27,8 @@ def same(f, *inputs, options=None):
     for a, b in zip(*(torch.utils._pytree.tree_leaves(each) for each in (found, expected)), strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride()
         bound = {torch.bfloat16: 2e-2, torch.float16: 4e-3}.get(a.dtype, 1e-4)
-        assert _verify.difference(a, b, bound)[1] if a.is_floating_point() else torch.equal(a, b), (a, b)
-    assert all(c.within for c in _verify.comparisons), [c for c in _verify.comparisons if not c.within]
+        assert verify.difference(a, b, bound)[1] if a.is_floating_point() else torch.equal(a, b), (a, b)
+    assert all(c.within for c in verify.comparisons), [c for c in verify.comparisons if not c.within]
     return reports
 
 

@@ -11,7 +11,8 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 
 import sinter
 import sinter.torch
-from sinter.torch import _joined, _run_chain, _verify
+from sinter.torch.graph import join_frozen
+from sinter.torch.runtime import run_chain, verify
 
 from graphs import DEVICE, passed
 from test_torch_backend import Gated, half, left, run
@@ -117,8 +118,8 @@ def test_products_that_the_graph_gives_out_or_that_lie_oddly_are_apart(make):
     with torch.no_grad(), torch._inductor.config.patch(FREEZING):
         compiled, reports = passed(model)
         found, expected = compiled(x), model(x)
-    assert all(_verify.difference(a, b, 2e-2)[1] and a.stride() == b.stride() for a, b in zip(found, expected))
-    assert all(c.within for c in _verify.comparisons)
+    assert all(verify.difference(a, b, 2e-2)[1] and a.stride() == b.stride() for a, b in zip(found, expected))
+    assert all(c.within for c in verify.comparisons)
     assert str(reports[0].taken[0].made.chain).count("matmul") == 2, "the other two are joined"
 
 
@@ -167,14 +168,14 @@ def test_a_frozen_graph_of_inductors_cache_takes_the_weights_of_its_own_module(t
 
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     counters.clear()
-    joined, own = [], _joined.join_products
-    monkeypatch.setattr(_joined, "join_products", lambda graph, given: own(graph, given) or joined.append(str(graph).count("addmm.default")))
+    joined, own = [], join_frozen.join_products
+    monkeypatch.setattr(join_frozen, "join_products", lambda graph, given: own(graph, given) or joined.append(str(graph).count("addmm.default")))
     for _ in range(2):
         model, x = Apart().eval().bfloat16(), torch.randn(8, 64).bfloat16()
         torch._dynamo.reset()
         compiled = torch.compile(model, backend=sinter.torch.sinter_backend, options={"target": "h200"})
         with torch.no_grad(), torch._inductor.config.patch(FREEZING):
-            assert _verify.difference(compiled(x), model(x), 2e-2)[1]
+            assert verify.difference(compiled(x), model(x), 2e-2)[1]
     assert joined == [1, 1] and counters["inductor"]["fxgraph_cache_hit"] == 1
 
 
@@ -210,14 +211,14 @@ def test_products_of_weights_behind_each_other_are_one(bias):
 
 
 def test_weights_behind_each_other_may_change(monkeypatch):
-    from sinter.torch import _planner
+    from sinter.torch.backend import planner
 
-    monkeypatch.setattr(_planner, "worth_a_try", lambda *_: True)
-    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e6)
+    monkeypatch.setattr(planner, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(planner, "inductor_us", lambda *_: 1e6)
     model, x = beside(), torch.randn(2, 6, 64).bfloat16().to(DEVICE)
     with torch.no_grad():
         compiled, reports = passed(model, {"verify": False})
-        right = lambda: _verify.difference(compiled(x), model(x), 2e-2)[1]
+        right = lambda: verify.difference(compiled(x), model(x), 2e-2)[1]
         assert right() and len(reports[0].taken) == 2
         model.k_proj.weight.mul_(-2)
         assert right(), "written in place"
@@ -228,22 +229,22 @@ def test_weights_behind_each_other_may_change(monkeypatch):
 
 
 def test_products_that_no_part_takes_are_apart_again(monkeypatch):
-    from sinter.torch import _graph_pass
+    from sinter.torch.backend import graph_pass
 
-    graphs, own = [], _graph_pass.SinterPass._take
-    monkeypatch.setattr(_graph_pass.SinterPass, "_take", lambda self, graph: (own(self, graph), graphs.append(str(graph)))[0])
+    graphs, own = [], graph_pass.SinterPass._take
+    monkeypatch.setattr(graph_pass.SinterPass, "_take", lambda self, graph: (own(self, graph), graphs.append(str(graph)))[0])
     model, x = beside(), torch.randn(2, 6, 64).bfloat16().to(DEVICE)
     with torch.no_grad():
         compiled, reports = passed(model, {"verify": False})
-        assert _verify.difference(compiled(x), model(x), 2e-2)[1]
+        assert verify.difference(compiled(x), model(x), 2e-2)[1]
     assert not reports[0].taken, "too small"
     assert "aten.cat" not in graphs[0] and graphs[0].count("aten.addmm") == 4
 
 
 def test_products_are_apart_again_behind_parts_that_became_operators():
     """Where x's maker was replaced, and views of the weights with a part that read them too."""
-    from sinter.torch._join_beside import _join, part_again
-    from sinter.torch._replace import add_call
+    from sinter.torch.graph.join_adjacent import _join, part_again
+    from sinter.torch.graph.replace import add_call
 
     graph, aten = torch.fx.Graph(), torch.ops.aten
     given = [graph.placeholder(name) for name in ("x", "first", "second")]
@@ -276,16 +277,16 @@ def test_torch_computes_with_joined_weights_where_an_input_is_refused(monkeypatc
     def refuse(*_):
         raise sinter.Error(sinter.Status.INVALID_ARGUMENT, "no such M")
 
-    monkeypatch.setattr(_run_chain.Carried, "declared", refuse)
+    monkeypatch.setattr(run_chain.Carried, "declared", refuse)
     x, first, second = (torch.randn(rows, 64).bfloat16() for rows in (8, 16, 16))
-    found = _run_chain._run_cuda([x, first, second], 0, _run_chain.pack(chain, (), (1, 2)), "")
+    found = run_chain._run_cuda([x, first, second], 0, run_chain.pack(chain, (), (1, 2)), "")
     assert torch.equal(found[0], x @ torch.cat([first, second]).t())
 
 
 def test_what_was_packed_before_inputs_could_be_several_tensors_is_read():
     chain = sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16")
     text = json.dumps({"chain": json.loads(chain.to_json()), "limits_us": [2.0]})
-    assert _run_chain.carried(base64.b85encode(zlib.compress(text.encode())).decode()).chain.digest == chain.digest
+    assert run_chain.carried(base64.b85encode(zlib.compress(text.encode())).decode()).chain.digest == chain.digest
 
 
 def test_weights_that_are_shared_stay_where_they_are():
@@ -302,14 +303,14 @@ def test_weights_that_are_shared_stay_where_they_are():
 
 
 def test_what_launches_save_is_counted(monkeypatch):
-    monkeypatch.setattr(_run_chain, "run_plan", lambda *_: [])
+    monkeypatch.setattr(run_chain, "run_plan", lambda *_: [])
     plan = types.SimpleNamespace(predicted_us=1.0, kernel_count=2, workspace_size=0)
     before = sinter.torch.graph_counts()
     for limit_us in (5.0, 1.0):
-        _run_chain._launch(types.SimpleNamespace(chain=None, over=()), plan, [], 0, limit_us)
+        run_chain._launch(types.SimpleNamespace(chain=None, over=()), plan, [], 0, limit_us)
     after = sinter.torch.graph_counts()
     assert after.launches == before.launches + 2
-    assert after.saved_us - before.saved_us == pytest.approx(5.0 - _run_chain.expected_us(plan)), "a plan that is slower saves nothing"
+    assert after.saved_us - before.saved_us == pytest.approx(5.0 - run_chain.expected_us(plan)), "a plan that is slower saves nothing"
 
 
 # ---------------------------------------------------------------- Adapters, masks, ids, groups
@@ -406,14 +407,15 @@ def test_ids_of_a_dynamic_graph_are_taken_as_rows(f):
 
 
 def test_ids_that_are_made_for_a_part_count_against_it(monkeypatch):
-    from sinter.torch import _gate, _planner
+    from sinter.torch.backend import planner
+    from sinter.torch.gate import gate
 
     found = []
-    own = _gate.inductor_us
-    monkeypatch.setattr(_planner, "inductor_us", lambda *given: found.append(own(*given)) or found[-1])
+    own = gate.inductor_us
+    monkeypatch.setattr(planner, "inductor_us", lambda *given: found.append(own(*given)) or found[-1])
     for f in (lambda table, ids: table[ids], lambda table, ids: N.functional.embedding(ids, table)):
         run(half(Indexed(f)), torch.tensor([2, 0, 3, 1]))
-    assert found[1] - found[0] == pytest.approx(_gate.MEMORY_START_US)
+    assert found[1] - found[0] == pytest.approx(gate.MEMORY_START_US)
 
 
 def test_rows_by_several_ids_or_of_other_axes_are_left_by_name():
@@ -476,7 +478,7 @@ def check_gradients(model, inputs):
     compiled, reports = passed(model)
     eager, found = gradients(model, *inputs), gradients(compiled, *inputs)
     assert len(reports) == 2 and all(report.taken for report in reports), "forward and backward"
-    assert _verify.comparisons and all(c.within for c in _verify.comparisons), [c for c in _verify.comparisons if not c.within]
+    assert verify.comparisons and all(c.within for c in verify.comparisons), [c for c in verify.comparisons if not c.within]
     assert any("aten.mm.default" in str(node.target) for part in reports[1].taken for node in part.nodes), "gradients of weights"
     model.float()
     exact = gradients(model, *(x.float() if x.is_floating_point() else x for x in inputs))

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="no torch here: the backend for torch.compile is not tested")
 
-from sinter.torch import _verify
+from sinter.torch.runtime import verify
 
 from graphs import DEVICE, passed
 
@@ -88,7 +88,7 @@ def test_a_bias_of_attention_is_not_scaled(rows):
     with torch.no_grad():
         compiled, _ = passed(function)
         exact = function(*(x.double() for x in (q, k, v, bias)))
-        assert _verify.difference(compiled(q, k, v, bias), exact.to(q.dtype), 2e-2)[1]
+        assert verify.difference(compiled(q, k, v, bias), exact.to(q.dtype), 2e-2)[1]
 
 
 def test_values_that_a_mask_hides_may_be_nan():
@@ -100,4 +100,4 @@ def test_values_that_a_mask_hides_may_be_nan():
     function = lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     with torch.no_grad():
         compiled, _ = passed(function)
-        assert _verify.difference(compiled(q, k, v, mask), function(q, k, v, mask), 2e-2)[1]
+        assert verify.difference(compiled(q, k, v, mask), function(q, k, v, mask), 2e-2)[1]

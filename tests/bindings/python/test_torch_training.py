@@ -8,8 +8,11 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 
 import sinter
 import sinter.torch
-from sinter.torch import _casts, _gate, _graph_pass, _planner, _run_chain, _verify
-from sinter.torch._sizes import plain_hint
+from sinter.torch.backend import graph_pass, planner
+from sinter.torch.gate import gate
+from sinter.torch.graph import weight_casts
+from sinter.torch.runtime import run_chain, verify as verify_module
+from sinter.torch.gate.sizes import plain_hint
 
 from graphs import DEVICE, passed
 
@@ -19,8 +22,8 @@ N = torch.nn
 @pytest.fixture
 def whatever_it_gains(monkeypatch):
     """Parts of any size are taken, also where nothing is verified."""
-    monkeypatch.setattr(_planner, "worth_a_try", lambda nodes, hint, small: _gate.worth_a_try(nodes, hint, True))
-    monkeypatch.setattr(_planner, "inductor_us", lambda *_: 1e9)
+    monkeypatch.setattr(planner, "worth_a_try", lambda nodes, hint, small: gate.worth_a_try(nodes, hint, True))
+    monkeypatch.setattr(planner, "inductor_us", lambda *_: 1e9)
 
 
 def targets(part):
@@ -43,8 +46,8 @@ def test_weights_that_autocast_casts_are_cast_by_one_part_and_biases_are_product
     assert len(casts) == 1 and len(casts[0].nodes) == 4
     products = [part for part in reports[0].taken if "aten.addmm.default" in targets(part)]
     assert products and all(len(part.made.chain.inputs(0)) >= 3 for part in products)
-    assert all(c.within for c in _verify.comparisons)
-    assert all(_verify.difference(a, b, 3e-2)[1] for a, b in zip(found, expected))
+    assert all(c.within for c in verify_module.comparisons)
+    assert all(verify_module.difference(a, b, 3e-2)[1] for a, b in zip(found, expected))
 
 
 def test_gradients_of_weights_are_products_of_rows_as_they_lie(context, need_compiler):
@@ -62,7 +65,7 @@ def test_gradients_of_weights_are_products_of_rows_as_they_lie(context, need_com
     torch.manual_seed(1)
     compiled, reports = passed(Model().to(DEVICE))
     compiled(torch.randn(4, 8, 64, device=DEVICE)).backward()
-    assert all(c.within for c in _verify.comparisons)
+    assert all(c.within for c in verify_module.comparisons)
     kernels = [kernel for part in reports[1].taken for kernel in context.prepare(part.made.chain).to_json()["kernels"]]
     rows = [kernel["sequence"].get("rows") for kernel in kernels if kernel["family"] == "product"]
     assert rows.count("transposed") == 2, rows
@@ -82,13 +85,13 @@ def test_weights_are_cast_no_sooner_than_their_memory_allows(monkeypatch, whatev
                     x = layer(x).cumsum(0)
             return x
 
-    orders, own, layer_bytes = [], _graph_pass.stable_topological_sort, 2 * (2 * 64 * 128 + 64 + 128)
-    monkeypatch.setattr(_casts, "_MOST_BYTES", layer_bytes)
-    monkeypatch.setattr(_graph_pass, "stable_topological_sort", lambda graph: own(graph) or orders.append(list(graph.nodes)))
+    orders, own, layer_bytes = [], graph_pass.stable_topological_sort, 2 * (2 * 64 * 128 + 64 + 128)
+    monkeypatch.setattr(weight_casts, "_MOST_BYTES", layer_bytes)
+    monkeypatch.setattr(graph_pass, "stable_topological_sort", lambda graph: own(graph) or orders.append(list(graph.nodes)))
     model, x = Model().to(DEVICE), torch.randn(32, 64, device=DEVICE)
     with torch.no_grad():
         compiled, reports = passed(model, {"verify": False})
-        assert _verify.difference(compiled(x), model(x), 3e-2)[1]
+        assert verify_module.difference(compiled(x), model(x), 3e-2)[1]
     casts = [part for part in reports[0].taken if set(targets(part)) == {"prims.convert_element_type.default"}]
     assert [len(part.nodes) for part in casts] == [4] * 3
     scans = [i for i, node in enumerate(orders[-1]) if str(node.target) == "aten.cumsum.default"]
@@ -168,7 +171,7 @@ def test_a_step_of_an_optimizer_is_one_part_that_writes_in_place(name, verify, w
     assert len(last.taken) == 1 and last.taken[0].made.over, last.left
     assert len(last.taken[0].made.over) == len(last.taken[0].made.outputs)
     if verify:
-        assert _verify.comparisons and all(c.within for c in _verify.comparisons)
+        assert verify_module.comparisons and all(c.within for c in verify_module.comparisons)
     else:
         written = {name for name, _ in last.left}
         assert "aten._foreach_mul.Scalar" not in written
@@ -269,7 +272,7 @@ def test_what_a_step_reads_is_what_was_given_also_where_the_graph_writes_over_it
 
 def test_a_step_that_is_verified_writes_over_no_input_itself(monkeypatch, whatever_it_gains):
     """The graph says nothing of such a write to Inductor, which then reads what is there no longer."""
-    told, carried, by_reference = [], _run_chain.carried, _run_chain._by_reference
+    told, carried, by_reference = [], run_chain.carried, run_chain._by_reference
 
     def as_on_a_gpu(chain, inputs, m):
         made = by_reference(chain, inputs, m)
@@ -277,16 +280,16 @@ def test_a_step_that_is_verified_writes_over_no_input_itself(monkeypatch, whatev
             inputs[at].copy_(result)
         return [inputs[at] for at in told[-1].over] or made
 
-    monkeypatch.setattr(_run_chain, "carried", lambda chain: told.append(carried(chain)) or told[-1])
-    monkeypatch.setattr(_run_chain, "_by_reference", as_on_a_gpu)
+    monkeypatch.setattr(run_chain, "carried", lambda chain: told.append(carried(chain)) or told[-1])
+    monkeypatch.setattr(run_chain, "_by_reference", as_on_a_gpu)
     found, expected = lists(), lists()
     halved_and_moved(*expected)
     how = {"prepare": "block"} if DEVICE == "cuda" else {"target": "h200"}
     torch._dynamo.reset()
-    _verify.comparisons.clear()
+    verify_module.comparisons.clear()
     with torch.no_grad():
         torch.compile(halved_and_moved, backend=sinter.torch.sinter_backend, options={**how, "verify": True})(*found)
-    assert _verify.comparisons and all(c.within for c in _verify.comparisons), _verify.comparisons
+    assert verify_module.comparisons and all(c.within for c in verify_module.comparisons), verify_module.comparisons
     assert same(found, expected)
 
 
@@ -314,7 +317,7 @@ def estimated_us(f, *shapes):
     with FakeTensorMode():
         graph = make_fx(f)(*(torch.empty(shape) for shape in shapes)).graph
     nodes = [node for node in graph.nodes if node.op == "call_function"]
-    return _gate.inductor_us(nodes, sinter.Context(target="h100").describe()["model"], plain_hint)
+    return gate.inductor_us(nodes, sinter.Context(target="h100").describe()["model"], plain_hint)
 
 
 def test_sums_of_rows_are_counted_as_kernels_that_read_once_more():
@@ -360,11 +363,11 @@ def estimated_adamw_us(shapes):
 def test_a_list_is_counted_as_kernels_of_so_many_values_each():
     """A tensor of the step above has 4 values that are read, 3 that are written and 11 in all that operators give: 18 of 250."""
     few, many = (estimated_adamw_us([(64,)] * count) for count in (13, 130))
-    assert few == pytest.approx(_gate.MEMORY_START_US, rel=0.1)
-    assert many == pytest.approx(10 * _gate.MEMORY_START_US, rel=0.1)
+    assert few == pytest.approx(gate.MEMORY_START_US, rel=0.1)
+    assert many == pytest.approx(10 * gate.MEMORY_START_US, rel=0.1)
     figures = sinter.Context(target="h100").describe()["model"]
     one = estimated_adamw_us([(8192, 4096)])
-    assert one == pytest.approx(28 * 8192 * 4096 / (_gate._LIST_SHARE * figures["hbm_bytes_per_us"]) + _gate.MEMORY_START_US, rel=1e-3)
+    assert one == pytest.approx(28 * 8192 * 4096 / (gate._LIST_SHARE * figures["hbm_bytes_per_us"]) + gate.MEMORY_START_US, rel=1e-3)
 
 
 @pytest.mark.parametrize("sizes", [[(64, 64)] * 30, [(768, 768), (768,), (3072, 768), (3072,)] * 4], ids=["small", "layers"])

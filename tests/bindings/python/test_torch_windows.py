@@ -7,8 +7,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="no torch here: the backend for torch.compile is not tested")
 
 import sinter.torch
-from sinter.torch import _by_torch, _planner, _verify
-from sinter.torch._graph_pass import SinterPass
+from sinter.torch.backend import planner
+from sinter.torch.runtime import eager, verify
+from sinter.torch.backend.graph_pass import SinterPass
 from sinter.torch.backend import compile_with, split_options
 
 from graphs import DEVICE, passed
@@ -146,7 +147,7 @@ def test_other_windows_are_inductors():
         with torch.no_grad():
             compiled, reports = passed(model.to(DEVICE))
             x = image(side).to(DEVICE)
-            assert _verify.difference(compiled(x), model(x), 2e-2)[1] and all(c.within for c in _verify.comparisons)
+            assert verify.difference(compiled(x), model(x), 2e-2)[1] and all(c.within for c in verify.comparisons)
         assert any(why in told for told in left(reports).values()), left(reports)
 
 
@@ -161,7 +162,7 @@ def test_other_windows_are_inductors():
 )
 def test_a_maximum_that_no_chain_has_leaves_the_rest_to_parts(x, dynamic, monkeypatch):
     """What picks its values from the operator's results goes with it."""
-    monkeypatch.setattr(_planner, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(planner, "worth_a_try", lambda *_: True)
 
     def f(t):
         return N.functional.max_pool2d(t * 2, 2) * 2 + 1
@@ -169,7 +170,7 @@ def test_a_maximum_that_no_chain_has_leaves_the_rest_to_parts(x, dynamic, monkey
     x = x.to(DEVICE)
     with torch.no_grad():
         compiled, reports = passed(f, dynamic=dynamic)
-        assert _verify.difference(compiled(x), f(x), 2e-2)[1] and all(c.within for c in _verify.comparisons)
+        assert verify.difference(compiled(x), f(x), 2e-2)[1] and all(c.within for c in verify.comparisons)
     assert "prims._low_memory_max_pool_with_offsets.default" in left(reports), left(reports)
     assert reports[0].taken or dynamic or x.dtype == torch.int32, left(reports)
     if dynamic is None:
@@ -182,12 +183,12 @@ def test_filters_of_weights_have_their_channels_beside_each_other(monkeypatch):
     _, reports = run(model, x)
     assert (3, 1, 3, 16) in [info.shape for info in reports[0].taken[0].made.chain.inputs()]
 
-    monkeypatch.setattr(_planner, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(planner, "worth_a_try", lambda *_: True)
     for gain, copies in ((1e6, 1), (0.0, 0)):
-        monkeypatch.setattr(_planner, "inductor_us", lambda *_: gain)
+        monkeypatch.setattr(planner, "inductor_us", lambda *_: gain)
         with torch.no_grad():
             compiled, reports = passed(model.to(DEVICE), {"verify": False})
-            assert _verify.difference(compiled(x.to(DEVICE)), model(x.to(DEVICE)), 2e-2)[1]
+            assert verify.difference(compiled(x.to(DEVICE)), model(x.to(DEVICE)), 2e-2)[1]
         assert len(reports[0].taken) == copies
         assert [why for _, why in reports[0].of_weights].count(TOGETHER) >= copies
 
@@ -200,7 +201,7 @@ def test_what_computes_without_a_plan_holds_no_windows(name):
     _, reports = run(model, x)
     chain = reports[0].taken[0].made.chain
     document = json.loads(chain.to_json())
-    ops = _by_torch._with_windows(document["ops"], document)
+    ops = eager._with_windows(document["ops"], document)
     assert not any(op["op"] == "window" for op in ops)
 
 
@@ -213,7 +214,7 @@ def test_what_computes_without_a_plan_is_right(kind, taps):
     b.output(getattr(seen if kind in ("max", "min") else seen.cast("f32"), kind)((3, 4)))
     chain = b.finish()
     image = torch.randn(2, 9, 7, 8).bfloat16()
-    (found,) = _by_torch.by_torch(chain)([image], 0)
+    (found,) = eager.by_torch(chain)([image], 0)
     padded = N.functional.pad(image.float().permute(0, 3, 1, 2), (0, 1, 1, 0), value=1.0 if kind == "min" else 0.0)
     height, width = found.shape[1:3]
     pixels = [

@@ -15,8 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import sinter
 import sinter.torch
-from sinter.torch import _between_op, _expand, _fold, _store, servers
-from sinter.torch._between_chain import between_chain
+from sinter.torch import servers
+from sinter.torch.runtime import store
+from sinter.torch.serve import between_op, expand_operators, fold_norms
+from sinter.torch.serve.between_chain import between_chain
 
 from test_plugins import PLUGINS, Mlp, Model, clean, close, own_and_taken, sglang, vllm  # noqa: F401
 from test_torch import layer_tensors
@@ -114,8 +116,8 @@ def test_plans_are_prepared_though_the_first_rows_are_too_many(vllm, sglang, mon
             forward(one, torch.ones(MOST + 1, 64).bfloat16())
     assert len(seen) == 4
     monkeypatch.undo()
-    monkeypatch.setattr(_store.store, "settings", _store.Settings((8, 512), "torch"))
-    monkeypatch.setattr(_store.store, "find", lambda *asked: found.append(asked))
+    monkeypatch.setattr(store.store, "settings", store.Settings((8, 512), "torch"))
+    monkeypatch.setattr(store.store, "find", lambda *asked: found.append(asked))
     with FakeTensorMode():
         servers.see_mlp(*(torch.empty(shape, dtype=torch.bfloat16, device="cuda") for shape in ((256, 64), (64, 128))))
     servers.see_mlp(torch.empty(256, 64), torch.empty(64, 128))  # not on a GPU
@@ -184,8 +186,8 @@ def test_vllms_norm_is_left_to_its_lowering(vllm):
     library = torch.library.Library("vllm_ir", "FRAGMENT")
     library.define("fused_add_rms_norm(Tensor x, Tensor x_residual, Tensor? weight, float epsilon) -> (Tensor, Tensor)")
     try:
-        library.impl("fused_add_rms_norm", _expand.add_norm, "CompositeExplicitAutograd")
-        torch.library.register_fake("vllm_ir::fused_add_rms_norm", _expand.add_norm, lib=library)
+        library.impl("fused_add_rms_norm", expand_operators.add_norm, "CompositeExplicitAutograd")
+        torch.library.register_fake("vllm_ir::fused_add_rms_norm", expand_operators.add_norm, lib=library)
         kind, mlp = vllm.models[0]
         _, _, taken = own_and_taken(vllm, kind, mlp)
         with torch.no_grad():
@@ -328,36 +330,36 @@ def test_what_would_be_rounded_away_is_not_folded(vllm, monkeypatch):
     assert not servers.folds([(fine * float("nan"), matrix)])
     assert servers.folds([])
     exact = (matrix.float() * fine.float()).bfloat16()
-    _fold.fold([(fine, matrix)])
+    fold_norms.fold([(fine, matrix)])
     assert torch.equal(matrix, exact) and torch.equal(fine, torch.ones_like(fine))
 
 
 def test_a_folded_layer_launches_without_its_norms(monkeypatch):
     attended, stream, weights = layer_tensors()
     launched, asked = [], []
-    monkeypatch.setattr(_between_op, "launch", lambda plan, addresses, *rest, **more: launched.append(addresses))
-    monkeypatch.setattr(_between_op.store, "find", lambda device, key, rows: asked.append(key) or "plan")
+    monkeypatch.setattr(between_op, "launch", lambda plan, addresses, *rest, **more: launched.append(addresses))
+    monkeypatch.setattr(between_op.store, "find", lambda device, key, rows: asked.append(key) or "plan")
     for folded in (False, True):
-        _between_op._between_cuda(attended, stream, weights, 1e-6, folded)
+        between_op._between_cuda(attended, stream, weights, 1e-6, folded)
     o, norm, gate_up, down, next_norm, next = (weight.data_ptr() for weight in weights)
     up = gate_up + 96 * 64 * 2
     assert launched[0][2:-2] == (o, norm, gate_up, up, down, next_norm, next)
     assert launched[1][2:-2] == (o, gate_up, up, down, next) and asked[0] != asked[1]
-    assert [len(_store.chains[key].buffers(5)) for key in asked] == [11, 9]
+    assert [len(store.chains[key].buffers(5)) for key in asked] == [11, 9]
 
 
 @pytest.mark.parametrize("rows, pays", [(8, True), (384, False)])
 def test_folding_pays_where_products_compute_norms(context, need_compiler, monkeypatch, rows, pays):
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    monkeypatch.setattr(_store.store, "settings", _store.Settings((rows, 512), "torch"))
+    monkeypatch.setattr(store.store, "settings", store.Settings((rows, 512), "torch"))
     asked = []
 
     def find_chain(device, chain, key, size):
         asked.append((device, size))
         return context.prepare(chain, size)
 
-    monkeypatch.setattr(_store.store, "find_chain", find_chain)
+    monkeypatch.setattr(store.store, "find_chain", find_chain)
     shapes = (1024, 1024), (1024,), (6144, 1024), (1024, 3072), (1024,), (2048, 1024)
     with FakeTensorMode():
         weights = [torch.empty(shape, dtype=torch.bfloat16, device="cuda") for shape in shapes]
@@ -367,11 +369,11 @@ def test_folding_pays_where_products_compute_norms(context, need_compiler, monke
     def refused(*_):
         raise sinter.Error(sinter.Status.NO_LEGAL_PLAN, "none")
 
-    monkeypatch.setattr(_store.store, "find_chain", refused)
+    monkeypatch.setattr(store.store, "find_chain", refused)
     with FakeTensorMode():
         assert not servers.folding_pays(weights, 1e-6)
     found = []
-    monkeypatch.setattr(_store.store, "find", lambda device, key, size: found.append((device, size)) or None)
+    monkeypatch.setattr(store.store, "find", lambda device, key, size: found.append((device, size)) or None)
     with FakeTensorMode():
         assert not servers.planned(weights, 1e-6, True) and found == [(0, rows)]
     assert servers.planned([torch.empty(shape) for shape in shapes], 1e-6, True)  # not on a GPU

@@ -15,15 +15,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _between_op, _run_chain, _verify  # noqa: F401
-from . import _transformers
-from ._beside import lay_beside
-from ._between import BetweenAttentions
-from ._experts import experts
-from ._models import SinterMLP, prepare_model, replace_mlp, restore_mlp
-from ._ops import gated_mlp, gated_mlp_split, register_chain, run
-from ._run_chain import graph_counts
-from ._store import configure, counts, reset, use_context
+from .runtime import run_chain, verify  # noqa: F401
+from .runtime.adjacent_weights import lay_beside
+from .runtime.experts import experts
+from .runtime.ops import gated_mlp, gated_mlp_split, register_chain, run
+from .runtime.run_chain import graph_counts
+from .runtime.store import configure, counts, reset, use_context
+from .serve import between_op  # noqa: F401
+from .serve import transformers
+from .serve.between import BetweenAttentions
+from .serve.models import SinterMLP, prepare_model, replace_mlp, restore_mlp
 
 __all__ = [
     "BetweenAttentions",
@@ -46,7 +47,7 @@ __all__ = [
     "use_context",
 ]
 
-_transformers.register_when_loaded()
+transformers.register_when_loaded()
 
 
 def __getattr__(name: str) -> Any:
@@ -56,7 +57,7 @@ def __getattr__(name: str) -> Any:
 
         return sinter_backend
     if name == "explain":
-        from ._explain import explain
+        from .backend.explain import explain
 
         return explain
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,17 +16,17 @@ import torch
 
 from .._error import Error, Status, invalid
 from .._plan import Plan
-from ._between_op import ahead, between_key
-from ._buckets import BUCKETS, EXPERTS_ROWS, PREFILL_SIZES, SIZES, bucket
-from ._configs import prepare_config
-from ._expand import expand
-from ._experts import MOST_TOP, launch_experts, reason_against_experts
-from ._fold import Pair, fold, folds
-from ._groups import join, split_of
-from ._ops import _DTYPES, chain_line, reason_against_pair
-from ._scaled_experts import Scales, launch_scaled_experts, reason_against_scaled_experts, takes_rows
-from ._store import chains, configure, logger, store
-from ._warn import warn_once
+from .runtime.buckets import BUCKETS, EXPERTS_ROWS, PREFILL_SIZES, SIZES, bucket
+from .runtime.experts import MOST_TOP, launch_experts, reason_against_experts
+from .runtime.groups import join, split_of
+from .runtime.ops import _DTYPES, chain_line, reason_against_pair
+from .runtime.store import chains, configure, logger, store
+from .runtime.warn import warn_once
+from .serve.between_op import ahead, between_key
+from .serve.configs import prepare_config
+from .serve.expand_operators import add_norm, expand
+from .serve.fold_norms import Pair, fold, folds
+from .serve.scaled_experts import Scales, launch_scaled_experts, reason_against_scaled_experts, takes_rows
 
 __all__ = [
     "PREFILL_SIZES",
@@ -36,6 +36,7 @@ __all__ = [
     "SIZES",
     "Scales",
     "VARIABLE",
+    "add_norm",
     "count",
     "expand",
     "experts",

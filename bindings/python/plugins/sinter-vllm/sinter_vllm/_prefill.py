@@ -56,11 +56,11 @@ def watch(servers: Any) -> None:
 def _add_norm() -> "Callable[..., Tuple[Any, Any]]":
     """vLLM's operator, which its lowering replaces by the kernel that it is told to prefer; else Inductor's."""
     import torch
-    from sinter.torch import _expand
+    from sinter.torch import servers
 
     namespace: Any = torch.ops.vllm_ir
     if not hasattr(namespace, "fused_add_rms_norm"):
-        return _expand.add_norm
+        return servers.add_norm
     fused = namespace.fused_add_rms_norm.default
 
     def add_norm(x: Any, residual: Any, weight: Any, eps: float) -> Tuple[Any, Any]:

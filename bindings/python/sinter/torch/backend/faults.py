@@ -1,0 +1,34 @@
+"""Which op of a part it is that its plan cannot be made for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, List, Sequence
+
+from ..._error import Status
+from ..convert.converter import Converted, target_of
+
+#: Errors that a chain without the op that fails does not have.
+OF_AN_OP = (Status.COMPILE_FAILED, Status.NO_LEGAL_PLAN, Status.UNIMPLEMENTED, Status.INTERNAL)
+
+
+def named_node(message: str, made: Converted) -> Any:
+    """The node of the first op that an error names; if that picks from several values, the node that made them."""
+    found = re.search(r"\bop (\d+)", message)
+    node = made.nodes[int(found[1])] if found is not None and int(found[1]) < len(made.nodes) else None
+    return node.args[0] if node is not None and target_of(node) == "getitem" else node
+
+
+def smallest_that_fails(
+    nodes: List[Any], tried: Sequence[List[Any]], halves: Callable[[List[Any]], List[List[Any]]], fails: Callable[[List[Any]], bool]
+) -> List[Any]:
+    """The smallest part that fails: `nodes`, which fail, are halved as long as a half fails.
+
+    Args:
+        tried: smaller parts of `nodes` that are likely to fail, which are asked first.
+    """
+    while True:
+        smaller = next((part for part in (*tried, *halves(nodes)) if len(part) < len(nodes) and fails(part)), None)
+        if smaller is None:
+            return nodes
+        nodes, tried = smaller, ()

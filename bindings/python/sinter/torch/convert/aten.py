@@ -1,0 +1,356 @@
+"""ATen operators, as a graph of Inductor has them behind autograd, in ops of a chain: one row an operator.
+
+A handler only says what an operator computes. Which spelling of it plans best, where views go and what lies in memory twice
+is the normal form's work (src/normal).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from ..._functions import (
+    ceil,
+    cos,
+    erf,
+    exp,
+    expm1,
+    floor,
+    log,
+    log1p,
+    reciprocal,
+    relu,
+    round as round_half_even,
+    rsqrt,
+    sigmoid,
+    sin,
+    sqrt,
+    square,
+    tanh,
+)
+from ..._builder import Value
+from ..._operators import equal, maximum, minimum, not_equal, where
+from . import attention, bilinear, foreach, products, shapes, windows  # noqa: F401  (their rows of the table)
+from .arrays import HALVES, Array, Refused, of
+from .converter import CHOOSING, Converter, target_of
+from .op_table import TABLE as TABLE, Handler, Row, elementwise, number, row
+from .shapes import cut
+
+
+# ---------------------------------------------------------------- Element-wise operators
+
+
+def _unary(f: Callable[[Value], Value]) -> Handler:
+    return lambda c, node: elementwise(c, node, f, node.args[:1], c.dtype(node))
+
+
+def _and(x: Value, y: Value) -> Value:
+    return x & y
+
+
+def _or(x: Value, y: Value) -> Value:
+    return x | y
+
+
+#: What arithmetic of predicates alone is, whose result torch has as a predicate too.
+_OF_PREDICATES = {"add": _or, "mul": _and, "maximum": _or, "minimum": _and}
+
+
+def _binary(f: Callable[[Any, Any], Value], of_predicates: Optional[Callable[[Value, Value], Value]] = None) -> Handler:
+    def convert(c: Converter, node: Any) -> Array:
+        alpha = node.args[2] if len(node.args) > 2 else node.kwargs.get("alpha", 1)
+        if of_predicates is not None and c.dtype(node) == "pred":
+            with_alpha = of_predicates if alpha else lambda x, y: x | (y & c.builder.scalar(0.0, "pred"))
+            return _of_predicates(with_alpha, 2)(c, node)  # type: ignore[no-any-return]
+        g = f if alpha == 1 else (lambda x, y: f(x, y * alpha))
+        return elementwise(c, node, g, node.args[:2], c.dtype(node))
+
+    return convert
+
+
+def _compare(f: Callable[[Any, Any], Value]) -> Handler:
+    def convert(c: Converter, node: Any) -> Array:
+        tensors = [c.array(a) for a in node.args[:2] if hasattr(a, "all_input_nodes")]
+        numbers = [a for a in node.args[:2] if not hasattr(a, "all_input_nodes")]
+        floats = any(a.value.dtype.floating for a in tensors) or any(isinstance(a, float) for a in numbers)
+        return elementwise(c, node, f, node.args[:2], "f32" if floats else "s32")
+
+    return convert
+
+
+def _of_predicates(f: Callable[..., Value], arguments: int) -> Handler:
+    def convert(c: Converter, node: Any) -> Array:
+        if c.dtype(node) != "pred":
+            raise Refused("bits of integers")
+
+        def as_pred(x: Any) -> Value:
+            if not isinstance(x, Value):
+                return c.builder.scalar(float(bool(x)), "pred")
+            return x if str(x.dtype) == "pred" else x.cast("pred")
+
+        return elementwise(c, node, lambda *values: f(*map(as_pred, values)), node.args[:arguments])
+
+    return convert
+
+
+def _power(c: Converter, node: Any) -> Array:
+    exponent = node.args[1]
+    special: Dict[float, Callable[[Value], Value]] = {
+        1.0: lambda x: x * 1.0,
+        2.0: square,
+        3.0: lambda x: square(x) * x,
+        0.5: sqrt,
+        -0.5: rsqrt,
+        -1.0: reciprocal,
+    }
+    if c.dtype(node) == "s32" and exponent != 2:
+        raise Refused("a power of integers")
+    f = special.get(float(exponent), lambda x: x ** float(exponent))
+    return elementwise(c, node, f, node.args[:1], c.dtype(node))
+
+
+def _clamp(c: Converter, node: Any) -> Array:
+    given = [node.args[i] if len(node.args) > i else node.kwargs.get(name) for i, name in ((1, "min"), (2, "max"))]
+
+    def f(x: Value, *bounds: Any) -> Value:
+        left = list(bounds)
+        for bound, g in zip(given, (maximum, minimum)):
+            if bound is not None:
+                x = g(x, left.pop(0))
+        return x
+
+    return elementwise(c, node, f, [node.args[0], *(bound for bound in given if bound is not None)], c.dtype(node))
+
+
+for _name, _f in {
+    "neg": lambda x: -x,
+    "abs": abs,
+    "relu": relu,
+    "exp": exp,
+    "expm1": expm1,
+    "log": log,
+    "log1p": log1p,
+    "sqrt": sqrt,
+    "rsqrt": rsqrt,
+    "tanh": tanh,
+    "erf": erf,
+    "sigmoid": sigmoid,
+    "reciprocal": reciprocal,
+    "square": square,
+    "sin": sin,
+    "cos": cos,
+    "floor": floor,
+    "ceil": ceil,
+    "round": round_half_even,
+    "silu": lambda x: x * sigmoid(x),
+}.items():
+    TABLE[f"aten.{_name}.default"] = Row(_unary(_f))
+# Wrong by a few units of f32, also where the result is an integer.
+for _name, _f in {
+    "exp2": lambda x: exp(x * math.log(2)),
+    "log2": lambda x: log(x) * (1 / math.log(2)),
+    "log10": lambda x: log(x) * (1 / math.log(10)),
+}.items():
+    TABLE[f"aten.{_name}.default"] = Row(_unary(_f), rough=True)
+for _name, _g in foreach.BINARY.items():
+    for _form in ("Tensor", "Scalar", "default"):
+        TABLE[f"aten.{_name}.{_form}"] = Row(_binary(_g, _OF_PREDICATES.get(_name)))
+
+
+def _scaled(name: str) -> Handler:
+    """By a number; of q or k alone, their product is multiplied in its place, which its kernel does."""
+    convert = _binary(foreach.BINARY[name], _OF_PREDICATES.get(name))
+
+    def scaled(c: Converter, node: Any) -> Array:
+        number, scores = node.args[1], c.scores_of(node)
+        if scores is None:
+            return convert(c, node)  # type: ignore[no-any-return]
+        c.scales[scores] = c.scales.get(scores, 1.0) * (number if name == "mul" else 1 / number)
+        return c.array(node.args[0])
+
+    return scaled
+
+
+for _name in ("mul", "div"):
+    TABLE[f"aten.{_name}.Tensor"] = TABLE[f"aten.{_name}.Scalar"] = Row(_scaled(_name))
+for _name, _g in {
+    "eq": equal,
+    "ne": not_equal,
+    "lt": lambda x, y: x < y if isinstance(x, Value) else y > x,
+    "le": lambda x, y: x <= y if isinstance(x, Value) else y >= x,
+    "gt": lambda x, y: x > y if isinstance(x, Value) else y < x,
+    "ge": lambda x, y: x >= y if isinstance(x, Value) else y <= x,
+}.items():
+    for _form in ("Tensor", "Scalar"):
+        TABLE[f"aten.{_name}.{_form}"] = Row(_compare(_g))
+TABLE["aten.isnan.default"] = Row(lambda c, node: elementwise(c, node, lambda x: not_equal(x, x), node.args[:1]))
+for _name, _f in {"logical_not": lambda x: ~x, "bitwise_not": lambda x: ~x}.items():
+    TABLE[f"aten.{_name}.default"] = Row(_of_predicates(_f, 1))
+for _name, _g in {"and": _and, "or": _or, "xor": lambda x, y: (x | y) & ~(x & y)}.items():
+    for _form in (f"logical_{_name}.default", f"bitwise_{_name}.Tensor", f"bitwise_{_name}.Scalar"):
+        TABLE[f"aten.{_form}"] = Row(_of_predicates(_g, 2))
+TABLE["aten.pow.Tensor_Scalar"] = Row(_power)
+TABLE["aten.pow.Scalar"] = Row(lambda c, node: elementwise(c, node, lambda x: c.builder.scalar(node.args[0]) ** x, node.args[1:2], c.dtype(node)))
+TABLE["aten.pow.Tensor_Tensor"] = Row(_binary(lambda x, y: x**y))
+for _form in ("default", "Tensor"):
+    TABLE[f"aten.clamp.{_form}"] = Row(_clamp)
+
+
+@row("aten.where.self")
+def _where(c: Converter, node: Any) -> Array:
+    dtype = c.dtype(node)
+
+    def chosen(x: Any) -> Any:
+        return number(x, dtype) if isinstance(x, Value) else x
+
+    return elementwise(c, node, lambda condition, a, b: where(condition, chosen(a), chosen(b)), node.args[:3])
+
+
+@row("prims.convert_element_type.default")
+def _cast(c: Converter, node: Any) -> Array:
+    x, dtype = c.array(node.args[0]), c.dtype(node)
+    return x if str(x.value.dtype) == dtype and dtype not in HALVES else x.with_value(x.value.cast(dtype))
+
+
+@row("aten.glu.default")
+def _glu(c: Converter, node: Any) -> Array:
+    axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", -1)
+    size = node.args[0].meta["val"].shape[axis]
+    if not isinstance(size, int):
+        raise Refused("it halves a symbolic extent")
+    x, gate = cut(c, node, axis, slice(0, size // 2)), cut(c, node, axis, slice(size // 2, size))
+    return x.with_value(x.value * sigmoid(gate.value))
+
+
+@row("prims.fma.default")
+def _fma(c: Converter, node: Any) -> Array:
+    return elementwise(c, node, lambda x, y, z: x * y + z, node.args[:3], c.dtype(node))
+
+
+# ---------------------------------------------------------------- Reductions
+
+
+def reduced_axes(node: Any) -> List[int]:
+    """The axes that a reduction names, all where it names none; but `any` over an empty list reduces nothing."""
+    given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    if given is None or given == [] and not target_of(node).startswith("aten.any."):
+        return list(range(len(node.args[0].meta["val"].shape)))
+    return [given] if isinstance(given, int) else list(given)
+
+
+def _axes(node: Any, x: Array) -> Tuple[int, ...]:
+    """Axes of x's value that `node` reduces."""
+    rank, chosen = len(node.args[0].meta["val"].shape), reduced_axes(node)
+    if not rank or x.folded and len(chosen) == rank:  # a number has an axis 0 or -1 as well
+        return tuple(range(x.value.rank))
+    return tuple(sorted({x.axis(axis, rank) for axis in chosen}))
+
+
+def _reduced(c: Converter, node: Any, x: Array, value: Value, axes: Tuple[int, ...], keep: bool, result: Any) -> Array:
+    """`value`, reduced over `axes` of x's order of memory, as the graph's value `result`."""
+    dims, folded = c.rows.fold(result.shape)
+    if keep and len(x.order) == len(dims):
+        return Array(value, x.order, folded)
+    if keep:  # M, of several of the graph's axes, is one of 1 now
+        return of(value.reshape(*dims), folded)
+    left = [axis for axis in x.order if axis not in axes]
+    return Array(value, tuple(sorted(left).index(axis) for axis in left), folded)
+
+
+def _reduce(kind: str) -> Handler:
+    def convert(c: Converter, node: Any) -> Array:
+        x = c.array(node.args[0])
+        keep = bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
+        axes, dtype = _axes(node, x), c.dtype(node)
+        value = number(x.value, "f32" if kind == "mean" else dtype)
+        if not axes:
+            value = value if str(value.dtype) == dtype else value.cast(dtype)
+        elif kind == "any" or kind in ("max", "min") and str(value.dtype) == "pred":
+            value = value if str(value.dtype) == "pred" else value.cast("pred")
+            value = getattr(value.cast("s32"), "min" if kind == "min" else "max")(axes, keep).cast("pred")
+        elif str(value.dtype) == "pred":
+            raise Refused(f"{kind} of predicates")
+        else:
+            value = getattr(value, kind)(axes, keepdims=keep)
+        return _reduced(c, node, x, value, axes, keep, node.meta["val"])
+
+    return convert
+
+
+for _name, _kind in {"sum": "sum", "mean": "mean", "amax": "max", "amin": "min", "any": "any"}.items():
+    for _form in ("default", "dim", "dims", "dim_IntList"):
+        TABLE[f"aten.{_name}.{_form}"] = Row(_reduce(_kind))
+TABLE["aten.max.default"], TABLE["aten.min.default"] = Row(_reduce("max")), Row(_reduce("min"))
+
+
+def _chosen(kind: str) -> Handler:
+    """The largest or least values along an axis, and where the first of each lies: a NaN is larger, and less, than all."""
+
+    def convert(c: Converter, node: Any) -> Tuple[Optional[Array], Optional[Array]]:
+        x, rank = c.array(node.args[0]), len(node.args[0].meta["val"].shape)
+        keep = bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
+        axis = x.axis(node.args[1], rank) if rank else -1
+        if axis < 0 or not 0 < x.value.shape[axis]:
+            raise Refused("it reduces over M, or no axis")
+        value = number(x.value, "s32")
+        read = {user.args[1] for user in node.users}  # nothing is computed that nobody reads
+        first = second = None
+        if 0 in read:
+            chosen = getattr(value, kind)((axis,), keepdims=keep)
+            chosen = chosen.cast("pred") if str(x.value.dtype) == "pred" else chosen
+            first = _reduced(c, node, x, chosen, (axis,), keep, node.meta["val"][0])
+        if 1 in read:
+            found = equal(value, getattr(value, kind)((axis,), keepdims=True))
+            found = found | not_equal(value, value) if value.dtype.floating else found
+            size = value.shape[axis]
+            places = c.builder.iota("s32", [size if i == axis else 1 for i in range(value.rank)], axis)
+            place = where(found, places, size).min((axis,), keepdims=keep)
+            second = _reduced(c, node, x, place, (axis,), keep, node.meta["val"][1])
+        return first, second
+
+    return convert
+
+
+for _name, _kind in zip(CHOOSING, ("max", "min")):
+    TABLE[_name] = Row(_chosen(_kind), several=True, stores=True)
+
+
+def _variance(c: Converter, node: Any, with_mean: bool) -> Any:
+    x = c.array(node.args[0])
+    correction = node.kwargs.get("correction", 1)
+    correction = 1 if correction is None else correction
+    axes = _axes(node, x)
+    count = math.prod(x.value.shape[axis] for axis in axes)
+    if count <= 0 or any(not isinstance(x.value.shape[a], int) or x.value.shape[a] < 0 for a in axes):
+        raise Refused("it reduces over M")
+    if count <= correction:
+        raise Refused(f"a variance of {count} values with correction {correction}")
+    keep = bool(node.kwargs.get("keepdim", False))
+    wide = x.value.cast("f32")
+    results = node.meta["val"] if with_mean else [node.meta["val"]]
+    read = {user.args[1] for user in node.users} if with_mean else {0}  # an op that nothing reads is none
+    found: List[Optional[Array]] = [None, None]
+    if keep or 0 in read:
+        mean = wide.mean(axes, keepdims=True)
+    if 0 in read:
+        variance = square(wide - mean).mean(axes, keepdims=keep)
+        if correction:
+            variance = variance * (count / (count - correction))
+        found[0] = _reduced(c, node, x, variance, axes, keep, results[0])
+    if 1 in read:
+        found[1] = _reduced(c, node, x, mean if keep else wide.mean(axes), axes, keep, results[1])
+    return tuple(found) if with_mean else found[0]
+
+
+TABLE["aten.var_mean.correction"] = Row(lambda c, node: _variance(c, node, True), several=True)
+TABLE["aten.var.correction"] = Row(lambda c, node: _variance(c, node, False))
+
+
+@row("getitem", view=True, moves=True)
+def _getitem(c: Converter, node: Any) -> Array:
+    found = c.get(node.args[0])
+    if not isinstance(found, tuple):
+        raise Refused("a result of an operator that is left out")
+    result = found[node.args[1]]
+    assert isinstance(result, Array)
+    return result

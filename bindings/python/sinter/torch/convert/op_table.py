@@ -1,0 +1,83 @@
+"""What the backend knows of ATen operators: a row each, and what handlers share."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Sequence
+
+from ..._builder import Value
+from .arrays import HALVES, Array, aligned, together
+from .converter import Converter
+
+Handler = Callable[[Converter, Any], Any]
+
+
+class Row(NamedTuple):
+    """What the backend knows of an operator.
+
+    Attributes:
+        convert: (converter, node) -> Array, or several in a tuple.
+        view: it computes nothing, and costs nothing at a part's border.
+        moves: no element of its result is new.
+        product: it multiplies matrices or correlates images.
+        several: its value is several tensors.
+        first: of several it gives the first alone.
+        rough: its result is right to fewer bits than f32 has.
+        stores: it reads its operands from memory alone, in the 16 bits that the graph gives them.
+        rows_by: it reads rows of its first argument by the ids of its second.
+        reads: (node, nodes of its part) -> what its handler asks for, where that is not all that the node reads.
+    """
+
+    convert: Handler
+    view: bool = False
+    moves: bool = False
+    product: bool = False
+    several: bool = False
+    first: bool = False
+    rough: bool = False
+    stores: bool = False
+    rows_by: bool = False
+    reads: Optional[Callable[[Any, Collection[Any]], Sequence[Any]]] = None
+
+
+TABLE: Dict[str, Row] = {}
+
+
+def row(*names: str, **traits: Any) -> Callable[[Handler], Handler]:
+    def add(handler: Handler) -> Handler:
+        for name in names:
+            TABLE[name] = Row(handler, **traits)
+        return handler
+
+    return add
+
+
+def elementwise(c: Converter, node: Any, f: Callable[..., Value], arguments: Sequence[Any], dtype: str = "") -> Array:
+    """`f` of the operands, numbers as `dtype` is, beside each other. `dtype`: what they become first, where they are no floats."""
+    val = node.meta["val"]
+    dims, folded = c.dims(node)
+    operands: List[Any] = []
+    for argument in arguments:
+        found = c.get(argument)
+        if isinstance(found, Array):
+            rank = len(argument.meta["val"].shape)
+            found = aligned(found, len(dims), folded, len(val.shape), rank)
+            found = found.with_value(number(found.value, dtype))
+        elif dtype in ("f32", *HALVES):
+            found = float(found)
+        operands.append(found)
+    values, order = together(c.builder, operands, len(dims))
+    result = f(*values)
+    target = tuple(dims[order.index(i)] for i in range(len(order)))
+    if result.shape != target:
+        result = result.broadcast_to(target)
+    return Array(result, order, folded)
+
+
+def number(value: Value, dtype: str) -> Value:
+    """An integer or a predicate as an operand of arithmetic in `dtype`."""
+    own = str(value.dtype)
+    if dtype == "s32" and own == "pred":
+        return value.cast("s32")
+    if dtype in ("f32", *HALVES) and own in ("s32", "pred"):
+        return value.cast("f32")
+    return value

@@ -1,0 +1,56 @@
+"""Sizes of values of a graph as numbers, where some are symbols."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, Iterable, List
+
+from ..convert.arrays import extent
+from ..convert.attention import is_attention
+
+#: What a symbol, or an expression of some, is in the call that is spoken of.
+Hint = Callable[[Any], int]
+
+
+def plain_hint(expression: Any) -> int:
+    """Of graphs without symbols."""
+    return int(expression)
+
+
+def hint_at(symbol: Any, rows: int) -> "Hint | None":
+    """Sizes where the expression that is M is `rows`, or the least above that it takes: one symbol takes all and the others are 1, as
+    only M counts, also those that are no part of M. None where no symbol up to `rows` makes it so large."""
+
+    def at(values: Dict[Any, int]) -> Hint:
+        return lambda expression: int(expression.subs({name: values.get(name, 1) for name in expression.free_symbols}))
+
+    found = []
+    for name in sorted(symbol.free_symbols, key=str):
+        values = dict.fromkeys(symbol.free_symbols, 1)
+        low, high = 1, rows
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if at({**values, name: middle})(symbol) >= rows else (middle + 1, high)
+        hint = at({**values, name: low})
+        if hint(symbol) >= rows:
+            found.append(hint)
+    return min(found, key=lambda hint: hint(symbol), default=None)
+
+
+def sizes_of(val: Any, hint: Hint) -> List[int]:
+    return hinted(val.shape, hint)
+
+
+def hinted(sizes: Iterable[Any], hint: Hint) -> List[int]:
+    """What sizes are by `hint`, which is asked of symbols alone: a size that torch calls symbolic may be a number by now."""
+    return [size if isinstance(size, int) else hint(size) for size in map(extent, sizes)]
+
+
+def count_of(val: Any, hint: Hint) -> int:
+    return math.prod(sizes_of(val, hint))
+
+
+def bytes_of(node: Any, hint: Hint) -> int:
+    val = node.meta.get("val")
+    val = val[0] if is_attention(node) else val
+    return count_of(val, hint) * val.element_size() if hasattr(val, "element_size") else 0

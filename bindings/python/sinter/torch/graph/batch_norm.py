@@ -1,0 +1,182 @@
+"""Batch norms behind convolutions as one scale and one shift of each channel, which are made of weights alone.
+
+A product's kernel takes both as columns; the norm as PyTorch decomposes it, with its root and its four vectors, would be a kernel of
+its own behind an f32 result. The vectors that parts read are made anew in each call, by one kernel for the whole graph.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Iterable, List, NamedTuple, Optional, Set, Tuple
+
+import torch
+
+from ..convert.arrays import DTYPES, HALVES
+from ..convert.aten import TABLE
+from ..convert.converter import target_of
+from .replace import WAS, add_call
+
+#: Elements of what is made of weights alone: vectors of channels, no matrices.
+_MOST_ELEMENTS = 1 << 16
+_STEPS = {"aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor"}
+_CAST = "prims.convert_element_type.default"
+
+
+class _Norm(NamedTuple):
+    """Sums and products of a convolution's result with vectors of its channels.
+
+    Attributes:
+        line: nodes behind the convolution, each of the one before.
+        steps: operators of the line and their vectors, in order.
+    """
+
+    convolution: Any
+    line: List[Any]
+    steps: List[Tuple[str, Any]]
+
+
+def scales_and_shifts(graph: torch.fx.Graph, constants: Set[Any]) -> Set[Any]:
+    """Writes batch norms behind convolutions of 16 bits as x * scale + shift; the nodes that make both, of `constants` alone.
+
+    The order of `graph` stays topological.
+    """
+    made = of_constants(graph.nodes, constants)
+    vectors: Set[Any] = set()
+    for node in list(graph.nodes):
+        norm = _norm_behind(node, made, constants)
+        if norm is not None:
+            vectors.update(_rewritten(graph, norm))
+    waiting = list(vectors)
+    while waiting:  # and what only they read
+        for operand in waiting.pop().all_input_nodes:
+            if operand in made and operand not in constants and operand not in vectors and all(u in vectors for u in operand.users):
+                vectors.add(operand)
+                waiting.append(operand)
+    return vectors
+
+
+def made_together(graph: torch.fx.Graph, vectors: Iterable[Any]) -> None:
+    """Has the `vectors` that Sinter's operators read made by one kernel of Inductor's. The caller sorts the graph."""
+    operators = {node for node in graph.nodes if node.op == "call_function" and node.target is torch.ops.sinter.run_chain.default}
+    read = [node for node in graph.nodes if node in vectors and any(user in operators for user in node.users)]
+    if not read:
+        return
+    with graph.inserting_after(next(node for node in reversed(list(graph.nodes)) if node in read)):
+        anchor = graph.call_function(torch.ops.aten.alias.default, (read[-1],))
+    with graph.inserting_before(anchor):
+        # Inductor makes one kernel of an operator on lists, with what computes the operands in it.
+        many = graph.call_function(torch.ops.aten._foreach_mul.Scalar, (read, 1.0))
+        many.meta["val"] = [torch.empty_like(node.meta["val"]) for node in read]
+        for i, node in enumerate(read):
+            item = graph.call_function(operator.getitem, (many, i))
+            item.meta["val"] = many.meta["val"][i]
+            node.replace_all_uses_with(item, lambda user: user in operators)
+    graph.erase_node(anchor)
+
+
+def of_constants(nodes: Iterable[Any], constants: Set[Any]) -> Set[Any]:
+    """Small tensors that are computed of `constants` alone, element by element."""
+    made = set(constants)
+    for node in nodes:
+        row = TABLE.get(target_of(node))
+        val = node.meta.get("val")
+        if row is None or row.product or row.several or not isinstance(val, torch.Tensor):
+            continue
+        inputs = node.all_input_nodes
+        static = all(isinstance(size, int) for size in val.shape)
+        if inputs and static and val.numel() <= _MOST_ELEMENTS and all(i in made for i in inputs):
+            made.add(node)
+    return made
+
+
+def _norm_behind(node: Any, made: Set[Any], constants: Set[Any]) -> Optional[_Norm]:
+    if target_of(node) != "aten.convolution.default" or DTYPES.get(str(node.meta["val"].dtype)) not in HALVES:
+        return None
+    shape = node.meta["val"].shape
+    bias = node.args[2]
+    if len(shape) != 4 or bias is not None and bias not in made:
+        return None
+    line: List[Any] = []
+    steps: List[Tuple[str, Any]] = []
+    at = node
+    while len(at.users) == 1:
+        user = next(iter(at.users))
+        vector = _vector(user, at, made, shape[1])
+        if vector is None and not _widens(user):
+            break
+        if vector is not None:
+            steps.append((target_of(user), vector))
+        line.append(user)
+        at = user
+    while line and target_of(line[-1]) == _CAST:
+        line.pop()
+    scaled = any(name == "aten.mul.Tensor" for name, _ in steps)
+    plain = len(steps) <= 2 and all(_lies_so(vector, constants) for _, vector in steps)
+    return _Norm(node, line, steps) if scaled and not plain else None
+
+
+def _vector(user: Any, at: Any, made: Set[Any], channels: int) -> Optional[Any]:
+    """The operand of channels that a sum or a product has beside `at`."""
+    if target_of(user) not in _STEPS or len(user.args) != 2 or user.kwargs:
+        return None
+    a, b = user.args
+    if a is not at and (b is not at or target_of(user) == "aten.sub.Tensor"):
+        return None
+    other = b if a is at else a
+    if not isinstance(other, torch.fx.Node) or other not in made:
+        return None
+    shape = other.meta["val"].shape
+    laid = len(shape) in (3, 4) and tuple(shape[-3:]) == (channels, 1, 1) and other.meta["val"].numel() == channels
+    return other if laid else None
+
+
+def _widens(node: Any) -> bool:
+    return target_of(node) == _CAST and node.meta["val"].dtype == torch.float32
+
+
+def _lies_so(vector: Any, constants: Set[Any]) -> bool:
+    """Whether a vector is a weight as it lies in memory."""
+    while target_of(vector) in TABLE and TABLE[target_of(vector)].view:
+        vector = vector.args[0]
+    return vector in constants
+
+
+def _rewritten(graph: torch.fx.Graph, norm: _Norm) -> List[Any]:
+    """Puts x * scale + shift in the place of a norm; the nodes that make scale and shift."""
+    last, convolution = norm.line[-1], norm.convolution
+    vectors: List[Any] = []
+    aten = torch.ops.aten
+
+    def add(target: Any, *arguments: Any) -> Any:
+        vectors.append(add_call(graph, target, *arguments))
+        return vectors[-1]
+
+    def wide(vector: Any) -> Any:
+        channels = add(aten.reshape.default, vector, [-1, 1, 1])
+        return channels if channels.meta["val"].dtype == torch.float32 else add(torch.ops.prims.convert_element_type.default, channels, torch.float32)
+
+    with graph.inserting_before(last):
+        scale, shift = None, None if convolution.args[2] is None else wide(convolution.args[2])
+        for name, vector in norm.steps:
+            value = wide(vector)
+            if name == "aten.mul.Tensor":
+                scale = value if scale is None else add(aten.mul.Tensor, scale, value)
+                shift = None if shift is None else add(aten.mul.Tensor, shift, value)
+            elif name == "aten.add.Tensor":
+                shift = value if shift is None else add(aten.add.Tensor, shift, value)
+            else:
+                shift = add(aten.neg.default, value) if shift is None else add(aten.sub.Tensor, shift, value)
+        result = add_call(graph, aten.mul.Tensor, convolution, scale)
+        if shift is not None:
+            result = add_call(graph, aten.add.Tensor, result, shift)
+        if last.meta["val"].dtype != torch.float32:
+            result = add_call(graph, torch.ops.prims.convert_element_type.default, result, last.meta["val"].dtype)
+    if convolution.args[2] is not None:
+        convolution.meta.pop(WAS, None)
+        convolution.args = (*convolution.args[:2], None, *convolution.args[3:])
+    if WAS in last.meta:
+        result.meta[WAS] = last.meta[WAS]
+    last.replace_all_uses_with(result)
+    for node in reversed(norm.line):
+        graph.erase_node(node)
+    return vectors

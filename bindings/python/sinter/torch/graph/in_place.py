@@ -1,0 +1,89 @@
+"""Parts whose results are all written over inputs of the graph, as a step of an optimiser: the operator writes them there itself.
+
+Inductor's graphs have such a write as a copy at their end. Behind an operator with results of its own it would read and write all of
+them once more.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Dict, Iterator, List, Optional, Sequence
+
+import torch
+
+from ..convert.converter import target_of
+from ..convert.foreach import is_list
+from ..runtime import run_chain
+from ..runtime.ops import register
+
+COPY = "aten.copy_.default"
+
+
+def written_over(part: Sequence[Any]) -> Optional[Dict[Any, Any]]:
+    """By result of a part of operators on lists: the input of the graph that it is written over, where nothing else reads either of them
+    later; None where that is not so for all results, or where the graph computes behind its first write. Empty of any other part."""
+    if not any(is_list(node) for node in part):
+        return {}
+    inside = set(part)
+    found = {}
+    if any(node.op == "call_function" and target_of(node) != COPY for node in _behind_first_write(part[0].graph)):
+        return None
+    for node in part:
+        outside = [user for user in node.users if user not in inside]
+        if not outside:
+            continue
+        copy = outside[0]
+        if len(outside) > 1 or target_of(copy) != COPY or copy.args[1] is not node or copy.users:
+            return None
+        over = copy.args[0]
+        same = all(getattr(over.meta["val"], name) == getattr(node.meta["val"], name) for name in ("shape", "dtype"))
+        if over.op != "placeholder" or not same or any(user not in inside and user is not copy for user in over.users):
+            return None
+        found[node] = over
+    return found
+
+
+def first_write(graph: torch.fx.Graph) -> Any:
+    """The first copy over an input of a graph that has one: before it all inputs are as they were given, whatever reads them there."""
+    return next(node for node in graph.nodes if target_of(node) == COPY)
+
+
+def _behind_first_write(graph: torch.fx.Graph) -> Iterator[Any]:
+    return itertools.dropwhile(lambda node: target_of(node) != COPY, graph.nodes)
+
+
+def _woven(inputs: List[torch.Tensor], written: List[torch.Tensor], chain: str) -> List[torch.Tensor]:
+    """The chain's inputs in its order."""
+    over = dict(zip(run_chain.carried(chain).over, written))
+    left = iter(inputs)
+    return [over[i] if i in over else next(left) for i in range(len(inputs) + len(written))]
+
+
+def _run_cuda(inputs: List[torch.Tensor], written: List[torch.Tensor], m: int, chain: str, how: str) -> None:
+    _keep(run_chain._run_cuda(_woven(inputs, written, chain), m, chain, how), written)
+
+
+def _run_cpu(inputs: List[torch.Tensor], written: List[torch.Tensor], m: int, chain: str, how: str) -> None:
+    _keep(run_chain._run_cpu(_woven(inputs, written, chain), m, chain, how), written)
+
+
+def _keep(results: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> None:
+    with torch.no_grad():
+        for result, x in zip(results, written):
+            if result.data_ptr() != x.data_ptr():
+                x.copy_(result)
+
+
+def _run_fake(inputs: List[torch.Tensor], written: List[torch.Tensor], m: Any, chain: str, how: str) -> None:
+    return None
+
+
+register(
+    (
+        (
+            "run_chain_over",
+            "(Tensor[] inputs, Tensor(a!)[] written, SymInt m, str chain, str how) -> ()",
+            {"CUDA": _run_cuda, "CPU": _run_cpu, "fake": _run_fake},
+        ),
+    )
+)

@@ -1,0 +1,148 @@
+"""Products of one value by several weights that lie behind each other in memory, as one product of all their columns: queries, keys and
+values of an attention whose weights are no constants of the graph. The operator is given each weight, and reads them as one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+import torch
+
+from ..convert.arrays import DTYPES, HALVES
+from ..convert.converter import target_of
+from .channels_last import tell_strides
+from .join_frozen import _ALIGNED, _MOST, _is_product, _is_result, _operands
+from .replace import BESIDE, add_call
+
+
+class Joined(NamedTuple):
+    """A product that several became.
+
+    Attributes:
+        product: of the graph.
+        constants: its weight, and its bias where it has one: of the graph, beside each other.
+        parts: columns of it, and what each had been: the operator, its weight as a linear layer has it, and its bias or None.
+    """
+
+    product: Any
+    constants: List[Any]
+    parts: List[Tuple[Any, Any, Any, Any]]
+
+
+def join_neighbours(graph: torch.fx.Graph, constants: Set[Any], pairs: FrozenSet[Tuple[int, int]]) -> List[Joined]:
+    """Joins products of one value by weights of `constants` that lie behind each other, as `pairs` of the model's inputs say."""
+    if not pairs or any("as_strided" in target_of(node) for node in graph.nodes):  # it reads memory, not values
+        return []
+    at = {node.meta["desc"].idx: node for node in constants if node.op == "placeholder"}
+    behind = {at[i]: at[j] for i, j in pairs if i in at and j in at}
+    groups: Dict[Any, Dict[Any, Any]] = {}
+    for node in graph.nodes:
+        weight = _weight(node, constants)
+        if weight is not None:
+            groups.setdefault((*_rows(_operands(node)[0]), node.target), {}).setdefault(weight, node)
+    found = [_join(graph, run) for group in groups.values() for run in _runs(group, behind)]
+    tell_strides(graph, [part for joined in found for part, *_ in joined.parts])
+    return found
+
+
+def _rows(x: Any) -> Tuple[Any, Any]:
+    """What a product reads, equal where several views are: each linear layer makes its own."""
+    shape = x.meta["val"].shape
+    while target_of(x) in ("aten.view.default", "aten.reshape.default"):
+        x = x.args[0]
+    return x, shape
+
+
+def _weight(node: Any, constants: Set[Any]) -> Optional[Any]:
+    """The weight of a product that may be joined, as a linear layer has it."""
+    if not _is_product(node) or _is_result(node):
+        return None
+    _, transposed, bias = _operands(node)
+    val = node.meta["val"]
+    if target_of(transposed) != "aten.permute.default" or DTYPES.get(str(val.dtype)) not in HALVES:
+        return None
+    if any(not isinstance(size, int) for size in val.shape) or val.shape[1] % _ALIGNED:
+        return None
+    weight = transposed.args[0]
+    plain = len(weight.meta["val"].shape) == 2 and (bias is None or bias in constants and bias.meta["val"].shape == val.shape[1:])
+    return weight if weight in constants and plain else None
+
+
+def _runs(group: Dict[Any, Any], behind: Dict[Any, Any]) -> Iterator[List[Any]]:
+    """Products whose weights, and whose biases, lie behind each other, in that order."""
+
+    def next_of(weight: Any) -> Optional[Any]:
+        other = behind.get(weight)
+        if other not in group:
+            return None
+        biases = _operands(group[weight])[2], _operands(group[other])[2]
+        return other if biases[0] is None or behind.get(biases[0]) is biases[1] else None
+
+    firsts = set(group) - {next_of(weight) for weight in group}
+    for weight in [weight for weight in group if weight in firsts]:
+        run: List[Any] = []
+        at: Optional[Any] = weight
+        while at is not None:
+            run.append(group[at])
+            at = next_of(at)
+        if 1 < len(run) <= _MOST:
+            yield run
+
+
+def _join(graph: torch.fx.Graph, run: List[Any]) -> Joined:
+    order = {node: i for i, node in enumerate(graph.nodes)}
+    first = min(run, key=order.__getitem__)
+    x, _, bias = _operands(first)
+    aten = torch.ops.aten
+    with graph.inserting_before(first):
+        constants = [add_call(graph, aten.cat.default, [_operands(node)[1].args[0] for node in run])]
+        operands = [x, add_call(graph, aten.permute.default, constants[0], [1, 0])]
+        if bias is not None:
+            constants.append(add_call(graph, aten.cat.default, [_operands(node)[2] for node in run]))
+            operands.insert(0, constants[1])
+        product = add_call(graph, first.target, *operands)
+    for constant in constants:
+        constant.meta[BESIDE] = True
+    begin, parts = 0, []
+    for node in run:
+        end = begin + node.meta["val"].shape[1]
+        with graph.inserting_before(node):
+            part = add_call(graph, aten.slice.Tensor, product, 1, begin, end)
+        own, transposed, own_bias = _operands(node)
+        parts.append((part, node.target, transposed.args[0], own_bias))
+        node.replace_all_uses_with(part)
+        graph.erase_node(node)
+        while not own.users:  # its own view of x
+            own, view = own.args[0], own
+            graph.erase_node(view)
+        begin = end
+    return Joined(product, constants, parts)
+
+
+def part_again(graph: torch.fx.Graph, joined: Joined) -> None:
+    """Takes back what joined products. Of what they read before the weights and biases alone are sure to be in the graph still: parts that
+    became operators are erased, with views of weights, and the product reads what stands in the place of x now."""
+    nodes = []
+    x = _operands(joined.product)[0]
+    for part, target, weight, bias in joined.parts:
+        if part._erased:  # another part's operator takes its columns itself
+            continue
+        with graph.inserting_before(part):
+            transposed = add_call(graph, torch.ops.aten.permute.default, weight, [1, 0])
+            nodes.append(add_call(graph, target, *(i for i in (bias, x, transposed) if i is not None)))
+        part.replace_all_uses_with(nodes[-1])
+        graph.erase_node(part)
+    if not joined.product.users:
+        graph.erase_node(joined.product)
+    tell_strides(graph, nodes)
+    drop_unread(graph, joined)
+
+
+def drop_unread(graph: torch.fx.Graph, joined: Joined) -> None:
+    """Erases the weights beside each other once nothing reads them: Inductor would copy them together."""
+    for constant in joined.constants:
+        for view in list(constant.users):
+            if not view.users:
+                graph.erase_node(view)
+        if not constant.users:
+            graph.erase_node(constant)

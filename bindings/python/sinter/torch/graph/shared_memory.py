@@ -1,0 +1,56 @@
+"""Results of a graph that are views of one memory: they stay that where a part computes it, so that a write into one is seen in the others."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import torch
+
+from .replace import WAS, memory_of
+
+
+def views_of_their_own(graph: torch.fx.Graph) -> None:
+    """Gives results that share memory, with each other or between their own elements, views that nothing else reads. No part holds
+    them: inside of one they would become memory of their own."""
+    end = graph.output_node()
+    sharing: Dict[Any, List[Any]] = {}
+    for result in end.all_input_nodes:
+        sharing.setdefault(memory_of(result.meta.get("val")), []).append(result)
+    sharing.pop(None, None)
+    for memory, results in sharing.items():
+        for result in results if len(results) > 1 or _repeats(results[0].meta["val"]) else []:
+            views = _views(result, memory)
+            if views:
+                with graph.inserting_before(end):
+                    own = _copied(graph, views)
+                end.replace_input_with(result, own)
+                for node in reversed(views):
+                    if not node.users:
+                        graph.erase_node(node)
+
+
+def _repeats(val: Any) -> bool:
+    """Whether elements of a tensor are one, as `expand` makes them."""
+    return isinstance(val, torch.Tensor) and any(isinstance(stride, int) and stride == 0 for stride in val.stride())
+
+
+def _views(node: Any, memory: Any) -> List[Any]:
+    """The views that make `node` of what is computed, in their order; none of an input's memory."""
+    found: List[Any] = []
+    while node.op == "call_function":
+        viewed = next((i for i in node.all_input_nodes if memory_of(i.meta.get("val")) == memory), None)
+        if viewed is None:
+            if isinstance(node.meta["val"], (list, tuple)):
+                found.pop()  # it picks from several values, and is no view
+            return found[::-1]
+        found.append(node)
+        node = viewed
+    return []
+
+
+def _copied(graph: torch.fx.Graph, views: List[Any]) -> Any:
+    copies: Dict[Any, Any] = {}
+    for node in views:
+        copies[node] = graph.node_copy(node, lambda i: copies.get(i, i))
+        copies[node].meta.pop(WAS, None)
+    return copies[views[-1]]

@@ -1,0 +1,47 @@
+"""Casts of weights, which autocast makes in each call, as parts of their own.
+
+Beside what reads them they would be operands that a part computes, which no product's kernel takes: its bias would be added by another
+kernel. Inductor runs one kernel for each.
+"""
+
+from __future__ import annotations
+
+from typing import Any, FrozenSet, List, Sequence
+
+from ..convert.arrays import DTYPES, HALVES
+from ..convert.converter import target_of
+
+_CAST = "prims.convert_element_type.default"
+_MOST = 128  # of a part, whose kernels have so many inputs and outputs
+_MOST_BYTES = 1 << 28  # of a part's results, which live from its kernel to their last readers
+_LEAST = 2
+
+
+def casts_of_weights(nodes: Sequence[Any], weights: FrozenSet[int], device: str) -> List[List[Any]]:
+    """Casts of f32 inputs that are `weights` to 16 bits, on `device`, in parts of those that are read next to each other, with at most
+    `_MOST` and `_MOST_BYTES`, or one that is larger; symbolic ones are left out."""
+    from torch._functorch._aot_autograd.descriptors import PlainAOTInput
+
+    def takes(node: Any) -> bool:
+        if target_of(node) != _CAST or node.args[0].op != "placeholder":
+            return False
+        given, at = node.args[0].meta["val"], node.args[0].meta.get("desc")
+        named = DTYPES.get(str(given.dtype)) == "f32" and DTYPES.get(str(node.meta["val"].dtype)) in HALVES
+        static = all(isinstance(size, int) and size > 0 for size in given.shape)
+        return named and static and given.device.type == device and isinstance(at, PlainAOTInput) and at.idx in weights
+
+    casts = [node for node in nodes if takes(node)]
+    if len(casts) < _LEAST:
+        return []
+    place = {node: i for i, node in enumerate(casts[0].graph.nodes)}
+    casts.sort(key=lambda cast: min((place[user] for user in cast.users), default=place[cast]))
+    parts: List[List[Any]] = []
+    held = 0
+    for cast in casts:
+        own = 2 * cast.meta["val"].numel()
+        if not parts or len(parts[-1]) == _MOST or held + own > _MOST_BYTES:
+            parts.append([])
+            held = 0
+        parts[-1].append(cast)
+        held += own
+    return parts

@@ -1,0 +1,140 @@
+"""Which nodes of a graph become one operator: convex parts of taken nodes, of bounded size.
+
+Nothing here knows torch: a node has ``all_input_nodes`` and ``users``, as those of torch.fx have.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Sequence, Set
+
+from ..convert.order import depth_first
+
+#: Ops that compute in one part. A plan of many more has a search that does not end soon, and shares less with other parts.
+MOST_WORK = 64
+
+
+class Kind(NamedTuple):
+    """What a partitioner asks of a node.
+
+    Attributes:
+        taken: the node may lie in a part.
+        work: it computes; views and casts of nothing do not.
+        view: it may be left outside at a part's border, where it costs nothing.
+        several: its value is several tensors, which its users pick from: no border lies between them.
+        single: a part has one such node at most, so that equal layers are equal parts.
+        bytes: of an element of its value, which a border behind it stores.
+    """
+
+    taken: bool
+    work: bool = False
+    view: bool = False
+    several: bool = False
+    single: bool = False
+    bytes: int = 1
+
+
+def partition(nodes: Sequence[Any], kinds: Callable[[Any], Kind], most: int = MOST_WORK) -> List[List[Any]]:
+    """Parts of the taken nodes, each in the order of `nodes`, which is topological.
+
+    No path leaves a part and comes back to it, nor goes from one part to another and back. Linear in nodes and edges.
+    """
+    kind = {node: kinds(node) for node in nodes}
+    parts = []
+    for component in _components(nodes, kind):
+        for part in _bounded(component, kind, most):
+            part = _without_border_views(part, kind)
+            if part:
+                parts.append(part)
+    return parts
+
+
+def _components(nodes: Sequence[Any], kind: Dict[Any, Kind]) -> Iterable[List[Any]]:
+    """Connected nodes of equal depth; the depth grows where a path leaves the taken nodes."""
+    depth: Dict[Any, int] = {}
+    root: Dict[Any, Any] = {}
+
+    def find(node: Any) -> Any:
+        while root[node] is not node:
+            root[node] = root[root[node]]
+            node = root[node]
+        return node
+
+    for node in nodes:
+        before = [i for i in node.all_input_nodes if i in depth]
+        depth[node] = max((depth[i] + (kind[i].taken and not kind[node].taken) for i in before), default=0)
+    for node in reversed(nodes):  # what is made of weights alone goes to who reads it, but what picks from several values stays with them
+        if depth[node] == 0 and kind[node].taken and not any(i in kind and kind[i].several for i in node.all_input_nodes):
+            depth[node] = min((depth[user] - (not kind[user].taken) for user in node.users if user in depth), default=0)
+    for node in nodes:
+        if kind[node].taken:
+            root[node] = node
+            for i in node.all_input_nodes:
+                if i in root and depth[i] == depth[node]:
+                    root[find(i)] = node
+    found: Dict[Any, List[Any]] = {}
+    for node in nodes:
+        if node in root:
+            found.setdefault(find(node), []).append(node)
+    return found.values()
+
+
+def _bounded(component: List[Any], kind: Dict[Any, Kind], most: int) -> Iterable[List[Any]]:
+    """Cuts a component where the fewest and narrowest values cross, so that no piece has more than `most` nodes that compute, nor two single ones."""
+    if _fits(component, kind, most):
+        yield component
+        return
+    place = {node: i for i, node in enumerate(component)}
+    for piece in _pieces(_before_first_use(component), kind, most):
+        yield sorted(piece, key=place.__getitem__)
+
+
+def _fits(component: Sequence[Any], kind: Dict[Any, Kind], most: int) -> bool:
+    return sum(kind[node].work for node in component) <= most and sum(kind[node].single for node in component) <= 1
+
+
+def _before_first_use(component: List[Any]) -> List[Any]:
+    """The nodes in an order that is topological too, each close to the first that reads it."""
+    inside = set(component)
+    ends = [node for node in component if not any(user in inside for user in node.users)]
+    return depth_first(ends, lambda node: [i for i in node.all_input_nodes if i in inside])
+
+
+def _pieces(component: List[Any], kind: Dict[Any, Kind], most: int) -> Iterable[List[Any]]:
+    while not _fits(component, kind, most):
+        at = _best_cut(component, kind, most)
+        yield component[:at]
+        component = component[at:]
+    yield component
+
+
+def _best_cut(component: List[Any], kind: Dict[Any, Kind], most: int) -> int:
+    place = {node: i for i, node in enumerate(component)}
+    last_use = [max((place.get(user, -1) for user in node.users), default=-1) for node in component]
+    ending: Dict[int, int] = {}  # values by the place of their last use, as bytes of an element
+    live, several, work, singles = 0, 0, 0, 0
+    best, fewest = 0, 0
+    for i, node in enumerate(component):
+        work += kind[node].work
+        singles += kind[node].single
+        if work > most or singles > 1:
+            break
+        live -= ending.pop(i, 0)
+        if last_use[i] > i:
+            live += kind[node].bytes
+            ending[last_use[i]] = ending.get(last_use[i], 0) + kind[node].bytes
+        if kind[node].several:
+            several = max(several, last_use[i])
+        if i >= several and (best == 0 or live <= fewest or work * 2 <= most and singles == 0):
+            best, fewest = i + 1, live
+    return best or len(component)
+
+
+def _without_border_views(part: List[Any], kind: Dict[Any, Kind]) -> List[Any]:
+    inside: Set[Any] = set(part)
+    for node in part:
+        if kind[node].view and not any(i in inside for i in node.all_input_nodes):
+            inside.discard(node)
+    for node in reversed(part):
+        if kind[node].view and node in inside and not any(user in inside for user in node.users):
+            inside.discard(node)
+    return [node for node in part if node in inside]

@@ -1,0 +1,184 @@
+"""Which nodes of a graph are taken, and why each other is left to Inductor."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Iterable, List, Optional
+
+from ..convert.arrays import DTYPES, HALVES, extent
+from ..convert.aten import TABLE
+from ..convert.attention import is_attention, why_not_attention
+from ..convert.converter import CHOOSING, PLACE, filled, target_of
+from ..convert.foreach import is_list, of_numbers
+from .partition import Kind
+
+#: Multiplications of a small batched product, which threads compute; attention's and larger ones are torch's.
+_MOST_BATCHED = 1 << 14
+_MOST_RANK = 6
+
+#: Why a product of f32 operands is left, and what its model may do.
+OF_F32 = "a product of f32: cast the model to bfloat16 or float16, or compile it under torch.autocast"
+#: Why a whole layer of PyTorch's is left, and how its ops are had.
+_FAST_PATH = "PyTorch's fast path, which hides the layer's ops: call torch.backends.mha.set_fastpath_enabled(False) before the model is compiled"
+
+#: Of operators that read no tensor, or only ask something of one.
+_NO_WORK = ("sym_", "split", "unbind", "_assert", "full", "iota", "scalar_tensor")
+_NOT_TAKEN = {
+    "_scaled_dot_product": "attention",
+    "flash_attention": "attention",
+    "flex_attention": "attention",
+    "embedding": "rows by indices",
+    "index": "rows by indices",
+    "gather": "rows by indices",
+    "scatter": "rows by indices",
+    "convolution_backward": "gradient of a convolution",
+    "pool": "pooling",
+    "rand": "random numbers",
+    "bernoulli": "random numbers",
+    "seed": "random numbers",
+    "topk": "sorting",
+    "sort": "sorting",
+    "cumsum": "a scan",
+    "cumprod": "a scan",
+    "upsample": "interpolation",
+    "copy_": "a write into an input",
+    "_transformer_encoder_layer_fwd": _FAST_PATH,
+    "_native_multi_head_attention": _FAST_PATH,
+    "erfc": "a function that no op of a chain computes exactly enough",  # by erf it would be wrong where that rounds to one
+}
+
+
+def why_left(node: Any, device: Optional[str]) -> Optional[str]:
+    """Why a node that computes is left; None for one that is taken. `device`: type of the devices whose nodes are taken."""
+    name = target_of(node)
+    row = TABLE.get(name)
+    if row is None:
+        return _named(name)
+    if name == "getitem":
+        parent = node.args[0]
+        return None if TABLE.get(target_of(parent), row).several and why_left(parent, device) is None else "of what is left"
+    if filled(node) is not None:
+        return "a number"
+    operands = node.all_input_nodes
+    if row.rows_by:
+        table, ids = node.args[:2]
+        if str(ids.meta["val"].dtype) not in ("torch.int64", "torch.int32"):
+            return f"ids of {ids.meta['val'].dtype}"
+        operands = [table]
+    if row.rough and not all(_rounds(user) for user in node.users):
+        return _NOT_TAKEN["erfc"]
+    if is_attention(node):
+        why = why_not_attention(node)
+        if why is not None:
+            return why
+    elif row.first and any(target_of(user) != "getitem" or user.args[1] != 0 for user in node.users):
+        return "more than its values is read"
+    own = list(_tensors(node))[: 1 if row.first or name in CHOOSING else None]
+    for val in (*own, *(val for i in operands for val in _tensors(i))):
+        why = _why_not_tensor(val, device)
+        if why is not None:
+            return why
+    if is_list(node) and of_numbers(node):
+        return "a list of numbers"
+    return _why_not_product(node, name) if row.product and not is_attention(node) else None
+
+
+def _rounds(node: Any) -> bool:
+    """Whether it rounds its operand to 16 bits."""
+    return target_of(node) == "prims.convert_element_type.default" and DTYPES.get(str(node.meta["val"].dtype)) in HALVES
+
+
+def kinds(device: Optional[str], left: "dict[Any, str]") -> Callable[[Any], Kind]:
+    """What the partitioner asks; `left`: nodes that were refused meanwhile."""
+
+    def kind(node: Any) -> Kind:
+        if node.op != "call_function" or node in left or why_left(node, device) is not None:
+            return Kind(False)
+        if target_of(node) == "getitem" and node.args[0] in left:
+            return Kind(False)
+        row = TABLE[target_of(node)]
+        single = is_attention(node) or node.meta.get(PLACE) == 2
+        widest = max((val.element_size() for val in _tensors(node)), default=1)
+        return Kind(True, not row.moves, row.view and target_of(node) != "getitem", row.several, single, widest)
+
+    return kind
+
+
+def computes(node: Any) -> bool:
+    """Whether a node is worth a word when it is left: no view, no number, none of Python's own."""
+    name = target_of(node)
+    known = TABLE.get(name)
+    if known is not None:
+        return not known.moves and filled(node) is None
+    return name.startswith(("aten.", "prims.")) and not any(word in name for word in _NO_WORK)
+
+
+def _named(name: str) -> str:
+    for part, why in _NOT_TAKEN.items():
+        if part in name:
+            return why
+    return f"no op of a chain: {name}"
+
+
+def _tensors(node: Any) -> Iterable[Any]:
+    val = node.meta.get("val")
+    vals: List[Any] = list(val) if isinstance(val, (list, tuple)) else [val]
+    return [v for v in vals if hasattr(v, "dtype") and hasattr(v, "shape")]
+
+
+def _why_not_tensor(val: Any, device: Optional[str]) -> Optional[str]:
+    dtype = str(val.dtype)
+    if dtype not in DTYPES:
+        return f"dtype {dtype.replace('torch.', '')}"
+    if len(val.shape) > _MOST_RANK:
+        return f"rank {len(val.shape)}"
+    if any(isinstance(size, int) and size == 0 for size in val.shape):
+        return "no elements"
+    if device is not None and val.device.type != device:
+        return f"on {val.device.type}"
+    if str(val.layout) != "torch.strided":
+        return f"layout {val.layout}"
+    return None
+
+
+def _why_not_product(node: Any, name: str) -> Optional[str]:
+    first = 1 if "add" in name else 0
+    a, b = (node.args[first + i].meta["val"] for i in range(2))
+    if name == "aten._scaled_mm.default":
+        return None if DTYPES[str(a.dtype)] == DTYPES[str(b.dtype)] == "e4m3" else f"a product of {a.dtype} and {b.dtype}"
+    if DTYPES[str(a.dtype)] not in HALVES:
+        return OF_F32
+    if name.startswith("aten.convolution"):
+        return _why_not_convolution(node, b)
+    if "bmm" in name and PLACE not in node.meta:
+        sizes = [extent(size) for size in (*a.shape[1:], b.shape[-1])]
+        if any(not isinstance(size, int) for size in sizes) or math.prod(sizes) > _MOST_BATCHED:
+            return "a batched product"
+    if _is_padded(node.args[first + 1]):
+        return "a product whose second operand Inductor pads"
+    return None
+
+
+def _is_padded(node: Any) -> bool:
+    """Whether it is a view of what Inductor's `pad_mm` made: an operand whose K or columns are no multiple of 16 bytes, copied to what is one.
+    Inductor measured that a product of the copy is the faster; the copy and the slice of the result stay where it can fuse them."""
+    while TABLE.get(target_of(node)) is not None and TABLE[target_of(node)].view:
+        node = node.all_input_nodes[0]
+    return target_of(node) == "aten.constant_pad_nd.default"
+
+
+def _joins(groups: int, channels: int, results: int) -> bool:
+    """Whether kernels take groups of so many channels: each, or each few beside each other, has a multiple of 16 bytes of them and of results."""
+    return any(groups % n == channels * n % 8 == results * n % 8 == 0 for n in (1, 2, 4, 8))
+
+
+def _why_not_convolution(node: Any, w: Any) -> Optional[str]:
+    transposed, groups = node.args[6], node.args[8]
+    if transposed:
+        return "a transposed convolution"
+    channels = node.args[0].meta["val"].shape[1]
+    if groups != 1 and not groups == channels == w.shape[0] and not _joins(groups, w.shape[1], w.shape[0] // groups):
+        return f"a convolution in groups of {w.shape[1]} channels"
+    if len(w.shape) not in (3, 4):
+        return f"a convolution of {len(w.shape) - 2} axes"
+    return None

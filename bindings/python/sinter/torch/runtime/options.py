@@ -1,0 +1,41 @@
+"""What a caller asks of the backend, and the context that plans for it."""
+
+from __future__ import annotations
+
+from typing import Dict, NamedTuple, Optional
+
+import torch
+
+from ..._context import Context
+from .store import store
+
+
+class Options(NamedTuple):
+    """What ``torch.compile(.., options=..)`` may say to the backend.
+
+    Attributes:
+        prepare: "background": torch computes until plans are there; "block": the first call waits for them.
+        verify: each part's results are compared with torch's in the same graph.
+        target: a chip by name, on a machine without one: tensors on the CPU, plans for that chip, torch computes.
+        measure: what a part takes by its plan and by Inductor's code decides, where both are run in the pass, and not predictions.
+    """
+
+    prepare: str = "background"
+    verify: bool = False
+    measure: bool = False
+    target: Optional[str] = None
+
+
+def context_of(options: Options, device: torch.device) -> Context:
+    return store.context(device.index or 0) if options.target is None else target_context(options.target)
+
+
+_targets: Dict[str, Context] = {}
+store.when_dropped(_targets.clear)
+
+
+def target_context(name: str) -> Context:
+    """A context that plans for a chip that is not here."""
+    if name not in _targets:
+        _targets[name] = Context(target=name)
+    return _targets[name]

@@ -1,0 +1,52 @@
+"""The plans of one chain on one device, by rows."""
+
+from __future__ import annotations
+
+import bisect
+import threading
+from typing import Callable, Dict, Optional, Sequence, Tuple
+
+from ..._error import Error
+from ..._plan import Plan
+from .background_plans import Later
+
+
+class Plans:
+    """Plans of a chain by the rows that they were prepared for. Thread-safe; found without a lock."""
+
+    def __init__(self) -> None:
+        #: By numbers of rows that were asked for, so that no search is needed again.
+        self.by_rows: Dict[int, Plan] = {}
+        #: Rows that plans were prepared for ahead of calls, ascending; a plan serves fewer too.
+        self.sizes: Tuple[int, ...] = ()
+        #: Why there are no plans.
+        self.refused: Optional[Error] = None
+        #: Plans for more rows.
+        self.later: Optional[Later] = None
+        self._lock = threading.Lock()
+
+    def add(self, sizes: Sequence[int], plans: Sequence[Plan]) -> None:
+        """Plans that serve `sizes` rows, and fewer."""
+        with self._lock:
+            self.by_rows.update(zip(sizes, plans))
+            self.sizes = tuple(sorted({*self.sizes, *sizes}))
+
+    def build_later(self, make: Callable[[], Later]) -> None:
+        """Starts what ``make`` makes, once."""
+        with self._lock:
+            if self.later is None:
+                self.later = make()
+
+    def find(self, rows: int) -> Optional[Plan]:
+        """The plan for `rows`, or for the smallest size above, where it is there."""
+        found = self.by_rows.get(rows)
+        if found is None:
+            sizes = self.sizes
+            at = bisect.bisect_left(sizes, rows)
+            if at < len(sizes):
+                found = self.by_rows[rows] = self.by_rows[sizes[at]]
+            elif self.later is not None:
+                found = self.later.find(rows)
+                if found is not None:
+                    self.by_rows[rows] = found
+        return found

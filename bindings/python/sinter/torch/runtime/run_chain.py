@@ -1,0 +1,323 @@
+"""The operator ``torch.ops.sinter.run_chain`` of compiled graphs: it carries its chain, so a graph of Inductor's cache runs in a
+new process; it never waits for a build, and runs Inductor's code for the chain meanwhile."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import functools
+import json
+import threading
+import time
+import zlib
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+
+from ... import _abi
+from ..._chain import Chain
+from ..._error import Error, Status
+from ..._library import call
+from ..._plan import Plan
+from ..._slot import STAND_IN
+from ..._stream import current_of_torch
+from .adjacent_weights import as_one
+from .buckets import bucket
+from .eager import DTYPES
+from .fallback import Fallback
+from .ops import grown, register, workspace_of_call
+from .single_flight import FINAL
+from .store import store
+from .warn import logger, warn_once
+
+_CAPTURE_SECONDS = 300.0  # to wait for a build under capture, where what runs now runs for good
+_MOST_FAULTS = 5  # builds of a plan that fail for a reason that may pass, then it is refused
+_RETRY_SECONDS = 5.0  # to the next build, doubled by each
+
+
+class Counts(NamedTuple):
+    """What compiled graphs ran since the start of the process.
+
+    Attributes:
+        launches: partitions run by a plan.
+        waiting: run by Inductor's code, or torch's operators, while the plan was being built.
+        refused: run by them because there is no plan, or none that is predicted to be faster.
+        saved_us: the most that plans were allowed to take beside Inductor's kernels, less what they are predicted to take, of all launches.
+        fallback_s: seconds that calls took to make Inductor's code for parts without a plan.
+    """
+
+    launches: int = 0
+    waiting: int = 0
+    refused: int = 0
+    saved_us: float = 0.0
+    fallback_s: float = 0.0
+
+
+class _Counters:
+    def __init__(self) -> None:
+        self.launches = self.waiting = self.refused = 0
+        self.saved_us = 0.0
+
+
+counters = _Counters()
+
+
+def graph_counts() -> Counts:
+    """What compiled graphs ran since the start of the process. Counted without a lock: about right with several threads."""
+    return Counts(counters.launches, counters.waiting, counters.refused, counters.saved_us, Fallback.seconds)
+
+
+#: What a captured plan took beside its prediction: for each kernel, and where zeros are written into a workspace.
+_KERNEL_US = 0.4
+_ZEROS_US = 1.45
+
+
+def expected_us(plan: Plan) -> float:
+    """What a plan takes in a CUDA graph: its prediction, and what the graph adds."""
+    return in_a_graph_us(plan.predicted_us, plan.kernel_count, plan.workspace_size)
+
+
+def in_a_graph_us(predicted_us: float, kernels: int, workspace: int) -> float:
+    """What a plan of so many kernels and so many bytes of workspace takes in a CUDA graph."""
+    return predicted_us + _KERNEL_US * kernels + (_ZEROS_US if workspace else 0)
+
+def pack(chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = (), over: Sequence[int] = ()) -> str:
+    """What an operator carries: its chain's JSON, what plans may be predicted to take, of how many tensors each input is made, and which
+    input each output is written over, compressed, because a call copies it."""
+    several = [*tensors] if any(count != 1 for count in tensors) else []
+    told = {"chain": json.loads(chain.to_json()), "limits_us": [*limits_us], "tensors": several, "over": [*over]}
+    text = json.dumps(told, separators=(",", ":"))
+    return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
+
+
+@functools.lru_cache(maxsize=4096)
+def carried(text: str) -> "Carried":
+    """What the process has of what `text` packs."""
+    found = json.loads(zlib.decompress(base64.b85decode(text)))
+    return Carried(Chain.from_json(found["chain"]), found["limits_us"], found.get("tensors", ()), found.get("over", ()))
+
+
+store.when_dropped(carried.cache_clear)
+
+
+class Place:
+    """The plan for some rows on some device: being built, there, or never to come. Any thread may ask. `limit_us`: what it may be expected to
+    take, 0 or less where none gains; None: any will do."""
+
+    def __init__(self, device: int, chain: Chain, m: int, limit_us: Optional[float]) -> None:
+        self.plan: Optional[Plan] = None
+        self.refused: Optional[str] = None
+        self.limit_us = limit_us
+        self._make_slot: Callable[[], Any] = lambda: store.context(device).slot(chain, m)
+        self._slot: Any = None
+        self._faults = 0
+        self._not_before = 0.0
+
+    def look(self, wait_seconds: Optional[float]) -> Optional[Plan]:
+        """The plan where there is one now, or within so many seconds (-1: without limit)."""
+        if self.plan is not None or self.refused is not None:
+            return self.plan
+        try:
+            slot = self._slot
+            if slot is None:
+                if time.monotonic() < self._not_before:
+                    return None
+                slot = self._slot = self._make_slot()
+            if wait_seconds is not None:
+                slot.build.result(None if wait_seconds < 0 else wait_seconds)
+            if slot.generation > STAND_IN:
+                self._keep(slot.plan())
+            elif slot.build.done():
+                slot.build.result(0)
+                self._keep(slot.plan())
+        except TimeoutError:
+            return None
+        except Error as error:
+            self._fault(error)
+        return self.plan
+
+    def _fault(self, error: Error) -> None:
+        """Refused where the next build would fail too; else there is another one later."""
+        self._slot = None
+        self._faults += 1
+        self._not_before = time.monotonic() + _RETRY_SECONDS * 2**self._faults
+        if error.code in (*FINAL, Status.OUT_OF_RANGE) or self._faults >= _MOST_FAULTS:
+            self._refuse(str(error))
+            if error.code == Status.COMPILE_FAILED:
+                warn_once(f"Inductor's code computes a part with an op that no kernel takes; options={{'prepare': 'block'}} leaves only that op: {error}")
+        else:
+            logger.info("sinter: torch computes a part of the graph for now: %s", error)
+
+    def _keep(self, plan: Optional[Plan]) -> None:
+        if plan is None:
+            return
+        if self.limit_us is not None and expected_us(plan) > self.limit_us:
+            self._refuse(f"predicted {expected_us(plan):.1f} us, which gains beside Inductor's kernels up to {self.limit_us:.1f} us")
+        else:
+            if not torch.cuda.is_current_stream_capturing():
+                plan.context._workspaces.reserve()
+            self.plan = plan
+            self._slot = None
+
+    def _refuse(self, why: str) -> None:
+        self.refused = why
+        self._slot = None  # it would keep the plan loaded
+        logger.info("sinter: torch computes a part of the graph: %s", why)
+
+
+class Carried:
+    """A chain of a compiled graph, its plans by device and bucket of rows, and what computes it without one. Thread-safe.
+
+    `limits_us`: what a plan may be expected to take: one number, or one for each of ``BUCKETS``; none where any will do. `tensors`: of how
+    many each input is made, behind each other; none where each is one. `over`: the input that each output is written over, where all are.
+    """
+
+    def __init__(
+        self, chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = (), over: Sequence[int] = ()
+    ) -> None:
+        self.chain = chain
+        self.over = over
+        self._tensors = tensors
+        self._limits_us = limits_us
+        self.fallback = Fallback(chain)
+        self.any_rows = chain.uses_m
+        self._places: Dict[Tuple[int, int], Place] = {}
+        self._lock = threading.Lock()
+
+    def place(self, device: int, m: int) -> Place:
+        """The place of the plan whose bucket holds M = `m`; above the last bucket there is one more."""
+        at = bucket(m) if self.chain.uses_m else 0
+        found = self._places.get((device, at))
+        if found is None:
+            with self._lock:
+                found = self._places.get((device, at))
+                if found is None:
+                    limit = self._limits_us[min(at, len(self._limits_us) - 1)] if self._limits_us else None
+                    found = self._places[device, at] = Place(device, self.chain, m, limit)
+        return found
+
+    def joined(self, inputs: List[torch.Tensor]) -> List[torch.Tensor]:
+        """The chain's inputs: what several tensors make is one."""
+        if not self._tensors:
+            return inputs
+        left = iter(inputs)
+        given = [[next(left) for _ in range(count)] for count in self._tensors]
+        return [each[0] if len(each) == 1 else as_one(each) for each in given]
+
+    def declared(self, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
+        """The chain's inputs with the types, extents and strides that it declares; copies where they lie otherwise."""
+        return [_as_declared(x, DTYPES[str(info.dtype)], info.shape, info.strides) for x, info in zip(inputs, self.chain.inputs(m))]
+
+
+def _as_declared(x: torch.Tensor, dtype: torch.dtype, shape: Tuple[int, ...], strides: Tuple[int, ...]) -> torch.Tensor:
+    """Of another type is what Inductor made of a scatter into zeros: a select of integers, whose readers still say f32."""
+    if x.dtype != dtype:
+        x = x.to(dtype)
+    if x.shape != shape:
+        x = x.reshape(shape)
+    if all(size == 1 or a == b for size, a, b in zip(shape, x.stride(), strides)):
+        return x
+    return _copied(x, strides)
+
+
+def _copied(x: torch.Tensor, strides: Tuple[int, ...]) -> torch.Tensor:
+    return torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device).copy_(x)
+
+
+def _outputs(chain: Chain, m: int, device: torch.device) -> List[torch.Tensor]:
+    return [torch.empty_strided(o.shape, o.strides, dtype=DTYPES[str(o.dtype)], device=device) for o in chain.outputs(m)]
+
+
+def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[torch.Tensor]:
+    it = carried(chain)
+    device = inputs[0].device
+    with torch.no_grad():
+        given = it.joined(inputs)
+        try:
+            given = it.declared(given, m)
+            place = it.place(device.index, m)
+            plan = place.plan or place.look(patience(how))
+            if it.any_rows and how != "block":  # rows of other buckets shall not wait for their code
+                it.fallback.prepare(given, m)
+            if plan is not None:
+                return _launch(it, plan, given, m, place.limit_us)
+        except Error as error:
+            warn_once(f"torch computes instead of a plan: {error}")
+            counters.refused += 1
+            return it.fallback.by_torch(given, m)
+        if place.refused is None:
+            counters.waiting += 1
+        else:
+            counters.refused += 1
+        return it.fallback(given, m)
+
+
+def patience(how: str) -> Optional[float]:
+    """Seconds that an operator waits for its plan, as of ``Place.look``: under capture what runs now runs for good."""
+    if how == "block":
+        return -1
+    return _CAPTURE_SECONDS if torch.cuda.is_current_stream_capturing() else None
+
+
+def _launch(it: Carried, plan: Plan, inputs: List[torch.Tensor], m: int, limit_us: Optional[float]) -> List[torch.Tensor]:
+    outputs = run_plan(it.chain, plan, inputs, m, it.over)
+    counters.launches += 1
+    counters.saved_us += max(0.0, (limit_us or 0.0) - expected_us(plan))
+    return outputs
+
+
+def run_plan(chain: Chain, plan: Plan, inputs: List[torch.Tensor], m: int, over: Sequence[int] = ()) -> List[torch.Tensor]:
+    """Enqueues a plan of `chain` on torch's current stream; its outputs, new memory or that of the inputs `over`."""
+    device = inputs[0].device
+    inputs = [_copied(x, x.stride()) if x.data_ptr() % 16 else x for x in inputs]
+    outputs = [inputs[i] for i in over] if over else _outputs(chain, m, device)
+    addresses = (ctypes.c_uint64 * (len(inputs) + len(outputs)))(*[x.data_ptr() for x in (*inputs, *outputs)])
+    stream = current_of_torch(device.index)
+    workspace = 0
+    if plan.workspace_size:
+        if torch.cuda.is_current_stream_capturing():  # of the graph's own pool: graphs of one stream may be replayed at once
+            space = workspace_of_call(plan, stream, device.index)
+            workspace = space.data_ptr()
+        else:
+            workspace = plan.context._workspaces.address(stream, plan.workspace_size)
+    plan._launch(addresses, workspace, stream, m, False)
+    return outputs
+
+
+def _run_cpu(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[torch.Tensor]:
+    it = carried(chain)
+    with torch.no_grad():
+        given = it.declared(it.joined(inputs), m)
+        return _by_reference(it.chain, given, m) if how == "reference" else it.fallback.by_torch(given, m)
+
+
+def _by_reference(chain: Chain, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
+    """By the library's executor on the host, in float64."""
+    outputs = _outputs(chain, m, torch.device("cpu"))
+    call("sinter_x_reference_run", chain._get(), m, len(inputs), _pointers(inputs), len(outputs), _pointers(outputs), 0)
+    return outputs
+
+
+def _pointers(tensors: Sequence[torch.Tensor]) -> Any:
+    return (ctypes.c_void_p * max(len(tensors), 1))(*[x.data_ptr() for x in tensors])
+
+
+def _run_fake(inputs: List[torch.Tensor], m: Any, chain: str, how: str) -> List[torch.Tensor]:
+    found = carried(chain).chain
+    results = []
+    for two, three in zip(found.outputs(2), found.outputs(3)):
+        shape = [grown(a, b, m) for a, b in zip(two.shape, three.shape)]
+        strides = [grown(a, b, m) for a, b in zip(two.strides, three.strides)]
+        results.append(inputs[0].new_empty_strided(shape, strides, dtype=DTYPES[str(two.dtype)]))
+    return results
+
+
+register(
+    (
+        (
+            "run_chain",
+            "(Tensor[] inputs, SymInt m, str chain, str how) -> Tensor[]",
+            {"CUDA": _run_cuda, "CPU": _run_cpu, "fake": _run_fake},
+        ),
+    )
+)

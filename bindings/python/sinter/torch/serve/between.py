@@ -1,0 +1,127 @@
+"""All that lies between two attentions of a decoder, as one plan."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+from ..._argument import flag, instance
+from ..._error import invalid
+from ..._group import Group
+from ..._plan import Plan
+from ..runtime.groups import split
+from ..runtime.ops import _DTYPES, need_tensor, register_chain
+from ..runtime.store import sizes_of, store
+from .between_chain import between_chain, check_weights
+
+
+class BetweenAttentions:
+    """From attention's result to the next layer's queries, keys and values, or to the logits:
+
+        stream = stream + attended o^T
+        stream = stream + (act(x gate^T) * (x up^T)) down^T     with x = rmsnorm(stream) * norm
+        out    = rmsnorm(stream) * next_norm next^T
+
+    Layers of equal shapes share their plans. Call ``prepare`` before a CUDA graph is captured.
+
+    With a group the layer is split over its GPUs, a process each: a rank has some of the heads, so columns of o and rows of next, and some of
+    the MLP's inner columns. stream, and both norms, are whole on each rank, and alike. The products of o and down are rounded, summed over
+    the ranks inside the plan, and rounded again. Ranks prepare and call their layers in one order, with equal numbers of rows.
+
+    Args:
+        o: [hidden, q], bf16 or f16 like all others, contiguous, on a GPU, as nn.Linear stores it.
+        norm: [hidden], of the norm before the MLP. None: it is multiplied into gate_up, whose product then computes the norm
+            itself at few rows; the normalised rows are not rounded.
+        gate_up: [2 inner, hidden], gate above up; or the two [inner, hidden].
+        down: [hidden, inner].
+        next_norm: [hidden], of the norm behind the MLP: the next layer's first, or the model's last. None: as for norm.
+        next: [columns, hidden]: the next layer's merged queries, keys and values, or the matrix of logits.
+        eps: of both norms.
+        act: "silu", "gelu_tanh", "gelu_erf" or "relu".
+        pdl: the first kernel may start while the kernel ahead on the stream ends. After a weight was changed in place,
+            launch once on an idle stream.
+        group: over which the layer is split, of GPUs of one host. Close it behind the last launch.
+
+    Raises:
+        Error: INVALID_ARGUMENT naming the weight that does not fit.
+    """
+
+    def __init__(
+        self,
+        o: torch.Tensor,
+        norm: Optional[torch.Tensor],
+        gate_up: "torch.Tensor | Tuple[torch.Tensor, torch.Tensor]",
+        down: torch.Tensor,
+        next_norm: Optional[torch.Tensor],
+        next: torch.Tensor,
+        *,
+        eps: float = 1e-6,
+        act: str = "silu",
+        pdl: bool = False,
+        group: Optional[Group] = None,
+    ) -> None:
+        gate, up = _halves(gate_up)
+        given: Dict[str, Any] = dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next)
+        weights: Dict[str, torch.Tensor] = {
+            name: weight for name, weight in given.items() if weight is not None or not name.endswith("norm")
+        }
+        check_weights(weights)
+        self._weights = list(weights.values())
+        #: attended [M, q], stream [M, hidden], then the weights -> stream, out.
+        norms = (norm is not None, next_norm is not None)
+        self._split = None if group is None else split(instance(group, Group, "group"))
+        ranks = 1 if group is None else group.size
+        self.chain = between_chain(len(o), len(gate), len(next), o.shape[1], norms, eps, act, _DTYPES[o.dtype], ranks)
+        self._key = register_chain(self.chain)
+        self.pdl = flag(pdl, "pdl")
+
+    def __call__(self, attended: torch.Tensor, stream: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        """attended [rows, q], stream [rows, hidden] -> (stream [rows, hidden], out [rows, columns]), new memory.
+
+        Raises:
+            Error: STREAM_CAPTURING for a number of rows that was not prepared; whatever a prepare raises; of a group
+                FAILED_PRECONDITION where ranks differ, and why it ended.
+        """
+        need_tensor(attended, "attended")
+        need_tensor(stream, "stream")
+        group = "" if self._split is None else self._split.name
+        result = torch.ops.sinter.run([attended, stream, *self._weights], self._key, self.pdl, group)
+        return result[0], result[1]
+
+    def prepare(self, sizes: Sequence[int]) -> Dict[int, str]:
+        """Prepares for each number of rows in `sizes`, in parallel; the plans' digests, for ranks to compare.
+
+        With a group all ranks call it at once, with the same sizes, and their plans are compared.
+
+        Raises:
+            Error: INVALID_ARGUMENT for sizes or weights that are not on a GPU; whatever a prepare raises, on every rank; of a
+                group FAILED_PRECONDITION naming a rank that has another plan.
+        """
+        wanted = sizes_of(sizes)
+        device = self._weights[0].device
+        if device.type != "cuda":
+            raise invalid(f"the weights are on {device}, not on a GPU")
+
+        def find() -> List[Plan]:
+            return store.prepare_chain(device.index, self.chain, self._key, wanted)
+
+        plans = find() if self._split is None else self._split.meet(find, self._bind)
+        return {size: plan.digest for size, plan in zip(wanted, plans)}
+
+    def _bind(self, plan: Plan) -> object:
+        assert self._split is not None
+        o = self._weights[0]
+        return plan.bind(o.new_empty((1, o.shape[1])), o.new_empty((1, len(o))), *self._weights, group=self._split.group)
+
+
+def _halves(gate_up: Any) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Gate and up, of one matrix or as they are."""
+    if isinstance(gate_up, torch.Tensor) and gate_up.dim() == 2 and len(gate_up) % 2 == 0:
+        gate, up = gate_up.chunk(2)
+        return gate, up
+    if isinstance(gate_up, torch.Tensor):
+        raise invalid(f"gate_up has shape {tuple(gate_up.shape)}: gate above up has two axes and an even number of rows")
+    if isinstance(gate_up, (tuple, list)) and len(gate_up) == 2:
+        return gate_up[0], gate_up[1]
+    raise TypeError(f"gate_up is a {type(gate_up).__name__}, neither a tensor nor two")

@@ -1,0 +1,199 @@
+"""``torch.ops.sinter.between_attentions``: all that lies between two attentions, for servers that compile their models."""
+
+from __future__ import annotations
+
+import weakref
+from functools import lru_cache
+from typing import Dict, List, NamedTuple, Tuple
+
+import torch
+
+from ..._error import Error, Status, invalid
+from ..runtime.groups import AllReduce, split_of
+from ..runtime.ops import _DTYPES, launch, need_tensor, register, register_chain
+from ..runtime.store import store
+from .between_chain import between_chain, check_weights
+
+
+@lru_cache(maxsize=None)
+def between_key(hidden: int, inner: int, columns: int, q: int, eps: float, dtype: torch.dtype, folded: bool, ranks: int = 1) -> str:
+    """The key of the registered chain of such a layer, with SiLU; of one rank's part of it where it is split over `ranks`."""
+    norms = (not folded, not folded)
+    return register_chain(between_chain(hidden, inner, columns, q, norms, eps, "silu", _DTYPES[dtype], ranks))
+
+
+_Result = Tuple[torch.Tensor, torch.Tensor]
+
+
+def _between_cuda(
+    attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, folded: bool = False, group: str = ""
+) -> _Result:
+    """`weights`: o, norm, gate_up, down, next_norm, next, as of ``BetweenAttentions``.
+
+    `folded`: both norms are multiplied into the matrices behind them, and are ones: no plan reads them. `group`: the name of the one
+    over which the layer is split. Nothing is compared between its ranks here: a plan that they have not compared is none.
+    """
+    _need_tensors(attended, stream)
+    over = split_of(group) if group else None
+    layer = _layer(weights, eps, folded, 1 if over is None else over.group.size)
+    rows = _check_rows(attended, stream, layer.q, weights[0])
+    device = stream.device.index
+    plan = store.find(device, layer.key, rows) if over is None else store.find(device, layer.key, rows, ahead())
+    if plan is None or over is not None and not over.has_met(plan):
+        return _between_by_torch(attended, stream, weights, eps, group)
+    attended, stream = attended.contiguous(), stream.contiguous()
+    result = torch.empty_like(stream), stream.new_empty((rows, layer.columns))
+    buffers = (attended.data_ptr(), stream.data_ptr(), *layer.constants, result[0].data_ptr(), result[1].data_ptr())
+    launch(plan, buffers, rows, device, pdl=True, split=over)
+    return result
+
+
+def ahead() -> Tuple[int, int]:
+    """Rows whose plans are prepared ahead of calls: ranks take a plan in one call, which builds in the background do not know."""
+    return 1, store.settings.sizes[-1] if store.settings.sizes else 2**31 - 1
+
+
+class _Layer(NamedTuple):
+    """What is known of a layer's weights; the host would look at it for 40 us in each call."""
+
+    weights: Tuple["weakref.ref[torch.Tensor]", ...]
+    addresses: Tuple[int, ...]  # of all six
+    shapes: Tuple[torch.Size, ...]
+    dtype: torch.dtype  # of all six
+    constants: Tuple[int, ...]  # of those that the chain reads
+    eps: float
+    folded: bool
+    ranks: int
+    key: str  # of the registered chain
+    q: int
+    columns: int
+
+
+#: By the identity of the first weight. What is found is held against all six, so a number that is given anew is harmless.
+_layers: Dict[int, _Layer] = {}
+_MOST_LAYERS = 4096
+
+
+def _layer(weights: List[torch.Tensor], eps: float, folded: bool, ranks: int = 1) -> _Layer:
+    """Checks the weights, once while they are the same tensors of the same form in the same memory: their ``data`` may be given anew."""
+    found = _layers.get(id(weights[0])) if len(weights) == 6 else None
+    if found is not None and found.eps == eps and found.folded == folded and found.ranks == ranks:
+        dtype = found.dtype
+        for weight, kept, address, shape in zip(weights, found.weights, found.addresses, found.shapes):
+            if kept() is not weight or weight.data_ptr() != address:
+                break
+            if not weight.is_contiguous() or weight.dtype is not dtype or weight.shape != shape:
+                break
+        else:
+            return found
+    _check_weights(weights)
+    o, norm, gate_up, down, next_norm, next = weights
+    inner, addresses = gate_up.shape[0] // 2, tuple(weight.data_ptr() for weight in weights)
+    up = addresses[2] + inner * gate_up.shape[1] * gate_up.element_size()
+    constants = (addresses[0], addresses[1], addresses[2], up, addresses[3], addresses[4], addresses[5])
+    key = between_key(len(norm), inner, len(next), o.shape[1], eps, o.dtype, folded, ranks)
+    found = _Layer(
+        tuple(weakref.ref(weight) for weight in weights), addresses, tuple(weight.shape for weight in weights), o.dtype,
+        (constants[0], *constants[2:5], constants[6]) if folded else constants,
+        eps, folded, ranks, key, o.shape[1], len(next),
+    )  # fmt: skip
+    if len(_layers) >= _MOST_LAYERS:
+        _layers.clear()
+    _layers[id(o)] = found
+    return found
+
+
+def _check_weights(weights: List[torch.Tensor]) -> None:
+    o, norm, gate_up, down, next_norm, next = _six(weights)
+    if gate_up.dim() != 2:
+        raise invalid(f"gate_up has shape {tuple(gate_up.shape)}: gate above up has two axes")
+    gate, up = gate_up.tensor_split(2)
+    check_weights(dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next))
+
+
+def _need_tensors(attended: torch.Tensor, stream: torch.Tensor) -> None:
+    need_tensor(attended, "attended")
+    need_tensor(stream, "stream")
+
+
+def _check_rows(attended: torch.Tensor, stream: torch.Tensor, q: int, o: torch.Tensor) -> int:
+    """The number of rows."""
+    if stream.dim() != 2:
+        raise invalid(f"stream has shape {tuple(stream.shape)}: it has two axes")
+    rows: int = stream.shape[0]
+    for name, value, columns in (("attended", attended, q), ("stream", stream, o.shape[0])):
+        if value.shape != (rows, columns) or value.dtype != o.dtype or value.device != o.device:
+            raise invalid(f"{name} is {value.dtype} {tuple(value.shape)} on {value.device}, not {o.dtype} {(rows, columns)} on {o.device}")
+    return rows
+
+
+def _between_cpu(
+    attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, folded: bool = False, group: str = ""
+) -> _Result:
+    _need_tensors(attended, stream)
+    _check_weights(weights)
+    _check_rows(attended, stream, weights[0].shape[1], weights[0])
+    return _between_by_torch(attended, stream, weights, eps, group)
+
+
+def _between_by_torch(
+    attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, group: str = ""
+) -> _Result:
+    """By the kernels of the server's own where it has them."""
+    whole = sum_over(group)
+    o, norm, gate_up, down, next_norm, next = weights
+    linear, settings, on_gpu = torch.nn.functional.linear, store.settings, stream.is_cuda
+    fused, add_norm = (settings.silu_and_mul, settings.add_norm) if on_gpu else (None, None)
+    if add_norm is None:
+        add_norm = _add_norm
+    else:
+        stream = stream.clone()  # the caller's stays as it is
+    x, stream = add_norm(whole(linear(attended, o)), stream, norm, eps)
+    both = linear(x, gate_up)
+    if fused is not None:
+        inner = fused(both)
+    else:
+        gate, up = both.chunk(2, dim=-1)
+        inner = torch.nn.functional.silu(gate) * up
+    x, stream = add_norm(whole(linear(inner, down)), stream, next_norm, eps)
+    return stream, linear(x, next)
+
+
+def sum_over(group: str) -> AllReduce:
+    """What sums over a group's ranks without a plan; of no group nothing does.
+
+    Raises:
+        Error: FAILED_PRECONDITION of a group that only plans sum over.
+    """
+    found = split_of(group).all_reduce if group else lambda x: x
+    if found is None:
+        raise Error(Status.FAILED_PRECONDITION, f"no plan that all ranks of {group!r} have, and nothing else sums over it")
+    return found
+
+
+def _add_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> _Result:
+    total = residual + x
+    return torch.nn.functional.rms_norm(total, weight.shape, weight, eps), total
+
+
+def _between_fake(
+    attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, folded: bool = False, group: str = ""
+) -> _Result:
+    return torch.empty_like(stream), stream.new_empty((stream.shape[0], _six(weights)[5].shape[0]))
+
+
+def _six(weights: List[torch.Tensor]) -> List[torch.Tensor]:
+    if len(weights) != 6:
+        raise invalid(f"there are {len(weights)} weights, not o, norm, gate_up, down, next_norm and next")
+    return weights
+
+
+register(
+    (
+        (
+            "between_attentions",
+            "(Tensor attended, Tensor stream, Tensor[] weights, float eps, bool folded=False, str group='') -> (Tensor, Tensor)",
+            {"CUDA": _between_cuda, "CPU": _between_cpu, "fake": _between_fake},
+        ),
+    )
+)

@@ -1,0 +1,97 @@
+"""Operators of Sinter replaced in a graph that Inductor compiles, for rows that no plan serves.
+
+An operator is opaque to Inductor: what torch computes inside it, it computes step by step. A server that compiles a graph
+for each range of rows has the operators replaced where a range lies above every plan, and Inductor fuses the rest as if
+Sinter were not there.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Callable, List, Tuple
+
+import torch
+from torch.utils import _pytree
+
+from ..runtime.ops import _ACTIVATIONS
+from .between_op import sum_over
+
+#: (x, residual, weight, eps) -> (the norm of their sum, their sum).
+AddNorm = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], Tuple[torch.Tensor, torch.Tensor]]
+
+
+def add_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> Tuple[torch.Tensor, torch.Tensor]:
+    """What Inductor fuses into one kernel."""
+    total = x.float() + residual.float()
+    normed = total * torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + eps)
+    return normed.to(weight.dtype) * weight, total.to(x.dtype)
+
+
+def expand(graph: torch.fx.Graph, add_norm: AddNorm = add_norm) -> int:
+    """Replaces ``torch.ops.sinter.between_attentions`` and ``gated_mlp`` in `graph` by products, norms and activations.
+
+    Args:
+        graph: of a pass of Inductor behind its gradient's: nodes carry their values as "val".
+        add_norm: what a server has for it.
+
+    Returns:
+        How many were replaced.
+    """
+
+    def between(
+        attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, folded: bool = False, group: str = ""
+    ) -> Tuple[torch.Tensor, torch.Tensor]:
+        whole = sum_over(group)
+        o, norm, gate_up, down, next_norm, next = weights
+        x, stream = add_norm(whole(torch.nn.functional.linear(attended, o)), stream, norm, eps)
+        x, stream = add_norm(whole(_mlp(x, gate_up, down)), stream, next_norm, eps)
+        return stream, torch.nn.functional.linear(x, next)
+
+    count = _replace(graph, torch.ops.sinter.between_attentions.default, between)
+    return count + _replace(graph, torch.ops.sinter.gated_mlp.default, _mlp)
+
+
+def _mlp(x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, act: str = "silu") -> torch.Tensor:
+    gate, up = torch.nn.functional.linear(x, gate_up).chunk(2, dim=-1)
+    return torch.nn.functional.linear(_ACTIVATIONS[act](gate) * up, down)
+
+
+def _replace(graph: torch.fx.Graph, target: Any, function: Callable[..., Any]) -> int:
+    """Puts the nodes of `function` in the place of each call of `target`."""
+    found = [node for node in graph.nodes if node.op == "call_function" and node.target is target]
+    for node in found:
+        leaves, spec = _pytree.tree_flatten((node.args, node.kwargs))
+        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.fx.Node)]
+        traced = _trace(function, leaves, spec, places)
+        inputs = [input for input in traced.nodes if input.op == "placeholder"]
+        with graph.inserting_before(node):
+            result: Any = graph.graph_copy(traced, dict(zip(inputs, (leaves[i] for i in places))))
+        if isinstance(result, (tuple, list)):
+            for user in list(node.users):
+                assert user.target is operator.getitem, f"{user} takes all results of {node}"
+                user.replace_all_uses_with(result[user.args[1]])
+                graph.erase_node(user)
+        else:
+            node.replace_all_uses_with(result)
+        graph.erase_node(node)
+    return len(found)
+
+
+def _trace(function: Callable[..., Any], leaves: List[Any], spec: Any, places: List[int]) -> torch.fx.Graph:
+    """The graph of `function`, whose inputs are the leaves at `places`; the others stay as they are."""
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch._inductor.decomposition import select_decomp_table
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def call(*values: Any) -> Any:
+        given = list(leaves)
+        for i, value in zip(places, values):
+            given[i] = value
+        arguments, named = _pytree.tree_unflatten(given, spec)
+        return function(*arguments, **named)
+
+    values = [leaves[i].meta["val"] for i in places]
+    with enable_python_dispatcher():
+        made = make_fx(call, select_decomp_table(), tracing_mode="real")(*values)
+    graph: torch.fx.Graph = made.graph
+    return graph
