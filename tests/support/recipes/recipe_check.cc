@@ -193,7 +193,8 @@ class PassCheck {
       const bool inside = touch.bytes.first() >= all.first() && touch.bytes.end() <= all.end();
       return inside ? "" : absl::StrCat("is outside of its value's bytes, ", all.ToString());
     }
-    const bool same = whole ? touch.bytes == all : views_.MatchAbove(touch.bytes, reader, stored, pass_.m);
+    const bool same =
+        whole ? touch.bytes == all : views_.MatchAbove(touch.bytes, reader, stored, pass_.m);
     return same ? ""
                 : absl::StrCat("is neither op ", stored.value, ", ", all.ToString(),
                                whole ? "" : ", nor a view of it");

@@ -121,7 +121,8 @@ TEST(Recipes, OfInputsAndOutputsWithGaps) {
   EXPECT_GT(checked.plans(), 400);
 }
 
-// Widths that rise and fall, so that no region of a run's workspace is as large as its first result.
+// Widths that rise and fall, so that no region of a run's workspace is as large as its first
+// result.
 TEST(Recipes, OfSequencesOfProducts) {
   Checked checked;
   std::mt19937 random(1);
@@ -225,8 +226,10 @@ TEST(Recipes, OfLayers) {
     testing::Graph g;
     ValueId x = g.In(DType::kBF16, {-1, 256});
     for (int layer = 0; layer < 3; ++layer) {
-      const ValueId norm = g.Cast(*AddSoftmax(g.builder(), g.Cast(x, DType::kF32), 1), DType::kBF16);
-      const ValueId w1 = g.In(DType::kBF16, {n, 256}, true), w2 = g.In(DType::kBF16, {256, n}, true);
+      const ValueId norm =
+          g.Cast(*AddSoftmax(g.builder(), g.Cast(x, DType::kF32), 1), DType::kBF16);
+      const ValueId w1 = g.In(DType::kBF16, {n, 256}, true),
+                    w2 = g.In(DType::kBF16, {256, n}, true);
       const ValueId c = g.Cast(g.Un(UnaryKind::kRelu, g.Matmul(norm, w1)), DType::kBF16);
       x = g.Cast(g.Add(g.Matmul(c, w2), g.Cast(x, DType::kF32)), DType::kBF16);
     }
@@ -245,9 +248,9 @@ TEST(Recipes, OfSumsOverRanks) {
   }
   // Without gaps: messages have none.
   for (const char* line :
-       {"all_reduce rows=M cols=256 ranks=2 residual=1 dtype=bf16", "all_gather rows=M cols=64 ranks=4",
-        "row_parallel m=M n=1024 k=512 ranks=2", "row_parallel m=M n=1024 k=512 ranks=8",
-        "reduce_scatter rows=M cols=256 ranks=4"}) {
+       {"all_reduce rows=M cols=256 ranks=2 residual=1 dtype=bf16",
+        "all_gather rows=M cols=64 ranks=4", "row_parallel m=M n=1024 k=512 ranks=2",
+        "row_parallel m=M n=1024 k=512 ranks=8", "reduce_scatter rows=M cols=256 ranks=4"}) {
     for (const int64_t rows : {8, 1024, 8192}) checked.Add(line, ParseProblem(line)->chain, rows);
   }
   ChainBuilder b;
