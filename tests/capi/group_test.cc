@@ -196,6 +196,12 @@ TEST(Group, OfOneProcess) {
       Try([&](sinter_error** e) { return sinter_group_create_local(raw, 2, &options, made, e); });
   EXPECT_EQ(same.status, SINTER_FAILED_PRECONDITION);
   EXPECT_THAT(same.message, HasSubstr("ranks 0 and 1 have the same GPU"));
+  for (const uint32_t size : {0u, 1u, 9u}) {
+    const Result result = Try(
+        [&](sinter_error** e) { return sinter_group_create_local(raw, size, &options, made, e); });
+    EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT);
+    EXPECT_EQ(result.message, "size is " + std::to_string(size) + ", must be 2 to 8");
+  }
 }
 
 TEST(Group, WhatIsWrongWithOptionsIsNamed) {
