@@ -86,6 +86,29 @@ TEST(NormalForm, PutsMFirst) {
   }
 }
 
+// A slice and a sum have fewer rows than the product, whose rows are relabelled all the same.
+TEST(NormalForm, PutsMFirstInFrontOfFewerRows) {
+  for (const bool slice : {true, false}) {
+    ChainBuilder b;
+    const ValueId y = Product(b, Input(b, {D(8), kM, D(64)}));
+    const ValueId fewer = slice ? *b.Slice(y, {0, 0, 0}, {D(4), kM, D(32)})
+                                : *b.Reduce(ReduceKind::kSum, y, {0}, false);
+    const FormPtr form = Normal(b, {y, *b.Unary(UnaryKind::kRelu, fewer)});
+    const Op& product = Only(*form->chain, OpKind::kMatmul);
+    EXPECT_TRUE(product.type.dims.front().symbolic) << form->chain->ToString();
+  }
+}
+
+// Each id writes four rows of the product, so the ids have other rows.
+TEST(NormalForm, PutsMFirstOfRowsWithinWhatIdsWrite) {
+  ChainBuilder b;
+  const ValueId rows = Product(b, Input(b, {D(1), kM, D(4), D(64)}));
+  const ValueId ids = *b.Input({DType::kS32, {D(1), kM}});
+  const FormPtr form = Normal(b, {*b.Scatter(Input(b, {D(100), D(4), D(32)}), ids, rows)});
+  const Op& product = Only(*form->chain, OpKind::kMatmul);
+  EXPECT_TRUE(product.type.dims.front().symbolic) << form->chain->ToString();
+}
+
 // Ids of [1, M] and [8, M] are rows of M, and so is what they take; the table stays as it is.
 TEST(NormalForm, PutsMOfIdsFirst) {
   for (const std::vector<Dim>& rows :
