@@ -227,6 +227,19 @@ TEST(ProductRuns, FollowOneAnotherOnlyWhenNobodyElseReads) {
   }
 }
 
+// One sequence of two products stores nothing of the first.
+TEST(ProductRuns, FollowNoProductThatGivesOutWhatItActivates) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kBF16, {-1, 64});
+  const ValueId z = g.Cast(Linear(&g, x, 128, 64, true, Activation::kIdentity), DType::kBF16);
+  const ValueId y = g.Cast(g.Un(UnaryKind::kRelu, g.Cast(z, DType::kF32)), DType::kBF16);
+  g.Out(z);
+  g.Out(g.Cast(Linear(&g, y, 64, 128, false, Activation::kIdentity), DType::kBF16));
+  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  ASSERT_EQ(found.runs.size(), 2u);
+  EXPECT_EQ(found.runs[0].aux, (std::vector<ValueId>{z}));
+}
+
 TEST(ProductRuns, RoundRowsThatNobodyRounded) {
   testing::Graph g;
   const ValueId x = g.In(DType::kBF16, {-1, 64});
