@@ -270,6 +270,7 @@ LoadedPlanPtr PlanAssembler::MakeLoaded(std::shared_ptr<const NormalForm> form, 
   loaded->owner = core_;
   loaded->kernels = std::move(built.kernels);
   loaded->recipes = std::move(built.recipes);
+  loaded->check_bind = core_->hooks.check_bind;
   loaded->lease = LeaseOf(core_.get(), loaded->kernels);
   for (size_t i = 0; i < loaded->kernels.size(); ++i) {
     loaded->plan.kernels[i].kernel_digest = Sha256(loaded->kernels[i]->key);

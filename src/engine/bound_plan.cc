@@ -245,6 +245,7 @@ absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
     list.plan = WordOf(plan->plan.PlanDigest());
     bound->group = std::move(group);
   }
+  if (plan->check_bind) SINTER_RETURN_IF_ERROR(plan->check_bind(*plan, bound->at_once));
   for (size_t i = 0; i < plan->kernels.size(); ++i) {
     SINTER_ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> one,
                             plan->kernels[i]->loaded->Bind(plan->recipes[i], list));

@@ -46,6 +46,7 @@ struct Counters {
 };
 
 struct Explanation;
+struct LoadedPlan;
 
 // The pure functions that the engine drives, replaceable so that its own behaviour can be
 // tested without a search or a compiler behind it. All deterministic and thread-safe.
@@ -80,6 +81,8 @@ struct PlanningHooks {
   // kernel_code.h).
   std::function<Digest(const KernelSpec&)> device_headers;
   RecordFormat format;  // tests stand in for another version of the library
+  // Becomes LoadedPlan::check_bind of every plan. Unset: nothing is checked.
+  std::function<absl::Status(const LoadedPlan&, int64_t at_once)> check_bind;
 };
 
 struct EngineCore {

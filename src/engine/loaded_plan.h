@@ -3,6 +3,7 @@
 #define SINTER_SRC_ENGINE_LOADED_PLAN_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,6 +66,10 @@ struct LoadedPlan {
   // The kernels that a launch without rows runs, in order: those that make the outputs without M.
   // Empty where every output has M.
   std::vector<size_t> without_rows;
+
+  // Called at each bind, before kernels are bound: checks what passes of `at_once` rows will read
+  // and write. Only tests set it.
+  std::function<absl::Status(const LoadedPlan&, int64_t at_once)> check_bind;
 
   uint64_t saved_ns_per_pass = 0;  // what the unfused plan would take longer
 

@@ -12,8 +12,10 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/engine/keys.h"
+#include "src/engine/loaded_plan.h"
 #include "src/fusion/fusion.h"
 #include "src/reference/reference.h"
+#include "tests/support/recipes/recipe_check.h"
 #include "tests/support/sequences.h"
 #include "tests/support/small_cubin.h"
 
@@ -305,7 +307,33 @@ class FakeCompiler : public Compiler {
 };
 
 // ---------------------------------------------------------------- device
+// The plan whose kernels this thread binds, in order.
+struct BindingNow {
+  const LoadedPlan* plan = nullptr;
+  int next = 0;
+};
+thread_local BindingNow binding_now;
+
+// What a launch of real recipes binds is what the chain says. Equal binds are checked once.
+absl::Status CheckBind(FakeWorld* world, const LoadedPlan& plan, int64_t at_once) {
+  binding_now = {&plan, 0};
+  if (plan.plan.IsStandIn()) return absl::OkStatus();
+  {
+    std::lock_guard<std::mutex> lock(world->mutex);
+    const std::string what =
+        absl::StrCat(plan.chain().CanonicalDigest().Hex(), plan.plan.PlanDigest().Hex(), at_once);
+    if (!world->binds_checked.insert(what).second) return absl::OkStatus();
+  }
+  std::string wrong = FindMisplacedInput(*plan.form);
+  if (wrong.empty()) {
+    wrong = FindMisbinding(*plan.form->chain, plan.plan, plan.recipes,
+                           {plan.fixed_rows, at_once, plan.rows.most});
+  }
+  return wrong.empty() ? absl::OkStatus() : absl::InternalError(wrong);
+}
+
 struct FakeBound : BoundKernel {
+  BindingNow place;  // its plan, which outlives it, and its number there
   std::string name;
   std::vector<DevicePtr> pointers;
   DevicePtr workspace = 0;
@@ -345,6 +373,8 @@ class FakeKernel : public LoadedKernel {
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const LaunchRecipe& recipe,
                                                     const BufferList& buffers) const override {
     auto bound = std::make_unique<FakeBound>();
+    bound->place = binding_now;
+    ++binding_now.next;
     bound->name = world_->name ? world_->name(recipe) : recipe.entry;
     bound->pointers.assign(buffers.pointers, buffers.pointers + buffers.count);
     bound->workspace = buffers.workspace;
@@ -363,9 +393,12 @@ class FakeKernel : public LoadedKernel {
     }
     const std::vector<DevicePtr>& p = fake.pointers;
     if (world_->run) {
-      return world_->run(
+      Poison(fake, m, &HeldBytes::first);
+      const absl::Status status = world_->run(
           fake.name, {p.data(), static_cast<int>(p.size()), fake.workspace, fake.room, fake.plan},
           m);
+      Poison(fake, m, &HeldBytes::last);
+      return status;
     }
     if (!world_->compute || absl::StartsWith(entry_, "first")) return absl::OkStatus();
     const auto at = [&](size_t i) { return reinterpret_cast<void*>(p[i]); };
@@ -402,6 +435,17 @@ class FakeKernel : public LoadedKernel {
   }
 
  private:
+  // What the workspace holds from or up to this kernel, as `edge` says.
+  void Poison(const FakeBound& fake, int64_t m, int HeldBytes::*edge) const {
+    const LoadedPlan* const plan = fake.place.plan;
+    if (!world_->poisons || plan == nullptr || plan->plan.IsStandIn()) return;
+    for (const HeldBytes& held : HeldBy(*plan->form->chain, plan->plan, plan->recipes, m)) {
+      if (held.*edge != fake.place.next) continue;
+      std::memset(reinterpret_cast<void*>(fake.workspace + static_cast<DevicePtr>(held.begin)),
+                  0xff, static_cast<size_t>(held.end - held.begin));
+    }
+  }
+
   FakeWorld* const world_;
   const std::string entry_;
   const bool wrong_;
@@ -661,6 +705,11 @@ std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
     if (on_pause) on_pause();
   };
   hooks.format = format;
+  if (plan && generate) {
+    hooks.check_bind = [this](const LoadedPlan& loaded, int64_t at_once) {
+      return CheckBind(this, loaded, at_once);
+    };
+  }
   LogSink sink(LogLevel::kDebug, [this](LogLevel, absl::string_view line) {
     std::lock_guard<std::mutex> lock(mutex);
     log.emplace_back(line);

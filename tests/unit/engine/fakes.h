@@ -116,7 +116,10 @@ struct FakeWorld {
   bool has_gpu = true;
   std::string driver = "CUDA 13.0";
   int resident_clusters = 16;
-  bool compute = true;          // launches run the reference
+  bool compute = true;  // launches run the reference
+  // Launches of real plans fill with 0xff what a kernel is about to write in the workspace, and
+  // what it read as the last one: regions that share bytes are seen in the results.
+  bool poisons = false;
   bool record_launches = true;  // false: `launches` stays empty, and a launch allocates nothing
   std::set<std::string> wrong;  // request names whose kernels write garbage
   // Microseconds of a run of the kernels so named, added up; 11.5 for a run of others alone.
@@ -141,6 +144,7 @@ struct FakeWorld {
   std::map<GraphNodeHandle, FakeGraphNode> nodes;  // in the order of their making; under mutex
   std::atomic<int> good_nodes{1 << 20};            // so many are added or updated; then it fails
   std::map<std::string, int> compiled;             // by request name
+  std::set<std::string> binds_checked;             // against their chains; under mutex
 
   // Of what sources of the fake generator include.
   Digest HeadersOf(const KernelSpec& spec) const;

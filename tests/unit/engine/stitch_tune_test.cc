@@ -45,6 +45,7 @@ class StitchTuneTest : public ::testing::Test {
       std::lock_guard<std::mutex> lock(mutex);
       return names.at(recipe.Encode());
     };
+    world.poisons = true;
     world.run = [this](const std::string& entry, const BufferList& buffers, int64_t m) {
       return Run(entry, buffers, m);
     };
