@@ -11,7 +11,7 @@ namespace sinter::testing {
 class AddressSet {
  public:
   AddressSet() = default;  // of no bytes
-  // Of elements of `element` bytes from `first` on.
+  // The bytes of one element, which has `element` of them and begins at `first`.
   AddressSet(int64_t first, int64_t element);
 
   // All bytes so far `extent` times, `stride` bytes apart; a stride of 0 repeats them.
@@ -25,7 +25,7 @@ class AddressSet {
   bool Distinct() const;
   // Whether all bytes from first() to end() belong to it.
   bool Dense() const { return !empty_ && Distinct() && count() == end() - first_; }
-  // Of a set that is Distinct().
+  // Whether `byte` belongs to the set, which must be Distinct().
   bool Holds(int64_t byte) const;
   bool Meets(const AddressSet& o) const {
     return !empty_ && !o.empty_ && first_ < o.end() && o.first_ < end();

@@ -86,8 +86,9 @@ class PassCheck {
     return below;
   }
 
-  // Those of all results of a kernel: the plan names the values of a stitched one; of another one
-  // the last result, beside which it may store outputs that follow from the same products.
+  // The same for all results of a kernel. The plan names the values of a stitched kernel. For
+  // another kernel it names the last result; the kernel may also store outputs that follow from the
+  // same products.
   std::set<ValueId> Below(int kernel, const std::vector<Touch>& touches) const {
     std::set<ValueId> below = Below(OpsOf(kernel).values);
     if (SpecOf(kernel).stitch != nullptr) return below;
@@ -202,10 +203,10 @@ class PassCheck {
 
   std::string ReadBuffer(int kernel, const Touch& touch, const std::set<ValueId>& below) {
     if (touch.buffer < 0 || touch.buffer >= chain_.num_inputs() + chain_.num_outputs()) {
-      return "is no buffer of the chain";
+      return "is not in a buffer of the chain";
     }
     const StoredValue stored = InBuffer(touch.buffer);
-    if (below.count(stored.value) == 0) return "is no value that the kernel depends on";
+    if (below.count(stored.value) == 0) return "is not a value that the kernel depends on";
     const int output = touch.buffer - chain_.num_inputs();
     if (output >= 0 && writer_.count(output) == 0) return "is read before any kernel wrote it";
     for (int i = 0; i < chain_.num_outputs(); ++i) {
@@ -219,11 +220,11 @@ class PassCheck {
 
   std::string WriteBuffer(int kernel, const Touch& touch, const std::set<ValueId>& below) {
     const int output = touch.buffer - chain_.num_inputs();
-    if (output < 0 || output >= chain_.num_outputs()) return "is written and is no output";
-    if (touch.kind == Kind::kScratch) return "is no place for what the kernel alone reads";
+    if (output < 0 || output >= chain_.num_outputs()) return "is written and is not an output";
+    if (touch.kind == Kind::kScratch) return "is scratch outside of the workspace";
     if (!writer_.emplace(output, kernel).second) return "is written twice";
     const StoredValue stored = InBuffer(touch.buffer);
-    if (below.count(stored.value) == 0) return "is no value that the kernel computes";
+    if (below.count(stored.value) == 0) return "is not a value that the kernel computes";
     return Fits(touch, stored, /*whole=*/true);
   }
 
@@ -237,7 +238,7 @@ class PassCheck {
   std::string InWorkspace(const Touch& touch) const {
     if (touch.bytes.first() < kHeaderBytes) return "lies over the workspace's header";
     if (touch.bytes.end() > static_cast<int64_t>(plan_.workspace_bytes)) {
-      return absl::StrCat("ends behind the workspace of ", plan_.workspace_bytes, " bytes");
+      return absl::StrCat("ends past the workspace of ", plan_.workspace_bytes, " bytes");
     }
     return "";
   }
@@ -257,7 +258,6 @@ class PassCheck {
       region.values = ValuesOf(kernel, region, below);
       if (region.values.empty()) return "has the bytes of no value that the kernel computes";
     } else if (!touch.bytes.Dense()) {
-      // Both a tensor map and a pointer tell of C.
       return "has gaps";
     }
     regions_.push_back(std::move(region));
@@ -290,7 +290,7 @@ class PassCheck {
     const std::string wrong = InWorkspace(touch);
     if (!wrong.empty()) return wrong;
     const ValueId reader = ReaderOf(kernel, touch);
-    // What was written last is there.
+    // The region that was written last is there.
     for (size_t i = regions_.size(); i-- > 0;) {
       Region& region = regions_[i];
       if (!region.bytes.Meets(touch.bytes)) continue;
@@ -307,7 +307,7 @@ class PassCheck {
         const StoredValue stored = InRegion(region, value);
         if (views_.MatchAbove(touch.bytes, reader, stored, pass_.m)) return "";
       }
-      return absl::StrCat("is no value, nor a view of one, that kernel ", region.first,
+      return absl::StrCat("is not a value, nor a view of one, that kernel ", region.first,
                           " left there at ", region.bytes.ToString());
     }
     return "is read before any kernel wrote it";
@@ -330,7 +330,7 @@ class PassCheck {
     return "";
   }
 
-  // Told twice, by a tensor map and by a pointer.
+  // One region that a tensor map and a pointer both name.
   static bool IsSame(const Region& a, const Region& b) {
     return a.what == b.what && a.first == b.first && a.bytes == b.bytes;
   }
@@ -429,7 +429,7 @@ std::string FindMisplacedInput(const NormalForm& form) {
       }
       if (stored.element == element && views.Match(bytes, stored, m)) continue;
       return absl::StrCat("m ", m, ", input ", i, " at ", bytes.ToString(),
-                          " is no view of the caller's input ", view.buffer);
+                          " is not a view of the caller's input ", view.buffer);
     }
   }
   return "";

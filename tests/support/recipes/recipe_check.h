@@ -26,14 +26,15 @@ struct HeldBytes {
   int first = 0, last = 0;  // the kernel that writes them, the last one that reads them
 };
 
-// What is wrong with `plan`, whose kernels are launched by `recipes`; "" if nothing is. At numbers
-// of rows up to the plan's bucket, in launches of one pass and of several:
-// - Each operand's bytes are those of a value of the chain, or of a view of one, which the kernel
-//   depends on: an input, an output, or what an earlier kernel left in the workspace.
-// - Each result's bytes are those of a value that the kernel computes, and each output is written.
-// - What lies in the workspace stays until its last reader is done; the kernel behind that one
-//   may start early and does not overwrite it either.
-// - An input whose buffer an output may share is not read behind the kernel that writes it.
+// The first rule that `plan`, whose kernels are launched by `recipes`, breaks; "" if it breaks
+// none. The rules hold for numbers of rows up to the plan's bucket, and for launches of several
+// passes:
+// - Each operand has the bytes of a value of the chain, or of a view of one, on which the kernel
+//   depends: an input, an output, or a result that an earlier kernel left in the workspace.
+// - Each result has the bytes of a value that the kernel computes, and each output is written.
+// - A region of the workspace stays until its last reader is done. The kernel after that reader may
+//   start early, so it does not overwrite the region either.
+// - An input whose buffer an output may share is not read after the kernel that writes the output.
 std::string FindMisbinding(const Chain& chain, const Plan& plan,
                            const std::vector<LaunchRecipe>& recipes, const LaunchRows& rows);
 

@@ -29,7 +29,7 @@ struct Pass {
   int64_t m = 0, first_row = 0, bucket = 0;
 };
 
-// Of a kernel of any family but a test's own, which has none.
+// Every family is known, except the ones that tests define: their kernels have no touches.
 std::vector<Touch> TouchesOf(const KernelSpec& spec, const LaunchRecipe& recipe, const Pass& pass);
 
 }  // namespace sinter::testing

@@ -24,9 +24,10 @@ class ViewAddresses {
 
   // All bytes of `stored` at `m`.
   AddressSet All(const StoredValue& stored, int64_t m) const;
-  // Whether `bytes` are those of `stored`, or of a value of the chain that is a view of it.
+  // Whether `bytes` are all bytes of `stored`, or of a value of the chain that is a view of it.
   bool Match(const AddressSet& bytes, const StoredValue& stored, int64_t m) const;
-  // The same of the views through which `reader` reads `stored` alone; none: of all.
+  // The same, with only the views through which `reader` reads `stored`; all views if it reads
+  // `stored` through other ops, or is -1.
   bool MatchAbove(const AddressSet& bytes, ValueId reader, const StoredValue& stored,
                   int64_t m) const;
 

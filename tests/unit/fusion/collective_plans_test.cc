@@ -15,6 +15,7 @@
 #include "src/plan/collective_family.h"
 #include "src/plan/kernel_code.h"
 #include "tests/support/constant_dim.h"
+#include "tests/support/recipes/recipe_check.h"
 #include "tests/support/split_chain.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -54,6 +55,7 @@ Plan ExpectPlans(const Chain& given) {
   plans.insert(plans.end(), result->alternatives.begin(), result->alternatives.end());
   for (const Plan& plan : plans) {
     SCOPED_TRACE(plan.ToText());
+    EXPECT_EQ(testing::FindMisbinding(chain, plan), "");
     const absl::StatusOr<Plan> read = testing::Reassembled(plan, chain, model);
     EXPECT_TRUE(read.ok()) << read.status();
     if (read.ok()) {

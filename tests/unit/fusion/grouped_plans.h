@@ -12,6 +12,7 @@
 #include "src/normal/normal_form.h"
 #include "src/plan/grouped_family.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/recipes/recipe_check.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
@@ -44,6 +45,7 @@ inline Plan ExpectPlans(const Chain& given, bool computed = true) {
   if (!result.ok()) return Plan();
   for (const Plan& plan : All(*result)) {
     SCOPED_TRACE(plan.ToText());
+    EXPECT_EQ(FindMisbinding(chain, plan), "");
     if (computed) {
       EXPECT_LT(WorstError(chain, plan, 11, 3), 0.02);
     }

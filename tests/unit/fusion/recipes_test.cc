@@ -79,8 +79,8 @@ TEST(Recipes, OfChainsOfEveryKind) {
   EXPECT_GT(checked.plans(), 400);
 }
 
-// The chain with gaps behind the rows of each input and output, of each another length: a stride
-// that is another operand's is seen.
+// The chain with a gap after each row of each input and output. All gaps differ, so that an operand
+// with another operand's stride is seen.
 Chain WithGaps(const Chain& chain) {
   ChainBuilder b;
   std::vector<ValueId> values;
@@ -206,7 +206,7 @@ TEST(Recipes, OfCodes) {
   EXPECT_GT(checked.plans(), 36);
 }
 
-// What a kernel stores beside its result, each with a stride of its own.
+// Auxiliary results, each with its own stride.
 TEST(Recipes, OfEpilogues) {
   Checked checked;
   const auto add = [&](const std::vector<testing::EpilogueChain>& chains) {
@@ -219,7 +219,7 @@ TEST(Recipes, OfEpilogues) {
   EXPECT_GT(checked.plans(), 60);
 }
 
-// A residual that the last of a run's kernels reads, and what comes behind it.
+// A residual that the last kernel of a run reads, and kernels that follow it.
 TEST(Recipes, OfLayers) {
   Checked checked;
   for (const int64_t n : {256, 2048}) {
