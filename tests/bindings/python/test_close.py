@@ -89,7 +89,6 @@ def test_every_error_of_the_library_is_given_back_once(refusing, gpu, launchable
     error_of(pending.result), error_of(slot.build.result)
     uses = (
         lambda: refusing.deny_toolchains("zzz"),
-        lambda: refusing.prepare(SMALL, m=8),
         pending.result,
         slot.plan,
         lambda: launchable._launch((ctypes.c_uint64 * 0)(), 0, 0, 7, False),
