@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/capi/abi.h"
+#include "tests/support/no_compiler.h"
 
 namespace sinter_test {
 namespace {
@@ -157,7 +158,7 @@ TEST(Handles, ReleaseOrderNeverMatters) {
   sinter_plan* plan = nullptr;
   const Result prepared = Try(
       [&](auto e) { return sinter_prepare(context.get(), chain.get(), 16, nullptr, &plan, e); });
-  if (prepared.status == SINTER_UNAVAILABLE) GTEST_SKIP() << prepared.message;
+  if (prepared.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(prepared.message);
   ASSERT_EQ(prepared.status, SINTER_OK) << prepared.message;
   context.reset();
   chain.reset();

@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/capi/abi.h"
+#include "tests/support/no_compiler.h"
 
 namespace sinter_test {
 namespace {
@@ -182,7 +183,7 @@ TEST_F(TuningSet, APlanSaysItsSetAndItsDigestHoldsIt) {
     const Result prepared = Try([&](sinter_error** e) {
       return sinter_prepare(context.get(), chain.get(), 16, nullptr, &raw, e);
     });
-    if (prepared.status == SINTER_UNAVAILABLE) GTEST_SKIP() << prepared.message;
+    if (prepared.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(prepared.message);
     ASSERT_EQ(prepared.status, SINTER_OK) << prepared.message;
     const PlanPtr plan(raw);
     Ok([&](auto e) { return sinter_plan_get_digest(raw, digests[with_set].data(), e); });

@@ -2,7 +2,6 @@
 // every schedule that the search ranks; products that push what is summed. The compiler port
 // refuses a kernel that spills; here none may. An everyday run takes each tenth, of products each
 // third, others each day, SINTER_TEST_LONG=1 all. Exits 77 without NVRTC.
-#include <cstdio>
 #include <cstdlib>
 #include <set>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "src/product/code/kernel_source.h"
 #include "src/product/search/search.h"
 #include "tests/compile/compile_threads.h"
+#include "tests/support/no_compiler.h"
 
 namespace sinter {
 namespace {
@@ -205,8 +205,7 @@ TEST(AllReduceCompile, NoPartsThatAreSearchedSpill) {
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   if (!sinter::Nvrtc()->ToolchainId().ok()) {
-    std::printf("skipped: no NVRTC\n");
-    return 77;
+    return sinter::EndWithoutCompiler("no NVRTC was found");
   }
   return RUN_ALL_TESTS();
 }

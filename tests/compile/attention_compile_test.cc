@@ -2,7 +2,6 @@
 // every spelling. The compiler port refuses a kernel that spills or draws a C75xx remark; here none
 // may. Exits 77 without NVRTC. SINTER_TEST_LONG=1 takes four schedules of each, and those of long
 // rows.
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <set>
@@ -18,6 +17,7 @@
 #include "src/plan/kernel_code.h"
 #include "tests/compile/compile_jobs.h"
 #include "tests/support/attention_chains.h"
+#include "tests/support/no_compiler.h"
 
 namespace sinter {
 namespace {
@@ -103,8 +103,7 @@ int main(int argc, char** argv) {
   const auto compiler = sinter::MakeNvrtcCompiler(sinter::Variable("SINTER_NVRTC"));
   const auto toolchain = compiler->ToolchainId();
   if (absl::IsUnavailable(toolchain.status())) {
-    std::printf("skipped: %s\n", std::string(toolchain.status().message()).c_str());
-    return 77;
+    return sinter::EndWithoutCompiler(toolchain.status().message());
   }
   return RUN_ALL_TESTS();
 }

@@ -34,6 +34,7 @@
 #include "tests/compile/kernel_jobs.h"
 #include "tests/support/header_folder.h"
 #include "tests/support/machine_code.h"
+#include "tests/support/no_compiler.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
@@ -362,8 +363,7 @@ int main(int argc, char** argv) {
   if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
   const auto toolchain = sinter::MakeCompiler()->ToolchainId();
   if (absl::IsUnavailable(toolchain.status())) {
-    std::cout << "skipped: " << toolchain.status().message() << "\n";
-    return 77;
+    return sinter::EndWithoutCompiler(toolchain.status().message());
   }
   return RUN_ALL_TESTS();
 }

@@ -2,7 +2,6 @@
 // that planning finds in mixtures of experts, also as test builds have them. The compiler port
 // refuses a kernel that spills or draws a C75xx remark; here none may. An everyday run takes each
 // thirty-second, others each day, SINTER_TEST_LONG=1 all. Exits 77 without NVRTC.
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -17,6 +16,7 @@
 #include "src/plan/grouped_family.h"
 #include "src/plan/kernel_code.h"
 #include "tests/compile/compile_jobs.h"
+#include "tests/support/no_compiler.h"
 
 namespace sinter {
 namespace {
@@ -130,8 +130,7 @@ int main(int argc, char** argv) {
   const auto compiler = sinter::MakeNvrtcCompiler(sinter::Nvrtc());
   const auto toolchain = compiler->ToolchainId();
   if (absl::IsUnavailable(toolchain.status())) {
-    std::printf("skipped: %s\n", std::string(toolchain.status().message()).c_str());
-    return 77;
+    return sinter::EndWithoutCompiler(toolchain.status().message());
   }
   return RUN_ALL_TESTS();
 }

@@ -1,6 +1,5 @@
 // The probes of a device through the real NVRTC for sm_90a. The compiler port refuses a kernel that
 // spills or draws a C75xx remark. Exits 77 without NVRTC.
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -9,6 +8,7 @@
 #include "runtime/measure/probes.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/compile_request.h"
+#include "tests/support/no_compiler.h"
 
 namespace sinter {
 namespace {
@@ -35,8 +35,7 @@ int main(int argc, char** argv) {
   const char* path = std::getenv("SINTER_NVRTC");
   const auto toolchain = sinter::MakeNvrtcCompiler(path == nullptr ? "" : path)->ToolchainId();
   if (absl::IsUnavailable(toolchain.status())) {
-    std::printf("skipped: %s\n", std::string(toolchain.status().message()).c_str());
-    return 77;
+    return sinter::EndWithoutCompiler(toolchain.status().message());
   }
   return RUN_ALL_TESTS();
 }

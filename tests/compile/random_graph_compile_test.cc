@@ -25,6 +25,7 @@
 #include "src/engine/engine.h"
 #include "tests/compile/compile_threads.h"
 #include "tests/support/deep_graphs.h"
+#include "tests/support/no_compiler.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/rough_chain.h"
 #include "tests/support/row_step_graphs.h"
@@ -369,8 +370,7 @@ int main(int argc, char** argv) {
   if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
   const auto engine = sinter::MakeEngine();
   if (absl::IsUnavailable(engine.status())) {
-    std::printf("skipped: %s\n", std::string(engine.status().message()).c_str());
-    return 77;
+    return sinter::EndWithoutCompiler(engine.status().message());
   }
   return RUN_ALL_TESTS();
 }

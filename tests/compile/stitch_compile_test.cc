@@ -31,6 +31,7 @@
 #include "tests/compile/compile_threads.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
+#include "tests/support/no_compiler.h"
 #include "tests/support/random_stitch_graph.h"
 
 namespace sinter {
@@ -322,8 +323,7 @@ int main(int argc, char** argv) {
   if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
   const auto toolchain = sinter::MakeCompiler()->ToolchainId();
   if (absl::IsUnavailable(toolchain.status())) {
-    std::printf("skipped: %s\n", std::string(toolchain.status().message()).c_str());
-    return 77;
+    return sinter::EndWithoutCompiler(toolchain.status().message());
   }
   return RUN_ALL_TESTS();
 }

@@ -14,6 +14,7 @@
 #include "src/engine/measured_choice.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/no_compiler.h"
 #include "tests/support/small_cubin.h"
 
 namespace sinter {
@@ -330,7 +331,7 @@ TEST(WiringTest, ASecondEngineOnTheSameFolderSearchesAndCompilesNothing) {
       ParseProblem("gated_ffn m=16 n=512 k=256 l=256 act=silu layout=oi dtype=bf16").value();
   const auto cold = TargetEngine(config);
   const auto first = cold->Prepare(problem.chain, 16, {});
-  if (absl::IsUnavailable(first.status())) GTEST_SKIP() << first.status();
+  if (absl::IsUnavailable(first.status())) SINTER_END_WITHOUT_COMPILER(first.status());
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_GT(cold->Stats().kernels_compiled, 0u);
   cold->ports().cache_tools->Flush();

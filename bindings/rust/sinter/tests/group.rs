@@ -102,7 +102,7 @@ fn a_plan_is_bound_by_one_exchange_and_launched_until_the_group_is_closed() {
     let before = meeting.calls.load(Ordering::SeqCst);
     let bindings = on_all(|rank| {
         let plan = match contexts[rank].prepare(&over_two_ranks(), 16, &PrepareOptions::default()) {
-            Err(error) if error.status() == Status::UNAVAILABLE => return None, // no compiler
+            Err(error) if error.status() == Status::UNAVAILABLE && std::env::var("SINTER_TEST_NO_NVRTC").as_deref() == Ok("1") => return None,
             plan => plan.unwrap(),
         };
         // SAFETY: kernels of the driver without a GPU do nothing.
