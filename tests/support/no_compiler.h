@@ -1,5 +1,5 @@
-// What a test does that finds no run-time compiler: it fails, unless the suite was told that there
-// is none.
+// What a test does that finds no run-time compiler: it fails, or is skipped with
+// SINTER_TEST_NO_NVRTC=1.
 #ifndef SINTER_TESTS_SUPPORT_NO_COMPILER_H_
 #define SINTER_TESTS_SUPPORT_NO_COMPILER_H_
 

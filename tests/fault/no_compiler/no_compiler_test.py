@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""A test that finds no run-time compiler fails, and is skipped only if it was told. Usage: no_compiler_test.py CAPI_TEST COMPILE_TEST NEEDS_COMPILER."""
+"""A test that finds no run-time compiler fails; it is skipped only with SINTER_TEST_NO_NVRTC=1.
+
+Usage: no_compiler_test.py CAPI_TEST COMPILE_TEST NEEDS_COMPILER.
+"""
 
 import os
 import subprocess
