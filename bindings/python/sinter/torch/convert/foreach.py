@@ -13,7 +13,9 @@ from .op_table import TABLE, Handler, Row, elementwise
 
 
 class _Item:
-    """One tensor of a list, as a node of its own."""
+    """One tensor of a list, as a node of its own that calls no operator."""
+
+    op = "item"
 
     def __init__(self, val: Any) -> None:
         self.meta = {"val": val}
