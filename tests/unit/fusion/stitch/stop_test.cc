@@ -3,7 +3,9 @@
 #include <time.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/keep_going.h"
@@ -23,7 +25,7 @@ double CpuMs() {
   return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
 }
 
-// Notes the longest time between two asks; says no at the `refusal`-th.
+// Notes the time between each two asks; says no at the `refusal`-th.
 class Watch : public KeepGoing {
  public:
   explicit Watch(int64_t refusal) : refusal_(refusal), last_(CpuMs()) {}
@@ -32,11 +34,11 @@ class Watch : public KeepGoing {
     return ++asks < refusal_ ? absl::OkStatus() : absl::DeadlineExceededError("late");
   }
   void Note() const {
-    longest_ms = std::max(longest_ms, CpuMs() - last_);
+    gaps_ms.push_back(CpuMs() - last_);
     last_ = CpuMs();
   }
   mutable int64_t asks = 0;
-  mutable double longest_ms = 0;
+  mutable std::vector<double> gaps_ms;
 
  private:
   const int64_t refusal_;
@@ -84,13 +86,6 @@ std::vector<int64_t> Sizes(int count) {
   return sizes;
 }
 
-// Half of what a caller is promised. Sanitizers take some ten times as long.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kLongestMs = 500;
-#else
-constexpr int kLongestMs = 50;
-#endif
-
 struct Case {
   const char* name;
   Chain chain;
@@ -112,14 +107,36 @@ absl::StatusOr<FusionResult> PlanWith(const Chain& chain, const KeepGoing* port)
   return PlanChain(chain, 1, H200(), options);
 }
 
-TEST(StopTest, NoLargeGraphIsPlannedForLongWithoutAsking) {
-  for (const Case& one : Cases()) {
+// The time between each two asks: the shorter of two plannings, so that a disturbance of one does
+// not count.
+std::vector<double> GapsMs(const Chain& chain) {
+  std::vector<double> gaps;
+  for (int planning = 0; planning < 2; ++planning) {
     const Watch watch(kNever);
-    ASSERT_TRUE(PlanWith(one.chain, &watch).ok()) << one.name;
+    EXPECT_TRUE(PlanWith(chain, &watch).ok());
     watch.Note();
-    EXPECT_GT(watch.asks, 2) << one.name;
-    EXPECT_LT(watch.longest_ms, kLongestMs) << one.name;
+    if (planning == 0) gaps.assign(watch.gaps_ms.size(), 1e9);
+    EXPECT_EQ(watch.gaps_ms.size(), gaps.size());
+    for (size_t i = 0; i < std::min(gaps.size(), watch.gaps_ms.size()); ++i) {
+      gaps[i] = std::min(gaps[i], watch.gaps_ms[i]);
+    }
   }
+  return gaps;
+}
+
+// A busy or slow machine, or a sanitizer, lengthens the planning of the largest graph as it
+// lengthens each gap. That planning takes half a second on an idle machine, so a tenth is half of
+// the 100 ms that a caller is promised.
+TEST(StopTest, NoLargeGraphIsPlannedForLongWithoutAsking) {
+  double whole_ms = 0;
+  std::vector<std::pair<const char*, double>> longest;
+  for (const Case& one : Cases()) {
+    const std::vector<double> gaps = GapsMs(one.chain);
+    EXPECT_GT(gaps.size(), 3u) << one.name;
+    longest.emplace_back(one.name, *std::max_element(gaps.begin(), gaps.end()));
+    whole_ms = std::max(whole_ms, std::accumulate(gaps.begin(), gaps.end(), 0.0));
+  }
+  for (const auto& [name, longest_ms] : longest) EXPECT_LT(longest_ms, whole_ms / 10) << name;
 }
 
 TEST(StopTest, PlanningStopsWhereverItIsAndTheNextTimeItGoesThrough) {
