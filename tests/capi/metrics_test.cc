@@ -42,7 +42,7 @@ bool IsOf(const std::string& name, const std::string& family, const Family& of) 
 
 // The samples of a histogram: for each set of labels the buckets ascend to +Inf, which is the
 // count.
-void CheckHistogram(const std::string& name, const Family& family) {
+void ExpectHistogram(const std::string& name, const Family& family) {
   static const std::regex kBucket("(?:(.*),)?le=\"([^\"]+)\"");
   std::map<std::string, std::map<double, double>> buckets;
   for (const auto& [labels, value] : family.samples) {
@@ -110,7 +110,7 @@ TEST(Metrics, TheTextIsOfTheFormat) {
     EXPECT_FALSE(family.samples.empty() || family.type.empty() || family.help.empty()) << name;
     const bool total = name.size() > 6 && name.compare(name.size() - 6, 6, "_total") == 0;
     EXPECT_EQ(total, family.type == "counter") << name;
-    if (family.type == "histogram") CheckHistogram(name, family);
+    if (family.type == "histogram") ExpectHistogram(name, family);
   }
   const auto& build = families.at("sinter_build_info").samples;
   ASSERT_EQ(build.size(), 1u);

@@ -21,8 +21,8 @@ constexpr int kRepeats = 3;
 
 class Attention : public GpuTest {
  protected:
-  static void CheckAll(std::vector<GraphCase> cases, PrepareOptions::Choice choice,
-                       bool batch_invariant) {
+  static void ExpectAll(std::vector<GraphCase> cases, PrepareOptions::Choice choice,
+                        bool batch_invariant) {
     std::vector<PlanJob> jobs;
     for (const GraphCase& c : cases) {
       jobs.push_back({&c.chain, c.m, choice, batch_invariant && c.chain.UsesM()});
@@ -57,7 +57,7 @@ class Attention : public GpuTest {
 };
 
 TEST_F(Attention, InEverySpellingIsRight) {
-  CheckAll(Forms(), PrepareOptions::Choice::kBest, false);
+  ExpectAll(Forms(), PrepareOptions::Choice::kBest, false);
 }
 
 TEST_F(Attention, InBatchInvariantPlansIsRight) {
@@ -65,14 +65,14 @@ TEST_F(Attention, InBatchInvariantPlansIsRight) {
   for (GraphCase& c : Forms()) {
     if (c.chain.UsesM()) cases.push_back(std::move(c));
   }
-  CheckAll(std::move(cases), PrepareOptions::Choice::kBest, true);
+  ExpectAll(std::move(cases), PrepareOptions::Choice::kBest, true);
 }
 
 TEST_F(Attention, InsideAnEncodersLayerIsRight) {
   std::vector<GraphCase> cases;
   cases.push_back({"encoder 2x128x12x64", "", testing::MakeEncoderLayer(2, 128, 12, 64), 1});
   cases.push_back({"encoder 3x197x4x32", "", testing::MakeEncoderLayer(3, 197, 4, 32), 1});
-  CheckAll(std::move(cases), PrepareOptions::Choice::kBest, false);
+  ExpectAll(std::move(cases), PrepareOptions::Choice::kBest, false);
 }
 
 }  // namespace

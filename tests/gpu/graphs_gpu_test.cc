@@ -58,7 +58,7 @@ class Graphs : public GpuTest {
     return static_cast<uint64_t>(NumberOf("SINTER_GPU_SEED", kFirstSeed));
   }
 
-  static void CheckAll(const char* name, const std::vector<Drawn>& cases) {
+  static void ExpectAll(const char* name, const std::vector<Drawn>& cases) {
     std::vector<PlanJob> jobs;
     for (const Drawn& c : cases) {
       const bool unfused = (FirstSeed() + jobs.size()) % kUnfusedEvery == 0;
@@ -97,22 +97,22 @@ class Graphs : public GpuTest {
 };
 
 TEST_F(Graphs, OfEveryOpAndTypeAreRight) {
-  CheckAll("random", DrawAll("random", NumberOf("SINTER_GPU_GRAPHS", kGraphs),
-                             [](uint64_t seed) { return testing::MakeRandomGraph(seed); }));
+  ExpectAll("random", DrawAll("random", NumberOf("SINTER_GPU_GRAPHS", kGraphs),
+                              [](uint64_t seed) { return testing::MakeRandomGraph(seed); }));
 }
 
 // Without a cast before their f32 outputs, which the bound of f32 holds: a value that lay in 16
 // bits between two kernels misses it a hundred times.
 TEST_F(Graphs, WithoutACastAreRightInF32) {
-  CheckAll("wide", DrawAll("wide", NumberOf("SINTER_GPU_GRAPHS", kGraphs) / kWideShare + 1,
-                           [](uint64_t seed) { return testing::MakeRandomWideGraph(seed); }));
+  ExpectAll("wide", DrawAll("wide", NumberOf("SINTER_GPU_GRAPHS", kGraphs) / kWideShare + 1,
+                            [](uint64_t seed) { return testing::MakeRandomWideGraph(seed); }));
 }
 
 // As frameworks write them: what the normal form changes runs on views of the caller's buffers, and
 // the reference on the caller's chain.
 TEST_F(Graphs, AsFrameworksWriteThemAreRight) {
-  CheckAll("rough", DrawAll("rough", NumberOf("SINTER_GPU_GRAPHS", kGraphs),
-                            [](uint64_t seed) { return testing::MakeRoughChain(seed); }));
+  ExpectAll("rough", DrawAll("rough", NumberOf("SINTER_GPU_GRAPHS", kGraphs),
+                             [](uint64_t seed) { return testing::MakeRoughChain(seed); }));
 }
 
 // Of numbers that f32 holds exactly, with exact ops: an output has every bit of the reference's, so
@@ -130,7 +130,7 @@ TEST_F(Graphs, OfExactNumbersHaveEveryBit) {
     if (*bench::IsExactInF32(c.graph.chain, c.graph.m, c.inputs)) exact.push_back(std::move(c));
   }
   EXPECT_GE(static_cast<int64_t>(exact.size()), count / 2);
-  CheckAll("exact", exact);
+  ExpectAll("exact", exact);
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ TEST_F(Programs, MatricesOfF32BehindTwoProducts) {
 constexpr int64_t kAuxRows[] = {1, 37, 128, 300, 1000};
 constexpr size_t kAuxPlans = 3;
 
-void CheckAux(const Ports& ports, const std::vector<EpilogueChain>& chains) {
+void ExpectAux(const Ports& ports, const std::vector<EpilogueChain>& chains) {
   size_t ran = 0;
   for (const EpilogueChain& c : chains) {
     SCOPED_TRACE(c.name);
@@ -146,19 +146,19 @@ void CheckAux(const Ports& ports, const std::vector<EpilogueChain>& chains) {
 }
 
 TEST_F(Programs, AuxiliaryResults) {
-  CheckAux(ports(), testing::AuxEpilogues({DType::kBF16, DType::kF32, DType::kBF16}, kSizes));
+  ExpectAux(ports(), testing::AuxEpilogues({DType::kBF16, DType::kF32, DType::kBF16}, kSizes));
 }
 TEST_F(Programs, AuxiliaryResultsOfRaggedColumns) {
-  CheckAux(ports(), testing::AuxEpilogues({DType::kF16, DType::kF16, DType::kF16}, kRagged));
+  ExpectAux(ports(), testing::AuxEpilogues({DType::kF16, DType::kF16, DType::kF16}, kRagged));
 }
 TEST_F(Programs, AuxiliaryResultsOfF32) {
-  CheckAux(ports(), testing::AuxEpilogues({DType::kBF16, DType::kF32, DType::kF32}, kSizes));
+  ExpectAux(ports(), testing::AuxEpilogues({DType::kBF16, DType::kF32, DType::kF32}, kSizes));
 }
 TEST_F(Programs, AuxiliaryResultsBesideMatricesOfF32) {
-  CheckAux(ports(), testing::AuxEpilogues(testing::kMatrixTypes[0], kSizes));
+  ExpectAux(ports(), testing::AuxEpilogues(testing::kMatrixTypes[0], kSizes));
 }
 TEST_F(Programs, AuxiliaryResultsOfConvolutionsAndProductsOfCodes) {
-  CheckAux(ports(), testing::OtherEpilogues(true));
+  ExpectAux(ports(), testing::OtherEpilogues(true));
 }
 
 // A NaN in a row makes all of its results NaN, and no other row's.

@@ -264,8 +264,8 @@ class PushedSums : public ::testing::Test {
   }
 
   // Of plans of one number of rows, the first of which says what is right.
-  static void TimeAll(const Layer& layer, int64_t rows, const std::vector<NamedPlan>& named,
-                      int calls);
+  static void ExpectEqualAndTime(const Layer& layer, int64_t rows,
+                                 const std::vector<NamedPlan>& named, int calls);
 
   static inline Rank ranks_[kRanks];
 };
@@ -389,8 +389,8 @@ TEST_F(PushedSums, OfTilesSentEarlyTakeCallsInTurn) {
 }
 
 // Plans of equal threads have equal bits. In graphs: us a layer.
-void PushedSums::TimeAll(const Layer& layer, int64_t rows, const std::vector<NamedPlan>& named,
-                         int calls) {
+void PushedSums::ExpectEqualAndTime(const Layer& layer, int64_t rows,
+                                    const std::vector<NamedPlan>& named, int calls) {
   std::vector<Plan> plans;
   for (const NamedPlan& one : named) plans.push_back(one.plan);
   const std::vector<Bounds> bounds = BindAll(layer, plans);
@@ -444,7 +444,7 @@ TEST_F(PushedSums, Times) {
       if (!(cut == chosen)) add("memory", cut, false, 512);
       for (const int threads : {256, 512}) add("pushed", cut, true, threads);
     }
-    TimeAll(layer, rows, plans, 50);
+    ExpectEqualAndTime(layer, rows, plans, 50);
   }
 }
 
@@ -467,7 +467,7 @@ TEST_F(PushedSums, TimesOfManyRows) {
           {absl::StrCat(one.n, "x", one.k, " ", plan.kernels[0].spec.schedule.ToString()), plan,
            threads});
     }
-    TimeAll(layer, one.rows, named, 20);
+    ExpectEqualAndTime(layer, one.rows, named, 20);
   }
 }
 

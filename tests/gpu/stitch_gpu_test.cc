@@ -114,7 +114,7 @@ class Stitch : public GpuTest {
            runs->Check(*plan, kRepeats), counts);
   }
 
-  static void CheckBoth(const std::vector<GraphCase>& cases) {
+  static void ExpectBoth(const std::vector<GraphCase>& cases) {
     const auto plans = PrepareBoth(cases);
     Counts unfused, best;
     int without = 0;  // an op alone may be no kernel where it is one together with others
@@ -146,14 +146,14 @@ class Stitch : public GpuTest {
 };
 
 TEST_F(Stitch, RandomGraphs) {
-  CheckBoth(bench::RandomGraphCases(testing::kRandomStitchGraphs, kElements));
+  ExpectBoth(bench::RandomGraphCases(testing::kRandomStitchGraphs, kElements));
 }
 
 TEST_F(Stitch, MeasuredGraphs) {
   if (!std::filesystem::is_directory(kGraphFolder)) GTEST_SKIP() << "no " << kGraphFolder;
   const auto cases = bench::LoadGraphCases({kGraphFolder}, {});
   ASSERT_OK(cases);
-  CheckBoth(*cases);
+  ExpectBoth(*cases);
 }
 
 // One kernel for the whole graph, in every kind of schedule.
@@ -203,7 +203,7 @@ class StitchSchedules : public Stitch {
     return BuildPlan(ports(), std::make_shared<const Chain>(chain), plan, options);
   }
 
-  static void CheckTrials(const std::vector<GraphCase>& cases, std::vector<Trial> trials) {
+  static void ExpectTrials(const std::vector<GraphCase>& cases, std::vector<Trial> trials) {
     const Clock clock;
     InParallel(trials.size(),
                [&](size_t i) { trials[i].plan = Build(cases[trials[i].graph], trials[i]); });
@@ -236,7 +236,7 @@ class StitchSchedules : public Stitch {
 TEST_F(StitchSchedules, OfEveryKindAreRight) {
   const std::vector<GraphCase> cases =
       bench::RandomGraphCases(testing::kRandomStitchGraphs, kElements);
-  CheckTrials(cases, Trials(cases, kScheduledGraphs));
+  ExpectTrials(cases, Trials(cases, kScheduledGraphs));
 }
 
 // Statistics that wait for all rows, products and sums of a middle axis: at sizes where blocks hold
@@ -258,7 +258,7 @@ TEST_F(StitchSchedules, OfComposedGraphsAreRight) {
       {"norm of everything", "", testing::WholeNorm(1000, 1000), 1},
       {"norm of everything of M rows", "", testing::WholeNorm(0, 72), 5000},
   };
-  CheckTrials(cases, Trials(cases, static_cast<int>(cases.size())));
+  ExpectTrials(cases, Trials(cases, static_cast<int>(cases.size())));
 }
 
 // Values that nobody would hand over, one to eight of them, in schedules of every kind: whatever is
@@ -285,7 +285,7 @@ TEST_F(StitchSchedules, OfForcedHandOversAreRight) {
   }
   std::printf("%zu kernels hand values over\n", trials.size());
   EXPECT_GT(trials.size(), 50u);
-  CheckTrials(cases, std::move(trials));
+  ExpectTrials(cases, std::move(trials));
 }
 
 // A row of one warp, of several, of a whole block; more rows than resident blocks.
@@ -299,7 +299,7 @@ TEST_F(StitchSchedules, OfRowStepsAreRight) {
       {"places of ones", "", testing::PlacesOfOnes(0, 1023), 257},
       {"dropout", "", testing::DropoutNorm(0, 1000), 129},
   };
-  CheckTrials(cases, Trials(cases, static_cast<int>(cases.size())));
+  ExpectTrials(cases, Trials(cases, static_cast<int>(cases.size())));
 }
 
 // Parts of other units and lengths, many of one text, in place; chosen plans are one packed kernel.
@@ -337,8 +337,8 @@ TEST_F(Stitch, PackedKernels) {
 // One plan, any number of rows, the largest bucket passed among them; nothing behind the last row.
 class StitchRows : public Stitch {
  protected:
-  static void CheckRows(const Problem& problem, int64_t made_for, const PreparedPlanPtr& plan,
-                        int64_t m) {
+  static void ExpectRows(const Problem& problem, int64_t made_for, const PreparedPlanPtr& plan,
+                         int64_t m) {
     GraphCase c{problem.kind, "", problem.chain, m};
     const auto runs = StitchRuns::Make(ports(), c, 3, kFullReference);
     ASSERT_OK(runs);
@@ -404,7 +404,7 @@ TEST_F(StitchRows, MemoryChainsTakeAnyNumberOfRows) {
     if (!plans[i].ok()) continue;
     EXPECT_EQ((*plans[i])->plan().kernels.size(), 1u) << problem.kind << " at " << jobs[i].m;
     for (int64_t m : kRows) {
-      if (m <= jobs[i].m) CheckRows(problem, jobs[i].m, *plans[i], m);
+      if (m <= jobs[i].m) ExpectRows(problem, jobs[i].m, *plans[i], m);
     }
   }
 }
@@ -553,7 +553,7 @@ TEST_F(Stitch, ReductionsOverEverything) {
   for (const int64_t n : {200, 2048, 4096}) {
     cases.push_back({absl::StrCat(n, " squared"), "", Whole({c(n), c(n)}, {0, 1}), 1});
   }
-  CheckBoth(cases);
+  ExpectBoth(cases);
 }
 
 TEST_F(Stitch, ConcatsOfManyOperands) {
@@ -569,7 +569,7 @@ TEST_F(Stitch, ConcatsOfManyOperands) {
       cases.push_back({absl::StrCat(count, " of ", columns), "", b.Finish().value(), 77});
     }
   }
-  CheckBoth(cases);
+  ExpectBoth(cases);
 }
 
 // x @ w.T without a cast, alone and with a bias and an activation.
@@ -598,7 +598,7 @@ TEST_F(Stitch, ProductsWithResultsOfF32) {
       }
     }
   }
-  CheckBoth(cases);
+  ExpectBoth(cases);
 }
 
 // Rows and elements by ids: tables of every type, ids of both types, computed, behind views.
@@ -612,7 +612,7 @@ TEST_F(Stitch, Gathers) {
   }
   const Chain large = testing::Embedding(0, 50257, 768, DType::kS64);
   for (const int64_t m : {128, 8192}) cases.push_back({absl::StrCat("gpt2 ", m), "", large, m});
-  CheckBoth(cases);
+  ExpectBoth(cases);
 }
 
 // Windows of every size and type, and the depthwise convolutions of three models.
@@ -640,7 +640,7 @@ TEST_F(Stitch, Windows) {
       cases.push_back({absl::StrCat(graph.name, " m ", m), "", graph.chain, m});
     }
   }
-  CheckBoth(cases);
+  ExpectBoth(cases);
 }
 
 // Steps of rows of every length and type, alone and with what is read by them.
@@ -662,7 +662,7 @@ TEST_F(Stitch, RowSteps) {
       cases.push_back({absl::StrCat(graph.name, " m ", m), "", graph.chain, m});
     }
   }
-  CheckBoth(cases);
+  ExpectBoth(cases);
 }
 
 // Bytes of `count` elements of `dtype`, of which each is one of `some`.
@@ -800,7 +800,7 @@ TEST_F(Stitch, Scatters) {
       cases.push_back({absl::StrCat(graph.name, " m ", m), "", graph.chain, m});
     }
   }
-  CheckBoth(cases);
+  ExpectBoth(cases);
 }
 
 // Of equal ids the last one wins, whatever the number of rows; ids far outside of a cache that ends
@@ -867,7 +867,7 @@ TEST_F(Stitch, ScaledGroupsOfFewColumns) {
       cases.push_back({absl::StrCat("n ", n, " m ", m), "", problem->chain, m});
     }
   }
-  CheckBoth(cases);
+  ExpectBoth(cases);
 }
 
 // With M = 0 outputs without M are written, those of rows are not, and their buffers may be null.

@@ -29,7 +29,7 @@ class Variants : public GpuTest {
     }
   }
 
-  void CheckSpecs(const std::vector<FfnSpec>& specs, int64_t m) {
+  void ExpectSpecs(const std::vector<FfnSpec>& specs, int64_t m) {
     std::vector<Chain> chains;
     std::vector<std::string> names;
     for (const FfnSpec& spec : specs) {
@@ -64,8 +64,8 @@ std::vector<FfnSpec> AllActivations(DType dtype) {
   return specs;
 }
 
-TEST_F(Variants, EveryActivationInBFloat16) { CheckSpecs(AllActivations(DType::kBF16), 96); }
-TEST_F(Variants, EveryActivationInFloat16) { CheckSpecs(AllActivations(DType::kF16), 96); }
+TEST_F(Variants, EveryActivationInBFloat16) { ExpectSpecs(AllActivations(DType::kBF16), 96); }
+TEST_F(Variants, EveryActivationInFloat16) { ExpectSpecs(AllActivations(DType::kF16), 96); }
 
 TEST_F(Variants, BiasesOnAndOff) {
   std::vector<FfnSpec> specs;
@@ -80,7 +80,7 @@ TEST_F(Variants, BiasesOnAndOff) {
     spec.l = 100;
     specs.push_back(spec);
   }
-  CheckSpecs(specs, 40);
+  ExpectSpecs(specs, 40);
 }
 
 TEST_F(Variants, RaggedSizes) {
@@ -102,7 +102,7 @@ TEST_F(Variants, RaggedSizes) {
     spec.l = (s.l + 7) / 8 * 8;
     specs.push_back(spec);
   }
-  CheckSpecs(specs, 77);
+  ExpectSpecs(specs, 77);
 }
 
 TEST_F(Variants, ResidualsOnRaggedSizes) {
@@ -121,7 +121,7 @@ TEST_F(Variants, ResidualsOnRaggedSizes) {
     spec.l = spec.layout == Layout::kIO ? 136 : 77 + mask;
     specs.push_back(spec);
   }
-  CheckSpecs(specs, 77);
+  ExpectSpecs(specs, 77);
 }
 
 TEST_F(Variants, OneProduct) {

@@ -30,6 +30,7 @@ namespace {
 
 using cache_testing::TempDir;
 using remote_testing::FakeServer;
+using remote_testing::HoldPort;
 using remote_testing::Listen;
 using remote_testing::Loopback;
 using remote_testing::RedisServer;
@@ -37,12 +38,14 @@ using remote_testing::Replying;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kPlans = 30, kRounds = 5, kLaunches = 2000;
+constexpr int kPlans = 30, kRounds = 5, kMostRounds = 40, kLaunches = 2000;
 constexpr double kNoiseUs = 5;  // of a launch; one that asks a remote takes longer
 constexpr int kColdPlans = 4;
 constexpr milliseconds kBudget(50);
 // Three late answers in a row open the breaker; the thread that prefetches may be at a fourth.
-constexpr double kMostColdMs = 4 * 50;
+constexpr size_t kMostLate = 4;
+// And ten of ten calls that fail at once, likewise.
+constexpr size_t kMostRefused = 11;
 constexpr char kNone[] = "none", kNoneAgain[] = "none again";
 
 double Since(Clock::time_point start) {
@@ -85,8 +88,10 @@ double Least(const std::vector<double>& of) { return *std::min_element(of.begin(
 // Servers of no use, while it lives.
 class UselessServers {
  public:
-  UselessServers() { close(Listen(&dead_)); }
-  ~UselessServers() { close(hole_); }
+  ~UselessServers() {
+    close(held_);
+    close(hole_);
+  }
   std::vector<std::pair<std::string, uint16_t>> All() const {
     return {{"dead", dead_},
             {"black hole", black_hole_},
@@ -97,6 +102,7 @@ class UselessServers {
 
  private:
   uint16_t dead_ = 0, black_hole_ = 0;
+  const int held_ = HoldPort(&dead_);
   const int hole_ = Listen(&black_hole_);  // accepts nothing: the kernel says yes, nobody answers
   FakeServer drip_{Replying("$100000\r\n" + std::string(100000, 'x'), 1, 20)};
   FakeServer lies_{Replying("$5\r\nhello\r\n")};
@@ -188,31 +194,37 @@ class RemoteFaultTest : public testing::Test {
   int fresh_ = 0;
 };
 
+// Whether none of `times` is slower than without a remote, by the least of all rounds, which other
+// work on the machine changes least.
+std::string SlowerThanAlone(const std::map<std::string, Times>& times) {
+  const Times &one = times.at(kNone), &other = times.at(kNoneAgain);
+  for (const auto& [name, of] : times) {
+    if (Least(of.prepare_us) > 2 * std::max(Least(one.prepare_us), Least(other.prepare_us)) ||
+        Least(of.launch_us) >
+            kNoiseUs + 2 * std::max(Least(one.launch_us), Least(other.launch_us))) {
+      return name;
+    }
+  }
+  return "";
+}
+
 // Rounds of all take turns, so that a busy machine is as busy for each. Two without a remote: what
-// differs between these is noise.
+// differs between these is noise. A machine that is too busy gets more rounds.
 TEST_F(RemoteFaultTest, AWarmFolderIsPreparedAndLaunchedAsWithoutARemote) {
   std::map<std::string, Times> times;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kRounds || (round < kMostRounds && !SlowerThanAlone(times).empty());
+       ++round) {
     Warm(std::nullopt, &times[kNone]);
     for (const auto& [name, port] : servers_.All()) Warm(port, &times[name]);
     Warm(std::nullopt, &times[kNoneAgain]);
   }
-  const auto print = [&](const std::string& name) {
-    const Times& of = times[name];
+  for (const auto& [name, of] : times) {
     std::cout << "warm folder, remote " << name << ": prepare " << Median(of.prepare_us)
               << " us (least " << Least(of.prepare_us) << "), launch " << Median(of.launch_us)
-              << " us (least " << Least(of.launch_us) << "), medians of " << kRounds << "\n";
-  };
-  for (const auto& [name, of] : times) {
-    print(name);
-    // The least of all rounds is what the machine's other work changes least.
-    const Times &one = times[kNone], &other = times[kNoneAgain];
-    EXPECT_LE(Least(of.prepare_us), 2 * std::max(Least(one.prepare_us), Least(other.prepare_us)))
-        << name;
-    EXPECT_LE(Least(of.launch_us),
-              kNoiseUs + 2 * std::max(Least(one.launch_us), Least(other.launch_us)))
-        << name;
+              << " us (least " << Least(of.launch_us) << "), medians of " << of.launch_us.size()
+              << "\n";
   }
+  EXPECT_EQ(SlowerThanAlone(times), "");
 }
 
 TEST_F(RemoteFaultTest, WhatIsColdPaysAFewBudgetsUntilTheBreakerOpens) {
@@ -225,9 +237,14 @@ TEST_F(RemoteFaultTest, WhatIsColdPaysAFewBudgetsUntilTheBreakerOpens) {
               << then << " ms, without a remote " << alone << " ms; breaker:";
     for (const std::string& change : transitions.lines()) std::cout << " " << change << ";";
     std::cout << (transitions.lines().empty() ? " stays closed\n" : "\n");
-    EXPECT_LE(first, 3 * alone + kMostColdMs) << name;
-    EXPECT_EQ(transitions.lines().empty(), name == "lying");  // a wrong answer is an answer
-    EXPECT_GT(remote_->stats().errors + remote_->stats().refused, 0u) << name;
+    const std::vector<std::string> changes = transitions.lines();
+    EXPECT_EQ(changes.empty(), name == "lying");  // a wrong answer is an answer
+    const RemoteStats asked = remote_->stats();
+    EXPECT_GT(asked.errors + asked.refused, 0u) << name;
+    const auto probes = std::count(changes.begin(), changes.end(), "open -> half-open");
+    const size_t most = name == "dead" ? kMostRefused : kMostLate;
+    EXPECT_LE(asked.errors, most + static_cast<size_t>(probes)) << name;
+    EXPECT_EQ(asked.skipped > 0, name != "lying") << name;
   }
 }
 

@@ -106,7 +106,8 @@ const Case kCases[] = {
      [](Scene* s) {
        unlink(s->Path().c_str());
        uint16_t dead = 0;
-       close(remote_testing::Listen(&dead));
+       static const int held = remote_testing::HoldPort(&dead);
+       ASSERT_GE(held, 0);
        const auto client = [&] {
          return std::make_unique<RedisBackend>(remote_testing::Loopback(dead), "");
        };

@@ -50,7 +50,7 @@ std::vector<std::vector<int>> SlotsOfGroups(const Ids& ids, int total) {
 
 // Of ids of `rows` rows, `first` ints behind an address that is a multiple of 16.
 template <int kSlots>
-void CheckFrom(int first, int rows) {
+void ExpectFrom(int first, int rows) {
   const int total = rows * kSlots;
   std::vector<int> memory(static_cast<size_t>(total) + 8, -7);
   const auto begin = reinterpret_cast<uintptr_t>(memory.data());
@@ -67,16 +67,16 @@ void CheckFrom(int first, int rows) {
 
 // A pass over M may begin at any row, so that ids of 3 slots may begin at any int.
 TEST(GroupedRouting, FindsSlotsOfIdsAtAnyAddress) {
-  for (int first = 0; first < 4; ++first) CheckFrom<3>(first, 57);
-  CheckFrom<1>(1, 29);
-  CheckFrom<8>(0, 40);
-  CheckFrom<8>(0, 300);    // segments of 256, four searched together
-  CheckFrom<1>(0, 17000);  // more than are searched at once
+  for (int first = 0; first < 4; ++first) ExpectFrom<3>(first, 57);
+  ExpectFrom<1>(1, 29);
+  ExpectFrom<8>(0, 40);
+  ExpectFrom<8>(0, 300);    // segments of 256, four searched together
+  ExpectFrom<1>(0, 17000);  // more than are searched at once
 }
 
 // Each unit is one walker's, all walkers have equally many but one, and pieces are neighbours.
 template <int kTilesN, int kSteps>
-void CheckWalk(int units, int walkers) {
+void ExpectWalk(int units, int walkers) {
   using Walk = UnitWalk<kTilesN, kSteps, 16>;
   std::vector<int> taken(static_cast<size_t>(units), 0);
   int least = units, most = 0, begun = 0;
@@ -106,9 +106,9 @@ void CheckWalk(int units, int walkers) {
 TEST(UnitWalk, DealsEachUnitOnceAndEvenly) {
   for (const int walkers : {1, 4, 132, 396}) {
     for (const int units : {0, 1, 3, 131, 132, 133, 500, 1056, 1057, 11424}) {
-      CheckWalk<28, 2>(units, walkers);
-      CheckWalk<3, 40>(units, walkers);
-      CheckWalk<1, 3>(units, walkers);
+      ExpectWalk<28, 2>(units, walkers);
+      ExpectWalk<3, 40>(units, walkers);
+      ExpectWalk<1, 3>(units, walkers);
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
@@ -21,11 +23,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using testing::FakeWorld;
-
-constexpr double kPromisedMs = 100;
-// A machine that runs other things too may stop this process for longer; a search that does not ask
-// takes half a second more than its deadline.
-constexpr double kBusyMs = 400;
 
 double MsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -44,44 +41,86 @@ Chain LargeGraph(const std::string& name) {
   return chain.ok() ? *std::move(chain) : testing::TestChain();
 }
 
+// Between planning and its limits: counts the asks, those that were refused, and those that came
+// after `cancelled`.
+class Counting : public KeepGoing {
+ public:
+  Counting(const KeepGoing& limits, const std::atomic<bool>& cancelled)
+      : limits_(limits), cancelled_(cancelled) {}
+  absl::Status Check() const override {
+    const bool late = cancelled_;
+    absl::Status status = limits_.Check();
+    ++asked;
+    refused += !status.ok();
+    came_late += late;
+    return status;
+  }
+  mutable int asked = 0, refused = 0, came_late = 0;
+
+ private:
+  const KeepGoing& limits_;
+  const std::atomic<bool>& cancelled_;
+};
+
 class DeadlineTest : public ::testing::Test {
  protected:
   DeadlineTest() {
     world.has_gpu = false;
-    world.plan = PlanChain;
-    world.generate = [](const KernelSpec& spec, const DeviceModel& model) {
+    world.plan = [this](const Chain& chain, int64_t m, const DeviceModel& model,
+                        const FusionOptions& options) {
+      const Counting port(*options.keep_going, cancel);
+      FusionOptions counted = options;
+      counted.keep_going = &port;
+      absl::StatusOr<FusionResult> result = PlanChain(chain, m, model, counted);
+      EXPECT_EQ(result.ok(), port.refused == 0);
+      asked += port.asked, refused += port.refused, came_late += port.came_late;
+      return result;
+    };
+    world.generate = [this](const KernelSpec& spec, const DeviceModel& model) {
+      EXPECT_EQ(refused, 0) << "the prepare went on after its planning was stopped";
       return Generate(spec, model);
     };
   }
 
-  // Milliseconds by which a prepare that was given `deadline_ms` came back later.
-  double Overrun(const Chain& chain, int deadline_ms) {
-    const auto engine = world.MakeEngine();
+  // Prepares cold; returns its milliseconds. Planning that is refused ends with that ask: how long
+  // it is between two is what stop_test.cc holds.
+  double ExpectObedience(const Chain& chain, int64_t deadline_ms, absl::Status* status) {
+    world.disk = std::make_shared<testing::FakeDisk>();
+    asked = refused = 0;
     PrepareOptions options;
-    options.deadline_us = deadline_ms * int64_t{1000};
+    options.deadline_us = deadline_ms * 1000;
     const Clock::time_point start = Clock::now();
-    const absl::Status status = engine->Prepare(chain, 1, options).status();
+    *status = world.MakeEngine()->Prepare(chain, 1, options).status();
     const double took = MsSince(start);
-    EXPECT_TRUE(status.ok() || absl::IsDeadlineExceeded(status)) << status;
-    EXPECT_TRUE(status.ok() || took >= deadline_ms) << took;
-    return took - deadline_ms;
+    EXPECT_TRUE(status->ok() || absl::IsDeadlineExceeded(*status)) << *status;
+    EXPECT_TRUE(status->ok() || took >= static_cast<double>(deadline_ms)) << took;
+    EXPECT_LE(refused, 1);
+    return took;
   }
 
   FakeWorld world;
+  std::atomic<bool> cancel{false};
+  std::atomic<int> asked{0}, refused{0}, came_late{0};
 };
 
+// The median, of which a busy machine disturbs few, against what all of the planning takes in the
+// same run.
 TEST_F(DeadlineTest, LargeGraphsComeBackInTime) {
-  std::vector<double> overruns;
+  std::vector<double> overruns, wholes;
   for (const char* name : {"crnn_head", "dien_train", "adamw_60_tensors"}) {
     const Chain chain = LargeGraph(name);
-    for (const int deadline_ms : {10, 50, 200, 1000}) {
-      world.disk = std::make_shared<testing::FakeDisk>();  // cold
-      overruns.push_back(Overrun(chain, deadline_ms));
+    absl::Status status;
+    wholes.push_back(ExpectObedience(chain, 600000, &status));
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_GT(asked, 100) << name;
+    for (const int deadline_ms : {10, 50, 200}) {
+      overruns.push_back(ExpectObedience(chain, deadline_ms, &status) - deadline_ms);
+      EXPECT_FALSE(deadline_ms == 10 && status.ok()) << name;
     }
   }
   std::sort(overruns.begin(), overruns.end());
-  EXPECT_LT(overruns[overruns.size() / 2], kPromisedMs);
-  EXPECT_LT(overruns.back(), kBusyMs);
+  std::sort(wholes.begin(), wholes.end());
+  EXPECT_LT(overruns[overruns.size() / 2], wholes[wholes.size() / 2] / 4);
 }
 
 TEST_F(DeadlineTest, WhatCameTooLateLeavesNothingAndTheNextCallSucceeds) {
@@ -105,8 +144,6 @@ TEST_F(DeadlineTest, WhatCameTooLateLeavesNothingAndTheNextCallSucceeds) {
 
 TEST_F(DeadlineTest, CancellingStopsASearch) {
   const Chain chain = LargeGraph("crnn_head");
-  std::atomic<bool> cancel{false};
-  Clock::time_point cancelled;
   std::atomic<bool> searching{false};
   PrepareOptions options;
   options.cancel = &cancel;
@@ -115,32 +152,32 @@ TEST_F(DeadlineTest, CancellingStopsASearch) {
   };
   std::thread canceller([&] {
     while (!searching) std::this_thread::yield();
-    cancelled = Clock::now();
     cancel = true;
   });
   const absl::Status status = world.MakeEngine()->Prepare(chain, 1, options).status();
   canceller.join();
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
-  EXPECT_LT(MsSince(cancelled), kBusyMs);
+  EXPECT_LE(came_late, 1);  // the next ask ends it
   EXPECT_TRUE(world.disk->records.empty());
 }
 
 // Another thread searches the same plan and goes on; who waits for it obeys its own deadline.
 TEST_F(DeadlineTest, AWaiterComesBackInTimeAndTheBuilderIsNotDisturbed) {
   const Chain chain = LargeGraph("dien_train");
-  const auto engine = world.MakeEngine();
-  std::atomic<bool> searching{false};
-  PrepareOptions slow;
-  slow.progress = [&](absl::string_view stage, double) {
-    searching = searching || stage == "search";
+  std::atomic<bool> searching{false}, go_on{false};
+  world.plan = [&](const Chain& of, int64_t m, const DeviceModel& model,
+                   const FusionOptions& options) {
+    searching = true;
+    while (!go_on) std::this_thread::yield();
+    return PlanChain(of, m, model, options);
   };
-  std::thread builder([&] { EXPECT_TRUE(engine->Prepare(chain, 1, slow).ok()); });
+  const auto engine = world.MakeEngine();
+  std::thread builder([&] { EXPECT_TRUE(engine->Prepare(chain, 1, {}).ok()); });
   while (!searching) std::this_thread::yield();
   PrepareOptions impatient;
   impatient.deadline_us = 10 * 1000;
-  const Clock::time_point start = Clock::now();
   EXPECT_TRUE(absl::IsDeadlineExceeded(engine->Prepare(chain, 1, impatient).status()));
-  EXPECT_LT(MsSince(start), 10 + kBusyMs);
+  go_on = true;  // the builder was at its search until now
   builder.join();
 }
 
@@ -158,11 +195,9 @@ TEST(LockDeadlineTest, AnotherProcessesBuildIsWaitedForUntilTheDeadline) {
   while (!planning) std::this_thread::yield();
   PrepareOptions options;
   options.deadline_us = 30 * 1000;
-  const Clock::time_point start = Clock::now();
   const absl::Status status = world.MakeEngine()->Prepare(world.chain, 16, options).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
-  EXPECT_LT(MsSince(start), 30 + kBusyMs);
-  go_on = true;
+  go_on = true;  // the other held its lock until now
   other.join();
 }
 

@@ -97,7 +97,7 @@ bool Takes(const StitchPhase& phase, size_t loop, const StitchHand& hand) {
 }
 
 // Two passes that touch one slot, one of them leaving something there, with a meeting between.
-void CheckMeetings(const StitchPhase& phase, bool rows_meet) {
+void ExpectMeetings(const StitchPhase& phase, bool rows_meet) {
   const std::vector<bool> meets = MeetsBefore(phase, rows_meet);
   const size_t loops = phase.loops.size(), rounds = 3;
   for (size_t a = 0; a < loops * rounds; ++a) {
@@ -137,8 +137,8 @@ TEST(Slots, NeverOverlapInRandomGraphs) {
       const HandLayout layout = LayOutHands(chain, program, s);
       for (size_t p = 0; p < program.phases.size(); ++p) {
         const StitchPhase& phase = program.phases[p];
-        CheckMeetings(phase, false);
-        CheckMeetings(phase, true);
+        ExpectMeetings(phase, false);
+        ExpectMeetings(phase, true);
         for (size_t i = 0; i < phase.hands.size(); ++i, ++hands) {
           for (size_t j = 0; j < i; ++j) {
             const StitchHand &a = phase.hands[j], &b = phase.hands[i];

@@ -46,6 +46,26 @@ inline int Listen(uint16_t* port, int backlog = 16) {
   return fd;
 }
 
+// A free port of loopback, at which nobody listens: connections are refused at once. Nobody else
+// gets it until the socket that is returned is closed; a server that gets this port may listen
+// there.
+inline int HoldPort(uint16_t* port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int reuse = 1;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse)) != 0 ||
+      bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    close(fd);
+    return -1;
+  }
+  *port = ntohs(address.sin_port);
+  return fd;
+}
+
 inline RemoteAddress Loopback(uint16_t port) {
   RemoteAddress address;
   address.host = "127.0.0.1";
@@ -57,7 +77,7 @@ inline RemoteAddress Loopback(uint16_t port) {
 class RedisServer {
  public:
   explicit RedisServer(const std::string& password = "", uint16_t port = 0) {
-    if (port == 0) close(Listen(&port));
+    if (port == 0) held_ = HoldPort(&port);
     port_ = port;
     std::vector<std::string> words = {
         "redis-server", "--port",    absl::StrCat(port_), "--bind", "127.0.0.1",
@@ -77,7 +97,10 @@ class RedisServer {
     password_ = password;
     running_ = Await();
   }
-  ~RedisServer() { End(); }
+  ~RedisServer() {
+    End();
+    if (held_ >= 0) close(held_);
+  }
   void End() {
     if (pid_ <= 0) return;
     kill(pid_, SIGCONT);
@@ -110,6 +133,7 @@ class RedisServer {
   cache_testing::TempDir folder_;
   std::string password_;
   uint16_t port_ = 0;
+  int held_ = -1;  // the port, if it was chosen here
   pid_t pid_ = -1;
   bool running_ = false;
 };

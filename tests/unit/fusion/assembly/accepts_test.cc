@@ -52,6 +52,7 @@ TEST(AssemblyAccepts, EveryListedProblemAndGraph) {
       if (!of.chain.UsesM()) break;
     }
   }
+  EXPECT_GT(plans, 0u);
   std::cout << plans << " plans of listed chains\n";
 }
 
@@ -85,6 +86,7 @@ TEST(AssemblyAccepts, RandomGraphs) {
     plans += ExpectMadeAgain(of, 1, false);
     if (of.chain.UsesM()) plans += ExpectMadeAgain(of, 128, false);
   }
+  EXPECT_GT(plans, 0u);
   std::cout << plans << " plans of random graphs\n";
 }
 
@@ -96,6 +98,7 @@ TEST(AssemblyAccepts, ChainsOfEveryKind) {
         plans += ExpectMadeAgain(of, BucketOf(of.chain, bucket), testing::IsLongRun());
     }
   }
+  EXPECT_GT(plans, 0u);
   std::cout << plans << " plans of chains of every kind\n";
 }
 

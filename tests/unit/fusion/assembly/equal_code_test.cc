@@ -29,7 +29,7 @@ class EqualCode : public ::testing::Test {
       const absl::Status legal =
           kernel.spec.family->Check(kernel.spec, *code, model_, nullptr).status();
       EXPECT_TRUE(legal.ok()) << of.name << " at " << bucket << ": " << legal;
-      if (&kernel == &plans.front().kernels.front()) CheckPrediction(of, bucket, kernel);
+      if (&kernel == &plans.front().kernels.front()) ExpectPrediction(of, bucket, kernel);
       const absl::StatusOr<GeneratedKernel> generated = Generate(kernel.spec, model_);
       if (!generated.ok()) continue;  // the engine has the next plan
       ++kernels_;
@@ -42,7 +42,7 @@ class EqualCode : public ::testing::Test {
     }
   }
   // Of a kernel that none stands before: its family predicts what planning did.
-  void CheckPrediction(const NamedChain& of, int64_t bucket, const PlannedKernel& kernel) {
+  void ExpectPrediction(const NamedChain& of, int64_t bucket, const PlannedKernel& kernel) {
     const auto again = kernel.spec.family->Predict(kernel.spec, bucket, model_);
     ASSERT_TRUE(again.ok()) << of.name << ": " << again.status();
     const double planned = kernel.prediction.total_us;
