@@ -1,19 +1,20 @@
 // Sums over ranks through the real NVRTC for sm_90a: every type, form and number of ranks, and
 // every schedule that the search ranks; products that push what is summed. The compiler port
-// refuses a kernel that spills; here none may. An everyday run takes each tenth, of products each
-// third, others each day, SINTER_TEST_LONG=1 all. Exits 77 without NVRTC.
+// refuses a kernel that spills; here none may.
+#include <cstdio>
 #include <cstdlib>
 #include <set>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/device_model.h"
 #include "src/collective/collective.h"
-#include "src/device/device_library.h"
 #include "src/product/code/kernel_source.h"
 #include "src/product/search/search.h"
-#include "tests/compile/compile_threads.h"
+#include "tests/compile/kernel_sweep.h"
 #include "tests/support/no_compiler.h"
 
 namespace sinter {
@@ -24,25 +25,27 @@ std::unique_ptr<Compiler> Nvrtc() {
   return MakeNvrtcCompiler(path == nullptr ? "" : path);
 }
 
-void ExpectCompiles(Compiler& compiler, const CollectiveProblem& problem,
-                    const CollectiveSchedule& schedule) {
+using Kernels = std::vector<testing::SweepKernel>;
+
+void Add(const CollectiveProblem& problem, const CollectiveSchedule& schedule, Kernels* kernels) {
   ASSERT_TRUE(CheckCollective(problem, schedule).ok());
   CompileRequest request;
   request.name = "all_reduce.cu";
   request.source = CollectiveSource(problem, schedule);
-  request.headers = CopyDeviceHeaders();
   request.arch = "sm_90a";
   request.options = {"--std=c++17"};
   request.entry = CollectiveEntry(problem);
-  static size_t number = 0;
-  if (!IsOfToday(number++, 10)) return;
-  const auto compiled = compiler.Compile(request);
-  EXPECT_TRUE(compiled.ok()) << problem.ToString() << ", " << schedule.ToString() << ": "
-                             << compiled.status();
+  kernels->push_back({absl::StrCat(problem.ToString(), ", ", schedule.ToString()), request});
+}
+
+void ExpectCompile(const Kernels& kernels) {
+  for (const testing::SweepResult& result : testing::CompileSweep(kernels)) {
+    EXPECT_TRUE(result.compiled.ok()) << result.kernel->name << ": " << result.compiled.status();
+  }
 }
 
 TEST(AllReduceCompile, NoKernelSpills) {
-  const auto compiler = Nvrtc();
+  Kernels kernels;
   int number = 0;
   for (const int ranks : {2, 3, 8}) {
     for (const DType element : {DType::kBF16, DType::kF16, DType::kF32}) {
@@ -61,16 +64,17 @@ TEST(AllReduceCompile, NoKernelSpills) {
                        (threads > 256 || result == DType::kBF16);
         problem.norm_rounded = problem.norm && result == DType::kBF16 && two_shot;
         problem.eps = problem.norm ? 1e-6 : 0;
-        ExpectCompiles(*compiler, problem, {two_shot, threads, 1});
+        Add(problem, {two_shot, threads, 1}, &kernels);
       }
     }
   }
+  ExpectCompile(kernels);
 }
 
 // Columns that are a power of two too: their kernels need fewer registers for addresses, and the
 // compiler, left alone, spills to fit more blocks on an SM.
 TEST(AllReduceCompile, NoScheduleThatIsSearchedSpills) {
-  const auto compiler = Nvrtc();
+  Kernels kernels;
   for (const int ranks : {2, 4, 8}) {
     for (const auto& [element, columns] :
          {std::pair{DType::kBF16, 5120}, {DType::kBF16, 8192}, {DType::kF32, 8192}}) {
@@ -85,15 +89,16 @@ TEST(AllReduceCompile, NoScheduleThatIsSearchedSpills) {
         for (const PushedX& pushed : {PushedX{}, PushedX{1}, PushedX{0, 2560}}) {
           for (const RankedCollective& ranked :
                SearchCollective(problem, 1, *BuiltinModel("h100"), pushed)) {
-            ExpectCompiles(*compiler, problem, ranked.schedule);
+            Add(problem, ranked.schedule, &kernels);
           }
         }
       }
     }
   }
+  ExpectCompile(kernels);
 }
 
-void ExpectProductCompiles(Compiler& compiler, const ProductSequence& p, const Schedule& s) {
+void AddProduct(const ProductSequence& p, const Schedule& s, Kernels* kernels) {
   ProductCode code;
   code.sequence = p;
   code.sequence.m = 0;
@@ -102,14 +107,10 @@ void ExpectProductCompiles(Compiler& compiler, const ProductSequence& p, const S
   CompileRequest request;
   request.name = "push.cu";
   request.source = *ProductSource(code);
-  request.headers = CopyDeviceHeaders();
   request.arch = "sm_90a";
   request.options = {"--std=c++17"};
   request.entry = EntryName(s);
-  static size_t number = 0;
-  if (!IsOfToday(number++, 3)) return;
-  const auto compiled = compiler.Compile(request);
-  EXPECT_TRUE(compiled.ok()) << p.ToString() << ", " << s.ToString() << ": " << compiled.status();
+  kernels->push_back({absl::StrCat(p.ToString(), ", ", s.ToString()), request});
 }
 
 ProductSequence ProductOf(int64_t rows, DType dtype = DType::kBF16) {
@@ -124,7 +125,7 @@ ProductSequence ProductOf(int64_t rows, DType dtype = DType::kBF16) {
 
 // Products that push their results: each way to cut them, of few rows and of many.
 TEST(AllReduceCompile, NoProductThatPushesSpills) {
-  const auto compiler = Nvrtc();
+  Kernels kernels;
   const DeviceModel model = *BuiltinModel("h100");
   for (const int64_t rows : {1, 16, 64, 128, 256}) {
     const ProductSequence p = ProductOf(rows);
@@ -133,19 +134,18 @@ TEST(AllReduceCompile, NoProductThatPushesSpills) {
     options.top_k = 40;
     const absl::StatusOr<SearchResult> found = SearchSchedules(p, model, options);
     ASSERT_TRUE(found.ok()) << found.status();
-    std::set<std::pair<bool, int>> cuts;
     for (const RankedSchedule& ranked : found->ranked) {
       const Schedule& s = ranked.schedule;
       EXPECT_EQ(s.pushes, 2);
-      if (!cuts.insert({s.swapped, s.first.split_k}).second && !IsLongSweep()) continue;
-      ExpectProductCompiles(*compiler, p, s);
+      AddProduct(p, s, &kernels);
     }
   }
+  ExpectCompile(kernels);
 }
 
 // Those of which a warp sends tiles beside the consumers: the best of a few widths of tiles.
 TEST(AllReduceCompile, NoProductThatSendsTilesSpills) {
-  const auto compiler = Nvrtc();
+  Kernels kernels;
   const DeviceModel model = *BuiltinModel("h100");
   for (const int64_t rows : {512, 1024}) {
     const ProductSequence p = ProductOf(rows);
@@ -160,16 +160,17 @@ TEST(AllReduceCompile, NoProductThatSendsTilesSpills) {
         s.pushes = ranks;
         s.pushed_columns = static_cast<int>(EarlyColumns(p, s));
         if (s.pushed_columns == 0 || !CheckSchedule(p, s, model).ok()) continue;
-        if (!cuts.insert({s.first.block_n, ranks}).second && !IsLongSweep()) continue;
-        ExpectProductCompiles(*compiler, p, s);
+        cuts.insert({s.first.block_n, ranks});
+        AddProduct(p, s, &kernels);
       }
     }
     EXPECT_GT(cuts.size(), 2u);
   }
+  ExpectCompile(kernels);
 }
 
 TEST(AllReduceCompile, NoPartsThatAreSearchedSpill) {
-  const auto compiler = Nvrtc();
+  Kernels kernels;
   for (const int ranks : {2, 3, 4, 8}) {
     for (const DType element : {DType::kBF16, DType::kF16, DType::kF32, DType::kE4M3}) {
       for (const bool by_rows : {false, true}) {
@@ -180,7 +181,7 @@ TEST(AllReduceCompile, NoPartsThatAreSearchedSpill) {
         problem.columns = by_rows ? 4096 : 2560;
         problem.by_rows = by_rows;
         for (const RankedCollective& ranked : SearchCollective(problem, 1, *BuiltinModel("h100"))) {
-          ExpectCompiles(*compiler, problem, ranked.schedule);
+          Add(problem, ranked.schedule, &kernels);
         }
         if (element == DType::kE4M3) continue;
         problem.kind = CollectiveKind::kReduceScatter;
@@ -191,12 +192,13 @@ TEST(AllReduceCompile, NoPartsThatAreSearchedSpill) {
           problem.eps = norm ? 1e-6 : 0;
           for (const RankedCollective& ranked :
                SearchCollective(problem, 1, *BuiltinModel("h100"))) {
-            ExpectCompiles(*compiler, problem, ranked.schedule);
+            Add(problem, ranked.schedule, &kernels);
           }
         }
       }
     }
   }
+  ExpectCompile(kernels);
 }
 
 }  // namespace

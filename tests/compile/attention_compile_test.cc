@@ -1,7 +1,7 @@
-// Kernels of attention through the real NVRTC for sm_90a: those that planning offers first, of
+// Kernels of attention through the real NVRTC for sm_90a: the four that planning offers first, of
 // every spelling. The compiler port refuses a kernel that spills or draws a C75xx remark; here none
-// may. Exits 77 without NVRTC. SINTER_TEST_LONG=1 takes four schedules of each, and those of long
-// rows.
+// may.
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <set>
@@ -27,8 +27,6 @@ const char* Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-bool IsLong() { return std::string(Variable("SINTER_TEST_LONG")) == "1"; }
-
 KernelSpec SpecOf(const AttentionProblem& problem, const AttentionSchedule& schedule) {
   auto own = std::make_shared<AttentionSpec>();
   own->code = {problem, schedule};
@@ -44,14 +42,12 @@ TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
   std::vector<CompileJob> jobs;
   std::set<std::string> sources;
   std::vector<testing::AttentionForm> forms = testing::AttentionForms();
-  if (IsLong()) {
-    for (const int64_t head : {32, 64, 96, 128}) {
-      testing::AttentionForm form;
-      form.batch = 16, form.heads = 12, form.rows = form.keys = 1500, form.head = head;
-      forms.push_back(form);
-      form.term = testing::AttentionForm::Term::kCausal;
-      forms.push_back(form);
-    }
+  for (const int64_t head : {32, 64, 96, 128}) {
+    testing::AttentionForm form;
+    form.batch = 16, form.heads = 12, form.rows = form.keys = 1500, form.head = head;
+    forms.push_back(form);
+    form.term = testing::AttentionForm::Term::kCausal;
+    forms.push_back(form);
   }
   // Small heads in small layers, in one tile of keys and in several.
   for (const int64_t head : {8, 16, 32}) {
@@ -68,7 +64,7 @@ TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
   for (const testing::AttentionForm& form : forms) {
     const auto normal = *NormalFormOf(std::make_shared<const Chain>(testing::MakeAttention(form)));
     const AttentionProblem problem = FindAttention(*normal->chain).at(0).problem;
-    const auto ranked = RankAttention(problem, 8, model, IsLong() ? 4 : 1, true);
+    const auto ranked = RankAttention(problem, 8, model, 4, true);
     ASSERT_TRUE(ranked.ok()) << form.Name() << ": " << ranked.status();
     for (const RankedAttention& one : *ranked) {
       const KernelSpec spec = SpecOf(problem, one.schedule);
@@ -91,7 +87,7 @@ TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
   jobs.push_back({"far terms",
                   SpecOf(problem, RankAttention(problem, 1, model, 1, true)->at(0).schedule),
                   {}});
-  Compile(JobsOfToday(std::move(jobs), 4), model, Variable("SINTER_NVRTC"));
+  ExpectCompile(jobs, model);
 }
 
 }  // namespace

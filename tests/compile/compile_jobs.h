@@ -1,19 +1,15 @@
-// Kernels that a test compiles on several threads.
+// Kernels that a test compiles, by their specs.
 #ifndef SINTER_TESTS_COMPILE_COMPILE_JOBS_H_
 #define SINTER_TESTS_COMPILE_COMPILE_JOBS_H_
 
-#include <atomic>
 #include <cstdio>
-#include <mutex>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/plan/kernel_code.h"
-#include "tests/compile/compile_threads.h"
+#include "tests/compile/kernel_sweep.h"
 
 namespace sinter {
 
@@ -23,30 +19,21 @@ struct CompileJob {
   CodegenOptions options;
 };
 
-// Fails where one does not compile, and prints registers. `nvrtc`: the library's path.
-inline void Compile(const std::vector<CompileJob>& jobs, const DeviceModel& model,
-                    const std::string& nvrtc) {
-  const auto compiler = MakeNvrtcCompiler(nvrtc);
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
-  std::vector<std::string> failures;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < CompileThreads(); ++t) {
-    threads.emplace_back([&] {
-      for (size_t i = next++; i < jobs.size(); i = next++) {
-        const auto compiled =
-            compiler->Compile(Generate(jobs[i].spec, model, jobs[i].options)->request);
-        std::lock_guard<std::mutex> lock(mutex);
-        if (!compiled.ok()) {
-          failures.push_back(absl::StrCat(jobs[i].name, ": ", compiled.status().message()));
-          continue;
-        }
-        std::printf("%3d registers: %s\n", compiled->registers, jobs[i].name.c_str());
-      }
-    });
+// Fails where one does not compile, and prints registers.
+inline void ExpectCompile(const std::vector<CompileJob>& jobs, const DeviceModel& model) {
+  std::vector<testing::SweepKernel> kernels;
+  for (const CompileJob& job : jobs) {
+    auto generated = Generate(job.spec, model, job.options);
+    ASSERT_TRUE(generated.ok()) << job.name << ": " << generated.status();
+    kernels.push_back({job.name, std::move(generated->request)});
+    kernels.back().request.headers.clear();
   }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::string& failure : failures) ADD_FAILURE() << failure;
+  for (const testing::SweepResult& result : testing::CompileSweep(kernels)) {
+    const std::string& name = result.kernel->name;
+    EXPECT_TRUE(result.compiled.ok()) << name << ": " << result.compiled.status();
+    if (result.compiled.ok())
+      std::printf("%3d registers: %s\n", result.compiled->registers, name.c_str());
+  }
 }
 
 }  // namespace sinter

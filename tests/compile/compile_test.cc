@@ -1,21 +1,16 @@
 // Generated kernels through the real NVRTC for sm_90a. The compiler port refuses a kernel that
-// spills or draws a C75xx remark, so a compiled kernel has neither. Exits 77 without NVRTC.
-// SINTER_TEST_INTENSITY=<schedules of a sweep> (2, of which an everyday run takes a part, another
-// each day); SINTER_TEST_LONG=1 takes 500, and 2000 of those that planning offers first. A kernel
-// that several sweeps take is compiled once.
+// spills or draws a C75xx remark, so a compiled kernel has neither.
+// SINTER_TEST_INTENSITY=<schedules of a sweep> (12); SINTER_TEST_LONG=1 takes 500, and 2000 of
+// those that planning offers first. A kernel that several sweeps take is compiled once.
 // SINTER_TEST_OLD_HEADERS=<src/device of another version>: each kernel is compiled with those
 // headers too, and both must give the same machine code.
-#include <time.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
-#include <functional>
 #include <iostream>
 #include <memory>
-#include <mutex>
-#include <set>
-#include <thread>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -30,8 +25,8 @@
 #include "src/device/device_library.h"
 #include "src/product/operand.h"
 #include "src/standin/stand_in.h"
-#include "tests/compile/compile_threads.h"
 #include "tests/compile/kernel_jobs.h"
+#include "tests/compile/kernel_sweep.h"
 #include "tests/support/header_folder.h"
 #include "tests/support/machine_code.h"
 #include "tests/support/no_compiler.h"
@@ -40,7 +35,7 @@
 namespace sinter {
 namespace {
 
-constexpr int kShortSweep = 2, kLongSweep = 500, kLongFirst = 2000;
+constexpr int kShortSweep = 12, kLongSweep = 500, kLongFirst = 2000;
 constexpr double kSlowestMs = 3000;  // far above what one takes: machines that build at the same
                                      // time must not fail the test
 constexpr uint64_t kSeed = 20;       // of random sweeps, unless SINTER_TEST_SEED says another
@@ -62,13 +57,6 @@ uint64_t Seed() {
   return absl::SimpleAtoi(Variable("SINTER_TEST_SEED"), &seed) ? seed : kSeed;
 }
 
-// Processor time of this thread: NVRTC compiles on the thread that asks.
-double ThreadMs() {
-  timespec t = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
-}
-
 std::unique_ptr<Compiler> MakeCompiler() { return MakeNvrtcCompiler(Variable("SINTER_NVRTC")); }
 
 // What a refusal's log says of the reason, without the lines that every compile has.
@@ -85,27 +73,33 @@ std::string Reasons(const absl::Status& status) {
   return absl::StrJoin(lines, "\n    ");
 }
 
+// SINTER_TEST_OLD_HEADERS; none: nothing is compared.
+std::vector<std::pair<std::string, std::string>> OldHeaders() {
+  const std::string folder = Variable("SINTER_TEST_OLD_HEADERS");
+  if (folder.empty()) return {};
+  auto headers = ReadHeaderFolder(folder);
+  EXPECT_FALSE(headers.empty()) << "no header below " << folder;
+  return headers;
+}
+
 class CompileRun {
  public:
-  explicit CompileRun(Compiler* compiler) : compiler_(compiler) {
-    const std::string folder = Variable("SINTER_TEST_OLD_HEADERS");
-    if (folder.empty()) return;
-    old_headers_ = ReadHeaderFolder(folder);
-    EXPECT_FALSE(old_headers_.empty()) << "no header below " << folder;
-  }
-
-  // Compiles all jobs on several threads; each failure is a test failure with its reason.
+  // Compiles jobs; each failure is a test failure with its reason.
   void Compile(const std::vector<KernelJob>& jobs, const DeviceModel& model) {
-    std::atomic<size_t> next{0};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < CompileThreads(); ++t) {
-      threads.emplace_back([&] {
-        for (size_t i = next++; i < jobs.size(); i = next++) CompileOne(jobs[i], model);
-      });
+    std::vector<testing::SweepKernel> kernels;
+    for (const KernelJob& job : jobs) {
+      auto kernel = Generate(job.spec, model, job.options);
+      ASSERT_TRUE(kernel.ok()) << job.Name() << ": " << kernel.status();
+      kernels.push_back({job.Name(), std::move(kernel->request)});
+      kernels.back().request.headers.clear();
     }
-    for (std::thread& thread : threads) thread.join();
-    for (const std::string& failure : failures_) ADD_FAILURE() << failure;
-    EXPECT_EQ(times_ms_.size() + known_, jobs.size());
+    testing::AtEnd at_end;
+    if (!old_headers_.empty()) {
+      at_end = [this](const CompileRequest& request, const CompiledKernel& now) {
+        return CompareWithOld(request, now);
+      };
+    }
+    for (const testing::SweepResult& result : testing::CompileSweep(kernels, at_end)) Note(result);
   }
 
   void Report(const char* what) {
@@ -117,47 +111,29 @@ class CompileRun {
         "%s: %d kernels and %d refused, processor time median %.0f ms, slowest %.0f ms (%s); "
         "elapsed median %.0f "
         "ms, slowest %.0f ms; registers at most %d\n",
-        what, times_ms_.size(), failures_.size(), median, times_ms_.back(), slowest_,
+        what, times_ms_.size(), refused_, median, times_ms_.back(), slowest_,
         wall_ms_[wall_ms_.size() / 2], wall_ms_.back(), registers_);
     EXPECT_LT(median, kSlowestMs);
   }
 
  private:
-  void CompileOne(const KernelJob& job, const DeviceModel& model) {
-    const auto kernel = Generate(job.spec, model, job.options);
-    if (!kernel.ok()) return Fail(job, kernel.status(), "generate");
-    if (!IsNew(kernel->request)) return;
-    const double start = ThreadMs();
-    const auto compiled = compiler_->Compile(kernel->request);
-    const double ms = ThreadMs() - start;
-    if (!compiled.ok()) return Fail(job, compiled.status(), "compile");
-    const absl::Status cubin = CheckCubin(compiled->cubin);
-    if (!cubin.ok()) return Fail(job, cubin, "cubin");
-    const absl::Status equal = CompareWithOld(kernel->request, *compiled);
-    if (!equal.ok()) return Fail(job, equal, "comparison");
-    std::lock_guard<std::mutex> lock(mutex_);
-    wall_ms_.push_back(compiled->compile_us / 1000);
-    if (times_ms_.empty() || ms > slowest_ms_) slowest_ms_ = ms, slowest_ = job.Name();
-    times_ms_.push_back(ms);
-    registers_ = std::max(registers_, compiled->registers);
-  }
-
-  // Whether no sweep of this process has compiled it.
-  bool IsNew(const CompileRequest& request) {
-    static std::mutex mutex;
-    static std::set<std::string>& compiled = *new std::set<std::string>();
-    const std::string text = absl::StrCat(absl::StrJoin(request.options, " "), request.source);
-    std::lock_guard<std::mutex> lock(mutex);
-    if (compiled.insert(text).second) return true;
-    std::lock_guard<std::mutex> count(mutex_);
-    ++known_;
-    return false;
+  void Note(const testing::SweepResult& result) {
+    const std::string& name = result.kernel->name;
+    const absl::Status& status = result.compiled.status();
+    EXPECT_TRUE(status.ok()) << name << "\n    " << status.message() << "\n    " << Reasons(status);
+    refused_ += !status.ok();
+    if (!status.ok()) return;
+    if (times_ms_.empty() || result.processor_ms > slowest_ms_) {
+      slowest_ms_ = result.processor_ms, slowest_ = name;
+    }
+    times_ms_.push_back(result.processor_ms);
+    wall_ms_.push_back(result.compiled->compile_us / 1000);
+    registers_ = std::max(registers_, result.compiled->registers);
   }
 
   absl::Status CompareWithOld(CompileRequest request, const CompiledKernel& now) const {
-    if (old_headers_.empty()) return absl::OkStatus();
     request.headers = old_headers_;
-    SINTER_ASSIGN_OR_RETURN(const CompiledKernel old, compiler_->Compile(request));
+    SINTER_ASSIGN_OR_RETURN(const CompiledKernel old, MakeCompiler()->Compile(request));
     SINTER_RETURN_IF_ERROR(CheckCubin(old.cubin));
     if (old.registers == now.registers && MachineCode(old.cubin) == MachineCode(now.cubin)) {
       return absl::OkStatus();
@@ -165,18 +141,9 @@ class CompileRun {
     return absl::DataLossError("the old headers give other machine code");
   }
 
-  void Fail(const KernelJob& job, const absl::Status& status, const char* step) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    failures_.push_back(absl::StrCat(step, " failed: ", job.Name(), "\n    ", status.message(),
-                                     "\n    ", Reasons(status)));
-  }
-
-  Compiler* compiler_;
-  std::vector<std::pair<std::string, std::string>> old_headers_;  // none: nothing is compared
-  std::mutex mutex_;
+  const std::vector<std::pair<std::string, std::string>> old_headers_ = OldHeaders();
   std::vector<double> times_ms_, wall_ms_;  // of kernels that compiled
-  size_t known_ = 0;                        // of kernels that another sweep had compiled
-  std::vector<std::string> failures_;
+  int refused_ = 0;
   std::string slowest_;
   double slowest_ms_ = 0;
   int registers_ = 0;
@@ -184,13 +151,8 @@ class CompileRun {
 
 class CompileTest : public ::testing::Test {
  protected:
-  // Each `parts`-th of an everyday run's jobs; a longer one compiles all.
-  void CompileAll(std::vector<KernelJob> jobs, const char* what, size_t parts = 2) {
-    if (SweepCount(kShortSweep) == kShortSweep) {
-      jobs = JobsOfToday(std::move(jobs), parts);
-    }
-    const std::unique_ptr<Compiler> compiler = MakeCompiler();
-    CompileRun run(compiler.get());
+  void CompileAll(const std::vector<KernelJob>& jobs, const char* what) {
+    CompileRun run;
     run.Compile(jobs, model_);
     run.Report(what);
   }
@@ -198,15 +160,15 @@ class CompileTest : public ::testing::Test {
 };
 
 TEST_F(CompileTest, BestKernelsOfTheProblemListsInBothLayouts) {
-  const std::vector<KernelJob> jobs = BestKernels(model_, SweepCount(kShortSweep) > kShortSweep);
+  const std::vector<KernelJob> jobs = BestKernels(model_, true);
   EXPECT_GE(jobs.size(), 18u * 2);  // two products of each
-  CompileAll(jobs, "best kernels", 16);
+  CompileAll(jobs, "best kernels");
 }
 
 TEST_F(CompileTest, KernelsOfSequencesOfProductsInBothLayouts) {
   const std::vector<KernelJob> jobs = ProductsKernels(model_);
   EXPECT_GE(jobs.size(), 5u * 2 * 2);  // those that are alike count once
-  CompileAll(jobs, "sequences of products", 4);
+  CompileAll(jobs, "sequences of products");
 }
 
 TEST_F(CompileTest, ClustersThatShareRowTiles) {
@@ -284,15 +246,13 @@ TEST_F(CompileTest, SchedulesOfferedFirstToRandomProblems) {
   CompileAll(FirstKernels(model_, Seed(), SweepCount(kShortSweep, kLongFirst)), "offered first");
 }
 
-// Both options of every dataflow, and each alone of the first.
+// Both options of every dataflow, and either one.
 TEST_F(CompileTest, TestBuildsOfEveryDataflow) {
-  const bool all = SweepCount(kShortSweep) > kShortSweep;
   std::vector<KernelJob> jobs;
   for (const CodegenOptions& options :
        {CodegenOptions{true, false}, CodegenOptions{false, true}, CodegenOptions{true, true}}) {
     const bool both = options.trap_spins && options.jitter;
     for (Dataflow dataflow : DataflowsOf(SampleG7())) {
-      if (!all && !both && dataflow != DataflowsOf(SampleG7()).front()) continue;
       for (int stages : {3, 6}) {  // products of a stage awaited at once, and left in flight
         if (stages == 6 && !both) continue;
         KernelSpec spec = SampleSpec(SampleG7(), dataflow);
@@ -305,7 +265,7 @@ TEST_F(CompileTest, TestBuildsOfEveryDataflow) {
   for (const CodegenOptions& options : {CodegenOptions{true, false}, CodegenOptions{true, true}}) {
     jobs.push_back({SampleSpec(SampleS8(), Dataflow::kSpatialGate), options});
   }
-  CompileAll(jobs, "test builds", 4);
+  CompileAll(jobs, "test builds");
 }
 
 // The compiler compares the device library's table with the host's.

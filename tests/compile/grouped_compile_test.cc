@@ -1,7 +1,7 @@
 // Kernels of grouped products through the real NVRTC for sm_90a: every form of tiles, of products
 // that planning finds in mixtures of experts, also as test builds have them. The compiler port
-// refuses a kernel that spills or draws a C75xx remark; here none may. An everyday run takes each
-// thirty-second, others each day, SINTER_TEST_LONG=1 all. Exits 77 without NVRTC.
+// refuses a kernel that spills or draws a C75xx remark; here none may.
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -96,7 +96,7 @@ TEST(GroupedCompile, EveryFormOfTilesDoesNotSpill) {
     AddJobs(line, forms, model, &jobs);
     if (HasFatalFailure()) return;
   }
-  Compile(JobsOfToday(std::move(jobs), 32), model, Nvrtc());
+  ExpectCompile(jobs, model);
 }
 
 // Registers of dots of warps follow from the batches of K.
@@ -118,7 +118,7 @@ TEST(GroupedCompile, WarpsOfAnyKDoNotSpill) {
       if (HasFatalFailure()) return;
     }
   }
-  Compile(JobsOfToday(std::move(jobs), 4), model, Nvrtc());
+  ExpectCompile(jobs, model);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The probes of a device through the real NVRTC for sm_90a. The compiler port refuses a kernel that
-// spills or draws a C75xx remark. Exits 77 without NVRTC.
+// spills or draws a C75xx remark.
 #include <cstdlib>
 #include <memory>
 #include <string>

@@ -1,23 +1,19 @@
 // Kernels of the stitch family through the real NVRTC for sm_90a. The compiler port refuses a
 // kernel that spills or draws a C75xx remark; then the engine takes the next plan, so a few may
-// spill, and are printed. Anything else is a failure. Exits 77 without NVRTC. SINTER_TEST_LONG=1
+// spill, and are printed. Anything else is a failure. SINTER_TEST_LONG=1
 // takes the chosen plans of all random graphs, else of the first of them, more hand-overs, and the
 // second best schedules too. A kernel that several tests take is compiled once.
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/compile_request.h"
@@ -28,7 +24,7 @@
 #include "src/plan/kernel_code.h"
 #include "src/stitch/search/stitch_search.h"
 #include "src/stitch/spec.h"
-#include "tests/compile/compile_threads.h"
+#include "tests/compile/kernel_sweep.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
 #include "tests/support/no_compiler.h"
@@ -40,7 +36,6 @@ namespace {
 constexpr uint64_t kFewGraphs = 15;
 constexpr int kFewHandOvers = 16;
 constexpr int64_t kElements = 1 << 20;  // of a random graph's values: vectors and clusters are used
-constexpr size_t kFewJobs = 8;          // fewer are compiled each day
 constexpr double kMostSpilling = 0.15;  // of kernels: search estimates registers
 
 const char* Variable(const char* name) {
@@ -137,73 +132,33 @@ class StitchCompile : public ::testing::Test {
     }
   }
 
-  void CompileAll() {
-    const size_t all = jobs_.size();
-    if (all >= kFewJobs) jobs_ = JobsOfToday(std::move(jobs_), 4);
-    std::atomic<size_t> next{0};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < CompileThreads(); ++t) {
-      threads.emplace_back([&] {
-        for (size_t i = next++; i < jobs_.size(); i = next++) CompileOne(jobs_[i]);
-      });
+  void ExpectCompile() {
+    std::vector<testing::SweepKernel> kernels;
+    for (const Job& job : jobs_) {
+      auto kernel = Generate(job.spec, model_, job.options);
+      ASSERT_TRUE(kernel.ok()) << job.name << ": " << kernel.status();
+      kernels.push_back({job.name, std::move(kernel->request)});
+      kernels.back().request.headers.clear();
     }
-    for (std::thread& thread : threads) thread.join();
-    for (const std::string& failure : failures_) ADD_FAILURE() << failure;
-    std::sort(milliseconds_.begin(), milliseconds_.end());
-    if (milliseconds_.empty()) return;
-    const double of_a_sample = jobs_.size() < all ? 1 : 0;
-    EXPECT_LE(spilling_, of_a_sample + kMostSpilling * static_cast<double>(jobs_.size()));
-    std::printf("%zu kernels, median %.0f ms, slowest %.0f ms, registers at most %d\n",
-                milliseconds_.size(), milliseconds_[milliseconds_.size() / 2], milliseconds_.back(),
-                registers_);
+    int registers = 0, spilling = 0;
+    for (const testing::SweepResult& result : testing::CompileSweep(kernels)) {
+      const absl::Status& status = result.compiled.status();
+      if (status.ok()) {
+        registers = std::max(registers, result.compiled->registers);
+      } else if (absl::StrContains(status.message(), "registers spill")) {
+        ++spilling;
+        std::printf("spills: %s: %s\n", result.kernel->name.c_str(), status.ToString().c_str());
+      } else {
+        ADD_FAILURE() << result.kernel->name << ": " << status;
+      }
+    }
+    EXPECT_LE(spilling, kMostSpilling * static_cast<double>(jobs_.size()));
+    std::printf("registers at most %d\n", registers);
   }
 
   const DeviceModel model_ = *BuiltinModel("h200");
-  const std::unique_ptr<Compiler> compiler_ = MakeCompiler();
   std::vector<Job> jobs_;
   int bodies_ = 0, hands_ = 0;
-
- private:
-  void CompileOne(const Job& job) {
-    const auto kernel = Generate(job.spec, model_, job.options);
-    if (!kernel.ok()) return Fail(job, "generate", kernel.status());
-    if (!IsNew(kernel->request)) return;
-    const auto compiled = compiler_->Compile(kernel->request);
-    if (!compiled.ok() && absl::StrContains(compiled.status().message(), "registers spill")) {
-      return Spills(job, compiled.status());
-    }
-    if (!compiled.ok()) return Fail(job, "compile", compiled.status());
-    const absl::Status cubin = CheckCubin(compiled->cubin);
-    if (!cubin.ok()) return Fail(job, "cubin", cubin);
-    std::lock_guard<std::mutex> lock(mutex_);
-    milliseconds_.push_back(compiled->compile_us / 1000);
-    registers_ = std::max(registers_, compiled->registers);
-  }
-
-  // Whether no test of this process has compiled it.
-  static bool IsNew(const CompileRequest& request) {
-    static std::mutex mutex;
-    static std::set<std::string>& compiled = *new std::set<std::string>();
-    const std::string text = absl::StrCat(absl::StrJoin(request.options, " "), request.source);
-    std::lock_guard<std::mutex> lock(mutex);
-    return compiled.insert(text).second;
-  }
-
-  void Spills(const Job& job, const absl::Status& status) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    ++spilling_;
-    std::printf("spills: %s: %s\n", job.name.c_str(), std::string(status.message()).c_str());
-  }
-
-  void Fail(const Job& job, const char* step, const absl::Status& status) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    failures_.push_back(absl::StrCat(step, " failed: ", job.name, ": ", status.message()));
-  }
-
-  std::mutex mutex_;
-  std::vector<std::string> failures_;
-  std::vector<double> milliseconds_;
-  int registers_ = 0, spilling_ = 0;
 };
 
 // Of values of each floating type: exact, for results of 16 bits, and beside 1.
@@ -241,7 +196,7 @@ TEST_F(StitchCompile, EveryFunctionOfTheTable) {
     }
     if (outputs > 0) end();
   }
-  CompileAll();
+  ExpectCompile();
 }
 
 TEST_F(StitchCompile, TheBestOfMemoryChainsAndRandomGraphs) {
@@ -256,7 +211,7 @@ TEST_F(StitchCompile, TheBestOfMemoryChainsAndRandomGraphs) {
     AddBest(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed, {kElements}), 1, 2);
   }
   EXPECT_EQ(bodies_, 20);
-  CompileAll();
+  ExpectCompile();
 }
 
 TEST_F(StitchCompile, ChosenPlansOfRandomGraphs) {
@@ -264,12 +219,12 @@ TEST_F(StitchCompile, ChosenPlansOfRandomGraphs) {
   for (uint64_t seed = 1; seed <= graphs; ++seed) {
     AddPlan(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed));
   }
-  CompileAll();
+  ExpectCompile();
 }
 
 TEST_F(StitchCompile, Quantizers) {
   AddQuantizers();
-  CompileAll();
+  ExpectCompile();
 }
 
 TEST_F(StitchCompile, Compositions) {
@@ -280,7 +235,7 @@ TEST_F(StitchCompile, Compositions) {
   AddBest("batchnorm of M rows", testing::BatchNorm(0, 1024), 4096, 6);
   AddBest("rope", testing::NormRope(64, 32, 8, 128), 1, 6);
   EXPECT_EQ(bodies_, 6);
-  CompileAll();
+  ExpectCompile();
 }
 
 TEST_F(StitchCompile, HandOvers) {
@@ -293,7 +248,7 @@ TEST_F(StitchCompile, HandOvers) {
                  2);
   }
   EXPECT_GE(hands_, wanted);
-  CompileAll();
+  ExpectCompile();
 }
 
 TEST_F(StitchCompile, PackedKernels) {
@@ -304,7 +259,7 @@ TEST_F(StitchCompile, PackedKernels) {
   int packed = 0;
   for (const Job& job : jobs_) packed += !job.spec.stitch->parts.empty();
   EXPECT_EQ(packed, 2);
-  CompileAll();
+  ExpectCompile();
 }
 
 TEST_F(StitchCompile, TestBuilds) {
@@ -312,7 +267,7 @@ TEST_F(StitchCompile, TestBuilds) {
   const uint64_t kWithColumns = 13;
   AddBest("random13", testing::MakeRandomStitchGraph(kWithColumns), 1, 4);
   for (Job& job : jobs_) job.options = {true, true};
-  CompileAll();
+  ExpectCompile();
 }
 
 }  // namespace

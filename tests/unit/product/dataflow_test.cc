@@ -13,7 +13,7 @@
 #include "src/product/search/product_load.h"
 #include "src/product/search/search.h"
 #include "src/product/search/space.h"
-#include "tests/support/test_day.h"
+#include "tests/support/drawn.h"
 #include "tests/unit/product/problems.h"
 
 namespace sinter {
@@ -141,8 +141,8 @@ std::vector<ProductSequence> ListedPairs(const std::vector<const char*>& lists) 
   return pairs;
 }
 
-// Dataflows that lose on this chip are for who measures. The model agrees. An everyday run takes a
-// fourth of the list.
+// Dataflows that lose on this chip are for who measures. The model agrees. The commit draws a
+// fourth of the list in an everyday run.
 TEST(Dataflows, OfClustersOnlyTheExchangeWinsAListedProblemByPrediction) {
   const DeviceModel model = H200Model();
   const std::vector<ProductSequence> pairs = ListedPairs(
@@ -151,7 +151,7 @@ TEST(Dataflows, OfClustersOnlyTheExchangeWinsAListedProblemByPrediction) {
   size_t number = 0;
   for (ProductSequence p : pairs) {
     for (int64_t m : {8, 64, 128, 320, 1024, 4096}) {
-      if (!IsOfToday(number++, 4)) continue;
+      if (!IsDrawn(number++, 4)) continue;
       p.m = m;
       const std::map<Dataflow, double> best = BestOfEach(p, model);
       const double planned = PlannedUs(p, best, model);

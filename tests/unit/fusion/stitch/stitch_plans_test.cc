@@ -13,12 +13,12 @@
 #include "src/product/search/search.h"
 #include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
+#include "tests/support/drawn.h"
 #include "tests/support/gather_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/row_step_graphs.h"
 #include "tests/support/scatter_graphs.h"
 #include "tests/support/sequences.h"
-#include "tests/support/test_day.h"
 #include "tests/support/window_graphs.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -141,13 +141,13 @@ TEST(StitchPlans, AFoldedBatchNormIsInTheKernelOfItsConvolution) {
   }
 }
 
-// Half of them in an everyday run, the other half on the next day.
+// Half of them in an everyday run, which the commit draws.
 TEST(StitchPlans, RandomGraphsAreComputedAndNeverPredictedSlowerThanUnfused) {
   double saved = 0;
   int graphs = 0;
   size_t kernels = 0, unfused_kernels = 0;
   for (uint32_t seed = 0; seed < 30; ++seed) {
-    if (!IsOfToday(seed, 2)) continue;
+    if (!IsDrawn(seed, 2)) continue;
     ++graphs;
     const Chain chain = testing::RandomDag(seed, 20 + static_cast<int>(seed) * 3, 48, 40);
     const FusionResult result = PlansOf(chain, 1);
@@ -487,7 +487,7 @@ TEST(StitchPlans, AProductOfTakenRowsIsTwoKernels) {
 
 TEST(StitchPlans, EveryRandomGraphHasAPlan) {
   for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; seed += 2) {
-    if (!IsOfToday(seed / 2, 2)) continue;
+    if (!IsDrawn(seed / 2, 2)) continue;
     const Chain chain = testing::MakeRandomStitchGraph(seed, {1 << 20});
     const auto plans = PlanChain(chain, 1, H200(), {});
     ASSERT_TRUE(plans.ok()) << seed << ": " << plans.status();

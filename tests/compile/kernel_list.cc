@@ -1,0 +1,111 @@
+#include "tests/compile/kernel_list.h"
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/plan/kernel_code.h"
+
+namespace sinter::testing {
+namespace {
+
+std::string WithoutComments(absl::string_view text) {
+  std::string code;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const absl::string_view words = absl::StripLeadingAsciiWhitespace(line);
+    if (!words.empty() && !absl::StartsWith(words, "//")) absl::StrAppend(&code, line, "\n");
+  }
+  return code;
+}
+
+// Of each header of the device library and of what it reaches.
+const HeaderDigests& LibraryDigests() {
+  static const HeaderDigests* const digests = [] {
+    std::map<std::string, std::string> code;
+    HeaderMap headers;
+    for (const auto& [name, bytes] : DeviceHeaderMap()) {
+      headers[name] = code[std::string(name)] = WithoutComments(bytes);
+    }
+    return new HeaderDigests(headers);
+  }();
+  return *digests;
+}
+
+std::string g_options;  // of the last program that the library below was given
+
+// A compiler library that notes its options and refuses.
+std::shared_ptr<const NvrtcLibrary> NotingNvrtc() {
+  NvrtcTable table;
+  table.CreateProgram = [](nvrtcProgram*, const char*, const char*, int, const char* const*,
+                           const char* const*) { return NVRTC_SUCCESS; };
+  table.DestroyProgram = [](nvrtcProgram*) { return NVRTC_SUCCESS; };
+  table.CompileProgram = [](nvrtcProgram, int count, const char* const* options) {
+    g_options = absl::StrJoin(options, options + count, " ");
+    return NVRTC_ERROR_COMPILATION;
+  };
+  table.GetProgramLogSize = [](nvrtcProgram, size_t* size) {
+    *size = 1;
+    return NVRTC_SUCCESS;
+  };
+  table.GetProgramLog = [](nvrtcProgram, char* log) {
+    *log = 0;
+    return NVRTC_SUCCESS;
+  };
+  table.GetErrorString = [](nvrtcResult) { return "refused"; };
+  return NvrtcLibrary::FromTable(table, "nvrtc-13.0-noting");
+}
+
+}  // namespace
+
+std::string KernelDigest(const CompileRequest& request) {
+  std::string text = absl::StrCat(request.arch, "\n", request.entry, "\n", request.most_spill_bytes,
+                                  "\n", absl::StrJoin(request.options, "\n"), "\n");
+  for (const absl::string_view line : absl::StrSplit(request.source, '\n')) {
+    const absl::string_view header = IncludedHeader(line);
+    if (!header.empty()) absl::StrAppend(&text, LibraryDigests().Of(header).Hex());
+  }
+  return Sha256(absl::StrCat(text, WithoutComments(request.source))).Hex().substr(0, 16);
+}
+
+std::string ListedCompiler(const std::string& toolchain) {
+  CompileRequest request;
+  request.arch = "sm_90a";
+  request.entry = "none";
+  MakeNvrtcCompiler([] { return NotingNvrtc(); })->Compile(request).status().IgnoreError();
+  return absl::StrCat("toolchain ", toolchain, "\noptions ", g_options, "\n");
+}
+
+KernelList::KernelList(std::string path, const std::string& toolchain)
+    : path_(std::move(path)), compiler_(ListedCompiler(toolchain)) {
+  std::ifstream in(path_, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  const std::string all = text.str();
+  absl::string_view lines = all;
+  if (!absl::ConsumePrefix(&lines, compiler_)) return;
+  for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+    known_.emplace(line);
+  }
+}
+
+void KernelList::Add(const std::string& digest) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  added_.insert(digest);
+}
+
+void KernelList::Write(bool beside) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::set<std::string> all = added_;
+  if (beside) all.insert(known_.begin(), known_.end());
+  std::ofstream(path_, std::ios::binary) << compiler_ << absl::StrJoin(all, "\n") << "\n";
+}
+
+}  // namespace sinter::testing

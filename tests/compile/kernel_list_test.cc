@@ -1,0 +1,94 @@
+// The list of kernels that are known to compile: what changes a digest, and what a file knows.
+#include "tests/compile/kernel_list.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace sinter::testing {
+namespace {
+
+CompileRequest Request() {
+  CompileRequest request;
+  request.arch = "sm_90a";
+  request.entry = "kernel";
+  request.options = {"--use_fast_math"};
+  request.source = "#include \"ptx/element.cuh\"\nvoid f();\n";
+  return request;
+}
+
+TEST(KernelList, AnythingThatTheCompilerGetsChangesADigest) {
+  const std::string digest = KernelDigest(Request());
+  EXPECT_EQ(digest.size(), 16u);
+  CompileRequest other = Request();
+  other.source += "void g();\n";
+  EXPECT_NE(KernelDigest(other), digest);
+  other = Request();
+  other.source = "#include \"ptx/memory.cuh\"\nvoid f();\n";
+  EXPECT_NE(KernelDigest(other), digest);
+  other = Request();
+  other.options.clear();
+  EXPECT_NE(KernelDigest(other), digest);
+  other = Request();
+  other.arch = "sm_100a";
+  EXPECT_NE(KernelDigest(other), digest);
+  other = Request();
+  other.entry = "other";
+  EXPECT_NE(KernelDigest(other), digest);
+  other = Request();
+  other.most_spill_bytes = 8;
+  EXPECT_NE(KernelDigest(other), digest);
+}
+
+TEST(KernelList, CommentsAndBlankLinesDoNotChangeADigest) {
+  CompileRequest other = Request();
+  other.source = "#include \"ptx/element.cuh\"\n\n  // A comment.\nvoid f();\n";
+  EXPECT_EQ(KernelDigest(other), KernelDigest(Request()));
+}
+
+// The headers that a source includes count by their text: an include of none is no include of one.
+TEST(KernelList, HeadersCountByTheirText) {
+  CompileRequest none = Request();
+  none.source = "#include \"none.cuh\"\nvoid f();\n";
+  CompileRequest also_none = none;
+  also_none.source = "#include \"absent.cuh\"\nvoid f();\n";
+  EXPECT_NE(KernelDigest(none), KernelDigest(Request()));
+  EXPECT_NE(KernelDigest(none), KernelDigest(also_none));
+}
+
+TEST(KernelList, AListNamesTheCompilerAndTheOptionsOfItsPort) {
+  EXPECT_EQ(ListedCompiler("nvrtc-13.0-abc"),
+            "toolchain nvrtc-13.0-abc\noptions --gpu-architecture=sm_90a -default-device "
+            "--std=c++17 --ptxas-options=-v\n");
+}
+
+TEST(KernelList, AFileOfAnotherCompilerKnowsNothing) {
+  std::string folder = (std::filesystem::temp_directory_path() / "kernel_list.XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/list.txt";
+  KernelList first(path, "nvrtc-13.0-abc");
+  first.Add("2222222222222222");
+  first.Add("1111111111111111");
+  first.Write(false);
+  std::ifstream in(path);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_EQ(text, ListedCompiler("nvrtc-13.0-abc") + "1111111111111111\n2222222222222222\n");
+
+  KernelList again(path, "nvrtc-13.0-abc");
+  EXPECT_TRUE(again.Knows("1111111111111111"));
+  EXPECT_FALSE(again.Knows("3333333333333333"));
+  EXPECT_FALSE(KernelList(path, "nvrtc-13.1-abc").Knows("1111111111111111"));
+  again.Add("3333333333333333");
+  again.Write(true);
+  EXPECT_TRUE(KernelList(path, "nvrtc-13.0-abc").Knows("1111111111111111"));
+  again.Write(false);
+  EXPECT_FALSE(KernelList(path, "nvrtc-13.0-abc").Knows("1111111111111111"));
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace sinter::testing
