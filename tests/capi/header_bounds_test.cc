@@ -1,26 +1,33 @@
-// The bounds that the stable headers tell are those of the library: each is read from the header's
+// The headers tell the library's bounds: each is read from the header's
 // text, then tried through the ABI, at the bound and one past it.
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <regex>
+#include <set>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "src/base/dtype.h"
 #include "src/engine/engine.h"
+#include "src/reference/compare.h"
 #include "tests/capi/abi.h"
 
 namespace sinter_test {
 namespace {
 
-// The stable headers as one line of single blanks, without comment marks.
+// All headers of include/sinter as one line of single blanks, without comment marks.
 const std::string& Header() {
   static const std::string* const text = [] {
     std::string raw;
-    for (const char* name : {"sinter_types.h", "sinter_chain.h", "sinter.h"}) {
-      std::ifstream file(std::string("include/sinter/") + name);
+    std::set<std::filesystem::path> headers;
+    for (const auto& entry : std::filesystem::directory_iterator("include/sinter")) {
+      if (entry.path().extension() == ".h") headers.insert(entry.path());
+    }
+    for (const std::filesystem::path& header : headers) {
+      std::ifstream file(header);
       raw.append(std::istreambuf_iterator<char>(file), {});
     }
     const std::string words = std::regex_replace(raw, std::regex("/\\*|\\*/|\n *\\*"), " ");
@@ -223,6 +230,17 @@ TEST(HeaderBounds, DigitsOfADeniedBuildId) {
   };
   EXPECT_EQ(deny(least), SINTER_OK);
   EXPECT_EQ(deny(least - 1), kRefused);
+}
+
+// The page of numerics says it too.
+TEST(HeaderBounds, OfCodesThatAreOneStepOff) {
+  const std::string share = Told("infinite for e4m3 and s8: ([0-9.]+) % may be one step off");
+  for (const sinter::DType dtype : {sinter::DType::kE4M3, sinter::DType::kS8}) {
+    EXPECT_DOUBLE_EQ(std::stod(share) / 100, sinter::BoundsFor(dtype).neighbours);
+  }
+  std::ifstream file("docs/numerics.md");
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_NE(page.find("at most " + share + " % of the elements one code off"), std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // sinter_slot: a hit, a build in the background, its failure, manual switches, threads, forks.
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,11 +29,12 @@ constexpr char kTooLate[] = "prepare: deadline passed before its turn";
 // Lets a build begin when it may.
 struct Gate {
   std::atomic<bool> open{false};
-  std::atomic<int> entered{0};
+  std::atomic<int> entered{0}, nice{0};  // the latter of the thread that builds
   sinter_prepare_options Options() {
     sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
     options.progress = [](uintptr_t user, const char* stage, double) {
       auto* gate = reinterpret_cast<Gate*>(user);
+      gate->nice = getpriority(PRIO_PROCESS, 0);
       if (std::strcmp(stage, "look up") == 0) ++gate->entered;
       while (!gate->open) std::this_thread::yield();
     };
@@ -241,6 +243,18 @@ TEST_F(SlotAbi, AReleaseEndsTheBuildUnlessAnotherHoldsIt) {
   Ok([&](auto e) { return sinter_context_get_stats(kept.get(), &stats, e); });
   EXPECT_EQ(stats.slots_building, 0u);
   EXPECT_EQ(stats.slot_failures, 0u);
+}
+
+TEST_F(SlotAbi, ABuildRunsAtLowPriorityAndItsCallerDoesNot) {
+  const int before = getpriority(PRIO_PROCESS, 0);
+  Gate gate;
+  gate.open = true;
+  const sinter_prepare_options options = gate.Options();
+  SlotPtr slot;
+  ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);
+  EXPECT_EQ(Await(slot).status, SINTER_OK);
+  EXPECT_GE(gate.nice, 10);
+  EXPECT_EQ(getpriority(PRIO_PROCESS, 0), before);
 }
 
 TEST_F(SlotAbi, NoMoreBuildsThanThreadsRunAtOnce) {

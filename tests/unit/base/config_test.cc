@@ -1,7 +1,12 @@
 #include "src/base/config.h"
 
 #include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +18,8 @@ namespace sinter {
 namespace {
 
 using ::testing::HasSubstr;
+
+constexpr int kNotSetUid = 99;  // the exit of a copy that could not become so
 
 // Each test starts with none of the variables set.
 class ConfigTest : public ::testing::Test {
@@ -190,6 +197,54 @@ TEST_F(ConfigTest, FlagsCanBeSetToZero) {
   Set("SINTER_CACHE", "on");
   EXPECT_FALSE(ConfigFromEnvironment()->verify_first_use);
   EXPECT_TRUE(ConfigFromEnvironment()->cache_enabled);
+}
+
+// Another user runs this in a copy of this program that belongs to root and is set-uid.
+TEST(SetUidProbe, DISABLED_ReadsNothing) {
+  if (getauxval(AT_SECURE) == 0) std::exit(kNotSetUid);
+  ASSERT_NE(getenv("SINTER_CACHE"), nullptr) << "the variables did not arrive";
+  const EnvironmentReading reading = ReadEnvironment();
+  EXPECT_TRUE(reading.config.cache_enabled);
+  EXPECT_TRUE(reading.config.nvrtc_path.empty());
+  EXPECT_TRUE(reading.config.driver_path.empty());
+  for (const EnvironmentVariable& variable : reading.variables) {
+    EXPECT_EQ(variable.value, "") << variable.name;
+    EXPECT_EQ(variable.error, "") << variable.name;
+  }
+  EXPECT_TRUE(reading.config.warnings.empty());
+}
+
+TEST(SetUid, AProgramReadsNoVariable) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root makes a set-uid program of another user";
+  namespace fs = std::filesystem;
+  std::string folder = (fs::temp_directory_path() / "sinter_set_uid.XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string copy = folder + "/probe";
+  fs::copy_file("/proc/self/exe", copy);
+  ASSERT_EQ(chmod(folder.c_str(), 0755), 0);
+  ASSERT_EQ(chmod(copy.c_str(), 04755), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(kNotSetUid);
+    char* const words[] = {const_cast<char*>("probe"),
+                           const_cast<char*>("--gtest_filter=SetUidProbe.*"),
+                           const_cast<char*>("--gtest_also_run_disabled_tests"), nullptr};
+    char* const variables[] = {const_cast<char*>("SINTER_CACHE=off"),
+                               const_cast<char*>("SINTER_NVRTC=/home/other/libnvrtc.so"),
+                               const_cast<char*>("SINTER_LIBCUDA=/home/other/libcuda.so"),
+                               const_cast<char*>("SINTER_LOG=not a level"),
+                               const_cast<char*>("SINTER_CAHCE=off"),
+                               nullptr};
+    execve(copy.c_str(), words, variables);
+    _exit(kNotSetUid);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  fs::remove_all(folder);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kNotSetUid) GTEST_SKIP() << folder << " takes no set-uid programs";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace

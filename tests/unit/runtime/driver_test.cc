@@ -23,7 +23,7 @@ TEST(DriverOpen, WithoutALibraryIsUnavailableAndSaysWhatHelps) {
 TEST(DriverOpen, ALibraryThatIsNoDriverIsUnavailableAndNamesWhatItLacks) {
   const auto driver = Driver::Open("libdl.so.2");
   ASSERT_EQ(driver.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(Text(driver.status()), HasSubstr("lacks cuInit"));
+  EXPECT_THAT(Text(driver.status()), HasSubstr("lacks cuInit, it is older than CUDA 12.0"));
 }
 
 TEST(DriverOpen, AFailingInitIsUnavailableWithTheResultAttached) {
@@ -32,6 +32,31 @@ TEST(DriverOpen, AFailingInitIsUnavailableWithTheResultAttached) {
   const auto driver = fake.Make();
   ASSERT_EQ(driver.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(DriverResultOf(driver.status()), CUDA_ERROR_NO_DEVICE);
+}
+
+CUresult AnswerCuda12(int* version) {
+  *version = 12000;
+  return CUDA_SUCCESS;
+}
+
+// Driver 525 is CUDA 12.0: it has none of the functions that are optional here.
+TEST(DriverOpen, Driver525Serves) {
+  FakeDriver fake;
+  fake.kernel = ExampleKernel();
+  DriverTable table = fake.Table();
+  table.DriverGetVersion = AnswerCuda12;
+#define SINTER_WITHOUT(field, symbol, parameters) table.field = nullptr;
+  SINTER_DRIVER_OPTIONAL(SINTER_WITHOUT)
+#undef SINTER_WITHOUT
+  const auto driver = Driver::FromTable(table);
+  ASSERT_TRUE(driver.ok()) << driver.status();
+  EXPECT_EQ(*(*driver)->Version(), 12000);
+  const auto device = Device::Open(*driver, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  const auto loader = MakeLoader(*device);
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  const auto kernel = (*loader)->Load(FakeCubin("k"), ExampleRecipe());
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
 }
 
 TEST(DriverCheck, NamesCallResultAndNumber) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "cache/store/local_store.h"
+#include "cache/tiers/tiers.h"
 #include "tests/unit/cache/pack/pack_testing.h"
 
 namespace sinter {
@@ -191,6 +192,28 @@ TEST_F(PackReaderTest, PeeksTheKeyOfEachRecord) {
 }
 
 class PackExportTest : public PackTestF {};
+
+// As SINTER_PACKS says them.
+TEST_F(PackReaderTest, OfTwoPacksThatHaveARecordTheFirstServesIt) {
+  const std::string key = EncodeKey(cache_testing::SamplePlanKey(1));
+  const auto pack_of = [&](const char* name, const std::string& payload) {
+    LocalStoreOptions options = Options();
+    options.root = temp_ / name;
+    LocalStore store(options);
+    EXPECT_TRUE(store.Put(RecordKind::kPlan, key, Sha256(key), payload).ok());
+    const std::string path = temp_ / (std::string(name) + ".pack");
+    EXPECT_TRUE(ExportPack(&store, {}, nullptr, To(path, &key_)).ok());
+    return Open(From(path));
+  };
+  const auto one = pack_of("one", "the plan of one"), two = pack_of("two", "the plan of two");
+  TierOptions options;
+  options.packs = {one, two};
+  EXPECT_EQ(std::make_unique<TieredStore>(options)->Get(RecordKind::kPlan, key).payload,
+            "the plan of one");
+  options.packs = {two, one};
+  EXPECT_EQ(std::make_unique<TieredStore>(options)->Get(RecordKind::kPlan, key).payload,
+            "the plan of two");
+}
 
 TEST_F(PackExportTest, PacksOnlyWhatIsAskedFor) {
   Fill(4);
