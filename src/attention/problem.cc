@@ -69,6 +69,10 @@ class Checker {
                                       kMaxSets));
     SINTER_RETURN_IF_ERROR(CheckHead("head", p_.head));
     SINTER_RETURN_IF_ERROR(CheckHead("value head", p_.value_head));
+    if (p_.zero_overflowed && !p_.zero_unseen) {
+      return Invalid("attention: rows whose scores are all low are 0, then rows that see no key ",
+                     "must be 0, too");
+    }
     if (p_.causal) {
       SINTER_RETURN_IF_ERROR(
           CheckField("diagonal", p_.diagonal, -kMaxAttentionRows, kMaxAttentionRows));

@@ -99,6 +99,16 @@ TEST(RefusedAttention, HasMoreRowsThanAKernelCounts) {
   EXPECT_THAT(std::string(p.Check().message()), HasSubstr("sets of 64 rows in all batches"));
 }
 
+// No chain says so, but a damaged record may.
+TEST(RefusedAttention, HasZerosForLowScoresAlone) {
+  AttentionProblem p = CausalOfM();
+  p.zero_overflowed = true;
+  EXPECT_THAT(std::string(p.Check().message()), HasSubstr("rows that see no key must be 0, too"));
+  EXPECT_FALSE(AttentionProblem::FromCanonical(p.Canonical()).ok());
+  p.zero_unseen = true;
+  EXPECT_TRUE(p.Check().ok()) << p.Check();
+}
+
 TEST(RefusedAttention, StoresColumnsThatAreNoPairs) {
   const AttentionProblem good = CausalOfM();
   ASSERT_FALSE(good.out.digits.empty());
