@@ -267,12 +267,11 @@ absl::StatusOr<PaperReport> ReportOf(const Session& session, const LoadedChain& 
   // The space and Algorithm 1 have one matrix for each product, and rows that lie in memory.
   for (const MatrixProduct& product : s.products) {
     if (product.pair) {
-      return Invalid("paper search: a product has a gate, must have none: its space is that of ",
-                     "gemm_chain");
+      return Invalid("paper search: a product has a gate; the published space is for gemm_chain");
     }
     if (product.rows.source == Source::kWindow) {
-      return Invalid("paper search: a convolution of more than one tap has no rows in memory: its ",
-                     "space is not published");
+      return Invalid("paper search: a convolution has more than one tap; the published space is ",
+                     "for gemm_chain and convolutions of one tap");
     }
   }
   if (!CanPair(s, 0)) return Invalid("paper search: the first product has a residual");

@@ -97,7 +97,7 @@ int64_t RegistersOf(const CollectiveProblem& p, int threads, int64_t together) {
   // A thread holds one vector of every rank for its chunk, two where x is wider than the result.
   const bool wide = SizeOf(p.element) > SizeOf(p.result);
   const int registers = p.ranks <= 2 ? 64 : p.ranks <= 4 ? (wide ? 96 : 80) : wide ? 160 : 128;
-  // A residual that is wider than x spilled 8 bytes beside the vectors of eight ranks.
+  // With the vectors of eight ranks, a residual that is wider than x spilled 8 bytes.
   const bool beside = p.ranks > 4 && p.residual && SizeOf(p.result) > SizeOf(p.element);
   if (!p.norm) return registers + (beside ? 8 : 0);
   // Of each part that is waited for also residual and gamma, and the results of the others.

@@ -9,7 +9,7 @@ import os
 import sys
 
 PACKAGE = "bindings/python"
-# A module or package -> those of sinter that it may import, beside its own. The first row that holds a module decides, so rows run from
+# A module or package -> those of sinter that it may import, in addition to its own. The first row that holds a module decides, so rows run from
 # special to general.
 CONVERT, RUNTIME, PARTITION, GRAPH, GATE, SERVE = ("sinter.torch." + name for name in ("convert", "runtime", "partition", "graph", "gate", "serve"))
 TABLE = [

@@ -19,7 +19,7 @@ using HeaderMap = std::map<absl::string_view, absl::string_view>;
 // The embedded device library. Points into static storage.
 HeaderMap DeviceHeaderMap();
 
-// Those of `all` that `source` includes, directly or through another. Conditions are not looked at:
+// The headers of `all` that `source` includes, directly or through another. Conditions are ignored:
 // what stands under a false #if is reached too. A name that `all` lacks is left out.
 HeaderMap ReachedHeaders(absl::string_view source, const HeaderMap& all);
 

@@ -1,4 +1,4 @@
-"""An order of what reads one another. Nothing here knows torch."""
+"""Topological order. This file does not depend on torch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Callable, List, Sequence
 
 
 def depth_first(ends: Sequence[Any], read_by: Callable[[Any], Sequence[Any]]) -> List[Any]:
-    """What `ends` need, each once and behind all that `read_by` says it reads."""
+    """Every item that `ends` need, each once, after the items that `read_by` returns for it."""
     order: List[Any] = []
     seen = set()
     stack = [(end, False) for end in reversed(ends)]
