@@ -38,7 +38,7 @@ PlanningHooks WrongChainKernels() {
     return kernel;
   };
   hooks.assembly = MakePlanAssembly;
-  hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
+  hooks.device_headers = DeviceHeadersDigest();
   return hooks;
 }
 
