@@ -12,7 +12,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/plan/kernel_code.h"
+#include "src/base/codec.h"
+#include "src/base/digest.h"
+#include "tests/support/header_digests.h"
 
 namespace sinter::testing {
 namespace {
@@ -26,15 +28,25 @@ std::string WithoutComments(absl::string_view text) {
   return code;
 }
 
-// Of each header of the device library and of what it reaches.
-const HeaderDigests& LibraryDigests() {
-  static const HeaderDigests* const digests = [] {
+// The digest of each header of the device library, and of all that it reaches, without comments.
+const std::map<std::string, Digest>& LibraryDigests() {
+  static const auto* const digests = [] {
     std::map<std::string, std::string> code;
     HeaderMap headers;
     for (const auto& [name, bytes] : DeviceHeaderMap()) {
       headers[name] = code[std::string(name)] = WithoutComments(bytes);
     }
-    return new HeaderDigests(headers);
+    auto* const made = new std::map<std::string, Digest>;
+    for (const auto& header : headers) {
+      ByteWriter w;
+      const std::string including = absl::StrCat("#include \"", header.first, "\"");
+      for (const auto& [name, bytes] : ReachedHeaders(including, headers)) {
+        w.Bytes(name);
+        w.Raw(Sha256(bytes).View());
+      }
+      made->emplace(header.first, Sha256(w.str()));
+    }
+    return made;
   }();
   return *digests;
 }
@@ -69,8 +81,8 @@ std::string KernelDigest(const CompileRequest& request) {
   std::string text = absl::StrCat(request.arch, "\n", request.entry, "\n", request.most_spill_bytes,
                                   "\n", absl::StrJoin(request.options, "\n"), "\n");
   for (const absl::string_view line : absl::StrSplit(request.source, '\n')) {
-    const absl::string_view header = IncludedHeader(line);
-    if (!header.empty()) absl::StrAppend(&text, LibraryDigests().Of(header).Hex());
+    const auto header = LibraryDigests().find(std::string(IncludedHeader(line)));
+    if (header != LibraryDigests().end()) absl::StrAppend(&text, header->second.Hex());
   }
   return Sha256(absl::StrCat(text, WithoutComments(request.source))).Hex().substr(0, 16);
 }

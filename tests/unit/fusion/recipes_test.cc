@@ -19,12 +19,12 @@
 #include "src/normal/normal_form.h"
 #include "tests/support/attention_chains.h"
 #include "tests/support/constant_dim.h"
+#include "tests/support/drawn.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/recipes/recipe_check.h"
 #include "tests/support/split_chain.h"
-#include "tests/support/test_day.h"
 #include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
