@@ -77,13 +77,16 @@ def check_tree(root):
     """All findings of a tree as `file:line: why`, and the number of files read."""
     findings, modules = [], list(modules_of(root))
     known = {module for module, _, _ in modules}
+    homes = {module.split(".")[0] for module in known}
     for module, path, package in modules:
         with open(os.path.join(root, path), encoding="utf-8") as source:
             text = source.read()
         allowed = allowed_of(module)
         for line, target in imports_of(text, module, package, known):
-            ours = target in known or target.split(".")[0] == "sinter"
-            if ours and not within(target, module) and not any(within(target, name) for name in allowed):
+            ours = target.split(".")[0] in homes
+            if ours and target not in known:
+                findings.append("%s:%d: imports %s, which is no module" % (path, line, target))
+            elif ours and not within(target, module) and not any(within(target, name) for name in allowed):
                 findings.append("%s:%d: imports %s: %s may import %s" % (path, line, target, module, ", ".join(allowed[1:]) or "nothing of sinter"))
     return findings, len(modules)
 

@@ -32,6 +32,8 @@ VIOLATIONS = [
     ("sinter/torch/backend/a.py", "from ..serve.a import x"),
     ("plugins/sinter-vllm/sinter_vllm/__init__.py", "from sinter.torch.serve import a"),
     ("plugins/sinter-vllm/sinter_vllm/__init__.py", "from sinter.torch import runtime"),
+    ("plugins/sinter-vllm/sinter_vllm/__init__.py", "from .runtime import experts"),
+    ("sinter/torch/gate/a.py", "from .gone import x"),
 ]
 LEGAL = [
     ("sinter/_plan.py", "import torch\nfrom . import _plan"),

@@ -277,7 +277,7 @@ CODES_KEPT = {
 @pytest.mark.parametrize("why", CODES_KEPT)
 def test_codes_that_do_not_fit_are_vllms(triton_experts, plans, why):
     import sinter_vllm
-    from sinter_vllm import experts_module as of_vllm
+    from sinter_vllm import _experts as of_vllm
 
     sinter_vllm.register()
     of_experts, of_call, said = CODES_KEPT[why]

@@ -22,8 +22,13 @@ def modules():
         stand_in = types.ModuleType("sinter.torch")
         stand_in.__path__ = [str(pathlib.Path(sinter.__file__).parent / "torch")]
         sys.modules["sinter.torch"] = stand_in
-    names = ("_partition", "_arrays", "_convert", "_aten", "_gate", "_libraries", "_sizes", "_left", "_buckets")
-    yield types.SimpleNamespace(**{name: importlib.import_module(f"sinter.torch.{name}") for name in names})
+    folders = {
+        "convert": ("arrays", "converter", "aten"),
+        "partition": ("partition", "supported"),
+        "gate": ("gate", "library_kernels", "sizes"),
+        "runtime": ("buckets",),
+    }
+    yield types.SimpleNamespace(**{name: importlib.import_module(f"sinter.torch.{folder}.{name}") for folder, names in folders.items() for name in names})
     if stand_in is not None:
         for name in [name for name in sys.modules if name.startswith("sinter.torch")]:
             del sys.modules[name]
@@ -52,7 +57,7 @@ class Node:
 
 
 def kinds_of(modules, taken, views=(), several=()):
-    kind = modules._partition.Kind
+    kind = modules.partition.Kind
     return lambda node: kind(node in taken, node not in views, node in views, node in several)
 
 
@@ -61,7 +66,7 @@ def test_a_path_that_leaves_a_part_does_not_come_back(modules):
     b = Node("b", a)
     outside = Node("outside", b)
     c = Node("c", b, outside)
-    parts = modules._partition.partition([a, b, outside, c], kinds_of(modules, {a, b, c}))
+    parts = modules.partition.partition([a, b, outside, c], kinds_of(modules, {a, b, c}))
     assert parts == [[a, b], [c]]
 
 
@@ -70,7 +75,7 @@ def test_what_is_made_of_weights_goes_to_who_reads_it(modules):
     folded = Node("folded", weight)
     outside = Node("outside", x)
     used = Node("used", outside, folded)
-    assert modules._partition.partition([weight, x, folded, outside, used], kinds_of(modules, {folded, used})) == [[folded, used]]
+    assert modules.partition.partition([weight, x, folded, outside, used], kinds_of(modules, {folded, used})) == [[folded, used]]
 
 
 def test_views_at_a_parts_border_stay_outside(modules):
@@ -81,7 +86,7 @@ def test_views_at_a_parts_border_stay_outside(modules):
     more = Node("work", inner)
     last = Node("view", more)
     nodes = [x, first, work, inner, more, last]
-    parts = modules._partition.partition(nodes, kinds_of(modules, set(nodes[1:]), views={first, inner, last}))
+    parts = modules.partition.partition(nodes, kinds_of(modules, set(nodes[1:]), views={first, inner, last}))
     assert parts == [[work, inner, more]]
 
 
@@ -95,7 +100,7 @@ def test_parts_are_bounded_and_cut_where_little_crosses(modules):
             nodes.append(inner)
         at = Node("add", inner, at)
         nodes.append(at)
-    parts = modules._partition.partition([x, *nodes], kinds_of(modules, set(nodes)), most=32)
+    parts = modules.partition.partition([x, *nodes], kinds_of(modules, set(nodes)), most=32)
     assert sorted(map(len, parts)) == [10, 30, 30, 30]
     assert all(part[-1].target == "add" for part in parts)
 
@@ -109,7 +114,7 @@ def test_a_part_is_not_cut_between_several_results_and_their_users(modules):
         at = Node("add", left, right)
         nodes += [pair, left, right, at]
     pairs = {node for node in nodes if node.target == "pair"}
-    for part in modules._partition.partition([x, *nodes], kinds_of(modules, set(nodes), several=pairs), most=9):
+    for part in modules.partition.partition([x, *nodes], kinds_of(modules, set(nodes), several=pairs), most=9):
         assert all(user in part for node in part if node in pairs for user in node.users)
 
 
@@ -120,12 +125,12 @@ def test_several_results_stay_together_where_one_is_read_further_on(modules):
     outside = Node("outside", left)
     last = Node("add", right, outside)
     kinds = kinds_of(modules, {pair, left, right, last}, several={pair})
-    assert modules._partition.partition([x, pair, left, right, outside, last], kinds) == [[pair, left, right], [last]]
+    assert modules.partition.partition([x, pair, left, right, outside, last], kinds) == [[pair, left, right], [last]]
 
 
 def convert(modules, part, symbol=None):
-    rows = modules._arrays.Rows(symbol)
-    return modules._convert.Converter(part, rows, modules._aten.TABLE, lambda node: node.name == "weight").convert()
+    rows = modules.arrays.Rows(symbol)
+    return modules.converter.Converter(part, rows, modules.aten.TABLE, lambda node: node.name == "weight").convert()
 
 
 def test_a_product_with_its_activation_becomes_a_chain(modules):
@@ -196,7 +201,7 @@ def test_what_a_handler_cannot_compute_names_its_node(modules):
     power = Node("aten.pow.Tensor_Scalar", before, "two", shape=(8, 1), dtype="torch.float32")
     for node, why in ((variance, "a variance of 1 values with correction 1"), (power, "could not convert")):
         Node("outside", node)
-        with pytest.raises(modules._arrays.Refused, match=why) as refused:
+        with pytest.raises(modules.arrays.Refused, match=why) as refused:
             convert(modules, [before, node])
         assert refused.value.node is node
         node.users.clear()
@@ -204,13 +209,13 @@ def test_what_a_handler_cannot_compute_names_its_node(modules):
 
 
 def test_what_no_chain_holds_is_named(modules):
-    why = modules._left.why_left
+    why = modules.supported.why_left
     x = Node("input")
     assert why(Node("aten.cumsum.default", x, 0), "cuda") == "a scan"
     assert why(Node("aten.add.Tensor", x, Node("input", dtype="torch.int64")), "cuda") == "dtype int64"
     assert why(Node("aten.add.Tensor", x, 1), "cpu") == "on cuda"
     f32 = Node("input", dtype="torch.float32", shape=(64, 64))
-    assert why(Node("aten.mm.default", f32, f32, dtype="torch.float32"), "cuda") == modules._left.OF_F32
+    assert why(Node("aten.mm.default", f32, f32, dtype="torch.float32"), "cuda") == modules.supported.OF_F32
     large = Node("input", shape=(8, 128, 128))
     assert why(Node("aten.bmm.default", large, large, shape=(8, 128, 128)), "cuda") == "a batched product"
     head = Node("input", shape=(64, 1001))
@@ -225,7 +230,7 @@ def test_what_no_chain_holds_is_named(modules):
 
 
 def test_the_gate_counts_kernels_and_bytes(modules):
-    gate = modules._gate
+    gate = modules.gate
     figures = sinter.Context(target="h200", cache_dir="").describe()["model"]
     x, w = Node("input", shape=(1024, 1024)), Node("input", shape=(1024, 1024))
     product = Node("aten.mm.default", x, w, shape=(1024, 1024))
@@ -235,7 +240,7 @@ def test_the_gate_counts_kernels_and_bytes(modules):
     assert gate.flop_of(product, int) == 2 * 1024**3
     assert gate.border_bytes([bias, y], int) == 2 * (2 * 1024**2 + 1024)
     one, two = (gate.inductor_us(part, figures, int) for part in ([product], [product, bias, y]))
-    assert modules._libraries.PRODUCT_START_US < one < two - gate.MEMORY_START_US
+    assert modules.library_kernels.PRODUCT_START_US < one < two - gate.MEMORY_START_US
     assert gate.worth_a_try([product, bias, y]) and not gate.worth_a_try([product])
     small = Node("aten.relu.default", Node("aten.neg.default", Node("input")))
     assert not gate.worth_a_try([small.all_input_nodes[0], small])
@@ -243,7 +248,7 @@ def test_the_gate_counts_kernels_and_bytes(modules):
 
 def test_the_gate_counts_no_kernel_that_inductor_has_beyond_a_part_too(modules):
     """A product whose sum with a residual the next kernel outside would compute as well saves nothing, and must win alone."""
-    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+    gate, figures = modules.gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
 
     def part(*after):
         product = Node("aten.mm.default", Node("input", shape=(8, 1024)), Node("input", shape=(1024, 4096)), shape=(8, 4096))
@@ -266,7 +271,7 @@ def test_the_gate_counts_no_kernel_that_inductor_has_beyond_a_part_too(modules):
 
 def test_the_gate_counts_a_kernel_for_each_piece_that_the_part_alone_connects(modules):
     """As a sum of what many rows' gradients are laid into: Inductor computes all in one kernel, and without the sum each by itself."""
-    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+    gate, figures = modules.gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
     shape, writes = (32, 256, 36), lambda node: node.target == "laid"
 
     def part(pieces):
@@ -294,7 +299,7 @@ def test_the_gate_counts_a_kernel_for_each_piece_that_the_part_alone_connects(mo
 
 
 def test_no_kernel_of_inductors_reaches_over_a_product(modules):
-    gate = modules._gate
+    gate = modules.gate
     weight = lambda k, n: Node("input", shape=(k, n))
     x = Node("aten.relu.default", Node("input", shape=(128, 64)), shape=(128, 64))
     h = Node("aten.relu.default", Node("aten.mm.default", x, weight(64, 256), shape=(128, 256)), shape=(128, 256))
@@ -307,7 +312,7 @@ def test_no_kernel_of_inductors_reaches_over_a_product(modules):
 
 def test_what_is_computed_of_saved_values_is_computed_where_a_product_meets_it(modules):
     """As the slope of an activation, in a backward graph."""
-    gate, saved = modules._gate, Node("input", shape=(128, 256))
+    gate, saved = modules.gate, Node("input", shape=(128, 256))
     slope = Node("aten.tanh.default", saved, shape=(128, 256))
     product = Node("aten.mm.default", Node("input"), Node("input", shape=(64, 256)), shape=(128, 256))
     y = Node("aten.mul.Tensor", product, slope, shape=(128, 256))
@@ -332,7 +337,7 @@ def test_the_gate_knows_what_sums_over_rows_take_that_meet_their_rows_again(modu
     for node in [result, total, along, *([masked] if images == 4 else [])]:
         Node("outside", node)
     nodes = [*([gradient] if images == 4 else []), masked.args[0], masked, total, along.args[0], along, spread.args[1], spread, result]
-    assert modules._gate.inductor_us(nodes, figures, int) == pytest.approx(us, rel=0.21 if side == 7 else 0.06)
+    assert modules.gate.inductor_us(nodes, figures, int) == pytest.approx(us, rel=0.21 if side == 7 else 0.06)
 
 
 @pytest.mark.parametrize(
@@ -345,11 +350,11 @@ def test_the_gate_knows_what_sums_over_rows_take_that_meet_their_rows_again(modu
 def test_the_gate_knows_what_products_take(modules, rows, columns, depth, us):
     figures = sinter.Context(target="h100", cache_dir="").describe()["model"]
     product = Node("aten.mm.default", Node("input", shape=(rows, depth)), Node("input", shape=(depth, columns)), shape=(rows, columns))
-    assert modules._gate.inductor_us([product], figures, int) == pytest.approx(us, rel=0.16)
+    assert modules.gate.inductor_us([product], figures, int) == pytest.approx(us, rel=0.16)
 
 
 def test_the_gate_counts_the_matrices_of_a_grouped_product_that_rows_can_need(modules):
-    gate, figures = modules._gate, sinter.Context(target="h100", cache_dir="").describe()["model"]
+    gate, figures = modules.gate, sinter.Context(target="h100", cache_dir="").describe()["model"]
 
     def us(rows, matrices):
         inputs = [Node("input", shape=(rows, 2048)), Node("input", shape=(matrices, 2048, 1536)), Node("input", shape=(matrices,), dtype="torch.int32")]
@@ -360,7 +365,7 @@ def test_the_gate_counts_the_matrices_of_a_grouped_product_that_rows_can_need(mo
 
 def test_the_gate_knows_what_grouped_products_take(modules):
     """As `tests/bench/torch_backend/grouped_mm.py` measured them."""
-    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+    gate, figures = modules.gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
     table = pathlib.Path(__file__).parents[2] / "bench/torch_backend/grouped-mm-h200.tsv"
     rows = [line.split("\t") for line in table.read_text().splitlines() if not line.startswith("#")]
     ratios = []
@@ -373,7 +378,7 @@ def test_the_gate_knows_what_grouped_products_take(modules):
 
 
 def test_the_gate_counts_copies_to_pixels_of_all_channels(modules):
-    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+    gate, figures = modules.gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
 
     def us(image_last, weight_last, channels=64):
         image = Node("input", shape=(8, channels, 28, 28), strides=(50176, 1, 1792, 64) if image_last else None)
@@ -385,7 +390,7 @@ def test_the_gate_counts_copies_to_pixels_of_all_channels(modules):
 
 
 def test_the_gate_counts_an_image_that_is_stored_before_a_pooling(modules):
-    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+    gate, figures = modules.gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
     image = Node("input", shape=(32, 64, 112, 112))
 
     def us(*operands):
@@ -399,7 +404,7 @@ def test_the_gate_counts_an_image_that_is_stored_before_a_pooling(modules):
 
 def test_the_gate_expects_of_each_channel_by_itself_what_a_library_takes(modules):
     """Layers of docs/lab/windows.md whose result nothing follows, at 32 images on an H100."""
-    gate, figures = modules._gate, sinter.Context(target="h100", cache_dir="").describe()["model"]
+    gate, figures = modules.gate, sinter.Context(target="h100", cache_dir="").describe()["model"]
     for channels, side, taps, measured in ((96, 56, 7, 85.1), (384, 14, 7, 26.8)):
         strides = (channels * side * side, 1, channels * side, channels)
         image = Node("input", shape=(32, channels, side, side), strides=strides)
@@ -412,8 +417,8 @@ def test_the_gate_expects_of_each_channel_by_itself_what_a_library_takes(modules
 def test_buckets_are_the_librarys(modules):
     source = (pathlib.Path(__file__).parents[3] / "src/base/dtype.cc").read_text()
     told = source.split("kBuckets[] = {")[1].split("}")[0]
-    assert tuple(map(int, told.split(","))) == modules._buckets.BUCKETS
-    assert [modules._buckets.bucket(rows) for rows in (1, 2, 8, 9, 8192, 8193)] == [0, 1, 1, 2, 49, 50]
+    assert tuple(map(int, told.split(","))) == modules.buckets.BUCKETS
+    assert [modules.buckets.bucket(rows) for rows in (1, 2, 8, 9, 8192, 8193)] == [0, 1, 1, 2, 49, 50]
 
 
 def test_rows_by_ids_become_a_gather_and_cost_the_rows_that_are_read(modules):
@@ -421,15 +426,15 @@ def test_rows_by_ids_become_a_gather_and_cost_the_rows_that_are_read(modules):
     rows = Node("aten.embedding.default", table, ids, shape=(8, 64))
     y = Node("aten.relu.default", rows, shape=(8, 64))
     Node("outside", y)
-    assert modules._left.why_left(rows, "cuda") is None
-    assert modules._left.why_left(Node("aten.add.Tensor", ids, ids, shape=(8,), dtype="torch.int64"), "cuda") == "dtype int64"
+    assert modules.supported.why_left(rows, "cuda") is None
+    assert modules.supported.why_left(Node("aten.add.Tensor", ids, ids, shape=(8,), dtype="torch.int64"), "cuda") == "dtype int64"
     made = convert(modules, [rows, y])
     assert [str(info.dtype) for info in made.chain.inputs()] == ["bf16", "s64"] and "gather" in str(made.chain)
-    assert modules._gate.border_bytes([rows, y], int) == 2 * 2 * 8 * 64 + 8 * ids.meta["val"].element_size()
+    assert modules.gate.border_bytes([rows, y], int) == 2 * 2 * 8 * 64 + 8 * ids.meta["val"].element_size()
 
 
 def test_a_table_that_inductor_computes_is_counted_by_the_rows_that_are_read(modules):
-    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+    gate, figures = modules.gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
     inputs = [Node("input", shape=(30000, 64)), Node("input", shape=(8,), dtype="torch.int64"), Node("input", shape=(64, 64))]
     table = Node("aten.relu.default", inputs[0], shape=(30000, 64))
     rows = Node("aten.embedding.default", table, inputs[1], shape=(8, 64))
@@ -445,12 +450,12 @@ def test_the_gate_asks_for_the_size_of_symbols_alone(modules):
         is_number = True
 
     size = types.SimpleNamespace(node=types.SimpleNamespace(expr=Expression(3)))  # which torch calls symbolic, and is a number by now
-    assert modules._sizes.sizes_of(types.SimpleNamespace(shape=(2, size)), None) == [2, 3]
+    assert modules.sizes.sizes_of(types.SimpleNamespace(shape=(2, size)), None) == [2, 3]
 
 
 def test_no_estimate_is_below_nothing(modules):
     """Ids that are made for a part alone may take more than its own kernel."""
-    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+    gate, figures = modules.gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
     ids = [Node("input", shape=(8,), dtype="torch.int64") for _ in range(2)]
     rows = [Node("aten.embedding.default", Node("input", shape=(30, 64)), each) for each in ids]
     y = Node("aten.add.Tensor", *rows)
@@ -466,7 +471,7 @@ def test_a_strided_view_that_is_no_order_of_all_elements_is_refused(modules):
         view = Node("aten.as_strided.default", x, list(sizes), list(strides), shape=sizes)
         y = Node("aten.relu.default", view, shape=sizes)
         Node("outside", y)
-        with pytest.raises(modules._arrays.Refused, match="no other order"):
+        with pytest.raises(modules.arrays.Refused, match="no other order"):
             convert(modules, [view, y])
 
 
@@ -476,16 +481,16 @@ def test_products_of_codes_with_scales_of_rows(modules):
     bias = Node("input", shape=(32,))
     product = Node("aten._scaled_mm.default", a, w, *scales, bias, None, "torch.bfloat16", True, shape=(8, 32))
     Node("outside", product)
-    assert modules._left.why_left(product, "cuda") is None
+    assert modules.supported.why_left(product, "cuda") is None
     made = convert(modules, [product])
     (scaled,) = [op for op in json.loads(made.chain.to_json())["ops"] if op["op"] == "scaled_matmul"]
     assert "transpose" not in str(made.chain) and scaled.get("accumulate") == "fast"
     sinter.Context(target="h200", cache_dir="").prepare(made.chain)
     columns = Node("aten._scaled_mm.default", a, w, scales[1], scales[0], shape=(8, 32))
     Node("outside", columns)
-    with pytest.raises(modules._arrays.Refused, match="a scale of extents"):
+    with pytest.raises(modules.arrays.Refused, match="a scale of extents"):
         convert(modules, [columns])
     figures = sinter.Context(target="h200", cache_dir="").describe()["model"]
     large = [Node("input", shape=(8192, 8192)) for _ in range(2)]
     codes, plain = (Node(name, *large, shape=(8192, 8192)) for name in ("aten._scaled_mm.default", "aten.mm.default"))
-    assert modules._gate.inductor_us([codes], figures, int) < 0.8 * modules._gate.inductor_us([plain], figures, int)
+    assert modules.gate.inductor_us([codes], figures, int) < 0.8 * modules.gate.inductor_us([plain], figures, int)

@@ -1,7 +1,7 @@
 """SGLang's gated MLPs and mixtures of experts by Sinter: the entry point ``sglang.srt.plugins``.
 
 ``register`` hooks ``forward`` of the MLPs of Llama and Qwen2 (which Qwen3 uses too) by SGLang's own hook registry, and the
-function that computes experts from the ids and weights of SGLang's router (`experts`). Of an MLP that is split over GPUs
+function that computes experts from the ids and weights of SGLang's router (`_experts`). Of an MLP that is split over GPUs
 the plan computes this rank's part: SGLang's layers sum behind their MLPs, in one kernel with the residual and the norm. A layer
 that is quantised, wrapped by LoRA or of another dtype keeps SGLang's path, and so does everything on a chip other than Hopper,
 with an SGLang outside of the versions named here, or that is asked for deterministic inference: a plan depends on the number
@@ -35,13 +35,13 @@ def register() -> None:
         return
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
-    from .runtime import experts
+    from . import _experts
 
     servers.set_up(_silu_and_mul())
     hook = _hook(servers)
     for target in _TARGETS:
         HookRegistry.register(target, hook, HookType.AROUND)
-    HookRegistry.register(experts.TARGET, experts.hook(servers, _is_hopper), HookType.AROUND)
+    HookRegistry.register(_experts.TARGET, _experts.hook(servers, _is_hopper), HookType.AROUND)
     _registered = True
 
 

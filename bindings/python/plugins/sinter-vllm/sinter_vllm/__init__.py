@@ -2,7 +2,7 @@
 
 ``register`` looks at models of Llama (which Mistral uses too), Qwen2 and Qwen3 when they are first called: all that lies
 between two attentions becomes one plan (`_layers`) where no layer is quantised, biased or wrapped by LoRA, over several GPUs too (`_ranks`).
-Elsewhere the gated MLPs alone are taken, each for itself, and experts of any model (`experts`). Everything keeps vLLM's path on a chip other than Hopper, with a
+Elsewhere the gated MLPs alone are taken, each for itself, and experts of any model (`_experts`). Everything keeps vLLM's path on a chip other than Hopper, with a
 vLLM outside of the versions named here, or under VLLM_BATCH_INVARIANT: a plan depends on the number of rows. Plans are
 prepared in vLLM's first dummy run, before its memory is measured; more rows than they serve are vLLM's own (`_prefill`). Prefill is
 vLLM's own by default; if SINTER_PREFILL_ROWS asks for it, its plans are built in the background while vLLM's kernels compute. Norms are folded where that is asked for
@@ -40,8 +40,7 @@ def register() -> None:
 
     from sinter.torch import servers
 
-    from . import _prefill
-    from .runtime import experts
+    from . import _experts, _prefill
 
     reason = _reason_against(servers)
     if reason:
@@ -54,7 +53,7 @@ def register() -> None:
                 take(getattr(importlib.import_module(module), name), servers)
             except (ImportError, AttributeError) as error:
                 servers.stay_away(f"vLLM's {name}", str(error))
-    experts.watch(servers, LOGGER)
+    _experts.watch(servers, LOGGER)
     _prefill.watch(servers)
     _name_in_cache()
 
