@@ -1285,7 +1285,7 @@ def test_what_cannot_be_measured_is_told_once_and_left_to_predictions(monkeypatc
         raise torch.OutOfMemoryError("no room")
 
     calls, made = [], types.SimpleNamespace(chain=sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16"))
-    monkeypatch.setattr(measure_module, "measure_module", fails)
+    monkeypatch.setattr(measure_module, "_measure", fails)
     assert [measure_module.measured([], made, 8, None, 0, 5e7) for _ in range(2)] == [None, None]
     assert len(calls) == 1 and calls[0] is not threading.current_thread() and "no room" in caplog.text
     measure_module._found.clear()

@@ -132,6 +132,7 @@ TEST_F(DeadlineTest, WhatCameTooLateLeavesNothingAndTheNextCallSucceeds) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
   EXPECT_TRUE(world.disk->records.empty());
   EXPECT_TRUE(world.disk->locked.empty());
+  refused = 0;
   const auto plan = engine->Prepare(chain, 1, {});
   ASSERT_TRUE(plan.ok()) << plan.status();
   FakeWorld other;
