@@ -83,7 +83,7 @@ def _asked_for(turn):
 
         return staticmethod(g) if f.__module__ == AlgorithmSelectorCache.__module__ else g
 
-    places = (pad_mm, "_should_pad"), (AlgorithmSelectorCache, "benchmark_in_current_process"), (measure, "measure")
+    places = (pad_mm, "_should_pad"), (AlgorithmSelectorCache, "benchmark_in_current_process"), (measure, "_measure")
     before = [vars(of)[name] for of, name in places]
     for of, name in places:
         setattr(of, name, wrapped(getattr(of, name)))
