@@ -78,7 +78,8 @@ def check_test_variables(root, page, runtime):
 
 def check_build_options(root):
     text = "".join(read(root, path) for path in ("CMakeLists.txt", "runtime/CMakeLists.txt", "src/standin/CMakeLists.txt",
-                                                 "src/package/packages.cmake", "src/package/maintainer.cmake"))
+                                                 "src/package/packages.cmake", "src/package/maintainer.cmake",
+                                                 "tests/bindings/CMakeLists.txt"))
     code = re.findall(r"(?:option|find_path)\((SINTER_\w+)", text) + re.findall(r"find_library\((SINTER_\w+_LIBRARY)", text)
     code += re.findall(r"set\((SINTER_\w+) [^)]* CACHE ", text)
     page = [names(row[0])[0] for row in tables(read(root, CONFIGURATION), "option of CMake")]
