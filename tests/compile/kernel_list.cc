@@ -12,7 +12,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/base/codec.h"
 #include "src/base/digest.h"
 #include "tests/support/header_digests.h"
 
@@ -36,16 +35,9 @@ const std::map<std::string, Digest>& LibraryDigests() {
     for (const auto& [name, bytes] : DeviceHeaderMap()) {
       headers[name] = code[std::string(name)] = WithoutComments(bytes);
     }
+    const HeaderDigest digest_of = DigestOfReached(headers);
     auto* const made = new std::map<std::string, Digest>;
-    for (const auto& header : headers) {
-      ByteWriter w;
-      const std::string including = absl::StrCat("#include \"", header.first, "\"");
-      for (const auto& [name, bytes] : ReachedHeaders(including, headers)) {
-        w.Bytes(name);
-        w.Raw(Sha256(bytes).View());
-      }
-      made->emplace(header.first, Sha256(w.str()));
-    }
+    for (const auto& header : headers) made->emplace(header.first, digest_of(header.first));
     return made;
   }();
   return *digests;
