@@ -50,7 +50,7 @@ TEST(KernelList, CommentsAndBlankLinesDoNotChangeADigest) {
   EXPECT_EQ(KernelDigest(other), KernelDigest(Request()));
 }
 
-// The headers that a source includes count by their text: an include of none is no include of one.
+// The headers that a source includes count by their text; a name of no header counts as itself.
 TEST(KernelList, HeadersCountByTheirText) {
   CompileRequest none = Request();
   none.source = "#include \"none.cuh\"\nvoid f();\n";

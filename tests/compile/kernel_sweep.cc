@@ -35,7 +35,7 @@ constexpr size_t kWrittenEvery = 16;  // kernels: whoever stops a run keeps what
 bool WritesList() { return !Variable("SINTER_TEST_KERNELS").empty(); }
 bool ReadsList() { return !IsLongSweep() && Variable("SINTER_TEST_KERNELS") != "anew"; }
 
-// What stands for a kernel that is not compiled: readers of cubins take it.
+// The result for a kernel that is not compiled; readers of cubins accept it.
 CompiledKernel Pretended() {
   CompiledKernel kernel;
   kernel.cubin = SmallCubin("code");
@@ -50,7 +50,7 @@ double ThreadMs() {
   return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
 }
 
-// Of this process.
+// The compiler, the list and the results that all sweeps of a process share.
 struct Sweeps {
   Sweeps()
       : compiler(MakeNvrtcCompiler(Variable("SINTER_NVRTC"))),
@@ -94,7 +94,7 @@ std::vector<Unknown> UnknownOf(const std::vector<SweepKernel>& kernels) {
   return unknown;
 }
 
-// Of more than an everyday run compiles, those that the commit draws.
+// Keeps the kernels that the commit draws, if there are more than an everyday run compiles.
 void Draw(std::vector<Unknown>* unknown) {
   const size_t all = unknown->size();
   if (!ReadsList() || WritesList() || all <= kUnknownOfSweep) return;

@@ -30,7 +30,7 @@ struct SweepResult {
 // `at_end` is called for each kernel that compiled, on the thread that did.
 //   SINTER_TEST_LONG=1           compiles all, and reads no list
 //   SINTER_TEST_KERNELS=update   compiles all that the list lacks, and writes the list
-//   SINTER_TEST_KERNELS=anew     compiles all, and writes the list
+//   SINTER_TEST_KERNELS=anew     compiles all, known or not, and writes the list
 constexpr size_t kUnknownOfSweep = 16;
 using AtEnd = std::function<absl::Status(const CompileRequest&, const CompiledKernel&)>;
 std::vector<SweepResult> CompileSweep(const std::vector<SweepKernel>& kernels,

@@ -9,7 +9,7 @@ import re
 import sys
 
 ENDINGS = (".cc", ".h", ".py", ".cmake", "CMakeLists.txt")
-# Of C++, Python and CMake. steady_clock and monotonic() measure durations, and are no dates.
+# Of C++, Python and CMake. steady_clock and monotonic() measure durations, not dates.
 CALENDAR = re.compile(
     r"\bstd::time\(|(?<![\w.:>])time\((?:nullptr|NULL|0)\)|\bsystem_clock::now\(|\bgettimeofday\(|\bCLOCK_REALTIME\b|"
     r"\b(?:local|gm)time(?:_r)?\(|\bstring\(TIMESTAMP\b|\btime\.time\(|\bdatetime\.(?:now|today|utcnow)\(|\bdate\.today\(")

@@ -1,4 +1,4 @@
-"""What counts as reading the date."""
+"""Plants lines that read the date and lines that do not, and expects check_calendar.py to tell them apart."""
 
 import os
 import tempfile

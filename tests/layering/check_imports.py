@@ -85,7 +85,7 @@ def check_tree(root):
         for line, target in imports_of(text, module, package, known):
             ours = target.split(".")[0] in homes
             if ours and target not in known:
-                findings.append("%s:%d: imports %s, which is no module" % (path, line, target))
+                findings.append("%s:%d: imports %s, which does not exist" % (path, line, target))
             elif ours and not within(target, module) and not any(within(target, name) for name in allowed):
                 findings.append("%s:%d: imports %s: %s may import %s" % (path, line, target, module, ", ".join(allowed[1:]) or "nothing of sinter"))
     return findings, len(modules)

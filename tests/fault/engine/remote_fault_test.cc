@@ -44,7 +44,7 @@ constexpr int kColdPlans = 4;
 constexpr milliseconds kBudget(50);
 // Three late answers in a row open the breaker; the thread that prefetches may be at a fourth.
 constexpr size_t kMostLate = 4;
-// And ten of ten calls that fail at once, likewise.
+// Ten failures in ten calls open it too; one more may be under way.
 constexpr size_t kMostRefused = 11;
 constexpr char kNone[] = "none", kNoneAgain[] = "none again";
 
