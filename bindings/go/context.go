@@ -45,6 +45,7 @@ type Options struct {
 	ModuleCacheBytes   uint64
 	DeviceModel        *string // a file, as `sinter device --measure` prints one; "": the nearest built-in model
 	SlotMeasure        Switch  // slots measure what prediction chose, in the background
+	Measure            int     // candidates that prepares measure, to 64; 0: SINTER_MEASURE, else none; -1: none
 }
 
 // String is a field of Options that is set.
@@ -121,6 +122,7 @@ func fill(options *C.sinter_context_options, given *Options, a *arena) {
 	options.module_cache_bytes = C.uint64_t(given.ModuleCacheBytes)
 	options.device_model = a.optional("context.device_model", given.DeviceModel)
 	options.slot_measure = C.sinter_switch(given.SlotMeasure)
+	options.measure = number("context.measure", given.Measure, math.MinInt32, &a.err)
 }
 
 // Close gives the context back once the calls that use it have returned; plans live on. A second Close does nothing.

@@ -64,6 +64,9 @@ type Stats struct {
 	SlotMeasurementsGivenUp uint64
 	PrepareFailures         uint64
 	MustHitMisses           uint64
+	Measurements            uint64
+	MeasuredWins            uint64
+	MeasurementsGivenUp     uint64
 }
 
 func statsOf(s *C.sinter_stats) Stats {
@@ -122,5 +125,8 @@ func statsOf(s *C.sinter_stats) Stats {
 		SlotMeasurementsGivenUp: uint64(s.slot_measurements_given_up),
 		PrepareFailures:         uint64(s.prepare_failures),
 		MustHitMisses:           uint64(s.must_hit_misses),
+		Measurements:            uint64(s.measurements),
+		MeasuredWins:            uint64(s.measured_wins),
+		MeasurementsGivenUp:     uint64(s.measurements_given_up),
 	}
 }

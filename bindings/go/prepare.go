@@ -8,6 +8,7 @@ import "C"
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 	"unsafe"
 )
@@ -21,7 +22,9 @@ type PrepareOptions struct {
 	Progress       func(stage string, fraction float64) // from any thread, of the whole call; a panic is caught
 	Stream         Stream                               // where the plan is meant for: if it captures, StreamCapturing
 	Choice         Choice
-	Threads        int // PrepareMany: at most so many at once; 0: one per processor, at most 16
+	Threads        int           // PrepareMany: at most so many at once; 0: one per processor, at most 16
+	Measure        int           // candidates built and timed on the GPU where no measured choice is kept, to 64; 0: as the context says; -1: none
+	MeasureBudget  time.Duration // at its end, what was measured decides; 0: 20 seconds
 }
 
 // Item is one prepare of many.
@@ -149,6 +152,11 @@ func (given *PrepareOptions) raw(a *arena) (options *C.sinter_prepare_options, p
 	C.sinter_go_set_stream(options, C.uintptr_t(given.Stream))
 	options.choice = C.sinter_choice(given.Choice)
 	options.threads = C.uint32_t(number("prepare.threads", given.Threads, 0, &err))
+	options.measure = number("prepare.measure", given.Measure, math.MinInt32, &err)
+	options.measure_budget_us = C.int64_t(given.MeasureBudget.Microseconds())
+	if given.MeasureBudget != 0 && options.measure_budget_us == 0 { // 0 is not none to the library
+		options.measure_budget_us = 1
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -652,6 +652,17 @@ func TestOptionsReachTheLibrary(t *testing.T) {
 	}
 }
 
+func TestMeasuringNeedsAGPU(t *testing.T) {
+	needNVRTC(t)
+	c := open(t, Options{Target: "h200", CacheDir: String("")})
+	_, err := c.PrepareWith(context.Background(), gatedFFN(t), 20, PrepareOptions{Measure: 11, MeasureBudget: time.Second})
+	refused(t, err, Unavailable, "prepare.measure is 11, but no measured choice is kept")
+	_, err = c.PrepareWith(context.Background(), gatedFFN(t), 20, PrepareOptions{Measure: 65})
+	refused(t, err, InvalidArgument, "prepare.measure is 65, must be in [-1, 64]")
+	_, err = c.PrepareWith(context.Background(), gatedFFN(t), 20, PrepareOptions{MeasureBudget: -time.Second})
+	refused(t, err, InvalidArgument, "prepare.measure_budget_us is -1000000")
+}
+
 func TestACallbackMayEndItsGoroutine(t *testing.T) {
 	c, chain := target(t, Options{CacheDir: String(""), LogLevel: LogOff}), gatedFFN(t)
 	calls := int64(0)

@@ -138,11 +138,16 @@ typedef struct sinter_context_options {
   const char* device_model;    /* SINTER_DEVICE_MODEL: model file of the GPU, as `sinter device
                                   --measure` prints one; "": the built-in model that is nearest. Not
                                   looked at with a target. Owner and access as of tuning_set */
-  /* SINTER_SLOT_MEASURE=1: slots measure what prediction chose against the two plans behind it and
-   * the plain one, on the GPU, in the background: see sinter_slot_create. The fastest is kept in
-   * the cache, and prepares of contexts with this option take it from there. With a tuning set,
-   * which then decides alone, it has no effect. */
+  /* SINTER_SLOT_MEASURE=1: slots measure the best 11 plans by prediction and the plain one, on the
+   * GPU, in the background: see sinter_slot_create. The fastest is kept in the cache, and prepares
+   * of contexts with this option take it from there. It has no
+   * effect with a tuning set, which then decides. */
   sinter_switch slot_measure;
+  /* SINTER_MEASURE=11: what prepares take for sinter_prepare_options.measure, in [-1, 64]; 0: the
+   * environment's, else none; -1: none. Where nothing can be measured (no GPU, must-hit, ranks, no
+   * memory), such prepares take the measured choice that the cache has, else the predicted plan.
+   * Slots measure too, as with slot_measure. No effect with a tuning set. */
+  int32_t measure;
 } sinter_context_options;
 
 /* Opens `device`, or a target without one. The GPU's primary context is retained and never made
@@ -214,10 +219,13 @@ typedef struct sinter_stats {
   uint64_t slots_measuring;              /* plans that are being measured for slots */
   uint64_t slot_measurements;            /* that were measured here */
   uint64_t slot_measured_wins;           /* of them, where another than the predicted one won */
-  uint64_t slot_measurements_given_up;   /* no memory, a run of more than 120 us, no clear times, or
-                                            the slot was released; the predicted plan stays */
-  uint64_t prepare_failures; /* failed prepares, except misses of SINTER_PREPARE_NO_BUILD */
-  uint64_t must_hit_misses;  /* of them, those that failed with SINTER_ERROR_CACHE_MISS */
+  uint64_t slot_measurements_given_up;   /* no memory, no clear times, or the slot was released; the
+                                            predicted plan stays */
+  uint64_t prepare_failures;      /* failed prepares, except misses of SINTER_PREPARE_NO_BUILD */
+  uint64_t must_hit_misses;       /* of them, those that failed with SINTER_ERROR_CACHE_MISS */
+  uint64_t measurements;          /* plans that prepares measured */
+  uint64_t measured_wins;         /* of them, where another than the predicted one won */
+  uint64_t measurements_given_up; /* no memory, no clear times, cancelled, or out of time */
 } sinter_stats;
 
 /* Thread-safe. Since 0.1. */
@@ -276,6 +284,23 @@ typedef struct sinter_prepare_options {
   sinter_stream stream;
   sinter_choice choice;
   uint32_t threads; /* sinter_prepare_many: so many at once; 0: one a processor, at most 16 */
+  /* How many candidates are built and measured where the cache has no measured choice for the plan
+   * yet, in [-1, 64]; 0: as the context says; -1: none, prediction chooses. FlashFuser measures 11.
+   * The best by prediction, fused and unfused, and the plain plan run on random data in memory of
+   * their own, a third of a GB or twice the constants. Constants are read from
+   * memory, as the layers of a model are. Each is checked against the plain plan, and the winner
+   * against the reference. Times at the bucket's rows and at two numbers inside it decide. It takes
+   * seconds, in which the GPU should do nothing else; plans of a process are measured one by one.
+   * The choice is kept in the cache, goes into packs and to the fleet, and serves all prepares that
+   * ask for a measured one. The plan's explanation says what it gained. Refused, if measure is
+   * above 0 here: with a tuning set, another choice than SINTER_CHOICE_BEST or
+   * SINTER_PREPARE_NO_BUILD, SINTER_INVALID_ARGUMENT; for a chain that is split over ranks, or when
+   * the times decide nothing, SINTER_FAILED_PRECONDITION; when no choice is kept and the prepare
+   * must hit, SINTER_ERROR_CACHE_MISS, or there is no GPU, SINTER_UNAVAILABLE; without memory for
+   * it, SINTER_RESOURCE_EXHAUSTED. A slot measures in the background instead. Since 0.1. */
+  int32_t measure;
+  int32_t reserved;          /* 0 */
+  int64_t measure_budget_us; /* at its end, what was measured decides; 0: 20 s. Since 0.1 */
 } sinter_prepare_options;
 
 /* A plan for `chain` (finished) serving m rows, 0 to 2^31 - 1; m is ignored when the chain has no
@@ -339,14 +364,15 @@ enum { SINTER_SLOT_MANUAL = 1 };
  * once. A miss starts one build in the background, on a thread of low priority; a context runs
  * SINTER_COMPILE_THREADS (2) of them at a time. Its end makes the plan current. A failure is kept,
  * and not tried again: create another slot. Options are the build's. Errors of sinter_prepare.
- * With sinter_context_options.slot_measure, and neither must-hit nor a tuning set, the plan is then
- * measured, one of a context at a time: on random data and memory of its own (a third of a GB, or
- * twice the constants), which is taken only while a GiB more is free, in slices of some 50 us, and
- * for at most 2 % of the time, so that a chain of 50 us takes some seconds. What is kept in the
- * cache is not measured again, there and in other processes. A plan that wins by 2 % in all rounds
- * but one has the slot's next generation; in a manual slot it waits for sinter_slot_switch. Nothing
- * comes of it where a plan was offered meanwhile. Ranks that must be equal compare
- * sinter_plan_get_digest of what sinter_prepare then gives. */
+ * With sinter_context_options.slot_measure or `measure` of `options`, and neither must-hit nor a
+ * tuning set, the plan, the best 11, or `measure`, and the plain one are then measured, one chain
+ * of a context at a time: on random data and memory of its own (a third of a GB, or twice the
+ * constants), which is taken only while a GiB more is free, in slices of some 50 us, or of one run
+ * of a longer plan, and for at most 2 % of the time, so that a chain of 50 us takes some ten
+ * seconds. A choice that the cache has is not measured again, here and in other processes. A plan
+ * that wins by 2 % in all rounds but one has the slot's next generation; in a manual slot it waits
+ * for sinter_slot_switch. Nothing comes of it where a plan was offered meanwhile. Ranks that must
+ * be equal compare sinter_plan_get_digest of what sinter_prepare then gives. */
 SINTER_API sinter_status sinter_slot_create(sinter_context* context, const sinter_chain* chain,
                                             int64_t m, const sinter_prepare_options* options,
                                             uint32_t flags, sinter_slot** out_slot,

@@ -103,14 +103,14 @@ void ReadBytes(Environment& env, const char* name, uint64_t* out) {
   *out = *bytes;
 }
 
-void ReadNumber(Environment& env, const char* name, int most, int* out) {
+void ReadNumber(Environment& env, const char* name, int least, int most, int* out) {
   const std::string value = env.Get(name);
   if (value.empty()) return;
   int number = 0;
-  if (absl::SimpleAtoi(value, &number) && number >= 1 && number <= most) {
+  if (absl::SimpleAtoi(value, &number) && number >= least && number <= most) {
     *out = number;
   } else {
-    env.Refuse(absl::StrCat(name, "=\"", value.substr(0, 64), "\" is not in 1..", most));
+    env.Refuse(absl::StrCat(name, "=\"", value.substr(0, 64), "\" is not in ", least, "..", most));
   }
 }
 
@@ -127,7 +127,7 @@ void ReadRemote(Environment& env, Config* config) {
   ReadChoice(env, "SINTER_REMOTE_ROLE", {{"reader", 0}, {"publisher", 1}}, &role);
   config->remote_publish = role == 1;
   int days = 0;
-  ReadNumber(env, "SINTER_REMOTE_TTL_DAYS", 365, &days);
+  ReadNumber(env, "SINTER_REMOTE_TTL_DAYS", 1, 365, &days);
   config->remote_ttl_s = int64_t{days} * 24 * 3600;
   config->remote_key_file = env.Get("SINTER_REMOTE_KEY_FILE");
   config->remote_password_file = env.Get("SINTER_REMOTE_PASSWORD_FILE");
@@ -180,7 +180,7 @@ EnvironmentReading ReadEnvironment() {
   ReadBytes(env, "SINTER_CACHE_MAX_BYTES", &config.cache_max_bytes);
   ReadBytes(env, "SINTER_MODULE_CACHE_BYTES", &config.module_cache_bytes);
   ReadDenied(env, &config.deny_toolchains);
-  ReadNumber(env, "SINTER_COMPILE_THREADS", 64, &config.compile_threads);
+  ReadNumber(env, "SINTER_COMPILE_THREADS", 1, 64, &config.compile_threads);
   int must_hit = 0;
 
   ReadChoice(env, "SINTER_MUST_HIT", {{"0", 0}, {"1", 1}, {"verified", 2}}, &must_hit);
@@ -191,6 +191,7 @@ EnvironmentReading ReadEnvironment() {
   ReadRemote(env, &config);
   ReadFlag(env, "SINTER_PACKS_UNSIGNED", &config.allow_unsigned_packs);
   ReadFlag(env, "SINTER_SLOT_MEASURE", &config.slot_measure);
+  ReadNumber(env, "SINTER_MEASURE", 0, 64, &config.measure);
   ReadFlag(env, "SINTER_STAND_INS", &config.stand_ins);
   ReadFlag(env, "SINTER_BATCH_INVARIANT", &config.batch_invariant);
   ReadFlag(env, "SINTER_VERIFY", &config.verify_first_use);

@@ -43,6 +43,7 @@ struct Config {
   uint64_t module_cache_bytes = 0;
   int compile_threads = 2;        // SINTER_COMPILE_THREADS: for builds in the background
   bool slot_measure = false;      // SINTER_SLOT_MEASURE=1: slots choose their plans by measuring
+  int measure = 0;                // SINTER_MEASURE: candidates that prepares measure; 0: none
   bool stand_ins = true;          // SINTER_STAND_INS=0: stand-ins are not handed out
   bool batch_invariant = false;   // SINTER_BATCH_INVARIANT=1: as FusionOptions.batch_invariant
   bool verify_first_use = false;  // SINTER_VERIFY=1: check a kernel against the plain plan at its

@@ -67,6 +67,8 @@ absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
   SINTER_RETURN_IF_ERROR(Override(options.verify, "context.verify", &config.verify_first_use));
   SINTER_RETURN_IF_ERROR(
       Override(options.slot_measure, "context.slot_measure", &config.slot_measure));
+  SINTER_RETURN_IF_ERROR(CheckMeasure(options.measure, "context.measure"));
+  if (options.measure != 0) config.measure = std::max(options.measure, 0);
   SINTER_RETURN_IF_ERROR(
       Override(options.unsigned_packs, "context.unsigned_packs", &config.allow_unsigned_packs));
   SINTER_RETURN_IF_ERROR(

@@ -189,6 +189,10 @@ void WriteBuilding(const EngineStats& s, MetricsText& out) {
   out.Sample("result=\"stands\"", s.slot_measurements - s.slot_measured_wins);
   out.Sample("result=\"another\"", s.slot_measured_wins);
   out.Sample("result=\"given_up\"", s.slot_measurements_given_up);
+  out.Counter("measurements_total", "Plans that prepares measured, by result.");
+  out.Sample("result=\"stands\"", s.measurements - s.measured_wins);
+  out.Sample("result=\"another\"", s.measured_wins);
+  out.Sample("result=\"given_up\"", s.measurements_given_up);
   out.Counter("tuned_plans_total", "Plans made as the tuning set says.", s.tuned_plans);
   out.Counter("tuned_refused_total", "Entries of the tuning set that could not be used.",
               s.tuned_refused);

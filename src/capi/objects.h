@@ -188,6 +188,8 @@ struct PrepareSettings {
   std::chrono::steady_clock::time_point deadline;
 };
 
+// INVALID_ARGUMENT naming `field` unless it is a number of candidates, 0 or -1.
+absl::Status CheckMeasure(int32_t measure, absl::string_view field);
 absl::StatusOr<PrepareSettings> ReadPrepareSettings(const sinter_context* context,
                                                     const sinter_prepare_options* options);
 // One plan. The deadline is what is left of the settings'.

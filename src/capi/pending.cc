@@ -291,7 +291,8 @@ absl::StatusOr<sinter_pending*> StartPrepare(const sinter_context* context,
   state->handle = pending.get();
   auto build = std::make_shared<PendingBuild>(state, context, chain, m, settings, std::move(end));
   if (settings.base.background) {
-    const auto& queue = settings.base.measure ? context->measurements : context->builds;
+    const bool measures = settings.base.measuring.mode == Measuring::Mode::kWhileServing;
+    const auto& queue = measures ? context->measurements : context->builds;
     SINTER_ASSIGN_OR_RETURN(pending->ticket, queue->Push(std::move(build)));
     pending->queue = queue;
     return pending.release();

@@ -45,7 +45,48 @@ absl::Status ReadDeadline(int64_t deadline_us, PrepareSettings* settings) {
   return absl::OkStatus();
 }
 
+// The measuring that the options ask for, or, where they leave it open, the context.
+absl::StatusOr<Measuring> MeasuringOf(const sinter_context& context,
+                                      const sinter_prepare_options& given) {
+  SINTER_RETURN_IF_ERROR(CheckMeasure(given.measure, "prepare.measure"));
+  if (given.measure_budget_us < 0) {
+    return Invalid("prepare.measure_budget_us is ", given.measure_budget_us, ", must be >= 0");
+  }
+  const Config& config = context.config;
+  const int32_t most = given.measure != 0 ? given.measure : config.measure;
+  Measuring measuring;
+  if (most > 0) {
+    measuring.mode = Measuring::Mode::kFirst;
+    measuring.top_k = most;
+  } else if (given.measure == 0 && config.slot_measure) {
+    measuring.mode = Measuring::Mode::kKept;
+  }
+  if (given.measure_budget_us != 0) measuring.budget_us = given.measure_budget_us;
+  measuring.required = given.measure > 0;
+  if (!measuring.required) return measuring;
+  const auto refuse = [&](absl::string_view why) {
+    return Invalid("prepare.measure is ", given.measure, ", but ", why);
+  };
+  if (context.engine->ports().tuning != nullptr) {
+    return refuse(
+        "the context's tuning set decides: leave measure 0, or make a context without a set");
+  }
+  if (given.choice != SINTER_CHOICE_BEST) {
+    return refuse("prepare.choice leaves no choice: leave one of them 0");
+  }
+  if ((given.flags & SINTER_PREPARE_NO_BUILD) != 0) {
+    return refuse("SINTER_PREPARE_NO_BUILD builds nothing: leave one of them out");
+  }
+  return measuring;
+}
+
 }  // namespace
+
+absl::Status CheckMeasure(int32_t measure, absl::string_view field) {
+  constexpr int32_t kMost = 64;
+  if (measure >= -1 && measure <= kMost) return absl::OkStatus();
+  return Invalid(field, " is ", measure, ", must be in [-1, ", kMost, "]");
+}
 
 absl::StatusOr<PrepareSettings> ReadPrepareSettings(const sinter_context* context,
                                                     const sinter_prepare_options* options) {
@@ -62,6 +103,7 @@ absl::StatusOr<PrepareSettings> ReadPrepareSettings(const sinter_context* contex
   settings.base.cancel = given.cancel != nullptr ? &given.cancel->requested : nullptr;
   settings.base.progress = ProgressOf(given);
   SINTER_ASSIGN_OR_RETURN(settings.base.choice, ChoiceOf(given.choice));
+  SINTER_ASSIGN_OR_RETURN(settings.base.measuring, MeasuringOf(*context, given));
   SINTER_RETURN_IF_ERROR(ReadDeadline(given.deadline_us, &settings));
   settings.cancel = given.cancel;
   settings.stream = given.stream;

@@ -60,7 +60,8 @@ class MeasureLater {
   MeasureLater(const sinter_context* context, const sinter_chain* chain, int64_t m,
                PrepareSettings settings)
       : context_(RefTo(context)), chain_(RefTo(chain)), m_(m), settings_(std::move(settings)) {
-    settings_.base.background = settings_.base.measure = true;
+    settings_.base.background = true;
+    settings_.base.measuring.mode = Measuring::Mode::kWhileServing;
     settings_.base.progress = nullptr;
     settings_.has_deadline = false;  // which is the build's
   }
@@ -139,6 +140,8 @@ absl::Status FillSlot(const sinter_context& context, const sinter_chain* chain, 
   if (context.engine->Measures(settings.base, /*now=*/true)) {
     later = std::make_shared<const MeasureLater>(&context, chain, m, settings);
   }
+  Measuring& measuring = settings.base.measuring;  // of the build, which waits for no measuring
+  if (measuring.mode != Measuring::Mode::kOff) measuring.mode = Measuring::Mode::kKept;
   SINTER_ASSIGN_OR_RETURN(sinter_plan* const hit, LookUp(context, *chain->chain, m, settings));
   const bool stands_in = hit != nullptr && hit->prepared->plan().IsStandIn();
   if (stands_in) slot->state->plans.AddStandIn(hit);

@@ -81,6 +81,19 @@ void AddChain(CLI::App* app, Options* options) {
                 "a row's bits do not depend on the number of rows");
 }
 
+void AddMeasure(CLI::App* app, PrepareArgs* prepare) {
+  CLI::Option* measure =
+      app->add_option(
+             "--measure", prepare->measure,
+             "build and time so many candidates on the GPU and keep the fastest; -1: none, "
+             "whatever SINTER_MEASURE says")
+          ->check(Integer(-1, 64));
+  app->add_option("--measure-for", prepare->measure_s,
+                  "seconds that measuring a plan may take; 0: 20")
+      ->check(Number(0, kMostSeconds))
+      ->needs(measure);
+}
+
 // Options of verbs that prepare one plan.
 void AddPrepare(CLI::App* app, Options* options) {
   PrepareArgs& prepare = options->prepare;
@@ -90,6 +103,7 @@ void AddPrepare(CLI::App* app, Options* options) {
       ->check(OneOf({"best", "fused", "unfused"}));
   app->add_flag("--must-hit", prepare.must_hit, "a cache miss is an error");
   app->add_flag("--verify", prepare.verify, "check new kernels against the plain plan");
+  AddMeasure(app, &prepare);
   app->add_option("--deadline", prepare.deadline_s, "seconds that preparing may take; 0: no limit")
       ->check(Number(0, kMostSeconds));
 }
@@ -264,6 +278,7 @@ void AddWarm(CLI::App* app, Options* options, Verb* chosen) {
   AddSign(warm, options)->needs(pack);
   warm->add_flag("--verify", options->prepare.verify,
                  "check new kernels against the plain plan, on the GPU");
+  AddMeasure(warm, &options->prepare);
   warm->add_option("--jobs", options->jobs,
                    "plans at once; default one a processor, fewer if memory is short")
       ->check(Integer(1, 256));

@@ -39,6 +39,8 @@ struct PrepareArgs {
   bool batch_invariant = false;
   bool must_hit = false;
   bool verify = false;
+  int measure = 0;  // as sinter_prepare_options.measure
+  double measure_s = 0;
   double deadline_s = 0;
 };
 

@@ -123,6 +123,8 @@ sinter_prepare_options OptionsOf(const PrepareArgs& args) {
   if (args.batch_invariant) options.flags |= SINTER_PREPARE_BATCH_INVARIANT;
   if (args.must_hit) options.flags |= SINTER_PREPARE_MUST_HIT;
   if (args.verify) options.flags |= SINTER_PREPARE_VERIFY;
+  options.measure = args.measure;
+  options.measure_budget_us = MicrosecondsOf(args.measure_s);
   options.deadline_us = MicrosecondsOf(args.deadline_s);
   if (args.choice == "fused") options.choice = SINTER_CHOICE_FUSED;
   if (args.choice == "unfused") options.choice = SINTER_CHOICE_UNFUSED;

@@ -66,6 +66,12 @@ int64_t BuildControl::RemainingUs(int64_t cap) const {
   return std::min(cap, std::max<int64_t>(left, 0));
 }
 
+BuildControl BuildControl::Within(int64_t us) const {
+  BuildControl result = *this;
+  result.deadline_ = std::min(deadline_, Clock::now() + std::chrono::microseconds(us));
+  return result;
+}
+
 BuildControl::Clock::time_point BuildControl::NextPoll() const {
   const Clock::time_point now = Clock::now();
   if (cancel_ != nullptr) return std::min(deadline_, now + kPollPause);

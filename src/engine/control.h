@@ -139,6 +139,8 @@ class BuildControl : public KeepGoing {
   absl::Status Enter(absl::string_view stage, double fraction) const;
   // Microseconds to the deadline, at most `cap`, at least 0.
   int64_t RemainingUs(int64_t cap) const;
+  // The same call with a deadline `us` from now at the latest.
+  BuildControl Within(int64_t us) const;
   // When a sleeping wait must wake to ask Check again.
   Clock::time_point NextPoll() const;
   int threads() const { return threads_; }

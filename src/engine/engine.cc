@@ -104,10 +104,7 @@ class EngineImpl : public Engine {
       control.TellTo(&core_->events, chain.CanonicalDigest(), request.bucket);
     }
     const TraceSpan span(core_->trace.get(), "prepare", SpanDetail(request));
-    if (options.measure && chain.ranks() == 1) {  // one rank alone cannot be measured
-      const TraceSpan measuring(core_->trace.get(), "measure", SpanDetail(request));
-      SINTER_RETURN_IF_ERROR(choices_.Measure(request, control));
-    }
+    SINTER_RETURN_IF_ERROR(MeasureFirst(request, options, control));
     absl::StatusOr<LoadedPlanPtr> loaded = GetChosen(request, options, control);
     if (MayStandIn(loaded.status(), options)) StandIn(request, control, &loaded);
     if (options.no_build && IsCacheMiss(loaded.status())) {
@@ -143,10 +140,11 @@ class EngineImpl : public Engine {
   }
 
   bool Measures(const PrepareOptions& options, bool now) const override {
-    const Config& config = core_->config;
-    if (!config.slot_measure || core_->ports.tuning != nullptr) return false;
-    if (options.choice != PrepareOptions::Choice::kBest) return false;
-    return !now || (core_->ports.measurer != nullptr && !options.must_hit && !config.must_hit);
+    if (options.measuring.mode == Measuring::Mode::kOff || core_->ports.tuning != nullptr ||
+        options.choice != PrepareOptions::Choice::kBest) {
+      return false;
+    }
+    return !now || (core_->ports.measurer != nullptr && !MustHit(options));
   }
 
   EngineStats Stats() const override {
@@ -158,6 +156,7 @@ class EngineImpl : public Engine {
     stats.stand_ins = c.stand_ins;
     stats.slots_building = UnderWay(c.slot_builds_begun, c.slot_builds_ended);
     stats.slot_measured_wins = std::min(stats.slot_measured_wins, stats.slot_measurements);
+    stats.measured_wins = std::min(stats.measured_wins, stats.measurements);
     stats.slots_measuring = UnderWay(c.slot_measurements_begun,
                                      stats.slot_measurements + stats.slot_measurements_given_up);
     stats.nvrtc_loaded = core_->ports.compiler->Loaded();
@@ -229,8 +228,8 @@ class EngineImpl : public Engine {
   // had.
   bool MayStandIn(const absl::Status& why, const PrepareOptions& options) const {
     if (why.ok() || !core_->ports.stand_ins || core_->ports.loader == nullptr) return false;
-    if (options.background || options.must_hit || core_->config.must_hit ||
-        !core_->config.stand_ins || options.choice != PrepareOptions::Choice::kBest)
+    if (options.background || MustHit(options) || !core_->config.stand_ins ||
+        options.choice != PrepareOptions::Choice::kBest)
       return false;
     return options.no_build ? IsCacheMiss(why) : absl::IsUnavailable(why);
   }
@@ -265,10 +264,52 @@ class EngineImpl : public Engine {
   AssembleOptions OptionsFor(const PrepareOptions& options) const {
     AssembleOptions result;
     result.choice = options.choice;
-    if (options.must_hit || core_->config.must_hit) result.on_miss = OnMiss::kRefuse;
+    if (MustHit(options)) result.on_miss = OnMiss::kRefuse;
     if (options.no_build) result.on_miss = OnMiss::kGoOn;
     result.verify = options.verify || core_->config.verify_first_use;
     return result;
+  }
+
+  bool MustHit(const PrepareOptions& options) const {
+    return options.must_hit || core_->config.must_hit;
+  }
+
+  // Measures where `options` ask for it and no choice is kept yet.
+  absl::Status MeasureFirst(const PlanRequest& request, const PrepareOptions& options,
+                            const BuildControl& control) {
+    using Mode = Measuring::Mode;
+    const Measuring& how = options.measuring;
+    const bool first = how.mode == Mode::kFirst, beside = how.mode == Mode::kWhileServing;
+    if ((!first && !beside) || options.no_build) return absl::OkStatus();
+    if (const int ranks = request.chain().ranks();
+        ranks > 1) {  // one rank by itself cannot be measured
+      if (!how.required) return absl::OkStatus();
+      return FailedPrecondition(
+          "prepare.measure is ", how.top_k, ", but the chain is split over ", ranks,
+          " ranks, and one rank cannot be measured by itself: leave measure 0, "
+          "and prediction chooses on each rank alike");
+    }
+    if (!Measures(options, true)) return absl::OkStatus();
+    const TraceSpan span(core_->trace.get(), "measure", SpanDetail(request));
+    const absl::Status measured = choices_.Measure(request, how, control);
+    if (measured.ok() || beside || how.required) return measured;
+    return control.Check("look up");  // else the predicted plan serves; the reason is logged
+  }
+
+  // Why there is no measured choice, for a caller who requires one.
+  absl::Status NoMeasuredChoice(const PlanRequest& request, const PrepareOptions& options,
+                                const absl::Status& why) const {
+    if (MustHit(options) && IsCacheMiss(why)) {
+      return WithMessage(
+          why, absl::StrCat(why.message(), "; ", HowToWarm(request, *core_), " --measure ",
+                            options.measuring.top_k, ", where a GPU is"));
+    }
+    if (core_->ports.measurer != nullptr || !IsCacheMiss(why)) return why;
+    return Unavailable("prepare.measure is ", options.measuring.top_k,
+                       ", but no measured choice is kept and none can be measured here: ",
+                       core_->ports.no_gpu_reason,
+                       "; warm the cache with `sinter warm --measure` where a GPU is, or leave "
+                       "measure 0");
   }
 
   // The plan that measuring chose, if there is one that can be used, else the one that planning
@@ -281,6 +322,7 @@ class EngineImpl : public Engine {
       measured.measured = true;
       absl::StatusOr<LoadedPlanPtr> loaded = GetLoaded(measured, how, control);
       if (loaded.ok() || !control.Check("look up").ok()) return loaded;
+      if (options.measuring.required) return NoMeasuredChoice(request, options, loaded.status());
     }
     return GetLoaded(request, how, control);
   }

@@ -76,6 +76,26 @@ absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_
 // each figure whether it was measured or which model it comes from. UNAVAILABLE without a GPU.
 absl::StatusOr<std::string> MeasureDevice(const Ports& ports, const Config& config);
 
+// Whether a measured choice decides, and whether plans are measured where no choice is kept yet.
+struct Measuring {
+  enum class Mode : uint8_t {
+    kOff,    // prediction decides, or the tuning set
+    kKept,   // a measured choice that is kept decides, else prediction
+    kFirst,  // the same; where none is kept, candidates are measured first
+    // The same, in small pieces while the program works. Errors of measuring are returned.
+    kWhileServing
+  };
+  Mode mode = Mode::kOff;
+  int top_k = 11;  // candidates, without the plain plan
+  // The time that kFirst measures for, once no other plan is being measured. At its end, the plans
+  // that were measured decide.
+  int64_t budget_us = 20'000'000;
+  // Whether kFirst fails where no choice is kept and none can be measured; else the predicted plan
+  // serves. FAILED_PRECONDITION for a chain that is split over ranks, or if times decide nothing;
+  // kCacheMiss if it must hit; UNAVAILABLE without a GPU; RESOURCE_EXHAUSTED without memory.
+  bool required = false;
+};
+
 struct PrepareOptions {
   int64_t deadline_us = 0;  // 0: none. DEADLINE_EXCEEDED; what was finished by then stays cached
   const std::atomic<bool>* cancel = nullptr;                               // true: CANCELLED
@@ -91,10 +111,8 @@ struct PrepareOptions {
   enum class Choice { kBest, kFused, kUnfused } choice = Choice::kBest;  // for benches and explain
   // Builds on the calling thread alone, and takes no stand-in.
   bool background = false;
-  // Where Measures() is true and no measured plan is stored yet: measures first, for some seconds,
-  // beside the program's own work. The plan is then the measured choice. RESOURCE_EXHAUSTED without
-  // memory for it, FAILED_PRECONDITION where a run takes too long or the times decide nothing.
-  bool measure = false;
+  // No effect with another choice than kBest, or where a tuning set decides.
+  Measuring measuring;
 };
 
 struct EngineStats {
@@ -229,9 +247,9 @@ class Engine {
                                           const TuneOptions& options) = 0;
   // The use of a plan that Prepare gives for these arguments.
   virtual PlanUse UseFor(const Chain& chain, int64_t m, bool batch_invariant) const = 0;
-  // Whether such a prepare uses plans measured for slots: the configuration asks for it, no tuning
-  // set decides instead, and the caller leaves the choice open. With `now`, whether plans may also
-  // be measured here: on a GPU, unless misses must not be built.
+  // Whether such a prepare takes a measured choice that is kept: it asks for that, no tuning set
+  // decides instead, and the caller leaves the choice open. With `now`, whether plans may also be
+  // measured here: on a GPU, unless misses must not be built.
   virtual bool Measures(const PrepareOptions& options, bool now) const = 0;
   virtual EngineStats Stats() const = 0;
   // Counts the step; a failure is logged with `why`. `plan` is the slot's plan, null while it has

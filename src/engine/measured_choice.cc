@@ -15,10 +15,10 @@
 namespace sinter {
 namespace {
 
-constexpr int kPlans = 3;  // by prediction, beside the plain plan
-// A run cannot be cut into slices, and the program's own work waits for it.
-constexpr double kLongestRunUs = 120;
-constexpr TuneProtocol kBesideServing{2, 5, false, true};
+constexpr double kFirstMargin = 0.01;  // that the predicted choice must be slower by
+constexpr double kOfDeadline = 0.8;    // share of a call's remaining time, for measuring
+constexpr std::chrono::milliseconds kTurnPoll(5);
+constexpr TuneProtocol kWhileServing{2, 5, false, true};
 
 class SerialMeasurer : public Measurer {
  public:
@@ -65,8 +65,9 @@ class SerialMeasurer : public Measurer {
 constexpr uint64_t kCopyBytes = uint64_t{1} << 20;  // that one piece copies
 constexpr uint64_t kFillBytes = uint64_t{64} << 20;
 constexpr double kMostCopyUs = 200, kMostRunUs = 1000;  // a longer piece waited for others
-constexpr int kMostGraphs = 16;
-constexpr double kPollUs = 5000;  // at most between two checks of `keep_going`
+constexpr int kLeastGraphs = 3, kMostGraphs = 16;
+constexpr double kMostGraphsUs = 20e3;  // of GPU time, unless these are fewer than the least
+constexpr double kPollUs = 5000;        // at most between two checks of `keep_going`
 
 // The part of `buffer` from `at` on.
 DeviceBuffer Part(DeviceBuffer buffer, uint64_t at, uint64_t bytes) {
@@ -79,7 +80,37 @@ bool MeasuredChoices::IsKept(const PlanRequest& measured, const BuildControl& co
   return plans_->Get(measured, OnMiss::kGoOn, control).ok();
 }
 
-absl::Status MeasuredChoices::Measure(const PlanRequest& request, const BuildControl& control) {
+// The right to measure at full speed, which one thread of a process has at a time.
+class MeasuredChoices::Turn {
+ public:
+  explicit Turn(ForkLocal<bool, false>* busy) : busy_(busy) {}
+  ~Turn() {
+    if (mine_) *busy_->Lock() = false;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  // CANCELLED, DEADLINE_EXCEEDED.
+  absl::Status Await(const BuildControl& control) {
+    for (;;) {
+      SINTER_RETURN_IF_ERROR(control.Check("measuring"));
+      {
+        const auto busy = busy_->Lock();
+        mine_ = !*busy;
+        *busy = true;
+      }
+      if (mine_) return absl::OkStatus();
+      std::this_thread::sleep_for(kTurnPoll);
+    }
+  }
+
+ private:
+  ForkLocal<bool, false>* const busy_;
+  bool mine_ = false;
+};
+
+absl::Status MeasuredChoices::Measure(const PlanRequest& request, const Measuring& how,
+                                      const BuildControl& control) {
   PlanRequest measured = request;
   measured.measured = true;
   if (IsKept(measured, control)) return absl::OkStatus();
@@ -88,45 +119,70 @@ absl::Status MeasuredChoices::Measure(const PlanRequest& request, const BuildCon
       AwaitBuildLock(*core_->ports.store, RecordKind::kPlan, PlanKeyBytes(measured, *core_),
                      control, core_->trace.get()));
   if (IsKept(measured, control)) return absl::OkStatus();
+  const bool slot = how.mode == Measuring::Mode::kWhileServing;
   Counters& counters = core_->counters;
-  counters.slot_measurements_begun.fetch_add(1, std::memory_order_relaxed);
-  const absl::Status status = MeasureNow(request, measured, control);
+  if (slot) counters.slot_measurements_begun.fetch_add(1, std::memory_order_relaxed);
+  const absl::Status status = MeasureNow(request, measured, how, control);
   if (status.ok()) return status;
-  counters.slot_measurements_given_up.fetch_add(1, std::memory_order_relaxed);
-  core_->log.Log(LogLevel::kInfo,
-                 absl::StrCat("slot: the plan for chain ",
+  auto& given_up = slot ? counters.slot_measurements_given_up : counters.measurements_given_up;
+  given_up.fetch_add(1, std::memory_order_relaxed);
+  core_->log.Log(slot ? LogLevel::kInfo : LogLevel::kWarn,
+                 absl::StrCat(slot ? "slot" : "prepare", ": the plan for chain ",
                               request.chain().CanonicalDigest().Hex().substr(0, 16), " at m <= ",
                               request.bucket, " stays as predicted: ", status.message()));
   return status;
 }
 
 absl::Status MeasuredChoices::MeasureNow(const PlanRequest& request, const PlanRequest& measured,
-                                         const BuildControl& control) {
-  SINTER_ASSIGN_OR_RETURN(const FoundPlan found, plans_->Get(request, OnMiss::kBuild, control));
-  const double run_us = found.record->variants.front().plan.PredictedUs();
-  if (run_us > kLongestRunUs) {
-    return FailedPrecondition(
-        absl::StrFormat("a run is predicted to take %.0f us, must be at most %.0f to be measured "
-                        "beside what serves: measure it by sinter_tune",
-                        run_us, kLongestRunUs));
-  }
+                                         const Measuring& how, const BuildControl& control) {
+  const bool slot = how.mode == Measuring::Mode::kWhileServing;
+  SINTER_ASSIGN_OR_RETURN(const TuneResult result, slot ? TuneWhileServing(request, how, control)
+                                                        : TuneFirst(request, how, control));
+  SINTER_RETURN_IF_ERROR(control.Check("the choice was kept"));
+  if (result.entry == nullptr) return FailedPrecondition("no candidate could be measured");
+  SINTER_RETURN_IF_ERROR(plans_->KeepMeasured(measured, *result.entry, control));
+  Counters& counters = core_->counters;
+  auto& done = slot ? counters.slot_measurements : counters.measurements;
+  auto& wins = slot ? counters.slot_measured_wins : counters.measured_wins;
+  done.fetch_add(1, std::memory_order_relaxed);
+  wins.fetch_add(result.predicted ? 0 : 1, std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TuneResult> MeasuredChoices::TuneFirst(const PlanRequest& request,
+                                                      const Measuring& how,
+                                                      const BuildControl& control) {
+  Turn turn(&busy_);
+  SINTER_RETURN_IF_ERROR(turn.Await(control));
+  TuneOptions options;
+  options.top_k = how.top_k;
+  options.switch_margin = kFirstMargin;
+  options.batch_invariant = request.batch_invariant;
+  constexpr int64_t kForever = int64_t{1} << 50;
+  const double left_us = kOfDeadline * static_cast<double>(control.RemainingUs(kForever));
+  const BuildControl within =
+      control.Within(std::min(how.budget_us, static_cast<int64_t>(left_us)));
+  absl::StatusOr<TuneResult> result =
+      tuner_->Tune(request, options, within, core_->ports.measurer.get());
+  if (!absl::IsDeadlineExceeded(result.status()) || !control.Check("measuring").ok()) return result;
+  return FailedPrecondition(
+      absl::StrFormat("no plan was measured in %.3f s: give measuring more time",
+                      static_cast<double>(how.budget_us) / 1e6));
+}
+
+absl::StatusOr<TuneResult> MeasuredChoices::TuneWhileServing(const PlanRequest& request,
+                                                             const Measuring& how,
+                                                             const BuildControl& control) {
   SINTER_ASSIGN_OR_RETURN(std::unique_ptr<Measurer> background,
                           core_->ports.measurer->MakeBackground());
   GpuShare share;
   share.sleep = core_->hooks.pause;
   PacedMeasurer paced(std::move(background), std::move(share), &control);
   TuneOptions options;
-  options.top_k = kPlans;
-  options.protocol = kBesideServing;
+  options.top_k = how.top_k;
+  options.protocol = kWhileServing;
   options.batch_invariant = request.batch_invariant;
-  SINTER_ASSIGN_OR_RETURN(const TuneResult result, tuner_->Tune(request, options, control, &paced));
-  SINTER_RETURN_IF_ERROR(control.Check("the choice was kept"));
-  if (result.entry == nullptr) return FailedPrecondition("no candidate could be measured");
-  SINTER_RETURN_IF_ERROR(plans_->KeepMeasured(measured, *result.entry, control));
-  Counters& counters = core_->counters;
-  counters.slot_measurements.fetch_add(1, std::memory_order_relaxed);
-  counters.slot_measured_wins.fetch_add(result.predicted ? 0 : 1, std::memory_order_relaxed);
-  return absl::OkStatus();
+  return tuner_->Tune(request, options, control, &paced);
 }
 
 std::unique_ptr<Measurer> MakeSerialMeasurer(std::unique_ptr<Measurer> inner) {
@@ -222,9 +278,11 @@ absl::StatusOr<double> PacedMeasurer::TimeGraph(const GraphCalls& calls, int cou
   SINTER_ASSIGN_OR_RETURN(const double one_us, Replay(*one));
   const double most = share_.slice_us / std::max(one_us, 1e-3);
   const int slice = static_cast<int>(std::clamp<double>(most, 1, count));
+  const double affordable = kMostGraphsUs / (std::max(one_us, 1e-3) * slice);
+  const auto most_graphs =
+      static_cast<size_t>(std::clamp<double>(affordable, kLeastGraphs, kMostGraphs));
   std::vector<std::unique_ptr<TimedGraph>> graphs;
-  for (int at = 0; at + slice <= count && static_cast<int>(graphs.size()) < kMostGraphs;
-       at += slice) {
+  for (int at = 0; at + slice <= count && graphs.size() < most_graphs; at += slice) {
     const GraphCalls from{nullptr, [&](GraphHandle graph, const NodeEdges& edges, int i) {
                             return calls.add(graph, edges, at + i);
                           }};

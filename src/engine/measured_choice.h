@@ -1,4 +1,5 @@
-// MeasuredChoices: measures plans for slots while a program serves, and stores the choice.
+// MeasuredChoices: measures plans, before a prepare ends or while a program serves, and stores the
+// choice.
 #ifndef SINTER_SRC_ENGINE_MEASURED_CHOICE_H_
 #define SINTER_SRC_ENGINE_MEASURED_CHOICE_H_
 
@@ -10,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/digest.h"
+#include "src/base/fork_local.h"
 #include "src/base/keep_going.h"
 #include "src/base/ports.h"
 #include "src/engine/core.h"
@@ -66,7 +68,8 @@ TuningOutcome ApplyTuning(const PlanRequest& request, EngineCore& core, FusionRe
 // indentation, empty lines and headers that are not included may change.
 Digest KernelIdentity(const KernelSpec& spec, const GeneratedKernel& kernel);
 
-// Thread-safe. Measure one plan at a time, since each measurement takes its share of the GPU.
+// Thread-safe. Plans that are measured at full speed take turns in a process. Measure one
+// plan at a time while serving, since each measurement takes its share of the GPU.
 class MeasuredChoices {
  public:
   // `plans` and `tuner` outlive it.
@@ -74,20 +77,28 @@ class MeasuredChoices {
       : core_(std::move(core)), plans_(plans), tuner_(tuner) {}
 
   // OK once the store has a plan for `request` with `measured` set, either found there or measured
-  // now. The predicted choice, the next two plans and the plain one are timed and checked as in
-  // tuning, at the pace of a PacedMeasurer; the predicted choice is stored too if it stays the
-  // choice. One process measures; others that share the store wait for it. RESOURCE_EXHAUSTED,
-  // FAILED_PRECONDITION, errors of tuning. Failures are counted, except when `control` ends a wait.
-  absl::Status Measure(const PlanRequest& request, const BuildControl& control);
+  // now, as `how` says (not kOff, not kKept). The best `how.top_k` plans by prediction and the
+  // plain one are timed and checked as in tuning; while serving, at the pace of a PacedMeasurer.
+  // The predicted choice is stored too if it stays the choice. One process measures a plan; others
+  // that share the store wait for it. RESOURCE_EXHAUSTED, FAILED_PRECONDITION, errors of tuning.
+  // Failures are counted, except when `control` ends a wait.
+  absl::Status Measure(const PlanRequest& request, const Measuring& how,
+                       const BuildControl& control);
 
  private:
+  class Turn;
   bool IsKept(const PlanRequest& measured, const BuildControl& control);
   absl::Status MeasureNow(const PlanRequest& request, const PlanRequest& measured,
-                          const BuildControl& control);
+                          const Measuring& how, const BuildControl& control);
+  absl::StatusOr<TuneResult> TuneFirst(const PlanRequest& request, const Measuring& how,
+                                       const BuildControl& control);
+  absl::StatusOr<TuneResult> TuneWhileServing(const PlanRequest& request, const Measuring& how,
+                                              const BuildControl& control);
 
   const std::shared_ptr<EngineCore> core_;
   PlanBuilder* const plans_;
   Tuner* const tuner_;
+  ForkLocal<bool, /*kKeep=*/false> busy_;  // whether a plan is being measured at full speed
 };
 
 // Thread-safe. Self-checks, tuning and the caller's own measuring share one device, so calls wait

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "src/base/status.h"
 #include "src/engine/keys.h"
@@ -36,11 +37,12 @@ std::string Microseconds(double us) { return us > 0 ? absl::StrFormat("%.2f", us
 // The report of a tuning: one line for each plan that was tried.
 //
 // `tried`: in the order of measuring; `taken`: index of the plan to take, -1 for none.
-std::string TuneReport(int64_t bucket, absl::string_view device,
+std::string TuneReport(int64_t bucket, absl::string_view device, const std::vector<int64_t>& rows,
                        const std::vector<TriedPlan>& tried, int taken) {
-  std::string text =
-      absl::StrFormat("tuning at m <= %d on %s\n%4s %12s %12s %12s  %-8s %s\n", bucket, device,
-                      "plan", "predicted us", "measured us", "in turns us", "kind", "state");
+  std::string text = absl::StrFormat(
+      "tuning at m <= %d on %s; in turns at m = %s, the mean\n%4s %12s %12s %12s  %-8s %s\n",
+      bucket, device, absl::StrJoin(rows, ", "), "plan", "predicted us", "measured us",
+      "in turns us", "kind", "state");
   std::vector<double> predicted, measured;
   for (size_t i = 0; i < tried.size(); ++i) {
     const TriedPlan& one = tried[i];
@@ -122,6 +124,11 @@ bool Tuner::PassesReference(Session& session, Trial& trial) {
   return false;
 }
 
+// Time at the bucket's rows, in turns where there is such a time.
+double Tuner::FullUs(const Trial& trial) {
+  return trial.full.empty() ? trial.measured_us : Median(trial.full);
+}
+
 // If any plan was timed in turns, only such plans have a time here.
 double Tuner::DecisiveUs(const Session& session, const Trial& trial) {
   const bool turns = std::any_of(session.trials.begin(), session.trials.end(),
@@ -158,8 +165,8 @@ Tuner::Trial* Tuner::Decide(Session& session) {
 absl::StatusOr<std::shared_ptr<const TuningEntry>> Tuner::MakeEntry(const Session& session,
                                                                     const Trial& taken) {
   SINTER_ASSIGN_OR_RETURN(TuningEntry entry, MakeTuningEntry(session.request, *core_, taken.plan));
-  entry.measured_us = DecisiveUs(session, taken);
-  entry.untuned_us = DecisiveUs(session, session.trials.front());
+  entry.measured_us = FullUs(taken);
+  entry.untuned_us = FullUs(session.trials.front());
   entry.seed = taken.verdict.seed;
   entry.error = taken.verdict.error;
   return std::make_shared<const TuningEntry>(std::move(entry));
@@ -170,7 +177,7 @@ std::string Tuner::Report(const Session& session, const Trial* taken) const {
   for (const Trial& trial : session.trials) {
     tried.push_back({&trial.plan, trial.measured_us, trial.in_turns_us, trial.state});
   }
-  return TuneReport(session.request.bucket, core_->ports.device_name, tried,
+  return TuneReport(session.request.bucket, core_->ports.device_name, session.rows, tried,
                     taken == nullptr ? -1 : static_cast<int>(taken - session.trials.data()));
 }
 
@@ -216,9 +223,17 @@ absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOpt
         "chosen by prediction");
   }
   const EventClock clock;
-  Session session{
-      request, options, control, measurer, {},
-      {},      nullptr, nullptr, nullptr,  std::make_shared<KernelSources>(core_.get())};
+  Session session{request,
+                  options,
+                  control,
+                  measurer,
+                  {},
+                  {},
+                  {},
+                  nullptr,
+                  nullptr,
+                  nullptr,
+                  std::make_shared<KernelSources>(core_.get())};
   absl::StatusOr<TuneResult> tuned = Run(session);
   if (!core_->events.Wanted()) return tuned;
   EngineEvent event(EventKind::kTune, "plan");

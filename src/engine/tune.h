@@ -71,6 +71,10 @@ absl::StatusOr<std::vector<double>> TimeInTurns(
     int count, int rounds, const std::function<absl::StatusOr<double>(int)>& time,
     const std::function<bool()>& go_on = [] { return true; });
 
+// The numbers of rows at which plans that take `rows` at most are timed in turns: `rows`, then the
+// least that their bucket serves, and the middle. Only `rows` for a chain without M.
+std::vector<int64_t> RowsToTime(const Chain& chain, int64_t rows);
+
 // Index of the plan to take: the fastest, or 0, the predicted choice, if its time is within
 // `margin` of the fastest. A time of 0 means: not measured. -1 when none was.
 int ChooseMeasured(const std::vector<double>& measured_us, double margin);
@@ -86,7 +90,8 @@ class Tuner {
   // plans of the ranking are compiled at once, then timed one after the other: microseconds per run
   // inside a graph, with rotating constants. Then each kernel of the fastest plans in turn tries
   // the other schedules of its ranking. Last, the fastest of all and the predicted choice are timed
-  // again, in turns and under load, which decides. A plan is checked against the unfused plan
+  // again, in turns and under load, at the bucket's rows and at two numbers inside the bucket; the
+  // mean decides. A plan is checked against the unfused plan
   // before anything depends on it, and the plan to take against the reference too; a wrong one
   // gives way to the next. In the store, right kernels are marked and wrong ones quarantined.
   // Changes no plan.
@@ -112,8 +117,9 @@ class Tuner {
   std::vector<Trial*> ShortList(Session& session);
   absl::Status TimeShortList(Session& session);
   static bool WinsClearly(const Session& session, const Trial& trial);
+  static double FullUs(const Trial& trial);
   static double DecisiveUs(const Session& session, const Trial& trial);
-  absl::StatusOr<double> Time(Session& session, Trial& trial, int replays);
+  absl::StatusOr<double> Time(Session& session, Trial& trial, int64_t rows, int replays);
   Trial* Decide(Session& session);
   bool PassesReference(Session& session, Trial& trial);
   absl::StatusOr<std::shared_ptr<const TuningEntry>> MakeEntry(const Session& session,
@@ -131,8 +137,9 @@ struct Tuner::Trial {
   LoadedPlanPtr loaded;                                 // null unless it was built and is resident
   std::vector<std::shared_ptr<const BoundPlan>> bound;  // set where only times in turns decide
   double measured_us = 0;                               // 0: not measured
-  double in_turns_us = 0;                               // 0: not on the short list
-  std::vector<double> rounds;                           // the times whose median is in_turns_us
+  double in_turns_us = 0;      // mean over session.rows; 0: not on the short list
+  std::vector<double> rounds;  // the times whose median is in_turns_us
+  std::vector<double> full;    // in each round, at the bucket's rows
   bool checked = false;
   Verdict verdict;
   std::string state;  // "ok", "not checked", or why there is no time
@@ -144,6 +151,7 @@ struct Tuner::Session {
   const TuneOptions& options;
   const BuildControl& control;
   Measurer* const measurer;
+  std::vector<int64_t> rows;  // RowsToTime, once the verifier is there
   std::vector<Plan> ranking;  // everything that was planned, the predicted choice first
   std::vector<Trial> trials;
   LoadedPlanPtr unfused;  // null when it could not be built

@@ -23,7 +23,7 @@ constexpr double kNear = 1.15;
 
 }  // namespace
 
-absl::StatusOr<double> Tuner::Time(Session& session, Trial& trial, int replays) {
+absl::StatusOr<double> Tuner::Time(Session& session, Trial& trial, int64_t rows, int replays) {
   std::vector<std::shared_ptr<const BoundPlan>> bound = trial.bound;
   if (bound.empty()) {
     SINTER_ASSIGN_OR_RETURN(bound, session.rotation->Bind(trial.loaded, *core_->ports.loader));
@@ -32,7 +32,6 @@ absl::StatusOr<double> Tuner::Time(Session& session, Trial& trial, int replays) 
   const auto of = [&](int call) -> const BoundPlan& {
     return *bound[static_cast<size_t>(call) % bound.size()];
   };
-  const int64_t rows = session.verifier->rows();
   const GraphCalls calls{
       [&](StreamHandle stream, int call) { return EnqueuePlan(of(call), stream, rows, false); },
       [&](GraphHandle graph, const NodeEdges& edges, int call) -> absl::StatusOr<NodeEdges> {
@@ -45,8 +44,8 @@ absl::StatusOr<double> Tuner::Time(Session& session, Trial& trial, int replays) 
 }
 
 absl::Status Tuner::MeasureOne(Session& session, Trial& trial) {
-  SINTER_ASSIGN_OR_RETURN(trial.measured_us,
-                          Time(session, trial, session.options.protocol.replays));
+  SINTER_ASSIGN_OR_RETURN(trial.measured_us, Time(session, trial, session.rows.front(),
+                                                  session.options.protocol.replays));
   trial.state = "not checked";
   return absl::OkStatus();
 }
@@ -76,7 +75,9 @@ absl::Status Tuner::MeasureFrom(Session& session, size_t begin) {
   for (size_t i = begin; i < session.trials.size(); ++i) {
     Trial& trial = session.trials[i];
     if (trial.loaded == nullptr) continue;
-    const absl::Status in_time = session.control.Check("measuring");
+    const double done = static_cast<double>(i) / static_cast<double>(session.trials.size());
+    const absl::Status in_time = session.control.Enter(
+        absl::StrCat("measure: plan ", i + 1, " of ", session.trials.size()), 0.3 + 0.5 * done);
     if (!in_time.ok() && !any) return in_time;
     const absl::Status status = in_time.ok() ? MeasureOne(session, trial) : in_time;
     if (!status.ok()) trial.state = std::string(status.message());
@@ -157,6 +158,7 @@ absl::Status Tuner::Measure(Session& session) {
       session.verifier,
       Verifier::Make(core_.get(), session.request.form->callers, session.request.bucket,
                      FixedRowsOf(session.request.planned()), session.measurer));
+  session.rows = RowsToTime(session.request.planned(), session.verifier->rows());
   SINTER_ASSIGN_OR_RETURN(
       session.rotation,
       Rotation::Make(session.measurer, session.request.chain(), *session.verifier));
@@ -192,11 +194,15 @@ absl::Status Tuner::TimeShortList(Session& session) {
   const auto time = [&](int i) -> absl::StatusOr<double> {
     Trial& trial = *list[static_cast<size_t>(i)];
     const double replays = kTurnUs / (trial.measured_us * kCalls);
-    SINTER_ASSIGN_OR_RETURN(
-        const double us,
-        Time(session, trial, std::min(std::max(static_cast<int>(replays), 3), protocol.replays)));
-    trial.rounds.push_back(us);
-    return us;
+    const int times = std::min(std::max(static_cast<int>(replays), 3), protocol.replays);
+    double sum = 0;
+    for (const int64_t rows : session.rows) {
+      SINTER_ASSIGN_OR_RETURN(const double us, Time(session, trial, rows, times));
+      if (rows == session.rows.front()) trial.full.push_back(us);
+      sum += us;
+    }
+    trial.rounds.push_back(sum / static_cast<double>(session.rows.size()));
+    return trial.rounds.back();
   };
   SINTER_ASSIGN_OR_RETURN(const std::vector<double> times,
                           TimeInTurns(static_cast<int>(list.size()), protocol.rounds, time,
@@ -220,6 +226,25 @@ bool Rotates(const Chain& chain, size_t buffer) {
 }
 
 }  // namespace
+
+std::vector<int64_t> RowsToTime(const Chain& chain, int64_t rows) {
+  std::vector<int64_t> all = {rows};
+  if (!chain.UsesM()) return all;
+  const int64_t bucket = BucketOf(chain, rows);
+  int64_t least = 1;
+  for (int64_t end = rows; least < end;) {
+    const int64_t middle = (least + end) / 2;
+    if (BucketOf(chain, middle) < bucket) {
+      least = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  for (const int64_t inside : {least, (least + rows) / 2}) {
+    if (inside != all.back()) all.push_back(inside);
+  }
+  return all;
+}
 
 int RotationSets(uint64_t set_bytes) {
   const uint64_t sets = kRotationBytes / std::max<uint64_t>(set_bytes, 1) + 1;

@@ -769,7 +769,7 @@ def test_a_slot_measures_beside_a_loop():
 
     alone = steps(lambda: False)
     # What was measured before would be taken from a cache of others.
-    with sinter.Context(measure=True, cache_dir="", log_level="error") as measuring, contextlib.closing(measuring.slot(chain, m=16)) as slot:
+    with sinter.Context(slot_measure=True, cache_dir="", log_level="error") as measuring, contextlib.closing(measuring.slot(chain, m=16)) as slot:
         ended = lambda: measuring.stats().slot_measurements + measuring.stats().slot_measurements_given_up
         until = time.monotonic() + 60
         while slot.generation < 2 and time.monotonic() < until:

@@ -354,6 +354,7 @@ class ContextOptions(_Sized):
         ("module_cache_bytes", c_uint64),
         ("device_model", c_char_p),
         ("slot_measure", c_int32),
+        ("measure", c_int32),
     ]
 
 
@@ -414,6 +415,9 @@ class Stats(_Sized):
         ("slot_measurements_given_up", c_uint64),
         ("prepare_failures", c_uint64),
         ("must_hit_misses", c_uint64),
+        ("measurements", c_uint64),
+        ("measured_wins", c_uint64),
+        ("measurements_given_up", c_uint64),
     ]
 
 
@@ -428,6 +432,9 @@ class PrepareOptions(_Sized):
         ("stream", c_void_p),
         ("choice", c_int32),
         ("threads", c_uint32),
+        ("measure", c_int32),
+        ("reserved", c_int32),
+        ("measure_budget_us", c_int64),
     ]
 
 

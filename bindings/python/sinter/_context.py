@@ -62,7 +62,8 @@ class Context(Closable):
         deny_toolchains: compilers whose kernels are refused.
         module_cache_bytes: cap on the code loaded on the GPU.
         device_model: model file of the GPU, as ``sinter device --measure`` prints one; "": the built-in model that is nearest.
-        measure: slots measure what prediction chose, in the background; prepares take what was measured from the cache.
+        measure: candidates that prepares measure on the GPU, to 64; -1: none. Where nothing can be measured, prediction chooses.
+        slot_measure: slots measure what prediction chose, in the background; prepares take what was measured from the cache.
 
     Raises:
         Error: UNAVAILABLE without a driver or such a GPU; FAILED_PRECONDITION for a GPU that is not sm_90;
@@ -103,7 +104,8 @@ class Context(Closable):
         deny_toolchains: Optional[str] = None,
         module_cache_bytes: int = 0,
         device_model: Optional[str] = None,
-        measure: Optional[bool] = None,
+        measure: int = 0,
+        slot_measure: Optional[bool] = None,
     ) -> None:
         if target is not None and device is not None:
             raise invalid(f"device is {device!r} beside a target, which uses no GPU: give one of them")
@@ -114,6 +116,7 @@ class Context(Closable):
             log_level=0 if log_level is None else named(_LOG_LEVEL, log_level, "log_level"),
             cache_max_bytes=integer(cache_max_bytes, "cache_max_bytes", 0, 2**64 - 1),
             module_cache_bytes=integer(module_cache_bytes, "module_cache_bytes", 0, 2**64 - 1),
+            measure=integer(measure, "measure", -1, 64),
         )
         _set_strings(
             options,
@@ -142,7 +145,7 @@ class Context(Closable):
             verify=verify,
             unsigned_packs=unsigned_packs,
             remote_publish=remote_publish,
-            slot_measure=None if measure is None else flag(measure, "measure"),
+            slot_measure=slot_measure,
         )
         _set_packs(options, packs)
         key = 0
@@ -224,6 +227,8 @@ class Context(Closable):
         no_build: bool = False,
         verify: bool = False,
         choice: str = "best",
+        measure: int = 0,
+        measure_seconds: Optional[float] = None,
         progress: Optional[Progress] = None,
         stream: StreamLike = None,
     ) -> "Plan":
@@ -239,12 +244,17 @@ class Context(Closable):
             batch_invariant, must_hit, verify: as in Context, for this plan.
             no_build: only what is there, at once; else the error is NOT_FOUND.
             choice: "best", or for measuring "unfused", the plain plan, or "fused", any other.
+            measure: where no measured choice is kept, so many candidates, to 64, are built and timed on the GPU first, and
+                the fastest is kept; FlashFuser measures 11. 0: as the context says; -1: prediction chooses.
+            measure_seconds: that measuring may take; what was measured by then decides. Default: 20.
             progress: called with (stage, fraction) from any thread.
             stream: the stream that the plan is meant for; if it captures, the error is STREAM_CAPTURING.
 
         Raises:
             Error: NO_LEGAL_PLAN, COMPILE_FAILED, CACHE_MISS, NOT_FOUND, DEADLINE_EXCEEDED, UNAVAILABLE (a miss
-                without a compiler), DRIVER, STREAM_CAPTURING, INVALID_ARGUMENT.
+                without a compiler), DRIVER, STREAM_CAPTURING, INVALID_ARGUMENT. With `measure` above 0 also
+                UNAVAILABLE without a GPU, FAILED_PRECONDITION for a chain over ranks or where times decide nothing,
+                RESOURCE_EXHAUSTED without memory for it.
         """
         pending = self.prepare_async(
             chain,
@@ -255,6 +265,8 @@ class Context(Closable):
             no_build=no_build,
             verify=verify,
             choice=choice,
+            measure=measure,
+            measure_seconds=measure_seconds,
             progress=progress,
             stream=stream,
         )
@@ -274,13 +286,15 @@ class Context(Closable):
         no_build: bool = False,
         verify: bool = False,
         choice: str = "best",
+        measure: int = 0,
+        measure_seconds: Optional[float] = None,
         progress: Optional[Progress] = None,
         stream: StreamLike = None,
     ) -> "Pending":
         """Starts a prepare on a thread of the library; arguments as in ``prepare``. ``await`` it, or call ``result``."""
         chain = Chain.of(chain)
         rows = rows_of(chain, m)
-        options = prepare_options(timeout, batch_invariant, must_hit, no_build, verify, choice, stream)
+        options = prepare_options(timeout, batch_invariant, must_hit, no_build, verify, choice, measure, measure_seconds, stream)
         key = 0
         if progress is not None:
             key = _callbacks.register(progress)
@@ -305,6 +319,8 @@ class Context(Closable):
         must_hit: bool = False,
         verify: bool = False,
         choice: str = "best",
+        measure: int = 0,
+        measure_seconds: Optional[float] = None,
         progress: Optional[Progress] = None,
         stream: StreamLike = None,
     ) -> "Slot":
@@ -318,7 +334,7 @@ class Context(Closable):
             Error: as ``prepare`` for a hit. A build's error is ``Slot.plan``'s.
         """
         chain = Chain.of(chain)
-        options = prepare_options(timeout, batch_invariant, must_hit, False, verify, choice, stream)
+        options = prepare_options(timeout, batch_invariant, must_hit, False, verify, choice, measure, measure_seconds, stream)
         return Slot(self, chain, rows_of(chain, m), options, flag(manual, "manual"), progress)
 
     def prepare_many(
@@ -332,6 +348,8 @@ class Context(Closable):
         must_hit: bool = False,
         no_build: bool = False,
         verify: bool = False,
+        measure: int = 0,
+        measure_seconds: Optional[float] = None,
         progress: Optional[Progress] = None,
     ) -> "List[Plan]":
         """Plans for all of `chains` at the rows `ms`, in parallel. Blocks; an exception from a signal cancels it.
@@ -350,7 +368,7 @@ class Context(Closable):
         if len(given) != len(items):
             raise invalid(f"ms has {len(given)} items, chains has {len(items)}")
         rows = [rows_of(chain, m) for chain, m in zip(items, given)]
-        options = prepare_options(timeout, batch_invariant, must_hit, no_build, verify, "best", None)
+        options = prepare_options(timeout, batch_invariant, must_hit, no_build, verify, "best", measure, measure_seconds, None)
         options.threads = integer(threads, "threads", 0, 2**32 - 1)
         return Many(self, items, rows, options, progress).run() if items else []
 

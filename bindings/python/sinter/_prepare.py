@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Generator, List, Optional
 
 from . import _abi, _callbacks
-from ._argument import flag
+from ._argument import flag, integer
 from ._chain import Chain
 from ._error import Error, Status
 from ._handle import Closable
@@ -40,6 +40,8 @@ def prepare_options(
     no_build: bool,
     verify: bool,
     choice: str,
+    measure: int,
+    measure_seconds: Optional[float],
     stream: StreamLike,
 ) -> Any:
     """The C options of a prepare, without its callback."""
@@ -51,6 +53,8 @@ def prepare_options(
         flags=flags,
         deadline_us=microseconds(timeout),
         choice=named(_abi.CHOICE, choice, "choice"),
+        measure=integer(measure, "measure", -1, 64),
+        measure_budget_us=microseconds(measure_seconds),
         stream=stream_handle(stream) or None,
     )
 

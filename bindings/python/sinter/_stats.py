@@ -68,6 +68,9 @@ class Stats:
     slot_measurements_given_up: int
     prepare_failures: int
     must_hit_misses: int
+    measurements: int
+    measured_wins: int
+    measurements_given_up: int
 
 
 def read_stats(context: Any) -> Stats:

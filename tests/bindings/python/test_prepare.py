@@ -136,12 +136,33 @@ def test_a_slots_plan_comes_from_the_background(need_compiler):
 
 
 def test_a_slot_without_a_gpu_measures_nothing(need_compiler):
-    with sinter.Context(target="h200", cache_dir="", measure=True) as context:
+    with sinter.Context(target="h200", cache_dir="", slot_measure=True) as context:
         slot = context.slot(SMALL, m=8)
         assert asyncio.run(slot.build._wait()).bucket == 8
         slot.close()
         stats = context.stats()
         assert (stats.slots_measuring, stats.slot_measurements, stats.slot_measurements_given_up) == (0, 0, 0)
+
+
+def test_what_is_measured_first_needs_a_gpu(need_compiler):
+    with sinter.Context(target="h200", cache_dir="") as context:
+        with pytest.raises(sinter.Error, match=r"UNAVAILABLE.*prepare.measure is 11, but no measured choice is kept .*sinter warm --measure"):
+            context.prepare(SMALL, m=8, measure=11)
+        assert context.prepare(SMALL, m=8, measure=-1).bucket == 8
+        with pytest.raises(sinter.Error, match="INVALID_ARGUMENT.*SINTER_PREPARE_NO_BUILD"):
+            context.prepare(SMALL, m=8, measure=11, no_build=True)
+        with pytest.raises(sinter.Error, match="INVALID_ARGUMENT.*prepare.choice"):
+            context.prepare(SMALL, m=8, measure=11, choice="unfused")
+        with pytest.raises(sinter.Error, match="measure is 65"):
+            context.prepare_many([SMALL], [8], measure=65)
+        with pytest.raises(TypeError, match="measure is True"):
+            context.prepare(SMALL, m=8, measure=True)
+    with sinter.Context(target="h200", cache_dir="", measure=11) as context:
+        assert context.prepare(SMALL, m=8).bucket == 8  # nothing is measured where nothing can be
+        slot = context.slot(SMALL, m=8)
+        assert asyncio.run(slot.build._wait()).bucket == 8
+        slot.close()
+        assert context.stats().measurements == context.stats().measurements_given_up == 0
 
 
 def test_a_slots_failure_is_kept(need_compiler):
@@ -512,7 +533,7 @@ FLAGS = {
     "batch_invariant of tune": lambda c, word: c.tune(SMALL, m=8, batch_invariant=word),
     "must_hit of many": lambda c, word: c.prepare_many([SMALL], [8], must_hit=word),
     "verify of a context": lambda c, word: sinter.Context(target="h200", verify=word),
-    "measure of a context": lambda c, word: sinter.Context(target="h200", measure=word),
+    "slot_measure of a context": lambda c, word: sinter.Context(target="h200", slot_measure=word),
 }
 
 

@@ -34,7 +34,7 @@ class ConfigTest : public ::testing::Test {
           "SINTER_CACHE_MAX_BYTES", "SINTER_CACHE_MAXBYTES",  "SINTER_CAHCE",
           "SINTER_LIB_DIR",         "XDG_CACHE_HOME",         "HOME",
           "SINTER_COMPILE_THREADS", "SINTER_METRICS_FILE",    "SINTER_STAND_INS",
-          "SINTER_SLOT_MEASURE"}) {
+          "SINTER_SLOT_MEASURE",    "SINTER_MEASURE"}) {
       unsetenv(name);
     }
   }
@@ -89,12 +89,14 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   Set("SINTER_COMPILE_THREADS", "7");
   Set("SINTER_STAND_INS", "0");
   Set("SINTER_SLOT_MEASURE", "1");
+  Set("SINTER_MEASURE", "11");
   const Config config = ConfigFromEnvironment().value();
   EXPECT_EQ(config.deny_toolchains, "13.0,8f3a90c1d2");
   EXPECT_EQ(config.module_cache_bytes, 1000000u);
   EXPECT_EQ(config.compile_threads, 7);
   EXPECT_FALSE(config.stand_ins);
   EXPECT_TRUE(config.slot_measure);
+  EXPECT_EQ(config.measure, 11);
   EXPECT_FALSE(config.cache_enabled);
   EXPECT_TRUE(config.must_hit);
   EXPECT_TRUE(config.batch_invariant);

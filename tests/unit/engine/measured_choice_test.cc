@@ -19,17 +19,26 @@ using ::testing::HasSubstr;
 class MeasuredChoiceTest : public ::testing::Test {
  protected:
   MeasuredChoiceTest() {
-    config.slot_measure = true;
     world.times = {{"grid", 11}, {"cluster", 8}, {"first", 5}, {"second", 7}};
   }
   static absl::StatusOr<std::shared_ptr<const PreparedPlan>> Prepare(Engine& engine,
                                                                      const Chain& chain,
                                                                      bool measure,
                                                                      bool batch_invariant = false) {
-    PrepareOptions options;
-    options.background = options.measure = measure;
+    PrepareOptions options = measure ? WhileServing() : Kept();
     options.batch_invariant = batch_invariant;
     return engine.Prepare(chain, 16, options);
+  }
+  static PrepareOptions Kept() {
+    PrepareOptions options;
+    options.measuring.mode = Measuring::Mode::kKept;
+    return options;
+  }
+  static PrepareOptions WhileServing() {
+    PrepareOptions options;
+    options.background = true;
+    options.measuring.mode = Measuring::Mode::kWhileServing;
+    return options;
   }
   std::string DataflowOf(Engine& engine, bool measure) {
     const auto plan = Prepare(engine, world.chain, measure);
@@ -77,7 +86,9 @@ TEST_F(MeasuredChoiceTest, AnotherProcessTakesItWithoutMeasuring) {
   Config must_hit = config;
   must_hit.must_hit = true;
   EXPECT_EQ(DataflowOf(*world.MakeEngine(must_hit), false), "cluster-exchange");
-  EXPECT_EQ(DataflowOf(*world.MakeEngine(), false), "grid-exchange");  // which did not ask
+  const auto unasked = world.MakeEngine()->Prepare(world.chain, 16, {});
+  ASSERT_TRUE(unasked.ok()) << unasked.status();
+  EXPECT_EQ((*unasked)->plan().kernels[0].spec.schedule.dataflow, Dataflow::kGridExchange);
 }
 
 TEST_F(MeasuredChoiceTest, OneProcessMeasuresWhileAnotherWaits) {
@@ -109,7 +120,7 @@ TEST_F(MeasuredChoiceTest, ItsRecordsAreSoundForExportsAndPacks) {
     EXPECT_TRUE(engine->CheckStored(RecordKind::kPlan, key, record).ok());
     ++plans;
   }
-  EXPECT_EQ(plans, 2);  // as predicted, and as measured
+  EXPECT_EQ(plans, 1);
 }
 
 TEST_F(MeasuredChoiceTest, WhatPredictionChoseIsKeptTooWhereItStands) {
@@ -124,16 +135,17 @@ TEST_F(MeasuredChoiceTest, WhatPredictionChoseIsKeptTooWhereItStands) {
 }
 
 TEST_F(MeasuredChoiceTest, APlanThatWinsInThreeRoundsOfFiveDoesNotWin) {
-  // Each time of a plan is 34 replays, of three plans once and in five rounds.
-  world.on_pause = [&] { world.times["cluster"] = world.timings < 4 * 3 * 34 ? 8 : 11.5; };
+  // Each time of a plan is 34 replays: of three plans once, and in five rounds at three numbers of
+  // rows.
+  world.on_pause = [&] { world.times["cluster"] = world.timings < 10 * 3 * 34 ? 8 : 11.5; };
   const auto engine = world.MakeEngine(config);
   EXPECT_EQ(DataflowOf(*engine, true), "grid-exchange");
   EXPECT_EQ(engine->Stats().slot_measurements, 1u);
-  EXPECT_EQ(world.timings, 6 * 3 * 34);
+  EXPECT_EQ(world.timings, 16 * 3 * 34);
 }
 
 TEST_F(MeasuredChoiceTest, APlanMayLoseOneRound) {
-  world.on_pause = [&] { world.times["cluster"] = world.timings < 5 * 3 * 34 ? 8 : 11.5; };
+  world.on_pause = [&] { world.times["cluster"] = world.timings < 13 * 3 * 34 ? 8 : 11.5; };
   EXPECT_EQ(DataflowOf(*world.MakeEngine(config), true), "cluster-exchange");
 }
 
@@ -160,8 +172,7 @@ TEST_F(MeasuredChoiceTest, ACancelLeavesNothing) {
   std::atomic<bool> cancel{false};
   world.on_pause = [&] { cancel = world.timings > 200; };
   const auto engine = world.MakeEngine(config);
-  PrepareOptions options;
-  options.measure = true;
+  PrepareOptions options = WhileServing();
   options.cancel = &cancel;
   EXPECT_TRUE(absl::IsCancelled(engine->Prepare(world.chain, 16, options).status()));
   EXPECT_EQ(DataflowOf(*engine, false), "grid-exchange");
@@ -187,8 +198,7 @@ TEST_F(MeasuredChoiceTest, ACancelCallsNoKernelWrong) {
     pauses = 0;
     other.on_pause = [&] { cancel = ++pauses >= pauses_of_checks[i]; };
     const auto engine = other.MakeEngine(config);
-    PrepareOptions options;
-    options.measure = true;
+    PrepareOptions options = WhileServing();
     options.cancel = &cancel;
     EXPECT_TRUE(absl::IsCancelled(engine->Prepare(other.chain, 16, options).status()));
     EXPECT_EQ(engine->Stats().wrong_kernels, 0u) << "cancelled in pause " << pauses_of_checks[i];
@@ -203,13 +213,13 @@ TEST_F(MeasuredChoiceTest, AWrongPlanDoesNotWin) {
   EXPECT_EQ(engine->Stats().wrong_kernels, 1u);
 }
 
-TEST_F(MeasuredChoiceTest, ALongRunIsNotMeasured) {
-  world.unfused_is_best = true;
-  world.unfused_us = 121;
+TEST_F(MeasuredChoiceTest, ALongRunIsMeasuredInFewPieces) {
+  world.times = {{"grid", 11e3}, {"cluster", 8e3}, {"first", 5e3}, {"second", 7e3}};
   const auto engine = world.MakeEngine(config);
-  EXPECT_THAT(DataflowOf(*engine, true), HasSubstr("a run is predicted to take 121 us, must be"));
-  EXPECT_EQ(world.backgrounds, 0);
-  EXPECT_EQ(engine->Stats().slot_measurements_given_up, 1u);
+  EXPECT_EQ(DataflowOf(*engine, true), "cluster-exchange");
+  EXPECT_GE(world.paused_us, 48.9 * world.background_us);
+  // Each time of a plan is two replays to find the pieces, then two of three graphs.
+  EXPECT_EQ(world.timings, 16 * 3 * 8);
 }
 
 TEST_F(MeasuredChoiceTest, BatchInvariantPlansAreMeasuredApart) {
@@ -223,21 +233,22 @@ TEST_F(MeasuredChoiceTest, ATuningSetDecidesAlone) {
   ASSERT_EQ(DataflowOf(*world.MakeEngine(config), true), "cluster-exchange");
   world.tuning = std::make_shared<TuningSet>();
   const auto engine = world.MakeEngine(config);
-  EXPECT_FALSE(engine->Measures({}, false));
+  EXPECT_FALSE(engine->Measures(Kept(), false));
   EXPECT_EQ(DataflowOf(*engine, false), "grid-exchange");
 }
 
 TEST_F(MeasuredChoiceTest, MustHitAndAMissingGpuMeasureNothing) {
-  EXPECT_TRUE(world.MakeEngine(config)->Measures({}, true));
-  PrepareOptions forced;
+  EXPECT_TRUE(world.MakeEngine(config)->Measures(Kept(), true));
+  EXPECT_FALSE(world.MakeEngine(config)->Measures({}, false));
+  PrepareOptions forced = Kept();
   forced.choice = PrepareOptions::Choice::kFused;
   EXPECT_FALSE(world.MakeEngine(config)->Measures(forced, false));
   config.must_hit = true;
-  EXPECT_FALSE(world.MakeEngine(config)->Measures({}, true));
+  EXPECT_FALSE(world.MakeEngine(config)->Measures(Kept(), true));
   config.must_hit = false;
   world.has_gpu = false;
-  EXPECT_FALSE(world.MakeEngine(config)->Measures({}, true));
-  EXPECT_TRUE(world.MakeEngine(config)->Measures({}, false));
+  EXPECT_FALSE(world.MakeEngine(config)->Measures(Kept(), true));
+  EXPECT_TRUE(world.MakeEngine(config)->Measures(Kept(), false));
 }
 
 TEST_F(MeasuredChoiceTest, ItIsAnEvent) {
@@ -250,6 +261,144 @@ TEST_F(MeasuredChoiceTest, ItIsAnEvent) {
                   .ok());
   ASSERT_TRUE(Prepare(*engine, world.chain, true).ok());
   EXPECT_EQ(tunings, 1);
+}
+
+// What a prepare measures before it ends.
+class MeasureFirstTest : public MeasuredChoiceTest {
+ protected:
+  static PrepareOptions First(bool required) {
+    PrepareOptions options;
+    options.measuring.mode = Measuring::Mode::kFirst;
+    options.measuring.required = required;
+    return options;
+  }
+  static std::string ChosenBy(Engine& engine, const Chain& chain, const PrepareOptions& options) {
+    const auto plan = engine.Prepare(chain, 16, options);
+    if (!plan.ok()) return plan.status().ToString();
+    const Plan& chosen = (*plan)->plan();
+    return std::string(chosen.fused ? NameOf(chosen.kernels[0].spec.schedule.dataflow) : "plain");
+  }
+  std::string Chosen(Engine& engine, const PrepareOptions& options) {
+    return ChosenBy(engine, world.chain, options);
+  }
+};
+
+TEST_F(MeasureFirstTest, ThePlanIsTheMeasuredChoice) {
+  const auto engine = world.MakeEngine();
+  const auto plan = engine->Prepare(world.chain, 16, First(true));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ((*plan)->plan().kernels[0].spec.schedule.dataflow, Dataflow::kClusterExchange);
+  EXPECT_THAT((*plan)->Explain(), HasSubstr("tuning: measured 8.00 us on Fake H200, the "
+                                            "predicted choice 11.00 us then"));
+  EXPECT_EQ(engine->Stats().measurements, 1u);
+  EXPECT_EQ(engine->Stats().measured_wins, 1u);
+  EXPECT_EQ(engine->Stats().slot_measurements, 0u);
+  EXPECT_EQ(world.backgrounds, 0);  // at full speed
+}
+
+TEST_F(MeasureFirstTest, IsMeasuredOnceForAllWhoShareTheStore) {
+  const auto engine = world.MakeEngine();
+  ASSERT_EQ(Chosen(*engine, First(true)), "cluster-exchange");
+  const int timings = world.timings;
+  EXPECT_EQ(Chosen(*engine, First(true)), "cluster-exchange");
+  EXPECT_EQ(Chosen(*world.MakeEngine(), First(true)), "cluster-exchange");
+  EXPECT_EQ(Chosen(*world.MakeEngine(), Kept()), "cluster-exchange");
+  EXPECT_EQ(world.timings, timings);
+  EXPECT_EQ(Chosen(*world.MakeEngine(), {}), "grid-exchange");  // which did not ask
+}
+
+TEST_F(MeasureFirstTest, TellsItsProgress) {
+  std::vector<std::string> stages;
+  PrepareOptions options = First(true);
+  options.progress = [&](absl::string_view stage, double) { stages.emplace_back(stage); };
+  ASSERT_EQ(Chosen(*world.MakeEngine(), options), "cluster-exchange");
+  EXPECT_THAT(stages, ::testing::Contains("measure: plan 1 of 3"));
+}
+
+TEST_F(MeasureFirstTest, WhereNothingCanBeMeasuredAKeptChoiceServes) {
+  ASSERT_EQ(Chosen(*world.MakeEngine(), First(true)), "cluster-exchange");
+  world.has_gpu = false;
+  EXPECT_EQ(Chosen(*world.MakeEngine(), First(true)), "cluster-exchange");
+  PrepareOptions must_hit = First(true);
+  must_hit.must_hit = true;
+  EXPECT_EQ(Chosen(*world.MakeEngine(), must_hit), "cluster-exchange");
+}
+
+TEST_F(MeasureFirstTest, WithoutAGpuItIsRefusedIfRequired) {
+  world.has_gpu = false;
+  EXPECT_THAT(Chosen(*world.MakeEngine(), First(true)),
+              ::testing::AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("prepare.measure is 11"),
+                               HasSubstr("sinter warm --measure")));
+  EXPECT_EQ(Chosen(*world.MakeEngine(), First(false)), "grid-exchange");
+}
+
+TEST_F(MeasureFirstTest, WhatMustHitIsNotMeasured) {
+  ASSERT_EQ(Chosen(*world.MakeEngine(), {}), "grid-exchange");
+  PrepareOptions required = First(true), may = First(false);
+  required.must_hit = may.must_hit = true;
+  const auto missed = world.MakeEngine()->Prepare(world.chain, 16, required);
+  EXPECT_TRUE(IsCacheMiss(missed.status())) << missed.status();
+  EXPECT_THAT(missed.status().message(), HasSubstr("--measure 11"));
+  EXPECT_EQ(Chosen(*world.MakeEngine(), may), "grid-exchange");
+  EXPECT_EQ(world.timings, 0);
+}
+
+TEST_F(MeasureFirstTest, ABudgetThatEndsBeforeTheFirstTimeIsRefusedIfRequired) {
+  PrepareOptions options = First(true);
+  options.measuring.budget_us = 1;
+  const auto engine = world.MakeEngine();
+  EXPECT_THAT(Chosen(*engine, options), ::testing::AllOf(HasSubstr("FAILED_PRECONDITION"),
+                                                         HasSubstr("no plan was measured")));
+  options.measuring.required = false;
+  EXPECT_EQ(Chosen(*engine, options), "grid-exchange");
+  EXPECT_EQ(engine->Stats().measurements_given_up, 2u);
+  EXPECT_EQ(engine->Stats().wrong_kernels, 0u);
+}
+
+TEST_F(MeasureFirstTest, ACancelEndsIt) {
+  std::atomic<bool> cancel{false};
+  PrepareOptions options = First(false);
+  options.cancel = &cancel;
+  options.progress = [&](absl::string_view stage, double) {
+    cancel = cancel || stage == "measure: plan 2 of 3";
+  };
+  EXPECT_THAT(Chosen(*world.MakeEngine(), options), HasSubstr("CANCELLED"));
+}
+
+TEST_F(MeasureFirstTest, AWrongPlanDoesNotWin) {
+  world.wrong = {"cluster"};
+  EXPECT_EQ(Chosen(*world.MakeEngine(), First(true)), "grid-exchange");
+}
+
+TEST_F(MeasureFirstTest, ATuningSetDecidesAlone) {
+  world.tuning = std::make_shared<TuningSet>();
+  EXPECT_EQ(Chosen(*world.MakeEngine(), First(false)), "grid-exchange");
+  EXPECT_EQ(world.timings, 0);
+}
+
+TEST_F(MeasureFirstTest, ThreadsMeasureOneByOne) {
+  std::atomic<int> inside{0}, most{0};
+  PrepareOptions options = First(true), invariant = First(true);
+  options.progress = invariant.progress = [&](absl::string_view stage, double) {
+    if (stage == "measure: plan 1 of 3") most = std::max(most.load(), ++inside);
+    if (stage == "measure: plan 3 of 3") --inside;
+  };
+  invariant.batch_invariant = true;
+  const auto engine = world.MakeEngine();
+  std::thread other([&] { EXPECT_TRUE(engine->Prepare(world.chain, 16, invariant).ok()); });
+  EXPECT_TRUE(engine->Prepare(world.chain, 16, options).ok());
+  other.join();
+  EXPECT_EQ(most, 1);
+  EXPECT_EQ(engine->Stats().measurements, 2u);
+}
+
+TEST(RowsToTime, AreThoseOfTheBucket) {
+  FakeWorld world;
+  EXPECT_EQ(RowsToTime(world.chain, 1), (std::vector<int64_t>{1}));
+  EXPECT_EQ(RowsToTime(world.chain, 8), (std::vector<int64_t>{8, 2, 5}));
+  EXPECT_EQ(RowsToTime(world.chain, 16), (std::vector<int64_t>{16, 9, 12}));
+  EXPECT_EQ(RowsToTime(world.chain, 320), (std::vector<int64_t>{320, 257, 288}));
+  EXPECT_EQ(RowsToTime(world.chain, 8192), (std::vector<int64_t>{8192, 7681, 7936}));
 }
 
 }  // namespace

@@ -262,6 +262,7 @@ structs! {
         module_cache_bytes: u64,
         device_model: *const c_char,
         slot_measure: sinter_switch,
+        measure: i32,
     }
     sized sinter_stats {
         struct_size: u32,
@@ -319,6 +320,9 @@ structs! {
         slot_measurements_given_up: u64,
         prepare_failures: u64,
         must_hit_misses: u64,
+        measurements: u64,
+        measured_wins: u64,
+        measurements_given_up: u64,
     }
     sized sinter_prepare_options {
         struct_size: u32,
@@ -330,6 +334,9 @@ structs! {
         stream: sinter_stream,
         choice: sinter_choice,
         threads: u32,
+        measure: i32,
+        reserved: i32,
+        measure_budget_us: i64,
     }
     sized sinter_tune_options {
         struct_size: u32,

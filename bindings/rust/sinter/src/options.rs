@@ -55,6 +55,9 @@ pub struct ContextOptions {
     pub device_model: Option<String>,
     /// Slots measure what prediction chose, in the background; prepares take what was measured from the cache.
     pub slot_measure: Option<bool>,
+    /// Candidates that prepares measure, to 64; 0: SINTER_MEASURE, else none; -1: none. Where nothing can be measured,
+    /// prediction chooses.
+    pub measure: i32,
 }
 
 fn switch(value: Option<bool>) -> sys::sinter_switch {
@@ -126,6 +129,7 @@ impl ContextOptions {
             module_cache_bytes: self.module_cache_bytes,
             device_model: texts.add("context.device_model", &self.device_model)?,
             slot_measure: switch(self.slot_measure),
+            measure: self.measure,
             ..Default::default()
         };
         f(&raw)
@@ -160,6 +164,11 @@ pub struct PrepareOptions {
     pub choice: Choice,
     /// [`crate::Context::prepare_many`]: at most so many at once; 0: one per processor, at most 16.
     pub threads: u32,
+    /// Candidates that are built and timed on the GPU where no measured choice is kept, to 64; 0: as the context says;
+    /// -1: none.
+    pub measure: i32,
+    /// At its end, what was measured decides. `None`: 20 s.
+    pub measure_budget: Option<Duration>,
 }
 
 impl PrepareOptions {
@@ -186,6 +195,8 @@ impl PrepareOptions {
             stream: self.stream.as_raw(),
             choice: self.choice.0,
             threads: self.threads,
+            measure: self.measure,
+            measure_budget_us: microseconds(self.measure_budget),
             ..Default::default()
         }
     }

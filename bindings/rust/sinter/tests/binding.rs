@@ -298,6 +298,8 @@ fn options_reach_the_library() {
     refused(context.prepare(&chain, 20, &must_hit), Status::CACHE_MISS, "");
     let no_build = PrepareOptions { no_build: true, ..Default::default() };
     refused(context.prepare(&chain, 20, &no_build), Status::NOT_FOUND, "is not in the cache");
+    let measured = PrepareOptions { measure: 11, measure_budget: Some(Duration::from_secs(1)), ..Default::default() };
+    refused(context.prepare(&chain, 20, &measured), Status::UNAVAILABLE, "prepare.measure is 11");
     let late = PrepareOptions { deadline: Some(Duration::ZERO), ..Default::default() };
     refused(context.prepare(&chain, 4000, &late), Status::DEADLINE_EXCEEDED, "");
     let cancel = Cancel::new().unwrap();
