@@ -217,12 +217,13 @@ double UnfusedPredictedUs(const GraphCase& c, const DeviceModel& model) {
 
 }  // namespace
 
-PreparedGraph PrepareGraph(Engine* engine, Engine* untuned, const GraphCase& c, bool with_unfused) {
+PreparedGraph PrepareGraph(Engine* engine, Engine* untuned, const PrepareOptions& chosen,
+                           const GraphCase& c, bool with_unfused) {
   Engine* const rest = untuned == nullptr ? engine : untuned;
   PrepareOptions unfused;
   unfused.choice = PrepareOptions::Choice::kUnfused;
   const auto start = std::chrono::steady_clock::now();
-  PlanOr best = engine->Prepare(c.chain, c.m, {});
+  PlanOr best = engine->Prepare(c.chain, c.m, chosen);
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
   PreparedGraph prepared{std::move(best), absl::NotFoundError("not asked for"),
                          absl::NotFoundError("not asked for"), took.count(), 0};

@@ -17,15 +17,16 @@ namespace sinter::bench {
 
 struct PreparedGraph {
   absl::StatusOr<std::shared_ptr<const PreparedPlan>> best, unfused;
-  // Of the engine that has no tuning set; NOT_FOUND where `best` is that.
+  // By prediction; NOT_FOUND where `best` is that.
   absl::StatusOr<std::shared_ptr<const PreparedPlan>> untuned;
   double prepare_us = 0;  // of the chosen plan, wall time
   double unfused_predicted_us = 0;
 };
 
-// Thread-safe. `untuned` may be null. Without `unfused` that plan is only predicted.
-PreparedGraph PrepareGraph(Engine* engine, Engine* untuned, const GraphCase& c,
-                           bool unfused = true);
+// Thread-safe. `chosen`: options of the best plan. `untuned`, which prepares by prediction, may be
+// null. Without `unfused` that plan is only predicted.
+PreparedGraph PrepareGraph(Engine* engine, Engine* untuned, const PrepareOptions& chosen,
+                           const GraphCase& c, bool unfused = true);
 
 struct GraphOptions {
   bool time = true;  // false: check only

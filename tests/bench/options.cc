@@ -54,6 +54,9 @@ void AddChoices(CLI::App& app, Options& o) {
       ->check(CLI::IsMember(Contestants()));
   app.add_option("--contestant", o.profile, "what --profile launches")
       ->check(CLI::IsMember({"fused", "unfused", "chosen", "cublaslt"}));
+  app.add_option("--measure", o.measure,
+                 "choose each plan by measuring so many candidates; times the predicted one too")
+      ->check(CLI::Range(1, 64));
   app.add_flag("--batch-invariant", o.batch_invariant, "also the batch-invariant plan");
   app.add_flag("--energy", o.energy, "also the board's energy for each computation");
   app.add_option("--strata", o.strata, "of --rank: equal steps of time, or equal counts")

@@ -39,7 +39,8 @@ struct Options {
   std::string profile = "fused", strata = "time";
   int device = 0, seeds = 1, replays = 15, compile_threads = 1;
   int sweep = 0, rank = 0, random_problems = 0, random_graphs = 0;  // 0: not that mode
-  int graph_schedules = 0;                     // of each graph; 0: chosen and unfused plan
+  int measure = 0;          // candidates that the chosen plan is measured among; 0: prediction
+  int graph_schedules = 0;  // of each graph; 0: chosen and unfused plan
   int64_t random_elements = int64_t{1} << 20;  // of a random graph's first shape
   bool never_slower = false, brute_force = false, ablation = false, profiling = false, host = false;
   bool batch_invariant = false, energy = false, cache = false;

@@ -4,7 +4,8 @@
 
 namespace sinter::bench {
 
-PreparedCase PrepareCase(Engine* engine, Engine* untuned, const Case& c, const Wanted& wanted) {
+PreparedCase PrepareCase(Engine* engine, Engine* untuned, const PrepareOptions& chosen,
+                         const Case& c, const Wanted& wanted) {
   const auto prepare =
       [&](Engine* by, bool asked_for, PrepareOptions::Choice choice,
           bool batch_invariant) -> absl::StatusOr<std::shared_ptr<const PreparedPlan>> {
@@ -15,7 +16,7 @@ PreparedCase PrepareCase(Engine* engine, Engine* untuned, const Case& c, const W
     return by->Prepare(c.chain, c.m, options);
   };
   Engine* const rest = untuned == nullptr ? engine : untuned;
-  return {prepare(engine, true, PrepareOptions::Choice::kBest, false),
+  return {engine->Prepare(c.chain, c.m, chosen),
           prepare(rest, wanted.fused, PrepareOptions::Choice::kFused, false),
           prepare(rest, wanted.unfused, PrepareOptions::Choice::kUnfused, false),
           prepare(rest, wanted.batch_invariant, PrepareOptions::Choice::kBest, true),

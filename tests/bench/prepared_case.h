@@ -20,12 +20,13 @@ struct Wanted {
 // What the engine prepared for a case. Errors say why a plan is missing.
 struct PreparedCase {
   absl::StatusOr<std::shared_ptr<const PreparedPlan>> best, fused, unfused, batch_invariant;
-  absl::StatusOr<std::shared_ptr<const PreparedPlan>> untuned;  // best without the tuning set
+  absl::StatusOr<std::shared_ptr<const PreparedPlan>> untuned;  // best by prediction
 };
 
-// `untuned`: an engine without the tuning set, which then makes all but the best plan; null when
-// `engine` has none. Thread-safe.
-PreparedCase PrepareCase(Engine* engine, Engine* untuned, const Case& c, const Wanted& wanted);
+// `chosen`: options of the best plan. `untuned`: an engine that makes all but the best plan, by
+// prediction; null where `engine` chooses so itself. Thread-safe.
+PreparedCase PrepareCase(Engine* engine, Engine* untuned, const PrepareOptions& chosen,
+                         const Case& c, const Wanted& wanted);
 
 // A row that says what was prepared, nothing measured yet.
 Row RowOf(const Case& c, const PreparedCase& prepared, const DeviceModel& model);

@@ -20,12 +20,16 @@ constexpr double kPrepareSeconds = 480;
 std::vector<PreparedGraph> PrepareGraphs(Session* session, const std::vector<GraphCase>& cases) {
   std::vector<std::optional<PreparedGraph>> slots(cases.size());
   const auto start = std::chrono::steady_clock::now();
-  session->watchdog()->Begin("preparing", kPrepareSeconds);
+  const bool measures = session->options().measure > 0;
+  session->watchdog()->Begin(
+      "preparing",
+      kPrepareSeconds + (measures ? kMeasureSeconds * static_cast<double>(cases.size()) : 0));
   reference::ParallelFor(session->options().compile_threads, static_cast<int64_t>(cases.size()), 1,
                          [&](int64_t begin, int64_t end) {
                            for (int64_t i = begin; i < end; ++i) {
                              slots[i] = PrepareGraph(session->engine(), session->untuned(),
-                                                     cases[i], session->options().only != "fused");
+                                                     session->ChosenOptions(), cases[i],
+                                                     session->options().only != "fused");
                            }
                          });
   session->watchdog()->End();

@@ -44,6 +44,7 @@ absl::Status Session::Start(absl::string_view suffix) {
     SINTER_ASSIGN_OR_RETURN(Ports others, MakePorts(config, options_.device, "", log));
     untuned_ = Engine::Create(std::move(others), config, log);
   }
+  if (options_.measure > 0) results_.tuning_set = absl::StrCat("measured ", options_.measure);
   absl::StatusOr<Peers> peers = ReadPeers(options_.peers);
   if (peers.ok()) peers_ = *std::move(peers);
   if (options_.out.empty()) {
@@ -71,16 +72,26 @@ const std::optional<LtContext>& Session::Lt() {
   return lt_;
 }
 
+PrepareOptions Session::ChosenOptions() const {
+  PrepareOptions options;
+  if (options_.measure == 0) return options;
+  options.measuring.mode = sinter::Measuring::Mode::kFirst;
+  options.measuring.top_k = options_.measure;
+  return options;
+}
+
 std::vector<PreparedCase> Session::PrepareAll(const Wanted& wanted) {
   std::vector<std::optional<PreparedCase>> slots(cases_.size());
   const auto start = std::chrono::steady_clock::now();
-  watchdog_.Begin("preparing", kSessionSeconds);
+  const double measuring =
+      options_.measure > 0 ? kMeasureSeconds * static_cast<double>(cases_.size()) : 0;
+  watchdog_.Begin("preparing", kSessionSeconds + measuring);
   reference::ParallelFor(options_.compile_threads, static_cast<int64_t>(cases_.size()), 1,
                          [&](int64_t begin, int64_t end) {
                            for (int64_t i = begin; i < end; ++i) {
                              const size_t at = static_cast<size_t>(i);
-                             slots[at] =
-                                 PrepareCase(engine_.get(), untuned_.get(), cases_[at], wanted);
+                             slots[at] = PrepareCase(engine(), untuned(), ChosenOptions(),
+                                                     cases_[at], wanted);
                            }
                          });
   watchdog_.End();

@@ -19,7 +19,8 @@
 
 namespace sinter::bench {
 
-constexpr int kSkipped = 77;  // exit status without a GPU
+constexpr int kSkipped = 77;            // exit status without a GPU
+constexpr double kMeasureSeconds = 20;  // that one plan may be measured for
 
 // One thread.
 class Session {
@@ -31,7 +32,8 @@ class Session {
   const Options& options() const { return options_; }
   const Config& config() const { return config_; }
   Engine* engine() { return engine_.get(); }
-  Engine* untuned() { return untuned_.get(); }  // without the tuning set; null when there is none
+  // That plans by prediction come from, where measurements choose; else null.
+  Engine* untuned() { return options_.measure > 0 ? engine_.get() : untuned_.get(); }
   const Ports& ports() const { return engine_->ports(); }
   const std::vector<Case>& cases() const { return cases_; }
   // All cases, those of several sequences cut into parts.
@@ -43,6 +45,8 @@ class Session {
   // Empty, with one line printed, when there is no cuBLASLt. Opened at the first call.
   const std::optional<LtContext>& Lt();
 
+  // How the chosen plans are prepared.
+  PrepareOptions ChosenOptions() const;
   // All cases on the compile threads; prints how long it took.
   std::vector<PreparedCase> PrepareAll(const Wanted& wanted);
 
@@ -62,7 +66,7 @@ class Session {
   Config config_;
   gpu_testing::Watchdog watchdog_;
   std::shared_ptr<Engine> engine_;
-  std::shared_ptr<Engine> untuned_;  // without the tuning set; null when there is none
+  std::shared_ptr<Engine> untuned_;  // without the tuning set; null without one
   std::vector<Case> cases_;
   Results results_;
   Peers peers_;
