@@ -368,8 +368,8 @@ enum { SINTER_SLOT_MANUAL = 1 };
  * tuning set, the plan, the best 11, or `measure`, and the plain one are then measured, one chain
  * of a context at a time: on random data and memory of its own (a third of a GB, or twice the
  * constants), which is taken only while a GiB more is free, in slices of some 50 us, or of one run
- * of a longer plan, and for at most 2 % of the time, so that a chain of 50 us takes some ten
- * seconds. A choice that the cache has is not measured again, here and in other processes. A plan
+ * of a longer plan, and for at most 2 % of the time, so that a chain of 50 us takes half a
+ * minute. A choice that the cache has is not measured again, here and in other processes. A plan
  * that wins by 2 % in all rounds but one has the slot's next generation; in a manual slot it waits
  * for sinter_slot_switch. Nothing comes of it where a plan was offered meanwhile. Ranks that must
  * be equal compare sinter_plan_get_digest of what sinter_prepare then gives. */

@@ -780,7 +780,7 @@ def test_a_slot_measures_beside_a_loop():
         took = time.monotonic() - begin
         stats = measuring.stats()
         assert stats.slot_measurements == 1, stats
-        assert took < 30, took
+        assert took < 60, took
         check(slot.plan()(*values), exact(*values))
     p99 = lambda times: times[len(times) * 99 // 100]
     print(f"  measured in {took:.1f} s; p99 of a step {p99(alone):.0f} us alone, {p99(beside):.0f} us beside it")

@@ -437,6 +437,7 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
   for (const testing::RowStepGraph& graph : testing::RowStepGraphs()) {
     cases.Add(graph.name, graph.chain, graph.m, 2);
   }
+  cases.Add("running sums", testing::SumsOfRows(0, 1500, DType::kF32), 3, 4);
   cases.AddForced("router", testing::RouterOfShares(0, 24, 3), 13, 6);
   cases.Add("tanhs beside one", TanhsBesideOne(13, 100), 0, 3);
   return cases.Take();

@@ -239,6 +239,27 @@ std::vector<int> KernelsOfThisRun() {
 INSTANTIATE_TEST_SUITE_P(Generated, StitchKernels, ::testing::ValuesIn(KernelsOfThisRun()),
                          CaseName);
 
+TEST(RunningSums, HaveOneOrderForAnyNumberOfThreadsAndRows) {
+  std::map<std::string, std::string> rows;  // the first row of sums, by schedule and rows
+  for (int i = 0; i < kHostKernelCount; ++i) {
+    const HostKernel& kernel = kHostKernels[i];
+    if (std::string(kernel.name).rfind("running sums", 0) != 0) continue;
+    for (const int64_t m : {int64_t{1}, kernel.m}) {
+      Launches launches(kernel, m);
+      launches.Read();
+      ASSERT_FALSE(HasFatalFailure());
+      const std::string by = std::to_string(m) + " rows, " + launches.spec().schedule.ToString();
+      const std::string sums = launches.Run(1).front();
+      rows[by] = sums.substr(0, sums.size() / static_cast<size_t>(m));
+    }
+  }
+  ASSERT_GE(rows.size(), 6u);
+  for (const auto& [by, sums] : rows) {
+    std::printf("%s\n", by.c_str());
+    EXPECT_TRUE(sums == rows.begin()->second) << by << " and " << rows.begin()->first << " differ";
+  }
+}
+
 TEST(StitchKernelCases, AreOfEveryKind) {
   std::map<std::string, int> kinds;
   for (const int i : KernelsOfThisRun()) {
