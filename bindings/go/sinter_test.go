@@ -653,8 +653,7 @@ func TestOptionsReachTheLibrary(t *testing.T) {
 }
 
 func TestMeasuringNeedsAGPU(t *testing.T) {
-	needNVRTC(t)
-	c := open(t, Options{Target: "h200", CacheDir: String("")})
+	c := target(t, Options{CacheDir: String("")})
 	_, err := c.PrepareWith(context.Background(), gatedFFN(t), 20, PrepareOptions{Measure: 11, MeasureBudget: time.Second})
 	refused(t, err, Unavailable, "prepare.measure is 11, but no measured choice is kept")
 	_, err = c.PrepareWith(context.Background(), gatedFFN(t), 20, PrepareOptions{Measure: 65})

@@ -23,10 +23,9 @@ class MeasuredSlot : public testing::Test {
       paused_ = true;
       while (!may_measure_) std::this_thread::yield();
     };
-    sinter::Config config;
-    config.slot_measure = true;
     context_.reset(new sinter_context);
-    context_->engine = world_.MakeEngine(config);
+    context_->config.slot_measure = true;
+    context_->engine = world_.MakeEngine();
     context_->builds = std::make_shared<sinter::capi::BuildQueue>(1);
     context_->measurements = std::make_shared<sinter::capi::BuildQueue>(1);
     chain_.reset(sinter::capi::NewFinishedChain(world_.chain));
