@@ -140,8 +140,8 @@ typedef struct sinter_context_options {
                                   looked at with a target. Owner and access as of tuning_set */
   /* SINTER_SLOT_MEASURE=1: slots measure the best 11 plans by prediction and the plain one, on the
    * GPU, in the background: see sinter_slot_create. The fastest is kept in the cache, and prepares
-   * of contexts with this option take it from there. It has no
-   * effect with a tuning set, which then decides. */
+   * of contexts with this option take it from there. It has no effect with a tuning set, which then
+   * decides. */
   sinter_switch slot_measure;
   /* SINTER_MEASURE=11: what prepares take for sinter_prepare_options.measure, in [-1, 64]; 0: the
    * environment's, else none; -1: none. Where nothing can be measured (no GPU, must-hit, ranks, no
@@ -287,8 +287,8 @@ typedef struct sinter_prepare_options {
   /* How many candidates are built and measured where the cache has no measured choice for the plan
    * yet, in [-1, 64]; 0: as the context says; -1: none, prediction chooses. FlashFuser measures 11.
    * The best by prediction, fused and unfused, and the plain plan run on random data in memory of
-   * their own, a third of a GB or twice the constants. Constants are read from
-   * memory, as the layers of a model are. Each is checked against the plain plan, and the winner
+   * their own, a third of a GB or twice the constants. Constants are read from memory, as the
+   * layers of a model are. Plans that may win are checked against the plain plan, and the winner
    * against the reference. Times at the bucket's rows and at two numbers inside it decide. It takes
    * seconds, in which the GPU should do nothing else; plans of a process are measured one by one.
    * The choice is kept in the cache, goes into packs and to the fleet, and serves all prepares that

@@ -142,6 +142,7 @@ absl::Status FillSlot(const sinter_context& context, const sinter_chain* chain, 
   }
   Measuring& measuring = settings.base.measuring;  // of the build, which waits for no measuring
   if (measuring.mode != Measuring::Mode::kOff) measuring.mode = Measuring::Mode::kKept;
+  measuring.required = false;
   SINTER_ASSIGN_OR_RETURN(sinter_plan* const hit, LookUp(context, *chain->chain, m, settings));
   const bool stands_in = hit != nullptr && hit->prepared->plan().IsStandIn();
   if (stands_in) slot->state->plans.AddStandIn(hit);

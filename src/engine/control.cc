@@ -72,6 +72,12 @@ BuildControl BuildControl::Within(int64_t us) const {
   return result;
 }
 
+BuildControl BuildControl::Quiet() const {
+  BuildControl result = *this;
+  result.progress_ = nullptr;
+  return result;
+}
+
 BuildControl::Clock::time_point BuildControl::NextPoll() const {
   const Clock::time_point now = Clock::now();
   if (cancel_ != nullptr) return std::min(deadline_, now + kPollPause);

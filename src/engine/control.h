@@ -141,6 +141,8 @@ class BuildControl : public KeepGoing {
   int64_t RemainingUs(int64_t cap) const;
   // The same call with a deadline `us` from now at the latest.
   BuildControl Within(int64_t us) const;
+  // The same call without its progress callback.
+  BuildControl Quiet() const;
   // When a sleeping wait must wake to ask Check again.
   Clock::time_point NextPoll() const;
   int threads() const { return threads_; }

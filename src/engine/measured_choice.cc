@@ -140,7 +140,7 @@ absl::Status MeasuredChoices::MeasureNow(const PlanRequest& request, const PlanR
                                                         : TuneFirst(request, how, control));
   SINTER_RETURN_IF_ERROR(control.Check("the choice was kept"));
   if (result.entry == nullptr) return FailedPrecondition("no candidate could be measured");
-  SINTER_RETURN_IF_ERROR(plans_->KeepMeasured(measured, *result.entry, control));
+  SINTER_RETURN_IF_ERROR(plans_->KeepMeasured(measured, *result.entry, control.Quiet()));
   Counters& counters = core_->counters;
   auto& done = slot ? counters.slot_measurements : counters.measurements;
   auto& wins = slot ? counters.slot_measured_wins : counters.measured_wins;
@@ -160,14 +160,14 @@ absl::StatusOr<TuneResult> MeasuredChoices::TuneFirst(const PlanRequest& request
   options.batch_invariant = request.batch_invariant;
   constexpr int64_t kForever = int64_t{1} << 50;
   const double left_us = kOfDeadline * static_cast<double>(control.RemainingUs(kForever));
-  const BuildControl within =
-      control.Within(std::min(how.budget_us, static_cast<int64_t>(left_us)));
+  const int64_t budget_us = std::min(how.budget_us, static_cast<int64_t>(left_us));
+  const BuildControl within = control.Within(budget_us);
   absl::StatusOr<TuneResult> result =
       tuner_->Tune(request, options, within, core_->ports.measurer.get());
   if (!absl::IsDeadlineExceeded(result.status()) || !control.Check("measuring").ok()) return result;
   return FailedPrecondition(
       absl::StrFormat("no plan was measured in %.3f s: give measuring more time",
-                      static_cast<double>(how.budget_us) / 1e6));
+                      static_cast<double>(budget_us) / 1e6));
 }
 
 absl::StatusOr<TuneResult> MeasuredChoices::TuneWhileServing(const PlanRequest& request,

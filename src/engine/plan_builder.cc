@@ -26,15 +26,16 @@ std::string NotesOf(const NormalForm& form) {
   return absl::StrJoin(notes, "; ");
 }
 
-// Before anything is built, so that a caller to whom it is not worth that can cancel.
-absl::Status TellPlanned(const Plan& plan, const BuildControl& control) {
+constexpr double kPlanned = 0.2;  // of a prepare
+
+}  // namespace
+
+absl::Status TellPlanned(const Plan& plan, double fraction, const BuildControl& control) {
   return control.Enter(
       absl::StrCat("planned: ", Counted(plan.kernels.size(), "kernel"), ", ", plan.PredictedUs(),
                    " us predicted, ", plan.workspace_bytes, " bytes of workspace"),
-      0.2);
+      fraction);
 }
-
-}  // namespace
 
 absl::StatusOr<FusionResult> PlanOf(const PlanRequest& request, const FusionOptions& options,
                                     const EngineCore& core) {
@@ -86,7 +87,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, cons
     if (record == nullptr) return Search(request, key, nullptr, control);
   }
   core_->counters.plan_hits.fetch_add(1, std::memory_order_relaxed);
-  SINTER_RETURN_IF_ERROR(TellPlanned(record->variants.front().plan, control));
+  SINTER_RETURN_IF_ERROR(TellPlanned(record->variants.front().plan, kPlanned, control));
   if (on_miss == OnMiss::kBuild && CompilerExchanged(*record)) record = Renewed(request, *record);
   return FoundPlan{std::move(record), std::make_shared<KernelSources>(core_), true};
 }
@@ -134,7 +135,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const 
   TuningOutcome tuning = measured == nullptr ? ApplyTuning(request, *core_, &result)
                                              : ApplyEntry(*measured, request, *core_, &result);
   if (measured != nullptr && !tuning.taken) return FailedPrecondition(tuning.words);
-  SINTER_RETURN_IF_ERROR(TellPlanned(result.chosen, control));
+  SINTER_RETURN_IF_ERROR(TellPlanned(result.chosen, kPlanned, control));
   auto record = std::make_shared<PlanRecord>(MakePlanRecord(std::move(result)));
   record->chain = request.chain().CanonicalDigest();
   record->bucket = request.bucket;

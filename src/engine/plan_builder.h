@@ -19,6 +19,10 @@ namespace sinter {
 absl::StatusOr<FusionResult> PlanOf(const PlanRequest& request, const FusionOptions& options,
                                     const EngineCore& core);
 
+// Tells the progress callback what was chosen, before anything is built, so that a caller to whom
+// it is not worth a build can cancel. `fraction`: of the whole call.
+absl::Status TellPlanned(const Plan& plan, double fraction, const BuildControl& control);
+
 struct FoundPlan {
   std::shared_ptr<const PlanRecord> record;  // of the cache: perhaps with the chosen plan alone
   std::shared_ptr<KernelSources> sources;    // holds those made for the record's keys

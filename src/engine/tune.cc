@@ -25,6 +25,8 @@
 namespace sinter {
 namespace {
 
+constexpr double kPredicted = 0.04;  // of a prepare that measures
+
 struct TriedPlan {
   const Plan* plan = nullptr;
   double measured_us = 0;  // 0: not measured
@@ -77,14 +79,14 @@ int ChooseMeasured(const std::vector<double>& measured_us, double margin) {
   return measured_us[0] <= measured_us[static_cast<size_t>(best)] * (1 + margin) ? 0 : best;
 }
 
-absl::Status Tuner::BuildOne(const Session& session, Trial& trial) {
+absl::Status Tuner::BuildOne(const Session& session, const BuildControl& control, Trial& trial) {
   SINTER_ASSIGN_OR_RETURN(const std::string toolchain, core_->ports.compiler->ToolchainId());
   PlanVariant variant;
   variant.decisions = DecisionsOf(trial.plan);
   variant.plan = trial.plan;
   SINTER_ASSIGN_OR_RETURN(
       BuiltKernels built,
-      assembler_->BuildKernels({session.request, OnMiss::kBuild, session.control, *session.sources},
+      assembler_->BuildKernels({session.request, OnMiss::kBuild, control, *session.sources},
                                toolchain, &variant));
   trial.plan = std::move(variant.plan);
   std::string why;
@@ -94,9 +96,10 @@ absl::Status Tuner::BuildOne(const Session& session, Trial& trial) {
 }
 
 void Tuner::Build(Session& session, size_t begin) {
+  const BuildControl control = session.control.Quiet();
   const auto build = [&](int i) {
     Trial& trial = session.trials[begin + static_cast<size_t>(i)];
-    const absl::Status status = BuildOne(session, trial);
+    const absl::Status status = BuildOne(session, control, trial);
     if (!status.ok()) trial.state = std::string(status.message());
   };
   reference::ForEachIndex(static_cast<int>(session.trials.size() - begin), build,
@@ -199,6 +202,7 @@ absl::StatusOr<TuneResult> Tuner::Run(Session& session) {
   for (Plan& plan : PlansToTry(session.ranking, options.top_k)) {
     session.trials.emplace_back(std::move(plan));
   }
+  SINTER_RETURN_IF_ERROR(TellPlanned(session.ranking.front(), kPredicted, session.control));
   Build(session, 0);
   SINTER_RETURN_IF_ERROR(Measure(session));
   const Trial* taken = Decide(session);

@@ -106,7 +106,7 @@ class Tuner {
   struct Session;
   absl::StatusOr<TuneResult> Run(Session& session);
   void Build(Session& session, size_t begin);
-  absl::Status BuildOne(const Session& session, Trial& trial);
+  absl::Status BuildOne(const Session& session, const BuildControl& control, Trial& trial);
   absl::Status Measure(Session& session);
   absl::Status MeasureFrom(Session& session, size_t begin);
   absl::Status TryKernels(Session& session);

@@ -15,6 +15,7 @@ namespace sinter {
 namespace {
 
 constexpr int kCalls = 20;
+constexpr double kMeasuring = 0.05, kMeasured = 0.1;  // of a prepare that measures
 // So many of the fastest, and the predicted choice, are timed again in turns.
 constexpr size_t kShortList = 6;
 constexpr double kTurnUs = 20e3;  // of one plan in one round
@@ -76,8 +77,9 @@ absl::Status Tuner::MeasureFrom(Session& session, size_t begin) {
     Trial& trial = session.trials[i];
     if (trial.loaded == nullptr) continue;
     const double done = static_cast<double>(i) / static_cast<double>(session.trials.size());
-    const absl::Status in_time = session.control.Enter(
-        absl::StrCat("measure: plan ", i + 1, " of ", session.trials.size()), 0.3 + 0.5 * done);
+    const absl::Status in_time =
+        session.control.Enter(absl::StrCat("measure: plan ", i + 1, " of ", session.trials.size()),
+                              kMeasuring + (kMeasured - kMeasuring) * done);
     if (!in_time.ok() && !any) return in_time;
     const absl::Status status = in_time.ok() ? MeasureOne(session, trial) : in_time;
     if (!status.ok()) trial.state = std::string(status.message());

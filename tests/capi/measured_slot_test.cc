@@ -31,10 +31,12 @@ class MeasuredSlot : public testing::Test {
     chain_.reset(sinter::capi::NewFinishedChain(world_.chain));
   }
   // With its plan built.
-  SlotPtr Create(uint32_t flags = 0) {
+  SlotPtr Create(uint32_t flags = 0, int32_t measure = 0) {
+    sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+    options.measure = measure;
     sinter_slot* slot = nullptr;
     Ok([&](auto e) {
-      return sinter_slot_create(context_.get(), chain_.get(), 16, nullptr, flags, &slot, e);
+      return sinter_slot_create(context_.get(), chain_.get(), 16, &options, flags, &slot, e);
     });
     sinter_pending* build = nullptr;
     Ok([&](auto e) { return sinter_slot_get_build(slot, &build, e); });
@@ -85,6 +87,16 @@ TEST_F(MeasuredSlot, TheWinnerIsTheNextGeneration) {
   const SlotPtr second = Create();
   EXPECT_EQ(sinter_slot_get_generation(second.get()), 2u);
   EXPECT_EQ(DataflowOf(second), "cluster-exchange");
+}
+
+TEST_F(MeasuredSlot, ASlotThatAsksForItIsBuiltAtOnceAndMeasuredThen) {
+  context_->config.slot_measure = false;
+  may_measure_ = false;
+  const SlotPtr slot = Create(0, 3);
+  EXPECT_EQ(DataflowOf(slot), "grid-exchange");
+  may_measure_ = true;
+  ASSERT_TRUE(Await([&] { return sinter_slot_get_generation(slot.get()) == 3; }));
+  EXPECT_EQ(DataflowOf(slot), "cluster-exchange");
 }
 
 TEST_F(MeasuredSlot, AManualSlotWaitsForTheSwitch) {

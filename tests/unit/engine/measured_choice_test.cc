@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -309,10 +310,18 @@ TEST_F(MeasureFirstTest, IsMeasuredOnceForAllWhoShareTheStore) {
 
 TEST_F(MeasureFirstTest, TellsItsProgress) {
   std::vector<std::string> stages;
+  std::vector<double> fractions;
   PrepareOptions options = First(true);
-  options.progress = [&](absl::string_view stage, double) { stages.emplace_back(stage); };
+  options.progress = [&](absl::string_view stage, double fraction) {
+    stages.emplace_back(stage);
+    fractions.push_back(fraction);
+  };
   ASSERT_EQ(Chosen(*world.MakeEngine(), options), "cluster-exchange");
-  EXPECT_THAT(stages, ::testing::Contains("measure: plan 1 of 3"));
+  ASSERT_GE(stages.size(), 3u);
+  EXPECT_THAT(stages[1], HasSubstr("planned: 1 kernel, "));  // before anything is compiled
+  EXPECT_EQ(stages[2], "measure: plan 1 of 3");
+  EXPECT_TRUE(std::is_sorted(fractions.begin(), fractions.end()))
+      << ::testing::PrintToString(fractions);
 }
 
 TEST_F(MeasureFirstTest, WhereNothingCanBeMeasuredAKeptChoiceServes) {
