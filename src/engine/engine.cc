@@ -104,7 +104,6 @@ class EngineImpl : public Engine {
       control.TellTo(&core_->events, chain.CanonicalDigest(), request.bucket);
     }
     const TraceSpan span(core_->trace.get(), "prepare", SpanDetail(request));
-    SINTER_RETURN_IF_ERROR(MeasureFirst(request, options, control));
     absl::StatusOr<LoadedPlanPtr> loaded = GetChosen(request, options, control);
     if (MayStandIn(loaded.status(), options)) StandIn(request, control, &loaded);
     if (options.no_build && IsCacheMiss(loaded.status())) {
@@ -274,31 +273,32 @@ class EngineImpl : public Engine {
     return options.must_hit || core_->config.must_hit;
   }
 
-  // Measures where `options` ask for it and no choice is kept yet.
-  absl::Status MeasureFirst(const PlanRequest& request, const PrepareOptions& options,
-                            const BuildControl& control) {
-    using Mode = Measuring::Mode;
+  // Whether plans may be measured for a prepare that found no measured choice. One rank by itself
+  // cannot be measured.
+  bool MayMeasure(const PlanRequest& request, const PrepareOptions& options) const {
+    const bool asked = options.measuring.mode >= Measuring::Mode::kFirst && !options.no_build;
+    return asked && request.chain().ranks() == 1 && Measures(options, true);
+  }
+
+  absl::Status Measure(const PlanRequest& request, const PrepareOptions& options,
+                       const BuildControl& control) {
     const Measuring& how = options.measuring;
-    const bool first = how.mode == Mode::kFirst, beside = how.mode == Mode::kWhileServing;
-    if ((!first && !beside) || options.no_build) return absl::OkStatus();
-    if (const int ranks = request.chain().ranks();
-        ranks > 1) {  // one rank by itself cannot be measured
-      if (!how.required) return absl::OkStatus();
-      return FailedPrecondition(
-          "prepare.measure is ", how.top_k, ", but the chain is split over ", ranks,
-          " ranks, and one rank cannot be measured by itself: leave measure 0, "
-          "and prediction chooses on each rank alike");
-    }
-    if (!Measures(options, true)) return absl::OkStatus();
     const TraceSpan span(core_->trace.get(), "measure", SpanDetail(request));
     const absl::Status measured = choices_.Measure(request, how, control);
-    if (measured.ok() || beside || how.required) return measured;
+    const bool passed_on = how.required || how.mode == Measuring::Mode::kWhileServing;
+    if (measured.ok() || passed_on) return measured;
     return control.Check("look up");  // else the predicted plan serves; the reason is logged
   }
 
   // Why there is no measured choice, for a caller who requires one.
   absl::Status NoMeasuredChoice(const PlanRequest& request, const PrepareOptions& options,
                                 const absl::Status& why) const {
+    if (const int ranks = request.chain().ranks(); ranks > 1) {
+      return FailedPrecondition(
+          "prepare.measure is ", options.measuring.top_k, ", but the chain is split over ", ranks,
+          " ranks, and one rank cannot be measured by itself: leave measure 0, "
+          "and prediction chooses on each rank alike");
+    }
     if (MustHit(options) && IsCacheMiss(why)) {
       return WithMessage(
           why, absl::StrCat(why.message(), "; ", HowToWarm(request, *core_), " --measure ",
@@ -321,6 +321,10 @@ class EngineImpl : public Engine {
       PlanRequest measured = request;
       measured.measured = true;
       absl::StatusOr<LoadedPlanPtr> loaded = GetLoaded(measured, how, control);
+      if (!loaded.ok() && MayMeasure(request, options)) {
+        SINTER_RETURN_IF_ERROR(Measure(request, options, control));
+        loaded = GetLoaded(measured, how, control);
+      }
       if (loaded.ok() || !control.Check("look up").ok()) return loaded;
       if (options.measuring.required) return NoMeasuredChoice(request, options, loaded.status());
     }

@@ -308,6 +308,22 @@ TEST_F(MeasureFirstTest, IsMeasuredOnceForAllWhoShareTheStore) {
   EXPECT_EQ(Chosen(*world.MakeEngine(), {}), "grid-exchange");  // which did not ask
 }
 
+TEST_F(MeasureFirstTest, APlanThatIsAliveIsLookedUpNowhere) {
+  int look_ups = 0;
+  const auto engine = world.MakeEngine();
+  ASSERT_TRUE(engine
+                  ->TellEvents([&](const EngineEvent& event) {
+                    look_ups += event.kind == EventKind::kLookUp ? 1 : 0;
+                  })
+                  .ok());
+  const auto held = engine->Prepare(world.chain, 16, First(true));
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_GT(look_ups, 0);
+  const int before = look_ups;
+  EXPECT_EQ(Chosen(*engine, First(true)), "cluster-exchange");
+  EXPECT_EQ(look_ups, before);
+}
+
 TEST_F(MeasureFirstTest, TellsItsProgress) {
   std::vector<std::string> stages;
   std::vector<double> fractions;
