@@ -42,21 +42,14 @@ int RunAblation(Session* session) {
   Wanted wanted;
   wanted.fused = false;
   const std::optional<LtContext> lt = session->Lt();
-  const std::vector<PreparedCase> prepared = session->PrepareAll(wanted);
   Results& results = session->results();
-  bool right = true;
-  for (size_t i = 0; i < session->cases().size(); ++i) {
-    const Case& c = session->cases()[i];
+  const bool right = session->MeasureEach(wanted, [&](const Case& c, const PreparedCase& prepared) {
     results.rows.push_back(
-        MeasureCase(session->ports(), c, prepared[i], lt, measuring, session->watchdog()));
-    right = right && results.rows.back().correct;
+        MeasureCase(session->ports(), c, prepared, lt, measuring, session->watchdog()));
     const absl::Status status = MeasureSteps(session, c);
-    if (!status.ok()) {
-      std::printf("%s: %s\n", c.id.c_str(), std::string(status.message()).c_str());
-      right = false;
-    }
-    if (!session->Keep()) return 1;
-  }
+    if (!status.ok()) std::printf("%s: %s\n", c.id.c_str(), std::string(status.message()).c_str());
+    return results.rows.back().correct && status.ok();
+  });
   std::printf("%s", AblationText(results.rows, results.sweep).c_str());
   return right ? 0 : 1;
 }

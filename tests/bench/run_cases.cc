@@ -57,17 +57,12 @@ MeasureOptions OptionsOf(const Options& o) {
 bool MeasureAll(Session* session, const MeasureOptions& measuring, const Wanted& wanted) {
   const bool with_lt = measuring.cublaslt && measuring.time;
   const std::optional<LtContext> lt = with_lt ? session->Lt() : std::nullopt;
-  const std::vector<PreparedCase> prepared = session->PrepareAll(wanted);
-  bool right = true;
-  for (size_t i = 0; i < session->cases().size(); ++i) {
-    Results& results = session->results();
-    results.rows.push_back(MeasureCase(session->ports(), session->cases()[i], prepared[i], lt,
-                                       measuring, session->watchdog()));
-    PrintRow(results.rows.back(), session->peers());
-    right = right && results.rows.back().correct;
-    if (!session->Keep()) return false;
-  }
-  return right;
+  return session->MeasureEach(wanted, [&](const Case& c, const PreparedCase& prepared) {
+    std::vector<Row>& rows = session->results().rows;
+    rows.push_back(MeasureCase(session->ports(), c, prepared, lt, measuring, session->watchdog()));
+    PrintRow(rows.back(), session->peers());
+    return rows.back().correct;
+  });
 }
 
 }  // namespace

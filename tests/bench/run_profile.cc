@@ -76,21 +76,21 @@ int RunProfile(Session* session) {
   Wanted wanted;
   wanted.fused = contestant == "fused";
   wanted.unfused = contestant == "unfused";
-  const std::vector<PreparedCase> prepared = session->PrepareAll(wanted);
-  for (size_t i = 0; i < session->cases().size(); ++i) {
-    const Case& c = session->cases()[i];
-    BytesRow row;
-    row.id = c.id;
-    row.layout = std::string(NameOf(c.matched.sequence.layout()));
-    row.contestant = contestant;
-    const absl::Status status = Profile(session, c, prepared[i], &row);
-    if (!status.ok()) {
-      std::printf("%s: %s\n", c.id.c_str(), std::string(status.message()).c_str());
-      return 1;
-    }
-    session->results().bytes.push_back(std::move(row));
-  }
-  return 0;
+  const bool profiled =
+      session->MeasureEach(wanted, [&](const Case& c, const PreparedCase& prepared) {
+        BytesRow row;
+        row.id = c.id;
+        row.layout = std::string(NameOf(c.matched.sequence.layout()));
+        row.contestant = contestant;
+        const absl::Status status = Profile(session, c, prepared, &row);
+        if (!status.ok()) {
+          std::printf("%s: %s\n", c.id.c_str(), std::string(status.message()).c_str());
+          return false;
+        }
+        session->results().bytes.push_back(std::move(row));
+        return true;
+      });
+  return profiled ? 0 : 1;
 }
 
 }  // namespace sinter::bench

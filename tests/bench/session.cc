@@ -80,18 +80,19 @@ PrepareOptions Session::ChosenOptions() const {
   return options;
 }
 
-std::vector<PreparedCase> Session::PrepareAll(const Wanted& wanted) {
-  std::vector<std::optional<PreparedCase>> slots(cases_.size());
+std::vector<PreparedCase> Session::Prepare(absl::Span<const Case> cases, const Wanted& wanted) {
+  std::vector<std::optional<PreparedCase>> slots(cases.size());
   const auto start = std::chrono::steady_clock::now();
+  const EngineStats before = engine_->Stats();
   const double measuring =
-      options_.measure > 0 ? kMeasureSeconds * static_cast<double>(cases_.size()) : 0;
+      options_.measure > 0 ? kMeasureSeconds * static_cast<double>(cases.size()) : 0;
   watchdog_.Begin("preparing", kSessionSeconds + measuring);
-  reference::ParallelFor(options_.compile_threads, static_cast<int64_t>(cases_.size()), 1,
+  reference::ParallelFor(options_.compile_threads, static_cast<int64_t>(cases.size()), 1,
                          [&](int64_t begin, int64_t end) {
                            for (int64_t i = begin; i < end; ++i) {
                              const size_t at = static_cast<size_t>(i);
                              slots[at] = PrepareCase(engine(), untuned(), ChosenOptions(),
-                                                     cases_[at], wanted);
+                                                     cases[at], wanted);
                            }
                          });
   watchdog_.End();
@@ -102,9 +103,27 @@ std::vector<PreparedCase> Session::PrepareAll(const Wanted& wanted) {
   std::printf(
       "prepared %zu chains in %.1f s: %llu kernels compiled, search %.0f ms, compile %.0f ms of "
       "thread time\n",
-      cases_.size(), spent.count(), static_cast<unsigned long long>(stats.kernels_compiled),
-      stats.search_us / 1e3, stats.compile_us / 1e3);
+      cases.size(), spent.count(),
+      static_cast<unsigned long long>(stats.kernels_compiled - before.kernels_compiled),
+      (stats.search_us - before.search_us) / 1e3, (stats.compile_us - before.compile_us) / 1e3);
   return prepared;
+}
+
+bool Session::MeasureEach(
+    const Wanted& wanted,
+    absl::FunctionRef<bool(const Case& c, const PreparedCase& prepared)> measure) {
+  const absl::Span<const Case> all = cases_;
+  const size_t at_once = static_cast<size_t>(options_.compile_threads);
+  bool right = true;
+  for (size_t begin = 0; begin < all.size(); begin += at_once) {
+    const absl::Span<const Case> some = all.subspan(begin, at_once);
+    const std::vector<PreparedCase> prepared = Prepare(some, wanted);
+    for (size_t i = 0; i < some.size(); ++i) {
+      right = measure(some[i], prepared[i]) && right;
+      if (!Keep()) return false;
+    }
+  }
+  return right;
 }
 
 bool Session::Keep() { return Write().ok() && DeviceAlive(); }

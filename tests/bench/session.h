@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "src/engine/engine.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/cublaslt_ffn.h"
@@ -47,8 +49,11 @@ class Session {
 
   // How the chosen plans are prepared.
   PrepareOptions ChosenOptions() const;
-  // All cases on the compile threads; prints how long it took.
-  std::vector<PreparedCase> PrepareAll(const Wanted& wanted);
+  // Prepares as many cases at once as there are compile threads, then calls `measure` for each of
+  // them and writes the file: a run that is cut short keeps what was measured. True where `measure`
+  // was true for all; false after a fault or where the file cannot be written, at once.
+  bool MeasureEach(const Wanted& wanted,
+                   absl::FunctionRef<bool(const Case& c, const PreparedCase& prepared)> measure);
 
   // The file as it is so far.
   absl::Status Write() const { return WriteResults(results_, options_.out); }
@@ -60,6 +65,8 @@ class Session {
  private:
   explicit Session(Options options) : options_(std::move(options)) {}
   absl::Status Start(absl::string_view suffix);
+  // On the compile threads; prints how long it took.
+  std::vector<PreparedCase> Prepare(absl::Span<const Case> cases, const Wanted& wanted);
   bool DeviceAlive();
 
   Options options_;
