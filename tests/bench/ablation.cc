@@ -4,8 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "src/product/dataflow/dataflow.h"
 #include "tests/bench/statistics.h"
 
 namespace sinter::bench {
@@ -67,6 +69,18 @@ std::vector<PlacedSchedule> RandomWithDsm(const std::vector<PlacedSchedule>& leg
     if (UsesDsm(legal[i])) picked.push_back(legal[i]);
   }
   return picked;
+}
+
+std::vector<PlacedSchedule> OfTuningAlone(const std::vector<PlacedSchedule>& legal) {
+  std::vector<PlacedSchedule> best;
+  for (const PlacedSchedule& s : legal) {
+    const Dataflow dataflow = s.ranked.schedule.dataflow;
+    const bool first = absl::c_none_of(best, [&](const PlacedSchedule& other) {
+      return other.ranked.schedule.dataflow == dataflow;
+    });
+    if (first && RowOf(dataflow).offered == Offered::kTuning) best.push_back(s);
+  }
+  return best;
 }
 
 std::string AblationText(const std::vector<Row>& rows, const std::vector<SweepRow>& sweep) {

@@ -1,6 +1,7 @@
 // Ablation: what each step of FlashFuser's adds, as its Fig. 15 has it: no fusion; fused with
 // shared and global memory alone (its analyzer, DA); with distributed shared memory and a
-// configuration at random (DC + DA); with its search.
+// configuration at random (DC + DA); with its search. Beside them the dataflows that it describes
+// and that planning does not offer.
 #ifndef SINTER_TESTS_BENCH_ABLATION_H_
 #define SINTER_TESTS_BENCH_ABLATION_H_
 
@@ -21,7 +22,12 @@ std::vector<PlacedSchedule> WithoutDsm(const std::vector<PlacedSchedule>& legal)
 std::vector<PlacedSchedule> RandomWithDsm(const std::vector<PlacedSchedule>& legal, size_t count,
                                           uint64_t seed);
 
-constexpr char kWithoutDsm[] = "no-dsm", kRandomDsm[] = "dsm-random";  // kinds of sweep rows
+// The schedule with the shortest predicted time of each dataflow that only tuning is offered:
+// clusters by ranges of N, slabs that spill, spatial gates.
+std::vector<PlacedSchedule> OfTuningAlone(const std::vector<PlacedSchedule>& legal);
+
+constexpr char kWithoutDsm[] = "no-dsm", kRandomDsm[] = "dsm-random",
+               kTuningAlone[] = "tuning-alone";  // kinds of sweep rows
 
 // A line a problem and geometric means of unfused / step, beside the paper's 1.52, 2.11 and 3.29.
 // A random step counts with the geometric mean of its draws.

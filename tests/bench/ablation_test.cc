@@ -6,6 +6,7 @@
 namespace sinter::bench {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 PlacedSchedule Placed(int rank, double dsm_bytes) {
@@ -26,6 +27,18 @@ TEST(AblationTest, StepsAreToldApartByBytesThroughDsm) {
   for (const PlacedSchedule& s : with) EXPECT_NE(s.rank % 4, 0);
   EXPECT_TRUE(WithoutDsm({Placed(1, 8)}).empty());
   EXPECT_TRUE(RandomWithDsm({Placed(1, 0)}, 5, 1).empty());
+}
+
+TEST(AblationTest, TheBestOfEachDataflowThatOnlyTuningIsOffered) {
+  std::vector<PlacedSchedule> legal;
+  for (Dataflow dataflow : {Dataflow::kGridExchange, Dataflow::kClusterSlab, Dataflow::kSpatialGate,
+                            Dataflow::kClusterSlab, Dataflow::kClusterRanges}) {
+    legal.push_back(Placed(static_cast<int>(legal.size()) + 1, 0));
+    legal.back().ranked.schedule.dataflow = dataflow;
+  }
+  std::vector<int> ranks;
+  for (const PlacedSchedule& s : OfTuningAlone(legal)) ranks.push_back(s.rank);
+  EXPECT_THAT(ranks, ElementsAre(2, 3, 5));
 }
 
 TEST(AblationTest, PrintsMeansBesideThePaper) {

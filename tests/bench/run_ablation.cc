@@ -22,13 +22,18 @@ absl::Status MeasureSteps(Session* session, const Case& c) {
   if (!runs.ok()) return runs.status();
   const auto run = [&](const std::vector<PlacedSchedule>& schedules, const char* kind) {
     for (const SweepRow& row : (*runs)->Run(schedules, kind, kForever)) {
-      std::printf("%-4s %s %-10s %s  %s %s\n", row.id.c_str(), row.layout.c_str(), kind,
+      std::printf("%-4s %s %-12s %s  %s %s\n", row.id.c_str(), row.layout.c_str(), kind,
                   Figure(row.measured_us).c_str(), row.schedule.c_str(), row.note.c_str());
       session->results().sweep.push_back(row);
     }
   };
   run(WithoutDsm(space->schedules), kWithoutDsm);
   run(RandomWithDsm(space->schedules, kDraws, o.seed), kRandomDsm);
+  SearchOptions tuning;
+  tuning.offered = Offered::kTuning;
+  const absl::StatusOr<LegalSpace> wider = LegalSpaceOf(problem, session->ports().model, tuning);
+  if (!wider.ok()) return wider.status();
+  run(OfTuningAlone(wider->schedules), kTuningAlone);
   return absl::OkStatus();
 }
 
