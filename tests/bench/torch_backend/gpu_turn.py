@@ -58,6 +58,20 @@ class GpuTurn:
             if had:
                 self.take()
 
+    @contextlib.contextmanager
+    def waiting(self):
+        """Without it while another process works for this one, which counts as a wait."""
+        had, began = self._mine, time.time()
+        self.give()
+        self._tell(True)
+        try:
+            yield
+        finally:
+            self._tell(False)
+            self.waited += time.time() - began
+            if had:
+                self.take()
+
     def _wait_for(self, how):
         """Behind who came before: whoever waits to be alone keeps the gate closed."""
         began = time.time()

@@ -35,6 +35,7 @@ from parts import Parts, lines_of
 
 ROUNDS = 6
 REPLAY_MS = 8.0
+PROFILED = 5  # replays
 MOST_ORDERS = 120
 WAITS, WORKS = "WAITS\n", "WORKS\n"  # what a process says where it waits for the GPU
 FIRST_SECONDS = 25  # that a model is expected to take before one was measured
@@ -363,8 +364,9 @@ def warm_up():
         torch.cuda.synchronize()
 
 
-def measure(model, inputs, seconds, arguments, turn):
-    """Everything of one model, on a GPU that nobody measures on meanwhile but while it is compiled."""
+def measure(model, inputs, seconds, arguments, turn, peer=None):
+    """Everything of one model, on a GPU that nobody measures on meanwhile but while it is compiled. `peer`: a contestant of another process,
+    an ``xla_peer.XlaInRow``."""
     import torch
 
     seconds.mark("make")
@@ -373,12 +375,14 @@ def measure(model, inputs, seconds, arguments, turn):
     inputs = tuple(to(x, torch.bfloat16) for x in inputs)
     seconds.mark("exact")
     torch.cuda.empty_cache()
+    if peer:
+        peer.start(model, inputs, {"logits": expected}, training=False)
+        seconds.mark("xla")
     parts = Parts()
     variants, reports, tuned = variants_of(model, arguments, turn, parts)
     result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "variants": {}}
     result["held_against"] = str(wide).replace("torch.", "")
     graphs = {}
-
 
     def ready(variant, compiled):
         with torch.no_grad():
@@ -397,7 +401,12 @@ def measure(model, inputs, seconds, arguments, turn):
     for variant, compiled in variants.items():
         graphs[variant], result["variants"][variant] = ready(variant, compiled)
         tell()
+    if peer:
+        peer.join(result, graphs, bound_of(result["variants"]), turn)
     time_all()
+    if peer:
+        tell_whole(result, graphs, turn)
+        seconds.mark("profile")
     result["right"] = are_right(result["variants"])
     if arguments.peer_autotune:
         tell()  # the times of the others stand where it does not end
@@ -407,10 +416,10 @@ def measure(model, inputs, seconds, arguments, turn):
                 graphs["max_autotune"], result["variants"]["max_autotune"] = graph, told
                 time_all()
             else:
-                result["without"] = {"max_autotune": f"wrong: error {told['error']:.1e}"}
+                result.setdefault("without", {})["max_autotune"] = f"wrong: error {told['error']:.1e}"
         except Exception as error:
             turn.take()
-            result["without"] = {"max_autotune": f"{type(error).__name__}: {error}"[:200]}
+            result.setdefault("without", {})["max_autotune"] = f"{type(error).__name__}: {error}"[:200]
     taken = [part for report in reports for part in report.taken]
     result["taken"] = len(taken)
     result["parts"] = [
@@ -454,8 +463,12 @@ def made_ready(variant, compiled, inputs, expected, seconds, turn):
 
 
 def are_right(variants):
-    bound = 2 * variants["eager"]["error"] + 1e-3
-    return all(max(told["error"], told["first_error"]) <= bound for told in variants.values())
+    return all(max(told["error"], told["first_error"]) <= bound_of(variants) for told in variants.values())
+
+
+def bound_of(variants):
+    """What a contestant may be off, by what eager PyTorch is."""
+    return 2 * variants["eager"]["error"] + 1e-3
 
 
 def reference(model, inputs):
@@ -570,13 +583,29 @@ def capture(f, inputs):
 
 
 def kernels(graph):
+    return profiled(graph, 1)["kernels"]
+
+
+def profiled(graph, replays=PROFILED):
+    """Kernels and copies of a replay, and the sum of their microseconds."""
     import torch
 
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        graph.replay()
+        for _ in range(replays):
+            graph.replay()
         torch.cuda.synchronize()
-    return sum(e.count for e in profile.key_averages() if e.device_type == torch.autograd.DeviceType.CUDA)
+    events = [e for e in profile.key_averages() if e.device_type == torch.autograd.DeviceType.CUDA]
+    return {"kernels": sum(e.count for e in events) // replays, "us": sum(e.self_device_time_total for e in events) / replays}
+
+
+def tell_whole(result, graphs, turn):
+    """Adds each contestant's kernels and copies of a whole replay, and the sum of their times, as `whole`."""
+    with turn.alone():
+        for name, graph in graphs.items():
+            told = result["variants"][name]
+            told["whole"] = graph.profiled() if hasattr(graph, "profiled") else profiled(graph)
+            told.setdefault("kernels", told["whole"].get("kernels"))
 
 
 def in_turns(graphs):
@@ -595,6 +624,8 @@ def in_turns(graphs):
 def timed(graph, count):
     import torch
 
+    if hasattr(graph, "timed"):  # of another process, which has a clock of its own
+        return graph.timed(count)
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     for _ in range(count):

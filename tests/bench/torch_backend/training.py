@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Steps of training by eager PyTorch, Inductor and backend "sinter" on one GPU: gradients held against float32, then times in turns, then losses.
 
-    python3 tests/bench/torch_backend/training.py OUT.json [--rows NAME,..] [--budget SECONDS] [--limit SECONDS] [--jobs N] [--parts] [--turn FILE]
+    python3 tests/bench/torch_backend/training.py OUT.json [--rows NAME,..] [--budget SECONDS] [--limit SECONDS] [--jobs N] [--parts] [--xla] [--turn FILE]
 
 Rows: MODEL@BATCH is a step: forward and loss under autocast to bf16, backward, fused AdamW, weights in float32; +dropout with dropout of a tenth;
 MODEL@BATCH:infer the model with bf16 weights (`run.py` measures it); MODEL:adamw the optimiser alone; MODEL@BATCH:ungated a step, by the backend
 without its gate too. With --parts, of each row but :adamw (also MODEL@BATCH:infer:ungated), what the gate knows: each distinct part, forward and backward, kernel by kernel beside
-Inductor's code for it. Runs what OUT.json does not hold yet of this card and commit, and what failed; ends before the budget does: call it again
+Inductor's code for it. With --xla the same models in JAX too, each as one `jax.jit` (`xla_peer.py`). Runs what OUT.json does not hold yet of this card and commit, and what failed; ends before the budget does: call it again
 until it says that nothing is left. PYTHONPATH holds bindings/python, LIBSINTER_PATH names the library. Exits 1 when a gradient or a curve is wrong, or a row failed.
 """
 
@@ -27,6 +27,7 @@ import run
 import source_state
 from gpu_turn import GpuTurn
 from parts import Parts
+from xla_peer import XlaInRow
 
 DROPOUT = 0.1
 STEPS = 200  # of a curve
@@ -54,6 +55,8 @@ def main():
     parser.add_argument("--again", action="store_true", help="measure what OUT.json holds too")
     parser.add_argument("--jobs", type=int, default=1, help="rows at once; one that measures has the GPU alone")
     parser.add_argument("--parts", action="store_true", help="each distinct part of rows alone beside Inductor's code for it, in the place of whole rows")
+    parser.add_argument("--xla", action="store_true", help="XLA too, on models that have a form in JAX")
+    parser.add_argument("--xla-seconds", type=float, default=40, help="of compiling a row, after which no further setting of XLA is tried")
     parser.add_argument("--turn", metavar="FILE", help="of calls that run beside each other: whoever measures is alone")
     parser.add_argument("--work", metavar="LOCK", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -62,7 +65,7 @@ def main():
         return work(arguments)
     until = time.time() + arguments.budget
     found = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    arguments.by = {"card": run.card(), **source_state.of_library(), **({"parts": True} if arguments.parts else {})}
+    arguments.by = {"card": run.card(), **source_state.of_library(), **{name: True for name in ("parts", "xla") if getattr(arguments, name)}}
     rows = arguments.rows.split(",") if arguments.rows else ROWS
     wanted = [row for row in rows if arguments.again or not run.held(found.get(row), arguments.by)]
     wanted.sort(key=lambda row: row in found and "error" in found[row])
@@ -80,7 +83,7 @@ def summary(found):
         us = {variant: told["us"] for variant, told in row["variants"].items()}
         lines.append(
             f"{name}: eager {us['eager']:.0f} us, Inductor {us['inductor']:.0f}, Sinter {us['sinter']:.0f}; eager / Sinter "
-            f"{us['eager'] / us['sinter']:.2f}, Inductor / Sinter {us['inductor'] / us['sinter']:.3f}" + told_besides(row)
+            f"{us['eager'] / us['sinter']:.2f}, Inductor / Sinter {us['inductor'] / us['sinter']:.3f}" + told_xla(row) + told_besides(row)
         )
     for title, chosen in (
         ("training", lambda name: ":" not in name),
@@ -97,6 +100,16 @@ def summary(found):
 
 #: The seven workloads of the paper's table.
 PAPERS = "bert_base@32 bert_base@32:infer dien@256 dien@256:infer transformer@32 asr@8:infer crnn@8:infer".split()
+
+
+def told_xla(row):
+    if "xla" not in row["variants"]:
+        return f"; no XLA: {row['without']['xla']}" if "xla" in row.get("without", {}) else ""
+    xla, own = row["variants"]["xla"], row["variants"]["sinter"]
+    said = f"; XLA ({xla['form']}, {xla['setting']}) {xla['us']:.0f} us, XLA / Sinter {xla['us'] / own['us']:.2f}"
+    if "us" in xla.get("whole", {}):
+        said += f"; {xla['whole']['kernels']} kernels of {xla['whole']['us']:.0f} us beside {own['whole']['kernels']} of {own['whole']['us']:.0f}"
+    return said
 
 
 def told_besides(row):
@@ -153,11 +166,12 @@ def measured(row, seconds, arguments, turn):
         data = [draw() for _ in range(DATA)]
     if arguments.parts:
         return measure_parts(model, data[0], seconds, turn, what)
-    if what == "infer":
-        return run.measure(model, data[0], seconds, arguments, turn)
     if what == "adamw":
         return measure_optimizer(model, seconds, turn)
-    return measure(model, data, int(batch), seconds, turn, not dropout, what == "ungated")
+    with contextlib.closing(XlaInRow(name, arguments.work, arguments.xla_seconds)) if arguments.xla and not dropout else contextlib.nullcontext() as peer:
+        if what == "infer":
+            return run.measure(model, data[0], seconds, arguments, turn, peer)
+        return measure(model, data, int(batch), seconds, turn, not dropout, what == "ungated", peer)
 
 
 def make(name, batch, dropout=0.0):
@@ -304,8 +318,8 @@ def contestants(turn, told, ungated=False):
     return {"eager": lambda f: f, "inductor": by(inductor), "sinter": by(sinter), **more}
 
 
-def measure(model, data, batch, seconds, turn, deterministic, ungated=False):
-    """A step of `model`: gradients of the first batch of `data` where nothing is random, times, losses."""
+def measure(model, data, batch, seconds, turn, deterministic, ungated=False, peer=None):
+    """A step of `model`: gradients of the first batch of `data` where nothing is random, times, losses. `peer`: as ``run.measure``'s."""
     import torch
 
     seconds.mark("make")
@@ -314,6 +328,10 @@ def measure(model, data, batch, seconds, turn, deterministic, ungated=False):
     result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "variants": {}}
     exact = float32_gradients(model, inputs) if deterministic else None
     seconds.mark("exact")
+    if peer:
+        named = [name for name, p in model.named_parameters() if p.requires_grad]
+        peer.start(model, inputs, dict(zip(named, exact, strict=True)), training=True)
+        seconds.mark("xla")
     steps = {}
     for name, compiled_by in contestants(turn, reports, ungated).items():
         torch._dynamo.reset()
@@ -334,14 +352,20 @@ def measure(model, data, batch, seconds, turn, deterministic, ungated=False):
         seconds.mark("capture")
         print("SO FAR " + json.dumps({**result, "seconds_so_far": seconds.told}), flush=True)
     del exact
+    timed = dict(steps)
+    if peer:
+        peer.join(result, timed, run.bound_of(result["variants"]), turn)
     with turn.alone():
-        times = run.in_turns(steps)
+        times = run.in_turns(timed)
         alone = run.in_turns({name: step.graph for name, step in steps.items()})
     for name, us in times.items():
         result["variants"][name]["us"] = us
     result["without_optimizer_us"] = alone
     seconds.mark("times")
-    bound = 2 * result["variants"]["eager"]["error"] + 1e-3
+    if peer:
+        run.tell_whole(result, timed, turn)
+        seconds.mark("profile")
+    bound = run.bound_of(result["variants"])
     result["right"] = all(told["error"] <= bound for told in result["variants"].values())
     if deterministic:
         result["curves"] = curves(steps, data, batch, turn)
