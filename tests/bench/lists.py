@@ -130,6 +130,11 @@ def training_rows(seed):
     return {row: row.split("@")[0] for row in training.ROWS if ":" not in row}
 
 
+def fusionstitching_rows(seed):
+    """Whole models, none left out."""
+    return {row: row.split("@")[0] for row in training.PAPERS}
+
+
 def decode_rows(seed):
     found = {f"{name}@{rows}": name for name in decode.MODELS for rows in (1, 8, 32, 64, 128)}
     return {**found, **{f"{name}@{drawn.rows(seed, name, 128)}": name for name in decode.MODELS}}
@@ -192,6 +197,7 @@ RANKS = {"ranks": always("nccl", "symm one-shot", "symm two-shot")}
 LISTS = {
     "models": List(model_rows, {"models": always("inductor", "max_autotune")}, 20, 8),
     "training": List(training_rows, {"training": always("inductor")}, ALL, 7),
+    "fusionstitching": List(fusionstitching_rows, {"fusionstitching": always("inductor", "xla")}),
     "decode": List(decode_rows, {"decode": always("serving", "compile")}, 20, 8),
     "experts": List(expert_rows, {"experts": always("triton")}, 64, 24),
     "encoders": List(layer_rows("encoders"), {"encoders": layer_peers("encoders")}, 14, 4),

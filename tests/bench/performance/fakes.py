@@ -48,6 +48,11 @@ def by_torch(step, seed):
             told["depth"] = "full"
             told.update({"without": {"max_autotune": "not done after 240 s"}} if i == 3 else {})
             told["variants"].update({} if i == 3 else {"max_autotune": {"us": us(row + "max")}})
+    if step.name == "fusionstitching":
+        for row, told in of.items():
+            told["variants"]["xla"] = {"us": us(row + "xla")}
+            for name, one in told["variants"].items():
+                one["whole"] = {"us": one["us"] / 2, "kernels": len(name)}
     return {**of, **({"gone@1": {"error": "..", "cut": True, "by": by}} if step.name == "models" else {})}
 
 
@@ -114,7 +119,7 @@ def ranks(step, seed):
     return {"commit": STATE["commit"], "dirty": False, "local": None, "ranks": [{"rank": i, **rank} for i in range(2)]}
 
 
-MADE_BY = {"products": products, "models": by_torch, "training": by_torch, "decode": decode, "experts": experts, "fp8": fp8, "ranks": ranks,
+MADE_BY = {"products": products, "models": by_torch, "training": by_torch, "fusionstitching": by_torch, "decode": decode, "experts": experts, "fp8": fp8, "ranks": ranks,
            **dict.fromkeys(("ffns", "layers", "encoders", "rowwise"), layers), **dict.fromkeys(("graphs", "large"), graphs),
            **dict.fromkeys(("conv-1", "conv-32", "conv-drawn"), conv)}  # fmt: skip
 

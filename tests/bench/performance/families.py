@@ -29,6 +29,7 @@ FAMILIES = {
     "two convolutions": ("conv-1", "conv-32", "conv-drawn"),
     "depthwise convolutions": ("depthwise",),
     "grouped convolutions, resizing": ("images",),
+    "FusionStitching's models": ("fusionstitching",),
     "memory-bound graphs": ("graphs",),
     "large graphs": ("large",),
     "sums over 2 GPUs": ("sums",),

@@ -17,10 +17,12 @@ sys.path.append(str(pathlib.Path(__file__).parent.parent))
 import fakes
 import families
 import figures
+import fusionstitching
 import page
 import prose
 import publish
 import rows_file
+import told
 from figures import MissingFigure, Store, belongs, quantity
 
 SEED = "1234567"
@@ -106,6 +108,35 @@ class Whole(unittest.TestCase):
     def test_have_what_publish_asks_for(self):
         for step in publish.STEPS:
             self.assertEqual(publish.missing(step, self.files[step.name], SEED), [], step.name)
+
+    def test_fusionstitchings_models_stand_in_one_table(self):
+        self.assertEqual(set(fusionstitching.PAPER), set(self.files["fusionstitching"]) - {"publish"})
+        lines = fusionstitching.table(Store()).splitlines()
+        self.assertEqual(len(lines), 2 + 7 + 2)
+        self.assertRegex(lines[-2], r"^\| arithmetic mean \| 1\.66 \| 1\.45 \|( \d\.\d\d \|){4}")  # the paper's text has the same two
+        us = {name: one["us"] for name, one in self.files["fusionstitching"]["dien@256"]["variants"].items()}
+        said = next(line for line in lines if line.startswith("| DIEN, training |"))
+        ratio = f"{us['xla'] / us['sinter']:.2f}"
+        self.assertIn(f"| {us['eager'] / us['sinter']:.2f} | {us['inductor'] / us['sinter']:.2f} | {ratio} | {ratio} |", said)
+        self.assertTrue(said.endswith("| 13,015, 10,053, 4,719 | 5, 8, 3, 6 |"), said)
+
+    def test_fusionstitchings_models_without_a_time_stay_in_the_table(self):
+        rows = self.files["fusionstitching"]
+        rows["asr@8:infer"]["right"] = False
+        del rows["dien@256"]["variants"]["xla"]
+        lines = {line.split(" | ")[0]: line for line in fusionstitching.table(Store()).splitlines()}
+        self.assertIn("| 1.73 | 1.21 | - | - | - | - | wrong |", lines["| ASR, inference"])
+        self.assertRegex(lines["| geometric mean"], r"1\.62 \| 1\.39 \| \S+ of 6 \| \S+ of 6 \| \S+ of 5 \| \S+ of 5 \|")
+        with mock.patch.dict(figures.FILES, {"fusionstitching": ""}):
+            self.assertEqual(fusionstitching.table(Store()).count("| - | - | - | - | - |"), 7)
+
+    def test_xla_counts_by_the_smaller_of_two_ratios(self):
+        row = self.files["fusionstitching"]["dien@256"]
+        row["variants"]["xla"].update(us=30.0, whole={"us": 9.0, "kernels": 3})
+        row["variants"]["sinter"].update(us=10.0, whole={"us": 12.0, "kernels": 3})  # the profiler made kernels slower than the graph
+        self.assertAlmostEqual(told.torch_row(row).ratios["xla"], 0.9)
+        del row["variants"]["xla"]["whole"]
+        self.assertAlmostEqual(told.torch_row(row).ratios["xla"], 3.0)
 
     def test_a_missing_row_an_unfinished_file_or_another_draw_is_refused(self):
         self.files["layers"]["rows"] = [row for row in self.files["layers"]["rows"] if row["id"] != "bert_b-o-128"]

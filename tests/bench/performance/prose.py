@@ -1,5 +1,6 @@
 """Figures that stand in sentences: each function takes the store and the words of its placeholder, and gives a number or text."""
 
+import fusionstitching
 import model_tables
 import tables
 import families
@@ -60,5 +61,5 @@ NAMES = {
     "table_products": tables.products, "table_product_means": tables.product_means, "table_by_rows": tables.by_rows,
     "table_decode": tables.decode, "decode_least": tables.decode_least, "table_graphs": tables.graphs, "table_graph_means": tables.graph_means,
     "table_layers": tables.layers, "table_fp8": tables.fp8, "table_conv": tables.conv, "table_experts": tables.experts, "table_ranks": model_tables.ranks, "table_models_over_ranks": model_tables.models_over_ranks,
-    "table_models": model_tables.models, "table_training": model_tables.training, "table_summary": model_tables.summary,
+    "table_models": model_tables.models, "table_training": model_tables.training, "table_fusionstitching": fusionstitching.table, "table_summary": model_tables.summary,
 }

@@ -58,14 +58,25 @@ def torch_rows(content, _):
     return {name: torch_row(row) for name, row in content.items() if name != "publish" and not row.get("cut")}
 
 
+def kernels_ratio(row, peer):
+    """A peer's kernels and copies over Sinter's, by the sum of their times, without the gaps between them; None where they were not profiled. The
+    profiler can make kernels slower than the whole call, so no sum is larger than the call's time."""
+    sums = [min(one["whole"]["us"], one["us"]) for one in map(row["variants"].get, (peer, "sinter")) if one and "us" in one.get("whole", {})]
+    return sums[0] / sums[1] if len(sums) == 2 else None
+
+
 def torch_row(row):
-    """The peers are the modes of Inductor; eager PyTorch is not one."""
+    """The peers are the modes of Inductor, and XLA; eager PyTorch is not one. XLA's calls are compared with Sinter's graph, and its kernels with
+    Sinter's kernels; the smaller ratio counts."""
     us = {name: told["us"] for name, told in row.get("variants", {}).items() if "us" in told and name != "eager"}
     said = row.get("skipped") or row.get("error") or ""
     if "sinter" not in us:
         return Told(failed=said.strip().splitlines()[-1][:200] if said.strip() else "no times")
     wrong = "" if row.get("right", True) else "wrong"
-    return of_times(us, "sinter", row.get("without", {}), wrong=wrong)
+    found = of_times(us, "sinter", row.get("without", {}), wrong=wrong)
+    if "xla" in found.ratios:
+        found.ratios["xla"] = min(found.ratios["xla"], kernels_ratio(row, "xla") or found.ratios["xla"])
+    return found
 
 
 def decode_rows(content, _):
@@ -171,7 +182,7 @@ def between_rows(ranks):
 # By the file's name in figures.py.
 READERS = {
     "models": torch_rows, "training": torch_rows, "decode": decode_rows, "experts": expert_rows, "fp8": scaled_rows, "products": ffn_rows,
-    **dict.fromkeys(("layers", "encoders", "rowwise"), layer_rows), "ffns": lambda content, _: layer_rows(content, "ffns"),
+    "fusionstitching": torch_rows, **dict.fromkeys(("layers", "encoders", "rowwise"), layer_rows), "ffns": lambda content, _: layer_rows(content, "ffns"),
     **dict.fromkeys(("conv-1", "conv-32", "conv-drawn"), conv_rows), **dict.fromkeys(("graphs", "large"), graph_rows), "ranks": rank_rows,
 }  # fmt: skip
 

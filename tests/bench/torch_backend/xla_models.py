@@ -67,7 +67,7 @@ class Net:
         return self.widened(jax.nn.softmax(x.astype(jnp.float32), axis), x)
 
     def convolution(self, at, x, padding):
-        """Of an image [rows, height, width, channels]; the weight is [out, in, height, width]."""
+        """`x` is [rows, height, width, channels], the weight [out, in, height, width]."""
         kernel = self[f"{at}.weight"].astype(self.products)
         y = lax.conv_general_dilated(x.astype(self.products), kernel, (1, 1), [(padding, padding)] * 2, dimension_numbers=("NHWC", "OIHW", "NHWC"))
         return y + self[f"{at}.bias"].astype(self.products)
@@ -240,7 +240,7 @@ def cross_entropy(logits, labels, smoothing=0.0):
 
 
 def inference(model, form, heads, products=jnp.bfloat16):
-    """Of values and inputs, the last of which are labels: logits."""
+    """A function that gives the logits for values and inputs, the last of which are labels."""
     return lambda values, *inputs: MODELS[model](Net(values, form, heads, products=products), *inputs[:-1])
 
 
@@ -251,7 +251,7 @@ def started(parameters, buffers):
 
 
 def step(model, form, heads, products=jnp.bfloat16):
-    """Of a state and inputs: the next state and the loss, by AdamW. After a first step `first` is a tenth of the gradients."""
+    """A function that gives the next state by AdamW and the loss, for a state and inputs. After a first step `first` is a tenth of the gradients."""
     def loss_of(parameters, buffers, inputs):
         net = Net({**parameters, **buffers}, form, heads, True, products)
         loss = cross_entropy(MODELS[model](net, *inputs[:-1]), inputs[-1], SMOOTHING.get(model, 0.0))

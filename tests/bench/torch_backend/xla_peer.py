@@ -22,7 +22,7 @@ class Absent(Exception):
 
 
 def heads_of(model):
-    """Of a model's attention; 1 where it has none."""
+    """How many heads a model's attention has; 1 where it has none."""
     heads = getattr(getattr(getattr(model, "model", None), "config", None), "num_attention_heads", None)
     return heads or next((x.num_heads for x in model.modules() if hasattr(x, "num_heads")), 1)
 
