@@ -81,6 +81,17 @@ class GpuTurnTest(unittest.TestCase):
         with self.other.alone():
             self.told.append("other")
 
+    def test_who_waits_for_another_process_lets_it_measure_and_counts_the_wait(self):
+        self.one.take()
+        with self.one.waiting():
+            thread = self.beside(lambda: self.measure_other())
+            thread.join()
+            time.sleep(0.1)
+        self.assertGreater(self.one.waited, 0.05)
+        self.assertTrue(self.one._mine)
+        self.one.give()
+        self.assertEqual(self.told, ["one done", "other", "other done", "one done"])
+
     def test_who_waits_to_be_alone_goes_first_where_a_user_lets_it(self):
         self.one.take()
         thread = self.beside(lambda: self.measure_other())

@@ -1,4 +1,5 @@
 """FusionStitching's models in JAX, with the parameters of `training_models.py`'s modules under their names: logits, losses, and a step of training.
+Images and filters have channels last.
 
 A function of MODELS takes a Net and the inputs without labels. What a form says: `plain` or `cudnn`: who computes attention; a number: how many
 steps of a recurrence an iteration of `lax.scan` has, `all`: no loop.
@@ -67,9 +68,9 @@ class Net:
         return self.widened(jax.nn.softmax(x.astype(jnp.float32), axis), x)
 
     def convolution(self, at, x, padding):
-        """`x` is [rows, height, width, channels], the weight [out, in, height, width]."""
+        """`x` is [rows, height, width, channels], the weight [out, height, width, in], as cuDNN reads them."""
         kernel = self[f"{at}.weight"].astype(self.products)
-        y = lax.conv_general_dilated(x.astype(self.products), kernel, (1, 1), [(padding, padding)] * 2, dimension_numbers=("NHWC", "OIHW", "NHWC"))
+        y = lax.conv_general_dilated(x.astype(self.products), kernel, (1, 1), [(padding, padding)] * 2, dimension_numbers=("NHWC", "OHWI", "NHWC"))
         return y + self[f"{at}.bias"].astype(self.products)
 
     def attention(self, q, k, v, causal=False, lengths=None):
@@ -212,7 +213,7 @@ def listener(net, x):
 
 
 def reader(net, x):
-    x, at = x.transpose(0, 2, 3, 1), 0
+    at = 0
     for pool in ((2, 2), (2, 2), None, (2, 1), None, (2, 1)):
         x = jax.nn.relu(net.batch_norm(f"images.{at + 1}", net.convolution(f"images.{at}", x, 1)))
         if pool:

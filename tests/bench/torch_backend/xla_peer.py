@@ -27,6 +27,11 @@ def heads_of(model):
     return heads or next((x.num_heads for x in model.modules() if hasattr(x, "num_heads")), 1)
 
 
+def laid(x):
+    """A tensor as the JAX model takes it: images and filters with channels last, as XLA would copy others in each call."""
+    return (x.permute(0, 2, 3, 1) if x.ndim == 4 else x).detach().cpu().contiguous()
+
+
 def save(path, tensors):
     """Writes {name: tensor} for ``xla_worker.load``: bf16 as 16 bits under a name that says so, ids in 32 bits."""
     import numpy as np
@@ -34,7 +39,7 @@ def save(path, tensors):
 
     found = {}
     for name, x in tensors.items():
-        x = x.detach().cpu().contiguous()
+        x = laid(x)
         if x.dtype is torch.bfloat16:
             found[f"bf16:{name}"] = x.view(torch.uint16).numpy()
         else:
