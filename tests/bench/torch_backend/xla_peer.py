@@ -125,13 +125,14 @@ class XlaPeer:
         return self.answer(seconds)
 
     def ready(self, bound, seconds):
-        """Takes the fastest form that is off by no more than `bound`, and returns its fields of the results file. The caller must not hold the GPU."""
+        """Takes the fastest form whose error is at most `bound`, and returns its fields of the results file. The caller must not hold the GPU."""
         told = self.answer(seconds)
         tried = told["tried"]
         ran = [one for one in tried if "us" in one]
         right = [one for one in ran if one["error"] <= bound]
         if not right:
-            raise Absent("; ".join(f"{one['form']} {one['setting']}: {one.get('failed') or 'wrong: error %.1e' % one['error']}" for one in tried)[:600])
+            why = (one.get("failed") or f"wrong: error {one['error']:.1e}" for one in tried)
+            raise Absent("; ".join(f"{one['form']} {one['setting']}: {said}" for one, said in zip(tried, why))[:600])
         best = min(right, key=lambda one: one["us"])
         self.ask(use=ran.index(best))
         return {**{name: best[name] for name in ("form", "setting", "compile_s", "error", "worst")}, "jax": told["jax"], "tried": tried}
@@ -142,7 +143,10 @@ class XlaPeer:
 
     def profiled(self):
         """As ``run.profiled`` of a graph, with the number of copies among them."""
-        told = self.ask(profile=PROFILED)
+        try:
+            told = self.ask(profile=PROFILED)
+        except Absent as error:
+            return {"failed": str(error)}
         return told if "failed" in told else {"kernels": told["kernels"] + told["copies"], "us": told["us"], "copies": told["copies"]}
 
     def close(self):

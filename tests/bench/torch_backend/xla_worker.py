@@ -88,7 +88,8 @@ class Worker:
         tried = [self.tried(form, "default") for form in forms[self.spec["model"]]]
         times = {told["form"]: told["us"] for told in tried if "us" in told}
         fastest_first = sorted(times, key=times.get)
-        more = [(form, "graphs") for form in fastest_first] + [(form, setting) for form in fastest_first[:1] for setting in ("cuBLAS", "cuDNN fusions")]
+        more = [(form, "graphs") for form in fastest_first]
+        more += [(form, setting) for form in fastest_first[:1] for setting in ("cuBLAS", "cuDNN fusions")]
         for form, setting in more:
             took = [told["compile_s"] for told in tried if "compile_s" in told]
             if sum(took) + max(took) < seconds:
@@ -131,8 +132,12 @@ class Worker:
     def off(self, result):
         """As ``training.off``: the relative distance of all results as one vector, and the largest of a result that is not negligible."""
         jnp = self.jax.numpy
-        pairs = [(jnp.linalg.norm(result[name].astype(jnp.float32).ravel() - y.ravel()), jnp.linalg.norm(y.ravel())) for name, y in self.expected.items()]
-        apart, norms = (jnp.stack(each) for each in zip(*pairs))
+        apart, norms = [], []
+        for name, y in self.expected.items():
+            y = jnp.asarray(y).ravel()
+            apart.append(jnp.linalg.norm(result[name].astype(jnp.float32).ravel() - y))
+            norms.append(jnp.linalg.norm(y))
+        apart, norms = jnp.stack(apart), jnp.stack(norms)
         counted = norms > 1e-6 * jnp.linalg.norm(norms)
         return float(jnp.linalg.norm(apart) / jnp.linalg.norm(norms)), float(jnp.max(jnp.where(counted, apart / norms, 0)))
 
