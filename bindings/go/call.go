@@ -19,6 +19,10 @@ func (s Status) String() string { return C.GoString(C.sinter_status_name(C.sinte
 type Error struct {
 	Status       Status
 	Message      string // one lower-case line naming the op, the field, the value and the bound
+	Op           int    // the number of the op that the message names, of an add that failed the values before it; -1: none
+	Field        string // the argument, option or operand that the message names; "": none
+	Value        string // what it is; "": none
+	Bound        string // what it must be, such as "in [-1, 64]"; "": none
 	DriverResult int32  // the CUresult behind Driver, else 0
 	CompileLog   string // the compiler's log behind CompileFailed, else ""
 
@@ -31,7 +35,12 @@ func (e *Error) Error() string { return e.Status.String() + ": " + e.Message }
 func (e *Error) Unwrap() error { return e.cause }
 
 func invalid(format string, arguments ...interface{}) *Error {
-	return &Error{Status: InvalidArgument, Message: fmt.Sprintf(format, arguments...)}
+	return newError(InvalidArgument, fmt.Sprintf(format, arguments...))
+}
+
+// newError is an error without fields.
+func newError(status Status, message string) *Error {
+	return &Error{Status: status, Message: message, Op: -1}
 }
 
 // check takes the error that a call made. By its address: Go does not say whether a variable beside a call is read before
@@ -40,9 +49,13 @@ func check(status C.sinter_status, made **C.sinter_error) error {
 	if status == C.SINTER_OK {
 		return nil
 	}
-	failed := &Error{Status: Status(status)}
+	failed := newError(Status(status), "")
 	if err := *made; err != nil {
 		failed.Message = C.GoString(C.sinter_error_get_message(err))
+		failed.Op = int(C.sinter_error_get_op(err))
+		failed.Field = C.GoString(C.sinter_error_get_field(err)) // "" of NULL
+		failed.Value = C.GoString(C.sinter_error_get_value(err))
+		failed.Bound = C.GoString(C.sinter_error_get_bound(err))
 		failed.DriverResult = int32(C.sinter_error_get_driver_result(err))
 		failed.CompileLog = C.GoString(C.sinter_error_get_compile_log(err))
 		C.sinter_error_release(err)

@@ -92,7 +92,7 @@ func (c *Chain) Buffer(index int, m int64) (TensorInfo, error) {
 	}
 	defer c.h.done()
 	if index < 0 || int64(index) > 1<<31 {
-		return TensorInfo{}, &Error{Status: OutOfRange, Message: invalid("index is %d", index).Message}
+		return TensorInfo{}, newError(OutOfRange, invalid("index is %d", index).Message)
 	}
 	var info C.sinter_tensor_info
 	info.struct_size = C.sizeof_sinter_tensor_info

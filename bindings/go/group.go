@@ -66,10 +66,12 @@ func (g *gathers) in(call func() error) error {
 }
 
 func (g *gathers) run(mine, all []byte) {
-	g.failed = &Error{Status: Unknown, Message: "group.exchange panicked"}
+	g.failed = newError(Unknown, "group.exchange panicked")
 	parts, err := g.exchange(append([]byte(nil), mine...))
 	if err != nil {
-		g.failed = &Error{Status: Unknown, Message: "group.exchange: " + err.Error(), cause: err}
+		failed := newError(Unknown, "group.exchange: "+err.Error())
+		failed.cause = err
+		g.failed = failed
 		return
 	}
 	if len(parts) != g.size {

@@ -33,12 +33,12 @@ func newHandle(what string, p unsafe.Pointer, release func(unsafe.Pointer)) *han
 // acquire gives the pointer for a call; `done` must follow. A handle that is nil or closed is an error.
 func (h *handle) acquire() (unsafe.Pointer, error) {
 	if h == nil {
-		return nil, &Error{Status: InvalidArgument, Message: "the handle is nil or was not made by this package"}
+		return nil, newError(InvalidArgument, "the handle is nil or was not made by this package")
 	}
 	for {
 		users := atomic.LoadInt64(&h.users)
 		if users == 0 || atomic.LoadInt32(&h.closed) != 0 {
-			return nil, &Error{Status: FailedPrecondition, Message: h.what + " is closed"}
+			return nil, newError(FailedPrecondition, h.what+" is closed")
 		}
 		if atomic.CompareAndSwapInt64(&h.users, users, users+1) {
 			return h.p, nil

@@ -169,7 +169,7 @@ func (p *Pending) Wait(ctx context.Context) (*Plan, error) {
 
 // stillUnderWay has the status that the library gives where a deadline or a cancel ends a call.
 func stillUnderWay(ctx context.Context) error {
-	return because(ctx, &Error{Status: Cancelled, Message: "the prepare is still under way"})
+	return because(ctx, newError(Cancelled, "the prepare is still under way"))
 }
 
 // Close gives the prepare back. One under way is cancelled and waited for: mostly within 100 ms, longer while the compiler

@@ -103,8 +103,7 @@ func (c *Context) PrepareMany(ctx context.Context, items []Item, given PrepareOp
 		case err != nil && (!said || statuses[i] == C.SINTER_UNKNOWN): // UNKNOWN: the call was refused as a whole
 			errs[i], said = err, true
 		default:
-			message := fmt.Sprintf("item %d of PrepareMany", i)
-			errs[i] = because(ctx, &Error{Status: Status(statuses[i]), Message: message})
+			errs[i] = because(ctx, newError(Status(statuses[i]), fmt.Sprintf("item %d of PrepareMany", i)))
 		}
 	}
 	return plans, errs

@@ -652,6 +652,20 @@ func TestOptionsReachTheLibrary(t *testing.T) {
 	}
 }
 
+func TestErrorsHaveWhatTheirMessageNames(t *testing.T) {
+	b := NewBuilder()
+	b.Output(b.Reduce(ReduceSum, b.Input(F32, []int64{M, 64}), []int32{5}, false))
+	_, err := b.Finish()
+	var failed *Error
+	if !errors.As(err, &failed) || failed.Op != 1 || failed.Field != "axis" || failed.Value != "5" || failed.Bound != "in [0, 1]" {
+		t.Errorf("%#v", err)
+	}
+	_, err = ParseChain("")
+	if !errors.As(err, &failed) || failed.Op != -1 || failed.Field != "" || failed.Value != "" || failed.Bound != "" {
+		t.Errorf("%#v", err)
+	}
+}
+
 func TestMeasuringNeedsAGPU(t *testing.T) {
 	c := target(t, Options{CacheDir: String("")})
 	_, err := c.PrepareWith(context.Background(), gatedFFN(t), 20, PrepareOptions{Measure: 11, MeasureBudget: time.Second})

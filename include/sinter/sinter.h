@@ -63,6 +63,17 @@ SINTER_API void sinter_error_release(const sinter_error* error);
 SINTER_API sinter_status sinter_error_get_code(const sinter_error* error);
 /* One lower-case line that names the op, the field, the value and the bound; "" for NULL. */
 SINTER_API const char* sinter_error_get_message(const sinter_error* error);
+/* What the message names, for programs, which never need to read it. Each is there as the message
+ * has it. The number of the op: of an add that failed, the values that the chain had; of a finished
+ * chain, by its canonical order, which sinter_x_chain_to_text shows. -1: the error is NULL, or does
+ * not name an op. */
+SINTER_API int32_t sinter_error_get_op(const sinter_error* error);
+/* The argument, option or operand, such as "prepare.measure" or "axis". NULL: none. */
+SINTER_API const char* sinter_error_get_field(const sinter_error* error);
+/* What the field is, such as "65". NULL: none. */
+SINTER_API const char* sinter_error_get_value(const sinter_error* error);
+/* What it must be, such as "in [-1, 64]". NULL: none. */
+SINTER_API const char* sinter_error_get_bound(const sinter_error* error);
 /* The CUresult behind SINTER_ERROR_DRIVER, else 0. */
 SINTER_API int32_t sinter_error_get_driver_result(const sinter_error* error);
 /* The compiler's log behind SINTER_ERROR_COMPILE_FAILED, else "". */

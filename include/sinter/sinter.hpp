@@ -221,6 +221,12 @@ class [[nodiscard]] Status {
   const char* name() const { return sinter_status_name(code_); }
   // One lower-case line naming the op, the field, the value and the bound; "" when ok.
   const std::string& message() const { return message_; }
+  // What the message names, as it has it: number of the op, field, value and bound. Each is empty
+  // if the message does not name it.
+  const std::optional<int32_t>& op() const { return op_; }
+  const std::optional<std::string>& field() const { return field_; }
+  const std::optional<std::string>& value() const { return value_; }
+  const std::optional<std::string>& bound() const { return bound_; }
   // The CUresult behind SINTER_ERROR_DRIVER, else 0.
   int32_t driver_result() const { return driver_result_; }
   // The compiler's log behind SINTER_ERROR_COMPILE_FAILED, else "".
@@ -235,6 +241,10 @@ class [[nodiscard]] Status {
     status.code_ = call(args..., &error);
     if (status.ok() || error == nullptr) return status;
     status.message_ = sinter_error_get_message(error);
+    if (const int32_t op = sinter_error_get_op(error); op >= 0) status.op_ = op;
+    if (const char* text = sinter_error_get_field(error)) status.field_ = text;
+    if (const char* text = sinter_error_get_value(error)) status.value_ = text;
+    if (const char* text = sinter_error_get_bound(error)) status.bound_ = text;
     status.driver_result_ = sinter_error_get_driver_result(error);
     status.compile_log_ = sinter_error_get_compile_log(error);
     sinter_error_release(error);
@@ -245,6 +255,8 @@ class [[nodiscard]] Status {
   sinter_status code_ = SINTER_OK;
   int32_t driver_result_ = 0;
   std::string message_, compile_log_;
+  std::optional<int32_t> op_;
+  std::optional<std::string> field_, value_, bound_;
 };
 
 // A T, or why there is none.

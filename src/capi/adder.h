@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "src/base/refusal.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/chain/choices.h"
@@ -35,11 +36,18 @@ class Adder {
   template <typename Kinds>
   auto Kind(int32_t kind, const Kinds& kinds, absl::string_view constants) {
     const auto op = static_cast<std::decay_t<decltype(*kinds.begin())>>(kind);
-    Require(IsValid(op), absl::StrCat("kind is ", kind, ", must be a ", constants, "_* in [1, ",
-                                      kinds.size(), "]"));
+    Require(IsValid(op), "kind", kind,
+            absl::StrCat("a ", constants, "_* in [1, ", kinds.size(), "]"));
     return op;
   }
   void Require(bool ok, absl::string_view message);
+  // "FIELD is VALUE, must be BOUND", and the remedy.
+  template <typename Value, typename... Rest>
+  void Require(bool ok, absl::string_view field, const Value& value, const absl::AlphaNum& bound,
+               const Rest&... remedy) {
+    if (!ok) Refuse(InvalidField(field, value, bound, remedy...));
+  }
+  void Refuse(const absl::Status& why);  // of the op that is being added
   void Keep(const absl::Status& status);
 
   // `make(ChainBuilder&, arguments..) -> absl::StatusOr<ValueId>`, once all checks have passed.

@@ -1,6 +1,7 @@
 // sinter_chain: life, outputs, finish, and what a finished chain can be asked.
 #include <algorithm>
 
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/capi/adder.h"
 #include "src/chain/tensor_type.h"
@@ -23,16 +24,20 @@ void Adder::Keep(const absl::Status& status) {
 }
 
 void Adder::Require(bool ok, absl::string_view message) {
-  if (ok) return;
-  Keep(Invalid("op ", builder_.size(), " (", kind_, "): ", message));
+  if (!ok) Refuse(Invalid(message));
 }
 
+void Adder::Refuse(const absl::Status& why) { Keep(OfOp(builder_.size(), kind_, why)); }
+
 ValueId Adder::Operand(absl::string_view field, sinter_value value) {
-  Require(value != SINTER_NO_VALUE, absl::StrCat(field, " is SINTER_NO_VALUE, must be a value"));
-  Require(builder_.size() > 0,
-          absl::StrCat(field, " is value ", value, ", the chain has no values yet"));
-  Require(value >= 1 && value <= builder_.size(),
-          absl::StrCat(field, " is value ", value, ", must be in [1, ", builder_.size(), "]"));
+  Require(value != SINTER_NO_VALUE, field, "SINTER_NO_VALUE", "a value");
+  const int values = builder_.size();
+  if (value < 1 || value > values) {
+    const std::string bound = values == 0 ? "" : absl::StrCat("in [1, ", values, "]");
+    const std::string what =
+        values == 0 ? "the chain has no values yet" : absl::StrCat("must be ", bound);
+    Refuse(WithField(Invalid(field, " is value ", value, ", ", what), field, value, bound));
+  }
   return status_.ok() ? value - 1 : ValueId{-1};
 }
 
@@ -41,21 +46,22 @@ ValueId Adder::OptionalOperand(absl::string_view field, sinter_value value) {
 }
 
 bool Adder::Present(absl::string_view field, uint32_t count, const void* pointer) {
-  Require(count <= kMostNumbers,
-          absl::StrCat(field, " has ", count, " entries, at most ", kMostNumbers, " are allowed"));
-  Require(count == 0 || pointer != nullptr, absl::StrCat(field, " is null"));
+  if (count > kMostNumbers) {
+    Refuse(WithField(
+        Invalid(field, " has ", count, " entries, at most ", kMostNumbers, " are allowed"), field,
+        count, absl::StrCat("at most ", kMostNumbers)));
+  }
+  if (count > 0 && pointer == nullptr) Refuse(CheckNotNull(pointer, field));
   return status_.ok() && count > 0;
 }
 
 std::vector<Dim> Adder::Dims(absl::string_view field, uint32_t rank, const int64_t* dims) {
-  Require(rank <= SINTER_MAX_RANK,
-          absl::StrCat("rank is ", rank, ", must be at most ", SINTER_MAX_RANK));
+  Require(rank <= SINTER_MAX_RANK, "rank", rank, absl::StrCat("at most ", SINTER_MAX_RANK));
   if (!Present(field, rank, dims)) return {};
   std::vector<Dim> result;
   for (uint32_t i = 0; i < rank; ++i) {
-    Require(dims[i] >= SINTER_DIM_M,
-            absl::StrCat(field, "[", i, "] is ", dims[i], ", must be in [1, ",
-                         BoundText(kMaxExtent), "] or SINTER_DIM_M"));
+    Require(dims[i] >= SINTER_DIM_M, absl::StrCat(field, "[", i, "]"), dims[i],
+            absl::StrCat("in [1, ", BoundText(kMaxExtent), "] or SINTER_DIM_M"));
     result.push_back(dims[i] == SINTER_DIM_M ? Dim::M() : Dim::Constant(dims[i]));
   }
   return result;
@@ -84,9 +90,8 @@ std::vector<Stride> Adder::Strides(uint32_t rank, const int64_t* strides, const 
 }
 
 DType Adder::Type(sinter_dtype dtype) {
-  Require(IsValid(static_cast<DType>(dtype)),
-          absl::StrCat("dtype is ", dtype, ", must be a SINTER_DTYPE_* in [1, ", SINTER_DTYPE_S64,
-                       "]"));
+  Require(IsValid(static_cast<DType>(dtype)), "dtype", dtype,
+          absl::StrCat("a SINTER_DTYPE_* in [1, ", SINTER_DTYPE_S64, "]"));
   return static_cast<DType>(dtype);
 }
 
@@ -127,8 +132,9 @@ absl::StatusOr<BufferView> FindBuffer(const Chain& chain, uint32_t index) {
     const int i = static_cast<int>(output);
     return BufferView{&chain.output_type(i), &chain.outputs()[i].strides, false, ""};
   }
-  return OutOfRange("index is ", index, ", the chain has ", inputs + chain.num_outputs(),
-                    " buffers");
+  const auto buffers = inputs + static_cast<uint32_t>(chain.num_outputs());
+  return WithField(OutOfRange("index is ", index, ", the chain has ", buffers, " buffers"), "index",
+                   index, absl::StrCat(buffers, " buffers"));
 }
 
 absl::StatusOr<sinter_tensor_info> Describe(const Chain& chain, uint32_t index, int64_t m) {

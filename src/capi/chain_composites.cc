@@ -13,8 +13,8 @@ namespace {
 // Fields that the options of several composites share.
 
 Activation ActivationOf(Adder& add, sinter_activation value) {
-  add.Require(value >= SINTER_ACTIVATION_IDENTITY && value <= SINTER_ACTIVATION_SILU,
-              absl::StrCat("activation is ", value, ", must be a SINTER_ACTIVATION_* in [0, 4]"));
+  add.Require(value >= SINTER_ACTIVATION_IDENTITY && value <= SINTER_ACTIVATION_SILU, "activation",
+              value, "a SINTER_ACTIVATION_* in [0, 4]");
   return static_cast<Activation>(value);
 }
 
@@ -29,8 +29,8 @@ double NumberOf(double value, const Default<double>& otherwise) {
 }
 
 Layout LayoutOf(Adder& add, sinter_layout value) {
-  add.Require(value >= 0 && value <= SINTER_LAYOUT_IO,
-              absl::StrCat("layout is ", value, ", must be SINTER_LAYOUT_OI or SINTER_LAYOUT_IO"));
+  add.Require(value >= 0 && value <= SINTER_LAYOUT_IO, "layout", value,
+              "SINTER_LAYOUT_OI or SINTER_LAYOUT_IO");
   if (value == 0) return kDefaultLayout.value;
   return value == SINTER_LAYOUT_IO ? Layout::kIO : Layout::kOI;
 }
@@ -57,10 +57,8 @@ absl::StatusOr<QuantizeSpec> SpecOf(Adder& add, const sinter_quantize_options* o
 }
 
 void RequireOi(Adder& add, sinter_layout layout) {
-  add.Require(layout == 0 || layout == SINTER_LAYOUT_OI,
-              absl::StrCat("layout is ", layout,
-                           ", must be SINTER_LAYOUT_OI: 8-bit weights are "
-                           "[out, in]"));
+  add.Require(layout == 0 || layout == SINTER_LAYOUT_OI, "layout", layout, "SINTER_LAYOUT_OI",
+              ": 8-bit weights are [out, in]");
 }
 
 constexpr uint32_t kGateOrders = SINTER_GROUPED_UP_FIRST | SINTER_GROUPED_INTERLEAVED;
@@ -399,16 +397,14 @@ sinter_status sinter_chain_add_scaled_grouped_gated_ffn(
         in.w2 = capi::ScaledOf(add, "w2", w2);
         for (const auto& [field, bias] :
              {std::pair("bias1", given.bias1), std::pair("bias2", given.bias2)}) {
-          add.Require(bias == SINTER_NO_VALUE,
-                      absl::StrCat(field, " is given, must be SINTER_NO_VALUE: experts of 8 bits ",
-                                   "have no biases"));
+          add.Require(bias == SINTER_NO_VALUE, field, "given", "SINTER_NO_VALUE",
+                      ": experts of 8 bits ", "have no biases");
         }
         for (const auto& [field, value, none] :
              {std::tuple("alpha", given.alpha, 1), std::tuple("beta", given.beta, 0),
               std::tuple("limit", given.limit, 0)}) {
-          add.Require(value == 0 || value == none,
-                      absl::StrCat(field, " is ", value, ", must be ", none,
-                                   ": experts of 8 bits have act(gate) * up alone"));
+          add.Require(value == 0 || value == none, field, value, none,
+                      ": experts of 8 bits have act(gate) * up alone");
         }
         const auto act = capi::ActivationOf(add, given.activation);
         const auto order = capi::OrderOf(add, given.flags);

@@ -10,6 +10,7 @@
 #include "src/base/compile_request.h"
 #include "src/base/config.h"
 #include "src/base/format.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
@@ -78,8 +79,7 @@ absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
   if (config.must_hit_verified) config.must_hit = true;
   SINTER_RETURN_IF_ERROR(OverridePacks(options, &config.packs));
   if (options.log_level < SINTER_LOG_DEFAULT || options.log_level > SINTER_LOG_OFF) {
-    return Invalid("context.log_level is ", options.log_level,
-                   ", must be a SINTER_LOG_* in [0, 5]");
+    return InvalidField("context.log_level", options.log_level, "a SINTER_LOG_* in [0, 5]");
   }
   if (options.log_level != SINTER_LOG_DEFAULT && options.log_level != SINTER_LOG_OFF) {
     config.log_level = static_cast<LogLevel>(options.log_level);
@@ -127,7 +127,7 @@ absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* give
   SINTER_ASSIGN_OR_RETURN(const sinter_context_options options, ReadOptions(given, "context", 0));
   const absl::string_view target = options.target != nullptr ? options.target : "";
   if (target.empty() && options.device < 0) {
-    return Invalid("context.device is ", options.device, ", must be >= 0");
+    return InvalidField("context.device", options.device, ">= 0");
   }
   auto context = std::make_unique<sinter_context>();
   SINTER_ASSIGN_OR_RETURN(context->config, MakeConfig(options));

@@ -14,6 +14,7 @@
 #include "sinter/sinter_experimental.h"
 #include "src/base/fork_local.h"
 #include "src/base/format.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/capi/objects.h"
 
@@ -24,6 +25,10 @@ std::unique_ptr<sinter_error> MakeErrorObject(const absl::Status& status) {
   auto object = std::make_unique<sinter_error>();
   object->code = StatusNumber(status);
   object->message = Printable(status.message());
+  object->fields = FieldsOf(status);
+  for (std::string* text : {&object->fields.field, &object->fields.value, &object->fields.bound}) {
+    *text = Printable(*text);
+  }
   object->driver_result = DriverResultOf(status);
   std::string storage;
   object->compile_log = std::string(CompileLogOf(status, &storage));
@@ -61,7 +66,7 @@ sinter_status ReportThrown(bool out_of_memory, const char* what, sinter_error** 
 
 absl::Status CheckNotNull(const void* pointer, absl::string_view name) {
   if (pointer != nullptr) return absl::OkStatus();
-  return Invalid(name, " is null");
+  return WithField(Invalid(name, " is null"), name, "null");
 }
 
 namespace {
@@ -74,8 +79,9 @@ absl::StatusOr<uint32_t> SizeField(const void* object, absl::string_view name) {
   uint32_t size = 0;
   std::memcpy(&size, object, sizeof(size));
   if (size >= kSmallest && size <= kLargest) return size;
-  return Invalid(name, ".struct_size is ", size, ", must be in [", kSmallest, ", ", kLargest,
-                 "]; initialise the struct with SINTER_INIT");
+  return InvalidField(absl::StrCat(name, ".struct_size"), size,
+                      absl::StrCat("in [", kSmallest, ", ", kLargest, "]"),
+                      "; initialise the struct with SINTER_INIT");
 }
 
 }  // namespace
@@ -85,8 +91,9 @@ absl::Status CopyIn(const void* from, absl::string_view name, void* to, size_t s
   const auto* bytes = static_cast<const unsigned char*>(from);
   for (size_t i = size; i < given; ++i) {
     if (bytes[i] == 0) continue;
-    return Invalid(name, ".struct_size is ", given, " and byte ", i,
-                   " is not zero: this library knows ", size, " bytes of the struct");
+    return WithField(Invalid(name, ".struct_size is ", given, " and byte ", i,
+                             " is not zero: this library knows ", size, " bytes of the struct"),
+                     absl::StrCat(name, ".struct_size"), given);
   }
   std::memcpy(to, from, std::min<size_t>(given, size));
   return absl::OkStatus();
@@ -103,17 +110,20 @@ absl::Status CopyOut(const void* from, size_t size, absl::string_view name, void
 
 absl::Status CheckFlags(uint32_t flags, uint32_t known, absl::string_view name) {
   if ((flags & ~known) == 0) return absl::OkStatus();
-  return Invalid(name, ".flags is 0x", absl::Hex(flags), ", known bits are 0x", absl::Hex(known));
+  const std::string given = absl::StrCat("0x", absl::Hex(flags));
+  const std::string bits = absl::StrCat("0x", absl::Hex(known));
+  return WithField(Invalid(name, ".flags is ", given, ", known bits are ", bits),
+                   absl::StrCat(name, ".flags"), given, absl::StrCat("known bits are ", bits));
 }
 
 absl::Status CheckReserved(int64_t value, absl::string_view name) {
   if (value == 0) return absl::OkStatus();
-  return Invalid(name, ".reserved is ", value, ", must be 0");
+  return InvalidField(absl::StrCat(name, ".reserved"), value, "0");
 }
 
 absl::Status CheckSwitch(sinter_switch value, absl::string_view name) {
   if (value >= SINTER_SWITCH_DEFAULT && value <= SINTER_SWITCH_OFF) return absl::OkStatus();
-  return Invalid(name, " is ", value, ", must be a SINTER_SWITCH_* in [0, 2]");
+  return InvalidField(name, value, "a SINTER_SWITCH_* in [0, 2]");
 }
 
 absl::Status CopyText(absl::string_view text, size_t capacity, char* buffer, size_t* required) {
@@ -199,7 +209,9 @@ namespace capi = sinter::capi;
 
 extern "C" sinter_status sinter_x_end_calls(sinter_x_function function, sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
-    if (function == nullptr) return sinter::Invalid("function is null");
+    if (function == nullptr) {
+      return sinter::WithField(sinter::Invalid("function is null"), "function", "null");
+    }
     if (capi::EndCalls(function)) return absl::OkStatus();
     return sinter::DeadlineExceeded("a call of the function has not ended after ",
                                     capi::kLongestWaitForCalls, " s: let it return");

@@ -17,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "sinter/sinter.h"
 #include "src/base/digest.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 
 namespace sinter::capi {
@@ -102,9 +103,9 @@ bool IsLive(const T* object) {
 // INVALID_ARGUMENT unless `object` is live. `name` is the parameter's.
 template <typename T>
 absl::Status Check(const T* object, absl::string_view name) {
-  if (object == nullptr) return Invalid(name, " is null");
+  SINTER_RETURN_IF_ERROR(CheckNotNull(object, name));
   if (object->Live()) return absl::OkStatus();
-  return Invalid(name, " is not a live ", T::kTypeName);
+  return WithField(Invalid(name, " is not a live ", T::kTypeName), name, "", T::kTypeName);
 }
 
 template <typename T>
@@ -184,9 +185,12 @@ absl::Status CopyDigest(const Digest& digest, uint8_t out_digest[32]);
 // M of a launch. A chain without M runs as if M were 1.
 inline absl::StatusOr<int64_t> SymbolM(bool uses_m, uint32_t count, const int64_t* symbols) {
   const uint32_t wanted = uses_m ? 1 : 0;
-  if (count != wanted) return Invalid("symbol_count is ", count, ", the chain has ", wanted);
+  if (count != wanted) {
+    return WithField(Invalid("symbol_count is ", count, ", the chain has ", wanted), "symbol_count",
+                     count, wanted);
+  }
   if (!uses_m) return int64_t{1};
-  if (symbols == nullptr) return Invalid("symbols is null");
+  SINTER_RETURN_IF_ERROR(CheckNotNull(symbols, "symbols"));
   return symbols[0];
 }
 

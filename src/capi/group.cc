@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "sinter/sinter_group.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
@@ -33,8 +34,7 @@ Digest IdentityOf(const sinter_context& context) {
 
 absl::Status CheckGiven(const sinter_group_options& given) {
   if ((given.flags & SINTER_GROUP_NO_TIMEOUT) != 0 && given.timeout_ms != 0) {
-    return Invalid("group.timeout_ms is ", given.timeout_ms,
-                   ", must be 0 with SINTER_GROUP_NO_TIMEOUT");
+    return InvalidField("group.timeout_ms", given.timeout_ms, "0 with SINTER_GROUP_NO_TIMEOUT");
   }
   if ((given.flags & SINTER_GROUP_DESCRIPTORS) != 0 && given.peers != nullptr) {
     return Invalid(
@@ -85,7 +85,9 @@ sinter_group* NewGroup(std::shared_ptr<RankGroup> group, const sinter_context* c
 absl::Status Create(const sinter_context* context, const sinter_group_options* given,
                     sinter_group** out) {
   SINTER_ASSIGN_OR_RETURN(const sinter_group_options options, ReadFields(given, "group", kFlags));
-  if (options.exchange == nullptr) return Invalid("group.exchange is null");
+  if (options.exchange == nullptr) {
+    return WithField(Invalid("group.exchange is null"), "group.exchange", "null");
+  }
   RankGroupOptions own = Translate(options);
   // From here on the other ranks are told of an error.
   const auto prepare = [&]() -> absl::StatusOr<std::unique_ptr<PeerMemory>> {
@@ -112,7 +114,7 @@ absl::Status CreateLocal(sinter_context* const* contexts, uint32_t size,
   SINTER_RETURN_IF_ERROR(CheckGiven(options));
   RankGroupOptions own = Translate(options);
   if (size < 2 || size > RankRoom::kMaxRanks) {
-    return Invalid("size is ", size, ", must be 2 to ", RankRoom::kMaxRanks);
+    return InvalidField("size", size, absl::StrCat("2 to ", RankRoom::kMaxRanks));
   }
   if (options.size != 0 || options.rank != 0 || options.peers != nullptr) {
     return Invalid("group.rank, group.size and group.peers must be 0: the contexts are the ranks");

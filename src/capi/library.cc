@@ -13,6 +13,14 @@
 
 namespace capi = sinter::capi;
 
+namespace sinter::capi {
+namespace {
+
+const char* TextOrNull(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
+
+}  // namespace
+}  // namespace sinter::capi
+
 extern "C" {
 
 uint32_t sinter_version(void) {
@@ -64,6 +72,22 @@ sinter_status sinter_error_get_code(const sinter_error* error) {
 
 const char* sinter_error_get_message(const sinter_error* error) {
   return capi::IsLive(error) ? error->message.c_str() : "";
+}
+
+int32_t sinter_error_get_op(const sinter_error* error) {
+  return capi::IsLive(error) ? error->fields.op : -1;
+}
+
+const char* sinter_error_get_field(const sinter_error* error) {
+  return capi::IsLive(error) ? capi::TextOrNull(error->fields.field) : nullptr;
+}
+
+const char* sinter_error_get_value(const sinter_error* error) {
+  return capi::IsLive(error) ? capi::TextOrNull(error->fields.value) : nullptr;
+}
+
+const char* sinter_error_get_bound(const sinter_error* error) {
+  return capi::IsLive(error) ? capi::TextOrNull(error->fields.bound) : nullptr;
 }
 
 int32_t sinter_error_get_driver_result(const sinter_error* error) {

@@ -22,6 +22,7 @@
 #include "src/base/fork_local.h"
 #include "src/base/log.h"
 #include "src/base/ports.h"
+#include "src/base/refusal.h"
 #include "src/base/transfer.h"
 #include "src/capi/firewall.h"
 #include "src/chain/builder.h"
@@ -133,6 +134,7 @@ struct sinter_error : sinter::capi::Handle<sinter_error> {
   sinter_status code = SINTER_INTERNAL;
   int32_t driver_result = 0;
   std::string message;
+  sinter::RefusalFields fields;
   std::string compile_log;
 };
 

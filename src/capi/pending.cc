@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/exit_gate.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
@@ -238,7 +239,9 @@ absl::Status CheckOwn(const sinter_pending& pending) {
 
 absl::Status CallWhenReady(const sinter_pending* pending, const ReadyCall& call) {
   SINTER_RETURN_IF_ERROR(Check(pending, "pending"));
-  if (call.callback == nullptr) return Invalid("callback is null");
+  if (call.callback == nullptr) {
+    return WithField(Invalid("callback is null"), "callback", "null");
+  }
   SINTER_RETURN_IF_ERROR(CheckOwn(*pending));
   PendingState& state = *pending->state;
   {

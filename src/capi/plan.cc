@@ -3,6 +3,7 @@
 
 #include "src/base/enough_stack.h"
 #include "src/base/format.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
@@ -17,7 +18,8 @@ absl::StatusOr<std::vector<DevicePtr>> ReadBuffers(const sinter_plan* plan, uint
                                                    const sinter_device_ptr* buffers) {
   SINTER_RETURN_IF_ERROR(Check(plan, "plan"));
   if (count != plan->buffers) {
-    return Invalid("buffer_count is ", count, ", the plan binds ", plan->buffers);
+    return WithField(Invalid("buffer_count is ", count, ", the plan binds ", plan->buffers),
+                     "buffer_count", count, plan->buffers);
   }
   SINTER_RETURN_IF_ERROR(CheckNotNull(buffers, "buffers"));
   return std::vector<DevicePtr>(buffers, buffers + count);

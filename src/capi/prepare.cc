@@ -4,6 +4,7 @@
 
 #include "src/base/enough_stack.h"
 #include "src/base/exit_gate.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
@@ -21,7 +22,7 @@ absl::StatusOr<PrepareOptions::Choice> ChoiceOf(sinter_choice choice) {
   if (choice == SINTER_CHOICE_BEST) return PrepareOptions::Choice::kBest;
   if (choice == SINTER_CHOICE_FUSED) return PrepareOptions::Choice::kFused;
   if (choice == SINTER_CHOICE_UNFUSED) return PrepareOptions::Choice::kUnfused;
-  return Invalid("prepare.choice is ", choice, ", must be a SINTER_CHOICE_* in [0, 2]");
+  return InvalidField("prepare.choice", choice, "a SINTER_CHOICE_* in [0, 2]");
 }
 
 std::function<void(absl::string_view, double)> ProgressOf(const sinter_prepare_options& options) {
@@ -37,7 +38,7 @@ std::function<void(absl::string_view, double)> ProgressOf(const sinter_prepare_o
 }
 
 absl::Status ReadDeadline(int64_t deadline_us, PrepareSettings* settings) {
-  if (deadline_us < 0) return Invalid("prepare.deadline_us is ", deadline_us, ", must be >= 0");
+  if (deadline_us < 0) return InvalidField("prepare.deadline_us", deadline_us, ">= 0");
   constexpr int64_t kForever = int64_t{1} << 50;  // 35 years
   if (deadline_us == 0 || deadline_us > kForever) return absl::OkStatus();
   settings->has_deadline = true;
@@ -50,7 +51,7 @@ absl::StatusOr<Measuring> MeasuringOf(const sinter_context& context,
                                       const sinter_prepare_options& given) {
   SINTER_RETURN_IF_ERROR(CheckMeasure(given.measure, "prepare.measure"));
   if (given.measure_budget_us < 0) {
-    return Invalid("prepare.measure_budget_us is ", given.measure_budget_us, ", must be >= 0");
+    return InvalidField("prepare.measure_budget_us", given.measure_budget_us, ">= 0");
   }
   const Config& config = context.config;
   const int32_t most = given.measure != 0 ? given.measure : config.measure;
@@ -65,7 +66,8 @@ absl::StatusOr<Measuring> MeasuringOf(const sinter_context& context,
   measuring.required = given.measure > 0;
   if (!measuring.required) return measuring;
   const auto refuse = [&](absl::string_view why) {
-    return Invalid("prepare.measure is ", given.measure, ", but ", why);
+    return WithField(Invalid("prepare.measure is ", given.measure, ", but ", why),
+                     "prepare.measure", given.measure);
   };
   if (context.engine->ports().tuning != nullptr) {
     return refuse(
@@ -85,7 +87,7 @@ absl::StatusOr<Measuring> MeasuringOf(const sinter_context& context,
 absl::Status CheckMeasure(int32_t measure, absl::string_view field) {
   constexpr int32_t kMost = 64;
   if (measure >= -1 && measure <= kMost) return absl::OkStatus();
-  return Invalid(field, " is ", measure, ", must be in [-1, ", kMost, "]");
+  return InvalidField(field, measure, absl::StrCat("in [-1, ", kMost, "]"));
 }
 
 absl::StatusOr<PrepareSettings> ReadPrepareSettings(const sinter_context* context,
@@ -118,7 +120,7 @@ absl::Status RefuseCapture(const sinter_context& context, sinter_stream stream) 
 
 absl::StatusOr<sinter_plan*> PreparePlan(const sinter_context& context, const Chain& chain,
                                          int64_t m, const PrepareSettings& settings) {
-  if (chain.UsesM() && m < 0) return Invalid("m is ", m, ", must be >= 0");
+  if (chain.UsesM() && m < 0) return InvalidField("m", m, ">= 0");
   PrepareOptions options = settings.base;
   if (settings.has_deadline) {
     const auto left = settings.deadline - std::chrono::steady_clock::now();

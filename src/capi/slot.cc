@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "sinter/sinter.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
@@ -170,7 +171,8 @@ absl::StatusOr<sinter_slot*> MakeSlot(const sinter_context* context, const sinte
   SINTER_ASSIGN_OR_RETURN(const PrepareSettings settings, ReadPrepareSettings(context, options));
   SINTER_RETURN_IF_ERROR(CheckFlags(flags, SINTER_SLOT_MANUAL, "slot"));
   if (settings.base.no_build) {
-    return Invalid("prepare.flags has SINTER_PREPARE_NO_BUILD, but a slot builds");
+    return WithField(Invalid("prepare.flags has SINTER_PREPARE_NO_BUILD, but a slot builds"),
+                     "prepare.flags", "SINTER_PREPARE_NO_BUILD");
   }
   SINTER_RETURN_IF_ERROR(Finished(chain).status());
   SINTER_RETURN_IF_ERROR(RefuseCapture(*context, settings.stream));
@@ -192,7 +194,7 @@ absl::Status Offer(const sinter_slot* slot, sinter_plan* plan) {
         "the slot's build is under way: offer a plan once it has ended (sinter_slot_get_build)");
   }
   if (plan->prepared->plan().IsStandIn()) {
-    return Invalid("the plan is a stand-in, must be a plan that was built");
+    return InvalidField("the plan", "a stand-in", "a plan that was built");
   }
   SINTER_RETURN_IF_ERROR(CheckUse(slot->state->use, plan->prepared->Use()));
   slot->state->Add(plan);

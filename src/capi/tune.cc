@@ -5,6 +5,7 @@
 #include "src/base/enough_stack.h"
 #include "src/base/exit_gate.h"
 #include "src/base/format.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
@@ -34,8 +35,8 @@ struct Into {
 template <typename T>
 absl::Status CheckNumber(absl::string_view field, T value) {
   if (value >= 0 && value <= std::numeric_limits<T>::max()) return absl::OkStatus();
-  return Invalid("tune.", field, " is ", value, ", must be ",
-                 std::is_integral<T>::value ? ">= 0" : "finite and >= 0");
+  return InvalidField(absl::StrCat("tune.", field), value,
+                      std::is_integral<T>::value ? ">= 0" : "finite and >= 0");
 }
 
 absl::StatusOr<TuneOptions> ToTuneOptions(const sinter_tune_options& given) {
@@ -67,7 +68,7 @@ absl::StatusOr<TuneResult> Tune(sinter_context* context, const sinter_chain* cha
   SINTER_ASSIGN_OR_RETURN(const auto given, ReadOptions(options, "tune", kTuneFlags));
   SINTER_ASSIGN_OR_RETURN(TuneOptions tune, ToTuneOptions(given));
   SINTER_RETURN_IF_ERROR(RefuseCapture(*context, given.stream));
-  if (finished->UsesM() && m < 0) return Invalid("m is ", m, ", must be >= 0");
+  if (finished->UsesM() && m < 0) return InvalidField("m", m, ">= 0");
   const ExitGate::Pass inside;
   if (!inside) return Cancelled("tune: the process exits");
   const Into into{RefTo(given.into)};
@@ -118,7 +119,7 @@ TuningSet Copy(const sinter_tuning_set& set) {
 
 absl::Status CheckPath(const char* path) {
   SINTER_RETURN_IF_ERROR(CheckNotNull(path, "path"));
-  return *path != '\0' ? absl::OkStatus() : Invalid("path is empty");
+  return *path != '\0' ? absl::OkStatus() : WithField(Invalid("path is empty"), "path");
 }
 
 }  // namespace

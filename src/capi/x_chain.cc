@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/capi/adder.h"
 #include "src/capi/firewall.h"
@@ -227,9 +228,11 @@ sinter_status sinter_x_chain_get_value(const sinter_chain* chain, sinter_value v
                                        sinter_tensor_info* info, sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::CheckOpen(chain));
-    if (value < 1 || value > chain->builder.size()) {
-      return sinter::Invalid("value is ", value, ", the chain has values 1 to ",
-                             chain->builder.size());
+    const int values = chain->builder.size();
+    if (value < 1 || value > values) {
+      return sinter::WithField(
+          sinter::Invalid("value is ", value, ", the chain has values 1 to ", values), "value",
+          value, absl::StrCat("1 to ", values));
     }
     const sinter::TensorType& type = chain->builder.TypeOf(value - 1);
     sinter_tensor_info known{};

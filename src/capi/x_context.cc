@@ -7,6 +7,7 @@
 #include "nlohmann/json.hpp"
 #include "src/base/enough_stack.h"
 #include "src/base/format.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
@@ -114,7 +115,7 @@ absl::StatusOr<double> TimeBindings(Measurer& measurer,
 
 absl::StatusOr<std::vector<const sinter_binding*>> ReadBindings(
     uint32_t count, const sinter_binding* const* bindings) {
-  if (count == 0) return Invalid("count is 0, must be >= 1");
+  if (count == 0) return InvalidField("count", "0", ">= 1");
   SINTER_RETURN_IF_ERROR(CheckNotNull(bindings, "bindings"));
   for (uint32_t i = 0; i < count; ++i) {
     SINTER_RETURN_IF_ERROR(Check(bindings[i], absl::StrCat("bindings[", i, "]")));
@@ -165,7 +166,9 @@ sinter_status sinter_x_context_on_event(sinter_context* context, sinter_x_event_
                                         uintptr_t user_data, sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
-    if (callback == nullptr) return sinter::Invalid("callback is null");
+    if (callback == nullptr) {
+      return sinter::WithField(sinter::Invalid("callback is null"), "callback", "null");
+    }
     return context->engine->TellEvents(
         [callback, user_data, log = context->log](const sinter::EngineEvent& event) {
           capi::Deliver(callback, user_data, log, event);

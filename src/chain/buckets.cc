@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "src/base/status.h"
+#include "src/base/refusal.h"
 #include "src/chain/chain.h"
 
 namespace sinter {
@@ -36,7 +36,7 @@ int64_t ElementsBeforeM(const TensorType& type) {
 }
 
 absl::Status Refuse(ValueId id, const Op& op, const std::string& why) {
-  return FailedPrecondition("op ", id, " (", NameOf(op), ") ", why);
+  return OpRefused(id, " (", NameOf(op), ") ", why);
 }
 
 }  // namespace

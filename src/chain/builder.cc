@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
 
@@ -50,14 +51,19 @@ bool IsGoodName(absl::string_view name) {
 }  // namespace
 
 absl::Status ChainBuilder::Error(absl::string_view kind, absl::string_view message) const {
-  return Invalid("op ", size(), " (", kind, "): ", message);
+  return Error(kind, Invalid(message));
+}
+
+absl::Status ChainBuilder::Error(absl::string_view kind, const absl::Status& why) const {
+  return OfOp(size(), kind, why);
 }
 
 absl::Status ChainBuilder::CheckOperand(absl::string_view kind, absl::string_view field,
                                         ValueId id) const {
   if (Contains(id)) return absl::OkStatus();
-  if (ops_.empty()) return Error(kind, absl::StrCat(field, " is value ", id, ", none exists yet"));
-  return Error(kind, absl::StrCat(field, " is value ", id, ", must be in [0, ", size() - 1, "]"));
+  const std::string bound = ops_.empty() ? "" : absl::StrCat("in [0, ", size() - 1, "]");
+  const std::string what = ops_.empty() ? "none exists yet" : absl::StrCat("must be ", bound);
+  return Error(kind, WithField(Invalid(field, " is value ", id, ", ", what), field, id, bound));
 }
 
 absl::Status ChainBuilder::CheckOperands(
@@ -89,7 +95,7 @@ absl::Status ChainBuilder::CheckIds(absl::string_view kind, const Op& op,
 absl::StatusOr<ValueId> ChainBuilder::Add(absl::string_view kind, Op op,
                                           absl::StatusOr<TensorType> type) {
   SINTER_RETURN_IF_ERROR(CheckIds(kind, op, type));
-  if (!type.ok()) return Error(kind, type.status().message());
+  if (!type.ok()) return Error(kind, type.status());
   if (size() >= kMaxOps) return Error(kind, absl::StrCat("a chain has at most ", kMaxOps, " ops"));
   op.type = *std::move(type);
   ops_.push_back(std::move(op));
@@ -97,15 +103,15 @@ absl::StatusOr<ValueId> ChainBuilder::Add(absl::string_view kind, Op op,
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Input(const TensorType& type, const InputOptions& options) {
-  if (absl::Status status = CheckType(type); !status.ok()) return Error("input", status.message());
+  if (absl::Status status = CheckType(type); !status.ok()) return Error("input", status);
   absl::StatusOr<std::vector<Stride>> strides =
       ResolveStrides(type.dims, options.strides, StrideUse::kInput);
-  if (!strides.ok()) return Error("input", strides.status().message());
+  if (!strides.ok()) return Error("input", strides.status());
   if (!IsGoodName(options.name)) {
     return Error("input", "name must have at most 128 characters, all of printable ASCII");
   }
   const absl::Status more = CheckOneMore(input_names_.size(), outputs_.size());
-  if (!more.ok()) return Error("input", more.message());
+  if (!more.ok()) return Error("input", more);
   Op op = MakeOp(OpKind::kInput, {});
   op.strides = *std::move(strides);
   op.constant = options.constant;
@@ -117,7 +123,7 @@ absl::StatusOr<ValueId> ChainBuilder::Input(const TensorType& type, const InputO
 
 absl::StatusOr<ValueId> ChainBuilder::Scalar(double value, DType dtype) {
   absl::StatusOr<double> rounded = RoundScalar(value, dtype);
-  if (!rounded.ok()) return Error("scalar", rounded.status().message());
+  if (!rounded.ok()) return Error("scalar", rounded.status());
   Op op = MakeOp(OpKind::kScalar, {});
   op.scalar = *rounded;
   return Add("scalar", std::move(op), TensorType{dtype, {}});
@@ -167,9 +173,9 @@ absl::StatusOr<ValueId> ChainBuilder::AddGrouped(ValueId a, ValueId w, ValueId g
   const char* const field = by_ends ? "ends" : "ids";
   SINTER_RETURN_IF_ERROR(CheckOperands(kKind, {{"a", a}, {"w", w}, {field, groups}}));
   if (OpOf(groups).constant) {
-    return Error(kKind, absl::StrCat(field,
-                                     " is a constant, must be an input that is none, or a "
-                                     "value of the chain: groups change with each launch"));
+    return Error(kKind,
+                 InvalidField(field, "a constant", "an input that is none, or a value of the chain",
+                              ": groups change with each launch"));
   }
   Op op = MakeOp(OpKind::kGroupedMatmul, {a, w, groups});
   op.transpose_b = transpose_b;
@@ -183,7 +189,7 @@ absl::StatusOr<ValueId> ChainBuilder::ScaledGroupedMatmul(ValueId a, ValueId w, 
   SINTER_RETURN_IF_ERROR(CheckOperands(
       kKind, {{"a", a}, {"w", w}, {"ids", ids}, {"scale_a", scale_a}, {"scale_w", scale_w}}));
   if (OpOf(ids).constant) {
-    return Error(kKind, "ids is a constant, must be an input or a value of the chain");
+    return Error(kKind, InvalidField("ids", "a constant", "an input or a value of the chain"));
   }
   Op op = MakeOp(OpKind::kGroupedMatmul, {a, w, ids, scale_a, scale_w});
   op.transpose_b = true;
@@ -255,7 +261,7 @@ absl::StatusOr<ValueId> ChainBuilder::Window(ValueId x, ValueId fill,
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Unary(UnaryKind kind, ValueId a) {
-  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("unary", s.message());
+  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("unary", s);
   SINTER_RETURN_IF_ERROR(CheckOperand(NameOf(kind), "a", a));
   Op op = MakeOp(OpKind::kUnary, {a});
   op.unary = kind;
@@ -263,7 +269,7 @@ absl::StatusOr<ValueId> ChainBuilder::Unary(UnaryKind kind, ValueId a) {
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Binary(BinaryKind kind, ValueId a, ValueId b) {
-  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("binary", s.message());
+  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("binary", s);
   SINTER_RETURN_IF_ERROR(CheckOperands(NameOf(kind), {{"a", a}, {"b", b}}));
   Op op = MakeOp(OpKind::kBinary, {a, b});
   op.binary = kind;
@@ -271,7 +277,7 @@ absl::StatusOr<ValueId> ChainBuilder::Binary(BinaryKind kind, ValueId a, ValueId
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Compare(CompareKind kind, ValueId a, ValueId b) {
-  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("compare", s.message());
+  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("compare", s);
   SINTER_RETURN_IF_ERROR(CheckOperands(NameOf(kind), {{"a", a}, {"b", b}}));
   Op op = MakeOp(OpKind::kCompare, {a, b});
   op.compare = kind;
@@ -323,8 +329,8 @@ absl::StatusOr<ValueId> ChainBuilder::Slice(ValueId a, const std::vector<int64_t
 
 absl::StatusOr<ValueId> ChainBuilder::Concat(absl::Span<const ValueId> operands, int axis) {
   if (operands.empty() || operands.size() > kMaxConcat) {
-    return Error("concat", absl::StrCat("operands are ", operands.size(), ", must be in [1, ",
-                                        kMaxConcat, "]"));
+    return Error("concat", InvalidFields("operands", operands.size(),
+                                         absl::StrCat("in [1, ", kMaxConcat, "]")));
   }
   std::vector<TensorType> types;
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -356,7 +362,7 @@ absl::StatusOr<ValueId> ChainBuilder::TopK(ValueId x, int64_t count) {
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Scan(ReduceKind kind, ValueId x) {
-  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("scan", s.message());
+  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("scan", s);
   SINTER_RETURN_IF_ERROR(CheckOperand("scan", "x", x));
   Op op = MakeOp(OpKind::kScan, {x});
   op.reduce = kind;
@@ -372,7 +378,7 @@ absl::StatusOr<ValueId> ChainBuilder::Random(const std::vector<Dim>& dims, Value
 
 absl::StatusOr<ValueId> ChainBuilder::Reduce(ReduceKind kind, ValueId a,
                                              const std::vector<int32_t>& axes, bool keepdims) {
-  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("reduce", s.message());
+  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("reduce", s);
   SINTER_RETURN_IF_ERROR(CheckOperand("reduce", "a", a));
   Op op = MakeOp(OpKind::kReduce, {a});
   op.reduce = kind;
@@ -430,7 +436,8 @@ absl::Status ChainBuilder::Output(ValueId value, const OutputOptions& options) {
   const absl::Status more = CheckOneMore(input_names_.size(), outputs_.size());
   if (!more.ok()) return Annotate(more, where);
   if (!Contains(value)) {
-    return Invalid(where, ": value is ", value, ", must be one of the ", size(), " added");
+    return InvalidField(absl::StrCat(where, ": value"), value,
+                        absl::StrCat("one of the ", size(), " added"));
   }
   if (TypeOf(value).dtype == DType::kS64) {
     return Invalid(where, ": value ", value, " is s64, ", kMayBeS64);

@@ -138,6 +138,7 @@ class ChainBuilder {
  private:
   friend class BuilderTransaction;
   absl::Status Error(absl::string_view kind, absl::string_view message) const;
+  absl::Status Error(absl::string_view kind, const absl::Status& why) const;
   absl::Status CheckOperand(absl::string_view kind, absl::string_view field, ValueId id) const;
   absl::Status CheckOperands(absl::string_view kind,
                              std::initializer_list<std::pair<const char*, ValueId>> ids) const;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 
@@ -267,7 +268,7 @@ absl::StatusOr<Chain> ChainBuilder::Finish() {
   for (const ChainOutput& out : outputs_) needed.Visit(out.value);
   for (ValueId id = 0; id < size(); ++id) {
     if (needed[id] >= 0) continue;
-    return Invalid("op ", id, " (", NameOf(ops_[id]), "): no output needs its value");
+    return OfOp(id, NameOf(ops_[id]), Invalid("no output needs its value"));
   }
   SINTER_RETURN_IF_ERROR(MakeProducts());
   Numbering numbering(ops_);

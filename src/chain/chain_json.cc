@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/chain.h"
@@ -218,7 +219,8 @@ absl::Status ReadOp(const JsonObject& in, WrittenOp* written) {
   }
   SINTER_RETURN_IF_ERROR(ReadType(in, written));
   if (op.kind == OpKind::kWindow && !in.Has("window")) {
-    return Invalid(in.At("window"), ": is missing, must be [height, width]");
+    return WithField(Invalid(in.At("window"), ": is missing, must be [height, width]"),
+                     in.At("window"), "missing", "[height, width]");
   }
   AttributeReader attributes(in);
   VisitAttributes(op, written->limits, attributes);
@@ -243,13 +245,13 @@ class ChainReader : public JsonConsumer {
     seen_.insert(key);
     if (key == "schema") return false;
     if (key == "inputs" || key == "ops" || key == "outputs") return true;
-    return Invalid(PrintableJson(key), ": unknown key");
+    return UnknownKey(PrintableJson(key));
   }
 
   absl::Status Scalar(const std::string&, const Json& value) override {
     SINTER_ASSIGN_OR_RETURN(const int64_t schema, JsonObject::IntegerAt(value, "schema"));
     if (schema == kChainJsonSchema) return absl::OkStatus();
-    return Invalid("schema: is ", schema, ", must be ", kChainJsonSchema);
+    return InvalidJson("schema", schema, kChainJsonSchema);
   }
 
   absl::Status Element(const std::string& key, size_t index, const Json& element) override {
@@ -261,7 +263,7 @@ class ChainReader : public JsonConsumer {
 
   absl::StatusOr<Chain> Build() {
     for (const char* key : {"schema", "inputs", "ops", "outputs"}) {
-      if (seen_.count(key) == 0) return Invalid(key, ": missing");
+      if (seen_.count(key) == 0) return MissingJson(key);
     }
     SINTER_RETURN_IF_ERROR(AddInputs());
     SINTER_RETURN_IF_ERROR(AddOps());
@@ -274,7 +276,7 @@ class ChainReader : public JsonConsumer {
  private:
   absl::Status CheckId(const std::string& path, int64_t id) const {
     if (id == builder_.size()) return absl::OkStatus();
-    return Invalid(path, ".id: is ", id, ", must be ", builder_.size());
+    return InvalidJson(absl::StrCat(path, ".id"), id, builder_.size());
   }
 
   absl::Status AddInputs() {
@@ -312,7 +314,7 @@ class ChainReader : public JsonConsumer {
     if (written.has_dtype) given.dtype = written.op.type.dtype;
     if (written.has_dims) given.dims = written.op.type.dims;
     if (given == type) return absl::OkStatus();
-    return Invalid(path, ": type is ", ToString(given), ", must be ", ToString(type));
+    return InvalidField(absl::StrCat(path, ": type"), ToString(given), ToString(type));
   }
 
   std::set<std::string> seen_;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "src/base/format.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
 
@@ -30,15 +31,15 @@ absl::StatusOr<Activation> ParseActivation(absl::string_view name) {
     if (name == NameOf(act)) return act;
   }
   const std::vector<std::string> words = absl::StrSplit(kActivationWords, ' ');
-  return Invalid("act is ", name, ", must be identity, relu, gelu_tanh, gelu_erf or silu",
-                 KnownAs(name, words));
+  return InvalidField("act", name, "identity, relu, gelu_tanh, gelu_erf or silu",
+                      KnownAs(name, words));
 }
 
 absl::StatusOr<Layout> ParseLayout(absl::string_view name) {
   for (Layout layout : {Layout::kOI, Layout::kIO}) {
     if (name == NameOf(layout)) return layout;
   }
-  return Invalid("layout is ", name, ", must be oi or io");
+  return InvalidField("layout", name, "oi or io");
 }
 
 namespace {
@@ -128,12 +129,13 @@ constexpr absl::string_view kPixelAxes = "batch, height, width, channels";
 absl::Status CheckPixels(absl::string_view name, const TensorType& type, absl::string_view axes,
                          int first_constant) {
   if (type.rank() != kPixelRank) {
-    return Invalid("rank of ", name, " is ", type.rank(), ", must be 4 ([", axes, "])");
+    return InvalidField(absl::StrCat("rank of ", name), type.rank(),
+                        absl::StrCat("4 ([", axes, "])"));
   }
   for (int i = first_constant; i < kPixelRank; ++i) {
     if (!type.dims[i].symbolic) continue;
-    return Invalid("dimension ", i, " of ", name,
-                   " is M, must be constant: only the batch may be symbolic");
+    return InvalidField(absl::StrCat("dimension ", i, " of ", name), "M", "constant",
+                        ": only the batch may be symbolic");
   }
   return absl::OkStatus();
 }
@@ -141,19 +143,19 @@ absl::Status CheckPixels(absl::string_view name, const TensorType& type, absl::s
 absl::Status CheckOperand(absl::string_view name, const TensorType& type, absl::string_view axes,
                           int first_constant) {
   if (!IsFloat(type.dtype)) {
-    return Invalid("dtype of ", name, " is ", NameOf(type.dtype), ", must be f32, f16 or bf16");
+    return InvalidField(absl::StrCat("dtype of ", name), NameOf(type.dtype), "f32, f16 or bf16");
   }
   return CheckPixels(name, type, axes, first_constant);
 }
 
 absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
-  return Invalid(field, " is ", value, ", must be in [", low, ", ", high, "]");
+  return InvalidField(field, value, absl::StrCat("in [", low, ", ", high, "]"));
 }
 
 absl::Status CheckAttributes(const Conv2d& conv) {
   if (!IsValid(conv.filter)) {
-    return Invalid("filter is ", static_cast<int32_t>(conv.filter), ", must be OHWI or HWIO");
+    return InvalidField("filter", static_cast<int32_t>(conv.filter), "OHWI or HWIO");
   }
   for (int i = 0; i < 2; ++i) {
     SINTER_RETURN_IF_ERROR(
@@ -172,16 +174,21 @@ absl::Status CheckAttributes(const Conv2d& conv) {
 absl::Status CheckGroups(int64_t channels, const TensorType& w, const Conv2d& conv) {
   const Dim in = w.dims[conv.in_axis()], out = w.dims[conv.out_axis()];
   if (conv.groups < 1 || channels % conv.groups != 0) {
-    return Invalid("groups is ", conv.groups, ", must divide the channels of x, ", channels);
+    return WithField(
+        Invalid("groups is ", conv.groups, ", must divide the channels of x, ", channels), "groups",
+        conv.groups);
   }
   const int64_t each = channels / conv.groups;
   if (in != Dim::Constant(each)) {
-    return Invalid(
-        "channels of w are ", ToString(in), ", must be those of x, ", channels,
-        conv.groups == 1 ? "" : absl::StrCat(", over the ", conv.groups, " groups: ", each));
+    return InvalidFields(
+        "channels of w", ToString(in),
+        absl::StrCat(
+            "those of x, ", channels,
+            conv.groups == 1 ? "" : absl::StrCat(", over the ", conv.groups, " groups: ", each)));
   }
   if (out.value % conv.groups == 0) return absl::OkStatus();
-  return Invalid("out of w is ", out.value, ", must be a multiple of the ", conv.groups, " groups");
+  return InvalidField("out of w", out.value,
+                      absl::StrCat("a multiple of the ", conv.groups, " groups"));
 }
 
 // `of`: what has `extent` taps.
@@ -205,9 +212,8 @@ absl::string_view NameOf(FilterLayout layout) {
 absl::StatusOr<FilterLayout> ParseFilterLayout(absl::string_view name) {
   if (name == "OHWI") return FilterLayout::kOHWI;
   if (name == "HWIO") return FilterLayout::kHWIO;
-  return Invalid(
-      "filter is ", name,
-      ", must be one of HWIO OHWI (PyTorch: weight.to(memory_format=torch.channels_last))");
+  return InvalidField("filter", name, "one of HWIO OHWI",
+                      " (PyTorch: weight.to(memory_format=torch.channels_last))");
 }
 
 bool IsValid(FilterLayout layout) {
@@ -244,10 +250,10 @@ absl::StatusOr<TensorType> InferWindow(const TensorType& x, const TensorType& fi
                                        absl::string_view of) {
   SINTER_RETURN_IF_ERROR(CheckAttributes(conv));
   SINTER_RETURN_IF_ERROR(CheckPixels("x", x, kPixelAxes, 1));
-  if (fill.rank() != 0) return Invalid("rank of fill is ", fill.rank(), ", must be 0");
+  if (fill.rank() != 0) return InvalidField("rank of fill", fill.rank(), "0");
   if (fill.dtype != x.dtype) {
-    return Invalid("dtype of fill is ", NameOf(fill.dtype), ", must be x's, ", NameOf(x.dtype),
-                   ": cast it");
+    return InvalidField("dtype of fill", NameOf(fill.dtype), absl::StrCat("x's, ", NameOf(x.dtype)),
+                        ": cast it");
   }
   TensorType result{x.dtype, {x.dims[0]}};
   for (int axis = 0; axis < 2; ++axis) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/expander.h"
 
@@ -36,10 +37,10 @@ int CheckAxis(Expander& e, ValueId x, int axis) {
   const int rank = e.Type(x).rank();
   if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
   if (rank == 0) {
-    e.Fail("rank of x is 0, must be at least 1");
+    e.Fail(InvalidField("rank of x", "0", "at least 1"));
     return -1;
   }
-  e.Fail(absl::StrCat("axis is ", axis, ", must be in [", -rank, ", ", rank - 1, "]"));
+  e.Fail(InvalidField("axis", axis, absl::StrCat("in [", -rank, ", ", rank - 1, "]")));
   return -1;
 }
 
@@ -59,7 +60,7 @@ constexpr double kZeroInF32 = 0x1p-150;  // the largest number that rounds to 0
 
 void CheckEps(Expander& e, double eps) {
   if (eps > kZeroInF32 && eps <= 1) return;
-  e.Fail(absl::StrCat("eps is ", eps, ", must be more than 0 in f32 and at most 1"));
+  e.Fail(InvalidField("eps", eps, "more than 0 in f32 and at most 1"));
 }
 
 void CheckScale(Expander& e, double scale) {
@@ -111,8 +112,9 @@ absl::StatusOr<ValueId> AddActivation(ChainBuilder& b, Activation act, ValueId x
       return e.Finish(x);
     }
   }
-  return Invalid("op ", b.size(), " (activation): act is ", static_cast<int>(act),
-                 ", which does not exist");
+  const int number = static_cast<int>(act);
+  return OfOp(b.size(), "activation",
+              WithField(Invalid("act is ", number, ", which does not exist"), "act", number));
 }
 
 absl::StatusOr<ValueId> AddGeluTanh(ChainBuilder& b, ValueId x) {
@@ -156,7 +158,7 @@ namespace {
 absl::StatusOr<ValueId> AddPlace(ChainBuilder& b, absl::string_view name, ValueId x, bool least) {
   Expander e(b, name);
   CheckNumber(e, x);
-  if (e.ok() && e.Type(x).rank() == 0) e.Fail("rank of x is 0, must be at least 1");
+  if (e.ok() && e.Type(x).rank() == 0) e.Fail(InvalidField("rank of x", "0", "at least 1"));
   if (least && e.ok()) {
     x = e.Type(x).dtype == DType::kS32
             ? e.Binary(BinaryKind::kSub, e.Take(b.Scalar(-1, DType::kS32)), x)
@@ -164,7 +166,7 @@ absl::StatusOr<ValueId> AddPlace(ChainBuilder& b, absl::string_view name, ValueI
   }
   if (e.ok()) {
     const absl::StatusOr<TensorType> type = InferTopK(e.Type(x), 1);
-    if (!type.ok()) e.Fail(type.status().message());
+    if (!type.ok()) e.Fail(type.status());
   }
   const ValueId place = e.ok() ? e.Take(b.TopK(x, 1)) : -1;
   if (!e.ok()) return e.Finish(-1);
@@ -198,8 +200,8 @@ absl::StatusOr<ValueId> AddSoftmax(ChainBuilder& b, ValueId x, int axis, double 
   ValueId z = e.Widen(x);
   if (scale != 1.0) z = e.Mul(e.Scalar(scale), z);
   if (mask != kNoValue && e.Check("mask", mask) && e.Type(mask).dtype == DType::kPred) {
-    e.Fail(absl::StrCat("mask is ", ToString(e.Type(mask)),
-                        ", must be a number, which is added: select 0 or -inf by it"));
+    e.Fail(InvalidField("mask", ToString(e.Type(mask)), "a number, which is added",
+                        ": select 0 or -inf by it"));
   }
   if (mask != kNoValue) z = e.Add(z, e.SpreadOperand("mask", mask, z, true));
   const ValueId shifted = e.Sub(z, e.Spread(e.Statistic(ReduceKind::kMax, z, axis), z));

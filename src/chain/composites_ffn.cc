@@ -1,4 +1,5 @@
 // The products: linear layers, gemm_chain, gated_ffn, and whole chains of them.
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/expander.h"
@@ -35,14 +36,15 @@ void CheckOperands(Expander& e, ValueId a,
     const TensorType& type = e.Type(id);
     const int rank = bias ? 1 : 2;
     if (type.dtype == e.Type(a).dtype && type.rank() == rank) continue;
-    return e.Fail(absl::StrCat(field, " is ", ToString(type), ", must be of a's dtype ",
-                               NameOf(e.Type(a).dtype), " and rank ", rank));
+    return e.Fail(
+        InvalidField(field, ToString(type),
+                     absl::StrCat("of a's dtype ", NameOf(e.Type(a).dtype), " and rank ", rank)));
   }
 }
 
 absl::Status CheckLayout(Layout layout) {
   if (layout == Layout::kOI || layout == Layout::kIO) return absl::OkStatus();
-  return Invalid("layout is ", static_cast<int>(layout), ", must be oi or io");
+  return InvalidField("layout", static_cast<int>(layout), "oi or io");
 }
 
 // A whole FFN, product after product, with its inputs in the documented order.
@@ -119,14 +121,14 @@ class FfnMaker {
 absl::StatusOr<ValueId> AddLinear(ChainBuilder& b, ValueId x, ValueId w, ValueId bias,
                                   Layout layout, Activation act) {
   Expander e(b, "linear");
-  if (absl::Status s = CheckLayout(layout); !s.ok()) e.Fail(s.message());
+  if (absl::Status s = CheckLayout(layout); !s.ok()) e.Fail(s);
   return e.Finish(e.Activate(act, LinearOf(e, x, w, bias, layout)));
 }
 
 absl::StatusOr<ValueId> AddGemmChain(ChainBuilder& b, const GemmChainOperands& in, Activation act,
                                      Layout layout) {
   Expander e(b, "gemm_chain");
-  if (absl::Status s = CheckLayout(layout); !s.ok()) e.Fail(s.message());
+  if (absl::Status s = CheckLayout(layout); !s.ok()) e.Fail(s);
   CheckOperands(e, in.a, {{"w1", in.w1}, {"bias1", in.bias1}, {"w2", in.w2}, {"bias2", in.bias2}});
   const ValueId c =
       e.Activate(act, LinearOf(e, in.a, in.w1, in.bias1, layout, {"a", "w1", "bias1"}));
@@ -137,7 +139,7 @@ absl::StatusOr<ValueId> AddGemmChain(ChainBuilder& b, const GemmChainOperands& i
 absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in, Activation act,
                                     Layout layout) {
   Expander e(b, "gated_ffn");
-  if (absl::Status s = CheckLayout(layout); !s.ok()) e.Fail(s.message());
+  if (absl::Status s = CheckLayout(layout); !s.ok()) e.Fail(s);
   CheckOperands(e, in.a,
                 {{"w_gate", in.w_gate},
                  {"w_up", in.w_up},
@@ -146,8 +148,8 @@ absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in,
                  {"w_down", in.w_down},
                  {"bias2", in.bias2}});
   if (e.ok() && e.Type(in.w_up).dims != e.Type(in.w_gate).dims) {
-    e.Fail(absl::StrCat("w_up is ", ToString(e.Type(in.w_up)), ", must be as w_gate, ",
-                        ToString(e.Type(in.w_gate))));
+    e.Fail(InvalidField("w_up", ToString(e.Type(in.w_up)),
+                        absl::StrCat("as w_gate, ", ToString(e.Type(in.w_gate)))));
   }
   const ValueId gate = e.Activate(
       act, LinearOf(e, in.a, in.w_gate, in.bias_gate, layout, {"a", "w_gate", "bias_gate"}));
@@ -159,7 +161,7 @@ absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in,
 
 absl::StatusOr<Chain> MakeFfnChain(const FfnSpec& spec) {
   if (spec.products != 1 && spec.products != 2) {
-    return Invalid("products is ", spec.products, ", must be 1 or 2");
+    return InvalidField("products", spec.products, "1 or 2");
   }
   if (spec.bias2 && spec.products == 1) return Invalid("bias2 is set, but there is one product");
   if ((spec.scale2 != 1 || spec.factor2 || spec.scale_w2) && spec.products == 1) {

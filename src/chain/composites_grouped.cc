@@ -3,6 +3,7 @@
 #include <tuple>
 #include <utility>
 
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/expander.h"
@@ -34,8 +35,8 @@ void CheckFfn(Expander& e, const GroupedFfnOperands& in, Layout layout) {
   }
   for (const auto& [field, w] : {std::pair("w1", in.w1), std::pair("w2", in.w2)}) {
     if (e.Type(w).dtype == e.Type(in.a).dtype) continue;
-    return e.Fail(absl::StrCat(field, " is ", ToString(e.Type(w)), ", must be of a's dtype ",
-                               NameOf(e.Type(in.a).dtype)));
+    return e.Fail(InvalidField(field, ToString(e.Type(w)),
+                               absl::StrCat("of a's dtype ", NameOf(e.Type(in.a).dtype))));
   }
   const std::vector<Dim>&w1 = e.Type(in.w1).dims, &w2 = e.Type(in.w2).dims;
   if (w1[0] != w2[0]) {
@@ -62,19 +63,20 @@ void CheckFfn(Expander& e, const GroupedFfnOperands& in, Layout layout) {
 
 void CheckOptions(Expander& e, const GroupedFfnOptions& o) {
   if (o.layout != Layout::kOI && o.layout != Layout::kIO) {
-    e.Fail(absl::StrCat("layout is ", static_cast<int>(o.layout), ", must be oi or io"));
+    e.Fail(InvalidField("layout", static_cast<int>(o.layout), "oi or io"));
   }
   for (const auto& [field, value] :
        {std::pair("alpha", o.alpha), std::pair("beta", o.beta), std::pair("limit", o.limit)}) {
-    if (!std::isfinite(value)) e.Fail(absl::StrCat(field, " is ", value, ", must be finite"));
+    if (!std::isfinite(value)) e.Fail(InvalidField(field, value, "finite"));
   }
   if (o.alpha != 1 && o.act != Activation::kSilu) {
-    e.Fail(absl::StrCat("alpha is ", o.alpha, ", must be 1 with the activation ", NameOf(o.act),
+    e.Fail(InvalidField("alpha", o.alpha, absl::StrCat("1 with the activation ", NameOf(o.act)),
                         ": it is of silu alone"));
   }
-  if (o.alpha == 0) e.Fail("alpha is 0, must be another number: gate * sigmoid(0) is gate / 2");
+  if (o.alpha == 0)
+    e.Fail(InvalidField("alpha", "0", "another number", ": gate * sigmoid(0) is gate / 2"));
   if (o.limit < 0) {
-    e.Fail(absl::StrCat("limit is ", o.limit, ", must be more than 0, or 0 for none"));
+    e.Fail(InvalidField("limit", o.limit, "more than 0, or 0 for none"));
   }
 }
 
@@ -118,7 +120,7 @@ absl::StatusOr<GateOrder> ParseGateOrder(absl::string_view name) {
   for (const GateOrder order : {GateOrder::kGateUp, GateOrder::kUpGate, GateOrder::kInterleaved}) {
     if (name == NameOf(order)) return order;
   }
-  return Invalid("order is ", name, ", must be one of ", kGateOrderWords);
+  return InvalidField("order", name, absl::StrCat("one of ", kGateOrderWords));
 }
 
 absl::StatusOr<ValueId> AddGroupedGatedFfn(ChainBuilder& b, const GroupedFfnOperands& in,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/expander.h"
@@ -124,7 +125,7 @@ bool CheckMatrices(Expander& e, absl::string_view field, ValueId id, const Tenso
   if (!e.CheckFloat(field, id)) return false;
   const TensorType& type = e.Type(id);
   if (type.rank() < 2) {
-    e.Fail(absl::StrCat(field, " is ", ToString(type), ", must be ", what));
+    e.Fail(InvalidField(field, ToString(type), what));
   } else if (type.dtype != like.dtype) {
     e.Fail(absl::StrCat(field, " is ", ToString(type), ", must have q's dtype, ",
                         NameOf(like.dtype), ": cast it"));
@@ -182,21 +183,21 @@ absl::StatusOr<ValueId> AddAttention(ChainBuilder& b, ValueId q, ValueId k, Valu
   if (e.ok() && scale == 0) scale = 1 / std::sqrt(static_cast<double>(d.value));
   const float narrow = static_cast<float>(scale);
   if (e.ok() && (!std::isfinite(narrow) || narrow == 0)) {
-    e.Fail(absl::StrCat("scale is ", scale, ", must be finite and not 0 in f32"));
+    e.Fail(InvalidField("scale", scale, "finite and not 0 in f32"));
   }
   if (!e.ok()) return e.Finish(q);
   ValueId z = e.TakeAs("q times k", b.Matmul(q, k, false, true));
   z = e.Mul(e.Scalar(scale), z);
   if (options.bias != kNoValue && e.Check("bias", options.bias) &&
       e.Type(options.bias).dtype == DType::kPred) {
-    e.Fail(absl::StrCat("bias is ", ToString(e.Type(options.bias)),
-                        ", must be a number, which is added: a pred is a mask"));
+    e.Fail(InvalidField("bias", ToString(e.Type(options.bias)), "a number, which is added",
+                        ": a pred is a mask"));
   }
   if (options.bias != kNoValue) z = e.Add(z, e.SpreadOperand("bias", options.bias, z, true));
   if (options.mask != kNoValue && e.Check("mask", options.mask)) {
     const TensorType& type = e.Type(options.mask);
     if (type.dtype != DType::kPred) {
-      e.Fail(absl::StrCat("mask is ", ToString(type), ", must be pred: numbers are a bias"));
+      e.Fail(InvalidField("mask", ToString(type), "pred", ": numbers are a bias"));
     } else if (!InferBroadcast(type, e.Type(z).dims).ok()) {
       e.Fail(absl::StrCat("mask is ", ToString(type), ", must broadcast to the scores' ",
                           ToString(absl::MakeConstSpan(e.Type(z).dims))));

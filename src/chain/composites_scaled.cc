@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/expander.h"
@@ -19,7 +20,7 @@ void CheckX(Expander& e, ValueId x, Granularity granularity) {
   if (!e.Check("x", x)) return;
   const TensorType& type = e.Type(x);
   if (!IsFloat(type.dtype)) {
-    return e.Fail(absl::StrCat("dtype of x is ", NameOf(type.dtype), ", must be f32, f16 or bf16"));
+    return e.Fail(InvalidField("dtype of x", NameOf(type.dtype), "f32, f16 or bf16"));
   }
   if (granularity == Granularity::kTensor || granularity == Granularity::kStatic) return;
   const int64_t parts = granularity == Granularity::kGroup ? kScaleBlock : 1;
@@ -32,12 +33,12 @@ void CheckX(Expander& e, ValueId x, Granularity granularity) {
 
 void CheckNumbers(Expander& e, const QuantizeSpec& spec) {
   if (!(spec.eps >= kLeastEps && spec.eps <= 1)) {
-    return e.Fail(absl::StrCat("eps is ", spec.eps, ", must be in [1e-30, 1]"));
+    return e.Fail(InvalidField("eps", spec.eps, "in [1e-30, 1]"));
   }
   const double largest = std::numeric_limits<float>::max();
   if (spec.upper_bound != 0 && !(spec.upper_bound >= spec.eps && spec.upper_bound <= largest)) {
-    e.Fail(absl::StrCat("upper_bound is ", spec.upper_bound, ", must be 0 or in [eps, ", largest,
-                        "], eps is ", spec.eps));
+    e.Fail(InvalidField("upper_bound", spec.upper_bound,
+                        absl::StrCat("0 or in [eps, ", largest, "], eps is ", spec.eps)));
   }
 }
 
@@ -47,15 +48,14 @@ void CheckStatic(Expander& e, const QuantizeSpec& spec) {
     return e.Fail(absl::StrCat("scale is value ", spec.scale, ", must be none for granularity ",
                                NameOf(spec.granularity)));
   }
-  if (spec.ue8m0) return e.Fail("ue8m0 is true, must be false for granularity static");
+  if (spec.ue8m0) return e.Fail(InvalidField("ue8m0", "true", "false for granularity static"));
   if (spec.upper_bound != 0) {
-    return e.Fail(
-        absl::StrCat("upper_bound is ", spec.upper_bound, ", must be 0 for granularity static"));
+    return e.Fail(InvalidField("upper_bound", spec.upper_bound, "0 for granularity static"));
   }
   if (!e.Check("scale", spec.scale)) return;
   const TensorType& type = e.Type(spec.scale);
   if (type.dtype == DType::kF32 && type.rank() == 0) return;
-  e.Fail(absl::StrCat("scale is ", ToString(type), ", must be f32[]"));
+  e.Fail(InvalidField("scale", ToString(type), "f32[]"));
 }
 
 void CheckSpec(Expander& e, const QuantizeSpec& spec) {
@@ -64,13 +64,13 @@ void CheckSpec(Expander& e, const QuantizeSpec& spec) {
                                ", which does not exist"));
   }
   if (!IsCode(spec.codes)) {
-    return e.Fail(absl::StrCat("codes are ", NameOf(spec.codes), ", must be e4m3 or s8"));
+    return e.Fail(InvalidFields("codes", NameOf(spec.codes), "e4m3 or s8"));
   }
   if (spec.codes == DType::kS8 && spec.granularity == Granularity::kGroup) {
-    return e.Fail("granularity is group, must be tensor, row or static for s8");
+    return e.Fail(InvalidField("granularity", "group", "tensor, row or static for s8"));
   }
   if (spec.codes == DType::kS8 && spec.ue8m0) {
-    return e.Fail("ue8m0 is true, must be false for s8");
+    return e.Fail(InvalidField("ue8m0", "true", "false for s8"));
   }
   CheckNumbers(e, spec);
   CheckStatic(e, spec);
@@ -161,7 +161,7 @@ absl::StatusOr<Granularity> ParseGranularity(absl::string_view name) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == name) return static_cast<Granularity>(i + 1);
   }
-  return Invalid("granularity is ", name, ", must be one of tensor row group static");
+  return InvalidField("granularity", name, "one of tensor row group static");
 }
 
 bool IsValid(Granularity granularity) {
@@ -196,8 +196,8 @@ absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& i
     const ValueId up = ScaledLinearOf(e, in.a, in.w_up, in.bias_up, Activation::kIdentity,
                                       accumulate, {"a", "w_up", "bias_up"});
     if (e.ok() && e.Type(up).dims != e.Type(c).dims) {
-      e.Fail(absl::StrCat("w_up is ", ToString(e.Type(in.w_up.codes)), ", must be as w_gate, ",
-                          ToString(e.Type(in.w1.codes))));
+      e.Fail(InvalidField("w_up", ToString(e.Type(in.w_up.codes)),
+                          absl::StrCat("as w_gate, ", ToString(e.Type(in.w1.codes)))));
     }
     c = e.Mul(c, up);
   }

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/refusal.h"
 #include "src/chain/composites.h"
 #include "src/chain/expander.h"
 
@@ -23,7 +24,7 @@ class WindowExpander : public Expander {
     const ValueId outside = Take(builder().Scalar(fill, Type(x).dtype));
     if (!ok()) return -1;
     const absl::StatusOr<TensorType> type = InferWindow(Type(x), Type(outside), taps, conv, of);
-    if (!type.ok()) Fail(type.status().message());
+    if (!type.ok()) Fail(type.status());
     return ok() ? Take(builder().Window(x, outside, taps, conv)) : -1;
   }
   ValueId OverTaps(ReduceKind kind, ValueId window) {
@@ -55,16 +56,16 @@ class WindowExpander : public Expander {
     for (size_t side = 0; side < 4; ++side) {
       const size_t axis = side / 2;
       if (conv.pads[side] < taps[axis]) continue;
-      Fail(absl::StrCat("pad ", kSides[side], " is ", conv.pads[side], ", must be below the ",
-                        kAxes[axis], " of the window, ", taps[axis],
+      Fail(InvalidField(absl::StrCat("pad ", kSides[side]), conv.pads[side],
+                        absl::StrCat("below the ", kAxes[axis], " of the window, ", taps[axis]),
                         ": a window of pads alone has no mean; pads may be counted"));
     }
     for (size_t axis = 0; axis < 2; ++axis) {
       const int64_t padded =
           x.dims[kHeightAxis + axis].value + conv.pads[2 * axis] + conv.pads[2 * axis + 1];
       if (padded <= kMostPixels) continue;
-      Fail(absl::StrCat(kAxes[axis], " of x with its padding is ", padded, ", must be at most ",
-                        kMostPixels,
+      Fail(InvalidField(absl::StrCat(kAxes[axis], " of x with its padding"), padded,
+                        absl::StrCat("at most ", kMostPixels),
                         ": the pixels inside are counted in s32; pads may be counted"));
     }
   }
@@ -101,14 +102,14 @@ absl::StatusOr<ValueId> AddDepthwise(ChainBuilder& b, ValueId x, ValueId w, cons
   WindowExpander e(b, "conv2d");
   if (!e.CheckFloat("x", x) || !e.CheckFloat("w", w)) return e.Finish(-1);
   if (!IsValid(conv.filter)) {
-    e.Fail(absl::StrCat("filter is ", static_cast<int32_t>(conv.filter), ", must be OHWI or HWIO"));
+    e.Fail(InvalidField("filter", static_cast<int32_t>(conv.filter), "OHWI or HWIO"));
     return e.Finish(-1);
   }
   const TensorType filter = e.Type(w);
   const auto at = [](int axis) { return static_cast<size_t>(axis); };
   if (filter.dims[at(conv.height_axis())].symbolic ||
       filter.dims[at(conv.height_axis() + 1)].symbolic) {
-    e.Fail("height or width of w is M, must be constant");
+    e.Fail(InvalidField("height or width of w", "M", "constant"));
   }
   if (!e.ok()) return e.Finish(-1);
   const std::array<int64_t, 2> taps{filter.dims[at(conv.height_axis())].value,
@@ -149,8 +150,8 @@ absl::StatusOr<ValueId> AddAvgPool2d(ChainBuilder& b, ValueId x, const std::arra
   if (!e.CheckFloat("x", x)) return e.Finish(-1);
   for (size_t axis = 0; axis < 2; ++axis) {
     if (conv.dilations[axis] == 1) continue;
-    e.Fail(absl::StrCat("dilation ", axis, " is ", conv.dilations[axis],
-                        ", must be 1: a mean takes neighbouring pixels"));
+    e.Fail(InvalidField(absl::StrCat("dilation ", axis), conv.dilations[axis], "1",
+                        ": a mean takes neighbouring pixels"));
   }
   const ValueId window = e.Widen(e.Window(x, 0, taps, conv));
   if (count_pads || conv.pads == Conv2d().pads) {

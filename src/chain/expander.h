@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
@@ -29,13 +30,12 @@ class Expander {
       : builder_(builder), transaction_(builder), first_(builder.size()), name_(name) {}
 
   bool ok() const { return status_.ok(); }
-  void Fail(absl::string_view message) {
-    if (ok()) status_ = Invalid(message);
-  }
+  void Fail(absl::string_view message) { Fail(Invalid(message)); }
+  void Fail(const absl::Status& status) { status_.Update(status); }
   // False, with the error set, when `id` is no value of the builder.
   bool Check(absl::string_view field, ValueId id) {
     if (ok() && !builder_.Contains(id)) {
-      Fail(absl::StrCat(field, " is value ", id, ", which does not exist"));
+      Fail(WithField(Invalid(field, " is value ", id, ", which does not exist"), field, id, ""));
     }
     return ok();
   }
@@ -44,7 +44,7 @@ class Expander {
   // False, with the error set, unless `id` takes arithmetic with what is f32.
   bool CheckFloat(absl::string_view field, ValueId id) {
     if (!Check(field, id) || IsFloat(Type(id).dtype)) return ok();
-    Fail(absl::StrCat(field, " is ", ToString(Type(id)), ", must be f32, f16 or bf16: cast it"));
+    Fail(InvalidField(field, ToString(Type(id)), "f32, f16 or bf16", ": cast it"));
     return false;
   }
   // `id`, with `widen` as f32, broadcast to the dims of `like`.
@@ -52,10 +52,11 @@ class Expander {
     if (!(widen ? Check(field, id) : CheckFloat(field, id))) return -1;
     const std::vector<Dim> dims = Type(like).dims;
     if (!InferBroadcast(Type(id), dims).ok()) {
-      Fail(absl::StrCat(
-          field, " is ", ToString(Type(id)), ", must broadcast to ",
-          ToString(absl::MakeConstSpan(dims)),
-          dims.empty() ? "" : absl::StrCat(", as [", ToString(dims.back()), "] does")));
+      const std::string to = ToString(absl::MakeConstSpan(dims));
+      Fail(WithField(
+          Invalid(field, " is ", ToString(Type(id)), ", must broadcast to ", to,
+                  dims.empty() ? "" : absl::StrCat(", as [", ToString(dims.back()), "] does")),
+          field, ToString(Type(id)), to));
     }
     return Spread(widen ? Widen(id) : id, like);
   }
@@ -65,8 +66,10 @@ class Expander {
     if (!Check(field, id)) return -1;
     const TensorType& type = Type(id);
     if (type.rank() != 0 && Type(like).rank() != 0 && type.dims != Type(like).dims) {
-      Fail(absl::StrCat(field, " is ", ToString(type), ", must have the dims ",
-                        ToString(absl::MakeConstSpan(Type(like).dims)), ": ", why));
+      const std::string dims = ToString(absl::MakeConstSpan(Type(like).dims));
+      Fail(WithField(
+          Invalid(field, " is ", ToString(type), ", must have the dims ", dims, ": ", why), field,
+          ToString(type), absl::StrCat("the dims ", dims)));
     }
     return Widen(id);
   }
@@ -77,19 +80,21 @@ class Expander {
     const TensorType x_type = Type(x), w_type = Type(w);
     for (const auto& [field, type] : {std::pair(x_field, x_type), std::pair(w_field, w_type)}) {
       if (IsFloat(type.dtype) || IsCode(type.dtype)) continue;
-      Fail(absl::StrCat(field, " is ", ToString(type), ", must be f32, f16, bf16, e4m3 or s8"));
+      Fail(InvalidField(field, ToString(type), "f32, f16, bf16, e4m3 or s8"));
       return -1;
     }
     if (x_type.rank() < 2) {
-      Fail(absl::StrCat(x_field, " is ", ToString(x_type), ", its rank must be at least 2"));
+      Fail(WithField(Invalid(x_field, " is ", ToString(x_type), ", its rank must be at least 2"),
+                     x_field, ToString(x_type), "at least 2"));
       return -1;
     }
     const Dim k = x_type.dims.back();
     if (w_type.rank() < 2 || w_type.dims[w_type.rank() - (transpose_b ? 1 : 2)] != k) {
       const std::string dims = transpose_b ? absl::StrCat("[n,", ToString(k), "]")
                                            : absl::StrCat("[", ToString(k), ",n]");
-      Fail(absl::StrCat(w_field, " is ", ToString(w_type), ", must be ", dims, " in layout ",
-                        transpose_b ? "oi" : "io", ": ", x_field, " is ", ToString(x_type)));
+      Fail(InvalidField(w_field, ToString(w_type),
+                        absl::StrCat(dims, " in layout ", transpose_b ? "oi" : "io"), ": ", x_field,
+                        " is ", ToString(x_type)));
       return -1;
     }
     return TakeAs(absl::StrCat(x_field, " times ", w_field),
@@ -123,7 +128,7 @@ class Expander {
     absl::string_view message = status.message();
     const size_t end = message.find("): ");
     if (end != message.npos) message.remove_prefix(end + 3);
-    Fail(absl::StrCat(what, ": ", message));
+    Fail(WithMessage(status, absl::StrCat(what, ": ", message)));
   }
   ValueId Unary(UnaryKind kind, ValueId a) { return ok() ? Take(builder_.Unary(kind, a)) : -1; }
   ValueId Binary(BinaryKind kind, ValueId a, ValueId b) {
@@ -163,7 +168,7 @@ class Expander {
       transaction_.Commit();
       return absl::OkStatus();
     }
-    return Invalid("op ", first_, " (", name_, "): ", status_.message());
+    return OfOp(first_, name_, status_);
   }
   absl::StatusOr<ValueId> Finish(ValueId result) {
     absl::Status status = Finish();

@@ -1,6 +1,7 @@
 // Result types of the ops that compute.
 #include <algorithm>
 
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
 #include "src/chain/op.h"
@@ -32,8 +33,8 @@ bool Takes(OperandTypes types, DType dtype) {
 absl::Status CheckFactors(DType a, DType b) {
   for (const auto& [name, dtype] : {std::make_pair("a", a), std::make_pair("b", b)}) {
     if (IsFloat(dtype) || IsCode(dtype)) continue;
-    return Invalid("dtype of ", name, " is ", NameOf(dtype),
-                   ", must be f32, f16, bf16, e4m3 or s8");
+    return InvalidField(absl::StrCat("dtype of ", name), NameOf(dtype),
+                        "f32, f16, bf16, e4m3 or s8");
   }
   if (IsFloat(a) ? IsFloat(b) : a == b) return absl::OkStatus();
   return Invalid("dtype of a is ", NameOf(a), ", of b ", NameOf(b),
@@ -44,10 +45,12 @@ absl::Status CheckFactors(DType a, DType b) {
 absl::Status CheckCodes(DType dtype, Dim k, bool transpose_a, bool transpose_b) {
   if (!IsCode(dtype)) return absl::OkStatus();
   if (transpose_a) {
-    return Invalid("transpose_a is true, must be false for ", NameOf(dtype), ": a is [.., m, k]");
+    return InvalidField("transpose_a", "true", absl::StrCat("false for ", NameOf(dtype)),
+                        ": a is [.., m, k]");
   }
   if (!transpose_b) {
-    return Invalid("transpose_b is false, must be true for ", NameOf(dtype), ": b is [.., n, k]");
+    return InvalidField("transpose_b", "false", absl::StrCat("true for ", NameOf(dtype)),
+                        ": b is [.., n, k]");
   }
   return CheckSumsOf(dtype, k);
 }
@@ -57,11 +60,12 @@ constexpr int64_t kMostTaken = 32;  // of a row, by top_k
 // What top_k and scan take: rows of numbers along a last axis that is not M.
 absl::Status CheckRow(const TensorType& x) {
   if (!IsNumber(x.dtype)) {
-    return Invalid("dtype of x is ", NameOf(x.dtype), ", must be floating or s32: cast it");
+    return InvalidField("dtype of x", NameOf(x.dtype), "floating or s32", ": cast it");
   }
-  if (x.rank() == 0) return Invalid("rank of x is 0, must be at least 1");
+  if (x.rank() == 0) return InvalidField("rank of x", "0", "at least 1");
   if (!x.dims.back().symbolic) return absl::OkStatus();
-  return Invalid("axis ", x.rank() - 1, " of x is M, must be constant: only rows of M are taken");
+  return InvalidField(absl::StrCat("axis ", x.rank() - 1, " of x"), "M", "constant",
+                      ": only rows of M are taken");
 }
 
 // Batch dims of a product: equal, or those of the operand that has them.
@@ -76,21 +80,20 @@ absl::StatusOr<std::vector<Dim>> BatchDims(const TensorType& a, const TensorType
 
 absl::Status CheckRanks(int32_t ranks) {
   if (ranks >= 1 && ranks <= kMostRanks) return absl::OkStatus();
-  return Invalid("ranks is ", ranks, ", must be 1 to ", kMostRanks);
+  return InvalidField("ranks", ranks, absl::StrCat("1 to ", kMostRanks));
 }
 
 absl::Status CheckSummed(const TensorType& x) {
   if (IsFloat(x.dtype)) return absl::OkStatus();
-  return Invalid("dtype of x is ", NameOf(x.dtype), ", must be f32, f16 or bf16");
+  return InvalidField("dtype of x", NameOf(x.dtype), "f32, f16 or bf16");
 }
 
 // That ranks have parts of: M is the same number on all ranks, and has no parts.
 absl::Status CheckAxisOfRanks(const TensorType& x, int axis) {
   SINTER_RETURN_IF_ERROR(CheckAxis(axis, x.rank()));
   if (!x.dims[static_cast<size_t>(axis)].symbolic) return absl::OkStatus();
-  return Invalid("axis ", axis,
-                 " of x is M, must be constant: give ranks an axis of their own, as in ",
-                 "[1, M, n] or [ranks, M, n]");
+  return InvalidField(absl::StrCat("axis ", axis, " of x"), "M", "constant",
+                      ": give ranks an axis of their own, as in ", "[1, M, n] or [ranks, M, n]");
 }
 
 }  // namespace
@@ -98,7 +101,7 @@ absl::Status CheckAxisOfRanks(const TensorType& x, int axis) {
 absl::StatusOr<TensorType> InferIota(const TensorType& type, int axis) {
   SINTER_RETURN_IF_ERROR(CheckType(type));
   if (type.dtype != DType::kS32 && type.dtype != DType::kF32) {
-    return Invalid("dtype is ", NameOf(type.dtype), ", must be s32 or f32");
+    return InvalidField("dtype", NameOf(type.dtype), "s32 or f32");
   }
   SINTER_RETURN_IF_ERROR(CheckAxis(axis, type.rank()));
   return type;
@@ -107,8 +110,8 @@ absl::StatusOr<TensorType> InferIota(const TensorType& type, int axis) {
 absl::StatusOr<TensorType> InferMatmul(const TensorType& a, const TensorType& b, bool transpose_a,
                                        bool transpose_b) {
   SINTER_RETURN_IF_ERROR(CheckFactors(a.dtype, b.dtype));
-  if (a.rank() < 2) return Invalid("rank of a is ", a.rank(), ", must be at least 2");
-  if (b.rank() < 2) return Invalid("rank of b is ", b.rank(), ", must be at least 2");
+  if (a.rank() < 2) return InvalidField("rank of a", a.rank(), "at least 2");
+  if (b.rank() < 2) return InvalidField("rank of b", b.rank(), "at least 2");
   const Dim m = a.dims[a.rank() - (transpose_a ? 1 : 2)];
   const Dim k_a = a.dims[a.rank() - (transpose_a ? 2 : 1)];
   const Dim k_b = b.dims[b.rank() - (transpose_b ? 1 : 2)];
@@ -129,21 +132,22 @@ namespace {
 absl::StatusOr<Dim> GroupedColumns(const TensorType& a, const TensorType& w, bool transpose_b) {
   for (const auto& [name, type] : {std::make_pair("a", &a), std::make_pair("w", &w)}) {
     if (IsFloat(type->dtype)) continue;
-    return Invalid("dtype of ", name, " is ", NameOf(type->dtype),
-                   ", must be f32, f16 or bf16: cast ", name);
+    return InvalidField(absl::StrCat("dtype of ", name), NameOf(type->dtype), "f32, f16 or bf16",
+                        ": cast ", name);
   }
   const char* const layout = transpose_b ? "[experts,n,k]" : "[experts,k,n]";
   if (w.rank() != 3) {
-    return Invalid("rank of w is ", w.rank(), ", must be 3: give all matrices as one ", layout);
+    return InvalidField("rank of w", w.rank(), "3", ": give all matrices as one ", layout);
   }
   for (int i = 0; i < w.rank(); ++i) {
     if (w.dims[i].symbolic) {
-      return Invalid("dimension ", i, " of w is M, must be constant: M is of rows");
+      return InvalidField(absl::StrCat("dimension ", i, " of w"), "M", "constant",
+                          ": M is of rows");
     }
   }
   if (w.dims[0].value > kMostExperts) {
-    return Invalid("experts of w are ", w.dims[0].value, ", must be 1 to ", kMostExperts,
-                   ": slice w, and add what each part gives");
+    return InvalidFields("experts of w", w.dims[0].value, absl::StrCat("1 to ", kMostExperts),
+                         ": slice w, and add what each part gives");
   }
   const Dim k = w.dims[transpose_b ? 2 : 1];
   if (a.rank() > 0 && a.dims.back() != k) {
@@ -151,15 +155,16 @@ absl::StatusOr<Dim> GroupedColumns(const TensorType& a, const TensorType& w, boo
                    ": must be equal, of a w that is ", layout);
   }
   if (k.value % kGroupedAlignment != 0) {
-    return Invalid("k is ", k.value, ", must be a multiple of ", kGroupedAlignment,
-                   ": put zeros behind the columns of a and w");
+    return InvalidField("k", k.value, absl::StrCat("a multiple of ", kGroupedAlignment),
+                        ": put zeros behind the columns of a and w");
   }
   return w.dims[transpose_b ? 1 : 2];
 }
 
 absl::Status CheckGroups(absl::string_view name, const TensorType& groups) {
   if (groups.dtype == DType::kS32) return absl::OkStatus();
-  return Invalid("dtype of ", name, " is ", NameOf(groups.dtype), ", must be s32: cast ", name);
+  return InvalidField(absl::StrCat("dtype of ", name), NameOf(groups.dtype), "s32", ": cast ",
+                      name);
 }
 
 }  // namespace
@@ -168,11 +173,11 @@ absl::StatusOr<TensorType> InferGroupedMatmul(const TensorType& a, const TensorT
                                               const TensorType& ids, bool transpose_b) {
   SINTER_RETURN_IF_ERROR(CheckGroups("ids", ids));
   if (a.rank() != 2 && a.rank() != 3) {
-    return Invalid("rank of a is ", a.rank(), ", must be 2, [m,k], or 3, [m,slots,k]");
+    return InvalidField("rank of a", a.rank(), "2, [m,k], or 3, [m,slots,k]");
   }
   if (ids.rank() != 2) {
-    return Invalid(
-        "rank of ids is ", ids.rank(), ", must be 2: [m,slots]",
+    return InvalidField(
+        "rank of ids", ids.rank(), "2", ": [m,slots]",
         ids.rank() == 1 ? ", of one id a row [m,1]; ends of sorted rows are another add" : "");
   }
   SINTER_ASSIGN_OR_RETURN(const Dim n, GroupedColumns(a, w, transpose_b));
@@ -194,12 +199,13 @@ absl::StatusOr<TensorType> InferGroupedMatmulByEnds(const TensorType& a, const T
                                                     const TensorType& ends, bool transpose_b) {
   SINTER_RETURN_IF_ERROR(CheckGroups("ends", ends));
   if (a.rank() != 2) {
-    return Invalid("rank of a is ", a.rank(), ", must be 2: [m,k], rows in the order of ends");
+    return InvalidField("rank of a", a.rank(), "2", ": [m,k], rows in the order of ends");
   }
   SINTER_ASSIGN_OR_RETURN(const Dim n, GroupedColumns(a, w, transpose_b));
   if (ends.dims != std::vector<Dim>{w.dims[0]}) {
-    return Invalid("dims of ends are ", ToString(absl::MakeConstSpan(ends.dims)), ", must be [",
-                   ToString(w.dims[0]), "]: where the rows of each of w's matrices end");
+    return InvalidFields("dims of ends", ToString(absl::MakeConstSpan(ends.dims)),
+                         absl::StrCat("[", ToString(w.dims[0]), "]"),
+                         ": where the rows of each of w's matrices end");
   }
   TensorType result{DType::kF32, {a.dims[0], n}};
   SINTER_RETURN_IF_ERROR(CheckType(result));
@@ -209,10 +215,10 @@ absl::StatusOr<TensorType> InferGroupedMatmulByEnds(const TensorType& a, const T
 absl::StatusOr<TensorType> InferUnary(UnaryKind kind, const TensorType& a) {
   const OperandTypes types = TraitsOf(kind).operands;
   if (Takes(types, a.dtype)) return a;
-  return Invalid("dtype of a is ", NameOf(a.dtype), ", must be ",
-                 types == OperandTypes::kPreds     ? "pred"
-                 : types == OperandTypes::kNumbers ? "f32, f16, bf16 or s32"
-                                                   : "f32, f16 or bf16");
+  return InvalidField("dtype of a", NameOf(a.dtype),
+                      types == OperandTypes::kPreds     ? "pred"
+                      : types == OperandTypes::kNumbers ? "f32, f16, bf16 or s32"
+                                                        : "f32, f16 or bf16");
 }
 
 absl::StatusOr<TensorType> InferBinary(BinaryKind kind, const TensorType& a, const TensorType& b) {
@@ -240,7 +246,7 @@ absl::StatusOr<TensorType> InferCompare(CompareKind kind, const TensorType& a,
 absl::StatusOr<TensorType> InferSelect(const TensorType& condition, const TensorType& a,
                                        const TensorType& b) {
   if (condition.dtype != DType::kPred) {
-    return Invalid("dtype of condition is ", NameOf(condition.dtype), ", must be pred");
+    return InvalidField("dtype of condition", NameOf(condition.dtype), "pred");
   }
   if (!SameClass(a.dtype, b.dtype)) {
     return Invalid("dtype of a is ", NameOf(a.dtype), ", of b ", NameOf(b.dtype),
@@ -265,8 +271,8 @@ absl::StatusOr<TensorType> InferReduce(ReduceKind kind, const TensorType& a,
                                        const std::vector<int32_t>& axes, bool keepdims) {
   if (axes.empty()) return Invalid("axes are empty, at least one is needed");
   if (!IsNumber(a.dtype) || (kind == ReduceKind::kMean && !IsFloat(a.dtype))) {
-    return Invalid("dtype of a is ", NameOf(a.dtype), ", must be floating",
-                   kind == ReduceKind::kMean ? "" : " or s32");
+    return InvalidField("dtype of a", NameOf(a.dtype),
+                        absl::StrCat("floating", kind == ReduceKind::kMean ? "" : " or s32"));
   }
   for (size_t i = 0; i < axes.size(); ++i) {
     SINTER_RETURN_IF_ERROR(CheckAxis(axes[i], a.rank()));
@@ -288,8 +294,9 @@ absl::StatusOr<TensorType> InferTopK(const TensorType& x, int64_t count) {
   SINTER_RETURN_IF_ERROR(CheckRow(x));
   const int64_t most = std::min(kMostTaken, x.dims.back().value);
   if (count < 1 || count > most) {
-    return Invalid("count is ", count, ", must be in [1, ", most, "]: ",
-                   most == kMostTaken ? "more are no op of a chain" : "a row has no more elements");
+    return InvalidField(
+        "count", count, absl::StrCat("in [1, ", most, "]"), ": ",
+        most == kMostTaken ? "more are no op of a chain" : "a row has no more elements");
   }
   TensorType result{DType::kS32, x.dims};
   result.dims.back() = Dim::Constant(count);
@@ -305,7 +312,7 @@ absl::StatusOr<TensorType> InferAllReduce(const TensorType& x, int32_t ranks) {
 absl::StatusOr<TensorType> InferAllGather(const TensorType& x, int axis, int32_t ranks) {
   SINTER_RETURN_IF_ERROR(CheckRanks(ranks));
   if (!HoldsFloats(x.dtype)) {
-    return Invalid("dtype of x is ", NameOf(x.dtype), ", must be f32, f16, bf16 or e4m3");
+    return InvalidField("dtype of x", NameOf(x.dtype), "f32, f16, bf16 or e4m3");
   }
   SINTER_RETURN_IF_ERROR(CheckAxisOfRanks(x, axis));
   TensorType result = x;
@@ -321,15 +328,16 @@ absl::StatusOr<TensorType> InferReduceScatter(const TensorType& x, int axis, int
   TensorType result = x;
   int64_t& extent = result.dims[static_cast<size_t>(axis)].value;
   if (extent % ranks != 0) {
-    return Invalid("axis ", axis, " of x is ", extent, ", must be a multiple of ranks, ", ranks,
-                   ": every rank gets as much of it");
+    return InvalidField(absl::StrCat("axis ", axis, " of x"), extent,
+                        absl::StrCat("a multiple of ranks, ", ranks),
+                        ": every rank gets as much of it");
   }
   extent /= ranks;
   return result;
 }
 
 absl::StatusOr<TensorType> InferScan(ReduceKind kind, const TensorType& x) {
-  if (kind != ReduceKind::kSum) return Invalid("kind is ", NameOf(kind), ", must be sum");
+  if (kind != ReduceKind::kSum) return InvalidField("kind", NameOf(kind), "sum");
   SINTER_RETURN_IF_ERROR(CheckRow(x));
   return TensorType{IsFloat(x.dtype) ? DType::kF32 : x.dtype, x.dims};
 }
@@ -341,11 +349,11 @@ absl::StatusOr<TensorType> InferRandom(const std::vector<Dim>& dims, const Tenso
   for (const auto& [name, type] :
        {std::make_pair("seed", seed), std::make_pair("offset", offset)}) {
     if (type.dtype != DType::kS32 && type.dtype != DType::kS64) {
-      return Invalid("dtype of ", name, " is ", NameOf(type.dtype), ", must be s32 or s64");
+      return InvalidField(absl::StrCat("dtype of ", name), NameOf(type.dtype), "s32 or s64");
     }
     if (type.rank() > 0) {
-      return Invalid("rank of ", name, " is ", type.rank(),
-                     ", must be 0: reshape one element to []");
+      return InvalidField(absl::StrCat("rank of ", name), type.rank(), "0",
+                          ": reshape one element to []");
     }
   }
   return result;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
 #include "src/chain/tensor_type.h"
@@ -16,12 +17,12 @@ constexpr int64_t kMaxStride = kMaxElements;
 
 absl::Status CheckStride(size_t axis, Stride stride) {
   if (stride.value < 0 || stride.value > kMaxStride) {
-    return Invalid("stride ", axis, " is ", stride.value, ", must be in [0, ",
-                   BoundText(kMaxStride), "]");
+    return InvalidField(absl::StrCat("stride ", axis), stride.value,
+                        absl::StrCat("in [0, ", BoundText(kMaxStride), "]"));
   }
   if (stride.m_power < 0 || stride.m_power >= kMaxRank) {
-    return Invalid("power of M in stride ", axis, " is ", stride.m_power, ", must be in [0, ",
-                   kMaxRank - 1, "]");
+    return InvalidField(absl::StrCat("power of M in stride ", axis), stride.m_power,
+                        absl::StrCat("in [0, ", kMaxRank - 1, "]"));
   }
   return absl::OkStatus();
 }
@@ -71,18 +72,18 @@ double RoundOnce(double value, DType dtype) {
 
 absl::Status CheckType(const TensorType& type) {
   if (!IsValid(type.dtype)) {
-    return Invalid("dtype is ", static_cast<int>(type.dtype), ", must be ", DTypeNames());
+    return InvalidField("dtype", static_cast<int>(type.dtype), DTypeNames());
   }
   if (type.rank() > kMaxRank) {
-    return Invalid("rank is ", type.rank(), ", must be at most ", kMaxRank);
+    return InvalidField("rank", type.rank(), absl::StrCat("at most ", kMaxRank));
   }
   int64_t count = 1;
   for (int i = 0; i < type.rank(); ++i) {
     if (type.dims[i].symbolic) continue;
     const int64_t extent = type.dims[i].value;
     if (extent < 1 || extent > kMaxExtent) {
-      return Invalid("dimension ", i, " is ", extent, ", must be in [1, ", BoundText(kMaxExtent),
-                     "] or M");
+      return InvalidField(absl::StrCat("dimension ", i), extent,
+                          absl::StrCat("in [1, ", BoundText(kMaxExtent), "] or M"));
     }
     if (count > kMaxElements / extent) {
       return Invalid("elements of ", ToString(absl::MakeConstSpan(type.dims)), " are more than ",
@@ -96,7 +97,7 @@ absl::Status CheckType(const TensorType& type) {
 absl::Status CheckAxis(int axis, int rank) {
   if (axis >= 0 && axis < rank) return absl::OkStatus();
   if (rank == 0) return Invalid("axis is ", axis, ", a tensor of rank 0 has none");
-  return Invalid("axis is ", axis, ", must be in [0, ", rank - 1, "]");
+  return InvalidField("axis", axis, absl::StrCat("in [0, ", rank - 1, "]"));
 }
 
 absl::StatusOr<std::vector<Stride>> ResolveStrides(absl::Span<const Dim> dims,
@@ -118,20 +119,20 @@ absl::StatusOr<std::vector<Stride>> ResolveStrides(absl::Span<const Dim> dims,
 
 absl::StatusOr<double> RoundScalar(double value, DType dtype) {
   if (!IsValid(dtype)) return CheckType({dtype, {}});
-  if (std::isnan(value)) return Invalid("value is nan, must be a number");
+  if (std::isnan(value)) return InvalidField("value", "nan", "a number");
   if (dtype == DType::kPred) {
-    if (value != 0 && value != 1) return Invalid("value is ", value, ", must be 0 or 1 for pred");
+    if (value != 0 && value != 1) return InvalidField("value", value, "0 or 1 for pred");
     return value == 0 ? 0.0 : 1.0;
   }
   if (dtype == DType::kS32) {
     if (value != std::floor(value) || std::fabs(value) > 2147483648.0 || value == 2147483648.0) {
-      return Invalid("value is ", value, ", must be an integer in [-2^31, 2^31 - 1] for s32");
+      return InvalidField("value", value, "an integer in [-2^31, 2^31 - 1] for s32");
     }
     return value + 0.0;
   }
   if (dtype == DType::kS8) {
     if (value != std::floor(value) || value < -128 || value > 127) {
-      return Invalid("value is ", value, ", must be an integer in [-128, 127] for s8");
+      return InvalidField("value", value, "an integer in [-128, 127] for s8");
     }
     return value + 0.0;
   }
@@ -173,23 +174,28 @@ std::string Name(const Elements& e) {
 
 absl::Status CheckIdsType(const TensorType& ids) {
   if (ids.dtype == DType::kS32 || ids.dtype == DType::kS64) return absl::OkStatus();
-  return Invalid("dtype of ids is ", NameOf(ids.dtype), ", must be s32 or s64: cast it to s32");
+  return InvalidField("dtype of ids", NameOf(ids.dtype), "s32 or s64", ": cast it to s32");
 }
 
 absl::Status CheckSliceAxis(size_t axis, Dim extent, int64_t start, Dim limit, int64_t step) {
   if (step < 1 || step > kMaxExtent) {
-    return Invalid("step ", axis, " is ", step, ", must be in [1, ", BoundText(kMaxExtent), "]");
+    return InvalidField(absl::StrCat("step ", axis), step,
+                        absl::StrCat("in [1, ", BoundText(kMaxExtent), "]"));
   }
   if (extent.symbolic) {
     if (start == 0 && limit.symbolic && step == 1) return absl::OkStatus();
     return Invalid("axis ", axis, " is M and must be taken whole: start 0, limit M, step 1");
   }
-  if (limit.symbolic) return Invalid("limit ", axis, " is M, must be in [1, ", extent.value, "]");
+  if (limit.symbolic)
+    return InvalidField(absl::StrCat("limit ", axis), "M",
+                        absl::StrCat("in [1, ", extent.value, "]"));
   if (limit.value < 1 || limit.value > extent.value) {
-    return Invalid("limit ", axis, " is ", limit.value, ", must be in [1, ", extent.value, "]");
+    return InvalidField(absl::StrCat("limit ", axis), limit.value,
+                        absl::StrCat("in [1, ", extent.value, "]"));
   }
   if (start < 0 || start >= limit.value) {
-    return Invalid("start ", axis, " is ", start, ", must be in [0, ", limit.value - 1, "]");
+    return InvalidField(absl::StrCat("start ", axis), start,
+                        absl::StrCat("in [0, ", limit.value - 1, "]"));
   }
   return absl::OkStatus();
 }
@@ -200,14 +206,15 @@ absl::StatusOr<TensorType> InferBroadcast(const TensorType& a, const std::vector
   TensorType result{a.dtype, dims};
   SINTER_RETURN_IF_ERROR(CheckType(result));
   if (result.rank() < a.rank()) {
-    return Invalid("rank of the result is ", result.rank(), ", must be at least that of a, ",
-                   a.rank());
+    return InvalidField("rank of the result", result.rank(),
+                        absl::StrCat("at least that of a, ", a.rank()));
   }
   const int offset = result.rank() - a.rank();
   for (int i = 0; i < a.rank(); ++i) {
     if (a.dims[i] == dims[i + offset] || a.dims[i] == Dim::Constant(1)) continue;
-    return Invalid("dimension ", i, " of a is ", ToString(a.dims[i]), ", must be 1 or ",
-                   ToString(dims[i + offset]), " for dims ", ToString(absl::MakeConstSpan(dims)));
+    return InvalidField(absl::StrCat("dimension ", i, " of a"), ToString(a.dims[i]),
+                        absl::StrCat("1 or ", ToString(dims[i + offset]), " for dims ",
+                                     ToString(absl::MakeConstSpan(dims))));
   }
   return result;
 }
@@ -266,7 +273,7 @@ absl::StatusOr<TensorType> InferConcat(absl::Span<const TensorType> operands, in
                      ToString(operands[0]), ": must be equal but for axis ", axis);
     }
     if (operands[i].dims[axis].symbolic) {
-      return Invalid("axis ", axis, " of operand ", i, " is M, must be constant");
+      return InvalidField(absl::StrCat("axis ", axis, " of operand ", i), "M", "constant");
     }
     extent += operands[i].dims[axis].value;
   }
@@ -278,21 +285,23 @@ absl::StatusOr<TensorType> InferConcat(absl::Span<const TensorType> operands, in
 absl::StatusOr<TensorType> InferGather(const TensorType& x, const TensorType& ids, int axis) {
   SINTER_RETURN_IF_ERROR(CheckIdsType(ids));
   const int last = x.rank() - 1;
-  if (last < 0) return Invalid("rank of x is 0, must be at least 1");
+  if (last < 0) return InvalidField("rank of x", "0", "at least 1");
   if (axis != 0 && axis != last) {
-    return Invalid("axis is ", axis, ", must be 0, for rows of x, or ", last,
-                   ", its last axis: transpose x for another one");
+    return InvalidField("axis", axis,
+                        absl::StrCat("0, for rows of x, or ", last, ", its last axis"),
+                        ": transpose x for another one");
   }
   TensorType result{x.dtype, ids.dims};
   if (axis == 0) {
     if (ids.rank() + last > kMaxRank) {
-      return Invalid("rank of ids is ", ids.rank(), ", must be at most ", kMaxRank - last,
-                     ": the result has as many axes and ", last, " of x");
+      return InvalidField("rank of ids", ids.rank(), absl::StrCat("at most ", kMaxRank - last),
+                          ": the result has as many axes and ", last, " of x");
     }
     result.dims.insert(result.dims.end(), x.dims.begin() + 1, x.dims.end());
   } else {
     if (x.dims[axis].symbolic) {
-      return Invalid("axis ", axis, " of x is M, must be constant: only rows of M are gathered");
+      return InvalidField(absl::StrCat("axis ", axis, " of x"), "M", "constant",
+                          ": only rows of M are gathered");
     }
     TensorType expected = x;
     if (ids.rank() == x.rank()) expected.dims[axis] = ids.dims[axis];
@@ -308,16 +317,17 @@ absl::StatusOr<TensorType> InferGather(const TensorType& x, const TensorType& id
 absl::StatusOr<TensorType> InferScatter(const TensorType& x, const TensorType& ids,
                                         const TensorType& rows) {
   SINTER_RETURN_IF_ERROR(CheckIdsType(ids));
-  if (x.rank() == 0) return Invalid("rank of x is 0, must be at least 1");
+  if (x.rank() == 0) return InvalidField("rank of x", "0", "at least 1");
   if (rows.dtype != x.dtype) {
-    return Invalid("dtype of rows is ", NameOf(rows.dtype), ", must be x's, ", NameOf(x.dtype),
-                   ": cast them");
+    return InvalidField("dtype of rows", NameOf(rows.dtype), absl::StrCat("x's, ", NameOf(x.dtype)),
+                        ": cast them");
   }
   std::vector<Dim> dims = ids.dims;
   dims.insert(dims.end(), x.dims.begin() + 1, x.dims.end());
   if (rows.dims != dims) {
-    return Invalid("dims of rows are ", ToString(absl::MakeConstSpan(rows.dims)), ", must be ",
-                   ToString(absl::MakeConstSpan(dims)), ": those of ids, then x's behind its rows");
+    return InvalidFields("dims of rows", ToString(absl::MakeConstSpan(rows.dims)),
+                         ToString(absl::MakeConstSpan(dims)),
+                         ": those of ids, then x's behind its rows");
   }
   return x;
 }

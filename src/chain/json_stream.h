@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "nlohmann/json.hpp"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/tensor_type.h"
 
@@ -50,6 +51,21 @@ absl::Status StreamJson(absl::string_view text, const JsonBounds& bounds, JsonCo
 // At most 40 bytes of `text`, printable.
 std::string PrintableJson(absl::string_view text);
 
+// INVALID_ARGUMENT "PATH: is VALUE, must be BOUND"; without a value "PATH: must be BOUND".
+template <typename Value>
+absl::Status InvalidJson(absl::string_view path, const Value& value, const absl::AlphaNum& bound) {
+  return WithField(Invalid(path, ": is ", value, ", must be ", bound), path, value, bound);
+}
+inline absl::Status InvalidJson(absl::string_view path, absl::string_view bound) {
+  return WithField(Invalid(path, ": must be ", bound), path, "", bound);
+}
+inline absl::Status UnknownKey(absl::string_view path) {
+  return WithField(Invalid(path, ": unknown key"), path);
+}
+inline absl::Status MissingJson(absl::string_view path) {
+  return WithField(Invalid(path, ": missing"), path);
+}
+
 // One JSON object at a path: typed access to its keys, and no others.
 class JsonObject {
  public:
@@ -67,7 +83,7 @@ class JsonObject {
         value.get<int64_t>() >= -kLimit) {
       return value.get<int64_t>();
     }
-    return Invalid(where, ": must be an integer of at most 2^53");
+    return InvalidJson(where, "an integer of at most 2^53");
   }
 
   JsonObject(const nlohmann::json& json, std::string path) : json_(json), path_(std::move(path)) {}
@@ -77,37 +93,38 @@ class JsonObject {
 
   absl::Status CheckObject() const {
     if (json_.is_object()) return absl::OkStatus();
-    return Invalid(path_, ": must be an object");
+    return InvalidJson(path_, "an object");
   }
   absl::Status CheckKeys(const std::set<std::string>& allowed) const {
     SINTER_RETURN_IF_ERROR(CheckObject());
     for (auto it = json_.begin(); it != json_.end(); ++it) {
-      if (allowed.count(it.key()) == 0)
-        return Invalid(At(PrintableJson(it.key())), ": unknown key");
+      if (allowed.count(it.key()) == 0) return UnknownKey(At(PrintableJson(it.key())));
     }
     return absl::OkStatus();
   }
   absl::StatusOr<const nlohmann::json*> Array(const char* key, size_t most) const {
-    if (!Has(key)) return Invalid(At(key), ": missing");
+    if (!Has(key)) return MissingJson(At(key));
     const nlohmann::json& value = json_[key];
-    if (!value.is_array()) return Invalid(At(key), ": must be an array");
+    if (!value.is_array()) return InvalidJson(At(key), "an array");
     if (value.size() > most) {
-      return Invalid(At(key), ": has ", value.size(), " elements, must have at most ", most);
+      return WithField(
+          Invalid(At(key), ": has ", value.size(), " elements, must have at most ", most), At(key),
+          value.size(), absl::StrCat("at most ", most));
     }
     return &value;
   }
   absl::StatusOr<std::string> Text(const char* key) const {
-    if (!Has(key)) return Invalid(At(key), ": missing");
-    if (!json_[key].is_string()) return Invalid(At(key), ": must be a string");
+    if (!Has(key)) return MissingJson(At(key));
+    if (!json_[key].is_string()) return InvalidJson(At(key), "a string");
     return json_[key].get<std::string>();
   }
   absl::StatusOr<bool> Flag(const char* key) const {
     if (!Has(key)) return false;
-    if (!json_[key].is_boolean()) return Invalid(At(key), ": must be true or false");
+    if (!json_[key].is_boolean()) return InvalidJson(At(key), "true or false");
     return json_[key].get<bool>();
   }
   absl::StatusOr<int64_t> Integer(const char* key) const {
-    if (!Has(key)) return Invalid(At(key), ": missing");
+    if (!Has(key)) return MissingJson(At(key));
     return IntegerAt(json_[key], At(key));
   }
   template <typename T>
@@ -122,12 +139,12 @@ class JsonObject {
     return result;
   }
   absl::StatusOr<double> Number(const char* key) const {
-    if (!Has(key)) return Invalid(At(key), ": missing");
+    if (!Has(key)) return MissingJson(At(key));
     const nlohmann::json& value = json_[key];
     if (value.is_number()) return value.get<double>();
     if (value == "inf") return HUGE_VAL;
     if (value == "-inf") return -HUGE_VAL;
-    return Invalid(At(key), ": must be a number, \"inf\" or \"-inf\"");
+    return InvalidJson(At(key), "a number, \"inf\" or \"-inf\"");
   }
   absl::StatusOr<std::vector<Dim>> Dims(const char* key) const {
     SINTER_ASSIGN_OR_RETURN(const nlohmann::json* array, Array(key, kMaxRank));
@@ -138,7 +155,7 @@ class JsonObject {
         continue;
       }
       const std::string where = absl::StrCat(At(key), "[", dims.size(), "]");
-      if (!element.is_number_integer()) return Invalid(where, ": must be an integer or \"M\"");
+      if (!element.is_number_integer()) return InvalidJson(where, "an integer or \"M\"");
       SINTER_ASSIGN_OR_RETURN(int64_t v, IntegerAt(element, where));
       dims.push_back(Dim::Constant(v));
     }
@@ -159,7 +176,7 @@ class JsonObject {
     SINTER_ASSIGN_OR_RETURN(std::string name, Text(key));
     absl::StatusOr<DType> dtype = ParseDType(name);
     if (!dtype.ok()) {
-      return Invalid(At(key), ": is ", PrintableJson(name), ", must be ", DTypeNames());
+      return InvalidJson(At(key), PrintableJson(name), DTypeNames());
     }
     return dtype;
   }
@@ -168,7 +185,7 @@ class JsonObject {
                         Kind* out) const {
     SINTER_ASSIGN_OR_RETURN(std::string name, Text(key));
     absl::StatusOr<Kind> kind = parse(PrintableJson(name));
-    if (!kind.ok()) return Invalid(At(key), ": ", kind.status().message());
+    if (!kind.ok()) return WithField(Annotate(kind.status(), At(key)), At(key));
     *out = *kind;
     return absl::OkStatus();
   }
@@ -177,7 +194,7 @@ class JsonObject {
   // An integer, "M", "8*M" or "8*M^2".
   static absl::StatusOr<Stride> StrideAt(const nlohmann::json& value, const std::string& where) {
     if (!value.is_string()) {
-      if (!value.is_number_integer()) return Invalid(where, ": must be an integer or like \"8*M\"");
+      if (!value.is_number_integer()) return InvalidJson(where, "an integer or like \"8*M\"");
       SINTER_ASSIGN_OR_RETURN(int64_t v, IntegerAt(value, where));
       return Stride{v, 0};
     }
@@ -191,7 +208,7 @@ class JsonObject {
     } else {
       good = good && power.size() == 1;
     }
-    if (!good || power[0] != 'M') return Invalid(where, ": must be an integer or like \"8*M\"");
+    if (!good || power[0] != 'M') return InvalidJson(where, "an integer or like \"8*M\"");
     return stride;
   }
 

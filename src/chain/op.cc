@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_join.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -71,7 +72,7 @@ absl::StatusOr<Kind> Parse(absl::string_view what, absl::string_view name,
   for (size_t i = 0; i < kCount; ++i) {
     if (names[i] == name) return static_cast<Kind>(i + 1);
   }
-  return Invalid(what, " is ", name, ", must be one of ", absl::StrJoin(names, " "));
+  return InvalidField(what, name, absl::StrCat("one of ", absl::StrJoin(names, " ")));
 }
 
 template <typename Kind, size_t kCount>

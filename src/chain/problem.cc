@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/choices.h"
 #include "src/chain/problem_kinds.h"
@@ -68,8 +69,9 @@ absl::StatusOr<std::string> CanonicalInteger(const FieldSpec& field, absl::strin
                                              int64_t low, absl::string_view or_else) {
   int64_t value = 0;
   if (!ParseInteger(text, &value) || value < low || value > kMaxExtent) {
-    return Invalid(field.key, " is ", Shown(text), ", must be an integer in [", low, ", ",
-                   BoundText(kMaxExtent), "]", or_else);
+    return InvalidField(field.key, Shown(text),
+                        absl::StrCat("an integer in [", low, ", ", BoundText(kMaxExtent), "]"),
+                        or_else);
   }
   return absl::StrCat(value);
 }
@@ -77,7 +79,7 @@ absl::StatusOr<std::string> CanonicalInteger(const FieldSpec& field, absl::strin
 absl::StatusOr<std::string> CanonicalNumber(const FieldSpec& field, absl::string_view text) {
   double value = 0;
   if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) {
-    return Invalid(field.key, " is ", Shown(text), ", must be a finite number");
+    return InvalidField(field.key, Shown(text), "a finite number");
   }
   return ShortestNumber(value);
 }
@@ -88,8 +90,9 @@ absl::StatusOr<std::string> CanonicalName(const FieldSpec& field, absl::string_v
     if (text == choice) return choice;
   }
   const std::string way_out = *field.way_out == '\0' ? "" : absl::StrCat(" (", field.way_out, ")");
-  return Invalid(field.key, " is ", Shown(text), ", must be ", choices.size() == 1 ? "" : "one of ",
-                 field.choices, way_out, KnownAs(text, choices));
+  return InvalidField(field.key, Shown(text),
+                      absl::StrCat(choices.size() == 1 ? "" : "one of ", field.choices), way_out,
+                      KnownAs(text, choices));
 }
 
 // Numbers of the axes of a convolution, `most` of them or one for all.
@@ -103,14 +106,14 @@ absl::StatusOr<std::string> CanonicalAxes(const FieldSpec& field, absl::string_v
     item = absl::StrCat(value);
   }
   if (good) return absl::StrJoin(items, ",");
-  return Invalid(field.key, " is ", Shown(text), ", must be ",
-                 field.type == FieldType::kPads ? "same, or " : "", "1 or ", most, " integers in [",
-                 low, ", ", high, "]");
+  return InvalidField(field.key, Shown(text),
+                      absl::StrCat(field.type == FieldType::kPads ? "same, or " : "", "1 or ", most,
+                                   " integers in [", low, ", ", high, "]"));
 }
 
 absl::StatusOr<std::string> CanonicalFlag(const FieldSpec& field, absl::string_view text) {
   if (text == "0" || text == "1") return std::string(text);
-  return Invalid(field.key, " is ", Shown(text), ", must be 0 or 1");
+  return InvalidField(field.key, Shown(text), "0 or 1");
 }
 
 absl::StatusOr<std::string> CanonicalItem(const FieldSpec& field, absl::string_view text) {
@@ -121,7 +124,9 @@ absl::StatusOr<std::string> CanonicalItem(const FieldSpec& field, absl::string_v
 absl::StatusOr<std::string> CanonicalList(const FieldSpec& field, absl::string_view text) {
   std::vector<std::string> items = absl::StrSplit(text, ',');
   if (items.size() > kMaxListItems) {
-    return Invalid(field.key, " has ", items.size(), " items, must have at most ", kMaxListItems);
+    return WithField(
+        Invalid(field.key, " has ", items.size(), " items, must have at most ", kMaxListItems),
+        field.key, items.size(), absl::StrCat("at most ", kMaxListItems));
   }
   for (std::string& item : items) {
     absl::StatusOr<std::string> value = CanonicalItem(field, item);
@@ -176,9 +181,10 @@ absl::StatusOr<KindSpec> FindKind(absl::string_view name) {
     if (name == kind.name) return kind;
   }
   const std::string meant = DidYouMean(name, ProblemKinds());
-  if (!meant.empty()) return Invalid("kind is ", Shown(name), ActivationHint(name), meant);
-  return Invalid("kind is ", Shown(name), ActivationHint(name), ", must be one of ",
-                 absl::StrJoin(ProblemKinds(), " "));
+  const std::string bound = absl::StrCat("one of ", absl::StrJoin(ProblemKinds(), " "));
+  const std::string is = absl::StrCat("kind is ", Shown(name), ActivationHint(name));
+  if (!meant.empty()) return WithField(Invalid(is, meant), "kind", Shown(name));
+  return WithField(Invalid(is, ", must be ", bound), "kind", Shown(name), bound);
 }
 
 std::vector<std::string> KeyNames(const KindSpec& kind) {
@@ -196,14 +202,15 @@ absl::StatusOr<std::map<std::string, std::string>> SplitFields(
   for (size_t i = first; i < words.size(); ++i) {
     const size_t equals = words[i].find('=');
     if (equals == absl::string_view::npos) {
-      return Invalid("word is ", Shown(words[i]), ", must be key=value with a key of ", Keys(kind));
+      return InvalidField("word", Shown(words[i]),
+                          absl::StrCat("key=value with a key of ", Keys(kind)));
     }
     const std::string key(words[i].substr(0, equals));
     bool known = false;
     for (const FieldSpec& field : kind.fields) known = known || key == field.key;
     if (!known) {
-      return Invalid("key is ", Shown(key), ", must be one of ", Keys(kind),
-                     DidYouMean(key, KeyNames(kind)));
+      return InvalidField("key", Shown(key), absl::StrCat("one of ", Keys(kind)),
+                          DidYouMean(key, KeyNames(kind)));
     }
     if (!given.emplace(key, std::string(words[i].substr(equals + 1))).second) {
       return Invalid("key ", key, " is given twice");
@@ -230,8 +237,7 @@ absl::StatusOr<Problem> ParseWords(const std::vector<absl::string_view>& words) 
   const absl::string_view kind_name = words[has_id ? 1 : 0];
   if (has_id) {
     if (!IsWord(words[0])) {
-      return Invalid("id is ", Shown(words[0]),
-                     ", must be 1 to 64 letters, digits, '_', '-' or '.'");
+      return InvalidField("id", Shown(words[0]), "1 to 64 letters, digits, '_', '-' or '.'");
     }
     problem.id = std::string(words[0]);
   }
@@ -244,7 +250,7 @@ absl::StatusOr<Problem> ParseWords(const std::vector<absl::string_view>& words) 
   for (const FieldSpec& field : kind.fields) {
     const auto it = split->find(field.key);
     if (it == split->end() && field.fallback == nullptr) {
-      return Invalid(kind.name, ": key ", field.key, " is missing");
+      return WithField(Invalid(kind.name, ": key ", field.key, " is missing"), field.key);
     }
     const std::string text = it == split->end() ? field.fallback : it->second;
     absl::StatusOr<std::string> value = CanonicalValue(field, text);
@@ -384,8 +390,8 @@ absl::StatusOr<std::string> ProblemHelp(absl::string_view name) {
     for (const FieldSpec& field : kind.fields) text += FieldLines(field);
     return absl::StrCat(text, "example: ", ExampleText(kind), "\n");
   }
-  return Invalid("kind is ", name.substr(0, kShownKind), ", must be one of ",
-                 absl::StrJoin(ProblemKinds(), " "));
+  return InvalidField("kind", name.substr(0, kShownKind),
+                      absl::StrCat("one of ", absl::StrJoin(ProblemKinds(), " ")));
 }
 
 std::string ProblemHelp() {

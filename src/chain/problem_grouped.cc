@@ -1,4 +1,5 @@
 // Text kinds of products with matrices that ids name: mixtures of experts.
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/expander.h"
@@ -44,7 +45,7 @@ absl::StatusOr<Chain> MakeGroupedMatmulEnds(const FieldValues& v) {
 absl::StatusOr<Chain> MakeGroupedGatedFfn(const FieldValues& v) {
   const int64_t n = v.Extent("n");
   if (n > kMaxExtent / 2) {
-    return Invalid("n is ", n, ", must be at most ", kMaxExtent / 2, ": w1 has 2 n columns");
+    return InvalidField("n", n, absl::StrCat("at most ", kMaxExtent / 2), ": w1 has 2 n columns");
   }
   WholeChain c(DTypeOf(v));
   GroupedFfnOperands in;

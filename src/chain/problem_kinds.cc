@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "src/base/format.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/choices.h"
 #include "src/chain/composites.h"
@@ -177,7 +178,7 @@ absl::StatusOr<Chain> MakeCumsum(const FieldValues& v) {
 absl::StatusOr<Chain> MakeDropout(const FieldValues& v) {
   WholeChain c(DTypeOf(v));
   const double p = v.Number("p");
-  if (!(p >= 0 && p < 1)) return Invalid("p is ", v.Name("p"), ", must be in [0, 1)");
+  if (!(p >= 0 && p < 1)) return InvalidField("p", v.Name("p"), "in [0, 1)");
   const ValueId x = c.Rows("x", v.Extent("cols"));
   const ValueId seed = c.Input("seed", {DType::kS64, {}});
   const ValueId offset = c.Input("offset", {DType::kS64, {}});

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "src/base/numbers.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/choices.h"
 #include "src/chain/composites.h"
@@ -38,8 +39,8 @@ class ScaledChain : public WholeChain {
   // Codes [rows, columns] and their scale.
   Scaled Codes(const std::string& name, Dim rows, int64_t columns) {
     if (GranularityOf(v_, "scales") == Granularity::kGroup && columns % kScaleBlock != 0) {
-      Fail(Invalid("columns of ", name, " are ", columns, ", must be a multiple of ", kScaleBlock,
-                   " for scales=group"));
+      Fail(InvalidFields(absl::StrCat("columns of ", name), columns,
+                         absl::StrCat("a multiple of ", kScaleBlock, " for scales=group")));
       return {};
     }
     const bool weights = !rows.symbolic;
@@ -149,7 +150,7 @@ absl::StatusOr<Chain> MakeScaledGroupedMatmul(const FieldValues& v) {
 absl::StatusOr<Chain> MakeScaledGroupedGatedFfn(const FieldValues& v) {
   const int64_t n = v.Extent("n"), experts = v.Extent("experts");
   if (n > kMaxExtent / 2) {
-    return Invalid("n is ", n, ", must be at most ", kMaxExtent / 2, ": w1 has 2 n columns");
+    return InvalidField("n", n, absl::StrCat("at most ", kMaxExtent / 2), ": w1 has 2 n columns");
   }
   ScaledChain c(v);
   const Routed rows = RoutedRows(c, v, "x");

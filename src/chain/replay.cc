@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 
@@ -113,22 +114,25 @@ std::vector<Dim> SliceLimits(const Op& op) {
 }
 
 absl::StatusOr<ValueId> Replay(ChainBuilder& builder, const Op& op, bool check_type) {
-  const std::string where = absl::StrCat("op ", builder.size(), " (", NameOf(op), "): ");
+  const auto refuse = [&, at = builder.size()](const absl::Status& why) {
+    return OfOp(at, NameOf(op), why);
+  };
   if (!IsValid(op.kind)) {
-    return Invalid(where, "kind is ", static_cast<int>(op.kind), ", which does not exist");
+    return refuse(Invalid("kind is ", static_cast<int>(op.kind), ", which does not exist"));
   }
   const int count = OperandCount(op.kind);
   if (count >= 0 && count != static_cast<int>(op.operands.size()) && !IsScaledGrouped(op)) {
-    return Invalid(where, "operands are ", op.operands.size(), ", must be ", count,
-                   op.kind == OpKind::kGroupedMatmul ? ", or 5 with scales" : "");
+    return refuse(InvalidFields(
+        "operands", op.operands.size(),
+        absl::StrCat(count, op.kind == OpKind::kGroupedMatmul ? ", or 5 with scales" : "")));
   }
   if (IsScaledGrouped(op) && !op.transpose_b) {
-    return Invalid(where, "transpose_b is false, must be true with scales: w is [experts, n, k]");
+    return refuse(
+        InvalidField("transpose_b", "false", "true with scales", ": w is [experts, n, k]"));
   }
   SINTER_ASSIGN_OR_RETURN(ValueId id, Dispatch(builder, op));
   if (check_type && builder.TypeOf(id) != op.type) {
-    return Invalid(where, "type is ", ToString(op.type), ", must be ",
-                   ToString(builder.TypeOf(id)));
+    return refuse(InvalidField("type", ToString(op.type), ToString(builder.TypeOf(id))));
   }
   return id;
 }

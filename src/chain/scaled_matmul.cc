@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
 
@@ -13,21 +14,23 @@ namespace {
 
 absl::Status CheckMatrix(absl::string_view name, absl::string_view axes, const TensorType& type) {
   if (!IsCode(type.dtype)) {
-    return Invalid("dtype of ", name, " is ", NameOf(type.dtype), ", must be e4m3 or s8");
+    return InvalidField(absl::StrCat("dtype of ", name), NameOf(type.dtype), "e4m3 or s8");
   }
-  if (type.rank() != 2) return Invalid("rank of ", name, " is ", type.rank(), ", must be 2 ", axes);
+  if (type.rank() != 2)
+    return InvalidField(absl::StrCat("rank of ", name), type.rank(), absl::StrCat("2 ", axes));
   if (!type.dims[1].symbolic) return absl::OkStatus();
-  return Invalid("dimension 1 of ", name, " is M, must be constant");
+  return InvalidField(absl::StrCat("dimension 1 of ", name), "M", "constant");
 }
 
 // Sums that needn't be promoted: all terms of one have the same scale.
 absl::Status CheckFast(DType dtype, int64_t k, ScaleGrain of_a, ScaleGrain of_w) {
   if (dtype == DType::kS8) {
-    return Invalid("accumulate is fast, must be promoted for s8: its sums are exact");
+    return InvalidField("accumulate", "fast", "promoted for s8", ": its sums are exact");
   }
   if (k <= kScaleBlock || (of_a.k == 0 && of_w.k == 0)) return absl::OkStatus();
-  return Invalid("accumulate is fast, must be promoted where ", of_a.k > 0 ? "scale_a" : "scale_w",
-                 " has a value for each ", kScaleBlock, " of k");
+  return InvalidField("accumulate", "fast",
+                      absl::StrCat("promoted where ", of_a.k > 0 ? "scale_a" : "scale_w",
+                                   " has a value for each ", kScaleBlock, " of k"));
 }
 
 // Lists the dims that a scale may have, for messages.
@@ -50,7 +53,7 @@ absl::StatusOr<Accumulate> ParseAccumulate(absl::string_view name) {
   for (const Accumulate each : {Accumulate::kPromoted, Accumulate::kFast}) {
     if (NameOf(each) == name) return each;
   }
-  return Invalid("accumulate is ", name, ", must be one of promoted fast");
+  return InvalidField("accumulate", name, "one of promoted fast");
 }
 
 bool IsValid(Accumulate accumulate) {
@@ -60,7 +63,7 @@ bool IsValid(Accumulate accumulate) {
 absl::StatusOr<ScaleGrain> GrainOf(absl::string_view name, const TensorType& operand,
                                    const TensorType& scale, bool weights) {
   if (scale.dtype != DType::kF32) {
-    return Invalid("dtype of ", name, " is ", NameOf(scale.dtype), ", must be f32");
+    return InvalidField(absl::StrCat("dtype of ", name), NameOf(scale.dtype), "f32");
   }
   if (scale.rank() == 0) return ScaleGrain();
   const Dim one = Dim::Constant(1), rows = operand.dims[0];
@@ -80,15 +83,16 @@ absl::StatusOr<ScaleGrain> GrainOf(absl::string_view name, const TensorType& ope
   const char* why = operand.dtype == DType::kS8 ? ": s8 has no groups of k"
                     : grouped                   ? ""
                                                 : ": groups need k in multiples of 128";
-  return Invalid("dims of ", name, " are ", ToString(absl::MakeConstSpan(scale.dims)),
-                 ", must be one of ", AllowedDims(rows, grouped ? groups.value : 0, weights),
-                 " for ", ToString(operand), why);
+  return InvalidFields(
+      absl::StrCat("dims of ", name), ToString(absl::MakeConstSpan(scale.dims)),
+      absl::StrCat("one of ", AllowedDims(rows, grouped ? groups.value : 0, weights), " for ",
+                   ToString(operand), why));
 }
 
 absl::StatusOr<ScaleGrain> GroupedGrainOf(absl::string_view name, const TensorType& operand,
                                           const TensorType& scale, bool weights) {
   if (scale.dtype != DType::kF32) {
-    return Invalid("dtype of ", name, " is ", NameOf(scale.dtype), ", must be f32");
+    return InvalidField(absl::StrCat("dtype of ", name), NameOf(scale.dtype), "f32");
   }
   if (scale.rank() == 0) return ScaleGrain();
   const Dim one = Dim::Constant(1);
@@ -109,15 +113,16 @@ absl::StatusOr<ScaleGrain> GroupedGrainOf(absl::string_view name, const TensorTy
     if (scale.dims == dims) return grain;
     absl::StrAppend(&text, ", ", ToString(absl::MakeConstSpan(dims)));
   }
-  return Invalid("dims of ", name, " are ", ToString(absl::MakeConstSpan(scale.dims)),
-                 ", must be one of ", text, " for ", ToString(operand),
-                 k % kScaleBlock == 0 ? "" : ": groups need k in multiples of 128");
+  return InvalidFields(
+      absl::StrCat("dims of ", name), ToString(absl::MakeConstSpan(scale.dims)),
+      absl::StrCat("one of ", text, " for ", ToString(operand),
+                   k % kScaleBlock == 0 ? "" : ": groups need k in multiples of 128"));
 }
 
 absl::Status CheckSumsOf(DType dtype, Dim k) {
   if (dtype != DType::kS8 || (!k.symbolic && k.value <= kMostS8Sums)) return absl::OkStatus();
-  return Invalid("k is ", ToString(k), ", must be at most ", kMostS8Sums,
-                 " for s8: sums are exact in s32");
+  return InvalidField("k", ToString(k), absl::StrCat("at most ", kMostS8Sums, " for s8"),
+                      ": sums are exact in s32");
 }
 
 absl::StatusOr<TensorType> InferScaledMatmul(const TensorType& a, const TensorType& w,
@@ -129,7 +134,7 @@ absl::StatusOr<TensorType> InferScaledMatmul(const TensorType& a, const TensorTy
     return Invalid("dtype of a is ", NameOf(a.dtype), ", of w ", NameOf(w.dtype),
                    ": must be equal");
   }
-  if (w.dims[0].symbolic) return Invalid("dimension 0 of w is M, must be constant");
+  if (w.dims[0].symbolic) return InvalidField("dimension 0 of w", "M", "constant");
   if (a.dims[1] != w.dims[1]) {
     return Invalid("k of a is ", ToString(a.dims[1]), ", k of w is ", ToString(w.dims[1]));
   }
@@ -153,7 +158,7 @@ absl::StatusOr<TensorType> InferScaledGroupedMatmul(const TensorType& a, const T
                                                     const TensorType& scale_w) {
   for (const auto& [name, type] : {std::make_pair("a", &a), std::make_pair("w", &w)}) {
     if (type->dtype == DType::kE4M3) continue;
-    return Invalid("dtype of ", name, " is ", NameOf(type->dtype), ", must be e4m3");
+    return InvalidField(absl::StrCat("dtype of ", name), NameOf(type->dtype), "e4m3");
   }
   // All but the types is as of floating operands.
   const TensorType rows{DType::kBF16, a.dims}, matrices{DType::kBF16, w.dims};

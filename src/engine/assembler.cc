@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "src/base/format.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/engine/keys.h"
 #include "src/engine/verify.h"
@@ -230,9 +231,10 @@ absl::StatusOr<BuiltKernels> PlanAssembler::BuildKernels(const Building& buildin
     const absl::Status status = Replace(building, toolchain, positions, refused, variant);
     if (IsFinal(status)) return status;
     if (!status.ok()) {
-      return MakeError(ErrorCode::kCompileFailed,
-                       absl::StrCat("kernel ", positions.front(), ": ", first_refusal,
-                                    "; no other takes its place: ", status.message()));
+      return WithFieldsOf(MakeError(ErrorCode::kCompileFailed,
+                                    absl::StrCat("kernel ", positions.front(), ": ", first_refusal,
+                                                 "; no other takes its place: ", status.message())),
+                          status);
     }
     variant->replaced = ReplacedText(refused.size(), first_refusal);
     core_->log.Log(LogLevel::kWarn,

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/chain.h"
 #include "src/chain/tensor_type.h"
@@ -22,7 +23,7 @@ namespace sinter {
 namespace {
 
 absl::Status Differs(absl::string_view field, absl::string_view given, absl::string_view wanted) {
-  return Invalid("the plan's ", field, " is ", given, ", must be ", wanted);
+  return InvalidField(absl::StrCat("the plan's ", field), given, wanted);
 }
 
 std::string Short(const Digest& digest) { return digest.Hex().substr(0, 16); }
@@ -34,7 +35,8 @@ std::string DeviceText(const PlanUse& use) {
 
 absl::Status CheckM(int64_t m) {
   if (m >= 0 && m <= kMaxExtent) return absl::OkStatus();
-  return OutOfRange("m is ", m, ", must be in [0, ", BoundText(kMaxExtent), "]");
+  const std::string bound = absl::StrCat("in [0, ", BoundText(kMaxExtent), "]");
+  return WithField(OutOfRange("m is ", m, ", must be ", bound), "m", m, bound);
 }
 
 // Loaded plans of one plan key differ in these.

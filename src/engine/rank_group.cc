@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -24,15 +25,15 @@ bool IsSlot(uint64_t bytes) {
 
 absl::Status CheckOptions(const RankGroupOptions& options) {
   if (!IsSize(options.size)) {
-    return Invalid("group.size is ", options.size, ", must be 2 to ", RankRoom::kMaxRanks);
+    return InvalidField("group.size", options.size, absl::StrCat("2 to ", RankRoom::kMaxRanks));
   }
   if (options.rank < 0 || options.rank >= options.size) {
-    return Invalid("group.rank is ", options.rank, ", must be 0 to ", options.size - 1);
+    return InvalidField("group.rank", options.rank, absl::StrCat("0 to ", options.size - 1));
   }
   const uint64_t slot = options.slot_bytes;
   if (!IsSlot(slot)) {
-    return Invalid("group.slot_bytes is ", slot, ", must be a multiple of 4096 from ", kLeastSlot,
-                   " to ", kMostSlot);
+    return InvalidField("group.slot_bytes", slot,
+                        absl::StrCat("a multiple of 4096 from ", kLeastSlot, " to ", kMostSlot));
   }
   if (options.rooms.empty()) return absl::OkStatus();
   const uint64_t needed = RoomBytes(options.size, slot);
@@ -42,7 +43,8 @@ absl::Status CheckOptions(const RankGroupOptions& options) {
   }
   for (size_t i = 0; i < options.rooms.size(); ++i) {
     if (options.rooms[i] == 0 || options.rooms[i] % 256 != 0) {
-      return Invalid("group.peers[", i, "] is ", options.rooms[i], ", must be 256-byte aligned");
+      return InvalidField(absl::StrCat("group.peers[", i, "]"), options.rooms[i],
+                          "256-byte aligned");
     }
   }
   return absl::OkStatus();

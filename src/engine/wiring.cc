@@ -13,6 +13,7 @@
 #include "runtime/query/model_choice.h"
 #include "src/base/digest.h"
 #include "src/base/format.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/engine/cache_tools.h"
 #include "src/engine/core.h"
@@ -118,7 +119,7 @@ absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_
   } else if (ordinal >= 0) {
     SINTER_RETURN_IF_ERROR(PlugInDevice(config, ordinal, log, ports));
   } else {
-    return Invalid("device ordinal is ", ordinal, ", must be >= 0, or a target must be named");
+    return InvalidField("device ordinal", ordinal, ">= 0, or a target must be named");
   }
   if (EmbeddedStandIns() > 0) ports.stand_ins = EmbeddedStandIn;
   LogTuning(ports, log);

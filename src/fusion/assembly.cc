@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/launch_recipe.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/plan_assembly.h"
@@ -20,7 +21,7 @@ absl::Status Assembly::CheckOrder(const KernelSpec& spec) const {
   }
   if (!batch_invariant_) return absl::OkStatus();
   const absl::Status order = spec.family->CheckRowOrder(spec);
-  return order.ok() ? order : FailedPrecondition(order.message());
+  return order.ok() ? order : WithFieldsOf(FailedPrecondition(order.message()), order);
 }
 
 absl::StatusOr<std::string> Assembly::WantedOrder() {
@@ -39,7 +40,8 @@ absl::StatusOr<std::string> Assembly::WantedOrder() {
 absl::Status Assembly::CheckOrder(const Plan& plan) {
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const absl::Status status = CheckOrder(plan.kernels[i].spec);
-    if (!status.ok()) return FailedPrecondition("kernel ", i, ": ", status.message());
+    if (!status.ok())
+      return WithFieldsOf(FailedPrecondition("kernel ", i, ": ", status.message()), status);
   }
   const bool chosen = std::any_of(
       plan.kernels.begin(), plan.kernels.end(),
@@ -62,7 +64,8 @@ class Assembly::Maker {
   absl::StatusOr<AssembledPlan> Run(const Decisions& decisions) {
     for (size_t i = 0; i < decisions.kernels.size(); ++i) {
       const absl::Status status = Add(decisions.kernels[i]);
-      if (!status.ok()) return FailedPrecondition("kernel ", i, ": ", status.message());
+      if (!status.ok())
+        return WithFieldsOf(FailedPrecondition("kernel ", i, ": ", status.message()), status);
     }
     SINTER_RETURN_IF_ERROR(CheckRunEnds());
     SINTER_RETURN_IF_ERROR(CheckPushedSums(of_.chain_, steps_));
@@ -86,8 +89,7 @@ class Assembly::Maker {
   absl::Status AddProducts(const KernelDecision& kernel) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
     if (run == nullptr || run->IsOwn()) {
-      return FailedPrecondition("op ", kernel.ops.values.front(),
-                                " is no result of a run of products");
+      return OpRefused(kernel.ops.values.front(), " is no result of a run of products");
     }
     const Segment segment{kernel.ops.first, kernel.products};
     if (segment.end() > run->matched.size()) {
@@ -118,8 +120,8 @@ class Assembly::Maker {
   absl::Status AddOwn(const KernelDecision& kernel) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
     if (run == nullptr || run->own.family != kernel.family) {
-      return FailedPrecondition("op ", kernel.ops.values.front(), " is no result of a run of ",
-                                kernel.family->name(), " kernels");
+      return OpRefused(kernel.ops.values.front(), " is no result of a run of ",
+                       kernel.family->name(), " kernels");
     }
     SINTER_ASSIGN_OR_RETURN(const KernelSpec spec,
                             kernel.family->BindOwn(run->own, kernel.own, kernel.ops.first, {}));
@@ -210,12 +212,11 @@ class Assembly::Maker {
     absl::Status status;
     vertices.ForEach([&](int v) {
       const StitchVertex& vertex = graph_.vertex(v);
-      if (done_.Contains(v))
-        status.Update(FailedPrecondition("op ", vertex.root(), " is computed twice"));
+      if (done_.Contains(v)) status.Update(OpRefused(vertex.root(), " is computed twice"));
       for (const int producer : vertex.producers) {
         if (done_.Contains(producer) || vertices.Contains(producer)) continue;
-        status.Update(FailedPrecondition("op ", vertex.root(), " comes before op ",
-                                         graph_.vertex(producer).root()));
+        status.Update(
+            OpRefused(vertex.root(), " comes before op ", graph_.vertex(producer).root()));
       }
     });
     done_.Unite(vertices);
@@ -352,8 +353,8 @@ absl::StatusOr<NodeSet> ChainParts::VerticesOf(const KernelOps& ops) const {
   for (const ValueId value : ops.values) {
     const bool known = value >= 0 && value < static_cast<ValueId>(graph_.chain().ops().size());
     const int vertex = known ? graph_.VertexOf(value) : -1;
-    if (vertex < 0) return FailedPrecondition("op ", value, " is no op that a kernel is made of");
-    if (IsRun(vertex)) return FailedPrecondition("op ", value, " is of a run of products");
+    if (vertex < 0) return OpRefused(value, " is no op that a kernel is made of");
+    if (IsRun(vertex)) return OpRefused(value, " is of a run of products");
     vertices.Add(vertex);
   }
   return vertices;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/chain.h"
 #include "src/fusion/assembly.h"
@@ -48,15 +49,18 @@ absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const
   if (used.batch_invariant) {
     const absl::Status apart = CheckRowsApart(chain);
     if (!apart.ok()) {
-      return NoLegalPlan(absl::StrCat("batch_invariant: ", apart.message(),
-                                      ": leave batch_invariant off, or compute this op in a chain "
-                                      "without it"));
+      return WithFieldsOf(
+          NoLegalPlan(absl::StrCat("batch_invariant: ", apart.message(),
+                                   ": leave batch_invariant off, or compute this op in a chain "
+                                   "without it")),
+          apart);
     }
   }
   absl::StatusOr<FusionResult> result = Stoppable(options.keep_going, [&](Pace* pace) {
     absl::StatusOr<FusionResult> plans = MakePlans(chain, bucket, model, used, pace);
     if (plans.ok()) return plans;
-    return absl::StatusOr<FusionResult>(NoLegalPlan(plans.status().message()));
+    return absl::StatusOr<FusionResult>(
+        WithFieldsOf(NoLegalPlan(plans.status().message()), plans.status()));
   });
   if (result.ok() && used.batch_invariant) MarkBatchInvariant(&*result);
   return result;
@@ -116,7 +120,7 @@ class Replacer {
   absl::StatusOr<Kernels> OfOwn(const KernelDecision& kernel) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
     if (run == nullptr || run->own.family != kernel.family) {
-      return FailedPrecondition("op ", kernel.ops.values.front(), " is no run's result");
+      return OpRefused(kernel.ops.values.front(), " is no run's result");
     }
     SearchOptions options = search_;
     options.top_k = kMostTriedOfAKernel;
@@ -136,14 +140,13 @@ class Replacer {
                                        [&](const auto& one) { return IsRefused(one); });
       if (!refused) return kernels;
     }
-    return FailedPrecondition("op ", run->end, ": each schedule of its ", kernel.family->name(),
-                              " kernels was refused by the compiler");
+    return OpRefused(run->end, ": each schedule of its ", kernel.family->name(),
+                     " kernels was refused by the compiler");
   }
 
   absl::StatusOr<Kernels> OfProducts(const KernelDecision& kernel, bool behind) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
-    if (run == nullptr)
-      return FailedPrecondition("op ", kernel.ops.values.front(), " is no run's result");
+    if (run == nullptr) return OpRefused(kernel.ops.values.front(), " is no run's result");
     if (kernel.products == 1 || !Exhausted(kernel)) {
       absl::StatusOr<KernelDecision> next = NextOfProducts(*run, kernel, behind);
       if (next.ok()) return Kernels{*std::move(next)};
@@ -174,8 +177,8 @@ class Replacer {
       kernel.measured_us = 0;
       if (!IsRefused(kernel)) return kernel;
     }
-    return FailedPrecondition("op ", run.end, ": each schedule of product ", kernel.ops.first,
-                              " of its run was refused by the compiler");
+    return OpRefused(run.end, ": each schedule of product ", kernel.ops.first,
+                     " of its run was refused by the compiler");
   }
 
   absl::StatusOr<Kernels> OfStitch(const KernelDecision& kernel) {
@@ -204,8 +207,8 @@ class Replacer {
       kernel.measured_us = 0;
       if (!IsRefused(kernel)) return kernel;
     }
-    return FailedPrecondition("op ", kernel.ops.values.back(),
-                              ": each schedule of its kernel was refused by the compiler");
+    return OpRefused(kernel.ops.values.back(),
+                     ": each schedule of its kernel was refused by the compiler");
   }
 
   // The best kernel of all of `vertices`, or the kernels of their halves.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/attention/problem.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/plan_assembly.h"
@@ -279,14 +280,14 @@ class Planner {
       if (run.IsOwn()) {
         const KernelFamily& family = *run.own.family;
         if (options_.stand_ins) {
-          return FailedPrecondition("op ", run.end, ": the library has no ", family.name(),
-                                    " kernels of its own");
+          return OpRefused(run.end, ": the library has no ", family.name(), " kernels of its own");
         }
         Ask(pace_);
         SINTER_ASSIGN_OR_RETURN(own_.back(),
                                 family.RankOwn(run.own, bucket_, model_, AnySearch(), false));
         if (own_.back().empty()) {
-          return Internal("op ", run.end, ": ", family.name(), " ranked no kernel");
+          return WithOp(Internal("op ", run.end, ": ", family.name(), " ranked no kernel"),
+                        run.end);
         }
         ranked_.push_back(nullptr);
         continue;

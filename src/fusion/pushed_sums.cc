@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/plan_assembly.h"
@@ -61,26 +62,24 @@ absl::Status CheckPushedSums(const Chain& chain, const std::vector<PlanStep>& st
       const bool taken = k + 1 == ranked.size() && i + 1 < steps.size() && Takes(steps[i + 1]) &&
                          Feeds(chain, steps[i], steps[i + 1]);
       if (!taken) {
-        return FailedPrecondition("op ", steps[i].run->end,
-                                  " is pushed, and no sum over ranks takes it");
+        return OpRefused(steps[i].run->end, " is pushed, and no sum over ranks takes it");
       }
       if (ranks != chain.ranks()) {
-        return FailedPrecondition("op ", steps[i].run->end, " is pushed to ", ranks,
-                                  " ranks, the chain has ", chain.ranks());
+        return OpRefused(steps[i].run->end, " is pushed to ", ranks, " ranks, the chain has ",
+                         chain.ranks());
       }
       const PlanStep& sum = steps[i + 1];
       const int64_t sent = ranked[k].schedule.pushed_columns,
                     awaited = sum.run->own.family->PushedColumns(sum.own.own);
       if (sent != awaited) {
-        return FailedPrecondition("op ", steps[i].run->end, " is pushed by ", sent,
-                                  " columns, its sum awaits ", awaited);
+        return OpRefused(steps[i].run->end, " is pushed by ", sent, " columns, its sum awaits ",
+                         awaited);
       }
     }
     if (!Takes(steps[i])) continue;
     const bool sent = i > 0 && Feeds(chain, steps[i - 1], steps[i]) &&
                       steps[i - 1].ranked.back().schedule.pushes > 0;
-    if (!sent)
-      return FailedPrecondition("op ", steps[i].run->end, ": nothing is pushed for its sum");
+    if (!sent) return OpRefused(steps[i].run->end, ": nothing is pushed for its sum");
   }
   return absl::OkStatus();
 }

@@ -1,3 +1,5 @@
+#include "src/base/refusal.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -5,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/base/numbers.h"
@@ -67,17 +68,13 @@ std::string NameWithInputs(const Chain& chain, ValueId id) {
 
 // `why` with the inputs of the op that it begins with: "op 1 (exp): .." is of "op 1 (exp of 'x')".
 absl::Status WithInputs(const Chain& chain, const absl::Status& why) {
-  const absl::string_view message = why.message();
-  const size_t end = message.find(" (");
-  ValueId id = -1;
-  if (!absl::StartsWith(message, "op ") || end == message.npos ||
-      !absl::SimpleAtoi(message.substr(3, end - 3), &id) || id < 0 ||
-      id >= static_cast<ValueId>(chain.ops().size())) {
-    return why;
-  }
+  const int32_t op = OpOf(why);
+  if (op < 0 || op >= static_cast<int32_t>(chain.ops().size())) return why;
+  const auto id = static_cast<ValueId>(op);
   const std::string name = NameOfValue(chain, id);
+  const absl::string_view message = why.message();
   if (!absl::StartsWith(message, name)) return why;
-  return {why.code(), absl::StrCat(NameWithInputs(chain, id), message.substr(name.size()))};
+  return WithMessage(why, absl::StrCat(NameWithInputs(chain, id), message.substr(name.size())));
 }
 
 // By value: what it shows, below views and casts that lose nothing.
@@ -268,6 +265,7 @@ std::string At(const std::map<ValueId, std::string>& reasons, ValueId id) {
 
 absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl::Status& why) {
   std::vector<std::string> told;
+  int32_t first = -1;  // the op of told.front()
   size_t more = 0;
   const std::vector<ValueId> sources = SourcesOf(chain);
   for (const ValueId id : Suspects(chain, products)) {
@@ -278,6 +276,7 @@ absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl
     if (trouble.empty()) trouble = At(products.refused, id);
     if (trouble.empty()) continue;
     if (told.size() < kMostRefusedProducts) {
+      if (told.empty()) first = id;
       told.push_back(absl::StrCat(product.Head(), trouble));
     } else {
       ++more;
@@ -285,12 +284,13 @@ absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl
   }
   for (const auto& [id, trouble] : products.refused) {
     if (!IsCollective(chain.op(id))) continue;
+    if (told.empty()) first = id;
     told.push_back(absl::StrCat(NameWithInputs(chain, id), ": ", trouble));
     if (told.size() >= kMostRefusedProducts) break;
   }
   if (told.empty()) return WithInputs(chain, why);
   if (more > 0) told.push_back(absl::StrCat("and ", more, " more"));
-  return absl::Status(why.code(), absl::StrJoin(told, "; "));
+  return WithOp(absl::Status(why.code(), absl::StrJoin(told, "; ")), first);
 }
 
 }  // namespace sinter

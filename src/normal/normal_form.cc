@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/normal/graph.h"
 #include "src/normal/rules.h"
@@ -78,7 +79,10 @@ std::string NormalForm::InCallersNumbers(absl::string_view text) const {
 }
 
 absl::Status NormalForm::InCallersNumbers(const absl::Status& error) const {
-  return WithMessage(error, InCallersNumbers(error.message()));
+  absl::Status told = WithMessage(error, InCallersNumbers(error.message()));
+  const int32_t op = OpOf(error);
+  if (op < 0 || op >= static_cast<int32_t>(origins.size())) return told;
+  return WithOp(std::move(told), origins[static_cast<size_t>(op)]);
 }
 
 std::string NoteFor(const Chain& caller, absl::string_view note) {

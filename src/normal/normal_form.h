@@ -38,7 +38,7 @@ struct NormalForm {
 
   // A text about `chain` that calls its ops "op 3", with the numbers of the caller's ops.
   std::string InCallersNumbers(absl::string_view text) const;
-  absl::Status InCallersNumbers(const absl::Status& error) const;  // of its message
+  absl::Status InCallersNumbers(const absl::Status& error) const;  // message, op
   // Whether any rule applied. Otherwise the two chains are one, and so are their buffers.
   bool changed() const { return chain != callers; }
 

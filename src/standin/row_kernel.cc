@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "src/base/numbers.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/stitch/code/stitch_source.h"
 
@@ -222,7 +223,7 @@ RowPosition Unflattened(const RowDomain& domain, const std::vector<Dim>& dims,
 }
 
 absl::Status RefuseRows(const Chain& body, ValueId v, absl::string_view why) {
-  return FailedPrecondition("op ", v, " (", NameOf(body.op(v)), "): no stand-in computes ", why);
+  return OpRefused(v, " (", NameOf(body.op(v)), "): no stand-in computes ", why);
 }
 
 absl::StatusOr<RowPosition> AxesOf(const Chain& body, ValueId v, const RowDomain& domain,

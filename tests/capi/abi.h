@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,30 @@ struct Result {
   sinter_status code = SINTER_OK;  // the error object's
   bool has_error = false;
   std::string message;
+  int32_t op = -1;
+  std::string field, value, bound;  // "" for NULL
 };
+
+// The number of the op that the message names first; -1: none.
+inline int32_t OpInMessage(const std::string& message) {
+  std::smatch found;
+  static const std::regex* const op = new std::regex("\\bop ([0-9]{1,7})\\b");
+  return std::regex_search(message, found, *op) ? std::stoi(found[1]) : -1;
+}
+
+// Reads the fields; that they are what the message says is checked for every error of every test.
+inline void ReadFields(const sinter_error* error, Result* result) {
+  const auto text = [&](const char* field) {
+    const std::string read = field != nullptr ? field : "";
+    EXPECT_NE(result->message.find(read), std::string::npos) << read << " | " << result->message;
+    return read;
+  };
+  result->op = sinter_error_get_op(error);
+  result->field = text(sinter_error_get_field(error));
+  result->value = text(sinter_error_get_value(error));
+  result->bound = text(sinter_error_get_bound(error));
+  EXPECT_EQ(result->op, OpInMessage(result->message)) << result->message;
+}
 
 // Runs `call(sinter_error**)`; the error object is read and released.
 template <typename Call>
@@ -46,6 +70,7 @@ Result Try(Call&& call) {
   if (error != nullptr) {
     result.code = sinter_error_get_code(error);
     result.message = sinter_error_get_message(error);
+    ReadFields(error, &result);
     sinter_error_release(error);
   }
   return result;

@@ -26,7 +26,7 @@ def integer(value: Any, name: str, minimum: int = -_I64_MAX - 1, maximum: int = 
     except TypeError:
         raise TypeError(f"{name} is {value!r}, which is no integer") from None
     if not minimum <= number <= maximum:
-        raise invalid(f"{name} is {number}, not {minimum} to {maximum}")
+        raise invalid(f"{name} is {number}, not {minimum} to {maximum}", name, number, f"{minimum} to {maximum}")
     return number
 
 

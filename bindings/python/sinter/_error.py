@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Union
+from typing import Optional, Union
 
 from ._abi import Status as Status
 
@@ -13,16 +13,30 @@ class Error(RuntimeError):
     Attributes:
         code: a ``Status``, or a plain ``int`` of a newer library.
         message: one line that names the op or argument, the field, the value and the bound.
+        op: the number of the op that the message names: of an add that failed, the values that the chain had; of a
+            finished chain, by its canonical order. None: it names none.
+        field: the argument, option or operand that the message names, such as "prepare.measure", or None.
+        value: what it is, such as "65", or None.
+        bound: what it must be, such as "in [-1, 64]", or None.
         driver_result: the ``CUresult`` behind ``Status.DRIVER``, else 0.
         compile_log: the compiler's log behind ``Status.COMPILE_FAILED``, else "".
     """
 
     def __init__(
-        self, code: int, message: str, driver_result: int = 0, compile_log: str = ""
+        self,
+        code: int,
+        message: str,
+        driver_result: int = 0,
+        compile_log: str = "",
+        op: Optional[int] = None,
+        field: Optional[str] = None,
+        value: Optional[str] = None,
+        bound: Optional[str] = None,
     ) -> None:
-        super().__init__(code, message, driver_result, compile_log)
+        super().__init__(code, message, driver_result, compile_log, op, field, value, bound)
         self.code: Union[Status, int] = Status(code) if code in Status._value2member_map_ else code
         self.message = message
+        self.op, self.field, self.value, self.bound = op, field, value, bound
         self.driver_result = driver_result
         self.compile_log = compile_log
 
@@ -31,6 +45,6 @@ class Error(RuntimeError):
         return f"{name}: {self.message}"
 
 
-def invalid(message: str) -> Error:
-    """The error of an argument that the package itself refuses."""
-    return Error(Status.INVALID_ARGUMENT, message)
+def invalid(message: str, field: Optional[str] = None, value: object = None, bound: Optional[str] = None) -> Error:
+    """The error of an argument that the package itself refuses; `message` has the fields that are given."""
+    return Error(Status.INVALID_ARGUMENT, message, field=field, value=None if value is None else str(value), bound=bound)

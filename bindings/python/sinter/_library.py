@@ -79,15 +79,25 @@ def text(value: "bytes | None") -> str:
     return (value or b"").decode("utf-8", "replace")
 
 
+def optional_text(value: "bytes | None") -> "str | None":
+    """A string of the library that may be absent."""
+    return None if value is None else text(value)
+
+
 def raise_error(status: int, error: ctypes.c_void_p) -> None:
     """Raises the error of a call that returned `status`, and releases it."""
     lib = library()
+    op = lib.sinter_error_get_op(error)
     try:
         raise Error(
             status,
             text(lib.sinter_error_get_message(error)),
             lib.sinter_error_get_driver_result(error),
             text(lib.sinter_error_get_compile_log(error)),
+            None if op < 0 else op,
+            optional_text(lib.sinter_error_get_field(error)),
+            optional_text(lib.sinter_error_get_value(error)),
+            optional_text(lib.sinter_error_get_bound(error)),
         )
     finally:
         lib.sinter_error_release(error)

@@ -53,7 +53,7 @@ def axis(value: int, rank: int, name: str = "axis") -> int:
     """An axis counted from the front; a negative one counts from the end."""
     number = integer(value, name)
     if not -rank <= number < rank:
-        raise invalid(f"{name} is {number}, the operand has rank {rank}")
+        raise invalid(f"{name} is {number}, the operand has rank {rank}", name, number)
     return number % rank
 
 

@@ -21,7 +21,7 @@ def rows_of(chain: Chain, m: Optional[int]) -> int:
         m = chain.m
     if m is None:
         if chain.uses_m:
-            raise invalid("m is not given, and the chain leaves it open: prepare(chain, m=ROWS)")
+            raise invalid("m is not given, and the chain leaves it open: prepare(chain, m=ROWS)", "m")
         return 0
     return integer(m, "m", 0, M_MAX)
 
@@ -35,7 +35,7 @@ def seconds(timeout: Any) -> float:
     if not is_number(timeout):
         raise TypeError(f"timeout is {timeout!r}, which is no number of seconds")
     if not timeout >= 0:
-        raise invalid(f"timeout is {timeout}, not 0 or more seconds")
+        raise invalid(f"timeout is {timeout}, not 0 or more seconds", "timeout", timeout, "0 or more seconds")
     return float(min(timeout, _MAX_US / 1e6))
 
 
@@ -51,5 +51,6 @@ def named(table: Dict[str, int], value: Any, name: str) -> int:
         Error: INVALID_ARGUMENT naming the words there are.
     """
     if not isinstance(value, str) or value not in table:
-        raise invalid(f"{name} is {value!r}; there are {' '.join(table)}")
+        words = " ".join(table)
+        raise invalid(f"{name} is {value!r}; there are {words}", name, repr(value), words)
     return table[value]

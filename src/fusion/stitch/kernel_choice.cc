@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/stitch/schedule.h"
 
@@ -199,7 +200,7 @@ class Chooser {
       reason = absl::StrCat(inner == kind ? "" : absl::StrCat("its ", inner, ": "),
                             message.substr(end + 3));
     }
-    return FailedPrecondition("op ", root, " (", kind, "): ", reason);
+    return OpRefused(root, " (", kind, "): ", reason);
   }
 
   // By the faster cut, where there is a choice.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -16,9 +17,10 @@ absl::Status SharedBufferError(const Chain& chain) {
   for (size_t i = 0; i < chain.outputs().size(); ++i) {
     const ChainOutput& out = chain.outputs()[i];
     if (out.alias_input < 0) continue;
-    return FailedPrecondition("output ", i, " (op ", out.value, ", ", NameOf(chain.op(out.value)),
-                              ") shares the buffer of input ", out.alias_input,
-                              ", which is read after it");
+    return WithOp(FailedPrecondition("output ", i, " (op ", out.value, ", ",
+                                     NameOf(chain.op(out.value)), ") shares the buffer of input ",
+                                     out.alias_input, ", which is read after it"),
+                  out.value);
   }
   return absl::InternalError("the graph has a cycle");
 }
@@ -307,9 +309,9 @@ absl::StatusOr<StitchGraph> StitchGraph::Make(const Chain& chain, int64_t bucket
     StitchGraphMaker maker(chain, bucket, runs, options, contract);
     if (!maker.Run()) continue;
     if (maker.endless() >= 0) {
-      return FailedPrecondition("op ", maker.endless(), " (", NameOf(chain.op(maker.endless())),
-                                "): the chain's ops are read through more than ", kMaxReadVisits,
-                                " views of others");
+      return OpRefused(maker.endless(), " (", NameOf(chain.op(maker.endless())),
+                       "): the chain's ops are read through more than ", kMaxReadVisits,
+                       " views of others");
     }
     StitchGraph graph = maker.Take();
     if (graph.size() <= kMaxVertices) return graph;

@@ -282,6 +282,17 @@ void OptionsAndErrorsPassThrough() {
   EXPECT_REFUSED(set->Write("/no/such/folder/set"), SINTER_INVALID_ARGUMENT, "/no/such/folder");
 }
 
+void ErrorsHaveWhatTheirMessageNames() {
+  sinter::ChainBuilder b;
+  const sinter::Value x = b.Input(sinter::DType::kF32, {sinter::kM, 64});
+  b.Output(b.Reduce(sinter::Reduction::kSum, x, {5}));
+  const sinter::Status refused = b.Finish().status();
+  EXPECT(refused.op() == 1 && refused.field() == "axis");
+  EXPECT(refused.value() == "5" && refused.bound() == "in [0, 1]");
+  const sinter::Status empty = sinter::ChainFromText("").status();
+  EXPECT(!empty.ok() && !empty.op() && !empty.field() && !empty.value() && !empty.bound());
+}
+
 // Reference counts, by the one object whose count shows: a context's statistics are shared.
 void HandlesShareAndMove() {
   auto opened = sinter::Context::ForTarget("h200");
@@ -550,6 +561,7 @@ int main(int count, char** arguments) {
   TheFirstErrorOfADescriptionIsKept();
   EmptyHandlesAreRefused();
   OptionsAndErrorsPassThrough();
+  ErrorsHaveWhatTheirMessageNames();
   HandlesShareAndMove();
   const int prepared = PreparesForATarget();
   if (prepared == 0) AForkedChildPrepares();

@@ -662,3 +662,43 @@ def test_errors_carry_the_librarys_message():
     error = caught.value
     assert error.code == sinter.Status.INVALID_ARGUMENT and "matmul" in error.message and "9" in error.message
     assert str(error).startswith("INVALID_ARGUMENT: ") and error.driver_result == 0 and error.compile_log == ""
+
+
+def of_an_add(make):
+    b = sinter.Builder()
+    x = b.input("f32", (sinter.M, 64))
+    make(b, x)
+
+
+REFUSALS = [
+    (lambda b, x: sinter.softmax(x, axis=9), 1, "axis", "9", "in [-2, 1]"),
+    (lambda b, x: x.sum(axis=5), None, "axis", "5", None),  # the package's own
+    (lambda b, x: b.input("f32", (sinter.M, 0)), 1, "dimension 1", "0", "in [1, 2^31 - 1] or M"),
+    (lambda b, x: sinter.rmsnorm(x, eps=2.0), 1, "eps", "2", "more than 0 in f32 and at most 1"),
+    (lambda b, x: sinter.Chain.of("gated_ffn m=M n=0 k=64 l=64 act=silu"), None, "n", "0", "an integer in [1, 2^31 - 1]"),
+    (lambda b, x: sinter.Chain.of('{"schema": 7}'), None, "schema", "7", "1"),
+]
+
+
+@pytest.mark.parametrize("make, op, field, value, bound", REFUSALS)
+def test_an_error_has_what_its_message_names(make, op, field, value, bound):
+    with pytest.raises(sinter.Error) as caught:
+        of_an_add(make)
+    error = caught.value
+    assert (error.op, error.field, error.value, error.bound) == (op, field, value, bound), error
+
+
+def test_an_error_that_names_nothing_has_none():
+    with pytest.raises(sinter.Error) as caught:
+        sinter.Chain.from_text("")
+    error = caught.value
+    assert (error.op, error.field, error.value, error.bound) == (None, None, None, None), error
+
+
+def test_an_error_of_planning_has_its_op(context):
+    b = sinter.Builder()
+    x, w = b.input("f32", (sinter.M, 64)), b.constant("f32", (64, 64))
+    chain = b.finish(x @ w)
+    with pytest.raises(sinter.Error) as caught:
+        context.prepare(chain, m=8)
+    assert caught.value.code == sinter.Status.NO_LEGAL_PLAN and caught.value.op == 2

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "absl/strings/match.h"
+#include "src/base/refusal.h"
 #include "src/chain/chain.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
@@ -183,6 +184,7 @@ TEST(ReplacementTest, RefusalsNameTheCallersOps) {
   ASSERT_EQ(sine, 3) << "behind two ops that the normal form has not";
   const absl::Status status = world.MakeEngine()->Prepare(world.chain, 1, {}).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("no other takes its place: op 3: "));
+  EXPECT_EQ(OpOf(status), 3);
 }
 
 // SINTER_SPILL_GRAPH: a chain's JSON file, such as that of a whole vision model.

@@ -1,5 +1,7 @@
 // What a first user is told of a chain that no kernels take: one prefix, the op once, the names
 // that the inputs were given, what is the matter, and the way out.
+#include "src/base/refusal.h"
+
 #include <algorithm>
 #include <ctime>
 #include <functional>
@@ -7,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -50,6 +53,13 @@ struct Draft {
   }
 };
 
+// The number of the op that a message names first; -1: none.
+int OpIn(const std::string& message) {
+  static const std::regex* const op = new std::regex("\\bop ([0-9]{1,7})\\b");
+  std::smatch found;
+  return std::regex_search(message, found, *op) ? std::stoi(found[1]) : -1;
+}
+
 std::string RefusalOf(const std::function<std::vector<ValueId>(Draft&)>& make) {
   Draft draft;
   for (const ValueId output : make(draft)) EXPECT_TRUE(draft.b.Output(output).ok());
@@ -60,6 +70,7 @@ std::string RefusalOf(const std::function<std::vector<ValueId>(Draft&)>& make) {
   EXPECT_FALSE(planned.ok());
   if (planned.ok()) return "";
   EXPECT_EQ(StatusNumber(planned.status()), static_cast<int32_t>(ErrorCode::kNoLegalPlan));
+  EXPECT_EQ(OpOf(planned.status()), OpIn(std::string(planned.status().message())));
   return std::string(planned.status().message());
 }
 
@@ -354,7 +365,9 @@ TEST(Refusal, HasPrefixNamesAndWayOutWhateverIsRefused) {
         PlanChain(*(*form)->chain, chain->UsesM() ? kRows : 1, *BuiltinModel("h200"), {});
     result.ok() ? ++planned : ++refused;
     if (result.ok()) continue;
-    const std::string message((*form)->InCallersNumbers(result.status()).message());
+    const absl::Status told = (*form)->InCallersNumbers(result.status());
+    const std::string message(told.message());
+    EXPECT_EQ(OpOf(told), OpIn(message)) << message;
     EXPECT_EQ(FlawOf(message), "") << seed << ": " << message << "\n" << chain->ToString();
   }
   EXPECT_GT(planned, 50);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/base/refusal.h"
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
@@ -513,6 +514,8 @@ TEST(NormalForm, TellsTheCallersNumbers) {
     EXPECT_NE(now, callers);
     EXPECT_EQ(form->InCallersNumbers("op " + now + " (matmul): stop 2, op " + now + "; op x"),
               "op " + callers + " (matmul): stop 2, op " + callers + "; op x");
+    const absl::Status error = OpRefused(static_cast<int32_t>(i), " is refused");
+    EXPECT_EQ(OpOf(form->InCallersNumbers(error)), form->origins[i]);
   }
 }
 

@@ -506,6 +506,10 @@ functions! {
     sinter_error_release(error: *const sinter_error);
     sinter_error_get_code(error: *const sinter_error) -> sinter_status;
     sinter_error_get_message(error: *const sinter_error) -> *const c_char;
+    sinter_error_get_op(error: *const sinter_error) -> i32;
+    sinter_error_get_field(error: *const sinter_error) -> *const c_char;
+    sinter_error_get_value(error: *const sinter_error) -> *const c_char;
+    sinter_error_get_bound(error: *const sinter_error) -> *const c_char;
     sinter_error_get_driver_result(error: *const sinter_error) -> i32;
     sinter_error_get_compile_log(error: *const sinter_error) -> *const c_char;
     sinter_context_create(options: *const sinter_context_options, out_context: *mut *mut sinter_context,

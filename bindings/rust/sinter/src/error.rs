@@ -9,6 +9,10 @@ use std::ptr::null_mut;
 pub struct Error {
     status: Status,
     message: String,
+    op: Option<u32>,
+    field: Option<String>,
+    value: Option<String>,
+    bound: Option<String>,
     driver_result: i32,
     compile_log: String,
 }
@@ -18,7 +22,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub(crate) fn new(status: Status, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), driver_result: 0, compile_log: String::new() }
+        let (op, field, value, bound) = (None, None, None, None);
+        Self { status, message: message.into(), op, field, value, bound, driver_result: 0, compile_log: String::new() }
     }
     /// What kind of failure it is.
     pub fn status(&self) -> Status {
@@ -27,6 +32,23 @@ impl Error {
     /// One lower-case line naming the op, the field, the value and the bound.
     pub fn message(&self) -> &str {
         &self.message
+    }
+    /// The number of the op that the message names: of an add that failed, the values that the chain had; of a finished
+    /// chain, by its canonical order.
+    pub fn op(&self) -> Option<u32> {
+        self.op
+    }
+    /// The argument, option or operand that the message names, such as "prepare.measure".
+    pub fn field(&self) -> Option<&str> {
+        self.field.as_deref()
+    }
+    /// What the field is, such as "65".
+    pub fn value(&self) -> Option<&str> {
+        self.value.as_deref()
+    }
+    /// What it must be, such as "in [-1, 64]".
+    pub fn bound(&self) -> Option<&str> {
+        self.bound.as_deref()
     }
     /// The CUresult behind [`Status::DRIVER`], else 0.
     pub fn driver_result(&self) -> i32 {
@@ -63,6 +85,15 @@ pub(crate) unsafe fn copied(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
+/// The same of a text that may be absent.
+///
+/// # Safety
+/// `text` is NULL or NUL-terminated.
+unsafe fn optional(text: *const c_char) -> Option<String> {
+    // SAFETY: as of this function.
+    (!text.is_null()).then(|| unsafe { copied(text) })
+}
+
 /// Text by the two-call pattern, which may grow between two calls.
 pub(crate) fn long_text(
     f: impl Fn(usize, *mut c_char, *mut usize, *mut *mut sys::sinter_error) -> sys::sinter_status,
@@ -94,6 +125,10 @@ pub(crate) fn call(f: impl FnOnce(*mut *mut sys::sinter_error) -> sys::sinter_st
         let result = Error {
             status,
             message: copied(sys::sinter_error_get_message(error)),
+            op: u32::try_from(sys::sinter_error_get_op(error)).ok(),
+            field: optional(sys::sinter_error_get_field(error)),
+            value: optional(sys::sinter_error_get_value(error)),
+            bound: optional(sys::sinter_error_get_bound(error)),
             driver_result: sys::sinter_error_get_driver_result(error),
             compile_log: copied(sys::sinter_error_get_compile_log(error)),
         };

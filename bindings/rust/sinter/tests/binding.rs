@@ -197,6 +197,18 @@ fn errors_carry_status_and_message() {
     assert!(version() >= 100 && build_info().contains('.'));
 }
 
+#[test]
+fn errors_have_what_their_message_names() {
+    let b = ChainBuilder::new();
+    let x = b.input(DType::F32, &[M, 64]);
+    b.output(x.reduce(Reduce::SUM, &[5], false));
+    let error = b.finish().unwrap_err();
+    assert_eq!((error.op(), error.field()), (Some(1), Some("axis")), "{error}");
+    assert_eq!((error.value(), error.bound()), (Some("5"), Some("in [0, 1]")), "{error}");
+    let error = Chain::from_text("").unwrap_err();
+    assert_eq!((error.op(), error.field(), error.value(), error.bound()), (None, None, None, None), "{error}");
+}
+
 /// As sinter.h promises: everything may be shared between threads but a description, which may be sent.
 #[test]
 fn handles_are_sent_and_shared() {
