@@ -666,6 +666,37 @@ func TestErrorsHaveWhatTheirMessageNames(t *testing.T) {
 	}
 }
 
+func TestASearchFindsWhatAPrepareChooses(t *testing.T) {
+	c, ctx := target(t, Options{CacheDir: String("")}), context.Background()
+	chain := gatedFFN(t)
+	found, err := c.Search(ctx, chain, 20, PrepareOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.Bucket != 32 || found.KernelCount < 1 || found.Measured || found.Name == "" ||
+		found.PredictedUs <= 0 || found.PredictedUs > found.UnfusedUs || found.Choice == ChoiceBest {
+		t.Errorf("%+v", found)
+	}
+	if again, err := c.Search(ctx, chain, 32, PrepareOptions{}); err != nil || *again != *found {
+		t.Error(again, err)
+	}
+	stats, err := c.Stats()
+	if err != nil || stats.Searched != 1 || stats.KernelsCompiled != 0 {
+		t.Error(stats, err)
+	}
+	plan := prepare(t, c, chain)
+	if stats, err = c.Stats(); err != nil || stats.Searched != 1 || plan.WorkspaceSize() != found.WorkspaceSize {
+		t.Error(stats, err)
+	}
+	_, err = c.Search(ctx, chain, 64, PrepareOptions{MustHit: true})
+	refused(t, err, CacheMiss, "")
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err = c.Search(cancelled, chain, 128, PrepareOptions{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 func TestMeasuringNeedsAGPU(t *testing.T) {
 	c := target(t, Options{CacheDir: String("")})
 	_, err := c.PrepareWith(context.Background(), gatedFFN(t), 20, PrepareOptions{Measure: 11, MeasureBudget: time.Second})

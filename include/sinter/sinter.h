@@ -322,6 +322,36 @@ typedef struct sinter_prepare_options {
 SINTER_API sinter_status sinter_prepare(sinter_context* context, const sinter_chain* chain,
                                         int64_t m, const sinter_prepare_options* options,
                                         sinter_plan** out_plan, sinter_error** error);
+/* What sinter_prepare would choose for `chain` (finished) and m rows, and nothing more: no source
+ * is made, no compiler opened, no GPU asked. What the cache knows costs a look-up, else the chain
+ * is searched for; a prepare in this context then does not search again (of the last 128 that were
+ * not prepared yet). Options and errors as of sinter_prepare, without those of compiler and GPU.
+ * `measure` takes a measured choice that the cache has and measures nothing;
+ * SINTER_PREPARE_VERIFY has no effect. A prepare may run another plan than this one: if the
+ * compiler refuses a kernel, or the GPU cannot hold it. Blocks. Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_context_search(sinter_context* context, const sinter_chain* chain,
+                                               int64_t m, const sinter_prepare_options* options,
+                                               sinter_search** out_search, sinter_error** error);
+SINTER_API void sinter_search_retain(const sinter_search* search);
+SINTER_API void sinter_search_release(const sinter_search* search);
+/* The bucket of m. 0 for NULL, as of all numbers of a search. All of them are thread-safe. */
+SINTER_API int64_t sinter_search_get_bucket(const sinter_search* search);
+/* Kernels that a launch enqueues. */
+SINTER_API uint32_t sinter_search_get_kernel_count(const sinter_search* search);
+/* Microseconds of the kernels at the bucket's rows, as the cost model predicts them. */
+SINTER_API double sinter_search_get_predicted_us(const sinter_search* search);
+/* The same of the plain plan (sinter_choice). */
+SINTER_API double sinter_search_get_unfused_us(const sinter_search* search);
+/* Bytes of workspace; may be 0. */
+SINTER_API uint64_t sinter_search_get_workspace_size(const sinter_search* search);
+/* SINTER_CHOICE_UNFUSED for the plain plan, else SINTER_CHOICE_FUSED. */
+SINTER_API sinter_choice sinter_search_get_choice(const sinter_search* search);
+/* 1 if a measurement chose the plan: a tuning set has it, or the cache. */
+SINTER_API int32_t sinter_search_is_measured(const sinter_search* search);
+/* "fused", one kernel; "unfused", a kernel for each op; "partly fused". "" for NULL. Borrowed. */
+SINTER_API const char* sinter_search_get_name(const sinter_search* search);
+/* One line for people: which ops share kernels, and why others do not. "" for none. Borrowed. */
+SINTER_API const char* sinter_search_get_note(const sinter_search* search);
 /* `count` of them in parallel. out_plans[i] is the plan or NULL, out_statuses[i] (the array may be
  * NULL) its status. Returns the first status by index that is not OK, after all have ended; the
  * error names the index. The deadline is of the whole call. Thread-safe. */

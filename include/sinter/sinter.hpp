@@ -1195,6 +1195,29 @@ class Plan : public detail::Handle<sinter_plan, sinter_plan_retain, sinter_plan_
   }
 };
 
+// What a prepare would choose; nothing is built. Immutable, thread-safe.
+class Search : public detail::Handle<sinter_search, sinter_search_retain, sinter_search_release> {
+ public:
+  using Handle::Handle;
+  int64_t Bucket() const { return sinter_search_get_bucket(get()); }
+  // Kernels that a launch enqueues.
+  uint32_t KernelCount() const { return sinter_search_get_kernel_count(get()); }
+  // Microseconds at the bucket's rows, as the cost model predicts them: of the plan that was
+  // chosen, and of the plain plan.
+  double PredictedUs() const { return sinter_search_get_predicted_us(get()); }
+  double UnfusedUs() const { return sinter_search_get_unfused_us(get()); }
+  // Bytes; may be 0.
+  uint64_t WorkspaceSize() const { return sinter_search_get_workspace_size(get()); }
+  // SINTER_CHOICE_UNFUSED for the plain plan, else SINTER_CHOICE_FUSED.
+  sinter_choice Choice() const { return sinter_search_get_choice(get()); }
+  // Whether a measurement chose the plan.
+  bool IsMeasured() const { return sinter_search_is_measured(get()) != 0; }
+  // "fused", "partly fused", "unfused".
+  std::string Name() const { return sinter_search_get_name(get()); }
+  // For people: which ops share kernels, and why others do not.
+  std::string Note() const { return sinter_search_get_note(get()); }
+};
+
 // Ends the calls that were given it: PrepareOptions::cancel = cancel.get(). Thread-safe.
 class Cancel : public detail::Handle<sinter_cancel, sinter_cancel_retain, sinter_cancel_release> {
  public:
@@ -1320,6 +1343,11 @@ class Context
   // The plan that serves m rows: from a cache, or searched, generated and compiled. Blocks.
   Result<Plan> Prepare(const Chain& chain, int64_t m, const PrepareOptions& options = {}) const {
     return detail::Make<Plan>(sinter_prepare, get(), chain.get(), m, &options);
+  }
+  // What Prepare would choose. A search that Prepare then does not do again. Blocks.
+  Result<sinter::Search> Search(const Chain& chain, int64_t m,
+                                const PrepareOptions& options = {}) const {
+    return detail::Make<sinter::Search>(sinter_context_search, get(), chain.get(), m, &options);
   }
   Result<Pending> PrepareAsync(const Chain& chain, int64_t m,
                                const PrepareOptions& options = {}) const {

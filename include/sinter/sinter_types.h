@@ -41,6 +41,7 @@ typedef struct sinter_plan
 typedef struct sinter_binding sinter_binding; /* a plan bound to buffers; immutable */
 typedef struct sinter_cancel sinter_cancel;   /* a switch that ends a long call */
 typedef struct sinter_pending sinter_pending; /* a prepare under way */
+typedef struct sinter_search sinter_search;   /* what a prepare would choose; immutable */
 typedef struct sinter_slot sinter_slot;       /* a place for the best plan so far */
 typedef struct sinter_error sinter_error;     /* what went wrong; immutable */
 

@@ -194,7 +194,11 @@ struct PrepareSettings {
 absl::Status CheckMeasure(int32_t measure, absl::string_view field);
 absl::StatusOr<PrepareSettings> ReadPrepareSettings(const sinter_context* context,
                                                     const sinter_prepare_options* options);
-// One plan. The deadline is what is left of the settings'.
+// Calls the engine for a prepare of `m` rows: `ask(const PrepareOptions&)`, whose deadline is what
+// is left of the settings'.
+absl::Status AskEngine(const Chain& chain, int64_t m, const PrepareSettings& settings,
+                       const std::function<absl::Status(const PrepareOptions&)>& ask);
+// One plan. The deadline as of AskEngine.
 absl::StatusOr<sinter_plan*> PreparePlan(const sinter_context& context, const Chain& chain,
                                          int64_t m, const PrepareSettings& settings);
 // A flag that a request on `cancel` sets too.

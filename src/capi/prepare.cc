@@ -118,8 +118,8 @@ absl::Status RefuseCapture(const sinter_context& context, sinter_stream stream) 
   return context.engine->RefuseDuringCapture(stream);
 }
 
-absl::StatusOr<sinter_plan*> PreparePlan(const sinter_context& context, const Chain& chain,
-                                         int64_t m, const PrepareSettings& settings) {
+absl::Status AskEngine(const Chain& chain, int64_t m, const PrepareSettings& settings,
+                       const std::function<absl::Status(const PrepareOptions&)>& ask) {
   if (chain.UsesM() && m < 0) return InvalidField("m", m, ">= 0");
   PrepareOptions options = settings.base;
   if (settings.has_deadline) {
@@ -130,15 +130,21 @@ absl::StatusOr<sinter_plan*> PreparePlan(const sinter_context& context, const Ch
   if (options.cancel != nullptr && *options.cancel) return Cancelled("prepare: cancelled");
   const ExitGate::Pass inside;
   if (!inside) return Cancelled("prepare: the process exits");
+  return OnEnoughStack([&] { return ask(options); });
+}
+
+absl::StatusOr<sinter_plan*> PreparePlan(const sinter_context& context, const Chain& chain,
+                                         int64_t m, const PrepareSettings& settings) {
   auto plan = std::make_unique<sinter_plan>();
   plan->engine = context.engine;
   plan->uses_m = chain.UsesM();
   plan->buffers = static_cast<uint32_t>(chain.num_inputs() + chain.num_outputs());
-  SINTER_RETURN_IF_ERROR(OnEnoughStack([&]() -> absl::Status {
-    SINTER_ASSIGN_OR_RETURN(plan->prepared,
-                            context.engine->Prepare(chain, plan->uses_m ? m : 1, options));
-    return absl::OkStatus();
-  }));
+  SINTER_RETURN_IF_ERROR(
+      AskEngine(chain, m, settings, [&](const PrepareOptions& options) -> absl::Status {
+        SINTER_ASSIGN_OR_RETURN(plan->prepared,
+                                context.engine->Prepare(chain, plan->uses_m ? m : 1, options));
+        return absl::OkStatus();
+      }));
   return plan.release();
 }
 

@@ -28,6 +28,13 @@ bool Wanted(const Decisions& decisions, Choice choice) {
   return decisions.fused == (choice == Choice::kFused);
 }
 
+absl::Status NoPlanOf(Choice choice, const PlanRecord& record) {
+  const std::string& note = record.variants.front().plan.note;
+  return FailedPrecondition(
+      "this chain has no plan of choice ", choice == Choice::kUnfused ? "'unfused'" : "'fused'",
+      note.empty() ? "" : absl::StrCat(" (", note, ")"), ": leave the choice to 'best'");
+}
+
 // Errors that end the call: no other variant is tried.
 bool IsFinal(const absl::Status& status) {
   return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) || IsCacheMiss(status) ||
@@ -413,11 +420,42 @@ absl::Status PlanAssembler::TryVariants(Walk& walk) {
     unfused_only |= IsQuarantined(status);
   }
   if (!first_error.ok()) return first_error;
-  const std::string& note = walk.record().variants.front().plan.note;
-  return FailedPrecondition("this chain has no plan of choice ",
-                            walk.options.choice == Choice::kUnfused ? "'unfused'" : "'fused'",
-                            note.empty() ? "" : absl::StrCat(" (", note, ")"),
-                            ": leave the choice to 'best'");
+  return NoPlanOf(walk.options.choice, walk.record());
+}
+
+absl::StatusOr<const Plan*> PlanAssembler::FirstOf(const PlanRequest& request,
+                                                   const AssembleOptions& options,
+                                                   const BuildControl& control, FoundPlan* found) {
+  absl::Status first_error;
+  for (size_t at = 0; at < found->record->variants.size(); ++at) {
+    if (!Wanted(found->record->variants[at].decisions, options.choice)) continue;
+    if (!found->record->variants[at].HasPlan()) {
+      SINTER_ASSIGN_OR_RETURN(const bool another,
+                              plans_->Complete(request, options.on_miss, control, found));
+      if (another) return FirstOf(request, options, control, found);
+    }
+    const Plan& plan = found->record->variants[at].plan;
+    const absl::Status fits = CheckWorkspace(plan);
+    if (fits.ok()) return &plan;
+    first_error.Update(Annotate(fits, absl::StrCat("plan '", plan.name(), "'")));
+  }
+  return first_error.ok() ? NoPlanOf(options.choice, *found->record) : first_error;
+}
+
+absl::StatusOr<SearchedPlan> PlanAssembler::Search(const PlanRequest& request,
+                                                   const AssembleOptions& options,
+                                                   const BuildControl& control) {
+  SINTER_ASSIGN_OR_RETURN(FoundPlan found, plans_->Choose(request, options.on_miss, control));
+  SINTER_ASSIGN_OR_RETURN(const Plan* const plan, FirstOf(request, options, control, &found));
+  SearchedPlan searched;
+  searched.plan = *plan;
+  const std::vector<PlanVariant>& variants = found.record->variants;
+  const auto plain = std::find_if(variants.begin(), variants.end(), [](const PlanVariant& variant) {
+    return !variant.decisions.fused;
+  });
+  if (plain != variants.end()) searched.unfused_us = PredictedUsOf(plain->decisions.kernels);
+  searched.measured = request.measured || (found.record->tuned && options.choice == Choice::kBest);
+  return searched;
 }
 
 // Looks up or makes the plan that never waits across blocks.

@@ -51,6 +51,11 @@ class PlanAssembler {
   absl::StatusOr<LoadedPlanPtr> Assemble(const PlanRequest& request, const AssembleOptions& options,
                                          const BuildControl& control);
 
+  // What Assemble would try first, by its record: nothing is generated, compiled or loaded.
+  // Errors of planning and of the cache.
+  absl::StatusOr<SearchedPlan> Search(const PlanRequest& request, const AssembleOptions& options,
+                                      const BuildControl& control);
+
   // What the building of kernels is for: the request, and the sources.
   struct Building {
     const PlanRequest& request;
@@ -85,6 +90,9 @@ class PlanAssembler {
                        const std::vector<size_t>& positions,
                        const std::vector<KernelDecision>& refused, PlanVariant* variant) const;
   absl::Status TryVariants(Walk& walk);
+  // The first plan of `found` that is of the choice and can run at all.
+  absl::StatusOr<const Plan*> FirstOf(const PlanRequest& request, const AssembleOptions& options,
+                                      const BuildControl& control, FoundPlan* found);
   absl::Status TryVariant(size_t at, Walk& walk);
   absl::Status VerifyVariant(const LoadedPlanPtr& candidate, Walk& walk);
   LoadedPlanPtr BuildUnfused(Walk& walk);

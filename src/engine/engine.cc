@@ -108,17 +108,27 @@ class EngineImpl : public Engine {
     const TraceSpan span(core_->trace.get(), "prepare", SpanDetail(request));
     absl::StatusOr<LoadedPlanPtr> loaded = GetChosen(request, options, control);
     if (MayStandIn(loaded.status(), options)) StandIn(request, control, &loaded);
-    if (options.no_build && IsCacheMiss(loaded.status())) {
-      return NotFound(loaded.status().message());
-    }
-    if (IsCacheMiss(loaded.status())) {
-      return WithMessage(loaded.status(),
-                         absl::StrCat(loaded.status().message(), "; ", HowToWarm(request, *core_)));
-    }
-    SINTER_RETURN_IF_ERROR(loaded.status());
+    SINTER_RETURN_IF_ERROR(OfMiss(loaded.status(), request, options));
     SINTER_RETURN_IF_ERROR(CheckAskedRows(**loaded, m));
     SINTER_RETURN_IF_ERROR(control.Enter("ready", 1.0));
     return MakePreparedPlan(core_, *std::move(loaded), chain);
+  }
+
+  absl::StatusOr<SearchedPlan> Search(const Chain& chain, int64_t m,
+                                      const PrepareOptions& options) override {
+    SINTER_RETURN_IF_ERROR(CheckM(m));
+    BuildControl control(options.deadline_us, options.cancel, options.progress);
+    SINTER_RETURN_IF_ERROR(control.Enter("look up", 0.0));
+    const PlanRequest request = RequestFor(chain, m, options.batch_invariant);
+    if (core_->events.Wanted()) {
+      control.TellTo(&core_->events, chain.CanonicalDigest(), request.bucket);
+    }
+    const TraceSpan span(core_->trace.get(), "choose", SpanDetail(request));
+    absl::StatusOr<SearchedPlan> found = SearchChosen(request, options, control);
+    SINTER_RETURN_IF_ERROR(OfMiss(found.status(), request, options));
+    found->plan.note = NoteFor(chain, found->plan.note);
+    SINTER_RETURN_IF_ERROR(control.Enter("ready", 1.0));
+    return found;
   }
 
   absl::StatusOr<TuneResult> Tune(const Chain& chain, int64_t m,
@@ -223,6 +233,27 @@ class EngineImpl : public Engine {
   }
   static uint64_t UnderWay(uint64_t begun, uint64_t ended) {
     return begun - std::min(begun, ended);
+  }
+
+  // The error of a call that missed the cache, with what to do about it.
+  absl::Status OfMiss(const absl::Status& status, const PlanRequest& request,
+                      const PrepareOptions& options) const {
+    if (!IsCacheMiss(status)) return status;
+    if (options.no_build) return NotFound(status.message());
+    return WithMessage(status, absl::StrCat(status.message(), "; ", HowToWarm(request, *core_)));
+  }
+
+  absl::StatusOr<SearchedPlan> SearchChosen(const PlanRequest& request,
+                                            const PrepareOptions& options,
+                                            const BuildControl& control) {
+    const AssembleOptions how = OptionsFor(options);
+    if (Measures(options, false)) {
+      PlanRequest measured = request;
+      measured.measured = true;
+      absl::StatusOr<SearchedPlan> found = assembler_.Search(measured, how, control);
+      if (found.ok() || !control.Check("look up").ok()) return found;
+    }
+    return assembler_.Search(request, how, control);
   }
 
   // Whether stand-ins may answer in place of a build that would have to be waited for, or cannot be

@@ -193,6 +193,14 @@ class PreparedPlan {
                                      const PlanBinding& binding, int64_t m) const = 0;
 };
 
+// What a prepare would choose, by prediction or by what was measured. Nothing of it is built: a
+// prepare runs another plan where a compiler or a GPU refuses a kernel.
+struct SearchedPlan {
+  Plan plan;
+  double unfused_us = 0;  // predicted, of the plain plan; 0 if it is not known
+  bool measured = false;  // a tuning set or a measured choice named the plan
+};
+
 class PlanBinding {
  public:
   virtual ~PlanBinding() = default;
@@ -240,6 +248,11 @@ class Engine {
   virtual ~Engine() = default;
   virtual absl::StatusOr<std::shared_ptr<const PreparedPlan>> Prepare(
       const Chain& chain, int64_t m, const PrepareOptions& options) = 0;
+  // What such a prepare would choose. A plan of the cache, else one that is searched for, which a
+  // prepare of this engine then does not do again. Compiles nothing and asks no GPU; `verify`,
+  // `background` and a measuring that is not kept have no effect.
+  virtual absl::StatusOr<SearchedPlan> Search(const Chain& chain, int64_t m,
+                                              const PrepareOptions& options) = 0;
   // Builds and measures the best of the ranking. Each is checked against the unfused plan, and the
   // winner against the reference. No plan changes: the entry takes effect in a tuning set that
   // holds it.

@@ -28,6 +28,10 @@ std::string NotesOf(const NormalForm& form) {
 
 constexpr double kPlanned = 0.2;  // of a prepare
 
+bool MayBuild(const PlanRequest& request, OnMiss on_miss) {
+  return on_miss == OnMiss::kBuild && !request.measured;
+}
+
 }  // namespace
 
 absl::Status TellPlanned(const Plan& plan, double fraction, const BuildControl& control) {
@@ -67,15 +71,41 @@ absl::StatusOr<FoundPlan> PlanBuilder::Get(const PlanRequest& request, OnMiss on
   return found;
 }
 
+absl::Status PlanBuilder::Missing(const PlanRequest& request, const std::string& key,
+                                  OnMiss on_miss, const Lookup& found) const {
+  const bool near = on_miss == OnMiss::kRefuse && !request.measured;
+  Store* const nearest = near ? core_->ports.store.get() : nullptr;
+  return MustHitError("plan", RecordKind::kPlan, key, found, nearest);
+}
+
+absl::StatusOr<FoundPlan> PlanBuilder::Choose(const PlanRequest& request, OnMiss on_miss,
+                                              const BuildControl& control) {
+  const std::string key = PlanKeyBytes(request, *core_);
+  RecordPtr record = planned_.Find(key);
+  bool from_cache = false;
+  if (record == nullptr) {
+    Lookup found;
+    SINTER_ASSIGN_OR_RETURN(record, Find(request, key, control, &found));
+    from_cache = record != nullptr;
+    if (!from_cache && !MayBuild(request, on_miss)) return Missing(request, key, on_miss, found);
+  }
+  if (from_cache) core_->counters.plan_hits.fetch_add(1, std::memory_order_relaxed);
+  if (record != nullptr) {
+    SINTER_RETURN_IF_ERROR(TellPlanned(record->variants.front().plan, kPlanned, control));
+  } else {
+    SINTER_ASSIGN_OR_RETURN(record, Planned(request, key, control));
+  }
+  return FoundPlan{std::move(record), std::make_shared<KernelSources>(core_), from_cache};
+}
+
 absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, const std::string& key,
                                                 OnMiss on_miss, const BuildControl& control) {
   Store& store = *core_->ports.store;
   Lookup found;
   SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const PlanRecord> record,
                           Find(request, key, control, &found));
-  if (record == nullptr && (on_miss != OnMiss::kBuild || request.measured)) {
-    Store* const nearest = on_miss == OnMiss::kRefuse && !request.measured ? &store : nullptr;
-    return MustHitError("plan", RecordKind::kPlan, key, found, nearest);
+  if (record == nullptr && !MayBuild(request, on_miss)) {
+    return Missing(request, key, on_miss, found);
   }
   if (record == nullptr) {
     SINTER_ASSIGN_OR_RETURN(
@@ -127,9 +157,9 @@ absl::Status PlanBuilder::KeepMeasured(const PlanRequest& request, const TuningE
   return Search(request, PlanKeyBytes(request, *core_), &entry, control).status();
 }
 
-absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const std::string& key,
-                                              const TuningEntry* measured,
-                                              const BuildControl& control) {
+absl::StatusOr<PlanBuilder::RecordPtr> PlanBuilder::MakeRecord(const PlanRequest& request,
+                                                               const TuningEntry* measured,
+                                                               const BuildControl& control) {
   SINTER_RETURN_IF_ERROR(control.Enter("search", 0.1));
   SINTER_ASSIGN_OR_RETURN(FusionResult result, RunFusion(request, control));
   TuningOutcome tuning = measured == nullptr ? ApplyTuning(request, *core_, &result)
@@ -141,12 +171,34 @@ absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const 
   record->bucket = request.bucket;
   record->tuned = tuning.taken;
   record->tuning = std::move(tuning.words);
+  return RecordPtr(std::move(record));
+}
+
+absl::StatusOr<PlanBuilder::RecordPtr> PlanBuilder::Planned(const PlanRequest& request,
+                                                            const std::string& key,
+                                                            const BuildControl& control) {
+  return searches_.Do(key, control, [&]() -> absl::StatusOr<RecordPtr> {
+    if (RecordPtr known = planned_.Find(key)) return known;
+    SINTER_ASSIGN_OR_RETURN(RecordPtr record, MakeRecord(request, nullptr, control));
+    planned_.Insert(key, record);
+    return record;
+  });
+}
+
+absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const std::string& key,
+                                              const TuningEntry* measured,
+                                              const BuildControl& control) {
+  SINTER_ASSIGN_OR_RETURN(const RecordPtr planned, measured == nullptr
+                                                       ? Planned(request, key, control)
+                                                       : MakeRecord(request, measured, control));
+  auto record = std::make_shared<PlanRecord>(*planned);
   SINTER_RETURN_IF_ERROR(control.Enter("open compiler", 0.3));
   const TraceSpan span(core_->trace.get(), "generate");
   SINTER_ASSIGN_OR_RETURN(record->toolchain_id, core_->ports.compiler->ToolchainId());
   auto sources = std::make_shared<KernelSources>(core_);
   SINTER_RETURN_IF_ERROR(FillKeys(*record, *sources, control));
   core_->ports.store->Put(RecordKind::kPlan, key, EncodePlanRecord(*record));
+  planned_.Erase(key);
   return FoundPlan{std::move(record), std::move(sources), false};
 }
 

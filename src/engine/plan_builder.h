@@ -2,8 +2,11 @@
 #ifndef SINTER_SRC_ENGINE_PLAN_BUILDER_H_
 #define SINTER_SRC_ENGINE_PLAN_BUILDER_H_
 
+#include <algorithm>
+#include <list>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
@@ -29,6 +32,32 @@ struct FoundPlan {
   bool from_cache = false;
 };
 
+// PlannedRecords: what was searched for and is not built yet, for the prepare that follows. The
+// plans of a record have neither sources nor kernel keys. Thread-safe.
+class PlannedRecords {
+ public:
+  std::shared_ptr<const PlanRecord> Find(const std::string& key) {
+    const auto entries = entries_.Lock();
+    const auto known = std::find_if(entries->begin(), entries->end(),
+                                    [&](const Entry& entry) { return entry.first == key; });
+    return known == entries->end() ? nullptr : known->second;
+  }
+  // The oldest record goes if there are more than kMost.
+  void Insert(const std::string& key, std::shared_ptr<const PlanRecord> record) {
+    const auto entries = entries_.Lock();
+    entries->emplace_back(key, std::move(record));
+    if (entries->size() > kMost) entries->pop_front();
+  }
+  void Erase(const std::string& key) {
+    entries_.Lock()->remove_if([&](const Entry& entry) { return entry.first == key; });
+  }
+
+ private:
+  static constexpr size_t kMost = 128;
+  using Entry = std::pair<std::string, std::shared_ptr<const PlanRecord>>;
+  ForkLocal<std::list<Entry>> entries_;
+};
+
 // Thread-safe. One thread searches for a key, the others wait.
 class PlanBuilder {
  public:
@@ -41,6 +70,11 @@ class PlanBuilder {
   // UNAVAILABLE without a compiler, CANCELLED, DEADLINE_EXCEEDED.
   absl::StatusOr<FoundPlan> Get(const PlanRequest& request, OnMiss on_miss,
                                 const BuildControl& control);
+
+  // What Get would choose, without making sources or keys, and without a compiler: a record of the
+  // cache, or of a search, which Get then does not do again.
+  absl::StatusOr<FoundPlan> Choose(const PlanRequest& request, OnMiss on_miss,
+                                   const BuildControl& control);
 
   // Makes the plans of all variants of `found`, which Get returned. Where one is none of the
   // chain's, the record is refused: then `found` is what Get would have returned without it, and
@@ -68,9 +102,20 @@ class PlanBuilder {
  private:
   absl::StatusOr<FoundPlan> GetAlone(const PlanRequest& request, const std::string& key,
                                      OnMiss on_miss, const BuildControl& control);
-  // `measured`: the choice, regardless of prediction and tuning set; may be null.
+  using RecordPtr = std::shared_ptr<const PlanRecord>;
+  // The record of a search, without sources and keys. `measured`: the choice, regardless of
+  // prediction and tuning set; may be null.
+  absl::StatusOr<RecordPtr> MakeRecord(const PlanRequest& request, const TuningEntry* measured,
+                                       const BuildControl& control);
+  // The same of an earlier search, if there was one, or of another thread's.
+  absl::StatusOr<RecordPtr> Planned(const PlanRequest& request, const std::string& key,
+                                    const BuildControl& control);
+  // `measured` as of MakeRecord.
   absl::StatusOr<FoundPlan> Search(const PlanRequest& request, const std::string& key,
                                    const TuningEntry* measured, const BuildControl& control);
+  // kCacheMiss of a plan that may not be searched for.
+  absl::Status Missing(const PlanRequest& request, const std::string& key, OnMiss on_miss,
+                       const Lookup& found) const;
   Lookup LookUp(const std::string& key, const BuildControl& control);
   absl::StatusOr<FusionResult> RunFusion(const PlanRequest& request, const BuildControl& control);
   // Looks in the tiers, nearest first, until a record can be used; null if none can. `found`: the
@@ -99,6 +144,8 @@ class PlanBuilder {
 
   EngineCore* const core_;
   SingleFlight<FoundPlan> flights_;
+  SingleFlight<RecordPtr> searches_;
+  PlannedRecords planned_;
   ForkLocal<absl::optional<std::string>> build_id_;  // of the compiler's file, once it was read
 };
 

@@ -26,6 +26,7 @@ struct Releaser {
 using ContextPtr = std::unique_ptr<sinter_context, Releaser<sinter_context_release>>;
 using ChainPtr = std::unique_ptr<sinter_chain, Releaser<sinter_chain_release>>;
 using PlanPtr = std::unique_ptr<sinter_plan, Releaser<sinter_plan_release>>;
+using SearchPtr = std::unique_ptr<sinter_search, Releaser<sinter_search_release>>;
 using PendingPtr = std::unique_ptr<sinter_pending, Releaser<sinter_pending_release>>;
 using SlotPtr = std::unique_ptr<sinter_slot, Releaser<sinter_slot_release>>;
 using TextPtr = std::unique_ptr<sinter_x_text, Releaser<sinter_x_text_release>>;

@@ -14,6 +14,7 @@ using testing::HasSubstr;
 // A call per function that takes a handle, with all handles null.
 TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
   sinter_plan* plan = nullptr;
+  sinter_search* search = nullptr;
   sinter_binding* binding = nullptr;
   sinter_pending* pending = nullptr;
   sinter_slot* slot = nullptr;
@@ -43,6 +44,8 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
        }},
       {"context",
        [&](auto e) { return sinter_prepare_async(nullptr, nullptr, 1, nullptr, &pending, e); }},
+      {"context",
+       [&](auto e) { return sinter_context_search(nullptr, nullptr, 1, nullptr, &search, e); }},
       {"pending", [&](auto e) { return sinter_pending_get(nullptr, 0, &plan, e); }},
       {"pending", [&](auto e) { return sinter_pending_on_ready(nullptr, nullptr, 0, e); }},
       {"context",
@@ -117,6 +120,15 @@ TEST(Handles, GettersOfNullGiveNothing) {
   EXPECT_EQ(sinter_plan_get_max_m(nullptr), 0);
   EXPECT_EQ(sinter_plan_get_buffer_count(nullptr), 0u);
   EXPECT_EQ(sinter_plan_get_workspace_size(nullptr), 0u);
+  EXPECT_EQ(sinter_search_get_bucket(nullptr), 0);
+  EXPECT_EQ(sinter_search_get_kernel_count(nullptr), 0u);
+  EXPECT_EQ(sinter_search_get_predicted_us(nullptr), 0);
+  EXPECT_EQ(sinter_search_get_unfused_us(nullptr), 0);
+  EXPECT_EQ(sinter_search_get_workspace_size(nullptr), 0u);
+  EXPECT_EQ(sinter_search_get_choice(nullptr), SINTER_CHOICE_BEST);
+  EXPECT_EQ(sinter_search_is_measured(nullptr), 0);
+  EXPECT_STREQ(sinter_search_get_name(nullptr), "");
+  EXPECT_STREQ(sinter_search_get_note(nullptr), "");
   EXPECT_EQ(sinter_error_get_code(nullptr), SINTER_INVALID_ARGUMENT);
   EXPECT_STREQ(sinter_error_get_message(nullptr), "");
   EXPECT_STREQ(sinter_error_get_compile_log(nullptr), "");
@@ -129,6 +141,7 @@ TEST(Handles, ReleaseAndRetainOfNullDoNothing) {
   sinter_context_retain(nullptr), sinter_context_release(nullptr);
   sinter_chain_retain(nullptr), sinter_chain_release(nullptr);
   sinter_plan_retain(nullptr), sinter_plan_release(nullptr);
+  sinter_search_retain(nullptr), sinter_search_release(nullptr);
   sinter_binding_retain(nullptr), sinter_binding_release(nullptr);
   sinter_graph_nodes_retain(nullptr), sinter_graph_nodes_release(nullptr);
   sinter_cancel_retain(nullptr), sinter_cancel_release(nullptr), sinter_cancel_request(nullptr);

@@ -28,6 +28,44 @@ sinter_stats Stats(const ContextPtr& context) {
   return stats;
 }
 
+SearchPtr Search(const ContextPtr& context, const ChainPtr& chain, int64_t m,
+                 sinter_choice choice = SINTER_CHOICE_BEST) {
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  options.choice = choice;
+  sinter_search* search = nullptr;
+  Ok([&](auto e) {
+    return sinter_context_search(context.get(), chain.get(), m, &options, &search, e);
+  });
+  return SearchPtr(search);
+}
+
+TEST(SearchAbi, TellsThePlanWithoutACompiler) {
+  sinter_context_options options = SINTER_INIT(sinter_context_options);
+  options.target = "h200";
+  options.cache_dir = "";
+  options.nvrtc_path = "/no/nvrtc";
+  options.log_level = SINTER_LOG_OFF;
+  sinter_context* made = nullptr;
+  Ok([&](auto e) { return sinter_context_create(&options, &made, e); });
+  const ContextPtr context(made);
+  const ChainPtr chain = FromText(kSmall);
+  const SearchPtr found = Search(context, chain, 20);
+  EXPECT_EQ(sinter_search_get_bucket(found.get()), 32);
+  EXPECT_GT(sinter_search_get_kernel_count(found.get()), 0u);
+  const double us = sinter_search_get_predicted_us(found.get());
+  EXPECT_GT(us, 0);
+  EXPECT_LE(us, sinter_search_get_unfused_us(found.get()));
+  EXPECT_EQ(sinter_search_is_measured(found.get()), 0);
+  EXPECT_STRNE(sinter_search_get_name(found.get()), "");
+  const SearchPtr plain = Search(context, chain, 20, SINTER_CHOICE_UNFUSED);
+  EXPECT_EQ(sinter_search_get_choice(plain.get()), SINTER_CHOICE_UNFUSED);
+  EXPECT_EQ(sinter_search_get_predicted_us(plain.get()), sinter_search_get_unfused_us(found.get()));
+  const sinter_stats stats = Stats(context);
+  EXPECT_EQ(stats.searched, 1u);
+  EXPECT_EQ(stats.kernels_compiled, 0u);
+  EXPECT_EQ(stats.nvrtc_loaded, 0u);
+}
+
 class PrepareAbi : public testing::Test {
  protected:
   void SetUp() override {
@@ -54,6 +92,18 @@ TEST_F(PrepareAbi, APlanTellsItsBucketBuffersAndDigest) {
   uint8_t digest[32] = {}, zero[32] = {};
   Ok([&](auto e) { return sinter_plan_get_digest(plan, digest, e); });
   EXPECT_NE(std::memcmp(digest, zero, 32), 0);
+}
+
+TEST_F(PrepareAbi, ASearchTellsWhatAPrepareChoosesWhichDoesNotSearchAgain) {
+  const uint64_t before = Stats(context).searched;
+  const SearchPtr found = Search(context, chain, 100);
+  sinter_plan* prepared = nullptr;
+  EXPECT_EQ(Prepare(context, &prepared, nullptr, 100).status, SINTER_OK);
+  const PlanPtr own(prepared);
+  EXPECT_EQ(Stats(context).searched, before + 1);
+  EXPECT_EQ(sinter_search_get_bucket(found.get()), sinter_plan_get_bucket(prepared));
+  EXPECT_EQ(sinter_search_get_workspace_size(found.get()),
+            sinter_plan_get_workspace_size(prepared));
 }
 
 TEST_F(PrepareAbi, APlanTellsTheMostRowsOfALaunch) {

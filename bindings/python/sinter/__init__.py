@@ -48,6 +48,7 @@ from ._operators import (
 )
 from ._plan import Binding, GraphNodes, Plan
 from ._prepare import Pending
+from ._search import Search
 from ._slot import Slot
 from ._scaled import (
     Quantizer,
@@ -80,6 +81,7 @@ __all__ = [
     "Plan",
     "Quantizer",
     "Scaled",
+    "Search",
     "Stats",
     "Status",
     "TensorInfo",

@@ -20,6 +20,7 @@ from ._library import call, call_for_digest, call_for_long_text, call_for_text, 
 from ._nvrtc import find_nvrtc
 from ._plan import Plan
 from ._prepare import Many, Pending, Progress, prepare_options, under_way
+from ._search import Search, search
 from ._slot import Slot
 from ._stats import Stats, read_stats
 from ._stream import StreamLike
@@ -274,6 +275,33 @@ class Context(Closable):
             return pending.result()
         finally:
             pending.close()
+
+    def search(
+        self,
+        chain: ChainLike,
+        m: Optional[int] = None,
+        *,
+        timeout: Optional[float] = None,
+        batch_invariant: bool = False,
+        must_hit: bool = False,
+        no_build: bool = False,
+        choice: str = "best",
+        progress: Optional[Progress] = None,
+        stream: StreamLike = None,
+    ) -> Search:
+        """What ``prepare`` would choose, without building it: no compiler is opened, no GPU asked. Blocks; an exception
+        from a signal cancels it.
+
+        What the cache knows costs a look-up. Else the chain is searched for, and a ``prepare`` in this context does not
+        search again. Arguments are as in ``prepare``, which may run another plan where a compiler or a GPU refuses a
+        kernel.
+
+        Raises:
+            Error: NO_LEGAL_PLAN, CACHE_MISS, NOT_FOUND, DEADLINE_EXCEEDED, STREAM_CAPTURING, INVALID_ARGUMENT.
+        """
+        chain = Chain.of(chain)
+        options = prepare_options(timeout, batch_invariant, must_hit, no_build, False, choice, 0, None, stream)
+        return search(self, chain, rows_of(chain, m), options, progress)
 
     def prepare_async(
         self,

@@ -208,6 +208,40 @@ def _end(ended: Any) -> None:
         ended.set_result(None)
 
 
+def run_cancellable(options: Any, work: Callable[[], None], name: str) -> None:
+    """Runs `work`, a call of the library with `options`, on a thread of its own, so that the caller's hears signals: an
+    exception that one raises cancels the call."""
+    failures: List[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as failure:
+            failures.append(failure)
+
+    cancel = ctypes.c_void_p()
+    call("sinter_cancel_create", ctypes.byref(cancel))
+    options.cancel = cancel
+    try:
+        _wait_for(threading.Thread(target=run, name=name), cancel)
+    finally:
+        options.cancel = None
+        library().sinter_cancel_release(cancel)
+    if failures:
+        raise failures.pop()  # its frames hold the list
+
+
+def _wait_for(thread: threading.Thread, cancel: ctypes.c_void_p) -> None:
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(_SLICE_US / 1e6)
+    except BaseException:
+        library().sinter_cancel_request(cancel)
+        thread.join()
+        raise
+
+
 class Many:
     """One sinter_prepare_many on a thread of its own, so that the caller's hears signals."""
 
@@ -225,47 +259,22 @@ class Many:
         self._options = options
         self._plans = (ctypes.c_void_p * len(chains))()
         self._progress = progress
-        self._failure: Optional[BaseException] = None
 
     def run(self) -> "List[Plan]":
-        cancel = ctypes.c_void_p()
-        call("sinter_cancel_create", ctypes.byref(cancel))
-        self._options.cancel = cancel
         key = 0
         try:
             if self._progress is not None:
                 key = _callbacks.register(self._progress)
                 self._options.progress = _callbacks.progress_function
                 self._options.progress_user_data = key
-            self._wait_for(threading.Thread(target=self._prepare, name="sinter.prepare_many"), cancel)
+            run_cancellable(self._options, self._prepare, "sinter.prepare_many")
         finally:
             _callbacks.forget(key)
-            library().sinter_cancel_release(cancel)
             # After an interrupt and a failure too: those that were made are given back.
             pairs = zip(self._plans, self._chains)
             plans = [Plan(ctypes.c_void_p(pointer), self._context, chain) for pointer, chain in pairs if pointer]
-        failure, self._failure = self._failure, None
-        try:
-            if failure is not None:
-                raise failure
-        finally:
-            del failure  # its frames hold this object
         return plans
 
     def _prepare(self) -> None:
-        try:
-            with self._context._in_call() as context:
-                call("sinter_prepare_many", context, *self._arguments, self._plans, None)
-        except BaseException as failure:
-            self._failure = failure
-
-    @staticmethod
-    def _wait_for(thread: threading.Thread, cancel: ctypes.c_void_p) -> None:
-        thread.start()
-        try:
-            while thread.is_alive():
-                thread.join(_SLICE_US / 1e6)
-        except BaseException:
-            library().sinter_cancel_request(cancel)
-            thread.join()
-            raise
+        with self._context._in_call() as context:
+            call("sinter_prepare_many", context, *self._arguments, self._plans, None)

@@ -293,6 +293,26 @@ void ErrorsHaveWhatTheirMessageNames() {
   EXPECT(!empty.ok() && !empty.op() && !empty.field() && !empty.value() && !empty.bound());
 }
 
+void ASearchFindsWhatAPrepareChooses() {
+  sinter::ContextOptions options;
+  options.target = "h200";
+  options.cache_dir = "";
+  const auto context = sinter::Context::Open(options);
+  const auto chain = sinter::ChainFromText("rmsnorm rows=M cols=64 dtype=bf16");
+  EXPECT_OK(context.status());
+  EXPECT_OK(chain.status());
+  if (!context.ok() || !chain.ok()) return;
+  const auto found = context->Search(*chain, 20);
+  EXPECT_OK(found.status());
+  if (!found.ok()) return;
+  EXPECT(found->Bucket() == 32 && found->KernelCount() == 1 && !found->IsMeasured());
+  EXPECT(found->PredictedUs() > 0 && found->PredictedUs() <= found->UnfusedUs());
+  EXPECT(!found->Name().empty() && found->Choice() != SINTER_CHOICE_BEST);
+  const auto stats = context->Stats();
+  EXPECT(stats.ok() && stats->searched == 1 && stats->kernels_compiled == 0);
+  EXPECT(sinter::Search().Bucket() == 0 && sinter::Search().Note().empty());
+}
+
 // Reference counts, by the one object whose count shows: a context's statistics are shared.
 void HandlesShareAndMove() {
   auto opened = sinter::Context::ForTarget("h200");
@@ -562,6 +582,7 @@ int main(int count, char** arguments) {
   EmptyHandlesAreRefused();
   OptionsAndErrorsPassThrough();
   ErrorsHaveWhatTheirMessageNames();
+  ASearchFindsWhatAPrepareChooses();
   HandlesShareAndMove();
   const int prepared = PreparesForATarget();
   if (prepared == 0) AForkedChildPrepares();

@@ -699,6 +699,7 @@ def test_an_error_of_planning_has_its_op(context):
     b = sinter.Builder()
     x, w = b.input("f32", (sinter.M, 64)), b.constant("f32", (64, 64))
     chain = b.finish(x @ w)
-    with pytest.raises(sinter.Error) as caught:
-        context.prepare(chain, m=8)
-    assert caught.value.code == sinter.Status.NO_LEGAL_PLAN and caught.value.op == 2
+    for ask in (context.search, context.prepare):
+        with pytest.raises(sinter.Error) as caught:
+            ask(chain, m=8)
+        assert caught.value.code == sinter.Status.NO_LEGAL_PLAN and caught.value.op == 2

@@ -1,5 +1,6 @@
 """Contexts and plans for a target without a GPU."""
 
+import _thread
 import asyncio
 import copy
 import os
@@ -621,3 +622,55 @@ def test_closing_twice_at_once_releases_once(cache_dir):
             thread.start()
         for thread in threads:
             thread.join()
+
+
+def test_a_search_tells_what_a_prepare_chooses_and_builds_nothing(cache_dir):
+    line = "gated_ffn m=M n=512 k=256 l=256 act=silu dtype=bf16"
+    with sinter.Context(target="h200", cache_dir="", nvrtc_path="/nowhere/libnvrtc.so", log_level="off") as context:
+        found = context.search(line, m=100)
+        assert (found.bucket, found.measured) == (112, False) and found.choice in ("fused", "unfused")
+        assert 0 < found.predicted_us <= found.unfused_us and found.kernel_count > 0
+        assert context.search(line, m=112) == found and context.search(line, m=200).bucket == 224
+        stats = context.stats()
+        assert (stats.searched, stats.kernels_compiled, stats.nvrtc_loaded, stats.prepares) == (2, 0, 0, 0)
+        unfused = context.search(line, m=100, choice="unfused")
+        assert unfused.choice == "unfused" and unfused.predicted_us == found.unfused_us and context.stats().searched == 2
+
+
+def test_a_prepare_does_not_search_again(need_compiler):
+    with sinter.Context(target="h200", cache_dir="") as context:
+        found = context.search(SMALL, m=8)
+        plan = context.prepare(SMALL, m=8)
+        assert context.stats().searched == 1
+        told = (plan.bucket, plan.kernel_count, plan.workspace_size, plan.name)
+        assert told == (found.bucket, found.kernel_count, found.workspace_size, found.name)
+        assert plan.predicted_us == pytest.approx(found.predicted_us)
+        assert context.search(SMALL, m=5) == found and context.stats().searched == 1
+
+
+def test_a_search_is_refused_as_a_prepare_is(cache_dir):
+    with sinter.Context(target="h200", cache_dir="") as context:
+        for more, code in (({"must_hit": True}, sinter.Status.CACHE_MISS), ({"no_build": True}, sinter.Status.NOT_FOUND)):
+            with pytest.raises(sinter.Error) as raised:
+                context.search(SMALL, m=8, **more)
+            assert raised.value.code == code
+        with pytest.raises(sinter.Error) as raised:
+            context.search(SMALL, m=-1)
+        assert raised.value.field == "m" and raised.value.value == "-1"
+        with pytest.raises(sinter.Error) as raised:
+            context.search(COLD.format(4096), m=8, timeout=1e-6)
+        assert raised.value.code == sinter.Status.DEADLINE_EXCEEDED
+        stages = []
+        context.search(SMALL, m=8, progress=lambda stage, fraction: stages.append(fraction))
+        assert stages == sorted(stages) and stages[-1] == 1 and context.stats().searched >= 1
+
+
+def test_an_exception_of_a_signal_ends_a_search(cache_dir):
+    with sinter.Context(target="h200", cache_dir="") as context:
+
+        def interrupt(stage, fraction):
+            _thread.interrupt_main()
+
+        with pytest.raises(KeyboardInterrupt):
+            context.search(SMALL, m=8, progress=interrupt)
+            time.sleep(1)  # where the search was faster

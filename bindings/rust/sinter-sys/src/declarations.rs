@@ -2,7 +2,7 @@
 use std::os::raw::{c_char, c_void}; // core::ffi has them since Rust 1.64 and 1.30
 
 opaque! {
-    sinter_context sinter_chain sinter_plan sinter_binding sinter_cancel sinter_pending sinter_slot sinter_error CUstream_st sinter_group sinter_tuning_set CUgraph_st CUgraphNode_st CUgraphExec_st sinter_graph_nodes
+    sinter_context sinter_chain sinter_plan sinter_binding sinter_cancel sinter_pending sinter_search sinter_slot sinter_error CUstream_st sinter_group sinter_tuning_set CUgraph_st CUgraphNode_st CUgraphExec_st sinter_graph_nodes
 }
 pub type sinter_stream = *mut CUstream_st;
 pub type sinter_device_ptr = u64;
@@ -532,6 +532,20 @@ functions! {
     sinter_prepare(context: *mut sinter_context, chain: *const sinter_chain, m: i64,
         options: *const sinter_prepare_options, out_plan: *mut *mut sinter_plan,
         error: *mut *mut sinter_error) -> sinter_status;
+    sinter_context_search(context: *mut sinter_context, chain: *const sinter_chain, m: i64,
+        options: *const sinter_prepare_options, out_search: *mut *mut sinter_search,
+        error: *mut *mut sinter_error) -> sinter_status;
+    sinter_search_retain(search: *const sinter_search);
+    sinter_search_release(search: *const sinter_search);
+    sinter_search_get_bucket(search: *const sinter_search) -> i64;
+    sinter_search_get_kernel_count(search: *const sinter_search) -> u32;
+    sinter_search_get_predicted_us(search: *const sinter_search) -> f64;
+    sinter_search_get_unfused_us(search: *const sinter_search) -> f64;
+    sinter_search_get_workspace_size(search: *const sinter_search) -> u64;
+    sinter_search_get_choice(search: *const sinter_search) -> sinter_choice;
+    sinter_search_is_measured(search: *const sinter_search) -> i32;
+    sinter_search_get_name(search: *const sinter_search) -> *const c_char;
+    sinter_search_get_note(search: *const sinter_search) -> *const c_char;
     sinter_prepare_many(context: *mut sinter_context, count: u32, chains: *const *const sinter_chain, ms: *const i64,
         options: *const sinter_prepare_options, out_plans: *mut *mut sinter_plan, out_statuses: *mut sinter_status,
         error: *mut *mut sinter_error) -> sinter_status;

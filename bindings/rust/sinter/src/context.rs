@@ -3,7 +3,7 @@ use crate::callback::Log;
 use crate::error::{c_string, call, long_text};
 use crate::handle::handle;
 use crate::{
-    sys, Chain, ContextOptions, Digest, Error, Pending, Plan, PrepareOptions, Result, Slot, Stats, Status, TuneOptions,
+    sys, Chain, ContextOptions, Digest, Error, Pending, Plan, PrepareOptions, Result, Search, Slot, Stats, Status, TuneOptions,
 };
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -92,6 +92,11 @@ impl Context {
         Plan::make(|out, error| unsafe {
             sys::sinter_prepare(self.as_raw(), chain.as_raw(), m, &raw, out, error)
         })
+    }
+
+    /// What [`Context::prepare`] would choose, without building it. A prepare does not search again. Blocks.
+    pub fn search(&self, chain: &Chain, m: i64, options: &PrepareOptions) -> Result<Search> {
+        Search::run(self, chain, m, options)
     }
 
     /// Several prepares in parallel; waits for all. One that failed has its status; the library gives the message of the

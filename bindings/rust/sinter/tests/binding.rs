@@ -209,6 +209,26 @@ fn errors_have_what_their_message_names() {
     assert_eq!((error.op(), error.field(), error.value(), error.bound()), (None, None, None, None), "{error}");
 }
 
+#[test]
+fn a_search_finds_what_a_prepare_chooses() {
+    let options = ContextOptions { target: Some("h200".into()), cache_dir: Some("".into()), ..Default::default() };
+    let context = Context::new(&options).unwrap();
+    let chain = gated_ffn().unwrap();
+    let found = context.search(&chain, 20, &PrepareOptions::default()).unwrap();
+    assert!(found.bucket == 32 && found.kernel_count > 0 && !found.measured && !found.name.is_empty(), "{found:?}");
+    assert!(0.0 < found.predicted_us && found.predicted_us <= found.unfused_us, "{found:?}");
+    assert!(found.choice == Choice::FUSED || found.choice == Choice::UNFUSED, "{found:?}");
+    assert_eq!(context.search(&chain, 32, &PrepareOptions::default()).unwrap(), found);
+    let stats = context.stats().unwrap();
+    assert_eq!((stats.searched, stats.kernels_compiled, stats.nvrtc_loaded), (1, 0, 0));
+    if let Some(plan) = prepared(&context) {
+        assert_eq!((plan.bucket(), plan.workspace_size()), (found.bucket, found.workspace_size));
+        assert_eq!(context.stats().unwrap().searched, 1);
+    }
+    let must_hit = PrepareOptions { must_hit: true, ..Default::default() };
+    refused(context.search(&chain, 64, &must_hit), Status::CACHE_MISS, "");
+}
+
 /// As sinter.h promises: everything may be shared between threads but a description, which may be sent.
 #[test]
 fn handles_are_sent_and_shared() {
