@@ -6,6 +6,7 @@ LIBSINTER_PATH names the library, FAKE_LIBCUDA the stand-in for the driver, PYTH
 import ctypes
 import gc
 import os
+import re
 
 import pytest
 
@@ -81,6 +82,22 @@ def pytest_collection_finish(session):
     """What imports made lives to the end: with torch, a full collection that looks through it takes a third of a second."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def fields_are_of_the_message():
+    """Of each error of each test, what its fields say is what the message says."""
+    made, named = sinter.Error.__init__, re.compile(r"\bop (\d+)\b")
+
+    def checked(self, *given, **more):
+        made(self, *given, **more)
+        found = named.search(self.message)
+        assert self.op == (int(found[1]) if found else None), (self.op, self.message)
+        assert all(text is None or text and text in self.message for text in (self.field, self.value, self.bound)), vars(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sinter.Error, "__init__", checked)
+        yield
 
 
 @pytest.fixture(scope="session")

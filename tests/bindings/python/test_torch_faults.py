@@ -13,11 +13,13 @@ from test_torch_attention import Attending
 from test_torch_backend import half, planned_with
 
 N, F = torch.nn, torch.nn.functional
-PLANNED = "planned: 1 kernels, 0.5 us predicted, 0 bytes of workspace"
+FOUND = sinter.Search(
+    bucket=64, kernel_count=1, predicted_us=0.5, unfused_us=0.5, workspace_size=0, choice="fused", measured=False, name="fused", note=""
+)
 
 
 class Pending:
-    """A prepare whose search has found a plan, and whose build fails."""
+    """A prepare whose build fails."""
 
     def __init__(self, error):
         self.error = error
@@ -36,21 +38,25 @@ class Pending:
 
 
 class Failing:
-    """A context for an H200 in which builds of chains fail whose text `fails` says so of."""
+    """A context for an H200 in which chains have plans, and builds fail, whose text `fails` says so of."""
 
     def __init__(self, fails, code, message):
         self.context, self.fails, self.failed = target_context("h200"), fails, 0
-        self.code, self.message = code, message
+        self.code, self.message, self.op = code, message, None
 
     def __getattr__(self, name):
         return getattr(self.context, name)
 
-    def prepare_async(self, chain, m=None, *, progress):
+    def search(self, chain, m=None, *, timeout):
         if not self.fails(str(chain)):
-            return self.context.prepare_async(chain, m, progress=progress)
+            return self.context.search(chain, m, timeout=timeout)
         self.failed += 1
-        progress(PLANNED, 0.2)
-        return Pending(sinter.Error(self.code, self.message))
+        return FOUND
+
+    def prepare_async(self, chain, m=None):
+        if not self.fails(str(chain)):
+            return self.context.prepare_async(chain, m)
+        return Pending(sinter.Error(self.code, self.message, op=self.op))
 
 
 @pytest.fixture
@@ -104,8 +110,8 @@ def test_an_op_that_a_build_names_is_left_at_once(need_compiler, failing, monkey
     def convert(self):
         made = own(self)
         if "sin" in str(made.chain):
-            at = next(i for i, node in enumerate(made.nodes) if str(getattr(node, "target", "")) == "aten.sin.default")
-            context.message = f"plan 'fused': kernel 0: ptxas stopped at loop 3; no other takes its place: op {at}: no kernel"
+            context.op = next(i for i, node in enumerate(made.nodes) if str(getattr(node, "target", "")) == "aten.sin.default")
+            context.message = f"plan 'fused': kernel 0: ptxas stopped at loop 3; no other takes its place: op {context.op}: no kernel"
         return made
 
     monkeypatch.setattr(Converter, "convert", convert)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Callable, List, Sequence
 
-from ..._error import Status
+from ..._error import Error, Status
 from ..convert.converter import Converted, target_of
 
 #: Errors that a chain without the op that fails does not have.
 OF_AN_OP = (Status.COMPILE_FAILED, Status.NO_LEGAL_PLAN, Status.UNIMPLEMENTED, Status.INTERNAL)
 
 
-def named_node(message: str, made: Converted) -> Any:
-    """The node of the first op that an error names; if that picks from several values, the node that made them."""
-    found = re.search(r"\bop (\d+)", message)
-    node = made.nodes[int(found[1])] if found is not None and int(found[1]) < len(made.nodes) else None
+def named_node(error: Error, made: Converted) -> Any:
+    """The node of the op that an error names; if that picks from several values, the node that made them."""
+    node = made.nodes[error.op] if error.op is not None and error.op < len(made.nodes) else None
     return node.args[0] if node is not None and target_of(node) == "getitem" else node
 
 

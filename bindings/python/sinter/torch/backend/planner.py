@@ -148,7 +148,7 @@ class Planner:
     def _around_fault(self, part: Part, error: Error) -> List[List[Any]]:
         """Lists of nodes that may still be parts, of a part whose plan cannot be made: all but the op that fails, which is left. If the error
         names no op, smaller parts are planned, or built, until the op is found."""
-        why, named = str(error), named_node(str(error), part.made)
+        why, named = str(error), named_node(error, part.made)
         self._faults_left -= 1
         if self._faults_left <= 0 or named is None and error.code not in OF_AN_OP:
             self.left.update((node, why) for node in part.nodes)
@@ -358,7 +358,7 @@ class Planner:
         if asked is None or 0 < asked.lost_us <= most_us:
             only_asks = self.options.target is not None and self.options.prepare == "background"  # nothing can be launched here
             asked = self._asked[key] = Asked(self._context, made, m, only_asks, self._until, most_us)
-        named = None if asked.error is None else named_node(str(asked.error), made)
+        named = None if asked.error is None else named_node(asked.error, made)
         if asked.error is not None and (named is not None or asked.error.code not in OF_AN_OP):
             raise Refused(str(asked.error), named)
         return asked
