@@ -68,12 +68,13 @@ double ByteReader::F64() {
 
 absl::string_view ByteReader::Bytes() { return Raw(U64()); }
 
-void ByteReader::One(Digest* v) {
-  const absl::string_view raw = Raw(v->bytes.size());
-  if (raw.size() == v->bytes.size()) std::copy(raw.begin(), raw.end(), v->bytes.begin());
+void ByteReader::One(Digest& v) {
+  const absl::string_view raw = Raw(v.bytes.size());
+  if (raw.size() == v.bytes.size()) std::copy(raw.begin(), raw.end(), v.bytes.begin());
 }
 
 absl::Status ByteReader::Finish(absl::string_view what) const {
+  if (!in_bounds_) return DataLoss(what, ": a field is out of its bounds");
   if (!ok_) return DataLoss(what, ": a read passes the end of ", data_.size(), " bytes");
   if (pos_ != data_.size()) {
     return DataLoss(what, ": ", data_.size() - pos_, " bytes left over of ", data_.size());

@@ -1,0 +1,49 @@
+// Field tables: a struct names its fields once. Equality follows here, bytes in codec.h, and JSON
+// in src/plan/fields_json.h.
+//
+//   struct BufferPlace {
+//     int buffer = 0;
+//     uint64_t offset_bytes = 0;
+//     SINTER_FIELDS(BufferPlace, buffer, offset_bytes);
+//   };
+//
+// The order of the list is that of bytes and JSON.
+#ifndef SINTER_SRC_BASE_FIELDS_H_
+#define SINTER_SRC_BASE_FIELDS_H_
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/string_view.h"
+
+// Does not compile unless it names as many fields as the struct has: the structured binding in
+// EveryFieldIsNamed counts them.
+#define SINTER_FIELDS(Self, ...)                                                            \
+  auto Fields() const { return std::tie(__VA_ARGS__); }                                     \
+  auto Fields() { return std::tie(__VA_ARGS__); }                                           \
+  static void EveryFieldIsNamed(const Self& self) {                                         \
+    [[maybe_unused]] const auto& [__VA_ARGS__] = self;                                      \
+  }                                                                                         \
+  friend bool operator==(const Self& a, const Self& b) { return a.Fields() == b.Fields(); } \
+  friend bool operator!=(const Self& a, const Self& b) { return !(a == b); }                \
+  static constexpr char kFieldNames[] = #__VA_ARGS__
+
+namespace sinter {
+
+// Removes the first name of "buffer, offset_bytes" and returns it.
+inline absl::string_view TakeFieldName(absl::string_view* names) {
+  const absl::string_view name = names->substr(0, names->find(','));
+  names->remove_prefix(std::min(name.size() + 2, names->size()));
+  return name;
+}
+
+// Calls visit(name, field) for each field of a struct with a table, in the order of the table.
+template <typename Struct, typename Visitor>
+void ForEachField(Struct& of, Visitor&& visit) {
+  absl::string_view names = Struct::kFieldNames;
+  std::apply([&](auto&... fields) { (visit(TakeFieldName(&names), fields), ...); }, of.Fields());
+}
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_BASE_FIELDS_H_
