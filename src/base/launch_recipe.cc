@@ -175,29 +175,11 @@ absl::Status CheckArg(const ArgSlot& arg, size_t tensor_maps) {
   return Bad("argument kind", static_cast<uint64_t>(arg.kind), "0..8");
 }
 
-void WriteTriple(const std::array<uint32_t, 3>& v, ByteWriter& w) {
-  for (uint32_t x : v) w.U32(x);
-}
-
 void WriteMap(const TensorMapTemplate& map, ByteWriter& w) {
-  w.I64(map.buffer);
-  w.U64(map.offset_bytes);
-  w.U32(static_cast<uint32_t>(map.dtype));
+  w(map.buffer, map.offset_bytes, Word(map.dtype));
   w.U32(static_cast<uint32_t>(map.dims.size()));
-  for (const Dim& dim : map.dims) {
-    w.U8(dim.symbolic ? 1 : 0);
-    w.I64(dim.symbolic ? 0 : dim.value);
-  }
-  w.U32(static_cast<uint32_t>(map.stride_bytes.size()));
-  for (uint64_t stride : map.stride_bytes) w.U64(stride);
-  w.U32(static_cast<uint32_t>(map.box.size()));
-  for (uint32_t extent : map.box) w.U32(extent);
-  w.U8(static_cast<uint8_t>(map.swizzle));
-  w.U8(map.walk.has_value() ? 1 : 0);
-  if (!map.walk.has_value()) return;
-  for (int32_t v : map.walk->lower) w.I64(v);
-  for (int32_t v : map.walk->upper) w.I64(v);
-  for (uint32_t v : map.walk->strides) w.U32(v);
+  for (const Dim& dim : map.dims) w(dim.symbolic, dim.symbolic ? 0 : dim.value);
+  w(map.stride_bytes, map.box, map.swizzle, map.walk);
 }
 
 absl::Status CheckLists(const LaunchRecipe& recipe) {
@@ -212,46 +194,15 @@ absl::Status CheckLists(const LaunchRecipe& recipe) {
 
 }  // namespace
 
-bool TensorMapTemplate::operator==(const TensorMapTemplate& o) const {
-  return buffer == o.buffer && offset_bytes == o.offset_bytes && dtype == o.dtype &&
-         dims == o.dims && stride_bytes == o.stride_bytes && box == o.box && swizzle == o.swizzle &&
-         walk == o.walk;
-}
-
-bool ArgSlot::operator==(const ArgSlot& o) const {
-  return kind == o.kind && index == o.index && offset_bytes == o.offset_bytes &&
-         int_value == o.int_value && float_value == o.float_value && bytes == o.bytes;
-}
-
-bool LaunchRecipe::operator==(const LaunchRecipe& o) const {
-  return entry == o.entry && grid == o.grid && block == o.block && cluster == o.cluster &&
-         shared_bytes == o.shared_bytes && cooperative == o.cooperative &&
-         rows_per_m == o.rows_per_m && grid_rows == o.grid_rows && pdl == o.pdl &&
-         tensor_maps == o.tensor_maps && args == o.args;
-}
-
 std::string LaunchRecipe::Encode() const {
   ByteWriter w;
-  w.U32(kFormat);
-  w.Bytes(entry);
-  WriteTriple(grid, w);
-  WriteTriple(block, w);
-  WriteTriple(cluster, w);
-  w.U32(shared_bytes);
-  w.U8(cooperative ? 1 : 0);
-  w.I64(rows_per_m);
-  w.I64(grid_rows);
-  w.U8(pdl ? 1 : 0);
+  w(kFormat, entry, grid, block, cluster, shared_bytes, cooperative, rows_per_m, grid_rows, pdl);
   w.U32(static_cast<uint32_t>(tensor_maps.size()));
   for (const TensorMapTemplate& map : tensor_maps) WriteMap(map, w);
   w.U32(static_cast<uint32_t>(args.size()));
   for (const ArgSlot& arg : args) {
-    w.U8(static_cast<uint8_t>(arg.kind));
-    w.I64(arg.index);
-    w.U64(arg.offset_bytes);
-    w.I64(arg.int_value);
-    w.F64(arg.float_value);
-    if (arg.kind == ArgKind::kBytes) w.Bytes(arg.bytes);
+    w(arg.kind, arg.index, arg.offset_bytes, arg.int_value, arg.float_value);
+    if (arg.kind == ArgKind::kBytes) w(arg.bytes);
   }
   return w.Take();
 }

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "src/base/dtype.h"
+#include "src/base/fields.h"
 
 namespace sinter {
 
@@ -22,9 +23,7 @@ constexpr int kWorkspaceBuffer = -1;
 struct BufferPlace {
   int buffer = 0;
   uint64_t offset_bytes = 0;
-  bool operator==(const BufferPlace& o) const {
-    return buffer == o.buffer && offset_bytes == o.offset_bytes;
-  }
+  SINTER_FIELDS(BufferPlace, buffer, offset_bytes);
 };
 
 enum class Swizzle : uint8_t { kNone = 0, k32B = 1, k64B = 2, k128B = 3 };
@@ -34,9 +33,7 @@ enum class Swizzle : uint8_t { kNone = 0, k32B = 1, k64B = 2, k128B = 3 };
 struct PixelWalk {
   std::array<int32_t, 2> lower{0, 0}, upper{0, 0};  // corners of the box of first taps
   std::array<uint32_t, 2> strides{1, 1};            // pixels from one to the next
-  bool operator==(const PixelWalk& o) const {
-    return lower == o.lower && upper == o.upper && strides == o.strides;
-  }
+  SINTER_FIELDS(PixelWalk, lower, upper, strides);
 };
 
 // A TMA tensor map to encode at bind time. Dimension 0 is the contiguous one.
@@ -49,7 +46,8 @@ struct TensorMapTemplate {
   std::vector<uint32_t> box;           // elements, each 1..256
   Swizzle swizzle = Swizzle::k128B;
   std::optional<PixelWalk> walk = std::nullopt;  // an im2col map; none: boxes of `box`
-  bool operator==(const TensorMapTemplate& o) const;
+  SINTER_FIELDS(TensorMapTemplate, buffer, offset_bytes, dtype, dims, stride_bytes, box, swizzle,
+                walk);
 };
 
 enum class ArgKind : uint8_t {
@@ -71,7 +69,7 @@ struct ArgSlot {
   int64_t int_value = 0;      // kInt32; kPointer: bytes per row of M, 0 without M
   double float_value = 0;     // kFloat32
   std::string bytes = {};     // kBytes: at most 2048, a multiple of 4
-  bool operator==(const ArgSlot& o) const;
+  SINTER_FIELDS(ArgSlot, kind, index, offset_bytes, int_value, float_value, bytes);
 };
 
 // The argument that points to `operand`, whose rows, those of a launch, are `row_bytes` apart; 0:
@@ -105,7 +103,8 @@ struct LaunchRecipe {
   std::vector<TensorMapTemplate> tensor_maps;
   std::vector<ArgSlot> args;
 
-  bool operator==(const LaunchRecipe& o) const;
+  SINTER_FIELDS(LaunchRecipe, entry, grid, block, cluster, shared_bytes, cooperative, rows_per_m,
+                grid_rows, pdl, tensor_maps, args);
   // INVALID_ARGUMENT naming the field, its value and the bound where no Hopper could launch it:
   // ranks, boxes, strides, indices, threads, shared memory. What a device has and where buffers lie
   // is checked in runtime/launch.
