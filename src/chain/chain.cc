@@ -88,140 +88,62 @@ namespace {
 constexpr absl::string_view kMagic = "SNCH";
 constexpr uint32_t kVersion = 1;
 
-void PutDims(ByteWriter& out, const std::vector<Dim>& dims) {
-  out.U8(static_cast<uint8_t>(dims.size()));
-  for (Dim dim : dims) out.I64(dim.symbolic ? -1 : dim.value);
-}
+constexpr uint8_t kGroupsFollow = 0x80;  // beside the filter's layout
 
-void PutStrides(ByteWriter& out, const std::vector<Stride>& strides) {
-  for (Stride s : strides) {
-    out.I64(s.value);
-    out.U8(static_cast<uint8_t>(s.m_power));
+// The functions below write fields or read them, by the codec.
+template <typename Codec, typename Dims>
+void DimsFields(Codec& codec, Dims& dims) {
+  auto rank = static_cast<uint8_t>(dims.size());
+  codec(rank);
+  if constexpr (Codec::kReads) dims.resize(rank);
+  for (auto& dim : dims) {
+    int64_t extent = dim.symbolic ? -1 : dim.value;
+    codec(extent);
+    if constexpr (Codec::kReads) dim = extent == -1 ? Dim::M() : Dim::Constant(extent);
   }
 }
 
-template <typename T>
-void PutInts(ByteWriter& out, const std::vector<T>& values) {
-  out.U8(static_cast<uint8_t>(values.size()));
-  for (T v : values) out.I64(v);
+// Of a rank that is known.
+template <typename Codec, typename Strides>
+void StridesFields(Codec& codec, Strides& strides, size_t rank) {
+  if constexpr (Codec::kReads) strides.resize(rank);
+  for (auto& stride : strides) codec(stride.value, Byte(stride.m_power));
 }
 
-constexpr uint8_t kGroupsFollow = 0x80;  // beside the filter's layout
-
-void PutConv(ByteWriter& out, const Conv2d& conv) {
-  out.U8(static_cast<uint8_t>(static_cast<uint8_t>(conv.filter) |
-                              (conv.groups == 1 ? 0 : kGroupsFollow)));
-  for (int64_t v : conv.strides) out.I64(v);
-  for (int64_t v : conv.dilations) out.I64(v);
-  for (int64_t v : conv.pads) out.I64(v);
-  if (conv.groups != 1) out.I64(conv.groups);
-}
-
-Conv2d GetConv(ByteReader& in) {
-  Conv2d conv;
-  const uint8_t filter = in.U8();
-  conv.filter = static_cast<FilterLayout>(filter & ~kGroupsFollow);
-  for (int64_t& v : conv.strides) v = in.I64();
-  for (int64_t& v : conv.dilations) v = in.I64();
-  for (int64_t& v : conv.pads) v = in.I64();
-  if ((filter & kGroupsFollow) != 0) conv.groups = in.I64();
-  return conv;
+template <typename Codec, typename Conv>
+void ConvFields(Codec& codec, Conv& conv) {
+  auto filter = static_cast<uint8_t>(static_cast<uint8_t>(conv.filter) |
+                                     (conv.groups == 1 ? 0 : kGroupsFollow));
+  codec(filter, conv.strides, conv.dilations, conv.pads);
+  if constexpr (Codec::kReads) conv.filter = static_cast<FilterLayout>(filter & ~kGroupsFollow);
+  if ((filter & kGroupsFollow) != 0) codec(conv.groups);
 }
 
 // Every field of every kind but the rare ones at the end: unused ones cost a few bytes and
 // spare a second list of what each kind uses.
-void PutOp(ByteWriter& out, const Op& op) {
-  out.U8(static_cast<uint8_t>(op.kind));
-  out.U32(static_cast<uint32_t>(op.operands.size()));
-  for (ValueId id : op.operands) out.U32(static_cast<uint32_t>(id));
-  out.U8(static_cast<uint8_t>(op.type.dtype));
-  PutDims(out, op.type.dims);
-  out.U8(static_cast<uint8_t>(op.unary));
-  out.U8(static_cast<uint8_t>(op.binary));
-  out.U8(static_cast<uint8_t>(op.compare));
-  out.U8(static_cast<uint8_t>(op.reduce));
-  out.U8(static_cast<uint8_t>(op.transpose_a | op.transpose_b << 1 | op.keepdims << 2 |
-                              op.constant << 3 | static_cast<int>(op.accumulate) << 4));
-  out.I64(op.axis);
-  out.F64(op.scalar);
-  PutInts(out, op.axes);
-  PutInts(out, op.starts);
-  PutInts(out, op.steps);
-  if (op.kind == OpKind::kInput) PutStrides(out, op.strides);
-  if (op.kind == OpKind::kConv2d || op.kind == OpKind::kWindow) PutConv(out, op.conv);
-  if (IsCollective(op)) out.U8(static_cast<uint8_t>(op.ranks));
-  if (op.kind != OpKind::kWindow) return;
-  for (const int64_t taps : op.taps) out.I64(taps);
-}
-
-std::vector<Dim> GetDims(ByteReader& in) {
-  std::vector<Dim> dims(in.U8());
-  for (Dim& dim : dims) {
-    const int64_t v = in.I64();
-    dim = v == -1 ? Dim::M() : Dim::Constant(v);
-  }
-  return dims;
-}
-
-std::vector<Stride> GetStrides(ByteReader& in, size_t rank) {
-  std::vector<Stride> strides(rank);
-  for (Stride& s : strides) {
-    s.value = in.I64();
-    s.m_power = in.U8();
-  }
-  return strides;
-}
-
-template <typename T>
-std::vector<T> GetInts(ByteReader& in) {
-  std::vector<T> values(in.U8());
-  for (T& v : values) v = static_cast<T>(in.I64());
-  return values;
-}
-
-Op GetOp(ByteReader& in) {
-  Op op;
-  op.kind = static_cast<OpKind>(in.U8());
-  const uint32_t operands = in.U32();
-  for (uint32_t i = 0; i < operands && in.ok(); ++i) {
-    op.operands.push_back(static_cast<ValueId>(in.U32()));
-  }
-  op.type.dtype = static_cast<DType>(in.U8());
-  op.type.dims = GetDims(in);
-  op.unary = static_cast<UnaryKind>(in.U8());
-  op.binary = static_cast<BinaryKind>(in.U8());
-  op.compare = static_cast<CompareKind>(in.U8());
-  op.reduce = static_cast<ReduceKind>(in.U8());
-  const uint8_t flags = in.U8();
-  op.transpose_a = flags & 1;
-  op.transpose_b = flags & 2;
-  op.keepdims = flags & 4;
-  op.constant = flags & 8;
-  op.accumulate = static_cast<Accumulate>(flags >> 4);
-  op.axis = static_cast<int32_t>(in.I64());
-  op.scalar = in.F64();
-  op.axes = GetInts<int32_t>(in);
-  op.starts = GetInts<int64_t>(in);
-  op.steps = GetInts<int64_t>(in);
-  if (op.kind == OpKind::kInput) op.strides = GetStrides(in, op.type.dims.size());
-  if (op.kind == OpKind::kConv2d || op.kind == OpKind::kWindow) op.conv = GetConv(in);
-  if (IsCollective(op)) op.ranks = in.U8();
-  if (op.kind != OpKind::kWindow) return op;
-  for (int64_t& taps : op.taps) taps = in.I64();
-  return op;
+template <typename Codec, typename Fields>
+void OpFields(Codec& codec, Fields& op) {
+  codec(op.kind, Word(op.operands), op.type.dtype);
+  DimsFields(codec, op.type.dims);
+  codec(op.unary, op.binary, op.compare, op.reduce,
+        Bits(op.transpose_a, op.transpose_b, op.keepdims, op.constant, op.accumulate), op.axis,
+        op.scalar, ByteList(op.axes), ByteList(op.starts), ByteList(op.steps));
+  if (op.kind == OpKind::kInput) StridesFields(codec, op.strides, op.type.dims.size());
+  if (op.kind == OpKind::kConv2d || op.kind == OpKind::kWindow) ConvFields(codec, op.conv);
+  if (IsCollective(op)) codec(Byte(op.ranks));
+  if (op.kind == OpKind::kWindow) codec(op.taps);
 }
 
 std::string Serialize(const std::vector<Op>& ops, const std::vector<ChainOutput>& outputs) {
   ByteWriter out;
   out.Raw(kMagic);
-  out.U32(kVersion);
-  out.U32(static_cast<uint32_t>(ops.size()));
-  for (const Op& op : ops) PutOp(out, op);
+  out(kVersion, static_cast<uint32_t>(ops.size()));
+  for (const Op& op : ops) OpFields(out, op);
   out.U32(static_cast<uint32_t>(outputs.size()));
   for (const ChainOutput& o : outputs) {
-    out.U32(static_cast<uint32_t>(o.value));
-    PutStrides(out, o.strides);
-    out.I64(o.alias_input);
+    out(Word(o.value));
+    StridesFields(out, o.strides, o.strides.size());
+    out(o.alias_input);
   }
   return out.Take();
 }
@@ -309,7 +231,8 @@ absl::StatusOr<Chain> ChainFromCanonicalBytes(absl::string_view bytes) {
   ChainBuilder builder;
   const uint32_t ops = in.U32();
   for (uint32_t i = 0; i < ops; ++i) {
-    const Op op = GetOp(in);
+    Op op;
+    OpFields(in, op);
     if (!in.ok()) return in.Finish("chain");
     SINTER_RETURN_IF_ERROR(Replay(builder, op).status());
   }
@@ -318,7 +241,7 @@ absl::StatusOr<Chain> ChainFromCanonicalBytes(absl::string_view bytes) {
     const ValueId value = static_cast<ValueId>(in.U32());
     if (!builder.Contains(value)) return DataLoss("chain: output of no value");
     OutputOptions options;
-    options.strides = GetStrides(in, builder.TypeOf(value).dims.size());
+    StridesFields(in, options.strides, builder.TypeOf(value).dims.size());
     const int64_t alias = in.I64();
     for (ValueId id = 0; alias >= 0 && id < builder.size(); ++id) {
       if (builder.OpOf(id).input == alias) options.alias = id;

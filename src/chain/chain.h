@@ -21,9 +21,7 @@ struct ChainOutput {
   ValueId value = -1;
   std::vector<Stride> strides;  // per axis, always filled
   int32_t alias_input = -1;     // canonical index of the input whose buffer this output may share
-  bool operator==(const ChainOutput& o) const {
-    return value == o.value && strides == o.strides && alias_input == o.alias_input;
-  }
+  SINTER_FIELDS(ChainOutput, value, strides, alias_input);
 };
 
 // Filled by ChainBuilder::Finish only, so every Chain that has ops is valid.

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "src/base/fields.h"
 
 namespace sinter {
 
@@ -104,10 +105,7 @@ struct Conv2d {
   // larger than the padded image.
   int64_t ResultPixels(int axis, int64_t pixels, int64_t extent) const;
 
-  bool operator==(const Conv2d& o) const {
-    return filter == o.filter && strides == o.strides && dilations == o.dilations &&
-           pads == o.pads && groups == o.groups;
-  }
+  SINTER_FIELDS(Conv2d, filter, strides, dilations, pads, groups);
 };
 
 }  // namespace sinter

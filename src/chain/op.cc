@@ -130,15 +130,6 @@ bool IsView(const Op& op) {
          op.kind == OpKind::kSlice || op.kind == OpKind::kBroadcast;
 }
 
-bool Op::operator==(const Op& o) const {
-  return kind == o.kind && operands == o.operands && type == o.type && unary == o.unary &&
-         binary == o.binary && compare == o.compare && reduce == o.reduce &&
-         transpose_a == o.transpose_a && transpose_b == o.transpose_b && keepdims == o.keepdims &&
-         constant == o.constant && input == o.input && axis == o.axis && scalar == o.scalar &&
-         axes == o.axes && starts == o.starts && steps == o.steps && strides == o.strides &&
-         conv == o.conv && taps == o.taps && accumulate == o.accumulate && ranks == o.ranks;
-}
-
 absl::string_view NameOf(const Op& op) {
   switch (op.kind) {
     case OpKind::kUnary:

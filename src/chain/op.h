@@ -114,8 +114,9 @@ struct Op {
   std::array<int64_t, 2> taps{1, 1};  // window: its height and width
   Accumulate accumulate{};            // scaled_matmul
   int32_t ranks = 1;                  // collective: 2 to kMostRanks
-  bool operator==(const Op& o) const;
-  bool operator!=(const Op& o) const { return !(*this == o); }
+  SINTER_FIELDS(Op, kind, operands, type, unary, binary, compare, reduce, transpose_a, transpose_b,
+                keepdims, constant, input, axis, scalar, axes, starts, steps, strides, conv, taps,
+                accumulate, ranks);
 };
 
 // Whether it is a grouped_matmul of e4m3, with the operands a, w, ids, scale_a and scale_w.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "src/base/dtype.h"
+#include "src/base/fields.h"
 
 namespace sinter {
 
@@ -22,16 +23,14 @@ struct Stride {
   int64_t value = 0;
   int32_t m_power = 0;
   int64_t At(int64_t m) const;
-  bool operator==(const Stride& o) const { return value == o.value && m_power == o.m_power; }
-  bool operator!=(const Stride& o) const { return !(*this == o); }
+  SINTER_FIELDS(Stride, value, m_power);
 };
 
 struct TensorType {
   DType dtype = DType::kF32;
   std::vector<Dim> dims;  // outermost first; rank 0 is a scalar
   int rank() const { return static_cast<int>(dims.size()); }
-  bool operator==(const TensorType& o) const { return dtype == o.dtype && dims == o.dims; }
-  bool operator!=(const TensorType& o) const { return !(*this == o); }
+  SINTER_FIELDS(TensorType, dtype, dims);
 };
 
 std::string ToString(const TensorType& type);            // "bf16[M,4096]"
