@@ -12,7 +12,6 @@ namespace sinter {
 namespace {
 
 constexpr uint32_t kProblemVersion = 1;
-constexpr uint8_t kCausalBit = 1, kZeroUnseenBit = 2, kZeroOverflowedBit = 4;
 constexpr int64_t kMapAlignment = 16;
 constexpr int64_t kMaxStride = int64_t{1} << 40;
 constexpr int64_t kMaxSets = int64_t{1} << 30;
@@ -26,26 +25,11 @@ absl::Status CheckField(absl::string_view field, int64_t value, int64_t low, int
   return Bad(field, value, absl::StrCat("must be in [", low, ", ", high, "]"));
 }
 
-void WriteMatrix(const BatchedMatrix& matrix, ByteWriter& w) {
-  w.I64(matrix.row);
-  w.I64(matrix.column);
-  w.U32(static_cast<uint32_t>(matrix.digits.size()));
-  for (const BatchDigit& digit : matrix.digits) {
-    w.I64(digit.inner);
-    w.I64(digit.extent);
-    w.I64(digit.stride);
-  }
-}
-
-bool ReadMatrix(ByteReader& r, BatchedMatrix* matrix) {
-  matrix->row = r.I64();
-  matrix->column = r.I64();
-  const uint32_t digits = r.U32();
-  if (!r.ok() || digits > r.remaining()) return false;
-  for (uint32_t i = 0; i < digits; ++i) {
-    matrix->digits.push_back({r.I64(), r.I64(), r.I64()});
-  }
-  return r.ok();
+// Writes or reads a problem, by the codec.
+template <typename Codec, typename Problem>
+void ProblemFields(Codec& codec, Problem& p) {
+  codec(p.element, p.result, p.rows, p.keys, p.head, p.value_head, p.batches, p.diagonal, p.of_m,
+        Bits(p.causal, p.zero_unseen, p.zero_overflowed), p.q, p.k, p.v, p.out, p.steps);
 }
 
 class Checker {
@@ -209,58 +193,19 @@ std::string AttentionProblem::ToString() const {
 
 std::string AttentionProblem::Canonical() const {
   ByteWriter w;
-  w.U32(kProblemVersion);
-  w.U8(static_cast<uint8_t>(element));
-  w.U8(static_cast<uint8_t>(result));
-  for (const int64_t v : {rows, keys, head, value_head, batches, diagonal}) w.I64(v);
-  w.U8(of_m);
-  w.U8(static_cast<uint8_t>((causal ? kCausalBit : 0) | (zero_unseen ? kZeroUnseenBit : 0) |
-                            (zero_overflowed ? kZeroOverflowedBit : 0)));
-  for (const BatchedMatrix* matrix : {&q, &k, &v, &out}) WriteMatrix(*matrix, w);
-  w.U32(static_cast<uint32_t>(steps.size()));
-  for (const ScoreStep& step : steps) {
-    w.U8(step.kind);
-    w.F64(step.number);
-    w.U8(static_cast<uint8_t>(step.dtype));
-    WriteMatrix(step.term, w);
-  }
+  w(kProblemVersion);
+  ProblemFields(w, *this);
   return w.Take();
 }
 
 absl::StatusOr<AttentionProblem> AttentionProblem::FromCanonical(absl::string_view bytes) {
-  const auto lost = [] { return absl::DataLossError("attention: damaged"); };
   ByteReader r(bytes);
-  if (r.U32() != kProblemVersion) return lost();
+  const uint32_t version = r.U32();
   AttentionProblem p;
-  p.element = static_cast<DType>(r.U8());
-  p.result = static_cast<DType>(r.U8());
-  if (!IsValid(p.element) || !IsValid(p.result)) return lost();
-  for (int64_t* v : {&p.rows, &p.keys, &p.head, &p.value_head, &p.batches, &p.diagonal}) {
-    *v = r.I64();
-  }
-  p.of_m = r.U8() != 0;
-  const uint8_t flags = r.U8();
-  p.causal = (flags & kCausalBit) != 0;
-  p.zero_unseen = (flags & kZeroUnseenBit) != 0;
-  p.zero_overflowed = (flags & kZeroOverflowedBit) != 0;
-  for (BatchedMatrix* matrix : {&p.q, &p.k, &p.v, &p.out}) {
-    if (!ReadMatrix(r, matrix)) return lost();
-  }
-  const uint32_t steps = r.U32();
-  if (!r.ok() || steps > kMaxScoreSteps) return lost();
-  for (uint32_t i = 0; i < steps; ++i) {
-    ScoreStep step;
-    const uint8_t kind = r.U8();
-    if (kind > ScoreStep::kHide) return lost();
-    step.kind = static_cast<ScoreStep::Kind>(kind);
-    step.number = r.F64();
-    step.dtype = static_cast<DType>(r.U8());
-    if (!IsValid(step.dtype) || !ReadMatrix(r, &step.term)) return lost();
-    p.steps.push_back(std::move(step));
-  }
+  ProblemFields(r, p);
   SINTER_RETURN_IF_ERROR(r.Finish("attention"));
-  if (!p.Check().ok() || p.Canonical() != bytes) return lost();
-  return p;
+  if (version == kProblemVersion && p.Check().ok() && p.Canonical() == bytes) return p;
+  return absl::DataLossError("attention: damaged");
 }
 
 }  // namespace sinter

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "src/base/codec.h"
 #include "src/base/dtype.h"
+#include "src/base/fields.h"
 #include "src/chain/chain.h"
 #include "src/normal/rules.h"
 
@@ -23,9 +24,7 @@ struct BatchDigit {
   int64_t inner = 1;
   int64_t extent = 1;  // 0: M, which is the outermost axis
   int64_t stride = 0;
-  bool operator==(const BatchDigit& o) const {
-    return inner == o.inner && extent == o.extent && stride == o.stride;
-  }
+  SINTER_FIELDS(BatchDigit, inner, extent, stride);
 };
 
 // Where the matrices of the batches lie, in elements from the first one. A result's and an
@@ -33,9 +32,7 @@ struct BatchDigit {
 struct BatchedMatrix {
   int64_t row = 0, column = 1;     // strides; of terms 0 for what is the same in each
   std::vector<BatchDigit> digits;  // innermost first, none with stride 0
-  bool operator==(const BatchedMatrix& o) const {
-    return row == o.row && column == o.column && digits == o.digits;
-  }
+  SINTER_FIELDS(BatchedMatrix, row, column, digits);
 };
 
 // One op on every score, in f32. Numbers are part of records and keys: never reused.
@@ -52,9 +49,7 @@ struct ScoreStep {
   DType dtype = DType::kF32;
   BatchedMatrix term;
   bool HasTerm() const { return kind >= kAdd; }
-  bool operator==(const ScoreStep& o) const {
-    return kind == o.kind && number == o.number && dtype == o.dtype && term == o.term;
-  }
+  SINTER_FIELDS(ScoreStep, kind, number, dtype, term);
 };
 
 constexpr int kMaxScoreTerms = 2;
@@ -90,7 +85,8 @@ struct AttentionProblem {
   std::string ToString() const;  // "bf16 197 rows, 197 keys, head 64, 96 batches, *0.125"
   std::string Canonical() const;
   static absl::StatusOr<AttentionProblem> FromCanonical(absl::string_view bytes);
-  bool operator==(const AttentionProblem& o) const { return Canonical() == o.Canonical(); }
+  SINTER_FIELDS(AttentionProblem, element, result, rows, keys, head, value_head, batches, diagonal,
+                of_m, causal, zero_unseen, zero_overflowed, q, k, v, out, steps);
 };
 
 // FindAttention: attention in a chain, however it is spelled: a batched product, what is done to

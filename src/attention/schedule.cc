@@ -33,6 +33,14 @@ constexpr int64_t kRowOrderM = 1024;  // for which what decides a row's bits is 
 
 constexpr int kMaxWarpgroups = 3, kMaxBlockKeys = 256, kMaxStages = 8, kMaxResident = 16;
 
+// Writes or reads a schedule, by the codec.
+template <typename Codec, typename Schedule>
+void ScheduleFields(Codec& codec, Schedule& s) {
+  constexpr uint32_t kMost = kMaxBlockKeys;
+  codec(Word(s.warpgroups, kMost), Word(s.block_keys, kMost), Word(s.stages, kMost),
+        Word(s.query_stages, kMost), Word(s.resident, kMost), s.grid);
+}
+
 absl::Status Refuse(absl::string_view field, int64_t value, absl::string_view bound) {
   return FailedPrecondition("attention schedule: ", field, " ", value, ", ", bound);
 }
@@ -143,27 +151,19 @@ std::string AttentionSchedule::ToString() const {
 
 std::string AttentionSchedule::Canonical() const {
   ByteWriter w;
-  w.U32(kScheduleVersion);
-  for (const int v : {warpgroups, block_keys, stages, query_stages, resident}) {
-    w.U32(static_cast<uint32_t>(v));
-  }
-  w.I64(grid);
+  w(kScheduleVersion);
+  ScheduleFields(w, *this);
   return w.Take();
 }
 
 absl::StatusOr<AttentionSchedule> AttentionSchedule::FromCanonical(absl::string_view bytes) {
   ByteReader r(bytes);
+  const uint32_t version = r.U32();
   AttentionSchedule s;
-  bool fits = r.U32() == kScheduleVersion;
-  for (int* v : {&s.warpgroups, &s.block_keys, &s.stages, &s.query_stages, &s.resident}) {
-    const uint32_t value = r.U32();
-    fits = fits && value <= static_cast<uint32_t>(kMaxBlockKeys);
-    *v = static_cast<int>(value & 0xffff);
-  }
-  s.grid = r.I64();
+  ScheduleFields(r, s);
   SINTER_RETURN_IF_ERROR(r.Finish("attention schedule"));
-  return fits ? absl::StatusOr<AttentionSchedule>(s)
-              : absl::DataLossError("attention schedule: damaged");
+  if (version == kScheduleVersion) return s;
+  return absl::DataLossError("attention schedule: damaged");
 }
 
 int64_t AttentionItems(const AttentionProblem& problem, const AttentionSchedule& schedule,

@@ -30,7 +30,7 @@ struct AttentionSchedule {
   std::string ToString() const;  // "warpgroups2 keys128 stages4 queries1 resident1 grid384"
   std::string Canonical() const;
   static absl::StatusOr<AttentionSchedule> FromCanonical(absl::string_view bytes);
-  bool operator==(const AttentionSchedule& o) const { return Canonical() == o.Canonical(); }
+  SINTER_FIELDS(AttentionSchedule, warpgroups, block_keys, stages, query_stages, resident, grid);
 };
 
 int64_t AttentionItems(const AttentionProblem& problem, const AttentionSchedule& schedule,
