@@ -69,24 +69,11 @@ std::string CollectiveProblem::ToString() const {
            : "");
 }
 
-bool CollectiveProblem::operator==(const CollectiveProblem& o) const {
-  return kind == o.kind && by_rows == o.by_rows && rows_per_m == o.rows_per_m && ranks == o.ranks &&
-         element == o.element && result == o.result && columns == o.columns &&
-         residual == o.residual && rounded == o.rounded && norm == o.norm &&
-         norm_rounded == o.norm_rounded && keeps == o.keeps && eps == o.eps &&
-         fixed_rows == o.fixed_rows;
-}
-
 std::string CollectiveSchedule::ToString() const {
   return absl::StrCat(two_shot ? "two-shot" : "one-shot",
                       pushed > 0 ? absl::StrCat(" pushed=", pushed) : "",
                       pushed_columns > 0 ? absl::StrCat(" columns=", pushed_columns) : "",
                       " threads=", threads, " grid=", grid);
-}
-
-bool CollectiveSchedule::operator==(const CollectiveSchedule& o) const {
-  return two_shot == o.two_shot && threads == o.threads && grid == o.grid && pushed == o.pushed &&
-         pushed_columns == o.pushed_columns;
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "src/base/device_model.h"
 #include "src/base/dtype.h"
+#include "src/base/fields.h"
 #include "src/base/launch_recipe.h"
 #include "src/chain/chain.h"
 #include "src/model/search.h"
@@ -49,7 +50,8 @@ struct CollectiveProblem {
   int PartsOfX() const { return kind == CollectiveKind::kReduceScatter ? ranks : 1; }
   int PartsOfOut() const { return kind == CollectiveKind::kAllGather ? ranks : 1; }
   std::string ToString() const;
-  bool operator==(const CollectiveProblem& o) const;
+  SINTER_FIELDS(CollectiveProblem, kind, ranks, element, result, residual, rounded, norm, keeps,
+                by_rows, norm_rounded, eps, columns, fixed_rows, rows_per_m);
 };
 
 // "all_reduce"
@@ -72,7 +74,7 @@ struct CollectiveSchedule {
   }
 
   std::string ToString() const;
-  bool operator==(const CollectiveSchedule& o) const;
+  SINTER_FIELDS(CollectiveSchedule, two_shot, threads, grid, pushed, pushed_columns);
 };
 
 // Blocks of so many threads that one SM holds at once: the kernel is compiled to fit, since blocks

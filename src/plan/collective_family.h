@@ -186,73 +186,59 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
     return any;
   }
   void WriteProblem(const CollectiveProblem& p, ByteWriter& w) const override {
-    w.U8(2);  // format
-    w.U8(static_cast<uint8_t>(p.kind));
-    w.U8(static_cast<uint8_t>(p.ranks));
-    w.U8(static_cast<uint8_t>(p.element));
-    w.U8(static_cast<uint8_t>(p.result));
-    w.U8(static_cast<uint8_t>(p.residual | p.rounded << 1 | p.norm << 2 | p.keeps << 3 |
-                              p.by_rows << 4 | p.norm_rounded << 5));
-    w.F64(p.eps);
-    w.I64(p.columns);
-    w.I64(p.fixed_rows);
-    w.I64(p.rows_per_m);
+    w.U8(kProblemFormat);
+    ProblemFields(w, p);
   }
   absl::StatusOr<CollectiveProblem> ReadProblem(ByteReader& r) const override {
+    const uint8_t format = r.U8();
     CollectiveProblem p;
-    const uint8_t format = r.U8(), kind = r.U8();
-    p.kind = static_cast<CollectiveKind>(kind);
-    p.ranks = r.U8();
-    p.element = static_cast<DType>(r.U8());
-    p.result = static_cast<DType>(r.U8());
-    const uint8_t flags = r.U8();
-    p.residual = (flags & 1) != 0;
-    p.rounded = (flags & 2) != 0;
-    p.norm = (flags & 4) != 0;
-    p.keeps = (flags & 8) != 0;
-    p.by_rows = (flags & 16) != 0;
-    p.norm_rounded = (flags & 32) != 0;
-    p.eps = r.F64();
-    p.columns = r.I64();
-    p.fixed_rows = r.I64();
-    p.rows_per_m = r.I64();
-    const bool known = format == 2 && kind <= 2 && flags < 64;
-    if (!r.ok() || !known || !CheckCollective(p, {false, 512, 1}).ok()) {
-      return absl::DataLossError("all_reduce: its problem is damaged");
-    }
-    return p;
+    ProblemFields(r, p);
+    if (r.ok() && format == kProblemFormat && CheckCollective(p, {false, 512, 1}).ok()) return p;
+    return absl::DataLossError("all_reduce: its problem is damaged");
   }
   std::string BytesOf(const CollectiveSchedule& schedule) const override {
     ByteWriter w;
-    w.U8(1);  // format
-    w.U8(schedule.two_shot ? 1 : schedule.pushed > 0 ? 2 : schedule.pushed_columns > 0 ? 3 : 0);
-    w.U32(static_cast<uint32_t>(schedule.threads));
-    w.U32(static_cast<uint32_t>(schedule.grid));
-    if (schedule.pushed > 0) w.U8(static_cast<uint8_t>(schedule.pushed));
-    if (schedule.pushed_columns > 0) w.U32(static_cast<uint32_t>(schedule.pushed_columns));
+    w.U8(kScheduleFormat);
+    ScheduleFields(w, schedule, FormOf(schedule));
     return w.Take();
   }
   absl::StatusOr<CollectiveSchedule> ScheduleFrom(absl::string_view bytes) const override {
     ByteReader r(bytes);
     CollectiveSchedule schedule;
-    const uint8_t format = r.U8(), form = r.U8();
-    const uint32_t threads = r.U32(), grid = r.U32();
-    if (form == 2) schedule.pushed = r.U8();
-    const uint32_t columns = form == 3 ? r.U32() : 0;
+    const uint8_t format = r.U8();
+    Form form = kOneShot;
+    ScheduleFields(r, schedule, form);
     SINTER_RETURN_IF_ERROR(r.Finish("all_reduce schedule"));
-    if (format != 1 || form > 3 || (form == 2) != (schedule.pushed > 0) ||
-        (form == 3) != (columns > 0) || threads > 1024 || grid > (1u << 20) ||
-        columns > (1u << 20)) {
-      return absl::DataLossError("all_reduce: its schedule is damaged");
-    }
-    schedule.two_shot = form == 1;
-    schedule.pushed_columns = static_cast<int>(columns);
-    schedule.threads = static_cast<int>(threads);
-    schedule.grid = static_cast<int>(grid);
-    return schedule;
+    schedule.two_shot = form == kTwoShot;
+    if (format == kScheduleFormat && FormOf(schedule) == form) return schedule;
+    return absl::DataLossError("all_reduce: its schedule is damaged");
   }
 
  private:
+  static constexpr uint8_t kProblemFormat = 2, kScheduleFormat = 1;
+  enum Form : uint8_t { kOneShot = 0, kTwoShot = 1, kPushed = 2, kPushedColumns = 3 };
+
+  static Form FormOf(const CollectiveSchedule& s) {
+    return s.two_shot             ? kTwoShot
+           : s.pushed > 0         ? kPushed
+           : s.pushed_columns > 0 ? kPushedColumns
+                                  : kOneShot;
+  }
+  // They write or read fields, by the codec.
+  template <typename Codec, typename Problem>
+  static void ProblemFields(Codec& codec, Problem& p) {
+    codec(Byte(p.kind, static_cast<uint8_t>(CollectiveKind::kAllGather)), Byte(p.ranks), p.element,
+          p.result, Bits(p.residual, p.rounded, p.norm, p.keeps, p.by_rows, p.norm_rounded), p.eps,
+          p.columns, p.fixed_rows, p.rows_per_m);
+  }
+  template <typename Codec, typename Schedule, typename FormField>
+  static void ScheduleFields(Codec& codec, Schedule& s, FormField&& form) {
+    codec(form, Word(s.threads, 1024), Word(s.grid, 1u << 20));
+    if (Codec::kReads ? form == kPushed : s.pushed > 0) codec(Byte(s.pushed));
+    if (Codec::kReads ? form == kPushedColumns : s.pushed_columns > 0) {
+      codec(Word(s.pushed_columns, 1u << 20));
+    }
+  }
   static std::string NameWithRanks(const CollectiveProblem& p) {
     const bool gathers = p.kind == CollectiveKind::kAllGather;
     return absl::StrCat(p.PartsOfX() > 1 ? "part of the " : "", gathers ? "gather" : "sum",
