@@ -85,20 +85,15 @@ class ProductKernels : public KernelFamily {
     w.U8(spec.constant_rows);
     w.U64(spec.operands.size());
     for (const OperandBinding& operand : spec.operands) {
-      w.U32(operand.role.Number());
-      w.I64(operand.buffer);
-      w.U64(operand.offset_bytes);
-      w.I64(operand.row_stride);
+      w(operand.role.Number(), operand.buffer, operand.offset_bytes, operand.row_stride);
     }
   }
   void WriteSourceKey(const KernelSpec& spec, ByteWriter& w) const override {
     w.Bytes(spec.sequence.Canonical());
     w.U8(spec.constant_weights);
     for (const OperandBinding& operand : spec.operands) {
-      w.U32(operand.role.Number());
-      w.I64(operand.row_stride);
-      w.U64(operand.offset_bytes % kVectorBytes);
-      w.U8(operand.buffer == kWorkspaceBuffer);
+      w(operand.role.Number(), operand.row_stride, operand.offset_bytes % kVectorBytes,
+        operand.buffer == kWorkspaceBuffer);
     }
   }
   std::string IdentityText(const KernelSpec& spec) const override {
@@ -207,11 +202,9 @@ class ProductKernels : public KernelFamily {
     return code.product.sequence.size() == 2 ? kTwoProductsWord : kOneProductWord;
   }
   void WriteCode(const KernelCode& code, ByteWriter& w) const override {
-    w.Bytes(code.product.sequence.Canonical());
-    w.U8(code.product.constant_weights);
-    WriteLayout(code.product.out, w);
-    WriteLayout(code.product.residual, w);
-    for (const RowLayout& layout : code.product.aux) WriteLayout(layout, w);
+    const ProductCode& product = code.product;
+    w(product.sequence.Canonical(), product.constant_weights, product.out, product.residual);
+    for (const RowLayout& layout : product.aux) w(layout);
   }
   std::string CodeScheduleBytes(const KernelCode& code) const override {
     return code.product.schedule.Canonical();
@@ -226,13 +219,9 @@ class ProductKernels : public KernelFamily {
                         KernelCode* code) const override {
     ProductCode& product = code->product;
     SINTER_ASSIGN_OR_RETURN(product.sequence, ProductSequence::FromCanonical(r.Bytes()));
-    const uint8_t constant = r.U8();
-    if (constant > 1) return LostCode("constant weights");
-    product.constant_weights = constant == 1;
-    SINTER_RETURN_IF_ERROR(ReadLayout(r, &product.out));
-    SINTER_RETURN_IF_ERROR(ReadLayout(r, &product.residual));
+    r(product.constant_weights, product.out, product.residual);
     product.aux.resize(static_cast<size_t>(AuxResultsOf(product.sequence)));
-    for (RowLayout& layout : product.aux) SINTER_RETURN_IF_ERROR(ReadLayout(r, &layout));
+    for (RowLayout& layout : product.aux) r(layout);
     SINTER_ASSIGN_OR_RETURN(product.schedule, Schedule::FromCanonical(schedule));
     return absl::OkStatus();
   }
@@ -280,18 +269,6 @@ class ProductKernels : public KernelFamily {
     const int64_t vector = kVectorBytes / SizeOf(shape.element);
     return {rows->row_stride, shape.columns % vector == 0 && rows->row_stride % vector == 0 &&
                                   rows->offset_bytes % kVectorBytes == 0};
-  }
-
-  static void WriteLayout(const RowLayout& layout, ByteWriter& w) {
-    w.I64(layout.stride);
-    w.U8(layout.aligned);
-  }
-
-  static absl::Status ReadLayout(ByteReader& r, RowLayout* layout) {
-    layout->stride = r.I64();
-    const uint8_t aligned = r.U8();
-    layout->aligned = aligned == 1;
-    return aligned > 1 ? LostCode("alignment") : absl::OkStatus();
   }
 
   static absl::Status Refuse(const std::string& operand, absl::string_view field, int64_t value,

@@ -6,13 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/base/codec.h"
 #include "src/base/dtype.h"
+#include "src/base/fields.h"
 #include "src/chain/chain.h"
 #include "src/chain/choices.h"
 
@@ -46,10 +46,7 @@ struct EpilogueForm {
   bool residual = false;  // plus the matrix
   Activation sum_activation = Activation::kIdentity;  // with a residual
 
-  bool operator==(const EpilogueForm& o) const {
-    return std::tie(activation, gate, rounds, residual, sum_activation) ==
-           std::tie(o.activation, o.gate, o.rounds, o.residual, o.sum_activation);
-  }
+  SINTER_FIELDS(EpilogueForm, activation, gate, rounds, residual, sum_activation);
 };
 
 // The ops with which a body begins, where they are scale * factor * product + bias, or less: the
@@ -131,9 +128,7 @@ struct QuantizeRule {
   float eps = 0, bound = 0;  // of the largest magnitude of 128 columns; bound 0: none
   bool ue8m0 = false;        // the scale is a power of two
 
-  bool operator==(const QuantizeRule& o) const {
-    return std::tie(columns, eps, bound, ue8m0) == std::tie(o.columns, o.eps, o.bound, o.ue8m0);
-  }
+  SINTER_FIELDS(QuantizeRule, columns, eps, bound, ue8m0);
 };
 
 std::string ToString(const QuantizeRule& rule);  // "given", "128:eps=1e-10"
@@ -161,9 +156,7 @@ struct ProductEpilogue {
   // Whether accumulators are multiplied by a constant or by a number of their row.
   bool scaled() const { return norm.has_value() || scale() != 1 || factor().has_value(); }
 
-  bool operator==(const ProductEpilogue& o) const {
-    return std::tie(norm, program, quantize) == std::tie(o.norm, o.program, o.quantize);
-  }
+  SINTER_FIELDS(ProductEpilogue, norm, program, quantize);
 };
 
 // How the residual of a form is added: "added", or "rounded" where the result is rounded first.

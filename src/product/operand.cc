@@ -6,12 +6,11 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kMostPixels = int64_t{1} << 24;    // of an axis
-constexpr int64_t kChannelStep = 8;                  // 16-byte pixels of tensor maps
-constexpr int64_t kMostCorner = 128;                 // of im2col maps of rank 4
-constexpr int64_t kMostOffset = 255;                 // of im2col loads of rank 4
-constexpr int64_t kMostStride = 8;                   // of elements of tensor maps
-constexpr int64_t kGroupsFollow = int64_t{1} << 32;  // beside the channels
+constexpr int64_t kMostPixels = int64_t{1} << 24;  // of an axis
+constexpr int64_t kChannelStep = 8;                // 16-byte pixels of tensor maps
+constexpr int64_t kMostCorner = 128;               // of im2col maps of rank 4
+constexpr int64_t kMostOffset = 255;               // of im2col loads of rank 4
+constexpr int64_t kMostStride = 8;                 // of elements of tensor maps
 
 absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high,
                         absl::string_view why) {
@@ -52,29 +51,6 @@ absl::Status CheckWindow(const PixelWindow& window) {
   SINTER_RETURN_IF_ERROR(CheckRange("channels", window.channels, 1, kMostPixels, ""));
   SINTER_RETURN_IF_ERROR(CheckAxis(window, 0));
   return CheckAxis(window, 1);
-}
-
-void WriteWindow(const PixelWindow& window, ByteWriter& w) {
-  const int64_t groups = window.conv.groups;
-  for (int64_t v : {window.height, window.width}) w.I64(v);
-  w.I64(window.channels + (groups == 1 ? 0 : kGroupsFollow));
-  if (groups != 1) w.I64(groups);
-  for (int64_t v : window.taps) w.I64(v);
-  for (int64_t v : window.conv.strides) w.I64(v);
-  for (int64_t v : window.conv.dilations) w.I64(v);
-  for (int64_t v : window.conv.pads) w.I64(v);
-}
-
-void ReadWindow(ByteReader& r, PixelWindow& window) {
-  for (int64_t* v : {&window.height, &window.width, &window.channels}) *v = r.I64();
-  if (window.channels > kMostPixels) {
-    window.channels -= kGroupsFollow;
-    window.conv.groups = r.I64();
-  }
-  for (int64_t& v : window.taps) v = r.I64();
-  for (int64_t& v : window.conv.strides) v = r.I64();
-  for (int64_t& v : window.conv.dilations) v = r.I64();
-  for (int64_t& v : window.conv.pads) v = r.I64();
 }
 
 }  // namespace sinter

@@ -7,12 +7,11 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "src/base/codec.h"
 #include "src/base/dtype.h"
+#include "src/base/fields.h"
 #include "src/base/numbers.h"
 #include "src/chain/choices.h"
 #include "src/chain/infer.h"
@@ -100,17 +99,11 @@ struct PixelWindow {
   int64_t UpperCorner(int axis) const {
     return conv.pads[2 * axis + 1] - conv.dilations[axis] * (taps[axis] - 1);
   }
-  bool operator==(const PixelWindow& o) const {
-    return height == o.height && width == o.width && channels == o.channels && taps == o.taps &&
-           conv == o.conv;
-  }
+  SINTER_FIELDS(PixelWindow, height, width, channels, taps, conv);
 };
 
 // Checks the bounds of im2col maps and loads. The error names the field, the value and the bound.
 absl::Status CheckWindow(const PixelWindow& window);
-
-void WriteWindow(const PixelWindow& window, ByteWriter& w);
-void ReadWindow(ByteReader& r, PixelWindow& window);  // CheckWindow says whether it is one
 
 // Values of the enumerators here are part of plan records: never reused.
 
@@ -139,19 +132,11 @@ struct Scales {
   bool of_m = false;
 
   bool strided() const { return row_stride != 0; }
-  bool operator==(const Scales& o) const {
-    return std::tie(kind, block_rows, block_columns, element, row_stride, group_stride, of_m) ==
-           std::tie(o.kind, o.block_rows, o.block_columns, o.element, o.row_stride, o.group_stride,
-                    o.of_m);
-  }
+  SINTER_FIELDS(Scales, kind, block_rows, block_columns, element, row_stride, group_stride, of_m);
 };
 
 // "none", "tensor", "vector of bf16", "block 128x128"; strided "vector[4]", "block 1x128[1,M]"
 std::string ToString(const Scales& scales);
-
-// Canonical bytes, but for the element.
-void WriteScales(const Scales& scales, ByteWriter& w);
-Scales ReadScales(ByteReader& r);
 
 struct Operand {
   DType element = DType::kBF16;
@@ -163,11 +148,7 @@ struct Operand {
   PixelWindow window;  // of kWindow
 
   int64_t bytes() const { return ElementOf(element).bytes; }  // of an element
-  bool operator==(const Operand& o) const {
-    return std::tie(element, layout, scales, source, window) ==
-           std::tie(o.element, o.layout, o.scales, o.source, o.window);
-  }
-  bool operator!=(const Operand& o) const { return !(*this == o); }
+  SINTER_FIELDS(Operand, element, layout, scales, source, window);
 };
 
 // Role: what a kernel argument is, and its one name in texts, JSON, drawings and source.
@@ -205,10 +186,7 @@ struct Role {
   uint8_t product = 0;  // of the kernel; 0 for what the kernel has one of
   uint8_t leaf = 0;     // of kLeaf and kAux: its number among the program's
 
-  constexpr bool operator==(const Role& o) const {
-    return kind == o.kind && product == o.product && leaf == o.leaf;
-  }
-  constexpr bool operator!=(const Role& o) const { return !(*this == o); }
+  SINTER_FIELDS(Role, kind, product, leaf);
   // One number for each role, for keys in memory and digests of plans: a new kind goes last.
   uint32_t Number() const { return kind | uint32_t{product} << 8 | uint32_t{leaf} << 16; }
 };
@@ -226,7 +204,7 @@ struct OperandBinding {
   int buffer = 0;
   uint64_t offset_bytes = 0;
   int64_t row_stride = 0;  // elements between rows (dimension 0); 0 for vectors of columns
-  bool operator==(const OperandBinding& o) const;
+  SINTER_FIELDS(OperandBinding, role, buffer, offset_bytes, row_stride);
 };
 
 // The operand with this role; null: none.

@@ -145,11 +145,6 @@ std::string FieldOf(Role role) {
   return NameOf(role, role.kind == Role::kLeaf && role.product == 0 ? 1 : 2);
 }
 
-bool OperandBinding::operator==(const OperandBinding& o) const {
-  return std::tie(role, buffer, offset_bytes, row_stride) ==
-         std::tie(o.role, o.buffer, o.offset_bytes, o.row_stride);
-}
-
 const OperandBinding* FindOperand(const std::vector<OperandBinding>& operands, Role role) {
   for (const OperandBinding& operand : operands) {
     if (operand.role == role) return &operand;

@@ -1,7 +1,6 @@
 #include "src/product/schedule.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
@@ -18,12 +17,6 @@ namespace {
 constexpr uint8_t kScheduleVersion = 2, kSwappedVersion = 6;
 constexpr uint8_t kPushVersion = 8, kSwappedPushVersion = 9;
 constexpr uint8_t kPushedColumnsVersion = 10, kSwappedPushedColumnsVersion = 11;
-
-auto Fields(const Schedule& s) {
-  return std::tie(s.dataflow, s.block_m, s.warpgroups_m, s.warpgroups_n, s.block_k, s.stages,
-                  s.cluster, s.cut, s.swapped, s.share, s.pushes, s.pushed_columns, s.grid, s.first,
-                  s.second);
-}
 
 uint8_t VersionOf(const Schedule& s) {
   if (s.pushed_columns != 0) {
@@ -44,6 +37,17 @@ const DataflowRow* RowOfBytes(uint8_t dataflow, uint8_t version) {
 }
 
 bool HasCut(const DataflowRow& row) { return row.cut[0] != 0; }
+
+// Writes or reads, by the codec, what follows the version and the dataflow's byte.
+template <typename Codec, typename Knobs>
+void KnobFields(Codec& codec, Knobs& s, const DataflowRow* row, uint8_t version) {
+  codec(Byte(s.share, 2), Word(s.block_m), Word(s.warpgroups_m), Word(s.warpgroups_n),
+        Word(s.block_k), Word(s.stages), Word(s.cluster), Word(s.grid), Word(s.first.block_n),
+        Word(s.first.split_k), Word(s.second.block_n), Word(s.second.split_k));
+  if (row != nullptr && HasCut(*row)) codec(Word(s.cut));
+  if (IsPush(version)) codec(Byte(s.pushes));
+  if (PushesColumns(version)) codec(Word(s.pushed_columns));
+}
 
 // "72/4"
 std::string TileText(const ProductTile& tile) {
@@ -88,20 +92,11 @@ absl::string_view NameOf(Share share) {
   return index < 3 ? kNames[index] : "invalid";
 }
 
-bool Schedule::operator==(const Schedule& o) const { return Fields(*this) == Fields(o); }
-
 std::string Schedule::Canonical() const {
   ByteWriter w;
-  w.U8(VersionOf(*this));
-  w.U8(RowOf(*this).byte);
-  w.U8(static_cast<uint8_t>(share));
-  for (int v : {block_m, warpgroups_m, warpgroups_n, block_k, stages, cluster, grid, first.block_n,
-                first.split_k, second.block_n, second.split_k}) {
-    w.U32(static_cast<uint32_t>(v));
-  }
-  if (HasCut(RowOf(*this))) w.U32(static_cast<uint32_t>(cut));
-  if (IsPush(VersionOf(*this))) w.U8(static_cast<uint8_t>(pushes));
-  if (pushed_columns != 0) w.U32(static_cast<uint32_t>(pushed_columns));
+  const uint8_t version = VersionOf(*this);
+  w(version, RowOf(*this).byte);
+  KnobFields(w, *this, &RowOf(*this), version);
   return w.Take();
 }
 
@@ -109,26 +104,16 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
   ByteReader r(bytes);
   const uint8_t version = r.U8();
   const uint8_t dataflow = r.U8();
-  const uint8_t share = r.U8();
-  Schedule s;
-  for (int* v :
-       {&s.block_m, &s.warpgroups_m, &s.warpgroups_n, &s.block_k, &s.stages, &s.cluster, &s.grid,
-        &s.first.block_n, &s.first.split_k, &s.second.block_n, &s.second.split_k}) {
-    *v = static_cast<int>(r.U32());
-  }
   const DataflowRow* row = RowOfBytes(dataflow, version);
-  if (row != nullptr && HasCut(*row)) s.cut = static_cast<int>(r.U32());
-  if (IsPush(version)) s.pushes = r.U8();
-  if (PushesColumns(version)) s.pushed_columns = static_cast<int>(r.U32());
+  Schedule s;
+  KnobFields(r, s, row, version);
   if (row == nullptr) {
     return DataLoss("schedule: there is no dataflow ", dataflow, " of version ", version);
   }
   SINTER_RETURN_IF_ERROR(r.Finish("schedule"));
   s.swapped = version == kSwappedVersion || version == kSwappedPushVersion ||
               version == kSwappedPushedColumnsVersion;
-  if (share > 2) return DataLoss("schedule: share ", share, " is not 0 to 2");
   s.dataflow = row->dataflow;
-  s.share = static_cast<Share>(share);
   if (s.Canonical() != bytes) return absl::DataLossError("schedule: a field is written otherwise");
   return s;
 }

@@ -52,9 +52,7 @@ absl::string_view NameOf(Share share);  // "none", "weights", "rows"
 struct ProductTile {
   int block_n = 0;  // output columns of one tile; a multiple of 8 (layout oi) or of 64 (layout io)
   int split_k = 1;  // 1, 2, 4, 8 or 16; 1 where a cluster owns a row tile
-  bool operator==(const ProductTile& o) const {
-    return block_n == o.block_n && split_k == o.split_k;
-  }
+  SINTER_FIELDS(ProductTile, block_n, split_k);
 };
 
 struct Schedule {
@@ -83,7 +81,8 @@ struct Schedule {
   ProductTile first;       // where a cluster owns a row tile, block_n = columns of C per block
   ProductTile second;      // the same for E; unused when the sequence has one product
 
-  bool operator==(const Schedule& o) const;
+  SINTER_FIELDS(Schedule, dataflow, block_m, warpgroups_m, warpgroups_n, block_k, stages, cluster,
+                share, grid, first, second, cut, swapped, pushes, pushed_columns);
   std::string Canonical() const;  // versioned bytes
   // One line, without the grid where it is 0: "grid-exchange bm128 wg2x1 bk128 st3 cl4 grid116
   // first 72/1 second 72/4". docs/plan-formats.md says what each word means.

@@ -1,7 +1,6 @@
 #include "src/product/sequence.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -129,12 +128,6 @@ std::string ToString(const Scales& scales) {
   return "invalid";
 }
 
-bool MatrixProduct::operator==(const MatrixProduct& o) const {
-  return std::tie(n, k, k_is_m, pair, rows, weights, epilogue, result, accumulate) ==
-         std::tie(o.n, o.k, o.k_is_m, o.pair, o.rows, o.weights, o.epilogue, o.result,
-                  o.accumulate);
-}
-
 std::vector<Leaf> MatrixProduct::Leaves(int number) const {
   const EpilogueProgram& program = epilogue.program;
   const AffinePart& affine = program.affine;
@@ -166,10 +159,6 @@ ElementRow ElementOf(const MatrixProduct& product) {
   row.promoted = false;
   row.device_type = row.fast_type;
   return row;
-}
-
-bool ProductSequence::operator==(const ProductSequence& o) const {
-  return std::tie(m, rows_per_m, products) == std::tie(o.m, o.rows_per_m, o.products);
 }
 
 bool ProductSequence::scaled() const {

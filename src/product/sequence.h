@@ -11,7 +11,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "src/base/codec.h"
 #include "src/chain/choices.h"
 #include "src/product/epilogue.h"
 #include "src/product/operand.h"
@@ -86,7 +85,7 @@ struct MatrixProduct {
   bool HasBlockScales() const {
     return rows.scales.kind == ScaleKind::kBlock || weights.scales.kind == ScaleKind::kBlock;
   }
-  bool operator==(const MatrixProduct& o) const;
+  SINTER_FIELDS(MatrixProduct, n, k, pair, accumulate, k_is_m, rows, weights, epilogue, result);
 };
 
 // That of the product's operands, as it sums them: not promoted where sums are fast.
@@ -122,7 +121,7 @@ struct ProductSequence {
   // One line: "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16"; without m<=
   // where m is 0.
   std::string ToString() const;
-  bool operator==(const ProductSequence& o) const;
+  SINTER_FIELDS(ProductSequence, m, rows_per_m, products);
 };
 
 // Whether any product's epilogue has a program that code generation writes.
@@ -136,8 +135,6 @@ bool HasNorm(const ProductSequence& sequence);
 absl::Status CheckSequence(const ProductSequence& sequence);
 
 // Canonical bytes of a quantiser's rule.
-void WriteRule(const QuantizeRule& rule, ByteWriter& w);
-QuantizeRule ReadRule(ByteReader& r);
 
 // Whether one kernel may take products `first` and `first` + 1: the first has no residual, the
 // second is no pair, neither computes its rows' norm or stores auxiliary results, no rows are

@@ -23,7 +23,7 @@ namespace sinter {
 struct RowLayout {
   int64_t stride = 0;    // elements between rows; 0 without such a matrix
   bool aligned = false;  // 16-byte groups of columns lie on 16 bytes, from a buffer that does
-  bool operator==(const RowLayout& o) const { return stride == o.stride && aligned == o.aligned; }
+  SINTER_FIELDS(RowLayout, stride, aligned);
 };
 
 // Generated source is a function of this alone.

@@ -24,9 +24,7 @@ struct ClusterShape {
   // Both need Consistent(). Then m n k == m l Reduce().
   int64_t Shuffle() const { return l / k; }
   int64_t Reduce() const { return n * k / l; }
-  bool operator==(const ClusterShape& o) const {
-    return m == o.m && n == o.n && k == o.k && l == o.l;
-  }
+  SINTER_FIELDS(ClusterShape, m, n, k, l);
 };
 
 struct BlockTile {
