@@ -26,7 +26,7 @@ struct Segment {
   int begin = 0, count = 1;
 
   int end() const { return begin + count; }
-  bool operator==(const Segment& o) const { return begin == o.begin && count == o.count; }
+  SINTER_FIELDS(Segment, begin, count);
 };
 
 // Segments that follow one another from product 0 to the last.

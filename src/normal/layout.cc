@@ -11,7 +11,7 @@ struct Extent {
   int64_t count = 1;
   int symbols = 0;
   void Take(Dim dim) { dim.symbolic ? ++symbols : static_cast<int>(count *= dim.value); }
-  bool operator==(const Extent& o) const { return count == o.count && symbols == o.symbols; }
+  SINTER_FIELDS(Extent, count, symbols);
   bool operator<(const Extent& o) const {
     return std::tie(symbols, count) < std::tie(o.symbols, o.count);
   }

@@ -18,9 +18,7 @@ namespace sinter {
 struct BufferView {
   int buffer = 0;            // of the caller's chain: canonical inputs, then outputs
   int64_t offset_bytes = 0;  // a multiple of 16
-  bool operator==(const BufferView& o) const {
-    return buffer == o.buffer && offset_bytes == o.offset_bytes;
-  }
+  SINTER_FIELDS(BufferView, buffer, offset_bytes);
 };
 
 // Immutable; any thread may read it.

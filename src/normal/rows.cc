@@ -12,7 +12,7 @@ Dim One() { return Dim::Constant(1); }
 struct RowCount {
   int64_t count = 1;
   int symbols = 0;
-  bool operator==(const RowCount& o) const { return count == o.count && symbols == o.symbols; }
+  SINTER_FIELDS(RowCount, count, symbols);
 };
 
 RowCount CountRows(const std::vector<Dim>& dims, int lead) {

@@ -29,7 +29,7 @@ struct RowPlace {
   bool operator<(const RowPlace& o) const {
     return base != o.base ? base < o.base : steps < o.steps;
   }
-  bool operator==(const RowPlace& o) const { return base == o.base && steps == o.steps; }
+  SINTER_FIELDS(RowPlace, base, steps);
 };
 
 struct RowDomain {
