@@ -164,19 +164,6 @@ void AddChainVerbs(CLI::App* app, Options* options, Verb* chosen) {
   tune->add_flag("--keep", options->keep, "do not measure what --base has and can still be used");
 }
 
-void AddSearch(CLI::App* app, Options* options, Verb* chosen) {
-  CLI::App* search =
-      AddVerb(app, "search", "count and rank the space that FlashFuser's paper describes",
-              SearchCommand, chosen);
-  AddChain(search, options);
-  AddDevice(search, options);
-  search
-      ->add_flag("--paper", options->paper, "the paper's space; `sinter plan` shows what is built")
-      ->required();
-  search->add_option("--top-k", options->top_k, "points to print; default 11")
-      ->check(Integer(1, 1000));
-}
-
 // Options for a workload's rows and for how it is prepared.
 void AddWorkload(CLI::App* app, Options* options) {
   app->add_option("--file", options->chain.file, "problem file (one chain a line) or JSON file")
@@ -345,7 +332,6 @@ void AddVerbs(CLI::App* app, Options* options, Verb* chosen) {
                 "before or behind any command: log to standard error; of plan, also every "
                 "runner-up and the model's constants");
   AddChainVerbs(app, options, chosen);
-  AddSearch(app, options, chosen);
   AddWarm(app, options, chosen);
   AddOtherVerbs(app, options, chosen);
 }

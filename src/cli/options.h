@@ -62,7 +62,6 @@ struct Options {
   bool large_reference = false;
   // plan
   bool source = false;
-  bool paper = false;
   int kernel = -1;
   std::string svg;  // file for the drawing
   // tune
@@ -91,7 +90,6 @@ struct Options {
 
 Outcome RunCommand(const Options& options);
 Outcome PlanCommand(const Options& options);
-Outcome SearchCommand(const Options& options);
 Outcome TuneCommand(const Options& options);
 Outcome DeviceCommand(const Options& options);
 Outcome CacheListCommand(const Options& options);

@@ -13,8 +13,6 @@
 #include "src/cli/session.h"
 #include "src/engine/verify.h"
 #include "src/explain/explain.h"
-#include "src/product/matcher.h"
-#include "src/product/paper/paper.h"
 
 namespace sinter::cli {
 
@@ -194,8 +192,7 @@ Outcome RunCommand(const Options& options) {
   return Documented(executed, options.json);
 }
 
-// sinter plan: which kernels would run, and why. sinter search: the search space of the paper, and
-// what its pruning rules leave of it.
+// sinter plan: which kernels would run, and why.
 
 namespace {
 
@@ -257,29 +254,6 @@ void PrintPlan(const PreparedPlan& plan, bool whole) {
   if (whole) PrintRest(plan.Explained());
 }
 
-absl::StatusOr<PaperReport> ReportOf(const Session& session, const LoadedChain& loaded, int top_k) {
-  SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(*loaded.chain->chain));
-  const ProductSequence& s = matched.sequence;
-  if (s.size() != 2) {
-    return Invalid("paper search: the chain has ", s.size(), " product", s.size() == 1 ? "" : "s",
-                   ", must have 2");
-  }
-  // The space and Algorithm 1 have one matrix for each product, and rows that lie in memory.
-  for (const MatrixProduct& product : s.products) {
-    if (product.pair) {
-      return Invalid("paper search: a product has a gate; the published space is for gemm_chain");
-    }
-    if (product.rows.source == Source::kWindow) {
-      return Invalid("paper search: a convolution has more than one tap; the published space is ",
-                     "for gemm_chain and convolutions of one tap");
-    }
-  }
-  if (!CanPair(s, 0)) return Invalid("paper search: the first product has a residual");
-  const PaperProblem problem{matched.m.At(loaded.m) * s.rows_per_m, s[0].n, s[0].k, s[1].n};
-  return MakePaperReport(problem, session.context->engine->ports().model,
-                         top_k == 0 ? kPaperTopK : top_k);
-}
-
 }  // namespace
 
 Outcome PlanCommand(const Options& options) {
@@ -304,17 +278,6 @@ Outcome PlanCommand(const Options& options) {
   const std::string no_gpu = NoGpuLine(session);
   if (!no_gpu.empty()) std::printf("%s\n", no_gpu.c_str());
   std::printf("%s\n", CountersText(StatsOf(session)).c_str());
-  return {};
-}
-
-Outcome SearchCommand(const Options& options) {
-  LoadedChain chain;
-  SINTER_CLI_TRY(LoadChain(options.chain, &chain));
-  Session session;
-  SINTER_CLI_TRY(OpenSession(options.device, &session));
-  PaperReport report;
-  SINTER_CLI_TRY(Take(&report, [&] { return ReportOf(session, chain, options.top_k); }));
-  std::printf("%s", (options.json ? PaperReportJson(report) : PaperReportText(report)).c_str());
   return {};
 }
 

@@ -84,7 +84,7 @@ def read_kinds(sinter, top):
 
 
 # What takes a chain, or a kind of one.
-CHAIN_VERBS = (("run",), ("plan",), ("tune",), ("search",), ("warm",), ("help",), ("cache", "export"))
+CHAIN_VERBS = (("run",), ("plan",), ("tune",), ("warm",), ("help",), ("cache", "export"))
 
 
 # ---------------------------------------------------------------- The man page

@@ -4,6 +4,9 @@
 #define SINTER_SRC_PLAN_PRODUCT_FAMILY_H_
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -15,7 +18,6 @@
 #include "src/plan/plan.h"
 #include "src/product/code/kernel_source.h"
 #include "src/product/dataflow/dataflow.h"
-#include "src/product/paper/paper.h"
 #include "src/product/schedule_check.h"
 #include "src/product/search/search.h"
 #include "src/product/sequence.h"
@@ -36,10 +38,15 @@ inline ProductBinding ProductBindingOf(const KernelSpec& spec) {
 // The picture of a kernel. Precondition: CheckScheduleFields(spec.sequence, spec.schedule) is OK.
 ProductsPicture PictureOf(const KernelSpec& spec, const BufferNames& names = {});
 
+// Bytes at each level of memory, fastest first.
+enum class MemoryLevel : uint8_t { kRegister = 0, kShared, kDsm, kL2, kGlobal, kCount };
+constexpr size_t kMemoryLevels = static_cast<size_t>(MemoryLevel::kCount);
+using LevelBytes = std::array<double, kMemoryLevels>;
+
 // Bytes of the C that the second product of one row tile (or of one range of N, where clusters
 // share a row tile) reads, by the level that the cluster's first block reads them from: its own
 // shared memory, distributed shared memory (sent by peers), L2. All zero for one product. This is
-// the mapping of a reused tensor in FlashFuser's Algorithm 1 (paper.h).
+// the mapping of a reused tensor in FlashFuser's Algorithm 1.
 LevelBytes IntermediateSplit(const ProductSequence& sequence, const Schedule& schedule);
 
 class ProductKernels : public KernelFamily {

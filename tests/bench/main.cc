@@ -66,6 +66,7 @@ int Main(int argc, char** argv) {
   const absl::StatusOr<Mode> mode = ModeOf(&options);
   if (!mode.ok()) return Error(mode.status());
   if (*mode == Mode::kMarkdown) return PrintMarkdown(options);
+  if (*mode == Mode::kPaper) return PrintPaper(options);
   if (*mode == Mode::kRandomProblems) {
     std::printf("%s", RandomProblemList(options.seed, options.random_problems).c_str());
     return 0;

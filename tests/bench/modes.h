@@ -30,6 +30,8 @@ absl::StatusOr<std::vector<GraphCase>> GraphCasesOf(const Options& options);
 int RunGraphSchedules(Session* session);
 // Host time of launches beside that of the driver's own calls.
 int RunHost(Session* session);
+// FlashFuser's space of each case, and what its rules leave. Needs no GPU.
+int PrintPaper(const Options& options);
 // One computation cold between the profiler's start and stop, and its predicted bytes.
 int RunProfile(Session* session);
 

@@ -33,6 +33,8 @@ void AddModes(CLI::App& app, Options& o) {
       ->check(CLI::Range(1, 10000));
   app.add_flag("--random-graphs{200}", o.random_graphs,
                "random graphs of memory-intensive ops: --random-graphs=N");
+  app.add_flag("--paper", o.paper,
+               "print FlashFuser's space of each problem, counted rule by rule");
   app.add_option("--markdown", o.markdown, "print this results file as a table");
   app.add_flag("--random-problems{60}", o.random_problems, "print a random problem list");
 }
@@ -106,6 +108,7 @@ absl::StatusOr<Mode> ModeOf(Options* o) {
       {graphs && o->graph_schedules > 0, Mode::kGraphSchedules},
       {o->host, Mode::kHost},
       {!o->markdown.empty(), Mode::kMarkdown},
+      {o->paper, Mode::kPaper},
       {o->random_problems > 0, Mode::kRandomProblems},
   };
   Mode mode = Mode::kCases;

@@ -27,6 +27,7 @@ enum class Mode {
   kGraphSchedules,
   kHost,
   kMarkdown,
+  kPaper,
   kRandomProblems,
 };
 
@@ -42,7 +43,8 @@ struct Options {
   int measure = 0;          // candidates that the chosen plan is measured among; 0: prediction
   int graph_schedules = 0;  // of each graph; 0: chosen and unfused plan
   int64_t random_elements = int64_t{1} << 20;  // of a random graph's first shape
-  bool never_slower = false, brute_force = false, ablation = false, profiling = false, host = false;
+  bool never_slower = false, brute_force = false, ablation = false, paper = false,
+       profiling = false, host = false;
   bool batch_invariant = false, energy = false, cache = false;
   int64_t check_rows = 0;
   uint64_t seed = 0;     // 0: the mode's own

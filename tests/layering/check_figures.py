@@ -63,20 +63,10 @@ ALLOWED = {
     ("src/stitch/slots.cc", "1.5"): "kWorthTurning",
     ("src/stitch/code/keep_text.cc", "kDearIssue"): "what source keeps in registers: part of a kernel's code, which knows no model",
     ("src/stitch/code/keep_text.cc", "kSpecialIssue"): "the same",
-    ("src/product/paper/paper_report.cc", "2.75e13"): "printed beside ours: the paper's count",
-    ("src/product/paper/paper_report.cc", "1.14e8"): "printed beside ours: the paper's count",
-    ("src/product/paper/paper_report.cc", "2.47e7"): "printed beside ours: the paper's count",
-    ("src/product/paper/paper_report.cc", "1.44e7"): "printed beside ours: the paper's count",
-    ("src/product/paper/paper_report.cc", "9.62e6"): "printed beside ours: the paper's count",
-    ("src/product/paper/paper_report.cc", "1.15e6"): "printed beside ours: the paper's count",
-    ("src/product/paper/paper_report.cc", "1e6"): "bytes to megabytes",
-    ("src/product/paper/paper_report.cc", "65536"): "the extent up to which counts fit 64 bits",
     # Bytes.
     ("src/product/search/costs.cc", "2.0"): BYTES,
     ("src/product/search/costs.cc", "4.0"): BYTES,
     ("src/product/search/product_load.cc", "2.0"): BYTES,
-    ("src/product/paper/paper_space.cc", "2.0"): BYTES,
-    ("src/product/paper/paper_space.cc", "4.0"): BYTES,
 }
 
 FREE = {0.0, 1.0}

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "gtest/gtest.h"
-#include "src/product/paper/paper.h"
+#include "tests/bench/paper/paper.h"
 
 namespace sinter {
 namespace {

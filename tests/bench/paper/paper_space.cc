@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "src/product/operand.h"
-#include "src/product/paper/paper.h"
+#include "tests/bench/paper/paper.h"
 
 namespace sinter {
 namespace {

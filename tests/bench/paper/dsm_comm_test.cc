@@ -1,6 +1,6 @@
 
 #include "gtest/gtest.h"
-#include "src/product/paper/paper.h"
+#include "tests/bench/paper/paper.h"
 
 namespace sinter {
 namespace {

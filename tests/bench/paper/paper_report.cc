@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "src/base/status.h"
 #include "src/product/operand.h"
-#include "src/product/paper/paper.h"
+#include "tests/bench/paper/paper.h"
 
 namespace sinter {
 namespace {
@@ -160,8 +159,6 @@ double MinimaxCost(const DataflowReport& report, const PaperPoint& x, const Devi
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr int64_t kSmallestTile = 16;
 constexpr int64_t kMostExtent = 65536;  // below it the count before any rule fits 64 bits
 constexpr uint64_t kMostPoints = 100000000;
@@ -213,12 +210,6 @@ std::string LevelsText(const LevelBytes& bytes) {
   return parts.empty() ? "nothing" : absl::StrJoin(parts, ", ");
 }
 
-Json LevelsJson(const LevelBytes& bytes) {
-  Json levels = Json::object();
-  for (size_t level = 0; level < kMemoryLevels; ++level) levels[kLevelNames[level]] = bytes[level];
-  return levels;
-}
-
 void AppendPoint(size_t rank, const PaperCandidate& candidate, const DataflowReport& dataflow,
                  std::string* text) {
   const PaperPoint& x = candidate.point;
@@ -227,19 +218,6 @@ void AppendPoint(size_t rank, const PaperCandidate& candidate, const DataflowRep
                         x.tile.n, x.tile.k, x.tile.l, dataflow.clusters);
   absl::StrAppend(text, "    kept MB a cluster  ", LevelsText(dataflow.mapping),
                   "\n    moved MB           ", LevelsText(dataflow.volume), "\n");
-}
-
-Json PointJson(const PaperCandidate& candidate, const DataflowReport& dataflow) {
-  const PaperPoint& x = candidate.point;
-  return {
-      {"us", candidate.cost_us},
-      {"loops", x.loops.ToString()},
-      {"cluster", {{"m", x.cluster.m}, {"n", x.cluster.n}, {"k", x.cluster.k}, {"l", x.cluster.l}}},
-      {"tile", {{"m", x.tile.m}, {"n", x.tile.n}, {"k", x.tile.k}, {"l", x.tile.l}}},
-      {"clusters", dataflow.clusters},
-      {"kept_bytes", dataflow.kept_bytes},
-      {"mapping", LevelsJson(dataflow.mapping)},
-      {"volume", LevelsJson(dataflow.volume)}};
 }
 
 }  // namespace
@@ -259,6 +237,26 @@ PaperSearchResult PaperSearch(const PaperProblem& problem, const DeviceModel& mo
     if (result.best.size() > top_k) result.best.pop_back();
   });
   return result;
+}
+
+absl::StatusOr<PaperProblem> PaperProblemOf(const ProductSequence& sequence, int64_t m) {
+  const int count = sequence.size();
+  if (count != 2) {
+    return Invalid("paper search: the chain has ", count, " product", count == 1 ? "" : "s",
+                   ", must have 2");
+  }
+  for (const MatrixProduct& product : sequence.products) {
+    if (product.pair) {
+      return Invalid("paper search: a product has a gate; the published space is for gemm_chain");
+    }
+    if (product.rows.source == Source::kWindow) {
+      return Invalid("paper search: a convolution has more than one tap; the published space is ",
+                     "for gemm_chain and convolutions of one tap");
+    }
+  }
+  if (!CanPair(sequence, 0)) return Invalid("paper search: the first product has a residual");
+  const auto& products = sequence.products;
+  return PaperProblem{m * sequence.rows_per_m, products[0].n, products[0].k, products[1].n};
 }
 
 absl::StatusOr<PaperReport> MakePaperReport(const PaperProblem& problem, const DeviceModel& model,
@@ -306,28 +304,6 @@ std::string PaperReportText(const PaperReport& report) {
     AppendPoint(i + 1, report.found.best[i], report.dataflows[i], &text);
   }
   return text;
-}
-
-std::string PaperReportJson(const PaperReport& report) {
-  const PaperProblem& p = report.problem;
-  Json rules = Json::array(), best = Json::array();
-  for (size_t i = 0; i <= kPaperRules; ++i) {
-    Json rule = {{"after", kSteps[i].after}, {"points", report.counts[i]}};
-    rule["published"] = report.published[i] > 0 ? Json(report.published[i]) : Json(nullptr);
-    rule["reading"] = kSteps[i].reading;
-    rules.push_back(std::move(rule));
-  }
-  for (size_t i = 0; i < report.found.best.size(); ++i) {
-    best.push_back(PointJson(report.found.best[i], report.dataflows[i]));
-  }
-  const Json document = {{"schema", 1},
-                         {"problem", {{"m", p.m}, {"n", p.n}, {"k", p.k}, {"l", p.l}}},
-                         {"chip", report.chip},
-                         {"rules", std::move(rules)},
-                         {"survivors", report.found.survivors},
-                         {"realisable", report.found.realisable},
-                         {"best", std::move(best)}};
-  return document.dump(2) + "\n";
 }
 
 }  // namespace sinter

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "gtest/gtest.h"
-#include "src/product/paper/paper.h"
+#include "tests/bench/paper/paper.h"
 
 namespace sinter {
 namespace {

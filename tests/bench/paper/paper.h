@@ -1,6 +1,6 @@
 // FlashFuser's own search, as published: its space and its report.
-#ifndef SINTER_SRC_PRODUCT_PAPER_PAPER_H_
-#define SINTER_SRC_PRODUCT_PAPER_PAPER_H_
+#ifndef SINTER_TESTS_BENCH_PAPER_PAPER_H_
+#define SINTER_TESTS_BENCH_PAPER_PAPER_H_
 
 #include <array>
 #include <cstdint>
@@ -10,6 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/device_model.h"
+#include "src/plan/product_family.h"
+#include "src/product/sequence.h"
 
 namespace sinter {
 
@@ -123,16 +125,11 @@ class PaperSpace {
 };
 
 // The report of FlashFuser's own search for a problem: the size of its space after each rule, the
-// best points, and where Algorithm 1 places the tensor between the products. Text for people, JSON
-// for tools.
+// best points, and where Algorithm 1 places the tensor between the products.
 
 // Algorithm 1 of FlashFuser: bytes per memory level of one point of the paper's space. I/O tensors
 // follow Chimera's keep_reuse rule (arXiv / HPCA 2023): each loop outside the innermost one that
 // indexes a tensor reads it again.
-
-enum class MemoryLevel : uint8_t { kRegister = 0, kShared, kDsm, kL2, kGlobal, kCount };
-constexpr size_t kMemoryLevels = static_cast<size_t>(MemoryLevel::kCount);
-using LevelBytes = std::array<double, kMemoryLevels>;
 
 struct DataflowReport {
   LevelBytes volume{};    // bytes that cross each level, whole chip
@@ -178,6 +175,11 @@ struct PaperSearchResult {
 
 PaperSearchResult PaperSearch(const PaperProblem& problem, const DeviceModel& model, size_t top_k);
 
+// The problem of a sequence whose rows have `m` units. INVALID_ARGUMENT for what the published
+// space and Algorithm 1 do not have: they have two products of one matrix each, and rows that lie
+// in memory.
+absl::StatusOr<PaperProblem> PaperProblemOf(const ProductSequence& sequence, int64_t m);
+
 constexpr int kPaperRules = 5;
 constexpr uint32_t kPaperTopK = 11;  // the number that the paper compiles and times
 
@@ -197,11 +199,7 @@ absl::StatusOr<PaperReport> MakePaperReport(const PaperProblem& problem, const D
                                             size_t top_k);
 
 std::string PaperReportText(const PaperReport& report);
-// {"schema": 1, "problem", "chip", "rules": [{"after", "points", "published", "reading"}],
-// "survivors", "realisable", "best": [{"us", "loops", "cluster", "tile", "kept_bytes", "mapping",
-// "volume"}]}; levels by name, bytes.
-std::string PaperReportJson(const PaperReport& report);
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_PRODUCT_PAPER_PAPER_H_
+#endif  // SINTER_TESTS_BENCH_PAPER_PAPER_H_
