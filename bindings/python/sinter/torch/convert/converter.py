@@ -93,13 +93,20 @@ class Converted(NamedTuple):
 
 class Converter:
     """Builds the chain of one part. `table`: handlers by an operator's name; `constant`: nodes that are weights; `over`: inputs of the
-    graph that outputs are written over, by the output's node."""
+    graph that outputs are written over, by the output's node; `by_threads`: small products are sums, which their readers' kernels compute."""
 
     def __init__(
-        self, part: Sequence[Any], rows: Rows, table: Dict[str, Any], constant: Callable[[Any], bool], over: Dict[Any, Any] = {}
+        self,
+        part: Sequence[Any],
+        rows: Rows,
+        table: Dict[str, Any],
+        constant: Callable[[Any], bool],
+        over: Dict[Any, Any] = {},
+        by_threads: bool = False,
     ) -> None:
         self.part = part
         self.over = over
+        self.by_threads = by_threads
         self.inside = set(part)
         self.rows = rows
         self.table = table
@@ -107,6 +114,8 @@ class Converter:
         self.builder = _Recorder()
         self.values: Dict[Any, Any] = {}
         self.inputs: List[Border] = []
+        #: Values from outside, by how they lie: a view that was written twice, as each step of a loop has its weight's, is one input.
+        self.given: Dict[Any, Array] = {}
         #: By products of q and k: what an operand of theirs was to be multiplied by.
         self.scales: Dict[Any, float] = {}
         #: By views of products: their values, where they have the views' axes.
@@ -148,7 +157,8 @@ class Converter:
                 return argument
             raise Refused(f"an argument is {argument!r}")
         if argument not in self.values:
-            self.values[argument] = self._leaf(argument)
+            at = self._place(argument)
+            self.values[argument] = self.given[at] = self.given[at] if at in self.given else self._leaf(argument)
         return self.values[argument]
 
     def array(self, argument: Any) -> Array:
@@ -270,6 +280,13 @@ class Converter:
         self.inputs.append(Border(node, order, repeated))
         array = Array(value, tuple(sorted(range(len(order)), key=lambda i: order[i])), folded)
         return of(array.plain.broadcast_to(dims), folded) if repeated else array
+
+    def _place(self, argument: Any) -> Any:
+        """What a value from outside is a view of, and how."""
+        row = self.table.get(target_of(argument)) if hasattr(argument, "all_input_nodes") else None
+        if row is not None and row.view and argument not in self.inside:
+            return (target_of(argument), *map(self._place, argument.args), *sorted(argument.kwargs.items()))
+        return tuple(argument) if isinstance(argument, list) else argument
 
     def _is_view(self, node: Any) -> bool:
         """Whether strides of 0 of a value from outside repeat its elements: those of inputs and views do. Torch says of a scatter into what

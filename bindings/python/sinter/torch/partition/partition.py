@@ -5,12 +5,16 @@ Nothing here knows torch: a node has ``all_input_nodes`` and ``users``, as those
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Sequence, Set
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
 
 from ..convert.order import depth_first
 
 #: Ops that compute in one part. A plan of many more has a search that does not end soon, and shares less with other parts.
 MOST_WORK = 64
+#: The limit for steps of a loop: they have few different kernels, and share the start of their part. 24 steps of two LSTMs are 570 ops.
+MOST_LOOP_WORK = 640
+#: How many products of one weight, each behind the one before, are a loop.
+_LEAST_STEPS = 3
 
 
 class Kind(NamedTuple):
@@ -23,6 +27,7 @@ class Kind(NamedTuple):
         several: its value is several tensors, which its users pick from: no border lies between them.
         single: a part has one such node at most, so that equal layers are equal parts.
         bytes: of an element of its value, which a border behind it stores.
+        weight: the matrix by which a product multiplies its rows.
     """
 
     taken: bool
@@ -31,17 +36,19 @@ class Kind(NamedTuple):
     several: bool = False
     single: bool = False
     bytes: int = 1
+    weight: Any = None
 
 
-def partition(nodes: Sequence[Any], kinds: Callable[[Any], Kind], most: int = MOST_WORK) -> List[List[Any]]:
-    """Parts of the taken nodes, each in the order of `nodes`, which is topological.
+def partition(nodes: Sequence[Any], kinds: Callable[[Any], Kind], most: Optional[int] = None) -> List[List[Any]]:
+    """Parts of the taken nodes, each in the order of `nodes`, which is topological. `most`: ops that compute, of a part; by default as many as
+    the part's kind allows.
 
     No path leaves a part and comes back to it, nor goes from one part to another and back. Linear in nodes and edges.
     """
     kind = {node: kinds(node) for node in nodes}
     parts = []
     for component in _components(nodes, kind):
-        for part in _bounded(component, kind, most):
+        for part in _bounded(component, kind, most or (MOST_LOOP_WORK if _is_loop(component, kind) else MOST_WORK)):
             part = _without_border_views(part, kind)
             if part:
                 parts.append(part)
@@ -76,6 +83,17 @@ def _components(nodes: Sequence[Any], kind: Dict[Any, Kind]) -> Iterable[List[An
         if node in root:
             found.setdefault(find(node), []).append(node)
     return found.values()
+
+
+def _is_loop(component: Sequence[Any], kind: Dict[Any, Kind]) -> bool:
+    """Whether several products of one weight follow each other: the steps of a loop that was unrolled."""
+    ahead: Dict[Any, int] = {}  # products on the longest way to a node
+    places: Dict[Any, Set[int]] = {}  # of a weight's products
+    for node in component:
+        ahead[node] = max((ahead[i] + (kind[i].weight is not None) for i in node.all_input_nodes if i in ahead), default=0)
+        if kind[node].weight is not None:
+            places.setdefault(kind[node].weight, set()).add(ahead[node])
+    return any(len(each) >= _LEAST_STEPS for each in places.values())
 
 
 def _bounded(component: List[Any], kind: Dict[Any, Kind], most: int) -> Iterable[List[Any]]:

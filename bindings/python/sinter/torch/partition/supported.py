@@ -9,6 +9,7 @@ from ..convert.arrays import DTYPES, HALVES, extent
 from ..convert.aten import TABLE
 from ..convert.attention import is_attention, why_not_attention
 from ..convert.converter import CHOOSING, PLACE, filled, target_of
+from ..convert.products import is_small
 from ..convert.foreach import is_list, of_numbers
 from .partition import Kind
 
@@ -20,6 +21,9 @@ _MOST_RANK = 6
 OF_F32 = "a product of f32: cast the model to bfloat16 or float16, or compile it under torch.autocast"
 #: Why a whole layer of PyTorch's is left, and how its ops are had.
 _FAST_PATH = "PyTorch's fast path, which hides the layer's ops: call torch.backends.mha.set_fastpath_enabled(False) before the model is compiled"
+
+#: Products of rows by a matrix, and which argument that is.
+_OF_ROWS = {"aten.mm.default": 1, "aten.addmm.default": 2}
 
 #: Of operators that read no tensor, or only ask something of one.
 _NO_WORK = ("sym_", "split", "unbind", "_assert", "full", "iota", "scalar_tensor")
@@ -99,9 +103,20 @@ def kinds(device: Optional[str], left: "dict[Any, str]") -> Callable[[Any], Kind
         row = TABLE[target_of(node)]
         single = is_attention(node) or node.meta.get(PLACE) == 2
         widest = max((val.element_size() for val in _tensors(node)), default=1)
-        return Kind(True, not row.moves, row.view and target_of(node) != "getitem", row.several, single, widest)
+        return Kind(True, not row.moves, row.view and target_of(node) != "getitem", row.several, single, widest, _weight_of(node))
 
     return kind
+
+
+def _weight_of(node: Any) -> Any:
+    """The matrix that a view shows to a product of rows. None of any other node, and of a small product: it does not divide the search of a plan,
+    which would take long in a part of many."""
+    if target_of(node) not in _OF_ROWS or is_small(node):
+        return None
+    at = node.args[_OF_ROWS[target_of(node)]]
+    while target_of(at) in TABLE and TABLE[target_of(at)].view:
+        at = at.args[0]
+    return at
 
 
 def computes(node: Any) -> bool:

@@ -1,0 +1,105 @@
+"""Loops over steps that PyTorch unrolls, through the backend's pass: steps share parts, weights and plans."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="no torch here: the backend for torch.compile is not tested")
+
+from sinter.torch.backend import planner
+from sinter.torch.gate import gate
+from sinter.torch.runtime import verify as verify_module
+
+from graphs import DEVICE, passed
+
+N = torch.nn
+
+
+class Lstm(N.Module):
+    """An LSTM with layer norms over its gates, whose states are stacked."""
+
+    def __init__(self, inputs, hidden):
+        super().__init__()
+        self.of_input, self.of_state, self.norm = N.Linear(inputs, 4 * hidden), N.Linear(hidden, 4 * hidden, bias=False), N.LayerNorm(4 * hidden)
+
+    def forward(self, x):
+        h = c = x.new_zeros(x.shape[1], self.of_state.in_features)
+        states = []
+        for step in self.of_input(x).unbind():
+            i, f, g, o = self.norm(step + self.of_state(h)).chunk(4, -1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+            states.append(h)
+        return torch.stack(states)
+
+
+class Gru(N.Module):
+    def __init__(self, inputs, hidden):
+        super().__init__()
+        self.of_input, self.of_state = N.Linear(inputs, 3 * hidden), N.Linear(hidden, 3 * hidden)
+
+    def forward(self, x):
+        h = x.new_zeros(x.shape[1], self.of_state.in_features)
+        states = []
+        for step in self.of_input(x):
+            (xr, xz, xn), (hr, hz, hn) = step.chunk(3, -1), self.of_state(h).chunk(3, -1)
+            n = torch.tanh(xn + torch.sigmoid(xr + hr) * hn)
+            h = h + (1 - torch.sigmoid(xz + hz)) * (n - h)
+            states.append(h)
+        return torch.stack(states)
+
+
+def half(*modules):
+    torch.manual_seed(1)
+    return N.Sequential(*modules).eval().bfloat16().to(DEVICE)
+
+
+def compiled(model, x, options=None):
+    """The reports; asserts that every part is right, where parts are verified, and the result is."""
+    x = x.bfloat16().to(DEVICE)
+    with torch.no_grad():
+        run, reports = passed(model, options)
+        assert verify_module.difference(run(x), model(x), 3e-2)[1]
+    assert all(c.within for c in verify_module.comparisons), verify_module.comparisons
+    return reports
+
+
+def test_steps_of_a_layer_are_one_part_and_equal_layers_share_its_plan():
+    """Twelve steps of 20 ops are several times as many as a part of other ops may have."""
+    (report,) = compiled(half(*(Lstm(128, 128) for _ in range(4))), torch.randn(12, 4, 128))
+    assert verify_module.comparisons and not report.left, report.left
+    assert len(report.taken) <= 4
+    assert len({part.made.chain.digest for part in report.taken}) <= 2
+
+
+def test_a_weight_of_many_steps_is_one_input():
+    """Each step has a transposed view of it."""
+    (report,) = compiled(half(Lstm(128, 128)), torch.randn(12, 4, 128))
+    (part,) = report.taken
+    shapes = [tuple(border.node.meta["val"].shape) for border in part.made.inputs]
+    assert shapes.count((128, 512)) == 2, shapes  # of inputs and of states
+
+
+def test_a_small_step_is_one_kernel(context, need_compiler):
+    """Threads multiply and sum, where tensor cores would need a kernel of their own, and one that pads 36 columns."""
+    (report,) = compiled(half(Gru(36, 36)), torch.randn(4, 256, 36))
+    kernels = [kernel for part in report.taken for kernel in context.prepare(part.made.chain).to_json()["kernels"]]
+    assert len(kernels) <= 7, [kernel["family"] for kernel in kernels]  # steps, the product of inputs, the stack
+
+
+def test_small_steps_are_taken_for_the_launches_that_they_save():
+    """By the gate: a step has a fiftieth of the multiplications, and of the bytes, that make other parts worth a plan."""
+    (report,) = compiled(half(Gru(36, 36)), torch.randn(6, 256, 36), {"verify": False})
+    taken = [node for part in report.taken for node in part.nodes]
+    assert sum("tanh" in str(node.target) for node in taken) == 6, report.left
+
+
+def test_launches_are_products_and_what_lies_between(monkeypatch):
+    counted = []
+
+    def worth_a_try(nodes, hint, small):
+        counted.append((sum("mm" in str(node.target) for node in nodes), gate.launches_of(nodes)))
+        return gate.worth_a_try(nodes, hint, small)
+
+    monkeypatch.setattr(planner, "worth_a_try", worth_a_try)
+    compiled(half(Gru(36, 36)), torch.randn(4, 256, 36), {"verify": False})
+    products, launches = counted[0]
+    assert products == 5 and launches in (2 * products - 1, 2 * products), counted
