@@ -1,11 +1,17 @@
 """Loops over steps that PyTorch unrolls, through the backend's pass: steps share parts, weights and plans."""
 
+import functools
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="no torch here: the backend for torch.compile is not tested")
 
-from sinter.torch.backend import planner
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from sinter.torch.backend import graph_pass, planner
 from sinter.torch.gate import gate
+from sinter.torch.graph import sums_over_steps
 from sinter.torch.runtime import verify as verify_module
 
 from graphs import DEVICE, passed
@@ -103,3 +109,47 @@ def test_launches_are_products_and_what_lies_between(monkeypatch):
     compiled(half(Gru(36, 36)), torch.randn(4, 256, 36), {"verify": False})
     products, launches = counted[0]
     assert products == 5 and launches in (2 * products - 1, 2 * products), counted
+
+
+def test_gradients_of_a_weight_of_all_steps_are_one_product():
+    """And those of its bias one sum, and those of the steps' rows lie beside each other."""
+    torch.manual_seed(1)
+    model, x = Gru(36, 36).to(DEVICE), torch.randn(6, 32, 36, device=DEVICE)
+
+    def step(x):
+        with torch.autocast(DEVICE, torch.bfloat16):
+            return model(x).float().square().sum()
+
+    expected = torch.autograd.grad(step(x), tuple(model.parameters()))
+    seen = []
+    run, _ = passed(step, {"verify": False})
+    own = sums_over_steps.join_sums_over_steps
+
+    def watched(graph, device):
+        found = own(graph, device)
+        names = [str(node.target) for node in graph.nodes]
+        seen.append((found, names.count("aten.mm.default"), names.count("aten.select_scatter.default")))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graph_pass, "join_sums_over_steps", watched)
+        found = torch.autograd.grad(run(x), tuple(model.parameters()))
+    forward, backward = seen
+    assert forward[0] == 0 and backward[0] == 3 and backward[2] == 0, seen  # of states' weight and bias, and of what inputs make
+    assert backward[1] == 5 + 1 + 1, seen  # of states: of five steps, and of their weight; of inputs' weight
+    assert all(verify_module.difference(a, b, 3e-2)[1] for a, b in zip(found, expected))
+
+
+def test_few_steps_and_steps_of_many_rows_are_summed_as_they_are():
+    def joined(steps, rows):
+        def f(*given):
+            return functools.reduce(torch.add, (g.t() @ h for g, h in zip(given[::2], given[1::2])))
+
+        with FakeTensorMode():
+            graph = make_fx(f)(*(torch.empty(rows, 8 + 8 * (i % 2), dtype=torch.bfloat16) for i in range(2 * steps))).graph
+        for node in graph.find_nodes(op="call_function", target=torch.ops.aten.t.default):
+            node.target, node.args = torch.ops.aten.permute.default, (node.args[0], [1, 0])
+        return sums_over_steps.join_sums_over_steps(graph, "cpu"), [str(node.target) for node in graph.nodes].count("aten.mm.default")
+
+    assert joined(8, 64) == (1, 1)
+    assert joined(3, 64) == (0, 3) and joined(8, 1024) == (0, 8)
