@@ -252,7 +252,7 @@ extern "C" int call({declared}, cudaStream_t stream) {{
 
 
 def generate(maker, path, lists, done):
-    """Appends what is not yet done; a problem's stages are written together."""
+    """Appends the problems that `done` lacks; a problem's stages are written together."""
     for name, _, kind, p in problems(lists):
         if name in done:
             continue
@@ -284,7 +284,7 @@ def sources(stages):
 
 
 def nvcc(folder, name, prologue, bodies):
-    """Compiles bodies into folder/name.so; (numbers that it has, what nvcc said). Where one does not compile, each is tried alone."""
+    """Compiles bodies into folder/name.so; (numbers that it has, what nvcc said). If one does not compile, each has a file of its own."""
     path = os.path.join(folder, name)
     with open(f"{path}.cu", "w", encoding="utf-8") as file:
         file.write(prologue + "\n".join(body for _, body in bodies))
