@@ -22,8 +22,8 @@ namespace sinter {
 absl::StatusOr<FusionResult> PlanOf(const PlanRequest& request, const FusionOptions& options,
                                     const EngineCore& core);
 
-// Tells the progress callback what was chosen, before anything is built, so that a caller to whom
-// it is not worth a build can cancel. `fraction`: of the whole call.
+// Tells the progress callback, for people, what was chosen, before anything is built. Programs ask
+// Engine::Search. `fraction`: of the whole call.
 absl::Status TellPlanned(const Plan& plan, double fraction, const BuildControl& control);
 
 struct FoundPlan {

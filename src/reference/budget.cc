@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
+#include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/chain/op.h"
 #include "src/reference/evaluator.h"
@@ -163,18 +164,21 @@ class Estimate {
     return absl::StrCat("op ", id, " (", NameOf(op), ") : ", ToString(op.type));
   }
   absl::Status TooManyBytes(ValueId id, double bytes, double bound) const {
-    return ResourceExhausted(
-        "reference: at ", Name(id), " with ", pass_rows_, " rows, ",
-        FormatText("%.3g GiB of float64 values are held, the bound is %.3g GiB", bytes / (1 << 30),
-                   bound / (1 << 30)),
-        ": ask for fewer rows");
+    return WithOp(
+        ResourceExhausted("reference: at ", Name(id), " with ", pass_rows_, " rows, ",
+                          FormatText("%.3g GiB of float64 values are held, the bound is %.3g GiB",
+                                     bytes / (1 << 30), bound / (1 << 30)),
+                          ": ask for fewer rows"),
+        id);
   }
   absl::Status TooManyOperations(double bound) const {
-    return ResourceExhausted(
-        "reference: the chain takes ",
-        FormatText("%.3g operations, %.3g of them at ", operations_, most_operations_),
-        Name(slowest_), " with ", all_rows_, FormatText(" rows, the bound is %.3g", bound),
-        ": ask for fewer rows, or for `sinter run --large-reference`, which has no such bound");
+    return WithOp(
+        ResourceExhausted(
+            "reference: the chain takes ",
+            FormatText("%.3g operations, %.3g of them at ", operations_, most_operations_),
+            Name(slowest_), " with ", all_rows_, FormatText(" rows, the bound is %.3g", bound),
+            ": ask for fewer rows, or for `sinter run --large-reference`, which has no such bound"),
+        slowest_);
   }
 
   const Chain& chain_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "src/base/refusal.h"
 #include "src/chain/problem.h"
 #include "tests/unit/reference/tensors.h"
 
@@ -53,6 +54,7 @@ TEST(Budget, WhatTakesTooMuchIsRefusedAtOnce) {
     const absl::Status run = RunReference(chain, m, {&one}, {&sum});
     EXPECT_EQ(run.code(), absl::StatusCode::kResourceExhausted) << run;
     EXPECT_THAT(run.message(), HasSubstr("reference: at op 2 (add"));
+    EXPECT_EQ(OpOf(run), 2);
     EXPECT_THAT(run.message(), HasSubstr("the bound is"));
     EXPECT_THAT(run.message(), HasSubstr("fewer rows"));
     EXPECT_FALSE(RunReferenceF64(chain, m, {&one}).ok());
