@@ -27,12 +27,18 @@ Outcome ReadChainFile(const std::string& path, ChainFile* out) {
   return {};
 }
 
+// `outcome` with the file's name before its message.
+Outcome In(const std::string& file, Outcome outcome) {
+  outcome.message = file + ": " + outcome.message;
+  return outcome;
+}
+
 Outcome FromJson(const ChainFile& file, LoadedChain* out) {
   const Outcome parsed = Take(&out->chain, [&]() -> absl::StatusOr<ChainPtr> {
     SINTER_ASSIGN_OR_RETURN(Chain chain, ChainFromJson(file.text));
     return ChainPtr(capi::NewFinishedChain(std::move(chain)));
   });
-  if (!parsed.ok()) return {parsed.exit, file.name + ": " + parsed.message};
+  if (!parsed.ok()) return In(file.name, parsed);
   out->m = -1;
   out->text = out->chain->chain->ToString();
   return {};
@@ -46,7 +52,7 @@ void Keep(Problem problem, LoadedChain* out) {
 
 Outcome ParseFile(const ChainFile& file, std::vector<Problem>* out) {
   const Outcome read = Take(out, [&] { return ParseProblems(file.text); });
-  if (!read.ok()) return {read.exit, file.name + ": " + read.message};
+  if (!read.ok()) return In(file.name, read);
   return out->empty() ? Usage(file.name + " holds no problem") : Outcome{};
 }
 
@@ -87,7 +93,7 @@ Outcome NoSuchChain(const std::string& word, const Outcome& parsed) {
   }
   const std::vector<std::string> kinds = ProblemKinds();
   const bool kind = std::find(kinds.begin(), kinds.end(), word) != kinds.end();
-  const bool meant = parsed.message.find("did you mean") != std::string::npos;
+  const bool meant = parsed.field == "kind" && parsed.bound.empty();  // another kind is suggested
   if (kind || meant) return {parsed.exit, parsed.message + " (and no file is called so)"};
   return Usage(word + ": no kind of chain and no file is called so (sinter help lists the kinds)");
 }

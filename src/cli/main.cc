@@ -74,6 +74,10 @@ int Tell(const Outcome& outcome, bool json) {
   if (json && !outcome.documented) {
     Json error = {{"message", line}};
     if (outcome.status != SINTER_OK) error["status"] = sinter_status_name(outcome.status);
+    if (outcome.op >= 0) error["op"] = outcome.op;
+    if (!outcome.field.empty()) error["field"] = outcome.field;
+    if (!outcome.value.empty()) error["value"] = outcome.value;
+    if (!outcome.bound.empty()) error["bound"] = outcome.bound;
     error["exit"] = outcome.exit;
     PrintJson({{"error", error}});
     std::fflush(stdout);
@@ -104,6 +108,10 @@ Outcome FromStatus(sinter_status status, sinter_error* error) {
   if (status == SINTER_OK) return {};
   Outcome outcome{ExitOf(status), sinter_error_get_message(error), status};
   if (outcome.message.empty()) outcome.message = sinter_status_name(status);
+  outcome.op = sinter_error_get_op(error);
+  if (const char* text = sinter_error_get_field(error)) outcome.field = text;
+  if (const char* text = sinter_error_get_value(error)) outcome.value = text;
+  if (const char* text = sinter_error_get_bound(error)) outcome.bound = text;
   if (status >= 100) {
     outcome.message = std::string(sinter_status_name(status)) + ": " + outcome.message;
   }

@@ -36,6 +36,8 @@ struct Outcome {
   std::string message;
   sinter_status status = SINTER_OK;  // the library's status, where it reported the failure
   bool documented = false;           // a JSON document that reports it was printed
+  int op = -1;                       // of the library's error; -1: none
+  std::string field = {}, value = {}, bound = {};  // of the library's error; "": none
   bool ok() const { return exit == kDone; }
 };
 

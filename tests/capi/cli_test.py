@@ -200,6 +200,20 @@ class Cli(unittest.TestCase):
         self.assertNotIn("persist", checks)
         self.assertEqual(checks["clocks"]["found"], "900 of 1980 MHz")
 
+    def test_a_failure_has_its_fields_as_json(self):
+        failed = self.sinter("plan", "--json", "--target", "h200", "gated_ffn m=M n=0 k=64 l=64 act=silu", expect=USAGE)
+        error = json.loads(failed.stdout)["error"]
+        self.assertEqual((error["field"], error["value"], error["bound"]), ("n", "0", "an integer in [1, 2^31 - 1]"))
+        self.assertNotIn("op", error)
+        path = os.path.join(self.cache, "chain.json")
+        chain = {"schema": 1, "inputs": [{"id": 0, "dtype": "f32", "dims": ["M", 64]}],
+                 "ops": [{"id": 1, "op": "reduce", "in": [0], "kind": "sum", "axes": [7], "keepdims": False, "dtype": "f32", "dims": ["M"]}],
+                 "outputs": [{"value": 1}]}
+        with open(path, "w") as file:
+            json.dump(chain, file)
+        error = json.loads(self.sinter("plan", "--json", "--target", "h200", path, expect=USAGE).stdout)["error"]
+        self.assertEqual((error["op"], error["field"], error["value"], error["bound"]), (1, "axis", "7", "in [0, 1]"))
+
     def test_json_is_one_document(self):
         run = json.loads(self.sinter("run", "--target", "h200", "--json", CHAIN).stdout)
         self.assertEqual(run["m"], 20)
