@@ -214,7 +214,7 @@ def test_plans_of_an_interrupted_prepare_are_given_back(context, need_compiler, 
         thread.join()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_prepare.Many, "_wait_for", staticmethod(interrupt))
+    monkeypatch.setattr(_prepare, "_wait_for", interrupt)
     with pytest.raises(KeyboardInterrupt):
         context.prepare_many([SMALL, SMALL], [8, 8])
     gc.collect()
