@@ -325,8 +325,8 @@ SINTER_API sinter_status sinter_prepare(sinter_context* context, const sinter_ch
 /* What sinter_prepare would choose for `chain` (finished) and m rows, and nothing more: no source
  * is made, no compiler opened, no GPU asked. What the cache knows costs a look-up, else the chain
  * is searched for; a prepare in this context then does not search again (of the last 128 that were
- * not prepared yet). Options and errors as of sinter_prepare, without those of compiler and GPU.
- * `measure` takes a measured choice that the cache has and measures nothing;
+ * not prepared yet). It takes sinter_prepare's options and returns its errors of planning and
+ * cache. `measure` takes a measured choice that the cache has and measures nothing;
  * SINTER_PREPARE_VERIFY has no effect. A prepare may run another plan than this one: if the
  * compiler refuses a kernel, or the GPU cannot hold it. Blocks. Thread-safe. Since 0.1. */
 SINTER_API sinter_status sinter_context_search(sinter_context* context, const sinter_chain* chain,
@@ -334,7 +334,7 @@ SINTER_API sinter_status sinter_context_search(sinter_context* context, const si
                                                sinter_search** out_search, sinter_error** error);
 SINTER_API void sinter_search_retain(const sinter_search* search);
 SINTER_API void sinter_search_release(const sinter_search* search);
-/* The bucket of m. 0 for NULL, as of all numbers of a search. All of them are thread-safe. */
+/* The bucket of m. All numbers of a search are 0 for NULL, and all its functions thread-safe. */
 SINTER_API int64_t sinter_search_get_bucket(const sinter_search* search);
 /* Kernels that a launch enqueues. */
 SINTER_API uint32_t sinter_search_get_kernel_count(const sinter_search* search);

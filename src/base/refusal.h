@@ -1,4 +1,4 @@
-// What an error is about, as fields beside its message: programs read them, people the message.
+// What an error is about, as fields: programs read them, people read the message.
 #ifndef SINTER_SRC_BASE_REFUSAL_H_
 #define SINTER_SRC_BASE_REFUSAL_H_
 
@@ -21,7 +21,7 @@ struct RefusalFields {
   }
 };
 
-// Copies of the status, WithMessage and Annotate keep the fields. Those of an OK status are unset.
+// Copies of the status, WithMessage and Annotate keep the fields. An OK status has none.
 RefusalFields FieldsOf(const absl::Status& status);
 // Only the op.
 int32_t OpOf(const absl::Status& status);
