@@ -32,12 +32,6 @@ absl::Status ReadStart(ByteReader* in, const char* magic, absl::string_view what
   return absl::OkStatus();
 }
 
-template <typename Codec, typename Key>
-void PlanFields(Codec& fields, Key& key) {
-  fields(key.format_version, key.chain, key.bucket, key.device_model, key.library_version,
-         key.search_version, key.flags, key.tuning_set);
-}
-
 // The options follow, and then the rest.
 template <typename Codec, typename Key>
 void KernelFields(Codec& fields, Key& key) {
@@ -48,7 +42,7 @@ void KernelFields(Codec& fields, Key& key) {
 
 std::string EncodeKey(const PlanKey& key) {
   ByteWriter out = StartKey(kPlanMagic);
-  PlanFields(out, key);
+  out(key);
   return out.Take();
 }
 
@@ -65,7 +59,7 @@ absl::StatusOr<PlanKey> DecodePlanKey(absl::string_view bytes) {
   ByteReader in(bytes);
   SINTER_RETURN_IF_ERROR(ReadStart(&in, kPlanMagic, "plan key"));
   PlanKey key;
-  PlanFields(in, key);
+  in(key);
   SINTER_RETURN_IF_ERROR(in.Finish("plan key"));
   return key;
 }

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/digest.h"
+#include "src/base/fields.h"
 
 namespace sinter {
 
@@ -29,6 +30,8 @@ struct PlanKey {
   uint32_t search_version = 0;
   uint64_t flags = 0;  // what the planner may not use, and the like
   Digest tuning_set;   // all zero: none
+  SINTER_FIELDS(PlanKey, format_version, chain, bucket, device_model, library_version,
+                search_version, flags, tuning_set);
 };
 
 struct KernelKey {

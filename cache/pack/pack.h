@@ -67,6 +67,7 @@ absl::StatusOr<PackManifest> DecodeManifest(absl::string_view bytes);
 struct PackTail {
   uint64_t table_bytes = 0, manifest_bytes = 0, signature_bytes = 0;
   Digest manifest;
+  SINTER_FIELDS(PackTail, table_bytes, manifest_bytes, signature_bytes, manifest);
 };
 std::string EncodeTail(const PackTail& tail);
 // The tail of a file of `file_bytes` bytes; its three parts then lie inside the file. Errors as

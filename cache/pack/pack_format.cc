@@ -31,31 +31,21 @@ void HeadFields(Codec& fields, Manifest& manifest) {
   fields(manifest.created_unix_s, manifest.producer, manifest.rest_bytes, manifest.rest);
 }
 
-// Reads or writes the fields of an entry that come behind its kind and mark.
+// Reads or writes an entry.
 template <typename Codec, typename Entry>
 void EntryFields(Codec& fields, Entry& entry) {
-  fields(entry.digest, entry.bytes, entry.block, entry.arch);
-}
-
-template <typename Codec, typename Tail>
-void TailFields(Codec& fields, Tail& tail) {
-  fields(tail.table_bytes, tail.manifest_bytes, tail.signature_bytes, tail.manifest);
+  fields(entry.kind, entry.verified, entry.digest, entry.bytes, entry.block, entry.arch);
 }
 
 absl::Status ReadEntry(ByteReader* in, PackEntry* entry) {
-  const uint8_t kind = in->U8(), verified = in->U8();
   EntryFields(*in, *entry);
-  if (!in->ok()) return Bad("manifest ends early");
-  if (kind != static_cast<uint8_t>(RecordKind::kPlan) &&
-      kind != static_cast<uint8_t>(RecordKind::kKernel)) {
-    return Bad(absl::StrCat("manifest: kind ", kind));
+  if (!in->ok()) return Bad("manifest ends early, or an entry is marked by neither 0 nor 1");
+  if (entry->kind != RecordKind::kPlan && entry->kind != RecordKind::kKernel) {
+    return Bad(absl::StrCat("manifest: kind ", static_cast<int>(entry->kind)));
   }
-  if (verified > 1) return Bad(absl::StrCat("manifest: verified ", verified));
   if (entry->bytes <= kBlockTrailerBytes || entry->bytes > kMostBlockBytes) {
     return Bad(absl::StrCat("manifest: a block of ", entry->bytes, " bytes"));
   }
-  entry->kind = static_cast<RecordKind>(kind);
-  entry->verified = verified == 1;
   return absl::OkStatus();
 }
 
@@ -92,11 +82,7 @@ std::string EncodeManifest(const PackManifest& manifest) {
   out.U32(kPackVersion);
   HeadFields(out, manifest);
   out.U64(manifest.entries.size());
-  for (const PackEntry& entry : manifest.entries) {
-    out.U8(static_cast<uint8_t>(entry.kind));
-    out.U8(entry.verified ? 1 : 0);
-    EntryFields(out, entry);
-  }
+  for (const PackEntry& entry : manifest.entries) EntryFields(out, entry);
   return out.Take();
 }
 
@@ -123,7 +109,7 @@ absl::StatusOr<PackManifest> DecodeManifest(absl::string_view bytes) {
 
 std::string EncodeTail(const PackTail& tail) {
   ByteWriter out;
-  TailFields(out, tail);
+  out(tail);
   out.Raw(absl::string_view(kTailMagic, kMagicSize));
   return out.Take();
 }
@@ -131,7 +117,7 @@ std::string EncodeTail(const PackTail& tail) {
 absl::StatusOr<PackTail> DecodeTail(absl::string_view bytes, uint64_t file_bytes) {
   ByteReader in(bytes);
   PackTail tail;
-  TailFields(in, tail);
+  in(tail);
   const absl::string_view magic = in.Raw(kMagicSize);
   if (!in.AtEnd() || magic != absl::string_view(kTailMagic, kMagicSize)) {
     return Bad("tail: magic differs; this is no pack, or it was cut");

@@ -35,12 +35,8 @@ bool KnownKind(uint8_t kind) {
 
 // Everything but the payload's bytes, which come last.
 void EncodeBody(const Envelope& envelope, ByteWriter* body) {
-  body->U8(static_cast<uint8_t>(envelope.kind));
-  body->U8(envelope.verified ? 1 : 0);
-  body->U32(0);
-  body->I64(envelope.created_unix_s);
-  body->Bytes(envelope.producer);
-  body->Bytes(envelope.arch);
+  (*body)(envelope.kind, envelope.verified, uint32_t{0}, envelope.created_unix_s, envelope.producer,
+          envelope.arch);
   body->Bytes(envelope.key);
   body->U64(envelope.payload.size());
 }
@@ -224,13 +220,6 @@ constexpr char kKernelMagic[] = "SNTRKRN\n";
 constexpr uint64_t kKernelMagicSize = 8;
 constexpr double kMaxCompileUs = 1e12;  // eleven days
 
-template <typename Codec, typename Record>
-void KernelFields(Codec& fields, Record& record) {
-  auto& check = record.verification;
-  fields(check.device, check.seed, check.error, check.rows, record.key, record.entry,
-         record.registers, record.spill_bytes, record.compile_us, record.log, record.cubin);
-}
-
 // FAILED_PRECONDITION for another version.
 absl::Status ReadStart(ByteReader* in, const RecordFormat& format) {
   const absl::string_view magic = in->Raw(kKernelMagicSize);
@@ -268,7 +257,7 @@ std::string EncodeKernelRecord(const KernelRecord& record, const RecordFormat& f
   ByteWriter out;
   out.Raw(absl::string_view(kKernelMagic, kKernelMagicSize));
   out.U32(format.kernel);
-  KernelFields(out, record);
+  out(record);
   return out.Take();
 }
 
@@ -278,7 +267,7 @@ absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload,
   const absl::Status start = ReadStart(&in, format);
   if (!start.ok()) return DataLoss(start.message());
   KernelRecord record;
-  KernelFields(in, record);
+  in(record);
   SINTER_RETURN_IF_ERROR(in.Finish("kernel record"));
   SINTER_RETURN_IF_ERROR(CheckBounds(record));
   SINTER_RETURN_IF_ERROR(CheckCubin(record.cubin));

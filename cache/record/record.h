@@ -100,9 +100,7 @@ struct Verification {
   double error = 0;    // relative error found
   int64_t rows = 0;    // of the check, which says nothing about positions of more rows
   bool verified() const { return !device.empty(); }
-  bool operator==(const Verification& o) const {
-    return device == o.device && seed == o.seed && error == o.error && rows == o.rows;
-  }
+  SINTER_FIELDS(Verification, device, seed, error, rows);
 };
 
 // A record with a longer log or device, or a check of more rows, is damaged.
@@ -121,6 +119,8 @@ struct KernelRecord {
   uint32_t spill_bytes = 0;
   double compile_us = 0;  // time the compile took, which a hit saves
   Verification verification;
+  SINTER_FIELDS(KernelRecord, verification, key, entry, registers, spill_bytes, compile_us, log,
+                cubin);
 };
 
 std::string EncodeKernelRecord(const KernelRecord& record, const RecordFormat& format = {});

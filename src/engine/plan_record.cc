@@ -22,10 +22,10 @@ constexpr uint32_t kMaxVariants = 16;
 constexpr size_t kMostReplacedText = 4096;
 
 // Behind the version, before the variants.
-template <typename Codec, typename Record, typename Flag>
-void HeadFields(Codec& fields, Record& record, Flag& tuned) {
-  fields(record.chain, record.bucket, record.toolchain_id, record.considered, record.legal, tuned,
-         record.tuning, record.planned);
+template <typename Codec, typename Record>
+void HeadFields(Codec& fields, Record& record) {
+  fields(record.chain, record.bucket, record.toolchain_id, record.considered, record.legal,
+         record.tuned, record.tuning, record.planned);
 }
 
 absl::StatusOr<PlanVariant> ReadVariant(ByteReader& r, const PlanRecordLimits& limits) {
@@ -85,14 +85,12 @@ PlanRecord MakePlanRecord(FusionResult result) {
 std::string EncodePlanRecord(const PlanRecord& record) {
   ByteWriter w;
   w.U32(kPlanRecordVersion);
-  const uint8_t tuned = record.tuned ? 1 : 0;
-  HeadFields(w, record, tuned);
+  HeadFields(w, record);
   w.U32(static_cast<uint32_t>(record.variants.size()));
   for (const PlanVariant& variant : record.variants) {
     w.Bytes(EncodeDecisions(variant.decisions));
     w.Bytes(variant.replaced);
-    w.U32(static_cast<uint32_t>(variant.sources.size()));
-    for (const Digest& source : variant.sources) w(source);
+    w(variant.sources);
   }
   return w.Take();
 }
@@ -105,11 +103,8 @@ absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload,
   ByteReader r(payload);
   SINTER_RETURN_IF_ERROR(CheckVersion(r.U32()));
   PlanRecord record;
-  uint8_t tuned = 0;
-  HeadFields(r, record, tuned);
-  if (tuned > 1) return DataLoss("plan record: tuned = ", tuned);
-  if (!r.ok()) return DataLoss("plan record: truncated");
-  record.tuned = tuned != 0;
+  HeadFields(r, record);
+  if (!r.ok()) return r.Finish("plan record");
   const uint32_t variants = r.U32();
   SINTER_RETURN_IF_ERROR(CheckVariants(variants));
   for (uint32_t i = 0; i < variants; ++i) {
