@@ -43,7 +43,7 @@ template <typename T>
 StoredAs<uint8_t, T> Byte(T& field, uint8_t most = 0xff) {
   return {field, most};
 }
-// Of a vector: u32 count, then u32 elements.
+// A vector has a u32 count, then u32 elements.
 template <typename T>
 StoredAs<uint32_t, T> Word(T& field, uint32_t most = 0xffffffff) {
   return {field, most};

@@ -7,7 +7,7 @@
 //     SINTER_FIELDS(BufferPlace, buffer, offset_bytes);
 //   };
 //
-// The order of the list is that of bytes and JSON.
+// Bytes and JSON have the order of the list.
 #ifndef SINTER_SRC_BASE_FIELDS_H_
 #define SINTER_SRC_BASE_FIELDS_H_
 

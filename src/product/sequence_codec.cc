@@ -8,13 +8,13 @@ namespace sinter {
 namespace {
 
 constexpr uint8_t kCanonicalVersion = 6;
-constexpr uint8_t kStridesFollow = 0x80;             // beside the kind of scales
-constexpr int64_t kGroupsFollow = int64_t{1} << 32;  // beside the channels of a window
+constexpr uint8_t kStridesFollow = 0x80;             // in the byte of the kind of scales
+constexpr int64_t kGroupsFollow = int64_t{1} << 32;  // added to a window's channels
 
 absl::Status Lost(absl::string_view what) { return DataLoss("product sequence: ", what); }
 
-// The functions below write fields or read them, by the codec. What was read is checked at the end,
-// by CheckSequence.
+// The functions below write fields or read them, by the codec. FromCanonical checks at the end what
+// they have read.
 template <typename Codec, typename Window>
 void WindowFields(Codec& codec, Window& window) {
   int64_t channels = window.channels + (window.conv.groups == 1 ? 0 : kGroupsFollow);
