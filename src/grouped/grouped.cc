@@ -71,14 +71,91 @@ bool IsProgramOfPair(const GroupedProduct& p) {
          CheckProgram(p.program, p.result, true).ok();
 }
 
-}  // namespace
+absl::Status Lost(absl::string_view what) { return DataLoss("grouped product: ", what); }
 
-bool GroupedProduct::operator==(const GroupedProduct& o) const {
-  ByteWriter a, b;
-  Write(a);
-  o.Write(b);
-  return a.Take() == b.Take();
+// Writes or reads a product, by the codec.
+template <typename Codec, typename Product>
+absl::Status ProductFields(Codec& codec, Product& p) {
+  auto scales =
+      static_cast<uint8_t>(static_cast<int>(p.row_scales) | static_cast<int>(p.weight_scales) << 2);
+  codec(p.rows, p.weights, p.result, p.factor, p.bias, p.experts, p.slots, p.n, p.k, p.fixed_rows,
+        Bits(p.slot_rows, p.input_major, p.has_factor, p.has_bias, p.by_ends, p.factor_on_sums,
+             p.early),
+        p.gate, p.act, scales);
+  if constexpr (Codec::kReads) {
+    p.row_scales = static_cast<GroupedScales>(scales % 4);
+    p.weight_scales = static_cast<GroupedScales>(scales / 4);
+  }
+  ForEachStride(p, [&](auto& stride) { codec(stride); });
+  codec(Bits(p.quantizer.present, p.quantizer.ue8m0));
+  if (p.quantizer.present) codec(p.quantizer.eps, p.quantizer.upper_bound);
+  bool program = p.program.present();
+  codec(program);
+  if (!program) return absl::OkStatus();
+  if constexpr (Codec::kReads) {
+    SINTER_ASSIGN_OR_RETURN(p.program, ReadProgram(codec));
+  } else {
+    WriteProgram(p.program, codec);
+  }
+  return absl::OkStatus();
 }
+
+absl::Status CheckReadTypes(const GroupedProduct& p) {
+  for (const DType* dtype : {&p.rows, &p.weights, &p.result, &p.factor, &p.bias}) {
+    const bool operand = dtype == &p.rows || dtype == &p.weights || dtype == &p.result;
+    if (!IsFloat(*dtype) && !(operand && *dtype == DType::kE4M3)) return Lost("dtype");
+  }
+  if (p.gate > GroupedGate::kInTurnsUpFirst) return Lost("flags");
+  if (p.act < Activation::kIdentity || p.act > Activation::kSilu) return Lost("activation");
+  const bool codes = p.weights == DType::kE4M3;
+  if (p.row_scales > GroupedScales::kGroups || p.weight_scales > GroupedScales::kGroups ||
+      (p.rows == DType::kE4M3) != codes || p.HasScales() != codes ||
+      (p.weight_scales != GroupedScales::kNone) != codes || (codes && p.input_major)) {
+    return Lost("scales");
+  }
+  const GroupedQuantizer& q = p.quantizer;
+  if (q.present != (p.result == DType::kE4M3) || (q.ue8m0 && !q.present)) return Lost("quantizer");
+  if (!q.present) return absl::OkStatus();
+  const bool fits = codes && !p.by_ends && p.n % kScaleBlock == 0 && q.eps > 0 && q.eps <= 1 &&
+                    (q.upper_bound == 0 || q.upper_bound >= q.eps);
+  return fits ? absl::OkStatus() : Lost("quantizer");
+}
+
+absl::Status CheckRead(const GroupedProduct& p) {
+  for (const int64_t* extent : {&p.experts, &p.slots, &p.n, &p.k, &p.fixed_rows}) {
+    const int64_t least = extent == &p.fixed_rows ? 0 : 1;
+    if (*extent < least || *extent > kMaxExtent) return Lost("extent");
+  }
+  SINTER_RETURN_IF_ERROR(CheckReadTypes(p));
+  const bool groups =
+      p.row_scales == GroupedScales::kGroups || p.weight_scales == GroupedScales::kGroups;
+  if (groups && p.k % kScaleBlock != 0) return Lost("groups of k");
+  bool within = true;
+  ForEachStride(p,
+                [&](int64_t stride) { within = within && stride >= 0 && stride <= kMostStride; });
+  if (!within) return Lost("stride");
+  if (p.by_ends && (p.slots != 1 || p.slot_rows || p.has_bias || p.HasScales())) {
+    return Lost("slots of ends");
+  }
+  if (p.factor_on_sums && (!p.has_factor || p.gate == GroupedGate::kNone)) return Lost("factor");
+  if (p.program.present() && !IsProgramOfPair(p)) return Lost("program");
+  if (p.slots > kMostSlots) return Lost("slots");
+  if (p.experts > kMostExperts) return Lost("experts");
+  if (p.k % kGroupedAlignment != 0) return Lost("k");
+  const int64_t columns = p.WeightColumns();
+  if (columns > kMaxExtent || columns > kMaxElements / p.experts / p.k) return Lost("weights");
+  return absl::OkStatus();
+}
+
+// Writes or reads a schedule, by the codec.
+template <typename Codec, typename Schedule>
+void ScheduleFields(Codec& codec, Schedule& s) {
+  constexpr uint32_t kMost = 1u << 20;
+  codec(Word(s.block_m, kMost), Word(s.block_n, kMost), Word(s.stages, kMost), Word(s.grid, kMost),
+        Byte(s.swapped, 2));
+}
+
+}  // namespace
 
 std::string GroupedProduct::ToString() const {
   std::string text =
@@ -113,96 +190,14 @@ std::string GroupedProduct::ToString() const {
 
 void GroupedProduct::Write(ByteWriter& w) const {
   w.U8(kProductVersion);
-  for (const DType dtype : {rows, weights, result, factor, bias}) w.U8(static_cast<uint8_t>(dtype));
-  for (const int64_t extent : {experts, slots, n, k, fixed_rows}) w.I64(extent);
-  w.U8(static_cast<uint8_t>(slot_rows | input_major << 1 | has_factor << 2 | has_bias << 3 |
-                            by_ends << 4 | factor_on_sums << 5 | early << 6));
-  w.U8(static_cast<uint8_t>(gate));
-  w.U8(static_cast<uint8_t>(act));
-  w.U8(static_cast<uint8_t>(static_cast<int>(row_scales) | static_cast<int>(weight_scales) << 2));
-  ForEachStride(*this, [&](int64_t stride) { w.I64(stride); });
-  w.U8(static_cast<uint8_t>(quantizer.present | quantizer.ue8m0 << 1));
-  if (quantizer.present) {
-    w.F64(quantizer.eps);
-    w.F64(quantizer.upper_bound);
-  }
-  w.U8(program.present() ? 1 : 0);
-  if (program.present()) WriteProgram(program, w);
+  ProductFields(w, *this).IgnoreError();
 }
 
 absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
   GroupedProduct p;
-  const auto lost = [](absl::string_view what) { return DataLoss("grouped product: ", what); };
-  if (r.U8() != kProductVersion) return lost("version");
-  for (DType* dtype : {&p.rows, &p.weights, &p.result, &p.factor, &p.bias}) {
-    *dtype = static_cast<DType>(r.U8());
-    const bool operand = dtype == &p.rows || dtype == &p.weights || dtype == &p.result;
-    if (!IsValid(*dtype) || (!IsFloat(*dtype) && !(operand && *dtype == DType::kE4M3))) {
-      return lost("dtype");
-    }
-  }
-  for (int64_t* extent : {&p.experts, &p.slots, &p.n, &p.k, &p.fixed_rows}) {
-    *extent = r.I64();
-    const int64_t least = extent == &p.fixed_rows ? 0 : 1;
-    if (*extent < least || *extent > kMaxExtent) return lost("extent");
-  }
-  const uint8_t flags = r.U8(), gate = r.U8(), act = r.U8(), scales = r.U8();
-  if (flags > 127 || gate > 4) return lost("flags");
-  p.slot_rows = flags & 1;
-  p.input_major = flags & 2;
-  p.has_factor = flags & 4;
-  p.has_bias = flags & 8;
-  p.by_ends = flags & 16;
-  p.factor_on_sums = flags & 32;
-  p.early = flags & 64;
-  p.gate = static_cast<GroupedGate>(gate);
-  p.act = static_cast<Activation>(act);
-  if (p.act < Activation::kIdentity || p.act > Activation::kSilu) return lost("activation");
-  p.row_scales = static_cast<GroupedScales>(scales % 4);
-  p.weight_scales = static_cast<GroupedScales>(scales / 4);
-  const bool codes = p.weights == DType::kE4M3;
-  if (scales % 4 > 2 || scales / 4 > 2 || (p.rows == DType::kE4M3) != codes ||
-      (scales % 4 > 0) != codes || (scales / 4 > 0) != codes || (codes && p.input_major)) {
-    return lost("scales");
-  }
-  const bool groups =
-      p.row_scales == GroupedScales::kGroups || p.weight_scales == GroupedScales::kGroups;
-  if (groups && p.k % kScaleBlock != 0) return lost("groups of k");
-  bool within = true;
-  ForEachStride(p, [&](int64_t& stride) {
-    stride = r.I64();
-    within = within && stride >= 0 && stride <= kMostStride;
-  });
-  if (!within) return lost("stride");
-  const uint8_t quantizer = r.U8();
-  if (quantizer == 2 || quantizer > 3 || (quantizer > 0) != (p.result == DType::kE4M3)) {
-    return lost("quantizer");
-  }
-  p.quantizer.present = quantizer & 1;
-  p.quantizer.ue8m0 = quantizer & 2;
-  if (p.quantizer.present) {
-    p.quantizer.eps = r.F64();
-    p.quantizer.upper_bound = r.F64();
-    const bool fits = codes && !p.by_ends && p.n % kScaleBlock == 0 && p.quantizer.eps > 0 &&
-                      p.quantizer.eps <= 1 &&
-                      (p.quantizer.upper_bound == 0 || p.quantizer.upper_bound >= p.quantizer.eps);
-    if (!fits) return lost("quantizer");
-  }
-  if (p.by_ends && (p.slots != 1 || p.slot_rows || p.has_bias || p.HasScales())) {
-    return lost("slots of ends");
-  }
-  if (p.factor_on_sums && (!p.has_factor || p.gate == GroupedGate::kNone)) return lost("factor");
-  const uint8_t programs = r.U8();
-  if (programs > 1) return lost("flags");
-  if (programs == 1) {
-    SINTER_ASSIGN_OR_RETURN(p.program, ReadProgram(r));
-    if (!IsProgramOfPair(p)) return lost("program");
-  }
-  if (p.slots > kMostSlots) return lost("slots");
-  if (p.experts > kMostExperts) return lost("experts");
-  if (p.k % kGroupedAlignment != 0) return lost("k");
-  const int64_t columns = p.WeightColumns();
-  if (columns > kMaxExtent || columns > kMaxElements / p.experts / p.k) return lost("weights");
+  if (r.U8() != kProductVersion) return Lost("version");
+  SINTER_RETURN_IF_ERROR(ProductFields(r, p));
+  SINTER_RETURN_IF_ERROR(CheckRead(p));
   return p;
 }
 
@@ -235,20 +230,13 @@ std::string GroupedSchedule::ToString(bool with_grid) const {
 
 void GroupedSchedule::Write(ByteWriter& w) const {
   w.U8(kScheduleVersion);
-  for (const int value : {block_m, block_n, stages, grid}) w.U32(static_cast<uint32_t>(value));
-  w.U8(static_cast<uint8_t>(swapped));
+  ScheduleFields(w, *this);
 }
 
 absl::StatusOr<GroupedSchedule> ReadGroupedSchedule(ByteReader& r) {
-  GroupedSchedule s;
   if (r.U8() != kScheduleVersion) return absl::DataLossError("grouped schedule: version");
-  for (int* value : {&s.block_m, &s.block_n, &s.stages, &s.grid}) {
-    const uint32_t given = r.U32();
-    if (given > (1u << 20)) return absl::DataLossError("grouped schedule: value");
-    *value = static_cast<int>(given);
-  }
-  s.swapped = r.U8();
-  if (s.swapped > 2) return absl::DataLossError("grouped schedule: swapped");
+  GroupedSchedule s;
+  ScheduleFields(r, s);
   return s;
 }
 

@@ -12,6 +12,7 @@
 #include "src/base/codec.h"
 #include "src/base/device_model.h"
 #include "src/base/dtype.h"
+#include "src/base/fields.h"
 #include "src/base/launch_recipe.h"
 #include "src/chain/choices.h"
 #include "src/model/search.h"
@@ -38,6 +39,7 @@ enum class GroupedScales : uint8_t { kNone = 0, kWhole = 1, kGroups = 2 };
 struct GroupedQuantizer {
   bool present = false, ue8m0 = false;
   double eps = 0, upper_bound = 0;  // 0: none
+  SINTER_FIELDS(GroupedQuantizer, present, ue8m0, eps, upper_bound);
 };
 
 // result[m, t] = end(W[e] row + bias[e]) with e = ids[m, t], where row is rows[m] or rows[m, t],
@@ -86,7 +88,13 @@ struct GroupedProduct {
   int64_t WeightColumns() const { return gate == GroupedGate::kNone ? n : 2 * n; }
   std::string ToString() const;  // "grouped product of 8 in 128 experts n=768 k=2048 gate=silu .."
   void Write(ByteWriter& w) const;
-  bool operator==(const GroupedProduct& o) const;
+  SINTER_FIELDS(GroupedProduct, rows, weights, result, factor, bias, experts, slots, n, k,
+                fixed_rows, slot_rows, input_major, has_factor, has_bias, by_ends, factor_on_sums,
+                early, gate, act, row_scales, weight_scales, row_stride, row_slot_stride, id_stride,
+                id_slot_stride, expert_stride, weight_stride, factor_stride, factor_slot_stride,
+                out_stride, out_slot_stride, bias_stride, row_scale_stride, row_scale_slot_stride,
+                row_scale_group, weight_scale_expert, weight_scale_column, weight_scale_group,
+                quantizer, program);
 };
 // DATA_LOSS unless within the bounds of a chain's op.
 absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r);
@@ -113,10 +121,7 @@ struct GroupedSchedule {
   int64_t MappedColumns() const { return swapped > 0 ? 16 : 32; }
   std::string ToString(bool with_grid = true) const;
   void Write(ByteWriter& w) const;
-  bool operator==(const GroupedSchedule& o) const {
-    return block_m == o.block_m && block_n == o.block_n && stages == o.stages && grid == o.grid &&
-           swapped == o.swapped;
-  }
+  SINTER_FIELDS(GroupedSchedule, block_m, block_n, stages, grid, swapped);
 };
 absl::StatusOr<GroupedSchedule> ReadGroupedSchedule(ByteReader& r);
 
