@@ -277,11 +277,7 @@ std::string PartsText(const std::vector<StitchPart>& parts) {
 
 void WriteParts(const std::vector<StitchPart>& parts, ByteWriter& w) {
   w.U32(static_cast<uint32_t>(parts.size()));
-  for (const StitchPart& part : parts) {
-    w.U32(static_cast<uint32_t>(part.outputs.size()));
-    for (int output : part.outputs) w.U32(static_cast<uint32_t>(output));
-    w.Bytes(part.schedule.Canonical());
-  }
+  for (const StitchPart& part : parts) w(Word(part.outputs), part.schedule.Canonical());
 }
 
 absl::StatusOr<std::vector<StitchPart>> ReadParts(ByteReader& r) {
@@ -289,10 +285,7 @@ absl::StatusOr<std::vector<StitchPart>> ReadParts(ByteReader& r) {
   if (!r.ok() || count > kMostParts) return absl::DataLossError("stitch spec: parts");
   std::vector<StitchPart> parts(count);
   for (StitchPart& part : parts) {
-    const uint32_t outputs = r.U32();
-    for (uint32_t i = 0; r.ok() && i < outputs; ++i) {
-      part.outputs.push_back(static_cast<int>(r.U32()));
-    }
+    r(Word(part.outputs));
     if (!r.ok()) return absl::DataLossError("stitch spec: a part's outputs");
     SINTER_ASSIGN_OR_RETURN(part.schedule, StitchSchedule::FromCanonical(r.Bytes()));
   }

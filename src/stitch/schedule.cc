@@ -99,27 +99,26 @@ void MarkLoop(const Chain& body, const StitchProgram& program, const StitchSched
   }
 }
 
-}  // namespace
-
-bool StitchSchedule::operator==(const StitchSchedule& o) const {
-  return Canonical() == o.Canonical();
+// Writes or reads the fields that follow a schedule's version, by the codec.
+template <typename Codec, typename Schedule>
+void ScheduleFields(Codec& codec, Schedule& s, uint32_t version) {
+  codec(s.owner, s.block_threads, s.unit_threads, s.cluster, s.vector, s.chunks, s.column_cluster,
+        Long(s.join_all), s.split, Long(s.keep_inputs), Long(s.keep_values), Long(s.keep_alike),
+        s.hold_bytes, s.blocks_per_sm, s.grid);
+  if (Codec::kReads ? version == kVersionPixels : s.pixels > 1) codec(Word(s.pixels));
+  if (Codec::kReads ? version == kVersionWithHanded : !s.handed.empty()) codec(s.handed);
 }
+
+}  // namespace
 
 std::string StitchSchedule::Canonical() const {
   ByteWriter w;
-  w.U32(staged            ? kVersionStaged
-        : pixels > 1      ? kVersionPixels
-        : !handed.empty() ? kVersionWithHanded
-                          : kVersion);
-  for (int64_t v : {int64_t{owner}, int64_t{block_threads}, int64_t{unit_threads}, int64_t{cluster},
-                    int64_t{vector}, int64_t{chunks}, int64_t{column_cluster}, int64_t{join_all},
-                    int64_t{split}, int64_t{keep_inputs}, int64_t{keep_values}, int64_t{keep_alike},
-                    int64_t{hold_bytes}, int64_t{blocks_per_sm}, int64_t{grid}}) {
-    w.I64(v);
-  }
-  if (pixels > 1) w.U32(static_cast<uint32_t>(pixels));
-  if (!handed.empty()) w.U32(static_cast<uint32_t>(handed.size()));
-  for (const int32_t id : handed) w.I64(id);
+  const uint32_t version = staged            ? kVersionStaged
+                           : pixels > 1      ? kVersionPixels
+                           : !handed.empty() ? kVersionWithHanded
+                                             : kVersion;
+  w(version);
+  ScheduleFields(w, *this, version);
   return w.Take();
 }
 
@@ -203,26 +202,8 @@ absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view b
     return DataLoss("stitch schedule: version ", version);
   }
   StitchSchedule s;
-  s.owner = static_cast<int32_t>(r.I64());
-  for (int* field :
-       {&s.block_threads, &s.unit_threads, &s.cluster, &s.vector, &s.chunks, &s.column_cluster}) {
-    *field = static_cast<int>(r.I64());
-  }
-  s.join_all = r.I64() != 0;
-  s.split = static_cast<int>(r.I64());
-  s.keep_inputs = r.I64() != 0;
-  s.keep_values = r.I64() != 0;
-  s.keep_alike = r.I64() != 0;
-  s.hold_bytes = static_cast<int>(r.I64());
-  s.blocks_per_sm = static_cast<int>(r.I64());
-  s.grid = static_cast<int>(r.I64());
+  ScheduleFields(r, s, version);
   s.staged = version == kVersionStaged;
-  if (version == kVersionPixels) s.pixels = static_cast<int>(r.U32());
-  const uint32_t handed = version == kVersionWithHanded ? r.U32() : 0;
-  if (handed > kMaxHanded) {
-    return DataLoss("stitch schedule: ", handed, " values handed over");
-  }
-  for (uint32_t i = 0; i < handed; ++i) s.handed.push_back(static_cast<int32_t>(r.I64()));
   SINTER_RETURN_IF_ERROR(r.Finish("stitch schedule"));
   const absl::Status fits = CheckStitchFields(s);
   if (!fits.ok()) return absl::DataLossError(fits.message());

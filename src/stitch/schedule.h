@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "src/base/codec.h"
 #include "src/base/device_model.h"
+#include "src/base/fields.h"
 #include "src/chain/chain.h"
 #include "src/stitch/program.h"
 
@@ -47,7 +48,9 @@ struct StitchSchedule {
   int blocks_per_sm = 1;        // occupancy that the launch bounds ask for: limits registers
   int grid = 1;                 // blocks of the launch, a multiple of LaunchCluster()
 
-  bool operator==(const StitchSchedule& o) const;
+  SINTER_FIELDS(StitchSchedule, owner, block_threads, unit_threads, cluster, vector, chunks,
+                column_cluster, join_all, split, keep_inputs, keep_values, keep_alike, hold_bytes,
+                handed, staged, blocks_per_sm, grid, pixels);
   int UnitsPerBlock() const { return cluster > 1 ? 1 : block_threads / unit_threads; }
   // Without an owner: elements that a block takes in one turn.
   int64_t TurnElements() const { return int64_t{block_threads} * vector * chunks * pixels / split; }
@@ -94,9 +97,7 @@ constexpr int kMostParts = 128;
 struct StitchPart {
   std::vector<int> outputs;  // of the body, computed by the part; ascending
   StitchSchedule schedule;   // grid: the blocks of the part alone
-  bool operator==(const StitchPart& o) const {
-    return outputs == o.outputs && schedule == o.schedule;
-  }
+  SINTER_FIELDS(StitchPart, outputs, schedule);
 };
 
 // A part as a body, and the ops and inputs of the whole that it has.

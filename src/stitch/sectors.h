@@ -25,7 +25,7 @@ constexpr int64_t kSectorCycles = 2;
 // values moves it by d * `step` bytes.
 struct SectorDigit {
   int64_t extent = 1, step = 0;
-  bool operator==(const SectorDigit& o) const { return extent == o.extent && step == o.step; }
+  SINTER_FIELDS(SectorDigit, extent, step);
 };
 using SectorDigits = std::vector<SectorDigit>;
 

@@ -133,11 +133,6 @@ absl::StatusOr<StitchLaunch> CheckPackedLaunch(const StitchSpec& spec, const Dev
 
 }  // namespace
 
-bool StitchSpec::operator==(const StitchSpec& o) const {
-  return body == o.body && schedule == o.schedule && operands == o.operands &&
-         scratch_offset == o.scratch_offset && parts == o.parts;
-}
-
 std::string StitchSpec::ScheduleText() const {
   if (parts.empty()) return schedule.ToString();
   return absl::StrCat("block ", schedule.block_threads, " x", schedule.blocks_per_sm, " grid ",

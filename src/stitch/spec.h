@@ -25,7 +25,7 @@ struct StitchSpec {
   uint64_t scratch_offset = 0;        // of LayOutColumns, in the workspace
   std::vector<StitchPart> parts;      // packed: `schedule` is their common launch; else none
 
-  bool operator==(const StitchSpec& o) const;
+  SINTER_FIELDS(StitchSpec, body, schedule, operands, scratch_offset, parts);
   std::string ScheduleText() const;
   std::string ScheduleCanonical() const;  // with those of the parts
 };
