@@ -24,6 +24,7 @@ struct ApartKernels {
   int from = 0, to = 0;
   int64_t bytes = 0;  // handed over; 0: nothing
   std::string why;
+  SINTER_FIELDS(ApartKernels, from, to, bytes, why);
 };
 
 // Kernels of one key, and where their code came from.
@@ -54,6 +55,7 @@ struct ModelNote {
   std::string value;       // for people: "4.55 TB/s"
   std::string provenance;  // "measured", "fitted from h200"
   std::string source;      // "cp.async.bulk read stream into shared memory, .."
+  SINTER_FIELDS(ModelNote, key, value, provenance, source);
 };
 
 struct ModelStory {

@@ -5,6 +5,7 @@
 
 #include "src/explain/explain.h"
 #include "src/plan/family.h"
+#include "src/plan/fields_json.h"
 
 namespace sinter {
 namespace {
@@ -31,12 +32,6 @@ Json ProductJson(const ProductPicture& p) {
           {"k", p.k},
           {"split_k", p.split_k},
           {"turns", p.turns}};
-}
-
-Json LevelJson(const LevelCost& level) {
-  return {{"level", level.level},        {"us", level.us},
-          {"amount", level.amount},      {"rate", level.rate},
-          {"constants", level.constant}, {"bound", level.bound}};
 }
 
 // Which steps of K load tap t: those of columns [t * tap_columns, (t + 1) * tap_columns).
@@ -81,26 +76,17 @@ void AddPicture(const ProductsPicture& picture, Json* out) {
 Json KernelJson(const KernelDescription& kernel, const PlannedKernel& planned) {
   Json out = {{"computes", kernel.computes}};
   if (kernel.products.has_value()) AddPicture(*kernel.products, &out);
-  Json levels = Json::array();
-  for (const LevelCost& level : kernel.levels) levels.push_back(LevelJson(level));
-  out["levels"] = levels;
+  out["levels"] = FieldsJsonOfEach(kernel.levels);
   out["predicted_us"] = planned.prediction.total_us;
   out["measured_us"] = planned.measured_us;
   return out;
 }
 
 Json ModelJson(const ModelStory& model) {
-  Json constants = Json::array();
-  for (const ModelNote& note : model.constants) {
-    constants.push_back({{"key", note.key},
-                         {"value", note.value},
-                         {"provenance", note.provenance},
-                         {"source", note.source}});
-  }
   return {{"name", model.name},
           {"measured", model.measured},
           {"note", model.note},
-          {"constants", constants}};
+          {"constants", FieldsJsonOfEach(model.constants)}};
 }
 
 Json OpJson(const OpPicture& op) {
@@ -160,23 +146,18 @@ Json OpsJson(const KernelDescription& kernel) {
 }
 
 Json FusionOf(const Explanation& e) {
-  Json kernels = Json::array(), apart = Json::array();
+  Json kernels = Json::array();
   for (const KernelDescription& kernel : e.kernels) kernels.push_back(OpsJson(kernel));
-  for (const ApartKernels& pair : e.apart) {
-    apart.push_back(
-        {{"from", pair.from}, {"to", pair.to}, {"bytes", pair.bytes}, {"why", pair.why}});
-  }
   return {{"saved_bytes", e.saved_bytes},
           {"equal_kernels", e.equal},
           {"kernels", kernels},
-          {"not_fused", apart}};
+          {"not_fused", FieldsJsonOfEach(e.apart)}};
 }
 
 Json PredictionJson(const Prediction& p) {
-  return {{"total_us", p.total_us},   {"hbm_us", p.hbm_us},       {"l2_us", p.l2_us},
-          {"intake_us", p.intake_us}, {"shared_us", p.shared_us}, {"dsm_us", p.dsm_us},
-          {"tensor_us", p.tensor_us}, {"fixed_us", p.fixed_us},   {"hbm_bytes", p.hbm_bytes},
-          {"l2_bytes", p.l2_bytes},   {"dsm_bytes", p.dsm_bytes}, {"bound", p.bound}};
+  Json json = FieldsJson(p);
+  json.erase("out_of_step_us");
+  return json;
 }
 
 Json PlannedJson(const PlannedKernel& kernel) {

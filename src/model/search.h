@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "src/base/fields.h"
 #include "src/base/keep_going.h"
 
 namespace sinter {
@@ -23,6 +24,8 @@ struct Prediction {
   double hbm_bytes = 0, l2_bytes = 0, dsm_bytes = 0;
   std::string bound;          // "hbm", "l2", "intake", "shared", "dsm", "tensor", "latency"
   double out_of_step_us = 0;  // what total_us would be more, did the blocks not start in step
+  SINTER_FIELDS(Prediction, total_us, hbm_us, l2_us, intake_us, shared_us, dsm_us, tensor_us,
+                fixed_us, hbm_bytes, l2_bytes, dsm_bytes, bound, out_of_step_us);
 };
 
 // FourNorm: combines the times of levels that work at once.

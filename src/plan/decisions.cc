@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x43454453;  // "SDEC"
 constexpr uint32_t kFormat = 1;
-constexpr uint32_t kMaxKernels = 8192;  // one for every op of a large graph
+constexpr int kMaxKernels = 8192;  // one for every op of a large graph
 constexpr uint32_t kMaxRunnersUp = 256;
 constexpr uint64_t kMaxText = 4096;
 constexpr uint32_t kFused = 1, kBatchInvariant = 2, kNorms = 4, kGroups = 8, kAttention = 16;
@@ -26,33 +26,30 @@ constexpr uint32_t kPlanFlags = 31;
 constexpr uint32_t kTurned = 1;
 constexpr int kFamilyShift = 16;
 
-template <typename P, typename F>
-void ForEachFigure(P& p, F&& f) {
-  for (auto* v : {&p.total_us, &p.hbm_us, &p.l2_us, &p.intake_us, &p.shared_us, &p.dsm_us,
-                  &p.tensor_us, &p.fixed_us, &p.hbm_bytes, &p.l2_bytes, &p.dsm_bytes}) {
-    f(*v);
-  }
+// Writes or reads, by the codec, a kernel's times: they explain a plan and decide nothing.
+template <typename Codec, typename Decision>
+void FigureFields(Codec& codec, Decision& kernel) {
+  auto& p = kernel.prediction;
+  codec(p.total_us, p.hbm_us, p.l2_us, p.intake_us, p.shared_us, p.dsm_us, p.tensor_us, p.fixed_us,
+        p.hbm_bytes, p.l2_bytes, p.dsm_bytes, p.bound, kernel.measured_us);
 }
 
-absl::StatusOr<double> ReadFigure(ByteReader& r) {
-  const double v = r.F64();
-  if (!std::isfinite(v) || v < 0) return LostDecision("a figure is negative or not finite");
-  return v;
+absl::Status CheckRead(double figure) {
+  if (std::isfinite(figure) && figure >= 0) return absl::OkStatus();
+  return LostDecision("a figure is negative or not finite");
 }
-
-absl::StatusOr<std::string> ReadText(ByteReader& r) {
-  const absl::string_view text = r.Bytes();
+absl::Status CheckRead(const std::string& text) {
   if (text.size() > kMaxText) return LostDecision(absl::StrCat("text of ", text.size(), " bytes"));
   if (!IsPrintable(text)) return LostDecision("a text that is not one printable line");
-  return std::string(text);
+  return absl::OkStatus();
 }
-
-absl::StatusOr<Digest> ReadDigest(ByteReader& r) {
-  Digest digest;
-  const absl::string_view bytes = r.Raw(digest.bytes.size());
-  if (!r.ok()) return LostDecision("truncated");
-  std::copy(bytes.begin(), bytes.end(), digest.bytes.begin());
-  return digest;
+absl::Status CheckRead(const Digest&) { return absl::OkStatus(); }
+// Checks the fields of a Prediction or of a Candidate.
+template <typename Struct>
+absl::Status CheckReadFields(const Struct& of) {
+  absl::Status status;
+  ForEachField(of, [&](absl::string_view, const auto& v) { status.Update(CheckRead(v)); });
+  return status;
 }
 
 uint32_t WordOf(const KernelDecision& kernel) {
@@ -70,31 +67,9 @@ const KernelFamily* FamilyOfChoice(uint32_t word) {
 }
 
 void WriteKernel(const KernelDecision& kernel, ByteWriter& w) {
-  w.U32(WordOf(kernel));
-  w.U32(static_cast<uint32_t>(kernel.ops.first));
-  w.U32(static_cast<uint32_t>(kernel.ops.values.size()));
-  for (const ValueId value : kernel.ops.values) w.U32(static_cast<uint32_t>(value));
+  w(WordOf(kernel), Word(kernel.ops.first), Word(kernel.ops.values));
   kernel.family->WriteChoice(kernel, w);
-  ForEachFigure(kernel.prediction, [&](const double& v) { w.F64(v); });
-  w.Bytes(kernel.prediction.bound);
-  w.F64(kernel.measured_us);
-}
-
-absl::Status ReadOps(ByteReader& r, KernelOps* ops) {
-  const uint32_t first = r.U32(), values = r.U32();
-  if (!r.ok() || values < 1 || values > r.remaining() / sizeof(uint32_t)) {
-    return LostDecision(absl::StrCat("a kernel of ", values, " values"));
-  }
-  if (first > kMaxKernels) return LostDecision(absl::StrCat("product ", first));
-  ops->first = static_cast<int>(first);
-  for (uint32_t i = 0; i < values; ++i) {
-    const uint32_t value = r.U32();
-    if (value > static_cast<uint32_t>(std::numeric_limits<ValueId>::max())) {
-      return LostDecision(absl::StrCat("value ", value));
-    }
-    ops->values.push_back(static_cast<ValueId>(value));
-  }
-  return absl::OkStatus();
+  FigureFields(w, kernel);
 }
 
 absl::StatusOr<KernelDecision> ReadKernel(ByteReader& r) {
@@ -105,27 +80,19 @@ absl::StatusOr<KernelDecision> ReadKernel(ByteReader& r) {
     return LostDecision(absl::StrCat("a kernel of family ", word >> kFamilyShift));
   }
   kernel.ops.turned = (word & kTurned) != 0;
-  SINTER_RETURN_IF_ERROR(ReadOps(r, &kernel.ops));
+  constexpr uint32_t kMostValue = std::numeric_limits<ValueId>::max();
+  r(Word(kernel.ops.first), Word(kernel.ops.values, kMostValue));
+  if (!r.ok() || kernel.ops.values.empty()) {
+    return LostDecision(absl::StrCat("a kernel of ", kernel.ops.values.size(), " values"));
+  }
+  if (kernel.ops.first < 0 || kernel.ops.first > kMaxKernels) {
+    return LostDecision(absl::StrCat("product ", kernel.ops.first));
+  }
   SINTER_RETURN_IF_ERROR(kernel.family->ReadChoice(word & kChoiceFlags, r, &kernel));
-  absl::Status status;
-  ForEachFigure(kernel.prediction, [&](double& v) {
-    absl::StatusOr<double> figure = ReadFigure(r);
-    if (figure.ok()) v = *figure;
-    status.Update(figure.status());
-  });
-  SINTER_RETURN_IF_ERROR(status);
-  SINTER_ASSIGN_OR_RETURN(kernel.prediction.bound, ReadText(r));
-  SINTER_ASSIGN_OR_RETURN(kernel.measured_us, ReadFigure(r));
+  FigureFields(r, kernel);
+  SINTER_RETURN_IF_ERROR(CheckReadFields(kernel.prediction));
+  SINTER_RETURN_IF_ERROR(CheckRead(kernel.measured_us));
   return kernel;
-}
-
-absl::StatusOr<Candidate> ReadCandidate(ByteReader& r) {
-  Candidate c;
-  SINTER_ASSIGN_OR_RETURN(c.name, ReadText(r));
-  SINTER_ASSIGN_OR_RETURN(c.predicted_us, ReadFigure(r));
-  SINTER_ASSIGN_OR_RETURN(c.why_not, ReadText(r));
-  SINTER_ASSIGN_OR_RETURN(c.plan, ReadDigest(r));
-  return c;
 }
 
 }  // namespace
@@ -154,22 +121,13 @@ Decisions DecisionsOf(const Plan& plan) {
 
 std::string EncodeDecisions(const Decisions& d) {
   ByteWriter w;
-  w.U32(kMagic);
-  w.U32(kFormat);
+  w(kMagic, kFormat);
   w.U32((d.fused ? kFused : 0) | (d.batch_invariant ? kBatchInvariant : 0) |
         (d.absorbed.norms ? kNorms : 0) | (d.absorbed.groups ? kGroups : 0) |
         (d.absorbed.attention ? kAttention : 0));
-  w.I64(d.bucket);
-  w.Bytes(d.note);
-  w.U32(static_cast<uint32_t>(d.kernels.size()));
+  w(d.bucket, d.note, static_cast<uint32_t>(d.kernels.size()));
   for (const KernelDecision& kernel : d.kernels) WriteKernel(kernel, w);
-  w.U32(static_cast<uint32_t>(d.runners_up.size()));
-  for (const Candidate& c : d.runners_up) {
-    w.Bytes(c.name);
-    w.F64(c.predicted_us);
-    w.Bytes(c.why_not);
-    w.Raw(c.plan.View());
-  }
+  w(d.runners_up);
   return w.Take();
 }
 
@@ -186,21 +144,21 @@ absl::StatusOr<Decisions> DecodeDecisions(absl::string_view bytes) {
   d.absorbed.norms = (flags & kNorms) != 0;
   d.absorbed.groups = (flags & kGroups) != 0;
   d.absorbed.attention = (flags & kAttention) != 0;
-  d.bucket = r.I64();
-  SINTER_ASSIGN_OR_RETURN(d.note, ReadText(r));
+  r(d.bucket, d.note);
+  SINTER_RETURN_IF_ERROR(CheckRead(d.note));
   const uint32_t kernels = r.U32();
-  if (kernels < 1 || kernels > kMaxKernels) return LostDecision(absl::StrCat(kernels, " kernels"));
+  if (kernels < 1 || kernels > uint32_t{kMaxKernels})
+    return LostDecision(absl::StrCat(kernels, " kernels"));
   for (uint32_t i = 0; i < kernels; ++i) {
     SINTER_ASSIGN_OR_RETURN(KernelDecision kernel, ReadKernel(r));
     d.kernels.push_back(std::move(kernel));
   }
-  const uint32_t runners_up = r.U32();
-  if (runners_up > kMaxRunnersUp) return LostDecision(absl::StrCat(runners_up, " runners-up"));
-  for (uint32_t i = 0; i < runners_up; ++i) {
-    SINTER_ASSIGN_OR_RETURN(Candidate candidate, ReadCandidate(r));
-    d.runners_up.push_back(std::move(candidate));
-  }
+  r(d.runners_up);
   SINTER_RETURN_IF_ERROR(r.Finish("plan record"));
+  if (d.runners_up.size() > kMaxRunnersUp) {
+    return LostDecision(absl::StrCat(d.runners_up.size(), " runners-up"));
+  }
+  for (const Candidate& c : d.runners_up) SINTER_RETURN_IF_ERROR(CheckReadFields(c));
   if (EncodeDecisions(d) != bytes) return LostDecision("a field is written otherwise");
   return d;
 }

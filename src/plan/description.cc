@@ -54,11 +54,11 @@ LevelCost IntakeCost(const Prediction& p, const KernelFacts& f, const DeviceMode
   if (f.intake == KernelFacts::Intake::kStages) {
     cost.amount = absl::StrCat(Counted(static_cast<uint64_t>(f.steps), "stage"), " a block");
     cost.rate = absl::StrCat(model.stage_us, " us a stage");
-    cost.constant = "stage_us";
+    cost.constants = "stage_us";
   } else if (f.intake == KernelFacts::Intake::kRing) {
     absl::StrAppend(&cost.amount, ", ", SizeText(f.bytes_in_flight), " in flight");
     cost.rate = absl::StrCat(model.fill_us, " us a turn of the ring");
-    cost.constant = "fill_us";
+    cost.constants = "fill_us";
   }
   return cost;
 }

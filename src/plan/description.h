@@ -49,10 +49,11 @@ std::string WithName(const std::string& place, const std::string& name);
 struct LevelCost {
   std::string level;  // "hbm"
   double us = 0;
-  std::string amount;    // "19.5 MB", "862 kB a block"; "" for a level that moves nothing
-  std::string rate;      // "4.55 TB/s"
-  std::string constant;  // the device model's fields behind the rate
-  bool bound = false;    // the largest of all levels
+  std::string amount;     // "19.5 MB", "862 kB a block"; "" for a level that moves nothing
+  std::string rate;       // "4.55 TB/s"
+  std::string constants;  // the device model's fields that give the rate
+  bool bound = false;     // the largest of all levels
+  SINTER_FIELDS(LevelCost, level, us, amount, rate, constants, bound);
 };
 
 // ---- A picture of a kernel of products: what it does, beside its buffers.

@@ -67,10 +67,7 @@ class OwnKernels : public KernelFamily {
   }
   void WriteExecuted(const KernelSpec& spec, ByteWriter& w) const override {
     WriteProblem(ProblemOf(spec), w);
-    for (const BufferPlace& place : Of(spec).places) {
-      w.I64(place.buffer);
-      w.U64(place.offset_bytes);
-    }
+    for (const BufferPlace& place : Of(spec).places) w(place);
   }
   void WriteSourceKey(const KernelSpec& spec, ByteWriter& w) const override {
     WriteProblem(ProblemOf(spec), w);

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/digest.h"
+#include "src/base/fields.h"
 #include "src/model/search.h"
 #include "src/product/operand.h"
 #include "src/product/schedule.h"
@@ -61,10 +62,7 @@ struct KernelOps {
   // Else it reduces middle axes as they lie, and reads what is transposed (straight_reductions.h).
   bool turned = false;
   int first = 0;  // of a run's products, the kernel's first
-
-  bool operator==(const KernelOps& o) const {
-    return values == o.values && turned == o.turned && first == o.first;
-  }
+  SINTER_FIELDS(KernelOps, values, turned, first);
 };
 
 // What products take that may as well be another kernel's, where nobody else reads it.
@@ -75,11 +73,7 @@ struct Absorbed {
   // recorded.
   bool stand_ins = false;
   bool attention = false;  // kernels of attention take batched products with what lies between
-
-  bool operator==(const Absorbed& o) const {
-    return norms == o.norms && groups == o.groups && stand_ins == o.stand_ins &&
-           attention == o.attention;
-  }
+  SINTER_FIELDS(Absorbed, norms, groups, stand_ins, attention);
 };
 
 struct PlannedKernel {
@@ -96,6 +90,7 @@ struct Candidate {
   double predicted_us = 0;
   std::string why_not;
   Digest plan = {};  // PlanDigest
+  SINTER_FIELDS(Candidate, name, predicted_us, why_not, plan);
 };
 
 // Of the plain plan and of others: the names of choices (SINTER_CHOICE_UNFUSED, --choice unfused).

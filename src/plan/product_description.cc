@@ -7,6 +7,7 @@
 #include "src/base/format.h"
 #include "src/base/launch_recipe.h"
 #include "src/plan/description.h"
+#include "src/plan/fields_json.h"
 #include "src/plan/product_family.h"
 #include "src/product/sequence.h"
 
@@ -152,17 +153,8 @@ Json SequenceJson(const ProductSequence& s) {
 }
 
 Json ScheduleJson(const Schedule& s) {
-  Json json = {{"dataflow", Str(NameOf(s.dataflow))},
-               {"block_m", s.block_m},
-               {"warpgroups_m", s.warpgroups_m},
-               {"warpgroups_n", s.warpgroups_n},
-               {"block_k", s.block_k},
-               {"stages", s.stages},
-               {"cluster", s.cluster},
-               {"share", Str(NameOf(s.share))},
-               {"grid", s.grid},
-               {"first", {{"block_n", s.first.block_n}, {"split_k", s.first.split_k}}},
-               {"second", {{"block_n", s.second.block_n}, {"split_k", s.second.split_k}}}};
+  Json json = FieldsJson(s);
+  for (const char* rare : {"cut", "swapped", "pushes", "pushed_columns"}) json.erase(rare);
   const char* cut = RowOf(s).cut;
   if (cut[0] != 0) json[cut] = s.cut;
   if (s.swapped) json["swapped"] = true;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/base/status.h"
+#include "src/plan/fields_json.h"
 #include "src/plan/stitch_family.h"
 #include "src/stitch/phases.h"
 
@@ -134,38 +135,16 @@ absl::StatusOr<std::vector<Composition>> StitchKernels::Compositions(const Kerne
 
 void StitchKernels::WriteJson(const KernelSpec& spec, Json* out) const {
   const StitchSpec& stitch = *spec.stitch;
-  const StitchSchedule& s = stitch.schedule;
   Json parts = Json::array();
   for (const StitchPart& part : stitch.parts) {
     parts.push_back({{"outputs", part.outputs}, {"schedule", part.schedule.ToString()}});
   }
-  Json operands = Json::array();
-  for (const BufferPlace& operand : stitch.operands) {
-    operands.push_back({{"buffer", operand.buffer}, {"offset_bytes", operand.offset_bytes}});
-  }
   out->update({{"ops", stitch.body.ops().size()},
-               {"schedule",
-                {{"owner", s.owner},
-                 {"block_threads", s.block_threads},
-                 {"unit_threads", s.unit_threads},
-                 {"cluster", s.cluster},
-                 {"vector", s.vector},
-                 {"chunks", s.chunks},
-                 {"column_cluster", s.column_cluster},
-                 {"join_all", s.join_all},
-                 {"split", s.split},
-                 {"keep_inputs", s.keep_inputs},
-                 {"keep_values", s.keep_values},
-                 {"keep_alike", s.keep_alike},
-                 {"hold_bytes", s.hold_bytes},
-                 {"handed", s.handed},
-                 {"staged", s.staged},
-                 {"blocks_per_sm", s.blocks_per_sm},
-                 {"grid", s.grid}}},
-               {"operands", operands},
+               {"schedule", FieldsJson(stitch.schedule)},
+               {"operands", FieldsJsonOfEach(stitch.operands)},
                {"scratch_offset_bytes", stitch.scratch_offset},
                {"packed_parts", parts}});
-  if (s.pixels > 1) (*out)["schedule"]["pixels"] = s.pixels;
+  if (stitch.schedule.pixels == 1) (*out)["schedule"].erase("pixels");
 }
 
 }  // namespace sinter

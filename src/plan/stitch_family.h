@@ -67,10 +67,7 @@ class StitchKernels : public KernelFamily {
   void WriteExecuted(const KernelSpec& spec, ByteWriter& w) const override {
     w.Bytes(spec.stitch->body.CanonicalBytes());
     w.U64(spec.stitch->scratch_offset);
-    for (const BufferPlace& operand : spec.stitch->operands) {
-      w.I64(operand.buffer);
-      w.U64(operand.offset_bytes);
-    }
+    for (const BufferPlace& operand : spec.stitch->operands) w(operand);
   }
   // Not the kernel's code: that needs its program.
   void WriteSourceKey(const KernelSpec& spec, ByteWriter& w) const override {
