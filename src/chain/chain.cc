@@ -88,7 +88,7 @@ namespace {
 constexpr absl::string_view kMagic = "SNCH";
 constexpr uint32_t kVersion = 1;
 
-constexpr uint8_t kGroupsFollow = 0x80;  // beside the filter's layout
+constexpr uint8_t kGroupsFollow = 0x80;  // in the byte of a filter's layout
 
 // The functions below write fields or read them, by the codec.
 template <typename Codec, typename Dims>
@@ -103,7 +103,7 @@ void DimsFields(Codec& codec, Dims& dims) {
   }
 }
 
-// Of a rank that is known.
+// Bytes do not hold the rank: it is the type's.
 template <typename Codec, typename Strides>
 void StridesFields(Codec& codec, Strides& strides, size_t rank) {
   if constexpr (Codec::kReads) strides.resize(rank);
@@ -218,6 +218,7 @@ absl::StatusOr<Chain> ChainBuilder::Finish() {
   chain.input_names_ = std::move(input_names_);
   chain.canonical_ = Serialize(chain.ops_, chain.outputs_);
   chain.digest_ = Sha256(chain.canonical_);
+  chain.once_ = std::make_shared<decltype(chain.once_)::element_type>();
   *this = ChainBuilder();
   return chain;
 }

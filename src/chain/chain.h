@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/digest.h"
+#include "src/base/once_list.h"
 #include "src/chain/op.h"
 
 namespace sinter {
@@ -69,6 +71,16 @@ class Chain {
 
   bool operator==(const Chain& o) const { return canonical_ == o.canonical_; }
 
+  // A T(*this), made at the first call: a fact that the ops determine, such as how exactly kernels
+  // compute each of them. Copies of the chain share the object while one of them lives.
+  // Precondition: the chain has ops.
+  template <typename T>
+  const T& Once() const {
+    const std::shared_ptr<const void>* known = once_->Find(&kTypeKey<T>);
+    if (known == nullptr) known = &once_->Keep(&kTypeKey<T>, std::make_shared<const T>(*this));
+    return *static_cast<const T*>(known->get());
+  }
+
  private:
   friend class ChainBuilder;
   std::vector<Op> ops_;
@@ -80,6 +92,7 @@ class Chain {
   Digest digest_;
   bool uses_m_ = false;
   int ranks_ = 1;
+  std::shared_ptr<const OnceList<const void*, std::shared_ptr<const void>>> once_;
 };
 
 // Rebuilds a chain from CanonicalBytes(). Input is untrusted: every op goes through ChainBuilder.

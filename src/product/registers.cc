@@ -180,7 +180,7 @@ absl::Status RefuseSums(absl::string_view what, const TileOf& of, int64_t value,
 
 // How many different functions with slow paths it calls.
 int SlowFunctions(const EpilogueProgram& program) {
-  const std::vector<Precision> precisions = PrecisionsOf(*program.body, program.for_codes);
+  const std::vector<Precision>& precisions = PrecisionsOf(*program.body, program.for_codes);
   std::set<absl::string_view> names;
   for (size_t id = 0; id < program.body->ops().size(); ++id) {
     const Op& op = program.body->ops()[id];
@@ -251,7 +251,7 @@ absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, const Ti
 }
 
 OpCost CostOfProgram(const EpilogueProgram& program) {
-  const std::vector<Precision> precisions = PrecisionsOf(*program.body, program.for_codes);
+  const std::vector<Precision>& precisions = PrecisionsOf(*program.body, program.for_codes);
   const std::vector<bool> affine = program.InAffine();
   OpCost sum;
   for (size_t id = 0; id < program.body->ops().size(); ++id) {

@@ -267,7 +267,7 @@ class Reader {
   }
 
   const Chain& body_;
-  const std::vector<Precision> precisions_;
+  const std::vector<Precision>& precisions_;
   RowValues out_;
   std::map<std::pair<ValueId, std::pair<bool, std::vector<RowPlace>>>, int> known_;
 };

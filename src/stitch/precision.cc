@@ -1,6 +1,7 @@
 #include "src/stitch/precision.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <set>
 
@@ -372,17 +373,30 @@ void TakeTanhs(const Chain& body, std::vector<Precision>* precisions) {
   }
 }
 
+std::atomic<int64_t> computed_precisions{0};
+
+template <bool for_codes>
+struct KeptPrecisions {
+  explicit KeptPrecisions(const Chain& body) {
+    computed_precisions.fetch_add(1, std::memory_order_relaxed);
+    const Demands demands(body, for_codes);
+    list.reserve(body.ops().size());
+    for (size_t id = 0; id < body.ops().size(); ++id) {
+      list.push_back(demands.Of(static_cast<ValueId>(id)));
+    }
+    TakeTanhs(body, &list);
+  }
+  std::vector<Precision> list;
+};
+
 }  // namespace
 
-std::vector<Precision> PrecisionsOf(const Chain& body, bool for_codes) {
-  const Demands demands(body, for_codes);
-  std::vector<Precision> precisions;
-  for (size_t id = 0; id < body.ops().size(); ++id) {
-    precisions.push_back(demands.Of(static_cast<ValueId>(id)));
-  }
-  TakeTanhs(body, &precisions);
-  return precisions;
+const std::vector<Precision>& PrecisionsOf(const Chain& body, bool for_codes) {
+  return for_codes ? body.Once<KeptPrecisions<true>>().list
+                   : body.Once<KeptPrecisions<false>>().list;
 }
+
+int64_t ComputedPrecisions() { return computed_precisions.load(std::memory_order_relaxed); }
 
 Compound CompoundAt(const Chain& body, const std::vector<Precision>& precisions, ValueId id) {
   if (IsUnary(body.op(id), UnaryKind::kLog)) return Log1pAt(body, id);

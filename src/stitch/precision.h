@@ -37,7 +37,9 @@ enum class Precision {
 // - erf; tanh for f16; a logarithm for f16 or of a value that is not stored in 16 bits.
 // `for_codes`: of f32 results only codes of 8-bit floats are made, elsewhere: they ask for no more
 // than f16 does.
-std::vector<Precision> PrecisionsOf(const Chain& body, bool for_codes = false);
+// Computed once for a body and its copies; the list lives as long as one of them.
+const std::vector<Precision>& PrecisionsOf(const Chain& body, bool for_codes = false);
+int64_t ComputedPrecisions();  // lists that this process has computed, for tests
 
 // How the op is computed in that precision. What has no form for kBesideOne, a square of one that
 // has, is computed as fast ones are.

@@ -1,9 +1,13 @@
 #include "src/stitch/program.h"
 
 #include <algorithm>
+#include <atomic>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/once_list.h"
 #include "src/base/status.h"
 #include "src/stitch/phases.h"
 #include "src/stitch/shared_reads.h"
@@ -166,9 +170,20 @@ absl::StatusOr<Position> PositionOfRoot(const Chain& body, const StitchProgram& 
   return PositionIn(cut, unit, space.SegmentOf(element, root.spread), space);
 }
 
-absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner,
-                                                const std::vector<ValueId>& handed,
-                                                StitchBudget* budget) {
+namespace {
+
+std::atomic<int64_t> made_programs{0};
+
+// The programs of a body, by owner and values handed over. Few bodies have more.
+struct KeptPrograms {
+  static constexpr int kMost = 16;
+  explicit KeptPrograms(const Chain&) {}
+  OnceList<std::pair<ValueId, std::vector<ValueId>>, StitchProgram> list;
+};
+
+absl::StatusOr<StitchProgram> WalkBody(const Chain& body, ValueId owner,
+                                       const std::vector<ValueId>& handed, StitchBudget* budget) {
+  made_programs.fetch_add(1, std::memory_order_relaxed);
   Step(PaceOf(budget), static_cast<int64_t>(body.ops().size()));
   SINTER_RETURN_IF_ERROR(CheckBodyOps(body));
   SINTER_RETURN_IF_ERROR(CheckOps(body));
@@ -187,5 +202,23 @@ absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner
   program.windows = WindowRowOf(body, program);
   return program;
 }
+
+}  // namespace
+
+absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner,
+                                                const std::vector<ValueId>& handed,
+                                                StitchBudget* budget) {
+  if (body.ops().empty()) return WalkBody(body, owner, handed, budget);
+  const KeptPrograms& kept = body.Once<KeptPrograms>();
+  if (const StitchProgram* known = kept.list.Find({owner, handed})) {
+    if (budget != nullptr) SINTER_RETURN_IF_ERROR(budget->Take(known->visits));
+    return *known;
+  }
+  SINTER_ASSIGN_OR_RETURN(StitchProgram program, WalkBody(body, owner, handed, budget));
+  if (kept.list.size() < KeptPrograms::kMost) kept.list.Keep({owner, handed}, program);
+  return program;
+}
+
+int64_t MadeStitchPrograms() { return made_programs.load(std::memory_order_relaxed); }
 
 }  // namespace sinter

@@ -180,10 +180,11 @@ absl::StatusOr<Position> PositionOfRoot(const Chain& body, const StitchProgram& 
 
 // `handed`: values that units hand over, ascending. `budget`: of the plan in the making; may be
 // null. FAILED_PRECONDITION naming the op that cannot be computed so, or at which a bound of
-// body_work.h is exceeded.
+// body_work.h is exceeded. A body and its copies keep the programs that were made of them.
 absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner,
                                                 const std::vector<ValueId>& handed = {},
                                                 StitchBudget* budget = nullptr);
+int64_t MadeStitchPrograms();  // by walks of bodies in this process, for tests
 
 // Segments: rows inside a unit. A reduction of the last axes that keeps more than the units' dims
 // has several segments in a unit. Neighbouring lanes join each segment and keep its result in

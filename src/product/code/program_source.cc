@@ -171,7 +171,7 @@ class ProgramWriter {
   }
 
   const Chain& body_;
-  const std::vector<Precision> precisions_;
+  const std::vector<Precision>& precisions_;
   const std::vector<bool> alone_;  // SubtractsAlone
   const std::vector<FoundActivation> activations_;
   const std::vector<bool> of_f32_;

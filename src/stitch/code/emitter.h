@@ -152,7 +152,7 @@ class StitchEmitter : public ScopedText {
   const Chain& body_;
   const StitchProgram& program_;
   const IndexVar unit_;
-  const std::vector<Precision> precisions_;
+  const std::vector<Precision>& precisions_;
   const std::vector<bool> alone_;  // SubtractsAlone
   SerialText serial_;
   int pass_ = 0;

@@ -66,7 +66,7 @@ class Keeper {
 
   const Chain& body_;
   const Used& used_;
-  const std::vector<Precision> precisions_;
+  const std::vector<Precision>& precisions_;
   std::map<ElementKey, std::vector<ElementKey>> operands_;
   std::map<ElementKey, double> costs_;
   std::set<ElementKey> kept_;

@@ -115,7 +115,7 @@ class HandCounter {
   const StitchProgram& program_;
   const StitchSchedule& schedule_;
   Pace* const pace_;
-  const std::vector<Precision> precisions_;
+  const std::vector<Precision>& precisions_;
   const HandLayout layout_;
   std::set<ValueId> computed_;  // by earlier passes of the phase
   UnitWork work_;
@@ -190,7 +190,7 @@ class Repeats {
   const Chain& body_;
   const StitchProgram& program_;
   const double special_issue_;
-  const std::vector<Precision> precisions_;
+  const std::vector<Precision>& precisions_;
   std::vector<double> trips_;  // by value
   double total_ = 0;           // in instructions
 };

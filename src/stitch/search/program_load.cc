@@ -337,7 +337,7 @@ class LoadCounter {
   const int64_t m_;
   const LoopEvaluations& times_;
   const double alike_share_;
-  const std::vector<Precision> precisions_;
+  const std::vector<Precision>& precisions_;
   const std::vector<double> parts_;       // of each value that are read
   std::map<ValueId, double> bytes_read_;  // of inputs
   StitchLoad load_;
