@@ -26,7 +26,7 @@ std::vector<Candidate> RunnersUp(const Plan& chosen, const std::vector<Plan>& ot
   std::vector<Candidate> list;
   for (const Plan* plan : order) {
     list.push_back({NameInList(*plan), plan->PredictedUs(), WhyNotChosen(*plan, chosen, model),
-                    plan->PlanDigest()});
+                    plan->planned_digest});
   }
   return list;
 }

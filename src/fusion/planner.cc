@@ -104,7 +104,7 @@ class Planner {
   absl::StatusOr<Settlement> Settled() {
     SINTER_ASSIGN_OR_RETURN(std::vector<Plan> plans, MakePlans());
     const FusionResult result = Choose(std::move(plans));
-    const Origin& origin = origins_[known_.at(result.chosen.PlanDigest())];
+    const Origin& origin = origins_[known_.at(result.chosen.planned_digest)];
     Settlement settled{std::move(partitions_[origin.partition]), RunEnds(), {}};
     for (const PlanStep& step : StepsOf(settled.partition, 0, origin.choice)) {
       settled.stitched.push_back(step.stitch);
@@ -387,7 +387,8 @@ class Planner {
     plan.note = IsSequence() && !TakesNorms()
                     ? NoteOfSequence(steps.front().segments, ranked_.front()->rankings)
                     : NoteOfGraph(steps, partition.chosen.refusals);
-    const auto [at, fresh] = known_.try_emplace(plan.PlanDigest(), plans->size());
+    plan.planned_digest = plan.PlanDigest();
+    const auto [at, fresh] = known_.try_emplace(plan.planned_digest, plans->size());
     if (fresh) {
       plans->push_back(std::move(plan));
       origins_.push_back({index, choice});

@@ -1,6 +1,7 @@
 #include "src/plan/plan.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -19,6 +20,8 @@ namespace sinter {
 namespace {
 
 constexpr size_t kShownSchedules = 4;  // of a candidate
+
+std::atomic<int64_t> computed_digests{0};
 
 // What is executed of a kernel: its code and where its operands lie.
 void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
@@ -120,7 +123,10 @@ bool Plan::IsBatchInvariant() const {
   });
 }
 
+int64_t ComputedPlanDigests() { return computed_digests.load(std::memory_order_relaxed); }
+
 Digest Plan::PlanDigest() const {
+  computed_digests.fetch_add(1, std::memory_order_relaxed);
   ByteWriter w;
   w.Raw(IsStandIn() ? "sinter stand-in 2" : "sinter plan 3");
   w.I64(bucket);

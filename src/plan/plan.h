@@ -105,6 +105,7 @@ struct Plan {
   uint64_t workspace_bytes = 0;
   std::string note;  // why products are apart, or why another variant was taken
   std::vector<Candidate> runners_up;
+  Digest planned_digest;  // PlanDigest when planning was done with it; zero: nobody planned it
 
   // The choice by which it is got, for logs and tuning sets.
   absl::string_view name() const { return IsStandIn() ? "stand-in" : PlanName(fused); }
@@ -120,6 +121,7 @@ struct Plan {
   std::string ToText() const;  // a line a kernel: for logs and failed tests
   Digest PlanDigest() const;   // of what is executed: specs, without times and runners-up
 };
+int64_t ComputedPlanDigests();  // by PlanDigest in this process, for tests
 
 // What a list of candidates calls a plan: "1 kernel: [grid-exchange bm128 ..]"; equal schedules
 // once.
