@@ -14,7 +14,7 @@ namespace sinter {
 template <typename Struct>
 nlohmann::ordered_json FieldsJson(const Struct& of);
 
-// Of a field: an enum has its name, a struct with a table is an object.
+// An enum has its name, a struct with a table is an object.
 template <typename Field, typename = void>
 struct HasFieldTable : std::false_type {};
 template <typename Field>

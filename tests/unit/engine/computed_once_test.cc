@@ -1,5 +1,5 @@
-// How often a miss computes what follows from a kernel's body or from a plan alone: real planning
-// and code generation.
+// How often a miss computes what follows only from a kernel body or from a plan: real planning and
+// code generation.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Counts {
 
 Counts Now() { return {ComputedPrecisions(), MadeStitchPrograms(), ComputedPlanDigests()}; }
 
-// Of the first Prepare of the chain, in a fresh world.
+// Counts of the first Prepare of the chain, in a fresh world.
 Counts OfAMiss(const std::string& problem, int64_t m) {
   FakeWorld world;
   world.resident_clusters = 1000;
