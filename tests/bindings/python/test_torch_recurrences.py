@@ -9,7 +9,8 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from sinter.torch.backend import graph_pass
+from sinter.torch.backend import graph_pass, planner
+from sinter.torch.gate import gate
 from sinter.torch.graph import sums_over_steps
 from sinter.torch.runtime import verify as verify_module
 
@@ -81,6 +82,33 @@ def test_a_weight_of_many_steps_is_one_input():
     (part,) = report.taken
     shapes = [tuple(border.node.meta["val"].shape) for border in part.made.inputs]
     assert shapes.count((128, 512)) == 2, shapes  # of inputs and of states
+
+
+def test_a_small_step_is_one_kernel(context, need_compiler):
+    """Threads multiply and sum, where tensor cores would need a kernel of their own, and one that pads 36 columns."""
+    (report,) = compiled(half(Gru(36, 36)), torch.randn(4, 256, 36))
+    kernels = [kernel for part in report.taken for kernel in context.prepare(part.made.chain).to_json()["kernels"]]
+    assert len(kernels) <= 7, [kernel["family"] for kernel in kernels]  # steps, the product of inputs, the stack
+
+
+def test_small_steps_are_taken_for_the_launches_that_they_save():
+    """By the gate: a step has a fiftieth of the multiplications, and of the bytes, that make other parts worth a plan."""
+    (report,) = compiled(half(Gru(36, 36)), torch.randn(6, 256, 36), {"verify": False})
+    taken = [node for part in report.taken for node in part.nodes]
+    assert sum("tanh" in str(node.target) for node in taken) == 6, report.left
+
+
+def test_launches_are_products_and_what_lies_between(monkeypatch):
+    counted = []
+
+    def worth_a_try(nodes, hint, small):
+        counted.append((sum("mm" in str(node.target) for node in nodes), gate.launches_of(nodes)))
+        return gate.worth_a_try(nodes, hint, small)
+
+    monkeypatch.setattr(planner, "worth_a_try", worth_a_try)
+    compiled(half(Gru(36, 36)), torch.randn(4, 256, 36), {"verify": False})
+    products, launches = counted[0]
+    assert products == 5 and launches in (2 * products - 1, 2 * products), counted
 
 
 def test_gradients_of_a_weight_of_all_steps_are_one_product():

@@ -14,6 +14,7 @@ from ..convert.arrays import HALVES, Refused, Rows
 from ..convert.aten import TABLE
 from ..convert.attention import is_attention
 from ..convert.converter import Converted, Converter, target_of
+from ..convert.products import is_small
 from ..gate.fused_by_inductor import written_by_inductor
 from ..gate.gate import attention_times, inductor_us, share_of_limit, tell_ahead, worth_a_try
 from ..gate.library_kernels import attention_us
@@ -128,7 +129,7 @@ class Planner:
             try:
                 m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
                 limit = inductor_us(nodes, self._figures, self._hint_of)
-                made = Converter(nodes, rows, TABLE, self._is_constant, over).convert()
+                made = self._converted(nodes, rows, m, limit, over)
                 found.append(Part(nodes, made, m, self._ask(made, m, limit), limit))
             except Refused as refused:
                 node = refused.node if refused.node is not None else nodes[-1]
@@ -259,12 +260,25 @@ class Planner:
         limit = inductor_us(nodes, self._figures, self._hint_of)
         before = len(self._searched)
         try:
-            made = Converter(nodes, rows, TABLE, self._is_constant).convert()
+            made = self._converted(nodes, rows, m, limit)
         except Refused:
             return None
         asked = self._search(made, m, limit)
         self._halves_left -= len(self._searched) - before
         return None if asked.refused is not None or not asked.expected_us else Part(nodes, made, m, asked, limit)
+
+    def _converted(self, nodes: List[Any], rows: Rows, m: int, limit_us: float, over: Dict[Any, Any] = {}) -> Converted:
+        """The chain of a part. If it has small products, their sums are what its plan computes sooner: by tensor cores, or by threads.
+
+        Raises:
+            Refused: naming the node that no chain can hold.
+        """
+        made = Converter(nodes, rows, TABLE, self._is_constant, over).convert()
+        if not any(map(is_small, nodes)):
+            return made
+        other = Converter(nodes, rows, TABLE, self._is_constant, over, by_threads=True).convert()
+        asked, sooner = (self._search(each, m, limit_us) for each in (made, other))
+        return other if sooner.expected_us and (not asked.expected_us or sooner.expected_us < asked.expected_us) else made
 
     def _search(self, made: Converted, m: int, limit_us: float) -> Asked:
         """What is found by a search that no build follows."""

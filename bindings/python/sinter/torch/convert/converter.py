@@ -93,13 +93,20 @@ class Converted(NamedTuple):
 
 class Converter:
     """Builds the chain of one part. `table`: handlers by an operator's name; `constant`: nodes that are weights; `over`: inputs of the
-    graph that outputs are written over, by the output's node."""
+    graph that outputs are written over, by the output's node; `by_threads`: small products are sums, which their readers' kernels compute."""
 
     def __init__(
-        self, part: Sequence[Any], rows: Rows, table: Dict[str, Any], constant: Callable[[Any], bool], over: Dict[Any, Any] = {}
+        self,
+        part: Sequence[Any],
+        rows: Rows,
+        table: Dict[str, Any],
+        constant: Callable[[Any], bool],
+        over: Dict[Any, Any] = {},
+        by_threads: bool = False,
     ) -> None:
         self.part = part
         self.over = over
+        self.by_threads = by_threads
         self.inside = set(part)
         self.rows = rows
         self.table = table

@@ -15,6 +15,9 @@ from .windows import CHANNELS_SECOND, channels_last, each_channel_by_itself
 
 _MOST_STRIDE = 8  # of a convolution's tensor maps
 _ROW = 8  # channels: what of a pixel a kernel reads at once, 16 bytes
+#: A product with at most so many multiplications, and so many in one sum, may be computed by threads: tiles of tensor cores would be mostly empty.
+_FEW_MULTIPLICATIONS, _FEW_SUMMED = 1 << 21, 64
+_OF_ROWS = {"aten.mm.default": 0, "aten.addmm.default": 1}
 
 
 def operand(c: Converter, node: Any) -> Array:
@@ -32,7 +35,26 @@ def _matrix(x: Array) -> Value:
 
 def _product(c: Converter, node: Any, a: Any, b: Any) -> Value:
     left, right = operand(c, a), operand(c, b)
+    if c.by_threads and is_small(node):
+        return _by_threads(left.plain, right.value if right.order == (1, 0) else right.plain.transpose(1, 0))
     return left.plain @ _matrix(right)
+
+
+def is_small(node: Any) -> bool:
+    """Whether threads may compute a product of matrices, in the kernel of the ops that read it."""
+    if target_of(node) not in _OF_ROWS:
+        return False
+    rows, summed = (extent(size) for size in node.args[_OF_ROWS[target_of(node)]].meta["val"].shape)
+    columns = extent(node.meta["val"].shape[1])
+    sizes = (rows, summed, columns)
+    return all(isinstance(size, int) for size in sizes) and summed <= _FEW_SUMMED and rows * summed * columns <= _FEW_MULTIPLICATIONS
+
+
+def _by_threads(a: Value, b: Value) -> Value:
+    """Sums of products of the rows of `a` and of `b`."""
+    shape = (a.shape[0], *b.shape)
+    left, right = a.cast("f32").reshape(shape[0], 1, shape[2]), b.cast("f32").reshape(1, *b.shape)
+    return (left.broadcast_to(shape) * right.broadcast_to(shape)).sum(-1).reshape(*shape[:2])
 
 
 def _heads_of(node: Any) -> Any:

@@ -19,6 +19,9 @@ from .sizes import Hint, bytes_of, count_of, hinted, plain_hint, sizes_of
 _LEAST_FLOP = 1 << 24
 _LEAST_BYTES = 1 << 20
 _LEAST_OPS = 3
+#: A part that is small by both is worth a plan where Inductor launches so many kernels for it: a launch takes 2 us in a graph, and some 5 us of the
+#: processor without one, where a plan's operator costs some 25 us.
+_LEAST_LAUNCHES = 6
 #: Of a library's estimated time, what the plan of one product may be expected to take where it saves no other kernel. It rests on one case, on an
 #: H100: 30 such products of a speech model, predicted 5.0 us beside an estimate of 8.36 us, took 1.7 us each more than the library's.
 _LONE_SHARE = 0.8
@@ -76,7 +79,15 @@ def worth_a_try(nodes: Sequence[Any], hint: Hint = plain_hint, small: bool = Fal
     if small or attends:  # attention is several ops, and was held against PyTorch's kernel by itself
         return True
     flop = max((flop_of(node, hint) for node in working), default=0.0)
-    return flop >= _LEAST_FLOP or (len(working) >= _LEAST_OPS and border_bytes(nodes, hint) >= _LEAST_BYTES)
+    if flop >= _LEAST_FLOP or (len(working) >= _LEAST_OPS and border_bytes(nodes, hint) >= _LEAST_BYTES):
+        return True
+    return launches_of(nodes) >= _LEAST_LAUNCHES
+
+
+def launches_of(nodes: Sequence[Any]) -> int:
+    """Kernels that Inductor launches at least for a part: its products, and one for each group of ops between them."""
+    products = sum(TABLE[target_of(node)].product for node in nodes)
+    return products + sum(any(computes(node) or _copies(node) for node in group) for group in _memory_groups(nodes))
 
 
 def border_bytes(nodes: Iterable[Any], hint: Hint) -> int:

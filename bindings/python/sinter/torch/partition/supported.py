@@ -9,6 +9,7 @@ from ..convert.arrays import DTYPES, HALVES, extent
 from ..convert.aten import TABLE
 from ..convert.attention import is_attention, why_not_attention
 from ..convert.converter import CHOOSING, PLACE, filled, target_of
+from ..convert.products import is_small
 from ..convert.foreach import is_list, of_numbers
 from .partition import Kind
 
@@ -23,8 +24,6 @@ _FAST_PATH = "PyTorch's fast path, which hides the layer's ops: call torch.backe
 
 #: Products of rows by a matrix, and which argument that is.
 _OF_ROWS = {"aten.mm.default": 1, "aten.addmm.default": 2}
-#: A product with at most so many multiplications, and so many in one sum, takes as long as its launch, by any kernel.
-_FEW_MULTIPLICATIONS, _FEW_SUMMED = 1 << 21, 64
 
 #: Of operators that read no tensor, or only ask something of one.
 _NO_WORK = ("sym_", "split", "unbind", "_assert", "full", "iota", "scalar_tensor")
@@ -110,19 +109,14 @@ def kinds(device: Optional[str], left: "dict[Any, str]") -> Callable[[Any], Kind
 
 
 def _weight_of(node: Any) -> Any:
-    """The matrix that a view shows to a product of rows. None of any other node, and of a small product, whose loop gains nothing as one part."""
-    if target_of(node) not in _OF_ROWS or _is_small(node):
+    """The matrix that a view shows to a product of rows. None of any other node, and of a small product: it does not divide the search of a plan,
+    which would take long in a part of many."""
+    if target_of(node) not in _OF_ROWS or is_small(node):
         return None
     at = node.args[_OF_ROWS[target_of(node)]]
     while target_of(at) in TABLE and TABLE[target_of(at)].view:
         at = at.args[0]
     return at
-
-
-def _is_small(node: Any) -> bool:
-    rows, summed = node.args[_OF_ROWS[target_of(node)] - 1].meta["val"].shape
-    sizes = [extent(size) for size in (rows, summed, node.meta["val"].shape[1])]
-    return all(isinstance(size, int) for size in sizes) and sizes[1] <= _FEW_SUMMED and math.prod(sizes) <= _FEW_MULTIPLICATIONS
 
 
 def computes(node: Any) -> bool:
