@@ -12,6 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from sinter.torch.backend import graph_pass, planner
 from sinter.torch.gate import gate
 from sinter.torch.graph import sums_over_steps
+from sinter.torch.partition import partition
 from sinter.torch.runtime import verify as verify_module
 
 from graphs import DEVICE, passed
@@ -82,6 +83,15 @@ def test_a_weight_of_many_steps_is_one_input():
     (part,) = report.taken
     shapes = [tuple(border.node.meta["val"].shape) for border in part.made.inputs]
     assert shapes.count((128, 512)) == 2, shapes  # of inputs and of states
+
+
+def test_gates_of_a_step_enter_a_part_as_the_tensor_that_holds_them(monkeypatch):
+    """One gate of 36 columns begins between 16 bytes, so that a launch would copy it first."""
+    monkeypatch.setattr(partition, "MOST_WORK", 24)
+    (report,) = compiled(half(Gru(36, 36)), torch.randn(6, 256, 36))
+    entering = [border.node for part in report.taken for border in part.made.inputs]
+    assert len(report.taken) >= 3 and all(node.meta["val"].storage_offset() % 8 == 0 for node in entering), entering
+    assert any(node.meta["val"].storage_offset() for node in entering), "of a step, which is a view, too"
 
 
 def test_a_small_step_is_one_kernel(context, need_compiler):

@@ -23,7 +23,7 @@ from ..gate.sizes import hint_at
 from ..graph.in_place import written_over
 from ..graph.replace import given_apart, replace, results
 from ..partition.partition import Kind, partition
-from ..partition.supported import computes, kinds
+from ..partition.supported import computes, kinds, matrix_of
 from ..runtime.buckets import BUCKETS
 from ..runtime.options import Options, context_of
 from ..runtime.run_chain import expected_us, pack
@@ -268,13 +268,14 @@ class Planner:
         return None if asked.refused is not None or not asked.expected_us else Part(nodes, made, m, asked, limit)
 
     def _converted(self, nodes: List[Any], rows: Rows, m: int, limit_us: float, over: Dict[Any, Any] = {}) -> Converted:
-        """The chain of a part. If it has small products, their sums are what its plan computes sooner: by tensor cores, or by threads.
+        """The chain of a part. Small products of steps, which share a matrix, are by tensor cores or by threads, whichever is predicted to be faster.
 
         Raises:
             Refused: naming the node that no chain can hold.
         """
         made = Converter(nodes, rows, TABLE, self._is_constant, over).convert()
-        if not any(map(is_small, nodes)):
+        matrices = [matrix_of(node) for node in nodes if is_small(node)]
+        if len(set(matrices)) == len(matrices):
             return made
         other = Converter(nodes, rows, TABLE, self._is_constant, over, by_threads=True).convert()
         asked, sooner = (self._search(each, m, limit_us) for each in (made, other))

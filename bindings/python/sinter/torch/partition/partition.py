@@ -27,6 +27,7 @@ class Kind(NamedTuple):
         several: its value is several tensors, which its users pick from: no border lies between them.
         single: a part has one such node at most, so that equal layers are equal parts.
         bytes: of an element of its value, which a border behind it stores.
+        unaligned: a view that a part would copy first, if it was left outside at the part's beginning.
         weight: the matrix by which a product multiplies its rows.
     """
 
@@ -37,6 +38,7 @@ class Kind(NamedTuple):
     single: bool = False
     bytes: int = 1
     weight: Any = None
+    unaligned: bool = False
 
 
 def partition(nodes: Sequence[Any], kinds: Callable[[Any], Kind], most: Optional[int] = None) -> List[List[Any]]:
@@ -150,7 +152,7 @@ def _best_cut(component: List[Any], kind: Dict[Any, Kind], most: int) -> int:
 def _without_border_views(part: List[Any], kind: Dict[Any, Kind]) -> List[Any]:
     inside: Set[Any] = set(part)
     for node in part:
-        if kind[node].view and not any(i in inside for i in node.all_input_nodes):
+        if kind[node].view and not kind[node].unaligned and not any(i in inside for i in node.all_input_nodes):
             inside.discard(node)
     for node in reversed(part):
         if kind[node].view and node in inside and not any(user in inside for user in node.users):

@@ -16,6 +16,7 @@ from .partition import Kind
 #: Multiplications of a small batched product, which threads compute; attention's and larger ones are torch's.
 _MOST_BATCHED = 1 << 14
 _MOST_RANK = 6
+_ALIGNED = 16  # bytes: a tensor that begins elsewhere is copied before a launch
 
 #: Why a product of f32 operands is left, and what its model may do.
 OF_F32 = "a product of f32: cast the model to bfloat16 or float16, or compile it under torch.autocast"
@@ -103,15 +104,28 @@ def kinds(device: Optional[str], left: "dict[Any, str]") -> Callable[[Any], Kind
         row = TABLE[target_of(node)]
         single = is_attention(node) or node.meta.get(PLACE) == 2
         widest = max((val.element_size() for val in _tensors(node)), default=1)
-        return Kind(True, not row.moves, row.view and target_of(node) != "getitem", row.several, single, widest, _weight_of(node))
+        view = row.view and target_of(node) != "getitem"
+        return Kind(True, not row.moves, view, row.several, single, widest, _weight_of(node), view and _is_unaligned(node))
 
     return kind
 
 
+def _is_unaligned(node: Any) -> bool:
+    """Whether a view begins between the addresses from which kernels read, in memory that begins at one: a gate of a step, as an example."""
+    val = node.meta["val"]
+    begin = val.storage_offset() if hasattr(val, "storage_offset") else 0
+    return isinstance(begin, int) and begin * val.element_size() % _ALIGNED != 0
+
+
 def _weight_of(node: Any) -> Any:
-    """The matrix that a view shows to a product of rows. None of any other node, and of a small product: it does not divide the search of a plan,
-    which would take long in a part of many."""
-    if target_of(node) not in _OF_ROWS or is_small(node):
+    """The matrix of a product of rows. None of any other node, and of a small product: it does not divide the search of a plan, which would take
+    long in a part of many."""
+    return None if is_small(node) else matrix_of(node)
+
+
+def matrix_of(node: Any) -> Any:
+    """The matrix by which a product multiplies its rows, of which it may read a view. None of any other node."""
+    if target_of(node) not in _OF_ROWS:
         return None
     at = node.args[_OF_ROWS[target_of(node)]]
     while target_of(at) in TABLE and TABLE[target_of(at)].view:
