@@ -26,7 +26,8 @@ import turns
 
 CONTESTANTS = "sinter cublas tilelang tvm".split()
 ROTATED, LEAST_CALLS = 240e6, 24
-RELATIVE, OF_RMS = 5e-3, 0.05  # as src/reference/compare.h for bf16
+RELATIVE, OF_RMS = 5e-3, 0.05  # as src/reference/compare.h for bf16; the second is of what passes a step to the neighbouring value
+STEP = 2**-7
 
 
 def built(folder):
@@ -116,7 +117,7 @@ class Case:
         """Raises if the result is wrong."""
         difference = got.double() - wanted
         relative = (difference.norm() / wanted.norm()).item()
-        largest = (difference.abs().max() / wanted.square().mean().sqrt()).item()
+        largest = ((difference.abs() - STEP * wanted.abs()).max().clamp(min=0) / wanted.square().mean().sqrt()).item()
         if not (relative <= RELATIVE and largest <= OF_RMS):
             raise RuntimeError(f"wrong: relative error {relative:.2e}, largest {largest:.2e} of the rms")
         return {"relative_error": relative, "largest_of_rms": largest}
