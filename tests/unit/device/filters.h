@@ -215,7 +215,7 @@ using Stem = Filter<2, Two<9, 11>, 8, Two<7, 7>, Two<3, 3>, Two<3, 3>, Two<2, 2>
 using TwentyFour = Filter<2, Two<6, 7>, 24, Two<3, 2>, Two<1, 1>, Two<0, 1>, Two<1, 2>>;
 using Forty = Filter<3, Two<5, 7>, 40, Two<3, 3>, Two<1, 1>, Two<1, 1>, Two<1, 1>, Two<2, 1>>;
 using SeventyTwo = Filter<2, Two<6, 5>, 72, Two<3, 3>, Two<1, 1>, Two<1, 1>>;
-using Long = Filter<2, Two<5, 6>, 136, Two<2, 3>, Two<0, 1>, Two<1, 1>>;
+using ManyChannels = Filter<2, Two<5, 6>, 136, Two<2, 3>, Two<0, 1>, Two<1, 1>>;
 
 // In groups: of 8 channels, of 24, of which the last has no neighbour, of 48 in a line, of more
 // than a subtile.

@@ -40,8 +40,8 @@ using ConvolutionConfigs =
           Convolution<TwentyFour, 16, 64, 1, 1, 1, true, 136, 64, 1>,
           Convolution<Forty, 40, 128, 2, 1, 1, false, 136, 64, 2, 1, 1, true>,
           Convolution<SeventyTwo, 32, 128, 1, 1, 1, false, 48, 48, 1>,
-          Convolution<Long, 24, 64, 2, 1, 1, true, 72, 64, 2>,
-          Convolution<Long, 16, 128, 4, 1, 1, false, 64, 64, 4, 1, 1, true>>;
+          Convolution<ManyChannels, 24, 64, 2, 1, 1, true, 72, 64, 2>,
+          Convolution<ManyChannels, 16, 128, 4, 1, 1, false, 64, 64, 4, 1, 1, true>>;
 TYPED_TEST_SUITE(Convolutions, ConvolutionConfigs);
 
 TYPED_TEST(Convolutions, AreExactFromPixelsToTheStoredElement) {
@@ -70,7 +70,7 @@ using PaddedConfigs = Forms<Convolution<Eight, 16, 128, 1, 1, 1, false, 40, 40, 
                             Convolution<Forty, 16, 64, 1, 1, 1, false, 24, 24, 1>,
                             Convolution<SeventyTwo, 16, 128, 1, 1, 1, true, 64, 64, 1>,
                             Convolution<TwentyFour, 16, 64, 1, 1, 1, true, 64, 64, 1>,
-                            Convolution<Long, 16, 64, 1, 1, 1, false, 24, 24, 1>>;
+                            Convolution<ManyChannels, 16, 64, 1, 1, 1, false, 24, 24, 1>>;
 TYPED_TEST_SUITE(PaddedTaps, PaddedConfigs);
 
 TYPED_TEST(PaddedTaps, AreZeroBehindTheirChannels) {
