@@ -45,7 +45,7 @@ TEST(LevelsOf, ConstantsAreFieldsOfTheModel) {
   PlannedKernel kernel;
   kernel.spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
   for (const LevelCost& level : ProductLevels(kernel, H200())) {
-    for (absl::string_view key : absl::StrSplit(level.constant, ' ')) {
+    for (absl::string_view key : absl::StrSplit(level.constants, ' ')) {
       EXPECT_TRUE(std::any_of(notes.begin(), notes.end(), [&](const ModelNote& n) {
         return n.key == key;
       })) << key;
