@@ -1,7 +1,7 @@
 // Ablation: what each step of FlashFuser's adds, as its Fig. 15 has it: no fusion; fused with
 // shared and global memory alone (its analyzer, DA); with distributed shared memory and a
-// configuration at random (DC + DA); with its search. Beside them the dataflows that it describes
-// and that planning does not offer.
+// configuration at random (DC + DA); with its search. Dataflows of the paper that planning does not
+// offer are measured too.
 #ifndef SINTER_TESTS_BENCH_ABLATION_H_
 #define SINTER_TESTS_BENCH_ABLATION_H_
 

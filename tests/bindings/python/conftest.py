@@ -86,7 +86,7 @@ def pytest_collection_finish(session):
 
 @pytest.fixture(autouse=True, scope="session")
 def fields_are_of_the_message():
-    """Of each error of each test, what its fields say is what the message says."""
+    """Checks each error of each test: its fields are what its message says."""
     made, named = sinter.Error.__init__, re.compile(r"\bop (\d+)\b")
 
     def checked(self, *given, **more):
