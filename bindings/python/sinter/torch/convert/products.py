@@ -17,7 +17,8 @@ _MOST_STRIDE = 8  # of a convolution's tensor maps
 _ROW = 8  # channels: what of a pixel a kernel reads at once, 16 bytes
 #: A product with at most so many multiplications, and so many in one sum, may be computed by threads: tiles of tensor cores would be mostly empty.
 _FEW_MULTIPLICATIONS, _FEW_SUMMED = 1 << 21, 64
-_OF_ROWS = {"aten.mm.default": 0, "aten.addmm.default": 1}
+#: Products of rows by a matrix: which argument the rows are; the matrix is the next one.
+OF_ROWS = {"aten.mm.default": 0, "aten.addmm.default": 1}
 
 
 def operand(c: Converter, node: Any) -> Array:
@@ -42,9 +43,9 @@ def _product(c: Converter, node: Any, a: Any, b: Any) -> Value:
 
 def is_small(node: Any) -> bool:
     """Whether threads may compute a product of matrices, in the kernel of the ops that read it."""
-    if target_of(node) not in _OF_ROWS:
+    if target_of(node) not in OF_ROWS:
         return False
-    rows, summed = (extent(size) for size in node.args[_OF_ROWS[target_of(node)]].meta["val"].shape)
+    rows, summed = (extent(size) for size in node.args[OF_ROWS[target_of(node)]].meta["val"].shape)
     columns = extent(node.meta["val"].shape[1])
     sizes = (rows, summed, columns)
     return all(isinstance(size, int) for size in sizes) and summed <= _FEW_SUMMED and rows * summed * columns <= _FEW_MULTIPLICATIONS

@@ -13,6 +13,7 @@ import torch
 
 from ..convert.converter import target_of
 from ..runtime.experts import MOST_TOP, reason_against_experts
+from .replace import erase_unread
 
 _F32, _VIEWS = torch.float32, ("aten.reshape.default", "aten.view.default", "aten._unsafe_view.default")
 
@@ -37,20 +38,9 @@ def experts_as_operators(graph: torch.fx.Graph, device: str) -> int:
             call = graph.call_function(torch.ops.sinter.experts.default, (x, ids, weights, w1, w2, "silu", "oi", False))
         call.meta.update(node.meta)
         node.replace_all_uses_with(call)
-        _erase_unread(graph, node)
+        erase_unread(graph, node)
         made += 1
     return made
-
-
-def _erase_unread(graph: torch.fx.Graph, node: Any) -> None:
-    """`node`, and what only it read."""
-    waiting = [node]
-    while waiting:
-        last = waiting.pop()
-        if last.op == "call_function" and not last._erased and not last.users and not last.is_impure():
-            read = list(last.all_input_nodes)
-            graph.erase_node(last)
-            waiting.extend(read)
 
 
 def _operands(total: Any) -> Tuple[Any, Any, Any, Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from typing import Any, Dict, List, Optional, Sequence, Set
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
 import torch
 
@@ -288,7 +288,7 @@ def put_rest_back(graph: torch.fx.Graph, taken: Sequence[Any], replaced: Dict[An
                 del there[known]
             continue
         node.replace_all_uses_with(again, lambda user: not _is_operator(user))
-        _erase_unread(graph, node)
+        erase_unread(graph, node, lambda each: TABLE.get(target_of(each)) is not None)
 
 
 def _as_it_was(graph: torch.fx.Graph, was: Any, there: Dict[Any, Any], inside: Set[Any]) -> Any:
@@ -314,16 +314,15 @@ def _is_operator(node: Any) -> bool:
     return node.op == "call_function" and str(node.target).startswith("sinter.")
 
 
-def _erase_unread(graph: torch.fx.Graph, node: Any) -> None:
-    """Erases a node that nobody reads, and what made its operands and nobody reads then."""
+def erase_unread(graph: torch.fx.Graph, node: Any, may: Callable[[Any], bool] = lambda node: not node.is_impure()) -> None:
+    """Erases a node that nobody reads, and what made its operands and nobody reads then. `may`: whether a node may be erased."""
     waiting = [node]
     while waiting:
         each = waiting.pop()
-        if each.users or each._erased or each.op != "call_function" or TABLE.get(target_of(each)) is None:
-            continue
-        operands = list(each.all_input_nodes)
-        graph.erase_node(each)
-        waiting.extend(operands)
+        if each.op == "call_function" and not each._erased and not each.users and may(each):
+            operands = list(each.all_input_nodes)
+            graph.erase_node(each)
+            waiting.extend(operands)
 
 
 def slices_for_splits(graph: torch.fx.Graph) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import torch
 
 from ..convert.converter import filled, target_of
-from .replace import add_call
+from .replace import add_call, erase_unread
 
 #: The least number of steps, and the most rows of a step: a product of more rows takes much longer than its start.
 _LEAST_STEPS, _MOST_ROWS = 4, 512
@@ -59,7 +59,7 @@ def join_sums_over_steps(graph: torch.fx.Graph, device: str) -> int:
             for value in values[1:]:
                 total = add_call(graph, torch.ops.aten.add.Tensor, total, value)
         root.replace_all_uses_with(total)
-        _erase(graph, root)
+        erase_unread(graph, root)
     return found
 
 
@@ -158,14 +158,3 @@ def _rows_of_all(graph: torch.fx.Graph, rows: Sequence[Any], beside: Dict[Tuple[
     if key not in beside:
         beside[key] = add_call(graph, torch.ops.aten.cat.default, [*rows], 0)
     return beside[key]
-
-
-def _erase(graph: torch.fx.Graph, root: Any) -> None:
-    """Erases a node that nothing reads, and then what only it read."""
-    waiting: List[Optional[Any]] = [root]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and not node.users and not node._erased and node.op == "call_function":
-            operands = node.all_input_nodes
-            graph.erase_node(node)
-            waiting.extend(operands)

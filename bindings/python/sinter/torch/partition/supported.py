@@ -9,7 +9,7 @@ from ..convert.arrays import DTYPES, HALVES, extent
 from ..convert.aten import TABLE
 from ..convert.attention import is_attention, why_not_attention
 from ..convert.converter import CHOOSING, PLACE, filled, target_of
-from ..convert.products import is_small
+from ..convert.products import OF_ROWS, is_small
 from ..convert.foreach import is_list, of_numbers
 from .partition import Kind
 
@@ -22,9 +22,6 @@ _ALIGNED = 16  # bytes: a tensor that begins elsewhere is copied before a launch
 OF_F32 = "a product of f32: cast the model to bfloat16 or float16, or compile it under torch.autocast"
 #: Why a whole layer of PyTorch's is left, and how its ops are had.
 _FAST_PATH = "PyTorch's fast path, which hides the layer's ops: call torch.backends.mha.set_fastpath_enabled(False) before the model is compiled"
-
-#: Products of rows by a matrix, and which argument that is.
-_OF_ROWS = {"aten.mm.default": 1, "aten.addmm.default": 2}
 
 #: Of operators that read no tensor, or only ask something of one.
 _NO_WORK = ("sym_", "split", "unbind", "_assert", "full", "iota", "scalar_tensor")
@@ -125,9 +122,9 @@ def _weight_of(node: Any) -> Any:
 
 def matrix_of(node: Any) -> Any:
     """The matrix by which a product multiplies its rows, of which it may read a view. None of any other node."""
-    if target_of(node) not in _OF_ROWS:
+    if target_of(node) not in OF_ROWS:
         return None
-    at = node.args[_OF_ROWS[target_of(node)]]
+    at = node.args[OF_ROWS[target_of(node)] + 1]
     while target_of(at) in TABLE and TABLE[target_of(at)].view:
         at = at.args[0]
     return at
