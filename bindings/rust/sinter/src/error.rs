@@ -90,7 +90,7 @@ pub(crate) unsafe fn copied(text: *const c_char) -> String {
 /// # Safety
 /// `text` is NULL or NUL-terminated.
 unsafe fn optional(text: *const c_char) -> Option<String> {
-    // SAFETY: as of this function.
+    // SAFETY: the caller keeps what this function asks for.
     (!text.is_null()).then(|| unsafe { copied(text) })
 }
 
