@@ -42,24 +42,32 @@ func (c *Context) Prepare(ctx context.Context, chain *Chain, m int64) (*Plan, er
 
 // PrepareWith is Prepare with options.
 func (c *Context) PrepareWith(ctx context.Context, chain *Chain, m int64, given PrepareOptions) (*Plan, error) {
-	p, err := c.h.acquire()
-	if err != nil {
-		return nil, err
-	}
-	defer c.h.done()
-	described, err := chain.acquire()
-	if err != nil {
-		return nil, err
-	}
-	defer chain.h.done()
 	var plan *C.sinter_plan
-	err = given.call(ctx, func(options *C.sinter_prepare_options, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_prepare((*C.sinter_context)(p), described, C.int64_t(m), options, &plan, failed)
+	err := c.ask(ctx, chain, given, func(p *C.sinter_context, described *C.sinter_chain, options *C.sinter_prepare_options, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_prepare(p, described, C.int64_t(m), options, &plan, failed)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return newPlan(plan), nil
+}
+
+// ask makes a call of the library for a chain that blocks; neither handle is released meanwhile.
+func (c *Context) ask(ctx context.Context, chain *Chain, given PrepareOptions,
+	call func(*C.sinter_context, *C.sinter_chain, *C.sinter_prepare_options, **C.sinter_error) C.sinter_status) error {
+	p, err := c.h.acquire()
+	if err != nil {
+		return err
+	}
+	defer c.h.done()
+	described, err := chain.acquire()
+	if err != nil {
+		return err
+	}
+	defer chain.h.done()
+	return given.call(ctx, func(options *C.sinter_prepare_options, failed **C.sinter_error) C.sinter_status {
+		return call((*C.sinter_context)(p), described, options, failed)
+	})
 }
 
 // PrepareMany prepares in parallel and waits for all. plans[i] is nil where errs[i] is not; the library gives the message

@@ -23,19 +23,9 @@ type Search struct {
 // Search finds what Prepare would choose for m rows; Prepare then does not search again. It holds an operating system thread
 // meanwhile. When ctx ends, it returns an error that wraps ctx.Err().
 func (c *Context) Search(ctx context.Context, chain *Chain, m int64, given PrepareOptions) (*Search, error) {
-	p, err := c.h.acquire()
-	if err != nil {
-		return nil, err
-	}
-	defer c.h.done()
-	described, err := chain.acquire()
-	if err != nil {
-		return nil, err
-	}
-	defer chain.h.done()
 	var found *C.sinter_search
-	err = given.call(ctx, func(options *C.sinter_prepare_options, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_context_search((*C.sinter_context)(p), described, C.int64_t(m), options, &found, failed)
+	err := c.ask(ctx, chain, given, func(p *C.sinter_context, described *C.sinter_chain, options *C.sinter_prepare_options, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_context_search(p, described, C.int64_t(m), options, &found, failed)
 	})
 	if err != nil {
 		return nil, err
