@@ -26,6 +26,7 @@ from ..graph.replace import copy_of, forget_what_was, put_back, put_rest_back, r
 from ..graph.rows_by_ids import rows_as_gathers
 from ..graph.shared_memory import views_of_their_own
 from ..graph.spelled_attention import tell_products
+from ..graph.sums_of_one_hot import sum_one_hots
 from ..graph.sums_over_steps import join_sums_over_steps
 from ..graph.weight_casts import casts_of_weights
 from ..partition.supported import computes, why_left
@@ -150,7 +151,8 @@ class SinterPass(CustomGraphPass):
         if len(devices) != 1:
             return report
         context_of(self.options, next(iter(devices)))  # without one the graph stays as it is
-        join_sums_over_steps(graph, device)  # Inductor's own code gains by it, too
+        join_sums_over_steps(graph, device)  # Inductor's own code gains by it, too, and by the next one
+        sum_one_hots(graph, device)
         kept = copy_of(graph)
         if not self.options.verify:  # only parts are compared
             experts_as_operators(graph, device)
