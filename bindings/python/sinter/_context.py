@@ -71,7 +71,7 @@ class Context(Closable):
             INVALID_ARGUMENT for an option or an environment variable.
     """
 
-    __slots__ = ("device", "target", "_has_device", "_workspaces", "_driver", "_in_flight")
+    __slots__ = ("device", "target", "_has_device", "_slots_measure", "_workspaces", "_driver", "_in_flight")
     _release_name = "sinter_context_release"
 
     def __init__(
@@ -163,6 +163,8 @@ class Context(Closable):
         super().__init__(pointer, self._has_device, key)
         #: Ordinal of the GPU; None for a target without one.
         self.device: Optional[int] = int(options.device) if self._has_device else None
+        #: Whether slots measure plans, as far as arguments and the environment say.
+        self._slots_measure: bool = self._has_device and _slots_measure(options)
         #: The target as given, or None.
         self.target = target
         self._workspaces = Workspaces(self)
@@ -489,6 +491,13 @@ def _set_switches(options: Any, **switches: Optional[bool]) -> None:
     """0 follows the environment, 1 is on, 2 is off."""
     for name, value in switches.items():
         setattr(options, name, 0 if value is None else 1 if flag(value, name) else 2)
+
+
+def _slots_measure(options: Any) -> bool:
+    by_environment = os.environ.get("SINTER_MEASURE", "").strip("0")
+    if options.measure > 0 or options.measure == 0 and by_environment:
+        return True
+    return options.slot_measure == 1 or options.slot_measure == 0 and os.environ.get("SINTER_SLOT_MEASURE", "") not in ("", "0")
 
 
 def _set_packs(options: Any, packs: Optional[Sequence[PathLike]]) -> None:

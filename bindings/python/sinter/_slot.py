@@ -29,7 +29,7 @@ class Slot(Closable):
     Thread-safe. When the last reference goes, a build under way is cancelled.
     """
 
-    __slots__ = ("context", "chain")
+    __slots__ = ("context", "chain", "_goes_on")
     _release_name = "sinter_slot_release"
     _close_seconds = 5
 
@@ -51,6 +51,8 @@ class Slot(Closable):
         super().__init__(pointer, key=key)
         self.context = context
         self.chain = chain
+        #: Whether it may measure other plans beside the one that prediction chose.
+        self._goes_on: bool = options.measure > 0 or (options.measure == 0 and context._slots_measure)
         under_way.add(self)
 
     def _told(self) -> str:

@@ -1,8 +1,11 @@
 """Rows of prefill: plans made in the background, while the server's own kernels compute."""
 
+import gc
 import logging
+import os
 import time
 import types
+import weakref
 
 import pytest
 
@@ -10,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 import sinter
 from sinter.torch import servers
-from sinter.torch.runtime import ops, store as store_module
+from sinter.torch.runtime import ops, store as store_module, upgrade
 from sinter.torch.serve import between_op
 
 from conftest import S8
@@ -24,6 +27,7 @@ class FakeSlot:
 
     def __init__(self, context, size, there):
         self.generation, self.error, self.callbacks = 2 if there else 0, None, []
+        self._goes_on = context.measures
         self.plan = types.SimpleNamespace(digest=f"later {size}", workspace_size=size * MB, context=context)
         self.build = types.SimpleNamespace(add_done_callback=self.add, result=self.result)
 
@@ -44,11 +48,11 @@ class FakeSlot:
 
 
 class SlotContext(FakeContext):
-    """Makes slots; `there`: sizes that the cache has; `misses`: those that a cache must have and has not."""
+    """Makes slots; `there`: sizes that the cache has; `misses`: those that a cache must have and has not; `measures`: slots measure plans."""
 
-    def __init__(self, there=(), misses=()):
+    def __init__(self, there=(), misses=(), measures=False):
         super().__init__()
-        self.slots, self.there, self.misses, self.must_hit = {}, there, misses, bool(misses)
+        self.slots, self.there, self.misses, self.must_hit, self.measures = {}, there, misses, bool(misses), measures
 
     def prepare(self, chain, size):
         assert self.must_hit
@@ -86,6 +90,56 @@ def test_plans_for_more_rows_are_taken_once_they_are_there(store, serving):
         assert store.find(0, LINE, rows).digest == f"later {size}" == store.find(0, LINE, rows).digest
     assert store.find(0, LINE, 129) is None and store.find(0, LINE, 9).digest == "32"
     assert len(context.slots) == 3 and context.prepared == [8, 32] and store.counts().prepared == 5
+
+
+def test_a_plan_that_measuring_chose_takes_the_predicted_ones_place(store, serving, monkeypatch):
+    monkeypatch.setattr(upgrade, "_PAUSE_SECONDS", 0.0)
+    context = serving(measures=True)
+    store.find(0, LINE, 1)
+    slot = context.slots[64]
+    slot.end()
+    assert store.find(0, LINE, 40) is slot.plan and store.find(0, LINE, 40) is slot.plan
+    predicted, slot.plan, slot.generation = slot.plan, types.SimpleNamespace(digest="measured"), 3
+    store.capturing = True
+    assert store.find(0, LINE, 40) is predicted, "what is captured stays as it is"
+    store.capturing = False
+    assert store.find(0, LINE, 40).digest == "measured" == store.find(0, LINE, 64).digest
+    made = weakref.ref(slot)
+    context.slots.clear()
+    del slot
+    gc.collect()
+    assert made() is None, "nothing more is measured"
+
+
+def test_a_slot_that_measures_is_asked_once_in_a_while(store, serving):
+    context = serving(measures=True)
+    store.find(0, LINE, 1)
+    context.slots[64].end()
+    for _ in range(3):
+        store.find(0, LINE, 40)
+    context.slots[64].generation = 3  # measured since
+    predicted, context.slots[64].plan = context.slots[64].plan, None
+    assert store.find(0, LINE, 40) is predicted
+
+
+@pytest.mark.parametrize("by", ["SINTER_MEASURE", "SINTER_SLOT_MEASURE", ""])
+def test_a_servers_plans_are_measured_by_a_variable(store, gpu, monkeypatch, by):
+    """Those that are prepared at once, and those of the background."""
+    if by:
+        monkeypatch.setenv(by, "2" if by == "SINTER_MEASURE" else "1")
+    with sinter.Context(0, driver_path=os.environ["FAKE_LIBCUDA"], cache_dir="", log_level="off") as context:
+        store.use(context)
+        store.settings = store_module.Settings((8,), "torch", later=(64,), log="server")
+        assert store.find(0, LINE, 8).bucket == 8
+        stats = context.stats()
+        assert stats.measurements + stats.measurements_given_up == (by == "SINTER_MEASURE")
+        until, begun = time.monotonic() + 60, lambda stats: stats.slots_measuring + stats.slot_measurements + stats.slot_measurements_given_up
+        while store.find(0, LINE, 64) is None or begun(context.stats()) != bool(by):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        plans = store._on(0).plans(LINE)
+        assert plans.later.is_final(64) == (not by) and (64 in plans.by_rows) == (not by), "the plan that is measured takes its place"
+        store.reset()
 
 
 def test_a_stand_in_is_not_taken(store, serving):

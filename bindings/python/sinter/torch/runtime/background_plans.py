@@ -13,6 +13,7 @@ from ..._error import Error
 from ..._plan import Plan
 from ..._slot import STAND_IN, Slot
 from .single_flight import Counters
+from .upgrade import Upgrade
 
 
 class Later:
@@ -29,6 +30,7 @@ class Later:
         self._counters, self._log = counters, logging.getLogger(log)
         self._plans: Dict[int, Plan] = {}
         self._slots: Dict[int, Slot] = {}
+        self._upgrades: Dict[int, Upgrade] = {}
         self._building: Set[int] = set(self.sizes)
         self._lock = threading.Lock()
         for size in (*self.sizes[-1:], *self.sizes[:-1]):  # full batches first
@@ -41,7 +43,19 @@ class Later:
     def find(self, rows: int) -> Optional[Plan]:
         """The plan for `rows`, where it is there by now."""
         at = bisect.bisect_left(self.sizes, rows)
-        return self._plans.get(self.sizes[at]) if at < len(self.sizes) else None
+        if at == len(self.sizes):
+            return None
+        size = self.sizes[at]
+        upgrade = self._upgrades.get(size)
+        newer = None if upgrade is None else upgrade.newer()
+        if newer is not None:
+            self._plans[size] = newer
+            self._upgrades.pop(size, None)
+        return self._plans.get(size)
+
+    def is_final(self, rows: int) -> bool:
+        """Whether no other plan for `rows` is being measured."""
+        return self.sizes[bisect.bisect_left(self.sizes, rows)] not in self._upgrades
 
     def largest(self) -> int:
         """The largest size with a plan, or with one that is being built."""
@@ -58,8 +72,10 @@ class Later:
         except Error as error:
             self._end(size, error)
             return
+        if slot._goes_on:
+            self._upgrades[size] = Upgrade(slot, shares_workspace=False)
         self._plans[size] = plan
-        del self._slots[size]  # nobody would take what it goes on to measure
+        del self._slots[size]
         self._end(size, None)
 
     def _end(self, size: int, error: Optional[Error]) -> None:

@@ -26,8 +26,10 @@ class Plans:
         self._lock = threading.Lock()
 
     def add(self, sizes: Sequence[int], plans: Sequence[Plan]) -> None:
-        """Plans that serve `sizes` rows, and fewer."""
+        """Plans that serve `sizes` rows, and fewer, instead of those that did."""
         with self._lock:
+            renewed = {id(self.by_rows[size]): plan for size, plan in zip(sizes, plans) if size in self.by_rows}
+            self.by_rows.update({rows: renewed[id(old)] for rows, old in [*self.by_rows.items()] if id(old) in renewed})
             self.by_rows.update(zip(sizes, plans))
             self.sizes = tuple(sorted({*self.sizes, *sizes}))
 
@@ -47,6 +49,6 @@ class Plans:
                 found = self.by_rows[rows] = self.by_rows[sizes[at]]
             elif self.later is not None:
                 found = self.later.find(rows)
-                if found is not None:
+                if found is not None and self.later.is_final(rows):
                     self.by_rows[rows] = found
         return found
