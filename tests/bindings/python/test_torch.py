@@ -423,6 +423,10 @@ def test_models_are_prepared_without_a_gpu(context, need_compiler):
     assert sorted(plans) == [(line, 1), (line, 8)] and all(len(digest) == 64 for digest in plans.values())
     sinter.torch.replace_mlp(made)
     assert sinter.torch.prepare_model(made, [1, 8], context=context) == plans
+    with pytest.raises(sinter.Error, match="UNAVAILABLE.*prepare.measure is 11, but no measured choice is kept"):
+        sinter.torch.prepare_model(made, [1], context=context, measure=11)
+    with pytest.raises(sinter.Error, match="measure is 65"):
+        sinter.torch.prepare_model(made, [1], context=context, measure=65)
     for sizes, message in (([], "sizes is empty"), ([0], "sizes"), ([2**40], "sizes")):
         with pytest.raises(sinter.Error, match=message):
             sinter.torch.prepare_model(made, sizes, context=context)
@@ -462,16 +466,17 @@ class FakeContext:
     _workspaces = type("W", (), {"reserve": lambda self: None})()
 
     def __init__(self):
-        self.prepared = []
+        self.prepared, self.measured = [], []
         self.fails = None
 
     def prepare(self, line, m):
         return self.prepare_many([line], [m])[0]
 
-    def prepare_many(self, chains, ms):
+    def prepare_many(self, chains, ms, measure=0):
         if self.fails is not None:
             raise self.fails
         self.prepared += ms
+        self.measured.append(measure)
         return [type("Plan", (), {"digest": f"{m}", "context": self})() for m in ms]
 
 
@@ -493,6 +498,18 @@ def test_plans_are_made_once_for_each_size(store):
     store.prepare(store.fake, [LINE], [8, 32])
     assert store.find(0, LINE, 7).digest == "8" and store.find(0, LINE, 9).digest == "32"
     assert store.find(0, LINE, 33).digest == "33" and store.fake.prepared == [5, 8, 32, 33]
+
+
+def test_plans_that_measuring_chose_take_the_place_of_others(store):
+    store.prepare(store.fake, [LINE], [8, 32])
+    before = [store.find(0, LINE, rows) for rows in (7, 8, 30)]
+    store.prepare(store.fake, [LINE], [8], measure=11)
+    after = [store.find(0, LINE, rows) for rows in (7, 8, 30)]
+    assert store.fake.measured == [0, 11] and after[0] is after[1] is not before[1] and after[2] is before[2]
+    chain = sinter.Chain.from_text(LINE)
+    first, other = store.prepare_chain(0, chain, "key", [8]), store.prepare_chain(0, chain, "key", [8])
+    assert first == other != store.prepare_chain(0, chain, "key", [8], 11) == [store.find_chain(0, chain, "key", 8)]
+    assert store.fake.measured == [0, 11, 0, 11]
 
 
 def test_configured_sizes_are_prepared_at_first_sight(store):

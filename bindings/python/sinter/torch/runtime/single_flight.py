@@ -89,6 +89,14 @@ class Once(Generic[Key, Value]):
                     raise anew(other.failure)
         return [self.made[key] for key in keys]
 
+    def put(self, keys: Sequence[Key], values: Sequence[Value]) -> None:
+        """Takes `values` for what `keys` had."""
+        with self._lock:
+            self.made.update(zip(keys, values))
+            for key in keys:
+                self._failures.pop(key, None)
+        self._counters.add(prepared=len(keys))
+
     def _claim(self, keys: Sequence[Key]) -> "Tuple[List[Key], _Making, List[_Making]]":
         """The keys that are this thread's to make, its making, and those of others that it waits for."""
         mine, making, others = [], _Making(), []

@@ -148,28 +148,28 @@ class Store:
             )
         return on.once.get((key, rows), lambda: _prepare_one(on.context(device), chain, rows))
 
-    def prepare_chain(self, device: int, chain: Chain, key: str, sizes: Sequence[int]) -> List[Plan]:
-        """Prepares any chain for each size, in parallel; the plans."""
+    def prepare_chain(self, device: int, chain: Chain, key: str, sizes: Sequence[int], measure: int = 0) -> List[Plan]:
+        """Prepares any chain for each size, in parallel; the plans. `measure`: see ``Context.prepare``; above 0, plans that exist are replaced."""
         on = self._on(device)
         pairs = [(key, size) for size in sizes]
-        return on.once.get_many(pairs, lambda missing: _prepare_all(on.context(device), {key: chain}, missing))
+        return _of_once(on.once, pairs, lambda missing: _prepare_all(on.context(device), {key: chain}, missing, measure=measure), measure)
 
     def prepare(
-        self, context: Context, lines: Sequence[str], sizes: Sequence[int], progress: Optional[Progress] = None
+        self, context: Context, lines: Sequence[str], sizes: Sequence[int], progress: Optional[Progress] = None, measure: int = 0
     ) -> Dict[Tuple[str, int], str]:
-        """Prepares each chain for each size, in parallel; the digests of the plans by chain and size."""
+        """Prepares each chain for each size, in parallel; the digests of the plans by chain and size. `measure`: see ``prepare_chain``."""
         pairs = [(line, size) for line in lines for size in sizes]
         found = {line: _chain(line) for line in lines}
 
         def make(missing: Sequence[Tuple[str, int]]) -> List[Plan]:
-            return _prepare_all(context, found, missing, progress)
+            return _prepare_all(context, found, missing, progress, measure)
 
         if context.device is None:
             made = make(pairs)
         else:
             on = self._on(context.device)
             once: Once[Tuple[str, int], Plan] = on.once if on.owns(context) else Once(self._counters)
-            made = once.get_many(pairs, make)
+            made = _of_once(once, pairs, make, measure)
             for i, line in enumerate(lines):
                 on.plans(line).add(sizes, made[i * len(sizes) : (i + 1) * len(sizes)])
         return {pair: plan.digest for pair, plan in zip(pairs, made)}
@@ -275,10 +275,22 @@ def _prepare_one(context: Context, chain: ChainLike, rows: int) -> Plan:
     return made
 
 
+_Pair = Tuple[str, int]
+
+
+def _of_once(once: "Once[_Pair, Plan]", pairs: Sequence[_Pair], make: Callable[[Sequence[_Pair]], List[Plan]], measure: int) -> List[Plan]:
+    """The plans of `pairs`. Makes those that nobody has made; if `measure` is above 0, makes all."""
+    if measure <= 0:
+        return once.get_many(pairs, make)
+    made = make(pairs)
+    once.put(pairs, made)
+    return made
+
+
 def _prepare_all(
-    context: Context, chains: Dict[str, Chain], pairs: Sequence[Tuple[str, int]], progress: Optional[Progress] = None
+    context: Context, chains: Dict[str, Chain], pairs: Sequence[_Pair], progress: Optional[Progress] = None, measure: int = 0
 ) -> List[Plan]:
-    more: Dict[str, Any] = {} if progress is None else {"progress": progress}
+    more: Dict[str, Any] = {name: given for name, given in (("progress", progress), ("measure", measure)) if given}
     made = context.prepare_many([chains[line] for line, _ in pairs], [rows for _, rows in pairs], **more)
     if context.device is not None:
         context._workspaces.reserve()

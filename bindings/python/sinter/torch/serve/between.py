@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from ..._argument import flag, instance
+from ..._argument import flag, instance, integer
 from ..._error import invalid
 from ..._group import Group
 from ..._plan import Plan
@@ -89,22 +89,25 @@ class BetweenAttentions:
         result = torch.ops.sinter.run([attended, stream, *self._weights], self._key, self.pdl, group)
         return result[0], result[1]
 
-    def prepare(self, sizes: Sequence[int]) -> Dict[int, str]:
+    def prepare(self, sizes: Sequence[int], *, measure: int = 0) -> Dict[int, str]:
         """Prepares for each number of rows in `sizes`, in parallel; the plans' digests, for ranks to compare.
 
         With a group all ranks call it at once, with the same sizes, and their plans are compared.
+
+        Args:
+            measure: candidates that are measured for each plan, as of ``Context.prepare``; not with a group.
 
         Raises:
             Error: INVALID_ARGUMENT for sizes or weights that are not on a GPU; whatever a prepare raises, on every rank; of a
                 group FAILED_PRECONDITION naming a rank that has another plan.
         """
-        wanted = sizes_of(sizes)
+        wanted, measure = sizes_of(sizes), integer(measure, "measure", -1, 64)
         device = self._weights[0].device
         if device.type != "cuda":
             raise invalid(f"the weights are on {device}, not on a GPU")
 
         def find() -> List[Plan]:
-            return store.prepare_chain(device.index, self.chain, self._key, wanted)
+            return store.prepare_chain(device.index, self.chain, self._key, wanted, measure)
 
         plans = find() if self._split is None else self._split.meet(find, self._bind)
         return {size: plan.digest for size, plan in zip(wanted, plans)}

@@ -64,6 +64,7 @@ def prepare_config(
     folded: bool = False,
     ranks: int = 1,
     tell: "Callable[[str], object] | None" = None,
+    measure: int = 0,
 ) -> Dict[Tuple[str, int], str]:
     """Prepares what the plugins ask for of a model, so that a machine without a GPU fills a cache for those that serve.
 
@@ -75,6 +76,7 @@ def prepare_config(
         ranks: GPUs that each layer is split over; plans between attentions are then for up to 512 rows.
         tell: called with lines: what is prepared, what is left to the server and by which field, and how far it is; by default they are
             written to standard error.
+        measure: candidates that are measured for each plan, as of ``Context.prepare``; one rank's part of a layer cannot be measured.
 
     Returns:
         The digest of each plan by chain and size.
@@ -84,6 +86,7 @@ def prepare_config(
             nothing, with the field that decides; whatever a prepare raises.
     """
     instance(context, Context, "context")
+    integer(measure, "measure", -1, 64)
     told = functools.partial(print, file=sys.stderr, flush=True) if tell is None else tell
     asking = asked_of(config, sizes_of(sizes), folded, ranks)
     for left in asking.left:
@@ -93,7 +96,7 @@ def prepare_config(
     total = sum(len(wanted.sizes) for wanted in asking.wanted)
     made: Dict[Tuple[str, int], str] = {}
     for wanted in asking.wanted:
-        made.update(store.prepare(context, [wanted.line], wanted.sizes, _Told(told, len(made), len(wanted.sizes), total)))
+        made.update(store.prepare(context, [wanted.line], wanted.sizes, _Told(told, len(made), len(wanted.sizes), total), measure))
     return made
 
 

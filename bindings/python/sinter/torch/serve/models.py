@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 import torch
 from torch import nn
 
-from ..._argument import instance
+from ..._argument import instance, integer
 from ..._context import Context
 from ..._error import invalid
 from ..runtime.ops import chain_line
@@ -148,7 +148,7 @@ def _mlps(model: nn.Module) -> Iterator[_Mlp]:
 
 
 def prepare_model(
-    model: nn.Module, sizes: Sequence[int], *, context: Optional[Context] = None
+    model: nn.Module, sizes: Sequence[int], *, context: Optional[Context] = None, measure: int = 0
 ) -> Dict[Tuple[str, int], str]:
     """Prepares the gated MLPs of a model, and experts with ``experts_implementation="sinter"``, for each number of rows in `sizes`, in parallel. Call it before a capture.
 
@@ -157,6 +157,7 @@ def prepare_model(
         sizes: rows, 1 or more each. A call with fewer takes the plan of the next larger size.
         context: where to prepare; by default the operators' own for the weights' device. With a context for a
             target, a machine without a GPU fills the cache for one that has it.
+        measure: candidates that are measured for each plan, as of ``Context.prepare``; plans that were prepared before are replaced.
 
     Returns:
         The digest of each plan by chain and size. Ranks that compare them know that they compute alike.
@@ -168,7 +169,7 @@ def prepare_model(
     _check_model(model)
     if context is not None:
         instance(context, Context, "context")
-    wanted = sizes_of(sizes)
+    wanted, measure = sizes_of(sizes), integer(measure, "measure", -1, 64)
     if not wanted:
         raise invalid("sizes is empty")
     found = list(dict.fromkeys(_mlps(model)))
@@ -178,11 +179,11 @@ def prepare_model(
             'experts_implementation="sinter"'
         )
     if context is not None:
-        return store.prepare(context, list(dict.fromkeys(mlp.line for mlp in found)), wanted)
+        return store.prepare(context, list(dict.fromkeys(mlp.line for mlp in found)), wanted, measure=measure)
     digests: Dict[Tuple[str, int], str] = {}
     for device in dict.fromkeys(mlp.device for mlp in found):
         if device.type != "cuda":
             raise invalid(f"the model is on {device}, not on a GPU: move it there, or give a context for a target")
         lines = [mlp.line for mlp in found if mlp.device == device]
-        digests.update(store.prepare(store.context(device.index), lines, wanted))
+        digests.update(store.prepare(store.context(device.index), lines, wanted, measure=measure))
     return digests
