@@ -1,5 +1,6 @@
 """torch.compile(model, backend="sinter") without a GPU: parts computed by the reference beside torch's own operators."""
 
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -836,7 +837,7 @@ def test_a_fault_that_may_pass_refuses_no_plan_for_good(monkeypatch, caplog, cod
         made.append(m)
         if code != "RESOURCE_EXHAUSTED" or len(made) == 1:
             raise sinter.Error(sinter.Status[code], "not now")
-        return types.SimpleNamespace(generation=2, plan=lambda: plan)
+        return types.SimpleNamespace(generation=2, plan=lambda: plan, _goes_on=False)
 
     monkeypatch.setattr(warn, "_told", set())
     made, plan = [], types.SimpleNamespace(predicted_us=1.0, kernel_count=0, workspace_size=0, context=types.SimpleNamespace(_workspaces=types.SimpleNamespace(reserve=bool)))
@@ -854,7 +855,7 @@ def test_a_fault_that_may_pass_refuses_no_plan_for_good(monkeypatch, caplog, cod
 @pytest.mark.parametrize("limit_us, refused", [(0.5, True), (2.0, False), (0.0, True), (-1.0, True), (None, False)])
 def test_a_plan_that_is_decided_on_holds_no_slot(monkeypatch, limit_us, refused):
     class Slot:
-        generation = 2
+        generation, _goes_on = 2, False
 
         def plan(self):
             return types.SimpleNamespace(predicted_us=1.0, kernel_count=0, workspace_size=0, context=types.SimpleNamespace(_workspaces=types.SimpleNamespace(reserve=bool)))
@@ -905,6 +906,22 @@ def test_options_are_checked():
     for bad in ({"prepare": "never"}, {"verify": 1}, {"target": 3}, {"measure": "yes"}, {"measure": True, "target": "h200"}):
         with pytest.raises(sinter.Error, match="options: " + next(iter(bad))):
             split_options(None, bad)
+
+
+@pytest.mark.parametrize("value", [0, 65, -1, 1.5, "11", None, [11]])
+def test_a_number_of_candidates_has_bounds(value):
+    with pytest.raises(sinter.Error) as caught:
+        split_options(None, {"measure": value})
+    assert caught.value.code == sinter.Status.INVALID_ARGUMENT
+    assert f"options: measure is {value!r}, must be True, False, or a number of candidates from 1 to 64" in str(caught.value)
+
+
+@pytest.mark.parametrize("value, candidates", [(False, 0), (True, 0), (1, 1), (11, 11), (64, 64)])
+def test_measure_takes_a_number_of_candidates(value, candidates):
+    own, _ = split_options("max-autotune", {"measure": value})
+    assert own.measure is value and own.candidates == candidates
+    with pytest.raises(sinter.Error, match=f"measure is {value} and target is 'h200'") if value else contextlib.nullcontext():
+        split_options(None, {"measure": value, "target": "h200"})
 
 
 @pytest.mark.parametrize(
@@ -1286,7 +1303,8 @@ def test_what_cannot_be_measured_is_told_once_and_left_to_predictions(monkeypatc
 
     calls, made = [], types.SimpleNamespace(chain=sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16"))
     monkeypatch.setattr(measure_module, "_measure", fails)
-    assert [measure_module.measured([], made, 8, None, 0, 5e7) for _ in range(2)] == [None, None]
+    plan = types.SimpleNamespace(digest="")
+    assert [measure_module.measured([], made, 8, plan, 0, 5e7) for _ in range(2)] == [None, None]
     assert len(calls) == 1 and calls[0] is not threading.current_thread() and "no room" in caplog.text
     measure_module._found.clear()
 
@@ -1318,6 +1336,73 @@ def test_code_to_measure_by_is_made_while_inductor_compiles_the_graph(monkeypatc
         assert verify.difference(y, model(x), 2e-2)[1]
     assert told == [(1.0, 2.0)]
     assert kinds == [(5, 5)], "x and the weights; each is an input of the graph"
+
+
+@pytest.mark.parametrize("candidates, asked", [(True, [0]), (11, [11, -1])])
+def test_plans_of_parts_are_chosen_by_measuring_before_the_gate_measures(monkeypatch, candidates, asked):
+    """Where none can be measured, as here, prediction chooses."""
+    from sinter.torch.backend import graph_pass as graph_pass_module, planner
+    from sinter.torch.gate.measure import Measured
+
+    given, packed, judged, own, pack = [], [], [], sinter.Context.prepare_async, run_chain.pack
+
+    def prepare_async(self, *arguments, measure=0, **more):
+        assert not judged, "while candidates are measured nothing else runs on the GPU"
+        given.append(measure)
+        return own(self, *arguments, measure=measure, **more)
+
+    monkeypatch.setattr(sinter.Context, "prepare_async", prepare_async)
+    monkeypatch.setattr(planner, "pack", lambda *arguments: packed.append(arguments[-1]) or pack(*arguments))
+    monkeypatch.setattr(planner.Planner, "_measured", lambda *_: judged.append(1) or Measured(1.0, 2.0))
+    monkeypatch.setattr(planner, "inductor_us", lambda *_: 1e3)
+    model, x = half(N.Linear(512, 512), N.GELU(), N.Linear(512, 512)), torch.randn(128, 512).bfloat16()
+    (part,) = planned_with(graph_pass_module.Options("block", target="h200", measure=candidates), model, x)[0].taken
+    assert given == asked and part.plan is not None and packed == [0 if candidates is True else 11]
+
+
+@pytest.mark.parametrize("digest, asked", [("0" * 64, {"measure": 11}), ("0f" * 32, {})])
+def test_a_part_asks_its_slot_for_a_measured_plan(monkeypatch, digest, asked):
+    """But for a context with a tuning set, which decides."""
+    given = []
+
+    def slot(chain, m, **more):
+        given.append(more)
+        raise sinter.Error(sinter.Status.RESOURCE_EXHAUSTED, "not now")
+
+    monkeypatch.setattr(run_chain.store, "context", lambda device: types.SimpleNamespace(slot=slot, tuning_digest=digest))
+    chain = sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16")
+    run_chain.carried.cache_clear()
+    assert run_chain.carried(run_chain.pack(chain, (), (), (), 11)).place(0, 8).look(None) is None
+    assert given == [asked]
+
+
+def test_a_part_takes_the_plan_that_its_slot_measures(monkeypatch):
+    from sinter.torch.runtime import upgrade
+
+    class Slot:
+        generation, _goes_on, digest = 2, True, "predicted"
+
+        def plan(self):
+            return types.SimpleNamespace(predicted_us=1.0, kernel_count=0, workspace_size=0, digest=self.digest, context=context)
+
+        def _plan(self, shares_workspace):
+            assert shares_workspace
+            return self.plan()
+
+    made, capturing, reserved = Slot(), [False], []
+    context = types.SimpleNamespace(slot=lambda chain, m: made, _workspaces=types.SimpleNamespace(reserve=lambda: reserved.append(1)))
+    monkeypatch.setattr(upgrade, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing[0])
+    monkeypatch.setattr(run_chain.store, "context", lambda device: context)
+    place = run_chain.Place(0, None, 7, 10.0)
+    assert place.look(None).digest == "predicted" == place.plan.digest
+    made.generation, made.digest, capturing[0] = 3, "measured", True
+    assert place.plan.digest == "predicted", "what is captured stays as it is"
+    capturing[0] = False
+    assert place.plan.digest == "measured" == place.plan.digest and len(reserved) == 2
+    kept = weakref.ref(made)
+    context.slot = made = None
+    assert kept() is None, "nothing more is measured"
 
 
 def test_a_part_with_m_is_measured_at_the_rows_of_the_call(monkeypatch):

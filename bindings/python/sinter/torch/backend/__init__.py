@@ -10,7 +10,7 @@ import torch
 from ..._error import invalid
 from ..graph.join_frozen import joining
 from ..graph.keep_compared import KeepCompared
-from ..runtime.options import Options, target_context
+from ..runtime.options import MOST_CANDIDATES, Options, target_context
 from .graph_pass import SinterPass
 
 VARIABLE = "SINTER_TORCH_COMPILE"  # "0": Inductor alone, in a process that cannot be changed otherwise
@@ -30,8 +30,9 @@ def sinter_backend(
     Args:
         mode: of Inductor: "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs". What tunes Inductor's kernels also measures
             parts, unless ``measure`` says otherwise.
-        options: ``prepare`` ("background" or "block"), ``verify`` and ``measure`` (bool) and ``target`` (a chip, for tensors on the
-            CPU) are Sinter's; all others Inductor's. A ``post_grad_custom_pre_pass`` of the caller's runs before Sinter's.
+        options: ``prepare`` ("background" or "block"), ``verify`` (bool), ``measure`` (bool, or a number of candidates, 1 to 64) and
+            ``target`` (a chip, for tensors on the CPU) are Sinter's; all others Inductor's. A ``post_grad_custom_pre_pass`` of the caller's
+            runs before Sinter's.
 
     Raises:
         Error: INVALID_ARGUMENT naming the option; NOT_FOUND for a ``target`` that is no chip, with the chips there are.
@@ -76,13 +77,14 @@ def split_options(mode: Optional[str], options: Optional[Dict[str, Any]]) -> "tu
         own = own._replace(measure=True)
     if own.prepare not in _PREPARE:
         raise invalid(f"options: prepare is {own.prepare!r}; there are {' '.join(_PREPARE)}")
-    for name in ("verify", "measure"):
-        if not isinstance(getattr(own, name), bool):
-            raise invalid(f"options: {name} is {getattr(own, name)!r}, must be True or False")
+    if not isinstance(own.verify, bool):
+        raise invalid(f"options: verify is {own.verify!r}, must be True or False")
+    if not isinstance(own.measure, int) or not (isinstance(own.measure, bool) or 1 <= own.measure <= MOST_CANDIDATES):
+        raise invalid(f"options: measure is {own.measure!r}, must be True, False, or a number of candidates from 1 to {MOST_CANDIDATES}")
     if own.target is not None and not (isinstance(own.target, str) and own.target):
         raise invalid(f"options: target is {own.target!r}, must be the name of a chip, such as 'h200'")
     if own.measure and own.target is not None:
-        raise invalid(f"options: measure is True and target is {own.target!r}: nothing runs on a chip that is not here; leave one of them out")
+        raise invalid(f"options: measure is {own.measure!r} and target is {own.target!r}: nothing runs on a chip that is not here; leave one of them out")
     if own.target is not None:
         target_context(own.target)
     return own, patches

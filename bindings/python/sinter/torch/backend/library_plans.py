@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, List, Optional
+from typing import Any, Callable, List, Optional
 
 from ..._context import Context
 from ..._error import Error, Status
 from ..._plan import Plan
 from ..._search import Search
 from ..convert.converter import Converted
+from ..runtime.options import candidates_in
 from ..runtime.run_chain import in_a_graph_us
 from ..runtime.store import store
+from ..runtime.warn import warn_once
+
+
+#: What measuring fails by where prediction still has a plan: no GPU, times that decide nothing, no memory, must-hit.
+_NOT_MEASURED = (Status.UNAVAILABLE, Status.FAILED_PRECONDITION, Status.RESOURCE_EXHAUSTED, Status.CACHE_MISS)
 
 
 class Asked:
@@ -22,6 +28,7 @@ class Asked:
         only_asks: nothing is built.
         until: of ``time.monotonic``, when the wait for the search ends.
         most_us: what the plan may be expected to take, to be built.
+        candidates: that are measured before one is chosen; 0: as the context says. Prediction chooses where nothing can be measured.
 
     Attributes:
         error: why there is no plan.
@@ -29,10 +36,13 @@ class Asked:
         lost_us: the same, of a plan that is not worth its build; 0 of any other.
     """
 
-    def __init__(self, context: Context, made: Converted, m: int, only_asks: bool, until: float, most_us: float = math.inf) -> None:
+    def __init__(
+        self, context: Context, made: Converted, m: int, only_asks: bool, until: float, most_us: float = math.inf, candidates: int = 0
+    ) -> None:
         self.error: Optional[Error] = None
         self.expected_us = self.lost_us = 0.0
         self._pending: Any = None
+        self._predicted: Optional[Callable[[], Any]] = None  # a prepare by prediction, where measuring fails
         try:
             found = _searched(context, made, m, until)
             if found is not None:
@@ -41,7 +51,12 @@ class Asked:
                 self.lost_us = self.expected_us
             if only_asks or self.lost_us:
                 return
-            self._pending = context.prepare_async(made.chain, m)  # it finds what was searched for
+            candidates = candidates_in(context, candidates)
+            if candidates:
+                self._predicted = lambda: context.prepare_async(made.chain, m, measure=-1)
+                self._pending = context.prepare_async(made.chain, m, measure=candidates)
+            else:
+                self._pending = context.prepare_async(made.chain, m)  # it finds what was searched for
         except Error as error:
             self.error = error
             return
@@ -57,11 +72,21 @@ class Asked:
         if self._pending is None or not (wait or self._pending.done()):
             return None
         try:
-            made: Plan = self._pending.result()
+            made: Plan = self._result()
             return made
         except Error as error:
             self.error = error
             return None
+
+    def _result(self) -> Any:
+        try:
+            return self._pending.result()
+        except Error as error:
+            if self._predicted is None or error.code not in _NOT_MEASURED:
+                raise
+            warn_once(f"prediction chooses plans that cannot be measured: {error}")
+            self._pending, self._predicted = self._predicted(), None
+            return self._pending.result()
 
 
 def _searched(context: Context, made: Converted, m: int, until: float) -> Optional[Search]:

@@ -87,6 +87,8 @@ class Planner:
         while waiting:
             found = [smaller for part in self._planned(waiting) for smaller in self._that_gain(part)]
             waiting = []
+            for part in found if self.options.candidates else ():
+                part.asked.plan(wait=True)  # while candidates are measured, the GPU does nothing else
             for part in found:
                 part.asked.plan(wait=self._waits)
                 if part.asked.error is not None:
@@ -101,7 +103,7 @@ class Planner:
     @property
     def _waits(self) -> bool:
         """Whether the pass waits for plans."""
-        return self.options.measure or self.options.prepare == "block"
+        return bool(self.options.measure) or self.options.prepare == "block"
 
     def _planned(self, parts: Sequence[List[Any]]) -> List[Part]:
         """Parts whose searches have ended, of `parts` and of what they become without ops that are refused."""
@@ -328,7 +330,7 @@ class Planner:
         bound = _bound(part.nodes) if self.options.verify else None
         tensors = [len(given_apart(border) or [0]) for border in part.made.inputs]
         over = () if self.options.verify else part.made.over  # what is compared has memory of its own
-        arguments = (pack(part.made.chain, self._limits_us(part), tensors, over), "" if how == "background" else how)
+        arguments = (pack(part.made.chain, self._limits_us(part), tensors, over, self.options.candidates), "" if how == "background" else how)
         try:
             return replace(self.graph, part.nodes, part.made, arguments, bound, name, self.replaced)
         except Refused as refused:
@@ -372,7 +374,7 @@ class Planner:
         most_us = self._most_us(limit_us)
         if asked is None or 0 < asked.lost_us <= most_us:
             only_asks = self.options.target is not None and self.options.prepare == "background"  # nothing can be launched here
-            asked = self._asked[key] = Asked(self._context, made, m, only_asks, self._until, most_us)
+            asked = self._asked[key] = Asked(self._context, made, m, only_asks, self._until, most_us, self.options.candidates)
         named = None if asked.error is None else named_node(asked.error, made)
         if asked.error is not None and (named is not None or asked.error.code not in OF_AN_OP):
             raise Refused(str(asked.error), named)

@@ -32,8 +32,8 @@ class Measured(NamedTuple):
     inductor_us: float
 
 
-#: By the chain's digest, M and the device.
-_found: Dict[Tuple[str, int, int], Optional[Measured]] = {}
+#: By the chain's and the plan's digests, M and the device.
+_found: Dict[Tuple[str, str, int, int], Optional[Measured]] = {}
 store.when_dropped(_found.clear)
 
 
@@ -48,7 +48,7 @@ def measured(nodes: Sequence[Any], made: Converted, m: int, plan: Plan, device: 
     found = None if made.chain.uses_m else as_graph(nodes)
     if found is None and not made.chain.uses_m:
         return None
-    key = (made.chain.digest, m, device)
+    key = (made.chain.digest, plan.digest, m, device)
     if key not in _found:
 
         def by_torch() -> Side:

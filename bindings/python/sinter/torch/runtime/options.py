@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Optional
+from typing import Dict, NamedTuple, Optional, Union
 
 import torch
 
 from ..._context import Context
 from .store import store
+
+
+#: That a prepare measures.
+MOST_CANDIDATES = 64
 
 
 class Options(NamedTuple):
@@ -17,13 +21,24 @@ class Options(NamedTuple):
         prepare: "background": torch computes until plans are there; "block": the first call waits for them.
         verify: each part's results are compared with torch's in the same graph.
         target: a chip by name, on a machine without one: tensors on the CPU, plans for that chip, torch computes.
-        measure: what a part takes by its plan and by Inductor's code decides, where both are run in the pass, and not predictions.
+        measure: what a part takes by its plan and by Inductor's code decides, where both are run in the pass, and not predictions. A number:
+            so many candidates are measured for each part's plan before.
     """
 
     prepare: str = "background"
     verify: bool = False
-    measure: bool = False
+    measure: Union[bool, int] = False
     target: Optional[str] = None
+
+    @property
+    def candidates(self) -> int:
+        """How many are measured for a part's plan; 0: prediction chooses it, or what the context says."""
+        return 0 if isinstance(self.measure, bool) else self.measure
+
+
+def candidates_in(context: Context, candidates: int) -> int:
+    """How many candidates a prepare in `context` may be asked to measure: none where a tuning set decides."""
+    return 0 if candidates == 0 or context.tuning_digest.strip("0") else candidates
 
 
 def context_of(options: Options, device: torch.device) -> Context:

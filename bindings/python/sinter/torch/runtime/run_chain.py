@@ -16,18 +16,21 @@ import torch
 
 from ... import _abi
 from ..._chain import Chain
+from ..._context import Context
 from ..._error import Error, Status
 from ..._library import call
 from ..._plan import Plan
-from ..._slot import STAND_IN
+from ..._slot import STAND_IN, Slot
 from ..._stream import current_of_torch
 from .adjacent_weights import as_one
 from .buckets import bucket
 from .eager import DTYPES
 from .fallback import Fallback
 from .ops import grown, register, workspace_of_call
+from .options import candidates_in
 from .single_flight import FINAL
 from .store import store
+from .upgrade import Upgrade
 from .warn import logger, warn_once
 
 _CAPTURE_SECONDS = 300.0  # to wait for a build under capture, where what runs now runs for good
@@ -81,11 +84,13 @@ def in_a_graph_us(predicted_us: float, kernels: int, workspace: int) -> float:
     """What a plan of so many kernels and so many bytes of workspace takes in a CUDA graph."""
     return predicted_us + _KERNEL_US * kernels + (_ZEROS_US if workspace else 0)
 
-def pack(chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = (), over: Sequence[int] = ()) -> str:
-    """What an operator carries: its chain's JSON, what plans may be predicted to take, of how many tensors each input is made, and which
-    input each output is written over, compressed, because a call copies it."""
+def pack(
+    chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = (), over: Sequence[int] = (), candidates: int = 0
+) -> str:
+    """What an operator carries: its chain's JSON, what plans may be predicted to take, of how many tensors each input is made, which
+    input each output is written over, and how many candidates are measured for a plan, compressed, because a call copies it."""
     several = [*tensors] if any(count != 1 for count in tensors) else []
-    told = {"chain": json.loads(chain.to_json()), "limits_us": [*limits_us], "tensors": several, "over": [*over]}
+    told = {"chain": json.loads(chain.to_json()), "limits_us": [*limits_us], "tensors": several, "over": [*over], "candidates": candidates}
     text = json.dumps(told, separators=(",", ":"))
     return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
 
@@ -94,7 +99,7 @@ def pack(chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] =
 def carried(text: str) -> "Carried":
     """What the process has of what `text` packs."""
     found = json.loads(zlib.decompress(base64.b85decode(text)))
-    return Carried(Chain.from_json(found["chain"]), found["limits_us"], found.get("tensors", ()), found.get("over", ()))
+    return Carried(Chain.from_json(found["chain"]), found["limits_us"], found.get("tensors", ()), found.get("over", ()), found.get("candidates", 0))
 
 
 store.when_dropped(carried.cache_clear)
@@ -102,16 +107,28 @@ store.when_dropped(carried.cache_clear)
 
 class Place:
     """The plan for some rows on some device: being built, there, or never to come. Any thread may ask. `limit_us`: what it may be expected to
-    take, 0 or less where none gains; None: any will do."""
+    take, 0 or less where none gains; None: any will do. `candidates`: that are measured for it, behind the calls where no choice is kept; 0: as
+    the context says."""
 
-    def __init__(self, device: int, chain: Chain, m: int, limit_us: Optional[float]) -> None:
-        self.plan: Optional[Plan] = None
+    def __init__(self, device: int, chain: Chain, m: int, limit_us: Optional[float], candidates: int = 0) -> None:
+        self._plan: Optional[Plan] = None
         self.refused: Optional[str] = None
         self.limit_us = limit_us
-        self._make_slot: Callable[[], Any] = lambda: store.context(device).slot(chain, m)
+        self._make_slot: Callable[[], Any] = lambda: _slot_of(store.context(device), chain, m, candidates)
         self._slot: Any = None
+        self._upgrade: Optional[Upgrade] = None
         self._faults = 0
         self._not_before = 0.0
+
+    @property
+    def plan(self) -> Optional[Plan]:
+        """The plan where it is there; the one that measuring chose, once it has."""
+        if self._upgrade is not None:
+            newer = self._upgrade.newer()
+            if newer is not None:
+                newer.context._workspaces.reserve()
+                self._plan, self._upgrade = newer, None
+        return self._plan
 
     def look(self, wait_seconds: Optional[float]) -> Optional[Plan]:
         """The plan where there is one now, or within so many seconds (-1: without limit)."""
@@ -156,7 +173,9 @@ class Place:
         else:
             if not torch.cuda.is_current_stream_capturing():
                 plan.context._workspaces.reserve()
-            self.plan = plan
+            if self._slot._goes_on:
+                self._upgrade = Upgrade(self._slot, shares_workspace=True)
+            self._plan = plan
             self._slot = None
 
     def _refuse(self, why: str) -> None:
@@ -165,20 +184,27 @@ class Place:
         logger.info("sinter: torch computes a part of the graph: %s", why)
 
 
+def _slot_of(context: Context, chain: Chain, m: int, candidates: int) -> Slot:
+    candidates = candidates_in(context, candidates)
+    return context.slot(chain, m, measure=candidates) if candidates else context.slot(chain, m)
+
+
 class Carried:
     """A chain of a compiled graph, its plans by device and bucket of rows, and what computes it without one. Thread-safe.
 
     `limits_us`: what a plan may be expected to take: one number, or one for each of ``BUCKETS``; none where any will do. `tensors`: of how
     many each input is made, behind each other; none where each is one. `over`: the input that each output is written over, where all are.
+    `candidates`: that are measured for a plan.
     """
 
     def __init__(
-        self, chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = (), over: Sequence[int] = ()
+        self, chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = (), over: Sequence[int] = (), candidates: int = 0
     ) -> None:
         self.chain = chain
         self.over = over
         self._tensors = tensors
         self._limits_us = limits_us
+        self._candidates = candidates
         self.fallback = Fallback(chain)
         self.any_rows = chain.uses_m
         self._places: Dict[Tuple[int, int], Place] = {}
@@ -193,7 +219,7 @@ class Carried:
                 found = self._places.get((device, at))
                 if found is None:
                     limit = self._limits_us[min(at, len(self._limits_us) - 1)] if self._limits_us else None
-                    found = self._places[device, at] = Place(device, self.chain, m, limit)
+                    found = self._places[device, at] = Place(device, self.chain, m, limit, self._candidates)
         return found
 
     def joined(self, inputs: List[torch.Tensor]) -> List[torch.Tensor]:
