@@ -11,6 +11,7 @@ import sinter.torch
 from sinter.torch.backend import graph_pass, planner
 from sinter.torch.gate import gate
 from sinter.torch.graph import weight_casts
+from sinter.torch.graph.replace import memory_of
 from sinter.torch.runtime import run_chain, verify as verify_module
 from sinter.torch.gate.sizes import plain_hint
 
@@ -47,6 +48,34 @@ def test_weights_that_autocast_casts_are_cast_by_one_part_and_biases_are_product
     products = [part for part in reports[0].taken if "aten.addmm.default" in targets(part)]
     assert products and all(len(part.made.chain.inputs(0)) >= 3 for part in products)
     assert all(c.within for c in verify_module.comparisons)
+    assert all(verify_module.difference(a, b, 3e-2)[1] for a, b in zip(found, expected))
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_results_of_one_memory_are_computed_once(monkeypatch, whatever_it_gains, taken):
+    """Queries, keys and values of one projection, which attention reads and gradients need. If no part takes them, the graph's results are the views
+    that attention reads; else Inductor would compute all three once more at the end."""
+    torch.manual_seed(1)
+    model, shared, own = N.MultiheadAttention(64, 2, batch_first=True).to(DEVICE), [], graph_pass.SinterPass.__call__
+
+    def watched(self, graph):
+        own(self, graph)
+        results, memories = graph.output_node().all_input_nodes, [memory_of(i.meta.get("val")) for i in graph.output_node().all_input_nodes]
+        shared.append([len(result.users) for result, memory in zip(results, memories) if memories.count(memory) > 1])
+
+    def step(x):
+        with torch.autocast(DEVICE, torch.bfloat16):
+            return model(x, x, x, need_weights=False)[0].float().square().sum()
+
+    if not taken:  # but weights' casts
+        monkeypatch.setattr(planner, "partition", lambda *_: [])
+    monkeypatch.setattr(graph_pass.SinterPass, "__call__", watched)
+    x = torch.randn(4, 32, 64, device=DEVICE)
+    expected = torch.autograd.grad(step(x), tuple(model.parameters()))
+    compiled, reports = passed(step, {"verify": False})
+    found = torch.autograd.grad(compiled(x), tuple(model.parameters()))
+    assert len(reports[0].taken) > taken and len(shared[0]) == 3
+    assert all(count > 1 for count in shared[0]), shared
     assert all(verify_module.difference(a, b, 3e-2)[1] for a, b in zip(found, expected))
 
 

@@ -24,7 +24,7 @@ from ..graph.join_frozen import tell_parts
 from ..graph.nearest_pixels import repeat_pixels
 from ..graph.replace import copy_of, forget_what_was, put_back, put_rest_back, results, slices_for_splits
 from ..graph.rows_by_ids import rows_as_gathers
-from ..graph.shared_memory import views_of_their_own
+from ..graph.shared_memory import share_again, views_of_their_own
 from ..graph.spelled_attention import tell_products
 from ..graph.sums_of_one_hot import sum_one_hots
 from ..graph.sums_over_steps import join_sums_over_steps
@@ -160,7 +160,7 @@ class SinterPass(CustomGraphPass):
         rows_as_gathers(graph)
         repeat_pixels(graph)
         interpolations(graph)
-        views_of_their_own(graph)
+        views = views_of_their_own(graph)
         tell_parts(graph)
         tell_products(graph.nodes)
         lay_channels_last(graph)
@@ -183,6 +183,7 @@ class SinterPass(CustomGraphPass):
             if call is not None:
                 report.taken.append(Taken(name, part.made, part.nodes, part.m, part.limit_us, part.plan))
         if not self.options.verify:
+            share_again(graph, views)
             put_rest_back(graph, [node for part in report.taken for node in part.nodes], planner.replaced)
         for each in joined if not self.options.verify else ():
             (drop_unread if each.product._erased else part_again)(graph, each)

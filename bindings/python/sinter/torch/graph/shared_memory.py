@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
 
-from .replace import WAS, memory_of
+from .replace import WAS, erase_unread, memory_of
 
 
-def views_of_their_own(graph: torch.fx.Graph) -> None:
+def views_of_their_own(graph: torch.fx.Graph) -> List[Tuple[Any, Any]]:
     """Gives results that share memory, with each other or between their own elements, views that nothing else reads. No part holds
-    them: inside of one they would become memory of their own."""
+    them: inside of one they would become memory of their own. Returns pairs: such a view, and the result that it replaces."""
     end = graph.output_node()
     sharing: Dict[Any, List[Any]] = {}
+    made: List[Tuple[Any, Any]] = []
     for result in end.all_input_nodes:
         sharing.setdefault(memory_of(result.meta.get("val")), []).append(result)
     sharing.pop(None, None)
@@ -24,9 +25,21 @@ def views_of_their_own(graph: torch.fx.Graph) -> None:
                 with graph.inserting_before(end):
                     own = _copied(graph, views)
                 end.replace_input_with(result, own)
+                made.append((own, result))
                 for node in reversed(views):
                     if not node.users:
                         graph.erase_node(node)
+    return made
+
+
+def share_again(graph: torch.fx.Graph, apart: Sequence[Tuple[Any, Any]]) -> None:
+    """Undoes ``views_of_their_own`` for results that no part took. Inductor computes a value once if a result is also read elsewhere. If
+    only a view at the end of the graph is a result, Inductor computes the value again there."""
+    end = graph.output_node()
+    for own, result in apart:
+        if not result._erased and memory_of(result.meta["val"]) == memory_of(own.meta["val"]):
+            end.replace_input_with(own, result)
+            erase_unread(graph, own)
 
 
 def _repeats(val: Any) -> bool:
