@@ -6,11 +6,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="no torch here: the backend for torch.compile is not tested")
 
+from torch._inductor.decomposition import select_decomp_table
+from torch.fx.experimental.proxy_tensor import make_fx
+
 import sinter
 import sinter.torch
 from sinter.torch.backend import graph_pass, planner
 from sinter.torch.gate import gate
-from sinter.torch.graph import weight_casts
+from sinter.torch.graph import few_elements, weight_casts
 from sinter.torch.graph.replace import memory_of
 from sinter.torch.runtime import run_chain, verify as verify_module
 from sinter.torch.gate.sizes import plain_hint
@@ -76,6 +79,68 @@ def test_results_of_one_memory_are_computed_once(monkeypatch, whatever_it_gains,
     found = torch.autograd.grad(compiled(x), tuple(model.parameters()))
     assert len(reports[0].taken) > taken and len(shared[0]) == 3
     assert all(count > 1 for count in shared[0]), shared
+    assert all(verify_module.difference(a, b, 3e-2)[1] for a, b in zip(found, expected))
+
+
+def rewritten(f, *inputs):
+    """The graph of `f` after `few_elements`, and what it computes then and before."""
+    with torch.no_grad():
+        graph = make_fx(f, decomposition_table=select_decomp_table(), tracing_mode="fake")(*inputs)
+        before = graph(*inputs)
+        few_elements.few_elements(graph.graph)
+        graph.graph.lint()
+        graph.recompile()
+        return graph, graph(*inputs), before
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_cross_entropy_picks_logits_and_not_their_logarithms(smoothing):
+    torch.manual_seed(1)
+    labels = torch.randint(0, 96, (32,))
+    labels[3] = -100
+    loss = lambda x, labels: N.functional.cross_entropy(x.float(), labels, label_smoothing=smoothing)
+    graph, found, expected = rewritten(loss, torch.randn(32, 96).bfloat16(), labels)
+    (gather,) = graph.graph.find_nodes(op="call_function", target=torch.ops.aten.gather.default)
+    assert torch.equal(found, expected) and gather.args[0].op == "placeholder"
+    wide = [node for node in graph.graph.nodes if "aten.sub" in str(node.target) and node.meta["val"].shape == (32, 96)]
+    assert len(wide) == (2 if smoothing else 1), "what else reads them still does"
+
+
+@pytest.mark.parametrize(
+    "f, shape, few",
+    [
+        (lambda x, ids, y: (x * y).gather(1, ids), (32, 1), True),
+        (lambda x, ids, y: (x * 2 + 1).gather(-1, ids), (32, 2), True),
+        (lambda x, ids, y: (x.exp() / x.exp().sum(1, keepdim=True)).gather(1, ids), (32, 1), True),
+        (lambda x, ids, y: x.add(x.sin(), alpha=2).gather(0, ids), (1, 96), True),
+        (lambda x, ids, y: (x * 2).gather(1, ids), (32, 64), False),  # many
+        (lambda x, ids, y: (x * 2).gather(1, ids), (8, 1), False),  # of some rows
+        (lambda x, ids, y: (x * y[:1]).gather(1, ids), (32, 1), False),  # by a factor of each column
+        (lambda x, ids, y: x.sum(0, keepdim=True).expand(32, 96).gather(1, ids), (32, 1), False),
+    ],
+)
+def test_few_elements_are_computed_of_few_elements(f, shape, few):
+    torch.manual_seed(1)
+    x, y, ids = torch.randn(32, 96), torch.randn(32, 96), torch.randint(0, 32, shape)
+    graph, found, expected = rewritten(f, x, ids, y)
+    gathers = graph.graph.find_nodes(op="call_function", target=torch.ops.aten.gather.default)
+    assert torch.equal(found, expected)
+    assert all(node.args[0].op == "placeholder" for node in gathers) == few
+
+
+def test_a_part_before_a_cross_entropy_writes_no_logarithm_of_each_class(whatever_it_gains):
+    torch.manual_seed(1)
+    model, x, labels = N.Linear(64, 512).to(DEVICE), torch.randn(32, 64, device=DEVICE), torch.randint(0, 512, (32,), device=DEVICE)
+
+    def step(x):
+        with torch.autocast(DEVICE, torch.bfloat16):
+            return N.functional.cross_entropy(model(x).float(), labels, label_smoothing=0.1)
+
+    expected = torch.autograd.grad(step(x), tuple(model.parameters()))
+    compiled, reports = passed(step, {"verify": False})
+    found = torch.autograd.grad(compiled(x), tuple(model.parameters()))
+    written = [border.node.meta["val"] for part in reports[0].taken for border in part.made.outputs]
+    assert any(val.shape == (32, 512) for val in written) and not any(val.shape == (32, 512) and val.dtype == torch.float32 for val in written)
     assert all(verify_module.difference(a, b, 3e-2)[1] for a, b in zip(found, expected))
 
 

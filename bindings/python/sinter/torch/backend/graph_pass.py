@@ -17,6 +17,7 @@ from ..convert.converter import Converted, target_of
 from ..graph.batch_norm import made_together, of_constants, scales_and_shifts
 from ..graph.channels_last import lay_channels_last
 from ..graph.depthwise_filters import lay_back, lay_filters
+from ..graph.few_elements import few_elements
 from ..graph.grouped_mm import experts_as_operators
 from ..graph.interpolations import interpolations, write_out
 from ..graph.join_adjacent import Joined, drop_unread, join_neighbours, part_again
@@ -157,6 +158,7 @@ class SinterPass(CustomGraphPass):
         if not self.options.verify:  # only parts are compared
             experts_as_operators(graph, device)
         slices_for_splits(graph)
+        few_elements(graph)
         rows_as_gathers(graph)
         repeat_pixels(graph)
         interpolations(graph)
