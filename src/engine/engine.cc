@@ -435,6 +435,7 @@ absl::Status CheckUse(const PlanUse& wanted, const PlanUse& given) {
 std::shared_ptr<Engine> CreateEngine(Ports ports, const Config& config, LogSink log,
                                      PlanningHooks hooks) {
   ports.measurer = MakeSerialMeasurer(std::move(ports.measurer));
+  if (ports.known_times == nullptr) ports.known_times = std::make_shared<KnownTimes>();
   auto core =
       std::make_shared<EngineCore>(std::move(ports), config, std::move(log), std::move(hooks));
   // The tools are valid as long as the store, which the core owns.

@@ -41,6 +41,7 @@ struct PlanUse {
 absl::Status CheckUse(const PlanUse& wanted, const PlanUse& given);
 
 class CacheTools;
+class KnownTimes;
 struct Explanation;  // src/explain/explain.h
 class RankGroup;
 class TuningSet;
@@ -61,6 +62,7 @@ struct Ports {
   int ordinal = -1;                         // of the GPU; -1 without one
   std::shared_ptr<CacheTools> cache_tools;  // null for a store that has none
   std::shared_ptr<const TuningSet> tuning;  // null: no plan is chosen by measurement
+  std::shared_ptr<KnownTimes> known_times;  // null: the engine's own, which no other engine sees
   // The machine code of a stand-in by its name (src/standin/stand_in.h); "" if there is none of
   // that name. Unset: there are no stand-ins.
   std::function<absl::StatusOr<absl::string_view>(absl::string_view name)> stand_ins;

@@ -2,8 +2,6 @@
 #ifndef SINTER_SRC_ENGINE_PLAN_BUILDER_H_
 #define SINTER_SRC_ENGINE_PLAN_BUILDER_H_
 
-#include <algorithm>
-#include <list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "src/base/fork_local.h"
+#include "src/base/recent.h"
 #include "src/engine/control.h"
 #include "src/engine/core.h"
 #include "src/engine/kernel_builder.h"
@@ -30,32 +29,6 @@ struct FoundPlan {
   std::shared_ptr<const PlanRecord> record;  // of the cache: perhaps with the chosen plan alone
   std::shared_ptr<KernelSources> sources;    // holds those made for the record's keys
   bool from_cache = false;
-};
-
-// PlannedRecords: what was searched for and is not built yet, for the prepare that follows. The
-// plans of a record have neither sources nor kernel keys. Thread-safe.
-class PlannedRecords {
- public:
-  std::shared_ptr<const PlanRecord> Find(const std::string& key) {
-    const auto entries = entries_.Lock();
-    const auto known = std::find_if(entries->begin(), entries->end(),
-                                    [&](const Entry& entry) { return entry.first == key; });
-    return known == entries->end() ? nullptr : known->second;
-  }
-  // The oldest record goes if there are more than kMost.
-  void Insert(const std::string& key, std::shared_ptr<const PlanRecord> record) {
-    const auto entries = entries_.Lock();
-    entries->emplace_back(key, std::move(record));
-    if (entries->size() > kMost) entries->pop_front();
-  }
-  void Erase(const std::string& key) {
-    entries_.Lock()->remove_if([&](const Entry& entry) { return entry.first == key; });
-  }
-
- private:
-  static constexpr size_t kMost = 128;
-  using Entry = std::pair<std::string, std::shared_ptr<const PlanRecord>>;
-  ForkLocal<std::list<Entry>> entries_;
 };
 
 // Thread-safe. One thread searches for a key, the others wait.
@@ -145,7 +118,7 @@ class PlanBuilder {
   EngineCore* const core_;
   SingleFlight<FoundPlan> flights_;
   SingleFlight<RecordPtr> searches_;
-  PlannedRecords planned_;
+  Recent<RecordPtr, 128> planned_;  // searched for and not built yet, without sources and keys
   ForkLocal<absl::optional<std::string>> build_id_;  // of the compiler's file, once it was read
 };
 

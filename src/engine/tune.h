@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/base/recent.h"
 #include "src/engine/assembler.h"
 #include "src/engine/bound_plan.h"
 #include "src/engine/control.h"
@@ -75,6 +76,12 @@ absl::StatusOr<std::vector<double>> TimeInTurns(
 // least that their bucket serves, and the middle. Only `rows` for a chain without M.
 std::vector<int64_t> RowsToTime(const Chain& chain, int64_t rows);
 
+// KnownTimes: the times of this process, each under the digest of the work that was timed
+// (Tuner::TimedAs). Plans of different chains, and of contexts without a cache, can be the same
+// kernels on operands of the same sizes. Such plans are timed once. The values are a plan's first
+// time, or those of Tuner::TurnsOf for a short list.
+class KnownTimes : public Recent<std::vector<double>, 4096> {};
+
 // Index of the plan to take: the fastest, or 0, the predicted choice, if its time is within
 // `margin` of the fastest. A time of 0 means: not measured. -1 when none was.
 int ChooseMeasured(const std::vector<double>& measured_us, double margin);
@@ -114,8 +121,14 @@ class Tuner {
   const Trial* Fastest(Session& session, const std::function<bool(const Trial&)>& among);
   absl::Status MeasureOne(Session& session, Trial& trial);
   bool IsRight(Session& session, Trial& trial);
+  // Digest of device, kernels, launches, operand sizes, numbers of rows and protocol: equal digests
+  // mean equal work.
+  std::string TimedAs(const Session& session, const std::vector<Trial*>& trials,
+                      const std::vector<int64_t>& rows) const;
   std::vector<Trial*> ShortList(Session& session);
   absl::Status TimeShortList(Session& session);
+  static std::vector<double> TurnsOf(const std::vector<Trial*>& list);
+  static bool TakeKnownTurns(const std::vector<double>& turns, const std::vector<Trial*>& list);
   static bool WinsClearly(const Session& session, const Trial& trial);
   static double FullUs(const Trial& trial);
   static double DecisiveUs(const Session& session, const Trial& trial);

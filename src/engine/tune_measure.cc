@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/codec.h"
+#include "src/base/digest.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
@@ -21,6 +23,13 @@ constexpr size_t kShortList = 6;
 constexpr double kTurnUs = 20e3;  // of one plan in one round
 // A cut whose best plan takes longer than this times the fastest is not refined kernel by kernel.
 constexpr double kNear = 1.15;
+
+// Whether each run takes the next copy of the buffer.
+bool Rotates(const Chain& chain, size_t buffer) {
+  if (chain.MatmulFlops(1) == 0) return true;
+  const int i = static_cast<int>(buffer);
+  return i < chain.num_inputs() && chain.input_op(i).constant;
+}
 
 }  // namespace
 
@@ -44,9 +53,37 @@ absl::StatusOr<double> Tuner::Time(Session& session, Trial& trial, int64_t rows,
                                      replays);
 }
 
+std::string Tuner::TimedAs(const Session& session, const std::vector<Trial*>& trials,
+                           const std::vector<int64_t>& rows) const {
+  const Chain& chain = session.request.chain();
+  const TuneProtocol& protocol = session.options.protocol;
+  ByteWriter w;
+  w(core_->ports.device_name, core_->ports.driver_name, core_->ports.ordinal, rows,
+    protocol.replays, protocol.rounds, protocol.only_in_turns);
+  for (int i = 0; i < chain.num_inputs(); ++i) {
+    w(ToString(chain.input_op(i).type), Rotates(chain, static_cast<size_t>(i)));
+  }
+  for (int i = 0; i < chain.num_outputs(); ++i) w(ToString(chain.output_type(i)));
+  for (const Trial* const trial : trials) {
+    const LoadedPlan& loaded = *trial->loaded;
+    w(loaded.plan.workspace_bytes, uint64_t{loaded.kernels.size()});
+    for (size_t i = 0; i < loaded.kernels.size(); ++i) {
+      w(loaded.kernels[i]->key, loaded.recipes[i].Encode());
+    }
+  }
+  return std::string(Sha256(w.str()).View());
+}
+
 absl::Status Tuner::MeasureOne(Session& session, Trial& trial) {
-  SINTER_ASSIGN_OR_RETURN(trial.measured_us, Time(session, trial, session.rows.front(),
-                                                  session.options.protocol.replays));
+  const std::string what = TimedAs(session, {&trial}, {session.rows.front()});
+  std::vector<double> us = core_->ports.known_times->Find(what);
+  if (us.empty()) {
+    us.resize(1);
+    SINTER_ASSIGN_OR_RETURN(
+        us[0], Time(session, trial, session.rows.front(), session.options.protocol.replays));
+    core_->ports.known_times->Insert(what, us);
+  }
+  trial.measured_us = us[0];
   trial.state = "not checked";
   return absl::OkStatus();
 }
@@ -193,6 +230,8 @@ std::vector<Tuner::Trial*> Tuner::ShortList(Session& session) {
 absl::Status Tuner::TimeShortList(Session& session) {
   const std::vector<Trial*> list = ShortList(session);
   const TuneProtocol& protocol = session.options.protocol;
+  const std::string what = TimedAs(session, list, session.rows);
+  if (TakeKnownTurns(core_->ports.known_times->Find(what), list)) return absl::OkStatus();
   const auto time = [&](int i) -> absl::StatusOr<double> {
     Trial& trial = *list[static_cast<size_t>(i)];
     const double replays = kTurnUs / (trial.measured_us * kCalls);
@@ -210,7 +249,34 @@ absl::Status Tuner::TimeShortList(Session& session) {
                           TimeInTurns(static_cast<int>(list.size()), protocol.rounds, time,
                                       [&] { return session.control.Check("measuring").ok(); }));
   for (size_t i = 0; i < times.size(); ++i) list[i]->in_turns_us = times[i];
-  return protocol.only_in_turns ? session.control.Check("the choice was made") : absl::OkStatus();
+  const absl::Status in_time = session.control.Check("the choice was made");
+  if (in_time.ok()) core_->ports.known_times->Insert(what, TurnsOf(list));
+  return protocol.only_in_turns ? in_time : absl::OkStatus();
+}
+
+// The values of each plan are the median of its rounds, their means, and their times at all rows.
+std::vector<double> Tuner::TurnsOf(const std::vector<Trial*>& list) {
+  std::vector<double> turns;
+  for (const Trial* const trial : list) {
+    turns.push_back(trial->in_turns_us);
+    turns.insert(turns.end(), trial->rounds.begin(), trial->rounds.end());
+    turns.insert(turns.end(), trial->full.begin(), trial->full.end());
+  }
+  return turns;
+}
+
+// False if `turns`, which TurnsOf made for equal work, is empty.
+bool Tuner::TakeKnownTurns(const std::vector<double>& turns, const std::vector<Trial*>& list) {
+  if (turns.empty()) return false;
+  const auto each = static_cast<std::ptrdiff_t>(turns.size() / list.size());
+  auto at = turns.begin();
+  for (Trial* const trial : list) {
+    trial->in_turns_us = *at;
+    trial->rounds.assign(at + 1, at + 1 + each / 2);
+    trial->full.assign(at + 1 + each / 2, at + each);
+    at += each;
+  }
+  return true;
 }
 
 namespace {
@@ -219,13 +285,6 @@ constexpr uint64_t kRotationBytes = uint64_t{240} << 20;
 constexpr uint64_t kMaxSets = 16384;
 constexpr uint64_t kUploadBytes = uint64_t{8} << 20;  // least size of one upload
 constexpr size_t kAlignment = 256;
-
-// Whether each run takes the next copy of the buffer.
-bool Rotates(const Chain& chain, size_t buffer) {
-  if (chain.MatmulFlops(1) == 0) return true;
-  const int i = static_cast<int>(buffer);
-  return i < chain.num_inputs() && chain.input_op(i).constant;
-}
 
 }  // namespace
 

@@ -19,6 +19,7 @@
 #include "src/engine/core.h"
 #include "src/engine/engine.h"
 #include "src/engine/rank_group.h"
+#include "src/engine/tune.h"
 #include "src/engine/tuning_set.h"
 #include "src/explain/explain.h"
 #include "src/fusion/fusion.h"
@@ -121,6 +122,9 @@ absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_
   } else {
     return InvalidField("device ordinal", ordinal, ">= 0, or a target must be named");
   }
+  static const auto* const known_times =
+      new std::shared_ptr<KnownTimes>(std::make_shared<KnownTimes>());
+  ports.known_times = *known_times;
   if (EmbeddedStandIns() > 0) ports.stand_ins = EmbeddedStandIn;
   LogTuning(ports, log);
   ports.compiler = MakeNvrtcCompiler(config.nvrtc_path);

@@ -655,6 +655,7 @@ Ports FakeWorld::MakePorts() {
   ports.compiler = std::make_unique<FakeCompiler>(this);
   ports.model = model;
   ports.tuning = tuning;
+  ports.known_times = known_times;
   if (has_gpu) {
     ports.loader = std::make_unique<FakeLoader>(this);
     ports.measurer = std::make_unique<FakeMeasurer>(this);

@@ -77,6 +77,7 @@ struct FakeWorld {
   std::vector<std::pair<int, int>> unfused_stages = {{2, 2}};
   bool code_per_bucket = false;  // fused plans of two powers of two share no kernel
   std::shared_ptr<const TuningSet> tuning;
+  std::shared_ptr<KnownTimes> known_times;        // of all its engines; null: each has its own
   std::string header = "int shared;\n";           // "all.cuh", which every source includes
   std::string cluster_header = "int cluster;\n";  // "cluster.cuh"
   DeviceModel model = BuiltinModel("h200").value();

@@ -254,6 +254,46 @@ TEST(TuneTest, AnEntryThatCanStillBeUsedIsKeptUnmeasured) {
   EXPECT_THAT(world.MakeEngine()->Tune(world.chain, 16, options)->report, Not(HasSubstr("kept")));
 }
 
+// The contexts share no cache, so each tuning has to know by itself that its kernels are equal.
+TEST(TuneTest, EqualKernelsAreTimedOnceAProcess) {
+  FakeWorld world;
+  world.times = {{"grid", 11}, {"cluster", 8}, {"first", 5}, {"second", 7}};
+  world.known_times = std::make_shared<KnownTimes>();
+  const TuneResult first = world.MakeEngine()->Tune(world.chain, 16, {}).value();
+  const int timings = world.timings;
+  EXPECT_GT(timings, 3);
+  world.disk = std::make_shared<testing::FakeDisk>();
+  const TuneResult second = world.MakeEngine()->Tune(world.chain, 16, {}).value();
+  EXPECT_EQ(world.timings, timings);
+  EXPECT_EQ(second.report, first.report);
+  // A measurement before a prepare takes the times of the tuning.
+  PrepareOptions options;
+  options.measuring.mode = Measuring::Mode::kFirst;
+  const auto plan = world.MakeEngine()->Prepare(world.chain, 16, options).value();
+  EXPECT_EQ(plan->plan().kernels[0].measured_us, 8);
+  EXPECT_EQ(world.timings, timings);
+}
+
+TEST(TuneTest, WhatDiffersInAnythingThatIsTimedIsTimedAgain) {
+  const auto times_again = [](const std::function<void(FakeWorld&, TuneOptions&)>& change) {
+    FakeWorld world;
+    world.known_times = std::make_shared<KnownTimes>();
+    TuneOptions options;
+    EXPECT_TRUE(world.MakeEngine()->Tune(world.chain, 16, options).ok());
+    const int timings = world.timings;
+    change(world, options);
+    EXPECT_TRUE(world.MakeEngine()->Tune(world.chain, 16, options).ok());
+    return world.timings - timings;
+  };
+  EXPECT_EQ(times_again([](FakeWorld&, TuneOptions&) {}), 0);
+  EXPECT_GT(times_again([](FakeWorld& w, TuneOptions&) { w.toolchain = "nvrtc-13.1"; }), 0);
+  EXPECT_GT(times_again([](FakeWorld& w, TuneOptions&) { w.header = "int other;\n"; }), 0);
+  EXPECT_GT(times_again([](FakeWorld& w, TuneOptions&) { w.driver = "CUDA 13.1"; }), 0);
+  EXPECT_GT(times_again([](FakeWorld&, TuneOptions& o) { o.protocol.replays = 5; }), 0);
+  EXPECT_GT(times_again([](FakeWorld&, TuneOptions& o) { o.protocol.rounds = 3; }), 0);
+  EXPECT_GT(times_again([](FakeWorld& w, TuneOptions&) { w.known_times = nullptr; }), 0);
+}
+
 TEST(TuneTest, SmallChainsAreTimedColdToo) {
   FakeWorld world;
   world.compute = true;
