@@ -413,7 +413,7 @@ def named_in_code(root):
 def told_of(path):
     """A file's line of the archive's list."""
     if path.suffix != ".json":
-        return f"| {path.name} |  |  | {'a tuning set' if path.suffix == '.set' else 'the output of a program'} |"
+        return f"| {path.name} |  |  | the output of a program |"
     content = json.loads(path.read_text(encoding="utf-8"))
     state, said = figures.state_of(content), figures.values_of(content, "dirty")
     holds = ", ".join(f"{name} {len(value)}" for name, value in content.items() if isinstance(value, list) and value)
@@ -422,7 +422,7 @@ def told_of(path):
 
 def archive():
     folder, code = HERE / "results", named_in_code(ROOT)
-    old = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".set", ".txt") and path.name not in code)
+    old = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".txt") and path.name not in code)
     held, listed = folder / "archive.tar.xz", folder / "archive.md"
     with tarfile.open(held) as before:
         members = {member.name: before.extractfile(member).read() for member in before.getmembers()}

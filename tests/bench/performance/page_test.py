@@ -221,6 +221,7 @@ class ResultsFiles(unittest.TestCase):
         listed = re.findall(r"^\| (\S+\.\w+) \|", (self.FOLDER / "archive.md").read_text(encoding="utf-8"), re.M)
         self.assertEqual(listed, held)
         self.assertFalse([name for name in held if (self.FOLDER / name).exists()])
+        self.assertFalse([name for name in held if name.endswith(".set")], "a set lies in the folder, where a test looks up its entries")
 
 
 if __name__ == "__main__":
