@@ -1,10 +1,6 @@
 // Buckets of chains whose products have many rows for each index of M.
-#include <gtest/gtest.h>
-
-#include "src/chain/builder.h"
-#include "src/chain/chain.h"
-#include "src/chain/problem.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -36,12 +32,9 @@ TEST(ChainBuckets, NoLongerLaunchHasAnotherBucket) {
 }
 
 TEST(ChainBuckets, ProductsOfConstantRowsDoNotCount) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {C(4), C(512), C(8)}});
-  const ValueId w = *b.Input({DType::kBF16, {C(8), C(8)}}), y = *b.Input({DType::kF32, {Dim::M()}});
-  ASSERT_TRUE(b.Output(*b.Matmul(x, w)).ok());
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, y)).ok());
-  EXPECT_EQ(LargestBucketOf(*b.Finish()), kLargestBucket);
+  EXPECT_EQ(
+      LargestBucketOf(ReadChain("x: bf16[4,512,8]; w: bf16[8,8]; y: f32[M]; out x @ w, relu(y)")),
+      kLargestBucket);
 }
 
 }  // namespace

@@ -1,13 +1,6 @@
 // Types that the builder infers, and what it keeps of inputs and outputs.
-#include "src/chain/builder.h"
-
-#include <gtest/gtest.h>
-
-#include <limits>
-#include <utility>
-#include <vector>
-
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -166,8 +159,7 @@ TEST(Builder, AnOutputAliasesOnlyADeclaredInputOnce) {
   const ValueId sum = *b.Binary(BinaryKind::kAdd, x, y);
   ASSERT_TRUE(b.Output(sum, {{}, y}).ok());
   EXPECT_EQ(b.Output(sum, {{}, y}).message(), "output 1: alias is value 1, taken already");
-  ASSERT_TRUE(b.Output(sum).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {sum});
   EXPECT_EQ(chain.outputs()[0].alias_input, 1);
   EXPECT_EQ(chain.outputs()[1].alias_input, -1);
   EXPECT_EQ(b.size(), 0);

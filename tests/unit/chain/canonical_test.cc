@@ -1,11 +1,6 @@
 // The canonical form: what it forgets, what it keeps, and the way back from its bytes.
-#include <gtest/gtest.h>
-
-#include "src/chain/builder.h"
-#include "src/chain/chain.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -19,8 +14,7 @@ Chain Difference(bool y_first, const char* name) {
   if (y_first) y = *b.Input(kRow, {false, {}, name});
   x = *b.Input(kRow, {false, {}, "x"});
   if (!y_first) y = *b.Input(kRow, {false, {}, name});
-  EXPECT_TRUE(b.Output(*b.Binary(BinaryKind::kSub, x, y)).ok());
-  return *b.Finish();
+  return Finished(b, {*b.Binary(BinaryKind::kSub, x, y)});
 }
 
 TEST(Canonical, ForgetsNamesAndTheCallersOrderButKeepsThePermutation) {
@@ -37,8 +31,7 @@ TEST(Canonical, CallerOrderInvertsInputOrder) {
   ChainBuilder b;
   const ValueId p = *b.Input(kRow), q = *b.Input(kRow), r = *b.Input(kRow);
   const ValueId sum = *b.Binary(BinaryKind::kAdd, r, p);
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, sum, q)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {*b.Binary(BinaryKind::kAdd, sum, q)});
   EXPECT_EQ(chain.InputOrder(), (std::vector<int32_t>{2, 0, 1}));
   EXPECT_EQ(chain.CallerOrder(), (std::vector<int32_t>{1, 2, 0}));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(chain.CallerOrder()[chain.InputOrder()[i]], i);
@@ -52,8 +45,7 @@ TEST(Canonical, ForgetsTheOrderInWhichOpsWereAdded) {
   ChainBuilder c;
   const ValueId y = *c.Input(kRow);
   const ValueId tanh = *c.Unary(UnaryKind::kTanh, y), exp = *c.Unary(UnaryKind::kExp, y);
-  ASSERT_TRUE(c.Output(*c.Binary(BinaryKind::kMul, exp, tanh)).ok());
-  EXPECT_EQ(*b.Finish(), *c.Finish());
+  EXPECT_EQ(*b.Finish(), Finished(c, {*c.Binary(BinaryKind::kMul, exp, tanh)}));
 }
 
 TEST(Canonical, KeepsOperandOrderDuplicatesOutputsAndFlags) {
@@ -106,22 +98,16 @@ TEST(Canonical, AProductOfCodesCountsAsOneAndTellsHowItSums) {
 }
 
 Chain EveryFlag() {
-  ChainBuilder b;
-  const ValueId x =
-      *b.Input({DType::kBF16, {C(4), Dim::M(), C(8)}}, {false, {{1, 1}, {1, 0}, {4, 1}}, ""});
-  const ValueId cut = *b.Slice(x, {1, 0, 0}, {C(4), Dim::M(), C(8)}, {2, 1, 3});
-  const ValueId sum = *b.Reduce(ReduceKind::kSum, cut, {0, 2}, true);
-  const ValueId w = *b.Input({DType::kF32, {C(1), Dim::M(), C(1)}});
-  EXPECT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, sum, w), {{}, w}).ok());
-  return *b.Finish();
+  return ReadChain(
+      "x: bf16[4,M,8] strides(1*M,1,4*M); cut = x[1:4:2, :, 0:8:3]; "
+      "sum = sum(cut, 0, 2, keep); w: f32[1,M,1]; out sum + w over w");
 }
 
 TEST(Canonical, ASliceOfOneElementHasOneSpelling) {
   const auto slice = [](int64_t limit, int64_t step) {
     ChainBuilder b;
     const ValueId x = *b.Input({DType::kF32, {C(8)}});
-    EXPECT_TRUE(b.Output(*b.Slice(x, {2}, {C(limit)}, {step})).ok());
-    return *b.Finish();
+    return Finished(b, {*b.Slice(x, {2}, {C(limit)}, {step})});
   };
   EXPECT_EQ(slice(3, 1), slice(5, 7));
   EXPECT_FALSE(slice(3, 1) == slice(4, 1));
@@ -148,11 +134,10 @@ TEST(Canonical, FastSumsAreAnotherChainWhereTheyDiffer) {
 
 TEST(CanonicalBytes, ReadBackAsTheSameChain) {
   const Chain chain = EveryFlag();
-  const absl::StatusOr<Chain> back = ChainFromCanonicalBytes(chain.CanonicalBytes());
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(*back, chain);
-  EXPECT_EQ(back->ops(), chain.ops());
-  EXPECT_EQ(back->outputs(), chain.outputs());
+  const Chain back = Got(ChainFromCanonicalBytes(chain.CanonicalBytes()));
+  EXPECT_EQ(back, chain);
+  EXPECT_EQ(back.ops(), chain.ops());
+  EXPECT_EQ(back.outputs(), chain.outputs());
 }
 
 TEST(CanonicalBytes, DamageIsAnErrorOrAnotherValidChain) {

@@ -1,9 +1,6 @@
 // Composites expand to the primitives that their definitions name.
-#include "src/chain/composites.h"
-
-#include <gtest/gtest.h>
-
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

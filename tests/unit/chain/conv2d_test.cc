@@ -1,12 +1,7 @@
 // conv2d: shapes, the canonical form, and the ways to write it.
-#include <gtest/gtest.h>
-
-#include "src/chain/builder.h"
-#include "src/chain/chain.h"
-#include "src/chain/composites.h"
 #include "src/chain/infer.h"
-#include "src/chain/problem.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -43,10 +38,9 @@ TEST(Conv2d, InfersTheExtentsOfEveryStridePadAndDilation) {
       {6, 6, 3, 3, {ohwi, {2, 2}, {1, 1}, {0, 1, 0, 1}}, 3, 3},
   };
   for (const Shape& s : shapes) {
-    const auto type = InferConv2d(Image(s.h, s.w, 24), Filter(40, s.r, s.s, 24), s.conv);
-    ASSERT_TRUE(type.ok()) << type.status();
+    const auto type = Got(InferConv2d(Image(s.h, s.w, 24), Filter(40, s.r, s.s, 24), s.conv));
     const TensorType want{DType::kF32, {Dim::M(), C(s.p), C(s.q), C(40)}};
-    EXPECT_EQ(*type, want) << ToString(*type) << " of " << s.h << " " << s.w << " " << s.r;
+    EXPECT_EQ(type, want) << ToString(type) << " of " << s.h << " " << s.w << " " << s.r;
   }
 }
 
@@ -54,9 +48,8 @@ TEST(Conv2d, ReadsHwioFilters) {
   const TensorType w{DType::kBF16, {C(3), C(2), C(24), C(40)}};
   Conv2d conv;
   conv.filter = FilterLayout::kHWIO;
-  const auto type = InferConv2d(Image(8, 6, 24), w, conv);
-  ASSERT_TRUE(type.ok()) << type.status();
-  EXPECT_EQ(ToString(*type), "f32[M,6,5,40]");
+  const auto type = Got(InferConv2d(Image(8, 6, 24), w, conv));
+  EXPECT_EQ(ToString(type), "f32[M,6,5,40]");
 }
 
 // The output of `add`, of an image and a filter of `dims`.
@@ -64,10 +57,8 @@ template <typename Add>
 Chain ChainOf(const std::vector<Dim>& dims, const Add& add) {
   ChainBuilder b;
   const ValueId x = *b.Input(Image(8, 6, 24)), w = *b.Input({DType::kBF16, dims}, {true, {}, ""});
-  const absl::StatusOr<ValueId> y = add(b, x, w);
-  EXPECT_TRUE(y.ok()) << y.status();
-  EXPECT_TRUE(b.Output(*b.Cast(*y, DType::kBF16)).ok());
-  return *b.Finish();
+  const ValueId y = Got(add(b, x, w));
+  return Finished(b, {*b.Cast(y, DType::kBF16)});
 }
 
 TEST(Conv2d, OfOneTapIsAProductOverTheChannels) {
@@ -148,12 +139,10 @@ TEST(Conv2d, KeysDifferByEveryAttribute) {
 TEST(Conv2d, CanonicalBytesAndJsonReadBack) {
   const Conv2d spec{FilterLayout::kOHWI, {2, 1}, {1, 2}, {1, 0, 3, 2}};
   const Chain chain = ThreeByThree(spec);
-  const auto back = ChainFromCanonicalBytes(chain.CanonicalBytes());
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(back->op(2).conv, spec);
-  const auto read = ChainFromJson(ChainToJson(chain));
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(*read, chain);
+  const auto back = Got(ChainFromCanonicalBytes(chain.CanonicalBytes()));
+  EXPECT_EQ(back.op(2).conv, spec);
+  const auto read = Got(ChainFromJson(ChainToJson(chain)));
+  EXPECT_EQ(read, chain);
 }
 
 TEST(Conv2d, CanonicalBytesOfAnUnknownFilterAreRefused) {
@@ -171,9 +160,8 @@ TEST(Conv2d, JsonNamesAOneTapConvolutionAndTheOpsBehindIt) {
       R"({"schema":1,"inputs":[{"id":0,"dtype":"bf16","dims":["M",4,4,8]},)"
       R"({"id":1,"dtype":"bf16","dims":[16,1,1,8]}],"ops":[{"id":2,"op":"conv2d","in":[0,1]},)"
       R"({"id":3,"op":"unary","in":[2],"kind":"relu"}],"outputs":[{"value":3}]})";
-  const auto chain = ChainFromJson(text);
-  ASSERT_TRUE(chain.ok()) << chain.status();
-  EXPECT_EQ(chain->op(3).kind, OpKind::kMatmul);
+  const auto chain = Got(ChainFromJson(text));
+  EXPECT_EQ(chain.op(3).kind, OpKind::kMatmul);
 }
 
 TEST(Conv2d, AFinishThatFailsLeavesTheBuilderAsItWas) {
@@ -203,25 +191,22 @@ TEST(Conv2d, SamePadsKeepTheExtent) {
 }
 
 TEST(ConvText, WritesTheCanonicalLine) {
-  const auto problem = ParseProblem(
+  const auto problem = Got(ParseProblem(
       "C conv_chain b=8 ic=64 h=56 w=56 oc1=64 oc2=256 k1=3,3 k2=1 act=relu stride=2,2 "
-      "pad=1,1,1,1");
-  ASSERT_TRUE(problem.ok()) << problem.status();
-  EXPECT_EQ(problem->m, 8);
-  EXPECT_EQ(WriteProblem(*problem),
+      "pad=1,1,1,1"));
+  EXPECT_EQ(problem.m, 8);
+  EXPECT_EQ(WriteProblem(problem),
             "C conv_chain b=8 ic=64 h=56 w=56 oc1=64 oc2=256 k1=3 k2=1 act=relu stride=2 pad=1 "
             "dilation=1 weights=OHWI format=NHWC groups=1 dtype=bf16 bias1=0 bias2=0");
-  const auto again = ParseProblem(WriteProblem(*problem));
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(again->chain, problem->chain);
-  EXPECT_EQ(ToString(problem->chain.output_type(0)), "bf16[M,28,28,256]");
+  const auto again = Got(ParseProblem(WriteProblem(problem)));
+  EXPECT_EQ(again.chain, problem.chain);
+  EXPECT_EQ(ToString(problem.chain.output_type(0)), "bf16[M,28,28,256]");
 }
 
 TEST(ConvText, HasGroups) {
-  const auto problem = ParseProblem("conv b=M ic=32 h=5 w=4 oc=48 k=3 groups=4 bias=1");
-  ASSERT_TRUE(problem.ok()) << problem.status();
-  EXPECT_EQ(problem->chain.op(problem->chain.CallerOrder()[1]).type.dims.back(), C(8));
-  EXPECT_EQ(ParseProblem(WriteProblem(*problem))->chain, problem->chain);
+  const auto problem = Got(ParseProblem("conv b=M ic=32 h=5 w=4 oc=48 k=3 groups=4 bias=1"));
+  EXPECT_EQ(problem.chain.op(problem.chain.CallerOrder()[1]).type.dims.back(), C(8));
+  EXPECT_EQ(ParseProblem(WriteProblem(problem))->chain, problem.chain);
   EXPECT_EQ(ParseProblem("conv b=M ic=32 h=5 w=4 oc=48 k=3 groups=5").status().message(),
             "conv: op 2 (conv2d): groups is 5, must divide the channels of x, 32");
 }

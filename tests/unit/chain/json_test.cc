@@ -1,29 +1,16 @@
 // JSON of chains: both ways, for every kind of op.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <ctime>
-#include <fstream>
-#include <iterator>
-#include <limits>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "src/chain/builder.h"
-#include "src/chain/chain.h"
-#include "src/chain/problem.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
 
 void ExpectRoundTrip(const Chain& chain) {
   const std::string json = ChainToJson(chain);
-  const absl::StatusOr<Chain> back = ChainFromJson(json);
-  ASSERT_TRUE(back.ok()) << back.status() << "\n" << json;
-  EXPECT_EQ(*back, chain);
-  EXPECT_EQ(back->InputOrder(), chain.InputOrder());
-  EXPECT_EQ(ChainToJson(*back), json);
+  const Chain back = Got(ChainFromJson(json), json);
+  EXPECT_EQ(back, chain);
+  EXPECT_EQ(back.InputOrder(), chain.InputOrder());
+  EXPECT_EQ(ChainToJson(back), json);
 }
 
 TEST(ChainJson, RoundTripsEveryTextKind) {
@@ -63,8 +50,7 @@ TEST(ChainJson, KeepsTheCallersOrderAndNames) {
   ChainBuilder b;
   const TensorType type{DType::kF32, {Dim::M()}};
   const ValueId y = *b.Input(type, {false, {}, "why \"quoted\""}), x = *b.Input(type);
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kSub, x, y)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {*b.Binary(BinaryKind::kSub, x, y)});
   ExpectRoundTrip(chain);
   const Chain back = *ChainFromJson(ChainToJson(chain));
   EXPECT_EQ(back.InputName(0), "why \"quoted\"");
@@ -76,8 +62,7 @@ TEST(ChainJson, KeepsInfinitiesAndEveryBitOfAScalar) {
   for (double value : {HUGE_VAL, -HUGE_VAL, -0.0, 1e-5, 0.1, 3.4028234663852886e38, 1e-45}) {
     ChainBuilder b;
     const ValueId x = *b.Input({DType::kF32, {Dim::M()}});
-    ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, x, *b.Scalar(value))).ok());
-    ExpectRoundTrip(*b.Finish());
+    ExpectRoundTrip(Finished(b, {*b.Binary(BinaryKind::kAdd, x, *b.Scalar(value))}));
   }
 }
 
@@ -108,11 +93,9 @@ TEST(ChainJson, TypesThatFollowMayBeLeftOut) {
   const std::string json((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   const std::string shorter = WithoutTypes(json);
   ASSERT_LT(shorter.size() + 200, json.size());
-  const absl::StatusOr<Chain> whole = ChainFromJson(json), chain = ChainFromJson(shorter);
-  ASSERT_TRUE(whole.ok()) << whole.status();
-  ASSERT_TRUE(chain.ok()) << chain.status() << "\n" << shorter;
-  EXPECT_EQ(*chain, *whole);
-  EXPECT_EQ(ChainToJson(*chain), json);
+  const Chain whole = Got(ChainFromJson(json)), chain = Got(ChainFromJson(shorter));
+  EXPECT_EQ(chain, whole);
+  EXPECT_EQ(ChainToJson(chain), json);
 }
 
 // Seconds to read a chain of so many ops: the least of three times, which other work on the machine
@@ -121,8 +104,7 @@ double SecondsToRead(int ops) {
   ChainBuilder b;
   ValueId x = *b.Input({DType::kF32, {Dim::M()}});
   for (int i = 0; i < ops; ++i) x = *b.Unary(UnaryKind::kNeg, x);
-  EXPECT_TRUE(b.Output(x).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {x});
   const std::string json = ChainToJson(chain);
   double least = std::numeric_limits<double>::infinity();
   for (int time = 0; time < 3; ++time) {
@@ -143,11 +125,10 @@ TEST(ChainJson, ManySmallObjectsAreReadInLinearTime) {
 }
 
 TEST(ChainJson, ArraysComeInAnyOrder) {
-  const absl::StatusOr<Chain> chain = ChainFromJson(
+  const Chain chain = Got(ChainFromJson(
       R"({"outputs":[{"value":1}],"ops":[{"id":1,"op":"unary","in":[0],"kind":"exp"}],)"
-      R"("inputs":[{"id":0,"dtype":"f32","dims":["M"]}],"schema":1})");
-  ASSERT_TRUE(chain.ok()) << chain.status();
-  EXPECT_EQ(chain->ops().size(), 2u);
+      R"("inputs":[{"id":0,"dtype":"f32","dims":["M"]}],"schema":1})"));
+  EXPECT_EQ(chain.ops().size(), 2u);
 }
 
 }  // namespace

@@ -2,8 +2,7 @@
 // for.
 #include "src/chain/problem.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -53,10 +52,9 @@ N8 masked_softmax rows=16384 cols=2048 scale=0.125 mask=full dtype=bf16         
 // clang-format on
 
 TEST(ProblemLists, ReadAsTheyAre) {
-  const absl::StatusOr<std::vector<Problem>> problems = ParseProblems(kLists);
-  ASSERT_TRUE(problems.ok()) << problems.status();
-  EXPECT_EQ(problems->size(), 36u);
-  for (const Problem& p : *problems) {
+  const std::vector<Problem> problems = Got(ParseProblems(kLists));
+  EXPECT_EQ(problems.size(), 36u);
+  for (const Problem& p : problems) {
     ASSERT_TRUE(p.m.has_value()) << p.id;
     EXPECT_TRUE(p.chain.UsesM()) << p.id;
   }
@@ -80,12 +78,11 @@ TEST(WriteProblem, RoundTripsEveryProblemOfTheLists) {
   const std::vector<Problem> problems = *ParseProblems(kLists);
   for (const Problem& p : problems) {
     const std::string line = WriteProblem(p);
-    const absl::StatusOr<Problem> back = ParseProblem(line);
-    ASSERT_TRUE(back.ok()) << line << ": " << back.status();
-    EXPECT_EQ(WriteProblem(*back), line);
-    EXPECT_EQ(back->id, p.id);
-    EXPECT_EQ(back->m, p.m);
-    EXPECT_EQ(back->chain, p.chain);
+    const Problem back = Got(ParseProblem(line), line);
+    EXPECT_EQ(WriteProblem(back), line);
+    EXPECT_EQ(back.id, p.id);
+    EXPECT_EQ(back.m, p.m);
+    EXPECT_EQ(back.chain, p.chain);
   }
 }
 
@@ -153,10 +150,9 @@ TEST(WriteProblem, SpellsDefaultsAndNumbersInOneWay) {
        "weights=OHWI format=NHWC dtype=bf16"},
   };
   for (const auto& c : cases) {
-    const absl::StatusOr<Problem> problem = ParseProblem(c.in);
-    ASSERT_TRUE(problem.ok()) << c.in << ": " << problem.status();
-    EXPECT_EQ(WriteProblem(*problem), c.out);
-    EXPECT_EQ(ParseProblem(c.out)->chain, problem->chain);
+    const Problem problem = Got(ParseProblem(c.in), c.in);
+    EXPECT_EQ(WriteProblem(problem), c.out);
+    EXPECT_EQ(ParseProblem(c.out)->chain, problem.chain);
   }
 }
 

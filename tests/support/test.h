@@ -1,0 +1,42 @@
+// What every test includes: common.h, GoogleTest with the matchers in use, and statuses in tests.
+#ifndef SINTER_TESTS_SUPPORT_TEST_H_
+#define SINTER_TESTS_SUPPORT_TEST_H_
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/common.h"
+
+namespace sinter {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+inline ::testing::AssertionResult IsOk(const absl::Status& status) {
+  if (status.ok()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << status.ToString();
+}
+template <typename T>
+::testing::AssertionResult IsOk(const absl::StatusOr<T>& result) {
+  return IsOk(result.status());
+}
+#define ASSERT_OK(expression) ASSERT_TRUE(::sinter::IsOk(expression))
+#define EXPECT_OK(expression) EXPECT_TRUE(::sinter::IsOk(expression))
+
+// The value of `result`. An error ends the test, which fails with `of` and the error's text.
+template <typename T>
+T Got(absl::StatusOr<T> result, const absl::AlphaNum& of = "") {
+  if (!result.ok()) throw std::runtime_error(absl::StrCat(of, " ", result.status().ToString()));
+  return *std::move(result);
+}
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_SUPPORT_TEST_H_
