@@ -1,12 +1,8 @@
 // Sums over ranks in the reference, which runs all ranks.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-
-#include "src/chain/problem.h"
 #include "src/reference/compare.h"
 #include "src/reference/evaluator.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {
@@ -23,9 +19,7 @@ std::vector<V> RunRanks(const Chain& chain, int64_t m, const std::vector<V>& inp
   std::vector<const void*> pointers;
   for (const V& input : inputs) bytes.push_back(Encode(dtype, input));
   for (const auto& input : bytes) pointers.push_back(input.data());
-  const auto results = RunReferenceF64(chain, m, pointers);
-  EXPECT_TRUE(results.ok()) << results.status();
-  return results.ok() ? *results : std::vector<V>(inputs.size());
+  return Got(RunReferenceF64(chain, m, pointers));
 }
 
 TEST(AllReduce, AddsInTheOrderOfRanksInF32AndRoundsOnce) {
@@ -33,8 +27,7 @@ TEST(AllReduce, AddsInTheOrderOfRanksInF32AndRoundsOnce) {
   const double big = 0x1p30, small = 1;
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(2)}});
-  ASSERT_TRUE(b.Output(*b.AllReduce(x, 3)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {*b.AllReduce(x, 3)});
   const std::vector<V> out =
       RunRanks(chain, 1, {{big, small}, {small, big}, {-big, -big}}, DType::kF32);
   ASSERT_EQ(out.size(), 3u);
@@ -84,8 +77,7 @@ TEST(ReduceScatter, HasItsPartOfTheSumAndAGatherJoinsThem) {
           inputs.push_back(Random(dtype, 24 * kM * 24 * 24, static_cast<uint64_t>(r + 1)));
         const auto run = [&](const auto& add) {
           ChainBuilder b;
-          EXPECT_TRUE(b.Output(add(b, *b.Input({dtype, dims}))).ok());
-          return RunRanks(*b.Finish(), kM, inputs, dtype);
+          return RunRanks(Finished(b, {add(b, *b.Input({dtype, dims}))}), kM, inputs, dtype);
         };
         const std::vector<V> sums =
             run([&](ChainBuilder& b, ValueId x) { return *b.AllReduce(x, ranks); });
@@ -115,8 +107,8 @@ TEST(AllGather, RoundsAndKeepsInfinitiesAndNaNs) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(2)}});
   const ValueId y = *b.Binary(BinaryKind::kAdd, x, *b.Scalar(0x1p-12, DType::kBF16));
-  ASSERT_TRUE(b.Output(*b.AllGather(y, 1, 2)).ok());
-  const std::vector<V> out = RunRanks(*b.Finish(), 1, {{1, inf}, {-inf, NAN}});
+  const std::vector<V> out =
+      RunRanks(Finished(b, {*b.AllGather(y, 1, 2)}), 1, {{1, inf}, {-inf, NAN}});
   for (const V& rank : out) {
     EXPECT_EQ(rank[0], 1) << "rounded to its type";
     EXPECT_EQ(rank[1], inf);

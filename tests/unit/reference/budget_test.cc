@@ -1,22 +1,16 @@
 // What a run would take of memory and time, and that too much is refused before it begins.
 #include "src/reference/budget.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <string>
-#include <utility>
-
 #include "src/base/refusal.h"
 #include "src/chain/problem.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {
 namespace {
 
 using testing::C;
-using ::testing::HasSubstr;
 
 constexpr int64_t kMiB = 1 << 20;
 
@@ -40,8 +34,7 @@ Chain Spread(const std::vector<Dim>& dims) {
   const ValueId more = *b.Binary(BinaryKind::kAdd, wide, wide);
   std::vector<int32_t> axes;
   for (size_t i = 0; i < dims.size(); ++i) axes.push_back(static_cast<int32_t>(i));
-  EXPECT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, more, axes)).ok());
-  return *b.Finish();
+  return Finished(b, {*b.Reduce(ReduceKind::kSum, more, axes)});
 }
 
 TEST(Budget, WhatTakesTooMuchIsRefusedAtOnce) {
@@ -76,9 +69,8 @@ TEST(Budget, LayersOfTheLargestModelsFit) {
       {"attention rows=M heads=32 queries=1024 keys=4096 dim=128", 16},  // batches
       {"layernorm rows=M cols=65536", 8192}};
   for (const auto& [line, m] : layers) {
-    const auto problem = ParseProblem(line);
-    ASSERT_TRUE(problem.ok()) << problem.status();
-    EXPECT_TRUE(Check(problem->chain, m).ok()) << line << Check(problem->chain, m);
+    const auto problem = Got(ParseProblem(line));
+    EXPECT_TRUE(Check(problem.chain, m).ok()) << line << Check(problem.chain, m);
   }
 }
 
@@ -87,8 +79,7 @@ TEST(Budget, CountsBuffersWhileTheyLive) {
   ValueId x = *b.Input({DType::kF32, {C(1024), C(1024)}}, {});
   for (int i = 0; i < 20; ++i) x = *b.Unary(UnaryKind::kExp, x);
   x = *b.Transpose(x, {1, 0});  // a view
-  ASSERT_TRUE(b.Output(x).ok());
-  const Chain line = *b.Finish();
+  const Chain line = Finished(b, {x});
   EXPECT_EQ(LeastMiB(line, 1), 16);
   EXPECT_EQ(LeastMiB(line, 1, -1, /*keeps_outputs=*/true), 24);
   ChainBuilder c;  // the first of four values lives until the last
@@ -96,8 +87,7 @@ TEST(Budget, CountsBuffersWhileTheyLive) {
   const ValueId kept = *c.Unary(UnaryKind::kExp, first);
   ValueId y = kept;
   for (int i = 0; i < 3; ++i) y = *c.Unary(UnaryKind::kExp, y);
-  ASSERT_TRUE(c.Output(*c.Binary(BinaryKind::kAdd, y, kept)).ok());
-  EXPECT_EQ(LeastMiB(*c.Finish(), 1), 24);
+  EXPECT_EQ(LeastMiB(Finished(c, {*c.Binary(BinaryKind::kAdd, y, kept)}), 1), 24);
 }
 
 TEST(Budget, RowsBoundWhatAPassHolds) {
@@ -105,12 +95,9 @@ TEST(Budget, RowsBoundWhatAPassHolds) {
   EXPECT_LT(LeastMiB(chain, 1 << 24), 1024) << "a pass is of 2^13 rows";
   EXPECT_LT(LeastMiB(chain, 1 << 24, 64), 8) << "64 rows";
   // What does not depend on M is computed again in each pass.
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(1 << 17)}}, {});
-  const ValueId w = *b.Unary(UnaryKind::kExp, *b.Input({DType::kF32, {C(1 << 17)}}, {}));
-  const ValueId both = *b.Binary(BinaryKind::kAdd, x, *b.Broadcast(w, {Dim::M(), C(1 << 17)}));
-  ASSERT_TRUE(b.Output(both).ok());
-  const Chain shared = *b.Finish();
+  const Chain shared = ReadChain(
+      "x: f32[M,131072]; y: f32[131072]; w = exp(y); both = x + spread(w, [M,131072]); "
+      "out both");
   ReferenceBudget budget;
   budget.operations = 16.0 * (1 << 17) * (64 + 1);
   EXPECT_TRUE(Check(shared, 64, budget).ok()) << Check(shared, 64, budget);

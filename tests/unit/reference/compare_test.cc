@@ -1,14 +1,8 @@
 // Error measures: what passes, what never does.
 #include "src/reference/compare.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-#include <random>
-
-#include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
+#include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {

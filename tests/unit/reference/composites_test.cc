@@ -1,14 +1,7 @@
 // Text kinds against closed formulas.
-#include "src/chain/composites.h"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-
-#include "absl/strings/str_cat.h"
-#include "src/chain/problem.h"
 #include "src/reference/evaluator.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {
@@ -37,9 +30,8 @@ double Act(const std::string& name, double x) {
 // Runs `line` on random inputs, unrounded results.
 struct Case {
   explicit Case(const std::string& line) {
-    const absl::StatusOr<Problem> problem = ParseProblem(line);
-    EXPECT_TRUE(problem.ok()) << problem.status();
-    const Chain& chain = problem->chain;
+    const Problem problem = Got(ParseProblem(line));
+    const Chain& chain = problem.chain;
     for (int j = 0; j < chain.num_inputs(); ++j) {
       const TensorType& type = chain.input_op(chain.CallerOrder()[j]).type;
       in.push_back(Random(type.dtype, *ElementCount(type.dims, kRows), 10 + j));
@@ -249,8 +241,8 @@ TEST(Rows, SoftplusIsRightAtBothEndsAndKeepsNaN) {
   const V x = {0, 1, -1, 30, -30, -80, 1e4, -1e4, kInf, -kInf, nan};
   ChainBuilder b;
   const ValueId in = *b.Input({DType::kF32, {Dim::M()}});
-  ASSERT_TRUE(b.Output(*AddSoftplus(b, in)).ok());
-  const V y = testing::RunF64(*b.Finish(), static_cast<int64_t>(x.size()), {x})[0];
+  const V y =
+      testing::RunF64(Finished(b, {*AddSoftplus(b, in)}), static_cast<int64_t>(x.size()), {x})[0];
   for (size_t i = 0; i < 6; ++i) {
     const double want = std::log1p(std::exp(x[i]));
     EXPECT_NEAR(y[i], want, 1e-15 * want) << x[i];
@@ -267,8 +259,8 @@ TEST(Rows, ClampKeepsNaNAndTheType) {
   const auto clamped = [&](double least, double most) {
     ChainBuilder b;
     const ValueId in = *b.Input({DType::kF32, {Dim::M()}});
-    EXPECT_TRUE(b.Output(*AddClamp(b, in, least, most)).ok());
-    V y = testing::RunF64(*b.Finish(), static_cast<int64_t>(x.size()), {x})[0];
+    V y = testing::RunF64(Finished(b, {*AddClamp(b, in, least, most)}),
+                          static_cast<int64_t>(x.size()), {x})[0];
     EXPECT_TRUE(std::isnan(y.back()));
     y.pop_back();
     return y;

@@ -1,8 +1,7 @@
 // Convolutions against loops over a padded image.
-#include <gtest/gtest.h>
-
 #include "src/chain/problem.h"
 #include "src/reference/evaluator.h"
+#include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {

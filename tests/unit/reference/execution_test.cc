@@ -1,10 +1,6 @@
 // How chains run: strides, rows, threads, M = 0, aliases, refusals.
-#include <gtest/gtest.h>
-
-#include <cmath>
-
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {
@@ -38,10 +34,8 @@ TEST(Reference, StridedInputsAndOutputsAreReadAndWrittenInPlaceOnly) {
 }
 
 TEST(Reference, StrideZeroRepeatsAnElement) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(2)}}, {false, {{0, 0}, {1, 0}}, ""});
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, x, x)).ok());
-  EXPECT_EQ(RunF64(*b.Finish(), 3, {{1, 2}})[0], (V{2, 4, 2, 4, 2, 4}));
+  EXPECT_EQ(RunF64(ReadChain("x: f32[M,2] strides(0,1); out x + x"), 3, {{1, 2}})[0],
+            (V{2, 4, 2, 4, 2, 4}));
 }
 
 TEST(Reference, SomeRowsEqualThoseOfAllRows) {
@@ -70,8 +64,7 @@ TEST(Reference, WithRowsOnlyThoseAreWritten) {
   ChainBuilder b;  // M is the last axis
   const ValueId x = *b.Input({DType::kF32, {C(2), Dim::M()}}),
                 i = *b.Iota({C(2), Dim::M()}, 1, DType::kF32);
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, x, i)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {*b.Binary(BinaryKind::kAdd, x, i)});
   const std::vector<uint8_t> in = Encode(DType::kF32, {10, 20, 30, 40, 50, 60});
   std::vector<uint8_t> out = Encode(DType::kF32, V(6, -1));
   const std::vector<int64_t> rows = {2, 0};
@@ -124,13 +117,8 @@ TEST(Reference, TheNumberOfThreadsAndPassesChangesNoBit) {
 
 TEST(Reference, ManyPassesEqualOne) {
   // 2^17 columns make a pass of 64 rows; an output without M is stored once.
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(1)}});
-  const ValueId v = *b.Input({DType::kF32, {C(2)}});
-  const ValueId wide = *b.Broadcast(x, {Dim::M(), C(131072)});
-  ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kMean, wide, {1})).ok());
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, v, v)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain =
+      ReadChain("x: f32[M,1]; v: f32[2]; wide = spread(x, [M,131072]); out mean(wide, 1), v + v");
   const V in = Random(DType::kF32, 130, 1);
   const auto result = RunF64(chain, 130, {in, {1, 2}});
   testing::ExpectNear(result[0], in, 1e-12);
@@ -160,8 +148,7 @@ TEST(Reference, ZeroRowsWriteTheOutputsWithoutM) {
       ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kAbs, x)).ok());
       const std::vector<int32_t> axes =
           whole ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{0};
-      ASSERT_TRUE(b.Output(*b.Reduce(kind, x, axes)).ok());
-      const Chain chain = *b.Finish();
+      const Chain chain = Finished(b, {*b.Reduce(kind, x, axes)});
       std::vector<float> rows = {7}, out = {5, 6};
       ASSERT_TRUE(RunReference(chain, 0, {nullptr}, {rows.data(), out.data()}).ok());
       EXPECT_EQ(rows[0], 7);
@@ -182,14 +169,9 @@ TEST(Reference, ZeroRowsWriteTheOutputsWithoutM) {
 
 // The sum over M of a product is 0 where nothing is added; what it is made into follows.
 TEST(Reference, ZeroRowsGoOnThroughProductsAndActivations) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(2)}});
-  const ValueId w = *b.Input({DType::kF32, {C(3), C(2)}});
-  const ValueId sum = *b.Reduce(ReduceKind::kSum, x, {0}, true);
-  const ValueId one = *b.Unary(UnaryKind::kSigmoid, sum);
-  ASSERT_TRUE(b.Output(*b.Matmul(one, w, false, true)).ok());
-  ASSERT_TRUE(b.Output(*b.Matmul(x, x, true, false)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = ReadChain(
+      "x: f32[M,2]; w: f32[3,2]; sum = sum(x, 0, keep); one = sigmoid(sum); "
+      "out one @ w.T, x.T @ x");
   const std::vector<float> weights = {1, 2, 3, 4, 5, 6};
   std::vector<float> y(3, -1), gram(4, -1);
   ASSERT_TRUE(RunReference(chain, 0, {nullptr, weights.data()}, {y.data(), gram.data()}).ok());

@@ -1,18 +1,8 @@
 // Products with matrices that ids name, or ends say, and the gated FFN of a mixture of experts,
 // against loops.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/reference/rows.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {
@@ -54,8 +44,7 @@ TEST(GroupedMatmul, EqualsLoopsInEveryForm) {
       const ValueId w =
           *b.Input({DType::kF16, {C(kExperts), C(transposed ? kN : kK), C(transposed ? kK : kN)}});
       const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(kSlots)}});
-      ASSERT_TRUE(b.Output(*b.GroupedMatmul(a, w, ids, transposed)).ok());
-      const Chain chain = *b.Finish();
+      const Chain chain = Finished(b, {*b.GroupedMatmul(a, w, ids, transposed)});
       EXPECT_EQ(reference::WhyRowsMix(chain), "");
       const V in_a = Random(DType::kBF16, kTokens * (slot_rows ? kSlots : 1) * kK, 1);
       const V in_w = Random(DType::kF16, kExperts * kN * kK, 2);
@@ -85,8 +74,7 @@ TEST(GroupedMatmul, OfCodesIsTheProductOfWhatTheyStandFor) {
       const ValueId w = *b.Input({DType::kE4M3, {e, C(kN8), C(kK8)}});
       const ValueId ids = *b.Input({DType::kS32, {m, t}});
       const ValueId scale_a = *b.Input({DType::kF32, c.a}), scale_w = *b.Input({DType::kF32, c.w});
-      ASSERT_TRUE(b.Output(*b.ScaledGroupedMatmul(a, w, ids, scale_a, scale_w)).ok());
-      const Chain chain = *b.Finish();
+      const Chain chain = Finished(b, {*b.ScaledGroupedMatmul(a, w, ids, scale_a, scale_w)});
       EXPECT_EQ(reference::WhyRowsMix(chain), "");
       const auto count = [](const std::vector<Dim>& dims) {
         int64_t all = 1;
@@ -184,8 +172,7 @@ TEST(GroupedMatmulByEnds, EqualsLoopsForAnyEnds) {
     const ValueId w =
         *b.Input({DType::kF16, {C(kExperts), C(transposed ? kN : kK), C(transposed ? kK : kN)}});
     const ValueId ends = *b.Input({DType::kS32, {C(kExperts)}});
-    ASSERT_TRUE(b.Output(*b.GroupedMatmulByEnds(a, w, ends, transposed)).ok());
-    const Chain chain = *b.Finish();
+    const Chain chain = Finished(b, {*b.GroupedMatmulByEnds(a, w, ends, transposed)});
     EXPECT_TRUE(IsByEnds(chain.op(chain.outputs()[0].value)));
     EXPECT_NE(reference::WhyRowsMix(chain), "") << "a row's place says its matrix";
     const V in_a = Random(DType::kBF16, kSorted * kK, 1);
@@ -228,8 +215,7 @@ TEST(GroupedGatedFfn, EqualsItsFormulaInEveryOrderLayoutAndOption) {
           absl::StrCat("grouped_gated_ffn m=5 experts=4 top=3 n=8 k=16 l=5 act=silu order=", order,
                        " layout=", layout, " dtype=f32", given.keys);
       SCOPED_TRACE(line);
-      const auto problem = ParseProblem(line);
-      ASSERT_TRUE(problem.ok()) << problem.status();
+      const auto problem = Got(ParseProblem(line));
       const V x = Random(DType::kF32, kTokens * kK, 1), factors = Random(DType::kF32, 15, 2);
       const V w1 = Random(DType::kF32, kExperts * 2 * kHalf * kK, 3);
       const V w2 = Random(DType::kF32, kExperts * kL * kHalf, 4);
@@ -271,7 +257,7 @@ TEST(GroupedGatedFfn, EqualsItsFormulaInEveryOrderLayoutAndOption) {
       if (given.biased) inputs.push_back(bias1);
       inputs.push_back(w2);
       if (given.biased) inputs.push_back(bias2);
-      ExpectNear(RunF64(problem->chain, kTokens, inputs)[0], y, 1e-5);
+      ExpectNear(RunF64(problem.chain, kTokens, inputs)[0], y, 1e-5);
     }
   }
 }

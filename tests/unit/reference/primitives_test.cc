@@ -1,11 +1,7 @@
 // Every primitive against plain loops.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <functional>
-
 #include "src/reference/evaluator.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {
@@ -123,8 +119,7 @@ TEST(Unary, NearZeroAndHalvesAreThoseOfPyTorch) {
   const auto of = [](UnaryKind kind, const std::vector<double>& x) {
     ChainBuilder b;
     const ValueId v = *b.Input({DType::kF32, {Dim::M()}});
-    EXPECT_TRUE(b.Output(*b.Unary(kind, v)).ok());
-    return RunF64(*b.Finish(), static_cast<int64_t>(x.size()), {x})[0];
+    return RunF64(Finished(b, {*b.Unary(kind, v)}), static_cast<int64_t>(x.size()), {x})[0];
   };
   using V = std::vector<double>;
   EXPECT_EQ(of(UnaryKind::kRound, {0.5, 1.5, 2.5, -0.5, -1.5, 2.75, -2.25, kInf}),
@@ -180,8 +175,8 @@ TEST(Binary, MaxAndMinKeepNaNOfEitherSide) {
   for (BinaryKind kind : {BinaryKind::kMax, BinaryKind::kMin}) {
     ChainBuilder b;
     const ValueId p = *b.Input({DType::kF32, {C(2)}}), q = *b.Input({DType::kF32, {C(2)}});
-    ASSERT_TRUE(b.Output(*b.Binary(kind, p, q)).ok());
-    const std::vector<double> result = RunF64(*b.Finish(), 0, {{kNaN, 1}, {1, kNaN}})[0];
+    const std::vector<double> result =
+        RunF64(Finished(b, {*b.Binary(kind, p, q)}), 0, {{kNaN, 1}, {1, kNaN}})[0];
     for (double v : result) EXPECT_TRUE(std::isnan(v));
   }
 }
@@ -266,8 +261,7 @@ TEST(Cast, WidensE4M3AndStoresIt) {
   ASSERT_TRUE(b.Output(wide).ok());
   ASSERT_TRUE(
       b.Output(*b.Cast(*b.Binary(BinaryKind::kMul, wide, *b.Scalar(2)), DType::kE4M3)).ok());
-  ASSERT_TRUE(b.Output(moved).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {moved});
   std::vector<uint8_t> codes, doubled(254), copied(254);
   for (int code = 0; code < 256; ++code) {
     if ((code & 0x7f) != 0x7f) codes.push_back(static_cast<uint8_t>(code));
@@ -286,9 +280,9 @@ TEST(Cast, OnlyACastRounds) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kBF16, {C(1)}}), y = *b.Input({DType::kBF16, {C(1)}});
   const ValueId sum = *b.Binary(BinaryKind::kAdd, x, y);  // bf16 by type, not rounded
-  ASSERT_TRUE(b.Output(*b.Cast(sum, DType::kF32)).ok());
-  ASSERT_TRUE(b.Output(*b.Cast(*b.Cast(sum, DType::kBF16), DType::kF32)).ok());
-  const auto r = RunF64(*b.Finish(), 0, {{1}, {0x1p-10}});
+  const auto r = RunF64(
+      Finished(b, {*b.Cast(sum, DType::kF32), *b.Cast(*b.Cast(sum, DType::kBF16), DType::kF32)}), 0,
+      {{1}, {0x1p-10}});
   EXPECT_EQ(r[0][0], 1 + 0x1p-10);
   EXPECT_EQ(r[1][0], 1);
 }
@@ -327,8 +321,8 @@ TEST(Reduce, EqualsLoopsOverEverySetOfAxes) {
         }
         ChainBuilder b;
         const ValueId in = *b.Input({DType::kF32, {C(3), C(4), C(5)}});
-        ASSERT_TRUE(b.Output(*b.Reduce(kind, in, axes, keep)).ok());
-        ExpectNear(RunF64(*b.Finish(), 0, {x})[0], expected, 1e-14);
+        ExpectNear(RunF64(Finished(b, {*b.Reduce(kind, in, axes, keep)}), 0, {x})[0], expected,
+                   1e-14);
       }
     }
   }
@@ -361,9 +355,9 @@ TEST(Movements, ReshapeOfATransposeAndOfABroadcastCopies) {
   ChainBuilder b;
   const ValueId in = *b.Input({DType::kF32, {C(2), C(3)}}),
                 row = *b.Input({DType::kF32, {C(1), C(2)}});
-  ASSERT_TRUE(b.Output(*b.Reshape(*b.Transpose(in, {1, 0}), {C(6)})).ok());
-  ASSERT_TRUE(b.Output(*b.Reshape(*b.Broadcast(row, {C(3), C(2)}), {C(6)})).ok());
-  const auto r = RunF64(*b.Finish(), 0, {{0, 1, 2, 3, 4, 5}, {7, 8}});
+  const auto r = RunF64(Finished(b, {*b.Reshape(*b.Transpose(in, {1, 0}), {C(6)}),
+                                     *b.Reshape(*b.Broadcast(row, {C(3), C(2)}), {C(6)})}),
+                        0, {{0, 1, 2, 3, 4, 5}, {7, 8}});
   EXPECT_EQ(r[0], (std::vector<double>{0, 3, 1, 4, 2, 5}));
   EXPECT_EQ(r[1], (std::vector<double>{7, 8, 7, 8, 7, 8}));
 }
@@ -380,9 +374,8 @@ TEST(Gather, EqualsLoopsAndGivesZerosOutside) {
     const ValueId table =
         *b.Input({DType::kBF16, {C(kRows), C(kColumns)}}, {true, {{8, 0}, {1, 0}}, ""});
     const ValueId rows = *b.Input({dtype, {Dim::M(), C(2)}});
-    ASSERT_TRUE(b.Output(*b.Gather(table, rows)).ok());
-    ASSERT_TRUE(b.Output(*b.Gather(*b.Transpose(table, {1, 0}), rows)).ok());
-    const Chain chain = *b.Finish();
+    const Chain chain =
+        Finished(b, {*b.Gather(table, rows), *b.Gather(*b.Transpose(table, {1, 0}), rows)});
     EXPECT_EQ(chain.output_type(0).dims, (std::vector<Dim>{Dim::M(), C(2), C(kColumns)}));
     const auto result = RunF64(chain, kIds / 2, {{x.begin(), x.end() - 2}, given});
     for (int64_t i = 0; i < kIds; ++i) {
@@ -411,8 +404,7 @@ TEST(Scatter, EqualsLoopsAndWritesNothingOutside) {
         *b.Input({DType::kBF16, {C(kRows), C(kColumns)}}, {false, {{8, 0}, {1, 0}}, ""});
     const ValueId which = *b.Input({dtype, {Dim::M(), C(2)}});
     const ValueId r = *b.Input({DType::kBF16, {Dim::M(), C(2), C(kColumns)}});
-    ASSERT_TRUE(b.Output(*b.Scatter(over, which, r)).ok());
-    const Chain chain = *b.Finish();
+    const Chain chain = Finished(b, {*b.Scatter(over, which, r)});
     EXPECT_FALSE(IsRowIndependent(chain));
     std::vector<double> expected;
     for (int64_t i = 0; i < kRows; ++i) {
@@ -437,8 +429,7 @@ TEST(Gather, TakesElementsOfTheLastAxis) {
   ChainBuilder b;
   const ValueId in = *b.Input({DType::kF32, {Dim::M(), C(2), C(kColumns)}});
   const ValueId which = *b.Input({DType::kS32, {Dim::M(), C(2), C(3)}});
-  ASSERT_TRUE(b.Output(*b.Gather(in, which, -1)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {*b.Gather(in, which, -1)});
   EXPECT_EQ(chain.op(2).axis, 2);
   EXPECT_TRUE(IsRowIndependent(chain));
   const auto result = RunF64(chain, kM, {x, ids});
@@ -450,11 +441,7 @@ TEST(Gather, TakesElementsOfTheLastAxis) {
 
 // Rows of M rows: all of them are looked at, and with none there are zeros.
 TEST(Gather, OfMRowsMixesThem) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(2)}});
-  const ValueId last = *b.Input({DType::kS64, {C(2)}});
-  ASSERT_TRUE(b.Output(*b.Gather(x, last)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = ReadChain("x: f32[M,2]; last: s64[2]; out gather(x, last)");
   EXPECT_FALSE(IsRowIndependent(chain));
   EXPECT_EQ(RunF64(chain, 3, {{0, 1, 2, 3, 4, 5}, {2, 0}})[0], (std::vector<double>{4, 5, 0, 1}));
   EXPECT_EQ(RunF64(chain, 0, {{}, {2, 0}})[0], (std::vector<double>{0, 0, 0, 0}));
@@ -462,9 +449,9 @@ TEST(Gather, OfMRowsMixesThem) {
 
 TEST(Iota, CountsAlongItsAxis) {
   ChainBuilder b;
-  ASSERT_TRUE(b.Output(*b.Iota({Dim::M(), C(2)}, 0, DType::kS32)).ok());
-  ASSERT_TRUE(b.Output(*b.Iota({C(2), C(3)}, 1, DType::kF32)).ok());
-  const auto r = RunF64(*b.Finish(), 3, {});
+  const auto r = RunF64(Finished(b, {*b.Iota({Dim::M(), C(2)}, 0, DType::kS32),
+                                     *b.Iota({C(2), C(3)}, 1, DType::kF32)}),
+                        3, {});
   EXPECT_EQ(r[0], (std::vector<double>{0, 0, 1, 1, 2, 2}));
   EXPECT_EQ(r[1], (std::vector<double>{0, 1, 2, 0, 1, 2}));
 }

@@ -1,13 +1,7 @@
 // top_k, scan and random against loops and known numbers.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
 #include "src/reference/reference.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {
@@ -22,12 +16,7 @@ using testing::RunF64;
 using Ids = std::vector<double>;
 
 TEST(TopK, FallsWithNaNFirstAndTheLowerPlaceOfEqualNumbers) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(6)}});
-  ASSERT_TRUE(b.Output(*b.TopK(x, 6)).ok());
-  ASSERT_TRUE(b.Output(*AddArgmax(b, x)).ok());
-  ASSERT_TRUE(b.Output(*AddArgmin(b, x)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = ReadChain("x: f32[M,6]; out topk(x, 6), argmax(x), argmin(x)");
   EXPECT_TRUE(IsRowIndependent(chain));
   const auto result = RunF64(chain, 4, {{1,    3,    2,  3,     -kInf, 3,      //
                                          -0.0, 0.0,  -1, 0.0,   -0.0,  1,      //
@@ -57,8 +46,7 @@ TEST(TopK, NamesTheLargestOfStridedRows) {
   ChainBuilder b;
   const ValueId in = *b.Input({DType::kBF16, {Dim::M(), C(2), C(kColumns)}},
                               {false, {{4 * kColumns, 0}, {kColumns, 0}, {1, 0}}, ""});
-  ASSERT_TRUE(b.Output(*b.TopK(in, kTaken)).ok());
-  const auto result = RunF64(*b.Finish(), kM, {x});
+  const auto result = RunF64(Finished(b, {*b.TopK(in, kTaken)}), kM, {x});
   for (int64_t row = 0; row < kM * 2; ++row) {
     const double* from = x.data() + row / 2 * 4 * kColumns + row % 2 * kColumns;
     std::vector<bool> named(kColumns);
@@ -76,12 +64,7 @@ TEST(TopK, NamesTheLargestOfStridedRows) {
 }
 
 TEST(Scan, SumsUpToEachElementAndWrapsS32) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(3)}});
-  const ValueId i = *b.Input({DType::kS32, {C(4)}});
-  ASSERT_TRUE(b.Output(*b.Scan(ReduceKind::kSum, x)).ok());
-  ASSERT_TRUE(b.Output(*b.Scan(ReduceKind::kSum, i)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = ReadChain("x: bf16[M,3]; i: s32[4]; out cumsum(x), cumsum(i)");
   EXPECT_EQ(chain.output_type(0).dtype, DType::kF32);
   EXPECT_EQ(chain.output_type(1).dtype, DType::kS32);
   const auto result = RunF64(chain, 2, {{1, 2, 4, 0.5, -1, kInf}, {2147483647, 1, -5, 2147483647}});
@@ -107,8 +90,7 @@ TEST(Random, IsThatOfTriton) {
     const ValueId seed = *b.Reshape(*b.Slice(seeds, {1}, {C(2)}), {});
     // Its second number, but where the first one is asked for.
     const int64_t back = c.offset == 0 ? 0 : 1;
-    ASSERT_TRUE(b.Output(*b.Random({Dim::M(), C(2)}, seed, offset)).ok());
-    const Chain chain = *b.Finish();
+    const Chain chain = Finished(b, {*b.Random({Dim::M(), C(2)}, seed, offset)});
     const int64_t given[] = {7, c.seed, 9}, first = c.offset - back;
     std::vector<float> result(4);
     ASSERT_TRUE(RunReference(chain, 2, {given, &first}, {result.data()}).ok());
@@ -119,9 +101,8 @@ TEST(Random, IsThatOfTriton) {
     ReferenceOptions options;
     const std::vector<int64_t> rows = {1};
     options.rows = &rows;
-    const auto alone = RunReferenceF64(chain, 2, {given, &first}, options);
-    ASSERT_TRUE(alone.ok());
-    EXPECT_EQ((*alone)[0], (std::vector<double>{result[2], result[3]}));
+    const auto alone = Got(RunReferenceF64(chain, 2, {given, &first}, options));
+    EXPECT_EQ(alone[0], (std::vector<double>{result[2], result[3]}));
   }
 }
 

@@ -1,13 +1,7 @@
 // Quantisers and scaled products against loops, and the rule of each.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-#include <random>
-
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/reference/reference.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {
@@ -23,9 +17,7 @@ std::vector<std::vector<double>> RunAll(const Chain& chain, int64_t m,
   std::vector<const void*> ordered;
   for (const int32_t input : chain.InputOrder())
     ordered.push_back(inputs[static_cast<size_t>(input)]);
-  const auto out = RunReferenceF64(chain, m, ordered);
-  EXPECT_TRUE(out.ok()) << out.status();
-  return out.ok() ? *out : std::vector<std::vector<double>>();
+  return Got(RunReferenceF64(chain, m, ordered));
 }
 
 // ---------------------------------------------------------------- Quantisers
@@ -109,9 +101,8 @@ Quantized RunRule(const Quantizer& q, const std::vector<double>& x, int64_t cols
   spec.ue8m0 = q.ue8m0;
   ChainBuilder b;
   const ValueId in = *b.Input({DType::kF32, {Dim::M(), C(cols)}});
-  const absl::StatusOr<Scaled> scaled = AddQuantize(b, in, spec);
-  EXPECT_TRUE(scaled.ok()) << scaled.status();
-  EXPECT_TRUE(b.Output(scaled->codes).ok() && b.Output(scaled->scale).ok());
+  const Scaled scaled = Got(AddQuantize(b, in, spec));
+  EXPECT_TRUE(b.Output(scaled.codes).ok() && b.Output(scaled.scale).ok());
   const Chain chain = *b.Finish();
   const std::vector<float> narrow(x.begin(), x.end());
   const auto out = RunAll(chain, static_cast<int64_t>(x.size()) / cols, {narrow.data()});
@@ -242,8 +233,7 @@ TEST(Quantize, AStaticScaleIsGiven) {
   spec.scale = *b.Input({DType::kF32, {}});
   const Scaled scaled = *AddQuantize(b, x, spec);
   EXPECT_EQ(scaled.scale, spec.scale);
-  ASSERT_TRUE(b.Output(scaled.codes).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {scaled.codes});
   const std::vector<float> in = {0, 0.5f, -0.26f, 1000, -1000, 0.125f, 1e-9f, 112};
   const float scale = 0.25f;
   const auto out = RunAll(chain, 1, {in.data(), &scale});
@@ -370,11 +360,10 @@ TEST(ScaledMatmul, IsTheSumOfDequantisedProducts) {
       {6, 31, 100, {}, {}, true},
   };
   for (const Product& p : products) {
-    const absl::StatusOr<Chain> chain = ChainOf(p);
-    ASSERT_TRUE(chain.ok()) << chain.status();
+    const Chain chain = Got(ChainOf(p));
     const Data d = RandomData(p);
     const auto out =
-        RunAll(*chain, p.m, {d.a.data(), d.w.data(), d.scale_a.data(), d.scale_w.data()});
+        RunAll(chain, p.m, {d.a.data(), d.w.data(), d.scale_a.data(), d.scale_w.data()});
     const std::vector<double> want = Naive(p, d);
     double rms = 0;
     for (double v : want) rms += v * v / static_cast<double>(want.size());
@@ -389,8 +378,7 @@ TEST(ScaledMatmul, OfS8AndMatmulAreExact) {
   ChainBuilder b;
   const ValueId a = *b.Input({DType::kS8, {Dim::M(), C(k)}}),
                 w = *b.Input({DType::kS8, {C(2), C(k)}});
-  ASSERT_TRUE(b.Output(*b.Matmul(a, w, false, true)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {*b.Matmul(a, w, false, true)});
   EXPECT_EQ(chain.output_type(0).dtype, DType::kS32);
   const std::vector<int8_t> low(static_cast<size_t>(k), -128);
   std::vector<int8_t> two(static_cast<size_t>(2 * k), -128);

@@ -1,12 +1,8 @@
 #include "tests/unit/reference/tensors.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstring>
-#include <random>
-
 #include "src/reference/evaluator.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 
 namespace sinter::testing {
 
@@ -52,21 +48,15 @@ std::vector<std::vector<double>> RunF64(const Chain& chain, int64_t m,
     buffers.back().reserve(1);
   }
   for (const std::vector<uint8_t>& buffer : buffers) pointers.push_back(buffer.data());
-  auto result = RunReferenceF64(chain, m, pointers, options);
-  EXPECT_TRUE(result.ok()) << result.status();
-  return result.ok() ? *result : std::vector<std::vector<double>>(chain.num_outputs());
+  return Got(RunReferenceF64(chain, m, pointers, options));
 }
 
 Chain OneOutput(const std::vector<TensorType>& inputs,
                 absl::StatusOr<ValueId> (*make)(ChainBuilder& b)) {
   ChainBuilder b;
   for (const TensorType& type : inputs) EXPECT_TRUE(b.Input(type).ok());
-  const absl::StatusOr<ValueId> value = make(b);
-  EXPECT_TRUE(value.ok()) << value.status();
-  EXPECT_TRUE(b.Output(*value).ok());
-  absl::StatusOr<Chain> chain = b.Finish();
-  EXPECT_TRUE(chain.ok()) << chain.status();
-  return *std::move(chain);
+  const ValueId value = Got(make(b));
+  return Finished(b, {value});
 }
 
 void ExpectNear(const std::vector<double>& actual, const std::vector<double>& expected,

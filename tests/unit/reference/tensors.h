@@ -2,12 +2,9 @@
 #ifndef SINTER_TESTS_UNIT_REFERENCE_TENSORS_H_
 #define SINTER_TESTS_UNIT_REFERENCE_TENSORS_H_
 
-#include <cstdint>
-#include <limits>
-#include <vector>
-
 #include "src/chain/builder.h"
 #include "src/reference/reference.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

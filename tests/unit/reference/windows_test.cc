@@ -1,12 +1,6 @@
 // Windows, depthwise convolutions and pooling against loops over the taps.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <functional>
-#include <limits>
-
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {
@@ -66,8 +60,7 @@ ValueId Image(ChainBuilder& b, const WindowCase& c) {
 
 std::vector<double> ResultOf(ChainBuilder& b, ValueId result, const WindowCase& c,
                              const std::vector<std::vector<double>>& inputs) {
-  EXPECT_TRUE(b.Output(result).ok());
-  return RunF64(*b.Finish(), c.batch, inputs)[0];
+  return RunF64(Finished(b, {result}), c.batch, inputs)[0];
 }
 
 std::vector<double> ImageOf(const WindowCase& c) {
