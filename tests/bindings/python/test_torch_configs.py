@@ -60,7 +60,7 @@ REFUSED = {
 def prepared(monkeypatch, context):
     """{chain: numbers of rows} that `prepare_config` prepares, without a search, and the lines that it says."""
 
-    def prepare(context, lines, sizes, progress=None):
+    def prepare(context, lines, sizes, progress=None, measure=0):
         for i, size in enumerate(sizes):
             progress("ready", (i + 1) / len(sizes))
         made.update({line: tuple(sizes) for line in lines})
