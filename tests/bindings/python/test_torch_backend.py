@@ -1278,6 +1278,19 @@ def test_what_is_measured_decides_and_not_what_is_predicted(monkeypatch, told, s
     assert packed == [[part.limit_us]], "what runs it asks for no more than that"
 
 
+@pytest.mark.parametrize("beyond, taken", [(0.0, True), (5.0, False)])
+def test_what_stays_in_kernels_beyond_a_part_is_no_time_that_its_plan_saves(monkeypatch, beyond, taken):
+    from sinter.torch.backend import planner
+    from sinter.torch.gate.measure import Measured
+
+    monkeypatch.setattr(planner, "beyond_us", lambda *_: beyond)
+    model, x = half(N.Linear(512, 512), N.GELU(), N.Linear(512, 512)), torch.randn(128, 512).bfloat16()
+    reports, _ = measured_by(monkeypatch, Measured(10.0, 13.0), 1e3, model, x)
+    assert bool(reports[0].taken) == taken
+    why = "measured 10.0 us, Inductor's code 13.0 us, of which 5.0 us stay in kernels that go on beyond the part"
+    assert any(why in told for _, told in reports[0].left) != taken
+
+
 def test_inputs_to_measure_by_are_drawn_without_the_callers_random_numbers():
     from sinter.torch.gate import measure as measure_module
 

@@ -16,7 +16,7 @@ from ..convert.attention import is_attention
 from ..convert.converter import Converted, Converter, target_of
 from ..convert.products import is_small
 from ..gate.fused_by_inductor import written_by_inductor
-from ..gate.gate import attention_times, inductor_us, share_of_limit, tell_ahead, worth_a_try
+from ..gate.gate import attention_times, beyond_us, inductor_us, share_of_limit, tell_ahead, worth_a_try
 from ..gate.library_kernels import attention_us
 from ..gate.measure import Measured, measured
 from ..gate.sizes import hint_at
@@ -305,10 +305,13 @@ class Planner:
             expected = expected_us(plan)
             told = self._measured(part, plan) if self.options.measure and expected < _HOPELESS * limit else None
         if told is not None:
-            estimated, limit = limit, expected * told.inductor_us / told.plan_us
-            self._shares[part.made.chain.digest] = limit / estimated
-            if told.plan_us > _WORTH * told.inductor_us:
+            beyond = beyond_us(part.nodes, self._figures, self._hint_of)
+            saved = max(0.0, told.inductor_us - beyond)
+            estimated, limit = limit, expected * saved / told.plan_us
+            self._shares[part.made.chain.digest] = limit / estimated if estimated else 1.0
+            if told.plan_us > _WORTH * saved:
                 why = f"measured {told.plan_us:.1f} us, Inductor's code {told.inductor_us:.1f} us"
+                why += f", of which {beyond:.1f} us stay in kernels that go on beyond the part" if beyond else ""
         elif not self.options.verify:
             share = share_of_limit(part.nodes, limit, self._figures, self._hint_of)
             if expected > limit * share:

@@ -130,6 +130,11 @@ def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint, apa
     return max(0.0, total)
 
 
+def beyond_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
+    """What a part does not save of the time that Inductor's code for its nodes takes, because kernels of Inductor go on beyond the part."""
+    return sum(_beyond_us(group, set(nodes), (), figures, hint) for group in _memory_groups(nodes) if not any(map(is_list, group)))
+
+
 def share_of_limit(nodes: Sequence[Any], limit_us: float, figures: Dict[str, float], hint: Hint) -> float:
     """What of Inductor's estimated time a plan may be expected to take. Where a plan saves no kernel beside its one product it wins by that
     product alone, whose time is estimated for a library and predicted for a plan."""
@@ -201,6 +206,7 @@ def _beyond_us(group: Sequence[Any], inside: Set[Any], apart: Container[Any], fi
     leaving = {user: node for node in group for user in node.users if _goes_on(node, user, lambda at: at.users, inside, apart)}
     if not entering and not leaving:
         return 0.0
+
     passed = sum(_entering_bytes(i, set(group), hint) for i in entering) + sum(bytes_of(node, hint) for node in set(leaving.values()))
     pieces = _pieces({**entering, **leaving}, inside, apart)
     return _memory_us(passed, figures) + MEMORY_START_US * (pieces - 1)
