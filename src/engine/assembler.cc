@@ -454,16 +454,17 @@ absl::StatusOr<SearchedPlan> PlanAssembler::Search(const PlanRequest& request,
     return !variant.decisions.fused;
   });
   if (plain != variants.end()) searched.unfused_us = PredictedUsOf(plain->decisions.kernels);
-  searched.measured = request.measured || (found.record->tuned && options.choice == Choice::kBest);
+  searched.measured = found.record->choice.has_value() && options.choice == Choice::kBest;
   return searched;
 }
 
-// Looks up or makes the plan that never waits across blocks.
+// Looks up or makes the plan that never waits across blocks, by prediction: nobody measured it.
 absl::Status PlanAssembler::FallBack(Walk& walk) {
   core_->counters.non_resident_fallbacks.fetch_add(1, std::memory_order_relaxed);
   walk.not_resident = false;
   PlanRequest smaller = walk.request;
   smaller.allow_cooperative = false;
+  smaller.measured = false;
   SINTER_ASSIGN_OR_RETURN(walk.found, plans_->Get(smaller, walk.options.on_miss, walk.control));
   walk.request = smaller;
   return TryVariants(walk);
@@ -476,7 +477,7 @@ void PlanAssembler::ListPassedOver(Walk& walk) const {
   std::set<Digest> told = {loaded.chosen_digest};
   for (const PassedOver& failed : walk.failed) told.insert(failed.plan);
   loaded.passed_over = std::move(walk.failed);
-  const bool tuned = walk.record().tuned && walk.options.choice == Choice::kBest;
+  const bool tuned = walk.record().choice.has_value() && walk.options.choice == Choice::kBest;
   const bool listed = !tuned && !loaded.plan.runners_up.empty();
   const auto record = listed ? nullptr : WholeRecord(walk);
   if (record == nullptr) return;

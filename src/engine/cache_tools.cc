@@ -89,7 +89,7 @@ std::string OpsStory(const Chain& chain) {
 std::string ModelName(const Digest& digest) {
   for (const std::string& name : BuiltinModelNames()) {
     const absl::StatusOr<DeviceModel> model = BuiltinModel(name);
-    if (model.ok() && model->ModelDigest() == digest) return name;
+    if (model.ok() && (model->ModelDigest() == digest || ChipDigest(*model) == digest)) return name;
   }
   return absl::StrCat("model ", digest.Hex().substr(0, 8));
 }
@@ -104,7 +104,7 @@ RecordStory PlanStory(absl::string_view bytes) {
   story.what = ChainStory(*chain);
   story.uses_m = chain->UsesM();
   story.bucket = key->bucket;
-  if (RequestOfFlags(key->flags).measured) absl::StrAppend(&story.what, ", measured for a slot");
+  if (RequestOfFlags(key->flags).measured) absl::StrAppend(&story.what, ", measured");
   if (key->tuning_set != Digest()) {
     absl::StrAppend(&story.what, ", tuning set ", key->tuning_set.Hex().substr(0, 8));
   }

@@ -150,10 +150,9 @@ struct EngineCore {
   const Digest tuning_digest;           // of ports.tuning; all zero without a set
   mutable WeakCache<NormalForm> forms;  // by canonical digest
   Counters counters;
-  const std::unique_ptr<Trace> trace;  // null: no trace was asked for
-  ToolchainDenyList denied;            // filled by CreateEngine
-  // LibraryVersionOf, for each request that the tuning set has an entry for.
-  mutable ForkLocal<std::map<TuningKey, std::string>> tuned_versions;
+  const std::unique_ptr<Trace> trace;                           // null: no trace was asked for
+  ToolchainDenyList denied;                                     // filled by CreateEngine
+  ForkLocal<std::map<TuningKey, std::string>> refused_choices;  // of the tuning set: why
   EventSink events;
   ModuleCache modules;  // after ports: modules unload before the loader goes
 };

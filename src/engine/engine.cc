@@ -243,11 +243,17 @@ class EngineImpl : public Engine {
     return WithMessage(status, absl::StrCat(status.message(), "; ", HowToWarm(request, *core_)));
   }
 
+  // Whether a measured choice decides if there is one: the tuning set has it, or may be asked for.
+  bool TakesMeasured(const PlanRequest& request, const PrepareOptions& options) const {
+    return Measures(options, false) ||
+           (core_->ports.tuning != nullptr && WhySetIsPassedOver(request, *core_).empty());
+  }
+
   absl::StatusOr<SearchedPlan> SearchChosen(const PlanRequest& request,
                                             const PrepareOptions& options,
                                             const BuildControl& control) {
     const AssembleOptions how = OptionsFor(options);
-    if (Measures(options, false)) {
+    if (TakesMeasured(request, options)) {
       PlanRequest measured = request;
       measured.measured = true;
       absl::StatusOr<SearchedPlan> found = assembler_.Search(measured, how, control);
@@ -350,7 +356,7 @@ class EngineImpl : public Engine {
   absl::StatusOr<LoadedPlanPtr> GetChosen(const PlanRequest& request, const PrepareOptions& options,
                                           const BuildControl& control) {
     const AssembleOptions how = OptionsFor(options);
-    if (Measures(options, false)) {
+    if (TakesMeasured(request, options)) {
       PlanRequest measured = request;
       measured.measured = true;
       absl::StatusOr<LoadedPlanPtr> loaded = GetLoaded(measured, how, control);
@@ -359,7 +365,8 @@ class EngineImpl : public Engine {
         loaded = GetLoaded(measured, how, control);
       }
       if (loaded.ok() || !control.Check("look up").ok()) return loaded;
-      if (options.measuring.required) return NoMeasuredChoice(request, options, loaded.status());
+      if (options.measuring.required && Measures(options, false))
+        return NoMeasuredChoice(request, options, loaded.status());
     }
     return GetLoaded(request, how, control);
   }

@@ -44,31 +44,14 @@ PlanRequest RequestOfFlags(uint64_t flags) {
   return request;
 }
 
-std::string LibraryVersionOf(const PlanRequest& request, const EngineCore& core) {
-  const std::string version = SINTER_ENGINE_VERSION;
-  const TuningSet* set = core.ports.tuning.get();
-  const TuningKey key = TuningKeyOf(request, core);
-  const TuningEntry* entry = set == nullptr ? nullptr : set->Find(key);
-  if (entry == nullptr) return version;
-  {
-    const auto known = core.tuned_versions.Lock();
-    const auto found = known->find(key);
-    if (found != known->end()) return found->second;
-  }
-  const absl::StatusOr<Plan> plan = AssembleEntry(*entry, request, core);
+Digest HeadersOf(const Plan& plan, const EngineCore& core) {
   ByteWriter w;
-  if (plan.ok()) {
-    for (const PlannedKernel& kernel : plan->kernels) {
-      w.Raw(core.hooks.device_headers(kernel.spec).View());
-    }
-  }
-  const std::string tuned =
-      plan.ok() ? absl::StrCat(version, "+", Sha256(w.str()).Hex().substr(0, 16)) : version;
-  return core.tuned_versions.Lock()->emplace(key, tuned).first->second;
+  for (const PlannedKernel& kernel : plan.kernels) w(core.hooks.device_headers(kernel.spec));
+  return Sha256(w.str());
 }
 
 bool IsOfThisVersion(absl::string_view library_version) {
-  return library_version.substr(0, library_version.find('+')) == SINTER_ENGINE_VERSION;
+  return library_version == SINTER_ENGINE_VERSION;
 }
 
 std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core) {
@@ -76,9 +59,9 @@ std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core) {
   key.format_version = PlanFormat(core.hooks.format);
   key.chain = request.chain().CanonicalBytes();
   key.bucket = request.bucket;
-  key.device_model = core.model_digest;
-  key.library_version = LibraryVersionOf(request, core);
-  key.search_version = kSearchVersion;
+  key.device_model = request.measured ? ChipDigest(core.ports.model) : core.model_digest;
+  key.library_version = SINTER_ENGINE_VERSION;
+  key.search_version = request.measured ? 0 : kSearchVersion;
   key.flags = FlagsOf(request);
   key.tuning_set = core.tuning_digest;
   return EncodeKey(key);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,16 +36,13 @@ struct PlanRequest {
   int64_t bucket = 0;
   bool batch_invariant = false;
   bool allow_cooperative = true;  // false after the driver's residency check failed
-  // Asks for the plan measured as the fastest for a slot (measured_choice.h), not the one that
-  // planning chooses. It is only looked up, never searched for.
+  // Asks for the plan that was measured as the fastest (measured_choice.h), not the one that
+  // planning chooses. It is looked up in the store and in the tuning set, never searched for.
   bool measured = false;
 };
 
-// The library_version field of this library's plan keys: the version and, where the tuning set has
-// an entry for the request, "+" and 16 digits of the digest of the headers that the entry's kernels
-// reach. The entry is used only while its kernels are the measured ones, so the choice depends on
-// these headers.
-std::string LibraryVersionOf(const PlanRequest& request, const EngineCore& core);
+// Digest of the device headers that the kernels of `plan` reach.
+Digest HeadersOf(const Plan& plan, const EngineCore& core);
 // Whether a library_version field was written by this version.
 bool IsOfThisVersion(absl::string_view library_version);
 
@@ -54,7 +52,8 @@ uint64_t FlagsOf(const PlanRequest& request);
 PlanRequest RequestOfFlags(uint64_t flags);
 
 // The key of a plan. It holds no header: when a kernel's header changes the plan stays, and its
-// kernels get new keys.
+// kernels get new keys. The key of a measured plan names the chip in place of its cost model, and
+// no version of the search: its kernels decide whether it serves.
 std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core);
 
 // A kernel's key: its code (src/plan/kernel_code.h), the digest of its source, and that of the
@@ -90,10 +89,24 @@ void LogMiss(const LogSink& log, absl::string_view what, absl::string_view key,
 // PlanRecord: the payload of a plan entry: the chosen plan, the plans that may replace it, and the
 // keys of all their kernels, so that a hit needs neither search nor compiler.
 
-// Layout: u32 version, chain digest, i64 bucket, toolchain id, u64 considered, u64 legal, u8 tuned,
-// tuning, planned digest, u32 variants; each: decisions, what was replaced, u32 kernels, the digest
-// of each kernel's source.
+// Layout: u32 version, chain digest, i64 bucket, toolchain id, u64 considered, u64 legal, u8 1 and
+// the choice or u8 0, tuning, planned digest, u32 variants; each: decisions, what was replaced, u32
+// kernels, the digest of each kernel's source.
 constexpr uint32_t kPlanRecordVersion = 7;
+
+// The measurement that chose a record's first plan. It is the one form of a measured choice: in the
+// cache, in packs, and in tuning sets.
+struct MeasuredChoice {
+  std::vector<Digest> kernels;  // KernelIdentity of each kernel of the plan
+  double measured_us = 0;       // time of the plan
+  double untuned_us = 0;        // time of the predicted choice; 0: not measured
+  std::string device, driver;   // that the plan was measured and verified on
+  uint64_t seed = 0;            // of the inputs used in verifying
+  double error = 0;             // relative error found in verifying
+  Digest headers;  // HeadersOf the plan when the kernels were last found unchanged; zero: never
+  SINTER_FIELDS(MeasuredChoice, kernels, measured_us, untuned_us, device, driver, seed, error,
+                headers);
+};
 
 // Decisions, sources and `replaced` are stored; CompletePlanRecord makes the rest from them: of the
 // chosen plan at once, of the others when one is wanted.
@@ -115,8 +128,8 @@ struct PlanRecord {
   int64_t bucket = 0;
   std::string toolchain_id;  // the one in the kernel keys
   uint64_t considered = 0, legal = 0;
-  bool tuned = false;  // the tuning set named the chosen plan
-  std::string tuning;  // what the tuning set said, in brief; "" without a set
+  std::optional<MeasuredChoice> choice;  // none: prediction chose
+  std::string tuning;  // what was measured, or why the tuning set does not choose, in brief
   Digest planned;      // PlanDigest of the choice before kernels of it were replaced
   std::vector<PlanVariant> variants;
 

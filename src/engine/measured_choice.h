@@ -24,40 +24,29 @@
 
 namespace sinter {
 
-// TunedChoice: uses what a tuning set says about one plan, if this library can still run it.
+// Whether a measured record serves a request. The cache, packs and tuning sets hold one form of it
+// (MeasuredChoice of keys.h), and one rule decides: its kernels are still the measured ones.
 
 TuningKey TuningKeyOf(const PlanRequest& request, const EngineCore& core);
 
-// An entry for `plan`, measured on the engine's device: key, plan, kernels and device; the caller
-// adds the figures. An error when a kernel cannot be generated.
+// An entry for `taken`, a plan of `ranked` or of its kernels, measured on the engine's device.
+// `choice` has the figures; kernels and device are filled in. The predicted choice becomes the
+// record's first alternative. An error if a kernel cannot be generated.
 absl::StatusOr<TuningEntry> MakeTuningEntry(const PlanRequest& request, const EngineCore& core,
-                                            const Plan& plan);
+                                            FusionResult ranked, Plan taken, MeasuredChoice choice);
 
-// The plan of the entry's decisions, for the entry's request. FAILED_PRECONDITION with the reason
-// unless its bytes have this format and are decisions about the chain.
-absl::StatusOr<Plan> AssembleEntry(const TuningEntry& entry, const PlanRequest& request,
-                                   const EngineCore& core);
+// FAILED_PRECONDITION unless every kernel of the record's first plan is still the one that was
+// measured (KernelIdentity): figures say nothing about a changed kernel, which nobody measured or
+// verified.
+absl::Status CheckKernels(const PlanRecord& record, const EngineCore& core);
 
-// The same, and FAILED_PRECONDITION unless every kernel is still the one that was measured
-// (KernelIdentity): figures say nothing about a changed kernel, which nobody measured or verified.
-// Predictions are those of `planned` (for the same request) if it holds the same plan, else the
-// entry's.
-absl::StatusOr<Plan> PlanOfEntry(const TuningEntry& entry, const PlanRequest& request,
-                                 const FusionResult& planned, const EngineCore& core);
+// The measured record in `bytes`, with all its plans. An error with the reason unless it has this
+// format, its plans are of the request's chain, and CheckKernels holds.
+absl::StatusOr<PlanRecord> UsableChoice(absl::string_view bytes, const PlanRequest& request,
+                                        const BuildControl& control, const EngineCore& core);
 
-struct TuningOutcome {
-  bool taken = false;
-  std::string words;  // what was done and why; "" without a set
-};
-
-// Puts the plan of `entry` first in `result`; the predicted choice becomes the first alternative.
-// An entry that cannot be used is counted and logged, and `result` stays as it is. Deterministic.
-TuningOutcome ApplyEntry(const TuningEntry& entry, const PlanRequest& request, EngineCore& core,
-                         FusionResult* result);
-
-// The same with the entry that the engine's tuning set has. Without a set or an entry `result`
-// stays as it is.
-TuningOutcome ApplyTuning(const PlanRequest& request, EngineCore& core, FusionResult* result);
+// Why the engine's tuning set does not choose the request's plan; "" if it may, or without a set.
+std::string WhySetIsPassedOver(const PlanRequest& request, EngineCore& core);
 
 // KernelIdentity: whether two generated kernels are the same kernel, even if different library
 // versions made them.

@@ -28,10 +28,6 @@ std::string NotesOf(const NormalForm& form) {
 
 constexpr double kPlanned = 0.2;  // of a prepare
 
-bool MayBuild(const PlanRequest& request, OnMiss on_miss) {
-  return on_miss == OnMiss::kBuild && !request.measured;
-}
-
 }  // namespace
 
 absl::Status TellPlanned(const Plan& plan, double fraction, const BuildControl& control) {
@@ -114,7 +110,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, cons
     if (!found.hit) {
       SINTER_ASSIGN_OR_RETURN(record, Find(request, key, control, &found));
     }
-    if (record == nullptr) return Search(request, key, nullptr, control);
+    if (record == nullptr) return Search(request, key, control);
   }
   core_->counters.plan_hits.fetch_add(1, std::memory_order_relaxed);
   SINTER_RETURN_IF_ERROR(TellPlanned(record->variants.front().plan, kPlanned, control));
@@ -154,23 +150,43 @@ absl::StatusOr<FusionResult> PlanBuilder::RunFusion(const PlanRequest& request,
 
 absl::Status PlanBuilder::KeepMeasured(const PlanRequest& request, const TuningEntry& entry,
                                        const BuildControl& control) {
-  return Search(request, PlanKeyBytes(request, *core_), &entry, control).status();
+  SINTER_ASSIGN_OR_RETURN(PlanRecord record, UsableChoice(entry.record, request, control, *core_));
+  return Keep(PlanKeyBytes(request, *core_), std::move(record), control).status();
+}
+
+absl::StatusOr<PlanBuilder::RecordPtr> PlanBuilder::FromTuningSet(const PlanRequest& request,
+                                                                  const BuildControl& control) {
+  const TuningKey key = TuningKeyOf(request, *core_);
+  const TuningEntry* const entry = core_->ports.tuning->Find(key);
+  if (entry == nullptr) return NotFound("the tuning set has no entry for this plan");
+  absl::StatusOr<PlanRecord> record = UsableChoice(entry->record, request, control, *core_);
+  SINTER_RETURN_IF_ERROR(control.Check("the tuning set was read"));
+  if (record.ok()) {
+    core_->counters.tuned_plans.fetch_add(1, std::memory_order_relaxed);
+    return std::make_shared<const PlanRecord>(*std::move(record));
+  }
+  const std::string why(record.status().message());
+  core_->counters.tuned_refused.fetch_add(1, std::memory_order_relaxed);
+  core_->log.Log(LogLevel::kWarn,
+                 absl::StrCat("the tuning entry for chain ", key.chain.Hex().substr(0, 16),
+                              " at m <= ", key.bucket, " is not used: ", why));
+  core_->refused_choices.Lock()->emplace(key, why);
+  return record.status();
 }
 
 absl::StatusOr<PlanBuilder::RecordPtr> PlanBuilder::MakeRecord(const PlanRequest& request,
-                                                               const TuningEntry* measured,
                                                                const BuildControl& control) {
+  if (request.measured) return FromTuningSet(request, control);
   SINTER_RETURN_IF_ERROR(control.Enter("search", 0.1));
   SINTER_ASSIGN_OR_RETURN(FusionResult result, RunFusion(request, control));
-  TuningOutcome tuning = measured == nullptr ? ApplyTuning(request, *core_, &result)
-                                             : ApplyEntry(*measured, request, *core_, &result);
-  if (measured != nullptr && !tuning.taken) return FailedPrecondition(tuning.words);
   SINTER_RETURN_IF_ERROR(TellPlanned(result.chosen, kPlanned, control));
   auto record = std::make_shared<PlanRecord>(MakePlanRecord(std::move(result)));
   record->chain = request.chain().CanonicalDigest();
   record->bucket = request.bucket;
-  record->tuned = tuning.taken;
-  record->tuning = std::move(tuning.words);
+  record->tuning = WhySetIsPassedOver(request, *core_);
+  if (record->tuning.empty() && core_->ports.tuning != nullptr) {
+    record->tuning = "entry not used: its plan does not run here";
+  }
   return RecordPtr(std::move(record));
 }
 
@@ -179,19 +195,21 @@ absl::StatusOr<PlanBuilder::RecordPtr> PlanBuilder::Planned(const PlanRequest& r
                                                             const BuildControl& control) {
   return searches_.Do(key, control, [&]() -> absl::StatusOr<RecordPtr> {
     if (RecordPtr known = planned_.Find(key)) return known;
-    SINTER_ASSIGN_OR_RETURN(RecordPtr record, MakeRecord(request, nullptr, control));
+    SINTER_ASSIGN_OR_RETURN(RecordPtr record, MakeRecord(request, control));
     planned_.Insert(key, record);
     return record;
   });
 }
 
 absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const std::string& key,
-                                              const TuningEntry* measured,
                                               const BuildControl& control) {
-  SINTER_ASSIGN_OR_RETURN(const RecordPtr planned, measured == nullptr
-                                                       ? Planned(request, key, control)
-                                                       : MakeRecord(request, measured, control));
-  auto record = std::make_shared<PlanRecord>(*planned);
+  SINTER_ASSIGN_OR_RETURN(const RecordPtr planned, Planned(request, key, control));
+  return Keep(key, *planned, control);
+}
+
+absl::StatusOr<FoundPlan> PlanBuilder::Keep(const std::string& key, PlanRecord made,
+                                            const BuildControl& control) {
+  auto record = std::make_shared<PlanRecord>(std::move(made));
   SINTER_RETURN_IF_ERROR(control.Enter("open compiler", 0.3));
   const TraceSpan span(core_->trace.get(), "generate");
   SINTER_ASSIGN_OR_RETURN(record->toolchain_id, core_->ports.compiler->ToolchainId());
@@ -203,7 +221,8 @@ absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const 
 }
 
 // A variant whose source cannot be generated is dropped: it could never be built. If it is the
-// chosen plan, the next variant takes its place, so the order is kept.
+// chosen plan, the next variant takes its place, so the order is kept. A measured choice has no
+// substitute.
 absl::Status PlanBuilder::FillKeys(PlanRecord& record, KernelSources& sources,
                                    const BuildControl& control) const {
   std::vector<PlanVariant> kept;
@@ -215,12 +234,16 @@ absl::Status PlanBuilder::FillKeys(PlanRecord& record, KernelSources& sources,
       continue;
     }
     if (absl::IsCancelled(status) || absl::IsDeadlineExceeded(status)) return status;
+    if (record.choice.has_value() && kept.empty()) return status;
     core_->log.Log(LogLevel::kWarn, absl::StrCat("plan '", variant.plan.name(),
                                                  "' is left out: ", status.message()));
     first_error.Update(status);
   }
   if (kept.empty()) return first_error;
   record.variants = std::move(kept);
+  if (record.choice.has_value()) {
+    record.choice->headers = HeadersOf(record.variants.front().plan, *core_);
+  }
   return absl::OkStatus();
 }
 
@@ -273,13 +296,24 @@ absl::StatusOr<std::shared_ptr<const PlanRecord>> PlanBuilder::FromStore(
     return std::shared_ptr<const PlanRecord>();
   }
   absl::StatusOr<PlanRecord> record = DecodePlanRecord(found->payload, LimitsOf(request, &control));
-  const absl::Status status =
-      record.ok() ? CompleteChosen(request, core_->ports.model, *core_, control, &*record)
-                  : record.status();
+  absl::Status status = record.ok()
+                            ? CompleteChosen(request, core_->ports.model, *core_, control, &*record)
+                            : record.status();
+  if (status.ok() && request.measured) status = CheckMeasured(request, &*record);
   if (status.ok()) return std::make_shared<const PlanRecord>(*std::move(record));
   if (absl::IsCancelled(status) || absl::IsDeadlineExceeded(status)) return status;
   *again = Refuse(key, status, found);
   return std::shared_ptr<const PlanRecord>();
+}
+
+absl::Status PlanBuilder::CheckMeasured(const PlanRequest& request, PlanRecord* record) {
+  if (!record->choice.has_value()) return DataLoss("plan record: its plan was not measured");
+  const Plan& plan = record->variants.front().plan;
+  if (record->choice->headers == HeadersOf(plan, *core_)) return absl::OkStatus();
+  SINTER_RETURN_IF_ERROR(CheckKernels(*record, *core_));
+  const RecordPtr renewed = Refilled(request, *record, record->toolchain_id);
+  if (renewed != nullptr) *record = *renewed;
+  return absl::OkStatus();
 }
 
 bool PlanBuilder::Refuse(const std::string& key, const absl::Status& why, Lookup* found) {
@@ -312,13 +346,13 @@ absl::StatusOr<bool> PlanBuilder::Complete(const PlanRequest& request, OnMiss on
       SINTER_ASSIGN_OR_RETURN(*found, Get(request, on_miss, control));
       continue;
     }
-    if (on_miss != OnMiss::kBuild || request.measured) {
+    if (!MayBuild(request, on_miss)) {
       return MustHitError("plan", RecordKind::kPlan, key, lost, nullptr);
     }
     SINTER_ASSIGN_OR_RETURN(
         const std::shared_ptr<void> lock,
         AwaitBuildLock(*core_->ports.store, RecordKind::kPlan, key, control, core_->trace.get()));
-    SINTER_ASSIGN_OR_RETURN(*found, Search(request, key, nullptr, control));
+    SINTER_ASSIGN_OR_RETURN(*found, Search(request, key, control));
   }
   return another;
 }

@@ -55,8 +55,8 @@ class PlanBuilder {
   absl::StatusOr<bool> Complete(const PlanRequest& request, OnMiss on_miss,
                                 const BuildControl& control, FoundPlan* found);
 
-  // Stores the plan of `entry` as that of `request`, whose `measured` is set. `entry` was measured
-  // for the same request without it. FAILED_PRECONDITION where the entry cannot be used.
+  // Stores the entry's record for `request`, whose `measured` is set. Errors of UsableChoice, of a
+  // compiler that does not open.
   absl::Status KeepMeasured(const PlanRequest& request, const TuningEntry& entry,
                             const BuildControl& control);
 
@@ -76,16 +76,25 @@ class PlanBuilder {
   absl::StatusOr<FoundPlan> GetAlone(const PlanRequest& request, const std::string& key,
                                      OnMiss on_miss, const BuildControl& control);
   using RecordPtr = std::shared_ptr<const PlanRecord>;
-  // The record of a search, without sources and keys. `measured`: the choice, regardless of
-  // prediction and tuning set; may be null.
-  absl::StatusOr<RecordPtr> MakeRecord(const PlanRequest& request, const TuningEntry* measured,
-                                       const BuildControl& control);
+  // The record of a search, without sources and keys. A measured request gets the record of the
+  // tuning set.
+  absl::StatusOr<RecordPtr> MakeRecord(const PlanRequest& request, const BuildControl& control);
+  // A record of the tuning set that cannot serve is counted, logged and not tried again.
+  absl::StatusOr<RecordPtr> FromTuningSet(const PlanRequest& request, const BuildControl& control);
   // The same of an earlier search, if there was one, or of another thread's.
   absl::StatusOr<RecordPtr> Planned(const PlanRequest& request, const std::string& key,
                                     const BuildControl& control);
-  // `measured` as of MakeRecord.
   absl::StatusOr<FoundPlan> Search(const PlanRequest& request, const std::string& key,
-                                   const TuningEntry* measured, const BuildControl& control);
+                                   const BuildControl& control);
+  // Makes sources and keys of a record's plans, and stores it.
+  absl::StatusOr<FoundPlan> Keep(const std::string& key, PlanRecord record,
+                                 const BuildControl& control);
+  bool MayBuild(const PlanRequest& request, OnMiss on_miss) const {
+    return on_miss == OnMiss::kBuild && (!request.measured || core_->ports.tuning != nullptr);
+  }
+  // OK if the kernels of a stored choice are still the measured ones. If they were last compared
+  // with other device headers, the record gets new keys.
+  absl::Status CheckMeasured(const PlanRequest& request, PlanRecord* record);
   // kCacheMiss of a plan that may not be searched for.
   absl::Status Missing(const PlanRequest& request, const std::string& key, OnMiss on_miss,
                        const Lookup& found) const;

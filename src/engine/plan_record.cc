@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -25,7 +26,7 @@ constexpr size_t kMostReplacedText = 4096;
 template <typename Codec, typename Record>
 void HeadFields(Codec& fields, Record& record) {
   fields(record.chain, record.bucket, record.toolchain_id, record.considered, record.legal,
-         record.tuned, record.tuning, record.planned);
+         record.choice, record.tuning, record.planned);
 }
 
 absl::StatusOr<PlanVariant> ReadVariant(ByteReader& r, const PlanRecordLimits& limits) {
@@ -51,6 +52,26 @@ absl::StatusOr<PlanVariant> ReadVariant(ByteReader& r, const PlanRecordLimits& l
 absl::Status CheckVersion(uint32_t version) {
   if (version == kPlanRecordVersion) return absl::OkStatus();
   return DataLoss("plan record: version = ", version, ", must be ", kPlanRecordVersion);
+}
+
+bool IsFigure(double value) { return std::isfinite(value) && value >= 0; }
+
+absl::Status CheckChoice(const PlanRecord& record) {
+  if (!record.choice.has_value()) return absl::OkStatus();
+  const MeasuredChoice& choice = *record.choice;
+  const size_t kernels = record.variants.front().decisions.kernels.size();
+  if (choice.kernels.size() != kernels) {
+    return DataLoss("plan record: its choice names ", Counted(choice.kernels.size(), "kernel"),
+                    " of ", kernels);
+  }
+  if (!IsFigure(choice.measured_us) || !IsFigure(choice.untuned_us) || !IsFigure(choice.error)) {
+    return DataLoss("plan record: a figure of its choice is not a number >= 0");
+  }
+  for (const std::string* text : {&choice.device, &choice.driver, &record.tuning}) {
+    if (text->size() <= kMostReplacedText && IsPrintable(*text)) continue;
+    return DataLoss("plan record: a text of its choice is not one printable line");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckVariants(uint32_t variants) {
@@ -112,6 +133,7 @@ absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload,
     record.variants.push_back(std::move(variant));
   }
   SINTER_RETURN_IF_ERROR(r.Finish("plan record"));
+  SINTER_RETURN_IF_ERROR(CheckChoice(record));
   return record;
 }
 
@@ -129,12 +151,15 @@ bool CannotBeJudged(const absl::Status& status) {
   return status.GetPayload(kOfOthersUrl).has_value();
 }
 
-// The model of a plan key: the engine's own, or a built-in one.
+// The model of a plan key: the engine's own, or a built-in one. Measured plans name its chip.
 absl::StatusOr<DeviceModel> ModelOf(const Digest& digest, const EngineCore& core) {
-  if (core.model_digest == digest) return core.ports.model;
+  const auto is_named = [&](const DeviceModel& model) {
+    return model.ModelDigest() == digest || ChipDigest(model) == digest;
+  };
+  if (is_named(core.ports.model)) return core.ports.model;
   for (const std::string& name : BuiltinModelNames()) {
     absl::StatusOr<DeviceModel> model = BuiltinModel(name);
-    if (model.ok() && model->ModelDigest() == digest) return model;
+    if (model.ok() && is_named(*model)) return model;
   }
   return OfOthers("a device model that is not known here");
 }

@@ -167,11 +167,19 @@ Tuner::Trial* Tuner::Decide(Session& session) {
 
 absl::StatusOr<std::shared_ptr<const TuningEntry>> Tuner::MakeEntry(const Session& session,
                                                                     const Trial& taken) {
-  SINTER_ASSIGN_OR_RETURN(TuningEntry entry, MakeTuningEntry(session.request, *core_, taken.plan));
-  entry.measured_us = FullUs(taken);
-  entry.untuned_us = FullUs(session.trials.front());
-  entry.seed = taken.verdict.seed;
-  entry.error = taken.verdict.error;
+  MeasuredChoice choice;
+  choice.measured_us = FullUs(taken);
+  choice.untuned_us = FullUs(session.trials.front());
+  choice.seed = taken.verdict.seed;
+  choice.error = taken.verdict.error;
+  FusionResult ranked;
+  ranked.considered = session.considered;
+  ranked.legal = session.legal;
+  ranked.chosen = session.ranking.front();
+  ranked.alternatives.assign(session.ranking.begin() + 1, session.ranking.end());
+  SINTER_ASSIGN_OR_RETURN(
+      TuningEntry entry,
+      MakeTuningEntry(session.request, *core_, std::move(ranked), taken.plan, choice));
   return std::make_shared<const TuningEntry>(std::move(entry));
 }
 
@@ -187,15 +195,20 @@ std::string Tuner::Report(const Session& session, const Trial* taken) const {
 absl::StatusOr<TuneResult> Tuner::Run(Session& session) {
   const PlanRequest& request = session.request;
   const TuneOptions& options = session.options;
-  SINTER_ASSIGN_OR_RETURN(FusionResult planned,
-                          PlanForTuning(request, options.top_k, session.control, *core_));
   const TuningEntry* known =
       options.keep == nullptr ? nullptr : options.keep->Find(TuningKeyOf(request, *core_));
-  if (known != nullptr && PlanOfEntry(*known, request, planned, *core_).ok()) {
-    return TuneResult{absl::StrFormat("kept: %s, measured %.2f us on %s\n", known->plan,
-                                      known->measured_us, known->device),
-                      std::make_shared<const TuningEntry>(*known)};
+  if (known != nullptr) {
+    const auto kept = UsableChoice(known->record, request, session.control, *core_);
+    if (kept.ok()) {
+      return TuneResult{absl::StrCat("kept: ", PlanName(kept->variants.front().decisions.fused),
+                                     ", ", kept->tuning, "\n"),
+                        std::make_shared<const TuningEntry>(*known)};
+    }
   }
+  SINTER_ASSIGN_OR_RETURN(FusionResult planned,
+                          PlanForTuning(request, options.top_k, session.control, *core_));
+  session.considered = planned.considered;
+  session.legal = planned.legal;
   session.ranking = {std::move(planned.chosen)};
   std::move(planned.alternatives.begin(), planned.alternatives.end(),
             std::back_inserter(session.ranking));
@@ -231,6 +244,8 @@ absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOpt
                   options,
                   control,
                   measurer,
+                  0,
+                  0,
                   {},
                   {},
                   {},

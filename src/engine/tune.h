@@ -164,8 +164,9 @@ struct Tuner::Session {
   const TuneOptions& options;
   const BuildControl& control;
   Measurer* const measurer;
-  std::vector<int64_t> rows;  // RowsToTime, once the verifier is there
-  std::vector<Plan> ranking;  // everything that was planned, the predicted choice first
+  uint64_t considered = 0, legal = 0;  // of planning
+  std::vector<int64_t> rows;           // RowsToTime, once the verifier is there
+  std::vector<Plan> ranking;           // everything that was planned, the predicted choice first
   std::vector<Trial> trials;
   LoadedPlanPtr unfused;  // null when it could not be built
   std::unique_ptr<Verifier> verifier;

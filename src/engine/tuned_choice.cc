@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -17,61 +16,56 @@
 namespace sinter {
 namespace {
 
-absl::Status Unusable(absl::string_view why) { return FailedPrecondition(why); }
-
-// The first plan of the ranking for which `wanted` holds; null when there is none.
-template <typename Wanted>
-const Plan* FindPlan(const FusionResult& planned, Wanted&& wanted) {
-  if (wanted(planned.chosen)) return &planned.chosen;
-  const auto found = std::find_if(planned.alternatives.begin(), planned.alternatives.end(), wanted);
-  return found == planned.alternatives.end() ? nullptr : &*found;
-}
-
-absl::Status CheckKernels(const TuningEntry& entry, const Plan& plan, const EngineCore& core) {
-  if (entry.kernels.size() != plan.kernels.size()) {
-    return Unusable(absl::StrCat("it names ", Counted(entry.kernels.size(), "kernel"), " of ",
-                                 plan.kernels.size()));
-  }
-  for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    const KernelSpec& spec = plan.kernels[i].spec;
-    const absl::StatusOr<GeneratedKernel> generated = core.hooks.generate(spec, core.ports.model);
-    if (!generated.ok()) {
-      return Unusable(absl::StrCat("kernel ", i, ": ", generated.status().message()));
-    }
-    if (KernelIdentity(spec, *generated) != entry.kernels[i]) {
-      return Unusable(absl::StrCat("kernel ", i, " changed since it was measured"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-std::string InWords(const TuningEntry& entry) {
-  return FormatText("measured %.2f us on %s%s", entry.measured_us, entry.device,
-                    entry.untuned_us > 0
-                        ? FormatText(", the predicted choice %.2f us then", entry.untuned_us)
+std::string InWords(const MeasuredChoice& choice) {
+  return FormatText("measured %.2f us on %s%s", choice.measured_us, choice.device,
+                    choice.untuned_us > 0
+                        ? FormatText(", the predicted choice %.2f us then", choice.untuned_us)
                         : std::string());
 }
 
-void PutInFront(Plan tuned, const TuningEntry& entry, FusionResult* result) {
+void PutInFront(Plan tuned, const MeasuredChoice& choice, FusionResult* result) {
   const Digest digest = tuned.PlanDigest();
-  tuned.note = absl::StrCat("tuned: ", InWords(entry));
-  if (result->chosen.PlanDigest() == digest) {
-    tuned.runners_up = std::move(result->chosen.runners_up);
-    result->chosen = std::move(tuned);
-    return;
-  }
-  tuned.runners_up = result->chosen.runners_up;
-  tuned.runners_up.insert(tuned.runners_up.begin(),
-                          {NameInList(result->chosen), result->chosen.PredictedUs(),
-                           std::string(kTunedAway), result->chosen.PlanDigest()});
+  tuned.note = absl::StrCat("tuned: ", InWords(choice));
+  tuned.runners_up = std::move(result->chosen.runners_up);
   result->chosen.runners_up.clear();
-  std::vector<Plan> others;
-  others.push_back(std::move(result->chosen));
-  for (Plan& plan : result->alternatives) {
-    if (plan.PlanDigest() != digest) others.push_back(std::move(plan));
+  if (tuned.kernels.size() == 1) tuned.kernels[0].measured_us = choice.measured_us;
+  if (result->chosen.PlanDigest() != digest) {
+    tuned.runners_up.insert(tuned.runners_up.begin(),
+                            {NameInList(result->chosen), result->chosen.PredictedUs(),
+                             std::string(kTunedAway), result->chosen.PlanDigest()});
+    std::vector<Plan> others;
+    others.push_back(std::move(result->chosen));
+    for (Plan& plan : result->alternatives) {
+      if (plan.PlanDigest() != digest) others.push_back(std::move(plan));
+    }
+    result->alternatives = std::move(others);
   }
-  result->alternatives = std::move(others);
   result->chosen = std::move(tuned);
+}
+
+// Lines for the readers of a tuning set.
+std::string About(const Plan& plan, const MeasuredChoice& choice, const DeviceModel& model) {
+  std::string text = absl::StrCat("on ", model.name, " ", model.arch, " ", model.sm_count,
+                                  " SMs\nplan ", plan.name(), "\n");
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    absl::StrAppend(&text, "schedule ", ScheduleText(plan.kernels[i].spec), "\nkernel ",
+                    choice.kernels[i].Hex(), "\n");
+  }
+  absl::StrAppend(&text, "predicted_us ", plan.PredictedUs(), "\nmeasured_us ", choice.measured_us,
+                  "\nuntuned_us ", choice.untuned_us, "\ndevice ", choice.device, "\ndriver ",
+                  choice.driver, "\nseed ", choice.seed, "\nerror ", choice.error, "\n");
+  return text;
+}
+
+absl::StatusOr<std::vector<Digest>> IdentitiesOf(const Plan& plan, const EngineCore& core) {
+  std::vector<Digest> identities;
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const KernelSpec& spec = plan.kernels[i].spec;
+    const absl::StatusOr<GeneratedKernel> generated = core.hooks.generate(spec, core.ports.model);
+    if (!generated.ok()) return Annotate(generated.status(), absl::StrCat("kernel ", i));
+    identities.push_back(KernelIdentity(spec, *generated));
+  }
+  return identities;
 }
 
 // Position behind the literal that begins at `at`. A digit separator begins none.
@@ -138,83 +132,65 @@ std::string TextRead(const CompileRequest& request) {
 }  // namespace
 
 TuningKey TuningKeyOf(const PlanRequest& request, const EngineCore& core) {
+  PlanRequest unmeasured = request;
+  unmeasured.measured = false;
   TuningKey key;
   key.chain = request.chain().CanonicalDigest();
   key.bucket = request.bucket;
   key.chip = ChipDigest(core.ports.model);
-  key.flags = FlagsOf(request);
+  key.flags = FlagsOf(unmeasured);
   return key;
 }
 
 absl::StatusOr<TuningEntry> MakeTuningEntry(const PlanRequest& request, const EngineCore& core,
-                                            const Plan& plan) {
+                                            FusionResult ranked, Plan taken,
+                                            MeasuredChoice choice) {
+  SINTER_ASSIGN_OR_RETURN(choice.kernels, IdentitiesOf(taken, core));
+  choice.device = Printable(core.ports.device_name);
+  choice.driver = Printable(core.ports.driver_name);
   TuningEntry entry;
   entry.key = TuningKeyOf(request, core);
-  const DeviceModel& model = core.ports.model;
-  entry.chip = absl::StrCat(model.name, " ", model.arch, " ", model.sm_count, " SMs");
-  entry.plan = std::string(plan.name());
-  entry.predicted_us = plan.PredictedUs();
-  entry.device = core.ports.device_name;
-  entry.driver = core.ports.driver_name;
-  Plan bare = plan;
-  bare.note.clear();
-  bare.runners_up.clear();
-  for (PlannedKernel& kernel : bare.kernels) {
-    kernel.kernel_digest = Digest();
-    SINTER_ASSIGN_OR_RETURN(const GeneratedKernel generated,
-                            core.hooks.generate(kernel.spec, model));
-    entry.kernels.push_back(KernelIdentity(kernel.spec, generated));
-    entry.schedules.push_back(ScheduleText(kernel.spec));
+  entry.about = About(taken, choice, core.ports.model);
+  PutInFront(std::move(taken), choice, &ranked);
+  PlanRecord record = MakePlanRecord(std::move(ranked));
+  record.chain = entry.key.chain;
+  record.bucket = entry.key.bucket;
+  record.tuning = InWords(choice);
+  record.choice = std::move(choice);
+  for (PlanVariant& variant : record.variants) {
+    variant.sources.resize(variant.decisions.kernels.size());
   }
-  entry.bytes = EncodeDecisions(DecisionsOf(bare));
+  entry.record = EncodePlanRecord(record);
   return entry;
 }
 
-absl::StatusOr<Plan> AssembleEntry(const TuningEntry& entry, const PlanRequest& request,
-                                   const EngineCore& core) {
-  const absl::StatusOr<Decisions> decisions = DecodeDecisions(entry.bytes);
-  if (!decisions.ok()) return Unusable(decisions.status().message());
-  absl::StatusOr<AssembledPlan> assembled =
-      core.AssemblyOf(request.planned(), request.bucket, core.ports.model,
-                      {request.batch_invariant, request.allow_cooperative})(*decisions);
-  if (!assembled.ok()) return request.form->InCallersNumbers(assembled.status());
-  return std::move(assembled->plan);
-}
-
-absl::StatusOr<Plan> PlanOfEntry(const TuningEntry& entry, const PlanRequest& request,
-                                 const FusionResult& planned, const EngineCore& core) {
-  absl::StatusOr<Plan> plan = AssembleEntry(entry, request, core);
-  if (!plan.ok()) return plan;
-  SINTER_RETURN_IF_ERROR(CheckKernels(entry, *plan, core));
-  const Digest digest = plan->PlanDigest();
-  const Plan* same = FindPlan(planned, [&](const Plan& p) { return p.PlanDigest() == digest; });
-  Plan result = same != nullptr ? *same : *std::move(plan);
-  result.runners_up.clear();
-  if (result.kernels.size() == 1) result.kernels[0].measured_us = entry.measured_us;
-  return result;
-}
-
-TuningOutcome ApplyEntry(const TuningEntry& entry, const PlanRequest& request, EngineCore& core,
-                         FusionResult* result) {
-  absl::StatusOr<Plan> tuned = PlanOfEntry(entry, request, *result, core);
-  if (!tuned.ok()) {
-    core.counters.tuned_refused.fetch_add(1, std::memory_order_relaxed);
-    core.log.Log(LogLevel::kWarn,
-                 absl::StrCat("the tuning entry for chain ",
-                              request.chain().CanonicalDigest().Hex().substr(0, 16), " at m <= ",
-                              request.bucket, " is not used: ", tuned.status().message()));
-    return {false, absl::StrCat("entry not used: ", tuned.status().message())};
+absl::Status CheckKernels(const PlanRecord& record, const EngineCore& core) {
+  const Plan& plan = record.variants.front().plan;
+  SINTER_ASSIGN_OR_RETURN(const std::vector<Digest> identities, IdentitiesOf(plan, core));
+  for (size_t i = 0; i < identities.size(); ++i) {
+    if (identities[i] != record.choice->kernels[i]) {
+      return FailedPrecondition("kernel ", i, " changed since it was measured");
+    }
   }
-  core.counters.tuned_plans.fetch_add(1, std::memory_order_relaxed);
-  PutInFront(*std::move(tuned), entry, result);
-  return {true, InWords(entry)};
+  return absl::OkStatus();
 }
 
-TuningOutcome ApplyTuning(const PlanRequest& request, EngineCore& core, FusionResult* result) {
-  if (core.ports.tuning == nullptr) return {};
-  const TuningEntry* entry = core.ports.tuning->Find(TuningKeyOf(request, core));
-  if (entry == nullptr) return {false, "no entry for this plan"};
-  return ApplyEntry(*entry, request, core, result);
+absl::StatusOr<PlanRecord> UsableChoice(absl::string_view bytes, const PlanRequest& request,
+                                        const BuildControl& control, const EngineCore& core) {
+  SINTER_ASSIGN_OR_RETURN(PlanRecord record, DecodePlanRecord(bytes, LimitsOf(request, &control)));
+  if (!record.choice.has_value()) return FailedPrecondition("its plan was not measured");
+  SINTER_RETURN_IF_ERROR(CompletePlanRecord(request, core.ports.model, core, control, &record));
+  SINTER_RETURN_IF_ERROR(CheckKernels(record, core));
+  return record;
+}
+
+std::string WhySetIsPassedOver(const PlanRequest& request, EngineCore& core) {
+  if (core.ports.tuning == nullptr) return "";
+  const TuningKey key = TuningKeyOf(request, core);
+  if (core.ports.tuning->Find(key) == nullptr) return "no entry for this plan";
+  const auto refused = core.refused_choices.Lock();
+  const auto found = refused->find(key);
+  return found == refused->end() ? "" : absl::StrCat("entry not used: ", found->second);
 }
 
 Digest KernelIdentity(const KernelSpec& spec, const GeneratedKernel& kernel) {

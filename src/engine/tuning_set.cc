@@ -6,17 +6,17 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <cmath>
 #include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "src/base/digest.h"
 #include "src/base/status.h"
 #include "src/base/transfer.h"
@@ -100,20 +100,13 @@ absl::Status WriteTuningFile(const TuningSet& set, const std::string& path) {
 namespace {
 
 constexpr absl::string_view kHead = "sinter tuning set ";
-constexpr absl::string_view kFormat = "1";
+constexpr absl::string_view kFormat = "2";
 constexpr absl::string_view kDigest = "sha256 ";
-constexpr size_t kMaxWords = 512;      // of a line for human readers
-constexpr size_t kMaxPlan = 1u << 20;  // bytes
-constexpr size_t kMaxKernels = 64;     // of a plan
+constexpr absl::string_view kIndent = "  ";
+constexpr absl::string_view kRecord = "  record ";
+constexpr size_t kMaxWords = 512;  // of a line for human readers
 
-// The shortest decimal that reads back as the same double, in any locale.
-std::string Number(double value) {
-  char buffer[64];
-  const std::to_chars_result end = std::to_chars(buffer, buffer + sizeof(buffer), value);
-  return std::string(buffer, end.ptr);
-}
-
-// One line of printable text for human readers. It is never empty, so that every field reads back
+// One line of printable text for human readers. It is never empty, so that every line reads back
 // as it was written.
 std::string Words(absl::string_view text) {
   std::string words;
@@ -129,16 +122,10 @@ std::string Words(absl::string_view text) {
 void Append(const TuningEntry& e, std::string* out) {
   absl::StrAppend(out, "chain ", e.key.chain.Hex(), " m ", e.key.bucket, " chip ", e.key.chip.Hex(),
                   " flags ", e.key.flags, "\n");
-  absl::StrAppend(out, "  on ", Words(e.chip), "\n  plan ", Words(e.plan), "\n");
-  for (const std::string& schedule : e.schedules) {
-    absl::StrAppend(out, "  schedule ", Words(schedule), "\n");
+  for (const absl::string_view line : absl::StrSplit(e.about, '\n', absl::SkipEmpty())) {
+    absl::StrAppend(out, kIndent, Words(line), "\n");
   }
-  for (const Digest& kernel : e.kernels) absl::StrAppend(out, "  kernel ", kernel.Hex(), "\n");
-  absl::StrAppend(out, "  predicted_us ", Number(e.predicted_us), "\n  measured_us ",
-                  Number(e.measured_us), "\n  untuned_us ", Number(e.untuned_us), "\n");
-  absl::StrAppend(out, "  device ", Words(e.device), "\n  driver ", Words(e.driver), "\n  seed ",
-                  e.seed, "\n  error ", Number(e.error), "\n");
-  absl::StrAppend(out, "  bytes ", absl::BytesToHexString(e.bytes), "\n");
+  absl::StrAppend(out, kRecord, absl::BytesToHexString(e.record), "\n");
 }
 
 std::string Body(const std::map<TuningKey, TuningEntry>& entries) {
@@ -147,50 +134,49 @@ std::string Body(const std::map<TuningKey, TuningEntry>& entries) {
   return text;
 }
 
-// Reads the lines between head and digest. Every method keeps the first error in `status`.
+// Reads the lines between head and digest. Every method keeps the first error in `status`. A text
+// that it reads may still be none that Body writes.
 class Reader {
  public:
   // Takes line by line: a text of nothing but line ends must not become a huge list.
-  explicit Reader(absl::string_view body) : rest_(body) {}
+  explicit Reader(absl::string_view body) : rest_(body) { Line(); }
   bool More() const { return status_.ok() && !rest_.empty(); }
-  bool NextIs(absl::string_view key) const {
-    return More() && absl::StartsWith(rest_, absl::StrCat(key, " "));
-  }
   const absl::Status& status() const { return status_; }
 
-  void Fail(absl::string_view why) {
-    if (!status_.ok()) return;
-    status_ = DataLoss("line ", line_, ": ", why);
+  TuningEntry Entry() {
+    TuningEntry entry;
+    entry.key = Key(absl::StrSplit(Line(), ' '));
+    while (absl::StartsWith(rest_, kIndent) && !absl::StartsWith(rest_, kRecord)) {
+      absl::StrAppend(&entry.about, Line().substr(kIndent.size()), "\n");
+    }
+    entry.record = Record(Line());
+    return entry;
   }
 
-  // What follows `key` and a blank in the next line, which must begin with these.
-  absl::string_view Field(absl::string_view key) {
-    if (!status_.ok()) return "";
-    ++line_;
-    if (!NextIs(key)) {
-      Fail(absl::StrCat("expected \"", absl::StripAsciiWhitespace(key), " ..\""));
-      return "";
-    }
+ private:
+  void Fail(absl::string_view why) {
+    if (status_.ok()) status_ = DataLoss("line ", line_, ": ", why);
+  }
+
+  absl::string_view Line() {
     const absl::string_view line = rest_.substr(0, rest_.find('\n'));
     rest_.remove_prefix(std::min(rest_.size(), line.size() + 1));
-    return line.substr(key.size() + 1);
+    ++line_;
+    return line;
   }
 
-  std::string Text(absl::string_view key) {
-    const absl::string_view text = Field(key);
-    if (text.size() > kMaxWords) Fail(absl::StrCat("text of ", text.size(), " bytes"));
-    return std::string(text);
-  }
-
-  double Figure(absl::string_view key) {
-    const absl::string_view text = Field(key);
-    double value = 0;
-    const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (end.ec != std::errc() || end.ptr != text.data() + text.size() || !std::isfinite(value) ||
-        value < 0) {
-      Fail(absl::StrCat("\"", text.substr(0, 32), "\" is not a number >= 0"));
+  TuningKey Key(const std::vector<absl::string_view>& words) {
+    TuningKey key;
+    const bool whole = words.size() == 8 && words[0] == "chain" && words[2] == "m" &&
+                       words[4] == "chip" && words[6] == "flags";
+    if (!whole || !absl::SimpleAtoi(words[3], &key.bucket) ||
+        !absl::SimpleAtoi(words[7], &key.flags)) {
+      Fail("expected \"chain <digest> m <integer> chip <digest> flags <integer>\"");
+      return key;
     }
-    return value;
+    key.chain = Hash(words[1]);
+    key.chip = Hash(words[5]);
+    return key;
   }
 
   Digest Hash(absl::string_view hex) {
@@ -199,77 +185,29 @@ class Reader {
     return digest.ok() ? *digest : Digest();
   }
 
-  template <typename T>
-  T Integer(absl::string_view text) {
-    T value = 0;
-    if (!absl::SimpleAtoi(text, &value)) {
-      Fail(absl::StrCat("\"", text.substr(0, 32), "\" is not an integer"));
+  std::string Record(absl::string_view line) {
+    const bool named = absl::ConsumePrefix(&line, kRecord);
+    if (named && line.size() % 2 == 0 && std::all_of(line.begin(), line.end(), [](unsigned char c) {
+          return absl::ascii_isxdigit(c);
+        })) {
+      return absl::HexStringToBytes(line);
     }
-    return value;
+    Fail("expected \"record <hexadecimal bytes>\"");
+    return "";
   }
 
-  std::string Bytes(absl::string_view key) {
-    const absl::string_view hex = Field(key);
-    if (hex.size() % 2 != 0 || hex.size() / 2 > kMaxPlan) {
-      Fail(absl::StrCat(hex.size(), " hexadecimal digits"));
-      return "";
-    }
-    for (const char c : hex) {
-      if (absl::ascii_isxdigit(static_cast<unsigned char>(c))) continue;
-      Fail("not hexadecimal");
-      return "";
-    }
-    return absl::HexStringToBytes(hex);
-  }
-
- private:
   absl::string_view rest_;  // after the last line taken
   size_t line_ = 0;         // number of the last line taken, from 1
   absl::Status status_;
 };
-
-TuningKey ReadKey(Reader& r) {
-  const std::vector<absl::string_view> words = absl::StrSplit(r.Field("chain"), ' ');
-  TuningKey key;
-  if (words.size() != 7 || words[1] != "m" || words[3] != "chip" || words[5] != "flags") {
-    r.Fail("expected \"chain .. m .. chip .. flags ..\"");
-    return key;
-  }
-  key.chain = r.Hash(words[0]);
-  key.bucket = r.Integer<int64_t>(words[2]);
-  key.chip = r.Hash(words[4]);
-  key.flags = r.Integer<uint64_t>(words[6]);
-  return key;
-}
-
-TuningEntry ReadEntry(Reader& r) {
-  TuningEntry e;
-  e.key = ReadKey(r);
-  e.chip = r.Text("  on");
-  e.plan = r.Text("  plan");
-  while (r.NextIs("  schedule") && e.schedules.size() < kMaxKernels) {
-    e.schedules.push_back(r.Text("  schedule"));
-  }
-  while (r.NextIs("  kernel") && e.kernels.size() < kMaxKernels) {
-    e.kernels.push_back(r.Hash(r.Field("  kernel")));
-  }
-  e.predicted_us = r.Figure("  predicted_us");
-  e.measured_us = r.Figure("  measured_us");
-  e.untuned_us = r.Figure("  untuned_us");
-  e.device = r.Text("  device");
-  e.driver = r.Text("  driver");
-  e.seed = r.Integer<uint64_t>(r.Field("  seed"));
-  e.error = r.Figure("  error");
-  e.bytes = r.Bytes("  bytes");
-  return e;
-}
 
 // The body of a text whose head and digest are right.
 absl::StatusOr<absl::string_view> CheckedBody(absl::string_view text) {
   if (!absl::StartsWith(text, kHead)) return DataLoss("not a tuning set");
   const absl::string_view format = text.substr(kHead.size(), text.find('\n') - kHead.size());
   if (format != kFormat) {
-    return DataLoss("format \"", format.substr(0, 16), "\", must be ", kFormat);
+    return DataLoss("format \"", format.substr(0, 16), "\", must be ", kFormat,
+                    ": measure again by sinter tune");
   }
   const size_t tail = kDigest.size() + 64 + 1;
   const size_t head = kHead.size() + kFormat.size() + 1;
@@ -299,9 +237,8 @@ std::string TuningSet::ToText() const {
 absl::StatusOr<TuningSet> TuningSet::FromText(absl::string_view text) {
   SINTER_ASSIGN_OR_RETURN(const absl::string_view body, CheckedBody(text));
   Reader reader(body);
-  reader.Field("sinter");
   TuningSet set;
-  while (reader.More()) set.Add(ReadEntry(reader));
+  while (reader.More()) set.Add(reader.Entry());
   SINTER_RETURN_IF_ERROR(reader.status());
   if (Body(set.entries_) != body) {
     return DataLoss("not in canonical form: an entry twice, out of order, or rewritten");

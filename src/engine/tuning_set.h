@@ -1,5 +1,5 @@
-// TuningSet: measured choices, each with what it was measured for. A set is named by the digest of
-// its text form, which is all that ranks have to compare.
+// TuningSet: measured records (MeasuredChoice of keys.h), each with what it was measured for. A set
+// is named by the digest of its text form, which is all that ranks have to compare.
 #ifndef SINTER_SRC_ENGINE_TUNING_SET_H_
 #define SINTER_SRC_ENGINE_TUNING_SET_H_
 
@@ -34,27 +34,20 @@ struct TuningKey {
 // figures that only a cost model uses.
 Digest ChipDigest(const DeviceModel& model);
 
-// A plan's bytes are opaque here, so a set whose plans have another format can still be read and
-// extended. `schedules` and `chip` are for human readers.
+// A measured record, with what it was measured for. Its bytes are opaque here, so a set whose
+// records have another format can still be read and extended.
 struct TuningEntry {
   TuningKey key;
-  std::string chip;                    // "h200 sm_90a 132 SMs"
-  std::string plan;                    // "fused", "unfused"
-  std::vector<std::string> schedules;  // one a kernel
-  std::vector<Digest> kernels;         // KernelIdentity, one a kernel
-  double predicted_us = 0;             // by the library that measured it
-  double measured_us = 0;              // time of this plan
-  double untuned_us = 0;               // time of the predicted choice; 0: not measured
-  std::string device, driver;          // that it was measured and verified on
-  uint64_t seed = 0;                   // of the inputs used in verifying
-  double error = 0;                    // relative error found in verifying
-  std::string bytes;                   // EncodeDecisions
+  std::string about;   // for human readers, lines: chip, plan, schedules, figures, device
+  std::string record;  // EncodePlanRecord, without toolchain and sources
 };
 
 // A value. The text form is canonical: one text per set of entries, without
 // times and paths, sorted by key, so that it can be compared, diffed and signed.
-//   sinter tuning set 1
-//   chain <hex> m <bucket> chip <hex> flags <n>     an entry, then its fields, one an indented line
+//   sinter tuning set 2
+//   chain <hex> m <bucket> chip <hex> flags <n>     an entry
+//     measured_us 4.25                              `about`, an indented line each
+//     record <hex>
 //   sha256 <hex>                                    of all bytes before this line: the set's digest
 class TuningSet {
  public:

@@ -422,7 +422,7 @@ class Cli(unittest.TestCase):
 
     def tuning_set(self, name, body=""):
         """A set's file as the library writes it."""
-        text = "sinter tuning set 1\n" + body
+        text = "sinter tuning set 2\n" + body
         path = os.path.join(self.cache, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text + "sha256 " + hashlib.sha256(text.encode()).hexdigest() + "\n")
@@ -432,7 +432,7 @@ class Cli(unittest.TestCase):
         digest = hashlib.sha256(chain.encode()).hexdigest()
         return ("chain %s m 16 chip %s flags 0\n  on h200 sm_90a 132 SMs\n  plan fused\n  schedule any\n"
                 "  kernel %s\n  predicted_us 4\n  measured_us 4.25\n  untuned_us 4.5\n  device NVIDIA H200\n"
-                "  driver CUDA 13.0\n  seed 7\n  error 0.0024\n  bytes 00\n" % (digest, digest, digest))
+                "  driver CUDA 13.0\n  seed 7\n  error 0.0024\n  record 00\n" % (digest, digest, digest))
 
     def test_a_tuning_set_is_chosen_by_name_and_shows(self):
         path = self.tuning_set("set.txt")

@@ -69,7 +69,7 @@ TEST_F(TuningSet, AnEmptySetIsWrittenAndReadBack) {
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
-  EXPECT_THAT(text.str(), testing::StartsWith("sinter tuning set 1\nsha256 "));
+  EXPECT_THAT(text.str(), testing::StartsWith("sinter tuning set 2\nsha256 "));
   const TuningSetPtr set = EmptySet();
   Ok([&](sinter_error** e) { return sinter_tuning_set_add_file(set.get(), path.c_str(), e); });
   EXPECT_EQ(sinter_tuning_set_get_count(set.get()), 0u);
@@ -104,7 +104,7 @@ TEST_F(TuningSet, ASetThatIsNamedMustBeThere) {
       {Path("none.txt"), "cannot be opened: No such file"},
       {scratch_.path(), "not a regular file"},
       {damaged, "damaged: its content has SHA-256"},
-      {foreign, "format \"99\", must be 1"}};
+      {foreign, "format \"99\", must be 2"}};
   for (const auto& row : kRows) {
     ContextPtr context;
     const Result option = Create(row.first.c_str(), &context);

@@ -9,6 +9,7 @@
 #include "src/base/device_model.h"
 #include "src/base/digest.h"
 #include "src/chain/problem.h"
+#include "src/engine/keys.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/assembly.h"
 #include "tests/fuzz/target.h"
@@ -35,9 +36,10 @@ void Read(absl::string_view text) {
   Require(set->ToText() == text);
   for (const auto& [key, entry] : set->entries()) {
     Require(set->Find(key) == &entry);
-    const auto decisions = sinter::DecodeDecisions(entry.bytes);
-    if (!decisions.ok()) continue;
-    const auto plan = sinter::Assembly(OtherChain(), 16, *model).Assemble(*decisions);
+    const auto record = sinter::DecodePlanRecord(entry.record);
+    if (!record.ok()) continue;
+    const sinter::Decisions& decisions = record->variants.front().decisions;
+    const auto plan = sinter::Assembly(OtherChain(), 16, *model).Assemble(decisions);
     Require(!plan.ok() || plan->plan.kernels[0].spec.sequence[0].epilogue.activation() ==
                               sinter::Activation::kGeluErf);
   }

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
+#include "src/engine/keys.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/plan.h"
@@ -26,22 +27,27 @@ constexpr char kCorpus[] = "tests/fuzz/tuning_set/corpus";  // the test runs in 
 
 TuningEntry EntryOf(const char* line, const DeviceModel& model) {
   const Chain chain = ParseProblem(line)->chain;
-  Plan plan = PlanChain(chain, 16, model, {})->chosen;
-  plan.runners_up.clear();
-  plan.note.clear();
-  TuningEntry entry;
-  entry.key = {chain.CanonicalDigest(), 16, ChipDigest(model), 0};
-  entry.chip = "h200";
-  entry.plan = std::string(plan.name());
-  entry.device = "an H200";
-  entry.driver = "CUDA 13.0";
-  entry.predicted_us = plan.PredictedUs();
-  entry.measured_us = 7.5;
-  for (const PlannedKernel& kernel : plan.kernels) {
-    entry.schedules.push_back(ScheduleText(kernel.spec));
-    entry.kernels.push_back(Sha256(entry.schedules.back()));
+  FusionResult planned = PlanChain(chain, 16, model, {}).value();
+  const double predicted_us = planned.chosen.PredictedUs();
+  PlanRecord record = MakePlanRecord(std::move(planned));
+  record.chain = chain.CanonicalDigest();
+  record.bucket = 16;
+  record.choice.emplace();
+  record.choice->measured_us = 7.5;
+  record.choice->device = "an H200";
+  record.choice->driver = "CUDA 13.0";
+  for (PlanVariant& variant : record.variants) {
+    variant.sources.resize(variant.decisions.kernels.size());
   }
-  entry.bytes = EncodeDecisions(DecisionsOf(plan));
+  TuningEntry entry;
+  entry.key = {record.chain, 16, ChipDigest(model), 0};
+  entry.about = absl::StrCat("on h200\npredicted_us ", predicted_us, "\nmeasured_us 7.5\n");
+  for (const PlannedKernel& kernel : record.variants.front().plan.kernels) {
+    const std::string schedule = ScheduleText(kernel.spec);
+    absl::StrAppend(&entry.about, "schedule ", schedule, "\n");
+    record.choice->kernels.push_back(Sha256(schedule));
+  }
+  entry.record = EncodePlanRecord(record);
   return entry;
 }
 

@@ -300,9 +300,9 @@ TEST(TunedRecordCheck, ATuningSetThatLiesIsPassedOver) {
     FakeWorld world;
     world.times = {{"grid", 8}, {"cluster", 11}, {"first", 10}, {"second", 10}};
     TuningEntry entry = *world.MakeEngine()->Tune(world.chain, 16, {})->entry;
-    Decisions decisions = DecodeDecisions(entry.bytes).value();
-    one.change(decisions);
-    entry.bytes = EncodeDecisions(decisions);
+    PlanRecord record = DecodePlanRecord(entry.record).value();
+    one.change(record.variants[0].decisions);
+    entry.record = EncodePlanRecord(record);
     FakeWorld user;
     auto set = std::make_shared<TuningSet>();
     set->Add(entry);

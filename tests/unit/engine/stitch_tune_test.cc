@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
+#include "src/engine/keys.h"
 #include "src/engine/tune.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
@@ -118,7 +119,7 @@ TEST_F(StitchTuneTest, TakesTheFastestHoweverLowItRanks) {
   world.times = {{fastest, 5}};
   const TuneResult result = world.MakeEngine()->Tune(world.chain, 32, {}).value();
   ASSERT_NE(result.entry, nullptr) << result.report;
-  EXPECT_EQ(result.entry->measured_us, 5) << result.report;
+  EXPECT_EQ(DecodePlanRecord(result.entry->record)->choice->measured_us, 5) << result.report;
   auto set = std::make_shared<TuningSet>();
   set->Add(*result.entry);
   world.tuning = set;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "src/engine/keys.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -15,6 +16,17 @@ using testing::kK;
 using testing::kL;
 using testing::kN;
 using ::testing::Not;
+
+MeasuredChoice ChoiceOf(const TuningEntry& entry) {
+  return *DecodePlanRecord(entry.record)->choice;
+}
+
+// The schedule of a kernel of the entry's plan, as the entry's lines tell it.
+std::string ScheduleOf(const TuningEntry& entry, int kernel) {
+  size_t at = 0;
+  for (int i = 0; i <= kernel; ++i) at = entry.about.find("\nschedule ", at) + 10;
+  return entry.about.substr(at, entry.about.find('\n', at) - at);
+}
 
 TEST(TuneTest, BuildsChecksAndTimesTheRankingAndReportsIt) {
   FakeWorld world;
@@ -67,9 +79,9 @@ TEST(TuneTest, EachKernelTakesTheFastestOfItsRanking) {
                  {"first3", 4}, {"second3", 9},  {"first4", 5}, {"second4", 7}};
   const TuneResult result = world.MakeEngine()->Tune(world.chain, 16, {}).value();
   ASSERT_NE(result.entry, nullptr);
-  EXPECT_EQ(result.entry->measured_us, 4 + 6);
-  EXPECT_THAT(result.entry->schedules[0], HasSubstr("st3"));
-  EXPECT_THAT(result.entry->schedules[1], HasSubstr("st2"));
+  EXPECT_EQ(ChoiceOf(*result.entry).measured_us, 4 + 6);
+  EXPECT_THAT(ScheduleOf(*result.entry, 0), HasSubstr("st3"));
+  EXPECT_THAT(ScheduleOf(*result.entry, 1), HasSubstr("st2"));
   // Whatever is asked of the entry holds for it too.
   auto set = std::make_shared<TuningSet>();
   set->Add(*result.entry);
@@ -94,7 +106,7 @@ TEST(TuneTest, OnlyPlansThatSomethingIsBuiltOnAreChecked) {
   EXPECT_THAT(result.report, Not(HasSubstr("wrong: ")));
   EXPECT_EQ(engine->Stats().wrong_kernels, 0u);
   ASSERT_NE(result.entry, nullptr);
-  EXPECT_EQ(result.entry->measured_us, 10 + 1);
+  EXPECT_EQ(ChoiceOf(*result.entry).measured_us, 10 + 1);
 }
 
 TEST(TuneTest, KernelsOfACutThatIsFarBehindAreNotTried) {
@@ -104,7 +116,7 @@ TEST(TuneTest, KernelsOfACutThatIsFarBehindAreNotTried) {
                  {"second", 3}, {"first3", 3},   {"second3", 9}};
   const TuneResult result = world.MakeEngine()->Tune(world.chain, 16, {}).value();
   EXPECT_THAT(result.report, HasSubstr("of 4 plans"));
-  EXPECT_EQ(result.entry->measured_us, 10);
+  EXPECT_EQ(ChoiceOf(*result.entry).measured_us, 10);
 }
 
 TEST(TuneTest, ASlabIsTakenByMeasurementAlone) {
@@ -117,7 +129,7 @@ TEST(TuneTest, ASlabIsTakenByMeasurementAlone) {
   EXPECT_EQ((*by_prediction)->plan().kernels[0].spec.schedule.dataflow, Dataflow::kGridExchange);
   const TuneResult result = engine->Tune(world.chain, 256, {}).value();
   ASSERT_NE(result.entry, nullptr) << result.report;
-  EXPECT_EQ(result.entry->measured_us, 5);
+  EXPECT_EQ(ChoiceOf(*result.entry).measured_us, 5);
   auto set = std::make_shared<TuningSet>();
   set->Add(*result.entry);
   world.tuning = set;
@@ -154,8 +166,8 @@ TEST(TuneTest, FirstTimesDecideWhenTimingInTurnsFails) {
   const auto result = engine->Tune(world.chain, 16, {});
   ASSERT_TRUE(result.ok()) << result.status();
   ASSERT_NE(result->entry, nullptr);
-  EXPECT_EQ(result->entry->measured_us, 3);
-  EXPECT_EQ(result->entry->untuned_us, 12);
+  EXPECT_EQ(ChoiceOf(*result->entry).measured_us, 3);
+  EXPECT_EQ(ChoiceOf(*result->entry).untuned_us, 12);
   EXPECT_THAT(world.log, ::testing::Contains(HasSubstr("first times: not timed, on order")));
 }
 
@@ -176,9 +188,10 @@ TEST(TuneTest, TheFastestIsTakenOnlyBeyondTheMargin) {
     options.switch_margin = row.margin;
     const auto entry = world.MakeEngine()->Tune(world.chain, 16, options)->entry;
     ASSERT_NE(entry, nullptr);
-    EXPECT_THAT(entry->schedules[0], ::testing::StartsWith(row.plan)) << row.cluster;
-    EXPECT_EQ(entry->untuned_us, row.grid);
-    EXPECT_EQ(entry->measured_us, entry->schedules[0][0] == 'g' ? row.grid : row.cluster);
+    const std::string schedule = ScheduleOf(*entry, 0);
+    EXPECT_THAT(schedule, ::testing::StartsWith(row.plan)) << row.cluster;
+    EXPECT_EQ(ChoiceOf(*entry).untuned_us, row.grid);
+    EXPECT_EQ(ChoiceOf(*entry).measured_us, schedule[0] == 'g' ? row.grid : row.cluster);
   }
 }
 
@@ -197,15 +210,17 @@ TEST(TuneTest, TheEntrySaysWhatWasMeasuredWhereAndHowItWasChecked) {
   EXPECT_EQ(entry->key.chain, world.chain.CanonicalDigest());
   EXPECT_EQ(entry->key.bucket, 16);
   EXPECT_EQ(entry->key.flags, 0u);
-  EXPECT_EQ(entry->plan, "fused");
-  EXPECT_EQ(entry->kernels.size(), 1u);
-  EXPECT_EQ(entry->predicted_us, 10);
-  EXPECT_EQ(entry->measured_us, 11.5);
-  EXPECT_EQ(entry->device, "Fake H200");
-  EXPECT_EQ(entry->driver, "CUDA 13.0");
-  EXPECT_NE(entry->seed, 0u);
-  EXPECT_LT(entry->error, 5e-3);
-  EXPECT_EQ(DecodeDecisions(entry->bytes)->kernels[0].schedule.dataflow, Dataflow::kGridExchange);
+  EXPECT_THAT(entry->about, HasSubstr("\nplan fused\n"));
+  EXPECT_THAT(entry->about, HasSubstr("\npredicted_us 10\nmeasured_us 11.5\n"));
+  const PlanRecord record = DecodePlanRecord(entry->record).value();
+  EXPECT_EQ(record.choice->kernels.size(), 1u);
+  EXPECT_EQ(record.choice->measured_us, 11.5);
+  EXPECT_EQ(record.choice->device, "Fake H200");
+  EXPECT_EQ(record.choice->driver, "CUDA 13.0");
+  EXPECT_NE(record.choice->seed, 0u);
+  EXPECT_LT(record.choice->error, 5e-3);
+  EXPECT_EQ(record.toolchain_id, "");
+  EXPECT_EQ(record.variants[0].decisions.kernels[0].schedule.dataflow, Dataflow::kGridExchange);
 }
 
 TEST(TuneTest, EqualMeasurementsGiveEqualSets) {
@@ -226,7 +241,7 @@ TEST(TuneTest, AWrongWinnerIsNeverRecorded) {
   world.wrong = {"cluster"};
   const auto entry = world.MakeEngine()->Tune(world.chain, 16, {})->entry;
   ASSERT_NE(entry, nullptr);
-  EXPECT_EQ(entry->measured_us, 12);
+  EXPECT_EQ(ChoiceOf(*entry).measured_us, 12);
 }
 
 TEST(TuneTest, WithoutAMeasuredPlanThereIsAReportAndNoEntry) {
@@ -247,7 +262,7 @@ TEST(TuneTest, AnEntryThatCanStillBeUsedIsKeptUnmeasured) {
   const TuneResult kept = world.MakeEngine()->Tune(world.chain, 16, options).value();
   EXPECT_EQ(world.timings, timings);
   EXPECT_THAT(kept.report, HasSubstr("kept: fused, measured 11.50 us on Fake H200"));
-  EXPECT_EQ(kept.entry->bytes, set->entries().begin()->second.bytes);
+  EXPECT_EQ(kept.entry->record, set->entries().begin()->second.record);
   // Another bucket has none, and a changed kernel is measured again.
   EXPECT_THAT(world.MakeEngine()->Tune(world.chain, 32, options)->report, Not(HasSubstr("kept")));
   world.header = "int another;\n";

@@ -26,18 +26,9 @@ TuningEntry Entry(absl::string_view chain, int64_t bucket = 16, double measured_
   e.key.chain = Sha256(chain);
   e.key.bucket = bucket;
   e.key.chip = ChipDigest(BuiltinModel("h200").value());
-  e.chip = "h200 sm_90a 132 SMs";
-  e.plan = "fused";
-  e.schedules = {"grid-exchange bm64"};
-  e.kernels = {Sha256("kernel")};
-  e.predicted_us = 4.0 / 3;
-  e.measured_us = measured_us;
-  e.untuned_us = 0.1;
-  e.device = "NVIDIA H200";
-  e.driver = "CUDA 13.0";
-  e.seed = 0xffffffffffffffff;
-  e.error = 2.4e-3;
-  e.bytes = std::string("\0\xff plan", 7);
+  e.about =
+      absl::StrCat("on h200 sm_90a 132 SMs\nmeasured_us ", measured_us, "\ndevice NVIDIA H200\n");
+  e.record = std::string("\0\xff record", 9);
   return e;
 }
 
@@ -57,15 +48,13 @@ TEST(TuningSetTest, TextReadsBackAndNamesItsDigest) {
   const std::string text = set.ToText();
   EXPECT_THAT(text, StartsWith("sinter tuning set 1\nchain "));
   EXPECT_THAT(text, EndsWith("sha256 " + set.SetDigest().Hex() + "\n"));
-  EXPECT_THAT(text, HasSubstr("\n  measured_us 4.25\n  untuned_us 0.1\n  device NVIDIA H200\n"));
+  EXPECT_THAT(text, HasSubstr("\n  measured_us 4.25\n  device NVIDIA H200\n  record 00ff2072"));
   const TuningSet read = TuningSet::FromText(text).value();
   EXPECT_EQ(read.ToText(), text);
   const TuningEntry* entry = read.Find(Entry("b", 32).key);
   ASSERT_NE(entry, nullptr);
-  EXPECT_EQ(entry->bytes, Entry("b").bytes);
-  EXPECT_EQ(entry->predicted_us, 4.0 / 3);
-  EXPECT_EQ(entry->seed, 0xffffffffffffffff);
-  EXPECT_EQ(entry->kernels, Entry("b").kernels);
+  EXPECT_EQ(entry->record, Entry("b").record);
+  EXPECT_EQ(entry->about, Entry("b").about);
   EXPECT_EQ(read.Find(Entry("b", 48).key), nullptr);
 }
 
@@ -82,9 +71,9 @@ TEST(TuningSetTest, AnotherSetsEntriesWinWhenMerged) {
   TuningSet set = SetOf({Entry("a", 16, 4), Entry("b", 16, 5)});
   set.Merge(SetOf({Entry("b", 16, 6), Entry("c", 16, 7)}));
   EXPECT_EQ(set.entries().size(), 3u);
-  EXPECT_EQ(set.Find(Entry("a").key)->measured_us, 4);
-  EXPECT_EQ(set.Find(Entry("b").key)->measured_us, 6);
-  EXPECT_EQ(set.Find(Entry("c").key)->measured_us, 7);
+  EXPECT_EQ(set.Find(Entry("a").key)->about, Entry("a", 16, 4).about);
+  EXPECT_EQ(set.Find(Entry("b").key)->about, Entry("b", 16, 6).about);
+  EXPECT_EQ(set.Find(Entry("c").key)->about, Entry("c", 16, 7).about);
 }
 
 TEST(TuningSetTest, AnyChangedOrMissingByteIsAnError) {
@@ -121,15 +110,17 @@ TEST(TuningSetTest, ABodyThatIsNotCanonicalIsRefusedWithItsLine) {
     changed.replace(at, from.size(), to);
     return std::string(TuningSet::FromText(Sealed(changed)).status().message());
   };
-  EXPECT_THAT(why("  measured_us 4.25", "  measured_us -1"), HasSubstr("line 8: \"-1\" is not a"));
-  EXPECT_THAT(why("  measured_us 4.25", "  measured_us nan"), HasSubstr("is not a number"));
-  EXPECT_THAT(why("  measured_us 4.25", "  measured_us 4.250"), HasSubstr("canonical"));
-  EXPECT_THAT(why("  measured_us 4.25", "  mesured_us 4.25"), HasSubstr("\"measured_us ..\""));
-  EXPECT_THAT(why(" m 16 ", " m 16.5 "), HasSubstr("is not an integer"));
-  EXPECT_THAT(why(" flags 0", ""), HasSubstr("flags"));
-  EXPECT_THAT(why("  bytes 00", "  bytes 0"), HasSubstr("hexadecimal"));
-  EXPECT_THAT(why("  bytes 00", "  bytes 0x"), HasSubstr("hexadecimal"));
-  EXPECT_THAT(why("tuning set 1\n", "tuning set 2\n"), HasSubstr("format \"2\", must be 1"));
+  EXPECT_THAT(why("  measured_us 4.25", "  measured_us  4.25"), HasSubstr("canonical"));
+  EXPECT_THAT(why("  measured_us 4.25\n", "  \n"), HasSubstr("canonical"));
+  EXPECT_THAT(why("  measured_us 4.25\n", "measured_us 4.25\n"),
+              HasSubstr("line 4: expected \"record"));
+  EXPECT_THAT(why(" m 16 ", " m 16.5 "),
+              HasSubstr("line 2: expected \"chain <digest> m <integer>"));
+  EXPECT_THAT(why(" flags 0", ""), HasSubstr("flags <integer>"));
+  EXPECT_THAT(why("  record 00", "  record 0"), HasSubstr("hexadecimal"));
+  EXPECT_THAT(why("  record 00", "  record 0x"), HasSubstr("hexadecimal"));
+  EXPECT_THAT(why("  record 00ff", "  record 00FF"), HasSubstr("canonical"));
+  EXPECT_THAT(why("tuning set 2\n", "tuning set 1\n"), HasSubstr("format \"1\", must be 2"));
   const size_t second = body.find("\nchain ", 30) + 1;
   const std::string first_entry = body.substr(20, second - 20), second_entry = body.substr(second);
   const std::string head = body.substr(0, 20);
@@ -145,12 +136,12 @@ TEST(TuningSetTest, ABodyThatIsNotCanonicalIsRefusedWithItsLine) {
 TEST(TuningSetTest, WhateverADeviceIsCalledTheTextReadsBack) {
   for (const char* name : {"", " ", "two\nlines", "\x01", "  padded  ", "tab\there"}) {
     TuningEntry entry = Entry("a");
-    entry.device = name;
+    entry.about = absl::StrCat("device ", name, "\n");
     const std::string text = SetOf({entry}).ToText();
     EXPECT_TRUE(TuningSet::FromText(text).ok()) << name;
   }
   TuningEntry entry = Entry("a");
-  entry.chip = std::string(5000, 'x');
+  entry.about = std::string(5000, 'x');
   EXPECT_TRUE(TuningSet::FromText(SetOf({entry}).ToText()).ok());
 }
 

@@ -314,12 +314,12 @@ TEST(WiringTest, EveryPlanOfARankingCanBecomeATuningEntry) {
     ASSERT_GT(plans.size(), 2u);
     TuningSet set;
     for (const Plan& plan : plans) {
-      set.Add(MakeTuningEntry(request, core, plan).value());
+      set.Add(MakeTuningEntry(request, core, ranking, plan, {}).value());
       set = TuningSet::FromText(set.ToText()).value();
-      const absl::StatusOr<Plan> again =
-          PlanOfEntry(*set.Find(TuningKeyOf(request, core)), request, ranking, core);
+      const absl::StatusOr<PlanRecord> again =
+          UsableChoice(set.Find(TuningKeyOf(request, core))->record, request, BuildControl(), core);
       ASSERT_TRUE(again.ok()) << again.status();
-      EXPECT_EQ(again->PlanDigest(), plan.PlanDigest());
+      EXPECT_EQ(again->variants.front().plan.PlanDigest(), plan.PlanDigest());
     }
     EXPECT_EQ(set.entries().size(), 1u);
   }
