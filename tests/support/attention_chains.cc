@@ -1,10 +1,6 @@
 #include "tests/support/attention_chains.h"
 
-#include <limits>
-
-#include "absl/strings/str_cat.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
+#include "tests/support/chains.h"
 
 namespace sinter::testing {
 namespace {

@@ -2,11 +2,8 @@
 #ifndef SINTER_TESTS_SUPPORT_ATTENTION_CHAINS_H_
 #define SINTER_TESTS_SUPPORT_ATTENTION_CHAINS_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "src/chain/chain.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

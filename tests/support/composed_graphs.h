@@ -2,10 +2,8 @@
 #ifndef SINTER_TESTS_SUPPORT_COMPOSED_GRAPHS_H_
 #define SINTER_TESTS_SUPPORT_COMPOSED_GRAPHS_H_
 
-#include <cstdint>
-#include <vector>
-
 #include "src/chain/chain.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

@@ -1,12 +1,7 @@
 #include "tests/support/deep_graphs.h"
 
-#include <algorithm>
-#include <numeric>
-#include <random>
-#include <utility>
-#include <vector>
-
 #include "src/chain/builder.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 namespace {

@@ -2,11 +2,7 @@
 #ifndef SINTER_TESTS_SUPPORT_DRAWN_H_
 #define SINTER_TESTS_SUPPORT_DRAWN_H_
 
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <string>
+#include "tests/support/common.h"
 
 namespace sinter {
 

@@ -1,12 +1,6 @@
 #include "tests/support/epilogue_chains.h"
 
-#include <functional>
-#include <random>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
-#include "src/chain/builder.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::testing {
 namespace {
@@ -20,16 +14,9 @@ class Maker {
   ValueId Bin(BinaryKind kind, ValueId x, ValueId y) { return b_.Binary(kind, x, y).value(); }
   ValueId Bin(BinaryKind kind, ValueId x, double y) { return Bin(kind, x, Number(y)); }
   ValueId Add(ValueId x, ValueId y) { return Bin(BinaryKind::kAdd, x, y); }
-  ValueId Add(ValueId x, double y) { return Bin(BinaryKind::kAdd, x, y); }
   ValueId Mul(ValueId x, ValueId y) { return Bin(BinaryKind::kMul, x, y); }
-  ValueId Mul(ValueId x, double y) { return Bin(BinaryKind::kMul, x, y); }
-  ValueId Div(ValueId x, ValueId y) { return Bin(BinaryKind::kDiv, x, y); }
   ValueId Number(double value) { return b_.Scalar(value).value(); }
   ValueId Cast(ValueId x, DType dtype) { return b_.Cast(x, dtype).value(); }
-  ValueId Clamp(ValueId x, double low, double high) {
-    return Bin(BinaryKind::kMin, Bin(BinaryKind::kMax, x, low), high);
-  }
-  ValueId Sigmoid(ValueId x) { return Un(UnaryKind::kSigmoid, x); }
   ValueId Where(ValueId condition, ValueId x, ValueId y) {
     return b_.Select(condition, x, y).value();
   }
@@ -42,27 +29,19 @@ class Maker {
   ValueId Matrix(DType dtype, int64_t columns) {
     return b_.Input({dtype, {Dim::M(), Dim::Constant(columns)}}).value();
   }
-  ValueId OfRows(DType dtype) { return OfRows(dtype, sizes_.n); }
-  ValueId OfRows(DType dtype, int64_t n) {
-    return b_.Broadcast(Matrix(dtype, 1), {Dim::M(), Dim::Constant(n)}).value();
-  }
-  ValueId Vector(DType dtype) { return Vector(dtype, sizes_.n); }
-  ValueId Vector(DType dtype, int64_t n) {
-    const ValueId v = b_.Input({dtype, {Dim::Constant(n)}}, {true, {}, ""}).value();
-    return b_.Broadcast(v, {Dim::M(), Dim::Constant(n)}).value();
+  ValueId OfRows(DType dtype) { return Spread(Matrix(dtype, 1)); }
+  ValueId Vector(DType dtype) {
+    return Spread(b_.Input({dtype, {Dim::Constant(sizes_.n)}}, {true, {}, ""}).value());
   }
   // One number in memory.
-  ValueId OneNumber(DType dtype) {
-    const ValueId number = b_.Input({dtype, {}}).value();
-    return b_.Broadcast(number, {Dim::M(), Dim::Constant(sizes_.n)}).value();
-  }
-  ValueId Product(ValueId rows, int64_t n, int64_t k) {
-    const TensorType type{types_.dtype, {Dim::Constant(n), Dim::Constant(k)}};
+  ValueId OneNumber(DType dtype) { return Spread(b_.Input({dtype, {}}).value()); }
+  ValueId Product(ValueId rows) {
+    const TensorType type{types_.dtype, {Dim::Constant(sizes_.n), Dim::Constant(sizes_.k)}};
     const ValueId w = b_.Input(type, {true, {}, ""}).value();
     return b_.Matmul(rows, w, false, true).value();
   }
   ValueId Biased(ValueId rows) {
-    const ValueId y = Product(rows, sizes_.n, sizes_.k);
+    const ValueId y = Product(rows);
     return Add(y, Vector(types_.bias));
   }
   // As the chain gives it out.
@@ -75,105 +54,67 @@ class Maker {
 
   ChainBuilder& builder() { return b_; }
   DType dtype() const { return types_.dtype; }
-  DType result() const { return types_.result; }
-  const EpilogueSizes& sizes() const { return sizes_; }
 
  private:
+  ValueId Spread(ValueId x) { return b_.Broadcast(x, {Dim::M(), Dim::Constant(sizes_.n)}).value(); }
+
   const EpilogueTypes types_;
   const EpilogueSizes sizes_;
   ChainBuilder b_;
 };
 
-ValueId HardSwish(Maker& m, ValueId y) {
-  return m.Div(m.Mul(y, m.Clamp(m.Add(y, 3.0), 0, 6)), m.Number(6));
+// What texts of these chains stand for: <d> operands, <b> biases, <m> matrices, <s>( what the chain
+// gives out; <n>, <k>, <l> sizes; BIASED a product with a bias, PLAIN one without, of the rows x.
+Chain FromText(const EpilogueTypes& types, const EpilogueSizes& sizes, const std::string& text) {
+  const bool wide = types.result == DType::kF32;
+  const std::string whole =
+      absl::StrReplaceAll(absl::StrCat("x: <d>[M,<k>]; ", text),
+                          {{"BIASED", "(PLAIN + spread({const <b>[<n>]}, [M,<n>]))"},
+                           {"HARDSWISH", "min(max(y + 3, 0), 6) / 6"}});
+  return ReadChain(
+      absl::StrReplaceAll(absl::StrReplaceAll(whole, {{"PLAIN", "(x @ {const <d>[<n>,<k>]}.T)"}}),
+                          {{"<d>", NameOf(types.dtype)},
+                           {"<b>", NameOf(types.bias)},
+                           {"<m>", NameOf(types.matrix.value_or(types.result))},
+                           {"<s>", wide ? "" : NameOf(types.result)},
+                           {"<n>", absl::StrCat(sizes.n)},
+                           {"<k>", absl::StrCat(sizes.k)},
+                           {"<l>", absl::StrCat(sizes.l)}}));
 }
-ValueId QuickGelu(Maker& m, ValueId y) { return m.Mul(y, m.Sigmoid(m.Mul(y, 1.702))); }
 
-// Names and what is done with a biased product.
+// Names and what is done with a biased product y.
 struct EpilogueRow {
-  const char* name;
-  ValueId (*make)(Maker& m, ValueId y);
+  const char *name, *text;
   bool matrix = false;
 };
 
 constexpr EpilogueRow kEpilogues[] = {
-    {"tanh", [](Maker& m, ValueId y) { return m.Un(UnaryKind::kTanh, y); }},
-    {"sigmoid", [](Maker& m, ValueId y) { return m.Sigmoid(y); }},
-    {"relu6", [](Maker& m, ValueId y) { return m.Clamp(y, 0, 6); }},
-    {"hardtanh", [](Maker& m, ValueId y) { return m.Clamp(y, -1, 1); }},
-    {"hardswish", HardSwish},
-    {"quick_gelu", QuickGelu},
-    {"relu_squared",
-     [](Maker& m, ValueId y) { return m.Un(UnaryKind::kSquare, m.Un(UnaryKind::kRelu, y)); }},
-    {"leaky_relu", [](Maker& m, ValueId y) { return m.Where(m.Greater(y, 0), y, m.Mul(y, 0.01)); }},
-    {"silu_behind_a_rounding",
-     [](Maker& m, ValueId y) {
-       const ValueId rounded = m.Cast(y, m.dtype());
-       return m.Mul(rounded, m.Sigmoid(rounded));
-     }},
-    {"silu_as_a_quotient",
-     [](Maker& m, ValueId y) {
-       return m.Div(y, m.Add(m.Un(UnaryKind::kExp, m.Un(UnaryKind::kNeg, y)), 1.0));
-     }},
+    {"tanh", "tanh(y)"},
+    {"sigmoid", "sigmoid(y)"},
+    {"relu6", "min(max(y, 0), 6)"},
+    {"hardtanh", "min(max(y, -1), 1)"},
+    {"hardswish", "y * HARDSWISH"},
+    {"quick_gelu", "y * sigmoid(y * 1.702)"},
+    {"relu_squared", "square(relu(y))"},
+    {"leaky_relu", "select(gt(y, 0), y, y * 0.01)"},
+    {"silu_behind_a_rounding", "r = <d>(y); r * sigmoid(r)"},
+    {"silu_as_a_quotient", "y / (exp(-y) + 1)"},
     {"gelu_tanh_in_steps",
-     [](Maker& m, ValueId y) {
-       const ValueId cube = m.Mul(m.Mul(m.Mul(y, y), y), 0.044715);
-       const ValueId t = m.Un(UnaryKind::kTanh, m.Mul(m.Add(y, cube), 0.7978845608));
-       return m.Mul(m.Mul(y, 0.5), m.Add(t, 1.0));
-     }},
-    {"softplus",
-     [](Maker& m, ValueId y) {
-       return m.Un(UnaryKind::kLog, m.Add(m.Un(UnaryKind::kExp, y), 1.0));
-     }},
+     "t = tanh((y + y * y * y * 0.044715) * 0.7978845608); y * 0.5 * (t + 1)"},
+    {"softplus", "log(exp(y) + 1)"},
     {"shifted_behind_an_activation",
-     [](Maker& m, ValueId y) {
-       const ValueId s = m.Vector(m.dtype()), t = m.Vector(DType::kF32);
-       return m.Add(m.Mul(m.Un(UnaryKind::kRelu, y), s), t);
-     }},
-    {"times_rows_behind_an_activation",
-     [](Maker& m, ValueId y) { return m.Mul(HardSwish(m, y), m.OfRows(DType::kF32)); }},
+     "relu(y) * spread({const <d>[<n>]}, y) + spread({const f32[<n>]}, y)"},
+    {"times_rows_behind_an_activation", "y * HARDSWISH * spread({f32[M,1]}, y)"},
     {"rows_columns_and_a_matrix",
-     [](Maker& m, ValueId y) {
-       const ValueId scaled = m.Mul(m.Sigmoid(y), m.OfRows(m.dtype()));
-       return m.Add(m.Mul(scaled, m.Vector(m.dtype())), m.Matrix());
-     },
-     true},
+     "sigmoid(y) * spread({<d>[M,1]}, y) * spread({const <d>[<n>]}, y) + {<m>[M,<n>]}", true},
     {"scaled_by_numbers_behind_an_activation",
-     [](Maker& m, ValueId y) {
-       const ValueId t = m.Mul(m.Un(UnaryKind::kTanh, y), m.OneNumber(DType::kF32));
-       return m.Add(m.Mul(t, m.Vector(m.dtype())), m.OneNumber(m.dtype()));
-     }},
-    {"times_a_matrix", [](Maker& m, ValueId y) { return m.Mul(m.Sigmoid(y), m.Matrix()); }, true},
-    {"scaled_by_columns_plus_a_matrix",
-     [](Maker& m, ValueId y) {
-       return m.Add(m.Mul(m.Un(UnaryKind::kTanh, y), m.Vector(DType::kF32)), m.Matrix());
-     },
+     "tanh(y) * spread({f32[]}, y) * spread({const <d>[<n>]}, y) + spread({<d>[]}, y)"},
+    {"times_a_matrix", "sigmoid(y) * {<m>[M,<n>]}", true},
+    {"scaled_by_columns_plus_a_matrix", "tanh(y) * spread({const f32[<n>]}, y) + {<m>[M,<n>]}",
      true},
-    {"tanh_of_a_sum",
-     [](Maker& m, ValueId y) { return m.Un(UnaryKind::kTanh, m.Add(y, m.Matrix())); }, true},
-    {"gated_by_a_matrix",
-     [](Maker& m, ValueId y) {
-       const ValueId gate = m.Matrix();
-       return m.Mul(m.Cast(y, m.dtype()), m.Mul(gate, m.Sigmoid(gate)));
-     },
-     true},
+    {"tanh_of_a_sum", "tanh(y + {<m>[M,<n>]})", true},
+    {"gated_by_a_matrix", "g = {<m>[M,<n>]}; <d>(y) * (g * sigmoid(g))", true},
 };
-
-ValueId GatedQuickGelu(Maker& m, ValueId gate, ValueId up) { return m.Mul(QuickGelu(m, gate), up); }
-
-// What is computed of gate and up.
-using OfPair = std::function<ValueId(Maker& m, ValueId gate, ValueId up)>;
-
-Chain Pair(const EpilogueTypes& types, const EpilogueSizes& sizes, bool biased,
-           const OfPair& of_pair, bool second) {
-  Maker m(types, sizes);
-  const ValueId x = m.Rows();
-  const ValueId gate = biased ? m.Biased(x) : m.Product(x, sizes.n, sizes.k);
-  const ValueId up = biased ? m.Biased(x) : m.Product(x, sizes.n, sizes.k);
-  const ValueId c = of_pair(m, gate, up);
-  if (!second) return m.Finish(c);
-  return m.Finish(m.Product(m.Cast(c, types.dtype), sizes.l, sizes.n));
-}
 
 // Writes RandomEpilogue.
 class RandomMaker {
@@ -191,7 +132,7 @@ class RandomMaker {
     Maker m(types, sizes);
     const bool biased = Coin();
     const ValueId x = m.Rows();
-    const auto product = [&] { return biased ? m.Biased(x) : m.Product(x, sizes.n, sizes.k); };
+    const auto product = [&] { return biased ? m.Biased(x) : m.Product(x); };
     values_ = {product()};
     const bool pair = In(0, 2) == 0;
     if (pair) values_.push_back(product());
@@ -328,8 +269,8 @@ std::vector<EpilogueChain> ProductEpilogues(const EpilogueTypes& types,
                                             const EpilogueSizes& sizes) {
   std::vector<EpilogueChain> list;
   for (const EpilogueRow& row : kEpilogues) {
-    Maker m(types, sizes);
-    list.push_back({row.name, m.Finish(row.make(m, m.Biased(m.Rows())))});
+    list.push_back(
+        {row.name, FromText(types, sizes, absl::StrCat("y = BIASED; ", row.text, "; out <s>(_)"))});
   }
   return list;
 }
@@ -338,222 +279,124 @@ std::vector<EpilogueChain> MatrixEpilogues(const EpilogueTypes& types, const Epi
   std::vector<EpilogueChain> list;
   for (const EpilogueRow& row : kEpilogues) {
     if (!row.matrix) continue;
-    Maker m(types, sizes);
-    list.push_back({row.name, m.Finish(row.make(m, m.Biased(m.Rows())))});
+    list.push_back(
+        {row.name, FromText(types, sizes, absl::StrCat("y = BIASED; ", row.text, "; out <s>(_)"))});
   }
-  const auto add = [&](const char* name, const auto& make) {
-    Maker m(types, sizes);
-    list.push_back({name, m.Finish(make(m))});
+  const auto add = [&](const char* name, const char* text) {
+    list.push_back({name, FromText(types, sizes, text)});
   };
-  add("sum", [&](Maker& m) {
-    const ValueId x = m.Rows();
-    return m.Add(m.Product(x, sizes.n, sizes.k), m.Matrix());
-  });
-  add("sum_of_what_is_rounded",
-      [](Maker& m) { return m.Add(m.Cast(m.Biased(m.Rows()), m.dtype()), m.Matrix()); });
-  add("silu_of_a_sum", [](Maker& m) {
-    const ValueId sum = m.Add(m.Biased(m.Rows()), m.Matrix());
-    return m.Mul(sum, m.Sigmoid(sum));
-  });
+  add("sum", "out <s>(PLAIN + {<m>[M,<n>]})");
+  add("sum_of_what_is_rounded", "out <s>(<d>(BIASED) + {<m>[M,<n>]})");
+  add("silu_of_a_sum", "sum = BIASED + {<m>[M,<n>]}; out <s>(sum * sigmoid(sum))");
   add("columns_behind_the_matrix",
-      [](Maker& m) { return m.Mul(m.Add(m.Biased(m.Rows()), m.Matrix()), m.Vector(DType::kF32)); });
-  add("pair_plus_a_matrix", [&](Maker& m) {
-    const ValueId x = m.Rows();
-    const ValueId gate = m.Product(x, sizes.n, sizes.k), up = m.Product(x, sizes.n, sizes.k);
-    return m.Add(m.Mul(m.Mul(gate, m.Sigmoid(gate)), up), m.Matrix());
-  });
-  const DType matrix = types.matrix.value_or(types.result);
-  constexpr int64_t kN = 64, kK = 128;
-  {
-    Maker m(types, {kN, kK, 0});
-    ChainBuilder& b = m.builder();
-    const auto pixels = [](int64_t channels) {
-      return std::vector<Dim>{Dim::M(), Dim::Constant(8), Dim::Constant(8),
-                              Dim::Constant(channels)};
-    };
-    const ValueId x = b.Input({types.dtype, pixels(16)}).value();
-    const TensorType filter{
-        types.dtype, {Dim::Constant(kN), Dim::Constant(3), Dim::Constant(3), Dim::Constant(16)}};
-    Conv2d conv;
-    conv.pads = {1, 1, 1, 1};
-    const ValueId y = b.Convolve(x, b.Input(filter, {true, {}, ""}).value(), conv).value();
-    const ValueId sum = m.Add(y, b.Input({matrix, pixels(kN)}).value());
-    list.push_back({"convolution", m.Finish(m.Un(UnaryKind::kRelu, sum))});
-  }
-  for (const DType codes : {DType::kE4M3, DType::kS8}) {
-    Maker m(types, {kN, kK, 0});
-    ChainBuilder& b = m.builder();
-    const auto input = [&](DType dtype, Dim rows, int64_t columns, bool constant) {
-      return b.Input({dtype, {rows, Dim::Constant(columns)}}, {constant, {}, ""}).value();
-    };
-    const ValueId a = input(codes, Dim::M(), kK, false);
-    const ValueId w = input(codes, Dim::Constant(kN), kK, true);
-    const ValueId scale_a = input(DType::kF32, Dim::M(), 1, false);
-    const ValueId scale_w = input(DType::kF32, Dim::Constant(kN), 1, true);
-    const ValueId y = b.ScaledMatmul(a, w, scale_a, scale_w).value();
-    list.push_back({codes == DType::kS8 ? "s8" : "e4m3", m.Finish(m.Add(y, m.Matrix()))});
+      "y = BIASED + {<m>[M,<n>]}; out <s>(y * spread({const f32[<n>]}, y))");
+  add("pair_plus_a_matrix",
+      "gate = PLAIN; up = PLAIN; out <s>(gate * sigmoid(gate) * up + {<m>[M,<n>]})");
+  const std::string d(NameOf(types.dtype)), m(NameOf(types.matrix.value_or(types.result)));
+  const std::string stored = types.result == DType::kF32 ? "" : std::string(NameOf(types.result));
+  list.push_back({"convolution", ReadChain("out $2(relu(conv({$0[M,8,8,16]}, {const $0[64,3,3,16]},"
+                                           " pads=[1,1,1,1]) + {$1[M,8,8,64]}))",
+                                           d, m, stored)});
+  for (const char* codes : {"e4m3", "s8"}) {
+    list.push_back({codes, ReadChain("out $2(scaled({$0[M,128]}, {const $0[64,128]}, {f32[M,1]},"
+                                     " {const f32[64,1]}) + {$1[M,64]})",
+                                     codes, m, stored)});
   }
   return list;
 }
 
 std::vector<EpilogueChain> PairEpilogues(const EpilogueTypes& types, const EpilogueSizes& sizes) {
-  const OfPair rounded = [](Maker& m, ValueId gate, ValueId up) {
-    const ValueId g = m.Cast(gate, m.dtype()), u = m.Cast(up, m.dtype());
-    return m.Mul(m.Cast(m.Mul(g, m.Sigmoid(g)), m.dtype()), u);
-  };
-  const OfPair clamped = [](Maker& m, ValueId gate, ValueId up) {
-    const ValueId g = m.Bin(BinaryKind::kMin, gate, 7.0), u = m.Clamp(up, -7, 7);
-    return m.Mul(m.Mul(g, m.Sigmoid(m.Mul(g, 1.702))), m.Add(u, 1.0));
-  };
-  const OfPair columns = [](Maker& m, ValueId gate, ValueId up) {
-    return m.Mul(m.Mul(m.Un(UnaryKind::kTanh, gate), m.Vector(DType::kF32)), up);
-  };
   std::vector<EpilogueChain> list;
-  list.push_back({"quick_gelu", Pair(types, sizes, true, GatedQuickGelu, false)});
-  list.push_back({"rounded", Pair(types, sizes, false, rounded, false)});
-  list.push_back({"clamped", Pair(types, sizes, true, clamped, false)});
-  list.push_back({"columns", Pair(types, sizes, false, columns, false)});
+  const auto add = [&](const char* name, const char* text) {
+    list.push_back({name, FromText(types, sizes, text)});
+  };
+  add("quick_gelu", "gate = BIASED; up = BIASED; out <s>(gate * sigmoid(gate * 1.702) * up)");
+  add("rounded",
+      "gate = PLAIN; up = PLAIN; g = <d>(gate); u = <d>(up); out <s>(<d>(g * sigmoid(g)) * u)");
+  add("clamped",
+      "gate = BIASED; up = BIASED; g = min(gate, 7); u = min(max(up, -7), 7);"
+      "out <s>(g * sigmoid(g * 1.702) * (u + 1))");
+  add("columns",
+      "gate = PLAIN; up = PLAIN; out <s>(tanh(gate) * spread({const f32[<n>]}, gate) * up)");
   return list;
 }
 
 std::vector<EpilogueChain> AuxEpilogues(const EpilogueTypes& types, const EpilogueSizes& sizes) {
   std::vector<EpilogueChain> list;
-  // What is made of the rounded value, which the chain gives out first.
-  const auto add = [&](const char* name, ValueId (*make)(Maker & m, ValueId z),
-                       bool biased = true) {
-    Maker m(types, sizes);
-    const ValueId x = m.Rows();
-    const ValueId z = m.Stored(biased ? m.Biased(x) : m.Product(x, sizes.n, sizes.k));
-    const ValueId y = make(m, z);
-    m.Give(z);
-    list.push_back({name, m.Finish(y)});
+  const auto add = [&](const char* name, const std::string& text) {
+    list.push_back({name, FromText(types, sizes, text)});
   };
-  const auto gelu = [](Maker& m, ValueId z) {
-    return m.Mul(z, m.Mul(m.Add(m.Un(UnaryKind::kErf, m.Mul(z, 0.70710678)), 1.0), 0.5));
+  // The chain outputs the rounded value y, and then the value of `text`.
+  const auto beside = [&](const char* name, const char* text, const char* product = "BIASED") {
+    add(name, absl::StrCat("y = <s>(", product, "); ", text, "; out y, <s>(_)"));
   };
-  add("gelu_erf", gelu);
-  add("relu", [](Maker& m, ValueId z) { return m.Un(UnaryKind::kRelu, z); });
-  add(
-      "tanh_without_a_bias", [](Maker& m, ValueId z) { return m.Un(UnaryKind::kTanh, z); }, false);
-  add("hardswish_with_leaves", [](Maker& m, ValueId z) {
-    return m.Add(m.Mul(HardSwish(m, z), m.Vector(DType::kF32)), m.Vector(m.dtype()));
-  });
-  add("times_rows", [](Maker& m, ValueId z) { return m.Mul(m.Sigmoid(z), m.OfRows(DType::kF32)); });
-  add("quick_gelu_plus_a_matrix",
-      [](Maker& m, ValueId z) { return m.Add(QuickGelu(m, z), m.Matrix()); });
-  {  // of a sum, which is stored, and what was summed
-    Maker m(types, sizes);
-    const ValueId y = m.Biased(m.Rows());
-    const ValueId sum = m.Stored(m.Add(y, m.Matrix()));
-    m.Give(sum);
-    list.push_back({"tanh_of_a_sum", m.Finish(m.Un(UnaryKind::kTanh, sum))});
-  }
-  {  // of another element than the result
-    Maker m(types, sizes);
-    const ValueId z = m.Biased(m.Rows());
-    const ValueId y = m.Stored(m.Un(UnaryKind::kTanh, z));
-    m.Give(types.result == DType::kF32 ? m.Cast(z, types.dtype) : z);
-    list.push_back({"tanh_of_another_element", m.Finish(y)});
-  }
-  const auto pair = [&](const char* name, bool both) {
-    Maker m(types, sizes);
-    const ValueId x = m.Rows();
-    const ValueId gate = m.Stored(m.Biased(x)), up = m.Stored(m.Biased(x));
-    const ValueId y = m.Mul(m.Mul(gate, m.Sigmoid(gate)), up);
-    m.Give(gate);
-    if (both) m.Give(up);
-    list.push_back({name, m.Finish(y)});
-  };
-  {  // of what is not rounded
-    Maker m(types, sizes);
-    const ValueId x = m.Rows();
-    const ValueId gate = m.Product(x, sizes.n, sizes.k), up = m.Biased(x);
-    m.Give(m.Stored(gate));
-    const ValueId y = m.Stored(m.Mul(m.Un(UnaryKind::kTanh, gate), m.Sigmoid(up)));
-    m.Give(m.Stored(up));
-    list.push_back({"unrounded_pair", m.Finish(y)});
-  }
-  {
-    Maker m(types, sizes);
-    const ValueId z = m.Biased(m.Rows());
-    const ValueId y = m.Stored(QuickGelu(m, z));
-    m.Give(m.Stored(z));
-    list.push_back({"unrounded", m.Finish(y)});
-  }
-  pair("silu_of_gate_beside_gate", false);
-  pair("silu_of_gate_beside_both", true);
+  beside("gelu_erf", "y * ((erf(y * 0.70710678) + 1) * 0.5)");
+  beside("relu", "relu(y)");
+  beside("tanh_without_a_bias", "tanh(y)", "PLAIN");
+  beside("hardswish_with_leaves",
+         "y * HARDSWISH * spread({const f32[<n>]}, y) + spread({const <d>[<n>]}, y)");
+  beside("times_rows", "sigmoid(y) * spread({f32[M,1]}, y)");
+  beside("quick_gelu_plus_a_matrix", "y * sigmoid(y * 1.702) + {<m>[M,<n>]}");
+  // The first output is a sum.
+  add("tanh_of_a_sum", "sum = <s>(BIASED + {<m>[M,<n>]}); out sum, <s>(tanh(sum))");
+  // The first output's element is not the result's.
+  add("tanh_of_another_element",
+      absl::StrCat("z = BIASED; y = <s>(tanh(z)); out ",
+                   types.result == DType::kF32 ? "<d>(z)" : "z", ", <s>(y)"));
+  // The activations read values that are not rounded.
+  add("unrounded_pair",
+      "gate = PLAIN; up = BIASED; out <s>(gate);"
+      "y = <s>(tanh(gate) * sigmoid(up)); out <s>(up), <s>(y)");
+  add("unrounded", "z = BIASED; y = <s>(z * sigmoid(z * 1.702)); out <s>(z), <s>(y)");
+  add("silu_of_gate_beside_gate",
+      "gate = <s>(BIASED); up = <s>(BIASED); out gate, <s>(gate * sigmoid(gate) * up)");
+  add("silu_of_gate_beside_both",
+      "gate = <s>(BIASED); up = <s>(BIASED); out gate, up, <s>(gate * sigmoid(gate) * up)");
   return list;
 }
 
 std::vector<EpilogueChain> OtherEpilogues(bool aux) {
-  constexpr int64_t kN = 64, kK = 128;
-  const auto dims = [](std::vector<int64_t> extents) {
-    std::vector<Dim> list;
-    for (const int64_t e : extents) list.push_back(e < 0 ? Dim::M() : Dim::Constant(e));
-    return list;
-  };
   std::vector<EpilogueChain> list;
+  // With `aux`, z is an output, too.
+  const auto add = [&](const char* name, const std::string& z, const std::string& text) {
+    list.push_back({name, ReadChain(absl::StrCat("z = ", aux ? "bf16(" : "(", z, ");",
+                                                 aux ? "out z;" : "", "out bf16(", text, ")"))});
+  };
+  const std::string hardswish = "z * min(max(z + 3, 0), 6) / 6";
   for (const bool matrix : {false, true}) {
-    Maker m({}, {kN, kK, 0});
-    ChainBuilder& b = m.builder();
-    const ValueId x = b.Input({DType::kBF16, dims({-1, 8, 8, 16})}).value();
-    const ValueId w = b.Input({DType::kBF16, dims({kN, 3, 3, 16})}, {true, {}, ""}).value();
-    Conv2d conv;
-    conv.pads = {1, 1, 1, 1};
-    ValueId y = b.Convolve(x, w, conv).value();
-    const std::vector<Dim> pixels = dims({-1, 8, 8, kN});
-    const auto vector = [&](DType dtype) {
-      const ValueId v = b.Input({dtype, {Dim::Constant(kN)}}, {true, {}, ""}).value();
-      return b.Broadcast(v, pixels).value();
-    };
-    y = m.Add(m.Mul(y, vector(DType::kF32)), vector(DType::kF32));
-    if (aux) m.Give(y = m.Stored(y));
-    y = HardSwish(m, y);
-    if (matrix) y = m.Add(y, b.Input({DType::kBF16, pixels}).value());
-    list.push_back({matrix ? "convolution_plus_a_matrix" : "convolution", m.Finish(y)});
+    add(matrix ? "convolution_plus_a_matrix" : "convolution",
+        "conv({bf16[M,8,8,16]}, {const bf16[64,3,3,16]}, pads=[1,1,1,1])"
+        " * spread({const f32[64]}, [M,8,8,64]) + spread({const f32[64]}, [M,8,8,64])",
+        matrix ? hardswish + " + {bf16[M,8,8,64]}" : hardswish);
   }
-  for (const DType codes : {DType::kE4M3, DType::kS8}) {
-    Maker m({}, {kN, kK, 0});
-    ChainBuilder& b = m.builder();
-    const ValueId a = b.Input({codes, dims({-1, kK})}).value();
-    const ValueId w = b.Input({codes, dims({kN, kK})}, {true, {}, ""}).value();
-    const ValueId scale_a = b.Input({DType::kF32, dims({-1, 1})}).value();
-    const ValueId scale_w = b.Input({DType::kF32, dims({kN, 1})}, {true, {}, ""}).value();
-    const ValueId y = b.ScaledMatmul(a, w, scale_a, scale_w).value();
-    ValueId z = m.Add(y, m.Vector(DType::kBF16));
-    if (aux) m.Give(z = m.Stored(z));
-    const ValueId t = m.Un(UnaryKind::kTanh, z);
-    list.push_back(
-        {codes == DType::kS8 ? "s8" : "e4m3", m.Finish(m.Mul(t, m.Vector(DType::kF32)))});
+  for (const char* codes : {"e4m3", "s8"}) {
+    add(codes,
+        absl::Substitute("scaled({$0[M,128]}, {const $0[64,128]}, {f32[M,1]}, {const f32[64,1]})"
+                         " + spread({const bf16[64]}, [M,64])",
+                         codes),
+        "tanh(z) * spread({const f32[64]}, z)");
   }
   return list;
 }
 
 std::vector<EpilogueChain> FusedEpilogues(const EpilogueTypes& types, const EpilogueSizes& sizes) {
   std::vector<EpilogueChain> list;
-  list.push_back({"quick_gelu", Pair(types, sizes, true, GatedQuickGelu, true)});
-  for (const bool matrix : {false, true}) {
-    Maker m(types, sizes);
-    const ValueId c = m.Cast(HardSwish(m, m.Biased(m.Rows())), types.dtype);
-    ValueId y = m.Product(c, sizes.l, sizes.n);
-    if (matrix) y = m.Mul(m.Sigmoid(m.Matrix(types.matrix.value_or(types.result), sizes.l)), y);
-    list.push_back({matrix ? "hardswish_times_a_matrix" : "hardswish", m.Finish(y)});
-  }
-  const OfPair columns = [](Maker& m, ValueId gate, ValueId up) {
-    return m.Mul(m.Mul(m.Un(UnaryKind::kTanh, gate), m.Vector(DType::kF32)), up);
+  const auto add = [&](const char* name, const std::string& text) {
+    list.push_back({name, FromText(types, sizes, text)});
   };
-  list.push_back({"pair_with_columns", Pair(types, sizes, false, columns, true)});
-  {
-    Maker m(types, sizes);
-    const ValueId y = m.Un(UnaryKind::kRelu, m.Biased(m.Rows()));
-    const ValueId scaled = m.Mul(m.Mul(y, m.Vector(types.dtype)), m.OfRows(DType::kF32));
-    const ValueId c = m.Product(m.Cast(scaled, types.dtype), sizes.l, sizes.n);
-    const ValueId t = m.Un(UnaryKind::kTanh, m.Add(c, m.Vector(DType::kF32, sizes.l)));
-    const ValueId e =
-        m.Mul(m.Mul(t, m.Vector(types.dtype, sizes.l)), m.OfRows(types.dtype, sizes.l));
-    list.push_back({"vectors_of_both",
-                    m.Finish(m.Add(e, m.Matrix(types.matrix.value_or(types.result), sizes.l)))});
-  }
+  add("quick_gelu",
+      "gate = BIASED; up = BIASED; c = <d>(gate * sigmoid(gate * 1.702) * up);"
+      "out <s>(c @ {const <d>[<l>,<n>]}.T)");
+  const std::string hardswish = "y = BIASED; c = <d>(y * HARDSWISH) @ {const <d>[<l>,<n>]}.T;";
+  add("hardswish", hardswish + "out <s>(c)");
+  add("hardswish_times_a_matrix", hardswish + "out <s>(sigmoid({<m>[M,<l>]}) * c)");
+  add("pair_with_columns",
+      "gate = PLAIN; up = PLAIN; c = <d>(tanh(gate) * spread({const f32[<n>]}, gate) * up);"
+      "out <s>(c @ {const <d>[<l>,<n>]}.T)");
+  add("vectors_of_both",
+      "y = relu(BIASED); s = y * spread({const <d>[<n>]}, y) * spread({f32[M,1]}, y);"
+      "c = <d>(s) @ {const <d>[<l>,<n>]}.T; t = tanh(c + spread({const f32[<l>]}, c));"
+      "out <s>(t * spread({const <d>[<l>]}, t) * spread({<d>[M,1]}, t) + {<m>[M,<l>]})");
   return list;
 }
 

@@ -2,15 +2,9 @@
 #ifndef SINTER_TESTS_SUPPORT_EPILOGUE_FORMS_H_
 #define SINTER_TESTS_SUPPORT_EPILOGUE_FORMS_H_
 
-#include <memory>
-#include <optional>
-#include <utility>
-#include <vector>
-
-#include "src/base/status.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
 #include "src/product/epilogue.h"
+#include "tests/support/chains.h"
+#include "tests/support/common.h"
 
 namespace sinter {
 

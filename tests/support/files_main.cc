@@ -1,15 +1,7 @@
 // The main function of a program that holds the tests of several files: `--of=a_test.cc,b_test.cc`
 // runs those of these files alone. Without it all run, in one process.
-#include <gtest/gtest.h>
-
-#include <cstdio>
-#include <string>
-#include <vector>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "tests/support/test.h"
 
 namespace sinter::testing {
 namespace {

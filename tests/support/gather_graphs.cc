@@ -1,118 +1,56 @@
 #include "tests/support/gather_graphs.h"
 
-#include "absl/strings/str_cat.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::testing {
-namespace {
-
-Dim Of(int64_t extent) { return extent == 0 ? Dim::M() : Dim::Constant(extent); }
-
-// Every call is valid: a refusal is a mistake of this file.
-ValueId In(ChainBuilder& b, DType dtype, const std::vector<int64_t>& extents) {
-  std::vector<Dim> dims;
-  for (const int64_t extent : extents) dims.push_back(Of(extent));
-  return b.Input({dtype, dims}).value();
-}
-
-Chain Finish(ChainBuilder& b, ValueId output) {
-  b.Output(output).IgnoreError();
-  return b.Finish().value();
-}
-
-}  // namespace
 
 Chain Embedding(int64_t rows, int64_t vocabulary, int64_t columns, DType dtype) {
-  ChainBuilder b;
-  const ValueId words = In(b, DType::kBF16, {vocabulary, columns});
-  const ValueId places = In(b, DType::kBF16, {64, columns});
-  const ValueId gamma = In(b, DType::kBF16, {columns}), beta = In(b, DType::kBF16, {columns});
-  const ValueId word = b.Gather(words, In(b, dtype, {rows})).value();
-  const ValueId place = b.Gather(places, In(b, dtype, {rows})).value();
-  const ValueId sum = b.Binary(BinaryKind::kAdd, word, place).value();
-  const ValueId normal = AddLayerNorm(b, sum, 1e-5, gamma, beta).value();
-  return Finish(b, b.Cast(normal, DType::kBF16).value());
+  return ReadChain(
+      "words: bf16[$1,$2]; places: bf16[64,$2]; gamma, beta: bf16[$2]; ids, at: $3[$0];"
+      "out bf16(layernorm(gather(words, ids) + gather(places, at), 1e-5, gamma, beta))",
+      ExtentText(rows), vocabulary, columns, NameOf(dtype));
 }
 
 Chain TakenOfSoftmax(int64_t rows, int64_t columns, int64_t taken) {
-  ChainBuilder b;
-  const ValueId x = In(b, DType::kBF16, {rows, columns});
-  const ValueId shares = AddSoftmax(b, b.Cast(x, DType::kF32).value(), 1).value();
-  const ValueId best = b.Gather(shares, In(b, DType::kS32, {rows, taken}), -1).value();
-  const ValueId sum = b.Reduce(ReduceKind::kSum, best, {1}, true).value();
-  const ValueId spread = b.Broadcast(sum, {Of(rows), Of(taken)}).value();
-  return Finish(b, b.Binary(BinaryKind::kDiv, best, spread).value());
+  return ReadChain(
+      "x: bf16[$0,$1]; ids: s32[$0,$2]; best = gather(softmax(f32(x), 1), ids, -1);"
+      "out best / spread(sum(best, 1, keep), best)",
+      ExtentText(rows), columns, taken);
 }
 
 Chain TakenOfJoined(int64_t rows, int64_t columns, int64_t taken) {
-  ChainBuilder b;
-  const ValueId x = In(b, DType::kBF16, {rows, columns}), y = In(b, DType::kBF16, {rows, columns});
-  const ValueId both = b.Concat({x, y}, 1).value();
-  const ValueId found = b.Gather(both, In(b, DType::kS32, {rows, taken}), -1).value();
-  const ValueId z = In(b, DType::kF32, {rows, taken});
-  return Finish(b, b.Binary(BinaryKind::kAdd, z, b.Cast(found, DType::kF32).value()).value());
+  return ReadChain(
+      "x, y: bf16[$0,$1]; ids: s32[$0,$2]; z: f32[$0,$2];"
+      "out z + f32(gather(concat(x, y, 1), ids, -1))",
+      ExtentText(rows), columns, taken);
 }
 
 Chain RowsOfRows(int64_t columns, int64_t count) {
-  ChainBuilder b;
-  const ValueId x = In(b, DType::kBF16, {0, columns});
-  const ValueId last = b.Gather(x, In(b, DType::kS64, {count})).value();
-  const ValueId normal = AddRmsNorm(b, last, 1e-6).value();
-  return Finish(b, b.Cast(normal, DType::kBF16).value());
+  return ReadChain("x: bf16[M,$0]; ids: s64[$1]; out bf16(rmsnorm(gather(x, ids), 1e-6))", columns,
+                   count);
 }
 
 Chain ComputedIds(int64_t rows, int64_t columns, DType dtype) {
-  ChainBuilder b;
-  const ValueId table = In(b, dtype, {9, columns});
-  const ValueId x = In(b, DType::kF32, {rows});
-  const ValueId scaled = b.Binary(BinaryKind::kMul, x, b.Scalar(8).value()).value();
-  const ValueId whole = b.Cast(b.Unary(UnaryKind::kFloor, scaled).value(), DType::kS32).value();
-  const ValueId one = b.Scalar(1, DType::kS32).value();
-  const ValueId ids = b.Binary(BinaryKind::kSub, whole, one).value();
-  return Finish(b, b.Gather(table, ids).value());
+  return ReadChain("table: $2[9,$1]; x: f32[$0]; out gather(table, s32(floor(x * 8)) - 1:s32)",
+                   ExtentText(rows), columns, NameOf(dtype));
 }
 
 Chain GatherOfViews(DType ids) {
-  ChainBuilder b;
-  const ValueId table = In(b, DType::kF16, {40, 3, 4});
-  const ValueId half = b.Slice(table, {1, 0, 0}, {Of(40), Of(3), Of(4)}, {2, 1, 1}).value();
-  const ValueId flat = b.Reshape(half, {Of(20), Of(12)}).value();
-  const ValueId which = b.Transpose(In(b, ids, {4, 6}), {1, 0}).value();
-  const ValueId rows = b.Gather(flat, which).value();  // [6, 4, 12]
-  const ValueId turned = b.Transpose(rows, {2, 0, 1}).value();
-  return Finish(b, b.Reshape(turned, {Of(24), Of(12)}).value());
+  return ReadChain(
+      "table: f16[40,3,4]; ids: $0[4,6]; flat = reshape(table[1:40:2, 0:3, 0:4], [20,12]);"
+      "rows = gather(flat, transpose(ids, 1, 0)); out reshape(transpose(rows, 2, 0, 1), [24,12])",
+      NameOf(ids));
 }
 
 Chain PixelsBetween(int64_t before, int64_t behind, int64_t columns) {
-  ChainBuilder b;
-  const auto whole = [&](int64_t v) {
-    return b.Scalar(static_cast<double>(v), DType::kS32).value();
-  };
-  const auto binary = [&](BinaryKind kind, ValueId x, ValueId y) {
-    return b.Binary(kind, x, y).value();
-  };
-  const ValueId x = In(b, DType::kBF16, {before, columns});
-  const ValueId half = b.Scalar(0.5).value();
-  const ValueId middle =
-      binary(BinaryKind::kAdd, b.Iota({Of(behind)}, 0, DType::kF32).value(), half);
   const double step = static_cast<double>(before) / static_cast<double>(behind);
-  const ValueId scaled = binary(BinaryKind::kMul, middle, b.Scalar(step).value());
-  const ValueId place =
-      binary(BinaryKind::kMax, binary(BinaryKind::kSub, scaled, half), b.Scalar(0).value());
-  const ValueId first =
-      binary(BinaryKind::kMin, b.Cast(place, DType::kS32).value(), whole(before - 1));
-  const ValueId second =
-      binary(BinaryKind::kMin, binary(BinaryKind::kAdd, first, whole(1)), whole(before - 1));
-  const ValueId share = binary(BinaryKind::kSub, place, b.Cast(first, DType::kF32).value());
-  const auto row = [&](ValueId ids) {
-    return b.Cast(b.Gather(x, ids).value(), DType::kF32).value();
-  };
-  const ValueId spread =
-      b.Broadcast(b.Reshape(share, {Of(behind), Of(1)}).value(), {Of(behind), Of(columns)}).value();
-  const ValueId low = row(first);
-  const ValueId more = binary(BinaryKind::kMul, binary(BinaryKind::kSub, row(second), low), spread);
-  return Finish(b, binary(BinaryKind::kAdd, low, more));
+  return ReadChain(
+      "x: bf16[$0,$2]; half = 0.5; middle = iota([$1], 0, f32) + half;"
+      "place = max(middle * $3 - half, 0); first = min(s32(place), $4:s32);"
+      "second = min(first + 1:s32, $4:s32); share = place - f32(first);"
+      "low = f32(gather(x, first)); by = spread(reshape(share, [$1,1]), [$1,$2]);"
+      "out low + (f32(gather(x, second)) - low) * by",
+      before, behind, columns, absl::StrFormat("%.17g", step), before - 1);
 }
 
 std::vector<GatherGraph> GatherGraphs() {

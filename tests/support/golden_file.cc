@@ -1,16 +1,7 @@
 #include "tests/support/golden_file.h"
 
-#include <cstdlib>
-#include <fstream>
-#include <map>
-#include <sstream>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
-#include "gtest/gtest.h"
 #include "src/base/digest.h"
+#include "tests/support/test.h"
 
 namespace sinter::testing {
 namespace {

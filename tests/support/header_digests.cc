@@ -1,10 +1,5 @@
 #include "tests/support/header_digests.h"
 
-#include <cstddef>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "src/base/compile_request.h"
 #include "src/device/device_library.h"
 

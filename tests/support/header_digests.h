@@ -3,12 +3,9 @@
 #ifndef SINTER_TESTS_SUPPORT_HEADER_DIGESTS_H_
 #define SINTER_TESTS_SUPPORT_HEADER_DIGESTS_H_
 
-#include <map>
-#include <string>
-
-#include "absl/strings/string_view.h"
 #include "src/base/digest.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

@@ -1,10 +1,5 @@
 #include "tests/support/header_folder.h"
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 namespace sinter {
 
 std::vector<std::pair<std::string, std::string>> ReadHeaderFolder(const std::string& folder) {

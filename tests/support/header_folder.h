@@ -2,9 +2,7 @@
 #ifndef SINTER_TESTS_SUPPORT_HEADER_FOLDER_H_
 #define SINTER_TESTS_SUPPORT_HEADER_FOLDER_H_
 
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/support/common.h"
 
 namespace sinter {
 

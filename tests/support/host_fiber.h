@@ -6,11 +6,7 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <utility>
-#include <vector>
+#include "tests/support/common.h"
 
 namespace sinter {
 

@@ -2,12 +2,6 @@
 
 #include <elf.h>
 
-#include <cstdint>
-#include <cstring>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-
 namespace sinter {
 namespace {
 

@@ -2,9 +2,7 @@
 #ifndef SINTER_TESTS_SUPPORT_MACHINE_CODE_H_
 #define SINTER_TESTS_SUPPORT_MACHINE_CODE_H_
 
-#include <string>
-
-#include "absl/strings/string_view.h"
+#include "tests/support/common.h"
 
 namespace sinter {
 

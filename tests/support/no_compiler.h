@@ -3,12 +3,9 @@
 #ifndef SINTER_TESTS_SUPPORT_NO_COMPILER_H_
 #define SINTER_TESTS_SUPPORT_NO_COMPILER_H_
 
-#include <cstdio>
-#include <cstdlib>
-#include <string>
 #include <string_view>
 
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 

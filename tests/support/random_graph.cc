@@ -1,11 +1,5 @@
 #include "tests/support/random_graph.h"
 
-#include <algorithm>
-#include <cmath>
-#include <iterator>
-#include <utility>
-#include <vector>
-
 #include "src/chain/composites.h"
 #include "src/chain/infer.h"
 #include "tests/support/stitch_graph_maker.h"

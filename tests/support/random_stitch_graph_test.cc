@@ -1,21 +1,12 @@
 #include "tests/support/random_stitch_graph.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/chain/builder.h"
-#include "src/chain/chain.h"
 #include "src/reference/compare.h"
 #include "src/reference/evaluator.h"
 #include "src/reference/reference.h"
 #include "tests/bench/random.h"
+#include "tests/support/chains.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/test.h"
 
 namespace sinter::testing {
 namespace {
@@ -48,9 +39,7 @@ std::vector<std::vector<double>> Outputs(const Chain& chain,
                                          int64_t m = 0) {
   std::vector<const void*> pointers;
   for (const std::vector<uint8_t>& input : inputs) pointers.push_back(input.data());
-  auto outputs = RunReferenceF64(chain, m, pointers);
-  EXPECT_TRUE(outputs.ok()) << outputs.status();
-  return *outputs;
+  return Got(RunReferenceF64(chain, m, pointers));
 }
 
 // The chain with a cast to f32 after every f32 value that is computed: what a kernel that keeps

@@ -154,17 +154,23 @@ class ChainParser {
     return dims;
   }
 
+  // One input for each name.
   void Inputs(const std::vector<std::string>& names) {
+    const size_t begin = at_;
+    for (const std::string& name : names) {
+      at_ = begin;
+      r_.values_[name] = Input(name);
+    }
+  }
+  ValueId Input(const std::string& name) {
     InputOptions options;
+    options.name = name;
     options.constant = Take("const ");
     TensorType type{Type(Word()), {}};
     Expect("[");
     type.dims = Dims();
     options.strides = Strides();
-    for (const std::string& name : names) {
-      options.name = name;
-      r_.values_[name] = Must(b_.Input(type, options));
-    }
+    return Must(b_.Input(type, options));
   }
 
   std::vector<Stride> Strides() {
@@ -254,6 +260,11 @@ class ChainParser {
     }
     if (Take("[")) {
       node.dims = Dims();
+      return node;
+    }
+    if (Take("{")) {
+      node.id = Input("");
+      Expect("}");
       return node;
     }
     if (NumberIsNext()) return Literal(1);
@@ -380,7 +391,11 @@ class ChainParser {
     if (f == "cumsum") return b_.Scan(ReduceKind::kSum, id(0));
     if (f == "iota") return b_.Iota(*a.at(0).dims, Int(a.at(1)), Type(a.at(2).word));
     if (f == "random") return b_.Random(*a.at(0).dims, id(1), id(2));
-    if (f == "conv") return b_.Convolve(id(0), id(1), ConvOf(a));
+    if (f == "conv") {
+      Conv2d conv = ConvOf(a);
+      conv.groups = static_cast<int64_t>(a.Number("groups", 1));
+      return b_.Convolve(id(0), id(1), conv);
+    }
     if (f == "grouped") return b_.GroupedMatmul(id(0), a.at(1).id, id(2), a[1].transposed);
     if (f == "grouped_by_ends") {
       return b_.GroupedMatmulByEnds(id(0), a.at(1).id, id(2), a[1].transposed);

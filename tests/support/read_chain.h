@@ -5,7 +5,8 @@
 //   name = expression                           a value that later statements name
 //   out expression, expression [over input]     outputs, the last in an input's place
 // Expressions: names, numbers (scalars of f32, or 2:bf16), + - * / of BinaryKind, a @ b with .T
-// after a transposed operand, x[0:4, :, 0:32:2], and calls:
+// after a transposed operand, x[0:4, :, 0:32:2], {const f32[8]} for an input without a name, and
+// calls:
 //   dtype(x)                                    Cast
 //   names of UnaryKind, BinaryKind, CompareKind, and select(c, a, b)
 //   sum mean reduce_max reduce_min(x, axis.. [, keep])
@@ -77,7 +78,7 @@ Chain ReadChain(absl::string_view text, const Pieces&... pieces) {
 }
 
 // "M" for 0: extents of graphs whose rows may be M.
-inline std::string Extent(int64_t extent) { return extent == 0 ? "M" : absl::StrCat(extent); }
+inline std::string ExtentText(int64_t extent) { return extent == 0 ? "M" : absl::StrCat(extent); }
 
 }  // namespace sinter
 

@@ -1,14 +1,7 @@
 #include "tests/support/rough_chain.h"
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <random>
-#include <utility>
-#include <vector>
-
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
+#include "tests/support/chains.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 namespace {

@@ -1,111 +1,65 @@
 #include "tests/support/row_step_graphs.h"
 
-#include "absl/strings/str_cat.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::testing {
-namespace {
-
-Dim Fixed(int64_t extent) { return extent == 0 ? Dim::M() : Dim::Constant(extent); }
-
-// Every call is valid: a refusal is a mistake of this file.
-ValueId AddInput(ChainBuilder& b, DType dtype, const std::vector<int64_t>& extents) {
-  std::vector<Dim> dims;
-  for (const int64_t extent : extents) dims.push_back(Fixed(extent));
-  return b.Input({dtype, dims}).value();
-}
-
-Chain Finish(ChainBuilder& b, const std::vector<ValueId>& outputs) {
-  for (const ValueId output : outputs) b.Output(output).IgnoreError();
-  return b.Finish().value();
-}
-
-ValueId Shares(ChainBuilder& b, ValueId x, ValueId places) {
-  const ValueId taken = b.Gather(x, places, -1).value();
-  const ValueId sum = b.Reduce(ReduceKind::kSum, taken, {1}, true).value();
-  const ValueId spread = b.Broadcast(sum, std::vector<Dim>(b.TypeOf(taken).dims)).value();
-  return b.Binary(BinaryKind::kDiv, taken, spread).value();
-}
-
-}  // namespace
 
 Chain LargestOfRows(int64_t rows, int64_t columns, int64_t taken, DType dtype) {
-  ChainBuilder b;
-  return Finish(b, {b.TopK(AddInput(b, dtype, {rows, columns}), taken).value()});
+  return ReadChain("x: $3[$0,$1]; out topk(x, $2)", ExtentText(rows), columns, taken,
+                   NameOf(dtype));
 }
 
 Chain LargestOfLeast(int64_t rows, int64_t columns, int64_t taken, bool all) {
-  ChainBuilder b;
-  ValueId x = AddInput(b, DType::kS32, {rows, columns});
-  const ValueId least = b.Scalar(-2147483648.0, DType::kS32).value();
-  x = b.Binary(BinaryKind::kMul, x, least).value();  // wraps
-  if (all) x = b.Binary(BinaryKind::kMin, x, least).value();
-  return Finish(b, {b.TopK(x, taken).value()});
+  return ReadChain(  // the product wraps
+      "x: s32[$0,$1]; least = -2147483648:s32; y = x * least; out topk($3, $2)", ExtentText(rows),
+      columns, taken, all ? "min(y, least)" : "y");
 }
 
 Chain Router(int64_t rows, int64_t columns, int64_t taken) {
-  ChainBuilder b;
-  const ValueId logits = AddInput(b, DType::kBF16, {rows, columns});
-  const ValueId places = b.TopK(logits, taken).value();
-  return Finish(b, {places, Shares(b, AddSoftmax(b, logits, 1).value(), places)});
+  return ReadChain(
+      "logits: bf16[$0,$1]; places = topk(logits, $2);"
+      "taken = gather(softmax(logits, 1), places, -1);"
+      "out places, taken / spread(sum(taken, 1, keep), taken)",
+      ExtentText(rows), columns, taken);
 }
 
 Chain RouterOfShares(int64_t rows, int64_t columns, int64_t taken) {
-  ChainBuilder b;
-  const ValueId shares = AddSoftmax(b, AddInput(b, DType::kBF16, {rows, columns}), 1).value();
-  const ValueId places = b.TopK(shares, taken).value();
-  return Finish(b, {places, Shares(b, shares, places)});
+  return ReadChain(
+      "x: bf16[$0,$1]; shares = softmax(x, 1); places = topk(shares, $2);"
+      "taken = gather(shares, places, -1); out places, taken / spread(sum(taken, 1, keep), taken)",
+      ExtentText(rows), columns, taken);
 }
 
 Chain SumsOfRows(int64_t rows, int64_t columns, DType dtype) {
-  ChainBuilder b;
-  return Finish(b, {b.Scan(ReduceKind::kSum, AddInput(b, dtype, {rows, columns})).value()});
+  return ReadChain("x: $2[$0,$1]; out cumsum(x)", ExtentText(rows), columns, NameOf(dtype));
 }
 
 Chain SumsOfSoftmax(int64_t rows, int64_t columns, bool groups) {
-  ChainBuilder b;
-  const ValueId shares = AddSoftmax(b, AddInput(b, DType::kBF16, {rows, columns}), 1).value();
-  ValueId x = shares;
-  if (groups) x = b.Reshape(x, {Fixed(rows), Fixed(2), Fixed(columns / 2)}).value();
-  ValueId sums = b.Scan(ReduceKind::kSum, x).value();
-  if (groups) sums = b.Reshape(sums, {Fixed(rows), Fixed(columns)}).value();
-  const ValueId half = b.Scalar(0.4375).value();
-  return Finish(b, {sums, b.Binary(BinaryKind::kMin, sums, half).value()});
+  return ReadChain(
+      groups ? "x: bf16[$0,$1]; parts = reshape(softmax(x, 1), [$0,2,$2]);"
+               "sums = reshape(cumsum(parts), [$0,$1]); out sums, min(sums, 0.4375)"
+             : "x: bf16[$0,$1]; sums = cumsum(softmax(x, 1)); out sums, min(sums, 0.4375)",
+      ExtentText(rows), columns, columns / 2);
 }
 
 Chain PlacesOfOnes(int64_t rows, int64_t columns) {
-  ChainBuilder b;
-  const ValueId x = AddInput(b, DType::kS32, {rows, columns});
-  const ValueId zero = b.Scalar(8, DType::kS32).value();
-  const ValueId mask = b.Cast(b.Compare(CompareKind::kLt, x, zero).value(), DType::kS32).value();
-  const ValueId places =
-      b.Binary(BinaryKind::kMul, b.Scan(ReduceKind::kSum, mask).value(), mask).value();
-  return Finish(b, {places, AddArgmax(b, places).value(), AddArgmin(b, x).value()});
+  return ReadChain(
+      "x: s32[$0,$1]; mask = s32(lt(x, 8:s32)); places = cumsum(mask) * mask;"
+      "out places, argmax(places), argmin(x)",
+      ExtentText(rows), columns);
 }
 
 Chain DropoutNorm(int64_t rows, int64_t columns) {
-  ChainBuilder b;
-  const ValueId x = AddInput(b, DType::kBF16, {rows, columns}),
-                r = AddInput(b, DType::kBF16, {rows, columns});
-  const ValueId seeds = AddInput(b, DType::kS64, {4});
-  const ValueId seed = b.Reshape(b.Slice(seeds, {2}, {Fixed(3)}).value(), {}).value();
-  const ValueId offset = AddInput(b, DType::kS32, {});
-  const ValueId drawn = b.Random({Fixed(rows), Fixed(columns)}, seed, offset).value();
-  const ValueId kept = b.Compare(CompareKind::kGt, drawn, b.Scalar(0.25).value()).value();
-  const ValueId wide = b.Cast(x, DType::kF32).value();
-  const ValueId scaled = b.Binary(BinaryKind::kMul, wide, b.Scalar(1 / 0.75).value()).value();
-  const ValueId dropped = b.Select(kept, scaled, b.Scalar(0).value()).value();
-  const ValueId sum = b.Binary(BinaryKind::kAdd, dropped, b.Cast(r, DType::kF32).value()).value();
-  const ValueId normal = AddRmsNorm(b, sum, 1e-6).value();
-  return Finish(b, {b.Cast(normal, DType::kBF16).value(), drawn});
+  return ReadChain(
+      "x, r: bf16[$0,$1]; seeds: s64[4]; offset: s32[];"
+      "drawn = random([$0,$1], reshape(seeds[2:3], []), offset);"
+      "dropped = select(gt(drawn, 0.25), f32(x) * 1.3333333333333333, 0);"
+      "out bf16(rmsnorm(dropped + f32(r), 1e-6)), drawn",
+      ExtentText(rows), columns);
 }
 
 Chain RowsBesideOthers(bool m_first) {
-  ChainBuilder b;
-  const ValueId x = AddInput(b, DType::kF16, {m_first ? 0 : 3, m_first ? 3 : 0, 40});
-  const ValueId places = b.TopK(x, 2).value();
-  return Finish(b, {places, b.Scan(ReduceKind::kSum, x).value()});
+  return ReadChain("x: f16[$0,40]; out topk(x, 2), cumsum(x)", m_first ? "M,3" : "3,M");
 }
 
 std::vector<RowStepGraph> RowStepGraphs() {

@@ -3,11 +3,8 @@
 #ifndef SINTER_TESTS_SUPPORT_ROW_STEP_GRAPHS_H_
 #define SINTER_TESTS_SUPPORT_ROW_STEP_GRAPHS_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "src/chain/chain.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

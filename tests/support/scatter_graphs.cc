@@ -1,152 +1,87 @@
 #include "tests/support/scatter_graphs.h"
 
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::testing {
 namespace {
 
-Dim ExtentOf(int64_t extent) { return extent == 0 ? Dim::M() : Dim::Constant(extent); }
-
-std::vector<Dim> AxesOf(const std::vector<int64_t>& extents) {
-  std::vector<Dim> dims;
-  for (const int64_t extent : extents) dims.push_back(ExtentOf(extent));
-  return dims;
-}
-
-// Every call is valid: a refusal is a mistake of this file.
-ValueId Given(ChainBuilder& b, DType dtype, const std::vector<int64_t>& extents) {
-  return b.Input({dtype, AxesOf(extents)}).value();
-}
-
-void Store(ChainBuilder& b, ValueId value, ValueId over = -1) {
-  OutputOptions options;
-  options.alias = over;
-  b.Output(value, options).IgnoreError();
-}
-
-Chain Written(ChainBuilder& b, ValueId value, ValueId over = -1) {
-  Store(b, value, over);
-  return b.Finish().value();
-}
+// Over what was there.
+const char* Over(bool in_place) { return in_place ? "over x" : ""; }
 
 // Over relu of what was there, which is no input: read and stored at each element.
 Chain OverComputed(int64_t rows, int64_t columns, bool in_place) {
-  ChainBuilder b;
-  const ValueId x = Given(b, DType::kF32, {20, columns});
-  const ValueId ids = Given(b, DType::kS32, {rows}), r = Given(b, DType::kF32, {rows, columns});
-  const ValueId written = b.Scatter(b.Unary(UnaryKind::kRelu, x).value(), ids, r).value();
-  return Written(b, written, in_place ? x : -1);
+  return ReadChain("x: f32[20,$1]; ids: s32[$0]; r: f32[$0,$1]; out scatter(relu(x), ids, r) $2",
+                   ExtentText(rows), columns, Over(in_place));
 }
 
 // ids floor(8 f32 y[rows]) - 1, which may be outside.
 Chain ByComputedIds(int64_t rows, int64_t columns, DType dtype, bool in_place) {
-  ChainBuilder b;
-  const ValueId x = Given(b, dtype, {9, columns});
-  const ValueId y = Given(b, DType::kF32, {rows});
-  const ValueId scaled = b.Binary(BinaryKind::kMul, y, b.Scalar(8).value()).value();
-  const ValueId whole = b.Cast(b.Unary(UnaryKind::kFloor, scaled).value(), DType::kS32).value();
-  const ValueId ids = b.Binary(BinaryKind::kSub, whole, b.Scalar(1, DType::kS32).value()).value();
-  const ValueId written = b.Scatter(x, ids, Given(b, dtype, {rows, columns})).value();
-  return Written(b, written, in_place ? x : -1);
+  return ReadChain(
+      "x: $2[9,$1]; y: f32[$0]; r: $2[$0,$1]; out scatter(x, s32(floor(y * 8)) - 1:s32, r) $3",
+      ExtentText(rows), columns, NameOf(dtype), Over(in_place));
 }
 
 // Every second row of x[40, 3, 4] seen as [20, 12], ids [4, 6] turned, rows [6, 4, 12] turned, the
 // result turned.
 Chain OfViews(DType ids) {
-  ChainBuilder b;
-  const ValueId x = Given(b, DType::kF16, {40, 3, 4});
-  const ValueId half = b.Slice(x, {1, 0, 0}, AxesOf({40, 3, 4}), {2, 1, 1}).value();
-  const ValueId flat = b.Reshape(half, AxesOf({20, 12})).value();
-  const ValueId which = b.Transpose(Given(b, ids, {4, 6}), {1, 0}).value();
-  const ValueId rows = b.Transpose(Given(b, DType::kF16, {12, 4, 6}), {2, 1, 0}).value();
-  return Written(b, b.Transpose(b.Scatter(flat, which, rows).value(), {1, 0}).value());
+  return ReadChain(
+      "x: f16[40,3,4]; ids: $0[4,6]; r: f16[12,4,6]; flat = reshape(x[1:40:2, 0:3, 0:4], [20,12]);"
+      "out transpose(scatter(flat, transpose(ids, 1, 0), transpose(r, 2, 1, 0)), 1, 0)",
+      NameOf(ids));
 }
 
 Chain OverMRows(int64_t columns, bool in_place) {
-  ChainBuilder b;
-  const ValueId x = Given(b, DType::kBF16, {0, columns});
-  const ValueId ids = Given(b, DType::kS64, {5}), r = Given(b, DType::kBF16, {5, columns});
-  return Written(b, b.Scatter(x, ids, r).value(), in_place ? x : -1);
+  return ReadChain("x: bf16[M,$0]; ids: s64[5]; r: bf16[5,$0]; out scatter(x, ids, r) $1", columns,
+                   Over(in_place));
 }
 
 Chain OverZeros(int64_t rows, int64_t columns) {
-  ChainBuilder b;
-  const ValueId zeros = b.Broadcast(b.Scalar(0).value(), AxesOf({33, columns})).value();
-  const ValueId ids = Given(b, DType::kS32, {rows}), r = Given(b, DType::kF32, {rows, columns});
-  return Written(b, b.Scatter(zeros, ids, r).value());
+  return ReadChain("ids: s32[$0]; r: f32[$0,$1]; out scatter(spread(0:f32, [33,$1]), ids, r)",
+                   ExtentText(rows), columns);
 }
 
 // x with half of each row that ids name added to it: rows are read where they are written.
 Chain Added(int64_t rows, int64_t columns, bool in_place) {
-  ChainBuilder b;
-  const ValueId x = Given(b, DType::kF32, {20, columns});
-  const ValueId ids = Given(b, DType::kS64, {rows}), r = Given(b, DType::kF32, {rows, columns});
-  const ValueId sum = b.Binary(BinaryKind::kAdd, b.Gather(x, ids).value(), r).value();
-  return Written(b, b.Scatter(x, ids, sum).value(), in_place ? x : -1);
+  return ReadChain(
+      "x: f32[20,$1]; ids: s64[$0]; r: f32[$0,$1]; out scatter(x, ids, gather(x, ids) + r) $2",
+      ExtentText(rows), columns, Over(in_place));
 }
 
 // A cache is written and then read by other ids, whose rows are normed.
 Chain WrittenAndRead(int64_t rows, int64_t columns, bool in_place) {
-  ChainBuilder b;
-  const ValueId x = Given(b, DType::kBF16, {20, columns});
-  const ValueId ids = Given(b, DType::kS32, {rows}), r = Given(b, DType::kBF16, {rows, columns});
-  const ValueId cache = b.Scatter(x, ids, r).value();
-  const ValueId read = b.Gather(cache, Given(b, DType::kS32, {7})).value();
-  Store(b, b.Cast(AddRmsNorm(b, read, 1e-6).value(), DType::kBF16).value());
-  return Written(b, cache, in_place ? x : -1);
+  return ReadChain(
+      "x: bf16[20,$1]; ids: s32[$0]; r: bf16[$0,$1]; others: s32[7]; cache = scatter(x, ids, r);"
+      "out bf16(rmsnorm(gather(cache, others), 1e-6)), cache $2",
+      ExtentText(rows), columns, Over(in_place));
 }
 
 // Twice over one another, numbered rows first; the result is given out twice.
 Chain Twice(int64_t columns, bool in_place) {
-  ChainBuilder b;
-  const ValueId x = Given(b, DType::kS32, {20, columns});
-  const ValueId first =
-      b.Scatter(x, b.Iota(AxesOf({6}), 0, DType::kS32).value(), Given(b, DType::kS32, {6, columns}))
-          .value();
-  const ValueId second =
-      b.Scatter(first, Given(b, DType::kS64, {3, 2}), Given(b, DType::kS32, {3, 2, columns}))
-          .value();
-  Store(b, second);
-  return Written(b, second, in_place ? x : -1);
+  return ReadChain(
+      "x: s32[20,$0]; r: s32[6,$0]; ids: s64[3,2]; q: s32[3,2,$0];"
+      "second = scatter(scatter(x, iota([6], 0, s32), r), ids, q); out second, second $1",
+      columns, Over(in_place));
 }
 
 // One id without an axis writes one row.
 Chain OneRow(int64_t columns) {
-  ChainBuilder b;
-  const ValueId x = Given(b, DType::kF16, {20, columns});
-  return Written(
-      b, b.Scatter(x, Given(b, DType::kS64, {}), Given(b, DType::kF16, {columns})).value(), x);
+  return ReadChain("x: f16[20,$0]; id: s64[]; r: f16[$0]; out scatter(x, id, r) over x", columns);
 }
 
 }  // namespace
 
 Chain CacheWrite(int64_t rows, int64_t slots, int64_t columns, DType dtype, DType ids,
                  bool in_place) {
-  ChainBuilder b;
-  const ValueId x = Given(b, dtype, {slots, columns});
-  const ValueId which = Given(b, ids, {rows}), r = Given(b, dtype, {rows, columns});
-  return Written(b, b.Scatter(x, which, r).value(), in_place ? x : -1);
+  return ReadChain("x: $3[$1,$2]; ids: $4[$0]; r: $3[$0,$2]; out scatter(x, ids, r) $5",
+                   ExtentText(rows), slots, columns, NameOf(dtype), NameOf(ids), Over(in_place));
 }
 
 Chain CachesWrite(int64_t rows, int64_t slots, int64_t heads, int64_t dim) {
-  ChainBuilder b;
-  const ValueId keys = Given(b, DType::kE4M3, {slots, heads, dim});
-  const ValueId values = Given(b, DType::kBF16, {slots, heads, dim});
-  const ValueId ids = Given(b, DType::kS64, {rows});
-  const ValueId k = Given(b, DType::kBF16, {rows, heads, dim});
-  const ValueId v = Given(b, DType::kBF16, {rows, heads, dim});
-  const ValueId factors =
-      b.Broadcast(Given(b, DType::kF32, {rows, 1, 1}), AxesOf({rows, heads, dim})).value();
-  const ValueId normal = AddRmsNorm(b, k, 1e-6).value();
-  const ValueId scaled = b.Binary(BinaryKind::kMul, normal, b.Scalar(4).value()).value();
-  const ValueId codes = b.Cast(scaled, DType::kE4M3).value();
-  const ValueId wide = b.Binary(BinaryKind::kMul, v, factors).value();
-  Store(b, b.Scatter(keys, ids, codes).value(), keys);
-  return Written(b, b.Scatter(values, ids, b.Cast(wide, DType::kBF16).value()).value(), values);
+  return ReadChain(
+      "keys: e4m3[$1,$2,$3]; values: bf16[$1,$2,$3]; ids: s64[$0]; k, v: bf16[$0,$2,$3];"
+      "factors: f32[$0,1,1]; out scatter(keys, ids, e4m3(rmsnorm(k, 1e-6) * 4)) over keys,"
+      "scatter(values, ids, bf16(v * spread(factors, v))) over values",
+      ExtentText(rows), slots, heads, dim);
 }
 
 std::vector<ScatterGraph> ScatterGraphs() {

@@ -2,9 +2,6 @@
 #ifndef SINTER_TESTS_SUPPORT_SEQUENCES_H_
 #define SINTER_TESTS_SUPPORT_SEQUENCES_H_
 
-#include <optional>
-#include <utility>
-
 #include "src/product/sequence.h"
 #include "tests/support/epilogue_forms.h"
 

@@ -4,9 +4,7 @@
 
 #include <elf.h>
 
-#include <cstdint>
-#include <cstring>
-#include <string>
+#include "tests/support/common.h"
 
 namespace sinter {
 

@@ -3,14 +3,11 @@
 #ifndef SINTER_TESTS_SUPPORT_STITCH_BYTES_H_
 #define SINTER_TESTS_SUPPORT_STITCH_BYTES_H_
 
-#include <utility>
-
-#include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/base/launch_recipe.h"
-#include "src/base/status.h"
 #include "src/stitch/sizes.h"
 #include "src/stitch/spec.h"
+#include "tests/support/common.h"
 
 namespace sinter {
 

@@ -3,16 +3,9 @@
 #ifndef SINTER_TESTS_SUPPORT_STITCH_GRAPH_MAKER_H_
 #define SINTER_TESTS_SUPPORT_STITCH_GRAPH_MAKER_H_
 
-#include <algorithm>
-#include <cmath>
-#include <iterator>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "src/chain/builder.h"
-#include "src/chain/op.h"
 #include "tests/bench/random.h"
+#include "tests/support/common.h"
 #include "tests/support/op_functions.h"
 
 namespace sinter::testing {

@@ -2,13 +2,8 @@
 #ifndef SINTER_TESTS_SUPPORT_STITCH_SCHEDULES_H_
 #define SINTER_TESTS_SUPPORT_STITCH_SCHEDULES_H_
 
-#include <sstream>
-#include <string>
-
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
-#include "gtest/gtest.h"
 #include "src/stitch/schedule.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace testing {

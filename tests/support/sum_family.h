@@ -3,13 +3,8 @@
 #ifndef SINTER_TESTS_SUPPORT_SUM_FAMILY_H_
 #define SINTER_TESTS_SUPPORT_SUM_FAMILY_H_
 
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "src/plan/own_family.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

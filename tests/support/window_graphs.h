@@ -3,13 +3,9 @@
 #ifndef SINTER_TESTS_SUPPORT_WINDOW_GRAPHS_H_
 #define SINTER_TESTS_SUPPORT_WINDOW_GRAPHS_H_
 
-#include <array>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "src/chain/chain.h"
 #include "src/chain/choices.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

@@ -1,15 +1,8 @@
 // The cost model against figures measured on an H200 with an independent kernel of the same
 // dataflow (M = 128, bf16, layout oi, cold weights, plain graph edges), and against properties that
 // any honest model has.
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/product/search/product_load.h"
-#include "src/product/search/search.h"
-#include "tests/support/sequences.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 #include "tests/unit/product/problems.h"
 
@@ -63,11 +56,10 @@ TEST(CostModel, AResidualIsOneReadOfItsBytes) {
   const DeviceModel model = *BuiltinModel("h200");
   const ProductSequence chain = Ffn(true, 3072, 1024, 1024), product = SecondOf(chain);
   for (const ProductSequence& plain : {chain, product}) {
-    const auto found = SearchSchedules(plain, model, {});
-    ASSERT_TRUE(found.ok()) << found.status();
+    const auto found = Got(SearchSchedules(plain, model, {}));
     ProductSequence added = plain;
     SetResidual(&added, Residual::kAdded);
-    for (const RankedSchedule& ranked : found->ranked) {
+    for (const RankedSchedule& ranked : found.ranked) {
       const Prediction p = Predict(added, ranked.schedule, model);
       EXPECT_EQ(p.hbm_bytes, ranked.prediction.hbm_bytes + 2.0 * 128 * 1024);
       EXPECT_EQ(p.l2_bytes, ranked.prediction.l2_bytes + 2.0 * 128 * 1024);
@@ -84,11 +76,10 @@ TEST(CostModel, ScalesOfColumnsAreReadByEveryRowTile) {
   SearchOptions all;
   all.offered = Offered::kTuning;
   for (const ProductSequence& plain : {chain, FirstOf(chain)}) {
-    const auto found = SearchSchedules(plain, model, all);
-    ASSERT_TRUE(found.ok()) << found.status();
+    const auto found = Got(SearchSchedules(plain, model, all));
     ProductSequence scaled = plain;
     SetColumnScale(&scaled, 0, DType::kF32);
-    for (const RankedSchedule& ranked : found->ranked) {
+    for (const RankedSchedule& ranked : found.ranked) {
       const Prediction p = Predict(scaled, ranked.schedule, model);
       const double bytes = 2 * 4.0 * 3072;  // gate's and up's
       EXPECT_EQ(p.hbm_bytes, ranked.prediction.hbm_bytes + bytes) << ranked.schedule.ToString();

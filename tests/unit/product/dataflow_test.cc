@@ -1,19 +1,12 @@
 #include "src/product/dataflow/dataflow.h"
 
-#include <algorithm>
-#include <fstream>
-#include <map>
-#include <set>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "gtest/gtest.h"
 #include "src/chain/problem.h"
 #include "src/product/matcher.h"
 #include "src/product/search/product_load.h"
 #include "src/product/search/search.h"
 #include "src/product/search/space.h"
 #include "tests/support/drawn.h"
+#include "tests/support/test.h"
 #include "tests/unit/product/problems.h"
 
 namespace sinter {

@@ -1,18 +1,12 @@
 // Programs of epilogues: what the matcher makes of element-wise ops, where programs are cut, what
 // is refused, and their bytes.
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
 #include "src/product/epilogue.h"
 #include "src/product/matcher.h"
 #include "src/product/schedule_check.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/epilogue_forms.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -43,8 +37,7 @@ EpilogueProgram Made(const std::vector<LeafKind>& leaves, DType matrix, const Ma
     const DType dtype = kind == LeafKind::kMatrix ? matrix : DType::kF32;
     in.push_back(*b.Input({dtype, {Dim::Constant(2)}}));
   }
-  EXPECT_TRUE(b.Output(*b.Cast(make(b, in), result)).ok());
-  Chain body = *b.Finish();
+  Chain body = Finished(b, {*b.Cast(make(b, in), result)});
   std::vector<LeafKind> kinds;
   for (const int32_t input : body.InputOrder()) {
     kinds.push_back(leaves[static_cast<size_t>(input)]);
@@ -73,18 +66,17 @@ TEST(EpilogueProgram, ReadsNumbersInMemory) {
 TEST(EpilogueProgram, StandBehindEachOfTwoProducts) {
   for (const testing::EpilogueChain& c :
        testing::FusedEpilogues({DType::kBF16, DType::kF32, DType::kBF16})) {
-    const auto matched = MatchProducts(c.chain, 32);
-    ASSERT_TRUE(matched.ok()) << c.name << " " << matched.status();
-    ASSERT_EQ(matched->size(), 2) << c.name;
-    EXPECT_TRUE(CanPair(matched->sequence, 0)) << c.name;
-    EXPECT_TRUE(CheckSequence(matched->sequence).ok()) << c.name;
+    const auto matched = Got(MatchProducts(c.chain, 32), c.name);
+    ASSERT_EQ(matched.size(), 2) << c.name;
+    EXPECT_TRUE(CanPair(matched.sequence, 0)) << c.name;
+    EXPECT_TRUE(CheckSequence(matched.sequence).ok()) << c.name;
     if (c.name != "vectors_of_both") continue;
     for (const int i : {0, 1}) {
-      EXPECT_GE(matched->NumberOf(i, Role::kLeaf), 0);
-      EXPECT_GE(matched->NumberOf(i, Role::kFactor), 0);
+      EXPECT_GE(matched.NumberOf(i, Role::kLeaf), 0);
+      EXPECT_GE(matched.NumberOf(i, Role::kFactor), 0);
     }
-    EXPECT_EQ(ToString(matched->sequence[0].epilogue.program), "mul(mul(relu(y),c1),s)");
-    EXPECT_EQ(ToString(matched->sequence[1].epilogue.program), "add(mul(mul(tanh(y),c1),s),r)");
+    EXPECT_EQ(ToString(matched.sequence[0].epilogue.program), "mul(mul(relu(y),c1),s)");
+    EXPECT_EQ(ToString(matched.sequence[1].epilogue.program), "add(mul(mul(tanh(y),c1),s),r)");
   }
 }
 
@@ -132,9 +124,8 @@ TEST(EpilogueProgram, MayHaveAuxiliaryResults) {
   WriteProgram(program, w);
   const std::string bytes = w.Take();
   ByteReader r(bytes);
-  const absl::StatusOr<EpilogueProgram> read = ReadProgram(r);
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_TRUE(*read == program);
+  const EpilogueProgram read = Got(ReadProgram(r));
+  EXPECT_TRUE(read == program);
 }
 
 // A kernel computes all of these at once: they read a matrix, or have several results.
@@ -198,12 +189,8 @@ TEST(EpilogueProgram, RefusesAuxiliaryResultsByName) {
 }
 
 TEST(EpilogueProgram, IsNotWrittenWhereTheDeviceLibraryHasAForm) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(64)}});
-  const ValueId w = *b.Input({DType::kBF16, {Dim::Constant(96), Dim::Constant(64)}});
-  const ValueId y = *b.Unary(UnaryKind::kRelu, *b.Matmul(x, w, false, true));
-  ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
-  EXPECT_EQ(TextOf(*b.Finish()), "none");
+  EXPECT_EQ(TextOf(ReadChain("x: bf16[M,64]; w: bf16[96,64]; y = relu(x @ w.T); out bf16(y)")),
+            "none");
 }
 
 std::vector<EpilogueForm> AllForms() {
@@ -241,10 +228,9 @@ TEST(EpilogueForm, FollowsFromTheProgramThatItIsSpelledAs) {
       WriteProgram(program, w);
       const std::string bytes = w.Take();
       ByteReader r(bytes);
-      const absl::StatusOr<EpilogueProgram> read = ReadProgram(r);
-      ASSERT_TRUE(read.ok()) << read.status();
-      EXPECT_TRUE(*read == program);
-      EXPECT_TRUE(read->form == form);
+      const EpilogueProgram read = Got(ReadProgram(r));
+      EXPECT_TRUE(read == program);
+      EXPECT_TRUE(read.form == form);
     }
   }
 }
@@ -405,13 +391,11 @@ TEST(EpilogueProgram, ReadsBackFromItsBytes) {
   for (const auto& list : {testing::ProductEpilogues(kTypes), testing::PairEpilogues(kTypes)}) {
     for (const testing::EpilogueChain& c : list) {
       SCOPED_TRACE(c.name);
-      const auto matched = MatchProducts(c.chain, 32);
-      ASSERT_TRUE(matched.ok()) << matched.status();
-      const std::string bytes = matched->sequence.Canonical();
-      auto read = ProductSequence::FromCanonical(bytes);
-      ASSERT_TRUE(read.ok()) << read.status();
-      read->m = matched->sequence.m;
-      EXPECT_TRUE(*read == matched->sequence);
+      const auto matched = Got(MatchProducts(c.chain, 32));
+      const std::string bytes = matched.sequence.Canonical();
+      auto read = Got(ProductSequence::FromCanonical(bytes));
+      read.m = matched.sequence.m;
+      EXPECT_TRUE(read == matched.sequence);
       for (size_t i = 0; i < bytes.size(); ++i) {
         EXPECT_FALSE(ProductSequence::FromCanonical(bytes.substr(0, i)).ok()) << i;
       }

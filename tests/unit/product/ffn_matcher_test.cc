@@ -1,13 +1,7 @@
 // Matcher: FFNs in every variant, as the builder makes them and as callers may spell them.
-#include <gtest/gtest.h>
-
-#include <functional>
-
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/product/matcher.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -35,25 +29,24 @@ std::vector<FfnSpec> AllSpecs() {
 TEST(MatchFfn, ReadsBackEverySpec) {
   for (const FfnSpec& s : AllSpecs()) {
     const Chain chain = *MakeFfnChain(s);
-    const absl::StatusOr<MatchedSequence> v = MatchProducts(chain);
-    ASSERT_TRUE(v.ok()) << v.status() << "\n" << chain.ToString();
-    ASSERT_EQ(v->size(), s.products);
-    const MatrixProduct &first = v->sequence.front(), &last = v->sequence.back();
+    const MatchedSequence v = Got(MatchProducts(chain), chain.ToString());
+    ASSERT_EQ(v.size(), s.products);
+    const MatrixProduct &first = v.sequence.front(), &last = v.sequence.back();
     EXPECT_EQ(first.pair, s.gated);
     EXPECT_EQ(first.epilogue.activation(), s.act);
-    EXPECT_EQ(v->sequence.layout(), s.layout);
-    EXPECT_EQ(v->sequence.element(), s.dtype);
+    EXPECT_EQ(v.sequence.layout(), s.layout);
+    EXPECT_EQ(v.sequence.element(), s.dtype);
     EXPECT_EQ(first.epilogue.bias().has_value(), s.bias1);
-    EXPECT_TRUE(v->m.symbolic);
+    EXPECT_TRUE(v.m.symbolic);
     EXPECT_EQ(first.n, 24);
     EXPECT_EQ(first.k, 16);
     EXPECT_EQ(last.n, s.products == 2 ? 8 : 24);
-    EXPECT_TRUE(v->contiguous);
-    EXPECT_TRUE(v->weights_constant);
+    EXPECT_TRUE(v.contiguous);
+    EXPECT_TRUE(v.weights_constant);
     if (s.products == 1) continue;
     EXPECT_EQ(last.epilogue.bias().has_value(), s.bias2);
-    EXPECT_FALSE(v->inputs[0].rounds);
-    EXPECT_TRUE(CanPair(v->sequence, 0));
+    EXPECT_FALSE(v.inputs[0].rounds);
+    EXPECT_TRUE(CanPair(v.sequence, 0));
   }
 }
 
@@ -89,13 +82,12 @@ TEST(MatchFfn, AcceptsOtherSpellings) {
   const ValueId x = *b.Binary(BinaryKind::kAdd, spread, product);
   const ValueId c = *b.Binary(BinaryKind::kMul, *b.Unary(UnaryKind::kSigmoid, x), x);
   const ValueId rounded = *b.Cast(c, DType::kBF16);
-  ASSERT_TRUE(b.Output(*b.Cast(*b.Matmul(rounded, w2), DType::kBF16)).ok());
-  const absl::StatusOr<MatchedSequence> v = MatchProducts(*b.Finish());
-  ASSERT_TRUE(v.ok()) << v.status();
-  EXPECT_EQ(v->m, Dim::Constant(7));
-  EXPECT_EQ(v->sequence.ToString(),
+  const MatchedSequence v =
+      Got(MatchProducts(Finished(b, {*b.Cast(*b.Matmul(rounded, w2), DType::kBF16)})));
+  EXPECT_EQ(v.m, Dim::Constant(7));
+  EXPECT_EQ(v.sequence.ToString(),
             "gemm_chain n=24 k=16 l=8 act=silu bias1=1 layout=io dtype=bf16");
-  EXPECT_TRUE(v->inputs[0].rounds);
+  EXPECT_TRUE(v.inputs[0].rounds);
 }
 
 TEST(MatchFfn, SeesAMergedGateUpWeightAsTwoPointersIntoIt) {
@@ -106,8 +98,8 @@ TEST(MatchFfn, SeesAMergedGateUpWeightAsTwoPointersIntoIt) {
   in.w_gate = *b.Input({DType::kF16, {C(16), C(24)}}, half);
   in.w_up = *b.Input({DType::kF16, {C(16), C(24)}}, half);
   in.w_down = *b.Input({DType::kF16, {C(24), C(8)}});
-  ASSERT_TRUE(b.Output(*AddGatedFfn(b, in, Activation::kSilu, Layout::kIO)).ok());
-  const MatchedSequence v = *MatchProducts(*b.Finish());
+  const MatchedSequence v =
+      *MatchProducts(Finished(b, {*AddGatedFfn(b, in, Activation::kSilu, Layout::kIO)}));
   EXPECT_FALSE(v.contiguous);
   EXPECT_FALSE(v.weights_constant);
   EXPECT_EQ(v.rows_stride, 32);
@@ -125,22 +117,21 @@ TEST(MatchFfn, ReadsBackResiduals) {
       s.rounds_sum = rounds;
       s.sum_act = rounds ? s.act : Activation::kIdentity;
       const Chain chain = *MakeFfnChain(s);
-      const absl::StatusOr<MatchedSequence> v = MatchProducts(chain);
-      ASSERT_TRUE(v.ok()) << v.status() << "\n" << chain.ToString();
-      const ProductInputs& in = v->inputs.back();
-      const MatrixProduct& last = v->sequence.back();
-      const int residual = v->NumberOf(v->size() - 1, Role::kResidual);
+      const MatchedSequence v = Got(MatchProducts(chain), chain.ToString());
+      const ProductInputs& in = v.inputs.back();
+      const MatrixProduct& last = v.sequence.back();
+      const int residual = v.NumberOf(v.size() - 1, Role::kResidual);
       ASSERT_GE(residual, 0);
       EXPECT_EQ(chain.InputName(chain.InputOrder()[residual]), "residual");
       EXPECT_EQ(in.residual_stride, last.n);
       EXPECT_TRUE(last.epilogue.has_residual());
-      EXPECT_EQ(v->size(), s.products);
+      EXPECT_EQ(v.size(), s.products);
       EXPECT_EQ(last.epilogue.program.whole(), s.dtype == DType::kF32);
       if (s.dtype == DType::kF32) continue;  // forms have sums of 16 bits
       EXPECT_EQ(last.epilogue.form().rounds, rounds);
-      EXPECT_EQ(v->sequence.front().epilogue.activation(), s.act);
+      EXPECT_EQ(v.sequence.front().epilogue.activation(), s.act);
       EXPECT_EQ(last.epilogue.sum_activation(), s.sum_act);
-      EXPECT_TRUE(v->weights_constant) << "a residual is no weight";
+      EXPECT_TRUE(v.weights_constant) << "a residual is no weight";
     }
   }
 }

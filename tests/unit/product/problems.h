@@ -2,9 +2,6 @@
 #ifndef SINTER_TESTS_UNIT_PRODUCT_PROBLEMS_H_
 #define SINTER_TESTS_UNIT_PRODUCT_PROBLEMS_H_
 
-#include <vector>
-
-#include "src/product/sequence.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {

@@ -1,14 +1,11 @@
-#include <functional>
-#include <memory>
-#include <vector>
 
-#include "gtest/gtest.h"
 #include "src/chain/builder.h"
 #include "src/product/matcher.h"
 #include "src/product/schedule.h"
 #include "src/product/search/search.h"
 #include "tests/support/epilogue_chains.h"
-#include "tests/support/sequences.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {
@@ -104,8 +101,8 @@ TEST(CheckSchedule, SwappedTilesWithASlowProgramBehindScalesAreNarrower) {
   const Dim n = Dim::Constant(64);
   const ValueId y = *b.ScaledMatmul(in(DType::kS8, Dim::M(), 256), in(DType::kS8, n, 256),
                                     in(DType::kF32, Dim::M(), 1), in(DType::kF32, n, 1));
-  ASSERT_TRUE(b.Output(*b.Cast(*b.Unary(UnaryKind::kErf, y), DType::kBF16)).ok());
-  const auto matched = MatchProducts(*b.Finish(), 512);
+  const auto matched =
+      MatchProducts(Finished(b, {*b.Cast(*b.Unary(UnaryKind::kErf, y), DType::kBF16)}), 512);
   ASSERT_TRUE(matched.ok() && HasPrograms(matched->sequence)) << matched.status();
   Schedule s;
   s.dataflow = Dataflow::kProduct;
@@ -143,8 +140,7 @@ TEST(CheckSchedule, ManySlowFunctionsBesideAResidualTakeNarrowerTiles) {
     const UnaryKind kinds[] = {UnaryKind::kTanh, UnaryKind::kErf, UnaryKind::kLog1p};
     for (int i = 3 - functions; i < 3; ++i) y = *b.Unary(kinds[i], y);
     if (residual) y = *b.Binary(BinaryKind::kAdd, y, *b.Cast(in(Dim::M(), 256), DType::kF32));
-    EXPECT_TRUE(b.Output(*b.Cast(y, DType::kF16)).ok());
-    const auto matched = MatchProducts(*b.Finish(), 8192);
+    const auto matched = MatchProducts(Finished(b, {*b.Cast(y, DType::kF16)}), 8192);
     EXPECT_TRUE(matched.ok() && HasPrograms(matched->sequence)) << matched.status();
     return matched->sequence;
   };
@@ -167,13 +163,11 @@ TEST(CheckSchedule, EveryProgramBesideAResidualHasASchedule) {
   for (const UnaryKind kind : {UnaryKind::kSqrt, UnaryKind::kTanh, UnaryKind::kSigmoid,
                                UnaryKind::kErf, UnaryKind::kLog1p})
     y = *b.Unary(kind, y);
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, y, r)).ok());
-  const auto matched = MatchProducts(*b.Finish(), 16);
-  ASSERT_TRUE(matched.ok()) << matched.status();
+  const auto matched = Got(MatchProducts(Finished(b, {*b.Binary(BinaryKind::kAdd, y, r)}), 16));
   SearchOptions options;
   options.batch_invariant = true;
   for (const char* name : {"h100", "h200"})
-    EXPECT_TRUE(SearchSchedules(matched->sequence, *BuiltinModel(name), options).ok()) << name;
+    EXPECT_TRUE(SearchSchedules(matched.sequence, *BuiltinModel(name), options).ok()) << name;
 }
 
 // Where ranks share K, a thread holds the terms of eight columns while it promotes sums, and scales
@@ -605,11 +599,9 @@ TEST(CheckSchedule, SlowFunctionsBehindFactorsTakeNarrowerTilesOfAClusterToo) {
 // A second result beside 128 sums of the only warpgroup spilled.
 TEST(CheckSchedule, AuxiliaryResultsOfOneWarpgroupTakeNarrowerTiles) {
   ProductSequence p = MakeSequence(64, MakeProduct(1024, 512, Activation::kIdentity));
-  ChainBuilder b;
-  const ValueId y = *b.Input({DType::kF32, {Dim::Constant(2)}}, {false, {}, ""});
-  ASSERT_TRUE(b.Output(*b.Cast(*b.Unary(UnaryKind::kSigmoid, y), DType::kBF16)).ok());
-  ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
-  p[0].epilogue.program = ProgramOf(std::make_shared<const Chain>(*b.Finish()), {LeafKind::kValue});
+  p[0].epilogue.program = ProgramOf(
+      std::make_shared<const Chain>(ReadChain("y: f32[2]; out bf16(sigmoid(y)), bf16(y)")),
+      {LeafKind::kValue});
   Schedule s;
   s.dataflow = Dataflow::kProduct;
   s.block_m = 64;

@@ -1,7 +1,6 @@
 #include "src/product/schedule.h"
 
-#include "gtest/gtest.h"
-#include "tests/support/sequences.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {
@@ -9,9 +8,8 @@ namespace {
 
 TEST(Schedule, RoundTripsThroughCanonicalBytes) {
   const Schedule s = SampleGridExchange();
-  const auto back = Schedule::FromCanonical(s.Canonical());
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_TRUE(*back == s);
+  const auto back = Got(Schedule::FromCanonical(s.Canonical()));
+  EXPECT_TRUE(back == s);
   EXPECT_EQ(s.ToString(), "grid-exchange bm128 wg2x1 bk128 st3 cl4 grid120 first 32/1 second 40/4");
 }
 
@@ -61,7 +59,7 @@ TEST(Schedule, RefusesBytesOfNoDataflow) {
   std::string bytes = SampleGridExchange().Canonical();
   bytes[0] = 7;  // of spatial gates, whose byte is 3
   EXPECT_THAT(std::string(Schedule::FromCanonical(bytes).status().message()),
-              ::testing::HasSubstr("no dataflow 2 of version 7"));
+              HasSubstr("no dataflow 2 of version 7"));
   for (const auto& [version, dataflow] : {std::pair(2, 99), std::pair(2, 4), std::pair(4, 4)}) {
     bytes[0] = static_cast<char>(version), bytes[1] = static_cast<char>(dataflow);  // 4: task lists
     EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());

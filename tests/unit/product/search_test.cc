@@ -1,12 +1,7 @@
 #include "src/product/search/search.h"
 
-#include <algorithm>
-#include <limits>
-#include <random>
-
-#include "gtest/gtest.h"
 #include "src/product/search/space.h"
-#include "tests/support/sequences.h"
+#include "tests/support/test.h"
 #include "tests/unit/product/problems.h"
 
 namespace sinter {
@@ -30,10 +25,9 @@ TEST(Search, FindsTheFastestOfTheSpaceForEveryTableProblem) {
     for (const NamedProblem& np : TableProblems(layout)) {
       for (const ProductSequence& problem :
            {np.problem, FirstOf(np.problem), SecondOf(np.problem)}) {
-        const auto found = SearchSchedules(problem, model, {});
-        ASSERT_TRUE(found.ok()) << np.id << " " << found.status();
-        EXPECT_EQ(found->ranked[0].prediction.total_us, FastestUs(problem, model)) << np.id;
-        EXPECT_EQ(found->ranked.size(), 11u) << np.id;
+        const auto found = Got(SearchSchedules(problem, model, {}), np.id);
+        EXPECT_EQ(found.ranked[0].prediction.total_us, FastestUs(problem, model)) << np.id;
+        EXPECT_EQ(found.ranked.size(), 11u) << np.id;
       }
     }
   }

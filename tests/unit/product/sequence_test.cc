@@ -1,12 +1,7 @@
 #include "src/product/sequence.h"
 
-#include <cmath>
-#include <functional>
-#include <set>
-#include <string>
-
-#include "gtest/gtest.h"
 #include "tests/support/sequences.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -268,9 +263,8 @@ TEST(Sequence, TransposedRowsAreOfOneProductInAKernel) {
   }
   EXPECT_EQ(a.columns, 128);
   one.m = 0;
-  const absl::StatusOr<ProductSequence> back = ProductSequence::FromCanonical(one.Canonical());
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_TRUE(*back == one);
+  const ProductSequence back = Got(ProductSequence::FromCanonical(one.Canonical()));
+  EXPECT_TRUE(back == one);
   one.m = 128;
   const auto refused = [&](const Change& change, absl::string_view why) {
     ProductSequence changed = one;
@@ -301,9 +295,8 @@ TEST(Sequence, NormsOfRowsAreOfOneProductInAKernel) {
   EXPECT_EQ(one.ToString(),
             "gated_product m<=128 n=3072 k=1024 act=silu norm1=0.5 layout=oi dtype=bf16");
   one.m = 0;
-  const absl::StatusOr<ProductSequence> back = ProductSequence::FromCanonical(one.Canonical());
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_TRUE(*back == one);
+  const ProductSequence back = Got(ProductSequence::FromCanonical(one.Canonical()));
+  EXPECT_TRUE(back == one);
   const auto refused = [&](const Change& change, absl::string_view why) {
     ProductSequence changed = s.Part(0, 1);
     change(changed);
@@ -331,9 +324,8 @@ TEST(Sequence, WeightsOf16BitsMayHaveAScaleOfEachColumn) {
             "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu scale_w1=bf16 scale_w2=f32 layout=oi "
             "dtype=bf16");
   s.m = 0;
-  const absl::StatusOr<ProductSequence> back = ProductSequence::FromCanonical(s.Canonical());
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_TRUE(*back == s);
+  const ProductSequence back = Got(ProductSequence::FromCanonical(s.Canonical()));
+  EXPECT_TRUE(back == s);
   EXPECT_EQ(ShapeOf(s, Role::kScaleUp).columns, 3072);
   EXPECT_EQ(ShapeOf(s, Role::kScaleUp).element, DType::kBF16);
   EXPECT_EQ(ShapeOf(s, Role(Role::kScaleW, 1)).columns, 1024);
@@ -381,9 +373,8 @@ TEST(ProductSequence, SaysWhereScalesLie) {
   for (const Scales& place : places) {
     s[0].rows.scales = place;
     ASSERT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
-    const auto back = ProductSequence::FromCanonical(s.Canonical());
-    ASSERT_TRUE(back.ok()) << back.status();
-    EXPECT_TRUE(back->front() == s.front());
+    const auto back = Got(ProductSequence::FromCanonical(s.Canonical()));
+    EXPECT_TRUE(back.front() == s.front());
     EXPECT_TRUE(bytes.insert(s.Canonical()).second);
     EXPECT_TRUE(texts.insert(s.ToString()).second);
   }

@@ -1,15 +1,9 @@
-#include <set>
-#include <string>
 
-#include "absl/strings/str_cat.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "src/product/code/kernel_source.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 // Operands are numbered: registers first, then both descriptors and the predicate's word.
 TEST(WgmmaSource, NumbersEveryOperandForEveryN) {

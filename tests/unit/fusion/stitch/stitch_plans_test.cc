@@ -312,7 +312,7 @@ TEST(StitchPlans, OfStepsOfLongRowsComputeThem) {
 TEST(StitchPlans, NameTheRowThatIsTooLongForAStep) {
   const auto refused = PlanChain(testing::LargestOfRows(0, 20000, 2, DType::kF32), 16, H200(), {});
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.status().message().find("op 1 (top_k of input 0): a row has 20000 elements, at "
+  EXPECT_NE(refused.status().message().find("op 1 (top_k of 'x'): a row has 20000 elements, at "
                                             "most 16376 are taken in one kernel: "
                                             "take parts of the row, then of those"),
             absl::string_view::npos)
