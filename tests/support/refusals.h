@@ -11,14 +11,14 @@
 
 namespace sinter {
 
-struct Refusal {
+struct RefusedInput {
   std::string input, message;
 };
 
 // Reads a section of a file in the repository. It joins messages of several lines by a space.
-inline std::vector<Refusal> RefusalsOf(const std::string& path, const std::string& section) {
+inline std::vector<RefusedInput> RefusalsOf(const std::string& path, const std::string& section) {
   std::ifstream file(path);
-  std::vector<Refusal> refusals;
+  std::vector<RefusedInput> refusals;
   bool inside = false;
   for (std::string line; std::getline(file, line);) {
     if (absl::StartsWith(line, "#") || line.empty()) continue;

@@ -1,9 +1,6 @@
-#include <string>
-#include <utility>
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "src/base/format.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -25,9 +22,8 @@ TEST(ByteSize, UnitsOf1024AndOf1000) {
                                                     {"18446744073709551615", UINT64_MAX},
                                                     {"16777215T", uint64_t{16777215} << 40}};
   for (const auto& [text, bytes] : kRows) {
-    const absl::StatusOr<uint64_t> parsed = ParseByteSize(text);
-    ASSERT_TRUE(parsed.ok()) << text << ": " << parsed.status();
-    EXPECT_EQ(*parsed, bytes) << text;
+    const uint64_t parsed = Got(ParseByteSize(text), text);
+    EXPECT_EQ(parsed, bytes) << text;
   }
 }
 

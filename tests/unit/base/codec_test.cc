@@ -1,10 +1,6 @@
 #include "src/base/codec.h"
 
-#include <cmath>
-#include <limits>
-#include <string>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

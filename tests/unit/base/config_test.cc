@@ -1,23 +1,11 @@
 #include "src/base/config.h"
 
-#include <stdlib.h>
 #include <sys/auxv.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr int kNotSetUid = 99;  // the exit of a copy that could not become so
 
@@ -120,7 +108,7 @@ TEST_F(ConfigTest, AReadingTellsEveryVariableAndEveryErrorAtOnce) {
   for (const EnvironmentVariable& variable : reading.variables) {
     if (!variable.error.empty()) refused.push_back(variable.name + " " + variable.value);
   }
-  EXPECT_THAT(refused, ::testing::ElementsAre("SINTER_CACHE maybe", "SINTER_LOG_FORMAT xml"));
+  EXPECT_THAT(refused, ElementsAre("SINTER_CACHE maybe", "SINTER_LOG_FORMAT xml"));
   EXPECT_EQ(reading.config.log_level, LogLevel::kInfo);
   EXPECT_TRUE(reading.config.cache_enabled);
   EXPECT_GT(reading.variables.size(), 25u);
@@ -181,7 +169,7 @@ TEST_F(ConfigTest, TheLogCanBeTurnedOff) {
 }
 
 TEST_F(ConfigTest, AVariableThatNothingReadsIsNamedWithTheNearestOne) {
-  EXPECT_THAT(ConfigFromEnvironment()->warnings, ::testing::IsEmpty());
+  EXPECT_THAT(ConfigFromEnvironment()->warnings, IsEmpty());
   Set("SINTER_CACHE_MAXBYTES", "1");
   Set("SINTER_CAHCE", "");  // as good as unset
   Set("SINTER_LIB_DIR", "/opt/sinter/lib");
@@ -190,8 +178,8 @@ TEST_F(ConfigTest, AVariableThatNothingReadsIsNamedWithTheNearestOne) {
   Set("SINTER_VLLM_FOLD", "1");
   Set("SINTER_TORCH_COMPILE", "0");
   EXPECT_THAT(ConfigFromEnvironment()->warnings,
-              ::testing::ElementsAre("environment: no variable is called SINTER_CACHE_MAXBYTES; "
-                                     "did you mean SINTER_CACHE_MAX_BYTES?"));
+              ElementsAre("environment: no variable is called SINTER_CACHE_MAXBYTES; "
+                          "did you mean SINTER_CACHE_MAX_BYTES?"));
 }
 
 TEST_F(ConfigTest, FlagsCanBeSetToZero) {

@@ -1,20 +1,10 @@
-#include <elf.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <string>
 
 #include "src/base/compile_request.h"
 #include "tests/support/small_cubin.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using testing::HasSubstr;
 
 const std::string& Small() {
   static const std::string& cubin = *new std::string(SmallCubin(std::string(64, 'c')));

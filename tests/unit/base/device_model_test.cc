@@ -1,19 +1,11 @@
 #include "src/base/device_model.h"
 
 #include <clocale>
-#include <map>
-#include <string>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 DeviceModel H200() { return BuiltinModel("h200").value(); }
 
@@ -56,12 +48,11 @@ TEST(DeviceModel, TextRoundTripsExactly) {
   model.hbm_bytes_per_us = 4.55e6 / 3;  // no short decimal
   model.drain_us = 0.1 + 0.2;
   const std::string text = model.ToText();
-  const absl::StatusOr<DeviceModel> back = DeviceModel::FromText(text);
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(back->hbm_bytes_per_us, model.hbm_bytes_per_us);
-  EXPECT_EQ(back->drain_us, model.drain_us);
-  EXPECT_EQ(back->ToText(), text);
-  EXPECT_EQ(back->ModelDigest(), model.ModelDigest());
+  const DeviceModel back = Got(DeviceModel::FromText(text));
+  EXPECT_EQ(back.hbm_bytes_per_us, model.hbm_bytes_per_us);
+  EXPECT_EQ(back.drain_us, model.drain_us);
+  EXPECT_EQ(back.ToText(), text);
+  EXPECT_EQ(back.ModelDigest(), model.ModelDigest());
 }
 
 // Plans follow from values alone.

@@ -1,9 +1,6 @@
 #include "src/base/digest.h"
 
-#include <string>
-
-#include "absl/container/flat_hash_map.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

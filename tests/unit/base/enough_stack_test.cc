@@ -1,13 +1,8 @@
 #include "src/base/enough_stack.h"
 
-#include <gtest/gtest.h>
 #include <pthread.h>
 
-#include <functional>
-#include <stdexcept>
-#include <thread>
-
-#include "src/base/status.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,14 +1,6 @@
 #include "src/base/exit_gate.h"
 
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <functional>
-#include <optional>
-#include <thread>
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

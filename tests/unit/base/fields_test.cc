@@ -1,13 +1,7 @@
 #include "src/base/fields.h"
 
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/base/codec.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,7 +1,6 @@
-#include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include "src/base/fork_local.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

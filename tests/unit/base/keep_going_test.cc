@@ -1,8 +1,6 @@
 #include "src/base/keep_going.h"
 
-#include <gtest/gtest.h>
-
-#include "absl/status/statusor.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

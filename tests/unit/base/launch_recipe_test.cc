@@ -1,15 +1,9 @@
 #include "src/base/launch_recipe.h"
 
-#include <limits>
-#include <string>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 LaunchRecipe SampleRecipe() {
   LaunchRecipe recipe;

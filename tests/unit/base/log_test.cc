@@ -1,10 +1,6 @@
 #include "src/base/log.h"
 
-#include <string>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -22,7 +18,7 @@ TEST(LogSink, PassesOnWhatItsLevelAllows) {
   sink.Log(LogLevel::kError, "e");
   sink.Log(LogLevel::kInfo, "i");
   sink.Log(LogLevel::kDebug, "d");
-  EXPECT_THAT(seen, ::testing::ElementsAre("e", "i"));
+  EXPECT_THAT(seen, ElementsAre("e", "i"));
 }
 
 }  // namespace

@@ -1,24 +1,12 @@
 
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <fstream>
-#include <sstream>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "src/base/transfer.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
 
 using std::chrono::milliseconds;
-using ::testing::HasSubstr;
 
 std::string Read(const std::string& path) {
   std::ostringstream text;

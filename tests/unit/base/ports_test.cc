@@ -1,9 +1,6 @@
 #include "src/base/ports.h"
 
-#include <set>
-#include <string>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

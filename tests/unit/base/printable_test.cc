@@ -1,8 +1,6 @@
-#include <string>
-#include <utility>
 
-#include "gtest/gtest.h"
 #include "src/base/format.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,9 +1,6 @@
 #include "src/base/refusal.h"
 
-#include <string>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,16 +1,7 @@
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <string>
 
 #include "src/base/transfer.h"
+#include "tests/support/test.h"
 
 namespace {
 std::function<void()> on_fsync;

@@ -1,9 +1,7 @@
 // Signatures and HMAC against the vectors of RFC 8032 and RFC 4231.
-#include <gtest/gtest.h>
-
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "src/base/digest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -37,29 +35,26 @@ constexpr Vector kVectors[] = {
 
 TEST(SigningTest, SignsAndVerifiesAsTheStandardSays) {
   for (const Vector& v : kVectors) {
-    const auto key = SigningKey::FromPem(PrivatePem(v.seed));
-    ASSERT_TRUE(key.ok()) << key.status();
-    EXPECT_EQ(absl::BytesToHexString(key->public_key().View()), v.key);
+    const auto key = Got(SigningKey::FromPem(PrivatePem(v.seed)));
+    EXPECT_EQ(absl::BytesToHexString(key.public_key().View()), v.key);
     const std::string message = absl::HexStringToBytes(v.message);
-    const auto signature = key->Sign(message);
-    ASSERT_TRUE(signature.ok());
-    EXPECT_EQ(absl::BytesToHexString(*signature), v.signature);
-    EXPECT_TRUE(VerifySignature(key->public_key(), message, *signature));
-    EXPECT_FALSE(VerifySignature(key->public_key(), message + "x", *signature));
-    for (size_t i = 0; i < signature->size(); ++i) {
-      std::string bad = *signature;
+    const auto signature = Got(key.Sign(message));
+    EXPECT_EQ(absl::BytesToHexString(signature), v.signature);
+    EXPECT_TRUE(VerifySignature(key.public_key(), message, signature));
+    EXPECT_FALSE(VerifySignature(key.public_key(), message + "x", signature));
+    for (size_t i = 0; i < signature.size(); ++i) {
+      std::string bad = signature;
       bad[i] = static_cast<char>(bad[i] ^ 4);
-      EXPECT_FALSE(VerifySignature(key->public_key(), message, bad)) << i;
+      EXPECT_FALSE(VerifySignature(key.public_key(), message, bad)) << i;
     }
-    EXPECT_FALSE(VerifySignature(key->public_key(), message, signature->substr(1)));
+    EXPECT_FALSE(VerifySignature(key.public_key(), message, signature.substr(1)));
   }
 }
 
 TEST(SigningTest, ReadsAnyNumberOfPublicKeys) {
-  const auto two = PublicKeysFromPem(PublicPem(kVectors[0].key) + PublicPem(kVectors[1].key));
-  ASSERT_TRUE(two.ok()) << two.status();
-  ASSERT_EQ(two->size(), 2u);
-  EXPECT_EQ(absl::BytesToHexString((*two)[1].View()), kVectors[1].key);
+  const auto two = Got(PublicKeysFromPem(PublicPem(kVectors[0].key) + PublicPem(kVectors[1].key)));
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(absl::BytesToHexString(two[1].View()), kVectors[1].key);
 }
 
 TEST(SigningTest, RefusesWhatIsNoKeyWithoutSayingWhatItIs) {

@@ -1,16 +1,9 @@
-#include "src/base/status.h"
 
-#include <memory>
-#include <set>
-#include <string>
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 TEST(StatusNumber, CanonicalCodesKeepTheirNumbers) {
   EXPECT_EQ(StatusNumber(absl::OkStatus()), 0);

@@ -1,12 +1,9 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "src/base/compile_request.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr char kId[] = "nvrtc-13.0-8f3a90c1d2e4";
 

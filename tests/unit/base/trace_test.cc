@@ -1,14 +1,8 @@
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <thread>
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "src/base/log.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -72,7 +66,7 @@ TEST_F(TraceTest, AFileIsReplacedWholeAndNamedByItsProcess) {
 TEST_F(TraceTest, AFolderThatIsNotThereIsAnErrorAndLeavesNothing) {
   const absl::Status status = Trace(Path("no/t.json")).Write();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("No such file"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("No such file"));
   std::filesystem::create_directory(Path("t.json"));
   EXPECT_FALSE(Trace(Path("t.json")).Write().ok());  // the name is a folder's
   EXPECT_EQ(Files(), 1u);

@@ -1,15 +1,9 @@
 #include "src/base/transfer.h"
 
-#include <fcntl.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cstdio>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
