@@ -1,12 +1,6 @@
 #include "tests/bench/ablation.h"
 
-#include <map>
-#include <optional>
-#include <utility>
-
 #include "absl/algorithm/container.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "src/product/dataflow/dataflow.h"
 #include "tests/bench/statistics.h"
 

@@ -5,11 +5,6 @@
 #ifndef SINTER_TESTS_BENCH_ABLATION_H_
 #define SINTER_TESTS_BENCH_ABLATION_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "tests/bench/results.h"
 #include "tests/bench/schedule_runs.h"
 
 namespace sinter::bench {

@@ -1,13 +1,9 @@
 #include "tests/bench/ablation.h"
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter::bench {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 PlacedSchedule Placed(int rank, double dsm_bytes) {
   PlacedSchedule s;

@@ -1,13 +1,7 @@
 #include "tests/bench/case_parts.h"
 
-#include <memory>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/chain/chain.h"
 #include "src/fusion/fusion.h"
-#include "src/fusion/plan_assembly.h"
 #include "tests/support/plan_of_products.h"
 
 namespace sinter::bench {

@@ -3,9 +3,6 @@
 #ifndef SINTER_TESTS_BENCH_CASE_PARTS_H_
 #define SINTER_TESTS_BENCH_CASE_PARTS_H_
 
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/base/device_model.h"
 #include "src/product/search/search.h"
 #include "tests/bench/cases.h"

@@ -1,12 +1,5 @@
 #include "tests/bench/cases.h"
 
-#include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <set>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/chain/chain.h"
 #include "src/product/sequence.h"
 

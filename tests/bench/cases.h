@@ -2,15 +2,10 @@
 #ifndef SINTER_TESTS_BENCH_CASES_H_
 #define SINTER_TESTS_BENCH_CASES_H_
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/chain/problem.h"
 #include "src/plan/plan.h"
 #include "src/product/matcher.h"
+#include "tests/support/common.h"
 
 namespace sinter::bench {
 

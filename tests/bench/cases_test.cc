@@ -1,35 +1,25 @@
-#include "tests/bench/cases.h"
 
-#include <fstream>
-#include <set>
-
-#include "absl/strings/match.h"
-#include "gtest/gtest.h"
-#include "src/engine/verify.h"
 #include "src/plan/kernel_code.h"
 #include "src/reference/reference.h"
 #include "tests/bench/case_parts.h"
-#include "tests/bench/check.h"
 #include "tests/bench/schedule_runs.h"
 #include "tests/bench/search_quality.h"
 #include "tests/bench/statistics.h"
+#include "tests/support/test.h"
 
 namespace sinter::bench {
 namespace {
 
 std::vector<Case> Convolutions(const std::string& layout) {
-  const auto cases = LoadCases({"tests/bench/problems/conv_chains.txt"}, {}, layout);
-  EXPECT_TRUE(cases.ok()) << cases.status();
-  return cases.ok() ? *cases : std::vector<Case>{};
+  return Got(LoadCases({"tests/bench/problems/conv_chains.txt"}, {}, layout));
 }
 
 TEST(LoadCases, TakesConvolutionsOnceInEveryLayout) {
   for (const char* layout : {"oi", "io", "both", "file"}) {
     EXPECT_EQ(Convolutions(layout).size(), 8u) << layout;
   }
-  const auto products = LoadCases({"tests/bench/problems/gemm_chains.txt"}, {"G1"}, "both");
-  ASSERT_TRUE(products.ok()) << products.status();
-  EXPECT_EQ(products->size(), 2u);
+  const auto products = Got(LoadCases({"tests/bench/problems/gemm_chains.txt"}, {"G1"}, "both"));
+  EXPECT_EQ(products.size(), 2u);
 }
 
 // Pixels count once, however many windows hold them.
@@ -49,10 +39,9 @@ TEST(LoadCases, FiftySchedulesOfAConvolutionChainAreRanked) {
   const std::vector<Case> cases = Convolutions("file");
   for (const Case& c : cases) {
     if (c.id != "C1" && c.id != "C6") continue;
-    const auto space = LegalSpaceOf(c.matched.sequence, *BuiltinModel("h200"));
-    ASSERT_TRUE(space.ok()) << space.status();
+    const auto space = Got(LegalSpaceOf(c.matched.sequence, *BuiltinModel("h200")));
     std::vector<double> times;
-    for (const PlacedSchedule& s : space->schedules) times.push_back(s.ranked.prediction.total_us);
+    for (const PlacedSchedule& s : space.schedules) times.push_back(s.ranked.prediction.total_us);
     const std::vector<size_t> picked = Stratified(times, 50, Strata::kTime, 1);
     EXPECT_EQ(std::set<size_t>(picked.begin(), picked.end()).size(), 50u) << c.id;
   }
@@ -82,11 +71,8 @@ TEST(LoadCases, CodesAreOfTheModesThatTakeThem) {
 
 TEST(CaseParts, AreTheProductsOfThePlan) {
   const auto parts_of = [](const char* line) {
-    const auto cases = CasesOf(line);
-    EXPECT_TRUE(cases.ok()) << cases.status();
-    const auto parts = PartsOf(cases->front(), *BuiltinModel("h200"));
-    EXPECT_TRUE(parts.ok()) << parts.status();
-    return *parts;
+    const auto cases = Got(CasesOf(line));
+    return Got(PartsOf(cases.front(), *BuiltinModel("h200")));
   };
   const std::vector<Case> rows = parts_of(kRows);  // a quantiser's kernel stands between
   ASSERT_EQ(rows.size(), 2u);
@@ -107,28 +93,24 @@ TEST(CaseParts, AreTheProductsOfThePlan) {
 TEST(CaseParts, FiftySchedulesOfEachAreRanked) {
   const DeviceModel model = *BuiltinModel("h200");
   for (const char* line : {kBlocks, kRows, kLone}) {
-    const auto cases = CasesOf(line);
-    ASSERT_TRUE(cases.ok()) << cases.status();
-    const auto parts = PartsOf(cases->front(), model);
-    ASSERT_TRUE(parts.ok()) << parts.status();
-    for (const Case& part : *parts) {
-      const auto space = LegalSpaceOf(part.matched.sequence, model);
-      ASSERT_TRUE(space.ok()) << space.status();
+    const auto cases = Got(CasesOf(line));
+    const auto parts = Got(PartsOf(cases.front(), model));
+    for (const Case& part : parts) {
+      const auto space = Got(LegalSpaceOf(part.matched.sequence, model));
       std::vector<double> times;
-      for (const PlacedSchedule& s : space->schedules) {
+      for (const PlacedSchedule& s : space.schedules) {
         times.push_back(s.ranked.prediction.total_us);
       }
       std::set<size_t> picked;
       for (size_t i : Stratified(times, 50, Strata::kTime, 1)) {
         picked.insert(i);
-        const RankedSchedule& ranked = space->schedules[i].ranked;
+        const RankedSchedule& ranked = space.schedules[i].ranked;
         const Plan plan = PlanOf(part, ranked);
         const size_t kernel = part.plan == nullptr ? 0 : static_cast<size_t>(part.kernel);
         EXPECT_EQ(plan.kernels.size(), part.plan == nullptr ? 1 : part.plan->kernels.size());
         EXPECT_EQ(plan.kernels[kernel].spec.schedule, ranked.schedule);
         for (const PlannedKernel& one : plan.kernels) {
-          const auto generated = Generate(one.spec, model);
-          ASSERT_TRUE(generated.ok()) << generated.status();
+          const auto generated = Got(Generate(one.spec, model));
         }
       }
       EXPECT_EQ(picked.size(), 50u) << part.id;
@@ -140,20 +122,17 @@ TEST(CaseParts, FiftySchedulesOfEachAreRanked) {
 TEST(Expected, JudgesChainsOfCodes) {
   for (const char* line : {"R scaled_gated_ffn m=80 n=128 k=128 l=128 act=silu",
                            "L scaled_matmul m=80 n=128 k=256 scales=group"}) {
-    const auto cases = CasesOf(line);
-    ASSERT_TRUE(cases.ok()) << cases.status();
-    const Case& c = cases->front();
-    const auto inputs = RandomInputs(c.chain, c.m, 1);
-    ASSERT_TRUE(inputs.ok()) << inputs.status();
-    const auto expected = Expected::Make(c, *inputs, 0, 1);
-    ASSERT_TRUE(expected.ok()) << expected.status();
+    const auto cases = Got(CasesOf(line));
+    const Case& c = cases.front();
+    const auto inputs = Got(RandomInputs(c.chain, c.m, 1));
+    const auto expected = Got(Expected::Make(c, inputs, 0, 1));
     std::vector<const void*> pointers;
-    for (const std::string& input : *inputs) pointers.push_back(input.data());
+    for (const std::string& input : inputs) pointers.push_back(input.data());
     std::string output(static_cast<size_t>(*OutputBytes(c.chain, 0, c.m)), '\0');
     ASSERT_TRUE(RunReference(c.chain, c.m, pointers, {&output[0]}).ok());
-    EXPECT_TRUE(expected->Compare(c, output)->Within(expected->bounds())) << line;
+    EXPECT_TRUE(expected.Compare(c, output)->Within(expected.bounds())) << line;
     for (char& byte : output) byte ^= 0x10;
-    EXPECT_FALSE(expected->Compare(c, output)->Within(expected->bounds())) << line;
+    EXPECT_FALSE(expected.Compare(c, output)->Within(expected.bounds())) << line;
   }
 }
 

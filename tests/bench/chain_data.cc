@@ -1,10 +1,5 @@
 #include "tests/bench/chain_data.h"
 
-#include <algorithm>
-
-#include "src/base/status.h"
-#include "src/engine/verify.h"
-
 namespace sinter::bench {
 namespace {
 

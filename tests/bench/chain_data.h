@@ -2,15 +2,10 @@
 #ifndef SINTER_TESTS_BENCH_CHAIN_DATA_H_
 #define SINTER_TESTS_BENCH_CHAIN_DATA_H_
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/base/ports.h"
 #include "src/chain/chain.h"
 #include "src/engine/verify.h"
+#include "tests/support/common.h"
 
 namespace sinter::bench {
 

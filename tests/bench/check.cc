@@ -1,8 +1,6 @@
 #include "tests/bench/check.h"
 
-#include "src/base/status.h"
 #include "src/engine/verify.h"
-#include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/ffn_reference.h"
 

@@ -1,12 +1,6 @@
 #include "tests/bench/exact_graph.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <random>
-
 #include "absl/numeric/bits.h"
-#include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/engine/verify.h"
 #include "src/reference/evaluator.h"

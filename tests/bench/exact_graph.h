@@ -3,12 +3,8 @@
 #ifndef SINTER_TESTS_BENCH_EXACT_GRAPH_H_
 #define SINTER_TESTS_BENCH_EXACT_GRAPH_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/chain/chain.h"
+#include "tests/support/common.h"
 
 namespace sinter::bench {
 

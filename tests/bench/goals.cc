@@ -1,11 +1,6 @@
 #include "tests/bench/goals.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "tests/bench/statistics.h"
 

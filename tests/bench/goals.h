@@ -2,12 +2,7 @@
 #ifndef SINTER_TESTS_BENCH_GOALS_H_
 #define SINTER_TESTS_BENCH_GOALS_H_
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "tests/bench/markdown.h"
-#include "tests/bench/results.h"
 
 namespace sinter::bench {
 

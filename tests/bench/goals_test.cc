@@ -1,13 +1,9 @@
 #include "tests/bench/goals.h"
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter::bench {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 Row RowOf(const char* id, double chosen, std::optional<double> unfused, std::optional<double> lt) {
   Row row;

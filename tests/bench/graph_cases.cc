@@ -1,19 +1,7 @@
 #include "tests/bench/graph_cases.h"
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <set>
-#include <system_error>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
-#include "src/chain/builder.h"
-#include "src/chain/chain.h"
-#include "src/chain/problem.h"
 #include "src/reference/reference.h"
+#include "tests/support/chains.h"
 #include "tests/support/random_stitch_graph.h"
 
 namespace sinter::bench {

@@ -3,14 +3,9 @@
 #ifndef SINTER_TESTS_BENCH_GRAPH_CASES_H_
 #define SINTER_TESTS_BENCH_GRAPH_CASES_H_
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/base/device_model.h"
 #include "src/chain/chain.h"
+#include "tests/support/common.h"
 
 namespace sinter::bench {
 

@@ -1,14 +1,7 @@
 #include "tests/bench/graph_cases.h"
 
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-
-#include "src/chain/builder.h"
-#include "src/chain/chain.h"
-#include "src/chain/composites.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 
 namespace sinter::bench {
 namespace {
@@ -29,10 +22,9 @@ TEST(GraphCases, AreReadFromFoldersFilesAndLists) {
   const DeviceModel h200 = *BuiltinModel("h200"), h100 = *BuiltinModel("h100");
   EXPECT_NEAR((*all)[0].LimitUs(h200), 8.7, 0.05);
   EXPECT_NEAR((*all)[0].LimitUs(h100), 11.8, 0.05);  // of another memory
-  const auto one = LoadGraphCases({"tests/bench/problems/stitch/adam.json"}, {"adam"});
-  ASSERT_TRUE(one.ok()) << one.status();
-  EXPECT_EQ((*one)[0].Elements(), 25000000);
-  EXPECT_EQ((*one)[0].Bytes(), int64_t{25000000} * (3 * 4 + 2 + 3 * 4 + 2) + 3 * 4);
+  const auto one = Got(LoadGraphCases({"tests/bench/problems/stitch/adam.json"}, {"adam"}));
+  EXPECT_EQ(one[0].Elements(), 25000000);
+  EXPECT_EQ(one[0].Bytes(), int64_t{25000000} * (3 * 4 + 2 + 3 * 4 + 2) + 3 * 4);
   const auto some = LoadGraphCases({"tests/bench/problems/stitch"}, {"bert_ffn_mid", "adam"});
   EXPECT_EQ(IdsOf(*some), (std::vector<std::string>{"adam", "bert_ffn_mid"}));
 }
@@ -65,10 +57,9 @@ TEST(RandomGraphCases, AreNumberedFromOne) {
 }
 
 TEST(WithRowsAsM, WorksWhereNoOpMixesRows) {
-  const auto cases = LoadGraphCases({"tests/bench/problems/stitch"}, {});
-  ASSERT_TRUE(cases.ok());
+  const auto cases = Got(LoadGraphCases({"tests/bench/problems/stitch"}, {}));
   std::vector<std::string> can;
-  for (const GraphCase& c : *cases) {
+  for (const GraphCase& c : cases) {
     const int64_t rows = c.chain.output_type(0).dims[0].value;
     const std::optional<Chain> chain = WithRowsAsM(c.chain, rows);
     if (!chain.has_value()) continue;

@@ -1,12 +1,6 @@
 #include "tests/bench/graph_check.h"
 
-#include <algorithm>
-#include <optional>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/engine/verify.h"
-#include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "tests/bench/rounded_reference.h"
 #include "tests/gpu/ffn_reference.h"

@@ -2,11 +2,6 @@
 #ifndef SINTER_TESTS_BENCH_GRAPH_CHECK_H_
 #define SINTER_TESTS_BENCH_GRAPH_CHECK_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/reference/compare.h"
 #include "tests/bench/graph_cases.h"
 

@@ -1,16 +1,13 @@
 #include "tests/bench/graph_check.h"
 
-#include <gtest/gtest.h>
-
-#include "src/chain/builder.h"
 #include "src/engine/verify.h"
-#include "src/reference/compare.h"
 #include "src/reference/evaluator.h"
 #include "src/reference/reference.h"
 #include "tests/bench/rounded_reference.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/rough_chain.h"
+#include "tests/support/test.h"
 
 namespace sinter::bench {
 namespace {
@@ -47,40 +44,37 @@ std::vector<std::string> ReferenceOutputs(const GraphCase& c,
 TEST(GraphExpected, SmallGraphsAreComparedInFull) {
   const GraphCase c = ExpCase(100, true);
   const auto inputs = *RandomInputs(c.chain, 0, 1);
-  const auto expected = GraphExpected::Make(c, inputs, 1);
-  ASSERT_TRUE(expected.ok()) << expected.status();
-  EXPECT_EQ(expected->how(), "reference");
+  const auto expected = Got(GraphExpected::Make(c, inputs, 1));
+  EXPECT_EQ(expected.how(), "reference");
   std::vector<std::string> outputs = ReferenceOutputs(c, inputs);
-  EXPECT_TRUE(expected->Judge(c, outputs).ok());
+  EXPECT_TRUE(expected.Judge(c, outputs).ok());
   outputs[1][3] ^= 0x40;  // a high bit of one sum
-  const absl::Status wrong = expected->Judge(c, outputs).status();
+  const absl::Status wrong = expected.Judge(c, outputs).status();
   EXPECT_NE(wrong.message().find("output 1, f32[8]"), std::string::npos) << wrong;
 }
 
 TEST(GraphExpected, LargeOnesAreComparedByRowsWhereRowsDoNotMix) {
   const GraphCase c = ExpCase(1000, false);
   const auto inputs = *RandomInputs(c.chain, 0, 1);
-  const auto expected = GraphExpected::Make(c, inputs, 1, 100);
-  ASSERT_TRUE(expected.ok()) << expected.status();
-  EXPECT_EQ(expected->how(), "reference, 64 rows");
+  const auto expected = Got(GraphExpected::Make(c, inputs, 1, 100));
+  EXPECT_EQ(expected.how(), "reference, 64 rows");
   std::vector<std::string> outputs = ReferenceOutputs(c, inputs);
-  EXPECT_TRUE(expected->Judge(c, outputs).ok());
+  EXPECT_TRUE(expected.Judge(c, outputs).ok());
   for (size_t at = 1; at < outputs[0].size(); at += 16) outputs[0][at] ^= 0x02;  // in every row
-  EXPECT_FALSE(expected->Judge(c, outputs).ok());
+  EXPECT_FALSE(expected.Judge(c, outputs).ok());
 }
 
 TEST(GraphExpected, OthersAreComparedWithTheUnfusedPlan) {
   const GraphCase c = ExpCase(1000, true);
   const auto inputs = *RandomInputs(c.chain, 0, 1);
-  auto expected = GraphExpected::Make(c, inputs, 1, 100);
-  ASSERT_TRUE(expected.ok()) << expected.status();
-  EXPECT_EQ(expected->how(), "unfused plan");
+  auto expected = Got(GraphExpected::Make(c, inputs, 1, 100));
+  EXPECT_EQ(expected.how(), "unfused plan");
   std::vector<std::string> outputs = ReferenceOutputs(c, inputs);
-  EXPECT_TRUE(absl::IsFailedPrecondition(expected->Judge(c, outputs).status()));
-  ASSERT_TRUE(expected->SetFromOutputs(c, outputs).ok());
-  EXPECT_TRUE(expected->Judge(c, outputs).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(expected.Judge(c, outputs).status()));
+  ASSERT_TRUE(expected.SetFromOutputs(c, outputs).ok());
+  EXPECT_TRUE(expected.Judge(c, outputs).ok());
   outputs[0][9] ^= 0x10;
-  EXPECT_FALSE(expected->Judge(c, outputs).ok());
+  EXPECT_FALSE(expected.Judge(c, outputs).ok());
 }
 
 GraphCase RandomCase(const char* id, Chain chain, uint64_t seed) {
@@ -119,8 +113,7 @@ TEST(GraphExpected, KnowsWhatRoundingsLeave) {
     EXPECT_EQ(Compare(rounded[output], exact[output], dtype).Within(BoundsOf(chain, at.output)),
               !at.beyond)
         << Compare(rounded[output], exact[output], dtype).ToString();
-    const auto expected = GraphExpected::Make(at.c, inputs, 1);
-    ASSERT_TRUE(expected.ok()) << expected.status();
+    const auto expected = Got(GraphExpected::Make(at.c, inputs, 1));
     const auto judge = [&] {
       std::vector<std::string> outputs;
       for (size_t i = 0; i < rounded.size(); ++i) {
@@ -130,7 +123,7 @@ TEST(GraphExpected, KnowsWhatRoundingsLeave) {
         reference::StoreRun(rounded[i].data(), count, &outputs.back()[0],
                             reference::StorageOf(stored), 0, 1);
       }
-      return expected->Judge(at.c, outputs).status();
+      return expected.Judge(at.c, outputs).status();
     };
     EXPECT_TRUE(judge().ok()) << judge();
     // Three times as far off it is wrong.
@@ -150,12 +143,11 @@ TEST(GraphExpected, WidensFewBounds) {
     const GraphCase c = RandomCase("random", testing::MakeRandomGraph(seed), seed);
     const auto inputs = *RandomInputs(c.chain, c.m, 1);
     const auto exact = *RunReferenceF64(c.chain, c.m, Pointers(inputs));
-    const auto rounded = RunRoundedReference(c.chain, c.m, Pointers(inputs));
-    ASSERT_TRUE(rounded.ok()) << seed << ": " << rounded.status();
+    const auto rounded = Got(RunRoundedReference(c.chain, c.m, Pointers(inputs)), seed);
     for (size_t i = 0; i < exact.size(); ++i) {
       const DType dtype = c.chain.output_type(static_cast<int>(i)).dtype;
       const Bounds bounds = BoundsOf(c.chain, static_cast<int>(i));
-      const Bounds now = BoundsWithRoundings(bounds, (*rounded)[i], exact[i], dtype);
+      const Bounds now = BoundsWithRoundings(bounds, rounded[i], exact[i], dtype);
       ++outputs;
       wider += now.relative > bounds.relative || now.max > bounds.max ||
                now.neighbours > bounds.neighbours;

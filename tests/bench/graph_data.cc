@@ -1,9 +1,5 @@
 #include "tests/bench/graph_data.h"
 
-#include <utility>
-
-#include "src/base/status.h"
-#include "src/engine/verify.h"
 #include "tests/bench/chain_data.h"
 
 namespace sinter::bench {

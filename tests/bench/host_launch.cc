@@ -1,12 +1,6 @@
 #include "tests/bench/host_launch.h"
 
-#include <time.h>
-
-#include <algorithm>
-#include <utility>
-
 #include "src/base/numbers.h"
-#include "src/base/status.h"
 
 namespace sinter::bench {
 namespace {

@@ -5,13 +5,9 @@
 
 #include <cuda.h>
 
-#include <functional>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "runtime/driver/driver.h"
 #include "src/base/ports.h"
+#include "tests/support/common.h"
 
 namespace sinter::bench {
 

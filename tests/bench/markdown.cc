@@ -1,16 +1,5 @@
 #include "tests/bench/markdown.h"
 
-#include <algorithm>
-#include <cmath>
-#include <fstream>
-#include <optional>
-#include <sstream>
-#include <vector>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-
 namespace sinter::bench {
 namespace {
 

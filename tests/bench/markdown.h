@@ -2,10 +2,6 @@
 #ifndef SINTER_TESTS_BENCH_MARKDOWN_H_
 #define SINTER_TESTS_BENCH_MARKDOWN_H_
 
-#include <map>
-#include <string>
-
-#include "absl/status/statusor.h"
 #include "tests/bench/results.h"
 
 namespace sinter::bench {

@@ -1,15 +1,6 @@
 #include "tests/bench/measure_graph.h"
 
-#include <algorithm>
-#include <chrono>
-#include <optional>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/fusion/fusion.h"
-#include "tests/bench/chain_data.h"
 #include "tests/bench/graph_check.h"
 #include "tests/bench/graph_data.h"
 #include "tests/bench/runnable.h"

@@ -3,11 +3,6 @@
 #ifndef SINTER_TESTS_BENCH_MEASURE_GRAPH_H_
 #define SINTER_TESTS_BENCH_MEASURE_GRAPH_H_
 
-#include <cstdint>
-#include <memory>
-#include <string>
-
-#include "absl/status/statusor.h"
 #include "src/engine/engine.h"
 #include "tests/bench/graph_cases.h"
 #include "tests/bench/results.h"

@@ -1,18 +1,11 @@
 // Measuring graphs with a device that is host memory and plans that run the reference.
 #include "tests/bench/measure_graph.h"
 
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <map>
-#include <utility>
-
-#include "src/chain/builder.h"
-#include "src/engine/verify.h"
 #include "src/explain/explain.h"
 #include "src/reference/reference.h"
 #include "tests/bench/chain_data.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 
 namespace sinter::bench {
 namespace {

@@ -1,6 +1,5 @@
 #include "tests/bench/random_problems.h"
 
-#include "absl/strings/str_cat.h"
 #include "tests/bench/random.h"
 
 namespace sinter::bench {

@@ -2,8 +2,7 @@
 #ifndef SINTER_TESTS_BENCH_RANDOM_PROBLEMS_H_
 #define SINTER_TESTS_BENCH_RANDOM_PROBLEMS_H_
 
-#include <cstdint>
-#include <string>
+#include "tests/support/common.h"
 
 namespace sinter::bench {
 

@@ -1,12 +1,9 @@
 #include "tests/bench/random_problems.h"
 
-#include <fstream>
-#include <iterator>
-
-#include "gtest/gtest.h"
 #include "src/chain/problem.h"
 #include "src/engine/engine.h"
 #include "src/product/matcher.h"
+#include "tests/support/test.h"
 
 namespace sinter::bench {
 namespace {
@@ -18,14 +15,12 @@ TEST(RandomProblemsTest, CommittedListIsWhatTheCommittedSeedGives) {
 }
 
 TEST(RandomProblemsTest, EveryProblemIsWithinItsBoundsAndHasAKernel) {
-  const auto problems = ParseProblems(RandomProblemList(7, 500));
-  ASSERT_TRUE(problems.ok()) << problems.status();
-  ASSERT_EQ(problems->size(), 500u);
+  const auto problems = Got(ParseProblems(RandomProblemList(7, 500)));
+  ASSERT_EQ(problems.size(), 500u);
   int gated = 0, io = 0, f16 = 0;
-  for (const Problem& p : *problems) {
-    const auto view = MatchProducts(p.chain, BucketOf(*p.m));
-    ASSERT_TRUE(view.ok()) << p.id << " " << view.status();
-    const ProductSequence& s = view->sequence;
+  for (const Problem& p : problems) {
+    const auto view = Got(MatchProducts(p.chain, BucketOf(*p.m)), p.id);
+    const ProductSequence& s = view.sequence;
     EXPECT_TRUE(CheckSequence(s).ok()) << WriteProblem(p);
     EXPECT_GE(*p.m, 1);
     EXPECT_LE(*p.m, 2048);

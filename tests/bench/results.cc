@@ -1,16 +1,8 @@
 #include "tests/bench/results.h"
 
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "src/base/status.h"
 
 namespace sinter::bench {
 namespace {

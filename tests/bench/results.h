@@ -2,15 +2,9 @@
 #ifndef SINTER_TESTS_BENCH_RESULTS_H_
 #define SINTER_TESTS_BENCH_RESULTS_H_
 
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "tests/bench/machine.h"
 #include "tests/bench/source_state.h"
+#include "tests/support/common.h"
 
 namespace sinter::bench {
 

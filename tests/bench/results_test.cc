@@ -1,18 +1,9 @@
-#include "tests/bench/results.h"
 
-#include <cstdio>
-#include <fstream>
-#include <iterator>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/bench/markdown.h"
+#include "tests/support/test.h"
 
 namespace sinter::bench {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 std::string TextOf(const std::string& file) {
   std::ifstream stream(file);
@@ -40,30 +31,28 @@ TEST(ResultsTest, RowsComeBackAsTheyWereWritten) {
   results.search.resize(1);
   results.search[0].kind = "rank";
   ASSERT_TRUE(WriteResults(results, file).ok());
-  const auto read = ReadResults(file);
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->tuning_set, "0123");
-  ASSERT_EQ(read->rows.size(), 1u);
-  EXPECT_EQ(read->rows[0].id, "G1");
-  EXPECT_EQ(read->rows[0].chosen_mj_per_call, row.chosen_mj_per_call);
-  EXPECT_EQ(read->rows[0].batch_invariant_cold_us, row.batch_invariant_cold_us);
-  EXPECT_EQ(read->rows[0].untuned_cold_us, row.untuned_cold_us);
-  EXPECT_FALSE(read->rows[0].fused_cold_us.has_value());
-  EXPECT_EQ(read->rows[0].notes, row.notes);
-  ASSERT_EQ(read->graphs.size(), 1u);
-  EXPECT_EQ(read->graphs[0].checked, "reference");
-  EXPECT_EQ(read->graphs[0].chosen_us, 170.5);
-  EXPECT_EQ(read->graphs[0].untuned_us, 180.5);
-  EXPECT_FALSE(read->graphs[0].unfused_us.has_value());
+  const auto read = Got(ReadResults(file));
+  EXPECT_EQ(read.tuning_set, "0123");
+  ASSERT_EQ(read.rows.size(), 1u);
+  EXPECT_EQ(read.rows[0].id, "G1");
+  EXPECT_EQ(read.rows[0].chosen_mj_per_call, row.chosen_mj_per_call);
+  EXPECT_EQ(read.rows[0].batch_invariant_cold_us, row.batch_invariant_cold_us);
+  EXPECT_EQ(read.rows[0].untuned_cold_us, row.untuned_cold_us);
+  EXPECT_FALSE(read.rows[0].fused_cold_us.has_value());
+  EXPECT_EQ(read.rows[0].notes, row.notes);
+  ASSERT_EQ(read.graphs.size(), 1u);
+  EXPECT_EQ(read.graphs[0].checked, "reference");
+  EXPECT_EQ(read.graphs[0].chosen_us, 170.5);
+  EXPECT_EQ(read.graphs[0].untuned_us, 180.5);
+  EXPECT_FALSE(read.graphs[0].unfused_us.has_value());
   EXPECT_THAT(TextOf(file), HasSubstr("\"kind\":\"rank\""));
   EXPECT_THAT(TextOf(file), Not(HasSubstr("\"sweep\"")));
   std::remove(file.c_str());
 }
 
 TEST(ResultsTest, CommittedFilesReadAndMakeTables) {
-  const auto read = ReadResults("tests/bench/results/h200-2026-11-21-42dad2d.json");
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_THAT(MarkdownTables(*read, {}), HasSubstr("| S8 | "));
+  const auto read = Got(ReadResults("tests/bench/results/h200-2026-11-21-42dad2d.json"));
+  EXPECT_THAT(MarkdownTables(read, {}), HasSubstr("| S8 | "));
 }
 
 TEST(ResultsTest, TableHasOneCellAColumn) {

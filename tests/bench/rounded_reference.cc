@@ -1,9 +1,5 @@
 #include "tests/bench/rounded_reference.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/reference/reference.h"
 

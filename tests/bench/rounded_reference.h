@@ -2,13 +2,9 @@
 #ifndef SINTER_TESTS_BENCH_ROUNDED_REFERENCE_H_
 #define SINTER_TESTS_BENCH_ROUNDED_REFERENCE_H_
 
-#include <cstdint>
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "src/chain/chain.h"
 #include "src/reference/compare.h"
+#include "tests/support/common.h"
 
 namespace sinter::bench {
 

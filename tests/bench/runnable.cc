@@ -1,16 +1,7 @@
 #include "tests/bench/runnable.h"
 
-#include <time.h>
-
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "src/base/dtype.h"
 #include "src/base/numbers.h"
-#include "src/base/status.h"
 #include "src/engine/bound_plan.h"
 
 namespace sinter::bench {

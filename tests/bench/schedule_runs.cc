@@ -1,16 +1,5 @@
 #include "tests/bench/schedule_runs.h"
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
-#include <thread>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/product/search/space.h"
 #include "tests/bench/case_parts.h"
 #include "tests/bench/runnable.h"

@@ -3,15 +3,8 @@
 #ifndef SINTER_TESTS_BENCH_SCHEDULE_RUNS_H_
 #define SINTER_TESTS_BENCH_SCHEDULE_RUNS_H_
 
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/engine/engine.h"
 #include "src/product/search/search.h"
-#include "tests/bench/cases.h"
 #include "tests/bench/chain_data.h"
 #include "tests/bench/check.h"
 #include "tests/bench/results.h"

@@ -1,10 +1,5 @@
 #include "tests/bench/search_quality.h"
 
-#include <algorithm>
-#include <set>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "src/engine/tune.h"
 
 namespace sinter::bench {

@@ -2,9 +2,6 @@
 #ifndef SINTER_TESTS_BENCH_SEARCH_QUALITY_H_
 #define SINTER_TESTS_BENCH_SEARCH_QUALITY_H_
 
-#include <string>
-#include <vector>
-
 #include "tests/bench/results.h"
 
 namespace sinter::bench {

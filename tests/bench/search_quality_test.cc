@@ -1,12 +1,9 @@
 #include "tests/bench/search_quality.h"
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter::bench {
 namespace {
-
-using ::testing::HasSubstr;
 
 SweepRow Measured(int rank, double predicted, std::optional<double> measured) {
   SweepRow row;

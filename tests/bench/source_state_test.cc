@@ -1,12 +1,6 @@
 #include "tests/bench/source_state.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter::bench {
 namespace {

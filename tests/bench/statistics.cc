@@ -1,10 +1,5 @@
 #include "tests/bench/statistics.h"
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-#include <utility>
-
 #include "tests/bench/random.h"
 
 namespace sinter::bench {

@@ -2,9 +2,7 @@
 #ifndef SINTER_TESTS_BENCH_STATISTICS_H_
 #define SINTER_TESTS_BENCH_STATISTICS_H_
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
+#include "tests/support/common.h"
 
 namespace sinter::bench {
 

@@ -1,16 +1,11 @@
 #include "tests/bench/statistics.h"
 
-#include <algorithm>
-#include <set>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter::bench {
 namespace {
 
 using ::testing::DoubleNear;
-using ::testing::ElementsAre;
 
 TEST(PercentileTest, InterpolatesBetweenOrderStatistics) {
   const struct {

@@ -2,19 +2,19 @@
 #ifndef SINTER_TESTS_CAPI_ABI_H_
 #define SINTER_TESTS_CAPI_ABI_H_
 
-#include <cstdlib>
-#include <filesystem>
-#include <memory>
-#include <mutex>
 #include <regex>
-#include <string>
-#include <vector>
 
-#include "gtest/gtest.h"
 #include "sinter/sinter.h"
 #include "sinter/sinter_experimental.h"
+#include "tests/support/test.h"
 
 namespace sinter_test {
+
+using sinter::AllOf;
+using sinter::HasSubstr;
+using sinter::IsEmpty;
+using sinter::Not;
+using sinter::StartsWith;
 
 template <auto kRelease>
 struct Releaser {

@@ -1,16 +1,8 @@
 // Building chains through the ABI: every add, what its errors say, what a finished chain tells.
-#include <cmath>
-#include <cstring>
-#include <functional>
-#include <vector>
-
-#include "gmock/gmock.h"
 #include "tests/capi/abi.h"
 
 namespace sinter_test {
 namespace {
-
-using testing::HasSubstr;
 
 // A fixture with one value of each kind that adds need.
 class ChainAbi : public testing::Test {

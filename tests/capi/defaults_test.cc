@@ -1,22 +1,11 @@
 // What is left unsaid is the same however a chain is described: a field of C that is 0, a key of
 // the text form that is not there, and the value of src/chain/composites.h spelt out in both. The
 // bindings pass zeroed structs or text, so they have no defaults of their own.
-#include <cstdint>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "gmock/gmock.h"
 #include "src/chain/composites.h"
 #include "tests/capi/abi.h"
 
 namespace sinter_test {
 namespace {
-
-using testing::HasSubstr;
 
 using Digest = std::vector<uint8_t>;
 

@@ -1,9 +1,4 @@
 // Errors of every kind, by their fields.
-#include <functional>
-#include <string>
-#include <vector>
-
-#include "gmock/gmock.h"
 #include "tests/capi/abi.h"
 
 namespace sinter_test {

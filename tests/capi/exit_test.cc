@@ -1,13 +1,4 @@
 // A process may exit while a prepare of its own is under way on a thread of the library.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <cstdlib>
-#include <functional>
-#include <thread>
-
-#include "gmock/gmock.h"
 #include "tests/capi/abi.h"
 #include "tests/support/no_compiler.h"
 

@@ -1,18 +1,12 @@
 // The firewall itself: whatever is thrown becomes a status.
 #include "src/capi/firewall.h"
 
-#include <new>
-#include <stdexcept>
-
-#include "gmock/gmock.h"
-#include "src/base/status.h"
 #include "tests/capi/abi.h"
 
 namespace sinter_test {
 namespace {
 
 using sinter::capi::Guard;
-using testing::HasSubstr;
 
 template <typename Thrown>
 Result Throw(Thrown thrown) {

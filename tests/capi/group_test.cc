@@ -1,17 +1,8 @@
 // Groups of GPUs over the ABI, on a fake driver with several GPUs: FAKE_LIBCUDA names it.
-#include <condition_variable>
-#include <cstring>
-#include <functional>
-#include <mutex>
-#include <thread>
-
-#include "gmock/gmock.h"
 #include "tests/capi/abi.h"
 
 namespace sinter_test {
 namespace {
-
-using ::testing::HasSubstr;
 
 using GroupPtr = std::unique_ptr<sinter_group, Releaser<sinter_group_release>>;
 

@@ -1,15 +1,9 @@
 // Null and foreign handles, release order, errors as objects.
-#include <functional>
-#include <vector>
-
-#include "gmock/gmock.h"
 #include "tests/capi/abi.h"
 #include "tests/support/no_compiler.h"
 
 namespace sinter_test {
 namespace {
-
-using testing::HasSubstr;
 
 // A call per function that takes a handle, with all handles null.
 TEST(Handles, NullIsAnErrorThatNamesTheParameter) {

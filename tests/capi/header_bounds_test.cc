@@ -1,15 +1,7 @@
 // The headers tell the library's bounds: each is read from the header's
 // text, then tried through the ABI, at the bound and one past it.
-#include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <regex>
-#include <set>
-#include <vector>
 
-#include "gtest/gtest.h"
 #include "src/base/dtype.h"
 #include "src/engine/engine.h"
 #include "src/reference/compare.h"

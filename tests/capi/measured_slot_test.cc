@@ -1,11 +1,4 @@
 // A slot that measures what prediction chose, over an engine whose GPU is a fake.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <thread>
-
-#include "gmock/gmock.h"
 #include "src/capi/objects.h"
 #include "tests/capi/abi.h"
 #include "tests/unit/engine/fakes.h"

@@ -1,17 +1,6 @@
 // sinter_context_write_metrics, read as strictly as Prometheus' text format 0.0.4 is defined.
-#include <unistd.h>
-
-#include <chrono>
-#include <cmath>
-#include <fstream>
-#include <map>
 #include <regex>
-#include <set>
-#include <sstream>
-#include <thread>
-#include <vector>
 
-#include "gmock/gmock.h"
 #include "tests/capi/abi.h"
 #include "tests/support/no_compiler.h"
 
@@ -194,7 +183,7 @@ TEST(Metrics, AWarningOfTheFileNamesItsVariable) {
   Ok([&](auto e) { return sinter_context_create(&options, &context, e); });
   unsetenv("SINTER_METRICS_FILE");
   sinter_context_release(context);  // which waits for the thread that writes
-  EXPECT_THAT(log.all, ::testing::HasSubstr("SINTER_METRICS_FILE: create " + folder.path()));
+  EXPECT_THAT(log.all, HasSubstr("SINTER_METRICS_FILE: create " + folder.path()));
 }
 
 TEST(Metrics, AFileHasThemFromTheStartAndAtTheEnd) {

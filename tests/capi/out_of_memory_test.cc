@@ -1,12 +1,8 @@
 // Every allocation of a stretch of ABI calls fails in turn: each call ends with a status, and
 // nothing leaks a half-made object. operator new is replaced for the whole process, the library
 // included.
-#include <atomic>
-#include <cstdlib>
-#include <new>
-#include <thread>
-
 #include "tests/capi/abi.h"
+#include "tests/support/common.h"
 
 namespace {
 

@@ -1,26 +1,12 @@
 // Prepare, explain, launch and tune through the ABI, for a target without a GPU.
 #include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <cstring>
-#include <limits>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "gmock/gmock.h"
 #include "sinter/sinter.hpp"
 #include "tests/capi/abi.h"
 #include "tests/support/no_compiler.h"
 
 namespace sinter_test {
 namespace {
-
-using testing::HasSubstr;
 
 sinter_stats Stats(const ContextPtr& context) {
   sinter_stats stats = SINTER_INIT(sinter_stats);

@@ -1,9 +1,4 @@
 // The reference executor through the ABI: buffers in the caller's order, checks that can fail.
-#include <algorithm>
-#include <cstdint>
-#include <vector>
-
-#include "gmock/gmock.h"
 #include "tests/capi/abi.h"
 
 namespace sinter_test {

@@ -1,19 +1,9 @@
 // A remote store of the caller's own, through the C interface.
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <map>
-#include <mutex>
-#include <string>
-
-#include "gmock/gmock.h"
 #include "tests/capi/abi.h"
 #include "tests/support/no_compiler.h"
 
 namespace sinter_test {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr char kSecret[] = "a fleet's key of 32 bytes or so.";
 

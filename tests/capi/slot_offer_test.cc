@@ -1,20 +1,10 @@
 // sinter_slot_offer: plans of another tuning set, refusals, manual switches, threads, forks.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <atomic>
-#include <thread>
-#include <vector>
-
-#include "gmock/gmock.h"
 #include "tests/capi/abi.h"
 #include "tests/support/no_compiler.h"
 
 namespace sinter_test {
 namespace {
 
-using testing::HasSubstr;
 using Digest = std::array<uint8_t, 32>;
 
 class SlotOffer : public testing::Test {

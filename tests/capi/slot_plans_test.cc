@@ -1,12 +1,7 @@
 // SlotPlans: which plans a slot holds, and for how long, with plans that say when they are taken.
 #include "src/capi/slot_plans.h"
 
-#include <atomic>
-#include <functional>
-#include <thread>
-#include <vector>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter_test {
 namespace {

@@ -1,26 +1,12 @@
 // sinter_slot: a hit, a build in the background, its failure, manual switches, threads, forks.
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstring>
-#include <filesystem>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "gmock/gmock.h"
 #include "tests/capi/abi.h"
 #include "tests/support/no_compiler.h"
 
 namespace sinter_test {
 namespace {
 
-using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kNoTurn = std::chrono::microseconds(std::chrono::seconds(10));

@@ -1,9 +1,6 @@
 // Prepares on threads whose stacks are small: what a graph needs is never taken from the caller's.
 #include <pthread.h>
 
-#include <functional>
-
-#include "gmock/gmock.h"
 #include "tests/capi/abi.h"
 
 namespace sinter_test {
@@ -77,7 +74,7 @@ TEST(SmallStack, DeepGraphsArePlanned) {
         const PlanPtr owned(plan);
         // Planned, and its source made; stand-ins may run some of these graphs.
         if (result.status != SINTER_OK) {
-          EXPECT_THAT(result.message, ::testing::HasSubstr("no NVRTC: /nonexistent"));
+          EXPECT_THAT(result.message, HasSubstr("no NVRTC: /nonexistent"));
         }
       });
     }

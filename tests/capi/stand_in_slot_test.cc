@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include "gmock/gmock.h"
 #include "src/capi/objects.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"

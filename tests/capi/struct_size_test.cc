@@ -1,14 +1,8 @@
 // Option structs of every age, unknown flags, reserved fields, result structs of every age.
-#include <cstring>
-#include <vector>
-
-#include "gmock/gmock.h"
 #include "tests/capi/abi.h"
 
 namespace sinter_test {
 namespace {
-
-using testing::HasSubstr;
 
 // `size` bytes that begin as T and go on with zeroes, but for one byte set to 1 at `dirty`.
 template <typename T>

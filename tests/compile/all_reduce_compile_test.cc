@@ -1,14 +1,6 @@
 // Sums over ranks through the real NVRTC for sm_90a: every type, form and number of ranks, and
 // every schedule that the search ranks; products that push what is summed. The compiler port
 // refuses a kernel that spills; here none may.
-#include <cstdio>
-#include <cstdlib>
-#include <set>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/device_model.h"
 #include "src/collective/collective.h"
@@ -132,9 +124,8 @@ TEST(AllReduceCompile, NoProductThatPushesSpills) {
     SearchOptions options;
     options.pushes = 2;
     options.top_k = 40;
-    const absl::StatusOr<SearchResult> found = SearchSchedules(p, model, options);
-    ASSERT_TRUE(found.ok()) << found.status();
-    for (const RankedSchedule& ranked : found->ranked) {
+    const SearchResult found = Got(SearchSchedules(p, model, options));
+    for (const RankedSchedule& ranked : found.ranked) {
       const Schedule& s = ranked.schedule;
       EXPECT_EQ(s.pushes, 2);
       AddProduct(p, s, &kernels);
@@ -151,10 +142,9 @@ TEST(AllReduceCompile, NoProductThatSendsTilesSpills) {
     const ProductSequence p = ProductOf(rows);
     SearchOptions options;
     options.top_k = 60;
-    const absl::StatusOr<SearchResult> found = SearchSchedules(p, model, options);
-    ASSERT_TRUE(found.ok()) << found.status();
+    const SearchResult found = Got(SearchSchedules(p, model, options));
     std::set<std::pair<int, int>> cuts;
-    for (const RankedSchedule& ranked : found->ranked) {
+    for (const RankedSchedule& ranked : found.ranked) {
       Schedule s = ranked.schedule;
       for (const int ranks : {2, 8}) {
         s.pushes = ranks;

@@ -1,20 +1,10 @@
 // Kernels of attention through the real NVRTC for sm_90a: the four that planning offers first, of
 // every spelling. The compiler port refuses a kernel that spills or draws a C75xx remark; here none
 // may.
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/attention/problem.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/attention_family.h"
-#include "src/plan/kernel_code.h"
 #include "tests/compile/compile_jobs.h"
 #include "tests/support/attention_chains.h"
 #include "tests/support/no_compiler.h"
@@ -64,13 +54,11 @@ TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
   for (const testing::AttentionForm& form : forms) {
     const auto normal = *NormalFormOf(std::make_shared<const Chain>(testing::MakeAttention(form)));
     const AttentionProblem problem = FindAttention(*normal->chain).at(0).problem;
-    const auto ranked = RankAttention(problem, 8, model, 4, true);
-    ASSERT_TRUE(ranked.ok()) << form.Name() << ": " << ranked.status();
-    for (const RankedAttention& one : *ranked) {
+    const auto ranked = Got(RankAttention(problem, 8, model, 4, true), form.Name());
+    for (const RankedAttention& one : ranked) {
       const KernelSpec spec = SpecOf(problem, one.schedule);
-      const auto generated = Generate(spec, model);
-      ASSERT_TRUE(generated.ok()) << form.Name() << ": " << generated.status();
-      if (!sources.insert(generated->request.source).second) continue;
+      const auto generated = Got(Generate(spec, model), form.Name());
+      if (!sources.insert(generated.request.source).second) continue;
       jobs.push_back({absl::StrCat(form.Name(), " ", one.schedule.ToString()), spec, {}});
     }
   }

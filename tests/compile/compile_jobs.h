@@ -2,14 +2,9 @@
 #ifndef SINTER_TESTS_COMPILE_COMPILE_JOBS_H_
 #define SINTER_TESTS_COMPILE_COMPILE_JOBS_H_
 
-#include <cstdio>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/plan/kernel_code.h"
 #include "tests/compile/kernel_sweep.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 
@@ -23,9 +18,8 @@ struct CompileJob {
 inline void ExpectCompile(const std::vector<CompileJob>& jobs, const DeviceModel& model) {
   std::vector<testing::SweepKernel> kernels;
   for (const CompileJob& job : jobs) {
-    auto generated = Generate(job.spec, model, job.options);
-    ASSERT_TRUE(generated.ok()) << job.name << ": " << generated.status();
-    kernels.push_back({job.name, std::move(generated->request)});
+    auto generated = Got(Generate(job.spec, model, job.options), job.name);
+    kernels.push_back({job.name, std::move(generated.request)});
     kernels.back().request.headers.clear();
   }
   for (const testing::SweepResult& result : testing::CompileSweep(kernels)) {

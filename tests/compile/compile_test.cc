@@ -4,24 +4,8 @@
 // those that planning offers first. A kernel that several sweeps take is compiled once.
 // SINTER_TEST_OLD_HEADERS=<src/device of another version>: each kernel is compiled with those
 // headers too, and both must give the same machine code.
-#include <algorithm>
-#include <cstdlib>
-#include <iostream>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/base/compile_request.h"
-#include "src/base/status.h"
 #include "src/device/device_library.h"
 #include "src/product/operand.h"
 #include "src/standin/stand_in.h"
@@ -88,9 +72,8 @@ class CompileRun {
   void Compile(const std::vector<KernelJob>& jobs, const DeviceModel& model) {
     std::vector<testing::SweepKernel> kernels;
     for (const KernelJob& job : jobs) {
-      auto kernel = Generate(job.spec, model, job.options);
-      ASSERT_TRUE(kernel.ok()) << job.Name() << ": " << kernel.status();
-      kernels.push_back({job.Name(), std::move(kernel->request)});
+      auto kernel = Got(Generate(job.spec, model, job.options), job.Name());
+      kernels.push_back({job.Name(), std::move(kernel.request)});
       kernels.back().request.headers.clear();
     }
     testing::AtEnd at_end;
@@ -307,12 +290,9 @@ TEST_F(CompileTest, StandIns) {
 
 TEST_F(CompileTest, EqualRequestsGiveEqualCubins) {
   const std::unique_ptr<Compiler> one = MakeCompiler(), two = MakeCompiler();
-  const auto kernel = Generate(SampleSpec(SampleG7(), Dataflow::kClusterExchange), model_);
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  const auto a = one->Compile(kernel->request), b = two->Compile(kernel->request);
-  ASSERT_TRUE(a.ok()) << a.status();
-  ASSERT_TRUE(b.ok()) << b.status();
-  EXPECT_TRUE(a->cubin == b->cubin);
+  const auto kernel = Got(Generate(SampleSpec(SampleG7(), Dataflow::kClusterExchange), model_));
+  const auto a = Got(one->Compile(kernel.request)), b = Got(two->Compile(kernel.request));
+  EXPECT_TRUE(a.cubin == b.cubin);
 }
 
 }  // namespace

@@ -2,8 +2,7 @@
 #ifndef SINTER_TESTS_COMPILE_COMPILE_THREADS_H_
 #define SINTER_TESTS_COMPILE_COMPILE_THREADS_H_
 
-#include <algorithm>
-#include <cstdlib>
+#include "tests/support/common.h"
 
 namespace sinter {
 

@@ -1,20 +1,11 @@
 // Kernels of grouped products through the real NVRTC for sm_90a: every form of tiles, of products
 // that planning finds in mixtures of experts, also as test builds have them. The compiler port
 // refuses a kernel that spills or draws a C75xx remark; here none may.
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/grouped_family.h"
-#include "src/plan/kernel_code.h"
 #include "tests/compile/compile_jobs.h"
 #include "tests/support/no_compiler.h"
 
@@ -31,12 +22,10 @@ const GroupedSchedule kWarpDots{0, 1, 0, 2};
 // Of the chain's grouped products in each of the forms that takes them.
 void AddJobs(const std::string& line, const std::vector<GroupedSchedule>& forms,
              const DeviceModel& model, std::vector<CompileJob>* jobs) {
-  const auto form = NormalFormOf(std::make_shared<const Chain>(ParseProblem(line)->chain));
-  ASSERT_TRUE(form.ok()) << form.status();
-  const auto result = PlanChain(*(*form)->chain, 4096, model, {});
-  ASSERT_TRUE(result.ok()) << result.status();
+  const auto form = Got(NormalFormOf(std::make_shared<const Chain>(ParseProblem(line)->chain)));
+  const auto result = Got(PlanChain(*form->chain, 4096, model, {}));
   std::vector<KernelSpec> specs;
-  for (const PlannedKernel& kernel : result->chosen.kernels) {
+  for (const PlannedKernel& kernel : result.chosen.kernels) {
     if (kernel.spec.family != &GroupedFamily()) continue;
     specs.push_back(kernel.spec);
     GroupedSpec apart = GroupedKernels::Of(kernel.spec);

@@ -1,23 +1,9 @@
 #include "tests/compile/kernel_jobs.h"
 
-#include <algorithm>
-#include <fstream>
-#include <map>
-#include <random>
-#include <set>
-#include <sstream>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "src/chain/chain.h"
-#include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
 #include "src/product/matcher.h"
-#include "src/product/search/search.h"
-#include "src/product/search/space.h"
 #include "tests/support/epilogue_chains.h"
-#include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {

@@ -3,13 +3,10 @@
 #ifndef SINTER_TESTS_COMPILE_KERNEL_JOBS_H_
 #define SINTER_TESTS_COMPILE_KERNEL_JOBS_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "src/base/device_model.h"
 #include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"
+#include "tests/support/common.h"
 
 namespace sinter {
 

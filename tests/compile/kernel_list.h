@@ -2,11 +2,8 @@
 #ifndef SINTER_TESTS_COMPILE_KERNEL_LIST_H_
 #define SINTER_TESTS_COMPILE_KERNEL_LIST_H_
 
-#include <mutex>
-#include <set>
-#include <string>
-
 #include "src/base/compile_request.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

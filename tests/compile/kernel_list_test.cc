@@ -1,13 +1,7 @@
 // The list of kernels that are known to compile: what changes a digest, and what a file knows.
 #include "tests/compile/kernel_list.h"
 
-#include <stdlib.h>
-
-#include <filesystem>
-#include <fstream>
-#include <string>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter::testing {
 namespace {

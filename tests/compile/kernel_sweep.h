@@ -2,14 +2,9 @@
 #ifndef SINTER_TESTS_COMPILE_KERNEL_SWEEP_H_
 #define SINTER_TESTS_COMPILE_KERNEL_SWEEP_H_
 
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/base/compile_request.h"
 #include "src/base/ports.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

@@ -1,10 +1,5 @@
 // The probes of a device through the real NVRTC for sm_90a. The compiler port refuses a kernel that
 // spills or draws a C75xx remark.
-#include <cstdlib>
-#include <memory>
-#include <string>
-
-#include "gtest/gtest.h"
 #include "runtime/measure/probes.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/compile_request.h"
@@ -18,11 +13,10 @@ TEST(ProbeCompile, EveryProbeCompilesWithoutSpillsAndRemarks) {
   const std::unique_ptr<Compiler> compiler = MakeNvrtcCompiler(path == nullptr ? "" : path);
   ASSERT_EQ(ProbeEntries().size(), 7u);
   for (const std::string& entry : ProbeEntries()) {
-    const absl::StatusOr<CompiledKernel> kernel = compiler->Compile(ProbeRequest(entry));
-    ASSERT_TRUE(kernel.ok()) << entry << ": " << kernel.status();
-    EXPECT_EQ(kernel->spill_bytes, 0) << entry;
-    EXPECT_TRUE(CheckCubin(kernel->cubin).ok()) << entry << ": what the loader takes";
-    EXPECT_EQ(kernel->log.find("warning"), std::string::npos) << entry << "\n" << kernel->log;
+    const CompiledKernel kernel = Got(compiler->Compile(ProbeRequest(entry)), entry);
+    EXPECT_EQ(kernel.spill_bytes, 0) << entry;
+    EXPECT_TRUE(CheckCubin(kernel.cubin).ok()) << entry << ": what the loader takes";
+    EXPECT_EQ(kernel.log.find("warning"), std::string::npos) << entry << "\n" << kernel.log;
   }
 }
 

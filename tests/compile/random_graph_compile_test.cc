@@ -2,30 +2,10 @@
 // not be there: what the planner takes must compile, what it refuses must name op and reason.
 // SINTER_TEST_GRAPHS and SINTER_TEST_SEED: how many graphs, from which seed on, 64 if not said;
 // SINTER_TEST_LONG=1 takes 2,000, and deep graphs too.
-#include <algorithm>
-#include <atomic>
-#include <cstdio>
-#include <cstdlib>
-#include <ctime>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <random>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
-#include "src/base/status.h"
-#include "src/chain/builder.h"
-#include "src/chain/chain.h"
 #include "src/engine/engine.h"
 #include "tests/compile/compile_threads.h"
 #include "tests/compile/kernel_sweep.h"
+#include "tests/support/chains.h"
 #include "tests/support/deep_graphs.h"
 #include "tests/support/no_compiler.h"
 #include "tests/support/random_graph.h"
@@ -102,9 +82,8 @@ class RandomGraphCompile : public ::testing::Test {
   };
 
   void SetUp() override {
-    absl::StatusOr<std::shared_ptr<Engine>> engine = MakeEngine(testing::MakeSweptCompiler());
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    engine_ = *std::move(engine);
+    std::shared_ptr<Engine> engine = Got(MakeEngine(testing::MakeSweptCompiler()));
+    engine_ = std::move(engine);
   }
 
   absl::Status Prepare(const Chain& chain, const Job& job) const {
@@ -174,12 +153,11 @@ class RandomGraphCompile : public ::testing::Test {
   // again gets the results, and the next plan where a kernel spills.
   static void CompileUnknown(const std::vector<Job>& jobs) {
     std::vector<CompileRequest> requests;
-    const auto engine = MakeEngine(testing::MakePretender(&requests));
-    ASSERT_TRUE(engine.ok()) << engine.status();
+    const auto engine = Got(MakeEngine(testing::MakePretender(&requests)));
     ForEach(jobs, [&](const Job& job) {
       PrepareOptions options;
       options.choice = job.choice;
-      (*engine)->Prepare(job.chain, job.m, options).status().IgnoreError();
+      engine->Prepare(job.chain, job.m, options).status().IgnoreError();
     });
     std::vector<testing::SweepKernel> kernels;
     for (const CompileRequest& request : requests) kernels.push_back({request.name, request});
@@ -259,10 +237,7 @@ class Shape {
  public:
   ValueId Input(DType dtype, std::vector<Dim> dims) { return *b_.Input({dtype, std::move(dims)}); }
   ChainBuilder* operator->() { return &b_; }
-  Chain Out(ValueId value) {
-    EXPECT_TRUE(b_.Output(value).ok());
-    return *b_.Finish();
-  }
+  Chain Out(ValueId value) { return Finished(b_, {value}); }
 
  private:
   ChainBuilder b_;

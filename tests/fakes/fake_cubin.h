@@ -3,9 +3,6 @@
 #ifndef SINTER_TESTS_FAKES_FAKE_CUBIN_H_
 #define SINTER_TESTS_FAKES_FAKE_CUBIN_H_
 
-#include <cstddef>
-#include <string>
-
 #include "tests/support/small_cubin.h"
 
 namespace sinter {

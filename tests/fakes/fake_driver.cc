@@ -3,10 +3,6 @@
 
 #include <elf.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-
 #include "src/base/device_model.h"
 #include "tests/fakes/fake_calls.h"
 

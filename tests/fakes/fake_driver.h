@@ -3,17 +3,8 @@
 #ifndef SINTER_TESTS_FAKES_FAKE_DRIVER_H_
 #define SINTER_TESTS_FAKES_FAKE_DRIVER_H_
 
-#include <array>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "runtime/driver/driver.h"
+#include "tests/support/common.h"
 
 namespace sinter {
 

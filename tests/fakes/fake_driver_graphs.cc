@@ -1,8 +1,5 @@
 // The fake's graphs, their nodes and user objects.
-#include <algorithm>
-
 #include "tests/fakes/fake_calls.h"
-#include "tests/fakes/fake_driver.h"
 
 namespace sinter {
 

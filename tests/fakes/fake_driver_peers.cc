@@ -1,10 +1,6 @@
 // The fake's memory between devices: pinned memory, peers, handles for other processes. A handle
 // may be opened in its own process, which the real driver refuses: tests play all ranks in one.
 #include <sys/mman.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <cstring>
 
 #include "tests/fakes/fake_calls.h"
 

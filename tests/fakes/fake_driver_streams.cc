@@ -1,10 +1,5 @@
 // The fake's streams, events and memory. Device memory is host memory.
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
-
 #include "tests/fakes/fake_calls.h"
-#include "tests/fakes/fake_driver.h"
 
 namespace sinter {
 

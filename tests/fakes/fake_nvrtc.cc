@@ -1,12 +1,5 @@
 #include "tests/fakes/fake_nvrtc.h"
 
-#include <chrono>
-#include <cstring>
-#include <thread>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "tests/fakes/fake_cubin.h"
 

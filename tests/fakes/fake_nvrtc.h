@@ -2,11 +2,8 @@
 #ifndef SINTER_TESTS_FAKES_FAKE_NVRTC_H_
 #define SINTER_TESTS_FAKES_FAKE_NVRTC_H_
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "runtime/nvrtc/nvrtc_library.h"
+#include "tests/support/common.h"
 
 namespace sinter {
 

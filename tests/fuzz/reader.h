@@ -4,9 +4,7 @@
 #ifndef SINTER_TESTS_FUZZ_READER_H_
 #define SINTER_TESTS_FUZZ_READER_H_
 
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
+#include "tests/support/common.h"
 
 namespace {
 

@@ -1,11 +1,5 @@
 // Attention in every spelling, of odd and even extents, alone and inside a layer, against the
 // float64 reference: outputs and workspace are poisoned before, every element is compared.
-#include <cstdio>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "src/plan/family.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/stitch_runs.h"
@@ -37,9 +31,8 @@ class Attention : public GpuTest {
       for (const PlannedKernel& kernel : (*plans[i])->plan().kernels) {
         attention += kernel.spec.family->name() == "attention";
       }
-      const auto runs = StitchRuns::Make(ports(), cases[i], 1);
-      ASSERT_OK(runs);
-      const absl::Status status = (*runs)->Check(*plans[i], kRepeats);
+      const auto runs = Got(StitchRuns::Make(ports(), cases[i], 1));
+      const absl::Status status = runs->Check(*plans[i], kRepeats);
       EXPECT_TRUE(status.ok()) << "WRONG " << cases[i].id << ": " << status.message() << "\n"
                                << (*plans[i])->plan().ToText();
     }

@@ -1,25 +1,12 @@
 // A row's bits do not depend on how many rows there are, where plans are batch-invariant; nor on
 // the schedule, where schedules have one row order.
-#include <algorithm>
-#include <cstdio>
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
-#include "src/chain/builder.h"
-#include "src/chain/problem.h"
 #include "src/engine/verify.h"
 #include "src/plan/plan.h"
 #include "src/product/dataflow/dataflow.h"
-#include "src/product/matcher.h"
 #include "src/product/schedule_check.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
+#include "tests/support/chains.h"
 
 namespace sinter::gpu_testing::batch_invariant {
 namespace {
@@ -216,17 +203,15 @@ class BatchInvariant : public GpuTest {
 TEST_F(BatchInvariant, APlainChain) { EXPECT_EQ(Differing(*MakeFfnChain(PlainSpec()), true), 0); }
 TEST_F(BatchInvariant, AGatedChain) { EXPECT_EQ(Differing(*MakeFfnChain(GatedSpec()), true), 0); }
 TEST_F(BatchInvariant, NormFfnResidual) {
-  const absl::StatusOr<Chain> chain = Layer();
-  ASSERT_OK(chain);
-  EXPECT_EQ(Differing(*chain, true), 0);
+  const Chain chain = Got(Layer());
+  EXPECT_EQ(Differing(chain, true), 0);
 }
 TEST_F(BatchInvariant, StitchedRows) {
   for (const char* line : {"softmax rows=M cols=1536 scale=0.125 dtype=bf16",
                            "layernorm rows=M cols=1000 eps=1e-5 affine=1 dtype=bf16"}) {
     SCOPED_TRACE(line);
-    const absl::StatusOr<Problem> problem = ParseProblem(line);
-    ASSERT_OK(problem);
-    EXPECT_EQ(Differing(problem->chain, true), 0);
+    const Problem problem = Got(ParseProblem(line));
+    EXPECT_EQ(Differing(problem.chain, true), 0);
   }
 }
 
@@ -304,11 +289,10 @@ TEST_F(OneRowOrder, GivesTheSameBitsWhateverTheScheduleIs) {
       plans.push_back(*UnfusedPlanOf(chain, bucket, first[i], second[i]));
     }
     ASSERT_GT(plans.size(), 2 * kOfADataflow);
-    const auto outputs = Outputs(chain, plans);
-    ASSERT_OK(outputs);
+    const auto outputs = Got(Outputs(chain, plans));
     for (size_t i = 0; i < plans.size(); ++i) {
       ASSERT_EQ(RowOrder(plans[i]), RowOrder(plans[0]));
-      EXPECT_TRUE((*outputs)[i] == (*outputs)[0]) << plans[i].ToText();
+      EXPECT_TRUE(outputs[i] == outputs[0]) << plans[i].ToText();
     }
   }
 }
@@ -333,13 +317,12 @@ TEST_F(OneRowOrder, SwappedOperandsHaveOneToo) {
     plans.push_back(*UnfusedPlanOf(chain, bucket, s, second));
   }
   ASSERT_GT(plans.size(), 2u);
-  const auto outputs = Outputs(chain, plans);
-  ASSERT_OK(outputs);
+  const auto outputs = Got(Outputs(chain, plans));
   for (size_t i = 2; i < plans.size(); ++i) {
-    EXPECT_TRUE((*outputs)[i] == (*outputs)[1]) << plans[i].ToText();
+    EXPECT_TRUE(outputs[i] == outputs[1]) << plans[i].ToText();
   }
   std::printf("swapped operands and plain ones: bits are %s\n",
-              (*outputs)[1] == (*outputs)[0] ? "equal" : "not equal");
+              outputs[1] == outputs[0] ? "equal" : "not equal");
 }
 
 }  // namespace

@@ -3,16 +3,7 @@
 // their own, and those whose weights stay while row tiles pass: schedules over the whole space,
 // rows that end anywhere, launches one behind another on one workspace, with and without pauses;
 // spins trap.
-#include <algorithm>
-#include <cstdio>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/plan/product_family.h"
-#include "src/product/matcher.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 
@@ -99,8 +90,7 @@ class Clusters : public GpuTest {
       options.codegen.trap_spins = true;
       options.codegen.jitter = jitter;
       const auto built = BuildPlans(ports(), chain, plans, options);
-      const auto data = DeviceChain::Make(ports(), *chain, rows, 23);
-      ASSERT_OK(data);
+      const auto data = Got(DeviceChain::Make(ports(), *chain, rows, 23));
       for (size_t i = 0; i < plans.size(); ++i) {
         SCOPED_TRACE(absl::StrCat(NameOf(spec), "\n", plans[i].ToText()));
         // A test build may need more registers than there are.
@@ -109,7 +99,7 @@ class Clusters : public GpuTest {
           ++refused;
           continue;
         }
-        Run(**data, *built[i], rows);
+        Run(*data, *built[i], rows);
         if (HasFatalFailure()) return;
         ++ran;
         if (Levels(plans[i]) == 3) ++on_three_levels;
@@ -124,26 +114,23 @@ class Clusters : public GpuTest {
   // Right for any number of rows; then many launches behind one another, of which the last one's
   // bytes are the first one's.
   static void Run(DeviceChain& data, const LoadedPlanPtr& plan, int64_t rows) {
-    const auto run = data.Bind(plan);
-    ASSERT_OK(run);
+    const auto run = Got(data.Bind(plan));
     std::string first;
     for (int64_t m : {rows, rows - 1, rows / 2 + 1, int64_t{1}}) {
-      const auto output = data.Run(*run, m);
-      ASSERT_OK(output);
-      ASSERT_OK(data.Check(*output, m)) << "m " << m;
-      if (m == rows) first = *output;
+      const auto output = Got(data.Run(run, m));
+      ASSERT_OK(data.Check(output, m)) << "m " << m;
+      if (m == rows) first = output;
     }
     for (const bool pdl : {false, true}) {
-      ASSERT_OK(data.Poison(*run));
+      ASSERT_OK(data.Poison(run));
       ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
         for (int i = 1; i < kBehindOneAnother; ++i) {
-          SINTER_RETURN_IF_ERROR(run->launch(stream, i % 3 == 0 ? rows / 2 : rows, pdl));
+          SINTER_RETURN_IF_ERROR(run.launch(stream, i % 3 == 0 ? rows / 2 : rows, pdl));
         }
-        return run->launch(stream, rows, pdl);
+        return run.launch(stream, rows, pdl);
       }));
-      const auto last = data.DownloadOutput();
-      ASSERT_OK(last);
-      ASSERT_TRUE(*last == first) << "launches behind one another differ, pdl " << pdl;
+      const auto last = Got(data.DownloadOutput());
+      ASSERT_TRUE(last == first) << "launches behind one another differ, pdl " << pdl;
     }
   }
 };

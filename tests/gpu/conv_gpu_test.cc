@@ -1,19 +1,10 @@
 // Convolutions on the kernels of products: M counts images, rows count pixels of the result. Every
 // buffer lies between guards of NaN, so that what is read beside it spoils the result, and what is
 // written beside it is seen.
-#include <algorithm>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/chain/chain.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/engine/bound_plan.h"
-#include "src/engine/verify.h"
-#include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
+#include "tests/support/chains.h"
 
 namespace sinter::gpu_testing::conv {
 namespace {
@@ -131,10 +122,9 @@ class Convolutions : public GpuTest {
  protected:
   // At each number of images and by each plan that there is; the unfused one always is.
   static void Expect(const std::string& line, const std::vector<int64_t>& batches) {
-    const absl::StatusOr<Problem> problem = ParseProblem(line);
-    ASSERT_OK(problem);
+    const Problem problem = Got(ParseProblem(line));
     SCOPED_TRACE(line);
-    Expect(problem->chain, batches);
+    Expect(problem.chain, batches);
   }
   static void Expect(const Chain& chain, const std::vector<int64_t>& batches) {
     for (const int64_t images : batches) {
@@ -277,9 +267,8 @@ TEST_F(Convolutions, FoldedBatchNorms) {
         spec.layers[1].out = 136;
         SCOPED_TRACE(absl::StrCat("taps ", taps, ", ", NameOf(dtype), ", filter layout ",
                                   static_cast<int>(filter)));
-        const absl::StatusOr<Chain> chain = MakeConvChain(spec);
-        ASSERT_OK(chain);
-        Expect(*chain, {1, 3, 8});
+        const Chain chain = Got(MakeConvChain(spec));
+        Expect(chain, {1, 3, 8});
       }
     }
   }
@@ -309,12 +298,11 @@ TEST_F(Convolutions, LaunchesOfSeveralPasses) {
 TEST_F(Convolutions, OnePlanServesItsWholeBucket) {
   const auto problem =
       ParseProblem("conv_chain b=M ic=64 h=14 w=14 oc1=128 oc2=64 k1=1 k2=1 act=relu");
-  const auto plan = engine()->Prepare(problem->chain, 16, {});
-  ASSERT_OK(plan);
+  const auto plan = Got(engine()->Prepare(problem->chain, 16, {}));
   for (int64_t images = 1; images <= 16; ++images) {
     ConvRun run(ports(), problem->chain, images);
     ASSERT_OK(run.Upload(5));
-    EXPECT_OK(run.Check(*plan)) << "images " << images << "\n" << (*plan)->plan().ToText();
+    EXPECT_OK(run.Check(plan)) << "images " << images << "\n" << plan->plan().ToText();
   }
 }
 

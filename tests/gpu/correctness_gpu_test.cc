@@ -1,10 +1,5 @@
 // The 18 chains that Sinter is measured on, at their full size: both plans, both layouts, three
 // seeds, many runs.
-#include <ostream>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "tests/gpu/gpu_fixture.h"
 
 namespace sinter::gpu_testing::correctness {
@@ -86,20 +81,18 @@ class Problems : public GpuTest, public ::testing::WithParamInterface<Param> {
 };
 
 TEST_P(Problems, BothPlansStayWithinBothBounds) {
-  const absl::StatusOr<Chain> chain = ChainOf(GetParam());
-  ASSERT_OK(chain);
+  const Chain chain = Got(ChainOf(GetParam()));
   const std::vector<absl::StatusOr<PreparedPlanPtr>> plans =
-      PrepareAll(engine(), {{&*chain, kRows, PrepareOptions::Choice::kFused},
-                            {&*chain, kRows, PrepareOptions::Choice::kUnfused}});
+      PrepareAll(engine(), {{&chain, kRows, PrepareOptions::Choice::kFused},
+                            {&chain, kRows, PrepareOptions::Choice::kUnfused}});
   ASSERT_OK(plans[0]);
   ASSERT_OK(plans[1]);
   EXPECT_EQ((*plans[0])->plan().name(), "fused");
   EXPECT_EQ((*plans[1])->plan().name(), "unfused");
   for (uint64_t seed : kSeeds) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
-    const auto data = DeviceChain::Make(ports(), *chain, kRows, seed);
-    ASSERT_OK(data);
-    for (const auto& plan : plans) ExpectCorrect(**data, *plan, kRows, Repeats());
+    const auto data = Got(DeviceChain::Make(ports(), chain, kRows, seed));
+    for (const auto& plan : plans) ExpectCorrect(*data, *plan, kRows, Repeats());
   }
 }
 

@@ -1,13 +1,6 @@
 #include "tests/gpu/device_chain.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/engine/bound_plan.h"
-#include "src/engine/verify.h"
-#include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/ffn_reference.h"
 

@@ -3,18 +3,12 @@
 #ifndef SINTER_TESTS_GPU_DEVICE_CHAIN_H_
 #define SINTER_TESTS_GPU_DEVICE_CHAIN_H_
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
 #include "src/engine/verify.h"
 #include "src/product/matcher.h"
 #include "src/reference/compare.h"
+#include "tests/support/common.h"
 
 namespace sinter::gpu_testing {
 

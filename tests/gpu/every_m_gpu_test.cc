@@ -1,10 +1,4 @@
 // One kernel per bucket serves every number of rows, and writes none beyond.
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 
@@ -46,28 +40,25 @@ class EveryM : public GpuTest {
  protected:
   // Every m from 1 to 300 with the plan of its bucket.
   void Sweep(const FfnSpec& spec, PrepareOptions::Choice choice) {
-    const absl::StatusOr<Chain> chain = MakeFfnChain(spec);
-    ASSERT_OK(chain);
+    const Chain chain = Got(MakeFfnChain(spec));
     std::vector<PlanJob> jobs;
     for (int64_t m = 1; m <= kMost; ++m) {
       if (jobs.empty() || BucketOf(jobs.back().m) != BucketOf(m)) {
-        jobs.push_back({&*chain, m, choice});
+        jobs.push_back({&chain, m, choice});
       }
     }
     const std::vector<absl::StatusOr<PreparedPlanPtr>> plans = PrepareAll(engine(), jobs);
-    const auto data = DeviceChain::Make(ports(), *chain, kMost, 7);
-    ASSERT_OK(data);
+    const auto data = Got(DeviceChain::Make(ports(), chain, kMost, 7));
     std::map<int64_t, BoundRun> bound;
     for (size_t i = 0; i < jobs.size(); ++i) {
       ASSERT_OK(plans[i]) << "bucket " << BucketOf(jobs[i].m);
-      const absl::StatusOr<BoundRun> run = (*data)->Bind(*plans[i]);
-      ASSERT_OK(run);
-      bound[BucketOf(jobs[i].m)] = *run;
+      const BoundRun run = Got(data->Bind(*plans[i]));
+      bound[BucketOf(jobs[i].m)] = run;
     }
     for (int64_t m = 1; m <= kMost; ++m) {
-      const absl::StatusOr<std::string> output = (*data)->Run(bound[BucketOf(m)], m);
+      const absl::StatusOr<std::string> output = data->Run(bound[BucketOf(m)], m);
       ASSERT_OK(output) << "m " << m;
-      ASSERT_OK((*data)->Check(*output, m)) << "bucket " << BucketOf(m);
+      ASSERT_OK(data->Check(*output, m)) << "bucket " << BucketOf(m);
     }
   }
 };
@@ -79,34 +70,25 @@ TEST_F(EveryM, GatedFused) { Sweep(GatedSpec(), PrepareOptions::Choice::kFused);
 TEST_F(EveryM, GatedUnfused) { Sweep(GatedSpec(), PrepareOptions::Choice::kUnfused); }
 
 TEST_F(EveryM, NoRowsIsANoOp) {
-  const absl::StatusOr<Chain> chain = MakeFfnChain(PlainSpec());
-  ASSERT_OK(chain);
+  const Chain chain = Got(MakeFfnChain(PlainSpec()));
   for (auto choice : {PrepareOptions::Choice::kFused, PrepareOptions::Choice::kUnfused}) {
     PrepareOptions options;
     options.choice = choice;
-    const auto plan = engine()->Prepare(*chain, 16, options);
-    ASSERT_OK(plan);
-    const auto data = DeviceChain::Make(ports(), *chain, 16, 7);
-    ASSERT_OK(data);
-    const auto run = (*data)->Bind(*plan);
-    ASSERT_OK(run);
-    const absl::StatusOr<std::string> output = (*data)->Run(*run, 0);
-    ASSERT_OK(output);
-    EXPECT_OK((*data)->CheckUntouched(*output));
+    const auto plan = Got(engine()->Prepare(chain, 16, options));
+    const auto data = Got(DeviceChain::Make(ports(), chain, 16, 7));
+    const auto run = Got(data->Bind(plan));
+    const std::string output = Got(data->Run(run, 0));
+    EXPECT_OK(data->CheckUntouched(output));
   }
 }
 
 TEST_F(EveryM, MoreRowsThanTheBucketAreRefused) {
-  const absl::StatusOr<Chain> chain = MakeFfnChain(PlainSpec());
-  ASSERT_OK(chain);
-  const auto plan = engine()->Prepare(*chain, 16, PrepareOptions{});
-  ASSERT_OK(plan);
-  const auto data = DeviceChain::Make(ports(), *chain, 32, 7);
-  ASSERT_OK(data);
-  const auto run = (*data)->Bind(*plan);
-  ASSERT_OK(run);
-  EXPECT_EQ((*data)->Run(*run, 17).status().code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ((*data)->Run(*run, -1).status().code(), absl::StatusCode::kOutOfRange);
+  const Chain chain = Got(MakeFfnChain(PlainSpec()));
+  const auto plan = Got(engine()->Prepare(chain, 16, PrepareOptions{}));
+  const auto data = Got(DeviceChain::Make(ports(), chain, 32, 7));
+  const auto run = Got(data->Bind(plan));
+  EXPECT_EQ(data->Run(run, 17).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(data->Run(run, -1).status().code(), absl::StatusCode::kOutOfRange);
 }
 
 TEST_F(EveryM, MoreRowsThanTheLargestBucketAreLooped) {
@@ -116,18 +98,16 @@ TEST_F(EveryM, MoreRowsThanTheLargestBucketAreLooped) {
   spec.l = 72;
   spec.act = Activation::kSilu;
   const int64_t rows = kLargestBucket + 333;
-  const absl::StatusOr<Chain> chain = MakeFfnChain(spec);
-  ASSERT_OK(chain);
+  const Chain chain = Got(MakeFfnChain(spec));
   for (auto choice : {PrepareOptions::Choice::kFused, PrepareOptions::Choice::kUnfused}) {
     PrepareOptions options;
     options.choice = choice;
-    const auto plan = engine()->Prepare(*chain, rows, options);
+    const auto plan = engine()->Prepare(chain, rows, options);
     if (!plan.ok() && choice == PrepareOptions::Choice::kFused) continue;  // no legal fused plan
     ASSERT_OK(plan);
-    const auto data = DeviceChain::Make(ports(), *chain, rows, 7);
-    ASSERT_OK(data);
+    const auto data = Got(DeviceChain::Make(ports(), chain, rows, 7));
     for (int64_t m : {kLargestBucket, kLargestBucket + 1, rows}) {
-      ExpectCorrect(**data, *plan, m, 2);
+      ExpectCorrect(*data, *plan, m, 2);
     }
   }
 }

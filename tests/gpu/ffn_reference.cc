@@ -1,15 +1,5 @@
 #include "tests/gpu/ffn_reference.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <numeric>
-#include <random>
-#include <set>
-#include <thread>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/product/matcher.h"
 #include "src/reference/rows.h"
 

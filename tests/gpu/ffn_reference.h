@@ -3,13 +3,9 @@
 #ifndef SINTER_TESTS_GPU_FFN_REFERENCE_H_
 #define SINTER_TESTS_GPU_FFN_REFERENCE_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/chain/chain.h"
 #include "src/product/sequence.h"
+#include "tests/support/common.h"
 
 namespace sinter::gpu_testing {
 

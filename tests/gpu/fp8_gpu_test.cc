@@ -1,22 +1,8 @@
 // Products of e4m3 and s8 operands: every number of rows, schedules of every kind, a biased input
 // that shows missing promotion, rows with NaN, and whole layers whose intermediate is quantised.
-#include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <limits>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/chain/problem.h"
 #include "src/engine/bound_plan.h"
-#include "src/engine/verify.h"
 #include "src/fusion/fusion.h"
-#include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/mutations.h"
@@ -304,58 +290,49 @@ class Fp8 : public GpuTest {
       }
     }
     const auto plans = PrepareAll(engine(), jobs);
-    auto inputs = InputsOf(chain, kMost, positive);
-    ASSERT_OK(inputs);
-    const auto runs = ScaledRuns::Make(ports(), chain, kMost, *std::move(inputs));
-    ASSERT_OK(runs);
+    auto inputs = Got(InputsOf(chain, kMost, positive));
+    const auto runs = Got(ScaledRuns::Make(ports(), chain, kMost, std::move(inputs)));
     std::map<int64_t, BoundRun> bound;
     for (size_t i = 0; i < jobs.size(); ++i) {
       ASSERT_OK(plans[i]) << name << " bucket " << BucketOf(jobs[i].m);
-      const auto run = (*runs)->Bind(*plans[i]);
-      ASSERT_OK(run);
-      bound[BucketOf(jobs[i].m)] = *run;
+      const auto run = Got(runs->Bind(*plans[i]));
+      bound[BucketOf(jobs[i].m)] = run;
     }
     for (int64_t m = 1; m <= kMost; ++m) {
-      const auto output = (*runs)->Run(bound[BucketOf(m)], m);
+      const auto output = runs->Run(bound[BucketOf(m)], m);
       ASSERT_OK(output) << name << " m " << m;
-      ASSERT_OK((*runs)->Check(*output, m, bounds)) << name << " bucket " << BucketOf(m);
+      ASSERT_OK(runs->Check(*output, m, bounds)) << name << " bucket " << BucketOf(m);
     }
-    (*runs)->Print(name);
+    runs->Print(name);
   }
 
   // Schedules from all over the space, at some numbers of rows, twice each.
   static void Schedules(const std::string& name, const Chain& made, int64_t rows, size_t count,
                         const Bounds& bounds, bool jitter = false, bool positive = false) {
     const auto chain = std::make_shared<const Chain>(made);
-    const auto matched = MatchProducts(*chain, BucketOf(rows));
-    ASSERT_OK(matched);
+    const auto matched = Got(MatchProducts(*chain, BucketOf(rows)));
     std::vector<Plan> plans;
     for (const Schedule& s :
-         Spread(LegalSchedules(matched->sequence, ports().model, Dataflow::kProduct), count)) {
+         Spread(LegalSchedules(matched.sequence, ports().model, Dataflow::kProduct), count)) {
       plans.push_back(UnfusedPlanOf(*chain, BucketOf(rows), s, s).value());
     }
     ASSERT_FALSE(plans.empty());
     BuildOptions options;
     options.codegen.jitter = jitter;
     const auto built = BuildPlans(ports(), chain, plans, options);
-    auto inputs = InputsOf(*chain, rows, positive);
-    ASSERT_OK(inputs);
-    const auto runs = ScaledRuns::Make(ports(), *chain, rows, *std::move(inputs));
-    ASSERT_OK(runs);
+    auto inputs = Got(InputsOf(*chain, rows, positive));
+    const auto runs = Got(ScaledRuns::Make(ports(), *chain, rows, std::move(inputs)));
     for (size_t i = 0; i < plans.size(); ++i) {
       SCOPED_TRACE(plans[i].ToText());
       ASSERT_OK(built[i]);
-      const auto run = (*runs)->Bind(*built[i]);
-      ASSERT_OK(run);
+      const auto run = Got(runs->Bind(*built[i]));
       for (int64_t m : {rows, rows - rows / 3, int64_t{1}}) {
-        const auto output = (*runs)->Run(*run, m), again = (*runs)->Run(*run, m);
-        ASSERT_OK(output);
-        EXPECT_OK((*runs)->Check(*output, m, bounds));
-        ASSERT_OK(again);
-        EXPECT_TRUE(*output == *again) << "m " << m;
+        const auto output = Got(runs->Run(run, m)), again = Got(runs->Run(run, m));
+        EXPECT_OK(runs->Check(output, m, bounds));
+        EXPECT_TRUE(output == again) << "m " << m;
       }
     }
-    (*runs)->Print(absl::StrCat(name, " ", plans.size(), " schedules"));
+    runs->Print(absl::StrCat(name, " ", plans.size(), " schedules"));
   }
 };
 
@@ -403,15 +380,11 @@ TEST_F(Fp8, ScalesThatLieMApart) {
   for (const int64_t m : {1, 7, 64, 129, 300}) {
     const auto plans = PrepareAll(engine(), {{&chain, m, PrepareOptions::Choice::kBest}});
     ASSERT_OK(plans[0]);
-    auto inputs = InputsOf(chain, m, false);
-    ASSERT_OK(inputs);
-    const auto runs = ScaledRuns::Make(ports(), chain, m, *std::move(inputs));
-    ASSERT_OK(runs);
-    const auto run = (*runs)->Bind(*plans[0]);
-    ASSERT_OK(run);
-    const auto output = (*runs)->Run(*run, m);
-    ASSERT_OK(output);
-    EXPECT_OK((*runs)->Check(*output, m, kPromoted));
+    auto inputs = Got(InputsOf(chain, m, false));
+    const auto runs = Got(ScaledRuns::Make(ports(), chain, m, std::move(inputs)));
+    const auto run = Got(runs->Bind(*plans[0]));
+    const auto output = Got(runs->Run(run, m));
+    EXPECT_OK(runs->Check(output, m, kPromoted));
   }
 }
 
@@ -428,14 +401,13 @@ template <typename CheckOutput>
 void FirstKernels(const Ports& ports, const Chain& made, ScaledRuns& runs, int64_t rows,
                   size_t count, size_t kernels, const CheckOutput& check, bool jitter = false) {
   const auto chain = std::make_shared<const Chain>(made);
-  const auto planned = PlanChain(*chain, BucketOf(rows), ports.model, FusionOptions{});
-  ASSERT_OK(planned);
-  ASSERT_EQ(planned->chosen.kernels.size(), kernels) << planned->chosen.ToText();
+  const auto planned = Got(PlanChain(*chain, BucketOf(rows), ports.model, FusionOptions{}));
+  ASSERT_EQ(planned.chosen.kernels.size(), kernels) << planned.chosen.ToText();
   std::vector<Plan> plans;
-  const ProductSequence& sequence = planned->chosen.kernels[0].spec.sequence;
+  const ProductSequence& sequence = planned.chosen.kernels[0].spec.sequence;
   for (const Schedule& s :
        Spread(LegalSchedules(sequence, ports.model, Dataflow::kProduct), count)) {
-    plans.push_back(planned->chosen);
+    plans.push_back(planned.chosen);
     plans.back().kernels[0].spec.schedule = s;
   }
   ASSERT_FALSE(plans.empty());
@@ -445,14 +417,11 @@ void FirstKernels(const Ports& ports, const Chain& made, ScaledRuns& runs, int64
   for (size_t i = 0; i < plans.size(); ++i) {
     SCOPED_TRACE(plans[i].ToText());
     ASSERT_OK(built[i]);
-    const auto run = runs.Bind(*built[i]);
-    ASSERT_OK(run);
+    const auto run = Got(runs.Bind(*built[i]));
     for (int64_t m : {rows, rows - rows / 3, int64_t{1}}) {
-      const auto output = runs.Run(*run, m), again = runs.Run(*run, m);
-      ASSERT_OK(output);
-      ASSERT_OK(again);
-      EXPECT_TRUE(*output == *again) << "m " << m;
-      check(*output, m);
+      const auto output = Got(runs.Run(run, m)), again = Got(runs.Run(run, m));
+      EXPECT_TRUE(output == again) << "m " << m;
+      check(output, m);
     }
   }
 }
@@ -464,26 +433,24 @@ TEST_F(Fp8, QuantisesResultsInTheirKernel) {
   constexpr double kSame = 1e-3, kOneCode = 0.14, kLeast = 4e-3, kMostFlipped = 0.02;
   for (const Granularity granularity : {Granularity::kGroup, Granularity::kStatic}) {
     const Chain chain = CodesOf(granularity);
-    auto inputs = InputsOf(chain, kMostRows, false);
-    ASSERT_OK(inputs);
+    auto inputs = Got(InputsOf(chain, kMostRows, false));
     const auto runs =
-        ScaledRuns::Make(ports(), chain, kMostRows, WithIdentity(chain, *std::move(inputs)));
+        ScaledRuns::Make(ports(), chain, kMostRows, WithIdentity(chain, std::move(inputs)));
     ASSERT_OK(runs);
     const std::vector<double>& want = (*runs)->reference();
     double largest = 0;
     for (const double value : want) largest = std::max(largest, std::abs(value));
     size_t flipped = 0, codes = 0;
     const auto check = [&](const std::string& output, int64_t m) {
-      const auto got = OutputValues(chain, 0, m, output);
-      ASSERT_OK(got);
-      for (size_t i = 0; i < got->size(); ++i) {
-        const double off = std::abs((*got)[i] - want[i]), size = std::abs(want[i]);
+      const auto got = Got(OutputValues(chain, 0, m, output));
+      for (size_t i = 0; i < got.size(); ++i) {
+        const double off = std::abs(got[i] - want[i]), size = std::abs(want[i]);
         if (!(off <= kSame * size)) {
           ++flipped;
           ASSERT_LE(off, kOneCode * size + kLeast * largest) << i << " m " << m;
         }
       }
-      codes += got->size();
+      codes += got.size();
     };
     for (const int64_t rows : {8, 40, 200}) {
       FirstKernels(ports(), chain, **runs, rows, 16, 2, check);
@@ -573,19 +540,14 @@ TEST_F(Fp8, FastSumsStayInTheTensorCores) {
     for (const bool is_fast : {false, true}) {
       SCOPED_TRACE(absl::StrCat(rows, is_fast ? " fast" : " promoted"));
       const Chain chain = ChainOf(line + (is_fast ? "fast" : "promoted"));
-      auto inputs = InputsOf(chain, rows, true);
-      ASSERT_OK(inputs);
-      const auto runs = ScaledRuns::Make(ports(), chain, rows, *std::move(inputs));
-      ASSERT_OK(runs);
-      const auto plan = engine()->Prepare(chain, rows, PrepareOptions{});
-      ASSERT_OK(plan);
-      const auto run = (*runs)->Bind(*plan);
-      ASSERT_OK(run);
-      const auto output = (*runs)->Run(*run, rows);
-      ASSERT_OK(output);
-      EXPECT_OK((*runs)->Check(*output, rows, kCoarse));
-      EXPECT_EQ((*runs)->Check(*output, rows, kBiased).ok(), !is_fast);
-      (*runs)->Print(absl::StrCat("positive ", rows, is_fast ? " fast" : " promoted"));
+      auto inputs = Got(InputsOf(chain, rows, true));
+      const auto runs = Got(ScaledRuns::Make(ports(), chain, rows, std::move(inputs)));
+      const auto plan = Got(engine()->Prepare(chain, rows, PrepareOptions{}));
+      const auto run = Got(runs->Bind(plan));
+      const auto output = Got(runs->Run(run, rows));
+      EXPECT_OK(runs->Check(output, rows, kCoarse));
+      EXPECT_EQ(runs->Check(output, rows, kBiased).ok(), !is_fast);
+      runs->Print(absl::StrCat("positive ", rows, is_fast ? " fast" : " promoted"));
     }
   }
 }
@@ -645,10 +607,9 @@ TEST_F(Fp8, MutantsAreCaught) {
   for (const Case& c : cases) {
     SCOPED_TRACE(c.mutation.name);
     const auto chain = std::make_shared<const Chain>(c.chain);
-    const auto matched = MatchProducts(*chain, BucketOf(kRows));
-    ASSERT_OK(matched);
+    const auto matched = Got(MatchProducts(*chain, BucketOf(kRows)));
     std::vector<Schedule> fitting;
-    for (const Schedule& s : LegalSchedules(matched->sequence, ports().model, kFlow)) {
+    for (const Schedule& s : LegalSchedules(matched.sequence, ports().model, kFlow)) {
       const bool one_part = AccumulatorsOf(s, s.first, 1) <= kOnePart;
       if (!s.swapped && one_part && s.first.split_k == 1) fitting.push_back(s);
     }
@@ -659,18 +620,14 @@ TEST_F(Fp8, MutantsAreCaught) {
     BuildOptions options;
     options.edit = [&](CompileRequest* request) { EXPECT_OK(Apply(c.mutation, request)); };
     const auto built = BuildPlans(ports(), chain, plans, options);
-    auto inputs = InputsOf(*chain, kRows, c.positive);
-    ASSERT_OK(inputs);
-    const auto runs = ScaledRuns::Make(ports(), *chain, kRows, *std::move(inputs));
-    ASSERT_OK(runs);
+    auto inputs = Got(InputsOf(*chain, kRows, c.positive));
+    const auto runs = Got(ScaledRuns::Make(ports(), *chain, kRows, std::move(inputs)));
     for (size_t i = 0; i < plans.size(); ++i) {
       SCOPED_TRACE(plans[i].ToText());
       ASSERT_OK(built[i]);
-      const auto run = (*runs)->Bind(*built[i]);
-      ASSERT_OK(run);
-      const auto output = (*runs)->Run(*run, kRows);
-      ASSERT_OK(output);
-      const bool right = (*runs)->Check(*output, kRows, c.positive ? kBiased : kPromoted).ok();
+      const auto run = Got(runs->Bind(*built[i]));
+      const auto output = Got(runs->Run(run, kRows));
+      const bool right = runs->Check(output, kRows, c.positive ? kBiased : kPromoted).ok();
       EXPECT_EQ(right, c.mutation.find[0] == '\0');
     }
   }
@@ -681,41 +638,35 @@ TEST_F(Fp8, NanStaysInItsRow) {
   constexpr int64_t kRows = 37, kColumns = 520, kK = 384, kBadCode = 5, kBadScale = 30;
   const Chain chain =
       ChainOf(absl::StrCat("scaled_matmul m=1 n=", kColumns, " k=", kK, " scales=row dtype=f32"));
-  auto inputs = InputsOf(chain, kRows, false);
-  ASSERT_OK(inputs);
-  const auto runs = ScaledRuns::Make(ports(), chain, kRows, *std::move(inputs));
-  ASSERT_OK(runs);
-  const auto plan = engine()->Prepare(chain, kRows, PrepareOptions{});
-  ASSERT_OK(plan);
-  const auto run = (*runs)->Bind(*plan);
-  ASSERT_OK(run);
-  const auto clean = (*runs)->Run(*run, kRows);
-  ASSERT_OK(clean);
-  ASSERT_OK((*runs)->Check(*clean, kRows, kPromoted));
+  auto inputs = Got(InputsOf(chain, kRows, false));
+  const auto runs = Got(ScaledRuns::Make(ports(), chain, kRows, std::move(inputs)));
+  const auto plan = Got(engine()->Prepare(chain, kRows, PrepareOptions{}));
+  const auto run = Got(runs->Bind(plan));
+  const auto clean = Got(runs->Run(run, kRows));
+  ASSERT_OK(runs->Check(clean, kRows, kPromoted));
   for (int i = 0; i < chain.num_inputs(); ++i) {
     const TensorType& type = chain.input_op(i).type;
     if (!type.dims.front().symbolic) continue;
-    std::string bytes = (*runs)->input(i);
+    std::string bytes = runs->input(i);
     if (type.dtype == DType::kE4M3) {
       bytes[kBadCode * kK + 77] = static_cast<char>(kNanCode);
     } else {
       const float nan = std::numeric_limits<float>::quiet_NaN();
       std::memcpy(&bytes[kBadScale * sizeof nan], &nan, sizeof nan);
     }
-    ASSERT_OK((*runs)->Replace(i, bytes));
+    ASSERT_OK(runs->Replace(i, bytes));
   }
-  const auto dirty = (*runs)->Run(*run, kRows);
-  ASSERT_OK(dirty);
+  const auto dirty = Got(runs->Run(run, kRows));
   for (int64_t row = 0; row < kRows; ++row) {
     const size_t at = static_cast<size_t>(row * kColumns) * sizeof(float);
     const size_t size = kColumns * sizeof(float);
     if (row != kBadCode && row != kBadScale) {
-      EXPECT_EQ(clean->compare(at, size, *dirty, at, size), 0) << row;
+      EXPECT_EQ(clean.compare(at, size, dirty, at, size), 0) << row;
       continue;
     }
     for (size_t i = at; i < at + size; i += sizeof(float)) {
       float value;
-      std::memcpy(&value, dirty->data() + i, sizeof value);
+      std::memcpy(&value, dirty.data() + i, sizeof value);
       ASSERT_TRUE(std::isnan(value)) << row;
     }
   }

@@ -1,13 +1,5 @@
 #include "tests/gpu/gpu_fixture.h"
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <optional>
-#include <thread>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
 #include "src/reference/rows.h"
 
 namespace sinter::gpu_testing {
@@ -87,19 +79,17 @@ void GpuTest::SetUpTestSuite() {
 void GpuTest::TearDownTestSuite() { engine_ = nullptr; }
 
 void GpuTest::ExpectCorrect(DeviceChain& data, PreparedPlanPtr plan, int64_t m, int repeats) {
-  const absl::StatusOr<BoundRun> bound = data.Bind(plan);
-  ASSERT_OK(bound);
+  const BoundRun bound = Got(data.Bind(plan));
   std::string first;
   for (int i = 0; i < repeats; ++i) {
-    const absl::StatusOr<std::string> output = data.Run(*bound, m);
-    ASSERT_OK(output);
+    const std::string output = Got(data.Run(bound, m));
     if (i == 0) {
-      first = *output;
+      first = output;
       EXPECT_OK(data.Check(first, m)) << plan->plan().ToText();
     }
-    ASSERT_TRUE(*output == first) << "run " << i << " of " << repeats << " differs at m " << m
-                                  << "\n"
-                                  << plan->plan().ToText();
+    ASSERT_TRUE(output == first) << "run " << i << " of " << repeats << " differs at m " << m
+                                 << "\n"
+                                 << plan->plan().ToText();
   }
 }
 

@@ -2,15 +2,9 @@
 #ifndef SINTER_TESTS_GPU_GPU_FIXTURE_H_
 #define SINTER_TESTS_GPU_GPU_FIXTURE_H_
 
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "gtest/gtest.h"
 #include "src/chain/composites.h"
-#include "src/engine/engine.h"
 #include "tests/gpu/device_chain.h"
+#include "tests/support/test.h"
 
 namespace sinter::gpu_testing {
 
@@ -54,17 +48,6 @@ class GpuTest : public ::testing::Test {
  private:
   static std::shared_ptr<Engine> engine_;
 };
-
-inline ::testing::AssertionResult IsOk(const absl::Status& status) {
-  if (status.ok()) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << status.ToString();
-}
-template <typename T>
-::testing::AssertionResult IsOk(const absl::StatusOr<T>& result) {
-  return IsOk(result.status());
-}
-#define ASSERT_OK(expression) ASSERT_TRUE(::sinter::gpu_testing::IsOk(expression))
-#define EXPECT_OK(expression) EXPECT_TRUE(::sinter::gpu_testing::IsOk(expression))
 
 }  // namespace sinter::gpu_testing
 

@@ -2,14 +2,7 @@
 //   gpu_tests            every test
 //   gpu_tests NAME       the tests of NAME_gpu_test.cc
 //   gpu_tests --names    the names
-#include <cstdio>
-#include <cstdlib>
-#include <map>
-#include <string>
-
-#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "gtest/gtest.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/watchdog.h"
 

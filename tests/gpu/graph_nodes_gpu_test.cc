@@ -3,17 +3,9 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
 #include "src/engine/bound_plan.h"
-#include "src/engine/verify.h"
 #include "src/product/dataflow/dataflow.h"
-#include "src/product/matcher.h"
 #include "tests/gpu/late_kernel.h"
 #include "tests/gpu/plan_build.h"
 #include "tests/gpu/stream_fixture.h"
@@ -187,26 +179,22 @@ class GraphNodes : public StreamTest {
     for (int i = 0; i < 3; ++i) {
       NodeEdges edges;
       if (i > 0) edges = {{added.back().nodes.back()}, true};
-      auto nodes = (*first)->bound.add(graph.get(), edges, rows[0]);
-      ASSERT_OK(nodes);
-      added.push_back(*std::move(nodes));
+      auto nodes = Got((*first)->bound.add(graph.get(), edges, rows[0]));
+      added.push_back(std::move(nodes));
     }
-    const auto exec = Instantiate(device_, graph);
-    ASSERT_OK(exec);
+    const auto exec = Got(Instantiate(device_, graph));
     const auto expect_same = [&](const Tensors& tensors, int64_t m) {
-      const auto want = tensors.Launched(m);
-      ASSERT_OK(want);
+      const auto want = Got(tensors.Launched(m));
       for (int round = 0; round < 3; ++round) {
-        const auto got = Replayed(*exec, tensors);
-        ASSERT_OK(got);
-        EXPECT_TRUE(*got == *want) << "m " << m << " round " << round;
+        const auto got = Got(Replayed(exec, tensors));
+        EXPECT_TRUE(got == want) << "m " << m << " round " << round;
       }
     };
     expect_same(**first, rows[0]);
     for (const int64_t m : rows) {
       for (const auto* tensors : {&*second, &*first}) {
         for (const PlanNodes& nodes : added) {
-          ASSERT_OK((*tensors)->bound.update(nodes, exec->get(), m));
+          ASSERT_OK((*tensors)->bound.update(nodes, exec.get(), m));
         }
         expect_same(**tensors, m);
       }
@@ -241,18 +229,16 @@ class GraphNodes : public StreamTest {
 
   void ExpectALaunchsBytesOf(const char* line, int64_t m, std::vector<int64_t> rows,
                              size_t min_kernels) {
-    const auto problem = ParseProblem(line);
-    ASSERT_OK(problem);
+    const auto problem = Got(ParseProblem(line));
     for (const auto choice : {PrepareOptions::Choice::kBest, kUnfused}) {
       PrepareOptions options;
       options.choice = choice;
-      const auto plan = engine()->Prepare(problem->chain, m, options);
-      ASSERT_OK(plan);
-      SCOPED_TRACE((*plan)->plan().ToText());
+      const auto plan = Got(engine()->Prepare(problem.chain, m, options));
+      SCOPED_TRACE(plan->plan().ToText());
       if (choice == kUnfused) {
-        EXPECT_GE((*plan)->plan().kernels.size(), min_kernels);
+        EXPECT_GE(plan->plan().kernels.size(), min_kernels);
       }
-      ExpectALaunchsBytes(SubjectOf(problem->chain, *plan), rows);
+      ExpectALaunchsBytes(SubjectOf(problem.chain, plan), rows);
     }
   }
 };
@@ -289,44 +275,39 @@ TEST_F(GraphNodes, BehindAKernelThatWritesLate) {
   for (const auto choice : {kFused, kUnfused}) {
     PrepareOptions options;
     options.choice = choice;
-    const auto plan = engine()->Prepare(chain, kBucket, options);
-    ASSERT_OK(plan);
-    const auto data = DeviceChain::Make(ports(), chain, kBucket, 3);
-    ASSERT_OK(data);
-    const DeviceBuffer input = (*data)->input_buffer(a);
-    const std::string& bytes = (*data)->inputs()[static_cast<size_t>(a)];
-    const auto kept = (*data)->MakeWorkspace(bytes.size());
-    const auto workspace = (*data)->MakeWorkspace((*plan)->WorkspaceBytes());
+    const auto plan = Got(engine()->Prepare(chain, kBucket, options));
+    const auto data = Got(DeviceChain::Make(ports(), chain, kBucket, 3));
+    const DeviceBuffer input = data->input_buffer(a);
+    const std::string& bytes = data->inputs()[static_cast<size_t>(a)];
+    const auto kept = data->MakeWorkspace(bytes.size());
+    const auto workspace = data->MakeWorkspace(plan->WorkspaceBytes());
     ASSERT_OK(kept);
     ASSERT_OK(workspace);
     ASSERT_OK(ports().measurer->Upload(*kept, bytes.data(), bytes.size()));
     ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) {
-      return (*plan)->InitWorkspace(workspace->ptr, workspace->bytes, stream);
+      return (plan)->InitWorkspace(workspace->ptr, workspace->bytes, stream);
     }));
-    const auto late = LateKernel::Make(ports().compiler.get(), ports().loader.get(), *kept, input);
-    ASSERT_OK(late);
+    const auto late =
+        Got(LateKernel::Make(ports().compiler.get(), ports().loader.get(), *kept, input));
     std::vector<DevicePtr> canonical;
     for (int i = 0; i < chain.num_inputs(); ++i) {
-      canonical.push_back((*data)->input_buffer(i).ptr);
+      canonical.push_back(data->input_buffer(i).ptr);
     }
-    canonical.push_back((*data)->output_buffer().ptr);
-    const auto bound = SubjectOf(chain, *plan).bind(canonical, workspace->ptr);
-    ASSERT_OK(bound);
+    canonical.push_back(data->output_buffer().ptr);
+    const auto bound = Got(SubjectOf(chain, plan).bind(canonical, workspace->ptr));
     const Graph graph = EmptyGraph();
-    const auto first = (*late)->AddTo(graph.get());
-    ASSERT_OK(first);
-    ASSERT_OK(bound->add(graph.get(), {{*first}, true}, kBucket));
+    const auto first = Got(late->AddTo(graph.get()));
+    ASSERT_OK(bound.add(graph.get(), {{first}, true}, kBucket));
     const auto exec = Instantiate(device_, graph);
     const auto stream = MakeStream(device_);
     ASSERT_OK(exec);
     ASSERT_OK(stream);
     for (int round = 0; round < Repeats(); ++round) {
-      ASSERT_OK((*data)->Poison(BoundRun{nullptr, *workspace}));
+      ASSERT_OK(data->Poison(BoundRun{nullptr, *workspace}));
       ASSERT_OK(ports().measurer->Fill(input, 0xff));
       ASSERT_OK(Replay(*exec, *stream));
-      const auto output = (*data)->DownloadOutput();
-      ASSERT_OK(output);
-      ASSERT_OK((*data)->Check(*output, kBucket)) << "round " << round;
+      const auto output = Got(data->DownloadOutput());
+      ASSERT_OK(data->Check(output, kBucket)) << "round " << round;
     }
   }
 }
@@ -334,61 +315,49 @@ TEST_F(GraphNodes, BehindAKernelThatWritesLate) {
 // The nodes are added and the graph instantiated while a stream of this thread captures, which
 // stays valid; then the plan goes, and both graphs run it.
 TEST_F(GraphNodes, AGraphKeepsItsPlanAndLeavesACaptureValid) {
-  const auto problem = ParseProblem("gemm_chain m=M n=1024 k=256 l=256 act=relu layout=oi");
-  ASSERT_OK(problem);
-  auto plan = engine()->Prepare(problem->chain, kBucket, PrepareOptions());
+  const auto problem = Got(ParseProblem("gemm_chain m=M n=1024 k=256 l=256 act=relu layout=oi"));
+  auto plan = engine()->Prepare(problem.chain, kBucket, PrepareOptions());
   ASSERT_OK(plan);
-  auto tensors =
-      Tensors::Make(ports().measurer.get(), SubjectOf(problem->chain, *plan), kBucket, 5);
+  auto tensors = Tensors::Make(ports().measurer.get(), SubjectOf(problem.chain, *plan), kBucket, 5);
   ASSERT_OK(tensors);
-  const auto want = (*tensors)->Launched(kBucket);
-  ASSERT_OK(want);
-  const auto stream = MakeStream(device_);
-  ASSERT_OK(stream);
+  const auto want = Got((*tensors)->Launched(kBucket));
+  const auto stream = Got(MakeStream(device_));
   const Graph graph = EmptyGraph();
-  ASSERT_OK(BeginCapture(*stream));
-  EXPECT_OK((*tensors)->bound.launch(stream->get(), kBucket));
+  ASSERT_OK(BeginCapture(stream));
+  EXPECT_OK((*tensors)->bound.launch(stream.get(), kBucket));
   EXPECT_OK((*tensors)->bound.add(graph.get(), {}, kBucket));
   const auto exec = Instantiate(device_, graph);
-  const auto captured = EndCapture(*stream);
-  ASSERT_OK(captured);
+  const auto captured = Got(EndCapture(stream));
   ASSERT_OK(exec);
-  const auto captured_exec = Instantiate(device_, *captured);
-  ASSERT_OK(captured_exec);
+  const auto captured_exec = Got(Instantiate(device_, captured));
   (*tensors)->bound = {};
   plan = absl::UnknownError("gone");
-  for (const GraphExec* one : {&*exec, &*captured_exec}) {
-    const auto got = Replayed(*one, **tensors);
-    ASSERT_OK(got);
-    EXPECT_TRUE(*got == *want);
+  for (const GraphExec* one : {&*exec, &captured_exec}) {
+    const auto got = Got(Replayed(*one, **tensors));
+    EXPECT_TRUE(got == want);
   }
 }
 
 // Which nothing runs, and which more than the driver's own update would notice.
 TEST_F(GraphNodes, NoRowsAreANodeAndAnotherPlanIsRefused) {
-  const auto problem = ParseProblem("gemm_chain m=M n=1024 k=256 l=256 act=relu layout=oi");
-  ASSERT_OK(problem);
-  const auto plan = engine()->Prepare(problem->chain, kBucket, PrepareOptions());
-  const auto other = engine()->Prepare(problem->chain, 8, PrepareOptions());
+  const auto problem = Got(ParseProblem("gemm_chain m=M n=1024 k=256 l=256 act=relu layout=oi"));
+  const auto plan = engine()->Prepare(problem.chain, kBucket, PrepareOptions());
+  const auto other = engine()->Prepare(problem.chain, 8, PrepareOptions());
   ASSERT_OK(plan);
   ASSERT_OK(other);
   const auto tensors =
-      Tensors::Make(ports().measurer.get(), SubjectOf(problem->chain, *plan), kBucket, 5);
-  const auto others =
-      Tensors::Make(ports().measurer.get(), SubjectOf(problem->chain, *other), 8, 5);
+      Tensors::Make(ports().measurer.get(), SubjectOf(problem.chain, *plan), kBucket, 5);
+  const auto others = Tensors::Make(ports().measurer.get(), SubjectOf(problem.chain, *other), 8, 5);
   ASSERT_OK(tensors);
   ASSERT_OK(others);
   const Graph graph = EmptyGraph();
-  const auto none = (*tensors)->bound.add(graph.get(), {}, 0);
-  ASSERT_OK(none);
-  const auto some = (*tensors)->bound.add(graph.get(), {none->nodes, true}, 16);
-  ASSERT_OK(some);
-  const auto exec = Instantiate(device_, graph);
-  ASSERT_OK(exec);
-  EXPECT_OK(Replayed(*exec, **tensors));
-  for (const absl::Status& refused : {(*others)->bound.update(*some, exec->get(), 8),
-                                      (*tensors)->bound.update(*some, exec->get(), 0),
-                                      (*tensors)->bound.update(*none, exec->get(), 1)}) {
+  const auto none = Got((*tensors)->bound.add(graph.get(), {}, 0));
+  const auto some = Got((*tensors)->bound.add(graph.get(), {none.nodes, true}, 16));
+  const auto exec = Got(Instantiate(device_, graph));
+  EXPECT_OK(Replayed(exec, **tensors));
+  for (const absl::Status& refused :
+       {(*others)->bound.update(some, exec.get(), 8), (*tensors)->bound.update(some, exec.get(), 0),
+        (*tensors)->bound.update(none, exec.get(), 1)}) {
     EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   }
 }

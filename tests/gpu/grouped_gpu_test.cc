@@ -1,31 +1,12 @@
 // Grouped products by ids and by ends, and the gated FFN of a mixture of experts, on any routing:
 // all, one or no expert, ids outside, equal ids, counts around the borders of tiles; NaN stays in
 // its row; one plan and one captured graph serve every routing.
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <functional>
-#include <limits>
-#include <map>
-#include <memory>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/engine/bound_plan.h"
-#include "src/engine/loaded_plan.h"
-#include "src/engine/verify.h"
 #include "src/plan/grouped_family.h"
-#include "src/reference/compare.h"
 #include "src/reference/reference.h"
-#include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 #include "tests/gpu/stream_fixture.h"
+#include "tests/support/chains.h"
 
 namespace sinter::gpu_testing::grouped {
 namespace {
@@ -65,9 +46,8 @@ const Routing kRoutings[] = {
 };
 
 Chain ChainOf(const std::string& line) {
-  const absl::StatusOr<Problem> problem = ParseProblem(line);
-  EXPECT_OK(problem) << line;
-  return problem->chain;
+  const Problem problem = Got(ParseProblem(line), line);
+  return problem.chain;
 }
 
 // A form of tiles, of a build with pauses or none.
@@ -107,18 +87,16 @@ class Routed {
       : Routed(ports, ChainOf(line), rows) {}
   Routed(const Ports& ports, const Chain& chain, int64_t rows)
       : measurer_(ports.measurer.get()), arena_(ports.measurer.get()), rows_(rows) {
-    const auto form = NormalFormOf(std::make_shared<const Chain>(chain));
-    EXPECT_OK(form);
-    chain_ = (*form)->chain;
+    const auto form = Got(NormalFormOf(std::make_shared<const Chain>(chain)));
+    chain_ = form->chain;
     rows_apart_ = RowsAreApart(*chain_);
   }
 
   const Chain& chain() const { return *chain_; }
 
   void Make(Engine* engine, const PrepareOptions& options = {}) {
-    const auto prepared = engine->Prepare(*chain_, rows_, options);
-    ASSERT_OK(prepared);
-    const PreparedPlanPtr plan = *prepared;
+    const auto prepared = Got(engine->Prepare(*chain_, rows_, options));
+    const PreparedPlanPtr plan = prepared;
     text_ = plan->plan().ToText();
     Allocate();
     AllocateWorkspace(plan->WorkspaceBytes());
@@ -133,9 +111,8 @@ class Routed {
       caller[static_cast<size_t>(chain_->InputOrder()[i])] = buffers_[i].ptr;
     }
     caller.push_back(out_.ptr);
-    const auto binding = plan->Bind(caller, workspace_.ptr);
-    ASSERT_OK(binding);
-    launch_ = [plan, bound = *binding](StreamHandle stream, int64_t m) {
+    const auto binding = Got(plan->Bind(caller, workspace_.ptr));
+    launch_ = [plan, bound = binding](StreamHandle stream, int64_t m) {
       return plan->Launch(*bound, stream, m, false);
     };
   }
@@ -260,16 +237,14 @@ class Routed {
   }
 
   void Expect(int64_t m, const std::string& what) {
-    const auto output = Run(m);
-    ASSERT_OK(output) << what;
-    ExpectOutput(*output, m, what);
+    const auto output = Got(Run(m), what);
+    ExpectOutput(output, m, what);
   }
   void ExpectOutput(const std::string& output, int64_t m, const std::string& what) {
-    const auto got = OutputValues(*chain_, 0, m, output);
-    ASSERT_OK(got);
+    const auto got = Got(OutputValues(*chain_, 0, m, output));
     const std::vector<double> want = Reference(m);
-    ASSERT_EQ(got->size(), want.size());
-    const ErrorMeasure errors = Compare(*got, want, chain_->output_type(0).dtype);
+    ASSERT_EQ(got.size(), want.size());
+    const ErrorMeasure errors = Compare(got, want, chain_->output_type(0).dtype);
     EXPECT_TRUE(errors.Within(BoundsOf(*chain_, 0)))
         << what << " m " << m << ": " << errors.ToString() << "\n"
         << text_;
@@ -289,26 +264,21 @@ class Routed {
   // Inputs and output, once.
   void Allocate() {
     if (!buffers_.empty()) return;
-    const auto inputs = RandomInputs(*chain_, rows_, 11);
-    ASSERT_OK(inputs);
-    inputs_ = *inputs;
+    const auto inputs = Got(RandomInputs(*chain_, rows_, 11));
+    inputs_ = inputs;
     for (const std::string& input : inputs_) {
-      const auto buffer = arena_.Allocate(std::max<size_t>(16, input.size()));
-      ASSERT_OK(buffer);
-      ASSERT_OK(measurer_->Upload(*buffer, input.data(), input.size()));
-      buffers_.push_back(*buffer);
+      const auto buffer = Got(arena_.Allocate(std::max<size_t>(16, input.size())));
+      ASSERT_OK(measurer_->Upload(buffer, input.data(), input.size()));
+      buffers_.push_back(buffer);
     }
-    const auto bytes = OutputBytes(*chain_, 0, rows_);
-    ASSERT_OK(bytes);
-    const auto out = arena_.Allocate(static_cast<uint64_t>(*bytes) + kGuard);
-    ASSERT_OK(out);
-    out_ = *out;
+    const auto bytes = Got(OutputBytes(*chain_, 0, rows_));
+    const auto out = Got(arena_.Allocate(static_cast<uint64_t>(bytes) + kGuard));
+    out_ = out;
   }
   void AllocateWorkspace(uint64_t bytes) {
     if (bytes > workspace_.bytes) {
-      const auto workspace = arena_.Allocate(bytes);
-      ASSERT_OK(workspace);
-      workspace_ = *workspace;
+      const auto workspace = Got(arena_.Allocate(bytes));
+      workspace_ = workspace;
     }
     if (bytes == 0) return;
     ASSERT_OK(measurer_->Fill(workspace_, kPoison));
@@ -442,11 +412,9 @@ TEST_F(Grouped, NaNStaysInItsRowAndUntouchedExpertsAreNotRead) {
   data.Write("x", x);
   data.Write("w1", w1);
   data.Write("w2", w2);
-  const auto output = data.Run(kRows);
-  ASSERT_OK(output);
-  const auto got = OutputValues(data.chain(), 0, kRows, *output);
-  ASSERT_OK(got);
-  for (size_t i = 0; i < got->size(); ++i) ASSERT_EQ(std::isnan((*got)[i]), i / 128 == 5) << i;
+  const auto output = Got(data.Run(kRows));
+  const auto got = Got(OutputValues(data.chain(), 0, kRows, output));
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(std::isnan(got[i]), i / 128 == 5) << i;
 }
 
 TEST_F(Grouped, AHundredRunsGiveTheSameBits) {
@@ -456,13 +424,12 @@ TEST_F(Grouped, AHundredRunsGiveTheSameBits) {
   data.Route(RoutedTo(kRoutings[0], 200, 8, 32, 5));
   std::string first;
   for (int run = 0; run < 100; ++run) {
-    const auto output = data.Run(200);
-    ASSERT_OK(output);
+    const auto output = Got(data.Run(200));
     if (run == 0) {
-      first = *output;
+      first = output;
       data.ExpectOutput(first, 200, "first run");
     }
-    ASSERT_TRUE(*output == first) << "run " << run;
+    ASSERT_TRUE(output == first) << "run " << run;
   }
 }
 
@@ -471,21 +438,17 @@ TEST_F(Grouped, OneCapturedGraphReplaysAnyRouting) {
   Routed data(ports(), "grouped_gated_ffn m=M experts=16 top=4 n=128 k=128 l=128 act=silu", kRows);
   data.Make(engine());
   if (HasFatalFailure()) return;
-  const auto stream = MakeStream(device_);
-  ASSERT_OK(stream);
-  ASSERT_OK(BeginCapture(*stream));
-  ASSERT_OK(data.Launch(stream->get(), kRows));
-  const auto graph = EndCapture(*stream);
-  ASSERT_OK(graph);
-  const auto exec = Instantiate(device_, *graph);
-  ASSERT_OK(exec);
+  const auto stream = Got(MakeStream(device_));
+  ASSERT_OK(BeginCapture(stream));
+  ASSERT_OK(data.Launch(stream.get(), kRows));
+  const auto graph = Got(EndCapture(stream));
+  const auto exec = Got(Instantiate(device_, graph));
   for (const Routing& routing : kRoutings) {
     data.Route(RoutedTo(routing, kRows, 4, 16, 9));
     ASSERT_OK(data.Poison());
-    ASSERT_OK(Replay(*exec, *stream));
-    const auto output = data.Download();
-    ASSERT_OK(output);
-    data.ExpectOutput(*output, kRows, routing.name);
+    ASSERT_OK(Replay(exec, stream));
+    const auto output = Got(data.Download());
+    data.ExpectOutput(output, kRows, routing.name);
   }
 }
 
@@ -626,12 +589,10 @@ TEST_F(Grouped, NaNOfAScaledProductStaysInItsRow) {
   data.Write("x", x);
   data.Write("scale_x", scales);
   data.Write("w1", w1);
-  const auto output = data.Run(kRows);
-  ASSERT_OK(output);
-  const auto got = OutputValues(data.chain(), 0, kRows, *output);
-  ASSERT_OK(got);
-  for (size_t i = 0; i < got->size(); ++i) {
-    ASSERT_EQ(std::isnan((*got)[i]), i / 128 == 5 || i / 128 == 9) << i;
+  const auto output = Got(data.Run(kRows));
+  const auto got = Got(OutputValues(data.chain(), 0, kRows, output));
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(std::isnan(got[i]), i / 128 == 5 || i / 128 == 9) << i;
   }
 }
 
@@ -691,8 +652,7 @@ Chain BiasedFfn(int first, bool oi, DType bias_type) {
   };
   const ValueId c = *b.Cast(*AddSwiglu(b, half(first), half(1 - first)), DType::kBF16);
   const ValueId z = biased("b2", *b.GroupedMatmul(c, matrices("w2", 272, 208), ids, oi), 272);
-  EXPECT_OK(b.Output(*b.Cast(z, DType::kBF16)));
-  return *b.Finish();
+  return Finished(b, {*b.Cast(z, DType::kBF16)});
 }
 
 TEST_F(Grouped, BiasesAndColumnsInTurnsEqualTheReference) {
@@ -772,8 +732,7 @@ Chain ByEnds(int64_t experts, int64_t n, int64_t k, bool gated, bool factor_on_s
     y = *AddSwiglu(b, gate, *b.Slice(y, {0, n}, {Dim::M(), dim(2 * n)}));
   }
   if (!factor_on_sums) weigh();
-  EXPECT_OK(b.Output(*b.Cast(y, dtype)));
-  return *b.Finish();
+  return Finished(b, {*b.Cast(y, dtype)});
 }
 
 TEST_F(Grouped, EndsOfAnyValuesEqualTheReferenceInEveryForm) {

@@ -1,13 +1,5 @@
 // Kernels with random pauses before every arrive, push and wait stay correct, over schedules of all
 // dataflows; a spin that never ends traps.
-#include <algorithm>
-#include <cstdio>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
 #include "src/reference/rows.h"
 #include "tests/gpu/gpu_fixture.h"
@@ -74,8 +66,7 @@ class Jitter : public GpuTest {
                                  built[at] = Build(chain, plans[at]);
                                }
                              });
-      const auto data = DeviceChain::Make(ports(), *chain, rows, 5);
-      ASSERT_OK(data);
+      const auto data = Got(DeviceChain::Make(ports(), *chain, rows, 5));
       for (size_t i = 0; i < plans.size(); ++i) {
         SCOPED_TRACE(absl::StrCat(chain->ToString(), "\n", plans[i].ToText()));
         if (!built[i].ok()) {
@@ -83,7 +74,7 @@ class Jitter : public GpuTest {
           ++refused;
           continue;
         }
-        Run(**data, *built[i], fewer);
+        Run(*data, *built[i], fewer);
         if (HasFatalFailure()) return;
         ++ran;
       }
@@ -93,18 +84,16 @@ class Jitter : public GpuTest {
   }
 
   static void Run(DeviceChain& data, const LoadedPlanPtr& plan, int64_t fewer) {
-    const auto run = data.Bind(plan);
-    ASSERT_OK(run);
+    const auto run = Got(data.Bind(plan));
     std::string first;
     for (int i = 0; i < Repeats(); ++i) {
       const int64_t m = i % 4 == 3 ? fewer : data.rows();
-      const auto output = data.Run(*run, m);
-      ASSERT_OK(output);
-      if (i == 0) first = *output;
+      const auto output = Got(data.Run(run, m));
+      if (i == 0) first = output;
       if (m == data.rows() && i > 0) {
-        ASSERT_TRUE(*output == first) << "run " << i << " differs";
+        ASSERT_TRUE(output == first) << "run " << i << " differs";
       } else {
-        ASSERT_OK(data.Check(*output, m));
+        ASSERT_OK(data.Check(output, m));
       }
     }
   }

@@ -1,10 +1,5 @@
 #include "tests/gpu/late_kernel.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "src/base/status.h"
-
 namespace sinter::gpu_testing {
 namespace {
 

@@ -2,10 +2,8 @@
 #ifndef SINTER_TESTS_GPU_LATE_KERNEL_H_
 #define SINTER_TESTS_GPU_LATE_KERNEL_H_
 
-#include <memory>
-
-#include "absl/status/statusor.h"
 #include "src/base/ports.h"
+#include "tests/support/common.h"
 
 namespace sinter::gpu_testing {
 

@@ -1,12 +1,6 @@
 // Measuring the GPU: in time, a model file of this device, near the built-in one where there is
 // one.
-#include <chrono>
-#include <iostream>
-#include <string>
-#include <vector>
-
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
 #include "src/base/device_model.h"
 #include "tests/gpu/gpu_fixture.h"
 
@@ -39,14 +33,13 @@ TEST_F(Measuring, TakesUnderTwoMinutesAndGivesFiguresNearTheModels) {
   ASSERT_OK(text);
   std::cout << *text << "measured in " << seconds.count() << " s\n";
   EXPECT_LT(seconds.count(), 120);
-  const absl::StatusOr<DeviceModel> model = DeviceModel::FromText(*text);
-  ASSERT_OK(model);
-  EXPECT_EQ(model->sm_count, ports().model.sm_count);
+  const DeviceModel model = Got(DeviceModel::FromText(*text));
+  EXPECT_EQ(model.sm_count, ports().model.sm_count);
   // A figure that is wrong by more is another quantity, such as a stream that L2 served.
   constexpr double kNear = 1.6;
-  for (const auto& [key, provenance] : model->provenance) {
+  for (const auto& [key, provenance] : model.provenance) {
     if (provenance.origin != Origin::kMeasured || !provenance.from.empty()) continue;
-    const std::vector<double> own = NumbersOf(*model, key), known = NumbersOf(ports().model, key);
+    const std::vector<double> own = NumbersOf(model, key), known = NumbersOf(ports().model, key);
     ASSERT_EQ(own.size(), known.size()) << key;
     if (key == "hbm_idle_loss") {  // a share, which moves by 0.06 between runs
       EXPECT_NEAR(own[0], known[0], 0.15);

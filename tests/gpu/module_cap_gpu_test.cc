@@ -4,14 +4,6 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <iostream>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "tests/gpu/stream_fixture.h"
 
 namespace sinter::gpu_testing::module_cap {
@@ -57,9 +49,8 @@ class ModuleCap : public StreamTest {
     config.cache_enabled = true;
     config.cache_dir = folder_;  // kernels of this build, by this test alone
     config.module_cache_bytes = kModuleCap;
-    absl::StatusOr<Ports> ports = MakePorts(config, 0, "", StderrLog());
-    ASSERT_OK(ports);
-    small_ = Engine::Create(*std::move(ports), config, StderrLog());
+    Ports ports = Got(MakePorts(config, 0, "", StderrLog()));
+    small_ = Engine::Create(std::move(ports), config, StderrLog());
   }
   void TearDown() override {
     small_ = nullptr;
@@ -110,39 +101,31 @@ TEST_F(ModuleCap, MemoryStaysFlatAndWhatIsInUseStaysLoaded) {
   const auto graph_data = DeviceChain::Make(small_->ports(), graph_chain, 64, 2);
   ASSERT_OK(held_data);
   ASSERT_OK(graph_data);
-  const auto held = small_->Prepare(held_chain, 64, PrepareOptions());
-  ASSERT_OK(held);
-  const auto held_run = (*held_data)->Bind(*held);
-  ASSERT_OK(held_run);
-  const auto stream = MakeStream(device_);
-  ASSERT_OK(stream);
+  const auto held = Got(small_->Prepare(held_chain, 64, PrepareOptions()));
+  const auto held_run = Got((*held_data)->Bind(held));
+  const auto stream = Got(MakeStream(device_));
   absl::StatusOr<Graph> graph = absl::UnknownError("not captured");
   DeviceBuffer graph_workspace;
   {
-    const auto plan = small_->Prepare(graph_chain, 64, PrepareOptions());
-    ASSERT_OK(plan);
-    const auto run = (*graph_data)->Bind(*plan);
-    ASSERT_OK(run);
-    graph_workspace = run->workspace;
-    ASSERT_OK(BeginCapture(*stream));
-    ASSERT_OK(run->launch(stream->get(), 64, false));
-    graph = EndCapture(*stream);
+    const auto plan = Got(small_->Prepare(graph_chain, 64, PrepareOptions()));
+    const auto run = Got((*graph_data)->Bind(plan));
+    graph_workspace = run.workspace;
+    ASSERT_OK(BeginCapture(stream));
+    ASSERT_OK(run.launch(stream.get(), 64, false));
+    graph = EndCapture(stream);
     ASSERT_OK(graph);
   }  // only the graph has the plan now
-  const auto exec = Instantiate(device_, *graph);
-  ASSERT_OK(exec);
+  const auto exec = Got(Instantiate(device_, *graph));
 
   uint64_t least = ~uint64_t{0}, most = 0, unloaded = 0, compiled = 0;
   for (int round = 0; round <= kRounds; ++round) {
     Round(work);
-    const auto output = (*held_data)->Run(*held_run, 64);
-    ASSERT_OK(output);
-    EXPECT_OK((*held_data)->Check(*output, 64)) << "the plan in use, round " << round;
+    const auto output = Got((*held_data)->Run(held_run, 64));
+    EXPECT_OK((*held_data)->Check(output, 64)) << "the plan in use, round " << round;
     ASSERT_OK((*graph_data)->Poison(BoundRun{nullptr, graph_workspace}));
-    ASSERT_OK(Replay(*exec, *stream));
-    const auto replayed = (*graph_data)->DownloadOutput();
-    ASSERT_OK(replayed);
-    EXPECT_OK((*graph_data)->Check(*replayed, 64)) << "the captured graph, round " << round;
+    ASSERT_OK(Replay(exec, stream));
+    const auto replayed = Got((*graph_data)->DownloadOutput());
+    EXPECT_OK((*graph_data)->Check(replayed, 64)) << "the captured graph, round " << round;
 
     const EngineStats stats = small_->Stats();
     const uint64_t free = FreeBytes();

@@ -1,12 +1,5 @@
 #include "tests/gpu/mutant.h"
 
-#include <algorithm>
-#include <memory>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "tests/gpu/device_chain.h"
 #include "tests/gpu/late_kernel.h"
 #include "tests/gpu/mutant_plans.h"

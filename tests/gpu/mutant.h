@@ -2,8 +2,6 @@
 #ifndef SINTER_TESTS_GPU_MUTANT_H_
 #define SINTER_TESTS_GPU_MUTANT_H_
 
-#include <string>
-
 #include "src/engine/engine.h"
 #include "tests/gpu/mutations.h"
 #include "tests/gpu/watchdog.h"

@@ -1,13 +1,5 @@
 #include "tests/gpu/mutant_plans.h"
 
-#include <algorithm>
-#include <memory>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/normal/normal_form.h"
 #include "src/product/matcher.h"
 #include "tests/gpu/plan_build.h"

@@ -2,10 +2,6 @@
 #ifndef SINTER_TESTS_GPU_MUTANT_PLANS_H_
 #define SINTER_TESTS_GPU_MUTANT_PLANS_H_
 
-#include <cstdint>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/base/device_model.h"
 #include "src/chain/chain.h"
 #include "src/plan/plan.h"

@@ -1,9 +1,6 @@
 #include "tests/gpu/mutations.h"
 
-#include <utility>
-
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 
 namespace sinter::gpu_testing {
 namespace {

@@ -2,12 +2,9 @@
 #ifndef SINTER_TESTS_GPU_MUTATIONS_H_
 #define SINTER_TESTS_GPU_MUTATIONS_H_
 
-#include <string>
-#include <vector>
-
-#include "absl/status/status.h"
 #include "src/base/compile_request.h"
 #include "src/product/schedule.h"
+#include "tests/support/common.h"
 
 namespace sinter::gpu_testing {
 

@@ -4,27 +4,12 @@
 // one unit in the last place of the result's type, or twice that of PyTorch, which is modelled by
 // its formula in f32 on the host. Then NaN in every kind of operand, reductions, and norms whose
 // inputs have a large mean.
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
-#include <limits>
-#include <random>
-#include <string>
-#include <vector>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/chain/op.h"
-#include "src/chain/problem.h"
-#include "src/engine/verify.h"
-#include "src/reference/evaluator.h"
 #include "src/reference/reference.h"
 #include "src/standin/stand_in.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/support/attention_chains.h"
+#include "tests/support/chains.h"
 #include "tests/support/op_functions.h"
 
 namespace sinter::gpu_testing::octaves {
@@ -277,11 +262,8 @@ class Octaves : public GpuTest {
     const auto wide = [&](ValueId v) {
       return v == kNoValue || type.dtype == DType::kF32 ? v : *b.Cast(v, DType::kF32);
     };
-    const auto made = c.make(b, wide(x), wide(y));
-    ASSERT_OK(made);
-    ASSERT_OK(b.Output(*Narrowed(b, *made, type.dtype)));
-    const auto chain = b.Finish();
-    ASSERT_OK(chain);
+    const auto made = Got(c.make(b, wide(x), wide(y)));
+    const auto chain = Finished(b, {*Narrowed(b, made, type.dtype)});
     const std::vector<float> xs = RowsOfOctaves(type, c.positive, 1, kColumns);
     std::vector<float> ys;
     if (c.two) {  // octaves from the largest to the smallest, so that all ratios occur
@@ -290,11 +272,11 @@ class Octaves : public GpuTest {
     }
     // Canonical inputs may stand in another order than they were given.
     std::vector<std::string> inputs;
-    for (int i = 0; i < chain->num_inputs(); ++i) {
+    for (int i = 0; i < chain.num_inputs(); ++i) {
       inputs.push_back(
-          BytesOf(chain->InputOrder()[static_cast<size_t>(i)] == 0 ? xs : ys, type.dtype));
+          BytesOf(chain.InputOrder()[static_cast<size_t>(i)] == 0 ? xs : ys, type.dtype));
     }
-    const auto ran = Run(*chain, type.last - type.first + 1, inputs);
+    const auto ran = Run(chain, type.last - type.first + 1, inputs);
     if (ran.status().code() == absl::StatusCode::kFailedPrecondition && standing_in_) return;
     ASSERT_OK(ran) << c.name;
     ++taken_;
@@ -325,28 +307,24 @@ TEST_F(Octaves, OfActivationsOfProducts) {
         const ValueId x = *b.Input({type.dtype, {Dim::M(), Dim::Constant(kColumns)}});
         const ValueId w =
             *b.Input({type.dtype, {Dim::Constant(kColumns), Dim::Constant(kColumns)}});
-        const auto y = AddLinear(b, x, w, kNoValue, Layout::kOI, act);
-        ASSERT_OK(y);
-        ASSERT_OK(b.Output(f32 ? *y : *b.Cast(*y, type.dtype)));
-        const auto chain = b.Finish();
-        ASSERT_OK(chain);
+        const auto y = Got(AddLinear(b, x, w, kNoValue, Layout::kOI, act));
+        const auto chain = Finished(b, {f32 ? y : *b.Cast(y, type.dtype)});
         std::vector<float> identity(kColumns * kColumns);
         for (size_t i = 0; i < identity.size(); i += kColumns + 1) identity[i] = 1;
         const std::vector<float> xs = RowsOfOctaves(type, false, 3, kColumns);
         std::vector<std::string> inputs;
         for (int i = 0; i < 2; ++i) {
-          const bool rows = chain->InputOrder()[static_cast<size_t>(i)] == 0;
+          const bool rows = chain.InputOrder()[static_cast<size_t>(i)] == 0;
           inputs.push_back(BytesOf(rows ? xs : identity, type.dtype));
         }
-        const auto ran = Run(*chain, type.last - type.first + 1, inputs);
-        ASSERT_OK(ran);
+        const auto ran = Got(Run(chain, type.last - type.first + 1, inputs));
         Type result = type;
         if (f32) {
           result.dtype = DType::kF32;
           result.digits = 24;
           result.least = -126;
         }
-        Compare(absl::StrCat("epilogue ", NameOf(act)), result, *ran, xs, {}, torch, 0);
+        Compare(absl::StrCat("epilogue ", NameOf(act)), result, ran, xs, {}, torch, 0);
       }
     }
   }
@@ -361,15 +339,13 @@ TEST_F(Octaves, NaNStaysInEveryKernel) {
         "gated_ffn m=M n=264 k=136 l=72 act=relu dtype=",
         "conv_chain b=M ic=64 h=5 w=7 oc1=64 oc2=72 k1=3 k2=1 act=relu stride=1 pad=same dtype="}) {
     for (const char* dtype : {"bf16", "f16"}) {
-      const auto problem = ParseProblem(absl::StrCat(text, dtype));
-      ASSERT_OK(problem) << text;
-      const Chain& chain = problem->chain;
-      const auto random = RandomInputs(chain, kRows, 5);
-      ASSERT_OK(random);
+      const auto problem = Got(ParseProblem(absl::StrCat(text, dtype)), text);
+      const Chain& chain = problem.chain;
+      const auto random = Got(RandomInputs(chain, kRows, 5));
       for (const auto choice : {PrepareOptions::Choice::kUnfused, PrepareOptions::Choice::kFused,
                                 PrepareOptions::Choice::kBest}) {
-        for (size_t input = 0; input < random->size(); ++input) {
-          std::vector<std::string> inputs = *random;
+        for (size_t input = 0; input < random.size(); ++input) {
+          std::vector<std::string> inputs = random;
           const uint16_t nan = 0x7fff;  // in either type
           std::memcpy(&inputs[input][inputs[input].size() / 4 * 2], &nan, sizeof nan);
           PrepareOptions options;
@@ -434,17 +410,14 @@ TEST_F(Octaves, OfScalesInFrontOfSoftmaxes) {
     const ValueId y = logarithm ? *b.Binary(BinaryKind::kSub, apart,
                                             *b.Broadcast(*b.Unary(UnaryKind::kLog, sum), dims))
                                 : *b.Binary(BinaryKind::kDiv, powers, *b.Broadcast(sum, dims));
-    ASSERT_OK(b.Output(y));
-    const auto chain = b.Finish();
-    ASSERT_OK(chain);
+    const auto chain = Finished(b, {y});
     std::vector<std::string> inputs;
-    for (const int given : chain->InputOrder()) {
+    for (const int given : chain.InputOrder()) {
       inputs.push_back(BytesOf(given == 0 ? rows.scores : rows.scales, DType::kF32));
     }
-    const auto ran = Run(*chain, m, inputs);
-    ASSERT_OK(ran);
-    for (size_t i = 0; i < ran->got.size(); ++i) {
-      const double got = ran->got[i], want = ran->want[i];
+    const auto ran = Got(Run(chain, m, inputs));
+    for (size_t i = 0; i < ran.got.size(); ++i) {
+      const double got = ran.got[i], want = ran.want[i];
       const bool same = got == want || std::fabs(got - want) <= 1e-5 + 1e-5 * std::fabs(want);
       EXPECT_TRUE(same) << (logarithm ? "logarithm of scale " : "scale ")
                         << rows.scales[i / kColumns] << ", score " << rows.scores[i] << ": " << got
@@ -476,11 +449,10 @@ TEST_F(Octaves, OfScalesInAttention) {
           for (const int input : chain.InputOrder()) {
             inputs.push_back(BytesOf(given[static_cast<size_t>(input)], dtype));
           }
-          const auto ran = Run(chain, 1, inputs);
-          ASSERT_OK(ran) << form.Name();
+          const auto ran = Got(Run(chain, 1, inputs), form.Name());
           double worst = 0;
-          for (size_t i = 0; i < ran->got.size(); ++i) {
-            const double off = std::fabs(ran->got[i] - ran->want[i]);
+          for (size_t i = 0; i < ran.got.size(); ++i) {
+            const double off = std::fabs(ran.got[i] - ran.want[i]);
             worst = std::max(worst, std::isnan(off) ? 1e30 : off);
           }
           EXPECT_LE(worst, 0.03) << form.Name() << " scale 1.7 * 2^" << octave << " of " << most
@@ -499,18 +471,15 @@ TEST_F(Octaves, OfReductions) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       ChainBuilder b;
       const ValueId x = *b.Input({dtype, {Dim::M(), Dim::Constant(kColumns)}});
-      ASSERT_OK(b.Output(*b.Reduce(kind, x, {1}, false)));
-      const auto chain = b.Finish();
-      ASSERT_OK(chain);
+      const auto chain = Finished(b, {*b.Reduce(kind, x, {1}, false)});
       Type octaves = type;
       octaves.dtype = dtype;
       octaves.first = -100;  // below, sums round to denormal numbers
       octaves.last = kind == ReduceKind::kMean ? 126 : 110;
       const std::vector<float> xs = RowsOfOctaves(octaves, true, 9, kColumns);
-      const auto ran = Run(*chain, octaves.last - octaves.first + 1, {BytesOf(xs, dtype)});
-      ASSERT_OK(ran);
-      for (size_t row = 0; row < ran->got.size(); ++row) {
-        EXPECT_NEAR(ran->got[row], ran->want[row], 32 * 0x1p-24 * ran->want[row])
+      const auto ran = Got(Run(chain, octaves.last - octaves.first + 1, {BytesOf(xs, dtype)}));
+      for (size_t row = 0; row < ran.got.size(); ++row) {
+        EXPECT_NEAR(ran.got[row], ran.want[row], 32 * 0x1p-24 * ran.want[row])
             << NameOf(kind) << " " << NameOf(dtype) << " row " << row;
       }
     }
@@ -523,9 +492,8 @@ TEST_F(Octaves, OfNormsOfLargeMean) {
   constexpr int kRows = 200;
   for (const char* text : {"layernorm rows=M cols=512 eps=1e-5 affine=0 dtype=f32",
                            "layernorm rows=M cols=512 eps=1e-5 affine=0 dtype=bf16"}) {
-    const auto problem = ParseProblem(text);
-    ASSERT_OK(problem);
-    const Chain& chain = problem->chain;
+    const auto problem = Got(ParseProblem(text));
+    const Chain& chain = problem.chain;
     const DType dtype = chain.input_op(0).type.dtype;
     std::mt19937 random(11);
     std::uniform_real_distribution<double> noise(-1, 1);
@@ -536,15 +504,14 @@ TEST_F(Octaves, OfNormsOfLargeMean) {
         xs.push_back(row < 4 ? 8.5e37f : Rounded(scale * (mean + noise(random)), dtype));
       }
     }
-    const auto ran = Run(chain, kRows, {BytesOf(xs, dtype)});
-    ASSERT_OK(ran);
+    const auto ran = Got(Run(chain, kRows, {BytesOf(xs, dtype)}));
     for (size_t i = 0; i < xs.size(); ++i) {
-      const double unit = dtype == DType::kBF16 ? Unit(ran->want[i], kTypes[0]) : 0;
+      const double unit = dtype == DType::kBF16 ? Unit(ran.want[i], kTypes[0]) : 0;
       if (i < 4 * kColumns) {
-        ASSERT_TRUE(std::isfinite(ran->got[i])) << text << " element " << i;
+        ASSERT_TRUE(std::isfinite(ran.got[i])) << text << " element " << i;
         continue;
       }
-      ASSERT_NEAR(ran->got[i], ran->want[i], unit + 5e-4) << text << " element " << i;
+      ASSERT_NEAR(ran.got[i], ran.want[i], unit + 5e-4) << text << " element " << i;
     }
   }
 }
@@ -565,18 +532,14 @@ TEST_F(Octaves, QuotientsUnderAStepAreExact) {
       const ValueId x = *b.Input(rows), y = *b.Input(rows);
       const ValueId q = *b.Binary(BinaryKind::kDiv, x, y);
       const ValueId whole = floors ? *b.Unary(UnaryKind::kFloor, q) : *b.Cast(q, DType::kS32);
-      ASSERT_OK(b.Output(floors ? *b.Cast(whole, DType::kBF16) : whole));
-      const auto chain = b.Finish();
-      ASSERT_OK(chain);
+      const auto chain = Finished(b, {floors ? *b.Cast(whole, DType::kBF16) : whole});
       std::vector<std::string> inputs;
       for (int i = 0; i < 2; ++i) {
-        inputs.push_back(
-            BytesOf(chain->InputOrder()[static_cast<size_t>(i)] == 0 ? xs : ys, dtype));
+        inputs.push_back(BytesOf(chain.InputOrder()[static_cast<size_t>(i)] == 0 ? xs : ys, dtype));
       }
-      const auto ran = Run(*chain, 64, inputs);
-      ASSERT_OK(ran);
-      for (size_t i = 0; i < ran->got.size(); ++i) {
-        ASSERT_EQ(ran->got[i], RoundTo(floors ? DType::kBF16 : DType::kS32, ran->want[i])) << i;
+      const auto ran = Got(Run(chain, 64, inputs));
+      for (size_t i = 0; i < ran.got.size(); ++i) {
+        ASSERT_EQ(ran.got[i], RoundTo(floors ? DType::kBF16 : DType::kS32, ran.want[i])) << i;
       }
     }
   }

@@ -1,14 +1,6 @@
 #include "tests/gpu/plan_build.h"
 
-#include <algorithm>
-#include <iterator>
-#include <thread>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/fusion/fusion.h"
-#include "src/fusion/plan_assembly.h"
 #include "src/plan/grouped_family.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/matcher.h"

@@ -2,16 +2,12 @@
 #ifndef SINTER_TESTS_GPU_PLAN_BUILD_H_
 #define SINTER_TESTS_GPU_PLAN_BUILD_H_
 
-#include <functional>
-#include <memory>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
 #include "src/grouped/grouped.h"
 #include "src/plan/kernel_code.h"
 #include "src/product/search/search.h"
+#include "tests/support/common.h"
 
 namespace sinter::gpu_testing {
 

@@ -1,15 +1,7 @@
 // Programs in the epilogue: schedules over the whole space of a product, rows that end anywhere,
 // auxiliary results, all against the float64 reference with poisoned outputs; NaN stays NaN.
-#include <cstdio>
-#include <cstring>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "src/chain/chain.h"
 #include "src/fusion/fusion.h"
-#include "tests/bench/graph_cases.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 #include "tests/gpu/stitch_runs.h"
@@ -37,18 +29,15 @@ class Programs : public GpuTest {
       BuildOptions options;
       options.codegen.jitter = jitter;
       const auto built = BuildPlans(ports(), chain, plans, options);
-      const auto data = DeviceChain::Make(ports(), *chain, kRows, 31);
-      ASSERT_OK(data);
+      const auto data = Got(DeviceChain::Make(ports(), *chain, kRows, 31));
       for (size_t i = 0; i < plans.size(); ++i) {
         SCOPED_TRACE(plans[i].ToText());
         if (jitter && !built[i].ok()) continue;
         ASSERT_OK(built[i]);
-        const auto run = (*data)->Bind(*built[i]);
-        ASSERT_OK(run);
+        const auto run = Got(data->Bind(*built[i]));
         for (const int64_t m : kSomeRows) {
-          const auto output = (*data)->Run(*run, m);
-          ASSERT_OK(output);
-          ASSERT_OK((*data)->Check(*output, m)) << "m " << m;
+          const auto output = Got(data->Run(run, m));
+          ASSERT_OK(data->Check(output, m)) << "m " << m;
         }
         ++ran;
       }
@@ -122,12 +111,11 @@ void ExpectAux(const Ports& ports, const std::vector<EpilogueChain>& chains) {
     for (const int64_t m : kAuxRows) {
       FusionOptions options;
       options.for_tuning = true;
-      const auto planned = PlanChain(c.chain, BucketOf(c.chain, m), ports.model, options);
-      ASSERT_OK(planned);
-      EXPECT_EQ(planned->chosen.kernels.size(), 1u) << planned->chosen.ToText();
-      plans.push_back(planned->chosen);
-      for (size_t i = 0; i < planned->alternatives.size() && i + 1 < kAuxPlans; ++i) {
-        plans.push_back(planned->alternatives[i]);
+      const auto planned = Got(PlanChain(c.chain, BucketOf(c.chain, m), ports.model, options));
+      EXPECT_EQ(planned.chosen.kernels.size(), 1u) << planned.chosen.ToText();
+      plans.push_back(planned.chosen);
+      for (size_t i = 0; i < planned.alternatives.size() && i + 1 < kAuxPlans; ++i) {
+        plans.push_back(planned.alternatives[i]);
       }
       rows.resize(plans.size(), m);
     }
@@ -136,9 +124,8 @@ void ExpectAux(const Ports& ports, const std::vector<EpilogueChain>& chains) {
       SCOPED_TRACE(absl::StrCat("m ", rows[i], " ", plans[i].ToText()));
       ASSERT_OK(built[i]);
       const bench::GraphCase graph{c.name, "", c.chain, rows[i]};
-      const auto data = StitchRuns::Make(ports, graph, 31);
-      ASSERT_OK(data);
-      EXPECT_OK((*data)->Check(*built[i], 2));
+      const auto data = Got(StitchRuns::Make(ports, graph, 31));
+      EXPECT_OK(data->Check(*built[i], 2));
       ++ran;
     }
   }
@@ -167,24 +154,20 @@ TEST_F(Programs, KeepNan) {
   for (const EpilogueChain& c :
        testing::ProductEpilogues({DType::kBF16, DType::kBF16, DType::kBF16}, kSizes)) {
     SCOPED_TRACE(c.name);
-    const auto data = DeviceChain::Make(ports(), c.chain, kM, 37);
-    ASSERT_OK(data);
-    const int rows = (*data)->matched().rows;
-    std::string bytes = (*data)->inputs()[static_cast<size_t>(rows)];
+    const auto data = Got(DeviceChain::Make(ports(), c.chain, kM, 37));
+    const int rows = data->matched().rows;
+    std::string bytes = data->inputs()[static_cast<size_t>(rows)];
     const uint16_t nan = 0x7FC0;
     std::memcpy(&bytes[2 * 3 * static_cast<size_t>(kSizes.k)], &nan, 2);  // of row 3
-    ASSERT_OK(ports().measurer->Upload((*data)->input_buffer(rows), bytes.data(), bytes.size()));
+    ASSERT_OK(ports().measurer->Upload(data->input_buffer(rows), bytes.data(), bytes.size()));
     PrepareOptions options;
-    const auto plan = engine()->Prepare(c.chain, kM, options);
-    ASSERT_OK(plan);
-    const auto run = (*data)->Bind(*plan);
-    ASSERT_OK(run);
-    const auto output = (*data)->Run(*run, kM);
-    ASSERT_OK(output);
+    const auto plan = Got(engine()->Prepare(c.chain, kM, options));
+    const auto run = Got(data->Bind(plan));
+    const auto output = Got(data->Run(run, kM));
     for (int64_t row = 0; row < kM; ++row) {
       for (int64_t column = 0; column < kSizes.n; ++column) {
         uint16_t bits = 0;
-        std::memcpy(&bits, output->data() + 2 * (row * kSizes.n + column), 2);
+        std::memcpy(&bits, output.data() + 2 * (row * kSizes.n + column), 2);
         const bool is_nan = (bits & 0x7F80) == 0x7F80 && (bits & 0x7F) != 0;
         ASSERT_EQ(is_nan, row == 3) << "row " << row << " column " << column;
       }

@@ -1,10 +1,8 @@
 // Residuals in the epilogue of every dataflow: schedules over the whole space, rows that end
 // anywhere, the result in a buffer of its own and in the residual's place, with and without pauses,
 // and launches that are looped over rows.
-#include <string>
-#include <vector>
-
 #include "tests/gpu/sweep_test.h"
+#include "tests/support/chains.h"
 
 namespace sinter::gpu_testing::residual {
 namespace {
@@ -50,22 +48,18 @@ class Residuals : public SweepTest {
   // behind m as they were.
   static void RunOne(DeviceChain& data, const LoadedPlanPtr& plan) {
     const int residual = data.matched().NumberOf(data.matched().size() - 1, Role::kResidual);
-    const auto apart = data.Bind(plan);
-    ASSERT_OK(apart);
-    const auto in_place = data.BindOver(plan, residual);
-    ASSERT_OK(in_place);
+    const auto apart = Got(data.Bind(plan));
+    const auto in_place = Got(data.BindOver(plan, residual));
     const size_t row = static_cast<size_t>(data.matched().output_stride *
                                            SizeOf(data.matched().sequence.element()));
     for (int64_t m : kSomeRows) {
-      const auto output = data.Run(*apart, m);
-      ASSERT_OK(output);
-      ASSERT_OK(data.Check(*output, m));
-      const auto over = data.RunOver(*in_place, residual, m);
-      ASSERT_OK(over);
+      const auto output = Got(data.Run(apart, m));
+      ASSERT_OK(data.Check(output, m));
+      const auto over = Got(data.RunOver(in_place, residual, m));
       const size_t written = static_cast<size_t>(m) * row;
       const std::string& before = data.inputs()[static_cast<size_t>(residual)];
-      ASSERT_TRUE(over->substr(0, written) == output->substr(0, written)) << "in place, m " << m;
-      ASSERT_TRUE(over->substr(written) == before.substr(written)) << "behind row " << m;
+      ASSERT_TRUE(over.substr(0, written) == output.substr(0, written)) << "in place, m " << m;
+      ASSERT_TRUE(over.substr(written) == before.substr(written)) << "behind row " << m;
       // The residual as it was, for the next run apart.
       ASSERT_OK(
           ports().measurer->Upload(data.input_buffer(residual), before.data(), before.size()));
@@ -91,15 +85,13 @@ TEST_F(Residuals, ManyRows) {
   spec.l = 128;
   spec.residual = spec.rounds_sum = true;
   const Chain chain = MakeFfnChain(spec).value();
-  const auto data = DeviceChain::Make(ports(), chain, kMany, 23);
-  ASSERT_OK(data);
+  const auto data = Got(DeviceChain::Make(ports(), chain, kMany, 23));
   for (const auto choice : {PrepareOptions::Choice::kUnfused, PrepareOptions::Choice::kFused}) {
     PrepareOptions options;
     options.choice = choice;
-    const auto plan = engine()->Prepare(chain, kMany, options);
-    ASSERT_OK(plan);
-    ExpectCorrect(**data, *plan, kMany, 2);
-    ExpectCorrect(**data, *plan, 8193, 1);
+    const auto plan = Got(engine()->Prepare(chain, kMany, options));
+    ExpectCorrect(*data, plan, kMany, 2);
+    ExpectCorrect(*data, plan, 8193, 1);
   }
 }
 
@@ -116,17 +108,13 @@ TEST_F(Residuals, RowsWithGaps) {
   const ValueId r = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(kWidth)}}, strided);
   const ValueId c = *AddLinear(b, a, weight(), kNoValue, Layout::kOI, Activation::kRelu);
   const ValueId e = *AddLinear(b, c, weight(), kNoValue, Layout::kOI);
-  ASSERT_OK(b.Output(*b.Cast(*b.Binary(BinaryKind::kAdd, e, r), DType::kBF16)));
-  const auto chain = b.Finish();
-  ASSERT_OK(chain);
-  const auto data = DeviceChain::Make(ports(), *chain, kRows, 29);
-  ASSERT_OK(data);
+  const auto chain = Finished(b, {*b.Cast(*b.Binary(BinaryKind::kAdd, e, r), DType::kBF16)});
+  const auto data = Got(DeviceChain::Make(ports(), chain, kRows, 29));
   for (const auto choice : {PrepareOptions::Choice::kUnfused, PrepareOptions::Choice::kFused}) {
     PrepareOptions options;
     options.choice = choice;
-    const auto plan = engine()->Prepare(*chain, kRows, options);
-    ASSERT_OK(plan);
-    for (int64_t m : kSomeRows) ExpectCorrect(**data, *plan, m, 2);
+    const auto plan = Got(engine()->Prepare(chain, kRows, options));
+    for (int64_t m : kSomeRows) ExpectCorrect(*data, plan, m, 2);
   }
 }
 

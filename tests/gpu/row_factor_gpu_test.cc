@@ -1,11 +1,9 @@
 // Products that a constant, a number of each row and one of each column multiply, in every
 // dataflow: schedules over the whole space, rows that end anywhere, with residuals and without,
 // with and without pauses, and launches that are looped over rows.
-#include <memory>
-#include <vector>
-
 #include "src/product/matcher.h"
 #include "tests/gpu/sweep_test.h"
+#include "tests/support/chains.h"
 
 namespace sinter::gpu_testing::row_factor {
 namespace {
@@ -56,14 +54,11 @@ class RowFactors : public SweepTest {
 
   // Right at every number of rows, and the same bytes again.
   static void RunOne(DeviceChain& data, const LoadedPlanPtr& plan) {
-    const auto bound = data.Bind(plan);
-    ASSERT_OK(bound);
+    const auto bound = Got(data.Bind(plan));
     for (int64_t m : kSomeRows) {
-      const auto output = data.Run(*bound, m), again = data.Run(*bound, m);
-      ASSERT_OK(output);
-      ASSERT_OK(data.Check(*output, m));
-      ASSERT_OK(again);
-      ASSERT_TRUE(*output == *again) << "m " << m;
+      const auto output = Got(data.Run(bound, m)), again = Got(data.Run(bound, m));
+      ASSERT_OK(data.Check(output, m));
+      ASSERT_TRUE(output == again) << "m " << m;
     }
   }
 };
@@ -131,15 +126,13 @@ TEST_F(RowFactors, ManyRows) {
     spec.scale_w1 = spec.scale_w2 = true;
     spec.factor_dtype = spec.scale_w_dtype = dtype;
     const Chain chain = MakeFfnChain(spec).value();
-    const auto data = DeviceChain::Make(ports(), chain, kMany, 37);
-    ASSERT_OK(data);
+    const auto data = Got(DeviceChain::Make(ports(), chain, kMany, 37));
     for (const auto choice : {PrepareOptions::Choice::kUnfused, PrepareOptions::Choice::kFused}) {
       PrepareOptions options;
       options.choice = choice;
-      const auto plan = engine()->Prepare(chain, kMany, options);
-      ASSERT_OK(plan);
-      ExpectCorrect(**data, *plan, kMany, 2);
-      ExpectCorrect(**data, *plan, 8193, 1);
+      const auto plan = Got(engine()->Prepare(chain, kMany, options));
+      ExpectCorrect(*data, plan, kMany, 2);
+      ExpectCorrect(*data, plan, 8193, 1);
     }
   }
 }
@@ -171,8 +164,7 @@ Chain ChainOf(const NormedProduct& p) {
     const ValueId added = *b.Input({p.dtype, {Dim::M(), n}});
     y = *b.Binary(BinaryKind::kAdd, y, *b.Cast(added, DType::kF32));
   }
-  EXPECT_OK(b.Output(*b.Cast(y, p.dtype)));
-  return *b.Finish();
+  return Finished(b, {*b.Cast(y, p.dtype)});
 }
 
 class RowNorms : public SweepTest {
@@ -207,19 +199,15 @@ class RowNorms : public SweepTest {
     BuildOptions options;
     options.codegen.jitter = jitter;
     const auto built = BuildPlans(ports(), chain, plans, options);
-    const auto data = DeviceChain::Make(ports(), *chain, kMost, 41);
-    ASSERT_OK(data);
+    const auto data = Got(DeviceChain::Make(ports(), *chain, kMost, 41));
     for (size_t i = 0; i < plans.size(); ++i) {
       SCOPED_TRACE(plans[i].ToText());
       ASSERT_OK(built[i]);
-      const auto bound = (*data)->Bind(*built[i]);
-      ASSERT_OK(bound);
+      const auto bound = Got(data->Bind(*built[i]));
       for (int64_t m : numbers) {
-        const auto output = (*data)->Run(*bound, m), again = (*data)->Run(*bound, m);
-        ASSERT_OK(output);
-        ASSERT_OK((*data)->Check(*output, m));
-        ASSERT_OK(again);
-        ASSERT_TRUE(*output == *again) << "m " << m;
+        const auto output = Got(data->Run(bound, m)), again = Got(data->Run(bound, m));
+        ASSERT_OK(data->Check(output, m));
+        ASSERT_TRUE(output == again) << "m " << m;
       }
     }
   }

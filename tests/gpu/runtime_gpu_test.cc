@@ -2,14 +2,6 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
-#include "src/product/matcher.h"
-#include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/late_kernel.h"
 #include "tests/gpu/stream_fixture.h"
 
@@ -43,9 +35,8 @@ class Runtime : public StreamTest {
     ASSERT_OK(data.Poison(run));
     ASSERT_OK(run.launch(stream.get(), m, false));
     ASSERT_OK(Synchronize(stream));
-    const auto output = data.DownloadOutput();
-    ASSERT_OK(output);
-    EXPECT_OK(data.Check(*output, m));
+    const auto output = Got(data.DownloadOutput());
+    EXPECT_OK(data.Check(output, m));
   }
 };
 
@@ -56,17 +47,13 @@ TEST_F(Runtime, TwoStreamsRunAtOnce) {
   std::vector<BoundRun> runs;
   std::vector<Stream> streams;
   for (const Chain& chain : chains) {
-    const auto plan = Prepare(chain, 128, kFused);
-    ASSERT_OK(plan);
-    auto made = DeviceChain::Make(ports(), chain, 128, 3);
-    ASSERT_OK(made);
-    const auto run = (*made)->Bind(*plan);
-    ASSERT_OK(run);
-    auto stream = MakeStream(device_);
-    ASSERT_OK(stream);
-    data.push_back(*std::move(made));
-    runs.push_back(*run);
-    streams.push_back(*std::move(stream));
+    const auto plan = Got(Prepare(chain, 128, kFused));
+    auto made = Got(DeviceChain::Make(ports(), chain, 128, 3));
+    const auto run = Got(made->Bind(plan));
+    auto stream = Got(MakeStream(device_));
+    data.push_back(std::move(made));
+    runs.push_back(run);
+    streams.push_back(std::move(stream));
   }
   for (int round = 0; round < Repeats(); ++round) {
     for (size_t i = 0; i < 2; ++i) ASSERT_OK(data[i]->Poison(runs[i]));
@@ -75,21 +62,19 @@ TEST_F(Runtime, TwoStreamsRunAtOnce) {
     }
     for (size_t i = 0; i < 2; ++i) {
       ASSERT_OK(Synchronize(streams[i]));
-      const auto output = data[i]->DownloadOutput();
-      ASSERT_OK(output);
-      ASSERT_OK(data[i]->Check(*output, 128)) << "stream " << i << " round " << round;
+      const auto output = Got(data[i]->DownloadOutput());
+      ASSERT_OK(data[i]->Check(output, 128)) << "stream " << i << " round " << round;
     }
   }
 }
 
 TEST_F(Runtime, TwoThreadsShareAPlan) {
   const Chain chain = MakeFfnChain(Square(3072, 1024, true)).value();
-  const auto plan = Prepare(chain, 128, kFused);
-  ASSERT_OK(plan);
+  const auto plan = Got(Prepare(chain, 128, kFused));
   const auto work = [&](uint64_t seed) {
     const auto data = DeviceChain::Make(ports(), chain, 128, seed);
     ASSERT_OK(data);
-    const auto run = (*data)->Bind(*plan);
+    const auto run = (*data)->Bind(plan);
     ASSERT_OK(run);
     const auto stream = MakeStream(device_);
     ASSERT_OK(stream);
@@ -103,31 +88,25 @@ TEST_F(Runtime, TwoThreadsShareAPlan) {
 TEST_F(Runtime, ACapturedLaunchReplaysAfterItsPlanIsGone) {
   const Chain chain = MakeFfnChain(Square(2048, 512, false)).value();
   for (auto choice : {kFused, kUnfused}) {
-    const auto data = DeviceChain::Make(ports(), chain, 128, 3);
-    ASSERT_OK(data);
-    const auto stream = MakeStream(device_);
-    ASSERT_OK(stream);
+    const auto data = Got(DeviceChain::Make(ports(), chain, 128, 3));
+    const auto stream = Got(MakeStream(device_));
     absl::StatusOr<Graph> graph = absl::UnknownError("");
     DeviceBuffer workspace;
     {
-      auto plan = Prepare(chain, 128, choice);
-      ASSERT_OK(plan);
-      auto run = (*data)->Bind(*plan);
-      ASSERT_OK(run);
-      workspace = run->workspace;
-      ASSERT_OK(BeginCapture(*stream));
-      for (int i = 0; i < 3; ++i) EXPECT_OK(run->launch(stream->get(), 100, false));
-      graph = EndCapture(*stream);
+      auto plan = Got(Prepare(chain, 128, choice));
+      auto run = Got(data->Bind(plan));
+      workspace = run.workspace;
+      ASSERT_OK(BeginCapture(stream));
+      for (int i = 0; i < 3; ++i) EXPECT_OK(run.launch(stream.get(), 100, false));
+      graph = EndCapture(stream);
       ASSERT_OK(graph);
     }
-    const auto exec = Instantiate(device_, *graph);
-    ASSERT_OK(exec);
+    const auto exec = Got(Instantiate(device_, *graph));
     for (int round = 0; round < 5; ++round) {
-      ASSERT_OK((*data)->Poison(BoundRun{nullptr, workspace}));
-      ASSERT_OK(Replay(*exec, *stream));
-      const auto output = (*data)->DownloadOutput();
-      ASSERT_OK(output);
-      ASSERT_OK((*data)->Check(*output, 100));
+      ASSERT_OK(data->Poison(BoundRun{nullptr, workspace}));
+      ASSERT_OK(Replay(exec, stream));
+      const auto output = Got(data->DownloadOutput());
+      ASSERT_OK(data->Check(output, 100));
     }
   }
 }
@@ -135,31 +114,24 @@ TEST_F(Runtime, ACapturedLaunchReplaysAfterItsPlanIsGone) {
 TEST_F(Runtime, PreparingDuringCaptureIsRefusedAndLeavesTheCaptureValid) {
   const Chain chain = MakeFfnChain(Square(1024, 256, false)).value();
   const Chain other = MakeFfnChain(Square(1152, 256, false)).value();
-  const auto plan = Prepare(chain, 64, kFused);
-  ASSERT_OK(plan);
-  const auto data = DeviceChain::Make(ports(), chain, 64, 3);
-  ASSERT_OK(data);
-  const auto run = (*data)->Bind(*plan);
-  ASSERT_OK(run);
-  const auto stream = MakeStream(device_);
-  ASSERT_OK(stream);
-  EXPECT_OK(engine()->RefuseDuringCapture(stream->get()));
-  ASSERT_OK(BeginCapture(*stream));
-  EXPECT_OK(run->launch(stream->get(), 64, false));
-  EXPECT_EQ(StatusNumber(engine()->RefuseDuringCapture(stream->get())),
+  const auto plan = Got(Prepare(chain, 64, kFused));
+  const auto data = Got(DeviceChain::Make(ports(), chain, 64, 3));
+  const auto run = Got(data->Bind(plan));
+  const auto stream = Got(MakeStream(device_));
+  EXPECT_OK(engine()->RefuseDuringCapture(stream.get()));
+  ASSERT_OK(BeginCapture(stream));
+  EXPECT_OK(run.launch(stream.get(), 64, false));
+  EXPECT_EQ(StatusNumber(engine()->RefuseDuringCapture(stream.get())),
             static_cast<int32_t>(ErrorCode::kStreamCapturing));
   std::thread preparing([&] { EXPECT_OK(Prepare(other, 64, kFused)); });
   preparing.join();
-  EXPECT_OK(run->launch(stream->get(), 64, false));
-  const auto graph = EndCapture(*stream);
-  ASSERT_OK(graph);
-  const auto exec = Instantiate(device_, *graph);
-  ASSERT_OK(exec);
-  ASSERT_OK((*data)->Poison(*run));
-  ASSERT_OK(Replay(*exec, *stream));
-  const auto output = (*data)->DownloadOutput();
-  ASSERT_OK(output);
-  EXPECT_OK((*data)->Check(*output, 64));
+  EXPECT_OK(run.launch(stream.get(), 64, false));
+  const auto graph = Got(EndCapture(stream));
+  const auto exec = Got(Instantiate(device_, graph));
+  ASSERT_OK(data->Poison(run));
+  ASSERT_OK(Replay(exec, stream));
+  const auto output = Got(data->DownloadOutput());
+  EXPECT_OK(data->Check(output, 64));
 }
 
 TEST_F(Runtime, AThreadWithoutAContextKeepsNone) {
@@ -211,19 +183,15 @@ TEST_F(Runtime, TheCallersContextIsRestored) {
     EXPECT_EQ(current, own.get()) << after;
   };
   expect_own("creating it");
-  const auto plan = Prepare(chain, 64, kFused);
-  ASSERT_OK(plan);
+  const auto plan = Got(Prepare(chain, 64, kFused));
   expect_own("prepare");
-  const auto data = DeviceChain::Make(ports(), chain, 64, 3);
-  ASSERT_OK(data);
-  const auto run = (*data)->Bind(*plan);
-  ASSERT_OK(run);
+  const auto data = Got(DeviceChain::Make(ports(), chain, 64, 3));
+  const auto run = Got(data->Bind(plan));
   expect_own("bind");
-  const auto output = (*data)->Run(*run, 64);
-  ASSERT_OK(output);
+  const auto output = Got(data->Run(run, 64));
   expect_own("launch");
-  EXPECT_OK((*data)->Check(*output, 64));
-  EXPECT_FALSE((*data)->Run(*run, 65).ok());
+  EXPECT_OK(data->Check(output, 64));
+  EXPECT_FALSE(data->Run(run, 65).ok());
   expect_own("a refused launch");
 }
 
@@ -235,34 +203,29 @@ TEST_F(Runtime, TwoPlansUseOneWorkspaceInTurn) {
     std::vector<PreparedPlanPtr> plans;
     uint64_t bytes = 0;
     for (const Chain& chain : chains) {
-      const auto plan = Prepare(chain, 128, choice);
-      ASSERT_OK(plan);
-      auto made = DeviceChain::Make(ports(), chain, 128, 3);
-      ASSERT_OK(made);
-      plans.push_back(*plan);
-      data.push_back(*std::move(made));
-      bytes = std::max(bytes, (*plan)->WorkspaceBytes());
+      const auto plan = Got(Prepare(chain, 128, choice));
+      auto made = Got(DeviceChain::Make(ports(), chain, 128, 3));
+      plans.push_back(plan);
+      data.push_back(std::move(made));
+      bytes = std::max(bytes, plan->WorkspaceBytes());
     }
     if (bytes == 0) continue;
-    const auto workspace = data[0]->MakeWorkspace(bytes);
-    ASSERT_OK(workspace);
+    const auto workspace = Got(data[0]->MakeWorkspace(bytes));
     ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
       const size_t larger = plans[0]->WorkspaceBytes() == bytes ? 0 : 1;
-      return plans[larger]->InitWorkspace(workspace->ptr, bytes, stream);
+      return plans[larger]->InitWorkspace(workspace.ptr, bytes, stream);
     }));
     std::vector<BoundRun> runs;
     for (size_t i = 0; i < 2; ++i) {
-      const auto run = data[i]->BindOn(plans[i], *workspace);
-      ASSERT_OK(run);
-      runs.push_back(*run);
+      const auto run = Got(data[i]->BindOn(plans[i], workspace));
+      runs.push_back(run);
     }
     const int64_t rows[] = {128, 65};
     for (int round = 0; round < 2 * Repeats(); ++round) {
       const size_t i = static_cast<size_t>(round % 2);
       const int64_t m = rows[round / 2 % 2];
-      const auto output = data[i]->Run(runs[i], m);
-      ASSERT_OK(output);
-      ASSERT_OK(data[i]->Check(*output, m)) << "round " << round;
+      const auto output = Got(data[i]->Run(runs[i], m));
+      ASSERT_OK(data[i]->Check(output, m)) << "round " << round;
     }
   }
 }
@@ -271,29 +234,24 @@ TEST_F(Runtime, ALatePredecessorIsWaitedForOnAProgrammaticEdge) {
   const Chain chain = MakeFfnChain(Square(3072, 1024, true)).value();
   const int a = MatchProducts(chain).value().rows;
   for (auto choice : {kFused, kUnfused}) {
-    const auto plan = Prepare(chain, 128, choice);
-    ASSERT_OK(plan);
-    const auto data = DeviceChain::Make(ports(), chain, 128, 3);
-    ASSERT_OK(data);
-    const auto run = (*data)->Bind(*plan);
-    ASSERT_OK(run);
-    const DeviceBuffer input = (*data)->input_buffer(a);
-    const std::string& bytes = (*data)->inputs()[static_cast<size_t>(a)];
-    const auto kept = (*data)->MakeWorkspace(bytes.size());
-    ASSERT_OK(kept);
-    ASSERT_OK(ports().measurer->Upload(*kept, bytes.data(), bytes.size()));
-    const auto late = LateKernel::Make(ports().compiler.get(), ports().loader.get(), *kept, input);
-    ASSERT_OK(late);
+    const auto plan = Got(Prepare(chain, 128, choice));
+    const auto data = Got(DeviceChain::Make(ports(), chain, 128, 3));
+    const auto run = Got(data->Bind(plan));
+    const DeviceBuffer input = data->input_buffer(a);
+    const std::string& bytes = data->inputs()[static_cast<size_t>(a)];
+    const auto kept = Got(data->MakeWorkspace(bytes.size()));
+    ASSERT_OK(ports().measurer->Upload(kept, bytes.data(), bytes.size()));
+    const auto late =
+        Got(LateKernel::Make(ports().compiler.get(), ports().loader.get(), kept, input));
     for (int round = 0; round < Repeats(); ++round) {
-      ASSERT_OK((*data)->Poison(*run));
+      ASSERT_OK(data->Poison(run));
       ASSERT_OK(ports().measurer->Fill(input, 0xff));
       ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
-        SINTER_RETURN_IF_ERROR((*late)->Enqueue(stream));
-        return run->launch(stream, 128, true);
+        SINTER_RETURN_IF_ERROR(late->Enqueue(stream));
+        return run.launch(stream, 128, true);
       }));
-      const auto output = (*data)->DownloadOutput();
-      ASSERT_OK(output);
-      ASSERT_OK((*data)->Check(*output, 128)) << "round " << round;
+      const auto output = Got(data->DownloadOutput());
+      ASSERT_OK(data->Check(output, 128)) << "round " << round;
     }
   }
 }
@@ -303,39 +261,34 @@ TEST_F(Runtime, LayersOnProgrammaticEdgesGiveWhatPlainEdgesGive) {
   const Chain chain = MakeFfnChain(Square(2048, 512, true)).value();
   const MatchedSequence view = MatchProducts(chain).value();
   for (auto choice : {kFused, kUnfused}) {
-    const auto plan = Prepare(chain, 128, choice);
-    ASSERT_OK(plan);
-    const auto data = DeviceChain::Make(ports(), chain, 128, 3);
-    ASSERT_OK(data);
-    const uint64_t bytes = (*data)->inputs()[static_cast<size_t>(view.rows)].size();
-    const auto workspace = (*data)->MakeWorkspace((*plan)->WorkspaceBytes());
-    ASSERT_OK(workspace);
+    const auto plan = Got(Prepare(chain, 128, choice));
+    const auto data = Got(DeviceChain::Make(ports(), chain, 128, 3));
+    const uint64_t bytes = data->inputs()[static_cast<size_t>(view.rows)].size();
+    const auto workspace = Got(data->MakeWorkspace(plan->WorkspaceBytes()));
     ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) {
-      return (*plan)->InitWorkspace(workspace->ptr, workspace->bytes, stream);
+      return (plan)->InitWorkspace(workspace.ptr, workspace.bytes, stream);
     }));
-    std::vector<DeviceBuffer> layers = {(*data)->input_buffer(view.rows)};
+    std::vector<DeviceBuffer> layers = {data->input_buffer(view.rows)};
     std::vector<std::shared_ptr<const PlanBinding>> bindings;
     for (int layer = 0; layer < 6; ++layer) {
-      const auto out = (*data)->MakeWorkspace(bytes);
-      ASSERT_OK(out);
-      layers.push_back(*out);
+      const auto out = Got(data->MakeWorkspace(bytes));
+      layers.push_back(out);
       std::vector<DevicePtr> buffers(static_cast<size_t>(chain.num_inputs()) + 1);
       for (int i = 0; i < chain.num_inputs(); ++i) {
         const size_t caller = static_cast<size_t>(chain.InputOrder()[static_cast<size_t>(i)]);
-        buffers[caller] = (*data)->input_buffer(i).ptr;
+        buffers[caller] = data->input_buffer(i).ptr;
         if (i == view.rows) buffers[caller] = layers[static_cast<size_t>(layer)].ptr;
       }
-      buffers.back() = out->ptr;
-      const auto binding = (*plan)->Bind(buffers, workspace->ptr);
-      ASSERT_OK(binding);
-      bindings.push_back(*binding);
+      buffers.back() = out.ptr;
+      const auto binding = Got(plan->Bind(buffers, workspace.ptr));
+      bindings.push_back(binding);
     }
     std::string plain;
     for (int round = 0; round < Repeats(); ++round) {
       for (size_t i = 1; i < layers.size(); ++i) ASSERT_OK(ports().measurer->Fill(layers[i], 0xff));
       ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
         for (const auto& binding : bindings) {
-          SINTER_RETURN_IF_ERROR((*plan)->Launch(*binding, stream, 128, round > 0));
+          SINTER_RETURN_IF_ERROR(plan->Launch(*binding, stream, 128, round > 0));
         }
         return absl::OkStatus();
       }));

@@ -1,10 +1,5 @@
 // A few launches of small kernels of every dataflow: what compute-sanitizer can follow.
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
-#include "src/product/matcher.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 #include "tests/support/sequences.h"
@@ -54,16 +49,12 @@ class Small : public GpuTest {
   void Run(std::shared_ptr<const Chain> chain, const Plan& plan, const std::string& name,
            const std::vector<int64_t>& ms) {
     SCOPED_TRACE(name);
-    const auto loaded = BuildPlan(ports(), chain, plan);
-    ASSERT_OK(loaded);
-    const auto data = DeviceChain::Make(ports(), *chain, ms[0], 5);
-    ASSERT_OK(data);
-    const auto run = (*data)->Bind(*loaded);
-    ASSERT_OK(run);
+    const auto loaded = Got(BuildPlan(ports(), chain, plan));
+    const auto data = Got(DeviceChain::Make(ports(), *chain, ms[0], 5));
+    const auto run = Got(data->Bind(loaded));
     for (int64_t m : ms) {
-      const auto output = (*data)->Run(*run, m);
-      ASSERT_OK(output);
-      EXPECT_OK((*data)->Check(*output, m));
+      const auto output = Got(data->Run(run, m));
+      EXPECT_OK(data->Check(output, m));
     }
   }
 };

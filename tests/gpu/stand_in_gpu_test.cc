@@ -1,23 +1,12 @@
 // Kernels that come with the library: products of every epilogue at every m, every tile, graphs of
 // rows, and their times beside those of the chosen plans.
-#include <cstdio>
-#include <cstdlib>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/chain/composites.h"
 #include "src/standin/stand_in.h"
 #include "tests/bench/cases.h"
-#include "tests/bench/graph_cases.h"
-#include "tests/bench/graph_data.h"
 #include "tests/bench/measure_graph.h"
-#include "tests/bench/runnable.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 #include "tests/gpu/stitch_runs.h"
+#include "tests/support/chains.h"
 
 namespace sinter::gpu_testing::stand_in {
 namespace {
@@ -83,22 +72,18 @@ class StandIns : public GpuTest {
 TEST_F(StandIns, AreRightAtEveryM) {
   for (const FfnSpec& spec : Specs()) {
     SCOPED_TRACE(NameOf(spec));
-    const absl::StatusOr<Chain> chain = MakeFfnChain(spec);
-    ASSERT_OK(chain);
-    const auto data = DeviceChain::Make(ports(), *chain, kMost, 7);
-    ASSERT_OK(data);
+    const Chain chain = Got(MakeFfnChain(spec));
+    const auto data = Got(DeviceChain::Make(ports(), chain, kMost, 7));
     std::map<int64_t, BoundRun> bound;
     for (int64_t m = 1; m <= kMost; ++m) {
       if (bound.count(BucketOf(m)) == 0) {
-        const auto plan = Prepare(*chain, m);
-        ASSERT_OK(plan);
-        const auto run = (*data)->Bind(*plan);
-        ASSERT_OK(run);
-        bound[BucketOf(m)] = *run;
+        const auto plan = Got(Prepare(chain, m));
+        const auto run = Got(data->Bind(plan));
+        bound[BucketOf(m)] = run;
       }
-      const auto output = (*data)->Run(bound[BucketOf(m)], m);
+      const auto output = data->Run(bound[BucketOf(m)], m);
       ASSERT_OK(output) << "m " << m;
-      ASSERT_OK((*data)->Check(*output, m)) << "bucket " << BucketOf(m) << " m " << m;
+      ASSERT_OK(data->Check(*output, m)) << "bucket " << BucketOf(m) << " m " << m;
     }
   }
 }
@@ -107,9 +92,8 @@ TEST_F(StandIns, AreRightAtEveryM) {
 TEST_F(StandIns, OfEveryTileAreRight) {
   for (const FfnSpec& spec : Specs()) {
     const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-    const auto data = DeviceChain::Make(ports(), *chain, kMost, 11);
-    ASSERT_OK(data);
-    ProductSequence both = (*data)->matched().sequence;
+    const auto data = Got(DeviceChain::Make(ports(), *chain, kMost, 11));
+    ProductSequence both = data->matched().sequence;
     both.m = BucketOf(kMost);
     std::vector<Schedule> first, second;
     VisitStandIns(both.Part(0, 1), ports().model, [&](const Schedule& s) { first.push_back(s); });
@@ -126,12 +110,11 @@ TEST_F(StandIns, OfEveryTileAreRight) {
     for (size_t i = 0; i < plans.size(); ++i) {
       SCOPED_TRACE(absl::StrCat(NameOf(spec), "\n", plans[i].ToText()));
       ASSERT_OK(built[i]);
-      const auto run = (*data)->Bind(*built[i]);
-      ASSERT_OK(run);
+      const auto run = Got(data->Bind(*built[i]));
       for (int64_t m : {1, 7, 16, 17, 63, 64, 65, 127, 128, 129, 200, 256, 300}) {
-        const auto output = (*data)->Run(*run, m);
+        const auto output = data->Run(run, m);
         ASSERT_OK(output) << "m " << m;
-        ASSERT_OK((*data)->Check(*output, m)) << "m " << m;
+        ASSERT_OK(data->Check(*output, m)) << "m " << m;
       }
     }
   }
@@ -148,32 +131,26 @@ TEST_F(StandIns, IntoF32AreRight) {
       const ValueId w = *b.Input({dtype, of_w}, {true, {}, "w"});
       const ValueId bias =
           wide ? *b.Input({dtype, {Dim::Constant(n)}}, {true, {}, "bias"}) : kNoValue;
-      const auto y = AddLinear(b, x, w, bias, wide ? Layout::kIO : Layout::kOI,
-                               wide ? Activation::kRelu : Activation::kIdentity);
-      ASSERT_OK(y);
-      ASSERT_OK(b.Output(*y));
-      const auto chain = b.Finish();
-      ASSERT_OK(chain);
+      const auto y = Got(AddLinear(b, x, w, bias, wide ? Layout::kIO : Layout::kOI,
+                                   wide ? Activation::kRelu : Activation::kIdentity));
+      const auto chain = Finished(b, {y});
       for (const int64_t m : {1, 7, 16, 17, 63, 64, 65, 127, 128, 129, 200, 256, 300}) {
-        const bench::GraphCase c{"f32", "", *chain, m};
-        const auto plan = Prepare(*chain, m);
-        ASSERT_OK(plan);
-        const auto runs = StitchRuns::Make(ports(), c, 1);
-        ASSERT_OK(runs);
-        EXPECT_OK((*runs)->Check(*plan, 2)) << NameOf(dtype) << " m " << m;
+        const bench::GraphCase c{"f32", "", chain, m};
+        const auto plan = Got(Prepare(chain, m));
+        const auto runs = Got(StitchRuns::Make(ports(), c, 1));
+        EXPECT_OK(runs->Check(plan, 2)) << NameOf(dtype) << " m " << m;
       }
     }
   }
 }
 
 TEST_F(StandIns, OfGraphsAreRight) {
-  auto cases = bench::LoadGraphCases(
-      {absl::StrCat(kProblems, "memory_chains.txt"), absl::StrCat(kProblems, "stitch")}, {});
-  ASSERT_OK(cases);
+  auto cases = Got(bench::LoadGraphCases(
+      {absl::StrCat(kProblems, "memory_chains.txt"), absl::StrCat(kProblems, "stitch")}, {}));
   const std::vector<bench::GraphCase> random = bench::RandomGraphCases(60, 1 << 14);
-  cases->insert(cases->end(), random.begin(), random.end());
+  cases.insert(cases.end(), random.begin(), random.end());
   int taken = 0;
-  for (const bench::GraphCase& c : *cases) {
+  for (const bench::GraphCase& c : cases) {
     const auto plan = Prepare(c.chain, c.m);
     const bool listed = c.id.substr(0, 6) != "random";
     if (!plan.ok() && listed) {
@@ -181,18 +158,16 @@ TEST_F(StandIns, OfGraphsAreRight) {
     }
     if (!plan.ok()) continue;
     ++taken;
-    const auto runs = StitchRuns::Make(ports(), c, 3, 4 << 20);
-    ASSERT_OK(runs);
+    const auto runs = Got(StitchRuns::Make(ports(), c, 3, 4 << 20));
     PrepareOptions unfused;
     unfused.choice = PrepareOptions::Choice::kUnfused;
-    if (absl::IsFailedPrecondition((*runs)->Check(*plan, 1))) {  // too large for the reference
-      const auto other = engine()->Prepare(c.chain, c.m, unfused);
-      ASSERT_OK(other);
-      ASSERT_OK((*runs)->Trust(*other));
+    if (absl::IsFailedPrecondition(runs->Check(*plan, 1))) {  // too large for the reference
+      const auto other = Got(engine()->Prepare(c.chain, c.m, unfused));
+      ASSERT_OK(runs->Trust(other));
     }
-    EXPECT_OK((*runs)->Check(*plan, 2)) << c.id << "\n" << (*plan)->plan().ToText();
+    EXPECT_OK(runs->Check(*plan, 2)) << c.id << "\n" << (*plan)->plan().ToText();
   }
-  std::printf("%d of %zu graphs are taken\n", taken, cases->size());
+  std::printf("%d of %zu graphs are taken\n", taken, cases.size());
   EXPECT_GT(taken, 20);
 }
 
@@ -224,9 +199,8 @@ class StandInTimes : public StandIns {
 TEST_F(StandInTimes, OfProducts) {
   std::vector<bench::Case> cases;
   for (const char* list : {"gemm_chains", "gated_ffn", "batch_sweep"}) {
-    auto some = bench::LoadCases({absl::StrCat(kProblems, list, ".txt")}, {}, "file");
-    ASSERT_OK(some);
-    cases.insert(cases.end(), some->begin(), some->end());
+    auto some = Got(bench::LoadCases({absl::StrCat(kProblems, list, ".txt")}, {}, "file"));
+    cases.insert(cases.end(), some.begin(), some.end());
   }
   std::vector<absl::StatusOr<PreparedPlanPtr>> own;
   std::vector<PlanJob> jobs;
@@ -239,49 +213,45 @@ TEST_F(StandInTimes, OfProducts) {
   for (size_t i = 0; i < cases.size(); ++i) {
     const bench::Case& c = cases[i];
     ASSERT_OK(chosen[i]);
-    const auto data = bench::ChainData::Make(ports().measurer.get(), c.chain, c.m, 5, true);
-    ASSERT_OK(data);
+    const auto data = Got(bench::ChainData::Make(ports().measurer.get(), c.chain, c.m, 5, true));
     double us[2] = {0, 0};
     for (int which = 0; which < 2; ++which) {
-      const auto time = TimeOf(bench::RunnableOf(ports().measurer.get(), c.chain,
-                                                 which == 0 ? *own[i] : *chosen[i], c.m, **data),
-                               c.Calls(ports().model));
-      ASSERT_OK(time);
-      us[which] = *time;
+      const auto time = Got(TimeOf(bench::RunnableOf(ports().measurer.get(), c.chain,
+                                                     which == 0 ? *own[i] : *chosen[i], c.m, *data),
+                                   c.Calls(ports().model)));
+      us[which] = time;
     }
     Print(c.id, c.m, (*own[i])->plan(), (*chosen[i])->plan(), us[0], us[1]);
   }
 }
 
 TEST_F(StandInTimes, OfGraphs) {
-  const auto cases = bench::LoadGraphCases(
-      {absl::StrCat(kProblems, "memory_chains.txt"), absl::StrCat(kProblems, "stitch")}, {});
-  ASSERT_OK(cases);
+  const auto cases = Got(bench::LoadGraphCases(
+      {absl::StrCat(kProblems, "memory_chains.txt"), absl::StrCat(kProblems, "stitch")}, {}));
   std::vector<absl::StatusOr<PreparedPlanPtr>> own;
   std::vector<PlanJob> jobs;
-  for (const bench::GraphCase& c : *cases) {
+  for (const bench::GraphCase& c : cases) {
     own.push_back(Prepare(c.chain, c.m));
     jobs.push_back({&c.chain, c.m, PrepareOptions::Choice::kBest});
   }
   const auto chosen = PrepareAll(engine(), jobs);
-  for (size_t i = 0; i < cases->size(); ++i) {
-    const bench::GraphCase& c = (*cases)[i];
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const bench::GraphCase& c = cases[i];
     if (!own[i].ok()) continue;
     ASSERT_OK(chosen[i]);
     const int64_t sets = bench::GraphSets(c, static_cast<int>((*own[i])->plan().kernels.size()));
-    const auto data = bench::GraphData::Make(ports().measurer.get(), c.chain, c.m, 5, sets);
-    ASSERT_OK(data);
+    const auto data = Got(bench::GraphData::Make(ports().measurer.get(), c.chain, c.m, 5, sets));
     std::vector<std::vector<DevicePtr>> buffers;
-    for (size_t set = 0; set < (*data)->sets(); ++set) {
-      buffers.push_back((*data)->CallerSet(set, false));
+    for (size_t set = 0; set < data->sets(); ++set) {
+      buffers.push_back(data->CallerSet(set, false));
     }
     double us[2] = {0, 0};
     for (int which = 0; which < 2; ++which) {
-      const auto time = TimeOf(bench::RunnableOf(ports().measurer.get(),
-                                                 which == 0 ? *own[i] : *chosen[i], c.m, buffers),
-                               c.Calls(ports().model));
-      ASSERT_OK(time);
-      us[which] = *time;
+      const auto time =
+          Got(TimeOf(bench::RunnableOf(ports().measurer.get(), which == 0 ? *own[i] : *chosen[i],
+                                       c.m, buffers),
+                     c.Calls(ports().model)));
+      us[which] = time;
     }
     Print(c.id, c.m, (*own[i])->plan(), (*chosen[i])->plan(), us[0], us[1]);
   }

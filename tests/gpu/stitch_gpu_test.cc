@@ -1,28 +1,9 @@
 // The stitch family on a device: random graphs, schedules of every kind, measured graphs, chains of
 // any number of rows, and graphs with products among the rest.
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <functional>
-#include <iterator>
-#include <limits>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
-#include "src/chain/builder.h"
-#include "src/chain/problem.h"
 #include "src/engine/verify.h"
 #include "src/reference/evaluator.h"
 #include "src/reference/rows.h"
 #include "src/stitch/search/stitch_search.h"
-#include "tests/bench/runnable.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 #include "tests/gpu/stitch_runs.h"
@@ -151,9 +132,8 @@ TEST_F(Stitch, RandomGraphs) {
 
 TEST_F(Stitch, MeasuredGraphs) {
   if (!std::filesystem::is_directory(kGraphFolder)) GTEST_SKIP() << "no " << kGraphFolder;
-  const auto cases = bench::LoadGraphCases({kGraphFolder}, {});
-  ASSERT_OK(cases);
-  ExpectBoth(*cases);
+  const auto cases = Got(bench::LoadGraphCases({kGraphFolder}, {}));
+  ExpectBoth(cases);
 }
 
 // One kernel for the whole graph, in every kind of schedule.
@@ -315,8 +295,7 @@ TEST_F(Stitch, PackedKernels) {
   const auto plans = PrepareBoth(cases);
   Counts counts;
   for (size_t i = 0; i < cases.size(); ++i) {
-    const auto runs = StitchRuns::Make(ports(), cases[i], 4);
-    ASSERT_OK(runs);
+    const auto runs = Got(StitchRuns::Make(ports(), cases[i], 4));
     PackedSearch search(BucketOf(cases[i].m), ports().model);
     for (const RankedStitch& one : search.Of(cases[i].chain)) {
       const auto plan =
@@ -325,11 +304,11 @@ TEST_F(Stitch, PackedKernels) {
       const auto built =
           BuildPlan(ports(), std::make_shared<const Chain>(cases[i].chain), *plan, {});
       ASSERT_OK(built) << cases[i].id;
-      Report(absl::StrCat(cases[i].id, " ", PartsText(one.parts)), (*runs)->Check(*built, kRepeats),
+      Report(absl::StrCat(cases[i].id, " ", PartsText(one.parts)), runs->Check(*built, kRepeats),
              &counts);
     }
-    CheckPlan(runs->get(), absl::StrCat(cases[i].id, " unfused"), plans[2 * i], &counts);
-    CheckPlan(runs->get(), absl::StrCat(cases[i].id, " chosen"), plans[2 * i + 1], &counts);
+    CheckPlan(runs.get(), absl::StrCat(cases[i].id, " unfused"), plans[2 * i], &counts);
+    CheckPlan(runs.get(), absl::StrCat(cases[i].id, " chosen"), plans[2 * i + 1], &counts);
   }
   EXPECT_GT(counts.runs, 9);
 }
@@ -340,11 +319,10 @@ class StitchRows : public Stitch {
   static void ExpectRows(const Problem& problem, int64_t made_for, const PreparedPlanPtr& plan,
                          int64_t m) {
     GraphCase c{problem.kind, "", problem.chain, m};
-    const auto runs = StitchRuns::Make(ports(), c, 3, kFullReference);
-    ASSERT_OK(runs);
+    const auto runs = Got(StitchRuns::Make(ports(), c, 3, kFullReference));
     Counts counts;
     Report(absl::StrCat(problem.kind, " made for ", made_for, " rows, m ", m),
-           (*runs)->Check(plan, kRepeats), &counts);
+           runs->Check(plan, kRepeats), &counts);
     if (m == 7) {
       EXPECT_OK(CheckTail(c, plan)) << problem.kind;
     }
@@ -388,9 +366,8 @@ TEST_F(StitchRows, MemoryChainsTakeAnyNumberOfRows) {
                          "rmsnorm_quantize rows=M cols=2048 granularity=row"};
   std::vector<Problem> problems;
   for (const char* line : lines) {
-    auto problem = ParseProblem(line);
-    ASSERT_OK(problem) << line;
-    problems.push_back(*std::move(problem));
+    auto problem = Got(ParseProblem(line), line);
+    problems.push_back(std::move(problem));
   }
   constexpr int64_t kMadeFor[] = {1, 128, 9000}, kRows[] = {1, 7, 128, 9000};
   std::vector<PlanJob> jobs;
@@ -439,19 +416,17 @@ absl::StatusOr<Chain> NormFfnResidual(int64_t k, int64_t n, bool in_place) {
 TEST_F(Stitch, NormFfnResidual) {
   std::vector<GraphCase> cases;
   for (const bool in_place : {false, true}) {
-    const auto chain = NormFfnResidual(512, 1536, in_place);
-    ASSERT_OK(chain);
+    const auto chain = Got(NormFfnResidual(512, 1536, in_place));
     for (int64_t m : {1, 64, 300}) {
-      cases.push_back({absl::StrCat("m", m, in_place ? " in place" : ""), "", *chain, m});
+      cases.push_back({absl::StrCat("m", m, in_place ? " in place" : ""), "", chain, m});
     }
   }
   const auto plans = PrepareBoth(cases);
   Counts counts;
   for (size_t i = 0; i < cases.size(); ++i) {
-    const auto runs = StitchRuns::Make(ports(), cases[i], 4);
-    ASSERT_OK(runs);
-    CheckPlan(runs->get(), absl::StrCat(cases[i].id, " unfused"), plans[2 * i], &counts);
-    CheckPlan(runs->get(), absl::StrCat(cases[i].id, " chosen"), plans[2 * i + 1], &counts);
+    const auto runs = Got(StitchRuns::Make(ports(), cases[i], 4));
+    CheckPlan(runs.get(), absl::StrCat(cases[i].id, " unfused"), plans[2 * i], &counts);
+    CheckPlan(runs.get(), absl::StrCat(cases[i].id, " chosen"), plans[2 * i + 1], &counts);
     if (!plans[2 * i + 1].ok()) continue;
     const size_t kernels = (*plans[2 * i + 1])->plan().kernels.size();
     std::printf("rmsnorm, gated FFN, residual at m %lld: %zu kernels\n",
@@ -506,19 +481,17 @@ absl::StatusOr<Chain> StatisticFfnResidual(int64_t k, int64_t n, bool before) {
 TEST_F(Stitch, StatisticBehindProducts) {
   std::vector<GraphCase> cases;
   for (const bool before : {false, true}) {
-    const auto chain = StatisticFfnResidual(512, 1536, before);
-    ASSERT_OK(chain);
+    const auto chain = Got(StatisticFfnResidual(512, 1536, before));
     for (int64_t m : {1, 64, 300}) {
-      cases.push_back({absl::StrCat("m", m, before ? " before" : " behind"), "", *chain, m});
+      cases.push_back({absl::StrCat("m", m, before ? " before" : " behind"), "", chain, m});
     }
   }
   const auto plans = PrepareBoth(cases);
   Counts counts;
   for (size_t i = 0; i < cases.size(); ++i) {
-    const auto runs = StitchRuns::Make(ports(), cases[i], 5);
-    ASSERT_OK(runs);
-    CheckPlan(runs->get(), absl::StrCat(cases[i].id, " unfused"), plans[2 * i], &counts);
-    CheckPlan(runs->get(), absl::StrCat(cases[i].id, " chosen"), plans[2 * i + 1], &counts);
+    const auto runs = Got(StitchRuns::Make(ports(), cases[i], 5));
+    CheckPlan(runs.get(), absl::StrCat(cases[i].id, " unfused"), plans[2 * i], &counts);
+    CheckPlan(runs.get(), absl::StrCat(cases[i].id, " chosen"), plans[2 * i + 1], &counts);
     if (!plans[2 * i + 1].ok()) continue;
     const Plan& chosen = (*plans[2 * i + 1])->plan();
     // Up to 48 rows a tile the product computes the norm; else a kernel before it does.
@@ -628,10 +601,9 @@ TEST_F(Stitch, Windows) {
         "pool b=M ic=64 h=112 w=112 k=3 stride=2 pad=1",
         "pool b=M ic=192 h=28 w=28 k=2 pool=avg "
         "stride=2 pad=0"}) {
-    const auto problem = ParseProblem(line);
-    ASSERT_OK(problem);
+    const auto problem = Got(ParseProblem(line));
     for (const int64_t m : {1, 3}) {
-      cases.push_back({absl::StrCat(line, " m ", m), "", problem->chain, m});
+      cases.push_back({absl::StrCat(line, " m ", m), "", problem.chain, m});
     }
   }
   for (testing::WindowGraph& graph : testing::WindowGraphs()) {
@@ -744,13 +716,12 @@ TEST_F(Stitch, GathersGiveZerosOutside) {
     const ValueId which = b.Input({DType::kS64, {Dim::Constant(count)}}).value();
     b.Output(b.Gather(x, which).value()).IgnoreError();
     const Chain chain = b.Finish().value();
-    const auto plan = engine()->Prepare(chain, kRows, {});
-    ASSERT_OK(plan);
+    const auto plan = Got(engine()->Prepare(chain, kRows, {}));
     DeviceArena arena(ports().measurer.get());
     const auto table = arena.Allocate(kRows * kColumns * sizeof(float));
     const auto places = arena.Allocate(ids.size() * sizeof(int64_t));
     const auto out = arena.Allocate(static_cast<uint64_t>(count * kColumns) * sizeof(float));
-    const auto workspace = arena.Allocate(std::max<uint64_t>((*plan)->WorkspaceBytes(), 16));
+    const auto workspace = arena.Allocate(std::max<uint64_t>(plan->WorkspaceBytes(), 16));
     ASSERT_OK(table);
     ASSERT_OK(places);
     ASSERT_OK(out);
@@ -763,11 +734,11 @@ TEST_F(Stitch, GathersGiveZerosOutside) {
       if (m == 0 && !of_m) continue;
       ASSERT_OK(ports().measurer->Fill(*out, 0x7b));
       const auto binding =
-          (*plan)->Bind({m == 0 ? 0 : table->ptr, places->ptr, out->ptr}, workspace->ptr, m == 0);
+          plan->Bind({m == 0 ? 0 : table->ptr, places->ptr, out->ptr}, workspace->ptr, m == 0);
       ASSERT_OK(binding);
       ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
-        SINTER_RETURN_IF_ERROR((*plan)->InitWorkspace(workspace->ptr, workspace->bytes, stream));
-        return (*plan)->Launch(**binding, stream, m, false);
+        SINTER_RETURN_IF_ERROR(plan->InitWorkspace(workspace->ptr, workspace->bytes, stream));
+        return (plan)->Launch(**binding, stream, m, false);
       }));
       std::vector<float> got(static_cast<size_t>(count * kColumns));
       ASSERT_OK(ports().measurer->Download(got.data(), *out, got.size() * sizeof(float)));
@@ -813,14 +784,13 @@ TEST_F(Stitch, ScattersWriteTheLastOfEqualIdsAndNothingOutside) {
   const auto most = static_cast<int64_t>(ids.size());
   const Chain chain =
       testing::CacheWrite(0, kSlots, kColumns, DType::kF32, DType::kS64, /*in_place=*/true);
-  const auto plan = engine()->Prepare(chain, most, {});
-  ASSERT_OK(plan);
+  const auto plan = Got(engine()->Prepare(chain, most, {}));
   DeviceArena arena(ports().measurer.get());
   constexpr uint64_t kBytes = kSlots * kColumns * sizeof(float);
   const auto cache = arena.Allocate(kBytes), out = arena.Allocate(kBytes);
   const auto places = arena.Allocate(ids.size() * sizeof(int64_t));
   const auto rows = arena.Allocate(ids.size() * kColumns * sizeof(float));
-  const auto workspace = arena.Allocate(std::max<uint64_t>((*plan)->WorkspaceBytes(), 16));
+  const auto workspace = arena.Allocate(std::max<uint64_t>(plan->WorkspaceBytes(), 16));
   ASSERT_OK(cache);
   ASSERT_OK(out);
   ASSERT_OK(places);
@@ -837,11 +807,11 @@ TEST_F(Stitch, ScattersWriteTheLastOfEqualIdsAndNothingOutside) {
       ASSERT_OK(ports().measurer->Fill(*out, 0x7b));
       const DeviceBuffer& to = in_place ? *cache : *out;
       const auto binding =
-          (*plan)->Bind({cache->ptr, places->ptr, rows->ptr, to.ptr}, workspace->ptr, false);
+          plan->Bind({cache->ptr, places->ptr, rows->ptr, to.ptr}, workspace->ptr, false);
       ASSERT_OK(binding);
       ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
-        SINTER_RETURN_IF_ERROR((*plan)->InitWorkspace(workspace->ptr, workspace->bytes, stream));
-        return (*plan)->Launch(**binding, stream, m, false);
+        SINTER_RETURN_IF_ERROR(plan->InitWorkspace(workspace->ptr, workspace->bytes, stream));
+        return (plan)->Launch(**binding, stream, m, false);
       }));
       std::vector<float> expected = before, got(before.size());
       for (int64_t i = 0; i < m; ++i) {
@@ -892,20 +862,17 @@ TEST_F(Stitch, NoRowsWriteTheOutputsWithoutM) {
       std::vector<DevicePtr> pointers = {0};
       std::vector<DeviceBuffer> outputs;
       for (size_t i = 0; i < std::size(kinds); ++i) {
-        const auto buffer = arena.Allocate(kColumns * sizeof(float));
-        ASSERT_OK(buffer);
-        ASSERT_OK(ports().measurer->Fill(*buffer, 0x7b));  // a large finite number
-        outputs.push_back(*buffer);
-        pointers.push_back(buffer->ptr);
+        const auto buffer = Got(arena.Allocate(kColumns * sizeof(float)));
+        ASSERT_OK(ports().measurer->Fill(buffer, 0x7b));  // a large finite number
+        outputs.push_back(buffer);
+        pointers.push_back(buffer.ptr);
       }
       pointers.push_back(0);
-      const auto workspace = arena.Allocate(std::max<uint64_t>((*plan)->WorkspaceBytes(), 16));
-      ASSERT_OK(workspace);
-      const auto binding = (*plan)->Bind(pointers, workspace->ptr, true);
-      ASSERT_OK(binding);
+      const auto workspace = Got(arena.Allocate(std::max<uint64_t>((*plan)->WorkspaceBytes(), 16)));
+      const auto binding = Got((*plan)->Bind(pointers, workspace.ptr, true));
       ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
-        SINTER_RETURN_IF_ERROR((*plan)->InitWorkspace(workspace->ptr, workspace->bytes, stream));
-        return (*plan)->Launch(**binding, stream, 0, false);
+        SINTER_RETURN_IF_ERROR((*plan)->InitWorkspace(workspace.ptr, workspace.bytes, stream));
+        return (*plan)->Launch(*binding, stream, 0, false);
       }));
       for (size_t i = 0; i < std::size(kinds); ++i) {
         std::vector<float> got(whole ? 1 : kColumns);

@@ -1,17 +1,8 @@
 #include "tests/gpu/stitch_runs.h"
 
-#include <limits>
-#include <map>
-#include <set>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/engine/bound_plan.h"
-#include "src/engine/verify.h"
 #include "src/stitch/program.h"
 #include "src/stitch/search/stitch_search.h"
-#include "src/stitch/spec.h"
 #include "tests/support/stitch_bytes.h"
 
 namespace sinter::gpu_testing {

@@ -2,17 +2,8 @@
 #ifndef SINTER_TESTS_GPU_STITCH_RUNS_H_
 #define SINTER_TESTS_GPU_STITCH_RUNS_H_
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/engine/engine.h"
-#include "src/engine/loaded_plan.h"
 #include "src/stitch/schedule.h"
-#include "tests/bench/graph_cases.h"
 #include "tests/bench/graph_check.h"
 #include "tests/bench/graph_data.h"
 #include "tests/bench/runnable.h"

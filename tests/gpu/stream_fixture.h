@@ -2,10 +2,7 @@
 #ifndef SINTER_TESTS_GPU_STREAM_FIXTURE_H_
 #define SINTER_TESTS_GPU_STREAM_FIXTURE_H_
 
-#include <memory>
-
 #include "runtime/driver/driver.h"
-#include "src/base/status.h"
 #include "tests/gpu/gpu_fixture.h"
 
 namespace sinter::gpu_testing {
@@ -14,11 +11,9 @@ class StreamTest : public GpuTest {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
-    const auto driver = Driver::Open(TestConfig().driver_path);
-    ASSERT_OK(driver);
-    const auto device = Device::Open(*driver, 0);
-    ASSERT_OK(device);
-    device_ = *device;
+    const auto driver = Got(Driver::Open(TestConfig().driver_path));
+    const auto device = Got(Device::Open(driver, 0));
+    device_ = device;
   }
 
   const Driver& driver() const { return device_->driver(); }

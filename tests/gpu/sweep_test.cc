@@ -1,10 +1,5 @@
 #include "tests/gpu/sweep_test.h"
 
-#include <cstdio>
-#include <memory>
-
-#include "absl/strings/str_cat.h"
-
 namespace sinter::gpu_testing {
 
 void SweepTest::Sweep(const std::vector<FfnSpec>& specs, Dataflow dataflow, size_t count,
@@ -17,14 +12,13 @@ void SweepTest::Sweep(const std::vector<FfnSpec>& specs, Dataflow dataflow, size
     BuildOptions options;
     options.codegen.jitter = jitter;
     const auto built = BuildPlans(ports(), chain, plans, options);
-    const auto data = DeviceChain::Make(ports(), *chain, kRows, seed);
-    ASSERT_OK(data);
+    const auto data = Got(DeviceChain::Make(ports(), *chain, kRows, seed));
     for (size_t i = 0; i < plans.size(); ++i) {
       SCOPED_TRACE(absl::StrCat(NameOf(spec), "\n", plans[i].ToText()));
       // With pauses a kernel may need registers that there are not.
       if (jitter && !built[i].ok()) continue;
       ASSERT_OK(built[i]);
-      run(**data, *built[i]);
+      run(*data, *built[i]);
       if (HasFatalFailure()) return;
       ++ran;
     }

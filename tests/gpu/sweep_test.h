@@ -3,11 +3,6 @@
 #ifndef SINTER_TESTS_GPU_SWEEP_TEST_H_
 #define SINTER_TESTS_GPU_SWEEP_TEST_H_
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <vector>
-
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 

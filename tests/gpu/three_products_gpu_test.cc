@@ -1,15 +1,6 @@
 // Sequences of three products and more: the chosen plan, the unfused one, and every cut into
 // kernels with every dataflow that takes its pairs.
-#include <algorithm>
-#include <memory>
-#include <ostream>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/chain/problem.h"
-#include "src/fusion/plan_assembly.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 #include "tests/support/plan_of_products.h"
@@ -117,50 +108,41 @@ class ThreeProducts : public GpuTest, public ::testing::WithParamInterface<Param
       for (int i = 0; i < 8; ++i) SINTER_RETURN_IF_ERROR(run.launch(stream, m, true));
       return absl::OkStatus();
     }));
-    const absl::StatusOr<std::string> output = data.DownloadOutput();
-    ASSERT_OK(output);
-    EXPECT_OK(data.Check(*output, m));
+    const std::string output = Got(data.DownloadOutput());
+    EXPECT_OK(data.Check(output, m));
   }
 };
 
 TEST_P(ThreeProducts, BothChoicesStayWithinBothBounds) {
-  const absl::StatusOr<Chain> chain = ChainOf(GetParam());
-  ASSERT_OK(chain);
+  const Chain chain = Got(ChainOf(GetParam()));
   for (int64_t m : kMs) {
     SCOPED_TRACE(absl::StrCat("m ", m));
-    const auto plans = PrepareAll(engine(), {{&*chain, m, kFused}, {&*chain, m, kUnfused}});
-    const auto data = DeviceChain::Make(ports(), *chain, m, static_cast<uint64_t>(m));
-    ASSERT_OK(data);
+    const auto plans = PrepareAll(engine(), {{&chain, m, kFused}, {&chain, m, kUnfused}});
+    const auto data = Got(DeviceChain::Make(ports(), chain, m, static_cast<uint64_t>(m)));
     for (const auto& plan : plans) {
       ASSERT_OK(plan);
-      ExpectCorrect(**data, *plan, m, Repeats());
-      const absl::StatusOr<BoundRun> run = (*data)->Bind(*plan);
-      ASSERT_OK(run);
-      ExpectRightBackToBack(**data, *run, m);
+      ExpectCorrect(*data, *plan, m, Repeats());
+      const BoundRun run = Got(data->Bind(*plan));
+      ExpectRightBackToBack(*data, run, m);
     }
   }
 }
 
 TEST_P(ThreeProducts, EveryCutWithEveryDataflowIsRight) {
-  const absl::StatusOr<Chain> made = ChainOf(GetParam());
-  ASSERT_OK(made);
-  const auto chain = std::make_shared<const Chain>(*made);
-  const auto data = DeviceChain::Make(ports(), *chain, 128, 3);
-  ASSERT_OK(data);
+  const Chain made = Got(ChainOf(GetParam()));
+  const auto chain = std::make_shared<const Chain>(made);
+  const auto data = Got(DeviceChain::Make(ports(), *chain, 128, 3));
   size_t ran = 0;
   for (Dataflow pairs : {Dataflow::kGridExchange, Dataflow::kClusterExchange}) {
     for (const Plan& plan : PlansOf(*chain, 128, pairs)) {
       SCOPED_TRACE(plan.ToText());
-      const absl::StatusOr<LoadedPlanPtr> built = BuildPlan(ports(), chain, plan);
-      ASSERT_OK(built);
-      const absl::StatusOr<BoundRun> run = (*data)->Bind(*built);
-      ASSERT_OK(run);
+      const LoadedPlanPtr built = Got(BuildPlan(ports(), chain, plan));
+      const BoundRun run = Got(data->Bind(built));
       for (int64_t m : kMs) {
-        const absl::StatusOr<std::string> output = (*data)->Run(*run, m);
-        ASSERT_OK(output);
-        EXPECT_OK((*data)->Check(*output, m));
+        const std::string output = Got(data->Run(run, m));
+        EXPECT_OK(data->Check(output, m));
       }
-      ExpectRightBackToBack(**data, *run, 128);
+      ExpectRightBackToBack(*data, run, 128);
       ++ran;
     }
   }
@@ -176,14 +158,12 @@ TEST_F(LongProducts, MoreRowsThanTheLargestBucketAreLooped) {
       ParseProblem("products m=M k=64 n=128,72,64 act=silu,identity,identity");
   ASSERT_OK(problem);
   const int64_t rows = kLargestBucket + 333;
-  const auto data = DeviceChain::Make(ports(), problem->chain, rows, 9);
-  ASSERT_OK(data);
+  const auto data = Got(DeviceChain::Make(ports(), problem->chain, rows, 9));
   for (auto choice : {kFused, kUnfused}) {
     PrepareOptions options;
     options.choice = choice;
-    const auto plan = engine()->Prepare(problem->chain, rows, options);
-    ASSERT_OK(plan);
-    ExpectCorrect(**data, *plan, rows, 3);
+    const auto plan = Got(engine()->Prepare(problem->chain, rows, options));
+    ExpectCorrect(*data, plan, rows, 3);
   }
 }
 
@@ -194,25 +174,21 @@ TEST_F(LongProducts, PlansOfEveryCutShareAWorkspace) {
   ASSERT_OK(problem);
   const auto plans =
       PrepareAll(engine(), {{&problem->chain, 128, kFused}, {&problem->chain, 128, kUnfused}});
-  const auto data = DeviceChain::Make(ports(), problem->chain, 128, 9);
-  ASSERT_OK(data);
+  const auto data = Got(DeviceChain::Make(ports(), problem->chain, 128, 9));
   uint64_t bytes = 0;
   for (const auto& plan : plans) {
     ASSERT_OK(plan);
     bytes = std::max(bytes, (*plan)->WorkspaceBytes());
   }
-  const absl::StatusOr<DeviceBuffer> workspace = (*data)->MakeWorkspace(bytes);
-  ASSERT_OK(workspace);
+  const DeviceBuffer workspace = Got(data->MakeWorkspace(bytes));
   ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) {
-    return (*plans[1])->InitWorkspace(workspace->ptr, workspace->bytes, stream);
+    return (*plans[1])->InitWorkspace(workspace.ptr, workspace.bytes, stream);
   }));
   for (int round = 0; round < 6; ++round) {
     for (const auto& plan : plans) {
-      const absl::StatusOr<BoundRun> run = (*data)->BindOn(*plan, *workspace);
-      ASSERT_OK(run);
-      const absl::StatusOr<std::string> output = (*data)->Run(*run, 128, true);
-      ASSERT_OK(output);
-      ASSERT_OK((*data)->Check(*output, 128)) << "round " << round;
+      const BoundRun run = Got(data->BindOn(*plan, workspace));
+      const std::string output = Got(data->Run(run, 128, true));
+      ASSERT_OK(data->Check(output, 128)) << "round " << round;
     }
   }
 }

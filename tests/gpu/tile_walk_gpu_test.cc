@@ -1,12 +1,5 @@
 // Single products on few blocks, so that each cluster walks many tiles: every way in which the
 // blocks of a cluster work together, rows that end anywhere, with and without random pauses.
-#include <algorithm>
-#include <cstdio>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "src/product/matcher.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
@@ -94,8 +87,7 @@ class TileWalk : public GpuTest {
       BuildOptions options;
       options.codegen.jitter = jitter;
       const auto built = BuildPlans(ports(), chain, plans, options);
-      const auto data = DeviceChain::Make(ports(), *chain, kRows, 5);
-      ASSERT_OK(data);
+      const auto data = Got(DeviceChain::Make(ports(), *chain, kRows, 5));
       for (size_t i = 0; i < plans.size(); ++i) {
         SCOPED_TRACE(absl::StrCat(kind.name, " ", NameOf(spec), "\n", plans[i].ToText()));
         if (!built[i].ok() && jitter) {  // a test build may need more registers than there are
@@ -103,25 +95,23 @@ class TileWalk : public GpuTest {
           continue;
         }
         ASSERT_OK(built[i]);
-        RunAllRows(**data, *built[i]);
+        RunAllRows(*data, *built[i]);
         if (HasFatalFailure()) return;
       }
     }
   }
 
   static void RunAllRows(DeviceChain& data, const LoadedPlanPtr& plan) {
-    const auto run = data.Bind(plan);
-    ASSERT_OK(run);
+    const auto run = Got(data.Bind(plan));
     for (int64_t m : kSomeRows) {
       std::string first;
       for (int i = 0; i < Repeats(4); ++i) {
-        const auto output = data.Run(*run, m);
-        ASSERT_OK(output);
+        const auto output = Got(data.Run(run, m));
         if (i == 0) {
-          first = *output;
-          ASSERT_OK(data.Check(*output, m)) << "m " << m;
+          first = output;
+          ASSERT_OK(data.Check(output, m)) << "m " << m;
         }
-        ASSERT_TRUE(*output == first) << "m " << m << ", run " << i << " differs";
+        ASSERT_TRUE(output == first) << "m " << m << ", run " << i << " differs";
       }
     }
   }

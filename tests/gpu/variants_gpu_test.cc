@@ -1,9 +1,4 @@
 // Every dtype, activation, layout and bias; ragged sizes; rows with gaps between them.
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "tests/gpu/gpu_fixture.h"
 
 namespace sinter::gpu_testing::variants {
@@ -23,9 +18,8 @@ class Variants : public GpuTest {
       SCOPED_TRACE(absl::StrCat(names[i / 2], i % 2 == 0 ? " unfused" : " fused"));
       EXPECT_OK(plans[i]);
       if (!plans[i].ok()) continue;
-      const auto data = DeviceChain::Make(ports(), *jobs[i].chain, m, 11 + i);
-      ASSERT_OK(data);
-      ExpectCorrect(**data, *plans[i], m, 3);
+      const auto data = Got(DeviceChain::Make(ports(), *jobs[i].chain, m, 11 + i));
+      ExpectCorrect(*data, *plans[i], m, 3);
     }
   }
 
@@ -33,9 +27,8 @@ class Variants : public GpuTest {
     std::vector<Chain> chains;
     std::vector<std::string> names;
     for (const FfnSpec& spec : specs) {
-      absl::StatusOr<Chain> chain = MakeFfnChain(spec);
-      ASSERT_OK(chain) << NameOf(spec);
-      chains.push_back(*std::move(chain));
+      Chain chain = Got(MakeFfnChain(spec), NameOf(spec));
+      chains.push_back(std::move(chain));
       names.push_back(NameOf(spec));
     }
     Check(chains, names, m);
@@ -134,18 +127,15 @@ TEST_F(Variants, OneProduct) {
     spec.k = 136;
     spec.bias1 = true;
     spec.act = Activation::kGeluTanh;
-    absl::StatusOr<Chain> chain = MakeFfnChain(spec);
-    ASSERT_OK(chain);
-    chains.push_back(*std::move(chain));
+    Chain chain = Got(MakeFfnChain(spec));
+    chains.push_back(std::move(chain));
   }
   for (const Chain& chain : chains) {
     PrepareOptions options;
     options.choice = PrepareOptions::Choice::kUnfused;
-    const auto plan = engine()->Prepare(chain, 100, options);
-    ASSERT_OK(plan);
-    const auto data = DeviceChain::Make(ports(), chain, 100, 3);
-    ASSERT_OK(data);
-    ExpectCorrect(**data, *plan, 100, 3);
+    const auto plan = Got(engine()->Prepare(chain, 100, options));
+    const auto data = Got(DeviceChain::Make(ports(), chain, 100, 3));
+    ExpectCorrect(*data, plan, 100, 3);
   }
 }
 
@@ -175,9 +165,8 @@ absl::StatusOr<Chain> StridedChain(Layout layout) {
 TEST_F(Variants, RowsWithGaps) {
   std::vector<Chain> chains;
   for (Layout layout : {Layout::kOI, Layout::kIO}) {
-    absl::StatusOr<Chain> chain = StridedChain(layout);
-    ASSERT_OK(chain);
-    chains.push_back(*std::move(chain));
+    Chain chain = Got(StridedChain(layout));
+    chains.push_back(std::move(chain));
   }
   Check(chains, {"oi", "io"}, 50);
 }

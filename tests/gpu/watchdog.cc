@@ -1,10 +1,5 @@
 #include "tests/gpu/watchdog.h"
 
-#include <unistd.h>
-
-#include <cstdio>
-#include <utility>
-
 namespace sinter::gpu_testing {
 
 Watchdog::Watchdog() : thread_([this] { Watch(); }) {}

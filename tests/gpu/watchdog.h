@@ -3,11 +3,7 @@
 #ifndef SINTER_TESTS_GPU_WATCHDOG_H_
 #define SINTER_TESTS_GPU_WATCHDOG_H_
 
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <string>
-#include <thread>
+#include "tests/support/common.h"
 
 namespace sinter::gpu_testing {
 

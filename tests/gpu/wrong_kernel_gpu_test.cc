@@ -1,9 +1,5 @@
 // A kernel that compiles, runs and computes something else is caught by the self-check, put aside,
 // and replaced by the unfused plan.
-#include <string>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
 #include "src/engine/core.h"
 #include "tests/gpu/gpu_fixture.h"
 
@@ -48,10 +44,9 @@ TEST(WrongKernel, IsCaughtQuarantinedAndReplaced) {
   const LogSink log(LogLevel::kWarn, [&](LogLevel, absl::string_view message) {
     absl::StrAppend(&logged, message, "\n");
   });
-  auto ports = MakePorts(config, 0, "", log);
-  ASSERT_OK(ports);
+  auto ports = Got(MakePorts(config, 0, "", log));
   const std::shared_ptr<Engine> engine =
-      CreateEngine(*std::move(ports), config, log, WrongChainKernels());
+      CreateEngine(std::move(ports), config, log, WrongChainKernels());
   FfnSpec spec;
   spec.n = 768;
   spec.k = 768;
@@ -64,24 +59,19 @@ TEST(WrongKernel, IsCaughtQuarantinedAndReplaced) {
   EXPECT_GE(engine->Stats().wrong_kernels, 1u);
   EXPECT_NE(logged.find("quarantined"), std::string::npos) << logged;
   EXPECT_NE(logged.find("seed"), std::string::npos) << logged;
-  const auto again = engine->Prepare(chain, 128, options);
-  ASSERT_OK(again);
-  EXPECT_EQ((*again)->plan().name(), "unfused") << (*again)->Explain();
-  const auto data = DeviceChain::Make(engine->ports(), chain, 128, 9);
-  ASSERT_OK(data);
-  const auto run = (*data)->Bind(*again);
-  ASSERT_OK(run);
-  const auto output = (*data)->Run(*run, 128);
-  ASSERT_OK(output);
-  EXPECT_OK((*data)->Check(*output, 128));
+  const auto again = Got(engine->Prepare(chain, 128, options));
+  EXPECT_EQ(again->plan().name(), "unfused") << again->Explain();
+  const auto data = Got(DeviceChain::Make(engine->ports(), chain, 128, 9));
+  const auto run = Got(data->Bind(again));
+  const auto output = Got(data->Run(run, 128));
+  EXPECT_OK(data->Check(output, 128));
 }
 
 TEST(WrongKernel, IsWrongByTheBoundsOfTheseTests) {
   const Config config = TestConfig();
-  auto ports = MakePorts(config, 0, "", LogSink());
-  ASSERT_OK(ports);
+  auto ports = Got(MakePorts(config, 0, "", LogSink()));
   const std::shared_ptr<Engine> engine =
-      CreateEngine(*std::move(ports), config, LogSink(), WrongChainKernels());
+      CreateEngine(std::move(ports), config, LogSink(), WrongChainKernels());
   FfnSpec spec;
   spec.n = 768;
   spec.k = 768;
@@ -90,15 +80,11 @@ TEST(WrongKernel, IsWrongByTheBoundsOfTheseTests) {
   const Chain chain = MakeFfnChain(spec).value();
   PrepareOptions options;
   options.choice = PrepareOptions::Choice::kFused;
-  const auto plan = engine->Prepare(chain, 128, options);
-  ASSERT_OK(plan);
-  const auto data = DeviceChain::Make(engine->ports(), chain, 128, 9);
-  ASSERT_OK(data);
-  const auto run = (*data)->Bind(*plan);
-  ASSERT_OK(run);
-  const auto output = (*data)->Run(*run, 128);
-  ASSERT_OK(output);
-  EXPECT_EQ((*data)->Check(*output, 128).code(), absl::StatusCode::kDataLoss);
+  const auto plan = Got(engine->Prepare(chain, 128, options));
+  const auto data = Got(DeviceChain::Make(engine->ports(), chain, 128, 9));
+  const auto run = Got(data->Bind(plan));
+  const auto output = Got(data->Run(run, 128));
+  EXPECT_EQ(data->Check(output, 128).code(), absl::StatusCode::kDataLoss);
 }
 
 }  // namespace

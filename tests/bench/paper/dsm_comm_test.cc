@@ -1,6 +1,6 @@
 
-#include "gtest/gtest.h"
 #include "tests/bench/paper/paper.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

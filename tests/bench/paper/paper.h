@@ -2,16 +2,10 @@
 #ifndef SINTER_TESTS_BENCH_PAPER_PAPER_H_
 #define SINTER_TESTS_BENCH_PAPER_PAPER_H_
 
-#include <array>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/base/device_model.h"
 #include "src/plan/product_family.h"
 #include "src/product/sequence.h"
+#include "tests/support/common.h"
 
 namespace sinter {
 

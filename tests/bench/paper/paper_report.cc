@@ -1,9 +1,4 @@
-#include <algorithm>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "src/base/status.h"
 #include "src/product/operand.h"
 #include "tests/bench/paper/paper.h"
 

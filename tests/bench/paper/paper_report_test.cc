@@ -1,46 +1,39 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <string>
 
 #include "tests/bench/cases.h"
 #include "tests/bench/paper/paper.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 absl::StatusOr<PaperReport> ReportOf(const PaperProblem& problem, size_t top_k = 11) {
   return MakePaperReport(problem, *BuiltinModel("h200"), top_k);
 }
 
 TEST(PaperReport, StandsBesideThePublishedCounts) {
-  const auto report = ReportOf({256, 16384, 4096, 4096});
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->counts[0], 27514634240000u);
-  EXPECT_EQ(report->counts[5], 1544245u);
-  EXPECT_EQ(report->found.survivors, 1544245u);
-  ASSERT_EQ(report->dataflows.size(), 11u);
-  const std::string text = PaperReportText(*report);
+  const auto report = Got(ReportOf({256, 16384, 4096, 4096}));
+  EXPECT_EQ(report.counts[0], 27514634240000u);
+  EXPECT_EQ(report.counts[5], 1544245u);
+  EXPECT_EQ(report.found.survivors, 1544245u);
+  ASSERT_EQ(report.dataflows.size(), 11u);
+  const std::string text = PaperReportText(report);
   EXPECT_THAT(text, HasSubstr("27514634240000   2.75e+13"));
   EXPECT_THAT(text, HasSubstr("1544245   1.15e+06"));
   EXPECT_THAT(text, HasSubstr("\n11 "));
 }
 
 TEST(PaperReport, HasNoPublishedCountsOfOtherProblems) {
-  const auto report = ReportOf({128, 512, 32, 256}, 3);
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->published[0], 0);
-  EXPECT_EQ(PaperReportText(*report).find("e+13"), std::string::npos);
+  const auto report = Got(ReportOf({128, 512, 32, 256}, 3));
+  EXPECT_EQ(report.published[0], 0);
+  EXPECT_EQ(PaperReportText(report).find("e+13"), std::string::npos);
 }
 
 // What is kept is placed whole: Algorithm 1 spills to the next level, and global memory takes the
 // rest.
 TEST(PaperReport, PlacesAllOfWhatIsKept) {
-  const auto report = ReportOf({64, 256, 64, 64});
-  ASSERT_TRUE(report.ok()) << report.status();
-  for (const DataflowReport& dataflow : report->dataflows) {
+  const auto report = Got(ReportOf({64, 256, 64, 64}));
+  for (const DataflowReport& dataflow : report.dataflows) {
     double placed = 0;
     for (const double bytes : dataflow.mapping) placed += bytes;
     EXPECT_DOUBLE_EQ(placed, dataflow.kept_bytes);
@@ -48,19 +41,17 @@ TEST(PaperReport, PlacesAllOfWhatIsKept) {
 }
 
 absl::StatusOr<PaperProblem> ProblemOf(const std::string& file, const std::string& id) {
-  const auto cases = bench::LoadCases({"tests/bench/problems/" + file}, {id}, "oi");
-  EXPECT_TRUE(cases.ok()) << cases.status();
-  const bench::Case& c = cases->front();
+  const auto cases = Got(bench::LoadCases({"tests/bench/problems/" + file}, {id}, "oi"));
+  const bench::Case& c = cases.front();
   return PaperProblemOf(c.matched.sequence, c.matched.m.At(c.m));
 }
 
 TEST(PaperReport, AnswersTheProblemThatWasAsked) {
-  const auto pixels = ProblemOf("conv_chains.txt", "C1");
-  ASSERT_TRUE(pixels.ok()) << pixels.status();
-  EXPECT_EQ(pixels->m, 56 * 56);
-  EXPECT_EQ(pixels->n, 256);
-  EXPECT_EQ(pixels->k, 64);
-  EXPECT_EQ(pixels->l, 64);
+  const auto pixels = Got(ProblemOf("conv_chains.txt", "C1"));
+  EXPECT_EQ(pixels.m, 56 * 56);
+  EXPECT_EQ(pixels.n, 256);
+  EXPECT_EQ(pixels.k, 64);
+  EXPECT_EQ(pixels.l, 64);
   EXPECT_THAT(ProblemOf("gated_ffn.txt", "S8").status().message(),
               HasSubstr("a product has a gate; the published space is for gemm_chain"));
   EXPECT_THAT(ProblemOf("conv_chains.txt", "C5").status().message(),

@@ -1,7 +1,6 @@
-#include <algorithm>
 
-#include "gtest/gtest.h"
 #include "tests/bench/paper/paper.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,9 +1,6 @@
 // The published counts for GPT-6.7B with M = 256: N = 16384, K = L = 4096.
-#include <algorithm>
-#include <set>
-
-#include "gtest/gtest.h"
 #include "tests/bench/paper/paper.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,14 +1,5 @@
 // Fuzz target over decisions: whatever is assembled for its chain stays inside its buffers and, but
 // for products of 8-bit operands, computes the chain on the CPU.
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <iterator>
-#include <memory>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "src/base/device_model.h"
 #include "src/fusion/assembly.h"
 #include "src/plan/family.h"

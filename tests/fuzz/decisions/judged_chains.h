@@ -2,12 +2,9 @@
 #ifndef SINTER_TESTS_FUZZ_DECISIONS_JUDGED_CHAINS_H_
 #define SINTER_TESTS_FUZZ_DECISIONS_JUDGED_CHAINS_H_
 
-#include <cstdint>
-#include <memory>
-
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/normal/normal_form.h"
+#include "tests/support/chains.h"
+#include "tests/support/common.h"
 
 namespace sinter {
 

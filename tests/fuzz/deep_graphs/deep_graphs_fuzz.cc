@@ -2,19 +2,8 @@
 // read again, within bounded time and memory.
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <ctime>
-
-#include "src/base/codec.h"
-#include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
 #include "src/stitch/program.h"
-#include "src/stitch/spec.h"
 #include "tests/fuzz/target.h"
 #include "tests/support/deep_graphs.h"
 #include "tests/support/stitch_bytes.h"

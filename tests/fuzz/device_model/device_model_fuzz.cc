@@ -1,15 +1,7 @@
 // Fuzz target over device models as text: what is accepted reads as itself when written again, and
 // a plan that is made for it is one that its check accepts.
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <string>
-
 #include "src/base/device_model.h"
 #include "src/chain/problem.h"
-#include "src/fusion/fusion.h"
 #include "tests/fuzz/target.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 

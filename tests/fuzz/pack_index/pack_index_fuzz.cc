@@ -1,13 +1,8 @@
 // Fuzz target over the table of a pack as LevelDB reads it: footer, index, blocks. The input is a
 // table whose bytes nobody vouched for.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <string>
-
 #include "cache/store/table.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/common.h"
 
 namespace sinter::pack_index_fuzz {
 namespace {

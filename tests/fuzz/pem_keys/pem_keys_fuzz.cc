@@ -1,13 +1,6 @@
 // Fuzz target over keys in PEM. The first byte picks the reader: 0 a private key, 1 public keys.
 // What is accepted is a key: it signs and verifies, and written again it reads as itself.
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <string>
-#include <vector>
-
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "src/base/digest.h"
 #include "tests/fuzz/reader.h"
 #include "tests/fuzz/target.h"

@@ -1,12 +1,8 @@
 // Fuzz target over what a Redis answers to a call of several commands: how many, how it is cut and
 // what it may take are the first three bytes, the rest is what the server sends.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-
 #include "cache/remote/redis.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/common.h"
 
 namespace sinter::resp_batch_fuzz {
 namespace {

@@ -1,9 +1,5 @@
 #include "tests/support/recipes/address_set.h"
 
-#include <algorithm>
-
-#include "absl/strings/str_cat.h"
-
 namespace sinter::testing {
 
 AddressSet::AddressSet(int64_t first, int64_t element)

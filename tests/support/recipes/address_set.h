@@ -2,9 +2,7 @@
 #ifndef SINTER_TESTS_SUPPORT_RECIPES_ADDRESS_SET_H_
 #define SINTER_TESTS_SUPPORT_RECIPES_ADDRESS_SET_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

@@ -1,15 +1,8 @@
 #include "tests/support/recipes/recipe_check.h"
 
-#include <algorithm>
-#include <map>
-#include <set>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
 #include "src/plan/attention_family.h"
 #include "src/plan/family.h"
 #include "src/plan/kernel_code.h"
-#include "tests/support/recipes/address_set.h"
 #include "tests/support/recipes/touches.h"
 #include "tests/support/recipes/view_addresses.h"
 

@@ -2,14 +2,11 @@
 #ifndef SINTER_TESTS_SUPPORT_RECIPES_RECIPE_CHECK_H_
 #define SINTER_TESTS_SUPPORT_RECIPES_RECIPE_CHECK_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "src/base/launch_recipe.h"
 #include "src/chain/chain.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/plan.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

@@ -1,9 +1,5 @@
 #include "tests/support/recipes/touches.h"
 
-#include <algorithm>
-#include <optional>
-#include <utility>
-
 #include "src/plan/attention_family.h"
 #include "src/plan/collective_family.h"
 #include "src/plan/grouped_family.h"

@@ -3,10 +3,6 @@
 #ifndef SINTER_TESTS_SUPPORT_RECIPES_TOUCHES_H_
 #define SINTER_TESTS_SUPPORT_RECIPES_TOUCHES_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "src/base/launch_recipe.h"
 #include "src/plan/plan.h"
 #include "tests/support/recipes/address_set.h"

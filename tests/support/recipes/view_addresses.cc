@@ -1,8 +1,5 @@
 #include "tests/support/recipes/view_addresses.h"
 
-#include <algorithm>
-#include <cstddef>
-
 namespace sinter::testing {
 namespace {
 

@@ -3,9 +3,6 @@
 #ifndef SINTER_TESTS_SUPPORT_RECIPES_VIEW_ADDRESSES_H_
 #define SINTER_TESTS_SUPPORT_RECIPES_VIEW_ADDRESSES_H_
 
-#include <cstdint>
-#include <vector>
-
 #include "src/chain/chain.h"
 #include "tests/support/recipes/address_set.h"
 

@@ -1,14 +1,7 @@
-#include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <thread>
-#include <vector>
 
 #include "cache/store/directory.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

@@ -2,20 +2,6 @@
 #ifndef SINTER_TESTS_UNIT_CACHE_CACHE_TESTING_H_
 #define SINTER_TESTS_UNIT_CACHE_CACHE_TESTING_H_
 
-#include <stdlib.h>
-#include <sys/stat.h>
-
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <memory>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
 #include "cache/record/record.h"
 #include "cache/store/local_store.h"

@@ -1,14 +1,5 @@
 // What the local store promises to who uses it.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <functional>
-#include <set>
-#include <thread>
-
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
@@ -20,7 +11,6 @@ using cache_testing::SampleKernelKey;
 using cache_testing::SampleKernelRecord;
 using cache_testing::SamplePlanKey;
 using cache_testing::TempDir;
-using testing::HasSubstr;
 
 using cache_testing::kKernel;
 using cache_testing::kPlan;

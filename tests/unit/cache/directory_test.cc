@@ -1,18 +1,12 @@
 #include "cache/store/directory.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <functional>
-
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
 namespace {
 
 using cache_testing::TempDir;
-using testing::HasSubstr;
 
 absl::Status OpenStatus(const std::string& root, std::shared_ptr<FileOps> ops = nullptr) {
   if (ops == nullptr) ops = std::make_shared<FileOps>();

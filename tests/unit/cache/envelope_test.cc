@@ -1,7 +1,5 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include "cache/record/record.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
@@ -9,7 +7,6 @@ namespace {
 
 using cache_testing::SampleKernelKey;
 using cache_testing::SamplePlanKey;
-using testing::HasSubstr;
 
 // A kernel's payload that was checked on a device.
 std::string Checked() {

@@ -2,13 +2,8 @@
 #ifndef SINTER_TESTS_UNIT_CACHE_FORGED_TABLE_H_
 #define SINTER_TESTS_UNIT_CACHE_FORGED_TABLE_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "src/base/codec.h"
+#include "tests/support/common.h"
 
 namespace sinter {
 namespace cache_testing {

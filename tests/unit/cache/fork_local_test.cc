@@ -1,10 +1,6 @@
 #include "src/base/fork_local.h"
 
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-
-#include <thread>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

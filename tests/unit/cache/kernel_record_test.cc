@@ -1,16 +1,12 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <cmath>
 
-#include "cache/record/record.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
 namespace {
 
 using cache_testing::SampleKernelRecord;
-using testing::HasSubstr;
 
 TEST(KernelRecordTest, ReadsBackEveryField) {
   KernelRecord record = SampleKernelRecord();
@@ -18,16 +14,15 @@ TEST(KernelRecordTest, ReadsBackEveryField) {
   record.compile_us = 81234.5;
   record.key = Sha256("a key");
   record.verification = {"NVIDIA H200", 17, 0.0025, 4096};
-  const auto back = DecodeKernelRecord(EncodeKernelRecord(record));
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(back->cubin, record.cubin);
-  EXPECT_EQ(back->entry, record.entry);
-  EXPECT_EQ(back->log, record.log);
-  EXPECT_EQ(back->registers, 168u);
-  EXPECT_EQ(back->spill_bytes, 4u);
-  EXPECT_EQ(back->compile_us, 81234.5);
-  EXPECT_EQ(back->key, record.key);
-  EXPECT_EQ(back->verification, record.verification);
+  const auto back = Got(DecodeKernelRecord(EncodeKernelRecord(record)));
+  EXPECT_EQ(back.cubin, record.cubin);
+  EXPECT_EQ(back.entry, record.entry);
+  EXPECT_EQ(back.log, record.log);
+  EXPECT_EQ(back.registers, 168u);
+  EXPECT_EQ(back.spill_bytes, 4u);
+  EXPECT_EQ(back.compile_us, 81234.5);
+  EXPECT_EQ(back.key, record.key);
+  EXPECT_EQ(back.verification, record.verification);
 }
 
 TEST(KernelRecordTest, KnowsWhetherItWasVerified) {

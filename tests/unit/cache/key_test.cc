@@ -1,11 +1,6 @@
-#include "cache/key/key.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <set>
 
 #include "absl/strings/escaping.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

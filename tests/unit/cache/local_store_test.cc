@@ -1,15 +1,6 @@
-#include "cache/store/local_store.h"
-
-#include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <set>
 
 #include "cache/store/directory.h"
-#include "cache/store/table.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 #include "tests/unit/cache/forged_table.h"
 
@@ -26,7 +17,6 @@ using cache_testing::SamplePlanKey;
 using cache_testing::TempDir;
 using cache_testing::TombstoneIn;
 using cache_testing::WriteFile;
-using testing::HasSubstr;
 
 using cache_testing::kKernel;
 using cache_testing::kPlan;
@@ -335,16 +325,15 @@ TEST(LocalStoreTest, InspectionCountsWhatIsThere) {
   WriteFile(PathIn(temp.path(), kKernel, "k3"), "damage");
   WriteFile(PathIn(temp.path(), kKernel, "k4"), ReadFile(PathIn(temp.path(), kKernel, "k2")));
   ASSERT_TRUE(store.Quarantine(kPlan, Sha256("q"), "seed 3").ok());
-  const auto report = InspectLocalStore(temp.path());
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->plans, 1u);
-  EXPECT_EQ(report->kernels, 2u);
-  EXPECT_EQ(report->verified_kernels, 1u);
-  EXPECT_EQ(report->unsound, 2u);
-  EXPECT_EQ(report->quarantined, 1u);
-  EXPECT_EQ(report->temporary, 0u);
-  EXPECT_GT(report->bytes, 0u);
-  EXPECT_EQ(report->findings.size(), 3u);
+  const auto report = Got(InspectLocalStore(temp.path()));
+  EXPECT_EQ(report.plans, 1u);
+  EXPECT_EQ(report.kernels, 2u);
+  EXPECT_EQ(report.verified_kernels, 1u);
+  EXPECT_EQ(report.unsound, 2u);
+  EXPECT_EQ(report.quarantined, 1u);
+  EXPECT_EQ(report.temporary, 0u);
+  EXPECT_GT(report.bytes, 0u);
+  EXPECT_EQ(report.findings.size(), 3u);
   EXPECT_EQ(CountFiles(temp / "v1/bad"), 0);
 }
 
@@ -360,15 +349,14 @@ TEST(LocalStoreTest, AKnownFileIsCheckedAgainAndAChangedOneWholly) {
   struct stat before;
   ASSERT_EQ(stat(path.c_str(), &before), 0);
   const std::string file = ReadFile(path);
-  const absl::StatusOr<TableEntry> entry = ReadTable(file);
-  ASSERT_TRUE(entry.ok()) << entry.status();
+  const TableEntry entry = Got(ReadTable(file));
   const auto block_of = [&](absl::string_view record) {
-    const auto key = file.substr(file.find(entry->user_key), entry->user_key.size() + 8);
+    const auto key = file.substr(file.find(entry.user_key), entry.user_key.size() + 8);
     return cache_testing::Block(cache_testing::Entry(key, record), {0});
   };
-  const std::string sound = block_of(entry->value);
+  const std::string sound = block_of(entry.value);
   ASSERT_EQ(file.substr(0, sound.size()), sound);
-  std::string changed(entry->value);
+  std::string changed(entry.value);
   changed[30000] = static_cast<char>(changed[30000] ^ 1);
   WriteFile(path, block_of(changed) + file.substr(sound.size()));  // its checksum is right
   const struct timespec times[2] = {before.st_atim, before.st_mtim};

@@ -1,10 +1,7 @@
-#include <gtest/gtest.h>
 
-#include <thread>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "cache/tiers/tiers.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,16 +1,6 @@
 // Every reason for a miss, made to happen: each is told, and counted under its own name alone.
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <functional>
-#include <memory>
-#include <string>
-
-#include "cache/store/table.h"
 #include "cache/tiers/tiers.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 
 namespace sinter {

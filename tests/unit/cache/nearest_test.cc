@@ -1,12 +1,7 @@
 // What a miss that must not be says about the entry that comes nearest; a tier that is only read.
-#include <fcntl.h>
-#include <gmock/gmock.h>
-
-#include <cerrno>
-#include <functional>
-
 #include "cache/store/files.h"
 #include "cache/tiers/tiers.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
@@ -16,9 +11,6 @@ using cache_testing::CountFiles;
 using cache_testing::SampleKernelKey;
 using cache_testing::SamplePlanKey;
 using cache_testing::TempDir;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 
 TEST(NearestTest, NamesEveryFieldThatDiffers) {
   struct Case {

@@ -1,11 +1,7 @@
 // Two versions of the library, an old and a new one, on one folder: what the one wrote is a counted
 // miss for the other, and both keep what is theirs.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "cache/store/local_store.h"
-#include "cache/store/table.h"
 #include "cache/tiers/tiers.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
@@ -18,7 +14,6 @@ using cache_testing::RandomBytes;
 using cache_testing::SampleKernelKey;
 using cache_testing::SampleKernelRecord;
 using cache_testing::TempDir;
-using testing::HasSubstr;
 
 using cache_testing::kKernel;
 using cache_testing::kPlan;
@@ -139,17 +134,15 @@ TEST_F(OtherFormatTest, TheJanitorOfEitherVersionCountsAndEvictsBoth) {
   FillBoth();
   for (const RecordFormat& format : {kOld, kNewEnvelope}) {
     const auto store = OpenStore(temp_.path(), nullptr, false, format);
-    const auto before = store->List();
-    ASSERT_TRUE(before.ok());
+    const auto before = Got(store->List());
     uint64_t bytes = 0;
-    for (const StoredEntry& entry : *before) bytes += entry.bytes;
+    for (const StoredEntry& entry : before) bytes += entry.bytes;
     SweepLimits limits;
     limits.max_bytes = bytes / 2;
-    const auto report = Sweep(store.get(), limits);
-    ASSERT_TRUE(report.ok());
-    EXPECT_EQ(report->records, before->size());
-    EXPECT_EQ(report->bytes, bytes);
-    EXPECT_GT(report->evicted, before->size() / 3);
+    const auto report = Got(Sweep(store.get(), limits));
+    EXPECT_EQ(report.records, before.size());
+    EXPECT_EQ(report.bytes, bytes);
+    EXPECT_GT(report.evicted, before.size() / 3);
   }
   const int left = Hits(temp_.path(), kOld) + Hits(temp_.path(), kNewEnvelope);
   EXPECT_LT(left, kKeys);
@@ -166,11 +159,10 @@ TEST(OtherFormatReportTest, CountsThemApart) {
     const std::string key = KeyOf(0, format);
     ASSERT_TRUE(store->Put(kKernel, key, Sha256(key), PayloadOf(format)).ok());
   }
-  const auto report = InspectLocalStore(temp.path());
-  ASSERT_TRUE(report.ok());
-  EXPECT_EQ(report->kernels, 1u);
-  EXPECT_EQ(report->other_format, 1u);
-  EXPECT_EQ(report->unsound, 0u);
+  const auto report = Got(InspectLocalStore(temp.path()));
+  EXPECT_EQ(report.kernels, 1u);
+  EXPECT_EQ(report.other_format, 1u);
+  EXPECT_EQ(report.unsound, 0u);
 }
 
 // Another version may hash and lay out its records otherwise. Damage to one is found by what is

@@ -1,13 +1,8 @@
 // LevelDB makes statics when they are first used, each behind a lock that the child of a fork finds
 // held for good if a thread of its parent was there just then.
 #include <dlfcn.h>
-#include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdint>
-
-#include "absl/strings/string_view.h"
-#include "cache/store/table.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 #if !defined(__SANITIZE_THREAD__)  // which has its own of what is replaced here

@@ -1,19 +1,10 @@
-#include "cache/store/table.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <leveldb/comparator.h>
 #include <leveldb/db.h>
 #include <leveldb/env.h>
 #include <leveldb/table_builder.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <iostream>
-#include <map>
-#include <memory>
-
-#include "cache/store/local_store.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 #include "tests/unit/cache/forged_table.h"
 
@@ -31,7 +22,6 @@ using cache_testing::IndexBlock;
 using cache_testing::PathIn;
 using cache_testing::RandomBytes;
 using cache_testing::TempDir;
-using testing::HasSubstr;
 
 constexpr char kName[] = "k/name";
 
@@ -39,10 +29,9 @@ TEST(TableTest, ReadsBackOneEntry) {
   for (const size_t size : {size_t{0}, size_t{1}, size_t{100}, size_t{4096}, size_t{300000}}) {
     const std::string value = RandomBytes(size, size + 1);
     const std::string file = BuildTable(kName, value);
-    const auto entry = ReadTable(file);
-    ASSERT_TRUE(entry.ok()) << entry.status();
-    EXPECT_EQ(entry->user_key, kName);
-    const absl::string_view got = entry->value;
+    const auto entry = Got(ReadTable(file));
+    EXPECT_EQ(entry.user_key, kName);
+    const absl::string_view got = entry.value;
     EXPECT_EQ(got, value);
     EXPECT_LT(file.size(), size + 300);
     EXPECT_TRUE(file == BuildTable(kName, value));  // equal records are equal files
@@ -259,16 +248,14 @@ class ManyTest : public testing::Test {
 TEST_F(ManyTest, EachRecordIsABlockAndFoundByOneRead) {
   for (const int count : {0, 1, 2, 300}) {
     Write(count);
-    const auto table = Open();
-    ASSERT_TRUE(table.ok()) << table.status();
+    const auto table = Got(Open());
     for (const auto& [key, value] : records_) {
       reads_ = 0;
-      const auto found = table->Find(key);
-      ASSERT_TRUE(found.ok()) << found.status();
-      EXPECT_EQ(*found, value);
+      const auto found = Got(table.Find(key));
+      EXPECT_EQ(found, value);
       EXPECT_EQ(reads_, 1);
     }
-    EXPECT_TRUE(absl::IsNotFound(table->Find("k/absent").status()));
+    EXPECT_TRUE(absl::IsNotFound(table.Find("k/absent").status()));
     records_.clear();
     table_.clear();
   }

@@ -1,9 +1,7 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <thread>
 
 #include "cache/tiers/tiers.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
@@ -12,9 +10,6 @@ namespace {
 using cache_testing::PathIn;
 using cache_testing::TempDir;
 using cache_testing::WriteFile;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 using cache_testing::kKernel;
 using cache_testing::kPlan;

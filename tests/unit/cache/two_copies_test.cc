@@ -1,9 +1,9 @@
 // Two copies of the library in one process, as when two plug-ins each carry their own: they share
 // no variable, and must still lose nothing to one another.
 #include <dlfcn.h>
-#include <gtest/gtest.h>
 
 #include "cache/tiers/tiers.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

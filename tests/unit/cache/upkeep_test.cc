@@ -1,14 +1,7 @@
 // What looks after the local tier: every function says so when it cannot; nothing is removed
 // through a link or from a folder that is not the library's.
-#include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <map>
-
 #include "cache/tiers/tiers.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
@@ -18,7 +11,6 @@ using cache_testing::kKernel;
 using cache_testing::kPlan;
 using cache_testing::TempDir;
 using cache_testing::WriteFile;
-using testing::HasSubstr;
 
 class UpkeepTest : public testing::Test {
  protected:
@@ -75,16 +67,15 @@ class UpkeepTest : public testing::Test {
 
 TEST_F(UpkeepTest, CountsListsAndVerifiesWhatItHolds) {
   Fill();
-  const auto report = tiers_->Inspect();
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->plans, 2u);
-  EXPECT_EQ(report->kernels, 2u);
-  EXPECT_EQ(report->verified_kernels, 1u);
-  EXPECT_EQ(report->unsound, 0u);
-  EXPECT_EQ(report->other_format, 0u);
-  EXPECT_EQ(report->quarantined, 1u);
-  EXPECT_GT(report->bytes, 1000u);
-  EXPECT_THAT(report->findings, testing::ElementsAre(HasSubstr("seed 3")));
+  const auto report = Got(tiers_->Inspect());
+  EXPECT_EQ(report.plans, 2u);
+  EXPECT_EQ(report.kernels, 2u);
+  EXPECT_EQ(report.verified_kernels, 1u);
+  EXPECT_EQ(report.unsound, 0u);
+  EXPECT_EQ(report.other_format, 0u);
+  EXPECT_EQ(report.quarantined, 1u);
+  EXPECT_GT(report.bytes, 1000u);
+  EXPECT_THAT(report.findings, testing::ElementsAre(HasSubstr("seed 3")));
   const auto listed = List();
   EXPECT_EQ(listed.size(), 4u);
   uint64_t bytes = 0, verified = 0;
@@ -96,21 +87,19 @@ TEST_F(UpkeepTest, CountsListsAndVerifiesWhatItHolds) {
     EXPECT_EQ(one.arch, name.first == kKernel ? "sm_90a" : "");
     EXPECT_GT(one.last_use, 1600000000);
   }
-  EXPECT_EQ(bytes, report->bytes);
+  EXPECT_EQ(bytes, report.bytes);
   EXPECT_EQ(verified, 1u);
 }
 
 TEST_F(UpkeepTest, ClearEmptiesIt) {
   Fill();
-  const auto dry = tiers_->Clear(/*dry_run=*/true);
-  ASSERT_TRUE(dry.ok()) << dry.status();
-  EXPECT_EQ(dry->records, 4u);
+  const auto dry = Got(tiers_->Clear(/*dry_run=*/true));
+  EXPECT_EQ(dry.records, 4u);
   EXPECT_EQ(List().size(), 4u);
-  const auto done = tiers_->Clear(/*dry_run=*/false);
-  ASSERT_TRUE(done.ok()) << done.status();
-  EXPECT_EQ(done->records, 4u);
-  EXPECT_EQ(done->bytes, dry->bytes);
-  EXPECT_EQ(done->failed, 0u);
+  const auto done = Got(tiers_->Clear(/*dry_run=*/false));
+  EXPECT_EQ(done.records, 4u);
+  EXPECT_EQ(done.bytes, dry.bytes);
+  EXPECT_EQ(done.failed, 0u);
   EXPECT_EQ(List().size(), 0u);
   EXPECT_EQ(tiers_->Inspect()->quarantined, 1u);  // for good
   Reopen();
@@ -123,21 +112,17 @@ TEST_F(UpkeepTest, TrimExportAndImportActOnIt) {
   Fill();
   PackWriteOptions to;
   to.path = temp_ / "pack";
-  const auto exported = tiers_->Export(to, /*used_only=*/false);
-  ASSERT_TRUE(exported.ok()) << exported.status();
-  EXPECT_EQ(exported->plans + exported->kernels, 4u);
-  const auto trimmed = tiers_->Trim(1);
-  ASSERT_TRUE(trimmed.ok()) << trimmed.status();
-  EXPECT_EQ(trimmed->records, 4u);
-  EXPECT_EQ(trimmed->evicted, 4u);
+  const auto exported = Got(tiers_->Export(to, /*used_only=*/false));
+  EXPECT_EQ(exported.plans + exported.kernels, 4u);
+  const auto trimmed = Got(tiers_->Trim(1));
+  EXPECT_EQ(trimmed.records, 4u);
+  EXPECT_EQ(trimmed.evicted, 4u);
   PackOptions from;
   from.path = to.path;
   from.allow_unsigned = true;
-  const auto pack = PackReader::Open(from);
-  ASSERT_TRUE(pack.ok()) << pack.status();
-  const auto imported = tiers_->Import(**pack);
-  ASSERT_TRUE(imported.ok()) << imported.status();
-  EXPECT_EQ(imported->stored, 4u);
+  const auto pack = Got(PackReader::Open(from));
+  const auto imported = Got(tiers_->Import(*pack));
+  EXPECT_EQ(imported.stored, 4u);
   EXPECT_EQ(List().size(), 4u);
 }
 
@@ -154,10 +139,9 @@ TEST_F(UpkeepTest, AnUnsoundRecordIsSaid) {
     ASSERT_TRUE(cache_testing::OpenStore(root_)->PutRecord(Sha256(key), envelope).ok());
   }
   Reopen();
-  const auto report = tiers_->Inspect();
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->unsound, 1u);
-  EXPECT_EQ(report->findings.size(), 1u);
+  const auto report = Got(tiers_->Inspect());
+  EXPECT_EQ(report.unsound, 1u);
+  EXPECT_EQ(report.findings.size(), 1u);
   const auto listed = List();
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_FALSE(listed.begin()->second.sound);

@@ -1,18 +1,10 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <filesystem>
 #include <future>
-#include <iterator>
-#include <thread>
 
 #include "cache/store/work_queue.h"
 #include "cache/tiers/tiers.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
@@ -20,8 +12,6 @@ namespace {
 
 using cache_testing::RandomBytes;
 using cache_testing::TempDir;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 using cache_testing::kKernel;
 

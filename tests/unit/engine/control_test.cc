@@ -1,12 +1,6 @@
 #include "src/engine/control.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <limits>
-#include <string>
-#include <thread>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -24,7 +18,7 @@ TEST(BuildControlTest, CancelFlagNamesTheNextStage) {
   cancel = true;
   const absl::Status status = control.Check("search");
   EXPECT_TRUE(absl::IsCancelled(status));
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("search"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("search"));
 }
 
 TEST(BuildControlTest, DeadlinePasses) {
@@ -49,7 +43,7 @@ TEST(BuildControlTest, ProgressIsToldOnlyWhatGoesAhead) {
   EXPECT_TRUE(control.Enter("search", 0.1).ok());
   cancel = true;
   EXPECT_FALSE(control.Enter("compile", 0.5).ok());
-  EXPECT_THAT(stages, ::testing::ElementsAre("search"));
+  EXPECT_THAT(stages, ElementsAre("search"));
 }
 
 }  // namespace

@@ -1,15 +1,6 @@
 // Where a dump writes: never through a link, never over what no dump wrote, never into a fifo.
-#include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
 #include "src/engine/prepared_plan.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -17,7 +8,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::FakeWorld;
-using ::testing::HasSubstr;
 
 class DumpTest : public ::testing::Test {
  protected:
@@ -47,11 +37,9 @@ class DumpTest : public ::testing::Test {
 TEST_F(DumpTest, FoldersArePrivateAndAFileOfADumpIsReplaced) {
   const mode_t before = umask(0);
   for (const char* text : {"first", "2nd"}) {
-    const auto top = DumpFolder::Open(At("a/b//./c"));
-    ASSERT_TRUE(top.ok()) << top.status();
-    const auto folder = top->Sub("0123456789abcdef");
-    ASSERT_TRUE(folder.ok()) << folder.status();
-    EXPECT_TRUE(folder->Write("plan.txt", text).ok());
+    const auto top = Got(DumpFolder::Open(At("a/b//./c")));
+    const auto folder = Got(top.Sub("0123456789abcdef"));
+    EXPECT_TRUE(folder.Write("plan.txt", text).ok());
     EXPECT_EQ(Read(At("a/b/c/0123456789abcdef/plan.txt")), text);
   }
   umask(before);
@@ -69,19 +57,16 @@ TEST_F(DumpTest, ALinkOnTheWayIsRefusedByName) {
     EXPECT_TRUE(absl::IsPermissionDenied(folder.status())) << folder.status();
     EXPECT_THAT(std::string(folder.status().message()), HasSubstr("link: is a link"));
   }
-  const auto top = DumpFolder::Open(At("dump"));
-  ASSERT_TRUE(top.ok());
+  const auto top = Got(DumpFolder::Open(At("dump")));
   fs::create_symlink(At("victim"), At("dump/plan"));
-  EXPECT_TRUE(absl::IsPermissionDenied(top->Sub("plan").status()));
+  EXPECT_TRUE(absl::IsPermissionDenied(top.Sub("plan").status()));
   EXPECT_TRUE(fs::is_empty(At("victim")));
 }
 
 TEST_F(DumpTest, WhatNoDumpWroteStaysAsItIs) {
   Put(At("victim"), "mine");
-  const auto top = DumpFolder::Open(At("dump"));
-  ASSERT_TRUE(top.ok());
-  const auto folder = top->Sub("plan");
-  ASSERT_TRUE(folder.ok());
+  const auto top = Got(DumpFolder::Open(At("dump")));
+  const auto folder = Got(top.Sub("plan"));
   fs::create_symlink(At("victim"), At("dump/plan/link"));
   fs::create_symlink(At("nowhere"), At("dump/plan/dangling"));
   fs::create_hard_link(At("victim"), At("dump/plan/second"));
@@ -89,7 +74,7 @@ TEST_F(DumpTest, WhatNoDumpWroteStaysAsItIs) {
   const int reader = open(At("dump/plan/fifo").c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_EQ(mkfifo(At("dump/plan/unread").c_str(), 0600), 0);
   for (const char* name : {"link", "dangling", "second", "fifo", "unread"}) {
-    EXPECT_TRUE(absl::IsAlreadyExists(folder->Write(name, "dump"))) << name;
+    EXPECT_TRUE(absl::IsAlreadyExists(folder.Write(name, "dump"))) << name;
   }
   close(reader);
   EXPECT_EQ(Read(At("victim")), "mine");
@@ -97,10 +82,9 @@ TEST_F(DumpTest, WhatNoDumpWroteStaysAsItIs) {
   // A folder that was there, and files in it, are somebody's.
   fs::create_directory(At("dump/other"));
   Put(At("dump/other/notes"), "mine");
-  const auto other = top->Sub("other");
-  ASSERT_TRUE(other.ok());
-  EXPECT_TRUE(absl::IsAlreadyExists(other->Write("notes", "dump")));
-  EXPECT_TRUE(other->Write("new", "dump").ok());
+  const auto other = Got(top.Sub("other"));
+  EXPECT_TRUE(absl::IsAlreadyExists(other.Write("notes", "dump")));
+  EXPECT_TRUE(other.Write("new", "dump").ok());
   EXPECT_EQ(Read(At("dump/other/notes")), "mine");
 }
 
@@ -115,11 +99,10 @@ TEST_F(DumpTest, AFolderThatEverybodyMayWriteIsRefused) {
 }
 
 TEST_F(DumpTest, NamesLeadNowhereElse) {
-  const auto top = DumpFolder::Open(At("dump"));
-  ASSERT_TRUE(top.ok());
+  const auto top = Got(DumpFolder::Open(At("dump")));
   for (const char* name : {"", ".", "..", "../x", "a/b", "a b", ".sinter-dump"}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(top->Write(name, "x"))) << name;
-    EXPECT_TRUE(absl::IsInvalidArgument(top->Sub(name).status())) << name;
+    EXPECT_TRUE(absl::IsInvalidArgument(top.Write(name, "x"))) << name;
+    EXPECT_TRUE(absl::IsInvalidArgument(top.Sub(name).status())) << name;
   }
 }
 

@@ -1,20 +1,12 @@
 // What an engine tells of itself while it prepares.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <mutex>
-#include <vector>
-
 #include "src/engine/control.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::FakeWorld;
-using ::testing::HasSubstr;
 
 // Kinds in order; the rest of each by its place.
 struct Heard {

@@ -1,8 +1,6 @@
 // Every plan that does not run is listed once, with what is known best.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "src/engine/prepared_plan.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -16,8 +14,6 @@ std::vector<std::string> Lines(const LoadedPlan& plan) {
   for (const Candidate& c : NotChosen(plan)) lines.push_back(c.name + ": " + c.why_not);
   return lines;
 }
-
-using ::testing::ElementsAre;
 
 TEST(NotChosen, MergesWhatPlanningAndTheEngineSay) {
   LoadedPlan plan;

@@ -1,16 +1,5 @@
 #include "tests/unit/engine/fakes.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <cstring>
-#include <thread>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
 #include "src/engine/keys.h"
 #include "src/engine/loaded_plan.h"
 #include "src/fusion/fusion.h"

@@ -3,22 +3,11 @@
 #ifndef SINTER_TESTS_UNIT_ENGINE_FAKES_H_
 #define SINTER_TESTS_UNIT_ENGINE_FAKES_H_
 
-#include <atomic>
-#include <condition_variable>
-#include <functional>
-#include <limits>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "src/chain/chain.h"
 #include "src/engine/core.h"
 #include "src/engine/engine.h"
 #include "src/engine/tuning_set.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

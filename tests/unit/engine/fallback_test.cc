@@ -1,16 +1,12 @@
 // What runs when the chosen plan cannot: refused by the compiler, not resident, no compiler, no
 // GPU.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "src/base/status.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
 namespace {
 
 using testing::FakeWorld;
-using ::testing::HasSubstr;
 using PlanChoice = PrepareOptions::Choice;
 
 int32_t NumberOf(ErrorCode code) { return static_cast<int32_t>(code); }
@@ -24,7 +20,7 @@ TEST(FallbackTest, ARefusedKernelGivesWayToTheNextPlanWithTheReason) {
   EXPECT_NE(plan->ChosenDigest(), plan->plan().PlanDigest());
   EXPECT_THAT(plan->plan().note, HasSubstr("registers spill in grid"));
   EXPECT_THAT(plan->Explain(), HasSubstr("chosen by planning: " + plan->ChosenDigest().Hex()));
-  EXPECT_THAT(world.log, ::testing::Contains(HasSubstr("plan 'fused' does not run")));
+  EXPECT_THAT(world.log, Contains(HasSubstr("plan 'fused' does not run")));
 
   world.refused = {"grid", "cluster"};
   const auto unfused = world.MakeEngine();
@@ -115,7 +111,7 @@ TEST(FallbackTest, FifteenAndFourteenClustersChooseTheSamePlanAndOnlyTheExecuted
   EXPECT_EQ(full_engine->Stats().non_resident_fallbacks, 0u);
   EXPECT_EQ(small_engine->Stats().non_resident_fallbacks, 1u);
   EXPECT_THAT(small->plan().note, HasSubstr("keeps 14 clusters of 8 resident, the plan needs 15"));
-  EXPECT_THAT(few.log, ::testing::Contains(HasSubstr("14 clusters")));
+  EXPECT_THAT(few.log, Contains(HasSubstr("14 clusters")));
 }
 
 TEST(FallbackTest, TheNonResidentFallbackIsWarmTheSecondTime) {

@@ -1,18 +1,12 @@
 // A plan's launches as nodes of a graph: which, behind what, and what an update may change.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "src/base/status.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::FakeGraphNode;
 using testing::FakeWorld;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr GraphHandle kGraph = nullptr;  // the fakes have one
 constexpr GraphExecHandle kExec = nullptr;
@@ -43,18 +37,17 @@ TEST_F(GraphNodesTest, NodesAreALaunchsKernelsBehindOneAnother) {
   const auto caller = reinterpret_cast<GraphNodeHandle>(uintptr_t{0x77});
   for (const bool programmatic : {false, true}) {
     world.nodes.clear();
-    const auto added = plan->AddToGraph(*Bind(*plan), kGraph, {{caller}, programmatic}, 9);
-    ASSERT_TRUE(added.ok()) << added.status();
-    ASSERT_EQ(added->nodes.size(), 2u);
-    EXPECT_EQ(added->passes, 1);
-    const FakeGraphNode first = world.nodes.at(added->nodes[0]);
-    const FakeGraphNode second = world.nodes.at(added->nodes[1]);
+    const auto added = Got(plan->AddToGraph(*Bind(*plan), kGraph, {{caller}, programmatic}, 9));
+    ASSERT_EQ(added.nodes.size(), 2u);
+    EXPECT_EQ(added.passes, 1);
+    const FakeGraphNode first = world.nodes.at(added.nodes[0]);
+    const FakeGraphNode second = world.nodes.at(added.nodes[1]);
     EXPECT_EQ(first.kernel, "first");
     EXPECT_EQ(second.kernel, "second");
     EXPECT_EQ(second.m, 9);
     EXPECT_THAT(first.edges.from, ElementsAre(caller));
     EXPECT_EQ(first.edges.programmatic, programmatic);
-    EXPECT_THAT(second.edges.from, ElementsAre(added->nodes[0]));
+    EXPECT_THAT(second.edges.from, ElementsAre(added.nodes[0]));
     EXPECT_TRUE(second.edges.programmatic);
   }
   EXPECT_THAT(world.launches, IsEmpty());
@@ -74,13 +67,12 @@ TEST_F(GraphNodesTest, TheGraphKeepsThePlan) {
 TEST_F(GraphNodesTest, NoRowsAreANodeThatDoesNothing) {
   const auto plan = Prepare();
   const auto caller = reinterpret_cast<GraphNodeHandle>(uintptr_t{0x77});
-  const auto added = plan->AddToGraph(*Bind(*plan), kGraph, {{caller}, true}, 0);
-  ASSERT_TRUE(added.ok()) << added.status();
-  ASSERT_EQ(added->nodes.size(), 1u);
-  EXPECT_EQ(world.nodes.at(added->nodes[0]).kernel, "");
-  EXPECT_THAT(world.nodes.at(added->nodes[0]).edges.from, ElementsAre(caller));
-  EXPECT_TRUE(plan->UpdateInGraph(*added, kExec, *Bind(*plan), 0).ok());
-  const absl::Status some = plan->UpdateInGraph(*added, kExec, *Bind(*plan), 4);
+  const auto added = Got(plan->AddToGraph(*Bind(*plan), kGraph, {{caller}, true}, 0));
+  ASSERT_EQ(added.nodes.size(), 1u);
+  EXPECT_EQ(world.nodes.at(added.nodes[0]).kernel, "");
+  EXPECT_THAT(world.nodes.at(added.nodes[0]).edges.from, ElementsAre(caller));
+  EXPECT_TRUE(plan->UpdateInGraph(added, kExec, *Bind(*plan), 0).ok());
+  const absl::Status some = plan->UpdateInGraph(added, kExec, *Bind(*plan), 4);
   EXPECT_TRUE(absl::IsFailedPrecondition(some));
   EXPECT_THAT(std::string(some.message()),
               HasSubstr("m 4 takes 1 passes, the nodes were added for 0: build the graph anew"));

@@ -1,7 +1,7 @@
-#include <gtest/gtest.h>
 
 #include "src/engine/measured_choice.h"
 #include "tests/support/sequences.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,9 +1,9 @@
-#include <gtest/gtest.h>
 
 #include "src/chain/builder.h"
 #include "src/engine/tune.h"
 #include "src/stitch/spec.h"
 #include "tests/support/sequences.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

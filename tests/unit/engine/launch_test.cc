@@ -1,25 +1,16 @@
 // Binding and launching: order of buffers, checks, pieces of the largest bucket, edges, capture.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstring>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
-#include "src/chain/builder.h"
-#include "src/chain/problem.h"
 #include "src/engine/verify.h"
 #include "src/fusion/fusion.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::FakeBuffers;
 using testing::FakeWorld;
 using testing::FarApart;
-using ::testing::HasSubstr;
 using testing::kK;
 using testing::kL;
 using testing::kN;
@@ -122,9 +113,8 @@ TEST(LaunchTest, BadBuffersAreNamed) {
 TEST(LaunchTest, BuffersOfRowsMayBeNullWithoutRows) {
   Ready ready;
   ready.world.compute = false;
-  const auto bound = ready.plan->Bind({0, 4096, 4096, 0}, kWorkspace, true);
-  ASSERT_TRUE(bound.ok()) << bound.status();
-  EXPECT_TRUE(ready.plan->Launch(**bound, nullptr, 0, false).ok());
+  const auto bound = Got(ready.plan->Bind({0, 4096, 4096, 0}, kWorkspace, true));
+  EXPECT_TRUE(ready.plan->Launch(*bound, nullptr, 0, false).ok());
   EXPECT_TRUE(ready.world.launches.empty());
   const absl::Status weights = ready.plan->Bind({0, 0, 4096, 0}, kWorkspace, true).status();
   EXPECT_THAT(std::string(weights.message()), HasSubstr("buffer of input 1 is null"));

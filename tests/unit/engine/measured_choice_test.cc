@@ -1,21 +1,13 @@
 // What a slot measures: over a planner, a compiler, a disk and a GPU that are fakes.
 #include "src/engine/measured_choice.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <thread>
-#include <vector>
-
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
 namespace {
 
 using testing::FakeWorld;
-using ::testing::HasSubstr;
 
 class MeasuredChoiceTest : public ::testing::Test {
  protected:
@@ -87,9 +79,8 @@ TEST_F(MeasuredChoiceTest, AnotherProcessTakesItWithoutMeasuring) {
   Config must_hit = config;
   must_hit.must_hit = true;
   EXPECT_EQ(DataflowOf(*world.MakeEngine(must_hit), false), "cluster-exchange");
-  const auto unasked = world.MakeEngine()->Prepare(world.chain, 16, {});
-  ASSERT_TRUE(unasked.ok()) << unasked.status();
-  EXPECT_EQ((*unasked)->plan().kernels[0].spec.schedule.dataflow, Dataflow::kGridExchange);
+  const auto unasked = Got(world.MakeEngine()->Prepare(world.chain, 16, {}));
+  EXPECT_EQ(unasked->plan().kernels[0].spec.schedule.dataflow, Dataflow::kGridExchange);
 }
 
 TEST_F(MeasuredChoiceTest, OneProcessMeasuresWhileAnotherWaits) {
@@ -286,11 +277,10 @@ class MeasureFirstTest : public MeasuredChoiceTest {
 
 TEST_F(MeasureFirstTest, ThePlanIsTheMeasuredChoice) {
   const auto engine = world.MakeEngine();
-  const auto plan = engine->Prepare(world.chain, 16, First(true));
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ((*plan)->plan().kernels[0].spec.schedule.dataflow, Dataflow::kClusterExchange);
-  EXPECT_THAT((*plan)->Explain(), HasSubstr("tuning: measured 8.00 us on Fake H200, the "
-                                            "predicted choice 11.00 us then"));
+  const auto plan = Got(engine->Prepare(world.chain, 16, First(true)));
+  EXPECT_EQ(plan->plan().kernels[0].spec.schedule.dataflow, Dataflow::kClusterExchange);
+  EXPECT_THAT(plan->Explain(), HasSubstr("tuning: measured 8.00 us on Fake H200, the "
+                                         "predicted choice 11.00 us then"));
   EXPECT_EQ(engine->Stats().measurements, 1u);
   EXPECT_EQ(engine->Stats().measured_wins, 1u);
   EXPECT_EQ(engine->Stats().slot_measurements, 0u);
@@ -316,8 +306,7 @@ TEST_F(MeasureFirstTest, APlanThatIsAliveIsLookedUpNowhere) {
                     look_ups += event.kind == EventKind::kLookUp ? 1 : 0;
                   })
                   .ok());
-  const auto held = engine->Prepare(world.chain, 16, First(true));
-  ASSERT_TRUE(held.ok()) << held.status();
+  const auto held = Got(engine->Prepare(world.chain, 16, First(true)));
   EXPECT_GT(look_ups, 0);
   const int before = look_ups;
   EXPECT_EQ(Chosen(*engine, First(true)), "cluster-exchange");
@@ -352,8 +341,8 @@ TEST_F(MeasureFirstTest, WhereNothingCanBeMeasuredAKeptChoiceServes) {
 TEST_F(MeasureFirstTest, WithoutAGpuItIsRefusedIfRequired) {
   world.has_gpu = false;
   EXPECT_THAT(Chosen(*world.MakeEngine(), First(true)),
-              ::testing::AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("prepare.measure is 11"),
-                               HasSubstr("sinter warm --measure")));
+              AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("prepare.measure is 11"),
+                    HasSubstr("sinter warm --measure")));
   EXPECT_EQ(Chosen(*world.MakeEngine(), First(false)), "grid-exchange");
 }
 
@@ -372,8 +361,8 @@ TEST_F(MeasureFirstTest, ABudgetThatEndsBeforeTheFirstTimeIsRefusedIfRequired) {
   PrepareOptions options = First(true);
   options.measuring.budget_us = 1;
   const auto engine = world.MakeEngine();
-  EXPECT_THAT(Chosen(*engine, options), ::testing::AllOf(HasSubstr("FAILED_PRECONDITION"),
-                                                         HasSubstr("no plan was measured")));
+  EXPECT_THAT(Chosen(*engine, options),
+              AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("no plan was measured")));
   options.measuring.required = false;
   EXPECT_EQ(Chosen(*engine, options), "grid-exchange");
   EXPECT_EQ(engine->Stats().measurements_given_up, 2u);

@@ -1,10 +1,6 @@
 #include "src/engine/module_cache.h"
 
-#include <gtest/gtest.h>
-
-#include <thread>
-
-#include "absl/strings/str_cat.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,7 +1,6 @@
 // What stays loaded on the device, and for how long.
-#include <gtest/gtest.h>
-
 #include "src/engine/bound_plan.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

@@ -1,7 +1,6 @@
 // A rolling upgrade: engines of two versions of the record formats on one store.
-#include <gtest/gtest.h>
-
 #include "cache/key/key.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -19,12 +18,11 @@ TEST(OtherFormatTest, EachVersionBuildsOnceAndIsWarmFromThenOn) {
     for (int round = 0; round < 3; ++round) {
       for (FakeWorld* world : {&old_version, &new_version}) {
         const auto engine = world->MakeEngine();
-        const auto plan = engine->Prepare(world->chain, 16, {});
-        ASSERT_TRUE(plan.ok()) << plan.status();
+        const auto plan = Got(engine->Prepare(world->chain, 16, {}));
         EXPECT_EQ(world->compiles, 1);
         EXPECT_EQ(engine->Stats().searched, round == 0 ? 1u : 0u);
-        if (round == 0 && world == &old_version) digest = (*plan)->plan().PlanDigest();
-        EXPECT_EQ((*plan)->plan().PlanDigest(), digest);
+        if (round == 0 && world == &old_version) digest = plan->plan().PlanDigest();
+        EXPECT_EQ(plan->plan().PlanDigest(), digest);
       }
     }
     EXPECT_EQ(old_version.disk->Count(RecordKind::kKernel), 2);

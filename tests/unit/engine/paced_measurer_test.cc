@@ -1,16 +1,12 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <string>
 
 #include "src/engine/measured_choice.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
 
 using ::testing::Each;
-using ::testing::ElementsAre;
 using ::testing::Le;
 
 // What a fake GPU was asked to do; a graph takes `call_us` for each of its calls.

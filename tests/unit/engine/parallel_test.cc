@@ -1,11 +1,7 @@
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <atomic>
-#include <new>
-#include <thread>
 
 #include "src/reference/rows.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,8 +1,8 @@
 
-#include <gtest/gtest.h>
 
 #include "src/base/codec.h"
 #include "src/engine/keys.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

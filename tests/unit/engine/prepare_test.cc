@@ -1,25 +1,12 @@
 // Prepare, seen through its counters: cold, warm, damaged, in parallel, cut short.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <thread>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "cache/record/record.h"
-#include "src/base/status.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::FakeWorld;
-using ::testing::HasSubstr;
-using ::testing::MatchesRegex;
 using Choice = PrepareOptions::Choice;
 
 int32_t Number(ErrorCode code) { return static_cast<int32_t>(code); }
@@ -227,8 +214,7 @@ TEST(PrepareTest, MustHitNamesTheKeyAndTheReason) {
 TEST(PrepareTest, AKernelThatIsHeldCountsAsUsed) {
   FakeWorld world;
   const auto engine = world.MakeEngine();
-  const auto held = engine->Prepare(world.chain, 16, {});
-  ASSERT_TRUE(held.ok()) << held.status();
+  const auto held = Got(engine->Prepare(world.chain, 16, {}));
   const std::string kernel = world.disk->Keys(RecordKind::kKernel).front();
   EXPECT_EQ(world.disk->used[kernel], 0);
   PrepareOptions must_hit;  // which assembles a plan of its own of the kernels that are held
@@ -249,8 +235,7 @@ TEST(PrepareTest, NoBuildTakesWhatIsThereAndSaysWhatIsMissing) {
   EXPECT_EQ(world.plans, 0);
   EXPECT_FALSE(world.opened);
 
-  const auto built = engine->Prepare(world.chain, 16, {});
-  ASSERT_TRUE(built.ok());
+  const auto built = Got(engine->Prepare(world.chain, 16, {}));
   const int compiles = world.compiles;
   world.build_id = "another compiler by now";
   EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, no_build).ok());
@@ -264,7 +249,7 @@ TEST(PrepareTest, NoBuildTakesWhatIsThereAndSaysWhatIsMissing) {
   EXPECT_EQ(world.compiles, compiles);
 
   world.disk->records.clear();  // the plan that lives needs no cache
-  EXPECT_EQ(&engine->Prepare(world.chain, 16, no_build).value()->plan(), &(*built)->plan());
+  EXPECT_EQ(&engine->Prepare(world.chain, 16, no_build).value()->plan(), &built->plan());
 }
 
 TEST(PrepareTest, NoBuildWaitsForNobodyWhoBuilds) {

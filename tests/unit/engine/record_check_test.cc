@@ -1,22 +1,15 @@
 // Records that lie: refused as counted misses with a reason, mended, and never handed on.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
-#include "src/base/status.h"
 #include "src/engine/keys.h"
 #include "src/engine/measured_choice.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Contains;
 using testing::FakeWorld;
-using ::testing::HasSubstr;
 
 constexpr int kDamaged = static_cast<int>(MissReason::kDamaged);
 
@@ -130,10 +123,9 @@ TEST_F(RecordCheckTest, AVariantThatStandsInForARefusedKernel) {
   }
   world_.refused = {"grid", "cluster"};
   const auto engine = world_.MakeEngine();
-  const auto plan = engine->Prepare(world_.chain, 16, {});
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ((*plan)->plan().name(), "unfused");
-  EXPECT_EQ((*plan)->plan().kernels.size(), 2u);
+  const auto plan = Got(engine->Prepare(world_.chain, 16, {}));
+  EXPECT_EQ(plan->plan().name(), "unfused");
+  EXPECT_EQ(plan->plan().kernels.size(), 2u);
   EXPECT_EQ(engine->Stats().store.misses[kDamaged], 1u);
   EXPECT_EQ(Payload(RecordKind::kPlan, plan_key_), sound_) << "mended";
 }

@@ -1,8 +1,7 @@
 // What the cache and the fused kernels saved, as the statistics say it.
-#include <gtest/gtest.h>
-
 #include "src/base/dtype.h"
 #include "src/engine/keys.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

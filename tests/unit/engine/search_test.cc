@@ -1,21 +1,12 @@
 // Search: what a prepare would choose, without building it, and that it is searched for once.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <thread>
-#include <vector>
-
-#include "src/base/status.h"
 #include "src/engine/measured_choice.h"
-#include "src/engine/tuning_set.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
 namespace {
 
 using testing::FakeWorld;
-using ::testing::HasSubstr;
 using Choice = PrepareOptions::Choice;
 
 PrepareOptions Of(Choice choice) {

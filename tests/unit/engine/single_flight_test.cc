@@ -1,13 +1,7 @@
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <new>
-#include <stdexcept>
-#include <thread>
-#include <vector>
 
 #include "src/engine/control.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

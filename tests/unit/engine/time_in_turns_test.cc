@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
 
 #include "src/engine/tune.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

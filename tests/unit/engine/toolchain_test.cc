@@ -1,17 +1,12 @@
 // The compiler's identity: part of kernel keys, yet not asked for on a hit.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "src/base/status.h"
 #include "src/engine/keys.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
 namespace {
 
 using testing::FakeWorld;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 void ExchangeCompiler(FakeWorld& world) {
   world.toolchain = "nvrtc-13.1-bbbb";
@@ -109,8 +104,7 @@ TEST(DeniedToolchainTest, AnotherCompilerBuildsTheKernelAnewOnce) {
     if (!known) world.build_id = "";
     for (int round = 0; round < 2; ++round) {
       const auto engine = world.MakeEngine(Denying("13.0"));
-      const auto plan = engine->Prepare(world.chain, 16, {});
-      ASSERT_TRUE(plan.ok()) << plan.status();
+      const auto plan = Got(engine->Prepare(world.chain, 16, {}));
       EXPECT_EQ(world.compiles, 2);
       EXPECT_EQ(OtherToolchains(*engine), !known && round == 0 ? 1u : 0u);
     }
@@ -122,8 +116,7 @@ TEST(DeniedToolchainTest, KernelsOfOthersServeWhereTheOwnCompilerIsDenied) {
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
   ExchangeCompiler(world);
   const auto engine = world.MakeEngine(Denying("13.1"));
-  const auto plan = engine->Prepare(world.chain, 16, {});
-  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto plan = Got(engine->Prepare(world.chain, 16, {}));
   EXPECT_EQ(engine->Stats().kernel_hits, 1u);
   EXPECT_EQ(world.compiles, 1);
   EXPECT_TRUE(absl::IsFailedPrecondition(engine->Prepare(world.chain, 64, {}).status()));

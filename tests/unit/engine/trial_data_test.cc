@@ -1,13 +1,8 @@
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <vector>
 
-#include "src/chain/builder.h"
-#include "src/chain/problem.h"
 #include "src/engine/verify.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

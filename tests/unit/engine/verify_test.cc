@@ -1,15 +1,12 @@
 // The self-check: right kernels are marked, wrong ones never run again.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "cache/record/record.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
 namespace {
 
 using testing::FakeWorld;
-using ::testing::HasSubstr;
 
 PrepareOptions Verify() {
   PrepareOptions options;

@@ -1,8 +1,7 @@
-#include <gtest/gtest.h>
 
-#include <vector>
 
 #include "src/engine/module_cache.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

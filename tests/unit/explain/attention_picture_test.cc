@@ -1,17 +1,10 @@
 // Pictures of attention: what they say of a problem and a schedule.
-#include <algorithm>
-#include <string>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "src/explain/explain.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_attention.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 AttentionPicture Picture(const AttentionProblem& problem) {
   AttentionSchedule schedule;

@@ -1,18 +1,8 @@
 // What is told of a plan: bytes saved, compositions, why kernels are apart; as text, JSON and SVG.
-#include <algorithm>
-#include <memory>
-#include <set>
-#include <utility>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_split.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "src/chain/builder.h"
-#include "src/chain/problem.h"
 #include "src/explain/explain.h"
-#include "src/fusion/fusion.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
@@ -20,12 +10,9 @@ namespace sinter {
 namespace {
 
 using testing::H200;
-using ::testing::HasSubstr;
 
 FusionResult PlansOf(const Chain& chain, int64_t bucket) {
-  absl::StatusOr<FusionResult> result = PlanChain(chain, bucket, H200(), {});
-  EXPECT_TRUE(result.ok()) << result.status();
-  return result.ok() ? *std::move(result) : FusionResult();
+  return Got(PlanChain(chain, bucket, H200(), {}));
 }
 
 Plan Unfused(const FusionResult& result) {
@@ -166,9 +153,7 @@ TEST(ExplainFusion, TellsWhatIsHandedOverThroughSharedMemory) {
   const ValueId x = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(8), Dim::Constant(8)}});
   ValueId v = *b.Unary(UnaryKind::kExp, x);
   for (int i = 0; i < 3; ++i) v = *b.Unary(UnaryKind::kExp, *b.Transpose(v, {0, 2, 1}));
-  ASSERT_TRUE(b.Output(v).ok());
-  ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, x, {1, 2})).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {v, *b.Reduce(ReduceKind::kSum, x, {1, 2})});
   auto spec = std::make_shared<StitchSpec>();
   spec->body = chain;
   for (size_t id = 0; id < chain.ops().size(); ++id) {
@@ -249,9 +234,8 @@ TEST(ExplainFusion, EveryFormSaysTheSame) {
 TEST(ExplainFusion, IsAFunctionOfThePlanAlone) {
   const Chain chain = testing::RandomDag(3, 80, 512, 768);
   const Plan plan = PlansOf(chain, 1).chosen;
-  const absl::StatusOr<Plan> decoded = testing::Reassembled(plan, chain);
-  ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(PlanSvg(Explained(plan)), PlanSvg(Explained(*decoded)));
+  const Plan decoded = Got(testing::Reassembled(plan, chain));
+  EXPECT_EQ(PlanSvg(Explained(plan)), PlanSvg(Explained(decoded)));
 }
 
 TEST(ExplainFusion, DrawsTilesAndOpsOfAMixedPlanWithoutCuttingALabel) {
@@ -266,8 +250,7 @@ TEST(ExplainFusion, DrawsTilesAndOpsOfAMixedPlanWithoutCuttingALabel) {
   const std::vector<Dim> wide = b.TypeOf(y).dims;
   const ValueId share = *b.Binary(BinaryKind::kDiv, y, *b.Broadcast(sum, wide));
   const ValueId scaled = *b.Binary(BinaryKind::kMul, share, *b.Broadcast(scale, wide));
-  ASSERT_TRUE(b.Output(*b.Cast(scaled, DType::kBF16)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {*b.Cast(scaled, DType::kBF16)});
   const FusionResult plans = PlansOf(chain, 128);
   ASSERT_GT(plans.chosen.kernels.size(), 1u);
   BufferNames names;
@@ -282,13 +265,12 @@ TEST(ExplainFusion, DrawsTilesAndOpsOfAMixedPlanWithoutCuttingALabel) {
     EXPECT_THAT(svg, HasSubstr(part));
   }
   EXPECT_THAT(svg, HasSubstr(">" + name + " (broadcast)<"));
-  EXPECT_THAT(svg, ::testing::Not(HasSubstr("..<")));
+  EXPECT_THAT(svg, Not(HasSubstr("..<")));
 }
 
 TEST(ExplainFusion, HasNothingToSayOfProductsAlone) {
-  const auto problem = ParseProblem("gated_ffn m=128 n=512 k=256 l=256 act=silu layout=oi");
-  ASSERT_TRUE(problem.ok()) << problem.status();
-  const Plan plan = PlansOf(problem->chain, 128).chosen;
+  const auto problem = Got(ParseProblem("gated_ffn m=128 n=512 k=256 l=256 act=silu layout=oi"));
+  const Plan plan = PlansOf(problem.chain, 128).chosen;
   EXPECT_FALSE(Explained(plan).has_ops);
 }
 
@@ -311,11 +293,10 @@ TEST(JoinBodies, ComputesWhatBothDo) {
   const ValueId y = b.In(DType::kF32, {8, 16}), z = b.In(DType::kF32, {8, 16});
   b.Out(b.Add(y, z));
   const Chain first = a.Finish(), second = b.Finish();
-  const auto joined = JoinBodies({&first, {0, 1}}, {&second, {1, 0, 2}}, {});
-  ASSERT_TRUE(joined.ok()) << joined.status();
-  EXPECT_EQ(joined->num_inputs(), 1);
-  EXPECT_EQ(joined->num_outputs(), 1);
-  EXPECT_EQ(joined->ops().size(), 3u);
+  const auto joined = Got(JoinBodies({&first, {0, 1}}, {&second, {1, 0, 2}}, {}));
+  EXPECT_EQ(joined.num_inputs(), 1);
+  EXPECT_EQ(joined.num_outputs(), 1);
+  EXPECT_EQ(joined.ops().size(), 3u);
   EXPECT_EQ(JoinBodies({&first, {0, 1}}, {&second, {1, 0, 2}}, {1})->num_outputs(), 2);
 }
 

@@ -1,8 +1,6 @@
-#include <numeric>
 
-#include "gtest/gtest.h"
 #include "src/plan/product_family.h"
-#include "tests/support/sequences.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {

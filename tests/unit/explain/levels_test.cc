@@ -1,27 +1,12 @@
 // What is told of a plan: levels, runners-up, where a constant comes from; as text and JSON.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "src/explain/explain.h"
 #include "src/plan/description.h"
-#include "src/product/search/search.h"
-#include "tests/support/sequences.h"
-#include "tests/unit/plan/sample_kernels.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/timed_plan.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 TEST(LevelsOf, NamesEachLevelOnceAndMarksTheBound) {
   for (Dataflow dataflow : DataflowsOf(SampleS8())) {

@@ -1,9 +1,7 @@
 // Golden forms of a plan: a changed form is a changed format.
-#include <algorithm>
-
-#include "gtest/gtest.h"
 #include "src/explain/explain.h"
 #include "tests/support/golden_file.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {

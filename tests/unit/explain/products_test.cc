@@ -1,19 +1,12 @@
 // Pictures of kernels: what they say of a schedule, and that every dataflow has one.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "src/base/format.h"
 #include "src/explain/explain.h"
 #include "src/plan/product_family.h"
-#include "tests/support/sequences.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST(Picture, EveryDataflowHasARow) {
   for (int value = 1; value < 256; value++) {

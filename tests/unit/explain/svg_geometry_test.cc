@@ -1,23 +1,9 @@
 // Drawings of graphs by their geometry: lines run between boxes, and the page holds what is on it.
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <sstream>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
-#include "gtest/gtest.h"
-#include "src/chain/chain.h"
-#include "src/chain/problem.h"
 #include "src/draw/svg.h"
 #include "src/explain/explain.h"
 #include "src/fusion/fusion.h"
 #include "tests/support/attention_chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 #include "tests/unit/plan/sample_kernels.h"
 
@@ -146,9 +132,8 @@ bool Crosses(const std::pair<Point, Point>& segment, const Box& box) {
 TEST(GraphDrawing, NoLinePassesABoxAndThePageHoldsEverything) {
   size_t segments = 0, past_rows = 0;
   for (const NamedChain& graph : Graphs()) {
-    const absl::StatusOr<FusionResult> found = PlanChain(graph.chain, 128, H200(), {});
-    ASSERT_TRUE(found.ok()) << graph.name << found.status();
-    Explanation picture = Describe(found->chosen, H200());
+    const FusionResult found = Got(PlanChain(graph.chain, 128, H200(), {}), graph.name);
+    Explanation picture = Describe(found.chosen, H200());
     ExplainFusion(H200(), &picture);
     if (!picture.has_ops) continue;
     const Drawing drawing = Read(PlanSvg(picture));
@@ -278,12 +263,11 @@ TEST(PlanDrawings, TextsFitTheirCardsInEveryDataflow) {
 TEST(GraphDrawing, TimesOfEveryStitchedKernelAddUp) {
   int kernels = 0;
   for (const NamedChain& graph : Graphs()) {
-    const absl::StatusOr<FusionResult> found = PlanChain(graph.chain, 128, H200(), {});
-    ASSERT_TRUE(found.ok()) << graph.name << found.status();
-    Explanation picture = Describe(found->chosen, H200());
+    const FusionResult found = Got(PlanChain(graph.chain, 128, H200(), {}), graph.name);
+    Explanation picture = Describe(found.chosen, H200());
     ExplainFusion(H200(), &picture);
     for (size_t i = 0; i < picture.kernels.size(); ++i) {
-      const PlannedKernel& kernel = found->chosen.kernels[i];
+      const PlannedKernel& kernel = found.chosen.kernels[i];
       if (kernel.spec.stitch == nullptr) continue;
       const StitchTerms& times = picture.kernels[i].times;
       ASSERT_TRUE(times.known) << graph.name << " kernel " << i;

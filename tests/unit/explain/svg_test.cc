@@ -1,21 +1,12 @@
 // SVG: escaping, and well-formed documents whatever the plan.
 #include "src/draw/svg.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
-
 #include "src/explain/explain.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST(XmlEscape, LeavesNoMarkupAndNoBrokenText) {
   EXPECT_EQ(XmlEscape("a<b> & \"c\" 'd'"), "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");

@@ -1,20 +1,11 @@
 // What plans say of themselves: which ops share kernels, by the caller's names; never "unfused".
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "src/explain/explain.h"
-#include "tests/support/sequences.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 const DeviceModel& H200() {
   static const DeviceModel model = *BuiltinModel("h200");

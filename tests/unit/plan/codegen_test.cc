@@ -1,20 +1,11 @@
-#include <string>
-#include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "src/plan/kernel_code.h"
 #include "src/product/code/kernel_source.h"
-#include "tests/support/sequences.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 const DeviceModel& H200() {
   static const DeviceModel model = *BuiltinModel("h200");
@@ -218,44 +209,38 @@ TEST(Generate, IsAFunctionOfTheSpec) {
   for (const ProductSequence& p : {SampleS8(), Biased(SampleS8()), SampleG7()}) {
     for (Dataflow dataflow : DataflowsOf(p)) {
       const KernelSpec spec = SampleSpec(p, dataflow);
-      const auto a = Generate(spec, H200()), b = Generate(spec, H200());
-      ASSERT_TRUE(a.ok()) << a.status();
-      ASSERT_TRUE(b.ok()) << b.status();
-      EXPECT_EQ(a->request.source, b->request.source);
-      EXPECT_EQ(a->request.headers, b->request.headers);
-      EXPECT_EQ(a->request.options, b->request.options);
-      EXPECT_EQ(a->request.name, b->request.name);
-      EXPECT_TRUE(a->recipe == b->recipe);
+      const auto a = Got(Generate(spec, H200())), b = Got(Generate(spec, H200()));
+      EXPECT_EQ(a.request.source, b.request.source);
+      EXPECT_EQ(a.request.headers, b.request.headers);
+      EXPECT_EQ(a.request.options, b.request.options);
+      EXPECT_EQ(a.request.name, b.request.name);
+      EXPECT_TRUE(a.recipe == b.recipe);
     }
   }
 }
 
 TEST(Generate, FillsTheRequest) {
-  const auto kernel = Generate(SampleSpec(SampleG7(), Dataflow::kClusterExchange), H200());
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  EXPECT_EQ(kernel->request.name, "sinter_cluster_exchange.cu");
-  EXPECT_EQ(kernel->request.entry, "sinter_cluster_exchange");
-  EXPECT_EQ(kernel->request.arch, "sm_90a");
-  EXPECT_TRUE(kernel->request.options.empty());
-  EXPECT_EQ(kernel->recipe.entry, kernel->request.entry);
+  const auto kernel = Got(Generate(SampleSpec(SampleG7(), Dataflow::kClusterExchange), H200()));
+  EXPECT_EQ(kernel.request.name, "sinter_cluster_exchange.cu");
+  EXPECT_EQ(kernel.request.entry, "sinter_cluster_exchange");
+  EXPECT_EQ(kernel.request.arch, "sm_90a");
+  EXPECT_TRUE(kernel.request.options.empty());
+  EXPECT_EQ(kernel.recipe.entry, kernel.request.entry);
 }
 
 TEST(Generate, TestBuildsAreOptionsAndChangeNoSource) {
   const KernelSpec spec = SampleSpec(SampleG7(), Dataflow::kGridExchange);
-  const auto kernel = Generate(spec, H200(), {true, true});
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  EXPECT_THAT(kernel->request.options,
-              ::testing::ElementsAre("-DSINTER_TRAP_SPINS", "-DSINTER_JITTER"));
-  EXPECT_EQ(kernel->request.source, SourceOf(spec));
+  const auto kernel = Got(Generate(spec, H200(), {true, true}));
+  EXPECT_THAT(kernel.request.options, ElementsAre("-DSINTER_TRAP_SPINS", "-DSINTER_JITTER"));
+  EXPECT_EQ(kernel.request.source, SourceOf(spec));
 }
 
 TEST(Generate, BatchInvariantKernelsAreCompiledWithoutContraction) {
   KernelSpec spec = SampleSpec(SampleG7(), Dataflow::kClusterExchange);
   spec.batch_invariant = true;
-  const auto kernel = Generate(spec, H200());
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  EXPECT_THAT(kernel->request.options, ::testing::ElementsAre("--fmad=false"));
-  EXPECT_EQ(kernel->request.source, SourceOf(SampleSpec(SampleG7(), Dataflow::kClusterExchange)));
+  const auto kernel = Got(Generate(spec, H200()));
+  EXPECT_THAT(kernel.request.options, ElementsAre("--fmad=false"));
+  EXPECT_EQ(kernel.request.source, SourceOf(SampleSpec(SampleG7(), Dataflow::kClusterExchange)));
 }
 
 // Everything of a spec that changes the kernel changes its text.

@@ -1,9 +1,6 @@
-#include <cmath>
-#include <cstring>
-#include <limits>
 
-#include "gtest/gtest.h"
 #include "src/plan/plan.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {
@@ -32,14 +29,13 @@ Decisions Sample() {
 TEST(DecisionsBytes, KeepEveryField) {
   const Decisions decisions = Sample();
   const std::string bytes = EncodeDecisions(decisions);
-  const absl::StatusOr<Decisions> back = DecodeDecisions(bytes);
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(EncodeDecisions(*back), bytes);
-  EXPECT_EQ(back->bucket, decisions.bucket);
-  EXPECT_TRUE(back->absorbed == decisions.absorbed);
-  ASSERT_EQ(back->kernels.size(), decisions.kernels.size());
-  for (size_t i = 0; i < back->kernels.size(); ++i) {
-    const KernelDecision &a = back->kernels[i], &b = decisions.kernels[i];
+  const Decisions back = Got(DecodeDecisions(bytes));
+  EXPECT_EQ(EncodeDecisions(back), bytes);
+  EXPECT_EQ(back.bucket, decisions.bucket);
+  EXPECT_TRUE(back.absorbed == decisions.absorbed);
+  ASSERT_EQ(back.kernels.size(), decisions.kernels.size());
+  for (size_t i = 0; i < back.kernels.size(); ++i) {
+    const KernelDecision &a = back.kernels[i], &b = decisions.kernels[i];
     EXPECT_TRUE(a.ops == b.ops) << i;
     EXPECT_EQ(a.products, b.products) << i;
     EXPECT_TRUE(a.schedule == b.schedule) << i;
@@ -48,7 +44,7 @@ TEST(DecisionsBytes, KeepEveryField) {
     EXPECT_EQ(a.prediction.bound, b.prediction.bound) << i;
     EXPECT_EQ(a.measured_us, b.measured_us) << i;
   }
-  EXPECT_EQ(back->runners_up.size(), decisions.runners_up.size());
+  EXPECT_EQ(back.runners_up.size(), decisions.runners_up.size());
 }
 
 TEST(DecisionsBytes, EveryTruncationIsDataLoss) {

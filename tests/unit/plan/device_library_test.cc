@@ -1,21 +1,11 @@
 // What the build embedded: self-contained, layered, and digested as a whole.
 #include "src/device/device_library.h"
 
-#include <stdlib.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <regex>
-#include <set>
-#include <sstream>
-#include <string>
-#include <vector>
 
-#include "gtest/gtest.h"
 #include "src/base/digest.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
@@ -103,14 +93,13 @@ TEST(DeviceLibrary, ServesEverySource) {
   const auto headers = Headers();
   const DeviceModel model = *BuiltinModel("h200");
   for (Dataflow dataflow : DataflowsOf(SampleS8())) {
-    const auto kernel = Generate(SampleSpec(SampleS8(), dataflow), model);
-    ASSERT_TRUE(kernel.ok()) << kernel.status();
-    const auto includes = Includes(kernel->request.source);
+    const auto kernel = Got(Generate(SampleSpec(SampleS8(), dataflow), model));
+    const auto includes = Includes(kernel.request.source);
     ASSERT_EQ(includes.size(), 1u);
     const std::string name = includes[0].substr(1, includes[0].size() - 2);
     EXPECT_EQ(name.rfind("kernels/", 0), 0u) << name;
     EXPECT_EQ(headers.count(name), 1u) << name;
-    EXPECT_EQ(kernel->request.headers.size(), headers.size());
+    EXPECT_EQ(kernel.request.headers.size(), headers.size());
   }
 }
 

@@ -1,21 +1,14 @@
 // A family that plans have never heard of: what is asked of a kernel reaches it.
 #include "src/plan/family.h"
 
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "src/explain/explain.h"
 #include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"
 #include "tests/support/sum_family.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 KernelSpec SumOf(int grid, int buffer = 3) {
   KernelSpec spec;
@@ -46,13 +39,12 @@ TEST(AnotherFamily, IsCheckedAndPredicted) {
 
 TEST(AnotherFamily, IsGeneratedAndBound) {
   const KernelSpec spec = SumOf(8);
-  const auto kernel = Generate(spec, *BuiltinModel("h200"));
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  EXPECT_EQ(kernel->request.source, "// sum of 4 ranks\n");
-  EXPECT_EQ(kernel->request.entry, "sinter_sum");
-  EXPECT_EQ(kernel->recipe.grid[0], 8u);
-  EXPECT_EQ(kernel->recipe.args[0].index, 3);
-  EXPECT_TRUE(*RecipeOf(spec) == kernel->recipe);
+  const auto kernel = Got(Generate(spec, *BuiltinModel("h200")));
+  EXPECT_EQ(kernel.request.source, "// sum of 4 ranks\n");
+  EXPECT_EQ(kernel.request.entry, "sinter_sum");
+  EXPECT_EQ(kernel.recipe.grid[0], 8u);
+  EXPECT_EQ(kernel.recipe.args[0].index, 3);
+  EXPECT_TRUE(*RecipeOf(spec) == kernel.recipe);
   KernelSpec empty = spec;
   empty.own = nullptr;
   EXPECT_EQ(Generate(empty, *BuiltinModel("h200")).status().message(),

@@ -2,13 +2,8 @@
 // them.
 #include "src/plan/grouped_family.h"
 
-#include <memory>
-#include <string>
-#include <utility>
-
-#include "absl/strings/match.h"
-#include "gtest/gtest.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -85,10 +80,9 @@ TEST(GroupedFamily, CodesReadBackAndKnowNoPlaceRowsOrGrid) {
   for (const GroupedSchedule& s : {kTiles, kDots, kWarpDots, kSwapped}) {
     const KernelSpec spec = SpecOf(PairProduct(), s);
     const KernelCode code = *CodeOf(spec);
-    const auto read = ReadCode(code.Bytes(), code.ScheduleBytes());
-    ASSERT_TRUE(read.ok()) << read.status();
-    EXPECT_EQ(read->Bytes(), code.Bytes());
-    EXPECT_EQ(read->ScheduleBytes(), code.ScheduleBytes());
+    const auto read = Got(ReadCode(code.Bytes(), code.ScheduleBytes()));
+    EXPECT_EQ(read.Bytes(), code.Bytes());
+    EXPECT_EQ(read.ScheduleBytes(), code.ScheduleBytes());
     GroupedProduct fixed = PairProduct();
     fixed.fixed_rows = 40;
     GroupedSchedule other = s;
@@ -104,10 +98,9 @@ TEST(GroupedFamily, ScaledProductsTellTheirScales) {
   EXPECT_TRUE(absl::StrContains(p.ToString(), "dtype=e4m3 scales=1x128,128x128 result=bf16"))
       << p.ToString();
   const KernelSpec spec = SpecOf(p, kTiles);
-  const auto kernel = Generate(spec, model);
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  EXPECT_TRUE(absl::StrContains(kernel->request.source, "struct Wgmma<64, FloatE4M3"));
-  EXPECT_EQ(kernel->recipe.args.size(), 8u);
+  const auto kernel = Got(Generate(spec, model));
+  EXPECT_TRUE(absl::StrContains(kernel.request.source, "struct Wgmma<64, FloatE4M3"));
+  EXPECT_EQ(kernel.recipe.args.size(), 8u);
   const auto buffers = GroupedKernels().Buffers(spec, 10);
   ASSERT_EQ(buffers.size(), 7u);
   EXPECT_EQ(buffers[3].type, "f32[M,2]");
@@ -144,10 +137,9 @@ TEST(GroupedFamily, QuantizedResultsHaveScalesOfTheirOwn) {
   EXPECT_TRUE(absl::StrContains(p.ToString(), " quantize=group eps=1e-10 result=e4m3"))
       << p.ToString();
   const KernelSpec spec = SpecOf(p, {64, 256, 4, 100});
-  const auto kernel = Generate(spec, model);
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  EXPECT_TRUE(absl::StrContains(kernel->request.source, "kCodes = 1;"));
-  EXPECT_TRUE(absl::StrContains(kernel->request.source, "float* code_scales,"));
+  const auto kernel = Got(Generate(spec, model));
+  EXPECT_TRUE(absl::StrContains(kernel.request.source, "kCodes = 1;"));
+  EXPECT_TRUE(absl::StrContains(kernel.request.source, "float* code_scales,"));
   const auto buffers = GroupedKernels().Buffers(spec, 10);
   ASSERT_EQ(buffers.size(), 7u);
   EXPECT_EQ(buffers[5].type, "f32[M,4,1]");
@@ -257,19 +249,18 @@ TEST(GroupedFamily, DecisionsReadBack) {
   plan.kernels[0].spec = SpecOf(PairProduct(), kTiles);
   plan.kernels[0].ops = {{9}, false, 0};
   const std::string bytes = EncodeDecisions(DecisionsOf(plan));
-  const auto read = DecodeDecisions(bytes);
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->kernels[0].family, &GroupedFamily());
-  EXPECT_EQ(*GroupedKernels().ScheduleFrom(read->kernels[0].own), kTiles);
-  EXPECT_EQ(EncodeDecisions(*read), bytes);
-  KernelDecision other = read->kernels[0];
+  const auto read = Got(DecodeDecisions(bytes));
+  EXPECT_EQ(read.kernels[0].family, &GroupedFamily());
+  EXPECT_EQ(*GroupedKernels().ScheduleFrom(read.kernels[0].own), kTiles);
+  EXPECT_EQ(EncodeDecisions(read), bytes);
+  KernelDecision other = read.kernels[0];
   GroupedSchedule grid = kTiles;
   grid.grid = 3;
   other.own = GroupedKernels().BytesOf(grid);
-  EXPECT_TRUE(GroupedFamily().SameSource(other, read->kernels[0]));
+  EXPECT_TRUE(GroupedFamily().SameSource(other, read.kernels[0]));
   grid.stages = 5;
   other.own = GroupedKernels().BytesOf(grid);
-  EXPECT_FALSE(GroupedFamily().SameSource(other, read->kernels[0]));
+  EXPECT_FALSE(GroupedFamily().SameSource(other, read.kernels[0]));
 }
 
 TEST(GroupedFamily, ASpecIsItsProductSchedulesAndPlaces) {

@@ -1,16 +1,10 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "tests/support/header_digests.h"
+#include "tests/support/test.h"
 
 namespace sinter::testing {
 namespace {
-
-using ::testing::ElementsAre;
 
 HeaderMap Library() {
   return {{"a.cuh", "  #  include \"b.cuh\"\n#include <c.cuh>\n"},

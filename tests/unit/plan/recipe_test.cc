@@ -1,22 +1,12 @@
-#include <string>
-#include <vector>
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "src/plan/kernel_code.h"
-#include "tests/support/sequences.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
 namespace {
 
-using ::testing::ElementsAre;
-
-LaunchRecipe RecipeFor(const KernelSpec& spec) {
-  const auto recipe = RecipeOf(spec);
-  EXPECT_TRUE(recipe.ok()) << recipe.status();
-  return recipe.ok() ? *recipe : LaunchRecipe();
-}
+LaunchRecipe RecipeFor(const KernelSpec& spec) { return Got(RecipeOf(spec)); }
 
 // "map0 ptr4+0 m": arguments in order; pointers with buffer and offset.
 std::string Args(const LaunchRecipe& recipe) {
@@ -345,8 +335,7 @@ TEST(Recipe, MovesFactorsOfRows) {
 TEST(Recipe, IsWithinItsBounds) {
   for (const ProductSequence& p : {SampleS8(), SampleG7()}) {
     for (Dataflow dataflow : DataflowsOf(p)) {
-      const absl::Status status = RecipeFor(SampleSpec(p, dataflow)).Check();
-      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_OK(RecipeFor(SampleSpec(p, dataflow)).Check());
     }
   }
 }

@@ -1,23 +1,12 @@
-#include <functional>
-#include <memory>
-#include <set>
-#include <utility>
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "src/chain/builder.h"
-#include "src/chain/problem.h"
 #include "src/plan/family.h"
-#include "src/plan/plan.h"
 #include "src/product/schedule_check.h"
 #include "src/stitch/program.h"
-#include "tests/support/sequences.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 ProductSequence Two() {
   ProductSequence p = MakeSequence(64, MakeProduct(1024, 512, Activation::kSilu, true), 256);

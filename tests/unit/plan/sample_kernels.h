@@ -7,7 +7,6 @@
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/search/search.h"
 #include "src/product/search/space.h"
-#include "src/product/sequence.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {

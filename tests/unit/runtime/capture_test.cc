@@ -1,7 +1,4 @@
-#include <atomic>
-#include <thread>
 
-#include "runtime/driver/driver.h"
 #include "runtime/measure/probes.h"
 #include "tests/unit/runtime/fixture.h"
 
@@ -60,34 +57,26 @@ TEST_F(CaptureTest, KnowsWhetherAStreamCaptures) {
 TEST_F(CaptureTest, SlowCallsLeaveACaptureOfTheirOwnAndOfAnotherThreadValid) {
   Begin();
   const auto slow = [&] {
-    const auto kernel = loader->Load(FakeCubin("k"), ExampleRecipe());
-    ASSERT_TRUE(kernel.ok()) << Text(kernel.status());
-    EXPECT_TRUE((*kernel)->Bind(ExampleRecipe(), ExampleBuffers()).ok());
-    EXPECT_TRUE((*kernel)->MaxActiveClusters(ExampleRecipe()).ok());
-    const auto measurer = MakeMeasurer(device);
-    ASSERT_TRUE(measurer.ok());
-    const auto buffer = (*measurer)->Allocate(64);
-    ASSERT_TRUE(buffer.ok());
-    EXPECT_TRUE((*measurer)->Fill(*buffer, 1).ok());
-    (*measurer)->Free(*buffer);
-    const auto background = (*measurer)->MakeBackground();
-    ASSERT_TRUE(background.ok());
-    const auto taken = (*background)->Allocate(64);
-    ASSERT_TRUE(taken.ok());
-    EXPECT_TRUE((*background)->Upload(*taken, "x", 1).ok());
-    const auto graph =
-        (*background)
-            ->MakeGraph(
-                {nullptr,
-                 [&](GraphHandle of, const NodeEdges& edges, int) -> absl::StatusOr<NodeEdges> {
-                   SINTER_ASSIGN_OR_RETURN(const GraphNodeHandle node,
-                                           loader->AddEmptyNode(of, edges));
-                   return NodeEdges{{node}};
-                 }},
-                2);
+    const auto kernel = Got(loader->Load(FakeCubin("k"), ExampleRecipe()));
+    EXPECT_TRUE(kernel->Bind(ExampleRecipe(), ExampleBuffers()).ok());
+    EXPECT_TRUE(kernel->MaxActiveClusters(ExampleRecipe()).ok());
+    const auto measurer = Got(MakeMeasurer(device));
+    const auto buffer = Got(measurer->Allocate(64));
+    EXPECT_TRUE(measurer->Fill(buffer, 1).ok());
+    measurer->Free(buffer);
+    const auto background = Got(measurer->MakeBackground());
+    const auto taken = Got(background->Allocate(64));
+    EXPECT_TRUE(background->Upload(taken, "x", 1).ok());
+    const auto graph = background->MakeGraph(
+        {nullptr,
+         [&](GraphHandle of, const NodeEdges& edges, int) -> absl::StatusOr<NodeEdges> {
+           SINTER_ASSIGN_OR_RETURN(const GraphNodeHandle node, loader->AddEmptyNode(of, edges));
+           return NodeEdges{{node}};
+         }},
+        2);
     ASSERT_TRUE(graph.ok()) << Text(graph.status());
     EXPECT_TRUE((*graph)->Replay().ok());
-    (*background)->Free(*taken);
+    background->Free(taken);
     EXPECT_TRUE(Device::Open(*fake.Make(), 0).ok());
   };
   slow();
@@ -196,12 +185,10 @@ TEST_F(CaptureTest, AFailedTieReleasesTheObject) {
 }
 
 TEST_F(CaptureTest, LaunchesAndClearsAreCaptured) {
-  const auto kernel = loader->Load(FakeCubin("k"), ExampleRecipe());
-  ASSERT_TRUE(kernel.ok());
-  const auto bound = (*kernel)->Bind(ExampleRecipe(), ExampleBuffers());
-  ASSERT_TRUE(bound.ok());
+  const auto kernel = Got(loader->Load(FakeCubin("k"), ExampleRecipe()));
+  const auto bound = Got(kernel->Bind(ExampleRecipe(), ExampleBuffers()));
   Begin();
-  ASSERT_TRUE((*kernel)->Launch(**bound, stream->get(), 7, 0, false).ok());
+  ASSERT_TRUE(kernel->Launch(*bound, stream->get(), 7, 0, false).ok());
   EXPECT_TRUE(fake.launches().back().captured);
   table.GraphDestroy(End());
   EXPECT_THAT(fake.violations(), IsEmpty());

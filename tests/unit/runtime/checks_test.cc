@@ -1,5 +1,4 @@
 
-#include "runtime/launch/binding.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {

@@ -1,6 +1,4 @@
-#include "runtime/driver/driver.h"
 
-#include <thread>
 
 #include "tests/unit/runtime/fixture.h"
 
@@ -48,23 +46,18 @@ TEST(DriverOpen, Driver525Serves) {
 #define SINTER_WITHOUT(field, symbol, parameters) table.field = nullptr;
   SINTER_DRIVER_OPTIONAL(SINTER_WITHOUT)
 #undef SINTER_WITHOUT
-  const auto driver = Driver::FromTable(table);
-  ASSERT_TRUE(driver.ok()) << driver.status();
-  EXPECT_EQ(*(*driver)->Version(), 12000);
-  const auto device = Device::Open(*driver, 0);
-  ASSERT_TRUE(device.ok()) << device.status();
-  const auto loader = MakeLoader(*device);
-  ASSERT_TRUE(loader.ok()) << loader.status();
-  const auto kernel = (*loader)->Load(FakeCubin("k"), ExampleRecipe());
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  const auto driver = Got(Driver::FromTable(table));
+  EXPECT_EQ(*driver->Version(), 12000);
+  const auto device = Got(Device::Open(driver, 0));
+  const auto loader = Got(MakeLoader(device));
+  const auto kernel = Got(loader->Load(FakeCubin("k"), ExampleRecipe()));
 }
 
 TEST(DriverCheck, NamesCallResultAndNumber) {
   FakeDriver fake;
-  const auto driver = fake.Make();
-  ASSERT_TRUE(driver.ok());
-  EXPECT_TRUE((*driver)->Check(CUDA_SUCCESS, "cuX").ok());
-  const absl::Status status = (*driver)->Check(CUDA_ERROR_OUT_OF_MEMORY, "cuMemAlloc");
+  const auto driver = Got(fake.Make());
+  EXPECT_TRUE(driver->Check(CUDA_SUCCESS, "cuX").ok());
+  const absl::Status status = driver->Check(CUDA_ERROR_OUT_OF_MEMORY, "cuMemAlloc");
   EXPECT_EQ(StatusNumber(status), static_cast<int32_t>(ErrorCode::kDriver));
   EXPECT_EQ(DriverResultOf(status), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_THAT(Text(status), HasSubstr("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)"));
@@ -72,27 +65,25 @@ TEST(DriverCheck, NamesCallResultAndNumber) {
 
 TEST(DriverCheck, SaysThatAFaultCostsTheContextAndTheWayOut) {
   FakeDriver fake;
-  const auto driver = fake.Make();
-  ASSERT_TRUE(driver.ok());
+  const auto driver = Got(fake.Make());
   for (const CUresult result :
        {CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_TIMEOUT,
         CUDA_ERROR_ASSERT, CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION,
         CUDA_ERROR_MISALIGNED_ADDRESS, CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC}) {
-    const absl::Status status = (*driver)->Check(result, "cuLaunchKernelEx");
+    const absl::Status status = driver->Check(result, "cuLaunchKernelEx");
     EXPECT_TRUE(IsContextLost(status)) << result;
     EXPECT_EQ(DriverResultOf(status), result);
     EXPECT_THAT(Text(status), HasSubstr("the CUDA context is lost"));
     EXPECT_THAT(Text(status), HasSubstr("start a new process"));
   }
-  EXPECT_FALSE(IsContextLost((*driver)->Check(CUDA_ERROR_OUT_OF_MEMORY, "cuMemAlloc")));
+  EXPECT_FALSE(IsContextLost(driver->Check(CUDA_ERROR_OUT_OF_MEMORY, "cuMemAlloc")));
 }
 
 TEST(DeviceOpen, RefusesAnOrdinalThatIsNotThere) {
   FakeDriver fake;
-  const auto driver = fake.Make();
-  ASSERT_TRUE(driver.ok());
+  const auto driver = Got(fake.Make());
   for (const int ordinal : {-1, 1, 99}) {
-    const auto device = Device::Open(*driver, ordinal);
+    const auto device = Device::Open(driver, ordinal);
     ASSERT_EQ(device.status().code(), absl::StatusCode::kInvalidArgument) << ordinal;
     EXPECT_THAT(Text(device.status()), HasSubstr("shows 1 device"));
   }
@@ -170,12 +161,11 @@ TEST(ContextScope, RestoresTheCallersContextThoughAPopFails) {
 
 TEST(RelaxedCapture, RestoresTheModeThoughTheExchangeFails) {
   FakeDriver fake;
-  const auto driver = fake.Make();
-  ASSERT_TRUE(driver.ok());
+  const auto driver = Got(fake.Make());
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
   fake.Table().ThreadExchangeStreamCaptureMode(&mode);
   {
-    const RelaxedCapture relaxed(**driver);
+    const RelaxedCapture relaxed(*driver);
     EXPECT_TRUE(relaxed.status().ok());
     EXPECT_EQ(fake.CaptureMode(), CU_STREAM_CAPTURE_MODE_RELAXED);
     fake.FailCall(1, CUDA_ERROR_UNKNOWN);

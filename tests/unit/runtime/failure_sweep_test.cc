@@ -1,5 +1,4 @@
 // Every driver call of a whole life fails once, and the caller's thread must not notice.
-#include "runtime/driver/driver.h"
 #include "runtime/measure/probes.h"
 #include "runtime/peers/peers.h"
 #include "runtime/query/model_choice.h"

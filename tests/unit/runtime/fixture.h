@@ -3,19 +3,11 @@
 #ifndef SINTER_TESTS_UNIT_RUNTIME_FIXTURE_H_
 #define SINTER_TESTS_UNIT_RUNTIME_FIXTURE_H_
 
-#include <cstring>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "runtime/driver/driver.h"
 #include "runtime/launch/binding.h"
 #include "src/base/ports.h"
-#include "src/base/status.h"
 #include "tests/fakes/fake_cubin.h"
 #include "tests/fakes/fake_driver.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 

@@ -1,5 +1,4 @@
 // Kernel nodes added to a caller's graph, and new parameters for them in an instance of it.
-#include "runtime/driver/driver.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {
@@ -39,9 +38,7 @@ class GraphNodeTest : public ::testing::Test {
   }
   GraphNodeHandle Add(const Bound& bound, const NodeEdges& edges = {}, int64_t m = 5,
                       int64_t row_offset = 0) {
-    const auto node = bound.kernel->AddNode(*bound.binding, graph.get(), edges, m, row_offset);
-    EXPECT_TRUE(node.ok()) << Text(node.status());
-    return node.ok() ? *node : nullptr;
+    return Got(bound.kernel->AddNode(*bound.binding, graph.get(), edges, m, row_offset));
   }
   FakeNode LastNode() { return fake.NodesOf(graph.get()).back(); }
 
@@ -84,11 +81,10 @@ TEST_F(GraphNodeTest, EdgesAreProgrammaticFromKernelsToAKernelThatWaits) {
   waits.pdl = true;
   const Bound waiting = Bind(waits), plain = Bind(ExampleRecipe());
   const GraphNodeHandle first = Add(plain);
-  const auto empty = loader->AddEmptyNode(graph.get(), {{first}, true});
-  ASSERT_TRUE(empty.ok()) << Text(empty.status());
+  const auto empty = Got(loader->AddEmptyNode(graph.get(), {{first}, true}));
   EXPECT_THAT(LastNode().programmatic, ElementsAre(false));
-  Add(waiting, {{first, *empty}, true});
-  EXPECT_THAT(LastNode().from, ElementsAre(first, *empty));
+  Add(waiting, {{first, empty}, true});
+  EXPECT_THAT(LastNode().from, ElementsAre(first, empty));
   EXPECT_THAT(LastNode().programmatic, ElementsAre(true, false));
   Add(waiting, {{first}, false});
   EXPECT_THAT(LastNode().programmatic, ElementsAre(false));
@@ -101,20 +97,18 @@ TEST_F(GraphNodeTest, AnUpdateChangesBuffersAndRowsOfTheInstanceAlone) {
   recipe.cluster = {2, 1, 1};
   const Bound bound = Bind(recipe);
   const GraphNodeHandle node = Add(bound);
-  const auto exec = Instantiate(device, graph);
-  ASSERT_TRUE(exec.ok());
+  const auto exec = Got(Instantiate(device, graph));
   const DevicePtr others[3] = {0x110000, 0x120000, 0x130000};
-  const auto binding = bound.kernel->Bind(recipe, {others, 3, kWorkspace});
-  ASSERT_TRUE(binding.ok());
-  ASSERT_TRUE(bound.kernel->UpdateNode(exec->get(), node, **binding, 7, 0).ok());
-  const FakeNode now = fake.NodesOf(exec->get()).back();
+  const auto binding = Got(bound.kernel->Bind(recipe, {others, 3, kWorkspace}));
+  ASSERT_TRUE(bound.kernel->UpdateNode(exec.get(), node, *binding, 7, 0).ok());
+  const FakeNode now = fake.NodesOf(exec.get()).back();
   EXPECT_EQ(DecodeFakeMap(now.launch.params[0]).address, others[0]);
   EXPECT_EQ(DecodeFakeMap(now.launch.params[0]).dims[1], 7u);
   EXPECT_EQ(ReadAs<DevicePtr>(now.launch.params[2]), others[2] + 64);
   EXPECT_EQ(ReadAs<int32_t>(now.launch.params[4]), 7);
   EXPECT_EQ(now.launch.attributes.size(), 1u);
   EXPECT_EQ(ReadAs<int32_t>(LastNode().launch.params[4]), 5);  // the source is as it was
-  ASSERT_EQ(table.GraphLaunch(exec->get(), stream.get()), CUDA_SUCCESS);
+  ASSERT_EQ(table.GraphLaunch(exec.get(), stream.get()), CUDA_SUCCESS);
   EXPECT_THAT(fake.violations(), IsEmpty());
 }
 
@@ -170,8 +164,7 @@ TEST_F(GraphNodeTest, ATiedObjectLivesAsLongAsTheGraphAndItsInstances) {
   auto object = std::make_shared<int>(1);
   ASSERT_TRUE(loader->TieToGraph(graph.get(), object).ok());
   {
-    const auto exec = Instantiate(device, graph);
-    ASSERT_TRUE(exec.ok());
+    const auto exec = Got(Instantiate(device, graph));
     graph = Graph();
     EXPECT_EQ(object.use_count(), 2);
   }

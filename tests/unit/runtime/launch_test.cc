@@ -1,10 +1,4 @@
-#include <elf.h>
 
-#include <cstddef>
-#include <limits>
-#include <thread>
-
-#include "runtime/launch/binding.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {
@@ -26,18 +20,14 @@ class LaunchTest : public ::testing::Test {
   }
 
   std::shared_ptr<LoadedKernel> Load(const LaunchRecipe& recipe) {
-    auto kernel = loader->Load(FakeCubin("k"), recipe);
-    EXPECT_TRUE(kernel.ok()) << Text(kernel.status());
-    return kernel.ok() ? *kernel : nullptr;
+    return Got(loader->Load(FakeCubin("k"), recipe));
   }
 
   // Loads, binds and launches once.
   FakeLaunch LaunchOnce(const LaunchRecipe& recipe, int64_t m, int64_t row_offset, bool pdl_edge) {
     const auto kernel = Load(recipe);
-    const auto bound = kernel->Bind(recipe, ExampleBuffers());
-    EXPECT_TRUE(bound.ok()) << Text(bound.status());
-    if (!bound.ok()) return {};
-    const absl::Status status = kernel->Launch(**bound, AStream(), m, row_offset, pdl_edge);
+    const auto bound = Got(kernel->Bind(recipe, ExampleBuffers()));
+    const absl::Status status = kernel->Launch(*bound, AStream(), m, row_offset, pdl_edge);
     EXPECT_TRUE(status.ok()) << Text(status);
     const std::vector<FakeLaunch> launches = fake.launches();
     return launches.empty() ? FakeLaunch{} : launches.back();
@@ -152,10 +142,9 @@ TEST_F(LaunchTest, Im2colMapsReachTheEncoderWithCornersAndStridesWidthFirst) {
 
 TEST_F(LaunchTest, MapsWithMAreEncodedForEachLaunchAndTheOthersOnce) {
   const auto kernel = Load(ExampleRecipe());
-  const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
-  ASSERT_TRUE(bound.ok());
+  const auto bound = Got(kernel->Bind(ExampleRecipe(), ExampleBuffers()));
   for (const int64_t m : {1, 300, 2}) {
-    ASSERT_TRUE(kernel->Launch(**bound, AStream(), m, 0, false).ok());
+    ASSERT_TRUE(kernel->Launch(*bound, AStream(), m, 0, false).ok());
     EXPECT_EQ(DecodeFakeMap(fake.launches().back().params[0]).dims[1], static_cast<uint64_t>(m));
   }
   const auto names = fake.CallNames();
@@ -164,14 +153,13 @@ TEST_F(LaunchTest, MapsWithMAreEncodedForEachLaunchAndTheOthersOnce) {
 
 TEST_F(LaunchTest, MapsOfAFewNumbersOfRowsAreKept) {
   const auto kernel = Load(ExampleRecipe());
-  const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
-  ASSERT_TRUE(bound.ok());
+  const auto bound = Got(kernel->Bind(ExampleRecipe(), ExampleBuffers()));
   const auto encoded = [&] {
     const auto names = fake.CallNames();
     return std::count(names.begin(), names.end(), "cuTensorMapEncodeTiled");
   };
   const auto launch = [&](int64_t m, int64_t row_offset) {
-    ASSERT_TRUE(kernel->Launch(**bound, AStream(), m, row_offset, false).ok());
+    ASSERT_TRUE(kernel->Launch(*bound, AStream(), m, row_offset, false).ok());
     const FakeMap map = DecodeFakeMap(fake.launches().back().params[0]);
     EXPECT_EQ(map.dims[1], static_cast<uint64_t>(m));
     EXPECT_EQ(map.address, kBuffers[0] + static_cast<uint64_t>(row_offset) * 128);
@@ -189,8 +177,7 @@ TEST_F(LaunchTest, MapsOfAFewNumbersOfRowsAreKept) {
 
 TEST_F(LaunchTest, ThreadsThatLaunchDifferentRowsAtOnceKeepTheirMapsApart) {
   const auto kernel = Load(ExampleRecipe());
-  const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
-  ASSERT_TRUE(bound.ok());
+  const auto bound = Got(kernel->Bind(ExampleRecipe(), ExampleBuffers()));
   fake.on_launch = [](const FakeLaunch& launch) {
     const uint64_t rows = DecodeFakeMap(launch.params[0]).dims[1];
     return rows == static_cast<uint64_t>(ReadAs<int32_t>(launch.params[4])) ? CUDA_SUCCESS
@@ -200,7 +187,7 @@ TEST_F(LaunchTest, ThreadsThatLaunchDifferentRowsAtOnceKeepTheirMapsApart) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int64_t i = 0; i < 200; ++i) {
-        EXPECT_TRUE(kernel->Launch(**bound, AStream(), 1 + (i * (t + 1)) % 7, 0, false).ok());
+        EXPECT_TRUE(kernel->Launch(*bound, AStream(), 1 + (i * (t + 1)) % 7, 0, false).ok());
       }
     });
   }
@@ -237,11 +224,10 @@ TEST_F(LaunchTest, WithoutRowsMapsHaveOne) {
 
 TEST_F(LaunchTest, RefusesRowsThatNoKernelTakes) {
   const auto kernel = Load(ExampleRecipe());
-  const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
-  ASSERT_TRUE(bound.ok());
+  const auto bound = Got(kernel->Bind(ExampleRecipe(), ExampleBuffers()));
   const int64_t rows[][2] = {{-1, 0}, {int64_t{1} << 31, 0}, {1, -1}, {1, int64_t{1} << 40}};
   for (const auto& row : rows) {
-    EXPECT_EQ(kernel->Launch(**bound, AStream(), row[0], row[1], false).code(),
+    EXPECT_EQ(kernel->Launch(*bound, AStream(), row[0], row[1], false).code(),
               absl::StatusCode::kInvalidArgument);
   }
   EXPECT_THAT(fake.launches(), IsEmpty());
@@ -393,17 +379,15 @@ TEST_F(LaunchTest, BindRefusesARecipeThatTheKernelWasNotLoadedFor) {
 TEST_F(LaunchTest, RefusesABindingOfAnotherKernel) {
   const auto one = Load(ExampleRecipe());
   const auto two = Load(ExampleRecipe());
-  const auto bound = one->Bind(ExampleRecipe(), ExampleBuffers());
-  ASSERT_TRUE(bound.ok());
-  EXPECT_THAT(Text(two->Launch(**bound, AStream(), 1, 0, false)), HasSubstr("another kernel"));
+  const auto bound = Got(one->Bind(ExampleRecipe(), ExampleBuffers()));
+  EXPECT_THAT(Text(two->Launch(*bound, AStream(), 1, 0, false)), HasSubstr("another kernel"));
 }
 
 TEST_F(LaunchTest, LaunchesFromAnyThreadAndLeavesItsContextAlone) {
   const auto kernel = Load(ExampleRecipe());
-  const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
-  ASSERT_TRUE(bound.ok());
+  const auto bound = Got(kernel->Bind(ExampleRecipe(), ExampleBuffers()));
   std::thread([&] {
-    EXPECT_TRUE(kernel->Launch(**bound, AStream(), 1, 0, false).ok());
+    EXPECT_TRUE(kernel->Launch(*bound, AStream(), 1, 0, false).ok());
     EXPECT_THAT(fake.ContextStack(), IsEmpty());
   }).join();
   EXPECT_EQ(fake.launches().back().context, device->context());
@@ -411,10 +395,9 @@ TEST_F(LaunchTest, LaunchesFromAnyThreadAndLeavesItsContextAlone) {
 
 TEST_F(LaunchTest, ALaunchThatTheDriverRefusesNamesKernelAndResult) {
   const auto kernel = Load(ExampleRecipe());
-  const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
-  ASSERT_TRUE(bound.ok());
+  const auto bound = Got(kernel->Bind(ExampleRecipe(), ExampleBuffers()));
   fake.on_launch = [](const FakeLaunch&) { return CUDA_ERROR_LAUNCH_FAILED; };
-  const absl::Status status = kernel->Launch(**bound, AStream(), 1, 0, false);
+  const absl::Status status = kernel->Launch(*bound, AStream(), 1, 0, false);
   EXPECT_EQ(StatusNumber(status), static_cast<int32_t>(ErrorCode::kDriver));
   EXPECT_EQ(DriverResultOf(status), CUDA_ERROR_LAUNCH_FAILED);
   EXPECT_THAT(Text(status), HasSubstr("kernel 'k': cuLaunchKernelEx"));
@@ -426,9 +409,8 @@ TEST_F(LaunchTest, ReportsTheDriversResidentClusters) {
     LaunchRecipe recipe = ExampleRecipe();
     recipe.cluster[0] = cluster;
     const auto kernel = Load(recipe);
-    const auto count = kernel->MaxActiveClusters(recipe);
-    ASSERT_TRUE(count.ok()) << Text(count.status());
-    EXPECT_EQ(*count, expected) << cluster;
+    const auto count = Got(kernel->MaxActiveClusters(recipe));
+    EXPECT_EQ(count, expected) << cluster;
   }
 }
 
@@ -438,10 +420,9 @@ TEST(TwoDevices, KernelsRunInTheContextOfTheirOwn) {
   for (const int ordinal : {0, 1}) {
     const auto device = OpenFake(fake, ordinal);
     const auto loader = MakeLoader(device);
-    const auto kernel = (*loader)->Load(FakeCubin("k"), ExampleRecipe());
-    ASSERT_TRUE(kernel.ok()) << Text(kernel.status());
-    const auto bound = (*kernel)->Bind(ExampleRecipe(), ExampleBuffers());
-    ASSERT_TRUE((*kernel)->Launch(**bound, AStream(), 1, 0, false).ok());
+    const auto kernel = Got((*loader)->Load(FakeCubin("k"), ExampleRecipe()));
+    const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
+    ASSERT_TRUE(kernel->Launch(**bound, AStream(), 1, 0, false).ok());
     EXPECT_EQ(fake.launches().back().context, device->context());
   }
   EXPECT_EQ(fake.live().Total(), 0);

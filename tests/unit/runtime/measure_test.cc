@@ -26,26 +26,24 @@ class MeasureTest : public ::testing::Test {
 };
 
 TEST_F(MeasureTest, CopiesAndFills) {
-  const auto buffer = measurer->Allocate(16);
-  ASSERT_TRUE(buffer.ok());
-  ASSERT_TRUE(measurer->Fill(*buffer, 0xab).ok());
-  ASSERT_TRUE(measurer->Upload(*buffer, "hello", 5).ok());
+  const auto buffer = Got(measurer->Allocate(16));
+  ASSERT_TRUE(measurer->Fill(buffer, 0xab).ok());
+  ASSERT_TRUE(measurer->Upload(buffer, "hello", 5).ok());
   std::string back(16, '\0');
-  ASSERT_TRUE(measurer->Download(&back[0], *buffer, 16).ok());
+  ASSERT_TRUE(measurer->Download(&back[0], buffer, 16).ok());
   EXPECT_EQ(back, "hello" + std::string(11, '\xab'));
-  EXPECT_EQ(measurer->Upload(*buffer, "x", 17).code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(measurer->Download(&back[0], *buffer, 17).code(), absl::StatusCode::kOutOfRange);
-  measurer->Free(*buffer);
+  EXPECT_EQ(measurer->Upload(buffer, "x", 17).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(measurer->Download(&back[0], buffer, 17).code(), absl::StatusCode::kOutOfRange);
+  measurer->Free(buffer);
   measurer->Free(DeviceBuffer());
   EXPECT_EQ(fake.live().allocations, 0);
 }
 
 TEST_F(MeasureTest, AnEmptyBufferIsABuffer) {
-  const auto buffer = measurer->Allocate(0);
-  ASSERT_TRUE(buffer.ok());
-  EXPECT_TRUE(measurer->Fill(*buffer, 1).ok());
-  EXPECT_TRUE(measurer->Upload(*buffer, nullptr, 0).ok());
-  measurer->Free(*buffer);
+  const auto buffer = Got(measurer->Allocate(0));
+  EXPECT_TRUE(measurer->Fill(buffer, 1).ok());
+  EXPECT_TRUE(measurer->Upload(buffer, nullptr, 0).ok());
+  measurer->Free(buffer);
 }
 
 TEST_F(MeasureTest, TimesOneCallOfAGraphOfMany) {
@@ -116,34 +114,29 @@ GraphCalls NodesOf(const LoadedKernel& kernel, const BoundKernel& bound) {
 // A capture would make whoever waits for the context meanwhile fail.
 TEST_F(MeasureTest, CallsThatCanBeNodesAreNotCaptured) {
   fake.launch_us = 7;
-  const auto us = measurer->TimeGraph(NodesOf(*kernel, *bound), 20, 3);
-  ASSERT_TRUE(us.ok()) << Text(us.status());
-  EXPECT_NEAR(*us, 7.0, 1e-4);
+  const auto us = Got(measurer->TimeGraph(NodesOf(*kernel, *bound), 20, 3));
+  EXPECT_NEAR(us, 7.0, 1e-4);
   EXPECT_EQ(fake.live().graphs + fake.live().execs, 0);
 }
 
 TEST_F(MeasureTest, InTheBackgroundNothingIsCaptured) {
-  const auto background = measurer->MakeBackground();
-  ASSERT_TRUE(background.ok());
+  const auto background = Got(measurer->MakeBackground());
   const GraphCalls captured{[](StreamHandle, int) { return absl::OkStatus(); }};
-  EXPECT_EQ((*background)->MakeGraph(captured, 1).status().code(),
-            absl::StatusCode::kUnimplemented);
-  EXPECT_TRUE((*background)->MakeGraph(NodesOf(*kernel, *bound), 1).ok());
+  EXPECT_EQ(background->MakeGraph(captured, 1).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_TRUE(background->MakeGraph(NodesOf(*kernel, *bound), 1).ok());
 }
 
 TEST_F(MeasureTest, ADriverThatMakesNoNodesMeasuresNothingInTheBackground) {
   DriverTable old = fake.Table();
   old.GraphAddNode = nullptr;
-  const auto opened = Device::Open(*Driver::FromTable(old), 0);
-  ASSERT_TRUE(opened.ok()) << Text(opened.status());
-  const auto foreground = MakeMeasurer(*opened);
-  ASSERT_TRUE(foreground.ok());
-  const absl::Status status = (*foreground)->MakeBackground().status();
+  const auto opened = Got(Device::Open(*Driver::FromTable(old), 0));
+  const auto foreground = Got(MakeMeasurer(opened));
+  const absl::Status status = foreground->MakeBackground().status();
   EXPECT_TRUE(absl::IsUnimplemented(status));
   EXPECT_THAT(Text(status), HasSubstr("cuGraphAddNode_v2, which came with CUDA 12.3"));
   GraphCalls either = NodesOf(*kernel, *bound);
   either.enqueue = [](StreamHandle, int) { return absl::OkStatus(); };
-  EXPECT_TRUE((*foreground)->TimeGraph(either, 2, 2).ok());  // captured
+  EXPECT_TRUE(foreground->TimeGraph(either, 2, 2).ok());  // captured
 }
 
 TEST_F(MeasureTest, AGraphIsReplayedAndTimedByItself) {
@@ -151,25 +144,22 @@ TEST_F(MeasureTest, AGraphIsReplayedAndTimedByItself) {
   const GraphCalls launch{
       [&](StreamHandle stream, int) { return kernel->Launch(*bound, stream, 4, 0, false); }};
   {
-    const auto graph = measurer->MakeGraph(launch, 3);
-    ASSERT_TRUE(graph.ok()) << Text(graph.status());
+    const auto graph = Got(measurer->MakeGraph(launch, 3));
     EXPECT_EQ(fake.launches().size(), 3u);  // captured
-    EXPECT_NEAR((*graph)->Replay().value(), 21, 1e-6);
-    EXPECT_NEAR((*graph)->Replay().value(), 21, 1e-6);
+    EXPECT_NEAR(graph->Replay().value(), 21, 1e-6);
+    EXPECT_NEAR(graph->Replay().value(), 21, 1e-6);
   }
   EXPECT_EQ(fake.live().execs, 0);
 }
 
 TEST_F(MeasureTest, TheBackgroundLeavesMemoryToOthers) {
-  const auto background = measurer->MakeBackground();
-  ASSERT_TRUE(background.ok()) << Text(background.status());
+  const auto background = Got(measurer->MakeBackground());
   const uint64_t all = FakeChip().memory_bytes;
-  const auto refused = (*background)->Allocate(all - (uint64_t{1} << 29));
+  const auto refused = background->Allocate(all - (uint64_t{1} << 29));
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(Text(refused.status()), HasSubstr("are left to others"));
-  const auto taken = (*background)->Allocate(1 << 20);
-  ASSERT_TRUE(taken.ok());
-  (*background)->Free(*taken);
+  const auto taken = Got(background->Allocate(1 << 20));
+  background->Free(taken);
   EXPECT_EQ(fake.live().allocations, 0);
 }
 

@@ -3,15 +3,6 @@
 
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstring>
-#include <functional>
-#include <thread>
-#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "runtime/measure/probes.h"
@@ -95,14 +86,13 @@ TEST(DescriptorPost, TellsSendersApartAndTakesNothingFromStrangers) {
   ASSERT_TRUE(second->Send(pipes[1][1], here->address(), In(50)).ok());
   ASSERT_TRUE(first->Send(pipes[0][1], here->address(), In(50)).ok());
   for (int i = 0; i < 2; ++i) {
-    const absl::StatusOr<int> got = here->Receive((i == 0 ? first : second)->address(), In(10000));
-    ASSERT_TRUE(got.ok()) << got.status();
+    const int got = Got(here->Receive((i == 0 ? first : second)->address(), In(10000)));
     const char sent = static_cast<char>('a' + i);
     char read_back = 0;
-    ASSERT_EQ(write(*got, &sent, 1), 1);
+    ASSERT_EQ(write(got, &sent, 1), 1);
     ASSERT_EQ(read(pipes[i][0], &read_back, 1), 1);
     EXPECT_EQ(read_back, sent);
-    close(*got);
+    close(got);
   }
   const DescriptorPost::Address nobody{};
   const absl::Status lost = first->Send(pipes[0][1], nobody, In(50));
@@ -140,9 +130,8 @@ TEST(DescriptorPost, StrangersFillNoQueue) {
   for (const size_t bytes : {0, 1, 31, 32, 33, 4096}) {
     EXPECT_EQ(Flood(*here, bytes, kMany), kMany) << bytes << " bytes: dropped, not queued";
     ASSERT_TRUE(peer->Send(0, here->address(), In(0)).ok()) << "does not wait";
-    const absl::StatusOr<int> got = here->Receive(peer->address(), In(10000));
-    ASSERT_TRUE(got.ok()) << got.status();
-    close(*got);
+    const int got = Got(here->Receive(peer->address(), In(10000)));
+    close(got);
   }
 }
 
@@ -166,11 +155,9 @@ TEST(DescriptorPost, AFullQueueIsWaitedForAndTwoThatSendDoNotWaitForEachOther) {
   EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(late.message(), HasSubstr("queue of datagrams stays full"));
   const auto exchange = [](const Post& own, const Post& other) {
-    const absl::Status sent = own->Send(0, other->address(), In(10000));
-    EXPECT_TRUE(sent.ok()) << sent;
-    const absl::StatusOr<int> got = own->Receive(other->address(), In(10000));
-    ASSERT_TRUE(got.ok()) << got.status();
-    close(*got);
+    EXPECT_OK(own->Send(0, other->address(), In(10000)));
+    const int got = Got(own->Receive(other->address(), In(10000)));
+    close(got);
   };
   std::thread second(exchange, std::cref(there), std::cref(here));
   exchange(here, there);
@@ -208,11 +195,10 @@ TEST(PeerMemory, WordsAreZeroAndSharedWithTheDevice) {
 TEST(PeerMemory, ALinkIsTimedByWhatTakesTwiceAsLong) {
   TwoGpus gpus;
   ASSERT_TRUE(gpus.memory[0]->Reach(*gpus.memory[1]).ok());
-  const absl::StatusOr<ProbeSlope> slope = TimeLink(gpus.memory[0].get(), gpus.memory[1].get());
-  ASSERT_TRUE(slope.ok()) << slope.status();
-  EXPECT_EQ(slope->more, 2 * slope->less);
-  EXPECT_GT(slope->less_us, 0);
-  EXPECT_GT(slope->more_us, 0);
+  const ProbeSlope slope = Got(TimeLink(gpus.memory[0].get(), gpus.memory[1].get()));
+  EXPECT_EQ(slope.more, 2 * slope.less);
+  EXPECT_GT(slope.less_us, 0);
+  EXPECT_GT(slope.more_us, 0);
 }
 
 }  // namespace

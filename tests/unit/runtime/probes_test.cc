@@ -1,23 +1,13 @@
 // The probes on a chip of known figures: what they measure of it is what it was made of.
 #include "runtime/measure/probes.h"
 
-#include <cstdlib>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "runtime/launch/binding.h"
 #include "runtime/query/model_choice.h"
 #include "src/base/device_model.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 // Launches take time on a clock of its own, by the figures of a model.
 struct FakeChip {
@@ -198,35 +188,33 @@ FakeChip Other() {
 
 TEST(Probes, MeasureWhatAChipIsMadeOf) {
   FakeChip chip = Other();
-  const absl::StatusOr<ProbeTimings> timings = Probe(&chip);
-  ASSERT_TRUE(timings.ok()) << timings.status();
+  const ProbeTimings timings = Got(Probe(&chip));
   DeviceModel nearest = *BuiltinModel("h200");
   nearest.sm_count = 114;
   nearest.resident_clusters = {114, 50, 20, 10, 5};
   nearest.name = "h200-adapted";
-  const absl::StatusOr<DeviceModel> model = MeasuredModel(nearest, *timings);
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(model->name, "h200-measured");
-  EXPECT_TRUE(model->measured);
+  const DeviceModel model = Got(MeasuredModel(nearest, timings));
+  EXPECT_EQ(model.name, "h200-measured");
+  EXPECT_TRUE(model.measured);
   std::vector<std::pair<double, double>> figures = {
-      {model->hbm_bytes_per_us, chip.model.hbm_bytes_per_us},
-      {model->hbm_idle_loss, chip.model.hbm_idle_loss},
-      {model->l2_bytes_per_us, chip.model.l2_bytes_per_us},
-      {model->l2_shared_bytes_per_us, chip.model.l2_shared_bytes_per_us},
-      {model->sm_intake_bytes_per_us, chip.model.sm_intake_bytes_per_us},
-      {model->shared_bytes_per_us, chip.model.shared_bytes_per_us},
-      {model->reduce_bytes_per_us, chip.model.reduce_bytes_per_us},
-      {model->tensor_flop_per_us, chip.model.tensor_flop_per_us},
-      {model->launch_us, chip.model.launch_us},
-      {model->fill_us, nearest.fill_us},
-      {model->cluster_barrier_us, nearest.cluster_barrier_us},
-      {model->programmatic_edge_us - model->launch_us,
+      {model.hbm_bytes_per_us, chip.model.hbm_bytes_per_us},
+      {model.hbm_idle_loss, chip.model.hbm_idle_loss},
+      {model.l2_bytes_per_us, chip.model.l2_bytes_per_us},
+      {model.l2_shared_bytes_per_us, chip.model.l2_shared_bytes_per_us},
+      {model.sm_intake_bytes_per_us, chip.model.sm_intake_bytes_per_us},
+      {model.shared_bytes_per_us, chip.model.shared_bytes_per_us},
+      {model.reduce_bytes_per_us, chip.model.reduce_bytes_per_us},
+      {model.tensor_flop_per_us, chip.model.tensor_flop_per_us},
+      {model.launch_us, chip.model.launch_us},
+      {model.fill_us, nearest.fill_us},
+      {model.cluster_barrier_us, nearest.cluster_barrier_us},
+      {model.programmatic_edge_us - model.launch_us,
        nearest.programmatic_edge_us - nearest.launch_us},
-      {model->grid_barrier_us, chip.model.grid_barrier_us}};
+      {model.grid_barrier_us, chip.model.grid_barrier_us}};
   for (size_t i = 0; i < kClusterSizes.size(); ++i) {
     const DeviceModel& from = kClusterSizes[i] == 1 ? nearest : chip.model;
-    figures.push_back({model->dsm_bytes_per_us[i], from.dsm_bytes_per_us[i]});
-    EXPECT_EQ(model->resident_clusters[i], chip.model.resident_clusters[i]) << i;
+    figures.push_back({model.dsm_bytes_per_us[i], from.dsm_bytes_per_us[i]});
+    EXPECT_EQ(model.resident_clusters[i], chip.model.resident_clusters[i]) << i;
   }
   for (size_t i = 0; i < figures.size(); ++i) {
     EXPECT_NEAR(figures[i].first / figures[i].second, 1, 2e-3) << "figure " << i;
@@ -268,9 +256,8 @@ TEST(Probes, TheTextIsAModelFileAndShowsTheNearestModelsFigures) {
   const DeviceModel nearest = *BuiltinModel("h200");
   const DeviceModel model = *MeasuredModel(nearest, *Probe(&chip));
   const std::string text = MeasuredModelText(model, nearest, "NVIDIA H200, driver for CUDA 13.0");
-  const absl::StatusOr<DeviceModel> back = DeviceModel::FromText(text);
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(back->ToText(), model.ToText());
+  const DeviceModel back = Got(DeviceModel::FromText(text));
+  EXPECT_EQ(back.ToText(), model.ToText());
   EXPECT_THAT(text, HasSubstr("# NVIDIA H200, driver for CUDA 13.0."));
   EXPECT_THAT(text, HasSubstr("hbm_bytes_per_us = 4640000 [measured]  # h200: 4640000\n"));
   EXPECT_THAT(text, HasSubstr("stitch_read_us = 0.5 [fitted from h200]\n"));
@@ -295,10 +282,9 @@ TEST(Probes, ASizeOfWhichNoClusterIsResidentKeepsItsRate) {
   FakeChip chip;
   chip.model.resident_clusters[4] = 0;
   const DeviceModel nearest = *BuiltinModel("h200");
-  const absl::StatusOr<DeviceModel> model = MeasuredModel(nearest, *Probe(&chip));
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(model->resident_clusters[4], 0);
-  EXPECT_EQ(model->dsm_bytes_per_us[4], nearest.dsm_bytes_per_us[4]);
+  const DeviceModel model = Got(MeasuredModel(nearest, *Probe(&chip)));
+  EXPECT_EQ(model.resident_clusters[4], 0);
+  EXPECT_EQ(model.dsm_bytes_per_us[4], nearest.dsm_bytes_per_us[4]);
 }
 
 // The streams of an H200 by 132, 120, 112, 96, 64 and 40 blocks, in TB/s.

@@ -24,16 +24,15 @@ TEST(DeviceQuery, ReportsTheChip) {
   chip.memory_bytes = size_t{77} << 30;
   FakeDriver fake({sinter::FakeChip(), chip});
   const auto device = OpenFake(fake, 1);
-  const absl::StatusOr<DeviceInfo> info = QueryDevice(*device);
-  ASSERT_TRUE(info.ok()) << info.status();
-  EXPECT_EQ(info->name, "NVIDIA H999");
-  EXPECT_EQ(info->Arch(), "sm_93");
-  EXPECT_EQ(info->sm_count, 101);
-  EXPECT_EQ(info->l2_bytes, 50331648);
-  EXPECT_EQ(info->clock_mhz, 1755);
-  EXPECT_EQ(info->memory_bytes, int64_t{77} << 30);
-  EXPECT_EQ(info->driver_version, 13000);
-  EXPECT_EQ(info->shared_bytes_per_block, 200704);
+  const DeviceInfo info = Got(QueryDevice(*device));
+  EXPECT_EQ(info.name, "NVIDIA H999");
+  EXPECT_EQ(info.Arch(), "sm_93");
+  EXPECT_EQ(info.sm_count, 101);
+  EXPECT_EQ(info.l2_bytes, 50331648);
+  EXPECT_EQ(info.clock_mhz, 1755);
+  EXPECT_EQ(info.memory_bytes, int64_t{77} << 30);
+  EXPECT_EQ(info.driver_version, 13000);
+  EXPECT_EQ(info.shared_bytes_per_block, 200704);
 }
 
 TEST(DeviceQuery, AFigureThatTheDriverWithholdsIsAnError) {
@@ -54,10 +53,9 @@ TEST(ModelChoice, AKnownChipGetsItsModelUnchangedWhateverTheDriverSays) {
   DeviceInfo info = H200();
   info.clock_mhz = 1500;
   info.l2_bytes = 50 << 20;
-  const auto choice = ChooseModel(info);
-  ASSERT_TRUE(choice.ok());
-  EXPECT_EQ(choice->warning, "");
-  EXPECT_EQ(choice->model.ModelDigest(), BuiltinModel("h200")->ModelDigest());
+  const auto choice = Got(ChooseModel(info));
+  EXPECT_EQ(choice.warning, "");
+  EXPECT_EQ(choice.model.ModelDigest(), BuiltinModel("h200")->ModelDigest());
 }
 
 TEST(ModelChoice, AnotherHopperGetsTheNearestModelAdaptedAndOneWarning) {
@@ -77,11 +75,10 @@ TEST(ModelChoice, AnotherHopperGetsTheNearestModelAdaptedAndOneWarning) {
     info.sm_count = row.sm_count;
     info.l2_bytes = 40 << 20;
     info.clock_mhz = 1700;
-    const auto choice = ChooseModel(info);
-    ASSERT_TRUE(choice.ok()) << Text(choice.status());
-    EXPECT_THAT(choice->warning, HasSubstr(row.name));
-    EXPECT_EQ(choice->warning.find('\n'), std::string::npos);
-    const DeviceModel& model = choice->model;
+    const auto choice = Got(ChooseModel(info));
+    EXPECT_THAT(choice.warning, HasSubstr(row.name));
+    EXPECT_EQ(choice.warning.find('\n'), std::string::npos);
+    const DeviceModel& model = choice.model;
     EXPECT_EQ(model.name, std::string(row.base) + "-adapted");
     EXPECT_FALSE(model.measured);
     EXPECT_EQ(model.sm_count, row.sm_count);
@@ -101,9 +98,8 @@ TEST(ModelChoice, ANamedModelIsTakenAsItIs) {
   DeviceModel model = *BuiltinModel("h200");
   model.name = "mine";
   model.shared_bytes_per_block /= 2;  // less is what a device has, too
-  const auto named = NamedModel(model.ToText(), H200());
-  ASSERT_TRUE(named.ok()) << Text(named.status());
-  EXPECT_EQ(named->ToText(), model.ToText());
+  const auto named = Got(NamedModel(model.ToText(), H200()));
+  EXPECT_EQ(named.ToText(), model.ToText());
 }
 
 TEST(ModelChoice, AModelOfAnotherDeviceIsRefusedNamingTheField) {

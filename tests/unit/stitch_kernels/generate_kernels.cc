@@ -1,21 +1,6 @@
 // stitch_kernels_generator OUT.cc [FIRST_SEED LAST_SEED SCHEDULES]: kernels of the stitch family as
 // one C++ source: the device library's own text and the generated kernels', with every asm
 // statement a call of host_words.h.
-#include <cctype>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "src/device/device_library.h"
 #include "src/plan/kernel_code.h"
 #include "src/stitch/code/stitch_source.h"

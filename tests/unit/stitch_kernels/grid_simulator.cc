@@ -1,8 +1,5 @@
 #include "tests/unit/stitch_kernels/grid_simulator.h"
 
-#include <algorithm>
-#include <utility>
-
 namespace sinter::stitch_host {
 namespace {
 

@@ -6,16 +6,6 @@
 #ifndef SINTER_TESTS_UNIT_STITCH_KERNELS_GRID_SIMULATOR_H_
 #define SINTER_TESTS_UNIT_STITCH_KERNELS_GRID_SIMULATOR_H_
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "tests/support/host_fiber.h"
 
 namespace sinter::stitch_host {

@@ -2,8 +2,7 @@
 #ifndef SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_KERNEL_H_
 #define SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_KERNEL_H_
 
-#include <cstddef>
-#include <cstdint>
+#include "tests/support/common.h"
 
 namespace sinter::stitch_host {
 

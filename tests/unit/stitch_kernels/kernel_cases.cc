@@ -1,19 +1,10 @@
 #include "tests/unit/stitch_kernels/kernel_cases.h"
 
-#include <algorithm>
-#include <iterator>
-#include <limits>
-#include <utility>
-
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "src/chain/builder.h"
-#include "src/chain/problem.h"
 #include "src/stitch/program.h"
 #include "src/stitch/search/stitch_search.h"
+#include "tests/support/chains.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
 #include "tests/support/gather_graphs.h"

@@ -2,12 +2,8 @@
 #ifndef SINTER_TESTS_UNIT_STITCH_KERNELS_KERNEL_CASES_H_
 #define SINTER_TESTS_UNIT_STITCH_KERNELS_KERNEL_CASES_H_
 
-#include <cstdint>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "src/stitch/spec.h"
+#include "tests/support/common.h"
 
 namespace sinter::stitch_host {
 

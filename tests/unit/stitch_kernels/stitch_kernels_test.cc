@@ -1,20 +1,11 @@
 // Generated kernels of the stitch family, run on the host thread by thread, against the reference.
 // SINTER_TEST_LONG=1 runs all of them, else every second one of the random graphs is left out.
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/engine/verify.h"
 #include "src/reference/reference.h"
 #include "src/stitch/program.h"
 #include "tests/bench/graph_check.h"
 #include "tests/support/stitch_bytes.h"
+#include "tests/support/test.h"
 #include "tests/unit/stitch_kernels/grid_simulator.h"
 #include "tests/unit/stitch_kernels/host_kernel.h"
 #include "tests/unit/stitch_kernels/kernel_cases.h"
@@ -59,21 +50,18 @@ class Launches {
   // Inputs, but nothing that outputs are judged by.
   void Read() {
     ByteReader reader(absl::string_view(kernel_.spec, kernel_.spec_bytes));
-    absl::StatusOr<StitchSpec> spec = ReadStitch(reader);
-    ASSERT_TRUE(spec.ok()) << spec.status();
-    spec_ = *std::move(spec);
+    StitchSpec spec = Got(ReadStitch(reader));
+    spec_ = std::move(spec);
     case_ = {kernel_.name, "", spec_.body, m_};
-    auto inputs = RandomInputs(spec_.body, m_, 5);
-    ASSERT_TRUE(inputs.ok()) << inputs.status();
-    inputs_ = *std::move(inputs);
+    auto inputs = Got(RandomInputs(spec_.body, m_, 5));
+    inputs_ = std::move(inputs);
   }
 
   void Prepare() {
     Read();
     if (::testing::Test::HasFatalFailure()) return;
-    auto expected = bench::GraphExpected::Make(case_, inputs_, 5);
-    ASSERT_TRUE(expected.ok()) << expected.status();
-    expected_ = *std::move(expected);
+    auto expected = Got(bench::GraphExpected::Make(case_, inputs_, 5));
+    expected_ = std::move(expected);
   }
 
   bool HasAliases() const {
@@ -142,8 +130,7 @@ class Launches {
       outputs.emplace_back(static_cast<size_t>(*OutputBytes(body, i, m_)), kPoison);
     }
     for (std::string& output : outputs) to.push_back(output.data());
-    const absl::Status status = RunReference(body, m_, inputs, to);
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_OK(RunReference(body, m_, inputs, to));
     return outputs;
   }
 
@@ -264,9 +251,8 @@ TEST(StitchKernelCases, AreOfEveryKind) {
   std::map<std::string, int> kinds;
   for (const int i : KernelsOfThisRun()) {
     ByteReader reader(absl::string_view(kHostKernels[i].spec, kHostKernels[i].spec_bytes));
-    const auto spec = ReadStitch(reader);
-    ASSERT_TRUE(spec.ok()) << spec.status();
-    for (const std::string& kind : KindsOf(spec->body, spec->schedule)) ++kinds[kind];
+    const auto spec = Got(ReadStitch(reader));
+    for (const std::string& kind : KindsOf(spec.body, spec.schedule)) ++kinds[kind];
   }
   for (const char* kind :
        {"flat", "thread", "lanes", "warp", "warps", "block", "cluster", "inputs", "values", "alike",

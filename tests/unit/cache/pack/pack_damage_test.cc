@@ -1,10 +1,5 @@
 // Damage to every byte of a pack, by accident and by somebody who can compute checksums: nothing
 // wrong is served, and verifying finds it.
-#include <iostream>
-#include <random>
-
-#include "cache/pack/pack.h"
-#include "cache/store/table.h"
 #include "tests/unit/cache/forged_table.h"
 #include "tests/unit/cache/pack/pack_testing.h"
 
@@ -106,12 +101,10 @@ TEST_F(PackDamageTest, RandomBursts) {
 // Somebody without the key repairs every hash after a change; allowed only unsigned, and even then
 // nothing is served under a wrong key.
 TEST_F(PackDamageTest, ForgeriesWithRightHashes) {
-  const auto tail = DecodeTail(good_.substr(good_.size() - kPackTailBytes), good_.size());
-  ASSERT_TRUE(tail.ok());
-  const auto manifest = DecodeManifest(good_.substr(tail->table_bytes, tail->manifest_bytes));
-  ASSERT_TRUE(manifest.ok());
+  const auto tail = Got(DecodeTail(good_.substr(good_.size() - kPackTailBytes), good_.size()));
+  const auto manifest = Got(DecodeManifest(good_.substr(tail.table_bytes, tail.manifest_bytes)));
   const std::string signature =
-      good_.substr(tail->table_bytes + tail->manifest_bytes, tail->signature_bytes);
+      good_.substr(tail.table_bytes + tail.manifest_bytes, tail.signature_bytes);
   const auto reseal = [&](const std::string& table, const PackManifest& changed,
                           const std::string& signatures) {
     const std::string body = EncodeManifest(changed);
@@ -119,10 +112,10 @@ TEST_F(PackDamageTest, ForgeriesWithRightHashes) {
     return absl::StrCat(table, body, signatures, EncodeTail(forged));
   };
   Tally strange, unsigned_pack;
-  for (size_t i = 0; i < tail->table_bytes; ++i) {
-    std::string table = good_.substr(0, tail->table_bytes);
+  for (size_t i = 0; i < tail.table_bytes; ++i) {
+    std::string table = good_.substr(0, tail.table_bytes);
     table[i] = static_cast<char>(table[i] ^ (1 << (i % 8)));
-    PackManifest changed = *manifest;
+    PackManifest changed = manifest;
     for (PackEntry& entry : changed.entries) {
       entry.block = Sha256(absl::string_view(table).substr(entry.offset, entry.bytes));
     }
@@ -283,15 +276,14 @@ TEST_F(PackDamageTest, ABlockMadeByHandIsDamageToItsRecordAlone) {
     const std::string body = EncodeManifest(changed);
     options_.ops = std::make_shared<StringFile>(
         absl::StrCat(table, body, EncodeTail({table.size(), body.size(), 0, Sha256(body)})));
-    const auto pack = PackReader::Open(options_);
-    ASSERT_TRUE(pack.ok()) << forged.name << ": " << pack.status();
-    const PackFindings found = VerifyPack(**pack);
+    const auto pack = Got(PackReader::Open(options_), forged.name);
+    const PackFindings found = VerifyPack(*pack);
     ASSERT_EQ(found.unsound, 1u) << forged.name;
     EXPECT_NE(found.findings[0].find(victim.digest.Hex()), std::string::npos) << found.findings[0];
     EXPECT_NE(found.findings[0].find(forged.finding), std::string::npos) << found.findings[0];
     for (const Record& record : records_) {
       const bool its = Sha256(record.key) == victim.digest;
-      EXPECT_EQ(Get(**pack, record).hit, !its) << forged.name;
+      EXPECT_EQ(Get(*pack, record).hit, !its) << forged.name;
     }
   }
 }

@@ -1,9 +1,4 @@
 // Packs: what goes in comes out, who may write them, how they are found on any file system.
-#include "cache/pack/pack.h"
-
-#include <gmock/gmock.h>
-
-#include "cache/store/local_store.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/pack/pack_testing.h"
 
@@ -15,7 +10,6 @@ using cache_testing::ReadFile;
 using cache_testing::WriteFile;
 using pack_testing::MakeKey;
 using pack_testing::StringFile;
-using testing::HasSubstr;
 using PackTestF = pack_testing::PackTest;
 
 class PackReaderTest : public PackTestF {};
@@ -224,11 +218,10 @@ TEST_F(PackExportTest, PacksOnlyWhatIsAskedFor) {
       {RecordKind::kKernel, Sha256("nobody has it")},
   };
   const std::string path = temp_ / "some.pack";
-  const auto report = ExportPack(&store_, {}, &only, To(path, &key_));
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->kernels + report->plans, 2u);
-  EXPECT_EQ(report->skipped, 1u);
-  EXPECT_EQ(report->bytes, ReadFile(path).size());
+  const auto report = Got(ExportPack(&store_, {}, &only, To(path, &key_)));
+  EXPECT_EQ(report.kernels + report.plans, 2u);
+  EXPECT_EQ(report.skipped, 1u);
+  EXPECT_EQ(report.bytes, ReadFile(path).size());
   const auto pack = Open(From(path));
   EXPECT_TRUE(Get(*pack, records_[0]).hit);
   EXPECT_FALSE(Get(*pack, records_[1]).hit);
@@ -244,9 +237,8 @@ TEST_F(PackExportTest, JoinsTheStoreAndPacksAndLeavesOutWhatIsQuarantined) {
   ASSERT_TRUE(store.Put(RecordKind::kPlan, key, Sha256(key), "new").ok());
   ASSERT_TRUE(store.Quarantine(records_[0].kind, Sha256(records_[0].key), "wrong").ok());
   const std::string path = temp_ / "joined.pack";
-  const auto report = ExportPack(&store, {first}, nullptr, To(path, &key_));
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->kernels + report->plans, records_.size());
+  const auto report = Got(ExportPack(&store, {first}, nullptr, To(path, &key_)));
+  EXPECT_EQ(report.kernels + report.plans, records_.size());
   const auto joined = Open(From(path));
   EXPECT_FALSE(Get(*joined, records_[0]).hit);
   EXPECT_TRUE(Get(*joined, records_[1]).hit);
@@ -283,10 +275,9 @@ TEST_F(PackExportTest, ImportsIntoAStore) {
   other.root = temp_ / "other";
   LocalStore store(other);
   ASSERT_TRUE(store.Quarantine(records_[1].kind, Sha256(records_[1].key), "wrong").ok());
-  const auto report = ImportPack(*pack, &store);
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->stored, records_.size() - 1);
-  EXPECT_EQ(report->refused, 1u);
+  const auto report = Got(ImportPack(*pack, &store));
+  EXPECT_EQ(report.stored, records_.size() - 1);
+  EXPECT_EQ(report.refused, 1u);
   for (size_t i = 0; i < records_.size(); ++i) {
     const Lookup found = store.Get(records_[i].kind, records_[i].key, Sha256(records_[i].key));
     EXPECT_EQ(found.hit, i != 1);
@@ -310,9 +301,8 @@ TEST_F(PackExportTest, WhatACheckFindsWrongIsNotImportedAndIsAFinding) {
   LocalStoreOptions other = Options();
   other.root = temp_ / "other";
   LocalStore store(other);
-  const auto report = ImportPack(*pack, &store, check);
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->refused, 1u);
+  const auto report = Got(ImportPack(*pack, &store, check));
+  EXPECT_EQ(report.refused, 1u);
   EXPECT_FALSE(store.Get(records_[1].kind, records_[1].key, Sha256(records_[1].key)).hit);
   const auto counted = InspectStore(&store_, check);
   EXPECT_EQ(counted->unsound, 1u);

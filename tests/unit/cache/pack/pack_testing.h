@@ -2,20 +2,9 @@
 #ifndef SINTER_TESTS_UNIT_CACHE_PACK_PACK_TESTING_H_
 #define SINTER_TESTS_UNIT_CACHE_PACK_PACK_TESTING_H_
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "absl/strings/escaping.h"
 #include "cache/pack/pack.h"
-#include "cache/store/local_store.h"
-#include "src/base/digest.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
@@ -27,9 +16,7 @@ inline SigningKey MakeKey(char fill) {
   const std::string pem = absl::StrCat("-----BEGIN PRIVATE KEY-----\n",
                                        absl::Base64Escape(head + std::string(32, fill)),
                                        "\n-----END PRIVATE KEY-----\n");
-  auto key = SigningKey::FromPem(pem);
-  EXPECT_TRUE(key.ok()) << key.status();
-  return *std::move(key);
+  return Got(SigningKey::FromPem(pem));
 }
 
 // Serves `bytes` under every name, read-only, as owned by `uid`.
@@ -97,8 +84,7 @@ class PackTest : public testing::Test {
   // Everything in the store as one signed pack.
   std::string Pack() {
     const std::string path = temp_ / "all.pack";
-    const auto report = ExportPack(&store_, {}, nullptr, To(path, &key_));
-    EXPECT_TRUE(report.ok()) << report.status();
+    Got(ExportPack(&store_, {}, nullptr, To(path, &key_)));
     return path;
   }
 
@@ -109,9 +95,7 @@ class PackTest : public testing::Test {
     return options;
   }
   std::shared_ptr<const PackReader> Open(const PackOptions& options) const {
-    auto pack = PackReader::Open(options);
-    EXPECT_TRUE(pack.ok()) << pack.status();
-    return pack.ok() ? *std::move(pack) : nullptr;
+    return Got(PackReader::Open(options));
   }
 
   struct Record {

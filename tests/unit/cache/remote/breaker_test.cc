@@ -1,9 +1,6 @@
 // The circuit breaker on a clock of its own.
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "cache/remote/remote_tier.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,14 +1,7 @@
 // The remote tier against a real redis-server, and against servers that are dead, slow or lying.
-#include <gmock/gmock.h>
-
-#include <atomic>
-#include <chrono>
-#include <iostream>
-#include <thread>
-
-#include "cache/remote/redis.h"
 #include "cache/remote/remote_tier.h"
 #include "cache/tiers/tiers.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 
 namespace sinter {
@@ -27,8 +20,6 @@ using remote_testing::RedisServer;
 using remote_testing::Replying;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-using testing::HasSubstr;
-using testing::Not;
 
 constexpr RecordKind kKernel = RecordKind::kKernel;
 constexpr char kSecret[] = "a fleet's key of 32 bytes or so.";
@@ -99,18 +90,16 @@ TEST_F(RedisTest, APushWritesWhatTheServerLacksAndNoMore) {
   publisher->Publish(kKernel, there.key, there.digest, there.payload);
   publisher->Withdraw(kKernel, wrong.digest, "seed 1");
   ASSERT_TRUE(publisher->Flush(milliseconds(2000)));
-  const auto pushed = PushSamples(publisher.get(), 200);
-  ASSERT_TRUE(pushed.ok()) << pushed.status();
-  EXPECT_EQ(pushed->records, 200u);
-  EXPECT_EQ(pushed->present, 1u);
-  EXPECT_EQ(pushed->withdrawn, 1u);
-  EXPECT_EQ(pushed->skipped, 1u);
-  EXPECT_EQ(pushed->pushed, 197u);
-  EXPECT_GT(pushed->pushed_bytes, 197u * 100);
-  const auto again = PushSamples(publisher.get(), 200);
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(again->pushed, 0u);
-  EXPECT_EQ(again->present, 198u);
+  const auto pushed = Got(PushSamples(publisher.get(), 200));
+  EXPECT_EQ(pushed.records, 200u);
+  EXPECT_EQ(pushed.present, 1u);
+  EXPECT_EQ(pushed.withdrawn, 1u);
+  EXPECT_EQ(pushed.skipped, 1u);
+  EXPECT_EQ(pushed.pushed, 197u);
+  EXPECT_GT(pushed.pushed_bytes, 197u * 100);
+  const auto again = Got(PushSamples(publisher.get(), 200));
+  EXPECT_EQ(again.pushed, 0u);
+  EXPECT_EQ(again.present, 198u);
   const auto reader = MakeTier(Mine(false), *server_);
   const Sample last = MakeSample(199);
   EXPECT_TRUE(reader->Get(kKernel, last.key, last.digest).hit);
@@ -358,11 +347,10 @@ TEST_F(RedisTest, LargeValuesAndPipelinesPass) {
   }
   names.push_back("absent");
   const auto start = steady_clock::now();
-  const auto values = client->GetMany(names, In(5000));
-  ASSERT_TRUE(values.ok()) << values.status();
+  const auto values = Got(client->GetMany(names, In(5000)));
   std::cout << "remote: 50 x 200 KiB in one pipeline: " << MsSince(start) << " ms\n";
-  for (int i = 0; i < 50; ++i) EXPECT_EQ((*values)[i], cache_testing::RandomBytes(200 << 10, i));
-  EXPECT_FALSE(values->back().has_value());
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(values[i], cache_testing::RandomBytes(200 << 10, i));
+  EXPECT_FALSE(values.back().has_value());
 }
 
 TEST_F(RedisTest, TheBreakerOpensWhenTheServerStopsAndClosesWhenItIsBack) {
@@ -521,15 +509,14 @@ TEST(RemoteFaultTest, TheChildOfAForkLeavesTheParentsConnectionsAlone) {
 }
 
 TEST(RemoteAddressTest, ALookupEndsWhenItIsTold) {
-  const absl::StatusOr<RemoteAddress> here = ParseRemoteAddress("redis://127.0.0.1:7000");
-  ASSERT_TRUE(here.ok()) << here.status();
+  const RemoteAddress here = Got(ParseRemoteAddress("redis://127.0.0.1:7000"));
   std::atomic<bool> stop{false};
-  EXPECT_GT(ResolveAddress(*here, stop).size, 0u);
-  RemoteAddress nowhere = *here;
+  EXPECT_GT(ResolveAddress(here, stop).size, 0u);
+  RemoteAddress nowhere = here;
   nowhere.host = "no-such-host.invalid";
   EXPECT_EQ(ResolveAddress(nowhere, stop).size, 0u);
   stop = true;
-  EXPECT_EQ(ResolveAddress(*here, stop).size, 0u) << "and nothing of it is freed too early";
+  EXPECT_EQ(ResolveAddress(here, stop).size, 0u) << "and nothing of it is freed too early";
 }
 
 TEST(RemoteAddressTest, ReadsUrlsAndRefusesPasswords) {
@@ -544,13 +531,12 @@ TEST(RemoteAddressTest, ReadsUrlsAndRefusesPasswords) {
       {"redis+unix:///run/redis.sock?db=2", "", "/run/redis.sock", "", 6379, 2},
   };
   for (const auto& c : good) {
-    const auto address = ParseRemoteAddress(c.url);
-    ASSERT_TRUE(address.ok()) << address.status();
-    EXPECT_EQ(address->host, c.host);
-    EXPECT_EQ(address->path, c.path);
-    EXPECT_EQ(address->user, c.user);
-    EXPECT_EQ(address->port, c.port);
-    EXPECT_EQ(address->database, static_cast<uint32_t>(c.database));
+    const auto address = Got(ParseRemoteAddress(c.url));
+    EXPECT_EQ(address.host, c.host);
+    EXPECT_EQ(address.path, c.path);
+    EXPECT_EQ(address.user, c.user);
+    EXPECT_EQ(address.port, c.port);
+    EXPECT_EQ(address.database, static_cast<uint32_t>(c.database));
   }
   for (const char* url :
        {"", "cache", "http://cache", "redis://", "redis://:6379", "redis://h:0", "redis://h:99999",

@@ -3,22 +3,11 @@
 #define SINTER_TESTS_UNIT_CACHE_REMOTE_REMOTE_TESTING_H_
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "cache/remote/redis.h"
 #include "tests/unit/cache/cache_testing.h"
 

@@ -1,9 +1,7 @@
 // What a server may make a caller hold: a reply, all replies to a call, and nothing once they are
 // read.
-#include <gtest/gtest.h>
-
-#include "cache/remote/redis.h"
 #include "cache/remote/remote_tier.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 
 namespace sinter {

@@ -1,8 +1,6 @@
 // The reader of RESP2: every reply, cut at every byte, and what is none.
-#include <gtest/gtest.h>
-
-#include "absl/strings/str_cat.h"
 #include "cache/remote/redis.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,9 +1,8 @@
 // Withdrawn records, against a real redis-server: what was found wrong on one machine is served to
 // none, whatever is written over it.
-#include <gmock/gmock.h>
-
 #include "cache/remote/remote_tier.h"
 #include "cache/tiers/tiers.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 
 namespace sinter {
@@ -12,7 +11,6 @@ namespace {
 using cache_testing::TempDir;
 using remote_testing::In;
 using std::chrono::milliseconds;
-using testing::HasSubstr;
 
 constexpr char kFleet[] = "a fleet's key of 32 bytes or so.";
 

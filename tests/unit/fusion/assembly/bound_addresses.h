@@ -3,12 +3,10 @@
 #ifndef SINTER_TESTS_UNIT_FUSION_ASSEMBLY_BOUND_ADDRESSES_H_
 #define SINTER_TESTS_UNIT_FUSION_ASSEMBLY_BOUND_ADDRESSES_H_
 
-#include <cstdint>
-#include <string>
-
 #include "src/base/device_model.h"
 #include "src/chain/chain.h"
 #include "src/plan/plan.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

@@ -3,13 +3,9 @@
 #ifndef SINTER_TESTS_UNIT_FUSION_ASSEMBLY_REASSEMBLED_H_
 #define SINTER_TESTS_UNIT_FUSION_ASSEMBLY_REASSEMBLED_H_
 
-#include <utility>
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "src/base/status.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

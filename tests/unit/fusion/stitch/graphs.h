@@ -2,15 +2,10 @@
 #ifndef SINTER_TESTS_UNIT_FUSION_STITCH_GRAPHS_H_
 #define SINTER_TESTS_UNIT_FUSION_STITCH_GRAPHS_H_
 
-#include <cstdint>
-#include <functional>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "src/base/device_model.h"
 #include "src/chain/builder.h"
 #include "src/fusion/stitch/evaluators.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

@@ -3,11 +3,9 @@
 #ifndef SINTER_TESTS_UNIT_FUSION_STITCH_PLAN_INTERPRETER_H_
 #define SINTER_TESTS_UNIT_FUSION_STITCH_PLAN_INTERPRETER_H_
 
-#include <cstdint>
-#include <vector>
-
 #include "src/chain/chain.h"
 #include "src/plan/plan.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 
