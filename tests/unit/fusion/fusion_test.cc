@@ -1,16 +1,10 @@
 #include "src/fusion/fusion.h"
 
-#include <algorithm>
-
-#include "absl/strings/match.h"
-#include "gtest/gtest.h"
 #include "src/base/launch_recipe.h"
-#include "src/base/status.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/plan/kernel_code.h"
 #include "src/product/sequence.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
@@ -38,21 +32,19 @@ const Plan* Named(const std::vector<Plan>& plans, absl::string_view name) {
 
 TEST(PlanChain, GivesCompleteFusedAndUnfusedPlansOfAGatedFfn) {
   const Chain chain = *MakeFfnChain(S8());
-  const auto result = PlanChain(chain, 128, H200(), {});
-  ASSERT_TRUE(result.ok()) << result.status();
-  const std::vector<Plan> plans = AllPlans(*result);
+  const auto result = Got(PlanChain(chain, 128, H200(), {}));
+  const std::vector<Plan> plans = AllPlans(result);
   const Plan *fused = Named(plans, "fused"), *unfused = Named(plans, "unfused");
   ASSERT_NE(fused, nullptr);
   ASSERT_NE(unfused, nullptr);
   EXPECT_EQ(fused->kernels.size(), 1u);
   EXPECT_EQ(unfused->kernels.size(), 2u);
-  EXPECT_GT(result->considered, result->legal);
-  EXPECT_GT(result->legal, 100u);
+  EXPECT_GT(result.considered, result.legal);
+  EXPECT_GT(result.legal, 100u);
   for (const Plan& plan : plans) {
-    EXPECT_LE(result->chosen.PredictedUs(), plan.PredictedUs());
-    const auto back = testing::Reassembled(plan, chain);
-    ASSERT_TRUE(back.ok()) << back.status() << "\n" << plan.ToText();
-    EXPECT_TRUE(back->PlanDigest() == plan.PlanDigest());
+    EXPECT_LE(result.chosen.PredictedUs(), plan.PredictedUs());
+    const auto back = Got(testing::Reassembled(plan, chain), plan.ToText());
+    EXPECT_TRUE(back.PlanDigest() == plan.PlanDigest());
     for (const PlannedKernel& k : plan.kernels) {
       EXPECT_TRUE(CheckSchedule(k.spec.sequence, k.spec.schedule, H200()).ok());
     }
@@ -62,9 +54,8 @@ TEST(PlanChain, GivesCompleteFusedAndUnfusedPlansOfAGatedFfn) {
 // In words that readers know, whatever choice gives the plan.
 TEST(PlanChain, SaysHowFarAPlanIsFused) {
   const auto fusion = [](const char* line, absl::string_view choice) {
-    const auto result = PlanChain(ParseProblem(line)->chain, 128, H200(), {});
-    EXPECT_TRUE(result.ok()) << line << ": " << result.status();
-    const std::vector<Plan> plans = AllPlans(*result);
+    const auto result = Got(PlanChain(ParseProblem(line)->chain, 128, H200(), {}), line);
+    const std::vector<Plan> plans = AllPlans(result);
     const Plan* const plan = Named(plans, choice);
     return std::string(plan == nullptr ? "none" : plan->Fusion());
   };
@@ -84,11 +75,10 @@ TEST(PlanChain, SaysThatAWeightOfCodesIsDequantizedInEachCall) {
     const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}});
     const TensorType codes{DType::kS8, {Dim::Constant(256), Dim::Constant(512)}};
     const ValueId w = *b.Cast(*b.Input(codes, {constant, {}, "w"}), DType::kBF16);
-    ASSERT_TRUE(b.Output(*b.Cast(*b.Matmul(x, w, false, true), DType::kBF16)).ok());
-    const auto result = PlanChain(*b.Finish(), 128, H200(), {});
-    ASSERT_TRUE(result.ok()) << result.status();
+    const auto result = Got(PlanChain(
+        Finished(b, {*b.Cast(*b.Matmul(x, w, false, true), DType::kBF16)}), 128, H200(), {}));
     const std::string note = "dequantizes a constant to bf16[256,512] in each call: scaled_matmul";
-    EXPECT_EQ(absl::StrContains(result->chosen.note, note), constant) << result->chosen.note;
+    EXPECT_EQ(absl::StrContains(result.chosen.note, note), constant) << result.chosen.note;
   }
 }
 
@@ -96,9 +86,8 @@ TEST(PlanChain, BindsCanonicalInputsOutputsAndStrides) {
   FfnSpec spec = S8();
   spec.bias1 = spec.bias2 = true;
   const Chain chain = *MakeFfnChain(spec);
-  const auto result = PlanChain(chain, 128, H200(), {});
-  ASSERT_TRUE(result.ok()) << result.status();
-  const std::vector<Plan> plans = AllPlans(*result);
+  const auto result = Got(PlanChain(chain, 128, H200(), {}));
+  const std::vector<Plan> plans = AllPlans(result);
   const KernelSpec& fused = Named(plans, "fused")->kernels[0].spec;
   ASSERT_EQ(chain.num_inputs(), 7);
   int seen = 0;
@@ -135,20 +124,16 @@ TEST(PlanChain, BindsCanonicalInputsOutputsAndStrides) {
 
 TEST(PlanChain, TakesRowStridesFromTheChain) {
   ChainBuilder b;
-  const auto x = b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}},
-                         {false, {Stride{640, 0}, Stride{1, 0}}, "x"});
-  ASSERT_TRUE(x.ok()) << x.status();
+  const auto x = Got(b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}},
+                             {false, {Stride{640, 0}, Stride{1, 0}}, "x"}));
   const auto w1 =
       b.Input({DType::kBF16, {Dim::Constant(1024), Dim::Constant(512)}}, {true, {}, ""});
   const auto w2 =
       b.Input({DType::kBF16, {Dim::Constant(256), Dim::Constant(1024)}}, {true, {}, ""});
-  const auto e =
-      AddGemmChain(b, {*x, *w1, kNoValue, *w2, kNoValue}, Activation::kRelu, Layout::kOI);
+  const auto e = AddGemmChain(b, {x, *w1, kNoValue, *w2, kNoValue}, Activation::kRelu, Layout::kOI);
   ASSERT_TRUE(e.ok()) << e.status();
-  ASSERT_TRUE(b.Output(*e).ok());
-  const auto result = PlanChain(*b.Finish(), 64, H200(), {});
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(FindOperand(result->chosen.kernels[0].spec.operands, Role::kA)->row_stride, 640);
+  const auto result = Got(PlanChain(Finished(b, {*e}), 64, H200(), {}));
+  EXPECT_EQ(FindOperand(result.chosen.kernels[0].spec.operands, Role::kA)->row_stride, 640);
 }
 
 TEST(PlanChain, WeightsThatMayChangeAreSaidSo) {
@@ -159,9 +144,8 @@ TEST(PlanChain, WeightsThatMayChangeAreSaidSo) {
   const auto e =
       AddGemmChain(b, {*x, *w1, kNoValue, *w2, kNoValue}, Activation::kRelu, Layout::kOI);
   ASSERT_TRUE(e.ok() && b.Output(*e).ok());
-  const auto result = PlanChain(*b.Finish(), 64, H200(), {});
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_FALSE(result->chosen.kernels[0].spec.constant_weights);
+  const auto result = Got(PlanChain(*b.Finish(), 64, H200(), {}));
+  EXPECT_FALSE(result.chosen.kernels[0].spec.constant_weights);
   const auto constant = PlanChain(*MakeFfnChain(S8()), 64, H200(), {});
   EXPECT_TRUE(constant->chosen.kernels[0].spec.constant_weights);
 }
@@ -171,12 +155,11 @@ TEST(PlanChain, OneProductRunsUnfusedAndSaysWhy) {
     FfnSpec spec = S8();
     spec.products = 1;
     spec.gated = gated;
-    const auto result = PlanChain(*MakeFfnChain(spec), 128, H200(), {});
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_FALSE(result->chosen.fused);
-    EXPECT_EQ(result->chosen.kernels.size(), 1u);
-    EXPECT_EQ(result->chosen.workspace_bytes, 0u);
-    EXPECT_NE(result->chosen.note.find("one product"), std::string::npos);
+    const auto result = Got(PlanChain(*MakeFfnChain(spec), 128, H200(), {}));
+    EXPECT_FALSE(result.chosen.fused);
+    EXPECT_EQ(result.chosen.kernels.size(), 1u);
+    EXPECT_EQ(result.chosen.workspace_bytes, 0u);
+    EXPECT_NE(result.chosen.note.find("one product"), std::string::npos);
   }
 }
 
@@ -186,12 +169,11 @@ TEST(PlanChain, RunsUnfusedWhenNoChainScheduleIsLegalAndSaysWhy) {
   spec.k = spec.l = 4096;
   FusionOptions options;
   options.allow_cooperative = false;
-  const auto result = PlanChain(*MakeFfnChain(spec), 128, H200(), options);
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_FALSE(result->chosen.fused);
-  EXPECT_NE(result->chosen.note.find("products apart: search: none of"), std::string::npos)
-      << result->chosen.note;
-  EXPECT_EQ(Named(AllPlans(*result), "fused"), nullptr);
+  const auto result = Got(PlanChain(*MakeFfnChain(spec), 128, H200(), options));
+  EXPECT_FALSE(result.chosen.fused);
+  EXPECT_NE(result.chosen.note.find("products apart: search: none of"), std::string::npos)
+      << result.chosen.note;
+  EXPECT_EQ(Named(AllPlans(result), "fused"), nullptr);
 }
 
 // A second filter of several taps reads pixels of other tiles.
@@ -199,13 +181,12 @@ TEST(PlanChain, WindowsOfAResultRunUnfusedAndSayWhy) {
   for (const char* line :
        {"conv_chain b=1 ic=64 h=14 w=14 oc1=64 oc2=64 k1=1 k2=3 act=relu bias1=1 bias2=1",
         "conv_chain b=1 ic=64 h=14 w=14 oc1=128 oc2=40 k1=3 k2=3 act=relu stride=2"}) {
-    const auto result = PlanChain(ParseProblem(line)->chain, 1, H200(), {});
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_FALSE(result->chosen.fused);
-    EXPECT_EQ(result->chosen.kernels.size(), 2u);
-    EXPECT_NE(result->chosen.note.find("which lie across tiles"), std::string::npos)
-        << result->chosen.note;
-    EXPECT_EQ(Named(AllPlans(*result), "fused"), nullptr);
+    const auto result = Got(PlanChain(ParseProblem(line)->chain, 1, H200(), {}));
+    EXPECT_FALSE(result.chosen.fused);
+    EXPECT_EQ(result.chosen.kernels.size(), 2u);
+    EXPECT_NE(result.chosen.note.find("which lie across tiles"), std::string::npos)
+        << result.chosen.note;
+    EXPECT_EQ(Named(AllPlans(result), "fused"), nullptr);
   }
 }
 
@@ -214,9 +195,8 @@ TEST(PlanChain, WindowsOfAResultRunUnfusedAndSayWhy) {
 TEST(PlanChain, TurnsTheFilterOfADepthwiseConvolutionOfManyImages) {
   const Chain chain = ParseProblem("depthwise_conv b=M ic=672 h=14 w=14 k=5 bias=1")->chain;
   for (const auto& [images, kernels] : {std::pair<int64_t, size_t>{1, 1}, {32, 2}}) {
-    const auto result = PlanChain(chain, images, H200(), {});
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->chosen.kernels.size(), kernels) << images;
+    const auto result = Got(PlanChain(chain, images, H200(), {}));
+    EXPECT_EQ(result.chosen.kernels.size(), kernels) << images;
   }
 }
 
@@ -236,9 +216,8 @@ TEST(PlanChain, RefusesWhatNoFamilyTakesWithTheReason) {
                         {f32, "f32"},
                         {odd_l, "770"}};
   for (const Case& c : cases) {
-    const auto chain = MakeFfnChain(c.spec);
-    ASSERT_TRUE(chain.ok()) << chain.status();
-    const auto result = PlanChain(*chain, 128, H200(), {});
+    const auto chain = Got(MakeFfnChain(c.spec));
+    const auto result = PlanChain(chain, 128, H200(), {});
     ASSERT_FALSE(result.ok()) << c.message;
     EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
     EXPECT_NE(result.status().message().find(c.message), absl::string_view::npos)
@@ -263,11 +242,9 @@ TEST(PlanChain, RunsScaledProductsOfS8) {
                            "scaled_matmul m=M n=256 k=256 codes=s8 scales=tensor dtype=f32",
                            "scaled_gated_ffn m=M n=512 k=256 l=384 act=silu codes=s8"}) {
     for (const int64_t m : {1, 40, 300, 4000}) {
-      const auto problem = ParseProblem(line);
-      ASSERT_TRUE(problem.ok()) << problem.status();
-      const auto result = PlanChain(problem->chain, BucketOf(m), H200(), {});
-      ASSERT_TRUE(result.ok()) << line << ": " << result.status();
-      for (const PlannedKernel& kernel : result->chosen.kernels) {
+      const auto problem = Got(ParseProblem(line));
+      const auto result = Got(PlanChain(problem.chain, BucketOf(m), H200(), {}), line);
+      for (const PlannedKernel& kernel : result.chosen.kernels) {
         if (kernel.spec.stitch != nullptr) continue;
         EXPECT_EQ(kernel.spec.sequence.element(), DType::kS8);
         EXPECT_TRUE(CheckSchedule(kernel.spec.sequence, kernel.spec.schedule, H200()).ok());
@@ -283,14 +260,13 @@ TEST(PlanChain, RoundsWhereAValueIsCastToItsOwnType) {
     const TensorType type{dtype, {Dim::M(), Dim::Constant(512)}};
     const ValueId x = *b.Input(type), y = *b.Input(type);
     const ValueId rounded = *b.Cast(*b.Binary(BinaryKind::kMul, x, y), dtype);
-    ASSERT_TRUE(b.Output(*b.Cast(*b.Binary(BinaryKind::kAdd, rounded, x), DType::kF32)).ok());
-    const auto result = PlanChain(*b.Finish(), 64, H200(), {});
-    ASSERT_TRUE(result.ok()) << result.status();
-    ASSERT_EQ(result->chosen.kernels.size(), 1u);
-    const auto kernel = Generate(result->chosen.kernels[0].spec, H200());
-    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const auto result =
+        Got(PlanChain(Finished(b, {*b.Cast(*b.Binary(BinaryKind::kAdd, rounded, x), DType::kF32)}),
+                      64, H200(), {}));
+    ASSERT_EQ(result.chosen.kernels.size(), 1u);
+    const auto kernel = Got(Generate(result.chosen.kernels[0].spec, H200()));
     const char* rounds = dtype == DType::kBF16 ? "rounded<ElementBF16>(" : "rounded<ElementF16>(";
-    EXPECT_NE(kernel->request.source.find(rounds), std::string::npos) << kernel->request.source;
+    EXPECT_NE(kernel.request.source.find(rounds), std::string::npos) << kernel.request.source;
   }
 }
 
@@ -309,10 +285,9 @@ TEST(PlanChain, MultipliesComputedRowsThatEndInACastToTheirOwnType) {
         ASSERT_TRUE(b.Output(rows).ok());
       }
       const Chain chain = *b.Finish();
-      const auto planned = PlanChain(chain, 64, H200(), {});
-      ASSERT_TRUE(planned.ok()) << planned.status();
-      EXPECT_EQ(planned->chosen.kernels.size(), 2u) << planned->chosen.ToText();
-      EXPECT_TRUE(testing::Reassembled(planned->chosen, chain, H200()).ok());
+      const auto planned = Got(PlanChain(chain, 64, H200(), {}));
+      EXPECT_EQ(planned.chosen.kernels.size(), 2u) << planned.chosen.ToText();
+      EXPECT_TRUE(testing::Reassembled(planned.chosen, chain, H200()).ok());
     }
   }
 }
@@ -321,8 +296,8 @@ TEST(PlanChain, RefusesS32SumsOfS8ByName) {
   ChainBuilder b;
   const TensorType type{DType::kS8, {Dim::Constant(256), Dim::Constant(256)}};
   const ValueId x = *b.Input(type), w = *b.Input(type);
-  ASSERT_TRUE(b.Output(*b.Cast(*b.Matmul(x, w, false, true), DType::kF32)).ok());
-  const auto result = PlanChain(*b.Finish(), 64, H200(), {});
+  const auto result =
+      PlanChain(Finished(b, {*b.Cast(*b.Matmul(x, w, false, true), DType::kF32)}), 64, H200(), {});
   EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
   for (const char* part :
        {"op 2 (matmul of input 0 and input 1)", "a matmul of s8 gives s32", "by scaled_matmul"}) {
@@ -339,8 +314,7 @@ Chain ProductOfCodes(int64_t k, std::vector<Dim> scale_a, std::vector<Dim> scale
   const ValueId w = *b.Input({DType::kE4M3, {n, Dim::Constant(k)}}, {true, {}, "w"});
   const ValueId sa = *b.Input({DType::kF32, std::move(scale_a)}, {false, std::move(strides), "sa"});
   const ValueId sw = *b.Input({DType::kF32, std::move(scale_w)}, {true, {}, "sw"});
-  EXPECT_TRUE(b.Output(*b.ScaledMatmul(a, w, sa, sw)).ok());
-  return *b.Finish();
+  return Finished(b, {*b.ScaledMatmul(a, w, sa, sw)});
 }
 
 TEST(PlanChain, RefusesScalesAndLayoutsOfCodesByName) {
@@ -378,8 +352,7 @@ TEST(PlanChain, TakesStridedScalesOfCodes) {
     EXPECT_TRUE(testing::Reassembled(result->chosen, chain, H200()).ok());
     EXPECT_EQ(FindOperand(spec.operands, Role::kScaleA)->row_stride,
               ScaleRowStride(spec.sequence, Role::kScaleA));
-    const auto generated = Generate(spec, H200());
-    EXPECT_TRUE(generated.ok()) << generated.status();
+    const auto generated = Got(Generate(spec, H200()));
     return ToString(spec.sequence.front().rows.scales);
   };
   for (const int64_t bucket : {1, 64, 4096}) {
@@ -404,9 +377,8 @@ TEST(PlanChain, RefusesScalesByMWhereLaunchesAreCut) {
   const ValueId sw = *b.Input({DType::kF32, {two, two}}, {true, {}, "sw"});
   const ValueId wide = *b.Input({DType::kBF16, {m, rows, n}});
   const ValueId v = *b.Input({DType::kBF16, {n, n}}, {true, {}, "v"});
-  ASSERT_TRUE(b.Output(*b.ScaledMatmul(a, w, sa, sw)).ok());
-  ASSERT_TRUE(b.Output(*b.Cast(*b.Matmul(wide, v), DType::kBF16)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain =
+      Finished(b, {*b.ScaledMatmul(a, w, sa, sw), *b.Cast(*b.Matmul(wide, v), DType::kBF16)});
   EXPECT_TRUE(PlanChain(chain, 192, H200(), {}).ok());
   const auto result = PlanChain(chain, 256, H200(), {});
   EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
@@ -420,12 +392,10 @@ TEST(PlanChain, RunsFfnsOfCodesInTwoKernelsOrThree) {
   for (const char* scales : {"row quantize=static", "group quantize=group",
                              "row quantize=group ue8m0=1 upper_bound=3"}) {
     for (const int64_t m : {1, 16, 64, 300}) {
-      const auto problem = ParseProblem(absl::StrCat(
-          "scaled_gated_ffn m=M n=1024 k=512 l=512 act=silu bias1=1 bias2=1 scales=", scales));
-      ASSERT_TRUE(problem.ok()) << problem.status();
-      const auto result = PlanChain(problem->chain, BucketOf(m), H200(), {});
-      ASSERT_TRUE(result.ok()) << scales << ": " << result.status();
-      const std::vector<PlannedKernel>& kernels = result->chosen.kernels;
+      const auto problem = Got(ParseProblem(absl::StrCat(
+          "scaled_gated_ffn m=M n=1024 k=512 l=512 act=silu bias1=1 bias2=1 scales=", scales)));
+      const auto result = Got(PlanChain(problem.chain, BucketOf(m), H200(), {}), scales);
+      const std::vector<PlannedKernel>& kernels = result.chosen.kernels;
       ASSERT_EQ(kernels.size(), 2u) << scales;
       EXPECT_EQ(kernels[0].spec.sequence.front().result, DType::kE4M3);
       EXPECT_EQ(kernels[0].spec.sequence.front().HasGroups(),
@@ -437,9 +407,8 @@ TEST(PlanChain, RunsFfnsOfCodesInTwoKernelsOrThree) {
     for (const int64_t m : {1, 16, 64, 300}) {
       const auto problem = ParseProblem(absl::StrCat(
           "scaled_gated_ffn m=M n=1024 k=512 l=512 act=silu bias1=1 bias2=1 scales=", scales));
-      const auto result = PlanChain(problem->chain, BucketOf(m), H200(), {});
-      ASSERT_TRUE(result.ok()) << scales << ": " << result.status();
-      const std::vector<PlannedKernel>& kernels = result->chosen.kernels;
+      const auto result = Got(PlanChain(problem->chain, BucketOf(m), H200(), {}), scales);
+      const std::vector<PlannedKernel>& kernels = result.chosen.kernels;
       ASSERT_EQ(kernels.size(), 3u) << scales;
       EXPECT_EQ(kernels[0].spec.sequence.front().result, DType::kF32);
       EXPECT_TRUE(kernels[0].spec.sequence.front().pair);
@@ -458,25 +427,22 @@ TEST(PlanChain, StitchesQuantizers) {
         "rmsnorm_quantize rows=M cols=4096 granularity=row",
         "rmsnorm_quantize rows=M cols=4096 granularity=static"}) {
     for (const int64_t bucket : {1, 64, 4096}) {
-      const auto result = PlanChain(ParseProblem(line)->chain, bucket, H200(), {});
-      ASSERT_TRUE(result.ok()) << line << ": " << result.status();
-      EXPECT_EQ(result->chosen.kernels.size(), 1u) << line << " " << bucket;
+      const auto result = Got(PlanChain(ParseProblem(line)->chain, bucket, H200(), {}), line);
+      EXPECT_EQ(result.chosen.kernels.size(), 1u) << line << " " << bucket;
     }
   }
   for (const char* line : {"quantize rows=M cols=4096 granularity=tensor",
                            "rmsnorm_quantize rows=M cols=4096 granularity=group"}) {
-    const auto result = PlanChain(ParseProblem(line)->chain, 64, H200(), {});
-    ASSERT_TRUE(result.ok()) << line << ": " << result.status();
-    EXPECT_LE(result->chosen.kernels.size(), 3u) << line;
+    const auto result = Got(PlanChain(ParseProblem(line)->chain, 64, H200(), {}), line);
+    EXPECT_LE(result.chosen.kernels.size(), 3u) << line;
   }
 }
 
 TEST(PlanChain, TakesRaggedOutputColumnsInLayoutOi) {
   FfnSpec spec = S8();
   spec.l = 1001;
-  const auto result = PlanChain(*MakeFfnChain(spec), 48, H200(), {});
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(FindOperand(result->chosen.kernels.back().spec.operands, Role::kOut)->row_stride, 1001);
+  const auto result = Got(PlanChain(*MakeFfnChain(spec), 48, H200(), {}));
+  EXPECT_EQ(FindOperand(result.chosen.kernels.back().spec.operands, Role::kOut)->row_stride, 1001);
 }
 
 // Plans are a function of the model: what a driver says about resident clusters is not an input, so
@@ -494,17 +460,16 @@ TEST(PlanChain, EqualChainsAndModelsGiveEqualDigests) {
 }
 
 TEST(PlanChain, ListsRunnersUpWithReasons) {
-  const auto result = PlanChain(*MakeFfnChain(S8()), 128, H200(), {});
-  ASSERT_TRUE(result.ok());
-  ASSERT_GE(result->chosen.runners_up.size(), 3u);
-  const Candidate& first = result->chosen.runners_up[0];
+  const auto result = Got(PlanChain(*MakeFfnChain(S8()), 128, H200(), {}));
+  ASSERT_GE(result.chosen.runners_up.size(), 3u);
+  const Candidate& first = result.chosen.runners_up[0];
   const auto other =
-      std::find_if(result->alternatives.begin(), result->alternatives.end(),
+      std::find_if(result.alternatives.begin(), result.alternatives.end(),
                    [&](const Plan& plan) { return plan.PlanDigest() == first.plan; });
-  ASSERT_NE(other, result->alternatives.end());
-  EXPECT_NE(other->fused, result->chosen.fused);
+  ASSERT_NE(other, result.alternatives.end());
+  EXPECT_NE(other->fused, result.chosen.fused);
   EXPECT_EQ(first.name, NameInList(*other));
-  for (const Candidate& c : result->chosen.runners_up) {
+  for (const Candidate& c : result.chosen.runners_up) {
     EXPECT_EQ(c.name.find("unfused"), std::string::npos);
     EXPECT_NE(c.why_not.find("predicted"), std::string::npos);
   }

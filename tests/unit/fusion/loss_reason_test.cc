@@ -1,23 +1,10 @@
 // Why a candidate lost, in the cost model's terms.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "src/fusion/plan_choice.h"
-#include "src/product/search/search.h"
-#include "tests/support/sequences.h"
-#include "tests/unit/plan/sample_kernels.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/timed_plan.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 TEST(WhyNotChosen, NamesTheLevelThatGrewAndWhatMadeItGrow) {
   Schedule narrow = Grid();
@@ -105,10 +92,9 @@ TEST(WhyNotChosen, NeverCrashesOnWhatCannotBeSized) {
 
 TEST(WhyNotChosen, ExplainsEveryRunnerUpOfASearch) {
   for (const ProductSequence& p : {SampleS8(), SampleG7(), FirstOf(SampleS8())}) {
-    const auto found = SearchSchedules(p, H200(), {});
-    ASSERT_TRUE(found.ok());
+    const auto found = Got(SearchSchedules(p, H200(), {}));
     std::vector<Plan> plans;
-    for (const RankedSchedule& r : found->ranked) {
+    for (const RankedSchedule& r : found.ranked) {
       plans.push_back(PlanOf(r.schedule, r.prediction));
       plans.back().kernels[0].spec.sequence = p;
     }

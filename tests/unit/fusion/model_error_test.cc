@@ -1,22 +1,11 @@
 // What a wrong figure of the device model costs: plans chosen by a model that is a tenth off,
 // priced by the right one. A model that was measured on a chip may repeat no better.
-#include <algorithm>
-#include <fstream>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "gtest/gtest.h"
 #include "src/base/device_model.h"
-#include "src/chain/chain.h"
-#include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/product/search/search.h"
 #include "src/stitch/search/stitch_cost_model.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -78,9 +67,8 @@ struct PricedChain {
 void AddPriced(const std::string& name, Chain chain, std::vector<PricedChain>* all) {
   PricedChain one{name, std::move(chain), BucketOf(128), 0};
   if (!one.chain.UsesM()) one.bucket = 1;
-  const auto planned = PlanChain(one.chain, one.bucket, Right(), {});
-  ASSERT_TRUE(planned.ok()) << name << ": " << planned.status();
-  one.best_us = PriceOf(planned->chosen, one.bucket);
+  const auto planned = Got(PlanChain(one.chain, one.bucket, Right(), {}), name);
+  one.best_us = PriceOf(planned.chosen, one.bucket);
   all->push_back(std::move(one));
 }
 
@@ -113,9 +101,8 @@ TEST(ModelError, AFigureThatIsATenthOffLosesLessThanTwoPercent) {
       const DeviceModel wrong = WithError(key, factor);
       double sum = 0;
       for (const PricedChain& one : chains) {
-        const auto planned = PlanChain(one.chain, one.bucket, wrong, {});
-        ASSERT_TRUE(planned.ok()) << one.name;
-        const double loss = PriceOf(planned->chosen, one.bucket) / one.best_us;
+        const auto planned = Got(PlanChain(one.chain, one.bucket, wrong, {}), one.name);
+        const double loss = PriceOf(planned.chosen, one.bucket) / one.best_us;
         EXPECT_LT(loss, 1.02) << key << " times " << factor << ": " << one.name;
         sum += loss;
       }

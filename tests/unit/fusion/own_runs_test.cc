@@ -1,23 +1,15 @@
 // A family that no file of the library knows plans by a row in the list of finders: its runs, of
 // one kernel or several, are ranked, placed, bound, read back from decisions and replaced.
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
 #include "tests/support/sum_family.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::SumCode;
 using testing::SumFamily;
 
@@ -61,9 +53,7 @@ class OwnRuns : public ::testing::Test {
   ~OwnRuns() override { OwnFinders().pop_back(); }
 
   Plan Planned(const FusionOptions& options = {}) const {
-    const auto result = PlanChain(chain_, kBucket, model_, options);
-    EXPECT_TRUE(result.ok()) << result.status();
-    return result.ok() ? result->chosen : Plan();
+    return Got(PlanChain(chain_, kBucket, model_, options)).chosen;
   }
   // The positions of a plan's sums.
   static std::vector<size_t> SumsOf(const Plan& plan) {
@@ -118,18 +108,16 @@ TEST_F(OwnRuns, ArePlannedWithTheirScratchBetweenOtherKernels) {
 }
 
 TEST_F(OwnRuns, OfferTheirOtherChoices) {
-  const auto result = PlanChain(chain_, kBucket, model_, {});
-  ASSERT_TRUE(result.ok()) << result.status();
+  const auto result = Got(PlanChain(chain_, kBucket, model_, {}));
   bool other = false;
-  for (const Plan& plan : result->alternatives) other = other || SumsOf(plan).size() == 1;
+  for (const Plan& plan : result.alternatives) other = other || SumsOf(plan).size() == 1;
   EXPECT_TRUE(other);
 }
 
 TEST_F(OwnRuns, AreReadBackFromTheirDecisions) {
   const Plan plan = Planned();
-  const auto again = Assembled(DecisionsOf(plan));
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(again->PlanDigest(), plan.PlanDigest());
+  const auto again = Got(Assembled(DecisionsOf(plan)));
+  EXPECT_EQ(again.PlanDigest(), plan.PlanDigest());
 }
 
 TEST_F(OwnRuns, AreRefusedWhereTheirDecisionsDoNotFit) {
@@ -159,17 +147,15 @@ TEST_F(OwnRuns, AreReplacedAsAWhole) {
   const Decisions before = DecisionsOf(Planned());
   ASSERT_EQ(before.kernels.size(), 4u);
   std::vector<KernelDecision> refused = {before.kernels[2]};
-  const auto after = ReplaceKernels(chain_, model_, {}, before, {2}, refused);
-  ASSERT_TRUE(after.ok()) << after.status();
-  ASSERT_EQ(after->kernels.size(), before.kernels.size() - 1);
-  const auto plan = Assembled(*after);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  ASSERT_EQ(SumsOf(*plan), std::vector<size_t>{1});
-  EXPECT_EQ(SumAt(*plan, 1).code.schedule.grid, 16);
-  EXPECT_EQ(SumAt(*plan, 1).places.size(), 2u) << "one kernel has no scratch";
-  refused.push_back(after->kernels[1]);
+  const auto after = Got(ReplaceKernels(chain_, model_, {}, before, {2}, refused));
+  ASSERT_EQ(after.kernels.size(), before.kernels.size() - 1);
+  const auto plan = Got(Assembled(after));
+  ASSERT_EQ(SumsOf(plan), std::vector<size_t>{1});
+  EXPECT_EQ(SumAt(plan, 1).code.schedule.grid, 16);
+  EXPECT_EQ(SumAt(plan, 1).places.size(), 2u) << "one kernel has no scratch";
+  refused.push_back(after.kernels[1]);
   EXPECT_THAT(
-      std::string(ReplaceKernels(chain_, model_, {}, *after, {1}, refused).status().message()),
+      std::string(ReplaceKernels(chain_, model_, {}, after, {1}, refused).status().message()),
       HasSubstr("each schedule of its sum kernels was refused by the compiler"));
 }
 

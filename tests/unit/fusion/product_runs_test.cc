@@ -1,37 +1,18 @@
 // Which ops products take, and which of them follow one another.
 #include "src/fusion/product_runs.h"
 
-#include <algorithm>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "src/chain/composites.h"
 #include "src/fusion/plan_choice.h"
 #include "src/fusion/stitch/stitch_graph.h"
-#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
 
-using ::testing::HasSubstr;
-
-ValueId Linear(testing::Graph* g, ValueId x, int64_t n, int64_t k, bool bias, Activation act) {
-  const ValueId w = g->In(DType::kBF16, {n, k}, true);
-  const ValueId b = bias ? g->In(DType::kBF16, {n}, true) : kNoValue;
-  return *AddLinear(g->builder(), x, w, b, Layout::kOI, act);
-}
-
 TEST(ProductRuns, TakeBiasActivationAndTheCastThatRounds) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 64});
-  const ValueId y = Linear(&g, x, 128, 64, true, Activation::kGeluErf);
-  const ValueId rounded = g.Cast(y, DType::kBF16);
-  g.Out(g.Cast(g.Sub(g.Cast(rounded, DType::kF32), g.Spread(g.Mean(rounded, 1), rounded)),
-               DType::kBF16));
-  const Chain chain = g.Finish();
+  const Chain chain = ReadChain(
+      "x: bf16[M,64]; w: const bf16[128,64]; b: const bf16[128];"
+      "y = bf16(linear(x, w, b, gelu_erf)); out bf16(f32(y) - spread(mean(y, 1, keep), y))");
   const ProductRuns found = FindProductRuns(chain, 32);
   ASSERT_EQ(found.runs.size(), 1u);
   EXPECT_TRUE(found.refused.empty());
@@ -44,15 +25,10 @@ TEST(ProductRuns, TakeBiasActivationAndTheCastThatRounds) {
 // z and act(z) are given out. What others than the activation read is no auxiliary result.
 TEST(ProductRuns, GiveOutWhatTheyActivate) {
   for (const bool read_outside : {false, true}) {
-    testing::Graph g;
-    const ValueId z =
-        g.Cast(Linear(&g, g.In(DType::kBF16, {-1, 64}), 128, 64, true, Activation::kIdentity),
-               DType::kBF16);
-    const ValueId wide = g.Cast(z, DType::kF32);
-    g.Out(g.Cast(g.Un(UnaryKind::kTanh, wide), DType::kBF16));
-    g.Out(z);
-    if (read_outside) g.Out(g.Mean(wide, 1));
-    const Chain chain = g.Finish();
+    const Chain chain = ReadChain(
+        "x: bf16[M,64]; w: const bf16[128,64]; b: const bf16[128]; z = bf16(linear(x, w, b));"
+        "wide = f32(z); out bf16(tanh(wide)), z $0",
+        read_outside ? ", mean(wide, 1, keep)" : "");
     const ProductRuns found = FindProductRuns(chain, 32);
     ASSERT_EQ(found.runs.size(), 1u);
     const GraphRun& run = found.runs[0];
@@ -68,35 +44,24 @@ TEST(ProductRuns, GiveOutWhatTheyActivate) {
 // Results that other kernels would leave behind are none of the product's: y and relu(y) are given
 // out, and what follows gives out another one and ends in one value, as a kernel of its own does.
 TEST(ProductRuns, LeaveToOthersWhatLeadsOnToMoreResults) {
-  testing::Graph g;
-  const ValueId y = Linear(&g, g.In(DType::kBF16, {-1, 64}), 128, 64, false, Activation::kIdentity);
-  g.Out(y);
-  const ValueId h = g.Un(UnaryKind::kRelu, y);
-  g.Out(h);
-  const ValueId e = g.Un(UnaryKind::kSquare, h);
-  const ValueId u = g.Un(UnaryKind::kTanh, e);
-  g.Out(u);
-  g.Out(g.Mul(u, e));
-  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  const Chain chain = ReadChain(
+      "x: bf16[M,64]; w: const bf16[128,64]; y = linear(x, w, none); h = relu(y); e = square(h);"
+      "u = tanh(e); out y, h, u, u * e");
+  const ProductRuns found = FindProductRuns(chain, 32);
   ASSERT_EQ(found.runs.size(), 1u);
-  EXPECT_EQ(found.runs[0].end, h);
-  EXPECT_EQ(found.runs[0].aux, (std::vector<ValueId>{y}));
+  EXPECT_EQ(found.runs[0].end, chain.outputs()[1].value);
+  EXPECT_EQ(found.runs[0].aux, (std::vector<ValueId>{chain.outputs()[0].value}));
 }
 
 // A result in place of an input or given out twice is none.
 TEST(ProductRuns, GiveOutNothingThatOneStoreCannot) {
   for (const int kind : {0, 1, 2}) {
-    testing::Graph g;
-    const ValueId old = g.In(DType::kBF16, {-1, 128});
-    const ValueId z =
-        Linear(&g, g.In(DType::kBF16, {-1, 64}), 128, 64, true, Activation::kIdentity);
-    const ValueId stored = kind == 2 ? z : g.Cast(z, DType::kBF16);
-    g.Out(g.Cast(g.Mul(g.Un(UnaryKind::kTanh, z), g.Cast(old, DType::kF32)), DType::kBF16));
-    OutputOptions options;
-    if (kind == 0) options.alias = old;
-    g.Out(stored, options);
-    if (kind == 1) g.Out(stored);
-    const ProductRuns found = FindProductRuns(g.Finish(), 32);
+    const char* given_out[] = {"out bf16(z) over old", "s = bf16(z); out s, s", "out z"};
+    const Chain chain = ReadChain(
+        "old: bf16[M,128]; x: bf16[M,64]; w: const bf16[128,64]; b: const bf16[128];"
+        "z = linear(x, w, b); out bf16(tanh(z) * f32(old)); $0",
+        given_out[kind]);
+    const ProductRuns found = FindProductRuns(chain, 32);
     // Another type than the result's is no hindrance.
     for (const GraphRun& run : found.runs) EXPECT_EQ(run.aux.size(), kind == 2 ? 1u : 0u) << kind;
   }
@@ -215,13 +180,11 @@ TEST(ProductRuns, AskForNoExactFunctionsWhereOnlyCodesAreMade) {
 
 TEST(ProductRuns, FollowOneAnotherOnlyWhenNobodyElseReads) {
   for (const bool shared : {false, true}) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kBF16, {-1, 64});
-    const ValueId y = g.Cast(Linear(&g, x, 128, 64, false, Activation::kRelu), DType::kBF16);
-    const ValueId z = Linear(&g, y, 64, 128, false, Activation::kIdentity);
-    g.Out(g.Cast(g.Add(z, g.Cast(x, DType::kF32)), DType::kBF16));
-    if (shared) g.Out(y);
-    const ProductRuns found = FindProductRuns(g.Finish(), 32);
+    const Chain chain = ReadChain(
+        "x: bf16[M,64]; w: const bf16[128,64]; v: const bf16[64,128];"
+        "y = bf16(linear(x, w, none, relu)); out bf16(linear(y, v, none) + f32(x)) $0",
+        shared ? ", y" : "");
+    const ProductRuns found = FindProductRuns(chain, 32);
     EXPECT_EQ(found.runs.size(), shared ? 2u : 1u);
     EXPECT_EQ(found.runs[0].matched.size(), shared ? 1 : 2);
   }
@@ -229,31 +192,23 @@ TEST(ProductRuns, FollowOneAnotherOnlyWhenNobodyElseReads) {
 
 // One sequence of two products stores nothing of the first.
 TEST(ProductRuns, FollowNoProductThatGivesOutWhatItActivates) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 64});
-  const ValueId z = g.Cast(Linear(&g, x, 128, 64, true, Activation::kIdentity), DType::kBF16);
-  const ValueId y = g.Cast(g.Un(UnaryKind::kRelu, g.Cast(z, DType::kF32)), DType::kBF16);
-  g.Out(z);
-  g.Out(g.Cast(Linear(&g, y, 64, 128, false, Activation::kIdentity), DType::kBF16));
-  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  const Chain chain = ReadChain(
+      "x: bf16[M,64]; w: const bf16[128,64]; b: const bf16[128]; v: const bf16[64,128];"
+      "z = bf16(linear(x, w, b)); out z, bf16(linear(bf16(relu(f32(z))), v, none))");
+  const ProductRuns found = FindProductRuns(chain, 32);
   ASSERT_EQ(found.runs.size(), 2u);
-  EXPECT_EQ(found.runs[0].aux, (std::vector<ValueId>{z}));
+  EXPECT_EQ(found.runs[0].aux, (std::vector<ValueId>{chain.outputs()[0].value}));
 }
 
 TEST(ProductRuns, RoundRowsThatNobodyRounded) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 64});
-  const ValueId gamma = g.Cast(g.In(DType::kBF16, {64}, true), DType::kF32);
-  const ValueId norm = *AddRmsNorm(g.builder(), x, 1e-6, gamma);  // f32
-  const ValueId w = g.Cast(g.In(DType::kBF16, {128, 64}, true), DType::kF32);
-  g.Out(g.Cast(g.Matmul(norm, w), DType::kBF16));
-  const Chain chain = g.Finish();
+  const Chain chain = ReadChain(
+      "x: bf16[M,64]; gamma: const bf16[64]; w: const bf16[128,64];"
+      "out bf16(rmsnorm(x, 1e-6, f32(gamma)) @ f32(w).T)");
   const ProductRuns found = FindProductRuns(chain, 32);
   ASSERT_EQ(found.runs.size(), 1u);
-  const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, 32, {found.runs[0]}, {});
-  ASSERT_TRUE(graph.ok());
+  const StitchGraph graph = Got(StitchGraph::Make(chain, 32, {found.runs[0]}, {}));
   const GraphRun& run = found.runs[0];
-  EXPECT_EQ(graph->StoredDType(run.matched.ValueOf(run.matched.rows)), DType::kBF16);
+  EXPECT_EQ(graph.StoredDType(run.matched.ValueOf(run.matched.rows)), DType::kBF16);
 }
 
 // "product + bias + silu": what the run took, without its op.
@@ -264,13 +219,11 @@ std::string Absorbed(const GraphRun& run) {
 
 TEST(ProductRuns, TakeAResidualThatIsRoundedNext) {
   for (const bool rounds : {false, true}) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kBF16, {-1, 64}), r = g.In(DType::kBF16, {-1, 128});
-    ValueId y = Linear(&g, x, 128, 64, true, Activation::kSilu);
-    if (rounds) y = g.Cast(g.Cast(y, DType::kBF16), DType::kF32);
-    g.Out(g.Cast(g.Add(y, g.Cast(r, DType::kF32)), DType::kBF16));
-    g.Out(g.Cast(g.Un(UnaryKind::kTanh, r), DType::kBF16));  // no sequence of products as a whole
-    const Chain chain = g.Finish();
+    // tanh(r): no sequence of products as a whole.
+    const Chain chain = ReadChain(
+        "x: bf16[M,64]; r: bf16[M,128]; w: const bf16[128,64]; b: const bf16[128];"
+        "y = linear(x, w, b, silu); out bf16($0 + f32(r)), bf16(tanh(r))",
+        rounds ? "f32(bf16(y))" : "y");
     const ProductRuns found = FindProductRuns(chain, 32);
     ASSERT_EQ(found.runs.size(), 1u);
     const GraphRun& run = found.runs[0];
@@ -285,15 +238,12 @@ TEST(ProductRuns, TakeAResidualThatIsRoundedNext) {
 // A block of a residual network in small: x is rows and residual, and a sum is activated.
 TEST(ProductRuns, TakeTheActivationOfASum) {
   for (const Activation act : {Activation::kRelu, Activation::kSilu, Activation::kGeluTanh}) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kBF16, {-1, 64});
-    const ValueId r = g.Un(UnaryKind::kTanh, x);  // in a kernel of its own
-    const ValueId c = g.Cast(Linear(&g, x, 128, 64, true, Activation::kRelu), DType::kBF16);
-    const ValueId e = Linear(&g, c, 64, 128, true, Activation::kIdentity);
-    const ValueId sum = g.Add(e, g.Cast(r, DType::kF32));
-    const ValueId y = g.Cast(*AddActivation(g.builder(), act, sum), DType::kBF16);
-    g.Out(g.Mean(g.Cast(y, DType::kF32), 1));
-    const Chain chain = g.Finish();
+    // tanh(x): in a kernel of its own.
+    const Chain chain = ReadChain(
+        "x: bf16[M,64]; w: const bf16[128,64]; b: const bf16[128]; v: const bf16[64,128];"
+        "d: const bf16[64]; r = tanh(x); c = bf16(linear(x, w, b, relu));"
+        "y = bf16(activation(linear(c, v, d) + f32(r), $0)); out mean(f32(y), 1, keep)",
+        NameOf(act));
     const ProductRuns found = FindProductRuns(chain, 32);
     ASSERT_EQ(found.runs.size(), 1u) << NameOf(act);
     EXPECT_EQ(Absorbed(found.runs[0]),
@@ -302,33 +252,25 @@ TEST(ProductRuns, TakeTheActivationOfASum) {
 }
 
 TEST(ProductRuns, AddWhatOtherKernelsCompute) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 64});
-  const ValueId r = g.Un(UnaryKind::kTanh, g.In(DType::kBF16, {-1, 128}));
-  const ValueId one = g.Cast(Linear(&g, x, 128, 64, false, Activation::kIdentity), DType::kBF16);
-  // Of another layout, so that no kernel has both as a pair.
-  const ValueId of_io = g.Matmul(x, g.In(DType::kBF16, {64, 128}, true), false);
-  const ValueId two = g.Cast(g.Un(UnaryKind::kRelu, of_io), DType::kBF16);
-  g.Out(g.Add(g.Add(one, r), two));  // in bf16; both others are read by nobody else
-  const Chain chain = g.Finish();
+  // The weights differ in layout, so that no kernel has both as a pair. The sums are in bf16; both
+  // others are read by nobody else.
+  const Chain chain = ReadChain(
+      "x: bf16[M,64]; q: bf16[M,128]; w: const bf16[128,64]; v: const bf16[64,128];"
+      "out bf16(linear(x, w, none)) + tanh(q) + bf16(relu(x @ v))");
   const ProductRuns found = FindProductRuns(chain, 32);
   ASSERT_EQ(found.runs.size(), 2u);
   std::vector<std::string> took = {Absorbed(found.runs[0]), Absorbed(found.runs[1])};
   std::sort(took.begin(), took.end());
-  EXPECT_THAT(took, ::testing::ElementsAre("product + relu + residual", "product + residual"));
-  const absl::StatusOr<StitchGraph> graph =
-      StitchGraph::Make(chain, 32, {found.runs[0], found.runs[1]}, {});
-  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(took, ElementsAre("product + relu + residual", "product + residual"));
+  EXPECT_OK(StitchGraph::Make(chain, 32, {found.runs[0], found.runs[1]}, {}));
 }
 
 // A pair whose halves both meet a matrix is one kernel.
 TEST(ProductRuns, OfAPairAddAMatrixToEitherHalf) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 64}), r = g.In(DType::kBF16, {-1, 128});
-  const ValueId one = g.Cast(Linear(&g, x, 128, 64, false, Activation::kIdentity), DType::kBF16);
-  const ValueId two = g.Cast(Linear(&g, x, 128, 64, false, Activation::kRelu), DType::kBF16);
-  g.Out(g.Add(g.Add(one, r), two));
-  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  const ProductRuns found = FindProductRuns(
+      ReadChain("x: bf16[M,64]; r: bf16[M,128]; w, v: const bf16[128,64];"
+                "out bf16(linear(x, w, none)) + r + bf16(linear(x, v, none, relu))"),
+      32);
   ASSERT_EQ(found.runs.size(), 1u);
   EXPECT_TRUE(found.runs[0].matched.sequence[0].pair);
   EXPECT_TRUE(found.runs[0].matched.sequence[0].epilogue.program.whole());
@@ -337,14 +279,11 @@ TEST(ProductRuns, OfAPairAddAMatrixToEitherHalf) {
 // h * z of two products of x whose layouts differ, so that no kernel has both; h is rounded and
 // widened. Whichever is found first, neither reads what the other keeps to itself.
 TEST(ProductRuns, ReadWhatOtherRunsStoreAloneBehindViews) {
-  for (const bool rounded_first : {true, false}) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kBF16, {-1, 64});
-    const ValueId y = Linear(&g, x, 128, 64, true, Activation::kIdentity);
-    const ValueId h = g.Cast(g.Cast(y, DType::kBF16), DType::kF32);
-    const ValueId z = g.Matmul(x, g.In(DType::kBF16, {64, 128}, true), false);
-    g.Out(g.Cast(rounded_first ? g.Mul(h, z) : g.Mul(z, h), DType::kBF16));
-    const Chain chain = g.Finish();
+  for (const char* product : {"h * z", "z * h"}) {
+    const Chain chain = ReadChain(
+        "x: bf16[M,64]; w: const bf16[128,64]; b: const bf16[128]; v: const bf16[64,128];"
+        "h = f32(bf16(linear(x, w, b))); z = x @ v; out bf16($0)",
+        product);
     const ProductRuns found = FindProductRuns(chain, 32);
     ASSERT_EQ(found.runs.size(), 2u);
     for (const GraphRun& run : found.runs) {
@@ -360,65 +299,38 @@ TEST(ProductRuns, ReadWhatOtherRunsStoreAloneBehindViews) {
 }
 
 TEST(ProductRuns, StoreRoundedResultsBeforeTheyAreWidened) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 64});
-  const ValueId rounded = g.Cast(Linear(&g, x, 128, 64, true, Activation::kIdentity), DType::kBF16);
-  const ValueId h = g.Cast(rounded, DType::kF32);
-  g.Out(g.Cast(g.Sub(h, g.Spread(g.Mean(h, 1), h)), DType::kBF16));
-  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  const Chain chain = ReadChain(
+      "x: bf16[M,64]; w: const bf16[128,64]; b: const bf16[128]; h = f32(bf16(linear(x, w, b)));"
+      "out bf16(h - spread(mean(h, 1, keep), h))");
+  const ProductRuns found = FindProductRuns(chain, 32);
   ASSERT_EQ(found.runs.size(), 1u);
-  EXPECT_EQ(found.runs[0].end, rounded);
+  const Op& end = chain.op(found.runs[0].end);
+  EXPECT_EQ(end.kind, OpKind::kCast);
+  EXPECT_EQ(end.type.dtype, DType::kBF16);
   EXPECT_EQ(found.runs[0].dtype(), DType::kBF16);
 }
 
-// rsqrt(mean(x^2) + eps) of each row, [m, 1].
-ValueId Statistic(testing::Graph* g, ValueId x) {
-  const ValueId wide = g->Cast(x, DType::kF32);
-  const ValueId mean = g->Mean(g->Mul(wide, wide), 1);
-  return g->Un(UnaryKind::kRsqrt, g->Add(mean, g->Const(1e-6)));
-}
-
-ValueId Weight(testing::Graph* g, int64_t n, int64_t k) {
-  return g->In(DType::kBF16, {n, k}, true);
-}
-
 TEST(ProductRuns, TakeScalarsAndAStatisticOfTheirRows) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 64});
-  const ValueId r = Statistic(&g, x);
-  const auto product = [&] {
-    const ValueId y = g.Matmul(x, Weight(&g, 128, 64));
-    return g.Mul(g.Mul(y, g.Const(0.125)), g.Spread(r, y));
-  };
-  const ValueId gate = *AddSilu(g.builder(), product());
-  g.Out(g.Cast(g.Mul(gate, product()), DType::kBF16));
-  const Chain chain = g.Finish();
+  const Chain chain = ReadChain(
+      "x: bf16[M,64]; w, v: const bf16[128,64]; r = rsqrt(mean(f32(x) * f32(x), 1, keep) + 1e-6);"
+      "s = spread(r, [M,128]); out bf16(silu(x @ w.T * 0.125 * s) * (x @ v.T * 0.125 * s))");
   const ProductRuns found = FindProductRuns(chain, 32);
   ASSERT_EQ(found.runs.size(), 1u);
   const GraphRun& run = found.runs[0];
   EXPECT_EQ(Absorbed(run), "gated pair * 0.125 * row factor + silu");
   const ValueId factor = run.matched.ValueOf(run.matched.NumberOf(0, Role::kFactor));
   EXPECT_EQ(chain.op(factor).unary, UnaryKind::kRsqrt) << "what is spread lies in memory";
-  const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, 32, {run}, {});
-  ASSERT_TRUE(graph.ok());
-  EXPECT_EQ(graph->StoredDType(factor), DType::kF32) << "and not as the weights are";
+  const StitchGraph graph = Got(StitchGraph::Make(chain, 32, {run}, {}));
+  EXPECT_EQ(graph.StoredDType(factor), DType::kF32) << "and not as the weights are";
 }
 
 // A folded batch norm; its scale may be what another kernel has computed.
 TEST(ProductRuns, TakeAScaleOfTheirColumns) {
   for (const bool computed : {false, true}) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kBF16, {-1, 64});
-    ValueId s = g.In(DType::kF32, {128}, true);
-    if (computed) {
-      s = g.Mul(s, s);
-      g.Out(s);
-    }
-    const ValueId y = g.Matmul(x, Weight(&g, 128, 64));
-    const ValueId scaled = g.Mul(y, g.Spread(s, y));
-    const ValueId sum = g.Add(scaled, g.Spread(g.In(DType::kBF16, {128}, true), scaled));
-    g.Out(g.Cast(*AddSilu(g.builder(), sum), DType::kBF16));
-    const Chain chain = g.Finish();
+    const Chain chain = ReadChain(
+        "x: bf16[M,64]; c: const f32[128]; w: const bf16[128,64]; b: const bf16[128]; s = $0"
+        "y = x @ w.T * spread(s, [M,128]); out bf16(silu(y + spread(b, y)))",
+        computed ? "c * c; out s;" : "c;");
     const ProductRuns found = FindProductRuns(chain, 32);
     ASSERT_EQ(found.runs.size(), 1u);
     const MatchedSequence& matched = found.runs[0].matched;
@@ -432,12 +344,9 @@ TEST(ProductRuns, TakeAScaleOfTheirColumns) {
 // (x r) W is (x W) r, and x is there already: nobody writes x r.
 TEST(ProductRuns, TakeAFactorOfRowsThatNobodyRounds) {
   for (const bool shared : {false, true}) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kBF16, {-1, 64});
-    const ValueId norm = *AddRmsNorm(g.builder(), x, 1e-6);  // f32, without gamma
-    g.Out(g.Cast(g.Matmul(norm, Weight(&g, 128, 64)), DType::kBF16));
-    if (shared) g.Out(g.Cast(norm, DType::kBF16));
-    const Chain chain = g.Finish();
+    const Chain chain = ReadChain(
+        "x: bf16[M,64]; w: const bf16[128,64]; norm = rmsnorm(x, 1e-6); out bf16(norm @ w.T) $0",
+        shared ? ", bf16(norm)" : "");
     const ProductRuns found = FindProductRuns(chain, 32);
     ASSERT_EQ(found.runs.size(), 1u);
     const GraphRun& run = found.runs[0];
@@ -448,29 +357,22 @@ TEST(ProductRuns, TakeAFactorOfRowsThatNobodyRounds) {
 }
 
 TEST(ProductRuns, TakeTheNormOfTheirRowsWhereNobodyElseReadsIt) {
-  enum class Other { kNobody, kStatistic, kRounded, kElsewhere };
-  for (const Other other :
-       {Other::kNobody, Other::kStatistic, Other::kRounded, Other::kElsewhere}) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kBF16, {-1, 64}), y = g.In(DType::kBF16, {-1, 64});
-    const ValueId r = Statistic(&g, other == Other::kElsewhere ? y : x);
-    ValueId rows = g.Mul(g.Cast(x, DType::kF32), g.Spread(r, x));
-    if (other == Other::kRounded) rows = g.Cast(rows, DType::kBF16);
-    const ValueId gate = *AddSilu(g.builder(), g.Matmul(rows, Weight(&g, 128, 64)));
-    const ValueId c = g.Mul(gate, g.Matmul(rows, Weight(&g, 128, 64)));
-    g.Out(g.Cast(g.Matmul(c, Weight(&g, 64, 128)), DType::kBF16));
-    g.Out(g.Un(UnaryKind::kTanh, y));
-    if (other == Other::kStatistic) g.Out(r);
-    const Chain chain = g.Finish();
+  const struct {
+    const char *normed, *rows, *also, *took;
+  } cases[] = {{"x", "n", "", " * row norm"},
+               {"x", "n", ", r", " * row factor"},
+               {"x", "bf16(n)", "", ""},
+               {"y", "n", "", " * row factor"}};
+  for (const auto& c : cases) {
+    const Chain chain = ReadChain(
+        "x, y: bf16[M,64]; w, v: const bf16[128,64]; d: const bf16[64,128]; q = f32($0);"
+        "r = rsqrt(mean(q * q, 1, keep) + 1e-6); n = f32(x) * spread(r, x); rows = $1;"
+        "out bf16(silu(rows @ w.T) * (rows @ v.T) @ d.T), tanh(y) $2",
+        c.normed, c.rows, c.also);
     const ProductRuns found = FindProductRuns(chain, 32, nullptr, {true, true});
     ASSERT_EQ(found.runs.size(), 1u);
-    const bool taken = other == Other::kNobody, rounded = other == Other::kRounded;
-    EXPECT_EQ(Absorbed(found.runs[0]), absl::StrCat("gated pair",
-                                                    taken     ? " * row norm"
-                                                    : rounded ? ""
-                                                              : " * row factor",
-                                                    " + silu, product"));
-    EXPECT_EQ(HasNorm(found.runs[0].matched.sequence), taken);
+    EXPECT_EQ(Absorbed(found.runs[0]), absl::StrCat("gated pair", c.took, " + silu, product"));
+    EXPECT_EQ(HasNorm(found.runs[0].matched.sequence), &c == &cases[0]);
     EXPECT_FALSE(HasNorm(FindProductRuns(chain, 32).runs[0].matched.sequence));
     EXPECT_TRUE(MayTakeNorms(chain, 64));
     EXPECT_FALSE(MayTakeNorms(chain, 96));
@@ -479,23 +381,19 @@ TEST(ProductRuns, TakeTheNormOfTheirRowsWhereNobodyElseReadsIt) {
 
 // A cast says where rows are rounded: then a product reads what was rounded.
 TEST(ProductRuns, LeaveRowsThatTheChainRoundsBehindTheirFactor) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 64});
-  const ValueId norm = g.Cast(*AddRmsNorm(g.builder(), x, 1e-6), DType::kBF16);
-  g.Out(g.Cast(g.Matmul(norm, Weight(&g, 128, 64)), DType::kBF16));
-  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  const ProductRuns found = FindProductRuns(
+      ReadChain("x: bf16[M,64]; w: const bf16[128,64]; out bf16(bf16(rmsnorm(x, 1e-6)) @ w.T)"),
+      32);
   ASSERT_EQ(found.runs.size(), 1u);
   EXPECT_EQ(Absorbed(found.runs[0]), "product");
 }
 
 // x is f32 in the chain: handed to a product it would be rounded, and so would what else reads it.
 TEST(ProductRuns, LeaveRowsThatAreNotInMemoryAsTheWeightsAre) {
-  testing::Graph g;
-  const ValueId x = g.Add(g.In(DType::kF32, {-1, 64}), g.In(DType::kF32, {-1, 64}));
-  const ValueId norm = *AddRmsNorm(g.builder(), x, 1e-6);
-  g.Out(g.Cast(g.Matmul(norm, Weight(&g, 128, 64)), DType::kBF16));
-  g.Out(x);
-  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  const ProductRuns found =
+      FindProductRuns(ReadChain("p, q: f32[M,64]; w: const bf16[128,64]; x = p + q;"
+                                "out bf16(rmsnorm(x, 1e-6) @ w.T), x"),
+                      32);
   ASSERT_EQ(found.runs.size(), 1u);
   EXPECT_EQ(Absorbed(found.runs[0]), "product");
 }
@@ -503,34 +401,28 @@ TEST(ProductRuns, LeaveRowsThatAreNotInMemoryAsTheWeightsAre) {
 // What a product hands over is rounded to the weights' dtype; a factor is read as the chain has it.
 TEST(ProductRuns, LeaveAFactorThatAProductHandsOver) {
   for (const bool sigmoid : {false, true}) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kBF16, {-1, 64});
-    const ValueId y = g.Matmul(x, Weight(&g, 128, 64));
-    ValueId gate = g.Matmul(x, Weight(&g, 1, 64));
-    if (sigmoid) gate = g.Un(UnaryKind::kSigmoid, gate);
-    g.Out(g.Cast(g.Mul(y, g.Spread(gate, y)), DType::kBF16));
-    const Chain chain = g.Finish();
+    const Chain chain = ReadChain(
+        "x: bf16[M,64]; w: const bf16[128,64]; v: const bf16[1,64]; gate = x @ v.T; y = x @ w.T;"
+        "out bf16(y * spread($0, y))",
+        sigmoid ? "sigmoid(gate)" : "gate");
     const ProductRuns found = FindProductRuns(chain, 32);
     ASSERT_EQ(found.runs.size(), 2u);
     std::vector<std::string> took = {Absorbed(found.runs[0]), Absorbed(found.runs[1])};
     std::sort(took.begin(), took.end());
     if (sigmoid) {  // which is the product's that hands the factor over
-      EXPECT_THAT(took, ::testing::ElementsAre("product * row factor", "product + sigmoid(y)"));
+      EXPECT_THAT(took, ElementsAre("product * row factor", "product + sigmoid(y)"));
     } else {
-      EXPECT_THAT(took, ::testing::ElementsAre("product", "product"));
+      EXPECT_THAT(took, ElementsAre("product", "product"));
     }
   }
 }
 
 // It is stored in f32, as the chain has it.
 TEST(ProductRuns, TakeASumThatTheChainCarriesOnUnrounded) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 64}), r = g.In(DType::kBF16, {-1, 64});
-  const ValueId y = Linear(&g, x, 64, 64, false, Activation::kIdentity);
-  const ValueId sum = g.Add(y, g.Cast(r, DType::kF32));
-  g.Out(g.Cast(sum, DType::kBF16));
-  g.Out(g.Cast(*AddRmsNorm(g.builder(), sum, 1e-6), DType::kBF16));
-  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  const ProductRuns found = FindProductRuns(
+      ReadChain("x, r: bf16[M,64]; w: const bf16[64,64]; sum = linear(x, w, none) + f32(r);"
+                "out bf16(sum), bf16(rmsnorm(sum, 1e-6))"),
+      32);
   ASSERT_EQ(found.runs.size(), 1u);
   EXPECT_EQ(Absorbed(found.runs[0]), "product + add(y,to_f32(r))");
   EXPECT_EQ(found.runs[0].dtype(), DType::kF32);
@@ -538,13 +430,11 @@ TEST(ProductRuns, TakeASumThatTheChainCarriesOnUnrounded) {
 
 TEST(ProductRuns, TakeAResidualOfAnotherDType) {
   for (const bool f32 : {false, true}) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kBF16, {-1, 64});
-    const ValueId y = Linear(&g, x, 128, 64, false, Activation::kRelu);
-    ValueId r = f32 ? g.In(DType::kF32, {-1, 128}) : g.In(DType::kBF16, {-1, 1});
-    if (!f32) r = g.Spread(r, y);
-    g.Out(g.Cast(g.Add(y, r), DType::kBF16));
-    const ProductRuns found = FindProductRuns(g.Finish(), 32);
+    const Chain chain = ReadChain(
+        "x: bf16[M,64]; w: const bf16[128,64]; r: $0; y = linear(x, w, none, relu);"
+        "out bf16(y + $1)",
+        f32 ? "f32[M,128]" : "bf16[M,1]", f32 ? "r" : "spread(r, y)");
+    const ProductRuns found = FindProductRuns(chain, 32);
     ASSERT_EQ(found.runs.size(), 1u);
     // A number of each row is no residual, but a program's.
     EXPECT_EQ(Absorbed(found.runs[0]),
@@ -555,13 +445,10 @@ TEST(ProductRuns, TakeAResidualOfAnotherDType) {
 // The result may take the place of the residual, not of rows that other blocks still read.
 TEST(ProductRuns, StoreOverNothingThatOthersRead) {
   for (const bool over_rows : {false, true}) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kBF16, {-1, 64}), r = g.In(DType::kBF16, {-1, 64});
-    const ValueId y = Linear(&g, x, 64, 64, false, Activation::kIdentity);
-    OutputOptions options;
-    options.alias = over_rows ? x : r;
-    g.Out(g.Cast(g.Add(y, g.Cast(r, DType::kF32)), DType::kBF16), options);
-    const ProductRuns found = FindProductRuns(g.Finish(), 32);
+    const Chain chain = ReadChain(
+        "x, r: bf16[M,64]; w: const bf16[64,64]; out bf16(linear(x, w, none) + f32(r)) over $0",
+        over_rows ? "x" : "r");
+    const ProductRuns found = FindProductRuns(chain, 32);
     ASSERT_EQ(found.runs.size(), 1u);
     EXPECT_EQ(Absorbed(found.runs[0]), over_rows ? "product" : "product + residual");
   }
@@ -569,27 +456,19 @@ TEST(ProductRuns, StoreOverNothingThatOthersRead) {
 
 // Two products have read all of their rows before the second one stores a row of its result.
 TEST(ProductRuns, TwoProductsMayStoreOverTheirRows) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 64});
-  const ValueId c = Linear(&g, x, 128, 64, false, Activation::kRelu);
-  const ValueId y = Linear(&g, c, 64, 128, false, Activation::kIdentity);
-  OutputOptions options;
-  options.alias = x;
-  g.Out(g.Cast(g.Add(y, g.Cast(x, DType::kF32)), DType::kBF16), options);
-  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  const ProductRuns found = FindProductRuns(
+      ReadChain("x: bf16[M,64]; w: const bf16[128,64]; v: const bf16[64,128];"
+                "out bf16(linear(linear(x, w, none, relu), v, none) + f32(x)) over x"),
+      32);
   ASSERT_EQ(found.runs.size(), 1u);
   EXPECT_EQ(Absorbed(found.runs[0]), "product + relu, product + residual");
 }
 
 // Its kernel may not read them before the one that computes them has ended.
 TEST(ProductRuns, ReadMatricesThatOtherKernelsCompute) {
-  for (const bool rounded : {false, true}) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kBF16, {-1, 64});
-    ValueId w = g.Un(UnaryKind::kTanh, g.In(DType::kBF16, {128, 64}));
-    if (rounded) w = g.Cast(w, DType::kBF16);
-    g.Out(g.Cast(g.Matmul(x, w), DType::kBF16));
-    const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  for (const char* w : {"tanh(t)", "bf16(tanh(t))"}) {
+    const ProductRuns found = FindProductRuns(
+        ReadChain("x: bf16[M,64]; t: bf16[128,64]; w = $0; out bf16(x @ w.T)", w), 32);
     ASSERT_EQ(found.runs.size(), 1u) << found.refused.begin()->second;
     EXPECT_EQ(Absorbed(found.runs[0]), "product");
     EXPECT_FALSE(found.runs[0].matched.weights_constant);
@@ -597,11 +476,8 @@ TEST(ProductRuns, ReadMatricesThatOtherKernelsCompute) {
 }
 
 TEST(ProductRuns, SayWhyAProductIsInNone) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 64});
-  const ValueId y = g.Un(UnaryKind::kTanh, g.In(DType::kF32, {128, 64}));
-  g.Out(g.Cast(g.Matmul(x, y), DType::kBF16));
-  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  const ProductRuns found = FindProductRuns(
+      ReadChain("x: bf16[M,64]; t: f32[128,64]; w = tanh(t); out bf16(x @ w.T)"), 32);
   EXPECT_TRUE(found.runs.empty());
   ASSERT_EQ(found.refused.size(), 1u);
   EXPECT_THAT(found.refused.begin()->second, HasSubstr("f32"));
@@ -612,13 +488,10 @@ TEST(ProductRuns, AResultThatTheChainGivesOutInF32IsStoredInF32) {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     for (const bool beside : {false, true}) {
       for (const Activation act : {Activation::kIdentity, Activation::kRelu}) {
-        testing::Graph g;
-        const ValueId x = g.In(dtype, {-1, 64});
-        ValueId y = g.Matmul(x, g.In(dtype, {128, 64}, true));
-        if (act == Activation::kRelu) y = g.Un(UnaryKind::kRelu, y);
-        g.Out(y);
-        if (beside) g.Out(g.Un(UnaryKind::kAbs, x));
-        const ProductRuns found = FindProductRuns(g.Finish(), 32);
+        const Chain chain =
+            ReadChain("x: $0[M,64]; w: const $0[128,64]; y = x @ w.T; out $1 $2", NameOf(dtype),
+                      act == Activation::kRelu ? "relu(y)" : "y", beside ? ", abs(x)" : "");
+        const ProductRuns found = FindProductRuns(chain, 32);
         ASSERT_EQ(found.runs.size(), 1u);
         EXPECT_TRUE(found.refused.empty());
         const MatrixProduct& p = found.runs[0].matched.sequence.front();
@@ -632,11 +505,9 @@ TEST(ProductRuns, AResultThatTheChainGivesOutInF32IsStoredInF32) {
 
 // The kernel of two products stores 16 bits: the last one is then alone.
 TEST(ProductRuns, TheLastOfSeveralProductsStoresF32Alone) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 64});
-  const ValueId c = g.Matmul(x, g.In(DType::kBF16, {128, 64}, true));
-  g.Out(g.Matmul(c, g.In(DType::kBF16, {64, 128}, true)));
-  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  const ProductRuns found = FindProductRuns(
+      ReadChain("x: bf16[M,64]; w: const bf16[128,64]; v: const bf16[64,128]; out x @ w.T @ v.T"),
+      32);
   ASSERT_EQ(found.runs.size(), 1u);
   const ProductSequence& s = found.runs[0].matched.sequence;
   ASSERT_EQ(s.size(), 2);

@@ -1,22 +1,11 @@
 // Plans of more than two products: how they are cut, what their kernels read and write.
-#include <algorithm>
-#include <fstream>
-#include <limits>
-#include <set>
-#include <sstream>
-
-#include "gtest/gtest.h"
 #include "src/base/launch_recipe.h"
-#include "src/base/status.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
-#include "src/fusion/fusion.h"
-#include "src/fusion/plan_assembly.h"
 #include "src/fusion/rankings.h"
 #include "src/plan/kernel_code.h"
 #include "src/product/search/space.h"
 #include "tests/support/plan_of_products.h"
 #include "tests/support/sequences.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
@@ -114,9 +103,8 @@ TEST(PlanProducts, EveryPlanHandsOverFromKernelToKernel) {
   for (const char* line : kLines) {
     const Chain chain = ChainOf(line);
     const MatchedSequence matched = *MatchProducts(chain);
-    const auto result = PlanChain(chain, 128, H200(), {});
-    ASSERT_TRUE(result.ok()) << line << result.status();
-    for (const Plan& plan : AllPlans(*result)) {
+    const auto result = Got(PlanChain(chain, 128, H200(), {}), line);
+    for (const Plan& plan : AllPlans(result)) {
       SCOPED_TRACE(plan.ToText());
       uint64_t handed_over = 0;
       std::multiset<int> inputs;
@@ -139,23 +127,20 @@ TEST(PlanProducts, EveryPlanHandsOverFromKernelToKernel) {
         EXPECT_TRUE(CheckSchedule(spec.sequence, spec.schedule, H200()).ok());
       }
       for (int i = 0; i < chain.num_inputs(); ++i) EXPECT_EQ(inputs.count(i), 1u) << i;
-      const auto back = testing::Reassembled(plan, chain);
-      ASSERT_TRUE(back.ok()) << back.status();
-      EXPECT_TRUE(back->PlanDigest() == plan.PlanDigest());
+      const auto back = Got(testing::Reassembled(plan, chain));
+      EXPECT_TRUE(back.PlanDigest() == plan.PlanDigest());
     }
   }
 }
 
 TEST(PlanProducts, EveryKernelOfTheChosenAndTheUnfusedPlanIsGenerated) {
   for (const char* line : kLines) {
-    const auto result = PlanChain(ChainOf(line), 128, H200(), {});
-    ASSERT_TRUE(result.ok()) << line << result.status();
+    const auto result = Got(PlanChain(ChainOf(line), 128, H200(), {}), line);
     std::set<bool> done;
-    for (const Plan& plan : AllPlans(*result)) {
+    for (const Plan& plan : AllPlans(result)) {
       if (!done.insert(plan.fused).second) continue;
       for (const PlannedKernel& k : plan.kernels) {
-        const auto kernel = Generate(k.spec, H200());
-        EXPECT_TRUE(kernel.ok()) << kernel.status() << "\n" << plan.ToText();
+        const auto kernel = Got(Generate(k.spec, H200()), plan.ToText());
       }
     }
     EXPECT_EQ(done.size(), 2u) << "fused and unfused: " << line;
@@ -167,8 +152,7 @@ TEST(PlanProducts, TheChosenCutIsTheBestOfAllCuts) {
     for (int64_t bucket : {1, 128, 1024}) {
       const Chain chain = ChainOf(line);
       const ProductSequence matched = MatchProducts(chain, bucket)->sequence;
-      const auto result = PlanChain(chain, bucket, H200(), {});
-      ASSERT_TRUE(result.ok()) << line << result.status();
+      const auto result = Got(PlanChain(chain, bucket, H200(), {}), line);
       const Rankings rankings = *Rankings::Make(matched, H200(), {});
       double best = std::numeric_limits<double>::infinity();
       // Bit i of `cut`: products i and i + 1 share a kernel.
@@ -183,16 +167,15 @@ TEST(PlanProducts, TheChosenCutIsTheBestOfAllCuts) {
         }
         best = std::min(best, us);
       }
-      EXPECT_DOUBLE_EQ(result->chosen.PredictedUs(), best) << line << " at " << bucket;
+      EXPECT_DOUBLE_EQ(result.chosen.PredictedUs(), best) << line << " at " << bucket;
     }
   }
 }
 
 TEST(PlanProducts, OneWorkspaceServesEveryPlanOfAChain) {
-  const auto result = PlanChain(ChainOf(kLines[4]), 64, H200(), {});
-  ASSERT_TRUE(result.ok()) << result.status();
+  const auto result = Got(PlanChain(ChainOf(kLines[4]), 64, H200(), {}));
   const ProductSequence matched = MatchProducts(ChainOf(kLines[4]), 64)->sequence;
-  for (const Plan& plan : AllPlans(*result)) {
+  for (const Plan& plan : AllPlans(result)) {
     const Segmentation cut = CutOf(plan);
     for (size_t i = 0; i + 1 < cut.size(); ++i) {
       EXPECT_EQ(FindOperand(plan.kernels[i].spec.operands, Role::kOut)->offset_bytes,
@@ -247,8 +230,7 @@ Chain WithResiduals(const std::vector<bool>& residual) {
     }
     x = *b.Cast(y, DType::kBF16);
   }
-  EXPECT_TRUE(b.Output(x).ok());
-  return *b.Finish();
+  return Finished(b, {x});
 }
 
 TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
@@ -256,10 +238,9 @@ TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
   const MatchedSequence matched = *MatchProducts(chain);
   EXPECT_TRUE(CanPair(matched.sequence, 0));
   EXPECT_FALSE(CanPair(matched.sequence, 1)) << "the first of the two has a residual";
-  const auto result = PlanChain(chain, 128, H200(), {});
-  ASSERT_TRUE(result.ok()) << result.status();
+  const auto result = Got(PlanChain(chain, 128, H200(), {}));
   bool paired = false;
-  for (const Plan& plan : AllPlans(*result)) {
+  for (const Plan& plan : AllPlans(result)) {
     SCOPED_TRACE(plan.ToText());
     paired |= plan.kernels.size() == 2;
     size_t product = 0;
@@ -277,9 +258,8 @@ TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
     }
   }
   EXPECT_TRUE(paired);
-  const auto none = PlanChain(WithResiduals({true, true}), 128, H200(), {});
-  ASSERT_TRUE(none.ok()) << none.status();
-  EXPECT_EQ(none->chosen.note,
+  const auto none = Got(PlanChain(WithResiduals({true, true}), 128, H200(), {}));
+  EXPECT_EQ(none.chosen.note,
             "products apart: each product behind the first is gated, or behind a residual");
 }
 
@@ -293,18 +273,16 @@ TEST(PlanProducts, TwoProductsWithAnActivationAtTheEndMayShareAKernel) {
     for (const Plan& plan : AllPlans(*result)) {
       if (plan.kernels.size() != 1) continue;
       paired = true;
-      const auto made = Generate(plan.kernels[0].spec, H200());
-      ASSERT_TRUE(made.ok()) << made.status();
-      EXPECT_EQ(made->request.source.find("using Activation2 = Identity"), std::string::npos);
+      const auto made = Got(Generate(plan.kernels[0].spec, H200()));
+      EXPECT_EQ(made.request.source.find("using Activation2 = Identity"), std::string::npos);
     }
     EXPECT_TRUE(paired) << result->chosen.note;
   }
 }
 
 TEST(PlanProducts, NotesSayWhichProductsShareAKernel) {
-  const auto result = PlanChain(ChainOf(kLines[1]), 128, H200(), {});
-  ASSERT_TRUE(result.ok()) << result.status();
-  for (const Plan& plan : AllPlans(*result)) {
+  const auto result = Got(PlanChain(ChainOf(kLines[1]), 128, H200(), {}));
+  for (const Plan& plan : AllPlans(result)) {
     if (!plan.fused) continue;
     EXPECT_EQ(plan.note, CutOf(plan)[0].count == 2 ? "products 1+2 | 3" : "products 1 | 2+3");
   }
@@ -347,13 +325,11 @@ TEST(PlanProducts, TheCommittedProblemsHavePlans) {
   ASSERT_TRUE(file.is_open());
   std::stringstream text;
   text << file.rdbuf();
-  const auto problems = ParseProblems(text.str());
-  ASSERT_TRUE(problems.ok()) << problems.status();
-  EXPECT_GE(problems->size(), 5u);
-  for (const Problem& p : *problems) {
+  const auto problems = Got(ParseProblems(text.str()));
+  EXPECT_GE(problems.size(), 5u);
+  for (const Problem& p : problems) {
     EXPECT_GE(MatchProducts(p.chain)->size(), 3) << p.id;
-    const auto result = PlanChain(p.chain, BucketOf(p.m.value_or(1)), H200(), {});
-    EXPECT_TRUE(result.ok()) << p.id << result.status();
+    const auto result = Got(PlanChain(p.chain, BucketOf(p.m.value_or(1)), H200(), {}), p.id);
   }
 }
 

@@ -1,11 +1,6 @@
 // BestSegmentations against all segmentations, written out.
-#include <algorithm>
-#include <limits>
-#include <map>
-#include <random>
-
-#include "gtest/gtest.h"
 #include "src/fusion/rankings.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,15 +1,6 @@
 // Only a cast rounds: what lies in memory between two kernels is at least as wide as its value in
 // the chain, unless products alone read it, which multiply 16 bits.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "src/base/launch_recipe.h"
-#include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
@@ -17,11 +8,10 @@
 #include "src/product/sequence.h"
 #include "src/stitch/spec.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 bool IsNarrower(DType stored, DType value) { return SizeOf(stored) < SizeOf(value); }
 

@@ -1,9 +1,7 @@
 // Workspace: nothing that lives at the same time overlaps; places are shared where they can be.
-#include <random>
-
-#include "gtest/gtest.h"
 #include "src/fusion/plan_assembly.h"
 #include "src/product/schedule.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

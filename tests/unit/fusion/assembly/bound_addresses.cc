@@ -1,14 +1,8 @@
 #include "tests/unit/fusion/assembly/bound_addresses.h"
 
-#include <algorithm>
-#include <map>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "src/plan/family.h"
 #include "src/plan/kernel_code.h"
 #include "src/product/code/kernel_source.h"
-#include "src/product/sequence.h"
 #include "src/stitch/sizes.h"
 #include "tests/support/sequences.h"
 

@@ -1,20 +1,9 @@
 #include "tests/unit/fusion/assembly/chains.h"
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
-#include "gtest/gtest.h"
-#include "src/chain/chain.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
+#include "tests/support/chains.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter::testing {

@@ -3,11 +3,9 @@
 #ifndef SINTER_TESTS_UNIT_FUSION_ASSEMBLY_CHAINS_H_
 #define SINTER_TESTS_UNIT_FUSION_ASSEMBLY_CHAINS_H_
 
-#include <string>
-#include <vector>
-
 #include "src/chain/chain.h"
 #include "src/fusion/fusion.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

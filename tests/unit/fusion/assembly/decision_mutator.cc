@@ -1,10 +1,5 @@
 #include "tests/unit/fusion/assembly/decision_mutator.h"
 
-#include <algorithm>
-#include <cstring>
-#include <iterator>
-#include <utility>
-
 #include "src/product/dataflow/dataflow.h"
 
 namespace sinter::testing {

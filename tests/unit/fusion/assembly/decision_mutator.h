@@ -2,11 +2,8 @@
 #ifndef SINTER_TESTS_UNIT_FUSION_ASSEMBLY_DECISION_MUTATOR_H_
 #define SINTER_TESTS_UNIT_FUSION_ASSEMBLY_DECISION_MUTATOR_H_
 
-#include <random>
-#include <string>
-#include <vector>
-
 #include "src/plan/plan.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

@@ -1,26 +1,16 @@
 // The explorer's parts: vertices, bodies, PatternReduction, sets of patterns, its time.
 #include "src/fusion/stitch/explorer.h"
 
-#include <chrono>
-#include <cstdio>
-#include <list>
-#include <utility>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "src/base/status.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/fusion/stitch/kernel_choice.h"
 #include "src/fusion/stitch/stitch_graph.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::H200;
-using ::testing::HasSubstr;
 
 // The chain, which graphs point to, is kept.
 StitchGraph GraphOf(Chain made, bool contract = true, int64_t bucket = 128) {
@@ -29,9 +19,7 @@ StitchGraph GraphOf(Chain made, bool contract = true, int64_t bucket = 128) {
   const Chain& chain = kept.back();
   StitchGraphOptions options;
   options.contract = contract;
-  absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, bucket, {}, options);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *std::move(graph);
+  return Got(StitchGraph::Make(chain, bucket, {}, options));
 }
 
 NodeSet SetOf(const StitchGraph& graph, const std::vector<int>& vertices) {
@@ -113,24 +101,15 @@ TEST(StitchGraph, AStoredViewIsAVertexThatNobodyReads) {
 }
 
 TEST(StitchGraph, ReadersOfAnInputComeBeforeTheOutputInItsBuffer) {
-  testing::Graph g;
-  const ValueId w = g.In(DType::kF32, {256, 256});
-  const ValueId next = g.Un(UnaryKind::kTanh, w);
-  g.Out(next, {{}, w});
-  g.Out(g.Un(UnaryKind::kExp, w));
-  const StitchGraph graph = GraphOf(g.Finish());
+  const StitchGraph graph =
+      GraphOf(ReadChain("w: f32[256,256]; next = tanh(w); out next over w, exp(w)"));
   ASSERT_EQ(graph.size(), 2);
   const int writer = graph.VertexOf(graph.chain().outputs()[0].value);
   EXPECT_EQ(graph.vertex(writer).producers.size(), 1u);
 }
 
 TEST(StitchGraph, RefusesAnOutputInABufferThatIsReadAfterIt) {
-  testing::Graph g;
-  const ValueId w = g.In(DType::kF32, {256, 256});
-  const ValueId next = g.Un(UnaryKind::kTanh, w);
-  g.Out(next, {{}, w});
-  g.Out(g.Mul(g.Un(UnaryKind::kExp, next), w));
-  const Chain chain = g.Finish();
+  const Chain chain = ReadChain("w: f32[256,256]; next = tanh(w); out next over w, exp(next) * w");
   const auto graph = StitchGraph::Make(chain, 1, {}, {});
   EXPECT_EQ(graph.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(graph.status().message()), HasSubstr("output 0"));
@@ -139,14 +118,12 @@ TEST(StitchGraph, RefusesAnOutputInABufferThatIsReadAfterIt) {
 TEST(ExtractBody, HandsOverWhatLeavesInItsOwnDtype) {
   const Chain chain = ParseProblem("layernorm rows=M cols=1024")->chain;
   const StitchGraph graph = GraphOf(chain);
-  const absl::StatusOr<StitchBody> first = ExtractBody(graph, SetOf(graph, {0}));
-  ASSERT_TRUE(first.ok()) << first.status();
-  ASSERT_EQ(first->outputs.size(), 1u);  // the mean
-  EXPECT_EQ(first->outputs[0].output, -1);
-  EXPECT_EQ(ToString(first->body.output_type(0)), "f32[M,1]");
-  const absl::StatusOr<StitchBody> all = ExtractBody(graph, Everything(graph));
-  ASSERT_TRUE(all.ok()) << all.status();
-  EXPECT_EQ(all->body.CanonicalBytes(), chain.CanonicalBytes());
+  const StitchBody first = Got(ExtractBody(graph, SetOf(graph, {0})));
+  ASSERT_EQ(first.outputs.size(), 1u);  // the mean
+  EXPECT_EQ(first.outputs[0].output, -1);
+  EXPECT_EQ(ToString(first.body.output_type(0)), "f32[M,1]");
+  const StitchBody all = Got(ExtractBody(graph, Everything(graph)));
+  EXPECT_EQ(all.body.CanonicalBytes(), chain.CanonicalBytes());
 }
 
 TEST(ExtractBody, KeepsStridesAndMarksOfInputsAndStridesOfOutputs) {
@@ -225,12 +202,9 @@ TEST(RemoteFusion, TheVirtualProducerPacksWhatNothingConnects) {
 }
 
 TEST(DeltaEvaluator, CountsWhatIsNotMovedNotLaunchedAndWaitedFor) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kF32, {8192, 4096});
-  const ValueId y = g.Un(UnaryKind::kTanh, x);
-  const ValueId mean = g.Mean(y, 0);
-  g.Out(g.Sub(y, g.Spread(mean, y)));
-  const StitchGraph graph = GraphOf(g.Finish(), false);
+  const StitchGraph graph = GraphOf(
+      ReadChain("x: f32[8192,4096]; y = tanh(x); mean = mean(y, 0, keep); out y - spread(mean, y)"),
+      false);
   ASSERT_EQ(graph.size(), 3);
   DeltaEvaluator evaluator(graph, H200(), {});
   const DeltaTime whole = evaluator.TimeOf(Everything(graph));
@@ -249,14 +223,8 @@ TEST(DeltaEvaluator, CountsWhatIsNotMovedNotLaunchedAndWaitedFor) {
 
 TEST(PatternSet, SeesCyclesThroughOtherPatterns) {
   // a -> b, c -> d: {a, d} and {c, b} need each other.
-  testing::Graph g;
-  const ValueId a = g.Un(UnaryKind::kTanh, g.In(DType::kF32, {1000, 64}));
-  const ValueId c = g.Un(UnaryKind::kTanh, g.In(DType::kF32, {1000, 64}));
-  g.Out(a);
-  g.Out(c);
-  g.Out(g.Un(UnaryKind::kExp, a));
-  g.Out(g.Un(UnaryKind::kExp, c));
-  const Chain chain = g.Finish();
+  const Chain chain = ReadChain(
+      "x: f32[1000,64]; a = tanh(x); y: f32[1000,64]; c = tanh(y); out a, c, exp(a), exp(c)");
   const StitchGraph graph = GraphOf(chain);
   const auto vertex = [&](int output) {
     return graph.VertexOf(chain.outputs()[static_cast<size_t>(output)].value);
@@ -281,12 +249,11 @@ TEST(ChooseKernels, CutsWhatIsRefusedAndSaysWhy) {
     return reductions > 1 ? "two reductions" : "";
   });
   LatencyEvaluator latency(&costs);
-  const auto chosen = ChooseKernels(graph, plan, NodeSet(graph.size()), &evaluator, &latency);
-  ASSERT_TRUE(chosen.ok()) << chosen.status();
-  EXPECT_GE(chosen->kernels.size(), 2u);
-  EXPECT_THAT(chosen->refusals, ElementsAre("two reductions"));
+  const auto chosen = Got(ChooseKernels(graph, plan, NodeSet(graph.size()), &evaluator, &latency));
+  EXPECT_GE(chosen.kernels.size(), 2u);
+  EXPECT_THAT(chosen.refusals, ElementsAre("two reductions"));
   NodeSet covered(graph.size());
-  for (const CostedKernel& kernel : chosen->kernels) covered.Unite(kernel.vertices);
+  for (const CostedKernel& kernel : chosen.kernels) covered.Unite(kernel.vertices);
   EXPECT_TRUE(covered == Everything(graph));
 }
 
@@ -323,10 +290,9 @@ TEST(ChooseKernels, CutsOutWhatIsSlowInCompanyAndJoinsTheRest) {
   plan.Add({StitchPattern::Of(graph, all), 1});
   SlowSines costs;
   LatencyEvaluator latency(&costs);
-  const auto chosen = ChooseKernels(graph, plan, NodeSet(graph.size()), &evaluator, &latency);
-  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  const auto chosen = Got(ChooseKernels(graph, plan, NodeSet(graph.size()), &evaluator, &latency));
   std::vector<int> sizes;
-  for (const CostedKernel& kernel : chosen->kernels) sizes.push_back(kernel.vertices.size());
+  for (const CostedKernel& kernel : chosen.kernels) sizes.push_back(kernel.vertices.size());
   EXPECT_THAT(sizes, ElementsAre(3, 1, 7));
 }
 
@@ -369,12 +335,8 @@ TEST(ChooseKernels, PacksIndependentPartsThatSharedUnitsAtAboutEqualTime) {
 
 TEST(KernelJoiner, NeverJoinsKernelsThatWouldWaitForOneAnother) {
   // a -> b -> d and a -> c -> d: {a, d} would wait for b.
-  testing::Graph g;
-  const ValueId x = g.In(DType::kF32, {1024, 1024});
-  const ValueId a = g.Un(UnaryKind::kTanh, x);
-  const ValueId b = g.Un(UnaryKind::kSin, a), c = g.Un(UnaryKind::kExp, a);
-  g.Out(g.Add(g.Add(b, c), a));
-  const StitchGraph graph = GraphOf(g.Finish(), false);
+  const StitchGraph graph = GraphOf(
+      ReadChain("x: f32[1024,1024]; a = tanh(x); b = sin(a); c = exp(a); out b + c + a"), false);
   DeltaEvaluator evaluator(graph, H200(), {});
   SlowSines costs;
   LatencyEvaluator latency(&costs);

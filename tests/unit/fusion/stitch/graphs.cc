@@ -1,7 +1,7 @@
 #include "tests/unit/fusion/stitch/graphs.h"
 
-#include "gtest/gtest.h"
 #include "src/chain/composites.h"
+#include "tests/support/test.h"
 
 namespace sinter::testing {
 
@@ -34,15 +34,8 @@ ValueId Graph::Reduce(ReduceKind kind, ValueId a, int axis, bool keepdims) {
 ValueId Graph::Matmul(ValueId a, ValueId b, bool transpose_b) {
   return Take(builder_.Matmul(a, b, false, transpose_b));
 }
-void Graph::Out(ValueId a, const OutputOptions& options) {
-  const absl::Status status = builder_.Output(a, options);
-  EXPECT_TRUE(status.ok()) << status;
-}
-Chain Graph::Finish() {
-  absl::StatusOr<Chain> chain = builder_.Finish();
-  EXPECT_TRUE(chain.ok()) << chain.status();
-  return chain.ok() ? *std::move(chain) : Chain();
-}
+void Graph::Out(ValueId a, const OutputOptions& options) { EXPECT_OK(builder_.Output(a, options)); }
+Chain Graph::Finish() { return Got(builder_.Finish()); }
 
 Chain AdamOver(const std::vector<int64_t>& sizes) {
   Graph g;

@@ -1,20 +1,12 @@
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <map>
-#include <random>
-
-#include "gtest/gtest.h"
 #include "src/base/launch_recipe.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
 #include "src/plan/attention_family.h"
 #include "src/plan/grouped_family.h"
 #include "src/reference/evaluator.h"
 #include "src/reference/reference.h"
 #include "tests/support/sequences.h"
+#include "tests/support/test.h"
 
 namespace sinter::testing {
 namespace {
@@ -60,9 +52,9 @@ class ProgramChain {
     for (int i = 0; i < p_.size(); ++i) AddLeaves(p_[i], &products_[i]);
     ValueId rows = a_;
     for (int i = 0; i < p_.size(); ++i) rows = Result(p_[i], products_[i], rows);
-    EXPECT_TRUE(b_.Output(rows).ok());
-    for (const ValueId aux : aux_) EXPECT_TRUE(b_.Output(aux).ok());
-    return *b_.Finish();
+    std::vector<ValueId> outputs = {rows};
+    outputs.insert(outputs.end(), aux_.begin(), aux_.end());
+    return Finished(b_, outputs);
   }
 
  private:
@@ -131,9 +123,8 @@ class ProgramChain {
       }
       Op copy = op;
       for (ValueId& operand : copy.operands) operand = values[static_cast<size_t>(operand)];
-      const auto made = Replay(b_, copy, false);
-      EXPECT_TRUE(made.ok()) << made.status();
-      values.push_back(*made);
+      const auto made = Got(Replay(b_, copy, false));
+      values.push_back(made);
     }
     const std::vector<ChainOutput>& outputs = program.body->outputs();
     for (size_t i = 1; i < outputs.size(); ++i) {
@@ -236,8 +227,7 @@ class Machine {
       out[static_cast<size_t>(i)].assign(old, old + bytes);
       outs.push_back(out[static_cast<size_t>(i)].data());
     }
-    const absl::Status status = RunReference(body, m_, ins, outs);
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_OK(RunReference(body, m_, ins, outs));
     for (int i = 0; i < body.num_outputs(); ++i) {
       const Bytes& result = out[static_cast<size_t>(i)];
       const BufferPlace& at = spec.operands[static_cast<size_t>(body.num_inputs() + i)];
@@ -557,8 +547,7 @@ class Machine {
     }
     std::vector<void*> into;
     for (Bytes& out : outs) into.push_back(out.data());
-    const absl::Status status = RunReference(chain, rows, ins, into);
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_OK(RunReference(chain, rows, ins, into));
     for (size_t i = 0; i < results.size(); ++i) {
       const OperandBinding& result = results[i];
       const auto row = static_cast<size_t>(columns * size_of(i));
@@ -611,17 +600,15 @@ double WorstError(const Chain& chain, const Plan& plan, int64_t m, uint32_t seed
   const std::vector<Bytes> inputs = RandomInputs(chain, m, seed);
   std::vector<const void*> ins;
   for (const Bytes& b : inputs) ins.push_back(b.data());
-  const auto expected = RunReferenceF64(chain, m, ins);
-  EXPECT_TRUE(expected.ok()) << expected.status();
-  if (!expected.ok()) return INFINITY;
+  const auto expected = Got(RunReferenceF64(chain, m, ins));
   const std::vector<std::vector<double>> actual = Interpret(chain, plan, m, inputs);
   double worst = 0;
   for (size_t i = 0; i < actual.size(); ++i) {
     double largest = 1e-6, difference = 0;
     for (size_t e = 0; e < actual[i].size(); ++e) {
-      largest = std::max(largest, std::fabs((*expected)[i][e]));
-      const double d = std::fabs(actual[i][e] - (*expected)[i][e]);
-      const bool same_nan = std::isnan(actual[i][e]) && std::isnan((*expected)[i][e]);
+      largest = std::max(largest, std::fabs(expected[i][e]));
+      const double d = std::fabs(actual[i][e] - expected[i][e]);
+      const bool same_nan = std::isnan(actual[i][e]) && std::isnan(expected[i][e]);
       if (std::isnan(d) && !same_nan) difference = INFINITY;
       difference = std::max(difference, same_nan ? 0 : d);
     }

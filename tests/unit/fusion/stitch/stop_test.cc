@@ -1,15 +1,7 @@
 // Planning asks whether it is still wanted, at short intervals, and stops when it is not.
-#include <gtest/gtest.h>
-#include <time.h>
-
-#include <algorithm>
-#include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "src/base/keep_going.h"
 #include "src/fusion/fusion.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
@@ -142,8 +134,7 @@ TEST(StopTest, NoLargeGraphIsPlannedForLongWithoutAsking) {
 TEST(StopTest, PlanningStopsWhereverItIsAndTheNextTimeItGoesThrough) {
   for (const Case& one : Cases()) {
     const Watch all(kNever);
-    const absl::StatusOr<FusionResult> planned = PlanWith(one.chain, &all);
-    ASSERT_TRUE(planned.ok()) << one.name;
+    const FusionResult planned = Got(PlanWith(one.chain, &all), one.name);
     for (int64_t at = 1; at <= all.asks; at = at * 10 + 7) {
       const Watch watch(at);
       EXPECT_EQ(PlanWith(one.chain, &watch).status(), absl::DeadlineExceededError("late"))
@@ -152,7 +143,7 @@ TEST(StopTest, PlanningStopsWhereverItIsAndTheNextTimeItGoesThrough) {
     }
     const Watch last(all.asks);
     EXPECT_FALSE(PlanWith(one.chain, &last).ok()) << one.name;
-    EXPECT_EQ(PlanWith(one.chain, nullptr)->chosen.PlanDigest(), planned->chosen.PlanDigest());
+    EXPECT_EQ(PlanWith(one.chain, nullptr)->chosen.PlanDigest(), planned.chosen.PlanDigest());
   }
 }
 
