@@ -2,14 +2,7 @@
 #ifndef SINTER_TESTS_FUZZ_MUTATE_H_
 #define SINTER_TESTS_FUZZ_MUTATE_H_
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <random>
-#include <string>
+#include "tests/support/common.h"
 
 namespace sinter {
 

@@ -1,15 +1,9 @@
 // Fuzz target over the build ids of library files: what is found is in the file, behind the name
 // GNU.
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <string>
-
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "runtime/nvrtc/nvrtc_library.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/common.h"
 
 namespace sinter::build_id_fuzz {
 

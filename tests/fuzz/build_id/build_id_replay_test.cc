@@ -1,16 +1,10 @@
 // Replays the corpus and seeded mutations of it through the fuzz target, so that every build runs
 // some of it. SINTER_UPDATE_CORPUS=1 writes the corpus anew.
 #include <elf.h>
-#include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <cstring>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "runtime/nvrtc/nvrtc_library.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/support/test.h"
 
 namespace sinter::build_id_fuzz {
 

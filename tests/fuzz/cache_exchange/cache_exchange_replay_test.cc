@@ -1,11 +1,5 @@
 // Replays sound inputs and seeded mutations of them through the fuzz target, so that every build
 // runs some of it.
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <iostream>
-#include <random>
-
 #include "tests/fuzz/mutate.h"
 #include "tests/unit/cache/pack/pack_testing.h"
 

@@ -1,16 +1,6 @@
 // Fuzz target over what comes from other machines: packs, their manifests, RESP answers, remote
 // values. The first byte picks the reader: 0 manifest and tail, 1 pack, 2 pack with right hashes, 3
 // RESP, 4 remote address and value.
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
-#include <string>
-
 #include "cache/pack/pack.h"
 #include "cache/remote/redis.h"
 #include "cache/remote/remote_tier.h"

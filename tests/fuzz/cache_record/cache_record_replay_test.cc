@@ -1,13 +1,7 @@
 // Replays sound inputs and seeded mutations of them through the fuzz target, so that every build
 // runs some of it.
-#include <gtest/gtest.h>
-
-#include <iostream>
-#include <random>
-
-#include "cache/record/record.h"
-#include "cache/store/table.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter::cache_record_fuzz {

@@ -1,15 +1,5 @@
 // Fuzz target over everything that reads cache bytes. The first byte picks the reader: 0 keys, 1
 // envelope and kernel record, 2 table.
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <string>
-
-#include "cache/key/key.h"
-#include "cache/record/record.h"
-#include "cache/store/local_store.h"
-#include "cache/store/table.h"
-#include "src/base/digest.h"
 #include "tests/fuzz/reader.h"
 #include "tests/fuzz/target.h"
 #include "tests/unit/cache/cache_testing.h"

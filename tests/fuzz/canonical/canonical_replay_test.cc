@@ -1,14 +1,5 @@
 // Replays the corpus and seeded mutations of it through the fuzz target, so that every build runs
 // some of it. SINTER_UPDATE_CORPUS=1 writes the corpus anew.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <iterator>
-#include <memory>
-#include <string>
-
-#include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/base/device_model.h"
 #include "src/chain/problem.h"
@@ -17,6 +8,7 @@
 #include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/support/test.h"
 
 namespace sinter::canonical_fuzz {
 

@@ -1,10 +1,7 @@
 // Fuzz target over canonical bytes: what is accepted is exactly what the chain says of itself.
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-
 #include "src/chain/chain.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/common.h"
 
 namespace sinter::chain_bytes_fuzz {
 namespace {

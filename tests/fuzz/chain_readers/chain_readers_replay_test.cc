@@ -1,15 +1,6 @@
 // Replays the corpus of each form, and seeded mutations of it, through its fuzz target.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "tests/fuzz/mutate.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 

@@ -1,12 +1,9 @@
 // Fuzz target over the JSON form: what is accepted reads back from its own JSON and bytes as the
 // same chain.
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-
 #include "src/chain/chain.h"
 #include "src/product/matcher.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/common.h"
 
 namespace sinter::chain_json_fuzz {
 namespace {

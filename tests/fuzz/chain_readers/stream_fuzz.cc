@@ -1,11 +1,7 @@
 // Fuzz target over the JSON stream: what it accepts is what the whole document's parser reads.
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <string>
-
 #include "src/chain/json_stream.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/common.h"
 
 namespace sinter::chain_stream_fuzz {
 namespace {

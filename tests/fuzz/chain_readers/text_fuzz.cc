@@ -1,12 +1,9 @@
 // Fuzz target over the text form: what is accepted reads back from its canonical line as the same
 // problem.
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-
 #include "src/chain/problem.h"
 #include "src/product/matcher.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/common.h"
 
 namespace sinter::chain_text_fuzz {
 namespace {

@@ -2,15 +2,9 @@
 // is read, as a driver would.
 #include <elf.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <string>
-
-#include "absl/strings/string_view.h"
 #include "src/base/compile_request.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/common.h"
 
 namespace sinter::cubin_fuzz {
 namespace {

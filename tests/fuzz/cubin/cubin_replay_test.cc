@@ -1,14 +1,8 @@
 // Replays the corpus and seeded mutations of it through the fuzz target, so that every build runs
 // some of it.
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <iostream>
-#include <random>
-#include <string>
-
 #include "src/base/compile_request.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/support/test.h"
 
 namespace sinter::cubin_fuzz {
 

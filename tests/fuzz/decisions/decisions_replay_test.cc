@@ -1,22 +1,12 @@
 // Replays the corpus and seeded mutations of it through the fuzz target, so that every build runs
 // some of it. SINTER_UPDATE_CORPUS=1 writes the corpus anew: decisions of each kind of each chain.
 // SINTER_TEST_INTENSITY=<mutations of a file> (1000).
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <map>
-#include <random>
-#include <string>
-
-#include "absl/strings/str_cat.h"
 #include "src/base/device_model.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
 #include "tests/fuzz/decisions/judged_chains.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/support/test.h"
 
 namespace sinter::decisions_fuzz {
 
@@ -64,10 +54,9 @@ TEST(DecisionsFuzzTest, TheCorpusAndMutationsAreHandled) {
     ++files;
     const JudgedChain& of = kJudgedChains[static_cast<uint8_t>(seed[0]) % std::size(kJudgedChains)];
     const Chain chain = ChainOf(of);
-    const absl::StatusOr<Decisions> decisions = DecodeDecisions(seed.substr(1));
-    ASSERT_TRUE(decisions.ok()) << file.path() << decisions.status();
+    const Decisions decisions = Got(DecodeDecisions(seed.substr(1)), file.path().string());
     const absl::StatusOr<AssembledPlan> made =
-        Assembly(chain, of.bucket, model).Assemble(*decisions);
+        Assembly(chain, of.bucket, model).Assemble(decisions);
     fit += made.ok();
     norms += made.ok() && made->plan.kernels[0].spec.sequence.size() == 1 &&
              made->plan.kernels[0].spec.sequence[0].epilogue.norm.has_value();

@@ -1,15 +1,6 @@
 // Replays the corpus, and seeded mutations of it, without libFuzzer.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "tests/fuzz/mutate.h"
+#include "tests/support/test.h"
 
 namespace sinter::deep_graphs_fuzz {
 

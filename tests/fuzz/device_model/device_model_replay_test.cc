@@ -1,14 +1,9 @@
 // Replays the corpus and seeded mutations of it through the fuzz target, so that every build runs
 // some of it. SINTER_UPDATE_CORPUS=1 writes the corpus anew.
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <string>
-
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "src/base/device_model.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/support/test.h"
 
 namespace sinter::device_model_fuzz {
 

@@ -1,15 +1,7 @@
 // Replays sound tables of packs and seeded mutations of them through the fuzz target, so that every
 // build runs some of it.
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <iostream>
-#include <iterator>
-#include <random>
-#include <vector>
-
-#include "cache/store/table.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 #include "tests/unit/cache/forged_table.h"
 

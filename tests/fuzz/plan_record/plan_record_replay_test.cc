@@ -1,25 +1,14 @@
 // Replays the corpus and seeded mutations of it through the fuzz target, so that every build runs
 // some of it. SINTER_UPDATE_CORPUS=1 writes the corpus anew: a record of each of some chains.
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <iostream>
-#include <iterator>
-#include <memory>
-#include <set>
-#include <string>
-
-#include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
 #include "cache/record/record.h"
-#include "src/engine/keys.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/family.h"
 #include "src/plan/kernel_code.h"
 #include "tests/fuzz/decisions/judged_chains.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/plan_record/records.h"
 #include "tests/support/small_cubin.h"
+#include "tests/support/test.h"
 
 namespace sinter::plan_record_fuzz {
 
@@ -118,23 +107,20 @@ TEST(PlanRecordFuzzTest, EachByteOfKeysOfOwnFamiliesIsJudged) {
     PlanRequest request;
     request.form = IdentityForm(std::make_shared<const Chain>(ChainOf(of)));
     request.bucket = of.bucket;
-    auto record = DecodePlanRecord(RecordBytes(request.chain(), of.bucket));
-    ASSERT_TRUE(record.ok()) << record.status();
+    auto record = Got(DecodePlanRecord(RecordBytes(request.chain(), of.bucket)));
     const absl::Status made =
-        CompletePlanRecord(request, Core().ports.model, Core(), BuildControl(), &*record);
+        CompletePlanRecord(request, Core().ports.model, Core(), BuildControl(), &record);
     ASSERT_TRUE(made.ok()) << of.line << made;
     std::set<std::string> keys;
-    for (const PlanVariant& variant : record->variants) {
+    for (const PlanVariant& variant : record.variants) {
       keys.insert(variant.kernel_keys.begin(), variant.kernel_keys.end());
     }
     for (const std::string& key : keys) {
-      const absl::StatusOr<KernelKey> read = DecodeKernelKey(key);
-      ASSERT_TRUE(read.ok()) << read.status();
-      const absl::StatusOr<KernelCode> code = ReadCode(read->code, read->schedule);
-      ASSERT_TRUE(code.ok()) << code.status();
+      const KernelKey read = Got(DecodeKernelKey(key));
+      const KernelCode code = Got(ReadCode(read.code, read.schedule));
       KernelRecord kernel;
       kernel.cubin = SmallCubin("code");
-      kernel.entry = code->family->Entry(*code);
+      kernel.entry = code.family->Entry(code);
       const auto judge = [&](const std::string& forged) {
         kernel.key = Sha256(forged);
         const std::string payload = EncodeKernelRecord(kernel);

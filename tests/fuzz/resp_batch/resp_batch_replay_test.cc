@@ -1,12 +1,7 @@
 // Replays sound answers and seeded mutations of them through the fuzz target, so that every build
 // runs some of it.
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <iostream>
-#include <random>
-
 #include "tests/fuzz/mutate.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter::resp_batch_fuzz {

@@ -1,21 +1,9 @@
 // Deadlines and cancelling of prepares whose planning takes long: real planning and code
 // generation, a compiler that takes no time.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "src/base/keep_going.h"
-#include "src/chain/chain.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -36,9 +24,7 @@ Chain LargeGraph(const std::string& name) {
   std::ifstream in(std::string(folder != nullptr ? folder : ".") + "/" + name + ".json");
   std::ostringstream text;
   text << in.rdbuf();
-  absl::StatusOr<Chain> chain = ChainFromJson(text.str());
-  EXPECT_TRUE(chain.ok()) << name << ": " << chain.status();
-  return chain.ok() ? *std::move(chain) : testing::TestChain();
+  return Got(ChainFromJson(text.str()), name);
 }
 
 // Between planning and its limits: counts the asks, those that were refused, and those that came
@@ -133,13 +119,12 @@ TEST_F(DeadlineTest, WhatCameTooLateLeavesNothingAndTheNextCallSucceeds) {
   EXPECT_TRUE(world.disk->records.empty());
   EXPECT_TRUE(world.disk->locked.empty());
   refused = 0;
-  const auto plan = engine->Prepare(chain, 1, {});
-  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto plan = Got(engine->Prepare(chain, 1, {}));
   FakeWorld other;
   other.has_gpu = false;
   other.plan = world.plan;
   other.generate = world.generate;
-  EXPECT_EQ((*plan)->ChosenDigest(),
+  EXPECT_EQ(plan->ChosenDigest(),
             other.MakeEngine()->Prepare(chain, 1, {}).value()->ChosenDigest());
 }
 

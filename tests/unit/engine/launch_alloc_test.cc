@@ -1,17 +1,11 @@
 // A launch allocates nothing in the engine, whatever its plan is made of and however many rows it
 // takes: global operator new is counted here. The driver's side:
 // tests/unit/runtime/launch_alloc_test.cc.
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/chains.h"
 #include "tests/support/counted_new.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -36,8 +30,7 @@ Chain Mixture() {
     value = *AddLinear(builder, value, w, kNoValue, Layout::kOI);
   }
   value = *AddSoftmax(builder, value, 1);
-  EXPECT_TRUE(builder.Output(value).ok());
-  return *builder.Finish();
+  return Finished(builder, {value});
 }
 
 void ExpectNoAllocations(const Chain& chain, bool products, bool stitched) {
@@ -49,20 +42,19 @@ void ExpectNoAllocations(const Chain& chain, bool products, bool stitched) {
   };
   world.record_launches = world.compute = false;
   const std::shared_ptr<Engine> engine = world.MakeEngine();
-  const auto plan = engine->Prepare(chain, kLargestBucket, {});
-  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto plan = Got(engine->Prepare(chain, kLargestBucket, {}));
   bool has_products = false, has_stitched = false;
-  for (const PlannedKernel& kernel : (*plan)->plan().kernels) {
+  for (const PlannedKernel& kernel : plan->plan().kernels) {
     (kernel.spec.stitch == nullptr ? has_products : has_stitched) = true;
   }
   EXPECT_EQ(has_products, products);
   EXPECT_EQ(has_stitched, stitched);
   const auto bound =
-      (*plan)->Bind(testing::FarApart(chain.num_inputs() + chain.num_outputs()), 1 << 20);
+      plan->Bind(testing::FarApart(chain.num_inputs() + chain.num_outputs()), 1 << 20);
   ASSERT_TRUE(bound.ok()) << bound.status();
   for (const int64_t m : kRows) {
     const long before = t_allocations;
-    const absl::Status status = (*plan)->Launch(**bound, nullptr, m, true);
+    const absl::Status status = plan->Launch(**bound, nullptr, m, true);
     EXPECT_EQ(t_allocations - before, 0) << m << " rows";
     EXPECT_TRUE(status.ok()) << status;
   }
