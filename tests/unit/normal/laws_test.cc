@@ -1,25 +1,14 @@
 // Each rule's law on random chains: the reference computes the same before and after it.
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
 #include "src/engine/verify.h"
 #include "src/normal/graph.h"
 #include "src/normal/rules.h"
 #include "src/reference/reference.h"
+#include "tests/support/chains.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/rough_chain.h"
 #include "tests/support/split_chain.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -58,8 +47,7 @@ Bytes OutputsOf(const NormalForm& form, int64_t m, const Bytes& inputs) {
   }
   ReferenceOptions options;
   options.threads = 1;
-  const absl::Status status = RunReference(*form.chain, m, in, out, options);
-  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_OK(RunReference(*form.chain, m, in, out, options));
   return outputs;
 }
 
@@ -153,8 +141,8 @@ std::vector<Drawn> LongRows() {
       const ValueId x =
           *b.Input({dtype, {Dim::Constant(rows), Dim::Constant(rows + 7), Dim::Constant(1 << 14)}});
       const ValueId of = *b.Reduce(kind, x, {1, 2}, whole);
-      EXPECT_TRUE(b.Output(*b.Unary(UnaryKind::kNeg, of)).ok());
-      all.push_back({absl::StrCat("long rows ", rows), std::make_shared<const Chain>(*b.Finish())});
+      all.push_back({absl::StrCat("long rows ", rows),
+                     std::make_shared<const Chain>(Finished(b, {*b.Unary(UnaryKind::kNeg, of)}))});
     }
   }
   return all;
@@ -210,9 +198,8 @@ std::vector<Drawn> DrawnChains() {
 void ExpectLaw(const NormalForm& before, const NormalForm& after, const Drawn& drawn, Law law) {
   Bytes inputs;
   for (int rank = 0; rank < drawn.chain->ranks(); ++rank) {
-    const auto own = RandomInputs(*drawn.chain, drawn.m, 7 + static_cast<uint64_t>(rank));
-    ASSERT_TRUE(own.ok()) << own.status();
-    inputs.insert(inputs.end(), own->begin(), own->end());
+    const auto own = Got(RandomInputs(*drawn.chain, drawn.m, 7 + static_cast<uint64_t>(rank)));
+    inputs.insert(inputs.end(), own.begin(), own.end());
   }
   const Bytes want = OutputsOf(before, drawn.m, inputs), got = OutputsOf(after, drawn.m, inputs);
   for (size_t i = 0; i < want.size(); ++i) {
@@ -252,17 +239,16 @@ TEST(NormalRules, KeepTheirLawsOnRandomChains) {
 TEST(NormalForm, ComputesWhatTheCallersChainDoes) {
   int changed = 0;
   for (const Drawn& drawn : DrawnChains()) {
-    const absl::StatusOr<FormPtr> form = NormalFormOf(drawn.chain);
-    ASSERT_TRUE(form.ok()) << drawn.name << ": " << form.status();
-    if (!(*form)->changed()) continue;
+    const FormPtr form = Got(NormalFormOf(drawn.chain), drawn.name);
+    if (!form->changed()) continue;
     ++changed;
-    ExpectLaw(*IdentityForm(drawn.chain), **form, drawn, Law::kRecomposition);
-    for (const BufferView& view : (*form)->buffers) {
+    ExpectLaw(*IdentityForm(drawn.chain), *form, drawn, Law::kRecomposition);
+    for (const BufferView& view : form->buffers) {
       EXPECT_EQ(view.offset_bytes % 16, 0) << drawn.name;
     }
     const auto again =
         std::make_shared<const Chain>(*ChainFromCanonicalBytes(drawn.chain->CanonicalBytes()));
-    EXPECT_EQ((*NormalFormOf(again))->chain->CanonicalBytes(), (*form)->chain->CanonicalBytes());
+    EXPECT_EQ((*NormalFormOf(again))->chain->CanonicalBytes(), form->chain->CanonicalBytes());
     if (::testing::Test::HasFailure()) return;
   }
   EXPECT_GT(changed, 300);
@@ -274,8 +260,7 @@ TEST(NormalForm, OfSoftplusIsEqualInF32) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kF32, {Dim::M()}});
   const ValueId sum = *b.Binary(BinaryKind::kAdd, *b.Unary(UnaryKind::kExp, x), *b.Scalar(1));
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kLog, sum)).ok());
-  const auto chain = std::make_shared<const Chain>(*b.Finish());
+  const auto chain = std::make_shared<const Chain>(Finished(b, {*b.Unary(UnaryKind::kLog, sum)}));
   const FormPtr form = *NormalFormOf(chain);
   ASSERT_TRUE(form->changed());
   std::vector<float> values;

@@ -1,5 +1,5 @@
-#include "gtest/gtest.h"
 #include "src/normal/rules.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

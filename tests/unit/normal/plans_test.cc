@@ -1,23 +1,9 @@
 // Chains as frameworks give them, and in how many kernels they plan.
-#include <fstream>
-#include <iterator>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "src/base/status.h"
-#include "src/chain/builder.h"
-#include "src/chain/chain.h"
-#include "src/chain/composites.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
+#include "tests/support/chains.h"
 #include "tests/support/rough_chain.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 
 namespace sinter {
@@ -79,16 +65,15 @@ absl::StatusOr<FusionResult> PlanAt(const Chain& chain, int64_t m) {
 TEST(NormalPlans, OfChainsAsFrameworksGiveThem) {
   for (const Row& row : kModelRows) {
     const auto chain = Read(row.name);
-    const auto form = NormalFormOf(chain);
-    ASSERT_TRUE(form.ok()) << row.name << ": " << form.status();
-    const absl::StatusOr<FusionResult> planned = PlanAt(*(*form)->chain, row.m);
+    const auto form = Got(NormalFormOf(chain), row.name);
+    const absl::StatusOr<FusionResult> planned = PlanAt(*form->chain, row.m);
     if (!planned.ok()) {
-      ADD_FAILURE() << row.name << ": " << planned.status() << "\n" << (*form)->chain->ToString();
+      ADD_FAILURE() << row.name << ": " << planned.status() << "\n" << form->chain->ToString();
       continue;
     }
     EXPECT_LE(static_cast<int>(planned->chosen.kernels.size()), row.most)
         << row.name << "\n"
-        << planned->chosen.ToText() << (*form)->chain->ToString();
+        << planned->chosen.ToText() << form->chain->ToString();
     const absl::StatusOr<FusionResult> plain = PlanAt(*chain, row.m);
     EXPECT_EQ(!plain.ok(), row.refused) << row.name;
     if (plain.ok()) {
@@ -108,8 +93,7 @@ Chain OfProduct(int64_t k, int64_t n, int64_t x_stride, int64_t w_stride, bool t
                                             : std::vector<Dim>{Dim::Constant(k), Dim::Constant(n)};
   const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(k)}}, rows);
   const ValueId w = *b.Input({DType::kBF16, dims}, weight);
-  EXPECT_TRUE(b.Output(*b.Cast(*b.Matmul(x, w, false, transpose_b), DType::kBF16)).ok());
-  return *b.Finish();
+  return Finished(b, {*b.Cast(*b.Matmul(x, w, false, transpose_b), DType::kBF16)});
 }
 
 // What a tensor map cannot say is copied by a kernel, which the plan notes and predicts.
@@ -117,13 +101,11 @@ TEST(NormalPlans, OfAnyExtentsAndStridesCopyWhatNoTensorMapSays) {
   const auto expect = [](Chain made, size_t most, bool copied) {
     const auto chain = std::make_shared<const Chain>(std::move(made));
     SCOPED_TRACE(chain->ToString());
-    const auto form = NormalFormOf(chain);
-    ASSERT_TRUE(form.ok()) << form.status();
-    const absl::StatusOr<FusionResult> planned = PlanAt(*(*form)->chain, 32);
-    ASSERT_TRUE(planned.ok()) << planned.status();
-    const std::vector<PlannedKernel>& kernels = planned->chosen.kernels;
-    EXPECT_LE(kernels.size(), most) << planned->chosen.ToText();
-    const std::string notes = absl::StrJoin((*form)->notes, "; ");
+    const auto form = Got(NormalFormOf(chain));
+    const FusionResult planned = Got(PlanAt(*form->chain, 32));
+    const std::vector<PlannedKernel>& kernels = planned.chosen.kernels;
+    EXPECT_LE(kernels.size(), most) << planned.chosen.ToText();
+    const std::string notes = absl::StrJoin(form->notes, "; ");
     EXPECT_EQ(absl::StrContains(notes, "copied"), copied && kernels.size() > 1) << notes;
     for (const PlannedKernel& kernel : kernels) EXPECT_GT(kernel.prediction.total_us, 0.5);
   };
@@ -156,8 +138,8 @@ TEST(NormalPlans, OfLongRowsKeepAllSmsBusy) {
       ChainBuilder b;
       const ValueId x = *b.Input({dtype, {Dim::Constant(at.rows), Dim::Constant(at.length)}});
       const ValueId square = *b.Unary(UnaryKind::kSquare, *b.Cast(x, DType::kF32));
-      ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, square, {1}, false)).ok());
-      const auto chain = std::make_shared<const Chain>(*b.Finish());
+      const auto chain = std::make_shared<const Chain>(
+          Finished(b, {*b.Reduce(ReduceKind::kSum, square, {1}, false)}));
       const absl::StatusOr<FusionResult> whole = PlanAt(*chain, 1);
       const absl::StatusOr<FusionResult> parts = PlanAt(*(*NormalFormOf(chain))->chain, 1);
       ASSERT_TRUE(whole.ok() && parts.ok()) << whole.status() << parts.status();
@@ -177,8 +159,8 @@ TEST(NormalPlans, OfSoftplusCostLittle) {
         product ? *b.Input({DType::kBF16, {Dim::Constant(1024), Dim::Constant(1024)}}) : kNoValue;
     x = product ? *b.Matmul(x, w, false, true) : *b.Cast(x, DType::kF32);
     const ValueId sum = *b.Binary(BinaryKind::kAdd, *b.Unary(UnaryKind::kExp, x), *b.Scalar(1));
-    ASSERT_TRUE(b.Output(*b.Cast(*b.Unary(UnaryKind::kLog, sum), DType::kBF16)).ok());
-    const auto chain = std::make_shared<const Chain>(*b.Finish());
+    const auto chain = std::make_shared<const Chain>(
+        Finished(b, {*b.Cast(*b.Unary(UnaryKind::kLog, sum), DType::kBF16)}));
     const auto form = *NormalFormOf(chain);
     EXPECT_TRUE(form->changed());
     for (const int64_t m : {1, 128, 4096}) {
@@ -194,23 +176,20 @@ TEST(NormalPlans, OfSoftplusCostLittle) {
 // Attention is one kernel; batched products without it are refused with what they are.
 TEST(NormalPlans, OfAttentionAreOneKernel) {
   for (const char* name : {"attention_128", "attention_197"}) {
-    const auto form = NormalFormOf(Read(name));
-    ASSERT_TRUE(form.ok()) << name;
-    const absl::StatusOr<FusionResult> planned = PlanAt(*(*form)->chain, 1);
-    ASSERT_TRUE(planned.ok()) << name << ": " << planned.status();
-    EXPECT_EQ(planned->chosen.kernels.size(), 1u) << planned->chosen.ToText();
-    EXPECT_THAT(planned->chosen.note, ::testing::HasSubstr("attention"));
+    const auto form = Got(NormalFormOf(Read(name)), name);
+    const FusionResult planned = Got(PlanAt(*form->chain, 1), name);
+    EXPECT_EQ(planned.chosen.kernels.size(), 1u) << planned.chosen.ToText();
+    EXPECT_THAT(planned.chosen.note, HasSubstr("attention"));
   }
   ChainBuilder b;
   const auto batch = [&] {
     return *b.Input({DType::kBF16, {Dim::Constant(8), Dim::Constant(256), Dim::Constant(256)}});
   };
   const ValueId x = batch(), y = batch();
-  ASSERT_TRUE(b.Output(*b.Cast(*b.Matmul(x, y), DType::kBF16)).ok());
-  const auto form = NormalFormOf(std::make_shared<const Chain>(*b.Finish()));
-  ASSERT_TRUE(form.ok());
-  EXPECT_THAT(std::string(PlanAt(*(*form)->chain, 1).status().message()),
-              ::testing::HasSubstr("it is a batch of products that are too large for threads"));
+  const auto form = Got(NormalFormOf(
+      std::make_shared<const Chain>(Finished(b, {*b.Cast(*b.Matmul(x, y), DType::kBF16)}))));
+  EXPECT_THAT(std::string(PlanAt(*form->chain, 1).status().message()),
+              HasSubstr("it is a batch of products that are too large for threads"));
 }
 
 // softmax(0.125 q k') v of `batch` heads.
@@ -225,8 +204,7 @@ Chain Attention(int64_t batch, int64_t length, int64_t width) {
   const ValueId scores =
       *b.Binary(BinaryKind::kMul, *b.Matmul(q, k, false, true), *b.Scalar(0.125));
   const ValueId p = *b.Cast(*AddSoftmax(b, scores, 2), DType::kBF16);
-  EXPECT_TRUE(b.Output(*b.Cast(*b.Matmul(p, v), DType::kBF16)).ok());
-  return *b.Finish();
+  return Finished(b, {*b.Cast(*b.Matmul(p, v), DType::kBF16)});
 }
 
 // Whatever its size, it is planned, by a few microseconds and a multiple of its bytes; by threads
@@ -241,9 +219,8 @@ TEST(NormalPlans, OfAttentionOfAnySizeTakeWhatTheyMust) {
         SCOPED_TRACE(absl::StrCat(batch, " of ", length, " x ", width));
         const auto form =
             *NormalFormOf(std::make_shared<const Chain>(Attention(batch, length, width)));
-        const absl::StatusOr<FusionResult> result = PlanChain(*form->chain, 1, model, {});
-        ASSERT_TRUE(result.ok()) << result.status();
-        const Plan& plan = result->chosen;
+        const FusionResult result = Got(PlanChain(*form->chain, 1, model, {}));
+        const Plan& plan = result.chosen;
         const bool one =
             plan.kernels.size() == 1 &&
             plan.note == absl::StrCat("op ", form->chain->outputs()[0].value, ": attention");
@@ -264,9 +241,8 @@ TEST(NormalPlans, OfRoughChainsFitThem) {
   int planned = 0, refused = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     const auto chain = std::make_shared<const Chain>(testing::MakeRoughChain(seed));
-    const auto form = NormalFormOf(chain);
-    ASSERT_TRUE(form.ok()) << seed << ": " << form.status();
-    const Chain& normal = *(*form)->chain;
+    const auto form = Got(NormalFormOf(chain), seed);
+    const Chain& normal = *form->chain;
     const int64_t bucket = BucketOf(normal, normal.UsesM() ? 40 : 1);
     const absl::StatusOr<FusionResult> plans = PlanChain(normal, bucket, model, {});
     if (!plans.ok()) {

@@ -1,17 +1,9 @@
 // What the rules make of single chains, and what they leave alone.
 #include "src/normal/rules.h"
 
-#include <memory>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/base/refusal.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -29,13 +21,11 @@ ValueId Input(ChainBuilder& b, std::vector<Dim> dims, bool constant = false,
   return *b.Input({DType::kBF16, std::move(dims)}, options);
 }
 
+FormPtr Normal(Chain chain) {
+  return Got(NormalFormOf(std::make_shared<const Chain>(std::move(chain))));
+}
 FormPtr Normal(ChainBuilder& b, const std::vector<ValueId>& outputs) {
-  for (const ValueId output : outputs) EXPECT_TRUE(b.Output(output).ok());
-  absl::StatusOr<Chain> chain = b.Finish();
-  EXPECT_TRUE(chain.ok()) << chain.status();
-  absl::StatusOr<FormPtr> form = NormalFormOf(std::make_shared<const Chain>(*std::move(chain)));
-  EXPECT_TRUE(form.ok()) << form.status();
-  return *std::move(form);
+  return Normal(Finished(b, outputs));
 }
 
 int Count(const Chain& chain, OpKind kind) {
@@ -60,9 +50,8 @@ ValueId Product(ChainBuilder& b, ValueId x) {
 TEST(NormalForm, OfChainsThatPlanIsTheChainItself) {
   for (const char* text : {"gated_ffn m=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16",
                            "gated_ffn m=8 n=64 k=64 l=64 act=gelu_tanh layout=io dtype=f16"}) {
-    const absl::StatusOr<Problem> problem = ParseProblem(text);
-    ASSERT_TRUE(problem.ok()) << problem.status();
-    const auto chain = std::make_shared<const Chain>(problem->chain);
+    const Problem problem = Got(ParseProblem(text));
+    const auto chain = std::make_shared<const Chain>(problem.chain);
     const FormPtr form = *NormalFormOf(chain);
     EXPECT_FALSE(form->changed()) << text;
     EXPECT_EQ(form->chain, chain);
@@ -102,10 +91,9 @@ TEST(NormalForm, PutsMFirstInFrontOfFewerRows) {
 
 // Each id writes four rows of the product, so the ids have other rows.
 TEST(NormalForm, PutsMFirstOfRowsWithinWhatIdsWrite) {
-  ChainBuilder b;
-  const ValueId rows = Product(b, Input(b, {D(1), kM, D(4), D(64)}));
-  const ValueId ids = *b.Input({DType::kS32, {D(1), kM}});
-  const FormPtr form = Normal(b, {*b.Scatter(Input(b, {D(100), D(4), D(32)}), ids, rows)});
+  const FormPtr form = Normal(
+      ReadChain("x: bf16[1,M,4,64]; w: const bf16[32,64]; rows = bf16(x @ w.T); ids: s32[1,M]; "
+                "y: bf16[100,4,32]; out scatter(y, ids, rows)"));
   const Op& product = Only(*form->chain, OpKind::kMatmul);
   EXPECT_TRUE(product.type.dims.front().symbolic) << form->chain->ToString();
 }
@@ -163,10 +151,8 @@ TEST(NormalForm, LeavesOutCastsBehindWrittenRows) {
 }
 
 TEST(NormalForm, PutsMOfTakenElementsFirst) {
-  ChainBuilder b;
-  const ValueId x = Input(b, {D(1), kM, D(64)});
-  const ValueId taken = *b.Gather(x, *b.Input({DType::kS32, {D(1), kM, D(4)}}), -1);
-  const FormPtr form = Normal(b, {*b.Unary(UnaryKind::kRelu, taken)});
+  const FormPtr form = Normal(
+      ReadChain("x: bf16[1,M,64]; y: s32[1,M,4]; taken = gather(x, y, -1); out relu(taken)"));
   const Op& gather = Only(*form->chain, OpKind::kGather);
   EXPECT_EQ(gather.type.dims, (std::vector<Dim>{kM, D(4)})) << form->chain->ToString();
   EXPECT_EQ(gather.axis, 1);
@@ -175,12 +161,9 @@ TEST(NormalForm, PutsMOfTakenElementsFirst) {
 
 // Rows of steps and random numbers keep their order, so that every number stays what it was.
 TEST(NormalForm, PutsMOfRowStepsFirst) {
-  ChainBuilder b;
-  const ValueId seed = *b.Input({DType::kS64, {}});
-  const ValueId x = Input(b, {D(8), kM, D(64)});
-  const ValueId drawn = *b.Random({D(8), kM, D(64)}, seed, seed);
-  const ValueId sums = *b.Scan(ReduceKind::kSum, *b.Binary(BinaryKind::kMul, x, drawn));
-  const FormPtr form = Normal(b, {*b.TopK(sums, 3)});
+  const FormPtr form =
+      Normal(ReadChain("seed: s64[]; x: bf16[8,M,64]; drawn = random([8,M,64], seed, seed); "
+                       "sums = cumsum(x * drawn); out topk(sums, 3)"));
   EXPECT_EQ(Only(*form->chain, OpKind::kTopK).type.dims, (std::vector<Dim>{kM, D(8), D(3)}))
       << form->chain->ToString();
   EXPECT_TRUE(Only(*form->chain, OpKind::kScan).type.dims[0].symbolic);
@@ -190,49 +173,41 @@ TEST(NormalForm, PutsMOfRowStepsFirst) {
 
 // A product of what ids of [8, M] take reads it as rows of M.
 TEST(NormalForm, MakesRowsOfAGatherBelowAProduct) {
-  ChainBuilder b;
-  const ValueId table = Input(b, {D(100), D(64)}, true);
-  const ValueId taken = *b.Gather(table, *b.Input({DType::kS64, {D(8), kM}}));
-  const FormPtr form = Normal(b, {Product(b, taken)});
+  const FormPtr form =
+      Normal(ReadChain("table: const bf16[100,64]; x: s64[8,M]; taken = gather(table, x); "
+                       "w: const bf16[32,64]; out bf16(taken @ w.T)"));
   EXPECT_TRUE(Only(*form->chain, OpKind::kMatmul).type.dims[0].symbolic);
   EXPECT_TRUE(Only(*form->chain, OpKind::kGather).type.dims[0].symbolic);
   EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 0) << form->chain->ToString();
 }
 
 TEST(NormalForm, DividesMoreRowsThanAProductTakes) {
-  ChainBuilder b;
-  const ValueId x = Input(b, {D(32), D(56), D(56), D(64)});
-  const FormPtr form = Normal(b, {Product(b, *b.Reshape(x, {D(100352), D(64)}))});
+  const FormPtr form = Normal(ReadChain(
+      "x: bf16[32,56,56,64]; w: const bf16[32,64]; out bf16(reshape(x, [100352,64]) @ w.T)"));
   const Op& product = Only(*form->chain, OpKind::kMatmul);
   EXPECT_EQ(product.type.dims, (std::vector<Dim>{D(7168), D(14), D(32)}));
   EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 0) << form->chain->ToString();
 }
 
 TEST(NormalForm, LeavesMWhereTheRowsOfTwoAxesAreNotAlike) {
-  ChainBuilder b;
-  const ValueId x = Input(b, {D(8), kM, D(64)});
-  const ValueId places = *b.Broadcast(Input(b, {kM, D(64)}), {D(8), kM, D(64)});
-  const ValueId sum = *b.Cast(*b.Binary(BinaryKind::kAdd, x, places), DType::kBF16);
-  const FormPtr form = Normal(b, {Product(b, sum)});
+  const FormPtr form =
+      Normal(ReadChain("x: bf16[8,M,64]; y: bf16[M,64]; places = spread(y, [8,M,64]); "
+                       "sum = bf16(x + places); w: const bf16[32,64]; out bf16(sum @ w.T)"));
   EXPECT_TRUE(Only(*form->chain, OpKind::kMatmul).type.dims[0].symbolic);
   EXPECT_EQ(Only(*form->chain, OpKind::kBroadcast).type.dims[0], D(8));
 }
 
 // Of [M, 2, M], transposed and read as such again: the last M counts elements of both others.
 TEST(NormalForm, LeavesViewsThatJoinMWithOtherAxes) {
-  ChainBuilder b;
-  const ValueId x = Input(b, {kM, D(2), kM});
-  const ValueId turned = *b.Transpose(*b.Unary(UnaryKind::kExp, x), {1, 2, 0});
-  const FormPtr form = Normal(b, {*b.Reshape(turned, {kM, D(2), kM})});
+  const FormPtr form = Normal(ReadChain(
+      "x: bf16[M,2,M]; turned = transpose(exp(x), 1, 2, 0); out reshape(turned, [M,2,M])"));
   EXPECT_EQ(Count(*form->chain, OpKind::kTranspose), 1) << form->chain->ToString();
   EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 1) << form->chain->ToString();
 }
 
 TEST(NormalForm, MakesViewsOfInputsInputs) {
-  ChainBuilder b;
-  const ValueId x = Input(b, {kM, D(192)});
-  const ValueId part = *b.Slice(x, {0, 64}, {kM, D(128)});
-  const FormPtr form = Normal(b, {Product(b, part)});
+  const FormPtr form = Normal(
+      ReadChain("x: bf16[M,192]; part = x[:, 64:128]; w: const bf16[32,64]; out bf16(part @ w.T)"));
   EXPECT_EQ(Count(*form->chain, OpKind::kSlice), 0);
   ASSERT_EQ(form->chain->num_inputs(), 2);
   EXPECT_EQ(form->buffers[0], (BufferView{0, 128}));
@@ -241,36 +216,30 @@ TEST(NormalForm, MakesViewsOfInputsInputs) {
 }
 
 TEST(NormalForm, LeavesViewsThatNoVectorStartsAt) {
-  ChainBuilder b;
-  const ValueId part = *b.Slice(Input(b, {kM, D(192)}), {0, 4}, {kM, D(68)});
-  const FormPtr form = Normal(b, {Product(b, part)});
+  const FormPtr form = Normal(
+      ReadChain("x: bf16[M,192]; part = x[:, 4:68]; w: const bf16[32,64]; out bf16(part @ w.T)"));
   EXPECT_EQ(Count(*form->chain, OpKind::kSlice), 1);
 }
 
 TEST(NormalForm, ReadsABufferThatIsWrittenThroughOneInput) {
-  ChainBuilder b;
-  const ValueId x = Input(b, {kM, D(2), D(32)});
-  const ValueId product = Product(b, *b.Reshape(x, {kM, D(64)}));
-  const ValueId grown = *b.Cast(*b.Binary(BinaryKind::kAdd, x, x), DType::kBF16);
-  EXPECT_TRUE(b.Output(grown, {{}, x}).ok());
-  const FormPtr form = Normal(b, {product});
+  const FormPtr form = Normal(
+      ReadChain("x: bf16[M,2,32]; w: const bf16[32,64]; product = bf16(reshape(x, [M,64]) @ w.T); "
+                "grown = bf16(x + x); out grown over x, product"));
   EXPECT_EQ(form->chain->num_inputs(), 2) << form->chain->ToString();
   EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 1);
 }
 
 TEST(NormalForm, MakesReshapedResultsOutputsOfTheProduct) {
-  ChainBuilder b;
-  const ValueId heads = *b.Reshape(Product(b, Input(b, {kM, D(64)})), {kM, D(4), D(8)});
-  const FormPtr form = Normal(b, {heads});
+  const FormPtr form = Normal(
+      ReadChain("x: bf16[M,64]; w: const bf16[32,64]; heads = reshape(bf16(x @ w.T), [M,4,8]); "
+                "out heads"));
   EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 0);
   EXPECT_EQ(form->chain->output_type(0).dims, (std::vector<Dim>{kM, D(32)}));
 }
 
 TEST(NormalForm, LeavesTransposedRowsToTheProductAndTransposesMatricesByTheirLayout) {
-  ChainBuilder b;
-  const ValueId x = Input(b, {D(64), D(40)});
-  const ValueId w = Input(b, {D(64), D(32)}, true, {{1, 0}, {64, 0}});
-  const FormPtr form = Normal(b, {*b.Cast(*b.Matmul(x, w, true), DType::kBF16)});
+  const FormPtr form =
+      Normal(ReadChain("x: bf16[64,40]; w: const bf16[64,32] strides(1,64); out bf16(x.T @ w)"));
   const Op& product = Only(*form->chain, OpKind::kMatmul);
   EXPECT_TRUE(product.transpose_a);
   EXPECT_TRUE(product.transpose_b);
@@ -281,9 +250,8 @@ TEST(NormalForm, LeavesTransposedRowsToTheProductAndTransposesMatricesByTheirLay
 }
 
 TEST(NormalForm, OfATransposedProductInABatchOfOneIsMadeAtOnce) {
-  ChainBuilder b;
-  const ValueId x = Input(b, {D(64), D(40)}), w = Input(b, {D(1), D(64), D(32)}, true);
-  const FormPtr form = Normal(b, {*b.Cast(*b.Matmul(x, w, true), DType::kBF16)});
+  const FormPtr form =
+      Normal(ReadChain("x: bf16[64,40]; w: const bf16[1,64,32]; out bf16(x.T @ w)"));
   EXPECT_TRUE(Only(*form->chain, OpKind::kMatmul).transpose_a);
   EXPECT_FALSE((*NormalFormOf(form->chain))->changed());
 }
@@ -309,10 +277,8 @@ TEST(NormalForm, TransposesRowsByAnOpWhereAnOperandIsCopied) {
     EXPECT_EQ(Only(*form->chain, OpKind::kMatmul).transpose_a, c.taken) << form->chain->ToString();
     EXPECT_EQ(Count(*form->chain, OpKind::kTranspose) == 0, c.taken) << form->chain->ToString();
   }
-  ChainBuilder b;
-  const ValueId x = Input(b, {D(64), D(40)}, false, {{1, 0}, {64, 0}});
   const FormPtr form =
-      Normal(b, {*b.Cast(*b.Matmul(x, Input(b, {D(64), D(32)}), true), DType::kBF16)});
+      Normal(ReadChain("x: bf16[64,40] strides(1,64); y: bf16[64,32]; out bf16(x.T @ y)"));
   EXPECT_FALSE(Only(*form->chain, OpKind::kMatmul).transpose_a);
   EXPECT_EQ(Count(*form->chain, OpKind::kTranspose), 0) << form->chain->ToString();
 }
@@ -371,10 +337,7 @@ TEST(NormalForm, ReadsAWeightOfSeveralProductsThroughOneInput) {
 }
 
 TEST(NormalForm, PadsKWithZerosAndSaysSo) {
-  ChainBuilder b;
-  const ValueId x = Input(b, {kM, D(36)});
-  const ValueId w = Input(b, {D(108), D(36)}, true);
-  const FormPtr form = Normal(b, {*b.Cast(*b.Matmul(x, w, false, true), DType::kBF16)});
+  const FormPtr form = Normal(ReadChain("x: bf16[M,36]; w: const bf16[108,36]; out bf16(x @ w.T)"));
   EXPECT_EQ(Count(*form->chain, OpKind::kConcat), 2);
   ASSERT_EQ(form->notes.size(), 2u);
   EXPECT_EQ(form->notes[0], "copied with zeros: bf16[M,36], 36 to 40, a multiple of 16 bytes");
@@ -429,13 +392,9 @@ TEST(NormalForm, JoinsGroupsOfFewChannels) {
 }
 
 TEST(NormalForm, CutsOneWeightIntoGateAndUp) {
-  ChainBuilder b;
-  const ValueId both =
-      *b.Matmul(Input(b, {kM, D(64)}), Input(b, {D(256), D(64)}, true), false, true);
-  const ValueId gate = *b.Slice(both, {0, 0}, {kM, D(128)});
-  const ValueId up = *b.Slice(both, {0, 128}, {kM, D(256)});
-  const ValueId silu = *b.Binary(BinaryKind::kMul, gate, *b.Unary(UnaryKind::kSigmoid, gate));
-  const FormPtr form = Normal(b, {*b.Cast(*b.Binary(BinaryKind::kMul, silu, up), DType::kBF16)});
+  const FormPtr form = Normal(
+      ReadChain("x: bf16[M,64]; w: const bf16[256,64]; both = x @ w.T; gate = both[:, 0:128]; "
+                "up = both[:, 128:256]; silu = gate * sigmoid(gate); out bf16(silu * up)"));
   EXPECT_EQ(Count(*form->chain, OpKind::kMatmul), 2);
   EXPECT_EQ(Count(*form->chain, OpKind::kSlice), 0);
   std::vector<BufferView> weights;
@@ -449,43 +408,30 @@ TEST(NormalForm, CutsOneWeightIntoGateAndUp) {
 }
 
 TEST(NormalForm, LeavesSlicesThatAreNoPair) {
-  ChainBuilder b;
-  const ValueId both =
-      *b.Matmul(Input(b, {kM, D(64)}), Input(b, {D(256), D(64)}, true), false, true);
-  const ValueId first = *b.Slice(both, {0, 0}, {kM, D(128)});
-  const ValueId second = *b.Slice(both, {0, 128}, {kM, D(256)});
-  const FormPtr form = Normal(b, {*b.Cast(first, DType::kBF16), *b.Cast(second, DType::kBF16)});
+  const FormPtr form = Normal(
+      ReadChain("x: bf16[M,64]; w: const bf16[256,64]; both = x @ w.T; first = both[:, 0:128]; "
+                "second = both[:, 128:256]; out bf16(first), bf16(second)"));
   EXPECT_EQ(Count(*form->chain, OpKind::kMatmul), 1);
 }
 
 // 32 to 160 and 96 to 224 of 256 columns: as long as halves, and their starts add up to one.
 TEST(NormalForm, LeavesSlicesOfTheMiddle) {
-  ChainBuilder b;
-  const ValueId both =
-      *b.Matmul(Input(b, {kM, D(64)}), Input(b, {D(256), D(64)}, true), false, true);
-  const ValueId gate = *b.Slice(both, {0, 32}, {kM, D(160)});
-  const ValueId up = *b.Slice(both, {0, 96}, {kM, D(224)});
-  const ValueId silu = *b.Binary(BinaryKind::kMul, gate, *b.Unary(UnaryKind::kSigmoid, gate));
-  const FormPtr form = Normal(b, {*b.Cast(*b.Binary(BinaryKind::kMul, silu, up), DType::kBF16)});
+  const FormPtr form = Normal(
+      ReadChain("x: bf16[M,64]; w: const bf16[256,64]; both = x @ w.T; gate = both[:, 32:160]; "
+                "up = both[:, 96:224]; silu = gate * sigmoid(gate); out bf16(silu * up)"));
   EXPECT_EQ(Count(*form->chain, OpKind::kMatmul), 1) << form->chain->ToString();
 }
 
 TEST(NormalForm, HasOneOfEqualOpsAndBothOfEqualResults) {
-  ChainBuilder b;
-  const ValueId x = Input(b, {kM, D(64)});
-  const ValueId a = *b.Unary(UnaryKind::kExp, *b.Cast(x, DType::kF32));
-  const ValueId c = *b.Unary(UnaryKind::kExp, *b.Cast(x, DType::kF32));
-  const FormPtr form = Normal(b, {a, c});
+  const FormPtr form =
+      Normal(ReadChain("x: bf16[M,64]; a = exp(f32(x)); c = exp(f32(x)); out a, c"));
   EXPECT_EQ(Count(*form->chain, OpKind::kCast), 1);
   EXPECT_EQ(Count(*form->chain, OpKind::kUnary), 2);
 }
 
 TEST(NormalForm, TellsZeroFromMinusZero) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {kM, D(8)}});
-  const ValueId plus = *b.Binary(BinaryKind::kDiv, x, *b.Scalar(0.0));
-  const ValueId minus = *b.Binary(BinaryKind::kDiv, x, *b.Scalar(-0.0));
-  const FormPtr form = Normal(b, {plus, minus});
+  const FormPtr form =
+      Normal(ReadChain("x: f32[M,8]; plus = x / 0.0; minus = x / (-0.0); out plus, minus"));
   EXPECT_EQ(Count(*form->chain, OpKind::kScalar), 2);
 }
 
@@ -501,10 +447,8 @@ TEST(NormalForm, KeepsCastsThatRound) {
 }
 
 TEST(NormalForm, TellsTheCallersNumbers) {
-  ChainBuilder b;
-  const ValueId x = Input(b, {D(1), kM, D(64)});
-  const ValueId same = *b.Cast(*b.Cast(x, DType::kF32), DType::kBF16);
-  const FormPtr form = Normal(b, {Product(b, same)});
+  const FormPtr form = Normal(ReadChain(
+      "x: bf16[1,M,64]; same = bf16(f32(x)); w: const bf16[32,64]; out bf16(same @ w.T)"));
   ASSERT_EQ(form->origins.size(), form->chain->ops().size());
   for (size_t i = 0; i < form->origins.size(); ++i) {
     const Op& planned = form->chain->ops()[i];
@@ -681,34 +625,28 @@ TEST(NormalForm, ReducesFewLongRowsInParts) {
 }
 
 TEST(NormalForm, KeepsLongRowsWholeThatAreReadAgain) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {D(4), D(1 << 20)}});
-  const ValueId largest = *b.Reduce(ReduceKind::kMax, x, {1}, true);
-  const ValueId spread = *b.Broadcast(largest, {D(4), D(1 << 20)});
-  const ValueId apart = *b.Binary(BinaryKind::kSub, x, spread);
-  EXPECT_FALSE(Normal(b, {apart})->changed());
+  EXPECT_FALSE(
+      Normal(ReadChain("x: f32[4,1048576]; largest = reduce_max(x, 1, keep); "
+                       "spread = spread(largest, [4,1048576]); apart = x - spread; out apart"))
+          ->changed());
 }
 
 // log(sum(exp(x - max))): one kernel holds both reductions.
 TEST(NormalForm, KeepsASecondReductionOverLongRowsWithTheFirst) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {D(4), D(1 << 20)}});
-  const ValueId largest = *b.Reduce(ReduceKind::kMax, x, {1}, true);
-  const ValueId spread = *b.Broadcast(largest, {D(4), D(1 << 20)});
-  const ValueId apart = *b.Unary(UnaryKind::kExp, *b.Binary(BinaryKind::kSub, x, spread));
-  const ValueId sum = *b.Reduce(ReduceKind::kSum, apart, {1}, true);
-  const ValueId out = *b.Binary(BinaryKind::kAdd, *b.Unary(UnaryKind::kLog, sum), largest);
-  EXPECT_EQ(Count(*Normal(b, {out})->chain, OpKind::kReduce), 2);
+  EXPECT_EQ(
+      Count(*Normal(ReadChain("x: f32[4,1048576]; largest = reduce_max(x, 1, keep); "
+                              "spread = spread(largest, [4,1048576]); apart = exp(x - spread); "
+                              "sum = sum(apart, 1, keep); out log(sum) + largest"))
+                 ->chain,
+            OpKind::kReduce),
+      2);
 }
 
 // One id takes rows of a table whose own M lies behind other axes.
 TEST(NormalForm, OfOneIdIsThere) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {D(4), D(8), kM, D(64)}});
-  const ValueId id = *b.Input({DType::kS32, {}});
-  const ValueId y = *b.Unary(UnaryKind::kRelu, *b.Gather(x, id, 0));
-  ASSERT_TRUE(b.Output(y).ok());
-  EXPECT_TRUE(NormalFormOf(std::make_shared<const Chain>(*b.Finish())).ok());
+  EXPECT_TRUE(NormalFormOf(std::make_shared<const Chain>(ReadChain(
+                               "x: f32[4,8,M,64]; id: s32[]; y = relu(gather(x, id, 0)); out y")))
+                  .ok());
 }
 
 }  // namespace

@@ -1,14 +1,10 @@
 // A whole vision transformer, Swin-T without the products inside its attention: in how few kernels
 // a chain of some 900 ops plans.
-#include <memory>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/base/device_model.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -36,8 +32,7 @@ class Swin {
     }
     x = *b_.Reduce(ReduceKind::kMean, Reshape(Rounded(Norm(x)), {kImages, side * side, channels}),
                    {1}, false);
-    EXPECT_TRUE(b_.Output(Rounded(Linear(Rounded(x), 1000, true))).ok());
-    return *b_.Finish();
+    return Finished(b_, {Rounded(Linear(Rounded(x), 1000, true))});
   }
 
  private:
@@ -129,10 +124,9 @@ class Swin {
 TEST(SwinTransformer, PlansInAtMost140Kernels) {
   const auto chain = std::make_shared<const Chain>(Swin().Make());
   EXPECT_GT(chain->ops().size(), 800u);
-  const auto form = NormalFormOf(chain);
-  ASSERT_TRUE(form.ok()) << form.status();
+  const auto form = Got(NormalFormOf(chain));
   const absl::StatusOr<FusionResult> planned =
-      PlanChain(*(*form)->chain, 1, *BuiltinModel("h200"), {});
+      PlanChain(*form->chain, 1, *BuiltinModel("h200"), {});
   ASSERT_TRUE(planned.ok()) << planned.status();
   EXPECT_TRUE(planned->chosen.fused);
   EXPECT_LE(planned->chosen.kernels.size(), 140u);
