@@ -206,7 +206,6 @@ def _beyond_us(group: Sequence[Any], inside: Set[Any], apart: Container[Any], fi
     leaving = {user: node for node in group for user in node.users if _goes_on(node, user, lambda at: at.users, inside, apart)}
     if not entering and not leaving:
         return 0.0
-
     passed = sum(_entering_bytes(i, set(group), hint) for i in entering) + sum(bytes_of(node, hint) for node in set(leaving.values()))
     pieces = _pieces({**entering, **leaving}, inside, apart)
     return _memory_us(passed, figures) + MEMORY_START_US * (pieces - 1)
