@@ -117,6 +117,7 @@ def test_a_cross_entropy_picks_logits_and_not_their_logarithms(smoothing):
         (lambda x, ids, y: (x * 2).gather(1, ids), (8, 1), False),  # of some rows
         (lambda x, ids, y: (x * y[:1]).gather(1, ids), (32, 1), False),  # by a factor of each column
         (lambda x, ids, y: x.sum(0, keepdim=True).expand(32, 96).gather(1, ids), (32, 1), False),
+        (lambda x, ids, y: (x * 2).clone(memory_format=torch.contiguous_format).gather(1, ids), (32, 1), False),
     ],
 )
 def test_few_elements_are_computed_of_few_elements(f, shape, few):

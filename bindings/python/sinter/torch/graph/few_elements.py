@@ -14,6 +14,7 @@ from .replace import add_call, erase_unread, value_of
 
 _GATHER = "aten.gather.default"
 _CAST = "prims.convert_element_type.default"
+_OPTIONS = {"alpha", "approximate", "rounding_mode"}  # of elementwise ops
 _FEWER = 8  # times more elements has the value than are read of it
 _MOST_OPS = 16  # that are computed again for them
 
@@ -21,7 +22,7 @@ _MOST_OPS = 16  # that are computed again for them
 def few_elements(graph: torch.fx.Graph) -> None:
     """Writes each gather of few elements of a value as the same elementwise ops of gathers of its operands."""
     for node in list(graph.nodes):
-        if target_of(node) != _GATHER or not _reads_few(node):
+        if target_of(node) != _GATHER or len(node.args) < 3 or not _reads_few(node):
             continue
         ops = _ops(node.args[0], node)
         if not 0 < len(ops) <= _MOST_OPS:
@@ -54,9 +55,11 @@ def _ops(value: Any, gather: Any) -> List[Any]:
 
 
 def _is_elementwise(node: Any) -> bool:
-    if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
+    """Whether each element is computed of those at its place, and again the same: no random numbers, no order of memory that is asked for."""
+    tags = getattr(node.target, "tags", ())
+    if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor) or node.is_impure() or not _OPTIONS.issuperset(node.kwargs):
         return False
-    return target_of(node) == _CAST or torch.Tag.pointwise in getattr(node.target, "tags", ())
+    return target_of(node) == _CAST or torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
 
 
 def _is_whole(operand: Any, node: Any) -> bool:
