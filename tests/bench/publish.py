@@ -71,7 +71,7 @@ STEPS = (
     Step("models", 540, PYTHON + "torch_backend/run.py {out} --budget {left} --limit 240 --jobs 5 --depth fits --peer-autotune --rows {cases}",
          ("models",), resumes=True),
     Step("training", 480, PYTHON + "torch_backend/training.py {out} --budget {left} --jobs 4 --rows {cases}", ("training",), resumes=True),
-    Step("fusionstitching", 400, PYTHON + "torch_backend/training.py {out} --budget {left} --jobs 7 --xla --xla-seconds 25 --rows {cases}",
+    Step("fusionstitching", 540, PYTHON + "torch_backend/training.py {out} --budget {left} --limit 500 --jobs 7 --xla --xla-seconds 25 --rows {cases}",
          ("fusionstitching",), resumes=True),
     Step("encoders", 420, LAYERS, ("encoders",), resumes=True),
     Step("graphs", 540, STITCH, ("graphs",), resumes=True),
