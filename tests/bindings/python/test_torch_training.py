@@ -82,6 +82,25 @@ def test_results_of_one_memory_are_computed_once(monkeypatch, whatever_it_gains,
     assert all(verify_module.difference(a, b, 3e-2)[1] for a, b in zip(found, expected))
 
 
+def test_rows_of_a_weight_are_cast_beside_whole_weights(whatever_it_gains):
+    """As of the one matrix that makes queries of one tensor, and keys and values of another."""
+    torch.manual_seed(1)
+    model = N.MultiheadAttention(64, 2, batch_first=True).to(DEVICE)
+
+    def step(x, y):
+        with torch.autocast(DEVICE, torch.bfloat16):
+            return model(x, y, y, need_weights=False)[0].float().square().sum()
+
+    x, y = torch.randn(4, 32, 64, device=DEVICE), torch.randn(4, 48, 64, device=DEVICE)
+    expected = torch.autograd.grad(step(x, y), tuple(model.parameters()))
+    compiled, reports = passed(step)
+    found = torch.autograd.grad(compiled(x, y), tuple(model.parameters()))
+    (casts,) = [part for part in reports[0].taken if set(targets(part)) == {"prims.convert_element_type.default"}]
+    assert {(64, 64), (128, 64)} <= {tuple(node.meta["val"].shape) for node in casts.nodes} and len(casts.nodes) >= 3
+    assert verify_module.comparisons and all(c.within for c in verify_module.comparisons)
+    assert all(verify_module.difference(a, b, 3e-2)[1] for a, b in zip(found, expected))
+
+
 def rewritten(f, *inputs):
     """The graph of `f` after `few_elements`, and what it computes then and before."""
     with torch.no_grad():

@@ -15,17 +15,19 @@ _CAST = "prims.convert_element_type.default"
 _MOST = 128  # of a part, whose kernels have so many inputs and outputs
 _MOST_BYTES = 1 << 28  # of a part's results, which live from its kernel to their last readers
 _LEAST = 2
+_ALIGNED = 16  # bytes
 
 
 def casts_of_weights(nodes: Sequence[Any], weights: FrozenSet[int], device: str) -> List[List[Any]]:
-    """Casts of f32 inputs that are `weights` to 16 bits, on `device`, in parts of those that are read next to each other, with at most
-    `_MOST` and `_MOST_BYTES`, or one that is larger; symbolic ones are left out."""
+    """Casts of f32 inputs that are `weights`, or of rows of matrices among them, to 16 bits, on `device`, in parts of those that are read next to
+    each other, with at most `_MOST` and `_MOST_BYTES`, or one that is larger; symbolic ones are left out."""
     from torch._functorch._aot_autograd.descriptors import PlainAOTInput
 
     def takes(node: Any) -> bool:
-        if target_of(node) != _CAST or node.args[0].op != "placeholder":
+        source = _weight_of(node.args[0]) if target_of(node) == _CAST else None
+        if source is None or source.op != "placeholder":
             return False
-        given, at = node.args[0].meta["val"], node.args[0].meta.get("desc")
+        given, at = node.args[0].meta["val"], source.meta.get("desc")
         named = DTYPES.get(str(given.dtype)) == "f32" and DTYPES.get(str(node.meta["val"].dtype)) in HALVES
         static = all(isinstance(size, int) and size > 0 for size in given.shape)
         return named and static and given.device.type == device and isinstance(at, PlainAOTInput) and at.idx in weights
@@ -45,3 +47,13 @@ def casts_of_weights(nodes: Sequence[Any], weights: FrozenSet[int], device: str)
         parts[-1].append(cast)
         held += own
     return parts
+
+
+def _weight_of(node: Any) -> Any:
+    """The matrix that `node` is rows of, which lie behind each other from an address that kernels read from; any other node as it is."""
+    if target_of(node) != "aten.slice.Tensor" or len(node.args) < 2 or node.args[1] != 0:
+        return node
+    val = node.meta["val"]
+    begin = val.storage_offset()
+    aligned = isinstance(begin, int) and begin * val.element_size() % _ALIGNED == 0
+    return node.args[0] if len(val.shape) == 2 and val.is_contiguous() and aligned else node
