@@ -50,7 +50,7 @@ def casts_of_weights(nodes: Sequence[Any], weights: FrozenSet[int], device: str)
 
 
 def _weight_of(node: Any) -> Any:
-    """The matrix that `node` is rows of, which lie behind each other from an address that kernels read from; any other node as it is."""
+    """The matrix whose rows `node` is, if they are contiguous and begin at an aligned address; any other node as it is."""
     if target_of(node) != "aten.slice.Tensor" or len(node.args) < 2 or node.args[1] != 0:
         return node
     val = node.meta["val"]
