@@ -2,11 +2,6 @@
 #ifndef SINTER_TESTS_FAKES_FAKE_COMPILER_H_
 #define SINTER_TESTS_FAKES_FAKE_COMPILER_H_
 
-#include <atomic>
-#include <cstdint>
-#include <functional>
-#include <string>
-
 #include "src/base/ports.h"
 #include "tests/fakes/fake_cubin.h"
 

@@ -1,21 +1,7 @@
 // Sums and gathers over two GPUs of this machine: two ranks in one process, and two processes.
 // Skipped with one GPU. As `--rank R FOLDER MODE` the program is one rank of a test with processes.
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <thread>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
 #include "src/collective/collective.h"
 #include "src/device/device_library.h"
 #include "src/engine/rank_group.h"
@@ -241,9 +227,8 @@ class Collectives : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     for (int r = 0; r < kRanks; ++r) {
-      auto made = Rank::Make(r);
-      ASSERT_OK(made);
-      ranks_[r] = *std::move(made);
+      auto made = Got(Rank::Make(r));
+      ranks_[r] = std::move(made);
     }
   }
   static void TearDownTestSuite() {
@@ -258,13 +243,11 @@ class Collectives : public ::testing::Test {
     std::vector<std::unique_ptr<PeerMemory>> memory;
     for (int r = 0; r < kRanks; ++r) {
       ranks_[r]->group.reset();
-      auto opened = OpenPeerMemory(TestConfig(), r);
-      ASSERT_OK(opened);
-      memory.push_back(*std::move(opened));
+      auto opened = Got(OpenPeerMemory(TestConfig(), r));
+      memory.push_back(std::move(opened));
     }
-    auto groups = RankGroup::CreateLocal(std::move(memory), GroupOptions(timeout_ms));
-    ASSERT_OK(groups);
-    for (int r = 0; r < kRanks; ++r) ranks_[r]->group = (*groups)[static_cast<size_t>(r)];
+    auto groups = Got(RankGroup::CreateLocal(std::move(memory), GroupOptions(timeout_ms)));
+    for (int r = 0; r < kRanks; ++r) ranks_[r]->group = groups[static_cast<size_t>(r)];
   }
 
   // `work(rank)` of all ranks at once.
@@ -287,9 +270,8 @@ class Collectives : public ::testing::Test {
   static void ExpectRight(const Form& form, int rows) {
     for (const auto& rank : ranks_) {
       EXPECT_OK(rank->group->GetStatus(nullptr));
-      const auto wrong = rank->Wrong(form, rows);
-      ASSERT_OK(wrong);
-      EXPECT_EQ(*wrong, 0) << form.name << ", " << rows << " rows, rank " << rank->group->rank();
+      const auto wrong = Got(rank->Wrong(form, rows));
+      EXPECT_EQ(wrong, 0) << form.name << ", " << rows << " rows, rank " << rank->group->rank();
     }
   }
 

@@ -1,34 +1,26 @@
 // The fast reference of the GPU tests agrees with the oracle of src/reference.
 #include "tests/gpu/ffn_reference.h"
 
-#include <algorithm>
-#include <functional>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/engine/verify.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 
 namespace sinter::gpu_testing {
 namespace {
 
 void ExpectAgrees(const absl::StatusOr<Chain>& chain, int64_t m) {
   ASSERT_TRUE(chain.ok()) << chain.status();
-  const auto inputs = RandomInputs(*chain, m, 5);
-  ASSERT_TRUE(inputs.ok());
+  const auto inputs = Got(RandomInputs(*chain, m, 5));
   std::vector<const void*> pointers;
-  for (const std::string& input : *inputs) pointers.push_back(input.data());
+  for (const std::string& input : inputs) pointers.push_back(input.data());
   ReferenceOptions options;
   options.threads = 1;
   options.skip_final_cast = true;
-  const auto oracle = RunReferenceF64(*chain, m, pointers, options);
-  ASSERT_TRUE(oracle.ok()) << oracle.status();
-  const auto fast = FfnReference(*chain, m, *inputs, AllRows(m), 2);
-  ASSERT_TRUE(fast.ok()) << fast.status();
-  const ErrorMeasure errors = Compare(*fast, (*oracle)[0]);
+  const auto oracle = Got(RunReferenceF64(*chain, m, pointers, options));
+  const auto fast = Got(FfnReference(*chain, m, inputs, AllRows(m), 2));
+  const ErrorMeasure errors = Compare(fast, oracle[0]);
   // The constants of gelu are f32 scalars in a chain.
   EXPECT_LT(errors.relative, 1e-7) << errors.ToString();
   EXPECT_EQ(errors.nans, 0);
@@ -79,20 +71,17 @@ TEST(FfnReference, AgreesWithTheOracleOnConvolutions) {
         "conv b=M ic=40 h=5 w=3 oc=24 k=3 act=relu scale=1 bias=1 residual=before",
         "conv_chain b=M ic=24 h=5 w=7 oc1=16 oc2=40 k1=1 k2=1 act=silu"}) {
     SCOPED_TRACE(line);
-    const auto problem = ParseProblem(line);
-    ASSERT_TRUE(problem.ok()) << problem.status();
-    const auto inputs = RandomInputs(problem->chain, 3, 5);
+    const auto problem = Got(ParseProblem(line));
+    const auto inputs = RandomInputs(problem.chain, 3, 5);
     std::vector<const void*> pointers;
     for (const std::string& input : *inputs) pointers.push_back(input.data());
-    const auto oracle = RunReferenceF64(problem->chain, 3, pointers, {1, nullptr, true, {}});
-    ASSERT_TRUE(oracle.ok()) << oracle.status();
-    const auto rows = AllRows(static_cast<int64_t>((*oracle)[0].size()) /
-                              problem->chain.output_type(0).dims.back().value);
-    const auto fast = FfnReference(problem->chain, 3, *inputs, rows, 2);
-    ASSERT_TRUE(fast.ok()) << fast.status();
-    const ErrorMeasure errors = Compare(*fast, (*oracle)[0]);
+    const auto oracle = Got(RunReferenceF64(problem.chain, 3, pointers, {1, nullptr, true, {}}));
+    const auto rows = AllRows(static_cast<int64_t>(oracle[0].size()) /
+                              problem.chain.output_type(0).dims.back().value);
+    const auto fast = Got(FfnReference(problem.chain, 3, *inputs, rows, 2));
+    const ErrorMeasure errors = Compare(fast, oracle[0]);
     EXPECT_LT(errors.relative, 1e-12) << errors.ToString();
-    EXPECT_FALSE(FfnReference(problem->chain, 2, *inputs, rows).ok());
+    EXPECT_FALSE(FfnReference(problem.chain, 2, *inputs, rows).ok());
   }
 }
 
@@ -124,9 +113,8 @@ TEST(FfnReference, AgreesWithTheOracleOnSequencesOfProducts) {
         "products m=M k=40 n=24,56,40,16,8 act=identity,silu,identity,gelu_tanh,relu "
         "gated=0,1,0,1,0 bias=0,1,0,1,0 layout=io dtype=f16"}) {
     SCOPED_TRACE(line);
-    const absl::StatusOr<Problem> problem = ParseProblem(line);
-    ASSERT_TRUE(problem.ok()) << problem.status();
-    ExpectAgrees(problem->chain, 7);
+    const Problem problem = Got(ParseProblem(line));
+    ExpectAgrees(problem.chain, 7);
   }
 }
 

@@ -1,23 +1,11 @@
 // Every mutant of the device library is caught: a wrong result, a trap, a fault or a hang.
 // Each runs in a process of its own: `mutation_gpu_test --mutant=N` runs mutant N alone and prints
 // its fate.
-#include <fcntl.h>
 #include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
 #include "src/reference/rows.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/mutant.h"
-#include "tests/gpu/watchdog.h"
 
 extern char** environ;
 

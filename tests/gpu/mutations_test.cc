@@ -1,12 +1,7 @@
 // The table of mutations fits the device library: each changes the one header that it names.
-#include "tests/gpu/mutations.h"
-
-#include <set>
-
-#include "gtest/gtest.h"
-#include "src/base/device_model.h"
 #include "src/device/device_library.h"
 #include "tests/gpu/mutant_plans.h"
+#include "tests/support/test.h"
 
 namespace sinter::gpu_testing {
 namespace {
@@ -23,8 +18,7 @@ TEST(Mutations, EachAppliesToTheDeviceLibrary) {
   int lethal = 0;
   for (const Mutation& mutation : AllMutations()) {
     CompileRequest request = original;
-    const absl::Status status = Apply(mutation, &request);
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_OK(Apply(mutation, &request));
     const bool control = mutation.find[0] == '\0';
     EXPECT_EQ(request.headers == original.headers, control) << mutation.name;
     EXPECT_TRUE(names.insert(mutation.name).second) << mutation.name;
@@ -36,10 +30,8 @@ TEST(Mutations, EachAppliesToTheDeviceLibrary) {
 TEST(Mutations, EachHasSchedulesThatShowIt) {
   const DeviceModel model = BuiltinModel("h200").value();
   for (const Mutation& mutation : AllMutations()) {
-    const absl::StatusOr<Chain> chain = MakeMutantChain(mutation);
-    ASSERT_TRUE(chain.ok()) << mutation.name;
-    const auto plans = MutantPlans(*chain, model, mutation);
-    EXPECT_TRUE(plans.ok()) << mutation.name << ": " << plans.status();
+    const Chain chain = Got(MakeMutantChain(mutation), mutation.name);
+    const auto plans = Got(MutantPlans(chain, model, mutation), mutation.name);
   }
 }
 

@@ -1,21 +1,10 @@
 // Plans of chains over two GPUs, as two ranks of one process launch them: many calls with changing
 // M while one rank comes late, passes over small slots, and graphs. In the program of
 // all_reduce_gpu_test.cc.
-#include <chrono>
-#include <cstdio>
-#include <functional>
-#include <thread>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/engine/rank_group.h"
-#include "src/engine/verify.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
 
 namespace sinter::gpu_testing::rank_plans {
 namespace {
@@ -33,9 +22,7 @@ Chain Layer() {
   const ValueId product = *b.Cast(*b.Matmul(rows, w, false, true), DType::kBF16);
   const ValueId part = *b.Reshape(*b.ReduceScatter(product, 0, kRanks), {Dim::M(), C(kN)});
   const ValueId wide = *b.AllGather(part, 1, kRanks);
-  EXPECT_TRUE(b.Output(*b.AllReduce(wide, kRanks)).ok());
-  EXPECT_TRUE(b.Output(*b.ReduceScatter(wide, 1, kRanks)).ok());
-  return *b.Finish();
+  return Finished(b, {*b.AllReduce(wide, kRanks), *b.ReduceScatter(wide, 1, kRanks)});
 }
 
 // A rank's engine, its plan and its buffers of up to `rows` rows. Inputs are small integers, of
@@ -128,18 +115,15 @@ class RankPlans : public ::testing::Test {
     chain_ = chain;
     std::vector<std::unique_ptr<PeerMemory>> memory;
     for (int r = 0; r < kRanks; ++r) {
-      auto rank = Rank::Make(chain, r, rows, bucket);
-      ASSERT_OK(rank);
-      ranks_[r] = *std::move(rank);
-      auto opened = OpenPeerMemory(TestConfig(), r);
-      ASSERT_OK(opened);
-      memory.push_back(*std::move(opened));
+      auto rank = Got(Rank::Make(chain, r, rows, bucket));
+      ranks_[r] = std::move(rank);
+      auto opened = Got(OpenPeerMemory(TestConfig(), r));
+      memory.push_back(std::move(opened));
     }
     RankGroupOptions options;
     options.slot_bytes = slot_bytes;
-    auto groups = RankGroup::CreateLocal(std::move(memory), options);
-    ASSERT_OK(groups);
-    for (int r = 0; r < kRanks; ++r) ASSERT_OK(ranks_[r]->Bind((*groups)[static_cast<size_t>(r)]));
+    auto groups = Got(RankGroup::CreateLocal(std::move(memory), options));
+    for (int r = 0; r < kRanks; ++r) ASSERT_OK(ranks_[r]->Bind(groups[static_cast<size_t>(r)]));
   }
 
   void OnAll(const std::function<absl::Status(Rank&, int)>& work) {
@@ -172,9 +156,8 @@ class RankPlans : public ::testing::Test {
     for (int r = 0; r < kRanks; ++r) {
       EXPECT_OK(ranks_[r]->group().GetStatus(nullptr));
       for (int i = 0; i < chain_.num_outputs(); ++i) {
-        const auto got = ranks_[r]->Output(i, m);
-        ASSERT_OK(got);
-        EXPECT_TRUE(*got == want[static_cast<size_t>(r * chain_.num_outputs() + i)])
+        const auto got = Got(ranks_[r]->Output(i, m));
+        EXPECT_TRUE(got == want[static_cast<size_t>(r * chain_.num_outputs() + i)])
             << "rank " << r << ", output " << i << ", m " << m;
       }
     }
@@ -248,19 +231,16 @@ TEST_F(RankPlans, OfRowsTellSlotsThatAreTooSmall) {
   Make(chain, 64, 64, 64 << 10);
   LaunchOnce(64);
   ExpectReference(64);
-  auto larger = Rank::Make(chain, 0, 128, 128);
-  ASSERT_OK(larger);
+  auto larger = Got(Rank::Make(chain, 0, 128, 128));
   std::vector<std::unique_ptr<PeerMemory>> memory;
   for (int r = 0; r < kRanks; ++r) {
-    auto opened = OpenPeerMemory(TestConfig(), r);
-    ASSERT_OK(opened);
-    memory.push_back(*std::move(opened));
+    auto opened = Got(OpenPeerMemory(TestConfig(), r));
+    memory.push_back(std::move(opened));
   }
   RankGroupOptions options;
   options.slot_bytes = 64 << 10;
-  auto groups = RankGroup::CreateLocal(std::move(memory), options);
-  ASSERT_OK(groups);
-  const absl::Status refused = (*larger)->Bind((*groups)[0]);
+  auto groups = Got(RankGroup::CreateLocal(std::move(memory), options));
+  const absl::Status refused = larger->Bind(groups[0]);
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
   EXPECT_NE(refused.message().find("make the group with larger slots"), absl::string_view::npos);
 }

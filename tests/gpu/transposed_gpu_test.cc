@@ -1,27 +1,11 @@
 // Products of transposed rows, as gradients of weights are: x^T dy. Sums over M at every kind of M,
 // with rows behind M that are NaN in both operands; over the space of schedules; of values that
 // other kernels compute; of rows and columns of any number; of a K that is known.
-#include <algorithm>
-#include <cstdio>
-#include <functional>
-#include <map>
-#include <memory>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
-#include "src/chain/builder.h"
-#include "src/chain/chain.h"
-#include "src/chain/composites.h"
 #include "src/engine/bound_plan.h"
-#include "src/engine/verify.h"
-#include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
+#include "tests/support/chains.h"
 
 namespace sinter::gpu_testing::transposed {
 namespace {
@@ -211,8 +195,7 @@ Chain ChainOf(const Gradient& g) {
     const ValueId before = *b.Cast(*b.Input({g.dtype, dims}), DType::kF32);
     y = *b.Binary(BinaryKind::kAdd, y, before);
   }
-  EXPECT_OK(b.Output(g.f32 ? y : *b.Cast(y, g.dtype)));
-  return *b.Finish();
+  return Finished(b, {g.f32 ? y : *b.Cast(y, g.dtype)});
 }
 
 class Transposed : public GpuTest {
@@ -235,9 +218,8 @@ class Transposed : public GpuTest {
         SCOPED_TRACE(plans[i].ToText());
         if (jitter && !built[i].ok()) continue;
         ASSERT_OK(built[i]);
-        const auto launch = data.Bind(*built[i]);
-        ASSERT_OK(launch);
-        for (const int64_t m : numbers) ASSERT_OK(data.Check(*launch, m));
+        const auto launch = Got(data.Bind(*built[i]));
+        for (const int64_t m : numbers) ASSERT_OK(data.Check(launch, m));
         ++ran;
       }
     }
@@ -260,15 +242,13 @@ class Transposed : public GpuTest {
     for (const auto choice : {PrepareOptions::Choice::kBest, PrepareOptions::Choice::kUnfused}) {
       PrepareOptions options;
       options.choice = choice;
-      const auto plan = engine()->Prepare(*data.chain(), g.k.symbolic ? rows : 1, options);
-      ASSERT_OK(plan);
-      SCOPED_TRACE((*plan)->plan().ToText());
+      const auto plan = Got(engine()->Prepare(*data.chain(), g.k.symbolic ? rows : 1, options));
+      SCOPED_TRACE(plan->plan().ToText());
       if (most > 0 && choice == PrepareOptions::Choice::kBest) {
-        EXPECT_LE((*plan)->plan().kernels.size(), most);
+        EXPECT_LE(plan->plan().kernels.size(), most);
       }
-      const auto launch = data.Bind(*plan);
-      ASSERT_OK(launch);
-      for (const int64_t m : numbers) ASSERT_OK(data.Check(*launch, m));
+      const auto launch = Got(data.Bind(plan));
+      for (const int64_t m : numbers) ASSERT_OK(data.Check(launch, m));
     }
   }
 };
@@ -347,17 +327,16 @@ TEST_F(Transposed, GradientsOfALinearLayer) {
     const ValueId w = *b.Input({dtype, {D(136), D(264)}});
     const ValueId zero = *b.Scalar(0, dtype);
     const ValueId dy = *b.Select(*b.Compare(CompareKind::kGt, y, zero), above, zero);
-    EXPECT_OK(b.Output(*b.Cast(*b.Matmul(dy, w, false, true), dtype)));
-    EXPECT_OK(b.Output(*b.Cast(*b.Matmul(x, dy, true, false), dtype)));
-    EXPECT_OK(b.Output(*b.Reduce(ReduceKind::kSum, *b.Cast(dy, DType::kF32), {0}, false)));
-    Data data(ports(), *b.Finish(), kMost, 61);
+    Data data(ports(),
+              Finished(b, {*b.Cast(*b.Matmul(dy, w, false, true), dtype),
+                           *b.Cast(*b.Matmul(x, dy, true, false), dtype),
+                           *b.Reduce(ReduceKind::kSum, *b.Cast(dy, DType::kF32), {0}, false)}),
+              kMost, 61);
     PrepareOptions options;
-    const auto plan = engine()->Prepare(*data.chain(), kMost, options);
-    ASSERT_OK(plan);
-    SCOPED_TRACE((*plan)->plan().ToText());
-    const auto launch = data.Bind(*plan);
-    ASSERT_OK(launch);
-    for (const int64_t m : {1, 64, 129, 300, 512}) ASSERT_OK(data.Check(*launch, m));
+    const auto plan = Got(engine()->Prepare(*data.chain(), kMost, options));
+    SCOPED_TRACE(plan->plan().ToText());
+    const auto launch = Got(data.Bind(plan));
+    for (const int64_t m : {1, 64, 129, 300, 512}) ASSERT_OK(data.Check(launch, m));
   }
 }
 

@@ -1,15 +1,11 @@
 // How often a miss computes what follows only from a kernel body or from a plan: real planning and
 // code generation.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
-
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
 #include "src/stitch/precision.h"
 #include "src/stitch/program.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -33,8 +29,7 @@ Counts OfAMiss(const std::string& problem, int64_t m) {
   const auto engine = world.MakeEngine();
   const Chain chain = ParseProblem(problem)->chain;
   const Counts before = Now();
-  const auto plan = engine->Prepare(chain, m, {});
-  EXPECT_TRUE(plan.ok()) << plan.status();
+  const auto plan = Got(engine->Prepare(chain, m, {}));
   const Counts now = Now();
   return {now.precisions - before.precisions, now.programs - before.programs,
           now.digests - before.digests};

@@ -1,18 +1,7 @@
 // What a change of a device header voids: the keys of kernels that reach it, and nothing else.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/chain/problem.h"
 #include "src/engine/keys.h"
 #include "src/plan/family.h"
-#include "src/plan/kernel_code.h"
 #include "tests/support/header_digests.h"
 #include "tests/support/stitch_schedules.h"
 #include "tests/unit/engine/fakes.h"
@@ -22,7 +11,6 @@ namespace sinter {
 namespace {
 
 using testing::FakeWorld;
-using ::testing::HasSubstr;
 
 KernelSpec StitchedSpec(const char* line, StitchSchedule schedule) {
   auto stitch = std::make_shared<StitchSpec>();
@@ -120,10 +108,9 @@ TEST(DeviceHeaders, OfASpecAreThoseOfItsSource) {
   for (const auto& [name, spec] : Samples()) {
     const std::string root =
         absl::StrCat("#include \"", spec.family->Headers(spec).front(), "\"\n");
-    const auto kernel = Generate(spec, model);
-    ASSERT_TRUE(kernel.ok()) << name << ": " << kernel.status();
+    const auto kernel = Got(Generate(spec, model), name);
     const testing::HeaderMap all = testing::DeviceHeaderMap();
-    const testing::HeaderMap reached = testing::ReachedHeaders(kernel->request.source, all);
+    const testing::HeaderMap reached = testing::ReachedHeaders(kernel.request.source, all);
     EXPECT_EQ(reached, testing::ReachedHeaders(root, all)) << name;
     EXPECT_FALSE(reached.empty()) << name;
   }

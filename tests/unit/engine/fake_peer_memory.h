@@ -2,18 +2,9 @@
 #ifndef SINTER_TESTS_UNIT_ENGINE_FAKE_PEER_MEMORY_H_
 #define SINTER_TESTS_UNIT_ENGINE_FAKE_PEER_MEMORY_H_
 
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <cstdlib>
-#include <cstring>
-#include <map>
-#include <mutex>
-#include <thread>
-#include <vector>
-
 #include "src/base/peer_memory.h"
 #include "src/engine/rank_group.h"
+#include "tests/support/common.h"
 
 namespace sinter {
 

@@ -1,17 +1,12 @@
 // Plans of normal forms: which chain keys name, and whose buffers kernels get.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstring>
-
 #include "cache/key/key.h"
-#include "src/base/status.h"
-#include "src/chain/builder.h"
 #include "src/engine/verify.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/kernel_code.h"
 #include "src/reference/reference.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -19,7 +14,6 @@ namespace {
 
 using testing::FakeBuffers;
 using testing::FakeWorld;
-using ::testing::HasSubstr;
 
 constexpr int64_t kRows = 5;
 
@@ -34,8 +28,7 @@ Chain RoughChain(bool weight_first = false) {
   const ValueId part = *b.Slice(x, {0, 0, 64}, {D(3), Dim::M(), D(128)});
   if (!weight_first) w = weight();
   const ValueId y = *b.Cast(*b.Matmul(part, w, false, true), DType::kBF16);
-  EXPECT_TRUE(b.Output(*b.Reshape(y, {D(3), Dim::M(), D(4), D(8)})).ok());
-  return *b.Finish();
+  return Finished(b, {*b.Reshape(y, {D(3), Dim::M(), D(4), D(8)})});
 }
 
 // A world that plans normal forms, and whose only kernel computes all of one.
@@ -69,9 +62,8 @@ TEST(FormsTest, KernelsGetViewsOfTheCallersBuffers) {
   World world;
   ASSERT_TRUE(world.form->changed());
   const auto engine = world.fake.MakeEngine();
-  const auto plan = engine->Prepare(world.chain, kRows, {});
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  ASSERT_EQ((*plan)->plan().kernels.size(), 1u);
+  const auto plan = Got(engine->Prepare(world.chain, kRows, {}));
+  ASSERT_EQ(plan->plan().kernels.size(), 1u);
 
   const auto inputs = *RandomInputs(world.chain, kRows, 3);
   const auto bytes = static_cast<size_t>(*OutputBytes(world.chain, 0, kRows));
@@ -80,9 +72,8 @@ TEST(FormsTest, KernelsGetViewsOfTheCallersBuffers) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     std::memcpy(reinterpret_cast<void*>(buffers.pointers()[i]), inputs[i].data(), inputs[i].size());
   }
-  const auto bound = (*plan)->Bind(buffers.pointers(), 0);
-  ASSERT_TRUE(bound.ok()) << bound.status();
-  ASSERT_TRUE((*plan)->Launch(**bound, nullptr, kRows, false).ok());
+  const auto bound = Got(plan->Bind(buffers.pointers(), 0));
+  ASSERT_TRUE(plan->Launch(*bound, nullptr, kRows, false).ok());
   std::string want(bytes, '\0');
   ASSERT_TRUE(
       RunReference(world.chain, kRows, {inputs[0].data(), inputs[1].data()}, {&want[0]}).ok());
@@ -128,8 +119,7 @@ TEST(FormsTest, TheSelfCheckComparesWithTheCallersChain) {
   World world;
   PrepareOptions verified;
   verified.verify = true;
-  const auto plan = world.fake.MakeEngine()->Prepare(world.chain, kRows, verified);
-  EXPECT_TRUE(plan.ok()) << plan.status();
+  const auto plan = Got(world.fake.MakeEngine()->Prepare(world.chain, kRows, verified));
   // A form that computes something else is seen.
   World wrong;
   ChainBuilder b;
@@ -158,8 +148,7 @@ TEST(FormsTest, ErrorsNumberTheCallersOps) {
   const ValueId twice = *b.Cast(*b.Cast(*b.Cast(x, DType::kF32), DType::kBF16), DType::kF32);
   const ValueId w = *b.Input({DType::kF32, {D(64), D(64)}});
   const ValueId y = *b.Matmul(twice, w);
-  ASSERT_TRUE(b.Output(y).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {y});
   ValueId product = -1;
   for (size_t i = 0; i < chain.ops().size(); ++i) {
     if (chain.ops()[i].kind == OpKind::kMatmul) product = static_cast<ValueId>(i);

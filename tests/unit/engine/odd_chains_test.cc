@@ -1,38 +1,25 @@
 // Chains that once were planned wrongly, or broke the planner: each computes its own rows, in a
 // place that nobody else reads, and its stored plan is read back.
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "src/base/device_model.h"
 #include "src/chain/choices.h"
-#include "src/chain/composites.h"
 #include "src/engine/bound_plan.h"
 #include "src/engine/loaded_plan.h"
-#include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
 #include "src/normal/normal_form.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
 namespace {
 
-using ::testing::HasSubstr;
-
 const DType kBF16 = DType::kBF16, kF32 = DType::kF32, kE4M3 = DType::kE4M3;
 
 FusionResult PlanOf(const Chain& chain, int64_t bucket, bool batch_invariant = false) {
   FusionOptions options;
   options.batch_invariant = batch_invariant;
-  auto result = PlanChain(chain, bucket, testing::H200(), options);
-  EXPECT_TRUE(result.ok()) << result.status();
-  return result.ok() ? *std::move(result) : FusionResult();
+  return Got(PlanChain(chain, bucket, testing::H200(), options));
 }
 
 // Rows over their root mean square, multiplied by weights.
@@ -95,16 +82,17 @@ TEST(OddChains, CodesByGroupsWhoseScalesNobodyReadsArePlanned) {
   const ValueId floored = *b.Binary(BinaryKind::kMax, largest, *b.Scalar(1e-10));
   const ValueId inverse = *b.Binary(BinaryKind::kDiv, *b.Scalar(448), floored);
   const ValueId scaled = *b.Binary(BinaryKind::kMul, y, *b.Broadcast(inverse, groups));
-  ASSERT_TRUE(b.Output(*b.Cast(*b.Reshape(scaled, {Dim::M(), C(512)}), kE4M3)).ok());
-  EXPECT_FALSE(PlanOf(*b.Finish(), 64).chosen.kernels.empty());
+  EXPECT_FALSE(PlanOf(Finished(b, {*b.Cast(*b.Reshape(scaled, {Dim::M(), C(512)}), kE4M3)}), 64)
+                   .chosen.kernels.empty());
 }
 
 // What no kernel of products stores is another kernel's, as it is beside a second output.
 TEST(OddChains, AResultThatProductsDoNotStoreIsCastByAnotherKernel) {
   for (const DType dtype : {kE4M3, DType::kS32}) {
     ChainBuilder b;
-    ASSERT_TRUE(b.Output(*b.Cast(CodesProduct(b, false), dtype)).ok());
-    EXPECT_EQ(PlanOf(*b.Finish(), 64).chosen.kernels.size(), 2u) << NameOf(dtype);
+    EXPECT_EQ(
+        PlanOf(Finished(b, {*b.Cast(CodesProduct(b, false), dtype)}), 64).chosen.kernels.size(), 2u)
+        << NameOf(dtype);
   }
 }
 
@@ -113,8 +101,7 @@ TEST(OddChains, BatchInvariantPlansOfOtherProductsAreRefused) {
   const ValueId y = CodesProduct(b, true);
   const ValueId largest = *b.Reduce(ReduceKind::kMax, y, {1}, true);
   const ValueId spread = *b.Broadcast(largest, {Dim::M(), C(512)});
-  ASSERT_TRUE(b.Output(*b.Cast(*b.Binary(BinaryKind::kSub, y, spread), kBF16)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {*b.Cast(*b.Binary(BinaryKind::kSub, y, spread), kBF16)});
   EXPECT_FALSE(PlanOf(chain, 64, true).chosen.kernels.empty());
   FusionOptions options;
   options.batch_invariant = true;
@@ -130,8 +117,7 @@ TEST(OddChains, BatchInvariantPlansHaveTheLargestBucketThatTheChainHas) {
   Conv2d same;
   same.pads = {1, 1, 1, 1};
   const ValueId y = *b.Cast(*b.Convolve(x, w, same), kBF16);
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kTanh, *b.Cast(y, kF32))).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {*b.Unary(UnaryKind::kTanh, *b.Cast(y, kF32))});
   EXPECT_LT(RowOrderBucketOf(chain), kRowOrderBucket);
   EXPECT_FALSE(PlanOf(chain, 1, true).chosen.kernels.empty());
 }
@@ -144,9 +130,8 @@ TEST(OddChains, AStoredPlanOfAProductWithItsOwnRowsIsReadBack) {
   g.Out(g.Cast(g.Matmul(sum, g.In(kBF16, {64, 64}, true)), kBF16));
   const Chain chain = g.Finish();
   const Plan plan = PlanOf(chain, 8192).chosen;
-  const auto back = testing::Reassembled(plan, chain);
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(back->PlanDigest(), plan.PlanDigest());
+  const auto back = Got(testing::Reassembled(plan, chain));
+  EXPECT_EQ(back.PlanDigest(), plan.PlanDigest());
 }
 
 // The rows that a plan takes in one call.
@@ -164,8 +149,7 @@ TEST(OddChains, RowsThatAreNumberedAreNotTakenPieceByPiece) {
     const ValueId numbered = *b.Binary(BinaryKind::kMul, x, *b.Iota(dims, axis, kF32));
     const ValueId w = *b.Input({kBF16, {C(64), C(16)}}, {true, {}, "w"});
     const ValueId y = *b.Matmul(*b.Cast(numbered, kBF16), w, false, true);
-    ASSERT_TRUE(b.Output(*b.Cast(y, kBF16)).ok());
-    EXPECT_EQ(MostRows(*b.Finish()) == 8192, axis == 0);
+    EXPECT_EQ(MostRows(Finished(b, {*b.Cast(y, kBF16)})) == 8192, axis == 0);
   }
 }
 
@@ -294,9 +278,8 @@ TEST(OddChains, WithoutRowsOutputsWithoutMAreMadeAndNothingElse) {
 TEST(OddChains, WithoutRowsSumsOverMAreMade) {
   testing::Graph g;
   const ValueId x = g.Un(UnaryKind::kRelu, g.In(kBF16, {-1, 64}));
-  const absl::StatusOr<ValueId> sum = g.builder().Matmul(x, g.In(kBF16, {-1, 32}), true, false);
-  ASSERT_TRUE(sum.ok()) << sum.status();
-  g.Out(g.Cast(*sum, kBF16));
+  const ValueId sum = Got(g.builder().Matmul(x, g.In(kBF16, {-1, 32}), true, false));
+  g.Out(g.Cast(sum, kBF16));
   size_t kernels = 0;
   const std::vector<size_t> launched = LaunchedWithoutRows(g.Finish(), &kernels);
   EXPECT_EQ(kernels, 2u);

@@ -1,20 +1,15 @@
 // Which buffers may share memory: an output's is its own, or that of the input that it is declared
 // to share.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "absl/strings/str_cat.h"
-#include "src/chain/builder.h"
-#include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
 namespace {
 
 using testing::FakeWorld;
-using ::testing::HasSubstr;
 using testing::kL;
 using testing::kN;
 
@@ -73,10 +68,9 @@ TEST(OverlapTest, AnOutputReachesIntoNoOtherBuffer) {
   EXPECT_THAT(std::string(bind(kX, kW2).status().message()),
               HasSubstr("buffer of output 0 begins where that of input 2 does; an output's"));
   // Of rows the launch says how many there are: three end before the weights begin.
-  const auto below = bind(kX, kW2 - 3 * kRow);
-  ASSERT_TRUE(below.ok()) << below.status();
-  EXPECT_TRUE(plan->Launch(**below, nullptr, 3, false).ok());
-  const absl::Status four = plan->Launch(**below, nullptr, 4, false);
+  const auto below = Got(bind(kX, kW2 - 3 * kRow));
+  EXPECT_TRUE(plan->Launch(*below, nullptr, 3, false).ok());
+  const absl::Status four = plan->Launch(*below, nullptr, 4, false);
   EXPECT_TRUE(absl::IsInvalidArgument(four)) << four;
   EXPECT_THAT(std::string(four.message()),
               HasSubstr(absl::StrCat(

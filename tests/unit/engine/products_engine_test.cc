@@ -1,26 +1,13 @@
 // Sequences of products from Prepare to the last launch: real planning and code generation, and a
 // device that computes, kernel by kernel, what each spec says, on the buffers that it names.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <map>
-#include <numeric>
-
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/engine/verify.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
-#include "src/product/sequence.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "tests/support/sequences.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -29,7 +16,6 @@ namespace {
 using testing::FakeBuffers;
 using testing::FakeLaunch;
 using testing::FakeWorld;
-using ::testing::HasSubstr;
 using Choice = PrepareOptions::Choice;
 
 float Read(DType dtype, const uint16_t* at) {
@@ -218,15 +204,12 @@ void ExpectRight(ProductsWorld& w, const PreparedPlan& plan, int64_t m) {
     pointers.push_back(inputs[i].data());
     caller[static_cast<size_t>(chain.InputOrder()[i])] = buffers.pointers()[i];
   }
-  const auto bound = plan.Bind(caller, workspace.pointers()[0]);
-  ASSERT_TRUE(bound.ok()) << bound.status();
-  const absl::Status launched = plan.Launch(**bound, nullptr, m, false);
-  ASSERT_TRUE(launched.ok()) << launched;
-  const auto want = RunReferenceF64(chain, m, pointers, {1, nullptr, true, {}});
-  ASSERT_TRUE(want.ok()) << want.status();
+  const auto bound = Got(plan.Bind(caller, workspace.pointers()[0]));
+  ASSERT_OK(plan.Launch(*bound, nullptr, m, false));
+  const auto want = Got(RunReferenceF64(chain, m, pointers, {1, nullptr, true, {}}));
   const DType dtype = chain.output_type(0).dtype;
   const ErrorMeasure error =
-      CompareBuffer(reinterpret_cast<void*>(buffers.pointers().back()), dtype, (*want)[0]);
+      CompareBuffer(reinterpret_cast<void*>(buffers.pointers().back()), dtype, want[0]);
   EXPECT_TRUE(error.Within(BoundsOf(chain, 0))) << error.ToString() << "\n" << plan.Summary();
 }
 
@@ -249,13 +232,12 @@ TEST(ProductsEngineTest, BothChoicesComputeTheChain) {
       SCOPED_TRACE(absl::StrCat(line, " choice ", static_cast<int>(choice)));
       PrepareOptions options;
       options.choice = choice;
-      const auto plan = engine->Prepare(w.world.chain, 17, options);
-      ASSERT_TRUE(plan.ok()) << plan.status();
+      const auto plan = Got(engine->Prepare(w.world.chain, 17, options));
       if (choice != Choice::kBest) {
-        EXPECT_EQ((*plan)->plan().name(), choice == Choice::kFused ? "fused" : "unfused");
+        EXPECT_EQ(plan->plan().name(), choice == Choice::kFused ? "fused" : "unfused");
       }
-      const int64_t bucket = (*plan)->plan().bucket;  // as many rows as the workspace has room for
-      for (const int64_t m : {int64_t{1}, int64_t{17}, bucket}) ExpectRight(w, **plan, m);
+      const int64_t bucket = plan->plan().bucket;  // as many rows as the workspace has room for
+      for (const int64_t m : {int64_t{1}, int64_t{17}, bucket}) ExpectRight(w, *plan, m);
     }
   }
 }
@@ -267,31 +249,28 @@ TEST(ProductsEngineTest, LongLaunchesOfConvolutionsAreCutBetweenImages) {
   w.world.run = [](const std::string&, const BufferList&, int64_t) { return absl::OkStatus(); };
   const auto engine = w.world.MakeEngine();
   for (const int64_t m : {1, 8, 32, 33, 100}) {
-    const auto plan = engine->Prepare(w.world.chain, m, {});
-    ASSERT_TRUE(plan.ok()) << plan.status();
-    EXPECT_EQ((*plan)->plan().bucket, std::min<int64_t>(BucketOf(m), 32));
+    const auto plan = Got(engine->Prepare(w.world.chain, m, {}));
+    EXPECT_EQ(plan->plan().bucket, std::min<int64_t>(BucketOf(m), 32));
     constexpr DevicePtr kApart = DevicePtr{1} << 32;  // nothing is read or written
-    const auto bound = (*plan)->Bind({kApart, 2 * kApart, 3 * kApart, 4 * kApart}, 5 * kApart);
-    ASSERT_TRUE(bound.ok()) << bound.status();
+    const auto bound = Got(plan->Bind({kApart, 2 * kApart, 3 * kApart, 4 * kApart}, 5 * kApart));
     w.world.launches.clear();
-    ASSERT_TRUE((*plan)->Launch(**bound, nullptr, m, false).ok());
+    ASSERT_TRUE(plan->Launch(*bound, nullptr, m, false).ok());
     int64_t images = 0;
     for (const FakeLaunch& launch : w.world.launches) {
       EXPECT_EQ(launch.row_offset % 32, 0);
       EXPECT_EQ(launch.m, std::min<int64_t>(32, m - launch.row_offset));
       images += launch.m;
     }
-    const auto kernels = static_cast<int64_t>((*plan)->plan().kernels.size());
+    const auto kernels = static_cast<int64_t>(plan->plan().kernels.size());
     EXPECT_EQ(images, kernels * m);
   }
 }
 
 TEST(ProductsEngineTest, KernelsInsideAPlanStartEarlyUnlessTheyAreCooperative) {
   ProductsWorld w(kLines[4]);
-  const auto plan = w.world.MakeEngine()->Prepare(w.world.chain, 17, {});
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  ExpectRight(w, **plan, 17);
-  const std::vector<PlannedKernel>& kernels = (*plan)->plan().kernels;
+  const auto plan = Got(w.world.MakeEngine()->Prepare(w.world.chain, 17, {}));
+  ExpectRight(w, *plan, 17);
+  const std::vector<PlannedKernel>& kernels = plan->plan().kernels;
   ASSERT_EQ(w.world.launches.size(), kernels.size());
   for (size_t i = 0; i < kernels.size(); ++i) {
     EXPECT_EQ(w.world.launches[i].kernel, absl::StrCat("k", w.IndexOf(kernels[i].spec)));
@@ -306,20 +285,18 @@ TEST(ProductsEngineTest, TheSelfCheckAndTheWarmStartTakeThem) {
   options.choice = Choice::kFused;
   options.verify = true;
   const auto engine = cold.world.MakeEngine();
-  const auto plan = engine->Prepare(cold.world.chain, 16, options);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ((*plan)->plan().name(), "fused");
-  EXPECT_THAT((*plan)->Summary(), HasSubstr(", verified"));
-  EXPECT_THAT((*plan)->Explain(), HasSubstr("note: products 1"));
-  EXPECT_FALSE((*plan)->Svg().empty());
+  const auto plan = Got(engine->Prepare(cold.world.chain, 16, options));
+  EXPECT_EQ(plan->plan().name(), "fused");
+  EXPECT_THAT(plan->Summary(), HasSubstr(", verified"));
+  EXPECT_THAT(plan->Explain(), HasSubstr("note: products 1"));
+  EXPECT_FALSE(plan->Svg().empty());
 
   ProductsWorld warm(kLines[2]);
   warm.world.disk = cold.world.disk;
   const auto again = warm.world.MakeEngine();
-  const auto found = again->Prepare(warm.world.chain, 16, options);
-  ASSERT_TRUE(found.ok()) << found.status();
+  const auto found = Got(again->Prepare(warm.world.chain, 16, options));
   EXPECT_EQ(again->Stats().searched, 0u);
-  EXPECT_EQ((*found)->plan().PlanDigest(), (*plan)->plan().PlanDigest());
+  EXPECT_EQ(found->plan().PlanDigest(), plan->plan().PlanDigest());
 }
 
 TEST(ProductsEngineTest, ChainsOfConstantRowsIgnoreM) {
@@ -329,9 +306,8 @@ TEST(ProductsEngineTest, ChainsOfConstantRowsIgnoreM) {
   spec.k = 64;
   spec.products.assign(3, {false, Activation::kRelu, 64, false});
   w.world.chain = *MakeProductsChain(spec);
-  const auto plan = w.world.MakeEngine()->Prepare(w.world.chain, 9, {});
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  ExpectRight(w, **plan, 9);
+  const auto plan = Got(w.world.MakeEngine()->Prepare(w.world.chain, 9, {}));
+  ExpectRight(w, *plan, 9);
   for (const FakeLaunch& launch : w.world.launches) EXPECT_EQ(launch.m, 9);
 }
 
@@ -356,17 +332,15 @@ TEST(ProductsEngineTest, ScaledProductsAreComputedAndKept) {
       options.choice = choice;
       ProductsWorld w(kLines[0]);
       w.world.chain = *MakeFfnChain(spec);
-      const auto plan = w.world.MakeEngine()->Prepare(w.world.chain, 17, options);
-      ASSERT_TRUE(plan.ok()) << plan.status();
-      for (int64_t m : {1, 17}) ExpectRight(w, **plan, m);
+      const auto plan = Got(w.world.MakeEngine()->Prepare(w.world.chain, 17, options));
+      for (int64_t m : {1, 17}) ExpectRight(w, *plan, m);
 
       ProductsWorld warm(kLines[0]);
       warm.world.disk = w.world.disk;
       const auto again = warm.world.MakeEngine();
-      const auto found = again->Prepare(w.world.chain, 17, options);
-      ASSERT_TRUE(found.ok()) << found.status();
+      const auto found = Got(again->Prepare(w.world.chain, 17, options));
       EXPECT_EQ(again->Stats().searched, 0u);
-      EXPECT_EQ((*found)->plan().PlanDigest(), (*plan)->plan().PlanDigest());
+      EXPECT_EQ(found->plan().PlanDigest(), plan->plan().PlanDigest());
       ASSERT_TRUE(again->Prepare(plain, 17, options).ok());
       EXPECT_EQ(again->Stats().searched, 1u);
     }

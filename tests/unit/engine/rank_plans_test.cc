@@ -1,16 +1,5 @@
 // Plans of chains that are split over ranks: two ranks of one process, each with an engine of its
 // own, whose kernels a host interpreter runs; binding, agreeing, refusing.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <condition_variable>
-#include <cstring>
-#include <mutex>
-#include <thread>
-
-#include "absl/strings/str_cat.h"
-#include "src/chain/builder.h"
-#include "src/chain/problem.h"
 #include "src/engine/tune.h"
 #include "src/engine/verify.h"
 #include "src/fusion/fusion.h"
@@ -18,7 +7,8 @@
 #include "src/plan/kernel_code.h"
 #include "src/reference/evaluator.h"
 #include "src/reference/reference.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fake_peer_memory.h"
 #include "tests/unit/engine/fakes.h"
 
@@ -27,7 +17,6 @@ namespace {
 
 using testing::FakeBuffers;
 using testing::FakeWorld;
-using ::testing::HasSubstr;
 
 constexpr int64_t kRankColumns = 64, kRankRows = 5;
 
@@ -42,9 +31,7 @@ std::vector<std::shared_ptr<RankGroup>> LocalGroups(int size = 2, uint64_t slot_
   for (int r = 0; r < size; ++r) memory.push_back(std::make_unique<FakePeerMemory>(r));
   RankGroupOptions options;
   options.slot_bytes = slot_bytes;
-  auto groups = RankGroup::CreateLocal(std::move(memory), options);
-  EXPECT_TRUE(groups.ok()) << groups.status();
-  return *groups;
+  return Got(RankGroup::CreateLocal(std::move(memory), options));
 }
 
 // An engine of a rank, with the real planner.
@@ -61,9 +48,8 @@ struct Rank {
     };
     world.run = [](const std::string&, const BufferList&, int64_t) { return absl::OkStatus(); };
     engine = world.MakeEngine();
-    auto prepared = engine->Prepare(chain, m, {});
-    EXPECT_TRUE(prepared.ok()) << prepared.status();
-    plan = *prepared;
+    auto prepared = Got(engine->Prepare(chain, m, {}));
+    plan = prepared;
   }
   absl::StatusOr<std::shared_ptr<const PlanBinding>> Bind(std::shared_ptr<RankGroup> group) const {
     return plan->BindGroup(testing::FarApart(3), 0, std::move(group));
@@ -290,8 +276,7 @@ TEST(RankPlans, ALaunchThatFailsHalfwayEndsTheGroup) {
   const auto groups = LocalGroups(2, 16 << 20);
   const std::vector<DevicePtr> places = testing::FarApart(7);
   const std::vector<DevicePtr> buffers(places.begin(), places.end() - 1);
-  const auto bound = rank.plan->BindGroup(buffers, places.back(), groups[0]);
-  ASSERT_TRUE(bound.ok()) << bound.status();
+  const auto bound = Got(rank.plan->BindGroup(buffers, places.back(), groups[0]));
   bool fails = true;
   rank.world.run = [&](const std::string& name, const BufferList&, int64_t) {
     const bool sums = name == "sinter_all_reduce";
@@ -299,13 +284,13 @@ TEST(RankPlans, ALaunchThatFailsHalfwayEndsTheGroup) {
   };
   for (const bool captures : {true, false}) {
     rank.world.capturing = captures;
-    EXPECT_THAT(std::string(rank.plan->Launch(**bound, nullptr, kRankRows, false).message()),
+    EXPECT_THAT(std::string(rank.plan->Launch(*bound, nullptr, kRankRows, false).message()),
                 HasSubstr("lost"));
     EXPECT_EQ(groups[0]->GetStatus(nullptr).ok(), captures);
   }
   EXPECT_EQ(groups[0]->GetStatus(nullptr).code(), absl::StatusCode::kAborted);
   fails = false;
-  EXPECT_EQ(rank.plan->Launch(**bound, nullptr, kRankRows, false).code(),
+  EXPECT_EQ(rank.plan->Launch(*bound, nullptr, kRankRows, false).code(),
             absl::StatusCode::kAborted);
 }
 
@@ -393,9 +378,8 @@ TEST(RankPlans, PassesOfALayerReuseTheWorkspace) {
   };
   const std::vector<DevicePtr> places = testing::FarApart(7);
   const std::vector<DevicePtr> buffers(places.begin(), places.end() - 1);
-  const auto bound = rank.plan->BindGroup(buffers, places.back(), LocalGroups(2, 16 << 20)[0]);
-  ASSERT_TRUE(bound.ok()) << bound.status();
-  ASSERT_TRUE(rank.plan->Launch(**bound, nullptr, 2048, false).ok());
+  const auto bound = Got(rank.plan->BindGroup(buffers, places.back(), LocalGroups(2, 16 << 20)[0]));
+  ASSERT_TRUE(rank.plan->Launch(*bound, nullptr, 2048, false).ok());
   ASSERT_EQ(rank.world.launches.size(), 2 * recipes.size());
   EXPECT_EQ(rank.world.launches.back().row_offset, 1024);
   bool reads_workspace = false;
@@ -434,15 +418,14 @@ TEST(RankPlans, NodesAreUpdatedForTheirGroupAlone) {
   const Rank rank(SumWithResidual());
   const auto group = LocalGroups()[0];
   const auto bound = *rank.Bind(group);
-  const auto added = rank.plan->AddToGraph(*bound, nullptr, {}, kRankRows);
-  ASSERT_TRUE(added.ok()) << added.status();
-  EXPECT_TRUE(rank.plan->UpdateInGraph(*added, nullptr, **rank.Bind(group), kRankRows + 1).ok());
+  const auto added = Got(rank.plan->AddToGraph(*bound, nullptr, {}, kRankRows));
+  EXPECT_TRUE(rank.plan->UpdateInGraph(added, nullptr, **rank.Bind(group), kRankRows + 1).ok());
   const auto other = *rank.Bind(LocalGroups()[0]);
-  const absl::Status updated = rank.plan->UpdateInGraph(*added, nullptr, *other, kRankRows);
+  const absl::Status updated = rank.plan->UpdateInGraph(added, nullptr, *other, kRankRows);
   EXPECT_EQ(updated.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(updated.message(), HasSubstr("the nodes run over another group"));
   const std::lock_guard<std::mutex> lock(const_cast<FakeWorld&>(rank.world).mutex);
-  EXPECT_EQ(rank.world.nodes.at(added->nodes[0]).m, kRankRows + 1) << "nothing changed";
+  EXPECT_EQ(rank.world.nodes.at(added.nodes[0]).m, kRankRows + 1) << "nothing changed";
 }
 
 TEST(RankPlans, AGraphKeepsTheGroupOfItsNodes) {
@@ -467,8 +450,7 @@ TEST(RankPlans, AGraphKeepsTheGroupOfItsNodes) {
 
 TEST(RankPlans, RowsThatNoSlotHoldsAreRefused) {
   ChainBuilder b;
-  ASSERT_TRUE(b.Output(*b.AllReduce(*b.Input({DType::kF32, {C(8), C(4096)}}), 2)).ok());
-  const Rank rank(*b.Finish(), 1);
+  const Rank rank(Finished(b, {*b.AllReduce(*b.Input({DType::kF32, {C(8), C(4096)}}), 2)}), 1);
   const absl::Status bound =
       rank.plan->BindGroup(testing::FarApart(2), 0, LocalGroups()[0]).status();
   EXPECT_EQ(bound.code(), absl::StatusCode::kFailedPrecondition);
@@ -491,10 +473,9 @@ TEST(RankPlans, RecordsAreFoundAgain) {
   next.normal = NormalFormOf;
   next.plan = PlanChain;
   next.generate = first.world.generate;
-  const auto again = next.MakeEngine()->Prepare(SumWithResidual(), 16, {});
-  ASSERT_TRUE(again.ok()) << again.status();
+  const auto again = Got(next.MakeEngine()->Prepare(SumWithResidual(), 16, {}));
   EXPECT_EQ(next.plans, 0);
-  EXPECT_EQ((*again)->ChosenDigest(), first.plan->ChosenDigest());
+  EXPECT_EQ(again->ChosenDigest(), first.plan->ChosenDigest());
 }
 
 }  // namespace

@@ -1,20 +1,11 @@
 // One kernel of a graph that the compiler refuses is replaced alone: the real planner and code
 // generator, and a compiler that refuses what it is told to.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <set>
-
-#include "absl/strings/match.h"
 #include "src/base/refusal.h"
-#include "src/chain/chain.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
@@ -22,7 +13,6 @@ namespace sinter {
 namespace {
 
 using testing::FakeWorld;
-using ::testing::HasSubstr;
 
 // Plans and generates as the library does, and has no GPU.
 struct RealWorld : FakeWorld {
@@ -98,7 +88,7 @@ TEST(ReplacementTest, EachKernelOfAGraphIsReplacedAlone) {
     EXPECT_LE(gone.size(), 3u) << "a kernel of each layer at most";
     replaced += static_cast<int>(gone.size());
     EXPECT_THAT(plan.note, HasSubstr("replaced, the compiler refused the planned one"));
-    EXPECT_THAT(world.log, ::testing::Not(::testing::Contains(HasSubstr("does not run"))));
+    EXPECT_THAT(world.log, Not(Contains(HasSubstr("does not run"))));
   }
   EXPECT_GE(replaced, 3);
 }
@@ -193,15 +183,14 @@ TEST(ReplacementTest, OfALargeGraphFromAFile) {
   if (path == nullptr) GTEST_SKIP() << "SINTER_SPILL_GRAPH is not set";
   std::ifstream file(path);
   const std::string json{std::istreambuf_iterator<char>(file), {}};
-  const absl::StatusOr<Chain> chain = ChainFromJson(json);
-  ASSERT_TRUE(chain.ok()) << chain.status();
-  RealWorld sound(*chain);
+  const Chain chain = Got(ChainFromJson(json));
+  RealWorld sound(chain);
   const Plan planned = sound.Prepared();
   std::set<std::string> spilling;
   for (size_t i = 0; i < planned.kernels.size(); i += 10) {
     spilling.insert(SourceOf(planned.kernels[i], sound.model));
   }
-  RealWorld world(*chain);
+  RealWorld world(chain);
   world.spills = [&](const CompileRequest& r) { return spilling.count(r.source) > 0; };
   const Plan plan = world.Prepared();
   EXPECT_EQ(plan.kernels.size(), planned.kernels.size());

@@ -2,16 +2,8 @@
 #ifndef SINTER_TESTS_UNIT_ENGINE_ROW_MACHINE_H_
 #define SINTER_TESTS_UNIT_ENGINE_ROW_MACHINE_H_
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <limits>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "src/device/stitch/row_format.cuh"
+#include "tests/support/common.h"
 #include "tests/support/op_functions.h"
 
 namespace sinter::testing {

@@ -1,17 +1,9 @@
 // Kernels of equal code are compiled, stored and loaded once: real planning and code generation, a
 // compiler that counts.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <set>
-#include <string>
-#include <vector>
-
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -56,8 +48,7 @@ ValueId Rows(ChainBuilder& b) {
 Chain LayersAlone(int layers) {
   ChainBuilder b;
   const ValueId y = Layers(b, Rows(b), layers);
-  EXPECT_TRUE(b.Output(y).ok());
-  return *b.Finish();
+  return Finished(b, {y});
 }
 
 // The same behind another output with kernels of its own, so that all buffers and places of the
@@ -67,8 +58,7 @@ Chain LayersBesideANorm(int layers) {
   const ValueId z = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(4096)}});
   EXPECT_TRUE(b.Output(*b.Cast(*AddRmsNorm(b, z, 1e-6), DType::kBF16)).ok());
   const ValueId y = Layers(b, Rows(b), layers);
-  EXPECT_TRUE(b.Output(y).ok());
-  return *b.Finish();
+  return Finished(b, {y});
 }
 
 std::set<std::string> DistinctCodesOf(const Plan& plan) {

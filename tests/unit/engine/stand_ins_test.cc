@@ -1,18 +1,5 @@
 // Plans of kernels that come with the library: what is planned, what rows compute, and when a
 // prepare hands them out.
-#include <cmath>
-#include <cstring>
-#include <fstream>
-#include <set>
-#include <sstream>
-
-#include "absl/strings/str_cat.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "src/chain/builder.h"
-#include "src/chain/chain.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/engine/verify.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
@@ -20,8 +7,10 @@
 #include "src/reference/reference.h"
 #include "src/standin/row_kernel.h"
 #include "src/standin/stand_in.h"
+#include "tests/support/chains.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 #include "tests/unit/engine/row_machine.h"
 
@@ -56,16 +45,14 @@ TEST(StandIns, TakeEveryListedChainOfProductsAndNorms) {
         ParseProblems(ReadAll(absl::StrCat("tests/bench/problems/", list, ".txt")));
     ASSERT_TRUE(problems.ok()) << problems.status();
     for (const Problem& problem : *problems) {
-      const auto planned = PlanStandIns(problem.chain, std::max<int64_t>(problem.m.value_or(1), 1));
-      ASSERT_TRUE(planned.ok()) << problem.id << ": " << planned.status();
-      EXPECT_TRUE(planned->chosen.IsStandIn());
-      for (const PlannedKernel& kernel : planned->chosen.kernels) {
-        const auto stand_in = StandInOf(kernel.spec);
-        ASSERT_TRUE(stand_in.ok()) << problem.id << ": " << stand_in.status();
-        EXPECT_TRUE(stand_in->recipe.Check().ok()) << stand_in->recipe.Check();
-        const auto generated = Generate(kernel.spec, H200());
-        ASSERT_TRUE(generated.ok()) << generated.status();
-        EXPECT_EQ(generated->recipe, stand_in->recipe);
+      const auto planned =
+          Got(PlanStandIns(problem.chain, std::max<int64_t>(problem.m.value_or(1), 1)), problem.id);
+      EXPECT_TRUE(planned.chosen.IsStandIn());
+      for (const PlannedKernel& kernel : planned.chosen.kernels) {
+        const auto stand_in = Got(StandInOf(kernel.spec), problem.id);
+        EXPECT_TRUE(stand_in.recipe.Check().ok()) << stand_in.recipe.Check();
+        const auto generated = Got(Generate(kernel.spec, H200()));
+        EXPECT_EQ(generated.recipe, stand_in.recipe);
       }
     }
   }
@@ -73,31 +60,28 @@ TEST(StandIns, TakeEveryListedChainOfProductsAndNorms) {
 
 TEST(StandIns, HaveADigestOfTheirOwn) {
   const Chain chain = TestChain();
-  const auto planned = PlanStandIns(chain, 128);
-  ASSERT_TRUE(planned.ok()) << planned.status();
-  Plan compiled = planned->chosen;
+  const auto planned = Got(PlanStandIns(chain, 128));
+  Plan compiled = planned.chosen;
   for (PlannedKernel& kernel : compiled.kernels) {
     kernel.spec.family = kernel.spec.stitch == nullptr ? &ProductFamily() : &StitchFamily();
   }
-  EXPECT_NE(planned->chosen.PlanDigest(), compiled.PlanDigest());
+  EXPECT_NE(planned.chosen.PlanDigest(), compiled.PlanDigest());
 }
 
 TEST(StandIns, RefuseWithTheReason) {
   const auto refusal = [](const char* line) {
-    const auto problem = ParseProblem(line);
-    EXPECT_TRUE(problem.ok()) << problem.status();
-    return std::string(PlanStandIns(problem->chain, 16).status().message());
+    const auto problem = Got(ParseProblem(line));
+    return std::string(PlanStandIns(problem.chain, 16).status().message());
   };
   EXPECT_THAT(refusal("C conv_chain b=1 ic=64 h=14 w=14 oc1=64 oc2=64 k1=3 k2=1 act=relu stride=1 "
                       "pad=same weights=OHWI dtype=bf16"),
-              ::testing::HasSubstr("no stand-in multiplies pixels of a convolution"));
+              HasSubstr("no stand-in multiplies pixels of a convolution"));
   EXPECT_THAT(refusal("N softmax rows=16 cols=32768 scale=0.125 dtype=bf16"),
-              ::testing::HasSubstr("no stand-in computes rows of 32768 elements"));
+              HasSubstr("no stand-in computes rows of 32768 elements"));
   EXPECT_THAT(refusal("scatter rows=16 table=9 cols=64 ids=s64"),
-              ::testing::HasSubstr("(scatter of 'x', 'ids' and 'r'): no stand-in"));
-  EXPECT_THAT(
-      refusal("gather rows=16 table=9 cols=64 ids=s64"),
-      ::testing::HasSubstr("(gather of 'x' and 'ids'): no stand-in computes what ids name"));
+              HasSubstr("(scatter of 'x', 'ids' and 'r'): no stand-in"));
+  EXPECT_THAT(refusal("gather rows=16 table=9 cols=64 ids=s64"),
+              HasSubstr("(gather of 'x' and 'ids'): no stand-in computes what ids name"));
 }
 
 // act(x w + bias) of [M, 64] by [130, 64] transposed, in f32 or as bf16.
@@ -108,28 +92,25 @@ Chain Product(Activation act, DType result) {
       *b.Input({DType::kBF16, {Dim::Constant(130), Dim::Constant(64)}}, {true, {}, "w"});
   const ValueId bias = *b.Input({DType::kBF16, {Dim::Constant(130)}}, {true, {}, "bias"});
   const ValueId y = *AddLinear(b, x, w, bias, Layout::kOI, act);
-  EXPECT_TRUE(b.Output(result == DType::kF32 ? y : *b.Cast(y, result)).ok());
-  return *b.Finish();
+  return Finished(b, {result == DType::kF32 ? y : *b.Cast(y, result)});
 }
 
 TEST(StandIns, TakeProductsIntoF32) {
   for (const Activation act : {Activation::kIdentity, Activation::kRelu}) {
     for (const DType result : {DType::kF32, DType::kBF16}) {
-      const auto planned = PlanStandIns(Product(act, result), 16);
-      ASSERT_TRUE(planned.ok()) << planned.status();
-      ASSERT_EQ(planned->chosen.kernels.size(), 1u);
-      const KernelSpec& spec = planned->chosen.kernels[0].spec;
+      const auto planned = Got(PlanStandIns(Product(act, result), 16));
+      ASSERT_EQ(planned.chosen.kernels.size(), 1u);
+      const KernelSpec& spec = planned.chosen.kernels[0].spec;
       EXPECT_EQ(spec.sequence.back().result, result);
-      const auto stand_in = StandInOf(spec);
-      ASSERT_TRUE(stand_in.ok()) << stand_in.status();
-      EXPECT_TRUE(stand_in->recipe.Check().ok()) << stand_in->recipe.Check();
+      const auto stand_in = Got(StandInOf(spec));
+      EXPECT_TRUE(stand_in.recipe.Check().ok()) << stand_in.recipe.Check();
       const uint32_t flags = StandInFlags(spec.sequence.back(), true, true, true);
       EXPECT_EQ(flags >> 14, result == DType::kF32 ? 1u : 0u);
     }
   }
   const auto silu = PlanStandIns(Product(Activation::kSilu, DType::kF32), 16);
   EXPECT_THAT(std::string(silu.status().message()),
-              ::testing::HasSubstr("no stand-in multiplies into f32 with silu, only with relu"));
+              HasSubstr("no stand-in multiplies into f32 with silu, only with relu"));
 }
 
 // Outputs of a body by its row program on the host, in place where they may be, or why there is
@@ -160,20 +141,17 @@ absl::StatusOr<std::vector<std::string>> RunRows(const Chain& body, int64_t m,
 }
 
 void ExpectRowsAreRight(const Chain& body, int64_t m, int* taken) {
-  const auto inputs = RandomInputs(body, m, 5);
-  ASSERT_TRUE(inputs.ok());
-  const auto outputs = RunRows(body, m, *inputs);
+  const auto inputs = Got(RandomInputs(body, m, 5));
+  const auto outputs = RunRows(body, m, inputs);
   if (!outputs.ok()) return;
   ++*taken;
   std::vector<const void*> pointers;
-  for (const std::string& bytes : *inputs) pointers.push_back(bytes.data());
-  const auto expected = RunReferenceF64(body, m, pointers);
-  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (const std::string& bytes : inputs) pointers.push_back(bytes.data());
+  const auto expected = Got(RunReferenceF64(body, m, pointers));
   for (int i = 0; i < body.num_outputs(); ++i) {
     const auto index = static_cast<size_t>(i);
-    const auto values = OutputValues(body, i, m, (*outputs)[index]);
-    ASSERT_TRUE(values.ok());
-    const ErrorMeasure error = Compare(*values, (*expected)[index], body.output_type(i).dtype);
+    const auto values = Got(OutputValues(body, i, m, (*outputs)[index]));
+    const ErrorMeasure error = Compare(values, expected[index], body.output_type(i).dtype);
     EXPECT_TRUE(error.Within(BoundsOf(body, i))) << error.ToString() << "\n" << body.ToString();
   }
 }
@@ -189,25 +167,19 @@ TEST(RowPrograms, NeitherOverflowInAMeanNorLoseASmallLogarithm) {
       ParseProblem("layernorm rows=2 cols=104 eps=1e-5 affine=0 dtype=f32");
   ASSERT_TRUE(norm.ok()) << norm.status();
   const std::string large = FloatsOf(std::vector<float>(2 * 104, 8.5e37f));
-  const auto zeros = RunRows(norm->chain, 2, {large});
-  ASSERT_TRUE(zeros.ok()) << zeros.status();
-  const auto values = OutputValues(norm->chain, 0, 2, (*zeros)[0]);
-  ASSERT_TRUE(values.ok());
-  for (const double value : *values) EXPECT_LT(std::fabs(value), 1e-3 * 8.5e37);
-  for (const double value : *values) EXPECT_TRUE(std::isfinite(value));
+  const auto zeros = Got(RunRows(norm->chain, 2, {large}));
+  const auto values = Got(OutputValues(norm->chain, 0, 2, zeros[0]));
+  for (const double value : values) EXPECT_LT(std::fabs(value), 1e-3 * 8.5e37);
+  for (const double value : values) EXPECT_TRUE(std::isfinite(value));
 
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kF32, {Dim::Constant(2), Dim::Constant(104)}});
   const ValueId sum = *b.Binary(BinaryKind::kAdd, *b.Scalar(1), *b.Unary(UnaryKind::kExp, x));
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kLog, sum)).ok());
-  const absl::StatusOr<Chain> softplus = b.Finish();
-  ASSERT_TRUE(softplus.ok());
-  const auto small = RunRows(*softplus, 2, {FloatsOf(std::vector<float>(2 * 104, -12.3f))});
-  ASSERT_TRUE(small.ok()) << small.status();
-  const auto logs = OutputValues(*softplus, 0, 2, (*small)[0]);
-  ASSERT_TRUE(logs.ok());
+  const Chain softplus = Finished(b, {*b.Unary(UnaryKind::kLog, sum)});
+  const auto small = Got(RunRows(softplus, 2, {FloatsOf(std::vector<float>(2 * 104, -12.3f))}));
+  const auto logs = Got(OutputValues(softplus, 0, 2, small[0]));
   const double exact = std::log1p(std::exp(static_cast<double>(-12.3f)));
-  for (const double log : *logs) EXPECT_NEAR(log, exact, 1e-6 * exact);
+  for (const double log : logs) EXPECT_NEAR(log, exact, 1e-6 * exact);
 }
 
 TEST(RowPrograms, ComputeWhatTheReferenceDoes) {
@@ -218,9 +190,8 @@ TEST(RowPrograms, ComputeWhatTheReferenceDoes) {
         "bias_gelu_residual_layernorm rows=4 cols=64 gelu=tanh eps=1e-5 dtype=bf16",
         "residual_rmsnorm rows=7 cols=96 eps=1e-6 outputs=2 dtype=bf16",
         "masked_softmax rows=6 cols=48 scale=0.125 mask=full dtype=bf16"}) {
-    const auto problem = ParseProblem(line);
-    ASSERT_TRUE(problem.ok()) << problem.status();
-    ExpectRowsAreRight(problem->chain, problem->m.value_or(1), &taken);
+    const auto problem = Got(ParseProblem(line));
+    ExpectRowsAreRight(problem.chain, problem.m.value_or(1), &taken);
   }
   EXPECT_EQ(taken, 5);
 }
@@ -281,17 +252,15 @@ TEST(StandIns, AreHandedOutWhereAPrepareMustNotBuild) {
   const auto engine = EngineWithStandIns(&world);
   PrepareOptions options;
   options.no_build = true;
-  const auto plan = engine->Prepare(world.chain, 100, options);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_TRUE((*plan)->plan().IsStandIn());
-  EXPECT_THAT((*plan)->plan().note, ::testing::HasSubstr("stand-in: "));
-  EXPECT_THAT((*plan)->Explain(), ::testing::HasSubstr("of the library's own (stand-in)"));
+  const auto plan = Got(engine->Prepare(world.chain, 100, options));
+  EXPECT_TRUE(plan->plan().IsStandIn());
+  EXPECT_THAT(plan->plan().note, HasSubstr("stand-in: "));
+  EXPECT_THAT(plan->Explain(), HasSubstr("of the library's own (stand-in)"));
   EXPECT_EQ(engine->Stats().stand_ins, 1u);
   EXPECT_EQ(engine->Stats().kernels_compiled, 0u);
   EXPECT_TRUE(world.disk->records.empty());  // nothing is stored under the plan's key
-  const auto again = engine->Prepare(world.chain, 100, options);
-  ASSERT_TRUE(again.ok());
-  EXPECT_EQ((*again)->plan().PlanDigest(), (*plan)->plan().PlanDigest());
+  const auto again = Got(engine->Prepare(world.chain, 100, options));
+  EXPECT_EQ(again->plan().PlanDigest(), plan->plan().PlanDigest());
   options.must_hit = true;
   EXPECT_TRUE(absl::IsNotFound(engine->Prepare(world.chain, 100, options).status()));
 }
@@ -300,9 +269,8 @@ TEST(StandIns, RunWhereThereIsNoCompiler) {
   FakeWorld world;
   world.has_compiler = false;
   const auto engine = EngineWithStandIns(&world);
-  const auto plan = engine->Prepare(world.chain, 100, {});
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_TRUE((*plan)->plan().IsStandIn());
+  const auto plan = Got(engine->Prepare(world.chain, 100, {}));
+  EXPECT_TRUE(plan->plan().IsStandIn());
   PrepareOptions must_hit;
   must_hit.must_hit = true;
   EXPECT_FALSE(engine->Prepare(world.chain, 100, must_hit).ok());
@@ -326,8 +294,7 @@ TEST(StandIns, SayWhyNoneIsThere) {
   options.no_build = options.batch_invariant = true;
   const auto plan = engine->Prepare(world.chain, 100, options);
   EXPECT_TRUE(absl::IsNotFound(plan.status()));
-  EXPECT_THAT(std::string(plan.status().message()),
-              ::testing::HasSubstr("no stand-in is batch-invariant"));
+  EXPECT_THAT(std::string(plan.status().message()), HasSubstr("no stand-in is batch-invariant"));
 }
 
 }  // namespace

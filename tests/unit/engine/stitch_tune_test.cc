@@ -1,20 +1,12 @@
 // Tuning of stitched chains: real planning and code generation, and a device that computes, kernel
 // by kernel, what each spec says.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <mutex>
-#include <set>
-#include <string>
-
-#include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
 #include "src/engine/keys.h"
 #include "src/engine/tune.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
 #include "src/reference/reference.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -123,9 +115,8 @@ TEST_F(StitchTuneTest, TakesTheFastestHoweverLowItRanks) {
   auto set = std::make_shared<TuningSet>();
   set->Add(*result.entry);
   world.tuning = set;
-  const auto prepared = world.MakeEngine()->Prepare(world.chain, 32, {});
-  ASSERT_TRUE(prepared.ok()) << prepared.status();
-  const KernelSpec& taken = (*prepared)->plan().kernels[0].spec;
+  const auto prepared = Got(world.MakeEngine()->Prepare(world.chain, 32, {}));
+  const KernelSpec& taken = prepared->plan().kernels[0].spec;
   EXPECT_EQ(ScheduleText(taken) + ProblemText(taken), fastest);
 }
 
@@ -139,9 +130,8 @@ TEST_F(StitchTuneTest, AnEntryOfOtherOpsIsNotTaken) {
   auto set = std::make_shared<TuningSet>();
   set->Add(entry);
   world.tuning = set;
-  const auto prepared = world.MakeEngine()->Prepare(world.chain, 32, {});
-  ASSERT_TRUE(prepared.ok()) << prepared.status();
-  EXPECT_EQ((*prepared)->plan().kernels[0].spec.stitch->body, world.chain);
+  const auto prepared = Got(world.MakeEngine()->Prepare(world.chain, 32, {}));
+  EXPECT_EQ(prepared->plan().kernels[0].spec.stitch->body, world.chain);
 }
 
 // What such a chain moves are its inputs and outputs: they come from memory and go there.
