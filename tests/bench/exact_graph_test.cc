@@ -1,11 +1,9 @@
 #include "tests/bench/exact_graph.h"
 
-#include <gtest/gtest.h>
-
-#include "src/chain/builder.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/rough_chain.h"
+#include "tests/support/test.h"
 
 namespace sinter::bench {
 namespace {
@@ -20,9 +18,8 @@ TEST(ExactGraph, MostRandomGraphsHaveAnExactForm) {
       ASSERT_TRUE(chain.ok()) << seed << ": " << chain.status();
       const int64_t m = chain->UsesM() ? testing::RowsOfRandomGraph(seed) : 1;
       const auto inputs = *Quarters(*chain, m, seed);
-      const auto holds = IsExactInF32(*chain, m, inputs);
-      ASSERT_TRUE(holds.ok()) << seed << ": " << holds.status();
-      (is_rough ? rough : exact) += *holds ? 1 : 0;
+      const auto holds = Got(IsExactInF32(*chain, m, inputs), seed);
+      (is_rough ? rough : exact) += holds ? 1 : 0;
     }
   }
   EXPECT_GE(exact, kGraphs / 2);
@@ -35,8 +32,7 @@ Chain Spread(double scale, int64_t terms) {
   const ValueId x = *b.Input({DType::kF32, {C(2), C(terms)}});
   const ValueId far = *b.Binary(BinaryKind::kMul, x, *b.Scalar(scale));
   const ValueId both = *b.Binary(BinaryKind::kAdd, x, far);
-  EXPECT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, both, {1})).ok());
-  return *b.Finish();
+  return Finished(b, {*b.Reduce(ReduceKind::kSum, both, {1})});
 }
 
 TEST(ExactGraph, KnowsWhatF32DoesNotHold) {

@@ -1,15 +1,10 @@
 // Plans built by hand launch as those of the engine do; fakes stand in for compiler and GPU.
 #include "tests/gpu/plan_build.h"
 
-#include <cstdint>
-#include <memory>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/chain/problem.h"
 #include "src/engine/bound_plan.h"
 #include "src/fusion/fusion.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter::gpu_testing {
@@ -21,9 +16,8 @@ std::vector<int64_t> RowsLaunched(const char* problem, int64_t m) {
   world.compute = false;
   const Ports ports = world.MakePorts();
   const auto chain = std::make_shared<const Chain>(ParseProblem(problem)->chain);
-  const absl::StatusOr<FusionResult> fused = PlanChain(*chain, kLargestBucket, world.model, {});
-  EXPECT_TRUE(fused.ok()) << fused.status();
-  const absl::StatusOr<LoadedPlanPtr> plan = BuildPlan(ports, chain, fused->chosen);
+  const FusionResult fused = Got(PlanChain(*chain, kLargestBucket, world.model, {}));
+  const absl::StatusOr<LoadedPlanPtr> plan = BuildPlan(ports, chain, fused.chosen);
   EXPECT_TRUE(plan.ok()) << plan.status();
   if (!plan.ok()) return {};
   constexpr DevicePtr kApart = DevicePtr{1} << 32;

@@ -1,16 +1,6 @@
 // Sums over two GPUs of this machine whose operand the product before them pushes: equal, bit for
 // bit, to the sums of what the product leaves in memory, for every number of rows, and their times.
 // Two ranks in one process. Skipped with one GPU.
-#include <unistd.h>
-
-#include <cstdio>
-#include <cstring>
-#include <map>
-#include <thread>
-#include <tuple>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
 #include "src/chain/problem.h"
 #include "src/engine/bound_plan.h"
 #include "src/engine/rank_group.h"
@@ -50,17 +40,15 @@ struct Layer {
   int64_t n, k, most;  // most: rows
   std::shared_ptr<const Chain> chain;
   Layer(int64_t n, int64_t k, int64_t most = 128) : n(n), k(k), most(most) {
-    const auto problem = ParseProblem(absl::StrCat("row_parallel m=M n=", n, " k=", k, " ranks=2"));
-    EXPECT_OK(problem);
-    const auto form = NormalFormOf(std::make_shared<const Chain>(problem->chain));
-    EXPECT_OK(form);
-    chain = (*form)->chain;
+    const auto problem =
+        Got(ParseProblem(absl::StrCat("row_parallel m=M n=", n, " k=", k, " ranks=2")));
+    const auto form = Got(NormalFormOf(std::make_shared<const Chain>(problem.chain)));
+    chain = form->chain;
   }
   Plan PlainPlan(int64_t bucket) const {
-    auto plans = PlanChain(*chain, bucket, *BuiltinModel("h100"), {});
-    EXPECT_OK(plans);
-    std::vector<Plan> all = {plans->chosen};
-    all.insert(all.end(), plans->alternatives.begin(), plans->alternatives.end());
+    auto plans = Got(PlanChain(*chain, bucket, *BuiltinModel("h100"), {}));
+    std::vector<Plan> all = {plans.chosen};
+    all.insert(all.end(), plans.alternatives.begin(), plans.alternatives.end());
     for (Plan& plan : all) {
       if (plan.kernels.size() == 2 && plan.kernels[0].spec.schedule.pushes == 0) return plan;
     }
@@ -190,9 +178,8 @@ class PushedSums : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     for (int r = 0; r < kRanks; ++r) {
-      auto ports = MakePorts(TestConfig(), r, "", StderrLog());
-      ASSERT_OK(ports);
-      ranks_[r].ports = *std::move(ports);
+      auto ports = Got(MakePorts(TestConfig(), r, "", StderrLog()));
+      ranks_[r].ports = std::move(ports);
     }
   }
   static void TearDownTestSuite() {
@@ -206,15 +193,13 @@ class PushedSums : public ::testing::Test {
     for (int r = 0; r < kRanks; ++r) {
       ranks_[r].group.reset();
       ASSERT_OK(ranks_[r].Allocate(layer, r));
-      auto opened = OpenPeerMemory(TestConfig(), r);
-      ASSERT_OK(opened);
-      memory.push_back(*std::move(opened));
+      auto opened = Got(OpenPeerMemory(TestConfig(), r));
+      memory.push_back(std::move(opened));
     }
     RankGroupOptions options;
     options.slot_bytes = slot_bytes;
-    auto groups = RankGroup::CreateLocal(std::move(memory), options);
-    ASSERT_OK(groups);
-    for (int r = 0; r < kRanks; ++r) ranks_[r].group = (*groups)[static_cast<size_t>(r)];
+    auto groups = Got(RankGroup::CreateLocal(std::move(memory), options));
+    for (int r = 0; r < kRanks; ++r) ranks_[r].group = groups[static_cast<size_t>(r)];
   }
   // `work(rank)` of all ranks at once.
   static void OnAll(const std::function<absl::Status(int)>& work) {
@@ -255,12 +240,10 @@ class PushedSums : public ::testing::Test {
   static std::string ResultsOf(const Bounds& bounds, int64_t m) {
     for (const Rank& rank : ranks_) EXPECT_OK(rank.Poison());
     Run(bounds, m);
-    auto first = ranks_[0].Results(), second = ranks_[1].Results();
-    EXPECT_OK(first);
-    EXPECT_OK(second);
-    EXPECT_TRUE(*first == *second) << "ranks differ, " << m << " rows";
+    auto first = Got(ranks_[0].Results()), second = Got(ranks_[1].Results());
+    EXPECT_TRUE(first == second) << "ranks differ, " << m << " rows";
     for (const Rank& rank : ranks_) EXPECT_OK(rank.group->GetStatus(nullptr));
-    return *first;
+    return first;
   }
 
   // Of plans of one number of rows, the first of which says what is right.
@@ -458,10 +441,9 @@ TEST_F(PushedSums, TimesOfManyRows) {
   for (const auto& one : cases) {
     const Layer layer(one.n, one.k, one.rows);
     Begin(layer);
-    const auto plans = PlanChain(*layer.chain, one.rows, *BuiltinModel("h100"), {});
-    ASSERT_OK(plans);
+    const auto plans = Got(PlanChain(*layer.chain, one.rows, *BuiltinModel("h100"), {}));
     std::vector<NamedPlan> named;
-    for (const Plan& plan : {layer.PlainPlan(one.rows), plans->chosen}) {
+    for (const Plan& plan : {layer.PlainPlan(one.rows), plans.chosen}) {
       const int threads = CollectiveKernels::ScheduleOf(plan.kernels.back().spec).threads;
       named.push_back(
           {absl::StrCat(one.n, "x", one.k, " ", plan.kernels[0].spec.schedule.ToString()), plan,

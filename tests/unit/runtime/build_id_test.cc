@@ -1,12 +1,8 @@
 #include <elf.h>
 
-#include <cstring>
-#include <fstream>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_library.h"
 #include "src/base/digest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

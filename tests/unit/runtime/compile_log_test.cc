@@ -1,5 +1,5 @@
-#include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_library.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

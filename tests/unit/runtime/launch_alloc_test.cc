@@ -16,17 +16,15 @@ TEST(LaunchAllocations, ALaunchAllocatesNothing) {
   recipe.cluster = {8, 1, 1};
   recipe.cooperative = true;
   recipe.pdl = true;
-  const auto kernel = (*loader)->Load(FakeCubin("k"), recipe);
-  ASSERT_TRUE(kernel.ok()) << Text(kernel.status());
-  const auto bound = (*kernel)->Bind(recipe, ExampleBuffers());
-  ASSERT_TRUE(bound.ok());
+  const auto kernel = Got((*loader)->Load(FakeCubin("k"), recipe));
+  const auto bound = Got(kernel->Bind(recipe, ExampleBuffers()));
   fake.SetRecording(false);
   // Once with our context current, once pushing it; the first round lets the fake know the thread.
   for (const bool current : {false, true}) {
     if (current) fake.Table().CtxPushCurrent(device->context());
     const long before = t_allocations;
     for (int64_t m = 1; m < 100; ++m) {
-      ASSERT_TRUE((*kernel)->Launch(**bound, nullptr, m, m * 16, true).ok());
+      ASSERT_TRUE(kernel->Launch(*bound, nullptr, m, m * 16, true).ok());
     }
     EXPECT_EQ(t_allocations - before, 0) << (current ? "current" : "pushed");
   }

@@ -1,20 +1,10 @@
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <filesystem>
-#include <iterator>
-#include <thread>
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/base/status.h"
 #include "tests/fakes/fake_nvrtc.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 CompileRequest Request(const std::string& source) {
   CompileRequest request;
@@ -60,9 +50,8 @@ TEST(NvrtcCompiler, WithoutALibraryEveryAnswerIsUnavailable) {
 }
 
 TEST(NvrtcCompiler, PassesTheOptions) {
-  const auto kernel = FakeCompiler()->Compile(Request("//kernel k"));
-  ASSERT_TRUE(kernel.ok());
-  EXPECT_EQ(kernel->log,
+  const auto kernel = Got(FakeCompiler()->Compile(Request("//kernel k")));
+  EXPECT_EQ(kernel.log,
             "option --gpu-architecture=sm_90a\noption -default-device\noption --std=c++17\n"
             "option --ptxas-options=-v\noption -DX=1\n");
 }

@@ -2,19 +2,7 @@
 // runs itself without the loader's cache, so that builtins are found where NVRTC lies or nowhere.
 #include <dlfcn.h>
 #include <sys/auxv.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "runtime/nvrtc/nvrtc_library.h"
 #include "src/base/config.h"
@@ -24,9 +12,6 @@ namespace sinter {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 // What a child says of an NVRTC: "compiled", or why not, and which builtins it holds then.
 int Compile(const std::string& nvrtc) {
@@ -82,9 +67,8 @@ class NvrtcFolder : public ::testing::Test {
   // Lays out: store/code (the library alone, under a name of its own), wheel (library and
   // builtins).
   void SetUp() override {
-    const auto config = ConfigFromEnvironment();
-    ASSERT_TRUE(config.ok());
-    const std::string nvrtc = FindNvrtcFile(config->nvrtc_path);
+    const auto config = Got(ConfigFromEnvironment());
+    const std::string nvrtc = FindNvrtcFile(config.nvrtc_path);
     if (nvrtc.empty()) SINTER_END_WITHOUT_COMPILER("no NVRTC was found");
     for (const auto& file : fs::directory_iterator(fs::canonical(nvrtc).parent_path())) {
       const std::string name = file.path().filename().string();

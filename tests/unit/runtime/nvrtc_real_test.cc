@@ -1,26 +1,11 @@
 // The installed NVRTC. Skipped where there is none.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <string>
-#include <thread>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/compile_request.h"
 #include "src/base/config.h"
-#include "src/base/status.h"
 #include "tests/support/no_compiler.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::MatchesRegex;
 
 CompileRequest RealRequest(const std::string& source) {
   CompileRequest request;
@@ -53,9 +38,8 @@ extern "C" __global__ void k(float* p) {
 class RealNvrtc : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto config = ConfigFromEnvironment();
-    ASSERT_TRUE(config.ok());
-    compiler = MakeNvrtcCompiler(config->nvrtc_path);
+    const auto config = Got(ConfigFromEnvironment());
+    compiler = MakeNvrtcCompiler(config.nvrtc_path);
     const auto id = compiler->ToolchainId();
     if (!id.ok()) SINTER_END_WITHOUT_COMPILER(id.status());
   }
@@ -65,18 +49,16 @@ class RealNvrtc : public ::testing::Test {
 constexpr double kQuickUs = 0.5e6;
 
 TEST_F(RealNvrtc, CompilesATrivialKernelQuickly) {
-  const auto kernel = compiler->Compile(RealRequest(kTrivial));
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  EXPECT_TRUE(CheckCubin(kernel->cubin).ok());
-  EXPECT_GT(kernel->registers, 0);
-  EXPECT_EQ(kernel->spill_bytes, 0);
-  EXPECT_GT(kernel->compile_us, 0);
+  const auto kernel = Got(compiler->Compile(RealRequest(kTrivial)));
+  EXPECT_TRUE(CheckCubin(kernel.cubin).ok());
+  EXPECT_GT(kernel.registers, 0);
+  EXPECT_EQ(kernel.spill_bytes, 0);
+  EXPECT_GT(kernel.compile_us, 0);
   // The first reads NVRTC's pages, and a busy machine may hold one up.
-  double best_us = kernel->compile_us;
+  double best_us = kernel.compile_us;
   for (int i = 0; i < 4 && best_us >= kQuickUs; ++i) {
-    const auto again = compiler->Compile(RealRequest(kTrivial));
-    ASSERT_TRUE(again.ok()) << again.status();
-    best_us = std::min(best_us, again->compile_us);
+    const auto again = Got(compiler->Compile(RealRequest(kTrivial)));
+    best_us = std::min(best_us, again.compile_us);
   }
   EXPECT_LT(best_us, kQuickUs);
 }
@@ -106,9 +88,8 @@ TEST_F(RealNvrtc, RefusesAKernelThatSpills) {
 TEST_F(RealNvrtc, SaysHowMuchOfAnAllowedSpillThereIs) {
   CompileRequest request = RealRequest(kSpilling);
   request.most_spill_bytes = 1 << 20;
-  const auto kernel = compiler->Compile(request);
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  EXPECT_GT(kernel->spill_bytes, 0);
+  const auto kernel = Got(compiler->Compile(request));
+  EXPECT_GT(kernel.spill_bytes, 0);
 }
 
 TEST_F(RealNvrtc, RefusesAKernelWithAPerformanceRemark) {
@@ -124,12 +105,10 @@ TEST_F(RealNvrtc, FindsHeadersInMemoryByName) {
   request.headers = {{"tile/a.cuh", "#include \"b.cuh\"\n"},
                      {"b.cuh", "constexpr float kValue = VALUE;\n"}};
   request.options = {"-DVALUE=2.5f"};
-  const auto kernel = compiler->Compile(request);
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  const auto kernel = Got(compiler->Compile(request));
   request.headers[1].second = "constexpr float kValue = VALUE + 1;\n";
-  const auto other = compiler->Compile(request);
-  ASSERT_TRUE(other.ok()) << other.status();
-  EXPECT_NE(other->cubin, kernel->cubin);  // the header's bytes are what is compiled
+  const auto other = Got(compiler->Compile(request));
+  EXPECT_NE(other.cubin, kernel.cubin);  // the header's bytes are what is compiled
 }
 
 TEST_F(RealNvrtc, ToolchainIdHoldsVersionAndBuildId) {
@@ -138,13 +117,12 @@ TEST_F(RealNvrtc, ToolchainIdHoldsVersionAndBuildId) {
 }
 
 TEST_F(RealNvrtc, TheBuildIdCanBePeekedWithoutOpeningTheLibrary) {
-  const auto config = ConfigFromEnvironment();
-  ASSERT_TRUE(config.ok());
-  const auto fresh = MakeNvrtcCompiler(config->nvrtc_path);
+  const auto config = Got(ConfigFromEnvironment());
+  const auto fresh = MakeNvrtcCompiler(config.nvrtc_path);
   const std::string peeked = fresh->PeekBuildId();
   EXPECT_FALSE(fresh->Loaded());
   if (peeked.empty()) GTEST_SKIP() << "the library's file cannot be told beforehand here";
-  EXPECT_THAT(compiler->ToolchainId().value(), ::testing::EndsWith("-" + peeked));
+  EXPECT_THAT(compiler->ToolchainId().value(), EndsWith("-" + peeked));
 }
 
 // Takes a second or more.

@@ -1,17 +1,8 @@
 // Launches of more rows than one pass takes, of planned kernels: what the driver is given in each
 // pass lies in the buffers of all rows and in the workspace of one pass.
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
-#include "src/chain/chain.h"
-#include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/chains.h"
 #include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/runtime/fixture.h"
 
@@ -82,13 +73,11 @@ void CheckPasses(const LaunchRecipe& recipe, const Places& places, int* in_works
   FakeDriver fake;
   for (const ArgSlot& arg : recipe.args) fake.kernel.param_sizes.push_back(SizeOfArg(arg));
   const auto loader = std::move(*MakeLoader(OpenFake(fake)));
-  const auto kernel = loader->Load(FakeCubin(recipe.entry), recipe);
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  const auto bound = (*kernel)->Bind(recipe, places.List());
-  ASSERT_TRUE(bound.ok()) << bound.status();
+  const auto kernel = Got(loader->Load(FakeCubin(recipe.entry), recipe));
+  const auto bound = Got(kernel->Bind(recipe, places.List()));
   for (int64_t first = 0; first < kRows; first += kLargestBucket) {
     const int64_t m = std::min(kLargestBucket, kRows - first);
-    ASSERT_TRUE((*kernel)->Launch(**bound, nullptr, m, first, false).ok());
+    ASSERT_TRUE(kernel->Launch(*bound, nullptr, m, first, false).ok());
     EXPECT_EQ(FindEscape(fake.launches().back(), recipe, places), "")
         << recipe.entry << ", rows from " << first;
   }
@@ -104,9 +93,8 @@ TEST(Passes, GiveTheDriverAddressesInsideTheBuffers) {
         "gated_ffn m=M n=256 k=128 l=128 act=silu", "gemm_chain m=M n=256 k=128 l=64 act=relu",
         "grouped_gated_ffn m=M experts=8 top=2 n=128 k=128 l=128 act=silu",
         "layernorm rows=M cols=96"}) {
-    const absl::StatusOr<Problem> problem = ParseProblem(line);
-    ASSERT_TRUE(problem.ok()) << problem.status();
-    const Chain& chain = problem->chain;
+    const Problem problem = Got(ParseProblem(line));
+    const Chain& chain = problem.chain;
     for (const Plan& plan : testing::PlansOf(chain, kLargestBucket)) {
       SCOPED_TRACE(absl::StrCat(line, "\n", plan.ToText()));
       const Places places(chain, plan);
