@@ -1,6 +1,6 @@
 // Bank conflicts of accesses whose cycles are known by hand.
-#include "gtest/gtest.h"
 #include "src/stitch/sectors.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

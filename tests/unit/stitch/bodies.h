@@ -2,14 +2,9 @@
 #ifndef SINTER_TESTS_UNIT_STITCH_BODIES_H_
 #define SINTER_TESTS_UNIT_STITCH_BODIES_H_
 
-#include <cstdint>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/base/device_model.h"
-#include "src/chain/builder.h"
-#include "src/chain/problem.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 
 namespace sinter::testing {
 
@@ -37,12 +32,7 @@ class Body {
     EXPECT_TRUE(id.ok()) << id.status();
     return id.ok() ? *id : 0;
   }
-  Chain Finish(const std::vector<ValueId>& outputs) {
-    for (ValueId output : outputs) EXPECT_TRUE(b.Output(output).ok());
-    absl::StatusOr<Chain> chain = b.Finish();
-    EXPECT_TRUE(chain.ok()) << chain.status();
-    return chain.ok() ? *std::move(chain) : Chain();
-  }
+  Chain Finish(const std::vector<ValueId>& outputs) { return Finished(b, outputs); }
 
   static std::vector<Dim> Dims(const std::vector<int64_t>& extents) {
     std::vector<Dim> dims;
@@ -53,11 +43,7 @@ class Body {
   ChainBuilder b;
 };
 
-inline Chain FromText(const char* line) {
-  absl::StatusOr<Problem> problem = ParseProblem(line);
-  EXPECT_TRUE(problem.ok()) << problem.status();
-  return problem.ok() ? problem->chain : Chain();
-}
+inline Chain FromText(const char* line) { return Got(ParseProblem(line)).chain; }
 
 // x - mean(x) down the columns, then row sums of that.
 inline Chain ColumnsThenRows(int64_t rows, int64_t columns) {

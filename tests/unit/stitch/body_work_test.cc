@@ -2,11 +2,6 @@
 // them, and programs are made in time that is linear in what they hold.
 #include "src/stitch/body_work.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
 #include "src/base/codec.h"
 #include "src/chain/builder.h"
 #include "src/stitch/program.h"
@@ -19,7 +14,6 @@ namespace {
 
 using testing::Body;
 using testing::DeepGraph;
-using ::testing::HasSubstr;
 
 std::string WhyNot(const Chain& body, ValueId owner = -1, StitchBudget* budget = nullptr) {
   return std::string(MakeStitchProgram(body, owner, {}, budget).status().message());
@@ -30,11 +24,10 @@ std::string WhyNot(const Chain& body, ValueId owner = -1, StitchBudget* budget =
 TEST(BodyWork, LevelsOfALongLadderOfRowsAreFoundOnce) {
   const Chain body = testing::MakeDeepGraph(DeepGraph::kReductions, 122, 4, 1);
   const auto owner = OwnerCandidates(body).back();
-  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, owner);
-  ASSERT_TRUE(program.ok()) << program.status();
-  ASSERT_EQ(program->phases.size(), 1u);
-  EXPECT_EQ(program->phases[0].loops.back().level, 40);
-  EXPECT_LT(program->visits, 10000);
+  const StitchProgram program = Got(MakeStitchProgram(body, owner));
+  ASSERT_EQ(program.phases.size(), 1u);
+  EXPECT_EQ(program.phases[0].loops.back().level, 40);
+  EXPECT_LT(program.visits, 10000);
 }
 
 TEST(BodyWork, RefusesWhatIsReadAtTooManyPlacesAndNamesAnOp) {
@@ -48,7 +41,7 @@ TEST(BodyWork, RefusesWhatIsReadAtTooManyPlacesAndNamesAnOp) {
   for (const auto& one : cases) {
     const std::string why = WhyNot(testing::MakeDeepGraph(one.kind, 100, 8, 1));
     EXPECT_THAT(why, HasSubstr(one.why)) << NameOf(one.kind);
-    EXPECT_THAT(why, ::testing::StartsWith("op ")) << NameOf(one.kind);
+    EXPECT_THAT(why, StartsWith("op ")) << NameOf(one.kind);
   }
 }
 
@@ -56,8 +49,7 @@ Chain NestedConcats(size_t wide) {
   ChainBuilder b;
   ValueId x = *b.Input({DType::kF32, {Dim::Constant(16), Dim::Constant(1)}});
   for (int i = 0; i < 2; ++i) x = *b.Concat(std::vector<ValueId>(wide, x), 1);
-  EXPECT_TRUE(b.Output(*b.Unary(UnaryKind::kExp, x)).ok());
-  return *b.Finish();
+  return Finished(b, {*b.Unary(UnaryKind::kExp, x)});
 }
 
 // 467 bytes of JSON, 4,160 sides: a compiler took a minute of processor time.
@@ -74,8 +66,7 @@ TEST(BodyWork, RefusesManyOpsThatTakeACompilerLong) {
       ChainBuilder b;
       ValueId x = *b.Input({DType::kF32, {Dim::Constant(16), Dim::Constant(64)}});
       for (int i = 0; i < most + more; ++i) x = *b.Unary(kind, x);
-      ASSERT_TRUE(b.Output(x).ok());
-      EXPECT_THAT(WhyNot(*b.Finish()), HasSubstr(more ? "more than 400 branches" : ""));
+      EXPECT_THAT(WhyNot(Finished(b, {x})), HasSubstr(more ? "more than 400 branches" : ""));
     }
   }
 }
@@ -121,8 +112,7 @@ TEST(BodyWork, CountsTheSidesOfConcatenationsAsSourceIsWritten) {
     const ValueId high = *b.Slice(x, {0, 48}, {Dim::Constant(64), Dim::Constant(96)});
     x = *b.Concat({*b.Unary(UnaryKind::kExp, high), low}, 1);
   }
-  ASSERT_TRUE(b.Output(x).ok());
-  EXPECT_THAT(WhyNot(*b.Finish()), HasSubstr("would have more than 400 branches"));
+  EXPECT_THAT(WhyNot(Finished(b, {x})), HasSubstr("would have more than 400 branches"));
 }
 
 // Predictions of such kernels would not be numbers.
@@ -134,8 +124,7 @@ TEST(BodyWork, RefusesReductionsTooDeepInsideOneAnother) {
     const ValueId spread = *b.Broadcast(column, {Dim::Constant(8), Dim::Constant(1000)});
     x = *b.Reduce(ReduceKind::kSum, spread, {1});
   }
-  ASSERT_TRUE(b.Output(x).ok());
-  EXPECT_THAT(WhyNot(*b.Finish()),
+  EXPECT_THAT(WhyNot(Finished(b, {x})),
               HasSubstr("one thread would compute it more than 1e+12 times for one element"));
 }
 

@@ -1,7 +1,4 @@
 // Which composition a schedule means for a body's hand-overs.
-#include <algorithm>
-
-#include "gtest/gtest.h"
 #include "src/stitch/schedule.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/unit/stitch/bodies.h"
@@ -20,9 +17,8 @@ Composition Of(const Chain& body, ValueId owner, ValueId value, int unit, int cl
   s.block_threads = 256;
   s.unit_threads = unit;
   s.cluster = cluster;
-  const auto program = MakeStitchProgram(body, owner);
-  EXPECT_TRUE(program.ok()) << program.status();
-  return CompositionsOf(body, *program, s)[static_cast<size_t>(value)];
+  const auto program = Got(MakeStitchProgram(body, owner));
+  return CompositionsOf(body, program, s)[static_cast<size_t>(value)];
 }
 
 TEST(CompositionsOf, FollowsTheThreadsThatShareAUnit) {

@@ -1,8 +1,6 @@
 // Dominators: small graphs by hand, random ones against their definition.
-#include <random>
-
-#include "gtest/gtest.h"
 #include "src/stitch/phases.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

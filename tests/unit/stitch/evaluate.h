@@ -2,11 +2,8 @@
 #ifndef SINTER_TESTS_UNIT_STITCH_EVALUATE_H_
 #define SINTER_TESTS_UNIT_STITCH_EVALUATE_H_
 
-#include <algorithm>
-#include <cstdint>
-#include <map>
-
 #include "src/stitch/index.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

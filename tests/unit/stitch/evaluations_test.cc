@@ -1,5 +1,4 @@
 // Evaluations: reductions that a thread does alone, inside one another and beside one another.
-#include "gtest/gtest.h"
 #include "src/stitch/sectors.h"
 #include "tests/unit/stitch/bodies.h"
 
@@ -10,9 +9,8 @@ using testing::Body;
 
 // Of the only loop of a kernel without units.
 Evaluations Alone(const Chain& body) {
-  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, -1);
-  EXPECT_TRUE(program.ok()) << program.status();
-  return EvaluationsOf(body, *program, program->phases[0].flat[0], false);
+  const StitchProgram program = Got(MakeStitchProgram(body, -1));
+  return EvaluationsOf(body, program, program.phases[0].flat[0], false);
 }
 
 TEST(Evaluations, ElementsAreComputedOnce) {
@@ -74,10 +72,9 @@ TEST(Evaluations, WhatAVectorReadsTwiceIsOneAccess) {
 TEST(Evaluations, RowsOfTheUnitAreThere) {
   const Chain chain = testing::FromText("softmax rows=16 cols=64");
   const ValueId owner = testing::FirstReduction(chain, 1);
-  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(chain, owner);
-  ASSERT_TRUE(program.ok());
-  for (const StitchLoop& loop : program->phases[0].loops) {
-    EXPECT_EQ(EvaluationsOf(chain, *program, loop, true).steps, 0);
+  const StitchProgram program = Got(MakeStitchProgram(chain, owner));
+  for (const StitchLoop& loop : program.phases[0].loops) {
+    EXPECT_EQ(EvaluationsOf(chain, program, loop, true).steps, 0);
   }
   // The same row asked for by other units: each thread sums it again.
   Body body;
@@ -85,11 +82,10 @@ TEST(Evaluations, RowsOfTheUnitAreThere) {
   const ValueId mean = body.Reduce(x, {2});
   const Chain mixed = body.Finish({body.Sub(body.Reduce(body.Sub(mean, x), {0}), x)});
   const ValueId row = testing::FirstReduction(mixed, 2);
-  const absl::StatusOr<StitchProgram> rows = MakeStitchProgram(mixed, row);
-  ASSERT_TRUE(rows.ok()) << rows.status();
+  const StitchProgram rows = Got(MakeStitchProgram(mixed, row));
   double steps = 0;
-  for (const StitchLoop& loop : rows->phases[0].loops) {
-    steps = std::max(steps, EvaluationsOf(mixed, *rows, loop, true).steps);
+  for (const StitchLoop& loop : rows.phases[0].loops) {
+    steps = std::max(steps, EvaluationsOf(mixed, rows, loop, true).steps);
   }
   EXPECT_EQ(steps, 4 + 4 * 32);
 }

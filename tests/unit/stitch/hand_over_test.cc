@@ -1,7 +1,4 @@
 // Hand-over: where an element lies in its unit, what may be handed over, what programs make of it.
-#include <algorithm>
-
-#include "gtest/gtest.h"
 #include "src/stitch/phases.h"
 #include "src/stitch/schedule.h"
 #include "tests/support/composed_graphs.h"
@@ -35,9 +32,7 @@ Chain HalvesRound(int64_t rows, int64_t n, bool in_place) {
 }
 
 StitchProgram RowsOf(const Chain& chain) {
-  const auto program = MakeStitchProgram(chain, OwnerCandidates(chain)[1]);
-  EXPECT_TRUE(program.ok()) << program.status();
-  return *program;
+  return Got(MakeStitchProgram(chain, OwnerCandidates(chain)[1]));
 }
 
 TEST(HandOver, FindsTheUnitAxisByAxis) {
@@ -135,8 +130,7 @@ TEST(HandOver, LetsOutputsTakeTheirInputsPlace) {
   const Chain chain = HalvesRound(0, 16, true);
   const ValueId owner = OwnerCandidates(chain)[1];
   EXPECT_FALSE(MakeStitchProgram(chain, owner).ok());
-  const auto program = MakeStitchProgram(chain, owner, {FirstOf(chain, OpKind::kUnary)});
-  EXPECT_TRUE(program.ok()) << program.status();
+  const auto program = Got(MakeStitchProgram(chain, owner, {FirstOf(chain, OpKind::kUnary)}));
 }
 
 TEST(HandOver, LiesAsItIsStoredWhereNothingIsLost) {

@@ -1,10 +1,7 @@
 // Indices against counting: every element of small boxes.
 #include "src/stitch/index.h"
 
-#include <random>
-#include <vector>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 #include "tests/unit/stitch/evaluate.h"
 
 namespace sinter {

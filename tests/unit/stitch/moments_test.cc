@@ -1,5 +1,4 @@
 // Second moments that are made along with their means: which are, and which only look like it.
-#include "gtest/gtest.h"
 #include "src/stitch/phases.h"
 #include "src/stitch/schedule.h"
 #include "tests/support/composed_graphs.h"

@@ -1,9 +1,4 @@
 // Packed kernels: legal, costed no better than their parts allow, alike parts alike.
-#include <memory>
-#include <set>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/search/stitch_search.h"
@@ -21,11 +16,9 @@ using testing::H200;
 double ApartUs(const Chain& body, const std::vector<StitchPart>& parts) {
   double us = 0;
   for (const StitchPart& part : parts) {
-    const absl::StatusOr<PartBody> own = ExtractPart(body, part.outputs);
-    EXPECT_TRUE(own.ok()) << own.status();
-    const auto ranked = SearchStitch(own->body, 1, H200(), {});
-    EXPECT_TRUE(ranked.ok()) << ranked.status();
-    us += ranked->front().prediction.total_us;
+    const PartBody own = Got(ExtractPart(body, part.outputs));
+    const auto ranked = Got(SearchStitch(own.body, 1, H200(), {}));
+    us += ranked.front().prediction.total_us;
   }
   return us;
 }
@@ -79,12 +72,10 @@ TEST(PackedSearch, RowsThatClustersTakeBestArePackedAsBlocks) {
   const std::vector<RankedStitch> packings = search.Of(body);
   ASSERT_FALSE(packings.empty());
   for (const StitchPart& part : packings.front().parts) {
-    const absl::StatusOr<PartBody> own = ExtractPart(body, part.outputs);
-    ASSERT_TRUE(own.ok()) << own.status();
-    const auto alone = SearchStitch(own->body, 1, H200(), {});
-    ASSERT_TRUE(alone.ok()) << alone.status();
-    EXPECT_GT(alone->front().schedule.cluster, 1);
-    EXPECT_EQ(alone->front().schedule.owner, part.schedule.owner);
+    const PartBody own = Got(ExtractPart(body, part.outputs));
+    const auto alone = Got(SearchStitch(own.body, 1, H200(), {}));
+    EXPECT_GT(alone.front().schedule.cluster, 1);
+    EXPECT_EQ(alone.front().schedule.owner, part.schedule.owner);
     EXPECT_EQ(part.schedule.cluster, 1);
   }
 }

@@ -1,10 +1,5 @@
 // Packing: what is independent, parts as bodies, what may not be packed, bytes.
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/stitch/schedule.h"
-#include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/stitch_bytes.h"
 #include "tests/unit/stitch/bodies.h"
@@ -53,21 +48,19 @@ TEST(Packing, PartsAreWhatNothingComputedConnects) {
 
 TEST(Packing, APartIsABodyThatKnowsWhereItComesFrom) {
   const Chain body = testing::IndependentUpdates({300, 77});
-  const absl::StatusOr<PartBody> part = ExtractPart(body, {3, 4, 5});
-  ASSERT_TRUE(part.ok()) << part.status();
-  ASSERT_EQ(part->body.num_outputs(), 3);
-  ASSERT_EQ(part->inputs.size(), static_cast<size_t>(part->body.num_inputs()));
-  for (int i = 0; i < part->body.num_inputs(); ++i) {
-    EXPECT_EQ(part->body.input_op(i).type,
-              body.input_op(part->inputs[static_cast<size_t>(i)]).type);
+  const PartBody part = Got(ExtractPart(body, {3, 4, 5}));
+  ASSERT_EQ(part.body.num_outputs(), 3);
+  ASSERT_EQ(part.inputs.size(), static_cast<size_t>(part.body.num_inputs()));
+  for (int i = 0; i < part.body.num_inputs(); ++i) {
+    EXPECT_EQ(part.body.input_op(i).type, body.input_op(part.inputs[static_cast<size_t>(i)]).type);
   }
-  for (size_t id = 0; id < part->ops.size(); ++id) {
-    EXPECT_EQ(part->body.op(static_cast<ValueId>(id)).kind, body.op(part->ops[id]).kind) << id;
+  for (size_t id = 0; id < part.ops.size(); ++id) {
+    EXPECT_EQ(part.body.op(static_cast<ValueId>(id)).kind, body.op(part.ops[id]).kind) << id;
   }
   for (int i = 0; i < 2; ++i) {
-    const int own = part->body.outputs()[static_cast<size_t>(i)].alias_input;
+    const int own = part.body.outputs()[static_cast<size_t>(i)].alias_input;
     ASSERT_GE(own, 0);
-    EXPECT_EQ(part->inputs[static_cast<size_t>(own)],
+    EXPECT_EQ(part.inputs[static_cast<size_t>(own)],
               body.outputs()[static_cast<size_t>(3 + i)].alias_input);
   }
 }
@@ -111,9 +104,8 @@ TEST(Packing, APartMayNotMeetTheGrid) {
   std::vector<StitchPart> parts = FlatParts(chain);
   ASSERT_EQ(parts.size(), 2u);
   EXPECT_TRUE(CheckParts(chain, PackedSchedule(parts), parts).ok()) << "sums by each thread alone";
-  const absl::StatusOr<PartBody> part = ExtractPart(chain, parts[0].outputs);
-  ASSERT_TRUE(part.ok());
-  parts[0].schedule.owner = testing::FirstReduction(part->body, 0);
+  const PartBody part = Got(ExtractPart(chain, parts[0].outputs));
+  parts[0].schedule.owner = testing::FirstReduction(part.body, 0);
   EXPECT_FALSE(CheckParts(chain, PackedSchedule(parts), parts).ok()) << "sums over all units";
 }
 
@@ -127,9 +119,8 @@ TEST(Packing, ReadsBackWhatItWritesAndTrustsNothing) {
     ByteReader reader(from);
     return ReadStitch(reader);
   };
-  const absl::StatusOr<StitchSpec> again = read(bytes);
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_TRUE(*again == spec);
+  const StitchSpec again = Got(read(bytes));
+  EXPECT_TRUE(again == spec);
   for (size_t size = 0; size < bytes.size(); size += 7) {
     EXPECT_FALSE(read(absl::string_view(bytes).substr(0, size)).ok()) << size;
   }

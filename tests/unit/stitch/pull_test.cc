@@ -1,16 +1,11 @@
 // Positions that are pulled, against what the reference executor reads: operands hold their own
 // element numbers.
-#include <numeric>
-#include <random>
-#include <string>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/chain/builder.h"
 #include "src/reference/reference.h"
-#include "src/stitch/index.h"
 #include "src/stitch/program.h"
 #include "src/stitch/sectors.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 #include "tests/unit/stitch/evaluate.h"
 
 namespace sinter {
@@ -93,10 +88,7 @@ struct Shape {
   explicit Shape(const std::vector<int64_t>& extents) {
     at = *b.Input({DType::kF32, Dims(extents)});
   }
-  Chain Finish() {
-    EXPECT_TRUE(b.Output(at).ok());
-    return *b.Finish();
-  }
+  Chain Finish() { return Finished(b, {at}); }
 };
 
 TEST(PullPosition, Broadcast) {
@@ -162,8 +154,7 @@ TEST(PullPosition, ConcatReadsTheOperandThatAnElementLiesIn) {
       const std::vector<int64_t> extents = {axis == 0 ? width : 2, axis == 0 ? 2 : width};
       parts.push_back(*b.Input({DType::kF32, Dims(extents)}));
     }
-    ASSERT_TRUE(b.Output(*b.Concat(parts, axis)).ok());
-    const Chain chain = *b.Finish();
+    const Chain chain = Finished(b, {*b.Concat(parts, axis)});
     std::vector<std::vector<float>> numbers;  // element i of operand p is 100 p + i
     for (size_t p = 0; p < parts.size(); ++p) {
       numbers.emplace_back(static_cast<size_t>(2 * kWidths[p]));
@@ -192,8 +183,7 @@ TEST(PullPosition, ElementwiseReadsItsOwnElementAndScalarsNone) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kF32, Dims({3, 4})});
   const ValueId y = *b.Binary(BinaryKind::kAdd, *b.Unary(UnaryKind::kAbs, x), *b.Scalar(0.0));
-  ASSERT_TRUE(b.Output(y).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = Finished(b, {y});
   ExpectPullsWhatTheReferenceReads(chain, "abs and a scalar");
   IndexSpace space;
   const Position at = space.Box(space.AddLoop("n", 12, 1), {3, 4});
@@ -264,13 +254,8 @@ TEST(PullPosition, AnySequenceOfMoves) {
 // x[6, 4] by ids of [3, 5]: a row for each id, and from it the column of the element.
 // Rows [3, 5, 4] over x[6, 4]: the row's id, the row itself, and of x any element.
 TEST(PullPosition, OfAScatterIsThatOfItsRows) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {Dim::Constant(6), Dim::Constant(4)}});
-  const ValueId ids = *b.Input({DType::kS64, {Dim::Constant(3), Dim::Constant(5)}});
-  const ValueId rows =
-      *b.Input({DType::kF32, {Dim::Constant(3), Dim::Constant(5), Dim::Constant(4)}});
-  ASSERT_TRUE(b.Output(*b.Scatter(x, ids, rows)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain =
+      ReadChain("x: f32[6,4]; ids: s64[3,5]; rows: f32[3,5,4]; out scatter(x, ids, rows)");
   const Op& op = chain.op(chain.outputs()[0].value);
   IndexSpace space;
   const Position at = space.Box(space.AddLoop("i", 60, 0), {3, 5, 4});
@@ -288,8 +273,7 @@ TEST(PullPosition, OfAWindowIsTheNearestPixel) {
     Conv2d moves;
     moves.strides = {2, 1};
     moves.pads = {pad, pad, pad, pad};
-    ASSERT_TRUE(b.Output(*b.Window(x, *b.Scalar(0), {3, 2}, moves)).ok());
-    const Chain chain = *b.Finish();
+    const Chain chain = Finished(b, {*b.Window(x, *b.Scalar(0), {3, 2}, moves)});
     const Op& op = chain.op(chain.outputs()[0].value);
     int64_t elements = 1;
     for (const Dim& dim : op.type.dims) elements *= dim.value;
@@ -312,11 +296,7 @@ TEST(PullPosition, OfAWindowIsTheNearestPixel) {
 }
 
 TEST(PullPosition, OfAGatherIsAnIndexThatIsRead) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {Dim::Constant(6), Dim::Constant(4)}});
-  const ValueId ids = *b.Input({DType::kS64, {Dim::Constant(3), Dim::Constant(5)}});
-  ASSERT_TRUE(b.Output(*b.Gather(x, ids)).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain = ReadChain("x: f32[6,4]; ids: s64[3,5]; out gather(x, ids)");
   const ValueId id = chain.outputs()[0].value;
   const Op& op = chain.op(id);
   IndexSpace space;

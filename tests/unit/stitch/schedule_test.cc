@@ -1,10 +1,7 @@
 // Schedules as bytes: what is written reads back, what is out of bounds does not.
 #include "src/stitch/schedule.h"
 
-#include <random>
-#include <string>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -75,9 +72,8 @@ TEST(StitchSchedule, MakesSeveralPixelsAtOnceWithoutUnitsAlone) {
   s.pixels = 7;
   EXPECT_TRUE(CheckStitchFields(s).ok());
   EXPECT_EQ(s.ToString(), "block 256 vec 1 chunks 1 pixels 7 x1 grid 1");
-  const auto read = StitchSchedule::FromCanonical(s.Canonical());
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->pixels, 7);
+  const auto read = Got(StitchSchedule::FromCanonical(s.Canonical()));
+  EXPECT_EQ(read.pixels, 7);
   StitchSchedule chunked = s, split = s, wide = s;
   chunked.chunks = 2, split.split = 2, wide.pixels = 17;
   for (const StitchSchedule& bad : {chunked, split, wide}) {

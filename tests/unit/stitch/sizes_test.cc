@@ -1,12 +1,6 @@
 // Sizes: vectors that divide, turns, scratch that does not overlap, shared memory by hand.
 #include "src/stitch/sizes.h"
 
-#include <algorithm>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-#include "src/stitch/spec.h"
 #include "tests/support/stitch_bytes.h"
 #include "tests/unit/stitch/bodies.h"
 

@@ -1,9 +1,4 @@
 // Slots: what takes turns in one place of shared memory, where threads meet for it, how it lies.
-#include <algorithm>
-#include <cstdio>
-#include <utility>
-
-#include "gtest/gtest.h"
 #include "src/stitch/phases.h"
 #include "src/stitch/sizes.h"
 #include "tests/support/composed_graphs.h"

@@ -1,15 +1,6 @@
 // The stitch family's search: what it ranks can be built, the order is fixed, costs follow sizes.
 #include "src/stitch/search/stitch_search.h"
 
-#include <algorithm>
-#include <cstdio>
-#include <limits>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/chain/composites.h"
 #include "src/chain/op.h"
 #include "src/stitch/body_work.h"
@@ -47,15 +38,14 @@ absl::StatusOr<std::vector<RankedStitch>> All(const Chain& body, int64_t bucket,
 void ExpectLegal(const Chain& body, int64_t bucket, const RankedStitch& ranked) {
   const StitchSchedule& s = ranked.schedule;
   EXPECT_TRUE(CheckStitchFields(s).ok()) << CheckStitchFields(s);
-  const absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, s.owner, s.handed);
-  ASSERT_TRUE(program.ok()) << program.status();
-  EXPECT_LE(StitchSharedBytes(body, *program, s), H200Model().shared_bytes_per_block)
+  const StitchProgram program = Got(MakeStitchProgram(body, s.owner, s.handed));
+  EXPECT_LE(StitchSharedBytes(body, program, s), H200Model().shared_bytes_per_block)
       << s.ToString();
-  if (program->phases.size() > 1) {
+  if (program.phases.size() > 1) {
     EXPECT_LE(s.grid, H200Model().sm_count * s.blocks_per_sm)
         << "not all resident: " << s.ToString();
   }
-  const StitchLoad load = LoadOf(body, *program, s, bucket, H200Model());
+  const StitchLoad load = LoadOf(body, program, s, bucket, H200Model());
   EXPECT_GE(
       ranked.prediction.total_us,
       (load.input_bytes + load.output_bytes) / H200Model().hbm_bytes_per_us + H200Model().launch_us)
@@ -84,13 +74,11 @@ TEST(StitchSearch, ReducesEverythingByAllBlocks) {
     std::vector<int32_t> axes;
     for (size_t i = 0; i < of.size(); ++i) axes.push_back(static_cast<int32_t>(i));
     const ValueId x = *b.Input({DType::kF32, of});
-    ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, x, axes)).ok());
-    const Chain body = *b.Finish();
-    const auto ranked = All(body, 8192);
-    ASSERT_TRUE(ranked.ok()) << ranked.status();
-    EXPECT_GE(ranked->front().schedule.owner, static_cast<int>(body.ops().size()));
+    const Chain body = Finished(b, {*b.Reduce(ReduceKind::kSum, x, axes)});
+    const auto ranked = Got(All(body, 8192));
+    EXPECT_GE(ranked.front().schedule.owner, static_cast<int>(body.ops().size()));
     if (!of[0].symbolic) {
-      EXPECT_LT(ranked->front().prediction.total_us, 30);
+      EXPECT_LT(ranked.front().prediction.total_us, 30);
     }
   }
 }
@@ -101,11 +89,9 @@ TEST(StitchSearch, AClusterReadsThroughAllItsL1s) {
   ChainBuilder b;
   const std::vector<Dim> dims = {Dim::Constant(65536), Dim::Constant(16), Dim::Constant(16)};
   const ValueId x = *b.Transpose(*b.Input({DType::kF32, dims}), {1, 0, 2});
-  ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, x, {1, 2})).ok());
-  const auto ranked = All(*b.Finish(), 1);
-  ASSERT_TRUE(ranked.ok()) << ranked.status();
-  const Prediction& best = ranked->front().prediction;
-  EXPECT_GT(ranked->front().schedule.cluster, 1);
+  const auto ranked = Got(All(Finished(b, {*b.Reduce(ReduceKind::kSum, x, {1, 2})}), 1));
+  const Prediction& best = ranked.front().prediction;
+  EXPECT_GT(ranked.front().schedule.cluster, 1);
   EXPECT_LT(best.total_us, 2 * best.hbm_bytes / H200Model().hbm_bytes_per_us);
 }
 
@@ -117,8 +103,7 @@ TEST(StitchSearch, JoinsAsManyOperandsAsAConcatMayHave) {
     for (int i = 0; i < count; ++i) {
       parts.push_back(*b.Input({DType::kBF16, {Dim::M(), Dim::Constant(8)}}));
     }
-    ASSERT_TRUE(b.Output(*b.Concat(parts, 1)).ok());
-    EXPECT_TRUE(All(*b.Finish(), 128).ok()) << count;
+    EXPECT_TRUE(All(Finished(b, {*b.Concat(parts, 1)}), 128).ok()) << count;
   }
 }
 
@@ -210,13 +195,12 @@ TEST(SearchStitch, MakesSeveralResultsOfWindowsAtOnce) {
     const Chain body = testing::FromText(line);
     SearchOptions options;
     options.top_k = std::numeric_limits<int>::max();
-    const auto ranked = SearchStitch(body, 32, *BuiltinModel("h200"), options);
-    ASSERT_TRUE(ranked.ok()) << ranked.status();
-    EXPECT_GT(ranked->front().schedule.pixels, 1) << line;
-    const auto one = std::find_if(ranked->begin(), ranked->end(),
+    const auto ranked = Got(SearchStitch(body, 32, *BuiltinModel("h200"), options));
+    EXPECT_GT(ranked.front().schedule.pixels, 1) << line;
+    const auto one = std::find_if(ranked.begin(), ranked.end(),
                                   [](const RankedStitch& r) { return r.schedule.pixels == 1; });
-    ASSERT_NE(one, ranked->end());
-    EXPECT_GT(one->prediction.total_us, 1.1 * ranked->front().prediction.total_us) << line;
+    ASSERT_NE(one, ranked.end());
+    EXPECT_GT(one->prediction.total_us, 1.1 * ranked.front().prediction.total_us) << line;
   }
 }
 
@@ -248,8 +232,7 @@ TEST(SearchStitch, MakesOneResultOfWindowsAtOnceWhereTheyLieElsewhere) {
   const std::vector<Dim> dims = {Dim::M(), Dim::Constant(8), Dim::Constant(8), Dim::Constant(16)};
   const ValueId x = *turned.Input({DType::kBF16, dims});
   const ValueId most = *AddMaxPool2d(turned, x, {3, 3}, {});
-  ASSERT_TRUE(turned.Output(*turned.Transpose(most, {0, 3, 1, 2})).ok());
-  const Chain body = *turned.Finish();
+  const Chain body = Finished(turned, {*turned.Transpose(most, {0, 3, 1, 2})});
   EXPECT_TRUE(MakeStitchProgram(body, -1)->windows.reductions.empty());
   const ValueId y = *rows.Input({DType::kBF16, dims});
   const ValueId pooled = *AddMaxPool2d(rows, y, {3, 3}, {});
@@ -281,17 +264,15 @@ std::string RefusalOf(StitchSpec spec, int pixels) {
 // A record may say anything: steps of rows take whole warps of one block.
 TEST(SearchStitch, StepsOfRowsTakeWholeWarps) {
   const Chain body = testing::LargestOfRows(0, 128, 8, DType::kF32);
-  const auto ranked = All(body, 64);
-  ASSERT_TRUE(ranked.ok()) << ranked.status();
-  for (const RankedStitch& one : *ranked) EXPECT_GE(one.schedule.unit_threads, 32);
+  const auto ranked = Got(All(body, 64));
+  for (const RankedStitch& one : ranked) EXPECT_GE(one.schedule.unit_threads, 32);
   StitchSpec spec;
   spec.body = body;
   const auto refusal = [&](int unit_threads) {
-    spec.schedule = ranked->front().schedule;
+    spec.schedule = ranked.front().schedule;
     spec.schedule.unit_threads = unit_threads;
-    const absl::StatusOr<StitchCode> code = CodeOf(std::make_shared<const StitchSpec>(spec));
-    EXPECT_TRUE(code.ok()) << code.status();
-    return std::string(CheckStitchLaunch(spec, *code, H200Model()).status().message());
+    const StitchCode code = Got(CodeOf(std::make_shared<const StitchSpec>(spec)));
+    return std::string(CheckStitchLaunch(spec, code, H200Model()).status().message());
   };
   EXPECT_EQ(refusal(32), "");
   EXPECT_EQ(refusal(16), "unit_threads 16 with steps of rows are below 32");
@@ -327,8 +308,7 @@ TEST(SearchStitch, RecordsMakeNoMoreResultsAtOnceThanSourceHasBranchesFor) {
     y = *b.Unary(UnaryKind::kSin, y);
     branches += TraitsOf(UnaryKind::kSin).compile_branches;
   }
-  ASSERT_TRUE(b.Output(y).ok());
-  const StitchSpec spec = OneAtATime(*b.Finish());
+  const StitchSpec spec = OneAtATime(Finished(b, {y}));
   const int most = static_cast<int>(kMostBranches / branches);
   ASSERT_GT(most, 1);
   EXPECT_EQ(RefusalOf(spec, most), "");
@@ -338,13 +318,12 @@ TEST(SearchStitch, RecordsMakeNoMoreResultsAtOnceThanSourceHasBranchesFor) {
 
 TEST(SearchStitch, KeepsTheBest) {
   const Chain body = FromText("layernorm rows=M cols=1024");
-  const auto all = All(body, 8192);
-  ASSERT_TRUE(all.ok());
+  const auto all = Got(All(body, 8192));
   SearchOptions options;
   options.top_k = 5;
   const auto top = SearchStitch(body, 8192, H200Model(), options);
   ASSERT_EQ(top->size(), 5u);
-  for (size_t i = 0; i < 5; ++i) EXPECT_TRUE((*top)[i].schedule == (*all)[i].schedule) << i;
+  for (size_t i = 0; i < 5; ++i) EXPECT_TRUE((*top)[i].schedule == all[i].schedule) << i;
 }
 
 TEST(SearchStitch, WithoutCooperativeLaunchesThereIsOnePhase) {
@@ -375,9 +354,8 @@ TEST(SearchStitch, NamesTheOpThatNoKernelTakes) {
 
 TEST(SearchStitch, LongRowsAreSharedByMoreThreads) {
   const auto owner_threads = [](const char* line, int64_t bucket) {
-    const auto ranked = All(FromText(line), bucket);
-    EXPECT_TRUE(ranked.ok()) << ranked.status();
-    return ranked->front().schedule.unit_threads * ranked->front().schedule.cluster;
+    const auto ranked = Got(All(FromText(line), bucket));
+    return ranked.front().schedule.unit_threads * ranked.front().schedule.cluster;
   };
   EXPECT_LT(owner_threads("softmax rows=M cols=64", 8192),
             owner_threads("softmax rows=M cols=16384", 8192));
@@ -402,9 +380,8 @@ TEST(SearchStitch, OneRowReadsItsWeightBeforeTheSum) {
 
 TEST(SearchStitch, HoldsOnChipWhatLaterPhasesReadAgain) {
   const Chain body = testing::BatchNorm(25088, 256);
-  const auto ranked = All(body, 1);
-  ASSERT_TRUE(ranked.ok()) << ranked.status();
-  const StitchSchedule best = ranked->front().schedule;
+  const auto ranked = Got(All(body, 1));
+  const StitchSchedule best = ranked.front().schedule;
   EXPECT_GT(best.hold_bytes, 0) << best.ToString();
   const StitchProgram program = *MakeStitchProgram(body, best.owner, best.handed);
   StitchSchedule without = best;
@@ -418,9 +395,8 @@ TEST(SearchStitch, BlocksThatMeetFitTogether) {
   constexpr int64_t kSharedPerSm = 228 * 1024, kSharedOfSystem = 1024;
   for (const int64_t columns : {256, 2048}) {
     const Chain body = testing::BatchNorm(25088, columns);
-    const auto ranked = All(body, 1);
-    ASSERT_TRUE(ranked.ok()) << ranked.status();
-    for (const RankedStitch& one : *ranked) {
+    const auto ranked = Got(All(body, 1));
+    for (const RankedStitch& one : ranked) {
       const StitchSchedule& s = one.schedule;
       const int64_t shared =
           StitchSharedBytes(body, *MakeStitchProgram(body, s.owner, s.handed), s);
@@ -431,19 +407,17 @@ TEST(SearchStitch, BlocksThatMeetFitTogether) {
 
 TEST(SearchStitch, SharesLongReductionsOfFewElements) {
   for (const bool product : {false, true}) {
-    const auto ranked = All(testing::PooledAttention(256, 100, 36, product), 1);
-    ASSERT_TRUE(ranked.ok()) << ranked.status();
-    EXPECT_GT(ranked->front().schedule.split, 1) << ranked->front().schedule.ToString();
+    const auto ranked = Got(All(testing::PooledAttention(256, 100, 36, product), 1));
+    EXPECT_GT(ranked.front().schedule.split, 1) << ranked.front().schedule.ToString();
   }
 }
 
 // The softmax is computed for each of 36 columns, unless a unit's threads hand it over.
 TEST(SearchStitch, OffersHandOversOfWhatManyReadersWouldCompute) {
   for (const bool product : {false, true}) {
-    const auto ranked = All(testing::PooledAttention(256, 100, 36, product), 1);
-    ASSERT_TRUE(ranked.ok()) << ranked.status();
+    const auto ranked = Got(All(testing::PooledAttention(256, 100, 36, product), 1));
     int offered = 0;
-    for (const RankedStitch& one : *ranked) {
+    for (const RankedStitch& one : ranked) {
       const StitchSchedule& s = one.schedule;
       offered += !s.handed.empty();
       if (s.handed.empty()) continue;
@@ -459,9 +433,8 @@ TEST(SearchStitch, OffersNoHandOversWhereMemoryIsWaitedForOrNothingIsRepeated) {
   for (const char* line : {"softmax rows=M cols=1024", "layernorm rows=M cols=4096",
                            "residual_rmsnorm rows=M cols=2048"}) {
     for (const int64_t rows : {64, 8192}) {
-      const auto ranked = All(FromText(line), rows);
-      ASSERT_TRUE(ranked.ok()) << ranked.status();
-      for (const RankedStitch& one : *ranked) EXPECT_TRUE(one.schedule.handed.empty()) << line;
+      const auto ranked = Got(All(FromText(line), rows));
+      for (const RankedStitch& one : ranked) EXPECT_TRUE(one.schedule.handed.empty()) << line;
     }
   }
 }
@@ -475,14 +448,13 @@ TEST(SearchStitch, HandsOverDearFactorsOfProducts) {
   const ValueId other = body.Take(body.b.Unary(UnaryKind::kErf, y));
   const ValueId product = body.Take(body.b.Matmul(dear, other));
   const Chain chain = body.Finish({product, body.Reduce(x, {1, 2}, false)});
-  const auto ranked = All(chain, 1);
-  ASSERT_TRUE(ranked.ok()) << ranked.status();
-  const RankedStitch& best = ranked->front();
+  const auto ranked = Got(All(chain, 1));
+  const RankedStitch& best = ranked.front();
   EXPECT_EQ(best.schedule.handed.size(), 2u) << best.schedule.ToString();
-  const auto plain = std::find_if(ranked->begin(), ranked->end(), [](const RankedStitch& one) {
+  const auto plain = std::find_if(ranked.begin(), ranked.end(), [](const RankedStitch& one) {
     return one.schedule.handed.empty();
   });
-  ASSERT_TRUE(plain != ranked->end());
+  ASSERT_TRUE(plain != ranked.end());
   EXPECT_GT(plain->prediction.total_us, 1.9 * best.prediction.total_us);
 }
 
@@ -494,9 +466,8 @@ TEST(SearchStitch, LongSumsOfDearValuesAreNoThreadsOwn) {
   const ValueId dear = body.Take(body.b.Unary(UnaryKind::kErf, wide));
   const ValueId sums = body.Take(body.b.Reduce(ReduceKind::kSum, dear, {0}));
   const Chain chain = body.Finish({body.Take(body.b.Cast(dear, DType::kBF16)), sums});
-  const auto ranked = All(chain, 1);
-  ASSERT_TRUE(ranked.ok()) << ranked.status();
-  const StitchSchedule& best = ranked->front().schedule;
+  const auto ranked = Got(All(chain, 1));
+  const StitchSchedule& best = ranked.front().schedule;
   EXPECT_EQ(best.split, 1) << best.ToString();
   StitchSchedule shared;  // by lanes: 96 blocks of 32 columns, 128 steps one after another
   shared.owner = -1;
@@ -505,14 +476,13 @@ TEST(SearchStitch, LongSumsOfDearValuesAreNoThreadsOwn) {
   shared.split = 32;
   shared.grid = 96;
   EXPECT_GT(TimesOfStitch(chain, shared, 1, H200Model())->alone.total_us,
-            2 * ranked->front().prediction.total_us);
+            2 * ranked.front().prediction.total_us);
 }
 
 TEST(StitchLoad, CountsEachTensorOnce) {
   const Chain body = FromText("softmax rows=M cols=1024 dtype=bf16");
-  const auto ranked = All(body, 4096);
-  ASSERT_TRUE(ranked.ok());
-  for (const RankedStitch& one : *ranked) {
+  const auto ranked = Got(All(body, 4096));
+  for (const RankedStitch& one : ranked) {
     const StitchProgram program = *MakeStitchProgram(body, one.schedule.owner, one.schedule.handed);
     const StitchLoad load = LoadOf(body, program, one.schedule, 4096, H200Model());
     EXPECT_EQ(load.input_bytes, 4096.0 * 1024 * 2);

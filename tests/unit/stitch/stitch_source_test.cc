@@ -2,19 +2,9 @@
 // launched as it is written; and specs out of damaged bytes never crash the generator.
 #include "src/stitch/code/stitch_source.h"
 
-#include <algorithm>
-#include <cstdio>
-#include <limits>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
 #include "src/chain/problem.h"
 #include "src/plan/kernel_code.h"
 #include "src/stitch/search/stitch_search.h"
-#include "src/stitch/sizes.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/gather_graphs.h"
 #include "tests/support/random_stitch_graph.h"
@@ -84,12 +74,11 @@ TEST(StitchSource, RowsThatIdsNameAreReadOnceWhenInputsAreKept) {
   for (const RankedStitch& one : RankedOf(body, 128)) {
     const StitchSchedule& s = one.schedule;
     if (!s.keep_inputs || s.owner < 0 || s.keep_values || !s.handed.empty()) continue;
-    const auto kernel = Generate(SpecOf(body, s), H200());
-    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const auto kernel = Got(Generate(SpecOf(body, s), H200()));
     for (int i = 0; i < body.num_inputs(); ++i) {
       const TensorType& type = body.input_op(i).type;
       if (type.rank() != 2) continue;
-      const std::string& source = kernel->request.source;
+      const std::string& source = kernel.request.source;
       const std::string place = absl::StrCat("in", i, " + ");  // of a read, or of one by an id
       EXPECT_EQ(Count(source, "(" + place) + Count(source, ", " + place), 1u) << s.ToString();
     }
@@ -118,9 +107,8 @@ TEST(StitchSource, NobodyAsksForColumnsThatAreAlwaysThere) {
   for (const RankedStitch& one : RankedOf(body, 32)) {
     const int pixels = one.schedule.pixels;
     if (pixels != 4 && pixels != 7) continue;
-    const auto kernel = Generate(SpecOf(body, one.schedule), H200());
-    ASSERT_TRUE(kernel.ok()) << kernel.status();
-    EXPECT_EQ(Count(kernel->request.source, "= is_inside("), 3u) << kernel->request.source;
+    const auto kernel = Got(Generate(SpecOf(body, one.schedule), H200()));
+    EXPECT_EQ(Count(kernel.request.source, "= is_inside("), 3u) << kernel.request.source;
   }
 }
 
@@ -128,9 +116,8 @@ TEST(StitchSource, NobodyAsksForColumnsThatAreAlwaysThere) {
 TEST(StitchSource, ScattersCopyWhatTheyLeaveWhereItIsNotThere) {
   for (const bool in_place : {true, false}) {
     const Chain body = testing::CacheWrite(0, 1000, 64, DType::kBF16, DType::kS64, in_place);
-    const auto kernel = Generate(SpecOf(body, RankedOf(body, 128).front().schedule), H200());
-    ASSERT_TRUE(kernel.ok()) << kernel.status();
-    const std::string& source = kernel->request.source;
+    const auto kernel = Got(Generate(SpecOf(body, RankedOf(body, 128).front().schedule), H200()));
+    const std::string& source = kernel.request.source;
     EXPECT_EQ(Count(source, "if (out0 != in"), in_place ? 1u : 0u) << source;
     EXPECT_EQ(Count(source, "is_last("), 1u);
     EXPECT_EQ(Count(source, "!is_named("), 1u);
@@ -153,9 +140,8 @@ TEST(StitchSource, NobodyLeavesABlockThatStagesInputs) {
   for (const RankedStitch& ranked : RankedOf(body, 1)) {
     const StitchSchedule& s = ranked.schedule;
     if (!s.staged) continue;
-    const auto kernel = Generate(SpecOf(body, s), H200());
-    ASSERT_TRUE(kernel.ok()) << kernel.status();
-    const std::string& text = kernel->request.source;
+    const auto kernel = Got(Generate(SpecOf(body, s), H200()));
+    const std::string& text = kernel.request.source;
     EXPECT_EQ(Count(text, "long long own ="), 0u) << s.ToString();
     EXPECT_EQ(Count(text, "long long base ="), 1u) << s.ToString();
     ++staged;
@@ -171,9 +157,8 @@ TEST(StitchSource, DifferencesOfScaledScoresAreTakenAlone) {
         ParseProblem(scaled ? "softmax rows=64 cols=200 scale=1e14" : "softmax rows=64 cols=200")
             ->chain;
     for (const RankedStitch& ranked : RankedOf(body, 1)) {
-      const auto kernel = Generate(SpecOf(body, ranked.schedule), H200());
-      ASSERT_TRUE(kernel.ok()) << kernel.status();
-      const std::string& text = kernel->request.source;
+      const auto kernel = Got(Generate(SpecOf(body, ranked.schedule), H200()));
+      const std::string& text = kernel.request.source;
       EXPECT_EQ(Count(text, "Exact::sub(") == 0, scaled) << ranked.schedule.ToString();
       EXPECT_EQ(Count(text, "Exact::sub_alone(") > 0, scaled) << ranked.schedule.ToString();
     }
@@ -185,9 +170,8 @@ TEST(StitchSource, IsLaunchedAsItIsWritten) {
     const Chain body = testing::FromText(line);
     for (const RankedStitch& one : RankedOf(body, 8192)) {
       const StitchSchedule& s = one.schedule;
-      const auto kernel = Generate(SpecOf(body, s), H200());
-      ASSERT_TRUE(kernel.ok()) << kernel.status();
-      const LaunchRecipe& recipe = kernel->recipe;
+      const auto kernel = Got(Generate(SpecOf(body, s), H200()));
+      const LaunchRecipe& recipe = kernel.recipe;
       EXPECT_EQ(recipe.grid[0], static_cast<uint32_t>(s.grid));
       EXPECT_EQ(recipe.block[0], static_cast<uint32_t>(s.block_threads));
       EXPECT_EQ(recipe.cluster[0], static_cast<uint32_t>(s.cluster));
@@ -200,7 +184,7 @@ TEST(StitchSource, IsLaunchedAsItIsWritten) {
       EXPECT_EQ(recipe.args.back().kind, ArgKind::kSymbolM);
       EXPECT_EQ(recipe.shared_bytes,
                 StitchSharedBytes(body, *MakeStitchProgram(body, s.owner, s.handed), s));
-      const std::string& source = kernel->request.source;
+      const std::string& source = kernel.request.source;
       EXPECT_NE(source.find(kStitchEntry), std::string::npos);
       EXPECT_LT(source.find("wait_for_predecessors();"), source.find("launch_dependents();"))
           << "else three kernels are under way, of which the third reads what the first has cached";
@@ -255,11 +239,10 @@ TEST(StitchSource, GridsAreMadeForNoMoreRowsThanThereAre) {
   const Chain both = body.Finish({body.Exp(rows), body.Exp(more)});
   size_t grown = 0;
   for (const RankedStitch& one : RankedOf(both, 1)) {
-    const auto kernel = Generate(SpecOf(both, one.schedule), H200());
-    ASSERT_TRUE(kernel.ok()) << kernel.status();
-    const absl::Status status = kernel->recipe.Check();
+    const auto kernel = Got(Generate(SpecOf(both, one.schedule), H200()));
+    const absl::Status status = kernel.recipe.Check();
     EXPECT_TRUE(status.ok()) << one.schedule.ToString() << ": " << status;
-    grown += kernel->recipe.grid_rows == kMaxExtent ? 1 : 0;
+    grown += kernel.recipe.grid_rows == kMaxExtent ? 1 : 0;
   }
   EXPECT_GT(grown, 0u);
 }
@@ -383,9 +366,8 @@ TEST(StitchSource, PackedPartsAskForEachElement) {
   stitch->parts = packings.front().parts;
   KernelSpec spec = SpecOf(body, packings.front().schedule);
   spec.stitch = std::move(stitch);
-  const auto kernel = Generate(spec, H200());
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  EXPECT_EQ(Count(kernel->request.source, "if (n < count)"), 1u);
+  const auto kernel = Got(Generate(spec, H200()));
+  EXPECT_EQ(Count(kernel.request.source, "if (n < count)"), 1u);
 }
 
 // Column sums that nothing else reads are stored by who joins them: nobody waits for that.
@@ -396,11 +378,9 @@ TEST(StitchSource, NobodyWaitsForColumnsThatAreOnlyStored) {
   int shared_out = 0;
   for (const RankedStitch& one : RankedOf(chain, 1)) {
     if (one.schedule.owner < 0) continue;
-    const auto kernel = Generate(SpecOf(chain, one.schedule), H200());
-    ASSERT_TRUE(kernel.ok()) << kernel.status();
-    EXPECT_TRUE(kernel->recipe.cooperative);
-    EXPECT_EQ(Count(kernel->request.source, "grid_barrier(barrier)"), 1u)
-        << one.schedule.ToString();
+    const auto kernel = Got(Generate(SpecOf(chain, one.schedule), H200()));
+    EXPECT_TRUE(kernel.recipe.cooperative);
+    EXPECT_EQ(Count(kernel.request.source, "grid_barrier(barrier)"), 1u) << one.schedule.ToString();
     shared_out += !one.schedule.join_all;
   }
   EXPECT_GT(shared_out, 0);
@@ -412,15 +392,14 @@ TEST(StitchSource, PhasesMeetAtTheGridsBarrier) {
   ASSERT_FALSE(ranked.empty());
   size_t cooperative = 0;
   for (const RankedStitch& one : ranked) {
-    const auto kernel = Generate(SpecOf(body, one.schedule), H200());
-    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const auto kernel = Got(Generate(SpecOf(body, one.schedule), H200()));
     const size_t phases =
         MakeStitchProgram(body, one.schedule.owner, one.schedule.handed)->phases.size();
-    EXPECT_EQ(kernel->recipe.cooperative, phases > 1);
-    EXPECT_EQ(Count(kernel->request.source, "grid_barrier(barrier)"),
+    EXPECT_EQ(kernel.recipe.cooperative, phases > 1);
+    EXPECT_EQ(Count(kernel.request.source, "grid_barrier(barrier)"),
               (one.schedule.join_all ? 1 : 2) * (phases - 1));
-    EXPECT_EQ(kernel->recipe.cluster[0], static_cast<uint32_t>(one.schedule.LaunchCluster()));
-    cooperative += kernel->recipe.cooperative;
+    EXPECT_EQ(kernel.recipe.cluster[0], static_cast<uint32_t>(one.schedule.LaunchCluster()));
+    cooperative += kernel.recipe.cooperative;
   }
   EXPECT_GT(cooperative, 0u);
 }
@@ -432,8 +411,7 @@ TEST(StitchSource, ACastToTheTypeOfWhatIsComputedRounds) {
   const TensorType type{DType::kBF16, {Dim::M(), Dim::Constant(64)}};
   const ValueId product = *b.Binary(BinaryKind::kMul, *b.Input(type), *b.Input(type));
   const ValueId rounded = *b.Cast(product, DType::kBF16);
-  ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, rounded, {1})).ok());
-  const Chain body = *b.Finish();
+  const Chain body = Finished(b, {*b.Reduce(ReduceKind::kSum, rounded, {1})});
   for (const RankedStitch& ranked : RankedOf(body, 128)) {
     const std::string source = Generate(SpecOf(body, ranked.schedule), H200())->request.source;
     EXPECT_NE(source.find("rounded<ElementBF16>"), std::string::npos) << source;
