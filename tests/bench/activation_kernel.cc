@@ -1,10 +1,5 @@
 #include "tests/bench/activation_kernel.h"
 
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
-
 namespace sinter::bench {
 namespace {
 

@@ -2,12 +2,9 @@
 #ifndef SINTER_TESTS_BENCH_ACTIVATION_KERNEL_H_
 #define SINTER_TESTS_BENCH_ACTIVATION_KERNEL_H_
 
-#include <cstdint>
-#include <memory>
-
-#include "absl/status/statusor.h"
 #include "src/base/ports.h"
 #include "src/product/sequence.h"
+#include "tests/support/common.h"
 
 namespace sinter::bench {
 

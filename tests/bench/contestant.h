@@ -2,14 +2,8 @@
 #ifndef SINTER_TESTS_BENCH_CONTESTANT_H_
 #define SINTER_TESTS_BENCH_CONTESTANT_H_
 
-#include <memory>
-#include <optional>
-#include <string>
-
-#include "absl/status/statusor.h"
 #include "src/engine/engine.h"
 #include "tests/bench/prepared_case.h"
-#include "tests/bench/results.h"
 #include "tests/bench/runnable.h"
 
 namespace sinter::bench {

@@ -2,10 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-
 namespace sinter::bench {
 
 absl::StatusOr<std::shared_ptr<const CublasLt>> CublasLt::Open(const std::string& path) {

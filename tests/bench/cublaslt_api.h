@@ -4,13 +4,7 @@
 #ifndef SINTER_TESTS_BENCH_CUBLASLT_API_H_
 #define SINTER_TESTS_BENCH_CUBLASLT_API_H_
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "tests/support/common.h"
 
 namespace sinter::bench {
 

@@ -1,10 +1,5 @@
 #include "tests/bench/cublaslt_ffn.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "tests/bench/activation_kernel.h"
 
 namespace sinter::bench {

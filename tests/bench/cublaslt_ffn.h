@@ -4,10 +4,7 @@
 #ifndef SINTER_TESTS_BENCH_CUBLASLT_FFN_H_
 #define SINTER_TESTS_BENCH_CUBLASLT_FFN_H_
 
-#include "absl/status/statusor.h"
-#include "src/engine/engine.h"
 #include "tests/bench/cases.h"
-#include "tests/bench/chain_data.h"
 #include "tests/bench/cublaslt_product.h"
 #include "tests/bench/runnable.h"
 

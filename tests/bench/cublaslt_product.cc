@@ -1,7 +1,5 @@
 #include "tests/bench/cublaslt_product.h"
 
-#include "src/base/status.h"
-
 namespace sinter::bench {
 namespace {
 

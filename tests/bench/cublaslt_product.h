@@ -2,12 +2,6 @@
 #ifndef SINTER_TESTS_BENCH_CUBLASLT_PRODUCT_H_
 #define SINTER_TESTS_BENCH_CUBLASLT_PRODUCT_H_
 
-#include <cstdint>
-#include <memory>
-#include <utility>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/base/ports.h"
 #include "src/chain/choices.h"
 #include "tests/bench/cublaslt_api.h"

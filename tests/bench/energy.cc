@@ -2,13 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
-#include <cmath>
-#include <string>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
-
 namespace sinter::bench {
 namespace {
 

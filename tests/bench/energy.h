@@ -2,10 +2,6 @@
 #ifndef SINTER_TESTS_BENCH_ENERGY_H_
 #define SINTER_TESTS_BENCH_ENERGY_H_
 
-#include <cstdint>
-#include <memory>
-
-#include "absl/status/statusor.h"
 #include "src/base/config.h"
 #include "tests/bench/runnable.h"
 

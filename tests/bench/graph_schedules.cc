@@ -1,19 +1,9 @@
 #include "tests/bench/graph_schedules.h"
 
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
 #include "src/base/dtype.h"
-#include "src/base/status.h"
 #include "src/reference/rows.h"
 #include "src/stitch/search/stitch_search.h"
-#include "tests/bench/graph_check.h"
-#include "tests/bench/graph_data.h"
 #include "tests/bench/measure_graph.h"
-#include "tests/bench/runnable.h"
 #include "tests/gpu/plan_build.h"
 #include "tests/gpu/stitch_runs.h"
 

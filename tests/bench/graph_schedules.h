@@ -3,9 +3,6 @@
 #ifndef SINTER_TESTS_BENCH_GRAPH_SCHEDULES_H_
 #define SINTER_TESTS_BENCH_GRAPH_SCHEDULES_H_
 
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/engine/engine.h"
 #include "tests/bench/graph_cases.h"
 #include "tests/bench/results.h"

@@ -1,15 +1,8 @@
 #include "tests/bench/machine.h"
 
-#include <time.h>
-
-#include <algorithm>
-#include <fstream>
-#include <thread>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "runtime/driver/driver.h"
 #include "runtime/query/model_choice.h"
+#include "tests/support/common.h"
 
 namespace sinter::bench {
 namespace {

@@ -1,8 +1,4 @@
 // sinter_bench: problem lists in, one JSON file of measurements out. README.md has the protocol.
-#include <cstdio>
-#include <memory>
-#include <string>
-
 #include "CLI/CLI.hpp"
 #include "tests/bench/modes.h"
 #include "tests/bench/random_problems.h"

@@ -1,11 +1,5 @@
 #include "tests/bench/measure.h"
 
-#include <algorithm>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
 #include "src/engine/tune.h"
 #include "tests/bench/check.h"
 #include "tests/bench/contestant.h"

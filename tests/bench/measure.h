@@ -2,17 +2,10 @@
 #ifndef SINTER_TESTS_BENCH_MEASURE_H_
 #define SINTER_TESTS_BENCH_MEASURE_H_
 
-#include <memory>
-#include <optional>
-#include <string>
-
-#include "absl/status/statusor.h"
 #include "src/engine/engine.h"
-#include "tests/bench/cases.h"
 #include "tests/bench/cublaslt_ffn.h"
 #include "tests/bench/energy.h"
 #include "tests/bench/prepared_case.h"
-#include "tests/bench/results.h"
 #include "tests/gpu/watchdog.h"
 
 namespace sinter::bench {

@@ -1,11 +1,6 @@
 #include "tests/bench/options.h"
 
-#include <algorithm>
-#include <thread>
-#include <utility>
-
 #include "CLI/CLI.hpp"
-#include "absl/strings/str_cat.h"
 #include "src/product/dataflow/dataflow.h"
 #include "tests/bench/random_problems.h"
 

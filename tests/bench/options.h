@@ -2,11 +2,7 @@
 #ifndef SINTER_TESTS_BENCH_OPTIONS_H_
 #define SINTER_TESTS_BENCH_OPTIONS_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
+#include "tests/support/common.h"
 
 namespace CLI {
 class App;

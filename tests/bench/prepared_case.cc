@@ -1,7 +1,5 @@
 #include "tests/bench/prepared_case.h"
 
-#include "absl/strings/str_cat.h"
-
 namespace sinter::bench {
 
 PreparedCase PrepareCase(Engine* engine, Engine* untuned, const PrepareOptions& chosen,

@@ -2,10 +2,6 @@
 #ifndef SINTER_TESTS_BENCH_PREPARED_CASE_H_
 #define SINTER_TESTS_BENCH_PREPARED_CASE_H_
 
-#include <memory>
-#include <string>
-
-#include "absl/status/statusor.h"
 #include "src/engine/engine.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/results.h"

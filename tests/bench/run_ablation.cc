@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cstdio>
 
 #include "src/product/matcher.h"
 #include "tests/bench/ablation.h"

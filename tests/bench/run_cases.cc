@@ -1,7 +1,4 @@
 // The modes that measure whole plans: cases and never slower.
-#include <cstdio>
-#include <memory>
-
 #include "tests/bench/goals.h"
 #include "tests/bench/modes.h"
 

@@ -1,7 +1,4 @@
-#include <algorithm>
-#include <cstdio>
 
-#include "tests/bench/graph_cases.h"
 #include "tests/bench/graph_schedules.h"
 #include "tests/bench/modes.h"
 #include "tests/bench/sweep.h"

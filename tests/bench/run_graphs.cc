@@ -1,13 +1,6 @@
 // The mode that measures graphs of memory-intensive ops.
-#include <chrono>
-#include <cstdio>
-#include <optional>
-#include <utility>
-#include <vector>
-
 #include "src/reference/rows.h"
 #include "tests/bench/goals.h"
-#include "tests/bench/graph_cases.h"
 #include "tests/bench/measure_graph.h"
 #include "tests/bench/modes.h"
 

@@ -1,9 +1,5 @@
 // Host time of a launch beside that of the driver's own calls for the same kernels.
-#include <cstdio>
-
-#include "absl/strings/str_cat.h"
 #include "runtime/launch/binding.h"
-#include "src/base/status.h"
 #include "tests/bench/graph_data.h"
 #include "tests/bench/host_launch.h"
 #include "tests/bench/modes.h"

@@ -1,8 +1,4 @@
 // The mode that prints FlashFuser's own space, and what its rules leave of it. It needs no GPU.
-#include <cstdio>
-
-#include "src/base/status.h"
-#include "tests/bench/cases.h"
 #include "tests/bench/modes.h"
 #include "tests/bench/paper/paper.h"
 

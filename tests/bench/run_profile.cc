@@ -1,13 +1,7 @@
 // One computation between the profiler's start and stop, its constants and input not in any cache.
 #include <dlfcn.h>
 
-#include <cstdio>
-
-#include "absl/strings/str_cat.h"
-#include "src/base/status.h"
-#include "tests/bench/chain_data.h"
 #include "tests/bench/modes.h"
-#include "tests/bench/runnable.h"
 
 namespace sinter::bench {
 namespace {

@@ -1,9 +1,4 @@
 // The modes that measure the search: brute force and rank.
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <memory>
-
 #include "src/product/matcher.h"
 #include "tests/bench/modes.h"
 #include "tests/bench/schedule_runs.h"

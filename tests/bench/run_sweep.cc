@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cstdio>
 
 #include "src/product/dataflow/dataflow.h"
 #include "tests/bench/modes.h"

@@ -1,11 +1,6 @@
 #include "tests/bench/session.h"
 
-#include <chrono>
-#include <cstdio>
-
-#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "src/base/status.h"
 #include "src/reference/rows.h"
 #include "tests/bench/case_parts.h"
 

@@ -2,22 +2,10 @@
 #ifndef SINTER_TESTS_BENCH_SESSION_H_
 #define SINTER_TESTS_BENCH_SESSION_H_
 
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "absl/functional/function_ref.h"
-#include "absl/status/statusor.h"
-#include "absl/types/span.h"
-#include "src/engine/engine.h"
-#include "tests/bench/cases.h"
-#include "tests/bench/cublaslt_ffn.h"
 #include "tests/bench/markdown.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/options.h"
-#include "tests/bench/results.h"
-#include "tests/gpu/watchdog.h"
 
 namespace sinter::bench {
 

@@ -1,20 +1,8 @@
 #include "tests/bench/sweep.h"
 
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <tuple>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "src/base/status.h"
 #include "src/engine/tune.h"
-#include "src/fusion/plan_assembly.h"
-#include "src/product/matcher.h"
 #include "src/reference/rows.h"
 #include "tests/bench/case_parts.h"
-#include "tests/bench/check.h"
 #include "tests/bench/runnable.h"
 #include "tests/bench/schedule_runs.h"
 #include "tests/gpu/plan_build.h"

@@ -3,10 +3,6 @@
 #ifndef SINTER_TESTS_BENCH_SWEEP_H_
 #define SINTER_TESTS_BENCH_SWEEP_H_
 
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "src/engine/engine.h"
 #include "src/product/schedule.h"
 #include "tests/bench/cases.h"

@@ -1,18 +1,8 @@
 #include "tests/compile/kernel_list.h"
 
-#include <fstream>
-#include <map>
-#include <sstream>
-#include <utility>
-
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/base/digest.h"
 #include "tests/support/header_digests.h"
 
 namespace sinter::testing {

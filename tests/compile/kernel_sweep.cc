@@ -1,26 +1,12 @@
 #include "tests/compile/kernel_sweep.h"
 
-#include <errno.h>
-#include <time.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cstdio>
-#include <cstdlib>
-#include <map>
-#include <mutex>
-#include <thread>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/base/status.h"
 #include "src/device/device_library.h"
 #include "tests/compile/compile_threads.h"
 #include "tests/compile/kernel_list.h"
 #include "tests/support/drawn.h"
 #include "tests/support/small_cubin.h"
+#include "tests/support/test.h"
 
 namespace sinter::testing {
 namespace {

@@ -3,28 +3,14 @@
 // spill, and are printed. Anything else is a failure. SINTER_TEST_LONG=1
 // takes the chosen plans of all random graphs, else of the first of them, more hand-overs, and the
 // second best schedules too. A kernel that several tests take is compiled once.
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <limits>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/base/compile_request.h"
-#include "src/chain/builder.h"
 #include "src/chain/op.h"
-#include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
 #include "src/stitch/search/stitch_search.h"
 #include "src/stitch/spec.h"
 #include "tests/compile/kernel_sweep.h"
+#include "tests/support/chains.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
 #include "tests/support/no_compiler.h"
@@ -135,9 +121,8 @@ class StitchCompile : public ::testing::Test {
   void ExpectCompile() {
     std::vector<testing::SweepKernel> kernels;
     for (const Job& job : jobs_) {
-      auto kernel = Generate(job.spec, model_, job.options);
-      ASSERT_TRUE(kernel.ok()) << job.name << ": " << kernel.status();
-      kernels.push_back({job.name, std::move(kernel->request)});
+      auto kernel = Got(Generate(job.spec, model_, job.options), job.name);
+      kernels.push_back({job.name, std::move(kernel.request)});
       kernels.back().request.headers.clear();
     }
     int registers = 0, spilling = 0;

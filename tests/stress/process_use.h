@@ -4,13 +4,8 @@
 
 #include <dirent.h>
 #include <malloc.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <string>
+#include "tests/support/common.h"
 
 namespace sinter {
 

@@ -4,21 +4,8 @@
 // LINE is a grouped_gated_ffn of problem texts; FORM "bm,bn,stages,swapped", in the place of the
 // search's. Calls repeat in a graph behind programmatic edges. Weights should be much larger than
 // L2: all calls share them. Without a GPU it says what is predicted for an H200.
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <numeric>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "src/base/numbers.h"
-#include "src/base/status.h"
 #include "src/chain/problem.h"
 #include "src/engine/bound_plan.h"
 #include "src/engine/verify.h"

@@ -1,13 +1,7 @@
 // Damage to record files on disk, of every kind an unlucky disk or a hasty copy makes: always a
 // miss with a reason.
-#include <gtest/gtest.h>
-
-#include <iostream>
-#include <random>
-
 #include "cache/store/directory.h"
-#include "cache/store/local_store.h"
-#include "cache/store/table.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

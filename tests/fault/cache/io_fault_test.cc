@@ -1,13 +1,7 @@
 // Every system call of the store fails in turn, once and from then on, with every error a disk or a
 // limit gives. A put that said ok must be readable, a put that failed must leave nothing half-made,
 // and no lookup may return wrong bytes.
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <iostream>
-
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

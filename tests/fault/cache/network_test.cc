@@ -1,11 +1,6 @@
 // A folder on a network file system, by system calls that behave like one: no unnamed files, no
 // trusted locks, answers that get lost, handles that go stale.
-#include <fcntl.h>
-#include <gtest/gtest.h>
-
-#include <cerrno>
-
-#include "cache/store/local_store.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

@@ -2,12 +2,9 @@
 // dies, no descriptor leaks, nothing half-made is published. operator new is replaced for the whole
 // process, LevelDB included, which is compiled without exceptions and loses the memory that it held
 // when one passes through it.
-#include <gtest/gtest.h>
-
-#include <iostream>
-
 #include "cache/tiers/tiers.h"
 #include "tests/fault/cache/failing_new.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

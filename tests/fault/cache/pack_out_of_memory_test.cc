@@ -1,11 +1,6 @@
 // Every allocation of opening, reading, writing and importing a pack fails in turn, once and from
 // then on: nobody dies, no descriptor leaks, no half pack is left. Memory that LevelDB held is lost
 // when it runs out there: it is compiled without exceptions.
-#include <gtest/gtest.h>
-
-#include <iostream>
-
-#include "cache/pack/pack.h"
 #include "tests/fault/cache/failing_new.h"
 #include "tests/unit/cache/pack/pack_testing.h"
 

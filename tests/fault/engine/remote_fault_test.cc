@@ -1,28 +1,13 @@
 // A remote that is of no use, seen by the engine: what is warm here is prepared and launched as if
 // there were none, and what is cold pays a few budgets at most until the breaker opens.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <iostream>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "cache/tiers/tiers.h"
-#include "runtime/driver/driver.h"
 #include "runtime/launch/binding.h"
 #include "src/base/numbers.h"
 #include "src/chain/problem.h"
 #include "src/engine/engine.h"
 #include "tests/fakes/fake_compiler.h"
 #include "tests/fakes/fake_driver.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 
 namespace sinter {
@@ -149,9 +134,8 @@ class RemoteFaultTest : public testing::Test {
     std::vector<std::shared_ptr<const PreparedPlan>> plans;
     const auto start = Clock::now();
     for (int i = 0; i < kPlans; ++i) {
-      auto plan = engine->Prepare(ChainOf(i), 16, {});
-      ASSERT_TRUE(plan.ok()) << plan.status();
-      plans.push_back(*std::move(plan));
+      auto plan = Got(engine->Prepare(ChainOf(i), 16, {}));
+      plans.push_back(std::move(plan));
     }
     times->prepare_us.push_back(Since(start) / kPlans);
     Launch(*plans.front(), times);
@@ -168,11 +152,10 @@ class RemoteFaultTest : public testing::Test {
   void Launch(const PreparedPlan& plan, Times* times) {
     const Stream stream = MakeStream(device_).value();
     constexpr DevicePtr kAt = DevicePtr{1} << 40;
-    const auto binding = plan.Bind({kAt, kAt, kAt, 2 * kAt}, 3 * kAt);
-    ASSERT_TRUE(binding.ok()) << binding.status();
+    const auto binding = Got(plan.Bind({kAt, kAt, kAt, 2 * kAt}, 3 * kAt));
     const auto start = Clock::now();
     for (int i = 0; i < kLaunches; ++i) {
-      ASSERT_TRUE(plan.Launch(**binding, stream.get(), 16, false).ok());
+      ASSERT_TRUE(plan.Launch(*binding, stream.get(), 16, false).ok());
     }
     times->launch_us.push_back(Since(start) / kLaunches);
   }

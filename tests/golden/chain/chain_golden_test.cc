@@ -1,17 +1,7 @@
 // JSON and canonical digests of chains against committed files.
-#include <gtest/gtest.h>
-
-#include <fstream>
-#include <iterator>
-#include <limits>
-#include <string>
-#include <vector>
-
-#include "src/chain/builder.h"
-#include "src/chain/chain.h"
-#include "src/chain/problem.h"
-#include "tests/support/constant_dim.h"
 #include "tests/support/golden_file.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -64,28 +54,17 @@ Chain EveryOp() {
 
 // Steps of rows and random numbers, with what they are read by.
 Chain RowSteps() {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}}, {false, {}, "x"});
-  const ValueId seed = *b.Input({DType::kS64, {}}, {false, {}, "seed"});
-  const ValueId offset = *b.Input({DType::kS32, {}}, {false, {}, "offset"});
-  const ValueId ids = *b.TopK(x, 3);
-  EXPECT_TRUE(b.Output(ids).ok());
-  EXPECT_TRUE(b.Output(*b.Scan(ReduceKind::kSum, *b.Gather(x, ids, -1))).ok());
-  EXPECT_TRUE(b.Output(*b.Random({Dim::M(), C(2)}, seed, offset)).ok());
-  return *b.Finish();
+  return ReadChain(
+      "x: bf16[M,16]; seed: s64[]; offset: s32[]; ids = topk(x, 3); "
+      "out ids, cumsum(gather(x, ids, -1)), random([M,2], seed, offset)");
 }
 
 // Rows to e4m3 by their largest magnitude, and an e4m3 input widened.
 Chain QuantizedRows() {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}}, {false, {}, "x"});
-  const ValueId old = *b.Input({DType::kE4M3, {Dim::M(), C(16)}}, {false, {}, "old"});
-  const ValueId most = *b.Reduce(ReduceKind::kMax, *b.Unary(UnaryKind::kAbs, x), {1}, true);
-  const ValueId wide = *b.Broadcast(*b.Cast(most, DType::kF32), {Dim::M(), C(16)});
-  const ValueId scaled = *b.Binary(BinaryKind::kDiv, x, wide);
-  EXPECT_TRUE(b.Output(*b.Cast(scaled, DType::kE4M3), {{}, old}).ok());
-  EXPECT_TRUE(b.Output(*b.Cast(old, DType::kBF16)).ok());
-  return *b.Finish();
+  return ReadChain(
+      "x: bf16[M,16]; old: e4m3[M,16]; most = reduce_max(abs(x), 1, keep); "
+      "wide = spread(f32(most), [M,16]); scaled = x / wide; "
+      "out e4m3(scaled) over old, bf16(old)");
 }
 
 std::vector<Golden> Goldens() {
@@ -149,9 +128,9 @@ TEST(ChainGolden, JsonIsAsCommitted) {
 
 TEST(ChainGolden, CommittedJsonReadsAsTheChain) {
   for (const Golden& golden : Goldens()) {
-    const auto chain = ChainFromJson(ReadFile(std::string(golden.name) + ".json"));
-    ASSERT_TRUE(chain.ok()) << golden.name << ": " << chain.status();
-    EXPECT_EQ(*chain, golden.chain);
+    const auto chain =
+        Got(ChainFromJson(ReadFile(std::string(golden.name) + ".json")), golden.name);
+    EXPECT_EQ(chain, golden.chain);
   }
 }
 

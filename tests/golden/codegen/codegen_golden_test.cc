@@ -1,11 +1,6 @@
 // Source and recipe of fixed kernels of products, byte for byte.
-#include <string>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
 #include "tests/golden/codegen/kernel_text.h"
-#include "tests/support/sequences.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {

@@ -1,13 +1,8 @@
 #include "tests/golden/codegen/kernel_text.h"
 
-#include <filesystem>
-#include <optional>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "gtest/gtest.h"
 #include "src/plan/kernel_code.h"
 #include "tests/support/golden_file.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -70,15 +65,14 @@ std::string RecipeText(const LaunchRecipe& r) {
 }
 
 void ExpectGoldenKernel(const std::string& stem, const KernelSpec& spec) {
-  const auto kernel = Generate(spec, *BuiltinModel("h200"));
-  ASSERT_TRUE(kernel.ok()) << stem << ": " << kernel.status();
+  const auto kernel = Got(Generate(spec, *BuiltinModel("h200")), stem);
   const std::string path = absl::StrCat("tests/golden/codegen/", stem);
   if (std::filesystem::exists(path + ".cu")) {
-    testing::ExpectGoldenFile(path + ".cu", kernel->request.source);
+    testing::ExpectGoldenFile(path + ".cu", kernel.request.source);
   } else {
-    testing::ExpectGoldenDigest(kDigests, stem, kernel->request.source);
+    testing::ExpectGoldenDigest(kDigests, stem, kernel.request.source);
   }
-  testing::ExpectGoldenFile(path + ".recipe.txt", RecipeText(kernel->recipe));
+  testing::ExpectGoldenFile(path + ".recipe.txt", RecipeText(kernel.recipe));
 }
 
 }  // namespace sinter

@@ -1,26 +1,13 @@
 // The bytes that cache keys and records are made of: they change only together with the version
 // that they begin with, else a library meets records of another layout under its own names.
 // bytes.txt: a line an encoding, its first twelve bytes and its SHA-256.
-#include <cstdlib>
-#include <fstream>
-#include <map>
-#include <memory>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
-#include "gtest/gtest.h"
 #include "src/base/digest.h"
 #include "src/chain/problem.h"
 #include "src/plan/kernel_code.h"
-#include "src/plan/plan.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/random_stitch_graph.h"
-#include "tests/support/sequences.h"
 #include "tests/support/stitch_schedules.h"
 #include "tests/unit/plan/sample_kernels.h"
 

@@ -4,24 +4,10 @@
 // its function.
 #include <dirent.h>
 
-#include <algorithm>
-#include <cctype>
-#include <cmath>
-#include <fstream>
-#include <limits>
 #include <regex>
-#include <set>
-#include <sstream>
-#include <string>
-#include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "gtest/gtest.h"
 #include "src/chain/builder.h"
-#include "src/chain/op.h"
 #include "src/reference/reference.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/code/op_text.h"
@@ -99,6 +85,7 @@ std::vector<Kinds> AllKinds() {
        {
 #define SINTER_REDUCE(number, Name, ...) "k" #Name,
 #include "src/chain/ops.def"
+#include "tests/support/test.h"
        }},
   };
 }

@@ -1,16 +1,10 @@
 // Drawings of one plan a dataflow, byte for byte.
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "gtest/gtest.h"
 #include "src/chain/problem.h"
 #include "src/explain/explain.h"
 #include "src/plan/product_family.h"
 #include "src/plan/stitch_family.h"
 #include "tests/support/golden_file.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_attention.h"
 #include "tests/unit/plan/sample_kernels.h"
 

@@ -1,30 +1,12 @@
 // The chosen plan of every problem list and graph, so that a change of plans is always seen.
 // plans.txt holds a line for each problem, layout and bucket.
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <memory>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
-#include "gtest/gtest.h"
-#include "src/chain/chain.h"
-#include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
-#include "src/normal/normal_form.h"
 #include "src/reference/rows.h"
+#include "tests/support/chains.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/recipes/recipe_check.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

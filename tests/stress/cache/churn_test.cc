@@ -2,22 +2,10 @@
 // they would take, and load a module for each kernel that they get. Host memory, files, loaded
 // modules and descriptors stay where they are once they are warm. Twenty seconds;
 // `cache_churn_test --seconds 3600` for as long as one likes.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <iostream>
-#include <memory>
-#include <random>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "cache/store/local_store.h"
 #include "cache/tiers/tiers.h"
 #include "src/engine/module_cache.h"
 #include "tests/stress/process_use.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

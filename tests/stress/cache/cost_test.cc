@@ -1,17 +1,10 @@
 // What the cache costs here, printed: the figures behind the choice of sealed tables. Beside it the
 // same record in a leveldb::DB that is opened for each operation, as processes would have to share
 // one.
-#include <gtest/gtest.h>
 #include <leveldb/db.h>
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <chrono>
-#include <functional>
-#include <iostream>
-#include <memory>
-
-#include "cache/store/local_store.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

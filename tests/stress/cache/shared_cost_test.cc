@@ -1,25 +1,12 @@
 // What sharing costs, printed: eight processes read 200 records of 200 KiB, write what they miss
 // and read all again. Beside it the same in a bare loop of open, pread and linkat that checks
 // nothing.
-#include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <condition_variable>
-#include <functional>
-#include <iostream>
-#include <memory>
-#include <mutex>
-
-#include "cache/store/files.h"
 #include "cache/tiers/tiers.h"
-#include "src/base/digest.h"
 #include "tests/stress/cache/timed_files.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

@@ -3,22 +3,11 @@
 // the one that was written for its key, nobody may die but by our own hand, and nothing may be left
 // over. Until 1,000 kills and 100,000 gets, eight seconds at most; SINTER_TEST_LONG=1: ten times
 // more.
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <iostream>
-#include <new>
-#include <random>
-#include <thread>
-
-#include "cache/store/local_store.h"
 #include "cache/tiers/tiers.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

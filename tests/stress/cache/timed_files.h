@@ -3,16 +3,8 @@
 #ifndef SINTER_TESTS_STRESS_CACHE_TIMED_FILES_H_
 #define SINTER_TESTS_STRESS_CACHE_TIMED_FILES_H_
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <cstdint>
-#include <ctime>
-
 #include "cache/store/files.h"
+#include "tests/support/common.h"
 
 namespace sinter {
 

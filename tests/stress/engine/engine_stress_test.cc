@@ -1,13 +1,6 @@
 // Many threads, several engines on one store, keys that come and go, failures, cancels, damage:
 // counts stay exact where they must, and a thread sanitizer finds nothing.
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <random>
-#include <thread>
-#include <vector>
-
-#include "src/base/status.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

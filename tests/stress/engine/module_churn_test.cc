@@ -5,28 +5,14 @@
 // stay flat and under the cap, nothing runs from an unloaded module, and the end leaves nothing,
 // though graphs outlive the engine. Twenty seconds, over fewer plans, so that all have come before
 // half of the time is over; `engine_churn_test --seconds 3600` for as long as one likes.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <deque>
-#include <iostream>
-#include <memory>
-#include <random>
-#include <thread>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "cache/tiers/tiers.h"
-#include "runtime/driver/driver.h"
 #include "runtime/launch/binding.h"
 #include "src/chain/problem.h"
 #include "src/engine/engine.h"
 #include "tests/fakes/fake_compiler.h"
 #include "tests/fakes/fake_driver.h"
 #include "tests/stress/process_use.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

@@ -1,13 +1,5 @@
 // A runtime without NVRTC: plans prepared, loaded and launched from a pack, on a fake GPU; and what
 // a warm start costs from a local store and from a pack.
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstdlib>
-#include <iostream>
-
-#include "absl/strings/str_cat.h"
-#include "runtime/driver/driver.h"
 #include "runtime/launch/binding.h"
 #include "src/chain/problem.h"
 #include "src/engine/cache_tools.h"
@@ -40,9 +32,8 @@ std::vector<Work> Workload() {
         absl::StrCat("gemm_chain m=M n=", 256 + 64 * n, " k=64 l=64 act=relu layout=oi dtype=bf16");
     for (int64_t m : {8, 64, 16, 32, 48, 96, 128, 192, 256, 384}) {
       if (!long_run && m != 8 && m != 64) continue;
-      auto problem = ParseProblem(line);
-      EXPECT_TRUE(problem.ok()) << problem.status();
-      work.push_back({std::move(problem->chain), m});
+      auto problem = Got(ParseProblem(line));
+      work.push_back({std::move(problem.chain), m});
     }
   }
   return work;
@@ -69,14 +60,12 @@ class PackStartTest : public testing::Test {
 
   // An engine for the target; with a fake GPU under it when `device` is given.
   std::shared_ptr<Engine> MakeEngine(const Config& config, std::shared_ptr<const Device> device) {
-    auto ports = MakePorts(config, -1, "h200", LogSink());
-    EXPECT_TRUE(ports.ok()) << ports.status();
+    auto ports = Got(MakePorts(config, -1, "h200", LogSink()));
     if (device != nullptr) {
-      auto loader = MakeLoader(device);
-      EXPECT_TRUE(loader.ok()) << loader.status();
-      ports->loader = *std::move(loader);
+      auto loader = Got(MakeLoader(device));
+      ports.loader = std::move(loader);
     }
-    return Engine::Create(*std::move(ports), config, LogSink());
+    return Engine::Create(std::move(ports), config, LogSink());
   }
 
   absl::Status PrepareAll(Engine* engine) {
@@ -98,10 +87,9 @@ class PackStartTest : public testing::Test {
     ExportRequest request;
     request.path = pack_ = temp_ / "all.pack";
     request.used_only = true;
-    const auto packed = engine->ports().cache_tools->Export(request);
-    EXPECT_TRUE(packed.ok()) << packed.status();
-    EXPECT_EQ(packed->plans, work_.size());
-    EXPECT_EQ(packed->skipped, 0u);
+    const auto packed = Got(engine->ports().cache_tools->Export(request));
+    EXPECT_EQ(packed.plans, work_.size());
+    EXPECT_EQ(packed.skipped, 0u);
     return true;
   }
 
@@ -114,11 +102,9 @@ class PackStartTest : public testing::Test {
 TEST_F(PackStartTest, PreparesLoadsAndLaunchesWithoutNvrtc) {
   if (!Build()) SINTER_END_WITHOUT_COMPILER("no pack was built");
   FakeDriver fake;
-  const auto driver = fake.Make();
-  ASSERT_TRUE(driver.ok()) << driver.status();
-  auto device = Device::Open(*driver, 0);
-  ASSERT_TRUE(device.ok()) << device.status();
-  const auto engine = MakeEngine(Warm("", pack_), *device);
+  const auto driver = Got(fake.Make());
+  auto device = Got(Device::Open(driver, 0));
+  const auto engine = MakeEngine(Warm("", pack_), device);
   ASSERT_TRUE(PrepareAll(engine.get()).ok());
   const EngineStats stats = engine->Stats();
   EXPECT_EQ(stats.kernels_compiled, 0u);
@@ -129,9 +115,8 @@ TEST_F(PackStartTest, PreparesLoadsAndLaunchesWithoutNvrtc) {
   EXPECT_EQ(stats.kernels_loaded, stats.kernel_hits);
   const size_t before = fake.launches().size();
   constexpr DevicePtr kAt = DevicePtr{1} << 40;
-  const auto binding = plans_[0]->Bind({kAt, kAt, kAt, 2 * kAt}, 3 * kAt);
-  ASSERT_TRUE(binding.ok()) << binding.status();
-  ASSERT_TRUE(plans_[0]->Launch(**binding, nullptr, work_[0].m, false).ok());
+  const auto binding = Got(plans_[0]->Bind({kAt, kAt, kAt, 2 * kAt}, 3 * kAt));
+  ASSERT_TRUE(plans_[0]->Launch(*binding, nullptr, work_[0].m, false).ok());
   EXPECT_EQ(fake.launches().size(), before + plans_[0]->plan().kernels.size());
   std::cout << "from a pack without NVRTC: " << work_.size() << " plans prepared, "
             << stats.kernels_loaded << " kernels loaded, " << fake.launches().size() - before

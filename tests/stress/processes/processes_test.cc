@@ -1,23 +1,8 @@
 // Processes of one host, through the C ABI: what a start costs from exec to the last plan, and that
 // cold ones compile each kernel once among them, with the real NVRTC.
-#include <fcntl.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <iostream>
-#include <map>
-#include <set>
-#include <sstream>
-
-#include "absl/strings/str_cat.h"
-#include "cache/store/local_store.h"
 #include "sinter/sinter.h"
 #include "sinter/sinter_experimental.h"
 #include "src/capi/objects.h"
@@ -197,17 +182,16 @@ TEST(ColdProcessesTest, EightCompileEveryKernelOnceAmongThem) {
     hits += child->kernel_hits;
   }
   const double seconds = static_cast<double>(NowUs() - start) / 1e6;
-  const auto report = InspectLocalStore(temp / "store");
-  ASSERT_TRUE(report.ok());
-  EXPECT_EQ(report->unsound, 0u);
-  EXPECT_EQ(report->plans, static_cast<uint64_t>(chains));
-  EXPECT_EQ(compiled, report->kernels);
+  const auto report = Got(InspectLocalStore(temp / "store"));
+  EXPECT_EQ(report.unsound, 0u);
+  EXPECT_EQ(report.plans, static_cast<uint64_t>(chains));
+  EXPECT_EQ(compiled, report.kernels);
   for (const auto& child : children) {
-    EXPECT_EQ(child->compiled + child->kernel_hits, report->kernels);
+    EXPECT_EQ(child->compiled + child->kernel_hits, report.kernels);
   }
   EXPECT_EQ(searched, static_cast<uint64_t>(chains));
   std::cout << kProcesses << " cold processes x " << chains << " chains, real NVRTC: " << seconds
-            << " s, kernels " << report->kernels << ", compiled " << compiled << ", searched "
+            << " s, kernels " << report.kernels << ", compiled " << compiled << ", searched "
             << searched << ", from the others " << hits << "\n";
 }
 

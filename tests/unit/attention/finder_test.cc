@@ -1,21 +1,14 @@
 // Attention is found in every spelling, and planned as one kernel.
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "src/attention/problem.h"
 #include "src/base/device_model.h"
-#include "src/chain/builder.h"
-#include "src/chain/chain.h"
-#include "src/chain/composites.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/attention_family.h"
 #include "src/plan/kernel_code.h"
 #include "tests/support/attention_chains.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -43,9 +36,8 @@ TEST(FindAttention, FindsEverySpellingInItsNormalForm) {
     EXPECT_EQ(keys, form.batch * form.heads / form.group) << form.Name();
     EXPECT_EQ(found[0].end, normal->chain->outputs()[0].value) << form.Name() << "\n"
                                                                << normal->chain->ToString();
-    const auto again = AttentionProblem::FromCanonical(p.Canonical());
-    ASSERT_TRUE(again.ok()) << form.Name();
-    EXPECT_TRUE(*again == p) << form.Name();
+    const auto again = Got(AttentionProblem::FromCanonical(p.Canonical()), form.Name());
+    EXPECT_TRUE(again == p) << form.Name();
   }
 }
 
@@ -54,19 +46,17 @@ TEST(AttentionPlans, AreOneKernelOfEverySpelling) {
   for (const testing::AttentionForm& form : testing::AttentionForms()) {
     const auto normal = FormOf(form);
     const int64_t bucket = form.of_m ? BucketOf(*normal->chain, form.batch) : 1;
-    const auto planned = PlanChain(*normal->chain, bucket, model, {});
-    ASSERT_TRUE(planned.ok()) << form.Name() << ": " << planned.status();
-    const Plan& plan = planned->chosen;
+    const auto planned = Got(PlanChain(*normal->chain, bucket, model, {}), form.Name());
+    const Plan& plan = planned.chosen;
     // Threads may be faster where there is little to multiply.
     const size_t most = form.scale_first || form.rows * form.keys < kFewScores ? 2 : 1;
     EXPECT_LE(plan.kernels.size(), most) << form.Name() << "\n" << plan.ToText();
-    const auto generated = Generate(plan.kernels.back().spec, model);
-    ASSERT_TRUE(generated.ok()) << form.Name() << ": " << generated.status();
-    EXPECT_TRUE(generated->recipe.Check().ok()) << generated->recipe.Check();
-    const auto assembled = Assembly(*normal->chain, bucket, model)
-                               .Assemble(*DecodeDecisions(EncodeDecisions(DecisionsOf(plan))));
-    ASSERT_TRUE(assembled.ok()) << form.Name() << ": " << assembled.status();
-    EXPECT_EQ(assembled->plan.PlanDigest(), plan.PlanDigest()) << form.Name();
+    const auto generated = Got(Generate(plan.kernels.back().spec, model), form.Name());
+    EXPECT_TRUE(generated.recipe.Check().ok()) << generated.recipe.Check();
+    const auto assembled = Got(Assembly(*normal->chain, bucket, model)
+                                   .Assemble(*DecodeDecisions(EncodeDecisions(DecisionsOf(plan)))),
+                               form.Name());
+    EXPECT_EQ(assembled.plan.PlanDigest(), plan.PlanDigest()) << form.Name();
   }
 }
 
@@ -75,7 +65,7 @@ TEST(AttentionPlans, SayWhyAKernelDoesNotTakeIt) {
   form.batch = 2, form.heads = 4, form.rows = form.keys = 300, form.head = 192;
   const auto wide = PlanChain(*FormOf(form)->chain, 1, *BuiltinModel("h200"), {});
   EXPECT_THAT(std::string(wide.status().message()),
-              ::testing::HasSubstr("as attention: head 192, must be in [8, 128]"));
+              HasSubstr("as attention: head 192, must be in [8, 128]"));
 }
 
 // Attention of M batches, 4 heads and 320 rows, with something that no kernel takes.
@@ -97,8 +87,8 @@ std::string RefusalOf(const Odd& odd) {
   if (odd.capped) s = *b.Binary(BinaryKind::kMul, *b.Unary(UnaryKind::kTanh, s), *b.Scalar(30));
   ValueId p = *AddSoftmax(b, s, -1);
   if (odd.cast) p = *b.Cast(p, DType::kBF16);
-  EXPECT_TRUE(b.Output(*b.Cast(*b.Matmul(p, v), DType::kBF16)).ok());
-  const auto normal = *NormalFormOf(std::make_shared<const Chain>(*b.Finish()));
+  const auto normal = *NormalFormOf(
+      std::make_shared<const Chain>(Finished(b, {*b.Cast(*b.Matmul(p, v), DType::kBF16)})));
   const auto planned = PlanChain(*normal->chain, 8, *BuiltinModel("h200"), {});
   EXPECT_FALSE(planned.ok());
   return std::string(normal->InCallersNumbers(planned.status()).message());
@@ -128,17 +118,17 @@ TEST(AttentionPlans, SayFirstWhatKeepsBatchesOfMFromAKernel) {
        "as attention: q's stride 66, must be a multiple of 8 (16 bytes): copy it"},
   };
   for (const auto& [message, why] : cases) {
-    EXPECT_THAT(message, ::testing::HasSubstr(why));
-    EXPECT_THAT(message, ::testing::Not(::testing::HasSubstr("M may only count rows"))) << message;
+    EXPECT_THAT(message, HasSubstr(why));
+    EXPECT_THAT(message, Not(HasSubstr("M may only count rows"))) << message;
   }
 }
 
 TEST(AttentionPlans, LetAnEncodersLayerBeOnePlan) {
   const auto chain = std::make_shared<const Chain>(testing::MakeEncoderLayer(8, 128, 12, 64));
   const auto normal = *NormalFormOf(chain);
-  const auto planned = PlanChain(*normal->chain, 1, *BuiltinModel("h200"), {});
-  ASSERT_TRUE(planned.ok()) << planned.status() << "\n" << normal->chain->ToString();
-  EXPECT_LE(planned->chosen.kernels.size(), 8u) << planned->chosen.ToText();
+  const auto planned =
+      Got(PlanChain(*normal->chain, 1, *BuiltinModel("h200"), {}), normal->chain->ToString());
+  EXPECT_LE(planned.chosen.kernels.size(), 8u) << planned.chosen.ToText();
 }
 
 }  // namespace

@@ -1,28 +1,17 @@
 // What a kernel of attention does not take is refused, with the op, the value and the bound.
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "src/attention/problem.h"
 #include "src/attention/schedule.h"
 #include "src/base/device_model.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/attention_family.h"
 #include "src/plan/plan.h"
 #include "tests/support/attention_chains.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
 
-using ::testing::HasSubstr;
 using Form = testing::AttentionForm;
 
 AttentionProblem ProblemOf(const Form& form) {
@@ -144,9 +133,8 @@ TEST(CausalRowOrder, HasTheRowsOfAnItem) {
   EXPECT_NE(RowOrder(SpecOf(p, s)), one);
   std::set<std::string> orders;
   for (int64_t m = 1; m <= 8192; m *= 2) {
-    const auto ranked = RankAttention(p, m, model, 11, false);
-    ASSERT_TRUE(ranked.ok()) << ranked.status();
-    for (const RankedAttention& each : *ranked) orders.insert(RowOrder(SpecOf(p, each.schedule)));
+    const auto ranked = Got(RankAttention(p, m, model, 11, false));
+    for (const RankedAttention& each : ranked) orders.insert(RowOrder(SpecOf(p, each.schedule)));
   }
   EXPECT_EQ(orders.size(), 1u);
 }

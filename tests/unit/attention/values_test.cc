@@ -1,23 +1,13 @@
 // Plans with a kernel of attention compute their chains: where operands lie, what masks mean, and
 // what is computed before.
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <limits>
-#include <memory>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/base/device_model.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
 #include "src/fusion/stitch/stitch_graph.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/attention_family.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
 
 namespace sinter {
@@ -61,19 +51,16 @@ class Attention {
   }
   Chain Make(const std::function<ValueId(ValueId)>& steps) {
     const ValueId q = Operand(), k = Operand(), v = Operand();
-    EXPECT_TRUE(b.Output(Of(q, k, v, steps)).ok());
-    return *b.Finish();
+    return Finished(b, {Of(q, k, v, steps)});
   }
 };
 
 // How many kernels of attention the plans of the chain's normal form have. All compute it.
 int ExpectComputes(const Chain& given) {
   const auto chain = NormalOf(given);
-  const auto planned = PlanChain(*chain, 4, *BuiltinModel("h200"), {});
-  EXPECT_TRUE(planned.ok()) << planned.status() << "\n" << chain->ToString();
-  if (!planned.ok()) return 0;
-  std::vector<Plan> plans = {planned->chosen};
-  plans.insert(plans.end(), planned->alternatives.begin(), planned->alternatives.end());
+  const auto planned = Got(PlanChain(*chain, 4, *BuiltinModel("h200"), {}), chain->ToString());
+  std::vector<Plan> plans = {planned.chosen};
+  plans.insert(plans.end(), planned.alternatives.begin(), planned.alternatives.end());
   int kernels = 0, judged = 0;
   for (const Plan& plan : plans) {
     int here = 0;
@@ -132,16 +119,14 @@ TEST(AttentionValues, ReadConstantTermsBehindTheKernelThatStoresThem) {
     absorbed.attention = true;
     const ProductRuns found = FindProductRuns(*chain, 1, nullptr, absorbed);
     ASSERT_EQ(found.runs.size(), 1u);
-    const auto graph = StitchGraph::Make(*chain, 1, found.runs, {});
-    ASSERT_TRUE(graph.ok()) << graph.status();
+    const auto graph = Got(StitchGraph::Make(*chain, 1, found.runs, {}));
     int computed = 0;
     for (const ProductOperand& operand : found.runs[0].matched.operands) {
       if (chain->op(operand.value).kind == OpKind::kInput) continue;
       ++computed;
       EXPECT_NE(chain->op(operand.value).kind, OpKind::kScalar);
-      const std::vector<int>& producers =
-          graph->vertex(graph->VertexOf(found.runs[0].end)).producers;
-      EXPECT_EQ(std::count(producers.begin(), producers.end(), graph->VertexOf(operand.value)), 1);
+      const std::vector<int>& producers = graph.vertex(graph.VertexOf(found.runs[0].end)).producers;
+      EXPECT_EQ(std::count(producers.begin(), producers.end(), graph.VertexOf(operand.value)), 1);
     }
     EXPECT_EQ(computed, 1);
   }

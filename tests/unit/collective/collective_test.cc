@@ -1,16 +1,10 @@
 // Sums and gathers over ranks as the host sees them: bounds, slots, times, source and launch.
 #include "src/collective/collective.h"
 
-#include <numeric>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 CollectiveProblem Layer(int ranks = 2) {
   CollectiveProblem p;

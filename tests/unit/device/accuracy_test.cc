@@ -2,17 +2,10 @@
 // operands, compiled from the device library over models of the approximate instructions. In each
 // octave an error is at most one unit in the last place of the result's type, or twice that of
 // PyTorch, which is modelled by its formula in f32.
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "attention/powers.cuh"
-#include "gtest/gtest.h"
 #include "src/base/dtype.h"
 #include "stitch/math.cuh"
+#include "tests/support/test.h"
 #include "tile/activation.cuh"
 
 namespace sinter {

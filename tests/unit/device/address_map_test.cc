@@ -1,11 +1,7 @@
 // The address maps of tile/layout.cuh against the hardware's rules, over a sweep of tiles.
-#include <map>
-#include <set>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/device/ptx/element_sizes.cuh"
 #include "src/device/tile/layout.cuh"
+#include "tests/support/test.h"
 #include "tests/unit/device/hardware.h"
 
 namespace sinter {

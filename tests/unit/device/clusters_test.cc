@@ -1,8 +1,5 @@
 // Clusters that share a row tile by ranges of N: the slab that each holds, and the way of its part
 // of E through L2 into the stored result, against the exact product.
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/product/schedule.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/device/tile_runs.h"
@@ -226,8 +223,7 @@ TYPED_TEST(Clusters, SizesAgreeWithThePlan) {
   s.grid = 2 * TestFixture::kBlocks;
   s.first = {T::First::kBlockN, 1};
   s.second = {T::Second::kBlockN, 1};
-  const absl::Status legal = CheckScheduleFields(p, s);
-  EXPECT_TRUE(legal.ok()) << legal;
+  EXPECT_OK(CheckScheduleFields(p, s));
   const ScheduleSizes z = SizesOf(p, s);
   EXPECT_EQ(T::Layout::kStageBytes, z.stage_bytes);
   EXPECT_EQ(T::kExchangeBytes, z.kept_bytes);

@@ -1,10 +1,6 @@
 // Products of 8-bit elements on the host's machine: maps of bytes, sums that are promoted in parts
 // or fast, factors of rows and columns, results of 16 bits and of f32. Blocks of integers stand for
 // e4m3.
-#include <algorithm>
-#include <cmath>
-
-#include "gtest/gtest.h"
 #include "tests/unit/device/product_fixtures.h"
 
 namespace sinter {

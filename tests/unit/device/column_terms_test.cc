@@ -1,8 +1,4 @@
 // Column terms: how two neighbours of a vector are read, and which terms a thread holds when.
-#include <array>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "tests/unit/device/tile_runs.h"
 
 namespace sinter {

@@ -1,10 +1,5 @@
 // A convolution and one of 1 x 1 behind it on the host's machine, in the dataflows that hand C
 // over.
-#include <map>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "tests/unit/device/filters.h"
 #include "tests/unit/device/product_fixtures.h"
 

@@ -3,11 +3,6 @@
 #ifndef SINTER_TESTS_UNIT_DEVICE_FILTERS_H_
 #define SINTER_TESTS_UNIT_DEVICE_FILTERS_H_
 
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_join.h"
-#include "gtest/gtest.h"
 #include "src/product/code/kernel_source.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/device/tile_runs.h"

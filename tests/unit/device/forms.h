@@ -2,9 +2,7 @@
 #ifndef SINTER_TESTS_UNIT_DEVICE_FORMS_H_
 #define SINTER_TESTS_UNIT_DEVICE_FORMS_H_
 
-#include <type_traits>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 

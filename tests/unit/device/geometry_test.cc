@@ -1,9 +1,4 @@
 // Where the kernels put things in shared memory, against the plan's sizes; and how they walk tiles.
-#include <array>
-#include <set>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/product/schedule.h"
 #include "src/product/schedule_check.h"
 #include "src/product/search/product_load.h"

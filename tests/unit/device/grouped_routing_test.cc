@@ -1,12 +1,7 @@
 // Which slots are whose, found by a warp on the host, for ids at any address of an int.
 #include "kernels/grouped_routing.cuh"
 
-#include <algorithm>
-#include <cstdint>
-#include <thread>
-#include <vector>
-
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,8 +1,4 @@
 // The machine's im2col loads, as docs/lab/im2col.md saw the device's.
-#include <stdexcept>
-#include <utility>
-
-#include "gtest/gtest.h"
 #include "tests/unit/device/tile_runs.h"
 
 namespace sinter {

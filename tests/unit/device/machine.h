@@ -4,13 +4,6 @@
 #ifndef SINTER_TESTS_UNIT_DEVICE_MACHINE_H_
 #define SINTER_TESTS_UNIT_DEVICE_MACHINE_H_
 
-#include <cstdint>
-#include <cstring>
-#include <map>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
 #include "tests/unit/device/hardware.h"
 #include "tests/unit/device/races.h"
 

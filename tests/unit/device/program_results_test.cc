@@ -1,9 +1,5 @@
 // Whole programs: a tile's results of several types, and the matrix that they are made of, in every
 // layout of accumulators.
-#include <type_traits>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "kernels/block.cuh"
 #include "tests/unit/device/tile_runs.h"
 #include "tile/program.cuh"

@@ -2,9 +2,6 @@
 // the terms of their columns.
 #include "tile/program.cuh"
 
-#include <array>
-
-#include "gtest/gtest.h"
 #include "tests/unit/device/tile_runs.h"
 
 namespace sinter {

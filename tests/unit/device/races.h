@@ -2,9 +2,7 @@
 #ifndef SINTER_TESTS_UNIT_DEVICE_RACES_H_
 #define SINTER_TESTS_UNIT_DEVICE_RACES_H_
 
-#include <cstdint>
-#include <map>
-#include <vector>
+#include "tests/support/common.h"
 
 namespace sinter {
 namespace hardware {

@@ -1,10 +1,6 @@
 // Resident weights on the host's machine: a cluster's blocks load their weights once, then lanes
 // take row tile after row tile, from TMA to the stored element.
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/product/schedule.h"
-#include "tests/support/sequences.h"
 #include "tests/unit/device/filters.h"
 #include "tests/unit/device/product_fixtures.h"
 
@@ -174,8 +170,7 @@ TYPED_TEST(ResidentWeights, SizesAgreeWithThePlan) {
   s.grid = TypeParam::kCluster;
   s.first = {First::kBlockN, 1};
   s.second = {Second::kBlockN, TypeParam::kCluster};
-  const absl::Status legal = CheckScheduleFields(p, s);
-  EXPECT_TRUE(legal.ok()) << legal;
+  EXPECT_OK(CheckScheduleFields(p, s));
   const ScheduleSizes z = SizesOf(p, s);
   EXPECT_EQ(T::Layout::kStageBytes, z.stage_bytes);
   EXPECT_EQ(T::kChunks * T::kChunkBytes, z.weights_bytes);

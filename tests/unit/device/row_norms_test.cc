@@ -1,8 +1,6 @@
 // The norms of a product's rows: their sums, from the ring to the factors that threads read, and
 // the barriers between them.
-#include <cmath>
-#include <vector>
-
+#include "tests/support/common.h"
 #include "tests/unit/device/product_fixtures.h"
 
 namespace sinter {

@@ -1,8 +1,6 @@
 // Terms of scores: what a thread reads of its two rows, and when it keeps what it has.
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/device/attention/terms.cuh"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -3,10 +3,6 @@
 #ifndef SINTER_TESTS_UNIT_DEVICE_TILE_RUNS_H_
 #define SINTER_TESTS_UNIT_DEVICE_TILE_RUNS_H_
 
-#include <array>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "tests/unit/device/forms.h"
 #include "tests/unit/device/kernel_configs.h"
 

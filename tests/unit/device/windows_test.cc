@@ -1,6 +1,5 @@
 // Convolutions on the host's machine: the rows of a first product come from images by im2col loads,
 // under the maps that recipes describe, in every form of a product.
-#include "gtest/gtest.h"
 #include "tests/unit/device/filters.h"
 #include "tests/unit/device/product_fixtures.h"
 

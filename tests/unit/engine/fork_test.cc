@@ -1,27 +1,13 @@
 // Children of a process whose threads plan, compile and write behind: they find what is cached,
 // build what they may, and never wait for a thread that they do not have.
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <filesystem>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/base/status.h"
 #include "src/chain/problem.h"
 #include "src/engine/core.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
 #include "tests/fakes/fake_nvrtc.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -106,8 +92,7 @@ TEST_F(ForkTest, ChildrenOfABusyParentNeverHang) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "a fork may find the locks of AddressSanitizer's allocator held";
 #endif
-  const auto held = engine->Prepare(ChainOf(kHeld), 1, {});
-  ASSERT_TRUE(held.ok()) << held.status();
+  const auto held = Got(engine->Prepare(ChainOf(kHeld), 1, {}));
   ASSERT_TRUE(Prepare(kStored).ok());  // and dropped: the store has it
   std::atomic<bool> stop{false};
   std::atomic<int> next{kFirstOther};

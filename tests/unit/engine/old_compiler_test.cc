@@ -1,25 +1,15 @@
 // A compiler that is too old for products of 16-bit elements.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-
-#include "absl/strings/str_cat.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/base/status.h"
 #include "src/chain/problem.h"
 #include "src/engine/core.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
 #include "tests/fakes/fake_nvrtc.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 std::shared_ptr<Engine> EngineOn(const std::string& toolchain) {
   Config config;

@@ -1,20 +1,11 @@
 // Groups of ranks on fake memory: who fails where, and that a proof goes over each link.
 #include "src/engine/rank_group.h"
 
-#include <cstddef>
-#include <cstring>
-#include <map>
-#include <thread>
-
-#include "absl/strings/str_cat.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 #include "tests/unit/engine/fake_peer_memory.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 RankGroupOptions Options(int rank, int size) {
   RankGroupOptions options;
@@ -281,12 +272,11 @@ TEST(RankGroup, TakesTheCallersRooms) {
 TEST(RankGroup, OfOneProcessReachesEveryPeer) {
   std::vector<std::unique_ptr<PeerMemory>> memory;
   for (int r = 0; r < 3; ++r) memory.push_back(std::make_unique<FakePeerMemory>(r));
-  auto groups = RankGroup::CreateLocal(std::move(memory), Options(0, 0));
-  ASSERT_TRUE(groups.ok()) << groups.status();
-  EXPECT_EQ(groups->size(), 3u);
-  EXPECT_EQ((*groups)[2]->rank(), 2);
+  auto groups = Got(RankGroup::CreateLocal(std::move(memory), Options(0, 0)));
+  EXPECT_EQ(groups.size(), 3u);
+  EXPECT_EQ(groups[2]->rank(), 2);
   EXPECT_EQ(FakePeerMemory::Reached(), 6);
-  groups->clear();
+  groups.clear();
   EXPECT_EQ(FakePeerMemory::Live(), 0);
   EXPECT_THAT(RankGroup::CreateLocal({}, Options(0, 0)).status().message(),
               HasSubstr("group.size is 0, must be 2 to 8"));
@@ -295,17 +285,16 @@ TEST(RankGroup, OfOneProcessReachesEveryPeer) {
 TEST(RankGroup, OfOneProcessSharesRoomsUntilTheLastIsGone) {
   std::vector<std::unique_ptr<PeerMemory>> memory;
   for (int r = 0; r < 2; ++r) memory.push_back(std::make_unique<FakePeerMemory>(r));
-  auto groups = RankGroup::CreateLocal(std::move(memory), Options(0, 0));
-  ASSERT_TRUE(groups.ok()) << groups.status();
+  auto groups = Got(RankGroup::CreateLocal(std::move(memory), Options(0, 0)));
   EXPECT_EQ(FakePeerMemory::Live(), 4);  // a room and words each
-  const auto first_room = reinterpret_cast<const RankRoom*>((*groups)[0]->room());
-  (*groups)[0].reset();
+  const auto first_room = reinterpret_cast<const RankRoom*>(groups[0]->room());
+  groups[0].reset();
   EXPECT_EQ(FakePeerMemory::Live(), 3);
-  EXPECT_TRUE((*groups)[1]->Abort().ok());
+  EXPECT_TRUE(groups[1]->Abort().ok());
   EXPECT_EQ(first_room->outcome, RankRoom::kAborted | 1 << 8);
-  EXPECT_TRUE((*groups)[1]->Close().ok());
+  EXPECT_TRUE(groups[1]->Close().ok());
   EXPECT_EQ(FakePeerMemory::Live(), 1);
-  groups->clear();
+  groups.clear();
   EXPECT_EQ(FakePeerMemory::Live(), 0);
 }
 

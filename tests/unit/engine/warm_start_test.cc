@@ -1,22 +1,9 @@
 // What a warm start costs: an engine is made and a hundred plans are prepared from the local store,
 // by the real planner and code generator. Only the compiler is a fake.
-#include <gtest/gtest.h>
-#include <time.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <memory>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "src/chain/chain.h"
-#include "src/chain/problem.h"
 #include "src/engine/engine.h"
 #include "tests/fakes/fake_compiler.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
@@ -48,18 +35,16 @@ std::vector<Work> Workload() {
   std::sort(graphs.begin(), graphs.end());
   std::vector<Work> work;
   for (const std::filesystem::path& graph : graphs) {
-    auto chain = ChainFromJson(ReadFile(graph));
-    EXPECT_TRUE(chain.ok()) << graph << ": " << chain.status();
-    work.push_back({*std::move(chain), 1});
+    auto chain = Got(ChainFromJson(ReadFile(graph)), graph.string());
+    work.push_back({std::move(chain), 1});
   }
   // No rows: those of the line.
   const std::pair<const char*, std::vector<int64_t>> lists[] = {
       {"memory_chains.txt", {}},     {"conv_chains.txt", {}},     {"gated_ffn.txt", {1, 32, 128}},
       {"gemm_chains.txt", {8, 128}}, {"products.txt", {16, 512}}, {"scaled.txt", {}}};
   for (const auto& [name, buckets] : lists) {
-    const auto problems = ParseProblems(ReadFile(folder / name));
-    EXPECT_TRUE(problems.ok()) << problems.status();
-    for (const Problem& problem : *problems) {
+    const auto problems = Got(ParseProblems(ReadFile(folder / name)));
+    for (const Problem& problem : problems) {
       if (buckets.empty()) work.push_back({problem.chain, problem.m.value_or(1)});
       for (const int64_t m : buckets) work.push_back({problem.chain, m});
     }
@@ -81,10 +66,9 @@ class WarmStartTest : public testing::Test {
   std::shared_ptr<Engine> Start() {
     Config config;
     config.cache_dir = temp_ / "cache";
-    auto ports = MakePorts(config, -1, "h200", LogSink());
-    EXPECT_TRUE(ports.ok()) << ports.status();
-    ports->compiler = std::make_unique<FakeCompiler>();
-    const auto engine = Engine::Create(*std::move(ports), config, LogSink());
+    auto ports = Got(MakePorts(config, -1, "h200", LogSink()));
+    ports.compiler = std::make_unique<FakeCompiler>();
+    const auto engine = Engine::Create(std::move(ports), config, LogSink());
     plans_.clear();
     for (const Work& work : work_) {
       auto plan = engine->Prepare(work.chain, work.m, PrepareOptions());

@@ -1,11 +1,5 @@
 // The engine plugged in: real planner, code generator, compiler and cache, for a named target.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-
 #include "cache/record/record.h"
-#include "src/base/status.h"
 #include "src/chain/problem.h"
 #include "src/engine/cache_tools.h"
 #include "src/engine/core.h"
@@ -19,8 +13,6 @@
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 Config ConfigIn(const std::string& folder) {
   Config config;
@@ -200,8 +192,7 @@ TEST(WiringTest, ABadRecordHidesNoGoodOneOfAFartherTier) {
   EXPECT_FALSE(SmallEngine(config)->Prepare(problem.chain, 16, must_hit).ok());
   config.packs = {pack};
   const auto engine = SmallEngine(config);
-  const auto plan = engine->Prepare(problem.chain, 16, must_hit);
-  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto plan = Got(engine->Prepare(problem.chain, 16, must_hit));
   EXPECT_EQ(engine->Stats().store.pack_hits, 1u);
   EXPECT_EQ(engine->ports().cache_tools->Inspect()->unsound, 1u);
 }
@@ -224,7 +215,7 @@ TEST(WiringTest, ABadRecordOfAPackIsFoundAndNotImported) {
   CacheTools& tools = *engine->ports().cache_tools;
   const PackDescription description = tools.Describe(pack, /*read_all=*/true).value();
   EXPECT_EQ(description.unsound, 1u);
-  EXPECT_THAT(description.findings, ::testing::ElementsAre(HasSubstr("of another kernel")));
+  EXPECT_THAT(description.findings, ElementsAre(HasSubstr("of another kernel")));
   EXPECT_EQ(tools.Import(pack)->refused, 1u);
   ASSERT_TRUE(engine->Prepare(problem.chain, 16, {}).ok());
   EXPECT_EQ(engine->Stats().kernels_compiled, 0u) << "the good one is still there";

@@ -1,58 +1,39 @@
 // Sums and gathers over ranks in plans: what their kernel takes along, that plans read back from
 // their decisions and are equal on all ranks, and what is refused with which words.
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
-#include "src/normal/normal_form.h"
 #include "src/plan/collective_family.h"
 #include "src/plan/kernel_code.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/recipes/recipe_check.h"
 #include "tests/support/split_chain.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
 namespace {
 
-using ::testing::AnyOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 constexpr int64_t kM = 64;
 
 Chain TextChain(const std::string& line) {
-  absl::StatusOr<Problem> problem = ParseProblem(line);
-  EXPECT_TRUE(problem.ok()) << problem.status();
-  return problem->chain;
+  Problem problem = Got(ParseProblem(line));
+  return problem.chain;
 }
 
 absl::StatusOr<FusionResult> PlansOf(const Chain& given) {
-  const auto form = NormalFormOf(std::make_shared<const Chain>(given));
-  EXPECT_TRUE(form.ok()) << form.status();
-  return PlanChain(*(*form)->chain, kM, testing::H200(), {});
+  const auto form = Got(NormalFormOf(std::make_shared<const Chain>(given)));
+  return PlanChain(*form->chain, kM, testing::H200(), {});
 }
 
 // Every plan of the chain's normal form reads back from its decisions and has sources. Returns the
 // chosen one.
 Plan ExpectPlans(const Chain& given) {
   const DeviceModel model = testing::H200();
-  const auto form = NormalFormOf(std::make_shared<const Chain>(given));
-  EXPECT_TRUE(form.ok()) << form.status();
-  const Chain& chain = *(*form)->chain;
-  const absl::StatusOr<FusionResult> result = PlanChain(chain, kM, model, {});
-  EXPECT_TRUE(result.ok()) << result.status();
-  if (!result.ok()) return Plan();
-  std::vector<Plan> plans = {result->chosen};
-  plans.insert(plans.end(), result->alternatives.begin(), result->alternatives.end());
+  const auto form = Got(NormalFormOf(std::make_shared<const Chain>(given)));
+  const Chain& chain = *form->chain;
+  const FusionResult result = Got(PlanChain(chain, kM, model, {}));
+  std::vector<Plan> plans = {result.chosen};
+  plans.insert(plans.end(), result.alternatives.begin(), result.alternatives.end());
   for (const Plan& plan : plans) {
     SCOPED_TRACE(plan.ToText());
     EXPECT_EQ(testing::FindMisbinding(chain, plan), "");
@@ -69,7 +50,7 @@ Plan ExpectPlans(const Chain& given) {
       }
     }
   }
-  return result->chosen;
+  return result.chosen;
 }
 
 std::vector<CollectiveProblem> SumsOf(const Plan& plan) {
@@ -124,17 +105,10 @@ TEST(CollectivePlans, ALayerIsAProductAndASumWithItsNorm) {
 // A norm whose sum nobody else needs; one of f32; columns that no block holds.
 TEST(CollectivePlans, NormsAreTakenWhereTheyMay) {
   const auto chain = [](DType dtype, int64_t columns, bool read_twice) {
-    ChainBuilder b;
-    const std::vector<Dim> dims = {Dim::M(), C(columns)};
-    const ValueId x = *b.Input({dtype, dims});
-    const ValueId gamma = *b.Input({dtype, {C(columns)}}, {true, {}, "gamma"});
-    const ValueId sum = *b.AllReduce(x, 2);
-    const ValueId norm = *AddRmsNorm(b, sum, 1e-5, gamma);
-    EXPECT_TRUE(b.Output(dtype == DType::kF32 ? norm : *b.Cast(norm, dtype)).ok());
-    if (read_twice) {
-      EXPECT_TRUE(b.Output(*b.Cast(*b.Unary(UnaryKind::kTanh, sum), dtype)).ok());
-    }
-    return *b.Finish();
+    return ReadChain(
+        "x: $0[M,$1]; gamma: const $0[$1]; sum = all_reduce(x, 2);"
+        "out $0(rmsnorm(sum, 1e-5, gamma)) $2",
+        NameOf(dtype), columns, read_twice ? absl::StrCat(", ", NameOf(dtype), "(tanh(sum))") : "");
   };
   for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
     const Plan plan = ExpectPlans(chain(dtype, 512, false));
@@ -156,29 +130,14 @@ TEST(CollectivePlans, NormsAreTakenWhereTheyMay) {
 // As transformers' LlamaRMSNorm has it: the rows are cast before gamma, and multiplied in 16 bits
 // or in f32. Two shots add to what is rounded alone.
 TEST(CollectivePlans, NormsThatRoundBeforeGammaAreTaken) {
-  for (const bool widened : {false, true}) {
+  for (const char* norm :
+       {"rows * spread(gamma, rows)", "bf16(f32(rows) * spread(f32(gamma), rows))"}) {
     for (const int ranks : {2, 4}) {
-      ChainBuilder b;
-      const std::vector<Dim> dims = {Dim::M(), C(512)};
-      const ValueId x = *b.Input({DType::kBF16, dims});
-      const ValueId r = *b.Input({DType::kBF16, dims});
-      const ValueId gamma = *b.Input({DType::kBF16, {C(512)}}, {true, {}, "gamma"});
-      const ValueId total = *b.Cast(*b.AllReduce(x, ranks), DType::kF32);
-      const ValueId sum =
-          *b.Cast(*b.Binary(BinaryKind::kAdd, total, *b.Cast(r, DType::kF32)), DType::kBF16);
-      const ValueId wide = *b.Cast(sum, DType::kF32);
-      const ValueId mean =
-          *b.Reduce(ReduceKind::kMean, *b.Unary(UnaryKind::kSquare, wide), {1}, true);
-      const ValueId root =
-          *b.Unary(UnaryKind::kRsqrt, *b.Binary(BinaryKind::kAdd, mean, *b.Scalar(1e-5)));
-      const ValueId rows =
-          *b.Cast(*b.Binary(BinaryKind::kMul, wide, *b.Broadcast(root, dims)), DType::kBF16);
-      const ValueId left = widened ? *b.Cast(rows, DType::kF32) : rows;
-      const ValueId right = widened ? *b.Cast(gamma, DType::kF32) : gamma;
-      const ValueId norm = *b.Binary(BinaryKind::kMul, left, *b.Broadcast(right, dims));
-      ASSERT_TRUE(b.Output(widened ? *b.Cast(norm, DType::kBF16) : norm).ok());
-      ASSERT_TRUE(b.Output(sum).ok());
-      const Plan plan = ExpectPlans(*b.Finish());
+      const Plan plan = ExpectPlans(ReadChain(
+          "x, r: bf16[M,512]; gamma: const bf16[512]; sum = bf16(f32(all_reduce(x, $0)) + f32(r));"
+          "wide = f32(sum); root = rsqrt(mean(square(wide), 1, keep) + 1e-5);"
+          "rows = bf16(wide * spread(root, wide)); out $1, sum",
+          ranks, norm));
       ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
       EXPECT_TRUE(SumsOf(plan).at(0).norm);
       EXPECT_TRUE(SumsOf(plan).at(0).norm_rounded);
@@ -189,15 +148,9 @@ TEST(CollectivePlans, NormsThatRoundBeforeGammaAreTaken) {
 // Sums of f32 messages, whose result the chain rounds before or behind the residual.
 TEST(CollectivePlans, CastsAroundAnF32SumAreTaken) {
   for (const bool before : {false, true}) {
-    ChainBuilder b;
-    const std::vector<Dim> dims = {Dim::M(), C(64)};
-    const ValueId x = *b.Input({DType::kF32, dims});
-    const ValueId r = *b.Input({DType::kBF16, dims});
-    ValueId sum = *b.AllReduce(x, 2);
-    if (before) sum = *b.Cast(*b.Cast(sum, DType::kBF16), DType::kF32);
-    const ValueId wide = *b.Cast(r, DType::kF32);
-    ASSERT_TRUE(b.Output(*b.Cast(*b.Binary(BinaryKind::kAdd, wide, sum), DType::kBF16)).ok());
-    const Plan plan = ExpectPlans(*b.Finish());
+    const Plan plan = ExpectPlans(
+        ReadChain("x: f32[M,64]; r: bf16[M,64]; sum = all_reduce(x, 2); out bf16(f32(r) + $0)",
+                  before ? "f32(bf16(sum))" : "sum"));
     ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
     const CollectiveProblem p = SumsOf(plan).at(0);
     EXPECT_EQ(p.element, DType::kF32);
@@ -209,69 +162,36 @@ TEST(CollectivePlans, CastsAroundAnF32SumAreTaken) {
 
 // What others read stays outside: the sum before its residual, a residual of another type.
 TEST(CollectivePlans, WhatOthersReadIsStored) {
-  ChainBuilder b;
-  const std::vector<Dim> dims = {Dim::M(), C(64)};
-  const ValueId x = *b.Input({DType::kBF16, dims});
-  const ValueId r = *b.Input({DType::kF32, dims});
-  const ValueId sum = *b.AllReduce(x, 2);
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, *b.Cast(sum, DType::kF32), r)).ok());
-  const Plan other_type = ExpectPlans(*b.Finish());
+  const Plan other_type =
+      ExpectPlans(ReadChain("x: bf16[M,64]; r: f32[M,64]; out f32(all_reduce(x, 2)) + r"));
   EXPECT_FALSE(SumsOf(other_type).at(0).residual);
   EXPECT_EQ(other_type.kernels.size(), 2u) << other_type.ToText();
-
-  ChainBuilder c;
-  const ValueId y = *c.AllReduce(*c.Input({DType::kBF16, dims}), 2);
-  ASSERT_TRUE(c.Output(y).ok());
-  const ValueId h = *c.Binary(BinaryKind::kAdd, y, *c.Input({DType::kBF16, dims}));
-  ASSERT_TRUE(c.Output(*c.Cast(h, DType::kBF16)).ok());
-  EXPECT_FALSE(SumsOf(ExpectPlans(*c.Finish())).at(0).residual);
+  const Plan given_out =
+      ExpectPlans(ReadChain("x, r: bf16[M,64]; y = all_reduce(x, 2); out y, bf16(y + r)"));
+  EXPECT_FALSE(SumsOf(given_out).at(0).residual);
 }
 
 TEST(CollectivePlans, RowsMayBeConstantAndLieInMoreAxes) {
-  const struct {
-    std::vector<Dim> dims;
-    int64_t rows, columns;
-  } cases[] = {
-      {{C(40), C(64)}, 40, 64},
-      {{C(64)}, 1, 64},
-      {{Dim::M(), C(4), C(16)}, 0, 64},
-      {{C(4), Dim::M(), C(16)}, 0, 64},
-  };
-  for (const auto& one : cases) {
-    ChainBuilder b;
-    ASSERT_TRUE(b.Output(*b.AllReduce(*b.Input({DType::kBF16, one.dims}), 2)).ok());
-    const Plan plan = ExpectPlans(*b.Finish());
+  const std::tuple<const char*, int64_t, int64_t> cases[] = {
+      {"[40,64]", 40, 64}, {"[64]", 1, 64}, {"[M,4,16]", 0, 64}, {"[4,M,16]", 0, 64}};
+  for (const auto& [dims, rows, columns] : cases) {
+    const Plan plan = ExpectPlans(ReadChain("x: bf16$0; out all_reduce(x, 2)", dims));
     const CollectiveProblem p = SumsOf(plan).at(0);
-    EXPECT_EQ(p.fixed_rows, one.rows);
-    EXPECT_EQ(p.columns, one.columns);
+    EXPECT_EQ(p.fixed_rows, rows);
+    EXPECT_EQ(p.columns, columns);
   }
 }
 
 // A decoder's layer behind attention: the first sum is normed, and the residual of the second.
 TEST(CollectivePlans, TheSumsOfADecodersLayerTakeTheirNorms) {
-  ChainBuilder b;
-  const auto weight = [&](int64_t n, int64_t k) {
-    return *b.Input({DType::kBF16, {C(n), C(k)}}, {true, {}, ""});
-  };
-  const auto product = [&](ValueId x, int64_t n, int64_t k) {
-    return *b.Cast(*b.Matmul(x, weight(n, k), false, true), DType::kBF16);
-  };
-  const auto norm = [&](ValueId x) {
-    const ValueId gamma = *b.Input({DType::kBF16, {C(256)}}, {true, {}, ""});
-    return *b.Cast(*AddRmsNorm(b, x, 1e-6, gamma), DType::kBF16);
-  };
-  const auto behind = [&](ValueId part, ValueId stream) {
-    const ValueId sum = *b.Cast(*b.AllReduce(part, 2), DType::kF32);
-    return *b.Cast(*b.Binary(BinaryKind::kAdd, sum, *b.Cast(stream, DType::kF32)), DType::kBF16);
-  };
-  const ValueId attended = *b.Input({DType::kBF16, {Dim::M(), C(128)}});
-  const ValueId before = *b.Input({DType::kBF16, {Dim::M(), C(256)}});
-  const ValueId stream = behind(product(attended, 256, 128), before);
-  const ValueId inner = product(norm(stream), 512, 256);
-  const ValueId after = behind(product(inner, 256, 512), stream);
-  ASSERT_TRUE(b.Output(after).ok());
-  ASSERT_TRUE(b.Output(product(norm(after), 384, 256)).ok());
-  const Plan plan = ExpectPlans(*b.Finish());
+  const Plan plan = ExpectPlans(
+      ReadChain("attended: bf16[M,128]; before: bf16[M,256]; g1, g2: const bf16[256];"
+                "w1: const bf16[256,128]; w2: const bf16[512,256]; w3: const bf16[256,512];"
+                "w4: const bf16[384,256];"
+                "stream = bf16(f32(all_reduce(bf16(attended @ w1.T), 2)) + f32(before));"
+                "inner = bf16(bf16(rmsnorm(stream, 1e-6, g1)) @ w2.T);"
+                "after = bf16(f32(all_reduce(bf16(inner @ w3.T), 2)) + f32(stream));"
+                "out after, bf16(bf16(rmsnorm(after, 1e-6, g2)) @ w4.T)"));
   EXPECT_THAT(plan.ToText(), Not(HasSubstr("[stitch"))) << plan.ToText();
   EXPECT_LE(plan.kernels.size(), 6u) << plan.ToText();
   const std::vector<CollectiveProblem> sums = SumsOf(plan);
@@ -285,27 +205,18 @@ TEST(CollectivePlans, TheSumsOfADecodersLayerTakeTheirNorms) {
 
 // Its kernel would wait for what it makes.
 TEST(CollectivePlans, ANormWhoseGammaComesFromTheSumStaysApart) {
-  ChainBuilder b;
-  const ValueId sum = *b.AllReduce(*b.Input({DType::kBF16, {C(1), C(256)}}), 2);
-  const ValueId gamma = *b.Reshape(*b.Unary(UnaryKind::kTanh, sum), std::vector<Dim>{C(256)});
-  ASSERT_TRUE(b.Output(*b.Cast(*AddRmsNorm(b, sum, 1e-6, gamma), DType::kBF16)).ok());
-  const std::vector<CollectiveProblem> sums = SumsOf(ExpectPlans(*b.Finish()));
+  const std::vector<CollectiveProblem> sums =
+      SumsOf(ExpectPlans(ReadChain("x: bf16[1,256]; sum = all_reduce(x, 2);"
+                                   "out bf16(rmsnorm(sum, 1e-6, reshape(tanh(sum), [256])))")));
   ASSERT_EQ(sums.size(), 1u);
   EXPECT_FALSE(sums[0].norm);
 }
 
 TEST(CollectivePlans, TwoLayersAreTwoSumsInOneOrder) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(256)}});
-  ValueId h = x;
-  for (int layer = 0; layer < 2; ++layer) {
-    const ValueId w = *b.Input({DType::kBF16, {C(256), C(256)}}, {true, {}, ""});
-    const ValueId part = *b.Cast(*b.Matmul(h, w, false, true), DType::kBF16);
-    const ValueId sum = *b.Cast(*b.AllReduce(part, 4), DType::kF32);
-    h = *b.Cast(*b.Binary(BinaryKind::kAdd, sum, *b.Cast(h, DType::kF32)), DType::kBF16);
-  }
-  ASSERT_TRUE(b.Output(h).ok());
-  const Plan plan = ExpectPlans(*b.Finish());
+  const Plan plan =
+      ExpectPlans(ReadChain("x: bf16[M,256]; w, v: const bf16[256,256];"
+                            "h = bf16(f32(all_reduce(bf16(x @ w.T), 4)) + f32(x));"
+                            "out bf16(f32(all_reduce(bf16(h @ v.T), 4)) + f32(h))"));
   EXPECT_EQ(plan.kernels.size(), 4u) << plan.ToText();
   EXPECT_EQ(SumsOf(plan).size(), 2u);
 }
@@ -321,13 +232,11 @@ const Plan* PushingPlan(const std::vector<Plan>& plans) {
 class PushedSums : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto form = NormalFormOf(
-        std::make_shared<const Chain>(TextChain("row_parallel m=M n=8192 k=4096 ranks=2")));
-    ASSERT_TRUE(form.ok());
-    chain_ = (*form)->chain;
-    const auto result = PlanChain(*chain_, 128, model_, {});
-    ASSERT_TRUE(result.ok()) << result.status();
-    plans_ = testing::AllPlans(*result);
+    const auto form = Got(NormalFormOf(
+        std::make_shared<const Chain>(TextChain("row_parallel m=M n=8192 k=4096 ranks=2"))));
+    chain_ = form->chain;
+    const auto result = Got(PlanChain(*chain_, 128, model_, {}));
+    plans_ = testing::AllPlans(result);
     pushing_ = PushingPlan(plans_);
     ASSERT_NE(pushing_, nullptr) << plans_.front().ToText();
   }
@@ -346,34 +255,29 @@ TEST_F(PushedSums, AreChosenForManyRowsAndReadBack) {
   EXPECT_EQ(product.family->Ranks(product), 2);
   EXPECT_EQ(product.family->RowsOfSlots(product, 1 << 20), 64);
   EXPECT_EQ(CollectiveKernels::ScheduleOf(sum).pushed, TurnsOf(product.sequence, product.schedule));
-  const auto read = testing::Reassembled(*pushing_, *chain_, model_);
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->PlanDigest(), pushing_->PlanDigest());
-  const auto made = Generate(product, model_);
-  ASSERT_TRUE(made.ok()) << made.status();
-  EXPECT_THAT(made->request.source, HasSubstr("PushedTo<2>"));
-  ASSERT_EQ(made->recipe.args.size(), 6u);  // a, w1, out, the room, the plan, m
-  EXPECT_EQ(made->recipe.args[3].kind, ArgKind::kRoom);
-  EXPECT_EQ(made->recipe.args[4].kind, ArgKind::kPlan);
+  const auto read = Got(testing::Reassembled(*pushing_, *chain_, model_));
+  EXPECT_EQ(read.PlanDigest(), pushing_->PlanDigest());
+  const auto made = Got(Generate(product, model_));
+  EXPECT_THAT(made.request.source, HasSubstr("PushedTo<2>"));
+  ASSERT_EQ(made.recipe.args.size(), 6u);  // a, w1, out, the room, the plan, m
+  EXPECT_EQ(made.recipe.args[3].kind, ArgKind::kRoom);
+  EXPECT_EQ(made.recipe.args[4].kind, ArgKind::kPlan);
 }
 
 // Of many rows a warp of the product sends the tiles of all turns but the last.
 TEST_F(PushedSums, SendTheColumnsThatAreComputedEarly) {
-  const auto result = PlanChain(*chain_, 1024, model_, {});
-  ASSERT_TRUE(result.ok()) << result.status();
-  const Plan& plan = result->chosen;
+  const auto result = Got(PlanChain(*chain_, 1024, model_, {}));
+  const Plan& plan = result.chosen;
   ASSERT_EQ(plan.kernels.size(), 2u) << plan.ToText();
   const KernelSpec &product = plan.kernels[0].spec, &sum = plan.kernels[1].spec;
   const int columns = product.schedule.pushed_columns;
   EXPECT_EQ(columns, EarlyColumns(product.sequence, product.schedule));
   EXPECT_GT(columns, 2048);
   EXPECT_EQ(CollectiveKernels::ScheduleOf(sum).pushed_columns, columns);
-  const auto read = testing::Reassembled(plan, *chain_, model_);
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->PlanDigest(), plan.PlanDigest());
-  const auto made = Generate(product, model_);
-  ASSERT_TRUE(made.ok()) << made.status();
-  EXPECT_THAT(made->request.source, HasSubstr(absl::StrCat("SentBehind<2, ", columns, ">")));
+  const auto read = Got(testing::Reassembled(plan, *chain_, model_));
+  EXPECT_EQ(read.PlanDigest(), plan.PlanDigest());
+  const auto made = Got(Generate(product, model_));
+  EXPECT_THAT(made.request.source, HasSubstr(absl::StrCat("SentBehind<2, ", columns, ">")));
   const int fewer = columns - product.schedule.first.block_n * TilesN(product.schedule.share);
   Decisions other = DecisionsOf(plan);
   other.kernels[0].schedule.pushed_columns = fewer;
@@ -402,15 +306,12 @@ TEST_F(PushedSums, AreOfTheRowsThatTheProductHas) {
     return *b.Cast(*b.Matmul(x, w, false, true), DType::kBF16);
   };
   ChainBuilder same, reshaped, beside;
-  ASSERT_TRUE(same.Output(*same.AllReduce(product(same, 128), 2)).ok());
-  EXPECT_TRUE(pushes(*same.Finish()));
+  EXPECT_TRUE(pushes(Finished(same, {*same.AllReduce(product(same, 128), 2)})));
   const ValueId other = *reshaped.Reshape(product(reshaped, 128), {C(256), C(4096)});
-  ASSERT_TRUE(reshaped.Output(*reshaped.AllReduce(other, 2)).ok());
-  EXPECT_FALSE(pushes(*reshaped.Finish()));
+  EXPECT_FALSE(pushes(Finished(reshaped, {*reshaped.AllReduce(other, 2)})));
   ASSERT_TRUE(beside.Output(*beside.AllReduce(product(beside, 128), 2)).ok());
   const ValueId rows = *beside.Input({DType::kBF16, {Dim::M(), C(64)}});
-  ASSERT_TRUE(beside.Output(*beside.Unary(UnaryKind::kNeg, rows)).ok());
-  EXPECT_FALSE(pushes(*beside.Finish()));
+  EXPECT_FALSE(pushes(Finished(beside, {*beside.Unary(UnaryKind::kNeg, rows)})));
 }
 
 TEST_F(PushedSums, StandBesideThePlainPlan) {
@@ -501,17 +402,13 @@ TEST_F(PushedSums, OfWhichOneIsRefusedByTheCompilerAreReplacedByOthers) {
     ASSERT_TRUE(after.ok()) << after.status();
     EXPECT_EQ(after->kernels[0].schedule.pushes, 0);
     Assembly assembly(*chain_, 128, model_, {});
-    const auto made = assembly.Assemble(*after);
-    EXPECT_TRUE(made.ok()) << made.status();
+    const auto made = Got(assembly.Assemble(*after));
   }
 }
 
 // Rows of e4m3 are moved as they are.
 TEST(CollectivePlans, CodesAreGathered) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kE4M3, {Dim::M(), C(64)}});
-  ASSERT_TRUE(b.Output(*b.AllGather(x, 1, 8)).ok());
-  const Plan plan = ExpectPlans(*b.Finish());
+  const Plan plan = ExpectPlans(ReadChain("x: e4m3[M,64]; out all_gather(x, 1, 8)"));
   EXPECT_EQ(SumsOf(plan).at(0).element, DType::kE4M3);
 }
 
@@ -532,9 +429,8 @@ TEST(CollectivePlans, ALayerOfRowsIsTwoProductsAGatherAndAScatter) {
   const ValueId sum =
       *b.Cast(*b.Binary(BinaryKind::kAdd, *b.Cast(own, DType::kF32), *b.Cast(r, DType::kF32)),
               DType::kBF16);
-  ASSERT_TRUE(b.Output(sum).ok());
-  ASSERT_TRUE(b.Output(*b.Cast(*AddRmsNorm(b, sum, 1e-6, gamma), DType::kBF16)).ok());
-  const Plan plan = ExpectPlans(*b.Finish());
+  const Plan plan =
+      ExpectPlans(Finished(b, {sum, *b.Cast(*AddRmsNorm(b, sum, 1e-6, gamma), DType::kBF16)}));
   const std::vector<CollectiveProblem> found = SumsOf(plan);
   ASSERT_EQ(found.size(), 2u) << plan.ToText();
   EXPECT_TRUE(found[1].residual);
@@ -568,8 +464,7 @@ TEST(CollectivePlans, RefusalsSayTheWayOut) {
   const auto refused = [](const std::vector<Dim>& dims, const InputOptions& options) {
     ChainBuilder b;
     const ValueId x = *b.Input({DType::kBF16, dims}, options);
-    EXPECT_TRUE(b.Output(*b.AllReduce(x, 2)).ok());
-    return std::string(PlansOf(*b.Finish()).status().message());
+    return std::string(PlansOf(Finished(b, {*b.AllReduce(x, 2)})).status().message());
   };
   EXPECT_THAT(refused({Dim::M(), C(12)}, {}),
               HasSubstr("all_reduce: columns is 12, must be a multiple of 8"));
@@ -577,12 +472,11 @@ TEST(CollectivePlans, RefusalsSayTheWayOut) {
   EXPECT_THAT(refused({Dim::M(), C(16)}, {false, {{32, 0}, {1, 0}}, "x"}),
               HasSubstr("'x' has strides [32,1], kernels over ranks read rows without gaps: "
                         "copy it"));
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {C(3), C(4), Dim::M(), C(16)}});
-  ASSERT_TRUE(b.Output(*b.AllGather(x, 1, 2)).ok());
-  EXPECT_THAT(std::string(PlansOf(*b.Finish()).status().message()),
-              HasSubstr("axis 2 of its operand is M, behind axis 1, of which ranks have parts: "
-                        "transpose M to axis 0"));
+  EXPECT_THAT(
+      std::string(
+          PlansOf(ReadChain("x: bf16[3,4,M,16]; out all_gather(x, 1, 2)")).status().message()),
+      HasSubstr("axis 2 of its operand is M, behind axis 1, of which ranks have parts: "
+                "transpose M to axis 0"));
 }
 
 TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
@@ -605,9 +499,8 @@ TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
   ByteReader gathered(of_gather.str());
   EXPECT_EQ(*family.ReadProblem(gathered), gather);
   ByteReader whole(bytes);
-  const absl::StatusOr<CollectiveProblem> read = family.ReadProblem(whole);
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(*read, p);
+  const CollectiveProblem read = Got(family.ReadProblem(whole));
+  EXPECT_EQ(read, p);
   for (size_t i = 0; i < bytes.size(); ++i) {
     ByteReader part(absl::string_view(bytes).substr(0, i));
     EXPECT_FALSE(family.ReadProblem(part).ok()) << i;

@@ -1,16 +1,10 @@
 // Element-wise ops behind a product are its kernel's, whatever they are: how many kernels a plan
 // has, and that they compute the chain.
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/kernel_code.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/header_digests.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
@@ -32,20 +26,17 @@ std::vector<Plan> All(const FusionResult& r) {
 // `computed`: also by the interpreter, which has no convolutions and no codes.
 void ExpectPlansOf(const Chain& chain, size_t most_kernels, bool computed = true) {
   const DeviceModel model = testing::H200();
-  const absl::StatusOr<FusionResult> result = PlanChain(chain, kBucket, model, {});
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_LE(result->chosen.kernels.size(), most_kernels) << result->chosen.ToText();
-  for (const Plan& plan : All(*result)) {
+  const FusionResult result = Got(PlanChain(chain, kBucket, model, {}));
+  EXPECT_LE(result.chosen.kernels.size(), most_kernels) << result.chosen.ToText();
+  for (const Plan& plan : All(result)) {
     SCOPED_TRACE(plan.ToText());
     if (computed) {
       EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.02);
     }
-    const absl::StatusOr<Plan> read = testing::Reassembled(plan, chain, model);
-    ASSERT_TRUE(read.ok()) << read.status();
-    EXPECT_EQ(read->PlanDigest(), plan.PlanDigest());
+    const Plan read = Got(testing::Reassembled(plan, chain, model));
+    EXPECT_EQ(read.PlanDigest(), plan.PlanDigest());
     for (const PlannedKernel& kernel : plan.kernels) {
-      const absl::StatusOr<GeneratedKernel> made = Generate(kernel.spec, model);
-      EXPECT_TRUE(made.ok()) << made.status();
+      const GeneratedKernel made = Got(Generate(kernel.spec, model));
     }
   }
 }
@@ -97,11 +88,10 @@ TEST(EpiloguePrograms, HaveTheActivationsOfForms) {
       const ValueId c = *b.Input({DType::kF32, {Dim::Constant(96)}});
       y = *b.Binary(BinaryKind::kAdd, y, *b.Broadcast(c, dims));
     }
-    EXPECT_TRUE(b.Output(result == DType::kF32 ? y : *b.Cast(y, result)).ok());
-    const auto plans = PlanChain(*b.Finish(), kBucket, testing::H200(), {});
-    EXPECT_TRUE(plans.ok()) << plans.status();
-    EXPECT_EQ(plans->chosen.kernels.size(), 1u) << plans->chosen.ToText();
-    return Generate(plans->chosen.kernels[0].spec, testing::H200())->request.source;
+    const auto plans = Got(PlanChain(Finished(b, {result == DType::kF32 ? y : *b.Cast(y, result)}),
+                                     kBucket, testing::H200(), {}));
+    EXPECT_EQ(plans.chosen.kernels.size(), 1u) << plans.chosen.ToText();
+    return Generate(plans.chosen.kernels[0].spec, testing::H200())->request.source;
   };
   for (const auto& c : kCases) {
     for (const DType result : {DType::kBF16, DType::kF32}) {
@@ -127,13 +117,11 @@ TEST(EpiloguePrograms, HaveTheActivationOfWhatIsStored) {
   const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(64)}});
   const ValueId w = *b.Input({DType::kBF16, {Dim::Constant(96), Dim::Constant(64)}});
   const ValueId h = *b.Matmul(x, w, false, true);
-  ASSERT_TRUE(b.Output(h).ok());
-  ASSERT_TRUE(b.Output(*b.Cast(*AddSilu(b, h), DType::kBF16)).ok());
-  const auto plans = PlanChain(*b.Finish(), kBucket, testing::H200(), {});
-  ASSERT_TRUE(plans.ok()) << plans.status();
-  ASSERT_EQ(plans->chosen.kernels.size(), 1u) << plans->chosen.ToText();
+  const auto plans = Got(PlanChain(Finished(b, {h, *b.Cast(*AddSilu(b, h), DType::kBF16)}), kBucket,
+                                   testing::H200(), {}));
+  ASSERT_EQ(plans.chosen.kernels.size(), 1u) << plans.chosen.ToText();
   const std::string source =
-      Generate(plans->chosen.kernels[0].spec, testing::H200())->request.source;
+      Generate(plans.chosen.kernels[0].spec, testing::H200())->request.source;
   EXPECT_NE(source.find(" = Silu::apply("), std::string::npos) << source;
 }
 
@@ -177,21 +165,19 @@ TEST(EpiloguePrograms, StandInKernelsOfTwoProducts) {
        testing::FusedEpilogues({DType::kBF16, DType::kBF16, DType::kBF16})) {
     SCOPED_TRACE(c.name);
     ExpectPlansOf(c.chain, 2);
-    const auto plans = PlanChain(c.chain, kBucket, testing::H200(), {});
-    ASSERT_TRUE(plans.ok());
+    const auto plans = Got(PlanChain(c.chain, kBucket, testing::H200(), {}));
     bool fused = false;
-    for (const Plan& plan : All(*plans)) {
+    for (const Plan& plan : All(plans)) {
       if (plan.kernels.size() != 1) continue;
       fused = true;
-      const absl::StatusOr<GeneratedKernel> made = Generate(plan.kernels[0].spec, testing::H200());
-      ASSERT_TRUE(made.ok()) << made.status();
+      const GeneratedKernel made = Got(Generate(plan.kernels[0].spec, testing::H200()));
       if (c.name != "vectors_of_both") continue;
       for (const char* leaves : {"Program1::Leaves leaves1 = {bias1, leaf1};",
                                  "Program2::Leaves leaves2 = {bias2, leaf1_2};"}) {
-        EXPECT_NE(made->request.source.find(leaves), std::string::npos) << made->request.source;
+        EXPECT_NE(made.request.source.find(leaves), std::string::npos) << made.request.source;
       }
     }
-    EXPECT_TRUE(fused) << plans->chosen.note;
+    EXPECT_TRUE(fused) << plans.chosen.note;
   }
 }
 
@@ -203,9 +189,8 @@ TEST(EpiloguePrograms, AreMadeOfHeadersThatKeysKnow) {
   const auto behind = DeviceHeadersDigest(testing::DigestOfReached(changed));
   for (const EpilogueChain& c :
        testing::ProductEpilogues({DType::kBF16, DType::kBF16, DType::kBF16})) {
-    const auto plans = PlanChain(c.chain, kBucket, testing::H200(), {});
-    ASSERT_TRUE(plans.ok()) << plans.status();
-    KernelSpec spec = plans->chosen.kernels[0].spec;
+    const auto plans = Got(PlanChain(c.chain, kBucket, testing::H200(), {}));
+    KernelSpec spec = plans.chosen.kernels[0].spec;
     EXPECT_NE(before(spec), behind(spec)) << c.name;
     spec.sequence.products[0].epilogue.program = {};
     EXPECT_EQ(before(spec), behind(spec)) << c.name;
@@ -220,27 +205,22 @@ TEST(EpiloguePrograms, AreApartFromStandIns) {
   for (const EpilogueChain& c :
        testing::ProductEpilogues({DType::kBF16, DType::kBF16, DType::kBF16})) {
     if (c.name != "silu_behind_a_rounding") continue;
-    const auto plans = PlanChain(c.chain, kBucket, testing::H200(), options);
-    ASSERT_TRUE(plans.ok()) << plans.status();
-    EXPECT_EQ(plans->chosen.kernels.size(), 2u) << plans->chosen.ToText();
-    EXPECT_TRUE(plans->chosen.IsStandIn());
-    EXPECT_LT(testing::WorstError(c.chain, plans->chosen, 23, 3), 0.02);
+    const auto plans = Got(PlanChain(c.chain, kBucket, testing::H200(), options));
+    EXPECT_EQ(plans.chosen.kernels.size(), 2u) << plans.chosen.ToText();
+    EXPECT_TRUE(plans.chosen.IsStandIn());
+    EXPECT_LT(testing::WorstError(c.chain, plans.chosen, 23, 3), 0.02);
   }
 }
 
 // An activation whose residual another kernel computes, of a cast that changes nothing.
 TEST(EpiloguePrograms, AMatrixMayBeAnotherKernelsResult) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 64});
-  const ValueId h = g.Cast(g.Add(x, g.In(DType::kBF16, {-1, 64})), DType::kBF16);
-  const ValueId centred =
-      g.Sub(g.Cast(h, DType::kF32), g.Spread(g.Mean(g.Cast(h, DType::kF32), 1), h));
-  const ValueId a = g.Cast(centred, DType::kBF16);
-  const ValueId c = g.Cast(g.Un(UnaryKind::kTanh, g.Matmul(a, g.In(DType::kBF16, {128, 64}, true))),
-                           DType::kBF16);
-  const ValueId y = g.Matmul(c, g.In(DType::kBF16, {64, 128}, true));
-  g.Out(g.Cast(g.Mul(h, g.Un(UnaryKind::kSigmoid, y)), DType::kBF16));
-  ExpectPlansOf(g.Finish(), 3);
+  ExpectPlansOf(
+      ReadChain(
+          "x, z: bf16[M,64]; h = bf16(x + z); "
+          "centred = f32(h) - spread(mean(f32(h), 1, keep), h); a = bf16(centred); "
+          "w: const bf16[128,64]; c = bf16(tanh(a @ w.T)); v: const bf16[64,128]; y = c @ v.T; "
+          "out bf16(h * sigmoid(y))"),
+      3);
 }
 
 }  // namespace

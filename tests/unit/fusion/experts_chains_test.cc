@@ -1,20 +1,8 @@
 // Mixtures of experts as chains of the ops that are there: by ends, with what servers ask of a
 // gated FFN, from a router's logits to the next norm. Each plans in the kernels that docs/chains.md
 // says.
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numeric>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
 #include "src/reference/reference.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
 #include "tests/unit/fusion/grouped_plans.h"
 
 namespace sinter {
@@ -52,10 +40,7 @@ struct Adds {
     const ValueId w2 = Constant({C(experts), C(kK), C(kHalf)});
     return *AddGroupedGatedFfn(b, {x, ids, weights, w1, w2}, {Activation::kSilu});
   }
-  Plan Plans(ValueId y, bool computed = true) {
-    EXPECT_TRUE(b.Output(y).ok());
-    return ExpectPlans(*b.Finish(), computed);
-  }
+  Plan Plans(ValueId y, bool computed = true) { return ExpectPlans(Finished(b, {y}), computed); }
 };
 
 struct Routed {
@@ -257,8 +242,7 @@ TEST(ExpertsRouters, TheOneWithGroupsChoosesAsDeepSeekDoes) {
   for (int i = 0; i < chain.num_inputs(); ++i) {
     inputs.push_back(chain.input_op(i).constant ? bias.data() : logits.data());
   }
-  const auto outputs = RunReferenceF64(chain, kRows, inputs);
-  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  const auto outputs = Got(RunReferenceF64(chain, kRows, inputs));
   for (int64_t row = 0; row < kRows; ++row) {
     std::vector<double> s, scores(kGroups);
     for (int64_t e = 0; e < kExperts; ++e)
@@ -283,8 +267,8 @@ TEST(ExpertsRouters, TheOneWithGroupsChoosesAsDeepSeekDoes) {
     });
     const double sum = s[ids[0]] + s[ids[1]];
     for (int64_t t = 0; t < kTop; ++t) {
-      EXPECT_EQ((*outputs)[0][row * kTop + t], ids[t]) << row;
-      EXPECT_NEAR((*outputs)[1][row * kTop + t], 2.5 * s[ids[t]] / sum, 1e-6) << row;
+      EXPECT_EQ(outputs[0][row * kTop + t], ids[t]) << row;
+      EXPECT_NEAR(outputs[1][row * kTop + t], 2.5 * s[ids[t]] / sum, 1e-6) << row;
     }
   }
 }

@@ -2,17 +2,11 @@
 #ifndef SINTER_TESTS_UNIT_FUSION_GROUPED_PLANS_H_
 #define SINTER_TESTS_UNIT_FUSION_GROUPED_PLANS_H_
 
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/chain/problem.h"
-#include "src/fusion/fusion.h"
-#include "src/normal/normal_form.h"
 #include "src/plan/grouped_family.h"
 #include "src/plan/kernel_code.h"
 #include "tests/support/recipes/recipe_check.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
@@ -22,9 +16,8 @@ namespace sinter::testing {
 inline constexpr int64_t kM = 16;
 
 inline Chain TextChain(const std::string& line) {
-  absl::StatusOr<Problem> problem = ParseProblem(line);
-  EXPECT_TRUE(problem.ok()) << problem.status();
-  return problem->chain;
+  Problem problem = Got(ParseProblem(line));
+  return problem.chain;
 }
 
 inline std::vector<Plan> All(const FusionResult& r) {
@@ -37,13 +30,10 @@ inline std::vector<Plan> All(const FusionResult& r) {
 // sources. Returns the chosen one.
 inline Plan ExpectPlans(const Chain& given, bool computed = true) {
   const DeviceModel model = H200();
-  const auto form = NormalFormOf(std::make_shared<const Chain>(given));
-  EXPECT_TRUE(form.ok()) << form.status();
-  const Chain& chain = *(*form)->chain;
-  const absl::StatusOr<FusionResult> result = PlanChain(chain, kM, model, {});
-  EXPECT_TRUE(result.ok()) << result.status();
-  if (!result.ok()) return Plan();
-  for (const Plan& plan : All(*result)) {
+  const auto form = Got(NormalFormOf(std::make_shared<const Chain>(given)));
+  const Chain& chain = *form->chain;
+  const FusionResult result = Got(PlanChain(chain, kM, model, {}));
+  for (const Plan& plan : All(result)) {
     SCOPED_TRACE(plan.ToText());
     EXPECT_EQ(FindMisbinding(chain, plan), "");
     if (computed) {
@@ -62,7 +52,7 @@ inline Plan ExpectPlans(const Chain& given, bool computed = true) {
       }
     }
   }
-  return result->chosen;
+  return result.chosen;
 }
 
 inline std::vector<const GroupedSpec*> GroupedOf(const Plan& plan) {

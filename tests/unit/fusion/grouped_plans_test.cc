@@ -2,26 +2,10 @@
 // back from their decisions, and what is refused with which words.
 #include "tests/unit/fusion/grouped_plans.h"
 
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
-#include "src/chain/builder.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
-#include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
 #include "src/fusion/stitch/stitch_graph.h"
 #include "src/grouped/grouped.h"
-#include "src/normal/normal_form.h"
-#include "src/plan/grouped_family.h"
-#include "src/plan/kernel_code.h"
-#include "src/plan/plan.h"
-#include "tests/support/constant_dim.h"
-#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter {
 namespace {
@@ -80,9 +64,8 @@ TEST(GroupedPlans, WhoQuantisesIsChosenByTheNumberOfRows) {
       "scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 act=silu scales=group "
       "quantize=group");
   for (const auto& [rows, kernels] : {std::pair(1, 4u), std::pair(1024, 3u)}) {
-    const auto result = PlanChain(chain, rows, testing::H200(), {});
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->chosen.kernels.size(), kernels) << result->chosen.ToText();
+    const auto result = Got(PlanChain(chain, rows, testing::H200(), {}));
+    EXPECT_EQ(result.chosen.kernels.size(), kernels) << result.chosen.ToText();
   }
 }
 
@@ -99,21 +82,14 @@ TEST(GroupedPlans, OnlyAProductBehindAnotherOfTheSameIdsIsEarly) {
   }
   for (const bool same_ids : {true, false}) {
     for (const bool computed_w : {true, false}) {
-      ChainBuilder b;
-      const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(64)}}, {false, {}, "x"});
-      const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}}, {false, {}, "ids"});
-      const ValueId others = *b.Input({DType::kS32, {Dim::M(), C(2)}}, {false, {}, "others"});
-      const ValueId w = *b.Input({DType::kBF16, {C(4), C(64), C(64)}}, {false, {}, "w"});
-      const ValueId c = *b.Cast(*b.GroupedMatmul(x, w, ids, true), DType::kBF16);
-      const ValueId second = computed_w ? *b.Unary(UnaryKind::kAbs, w) : w;
-      EXPECT_TRUE(b.Output(*b.GroupedMatmul(c, second, same_ids ? ids : others, true)).ok());
-      const absl::StatusOr<Chain> chain = b.Finish();
-      if (!chain.ok()) continue;  // "others" is not used
-      const auto result = PlanChain(*chain, kM, testing::H200(), {});
-      ASSERT_TRUE(result.ok()) << result.status();
+      const auto chain = ReadChain(
+          "x: bf16[M,64]; ids$0: s32[M,2]; w: bf16[4,64,64]; c = bf16(grouped(x, w.T, ids));"
+          "v = $1; out grouped(c, v.T, $2)",
+          same_ids ? "" : ", others", computed_w ? "abs(w)" : "w", same_ids ? "ids" : "others");
+      const auto result = Got(PlanChain(chain, kM, testing::H200(), {}));
       int early = 0;
-      for (const GroupedSpec* spec : GroupedOf(result->chosen)) early += spec->code.problem.early;
-      EXPECT_EQ(early, same_ids && !computed_w ? 1 : 0) << result->chosen.ToText();
+      for (const GroupedSpec* spec : GroupedOf(result.chosen)) early += spec->code.problem.early;
+      EXPECT_EQ(early, same_ids && !computed_w ? 1 : 0) << result.chosen.ToText();
     }
   }
 }
@@ -133,25 +109,12 @@ TEST(GroupedPlans, AProductAloneTakesItsCast) {
 TEST(GroupedPlans, BiasesAndColumnsInTurnsAreTaken) {
   for (const int first : {0, 1}) {
     for (const DType bias_type : {DType::kBF16, DType::kF32}) {
-      ChainBuilder b;
-      const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
-      const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}});
-      const ValueId w1 = *b.Input({DType::kBF16, {C(5), C(48), C(16)}}, {true, {}, ""});
-      const ValueId b1 = *b.Input({bias_type, {C(5), C(48)}}, {true, {}, ""});
-      const ValueId w2 = *b.Input({DType::kBF16, {C(5), C(24), C(8)}}, {true, {}, ""});
-      const ValueId b2 = *b.Input({bias_type, {C(5), C(8)}}, {true, {}, ""});
-      const auto biased = [&](ValueId y, ValueId bias) {
-        const ValueId rows = *b.Gather(bias, ids);
-        const bool wide = bias_type == DType::kF32;
-        return *b.Binary(BinaryKind::kAdd, y, wide ? rows : *b.Cast(rows, DType::kF32));
-      };
-      const ValueId y = biased(*b.GroupedMatmul(x, w1, ids, true), b1);
-      const auto half = [&](int64_t start) {
-        return *b.Slice(y, {0, 0, start}, {Dim::M(), C(2), C(48)}, {1, 1, 2});
-      };
-      const ValueId c = *b.Cast(*AddSwiglu(b, half(first), half(1 - first)), DType::kBF16);
-      ASSERT_TRUE(b.Output(biased(*b.GroupedMatmul(c, w2, ids, false), b2)).ok());
-      const Plan plan = ExpectPlans(*b.Finish());
+      const Plan plan = ExpectPlans(ReadChain(
+          "x: bf16[M,16]; ids: s32[M,2]; w1: const bf16[5,48,16]; w2: const bf16[5,24,8];"
+          "b1: const $0[5,48]; b2: const $0[5,8]; y = grouped(x, w1.T, ids) + $3(gather(b1, ids));"
+          "c = bf16(swiglu(y[:, 0:2, $1:48:2], y[:, 0:2, $2:48:2]));"
+          "out grouped(c, w2, ids) + $3(gather(b2, ids))",
+          NameOf(bias_type), first, 1 - first, bias_type == DType::kF32 ? "" : "f32"));
       ASSERT_EQ(plan.kernels.size(), 2u) << plan.ToText();
       const std::vector<const GroupedSpec*> grouped = GroupedOf(plan);
       ASSERT_EQ(grouped.size(), 2u);
@@ -168,24 +131,11 @@ TEST(GroupedPlans, BiasesAndColumnsInTurnsAreTaken) {
 // gpt-oss's activation: both halves are clamped, alpha 1.702, and one more of up.
 TEST(GroupedPlans, AnyElementWiseProgramOfGateAndUpIsTaken) {
   for (const bool in_turns : {true, false}) {
-    ChainBuilder b;
-    const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
-    const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}});
-    const ValueId w = *b.Input({DType::kBF16, {C(5), C(48), C(16)}}, {true, {}, ""});
-    const ValueId y = *b.GroupedMatmul(x, w, ids, true);
-    const auto half = [&](int64_t i) {
-      const std::vector<int64_t> steps = {1, 1, in_turns ? 2 : 1};
-      return *b.Slice(y, {0, 0, in_turns ? i : 24 * i},
-                      {Dim::M(), C(2), C(in_turns || i == 1 ? 48 : 24)}, steps);
-    };
-    const ValueId gate = *b.Binary(BinaryKind::kMin, half(0), *b.Scalar(0.5));
-    const ValueId low = *b.Binary(BinaryKind::kMin, half(1), *b.Scalar(0.5));
-    const ValueId up = *b.Binary(BinaryKind::kMax, low, *b.Scalar(-0.5));
-    const ValueId scaled = *b.Binary(BinaryKind::kMul, gate, *b.Scalar(1.702));
-    const ValueId swish = *b.Binary(BinaryKind::kMul, gate, *b.Unary(UnaryKind::kSigmoid, scaled));
-    const ValueId more = *b.Binary(BinaryKind::kAdd, up, *b.Scalar(1));
-    ASSERT_TRUE(b.Output(*b.Cast(*b.Binary(BinaryKind::kMul, more, swish), DType::kBF16)).ok());
-    const Plan plan = ExpectPlans(*b.Finish());
+    const Plan plan = ExpectPlans(
+        ReadChain("x: bf16[M,16]; ids: s32[M,2]; w: const bf16[5,48,16]; y = grouped(x, w.T, ids);"
+                  "gate = min(y[:, 0:2, $0], 0.5); up = max(min(y[:, 0:2, $1], 0.5), -0.5);"
+                  "out bf16((up + 1) * (gate * sigmoid(gate * 1.702)))",
+                  in_turns ? "0:48:2" : "0:24", in_turns ? "1:48:2" : "24:48"));
     ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
     const GroupedProduct& p = GroupedOf(plan)[0]->code.problem;
     EXPECT_TRUE(p.program.present());
@@ -195,99 +145,66 @@ TEST(GroupedPlans, AnyElementWiseProgramOfGateAndUpIsTaken) {
     p.Write(w_bytes);
     const std::string bytes = w_bytes.Take();
     ByteReader r(bytes);
-    const absl::StatusOr<GroupedProduct> read = ReadGroupedProduct(r);
-    ASSERT_TRUE(read.ok()) << read.status();
-    EXPECT_TRUE(*read == p);
+    const GroupedProduct read = Got(ReadGroupedProduct(r));
+    EXPECT_TRUE(read == p);
   }
 }
 
 // Rows of another matrix's ids, or of a matrix of other extents, are added by another kernel.
 TEST(GroupedPlans, RowsThatOtherIdsNameAreNoBias) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
-  const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}});
-  const ValueId others = *b.Input({DType::kS32, {Dim::M(), C(2)}});
-  const ValueId w = *b.Input({DType::kBF16, {C(5), C(8), C(16)}}, {true, {}, ""});
-  const ValueId rows = *b.Input({DType::kF32, {C(5), C(8)}}, {true, {}, ""});
-  const ValueId y = *b.GroupedMatmul(x, w, ids, true);
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, y, *b.Gather(rows, others))).ok());
-  const Plan plan = ExpectPlans(*b.Finish());
+  const Plan plan = ExpectPlans(ReadChain(
+      "x: bf16[M,16]; ids, others: s32[M,2]; w: const bf16[5,8,16]; rows: const f32[5,8]; "
+      "y = grouped(x, w.T, ids); out y + gather(rows, others)"));
   ASSERT_EQ(GroupedOf(plan).size(), 1u);
   EXPECT_FALSE(GroupedOf(plan)[0]->code.problem.has_bias);
 }
 
 // Router, experts and residual are one chain: ids and weights are computed.
 TEST(GroupedPlans, IdsMayBeComputed) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
-  const ValueId scores = *b.Input({DType::kF32, {Dim::M(), C(2)}});
-  const ValueId w1 = *b.Input({DType::kBF16, {C(5), C(48), C(16)}}, {true, {}, ""});
-  const ValueId w2 = *b.Input({DType::kBF16, {C(5), C(16), C(24)}}, {true, {}, ""});
-  const ValueId scaled = *b.Binary(BinaryKind::kMul, scores, *b.Scalar(7));
-  const ValueId ids = *b.Cast(*b.Unary(UnaryKind::kFloor, scaled), DType::kS32);
-  const ValueId weights = *AddSoftmax(b, scores, -1);
-  const ValueId y = *AddGroupedGatedFfn(b, {x, ids, weights, w1, w2}, {Activation::kSilu});
-  ASSERT_TRUE(b.Output(*b.Cast(*b.Binary(BinaryKind::kAdd, x, y), DType::kBF16)).ok());
-  const Plan plan = ExpectPlans(*b.Finish());
+  const Plan plan = ExpectPlans(
+      ReadChain("x: bf16[M,16]; scores: f32[M,2]; w1: const bf16[5,48,16]; w2: const bf16[5,16,24];"
+                "ids = s32(floor(scores * 7)); weights = softmax(scores, -1);"
+                "out bf16(x + grouped_gated_ffn(x, ids, weights, w1, w2))"));
   EXPECT_EQ(GroupedOf(plan).size(), 2u);
   EXPECT_LE(plan.kernels.size(), 5u) << plan.ToText();
 }
 
 // Ids that are an index are stored by a kernel before the one that reads them.
 TEST(GroupedPlans, IdsMayBeAnIndex) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
-  const ValueId w = *b.Input({DType::kBF16, {C(5), C(8), C(16)}}, {true, {}, ""});
-  const ValueId ids = *b.Iota({Dim::M(), C(2)}, 1, DType::kS32);
-  ASSERT_TRUE(b.Output(*b.Cast(*b.GroupedMatmul(x, w, ids, true), DType::kBF16)).ok());
-  const Chain given = *b.Finish();
+  const Chain given = ReadChain(
+      "x: bf16[M,16]; w: const bf16[5,8,16]; ids = iota([M,2], 1, s32); "
+      "out bf16(grouped(x, w.T, ids))");
   EXPECT_EQ(GroupedOf(ExpectPlans(given)).size(), 1u);
   const auto form = *NormalFormOf(std::make_shared<const Chain>(given));
   const Chain& chain = *form->chain;
   const ProductRuns found = FindProductRuns(chain, kM, nullptr, {});
   ASSERT_EQ(found.runs.size(), 1u);
-  const auto graph = StitchGraph::Make(chain, kM, found.runs, {});
-  ASSERT_TRUE(graph.ok()) << graph.status();
-  EXPECT_EQ(graph->vertex(graph->VertexOf(found.runs[0].end)).producers.size(), 1u);
+  const auto graph = Got(StitchGraph::Make(chain, kM, found.runs, {}));
+  EXPECT_EQ(graph.vertex(graph.VertexOf(found.runs[0].end)).producers.size(), 1u);
 }
 
 // What others read is stored, so nothing is taken along.
 TEST(GroupedPlans, ValuesThatOthersReadAreStored) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
-  const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}});
-  const ValueId w = *b.Input({DType::kBF16, {C(5), C(8), C(16)}}, {true, {}, ""});
-  const ValueId y = *b.GroupedMatmul(x, w, ids, true);
-  ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
-  ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, y, {1})).ok());
-  const Plan plan = ExpectPlans(*b.Finish());
+  const Plan plan = ExpectPlans(
+      ReadChain("x: bf16[M,16]; ids: s32[M,2]; w: const bf16[5,8,16]; y = grouped(x, w.T, ids); "
+                "out bf16(y), sum(y, 1)"));
   ASSERT_EQ(GroupedOf(plan).size(), 1u);
   EXPECT_EQ(GroupedOf(plan)[0]->code.problem.result, DType::kF32);
 }
 
 // The gate of a pair whose half is given out too is another kernel's.
 TEST(GroupedPlans, AHalfThatIsGivenOutIsNoPair) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
-  const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}});
-  const ValueId w = *b.Input({DType::kBF16, {C(5), C(16), C(16)}}, {true, {}, ""});
-  const ValueId y = *b.GroupedMatmul(x, w, ids, true);
-  const ValueId gate = *b.Slice(y, {0, 0, 0}, {Dim::M(), C(2), C(8)});
-  const ValueId up = *b.Slice(y, {0, 0, 8}, {Dim::M(), C(2), C(16)});
-  ASSERT_TRUE(b.Output(*AddSwiglu(b, gate, up)).ok());
-  ASSERT_TRUE(b.Output(gate).ok());
-  const Plan plan = ExpectPlans(*b.Finish());
+  const Plan plan = ExpectPlans(
+      ReadChain("x: bf16[M,16]; ids: s32[M,2]; w: const bf16[5,16,16]; y = grouped(x, w.T, ids); "
+                "gate = y[:, 0:2, 0:8]; up = y[:, 0:2, 8:16]; out swiglu(gate, up), gate"));
   ASSERT_EQ(GroupedOf(plan).size(), 1u);
   EXPECT_EQ(GroupedOf(plan)[0]->code.problem.gate, GroupedGate::kNone);
 }
 
 TEST(GroupedPlans, StridesAndConstantRowsAreTaken) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {C(6), C(16)}}, {false, {{24, 0}, {1, 0}}, "x"});
-  const ValueId ids = *b.Input({DType::kS32, {C(6), C(2)}}, {false, {{1, 0}, {6, 0}}, "ids"});
-  const ValueId w = *b.Input({DType::kBF16, {C(5), C(8), C(16)}}, {true, {}, "w"});
-  ASSERT_TRUE(b.Output(*b.GroupedMatmul(x, w, ids, true), {{{32, 0}, {16, 0}, {1, 0}}, -1}).ok());
-  const Plan plan = ExpectPlans(*b.Finish());
+  const Plan plan = ExpectPlans(
+      ReadChain("x: bf16[6,16] strides(24,1); ids: s32[6,2] strides(1,6); w: const bf16[5,8,16]; "
+                "out grouped(x, w.T, ids) strides(32,16,1)"));
   ASSERT_EQ(GroupedOf(plan).size(), 1u);
   EXPECT_EQ(GroupedOf(plan)[0]->code.problem.fixed_rows, 6);
   EXPECT_EQ(GroupedOf(plan)[0]->code.problem.row_stride, 24);
@@ -296,22 +213,11 @@ TEST(GroupedPlans, StridesAndConstantRowsAreTaken) {
 // Rows, ids and numbers of slots that the chain computes and gives out with gaps are read where
 // they were given out.
 TEST(GroupedPlans, OperandsThatAreGivenOutKeepTheirStrides) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
-  const ValueId scores = *b.Input({DType::kF32, {Dim::M(), C(2)}});
-  const ValueId w = *b.Input({DType::kBF16, {C(5), C(8), C(16)}}, {true, {}, ""});
-  const ValueId rows = *b.Cast(*b.Unary(UnaryKind::kTanh, x), DType::kBF16);
-  const ValueId scaled = *b.Binary(BinaryKind::kMul, scores, *b.Scalar(7));
-  const ValueId ids = *b.Cast(*b.Unary(UnaryKind::kFloor, scaled), DType::kS32);
-  const ValueId numbers = *b.Unary(UnaryKind::kExp, scores);
-  const ValueId y = *b.GroupedMatmul(rows, w, ids, true);
-  const ValueId spread =
-      *b.Broadcast(*b.Reshape(numbers, {Dim::M(), C(2), C(1)}), {Dim::M(), C(2), C(8)});
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kMul, y, spread)).ok());
-  ASSERT_TRUE(b.Output(rows, {{{24, 0}, {1, 0}}, -1}).ok());
-  ASSERT_TRUE(b.Output(ids, {{{6, 0}, {3, 0}}, -1}).ok());
-  ASSERT_TRUE(b.Output(numbers, {{{5, 0}, {2, 0}}, -1}).ok());
-  const Plan plan = ExpectPlans(*b.Finish());
+  const Plan plan = ExpectPlans(
+      ReadChain("x: bf16[M,16]; scores: f32[M,2]; w: const bf16[5,8,16]; rows = bf16(tanh(x)); "
+                "scaled = scores * 7; ids = s32(floor(scaled)); numbers = exp(scores); "
+                "y = grouped(rows, w.T, ids); spread = spread(reshape(numbers, [M,2,1]), [M,2,8]); "
+                "out y * spread, rows strides(24,1), ids strides(6,3), numbers strides(5,2)"));
   ASSERT_EQ(GroupedOf(plan).size(), 1u);
   const GroupedProduct& p = GroupedOf(plan)[0]->code.problem;
   EXPECT_EQ(p.row_stride, 24);
@@ -324,15 +230,9 @@ TEST(GroupedPlans, OperandsThatAreGivenOutKeepTheirStrides) {
 
 // A product's result that is not rounded by the chain lies there as f32 for a grouped product.
 TEST(GroupedPlans, RowsOfAProductWithoutACastAreF32) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
-  const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}});
-  const ValueId w = *b.Input({DType::kBF16, {C(24), C(16)}}, {true, {}, ""});
-  const ValueId experts = *b.Input({DType::kBF16, {C(5), C(8), C(24)}}, {true, {}, ""});
-  const ValueId y = *b.Matmul(x, w, false, true);
-  ASSERT_EQ(b.TypeOf(y).dtype, DType::kF32);
-  ASSERT_TRUE(b.Output(*b.GroupedMatmul(y, experts, ids, true)).ok());
-  const Plan plan = ExpectPlans(*b.Finish());
+  const Plan plan = ExpectPlans(
+      ReadChain("x: bf16[M,16]; ids: s32[M,2]; w: const bf16[24,16]; experts: const bf16[5,8,24];"
+                "out grouped(x @ w.T, experts.T, ids)"));
   ASSERT_EQ(GroupedOf(plan).size(), 1u);
   EXPECT_EQ(GroupedOf(plan)[0]->code.problem.rows, DType::kF32);
 }
@@ -342,20 +242,14 @@ TEST(GroupedPlans, RowsOfAProductWithoutACastAreF32) {
 enum class Shared { kRows, kResult, kViewOfResult };
 
 Chain WithAProduct(Shared shared, bool cast) {
-  ChainBuilder b;
-  const Dim n = C(shared == Shared::kRows ? 16 : 24);
-  const ValueId x = *b.Input({DType::kBF16, {C(32), C(16)}}, {false, {}, "x"});
-  const ValueId ids = *b.Input({DType::kS32, {C(32), C(1)}}, {false, {}, "ids"});
-  const ValueId experts = *b.Input({DType::kBF16, {C(5), C(24), C(16)}}, {true, {}, "experts"});
-  const ValueId w = *b.Input({DType::kBF16, {C(8), n}}, {true, {}, "w"});
-  const ValueId h = *b.Unary(UnaryKind::kTanh, *b.Cast(x, DType::kF32));
-  const ValueId y = *b.GroupedMatmul(h, experts, ids, true);
-  ValueId from = shared == Shared::kRows ? h : y;
-  if (shared == Shared::kViewOfResult) from = *b.Reshape(y, {C(32), C(24)});
-  if (cast) from = *b.Cast(from, DType::kBF16);
-  EXPECT_TRUE(b.Output(*b.Matmul(from, w, false, true)).ok());
-  if (shared == Shared::kRows) b.Output(y).IgnoreError();
-  return *b.Finish();
+  const char* from = shared == Shared::kRows     ? "h"
+                     : shared == Shared::kResult ? "y"
+                                                 : "reshape(y, [32,24])";
+  return ReadChain(
+      "x: bf16[32,16]; ids: s32[32,1]; experts: const bf16[5,24,16]; w: const bf16[8,$0];"
+      "h = tanh(f32(x)); y = grouped(h, experts.T, ids); out $1 @ w.T $2",
+      shared == Shared::kRows ? 16 : 24, cast ? absl::StrCat("bf16(", from, ")") : from,
+      shared == Shared::kRows ? ", y" : "");
 }
 
 TEST(GroupedPlans, ProductsRoundNoRowsThatAreStoredAsF32) {
@@ -420,11 +314,10 @@ TEST(GroupedPlans, BatchInvariantPlansOfAllBucketsHaveOneRowOrder) {
   options.allow_cooperative = false;
   std::string order;
   for (const int64_t bucket : {1, 16, 256, 4096}) {
-    const auto result = PlanChain(chain, bucket, testing::H200(), options);
-    ASSERT_TRUE(result.ok()) << result.status();
-    if (order.empty()) order = RowOrder(result->chosen);
-    EXPECT_EQ(RowOrder(result->chosen), order) << bucket;
-    EXPECT_EQ(GroupedOf(result->chosen).size(), 2u);
+    const auto result = Got(PlanChain(chain, bucket, testing::H200(), options));
+    if (order.empty()) order = RowOrder(result.chosen);
+    EXPECT_EQ(RowOrder(result.chosen), order) << bucket;
+    EXPECT_EQ(GroupedOf(result.chosen).size(), 2u);
   }
 }
 
@@ -439,9 +332,8 @@ FusionOptions TilesAlone() {
 // Weights are mapped where sets of 32 columns are whole and experts follow one another.
 TEST(GroupedPlans, WeightsAreMappedWhereTheyLieInSets) {
   const auto maps = [](const std::string& line) {
-    const auto result = PlanChain(TextChain(line), kM, testing::H200(), TilesAlone());
-    EXPECT_TRUE(result.ok()) << result.status();
-    const KernelSpec& spec = result->chosen.kernels.front().spec;
+    const auto result = Got(PlanChain(TextChain(line), kM, testing::H200(), TilesAlone()));
+    const KernelSpec& spec = result.chosen.kernels.front().spec;
     return Generate(spec, testing::H200())->recipe.tensor_maps;
   };
   const auto mapped = maps("grouped_matmul m=M experts=16 top=3 n=64 k=72");
@@ -469,9 +361,8 @@ TEST(GroupedSearch, FewBlocksHaveLongRings) {
   const auto first = [&](int64_t bucket) {
     const Chain chain =
         TextChain("grouped_gated_ffn m=M experts=160 top=8 n=192 k=5120 l=5120 act=silu");
-    const auto result = PlanChain(chain, bucket, model, TilesAlone());
-    EXPECT_TRUE(result.ok()) << result.status();
-    return GroupedOf(result->chosen).at(0)->code.schedule;
+    const auto result = Got(PlanChain(chain, bucket, model, TilesAlone()));
+    return GroupedOf(result.chosen).at(0)->code.schedule;
   };
   EXPECT_EQ(first(1).stages, 12) << first(1).ToString();
   EXPECT_LT(first(1).grid, model.sm_count);
@@ -485,9 +376,8 @@ TEST(GroupedSearch, ATurnOfFewBlocksIsCounted) {
     const int64_t bucket = experts * 32 / 4;
     const Chain chain =
         TextChain(absl::StrCat("grouped_matmul m=M top=4 n=256 k=4096 experts=", experts));
-    const auto result = PlanChain(chain, bucket, model, {});
-    EXPECT_TRUE(result.ok()) << result.status();
-    const GroupedProduct& p = GroupedOf(result->chosen).at(0)->code.problem;
+    const auto result = Got(PlanChain(chain, bucket, model, {}));
+    const GroupedProduct& p = GroupedOf(result.chosen).at(0)->code.problem;
     return PredictGrouped(p, {128, 256, 4, model.sm_count, 1}, bucket, model)->total_us;
   };
   ASSERT_EQ(model.sm_count, 132);
@@ -520,9 +410,8 @@ TEST(GroupedSearch, PredictsTilesOfFewRowsAsMeasured) {
   for (const auto& one : cases) {
     const Chain chain = TextChain(absl::StrCat(
         "grouped_gated_ffn m=M experts=128 top=8 act=silu n=", one.n, " k=", one.k, " l=", one.k));
-    const auto result = PlanChain(chain, one.bucket, model, TilesAlone());
-    ASSERT_TRUE(result.ok()) << result.status();
-    const auto specs = GroupedOf(result->chosen);
+    const auto result = Got(PlanChain(chain, one.bucket, model, TilesAlone()));
+    const auto specs = GroupedOf(result.chosen);
     ASSERT_EQ(specs.size(), 2u);
     for (size_t i = 0; i < 2; ++i) {
       if (one.us[i] == 0) continue;
@@ -539,9 +428,8 @@ TEST(GroupedSearch, OffersLegalSchedulesForEveryBucketAndDotsLast) {
   for (int64_t bucket = 1; bucket <= 8192; bucket *= 4) {
     const Chain chain =
         TextChain("grouped_gated_ffn m=M experts=128 top=8 n=768 k=2048 l=2048 act=silu");
-    const auto result = PlanChain(chain, bucket, model, {});
-    ASSERT_TRUE(result.ok()) << result.status();
-    for (const GroupedSpec* spec : GroupedOf(result->chosen)) {
+    const auto result = Got(PlanChain(chain, bucket, model, {}));
+    for (const GroupedSpec* spec : GroupedOf(result.chosen)) {
       const auto ranked = SearchGrouped(spec->code.problem, bucket, model, false);
       ASSERT_GT(ranked.size(), 1u);
       for (const RankedGrouped& r : ranked) {

@@ -1,30 +1,15 @@
 // What the launches of plans bind, against their chains: FindMisbinding of plans of every kind. The
 // plans of listed problems are checked where they are planned, in plans_golden_test.
-#include <algorithm>
-#include <iostream>
-#include <memory>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "gtest/gtest.h"
-#include "src/chain/builder.h"
-#include "src/chain/chain.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
-#include "src/normal/normal_form.h"
 #include "tests/support/attention_chains.h"
-#include "tests/support/constant_dim.h"
+#include "tests/support/chains.h"
 #include "tests/support/drawn.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/recipes/recipe_check.h"
 #include "tests/support/split_chain.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
@@ -36,10 +21,9 @@ class Checked {
  public:
   // All plans of the chain's normal form.
   void Add(const std::string& name, const Chain& chain, int64_t rows, bool for_tuning = false) {
-    const auto form = NormalFormOf(std::make_shared<const Chain>(chain));
-    ASSERT_TRUE(form.ok()) << name << ": " << form.status();
-    ASSERT_EQ(testing::FindMisplacedInput(**form), "") << name << "\n" << chain.ToString();
-    const Chain& planned = *(*form)->chain;
+    const auto form = Got(NormalFormOf(std::make_shared<const Chain>(chain)), name);
+    ASSERT_EQ(testing::FindMisplacedInput(*form), "") << name << "\n" << chain.ToString();
+    const Chain& planned = *form->chain;
     const int64_t bucket = planned.UsesM() ? BucketOf(planned, rows) : 1;
     for (const Plan& plan : testing::PlansOf(planned, bucket, for_tuning)) {
       ++plans_;
@@ -137,9 +121,8 @@ TEST(Recipes, OfSequencesOfProducts) {
     const std::string line = absl::StrCat(
         "products m=64 k=128 n=", absl::StrJoin(n, ","), " act=", absl::StrJoin(act, ","),
         " gated=", absl::StrJoin(gated, ","), " layout=", i % 2 == 0 ? "oi" : "io", " dtype=bf16");
-    const absl::StatusOr<Problem> problem = ParseProblem(line);
-    ASSERT_TRUE(problem.ok()) << line << ": " << problem.status();
-    checked.Add(line, WithGaps(problem->chain), i % 3 == 0 ? kLargestBucket : 300, i < 6);
+    const Problem problem = Got(ParseProblem(line), line);
+    checked.Add(line, WithGaps(problem.chain), i % 3 == 0 ? kLargestBucket : 300, i < 6);
   }
   EXPECT_GT(checked.plans(), 200);
 }
@@ -157,8 +140,7 @@ TEST(Recipes, OfSlicesInFrontOfM) {
         return *b.Matmul(rows, *b.Input({DType::kBF16, {C(64), C(64)}}), false, true);
       };
       const ValueId y = product ? times() : *b.Unary(UnaryKind::kExp, rows);
-      ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
-      checked.Add(absl::StrCat("slice ", start), *b.Finish(), 64);
+      checked.Add(absl::StrCat("slice ", start), Finished(b, {*b.Cast(y, DType::kBF16)}), 64);
     }
   }
   EXPECT_GE(checked.plans(), 6);
@@ -176,11 +158,10 @@ TEST(Recipes, OfAttention) {
 // Each line as it is and with gaps, in one pass and in several.
 void CheckLines(const std::vector<std::string>& lines, Checked* checked) {
   for (const std::string& line : lines) {
-    const absl::StatusOr<Problem> problem = ParseProblem(line);
-    ASSERT_TRUE(problem.ok()) << line << ": " << problem.status();
+    const Problem problem = Got(ParseProblem(line), line);
     for (const int64_t rows : {8, 300, 8192}) {
-      checked->Add(line, problem->chain, rows);
-      checked->Add(line + " with gaps", WithGaps(problem->chain), rows);
+      checked->Add(line, problem.chain, rows);
+      checked->Add(line + " with gaps", WithGaps(problem.chain), rows);
     }
   }
 }
@@ -257,8 +238,7 @@ TEST(Recipes, OfSumsOverRanks) {
   const ValueId sum = *b.AllReduce(*b.Input({DType::kF32, {Dim::M(), C(64)}}), 2);
   const ValueId residual = *b.Cast(*b.Input({DType::kBF16, {Dim::M(), C(64)}}), DType::kF32);
   const ValueId y = *b.Binary(BinaryKind::kAdd, residual, sum);
-  ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
-  checked.Add("f32 messages", *b.Finish(), kLargestBucket);
+  checked.Add("f32 messages", Finished(b, {*b.Cast(y, DType::kBF16)}), kLargestBucket);
   EXPECT_GT(checked.plans(), 60);
 }
 

@@ -4,9 +4,6 @@
 #ifndef SINTER_TESTS_UNIT_HANDOVER_EXCHANGES_H_
 #define SINTER_TESTS_UNIT_HANDOVER_EXCHANGES_H_
 
-#include <string>
-#include <vector>
-
 #include "handover/dsm_reduce_scatter.cuh"
 #include "handover/dsm_shuffle.cuh"
 #include "handover/inter_cluster_reduce.cuh"

@@ -1,6 +1,6 @@
 // The exchanges in many random orders of threads, bytes and arrivals: always right, never stuck, no
 // byte more than counted; and without one wait, meeting, fence or arrival, always noticed.
-#include "gtest/gtest.h"
+#include "tests/support/test.h"
 #include "tests/unit/handover/exchanges.h"
 
 namespace sinter::handover_simulator {

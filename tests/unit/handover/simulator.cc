@@ -1,9 +1,5 @@
 #include "tests/unit/handover/simulator.h"
 
-#include <algorithm>
-#include <iterator>
-#include <utility>
-
 namespace sinter::handover_simulator {
 namespace {
 

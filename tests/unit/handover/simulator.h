@@ -6,16 +6,6 @@
 #ifndef SINTER_TESTS_UNIT_HANDOVER_SIMULATOR_H_
 #define SINTER_TESTS_UNIT_HANDOVER_SIMULATOR_H_
 
-#include <cstdint>
-#include <cstring>
-#include <functional>
-#include <map>
-#include <memory>
-#include <random>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "tests/support/host_fiber.h"
 
 namespace sinter::handover_simulator {

@@ -1,26 +1,13 @@
 // The cost models against what was measured: the schedules in files of tests/bench/results,
 // predicted by today's model, stand in the order of their measured times.
-#include <algorithm>
-#include <cmath>
-#include <fstream>
-#include <iterator>
-#include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "gtest/gtest.h"
-#include "src/chain/chain.h"
-#include "src/chain/problem.h"
 #include "src/engine/tune.h"
 #include "src/fusion/fusion.h"
 #include "src/product/search/space.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/search/stitch_search.h"
+#include "tests/support/test.h"
 #include "tests/unit/product/problems.h"
 
 namespace sinter {
@@ -163,10 +150,8 @@ TEST(MeasuredRanking, OfAQuantiserInAProductsKernelAndByItself) {
   for (const auto& [line, three] : read("h200-2026-11-23-678569a-scaled-groups-three.json")) {
     if (!absl::StrContains(line, "quantize=group")) continue;
     ASSERT_EQ(two.count(line), 1u) << line;
-    const auto problem = ParseProblem(line);
-    ASSERT_TRUE(problem.ok()) << problem.status();
-    const auto result =
-        PlanChain(problem->chain, BucketOf(problem->chain, *problem->m), H200(), {});
+    const auto problem = Got(ParseProblem(line));
+    const auto result = PlanChain(problem.chain, BucketOf(problem.chain, problem->m), H200(), {});
     ASSERT_TRUE(result.ok()) << result.status();
     bool planned[2] = {false, false};
     const auto note = [&planned](const Plan& plan) {

@@ -1,10 +1,5 @@
 #include "tests/unit/ranks/explorer.h"
 
-#include <algorithm>
-#include <cstring>
-#include <random>
-#include <utility>
-
 namespace sinter::rank_explorer {
 namespace {
 

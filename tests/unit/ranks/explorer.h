@@ -12,13 +12,6 @@
 #ifndef SINTER_TESTS_UNIT_RANKS_EXPLORER_H_
 #define SINTER_TESTS_UNIT_RANKS_EXPLORER_H_
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-#include <unordered_set>
-#include <vector>
-
 #include "tests/support/host_fiber.h"
 
 namespace sinter::rank_explorer {

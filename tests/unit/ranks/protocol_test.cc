@@ -1,18 +1,10 @@
 // The protocol between ranks in every order of their steps, for small sizes: results are right or
 // the group has ended, nothing hangs, and each thing left out is noticed.
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstring>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "kernels/all_gather.cuh"
 #include "kernels/all_reduce.cuh"
 #include "ranks/push.cuh"
 #include "src/base/peer_memory.h"
+#include "tests/support/test.h"
 #include "tests/unit/ranks/explorer.h"
 
 namespace sinter {

@@ -1,13 +1,9 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "src/standin/stand_in.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 TEST(StandInCodeTest, WhatWasStoredIsGivenOut) {
   const std::string stored = StoredStandIn("code");
@@ -31,8 +27,7 @@ TEST(StandInCodeTest, EveryFlippedByteIsFound) {
 
 TEST(StandInCodeTest, TheEmbeddedOnesAreWhole) {
   for (int i = 0; i < EmbeddedStandIns(); ++i) {
-    const auto code = EmbeddedStandIn(StandInName(i));
-    EXPECT_TRUE(code.ok()) << code.status();
+    const auto code = Got(EmbeddedStandIn(StandInName(i)));
   }
   EXPECT_TRUE(absl::IsFailedPrecondition(EmbeddedStandIn("stand_in_of_nothing").status()));
 }

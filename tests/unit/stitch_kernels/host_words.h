@@ -3,15 +3,6 @@
 #ifndef SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_WORDS_H_
 #define SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_WORDS_H_
 
-#include <algorithm>
-#include <cassert>
-#include <cmath>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
-#include <type_traits>
-
 #include "src/base/dtype.h"
 #include "tests/unit/stitch_kernels/grid_simulator.h"
 

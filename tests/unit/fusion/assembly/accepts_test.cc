@@ -1,16 +1,9 @@
 // Plans as planning makes them are made again from their decisions, kernel by kernel the same.
-#include <iostream>
-#include <set>
-#include <utility>
-#include <vector>
-
-#include "gtest/gtest.h"
-#include "src/chain/chain.h"
-#include "src/chain/problem.h"
 #include "src/fusion/assembly.h"
+#include "tests/support/chains.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/bound_addresses.h"
-#include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/assembly/sample.h"
 #include "tests/unit/fusion/stitch/graphs.h"

@@ -1,20 +1,13 @@
 // Decisions that lie, each in one way. Every field that is not changed is what planning made.
-#include <algorithm>
-#include <functional>
-#include <string>
-#include <utility>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "src/chain/problem.h"
 #include "src/fusion/assembly.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr char kChainLine[] = "gemm_chain m=64 n=512 k=256 l=128 act=relu layout=oi dtype=bf16";
 constexpr int64_t kBucket = 64;
@@ -23,15 +16,10 @@ Chain ProductChain() { return ParseProblem(kChainLine)->chain; }
 
 // Normalised rows between two chains of products: kernels of both families.
 Chain MixedChain() {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, 256});
-  const ValueId w = g.In(DType::kBF16, {256, 256}, true);
-  const ValueId first = g.Cast(g.Matmul(x, w), DType::kBF16);
-  const ValueId wide = g.Cast(first, DType::kF32);
-  const ValueId centred = g.Sub(wide, g.Spread(g.Mean(wide, 1), wide));
-  const ValueId rows = g.Cast(centred, DType::kBF16);
-  g.Out(g.Cast(g.Matmul(rows, w), DType::kBF16));
-  return g.Finish();
+  return ReadChain(
+      "x: bf16[M,256]; w: const bf16[256,256]; first = bf16(x @ w.T); wide = f32(first); "
+      "centred = wide - spread(mean(wide, 1, keep), wide); rows = bf16(centred); "
+      "out bf16(rows @ w.T)");
 }
 
 // Those of the first plan for which `is` holds.
@@ -98,7 +86,7 @@ TEST(AssemblyAttacks, KernelsInAnotherOrderTwiceOrNotAtAll) {
       WhyNot(mixed, kernels, [&](Decisions& d) { std::swap(d.kernels[0], d.kernels[last]); }),
       HasSubstr("comes before op"));
   EXPECT_THAT(WhyNot(mixed, kernels, [](Decisions& d) { d.kernels.erase(d.kernels.begin() + 1); }),
-              ::testing::AnyOf(HasSubstr("comes before op"), HasSubstr("no kernel computes op")));
+              AnyOf(HasSubstr("comes before op"), HasSubstr("no kernel computes op")));
   EXPECT_THAT(WhyNot(mixed, kernels, [](Decisions& d) { d.kernels.push_back(d.kernels[1]); }),
               HasSubstr("is computed twice"));
 }

@@ -1,29 +1,11 @@
 // Batch-invariant plans: what decides a row's bits is the same for every number of rows.
-#include <algorithm>
-#include <array>
-#include <functional>
-#include <iostream>
-#include <memory>
-#include <mutex>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "src/chain/chain.h"
-#include "src/chain/composites.h"
 #include "src/fusion/assembly.h"
 #include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"
 #include "src/product/matcher.h"
 #include "src/reference/rows.h"
-#include "tests/unit/fusion/assembly/chains.h"
+#include "tests/support/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/assembly/sample.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -32,7 +14,6 @@ namespace sinter {
 namespace {
 
 using testing::H200;
-using ::testing::HasSubstr;
 using testing::NamedChain;
 
 std::vector<int64_t> EveryBucket() {
@@ -167,11 +148,9 @@ TEST(BatchInvariant, RandomGraphsHaveOneRowOrder) {
 
 // Of a stitched kernel, what the compiler sees.
 std::string TextOf(const KernelSpec& spec) {
-  const absl::StatusOr<GeneratedKernel> kernel = Generate(spec, H200());
-  EXPECT_TRUE(kernel.ok()) << kernel.status();
-  if (!kernel.ok()) return "";
-  std::string text = absl::StrJoin(kernel->request.options, " ");
-  for (const absl::string_view line : absl::StrSplit(kernel->request.source, '\n')) {
+  const GeneratedKernel kernel = Got(Generate(spec, H200()));
+  std::string text = absl::StrJoin(kernel.request.options, " ");
+  for (const absl::string_view line : absl::StrSplit(kernel.request.source, '\n')) {
     if (!absl::StartsWith(line, "//")) absl::StrAppend(&text, "\n", line);
   }
   return text;
@@ -184,13 +163,12 @@ TEST(BatchInvariant, StitchedKernelsOfAllBucketsAreOneText) {
     const absl::StatusOr<FusionResult> first = PlanIt(of.chain, 1);
     if (!of.chain.UsesM() || !first.ok()) continue;
     for (const int64_t bucket : {64, 640, 8192}) {
-      const absl::StatusOr<FusionResult> other = PlanIt(of.chain, bucket);
-      ASSERT_TRUE(other.ok()) << of.name << other.status();
+      const FusionResult other = Got(PlanIt(of.chain, bucket), of.name);
       std::vector<std::string> texts[2];
-      for (const FusionResult* result : {&*first, &*other}) {
+      for (const FusionResult* result : {&*first, &other}) {
         for (const PlannedKernel& kernel : result->chosen.kernels) {
           if (kernel.spec.stitch == nullptr) continue;
-          texts[result == &*other].push_back(TextOf(kernel.spec));
+          texts[result == &other].push_back(TextOf(kernel.spec));
         }
       }
       EXPECT_EQ(texts[0], texts[1]) << of.name << " at " << bucket;
@@ -262,9 +240,8 @@ TEST(BatchInvariant, AssemblyObeysADeadline) {
 TEST(BatchInvariant, ChainsWithoutMArePlannedAsEver) {
   for (const NamedChain& of : testing::ChainsOfEveryKind()) {
     if (of.chain.UsesM()) continue;
-    const absl::StatusOr<FusionResult> result = PlanIt(of.chain, 1);
-    ASSERT_TRUE(result.ok()) << of.name << result.status();
-    EXPECT_EQ(result->chosen.PlanDigest(), testing::PlansOf(of.chain, 1).front().PlanDigest());
+    const FusionResult result = Got(PlanIt(of.chain, 1), of.name);
+    EXPECT_EQ(result.chosen.PlanDigest(), testing::PlansOf(of.chain, 1).front().PlanDigest());
   }
 }
 

@@ -1,15 +1,8 @@
 // Plans' kernels of equal code have equal sources, whatever their buffers, rows and grids are: one
 // binary serves them all. And what is asked of their families is what planning did.
-#include <iostream>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
 #include "src/plan/family.h"
 #include "src/plan/kernel_code.h"
-#include "tests/unit/fusion/assembly/chains.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/sample.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
@@ -24,29 +17,26 @@ class EqualCode : public ::testing::Test {
     const std::vector<Plan> plans = testing::PlansOf(of.chain, bucket);
     if (plans.empty()) return;
     for (const PlannedKernel& kernel : plans.front().kernels) {
-      const absl::StatusOr<KernelCode> code = CodeOf(kernel.spec);
-      ASSERT_TRUE(code.ok()) << of.name << ": " << code.status();
+      const KernelCode code = Got(CodeOf(kernel.spec), of.name);
       const absl::Status legal =
-          kernel.spec.family->Check(kernel.spec, *code, model_, nullptr).status();
+          kernel.spec.family->Check(kernel.spec, code, model_, nullptr).status();
       EXPECT_TRUE(legal.ok()) << of.name << " at " << bucket << ": " << legal;
       if (&kernel == &plans.front().kernels.front()) ExpectPrediction(of, bucket, kernel);
       const absl::StatusOr<GeneratedKernel> generated = Generate(kernel.spec, model_);
       if (!generated.ok()) continue;  // the engine has the next plan
       ++kernels_;
-      const std::string key = absl::StrCat(code->Bytes(), code->ScheduleBytes());
+      const std::string key = absl::StrCat(code.Bytes(), code.ScheduleBytes());
       const auto [at, fresh] = sources_.try_emplace(key, generated->request.source);
       EXPECT_EQ(at->second, generated->request.source) << of.name << " at " << bucket;
-      const absl::StatusOr<LaunchRecipe> recipe = RecipeOf(kernel.spec);
-      ASSERT_TRUE(recipe.ok()) << of.name << ": " << recipe.status();
-      EXPECT_TRUE(*recipe == generated->recipe) << of.name << " at " << bucket;
+      const LaunchRecipe recipe = Got(RecipeOf(kernel.spec), of.name);
+      EXPECT_TRUE(recipe == generated->recipe) << of.name << " at " << bucket;
     }
   }
   // Of a kernel that none stands before: its family predicts what planning did.
   void ExpectPrediction(const NamedChain& of, int64_t bucket, const PlannedKernel& kernel) {
-    const auto again = kernel.spec.family->Predict(kernel.spec, bucket, model_);
-    ASSERT_TRUE(again.ok()) << of.name << ": " << again.status();
+    const auto again = Got(kernel.spec.family->Predict(kernel.spec, bucket, model_), of.name);
     const double planned = kernel.prediction.total_us;
-    EXPECT_NEAR(again->total_us, planned, 1e-6 * planned) << of.name << " at " << bucket;
+    EXPECT_NEAR(again.total_us, planned, 1e-6 * planned) << of.name << " at " << bucket;
   }
   void AddAll(const std::vector<NamedChain>& chains) {
     for (const NamedChain& of : chains) {

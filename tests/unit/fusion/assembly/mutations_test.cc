@@ -1,12 +1,8 @@
 // Whatever a record says: a plan that is assembled computes the chain and touches nothing but its
 // buffers.
-#include <algorithm>
-#include <iostream>
-#include <map>
-
-#include "gtest/gtest.h"
 #include "src/chain/chain.h"
 #include "src/fusion/assembly.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/bound_addresses.h"
 #include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/fusion/assembly/decision_mutator.h"

@@ -2,10 +2,6 @@
 #ifndef SINTER_TESTS_UNIT_FUSION_ASSEMBLY_SAMPLE_H_
 #define SINTER_TESTS_UNIT_FUSION_ASSEMBLY_SAMPLE_H_
 
-#include <cstddef>
-#include <utility>
-#include <vector>
-
 #include "tests/support/drawn.h"
 #include "tests/unit/fusion/assembly/chains.h"
 

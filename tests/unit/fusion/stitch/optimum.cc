@@ -2,14 +2,6 @@
 
 #include <glpk.h>
 
-#include <algorithm>
-#include <limits>
-#include <map>
-#include <set>
-#include <unordered_map>
-#include <unordered_set>
-#include <vector>
-
 #include "src/fusion/stitch/pattern.h"
 
 namespace sinter::testing {

@@ -3,10 +3,8 @@
 #ifndef SINTER_TESTS_UNIT_FUSION_STITCH_OPTIMUM_H_
 #define SINTER_TESTS_UNIT_FUSION_STITCH_OPTIMUM_H_
 
-#include <cstddef>
-#include <optional>
-
 #include "src/fusion/stitch/evaluators.h"
+#include "tests/support/common.h"
 
 namespace sinter::testing {
 

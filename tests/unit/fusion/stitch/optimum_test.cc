@@ -1,11 +1,8 @@
 // The beam against exact optima, by the delta-evaluator's modelled time.
 #include "tests/unit/fusion/stitch/optimum.h"
 
-#include <algorithm>
-#include <cstdio>
-
-#include "gtest/gtest.h"
 #include "src/fusion/stitch/explorer.h"
+#include "tests/support/test.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {

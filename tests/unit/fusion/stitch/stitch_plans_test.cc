@@ -1,14 +1,5 @@
 // Complete plans: kernels, operands, workspace, results; mixed graphs; what is refused.
-#include <cstdio>
-#include <set>
-#include <vector>
-
-#include "gtest/gtest.h"
 #include "src/base/launch_recipe.h"
-#include "src/base/status.h"
-#include "src/chain/composites.h"
-#include "src/chain/problem.h"
-#include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "src/product/search/search.h"
 #include "src/stitch/spec.h"
@@ -19,6 +10,7 @@
 #include "tests/support/row_step_graphs.h"
 #include "tests/support/scatter_graphs.h"
 #include "tests/support/sequences.h"
+#include "tests/support/test.h"
 #include "tests/support/window_graphs.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -36,9 +28,7 @@ std::vector<Plan> EveryPlan(const FusionResult& r) {
 }
 
 FusionResult PlansOf(const Chain& chain, int64_t bucket, const FusionOptions& options = {}) {
-  absl::StatusOr<FusionResult> result = PlanChain(chain, bucket, H200(), options);
-  EXPECT_TRUE(result.ok()) << result.status();
-  return result.ok() ? *std::move(result) : FusionResult();
+  return Got(PlanChain(chain, bucket, H200(), options));
 }
 
 const Plan* Unfused(const FusionResult& result) {
@@ -300,11 +290,10 @@ TEST(StitchPlans, OfStepsOfLongRowsComputeThem) {
     for (const bool sums : {false, true}) {
       const Chain chain = sums ? testing::SumsOfRows(0, columns, DType::kBF16)
                                : testing::LargestOfRows(0, columns, 8, DType::kBF16);
-      const auto form = NormalFormOf(std::make_shared<const Chain>(chain));
-      ASSERT_TRUE(form.ok()) << form.status();
-      const FusionResult result = PlansOf(*(*form)->chain, 4);
+      const auto form = Got(NormalFormOf(std::make_shared<const Chain>(chain)));
+      const FusionResult result = PlansOf(*form->chain, 4);
       EXPECT_LT(result.chosen.PredictedUs(), sums ? 25 : 15) << columns;
-      EXPECT_LT(testing::WorstError(*(*form)->chain, result.chosen, 3, 5), 1e-4) << columns;
+      EXPECT_LT(testing::WorstError(*form->chain, result.chosen, 3, 5), 1e-4) << columns;
     }
   }
 }
@@ -346,10 +335,9 @@ TEST(StitchPlans, AScatterOfAViewOfItsCacheIsCopiedFirstInPlace) {
       if (in_place) options.alias = x;
       ASSERT_TRUE(b.Output(*b.Scatter(x, ids, rows), options).ok());
       const Chain chain = *b.Finish();
-      const auto plans = PlanChain(chain, 1, H200(), {});
-      ASSERT_TRUE(plans.ok()) << plans.status();
-      EXPECT_EQ(plans->chosen.kernels.size(), in_place ? 2u : 1u) << plans->chosen.ToText();
-      for (const Plan& plan : EveryPlan(*plans)) {
+      const auto plans = Got(PlanChain(chain, 1, H200(), {}));
+      EXPECT_EQ(plans.chosen.kernels.size(), in_place ? 2u : 1u) << plans.chosen.ToText();
+      for (const Plan& plan : EveryPlan(plans)) {
         EXPECT_EQ(testing::WorstError(chain, plan, 1, 3), 0) << plan.name();
       }
     }
@@ -489,12 +477,10 @@ TEST(StitchPlans, EveryRandomGraphHasAPlan) {
   for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; seed += 2) {
     if (!IsDrawn(seed / 2, 2)) continue;
     const Chain chain = testing::MakeRandomStitchGraph(seed, {1 << 20});
-    const auto plans = PlanChain(chain, 1, H200(), {});
-    ASSERT_TRUE(plans.ok()) << seed << ": " << plans.status();
+    const auto plans = Got(PlanChain(chain, 1, H200(), {}), seed);
     // Made again from its decisions, which are refused unless they compute every output.
-    const auto again = testing::Reassembled(plans->chosen, chain);
-    ASSERT_TRUE(again.ok()) << seed << ": " << again.status();
-    EXPECT_EQ(again->PlanDigest(), plans->chosen.PlanDigest()) << seed;
+    const auto again = Got(testing::Reassembled(plans.chosen, chain), seed);
+    EXPECT_EQ(again.PlanDigest(), plans.chosen.PlanDigest()) << seed;
   }
 }
 
@@ -707,9 +693,8 @@ TEST(StitchPlans, RowsOfOtherUnitsArePacked) {
   for (const Plan& plan : EveryPlan(result)) {
     EXPECT_LT(testing::WorstError(chain, plan, 1, 3), 0.05) << plan.name();
     EXPECT_GE(plan.PredictedUs(), result.chosen.PredictedUs()) << "never slower than apart";
-    const absl::StatusOr<Plan> decoded = testing::Reassembled(plan, chain);
-    ASSERT_TRUE(decoded.ok()) << decoded.status();
-    EXPECT_EQ(decoded->PlanDigest(), plan.PlanDigest());
+    const Plan decoded = Got(testing::Reassembled(plan, chain));
+    EXPECT_EQ(decoded.PlanDigest(), plan.PlanDigest());
   }
 }
 
@@ -739,9 +724,8 @@ TEST(StitchPlans, BindsEveryOperandInsideTheWorkspaceBehindTheFlags) {
         EXPECT_LT(operand.offset_bytes, plan.workspace_bytes);
       }
     }
-    const absl::StatusOr<Plan> decoded = testing::Reassembled(plan, chain);
-    ASSERT_TRUE(decoded.ok()) << decoded.status();
-    EXPECT_EQ(decoded->PlanDigest(), plan.PlanDigest());
+    const Plan decoded = Got(testing::Reassembled(plan, chain));
+    EXPECT_EQ(decoded.PlanDigest(), plan.PlanDigest());
   }
 }
 
