@@ -1,4 +1,3 @@
-
 #include "src/plan/kernel_code.h"
 #include "src/reference/reference.h"
 #include "tests/bench/case_parts.h"

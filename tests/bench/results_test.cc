@@ -1,4 +1,3 @@
-
 #include "tests/bench/markdown.h"
 #include "tests/support/test.h"
 

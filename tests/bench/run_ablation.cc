@@ -1,4 +1,3 @@
-
 #include "src/product/matcher.h"
 #include "tests/bench/ablation.h"
 #include "tests/bench/modes.h"

@@ -1,4 +1,3 @@
-
 #include "tests/bench/graph_schedules.h"
 #include "tests/bench/modes.h"
 #include "tests/bench/sweep.h"

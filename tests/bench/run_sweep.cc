@@ -1,4 +1,3 @@
-
 #include "src/product/dataflow/dataflow.h"
 #include "tests/bench/modes.h"
 #include "tests/bench/sweep.h"

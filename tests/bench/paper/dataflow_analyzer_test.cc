@@ -1,4 +1,3 @@
-
 #include "tests/bench/paper/paper.h"
 #include "tests/support/test.h"
 

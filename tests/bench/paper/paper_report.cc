@@ -1,4 +1,3 @@
-
 #include "src/product/operand.h"
 #include "tests/bench/paper/paper.h"
 

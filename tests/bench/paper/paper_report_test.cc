@@ -1,5 +1,4 @@
 
-
 #include "tests/bench/cases.h"
 #include "tests/bench/paper/paper.h"
 #include "tests/support/test.h"

@@ -5,9 +5,17 @@
 //
 // PACK and NVRTC may be "": no pack, the default compiler. A line an event: its name and the
 // monotonic clock in microseconds; last "stats" and its numbers. Exit status: the first failure's.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
 #include "sinter/sinter.h"
 #include "sinter/sinter_experimental.h"
-#include "tests/support/common.h"
 
 namespace {
 

@@ -1,4 +1,3 @@
-
 #include "src/base/format.h"
 #include "tests/support/test.h"
 

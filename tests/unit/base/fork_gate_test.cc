@@ -1,4 +1,3 @@
-
 #include "src/base/fork_local.h"
 #include "tests/support/test.h"
 

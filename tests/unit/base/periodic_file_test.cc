@@ -1,5 +1,4 @@
 
-
 #include "src/base/transfer.h"
 #include "tests/support/test.h"
 

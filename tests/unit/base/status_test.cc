@@ -1,5 +1,4 @@
 
-
 #include "tests/support/test.h"
 
 namespace sinter {

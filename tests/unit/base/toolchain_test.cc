@@ -1,4 +1,3 @@
-
 #include "src/base/compile_request.h"
 #include "tests/support/test.h"
 

@@ -1,5 +1,4 @@
 
-
 #include "nlohmann/json.hpp"
 #include "src/base/log.h"
 #include "tests/support/test.h"

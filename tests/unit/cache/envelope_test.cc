@@ -1,4 +1,3 @@
-
 #include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 

@@ -1,5 +1,4 @@
 
-
 #include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 

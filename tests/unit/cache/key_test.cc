@@ -1,4 +1,3 @@
-
 #include "absl/strings/escaping.h"
 #include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"

@@ -1,5 +1,4 @@
 
-
 #include "cache/tiers/tiers.h"
 #include "tests/support/test.h"
 

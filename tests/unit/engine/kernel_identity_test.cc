@@ -1,4 +1,3 @@
-
 #include "src/engine/measured_choice.h"
 #include "tests/support/sequences.h"
 #include "tests/support/test.h"

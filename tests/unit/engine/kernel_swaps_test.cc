@@ -1,4 +1,3 @@
-
 #include "src/chain/builder.h"
 #include "src/engine/tune.h"
 #include "src/stitch/spec.h"

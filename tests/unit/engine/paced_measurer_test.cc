@@ -1,5 +1,4 @@
 
-
 #include "src/engine/measured_choice.h"
 #include "tests/support/test.h"
 

@@ -1,5 +1,4 @@
 
-
 #include "src/reference/rows.h"
 #include "tests/support/test.h"
 

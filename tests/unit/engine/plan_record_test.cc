@@ -1,5 +1,4 @@
 
-
 #include "src/base/codec.h"
 #include "src/engine/keys.h"
 #include "tests/support/test.h"

@@ -1,5 +1,4 @@
 
-
 #include "src/engine/control.h"
 #include "tests/support/test.h"
 

@@ -1,4 +1,3 @@
-
 #include "src/engine/tune.h"
 #include "tests/support/test.h"
 

@@ -1,5 +1,4 @@
 
-
 #include "src/engine/verify.h"
 #include "tests/support/chains.h"
 #include "tests/support/test.h"

@@ -1,5 +1,4 @@
 
-
 #include "src/engine/module_cache.h"
 #include "tests/support/test.h"
 

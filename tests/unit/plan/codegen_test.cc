@@ -1,4 +1,3 @@
-
 #include "src/plan/kernel_code.h"
 #include "src/product/code/kernel_source.h"
 #include "tests/support/test.h"

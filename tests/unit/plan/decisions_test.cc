@@ -1,4 +1,3 @@
-
 #include "src/plan/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_plan.h"

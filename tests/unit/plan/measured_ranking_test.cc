@@ -151,7 +151,7 @@ TEST(MeasuredRanking, OfAQuantiserInAProductsKernelAndByItself) {
     if (!absl::StrContains(line, "quantize=group")) continue;
     ASSERT_EQ(two.count(line), 1u) << line;
     const auto problem = Got(ParseProblem(line));
-    const auto result = PlanChain(problem.chain, BucketOf(problem.chain, problem->m), H200(), {});
+    const auto result = PlanChain(problem.chain, BucketOf(problem.chain, *problem.m), H200(), {});
     ASSERT_TRUE(result.ok()) << result.status();
     bool planned[2] = {false, false};
     const auto note = [&planned](const Plan& plan) {

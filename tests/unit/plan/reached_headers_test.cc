@@ -1,5 +1,4 @@
 
-
 #include "tests/support/header_digests.h"
 #include "tests/support/test.h"
 

@@ -1,4 +1,3 @@
-
 #include "src/plan/kernel_code.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"

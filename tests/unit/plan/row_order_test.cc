@@ -1,4 +1,3 @@
-
 #include "src/plan/family.h"
 #include "src/product/schedule_check.h"
 #include "src/stitch/program.h"

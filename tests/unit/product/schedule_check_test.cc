@@ -1,4 +1,3 @@
-
 #include "src/chain/builder.h"
 #include "src/product/matcher.h"
 #include "src/product/schedule.h"

@@ -1,4 +1,3 @@
-
 #include "src/product/code/kernel_source.h"
 #include "tests/support/test.h"
 

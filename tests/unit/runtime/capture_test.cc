@@ -1,4 +1,3 @@
-
 #include "runtime/measure/probes.h"
 #include "tests/unit/runtime/fixture.h"
 

@@ -1,4 +1,3 @@
-
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {

@@ -1,5 +1,4 @@
 
-
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {

@@ -1,4 +1,3 @@
-
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "tests/fakes/fake_nvrtc.h"
 #include "tests/support/test.h"
