@@ -46,7 +46,7 @@ std::string Sealed(const std::string& body) {
 TEST(TuningSetTest, TextReadsBackAndNamesItsDigest) {
   const TuningSet set = SetOf({Entry("a"), Entry("b", 32), Entry("a", 128)});
   const std::string text = set.ToText();
-  EXPECT_THAT(text, StartsWith("sinter tuning set 1\nchain "));
+  EXPECT_THAT(text, StartsWith("sinter tuning set 2\nchain "));
   EXPECT_THAT(text, EndsWith("sha256 " + set.SetDigest().Hex() + "\n"));
   EXPECT_THAT(text, HasSubstr("\n  measured_us 4.25\n  device NVIDIA H200\n  record 00ff2072"));
   const TuningSet read = TuningSet::FromText(text).value();

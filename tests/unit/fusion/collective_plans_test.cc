@@ -107,8 +107,9 @@ TEST(CollectivePlans, NormsAreTakenWhereTheyMay) {
   const auto chain = [](DType dtype, int64_t columns, bool read_twice) {
     return ReadChain(
         "x: $0[M,$1]; gamma: const $0[$1]; sum = all_reduce(x, 2);"
-        "out $0(rmsnorm(sum, 1e-5, gamma)) $2",
-        NameOf(dtype), columns, read_twice ? absl::StrCat(", ", NameOf(dtype), "(tanh(sum))") : "");
+        "out $3(rmsnorm(sum, 1e-5, gamma)) $2",
+        NameOf(dtype), columns, read_twice ? absl::StrCat(", ", NameOf(dtype), "(tanh(sum))") : "",
+        dtype == DType::kF32 ? "" : NameOf(dtype));
   };
   for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
     const Plan plan = ExpectPlans(chain(dtype, 512, false));
