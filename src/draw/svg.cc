@@ -1,7 +1,7 @@
 #include "src/draw/svg.h"
 
-#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -14,28 +14,18 @@ constexpr char kStyle[] = R"css(
 text{font-family:Inter,Helvetica,Arial,sans-serif;font-size:12px;fill:#1f2933}
 .h1{font-size:20px;font-weight:600}.h2{font-size:15px;font-weight:600}
 .h3{font-size:12px;font-weight:600;fill:#52606d}.small{font-size:11px;fill:#52606d}
-.tiny{font-size:9px;fill:#52606d}.strong{font-weight:600}
+.strong{font-weight:600}.apart{fill:#9b2c2c}
 .ground{fill:#ffffff}.panel{fill:#f7f9fb;stroke:#d9e2ec}
-.block{fill:#ffffff;stroke:#9fb3c8}.cluster{fill:none;stroke:#486581;stroke-dasharray:4 3}
-.rows{fill:#bcd8f5;stroke:#2b6cb0}.weights{fill:#d5dde5;stroke:#627d98}
-.c0{fill:#74b3ce}.c1{fill:#f2b880}.c2{fill:#9dc08b}.c3{fill:#d3a4c7}.c4{fill:#e8d07a}.c5{fill:#a3a8d8}
-.skipped{fill:#ffffff;stroke:#d9e2ec;stroke-width:.6}
-.tile{stroke:#ffffff;stroke-width:.6}.later{opacity:.55}
-.ring{fill:#90cdf4;stroke:#ffffff}.c{fill:#f6ad55;stroke:#ffffff}
-.partial{fill:#fbd38d;stroke:#ffffff}.other{fill:#e2e8f0;stroke:#ffffff}
-.warpgroup{fill:#c6f6d5;stroke:#2f855a}
-.hbm{stroke:#627d98;fill:#627d98}.l2{stroke:#6b46c1;fill:#6b46c1}.dsm{stroke:#dd6b20;fill:#dd6b20}
-.onchip{stroke:#2f855a;fill:#2f855a}.l2bar{fill:#e9d8fd;stroke:#6b46c1}
-.level{fill:#90cdf4}.bound{fill:#e53e3e}.axis{stroke:#cbd2d9}
-.op{fill:#ffffff;stroke:#627d98}.reduces{fill:#e9d8fd}.apart{fill:#9b2c2c}
-.via{stroke-width:1.3;fill:none}.via-thread{stroke:#9fb3c8}.via-warp{stroke:#2f855a}.via-block{stroke:#dd6b20}
-.via-cluster{stroke:#6b46c1}.via-grid{stroke:#e53e3e}
-.line{stroke-width:1.4;fill:none}.thick{stroke-width:5;fill:none}
+.step{fill:#ffffff;stroke:#627d98}.reduces{fill:#e9d8fd}
+.level{fill:#90cdf4}.bound{fill:#e53e3e}
+.way{stroke-width:1.4;fill:none}
 )css";
 
-// One arrow head per colour: a marker does not inherit its line's colour.
-constexpr const char* kHeads[][2] = {
-    {"hbm", "#627d98"}, {"l2", "#6b46c1"}, {"dsm", "#dd6b20"}, {"onchip", "#2f855a"}};
+// The style of an arrow, and its colour: a marker does not inherit its line's colour.
+constexpr std::pair<const char*, const char*> kWays[] = {
+    {"way-thread", "#9fb3c8"},  {"way-warp", "#2f855a"}, {"way-block", "#dd6b20"},
+    {"way-cluster", "#6b46c1"}, {"way-grid", "#e53e3e"}, {"way-workspace", "#b7791f"},
+    {"way-memory", "#627d98"}};
 
 std::string Number(double value) {
   const double rounded = std::round(value * 10) / 10;
@@ -48,24 +38,23 @@ std::string Attribute(absl::string_view name, double value) {
 
 std::string Style(absl::string_view style) { return absl::StrCat(" class=\"", style, "\""); }
 
-// The arrow head of the first class of `style` that has one.
-std::string Head(absl::string_view style) {
-  for (const auto& head : kHeads) {
-    if (style.find(head[0]) != absl::string_view::npos) {
-      return absl::StrCat(" marker-end=\"url(#head-", head[0], ")\"");
-    }
+// The styles of arrows.
+std::string Ways() {
+  std::string style;
+  for (const auto& [name, colour] : kWays) {
+    absl::StrAppend(&style, ".", name, "{stroke:", colour, "}");
   }
-  return "";
+  return style + "\n";
 }
 
 std::string Heads() {
   std::string defs = "<defs>";
-  for (const auto& head : kHeads) {
-    absl::StrAppend(&defs, "<marker id=\"head-", head[0],
+  for (const auto& [name, colour] : kWays) {
+    absl::StrAppend(&defs, "<marker id=\"", name,
                     "\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"9\" "
                     "markerHeight=\"9\" markerUnits=\"userSpaceOnUse\" orient=\"auto\">"
                     "<path d=\"M0 0L8 4L0 8z\" fill=\"",
-                    head[1], "\"/></marker>");
+                    colour, "\"/></marker>");
   }
   return defs + "</defs>\n";
 }
@@ -128,11 +117,10 @@ double TextWidth(absl::string_view text, absl::string_view style) {
   constexpr absl::string_view kNarrow = " !'(),./:;I[]`fijlrt|";
   constexpr absl::string_view kWide = "%@GMOQWmw";
   constexpr double kSafety = 1.2;  // for fallback fonts, of which DejaVu Sans is the widest
-  const double size = absl::StrContains(style, "tiny")    ? 9
-                      : absl::StrContains(style, "small") ? 11
-                      : absl::StrContains(style, "h1")    ? 20
-                      : absl::StrContains(style, "h2")    ? 15
-                                                          : 12;
+  const double size = absl::StrContains(style, "small") ? 11
+                      : absl::StrContains(style, "h1")  ? 20
+                      : absl::StrContains(style, "h2")  ? 15
+                                                        : 12;
   double ems = 0;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -160,41 +148,26 @@ void Svg::Text(Point at, absl::string_view text, absl::string_view style, Anchor
                   ">", XmlEscape(text), "</text>\n");
 }
 
-void Svg::Line(Point from, Point to, absl::string_view style) {
-  Reach(std::max(from.x, to.x));
-  absl::StrAppend(&body_, "<line", Attribute("x1", from.x), Attribute("y1", from.y),
-                  Attribute("x2", to.x), Attribute("y2", to.y), Style(style), "/>\n");
-}
-
-void Svg::Lines(const std::vector<Point>& points, absl::string_view style) {
+void Svg::Arrow(const std::vector<Point>& points, absl::string_view style) {
   absl::StrAppend(&body_, "<polyline points=\"");
   for (size_t i = 0; i < points.size(); i++) {
     Reach(points[i].x);
     absl::StrAppend(&body_, i > 0 ? " " : "", Number(points[i].x), ",", Number(points[i].y));
   }
-  absl::StrAppend(&body_, "\"", Style(style), "/>\n");
+  absl::StrAppend(&body_, "\"", Style(absl::StrCat("way ", style)), " marker-end=\"url(#", style,
+                  ")\"/>\n");
 }
 
-void Svg::Arrow(Point from, Point to, absl::string_view style) {
-  Reach(std::max(from.x, to.x));
-  absl::StrAppend(&body_, "<line", Attribute("x1", from.x), Attribute("y1", from.y),
-                  Attribute("x2", to.x), Attribute("y2", to.y), Style(absl::StrCat("line ", style)),
-                  " style=\"fill:none\"", Head(style), "/>\n");
-}
-
-void Svg::Arc(Point from, Point to, double lift, absl::string_view style) {
-  Reach(std::max(from.x, to.x));
-  absl::StrAppend(&body_, "<path d=\"M", Number(from.x), " ", Number(from.y), "C", Number(from.x),
-                  " ", Number(from.y - lift), " ", Number(to.x), " ", Number(to.y - lift), " ",
-                  Number(to.x), " ", Number(to.y), "\"", Style(absl::StrCat("line ", style)),
-                  " style=\"fill:none\"", Head(style), "/>\n");
+void Svg::Add(const Svg& shapes) {
+  Reach(shapes.right_);
+  body_ += shapes.body_;
 }
 
 std::string Svg::Document(double width, double height, absl::string_view title) const {
   const std::string w = Number(width), h = Number(height);
   return absl::StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", w, "\" height=\"", h,
                       "\" viewBox=\"0 0 ", w, " ", h, "\" role=\"img\">\n<title>", XmlEscape(title),
-                      "</title>\n<style>", kStyle, "</style>\n", Heads(),
+                      "</title>\n<style>", kStyle, Ways(), "</style>\n", Heads(),
                       "<rect class=\"ground\" width=\"", w, "\" height=\"", h, "\"/>\n", body_,
                       "</svg>\n");
 }

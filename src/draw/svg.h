@@ -22,7 +22,6 @@ struct Box {
   double Right() const { return x + width; }
   double Bottom() const { return y + height; }
   double MiddleX() const { return x + width / 2; }
-  double MiddleY() const { return y + height / 2; }
 };
 
 enum class Anchor { kStart, kMiddle, kEnd };
@@ -36,13 +35,10 @@ class Svg {
   void Rectangle(const Box& box, absl::string_view style, double radius = 0);
   void Text(Point at, absl::string_view text, absl::string_view style,
             Anchor anchor = Anchor::kStart);
-  void Line(Point from, Point to, absl::string_view style);
-  // A polyline through all points.
-  void Lines(const std::vector<Point>& points, absl::string_view style);
-  // A line with an arrow head.
-  void Arrow(Point from, Point to, absl::string_view style);
-  // A curve with an arrow head: leaves `from` and reaches `to` from above, `lift` pixels higher.
-  void Arc(Point from, Point to, double lift, absl::string_view style);
+  // A polyline through all points, with an arrow head. `style` is one of a way: "way-block".
+  void Arrow(const std::vector<Point>& points, absl::string_view style);
+  // All shapes of another drawing, on top of those here.
+  void Add(const Svg& shapes);
 
   // The right end of the rightmost shape.
   double Right() const { return right_; }

@@ -163,11 +163,16 @@ Explanation Describe(const Plan& plan, const DeviceModel& model, const BufferNam
   return out;
 }
 
-std::vector<Explanation::Reason> Explanation::Reasons() const {
+std::vector<int> Explanation::Groups() const {
   std::vector<int> group(kernels.size());
   for (size_t i = 0; i < equal.size(); ++i) {
     for (int kernel : equal[i]) group[static_cast<size_t>(kernel)] = static_cast<int>(i);
   }
+  return group;
+}
+
+std::vector<Explanation::Reason> Explanation::Reasons() const {
+  const std::vector<int> group = Groups();
   std::vector<Reason> list;
   std::map<std::tuple<int, int, int64_t, std::string>, size_t> known;
   for (const ApartKernels& pair : apart) {

@@ -2,7 +2,6 @@
 #ifndef SINTER_SRC_EXPLAIN_EXPLAIN_H_
 #define SINTER_SRC_EXPLAIN_EXPLAIN_H_
 
-#include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <set>
@@ -11,7 +10,6 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/device_model.h"
-#include "src/draw/svg.h"
 #include "src/plan/description.h"
 
 namespace sinter {
@@ -83,6 +81,8 @@ struct Explanation {
     std::string why;
   };
   std::vector<Reason> Reasons() const;
+  // The group of each kernel, an index in `equal`.
+  std::vector<int> Groups() const;
 };
 
 // What kernels, by their families, and the model say by themselves: ops, schedules, buffers,
@@ -159,9 +159,9 @@ std::string PlanJson(const Plan& plan);
 nlohmann::ordered_json PlanDocument(const Plan& plan);
 nlohmann::ordered_json ExplanationDocument(const Explanation& explanation);
 
-// A self-contained SVG document, well-formed for any plan: equal kernels once, with their products
-// and tiles, one cluster with its exchanges, the launch, or their ops; hand-overs; the time of each
-// level; what is apart and why; a legend.
+// A self-contained SVG document, well-formed for any plan: kernels that are alike once, with their
+// schedule, times and bytes, what they read and write, their products or ops, and the way of each
+// value between these; why kernels are apart; a legend.
 std::string PlanSvg(const Explanation& explanation);
 
 // One kernel: its schedule, drawing, bytes and time of each level, predicted and measured time.
@@ -172,6 +172,12 @@ std::string KernelText(const Explanation& explanation, size_t kernel);
 std::string ProductsText(const ProductsPicture& products);
 // Parts, ops, compositions and bytes of a stitched kernel; "" for another.
 std::string FusionText(const KernelDescription& kernel);
+// "%2 (broadcast) warp"; of an input, its name: "x (cast f32)".
+std::string ReadText(const KernelDescription& kernel, const OpRead& read);
+// What threads hand over through shared memory; "" for nothing.
+std::string HandsText(const KernelDescription& kernel);
+// "kernel 0, 2 | kernel 1 (2 times): 262 kB handed over".
+std::string ReasonText(const Explanation& explanation, const Explanation::Reason& reason);
 // Why kernels are not one; "" when nothing is handed over.
 std::string ApartText(const Explanation& explanation);
 // The first candidates, so that a plan fits a screen; "" for none.
@@ -179,6 +185,8 @@ std::string RunnersUpText(const std::vector<Candidate>& runners_up);
 // "predicted 11.50 us, measured 12.10 us: 5.2 % more than predicted". Without a measurement: how to
 // get one.
 std::string MeasuredText(double predicted_us, double measured_us);
+// "262 kB".
+std::string BytesText(int64_t bytes);
 // "0", "0, 3, 6", "0, 3, 6 .. 57 (20)".
 std::string KernelNumbers(const std::vector<int>& kernels);
 
@@ -200,44 +208,6 @@ struct NamedBody {
 // Outputs keep the inputs' buffers that they share. An error names the op that does not fit.
 absl::StatusOr<Chain> JoinBodies(const NamedBody& first, const NamedBody& second,
                                  const std::set<int>& wanted);
-
-// Parts of a drawing. Each function draws at `at` and returns the height that it took, so that
-// parts can be stacked.
-
-constexpr double kDrawingWidth = 1120, kMargin = 20, kPad = 16;
-constexpr double kInset = 6;  // of text in a box
-constexpr double AsDouble(int64_t value) { return static_cast<double>(value); }
-
-// The style for transfers through `medium`: "dsm", "l2", ..
-absl::string_view StyleOf(Medium medium);
-
-// The products' operands, their tiles coloured by cluster, and the hand-over between them.
-double DrawProducts(const ProductsPicture& picture, Point at, Svg* svg);
-// Of a convolution: the image with its windows, and which steps of K load which tap.
-double DrawWindows(const ProductsPicture& picture, Point at, Svg* svg);
-// One cluster: its blocks with their shared memory to scale, and the exchanges between them.
-double DrawCluster(const ProductsPicture& picture, Point at, Svg* svg);
-// All blocks of the launch, clusters framed.
-double DrawLaunch(int64_t blocks, int64_t cluster, Point at, Svg* svg);
-// The scores of one batch as items of rows and tiles of keys, between q, k, v and the result; a
-// block.
-double DrawAttention(const AttentionPicture& picture, Point at, Svg* svg);
-
-// A block of `warpgroups[0]` x `warpgroups[1]` consumer warpgroups, its shared memory to scale.
-struct DrawnBlock {
-  std::string name;
-  std::array<int, 2> warpgroups = {1, 1};
-  std::vector<SharedPart> shared;
-};
-constexpr double kBlockHeight = 178, kWidestBlock = 190;
-void DrawBlock(const DrawnBlock& block, const Box& box, Svg* svg);
-
-// The ops of a stitched kernel in rows by depth.
-double DrawOps(const KernelDescription& kernel, Point at, Svg* svg);
-
-// Wraps text at `width`; only a longer word exceeds it. Draws nothing for "".
-double DrawLines(absl::string_view text, Point at, absl::string_view style, Svg* svg,
-                 double width = kDrawingWidth);
 
 }  // namespace sinter
 

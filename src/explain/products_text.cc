@@ -56,22 +56,9 @@ std::string LoadText(const ProductPicture& product) {
 }
 
 std::vector<std::string> BoxLines(const ProductPicture& p) {
-  const bool split = p.split_k > 1;
-  std::vector<std::string> lines = {
-      absl::StrCat(p.result.Argument(), "  ", p.result.rows, " x ", p.result.columns),
-      absl::StrCat("tile ", p.tile_rows, " x ", p.tile_columns,
-                   p.apart        ? ", gate or up"
-                   : p.width == 2 ? ", gate and up"
-                                  : ""),
-      p.SplitText(),
-      absl::StrCat(p.row_tiles, " x ", p.column_tiles,
-                   p.row_tiles * p.column_tiles == 1 ? " tile" : " tiles",
-                   split ? absl::StrCat(", ", p.split_k, " blocks each") : "")};
-  if (p.turns > 1) {
-    lines.push_back(absl::StrCat("up to ", p.turns, " tiles a ", split ? "group" : "block"));
-  }
-  if (p.share != Share::kNone)
-    lines.push_back(absl::StrCat("2 blocks share the ", NameOf(p.share)));
+  std::vector<std::string> lines = p.Lines();
+  lines.insert(lines.begin(),
+               absl::StrCat(p.result.Argument(), "  ", p.result.rows, " x ", p.result.columns));
   std::vector<std::string> fitted;  // longer lines go on in the next one
   for (absl::string_view line : lines) {
     while (line.size() > kBox - 4 && line.rfind(' ', kBox - 4) != absl::string_view::npos) {
@@ -110,17 +97,6 @@ void DrawHandOver(const HandOver& hand_over, size_t column, Canvas* canvas) {
   for (const std::string& line : hand_over.lines) canvas->PutCentred(row++, column, kArrow, line);
 }
 
-std::string BlockText(const ProductsPicture& k) {
-  return absl::StrCat(k.warpgroups_m, " x ", k.warpgroups_n,
-                      " consumer warpgroups a block\n  shared memory of a block: ",
-                      absl::StrJoin(k.shared, " + ", [](std::string* out, const SharedPart& part) {
-                        absl::StrAppend(
-                            out, part.name, " ",
-                            part.count > 1 ? absl::StrCat(part.count, " x ") : std::string(),
-                            SizeText(static_cast<double>(part.bytes)));
-                      }));
-}
-
 std::string FormulaText(const ProductsPicture& k) {
   return absl::StrJoin(k.products, "; ",
                        [](std::string* out, const ProductPicture& p) { out->append(p.formula); });
@@ -148,7 +124,7 @@ std::string ProductsText(const ProductsPicture& picture) {
     }
   }
   return absl::StrCat("  ", picture.title, "\n  ", FormulaText(picture), "\n", windows, "\n",
-                      canvas.Take(), "  ", BlockText(picture), "\n");
+                      canvas.Take(), "  ", absl::StrJoin(picture.BlockLines(), "\n  "), "\n");
 }
 
 }  // namespace sinter

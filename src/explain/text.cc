@@ -19,8 +19,6 @@ constexpr size_t kShownOps = 48;  // of one part
 constexpr size_t kShownReasons = 40;
 constexpr size_t kRunnersUpShown = 3;
 
-std::string Bytes(int64_t bytes) { return AmountText(static_cast<double>(bytes), "B"); }
-
 std::string BoundText(const Prediction& p) { return p.bound.empty() ? "nothing" : p.bound; }
 
 // Wraps `text` at kColumns; later lines are indented.
@@ -82,13 +80,6 @@ std::string LevelTable(const std::vector<LevelCost>& levels) {
   return text;
 }
 
-std::string ReadText(const KernelDescription& kernel, const OpRead& read) {
-  const std::string views =
-      read.through.empty() ? "" : absl::StrCat(" (", absl::StrJoin(read.through, ", "), ")");
-  if (read.op < 0) return kernel.reads[static_cast<size_t>(read.tensor)].ShortName() + views;
-  return absl::StrCat("%", read.op, views, " ", NameOf(read.by));
-}
-
 std::string OpLine(const KernelDescription& kernel, int index) {
   const OpPicture& op = kernel.ops[static_cast<size_t>(index)];
   std::string line = absl::StrFormat("    %%%-3d %-14s %-22s", index, op.name, op.type);
@@ -98,7 +89,7 @@ std::string OpLine(const KernelDescription& kernel, int index) {
   for (int out : op.writes) {
     absl::StrAppend(&line, " -> ", kernel.writes[static_cast<size_t>(out)].ShortName());
   }
-  if (op.saved_bytes > 0) absl::StrAppend(&line, "  saves ", Bytes(op.saved_bytes));
+  if (op.saved_bytes > 0) absl::StrAppend(&line, "  saves ", BytesText(op.saved_bytes));
   return Trimmed(line) + "\n";
 }
 
@@ -109,19 +100,6 @@ std::string EdgesText(const KernelDescription& kernel) {
     if (count > 0) counts.push_back(absl::StrCat(count, " ", NameOf(Composition(i))));
   }
   return counts.empty() ? "no fused edges" : "fused edges: " + absl::StrJoin(counts, ", ");
-}
-
-std::string HandsText(const KernelDescription& kernel) {
-  std::vector<std::string> lines;
-  for (const HandPicture& hand : kernel.hands) {
-    lines.push_back(absl::StrCat(hand.value, ", ", Bytes(hand.bytes), " at ", hand.offset));
-    if (hand.instead < 0) continue;
-    absl::StrAppend(&lines.back(), ", in the slot of ",
-                    kernel.hands[static_cast<size_t>(hand.instead)].value);
-  }
-  if (lines.empty()) return "";
-  return absl::StrCat("  handed     in shared memory, of a unit: ", absl::StrJoin(lines, "; "),
-                      "\n");
 }
 
 std::string PartText(const KernelDescription& kernel, const std::vector<std::vector<int>>& alike) {
@@ -186,16 +164,38 @@ std::string KernelsText(const Explanation& e) {
                     "\n");
   }
   if (!e.has_ops) return text;
-  return absl::StrCat(text, "saved by fusion: ", Bytes(e.saved_bytes), "\n", ApartText(e));
+  return absl::StrCat(text, "saved by fusion: ", BytesText(e.saved_bytes), "\n", ApartText(e));
 }
 
 }  // namespace
+
+std::string BytesText(int64_t bytes) { return AmountText(static_cast<double>(bytes), "B"); }
 
 std::string KernelNumbers(const std::vector<int>& kernels) {
   if (kernels.size() <= kShownNumbers) return absl::StrJoin(kernels, ", ");
   const std::vector<int> first(kernels.begin(), kernels.begin() + kShownNumbers - 1);
   return absl::StrCat(absl::StrJoin(first, ", "), " .. ", kernels.back(), " (", kernels.size(),
                       ")");
+}
+
+std::string ReadText(const KernelDescription& kernel, const OpRead& read) {
+  const std::string views =
+      read.through.empty() ? "" : absl::StrCat(" (", absl::StrJoin(read.through, ", "), ")");
+  if (read.op < 0) return kernel.reads[static_cast<size_t>(read.tensor)].ShortName() + views;
+  return absl::StrCat("%", read.op, views, " ", NameOf(read.by));
+}
+
+std::string HandsText(const KernelDescription& kernel) {
+  std::vector<std::string> lines;
+  for (const HandPicture& hand : kernel.hands) {
+    lines.push_back(absl::StrCat(hand.value, ", ", BytesText(hand.bytes), " at ", hand.offset));
+    if (hand.instead < 0) continue;
+    absl::StrAppend(&lines.back(), ", in the slot of ",
+                    kernel.hands[static_cast<size_t>(hand.instead)].value);
+  }
+  if (lines.empty()) return "";
+  return absl::StrCat("  handed     in shared memory, of a unit: ", absl::StrJoin(lines, "; "),
+                      "\n");
 }
 
 std::string MeasuredText(double predicted_us, double measured_us) {
@@ -217,8 +217,8 @@ std::string FusionText(const KernelDescription& kernel) {
       kernel.inlined > 0 ? absl::StrCat(" and ", kernel.inlined, " that their readers compute")
                          : "",
       parts > 1 ? absl::StrCat(" in ", parts, " packed parts") : "", "; ", EdgesText(kernel),
-      "\n  bytes      ", Bytes(kernel.border_bytes), " at the border, ", Bytes(kernel.saved_bytes),
-      " saved by fusion\n", HandsText(kernel));
+      "\n  bytes      ", BytesText(kernel.border_bytes), " at the border, ",
+      BytesText(kernel.saved_bytes), " saved by fusion\n", HandsText(kernel));
   for (const auto& alike : kernel.parts) text += PartText(kernel, alike);
   return text;
 }
@@ -238,20 +238,21 @@ std::string KernelText(const Explanation& e, size_t i) {
                       BoundText(planned.prediction), "\n");
 }
 
+std::string ReasonText(const Explanation& e, const Explanation::Reason& reason) {
+  const auto numbers = [&](int group) {
+    return KernelNumbers(e.equal[static_cast<size_t>(group)]);
+  };
+  return absl::StrCat("kernel ", numbers(reason.from_group), " | kernel ", numbers(reason.to_group),
+                      reason.count > 1 ? absl::StrCat(" (", reason.count, " times)") : "", ": ",
+                      reason.bytes > 0 ? BytesText(reason.bytes) : "nothing", " handed over");
+}
+
 std::string ApartText(const Explanation& e) {
   const std::vector<Explanation::Reason> reasons = e.Reasons();
   if (reasons.empty()) return "";
   std::string text = "kernels apart, and why:\n";
-  const auto numbers = [&](int group) {
-    return KernelNumbers(e.equal[static_cast<size_t>(group)]);
-  };
   for (size_t i = 0; i < std::min(reasons.size(), kShownReasons); ++i) {
-    const Explanation::Reason& reason = reasons[i];
-    absl::StrAppend(&text, "  kernel ", numbers(reason.from_group), " | kernel ",
-                    numbers(reason.to_group),
-                    reason.count > 1 ? absl::StrCat(" (", reason.count, " times)") : "", ": ",
-                    reason.bytes > 0 ? Bytes(reason.bytes) : "nothing", " handed over\n    ",
-                    Wrapped(reason.why, 4));
+    absl::StrAppend(&text, "  ", ReasonText(e, reasons[i]), "\n    ", Wrapped(reasons[i].why, 4));
   }
   if (reasons.size() > kShownReasons) {
     absl::StrAppend(&text, "  and ", reasons.size() - kShownReasons, " more\n");

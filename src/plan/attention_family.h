@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,9 +20,10 @@ const KernelFamily& AttentionFamily();
 
 using AttentionSpec = OwnSpec<AttentionCode>;  // operands in order are q, k, v, the terms
 
-// What a kernel is drawn from.
-AttentionPicture PictureOf(const AttentionProblem& problem, const AttentionSchedule& schedule,
-                           int64_t bucket);
+// The formula, the items of scores, the launch and a block: KernelDescription::lines.
+std::vector<std::pair<std::string, std::string>> AttentionLines(const AttentionProblem& problem,
+                                                                const AttentionSchedule& schedule,
+                                                                int64_t bucket);
 
 class AttentionKernels : public OwnKernels<AttentionCode> {
  public:
@@ -58,7 +60,9 @@ class AttentionKernels : public OwnKernels<AttentionCode> {
     for (LevelCost& level : out.levels) level.bound = level.level == p.bound;
     out.levels.push_back({"together", p.total_us - p.fixed_us, "the longest, and waits", "", ""});
     out.levels.push_back({"fixed", p.fixed_us, "launch", "", "launch_us fill_us drain_us"});
-    out.attention = PictureOf(ProblemOf(kernel.spec), ScheduleOf(kernel.spec), bucket);
+    for (auto& line : AttentionLines(ProblemOf(kernel.spec), ScheduleOf(kernel.spec), bucket)) {
+      out.lines.push_back(std::move(line));
+    }
     return out;
   }
   void WriteJson(const KernelSpec& spec, nlohmann::ordered_json* out) const override {

@@ -122,6 +122,13 @@ std::string MatrixPicture::Label() const {
   return name.empty() || name == argument ? argument : absl::StrCat(argument, " = ", name);
 }
 
+std::string ToString(const std::vector<SharedPart>& parts) {
+  return absl::StrJoin(parts, " + ", [](std::string* out, const SharedPart& part) {
+    absl::StrAppend(out, part.name, " ", part.count > 1 ? absl::StrCat(part.count, " x ") : "",
+                    SizeText(static_cast<double>(part.bytes)));
+  });
+}
+
 int KernelDescription::PartCount() const {
   size_t count = 0;
   for (const auto& alike : parts) count += alike.size();

@@ -81,8 +81,8 @@ struct ProductPicture {
   Share share = Share::kNone;  // the operand that two blocks with neighbouring tiles load together
   int64_t row_tiles = 0, column_tiles = 0;
   int64_t turns = 1;  // tiles that a group of blocks takes one after another
-  // "K 3072", "K 3072 over 4 blocks (DSM)".
-  std::string SplitText() const;
+  // Its tiles, how they are cut, and who takes them: "tile 64 x 96", "K 3072 over 4 blocks (DSM)".
+  std::vector<std::string> Lines() const;
 };
 
 struct HandOver {
@@ -95,6 +95,8 @@ struct SharedPart {
   int64_t bytes = 0;  // of one block
   int64_t count = 1;
 };
+// "ring 4 x 24 KiB + c 12 KiB".
+std::string ToString(const std::vector<SharedPart>& parts);
 
 // The windows of a convolution.
 struct WindowPicture {
@@ -110,8 +112,7 @@ struct WindowPicture {
 };
 
 struct ProductsPicture {
-  std::string title;               // of the dataflow: who owns what
-  bool cluster_owns_rows = false;  // DataflowRow::cluster_owns_rows
+  std::string title;  // of the dataflow: who owns what
   std::vector<ProductPicture> products;
   std::optional<WindowPicture> window;  // of the first product's rows
   std::vector<HandOver> hand_overs;     // one between consecutive products
@@ -121,35 +122,10 @@ struct ProductsPicture {
   std::string split_text;
   std::string result_to;  // "HBM", or "L2" when another kernel of the plan reads it
   int64_t blocks = 0, cluster = 1;
-  int64_t ranges = 1;  // clusters that share a row tile, by ranges of N
   int warpgroups_m = 1, warpgroups_n = 1;
-  int stages = 0;
-  int64_t stage_bytes = 0;
-  std::vector<SharedPart> shared;  // adds up to shared_bytes
-  int64_t shared_bytes = 0;
-
-  int64_t Clusters() const { return cluster > 0 ? blocks / cluster : 0; }
-};
-
-// ---- A picture of a kernel of attention
-
-struct AttentionPicture {
-  std::string formula;  // "out = softmax(0.125 q k^T + term) v"
-  std::string batches;  // "24", "M x 12"
-  int64_t rows = 0, keys = 0, head = 0, value_head = 0;
-  bool causal = false;  // keys after row + diagonal are hidden
-  int64_t diagonal = 0;
-  int64_t item_rows = 0, tile_keys = 0;  // of an item; of a tile
-  int warpgroups = 1, resident = 1;      // of a block; blocks on an SM
-  int64_t items = 0, blocks = 0;         // of a full bucket
-  int stages = 0;                        // tiles of k or v in shared memory
-  std::vector<SharedPart> shared;        // adds up to shared_bytes
-  int64_t shared_bytes = 0;
-
-  int64_t Items() const;  // of a batch
-  int64_t Tiles() const;  // of all keys
-  // Whether no row of the item sees a key of the tile: no block multiplies it.
-  bool IsSkipped(int64_t item, int64_t tile) const;
+  std::vector<SharedPart> shared;  // of a block, all of it
+  // "2 x 1 consumer warpgroups a block", and its shared memory.
+  std::vector<std::string> BlockLines() const;
 };
 
 // ---- A picture of a kernel of ops
@@ -209,10 +185,7 @@ struct KernelDescription {
   std::vector<LevelCost> levels;
   std::string sum;  // of the levels, those that add up to the prediction: "together + fixed"
 
-  // A family fills the pictures that it has.
-  std::optional<ProductsPicture> products;
-  std::optional<AttentionPicture> attention;
-  std::string not_drawn;  // why there is no picture
+  std::optional<ProductsPicture> products;  // of a kernel of products that has a legal schedule
   StitchTerms times;
   std::vector<HandPicture> hands;
 

@@ -186,9 +186,6 @@ HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
 }
 
 void FillShared(const Schedule& s, const ScheduleSizes& z, ProductsPicture* out) {
-  out->shared_bytes = z.shared_bytes;
-  out->stages = s.stages;
-  out->stage_bytes = z.stage_bytes;
   out->shared.push_back({"ring", z.stage_bytes, s.stages});
   if (z.kept_bytes > 0) out->shared.push_back({"c", z.kept_bytes, 1});
   if (z.weights_bytes > 0) out->shared.push_back({"weights", z.weights_bytes, 1});
@@ -260,10 +257,30 @@ LevelBytes IntermediateSplit(const ProductSequence& p, const Schedule& s) {
   return split;
 }
 
-std::string ProductPicture::SplitText() const {
-  if (split_k > 1) return absl::StrCat("K ", k, " over ", split_k, " blocks (DSM)");
-  if (clusters > 1) return absl::StrCat("K ", k, " over ", clusters, " clusters (L2)");
-  return absl::StrCat("K ", k);
+std::vector<std::string> ProductPicture::Lines() const {
+  const bool split = split_k > 1;
+  std::vector<std::string> lines = {
+      absl::StrCat("tile ", tile_rows, " x ", tile_columns,
+                   apart        ? ", gate or up"
+                   : width == 2 ? ", gate and up"
+                                : ""),
+      absl::StrCat("K ", k,
+                   split          ? absl::StrCat(" over ", split_k, " blocks (DSM)")
+                   : clusters > 1 ? absl::StrCat(" over ", clusters, " clusters (L2)")
+                                  : ""),
+      absl::StrCat(row_tiles, " x ", column_tiles,
+                   row_tiles * column_tiles == 1 ? " tile" : " tiles",
+                   split ? absl::StrCat(", ", split_k, " blocks each") : "")};
+  if (turns > 1) {
+    lines.push_back(absl::StrCat("up to ", turns, " tiles a ", split ? "group" : "block"));
+  }
+  if (share != Share::kNone) lines.push_back(absl::StrCat("2 blocks share the ", NameOf(share)));
+  return lines;
+}
+
+std::vector<std::string> ProductsPicture::BlockLines() const {
+  return {absl::StrCat(warpgroups_m, " x ", warpgroups_n, " consumer warpgroups a block"),
+          absl::StrCat("shared memory of a block: ", ToString(shared))};
 }
 
 std::string WindowPicture::StepsOf(int64_t tap) const {
@@ -291,7 +308,6 @@ ProductsPicture PictureOf(const KernelSpec& spec, const BufferNames& names) {
   ProductsPicture picture;
   const DataflowRow& row = RowOf(s);
   picture.title = row.title;
-  picture.cluster_owns_rows = row.cluster_owns_rows;
   picture.products.push_back(FirstProduct(spec, row));
   picture.window = WindowOf(spec);
   if (spec.sequence.size() == 2) {
@@ -305,7 +321,6 @@ ProductsPicture PictureOf(const KernelSpec& spec, const BufferNames& names) {
   picture.result_to = InWorkspace(spec, Role::kOut) ? "L2" : "HBM";
   picture.blocks = s.grid;
   picture.cluster = std::max(1, s.cluster);
-  picture.ranges = RangesOf(s);
   picture.warpgroups_m = s.warpgroups_m;
   picture.warpgroups_n = s.warpgroups_n;
   FillShared(s, SizesOf(spec.sequence, s), &picture);

@@ -348,7 +348,7 @@ class Cli(unittest.TestCase):
             self.assertEqual(root.tag, "{http://www.w3.org/2000/svg}svg")
             words = " ".join(root.itertext())
             kernels = "1 kernel" if choice == "fused" else "2 kernels"
-            for part in ("plan of " + kernels, kernels + ": ", "out = ", "consumer warpgroups", ", bound", "ring stage"):
+            for part in ("plan of " + kernels, kernels + ": ", "out = ", "consumer warpgroups", ", bound", "ring"):
                 self.assertIn(part, words)
         self.fails("cannot write /dev/null/plan.svg: Not a directory", "plan", "--target", "h200", "--svg", "/dev/null/plan.svg", CHAIN)
         alone = self.sinter("plan", "--target", "h200", "--choice", "unfused", "--svg", "-", CHAIN).stdout

@@ -40,7 +40,7 @@ TABLE = [
     ("src/plan", ["src/base", "src/chain", "src/model", "src/product", "src/attention", "src/collective", "src/stitch", "src/grouped"]),
     ("src/standin/compiler.cc", ["src/device", "runtime/nvrtc"]),
     ("src/standin", ["src/base", "src/chain", "src/grouped", "src/model", "src/product", "src/stitch", "src/plan", "src/device/stitch"]),
-    ("src/fusion", ["src/base", "src/chain", "src/model", "src/draw", "src/product", "src/attention", "src/collective", "src/stitch", "src/grouped", "src/plan", "src/standin"]),
+    ("src/fusion", ["src/base", "src/chain", "src/model", "src/product", "src/attention", "src/collective", "src/stitch", "src/grouped", "src/plan", "src/standin"]),
     ("src/explain", ["src/base", "src/chain", "src/grouped", "src/model", "src/draw", "src/product", "src/stitch", "src/plan", "src/fusion"]),
     ("src/engine/wiring_cache.cc", BELOW_ENGINE + ["src/engine", "cache"]),
     ("src/engine/wiring.cc", BELOW_ENGINE + ["src/device", "src/engine", "runtime", "cache"]),

@@ -220,8 +220,8 @@ TEST(ExplainFusion, EveryFormSaysTheSame) {
       EXPECT_EQ(json["kernels"][i]["edges"][name], count);
       if (count == 0) continue;
       EXPECT_THAT(text, HasSubstr(std::to_string(count) + " " + name));
-      EXPECT_THAT(svg, HasSubstr("class=\"via via-" + name + "\""));
-      EXPECT_THAT(svg, HasSubstr(">" + name));
+      EXPECT_THAT(svg, HasSubstr("class=\"way way-" + name + "\""));
+      EXPECT_THAT(svg, HasSubstr(" " + name + "<"));
     }
   }
   for (const auto& pair : json["not_fused"]) {
@@ -261,7 +261,7 @@ TEST(ExplainFusion, DrawsTilesAndOpsOfAMixedPlanWithoutCuttingALabel) {
   Explanation e = Describe(plans.chosen, H200(), names);
   ExplainFusion(H200(), &e);
   const std::string svg = PlanSvg(e);
-  for (const char* part : {"class=\"tile c0", "class=\"op", "w = proj", "hidden (#"}) {
+  for (const char* part : {"class=\"step\"", "class=\"step reduces\"", "w = proj", "hidden (#"}) {
     EXPECT_THAT(svg, HasSubstr(part));
   }
   EXPECT_THAT(svg, HasSubstr(">" + name + " (broadcast)<"));

@@ -24,10 +24,11 @@ TEST(Picture, AnUnknownDataflowIsDrawnAsSuch) {
 TEST(Picture, PartsOfSharedMemoryAddUp) {
   for (const ProductSequence& p : {SampleS8(), SampleG7()}) {
     for (Dataflow dataflow : DataflowsOf(p)) {
-      const ProductsPicture k = PictureOf(SampleSpec(p, dataflow));
+      const KernelSpec spec = SampleSpec(p, dataflow);
+      const ProductsPicture k = PictureOf(spec);
       int64_t sum = 0;
       for (const SharedPart& part : k.shared) sum += part.bytes * part.count;
-      EXPECT_EQ(sum, k.shared_bytes) << NameOf(dataflow);
+      EXPECT_EQ(sum, SizesOf(spec.sequence, spec.schedule).shared_bytes) << NameOf(dataflow);
       EXPECT_EQ(k.products.size(), k.hand_overs.size() + 1) << NameOf(dataflow);
     }
   }

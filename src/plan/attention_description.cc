@@ -1,0 +1,62 @@
+// What is told of a kernel of attention: what it computes, who takes which scores, a block.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/format.h"
+#include "src/base/numbers.h"
+#include "src/plan/attention_family.h"
+
+namespace sinter {
+namespace {
+
+std::string FormulaOf(const AttentionProblem& p) {
+  std::string scores = "q k^T";
+  bool sum = false;  // whether a factor before it needs brackets
+  for (const ScoreStep& step : p.steps) {
+    if (step.kind == ScoreStep::kScale) {
+      scores = absl::StrCat(step.number, sum ? absl::StrCat(" (", scores, ")") : " " + scores);
+    }
+    if (step.kind == ScoreStep::kRound) scores = absl::StrCat(NameOf(step.dtype), "(", scores, ")");
+    if (step.kind == ScoreStep::kAdd) absl::StrAppend(&scores, " + term");
+    if (step.kind == ScoreStep::kSelect) {
+      scores = absl::StrCat("where(term, ", scores, ", ", step.number, ")");
+    }
+    if (step.kind == ScoreStep::kHide) {
+      scores = absl::StrCat("where(term, ", step.number, ", ", scores, ")");
+    }
+    sum = step.kind == ScoreStep::kAdd;
+  }
+  if (p.causal) scores = absl::StrCat("causal(", scores, ")");
+  return absl::StrCat("out = softmax(", scores, ") v");
+}
+
+std::string BlockText(const AttentionProblem& p, const AttentionSchedule& s) {
+  const int64_t queries = AttentionQueryBytes(p, s), stage = AttentionStageBytes(p, s);
+  const int64_t other = AttentionSharedBytes(p, s) - queries * s.query_stages - stage * s.stages;
+  return absl::StrCat(
+      Counted(static_cast<uint64_t>(s.warpgroups), "warpgroup"), " of 64 rows, ",
+      Counted(static_cast<uint64_t>(s.resident), "block"), " on an SM; shared memory: ",
+      ToString(
+          {{"rows of q", queries, s.query_stages}, {"ring", stage, s.stages}, {"other", other}}));
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> AttentionLines(const AttentionProblem& p,
+                                                                const AttentionSchedule& s,
+                                                                int64_t bucket) {
+  const int64_t items = AttentionItems(p, s, bucket), blocks = std::max<int64_t>(s.grid, 1);
+  return {
+      {"computes",
+       absl::StrCat(FormulaOf(p), ", for each of ", p.of_m ? "M x " : "", p.batches, " batches")},
+      {"items", absl::StrCat("the scores of a batch, ", p.rows, " x ", p.keys, ", are ",
+                             CeilDiv(p.rows, s.BlockRows()), " x ", s.BlockRows(), " rows and ",
+                             CeilDiv(p.keys, s.block_keys), " tiles of ", s.block_keys, " keys",
+                             p.causal ? "; tiles that no row of an item sees are skipped" : "")},
+      {"launch", absl::StrCat(Counted(static_cast<uint64_t>(s.grid), "block"),
+                              ", each takes up to ", CeilDiv(items, blocks), " of ", items,
+                              " items, ", blocks, " apart, and starts with the last tile of each")},
+      {"block", BlockText(p, s)}};
+}
+
+}  // namespace sinter
