@@ -108,7 +108,7 @@ Card ProductCard(const ProductsPicture& picture, size_t index) {
   return card;
 }
 
-// The products of a kernel, or its first `most` ops: of parts that are alike, those of the first.
+// The products of a kernel, or its first `most` ops. Equal parts have the ops of the first part.
 std::vector<Column> StepsOf(const KernelDescription& kernel, size_t most) {
   std::vector<Column> columns = {};
   if (kernel.products.has_value()) {
@@ -315,7 +315,7 @@ DrawnCard DrawCard(const Card& card, Point at, double width) {
   return drawn;
 }
 
-// Of the arrow to a line in the middle of `to`'s left edge: from memory, or along a lane.
+// The points of an arrow to a line in the middle of `to`'s left edge: from memory, or along a lane.
 std::vector<Point> PathOf(const Line& line, Point to, const std::vector<DrawnCard>& cards,
                           const Lanes& lanes) {
   const auto lane = lanes.find({line.from, line.in});

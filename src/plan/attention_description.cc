@@ -1,4 +1,4 @@
-// What is told of a kernel of attention: what it computes, who takes which scores, a block.
+// Describes a kernel of attention: its formula, the scores of each warpgroup, and a block.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

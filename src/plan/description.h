@@ -81,7 +81,8 @@ struct ProductPicture {
   Share share = Share::kNone;  // the operand that two blocks with neighbouring tiles load together
   int64_t row_tiles = 0, column_tiles = 0;
   int64_t turns = 1;  // tiles that a group of blocks takes one after another
-  // Its tiles, how they are cut, and who takes them: "tile 64 x 96", "K 3072 over 4 blocks (DSM)".
+  // The lines name its tiles, the cut of K, and the owners: "tile 64 x 96", "K 3072 over 4 blocks
+  // (DSM)".
   std::vector<std::string> Lines() const;
 };
 

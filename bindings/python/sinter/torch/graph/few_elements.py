@@ -43,7 +43,7 @@ def _reads_few(node: Any) -> bool:
 
 
 def _ops(value: Any, gather: Any) -> List[Any]:
-    """The elementwise ops that make `value`, each of which may be computed of what is gathered."""
+    """The elementwise ops that make `value`, each of which may be computed from gathered operands."""
     found: List[Any] = []
     waiting = [value]
     while waiting and len(found) <= _MOST_OPS:

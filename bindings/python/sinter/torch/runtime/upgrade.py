@@ -1,4 +1,4 @@
-"""A plan that measuring chose, in the place of the predicted one that is used meanwhile."""
+"""Replaces a predicted plan by the plan that measuring chose, once that is there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Upgrade:
         self._not_before = 0.0
 
     def newer(self) -> Optional[Plan]:
-        """The plan that is faster, once it is there. What is being captured keeps the plan that it has."""
+        """The plan that is faster, once it is there. A graph that is being captured keeps the plan that it has."""
         now = time.monotonic()
         if now < self._not_before or torch.cuda.is_current_stream_capturing():
             return None
