@@ -19,7 +19,7 @@ from ._handle import Closable
 from ._library import call, call_for_digest, call_for_long_text, call_for_text, encode, is_open, library
 from ._nvrtc import find_nvrtc
 from ._plan import Plan
-from ._prepare import Many, Pending, Progress, prepare_options, under_way
+from ._prepare import Many, Pending, Progress, checked_measure, prepare_options, under_way
 from ._search import Search, search
 from ._slot import Slot
 from ._stats import Stats, read_stats
@@ -117,7 +117,7 @@ class Context(Closable):
             log_level=0 if log_level is None else named(_LOG_LEVEL, log_level, "log_level"),
             cache_max_bytes=integer(cache_max_bytes, "cache_max_bytes", 0, 2**64 - 1),
             module_cache_bytes=integer(module_cache_bytes, "module_cache_bytes", 0, 2**64 - 1),
-            measure=integer(measure, "measure", -1, 64),
+            measure=checked_measure(measure),
         )
         _set_strings(
             options,

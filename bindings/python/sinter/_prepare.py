@@ -19,6 +19,9 @@ from ._plan import Plan
 from ._stream import StreamLike, handle as stream_handle
 from ._words import microseconds, named, seconds
 
+#: How many candidates a prepare may measure.
+MOST_CANDIDATES = 64
+
 if TYPE_CHECKING:
     from ._context import Context
 
@@ -31,6 +34,15 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
 
 # What waits for a thread of the library: prepares and slots.
 under_way: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+def checked_measure(measure: int) -> int:
+    """`measure` of a prepare or a context.
+
+    Raises:
+        Error: INVALID_ARGUMENT for one that is out of range.
+    """
+    return integer(measure, "measure", -1, MOST_CANDIDATES)
 
 
 def prepare_options(
@@ -53,7 +65,7 @@ def prepare_options(
         flags=flags,
         deadline_us=microseconds(timeout),
         choice=named(_abi.CHOICE, choice, "choice"),
-        measure=integer(measure, "measure", -1, 64),
+        measure=checked_measure(measure),
         measure_budget_us=microseconds(measure_seconds),
         stream=stream_handle(stream) or None,
     )

@@ -8,9 +8,10 @@ from typing import Any, Dict, Optional, Sequence
 import torch
 
 from ..._error import invalid
+from ..._prepare import MOST_CANDIDATES
 from ..graph.join_frozen import joining
 from ..graph.keep_compared import KeepCompared
-from ..runtime.options import MOST_CANDIDATES, Options, target_context
+from ..runtime.options import Options, target_context
 from .graph_pass import SinterPass
 
 VARIABLE = "SINTER_TORCH_COMPILE"  # "0": Inductor alone, in a process that cannot be changed otherwise

@@ -10,11 +10,9 @@ from typing import Any, Dict, List
 import torch
 
 from ..convert.converter import target_of
-from .replace import add_call, erase_unread, value_of
+from .replace import add_call, erase_unread, is_elementwise, value_of
 
 _GATHER = "aten.gather.default"
-_CAST = "prims.convert_element_type.default"
-_OPTIONS = {"alpha", "approximate", "rounding_mode"}  # of elementwise ops
 _FEWER = 8  # times more elements has the value than are read of it
 _MOST_OPS = 16  # that are computed again for them
 
@@ -48,18 +46,10 @@ def _ops(value: Any, gather: Any) -> List[Any]:
     waiting = [value]
     while waiting and len(found) <= _MOST_OPS:
         node = waiting.pop()
-        if node not in found and _is_elementwise(node) and all(_fits(i, node, gather) for i in node.all_input_nodes):
+        if node not in found and is_elementwise(node) and all(_fits(i, node, gather) for i in node.all_input_nodes):
             found.append(node)
             waiting.extend(i for i in node.all_input_nodes if _is_whole(i, node))
     return found
-
-
-def _is_elementwise(node: Any) -> bool:
-    """Whether each element is computed of those at its place, and again the same: no random numbers, no order of memory that is asked for."""
-    tags = getattr(node.target, "tags", ())
-    if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor) or node.is_impure() or not _OPTIONS.issuperset(node.kwargs):
-        return False
-    return target_of(node) == _CAST or torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
 
 
 def _is_whole(operand: Any, node: Any) -> bool:

@@ -18,6 +18,8 @@ BESIDE = "sinter_beside"  # of a node: it holds values that lie behind each othe
 WAS = "sinter_was"  # of a node: the node of the copied graph that has its value
 
 
+_CAST = "prims.convert_element_type.default"
+_OPTIONS = {"alpha", "approximate", "rounding_mode"}  # of elementwise ops
 #: What is written anew and is no row of the table of operators.
 _WRITTEN = ("aten.split.Tensor", "aten.split_with_sizes.default", "aten.unbind.int", "aten.index.Tensor")
 
@@ -234,6 +236,15 @@ def value_of(target: Any, arguments: Any, named: Optional[Dict[str, Any]] = None
     mode: Any = next((leaf.fake_mode for leaf in leaves if isinstance(leaf, FakeTensor)), contextlib.nullcontext())
     with mode, enable_python_dispatcher():
         return target(*values, **named_values)
+
+
+def is_elementwise(node: Any) -> bool:
+    """Whether a graph may compute a node again from other operands, an element from one element of each. It may not draw random numbers
+    a second time, nor ask other operands for one's order of memory."""
+    tags = getattr(node.target, "tags", ())
+    if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor) or node.is_impure() or not _OPTIONS.issuperset(node.kwargs):
+        return False
+    return target_of(node) == _CAST or torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
 
 
 def copy_of(graph: torch.fx.Graph) -> torch.fx.Graph:

@@ -12,10 +12,9 @@ from typing import Any, Dict, Optional, Tuple
 import torch
 
 from ..convert.converter import filled, target_of
-from .replace import add_call, erase_unread, value_of
+from .replace import add_call, erase_unread, is_elementwise, value_of
 
 _VIEWS = ("aten.reshape.default", "aten.view.default", "aten.unsqueeze.default")
-_CAST = "prims.convert_element_type.default"
 
 
 def sum_one_hots(graph: torch.fx.Graph, device: str) -> int:
@@ -85,7 +84,7 @@ class _Row:
             return True, None
         if self._label(node) is not None:
             return True, node
-        if target_of(node) != "aten.expand.default" and not _is_elementwise(node):
+        if target_of(node) != "aten.expand.default" and not is_elementwise(node):
             return False, None
         operands = [self._of(i) for i in node.all_input_nodes]
         choices = {choice for _, choice in operands if choice is not None}
@@ -143,11 +142,3 @@ class _Row:
         made = self.graph.call_function(node.target, tuple(arguments), dict(node.kwargs))
         made.meta["val"] = value_of(made.target, made.args, made.kwargs)
         return made
-
-
-def _is_elementwise(node: Any) -> bool:
-    """Whether an element of a node's value is computed from one element of each operand."""
-    if target_of(node) == _CAST:
-        return True
-    tags = getattr(node.target, "tags", ())
-    return torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags

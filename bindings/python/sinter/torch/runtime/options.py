@@ -10,10 +10,6 @@ from ..._context import Context
 from .store import store
 
 
-#: That a prepare measures.
-MOST_CANDIDATES = 64
-
-
 class Options(NamedTuple):
     """What ``torch.compile(.., options=..)`` may say to the backend.
 

@@ -6,10 +6,11 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from ..._argument import flag, instance, integer
+from ..._argument import flag, instance
 from ..._error import invalid
 from ..._group import Group
 from ..._plan import Plan
+from ..._prepare import checked_measure
 from ..runtime.groups import split
 from ..runtime.ops import _DTYPES, need_tensor, register_chain
 from ..runtime.store import sizes_of, store
@@ -101,7 +102,7 @@ class BetweenAttentions:
             Error: INVALID_ARGUMENT for sizes or weights that are not on a GPU; whatever a prepare raises, on every rank; of a
                 group FAILED_PRECONDITION naming a rank that has another plan.
         """
-        wanted, measure = sizes_of(sizes), integer(measure, "measure", -1, 64)
+        wanted, measure = sizes_of(sizes), checked_measure(measure)
         device = self._weights[0].device
         if device.type != "cuda":
             raise invalid(f"the weights are on {device}, not on a GPU")

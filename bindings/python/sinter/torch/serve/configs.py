@@ -12,6 +12,7 @@ import torch
 from ..._argument import instance, integer
 from ..._context import Context
 from ..._error import invalid
+from ..._prepare import checked_measure
 from ..runtime.buckets import EXPERTS_ROWS, SIZES
 from ..runtime.experts import MOST_EXPERTS, MOST_TOP, experts_line
 from ..runtime.ops import _DTYPES, chain_line
@@ -86,7 +87,7 @@ def prepare_config(
             nothing, with the field that decides; whatever a prepare raises.
     """
     instance(context, Context, "context")
-    integer(measure, "measure", -1, 64)
+    checked_measure(measure)
     told = functools.partial(print, file=sys.stderr, flush=True) if tell is None else tell
     asking = asked_of(config, sizes_of(sizes), folded, ranks)
     for left in asking.left:

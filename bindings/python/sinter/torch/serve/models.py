@@ -7,9 +7,10 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 import torch
 from torch import nn
 
-from ..._argument import instance, integer
+from ..._argument import instance
 from ..._context import Context
 from ..._error import invalid
+from ..._prepare import checked_measure
 from ..runtime.ops import chain_line
 from ..runtime.store import sizes_of, store
 from .transformers import line_of
@@ -169,7 +170,7 @@ def prepare_model(
     _check_model(model)
     if context is not None:
         instance(context, Context, "context")
-    wanted, measure = sizes_of(sizes), integer(measure, "measure", -1, 64)
+    wanted, measure = sizes_of(sizes), checked_measure(measure)
     if not wanted:
         raise invalid("sizes is empty")
     found = list(dict.fromkeys(_mlps(model)))
