@@ -64,7 +64,7 @@ def main(out, seed="0", seconds="240"):
     draw = random.Random(int(seed, 16))
     drawn = [int(round(2 ** draw.uniform(0, MOST_ROWS_LOG2))) for _ in measured_rows.LAYERS]
     results = {"machine": {"gpu": torch.cuda.get_device_name()}, **source_state.of_library(), "torch": torch.__version__, "seed": seed, "seconds": [], "layers": []}
-    # What was measured before would be taken from a cache of others.
+    # A cache on disk could hold choices that an earlier process measured.
     with sinter.Context(slot_measure=True, cache_dir="") as served, sinter.Context(measure=-1, cache_dir="") as predicted:
         layers = [Layer(served, predicted, layer, m) for layer, m in zip(measured_rows.LAYERS, drawn)]
         while any(layer.slot.generation < 2 for layer in layers):

@@ -130,7 +130,7 @@ class Clusters : public GpuTest {
         return run.launch(stream, rows, pdl);
       }));
       const auto last = Got(data.DownloadOutput());
-      ASSERT_TRUE(last == first) << "launches behind one another differ, pdl " << pdl;
+      ASSERT_TRUE(last == first) << "launches in a row differ, pdl " << pdl;
     }
   }
 };

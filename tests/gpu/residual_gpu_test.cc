@@ -59,7 +59,7 @@ class Residuals : public SweepTest {
       const size_t written = static_cast<size_t>(m) * row;
       const std::string& before = data.inputs()[static_cast<size_t>(residual)];
       ASSERT_TRUE(over.substr(0, written) == output.substr(0, written)) << "in place, m " << m;
-      ASSERT_TRUE(over.substr(written) == before.substr(written)) << "behind row " << m;
+      ASSERT_TRUE(over.substr(written) == before.substr(written)) << "after row " << m;
       // The residual as it was, for the next run apart.
       ASSERT_OK(
           ports().measurer->Upload(data.input_buffer(residual), before.data(), before.size()));

@@ -63,8 +63,9 @@ class Maker {
   ChainBuilder b_;
 };
 
-// What texts of these chains stand for: <d> operands, <b> biases, <m> matrices, <s>( what the chain
-// gives out; <n>, <k>, <l> sizes; BIASED a product with a bias, PLAIN one without, of the rows x.
+// The texts of these chains have names in place of types and products: <d> is the type of operands,
+// <b> of biases, <m> of matrices, and <s>(..) casts an output. <n>, <k> and <l> are sizes. BIASED
+// is a product of the rows x with a bias, PLAIN one without.
 Chain FromText(const EpilogueTypes& types, const EpilogueSizes& sizes, const std::string& text) {
   const bool wide = types.result == DType::kF32;
   const std::string whole =
@@ -82,7 +83,7 @@ Chain FromText(const EpilogueTypes& types, const EpilogueSizes& sizes, const std
                            {"<l>", absl::StrCat(sizes.l)}}));
 }
 
-// Names and what is done with a biased product y.
+// An epilogue by its name: the text of a chain that reads a biased product, y.
 struct EpilogueRow {
   const char *name, *text;
   bool matrix = false;

@@ -1,4 +1,4 @@
-"""Sums of rows that are equal but for one place, as gradients of cross entropies are."""
+"""Sums of rows whose elements are equal except one, as gradients of cross entropies are."""
 
 import pytest
 

@@ -88,7 +88,7 @@ TuningSet SetOf(const Chain& chain) {
   return set;
 }
 
-// All is read before any chain is made: there may be no set.
+// The test reads all files before it makes a chain, because the folder may hold no set.
 TEST(KeptSets, EachEntryOfEachSetInTheTreeIsTaken) {
   ASSERT_TRUE(std::filesystem::is_directory(kFolder));
   TuningSet all;

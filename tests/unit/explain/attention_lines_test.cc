@@ -1,4 +1,4 @@
-// What is told of attention: its formula, the items of scores, a block.
+// The lines that describe a kernel of attention: its formula, the items of scores, a block.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -48,7 +48,7 @@ TEST(Refusal, NamesTheInputsAndTheWayOut) { ExpectRefused("products"); }
 TEST(Refusal, NamesAnOperandThatIsComputed) { ExpectRefused("computed operand"); }
 TEST(Refusal, CountsChannelsOfConvolutionsAndInputsWithoutNames) { ExpectRefused("channels"); }
 TEST(Refusal, CountsTheChannelsOfAGroup) { ExpectRefused("groups"); }
-// Of stitched kernels, whose bodies count their ops anew.
+// The body of a stitched kernel numbers its ops from 0, and an error names the chain's number.
 TEST(Refusal, NamesAnOpOnceByTheChainsNumber) { ExpectRefused("stitched"); }
 
 TEST(Refusal, NamesWindowsThatNoLoadTakesAndWhatDoes) {

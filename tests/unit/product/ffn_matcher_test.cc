@@ -131,7 +131,7 @@ TEST(MatchFfn, ReadsBackResiduals) {
       EXPECT_EQ(last.epilogue.form().rounds, rounds);
       EXPECT_EQ(v.sequence.front().epilogue.activation(), s.act);
       EXPECT_EQ(last.epilogue.sum_activation(), s.sum_act);
-      EXPECT_TRUE(v.weights_constant) << "a residual is no weight";
+      EXPECT_TRUE(v.weights_constant) << "a residual is not a weight";
     }
   }
 }
