@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the tables of docs/lab/flashfuser.md from results files of sinter_bench.
 
-usage: flashfuser.py --cases FILE.. --ablation FILE --rank FILE.. --brute FILE [--bytes FILE]
+usage: flashfuser.py --cases FILE.. --ablation FILE --rank FILE.. --brute FILE.. [--bytes FILE]
 
 cases: of --measure 11 --energy; rank: of --rank, the first file of FlashFuser's tables, others of drawn problems; bytes: of bytes/measure_bytes.py.
 Means are arithmetic unless a column says otherwise.
@@ -21,9 +21,9 @@ TABLE_VIII = {"G3": (1.2 * 3600, 362.1), "G4": (3.0 * 3600, 380.3), "G5": (8.1 *
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name in ("cases", "rank"):
+    for name in ("cases", "rank", "brute"):
         parser.add_argument(f"--{name}", nargs="+", required=True, type=read)
-    for name in ("ablation", "brute", "bytes"):
+    for name in ("ablation", "bytes"):
         parser.add_argument(f"--{name}", required=name != "bytes", type=read)
     given = parser.parse_args()
     rows = [row for file in given.cases for row in file["rows"]]
@@ -113,29 +113,27 @@ def top_k(files):
     """Best of all that were measured over the best of the predicted first K: the mean, and the least."""
     head = ["problems", "number", *(f"K = {k}" for k in TOP), "Spearman"]
     lines = []
-    for i, file in enumerate(files):
-        by_id = collections.defaultdict(dict)
-        for row in file["sweep"]:
-            if row.get("measured_us"):
-                by_id[row["id"]][row["rank"]] = row["measured_us"]
-        groups = collections.defaultdict(list)
-        for judged in file["search"]:
-            groups[judged["id"][0] if i == 0 else "drawn"].append(judged)
-        if i == 0:
-            groups["all of the tables"] = file["search"]
-        for group, of in groups.items():
-            cells = []
-            for k in TOP:
-                shares = [100 * min(us.values()) / min(t for rank, t in us.items() if rank <= k) for us in (by_id[judged["id"]] for judged in of)]
-                cells.append(f"{statistics.mean(shares):.1f}, {min(shares):.1f}")
-            lines.append([group, str(len(of)), *cells, two(statistics.mean(judged["spearman"] for judged in of))])
+    by_id = collections.defaultdict(dict)
+    for row in (row for file in files for row in file["sweep"] if row.get("measured_us")):
+        by_id[row["id"]][row["rank"]] = row["measured_us"]
+    groups = collections.defaultdict(list)
+    for judged in files[0]["search"]:
+        groups[judged["id"][0]].append(judged)
+    groups["all of the tables"] = files[0]["search"]
+    groups["drawn"] = [judged for file in files[1:] for judged in file["search"]]
+    for group, of in groups.items():
+        cells = []
+        for k in TOP:
+            shares = [100 * min(us.values()) / min(t for rank, t in us.items() if rank <= k) for us in (by_id[judged["id"]] for judged in of)]
+            cells.append(f"{statistics.mean(shares):.1f}, {min(shares):.1f}")
+        lines.append([group, str(len(of)), *cells, two(statistics.mean(judged["spearman"] for judged in of))])
     return table(head, lines)
 
 
-def search(file):
+def search(files):
     head = ["id", "legal", "measured", "search, s", "all of the space, s", "ratio", "the paper's ratio of its seconds"]
     lines = []
-    for row in file["search"]:
+    for row in (row for file in files for row in file["search"]):
         taken = row["all_seconds"] * row["legal"] / row["measured"]
         brute, searched = TABLE_VIII.get(row["id"], (None, None))
         cells = [f"{row['search_seconds']:.2f}", f"{taken:.0f}", f"{taken / row['search_seconds']:.0f}", f"{ratio(brute, searched):.1f}"]
