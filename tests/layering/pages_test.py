@@ -42,7 +42,7 @@ BAD = [
     ("[clusters](clusters.md)", "clusters.md: link to no file"),
     ("[two\nlines](clusters.md)", "clusters.md: link to no file"),
     ("[won](../../docs/lab/clusters.md#what-won)", "../../docs/lab/clusters.md#what-won: link to no heading"),
-    ("word " * 901, "901 words; a guide has at most 900, history belongs in docs/lab"),
+    ("word " * 1301, "1301 words; a guide has at most 1300, history belongs in docs/lab"),
 ]
 
 
