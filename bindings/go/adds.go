@@ -35,7 +35,7 @@ func (b *Builder) AllReduce(x Value, ranks int) Value {
 
 // AllGather: what all ranks have of x, joined along `axis` in the order of ranks: of x rounded to its dtype, which is
 // floating or e4m3. The extent of `axis` is constant, and `ranks` times as large in the result. Rows of M are gathered
-// with an axis of their own in front: of [1, M, n] along axis 0 into [ranks, M, n]. `ranks` and errors as of
+// with an axis of their own in front: of [1, M, n] along axis 0 into [ranks, M, n]. `ranks` and errors are as in
 // sinter_chain_add_all_reduce.
 func (b *Builder) AllGather(x Value, axis, ranks int) Value {
 	axis32 := b.number("all_gather: axis", axis)
@@ -71,7 +71,7 @@ func (b *Builder) Binary(kind Binary, x, y Value) Value {
 	}, x, y)
 }
 
-// Compare: a comparison; gives pred. Operands as of a binary function.
+// Compare: a comparison; gives pred. Operands are as in a binary function.
 func (b *Builder) Compare(kind Comparison, x, y Value) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_compare(p, C.sinter_compare(kind), x.id, y.id, out, failed)
@@ -115,8 +115,8 @@ func (b *Builder) Reshape(x Value, dims []int64) Value {
 }
 
 // Gather: takes by ids, which are s32 or s64, an input or computed. Along axis 0 rows of x [rows, ..]: result[i.., ..]
-// = x[ids[i..], ..], with ids' extents and those of x behind its rows: an embedding, index_select. Along the last axis
-// of x, or -1, single elements: result[i.., t] = x[i.., ids[i.., t]], with ids' extents, which are x's but for that
+// = x[ids[i..], ..]; its extents are ids' and then x's after the rows: an embedding, index_select. Along the last axis
+// of x, or -1, single elements: result[i.., t] = x[i.., ids[i.., t]], with ids' extents, which equal x's except on that
 // axis: take_along_dim. An id counts from 0; one that is negative or not below the extent gives zeros. x is of any
 // dtype but s64, and so is the result. An extent of ids may be SINTER_DIM_M, and x's rows may; not an axis whose
 // elements are taken.
@@ -128,9 +128,9 @@ func (b *Builder) Gather(x, ids Value, axis int) Value {
 }
 
 // Scatter: x [rows, ..] with rows written over it, as into a cache: result[ids[i..], ..] = rows[i.., ..], and x
-// elsewhere; index_copy. rows has ids' extents and those of x behind its rows, and x's dtype, which is any but s64; ids
-// are s32 or s64, an input or computed. Of equal ids the last one in row-major order wins. An id that is negative or
-// not below the extent writes nothing. Where an output of the result may share x's buffer (sinter_output_options.alias)
+// elsewhere; index_copy. rows has ids' extents and then x's after its rows. It has x's dtype, which is any but s64; ids
+// are s32 or s64, an input or computed. If ids are equal, the last one in row-major order wins. An id that is negative
+// or not below the extent writes nothing. If an output of the result may share x's buffer (sinter_output_options.alias)
 // and does at launch, only what is written is touched; else the rest is copied. An extent of ids may be SINTER_DIM_M,
 // and x's rows may.
 func (b *Builder) Scatter(x, ids, rows Value) Value {
@@ -166,7 +166,7 @@ func (b *Builder) Random(seed, offset Value, dims []int64) Value {
 	}, seed, offset)
 }
 
-// Activate: an activation alone.
+// Activate: an activation with nothing before it.
 func (b *Builder) Activate(activation Activation, x Value) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_activation(p, C.sinter_activation(activation), x.id, out, failed)
@@ -181,7 +181,7 @@ func (b *Builder) Softplus(x Value) Value {
 }
 
 // Clamp: min(max(x, min), max) in x's dtype, floating or s32, to which the bounds are rounded; NaN stays NaN. An
-// infinite bound is none, and only one may be.
+// infinite number means no bound; only one of the two may be infinite.
 func (b *Builder) Clamp(x Value, min, max float64) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_clamp(p, x.id, C.double(min), C.double(max), out, failed)

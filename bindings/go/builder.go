@@ -84,7 +84,7 @@ type LinearOptions struct {
 	Layout     Layout
 	Activation Activation
 	Bias       Value
-	// AccumulateFast is for ScaledMatmul alone: sums of e4m3 codes may stay in the tensor cores.
+	// AccumulateFast is only for ScaledMatmul: sums of e4m3 codes may stay in the tensor cores.
 	AccumulateFast bool
 }
 
@@ -92,7 +92,7 @@ type LinearOptions struct {
 type GemmChainOptions struct {
 	Layout       Layout
 	Bias1, Bias2 Value
-	// AccumulateFast is for ScaledGemmChain alone: sums of e4m3 codes may stay in the tensor cores.
+	// AccumulateFast is only for ScaledGemmChain: sums of e4m3 codes may stay in the tensor cores.
 	AccumulateFast bool
 }
 
@@ -100,7 +100,7 @@ type GemmChainOptions struct {
 type GatedFFNOptions struct {
 	Layout                  Layout
 	BiasGate, BiasUp, Bias2 Value
-	// AccumulateFast is for ScaledGatedFFN alone: sums of e4m3 codes may stay in the tensor cores.
+	// AccumulateFast is only for ScaledGatedFFN: sums of e4m3 codes may stay in the tensor cores.
 	AccumulateFast bool
 }
 
@@ -114,8 +114,8 @@ type GroupedGatedFFNOptions struct {
 	WeightOnInput bool
 	// Bias1 is [experts, 2 n] and Bias2 [experts, l].
 	Bias1, Bias2 Value
-	// Alpha is of SiLU alone: gate * sigmoid(Alpha gate), 0 for 1. Beta is added to up. Limit is the most of gate, and of
-	// up in both directions, 0 for none.
+	// Alpha is for SiLU only: gate * sigmoid(Alpha gate); 0 means 1. Beta is added to up. Limit is the most of gate, and of
+	// up in both directions; 0 means none.
 	Alpha, Beta, Limit float64
 }
 
@@ -163,7 +163,7 @@ func (b *Builder) Finish() (*Chain, error) {
 	return chain, b.first
 }
 
-// Close gives up what was not finished.
+// Close discards a chain that was not finished.
 func (b *Builder) Close() { b.h.close() }
 
 func (b *Builder) refuse(format string, arguments ...interface{}) {
@@ -286,7 +286,7 @@ func (b *Builder) GroupedMatmul(x, w, ids Value, transposeW bool) Value {
 	}, x, w, ids)
 }
 
-// GroupedMatmulEnds is w[e] x[m] with the first e of m < ends[e]: f32 [m, n]. Rows behind all ends are zeros.
+// GroupedMatmulEnds is w[e] x[m] with the first e of m < ends[e]: f32 [m, n]. Rows past the last end are zeros.
 func (b *Builder) GroupedMatmulEnds(x, w, ends Value, transposeW bool) Value {
 	options := groupedOptions(transposeW)
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
@@ -619,8 +619,8 @@ func (b *Builder) ScaledGatedFFN(a, gate, up, down Scaled, activation Activation
 		given.BiasGate, given.BiasUp, given.Bias2)
 }
 
-// padded is one number for each axis that a value can have. The library alone knows how many the value has: it refuses the
-// -1 behind a list that is too short.
+// padded is one number for each axis that a value can have. Only the library knows how many the value has: it refuses the
+// -1 that follows a list that is too short.
 func padded[T int32 | int64](b *Builder, field string, values []T) []T {
 	if values == nil {
 		return nil
@@ -638,7 +638,7 @@ func padded[T int32 | int64](b *Builder, field string, values []T) []T {
 // Output declares the next output.
 func (b *Builder) Output(value Value) { b.OutputWith(value, OutputOptions{}) }
 
-// OutputWith is an output with strides, or in the place of an input.
+// OutputWith is an output with strides, or one that shares an input's buffer.
 func (b *Builder) OutputWith(value Value, given OutputOptions) {
 	var a arena
 	defer a.free()

@@ -23,8 +23,8 @@ type Error struct {
 	Field        string // the argument, option or operand that the message names; "": none
 	Value        string // what it is; "": none
 	Bound        string // what it must be, such as "in [-1, 64]"; "": none
-	DriverResult int32  // the CUresult behind Driver, else 0
-	CompileLog   string // the compiler's log behind CompileFailed, else ""
+	DriverResult int32  // the CUresult that caused Driver, else 0
+	CompileLog   string // the compiler's log of CompileFailed, else ""
 
 	cause error // of a context.Context that ended the call
 }
@@ -43,8 +43,8 @@ func newError(status Status, message string) *Error {
 	return &Error{Status: status, Message: message, Op: -1}
 }
 
-// check takes the error that a call made. By its address: Go does not say whether a variable beside a call is read before
-// it.
+// check takes the error that a call made. It takes the error's address, because Go does not define whether a variable in an
+// argument list is read before a call in the same list.
 func check(status C.sinter_status, made **C.sinter_error) error {
 	if status == C.SINTER_OK {
 		return nil

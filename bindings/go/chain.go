@@ -25,7 +25,7 @@ func (c *Chain) acquire() (*C.sinter_chain, error) {
 }
 
 // ParseChain reads one line of text, such as "gated_ffn m=M n=14336 k=4096 l=4096 act=silu dtype=bf16"; docs/chains.md has
-// the kinds and their keys. Of the experimental part of the ABI.
+// the kinds and their keys. It is in the experimental part of the ABI.
 func ParseChain(line string) (*Chain, error) {
 	var a arena
 	defer a.free()

@@ -28,7 +28,7 @@ type Options struct {
 	MustHit            Switch
 	BatchInvariant     Switch
 	Verify             Switch
-	TuningSet          *string // a file; "" chooses by prediction alone
+	TuningSet          *string // a file; "" chooses by prediction only
 	Packs              []string
 	UnsignedPacks      Switch
 	PackKeys           *string

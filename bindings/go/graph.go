@@ -7,7 +7,7 @@ import "C"
 
 import "unsafe"
 
-// GraphPDL is LaunchPDL behind those dependencies of Binding.AddToGraph that are kernels.
+// GraphPDL is LaunchPDL after those dependencies of Binding.AddToGraph that are kernels.
 const GraphPDL uint32 = C.SINTER_GRAPH_PDL
 
 // Graph, GraphNode and GraphExec are the caller's CUgraph, CUgraphNode and CUgraphExec.
@@ -20,7 +20,7 @@ type (
 // GraphNodes is what one AddToGraph made. It keeps the plan, not the graph.
 type GraphNodes struct{ h *handle }
 
-// AddToGraph adds to graph what Launch would enqueue, behind dependencies, which are nodes of it. flags: GraphPDL. The
+// AddToGraph adds to graph what Launch would enqueue, after dependencies, which are nodes of it. flags: GraphPDL. The
 // buffers must stay allocated as long as something runs that was made from the graph.
 func (b *Binding) AddToGraph(graph Graph, dependencies []GraphNode, m int64, flags uint32) (*GraphNodes, error) {
 	binding, err := b.h.acquire()
@@ -57,7 +57,7 @@ func (n *GraphNodes) Nodes() []GraphNode {
 }
 
 // Update puts the buffers of binding, which is of the same plan, and m rows into an instance of the graph;
-// FailedPrecondition where the graph must be built anew. Nothing launches the instance meanwhile.
+// FailedPrecondition if the graph must be rebuilt. Nothing launches the instance meanwhile.
 func (n *GraphNodes) Update(exec GraphExec, binding *Binding, m int64) error {
 	bound, err := binding.acquire()
 	if err != nil {

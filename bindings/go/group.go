@@ -13,8 +13,8 @@ import (
 )
 
 // Exchange is an all-gather of the caller, over MPI, sockets or a store: it takes this rank's bytes, which it may keep, and
-// returns those of all ranks, as many of each, in the order of ranks. It must end by itself where a rank does not come. Its
-// error, or a panic, is that of the call that gathered; it is not called again for the group then.
+// returns those of all ranks, as many of each, in the order of ranks. It must end by itself if a rank does not come. The call
+// that gathered returns its error, or its panic as an error. It is not called again for the group then.
 type Exchange func(mine []byte) (all [][]byte, err error)
 
 // GroupOptions of a group; sinter_group.h says of each field what it means.
@@ -218,7 +218,7 @@ func (g *Group) Rank() int { return g.rank }
 func (g *Group) Size() int { return g.size }
 
 // Err is nil while the group lives, else why it ended: DeadlineExceeded (a rank was missed), FailedPrecondition (ranks made
-// different calls) or Aborted. It never blocks: ask behind a synchronisation.
+// different calls) or Aborted. It never blocks: ask after a synchronisation.
 func (g *Group) Err() error {
 	_, err := g.status()
 	return err

@@ -19,7 +19,7 @@ type Pending struct {
 	ctx   context.Context
 }
 
-// PrepareAsync starts a prepare and returns at once: its error is Wait's, but for a handle that is closed. When ctx ends, so
+// PrepareAsync starts a prepare and returns at once. Wait returns its error, unless a handle is closed. When ctx ends, so
 // does the prepare.
 func (c *Context) PrepareAsync(ctx context.Context, chain *Chain, m int64, given PrepareOptions) (*Pending, error) {
 	p, err := c.h.acquire()
@@ -63,7 +63,7 @@ func (c *Context) PrepareAsync(ctx context.Context, chain *Chain, m int64, given
 	return newPending(ctx, pending, end), nil
 }
 
-// ending tells who waits that a prepare has ended, each by a channel of its own, which the end of its Pending closes too.
+// ending notifies waiters that a prepare has ended, each by its own channel, which the end of its Pending closes too.
 // The library calls it: no goroutine waits. Invariant: a channel in `waiting` is open, and every other one is closed.
 type ending struct {
 	lock    sync.Mutex
@@ -71,7 +71,7 @@ type ending struct {
 	waiting map[chan struct{}]bool
 }
 
-// whenEnded asks the library to tell of the prepare's end. `after` runs first, and gives back what the prepare used.
+// whenEnded asks the library to report the prepare's end. `after` runs first, and gives back what the prepare used.
 func whenEnded(pending *C.sinter_pending, after func()) (*ending, error) {
 	end := &ending{waiting: map[chan struct{}]bool{}}
 	id := register(func() {
@@ -126,7 +126,7 @@ func newPending(ctx context.Context, raw *C.sinter_pending, end *ending) *Pendin
 	}), ready, ctx}
 }
 
-// over is closed: what is not under way is waited for no longer.
+// over is closed: nobody waits for a prepare that is not under way.
 var over = func() chan struct{} {
 	ready := make(chan struct{})
 	close(ready)

@@ -34,8 +34,8 @@ type Item struct {
 }
 
 // Prepare finds or builds the plan that serves m rows; m is ignored when the chain has no M. It holds an operating system
-// thread meanwhile. When ctx ends, it returns an error that wraps ctx.Err(), within 100 ms but for a call of the compiler
-// that is under way.
+// thread meanwhile. When ctx ends, it returns an error that wraps ctx.Err(), within 100 ms unless a call of the compiler
+// is under way.
 func (c *Context) Prepare(ctx context.Context, chain *Chain, m int64) (*Plan, error) {
 	return c.PrepareWith(ctx, chain, m, PrepareOptions{})
 }
@@ -179,7 +179,7 @@ func watch(ctx context.Context, options *C.sinter_prepare_options) (stop func(),
 	if deadline, set := ctx.Deadline(); set {
 		options.deadline_us = C.int64_t(time.Until(deadline).Microseconds())
 		if options.deadline_us <= 0 {
-			options.deadline_us = 1 // 0 is none
+			options.deadline_us = 1 // 0 means no deadline
 		}
 	}
 	if ctx.Done() == nil {

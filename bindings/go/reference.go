@@ -17,7 +17,7 @@ type Check struct {
 }
 
 // CheckReference computes the chain on the CPU in float64 and compares `outputs` with it: host memory, as large as Buffer
-// says. Of the experimental part of the ABI.
+// says. It is in the experimental part of the ABI.
 func (c *Chain) CheckReference(m int64, inputs, outputs [][]byte) (Check, error) {
 	p, err := c.acquire()
 	if err != nil {

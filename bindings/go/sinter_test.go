@@ -404,7 +404,7 @@ func TestAPendingPrepareEnds(t *testing.T) {
 	defer wrong.Close()
 	_, err = wrong.Wait(context.Background())
 	refused(t, err, InvalidArgument, "-1")
-	// By its context.
+	// Ended by its context.
 	running, cancel := context.WithCancel(context.Background())
 	pending, err := c.PrepareAsync(running, chain, 3000, PrepareOptions{Progress: func(string, float64) { cancel() }})
 	if err != nil {
@@ -414,7 +414,7 @@ func TestAPendingPrepareEnds(t *testing.T) {
 	if _, err := pending.Wait(context.Background()); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	// By an error of its own.
+	// Ended by its own error.
 	missed, err := c.PrepareAsync(context.Background(), chain, 2000, PrepareOptions{MustHit: true})
 	if err != nil {
 		t.Fatal(err)
@@ -423,7 +423,7 @@ func TestAPendingPrepareEnds(t *testing.T) {
 	<-missed.Done()
 	_, err = missed.Wait(context.Background())
 	refused(t, err, CacheMiss, "")
-	// By Close, beside one who waits.
+	// Ended by Close, while another goroutine waits.
 	begun, once := make(chan struct{}), sync.Once{}
 	dropped, err := c.PrepareAsync(context.Background(), chain, 1000, PrepareOptions{Progress: func(string, float64) {
 		once.Do(func() { close(begun) })

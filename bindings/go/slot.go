@@ -11,8 +11,8 @@ import (
 	"unsafe"
 )
 
-// Slot is a place that always holds the best plan so far, for callers that must not wait. Nothing that a plan, binding or
-// graph holds ever changes: to take a better plan in, acquire it, bind and capture anew. Safe for concurrent use.
+// Slot is a place that always holds the best plan so far, for callers that must not wait. The contents of a plan, binding and
+// graph never change: to use a better plan, acquire it, bind and capture again. Safe for concurrent use.
 type Slot struct {
 	h     *handle
 	built *ending // shared by all who wait for the build
@@ -21,7 +21,7 @@ type Slot struct {
 // SlotOptions of a slot. The prepare's are the build's.
 type SlotOptions struct {
 	PrepareOptions
-	Manual   bool          // the final plan becomes current by Switch alone, so that ranks change at one step
+	Manual   bool          // only Switch makes the final plan current, so that ranks change at one step
 	Deadline time.Duration // of the build, from the call; 0: none. Then its error is DeadlineExceeded
 }
 

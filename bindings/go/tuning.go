@@ -85,14 +85,15 @@ func (t *TuningSet) Digest() (digest Digest, err error) {
 type TuneOptions struct {
 	BatchInvariant bool          // for plans prepared so
 	Keep           bool          // an entry of Into that can still be used stays, unmeasured
-	Deadline       time.Duration // 0: none. What was measured by then decides
+	Deadline       time.Duration // 0: none. At the deadline the best measured candidate wins
 	TopK           int           // candidates built and measured; 0: 11
 	SwitchMargin   float64       // a tuned choice must be faster by this fraction; 0: 0.02
 	Stream         Stream        // as in PrepareOptions
 	Into           *TuningSet    // receives the choice; nil: none
 }
 
-// microseconds are rounded away from 0, which is no limit.
+// microseconds are rounded away from 0, which means no limit.
+
 func microseconds(d time.Duration) int64 {
 	us := d.Microseconds()
 	switch {

@@ -57,7 +57,7 @@ const (
 	E4M3 DType = C.SINTER_DTYPE_E4M3
 	// As e4m3: can only be cast, moved and multiplied.
 	S8 DType = C.SINTER_DTYPE_S8
-	// Of ids of gathers and scatters alone: inputs, and views of them.
+	// Only for ids of gathers and scatters: inputs, and views of them.
 	S64 DType = C.SINTER_DTYPE_S64
 )
 
@@ -151,7 +151,7 @@ const (
 	ReduceMean Reduction = C.SINTER_REDUCE_MEAN
 )
 
-// Activation: activations, of a product or alone.
+// Activation: activations, of a GEMM or as an op by themselves.
 type Activation int32
 
 const (

@@ -50,8 +50,8 @@ extern "C" {
 SINTER_API uint32_t sinter_version(void);
 /* One line: version, compiler, build type. Static storage. Thread-safe. Since 0.1. */
 SINTER_API const char* sinter_build_info(void);
-/* "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for a number that is none. Static storage. Thread-safe.
- * Since 0.1. */
+/* "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for a number that does not name a status. Static storage.
+ * Thread-safe. Since 0.1. */
 SINTER_API const char* sinter_status_name(sinter_status status);
 
 /* ---------------------------------------------------------------- Errors */
@@ -74,9 +74,9 @@ SINTER_API const char* sinter_error_get_field(const sinter_error* error);
 SINTER_API const char* sinter_error_get_value(const sinter_error* error);
 /* What it must be, such as "in [-1, 64]". NULL: none. */
 SINTER_API const char* sinter_error_get_bound(const sinter_error* error);
-/* The CUresult behind SINTER_ERROR_DRIVER, else 0. */
+/* The CUresult that caused SINTER_ERROR_DRIVER, else 0. */
 SINTER_API int32_t sinter_error_get_driver_result(const sinter_error* error);
-/* The compiler's log behind SINTER_ERROR_COMPILE_FAILED, else "". */
+/* The compiler's log of SINTER_ERROR_COMPILE_FAILED, else "". */
 SINTER_API const char* sinter_error_get_compile_log(const sinter_error* error);
 
 /* ---------------------------------------------------------------- Context */
@@ -129,8 +129,8 @@ typedef struct sinter_context_options {
   sinter_switch cache_read_only; /* SINTER_CACHE=read-only: look cache_dir up, never write it */
   const char* cache_store;       /* SINTER_CACHE_STORE: "tables"; versions before knew
                                     "leveldb-db", now SINTER_INVALID_ARGUMENT */
-  uint64_t cache_max_bytes; /* SINTER_CACHE_MAX_BYTES=2GiB: cap of cache_dir; 0: 2 GiB. What was
-                               longest unused goes first */
+  uint64_t cache_max_bytes; /* SINTER_CACHE_MAX_BYTES=2GiB: cap of cache_dir; 0: 2 GiB. The least
+                               recently used records are evicted first */
   const char* remote;       /* SINTER_REMOTE: redis://[user@]host[:port][/db] or
                                redis+unix:///path, asked for what all else lacks; "": none */
   const char* remote_name_space;    /* SINTER_REMOTE_NAMESPACE, else "sinter": the trust domain */
@@ -219,8 +219,8 @@ typedef struct sinter_stats {
   uint64_t cache_remote_hits, cache_remote_puts, cache_remote_errors, cache_remote_down;
   uint64_t cache_remote_opened; /* times that the remote tier was given up for a while */
   double compile_seconds_saved; /* that compiling the kernels which came from the cache took once */
-  double gpu_time_saved_us;     /* over all launches: the plain plan's time less that of the plan
-                                   that ran, measured where both were, else predicted. Replays of
+  double gpu_time_saved_us;     /* over all launches: the unfused plan's time minus the time of the
+                                   plan that ran, measured if both were, else predicted. Replays of
                                    captured graphs are not seen */
   uint64_t modules_loaded;      /* on the GPU now, in use or not */
   uint64_t module_bytes;        /* their code */
@@ -315,7 +315,7 @@ typedef struct sinter_prepare_options {
 } sinter_prepare_options;
 
 /* A plan for `chain` (finished) serving m rows, 0 to 2^31 - 1; m is ignored when the chain has no
- * M. Equal chains share one plan. Blocks. Errors beside those of the options:
+ * M. Equal chains share one plan. Blocks. In addition to the errors of the options it returns
  * SINTER_ERROR_NO_LEGAL_PLAN, SINTER_ERROR_COMPILE_FAILED, SINTER_UNAVAILABLE (a miss without a
  * run-time compiler), SINTER_ERROR_DRIVER. A damaged, locked or unwritable cache is never an error.
  * Thread-safe: one thread builds a key, others wait for it. exit() ends it: SINTER_CANCELLED. */
@@ -393,12 +393,12 @@ SINTER_API sinter_status sinter_pending_on_ready(const sinter_pending* pending,
  * release. -1: NULL, the child of a fork, or none to be had. Thread-safe. Since 0.1. */
 SINTER_API int32_t sinter_pending_get_fd(const sinter_pending* pending);
 
-/* A slot always holds the best plan so far, for callers that must not wait. Nothing that a plan,
- * binding or graph holds ever changes: to take a better plan in, acquire it, bind, capture anew.
- * Generations: 0 is no plan; 1 stands in, with a digest of its own, current from the start; 2 is
- * the final plan, and each that is offered or measured has one more. All are thread-safe. All
- * since 0.1. */
-/* A plan then becomes current by sinter_slot_switch alone. Ranks all-reduce (min) generations
+/* A slot always holds the best plan so far, for callers that must not wait. The contents of a plan,
+ * a binding and a graph never change: to use a better plan, acquire it, bind and capture again.
+ * Generation 0 means that there is no plan. Generation 1 is the prebuilt fallback plan, with its
+ * own digest; it is current from the start. Generation 2 is the final plan, and each plan that is
+ * offered or measured has one more. All are thread-safe. All since 0.1. */
+/* Only sinter_slot_switch then makes a plan current. Ranks all-reduce (min) generations
  * between two steps; at each new one from 2 on all switch, before the next plan is offered. */
 enum { SINTER_SLOT_MANUAL = 1 };
 /* Looks up as SINTER_PREPARE_NO_BUILD does, which must not be among `options`. A hit is current at
@@ -421,17 +421,18 @@ SINTER_API sinter_status sinter_slot_create(sinter_context* context, const sinte
 SINTER_API void sinter_slot_retain(const sinter_slot* slot);
 SINTER_API void sinter_slot_release(const sinter_slot* slot); /* As sinter_pending_release. */
 /* A new reference to the current plan. Wait-free. SINTER_NOT_FOUND: none yet; else the build's
- * error, or SINTER_FAILED_PRECONDITION in the child of a fork that left the build behind. */
+ * error, or SINTER_FAILED_PRECONDITION in the child of a fork that did not carry the build over. */
 SINTER_API sinter_status sinter_slot_acquire(const sinter_slot* slot, sinter_plan** out_plan,
                                              sinter_error** error);
 /* The highest that is there, current or not. Wait-free; 0 for NULL. */
 SINTER_API uint64_t sinter_slot_get_generation(const sinter_slot* slot);
-/* Another context's plan, say by a newer tuning set, in the place of the slot's: for its chain,
- * bucket and device, and no stand-in. SINTER_INVALID_ARGUMENT names what differs;
- * SINTER_FAILED_PRECONDITION: the slot's build is under way, or a fork left it behind. */
+/* Replaces the slot's plan by another context's, for example of a newer tuning set. It must be for
+ * the slot's chain, bucket and device, and not a fallback. SINTER_INVALID_ARGUMENT names what
+ * differs; SINTER_FAILED_PRECONDITION: the slot's build is under way, or a fork did not carry it
+ * over. */
 SINTER_API sinter_status sinter_slot_offer(const sinter_slot* slot, sinter_plan* plan,
                                            sinter_error** error);
-/* Makes the newest plan current; errors as of acquire. Only with SINTER_SLOT_MANUAL. */
+/* Makes the newest plan current; errors are acquire's. Only with SINTER_SLOT_MANUAL. */
 SINTER_API sinter_status sinter_slot_switch(const sinter_slot* slot, sinter_error** error);
 /* A new reference to the build, ended after a hit: to be called, wait, read its error. */
 SINTER_API sinter_status sinter_slot_get_build(const sinter_slot* slot, sinter_pending** out_build,
@@ -472,12 +473,12 @@ enum {
 typedef struct sinter_tune_options {
   uint32_t struct_size;
   uint32_t flags;
-  int64_t deadline_us;  /* 0: none. What was measured by then decides; SINTER_DEADLINE_EXCEEDED when
-                           nothing was */
-  int32_t top_k;        /* candidates built and measured; 0 means 11 */
-  int32_t reserved;     /* 0 */
-  double switch_margin; /* a tuned choice must be faster by this fraction; 0 means 0.02 */
-  sinter_stream stream; /* as in sinter_prepare_options */
+  int64_t deadline_us;     /* 0: none. At the deadline the best measured candidate wins;
+                              SINTER_DEADLINE_EXCEEDED when none was measured */
+  int32_t top_k;           /* candidates built and measured; 0 means 11 */
+  int32_t reserved;        /* 0 */
+  double switch_margin;    /* a tuned choice must be faster by this fraction; 0 means 0.02 */
+  sinter_stream stream;    /* as in sinter_prepare_options */
   sinter_tuning_set* into; /* NULL, or the set that receives the choice, fused or not, switched or
                               not. Kept for the call */
 } sinter_tune_options;
@@ -527,10 +528,10 @@ SINTER_API sinter_status sinter_plan_explain(const sinter_plan* plan, size_t cap
 
 /* Checks alignment and encodes tensor maps once. `buffers`: the chain's inputs in the order of
  * their adds, then its outputs. The memory stays the caller's and must outlive every launch. An
- * output's buffer must be its own, or that of the input declared as its alias
- * (sinter_output_options). Any other overlap is refused: here, or, where it depends on M, by a
- * launch; so is a workspace that overlaps a buffer. Of buffers with other strides than a pitch of
- * rows of M, only the beginnings are compared. `workspace` may be 0 when its size is. */
+ * output's buffer must be its own, or the buffer of the input declared as its alias
+ * (sinter_output_options). Any other overlap is refused: here, or, if it depends on M, by a
+ * launch. A workspace that overlaps a buffer is refused too. If a buffer has strides other than a
+ * pitch of rows of M, only its beginning is compared. `workspace` may be 0 when its size is. */
 SINTER_API sinter_status sinter_plan_bind(const sinter_plan* plan, uint32_t buffer_count,
                                           const sinter_device_ptr* buffers,
                                           sinter_device_ptr workspace, sinter_binding** out_binding,
@@ -567,9 +568,9 @@ typedef struct CUgraphExec_st* sinter_graph_exec;
 /* What one add made. It keeps the plan, not the graph. */
 typedef struct sinter_graph_nodes sinter_graph_nodes;
 
-/* SINTER_GRAPH_PDL: as SINTER_LAUNCH_PDL, behind those of the dependencies that are kernels. */
+/* SINTER_GRAPH_PDL: as SINTER_LAUNCH_PDL, after the dependencies that are kernels. */
 enum { SINTER_GRAPH_PDL = 1 };
-/* Adds to `graph` what sinter_binding_launch would enqueue, behind `dependencies`, nodes of it. The
+/* Adds to `graph` what sinter_binding_launch would enqueue, after `dependencies`, nodes of it. The
  * nodes depend on one another in order, by the edges that a capture would give. M = 0 adds the
  * nodes of the outputs without M, one empty node where there is none. Arguments are copied. The
  * graph, what is instantiated from it, and `*out_nodes` keep the plan and the binding's group;
@@ -593,7 +594,7 @@ SINTER_API sinter_graph_node sinter_graph_nodes_get(const sinter_graph_nodes* no
 /* New buffers and another M, in an instance of the graph: the arguments of `binding`, of the plan
  * that the nodes run, for its next launches; about a microsecond a node. One instance so serves
  * every M of a bucket. The nodes must still be in their graph. SINTER_FAILED_PRECONDITION, with
- * nothing changed, where the graph must be built anew: another plan, whose clusters may differ
+ * nothing changed, if the graph must be rebuilt: another plan, whose clusters may differ
  * (cuGraphExecUpdate would keep the old ones), another group, which the graph does not keep, or an
  * M that takes another number of passes, as 0 and those above 8192 do. After SINTER_ERROR_DRIVER
  * some nodes may have the new arguments. Thread-compatible for the instance, which must not be in a

@@ -13,11 +13,11 @@
 //   copies share the object, the last one releases it. An empty handle, default or moved from, may
 //   be used as NULL in C: the library answers with an error.
 // - What can fail returns Status or Result<T>, with the library's own message.
-// - Option structs are those of sinter.h, zeroed and with their size set; operands in them are
+// - Option structs are sinter.h's, zeroed and with their size set; operands in them are
 //   Values.
-// - Thread safety, ownership of memory, units and errors are those of the function of sinter.h that
-//   a member calls. A Status is thread-compatible. What a callback throws is an error, as sinter.h
-//   says.
+// - A member's thread safety, ownership of memory, units and errors are the same as for the
+//   sinter.h function that it calls. A Status is thread-compatible. What a callback throws is an
+//   error, as sinter.h says.
 #ifndef SINTER_SINTER_HPP_
 #define SINTER_SINTER_HPP_
 
@@ -114,7 +114,7 @@ enum class Reduction : sinter_reduce {
   kMin = SINTER_REDUCE_MIN,
   kMean = SINTER_REDUCE_MEAN,
 };
-// Activations, of a product or alone.
+// Activations, of a GEMM or as an op by themselves.
 enum class Activation : sinter_activation {
   kIdentity = SINTER_ACTIVATION_IDENTITY,
   kRelu = SINTER_ACTIVATION_RELU,
@@ -161,7 +161,7 @@ struct Zeroed : Struct {
 template <typename Struct>
 struct Limited : Zeroed<Struct> {
   // From the call, then SINTER_DEADLINE_EXCEEDED: options.SetDeadline(std::chrono::seconds(2)).
-  // Less than a microsecond, 0 too, is one: a deadline_us of 0 is none.
+  // Less than a microsecond, 0 too, counts as one: a deadline_us of 0 means no deadline.
   template <typename Rep, typename Period>
   void SetDeadline(std::chrono::duration<Rep, Period> from_now) {
     const std::chrono::duration<double, std::micro> us = from_now;
@@ -227,9 +227,9 @@ class [[nodiscard]] Status {
   const std::optional<std::string>& field() const { return field_; }
   const std::optional<std::string>& value() const { return value_; }
   const std::optional<std::string>& bound() const { return bound_; }
-  // The CUresult behind SINTER_ERROR_DRIVER, else 0.
+  // The CUresult that caused SINTER_ERROR_DRIVER, else 0.
   int32_t driver_result() const { return driver_result_; }
-  // The compiler's log behind SINTER_ERROR_COMPILE_FAILED, else "".
+  // The compiler's log of SINTER_ERROR_COMPILE_FAILED, else "".
   const std::string& compile_log() const { return compile_log_; }
 
   // Runs `call(args..., sinter_error**)`, which returns a sinter_status, and takes the error it
@@ -474,17 +474,17 @@ struct LinearOptions {
   Layout layout = Layout::kOi;
   Activation activation = Activation::kIdentity;
   Value bias;
-  bool accumulate_fast = false;  // of ScaledMatmul alone: SINTER_ACCUMULATE_FAST
+  bool accumulate_fast = false;  // for ScaledMatmul only: SINTER_ACCUMULATE_FAST
 };
 struct GemmChainOptions {
   Layout layout = Layout::kOi;
   Value bias1, bias2;
-  bool accumulate_fast = false;  // of ScaledGemmChain alone: SINTER_ACCUMULATE_FAST
+  bool accumulate_fast = false;  // for ScaledGemmChain only: SINTER_ACCUMULATE_FAST
 };
 struct GatedFfnOptions {
   Layout layout = Layout::kOi;
   Value bias_gate, bias_up, bias2;
-  bool accumulate_fast = false;  // of ScaledGatedFfn alone: SINTER_ACCUMULATE_FAST
+  bool accumulate_fast = false;  // for ScaledGatedFfn only: SINTER_ACCUMULATE_FAST
 };
 struct GroupedGatedFfnOptions {
   Layout layout = Layout::kOi;
@@ -553,7 +553,7 @@ class ChainBuilder {
   // What all ranks have of x, joined along `axis` in the order of ranks: of x rounded to its dtype,
   // which is floating or e4m3. The extent of `axis` is constant, and `ranks` times as large in the
   // result. Rows of M are gathered with an axis of their own in front: of [1, M, n] along axis 0
-  // into [ranks, M, n]. `ranks` and errors as of sinter_chain_add_all_reduce.
+  // into [ranks, M, n]. `ranks` and errors are as in sinter_chain_add_all_reduce.
   Value AllGather(Value x, int32_t axis, int32_t ranks) {
     return Add({}, sinter_chain_add_all_gather, x, axis, ranks);
   }
@@ -572,7 +572,7 @@ class ChainBuilder {
   Value Apply(Binary kind, Value a, Value b) {
     return Add({}, sinter_chain_add_binary, kind, a, b);
   }
-  // A comparison; gives pred. Operands as of a binary function.
+  // A comparison; gives pred. Operands are as in a binary function.
   Value Compare(Comparison kind, Value a, Value b) {
     return Add({}, sinter_chain_add_compare, kind, a, b);
   }
@@ -598,21 +598,21 @@ class ChainBuilder {
     return Add({}, sinter_chain_add_reshape, a, dims.size(), dims.data());
   }
   // Takes by ids, which are s32 or s64, an input or computed. Along axis 0 rows of x [rows, ..]:
-  // result[i.., ..] = x[ids[i..], ..], with ids' extents and those of x behind its rows: an
+  // result[i.., ..] = x[ids[i..], ..]; its extents are ids' and then x's after the rows: an
   // embedding, index_select. Along the last axis of x, or -1, single elements: result[i.., t] =
-  // x[i.., ids[i.., t]], with ids' extents, which are x's but for that axis: take_along_dim. An id
-  // counts from 0; one that is negative or not below the extent gives zeros. x is of any dtype but
-  // s64, and so is the result. An extent of ids may be SINTER_DIM_M, and x's rows may; not an axis
-  // whose elements are taken.
+  // x[i.., ids[i.., t]], with ids' extents, which equal x's except on that axis: take_along_dim. An
+  // id counts from 0; one that is negative or not below the extent gives zeros. x is of any dtype
+  // but s64, and so is the result. An extent of ids may be SINTER_DIM_M, and x's rows may; not an
+  // axis whose elements are taken.
   Value Gather(Value x, Value ids, int32_t axis) {
     return Add({}, sinter_chain_add_gather, x, ids, axis);
   }
   // x [rows, ..] with rows written over it, as into a cache: result[ids[i..], ..] = rows[i.., ..],
-  // and x elsewhere; index_copy. rows has ids' extents and those of x behind its rows, and x's
-  // dtype, which is any but s64; ids are s32 or s64, an input or computed. Of equal ids the last
-  // one in row-major order wins. An id that is negative or not below the extent writes nothing.
-  // Where an output of the result may share x's buffer (sinter_output_options.alias) and does at
-  // launch, only what is written is touched; else the rest is copied. An extent of ids may be
+  // and x elsewhere; index_copy. rows has ids' extents and then x's after its rows. It has x's
+  // dtype, which is any but s64; ids are s32 or s64, an input or computed. If ids are equal, the
+  // last one in row-major order wins. An id that is negative or not below the extent writes
+  // nothing. If an output of the result may share x's buffer (sinter_output_options.alias) and does
+  // at launch, only what is written is touched; else the rest is copied. An extent of ids may be
   // SINTER_DIM_M, and x's rows may.
   Value Scatter(Value x, Value ids, Value rows) {
     return Add({}, sinter_chain_add_scatter, x, ids, rows);
@@ -634,7 +634,7 @@ class ChainBuilder {
   Value Random(Value seed, Value offset, Span<int64_t> dims) {
     return Add({}, sinter_chain_add_random, seed, offset, dims.size(), dims.data());
   }
-  // An activation alone.
+  // An activation with nothing before it.
   Value Apply(Activation activation, Value x) {
     return Add({}, sinter_chain_add_activation, activation, x);
   }
@@ -643,7 +643,7 @@ class ChainBuilder {
     return Add({}, sinter_chain_add_softplus, x);
   }
   // min(max(x, min), max) in x's dtype, floating or s32, to which the bounds are rounded; NaN stays
-  // NaN. An infinite bound is none, and only one may be.
+  // NaN. An infinite number means no bound; only one of the two may be infinite.
   Value Clamp(Value x, double min, double max) {
     return Add({}, sinter_chain_add_clamp, x, min, max);
   }
@@ -687,8 +687,8 @@ class ChainBuilder {
     given.flags = flags;
     return Add({}, sinter_chain_add_grouped_matmul, a, w, ids, &given);
   }
-  // w[e] a[m] with the first e of m < ends[e]: f32 [m, n]. Rows behind all ends are zeros. `flags`:
-  // as of GroupedMatmul.
+  // w[e] a[m] with the first e of m < ends[e]: f32 [m, n]. Rows past the last end are zeros.
+  // `flags` are as in GroupedMatmul.
   Value GroupedMatmulEnds(Value a, Value w, Value ends, uint32_t flags = 0) {
     Zeroed<sinter_matmul_options> given;
     given.flags = flags;
@@ -974,8 +974,8 @@ class ChainBuilder {
     return Refuse(std::string(op) + ": " + field + " has " + std::to_string(length) + " values, " +
                   other + " has " + std::to_string(wanted));
   }
-  // One number for each axis that a value can have. The library alone knows how many the value has:
-  // it refuses the -1 behind a list that is too short.
+  // One number for each axis that a value can have. Only the library knows how many the value has:
+  // it refuses the -1 that follows a list that is too short.
   template <typename T>
   std::array<T, SINTER_MAX_RANK> Padded(const char* field, const std::vector<T>& values) {
     std::array<T, SINTER_MAX_RANK> padded;
@@ -1087,7 +1087,7 @@ class Binding
     return Status::Of(sinter_binding_launch, get(), stream, detail::CountOf(m), detail::DataOf(m),
                       flags);
   }
-  // Adds to `graph` what Launch would enqueue, behind `dependencies`. `flags`: SINTER_GRAPH_PDL.
+  // Adds to `graph` what Launch would enqueue, after `dependencies`. `flags`: SINTER_GRAPH_PDL.
   Result<GraphNodes> AddToGraph(sinter_graph graph, Span<sinter_graph_node> dependencies,
                                 std::optional<int64_t> m, uint32_t flags = 0) const;
 };
@@ -1100,10 +1100,10 @@ class GraphNodes : public detail::Handle<sinter_graph_nodes, sinter_graph_nodes_
   uint32_t Count() const { return sinter_graph_nodes_get_count(get()); }
   // In the order in which they run; NULL beyond them.
   sinter_graph_node Get(uint32_t index) const { return sinter_graph_nodes_get(get(), index); }
-  // What waits for the plan depends on it.
+  // Nodes that wait for the plan depend on it.
   sinter_graph_node Last() const { return Get(Count() - 1); }
   // The buffers of `binding`, of the same plan, and `m` rows in an instance of the graph;
-  // SINTER_FAILED_PRECONDITION where the graph must be built anew.
+  // SINTER_FAILED_PRECONDITION if the graph must be rebuilt.
   Status Update(sinter_graph_exec exec, const Binding& binding, std::optional<int64_t> m) const {
     return Status::Of(sinter_graph_nodes_update, get(), exec, binding.get(), detail::CountOf(m),
                       detail::DataOf(m));
@@ -1180,7 +1180,7 @@ class Plan : public detail::Handle<sinter_plan, sinter_plan_retain, sinter_plan_
     return detail::Make<Binding>(sinter_plan_bind, get(), buffers.size(), buffers.data(),
                                  workspace);
   }
-  // Of a chain that is split over ranks; collective the first time that the group meets the plan.
+  // For a chain that is split over ranks; collective the first time that the group meets the plan.
   Result<Binding> BindGroup(Span<sinter_device_ptr> buffers, sinter_device_ptr workspace,
                             const Group& group) const {
     return detail::Make<Binding>(sinter_plan_bind_group, get(), buffers.size(), buffers.data(),
@@ -1358,8 +1358,9 @@ class Context
                         uint32_t flags = 0) const {
     return detail::Make<Slot>(sinter_slot_create, get(), chain.get(), m, &options, flags);
   }
-  // plans[i] is of chains[i] at ms[i], empty where statuses[i] is not OK. `status` is that of the
-  // first that failed.
+  // plans[i] is of chains[i] at ms[i], empty where statuses[i] is not OK. `status` is the first
+  // status that is not OK.
+
   struct Many {
     Status status;
     std::vector<Plan> plans;

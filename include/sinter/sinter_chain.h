@@ -62,18 +62,18 @@ SINTER_API sinter_status sinter_chain_add_matmul(sinter_chain* chain, sinter_val
 /* Products of rows with the matrices that ids name, as in a mixture of experts: result[m, t] =
  * w[ids[m, t]] a[m], or a[m, t] of an a of rank 3. a [m, k] or [m, t, k]; w [experts, n, k] with
  * TRANSPOSE_B, else [experts, k, n]; both floating, k a multiple of 8. ids s32 [m, t], an input
- * that is no constant or computed; 1 to 32 slots t, 1 to 1024 experts. An id that is negative or
- * not below the experts gives zeros. m may be SINTER_DIM_M. f32 [m, t, n]. */
+ * that is neither constant nor computed; 1 to 32 slots t, 1 to 1024 experts. An id that is negative
+ * or not below the experts gives zeros. m may be SINTER_DIM_M. f32 [m, t, n]. */
 SINTER_API sinter_status sinter_chain_add_grouped_matmul(sinter_chain* chain, sinter_value a,
                                                          sinter_value w, sinter_value ids,
                                                          const sinter_matmul_options* options,
                                                          sinter_value* out_value,
                                                          sinter_error** error);
 /* The same of rows that lie in the order of their matrices, as PyTorch's grouped_mm has them:
- * result[m] = w[e] a[m] with the first e of m < ends[e]. a [m, k], w as of grouped_matmul, ends s32
- * [experts], no constant. So an end that is negative or less than one before it ends no rows, and
- * one that is more than the rows ends with them; rows behind all ends are zeros. f32 [m, n]. Of a
- * launch that is made in passes, ends count the rows of all passes. */
+ * result[m] = w[e] a[m] with the first e of m < ends[e]. a [m, k]; w is as in grouped_matmul; ends
+ * s32 [experts], not constant. So an end that is negative or less than one before it ends no rows,
+ * and one that exceeds the rows ends with them. Rows past the last end are zeros. f32 [m, n]. If a
+ * launch is made in passes, ends count the rows of all passes. */
 SINTER_API sinter_status sinter_chain_add_grouped_matmul_ends(sinter_chain* chain, sinter_value a,
                                                               sinter_value w, sinter_value ends,
                                                               const sinter_matmul_options* options,
@@ -92,7 +92,7 @@ SINTER_API sinter_status sinter_chain_add_all_reduce(sinter_chain* chain, sinter
 /* What all ranks have of x, joined along `axis` in the order of ranks: of x rounded to its dtype,
  * which is floating or e4m3. The extent of `axis` is constant, and `ranks` times as large in the
  * result. Rows of M are gathered with an axis of their own in front: of [1, M, n] along axis 0 into
- * [ranks, M, n]. `ranks` and errors as of sinter_chain_add_all_reduce. */
+ * [ranks, M, n]. `ranks` and errors are as in sinter_chain_add_all_reduce. */
 SINTER_API sinter_status sinter_chain_add_all_gather(sinter_chain* chain, sinter_value x,
                                                      int32_t axis, int32_t ranks,
                                                      sinter_value* out_value, sinter_error** error);
@@ -118,7 +118,7 @@ typedef struct sinter_conv2d_options {
  * pads - dilation (filter height - 1) - 1) / stride + 1, rounded down. Cross-correlation: the
  * filter is not flipped. Only the batch may be SINTER_DIM_M. A filter of one pixel, without stride
  * and padding, is the product of x with [in, out]. In groups the channels of x and the result are
- * cut into as many equal parts; each part of the result sums its part of x alone, so w has in /
+ * cut into as many equal parts; each part of the result sums only its part of x, so w has in /
  * groups channels. With as many groups as x and the result have channels each channel has a filter
  * of its own, w [channels, height, width, 1] (OHWI) or [height, width, 1, channels] (HWIO): a
  * composite of a window, products and sums. */
@@ -135,7 +135,7 @@ SINTER_API sinter_status sinter_chain_add_unary(sinter_chain* chain, sinter_unar
 SINTER_API sinter_status sinter_chain_add_binary(sinter_chain* chain, sinter_binary kind,
                                                  sinter_value a, sinter_value b,
                                                  sinter_value* out_value, sinter_error** error);
-/* A comparison; gives pred. Operands as of a binary function. */
+/* A comparison; gives pred. Operands are as in a binary function. */
 SINTER_API sinter_status sinter_chain_add_compare(sinter_chain* chain, sinter_compare kind,
                                                   sinter_value a, sinter_value b,
                                                   sinter_value* out_value, sinter_error** error);
@@ -171,22 +171,22 @@ SINTER_API sinter_status sinter_chain_add_concat(sinter_chain* chain, uint32_t c
                                                  const sinter_value* operands, int32_t axis,
                                                  sinter_value* out_value, sinter_error** error);
 /* Takes by ids, which are s32 or s64, an input or computed. Along axis 0 rows of x [rows, ..]:
- * result[i.., ..] = x[ids[i..], ..], with ids' extents and those of x behind its rows: an
+ * result[i.., ..] = x[ids[i..], ..]; its extents are ids' and then x's after the rows: an
  * embedding, index_select. Along the last axis of x, or -1, single elements: result[i.., t] =
- * x[i.., ids[i.., t]], with ids' extents, which are x's but for that axis: take_along_dim. An id
- * counts from 0; one that is negative or not below the extent gives zeros. x is of any dtype but
+ * x[i.., ids[i.., t]], with ids' extents, which equal x's except on that axis: take_along_dim. An
+ * id counts from 0; one that is negative or not below the extent gives zeros. x is of any dtype but
  * s64, and so is the result. An extent of ids may be SINTER_DIM_M, and x's rows may; not an axis
  * whose elements are taken. */
 SINTER_API sinter_status sinter_chain_add_gather(sinter_chain* chain, sinter_value x,
                                                  sinter_value ids, int32_t axis,
                                                  sinter_value* out_value, sinter_error** error);
 /* x [rows, ..] with rows written over it, as into a cache: result[ids[i..], ..] = rows[i.., ..],
- * and x elsewhere; index_copy. rows has ids' extents and those of x behind its rows, and x's dtype,
- * which is any but s64; ids are s32 or s64, an input or computed. Of equal ids the last one in
- * row-major order wins. An id that is negative or not below the extent writes nothing. Where an
- * output of the result may share x's buffer (sinter_output_options.alias) and does at launch, only
- * what is written is touched; else the rest is copied. An extent of ids may be SINTER_DIM_M, and
- * x's rows may. */
+ * and x elsewhere; index_copy. rows has ids' extents and then x's after its rows. It has x's dtype,
+ * which is any but s64; ids are s32 or s64, an input or computed. If ids are equal, the last one in
+ * row-major order wins. An id that is negative or not below the extent writes nothing. If an output
+ * of the result may share x's buffer (sinter_output_options.alias) and does at launch, only what is
+ * written is touched; else the rest is copied. An extent of ids may be SINTER_DIM_M, and x's rows
+ * may. */
 SINTER_API sinter_status sinter_chain_add_scatter(sinter_chain* chain, sinter_value x,
                                                   sinter_value ids, sinter_value rows,
                                                   sinter_value* out_value, sinter_error** error);
@@ -209,7 +209,7 @@ SINTER_API sinter_status sinter_chain_add_random(sinter_chain* chain, sinter_val
                                                  const int64_t* dims, sinter_value* out_value,
                                                  sinter_error** error);
 
-/* Of a mean over windows: zeros around the image are not counted. */
+/* For a mean over windows: zeros around the image are not counted. */
 enum { SINTER_WINDOW_EXCLUDE_PADS = 1 };
 typedef struct sinter_window_options {
   uint32_t struct_size;
@@ -222,8 +222,8 @@ typedef struct sinter_window_options {
 /* The pixels that a window meets as it moves over x [batch, height, width, channels] (NHWC), of any
  * dtype but s64: result [batch, p, q, r, s, channels] = x[.., p stride + r dilation - top, q stride
  * + s dilation - left, ..], and `fill`, of rank 0 and x's dtype, outside of the image. p and q as
- * of conv2d. Only the batch may be SINTER_DIM_M. What is reduced over r and s is made where the
- * pixels are read: pooling, a convolution of each channel alone. */
+ * of conv2d. Only the batch may be SINTER_DIM_M. A reduction over r and s is computed where the
+ * pixels are read: pooling, a depthwise convolution. */
 SINTER_API sinter_status sinter_chain_add_window(sinter_chain* chain, sinter_value x,
                                                  sinter_value fill,
                                                  const sinter_window_options* options,
@@ -244,7 +244,7 @@ SINTER_API sinter_status sinter_chain_add_reduce(sinter_chain* chain, sinter_red
 /* Composites: groups of primitives, expanded as they are added: all of them or none. Results are
  * f32 and unrounded unless said: add the cast that rounds. */
 
-/* An activation alone. */
+/* An activation with nothing before it. */
 SINTER_API sinter_status sinter_chain_add_activation(sinter_chain* chain,
                                                      sinter_activation activation, sinter_value x,
                                                      sinter_value* out_value, sinter_error** error);
@@ -252,7 +252,7 @@ SINTER_API sinter_status sinter_chain_add_activation(sinter_chain* chain,
 SINTER_API sinter_status sinter_chain_add_softplus(sinter_chain* chain, sinter_value x,
                                                    sinter_value* out_value, sinter_error** error);
 /* min(max(x, min), max) in x's dtype, floating or s32, to which the bounds are rounded; NaN stays
- * NaN. An infinite bound is none, and only one may be. */
+ * NaN. An infinite number means no bound; only one of the two may be infinite. */
 SINTER_API sinter_status sinter_chain_add_clamp(sinter_chain* chain, sinter_value x, double min,
                                                 double max, sinter_value* out_value,
                                                 sinter_error** error);
@@ -262,8 +262,8 @@ SINTER_API sinter_status sinter_chain_add_max_pool2d(sinter_chain* chain, sinter
                                                      const sinter_window_options* options,
                                                      sinter_value* out_value, sinter_error** error);
 /* The mean of the pixels of each window of x (NHWC), floating; dilations are 1. Pads are zeros that
- * count, but for SINTER_WINDOW_EXCLUDE_PADS, with which each pad is less than the window's extent:
- * a window of pads alone has no mean. */
+ * count, unless SINTER_WINDOW_EXCLUDE_PADS is set. With it each pad is less than the window's
+ * extent: a window that holds only pads has no mean. */
 SINTER_API sinter_status sinter_chain_add_avg_pool2d(sinter_chain* chain, sinter_value x,
                                                      const sinter_window_options* options,
                                                      sinter_value* out_value, sinter_error** error);
@@ -300,13 +300,13 @@ typedef struct sinter_attention_options {
   double scale;      /* 0 means 1 / sqrt(d) */
   sinter_value bias; /* a number added to the scaled scores, to whose dims it broadcasts;
                         SINTER_NO_VALUE: none */
-  sinter_value mask; /* pred, false for keys that a row does not see, broadcast likewise;
+  sinter_value mask; /* pred, false for keys that a row does not see, broadcast like the bias;
                         SINTER_NO_VALUE: none */
 } sinter_attention_options;
 /* softmax(scale * q k^T + bias) v of q [.., rows, d], k [.., keys, d] and v [.., keys, e] of one
  * dtype, whose other dims are equal, or absent: broadcast those of extent 1. Probabilities are
  * rounded to that dtype; the result is f32. A row that sees no key is NaN. It may be one kernel
- * where q, k and v are of 16 bits and rank 3 or more, M is their first dim alone, d and e are
+ * if q, k and v are of 16 bits and rank 3 or more, M is only their first dim, d and e are
  * multiples of 8 up to 128, rows and keys at most 65536, and rows begin at multiples of 16 bytes;
  * an error of prepare says what is in the way. */
 SINTER_API sinter_status sinter_chain_add_attention(sinter_chain* chain, sinter_value q,
@@ -408,7 +408,7 @@ typedef struct sinter_grouped_gated_ffn_options {
   sinter_activation activation;
   sinter_value bias1; /* [experts, 2 n], in the order of w1's columns; SINTER_NO_VALUE: none */
   sinter_value bias2; /* [experts, l]; SINTER_NO_VALUE: none */
-  double alpha;       /* of SILU alone: gate * sigmoid(alpha gate); 0 means 1 */
+  double alpha;       /* for SILU only: gate * sigmoid(alpha gate); 0 means 1 */
   double beta;        /* added to up */
   double limit;       /* the most of gate, and up's bounds -limit and limit; 0: none */
 } sinter_grouped_gated_ffn_options;
@@ -416,7 +416,7 @@ typedef struct sinter_grouped_gated_ffn_options {
  * the sum over t, in order, of weights[m, t] (w2[e] c + bias2[e]) with e = ids[m, t] and c =
  * activation(gate) * (up + beta), cast to a's dtype; gate and up are columns of w1[e] a[m] +
  * bias1[e]. a [m, k]; w1 [experts, 2 n, k] and w2 [experts, l, n], or with the last two dims
- * exchanged (IO), of a's dtype; weights and biases floating; ids as of grouped_matmul. Terms are
+ * exchanged (IO), of a's dtype; weights and biases floating; ids as in grouped_matmul. Terms are
  * cast to a's dtype and added in f32; the sum is cast to a's dtype. gpt-oss: SILU, INTERLEAVED,
  * alpha 1.702, beta 1, limit 7, both biases. */
 SINTER_API sinter_status sinter_chain_add_grouped_gated_ffn(
@@ -445,7 +445,7 @@ typedef struct sinter_quantize_options {
   sinter_granularity granularity;
   sinter_dtype codes;        /* E4M3 or S8; 0 means E4M3 */
   double eps, upper_bound;   /* 0 means 1e-10; 0 means none */
-  sinter_value static_scale; /* f32 of rank 0, of STATIC alone; SINTER_NO_VALUE: none */
+  sinter_value static_scale; /* f32 of rank 0, for STATIC only; SINTER_NO_VALUE: none */
   int32_t reserved;          /* 0 */
 } sinter_quantize_options;
 /* scale = max(min(amax, upper_bound), eps) / F: amax is the largest |x| of x, a row (last axis) or
@@ -475,14 +475,14 @@ SINTER_API sinter_status sinter_chain_add_scaled_gated_ffn(
 
 /* As grouped_matmul, of e4m3 codes: scales of a are [], [m, 1] or [m, k / 128], and with a of rank
  * 3 [m, t, ..]; w is [experts, n, k], its scales [], [experts, 1, 1], [experts, n, 1] or [experts,
- * ceil(n / 128), k / 128]; [1, ..] in the place of []. Sums of 128 of k are added in f32. options:
+ * ceil(n / 128), k / 128]; [1, ..] is accepted for []. Sums of 128 of k are added in f32. options:
  * no flags but TRANSPOSE_B, which says what w is anyway. */
 SINTER_API sinter_status sinter_chain_add_scaled_grouped_matmul(
     sinter_chain* chain, sinter_scaled a, sinter_scaled w, sinter_value ids,
     const sinter_matmul_options* options, sinter_value* out_value, sinter_error** error);
 /* As grouped_gated_ffn, of such codes, layout OI: c is quantised, each term cast to bf16, and their
- * sum f32 [m, l]. Scales of a, w1 and w2 as of scaled_grouped_matmul. Of the options neither
- * WEIGHT_ON_INPUT, biases, alpha, beta nor limit. */
+ * sum f32 [m, l]. Scales of a, w1 and w2 are as in scaled_grouped_matmul. These options must be
+ * unset: WEIGHT_ON_INPUT, biases, alpha, beta and limit. */
 SINTER_API sinter_status sinter_chain_add_scaled_grouped_gated_ffn(
     sinter_chain* chain, sinter_scaled a, sinter_value ids, sinter_value weights, sinter_scaled w1,
     sinter_scaled w2, const sinter_quantize_options* quantize,
@@ -496,7 +496,7 @@ typedef struct sinter_output_options {
   sinter_value alias; /* an input whose buffer this output may share; SINTER_NO_VALUE: none */
   int32_t reserved;   /* 0 */
 } sinter_output_options;
-/* Declares the next output. A value may be given out more than once. */
+/* Declares the next output. A value may be declared more than once. */
 SINTER_API sinter_status sinter_chain_add_output(sinter_chain* chain, sinter_value value,
                                                  const sinter_output_options* options,
                                                  sinter_error** error);

@@ -1,5 +1,5 @@
-/* Sinter's experimental ABI: may change in any minor version. What bindings, tests and benches need
- * beside sinter.h; conventions are sinter.h's. All since 0.1. Caches, packs, models and the
+/* Sinter's experimental ABI: may change in any minor version. Bindings, tests and benches need it
+ * in addition to sinter.h; conventions are sinter.h's. All since 0.1. Caches, packs, models and the
  * environment are looked after by the command: sinter help. */
 #ifndef SINTER_SINTER_EXPERIMENTAL_H_
 #define SINTER_SINTER_EXPERIMENTAL_H_
@@ -22,7 +22,8 @@ SINTER_API const char* sinter_x_text_get(const sinter_x_text* text);
 
 /* A chain from one line: "[id] kind key=value ..", '#' comments. `*out_m` (may be NULL) receives
  * the line's m, or -1 for m=M. `*out_line` (may be NULL) receives the line in its canonical form,
- * owned. The chain is finished. Errors name the key, the value and what is allowed. Thread-safe. */
+ * owned. The chain is finished. Errors name the key, the value and the legal values. Thread-safe.
+ */
 SINTER_API sinter_status sinter_x_chain_from_text(const char* line, sinter_chain** out_chain,
                                                   int64_t* out_m, sinter_x_text** out_line,
                                                   sinter_error** error);
@@ -148,7 +149,7 @@ typedef struct sinter_x_remote_store {
   /* Called once, when the library no longer needs the store. May be NULL. */
   void (*destroy)(uintptr_t user_data);
 } sinter_x_remote_store;
-/* sinter_context_create with `store` in the place of options.remote; its role, name space and key
+/* sinter_context_create with `store` instead of options.remote; its role, name space and key
  * are the options'. `get` and `put` are needed. On failure destroy is not called.
  * Thread-safe. */
 SINTER_API sinter_status sinter_x_context_create(const sinter_context_options* options,
@@ -156,8 +157,8 @@ SINTER_API sinter_status sinter_x_context_create(const sinter_context_options* o
                                                  sinter_context** out_context,
                                                  sinter_error** error);
 
-/* Returns once all records made so far are on disk, or were refused by it. Records are written
- * behind their makers: other contexts and processes on the folder find them from then on. The
+/* Returns once all records made so far are on disk, or were refused by it. Records are written in
+ * the background: other contexts and processes on the folder find them after this call. The
  * trace that SINTER_TRACE asks for is written as far as it goes, too. */
 SINTER_API sinter_status sinter_x_cache_flush(sinter_context* context, sinter_error** error);
 
@@ -175,7 +176,7 @@ enum {
   SINTER_X_EVENT_FALLBACK = 7, /* another plan than the chosen one runs */
   SINTER_X_EVENT_UPGRADE = 8   /* the plan of a slot came after the slot was made */
 };
-/* What is not known, or does not apply, is 0 or "". Texts are borrowed for the call. */
+/* A field that is unknown or does not apply is 0 or "". Texts are borrowed for the call. */
 typedef struct sinter_x_event {
   uint32_t struct_size; /* as the library knows it; fields are only added */
   sinter_x_event_kind kind;

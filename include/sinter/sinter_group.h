@@ -80,9 +80,9 @@ SINTER_API sinter_status sinter_group_create(sinter_context* context,
                                              const sinter_group_options* options,
                                              sinter_group** out_group, sinter_error** error);
 
-/* A group whose ranks are GPUs of this process: rank i is that of contexts[i]. `out_groups` has
+/* A group whose ranks are GPUs of this process: rank i runs on contexts[i]. `out_groups` has
  * `size` places. Load every rank's plan before the first launch: a load may wait for a kernel that
- * waits for the other rank. Errors as of sinter_group_create. Thread-safe. Since 0.1. */
+ * waits for the other rank. Errors are sinter_group_create's. Thread-safe. Since 0.1. */
 SINTER_API sinter_status sinter_group_create_local(sinter_context* const* contexts, uint32_t size,
                                                    const sinter_group_options* options,
                                                    sinter_group** out_groups, sinter_error** error);
@@ -100,7 +100,7 @@ SINTER_API void sinter_group_release(const sinter_group* group);
  * which may be NULL: SINTER_DEADLINE_EXCEEDED, the rank was missed; SINTER_FAILED_PRECONDITION, it
  * launched another plan or another number of rows; SINTER_ABORTED, it aborted. `*out_rank` is
  * written always, -1 where none is meant. What launches wrote since then is undefined; later
- * launches do nothing; make another group. It never blocks: after a synchronisation it tells of
+ * launches do nothing; make another group. It never blocks: after a synchronisation it covers
  * all launches before. Thread-safe. Since 0.1. */
 SINTER_API sinter_status sinter_group_get_status(const sinter_group* group, int32_t* out_rank,
                                                  sinter_error** error);
@@ -111,12 +111,12 @@ SINTER_API sinter_status sinter_group_get_status(const sinter_group* group, int3
  * it again, to other buffers, exchanges nothing. Contexts of one process do not wait for one
  * another. SINTER_FAILED_PRECONDITION: ranks have different plans (another chain, bucket of M,
  * option or tuning set), the group has another number of ranks than the chain, is closed, or its
- * slots are too small. After ranks had different plans, processes may bind again, all of them: it
- * is compared anew. Groups of sinter_group_create_local must be made anew, as the first rank's plan
- * stands. SINTER_INVALID_ARGUMENT: buffer_count or a buffer, as of sinter_plan_bind; a plan of
- * another GPU than this rank's; a chain that is split over no ranks. They are found behind the
- * exchange, so no rank waits; the others are bound, and not told. Before it only a NULL plan, group
- * or out_binding is found.
+ * slots are too small. After ranks had different plans, processes may bind again, all of them: the
+ * plans are compared again. Groups of sinter_group_create_local must be made again, because the
+ * first rank's plan stands. SINTER_INVALID_ARGUMENT: buffer_count or a buffer, as in
+ * sinter_plan_bind; a plan of another GPU than this rank's; a chain that is split over no ranks.
+ * These are found after the exchange, so no rank waits; the other ranks are bound, and not
+ * notified. Before the exchange only a NULL plan, group or out_binding is found.
  *
  * sinter_binding_launch and nodes of graphs then refuse a group that has ended, with the status of
  * sinter_group_get_status, or is closed. All ranks launch with the same M: another one of the same

@@ -91,7 +91,7 @@ enum {
    * and 0xff. Can only be cast, moved and multiplied; a cast to it saturates. */
   SINTER_DTYPE_E4M3 = 6,
   SINTER_DTYPE_S8 = 7, /* as e4m3: can only be cast, moved and multiplied */
-  SINTER_DTYPE_S64 = 8 /* of ids of gathers and scatters alone: inputs, and views of them */
+  SINTER_DTYPE_S64 = 8 /* only for ids of gathers and scatters: inputs, and views of them */
 };
 
 /* Functions of one operand, element by element. */
@@ -154,7 +154,7 @@ enum {
   SINTER_REDUCE_MEAN = 4
 };
 
-/* Activations, of a product or alone. */
+/* Activations, of a GEMM or as an op by themselves. */
 typedef int32_t sinter_activation;
 enum {
   SINTER_ACTIVATION_IDENTITY = 0,

@@ -108,7 +108,7 @@ func (d *Device) Synchronize(stream uintptr) error {
 	return check("cuStreamSynchronize", C.sinter_go_cuda_synchronize(d.context, C.uintptr_t(stream)))
 }
 
-// Upload copies to the device, behind what the stream does, and returns once it is done.
+// Upload copies to the device, after the work already in the stream, and returns once the copy is done.
 func (d *Device) Upload(to uint64, from []byte, stream uintptr) error {
 	if len(from) == 0 {
 		return nil
@@ -118,7 +118,7 @@ func (d *Device) Upload(to uint64, from []byte, stream uintptr) error {
 		C.size_t(len(from)), C.uintptr_t(stream)))
 }
 
-// Download copies from the device, behind what the stream does, and returns once it is done.
+// Download copies from the device, after the work already in the stream, and returns once the copy is done.
 func (d *Device) Download(to []byte, from uint64, stream uintptr) error {
 	if len(to) == 0 {
 		return nil

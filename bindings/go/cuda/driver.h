@@ -7,7 +7,7 @@
 
 // Opens libcuda: the library of that path, or "" for the usual name. NULL, or why not; static.
 const char* sinter_go_cuda_open(const char* path);
-// Each is a CUresult. All but the first make the context current for the call alone.
+// Each is a CUresult. All but the first make the context current only for the call.
 int sinter_go_cuda_retain(int ordinal, int* device, uintptr_t* context);
 int sinter_go_cuda_release(int device);
 int sinter_go_cuda_alloc(uintptr_t context, size_t bytes, uint64_t* address);

@@ -117,7 +117,7 @@ def all_reduce(x: Value, ranks: int) -> Value:
 def all_gather(x: Value, axis: int, ranks: int) -> Value:
     """What all ranks have of x, joined along `axis` in the order of ranks: of x rounded to its dtype, which is floating
     or e4m3. The extent of `axis` is constant, and `ranks` times as large in the result. Rows of M are gathered with an
-    axis of their own in front: of [1, M, n] along axis 0 into [ranks, M, n]. `ranks` and errors as of
+    axis of their own in front: of [1, M, n] along axis 0 into [ranks, M, n]. `ranks` and errors are as in
     sinter_chain_add_all_reduce."""
     b = builder_of(x)
     return b._add("all_gather", b._own(x), integer(axis, "axis", -(2**31), 2**31 - 1),
@@ -135,10 +135,10 @@ def reduce_scatter(x: Value, axis: int, ranks: int) -> Value:
 
 def gather(x: Value, ids: Value, axis: int) -> Value:
     """Takes by ids, which are s32 or s64, an input or computed. Along axis 0 rows of x [rows, ..]: result[i.., ..] =
-    x[ids[i..], ..], with ids' extents and those of x behind its rows: an embedding, index_select. Along the last axis
-    of x, or -1, single elements: result[i.., t] = x[i.., ids[i.., t]], with ids' extents, which are x's but for that
-    axis: take_along_dim. An id counts from 0; one that is negative or not below the extent gives zeros. x is of any
-    dtype but s64, and so is the result. An extent of ids may be SINTER_DIM_M, and x's rows may; not an axis whose
+    x[ids[i..], ..]; its extents are ids' and then x's after the rows: an embedding, index_select. Along the last axis
+    of x, or -1, single elements: result[i.., t] = x[i.., ids[i.., t]], with ids' extents, which equal x's except on
+    that axis: take_along_dim. An id counts from 0; one that is negative or not below the extent gives zeros. x is of
+    any dtype but s64, and so is the result. An extent of ids may be SINTER_DIM_M, and x's rows may; not an axis whose
     elements are taken."""
     b = builder_of(x)
     return b._add("gather", b._own(x), b._own(ids), integer(axis, "axis", -(2**31), 2**31 - 1))
@@ -146,11 +146,11 @@ def gather(x: Value, ids: Value, axis: int) -> Value:
 
 def scatter(x: Value, ids: Value, rows: Value) -> Value:
     """x [rows, ..] with rows written over it, as into a cache: result[ids[i..], ..] = rows[i.., ..], and x elsewhere;
-    index_copy. rows has ids' extents and those of x behind its rows, and x's dtype, which is any but s64; ids are s32
-    or s64, an input or computed. Of equal ids the last one in row-major order wins. An id that is negative or not below
-    the extent writes nothing. Where an output of the result may share x's buffer (sinter_output_options.alias) and does
-    at launch, only what is written is touched; else the rest is copied. An extent of ids may be SINTER_DIM_M, and x's
-    rows may."""
+    index_copy. rows has ids' extents and then x's after its rows. It has x's dtype, which is any but s64; ids are s32
+    or s64, an input or computed. If ids are equal, the last one in row-major order wins. An id that is negative or not
+    below the extent writes nothing. If an output of the result may share x's buffer (sinter_output_options.alias) and
+    does at launch, only what is written is touched; else the rest is copied. An extent of ids may be SINTER_DIM_M, and
+    x's rows may."""
     b = builder_of(x)
     return b._add("scatter", b._own(x), b._own(ids), b._own(rows))
 

@@ -1,5 +1,5 @@
-// A chain over two GPUs of this machine, whose ranks are goroutines: columns are gathered and summed, and the sum is given out
-// in parts. Needs two Hopper GPUs; exits 77 without.
+// A chain over two GPUs of this machine, whose ranks are goroutines. Columns are gathered and summed; each rank outputs its part
+// of the sum. Needs two Hopper GPUs; exits 77 without.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 
 const rows, k, ranks = 100, 512, 2
 
-// describe gives out the columns of all ranks, and this rank's columns of their sum.
+// describe outputs the columns of all ranks, and this rank's columns of their sum.
 func describe() (*sinter.Chain, error) {
 	b := sinter.NewBuilder()
 	x := b.Input(sinter.BF16, []int64{sinter.M, k})
@@ -93,7 +93,7 @@ func run(rank int, gpu gpus.GPU, group *sinter.Group) (right bool, err error) {
 		if err := device.Download(part, at[2], stream); err != nil {
 			return false, err
 		}
-		if err := group.Err(); err != nil { // behind a synchronisation
+		if err := group.Err(); err != nil { // after a synchronisation
 			return false, err
 		}
 		right = right && isRight(all, func(i int) float32 {

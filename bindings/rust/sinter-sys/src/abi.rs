@@ -18,7 +18,7 @@ pub struct Struct {
     pub fields: Vec<Field>,
 }
 
-/// Types as they are written in Rust; an empty `result` is none. `address` makes the linker find the function.
+/// Types as they are written in Rust; an empty `result` means no result. `address` makes the linker find the function.
 pub struct Function {
     pub name: &'static str,
     pub parameters: Vec<&'static str>,

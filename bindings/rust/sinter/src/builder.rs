@@ -51,7 +51,7 @@ pub struct InputOptions {
     pub stride_m_powers: Option<Vec<i32>>,
 }
 
-/// Options of an output; strides as of [`InputOptions`].
+/// Options of an output; strides are as in [`InputOptions`].
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct OutputOptions<'b> {
@@ -66,9 +66,9 @@ pub struct OutputOptions<'b> {
 pub struct Conv2dOptions {
     /// OHWI by default.
     pub filter: Filter,
-    /// Of height and width; 1 by default.
+    /// Along height and width; 1 by default.
     pub strides: [i32; 2],
-    /// Of height and width; 1 by default.
+    /// Along height and width; 1 by default.
     pub dilations: [i32; 2],
     /// Top, bottom, left and right; none by default.
     pub pads: [i32; 4],
@@ -86,13 +86,13 @@ impl Default for Conv2dOptions {
 pub struct WindowOptions {
     /// Height and width; 1 by default.
     pub window: [i32; 2],
-    /// Of height and width; 1 by default.
+    /// Along height and width; 1 by default.
     pub strides: [i32; 2],
-    /// Of height and width; 1 by default.
+    /// Along height and width; 1 by default.
     pub dilations: [i32; 2],
     /// Top, bottom, left and right; none by default.
     pub pads: [i32; 4],
-    /// Of `avg_pool2d` alone: zeros around the image are not counted.
+    /// For `avg_pool2d` only: zeros around the image are not counted.
     pub exclude_pads: bool,
 }
 impl Default for WindowOptions {
@@ -153,7 +153,7 @@ pub struct NormOptions<'b> {
     /// 0: 1e-5 in a layernorm, 1e-6 in an rmsnorm.
     pub eps: f64,
     pub gamma: Option<Value<'b>>,
-    /// Of a layernorm only.
+    /// For a layernorm only.
     pub beta: Option<Value<'b>>,
 }
 
@@ -206,7 +206,7 @@ pub struct GroupedGatedFfnOptions<'b> {
     /// [experts, 2 n] and [experts, l].
     pub bias1: Option<Value<'b>>,
     pub bias2: Option<Value<'b>>,
-    /// Of SiLU alone: gate * sigmoid(alpha gate); 0 for 1.
+    /// For SiLU only: gate * sigmoid(alpha gate); 0 means 1.
     pub alpha: f64,
     /// Added to up.
     pub beta: f64,
@@ -371,8 +371,8 @@ impl ChainBuilder {
         }
     }
 
-    /// One number for each axis that a value can have. The library alone knows how many the value has: it refuses the -1
-    /// behind a list that is too short.
+    /// One number for each axis that a value can have. Only the library knows how many the value has: it refuses the -1
+    /// that follows a list that is too short.
     fn padded<T: Copy + From<i8>>(&self, field: &str, list: &Option<Vec<T>>) -> Option<[T; sys::SINTER_MAX_RANK]> {
         let list = list.as_ref()?;
         let (length, most) = (list.len(), sys::SINTER_MAX_RANK);
@@ -450,7 +450,7 @@ impl ChainBuilder {
         self.output_with(value, &OutputOptions::default());
     }
 
-    /// An output with strides, or in the place of an input.
+    /// An output with strides, or one that shares an input's buffer.
     pub fn output_with(&self, value: Value<'_>, options: &OutputOptions<'_>) {
         let strides = self.padded("strides", &options.strides);
         let powers = self.padded("stride_m_powers", &options.stride_m_powers);
@@ -503,7 +503,7 @@ impl<'b> Value<'b> {
         })
     }
 
-    /// w[e] self[m] with the first e of m < ends[e]: f32 [m, n]. Rows behind all ends are zeros.
+    /// w[e] self[m] with the first e of m < ends[e]: f32 [m, n]. Rows past the last end are zeros.
     pub fn grouped_matmul_ends(self, w: Value<'b>, ends: Value<'b>, transpose_w: bool) -> Value<'b> {
         let flags = if transpose_w { sys::SINTER_MATMUL_TRANSPOSE_B } else { 0 };
         let raw = sys::sinter_matmul_options { flags, ..Default::default() };
@@ -613,7 +613,7 @@ impl<'b> Value<'b> {
         self.with(&[options.gamma, options.beta], |chain, out, error| unsafe { add(chain, self.id, &raw, out, error) })
     }
 
-    /// Of gates [.., 4h] and c [.., h]: (h', c').
+    /// Maps gates [.., 4h] and c [.., h] to (h', c').
     pub fn lstm_cell(self, c: Value<'b>) -> (Value<'b>, Value<'b>) {
         let mut cell = sys::SINTER_NO_VALUE;
         let h = self.with(&[Some(c)], |chain, out, error| unsafe {

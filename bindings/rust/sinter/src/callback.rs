@@ -1,4 +1,4 @@
-//! Closures behind the C callbacks. A panic must not cross C: it is caught there, and the call goes on.
+//! Closures that the C callbacks call. A panic must not cross C: it is caught there, and the call goes on.
 use crate::{error, LogCallback, LogLevel, ProgressCallback};
 use std::os::raw::c_char;
 use std::panic::{catch_unwind, AssertUnwindSafe};

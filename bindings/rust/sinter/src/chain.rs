@@ -28,10 +28,10 @@ pub struct TensorInfo {
 
 impl Chain {
     /// A chain from one line, such as `gated_ffn m=M n=14336 k=4096 l=4096 act=silu dtype=bf16`; docs/chains.md has the
-    /// kinds and their keys. Of the experimental part of the ABI.
+    /// kinds and their keys. This is in the experimental part of the ABI.
     pub fn from_text(line: &str) -> Result<Self> {
         let line = c_string("line", line)?;
-        // SAFETY: the line is NUL-terminated; what is not wanted may be NULL.
+        // SAFETY: the line is NUL-terminated; results that are not wanted may be NULL.
         Self::make(|out, error| unsafe {
             sys::experimental::sinter_x_chain_from_text(line.as_ptr(), out, null_mut(), null_mut(), error)
         })

@@ -50,11 +50,11 @@ impl Error {
     pub fn bound(&self) -> Option<&str> {
         self.bound.as_deref()
     }
-    /// The CUresult behind [`Status::DRIVER`], else 0.
+    /// The CUresult that caused [`Status::DRIVER`], else 0.
     pub fn driver_result(&self) -> i32 {
         self.driver_result
     }
-    /// The compiler's log behind [`Status::COMPILE_FAILED`], else "".
+    /// The compiler's log of [`Status::COMPILE_FAILED`], else "".
     pub fn compile_log(&self) -> &str {
         &self.compile_log
     }
@@ -72,7 +72,7 @@ impl std::error::Error for Error {}
 /// # Safety
 /// `text` is NUL-terminated and lives as long as the result is used.
 pub(crate) unsafe fn borrowed<'a>(text: *const c_char) -> &'a str {
-    // SAFETY: as of this function.
+    // SAFETY: as this function requires.
     unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
 }
 
@@ -81,7 +81,7 @@ pub(crate) unsafe fn borrowed<'a>(text: *const c_char) -> &'a str {
 /// # Safety
 /// `text` is NUL-terminated.
 pub(crate) unsafe fn copied(text: *const c_char) -> String {
-    // SAFETY: as of this function.
+    // SAFETY: as this function requires.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 

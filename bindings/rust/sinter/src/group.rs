@@ -19,7 +19,7 @@ pub type Exchange = Arc<dyn Fn(&[u8]) -> std::result::Result<Vec<Vec<u8>>, Box<d
 /// Options of a group; sinter_group.h says of each field what it means.
 #[derive(Clone, Debug)]
 pub struct GroupOptions {
-    /// Of the largest message of one kernel; 0: the library's choice.
+    /// Bytes of the largest message of one kernel; 0: the library's choice.
     pub slot_bytes: u64,
     /// How long a kernel waits for another rank; `None`: until [`Group::abort`].
     pub timeout: Option<Duration>,
@@ -127,7 +127,7 @@ impl Drop for Shared {
     /// A group that nobody closed has ended on all ranks, and keeps its memory, which others write.
     fn drop(&mut self) {
         if self.gatherer.is_none() || self.closed.load(Ordering::Acquire) {
-            // SAFETY: dropped here alone.
+            // SAFETY: dropped only here.
             unsafe { ManuallyDrop::drop(&mut self.raw) };
             return;
         }
@@ -177,7 +177,7 @@ impl Group {
         unsafe { Self::with_peers(context, rank, size, exchange, options) }
     }
 
-    /// Of GPUs of this process: rank i is that of `contexts[i]`. Bind every rank's plan before the first launch.
+    /// A group of GPUs of this process: rank i runs on `contexts[i]`. Bind every rank's plan before the first launch.
     pub fn local(contexts: &[&Context], options: &GroupOptions) -> Result<Vec<Self>> {
         let given: Vec<*mut sys::sinter_context> = contexts.iter().map(|context| context.as_raw()).collect();
         let mut made = vec![null_mut(); contexts.len().max(1)];
@@ -213,7 +213,7 @@ impl Group {
     }
 
     /// `Ok` while the group lives, else why it ended: [`Status::DEADLINE_EXCEEDED`] (a rank was missed),
-    /// [`Status::FAILED_PRECONDITION`] (ranks made different calls) or [`Status::ABORTED`]. Never blocks: ask behind a
+    /// [`Status::FAILED_PRECONDITION`] (ranks made different calls) or [`Status::ABORTED`]. Never blocks: ask after a
     /// synchronisation.
     pub fn status(&self) -> Result<()> {
         // SAFETY: the handle is alive.

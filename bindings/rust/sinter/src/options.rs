@@ -209,7 +209,7 @@ pub struct TuneOptions {
     pub batch_invariant: bool,
     /// An entry of `into` that can still be used stays, unmeasured.
     pub keep: bool,
-    /// What was measured by then decides.
+    /// At the deadline the best measured candidate wins.
     pub deadline: Option<Duration>,
     /// Candidates built and measured; 0: 11.
     pub top_k: i32,

@@ -64,7 +64,7 @@ fn waker_of(waiting: &Waiting) -> MutexGuard<'_, Option<Waker>> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Wakes who waits. `user_data` is a share of `Waiting`, which the library gives back once.
+/// Wakes the waiting task. `user_data` is a share of `Waiting`, which the library gives back once.
 unsafe extern "C" fn wake(user_data: usize, _: *const sys::sinter_pending, _: sys::sinter_status) {
     // SAFETY: as said above.
     let waiting = unsafe { Arc::from_raw(user_data as *const Waiting) };

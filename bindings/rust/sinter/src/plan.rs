@@ -111,7 +111,7 @@ impl Plan {
     /// `workspace` is `bytes` bytes of memory of the context's device that nothing else uses until the stream is past
     /// this; `stream` is a stream of that device.
     pub unsafe fn init_workspace(&self, workspace: DevicePtr, bytes: u64, stream: Stream) -> Result<()> {
-        // SAFETY: as of this function.
+        // SAFETY: as this function requires.
         call(|error| unsafe {
             sys::sinter_plan_init_workspace(self.as_raw(), workspace, bytes, stream.as_raw(), error)
         })
@@ -125,7 +125,7 @@ impl Plan {
     /// has ended they stay allocated on the context's device, as large as [`crate::Chain::buffer`] says for its m, and
     /// nothing else writes them meanwhile. A workspace serves one plan on one stream at a time.
     pub unsafe fn bind(&self, buffers: &[DevicePtr], workspace: DevicePtr) -> Result<Binding> {
-        // SAFETY: as of this function.
+        // SAFETY: as this function requires.
         Binding::make(|out, error| unsafe {
             sys::sinter_plan_bind(self.as_raw(), buffers.len() as u32, buffers.as_ptr(), workspace, out, error)
         })
@@ -138,7 +138,7 @@ impl Plan {
     /// # Safety
     /// As of [`Plan::bind`]; launches of all ranks are the same, with the same m, in the same order.
     pub unsafe fn bind_group(&self, buffers: &[DevicePtr], workspace: DevicePtr, group: &Group) -> Result<Binding> {
-        // SAFETY: as of this function.
+        // SAFETY: as this function requires.
         gathering(|| {
             Binding::make(|out, error| unsafe {
                 sys::sinter_plan_bind_group(self.as_raw(), buffers.len() as u32, buffers.as_ptr(), workspace,
@@ -161,7 +161,7 @@ impl Plan {
     ) -> Result<()> {
         let m = m.into();
         let (count, symbols) = symbols(&m);
-        // SAFETY: as of this function.
+        // SAFETY: as this function requires.
         call(|error| unsafe {
             sys::sinter_plan_launch(self.as_raw(), stream.as_raw(), count, symbols, buffers.len() as u32,
                                     buffers.as_ptr(), workspace, flags.0, error)
@@ -203,14 +203,14 @@ impl Binding {
     pub unsafe fn launch(&self, stream: Stream, m: impl Into<Option<i64>>, flags: Launch) -> Result<()> {
         let m = m.into();
         let (count, symbols) = symbols(&m);
-        // SAFETY: as of this function.
+        // SAFETY: as this function requires.
         call(|error| unsafe {
             sys::sinter_binding_launch(self.as_raw(), stream.as_raw(), count, symbols, flags.0, error)
         })
     }
 
-    /// Adds to `graph` what a launch would enqueue, behind `dependencies`. [`Launch::PDL`]: by programmatic edges from
-    /// those that are kernels.
+    /// Adds to `graph` what a launch would enqueue, after `dependencies`. With [`Launch::PDL`] the edges from dependencies
+    /// that are kernels are programmatic.
     ///
     /// # Safety
     /// `graph` is a graph that no other thread uses meanwhile, the dependencies are nodes of it; the buffers are as
@@ -224,7 +224,7 @@ impl Binding {
     ) -> Result<GraphNodes> {
         let m = m.into();
         let (count, symbols) = symbols(&m);
-        // SAFETY: as of this function.
+        // SAFETY: as this function requires.
         GraphNodes::make(|out, error| unsafe {
             sys::sinter_binding_add_to_graph(self.as_raw(), graph, dependencies.len() as u32, dependencies.as_ptr(),
                                              count, symbols, flags.0, out, error)
@@ -248,7 +248,7 @@ impl GraphNodes {
     }
 
     /// The buffers of `binding`, of the same plan, and `m` rows in an instance of the graph;
-    /// [`crate::Status::FAILED_PRECONDITION`] where the graph must be built anew.
+    /// [`crate::Status::FAILED_PRECONDITION`] if the graph must be rebuilt.
     ///
     /// # Safety
     /// `exec` is an instance of the graph that the nodes are still in, which nothing launches meanwhile; the buffers
@@ -256,7 +256,7 @@ impl GraphNodes {
     pub unsafe fn update(&self, exec: GraphExec, binding: &Binding, m: impl Into<Option<i64>>) -> Result<()> {
         let m = m.into();
         let (count, symbols) = symbols(&m);
-        // SAFETY: as of this function.
+        // SAFETY: as this function requires.
         call(|error| unsafe {
             sys::sinter_graph_nodes_update(self.as_raw(), exec, binding.as_raw(), count, symbols, error)
         })

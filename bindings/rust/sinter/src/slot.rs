@@ -10,8 +10,8 @@ handle! {
     Raw: sinter_slot, sinter_slot_retain, sinter_slot_release
 }
 
-/// A place that always holds the best plan so far, for callers that must not wait. Nothing that a plan, binding or graph
-/// holds ever changes: to take a better plan in, ask for it, bind and capture anew. `Clone` shares it.
+/// A place that always holds the best plan so far, for callers that must not wait. The contents of a plan, binding and graph
+/// never change: to use a better plan, ask for it, bind and capture again. `Clone` shares it.
 #[derive(Clone)]
 pub struct Slot {
     raw: Raw,

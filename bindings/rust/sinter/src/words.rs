@@ -59,7 +59,7 @@ impl Default for LogLevel {
 }
 
 impl Status {
-    /// "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for a number that is none.
+    /// "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for a number that does not name a status.
     pub fn name(self) -> &'static str {
         // SAFETY: static storage.
         unsafe { crate::error::borrowed(sys::sinter_status_name(self.0)) }

@@ -405,7 +405,7 @@ fn a_pending_prepare_is_waited_for_awaited_and_dropped() {
     assert_eq!(block_on(context.prepare_async(&chain, 20, &options).unwrap()).unwrap().bucket(), 32);
     refused(context.prepare_async(&chain, -1, &options).and_then(|pending| pending.wait()), Status::INVALID_ARGUMENT, "-1");
 
-    // A cold one, in memory alone: it takes a while, and dropping it does not.
+    // A cold context, in memory only: it takes a while, and dropping it does not.
     let cold = ContextOptions { target: Some("h200".into()), cache_dir: Some(String::new()), ..Default::default() };
     let cold = Context::new(&cold).unwrap();
     let long = PrepareOptions { deadline: Some(Duration::from_millis(3)), ..Default::default() };
@@ -535,7 +535,7 @@ fn a_plan_is_bound_and_launched_on_a_driver() {
         let binding = plan.bind(&buffers, workspace).unwrap();
         drop(plan.clone());
         binding.launch(stream, 20, Launch::NONE).unwrap();
-        // A graph of the fake driver that is none: the library asks it, and says what it answered.
+        // An invalid graph of the fake driver: the library asks the driver, and reports its answer.
         let graph = 1 as Graph;
         refused(binding.add_to_graph(std::ptr::null_mut(), &[], 20, Launch::NONE), Status::INVALID_ARGUMENT, "graph is null");
         refused(binding.add_to_graph(graph, &[], 20, Launch::PDL), Status::DRIVER, "cuGraphAddNode");

@@ -1,5 +1,5 @@
-//! Groups of two ranks, which are threads, on the driver that SINTER_LIBCUDA names: that of the repository's tests needs no
-//! GPU, and has as many as FAKE_LIBCUDA_GPUS says. Ends early without it.
+//! Groups of two ranks, which are threads, on the driver that SINTER_LIBCUDA names. The driver of the repository's tests needs
+//! no GPU, and has as many as FAKE_LIBCUDA_GPUS says. Ends early without it.
 use sinter::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, Once};

@@ -62,7 +62,7 @@ impl Device {
         let driver = Driver::open()?;
         let mut opened = Self { driver, device: 0, stream: null_mut() };
         let mut context: *mut c_void = null_mut();
-        // SAFETY: the types are those of cuda.h.
+        // SAFETY: the types match cuda.h.
         unsafe {
             if driver.call::<unsafe extern "C" fn(c_uint) -> c_int>("cuInit")(0) != 0 {
                 return None;
@@ -84,21 +84,21 @@ impl Device {
     pub fn alloc(&self, bytes: u64) -> Buffer<'_> {
         let mut address = 0u64;
         if bytes > 0 {
-            // SAFETY: the types are those of cuda.h.
+            // SAFETY: the types match cuda.h.
             unsafe { cuda!(self.driver, "cuMemAlloc_v2", (*mut u64, usize), &mut address, bytes as usize) }
         }
         Buffer { device: self, address }
     }
 
     fn wait(&self) {
-        // SAFETY: the types are those of cuda.h.
+        // SAFETY: the types match cuda.h.
         unsafe { cuda!(self.driver, "cuStreamSynchronize", (*mut c_void), self.stream) }
     }
 }
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: the types are those of cuda.h.
+        // SAFETY: the types match cuda.h.
         unsafe {
             cuda!(self.driver, "cuStreamDestroy_v2", (*mut c_void), self.stream);
             cuda!(self.driver, "cuDevicePrimaryCtxRelease_v2", (c_int), self.device);
@@ -110,7 +110,7 @@ impl Buffer<'_> {
     /// Returns once the copy is done.
     pub fn upload(&self, from: &[u16]) {
         let (driver, bytes) = (self.device.driver, std::mem::size_of_val(from));
-        // SAFETY: the types are those of cuda.h; the slice lives until the stream is waited for.
+        // SAFETY: the types match cuda.h; the slice lives until the stream is waited for.
         unsafe {
             cuda!(driver, "cuMemcpyHtoDAsync_v2", (u64, *const c_void, usize, *mut c_void), self.address,
                   from.as_ptr().cast(), bytes, self.device.stream);
@@ -121,7 +121,7 @@ impl Buffer<'_> {
     /// Waits for all that the stream does.
     pub fn download(&self, to: &mut [u16]) {
         let (driver, bytes) = (self.device.driver, std::mem::size_of_val(to));
-        // SAFETY: the types are those of cuda.h; the slice lives until the stream is waited for.
+        // SAFETY: the types match cuda.h; the slice lives until the stream is waited for.
         unsafe {
             cuda!(driver, "cuMemcpyDtoHAsync_v2", (*mut c_void, u64, usize, *mut c_void), to.as_mut_ptr().cast(),
                   self.address, bytes, self.device.stream);
@@ -133,7 +133,7 @@ impl Buffer<'_> {
 impl Drop for Buffer<'_> {
     fn drop(&mut self) {
         if self.address != 0 {
-            // SAFETY: the types are those of cuda.h.
+            // SAFETY: the types match cuda.h.
             unsafe { cuda!(self.device.driver, "cuMemFree_v2", (u64), self.address) }
         }
     }

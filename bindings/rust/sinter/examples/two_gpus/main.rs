@@ -1,5 +1,5 @@
-//! A chain over two GPUs of this machine, whose ranks are threads: columns are gathered and summed, and the sum is given out
-//! in parts. Needs two Hopper GPUs; exits 77 without.
+//! A chain over two GPUs of this machine, whose ranks are threads. Columns are gathered and summed; each rank outputs its part
+//! of the sum. Needs two Hopper GPUs; exits 77 without.
 #[path = "../gated_ffn/cuda.rs"]
 mod cuda;
 
@@ -50,7 +50,7 @@ fn run(rank: i64, device: &cuda::Device, context: &Context, group: &Group) -> Re
         let (mut gathered, mut summed) = (vec![0; (m * K * ranks) as usize], vec![0; (m * K / ranks) as usize]);
         all.download(&mut gathered);
         part.download(&mut summed);
-        group.status()?; // behind a synchronisation
+        group.status()?; // after a synchronisation
         right &= gathered.iter().zip(0..).all(|(got, i)| {
             let (row, column) = (i / (K * ranks), i % (K * ranks));
             *got == bf16(x_of(column / K, row, column % K))

@@ -35,8 +35,8 @@ impl<'b> Value<'b> {
 
     /// What all ranks have of x, joined along `axis` in the order of ranks: of x rounded to its dtype, which is
     /// floating or e4m3. The extent of `axis` is constant, and `ranks` times as large in the result. Rows of M are
-    /// gathered with an axis of their own in front: of [1, M, n] along axis 0 into [ranks, M, n]. `ranks` and errors as
-    /// of sinter_chain_add_all_reduce.
+    /// gathered with an axis of their own in front: of [1, M, n] along axis 0 into [ranks, M, n]. `ranks` and errors
+    /// are as in sinter_chain_add_all_reduce.
     pub fn all_gather(self, axis: i32, ranks: i32) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
         self.with(&[], |chain, out, error| unsafe {
@@ -71,7 +71,7 @@ impl<'b> Value<'b> {
         })
     }
 
-    /// A comparison; gives pred. Operands as of a binary function.
+    /// A comparison; gives pred. Operands are as in a binary function.
     pub fn compare(self, kind: Compare, b: Value<'b>) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
         self.with(&[Some(b)], |chain, out, error| unsafe {
@@ -121,11 +121,11 @@ impl<'b> Value<'b> {
     }
 
     /// Takes by ids, which are s32 or s64, an input or computed. Along axis 0 rows of x [rows, ..]: result[i.., ..] =
-    /// x[ids[i..], ..], with ids' extents and those of x behind its rows: an embedding, index_select. Along the last
-    /// axis of x, or -1, single elements: result[i.., t] = x[i.., ids[i.., t]], with ids' extents, which are x's but
-    /// for that axis: take_along_dim. An id counts from 0; one that is negative or not below the extent gives zeros. x
-    /// is of any dtype but s64, and so is the result. An extent of ids may be SINTER_DIM_M, and x's rows may; not an
-    /// axis whose elements are taken.
+    /// x[ids[i..], ..]; its extents are ids' and then x's after the rows: an embedding, index_select. Along the last
+    /// axis of x, or -1, single elements: result[i.., t] = x[i.., ids[i.., t]], with ids' extents, which equal x's
+    /// except on that axis: take_along_dim. An id counts from 0; one that is negative or not below the extent gives
+    /// zeros. x is of any dtype but s64, and so is the result. An extent of ids may be SINTER_DIM_M, and x's rows may;
+    /// not an axis whose elements are taken.
     pub fn gather(self, ids: Value<'b>, axis: i32) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
         self.with(&[Some(ids)], |chain, out, error| unsafe {
@@ -134,9 +134,9 @@ impl<'b> Value<'b> {
     }
 
     /// x [rows, ..] with rows written over it, as into a cache: result[ids[i..], ..] = rows[i.., ..], and x elsewhere;
-    /// index_copy. rows has ids' extents and those of x behind its rows, and x's dtype, which is any but s64; ids are
-    /// s32 or s64, an input or computed. Of equal ids the last one in row-major order wins. An id that is negative or
-    /// not below the extent writes nothing. Where an output of the result may share x's buffer
+    /// index_copy. rows has ids' extents and then x's after its rows. It has x's dtype, which is any but s64; ids are
+    /// s32 or s64, an input or computed. If ids are equal, the last one in row-major order wins. An id that is negative
+    /// or not below the extent writes nothing. If an output of the result may share x's buffer
     /// (sinter_output_options.alias) and does at launch, only what is written is touched; else the rest is copied. An
     /// extent of ids may be SINTER_DIM_M, and x's rows may.
     pub fn scatter(self, ids: Value<'b>, rows: Value<'b>) -> Value<'b> {
@@ -175,7 +175,7 @@ impl<'b> Value<'b> {
         })
     }
 
-    /// An activation alone.
+    /// An activation with nothing before it.
     pub fn activation(self, activation: Activation) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
         self.with(&[], |chain, out, error| unsafe {
@@ -192,7 +192,7 @@ impl<'b> Value<'b> {
     }
 
     /// min(max(x, min), max) in x's dtype, floating or s32, to which the bounds are rounded; NaN stays NaN. An infinite
-    /// bound is none, and only one may be.
+    /// number means no bound; only one of the two may be infinite.
     pub fn clamp(self, min: f64, max: f64) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
         self.with(&[], |chain, out, error| unsafe {

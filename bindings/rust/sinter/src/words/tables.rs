@@ -48,7 +48,7 @@ word! {
     E4M3 = SINTER_DTYPE_E4M3,
     /// As e4m3: can only be cast, moved and multiplied.
     S8 = SINTER_DTYPE_S8,
-    /// Of ids of gathers and scatters alone: inputs, and views of them.
+    /// Only for ids of gathers and scatters: inputs, and views of them.
     S64 = SINTER_DTYPE_S64,
 }
 word! {
@@ -134,7 +134,7 @@ word! {
     MEAN = SINTER_REDUCE_MEAN,
 }
 word! {
-    /// Activations, of a product or alone.
+    /// Activations, of a GEMM or as an op by themselves.
     Activation:
     IDENTITY = SINTER_ACTIVATION_IDENTITY,
     /// max(x, 0); NaN stays NaN.
