@@ -194,7 +194,7 @@ struct PackReport {
 using EnvelopeSource = std::function<absl::StatusOr<std::string>(const PackItem&)>;
 
 // `items` in any order, without duplicates. Every envelope is verified again before it is packed.
-// On failure `path` is unchanged and nothing is left beside it. The result is synced; its mode is
+// On failure `path` is unchanged and no other file is left. The result is synced; its mode is
 // 0644 less the umask. RESOURCE_EXHAUSTED when memory runs out or a limit of the format is
 // exceeded; FAILED_PRECONDITION when no record is left to write.
 absl::StatusOr<PackReport> WritePack(const PackWriteOptions& options, std::vector<PackItem> items,

@@ -77,8 +77,8 @@ absl::Status PackReader::Load(const PackOptions& options) {
   return OpenTable();
 }
 
-// LevelDB sees only bytes of the table that match the manifest: the index and what is around it are
-// checked here, a block when it is read.
+// LevelDB sees only bytes of the table that match the manifest: the index and the bytes around it
+// are checked here, a block when it is read.
 absl::Status PackReader::OpenTable() {
   const uint64_t blocks = manifest_.BlockBytes();
   SINTER_ASSIGN_OR_RETURN(const SharedBytes rest, ReadAt(blocks, manifest_.rest_bytes));

@@ -4,10 +4,10 @@
 // Layout, little-endian (strings are u64 length + bytes):
 //   8 bytes magic, u32 format version, 32 bytes SHA-256 of all that follows,
 //   u8 kind, u8 verified, u32 flags (0), i64 creation time (unix seconds),
-//   producer, arch, full key, payload; nothing behind.
-// Magic and version are at the same place in every version. Of another version nothing else is
-// read, not even the hash, which it may compute differently. The hash guards against accidents. Who
-// may write the store is another matter: see the README of cache/store.
+//   producer, arch, full key, payload; no byte follows.
+// Magic and version are at the same place in every version. A reader of another version reads
+// nothing else, not even the hash, which that version may compute differently. The hash guards
+// against accidents. The README of cache/store says who may write the store.
 #ifndef SINTER_CACHE_RECORD_RECORD_H_
 #define SINTER_CACHE_RECORD_RECORD_H_
 
@@ -45,7 +45,7 @@ struct Envelope {
 
 std::string EncodeEnvelope(const Envelope& envelope, const RecordFormat& format = {});
 
-// The envelope of a record: `verified` and `arch` are those of its payload and key.
+// The envelope of a record: it takes `verified` and `arch` from the payload and the key.
 Envelope MakeEnvelope(RecordKind kind, absl::string_view key, absl::string_view payload,
                       std::string producer, int64_t created_unix_s,
                       const RecordFormat& format = {});
@@ -76,7 +76,7 @@ EnvelopeVerdict ReadVouchedEnvelopeFor(absl::string_view bytes, RecordKind kind,
 EnvelopeVerdict ReadEnvelopeOf(absl::string_view bytes, RecordKind kind, const Digest& digest,
                                const RecordFormat& format = {});
 
-// The key in an envelope, read from its first bytes alone; "" when they do not hold all of it.
+// The key in an envelope, read only from its first bytes; "" when they do not hold all of it.
 // Nothing is checked: for explanations only.
 std::string PeekEnvelopeKey(absl::string_view head);
 
@@ -108,10 +108,10 @@ constexpr uint64_t kMostLogBytes = 4096;
 constexpr uint64_t kMostDeviceBytes = 1024;
 constexpr int64_t kMostCheckedRows = int64_t{1} << 40;
 
-// What was compiled. Buffers, rows and blocks of a launch belong to the plan, so a record serves
+// A compiled kernel. Buffers, rows and blocks of a launch belong to the plan, so a record serves
 // every position of every plan with this code.
 struct KernelRecord {
-  Digest key;  // SHA-256 of the key bytes of what was compiled
+  Digest key;  // SHA-256 of the kernel's key bytes
   std::string cubin;
   std::string entry;  // extern "C" kernel name
   std::string log;    // summary of the compile log

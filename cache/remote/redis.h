@@ -184,7 +184,7 @@ class RedisBackend : public RemoteBackend {
 
   const RemoteAddress address_;
   std::mutex mutex_;
-  SocketAddress to_;  // guarded by mutex_: Resolve may run beside a call
+  SocketAddress to_;  // guarded by mutex_: Resolve may run during a call
   RespConnection connection_;
 };
 

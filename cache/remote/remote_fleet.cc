@@ -1,4 +1,4 @@
-// The part of RemoteTier that serves the fleet beside look-ups: leases (single flight),
+// The part of RemoteTier that serves the fleet, apart from look-ups: leases (single flight),
 // prefetching, withdrawing.
 #include <algorithm>
 #include <chrono>
@@ -213,7 +213,7 @@ Lookup RemoteTier::Impl::Withdrawn(absl::string_view why) {
   return Lookup::Miss(MissReason::kQuarantined, absl::StrCat("remote: withdrawn: ", why));
 }
 
-// Somebody without the fleet's key may have overwritten a mark, so a record beside a bad mark is
+// Somebody without the fleet's key may have overwritten a mark, so a record that has a bad mark is
 // not trusted.
 Lookup RemoteTier::Impl::JudgeMark(const std::string& name, absl::string_view value) {
   std::string why;

@@ -1,5 +1,5 @@
 // RemoteTier: the tier that a fleet shares. It is asked only for records that the other tiers lack,
-// with a limit of time and behind a circuit breaker. A thread of its own does everything else:
+// with a limit of time and through a circuit breaker. A thread of its own does everything else:
 // publishing, prefetching, releasing leases, finding the host.
 #ifndef SINTER_CACHE_REMOTE_REMOTE_TIER_H_
 #define SINTER_CACHE_REMOTE_REMOTE_TIER_H_
@@ -31,8 +31,8 @@ namespace sinter {
 // probe; if it succeeds the breaker closes, if it fails the next pause begins. Absent values are
 // successes.
 //
-// Thread-safe. The caller gives the time. The rule needs a least number of calls beside a failure
-// rate, since counts of failures alone open it for healthy stores.
+// Thread-safe. The caller gives the time. The rule needs a least number of calls in addition to a
+// failure rate, since a count of failures without a rate opens it for healthy stores.
 class CircuitBreaker {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -89,7 +89,7 @@ struct RemoteOptions {
   uint64_t queue_bytes = uint64_t{64} << 20;          // of values that wait to be published
   uint64_t prefetch_most = 4096;                      // records
   uint64_t jitter_seed = 0;                           // of the breaker's pauses
-  LogSink log;  // told of breaker transitions and of values that no trusted machine wrote
+  LogSink log;  // receives breaker transitions and values that no trusted machine wrote
 };
 
 struct RemoteStats {
@@ -160,7 +160,7 @@ class RemoteTier {
   // The thread calls both, but not after Stop.
   void Prefetch(std::function<bool(RecordKind, const Digest&)> wanted, RecordSink sink);
 
-  // Ends the thread. What is queued is published first, for at most background_budget. After it
+  // Ends the thread. Queued records are published first, for at most background_budget. After it
   // there are no callbacks and nothing is published.
   void Stop();
   // Waits until everything queued before is done; false when `limit` passes first.

@@ -1,8 +1,8 @@
 // The folder of the local tier: it is opened by descriptor, and checked for who may write it; the
 // names in it; and how a file appears in it, whole or not at all.
 //
-//   <root>/v1/obj/<2 hex>/<62 hex>.ldb   one kernel record; .bad beside it: quarantined
-//   <root>/v1/plan/<2 hex>/<62 hex>.ldb  one plan record; .bad likewise
+//   <root>/v1/obj/<2 hex>/<62 hex>.ldb   one kernel record; .bad next to it: quarantined
+//   <root>/v1/plan/<2 hex>/<62 hex>.ldb  one plan record; .bad as for a kernel
 //   <root>/v1/locks                      0 bytes; byte ranges are single-flight locks
 //   <root>/v1/bad/                       damaged and quarantined files, bounded
 //   <root>/v1/db/, v1/db.lock            of versions that could keep a leveldb::DB here; left alone
@@ -88,7 +88,7 @@ absl::Status ForEachFile(
 bool DigestOfPath(const std::string& path, absl::string_view suffix, Digest* digest);
 
 // OK when the folder holds only what the library makes: by its name, in real folders with the owner
-// and mode that Open asks of the root. FAILED_PRECONDITION naming what is not ours;
+// and mode that Open requires of the root. FAILED_PRECONDITION names a file that is not ours;
 // PERMISSION_DENIED for a folder that is a link or that somebody else may write. Asked before
 // everything is removed.
 absl::Status CheckOurs(const StoreDirectory& dir);
@@ -104,7 +104,7 @@ enum class PublishMode {
 // Writes all of a file. Called again if the first try failed.
 using FileWriter = std::function<absl::Status(int fd)>;
 
-// Lets `write` fill an unnamed file (O_TMPFILE) beside `path`, then links it to `path`. Where the
+// Lets `write` fill an unnamed file (O_TMPFILE) in `path`'s folder, then links it to `path`. If the
 // file system has no unnamed files, /proc is missing, or the file system is a network one, a file
 // with a random name is written, linked and removed instead. Makes the folder. Readers that have
 // the old file open keep it. A killed writer leaves nothing, or at worst one ".tmp-" file, which

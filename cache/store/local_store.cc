@@ -117,7 +117,7 @@ absl::StatusOr<LocalStore::DirectoryPtr> LocalStore::Open() const {
 }
 
 // Also null in the child of a fork if a thread of the parent held the lock at that moment; then the
-// folder is opened anew.
+// folder is opened again.
 LocalStore::DirectoryPtr LocalStore::Directory() const {
   DirectoryPtr directory = *directory_.Lock();
   if (directory != nullptr || !usable_.ok()) return directory;

@@ -204,9 +204,9 @@ leveldb::ReadOptions AskingChecksums() {
 
 // Writing a table takes three times its value's memory. When the memory free at the end of the heap
 // exceeds twice the largest piece that was ever mapped and unmapped, glibc's malloc returns it to
-// the kernel, which must clear each page anew for the next put. Allocating and freeing an untouched
-// piece of four times the value raises that limit, so that malloc keeps what a put takes, the
-// value's own memory included.
+// the kernel, which must clear each page again for the next put. Allocating and freeing an
+// untouched piece of four times the value raises that limit, so that malloc keeps what a put takes,
+// the value's own memory included.
 void HaveMallocKeep(uint64_t value_bytes) {
   constexpr uint64_t kMostValue = uint64_t{1} << 20;  // the host process loses no more
   if (value_bytes <= kMostValue) ::operator delete(::operator new(4 * value_bytes, std::nothrow));
@@ -348,7 +348,7 @@ absl::StatusOr<absl::string_view> TakeEntry(absl::string_view* in) {
   return taken;
 }
 
-// The block that an index entry names must begin at `*next`, which is moved behind it.
+// The block that an index entry names must begin at `*next`, which is moved past it.
 absl::Status CheckHandle(absl::string_view handle, uint64_t index_at, uint64_t* next) {
   uint64_t offset = 0, bytes = 0;
   if (!TakeVarint(&handle, &offset) || !TakeVarint(&handle, &bytes) || !handle.empty()) {

@@ -36,14 +36,14 @@ std::string TableUserKey(RecordKind kind, const Digest& digest);
 using TableSink = std::function<absl::Status(absl::string_view piece)>;
 absl::Status WriteTable(absl::string_view user_key, absl::string_view value,
                         const TableSink& write);
-constexpr uint64_t kMostTableOverhead = 1024;  // of such a file, beside its value
+constexpr uint64_t kMostTableOverhead = 1024;  // of such a file, in addition to its value
 
 struct TableEntry {
   std::string user_key;
   absl::string_view value;  // points into the file
 };
 
-// The only entry of such a table; the checksums of what is read are checked. DATA_LOSS with the
+// The only entry of such a table; the checksums of all bytes read are checked. DATA_LOSS with the
 // cause for damage, and for more than one entry.
 absl::StatusOr<TableEntry> ReadTable(absl::string_view file);
 
@@ -104,7 +104,7 @@ enum class BlockRole {
 
 // `block` with its trailer must be uncompressed, filled by its entries, of which none shares a
 // prefix with the one before, and have a restart point for each. `index_at` is the result of
-// CheckFooter. DATA_LOSS with what is wrong.
+// CheckFooter. DATA_LOSS names the fault.
 absl::Status CheckBlock(absl::string_view block, BlockRole role, uint64_t index_at);
 
 }  // namespace sinter

@@ -17,8 +17,8 @@ namespace sinter {
 
 // Thread-safe. The thread starts with the first job and has all signals blocked. The queue is
 // bounded: a job that does not fit is refused. A job that throws is dropped; no job may call into
-// its own queue but to push. In the child of a fork the queue begins empty (the parent does its
-// jobs) and works anew. The destructor does all accepted jobs that Stop did not drop, but may drop
+// its own queue except to push. In the child of a fork the queue begins empty (the parent does its
+// jobs) and works again. The destructor does all accepted jobs that Stop did not drop, but may drop
 // a job that another job pushes while it waits.
 class WorkQueue {
  public:

@@ -401,7 +401,7 @@ StoreStats TieredStore::Stats() const {
 
 namespace {
 
-// How much a differing field separates two keys: an entry for another chain is no help, one for
+// How much a differing field separates two keys: an entry for another chain does not help, one for
 // another bucket is nearly right.
 constexpr int kSubject = 1000, kShape = 10, kVersion = 1;
 

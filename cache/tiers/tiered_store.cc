@@ -9,7 +9,7 @@ namespace sinter {
 namespace {
 
 constexpr uint64_t kPrefetchBurst = 16;
-// most bytes of a record that memory keeps beside its file
+// most bytes of a record that memory keeps in addition to its file
 constexpr uint64_t kMostKept = 16 << 10;
 
 }  // namespace
@@ -80,7 +80,7 @@ void TieredStore::OpenLocal(TierOptions options) {
              "cache: no local folder; records live in memory only");
     return;
   }
-  options.remote = nullptr;  // this store's alone
+  options.remote = nullptr;  // only this store uses it
   if (options.read_only) {
     if (options.ops == nullptr) options.ops = std::make_shared<FileOps>();
     options.ops = std::make_shared<ReadOnlyFiles>(options.ops);
@@ -137,7 +137,7 @@ Lookup TieredStore::Find(const Id& id, absl::string_view key) {
   return lookup;
 }
 
-// What was refused was counted and logged by the engine.
+// The engine counted and logged the refused record.
 Lookup TieredStore::Sift(const Id& id, Lookup found) {
   if (!found.hit) return found;
   const auto refused = refused_.Lock();

@@ -1,5 +1,5 @@
-// The tiers behind the Store port, in the order in which they are asked: memory, the local folder,
-// packs, the remote. The engine's wiring includes no other header of the cache.
+// The tiers that implement the Store port, in the order in which they are asked: memory, the local
+// folder, packs, the remote. The engine's wiring includes no other header of the cache.
 #ifndef SINTER_CACHE_TIERS_TIERS_H_
 #define SINTER_CACHE_TIERS_TIERS_H_
 
@@ -188,9 +188,9 @@ struct KeptReport {
 // record. Flush and the destructor wait for the queue. When the queue is full the write is dropped
 // and counted (puts_dropped). Packs are asked after the local tier; a pack's damaged record is a
 // counted miss only if no later tier has it. A lock of LockForBuild is held until the key's queued
-// write is done, so that whoever waits for the lock finds the record; LockForBuild returns null
-// when the lock is not held, at once without a local tier. A lookup is counted once, as a hit of
-// its tier or as a miss with its reason. With the local tier off, what memory lacks is kDisabled
+// write is done, so that a thread that waits for the lock finds the record; LockForBuild returns
+// null when the lock is not held, at once without a local tier. A lookup is counted once, as a hit
+// of its tier or as a miss with its reason. With the local tier off, a miss in memory is kDisabled
 // (kRefusedOwner when the folder was refused for its owner or mode). StoreStats.quarantined counts
 // Quarantine calls and damaged files that were moved aside by a look-up or a put. Usable in the
 // child of a fork, where the parent writes what the parent queued.

@@ -180,7 +180,7 @@ class Driver {
   }
 
   absl::StatusOr<int> DeviceCount() const;
-  // 13000 for 13.0.
+  // As 13000, which is version 13.0.
   absl::StatusOr<int> Version() const;
 
  private:

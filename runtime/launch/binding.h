@@ -125,7 +125,7 @@ struct BoundMap {
   size_t row_map = 0;   // else its place among those that depend on M
 };
 
-// Immutable once made, but for the maps that it keeps. Holds no driver object: destroying one
+// Immutable once made, except the maps that it keeps. Holds no driver object: destroying one
 // anywhere is safe.
 struct Binding : BoundKernel {
   CUfunction function = nullptr;  // whose kernel this is
@@ -155,7 +155,7 @@ CUlaunchAttribute ClusterAttribute(const LaunchRecipe& recipe);
 // Blocks along x of a launch of `m` rows.
 uint32_t BlocksFor(const Binding& bound, int64_t m);
 
-// Borrows from the binding that filled it. Left unset but for what that binding needs.
+// Borrows from the binding that filled it. Fields that the binding does not need are unset.
 struct Frame {
   void* params[kMaxArgs];
   uint64_t pointers[kMaxArgs];

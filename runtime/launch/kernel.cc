@@ -58,7 +58,7 @@ class Kernel : public LoadedKernel {
   absl::StatusOr<int> MaxActiveClusters(const LaunchRecipe& recipe) const override;
 
  private:
-  // The binding behind the port's, or null when it is another kernel's.
+  // The port's binding as this class's, or null when it is another kernel's.
   const Binding* OwnBinding(const BoundKernel& bound) const {
     const Binding& binding = static_cast<const Binding&>(bound);
     return binding.function == function_ ? &binding : nullptr;

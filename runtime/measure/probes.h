@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<Measurer>> MakeMeasurer(std::shared_ptr<const Dev
 struct ProbeLaunch {
   std::string entry;
   std::vector<int> pointers;      // the first arguments: kSource, kTarget
-  std::vector<int64_t> integers;  // the arguments behind them
+  std::vector<int64_t> integers;  // the arguments after the pointers
   int grid = 1, threads = 1, cluster = 1;
   uint32_t shared_bytes = 0;
   bool waits_for_grid = false;  // all blocks are resident; 4 bytes of the target are cleared before
@@ -79,19 +79,19 @@ struct ProbeStream {
   ProbeSlope bytes;
 };
 
-// Bytes are those of all blocks together. Arrays go by kClusterSizes.
+// Bytes are the total of all blocks. Arrays go by kClusterSizes.
 struct ProbeTimings {
   std::vector<ProbeStream> hbm;  // the first by every SM
   ProbeSlope l2_bytes;           // every SM reads bytes of its own that L2 holds
   ProbeSlope l2_alike_bytes;     // all read the same
-  ProbeSlope intake_bytes;       // one SM alone
+  ProbeSlope intake_bytes;       // only one SM reads
   ProbeSlope shared_bytes;       // out of each SM's shared memory
   ProbeSlope reduce_bytes;       // f32 sums into a buffer that L2 holds
   ProbeSlope tensor_flop;
   std::array<ProbeSlope, 5> dsm_bytes;   // pushed to other blocks of the cluster; none of size 1
   std::array<int, 5> resident_clusters;  // of blocks that fill an SM's shared memory
   ProbeSlope grid_barriers;              // rounds
-  double empty_us = 0;                   // of a kernel that does nothing, behind another one
+  double empty_us = 0;                   // of a kernel that does nothing, after another one
   ProbeSlope link_bytes;                 // pushed to another GPU (TimeLink); none without one
 };
 
@@ -99,7 +99,7 @@ struct ProbeTimings {
 // of the ports. Nothing else should run on the device.
 absl::StatusOr<ProbeTimings> RunProbes(int sm_count, ProbeRunner* runner);
 
-// Of copies from `from`, which reaches `to`, to that. Takes 128 MiB of both.
+// Measures copies from `from`, which reaches `to`, to `to`. Takes 128 MiB of both.
 absl::StatusOr<ProbeSlope> TimeLink(PeerMemory* from, PeerMemory* to);
 
 // The kernels that measure a device, as CUDA C++ for the run-time compiler.

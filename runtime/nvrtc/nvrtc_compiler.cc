@@ -183,7 +183,7 @@ class NvrtcCompiler : public Compiler {
         "prepare before the fork; what is in the cache serves");
   }
 
-  // Behind the gate.
+  // Called only inside the gate.
   absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> Library() {
     std::lock_guard<std::mutex> lock(mutex_);
     if (library_ == nullptr) {

@@ -81,8 +81,8 @@ class Program {
   Program& operator=(Program&&) = delete;
   ~Program();
 
-  // NVRTC's own result: a refused source is no error of this call. Read Log() afterwards in either
-  // case. NVRTC 13 ends early once `unwanted` is set.
+  // NVRTC's own result: a refused source is not an error of this call. Read Log() afterwards in
+  // either case. NVRTC 13 ends early once `unwanted` is set.
   nvrtcResult Compile(const std::vector<std::string>& options, const std::atomic<bool>& unwanted);
   std::string Log() const;
   absl::StatusOr<std::string> Cubin() const;
@@ -109,16 +109,16 @@ CompileLogFacts ReadCompileLog(absl::string_view log);
 
 // The files of NVRTC: where libnvrtc lies, its second library, the identity of a library file.
 
-// `path` alone when it is given; else the sonames and the files of /usr/local/cuda*, the newest
+// Only `path` when it is given; else the sonames and the files of /usr/local/cuda*, the newest
 // version first, the loader's before others of its version.
 std::vector<std::string> NvrtcCandidates(const std::string& path);
 
-// The minor version of an NVRTC of version `major`, told by its builtins, which lie beside it; -1
-// where there are none.
+// The minor version of an NVRTC of version `major`, read from the name of the builtins in its
+// folder; -1 if there are none.
 int NvrtcMinorOf(const std::string& file, int major);
 
 // The file that dlopen of the first candidate that opens would load, found by looking only: the
-// loader's search list, then its cache, then its default folders. "" when it cannot be told.
+// loader's search list, then its cache, then its default folders. "" when it is not found.
 std::string FindNvrtcFile(const std::string& path);
 
 // The names to open for an NVRTC of version major.minor that was loaded from `nvrtc_file`: the file

@@ -113,11 +113,11 @@ class ModelMaker {
     return SetRate("tensor_flop_per_us", t_.tensor_flop);
   }
 
-  // fill_us stays the nearest model's: it is that of a kernel whose first load is small, and fitted
-  // figures rest on it. So does cluster_barrier_us: rounds of barriers alone take more than twice
-  // as long on an H100 as on an H200, kernels with clusters do not. So does what a kernel behind a
-  // programmatic edge takes: where launches take longer, such an edge saves as much more. Without
-  // that, one kernel would be chosen for two.
+  // fill_us stays the nearest model's: it is the fill time of a kernel whose first load is small,
+  // and fitted figures rest on it. cluster_barrier_us stays too: kernels that only run rounds of
+  // barriers take more than twice as long on an H100 as on an H200, kernels with clusters do not.
+  // The time that a kernel takes after a programmatic edge stays too: if launches take longer, such
+  // an edge saves as much more. Without that, one kernel would be chosen instead of two.
   absl::Status Times() {
     constexpr absl::string_view kEdge = "programmatic_edge_us";
     SINTER_RETURN_IF_ERROR(Set("launch_us", t_.empty_us));
@@ -128,7 +128,7 @@ class ModelMaker {
   }
 
   // Rates of pushes to peers. Size 1 keeps the nearest model's: a block's own memory is reached by
-  // other instructions. So does a size of which no cluster is resident, which nothing asks for.
+  // other instructions. A size of which no cluster is resident keeps it too: nothing asks for it.
   absl::Status Clusters() {
     constexpr absl::string_view kDsm = "dsm_bytes_per_us", kResident = "resident_clusters";
     std::vector<std::string> rates, resident;

@@ -22,7 +22,7 @@ struct DeviceInfo {
   int64_t shared_bytes_per_block = 0;  // opt-in maximum
   double clock_mhz = 0;
   int64_t memory_bytes = 0;
-  int driver_version = 0;  // 13000 for 13.0
+  int driver_version = 0;  // 13000 means 13.0
 
   std::string Arch() const;  // "sm_90"
 };
@@ -35,9 +35,9 @@ struct ModelChoice {
   std::string warning;  // "" when the device has a model of its own; else one line to log once
 };
 
-// A pure function of `info`. A device whose name and SM count are those of a built-in model gets
-// that model unchanged: what else the driver says (clock under a power cap, fused-off L2) must not
-// make two ranks plan differently. Another Hopper gets the nearest model with SM count, L2 and
+// A pure function of `info`. A device with a built-in model's name and SM count gets
+// that model unchanged: other driver figures (clock under a power cap, fused-off L2) must not make
+// two ranks plan differently. Another Hopper gets the nearest model with SM count, L2 and
 // clock replaced and `measured` cleared. FAILED_PRECONDITION naming the arch when it is not sm_90.
 absl::StatusOr<ModelChoice> ChooseModel(const DeviceInfo& info);
 
@@ -52,7 +52,7 @@ absl::StatusOr<DeviceModel> NamedModel(absl::string_view text, const DeviceInfo&
 // probe makes no sense, such as one that took no longer for twice the work.
 absl::StatusOr<DeviceModel> MeasuredModel(const DeviceModel& nearest, const ProbeTimings& timings);
 
-// The model's text; behind each measured figure what `nearest` says.
+// The model's text; a comment after each measured figure shows `nearest`'s figure.
 std::string MeasuredModelText(const DeviceModel& measured, const DeviceModel& nearest,
                               const std::string& device);
 
