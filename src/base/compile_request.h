@@ -45,7 +45,7 @@ absl::string_view IncludedHeader(absl::string_view line);
 // file. Compiler::ToolchainId() has this form, and kernel keys hold it.
 std::string MakeToolchainId(int major, int minor, absl::string_view identity);
 
-// 1300 for "nvrtc-13.0-<identity>"; 0 for what has another form.
+// 1300 for "nvrtc-13.0-<identity>"; 0 for an id of another form.
 int NvrtcVersionOf(absl::string_view toolchain_id);
 
 // Compilers whose kernels are refused. Thread-safe; entries are only added. Takes no lock, so that

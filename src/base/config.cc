@@ -22,7 +22,7 @@ namespace {
 
 constexpr char kOurPrefix[] = "SINTER_";
 constexpr size_t kMostWarnings = 16;
-constexpr absl::string_view kTestPrefix = "SINTER_TEST_";  // read by tests alone
+constexpr absl::string_view kTestPrefix = "SINTER_TEST_";  // read only by tests
 // Read by others: the build of bindings/rust, the servers' plugins.
 constexpr absl::string_view kOthers[] = {"SINTER_LIB_DIR", "SINTER_PLUGINS", "SINTER_PREFILL_ROWS",
                                          "SINTER_TORCH_COMPILE", "SINTER_VLLM_FOLD"};
@@ -73,7 +73,7 @@ struct Choice {
   int value;
 };
 
-// The readers leave `*out` alone when the variable is unset or refused.
+// The readers do not change `*out` when the variable is unset or refused.
 template <size_t N>
 void ReadChoice(Environment& env, const char* name, const Choice (&choices)[N], int* out) {
   const std::string value = env.Get(name);

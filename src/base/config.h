@@ -28,7 +28,7 @@ struct Config {
   std::vector<std::string> packs;  // SINTER_PACKS, separated by ':'; looked up in this order
   // SINTER_REMOTE: redis://[user@]host[:port][/db] or redis+unix:///path; "": no remote tier.
   std::string remote;
-  std::shared_ptr<RemoteBackend> remote_backend;  // a site's own, in the place of `remote`
+  std::shared_ptr<RemoteBackend> remote_backend;  // a site's own, instead of `remote`
   std::string remote_name_space;  // SINTER_REMOTE_NAMESPACE: the trust domain; "": "sinter"
   bool remote_publish = false;    // SINTER_REMOTE_ROLE=reader|publisher
   int64_t remote_ttl_s = 0;       // SINTER_REMOTE_TTL_DAYS; 0: 14 days
@@ -50,12 +50,12 @@ struct Config {
                                   // first prepare on a GPU
   std::string dump_dir;           // SINTER_DUMP
   std::string nvrtc_path;         // SINTER_NVRTC: the only libnvrtc to try; "": the default names
-  std::string driver_path;        // SINTER_LIBCUDA: likewise, libcuda
+  std::string driver_path;        // SINTER_LIBCUDA: the only libcuda to try; "": the default names
   std::string tuning_set;         // SINTER_TUNING_SET: a tuning set's file; "": none
   std::string device_model;  // SINTER_DEVICE_MODEL: a model file of the GPU; "": a built-in one
   LogLevel log_level = LogLevel::kWarn;  // SINTER_LOG=off|error|warn|info|debug
   bool log_off = false;                  // nothing is logged, whatever the level
-  bool log_json = false;     // SINTER_LOG_FORMAT=text|json, of what goes to standard error
+  bool log_json = false;     // SINTER_LOG_FORMAT=text|json, for messages to standard error
   std::string trace;         // SINTER_TRACE: file for the spans of prepares, see base/trace.h
   std::string metrics_file;  // SINTER_METRICS_FILE: where the counters are written to
   // One sentence for each SINTER_* variable that is set but that nothing reads; at most 16.
@@ -64,7 +64,7 @@ struct Config {
 
 struct EnvironmentVariable {
   std::string name, value;  // "": unset
-  std::string error;  // names the variable, the value and what is allowed; "" when it was accepted
+  std::string error;        // names the variable, the value and the legal values; "": accepted
 };
 
 // The configuration from the process environment, and every variable that was read for it. A
@@ -76,7 +76,7 @@ struct EnvironmentReading {
 EnvironmentReading ReadEnvironment();
 
 // From the process environment. A malformed value is INVALID_ARGUMENT naming the variable, the
-// value and what is allowed. In a set-uid process the environment is ignored and all settings are
+// value and the legal values. In a set-uid process the environment is ignored and all settings are
 // defaults. A relative XDG_CACHE_HOME or HOME is ignored, as XDG asks.
 absl::StatusOr<Config> ConfigFromEnvironment();
 

@@ -17,8 +17,8 @@
 
 namespace sinter {
 
-// StitchConstants: the constants of a chip that the cost model of stitched kernels needs beside
-// those of every kernel. Part of DeviceModel.
+// StitchConstants: the constants of a chip that the cost model of stitched kernels needs in
+// addition to every kernel's. Part of DeviceModel.
 
 // Times in microseconds, shares and counts without a unit. In a model file each key begins with
 // "stitch_".
@@ -40,7 +40,7 @@ struct StitchConstants {
   double keep_alike_us = 0;     // to keep what all units read alike, before the first unit
   double warp_join_us = 0;      // a row reduction by a warp
   double block_join_us = 0;     // and by a block
-  double warp_meeting_us = 0;   // a warp's meeting for what is handed over
+  double warp_meeting_us = 0;   // a warp's synchronisation to hand values over
   double block_meeting_us = 0;  // and a block's
   // A thread's own chain of reads.
   double step_us = 0;             // a step
@@ -53,10 +53,10 @@ struct StitchConstants {
   double cluster_start_us = 0;        // to start clusters
   double cluster_block_start_us = 0;  // and each block of one
   double pack_us = 0;                 // until a block of a packed kernel knows its part
-  double phase_us = 0;                // until reads are under way again behind a grid's barrier
+  double phase_us = 0;                // until reads are under way again after a grid's barrier
   // Column reductions.
   double column_part_us = 0;      // to read one round of parts
-  double column_join_us = 0;      // beside that and the grid's barriers
+  double column_join_us = 0;      // in addition to that and the grid's barriers
   double column_join_all_us = 0;  // the same where each block joins for itself
   double column_read_share = 0;   // of an SM's intake, by a block's own loads
   double column_arrive_us = 0;    // each block beyond one an SM, where the grid meets
@@ -71,7 +71,7 @@ struct StitchConstants {
 enum class Origin : uint8_t {
   kUnknown = 0,   // never in a model file
   kMeasured,      // by a program that does nothing else
-  kArchitecture,  // documented, or told by the driver
+  kArchitecture,  // documented, or reported by the driver
   kFitted,        // chosen so that predictions are near measured kernels
 };
 
@@ -83,7 +83,7 @@ struct Provenance {
   // "measured", "fitted from h200".
   std::string ToText() const;
   // INVALID_ARGUMENT for another word than measured, architecture and fitted, or for a bad name
-  // behind "from".
+  // after "from".
   static absl::StatusOr<Provenance> FromText(absl::string_view text);
 };
 
@@ -128,7 +128,7 @@ struct DeviceModel {
   double l2_straddle_loss = 0;        // extra cost of a 128-byte row that lies in two cache lines
   // For one product of more than 128 rows. The first two are factors of L2's time: where L2 serves
   // equal loads of neighbours once, and where neighbours read different parts of K. The third is
-  // the share of a ring's writes that counts beside operand reads of shared memory.
+  // the share of a ring's writes that counts in addition to operand reads of shared memory.
   double l2_merged_share = 0;
   double l2_split_share = 0;
   double ring_write_share = 0;
@@ -143,7 +143,7 @@ struct DeviceModel {
   double fill_us = 0;       // first bytes of a kernel: launch to first full stage, above launch_us
   double stage_us = 0;      // cost of one ring stage, whatever its bytes
   double lone_step_us = 0;  // lost by a lone consumer warpgroup between two ring stages
-  double reduce_us = 0;     // latency of adding up the parts of a split sum, beside their bytes
+  double reduce_us = 0;     // latency of adding the parts of a split sum, without their bytes
   double cluster_barrier_us = 0;  // barrier.cluster arrive + wait
   double grid_barrier_us = 0;     // one L2 counter or flag round over all blocks
   double link_bytes_per_us = 0;   // to another GPU of the host, one direction

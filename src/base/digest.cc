@@ -141,7 +141,7 @@ Digest Sha256Fallback(absl::string_view data) {
 }
 
 #ifdef SINTER_HAVE_LIBCRYPTO
-// Fetched once: OpenSSL would look up EVP_sha256() anew for each digest.
+// Fetched once: OpenSSL would look up EVP_sha256() again for each digest.
 const EVP_MD* Sha256Method() {
 #if OPENSSL_VERSION_NUMBER >= 0x30000000L
   static const EVP_MD* const fetched = EVP_MD_fetch(nullptr, "SHA256", nullptr);

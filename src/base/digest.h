@@ -1,4 +1,4 @@
-// SHA-256 behind one header: OpenSSL's libcrypto where the build found it, else the built-in
+// SHA-256 with one interface: OpenSSL's libcrypto if the build found it, else the built-in
 // fallback.
 #ifndef SINTER_SRC_BASE_DIGEST_H_
 #define SINTER_SRC_BASE_DIGEST_H_
@@ -36,7 +36,7 @@ Digest Sha256(absl::string_view data);
 Digest Sha256Fallback(
     absl::string_view data);  // the plain C++ implementation, exposed for the NIST vectors
 
-// Ed25519 signatures and HMAC-SHA256 behind one header: OpenSSL's libcrypto where the build found
+// Ed25519 signatures and HMAC-SHA256 with one interface: OpenSSL's libcrypto if the build found
 // it. Without it nothing can be signed or proved: every signature is refused.
 
 constexpr size_t kPublicKeyBytes = 32;
@@ -76,7 +76,7 @@ class SigningKey {
 // INVALID_ARGUMENT when there is none or one is not Ed25519.
 absl::StatusOr<std::vector<PublicKey>> PublicKeysFromPem(absl::string_view pem);
 
-// Takes any bytes; false for what is not a valid signature of `message`.
+// Takes any bytes; false if they are not a valid signature of `message`.
 bool VerifySignature(const PublicKey& key, absl::string_view message, absl::string_view signature);
 
 // RFC 2104.

@@ -46,7 +46,7 @@ void Shut() {
                              [&] { return passes->inside <= own_passes; });
 }
 
-// exit() destroys what is local to its thread before anything else. So does a thread that ends.
+// exit() first destroys the thread-local objects of its thread. The end of a thread does so too.
 struct EndOfThread {
   ~EndOfThread() {
     if (gettid() != getpid()) return;
@@ -80,7 +80,7 @@ bool Enter() {
 
 bool BeginFirstUse() {
   auto passes = Everybody().Lock();
-  // The main thread may have ended alone. Or it is in exit(), which is about to shut the gate.
+  // Perhaps only the main thread has ended. Or it is in exit(), which is about to shut the gate.
   if (passes->main_thread_ended) {
     passes->changed.wait_for(passes.lock(), kExitBegins, [] { return exiting.load(); });
   }
@@ -97,7 +97,7 @@ ExitGate::Pass::Pass() : owner_(getpid()), inside_(Enter()) {}
 ExitGate::Pass::~Pass() {
   if (!inside_) return;
   --own_passes;
-  if (owner_ != getpid()) return;  // a child that was forked inside: its gate counts anew
+  if (owner_ != getpid()) return;  // a child that was forked inside: its gate starts from zero
   auto passes = Everybody().Lock();
   --passes->inside;
   passes->changed.notify_all();

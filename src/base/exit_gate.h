@@ -9,7 +9,7 @@ namespace sinter {
 // exit() runs the destructors of loaded libraries, NVRTC's and OpenSSL's among them, while other
 // threads go on: one that compiles or digests meanwhile crashes the process that was about to end
 // well. Work of the library's passes this gate. exit() shuts it, and waits until everybody is out,
-// kLongestWaitSeconds at most. What is inside asks Exiting() as it asks for a cancel. Thread-safe;
+// kLongestWaitSeconds at most. Work inside asks Exiting() as it asks for a cancel. Thread-safe;
 // the child of a fork starts with nobody inside.
 class ExitGate {
  public:

@@ -43,8 +43,9 @@ std::string FloatText(double value);
 
 // Byte sizes as people write them: the one reader of options and environment variables.
 
-// "500000000", "500MB", "2GiB", "64k": decimal digits, then nothing, B, or k M G T alone or before
-// iB (powers of 1024) or B (powers of 1000, as disks are sold). Upper or lower case; one blank may
+// "500000000", "500MB", "2GiB", "64k": decimal digits, then nothing, B, or one of k M G T. That
+// letter ends the text or precedes iB (powers of 1024), or precedes B (powers of 1000, as disks are
+// sold). Upper or lower case; one blank may
 // stand between. INVALID_ARGUMENT showing the text; OUT_OF_RANGE beyond 2^64 - 1.
 absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text);
 
@@ -61,7 +62,7 @@ std::string JsonString(absl::string_view text);
 std::string PrintableLines(absl::string_view text);
 
 // Bytes of the UTF-8 sequence that begins at text[at]; 0 when there is none. Overlong forms,
-// surrogates and values above U+10FFFF are no sequences.
+// surrogates and values above U+10FFFF do not count as sequences.
 size_t Utf8Length(absl::string_view text, size_t at);
 
 // Did-you-mean: the known word nearest to one that is not known.

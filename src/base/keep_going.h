@@ -10,7 +10,7 @@
 
 namespace sinter {
 
-// The port behind which a deadline and a cancel flag lie. Thread-safe.
+// The port for a deadline and a cancel flag. Thread-safe.
 class KeepGoing {
  public:
   virtual ~KeepGoing() = default;

@@ -72,8 +72,8 @@ struct ArgSlot {
   SINTER_FIELDS(ArgSlot, kind, index, offset_bytes, int_value, float_value, bytes);
 };
 
-// The argument that points to `operand`, whose rows, those of a launch, are `row_bytes` apart; 0:
-// it has none. A looped launch advances the caller's buffers; the workspace is reused.
+// The argument that points to `operand`. Its rows of M are `row_bytes` apart; 0: it has none.
+// A looped launch advances the caller's buffers; the workspace is reused.
 inline ArgSlot PointerSlot(const BufferPlace& operand, int64_t row_bytes) {
   return {ArgKind::kPointer, operand.buffer, operand.offset_bytes,
           operand.buffer == kWorkspaceBuffer ? 0 : row_bytes};

@@ -41,11 +41,11 @@ struct HostWords {
 };
 
 // How other processes get at a room: not at all, by the bytes of a cuIpc handle, or by a POSIX file
-// descriptor, which is sent beside the exchange.
+// descriptor, which is sent outside the exchange.
 enum class RoomSharing : uint8_t { kNone, kIpc, kDescriptor };
 
-// Of one GPU. Every call leaves the thread's context and capture mode as they were, and has done
-// its work when it returns. Thread-safe.
+// Peer memory of one GPU. Every call leaves the thread's context and capture mode as they were, and
+// has done its work when it returns. Thread-safe.
 class PeerMemory {
  public:
   using Handle = std::array<char, 64>;  // of a room, for another process of this host

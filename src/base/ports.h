@@ -1,5 +1,5 @@
 // Ports: the four interfaces between the engine and the world. runtime/ and cache/ implement them,
-// tests fake them, src/engine/wiring.cc alone plugs them together.
+// tests fake them, only src/engine/wiring.cc plugs them together.
 #ifndef SINTER_SRC_BASE_PORTS_H_
 #define SINTER_SRC_BASE_PORTS_H_
 
@@ -220,7 +220,7 @@ class Loader {
   // Keeps `object` alive as long as the graph that `stream` captures into (and graphs made from
   // it). No-op when not capturing.
   virtual absl::Status TieToCapture(StreamHandle stream, std::shared_ptr<const void> object) = 0;
-  // A node that does nothing; its errors are those of LoadedKernel::AddNode.
+  // A node that does nothing; its errors are LoadedKernel::AddNode's.
   virtual absl::StatusOr<GraphNodeHandle> AddEmptyNode(GraphHandle, const NodeEdges&) {
     return absl::UnimplementedError("this loader makes no nodes");
   }
@@ -244,7 +244,7 @@ struct DeviceBuffer {
 struct GraphCalls {
   // Call i, on a stream that captures.
   std::function<absl::Status(StreamHandle, int)> enqueue;
-  // The same as nodes behind `edges`; returns the edges for what comes behind them. Preferred:
+  // The same as nodes after `edges`; returns the edges for the nodes that follow. Preferred:
   // while a stream of a context captures, waiting for the context fails and breaks the capture.
   std::function<absl::StatusOr<NodeEdges>(GraphHandle, const NodeEdges& edges, int)> add = nullptr;
 };
@@ -274,8 +274,8 @@ class Measurer {
   }
   // Runs `enqueue` on an own stream and waits for it; a launch that faults is an error here.
   virtual absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) = 0;
-  // Another one, with a stream of its own, for work beside a program that serves: it allocates
-  // only what leaves a GiB of the device's memory free, RESOURCE_EXHAUSTED otherwise, and captures
+  // Another one, with its own stream, for work while a program serves: it allocates
+  // only if a GiB of the device's memory stays free, RESOURCE_EXHAUSTED otherwise, and captures
   // nothing: UNIMPLEMENTED where calls cannot be added as nodes.
   virtual absl::StatusOr<std::unique_ptr<Measurer>> MakeBackground() {
     return absl::UnimplementedError("this measurer has none for the background");

@@ -52,7 +52,7 @@ int32_t StatusNumber(const absl::Status& status);
 
 bool IsCacheMiss(const absl::Status& status);
 
-// Details that travel beside the message; read back by the C ABI. Absent values are 0 and "".
+// Details that travel with the message; read back by the C ABI. Absent values are 0 and "".
 void AttachDriverResult(absl::Status& status, int32_t cu_result);
 int32_t DriverResultOf(const absl::Status& status);
 // Whether the result of the driver says that a kernel faulted: every later call of its context

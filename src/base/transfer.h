@@ -62,8 +62,8 @@ class FileSizeSignal {
   bool blocked_ = false;  // by this
 };
 
-// Whether a folder, device or pipe has the name, or is behind a link of that name. To open a pipe
-// would block.
+// Whether the name, or the target of a link of that name, is a folder, device or pipe. To open a
+// pipe would block.
 inline bool IsNoRegularFile(const std::string& path) {
   struct stat info;
   return stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
@@ -75,14 +75,14 @@ inline bool IsNoRegularFile(const std::string& path) {
 // to. INVALID_ARGUMENT if a folder, device or pipe has the name; other errors are FilePlace::Of's.
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path);
 
-// Writes a new file of `mode` beside `path`, which then takes its name: a reader sees the old text
-// or the new. A link stays, and a device or a pipe is written into. `sync` waits for the disk
+// Writes a new file of `mode` in `path`'s folder, which then takes its name: a reader sees the old
+// text or the new. A link stays, and a device or a pipe is written into. `sync` waits for the disk
 // before the file gets its name. UNAVAILABLE with the call and the path; PERMISSION_DENIED where
 // another user's link is on the way (src/base/file_place.h).
 absl::Status ReplaceFile(const std::string& path, absl::string_view text, mode_t mode,
                          bool sync = false);
 
-// `path` with the process in the place of each "%p".
+// `path` with the process id instead of each "%p".
 std::string PathOfProcess(absl::string_view path);
 
 // Writes `text()` on a thread of its own: at once, after each `period`, and when it is destroyed. A

@@ -19,7 +19,7 @@ namespace sinter::capi {
 
 // Translates the arguments of one add. Values are 1 + op index outside, op indices inside. Errors
 // read like the builder's: "op 3 (matmul): ..". Argument checks are kept in status(): the first
-// failure stays, and what is returned after it is of no use.
+// failure stays, and later results are of no use.
 class Adder {
  public:
   Adder(sinter_chain* chain, absl::string_view kind) : builder_(chain->builder), kind_(kind) {}

@@ -18,7 +18,7 @@ Activation ActivationOf(Adder& add, sinter_activation value) {
   return static_cast<Activation>(value);
 }
 
-// `flags` are those of a product of codes.
+// `flags` belong to a GEMM of FP8 values.
 Accumulate AccumulateOf(uint32_t flags) {
   return (flags & SINTER_ACCUMULATE_FAST) != 0 ? Accumulate::kFast : Accumulate::kPromoted;
 }

@@ -103,7 +103,7 @@ void LogJson(LogLevel at, absl::string_view message) {
   std::fputs(line.c_str(), stderr);
 }
 
-// The one way out for messages: what they repeat of files, records and servers is made printable.
+// Every message passes here: text that it repeats of files, records and servers is made printable.
 LogSink MakeSink(const sinter_context_options& options, const Config& config) {
   const bool off = options.log_level == SINTER_LOG_DEFAULT ? config.log_off
                                                            : options.log_level == SINTER_LOG_OFF;

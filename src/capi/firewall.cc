@@ -43,7 +43,7 @@ sinter_status Report(const absl::Status& status, sinter_error** error) noexcept 
   *error = nullptr;
   try {
     *error = MakeErrorObject(status).release();
-  } catch (...) {  // out of memory: the number alone has to do
+  } catch (...) {  // out of memory: only the number is returned
   }
   return code;
 }
@@ -170,7 +170,7 @@ CallPass::CallPass(AnyFunction function) : function_(function) {
 }
 
 CallPass::~CallPass() {
-  if (!inside_ || owner_ != getpid()) return;  // a child that was forked inside has a list anew
+  if (!inside_ || owner_ != getpid()) return;  // a child that was forked inside has its own list
   auto calls = Everybody().Lock();
   (previous_ != nullptr ? previous_->next_ : calls->first) = next_;
   if (next_ != nullptr) next_->previous_ = previous_;
@@ -198,7 +198,7 @@ absl::Status ThrownBy(absl::string_view name) noexcept {
     } catch (...) {
       return Internal("the ", name, " callback threw what is no std::exception");
     }
-  } catch (...) {  // out of memory: the code alone has to do
+  } catch (...) {  // out of memory: only the code is returned
     return absl::Status(absl::StatusCode::kInternal, "");
   }
 }

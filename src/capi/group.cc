@@ -89,7 +89,7 @@ absl::Status Create(const sinter_context* context, const sinter_group_options* g
     return WithField(Invalid("group.exchange is null"), "group.exchange", "null");
   }
   RankGroupOptions own = Translate(options);
-  // From here on the other ranks are told of an error.
+  // From here on the other ranks learn of an error.
   const auto prepare = [&]() -> absl::StatusOr<std::unique_ptr<PeerMemory>> {
     SINTER_RETURN_IF_ERROR(CheckNotNull(out, "out_group"));
     SINTER_RETURN_IF_ERROR(CheckReserved(options.reserved, "group"));

@@ -33,7 +33,7 @@
 
 namespace sinter::capi {
 
-// One of Run and Drop is called, once. Both end it, so that whoever waits for it goes on.
+// One of Run and Drop is called, once. Both end it, so that a thread that waits for it goes on.
 class QueuedBuild {
  public:
   virtual ~QueuedBuild() = default;
@@ -81,7 +81,7 @@ struct sinter_context : sinter::capi::Handle<sinter_context> {
   sinter::Config config;
   sinter::LogSink log;
   std::shared_ptr<sinter::Engine> engine;
-  // Of slots; a pending may outlive the context.
+  // Builds of slots; a pending may outlive the context.
   std::shared_ptr<sinter::capi::BuildQueue> builds;
   std::shared_ptr<sinter::capi::BuildQueue> measurements;  // of their plans, one at a time
   std::unique_ptr<sinter::PeriodicFile> metrics;  // null: none is asked for; goes before the engine

@@ -49,13 +49,13 @@ struct PendingState {
   HandleRef<sinter_error> error;
   std::shared_ptr<std::atomic<bool>> cancel = std::make_shared<std::atomic<bool>>(false);
   ~PendingState() { CloseFd(); }
-  // Its end must be known, or nobody be left who asks. The thread keeps its share of this a little
-  // longer than the handle lives: what it ended in must not wait for that.
+  // The end must be known, or nobody may be left to ask. The thread keeps its share of this a
+  // little longer than the handle lives: the objects that it ended with must not wait for that.
   void ReleaseEnd() {
     plan.reset();
     error.reset();
   }
-  // Of this process alone: a parent's stays as it is.
+  // Closes only this process's descriptor: a parent's stays as it is.
   void CloseFd() {
     const int old = fd.exchange(-1);
     if (old >= 0) close(old);
@@ -69,7 +69,7 @@ void Signal(int fd) {
   if (fd >= 0) (void)!write(fd, &kReadableForGood, sizeof(kReadableForGood));
 }
 
-// Tells everybody who waits, then those who asked to be called; then it is over.
+// Notifies every waiter, then those who asked to be called; then it is over.
 void Finish(PendingState& state, sinter_plan* plan, sinter_status code, sinter_error* error,
             const LogSink& log) noexcept;
 

@@ -19,7 +19,7 @@ struct SlotState {
   explicit SlotState(bool manual) : plans(manual) {}
 
   void NoteUpgrade(const sinter_plan& plan) {
-    GuardOr(0, [&] {  // without memory nobody is told
+    GuardOr(0, [&] {  // without memory nobody is notified
       engine->NoteSlot(SlotStep::kUpgraded, plan.prepared.get(), "");
       return 0;
     });
@@ -39,7 +39,7 @@ struct SlotState {
       return 0;
     });
   }
-  // `before` was measured beside others, of which `plan` is the fastest.
+  // `before` was measured with others, of which `plan` is the fastest.
   void EndMeasurement(const Digest& before, sinter_plan* plan) {
     if (plans.generation() != kFinalGeneration) return;  // another was offered
     if (plan->prepared->plan().PlanDigest() != before) Add(plan);

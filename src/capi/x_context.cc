@@ -52,7 +52,7 @@ Json ProvenanceJson(const DeviceModel& model) {
   return object;
 }
 
-// Texts repeat what files and servers say: they are made printable, as those of the log are.
+// Texts repeat what files and servers say: they are made printable, like the log's.
 void Deliver(sinter_x_event_callback callback, uintptr_t user_data, const LogSink& log,
              const EngineEvent& from) {
   const std::string subject = Printable(from.subject), reason = Printable(from.reason);

@@ -83,7 +83,7 @@ Outcome FromFile(const std::string& path, const std::string& id, LoadedChain* ou
   return Usage("\"" + id + "\" names a problem, but " + file.name + " is one chain in JSON");
 }
 
-// The error for a single word that is no chain: it may have been meant as a file.
+// The error for a single word that is not a chain: it may have been meant as a file.
 Outcome NoSuchChain(const std::string& word, const Outcome& parsed) {
   const std::string other = OtherThanFile(word);
   if (!other.empty()) return Usage(word + " is " + other + ", not a file");

@@ -21,7 +21,7 @@ CLI::Option* AddWord(CLI::App* app, const char* name, std::optional<std::string>
       name, [to](const std::string& word) { *to = word; }, help);
 }
 
-// Options for the store and the packs that are looked up behind it.
+// Options for the store and the packs that are looked up after it.
 void AddStore(CLI::App* app, Options* options) {
   DeviceArgs& args = options->device;
   AddWord(app, "--cache-dir", &args.cache_dir,
@@ -110,7 +110,7 @@ void AddPrepare(CLI::App* app, Options* options) {
 
 CLI::App* AddVerb(CLI::App* app, const char* name, const char* help, Verb verb, Verb* chosen) {
   CLI::App* sub = app->add_subcommand(name, help);
-  sub->fallthrough();  // so that -v is taken behind a verb too
+  sub->fallthrough();  // so that -v is taken after a verb too
   sub->callback([verb, chosen] { *chosen = verb; });
   return sub;
 }

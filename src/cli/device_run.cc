@@ -42,8 +42,8 @@ struct Sets {
   }
 };
 
-// As many sets as make the rotating bytes exceed kRotate: those of constants if they are most of a
-// set, else all.
+// As many sets as make the rotating bytes exceed kRotate. Only constants count if they are at least
+// half of a set, else all buffers do.
 Sets PlanSets(const HostData& data, bool rotate) {
   Sets sets;
   uint64_t constants = 0;

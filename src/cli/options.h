@@ -112,7 +112,7 @@ void AddVerbs(CLI::App* app, Options* options, Verb* chosen);
 
 // Formats help so that its lists fit a terminal.
 std::shared_ptr<CLI::Formatter> HelpFormatter();
-// What stands below the command's own help: kinds of chains, exit statuses.
+// The text below the command's own help: kinds of chains, exit statuses.
 std::string HelpFooter();
 // Prints help on `topics`: a command's words or a kind of chain; without topics, an overview.
 Outcome Help(CLI::App* app, const std::vector<std::string>& topics);

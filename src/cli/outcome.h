@@ -89,7 +89,7 @@ using BindingPtr = std::unique_ptr<sinter_binding, Releaser<sinter_binding_relea
 using TuningSetPtr = std::unique_ptr<sinter_tuning_set, Releaser<sinter_tuning_set_release>>;
 
 // Runs `make() -> absl::StatusOr<T>`, a call into the library behind the ABI, and keeps what it
-// makes. Its errors and exceptions end the command as those of the ABI do.
+// makes. Its errors and exceptions end the command as the ABI's do.
 template <typename T, typename Make>
 Outcome Take(T* out, Make&& make) {
   return Abi([&](sinter_error** error) {

@@ -224,8 +224,8 @@ void PrintPlanJson(const Session& session, const LoadedChain& chain, const Prepa
   PrintJson(json);
 }
 
-// Prints what a screen has no room for: every plan that was not chosen, and the figures behind all
-// times.
+// Prints what a screen has no room for: every plan that was not chosen, and the figures that all
+// times come from.
 void PrintRest(const Explanation& explanation) {
   std::string rest = "every runner-up:\n";
   int number = 0;

@@ -196,7 +196,7 @@ using Findings = std::vector<Finding>;
 
 // Checks driver, GPU, model, compiler, cache and packs, prepares a small chain and, on a GPU,
 // launches it; reports the library's warnings. A check that fails is a finding, and the next one is
-// made. `variables` are those of the environment: [{"name", "value", "error"}].
+// made. `variables` are the environment's: [{"name", "value", "error"}].
 void CheckContext(const Options& options, const Json& variables, Findings* findings);
 
 // ---- doctor_machine.cc: what NVIDIA's management library tells

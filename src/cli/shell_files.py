@@ -16,7 +16,7 @@ class Option(NamedTuple):
     names: List[str]  # -m, --m
     value: str  # "" for a flag
     choices: List[str]
-    or_file: bool  # beside the choices
+    or_file: bool  # in addition to the choices
     help: str
 
 
@@ -83,7 +83,7 @@ def read_kinds(sinter, top):
     return kinds
 
 
-# What takes a chain, or a kind of one.
+# Verbs that take a chain, or a kind of one.
 CHAIN_VERBS = (("run",), ("plan",), ("tune",), ("warm",), ("help",), ("cache", "export"))
 
 

@@ -39,7 +39,7 @@ std::string Listed(Words words) {
   return absl::StrCat(absl::StrJoin(words, ", "), " and ", last);
 }
 
-// Kernels with equal keys are told of once.
+// Kernels with equal keys are reported once.
 std::string KeyOf(const PlannedKernel& kernel, const KernelDescription& description) {
   return absl::StrCat(NameOf(kernel.spec.family), description.alike, ScheduleBytes(kernel.spec),
                       FormatText("%a %a", kernel.prediction.total_us, kernel.measured_us));

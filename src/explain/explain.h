@@ -14,7 +14,7 @@
 
 namespace sinter {
 
-// Explanation: all that is told of a plan, as data. Filled once; the text, the JSON and
+// Explanation: every reported fact about a plan, as data. Filled once; the text, the JSON and
 // the drawing say what stands here and work nothing out.
 
 // Two kernels of which the second reads what the first wrote, or neighbours that share nothing.
@@ -35,7 +35,7 @@ struct KernelOrigin {
   bool verified = false;
 };
 
-// What the engine knows beside the plan.
+// What the engine knows in addition to the plan.
 struct PlanOrigin {
   std::string device, model, arch;
   std::string no_gpu;  // why there is none; "": there is one
@@ -90,7 +90,7 @@ struct Explanation {
 Explanation Describe(const Plan& plan, const DeviceModel& model, const BufferNames& names = {});
 
 // Adds what kernels whose ops are a graph fuse, the bytes that this saves, and why there are not
-// fewer kernels. Depends on the plan and the model alone. Bytes saved are those that one kernel for
+// fewer kernels. Depends only on the plan and the model. Bytes saved are those that one kernel for
 // each op (StitchGraph, uncontracted) would move in addition to the plan's own. To find why two
 // neighbouring kernels are not one, joins them and searches, for at most kMostJoined different
 // pairs.
@@ -141,7 +141,7 @@ ModelStory StoryOf(const DeviceModel& model);
 std::string ExplanationText(const Explanation& explanation);
 // The plan in a few lines: schedules, times, search, where each kernel came from.
 std::string SummaryText(const Explanation& explanation);
-// The first of these lines: those of the plan, without where it came from.
+// The first of these lines: the plan's, without where it came from.
 std::string PlanText(const Explanation& explanation);
 
 // {"schema": 3, "kernels": [{"title", "formulas", "launch", "shared", "products", "window" (of

@@ -34,7 +34,7 @@ Json ProductJson(const ProductPicture& p) {
           {"turns", p.turns}};
 }
 
-// Which steps of K load tap t: those of columns [t * tap_columns, (t + 1) * tap_columns).
+// Which steps of K load tap t: the steps of columns [t * tap_columns, (t + 1) * tap_columns).
 Json WindowJson(const WindowPicture& p) {
   const PixelWindow& w = p.window;
   Json json = {{"images", p.images},

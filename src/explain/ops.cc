@@ -97,7 +97,8 @@ class Teller {
     }
   }
 
-  // Ids name a part of an input, or of what is written in place: that part is at the border.
+  // Ids name a part of an input, or of an output that is written in place: that part is at the
+  // border.
   void CountWhatIdsName() {
     for (int i = 0; i < body_.num_outputs(); ++i) {
       const ChainOutput& output = body_.outputs()[static_cast<size_t>(i)];
@@ -189,7 +190,7 @@ class Teller {
   const StitchGraph& graph_;
   const std::vector<Composition> compositions_;
   KernelDescription& out_;
-  std::map<int, int64_t> input_bytes_;  // by input: bytes that its reading ops alone would read
+  std::map<int, int64_t> input_bytes_;  // by input: bytes that only its reading ops would read
   std::vector<int> parent_;
 };
 

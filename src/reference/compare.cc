@@ -56,7 +56,7 @@ class Measurer {
     }
   }
 
-  // The elements behind these.
+  // Adds the elements that follow these.
   void Join(const Measurer& next) {
     count_ += next.count_;
     if (nans_ == 0) first_nan_ = next.first_nan_;
@@ -127,9 +127,9 @@ ErrorMeasure MeasureInPieces(size_t count, DType dtype, Add&& add) {
 }
 
 constexpr double kUnits = 2;           // that BoundsFor covers
-constexpr double kCodesOverBF16 = 16;  // steps: of e4m3 three bits behind the point, not seven
-// Of sums of e4m3 products: tensor cores keep 13 fraction bits of 128 terms, cut toward zero, which
-// adds up where all terms have one sign.
+constexpr double kCodesOverBF16 = 16;  // steps: e4m3 has three fraction bits, bf16 has seven
+// For sums of e4m3 products: tensor cores keep 13 fraction bits of 128 terms, cut toward zero,
+// which adds up where all terms have one sign.
 constexpr Bounds kPromotedSums{1e-3, 5e-3, 0};
 // The same of fast sums, over the root of k: all of k is one sum, whose terms have both signs.
 constexpr Bounds kFastSums{4e-5, 5e-4, 0};
@@ -139,7 +139,7 @@ Bounds Looser(const Bounds& a, const Bounds& b) {
           std::max(a.neighbours, b.neighbours)};
 }
 
-// Of a value that was rounded to `dtype` and is not stored as it.
+// For a value that was rounded to `dtype` and is not stored as it.
 Bounds BoundsBehind(DType dtype) {
   if (!IsCode(dtype)) return BoundsFor(dtype);
   const Bounds bf16 = BoundsFor(DType::kBF16);
@@ -184,7 +184,7 @@ Bounds BoundsOfRoundings(const Chain& chain, int output) {
       way.bounds = Looser(way.bounds, before.bounds);
     }
     way.bounds = Looser(way.bounds, BoundsOfSums(chain, op));
-    // What is cast or gathered is rounded; what is computed in 16 bits may be, where a kernel hands
+    // A cast or gathered value is rounded. A value computed in 16 bits may be, where a kernel hands
     // it over.
     const bool narrows = HoldsFloats(op.type.dtype) || IsCode(op.type.dtype);
     const bool rounds = op.kind == OpKind::kCast || op.kind == OpKind::kAllGather

@@ -25,10 +25,10 @@ Bounds BoundsFor(DType dtype);
 struct ErrorMeasure {
   double relative =
       0;  // |out - ref| / |ref|, Frobenius; when ref is all zero: 0 if out is too, else infinity
-  // What is held to Bounds::relative: the same, but of at most 64 numbers with one of them a step
-  // nearer. Of so few, a step of the largest alone may be more.
+  // Bounds::relative limits this: the same, but of at most 64 numbers with one of them a step
+  // nearer. Among so few, one step of the largest may already exceed the bound.
   double relative_but_one = 0;
-  double max_over_rms = 0;  // max|out - ref| / rms(ref), likewise
+  double max_over_rms = 0;  // max|out - ref| / rms(ref), also 0 or infinity if ref is all zero
   // max(|out - ref| - step) / rms(ref), steps to a neighbour being 2^-7 of a value of bf16, 2^-10
   // of f16 and 0 of others: what is held to Bounds::max. A value near the middle of two may be
   // rounded to either, and where most values are small one step of a large one is many of their
@@ -45,7 +45,7 @@ struct ErrorMeasure {
 };
 
 // An infinity equals the same infinity. A NaN matches nothing, not even a NaN: a poisoned output
-// never passes. `dtype` is that of the output; steps are counted for e4m3 only.
+// never passes. `dtype` is the output's dtype; steps are counted for e4m3 only.
 ErrorMeasure Compare(absl::Span<const double> out, absl::Span<const double> ref,
                      DType dtype = DType::kF32);
 // `out` is a contiguous buffer of ref.size() elements of dtype.

@@ -79,9 +79,9 @@ struct Pass {
 // narrower. Its result is its operand.
 bool IsExactCast(const Chain& chain, const Op& op);
 
-// Of each rank the wanted outputs (others stay empty): `passes` differ in their inputs. Values live
-// only as long as an op still needs them; movements are views where strides can express them. A
-// result may be a view of an input.
+// For each rank the wanted outputs (others stay empty): `passes` differ in their inputs. Values
+// live only as long as an op still needs them; movements are views where strides can express them.
+// A result may be a view of an input.
 std::vector<std::vector<Tensor>> Evaluate(const std::vector<Pass>& passes);
 
 // ---- Elementwise ops, copies, gathers and iota over strided views.
@@ -109,12 +109,12 @@ Tensor Gather(const View& x, const View& ids, int axis, int threads);
 Tensor Windows(const View& x, const View& fill, const Conv2d& conv,
                const std::vector<int64_t>& dims, int threads);
 
-// Of each row of x [.., n] the places of the dims.back() largest elements, falling, of equal ones
-// the lower place first; NaN is the largest.
+// For each row of x [.., n] the places of the dims.back() largest elements, falling. Among equal
+// ones the lower place comes first; NaN is the largest.
 Tensor TopK(const View& x, const std::vector<int64_t>& dims, int threads);
 // Sums of each row of x [.., n] up to each element, in order; s32 wraps.
 Tensor RunningSums(const View& x, DType dtype, int threads);
-// Uniform in [0, 1) as f32 has it. `m` and `rows`: those of the pass, along `axis` of dims; -1:
+// Uniform in [0, 1) as f32 has it. `m` and `rows` are the pass's, along `axis` of dims; -1:
 // none.
 Tensor Random(const View& seed, const View& offset, const std::vector<int64_t>& dims, int axis,
               int64_t m, const std::vector<int64_t>* rows);
@@ -171,7 +171,8 @@ Tensor ScaledMatmul(const View& a, const View& w, const View& scale_a, const Vie
 // a [m, k] or [m, t, k], w [experts, k, n], already transposed by its strides, ids [m, t]. Sums as
 // Matmul's. An id outside of w gives zeros.
 Tensor GroupedMatmul(const View& a, const View& w, const View& ids, int threads);
-// a [m, k], ends [experts]: row m's matrix is the first whose end is more than m; behind all zeros.
+// a [m, k], ends [experts]: row m's matrix is the first whose end is more than m. Rows past the
+// last end are zeros.
 Tensor GroupedMatmulByEnds(const View& a, const View& w, const View& ends, int threads);
 
 // a [m, k] or [m, t, k], w [experts, n, k] and ids [m, t], with scales as src/chain/infer.h

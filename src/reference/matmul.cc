@@ -173,8 +173,8 @@ Groups GroupsOfIds(const View& ids, int64_t experts, int threads) {
   return groups;
 }
 
-// What `mine` have of the last axis of `a`, [m, k] or [m, slots, k]. Of one index in front of it,
-// all have the same.
+// The slices along the last axis of `a`, [m, k] or [m, slots, k], that `mine` name. Without a slot
+// axis all slots have the same.
 Tensor RowsOf(const View& a, const std::vector<int64_t>& mine, int64_t slots) {
   const int64_t k = a.dims.back();
   Tensor rows = MakeTensor({static_cast<int64_t>(mine.size()), k});

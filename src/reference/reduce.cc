@@ -248,7 +248,7 @@ Tensor Random(const View& seed, const View& offset, const std::vector<int64_t>& 
   Tensor result = MakeTensor(dims);
   if (result.owned->empty()) return result;
   const uint64_t key = BitsOf(seed), first = BitsOf(offset);
-  int64_t behind = 1;  // elements behind the axis of M
+  int64_t behind = 1;  // elements after the axis of M
   for (size_t i = static_cast<size_t>(axis + 1); axis >= 0 && i < dims.size(); ++i)
     behind *= dims[i];
   const int64_t here = axis < 0 ? 1 : dims[static_cast<size_t>(axis)];

@@ -37,7 +37,7 @@ absl::Status CheckBuffer(absl::string_view what, int index, const TensorType& ty
   return Bad("pointer of ", what, " ", index, " is null, ", bytes, " bytes are needed");
 }
 
-// Of all ranks.
+// `what` counts the buffers of all ranks.
 absl::Status CheckCount(const Chain& chain, absl::string_view what, size_t count, int of_a_rank) {
   if (count == static_cast<size_t>(of_a_rank * chain.ranks())) return absl::OkStatus();
   if (chain.ranks() == 1) return Bad(what, " are ", count, ", the chain has ", of_a_rank);

@@ -22,11 +22,11 @@ struct ReferenceOptions {
   ReferenceBudget budget;
 };
 
-// `inputs` in canonical order, each of its tensor's dtype and strides; never written. Of a chain
-// that is split over ranks those of rank 0, then those of rank 1, and so on. `outputs` likewise;
+// `inputs` in canonical order, each of its tensor's dtype and strides; never written. If a chain is
+// split over ranks, rank 0's come first, then rank 1's, and so on. `outputs` are in the same order;
 // with `rows` set only those rows are written. Floating values are held in float64, s32
 // wraps, nothing but inputs, casts and the final store rounds. The result does not depend on
-// `threads`. m = 0 writes the outputs without M alone. Buffers stay the caller's. Blocks;
+// `threads`. m = 0 writes only the outputs without M. Buffers stay the caller's. Blocks;
 // thread-safe. INVALID_ARGUMENT on a wrong count or null pointer, OUT_OF_RANGE on sizes,
 // RESOURCE_EXHAUSTED, before anything is allocated, if it would take more than `options.budget`.
 absl::Status RunReference(const Chain& chain, int64_t m, const std::vector<const void*>& inputs,

@@ -56,7 +56,7 @@ int CountM(const std::vector<Dim>& dims) {
       std::count_if(dims.begin(), dims.end(), [](Dim dim) { return dim.symbolic; }));
 }
 
-// Elements behind the M axis in one row-major step of it.
+// Elements after the M axis in one row-major step of it.
 int64_t ElementsBehindM(const std::vector<Dim>& dims) {
   int64_t count = 1;
   for (size_t i = dims.size(); i-- > 0 && !dims[i].symbolic;) count *= dims[i].value;
