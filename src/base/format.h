@@ -45,8 +45,8 @@ std::string FloatText(double value);
 
 // "500000000", "500MB", "2GiB", "64k": decimal digits, then nothing, B, or one of k M G T. That
 // letter ends the text or precedes iB (powers of 1024), or precedes B (powers of 1000, as disks are
-// sold). Upper or lower case; one blank may
-// stand between. INVALID_ARGUMENT showing the text; OUT_OF_RANGE beyond 2^64 - 1.
+// sold). Upper or lower case; one blank may stand between. INVALID_ARGUMENT showing the text;
+// OUT_OF_RANGE beyond 2^64 - 1.
 absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text);
 
 // Printable: text from outside as it may reach a terminal or a log.

@@ -8,7 +8,7 @@
 namespace sinter {
 namespace {
 
-// Rows of a product for each index of the first axis; 1 of what is no product of rows by a matrix.
+// Rows of a GEMM for each index of the first axis; 1 if the op does not multiply rows by a matrix.
 int64_t RowsPerM(const Chain& chain, const Op& op) {
   const bool matrix =
       op.kind == OpKind::kConv2d || op.kind == OpKind::kGroupedMatmul ||

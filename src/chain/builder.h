@@ -56,9 +56,9 @@ class ChainBuilder {
   absl::StatusOr<ValueId> GroupedMatmul(ValueId a, ValueId w, ValueId ids,
                                         bool transpose_b = false);
   // The same of rows in the order of their matrices: result[m] = w[e] a[m] with the first e of m <
-  // ends[e], ends s32 [experts]. So what is negative or less than an end before it ends no rows,
-  // and what is more than the rows ends with them. Rows behind all ends are zeros. a [m, k]; f32
-  // [m, n].
+  // ends[e], ends s32 [experts]. So an end that is negative or less than an end before it ends no
+  // rows, and one that exceeds the rows ends with them. Rows past the last end are zeros. a [m, k];
+  // f32 [m, n].
   absl::StatusOr<ValueId> GroupedMatmulByEnds(ValueId a, ValueId w, ValueId ends,
                                               bool transpose_b = false);
   // The same of e4m3 with their scales (infer.h): w is [experts, n, k]. An op of the kind
@@ -109,7 +109,7 @@ class ChainBuilder {
   // s64 are inputs and views of them, and nothing but ids of gathers and scatters.
   absl::StatusOr<ValueId> Gather(ValueId x, ValueId ids, int axis = 0);
   // x with rows written over it: result[ids[i..], j..] = rows[i.., j..], of equal ids the last one
-  // in row-major order; an id outside of x writes nothing. rows of x's dtype, ids as of a gather.
+  // in row-major order; an id outside of x writes nothing. rows of x's dtype, ids as in a gather.
   absl::StatusOr<ValueId> Scatter(ValueId x, ValueId ids, ValueId rows);
   // s32 ids [.., count] of the `count` largest numbers of each row of x [.., n], falling; of equal
   // ones the lower id first, -0 is 0, NaN counts as the largest. `count` in [1, 32].
@@ -123,7 +123,7 @@ class ChainBuilder {
   absl::StatusOr<ValueId> Reduce(ReduceKind kind, ValueId a, const std::vector<int32_t>& axes,
                                  bool keepdims = false);
 
-  // Declares the next output. A value may be given out more than once.
+  // Declares the next output. A value may be declared more than once.
   absl::Status Output(ValueId value, const OutputOptions& options = {});
   // FAILED_PRECONDITION without outputs, INVALID_ARGUMENT on a dead value. The builder is spent
   // afterwards only on success.

@@ -158,7 +158,7 @@ class Users {
     return Of(value).size() == 1 && !IsOutput(value) ? Of(value)[0] : -1;
   }
 
-  // Whether only `ops` read a value, which is no output.
+  // Whether a value is not an output and only `ops` read it.
   bool AreAmong(const std::set<ValueId>& ops, ValueId value) const {
     return !IsOutput(value) && std::all_of(Of(value).begin(), Of(value).end(),
                                            [&](ValueId user) { return ops.count(user) > 0; });

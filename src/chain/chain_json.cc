@@ -171,7 +171,7 @@ struct WrittenOutput {
   OutputOptions options;
 };
 
-// What does not follow from the operands.
+// Whether the dtype does not follow from the operands.
 bool NeedsDType(OpKind kind) {
   return kind == OpKind::kScalar || kind == OpKind::kIota || kind == OpKind::kCast;
 }
@@ -307,7 +307,7 @@ class ChainReader : public JsonConsumer {
     return builder_.Slice(from, op.starts, written.limits, op.steps).status();
   }
 
-  // What is given of the type of the op just added is what follows.
+  // Checks that the given part of the type of the op just added equals the inferred one.
   absl::Status CheckType(const std::string& path, const WrittenOp& written) const {
     const TensorType& type = builder_.TypeOf(builder_.size() - 1);
     TensorType given = type;

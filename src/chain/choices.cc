@@ -170,7 +170,7 @@ absl::Status CheckAttributes(const Conv2d& conv) {
   return absl::OkStatus();
 }
 
-// Of `channels` of x.
+// Checks the groups that `channels` of x are cut into.
 absl::Status CheckGroups(int64_t channels, const TensorType& w, const Conv2d& conv) {
   const Dim in = w.dims[conv.in_axis()], out = w.dims[conv.out_axis()];
   if (conv.groups < 1 || channels % conv.groups != 0) {

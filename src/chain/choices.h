@@ -1,4 +1,4 @@
-// The choices that composites are named by beside their sizes: activation, layout of a weight, how
+// The choices that name composites in addition to their sizes: activation, layout of a weight, how
 // precisely sums of e4m3 codes are kept, which elements share a scale, how a filter moves over
 // pixels.
 #ifndef SINTER_SRC_CHAIN_CHOICES_H_
@@ -60,13 +60,13 @@ bool IsValid(Granularity granularity);
 // Names of choices in texts, and what people also call kinds of chains, keys and activations:
 // suggestions in errors.
 
-// "; did you mean gated_ffn or gemm_chain?": those of `known` that are another name of `word`, else
-// the one that is spelt most like it. "" for none.
+// "; did you mean gated_ffn or gemm_chain?": the words of `known` that are another name of `word`,
+// else the one that is spelt most like it. "" for none.
 std::string DidYouMean(absl::string_view word, const std::vector<std::string>& known);
-// The same by other names alone: where the words of `known` look alike and mean different things.
+// The same with other names only, for `known` words that look alike and mean different things.
 std::string KnownAs(absl::string_view word, const std::vector<std::string>& known);
 // Says where an activation belongs that was written as a kind of chain: ", an activation: matmul ..
-// act=silu". "" for a word that is no activation.
+// act=silu". "" for a word that does not name an activation.
 std::string ActivationHint(absl::string_view word);
 
 constexpr char kActivationWords[] = "identity relu gelu_tanh gelu_erf silu";

@@ -154,7 +154,8 @@ absl::StatusOr<ValueId> AddClamp(ChainBuilder& b, ValueId x, double least, doubl
 
 namespace {
 
-// Of x, or with `least` of what has the opposite order. s32 is complemented, as -(-2^31) is itself.
+// The place of the largest of x, or with `least` of x in the opposite order. s32 is complemented,
+// because -(-2^31) is itself.
 absl::StatusOr<ValueId> AddPlace(ChainBuilder& b, absl::string_view name, ValueId x, bool least) {
   Expander e(b, name);
   CheckNumber(e, x);

@@ -14,8 +14,8 @@
 
 namespace sinter {
 
-// The defaults of what may be left unsaid of a composite. The one table: the text form takes them
-// for a key that is not given, the C ABI and its bindings for a field that is 0. Where 0 means the
+// The defaults of a composite's optional fields. The one table: the text form takes them for a
+// key that is not given, the C ABI and its bindings for a field that is 0. Where 0 means the
 // default it is not a value of its own, so eps and scale must differ from 0 (composites.cc).
 
 // `text` is how the text form writes `value`.
@@ -46,7 +46,7 @@ absl::StatusOr<ValueId> AddSilu(ChainBuilder& b, ValueId x);
 // max(x, 0) + log1p(exp(-|x|)): log(1 + exp(x)), which neither overflows nor loses small results.
 absl::StatusOr<ValueId> AddSoftplus(ChainBuilder& b, ValueId x);
 // min(max(x, least), most) in x's dtype, to which the bounds are rounded; where they cross it is
-// `most`. An infinite bound is none; at least one is finite. x is floating or s32.
+// `most`. An infinite number means no bound; at least one is finite. x is floating or s32.
 absl::StatusOr<ValueId> AddClamp(ChainBuilder& b, ValueId x, double least, double most);
 absl::StatusOr<ValueId> AddSwiglu(ChainBuilder& b, ValueId gate, ValueId up);  // silu(gate) * up
 
@@ -64,7 +64,7 @@ struct AttentionOptions {
   double scale = 0;         // 0: 1 / sqrt(d)
   bool causal = false;      // row i sees keys 0 to i
   ValueId bias = kNoValue;  // a number, added to the scaled scores, to whose dims it broadcasts
-  ValueId mask = kNoValue;  // a pred, false for keys that a row does not see; broadcasts likewise
+  ValueId mask = kNoValue;  // a pred, false for keys that a row does not see; broadcasts like bias
 };
 // softmax(scale * q k^T + bias) v of q [.., rows, d], k [.., keys, d] and v [.., keys, e], whose
 // other dims are equal, or absent. Probabilities are rounded to v's dtype. A row that sees no key
@@ -209,8 +209,8 @@ struct FfnSpec {
   bool residual = false;                       // the result is c w2 + residual, cast to dtype
   bool rounds_sum = false;                     // c w2 is cast to dtype before the addition too
   Activation sum_act = Activation::kIdentity;  // of the sum with the residual
-  // Of each product X w: scale * factor * scale_w * (X w) stands in its place, a constant, a number
-  // of each row and a number of each column.
+  // Each product X w becomes scale * factor * scale_w * (X w): a constant, a number of each row and
+  // a number of each column.
   double scale1 = 1, scale2 = 1;
   bool factor1 = false, factor2 = false;
   bool scale_w1 = false, scale_w2 = false;

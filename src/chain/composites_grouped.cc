@@ -11,7 +11,8 @@
 namespace sinter {
 namespace {
 
-// [experts, rows, columns] by which a product's rows are multiplied, or why `w` is none.
+// Whether `w` holds matrices [experts, rows, columns] that rows can be multiplied by; else the
+// error says why not.
 bool CheckExperts(Expander& e, absl::string_view field, ValueId w) {
   if (!e.CheckFloat(field, w)) return false;
   if (e.Type(w).rank() == 3) return true;

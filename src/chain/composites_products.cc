@@ -141,7 +141,7 @@ void CheckEqual(Expander& e, absl::string_view field, const TensorType& type, si
       axis + 1 == type.dims.size() ? " columns" : " rows", ": ", of, " is ", ToString(other)));
 }
 
-// A pred with the dims of `like`: false where a key lies behind its row.
+// A pred with the dims of `like`: false where a key comes after its row.
 ValueId SeenKeys(Expander& e, ValueId like) {
   if (!e.ok()) return kNoValue;
   const std::vector<Dim>& dims = e.Type(like).dims;

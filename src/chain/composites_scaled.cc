@@ -1,4 +1,4 @@
-// Quantisation, and products of what is quantised.
+// Quantisation, and products of quantised values.
 #include <array>
 #include <limits>
 #include <numeric>
@@ -89,7 +89,8 @@ ValueId Reshaped(Expander& e, ValueId x, const std::vector<Dim>& dims) {
   return e.ok() ? e.Take(e.builder().Reshape(x, dims)) : kNoValue;
 }
 
-// The largest magnitudes. Of a whole tensor first over the rows: kernels join columns over M.
+// The largest magnitudes. A whole tensor is reduced over the rows first: kernels join columns over
+// M.
 ValueId LargestMagnitude(Expander& e, ValueId x, Granularity granularity) {
   const ValueId magnitude = e.Unary(UnaryKind::kAbs, x);
   const int rank = e.ok() ? e.Type(x).rank() : 0;

@@ -1,4 +1,4 @@
-// What reads windows of pixels: convolutions of each channel alone, pooling.
+// Ops that read windows of pixels: depthwise convolutions, pooling.
 #include <limits>
 
 #include "absl/strings/str_cat.h"

@@ -32,7 +32,7 @@ class Expander {
   bool ok() const { return status_.ok(); }
   void Fail(absl::string_view message) { Fail(Invalid(message)); }
   void Fail(const absl::Status& status) { status_.Update(status); }
-  // False, with the error set, when `id` is no value of the builder.
+  // False, with the error set, when `id` is not a value of the builder.
   bool Check(absl::string_view field, ValueId id) {
     if (ok() && !builder_.Contains(id)) {
       Fail(WithField(Invalid(field, " is value ", id, ", which does not exist"), field, id, ""));
@@ -41,7 +41,7 @@ class Expander {
   }
   // Operands of the composite, which its errors name.
   //
-  // False, with the error set, unless `id` takes arithmetic with what is f32.
+  // False, with the error set, unless `id` takes arithmetic with f32 values.
   bool CheckFloat(absl::string_view field, ValueId id) {
     if (!Check(field, id) || IsFloat(Type(id).dtype)) return ok();
     Fail(InvalidField(field, ToString(Type(id)), "f32, f16 or bf16", ": cast it"));
@@ -186,7 +186,7 @@ class Expander {
 
 // WholeChain: a chain from its first input to its last output, with one sticky error.
 
-// An add that fails returns -1, which the adds behind it refuse; Finish reports the first error.
+// An add that fails returns -1, which later adds refuse; Finish reports the first error.
 // Adds are numbered in the order of the calls: two of them are never arguments of one call.
 // Short-lived, not thread-safe.
 class WholeChain {

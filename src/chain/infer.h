@@ -52,11 +52,11 @@ absl::StatusOr<TensorType> InferScaledGroupedMatmul(const TensorType& a, const T
                                                     const TensorType& ids,
                                                     const TensorType& scale_a,
                                                     const TensorType& scale_w);
-// That of x, which is floating; `ranks` in [1, kMostRanks].
+// x's type, which is floating; `ranks` in [1, kMostRanks].
 absl::StatusOr<TensorType> InferAllReduce(const TensorType& x, int32_t ranks);
-// That of x, which holds floats, with `ranks` times the extent of `axis`.
+// x's type, which holds floats, with `ranks` times the extent of `axis`.
 absl::StatusOr<TensorType> InferAllGather(const TensorType& x, int axis, int32_t ranks);
-// That of x, which is floating, with the extent of `axis`, a multiple of `ranks`, by them.
+// x's type, which is floating, with the extent of `axis`, a multiple of `ranks`, divided by them.
 absl::StatusOr<TensorType> InferReduceScatter(const TensorType& x, int axis, int32_t ranks);
 // x [batch, height, width, channels], w as `conv` says; f32 [batch, p, q, out].
 absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
@@ -80,10 +80,10 @@ absl::StatusOr<TensorType> InferSlice(const TensorType& a, const std::vector<int
                                       const std::vector<Dim>& limits,
                                       const std::vector<int64_t>& steps);
 absl::StatusOr<TensorType> InferConcat(absl::Span<const TensorType> operands, int axis);
-// Rows of x (axis 0): ids' dims, then those of x behind its rows. Along the last axis of x: ids'
-// dims, which are x's but for that axis.
+// Rows of x (axis 0): ids' dims, then x's after its rows. Along the last axis of x: ids' dims,
+// which equal x's except on that axis.
 absl::StatusOr<TensorType> InferGather(const TensorType& x, const TensorType& ids, int axis);
-// That of x; rows has ids' dims, then those of x behind its rows.
+// x's type; rows has ids' dims, then x's after its rows.
 absl::StatusOr<TensorType> InferScatter(const TensorType& x, const TensorType& ids,
                                         const TensorType& rows);
 // s32 [.., count] of x [.., n].
@@ -100,11 +100,12 @@ absl::StatusOr<TensorType> InferReduce(ReduceKind kind, const TensorType& a,
 // ScaleGrain: which elements of an operand of scaled_matmul share one value of its scale.
 //
 // y[i, j] = sum over k of a[i, k] * sa(i, k) * w[j, k] * sw(j, k), in exact arithmetic. Scales are
-// f32 and dequantise; their extents say what shares a value, their strides are those of the value:
+// f32 and dequantise; their extents say which elements share a value; they have the value's
+// strides:
 //   a [m, k]: [] or [1, 1] (the tensor), [m, 1] (a row), [m, k / 128] (128 of a row)
 //   w [n, k]: [] or [1, 1], [n, 1] (a row: an output channel), [ceil(n / 128), k / 128] (a block of
 //             128 x 128, the last one shorter), [n, k / 128]; also [1, k / 128] of both
-// Where Accumulate is kFast, scales are of tensors and rows: those of 128 of k need promoted sums.
+// Where Accumulate is kFast, scales are of tensors and rows: scales of 128 of k need promoted sums.
 
 constexpr int64_t kScaleBlock = 128;     // elements of K, and rows of weights, that share a value
 constexpr int64_t kMostS8Sums = 131071;  // of products of two s8, exact in s32
@@ -120,7 +121,7 @@ absl::StatusOr<ScaleGrain> GrainOf(absl::string_view name, const TensorType& ope
                                    const TensorType& scale, bool weights);
 
 // The same of an operand of scaled_grouped_matmul: a [m, k] or [m, t, k], or w [experts, n, k],
-// whose scale has its rank or is one value. Of w, experts have scales of their own: [experts, 1,
+// whose scale has its rank or is one value. The experts of w have their own scales: [experts, 1,
 // 1], [experts, n, 1] or [experts, ceil(n / 128), k / 128].
 absl::StatusOr<ScaleGrain> GroupedGrainOf(absl::string_view name, const TensorType& operand,
                                           const TensorType& scale, bool weights);

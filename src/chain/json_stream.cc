@@ -153,7 +153,7 @@ class Handler {
     return Done(array.status());
   }
 
-  // A value of the top level that is no array's element.
+  // A value of the top level that is not an array's element.
   bool TakeTop(const Json& value) {
     if (array_) return Refuse(absl::StrCat(PrintableJson(key_), ": must be an array"));
     if (!Done(consumer_.Scalar(key_, value))) return false;
@@ -215,7 +215,7 @@ class Handler {
   }
 
   const absl::string_view text_;
-  const char* read_;  // behind what the parser has read
+  const char* read_;  // past what the parser has read
   const JsonBounds bounds_;
   JsonConsumer& consumer_;
   absl::Status status_;

@@ -134,7 +134,8 @@ ValueId LinearFinder::SkipScale(ValueId id, double* scale, ValueId* column) cons
   return -1;
 }
 
-// What a multiplication by a vector of columns multiplies; -1 when `id` is none, or a second one.
+// The other operand of a multiplication by a vector of columns; -1 if `id` is not one, or if a
+// vector was found before.
 ValueId LinearFinder::SkipColumns(ValueId id, Linear* found) const {
   const Op& op = graph_.op(id);
   if (!IsBinary(op, BinaryKind::kMul) || found->columns >= 0) return -1;
@@ -179,8 +180,8 @@ bool LinearFinder::ScaledAt(ValueId id, Linear* found) const {
   return IsScale(found->scale);
 }
 
-// A factor of x, with the scalars behind it. Not a scalar alone, nor those before: either may be an
-// activation's.
+// Takes a factor of x, with the scalars that follow it up to the product. It takes neither scalars
+// without a factor nor scalars before it: either may be an activation's.
 void LinearFinder::TakeFactorOfRows(Linear* found, RowNorm* norm) const {
   if (found->factor >= 0 || norm->rows >= 0) return;
   double scale = found->scale;
@@ -203,7 +204,7 @@ bool LinearFinder::ConvolutionAt(ValueId id, Linear* found) const {
   return found->weight >= 0;
 }
 
-// Number of the operand below reshapes; -1 when it is none.
+// Number of the operand below reshapes; -1 if that value is not an operand.
 int LinearFinder::BelowReshapes(ValueId id) const {
   while (graph_.op(id).kind == OpKind::kReshape) id = graph_.op(id).operands[0];
   return graph_.op(id).input;

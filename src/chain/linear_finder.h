@@ -1,5 +1,5 @@
-// LinearFinder: which values of a graph are a product with an operand's matrix, and what is done to
-// it before an activation.
+// LinearFinder: which values of a graph are a product with an operand's matrix, and the ops applied
+// to it before an activation.
 #ifndef SINTER_SRC_CHAIN_LINEAR_FINDER_H_
 #define SINTER_SRC_CHAIN_LINEAR_FINDER_H_
 
@@ -32,14 +32,14 @@ std::vector<Stride> StridesInMemory(const Chain& chain, ValueId value);
 // chain, which outlives it.
 class Subgraph {
  public:
-  // What leads to the first output: operand i is canonical input i.
+  // The ops that lead to the first output: operand i is canonical input i.
   explicit Subgraph(const Chain& chain);
-  // What leads to `result`, which lies in memory as `type` with `strides`. AddOperand says from
-  // where on; every input of the chain that is reached must be added.
+  // The ops that lead to `result`, which lies in memory as `type` with `strides`. AddOperand says
+  // from where on; every input of the chain that is reached must be added.
   Subgraph(const Chain& chain, ValueId result, const TensorType& type, std::vector<Stride> strides);
 
-  // `value` is read as `dtype`, with `strides`. Its number is that of operands added before.
-  // Precondition: it is no operand yet.
+  // `value` is read as `dtype`, with `strides`. Its number is the count of operands added before.
+  // Precondition: it is not an operand yet.
   void AddOperand(ValueId value, DType dtype, std::vector<Stride> strides);
 
   // A value that leads to the result lies in memory too, as `type` with `strides`.
@@ -105,7 +105,7 @@ struct Linear {
 struct RowNorm {
   ValueId rows = -1;
   double eps = 0;
-  std::vector<ValueId> values;  // that compute it, each behind those that use it
+  std::vector<ValueId> values;  // that compute it, each after its users
 };
 
 // The graph outlives the finder.
@@ -117,17 +117,17 @@ class LinearFinder {
   // The latter of an input is a copy of it, which stays.
   ValueId SkipWidening(ValueId id) const;
 
-  // Number of the operand at `id`, -1 when it is none.
+  // Number of the operand at `id`, -1 if it is not an operand.
   int InputAt(ValueId id) const { return graph_.op(SkipWidening(id)).input; }
 
   // An input of the dims of `sum`, one of whose operands is `id`; -1 otherwise.
   int ResidualAt(ValueId id, const Op& sum) const;
 
-  // Number of the vector operand that `id` spreads over the rows, -1 when it is none. One number
-  // spread over all is none.
+  // Number of the vector operand that `id` spreads over the rows; -1 if there is none, or if `id`
+  // spreads one number over all.
   int VectorAt(ValueId id) const;
 
-  // The [m, 1] operand of a broadcast that `id` spreads over columns; -1 when it is none.
+  // The [m, 1] operand of a broadcast that `id` spreads over columns; -1 if there is none.
   ValueId SpreadColumnAt(ValueId id) const;
 
   // The operand of [m, 1] or [m] that a column is, by number; -1 when it is computed.
@@ -141,8 +141,8 @@ class LinearFinder {
   // cast would stand there.
   bool LinearAt(ValueId id, Linear* found) const;
 
-  // What a multiplication by a scalar or by a column spread over columns, or a division by a
-  // scalar, multiplies; -1 when `id` is none of these. Of a column `*column` becomes its number.
+  // The value that is multiplied by a scalar or by a column spread over columns, or divided by a
+  // scalar; -1 when `id` does neither. For a column `*column` becomes its number.
   ValueId SkipScale(ValueId id, double* scale, ValueId* column) const;
 
  private:

@@ -176,7 +176,7 @@ struct Row : OpTraits {
     fast = {fast.function, issue, special, false};
     return *this;
   }
-  // What stands before it has slow paths.
+  // The functions named so far have slow paths.
   constexpr Row& Slow() {
     exact.slow = fast.slow = true;
     return *this;

@@ -130,7 +130,7 @@ bool IsCollective(const Op& op);
 // Whether it only moves elements of one operand: broadcast, transpose, reshape, slice.
 bool IsView(const Op& op);
 
-// Whether the rows of a grouped_matmul are those of ends, and not of ids: then it has no slots.
+// Whether ends, not ids, assign the rows of a grouped_matmul: then it has no slots.
 bool IsByEnds(const Op& op);
 
 // Whether a result needs all of a row of its operand, in order: top_k, scan.

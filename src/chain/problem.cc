@@ -363,7 +363,7 @@ std::string FieldLines(const FieldSpec& field) {
       ValuesText(field));
 }
 
-// A line that works: small numbers for what is required.
+// A line that works: small numbers for required keys.
 std::string ExampleText(const KindSpec& kind) {
   std::string line = kind.name;
   for (const FieldSpec& field : kind.fields) {

@@ -25,7 +25,7 @@ struct Problem {
   Chain chain;               // M symbolic
 };
 
-// One line, comment allowed. INVALID_ARGUMENT names key, value and what is allowed.
+// One line, comment allowed. INVALID_ARGUMENT names key, value and the legal values.
 absl::StatusOr<Problem> ParseProblem(absl::string_view line);
 // Many lines; blank and comment lines are skipped; an error names the line. Ids that are given must
 // differ. At most 64 MiB, 16384 problems and 2^20 ops in all their chains.

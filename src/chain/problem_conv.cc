@@ -81,7 +81,7 @@ absl::StatusOr<Chain> MakeConv(const FieldValues& v) {
   return MakeConvChain(spec);
 }
 
-// One convolution of each channel alone.
+// One depthwise convolution.
 absl::StatusOr<Chain> MakeDepthwiseConv(const FieldValues& v) {
   ConvSpec spec = SpecOf(v);
   ConvLayer layer = LayerOf(v, "ic", "k");

@@ -141,7 +141,7 @@ absl::StatusOr<Chain> MakeRowParallel(const FieldValues& v) {
   return c.Finish(AddRmsNorm(c.b(), h, v.Number("eps"), gamma));
 }
 
-// M is one number on all ranks: rows of theirs are told apart by an axis in front of them.
+// M is one number on all ranks: an axis in front of the ranks' rows distinguishes them.
 absl::StatusOr<Chain> MakeAllGather(const FieldValues& v) {
   WholeChain c(DTypeOf(v));
   const auto ranks = static_cast<int32_t>(v.Extent("ranks"));

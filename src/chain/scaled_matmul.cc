@@ -160,7 +160,7 @@ absl::StatusOr<TensorType> InferScaledGroupedMatmul(const TensorType& a, const T
     if (type->dtype == DType::kE4M3) continue;
     return InvalidField(absl::StrCat("dtype of ", name), NameOf(type->dtype), "e4m3");
   }
-  // All but the types is as of floating operands.
+  // Everything except the types is as for floating operands.
   const TensorType rows{DType::kBF16, a.dims}, matrices{DType::kBF16, w.dims};
   SINTER_ASSIGN_OR_RETURN(TensorType result, InferGroupedMatmul(rows, matrices, ids, true));
   SINTER_RETURN_IF_ERROR(GroupedGrainOf("scale_a", a, scale_a, false).status());

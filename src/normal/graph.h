@@ -26,8 +26,8 @@ struct NormalResult {
   int alias = -1;  // source whose buffer it may share; -1: none
 };
 
-// Values keep their numbers; an op's operands may have larger ones than it has itself. What no
-// result needs any more is left where it is, and no order lists it. Copyable; not thread-safe.
+// Values keep their numbers; an op's operands may have larger ones than it has itself. A value that
+// no result needs any more is left where it is, and no order lists it. Copyable; not thread-safe.
 class NormalGraph {
  public:
   explicit NormalGraph(std::shared_ptr<const Chain> chain);
@@ -56,13 +56,13 @@ class NormalGraph {
   // another view, because the order of kernels is made by inputs.
   bool IsWritten(ValueId input) const;
 
-  // What is added from now on is made of `id`: messages name the caller's op that it comes from.
+  // Values added from now on are made of `id`: messages name the caller's op that it comes from.
   void WorkOn(ValueId id) { origin_ = origins_[static_cast<size_t>(id)]; }
   // The adds give the new value's number. Types are the caller's to know: Finish checks them.
   ValueId Add(Op op);
   // Results that may share the buffer of input `from` may share that of `to`, a view of the same.
   void MoveAlias(ValueId from, ValueId to);
-  // Another view of the buffer that `of` reads, `offset_bytes` behind its beginning.
+  // Another view of the buffer that `of` reads, `offset_bytes` after its beginning.
   ValueId AddInput(ValueId of, TensorType type, std::vector<Stride> strides, int64_t offset_bytes);
   // An op of one operand and no attributes but its type.
   ValueId AddView(OpKind kind, ValueId operand, std::vector<Dim> dims);  // reshape, broadcast
@@ -94,7 +94,7 @@ class NormalGraph {
   std::shared_ptr<const Chain> callers_;
   std::deque<Op> ops_;            // references stay good while ops are added
   std::vector<ValueId> origins_;  // by value: the caller's op
-  ValueId origin_ = 0;            // of what is added
+  ValueId origin_ = 0;            // of the next added value
   std::vector<Source> sources_;   // by Op::input
   std::vector<NormalResult> results_;
   std::vector<std::string> notes_;

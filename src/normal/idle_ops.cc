@@ -33,7 +33,7 @@ bool IsExact(const Op& op, const std::vector<bool>& exact) {
     case OpKind::kGather:
     case OpKind::kWindow:
       return all(0);
-    case OpKind::kScatter:  // ids are no part of it
+    case OpKind::kScatter:  // ids do not count
       return exact[static_cast<size_t>(op.operands[0])] &&
              exact[static_cast<size_t>(op.operands[2])];
     case OpKind::kUnary:

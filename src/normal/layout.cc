@@ -65,7 +65,7 @@ bool ReshapeLayout(const std::vector<Dim>& to, NormalLayout* layout) {
     }
   }
   if (i < from_axes.size() || j < to_axes.size()) return false;
-  // Of an axis with one index no stride matters: as if its rows had no gaps.
+  // The stride of an axis with one index does not matter: it is set as if its rows had no gaps.
   Stride next{1, 0};
   for (size_t k = to.size(); k-- > 0;) {
     if (IsOne(to[k])) strides[k] = next;

@@ -26,7 +26,7 @@ int64_t PartsOf(int64_t row) {
   return 0;
 }
 
-// The axes before those that `reduce` reduces; -1 where others lie behind one of these.
+// The axes before those that `reduce` reduces; -1 if an axis that it keeps follows one of these.
 int RowAxes(const Op& reduce, int rank) {
   const int rows = rank - static_cast<int>(reduce.axes.size());
   return reduce.axes.front() == rows ? rows : -1;
@@ -36,7 +36,7 @@ constexpr int64_t kLongest = 1 << 13;  // elements of a row that one unit takes
 constexpr int64_t kMostOfPart = 1 << 12, kFewestOfPart = 1 << 10;
 constexpr int64_t kPaddedPart = 1 << 11;  // where a row has no parts of equal length
 
-// Elements of a part; rows of which it is no divisor are padded.
+// Elements of a part; rows that it does not divide are padded.
 int64_t PartOf(int64_t row) {
   for (int64_t part = kMostOfPart; part >= kFewestOfPart; --part) {
     if (row % part == 0) return part;
@@ -125,7 +125,7 @@ class Parts {
     return graph_.AddView(OpKind::kBroadcast, graph_.AddScalar(value, dtype), dims);
   }
 
-  // x in parts of `part`, with `fill` behind a row of which that is no divisor.
+  // x in parts of `part`; a row that `part` does not divide is padded with `fill`.
   ValueId Cut(ValueId x, int64_t part, double fill) {
     std::vector<Dim> dims = graph_.type(x).dims;
     const int64_t row = dims.back().value, rest = row % part == 0 ? 0 : part - row % part;

@@ -40,17 +40,17 @@ struct NormalForm {
   // Whether any rule applied. Otherwise the two chains are one, and so are their buffers.
   bool changed() const { return chain != callers; }
 
-  // The caller's canonical buffers as those of `chain`. Precondition: one address for each buffer
+  // The caller's canonical buffers as `chain`'s. Precondition: one address for each buffer
   // of the caller's chain.
   std::vector<uint64_t> Expand(const std::vector<uint64_t>& callers) const;
 };
 
 // A note of a plan, which counts the caller's inputs in canonical order ("#3 is input 1"), as
-// `caller` counts them: chains that differ in that order alone share plans.
+// `caller` counts them: chains that differ only in that order share plans.
 std::string NoteFor(const Chain& caller, absl::string_view note);
 
-// A function of the canonical bytes alone. Computes what the caller's chain computes: every bit of
-// the reference is the same where structural rules alone were applied, and f32 results are equal
+// A function of only the canonical bytes. Computes what the caller's chain computes: every bit of
+// the reference is the same if only structural rules were applied, and f32 results are equal
 // where recompositions were (rules.h). INTERNAL if a rule made a chain that the builder refuses.
 absl::StatusOr<std::shared_ptr<const NormalForm>> NormalFormOf(std::shared_ptr<const Chain> chain);
 

@@ -13,7 +13,7 @@ struct Columns {
   bool operator<(const Columns& o) const { return start < o.start; }
 };
 
-// Slices of a value that a product and what is done to its elements make.
+// Slices of a value that a product and ops on its elements make.
 class Pairs {
  public:
   explicit Pairs(NormalGraph& graph) : graph_(graph) {}
@@ -77,7 +77,7 @@ class Pairs {
     }
   }
 
-  // Whether `up` is multiplied by a function of `gate` alone, and neither is used elsewhere.
+  // Whether `up` is multiplied by a function of only `gate`, and neither is used elsewhere.
   bool IsGateOf(ValueId gate, ValueId up, const std::vector<std::vector<ValueId>>& users) const {
     const ValueId product = OnlyUser(up, users);
     if (product < 0 || !IsBinary(graph_.op(product), BinaryKind::kMul)) return false;

@@ -57,8 +57,8 @@ bool LiesAsMatrix(const NormalGraph& graph, ValueId value) {
          (base == value || !graph.IsWritten(base));
 }
 
-// Whether `value` is a view of what a kernel writes that is copied both for who reads its rows and
-// for who reads its columns.
+// Whether `value` is a view of a kernel's result that is copied both for a reader of its rows and
+// for a reader of its columns.
 bool IsCopiedInAnyOrder(const NormalGraph& graph, ValueId value) {
   ValueId base = -1;
   NormalLayout layout;
@@ -105,7 +105,7 @@ bool TurnRows(NormalGraph& graph, Op* product) {
   return true;
 }
 
-// A product with one matrix that reads its rows as they lie.
+// A product with one matrix that reads its rows without a transpose.
 ValueId PlainProduct(NormalGraph& graph, ValueId id) {
   Op product = graph.op(id);
   const std::vector<Dim> whole = product.type.dims, dims = graph.type(product.operands[1]).dims;
@@ -210,7 +210,7 @@ class Copies {
     return missing > 0 ? Padded(x, 1, missing) : Rows(x);
   }
 
-  // Zeros behind the elements of an axis.
+  // Pads an axis with zeros at its end.
   ValueId Padded(ValueId value, int axis, int64_t missing) {
     const TensorType type = graph_.type(value);
     const auto [known, fresh] = padded_.try_emplace({value, axis, missing}, -1);
@@ -274,7 +274,7 @@ class Copies {
     return IsTurned(graph_.op(turned)) ? Copied(turned, "with rows along K") : turned;
   }
 
-  // With zeros behind K, and rows along it.
+  // Padded with zeros at the end of K, and rows along it.
   ValueId PaddedWeight(ValueId w, bool* along_k, int64_t missing) {
     ValueId straight = Straight(graph_, w, along_k);
     const int64_t n = graph_.type(straight).dims[*along_k ? 0 : 1].value;
@@ -303,8 +303,8 @@ class Copies {
     return joined;
   }
 
-  // The filter w [out, height, width, in] of `groups`, of which each `joined` become one: beside a
-  // group's channels are zeros for those of its neighbours.
+  // The filter w [out, height, width, in] of `groups`, of which each `joined` become one: zeros
+  // fill the channels of a group's neighbours.
   ValueId JoinedFilter(ValueId w, int64_t groups, int64_t joined) {
     const TensorType type = graph_.type(w);
     const auto extent = [](int64_t v) { return Dim::Constant(v); };
@@ -330,7 +330,7 @@ class Copies {
     return graph_.AddView(OpKind::kReshape, chosen, dims);
   }
 
-  // Of groups: the filter as OHWI, and so many groups joined that kernels read them.
+  // For groups: the filter as OHWI, and so many groups joined that kernels read them.
   ValueId GroupedConvolution(ValueId id) {
     Op op = graph_.op(id);
     const TensorType x = graph_.type(op.operands[0]), w = graph_.type(op.operands[1]);
@@ -403,7 +403,7 @@ bool SumsOfVectors(NormalGraph& graph) {
     const Op& op = graph.op(id);
     const bool any = std::any_of(op.operands.begin(), op.operands.end(), is_behind);
     const bool passes = IsElementWise(op) || op.kind == OpKind::kReshape;
-    // Behind a product it may be computed in that one's kernel.
+    // After a product it may be computed in that one's kernel.
     const bool joins = IsRowProduct(graph, op) && is_behind(op.operands[0]);
     const ValueId with = op.kind == OpKind::kMatmul && !joins ? SumOfVector(graph, id) : id;
     behind[static_cast<size_t>(id)] = with == id && (IsProduct(graph, op) || (passes && any));

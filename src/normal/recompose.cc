@@ -45,7 +45,7 @@ class Forms {
  private:
   const Op& op(ValueId id) const { return graph_.op(id); }
 
-  // `x` in f32 where what is replaced is f32: a number of f32 beside it said so.
+  // `x` in f32 if the replaced value is f32: another operand of f32 made it so.
   ValueId Wide(ValueId x) {
     const bool narrow = dtype_ == DType::kF32 && graph_.type(x).dtype != dtype_;
     return narrow ? graph_.AddCast(x, dtype_) : x;
@@ -81,7 +81,7 @@ class Forms {
   }
   bool IsSame(ValueId a, ValueId b) const { return SkipWidening(a) == SkipWidening(b); }
 
-  // x of 1 + exp(-x), -1 where it is none.
+  // x of 1 + exp(-x), -1 if `id` has another form.
   ValueId OfLogistic(ValueId id) const {
     const Op& sum = op(id);
     if (!IsBinary(sum, BinaryKind::kAdd)) return -1;
@@ -216,7 +216,8 @@ class Forms {
                             graph_.AddView(OpKind::kBroadcast, inverse, graph_.type(divisor).dims));
   }
 
-  // What `id` multiplies, down to `stop` and to what is no product. False where there is much.
+  // The factors of `id`, down to `stop` and to values that are not products. False if there are
+  // too many.
   bool Collect(ValueId id, ValueId stop, Factors* factors) const {
     double number = 0;
     if (++factors->visits > kMostVisits || factors->values.size() > kMostFactors) return false;
@@ -244,7 +245,7 @@ class Forms {
            factors.values == std::vector<ValueId>(power, x);
   }
 
-  // 1 + f(inner) as `inner`; -1 where it is none. `f`: erf or tanh.
+  // 1 + f(inner) as `inner`; -1 if `id` has another form. `f`: erf or tanh.
   ValueId OfOnePlus(ValueId id, UnaryKind f) const {
     const Op& sum = op(id);
     if (!IsBinary(sum, BinaryKind::kAdd)) return -1;
@@ -307,7 +308,7 @@ class Forms {
     return -1;
   }
 
-  // Whether the ops are those of the composite already, in their order.
+  // Whether the ops equal the composite's already, in their order.
   bool IsGelu(ValueId id, ValueId x, bool tanh) const {
     const Op &half = op(op(id).operands[0]), &sum = op(op(id).operands[1]);
     if (!IsBinary(half, BinaryKind::kMul) || !IsBinary(sum, BinaryKind::kAdd)) return false;
@@ -349,7 +350,7 @@ class Forms {
     return graph_.AddBinary(BinaryKind::kMul, times(0.5, x), sum);
   }
 
-  DType dtype_ = DType::kF32;  // of what is looked at
+  DType dtype_ = DType::kF32;  // of the value looked at
   NormalGraph& graph_;
 };
 

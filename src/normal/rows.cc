@@ -24,8 +24,8 @@ RowCount CountRows(const std::vector<Dim>& dims, int lead) {
   return rows;
 }
 
-// The leading axes of `to` that are the `lead` leading ones of `from`, elsewise divided; -1 where
-// none are. Where axes of extent 1 leave a choice, as many axes stay behind them as in `from`.
+// The leading axes of `to` that are the `lead` leading ones of `from`, otherwise divided; -1 if
+// there are none. If axes of extent 1 leave a choice, as many axes follow them as in `from`.
 int LeadOfReshape(const std::vector<Dim>& from, int lead, const std::vector<Dim>& to) {
   const RowCount rows = CountRows(from, lead);
   const int behind = static_cast<int>(from.size()) - lead;
@@ -55,8 +55,8 @@ bool KeepsRows(const Op& op, const std::vector<Dim>& from, int lead) {
 
 bool TakesRowsByIds(const Op& op) { return op.kind == OpKind::kGather && op.axis == 0; }
 
-// Values with the same rows: each is made row by row of the others, or of what has no rows. Rows
-// are leading axes, of which products take all but one.
+// Values with the same rows: each is made row by row of the others, or of values without rows.
+// Rows are leading axes, of which products take all but one.
 class Rows {
  public:
   explicit Rows(NormalGraph& graph)
@@ -65,8 +65,8 @@ class Rows {
         lead_(static_cast<size_t>(graph.size()), -1),
         part_(static_cast<size_t>(graph.size()), -1) {}
 
-  // Relabels the rows around all products, and elsewhere those with M behind another axis, that
-  // need it; true if any do.
+  // Relabels the rows around all products, and in other places the rows with M after another axis,
+  // that need it; true if any do.
   bool Run() {
     for (const ValueId id : graph_.Order()) {
       if (IsPlain(graph_.op(id))) StartAt(id, graph_.type(id).rank() - 1);
@@ -168,7 +168,7 @@ class Rows {
     return LeadOfOperand(user, operand, lead) == lead ? lead : -1;
   }
 
-  // Ids have the rows of what is gathered; so has what single elements are taken of.
+  // Ids have the rows of the gathered value; so has a value whose single elements are taken.
   static bool GatherKeepsRows(const Op& op, ValueId operand, const std::vector<Dim>& dims,
                               int lead) {
     if (op.axis > 0) return lead <= op.axis;
@@ -180,7 +180,7 @@ class Rows {
     return std::equal(a.begin(), a.begin() + lead, b.begin());
   }
 
-  // Whether M is behind another axis, a reshape divides the rows elsewise, or the first axis is
+  // Whether M follows another axis, a reshape divides the rows otherwise, or the first axis is
   // longer than products take: of two, the second counts rows of each index of the first.
   bool IsTroubled() const {
     return std::any_of(members_.begin(), members_.end(), [&](ValueId id) {
@@ -282,7 +282,7 @@ class Rows {
     return op.operands == graph_.op(id).operands ? id : graph_.Add(std::move(op));
   }
 
-  // Whether ids and what is written change alike.
+  // Whether ids and the written rows change alike.
   bool IsRelabelledBeside(const Op& scatter) const {
     const ValueId ids = scatter.operands[1], rows = scatter.operands[2];
     return IsMember(ids) && IsMember(rows) && part_[At(ids)] == part_[At(rows)] &&
@@ -323,7 +323,7 @@ class Rows {
       return std::all_of(from.begin(), from.end() - static_cast<std::ptrdiff_t>(behind),
                          [](Dim dim) { return dim == One(); });
     }
-    // One id alone: the rows are the table's.
+    // Only one id: the rows are the table's.
     if (TakesRowsByIds(op) && graph_.type(op.operands[1]).dims.empty()) return false;
     for (size_t i = 0; i < op.operands.size(); ++i) {
       const ValueId operand = op.operands[i];
@@ -415,7 +415,7 @@ class Rows {
   const std::vector<std::vector<ValueId>> users_;
   std::vector<int> lead_;               // by value: its leading axes that are rows; -1: none
   std::vector<int> part_;               // by value: which of rows_ it gets; -1: it stays
-  std::vector<ValueId> members_;        // of what is looked at
+  std::vector<ValueId> members_;        // of the value looked at
   bool fits_ = true;                    // whether each of them has one lead
   std::vector<std::vector<Dim>> rows_;  // new ones
   std::vector<ValueId> now_, old_;      // by value: with new rows; with its own

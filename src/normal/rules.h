@@ -29,7 +29,7 @@ struct NormalRule {
 absl::Span<const NormalRule> NormalRules();
 
 // idle_ops.cc
-// Views that move nothing, views in a row as one, casts of what has the type and its precision.
+// Views that move nothing, views in a row as one, casts of a value that has the type and precision.
 bool IdleOpsOut(NormalGraph& graph);
 // Equal ops on equal operands are one. Two results of a chain stay two.
 bool EqualOpsOnce(NormalGraph& graph);
@@ -47,15 +47,15 @@ bool KnownForms(NormalGraph& graph);
 // Reductions of a few long rows are reductions of parts, and of these: one block or cluster a row
 // leaves most SMs idle. Not where the result is spread over long rows again.
 bool LongRowsInParts(NormalGraph& graph);
-// The largest of a long row are those of the largest of its parts, and its running sums are those
-// of its parts behind what is in front of them: no unit holds such a row, and one block a row
-// leaves most SMs idle. Exception: running sums add up in another order.
+// The largest elements of a long row are found among the largest of each part. Its running sums are
+// the running sums of its parts plus the sum before each part. No unit holds such a row, and one
+// block a row leaves most SMs idle. Exception: running sums add up in another order.
 bool LongStepsInParts(NormalGraph& graph);
 
 // rows.cc
 // M first, and rows that products read not regrouped on their way: [1, M, K] and [B, M, K] become
-// rows of M, a reshape that only regroups rows goes. Where the rows of a value lie one behind the
-// other, its buffer stays what it is.
+// rows of M, a reshape that only regroups rows goes. If the rows of a value are contiguous, its
+// buffer stays what it is.
 bool RowsOfM(NormalGraph& graph);
 // Views in a row through which M travels to another axis and back.
 bool ViewsInOrder(NormalGraph& graph);
@@ -70,9 +70,10 @@ bool PlainProducts(NormalGraph& graph);
 // Slices of the columns of a product that nobody else reads are products with slices of the
 // weight, where the slices are gate and up.
 bool PairsOfOneWeight(NormalGraph& graph);
-// What products cannot read is copied: rows that lie at several strides, matrices whose rows are no
-// multiples of 16 bytes, K and channels that are none either, with zeros behind them. Filters of
-// narrow groups are joined with zeros between them, which a NaN or infinity of one group passes.
+// Operands that products cannot read are copied: rows that lie at several strides, matrices whose
+// row pitch is not a multiple of 16 bytes. K and channels that are not such multiples are padded
+// with zeros. Filters of narrow groups are joined with zeros between them, which a NaN or infinity
+// of one group passes.
 bool CopiedOperands(NormalGraph& graph);
 
 // views.cc
@@ -80,7 +81,7 @@ bool CopiedOperands(NormalGraph& graph);
 bool ViewsOfInputs(NormalGraph& graph);
 // Reshapes of results of products are strides of outputs.
 bool ViewsOfResults(NormalGraph& graph);
-// A value that is given out twice is copied for the second output: a kernel stores it once.
+// A value with two outputs is copied for the second one: a kernel stores it once.
 bool ResultsApart(NormalGraph& graph);
 
 // Layout: where the elements of a view lie in the buffer of what it views.
@@ -97,12 +98,12 @@ struct NormalLayout {
 // no strides say it. M may be any of the dims.
 bool ReshapeLayout(const std::vector<Dim>& to, NormalLayout* layout);
 
-// Makes `layout`, of the operand of a view, that of its result. False where no strides say it, for
-// broadcasts too.
+// Turns `layout` of a view's operand into the layout of its result. False if no strides express it,
+// and for broadcasts.
 bool ViewLayout(const Op& view, NormalLayout* layout);
 
-// The layout of `value`, views of `*base`, which is the first value below them that is none.
-// `*base` alone is given out where false is returned.
+// The layout of `value`, views of `*base`, which is the first value below them that is not a view.
+// If it returns false, only `*base` is set.
 bool LayoutBelowViews(const NormalGraph& graph, ValueId value, ValueId* base, NormalLayout* layout);
 
 // What products read as a matrix: the last axis without gaps, all others at one stride of a

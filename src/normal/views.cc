@@ -28,7 +28,7 @@ bool StartsAt(int64_t offset, const std::vector<Dim>& dims, std::vector<int64_t>
   return offset == 0;
 }
 
-// The axes of `layout` from the outermost to the innermost, as they lie in a tensor of `base` dims
+// The axes of `layout` from the outermost to the innermost, in the order of a tensor of `base` dims
 // without gaps: each axis of `base` is a part of itself, cut into some of them. False otherwise.
 bool FindPlainViews(const NormalLayout& layout, const std::vector<Dim>& base, PlainViews* found) {
   std::vector<int32_t> order(layout.dims.size());
@@ -61,7 +61,7 @@ bool FindPlainViews(const NormalLayout& layout, const std::vector<Dim>& base, Pl
       count *= dim.symbolic ? 1 : dim.value;
       ++end;
     }
-    // They lie one behind the other.
+    // They are contiguous.
     Stride expected = steps[i];
     for (size_t k = end; k-- > next;) {
       if (stride(order[k]) != expected) return false;
@@ -132,7 +132,7 @@ class InputViews {
            below.type.dims.back() == graph_.type(weight).dims.back();
   }
 
-  // An operand of an op behind a product: a matrix, or a vector spread over its rows.
+  // An operand of an op that consumes a product: a matrix, or a vector spread over its rows.
   void TakeBeside(ValueId value) {
     while (graph_.op(value).kind == OpKind::kCast) value = graph_.op(value).operands[0];
     const bool spread = graph_.op(value).kind == OpKind::kBroadcast;
@@ -165,7 +165,7 @@ class InputViews {
     return layout.strides == ContiguousStrides(layout.dims);
   }
 
-  static constexpr int64_t kMostOffset = int64_t{1} << 40;  // elements, as of all tensors
+  static constexpr int64_t kMostOffset = int64_t{1} << 40;  // elements, as for all tensors
 
   NormalGraph& graph_;
   std::vector<ValueId> with_;  // by value: the input that takes its place
@@ -181,7 +181,7 @@ bool ViewsInOrder(NormalGraph& graph) {
     NormalLayout layout;
     PlainViews plain;
     if (!LayoutBelowViews(graph, id, &base, &layout)) return id;
-    // Of an input too, the views are of its elements, not of where they lie.
+    // For an input too, the views are of its elements, not of its memory.
     NormalLayout views{graph.type(base).dims, ContiguousStrides(graph.type(base).dims), 0};
     std::vector<ValueId> chain;
     for (ValueId v = id; v != base; v = graph.op(v).operands[0]) chain.push_back(v);
