@@ -1,5 +1,5 @@
 // Ablation: what each step of FlashFuser's adds, as its Fig. 15 has it: no fusion; fused with
-// shared and global memory alone (its analyzer, DA); with distributed shared memory and a
+// only shared and global memory (its analyzer, DA); with distributed shared memory and a
 // configuration at random (DC + DA); with its search. Dataflows of the paper that planning does not
 // offer are measured too.
 #ifndef SINTER_TESTS_BENCH_ABLATION_H_
@@ -24,7 +24,7 @@ std::vector<PlacedSchedule> OfTuningAlone(const std::vector<PlacedSchedule>& leg
 constexpr char kWithoutDsm[] = "no-dsm", kRandomDsm[] = "dsm-random",
                kTuningAlone[] = "tuning-alone";  // kinds of sweep rows
 
-// A line a problem and geometric means of unfused / step, beside the paper's 1.52, 2.11 and 3.29.
+// A line a problem and geometric means of unfused / step, next to the paper's 1.52, 2.11 and 3.29.
 // A random step counts with the geometric mean of its draws.
 std::string AblationText(const std::vector<Row>& rows, const std::vector<SweepRow>& sweep);
 

@@ -88,7 +88,7 @@ TEST(CaseParts, AreTheProductsOfThePlan) {
 }
 
 // What --rank=50 measures of products of codes: every schedule makes a plan of which each kernel
-// has a source, and of which one kernel alone is another.
+// has a source, and of which only one kernel is another.
 TEST(CaseParts, FiftySchedulesOfEachAreRanked) {
   const DeviceModel model = *BuiltinModel("h200");
   for (const char* line : {kBlocks, kRows, kLone}) {

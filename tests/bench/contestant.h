@@ -20,7 +20,7 @@ struct Contestant {
 bool Runs(const Contestant& one,
           const absl::StatusOr<std::shared_ptr<const PreparedPlan>>& prepared);
 
-// Its figures in every field of `row` that tells of its plan. `batch_invariant`: a plan of
+// Its figures in every field of `row` that describes its plan. `batch_invariant`: a plan of
 // that kind was asked for.
 void KeepFigures(const Contestant& one, const PreparedCase& prepared, bool batch_invariant,
                  Row* row);

@@ -138,7 +138,7 @@ class Case:
         return [lambda b=b: b().permute(0, 3, 1, 2) for b in bindings]
 
     def check(self, calls):
-        """Raises where the first set's result is wrong; poison shows what is not written."""
+        """Raises where the first set's result is wrong; poison shows unwritten elements."""
         torch = self.torch
         with torch.cuda.stream(self.stream):
             calls[0]().fill_(float("nan"))

@@ -11,15 +11,15 @@ namespace sinter::bench {
 class EnergyMeter {
  public:
   virtual ~EnergyMeter() = default;
-  // Of the GPU with the driver's ordinal `ordinal`, found by its PCI address: NVML numbers GPUs its
-  // own way. UNAVAILABLE naming what is missing.
+  // Opens the meter of the GPU with the driver's ordinal `ordinal`, found by its PCI address: NVML
+  // numbers GPUs its own way. UNAVAILABLE naming what is missing.
   static absl::StatusOr<std::unique_ptr<EnergyMeter>> Open(const Config& config, int ordinal);
   // Millijoules since the driver was loaded; renewed several times a second.
   virtual absl::StatusOr<uint64_t> MilliJoules() const = 0;
 };
 
-// Of one computation, the board's idle power included: the counter's advance over graph replays of
-// at least 1.2 s, by their number. `us`: what one takes.
+// The energy of one computation, the board's idle power included: the counter's advance over graph
+// replays of at least 1.2 s, by their number. `us`: what one takes.
 absl::StatusOr<double> MilliJoulesPerCall(Measurer* measurer, const EnergyMeter& meter,
                                           const Runnable& runnable, TimingOptions timing,
                                           double us);

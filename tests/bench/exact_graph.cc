@@ -141,7 +141,7 @@ absl::StatusOr<std::vector<std::string>> Quarters(const Chain& chain, int64_t m,
 
 absl::StatusOr<bool> IsExactInF32(const Chain& chain, int64_t m,
                                   const std::vector<std::string>& inputs) {
-  ChainBuilder b;  // of which every value is given out that may be
+  ChainBuilder b;  // outputs every value except S64 ones
   std::vector<const void*> callers;
   std::vector<ValueId> given_out;
   for (size_t id = 0; id < chain.ops().size(); ++id) {

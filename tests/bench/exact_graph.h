@@ -9,7 +9,7 @@
 namespace sinter::bench {
 
 // `chain` with sums, products, magnitudes and the like in place of functions and quotients, sums in
-// place of means, and quarters in place of its numbers. What is computed in 16 bits is cast to
+// place of means, and quarters in place of its numbers. A value computed in 16 bits is cast to
 // them: only casts round.
 absl::StatusOr<Chain> WithExactOps(const Chain& chain);
 

@@ -1,4 +1,4 @@
-// Goals: the figures that rows are measured for, beside what they must reach.
+// Goals: the figures that rows are measured for, and their targets.
 #ifndef SINTER_TESTS_BENCH_GOALS_H_
 #define SINTER_TESTS_BENCH_GOALS_H_
 
@@ -9,18 +9,18 @@ namespace sinter::bench {
 // cuBLASLt's serving form / chosen that the batch sweep must reach at `m` rows.
 double RequiredBatchRatio(int64_t m);
 
-// The rows of problems/batch_sweep.txt, one line each: serving / chosen beside the required ratio.
+// The rows of problems/batch_sweep.txt, one line each: serving / chosen, and the required ratio.
 // `peers`: the serving form of another system. Empty when there is no such row.
 std::string BatchText(const std::vector<Row>& rows, const Peers& peers);
 
 // min(unfused, cuBLASLt) / chosen of a row, above 1 where chosen is faster; absent without times.
 std::optional<double> SpeedOf(const Row& row);
 
-// The distribution of SpeedOf, sorted, the 5th percentile and the worst, beside 0.97 and 0.90.
+// The distribution of SpeedOf, sorted, the 5th percentile and the worst, next to 0.97 and 0.90.
 std::string NeverSlowerText(const std::vector<Row>& rows);
 
-// Of graphs: limit / chosen and unfused / chosen, geometric means and worst, launches, and what is
-// slower than 0.97 of its unfused plan. Empty when there is none.
+// For graphs: limit / chosen and unfused / chosen, geometric means and worst, launches, and graphs
+// slower than 0.97 of their unfused plan. Empty when there is none.
 std::string GraphsText(const std::vector<GraphRow>& rows);
 
 // Batch-invariant / chosen. Empty when nothing was measured.

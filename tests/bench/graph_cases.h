@@ -14,10 +14,10 @@ struct GraphCase {
   Chain chain;
   int64_t m = 0;
 
-  int Ops() const;  // that are no inputs
-  // Of the distinct elements of all inputs and outputs; an output in place counts for itself.
+  int Ops() const;  // without inputs
+  // Bytes of the distinct elements of all inputs and outputs; an output in place counts for itself.
   int64_t Bytes() const;
-  // Of the largest value.
+  // Elements of the largest value.
   int64_t Elements() const;
   // Microseconds that one memory-bound kernel needs at least by figures of the device: Bytes() at
   // the rate of its memory, and a launch and its first bytes.
@@ -31,7 +31,7 @@ struct GraphCase {
 absl::StatusOr<std::vector<GraphCase>> LoadGraphCases(const std::vector<std::string>& paths,
                                                       const std::vector<std::string>& ids);
 
-// Those of the ids, all when empty. NOT_FOUND naming an id that there is not.
+// The cases with these ids, all when empty. NOT_FOUND naming an unknown id.
 absl::StatusOr<std::vector<GraphCase>> Selected(std::vector<GraphCase> all,
                                                 const std::vector<std::string>& ids);
 
@@ -39,8 +39,8 @@ absl::StatusOr<std::vector<GraphCase>> Selected(std::vector<GraphCase> all,
 std::vector<GraphCase> RandomGraphCases(int count, int64_t max_elements, uint64_t first = 1);
 
 // The chain with the symbol M for extent `rows` of axis 0 of every value that has it, so that the
-// reference can compute some rows alone. Nothing when that is no valid chain or rows depend on each
-// other.
+// reference can compute only some rows. Nothing when the result is not a valid chain or rows depend
+// on each other.
 std::optional<Chain> WithRowsAsM(const Chain& chain, int64_t rows);
 
 }  // namespace sinter::bench

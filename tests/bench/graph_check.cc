@@ -72,7 +72,7 @@ absl::StatusOr<GraphExpected> GraphExpected::Make(const GraphCase& c,
   expected.how_ = absl::StrCat("reference, ", kSampledRows, " rows");
   ReferenceOptions options;
   options.rows = &expected.rows_;
-  // Inputs of the copy are in the same canonical order: its ops are those of the chain.
+  // Inputs of the copy are in the same canonical order, because its ops are the chain's.
   SINTER_ASSIGN_OR_RETURN(expected.values_,
                           RunReferenceF64(*chain, rows, Pointers(inputs), options));
   return expected;

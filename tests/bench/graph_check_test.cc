@@ -88,7 +88,7 @@ std::vector<const void*> Pointers(const std::vector<std::string>& inputs) {
   return pointers;
 }
 
-// Roundings alone leave BoundsOf where a difference or a least number is what is left of values.
+// Roundings by themselves exceed BoundsOf if a difference or a minimum leaves little of the values.
 TEST(GraphExpected, KnowsWhatRoundingsLeave) {
   const struct {
     GraphCase c;

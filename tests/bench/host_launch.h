@@ -1,5 +1,5 @@
-// What the host spends on a launch beside the driver's own call: the same kernels with the same
-// arguments by a bare cuLaunchKernelEx.
+// What the host spends on a launch compared with the driver's own call: the same kernels with the
+// same arguments by a bare cuLaunchKernelEx.
 #ifndef SINTER_TESTS_BENCH_HOST_LAUNCH_H_
 #define SINTER_TESTS_BENCH_HOST_LAUNCH_H_
 
@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<BareLaunch>> RecordLaunches(
 // driver's queue.
 struct HostTimes {
   double launch_us = 0;    // the library's launch of a plan
-  double bare_us = 0;      // all its kernels by the driver alone
+  double bare_us = 0;      // all its kernels, using only the driver
   double changing_us = 0;  // the library's, with other rows at every launch
 };
 // `launch` enqueues the plan for so many rows fewer than it was recorded with.
@@ -40,7 +40,7 @@ absl::StatusOr<HostTimes> MeasureHost(
     Measurer* measurer, const std::vector<BareLaunch>& bare,
     const std::function<absl::Status(StreamHandle, int64_t fewer)>& launch);
 
-// Microseconds that a launch of `kernels` kernels may take beside the driver's own calls.
+// Microseconds that a launch of `kernels` kernels may take in addition to the driver's own calls.
 double HostAimUs(size_t kernels);
 
 }  // namespace sinter::bench

@@ -28,7 +28,7 @@ int RunGraphs(Session* session);
 absl::StatusOr<std::vector<GraphCase>> GraphCasesOf(const Options& options);
 // Schedules of each graph in one kernel, the best of each kind.
 int RunGraphSchedules(Session* session);
-// Host time of launches beside that of the driver's own calls.
+// Host time of launches compared with the driver's own calls.
 int RunHost(Session* session);
 // FlashFuser's space of each case, and what its rules leave. Needs no GPU.
 int PrintPaper(const Options& options);

@@ -8,7 +8,7 @@
 
 namespace sinter::bench {
 
-// Which plans to prepare beside the chosen one.
+// Which plans to prepare in addition to the chosen one.
 struct Wanted {
   bool fused = true, unfused = true, batch_invariant = false;
 };

@@ -190,7 +190,7 @@ def is_whole(path):
 
 
 def is_readable(path):
-    """Whether a results file is there. A broken one is removed, so that its step begins anew."""
+    """Whether a results file is there. A broken one is removed, so that its step starts again."""
     readable = content_of(path) is not None
     if not readable and path.exists():
         print(f"publish: {path.name} is broken: removed", flush=True)
@@ -321,7 +321,7 @@ def share(steps, gpus, until, takes, run_one):
 
 
 def refuse_mixed(states):
-    """Ends the program unless the files {path: figures.State} are of one commit without changes, that of their names, and of one kind of card:
+    """Ends the program unless the files {path: figures.State} are of the commit in their names without changes, and of one kind of card:
     of one full name, since cards of a short one differ."""
     if not states:
         sys.exit("publish: the folder has no whole file of a step")
@@ -343,7 +343,7 @@ def refuse_mixed(states):
 def shortened(content, step):
     """A file that is not whole, as whole of fewer drawn rows: the first of the draw that are all there. None where the lists want more."""
     publish = content["publish"]
-    lacks = set(missing(step, content, publish["seed"]))  # of the whole draw, so also of what a thinner run did not want
+    lacks = set(missing(step, content, publish["seed"]))  # of the whole draw, so also of rows that a thinner run did not want
     for name in step.lists:
         of, order = lists.LISTS[name], publish["lists"][name]["rows"]
         count = next((i for i, row in enumerate(order) if (name, row) in lacks), len(order))
@@ -382,7 +382,7 @@ def named(text, key, target):
 def collect(arguments):
     found = found_in(arguments.collect, arguments.shorter.split(","))
     refuse_mixed({str(path): figures.state_of(content_of(path)) for paths in found.values() for path in paths})
-    found = {name: paths[-1] for name, paths in found.items()}  # of one card and commit, so the names' order is that of days
+    found = {name: paths[-1] for name, paths in found.items()}  # of one card and commit, so the names are in the order of days
     names = pathlib.Path(figures.__file__)
     before = text = names.read_text(encoding="utf-8")
     copied = [HERE / "results" / path.name for path in found.values() if not (HERE / "results" / path.name).exists()]

@@ -27,7 +27,7 @@ def quiet(function, *arguments):
 
 
 def peered(*peers):
-    """A list of rows a and b, of which each has these peers; and how a file tells of them."""
+    """A list of rows a and b, of which each has these peers; and how a file lists them."""
     return lists.List(lambda seed: {"a": "g", "b": "g"}, {"one": lambda row: peers})
 
 
@@ -91,7 +91,7 @@ class Plan(unittest.TestCase):
 
 
 class Measuring(unittest.TestCase):
-    """Steps are shell commands that write files; the card and the library are told by mocks."""
+    """Steps are shell commands that write files; mocks report the card and the library."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -82,7 +82,7 @@ struct BytesRow {
 struct HostRow {
   std::string id, problem, plan;
   double kernels = 0;
-  double launch_us = 0, bare_us = 0;  // the library's; its kernels by the driver alone
+  double launch_us = 0, bare_us = 0;  // the library's; its kernels using only the driver
   double changing_us = 0;             // the library's, with other rows at every launch
   double aim_us = 0;                  // of launch_us - bare_us
 };

@@ -6,7 +6,7 @@
 namespace sinter::bench {
 namespace {
 
-// Of the sum of the terms' magnitudes: tensor cores keep 13 fraction bits of e4m3 products.
+// A share of the sum of the terms' magnitudes: tensor cores keep 13 fraction bits of e4m3 products.
 constexpr double kShareOfE4M3Sums = 0x1p-13;
 constexpr double kTwice = 2;
 

@@ -1,4 +1,4 @@
-// Host time of a launch beside that of the driver's own calls for the same kernels.
+// Host time of a launch compared with the driver's own calls for the same kernels.
 #include "runtime/launch/binding.h"
 #include "tests/bench/graph_data.h"
 #include "tests/bench/host_launch.h"
@@ -7,7 +7,7 @@
 namespace sinter::bench {
 namespace {
 
-// The session's, but for launches that can be recorded.
+// The session's, except that launches can be recorded.
 absl::StatusOr<std::shared_ptr<Engine>> RecordingEngine(const Session& session) {
   const Config& config = session.config();
   SINTER_ASSIGN_OR_RETURN(Ports ports, MakePorts(config, session.options().device, "", LogSink()));

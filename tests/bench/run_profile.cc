@@ -9,8 +9,8 @@ namespace {
 constexpr uint64_t kFlushBytes = uint64_t{512} << 20;
 constexpr uint8_t kPoison = 0xff;
 
-// cuProfilerStart or cuProfilerStop in the current context; without the symbol a profiler is told
-// nothing.
+// cuProfilerStart or cuProfilerStop in the current context; without the symbol no profiler is
+// notified.
 void TellProfiler(const Config& config, const char* symbol) {
   const char* name = config.driver_path.empty() ? "libcuda.so.1" : config.driver_path.c_str();
   void* driver = dlopen(name, RTLD_NOW | RTLD_LOCAL);

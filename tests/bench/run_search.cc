@@ -23,7 +23,7 @@ class Seconds {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// One problem's space, its measuring, and what comes of it.
+// One problem's space, its measuring, and the results.
 class Study {
  public:
   static absl::StatusOr<std::unique_ptr<Study>> Make(Session* session, const Case& c,

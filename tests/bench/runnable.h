@@ -24,7 +24,7 @@ absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, const Chain& chain,
 absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, std::shared_ptr<const PreparedPlan> plan,
                                     int64_t m, const std::vector<std::vector<DevicePtr>>& sets);
 // The same for a plan that the engine did not prepare. `loader` outlives the result.
-// Kernel `only` >= 0: that kernel alone; a run of the whole plan fills the workspace first.
+// Kernel `only` >= 0: only that kernel; a run of the whole plan fills the workspace first.
 absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, Loader* loader, LoadedPlanPtr plan,
                                     int64_t m, const ChainData& data, int only = -1);
 

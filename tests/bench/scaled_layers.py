@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Sizes(NamedTuple):
-    """Of a layer: its width, that between the products, whether it has a gate, and the rows that it alone has."""
+    """A layer's sizes: its width, the width between the products, whether it has a gate, and the rows that only it has."""
 
     k: int
     n: int

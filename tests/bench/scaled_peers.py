@@ -37,7 +37,7 @@ CONTESTANTS = ("promoted fast promoted-block no_residual cublaslt cublaslt_fast 
 OF_SINTER = ("sinter", "sinter_rounded", "sinter_fast", "sinter_bf16", "unfused", "tuned")
 ROWS = (1, 16, 64, 128, 256, 1024)
 ROTATED, LEAST_CALLS = 240e6, 24
-WORST = 0.08  # of codes with three bits behind the point, twice
+WORST = 0.08  # of codes with three fraction bits, twice
 EPS = 1e-5
 
 
@@ -75,7 +75,7 @@ def scales_of(contestant):
 
 
 class Layer:
-    """Weights in one kind of codes, or in bf16, without scales. Without a gate `gate_up` is up alone."""
+    """Weights in one kind of codes, or in bf16, without scales. Without a gate `gate_up` is only up."""
 
     def __init__(self, gamma, matrices, scales, gated):
         self.gamma, self.gated = gamma, gated
@@ -163,7 +163,7 @@ class Case:
         return x, inner @ wide(layer.down, layer.down_scale).t()
 
     def check(self, calls, scales, residual):
-        """The relative error of the first set's result, behind one that was poisoned."""
+        """The relative error of the first set's result, which was poisoned before."""
         torch = self.torch
         with torch.cuda.stream(self.stream):
             calls[0]().fill_(float("nan"))

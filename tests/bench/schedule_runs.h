@@ -38,7 +38,7 @@ class ScheduleRuns {
                                                             gpu_testing::Watchdog* watchdog);
 
   // Rows of `schedules` in the order they were built in; none is begun after `seconds`.
-  // `measured_us` (cold, plain edges; of a part its kernel's alone) is absent where `note` says
+  // `measured_us` (cold, plain edges; for a part only its kernel's) is absent where `note` says
   // why: "build: .." or "run: ..".
   std::vector<SweepRow> Run(const std::vector<PlacedSchedule>& schedules, const std::string& kind,
                             double seconds);

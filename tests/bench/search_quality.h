@@ -16,11 +16,11 @@ void Judge(const std::vector<SweepRow>& sample, const std::vector<SweepRow>& top
 // Fastest that was measured; absent when none was.
 std::optional<double> FastestOf(const std::vector<SweepRow>& rows);
 
-// Lines for people, with the aims beside the figures.
+// Lines for people, with the aims next to the figures.
 std::string BruteForceText(const SearchRow& row);
-// `sample_best`: the fastest of the sample alone.
+// `sample_best`: only the fastest of the sample.
 std::string RankText(const SearchRow& row, const std::optional<double>& sample_best);
-// Beside Table VIII of FlashFuser.
+// Compared with Table VIII of FlashFuser.
 std::string SearchTimesText(const std::vector<SearchRow>& rows);
 
 }  // namespace sinter::bench

@@ -26,7 +26,7 @@ class Session {
   Engine* untuned() { return options_.measure > 0 ? engine_.get() : untuned_.get(); }
   const Ports& ports() const { return engine_->ports(); }
   const std::vector<Case>& cases() const { return cases_; }
-  // All cases, those of several sequences cut into parts.
+  // All cases; cases of several sequences are cut into parts.
   absl::StatusOr<std::vector<Case>> Parts() const;
   const Peers& peers() const { return peers_; }
   Results& results() { return results_; }

@@ -21,7 +21,7 @@ def of_library():
 
 
 def of_build(root):
-    """Of the library that `sinter` opens; where it is missing or does not say, of the checkout."""
+    """The state of the library that `sinter` opens; if it is missing or does not say, of the checkout."""
     told = of_library()
     return of_tree(root) if told["commit"] == "unknown" else told
 

@@ -49,8 +49,8 @@ def within(seconds):
         signal.signal(signal.SIGALRM, before)
 
 
-# Of torch.compile, by contestant: all that max-autotune tries; the same without its last search, coordinate descent, and with
-# convolutions by cuDNN alone.
+# Options of torch.compile, by contestant: all that max-autotune tries; the same without its last search, coordinate descent, and with
+# convolutions only by cuDNN.
 COMPILE_OPTIONS = {
     "compile": {},
     "autotune": {"max_autotune": True, "coordinate_descent_tuning": True},
@@ -88,8 +88,8 @@ def replayed(torch, graphs, replays=1, rounds=ROUNDS):
 
 
 def in_turns(torch, contestants, least_calls=16):
-    """Microseconds a call of each of {name: calls}, with graphs in turns that repeat the calls until there are `least_calls`. Who raises a
-    RuntimeError, as a backend that does not take the case, is left out, and told of."""
+    """Microseconds a call of each of {name: calls}, with interleaved graphs that repeat the calls until there are `least_calls`. A contestant
+    that raises a RuntimeError, as a backend that does not take the case, is left out, and reported."""
     stream, graphs, kept = torch.cuda.Stream(), {}, []
     for name, calls in contestants.items():
         order = calls * -(-least_calls // len(calls))

@@ -1,5 +1,5 @@
-"""Attention as one kernel, beside every backend of PyTorch's scaled_dot_product_attention, and layers of encoders with attention
-inside as one plan, beside torch.compile. Plans by prediction, contestants in turns. Needs a GPU, PyTorch and the package `sinter`.
+"""Attention as one kernel, compared with every backend of PyTorch's scaled_dot_product_attention. Layers of encoders with attention inside as
+one plan, compared with torch.compile. Plans by prediction, implementations interleaved. Needs a GPU, PyTorch and the package `sinter`.
 
     python3 attention.py [--kernels] [--layers] --out FILE
 """

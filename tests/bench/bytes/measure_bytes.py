@@ -50,8 +50,8 @@ def read(path):
 
 
 def run_limited(command, seconds, **options):
-    """Exit status and output of a command. Past its time it is killed with all that it started: what ncu leaves behind
-    would keep the GPU."""
+    """Exit status and output of a command. Past its time it is killed with all that it started: processes that ncu leaves
+    running would keep the GPU."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
                           **options) as process:
         try:
@@ -146,7 +146,7 @@ def weight_bytes(problems_folder, name):
 
 
 def verdict(low, high, predicted, bound):
-    """Whether the prediction is within `bound` of what lies between two counters."""
+    """Whether the prediction is within `bound` of the range between two counters."""
     return "ok" if low * (1 - bound) <= predicted <= high * (1 + bound) else "OFF"
 
 
@@ -171,7 +171,7 @@ def comparison_text(rows):
 
 
 def reduction_text(rows):
-    """1 - fused / baseline over the GEMM chains and over all, at each level, beside the paper's figure."""
+    """1 - fused / baseline over the GEMM chains and over all, at each level, next to the paper's figure."""
     by = {(row["id"], row["contestant"]): row["counted"] for row in rows}
     lines = [f"reduction of bytes by fusion; FlashFuser says {PAPER_REDUCTION:.0%} of 'global memory access' over G and C"]
     for baseline in ("unfused", "cublaslt"):

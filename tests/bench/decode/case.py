@@ -97,7 +97,7 @@ class Case:
                 "predicted_us": {part: plan.predicted_us for part, plan in plans.items()}}
 
     def _error_of(self, kind, graph, contestant):
-        """Of one replay on buffers that hold no number before."""
+        """The error of one replay on buffers that hold no number before."""
         with torch.cuda.stream(self.stream):
             self.state.reset()
             self.state.poison()

@@ -42,7 +42,7 @@ def _stream(model, b):
 
 
 def _behind_attention(model, b, scales):
-    """attention's result and the residual stream -> the stream behind o_proj."""
+    """attention's result and the residual stream -> the stream after o_proj."""
     attended, residual = b.input("bf16", (M, model.q), name="attended"), _stream(model, b)
     o = _matrix(b, model.hidden, model.q, scales)
     return (_product(_operand(attended, scales), o) + residual).cast("bf16")
@@ -59,7 +59,7 @@ def _down(model, b, inner, residual, scales):
 
 
 def _out(model, b, stream, columns, folded, scales=None):
-    """A norm and the product behind it: the next layer's queries, keys and values, or logits."""
+    """A norm and the product after it: the next layer's queries, keys and values, or logits."""
     x = _norm(model, b, stream, folded, scales)
     return _product(x, _matrix(b, columns, model.hidden, scales)).cast("bf16")
 
@@ -88,7 +88,7 @@ def _layer(model, b, folded, scales):
 
 
 def between(model, folded=False, scales=None):
-    """attended, residual; o, norm, gate, up, down, norm, qkv weights -> the next residual, qkv. Of a mixture the router's and
+    """attended, residual; o, norm, gate, up, down, norm, qkv weights -> the next residual, qkv. In a mixture the router's and
     both matrices of all experts stand for gate, up and down."""
     b = sinter.Builder()
     stream = _layer(model, b, folded, scales)

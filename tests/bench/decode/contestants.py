@@ -22,7 +22,7 @@ TILES = {1: (16, 64, 128, 16, 4, 4), 4: (16, 64, 128, 16, 4, 2), 16: (16, 64, 25
 
 
 def _scaled_linear(x, weight, fast):
-    """x quantised, a row of it as of the weights' channels or 128 of a row, and the product of codes."""
+    """x quantised, by row if weights are by channel, else by 128 of a row, and the GEMM of FP8 values."""
     by_row = weight.scale.shape[0] == weight.codes.shape[0]
     codes, scale = quantize(x, "row" if by_row else "group")
     if not by_row:
@@ -113,7 +113,7 @@ def _tail(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps, linea
 
 class Torch:
     """Linears with gate and up, and queries, keys and values merged; compiled as one function from attention to attention, the
-    same for all layers, with weights as arguments; or eager. Of codes: `fast` lets torch._scaled_mm accumulate as it likes. `behind`: see _ffn."""
+    same for all layers, with weights as arguments; or eager. For FP8, `fast` lets torch._scaled_mm accumulate as it likes. `behind`: see _ffn."""
 
     def __init__(self, weights, mode="eager", fast=False, behind=None):
         self.weights, self.eps = weights, weights.model.eps
@@ -207,8 +207,8 @@ def _flat(*matrices):
 
 
 class Sinter:
-    """A plan for what lies between two attentions, bound once for each layer. `split`: two plans, cut inside the FFN. `folded`:
-    norms' weights in the products behind them. `pdl`: programmatic edges between plans, too."""
+    """A plan for the ops between two attentions, bound once for each layer. `split`: two plans, cut inside the FFN. `folded`:
+    norms' weights in the products that follow them. `pdl`: programmatic edges between plans, too."""
 
     def __init__(self, weights, state, plans, flags):
         model, rows = weights.model, state.rows
@@ -227,7 +227,7 @@ class Sinter:
             self._layers.append(bind_layer(plans, weights, i, layer, state.attention.out, source))
 
     def _behind(self, weights, i):
-        """What follows layer i: whether it is the last, the norm and matrix of the product behind it, the outputs."""
+        """The ops after layer i: whether it is the last, the norm and matrix of the next product, the outputs."""
         if i + 1 == len(weights.layers):
             return True, weights.norm, weights.logits, self.logits
         after = weights.layers[i + 1]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A whole decoding step of language models in one CUDA graph: Sinter beside PyTorch's compiler and beside cuBLAS.
+"""A whole decoding step of language models in one CUDA graph: Sinter, PyTorch's compiler and cuBLAS.
 
 Usage: decode.py --out FILE.json [--models A,B] [--rows 1,8] [--contestants X,Y] ..    needs PyTorch, Triton and a Hopper GPU
 

@@ -252,7 +252,7 @@ class ResultsTest(unittest.TestCase):
 
 
 class HostPlan:
-    """A chain that the reference executor computes, with f32 tensors in the place of bf16 ones."""
+    """A chain that the reference executor computes, with f32 tensors instead of bf16 ones."""
 
     def __init__(self, chain):
         self.chain = chain
@@ -335,7 +335,7 @@ class StepTest(unittest.TestCase):
         self.assertLess(self.wrong_by(TINY_MIXTURE, 3, 64, self.sinter), 0.02)
 
     def test_experts_as_an_operator_are_the_references(self):
-        """By torch in the place of Triton's kernels, which are the serving form's."""
+        """By torch instead of Triton's kernels, which are the serving form's."""
         def by_torch(x, ids, weights, both, down):
             return contestants._experts(x, step.Routed(None, both, ids.shape[1]), down, (weights, ids.long()))
 
@@ -354,7 +354,7 @@ class StepTest(unittest.TestCase):
                 make = lambda w, s, flags=flags: self.sinter(w, s, flags, scales)
                 self.assertLess(self.wrong_by(TINY8, 3, 64, make, scales), eager * 1.3, (scales, flags))
             self.assertLess(eager, 0.12)
-            self.assertGreater(eager, 0.005)  # codes have three bits behind the point
+            self.assertGreater(eager, 0.005)  # codes have three fraction bits
 
     def test_steps_of_two_ranks_are_those_of_the_whole(self):
         """A thread a rank; Triton's interpreter runs one at a time."""

@@ -57,7 +57,7 @@ def count_kernels(raw):
 
 
 def relative_error(found, wanted):
-    """Of all logits together. A value that is no number makes it infinite."""
+    """The error over all logits together. A NaN or infinity makes it infinite."""
     error = ((found.float() - wanted).norm() / wanted.norm()).item()
     return error if math.isfinite(error) else math.inf
 

@@ -11,7 +11,7 @@ SCALES = {"fp8": "row", "fp8-block": "group"}
 
 @dataclass(frozen=True)
 class Model:
-    """A decoder whose layers are attention and a gated FFN, or a mixture of gated FFNs, each behind an RMS norm."""
+    """A decoder whose layers are attention and a gated FFN, or a mixture of gated FFNs, each after an RMS norm."""
 
     name: str
     hidden: int
@@ -29,7 +29,7 @@ class Model:
 
     @property
     def q(self):
-        """Columns of the queries, which are those of attention's result."""
+        """Columns of the queries, which equal attention's result's."""
         return self.heads * self.head
 
     @property
@@ -57,7 +57,7 @@ class Model:
         return products + BF16 * (2 * self.hidden + (2 * self.head if self.qk_norm else 0))
 
     def weight_bytes(self, scales=None, rows=1):
-        """Weights that a step reads: layers, the last norm, the matrix of logits. Of the embedding it reads a row a token."""
+        """Weights that a step reads: layers, the last norm, the matrix of logits. From the embedding it reads a row a token."""
         return self.layers * self.layer_bytes(scales, rows) + BF16 * self.hidden * (1 + self.vocabulary)
 
     def cache_bytes(self, rows, context):
@@ -102,7 +102,7 @@ LARGE = {
 }
 ALL = {**MODELS, **MIXTURES, **LARGE}
 
-# Of the tests: every part of a step, in no time.
+# Models for the tests: every part of a step, in no time.
 TINY = Model("tiny", 64, 96, 2, 4, 2, 32, 128, True, 1e-6)
 TINY_MIXTURE = Model("tiny mixture", 64, 32, 2, 4, 2, 32, 128, True, 1e-6, 8, 2)
 TINY8 = Model("tiny8", 128, 256, 2, 4, 2, 32, 128, True, 1e-6)

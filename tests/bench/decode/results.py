@@ -19,7 +19,7 @@ SINTER = "sinter-pdl"  # of the table, with the kind of weights that the others 
 
 
 def row(model, rows, context, contestant, us, bare_us, **more):
-    """What is stored of one contestant in one case. `bare_us`: the step without attention."""
+    """The stored fields of one contestant in one case. `bare_us`: the step without attention."""
     weights = model.weight_bytes(SCALES.get(weights_of(contestant)[0]), rows)
     cache = model.cache_bytes(rows, context)
     share = lambda moved, us: moved / BYTES_PER_S * 1e6 / us
@@ -77,7 +77,7 @@ def line(key, case):
 
 
 def table(rows):
-    """Sinter beside the best of the others, a line a case."""
+    """Sinter and the best of the others, a line a case."""
     lines = [HEAD, ["---"] * len(HEAD)] + [found for key, case in cases(rows).items() if (found := line(key, case))]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines).replace("| --- ", "|---").replace("--- |", "---|")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A decoding step of models whose layers are split over two GPUs: Sinter's plans, which sum over them, beside torch.compile with NCCL and
-with symmetric memory.
+"""A decoding step of models whose layers are split over two GPUs. Sinter's plans, which sum over them, are compared with torch.compile with NCCL
+and with symmetric memory.
 
 Usage: split.py --out FILE.json [--models A,B] [--rows 1,16] [--contestants X,Y] ..    needs PyTorch, Triton and two Hopper GPUs that reach each other
 
@@ -115,7 +115,7 @@ class Planned:
 
 
 class Sums:
-    """The sum behind a product by one of torch's ways, an operator that torch.compile sees and does not look into, as vLLM's is.
+    """The sum after a product by one of torch's ways, an operator that torch.compile sees and does not look into, as vLLM's is.
 
     Attributes:
         way: nccl, one-shot or two-shot: what the operator does when it is called, so that one compilation serves all.
@@ -262,7 +262,7 @@ class Rank:
             return Graph(lambda: run(contestant, weights, state, attention, choose=False), self.stream)
 
     def error_of(self, graph, state, wanted, relative_error):
-        """Of one replay on buffers that hold no number before."""
+        """The error of one replay on buffers that hold no number before."""
         with self.torch.cuda.stream(self.stream):
             state.reset()
             state.poison()

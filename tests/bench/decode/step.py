@@ -75,7 +75,7 @@ class Layer:
         self.qk_gamma = make(2, model.head)
 
     def folded(self):
-        """The same with the norms' weights in those of the products behind them."""
+        """The same with the norms' weights multiplied into the products that follow them."""
         other = object.__new__(Layer)
         other.__dict__.update(self.__dict__)
         other.qkv, other.gate_up = self.qkv * self.norm, self.gate_up * self.post_norm
@@ -109,7 +109,7 @@ class Weights:
         self.norm = make(model.hidden)
 
     def folded(self):
-        """A copy with the norms' weights in the products behind them."""
+        """A copy with the norms' weights in the products that follow them."""
         other = object.__new__(Weights)
         other.model, other.embedding, other.norm = self.model, self.embedding, self.norm
         other.layers = [layer.folded() for layer in self.layers]
@@ -126,8 +126,8 @@ class Weights:
 
 
 class State:
-    """What a step reads and changes besides weights: tokens, position, keys and values. A step ends where it began but for
-    tokens and position, so that steps after `reset` are equal. The cache is a ring of `context` positions, all of which
+    """What a step reads and changes besides weights: tokens, position, keys and values. Except for tokens and position, a step ends
+    as it began, so that steps after `reset` are equal. The cache is a ring of `context` positions, all of which
     every step reads."""
 
     def __init__(self, weights, rows, context, early=False):

@@ -34,7 +34,7 @@ ROUTINGS = ("uniform", "zipf")
 LAYERS = 4
 CALLS = 16  # of a graph
 RELATIVE = 8e-3  # Frobenius, to float64, of bf16 results that were rounded a few times
-RELATIVE_CODES = 6e-2  # where rows and what is between the products have four bits: some 4e-2
+RELATIVE_CODES = 6e-2  # if rows and the values between the products have four bits: some 4e-2
 # Bytes a second that a stream reaches, bf16 and e4m3 FLOP a second; microseconds that a kernel takes besides.
 RATES = {"H200": (4.55e12, 790e12, 1500e12), "H100": (3.20e12, 790e12, 1500e12)}
 LAUNCH_US = 2.5
@@ -96,7 +96,7 @@ MODELS = {
 
 
 def layer_of(torch, model):
-    """(router, w1, w2), of codes each with its scales behind it. The router's rows are orthonormal, so that rows can be made for any logits."""
+    """(router, w1, w2), FP8 ones each followed by its scales. The router's rows are orthonormal, so that rows can be made for any logits."""
     def random(*shape):
         made = torch.empty(*shape, device="cuda", dtype=torch.bfloat16)
         for expert in made if len(shape) == 3 else [made]:
@@ -272,7 +272,7 @@ def kernels_of(torch, calls):
 
 
 class Bench:
-    """One model's layers, and what is measured of them. `kernels`: also of each kernel."""
+    """One model's layers, and their measurements. `kernels`: also of each kernel."""
 
     def __init__(self, torch, name, contestants, plans, kernels=False):
         self.torch, self.name, self.model, self.contestants, self.plans = torch, name, MODELS[name], contestants, plans

@@ -1,8 +1,8 @@
-// Times each kernel of experts' layers alone, in every form of tiles that the search offers, beside
-// what was predicted:
+// Times each kernel of experts' layers by itself, in every form of tiles that the search offers,
+// and prints the predicted time too:
 //   grouped_forms ROWS uniform|zipf LINE [FORM ..]
-// LINE is a grouped_gated_ffn of problem texts; FORM "bm,bn,stages,swapped", in the place of the
-// search's. Calls repeat in a graph behind programmatic edges. Weights should be much larger than
+// LINE is a grouped_gated_ffn of problem texts; FORM "bm,bn,stages,swapped" replaces the
+// search's. Calls repeat in a graph with programmatic edges. Weights should be much larger than
 // L2: all calls share them. Without a GPU it says what is predicted for an H200.
 #include "absl/strings/numbers.h"
 #include "src/base/numbers.h"
@@ -74,7 +74,7 @@ class Layer {
     return layer;
   }
 
-  // Microseconds of each kernel of the plan, and behind them of all together.
+  // Microseconds of each kernel of the plan, then of all together.
   absl::StatusOr<std::vector<double>> Times(const LoadedPlanPtr& plan) {
     if (plan->plan.workspace_bytes > workspace_.bytes) {
       SINTER_ASSIGN_OR_RETURN(workspace_, arena_->Allocate(plan->plan.workspace_bytes));

@@ -52,7 +52,7 @@ def _route(logits, ids, weights, EXPERTS: tl.constexpr, TOP: tl.constexpr, WIDE:
 @triton.jit
 def _count(ids, cursor, total, experts, slots, R, size, EXPERTS: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, CHUNK: tl.constexpr):
     """The first program counts: where each expert's slots begin, padded to tiles of BM; each tile's expert; how many there are. The others
-    fill `slots` [size] with R, which is no slot. WIDE: a power of 2 above EXPERTS."""
+    fill `slots` [size] with R, which is not a slot. WIDE: a power of 2 above EXPERTS."""
     if tl.program_id(0) > 0:
         at = (tl.program_id(0) - 1) * CHUNK + tl.arange(0, CHUNK)
         tl.store(slots + at, R + tl.zeros([CHUNK], tl.int32), mask=at < size)
@@ -220,7 +220,7 @@ class Experts:
 
 
 def _sorted(ids, experts, bm):
-    """Slots by experts, each expert's padded to `bm` with what is no slot; each tile's expert; the number of slots and padding."""
+    """Slots by experts, each expert's padded to `bm` with invalid slots; each tile's expert; the number of slots and padding."""
     slots = ids.numel()
     most = min(experts, slots) + (slots - min(experts, slots)) // bm  # tiles
     wide = triton.next_power_of_2(experts + 1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Layers of real models by prediction on one GPU, beside cuBLAS and torch.compile: results held against float64, then times in turns.
+"""Layers of real models by prediction on one GPU, cuBLAS and torch.compile: results held against float64, then interleaved times.
 
     python3 tests/bench/layers/layers.py OUT.json [--groups products,rowwise,encoders,images,depthwise] [--ids TEXT] [--budget SECONDS]
     python3 tests/bench/layers/layers.py OUT.json --cases encoders:bert_base-128,encoders:vit_b-37

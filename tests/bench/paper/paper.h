@@ -62,7 +62,7 @@ struct PaperPoint {
   BlockTile tile;
 };
 
-// The dimensions of the space, each enumerated alone.
+// The dimensions of the space, each enumerated by itself.
 std::vector<LoopSchedule> AllLoopSchedules();   // 41: Table IV
 std::vector<ClusterShape> AllClusterShapes();   // {1,2,4,8,16}^4 = 625
 std::vector<int64_t> AllTiles(int64_t extent);  // multiples of 16 (one MMA) up to the extent

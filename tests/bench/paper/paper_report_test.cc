@@ -28,7 +28,7 @@ TEST(PaperReport, HasNoPublishedCountsOfOtherProblems) {
   EXPECT_EQ(PaperReportText(report).find("e+13"), std::string::npos);
 }
 
-// What is kept is placed whole: Algorithm 1 spills to the next level, and global memory takes the
+// A kept tensor is placed whole: Algorithm 1 spills to the next level, and global memory takes the
 // rest.
 TEST(PaperReport, PlacesAllOfWhatIsKept) {
   const auto report = Got(ReportOf({64, 256, 64, 64}));

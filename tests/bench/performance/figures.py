@@ -76,7 +76,7 @@ def values_of(content, *keys):
 
 
 def state_of(content):
-    """Of one commit: several are refused."""
+    """The state of one commit: several are refused."""
     commits = {commit[:7] for commit in values_of(content, "commit")}
     if len(commits) > 1:
         raise MissingFigure(f"a file is of several commits: {', '.join(sorted(commits))}")
@@ -162,7 +162,7 @@ def first_of(row, *fields):
 
 
 def kernels_us(row):
-    """Sinter's kernels alone; no longer than the graph that holds them and their launches."""
+    """Only Sinter's kernels; no longer than the graph that holds them and their launches."""
     own = row.get("sinter_kernel_us")
     return own and least_of(own, row["sinter_us"])
 

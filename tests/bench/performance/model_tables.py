@@ -16,7 +16,7 @@ def over_ranks(store, name, head, parts):
 
 
 def ranks(store):
-    """Sums over two GPUs, alone and behind a product."""
+    """Sums over two GPUs, by themselves and after a product."""
     sides = store.file("ranks")["ranks"]
 
     def parts(row):
@@ -27,7 +27,7 @@ def ranks(store):
 
 
 def models_over_ranks(store):
-    """What lies between two attentions of a model over two GPUs, by rows."""
+    """The ops between two attentions of a model over two GPUs, by rows."""
     sides = store.file("ranks")["ranks"]
 
     def parts(row):

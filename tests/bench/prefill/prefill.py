@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prefill of language models as servers' plugins compute it, beside torch.compile: layers, and whole prompts.
+"""Prefill of language models as servers' plugins compute it, compared with torch.compile: layers, and whole prompts.
 
 Usage: prefill.py --out FILE.json [--models A,B] [--rows 512,2048] ..    needs PyTorch, Triton and a Hopper GPU; else it ends with 77
 """
@@ -71,7 +71,7 @@ def heads_of(qkv, gamma, turns, model):
 
 
 def tail(attended, stream, layer, weights, eps):
-    """The last layer behind attention, and the logits of the last token."""
+    """The last layer after attention, and the logits of the last token."""
     stream = stream + F.linear(attended, layer.o)
     gate, up = F.linear(norm_of(stream, layer.post_norm, eps), layer.gate_up).chunk(2, -1)
     stream = stream[-1:] + F.linear((F.silu(gate) * up)[-1:], layer.down)
@@ -79,7 +79,7 @@ def tail(attended, stream, layer, weights, eps):
 
 
 class Prompt:
-    """A forward of one prompt. `shared`: what all contestants run beside the layers, ``heads_of`` and ``tail``, perhaps compiled."""
+    """A forward of one prompt. `shared`: what all contestants run in addition to the layers, ``heads_of`` and ``tail``, perhaps compiled."""
 
     def __init__(self, weights, rows, shared=(heads_of, tail)):
         self.weights, self.model = weights, weights.model
@@ -144,7 +144,7 @@ def in_turns(works, stream, rounds, count):
 
 
 def set_up(sizes, rows):
-    """As the plugin for vLLM does. Its kernels, which compute until a plan is there, are those of the serving form here."""
+    """As the plugin for vLLM does. Its kernels, which compute until a plan is there, are here the serving form's."""
     add_norm = lambda x, residual, weight, eps: add_rmsnorm(x, residual, weight, eps)[::-1]
     servers.set_up(silu_mul, sizes, rows=rows, add_norm=add_norm)
 

@@ -90,7 +90,7 @@ void SetCluster(CUgraphNode node, unsigned size) {
   CHECK(cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value));
 }
 
-// A graph of `count` nodes behind one another.
+// A graph of `count` nodes in a line.
 struct Graph {
   CUgraph graph = nullptr;
   std::vector<CUgraphNode> nodes;

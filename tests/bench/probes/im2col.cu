@@ -1,7 +1,7 @@
 // What im2col loads of the tensor memory accelerator do on a Hopper GPU: which pixels they bring,
-// what happens at the edges that no document describes, how fast they are beside plain boxes, and
-// whether wgmma reads a tile from any row of it. Prints a line a question. README.md of this folder
-// says how to build and run it.
+// what happens at the edges that no document describes, how fast they are compared with plain
+// boxes, and whether wgmma reads a tile from any row of it. Prints a line a question. README.md of
+// this folder says how to build and run it.
 #include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -274,7 +274,7 @@ CUresult MapOf(const Conv& v, void* x, int pixels, bool height_first, CUtensorMa
                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-// x with NaN before and behind it.
+// x with NaN before and after it.
 struct Image {
   std::vector<float> values;
   bf16* memory = nullptr;
@@ -305,7 +305,7 @@ Job JobAt(const Conv& v, int row, int tap_y, int tap_x, int c) {
           n, uint16_t(tap_x * v.dilation_w),   uint16_t(tap_y * v.dilation_h)};
 }
 
-// Rows of the im2col matrix from `row` on; zeros behind the last.
+// Rows of the im2col matrix from `row` on; zeros after the last.
 float Want(const Conv& v, const Image& image, int row, int tap_y, int tap_x, int c) {
   if (row >= v.Pixels()) return 0;
   const int n = row / (v.P() * v.Q()), in = row % (v.P() * v.Q());

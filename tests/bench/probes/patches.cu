@@ -25,16 +25,16 @@ void Check(cudaError_t error, int line) {
 }
 #define CHECK(call) Check((call), __LINE__)
 
-// Pixels of `row_bytes` in a patch of `pitch` x `height`, its box `destination` bytes behind an
-// address of 1024. Rows under a tap: 8 pixels of each of 8 lines, or with `in_line` 64 places of
-// the patch one behind the other.
+// Pixels of `row_bytes` in a patch of `pitch` x `height`, its box `destination` bytes after an
+// address of 1024. Rows under a tap: 8 pixels of each of 8 lines, or with `in_line` 64 contiguous
+// places of the patch.
 struct Layout {
   int row_bytes = 128, pitch = 10, height = 18, destination = 0;
   bool in_line = false;
   enum { kZero, kOfStart, kOfBox } base_offset = kZero;
 
   int channels() const { return row_bytes / 2; }
-  // Without a swizzle a box has 8 channels, and 8 boxes lie one behind the other.
+  // Without a swizzle a box has 8 channels, and 8 boxes are contiguous.
   int boxes() const { return row_bytes == 16 ? 8 : 1; }
   int box_bytes() const { return row_bytes * pitch * height; }
   int box_step() const { return (box_bytes() + 127) / 128 * 128; }
@@ -61,7 +61,7 @@ struct Corner {
   int x, y, image;
 };
 
-// 64 x 16 sums of the tap whose first row is `first` bytes behind the box.
+// 64 x 16 sums of the tap whose first row is `first` bytes after the box's start.
 __global__ void __launch_bounds__(128)
     Multiply(const __grid_constant__ CUtensorMap map, Layout layout, int boxes, int box_bytes,
              int box_step, int swizzle, int steps, Corner at, int first, const bf16* filters,
@@ -140,7 +140,7 @@ using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*
 constexpr int kImages = 2, kHeight = 28, kWidth = 20, kChannels = 64, kGuard = 65536;
 constexpr int kShared = 100 * 1024;
 
-// Images with NaN before and behind them, and 16 filters of one tap.
+// Images with NaN before and after them, and 16 filters of one tap.
 class Probe {
  public:
   Probe() : image_(kImages * kHeight * kWidth * kChannels), filter_(16 * kChannels) {
@@ -164,7 +164,7 @@ class Probe {
     CHECK(cudaFuncSetAttribute(Multiply, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
   }
 
-  // " yes" or " no" for each tap: patches that begin before an image, end behind one, and lie
+  // " yes" or " no" for each tap: patches that begin before an image, end after one, and lie
   // within.
   std::string Taps(const Layout& layout) {
     CUtensorMap map;

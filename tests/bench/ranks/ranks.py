@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Chains over two GPUs of one host: right on both ranks, and their times beside torch's.
+"""Chains over two GPUs of one host: right on both ranks, and their times compared with torch's.
 
     PYTHONPATH=bindings/python LIBSINTER_PATH=... python3 tests/bench/ranks/ranks.py OUT.json [--rows 1,16,..] [--seconds N]
 
@@ -27,7 +27,7 @@ import source_state  # noqa: E402
 
 COLUMNS, FACTORS = 8192, 4096
 CALLS, REPLAYS = 50, 15
-# Of a rank of two: columns of the hidden state, of attention's result, of the gate.
+# By rank of two: columns of the hidden state, of attention's result, of the gate.
 MODELS = {"Llama-3-70B": (8192, 4096, 14336), "Qwen3-32B": (5120, 4096, 12800)}
 
 
@@ -42,7 +42,7 @@ def layer(rows, columns, factors, size):
 
 
 def inputs_of(rank, rows, columns, factors):
-    """a, w1, r, gamma of a rank; r and gamma are those of all ranks."""
+    """a, w1, r, gamma of a rank; r and gamma are the same on all ranks."""
     return [
         draw(10 + rank, (rows, factors)),
         draw(20 + rank, (columns, factors), factors**-0.5),
@@ -65,7 +65,7 @@ def expected(size, rows, columns, factors):
 
 
 def between_attentions(hidden, width, gated, size, kind="bf16"):
-    """Attention's output product, a gated FFN, and behind each the sum over ranks, the residual and a norm.
+    """Attention's output product, a gated FFN, and after each the sum over ranks, the residual and a norm.
 
     `kind` e4m3: products of codes, with a scale of each row of the left operand and of each channel; what is quantised
     is bf16 before, as servers have it.
@@ -101,7 +101,7 @@ def between_attentions(hidden, width, gated, size, kind="bf16"):
 
 
 def shapes_between(hidden, width, gated):
-    """Of w_o, w_down, w_gate, w_up."""
+    """The shapes of w_o, w_down, w_gate, w_up."""
     return (hidden, width), (hidden, gated), (gated, hidden), (gated, hidden)
 
 
@@ -183,7 +183,7 @@ def right(side, barrier):
 
 
 def refused(side, barrier):
-    """A rank with another plan is told at the bind; one that never launches at the timeout, and it is named."""
+    """A rank with another plan gets an error at the bind; one that never launches at the timeout, and it is named."""
     import sinter
 
     report = {}
@@ -318,7 +318,7 @@ def times(side, barrier, rows_list, until, process_group):
         for name, call in contestants(side, rows, process_group).items():
             try:
                 row[name] = time_of(call, side.device, barrier)
-            except Exception as error:  # a way that this torch has not is told, the others go on
+            except Exception as error:  # a way that this torch lacks is reported, the others go on
                 row[name] = f"{type(error).__name__}: {error}"[:200]
             if side.group.rank == 0:
                 print(rows, name, row[name], flush=True)
@@ -327,8 +327,8 @@ def times(side, barrier, rows_list, until, process_group):
 
 
 def ways_between(side, model, kind, rows, process_group):
-    """The plan of what lies between two attentions, and name and call of each way to do it on this rank's data."""
-    torch._dynamo.reset()  # it counts by code, so closures made anew for a ninth case would run without being compiled
+    """The plan of the ops between two attentions, and name and call of each way to do it on this rank's data."""
+    torch._dynamo.reset()  # it counts by code, so new closures for a ninth case would run without being compiled
     hidden, width, gated = model
     rank, device = side.group.rank, side.device
     weights = weights_between(rank, hidden, width, gated, device, kind)
@@ -337,7 +337,7 @@ def ways_between(side, model, kind, rows, process_group):
     plan = side.context.prepare(between_attentions(hidden, width, gated, side.group.size, kind), m=rows)
     bound = plan.bind(a, r, *weights, group=side.group)
 
-    # Of torch: a weight is a matrix, or codes with their scales; gate and up are one.
+    # For torch a weight is a matrix, or FP8 values with their scales; gate and up are one.
     if kind == "bf16":
         w_o, w_down, w_gate, w_up = weights[:4]
         w_both = torch.cat([w_gate, w_up])
@@ -407,7 +407,7 @@ def ways_between(side, model, kind, rows, process_group):
 
 
 def models(side, barrier, options, until, process_group):
-    """Of each model by rows: microseconds of each way, and how far the plan's results are from torch's by NCCL."""
+    """For each model by rows: microseconds of each way, and how far the plan's results are from torch's by NCCL."""
     report, good = {}, True
     for kind in options.kinds:
         for rows in options.model_rows:
@@ -437,7 +437,7 @@ def model_row(row, side, barrier, model, kind, rows, timed, process_group):
             continue
         try:
             row[way] = time_of(call, side.device, barrier, calls=max(4, min(CALLS, 4096 // rows)))
-        except Exception as error:  # a way that this torch has not is told, the others go on
+        except Exception as error:  # a way that this torch lacks is reported, the others go on
             row[way] = f"{type(error).__name__}: {error}"[:200]
             good = good and way != "sinter"
     return good

@@ -38,7 +38,7 @@ def _block(b, x, block):
 
 
 def blocks_chain(blocks, height):
-    """Blocks one behind another; the constants of each in the order of its all_layers()."""
+    """Consecutive blocks; the constants of each in the order of its all_layers()."""
     b = sinter.Builder()
     y = _images(b, blocks[0].layers[0], height)
     for block in blocks:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ResNet-50 with random weights in bf16: stages 1 to 4 as Sinter chains, beside PyTorch; one CUDA graph each, in turns.
+"""ResNet-50 with random weights in bf16: stages 1 to 4 as Sinter chains, and PyTorch; one CUDA graph each, interleaved.
 
 Usage: resnet.py --out OUT.json [--batches 1,8,32] [--contestants eager,folded,cudnn,layers,..] [--limit 60]. Needs a GPU,
 PyTorch and torchvision (or timm with --model timm). The file is written after every batch, and before and after torch.compile.
@@ -131,7 +131,7 @@ class SinterNetwork:
 
     @staticmethod
     def _layers(chains, block, height):
-        """(chain, layers, where x is, where the residual is, where the result goes): 0 the block's x, 1 and 2 beside it."""
+        """(chain, layers, where x is, where the residual is, where the result goes): 0 the block's x, 1 and 2 other buffers."""
         steps, source, side = [], 0, height
         if block.shortcut:
             steps.append((chains.layer_chain(block.shortcut, height, relu=False), [block.shortcut], 0, None, 2))
@@ -148,14 +148,14 @@ class SinterNetwork:
         return w, layer.module.bias.detach()
 
     def __call__(self, y, pdl=False):
-        """Of images as [batch, channels, height, width] in channels_last memory."""
+        """Runs on images as [batch, channels, height, width] in channels_last memory."""
         held, early = [y.permute(0, 2, 3, 1), None, None], False
         for plan, weights, source, residual, into in self.steps:
             inputs = [held[source], *[t for pair in weights for t in pair]]
             if residual is not None:
                 inputs.append(held[residual])
             held[into] = plan(*inputs, pdl=pdl and early)
-            early = True  # what runs ahead of the first is no kernel of these
+            early = True  # the kernel before the first plan is not one of these
         return held[0].permute(0, 3, 1, 2)
 
     def report(self):

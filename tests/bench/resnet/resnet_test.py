@@ -70,7 +70,7 @@ class NetworkTest(unittest.TestCase):
 
 
 class Tensor:
-    """A shape in the place of a tensor."""
+    """A shape instead of a tensor."""
 
     def __init__(self, *shape):
         self.shape = tuple(shape)

@@ -33,7 +33,7 @@ def dropped(g, x, mask, keep):
 
 
 def statistics_saved(g, x, gamma, beta, eps):
-    """Layer norm that also gives out its mean and reciprocal deviation."""
+    """Layer norm that also outputs its mean and reciprocal deviation."""
     mean, variance = dag.moments(x, -1)
     rstd = (variance + eps).unary("rsqrt")
     g.output(mean)
@@ -298,7 +298,7 @@ def pooled(g, x):
        reduced=dict(tokens=3, layers=4, hidden=37, heads=4, kv_heads=2, dim=6, ffn=19),
        cos=("uniform", -1.0, 1.0), sin=("uniform", -1.0, 1.0))
 def llama_layer_glue(g, tokens, layers, hidden, heads, kv_heads, dim, ffn):
-    """What lies between the products of decoder layers: norms, q and k norms, rotations, swiglu, residuals."""
+    """The ops between the products of decoder layers: norms, q and k norms, rotations, swiglu, residuals."""
     stream = g.input("x", "bf16", tokens, hidden).f32()
     cos, sin = (g.input(name, "f32", tokens, dim // 2) for name in ("cos", "sin"))
     for n in range(layers):

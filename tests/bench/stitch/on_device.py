@@ -1,4 +1,4 @@
-"""What is measured on the GPU for one graph: PyTorch, XLA and Sinter on the same tensors, with the same check.
+"""The measurements on the GPU of one graph: PyTorch, XLA and Sinter on the same tensors, with the same check.
 
 Only peers.py's worker process imports this. Every function takes a Prepared, which holds the graph's tensors.
 """
@@ -51,7 +51,7 @@ def draw(generator, info, rule, sizes, device):
 
 
 def coarsest(graph, value):
-    """The dtype whose bounds a value is held to: an f32 that comes from values rounded to 16 bits is no closer than they."""
+    """The dtype whose bounds a value is held to: an f32 that comes from values rounded to 16 bits is not closer than they are."""
     ops = {op["id"]: op for op in graph["ops"]}
     found, seen, stack = set(), set(), [value]
     while stack:

@@ -100,7 +100,7 @@ class Workers:
 
 
 def supervise(cases, wanted, workers, results, limit, again=False, seconds=math.inf):
-    """Runs what has no result yet; false when `seconds` were over before the end."""
+    """Runs cases without a result; false when `seconds` were over before the end."""
     end = time.monotonic() + seconds
     for case in cases:
         for step in steps_of(case, wanted):

@@ -30,12 +30,12 @@ class Case:
         return json.dumps(self.graph)
 
     def outputs(self):
-        """The op or input behind each output."""
+        """The op or input that makes each output."""
         values = {v["id"]: v for v in self.graph["inputs"] + self.graph["ops"]}
         return [values[out["value"]] for out in self.graph["outputs"]]
 
     def bytes(self):
-        """Of the distinct elements of all inputs and outputs."""
+        """Bytes of the distinct elements of all inputs and outputs."""
         return sum(distinct(v) * SIZES[v["dtype"]] for v in self.graph["inputs"] + self.outputs())
 
     def limit_us(self):

@@ -11,7 +11,7 @@ DERIVED_LINES = ("XLA", "Steps", "Framework", "Source", "Launch", "Async", "Tens
 
 
 def device_trace(jax, folder):
-    """A profile of the device alone, where this JAX can leave the host out."""
+    """A profile of only the device, where this JAX can leave the host out."""
     try:
         options = jax.profiler.ProfileOptions()
         options.host_tracer_level = options.python_tracer_level = 0

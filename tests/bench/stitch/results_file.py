@@ -63,7 +63,7 @@ def derive(row):
 
 
 def kernels_us(row):
-    """The time of Sinter's kernels alone. A graph holds them and their launches: where a profiler says that they take longer
+    """The time of only Sinter's kernels. A graph holds them and their launches: where a profiler says that they take longer
     than the graph, it is the profiler's doing, which flushes the instruction caches between large kernels."""
     own = row.get("sinter_kernel_us")
     return own and min(own, row["sinter_us"] or own)

@@ -1,4 +1,4 @@
-"""The process that peers.py starts: runs steps that it is told on its standard input, each a contestant on a graph."""
+"""The process that peers.py starts: runs steps that it reads from its standard input, each a contestant on a graph."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import sys
 from results_file import MODES
 
 CHOICES = {"sinter": "best", "unfused": "unfused"}
-# These load JAX and its profiler, which are kept away from what is timed.
+# These load JAX and its profiler, which are kept away from timed code.
 PROFILED = ("xla", "sinter_kernels")
 
 

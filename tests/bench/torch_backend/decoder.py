@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 
 class Attention(nn.Module):
-    """Grouped-query attention with rotary positions; with a cache, one token a sequence behind `past` others."""
+    """Grouped-query attention with rotary positions; with a cache, one token a sequence after `past` others."""
 
     def __init__(self, hidden, heads, kv_heads, past=0, batch=0):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A GPU that several processes share, and that one measures on alone."""
+"""A GPU that several processes share, and that one has exclusively while it measures."""
 
 import contextlib
 import fcntl
@@ -6,7 +6,7 @@ import time
 
 
 class GpuTurn:
-    """The right to use the GPU, beside others or alone, by locks on files. `path`: of one, and the start of the other's name; `finish`:
+    """The right to use the GPU, shared or exclusive, by locks on files. `path`: one lock's file, and the start of the other's name; `finish`:
     waits for what was enqueued; `tell`: is called with True when a wait for others begins, and with False at its end."""
 
     def __init__(self, path, finish, tell=lambda waits: None):
@@ -29,7 +29,7 @@ class GpuTurn:
             fcntl.flock(self._use, fcntl.LOCK_UN)
 
     def let(self):
-        """Lets who waits to be alone go first."""
+        """Lets a process that waits for exclusive use go first."""
         if self._mine:
             self.give()
             self.take()
@@ -46,7 +46,7 @@ class GpuTurn:
 
     @contextlib.contextmanager
     def alone(self):
-        """Beside nobody for a while, as for what measures."""
+        """Exclusive use for a while, as for measurements."""
         had = self._mine
         self.give()
         self._wait_for(fcntl.LOCK_EX)
@@ -73,7 +73,7 @@ class GpuTurn:
                 self.take()
 
     def _wait_for(self, how):
-        """Behind who came before: whoever waits to be alone keeps the gate closed."""
+        """Waits in the order of arrival: a process that waits for exclusive use keeps the gate closed."""
         began = time.time()
         self._tell(True)
         fcntl.flock(self._gate, how)

@@ -1,4 +1,4 @@
-"""Processes share the GPU, and one alone measures on it."""
+"""Processes share the GPU, and one at a time has it exclusively to measure."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's grouped products alone on one GPU, in CUDA graphs, weights from memory: what the gate's estimate of them is fitted to.
+"""Only PyTorch's grouped products on one GPU, in CUDA graphs, weights from memory: the data that the gate's estimate of them is fitted to.
 
     python3 tests/bench/torch_backend/grouped_mm.py OUT.tsv
 

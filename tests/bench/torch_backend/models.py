@@ -17,7 +17,7 @@ def ids(*shape, below=1000):
 
 
 class First(nn.Module):
-    """The first tensor that a model gives; inputs by name, and what is fixed."""
+    """The first tensor that a model gives; inputs by name, and fixed arguments."""
 
     def __init__(self, model, names=None, **fixed):
         super().__init__()
@@ -143,7 +143,7 @@ def detr(layers, batch):
 
 
 class Recommender(nn.Module):
-    """DLRM: 26 bags of rows beside a small net, all pairs of them, a net."""
+    """DLRM: 26 bags of rows and a small net, all pairs of them, a net."""
 
     def __init__(self):
         super().__init__()
@@ -245,7 +245,7 @@ MODELS = {
     "qwen3_moe": (language("Qwen3Moe", **EXPERTS), 4),
     "deepseek_v3": (language("DeepseekV3", **DEEPSEEK), 4),
     "mamba": (language("Mamba", 64), 4),
-    # Inductor cannot compile scans of more than 128 values behind a broadcast (pytorch#180221), which chunks of 256 are.
+    # Inductor cannot compile scans of more than 128 values after a broadcast (pytorch#180221), which chunks of 256 are.
     "mamba2": (language("Mamba2", 256, hidden_size=1024, num_heads=32, head_dim=64, chunk_size=128), 4),
     "whisper_encoder": (whisper("encoder"), 8),
     "whisper_decoder": (whisper("decoder"), 8),

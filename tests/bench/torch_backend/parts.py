@@ -1,11 +1,11 @@
-"""Parts that the backend took, each alone: its plan and Inductor's code for its nodes, in CUDA graphs, in turns and kernel by kernel."""
+"""Single parts that the backend took: each one's plan and Inductor's code for its nodes, in CUDA graphs, interleaved and kernel by kernel."""
 
 import collections
 import contextlib
 import statistics
 import unittest.mock
 
-REPLAYS = 5  # of which each kernel's median time is told
+REPLAYS = 5  # of which each kernel's median time is reported
 COLD = 2  # times the L2 cache are weights, so that no call finds them there
 
 
@@ -19,7 +19,7 @@ class Parts:
 
     @contextlib.contextmanager
     def kept(self):
-        """Of what is compiled meanwhile."""
+        """Keeps the parts that are compiled meanwhile."""
         from sinter.torch.backend import planner as planner_module
 
         own = planner_module.Planner._judged

@@ -112,7 +112,7 @@ def keys(arguments):
 
 
 def run_all(wanted, arguments, until, found):
-    """Measures `wanted` into `found` and the file; what was not begun, and what no time was left for."""
+    """Measures `wanted` into `found` and the file; returns models that were not begun, and models that ran out of time."""
     waiting, unfinished, longest = list(wanted), [], [FIRST_SECONDS]
     lock = threading.Lock()
     with tempfile.TemporaryDirectory() as folder:
@@ -234,7 +234,7 @@ def lines(key, result):
 def line(key, result):
     if "skipped" in result or "error" in result:  # of which some contestants may have been run
         return f"{key}: " + (result.get("skipped") or result["error"].strip().splitlines()[-1])
-    if "variants" not in result:  # parts alone
+    if "variants" not in result:  # only parts
         return f"{key}: {result['taken']} parts; {result['wall_s']} s of which {result['seconds']}"
     times = ", ".join(
         f"{v} {w['us']:.1f} us (error {w['error']:.1e}, {w['kernels']} kernels, {w['compile_s']} s)" for v, w in result["variants"].items()
@@ -455,7 +455,7 @@ def made_ready(variant, compiled, inputs, expected, seconds, turn):
         "error": relative(captured.float(), expected),
         "first_error": relative(y.float(), expected),
         "kernels": kernels(graph),
-        "peak_mb": (torch.cuda.max_memory_allocated() - before) // 2**20,  # beside weights and inputs
+        "peak_mb": (torch.cuda.max_memory_allocated() - before) // 2**20,  # in addition to weights and inputs
         "captured": isinstance(graph, torch.cuda.CUDAGraph),
     }
     seconds.mark("capture")
@@ -541,7 +541,7 @@ def frozen(compiled):
 
 
 def laid_beside(model, compiled):
-    """With weights of products of one value behind each other in memory, once the others ran."""
+    """With weights of products of one value contiguous in memory, once the others ran."""
     from sinter.torch import lay_beside
 
     before = [parameter.detach() for parameter in model.parameters()]  # which the graphs that were captured by then read

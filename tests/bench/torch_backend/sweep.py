@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Models that nobody picked, small, on the CPU: each part that the backend takes is computed by the reference beside torch's operators.
+"""Models that nobody picked, small, on the CPU: the reference computes each part that the backend takes, compared with torch's operators.
 
     python3 tests/bench/torch_backend/sweep.py OUT.tsv [--models N] [--seed S] [--names NAME,..] [--jobs N] [--seconds S] [--limit S] [--gpu]
 

@@ -32,9 +32,9 @@ from xla_peer import XlaInRow
 DROPOUT = 0.1
 STEPS = 200  # of a curve
 DATA = 4  # batches that a curve goes round
-RATE = 1e-4  # of a curve's steps behind the first ones
+RATE = 1e-4  # of a curve's steps after the first ones
 WARM_UP = 40  # steps in which the rate grows to it
-NO_LIMIT_US = 1e9  # beside the estimate of a part that is taken whatever it gains
+NO_LIMIT_US = 1e9  # as the estimate of a part that is taken whatever it gains
 CURVE = 3.0  # times the noise, which a curve may be off eager's
 CURVE_FLOOR = 2e-3  # of the mean loss, where the noise is less
 MOST_NOISE = 0.1  # of what eager learns, above which a curve tells nothing
@@ -214,7 +214,7 @@ class Step:
 
     @contextlib.contextmanager
     def aside(self):
-        """On the step's own stream, behind and before all others."""
+        """On the step's own stream, after all earlier work and before all later work."""
         import torch
 
         if self.stream is None:
@@ -259,7 +259,7 @@ class Step:
                     x.zero_()
 
     def losses(self, data):
-        """Of steps that go round `data`, from the start."""
+        """The losses of steps that go round `data`, from the start."""
         import torch
 
         self.restart()
@@ -376,7 +376,7 @@ def measure(model, data, batch, seconds, turn, deterministic, ungated=False, pee
 
 
 def measure_parts(model, inputs, seconds, turn, what):
-    """Each distinct part of a step of `model` alone; `what`: "infer": of its inference; "ungated", "infer:ungated": without the gate."""
+    """Each single part of a step of `model`; `what`: "infer": of its inference; "ungated", "infer:ungated": without the gate."""
     import torch
 
     seconds.mark("make")
@@ -418,7 +418,7 @@ def float32_gradients(model, inputs):
 
 
 def off(gradients, exact):
-    """Relative distance of all gradients as one vector, and of the worst tensor that is no millionth of them."""
+    """Relative distance of all gradients as one vector, and of the worst tensor that is more than a millionth of them."""
     import torch
 
     assert len(gradients) == len(exact)
@@ -447,8 +447,8 @@ def curves(steps, data, batch, turn):
 
 
 def measure_optimizer(model, seconds, turn):
-    """AdamW over all parameters: PyTorch's fused kernel as eager's, its step compiled by the others, and its own list of kernels beside them.
-    Parameters behind three steps are held against the fused kernel's."""
+    """AdamW over all parameters: PyTorch's fused kernel as eager's, its step compiled by the others, and its own list of kernels as well.
+    Parameters after three steps are held against the fused kernel's."""
     import torch
 
     reports = []

@@ -59,7 +59,7 @@ def judged(model, logits, labels, **more):
 
 def bert(batch, dropout=0.0, tokens=128, **sizes):
     """Masked words of sentences of full length: one of seven is asked for. The mask of the sentences' words is given, as tokenizers give
-    it: without one transformers makes one whose rows repeat a single element, for which PyTorch has attention by f32 products alone."""
+    it: without one transformers makes one whose rows repeat a single element, for which PyTorch has attention only by f32 products."""
     from transformers import BertConfig, BertForMaskedLM
 
     config = BertConfig(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout, **sizes)

@@ -48,7 +48,7 @@ def decode(llm, rows, options, new, length=None):
 
 
 def warm(llm, options, seconds=20):
-    """Prefills each length for some time: plans of many rows are made behind the first calls that ask for them."""
+    """Prefills each length for some time: plans of many rows are made in the background after the first calls that ask for them."""
     end = time.monotonic() + seconds * bool(options["prompts"])
     while time.monotonic() < end:
         for length in options["prompts"]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tokens a second that vLLM gives out, with and without the plugin sinter-gpu-vllm, and with norms folded by it; or, of prompts, takes in.
+"""Tokens a second that vLLM outputs, with and without the plugin sinter-gpu-vllm, and with norms folded by it; or, for prompts, takes in.
 
 Usage: throughput.py --out FILE.json [--models A,B] [--rows 1,8] ..    needs vLLM, sinter-gpu, sinter-gpu-vllm and a Hopper GPU
 
@@ -167,7 +167,7 @@ def prefill(engines, options):
 
 
 def compare(rows):
-    """Adds to rows with the plugin what they are beside those without, and drops the tokens."""
+    """Adds to rows with the plugin their ratios to those without, and drops the tokens."""
     own = {(one["model"], one["rows"]): one for one in rows if one["contestant"] == "vllm"}
     for one in rows:
         other = own.get((one["model"], one["rows"]))
