@@ -367,7 +367,7 @@ func TestAPendingPrepareTellsWhenItEnds(t *testing.T) {
 	select {
 	case <-pending.Done():
 	case <-time.After(time.Minute):
-		t.Fatal("nobody was told")
+		t.Fatal("no channel was closed at the end of the prepare")
 	}
 	var group sync.WaitGroup
 	for i := 0; i < 4; i++ {
@@ -758,7 +758,7 @@ func TestOnlyWhatAContextEndedWrapsItsError(t *testing.T) {
 	}
 	refused(t, errs[2], InvalidArgument, "item 2")
 	if errors.Is(errs[2], context.Canceled) {
-		t.Error("bad input is told as a cancelled call")
+		t.Error("bad input is reported as a cancelled call")
 	}
 }
 

@@ -8,7 +8,7 @@
 namespace sinter {
 namespace {
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are copied as they lie");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are copied in host byte order");
 
 // 0 when the read passed the end and `bytes` is empty.
 template <typename T>

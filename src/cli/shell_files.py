@@ -172,7 +172,7 @@ def bash(verbs, kinds):
     words, values, flags = [], [], []
     for verb in verbs:
         names = [name for option in verb.options for name in option.names]
-        names += ["-v", "--verbose"] if "-v,--verbose" in verb.tail else []  # the command's own, taken behind a verb too
+        names += ["-v", "--verbose"] if "-v,--verbose" in verb.tail else []  # the command's own, taken after a verb too
         words.append(f"    {quoted(key(verb.path))}) words={quoted(' '.join(verb.verbs + names))} verbs={quoted(' '.join(verb.verbs))} ;;")
         for option in verb.options:
             for name in option.names:
@@ -201,7 +201,7 @@ _sinter_values() {{
 {key_values}
   esac
 }}
-# The kinds, or behind one its keys; readline takes '=' for a word.
+# The kinds, or after a kind its keys; readline takes '=' for a word.
 _sinter_chain() {{
   local keys kind= i
   for ((i = 1; i < COMP_CWORD; ++i)); do
@@ -243,7 +243,7 @@ complete -o default -F _sinter sinter
 
 def zsh_chain(kinds):
     keys = "\n".join(f"      {kind}) keys=({' '.join(f'{name}=' for name in fields)}) ;;" for kind, fields in kinds.items())
-    return f"""# The kinds of chains and files, or behind a kind its keys.
+    return f"""# The kinds of chains and files, or after a kind its keys.
 _sinter_chain() {{
   local word
   local -a keys

@@ -55,7 +55,7 @@ int Measure(const Measuring& mode, Options options) {
 
 int Main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IONBF, 0);
-  CLI::App app("Measures Sinter on a GPU, beside cuBLASLt's serving form and the limit.");
+  CLI::App app("Measures Sinter on a GPU, compared with cuBLASLt's serving form and the limit.");
   Options options;
   AddOptions(app, options);
   CLI11_PARSE(app, argc, argv);

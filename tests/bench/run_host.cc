@@ -58,7 +58,7 @@ absl::StatusOr<HostRow> MeasureCase(Engine* engine, const GraphCase& c,
 void Print(const HostRow& r) {
   const double beside = r.launch_us - r.bare_us;
   std::printf(
-      "%-6s %-12s kernels %.0f launch %.2f us, bare %.2f, beside it %.2f (aim %.1f)%s, other rows "
+      "%-6s %-12s kernels %.0f launch %.2f us, bare %.2f, difference %.2f (aim %.1f)%s, other rows "
       "%.2f\n",
       r.id.c_str(), r.plan.c_str(), r.kernels, r.launch_us, r.bare_us, beside, r.aim_us,
       beside <= r.aim_us ? "" : " OVER", r.changing_us - r.bare_us);
@@ -92,7 +92,7 @@ int RunHost(Session* session) {
     }
   }
   std::printf(
-      "%d of %d plans within the aim: 0.5 us beside the driver's calls, 0.4 more for each "
+      "%d of %d plans within the aim: 0.5 us more than the driver's calls, 0.4 more for each "
       "further kernel\n",
       within, rows);
   return 0;

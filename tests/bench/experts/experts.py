@@ -426,7 +426,7 @@ def main():
     parser.add_argument("--rows", default=",".join(map(str, ROWS)))
     parser.add_argument("--routings", default=",".join(ROUTINGS))
     parser.add_argument("--contestants", default="sinter,triton,torch,vllm,sonicmoe,deepgemm")
-    parser.add_argument("--seconds", type=float, default=560, help="nothing is begun behind them")
+    parser.add_argument("--seconds", type=float, default=560, help="no measurement begins later")
     parser.add_argument("--kernels", action="store_true", help="also the time that each kernel adds, by the profiler")
     options = parser.parse_args()
     until = time.monotonic() + options.seconds

@@ -24,7 +24,7 @@ TEST(DsmComm, BothProductsSeeTheSameBlocks) {
     EXPECT_EQ(c.Shuffle() * c.k, c.l);
   }
   EXPECT_GT(consistent, 100);
-  EXPECT_FALSE((ClusterShape{1, 2, 4, 2}.Consistent())) << "l is no multiple of k";
+  EXPECT_FALSE((ClusterShape{1, 2, 4, 2}.Consistent())) << "l is not a multiple of k";
   EXPECT_FALSE((ClusterShape{1, 2, 1, 4}.Consistent())) << "more columns of E than blocks";
 }
 

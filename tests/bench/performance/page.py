@@ -96,7 +96,7 @@ def check(pages):
     for lines in wrong:
         print("\n".join(lines))
     if wrong:
-        print("Run ./dev pages and commit what it writes, or mend tests/bench/performance/performance.md.in.")
+        print("Run ./dev pages and commit what it writes, or fix tests/bench/performance/performance.md.in.")
     return len(wrong)
 
 

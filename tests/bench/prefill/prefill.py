@@ -234,7 +234,7 @@ def parse(arguments):
                         default=[MODELS[name] for name in ("Llama-3.2-1B", "Qwen3-8B", "Llama-3-8B")], help="names from ../decode/models.py")
     parser.add_argument("--rows", type=lambda text: [int(word) for word in text.split(",")], default=[512, 2048, 8192], help="tokens of a prompt")
     parser.add_argument("--between", type=lambda text: [int(word) for word in text.split(",") if word], default=[700, 1100, 3000, 5000],
-                        help="more numbers of rows of the loop of layers, beside one compiled for all of them")
+                        help="more numbers of rows of the loop of layers, in addition to one compiled for all of them")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contestant; the median counts")
     parser.add_argument("--layers", type=int, help="layers of a whole prompt; all by default")
     parser.add_argument("--seconds", type=float, default=600, help="no model begins later")

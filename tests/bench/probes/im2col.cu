@@ -440,12 +440,12 @@ void ProbeEdge(int number) {
   const struct {
     const char* what;
     Job job;
-  } edges[] = {{"channels wholly behind C", {64, -1, -1, 0, 1, 1}},
+  } edges[] = {{"channels wholly past C", {64, -1, -1, 0, 1, 1}},
                {"from the fifth last pixel", JobAt(v, v.Pixels() - 5, 1, 1, 0)},
                {"n = N, first base", {0, -1, -1, 3, 1, 1}},
                {"n = N + 5", {0, -1, -1, 8, 1, 1}},
-               {"w behind the box's last base", {0, v.w, -1, 0, 1, 1}},
-               {"h behind the box's last base", {0, -1, v.h, 0, 1, 1}},
+               {"w past the box's last base", {0, v.w, -1, 0, 1, 1}},
+               {"h past the box's last base", {0, -1, v.h, 0, 1, 1}},
                {"n = -1", {0, -1, -1, -1, 1, 1}},
                {"w before the box", {0, -2, -1, 0, 1, 1}},
                {"channel -64", {-64, -1, -1, 0, 1, 1}}};

@@ -29,7 +29,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--models", type=int, default=100)
     parser.add_argument("--seed", type=int, default=33)
-    parser.add_argument("--names", default="", help="timm:NAME or transformers:NAME, in the place of what chance draws")
+    parser.add_argument("--names", default="", help="timm:NAME or transformers:NAME, instead of a random draw")
     parser.add_argument("--jobs", type=int, default=1, help="models at once, each in a process of its own")
     parser.add_argument("--seconds", type=float, default=500, help="after which no model is begun")
     parser.add_argument("--limit", type=float, default=300, help="seconds of a model")

@@ -54,10 +54,10 @@ def main():
     parser.add_argument("--limit", type=float, default=280, help="seconds of a row")
     parser.add_argument("--again", action="store_true", help="measure what OUT.json holds too")
     parser.add_argument("--jobs", type=int, default=1, help="rows at once; one that measures has the GPU alone")
-    parser.add_argument("--parts", action="store_true", help="each distinct part of rows alone beside Inductor's code for it, in the place of whole rows")
+    parser.add_argument("--parts", action="store_true", help="each distinct part of rows and Inductor's code for it, instead of whole rows")
     parser.add_argument("--xla", action="store_true", help="XLA too, on models that have a form in JAX")
     parser.add_argument("--xla-seconds", type=float, default=40, help="of compiling a row, after which no further form or setting of XLA is tried")
-    parser.add_argument("--turn", metavar="FILE", help="of calls that run beside each other: whoever measures is alone")
+    parser.add_argument("--turn", metavar="FILE", help="shared by calls that run at once: one that measures has the GPU exclusively")
     parser.add_argument("--work", metavar="LOCK", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     arguments.max_autotune = arguments.peer_autotune = arguments.freezing = arguments.measure = arguments.cold = False  # of run.py

@@ -285,7 +285,7 @@ struct Bomb;
 
 impl Drop for Bomb {
     fn drop(&mut self) {
-        panic!("in the drop of what a panic carries");
+        panic!("in the drop of a panic's payload");
     }
 }
 
