@@ -133,8 +133,8 @@ var over = func() chan struct{} {
 	return ready
 }()
 
-// Done gives a channel that is closed when the prepare has ended, with a plan or an error, or was closed: for a select. That
-// of a zero Pending is closed, as its Wait is an error.
+// Done gives a channel that is closed when the prepare has ended, with a plan or an error, or was closed: for a select. A zero
+// Pending's channel is closed, as its Wait is an error.
 func (p *Pending) Done() <-chan struct{} {
 	if p.ready == nil {
 		return over

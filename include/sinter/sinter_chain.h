@@ -221,8 +221,8 @@ typedef struct sinter_window_options {
 } sinter_window_options;
 /* The pixels that a window meets as it moves over x [batch, height, width, channels] (NHWC), of any
  * dtype but s64: result [batch, p, q, r, s, channels] = x[.., p stride + r dilation - top, q stride
- * + s dilation - left, ..], and `fill`, of rank 0 and x's dtype, outside of the image. p and q as
- * of conv2d. Only the batch may be SINTER_DIM_M. A reduction over r and s is computed where the
+ * + s dilation - left, ..], and `fill`, of rank 0 and x's dtype, outside of the image. p and q are
+ * as in conv2d. Only the batch may be SINTER_DIM_M. A reduction over r and s is computed where the
  * pixels are read: pooling, a depthwise convolution. */
 SINTER_API sinter_status sinter_chain_add_window(sinter_chain* chain, sinter_value x,
                                                  sinter_value fill,

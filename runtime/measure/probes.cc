@@ -34,8 +34,8 @@ class Prober {
   }
 
  private:
-  // Times `launch` with its last integer at `less` and twice that; a unit of it is `amount` of what
-  // is counted.
+  // Times `launch` with its last integer at `less` and twice that; a unit of it is `amount` of the
+  // counted quantity.
   absl::Status Slope(ProbeLaunch launch, int64_t less, double amount, ProbeSlope* out) {
     launch.integers.push_back(less);
     SINTER_ASSIGN_OR_RETURN(out->less_us, runner_->TimeUs(launch));

@@ -95,8 +95,8 @@ struct ProbeTimings {
   ProbeSlope link_bytes;                 // pushed to another GPU (TimeLink); none without one
 };
 
-// Takes some seconds, most of them compiling, and 24 MiB of device memory an SM. Errors are those
-// of the ports. Nothing else should run on the device.
+// Takes some seconds, most of them compiling, and 24 MiB of device memory an SM. Errors are the
+// ports'. Nothing else should run on the device.
 absl::StatusOr<ProbeTimings> RunProbes(int sm_count, ProbeRunner* runner);
 
 // Measures copies from `from`, which reaches `to`, to `to`. Takes 128 MiB of both.

@@ -42,8 +42,8 @@ struct ModelChoice {
 absl::StatusOr<ModelChoice> ChooseModel(const DeviceInfo& info);
 
 // The model in `text`, a model file that somebody named for the device. INVALID_ARGUMENT when it is
-// none; FAILED_PRECONDITION naming the field when it is of another architecture, has another number
-// of SMs, or gives a block more shared memory.
+// not a model; FAILED_PRECONDITION naming the field when it is of another architecture, has another
+// number of SMs, or gives a block more shared memory.
 absl::StatusOr<DeviceModel> NamedModel(absl::string_view text, const DeviceInfo& info);
 
 // `nearest`, what ChooseModel says of the device, with the figures that were measured. The others

@@ -66,8 +66,8 @@ class ChainBuilder {
   absl::StatusOr<ValueId> ScaledGroupedMatmul(ValueId a, ValueId w, ValueId ids, ValueId scale_a,
                                               ValueId scale_w);
   // The sum of x over the GPUs of a group, of which each has its own inputs: of x rounded to its
-  // dtype, floating, in the order of ranks, in f32, rounded to x's dtype. `ranks` in [1, 8] is that
-  // of the whole chain; of 1 it is a cast to x's dtype.
+  // dtype, floating, in the order of ranks, in f32, rounded to x's dtype. `ranks` in [1, 8] is the
+  // same in the whole chain; of 1 it is a cast to x's dtype.
   absl::StatusOr<ValueId> AllReduce(ValueId x, int32_t ranks);
   // Joins every rank's x along `axis`, in the order of ranks. x holds floats and is rounded to its
   // dtype; `axis` is not M.

@@ -19,8 +19,8 @@ namespace sinter {
 
 // The first output of the chain with `value`; -1.
 int OutputOf(const Chain& chain, ValueId value);
-// The other operand of `id`, a binary op of `kind` that has `operand` once; -1 where it is
-// none, or -1 itself.
+// The other operand of `id`, a binary op of `kind` that has `operand` once; -1 if `id` has another
+// form, or is -1 itself.
 ValueId OtherOperand(const Chain& chain, ValueId id, BinaryKind kind, ValueId operand);
 // Below a cast to f32 of 16 bits.
 ValueId BelowWidening(const Chain& chain, ValueId id);

@@ -182,8 +182,8 @@ constexpr char kStandardStream[] = "-";
 bool IsFile(const std::string& path);
 // "a folder", "a pipe", "a device" or "a socket" if `path` is one; "" otherwise.
 std::string OtherThanFile(const std::string& path);
-// Reads a text of at most 64 MiB; "-" is standard input. A usage error with the reason if it is no
-// regular file, cannot be read or is binary.
+// Reads a text of at most 64 MiB; "-" is standard input. A usage error with the reason if it is not
+// a regular file, cannot be read or is binary.
 Outcome ReadFile(const std::string& path, std::string* out);
 // Called before work that needs the file: a usage error if it cannot be read.
 Outcome CheckReadable(const std::string& path);

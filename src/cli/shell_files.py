@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the man page and the completions of bash, zsh and fish from the command's own help, which also lists kinds, keys and models.
 
-Usage: shell_files.py SINTER FOLDER. The folder gets man/, bash-completion/, zsh/ and fish/, as they lie under share/.
+Usage: shell_files.py SINTER FOLDER. The folder gets man/, bash-completion/, zsh/ and fish/, arranged as under share/.
 """
 
 import gzip

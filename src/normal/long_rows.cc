@@ -164,8 +164,8 @@ bool LongRowsInParts(NormalGraph& graph) {
       if (is_long || spread[static_cast<size_t>(*at)]) spread[static_cast<size_t>(operand)] = true;
     }
   }
-  // By value: whether such a reduction is part of it. A second reduction over the same rows, as of
-  // exp(x - max), is best in the kernel that holds the first one.
+  // By value: whether such a reduction is part of it. A second reduction over the same rows, for
+  // example of exp(x - max), is best in the kernel that holds the first one.
   std::vector<bool> behind(static_cast<size_t>(graph.size()), false);
   for (const ValueId id : order) {
     for (const ValueId operand : graph.op(id).operands) {

@@ -12,8 +12,8 @@ namespace sinter::bench {
 struct Case {
   std::string id, line;  // of the problem list, with the layout of the case
   Chain chain;
-  MatchedSequence matched;  // of one or two products, for the bucket of m; of a part its sequence
-                            // alone, and nothing of a chain that PartsOf has to cut
+  MatchedSequence matched;  // of one or two products, for the bucket of m; for a part only its
+                            // sequence, and nothing for a chain that PartsOf has to cut
   int64_t m = 0;
   std::shared_ptr<const Plan> plan;  // of a part: the chain's, of which it is one kernel
   int kernel = -1;                   // its number in the plan

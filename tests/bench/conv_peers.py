@@ -11,7 +11,7 @@ that differs from float64 by more than bf16's bounds is not timed. The file is w
   fused_relu              cuDNN's convolution with ReLU through PyTorch, then convolution; the fastest of all plans
   linear                  filters of one tap as products of the pixels (cuBLAS); linear_relu: ReLU in the first one's epilogue
   cudnn                   cuDNN's graph API, the fastest of all plans: convolution with ReLU, then convolution
-  compile, autotune       torch.compile, default and max-autotune; autotune_cudnn: max-autotune with convolutions by cuDNN alone
+  compile, autotune       torch.compile, default and max-autotune; autotune_cudnn: max-autotune with convolutions only by cuDNN
   sinter, unfused         the chosen plan; a kernel for each convolution
 """
 

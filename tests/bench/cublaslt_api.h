@@ -1,4 +1,4 @@
-// cuBLASLt, opened at run time: only the calls that the bench makes. Types and numbers are those of
+// cuBLASLt, opened at run time: only the calls that the bench makes. Types and numbers come from
 // the library's ABI (cublasLt.h of CUDA 12 and 13), written out so that no toolkit is needed to
 // build.
 #ifndef SINTER_TESTS_BENCH_CUBLASLT_API_H_

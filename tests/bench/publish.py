@@ -9,7 +9,7 @@
 --measure runs where a GPU is, from a checkout or from what `./dev bundle` makes. Each step measures the rows that lists.py gives for the commit,
 and writes FOLDER/CARD-DAY-COMMIT-STEP.json, of the day it began. The file says which rows its lists have, and whether it is whole: each of
 them has the time of each peer or says why not. Whole ones are left out and the others go on, so call it again until nothing is left, past
-midnight too: no step begins that would not end within the seconds, but for those that go on where they were. Each of several GPUs runs a step.
+midnight too: no step begins that would not end within the seconds, except steps that go on where they were. Each of several GPUs runs a step.
 A library of a modified tree is refused. --thin N: one of N rows of each list that may be drawn, so that one card is enough.
 --collect needs no GPU: it copies the newest whole file of each step into tests/bench/results, names it in performance/figures.py, and
 writes the pages. It refuses files of a modified tree, of no commit, of another than their names say, of two commits or of two kinds of card.

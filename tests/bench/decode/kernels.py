@@ -1,7 +1,7 @@
 """Kernels that contestants share, in Triton: everything of attention, and the small kernels of the serving form.
 
 TRITON_INTERPRET=1 runs them on a CPU, in f32. With EARLY each kernel of attention lets the next one begin, and waits itself before it
-reads or writes: a kernel behind attention that is launched by a programmatic edge can load its weights meanwhile.
+reads or writes: a kernel that follows attention and is launched by a programmatic edge can load its weights meanwhile.
 """
 
 import torch

@@ -19,7 +19,7 @@ class Graph:
     """`step` once, in a CUDA graph on `stream`.
 
     Attributes:
-        result: what `step` returned; replays write it anew.
+        result: what `step` returned; replays overwrite it.
         kernels: kernel nodes; None where this PyTorch or driver cannot say.
     """
 

@@ -6,7 +6,7 @@ Usage: split.py --out FILE.json [--models A,B] [--rows 1,16] [--contestants X,Y]
 
 A process a GPU, which has some of the heads, of the columns of MLPs, of the cache and of the logits of one model; these logits are held against the
 float32 step of the whole one. They are not gathered, so all steps have the same tokens. The others are compiled from attention to attention, with a
-sum behind two products that the compiler does not look into; `sinter` is BetweenAttentions with a group. Graphs are replayed equally often on both
+sum after two products that the compiler does not look into; `sinter` is BetweenAttentions with a group. Graphs are replayed equally often on both
 GPUs, and the slower one counts. Ends with 0 when all was right, 1 when something failed, 2 for a command line that is wrong, 77 without two GPUs.
 """
 

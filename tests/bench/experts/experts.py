@@ -9,7 +9,7 @@ model's name ends in -fp8 with experts of e4m3 (scales of 128 x 128, rows of 1 x
   sinter     one plan of the whole layer, chosen by prediction
   triton     vLLM's launches in Triton (triton_experts.py), the best of its tiles for each number of rows
   torch      sort, torch.nn.functional.grouped_mm, silu and mul, grouped_mm, sum, by torch.compile
-  vllm, sonicmoe, deepgemm   behind Triton's router: vLLM's fused_experts, and what transformers calls so; where they load
+  vllm, sonicmoe, deepgemm   after Triton's router: vLLM's fused_experts, and what transformers calls so; where they load
 """
 
 import argparse

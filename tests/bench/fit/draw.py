@@ -2,7 +2,7 @@
 
 usage: draw.py SEED COUNT     prints a problem list for sinter_bench --rank=N
 
-Rows are log-uniform in 9..4096. Of every fourth problem they are a few beyond a multiple of 64, where a tile is nearly empty. Every other
+Rows are log-uniform in 9..4096. In every fourth problem they are a few beyond a multiple of 64, where a tile is nearly empty. Every other
 problem has the columns and K of a layer of a real model, the rest multiples of 8 in 256..16384, each octave as likely as the next.
 """
 

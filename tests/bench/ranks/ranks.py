@@ -4,7 +4,7 @@
     PYTHONPATH=bindings/python LIBSINTER_PATH=... python3 tests/bench/ranks/ranks.py OUT.json [--rows 1,16,..] [--seconds N]
 
 Parts, each of two processes but the second: `right`: sums bit by bit, and a product with its sum, residual and norm
-beside float64; `local`: the same by one process with two contexts; `refused`: a rank with another plan, and one that
+against float64; `local`: the same by one process with two contexts; `refused`: a rank with another plan, and one that
 never launches; `times`: microseconds of a call in CUDA graphs of 50; `models`: the same of what lies between two
 attentions of a model split over two GPUs, with products of bf16 and of e4m3. Exits 1 where a part fails. Needs two
 GPUs that reach each other, torch 2.5 or newer, NVRTC.

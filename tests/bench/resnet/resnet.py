@@ -9,10 +9,10 @@ error is above 1.3 times that of `eager` is not timed. Stem and head are PyTorch
   eager      the network as it is, channels_last, cudnn.benchmark
   folded     its batch norms folded into the convolutions
   cudnn      folded; convolution, bias, residual and ReLU by cuDNN's fused operators
-  autotune   folded; torch.compile, max-autotune; autotune_cudnn: with convolutions by cuDNN alone
+  autotune   folded; torch.compile, max-autotune; autotune_cudnn: with convolutions only by cuDNN
   layers     folded; each convolution with its residual and ReLU a Sinter chain
   blocks     each bottleneck a chain; blocks_pdl: with programmatic edges between the chains too
-  stages     each stage a chain; stages_pdl likewise
+  stages     each stage a chain; stages_pdl: with programmatic edges too
 """
 
 import argparse

@@ -3,7 +3,7 @@
 
     dram.py --out FILE [--only NAMES] [--peers sinter,torch,xla] [--ncu ncu] [--limit SECONDS]
 
-Of each contestant one process calls, cold and under ncu, every graph that FILE has a time for; a call is a range of the
+For each contestant one process calls, cold and under ncu, every graph that FILE has a time for; a call is a range of the
 profiler. A row's step gets `dram_read_bytes` and `dram_write_bytes`, and the row `dram_bytes` (Sinter), `torch_dram_bytes`
 (the faster mode) and `xla_dram_bytes`. Needs a GPU and leave to read its counters.
 """

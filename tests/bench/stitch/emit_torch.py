@@ -1,7 +1,7 @@
 """A graph as straight-line PyTorch: each primitive becomes the framework's own function for it, nothing is recognised.
 
 Arithmetic is f32 (wide="float"), as the graph says: what an input or a cast holds in 16 bits is widened where it is used.
-wide="double" gives the reference: float64 but for inputs and casts. Scalars become Python numbers, as people write them.
+wide="double" gives the reference: float64 except inputs and casts. Scalars become Python numbers, as people write them.
 """
 
 import math

@@ -5,7 +5,7 @@
     python3 tests/bench/torch_backend/gate.py OUT.jsonl --report
 
 A row a point, in the order in which they are done; it goes on where an earlier run ended, and begins no point after `--seconds`. Each GPU has
-`--jobs` processes, of which one measures at a time. A point is compiled by Inductor alone, and by Inductor with Sinter's pass and a gate that
+`--jobs` processes, of which one measures at a time. A point is compiled only by Inductor, and by Inductor with Sinter's pass and a gate that
 takes all; both run in CUDA graphs whose inputs rotate over 240 MB. Of attention PyTorch's backends run too. `decision` is what the gate as
 it stands does. With --target CHIP nothing runs: points are planned on the CPU for that chip.
 

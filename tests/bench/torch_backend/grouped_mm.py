@@ -3,7 +3,7 @@
 
     python3 tests/bench/torch_backend/grouped_mm.py OUT.tsv
 
-A line a product: matrices, rows in all, K, columns, and microseconds. Rows meet matrices by chance, as behind a router of random weights.
+A line a product: matrices, rows in all, K, columns, and microseconds. Rows meet matrices by chance, as after a router of random weights.
 """
 
 import pathlib

@@ -7,8 +7,8 @@
 
 Runs what OUT.json does not hold yet of this depth, these modes, card and commit, and what failed; ends before the budget does: call it
 again until it says that nothing is left. A process
-measures one model after another; where one takes the process down, the next has a new one. Of several, one that measures has the GPU
-alone; the others wait for it or compile. PYTHONPATH holds bindings/python,
+measures one model after another; where one takes the process down, the next has a new one. If there are several, one that measures has the GPU
+exclusively; the others wait for it or compile. PYTHONPATH holds bindings/python,
 LIBSINTER_PATH names the library. Exits 1 when a result is wrong or a model failed.
 """
 

@@ -4,7 +4,7 @@
     python3 tests/bench/torch_backend/sweep.py OUT.tsv [--models N] [--seed S] [--names NAME,..] [--jobs N] [--seconds S] [--limit S] [--gpu]
 
 Draws from timm.list_models() and from transformers' configurations, builds them with random weights of few layers, and runs
-Inductor's graphs node by node behind the pass. A line a model: what became of it, parts, worst difference. Goes on where an
+Inductor's graphs node by node after the pass. A line a model: what became of it, parts, worst difference. Goes on where an
 earlier run ended. Needs torch, timm and transformers. With --gpu plans run on it in the reference's place.
 """
 

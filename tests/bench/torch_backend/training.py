@@ -4,7 +4,7 @@
     python3 tests/bench/torch_backend/training.py OUT.json [--rows NAME,..] [--budget SECONDS] [--limit SECONDS] [--jobs N] [--parts] [--xla] [--turn FILE]
 
 Rows: MODEL@BATCH is a step: forward and loss under autocast to bf16, backward, fused AdamW, weights in float32; +dropout with dropout of a tenth;
-MODEL@BATCH:infer the model with bf16 weights (`run.py` measures it); MODEL:adamw the optimiser alone; MODEL@BATCH:ungated a step, by the backend
+MODEL@BATCH:infer the model with bf16 weights (`run.py` measures it); MODEL:adamw only the optimiser; MODEL@BATCH:ungated a step, by the backend
 without its gate too. With --parts, of each row but :adamw (also MODEL@BATCH:infer:ungated), what the gate knows: each distinct part, forward and backward, kernel by kernel beside
 Inductor's code for it. With --xla the same models in JAX too, each as one `jax.jit` (`xla_peer.py`). Runs what OUT.json does not hold yet of this card and commit, and what failed; ends before the budget does: call it again
 until it says that nothing is left. PYTHONPATH holds bindings/python, LIBSINTER_PATH names the library. Exits 1 when a gradient or a curve is wrong, or a row failed.

@@ -3,8 +3,8 @@
 
     xla_worker.py FOLDER TURN --seconds N
 
-FOLDER holds what `xla_peer.py` wrote: `spec.json`, `values.npz`, `inputs.npz`, `expected.npz`. Compiles alone on the GPU, as XLA measures kernels
-while it compiles: each form of the model by the default setting, then with further settings while `--seconds` are left. Says what it tried as a
+FOLDER holds what `xla_peer.py` wrote: `spec.json`, `values.npz`, `inputs.npz`, `expected.npz`. Compiles with exclusive use of
+the GPU, as XLA measures kernels while it compiles: each form of the model by the default setting, then with further settings while `--seconds` are left. Says what it tried as a
 line of JSON, then answers {"use": i}, {"time": calls} and {"profile": calls} on its standard input.
 """
 

@@ -3,7 +3,7 @@
 
 Usage: engine.py CONFIG.json. The keys are `folder`, with a model's config.json, `rows`, the numbers of sequences that are decoded
 together, `context`, `new`, `prompts`, the lengths of prompts that are prefilled, `ranks`, the GPUs of the engine, `engine` (more arguments of
-vllm.LLM, which may also take the place of those here). A line `R` decodes R sequences and is answered by a line of JSON behind the word
+vllm.LLM, which may also take the place of those here). A line `R` decodes R sequences and is answered by a line of JSON after the word
 RESULT; the first answer says that it is ready, and whether norms are folded. Seconds are those of a whole call of LLM.generate; with `one` of
 the same prompts and a single token each, which is prefill. A line `R LENGTH` makes a single token of each of R prompts of that length.
 """
