@@ -9,8 +9,8 @@ import (
 // pointer is an object of the library.
 type pointer = unsafe.Pointer
 
-// handle is one reference to an object of the library. Calls and Close may race: the reference is given back by whoever is
-// last. A finalizer is the safety net for who forgets to Close.
+// handle is one reference to an object of the library. Calls and Close may race: the last one gives the reference
+// back. A finalizer is the safety net for callers that forget to Close.
 type handle struct {
 	p       unsafe.Pointer
 	release func(unsafe.Pointer)

@@ -17,14 +17,14 @@ import (
 type PrepareOptions struct {
 	BatchInvariant bool                                 // a row's bits do not depend on how many rows there are
 	MustHit        bool                                 // a cache miss is CacheMiss
-	NoBuild        bool                                 // only what is there, at once; else NotFound
+	NoBuild        bool                                 // only a plan that is there, at once; else NotFound
 	Verify         bool                                 // check a new kernel against the plain plan at its first prepare
 	Progress       func(stage string, fraction float64) // from any thread, of the whole call; a panic is caught
 	Stream         Stream                               // where the plan is meant for: if it captures, StreamCapturing
 	Choice         Choice
 	Threads        int           // PrepareMany: at most so many at once; 0: one per processor, at most 16
 	Measure        int           // candidates built and timed on the GPU where no measured choice is kept, to 64; 0: as the context says; -1: none
-	MeasureBudget  time.Duration // at its end, what was measured decides; 0: 20 seconds
+	MeasureBudget  time.Duration // at its end the best measured candidate wins; 0: 20 seconds
 }
 
 // Item is one prepare of many.

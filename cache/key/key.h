@@ -36,7 +36,7 @@ struct PlanKey {
 
 struct KernelKey {
   uint32_t format_version = 0;  // of the kernel record's payload
-  std::string code;       // what is compiled, M symbolic; without buffers, offsets, rows or grid
+  std::string code;       // the compiled code, M symbolic; without buffers, offsets, rows or grid
   std::string schedule;   // schedule bytes
   Digest device_headers;  // of the device headers that the source reaches
   std::string arch;       // exact: "sm_90a" is not "sm_90"

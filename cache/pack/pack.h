@@ -61,7 +61,7 @@ struct PackManifest {
 bool PackOrder(const PackEntry& a, const PackEntry& b);
 
 std::string EncodeManifest(const PackManifest& manifest);
-// Untrusted bytes. DATA_LOSS naming what is wrong; FAILED_PRECONDITION for another format version.
+// Untrusted bytes. DATA_LOSS naming the fault; FAILED_PRECONDITION for another format version.
 absl::StatusOr<PackManifest> DecodeManifest(absl::string_view bytes);
 
 struct PackTail {

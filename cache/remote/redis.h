@@ -32,7 +32,7 @@ struct RemoteAddress {
   std::string path;  // of a Unix socket; then host is ""
 };
 
-// INVALID_ARGUMENT naming what is wrong. A password in a URL is refused and not repeated in the
+// INVALID_ARGUMENT naming the fault. A password in a URL is refused and not repeated in the
 // error: secrets come from files or the environment.
 absl::StatusOr<RemoteAddress> ParseRemoteAddress(absl::string_view url);
 

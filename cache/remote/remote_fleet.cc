@@ -92,7 +92,7 @@ void RemoteTier::Impl::Prefetch(std::function<bool(RecordKind, const Digest&)> w
   background_.Push(0, [this, wanted = std::move(wanted), sink = std::move(sink)] {
     try {
       PrefetchNow(wanted, sink);
-    } catch (const std::bad_alloc&) {  // what is missing is fetched when it is needed
+    } catch (const std::bad_alloc&) {  // missing records are fetched when they are needed
     }
   });
 }

@@ -151,7 +151,7 @@ class RemoteTier {
   // Writes the records that the server lacks to it, in their order, and lists them in the group.
   // `envelope_of(i)` gives the envelope of records[i], NOT_FOUND to leave it out. On the caller's
   // thread; each question takes background_budget at most, each value kPushBudget. The first one
-  // that fails ends it, with an error that says how many were written: what is there then stays.
+  // that fails ends it, with an error that says how many were written: those stay.
   // FAILED_PRECONDITION for a reader.
   absl::StatusOr<PushReport> Push(
       const std::vector<std::pair<RecordKind, Digest>>& records,

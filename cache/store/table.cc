@@ -79,7 +79,7 @@ class StringFile : public leveldb::WritableFile {
   std::string* const out_;
 };
 
-// Passes on what is written, with small pieces joined: a table is one large block and five small
+// Passes on written bytes, with small pieces joined: a table is one large block and five small
 // ones.
 class SinkFile : public leveldb::WritableFile {
  public:
@@ -269,8 +269,8 @@ namespace {
 
 // LevelDB makes statics (its Env, its order of keys, the choice of how to compute checksums) at
 // their first use, each behind a lock. If a thread of the parent is there during a fork, the child
-// finds the lock held for good. So a table that nobody reads makes the statics when the library is
-// loaded.
+// finds the lock held permanently. So a table that nobody reads makes the statics when the library
+// is loaded.
 [[maybe_unused]] const bool kStaticsAreMade = [] {
   try {
     std::string nobody_reads;

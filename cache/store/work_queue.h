@@ -36,7 +36,8 @@ class WorkQueue {
   bool Push(uint64_t bytes, std::function<void()> job);
   // Waits until all jobs pushed before are done; false if `limit` passes first.
   bool Flush(Limit limit = std::nullopt);
-  // Takes no more jobs, works on for at most `limit`, drops what is left and joins the thread.
+  // Takes no more jobs, works on for at most `limit`, drops the remaining jobs and joins the
+  // thread.
   void Stop(Limit limit = std::nullopt);
   // Stop sets it when `limit` has passed, so that a long job can end early.
   const std::atomic<bool>& closing() const { return closing_; }

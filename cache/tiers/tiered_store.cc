@@ -164,7 +164,7 @@ Lookup TieredStore::FindOutside(const Id& id, absl::string_view key, Lookup loca
     return lookup;
   }
   if (lookup.reason == MissReason::kQuarantined) {
-    (void)PutAway(id, lookup.detail);  // for good, whatever the server says later
+    (void)PutAway(id, lookup.detail);  // permanently, whatever the server says later
     return lookup;
   }
   const bool nothing_said = worst.reason == MissReason::kAbsent || worst.reason == off_reason_;

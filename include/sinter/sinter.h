@@ -276,10 +276,10 @@ enum {
   SINTER_PREPARE_BATCH_INVARIANT = 1, /* as sinter_context_options.batch_invariant, for this plan */
   SINTER_PREPARE_MUST_HIT = 2,        /* as sinter_context_options.must_hit */
   SINTER_PREPARE_VERIFY = 4,          /* as sinter_context_options.verify */
-  /* Only what is there: a plan that lives in this context, or one of which every kernel lies in a
-   * tier. Else, on a GPU and not must-hit, a plan named "stand-in" of the library's own
-   * kernels; else SINTER_NOT_FOUND, which says why. Nothing is compiled: sinter_prepare_async.
-   * Wins over must-hit, whose error also looks for the nearest entry. */
+  /* Only a plan that is there: one that lives in this context, or one of which every kernel lies in
+   * a tier. Else, on a GPU and not must-hit, a plan named "stand-in" of the library's own kernels;
+   * else SINTER_NOT_FOUND, which says why. Nothing is compiled: sinter_prepare_async. Wins over
+   * must-hit, whose error also looks for the nearest entry. */
   SINTER_PREPARE_NO_BUILD = 8
 };
 typedef struct sinter_prepare_options {
@@ -311,7 +311,7 @@ typedef struct sinter_prepare_options {
    * it, SINTER_RESOURCE_EXHAUSTED. A slot measures in the background instead. Since 0.1. */
   int32_t measure;
   int32_t reserved;          /* 0 */
-  int64_t measure_budget_us; /* at its end, what was measured decides; 0: 20 s. Since 0.1 */
+  int64_t measure_budget_us; /* at its end the best measured wins; 0: 20 s. Since 0.1 */
 } sinter_prepare_options;
 
 /* A plan for `chain` (finished) serving m rows, 0 to 2^31 - 1; m is ignored when the chain has no
@@ -388,16 +388,16 @@ typedef void (*sinter_ready_callback)(uintptr_t user_data, const sinter_pending*
 SINTER_API sinter_status sinter_pending_on_ready(const sinter_pending* pending,
                                                  sinter_ready_callback callback,
                                                  uintptr_t user_data, sinter_error** error);
-/* A descriptor for poll, epoll or an event loop: readable for good once the prepare has ended, read
- * or not. It belongs to `pending` and is closed with it: take it out of the loop before the last
- * release. -1: NULL, the child of a fork, or none to be had. Thread-safe. Since 0.1. */
+/* A descriptor for poll, epoll or an event loop: readable permanently once the prepare has ended,
+ * read or not. It belongs to `pending` and is closed with it: take it out of the loop before the
+ * last release. -1: NULL, the child of a fork, or none to be had. Thread-safe. Since 0.1. */
 SINTER_API int32_t sinter_pending_get_fd(const sinter_pending* pending);
 
 /* A slot always holds the best plan so far, for callers that must not wait. The contents of a plan,
  * a binding and a graph never change: to use a better plan, acquire it, bind and capture again.
- * Generation 0 means that there is no plan. Generation 1 is the prebuilt fallback plan, with its
- * own digest; it is current from the start. Generation 2 is the final plan, and each plan that is
- * offered or measured has one more. All are thread-safe. All since 0.1. */
+ * Generation 0 means that there is no plan. Generation 1 is the stand-in, a plan of prebuilt
+ * kernels with its own digest; it is current from the start. Generation 2 is the final plan, and
+ * each plan that is offered or measured has one more. All are thread-safe. All since 0.1. */
 /* Only sinter_slot_switch then makes a plan current. Ranks all-reduce (min) generations
  * between two steps; at each new one from 2 on all switch, before the next plan is offered. */
 enum { SINTER_SLOT_MANUAL = 1 };
@@ -427,7 +427,7 @@ SINTER_API sinter_status sinter_slot_acquire(const sinter_slot* slot, sinter_pla
 /* The highest that is there, current or not. Wait-free; 0 for NULL. */
 SINTER_API uint64_t sinter_slot_get_generation(const sinter_slot* slot);
 /* Replaces the slot's plan by another context's, for example of a newer tuning set. It must be for
- * the slot's chain, bucket and device, and not a fallback. SINTER_INVALID_ARGUMENT names what
+ * the slot's chain, bucket and device, and not a stand-in. SINTER_INVALID_ARGUMENT names what
  * differs; SINTER_FAILED_PRECONDITION: the slot's build is under way, or a fork did not carry it
  * over. */
 SINTER_API sinter_status sinter_slot_offer(const sinter_slot* slot, sinter_plan* plan,

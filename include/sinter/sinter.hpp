@@ -1264,7 +1264,8 @@ class Pending
     if (asked.ok() || shared.use_count() == 1) (void)share.release();
     return asked;
   }
-  // Readable for good once the prepare has ended; closed with the last handle. -1: none to be had.
+  // Readable permanently once the prepare has ended; closed with the last handle. -1: none to be
+  // had.
   int Fd() const { return sinter_pending_get_fd(get()); }
 };
 

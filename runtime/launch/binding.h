@@ -183,7 +183,7 @@ class ReleaseQueue {
   void Push(std::shared_ptr<const void> object);
   // Releases what was pushed. Not to be called from a CUDA callback.
   void Drain();
-  // Drains, now and for good.
+  // Drains for the last time.
   void Close();
 
  private:
@@ -196,7 +196,7 @@ class ReleaseQueue {
 
 // Loads `cubin` and prepares its entry for recipes like `recipe`: dynamic shared memory, cluster
 // size, no lazy loading left. `queue` is drained where the kernel is on a slow path. The kernel
-// unloads its module when it dies, which must not happen inside a CUDA callback: whoever ties a
+// unloads its module when it dies, which must not happen inside a CUDA callback: code that ties a
 // kernel to a graph hands it over through `queue`.
 absl::StatusOr<std::shared_ptr<LoadedKernel>> LoadKernel(
     const std::shared_ptr<const Device>& device, absl::string_view cubin,

@@ -249,7 +249,7 @@ class ByteReader {
 
 // SharedBytes: immutable bytes that are shared, not copied.
 
-// Bytes and a share in whoever owns them. Copies are cheap and read the same bytes. As thread-safe
+// Bytes and a share in their owner. Copies are cheap and read the same bytes. As thread-safe
 // as a shared_ptr.
 class SharedBytes {
  public:

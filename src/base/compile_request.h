@@ -83,7 +83,7 @@ class ToolchainDenyList {
 // DATA_LOSS naming the field, its value and its bound unless `cubin` is a little-endian ELF64 of
 // machine 190 (CUDA) whose header tables, segments and sections lie inside the bytes, whose string
 // tables end in NUL, and whose sections have names and links that exist. Takes any bytes at any
-// alignment, and allocates only to say what is wrong. Says nothing about the code inside.
+// alignment, and allocates only to name the fault. Says nothing about the code inside.
 absl::Status CheckCubin(absl::string_view cubin);
 
 }  // namespace sinter

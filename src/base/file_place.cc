@@ -34,7 +34,7 @@ bool IsOpenToAll(int folder) {
   return fstat(folder, &info) == 0 && (info.st_mode & S_IWOTH) != 0;
 }
 
-// Closes what is open, and opens another.
+// Closes `*fd` if it is open, and stores `next`.
 void Reset(int* fd, int next) {
   if (*fd >= 0) close(*fd);
   *fd = next;

@@ -1,4 +1,4 @@
-// KeepGoing: long work asks whoever ordered it whether it is still wanted.
+// KeepGoing: long work asks its caller whether it is still wanted.
 #ifndef SINTER_SRC_BASE_KEEP_GOING_H_
 #define SINTER_SRC_BASE_KEEP_GOING_H_
 

@@ -30,7 +30,7 @@ struct JsonBounds {
   size_t string = 4096;               // bytes of a key or a string
 };
 
-// Who takes what is read. What a method returns ends the reading unless it is OK.
+// Receives the values that are read. A method that returns an error ends the reading.
 class JsonConsumer {
  public:
   virtual ~JsonConsumer() = default;

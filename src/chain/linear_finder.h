@@ -163,7 +163,7 @@ class LinearFinder {
 
 // A quantiser of groups of 128 columns, or of one given scale.
 struct FoundQuantizer {
-  ValueId x = -1;       // what is quantised
+  ValueId x = -1;       // the quantised value
   QuantizeSpec rule;    // kGroup or kStatic; of kStatic with the value of its scale
   ValueId limits = -1;  // of groups: their largest magnitudes, within the bounds
 };

@@ -40,7 +40,7 @@ struct FieldSpec {
   const char* fallback;      // nullptr: the key is required
   const char* about;         // for people, a few words
   const char* choices = "";  // kName, kNames: separated by one space
-  const char* way_out = "";  // kName: for whoever has something else
+  const char* way_out = "";  // kName: the remedy for another word
 };
 
 // Values that passed their FieldSpec.

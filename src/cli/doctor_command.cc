@@ -91,7 +91,7 @@ Json ToJson(const Findings& findings, const Json& variables, int exit) {
   return json;
 }
 
-// The exit status: problems come before what is missing.
+// The exit status: problems come before missing parts.
 Outcome Ending(const Findings& findings) {
   const auto count = [&](Health health) {
     return std::count_if(findings.begin(), findings.end(),

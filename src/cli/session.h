@@ -82,7 +82,7 @@ struct HostData {
   std::vector<sinter_tensor_info> infos;  // inputs, then outputs
   std::vector<std::string> buffers;
   uint32_t inputs = 0;
-  ReferenceBudget budget;  // its memory is what is free
+  ReferenceBudget budget;  // its memory is the free memory
 
   std::vector<const void*> InputPointers() const;
   std::vector<void*> OutputPointers();

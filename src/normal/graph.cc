@@ -210,7 +210,7 @@ absl::StatusOr<std::shared_ptr<const NormalForm>> NormalGraph::Finish() {
   ChainBuilder builder;
   std::vector<ValueId> number(ops_.size(), -1);
   std::vector<const Source*> given;  // by input of the builder
-  // Inputs first, in the caller's order: what is said of an input names it by its number.
+  // Inputs first, in the caller's order: messages name an input by its number.
   std::vector<ValueId> inputs;
   for (const ValueId id : Order()) {
     if (op(id).kind == OpKind::kInput) inputs.push_back(id);

@@ -24,7 +24,7 @@ struct BufferView {
 // Immutable; any thread may read it.
 struct NormalForm {
   std::shared_ptr<const Chain> callers;
-  std::shared_ptr<const Chain> chain;  // what is planned
+  std::shared_ptr<const Chain> chain;  // the planned one
   // By buffer of `chain`: its canonical inputs, then its outputs, which are the caller's one by
   // one.
   std::vector<BufferView> buffers;

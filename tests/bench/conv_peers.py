@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Convolution chains of a problem list: PyTorch, cuDNN, cuBLAS and Sinter in one process, in turns.
+"""Convolution chains of a problem list: PyTorch, cuDNN, cuBLAS and Sinter in one process, interleaved.
 
 Usage: conv_peers.py LIST --out OUT.json [--ids C1,C5] [--batch 8] [--cases C1@8,C5@1] [--contestants NAME,..] [--limit 30] [--hot] [--calls]. Needs a
 GPU and PyTorch; Sinter by the package `sinter`. Inputs are bf16 in channels_last memory, which is NHWC with OHWI filters.
 
-Each contestant is a CUDA graph of at least 20 calls; all graphs are replayed in turns. x, filters and outputs rotate over more
+Each contestant is a CUDA graph of at least 20 calls; replays of all graphs are interleaved. x, filters and outputs rotate over more
 than 240 MB, so that they come from HBM; --hot has one set. --calls: no graphs, calls back to back, host time included. A result
 that differs from float64 by more than bf16's bounds is not timed. The file is written after every chain. Contestants:
   heuristics, benchmark   eager convolution, ReLU, convolution; cuDNN's choices by its heuristics, and the fastest of all its plans

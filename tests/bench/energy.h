@@ -12,7 +12,7 @@ class EnergyMeter {
  public:
   virtual ~EnergyMeter() = default;
   // Opens the meter of the GPU with the driver's ordinal `ordinal`, found by its PCI address: NVML
-  // numbers GPUs its own way. UNAVAILABLE naming what is missing.
+  // numbers GPUs its own way. UNAVAILABLE naming the missing part.
   static absl::StatusOr<std::unique_ptr<EnergyMeter>> Open(const Config& config, int ordinal);
   // Millijoules since the driver was loaded; renewed several times a second.
   virtual absl::StatusOr<uint64_t> MilliJoules() const = 0;

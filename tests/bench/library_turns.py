@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two builds of libsinter in one process, in turns: the same chains, the same tensors, one GPU.
+"""Two builds of libsinter in one process, interleaved: the same chains, the same tensors, one GPU.
 
 Usage: library_turns.py OLD.so NEW.so [--graphs FILE|FOLDER,..] [--list FILE [--ids A,B]]... [--out FILE]
 Needs a GPU and PyTorch. A row: chain, predicted and measured microseconds of both, kernels of both, how many times as long the newer takes,

@@ -1,7 +1,7 @@
 """Products of real layers at random numbers of rows: the plan by prediction, the plan by measuring, and cuBLAS (F.linear).
 
 usage: measured_rows.py OUT.json [SEED [SECONDS]]   SEED: hexadecimal; seven products at 257 rows come first, then rows drawn log-uniformly.
-Times are in microseconds, medians of nine rounds in turns, of CUDA graphs over weights and rows that no cache holds.
+Times are in microseconds, medians of nine interleaved rounds, of CUDA graphs over weights and rows that no cache holds.
 """
 
 import json

@@ -1,7 +1,7 @@
 """What slots gain that measure while they serve: a loop of real layers' products, each at a number of rows that is drawn, launched from slots.
 
 usage: measured_slots.py OUT.json [SEED [SECONDS]]   SEED: hexadecimal, draws rows log-uniformly from 1 to 1,024. SECONDS: of the loop.
-The loop runs until each slot has measured. A line a second: the median and the 99th percentile of a step, and what was measured by then. At the
+The loop runs until each slot has measured. A line a second: the median and the 99th percentile of a step, and the measurements so far. At the
 end the same step by predicted plans and by the slots' plans, in turns, as CUDA graphs. Times are in microseconds; no cache holds the weights.
 """
 

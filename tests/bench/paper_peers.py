@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""GEMM chains and gated FFNs: TileLang, TVM, cuBLAS and Sinter in one process, in turns.
+"""GEMM chains and gated FFNs: TileLang, TVM, cuBLAS and Sinter in one process, interleaved.
 
 Usage: paper_peers.py FOLDER LIST.. --out OUT.json [--ids G1,S3] [--contestants NAME,..] [--seconds S]. Needs a GPU and PyTorch; Sinter by
 the package `sinter`. FOLDER has what `paper_kernels.py build` compiled; the peers' packages are not needed here.
 
-Each contestant is a CUDA graph of at least 24 calls; all graphs are replayed in turns. x, weights and outputs rotate over more than 240 MB,
+Each contestant is a CUDA graph of at least 24 calls; replays of all graphs are interleaved. x, weights and outputs rotate over more than 240 MB,
 so that they come from HBM. A result that differs from float64 by more than bf16's bounds is not timed; neither is a candidate's.
 The file is written after every problem. Contestants:
   sinter             the chosen plan, bf16

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""FFN layers of 8-bit weights: PyTorch as servers run it, cuBLASLt, Triton and Sinter in one process, in turns.
+"""FFN layers of 8-bit weights: PyTorch as servers run it, cuBLASLt, Triton and Sinter in one process, interleaved.
 
 Usage: scaled_peers.py --out OUT.json [--models A,B] [--rows 1,16] [--contestants NAME,..] [--seconds S]. Needs a GPU and PyTorch; Sinter
 by the package `sinter`. Models are the layers of scaled_layers.py: S1 to S8, G4 to G10 and R1 to R40 have their own rows.
 
 A layer: norm and quantise, gate and up, silu * up and quantise, down, residual; without a gate relu and quantise. Scales are one of a row
 and one of a channel, or with -block in a contestant's name those of 1 x 128 and 128 x 128. Each contestant is a CUDA graph of at least 24
-calls; all graphs are replayed in turns. Weights rotate over more than 240 MB, so that they come from HBM. A result that differs from
+calls; replays of all graphs are interleaved. Weights rotate over more than 240 MB, so that they come from HBM. A result that differs from
 float64 of the same codes of the weights by more than codes of activations explain is not timed. The file is written after every case.
 Contestants:
   promoted, fast      torch._scaled_mm, gate and up side by side, with compiled kernels for the rest; fast: its accumulation

@@ -38,8 +38,8 @@ class Session {
   // How the chosen plans are prepared.
   PrepareOptions ChosenOptions() const;
   // Prepares as many cases at once as there are compile threads, then calls `measure` for each of
-  // them and writes the file: a run that is cut short keeps what was measured. True where `measure`
-  // was true for all; false after a fault or where the file cannot be written, at once.
+  // them and writes the file: a run that is cut short keeps the measurements so far. True where
+  // `measure` was true for all; false after a fault or where the file cannot be written, at once.
   bool MeasureEach(const Wanted& wanted,
                    absl::FunctionRef<bool(const Case& c, const PreparedCase& prepared)> measure);
 
@@ -47,7 +47,7 @@ class Session {
   absl::Status Write() const { return WriteResults(results_, options_.out); }
 
   // The same, between two measurements; false where that fails, or after a fault, when every later
-  // call fails: what was measured is in the file, the rest would be noise.
+  // call fails: the measurements so far are in the file, the rest would be noise.
   bool Keep();
 
  private:

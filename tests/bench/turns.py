@@ -1,4 +1,4 @@
-"""Times contestants in turns: CUDA graphs that are replayed one after another, or calls back to back without a graph."""
+"""Times interleaved contestants: CUDA graphs that are replayed one after another, or calls back to back without a graph."""
 
 import contextlib
 import gc
@@ -105,7 +105,7 @@ def in_turns(torch, contestants, least_calls=16):
 
 
 def called(torch, stream, contestants, least_calls=200, rounds=5):
-    """Figures of {name: calls} by the wall clock, host time included, in turns; a round has `least_calls` calls or more."""
+    """Figures of {name: calls} by the wall clock, host time included, interleaved; a round has `least_calls` calls or more."""
     times = {name: [] for name in contestants}
     with torch.cuda.stream(stream):
         for turn in range(-1, rounds):

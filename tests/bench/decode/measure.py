@@ -1,4 +1,4 @@
-"""Graphs of steps: captured, counted, checked, timed in turns; and the board's energy."""
+"""Graphs of steps: captured, counted, checked, interleaved and timed; and the board's energy."""
 
 import collections
 import ctypes

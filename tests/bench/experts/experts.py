@@ -1,9 +1,9 @@
-"""Whole layers of experts in turns on one GPU: router, softmax, top-k, renormalised weights, experts, weighted sum, residual.
+"""Whole layers of experts, interleaved on one GPU: router, softmax, top-k, renormalised weights, experts, weighted sum, residual.
 
     python3 experts.py --out FILE [--models qwen3-30b,mixtral-tp2] [--rows 1,64] [--seconds 560]
     python3 experts.py --out FILE --cases qwen3-30b@64:uniform,mixtral-tp2@37:zipf
 
-Needs a GPU, PyTorch, Triton and the package `sinter`. Run again with the same file it measures what is left. Layers rotate, and each call has
+Needs a GPU, PyTorch, Triton and the package `sinter`. Run again with the same file it measures the rest. Layers rotate, and each call has
 rows of its own, so that neither matrices nor ids of a call lie in L2. Contestants, all bf16 with f32 logits, or where the
 model's name ends in -fp8 with experts of e4m3 (scales of 128 x 128, rows of 1 x 128), in CUDA graphs:
   sinter     one plan of the whole layer, chosen by prediction

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Graphs of 100 to 2,000 memory-intensive ops: what is left of layers and training steps when products are opaque.
+"""Graphs of 100 to 2,000 memory-intensive ops: the rest of layers and training steps when products are opaque.
 
 A product's result is an input of the graph and what feeds a product is an output, so a graph may be several components
 that run together. `large.py --out DIR` writes them; they are not committed, being long. Same conventions as graphs.py;

@@ -1,4 +1,4 @@
-"""What the GPU's streams ran, by JAX's profiler: it records every kernel of the process, whoever launched it."""
+"""What the GPU's streams ran, by JAX's profiler: it records every kernel of the process, no matter which code launched it."""
 
 import glob
 import gzip

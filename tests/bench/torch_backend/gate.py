@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds decisions of the torch backend's gate against measurement: points drawn at random, by Inductor and by Sinter's plan, in turns.
+"""Holds decisions of the torch backend's gate against measurement: points drawn at random, by Inductor and by Sinter's plan, interleaved.
 
     python3 tests/bench/torch_backend/gate.py OUT.jsonl [--seed S] [--points N] [--few-rows N] [--gpus N] [--jobs N] [--seconds S]
     python3 tests/bench/torch_backend/gate.py OUT.jsonl --report
@@ -199,7 +199,7 @@ class Told:
 
     @contextlib.contextmanager
     def listening(self):
-        """While a graph is compiled: notes what is planned; with a gate that takes all, where that is wanted."""
+        """While a graph is compiled: notes the planned parts; with a gate that takes all, where that is wanted."""
         from sinter.torch.backend import planner as planner_module
 
         own_parts, own_us = planner_module.Planner.parts, planner_module.inductor_us
@@ -416,7 +416,7 @@ def verdict(row):
 
 
 def report(rows):
-    """Shares of wrong decisions by family, how estimates stand to what was measured, and the worst points."""
+    """Shares of wrong decisions by family, how estimates compare with measurements, and the worst points."""
     lines = ["family             points  taken  loses  misses  inductor/estimated  plan/expected"]
     by_family = collections.defaultdict(list)
     for row in rows:

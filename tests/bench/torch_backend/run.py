@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Models by eager PyTorch, Inductor and backend "sinter" on one GPU: results held against float64, then times in turns.
+"""Models by eager PyTorch, Inductor and backend "sinter" on one GPU: results held against float64, then interleaved times.
 
     python3 tests/bench/torch_backend/run.py OUT.json [--models NAME,..] [--batches 1,serving] [--rows MODEL@BATCH,..] [--depth N|full|fits]
                                              [--budget SECONDS] [--limit SECONDS] [--jobs N] [--max-autotune | --peer-autotune] [--freezing] [--parts] [--measure] [--cold] [--again]

@@ -95,7 +95,7 @@ def import_all():
 
 
 def drawn(count, seed):
-    """Names by chance, of both libraries in turns."""
+    """Names by chance, of both libraries alternately."""
     import timm
     from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Steps of training by eager PyTorch, Inductor and backend "sinter" on one GPU: gradients held against float32, then times in turns, then losses.
+"""Steps of training by eager PyTorch, Inductor and backend "sinter" on one GPU: gradients held against float32, then interleaved times, then losses.
 
     python3 tests/bench/torch_backend/training.py OUT.json [--rows NAME,..] [--budget SECONDS] [--limit SECONDS] [--jobs N] [--parts] [--xla] [--turn FILE]
 

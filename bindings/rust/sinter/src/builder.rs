@@ -199,7 +199,7 @@ pub struct GroupedGatedFfnOptions<'b> {
     pub layout: Layout,
     /// Up is the first half of w1's columns, not the second.
     pub up_first: bool,
-    /// Gate and up are in turns among w1's columns, gate first.
+    /// Gate and up alternate among w1's columns, gate first.
     pub interleaved: bool,
     /// Weights multiply w1[e] self[m], that is self[m], and not the results.
     pub weight_on_input: bool,

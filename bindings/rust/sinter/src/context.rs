@@ -139,7 +139,7 @@ impl Context {
         Pending::start(self, chain, m, options)
     }
 
-    /// A place that always holds the best plan so far: what is there, else a build in the background.
+    /// A place that always holds the best plan so far: a plan that is there, else a build in the background.
     pub fn slot(&self, chain: &Chain, m: i64, options: &PrepareOptions) -> Result<Slot> {
         Slot::start(self, chain, m, options, 0)
     }

@@ -53,7 +53,7 @@ pub struct ContextOptions {
     pub module_cache_bytes: u64,
     /// Model file of the GPU, as `sinter device --measure` prints one; "": the built-in model that is nearest.
     pub device_model: Option<String>,
-    /// Slots measure what prediction chose, in the background; prepares take what was measured from the cache.
+    /// Slots measure predicted choices in the background; prepares take measured choices from the cache.
     pub slot_measure: Option<bool>,
     /// Candidates that prepares measure, to 64; 0: SINTER_MEASURE, else none; -1: none. Where nothing can be measured,
     /// prediction chooses.
@@ -148,7 +148,7 @@ pub struct PrepareOptions {
     pub batch_invariant: bool,
     /// A cache miss is [`crate::Status::CACHE_MISS`].
     pub must_hit: bool,
-    /// Only what is there, at once; else [`crate::Status::NOT_FOUND`].
+    /// Only a plan that is there, at once; else [`crate::Status::NOT_FOUND`].
     pub no_build: bool,
     /// Checks a new kernel against the plain plan at its first prepare.
     pub verify: bool,
@@ -167,7 +167,7 @@ pub struct PrepareOptions {
     /// Candidates that are built and timed on the GPU where no measured choice is kept, to 64; 0: as the context says;
     /// -1: none.
     pub measure: i32,
-    /// At its end, what was measured decides. `None`: 20 s.
+    /// At its end the best measured candidate wins. `None`: 20 s.
     pub measure_budget: Option<Duration>,
 }
 

@@ -112,7 +112,7 @@ impl Pending {
         self.under.get(timeout.min(CENTURY).as_micros() as i64)
     }
 
-    /// Readable for good once the prepare has ended, for an event loop; closed when this is dropped. `None`: none to be
+    /// Readable permanently once the prepare has ended, for an event loop; closed when this is dropped. `None`: none to be
     /// had.
     pub fn as_raw_fd(&self) -> Option<RawFd> {
         // SAFETY: the handle is alive.
