@@ -22,6 +22,7 @@ from .runtime.groups import join, split_of
 from .runtime.ops import _DTYPES, chain_line, reason_against_pair
 from .runtime.store import chains, configure, logger, store
 from .runtime.warn import warn_once
+from .serve.between_chain import BLOCK, QUANTIZERS, scale_shape
 from .serve.between_op import ahead, between_key
 from .serve.configs import prepare_config
 from .serve.expand_operators import add_norm, expand
@@ -29,10 +30,12 @@ from .serve.fold_norms import Pair, fold, folds
 from .serve.scaled_experts import Scales, launch_scaled_experts, reason_against_scaled_experts, takes_rows
 
 __all__ = [
+    "BLOCK",
     "PREFILL_SIZES",
     "PREFILL_VARIABLE",
     "EXPERTS_ROWS",
     "Pair",
+    "QUANTIZERS",
     "SIZES",
     "Scales",
     "VARIABLE",
@@ -51,6 +54,7 @@ __all__ = [
     "prepare_config",
     "reason_against",
     "reason_against_linear",
+    "scale_shape",
     "see_mlp",
     "set_up",
     "settle",
@@ -85,13 +89,14 @@ def reason_against(module: Any, linears: Tuple[type, type], plain: type, split: 
     return reason_against_pair("the weights", module.gate_up_proj.weight, module.down_proj.weight)
 
 
-def reason_against_linear(name: str, linear: Any, kind: type, plain: type, split: bool = False) -> str:
-    """The same of one linear layer, called `name`, which must be of the exact type `kind`."""
+def reason_against_linear(name: str, linear: Any, kind: type, plain: Optional[type], split: bool = False) -> str:
+    """The same of one linear layer, called `name`, which must be of the exact type `kind`. `plain` None: the caller knows how it is
+    quantised, and looks at its weight."""
     found: type = type(linear)
     if found is not kind:
         return f"{name} is a {found.__name__}, not a plain {kind.__name__}"
     method: object = getattr(linear, "quant_method", None)
-    if type(method) is not plain:
+    if plain is not None and type(method) is not plain:
         return f"{name} is quantised by {type(method).__name__}"
     if getattr(linear, "bias", None) is not None:
         return f"{name} has a bias"
@@ -99,7 +104,7 @@ def reason_against_linear(name: str, linear: Any, kind: type, plain: type, split
         return "the layer is split over several GPUs, and its sum follows"
     if not getattr(linear, "input_is_parallel", True) or getattr(linear, "gather_output", False):
         return f"{name} divides what it takes, or gathers what it gives, over GPUs"
-    if linear.weight.dtype not in _DTYPES or not linear.weight.is_contiguous():
+    if plain is not None and (linear.weight.dtype not in _DTYPES or not linear.weight.is_contiguous()):
         return f"the weight of {name} is {linear.weight.dtype} with strides {linear.weight.stride()}"
     return ""
 
@@ -204,18 +209,19 @@ def folding_pays(weights: Sequence[torch.Tensor], eps: float) -> bool:
     return any("norm1" in kernel.get("sequence", {}) for kernel in plan.to_json()["kernels"])
 
 
-def planned(weights: Sequence[torch.Tensor], eps: float, folded: bool, group: str = "") -> bool:
+def planned(weights: Sequence[torch.Tensor], eps: float, folded: bool, group: str = "", quantizer: str = "") -> bool:
     """Whether such a layer has plans, or none because its weights are not on a GPU. Prepares those of the configured sizes.
 
     Args:
         weights: as of ``torch.ops.sinter.between_attentions``.
         group: the name of one that was joined, over which the layer is split: all its ranks call this at once, and get the same answer.
+        quantizer: as of the operator; not with a group.
     """
     o, sizes = weights[0], store.settings.sizes
     if not o.is_cuda or not sizes:
         return True
     if not group:
-        return store.find(o.device.index, _key(weights, eps, folded), sizes[0]) is not None
+        return store.find(o.device.index, _key(weights, eps, folded, quantizer=quantizer), sizes[0]) is not None
     over = split_of(group)
     key = _key(weights, eps, folded, over.group.size)
 
@@ -246,9 +252,9 @@ def see_mlp(gate_up: torch.Tensor, down: torch.Tensor) -> None:
         store.find(gate_up.device.index, line, store.settings.sizes[0])
 
 
-def _key(weights: Sequence[torch.Tensor], eps: float, folded: bool, ranks: int = 1) -> str:
+def _key(weights: Sequence[torch.Tensor], eps: float, folded: bool, ranks: int = 1, quantizer: str = "") -> str:
     o, norm, gate_up, _, _, next = weights
-    return between_key(len(norm), len(gate_up) // 2, len(next), o.shape[1], eps, o.dtype, folded, ranks)
+    return between_key(len(norm), len(gate_up) // 2, len(next), o.shape[1], eps, norm.dtype, folded, ranks, quantizer)
 
 
 def version_of(text: str) -> Tuple[int, int]:
@@ -270,6 +276,7 @@ def set_up(
     *,
     rows: int = PREFILL_SIZES[-1],
     add_norm: "Callable[..., Tuple[torch.Tensor, torch.Tensor]] | None" = None,
+    linear: "Callable[[torch.Tensor, torch.Tensor], Optional[torch.Tensor]] | None" = None,
     log: str = "sinter",
 ) -> None:
     """Operators that prepare `sizes` when they first see a layer, and, where SINTER_PREFILL_ROWS asks for them, plans for more rows in
@@ -279,6 +286,7 @@ def set_up(
         silu_and_mul: of a [rows, 2 n] tensor, the server's.
         rows: the most that the server computes at once.
         add_norm: (x, residual, weight, eps) -> (the norm of their sum, their sum), the server's; x and residual may be overwritten.
+        linear: (x, a matrix of codes) -> their product, the server's; None of a matrix that the server does not know.
         log: the logger that is told of plans made in the background.
 
     Raises:
@@ -290,7 +298,7 @@ def set_up(
     if rows > max(sizes) and most > SIZES[-1]:
         above = [size for size in BUCKETS if size > max(sizes)]
         later = tuple(size for size in above[: bisect.bisect_left(above, rows) + 1] if size <= most)
-    store.settings = store.settings._replace(add_norm=add_norm, later=later, log=log)
+    store.settings = store.settings._replace(add_norm=add_norm, linear=linear, later=later, log=log)
 
 
 def switched_off() -> str:

@@ -36,6 +36,8 @@ class Settings(NamedTuple):
     silu_and_mul: Optional[Callable[[torch.Tensor], torch.Tensor]] = None
     #: (x, residual, weight, eps) -> (the norm of their sum, their sum), which may take the memory of x and residual.
     add_norm: Optional[Callable[..., Tuple[torch.Tensor, torch.Tensor]]] = None
+    #: (x, a matrix of codes) -> their product by the server's kernels; None for a matrix that it does not know.
+    linear: Optional[Callable[[torch.Tensor, torch.Tensor], Optional[torch.Tensor]]] = None
     #: Numbers of rows above ``sizes`` whose plans are built in the background, while torch computes.
     later: Tuple[int, ...] = ()
     #: The logger that is told of them.

@@ -14,7 +14,10 @@ from ..._prepare import checked_measure
 from ..runtime.groups import split
 from ..runtime.ops import _DTYPES, need_tensor, register_chain
 from ..runtime.store import sizes_of, store
-from .between_chain import between_chain, check_weights
+from .between_chain import between_chain, check_quantizer, check_weights
+
+#: Of o, of gate above up or of the two, of down and of next.
+Scales = Tuple[torch.Tensor, "torch.Tensor | Tuple[torch.Tensor, torch.Tensor]", torch.Tensor, torch.Tensor]
 
 
 class BetweenAttentions:
@@ -30,8 +33,10 @@ class BetweenAttentions:
     the MLP's inner columns. stream, and both norms, are whole on each rank, and alike. The products of o and down are rounded, summed over
     the ranks inside the plan, and rounded again. Ranks prepare and call their layers in one order, with equal numbers of rows.
 
+    Matrices may be e4m3, with scales of their own: each product then takes rows that the plan quantises.
+
     Args:
-        o: [hidden, q], bf16 or f16 like all others, contiguous, on a GPU, as nn.Linear stores it.
+        o: [hidden, q], bf16 or f16 like all others, contiguous, on a GPU, as nn.Linear stores it; or e4m3, as then the other matrices.
         norm: [hidden], of the norm before the MLP. None: it is multiplied into gate_up, whose product then computes the norm
             itself at few rows; the normalised rows are not rounded.
         gate_up: [2 inner, hidden], gate above up; or the two [inner, hidden].
@@ -43,9 +48,13 @@ class BetweenAttentions:
         pdl: the first kernel may start while the kernel ahead on the stream ends. After a weight was changed in place,
             launch once on an idle stream.
         group: over which the layer is split, of GPUs of one host. Close it behind the last launch.
+        scales: f32, of the matrices o, gate_up, down and next, where these are e4m3. Both norms must then be given.
+        quantizer: what shares a scale. "row": a row, and an output channel of a matrix, whose scales are [rows, 1]. "group": 128 of a
+            row, and 128 x 128 of a matrix, whose scales are [rows / 128, columns / 128], rounded up. "group_ue8m0": as "group", and
+            scales of rows are powers of two.
 
     Raises:
-        Error: INVALID_ARGUMENT naming the weight that does not fit.
+        Error: INVALID_ARGUMENT naming the weight or the scales that do not fit.
     """
 
     def __init__(
@@ -61,19 +70,25 @@ class BetweenAttentions:
         act: str = "silu",
         pdl: bool = False,
         group: Optional[Group] = None,
+        scales: Optional[Scales] = None,
+        quantizer: str = "row",
     ) -> None:
         gate, up = _halves(gate_up)
         given: Dict[str, Any] = dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next)
         weights: Dict[str, torch.Tensor] = {
             name: weight for name, weight in given.items() if weight is not None or not name.endswith("norm")
         }
-        check_weights(weights)
-        self._weights = list(weights.values())
-        #: attended [M, q], stream [M, hidden], then the weights -> stream, out.
+        quantizer = "" if scales is None else quantizer
+        check_quantizer(quantizer)
+        of = {} if scales is None else _by_name(scales)
+        check_weights(weights, of, quantizer)
+        self._weights = [one for name, weight in weights.items() for one in ((weight, of[name]) if name in of else (weight,))]
+        #: attended [M, q], stream [M, hidden], then the weights, a matrix's scales behind it -> stream, out.
         norms = (norm is not None, next_norm is not None)
         self._split = None if group is None else split(instance(group, Group, "group"))
         ranks = 1 if group is None else group.size
-        self.chain = between_chain(len(o), len(gate), len(next), o.shape[1], norms, eps, act, _DTYPES[o.dtype], ranks)
+        dtype = _DTYPES[(o if norm is None or not quantizer else norm).dtype]
+        self.chain = between_chain(len(o), len(gate), len(next), o.shape[1], norms, eps, act, dtype, ranks, quantizer)
         self._key = register_chain(self.chain)
         self.pdl = flag(pdl, "pdl")
 
@@ -115,8 +130,17 @@ class BetweenAttentions:
 
     def _bind(self, plan: Plan) -> object:
         assert self._split is not None
-        o = self._weights[0]
-        return plan.bind(o.new_empty((1, o.shape[1])), o.new_empty((1, len(o))), *self._weights, group=self._split.group)
+        o, norm = self._weights[0], next(weight for weight in self._weights if weight.dtype in _DTYPES)
+        return plan.bind(norm.new_empty((1, o.shape[1])), norm.new_empty((1, len(o))), *self._weights, group=self._split.group)
+
+
+def _by_name(scales: Scales) -> Dict[str, torch.Tensor]:
+    """Scales of the matrices of a chain."""
+    if not isinstance(scales, (tuple, list)) or len(scales) != 4:
+        raise TypeError("scales must be a sequence of four tensors: the scales of o, gate_up, down and next")
+    o, gate_up, down, next = scales
+    gate, up = _halves(gate_up)
+    return dict(o=o, gate=gate, up=up, down=down, next=next)
 
 
 def _halves(gate_up: Any) -> Tuple[torch.Tensor, torch.Tensor]:

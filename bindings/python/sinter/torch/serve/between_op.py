@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from functools import lru_cache
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -12,35 +12,46 @@ from ..._error import Error, Status, invalid
 from ..runtime.groups import AllReduce, split_of
 from ..runtime.ops import _DTYPES, launch, need_tensor, register, register_chain
 from ..runtime.store import store
-from .between_chain import between_chain, check_weights
+from .between_chain import between_chain, check_quantizer, check_weights
+from .scaled_linear import scaled_linear
 
 
 @lru_cache(maxsize=None)
-def between_key(hidden: int, inner: int, columns: int, q: int, eps: float, dtype: torch.dtype, folded: bool, ranks: int = 1) -> str:
+def between_key(
+    hidden: int, inner: int, columns: int, q: int, eps: float, dtype: torch.dtype, folded: bool, ranks: int = 1, quantizer: str = ""
+) -> str:
     """The key of the registered chain of such a layer, with SiLU; of one rank's part of it where it is split over `ranks`."""
     norms = (not folded, not folded)
-    return register_chain(between_chain(hidden, inner, columns, q, norms, eps, "silu", _DTYPES[dtype], ranks))
+    return register_chain(between_chain(hidden, inner, columns, q, norms, eps, "silu", _DTYPES[dtype], ranks, quantizer))
 
 
 _Result = Tuple[torch.Tensor, torch.Tensor]
 
 
 def _between_cuda(
-    attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, folded: bool = False, group: str = ""
+    attended: torch.Tensor,
+    stream: torch.Tensor,
+    weights: List[torch.Tensor],
+    eps: float,
+    folded: bool = False,
+    group: str = "",
+    scales: Optional[Sequence[torch.Tensor]] = None,
+    quantizer: str = "",
 ) -> _Result:
     """`weights`: o, norm, gate_up, down, next_norm, next, as of ``BetweenAttentions``.
 
     `folded`: both norms are multiplied into the matrices behind them, and are ones: no plan reads them. `group`: the name of the one
     over which the layer is split. Nothing is compared between its ranks here: a plan that they have not compared is none.
+    `scales`: of o, gate_up, down and next, where these are e4m3; `quantizer`: how, of ``QUANTIZERS``.
     """
     _need_tensors(attended, stream)
     over = split_of(group) if group else None
-    layer = _layer(weights, eps, folded, 1 if over is None else over.group.size)
-    rows = _check_rows(attended, stream, layer.q, weights[0])
+    layer = _layer(weights, eps, folded, 1 if over is None else over.group.size, scales or (), quantizer)
+    rows = _check_rows(attended, stream, layer.q, weights[1])
     device = stream.device.index
     plan = store.find(device, layer.key, rows) if over is None else store.find(device, layer.key, rows, ahead())
     if plan is None or over is not None and not over.has_met(plan):
-        return _between_by_torch(attended, stream, weights, eps, group)
+        return _between_by_torch(attended, stream, weights, eps, group, scales, quantizer)
     attended, stream = attended.contiguous(), stream.contiguous()
     result = torch.empty_like(stream), stream.new_empty((rows, layer.columns))
     buffers = (attended.data_ptr(), stream.data_ptr(), *layer.constants, result[0].data_ptr(), result[1].data_ptr())
@@ -56,14 +67,15 @@ def ahead() -> Tuple[int, int]:
 class _Layer(NamedTuple):
     """What is known of a layer's weights; the host would look at it for 40 us in each call."""
 
-    weights: Tuple["weakref.ref[torch.Tensor]", ...]
-    addresses: Tuple[int, ...]  # of all six
+    weights: Tuple["weakref.ref[torch.Tensor]", ...]  # and their scales
+    addresses: Tuple[int, ...]  # of all of them
     shapes: Tuple[torch.Size, ...]
-    dtype: torch.dtype  # of all six
+    dtypes: Tuple[torch.dtype, ...]
     constants: Tuple[int, ...]  # of those that the chain reads
     eps: float
     folded: bool
     ranks: int
+    quantizer: str
     key: str  # of the registered chain
     q: int
     columns: int
@@ -74,28 +86,22 @@ _layers: Dict[int, _Layer] = {}
 _MOST_LAYERS = 4096
 
 
-def _layer(weights: List[torch.Tensor], eps: float, folded: bool, ranks: int = 1) -> _Layer:
+def _layer(
+    weights: List[torch.Tensor], eps: float, folded: bool, ranks: int = 1, scales: Sequence[torch.Tensor] = (), quantizer: str = ""
+) -> _Layer:
     """Checks the weights, once while they are the same tensors of the same form in the same memory: their ``data`` may be given anew."""
     found = _layers.get(id(weights[0])) if len(weights) == 6 else None
-    if found is not None and found.eps == eps and found.folded == folded and found.ranks == ranks:
-        dtype = found.dtype
-        for weight, kept, address, shape in zip(weights, found.weights, found.addresses, found.shapes):
-            if kept() is not weight or weight.data_ptr() != address:
-                break
-            if not weight.is_contiguous() or weight.dtype is not dtype or weight.shape != shape:
-                break
-        else:
+    if found is not None and (found.eps, found.folded, found.ranks, found.quantizer) == (eps, folded, ranks, quantizer):
+        given = (*weights, *scales) if scales else weights
+        if len(given) == len(found.weights) and _are_same(given, found):
             return found
-    _check_weights(weights)
-    o, norm, gate_up, down, next_norm, next = weights
-    inner, addresses = gate_up.shape[0] // 2, tuple(weight.data_ptr() for weight in weights)
-    up = addresses[2] + inner * gate_up.shape[1] * gate_up.element_size()
-    constants = (addresses[0], addresses[1], addresses[2], up, addresses[3], addresses[4], addresses[5])
-    key = between_key(len(norm), inner, len(next), o.shape[1], eps, o.dtype, folded, ranks)
+    _check_weights(weights, scales, quantizer)
+    o, norm, gate_up, _, _, next = weights
+    held = (*weights, *scales)
+    key = between_key(len(norm), gate_up.shape[0] // 2, len(next), o.shape[1], eps, norm.dtype, folded, ranks, quantizer)
     found = _Layer(
-        tuple(weakref.ref(weight) for weight in weights), addresses, tuple(weight.shape for weight in weights), o.dtype,
-        (constants[0], *constants[2:5], constants[6]) if folded else constants,
-        eps, folded, ranks, key, o.shape[1], len(next),
+        tuple(weakref.ref(weight) for weight in held), tuple(weight.data_ptr() for weight in held), tuple(weight.shape for weight in held),
+        tuple(weight.dtype for weight in held), _constants(weights, scales, folded), eps, folded, ranks, quantizer, key, o.shape[1], len(next),
     )  # fmt: skip
     if len(_layers) >= _MOST_LAYERS:
         _layers.clear()
@@ -103,12 +109,42 @@ def _layer(weights: List[torch.Tensor], eps: float, folded: bool, ranks: int = 1
     return found
 
 
-def _check_weights(weights: List[torch.Tensor]) -> None:
+def _are_same(given: Sequence[torch.Tensor], found: _Layer) -> bool:
+    for weight, kept, address, shape, dtype in zip(given, found.weights, found.addresses, found.shapes, found.dtypes):
+        if kept() is not weight or weight.data_ptr() != address:
+            return False
+        if not weight.is_contiguous() or weight.dtype is not dtype or weight.shape != shape:
+            return False
+    return True
+
+
+def _constants(weights: Sequence[torch.Tensor], scales: Sequence[torch.Tensor], folded: bool) -> Tuple[int, ...]:
+    """Addresses of what the chain reads, in its order: a matrix, then its scales."""
+    o, norm, gate_up, down, next_norm, next = weights
+    matrices = [[o], *([half] for half in gate_up.tensor_split(2)), [down], [next]]
+    if scales:
+        s_o, s_gate_up, s_down, s_next = scales
+        for matrix, scale in zip(matrices, (s_o, *s_gate_up.tensor_split(2), s_down, s_next)):
+            matrix.append(scale)
+    first, gate, up, below, last = matrices
+    norms: Tuple[List[torch.Tensor], List[torch.Tensor]] = ([], []) if folded else ([norm], [next_norm])
+    return tuple(one.data_ptr() for one in (*first, *norms[0], *gate, *up, *below, *norms[1], *last))
+
+
+def _check_weights(weights: List[torch.Tensor], scales: Sequence[torch.Tensor] = (), quantizer: str = "") -> None:
     o, norm, gate_up, down, next_norm, next = _six(weights)
+    check_quantizer(quantizer)
+    if len(scales) != (4 if quantizer else 0):
+        raise invalid(f"there are {len(scales)} scales with quantizer {quantizer!r}: give those of o, gate_up, down and next, or neither")
     if gate_up.dim() != 2:
         raise invalid(f"gate_up has shape {tuple(gate_up.shape)}: gate above up has two axes")
     gate, up = gate_up.tensor_split(2)
-    check_weights(dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next))
+    named: Dict[str, torch.Tensor] = {}
+    if quantizer:
+        need_tensor(scales[1], "scales of gate_up")
+        s_gate, s_up = scales[1].tensor_split(2)
+        named = dict(o=scales[0], gate=s_gate, up=s_up, down=scales[2], next=scales[3])
+    check_weights(dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next), named, quantizer)
 
 
 def _need_tensors(attended: torch.Tensor, stream: torch.Tensor) -> None:
@@ -116,34 +152,55 @@ def _need_tensors(attended: torch.Tensor, stream: torch.Tensor) -> None:
     need_tensor(stream, "stream")
 
 
-def _check_rows(attended: torch.Tensor, stream: torch.Tensor, q: int, o: torch.Tensor) -> int:
+def _check_rows(attended: torch.Tensor, stream: torch.Tensor, q: int, norm: torch.Tensor) -> int:
     """The number of rows."""
     if stream.dim() != 2:
         raise invalid(f"stream has shape {tuple(stream.shape)}: it has two axes")
     rows: int = stream.shape[0]
-    for name, value, columns in (("attended", attended, q), ("stream", stream, o.shape[0])):
-        if value.shape != (rows, columns) or value.dtype != o.dtype or value.device != o.device:
-            raise invalid(f"{name} is {value.dtype} {tuple(value.shape)} on {value.device}, not {o.dtype} {(rows, columns)} on {o.device}")
+    for name, value, columns in (("attended", attended, q), ("stream", stream, norm.shape[0])):
+        if value.shape != (rows, columns) or value.dtype != norm.dtype or value.device != norm.device:
+            raise invalid(f"{name} is {value.dtype} {tuple(value.shape)} on {value.device}, not {norm.dtype} {(rows, columns)} on {norm.device}")
     return rows
 
 
 def _between_cpu(
-    attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, folded: bool = False, group: str = ""
+    attended: torch.Tensor,
+    stream: torch.Tensor,
+    weights: List[torch.Tensor],
+    eps: float,
+    folded: bool = False,
+    group: str = "",
+    scales: Optional[Sequence[torch.Tensor]] = None,
+    quantizer: str = "",
 ) -> _Result:
     _need_tensors(attended, stream)
-    _check_weights(weights)
-    _check_rows(attended, stream, weights[0].shape[1], weights[0])
-    return _between_by_torch(attended, stream, weights, eps, group)
+    _check_weights(weights, scales or (), quantizer)
+    _check_rows(attended, stream, weights[0].shape[1], weights[1])
+    return _between_by_torch(attended, stream, weights, eps, group, scales, quantizer)
 
 
 def _between_by_torch(
-    attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, group: str = ""
+    attended: torch.Tensor,
+    stream: torch.Tensor,
+    weights: List[torch.Tensor],
+    eps: float,
+    group: str = "",
+    scales: Optional[Sequence[torch.Tensor]] = None,
+    quantizer: str = "",
 ) -> _Result:
     """By the kernels of the server's own where it has them."""
     whole = sum_over(group)
     o, norm, gate_up, down, next_norm, next = weights
-    linear, settings, on_gpu = torch.nn.functional.linear, store.settings, stream.is_cuda
+    settings, on_gpu = store.settings, stream.is_cuda
     fused, add_norm = (settings.silu_and_mul, settings.add_norm) if on_gpu else (None, None)
+    scale_of = {id(matrix): scale for matrix, scale in zip((o, gate_up, down, next), scales or ())}
+
+    def linear(x: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+        if not scales:
+            return torch.nn.functional.linear(x, matrix)
+        own: Optional[torch.Tensor] = settings.linear(x, matrix) if settings.linear is not None else None
+        return scaled_linear(x, matrix, scale_of[id(matrix)], quantizer) if own is None else own
+
     if add_norm is None:
         add_norm = _add_norm
     else:
@@ -177,7 +234,14 @@ def _add_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps
 
 
 def _between_fake(
-    attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, folded: bool = False, group: str = ""
+    attended: torch.Tensor,
+    stream: torch.Tensor,
+    weights: List[torch.Tensor],
+    eps: float,
+    folded: bool = False,
+    group: str = "",
+    scales: Optional[Sequence[torch.Tensor]] = None,
+    quantizer: str = "",
 ) -> _Result:
     return torch.empty_like(stream), stream.new_empty((stream.shape[0], _six(weights)[5].shape[0]))
 
@@ -192,7 +256,8 @@ register(
     (
         (
             "between_attentions",
-            "(Tensor attended, Tensor stream, Tensor[] weights, float eps, bool folded=False, str group='') -> (Tensor, Tensor)",
+            "(Tensor attended, Tensor stream, Tensor[] weights, float eps, bool folded=False, str group='', Tensor[]? scales=None, "
+            "str quantizer='') -> (Tensor, Tensor)",
             {"CUDA": _between_cuda, "CPU": _between_cpu, "fake": _between_fake},
         ),
     )

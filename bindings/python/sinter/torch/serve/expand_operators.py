@@ -29,6 +29,7 @@ def add_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps:
 
 def expand(graph: torch.fx.Graph, add_norm: AddNorm = add_norm) -> int:
     """Replaces ``torch.ops.sinter.between_attentions`` and ``gated_mlp`` in `graph` by products, norms and activations.
+    Layers whose matrices are codes keep their operator.
 
     Args:
         graph: of a pass of Inductor behind its gradient's: nodes carry their values as "val".
@@ -47,7 +48,8 @@ def expand(graph: torch.fx.Graph, add_norm: AddNorm = add_norm) -> int:
         x, stream = add_norm(whole(_mlp(x, gate_up, down)), stream, next_norm, eps)
         return stream, torch.nn.functional.linear(x, next)
 
-    count = _replace(graph, torch.ops.sinter.between_attentions.default, between)
+    # Products of codes stay inside the operator, which calls the server's kernels.
+    count = _replace(graph, torch.ops.sinter.between_attentions.default, between, lambda node: not _is_quantised(node))
     return count + _replace(graph, torch.ops.sinter.gated_mlp.default, _mlp)
 
 
@@ -56,9 +58,16 @@ def _mlp(x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, act: str = 
     return torch.nn.functional.linear(_ACTIVATIONS[act](gate) * up, down)
 
 
-def _replace(graph: torch.fx.Graph, target: Any, function: Callable[..., Any]) -> int:
-    """Puts the nodes of `function` in the place of each call of `target`."""
-    found = [node for node in graph.nodes if node.op == "call_function" and node.target is target]
+def _is_quantised(node: torch.fx.Node) -> bool:
+    """Whether a call of ``between_attentions`` has matrices of codes."""
+    return bool(node.kwargs.get("quantizer")) or len(node.args) > 7 and bool(node.args[7])
+
+
+def _replace(
+    graph: torch.fx.Graph, target: Any, function: Callable[..., Any], fits: Callable[[torch.fx.Node], bool] = lambda node: True
+) -> int:
+    """Replaces each call of `target` that fits by the nodes of `function`."""
+    found = [node for node in graph.nodes if node.op == "call_function" and node.target is target and fits(node)]
     for node in found:
         leaves, spec = _pytree.tree_flatten((node.args, node.kwargs))
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.fx.Node)]

@@ -1,0 +1,37 @@
+"""Products of e4m3 codes and scales by PyTorch, for rows without a plan if no server has kernels for them."""
+
+from __future__ import annotations
+
+import torch
+
+from .between_chain import BLOCK, QUANTIZERS
+
+#: The largest number of e4m3.
+LARGEST = 448.0
+
+
+def scaled_linear(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, quantizer: str) -> torch.Tensor:
+    """x [.., k], quantised, times weight [n, k] of codes with their scales, summed in float32.
+
+    Args:
+        quantizer: of ``QUANTIZERS``.
+    """
+    return torch.nn.functional.linear(quantized(x, quantizer), dequantized(weight, scale, quantizer)).to(x.dtype)
+
+
+def quantized(x: torch.Tensor, quantizer: str) -> torch.Tensor:
+    """What the codes of x stand for, in float32."""
+    how = QUANTIZERS[quantizer]
+    groups = x.float().reshape(*x.shape[:-1], -1, BLOCK if how.granularity == "group" else x.shape[-1])
+    scale = groups.abs().amax(-1, keepdim=True).clamp(min=how.eps or 1e-10) / LARGEST
+    if how.ue8m0:
+        scale = torch.exp2(torch.ceil(torch.log2(scale)))
+    codes = (groups / scale).clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn)
+    return (codes.float() * scale).flatten(-2)
+
+
+def dequantized(weight: torch.Tensor, scale: torch.Tensor, quantizer: str) -> torch.Tensor:
+    """What a matrix of codes stands for, in float32."""
+    if quantizer != "row":
+        scale = scale.repeat_interleave(BLOCK, 0)[: weight.shape[0]].repeat_interleave(BLOCK, 1)
+    return weight.float() * scale
