@@ -1,7 +1,8 @@
 """vLLM's decoder layers, gated MLPs and mixtures of experts by Sinter: the entry point ``vllm.general_plugins``.
 
 ``register`` looks at models of Llama (which Mistral uses too), Qwen2 and Qwen3 when they are first called: all that lies
-between two attentions becomes one plan (`_layers`) where no layer is quantised, biased or wrapped by LoRA, over several GPUs too (`_ranks`).
+between two attentions becomes one plan (`_layers`) where no layer is biased or wrapped by LoRA, and all are unquantised or of e4m3 in a format
+that is taken (`_scaled`); unquantised ones over several GPUs too (`_ranks`).
 Elsewhere the gated MLPs alone are taken, each for itself, and experts of any model (`_experts`). Everything keeps vLLM's path on a chip other than Hopper, with a
 vLLM outside of the versions named here, or under VLLM_BATCH_INVARIANT: a plan depends on the number of rows. Plans are
 prepared in vLLM's first dummy run, before its memory is measured; more rows than they serve are vLLM's own (`_prefill`). Prefill is
@@ -149,16 +150,20 @@ def _look_at(model: Any, servers: Any) -> None:
 
 def _set_up(model: Any, servers: Any, rows: int) -> None:
     """`rows`: the most that plans may serve; for those that are captured there are plans anyway."""
+    from . import _scaled
+
     sizes = servers.sizes_for(model.vllm_config.compilation_config.cudagraph_capture_sizes or ())
-    servers.set_up(_silu_and_mul(), sizes, rows=rows, add_norm=_add_norm(), log=LOGGER)
+    servers.set_up(_silu_and_mul(), sizes, rows=rows, add_norm=_add_norm(), linear=_scaled.product, log=LOGGER)
 
 
 def _take_layers(model: Any, servers: Any) -> bool:
     """Whether all that lies between two attentions is taken; links the layers then."""
     from . import _layers, _norms, _ranks
 
+    quantizer = ""
     try:
-        reason = _layers.reason_against(model, servers)
+        quantizer, reason = _layers.quantizer_of(model)
+        reason = reason or _layers.reason_against(model, servers, quantizer)
     except AttributeError as error:  # built otherwise than the versions that this was written for
         reason = str(error)
     group, size = "", _ranks.size_of_model(model)
@@ -168,18 +173,19 @@ def _take_layers(model: Any, servers: Any) -> bool:
         servers.stay_away("a model of vLLM", reason)
         return False
     layers = list(model.layers)
-    if size > 1:
-        _set_up(model, servers, 0)  # what is built in the background is there sooner on one rank than on another
+    if size > 1 or quantizer:
+        # A plan built in the background is ready sooner on one rank than on another. With codes such plans were not measured.
+        _set_up(model, servers, 0)
     # Weights change only when all plans are there. Ranks must not differ, and numbers that fit on one may not on another.
-    folded = not group and _norms.folds(model, layers, servers) and _layers.planned(layers, True, group, servers)
-    if not folded and not _layers.planned(layers, False, group, servers):
+    folded = not group and not quantizer and _norms.folds(model, layers, servers) and _layers.planned(layers, True, group, servers)
+    if not folded and not _layers.planned(layers, False, group, servers, quantizer):
         return False  # the reason is logged
     servers.settle()
     if folded:
         _norms.fold(model, layers, servers)
     _layers.replace(type(layers[0]), servers)
-    _layers.link(layers, folded, group)
-    how = f"{', norms folded' if folded else ''}{f', over {size} GPUs' if group else ''}"
+    _layers.link(layers, folded, group, quantizer)
+    how = f"{', norms folded' if folded else ''}{f', over {size} GPUs' if group else ''}{f', of e4m3 by {quantizer}' if quantizer else ''}"
     servers.take(LOGGER, f"vLLM's {type(model).__name__}: {len(layers)} layers from attention to attention{how}", len(layers))
     _name_in_config(model.vllm_config, f"up to {servers.largest()} rows{how.replace(', norms', ',')}")
     return True

@@ -3,35 +3,63 @@
 The layers of a model are linked when it is first called, behind the loading of weights and of LoRA adapters. A linked layer
 computes from its attention's result to the next layer's queries, keys and values, so what goes from layer to layer is these
 and the residual stream. The first layer's queries, keys and values, and the last layer's MLP, are vLLM's own. So is a layer
-of more rows than plans are made for: compiled as `_prefill` says, or else by the modules themselves.
+of more rows than plans are made for: compiled as `_prefill` says, or else by the modules themselves. Layers of e4m3 are
+linked alike (`_scaled`).
 """
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, List
+from typing import Any, List, Tuple
 
 import torch
 
-from . import _ranks
+from . import _ranks, _scaled
 
 _LAYER_ARGUMENTS = ["self", "positions", "hidden_states", "residual"]
 _ATTENTION_ARGUMENTS = ["self", "positions", "hidden_states"]
 
 
 class Passed(torch.nn.Module):
-    """Stands for a projection of attention that a plan computes: gives on what it is given. Keeps the weight under its name."""
+    """Stands for a projection of attention that a plan computes: gives on what it is given. Keeps weight and scales under their names."""
 
     def __init__(self, linear: Any) -> None:
         super().__init__()
-        self.weight = linear.weight
+        for name, parameter in linear.named_parameters(recurse=False):
+            self.register_parameter(name, parameter)
 
     def forward(self, x: torch.Tensor) -> "tuple[torch.Tensor, None]":
         return x, None
 
 
-def reason_against(model: Any, servers: Any) -> str:
-    """Why the model's layers stay vLLM's own; "" when they can be linked."""
+def quantizer_of(model: Any) -> Tuple[str, str]:
+    """How the linear layers of a model are scaled, "" if they are not quantised, and why they cannot be linked."""
+    from vllm.model_executor.layers.linear import UnquantizedLinearMethod
+
+    found = set()
+    for layer in model.layers:
+        for name, linear in _linears(layer):
+            if type(linear.quant_method) is UnquantizedLinearMethod:
+                found.add("")
+                continue
+            quantizer, reason = _scaled.quantizer_of(name, linear)
+            if reason:
+                return "", reason
+            found.add(quantizer)
+    if len(found) > 1:
+        return "", f"its layers are quantised in several ways: {', '.join(sorted(one or 'not at all' for one in found))}"
+    return (found or {""}).pop(), ""
+
+
+def _linears(layer: Any) -> "List[Tuple[str, Any]]":
+    """The quantisable linear layers of a decoder layer, each with its name. A plan computes all of them for each linked layer."""
+    attention, mlp = layer.self_attn, layer.mlp
+    named = ("qkv_proj", attention), ("o_proj", attention), ("gate_up_proj", mlp), ("down_proj", mlp)
+    return [(name, getattr(module, name)) for name, module in named]
+
+
+def reason_against(model: Any, servers: Any, quantizer: str = "") -> str:
+    """Why the model's layers stay vLLM's own; "" when they can be linked. `quantizer`: as ``quantizer_of`` gives it."""
     from vllm.model_executor.layers.layernorm import RMSNorm
     from vllm.model_executor.layers.linear import (
         MergedColumnParallelLinear,
@@ -49,21 +77,26 @@ def reason_against(model: Any, servers: Any) -> str:
     for kind, arguments in ((type(layers[0]), _LAYER_ARGUMENTS), (attention, _ATTENTION_ARGUMENTS)):
         if list(inspect.signature(kind.forward).parameters) != arguments:
             return f"the forward of {kind.__name__} takes other arguments"
+    kinds = QKVParallelLinear, RowParallelLinear, MergedColumnParallelLinear, RowParallelLinear
     for layer in layers:
-        for name, kind in (("qkv_proj", QKVParallelLinear), ("o_proj", RowParallelLinear)):
-            reason = servers.reason_against_linear(name, getattr(layer.self_attn, name, None), kind, UnquantizedLinearMethod, split=True)
+        for (name, linear), kind in zip(_linears(layer), kinds):
+            plain = None if quantizer else UnquantizedLinearMethod
+            reason: str = servers.reason_against_linear(name, linear, kind, plain, split=not quantizer)
+            if not reason and quantizer:
+                reason = _scaled.reason_against(name, linear, quantizer, servers)
             if reason:
                 return reason
-        reason = servers.reason_against(layer.mlp, (MergedColumnParallelLinear, RowParallelLinear), UnquantizedLinearMethod, split=True)
-        if reason:
-            return reason
+        if not quantizer:
+            reason = servers.reason_against(layer.mlp, kinds[2:], UnquantizedLinearMethod, split=True)
+            if reason:
+                return reason
         for linear in (layer.self_attn.o_proj, layer.mlp.down_proj):
             if servers.is_split(linear) != _ranks.sums(linear) or _ranks.size_of(linear) != _ranks.size_of(layers[0].mlp.down_proj):
                 return "its layers are split over GPUs in several ways"
         for norm in (layer.input_layernorm, layer.post_attention_layernorm):
             if type(norm) is not RMSNorm or not norm.has_weight or norm.variance_size_override is not None:
                 return "a norm is not a plain RMSNorm"
-            if norm.weight.dtype != layer.mlp.down_proj.weight.dtype:
+            if norm.weight.dtype != (layers[0].input_layernorm if quantizer else layer.mlp.down_proj).weight.dtype:
                 return f"a norm's weight is {norm.weight.dtype}"
             if norm.variance_epsilon != layers[0].input_layernorm.variance_epsilon:
                 return "norms differ in epsilon"
@@ -72,25 +105,32 @@ def reason_against(model: Any, servers: Any) -> str:
     return ""
 
 
-def weights_of(layer: Any, after: Any) -> "tuple[List[torch.Tensor], float]":
+def weights_of(layer: Any, after: Any, quantizer: str = "") -> "tuple[List[torch.Tensor], float]":
     """The weights between the attentions of two layers, as the operator takes them, and the norms' epsilon."""
     norm = layer.post_attention_layernorm
-    weights = [layer.self_attn.o_proj.weight, norm.weight, layer.mlp.gate_up_proj.weight, layer.mlp.down_proj.weight]
-    return [*weights, after.input_layernorm.weight, after.self_attn.qkv_proj.weight], norm.variance_epsilon
+    linears = [layer.self_attn.o_proj, layer.mlp.gate_up_proj, layer.mlp.down_proj, after.self_attn.qkv_proj]
+    matrices = [_scaled.matrix_of(linear, quantizer) if quantizer else linear.weight for linear in linears]
+    o, gate_up, down, qkv = matrices
+    return [o, norm.weight, gate_up, down, after.input_layernorm.weight, qkv], norm.variance_epsilon
 
 
-def planned(layers: "List[Any]", folded: bool, group: str, servers: Any) -> bool:
+def planned(layers: "List[Any]", folded: bool, group: str, servers: Any, quantizer: str = "") -> bool:
     """Whether each layer that will be linked has its plans. Prepares them. `group`: as of the operator; its ranks get the same answer."""
-    return all(servers.planned(*weights_of(*pair), folded, group) for pair in zip(layers, layers[1:]))
+    pairs = zip(layers, layers[1:])
+    return all(servers.planned(*weights_of(*pair, quantizer), folded, group, quantizer) for pair in pairs)
 
 
-def link(layers: "List[Any]", folded: bool = False, group: str = "") -> None:
-    """Each layer of `layers` hands to the next one its queries, keys and values. `folded`, `group`: as of the operator."""
+def link(layers: "List[Any]", folded: bool = False, group: str = "", quantizer: str = "") -> None:
+    """Each layer of `layers` hands to the next one its queries, keys and values. `folded`, `group` and `quantizer` are those of the operator."""
     for layer, after in zip(layers, layers[1:]):
+        own = layer.self_attn.o_proj, after.self_attn.qkv_proj
         # In a tuple, so that torch does not take the next layer for a part of this one.
-        layer.sinter_after = (after, after.self_attn.qkv_proj.weight)
-        layer.sinter_o = (layer.self_attn.o_proj.weight,)
-        layer.sinter_folded, layer.sinter_group = folded, group
+        layer.sinter_after = (after, own[1].weight)
+        layer.sinter_o = (own[0].weight,)
+        layer.sinter_folded, layer.sinter_group, layer.sinter_quantizer = folded, group, quantizer
+        if quantizer:
+            layer.sinter_own = own
+            layer.sinter_codes, layer.sinter_scales = _scaled.take([own[0], layer.mlp.gate_up_proj, layer.mlp.down_proj, own[1]], quantizer)
     for layer, after in zip(layers, layers[1:]):
         layer.self_attn.o_proj = Passed(layer.self_attn.o_proj)
         after.self_attn.qkv_proj = Passed(after.self_attn.qkv_proj)
@@ -118,26 +158,40 @@ def replace(kind: type, servers: Any) -> None:
             return self.mlp(hidden_states), residual
         if not torch.compiler.is_compiling() and not servers.takes(attended.shape[0]):
             return _by_modules(self, attended, residual)
-        after, qkv = self.sinter_after
-        norm = self.post_attention_layernorm
-        weights = [self.sinter_o[0], norm.weight, self.mlp.gate_up_proj.weight, self.mlp.down_proj.weight]
-        weights += [after.input_layernorm.weight, qkv]
-        stream, hidden_states = torch.ops.sinter.between_attentions(
-            attended, residual, weights, norm.variance_epsilon, self.sinter_folded, self.sinter_group
-        )
+        stream, hidden_states = _by_operator(self, attended, residual)
         return hidden_states, stream
 
     forward.is_sinters = True  # type: ignore[attr-defined]
     kind.forward = forward  # type: ignore[attr-defined]
 
 
+def _by_operator(layer: Any, attended: torch.Tensor, residual: torch.Tensor) -> Any:
+    """The residual stream, and the next layer's queries, keys and values, by a plan."""
+    after, qkv = layer.sinter_after
+    first, second = layer.post_attention_layernorm, after.input_layernorm
+    between = torch.ops.sinter.between_attentions
+    if layer.sinter_quantizer:
+        o, gate_up, down, qkv = layer.sinter_codes
+        weights = [o, first.weight, gate_up, down, second.weight, qkv]
+        scales = list(layer.sinter_scales)
+        return between(attended, residual, weights, first.variance_epsilon, False, layer.sinter_group, scales, layer.sinter_quantizer)
+    weights = [layer.sinter_o[0], first.weight, layer.mlp.gate_up_proj.weight, layer.mlp.down_proj.weight, second.weight, qkv]
+    return between(attended, residual, weights, first.variance_epsilon, layer.sinter_folded, layer.sinter_group)
+
+
 def _by_modules(layer: Any, attended: torch.Tensor, residual: torch.Tensor) -> Any:
     """The next layer's queries, keys and values, and the residual stream, by vLLM's modules one after another."""
     after, qkv = layer.sinter_after
-    linear = torch.nn.functional.linear
-    projected = linear(attended, layer.sinter_o[0])
+    projected = _project(layer, 0, attended, layer.sinter_o[0])
     if layer.sinter_group:
         projected = _ranks.all_reduce(projected)
     hidden_states, residual = layer.post_attention_layernorm(projected, residual)
     hidden_states, residual = after.input_layernorm(layer.mlp(hidden_states), residual)
-    return linear(hidden_states, qkv), residual
+    return _project(layer, 1, hidden_states, qkv), residual
+
+
+def _project(layer: Any, which: int, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """By o (0) or the next layer's queries, keys and values (1)."""
+    if layer.sinter_quantizer:
+        return _scaled.own(layer.sinter_own[which], x)
+    return torch.nn.functional.linear(x, weight)
