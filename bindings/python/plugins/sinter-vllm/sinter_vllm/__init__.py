@@ -158,7 +158,7 @@ def _set_up(model: Any, servers: Any, rows: int) -> None:
 
 def _take_layers(model: Any, servers: Any) -> bool:
     """Whether all that lies between two attentions is taken; links the layers then."""
-    from . import _layers, _norms, _ranks
+    from . import _layers, _norms, _ranks, _taps
 
     quantizer = ""
     try:
@@ -185,6 +185,7 @@ def _take_layers(model: Any, servers: Any) -> bool:
         _norms.fold(model, layers, servers)
     _layers.replace(type(layers[0]), servers)
     _layers.link(layers, folded, group, quantizer)
+    _taps.keep_streams(model)
     how = f"{', norms folded' if folded else ''}{f', over {size} GPUs' if group else ''}{f', of e4m3 by {quantizer}' if quantizer else ''}"
     servers.take(LOGGER, f"vLLM's {type(model).__name__}: {len(layers)} layers from attention to attention{how}", len(layers))
     _name_in_config(model.vllm_config, f"up to {servers.largest()} rows{how.replace(', norms', ',')}")

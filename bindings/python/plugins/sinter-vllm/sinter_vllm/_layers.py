@@ -4,7 +4,7 @@ The layers of a model are linked when it is first called, behind the loading of 
 computes from its attention's result to the next layer's queries, keys and values, so what goes from layer to layer is these
 and the residual stream. The first layer's queries, keys and values, and the last layer's MLP, are vLLM's own. So is a layer
 of more rows than plans are made for: compiled as `_prefill` says, or else by the modules themselves. Layers of e4m3 are
-linked alike (`_scaled`).
+linked alike (`_scaled`), and states between layers, where a drafting model asks for them, are the plans' residual streams (`_taps`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, List, Tuple
 
 import torch
 
-from . import _ranks, _scaled
+from . import _ranks, _scaled, _taps
 
 _LAYER_ARGUMENTS = ["self", "positions", "hidden_states", "residual"]
 _ATTENTION_ARGUMENTS = ["self", "positions", "hidden_states"]
@@ -69,8 +69,8 @@ def reason_against(model: Any, servers: Any, quantizer: str = "") -> str:
     )
 
     layers = list(model.layers)
-    if getattr(model, "aux_hidden_state_layers", ()):
-        return "states between layers are asked for"
+    if _taps.reason_against(model):
+        return _taps.reason_against(model)
     if len(layers) < 2 or len({type(layer) for layer in layers}) != 1:
         return "its layers are not all alike"
     attention = type(layers[0].self_attn)
