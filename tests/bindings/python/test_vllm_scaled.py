@@ -1,6 +1,7 @@
 """vLLM's plugin on layers of e4m3, against stand-ins of vLLM 0.24's classes."""
 
 import logging
+import sys
 import types
 
 import pytest
@@ -14,7 +15,9 @@ from sinter.torch.serve.scaled_linear import scaled_linear
 
 import test_plugins
 from test_plugins import Layer, LinearMethod, RMSNorm, clean, close, vllm  # noqa: F401
-from test_torch_scaled import HIDDEN, INNER, scaled
+from test_torch_scaled import scaled
+
+HIDDEN, INNER = 256, 256
 
 GROUPS = {"row": ((1, -1), (-1, 1)), "group": ((1, 128), (128, 128)), "group_ue8m0": ((1, 128), (128, 128))}
 
@@ -228,6 +231,14 @@ REASONS = {
     "scales of one number": "scales of down_proj are torch.float32 ()",
     "split": "the layer is split over several GPUs",
 }
+
+
+def test_scales_of_up_that_no_plan_can_address_are_named(make, caplog, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "HIDDEN", 128)
+    make.register()
+    with caplog.at_level(logging.WARNING, "sinter"):
+        make("group")(*rows())
+    assert "the scales of up in gate_up_proj begin 8 bytes after the scales of gate" in caplog.text
 
 
 @pytest.mark.parametrize("why", REASONS)

@@ -73,6 +73,9 @@ def reason_against(name: str, linear: Any, quantizer: str, servers: Any) -> str:
     if rows % unit[0] or columns % unit[1]:
         return f"the weight of {name} is {rows} x {columns}: its extents must be multiples of {unit[0]} and {unit[1]}"
     shape = servers.scale_shape(rows, columns, quantizer)
+    behind = shape[0] // 2 * shape[1] * scale.element_size()
+    if name == "gate_up_proj" and behind % 16:
+        return f"the scales of up in {name} begin {behind} bytes after the scales of gate; plans need a multiple of 16"
     if scale.dtype != torch.float32 or tuple(scale.shape) != shape or not scale.is_contiguous():
         return f"scales of {name} are {scale.dtype} {tuple(scale.shape)} with strides {scale.stride()}, not contiguous float32 {shape}"
     return ""
