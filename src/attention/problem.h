@@ -85,6 +85,8 @@ struct AttentionProblem {
   std::string ToString() const;  // "bf16 197 rows, 197 keys, head 64, 96 batches, *0.125"
   std::string Canonical() const;
   static absl::StatusOr<AttentionProblem> FromCanonical(absl::string_view bytes);
+  void Write(ByteWriter& w) const { w.Bytes(Canonical()); }
+  static absl::StatusOr<AttentionProblem> Read(ByteReader& r) { return FromCanonical(r.Bytes()); }
   SINTER_FIELDS(AttentionProblem, element, result, rows, keys, head, value_head, batches, diagonal,
                 of_m, causal, zero_unseen, zero_overflowed, q, k, v, out, steps);
 };

@@ -149,19 +149,15 @@ std::string AttentionSchedule::ToString() const {
                       query_stages, " resident", resident, " grid", grid);
 }
 
-std::string AttentionSchedule::Canonical() const {
-  ByteWriter w;
+void AttentionSchedule::Write(ByteWriter& w) const {
   w(kScheduleVersion);
   ScheduleFields(w, *this);
-  return w.Take();
 }
 
-absl::StatusOr<AttentionSchedule> AttentionSchedule::FromCanonical(absl::string_view bytes) {
-  ByteReader r(bytes);
+absl::StatusOr<AttentionSchedule> AttentionSchedule::Read(ByteReader& r) {
   const uint32_t version = r.U32();
   AttentionSchedule s;
   ScheduleFields(r, s);
-  SINTER_RETURN_IF_ERROR(r.Finish("attention schedule"));
   if (version == kScheduleVersion) return s;
   return absl::DataLossError("attention schedule: damaged");
 }

@@ -28,8 +28,8 @@ struct AttentionSchedule {
   int BlockRows() const { return 64 * warpgroups; }
   int Threads() const { return 128 * warpgroups + (warpgroups == 1 ? 32 : 128); }
   std::string ToString() const;  // "warpgroups2 keys128 stages4 queries1 resident1 grid384"
-  std::string Canonical() const;
-  static absl::StatusOr<AttentionSchedule> FromCanonical(absl::string_view bytes);
+  void Write(ByteWriter& w) const;
+  static absl::StatusOr<AttentionSchedule> Read(ByteReader& r);
   SINTER_FIELDS(AttentionSchedule, warpgroups, block_keys, stages, query_stages, resident, grid);
 };
 

@@ -45,6 +45,32 @@ absl::Status CheckKind(const CollectiveProblem& p, const CollectiveSchedule& s) 
   return absl::OkStatus();
 }
 
+constexpr uint8_t kProblemFormat = 2, kScheduleFormat = 1;
+enum Form : uint8_t { kOneShot = 0, kTwoShot = 1, kPushed = 2, kPushedColumns = 3 };
+
+Form FormOf(const CollectiveSchedule& s) {
+  return s.two_shot             ? kTwoShot
+         : s.pushed > 0         ? kPushed
+         : s.pushed_columns > 0 ? kPushedColumns
+                                : kOneShot;
+}
+
+// They write or read fields, by the codec.
+template <typename Codec, typename Problem>
+void ProblemFields(Codec& codec, Problem& p) {
+  codec(Byte(p.kind, static_cast<uint8_t>(CollectiveKind::kAllGather)), Byte(p.ranks), p.element,
+        p.result, Bits(p.residual, p.rounded, p.norm, p.keeps, p.by_rows, p.norm_rounded), p.eps,
+        p.columns, p.fixed_rows, p.rows_per_m);
+}
+template <typename Codec, typename Schedule, typename FormField>
+void ScheduleFields(Codec& codec, Schedule& s, FormField&& form) {
+  codec(form, Word(s.threads, 1024), Word(s.grid, 1u << 20));
+  if (Codec::kReads ? form == kPushed : s.pushed > 0) codec(Byte(s.pushed));
+  if (Codec::kReads ? form == kPushedColumns : s.pushed_columns > 0) {
+    codec(Word(s.pushed_columns, 1u << 20));
+  }
+}
+
 }  // namespace
 
 int64_t CollectiveProblem::ChunkElements() const {
@@ -191,6 +217,34 @@ absl::Status CheckCollective(const CollectiveProblem& p, const CollectiveSchedul
   }
   if (s.grid < 1) return Refuse(p, "grid", absl::StrCat(s.grid), "1 or more");
   return absl::OkStatus();
+}
+
+void CollectiveProblem::Write(ByteWriter& w) const {
+  w.U8(kProblemFormat);
+  ProblemFields(w, *this);
+}
+
+absl::StatusOr<CollectiveProblem> CollectiveProblem::Read(ByteReader& r) {
+  const uint8_t format = r.U8();
+  CollectiveProblem p;
+  ProblemFields(r, p);
+  if (r.ok() && format == kProblemFormat && CheckCollective(p, {false, 512, 1}).ok()) return p;
+  return absl::DataLossError("all_reduce: its problem is damaged");
+}
+
+void CollectiveSchedule::Write(ByteWriter& w) const {
+  w.U8(kScheduleFormat);
+  ScheduleFields(w, *this, FormOf(*this));
+}
+
+absl::StatusOr<CollectiveSchedule> CollectiveSchedule::Read(ByteReader& r) {
+  CollectiveSchedule schedule;
+  const uint8_t format = r.U8();
+  Form form = kOneShot;
+  ScheduleFields(r, schedule, form);
+  schedule.two_shot = form == kTwoShot;
+  if (format == kScheduleFormat && FormOf(schedule) == form) return schedule;
+  return absl::DataLossError("all_reduce: its schedule is damaged");
 }
 
 }  // namespace sinter

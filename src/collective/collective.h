@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "src/base/codec.h"
 #include "src/base/device_model.h"
 #include "src/base/dtype.h"
 #include "src/base/fields.h"
@@ -50,6 +51,8 @@ struct CollectiveProblem {
   int PartsOfX() const { return kind == CollectiveKind::kReduceScatter ? ranks : 1; }
   int PartsOfOut() const { return kind == CollectiveKind::kAllGather ? ranks : 1; }
   std::string ToString() const;
+  void Write(ByteWriter& w) const;
+  static absl::StatusOr<CollectiveProblem> Read(ByteReader& r);
   SINTER_FIELDS(CollectiveProblem, kind, ranks, element, result, residual, rounded, norm, keeps,
                 by_rows, norm_rounded, eps, columns, fixed_rows, rows_per_m);
 };
@@ -74,6 +77,8 @@ struct CollectiveSchedule {
   }
 
   std::string ToString() const;
+  void Write(ByteWriter& w) const;
+  static absl::StatusOr<CollectiveSchedule> Read(ByteReader& r);
   SINTER_FIELDS(CollectiveSchedule, two_shot, threads, grid, pushed, pushed_columns);
 };
 

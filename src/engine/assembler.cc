@@ -56,7 +56,7 @@ std::shared_ptr<const void> LeaseOf(EngineCore* core, const std::vector<BuiltKer
 // code.
 int64_t RowsAt(const Plan& plan, size_t i) {
   const KernelSpec& spec = plan.kernels[i].spec;
-  return spec.family->Rows(spec, plan.bucket);
+  return spec.family->RowsOf(spec, plan.bucket).most;
 }
 
 bool IsChecked(const LoadedPlan& plan, size_t i) {

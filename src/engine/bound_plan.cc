@@ -152,7 +152,7 @@ absl::StatusOr<int64_t> RowsOfGroup(const LoadedPlan& plan, const RankGroup& gro
   int64_t most = plan.rows.at_once;
   for (const PlannedKernel& kernel : plan.plan.kernels) {
     const KernelFamily& family = *kernel.spec.family;
-    if (family.Ranks(kernel.spec) == 1) continue;
+    if (family.TraitsOf(kernel.spec).ranks == 1) continue;
     most = std::min(most, family.RowsOfSlots(kernel.spec, group.slot_bytes()));
   }
   const int64_t whole = std::min(plan.rows.at_once, plan.plan.bucket);
@@ -286,7 +286,7 @@ absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m,
         *bound.kernels[one.kernel], stream, one.rows, one.offset, one.edge);
     if (status.ok()) {
       if (half_sent != nullptr) {
-        *half_sent = plan.plan.kernels[one.kernel].spec.schedule.pushes > 0;
+        *half_sent = ProductOf(plan.plan.kernels[one.kernel].spec).schedule.pushes > 0;
       }
       return status;
     }

@@ -118,7 +118,8 @@ RecordStory KernelStory(absl::string_view bytes) {
   story.device = key->arch;
   const absl::StatusOr<KernelCode> code = ReadCode(key->code, key->schedule);
   if (!code.ok()) return story;
-  const Chain* const body = code->family->BodyOf(*code);
+  const auto* const stitch = BodyAs<StitchCode>(code->body);
+  const Chain* const body = stitch == nullptr ? nullptr : stitch->body.get();
   const std::string what = body == nullptr ? code->ProblemText() : ChainStory(*body);
   story.what = absl::StrCat(NameOf(code->family), ": ", what, " [", code->ScheduleText(), "]");
   return story;

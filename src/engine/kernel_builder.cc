@@ -24,7 +24,7 @@ std::string SourceKeyOf(const KernelSpec& spec) {
   ByteWriter w;
   w.U8(spec.family->number());
   w.U8(spec.batch_invariant);
-  w.U8(spec.family->IsStandIn());
+  w.U8(spec.family->traits().is_stand_in);
   w.Bytes(ScheduleBytes(spec));
   spec.family->WriteSourceKey(spec, w);
   return w.Take();

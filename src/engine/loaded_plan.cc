@@ -37,7 +37,8 @@ bool MixesRows(const Chain& chain, const Plan& plan) {
 
 RowLimits RowLimitsOf(const Chain& chain, const Plan& plan) {
   const KernelSpec& first = plan.kernels.front().spec;
-  const int64_t lone = plan.kernels.size() == 1 ? first.family->RowsAtOnce(first) : 0;
+  const int64_t lone =
+      plan.kernels.size() == 1 ? first.family->RowsOf(first, plan.bucket).at_once : 0;
   const int64_t largest = LargestBucketOf(chain);
   const bool open = plan.bucket == largest && (lone == kMaxExtent || !MixesRows(chain, plan));
   return {std::max(lone, largest), open ? kMaxExtent : plan.bucket};

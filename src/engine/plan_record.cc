@@ -12,7 +12,6 @@
 #include "src/base/status.h"
 #include "src/engine/cache_tools.h"
 #include "src/engine/keys.h"
-#include "src/plan/family.h"
 #include "src/product/matcher.h"
 
 namespace sinter {
@@ -241,7 +240,7 @@ absl::Status CheckUnfused(const PlanRecord& record, const Chain& chain) {
     if (variant.decisions.fused) continue;
     unfused = true;
     for (const KernelDecision& kernel : variant.decisions.kernels) {
-      if (!kernel.family->IsJoined(kernel)) continue;
+      if (!kernel.IsJoined()) continue;
       return DataLoss("plan record: its unfused plan is fused");
     }
   }

@@ -273,7 +273,7 @@ constexpr double kWorthTrying = 1.3;
 // Whether it has a kernel that planning by prediction leaves out.
 bool IsForTuning(const Plan& plan) {
   return std::any_of(plan.kernels.begin(), plan.kernels.end(), [](const PlannedKernel& kernel) {
-    return kernel.spec.family->IsForTuning(kernel.spec);
+    return kernel.spec.family->TraitsOf(kernel.spec).is_for_tuning;
   });
 }
 
@@ -290,7 +290,7 @@ void AddPlans(std::vector<Plan> more, FusionResult* planned) {
 
 bool ComputesTheSame(const PlannedKernel& a, const PlannedKernel& b) {
   return a.spec.family == b.spec.family && a.ops == b.ops &&
-         a.spec.sequence.size() == b.spec.sequence.size();
+         ProductOf(a.spec).sequence.size() == ProductOf(b.spec).sequence.size();
 }
 
 std::vector<double> Ranks(const std::vector<double>& values) {
@@ -349,7 +349,8 @@ bool SameCut(const Plan& a, const Plan& b) {
 bool SameDataflows(const Plan& a, const Plan& b) {
   return SameCut(a, b) && std::equal(a.kernels.begin(), a.kernels.end(), b.kernels.begin(),
                                      [](const PlannedKernel& x, const PlannedKernel& y) {
-                                       return x.spec.schedule.dataflow == y.spec.schedule.dataflow;
+                                       return ProductOf(x.spec).schedule.dataflow ==
+                                              ProductOf(y.spec).schedule.dataflow;
                                      });
 }
 

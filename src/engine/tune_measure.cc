@@ -171,7 +171,7 @@ absl::Status Tuner::TrySwaps(Session& session, Plan plan, size_t kernel) {
   if (!session.control.Check("measuring").ok()) return absl::OkStatus();  // so far as it got
   const size_t begin = session.trials.size();
   // Where predictions are least reliable, all that planning offers is tried.
-  const bool all = plan.kernels[kernel].spec.family->MeasuresAll();
+  const bool all = plan.kernels[kernel].spec.family->traits().measures_all;
   const size_t limit =
       all ? session.ranking.size() : static_cast<size_t>(std::max(session.options.top_k, 1));
   const PlanAssembly assemble = core_->AssemblyOf(

@@ -196,7 +196,7 @@ std::string WhySetIsPassedOver(const PlanRequest& request, EngineCore& core) {
 Digest KernelIdentity(const KernelSpec& spec, const GeneratedKernel& kernel) {
   ByteWriter w;
   w.Bytes("sinter kernel 2");
-  w.Bytes(spec.family->IdentityText(spec));
+  w.Bytes(spec.family->TextsOf(spec).identity);
   w.Bytes(ScheduleText(spec));
   w.Bytes(TextRead(kernel.request));
   w.Bytes(kernel.request.arch);

@@ -183,7 +183,7 @@ std::shared_ptr<Engine> Engine::Create(Ports ports, const Config& config, LogSin
     return Generate(spec, model);
   };
   hooks.recipe = [](const KernelSpec& spec) { return RecipeOf(spec); };
-  hooks.entry = [](const KernelCode& code) { return code.family->Entry(code); };
+  hooks.entry = [](const KernelCode& code) { return code.family->TextsOfCode(code).entry; };
   hooks.device_headers = DeviceHeadersDigest();
   return CreateEngine(std::move(ports), config, std::move(log), std::move(hooks));
 }

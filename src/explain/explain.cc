@@ -154,7 +154,7 @@ Explanation Describe(const Plan& plan, const DeviceModel& model, const BufferNam
     kernel.shares = kernel.words.size() > 1;
     kernel.computes = Listed(kernel.words);
     out.kernels.push_back(std::move(kernel));
-    out.has_ops |= family.BodyOf(planned.spec) != nullptr;
+    out.has_ops |= StitchOf(planned.spec) != nullptr;
   }
   out.computes = ComputesOf(out.kernels);
   out.equal = EqualKernels(out);

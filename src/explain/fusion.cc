@@ -81,7 +81,10 @@ class Joiner {
   std::map<int, ValueId> made_, read_;  // by tensor
 };
 
-const Chain* BodyOf(const PlannedKernel& kernel) { return kernel.spec.family->BodyOf(kernel.spec); }
+const Chain* BodyOf(const PlannedKernel& kernel) {
+  const StitchSpec* const stitch = StitchOf(kernel.spec);
+  return stitch == nullptr ? nullptr : &stitch->body;
+}
 
 // By kernel: all kernels that need it.
 std::vector<NodeSet> NeededBy(const PlanTensors& tensors) {
@@ -132,9 +135,9 @@ class Judge {
 
   std::string WhyFamilies(int from, int to) const {
     const KernelFamily &first = *kernel(from).spec.family, &second = *kernel(to).spec.family;
-    if (&first == &second) return std::string(first.WhyApart().alike);
-    const absl::string_view why = first.WhyApart().reader;
-    return std::string(why.empty() ? second.WhyApart().writer : why);
+    if (&first == &second) return std::string(first.traits().apart.alike);
+    const absl::string_view why = first.traits().apart.reader;
+    return std::string(why.empty() ? second.traits().apart.writer : why);
   }
 
   NamedBody NamedBodyOf(int i) const {

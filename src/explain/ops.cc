@@ -8,7 +8,7 @@
 #include "src/base/status.h"
 #include "src/explain/explain.h"
 #include "src/fusion/stitch/stitch_graph.h"
-#include "src/plan/family.h"
+#include "src/plan/stitch_family.h"
 #include "src/stitch/phases.h"
 
 namespace sinter {
@@ -197,8 +197,8 @@ class Teller {
 }  // namespace
 
 void AddOps(const KernelSpec& spec, int64_t bucket, KernelDescription* kernel) {
-  const Chain& body = *spec.family->BodyOf(spec);
-  const absl::StatusOr<std::vector<Composition>> by = spec.family->Compositions(spec);
+  const Chain& body = StitchOf(spec)->body;
+  const absl::StatusOr<std::vector<Composition>> by = CompositionsOf(*StitchOf(spec));
   StitchGraphOptions options;
   options.contract = false;
   const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(body, bucket, {}, options);

@@ -45,7 +45,7 @@ absl::Status Assembly::CheckOrder(const Plan& plan) {
   }
   const bool chosen = std::any_of(
       plan.kernels.begin(), plan.kernels.end(),
-      [](const PlannedKernel& kernel) { return kernel.spec.family->ChoosesRowOrder(); });
+      [](const PlannedKernel& kernel) { return kernel.spec.family->traits().chooses_row_order; });
   if (!batch_invariant_ || (!chosen && MatchProducts(chain_).ok())) return absl::OkStatus();
   SINTER_ASSIGN_OR_RETURN(const std::string wanted, WantedOrder());
   return RowOrder(plan) == wanted
@@ -163,13 +163,11 @@ class Assembly::Maker {
     step.stitch.schedule = kernel.stitch;
     step.stitch.parts = kernel.parts;
     step.stitch.prediction = kernel.prediction;
-    step.spec = std::make_shared<StitchSpec>();
-    step.spec->body = step.body->body;
-    step.spec->schedule = kernel.stitch;
-    step.spec->parts = kernel.parts;
+    step.spec = std::make_shared<BodyWith<StitchSpec>>(
+        StitchSpec{step.body->body, kernel.stitch, {}, 0, kernel.parts});
     KernelSpec spec;
     spec.family = &StitchFamily();
-    spec.stitch = step.spec;
+    spec.body = step.spec;
     spec.batch_invariant = of_.batch_invariant_;
     SINTER_ASSIGN_OR_RETURN(KernelCode code, CodeOf(spec));
     SINTER_ASSIGN_OR_RETURN(const KernelLaunch launch,
@@ -198,7 +196,8 @@ class Assembly::Maker {
     if (run.IsOwn()) {
       const OwnChoice& own = steps_.back().own;
       const auto kernels = static_cast<int>(own.kernels.size());
-      if (kernels == run.own.family->KernelsOf(own.own)) return absl::OkStatus();
+      if (kernels == run.own.family->NeedsOf(run.own, own.own, of_.bucket_).kernels)
+        return absl::OkStatus();
       return FailedPrecondition("kernel ", kernels, " of the run of op ", run.end, " is missing");
     }
     if (EndOf(steps_.back().segments) == run.matched.size()) return absl::OkStatus();
@@ -233,7 +232,7 @@ class Assembly::Maker {
       PlannedKernel& kernel = plan.kernels[i];
       kernel.measured_us = decisions.kernels[i].measured_us;
       kernel.spec.batch_invariant = of_.batch_invariant_;
-      const auto code = codes_.find(kernel.spec.stitch.get());
+      const auto code = codes_.find(kernel.spec.body.get());
       if (code != codes_.end()) {
         assembled.codes.push_back(std::move(code->second));
         continue;
@@ -248,8 +247,13 @@ class Assembly::Maker {
   // A lone kernel may be launched with more rows than its workspace is laid out for.
   static absl::Status CheckLone(const Plan& plan) {
     const KernelSpec& first = plan.kernels.front().spec;
-    if (plan.kernels.size() > 1 || first.family->RowsAtOnce(first) == 0) return absl::OkStatus();
-    if (!first.family->LeavesInWorkspace(first)) return absl::OkStatus();
+    if (plan.kernels.size() > 1) return absl::OkStatus();
+    if (first.family->RowsOf(first, plan.bucket).at_once == 0) return absl::OkStatus();
+    const std::vector<KernelBuffer> buffers = first.family->Buffers(first, plan.bucket);
+    const bool left = std::any_of(buffers.begin(), buffers.end(), [](const KernelBuffer& at) {
+      return at.write && at.buffer == kWorkspaceBuffer;
+    });
+    if (!left) return absl::OkStatus();
     return FailedPrecondition("a result is left in the workspace to no kernel");
   }
 
@@ -259,7 +263,7 @@ class Assembly::Maker {
   std::vector<PlanStep> steps_;
   NodeSet done_;
   StitchBudget budget_;  // for the programs of all kernels together: as much as planning has
-  std::map<const StitchSpec*, KernelCode> codes_;  // of stitched kernels
+  std::map<const KernelBody*, KernelCode> codes_;  // of stitched kernels
 };
 
 Assembly::Assembly(const Chain& chain, int64_t bucket, const DeviceModel& model,

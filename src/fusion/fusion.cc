@@ -10,7 +10,7 @@
 #include "src/chain/chain.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/rankings.h"
-#include "src/plan/family.h"
+#include "src/plan/collective_family.h"
 #include "src/product/search/search.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/search/stitch_search.h"
@@ -284,7 +284,8 @@ absl::StatusOr<Decisions> ReplaceKernels(const Chain& chain, const DeviceModel& 
       // A plan with a refused kernel pushes nothing: its neighbour would have to change with it.
       KernelDecision& kernel = decisions.kernels[i];
       kernel.schedule.pushes = kernel.schedule.pushed_columns = 0;
-      if ((next != positions.end() && *next < end) || kernel.family->TakesPushed(kernel.own)) {
+      if ((next != positions.end() && *next < end) ||
+          CollectiveKernels::PushedSchedule(kernel.family, kernel.own).has_value()) {
         SINTER_ASSIGN_OR_RETURN(others, replacer.Replace(kernel, i > 0));
       } else {
         others.assign(decisions.kernels.begin() + static_cast<ptrdiff_t>(i),

@@ -20,6 +20,15 @@
 namespace sinter {
 namespace {
 
+// For notes of plans.
+std::string NoteOf(const GroupedProduct& p) {
+  std::string text = p.gate == GroupedGate::kNone ? "grouped product" : "grouped gated pair";
+  if (p.act != Activation::kIdentity) absl::StrAppend(&text, " + ", NameOf(p.act));
+  if (p.has_factor) text += " * slot factor";
+  if (p.quantizer.present) text += " + quantize";
+  return text;
+}
+
 constexpr int64_t kMostSlotsOfAll = int64_t{1} << 30;  // the device counts them in 32 bits
 
 class GroupedFinder {
@@ -145,7 +154,8 @@ class GroupedFinder {
       SINTER_ASSIGN_OR_RETURN(p.program, gates_.MakeProgram(gate, p.result));
     }
     SINTER_RETURN_IF_ERROR(PlaceResult(&found));
-    found.own.problem = std::make_shared<const GroupedProduct>(p);
+    found.own.problem = MakeBody(p);
+    found.own.text = NoteOf(p);
     GraphRun run = MakeOwnRun(chain_, std::move(found.own),
                               {found.values.begin(), found.values.end()}, found.end);
     run.scale = scale;

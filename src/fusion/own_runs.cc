@@ -18,7 +18,8 @@ std::vector<GraphRun> FindAttentionRuns(const Chain& chain, const std::vector<bo
     OwnRun own;
     own.family = &AttentionFamily();
     own.result = found.problem.result;
-    own.problem = std::make_shared<const AttentionProblem>(std::move(found.problem));
+    own.problem = MakeBody(std::move(found.problem));
+    own.text = "attention";
     for (const AttentionInput& input : found.inputs) {
       const int64_t size = SizeOf(chain.op(input.value).type.dtype);
       own.operands.push_back({input.value, static_cast<uint64_t>(input.offset * size)});
@@ -36,7 +37,8 @@ std::vector<GraphRun> FindCollectiveRuns(const Chain& chain, const std::vector<b
     own.family = &CollectiveFamily();
     own.result = found.problem.result;
     for (const ValueId input : found.inputs) own.operands.push_back({input});
-    own.problem = std::make_shared<const CollectiveProblem>(found.problem);
+    own.problem = MakeBody(found.problem);
+    own.text = CollectiveKernels::NoteOf(found.problem);
     runs.push_back(MakeOwnRun(chain, std::move(own), std::move(found.values), found.end));
     if (found.kept >= 0) runs.back().aux.push_back(found.kept);
   }

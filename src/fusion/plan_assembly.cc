@@ -79,7 +79,8 @@ class Assembler {
     const int last = kernels_ + static_cast<int>(kernels) - 1;
     for (const ProductOperand& operand : matched.operands) Consume(operand.value, last);
     const OwnRun& own = step.run->own;
-    uint64_t inside = step.run->IsOwn() ? own.family->ScratchOf(own, step.own.own, bucket_) : 0;
+    uint64_t inside =
+        step.run->IsOwn() ? own.family->NeedsOf(own, step.own.own, bucket_).scratch_bytes : 0;
     for (size_t i = 0; i < step.segments.size(); ++i) {
       for (const RunOperand& o : OperandsOf(matched, step.segments[i], step.ranked[i].schedule)) {
         inside = std::max(inside, o.region.end());
@@ -102,23 +103,22 @@ class Assembler {
   uint64_t OffsetOf(int item) const { return layout_.offsets[static_cast<size_t>(item)]; }
 
   void BindStitch(const PlanStep& step, int scratch) {
-    std::shared_ptr<StitchSpec> spec = step.spec;
-    if (spec == nullptr) {
-      spec = std::make_shared<StitchSpec>();
-      spec->body = step.body->body;
-      spec->schedule = step.stitch.schedule;
-      spec->parts = step.stitch.parts;
+    std::shared_ptr<BodyWith<StitchSpec>> body = step.spec;
+    if (body == nullptr) {
+      body = std::make_shared<BodyWith<StitchSpec>>(
+          StitchSpec{step.body->body, step.stitch.schedule, {}, 0, step.stitch.parts});
     }
-    for (ValueId value : step.body->inputs) spec->operands.push_back(Locate(value));
+    StitchSpec& spec = body->value;
+    for (ValueId value : step.body->inputs) spec.operands.push_back(Locate(value));
     for (const BodyOutput& out : step.body->outputs) {
-      spec->operands.push_back(out.output >= 0 ? BufferPlace{chain_.num_inputs() + out.output, 0}
-                                               : Locate(out.value));
+      spec.operands.push_back(out.output >= 0 ? BufferPlace{chain_.num_inputs() + out.output, 0}
+                                              : Locate(out.value));
     }
-    if (items_[static_cast<size_t>(scratch)].bytes > 0) spec->scratch_offset = OffsetOf(scratch);
+    if (items_[static_cast<size_t>(scratch)].bytes > 0) spec.scratch_offset = OffsetOf(scratch);
     PlannedKernel kernel;
     kernel.spec.family = &StitchFamily();
-    if (spec->scratch_offset > 0) kernel.spec.workspace_flags_offset = kGridBarrierOffset;
-    kernel.spec.stitch = std::move(spec);
+    if (spec.scratch_offset > 0) kernel.spec.workspace_flags_offset = kGridBarrierOffset;
+    kernel.spec.body = std::move(body);
     kernel.ops = step.body->ops;
     kernel.prediction = step.stitch.prediction;
     plan_.kernels.push_back(std::move(kernel));
@@ -129,15 +129,16 @@ class Assembler {
     for (size_t i = 0; i < step.segments.size(); ++i) {
       const Segment& segment = step.segments[i];
       PlannedKernel kernel;
-      KernelSpec& spec = kernel.spec;
-      spec.sequence = run.matched.sequence.Part(segment.begin, segment.count);
-      spec.schedule = step.ranked[i].schedule;
-      spec.constant_weights = run.matched.weights_constant;
-      spec.constant_rows = run.constant_rows;
-      for (const RunOperand& operand : OperandsOf(run.matched, segment, spec.schedule)) {
+      ProductBody body;
+      body.sequence = run.matched.sequence.Part(segment.begin, segment.count);
+      body.schedule = step.ranked[i].schedule;
+      body.constant_weights = run.matched.weights_constant;
+      body.constant_rows = run.constant_rows;
+      for (const RunOperand& operand : OperandsOf(run.matched, segment, body.schedule)) {
         const BufferPlace at = Locate(run, operand, inside);
-        spec.operands.push_back({operand.role, at.buffer, at.offset_bytes, operand.row_stride});
+        body.operands.push_back({operand.role, at.buffer, at.offset_bytes, operand.row_stride});
       }
+      kernel.spec.body = MakeBody(std::move(body));
       kernel.ops = {{run.end}, false, segment.begin};
       kernel.prediction = step.ranked[i].prediction;
       plan_.kernels.push_back(std::move(kernel));

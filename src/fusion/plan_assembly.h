@@ -59,7 +59,8 @@ std::vector<RunOperand> OperandsOf(const MatchedSequence& matched, const Segment
 struct PlanStep {
   std::shared_ptr<const StitchBody> body;  // null: a run
   RankedStitch stitch;
-  std::shared_ptr<StitchSpec> spec;  // with body and schedule, where it was made already; or null
+  // With ops and schedule, if it was made already; else null.
+  std::shared_ptr<BodyWith<StitchSpec>> spec;
   const GraphRun* run = nullptr;
   Segmentation segments;               // of the run
   std::vector<RankedSchedule> ranked;  // one for each segment

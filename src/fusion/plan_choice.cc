@@ -67,8 +67,8 @@ PlanFacts FactsOf(const Plan& plan, const DeviceModel& model) {
   facts.kernel.block_bytes = facts.kernel.shared_bytes = facts.kernel.flop = 0;
   facts.kernel.steps = 0;
   for (const PlannedKernel& kernel : plan.kernels) AddKernel(kernel, model, &facts);
-  const Schedule& first = plan.kernels.front().spec.schedule;
-  const Schedule& last = plan.kernels.back().spec.schedule;
+  const Schedule& first = ProductOf(plan.kernels.front().spec).schedule;
+  const Schedule& last = ProductOf(plan.kernels.back().spec).schedule;
   facts.through_l2 = RowOf(first).medium == Medium::kL2;
   facts.ranges = RangesOf(first);
   facts.cluster = std::max(first.cluster, last.cluster);
@@ -255,9 +255,8 @@ GraphTimes TimesOfGraph(const Plan& plan) {
 }
 
 bool HasBodies(const Plan& plan) {
-  return std::any_of(plan.kernels.begin(), plan.kernels.end(), [](const PlannedKernel& kernel) {
-    return kernel.spec.family->BodyOf(kernel.spec) != nullptr;
-  });
+  return std::any_of(plan.kernels.begin(), plan.kernels.end(),
+                     [](const PlannedKernel& kernel) { return StitchOf(kernel.spec) != nullptr; });
 }
 
 // For plans with kernels whose ops are a graph. Time beyond the levels is called "instructions and

@@ -140,7 +140,7 @@ std::string NoteOfGraph(const std::vector<PlanStep>& steps,
 
 std::string AbsorbedBy(const GraphRun& run) {
   std::vector<std::string> steps;
-  if (run.IsOwn()) steps.push_back(run.own.family->OwnText(run.own));
+  if (run.IsOwn()) steps.push_back(run.own.text);
   for (const MatrixProduct& p : run.matched.sequence.products) {
     const ProductEpilogue& e = p.epilogue;
     std::string text = p.pair ? "gated pair" : "product";

@@ -402,8 +402,8 @@ class Planner {
     for (size_t i = 1; i < plan->kernels.size(); ++i) {
       const KernelSpec& before = plan->kernels[i - 1].spec;
       PlannedKernel& kernel = plan->kernels[i];
-      if (!kernel.spec.family->IsSlowBehindCodes()) continue;
-      if (!before.family->MultipliesCodes(before)) continue;
+      if (StitchOf(kernel.spec) == nullptr || !HasProducts(before)) continue;
+      if (!IsCode(ProductOf(before).sequence.element())) continue;
       kernel.prediction.fixed_us += model_.behind_codes_us;
       kernel.prediction.total_us += model_.behind_codes_us;
     }

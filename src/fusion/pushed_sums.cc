@@ -4,7 +4,7 @@
 #include "src/base/status.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/plan_assembly.h"
-#include "src/plan/family.h"
+#include "src/plan/collective_family.h"
 #include "src/product/search/search.h"
 
 namespace sinter {
@@ -14,9 +14,10 @@ constexpr int64_t kManyTurns = 64;  // of which the last sends next to nothing
 constexpr int64_t kMostRowsOfOneTile = 256;
 constexpr int kManySchedules = 40;  // of which one may compute more columns early
 
-bool Takes(const PlanStep& step) {
-  return step.run != nullptr && step.run->IsOwn() &&
-         step.run->own.family->TakesPushed(step.own.own);
+// The schedule of a step if it sums what the kernel before it pushes; none for other steps.
+std::optional<CollectiveSchedule> PushedScheduleOf(const PlanStep& step) {
+  if (step.run == nullptr || !step.run->IsOwn()) return std::nullopt;
+  return CollectiveKernels::PushedSchedule(step.run->own.family, step.own.own);
 }
 
 // The schedules of a run of products; none of other steps.
@@ -59,7 +60,8 @@ absl::Status CheckPushedSums(const Chain& chain, const std::vector<PlanStep>& st
     for (size_t k = 0; k < ranked.size(); ++k) {
       const int ranks = ranked[k].schedule.pushes;
       if (ranks == 0) continue;
-      const bool taken = k + 1 == ranked.size() && i + 1 < steps.size() && Takes(steps[i + 1]) &&
+      const bool taken = k + 1 == ranked.size() && i + 1 < steps.size() &&
+                         PushedScheduleOf(steps[i + 1]).has_value() &&
                          Feeds(chain, steps[i], steps[i + 1]);
       if (!taken) {
         return OpRefused(steps[i].run->end, " is pushed, and no sum over ranks takes it");
@@ -70,13 +72,13 @@ absl::Status CheckPushedSums(const Chain& chain, const std::vector<PlanStep>& st
       }
       const PlanStep& sum = steps[i + 1];
       const int64_t sent = ranked[k].schedule.pushed_columns,
-                    awaited = sum.run->own.family->PushedColumns(sum.own.own);
+                    awaited = PushedScheduleOf(sum)->pushed_columns;
       if (sent != awaited) {
         return OpRefused(steps[i].run->end, " is pushed by ", sent, " columns, its sum awaits ",
                          awaited);
       }
     }
-    if (!Takes(steps[i])) continue;
+    if (!PushedScheduleOf(steps[i]).has_value()) continue;
     const bool sent = i > 0 && Feeds(chain, steps[i - 1], steps[i]) &&
                       steps[i - 1].ranked.back().schedule.pushes > 0;
     if (!sent) return OpRefused(steps[i].run->end, ": nothing is pushed for its sum");
@@ -92,7 +94,7 @@ std::optional<PushedSums::Pair> PushedSums::Best(const PlanStep& product, const 
   const ProductSequence part = LastProduct(product);
   if (part.rows() > kMostRowsOfOneTile) return BestEarly(part, own, behind);
   const auto choice = [&](int64_t turns) {
-    return own.family->RankPushed(own, turns, 0, bucket_, model_);
+    return CollectiveKernels::RankPushed(own, turns, 0, bucket_, model_);
   };
   const absl::StatusOr<OwnChoice> at_once = choice(1), late = choice(kManyTurns);
   if (!at_once.ok() || !late.ok()) return std::nullopt;
@@ -129,7 +131,7 @@ std::optional<PushedSums::Pair> PushedSums::BestEarly(const ProductSequence& par
     s.pushes = chain_.ranks();
     s.pushed_columns = static_cast<int>(columns);
     if (columns == 0 || !CheckSchedule(part, s, model_).ok()) continue;
-    absl::StatusOr<OwnChoice> of = sum.family->RankPushed(sum, 0, columns, bucket_, model_);
+    absl::StatusOr<OwnChoice> of = CollectiveKernels::RankPushed(sum, 0, columns, bucket_, model_);
     if (!of.ok()) continue;
     const double bytes = static_cast<double>(part.rows() * columns) *
                          static_cast<double>(part.back().ResultBytes() * (s.pushes - 1));

@@ -193,7 +193,7 @@ void GroupedProduct::Write(ByteWriter& w) const {
   ProductFields(w, *this).IgnoreError();
 }
 
-absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
+absl::StatusOr<GroupedProduct> GroupedProduct::Read(ByteReader& r) {
   GroupedProduct p;
   if (r.U8() != kProductVersion) return Lost("version");
   SINTER_RETURN_IF_ERROR(ProductFields(r, p));
@@ -233,7 +233,7 @@ void GroupedSchedule::Write(ByteWriter& w) const {
   ScheduleFields(w, *this);
 }
 
-absl::StatusOr<GroupedSchedule> ReadGroupedSchedule(ByteReader& r) {
+absl::StatusOr<GroupedSchedule> GroupedSchedule::Read(ByteReader& r) {
   if (r.U8() != kScheduleVersion) return absl::DataLossError("grouped schedule: version");
   GroupedSchedule s;
   ScheduleFields(r, s);

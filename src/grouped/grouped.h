@@ -88,6 +88,8 @@ struct GroupedProduct {
   int64_t WeightColumns() const { return gate == GroupedGate::kNone ? n : 2 * n; }
   std::string ToString() const;  // "grouped product of 8 in 128 experts n=768 k=2048 gate=silu .."
   void Write(ByteWriter& w) const;
+  // DATA_LOSS unless within the bounds of a chain's op.
+  static absl::StatusOr<GroupedProduct> Read(ByteReader& r);
   SINTER_FIELDS(GroupedProduct, rows, weights, result, factor, bias, experts, slots, n, k,
                 fixed_rows, slot_rows, input_major, has_factor, has_bias, by_ends, factor_on_sums,
                 early, gate, act, row_scales, weight_scales, row_stride, row_slot_stride, id_stride,
@@ -96,8 +98,6 @@ struct GroupedProduct {
                 row_scale_group, weight_scale_expert, weight_scale_column, weight_scale_group,
                 quantizer, program);
 };
-// DATA_LOSS unless within the bounds of a chain's op.
-absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r);
 
 struct GroupedSchedule {
   int block_m = 0;  // rows of a tile, 64 or 128; 0: dots
@@ -121,9 +121,9 @@ struct GroupedSchedule {
   int64_t MappedColumns() const { return swapped > 0 ? 16 : 32; }
   std::string ToString(bool with_grid = true) const;
   void Write(ByteWriter& w) const;
+  static absl::StatusOr<GroupedSchedule> Read(ByteReader& r);
   SINTER_FIELDS(GroupedSchedule, block_m, block_n, stages, grid, swapped);
 };
-absl::StatusOr<GroupedSchedule> ReadGroupedSchedule(ByteReader& r);
 
 // Dynamic.
 int64_t SharedBytes(const GroupedProduct& p, const GroupedSchedule& s);

@@ -12,6 +12,7 @@
 #include "src/attention/schedule.h"
 #include "src/base/status.h"
 #include "src/model/search.h"
+#include "src/plan/fields_json.h"
 #include "src/plan/own_family.h"
 
 namespace sinter {
@@ -27,8 +28,15 @@ std::vector<std::pair<std::string, std::string>> AttentionLines(const AttentionP
 
 class AttentionKernels : public OwnKernels<AttentionCode> {
  public:
-  absl::string_view name() const override { return "attention"; }
-  uint8_t number() const override { return 2; }
+  AttentionKernels() : OwnKernels({"attention", 2, {}, true, true}) {}
+
+  // M counts batches: a launch's rows are those that it says.
+  KernelTraits TraitsOf(const KernelSpec& spec) const override {
+    return {true, ProblemOf(spec).of_m, 1, false};
+  }
+  KernelTexts TextsOf(const KernelSpec& spec) const override {
+    return {ProblemOf(spec).ToString(), ScheduleOf(spec).ToString(), ""};
+  }
 
   std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
     const AttentionProblem& p = ProblemOf(spec);
@@ -67,11 +75,6 @@ class AttentionKernels : public OwnKernels<AttentionCode> {
   }
   void WriteJson(const KernelSpec& spec, nlohmann::ordered_json* out) const override {
     const AttentionProblem& p = ProblemOf(spec);
-    const AttentionSchedule& s = ScheduleOf(spec);
-    auto operands = nlohmann::ordered_json::array();
-    for (const BufferPlace& operand : Of(spec).places) {
-      operands.push_back({{"buffer", operand.buffer}, {"offset_bytes", operand.offset_bytes}});
-    }
     out->update({{"problem",
                   {{"rows", p.rows},
                    {"keys", p.keys},
@@ -80,19 +83,11 @@ class AttentionKernels : public OwnKernels<AttentionCode> {
                    {"batches", p.batches},
                    {"causal", p.causal},
                    {"terms", p.Terms()}}},
-                 {"schedule",
-                  {{"warpgroups", s.warpgroups},
-                   {"block_keys", s.block_keys},
-                   {"stages", s.stages},
-                   {"query_stages", s.query_stages},
-                   {"resident", s.resident},
-                   {"grid", s.grid}}},
-                 {"operands", operands}});
+                 {"schedule", FieldsJson(ScheduleOf(spec))},
+                 {"operands", FieldsJsonOfEach(Of(spec).places)}});
   }
 
-  // M counts batches: a launch's rows are those that it says.
-  bool UsesM(const KernelSpec& spec) const override { return ProblemOf(spec).of_m; }
-  int64_t Rows(const KernelSpec&, int64_t bucket) const override { return bucket; }
+  KernelRows RowsOf(const KernelSpec&, int64_t bucket) const override { return {bucket, 0}; }
   // Which keys share a tile, and the order of tiles, decide a row's bits; and, where a value that
   // is not finite belongs to a hidden key, whether the row's item looks at that key's tile.
   std::string RowOrder(const KernelSpec& spec) const override {
@@ -100,7 +95,6 @@ class AttentionKernels : public OwnKernels<AttentionCode> {
     return absl::StrCat("attention ", ProblemOf(spec).ToString(), " keys", s.block_keys,
                         ProblemOf(spec).causal ? absl::StrCat(" rows", s.BlockRows()) : "", "\n");
   }
-  bool ChoosesRowOrder() const override { return true; }
 
   absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
                                      const DeviceModel& model) const override {
@@ -121,11 +115,12 @@ class AttentionKernels : public OwnKernels<AttentionCode> {
   absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
                             CompileRequest* request) const override {
     request->source = AttentionSource(Of(code));
-    request->name = absl::StrCat(kAttentionEntry, ".cu");
     request->least_nvrtc = kLeastNvrtcOf16BitProducts;
     return absl::OkStatus();
   }
-  std::string Entry(const KernelCode&) const override { return kAttentionEntry; }
+  CodeTexts TextsOfCode(const KernelCode& code) const override {
+    return {Of(code).problem.ToString(), Of(code).schedule.ToString(), kAttentionEntry};
+  }
   std::vector<std::string> Headers(const KernelSpec&) const override { return {kAttentionHeader}; }
   absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec,
                                       const KernelCode& code) const override {
@@ -139,18 +134,6 @@ class AttentionKernels : public OwnKernels<AttentionCode> {
   absl::StatusOr<AttentionProblem> ProblemOfCode(const AttentionProblem& problem) const override {
     SINTER_RETURN_IF_ERROR(problem.Check());
     return problem;
-  }
-  void WriteProblem(const AttentionProblem& problem, ByteWriter& w) const override {
-    w.Bytes(problem.Canonical());
-  }
-  absl::StatusOr<AttentionProblem> ReadProblem(ByteReader& r) const override {
-    return AttentionProblem::FromCanonical(r.Bytes());
-  }
-  std::string BytesOf(const AttentionSchedule& schedule) const override {
-    return schedule.Canonical();
-  }
-  absl::StatusOr<AttentionSchedule> ScheduleFrom(absl::string_view bytes) const override {
-    return AttentionSchedule::FromCanonical(bytes);
   }
 
  private:

@@ -36,6 +36,7 @@ absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceMod
   GeneratedKernel kernel;
   SINTER_ASSIGN_OR_RETURN(kernel.code, spec.family->CheckedCode(spec, model));
   SINTER_ASSIGN_OR_RETURN(kernel.recipe, spec.family->Recipe(spec, kernel.code));
+  kernel.request.name = absl::StrCat(kernel.recipe.entry, ".cu");
   SINTER_RETURN_IF_ERROR(spec.family->WriteRequest(spec, kernel.code, &kernel.request));
   Complete(spec, model, options, kernel);
   return kernel;

@@ -4,6 +4,7 @@
 #define SINTER_SRC_PLAN_COLLECTIVE_FAMILY_H_
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,22 @@ using CollectiveSpec = OwnSpec<CollectiveCode>;
 
 class CollectiveKernels : public OwnKernels<CollectiveCode> {
  public:
-  absl::string_view name() const override { return "collective"; }
-  uint8_t number() const override { return 4; }
-  bool TakesSeveralOps(const KernelSpec& spec) const override {
-    return ProblemOf(spec).residual || ProblemOf(spec).norm;
+  // All ranks must choose alike, so nothing is measured: a single GPU would wait for the others.
+  CollectiveKernels()
+      : OwnKernels({"collective",
+                    4,
+                    {"two sums or gathers over ranks, each of which waits for all ranks",
+                     "a sum over ranks takes its casts, a residual and the norm of its rows along, "
+                     "no other ops",
+                     "a sum or gather over ranks reads its operand from memory"}}) {}
+
+  KernelTraits TraitsOf(const KernelSpec& spec) const override {
+    const CollectiveProblem& p = ProblemOf(spec);
+    return {p.residual || p.norm, p.fixed_rows == 0, p.ranks, false};
+  }
+  KernelTexts TextsOf(const KernelSpec& spec) const override {
+    const std::string problem = ProblemOf(spec).ToString();
+    return {problem, ScheduleOf(spec).ToString(), problem};
   }
   std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
     const CollectiveProblem& p = ProblemOf(spec);
@@ -68,29 +81,13 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
                                                                     " columns sent by the kernel before")));
     return out;
   }
-  bool LeavesInWorkspace(const KernelSpec& spec) const override {
-    return Of(spec).places[FirstResult(ProblemOf(spec))].buffer == kWorkspaceBuffer;
-  }
-  ApartReasons WhyApart() const override {
-    return {
-        "two sums or gathers over ranks, each of which waits for all ranks",
-        "a sum over ranks takes its casts, a residual and the norm of its rows along, no other ops",
-        "a sum or gather over ranks reads its operand from memory"};
-  }
-  std::string IdentityText(const KernelSpec& spec) const override { return ProblemText(spec); }
-  std::string OwnText(const OwnRun& run) const override {
-    const CollectiveProblem& p = Of(run);
-    return absl::StrCat(NameWithRanks(p), p.residual ? " + residual" : "", p.norm ? " + norm" : "");
-  }
-
-  bool UsesM(const KernelSpec& spec) const override { return ProblemOf(spec).fixed_rows == 0; }
-  int64_t Rows(const KernelSpec& spec, int64_t bucket) const override {
-    return ProblemOf(spec).Rows(bucket);
+  KernelRows RowsOf(const KernelSpec& spec, int64_t bucket) const override {
+    return {ProblemOf(spec).Rows(bucket), 0};
   }
   // Sums take ranks in order, whatever the form is; a norm sums a row by threads.
   std::string RowOrder(const KernelSpec& spec) const override {
     const bool norm = ProblemOf(spec).norm;
-    return absl::StrCat(ProblemText(spec),
+    return absl::StrCat(ProblemOf(spec).ToString(),
                         norm ? absl::StrCat(" threads=", ScheduleOf(spec).threads) : "", "\n");
   }
   absl::Status CheckRowOrder(const KernelSpec& spec) const override {
@@ -105,7 +102,6 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
   bool MixesRows(const KernelSpec& spec) const override {
     return ProblemOf(spec).by_rows && ProblemOf(spec).fixed_rows == 0;
   }
-  int Ranks(const KernelSpec& spec) const override { return ProblemOf(spec).ranks; }
   int64_t RowsOfSlots(const KernelSpec& spec, uint64_t slot_bytes) const override {
     const CollectiveProblem& p = ProblemOf(spec);
     const int64_t most = MostCollectiveRows(p, ScheduleOf(spec), slot_bytes);
@@ -117,8 +113,6 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
                                      const DeviceModel& model) const override {
     return PredictCollective(ProblemOf(spec), ScheduleOf(spec), bucket, model);
   }
-  // All ranks must choose alike, so nothing is measured: a GPU alone would wait for the others.
-  bool MeasuresAll() const override { return false; }
   absl::StatusOr<std::vector<OwnChoice>> RankOwn(const OwnRun& run, int64_t bucket,
                                                  const DeviceModel& model,
                                                  const SearchOptions& options,
@@ -137,30 +131,40 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
     return ChoicesOf(ranked);
   }
 
-  absl::StatusOr<OwnChoice> RankPushed(const OwnRun& run, int64_t turns, int64_t columns,
-                                       int64_t bucket, const DeviceModel& model) const override {
-    std::vector<RankedCollective> ranked =
-        SearchCollective(Of(run), bucket, model, {turns, columns});
+  // For notes of plans.
+  static std::string NoteOf(const CollectiveProblem& p) {
+    return absl::StrCat(NameWithRanks(p), p.residual ? " + residual" : "", p.norm ? " + norm" : "");
+  }
+  // A choice for a run that sums over ranks. The kernel before the run computes its first operand
+  // and pushes that to the other ranks (Schedule::pushes) in `turns` turns. If `turns` is 0, it
+  // pushes its first `columns` columns.
+  static absl::StatusOr<OwnChoice> RankPushed(const OwnRun& run, int64_t turns, int64_t columns,
+                                              int64_t bucket, const DeviceModel& model) {
+    const auto* const problem = BodyAs<CollectiveProblem>(run.problem);
+    std::vector<RankedCollective> ranked;
+    if (problem != nullptr) ranked = SearchCollective(*problem, bucket, model, {turns, columns});
     if (ranked.empty()) return absl::FailedPreconditionError("no sum of what is pushed is legal");
-    return OwnChoice{BytesOf(ranked.front().schedule), {ranked.front().prediction}};
+    return OwnChoice{CollectiveKernels().BytesOf(ranked.front().schedule),
+                     {ranked.front().prediction}};
   }
-  bool TakesPushed(absl::string_view choice) const override {
-    const absl::StatusOr<CollectiveSchedule> schedule = ScheduleFrom(choice);
-    return schedule.ok() && (schedule->pushed > 0 || schedule->pushed_columns > 0);
-  }
-  int64_t PushedColumns(absl::string_view choice) const override {
-    const absl::StatusOr<CollectiveSchedule> schedule = ScheduleFrom(choice);
-    return schedule.ok() ? schedule->pushed_columns : 0;
+  // The schedule of a choice of this family that takes what the kernel before it pushes.
+  static std::optional<CollectiveSchedule> PushedSchedule(const KernelFamily* family,
+                                                          absl::string_view choice) {
+    const auto* const sums = dynamic_cast<const CollectiveKernels*>(family);
+    if (sums == nullptr) return std::nullopt;
+    const absl::StatusOr<CollectiveSchedule> schedule = sums->ScheduleFrom(choice);
+    const bool pushed = schedule.ok() && (schedule->pushed > 0 || schedule->pushed_columns > 0);
+    return pushed ? std::make_optional(*schedule) : std::nullopt;
   }
 
   absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
                             CompileRequest* request) const override {
     request->source = CollectiveSource(Of(code).problem, Of(code).schedule);
-    request->name = absl::StrCat(Entry(code), ".cu");
     return absl::OkStatus();
   }
-  std::string Entry(const KernelCode& code) const override {
-    return CollectiveEntry(Of(code).problem);
+  CodeTexts TextsOfCode(const KernelCode& code) const override {
+    const CollectiveProblem& p = Of(code).problem;
+    return {p.ToString(), Of(code).schedule.ToString(), CollectiveEntry(p)};
   }
   std::vector<std::string> Headers(const KernelSpec& spec) const override {
     return {CollectiveHeader(ProblemOf(spec))};
@@ -185,60 +189,8 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
     any.rows_per_m = 1;
     return any;
   }
-  void WriteProblem(const CollectiveProblem& p, ByteWriter& w) const override {
-    w.U8(kProblemFormat);
-    ProblemFields(w, p);
-  }
-  absl::StatusOr<CollectiveProblem> ReadProblem(ByteReader& r) const override {
-    const uint8_t format = r.U8();
-    CollectiveProblem p;
-    ProblemFields(r, p);
-    if (r.ok() && format == kProblemFormat && CheckCollective(p, {false, 512, 1}).ok()) return p;
-    return absl::DataLossError("all_reduce: its problem is damaged");
-  }
-  std::string BytesOf(const CollectiveSchedule& schedule) const override {
-    ByteWriter w;
-    w.U8(kScheduleFormat);
-    ScheduleFields(w, schedule, FormOf(schedule));
-    return w.Take();
-  }
-  absl::StatusOr<CollectiveSchedule> ScheduleFrom(absl::string_view bytes) const override {
-    ByteReader r(bytes);
-    CollectiveSchedule schedule;
-    const uint8_t format = r.U8();
-    Form form = kOneShot;
-    ScheduleFields(r, schedule, form);
-    SINTER_RETURN_IF_ERROR(r.Finish("all_reduce schedule"));
-    schedule.two_shot = form == kTwoShot;
-    if (format == kScheduleFormat && FormOf(schedule) == form) return schedule;
-    return absl::DataLossError("all_reduce: its schedule is damaged");
-  }
 
  private:
-  static constexpr uint8_t kProblemFormat = 2, kScheduleFormat = 1;
-  enum Form : uint8_t { kOneShot = 0, kTwoShot = 1, kPushed = 2, kPushedColumns = 3 };
-
-  static Form FormOf(const CollectiveSchedule& s) {
-    return s.two_shot             ? kTwoShot
-           : s.pushed > 0         ? kPushed
-           : s.pushed_columns > 0 ? kPushedColumns
-                                  : kOneShot;
-  }
-  // They write or read fields, by the codec.
-  template <typename Codec, typename Problem>
-  static void ProblemFields(Codec& codec, Problem& p) {
-    codec(Byte(p.kind, static_cast<uint8_t>(CollectiveKind::kAllGather)), Byte(p.ranks), p.element,
-          p.result, Bits(p.residual, p.rounded, p.norm, p.keeps, p.by_rows, p.norm_rounded), p.eps,
-          p.columns, p.fixed_rows, p.rows_per_m);
-  }
-  template <typename Codec, typename Schedule, typename FormField>
-  static void ScheduleFields(Codec& codec, Schedule& s, FormField&& form) {
-    codec(form, Word(s.threads, 1024), Word(s.grid, 1u << 20));
-    if (Codec::kReads ? form == kPushed : s.pushed > 0) codec(Byte(s.pushed));
-    if (Codec::kReads ? form == kPushedColumns : s.pushed_columns > 0) {
-      codec(Word(s.pushed_columns, 1u << 20));
-    }
-  }
   static std::string NameWithRanks(const CollectiveProblem& p) {
     const bool gathers = p.kind == CollectiveKind::kAllGather;
     return absl::StrCat(p.PartsOfX() > 1 ? "part of the " : "", gathers ? "gather" : "sum",

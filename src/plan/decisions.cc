@@ -52,11 +52,10 @@ absl::Status CheckReadFields(const Struct& of) {
   return status;
 }
 
-uint32_t WordOf(const KernelDecision& kernel) {
+uint32_t WordOf(const KernelDecision& kernel, uint32_t choice_flags) {
   const uint32_t number =
       kernel.family->number() == StitchFamily().number() ? 0 : kernel.family->number();
-  return number << kFamilyShift | kernel.family->ChoiceFlags(kernel) |
-         (kernel.ops.turned ? kTurned : 0);
+  return number << kFamilyShift | choice_flags | (kernel.ops.turned ? kTurned : 0);
 }
 
 // Null when there is none.
@@ -67,8 +66,10 @@ const KernelFamily* FamilyOfChoice(uint32_t word) {
 }
 
 void WriteKernel(const KernelDecision& kernel, ByteWriter& w) {
-  w(WordOf(kernel), Word(kernel.ops.first), Word(kernel.ops.values));
-  kernel.family->WriteChoice(kernel, w);
+  ByteWriter choice;
+  const uint32_t flags = kernel.family->WriteChoice(kernel, choice);
+  w(WordOf(kernel, flags), Word(kernel.ops.first), Word(kernel.ops.values));
+  w.Raw(choice.str());
   FigureFields(w, kernel);
 }
 

@@ -101,8 +101,8 @@ const std::string& BufferNames::Of(int buffer) const {
   return buffer >= 0 && i < names.size() ? names[i] : none;
 }
 
-std::string BufferNames::Given(const KernelSpec& spec, Role role) const {
-  for (const OperandBinding& b : spec.operands) {
+std::string BufferNames::Given(const std::vector<OperandBinding>& operands, Role role) const {
+  for (const OperandBinding& b : operands) {
     const auto i = static_cast<size_t>(b.buffer);
     if (b.role == role && b.buffer >= 0 && i < given.size() && given[i]) return names[i];
   }
@@ -204,8 +204,9 @@ const std::array<LevelTerm, 7>& LevelTerms() {
 }
 
 KernelFacts FactsOf(const PlannedKernel& kernel, const DeviceModel& model) {
-  const ProductSequence& p = kernel.spec.sequence;
-  const Schedule& s = kernel.spec.schedule;
+  const ProductBody& body = ProductOf(kernel.spec);
+  const ProductSequence& p = body.sequence;
+  const Schedule& s = body.schedule;
   KernelFacts f;
   if (!CheckScheduleFields(p, s).ok()) return f;
   const DataflowRow& row = RowOf(s);
@@ -222,7 +223,7 @@ KernelFacts FactsOf(const PlannedKernel& kernel, const DeviceModel& model) {
 std::vector<LevelCost> ProductLevels(const PlannedKernel& kernel, const DeviceModel& model) {
   const Prediction& p = kernel.prediction;
   const KernelFacts f = FactsOf(kernel, model);
-  const Schedule& s = kernel.spec.schedule;
+  const Schedule& s = ProductOf(kernel.spec).schedule;
   std::vector<LevelCost> levels = {HbmCost(p, model),       L2Cost(p, model),
                                    IntakeCost(p, f, model), SharedCost(p, f, model),
                                    TensorCost(p, f, model), DsmCost(p, s.cluster, model),

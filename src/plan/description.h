@@ -26,8 +26,8 @@ struct BufferNames {
 
   // "" without one.
   const std::string& Of(int buffer) const;
-  // Of what a kernel of products takes as `role`; "" where the caller gave none.
-  std::string Given(const KernelSpec& spec, Role role) const;
+  // The operand that a kernel of products takes as `role`; "" if the caller gave it no name.
+  std::string Given(const std::vector<OperandBinding>& operands, Role role) const;
 };
 
 // A buffer, or a part of one, that a kernel reads or writes.
@@ -190,7 +190,7 @@ struct KernelDescription {
   StitchTerms times;
   std::vector<HandPicture> hands;
 
-  // ---- Filled by src/explain, from Buffers and BodyOf of the kernels' families
+  // ---- Filled by src/explain, from buffers and the bodies of stitched kernels
   std::string computes;  // "gate, up and silu": its words
   bool shares = false;   // whether these are several ops
   std::vector<TensorPicture> reads, writes;

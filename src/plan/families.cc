@@ -6,31 +6,21 @@
 #include "src/plan/stitch_family.h"
 
 namespace sinter {
+namespace {
 
-const KernelFamily& ProductFamily() {
-  static const ProductKernels family;
+template <typename Kernels>
+const KernelFamily& Static() {
+  static const Kernels family;
   return family;
 }
 
-const KernelFamily& StitchFamily() {
-  static const StitchKernels family;
-  return family;
-}
+}  // namespace
 
-const KernelFamily& GroupedFamily() {
-  static const GroupedKernels family;
-  return family;
-}
-
-const KernelFamily& AttentionFamily() {
-  static const AttentionKernels family;
-  return family;
-}
-
-const KernelFamily& CollectiveFamily() {
-  static const CollectiveKernels family;
-  return family;
-}
+const KernelFamily& ProductFamily() { return Static<ProductKernels>(); }
+const KernelFamily& StitchFamily() { return Static<StitchKernels>(); }
+const KernelFamily& GroupedFamily() { return Static<GroupedKernels>(); }
+const KernelFamily& AttentionFamily() { return Static<AttentionKernels>(); }
+const KernelFamily& CollectiveFamily() { return Static<CollectiveKernels>(); }
 
 const std::vector<const KernelFamily*>& Families() {
   static const std::vector<const KernelFamily*>* const families =

@@ -19,7 +19,7 @@ namespace sinter {
 
 const KernelFamily& GroupedFamily();
 
-// KernelCode::own of the family: a product of any place and a schedule without its grid.
+// The body of the family's codes: a product of any place and a schedule without its grid.
 struct GroupedCode {
   GroupedProduct problem;
   GroupedSchedule schedule;
@@ -31,11 +31,24 @@ using GroupedSpec = OwnSpec<GroupedCode>;
 
 class GroupedKernels : public OwnKernels<GroupedCode> {
  public:
-  absl::string_view name() const override { return "grouped"; }
-  uint8_t number() const override { return 3; }
-  bool TakesSeveralOps(const KernelSpec& spec) const override {
+  GroupedKernels()
+      : OwnKernels({"grouped",
+                    3,
+                    {"two grouped products, whose rows meet in other blocks",
+                     "a grouped product's kernel takes its bias, gate, weights and cast along, no "
+                     "other ops",
+                     "a grouped product's kernel reads its operands from memory"},
+                    true}) {}
+
+  KernelTraits TraitsOf(const KernelSpec& spec) const override {
     const GroupedProduct& p = ProblemOf(spec);
-    return p.gate != GroupedGate::kNone || p.has_factor || p.has_bias || p.quantizer.present;
+    const bool several =
+        p.gate != GroupedGate::kNone || p.has_factor || p.has_bias || p.quantizer.present;
+    return {several, p.fixed_rows == 0, 1, false};
+  }
+  KernelTexts TextsOf(const KernelSpec& spec) const override {
+    const std::string problem = ProblemOf(spec).ToString();
+    return {problem, ScheduleOf(spec).ToString(), problem};
   }
   std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
     const GroupedProduct& p = ProblemOf(spec);
@@ -101,21 +114,13 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
     if (p.quantizer.present) out.words.push_back("quantize");
     return out;
   }
-  ApartReasons WhyApart() const override {
-    return {"two grouped products, whose rows meet in other blocks",
-            "a grouped product's kernel takes its bias, gate, weights and cast along, no other ops",
-            "a grouped product's kernel reads its operands from memory"};
-  }
-  std::string IdentityText(const KernelSpec& spec) const override { return ProblemText(spec); }
-
-  bool UsesM(const KernelSpec& spec) const override { return ProblemOf(spec).fixed_rows == 0; }
-  int64_t Rows(const KernelSpec& spec, int64_t bucket) const override {
-    return ProblemOf(spec).Rows(bucket);
+  KernelRows RowsOf(const KernelSpec& spec, int64_t bucket) const override {
+    return {ProblemOf(spec).Rows(bucket), 0};
   }
   // Each result sums K in one order, whatever the tile is: tensor cores in steps of 16. Nothing
   // promises that they do so with swapped operands.
   std::string RowOrder(const KernelSpec& spec) const override {
-    return absl::StrCat(ProblemText(spec),
+    return absl::StrCat(ProblemOf(spec).ToString(),
                         ScheduleOf(spec).IsWarpDots()   ? " dots of warps"
                         : ScheduleOf(spec).block_m == 0 ? " dots"
                         : ScheduleOf(spec).swapped > 0  ? " steps swapped"
@@ -146,28 +151,17 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
     if (!replaces) ranked.resize(std::min(most, std::max<size_t>(1, ranked.size() - 1)));
     return ChoicesOf(ranked);
   }
-  std::string OwnText(const OwnRun& run) const override {
-    const GroupedProduct& p = Of(run);
-    std::string text = p.gate == GroupedGate::kNone ? "grouped product" : "grouped gated pair";
-    if (p.act != Activation::kIdentity) absl::StrAppend(&text, " + ", NameOf(p.act));
-    if (p.has_factor) text += " * slot factor";
-    if (p.quantizer.present) text += " + quantize";
-    return text;
-  }
-
   absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
                             CompileRequest* request) const override {
     request->source = GroupedSource(Of(code).problem, Of(code).schedule);
-    request->name = absl::StrCat(kGroupedEntry, ".cu");
     if (Of(code).schedule.block_m > 0) request->least_nvrtc = kLeastNvrtcOf16BitProducts;
     return absl::OkStatus();
   }
-  std::string Entry(const KernelCode&) const override { return kGroupedEntry; }
   std::vector<std::string> Headers(const KernelSpec& spec) const override {
     return GroupedHeaders(ProblemOf(spec), ScheduleOf(spec));
   }
-  std::string CodeScheduleText(const KernelCode& code) const override {
-    return Of(code).schedule.ToString(false);
+  CodeTexts TextsOfCode(const KernelCode& code) const override {
+    return {Of(code).problem.ToString(), Of(code).schedule.ToString(false), kGroupedEntry};
   }
   absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec, const KernelCode&) const override {
     return GroupedRecipe(ProblemOf(spec), ScheduleOf(spec), Of(spec).places);
@@ -181,23 +175,6 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
     GroupedProduct any = product;
     any.fixed_rows = 0;  // the recipe tells a launch its rows
     return any;
-  }
-  void WriteProblem(const GroupedProduct& product, ByteWriter& w) const override {
-    product.Write(w);
-  }
-  absl::StatusOr<GroupedProduct> ReadProblem(ByteReader& r) const override {
-    return ReadGroupedProduct(r);
-  }
-  std::string BytesOf(const GroupedSchedule& schedule) const override {
-    ByteWriter w;
-    schedule.Write(w);
-    return w.Take();
-  }
-  absl::StatusOr<GroupedSchedule> ScheduleFrom(absl::string_view bytes) const override {
-    ByteReader r(bytes);
-    SINTER_ASSIGN_OR_RETURN(const GroupedSchedule schedule, ReadGroupedSchedule(r));
-    SINTER_RETURN_IF_ERROR(r.Finish("grouped schedule"));
-    return schedule;
   }
 };
 

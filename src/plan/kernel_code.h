@@ -24,10 +24,10 @@ namespace sinter {
 // The source is a function of this alone. Immutable once made; any thread may read it.
 struct KernelCode {
   const KernelFamily* family = &ProductFamily();
-  bool batch_invariant = false;              // a compiler option; the source does not depend on it
-  ProductCode product;                       // of products
-  std::shared_ptr<const StitchCode> stitch;  // of stitched kernels
-  std::shared_ptr<const void> own;           // of any other family, which alone knows its type
+  bool batch_invariant = false;  // a compiler option; the source does not depend on it
+  // What the source is made from. The family knows its type: ProductCode (kernel_source.h),
+  // StitchCode (src/stitch/spec.h), or a problem and a schedule.
+  KernelBodyPtr body;
 
   // Versioned bytes without the schedule. Equal Bytes and equal ScheduleBytes mean equal source.
   std::string Bytes() const;

@@ -15,85 +15,74 @@
 
 namespace sinter {
 
-// KernelSpec::own of such a family.
+// The body of a kernel of such a family.
 template <typename C>
 struct OwnSpec {
   C code;
   std::vector<BufferPlace> places;  // of the run's operands, then of its result
 };
 
-// `C`, the family's KernelCode::own, has a `problem` and a `schedule` with a `grid`; both have ==
-// and ToString().
+// `C`, the body of the family's codes, has a `problem` and a `schedule` with a `grid`; both have
+// ==, ToString(), Write(ByteWriter&), and a static Read(ByteReader&) that trusts nothing.
 template <typename C>
 class OwnKernels : public KernelFamily {
  public:
   using Problem = decltype(C::problem);
   using Schedule = decltype(C::schedule);
 
-  static const OwnSpec<C>& Of(const KernelSpec& spec) {
-    return *static_cast<const OwnSpec<C>*>(spec.own.get());
-  }
-  static const C& Of(const KernelCode& code) { return *static_cast<const C*>(code.own.get()); }
-  static const Problem& Of(const OwnRun& run) {
-    return *static_cast<const Problem*>(run.problem.get());
-  }
+  using KernelFamily::KernelFamily;
+
+  static const OwnSpec<C>& Of(const KernelSpec& spec) { return *BodyAs<OwnSpec<C>>(spec.body); }
+  static const C& Of(const KernelCode& code) { return *BodyAs<C>(code.body); }
+  static const Problem& Of(const OwnRun& run) { return *BodyAs<Problem>(run.problem); }
   static const Problem& ProblemOf(const KernelSpec& spec) { return Of(spec).code.problem; }
   static const Schedule& ScheduleOf(const KernelSpec& spec) { return Of(spec).code.schedule; }
 
   // FAILED_PRECONDITION or INVALID_ARGUMENT naming field, value and bound.
   virtual absl::Status CheckSchedule(const Problem& problem, const Schedule& schedule,
                                      const DeviceModel& model) const = 0;
-  virtual void WriteProblem(const Problem& problem, ByteWriter& w) const = 0;
-  virtual absl::StatusOr<Problem> ReadProblem(ByteReader& r) const = 0;
-  virtual std::string BytesOf(const Schedule& schedule) const = 0;
-  // Of all of `bytes`.
-  virtual absl::StatusOr<Schedule> ScheduleFrom(absl::string_view bytes) const = 0;
   // What source is made from a problem: without what a launch is told.
   virtual absl::StatusOr<Problem> ProblemOfCode(const Problem& problem) const { return problem; }
 
-  std::string ProblemText(const KernelSpec& spec) const override {
-    return ProblemOf(spec).ToString();
+  static std::string BytesOf(const Schedule& schedule) {
+    ByteWriter w;
+    schedule.Write(w);
+    return w.Take();
   }
-  std::string ScheduleText(const KernelSpec& spec) const override {
-    return ScheduleOf(spec).ToString();
+  // DATA_LOSS unless a schedule has exactly these bytes.
+  absl::StatusOr<Schedule> ScheduleFrom(absl::string_view bytes) const {
+    ByteReader r(bytes);
+    SINTER_ASSIGN_OR_RETURN(const Schedule schedule, Schedule::Read(r));
+    SINTER_RETURN_IF_ERROR(r.Finish(absl::StrCat(name(), " schedule")));
+    return schedule;
   }
-  bool Equal(const KernelSpec& a, const KernelSpec& b) const override {
-    if (a.own == nullptr || b.own == nullptr) return a.own == b.own;
-    return ProblemOf(a) == ProblemOf(b) && ScheduleOf(a) == ScheduleOf(b) &&
-           Of(a).places == Of(b).places;
-  }
+
   std::string ScheduleBytes(const KernelSpec& spec) const override {
     return BytesOf(ScheduleOf(spec));
   }
   void WriteExecuted(const KernelSpec& spec, ByteWriter& w) const override {
-    WriteProblem(ProblemOf(spec), w);
+    ProblemOf(spec).Write(w);
     for (const BufferPlace& place : Of(spec).places) w(place);
   }
   void WriteSourceKey(const KernelSpec& spec, ByteWriter& w) const override {
-    WriteProblem(ProblemOf(spec), w);
+    ProblemOf(spec).Write(w);
   }
-  absl::Status CheckRowOrder(const KernelSpec&) const override { return absl::OkStatus(); }
   absl::StatusOr<KernelLaunch> Check(const KernelSpec& spec, const KernelCode&,
                                      const DeviceModel& model, StitchBudget*) const override {
     SINTER_RETURN_IF_ERROR(CheckSchedule(ProblemOf(spec), ScheduleOf(spec), model));
     return KernelLaunch();
   }
-  bool LeavesInWorkspace(const KernelSpec& spec) const override {
-    return Of(spec).places.back().buffer == kWorkspaceBuffer;
-  }
-  bool MeasuresAll() const override { return true; }
-
   absl::StatusOr<KernelCode> Code(const KernelSpec& spec) const override {
-    if (spec.own == nullptr) {
+    if (BodyAs<OwnSpec<C>>(spec.body) == nullptr) {
       return Invalid("a kernel of ", name(), " has no problem");
     }
-    auto own = std::make_shared<C>(Of(spec).code);
-    SINTER_ASSIGN_OR_RETURN(own->problem, ProblemOfCode(own->problem));
-    own->schedule.grid = 1;
+    C own = Of(spec).code;
+    SINTER_ASSIGN_OR_RETURN(own.problem, ProblemOfCode(own.problem));
+    own.schedule.grid = 1;
     KernelCode code;
     code.family = spec.family;
     code.batch_invariant = spec.batch_invariant;
-    code.own = std::move(own);
+    code.body = MakeBody(std::move(own));
     return code;
   }
   absl::StatusOr<KernelCode> CheckedCode(const KernelSpec& spec,
@@ -102,37 +91,31 @@ class OwnKernels : public KernelFamily {
     SINTER_RETURN_IF_ERROR(CheckSchedule(ProblemOf(spec), ScheduleOf(spec), model));
     return code;
   }
-  void WriteCode(const KernelCode& code, ByteWriter& w) const override {
-    WriteProblem(Of(code).problem, w);
-  }
-  std::string CodeScheduleBytes(const KernelCode& code) const override {
-    return BytesOf(Of(code).schedule);
-  }
-  std::string CodeProblemText(const KernelCode& code) const override {
-    return Of(code).problem.ToString();
-  }
-  std::string CodeScheduleText(const KernelCode& code) const override {
-    return Of(code).schedule.ToString();
+  CodeBytes BytesOfCode(const KernelCode& code) const override {
+    ByteWriter w;
+    Of(code).problem.Write(w);
+    return {WordOfFamily(), w.Take(), BytesOf(Of(code).schedule)};
   }
   absl::Status ReadCode(ByteReader& r, absl::string_view schedule,
                         KernelCode* code) const override {
-    auto own = std::make_shared<C>();
-    SINTER_ASSIGN_OR_RETURN(own->problem, ReadProblem(r));
-    SINTER_ASSIGN_OR_RETURN(own->schedule, ScheduleFrom(schedule));
-    code->own = std::move(own);
+    C own;
+    SINTER_ASSIGN_OR_RETURN(own.problem, Problem::Read(r));
+    SINTER_ASSIGN_OR_RETURN(own.schedule, ScheduleFrom(schedule));
+    code->body = MakeBody(std::move(own));
     return absl::OkStatus();
   }
 
   void Decide(const KernelSpec& spec, KernelDecision* decision) const override {
     decision->own = ScheduleBytes(spec);
   }
-  void WriteChoice(const KernelDecision& decision, ByteWriter& w) const override {
+  uint32_t WriteChoice(const KernelDecision& decision, ByteWriter& w) const override {
     w.Bytes(decision.own);
+    return 0;
   }
   absl::Status ReadChoice(uint32_t flags, ByteReader& r, KernelDecision* decision) const override {
     decision->own = std::string(r.Bytes());
     const bool fits = flags == 0 && !decision->ops.turned && ScheduleFrom(decision->own).ok() &&
-                      decision->ops.first < KernelsOf(decision->own);
+                      decision->ops.first < NeedsOf({}, decision->own, 0).kernels;
     return fits ? absl::OkStatus() : LostDecision(absl::StrCat("the choice of ", name()));
   }
   bool SameSource(const KernelDecision& a, const KernelDecision& b) const override {
@@ -144,13 +127,13 @@ class OwnKernels : public KernelFamily {
 
   absl::StatusOr<KernelSpec> BindOwn(const OwnRun& run, absl::string_view choice, int,
                                      const std::vector<BufferPlace>& places) const override {
-    auto own = std::make_shared<OwnSpec<C>>();
-    own->code.problem = Of(run);
-    SINTER_ASSIGN_OR_RETURN(own->code.schedule, ScheduleFrom(choice));
-    own->places = places;
+    OwnSpec<C> own;
+    own.code.problem = Of(run);
+    SINTER_ASSIGN_OR_RETURN(own.code.schedule, ScheduleFrom(choice));
+    own.places = places;
     KernelSpec spec;
     spec.family = this;
-    spec.own = std::move(own);
+    spec.body = MakeBody(std::move(own));
     return spec;
   }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -87,15 +86,22 @@ const KernelFamily* FamilyOfCode(uint32_t word) {
 }  // namespace
 
 bool KernelSpec::operator==(const KernelSpec& o) const {
-  const auto fields = [](const KernelSpec& s) {
-    return std::tie(s.family, s.workspace_flags_offset, s.constant_rows, s.batch_invariant);
-  };
-  return fields(*this) == fields(o) && family->Equal(*this, o);
+  if (family != o.family || (body == nullptr) != (o.body == nullptr)) return false;
+  ByteWriter bytes, others;
+  WriteSpec(*this, bytes);
+  WriteSpec(o, others);
+  return bytes.str() == others.str();
 }
 
-std::string ProblemText(const KernelSpec& spec) { return spec.family->ProblemText(spec); }
+const ProductBody& ProductOf(const KernelSpec& spec) {
+  static const ProductBody* const none = new ProductBody();
+  const ProductBody* const body = BodyAs<ProductBody>(spec.body);
+  return body == nullptr ? *none : *body;
+}
 
-std::string ScheduleText(const KernelSpec& spec) { return spec.family->ScheduleText(spec); }
+std::string ProblemText(const KernelSpec& spec) { return spec.family->TextsOf(spec).problem; }
+
+std::string ScheduleText(const KernelSpec& spec) { return spec.family->TextsOf(spec).schedule; }
 
 std::string ScheduleBytes(const KernelSpec& spec) { return spec.family->ScheduleBytes(spec); }
 
@@ -109,12 +115,12 @@ double Plan::PredictedUs() const { return PredictedUsOf(kernels); }
 
 bool Plan::UsesM() const {
   return std::any_of(kernels.begin(), kernels.end(), [](const PlannedKernel& kernel) {
-    return kernel.spec.family->UsesM(kernel.spec);
+    return kernel.spec.family->TraitsOf(kernel.spec).uses_m;
   });
 }
 
 bool Plan::IsStandIn() const {
-  return !kernels.empty() && kernels.front().spec.family->IsStandIn();
+  return !kernels.empty() && kernels.front().spec.family->traits().is_stand_in;
 }
 
 bool Plan::IsBatchInvariant() const {
@@ -169,7 +175,7 @@ absl::string_view Plan::Fusion() const {
   if (IsStandIn()) return "stand-in";
   if (kernels.size() == 1) return "fused";
   const bool any = std::any_of(kernels.begin(), kernels.end(), [](const PlannedKernel& kernel) {
-    return kernel.spec.family->TakesSeveralOps(kernel.spec);
+    return kernel.spec.family->TraitsOf(kernel.spec).takes_several_ops;
   });
   return any ? "partly fused" : "unfused";
 }
@@ -204,18 +210,19 @@ absl::Status LostCode(absl::string_view what) { return DataLoss("kernel code: ",
 absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec) { return spec.family->Code(spec); }
 
 std::string KernelCode::Bytes() const {
+  const CodeBytes bytes = family->BytesOfCode(*this);
   ByteWriter w;
   w.U32(kCodeVersion);
-  w.U32(family->CodeWord(*this) | (batch_invariant ? kBatchInvariantCode : 0));
-  family->WriteCode(*this, w);
+  w.U32(bytes.word | (batch_invariant ? kBatchInvariantCode : 0));
+  w.Raw(bytes.problem);
   return w.Take();
 }
 
-std::string KernelCode::ScheduleBytes() const { return family->CodeScheduleBytes(*this); }
+std::string KernelCode::ScheduleBytes() const { return family->BytesOfCode(*this).schedule; }
 
-std::string KernelCode::ProblemText() const { return family->CodeProblemText(*this); }
+std::string KernelCode::ProblemText() const { return family->TextsOfCode(*this).problem; }
 
-std::string KernelCode::ScheduleText() const { return family->CodeScheduleText(*this); }
+std::string KernelCode::ScheduleText() const { return family->TextsOfCode(*this).schedule; }
 
 std::vector<std::string> CompileOptionsOf(const KernelSpec& spec) {
   std::vector<std::string> options;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,25 +25,59 @@ const KernelFamily& ProductFamily();
 const KernelFamily& StitchFamily();
 absl::string_view NameOf(const KernelFamily* family);  // "product"
 
+// A value of a type that one family of kernels knows: what a kernel computes and how, what of it is
+// compiled, or what a run of ops computes. Immutable once made; any thread may read it.
+struct KernelBody {
+  virtual ~KernelBody() = default;
+};
+using KernelBodyPtr = std::shared_ptr<const KernelBody>;
+
+template <typename T>
+struct BodyWith final : KernelBody {
+  explicit BodyWith(T of) : value(std::move(of)) {}
+  T value;
+};
+template <typename T>
+KernelBodyPtr MakeBody(T value) {
+  return std::make_shared<BodyWith<T>>(std::move(value));
+}
+// The value of a body; null if there is no body, or if its value has another type.
+template <typename T>
+const T* BodyAs(const KernelBodyPtr& body) {
+  const auto* with = dynamic_cast<const BodyWith<T>*>(body.get());
+  return with == nullptr ? nullptr : &with->value;
+}
+
 // One kernel of a plan as planning makes it: code and binding (kernel_code.h) together.
 struct KernelSpec {
   const KernelFamily* family = &ProductFamily();  // answers what is asked of the kernel; static
-  ProductSequence sequence;                       // one or two products
-  Schedule schedule;
-  std::vector<OperandBinding> operands;
-  uint64_t workspace_flags_offset = 0;  // ready flags; the grid barrier of a stitch kernel
-  bool constant_weights = true;  // weights and biases never change: only then may they be loaded
-                                 // before the predecessor has ended
-  bool constant_rows = false;    // the kernel has sequence.rows() rows, whatever the launch's m
+  // What the kernel computes, its schedule and where its operands lie. The family knows its type:
+  // ProductBody, StitchSpec or OwnSpec (own_family.h).
+  KernelBodyPtr body;
+  uint64_t workspace_flags_offset = 0;  // ready flags, or the grid barrier
   // Compiled without fused multiply-adds, and with the row order that plans of all buckets share
   // (RowOrder).
   bool batch_invariant = false;
-  // Of stitched kernels, which use no sequence, schedule, operands and constant_weights.
-  std::shared_ptr<const StitchSpec> stitch;
-  std::shared_ptr<const void> own;  // of any other family, which alone knows its type; immutable
 
   bool operator==(const KernelSpec& o) const;
 };
+
+// The body of a kernel of products.
+struct ProductBody {
+  ProductSequence sequence;  // one or two products
+  Schedule schedule;
+  std::vector<OperandBinding> operands;
+  bool constant_weights = true;  // weights and biases never change: only then may they be loaded
+                                 // before the predecessor has ended
+  bool constant_rows = false;    // the kernel has sequence.rows() rows, whatever the launch's m
+};
+inline bool HasProducts(const KernelSpec& spec) {
+  return BodyAs<ProductBody>(spec.body) != nullptr;
+}
+// Without products for any other kernel.
+const ProductBody& ProductOf(const KernelSpec& spec);
+// The body of a stitched kernel; null for any other kernel.
+inline const StitchSpec* StitchOf(const KernelSpec& spec) { return BodyAs<StitchSpec>(spec.body); }
 
 // One line each, for any family: the problem and the schedule.
 std::string ProblemText(const KernelSpec& spec);
@@ -186,6 +221,9 @@ struct KernelDecision {
   std::string own;  // of any other family: its choice as bytes
   Prediction prediction;
   double measured_us = 0;  // 0 unless tuned
+
+  // Whether several kernels of an unfused plan are joined in this one.
+  bool IsJoined() const { return products > 1 || !parts.empty(); }
 };
 
 struct Decisions {

@@ -49,11 +49,11 @@ void AddProduct(const MatrixProduct& p, const Words& weights, Words* words) {
   if (e.quantize.has_value()) words->emplace_back("quantize");
 }
 
-Words WordsOf(const KernelSpec& spec, const BufferNames& names) {
-  const auto name = [&](Role role) { return names.Given(spec, role); };
+Words WordsOf(const ProductBody& body, const BufferNames& names) {
+  const auto name = [&](Role role) { return names.Given(body.operands, role); };
   Words words;
-  for (int i = 0; i < spec.sequence.size(); ++i) {
-    AddProduct(spec.sequence[i],
+  for (int i = 0; i < body.sequence.size(); ++i) {
+    AddProduct(body.sequence[i],
                i == 0 ? Words{name(Role::kW), name(Role::kWUp)} : Words{name({Role::kW, 1})},
                &words);
   }
@@ -73,23 +73,23 @@ std::string BindingText(const OperandBinding& b, int products, const BufferNames
                       name.empty() ? "" : absl::StrCat(" (", name, ")"));
 }
 
-std::vector<std::pair<std::string, std::string>> LaunchLines(const KernelSpec& spec,
+std::vector<std::pair<std::string, std::string>> LaunchLines(const ProductBody& body,
                                                              const BufferNames& names) {
-  const Schedule& s = spec.schedule;
-  const ScheduleSizes z = SizesOf(spec.sequence, s);
+  const Schedule& s = body.schedule;
+  const ScheduleSizes z = SizesOf(body.sequence, s);
   const std::string clusters =
       s.cluster > 1
           ? absl::StrCat(" in ", Counted(s.grid / s.cluster, "cluster"), " of ", s.cluster)
           : "";
   const auto binding = [&](std::string* out, const OperandBinding& b) {
-    *out += BindingText(b, spec.sequence.size(), names);
+    *out += BindingText(b, body.sequence.size(), names);
   };
   return {{"launch", absl::StrCat(Counted(s.grid, "block"), clusters, ", shared memory ",
                                   SizeText(static_cast<double>(z.shared_bytes)), " (",
                                   Counted(s.stages, "stage"), " of ",
                                   SizeText(static_cast<double>(z.stage_bytes)), "), accumulators ",
                                   z.accumulators)},
-          {"operands", absl::StrJoin(spec.operands, ", ", binding)}};
+          {"operands", absl::StrJoin(body.operands, ", ", binding)}};
 }
 
 std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
@@ -165,11 +165,12 @@ Json ScheduleJson(const Schedule& s) {
 
 // kC and kParts stay inside a kernel and are no tensors of the plan.
 std::vector<KernelBuffer> ProductKernels::Buffers(const KernelSpec& spec, int64_t) const {
+  const ProductBody& body = ProductOf(spec);
   std::vector<KernelBuffer> list;
-  for (const OperandBinding& operand : spec.operands) {
+  for (const OperandBinding& operand : body.operands) {
     if (operand.role == Role::kC || operand.role == Role::kPartialOut) continue;
-    const RoleShape shape = ShapeOf(spec.sequence, operand.role);
-    const bool rows_of_m = shape.rows > 0 && shape.of_launch && !spec.constant_rows;
+    const RoleShape shape = ShapeOf(body.sequence, operand.role);
+    const bool rows_of_m = shape.rows > 0 && shape.of_launch && !body.constant_rows;
     const bool of_m = rows_of_m || shape.of_k;
     std::vector<Dim> dims = {Dim::Constant(shape.columns)};
     if (shape.rows > 0) dims.insert(dims.begin(), of_m ? Dim::M() : Dim::Constant(shape.rows));
@@ -184,15 +185,16 @@ KernelDescription ProductKernels::Describe(const PlannedKernel& kernel, int64_t,
                                            const DeviceModel& model,
                                            const BufferNames& names) const {
   const KernelSpec& spec = kernel.spec;
+  const ProductBody& body = ProductOf(spec);
   KernelDescription out;
-  out.words = WordsOf(spec, names);
-  out.alike = absl::StrCat(spec.sequence.Canonical(), spec.sequence.rows(), spec.constant_rows);
-  out.kind = Str(NameOf(spec.schedule.dataflow));
+  out.words = WordsOf(body, names);
+  out.alike = absl::StrCat(body.sequence.Canonical(), body.sequence.rows(), body.constant_rows);
+  out.kind = Str(NameOf(body.schedule.dataflow));
   out.problem = ProblemText(spec);
   out.schedule = ScheduleText(spec);
-  out.lines = LaunchLines(spec, names);
+  out.lines = LaunchLines(body, names);
   out.levels = ProductLevels(kernel, model);
-  if (CheckScheduleFields(spec.sequence, spec.schedule).ok()) {
+  if (CheckScheduleFields(body.sequence, body.schedule).ok()) {
     out.products = PictureOf(spec, names);
     absl::StrAppend(&out.kind, ": ", out.products->title);
   }
@@ -200,19 +202,20 @@ KernelDescription ProductKernels::Describe(const PlannedKernel& kernel, int64_t,
 }
 
 void ProductKernels::WriteJson(const KernelSpec& spec, Json* out) const {
+  const ProductBody& body = ProductOf(spec);
   Json operands = Json::array();
-  for (const OperandBinding& b : spec.operands) {
-    operands.push_back({{"role", NameOf(b.role, spec.sequence.size())},
+  for (const OperandBinding& b : body.operands) {
+    operands.push_back({{"role", NameOf(b.role, body.sequence.size())},
                         {"buffer", b.buffer},
                         {"offset_bytes", b.offset_bytes},
                         {"row_stride", b.row_stride}});
   }
-  out->update({{"sequence", SequenceJson(spec.sequence)},
-               {"schedule", ScheduleJson(spec.schedule)},
-               {"shared_bytes", SizesOf(spec.sequence, spec.schedule).shared_bytes},
+  out->update({{"sequence", SequenceJson(body.sequence)},
+               {"schedule", ScheduleJson(body.schedule)},
+               {"shared_bytes", SizesOf(body.sequence, body.schedule).shared_bytes},
                {"operands", operands},
                {"flags_offset_bytes", spec.workspace_flags_offset},
-               {"constant_weights", spec.constant_weights}});
+               {"constant_weights", body.constant_weights}});
 }
 
 }  // namespace sinter

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -31,11 +31,12 @@ constexpr int64_t kProductRowsAtOnce = int64_t{1} << 24;
 
 // Of a spec: what its launch needs besides its code.
 inline ProductBinding ProductBindingOf(const KernelSpec& spec) {
-  return {spec.operands,      spec.sequence.rows(), spec.sequence.rows_per_m,
-          spec.constant_rows, spec.schedule.grid,   spec.workspace_flags_offset};
+  const ProductBody& body = ProductOf(spec);
+  return {body.operands,      body.sequence.rows(), body.sequence.rows_per_m,
+          body.constant_rows, body.schedule.grid,   spec.workspace_flags_offset};
 }
 
-// The picture of a kernel. Precondition: CheckScheduleFields(spec.sequence, spec.schedule) is OK.
+// The picture of a kernel. Precondition: CheckScheduleFields is OK.
 ProductsPicture PictureOf(const KernelSpec& spec, const BufferNames& names = {});
 
 // Bytes at each level of memory, fastest first.
@@ -51,20 +52,29 @@ LevelBytes IntermediateSplit(const ProductSequence& sequence, const Schedule& sc
 
 class ProductKernels : public KernelFamily {
  public:
-  absl::string_view name() const override { return "product"; }
-  uint8_t number() const override { return 0; }
-  std::string ProblemText(const KernelSpec& spec) const override {
-    const std::string text = spec.sequence.ToString();
-    return spec.constant_rows ? absl::StrReplaceAll(text, {{" m<=", " m="}}) : text;
+  static const ProductCode& Of(const KernelCode& code) { return *BodyAs<ProductCode>(code.body); }
+
+  explicit ProductKernels(bool is_stand_in = false)
+      : KernelFamily(
+            {"product",
+             0,
+             {"two products that one kernel does not make faster",
+              "a product's kernel takes element-wise ops of its result along, no other ops",
+              "a product's kernel reads its operands from memory"},
+             false,
+             false,
+             is_stand_in}) {}
+
+  KernelTraits TraitsOf(const KernelSpec& spec) const override {
+    const ProductBody& body = ProductOf(spec);
+    return {TakesSeveralOps(body), !body.constant_rows || MixesRows(spec),
+            std::max(1, body.schedule.pushes), RowOf(body.schedule).offered == Offered::kTuning};
   }
-  std::string ScheduleText(const KernelSpec& spec) const override {
-    return spec.schedule.ToString();
-  }
-  bool TakesSeveralOps(const KernelSpec& spec) const override {
-    const MatrixProduct& first = spec.sequence.front();
-    const ProductEpilogue& e = first.epilogue;
-    return spec.sequence.size() > 1 || first.pair || e.norm.has_value() || e.quantize.has_value() ||
-           (e.program.present() && CountComputed(*e.program.body) > 0);
+  KernelTexts TextsOf(const KernelSpec& spec) const override {
+    const ProductBody& body = ProductOf(spec);
+    const std::string text = body.sequence.products.empty() ? "" : body.sequence.ToString();
+    return {body.constant_rows ? absl::StrReplaceAll(text, {{" m<=", " m="}}) : text,
+            body.schedule.ToString(), text};
   }
 
   // product_description.cc
@@ -72,188 +82,159 @@ class ProductKernels : public KernelFamily {
   KernelDescription Describe(const PlannedKernel& kernel, int64_t bucket, const DeviceModel& model,
                              const BufferNames& names) const override;
   void WriteJson(const KernelSpec& spec, nlohmann::ordered_json* out) const override;
-  ApartReasons WhyApart() const override {
-    return {"two products that one kernel does not make faster",
-            "a product's kernel takes element-wise ops of its result along, no other ops",
-            "a product's kernel reads its operands from memory"};
-  }
-
-  bool Equal(const KernelSpec& a, const KernelSpec& b) const override {
-    return std::tie(a.sequence, a.schedule, a.operands, a.constant_weights) ==
-           std::tie(b.sequence, b.schedule, b.operands, b.constant_weights);
-  }
   std::string ScheduleBytes(const KernelSpec& spec) const override {
-    return spec.schedule.Canonical();
+    return ProductOf(spec).schedule.Canonical();
   }
   void WriteExecuted(const KernelSpec& spec, ByteWriter& w) const override {
-    w.Bytes(spec.sequence.Canonical());
-    w.I64(spec.sequence.m);
-    w.U8(spec.constant_weights);
-    w.U8(spec.constant_rows);
-    w.U64(spec.operands.size());
-    for (const OperandBinding& operand : spec.operands) {
+    const ProductBody& body = ProductOf(spec);
+    w.Bytes(body.sequence.Canonical());
+    w.I64(body.sequence.m);
+    w.U8(body.constant_weights);
+    w.U8(body.constant_rows);
+    w.U64(body.operands.size());
+    for (const OperandBinding& operand : body.operands) {
       w(operand.role.Number(), operand.buffer, operand.offset_bytes, operand.row_stride);
     }
   }
   void WriteSourceKey(const KernelSpec& spec, ByteWriter& w) const override {
-    w.Bytes(spec.sequence.Canonical());
-    w.U8(spec.constant_weights);
-    for (const OperandBinding& operand : spec.operands) {
+    const ProductBody& body = ProductOf(spec);
+    w.Bytes(body.sequence.Canonical());
+    w.U8(body.constant_weights);
+    for (const OperandBinding& operand : body.operands) {
       w(operand.role.Number(), operand.row_stride, operand.offset_bytes % kVectorBytes,
         operand.buffer == kWorkspaceBuffer);
     }
   }
-  std::string IdentityText(const KernelSpec& spec) const override {
-    return spec.sequence.ToString();
-  }
-
-  bool UsesM(const KernelSpec& spec) const override {
-    return !spec.constant_rows || MixesRows(spec);
-  }
-  int64_t Rows(const KernelSpec& spec, int64_t) const override { return spec.sequence.rows(); }
-  int64_t RowsAtOnce(const KernelSpec& spec) const override {
-    const ProductSequence& p = spec.sequence;
-    const bool walks = spec.schedule.dataflow == Dataflow::kProduct && p.rows_per_m == 1;
-    const bool own_rows = !spec.constant_rows && p.front().rows.source == Source::kBuffer &&
+  KernelRows RowsOf(const KernelSpec& spec, int64_t) const override {
+    const ProductBody& body = ProductOf(spec);
+    const ProductSequence& p = body.sequence;
+    const bool walks = body.schedule.dataflow == Dataflow::kProduct && p.rows_per_m == 1;
+    const bool own_rows = !body.constant_rows && p.front().rows.source == Source::kBuffer &&
                           !p.front().HasTransposedRows();
-    return walks && own_rows && !MixesRows(spec) ? kProductRowsAtOnce : 0;
+    return {p.rows(), walks && own_rows && !MixesRows(spec) ? kProductRowsAtOnce : 0};
   }
   // A sum over M.
   bool MixesRows(const KernelSpec& spec) const override {
-    return !spec.sequence.products.empty() && spec.sequence.front().k_is_m;
+    const ProductBody& body = ProductOf(spec);
+    return !body.sequence.products.empty() && body.sequence.front().k_is_m;
   }
-  int Ranks(const KernelSpec& spec) const override { return std::max(1, spec.schedule.pushes); }
   int64_t RowsOfSlots(const KernelSpec& spec, uint64_t slot_bytes) const override {
-    const MatrixProduct& last = spec.sequence.back();
+    const ProductBody& body = ProductOf(spec);
+    const MatrixProduct& last = body.sequence.back();
     const int64_t most = static_cast<int64_t>(slot_bytes) / (last.n * last.ResultBytes());
-    if (spec.constant_rows) return spec.sequence.rows() <= most ? kMaxExtent : 0;
+    if (body.constant_rows) return body.sequence.rows() <= most ? kMaxExtent : 0;
     return most;
   }
   std::string RowOrder(const KernelSpec& spec) const override {
-    return RowOrderOfProducts(spec.sequence, spec.schedule);
+    const ProductBody& body = ProductOf(spec);
+    return RowOrderOfProducts(body.sequence, body.schedule);
   }
   absl::Status CheckRowOrder(const KernelSpec& spec) const override {
-    return sinter::CheckRowOrder(spec.sequence, spec.schedule);
+    const ProductBody& body = ProductOf(spec);
+    return sinter::CheckRowOrder(body.sequence, body.schedule);
   }
 
   absl::StatusOr<KernelLaunch> Check(const KernelSpec& spec, const KernelCode&,
                                      const DeviceModel& model, StitchBudget*) const override {
-    SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
-    return KernelLaunch{IsCooperative(spec.schedule), 0};
+    const ProductBody& body = ProductOf(spec);
+    SINTER_RETURN_IF_ERROR(CheckSchedule(body.sequence, body.schedule, model));
+    return KernelLaunch{IsCooperative(body.schedule), 0};
   }
-  bool IsJoined(const KernelDecision& decision) const override { return decision.products > 1; }
-  bool LeavesInWorkspace(const KernelSpec& spec) const override {
-    for (const OperandBinding& operand : spec.operands) {
-      if (IsResult(operand.role) && operand.buffer == kWorkspaceBuffer) return true;
-    }
-    return false;
-  }
-
   absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t,
                                      const DeviceModel& model) const override {
-    SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
-    return sinter::Predict(spec.sequence, spec.schedule, model);
+    const ProductBody& body = ProductOf(spec);
+    SINTER_RETURN_IF_ERROR(CheckSchedule(body.sequence, body.schedule, model));
+    return sinter::Predict(body.sequence, body.schedule, model);
   }
-  bool IsForTuning(const KernelSpec& spec) const override {
-    return RowOf(spec.schedule).offered == Offered::kTuning;
-  }
-  bool MultipliesCodes(const KernelSpec& spec) const override {
-    return IsCode(spec.sequence.element());
-  }
-
   absl::StatusOr<KernelCode> Code(const KernelSpec& spec) const override {
+    const ProductBody& body = ProductOf(spec);
     KernelCode code;
     code.family = spec.family;
     code.batch_invariant = spec.batch_invariant;
-    ProductCode& product = code.product;
-    product.sequence = spec.sequence;
+    ProductCode product;
+    product.sequence = body.sequence;
     product.sequence.m = 0;
-    if (spec.sequence.front().rows.source != Source::kWindow) {
+    if (body.sequence.front().rows.source != Source::kWindow) {
       product.sequence.rows_per_m = 1;  // the recipe tells a launch its rows
     }
-    product.schedule = spec.schedule;
+    product.schedule = body.schedule;
     product.schedule.grid = 0;
-    product.constant_weights = spec.constant_weights;
+    product.constant_weights = body.constant_weights;
     product.out = RowLayoutOf(spec, Role::kOut);
     product.residual = RowLayoutOf(spec, Role::kResidual);
-    for (int i = 0; i < AuxResultsOf(spec.sequence); ++i) {
+    for (int i = 0; i < AuxResultsOf(body.sequence); ++i) {
       product.aux.push_back(RowLayoutOf(spec, {Role::kAux, 0, i}));
     }
+    code.body = MakeBody(std::move(product));
     return code;
   }
   absl::StatusOr<KernelCode> CheckedCode(const KernelSpec& spec,
                                          const DeviceModel& model) const override {
-    SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
+    const ProductBody& body = ProductOf(spec);
+    SINTER_RETURN_IF_ERROR(CheckSchedule(body.sequence, body.schedule, model));
     SINTER_ASSIGN_OR_RETURN(KernelCode code, Code(spec));
     SINTER_RETURN_IF_ERROR(CheckOperands(spec, code));
     return code;
   }
   absl::Status WriteRequest(const KernelSpec& spec, const KernelCode& code,
                             CompileRequest* request) const override {
-    SINTER_ASSIGN_OR_RETURN(request->source, ProductSource(code.product));
-    request->name = absl::StrCat(Entry(code), ".cu");
-    if (SizeOf(spec.sequence.element()) == 2) request->least_nvrtc = kLeastNvrtcOf16BitProducts;
+    SINTER_ASSIGN_OR_RETURN(request->source, ProductSource(Of(code)));
+    if (SizeOf(ProductOf(spec).sequence.element()) == 2)
+      request->least_nvrtc = kLeastNvrtcOf16BitProducts;
     return absl::OkStatus();
   }
-  std::string Entry(const KernelCode& code) const override {
-    return EntryName(code.product.schedule);
-  }
   std::vector<std::string> Headers(const KernelSpec& spec) const override {
-    std::vector<std::string> headers = {KernelHeader(spec.schedule)};
-    if (HasPrograms(spec.sequence)) headers.push_back(kProgramHeader);
-    if (spec.schedule.pushes > 0) headers.push_back(kPushHeader);
+    const ProductBody& body = ProductOf(spec);
+    std::vector<std::string> headers = {KernelHeader(body.schedule)};
+    if (HasPrograms(body.sequence)) headers.push_back(kProgramHeader);
+    if (body.schedule.pushes > 0) headers.push_back(kPushHeader);
     return headers;
   }
   // Number 0 had no word of its own: a second product has one instead.
-  uint32_t CodeWord(const KernelCode& code) const override {
-    return code.product.sequence.size() == 2 ? kTwoProductsWord : kOneProductWord;
-  }
-  void WriteCode(const KernelCode& code, ByteWriter& w) const override {
-    const ProductCode& product = code.product;
+  CodeBytes BytesOfCode(const KernelCode& code) const override {
+    const ProductCode& product = Of(code);
+    ByteWriter w;
     w(product.sequence.Canonical(), product.constant_weights, product.out, product.residual);
     for (const RowLayout& layout : product.aux) w(layout);
+    return {product.sequence.size() == 2 ? kTwoProductsWord : kOneProductWord, w.Take(),
+            product.schedule.Canonical()};
   }
-  std::string CodeScheduleBytes(const KernelCode& code) const override {
-    return code.product.schedule.Canonical();
-  }
-  std::string CodeProblemText(const KernelCode& code) const override {
-    return code.product.sequence.ToString();
-  }
-  std::string CodeScheduleText(const KernelCode& code) const override {
-    return code.product.schedule.ToString();
+  CodeTexts TextsOfCode(const KernelCode& code) const override {
+    const ProductCode& product = Of(code);
+    return {product.sequence.ToString(), product.schedule.ToString(), EntryName(product.schedule)};
   }
   absl::Status ReadCode(ByteReader& r, absl::string_view schedule,
                         KernelCode* code) const override {
-    ProductCode& product = code->product;
+    ProductCode product;
     SINTER_ASSIGN_OR_RETURN(product.sequence, ProductSequence::FromCanonical(r.Bytes()));
     r(product.constant_weights, product.out, product.residual);
     product.aux.resize(static_cast<size_t>(AuxResultsOf(product.sequence)));
     for (RowLayout& layout : product.aux) r(layout);
     SINTER_ASSIGN_OR_RETURN(product.schedule, Schedule::FromCanonical(schedule));
+    code->body = MakeBody(std::move(product));
     return absl::OkStatus();
   }
 
   absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec,
                                       const KernelCode& code) const override {
-    return ProductRecipe(code.product, ProductBindingOf(spec));
+    return ProductRecipe(Of(code), ProductBindingOf(spec));
   }
 
   void Decide(const KernelSpec& spec, KernelDecision* decision) const override {
-    decision->products = spec.sequence.size();
-    decision->schedule = spec.schedule;
+    const ProductBody& body = ProductOf(spec);
+    decision->products = body.sequence.size();
+    decision->schedule = body.schedule;
   }
-  uint32_t ChoiceFlags(const KernelDecision& decision) const override {
-    return static_cast<uint32_t>(decision.products) << kProductsShift;
-  }
-  void WriteChoice(const KernelDecision& decision, ByteWriter& w) const override {
+  uint32_t WriteChoice(const KernelDecision& decision, ByteWriter& w) const override {
     w.Bytes(decision.schedule.Canonical());
+    return FlagsOf(decision);
   }
   absl::Status ReadChoice(uint32_t flags, ByteReader& r, KernelDecision* decision) const override {
     decision->products = static_cast<int>(flags >> kProductsShift);
     if (decision->products > kMaxKernelProducts) {
       return LostDecision(absl::StrCat("a kernel of ", decision->products, " products"));
     }
-    if (decision->ops.turned || flags != ChoiceFlags(*decision)) {
+    if (decision->ops.turned || flags != FlagsOf(*decision)) {
       return LostDecision("flags of a product");
     }
     SINTER_ASSIGN_OR_RETURN(decision->schedule, Schedule::FromCanonical(r.Bytes()));
@@ -268,11 +249,24 @@ class ProductKernels : public KernelFamily {
  private:
   static constexpr int64_t kVectorBytes = 16;  // the widest access of a thread
 
+  static uint32_t FlagsOf(const KernelDecision& decision) {
+    return static_cast<uint32_t>(decision.products) << kProductsShift;
+  }
+
+  static bool TakesSeveralOps(const ProductBody& body) {
+    if (body.sequence.products.empty()) return false;
+    const MatrixProduct& first = body.sequence.front();
+    const ProductEpilogue& e = first.epilogue;
+    return body.sequence.size() > 1 || first.pair || e.norm.has_value() || e.quantize.has_value() ||
+           (e.program.present() && CountComputed(*e.program.body) > 0);
+  }
+
   // The layout of a matrix with the result's extents.
   static RowLayout RowLayoutOf(const KernelSpec& spec, Role role) {
-    const OperandBinding* rows = FindOperand(spec.operands, role);
-    if (rows == nullptr || spec.sequence.products.empty()) return {};
-    const RoleShape shape = ShapeOf(spec.sequence, role);
+    const ProductBody& body = ProductOf(spec);
+    const OperandBinding* rows = FindOperand(body.operands, role);
+    if (rows == nullptr || body.sequence.products.empty()) return {};
+    const RoleShape shape = ShapeOf(body.sequence, role);
     const int64_t vector = kVectorBytes / SizeOf(shape.element);
     return {rows->row_stride, shape.columns % vector == 0 && rows->row_stride % vector == 0 &&
                                   rows->offset_bytes % kVectorBytes == 0};
@@ -318,16 +312,17 @@ class ProductKernels : public KernelFamily {
   }
 
   static absl::Status CheckOperands(const KernelSpec& spec, const KernelCode& code) {
+    const ProductBody& body = ProductOf(spec);
     if (spec.workspace_flags_offset % 4 != 0) {
       return Invalid("workspace flags offset ", spec.workspace_flags_offset,
                      " is not a multiple of 4");
     }
-    for (Role role : ParametersOf(code.product).pointers) {
-      if (FindOperand(spec.operands, role) != nullptr) continue;
-      return Invalid("kernel has no operand ", NameOf(role, spec.sequence.size()));
+    for (Role role : ParametersOf(Of(code)).pointers) {
+      if (FindOperand(body.operands, role) != nullptr) continue;
+      return Invalid("kernel has no operand ", NameOf(role, body.sequence.size()));
     }
-    for (const OperandBinding& operand : spec.operands) {
-      SINTER_RETURN_IF_ERROR(CheckOperand(spec.sequence, operand));
+    for (const OperandBinding& operand : body.operands) {
+      SINTER_RETURN_IF_ERROR(CheckOperand(body.sequence, operand));
     }
     return absl::OkStatus();
   }

@@ -16,25 +16,25 @@ namespace {
 constexpr size_t kMostSteps = 60;  // characters of the list of steps
 
 // `bytes`: of one element.
-MatrixPicture Matrix(const KernelSpec& spec, Role role, int64_t rows, int64_t columns,
+MatrixPicture Matrix(const ProductBody& body, Role role, int64_t rows, int64_t columns,
                      int64_t bytes) {
-  return {role, spec.sequence.size(), rows, columns, rows * columns * bytes, ""};
+  return {role, body.sequence.size(), rows, columns, rows * columns * bytes, ""};
 }
 
 // Weights as stored in memory.
-MatrixPicture Weights(const KernelSpec& spec, Role role, const MatrixProduct& p) {
+MatrixPicture Weights(const ProductBody& body, Role role, const MatrixProduct& p) {
   const bool oi = p.weights.layout == Layout::kOI;
-  return Matrix(spec, role, oi ? p.n : p.k, oi ? p.k : p.n, p.weights.bytes());
+  return Matrix(body, role, oi ? p.n : p.k, oi ? p.k : p.n, p.weights.bytes());
 }
 
-void NameMatrix(const KernelSpec& spec, const BufferNames& names, MatrixPicture* matrix) {
-  for (const OperandBinding& b : spec.operands) {
+void NameMatrix(const ProductBody& body, const BufferNames& names, MatrixPicture* matrix) {
+  for (const OperandBinding& b : body.operands) {
     if (b.role == matrix->role) matrix->name = names.Of(b.buffer);
   }
 }
 
-bool InWorkspace(const KernelSpec& spec, Role role) {
-  for (const OperandBinding& b : spec.operands) {
+bool InWorkspace(const ProductBody& body, Role role) {
+  for (const OperandBinding& b : body.operands) {
     if (b.role == role) return b.buffer == kWorkspaceBuffer;
   }
   return false;
@@ -95,14 +95,14 @@ std::string FormulaOf(const MatrixProduct& p, int number, int products) {
 }
 
 // Fills in the tiles of a product with `columns` columns, and the clusters that take them.
-void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile& tile, Share share,
-               int64_t columns, ProductPicture* out) {
-  const Schedule& s = spec.schedule;
-  out->tile_rows = std::min<int64_t>(s.block_m, std::max<int64_t>(1, spec.sequence.rows()));
+void FillTiles(const ProductBody& body, const DataflowRow& row, const ProductTile& tile,
+               Share share, int64_t columns, ProductPicture* out) {
+  const Schedule& s = body.schedule;
+  out->tile_rows = std::min<int64_t>(s.block_m, std::max<int64_t>(1, body.sequence.rows()));
   out->tile_columns = std::min<int64_t>(tile.block_n, columns);
   out->split_k = tile.split_k;
   out->share = share;
-  out->row_tiles = CeilDiv(spec.sequence.rows(), s.block_m);
+  out->row_tiles = CeilDiv(body.sequence.rows(), s.block_m);
   out->column_tiles = CeilDiv(columns, tile.block_n);
   if (row.cluster_owns_rows) {
     const int64_t blocks = s.cluster / (out->apart ? GateRanks(s) : 1);
@@ -117,45 +117,45 @@ void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile
   }
 }
 
-ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
-  const MatrixProduct& p = spec.sequence.front();
-  const int64_t rows = spec.sequence.rows();
-  const int products = spec.sequence.size();
+ProductPicture FirstProduct(const ProductBody& body, const DataflowRow& row) {
+  const MatrixProduct& p = body.sequence.front();
+  const int64_t rows = body.sequence.rows();
+  const int products = body.sequence.size();
   ProductPicture product;
   product.formula = FormulaOf(p, 0, products);
-  product.result = Matrix(spec, products == 2 ? Role::kC : Role::kOut, rows, p.n, p.ResultBytes());
+  product.result = Matrix(body, products == 2 ? Role::kC : Role::kOut, rows, p.n, p.ResultBytes());
   const bool turned = p.HasTransposedRows();
   product.operands = {
-      Matrix(spec, Role::kA, turned ? p.k : rows, turned ? rows : p.k, p.rows.bytes()),
-      Weights(spec, Role::kW, p)};
-  const RoleShape stored = ShapeOf(spec.sequence, Role::kA);  // of a window: its pixels, once
+      Matrix(body, Role::kA, turned ? p.k : rows, turned ? rows : p.k, p.rows.bytes()),
+      Weights(body, Role::kW, p)};
+  const RoleShape stored = ShapeOf(body.sequence, Role::kA);  // of a window: its pixels, once
   product.operands[0].bytes = stored.rows * stored.RowBytes();
-  if (p.pair) product.operands.push_back(Weights(spec, Role::kWUp, p));
-  product.operands_from = InWorkspace(spec, Role::kA) ? "L2 and HBM" : "HBM";
+  if (p.pair) product.operands.push_back(Weights(body, Role::kWUp, p));
+  product.operands_from = InWorkspace(body, Role::kA) ? "L2 and HBM" : "HBM";
   product.k = p.k;
   product.width = p.Width();
-  product.apart = GateRanks(spec.schedule) > 1;
-  FillTiles(spec, row, spec.schedule.first, spec.schedule.share, p.n, &product);
+  product.apart = GateRanks(body.schedule) > 1;
+  FillTiles(body, row, body.schedule.first, body.schedule.share, p.n, &product);
   return product;
 }
 
-ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
-  const MatrixProduct& p = spec.sequence.back();
+ProductPicture SecondProduct(const ProductBody& body, const DataflowRow& row) {
+  const MatrixProduct& p = body.sequence.back();
   ProductPicture product;
   product.formula = FormulaOf(p, 1, 2);
-  product.result = Matrix(spec, Role::kOut, spec.sequence.rows(), p.n, p.ResultBytes());
-  product.operands = {Weights(spec, {Role::kW, 1}, p)};
+  product.result = Matrix(body, Role::kOut, body.sequence.rows(), p.n, p.ResultBytes());
+  product.operands = {Weights(body, {Role::kW, 1}, p)};
   product.operands_from = "HBM, before c is there";
   product.k = p.k;
-  product.clusters = RangesOf(spec.schedule);
-  FillTiles(spec, row, spec.schedule.second, Share::kNone, p.n, &product);
+  product.clusters = RangesOf(body.schedule);
+  FillTiles(body, row, body.schedule.second, Share::kNone, p.n, &product);
   return product;
 }
 
-HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
-  const MatrixProduct& p = spec.sequence.front();
-  const int64_t rows = spec.sequence.rows();
-  const Schedule& s = spec.schedule;
+HandOver HandOverOf(const ProductBody& body, const DataflowRow& row) {
+  const MatrixProduct& p = body.sequence.front();
+  const int64_t rows = body.sequence.rows();
+  const Schedule& s = body.schedule;
   const int64_t share = int64_t{s.block_m} * s.first.block_n / GateRanks(s);  // of a block
   const double tile = static_cast<double>(share * p.ResultBytes());
   HandOver out;
@@ -179,7 +179,7 @@ HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
     out.lines.emplace_back(line.data(), line.size());
   }
   if (row.cluster_owns_rows && row.writes_c) {
-    const int64_t behind = rows * (p.n - KeptColumns(spec.sequence, s)) * p.ResultBytes();
+    const int64_t behind = rows * (p.n - KeptColumns(body.sequence, s)) * p.ResultBytes();
     out.lines.push_back(absl::StrCat(SizeText(static_cast<double>(behind)), " through L2"));
   }
   return out;
@@ -196,16 +196,16 @@ void FillShared(const Schedule& s, const ScheduleSizes& z, ProductsPicture* out)
 }
 
 // None: the kernel's rows lie in memory as they are multiplied.
-std::optional<WindowPicture> WindowOf(const KernelSpec& spec) {
-  const MatrixProduct& p = spec.sequence.front();
+std::optional<WindowPicture> WindowOf(const ProductBody& body) {
+  const MatrixProduct& p = body.sequence.front();
   if (p.rows.source != Source::kWindow) return std::nullopt;
-  const RoleShape stored = ShapeOf(spec.sequence, Role::kA);
+  const RoleShape stored = ShapeOf(body.sequence, Role::kA);
   WindowPicture picture;
   picture.window = p.rows.window;
-  picture.images = spec.sequence.m;
+  picture.images = body.sequence.m;
   picture.image_bytes = stored.rows * stored.RowBytes();
-  picture.matrix_bytes = spec.sequence.rows() * p.k * p.rows.bytes();
-  picture.step_columns = spec.schedule.block_k;
+  picture.matrix_bytes = body.sequence.rows() * p.k * p.rows.bytes();
+  picture.step_columns = body.schedule.block_k;
   return picture;
 }
 
@@ -304,26 +304,27 @@ std::vector<std::string> WindowPicture::Lines() const {
 }
 
 ProductsPicture PictureOf(const KernelSpec& spec, const BufferNames& names) {
-  const Schedule& s = spec.schedule;
+  const ProductBody& body = ProductOf(spec);
+  const Schedule& s = body.schedule;
   ProductsPicture picture;
   const DataflowRow& row = RowOf(s);
   picture.title = row.title;
-  picture.products.push_back(FirstProduct(spec, row));
-  picture.window = WindowOf(spec);
-  if (spec.sequence.size() == 2) {
-    picture.hand_overs.push_back(HandOverOf(spec, row));
-    picture.products.push_back(SecondProduct(spec, row));
-    FillSplit(spec.sequence, s, &picture);
+  picture.products.push_back(FirstProduct(body, row));
+  picture.window = WindowOf(body);
+  if (body.sequence.size() == 2) {
+    picture.hand_overs.push_back(HandOverOf(body, row));
+    picture.products.push_back(SecondProduct(body, row));
+    FillSplit(body.sequence, s, &picture);
   }
   for (ProductPicture& product : picture.products) {
-    for (MatrixPicture& matrix : product.operands) NameMatrix(spec, names, &matrix);
+    for (MatrixPicture& matrix : product.operands) NameMatrix(body, names, &matrix);
   }
-  picture.result_to = InWorkspace(spec, Role::kOut) ? "L2" : "HBM";
+  picture.result_to = InWorkspace(body, Role::kOut) ? "L2" : "HBM";
   picture.blocks = s.grid;
   picture.cluster = std::max(1, s.cluster);
   picture.warpgroups_m = s.warpgroups_m;
   picture.warpgroups_n = s.warpgroups_n;
-  FillShared(s, SizesOf(spec.sequence, s), &picture);
+  FillShared(s, SizesOf(body.sequence, s), &picture);
   return picture;
 }
 

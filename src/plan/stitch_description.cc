@@ -27,7 +27,8 @@ StitchTerms TermsOf(const PlannedKernel& kernel, int64_t bucket, const DeviceMod
   constexpr double kRounding = 1e-9;
   StitchTerms times;
   StitchOverlap overlap;
-  const absl::StatusOr<Prediction> again = AccountOf(*kernel.spec.stitch, bucket, model, &overlap);
+  const absl::StatusOr<Prediction> again =
+      AccountOf(*StitchOf(kernel.spec), bucket, model, &overlap);
   const double total = kernel.prediction.total_us;
   times.known = again.ok() && std::abs(again->total_us - total) <= kRounding * total;
   if (!times.known) return times;
@@ -88,7 +89,7 @@ std::vector<LevelCost> StitchLevels(const PlannedKernel& kernel, const StitchTer
 }
 
 std::vector<KernelBuffer> StitchKernels::Buffers(const KernelSpec& spec, int64_t bucket) const {
-  const StitchSpec& stitch = *spec.stitch;
+  const StitchSpec& stitch = *StitchOf(spec);
   std::vector<KernelBuffer> list;
   const int inputs = stitch.body.num_inputs();
   for (size_t i = 0; i < stitch.operands.size(); ++i) {
@@ -108,7 +109,7 @@ std::vector<KernelBuffer> StitchKernels::Buffers(const KernelSpec& spec, int64_t
 KernelDescription StitchKernels::Describe(const PlannedKernel& kernel, int64_t bucket,
                                           const DeviceModel& model,
                                           const BufferNames& names) const {
-  const StitchSpec& stitch = *kernel.spec.stitch;
+  const StitchSpec& stitch = *StitchOf(kernel.spec);
   KernelDescription out = KernelFamily::Describe(kernel, bucket, model, names);
   out.words = WordsOf(stitch.body);
   out.alike = stitch.body.CanonicalBytes();
@@ -120,12 +121,11 @@ KernelDescription StitchKernels::Describe(const PlannedKernel& kernel, int64_t b
 }
 
 // Of a packed kernel, that of each op in its part.
-absl::StatusOr<std::vector<Composition>> StitchKernels::Compositions(const KernelSpec& spec) const {
-  if (spec.stitch->parts.empty())
-    return CompositionsOfAlone(spec.stitch->body, spec.stitch->schedule);
-  std::vector<Composition> all(spec.stitch->body.ops().size(), Composition::kThread);
-  for (const StitchPart& part : spec.stitch->parts) {
-    SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(spec.stitch->body, part.outputs));
+absl::StatusOr<std::vector<Composition>> CompositionsOf(const StitchSpec& spec) {
+  if (spec.parts.empty()) return CompositionsOfAlone(spec.body, spec.schedule);
+  std::vector<Composition> all(spec.body.ops().size(), Composition::kThread);
+  for (const StitchPart& part : spec.parts) {
+    SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(spec.body, part.outputs));
     SINTER_ASSIGN_OR_RETURN(const std::vector<Composition> list,
                             CompositionsOfAlone(own.body, part.schedule));
     for (size_t i = 0; i < list.size(); ++i) all[static_cast<size_t>(own.ops[i])] = list[i];
@@ -134,7 +134,7 @@ absl::StatusOr<std::vector<Composition>> StitchKernels::Compositions(const Kerne
 }
 
 void StitchKernels::WriteJson(const KernelSpec& spec, Json* out) const {
-  const StitchSpec& stitch = *spec.stitch;
+  const StitchSpec& stitch = *StitchOf(spec);
   Json parts = Json::array();
   for (const StitchPart& part : stitch.parts) {
     parts.push_back({{"outputs", part.outputs}, {"schedule", part.schedule.ToString()}});

@@ -35,16 +35,16 @@ class Ready {
 // Kernels of products that come with the library.
 class StandInProducts final : public ProductKernels, public Ready {
  public:
+  StandInProducts() : ProductKernels(true) {}
   const KernelFamily& family() const override { return *this; }
   absl::StatusOr<StandIn> Of(const KernelSpec& spec) const override {
     SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
     StandIn stand_in;
     SINTER_ASSIGN_OR_RETURN(stand_in.recipe, Recipe(spec, code));
-    stand_in.index = FindStandIn(spec.sequence, spec.schedule);
+    stand_in.index = FindStandIn(ProductOf(spec).sequence, ProductOf(spec).schedule);
     return stand_in;
   }
 
-  bool IsStandIn() const override { return true; }
   absl::StatusOr<KernelCode> CheckedCode(const KernelSpec& spec,
                                          const DeviceModel&) const override {
     return Code(spec);
@@ -53,41 +53,51 @@ class StandInProducts final : public ProductKernels, public Ready {
                             CompileRequest* request) const override {
     return Write(spec, request);
   }
-  std::string Entry(const KernelCode&) const override { return kStandInProductEntry; }
+  CodeTexts TextsOfCode(const KernelCode& code) const override {
+    CodeTexts texts = ProductKernels::TextsOfCode(code);
+    texts.entry = kStandInProductEntry;
+    return texts;
+  }
   absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec,
                                       const KernelCode& code) const override {
-    return StandInRecipe(code.product, ProductBindingOf(spec));
+    return StandInRecipe(ProductKernels::Of(code), ProductBindingOf(spec));
   }
 };
 
 // Kernels of rows that come with the library.
 class StandInRows final : public StitchKernels, public Ready {
  public:
+  StandInRows() : StitchKernels(true) {}
   const KernelFamily& family() const override { return *this; }
   absl::StatusOr<StandIn> Of(const KernelSpec& spec) const override {
     SINTER_ASSIGN_OR_RETURN(RowKernel kernel,
-                            MakeRowKernel(spec.stitch->body, spec.stitch->operands));
+                            MakeRowKernel(StitchOf(spec)->body, StitchOf(spec)->operands));
     StandIn stand_in{Products() + kernel.index, std::move(kernel.recipe)};
-    stand_in.recipe.grid[0] = static_cast<uint32_t>(spec.stitch->schedule.grid);
+    stand_in.recipe.grid[0] = static_cast<uint32_t>(StitchOf(spec)->schedule.grid);
     return stand_in;
   }
   void Mark(int64_t bucket, KernelSpec* spec) const override {
     Ready::Mark(bucket, spec);
-    auto rows = std::make_shared<StitchSpec>(*spec->stitch);
-    const absl::StatusOr<RowKernel> made = MakeRowKernel(rows->body, rows->operands);
-    if (made.ok()) rows->schedule.grid = RowBlocks(*made, bucket);
-    spec->stitch = std::move(rows);
+    StitchSpec rows = *StitchOf(*spec);
+    const absl::StatusOr<RowKernel> made = MakeRowKernel(rows.body, rows.operands);
+    if (made.ok()) rows.schedule.grid = RowBlocks(*made, bucket);
+    spec->body = MakeBody(std::move(rows));
   }
 
-  bool IsStandIn() const override { return true; }
-  std::string ScheduleText(const KernelSpec& spec) const override {
-    return absl::StrCat("rows grid", spec.stitch->schedule.grid);
+  KernelTexts TextsOf(const KernelSpec& spec) const override {
+    KernelTexts texts = StitchKernels::TextsOf(spec);
+    texts.schedule = absl::StrCat("rows grid", StitchOf(spec)->schedule.grid);
+    return texts;
   }
   absl::Status WriteRequest(const KernelSpec& spec, const KernelCode&,
                             CompileRequest* request) const override {
     return Write(spec, request);
   }
-  std::string Entry(const KernelCode&) const override { return kRowKernelEntry; }
+  CodeTexts TextsOfCode(const KernelCode& code) const override {
+    CodeTexts texts = StitchKernels::TextsOfCode(code);
+    texts.entry = kRowKernelEntry;
+    return texts;
+  }
   absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec, const KernelCode&) const override {
     SINTER_ASSIGN_OR_RETURN(StandIn stand_in, Of(spec));
     return std::move(stand_in.recipe);

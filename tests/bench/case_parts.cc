@@ -17,7 +17,7 @@ absl::StatusOr<std::vector<Case>> PartsOf(const Case& c, const DeviceModel& mode
     if (spec.family != &ProductFamily()) continue;
     Case part = c;
     part.id = absl::StrCat(c.id, "/", i);
-    part.matched.sequence = spec.sequence;
+    part.matched.sequence = ProductOf(spec).sequence;
     part.plan = plan;
     part.kernel = static_cast<int>(i);
     parts.push_back(std::move(part));
@@ -31,7 +31,9 @@ Plan PlanOf(const Case& c, const RankedSchedule& ranked) {
   }
   Plan plan = *c.plan;
   PlannedKernel& kernel = plan.kernels[static_cast<size_t>(c.kernel)];
-  kernel.spec.schedule = ranked.schedule;
+  ProductBody body = ProductOf(kernel.spec);
+  body.schedule = ranked.schedule;
+  kernel.spec.body = MakeBody(std::move(body));
   kernel.prediction = ranked.prediction;
   return plan;
 }

@@ -107,7 +107,7 @@ TEST(CaseParts, FiftySchedulesOfEachAreRanked) {
         const Plan plan = PlanOf(part, ranked);
         const size_t kernel = part.plan == nullptr ? 0 : static_cast<size_t>(part.kernel);
         EXPECT_EQ(plan.kernels.size(), part.plan == nullptr ? 1 : part.plan->kernels.size());
-        EXPECT_EQ(plan.kernels[kernel].spec.schedule, ranked.schedule);
+        EXPECT_EQ(ProductOf(plan.kernels[kernel].spec).schedule, ranked.schedule);
         for (const PlannedKernel& one : plan.kernels) {
           const auto generated = Got(Generate(one.spec, model));
         }

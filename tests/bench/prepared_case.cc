@@ -1,5 +1,7 @@
 #include "tests/bench/prepared_case.h"
 
+#include "src/plan/plan.h"
+
 namespace sinter::bench {
 
 PreparedCase PrepareCase(Engine* engine, Engine* untuned, const PrepareOptions& chosen,
@@ -45,7 +47,7 @@ Row RowOf(const Case& c, const PreparedCase& prepared, const DeviceModel& model)
 std::string SchedulesOf(const Plan& plan) {
   std::string text;
   for (const PlannedKernel& kernel : plan.kernels) {
-    absl::StrAppend(&text, text.empty() ? "" : " | ", kernel.spec.schedule.ToString());
+    absl::StrAppend(&text, text.empty() ? "" : " | ", ProductOf(kernel.spec).schedule.ToString());
   }
   return text;
 }

@@ -1,5 +1,6 @@
 // A slot that measures what prediction chose, over an engine whose GPU is a fake.
 #include "src/capi/objects.h"
+#include "src/plan/plan.h"
 #include "tests/capi/abi.h"
 #include "tests/unit/engine/fakes.h"
 
@@ -43,7 +44,7 @@ class MeasuredSlot : public testing::Test {
     sinter_plan* plan = nullptr;
     Ok([&](auto e) { return sinter_slot_acquire(slot.get(), &plan, e); });
     const PlanPtr owned(plan);
-    return std::string(NameOf(plan->prepared->plan().kernels[0].spec.schedule.dataflow));
+    return std::string(NameOf(ProductOf(plan->prepared->plan().kernels[0].spec).schedule.dataflow));
   }
   template <typename Condition>
   static bool Await(Condition&& holds) {

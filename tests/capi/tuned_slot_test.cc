@@ -2,6 +2,7 @@
 // keeps its plan, and the slot lets it go.
 #include "gmock/gmock.h"
 #include "src/capi/objects.h"
+#include "src/plan/plan.h"
 #include "tests/capi/abi.h"
 #include "tests/unit/engine/fakes.h"
 
@@ -42,7 +43,7 @@ class TunedSlot : public testing::Test {
     return PlanPtr(plan);
   }
   static std::string DataflowOf(const PlanPtr& plan) {
-    return std::string(NameOf(plan->prepared->plan().kernels[0].spec.schedule.dataflow));
+    return std::string(NameOf(ProductOf(plan->prepared->plan().kernels[0].spec).schedule.dataflow));
   }
   // What another context prepares that reads the set of this tuning.
   PlanPtr Tuned() {

@@ -23,7 +23,7 @@ KernelSpec SpecOf(const AttentionProblem& problem, const AttentionSchedule& sche
   for (int i = 0; i < 4 + problem.Terms(); ++i) own->places.push_back({i, 0});
   KernelSpec spec;
   spec.family = &AttentionFamily();
-  spec.own = std::move(own);
+  spec.body = MakeBody(std::move(*own));
   return spec;
 }
 

@@ -14,6 +14,7 @@
 #include "tests/support/header_folder.h"
 #include "tests/support/machine_code.h"
 #include "tests/support/no_compiler.h"
+#include "tests/support/product_in.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
@@ -239,8 +240,8 @@ TEST_F(CompileTest, TestBuildsOfEveryDataflow) {
       for (int stages : {3, 6}) {  // products of a stage awaited at once, and left in flight
         if (stages == 6 && !both) continue;
         KernelSpec spec = SampleSpec(SampleG7(), dataflow);
-        spec.schedule.block_k = 64;
-        spec.schedule.stages = stages;
+        ProductIn(&spec).schedule.block_k = 64;
+        ProductIn(&spec).schedule.stages = stages;
         jobs.push_back({spec, options});
       }
     }

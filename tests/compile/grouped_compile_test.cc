@@ -34,7 +34,7 @@ void AddJobs(const std::string& line, const std::vector<GroupedSchedule>& forms,
     apart.code.problem.result = DType::kF32;
     apart.places.erase(apart.places.end() - 2);
     specs.push_back(kernel.spec);
-    specs.back().own = std::make_shared<const GroupedSpec>(std::move(apart));
+    specs.back().body = MakeBody(std::move(apart));
   }
   for (const KernelSpec& spec : specs) {
     for (const GroupedSchedule& schedule : forms) {
@@ -43,7 +43,7 @@ void AddJobs(const std::string& line, const std::vector<GroupedSchedule>& forms,
       if (!CheckGroupedSchedule(own->code.problem, schedule, model).ok()) continue;
       CompileJob job{absl::StrCat(own->code.problem.ToString(), ", ", schedule.ToString(false)),
                      spec, CodegenOptions()};
-      job.spec.own = std::move(own);
+      job.spec.body = MakeBody(std::move(*own));
       jobs->push_back(job);
       job.name += " with pauses";
       job.options.jitter = true;

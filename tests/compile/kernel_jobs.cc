@@ -4,6 +4,7 @@
 #include "src/fusion/product_runs.h"
 #include "src/product/matcher.h"
 #include "tests/support/epilogue_chains.h"
+#include "tests/support/product_in.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
@@ -245,9 +246,10 @@ std::vector<KernelJob> KernelsOf(const std::vector<testing::EpilogueChain>& chai
 }  // namespace
 
 std::string KernelJob::Name() const {
-  return absl::StrCat(spec.sequence.ToString(), spec.sequence.size() == 1 ? " (one product)" : "",
-                      " | ", spec.schedule.ToString(), options.trap_spins ? " | trap_spins" : "",
-                      options.jitter ? " | jitter" : "");
+  return absl::StrCat(ProductOf(spec).sequence.ToString(),
+                      ProductOf(spec).sequence.size() == 1 ? " (one product)" : "", " | ",
+                      ProductOf(spec).schedule.ToString(),
+                      options.trap_spins ? " | trap_spins" : "", options.jitter ? " | jitter" : "");
 }
 
 std::vector<KernelJob> BestKernels(const DeviceModel& model, bool all) {
@@ -620,7 +622,7 @@ std::vector<KernelJob> FirstKernels(const DeviceModel& model, uint64_t seed, int
     const absl::StatusOr<SearchResult> found = SearchSchedules(p, model, {});
     if (!found.ok()) continue;  // such as two products that share no kernel
     KernelSpec spec = SampleSpec(p, found->ranked.front().schedule);
-    spec.constant_weights = (codes ? of_codes : random).Coin();
+    ProductIn(&spec).constant_weights = (codes ? of_codes : random).Coin();
     jobs.Add(spec);
   }
   return jobs.Take();
@@ -634,7 +636,7 @@ std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, in
     for (const Schedule& s : RandomSchedules(p, model, kSchedulesOfAProblem, &random)) {
       if (jobs.size() == static_cast<size_t>(count)) break;
       KernelSpec spec = SampleSpec(p, s);
-      spec.constant_weights = random.Coin();
+      ProductIn(&spec).constant_weights = random.Coin();
       jobs.Add(spec);
     }
   }

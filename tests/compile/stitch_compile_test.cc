@@ -50,7 +50,7 @@ class StitchCompile : public ::testing::Test {
     }
     KernelSpec spec;
     spec.family = &StitchFamily();
-    spec.stitch = std::move(stitch);
+    spec.body = MakeBody(std::move(*stitch));
     jobs_.push_back({absl::StrCat(name, " '", schedule.ToString(), "'"), spec, {}});
   }
 
@@ -112,7 +112,7 @@ class StitchCompile : public ::testing::Test {
     if (!planned.ok()) return;
     for (const PlannedKernel& kernel : planned->chosen.kernels) {
       if (kernel.spec.family != &StitchFamily()) continue;
-      jobs_.push_back({absl::StrCat(name, " '", kernel.spec.stitch->schedule.ToString(), "'"),
+      jobs_.push_back({absl::StrCat(name, " '", StitchOf(kernel.spec)->schedule.ToString(), "'"),
                        kernel.spec,
                        {}});
     }
@@ -242,7 +242,7 @@ TEST_F(StitchCompile, PackedKernels) {
   AddPlan("updates", testing::IndependentUpdates(sizes));
   AddPlan("rows", testing::IndependentRows({{900, 768}, {64, 4096}, {300, 74}}, 100000));
   int packed = 0;
-  for (const Job& job : jobs_) packed += !job.spec.stitch->parts.empty();
+  for (const Job& job : jobs_) packed += !StitchOf(job.spec)->parts.empty();
   EXPECT_EQ(packed, 2);
   ExpectCompile();
 }

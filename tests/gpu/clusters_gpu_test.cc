@@ -70,7 +70,7 @@ std::vector<Plan> PlansOf(const Chain& chain, const DeviceModel& model, Dataflow
 // How many levels hold some of C.
 int Levels(const Plan& plan) {
   const KernelSpec& spec = plan.kernels[0].spec;
-  const LevelBytes split = IntermediateSplit(spec.sequence, spec.schedule);
+  const LevelBytes split = IntermediateSplit(ProductOf(spec).sequence, ProductOf(spec).schedule);
   return static_cast<int>(
       std::count_if(split.begin(), split.end(), [](double bytes) { return bytes > 0; }));
 }

@@ -7,6 +7,7 @@
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/mutations.h"
 #include "tests/gpu/plan_build.h"
+#include "tests/support/product_in.h"
 
 namespace sinter::gpu_testing::fp8 {
 namespace {
@@ -404,11 +405,11 @@ void FirstKernels(const Ports& ports, const Chain& made, ScaledRuns& runs, int64
   const auto planned = Got(PlanChain(*chain, BucketOf(rows), ports.model, FusionOptions{}));
   ASSERT_EQ(planned.chosen.kernels.size(), kernels) << planned.chosen.ToText();
   std::vector<Plan> plans;
-  const ProductSequence& sequence = planned.chosen.kernels[0].spec.sequence;
+  const ProductSequence& sequence = ProductOf(planned.chosen.kernels[0].spec).sequence;
   for (const Schedule& s :
        Spread(LegalSchedules(sequence, ports.model, Dataflow::kProduct), count)) {
     plans.push_back(planned.chosen);
-    plans.back().kernels[0].spec.schedule = s;
+    ProductIn(&plans.back().kernels[0].spec).schedule = s;
   }
   ASSERT_FALSE(plans.empty());
   BuildOptions options;

@@ -44,7 +44,7 @@ absl::StatusOr<LoadedPlanPtr> BuildPlan(const Ports& ports, std::shared_ptr<cons
   std::shared_ptr<LoadedPlan> loaded = NewLoadedPlan(IdentityForm(std::move(chain)), plan);
   for (const PlannedKernel& kernel : plan.kernels) {
     const absl::Status built = BuildKernel(ports, kernel.spec, options, loaded.get());
-    if (!built.ok()) return Annotate(built, kernel.spec.schedule.ToString());
+    if (!built.ok()) return Annotate(built, ProductOf(kernel.spec).schedule.ToString());
   }
   return LoadedPlanPtr(std::move(loaded));
 }
@@ -81,7 +81,7 @@ absl::Status Reschedule(const DeviceModel& model, const GroupedSchedule& schedul
     auto own = std::make_shared<GroupedSpec>(GroupedKernels::Of(kernel.spec));
     own->code.schedule = schedule;
     SINTER_RETURN_IF_ERROR(CheckGroupedSchedule(own->code.problem, schedule, model));
-    kernel.spec.own = std::move(own);
+    kernel.spec.body = MakeBody(std::move(*own));
   }
   return absl::OkStatus();
 }

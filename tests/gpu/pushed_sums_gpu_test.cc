@@ -9,6 +9,7 @@
 #include "src/plan/collective_family.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
+#include "tests/support/product_in.h"
 
 namespace sinter::gpu_testing {
 namespace {
@@ -50,7 +51,8 @@ struct Layer {
     std::vector<Plan> all = {plans.chosen};
     all.insert(all.end(), plans.alternatives.begin(), plans.alternatives.end());
     for (Plan& plan : all) {
-      if (plan.kernels.size() == 2 && plan.kernels[0].spec.schedule.pushes == 0) return plan;
+      if (plan.kernels.size() == 2 && ProductOf(plan.kernels[0].spec).schedule.pushes == 0)
+        return plan;
     }
     ADD_FAILURE() << "no plan of a product and a sum";
     return {};
@@ -61,7 +63,7 @@ struct Layer {
 Plan With(Plan plan, Schedule product, bool pushes, int threads, int64_t columns = 0) {
   product.pushes = pushes || columns > 0 ? kRanks : 0;
   product.pushed_columns = static_cast<int>(columns);
-  plan.kernels[0].spec.schedule = product;
+  ProductIn(&plan.kernels[0].spec).schedule = product;
   auto own = std::make_shared<CollectiveSpec>(CollectiveKernels::Of(plan.kernels[1].spec));
   CollectiveSchedule& sum = own->code.schedule;
   sum.pushed = pushes ? 1 : 0;
@@ -69,15 +71,16 @@ Plan With(Plan plan, Schedule product, bool pushes, int threads, int64_t columns
   sum.threads = threads;
   sum.grid = static_cast<int>(std::min<int64_t>(plan.bucket, kBlocks));
   EXPECT_OK(CheckCollective(own->code.problem, sum));
-  EXPECT_OK(CheckSchedule(plan.kernels[0].spec.sequence, product, *BuiltinModel("h100")));
-  plan.kernels[1].spec.own = std::move(own);
+  EXPECT_OK(
+      CheckSchedule(ProductOf(plan.kernels[0].spec).sequence, product, *BuiltinModel("h100")));
+  plan.kernels[1].spec.body = MakeBody(std::move(*own));
   return plan;
 }
 
 // Of each way to cut the product, in one turn or in several, the fastest that is predicted.
 std::vector<Schedule> Cuts(const Plan& plain) {
   const DeviceModel model = *BuiltinModel("h100");
-  const ProductSequence& sequence = plain.kernels[0].spec.sequence;
+  const ProductSequence& sequence = ProductOf(plain.kernels[0].spec).sequence;
   std::map<std::tuple<bool, int, bool>, std::pair<double, Schedule>> best;
   for (Schedule s : LegalSchedules(sequence, model, Dataflow::kProduct)) {
     s.pushes = kRanks;
@@ -97,7 +100,7 @@ std::vector<Schedule> Cuts(const Plan& plain) {
 // predicted of those that compute columns early.
 std::vector<Schedule> EarlyCuts(const Plan& plain) {
   const DeviceModel model = *BuiltinModel("h100");
-  const ProductSequence& sequence = plain.kernels[0].spec.sequence;
+  const ProductSequence& sequence = ProductOf(plain.kernels[0].spec).sequence;
   std::map<std::tuple<Share, int>, std::pair<double, Schedule>> best;
   for (Schedule s : LegalSchedules(sequence, model, Dataflow::kProduct)) {
     s.pushes = kRanks;
@@ -330,7 +333,7 @@ TEST_F(PushedSums, OfTilesSentEarlyAreThoseOfMemory) {
   for (const Schedule& cut : cuts) {
     plans.push_back(With(plain, cut, false, 256));
     plans.push_back(
-        With(plain, cut, false, 256, EarlyColumns(plain.kernels[0].spec.sequence, cut)));
+        With(plain, cut, false, 256, EarlyColumns(ProductOf(plain.kernels[0].spec).sequence, cut)));
   }
   const std::vector<Bounds> bounds = BindAll(layer, plans);
   for (size_t i = 0; i < plans.size(); i += 2) {
@@ -349,8 +352,9 @@ TEST_F(PushedSums, OfTilesSentEarlyTakeCallsInTurn) {
   const Plan plain = layer.PlainPlan(1024);
   const Schedule cut = EarlyCuts(plain).back();
   const std::vector<Bounds> bounds = BindAll(
-      layer, {With(plain, cut, false, 256),
-              With(plain, cut, false, 256, EarlyColumns(plain.kernels[0].spec.sequence, cut))});
+      layer,
+      {With(plain, cut, false, 256),
+       With(plain, cut, false, 256, EarlyColumns(ProductOf(plain.kernels[0].spec).sequence, cut))});
   const std::string want = ResultsOf(bounds[0], 1024);
   for (int round = 0; round < 12; ++round) {
     OnAll([&](int r) {
@@ -420,7 +424,7 @@ TEST_F(PushedSums, Times) {
       plans.push_back({absl::StrCat(name, " ", threads, " ", s.ToString()),
                        With(plain, s, pushes, threads), threads});
     };
-    const Schedule chosen = plain.kernels[0].spec.schedule;
+    const Schedule chosen = ProductOf(plain.kernels[0].spec).schedule;
     for (const int threads : {256, 512}) add("memory", chosen, false, threads);
     for (const Schedule& cut : Cuts(plain)) {
       if (cut.first.split_k > 2) continue;  // slower
@@ -445,9 +449,9 @@ TEST_F(PushedSums, TimesOfManyRows) {
     std::vector<NamedPlan> named;
     for (const Plan& plan : {layer.PlainPlan(one.rows), plans.chosen}) {
       const int threads = CollectiveKernels::ScheduleOf(plan.kernels.back().spec).threads;
-      named.push_back(
-          {absl::StrCat(one.n, "x", one.k, " ", plan.kernels[0].spec.schedule.ToString()), plan,
-           threads});
+      named.push_back({absl::StrCat(one.n, "x", one.k, " ",
+                                    ProductOf(plan.kernels[0].spec).schedule.ToString()),
+                       plan, threads});
     }
     ExpectEqualAndTime(layer, one.rows, named, 20);
   }

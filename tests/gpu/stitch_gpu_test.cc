@@ -1,6 +1,7 @@
 // The stitch family on a device: random graphs, schedules of every kind, measured graphs, chains of
 // any number of rows, and graphs with products among the rest.
 #include "src/engine/verify.h"
+#include "src/plan/plan.h"
 #include "src/reference/evaluator.h"
 #include "src/reference/rows.h"
 #include "src/stitch/search/stitch_search.h"
@@ -432,8 +433,9 @@ TEST_F(Stitch, NormFfnResidual) {
     std::printf("rmsnorm, gated FFN, residual at m %lld: %zu kernels\n",
                 static_cast<long long>(cases[i].m), kernels);
     const KernelSpec& last = (*plans[2 * i + 1])->plan().kernels.back().spec;
-    EXPECT_EQ(kernels, last.sequence.size() == 2 ? 2u : 3u) << (*plans[2 * i + 1])->plan().ToText();
-    EXPECT_EQ(ResidualOf(last.sequence), Residual::kAddedRounded);
+    EXPECT_EQ(kernels, ProductOf(last).sequence.size() == 2 ? 2u : 3u)
+        << (*plans[2 * i + 1])->plan().ToText();
+    EXPECT_EQ(ResidualOf(ProductOf(last).sequence), Residual::kAddedRounded);
   }
 }
 
@@ -495,11 +497,12 @@ TEST_F(Stitch, StatisticBehindProducts) {
     if (!plans[2 * i + 1].ok()) continue;
     const Plan& chosen = (*plans[2 * i + 1])->plan();
     // Up to 48 rows a tile the product computes the norm; else a kernel before it does.
-    const bool own = HasNorm(chosen.kernels[0].spec.sequence);
-    const bool pair = chosen.kernels.back().spec.sequence.size() == 2;
+    const bool own = HasNorm(ProductOf(chosen.kernels[0].spec).sequence);
+    const bool pair = ProductOf(chosen.kernels.back().spec).sequence.size() == 2;
     EXPECT_EQ(chosen.kernels.size(), (own ? 1u : 2u) + (pair ? 0u : 1u)) << chosen.ToText();
     if (own) continue;
-    EXPECT_EQ(FactorOf(chosen.kernels[1].spec.sequence[0]), RowFactor::kF32) << chosen.ToText();
+    EXPECT_EQ(FactorOf(ProductOf(chosen.kernels[1].spec).sequence[0]), RowFactor::kF32)
+        << chosen.ToText();
   }
 }
 

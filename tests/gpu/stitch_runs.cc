@@ -175,7 +175,7 @@ absl::StatusOr<Plan> OneStitchPlan(const Chain& chain, int64_t bucket,
   plan.workspace_bytes = kWorkspaceFlagBytes + scratch;
   PlannedKernel kernel;
   kernel.spec.family = &StitchFamily();
-  kernel.spec.stitch = std::move(spec);
+  kernel.spec.body = MakeBody(std::move(*spec));
   plan.kernels.push_back(std::move(kernel));
   return plan;
 }

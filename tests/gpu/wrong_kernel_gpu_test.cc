@@ -1,6 +1,7 @@
 // A kernel that compiles, runs and computes something else is caught by the self-check, put aside,
 // and replaced by the unfused plan.
 #include "src/engine/core.h"
+#include "src/plan/plan.h"
 #include "tests/gpu/gpu_fixture.h"
 
 namespace sinter::gpu_testing::wrong_kernel {
@@ -26,7 +27,7 @@ PlanningHooks WrongChainKernels() {
   hooks.generate = [](const KernelSpec& spec,
                       const DeviceModel& model) -> absl::StatusOr<GeneratedKernel> {
     absl::StatusOr<GeneratedKernel> kernel = Generate(spec, model);
-    if (!kernel.ok() || spec.sequence.size() != 2) return kernel;
+    if (!kernel.ok() || ProductOf(spec).sequence.size() != 2) return kernel;
     const std::string right = "using Activation = Relu;";
     const size_t at = kernel->request.source.find(right);
     if (at == std::string::npos) return absl::InternalError("the source names no Relu");

@@ -76,9 +76,13 @@ CODE_FENCES = [
     (re.compile(r'\bextern\s+"C"'), ("src/capi/", "include/", "src/device/", "tests/", "bindings/"),
      'extern "C" definitions belong in src/capi/'),
     # Planning, which gives each kernel its ops, tells families apart.
-    (re.compile(r"\bstitch\s*[!=]=\s*nullptr|\bfamily\s*[!=]=\s*&\w+Family\("),
-     ("src/plan/stitch_family.h", "src/fusion/assembly.cc", "src/fusion/fusion.cc", "tests/"),
+    (re.compile(r"\bfamily\s*[!=]=\s*&\w+Family\("),
+     ("src/fusion/assembly.cc", "src/fusion/fusion.cc", "tests/"),
      "ask the kernel's family, not which one it is: src/plan/family.h"),
+    (re.compile(r"\bBodyAs<|\b(StitchOf|HasProducts)\(|\bProductOf\(.*\bspec\b"),
+     ("src/plan/", "src/standin/", "src/explain/", "src/fusion/plan_choice.cc", "src/fusion/planner.cc", "src/engine/bound_plan.cc", "src/engine/cache_tools.cc",
+      "src/engine/tune.cc", "tests/"),
+     "ask the kernel's family, which knows the type of its body: src/plan/family.h"),
 ]
 
 SUFFIXES = (".h", ".hpp", ".c", ".cc", ".cuh", ".cu", ".inc", ".in")

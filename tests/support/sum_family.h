@@ -13,6 +13,12 @@ struct Sum {
   int64_t columns = 0;
   int kernel = 0;  // of two: 0 leaves parts in the scratch, 1 reads them
   std::string ToString() const { return absl::StrCat("sum of ", ranks, " ranks"); }
+  void Write(ByteWriter& w) const { w(columns, Word(kernel)); }
+  static absl::StatusOr<Sum> Read(ByteReader& r) {
+    Sum sum;
+    r(sum.columns, Word(sum.kernel));
+    return sum;
+  }
   bool operator==(const Sum& o) const {
     return ranks == o.ranks && columns == o.columns && kernel == o.kernel;
   }
@@ -21,6 +27,12 @@ struct Sum {
 struct SumSchedule {
   int grid = 1, kernels = 1;
   std::string ToString() const { return absl::StrCat("grid ", grid, " kernels ", kernels); }
+  void Write(ByteWriter& w) const { w(Word(grid), Word(kernels)); }
+  static absl::StatusOr<SumSchedule> Read(ByteReader& r) {
+    SumSchedule schedule;
+    r(Word(schedule.grid), Word(schedule.kernels));
+    return schedule;
+  }
   bool operator==(const SumSchedule& o) const { return grid == o.grid && kernels == o.kernels; }
 };
 
@@ -31,8 +43,11 @@ struct SumCode {
 
 class SumKernels final : public OwnKernels<SumCode> {
  public:
-  absl::string_view name() const override { return "sum"; }
-  uint8_t number() const override { return 200; }
+  SumKernels() : OwnKernels({"sum", 200, {}, true}) {}
+  KernelTraits TraitsOf(const KernelSpec&) const override { return {}; }
+  KernelTexts TextsOf(const KernelSpec& spec) const override {
+    return {ProblemOf(spec).ToString(), ScheduleOf(spec).ToString(), ""};
+  }
   std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
     const std::vector<BufferPlace>& places = Of(spec).places;
     const std::string type = absl::StrCat("bf16[M,", ProblemOf(spec).columns, "]");
@@ -40,8 +55,7 @@ class SumKernels final : public OwnKernels<SumCode> {
     return {{places[0].buffer, places[0].offset_bytes, type, bytes, false, true},
             {places[1].buffer, places[1].offset_bytes, type, bytes, true, true}};
   }
-  bool UsesM(const KernelSpec&) const override { return true; }
-  int64_t Rows(const KernelSpec&, int64_t bucket) const override { return bucket; }
+  KernelRows RowsOf(const KernelSpec&, int64_t bucket) const override { return {bucket, 0}; }
   std::string RowOrder(const KernelSpec& spec) const override {
     return absl::StrCat("ranks 0 to ", ProblemOf(spec).ranks - 1, "\n");
   }
@@ -59,11 +73,13 @@ class SumKernels final : public OwnKernels<SumCode> {
   }
   absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
                             CompileRequest* request) const override {
-    request->source = absl::StrCat("// ", CodeProblemText(code), "\n");
+    request->source = absl::StrCat("// ", TextsOfCode(code).problem, "\n");
     request->name = "sum.cu";
     return absl::OkStatus();
   }
-  std::string Entry(const KernelCode&) const override { return "sinter_sum"; }
+  CodeTexts TextsOfCode(const KernelCode& code) const override {
+    return {Of(code).problem.ToString(), Of(code).schedule.ToString(), "sinter_sum"};
+  }
   std::vector<std::string> Headers(const KernelSpec&) const override {
     return {"kernels/product.cuh", "kernels/program.cuh"};
   }
@@ -87,20 +103,20 @@ class SumKernels final : public OwnKernels<SumCode> {
     whole.total_us = 3;
     return std::vector<OwnChoice>{{BytesOf({8, 2}), {half, half}}, {BytesOf({16, 1}), {whole}}};
   }
-  int KernelsOf(absl::string_view choice) const override {
+  ChoiceNeeds NeedsOf(const OwnRun& run, absl::string_view choice, int64_t bucket) const override {
     const absl::StatusOr<SumSchedule> schedule = ScheduleFrom(choice);
-    return schedule.ok() ? schedule->kernels : 1;
-  }
-  uint64_t ScratchOf(const OwnRun& run, absl::string_view choice, int64_t bucket) const override {
-    return KernelsOf(choice) > 1 ? static_cast<uint64_t>(bucket * Of(run).columns * 4) : 0;
+    if (!schedule.ok() || schedule->kernels == 1) return {};
+    const int64_t columns = run.problem == nullptr ? 0 : Of(run).columns;
+    return {schedule->kernels, static_cast<uint64_t>(bucket * columns * 4)};
   }
   absl::StatusOr<KernelSpec> BindOwn(const OwnRun& run, absl::string_view choice, int kernel,
                                      const std::vector<BufferPlace>& places) const override {
-    if (kernel >= KernelsOf(choice)) return absl::InvalidArgumentError("there is no such kernel");
+    if (kernel >= NeedsOf(run, choice, 0).kernels)
+      return absl::InvalidArgumentError("there is no such kernel");
     OwnRun one = run;
     Sum sum = Of(run);
     sum.kernel = kernel;
-    one.problem = std::make_shared<const Sum>(sum);
+    one.problem = MakeBody(sum);
     return OwnKernels::BindOwn(one, choice, kernel, places);
   }
 
@@ -109,30 +125,6 @@ class SumKernels final : public OwnKernels<SumCode> {
     if (schedule.grid <= model.sm_count) return absl::OkStatus();
     return absl::FailedPreconditionError(
         absl::StrCat("grid ", schedule.grid, " is above the chip's ", model.sm_count));
-  }
-  void WriteProblem(const Sum& sum, ByteWriter& w) const override {
-    w.I64(sum.columns);
-    w.U32(static_cast<uint32_t>(sum.kernel));
-  }
-  absl::StatusOr<Sum> ReadProblem(ByteReader& r) const override {
-    Sum sum;
-    sum.columns = r.I64();
-    sum.kernel = static_cast<int>(r.U32());
-    return sum;
-  }
-  std::string BytesOf(const SumSchedule& schedule) const override {
-    ByteWriter w;
-    w.U32(static_cast<uint32_t>(schedule.grid));
-    w.U32(static_cast<uint32_t>(schedule.kernels));
-    return w.Take();
-  }
-  absl::StatusOr<SumSchedule> ScheduleFrom(absl::string_view bytes) const override {
-    ByteReader r(bytes);
-    SumSchedule schedule;
-    schedule.grid = static_cast<int>(r.U32());
-    schedule.kernels = static_cast<int>(r.U32());
-    SINTER_RETURN_IF_ERROR(r.Finish("sum"));
-    return schedule;
   }
 };
 

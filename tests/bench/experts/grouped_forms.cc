@@ -126,7 +126,7 @@ absl::Status Reschedule(const DeviceModel& model, GroupedSchedule schedule, Plan
                                        : model.sm_count * BlocksPerSm(own->code.problem, schedule);
   SINTER_RETURN_IF_ERROR(CheckGroupedSchedule(own->code.problem, schedule, model));
   own->code.schedule = schedule;
-  kernel->spec.own = std::move(own);
+  kernel->spec.body = MakeBody(std::move(*own));
   return absl::OkStatus();
 }
 

@@ -47,12 +47,12 @@ void WriteForms(size_t i, Plan plan) {
   ByteWriter both;
   both.Bytes(code.Bytes());
   both.Bytes(code.ScheduleBytes());
-  if (spec.own != nullptr) {  // they have no form but the plan's and the code's
-  } else if (spec.stitch == nullptr) {
-    Write(absl::StrCat("schedule", i), 0, spec.schedule.Canonical());
-    Write(absl::StrCat("sequence", i), 2, spec.sequence.Canonical());
-  } else {
-    Write(absl::StrCat("stitch", i), 1, spec.stitch->schedule.Canonical());
+  // Other bodies have no form but the plan's and the code's.
+  if (const auto* products = BodyAs<ProductBody>(spec.body)) {
+    Write(absl::StrCat("schedule", i), 0, products->schedule.Canonical());
+    Write(absl::StrCat("sequence", i), 2, products->sequence.Canonical());
+  } else if (const StitchSpec* stitch = StitchOf(spec)) {
+    Write(absl::StrCat("stitch", i), 1, stitch->schedule.Canonical());
   }
   const std::string bytes = EncodeDecisions(DecisionsOf(plan));
   Write(absl::StrCat("plan", i), 3, bytes);

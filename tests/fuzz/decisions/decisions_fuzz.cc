@@ -44,8 +44,8 @@ Judge& JudgeAt(size_t i) {
 bool IsInterpreted(const sinter::Plan& plan) {
   return std::none_of(plan.kernels.begin(), plan.kernels.end(), [](const auto& kernel) {
     const sinter::KernelSpec& spec = kernel.spec;
-    if (spec.own != nullptr) return spec.family->Ranks(spec) > 1;
-    return spec.stitch == nullptr && sinter::IsCode(spec.sequence.element());
+    if (!HasProducts(spec)) return spec.family->TraitsOf(spec).ranks > 1;
+    return sinter::IsCode(ProductOf(spec).sequence.element());
   });
 }
 

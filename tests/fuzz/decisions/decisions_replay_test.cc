@@ -4,6 +4,7 @@
 #include "src/base/device_model.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
+#include "src/plan/plan.h"
 #include "tests/fuzz/decisions/judged_chains.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/support/test.h"
@@ -29,8 +30,9 @@ void WriteCorpus() {
       plan.runners_up.clear();
       plan.note.clear();
       const KernelSpec& first = plan.kernels[0].spec;
-      const std::string kind = absl::StrCat(
-          plan.kernels.size(), first.stitch == nullptr ? NameOf(first.schedule.dataflow) : "");
+      const std::string kind =
+          absl::StrCat(plan.kernels.size(),
+                       HasProducts(first) ? NameOf(ProductOf(first).schedule.dataflow) : "");
       if (kinds.size() < kPlansOfAChain) kinds.emplace(kind, std::move(plan));
     }
     int number = 0;
@@ -58,8 +60,8 @@ TEST(DecisionsFuzzTest, TheCorpusAndMutationsAreHandled) {
     const absl::StatusOr<AssembledPlan> made =
         Assembly(chain, of.bucket, model).Assemble(decisions);
     fit += made.ok();
-    norms += made.ok() && made->plan.kernels[0].spec.sequence.size() == 1 &&
-             made->plan.kernels[0].spec.sequence[0].epilogue.norm.has_value();
+    norms += made.ok() && ProductOf(made->plan.kernels[0].spec).sequence.size() == 1 &&
+             ProductOf(made->plan.kernels[0].spec).sequence[0].epilogue.norm.has_value();
     for (int i = 0; i < mutations; ++i, ++executions) Replay(Target, Mutate(seed, &random));
   }
   EXPECT_GE(files, 7);

@@ -53,7 +53,7 @@ void ReadAsRecord(const Chain& chain) {
   Require(*read == spec, "a record reads back as another");
   sinter::KernelSpec kernel;
   kernel.family = &sinter::StitchFamily();
-  kernel.stitch = std::make_shared<const sinter::StitchSpec>(*std::move(read));
+  kernel.body = MakeBody(*std::move(read));
   (void)sinter::Generate(kernel, *sinter::BuiltinModel("h200"));
 }
 

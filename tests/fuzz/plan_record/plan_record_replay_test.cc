@@ -120,7 +120,7 @@ TEST(PlanRecordFuzzTest, EachByteOfKeysOfOwnFamiliesIsJudged) {
       const KernelCode code = Got(ReadCode(read.code, read.schedule));
       KernelRecord kernel;
       kernel.cubin = SmallCubin("code");
-      kernel.entry = code.family->Entry(code);
+      kernel.entry = code.family->TextsOfCode(code).entry;
       const auto judge = [&](const std::string& forged) {
         kernel.key = Sha256(forged);
         const std::string payload = EncodeKernelRecord(kernel);

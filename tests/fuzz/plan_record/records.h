@@ -21,7 +21,7 @@ inline const EngineCore& Core() {
     PlanningHooks hooks;
     hooks.assembly = MakePlanAssembly;
     hooks.device_headers = [](const KernelSpec&) { return Digest(); };  // a record outlives theirs
-    hooks.entry = [](const KernelCode& code) { return code.family->Entry(code); };
+    hooks.entry = [](const KernelCode& code) { return code.family->TextsOfCode(code).entry; };
     return new EngineCore(std::move(ports), Config(), LogSink(), std::move(hooks));
   }();
   return *core;

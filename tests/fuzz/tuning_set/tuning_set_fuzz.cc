@@ -12,6 +12,7 @@
 #include "src/engine/keys.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/assembly.h"
+#include "src/plan/plan.h"
 #include "tests/fuzz/target.h"
 
 namespace sinter::tuning_set_fuzz {
@@ -40,7 +41,7 @@ void Read(absl::string_view text) {
     if (!record.ok()) continue;
     const sinter::Decisions& decisions = record->variants.front().decisions;
     const auto plan = sinter::Assembly(OtherChain(), 16, *model).Assemble(decisions);
-    Require(!plan.ok() || plan->plan.kernels[0].spec.sequence[0].epilogue.activation() ==
+    Require(!plan.ok() || ProductOf(plan->plan.kernels[0].spec).sequence[0].epilogue.activation() ==
                               sinter::Activation::kGeluErf);
   }
 }

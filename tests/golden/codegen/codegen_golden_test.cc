@@ -1,4 +1,5 @@
 // Source and recipe of fixed kernels of products, byte for byte.
+#include "src/plan/plan.h"
 #include "tests/golden/codegen/kernel_text.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
@@ -20,7 +21,7 @@ TEST(CodegenGolden, SourcesAndRecipes) {
     for (Dataflow dataflow : DataflowsOf(problem)) {
       KernelSpec spec = SampleSpec(problem, dataflow);
       if (dataflow == Dataflow::kProduct && ResidualOf(problem) != Residual::kNone) {
-        spec = SampleSpec(SecondOf(problem), spec.schedule);
+        spec = SampleSpec(SecondOf(problem), ProductOf(spec).schedule);
       }
       ExpectGoldenKernel(absl::StrCat(id, "-", NameOf(dataflow)), spec);
     }

@@ -2,6 +2,7 @@
 // what is kept, held and handed over, whatever search would choose.
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
+#include "src/plan/plan.h"
 #include "tests/golden/codegen/kernel_text.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
@@ -104,7 +105,7 @@ KernelSpec SpecOf(const Sample& sample) {
   stitch->scratch_offset = kWorkspaceFlagBytes;
   KernelSpec spec;
   spec.family = &StitchFamily();
-  spec.stitch = std::move(stitch);
+  spec.body = MakeBody(std::move(*stitch));
   return spec;
 }
 
@@ -123,7 +124,7 @@ TEST(StitchGolden, PackedKernels) {
     const auto planned = Got(PlanChain(graph, 1, *BuiltinModel("h200"), {}), name);
     ASSERT_EQ(planned.chosen.kernels.size(), 1u) << name;
     const KernelSpec& spec = planned.chosen.kernels[0].spec;
-    ASSERT_FALSE(spec.stitch->parts.empty()) << name;
+    ASSERT_FALSE(StitchOf(spec)->parts.empty()) << name;
     ExpectGoldenKernel(std::string("stitch/packed-") + name, spec);
   }
 }

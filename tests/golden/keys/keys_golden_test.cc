@@ -35,7 +35,7 @@ KernelSpec StitchedSpec() {
   stitch->operands = {{0, 0}, {1, 0}};
   KernelSpec spec;
   spec.family = &StitchFamily();
-  spec.stitch = std::move(stitch);
+  spec.body = MakeBody(std::move(*stitch));
   return spec;
 }
 
@@ -56,7 +56,7 @@ void AddProducts(Encodings* all) {
   for (Dataflow dataflow : DataflowsOf(SampleS8())) {
     const KernelSpec spec = SampleSpec(SampleS8(), dataflow);
     const std::string name(NameOf(dataflow));
-    all->emplace_back("schedule " + name, spec.schedule.Canonical());
+    all->emplace_back("schedule " + name, ProductOf(spec).schedule.Canonical());
     all->emplace_back("code of " + name, CodeOf(spec)->Bytes());
     all->emplace_back("recipe " + name, Generate(spec, *BuiltinModel("h200"))->recipe.Encode());
     all->emplace_back("decisions of " + name, DecisionBytes(spec));
@@ -65,8 +65,8 @@ void AddProducts(Encodings* all) {
 
 void AddStitched(Encodings* all) {
   const KernelSpec spec = StitchedSpec();
-  all->emplace_back("stitch schedule", spec.stitch->schedule.Canonical());
-  StitchSchedule handing = spec.stitch->schedule;
+  all->emplace_back("stitch schedule", StitchOf(spec)->schedule.Canonical());
+  StitchSchedule handing = StitchOf(spec)->schedule;
   handing.handed = {3};
   all->emplace_back("stitch schedule with hand-overs", handing.Canonical());
   all->emplace_back("code of a stitch", CodeOf(spec)->Bytes());

@@ -32,7 +32,7 @@ std::vector<Drawn> DrawnKernels() {
 // With times that no model changes.
 Plan PlanOf(const KernelSpec& spec) {
   Plan plan;
-  plan.fused = spec.sequence.size() > 1;
+  plan.fused = ProductOf(spec).sequence.size() > 1;
   plan.bucket = 128;
   PlannedKernel kernel;
   kernel.spec = spec;
@@ -50,8 +50,9 @@ class PlanDrawing : public ::testing::TestWithParam<Drawn> {};
 
 TEST_P(PlanDrawing, MatchesTheFiles) {
   const Plan plan = PlanOf(GetParam().spec);
-  ASSERT_TRUE(
-      CheckScheduleFields(plan.kernels[0].spec.sequence, plan.kernels[0].spec.schedule).ok());
+  ASSERT_TRUE(CheckScheduleFields(ProductOf(plan.kernels[0].spec).sequence,
+                                  ProductOf(plan.kernels[0].spec).schedule)
+                  .ok());
   const std::string& name = GetParam().name;
   ExpectFile(name + ".txt", ProductsText(PictureOf(plan.kernels[0].spec)));
   ExpectFile(name + ".svg", PlanSvg(Describe(plan, *BuiltinModel("h200"))));
@@ -73,7 +74,7 @@ PlannedKernel StitchKernel(const char* line, std::vector<BufferPlace> operands) 
   spec->operands = std::move(operands);
   PlannedKernel kernel;
   kernel.spec.family = &StitchFamily();
-  kernel.spec.stitch = std::move(spec);
+  kernel.spec.body = MakeBody(std::move(*spec));
   kernel.prediction.total_us = 7.5;
   kernel.prediction.hbm_us = 4.25;
   kernel.prediction.fixed_us = 2.5;

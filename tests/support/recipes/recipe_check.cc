@@ -84,7 +84,7 @@ class PassCheck {
   // same products.
   std::set<ValueId> Below(int kernel, const std::vector<Touch>& touches) const {
     std::set<ValueId> below = Below(OpsOf(kernel).values);
-    if (SpecOf(kernel).stitch != nullptr) return below;
+    if (StitchOf(SpecOf(kernel)) != nullptr) return below;
     const std::set<ValueId> of_result = below;
     for (const Touch& touch : touches) {
       const int output = touch.buffer - chain_.num_inputs();
@@ -245,7 +245,7 @@ class PassCheck {
     const std::string wrong = InWorkspace(touch);
     if (!wrong.empty()) return wrong;
     Region region{touch.what, touch.bytes, touch.element, {}, kernel, kernel, -1};
-    const bool products = SpecOf(kernel).stitch == nullptr && SpecOf(kernel).own == nullptr;
+    const bool products = HasProducts(SpecOf(kernel));
     if (products) region.run = OpsOf(kernel).values.front();
     if (touch.kind == Kind::kWrite && !IsInsideRun(kernel, touch)) {
       region.values = ValuesOf(kernel, region, below);
@@ -259,7 +259,7 @@ class PassCheck {
 
   // Whether it is the result of a product that is not the last one of its run.
   bool IsInsideRun(int kernel, const Touch& touch) const {
-    if (SpecOf(kernel).stitch != nullptr || SpecOf(kernel).own != nullptr) return false;
+    if (!HasProducts(SpecOf(kernel))) return false;
     const size_t next = static_cast<size_t>(kernel) + 1;
     return touch.what == "out" && next < plan_.kernels.size() &&
            OpsOf(static_cast<int>(next)).values == OpsOf(kernel).values;
@@ -273,7 +273,7 @@ class PassCheck {
     const auto take = [&](ValueId value) {
       if (views_.All(InRegion(region, value), pass_.m) == region.bytes) values.push_back(value);
     };
-    const bool named = SpecOf(kernel).stitch != nullptr;
+    const bool named = StitchOf(SpecOf(kernel)) != nullptr;
     named ? std::for_each(OpsOf(kernel).values.begin(), OpsOf(kernel).values.end(), take)
           : std::for_each(below.begin(), below.end(), take);
     return values;
@@ -381,10 +381,9 @@ std::string FindMisbinding(const Chain& chain, const Plan& plan) {
   const int64_t largest = LargestBucketOf(chain);
   const bool passes = chain.UsesM() && !mixes && plan.bucket == largest;
   const KernelSpec& first = plan.kernels.front().spec;
-  const bool products = first.stitch == nullptr && first.own == nullptr;
   LaunchRows rows{-1, largest, passes ? int64_t{1} << 24 : plan.bucket};
   // A chain of products without M is launched for the rows that it has.
-  if (!chain.UsesM() && products && !first.constant_rows) {
+  if (!chain.UsesM() && HasProducts(first) && !ProductOf(first).constant_rows) {
     rows.fixed = chain.output_type(0).dims[0].value;
   }
   return FindMisbinding(chain, plan, recipes, rows);

@@ -4,6 +4,7 @@
 #include "src/plan/collective_family.h"
 #include "src/plan/grouped_family.h"
 #include "src/plan/kernel_code.h"
+#include "src/plan/product_family.h"
 #include "src/product/code/kernel_source.h"
 #include "src/stitch/sizes.h"
 
@@ -22,9 +23,9 @@ class Lister {
       : spec_(spec), recipe_(recipe), pass_(pass) {}
 
   std::vector<Touch> Run() {
-    if (spec_.stitch != nullptr) {
-      Stitched(*spec_.stitch);
-    } else if (spec_.own == nullptr) {
+    if (StitchOf(spec_) != nullptr) {
+      Stitched(*StitchOf(spec_));
+    } else if (HasProducts(spec_)) {
       Products();
     } else if (spec_.family == &AttentionFamily()) {
       Attention(AttentionKernels::ProblemOf(spec_));
@@ -71,8 +72,8 @@ class Lister {
   // ---- products
 
   void Products() {
-    const ProductSequence& p = spec_.sequence;
-    const ProductCode code = CodeOf(spec_)->product;
+    const ProductSequence& p = ProductOf(spec_).sequence;
+    const ProductCode code = ProductKernels::Of(*CodeOf(spec_));
     const KernelParameters parameters = ParametersOf(code);
     const size_t behind = parameters.k ? 2 : 1;
     const ArgSlot& last = recipe_.args[recipe_.args.size() - behind];
@@ -86,7 +87,7 @@ class Lister {
   }
 
   void ProductPointer(const ProductCode& code, Role role) {
-    const ProductSequence& p = spec_.sequence;
+    const ProductSequence& p = ProductOf(spec_).sequence;
     const ArgSlot& slot = Next();
     const std::string name = NameOf(role, p.size());
     const RoleShape shape = ShapeOf(p, role);
@@ -106,7 +107,8 @@ class Lister {
       case Role::kC:  // as many rows as the tensor map has
         return Pointer(name, slot, Kind::kScratch, shape.element, {{p[0].n, 1}, {rows_, p[0].n}});
       case Role::kPartialOut: {
-        const int64_t tile = spec_.schedule.block_m * int64_t{spec_.schedule.second.block_n};
+        const int64_t tile =
+            ProductOf(spec_).schedule.block_m * int64_t{ProductOf(spec_).schedule.second.block_n};
         return Pointer(name, slot, Kind::kScratch, DType::kF32, {{recipe_.grid[0] * tile, 1}});
       }
       case Role::kScaleOut:
@@ -131,8 +133,8 @@ class Lister {
 
   // An epoch and greetings; then a flag for each tile of C and each range of K, or each block.
   void Flags(const ArgSlot& slot) {
-    const ProductSequence& p = spec_.sequence;
-    const Schedule& s = spec_.schedule;
+    const ProductSequence& p = ProductOf(spec_).sequence;
+    const Schedule& s = ProductOf(spec_).schedule;
     const int64_t row_tiles = (p.rows() + s.block_m - 1) / s.block_m;
     const int64_t columns = (p[0].n + s.first.block_n - 1) / s.first.block_n;
     const int64_t flags =

@@ -30,7 +30,7 @@ KernelSpec SpecOf(const AttentionProblem& problem, const AttentionSchedule& sche
   own->code = {problem, schedule};
   KernelSpec spec;
   spec.family = &AttentionFamily();
-  spec.own = std::move(own);
+  spec.body = MakeBody(std::move(*own));
   return spec;
 }
 

@@ -21,7 +21,7 @@ KernelSpec StitchedSpec(const char* line, StitchSchedule schedule) {
   }
   KernelSpec spec;
   spec.family = &StitchFamily();
-  spec.stitch = std::move(stitch);
+  spec.body = MakeBody(std::move(*stitch));
   return spec;
 }
 

@@ -4,6 +4,7 @@
 #include "src/engine/loaded_plan.h"
 #include "src/fusion/fusion.h"
 #include "src/reference/reference.h"
+#include "tests/support/product_in.h"
 #include "tests/support/recipes/recipe_check.h"
 #include "tests/support/sequences.h"
 #include "tests/support/small_cubin.h"
@@ -30,8 +31,8 @@ Schedule BaseSchedule(Dataflow dataflow, int cluster, int64_t grid) {
 
 PlannedKernel Kernel(const ProductSequence& problem, const Schedule& schedule, double us) {
   PlannedKernel kernel;
-  kernel.spec.sequence = problem;
-  kernel.spec.schedule = schedule;
+  ProductIn(&kernel.spec).sequence = problem;
+  ProductIn(&kernel.spec).schedule = schedule;
   kernel.prediction.total_us = us;
   kernel.prediction.bound = "hbm";
   return kernel;
@@ -39,7 +40,7 @@ PlannedKernel Kernel(const ProductSequence& problem, const Schedule& schedule, d
 
 void Bind(PlannedKernel& kernel, Role role, int buffer, int64_t stride) {
   const uint64_t offset = buffer == kWorkspaceBuffer ? kWorkspaceFlagBytes : 0;
-  kernel.spec.operands.push_back({role, buffer, offset, stride});
+  ProductIn(&kernel.spec).operands.push_back({role, buffer, offset, stride});
 }
 
 Plan Fused(int64_t bucket, const Schedule& schedule, double us) {
@@ -148,12 +149,13 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, const Chain& chain, int6
 
 // "grid", "cluster", "first", "second", the last two with their stages if not 2.
 std::string NameOfSpec(const KernelSpec& spec) {
-  if (spec.sequence.size() == 2) {
-    if (spec.schedule.dataflow == Dataflow::kClusterSlab) return "slab";
-    return WritesC(spec.schedule) ? "grid" : "cluster";
+  if (ProductOf(spec).sequence.size() == 2) {
+    if (ProductOf(spec).schedule.dataflow == Dataflow::kClusterSlab) return "slab";
+    return WritesC(ProductOf(spec).schedule) ? "grid" : "cluster";
   }
-  const std::string stages = spec.schedule.stages == 2 ? "" : absl::StrCat(spec.schedule.stages);
-  for (const OperandBinding& b : spec.operands) {
+  const std::string stages =
+      ProductOf(spec).schedule.stages == 2 ? "" : absl::StrCat(ProductOf(spec).schedule.stages);
+  for (const OperandBinding& b : ProductOf(spec).operands) {
     if (b.role == Role::kOut && b.buffer == kWorkspaceBuffer) return "first" + stages;
   }
   return "second" + stages;
@@ -171,11 +173,11 @@ absl::StatusOr<GeneratedKernel> FakeGenerate(const FakeWorld& world, const Kerne
   kernel.request.arch = "sm_90a";
   kernel.request.entry = name;
   kernel.recipe.entry = name;
-  kernel.recipe.grid[0] = static_cast<uint32_t>(spec.schedule.grid);
-  kernel.recipe.cluster[0] = static_cast<uint32_t>(spec.schedule.cluster);
+  kernel.recipe.grid[0] = static_cast<uint32_t>(ProductOf(spec).schedule.grid);
+  kernel.recipe.cluster[0] = static_cast<uint32_t>(ProductOf(spec).schedule.cluster);
   kernel.recipe.block[0] = 256;
   kernel.recipe.cooperative = name == "grid";
-  kernel.recipe.pdl = spec.schedule.dataflow == Dataflow::kProduct;
+  kernel.recipe.pdl = ProductOf(spec).schedule.dataflow == Dataflow::kProduct;
   return kernel;
 }
 

@@ -1,5 +1,6 @@
 // What runs when the chosen plan cannot: refused by the compiler, not resident, no compiler, no
 // GPU.
+#include "src/plan/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
@@ -16,7 +17,7 @@ TEST(FallbackTest, ARefusedKernelGivesWayToTheNextPlanWithTheReason) {
   world.refused = {"grid"};
   const auto engine = world.MakeEngine();
   const auto plan = engine->Prepare(world.chain, 16, {}).value();
-  EXPECT_EQ(plan->plan().kernels[0].spec.schedule.dataflow, Dataflow::kClusterExchange);
+  EXPECT_EQ(ProductOf(plan->plan().kernels[0].spec).schedule.dataflow, Dataflow::kClusterExchange);
   EXPECT_NE(plan->ChosenDigest(), plan->plan().PlanDigest());
   EXPECT_THAT(plan->plan().note, HasSubstr("registers spill in grid"));
   EXPECT_THAT(plan->Explain(), HasSubstr("chosen by planning: " + plan->ChosenDigest().Hex()));
@@ -38,8 +39,8 @@ TEST(FallbackTest, ARefusedKernelIsReplacedAlone) {
   const auto plan = engine->Prepare(world.chain, 16, {}).value();
   EXPECT_EQ(plan->plan().name(), "unfused");
   ASSERT_EQ(plan->plan().kernels.size(), 2u);
-  EXPECT_NE(plan->plan().kernels[0].spec.schedule.stages, 2) << "another schedule";
-  EXPECT_EQ(plan->plan().kernels[1].spec.schedule.stages, 2) << "as planned";
+  EXPECT_NE(ProductOf(plan->plan().kernels[0].spec).schedule.stages, 2) << "another schedule";
+  EXPECT_EQ(ProductOf(plan->plan().kernels[1].spec).schedule.stages, 2) << "as planned";
   EXPECT_NE(plan->ChosenDigest(), plan->plan().PlanDigest());
   EXPECT_THAT(plan->plan().note, HasSubstr("1 kernel replaced, the compiler refused the planned"));
   EXPECT_THAT(plan->plan().note, HasSubstr("registers spill in first"));
@@ -106,8 +107,8 @@ TEST(FallbackTest, FifteenAndFourteenClustersChooseTheSamePlanAndOnlyTheExecuted
   EXPECT_EQ(full->ChosenDigest(), small->ChosenDigest());
   EXPECT_EQ(full->plan().PlanDigest(), full->ChosenDigest());
   EXPECT_NE(small->plan().PlanDigest(), small->ChosenDigest());
-  EXPECT_EQ(full->plan().kernels[0].spec.schedule.dataflow, Dataflow::kGridExchange);
-  EXPECT_EQ(small->plan().kernels[0].spec.schedule.dataflow, Dataflow::kClusterExchange);
+  EXPECT_EQ(ProductOf(full->plan().kernels[0].spec).schedule.dataflow, Dataflow::kGridExchange);
+  EXPECT_EQ(ProductOf(small->plan().kernels[0].spec).schedule.dataflow, Dataflow::kClusterExchange);
   EXPECT_EQ(full_engine->Stats().non_resident_fallbacks, 0u);
   EXPECT_EQ(small_engine->Stats().non_resident_fallbacks, 1u);
   EXPECT_THAT(small->plan().note, HasSubstr("keeps 14 clusters of 8 resident, the plan needs 15"));

@@ -1,4 +1,5 @@
 #include "src/engine/measured_choice.h"
+#include "tests/support/product_in.h"
 #include "tests/support/sequences.h"
 #include "tests/support/test.h"
 
@@ -44,12 +45,12 @@ TEST(KernelIdentityTest, CoversWhatTheCompilerAndTheLaunchSee) {
 // Equal code in launches of other rows or another grid was not measured.
 TEST(KernelIdentityTest, RowsAndGridAreTheLaunchs) {
   KernelSpec spec;
-  spec.sequence = MakeSequence(64, MakeProduct(256, 128));
-  spec.schedule.grid = 120;
+  ProductIn(&spec).sequence = MakeSequence(64, MakeProduct(256, 128));
+  ProductIn(&spec).schedule.grid = 120;
   const Digest before = KernelIdentity(spec, Kernel());
   KernelSpec rows = spec, grid = spec;
-  rows.sequence.m = 128;
-  grid.schedule.grid = 128;
+  ProductIn(&rows).sequence.m = 128;
+  ProductIn(&grid).schedule.grid = 128;
   EXPECT_NE(KernelIdentity(rows, Kernel()), before);
   EXPECT_NE(KernelIdentity(grid, Kernel()), before);
 }

@@ -1,6 +1,7 @@
 #include "src/chain/builder.h"
 #include "src/engine/tune.h"
 #include "src/stitch/spec.h"
+#include "tests/support/product_in.h"
 #include "tests/support/sequences.h"
 #include "tests/support/test.h"
 
@@ -14,8 +15,8 @@ Plan TwoKernels(int first_stages, int second_stages) {
   for (const int stages : {first_stages, second_stages}) {
     PlannedKernel kernel;
     const auto columns = 64 * static_cast<int64_t>(plan.kernels.size() + 1);
-    kernel.spec.sequence = MakeSequence(16, MakeProduct(columns, 64));
-    kernel.spec.schedule.stages = stages;
+    ProductIn(&kernel.spec).sequence = MakeSequence(16, MakeProduct(columns, 64));
+    ProductIn(&kernel.spec).schedule.stages = stages;
     kernel.ops = {{9}, false, static_cast<int>(plan.kernels.size())};
     kernel.prediction.total_us = stages;
     plan.kernels.push_back(kernel);
@@ -70,7 +71,7 @@ Plan Stitched(std::vector<ValueId> values, int grid) {
   plan.bucket = 16;
   plan.kernels.emplace_back();
   plan.kernels[0].spec.family = &StitchFamily();
-  plan.kernels[0].spec.stitch = std::move(spec);
+  plan.kernels[0].spec.body = MakeBody(std::move(*spec));
   plan.kernels[0].ops.values = std::move(values);
   return plan;
 }

@@ -45,7 +45,7 @@ void ExpectNoAllocations(const Chain& chain, bool products, bool stitched) {
   const auto plan = Got(engine->Prepare(chain, kLargestBucket, {}));
   bool has_products = false, has_stitched = false;
   for (const PlannedKernel& kernel : plan->plan().kernels) {
-    (kernel.spec.stitch == nullptr ? has_products : has_stitched) = true;
+    (StitchOf(kernel.spec) == nullptr ? has_products : has_stitched) = true;
   }
   EXPECT_EQ(has_products, products);
   EXPECT_EQ(has_stitched, stitched);

@@ -1,6 +1,7 @@
 // What a slot measures: over a planner, a compiler, a disk and a GPU that are fakes.
 #include "src/engine/measured_choice.h"
 
+#include "src/plan/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
@@ -37,7 +38,8 @@ class MeasuredChoiceTest : public ::testing::Test {
     const auto plan = Prepare(engine, world.chain, measure);
     if (!plan.ok()) return std::string(plan.status().message());
     const Plan& chosen = (*plan)->plan();
-    return std::string(chosen.fused ? NameOf(chosen.kernels[0].spec.schedule.dataflow) : "plain");
+    return std::string(chosen.fused ? NameOf(ProductOf(chosen.kernels[0].spec).schedule.dataflow)
+                                    : "plain");
   }
 
   FakeWorld world;
@@ -50,7 +52,8 @@ TEST_F(MeasuredChoiceTest, TheFastestIsKeptAndTakenFromThenOn) {
   const auto before = Prepare(*engine, world.chain, false);
   EXPECT_EQ(DataflowOf(*engine, true), "cluster-exchange");
   EXPECT_EQ(DataflowOf(*engine, false), "cluster-exchange");
-  EXPECT_EQ((*before)->plan().kernels[0].spec.schedule.dataflow, Dataflow::kGridExchange);
+  EXPECT_EQ(ProductOf((*before)->plan().kernels[0].spec).schedule.dataflow,
+            Dataflow::kGridExchange);
   const auto after = Prepare(*engine, world.chain, false);
   EXPECT_NE((*after)->ChosenDigest(), (*before)->ChosenDigest());
   EXPECT_THAT((*after)->Explain(), HasSubstr("tuning: measured 8.00 us on Fake H200, the "
@@ -80,7 +83,7 @@ TEST_F(MeasuredChoiceTest, AnotherProcessTakesItWithoutMeasuring) {
   must_hit.must_hit = true;
   EXPECT_EQ(DataflowOf(*world.MakeEngine(must_hit), false), "cluster-exchange");
   const auto unasked = Got(world.MakeEngine()->Prepare(world.chain, 16, {}));
-  EXPECT_EQ(unasked->plan().kernels[0].spec.schedule.dataflow, Dataflow::kGridExchange);
+  EXPECT_EQ(ProductOf(unasked->plan().kernels[0].spec).schedule.dataflow, Dataflow::kGridExchange);
 }
 
 TEST_F(MeasuredChoiceTest, OneProcessMeasuresWhileAnotherWaits) {
@@ -268,7 +271,8 @@ class MeasureFirstTest : public MeasuredChoiceTest {
     const auto plan = engine.Prepare(chain, 16, options);
     if (!plan.ok()) return plan.status().ToString();
     const Plan& chosen = (*plan)->plan();
-    return std::string(chosen.fused ? NameOf(chosen.kernels[0].spec.schedule.dataflow) : "plain");
+    return std::string(chosen.fused ? NameOf(ProductOf(chosen.kernels[0].spec).schedule.dataflow)
+                                    : "plain");
   }
   std::string Chosen(Engine& engine, const PrepareOptions& options) {
     return ChosenBy(engine, world.chain, options);
@@ -278,7 +282,7 @@ class MeasureFirstTest : public MeasuredChoiceTest {
 TEST_F(MeasureFirstTest, ThePlanIsTheMeasuredChoice) {
   const auto engine = world.MakeEngine();
   const auto plan = Got(engine->Prepare(world.chain, 16, First(true)));
-  EXPECT_EQ(plan->plan().kernels[0].spec.schedule.dataflow, Dataflow::kClusterExchange);
+  EXPECT_EQ(ProductOf(plan->plan().kernels[0].spec).schedule.dataflow, Dataflow::kClusterExchange);
   EXPECT_THAT(plan->Explain(), HasSubstr("tuning: measured 8.00 us on Fake H200, the "
                                          "predicted choice 11.00 us then"));
   EXPECT_EQ(engine->Stats().measurements, 1u);

@@ -6,6 +6,7 @@
 #include "src/engine/loaded_plan.h"
 #include "src/fusion/product_runs.h"
 #include "src/normal/normal_form.h"
+#include "src/plan/plan.h"
 #include "tests/support/chains.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
@@ -38,10 +39,10 @@ TEST(OddChains, AProductThatNormsConstantRowsHasAllOfThem) {
     const Plan plan = PlanOf(chain, 1).chosen;
     int products = 0;
     for (const PlannedKernel& kernel : plan.kernels) {
-      if (kernel.spec.stitch != nullptr) continue;
+      if (StitchOf(kernel.spec) != nullptr) continue;
       ++products;
-      EXPECT_EQ(kernel.spec.sequence.m, rows);
-      EXPECT_EQ(kernel.spec.constant_rows, FixedRowsOf(chain) == 1);
+      EXPECT_EQ(ProductOf(kernel.spec).sequence.m, rows);
+      EXPECT_EQ(ProductOf(kernel.spec).constant_rows, FixedRowsOf(chain) == 1);
     }
     EXPECT_EQ(products, 1);
   }

@@ -41,7 +41,7 @@ double Activate(Activation act, double x) {
 class SpecRun {
  public:
   SpecRun(const KernelSpec& spec, const BufferList& buffers, int64_t m)
-      : spec_(spec), p_(spec.sequence), buffers_(buffers), m_(m * p_.rows_per_m) {}
+      : spec_(spec), p_(ProductOf(spec).sequence), buffers_(buffers), m_(m * p_.rows_per_m) {}
 
   void Run() const {
     const OperandBinding* kept = Find(Role::kC);
@@ -61,7 +61,7 @@ class SpecRun {
 
  private:
   const OperandBinding* Find(Role role) const {
-    for (const OperandBinding& b : spec_.operands) {
+    for (const OperandBinding& b : ProductOf(spec_).operands) {
       if (b.role == role) return &b;
     }
     return nullptr;
@@ -274,7 +274,7 @@ TEST(ProductsEngineTest, KernelsInsideAPlanStartEarlyUnlessTheyAreCooperative) {
   ASSERT_EQ(w.world.launches.size(), kernels.size());
   for (size_t i = 0; i < kernels.size(); ++i) {
     EXPECT_EQ(w.world.launches[i].kernel, absl::StrCat("k", w.IndexOf(kernels[i].spec)));
-    const bool waits = kernels[i].spec.schedule.dataflow == Dataflow::kGridExchange;
+    const bool waits = ProductOf(kernels[i].spec).schedule.dataflow == Dataflow::kGridExchange;
     EXPECT_EQ(w.world.launches[i].pdl_edge, i > 0 && !waits);
   }
 }

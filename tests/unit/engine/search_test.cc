@@ -1,5 +1,6 @@
 // Search: what a prepare would choose, without building it, and that it is searched for once.
 #include "src/engine/measured_choice.h"
+#include "src/plan/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
@@ -103,7 +104,7 @@ TEST(SearchTest, TakesTheMeasuredChoiceOfATuningSet) {
   world.tuning = set;
   const SearchedPlan found = world.MakeEngine()->Search(world.chain, 16, {}).value();
   EXPECT_TRUE(found.measured);
-  EXPECT_EQ(NameOf(found.plan.kernels[0].spec.schedule.dataflow), "cluster-exchange");
+  EXPECT_EQ(NameOf(ProductOf(found.plan.kernels[0].spec).schedule.dataflow), "cluster-exchange");
 }
 
 TEST(SearchTest, TakesTheMeasuredChoiceThatIsKept) {
@@ -117,7 +118,7 @@ TEST(SearchTest, TakesTheMeasuredChoiceThatIsKept) {
   ASSERT_TRUE(engine->Prepare(world.chain, 16, options).ok());
   const SearchedPlan found = engine->Search(world.chain, 16, options).value();
   EXPECT_TRUE(found.measured);
-  EXPECT_EQ(NameOf(found.plan.kernels[0].spec.schedule.dataflow), "cluster-exchange");
+  EXPECT_EQ(NameOf(ProductOf(found.plan.kernels[0].spec).schedule.dataflow), "cluster-exchange");
 }
 
 TEST(SearchTest, MustHitAndNoBuildSearchForNothing) {

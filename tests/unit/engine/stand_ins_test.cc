@@ -63,7 +63,7 @@ TEST(StandIns, HaveADigestOfTheirOwn) {
   const auto planned = Got(PlanStandIns(chain, 128));
   Plan compiled = planned.chosen;
   for (PlannedKernel& kernel : compiled.kernels) {
-    kernel.spec.family = kernel.spec.stitch == nullptr ? &ProductFamily() : &StitchFamily();
+    kernel.spec.family = StitchOf(kernel.spec) == nullptr ? &ProductFamily() : &StitchFamily();
   }
   EXPECT_NE(planned.chosen.PlanDigest(), compiled.PlanDigest());
 }
@@ -101,10 +101,10 @@ TEST(StandIns, TakeProductsIntoF32) {
       const auto planned = Got(PlanStandIns(Product(act, result), 16));
       ASSERT_EQ(planned.chosen.kernels.size(), 1u);
       const KernelSpec& spec = planned.chosen.kernels[0].spec;
-      EXPECT_EQ(spec.sequence.back().result, result);
+      EXPECT_EQ(ProductOf(spec).sequence.back().result, result);
       const auto stand_in = Got(StandInOf(spec));
       EXPECT_TRUE(stand_in.recipe.Check().ok()) << stand_in.recipe.Check();
-      const uint32_t flags = StandInFlags(spec.sequence.back(), true, true, true);
+      const uint32_t flags = StandInFlags(ProductOf(spec).sequence.back(), true, true, true);
       EXPECT_EQ(flags >> 14, result == DType::kF32 ? 1u : 0u);
     }
   }
@@ -224,7 +224,7 @@ TEST(RowPrograms, OfPlannedKernelsComputeWhatTheReferenceDoes) {
     if (!plan.ok()) continue;
     ++planned;
     for (const PlannedKernel& kernel : plan->chosen.kernels) {
-      ExpectRowsAreRight(kernel.spec.stitch->body, 3, &taken);
+      ExpectRowsAreRight(StitchOf(kernel.spec)->body, 3, &taken);
     }
   }
   EXPECT_GT(planned, 0);

@@ -45,10 +45,11 @@ class StitchTuneTest : public ::testing::Test {
   }
 
   absl::Status Run(const std::string& entry, const BufferList& buffers, int64_t m) {
-    const std::shared_ptr<const StitchSpec> spec = [&] {
+    const KernelBodyPtr body = [&] {
       std::lock_guard<std::mutex> lock(mutex);
-      return specs.at(entry).stitch;
+      return specs.at(entry).body;
     }();
+    const auto* const spec = BodyAs<StitchSpec>(body);
     std::vector<const void*> inputs;
     std::vector<void*> outputs;
     for (size_t i = 0; i < spec->operands.size(); ++i) {
@@ -131,7 +132,7 @@ TEST_F(StitchTuneTest, AnEntryOfOtherOpsIsNotTaken) {
   set->Add(entry);
   world.tuning = set;
   const auto prepared = Got(world.MakeEngine()->Prepare(world.chain, 32, {}));
-  EXPECT_EQ(prepared->plan().kernels[0].spec.stitch->body, world.chain);
+  EXPECT_EQ(StitchOf(prepared->plan().kernels[0].spec)->body, world.chain);
 }
 
 // What such a chain moves are its inputs and outputs: they come from memory and go there.

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "src/engine/tune.h"
+#include "tests/support/product_in.h"
 
 namespace sinter {
 namespace {
@@ -10,7 +11,7 @@ Plan PlanOf(bool fused, int kernels, Dataflow dataflow, double us) {
   plan.fused = fused;
   plan.kernels.resize(static_cast<size_t>(kernels));
   for (PlannedKernel& kernel : plan.kernels) {
-    kernel.spec.schedule.dataflow = dataflow;
+    ProductIn(&kernel.spec).schedule.dataflow = dataflow;
     kernel.prediction.total_us = us / kernels;
   }
   return plan;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/engine/keys.h"
+#include "src/plan/plan.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -88,8 +89,8 @@ TEST(TuneTest, EachKernelTakesTheFastestOfItsRanking) {
   world.tuning = set;
   const auto prepared = world.MakeEngine()->Prepare(world.chain, 16, {});
   ASSERT_TRUE(prepared.ok());
-  EXPECT_EQ((*prepared)->plan().kernels[0].spec.schedule.stages, 3);
-  EXPECT_EQ((*prepared)->plan().kernels[1].spec.schedule.stages, 2);
+  EXPECT_EQ(ProductOf((*prepared)->plan().kernels[0].spec).schedule.stages, 3);
+  EXPECT_EQ(ProductOf((*prepared)->plan().kernels[1].spec).schedule.stages, 2);
 }
 
 TEST(TuneTest, OnlyPlansThatSomethingIsBuiltOnAreChecked) {
@@ -126,7 +127,8 @@ TEST(TuneTest, ASlabIsTakenByMeasurementAlone) {
   const auto engine = world.MakeEngine();
   const auto by_prediction = engine->Prepare(world.chain, 256, {});
   ASSERT_TRUE(by_prediction.ok()) << by_prediction.status();
-  EXPECT_EQ((*by_prediction)->plan().kernels[0].spec.schedule.dataflow, Dataflow::kGridExchange);
+  EXPECT_EQ(ProductOf((*by_prediction)->plan().kernels[0].spec).schedule.dataflow,
+            Dataflow::kGridExchange);
   const TuneResult result = engine->Tune(world.chain, 256, {}).value();
   ASSERT_NE(result.entry, nullptr) << result.report;
   EXPECT_EQ(ChoiceOf(*result.entry).measured_us, 5);
@@ -135,7 +137,7 @@ TEST(TuneTest, ASlabIsTakenByMeasurementAlone) {
   world.tuning = set;
   const auto tuned = world.MakeEngine()->Prepare(world.chain, 256, {});
   ASSERT_TRUE(tuned.ok()) << tuned.status();
-  EXPECT_EQ((*tuned)->plan().kernels[0].spec.schedule.dataflow, Dataflow::kClusterSlab);
+  EXPECT_EQ(ProductOf((*tuned)->plan().kernels[0].spec).schedule.dataflow, Dataflow::kClusterSlab);
 }
 
 TEST(TuneTest, ADeadlineEndsIt) {

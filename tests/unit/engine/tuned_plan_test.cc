@@ -10,6 +10,7 @@
 #include "src/engine/keys.h"
 #include "src/engine/measured_choice.h"
 #include "src/engine/tuning_set.h"
+#include "src/plan/plan.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/engine/fakes.h"
 
@@ -38,7 +39,7 @@ std::shared_ptr<const TuningSet> ClusterSet() {
 }
 
 std::string DataflowOf(const PreparedPlan& plan) {
-  return std::string(NameOf(plan.plan().kernels[0].spec.schedule.dataflow));
+  return std::string(NameOf(ProductOf(plan.plan().kernels[0].spec).schedule.dataflow));
 }
 
 std::shared_ptr<const PreparedPlan> Prepared(FakeWorld& world, int64_t m = 16,

@@ -171,7 +171,7 @@ TEST(ExplainFusion, TellsWhatIsHandedOverThroughSharedMemory) {
   plan.bucket = 4;
   plan.kernels.emplace_back();
   plan.kernels[0].spec.family = &StitchFamily();
-  plan.kernels[0].spec.stitch = spec;
+  plan.kernels[0].spec.body = MakeBody(*spec);
   const Explanation picture = Explained(plan);
   ASSERT_EQ(picture.kernels.size(), 1u);
   const KernelDescription& kernel = picture.kernels[0];

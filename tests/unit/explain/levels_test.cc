@@ -12,7 +12,8 @@ TEST(LevelsOf, NamesEachLevelOnceAndMarksTheBound) {
   for (Dataflow dataflow : DataflowsOf(SampleS8())) {
     PlannedKernel kernel;
     kernel.spec = SampleSpec(SampleS8(), dataflow);
-    kernel.prediction = Predict(kernel.spec.sequence, kernel.spec.schedule, H200());
+    kernel.prediction =
+        Predict(ProductOf(kernel.spec).sequence, ProductOf(kernel.spec).schedule, H200());
     const std::vector<LevelCost> levels = ProductLevels(kernel, H200());
     ASSERT_EQ(levels.size(), LevelTerms().size());
     for (size_t i = 0; i < levels.size(); i++) {

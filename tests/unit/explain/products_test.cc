@@ -2,6 +2,7 @@
 #include "src/base/format.h"
 #include "src/explain/explain.h"
 #include "src/plan/product_family.h"
+#include "tests/support/product_in.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
@@ -28,7 +29,8 @@ TEST(Picture, PartsOfSharedMemoryAddUp) {
       const ProductsPicture k = PictureOf(spec);
       int64_t sum = 0;
       for (const SharedPart& part : k.shared) sum += part.bytes * part.count;
-      EXPECT_EQ(sum, SizesOf(spec.sequence, spec.schedule).shared_bytes) << NameOf(dataflow);
+      EXPECT_EQ(sum, SizesOf(ProductOf(spec).sequence, ProductOf(spec).schedule).shared_bytes)
+          << NameOf(dataflow);
       EXPECT_EQ(k.products.size(), k.hand_overs.size() + 1) << NameOf(dataflow);
     }
   }
@@ -74,12 +76,12 @@ TEST(Picture, ANormOfTheRowsIsSpelledOut) {
 
 TEST(Picture, AProductOfAChainHasTheNamesOfItsOperands) {
   KernelSpec first = SampleSpec(SampleG7(), Dataflow::kProduct);
-  first.operands.back().buffer = kWorkspaceBuffer;  // its output
+  ProductIn(&first).operands.back().buffer = kWorkspaceBuffer;  // its output
   EXPECT_EQ(PictureOf(first).products[0].formula, "out = relu(a w)");
   EXPECT_EQ(PictureOf(first).result_to, "L2");
   KernelSpec second =
       SampleSpec(SecondOf(SampleG7()), SampleSchedule(SampleG7(), Dataflow::kProduct));
-  second.operands.front().buffer = kWorkspaceBuffer;  // its rows
+  ProductIn(&second).operands.front().buffer = kWorkspaceBuffer;  // its rows
   EXPECT_EQ(PictureOf(second).products[0].formula, "out = a w");
   EXPECT_EQ(PictureOf(second).products[0].operands_from, "L2 and HBM");
 }

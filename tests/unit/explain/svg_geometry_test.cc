@@ -279,7 +279,7 @@ TEST(GraphDrawing, TimesOfEveryStitchedKernelAddUp) {
     ExplainFusion(H200(), &picture);
     for (size_t i = 0; i < picture.kernels.size(); ++i) {
       const PlannedKernel& kernel = found.chosen.kernels[i];
-      if (kernel.spec.stitch == nullptr) continue;
+      if (StitchOf(kernel.spec) == nullptr) continue;
       const StitchTerms& times = picture.kernels[i].times;
       ASSERT_TRUE(times.known) << graph.name << " kernel " << i;
       EXPECT_DOUBLE_EQ(times.fixed_us + times.together_us, kernel.prediction.total_us);

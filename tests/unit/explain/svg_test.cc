@@ -2,6 +2,7 @@
 #include "src/draw/svg.h"
 
 #include "src/explain/explain.h"
+#include "tests/support/product_in.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
@@ -63,7 +64,7 @@ TEST(PlanSvg, DrawsAKernelWhoseScheduleHasNoPicture) {
   Plan plan;
   plan.fused = true;
   plan.kernels.emplace_back();
-  plan.kernels[0].spec.schedule.block_m = 0;
+  ProductIn(&plan.kernels[0].spec).schedule.block_m = 0;
   const Explanation e = Describe(plan, *BuiltinModel("h200"));
   ASSERT_FALSE(e.kernels[0].products.has_value());
   const std::string svg = PlanSvg(e);
@@ -75,8 +76,8 @@ TEST(PlanSvg, StaysSmallForALargeLaunch) {
   Plan plan;
   PlannedKernel kernel;
   kernel.spec = SampleSpec(SampleS8(), Dataflow::kProduct);
-  kernel.spec.sequence.m = 8192;
-  kernel.spec.schedule.grid *= 64;
+  ProductIn(&kernel.spec).sequence.m = 8192;
+  ProductIn(&kernel.spec).schedule.grid *= 64;
   plan.kernels = {kernel};
   EXPECT_LT(PlanSvg(Describe(plan, *BuiltinModel("h200"))).size(), 400u * 1000);
 }

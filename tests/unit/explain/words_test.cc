@@ -1,5 +1,6 @@
 // What plans say of themselves: which ops share kernels, by the caller's names; never "unfused".
 #include "src/explain/explain.h"
+#include "src/plan/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 #include "tests/unit/plan/sample_plan.h"
@@ -55,7 +56,7 @@ TEST(Tensors, ScalesOfAQuantisedResultAreWritten) {
   Plan plan;
   plan.kernels.emplace_back();
   plan.kernels[0].spec = SampleSpec(p, SampleSchedule(p, Dataflow::kProduct));
-  const std::vector<OperandBinding>& operands = plan.kernels[0].spec.operands;
+  const std::vector<OperandBinding>& operands = ProductOf(plan.kernels[0].spec).operands;
   ASSERT_EQ(operands.back().role, Role(Role::kScaleOut));
   const PlanTensors tensors = TensorsOf(plan);
   ASSERT_EQ(tensors.kernels[0].writes.size(), 2u);

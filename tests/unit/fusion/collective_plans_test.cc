@@ -58,7 +58,7 @@ std::vector<CollectiveProblem> SumsOf(const Plan& plan) {
   for (const PlannedKernel& kernel : plan.kernels) {
     if (kernel.spec.family != &CollectiveFamily()) continue;
     found.push_back(CollectiveKernels::ProblemOf(kernel.spec));
-    EXPECT_EQ(kernel.spec.family->Ranks(kernel.spec), found.back().ranks);
+    EXPECT_EQ(kernel.spec.family->TraitsOf(kernel.spec).ranks, found.back().ranks);
   }
   return found;
 }
@@ -225,7 +225,7 @@ TEST(CollectivePlans, TwoLayersAreTwoSumsInOneOrder) {
 // The plan of a product of 128 rows and the sum behind it that pushes; of `result`.
 const Plan* PushingPlan(const std::vector<Plan>& plans) {
   for (const Plan& plan : plans) {
-    if (plan.kernels.front().spec.schedule.pushes > 0) return &plan;
+    if (ProductOf(plan.kernels.front().spec).schedule.pushes > 0) return &plan;
   }
   return nullptr;
 }
@@ -252,10 +252,11 @@ TEST_F(PushedSums, AreChosenForManyRowsAndReadBack) {
   EXPECT_EQ(pushing_, &plans_.front()) << plans_.front().ToText();
   ASSERT_EQ(pushing_->kernels.size(), 2u);
   const KernelSpec &product = pushing_->kernels[0].spec, &sum = pushing_->kernels[1].spec;
-  EXPECT_EQ(product.schedule.pushes, 2);
-  EXPECT_EQ(product.family->Ranks(product), 2);
+  EXPECT_EQ(ProductOf(product).schedule.pushes, 2);
+  EXPECT_EQ(product.family->TraitsOf(product).ranks, 2);
   EXPECT_EQ(product.family->RowsOfSlots(product, 1 << 20), 64);
-  EXPECT_EQ(CollectiveKernels::ScheduleOf(sum).pushed, TurnsOf(product.sequence, product.schedule));
+  EXPECT_EQ(CollectiveKernels::ScheduleOf(sum).pushed,
+            TurnsOf(ProductOf(product).sequence, ProductOf(product).schedule));
   const auto read = Got(testing::Reassembled(*pushing_, *chain_, model_));
   EXPECT_EQ(read.PlanDigest(), pushing_->PlanDigest());
   const auto made = Got(Generate(product, model_));
@@ -271,15 +272,16 @@ TEST_F(PushedSums, SendTheColumnsThatAreComputedEarly) {
   const Plan& plan = result.chosen;
   ASSERT_EQ(plan.kernels.size(), 2u) << plan.ToText();
   const KernelSpec &product = plan.kernels[0].spec, &sum = plan.kernels[1].spec;
-  const int columns = product.schedule.pushed_columns;
-  EXPECT_EQ(columns, EarlyColumns(product.sequence, product.schedule));
+  const int columns = ProductOf(product).schedule.pushed_columns;
+  EXPECT_EQ(columns, EarlyColumns(ProductOf(product).sequence, ProductOf(product).schedule));
   EXPECT_GT(columns, 2048);
   EXPECT_EQ(CollectiveKernels::ScheduleOf(sum).pushed_columns, columns);
   const auto read = Got(testing::Reassembled(plan, *chain_, model_));
   EXPECT_EQ(read.PlanDigest(), plan.PlanDigest());
   const auto made = Got(Generate(product, model_));
   EXPECT_THAT(made.request.source, HasSubstr(absl::StrCat("SentBehind<2, ", columns, ">")));
-  const int fewer = columns - product.schedule.first.block_n * TilesN(product.schedule.share);
+  const int fewer = columns - ProductOf(product).schedule.first.block_n *
+                                  TilesN(ProductOf(product).schedule.share);
   Decisions other = DecisionsOf(plan);
   other.kernels[0].schedule.pushed_columns = fewer;
   Assembly assembly(*chain_, 1024, model_, {});
@@ -318,7 +320,7 @@ TEST_F(PushedSums, AreOfTheRowsThatTheProductHas) {
 TEST_F(PushedSums, StandBesideThePlainPlan) {
   for (const Plan& plan : plans_) {
     if (!plan.fused) {
-      EXPECT_EQ(plan.kernels.front().spec.schedule.pushes, 0) << plan.ToText();
+      EXPECT_EQ(ProductOf(plan.kernels.front().spec).schedule.pushes, 0) << plan.ToText();
     }
   }
 }
@@ -489,22 +491,22 @@ TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
   p.eps = 1e-5;
   p.fixed_rows = 7;
   ByteWriter w;
-  family.WriteProblem(p, w);
+  p.Write(w);
   const std::string bytes = w.Take();
   CollectiveProblem gather;
   gather.kind = CollectiveKind::kAllGather;
   gather.columns = 64;
   gather.by_rows = true;
   ByteWriter of_gather;
-  family.WriteProblem(gather, of_gather);
+  gather.Write(of_gather);
   ByteReader gathered(of_gather.str());
-  EXPECT_EQ(*family.ReadProblem(gathered), gather);
+  EXPECT_EQ(*CollectiveProblem::Read(gathered), gather);
   ByteReader whole(bytes);
-  const CollectiveProblem read = Got(family.ReadProblem(whole));
+  const CollectiveProblem read = Got(CollectiveProblem::Read(whole));
   EXPECT_EQ(read, p);
   for (size_t i = 0; i < bytes.size(); ++i) {
     ByteReader part(absl::string_view(bytes).substr(0, i));
-    EXPECT_FALSE(family.ReadProblem(part).ok()) << i;
+    EXPECT_FALSE(CollectiveProblem::Read(part).ok()) << i;
   }
   const CollectiveSchedule s{true, 512, 33};
   EXPECT_EQ(*family.ScheduleFrom(family.BytesOf(s)), s);

@@ -3,6 +3,7 @@
 #include "src/fusion/fusion.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/header_digests.h"
+#include "tests/support/product_in.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
@@ -192,7 +193,7 @@ TEST(EpiloguePrograms, AreMadeOfHeadersThatKeysKnow) {
     const auto plans = Got(PlanChain(c.chain, kBucket, testing::H200(), {}));
     KernelSpec spec = plans.chosen.kernels[0].spec;
     EXPECT_NE(before(spec), behind(spec)) << c.name;
-    spec.sequence.products[0].epilogue.program = {};
+    ProductIn(&spec).sequence.products[0].epilogue.program = {};
     EXPECT_EQ(before(spec), behind(spec)) << c.name;
   }
 }

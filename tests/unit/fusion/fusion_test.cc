@@ -46,7 +46,8 @@ TEST(PlanChain, GivesCompleteFusedAndUnfusedPlansOfAGatedFfn) {
     const auto back = Got(testing::Reassembled(plan, chain), plan.ToText());
     EXPECT_TRUE(back.PlanDigest() == plan.PlanDigest());
     for (const PlannedKernel& k : plan.kernels) {
-      EXPECT_TRUE(CheckSchedule(k.spec.sequence, k.spec.schedule, H200()).ok());
+      EXPECT_TRUE(
+          CheckSchedule(ProductOf(k.spec).sequence, ProductOf(k.spec).schedule, H200()).ok());
     }
   }
 }
@@ -93,32 +94,32 @@ TEST(PlanChain, BindsCanonicalInputsOutputsAndStrides) {
   int seen = 0;
   for (Role role : std::vector<Role>{Role::kA, Role::kW, Role::kWUp, Role::kBias, Role::kBiasUp,
                                      Role(Role::kW, 1), Role(Role::kBias, 1)}) {
-    const OperandBinding* b = FindOperand(fused.operands, role);
+    const OperandBinding* b = FindOperand(ProductOf(fused).operands, role);
     ASSERT_NE(b, nullptr) << FieldOf(role);
     seen |= 1 << b->buffer;
   }
   EXPECT_EQ(seen, 0x7f) << "each input once";
-  EXPECT_EQ(FindOperand(fused.operands, Role::kA)->row_stride, 1024);
-  EXPECT_EQ(FindOperand(fused.operands, Role::kWUp)->row_stride, 1024);
-  EXPECT_EQ(FindOperand(fused.operands, Role(Role::kW, 1))->row_stride, 3072);
-  EXPECT_EQ(FindOperand(fused.operands, Role(Role::kBias, 1))->row_stride, 0);
-  EXPECT_EQ(FindOperand(fused.operands, Role::kOut)->buffer, 7);
-  EXPECT_EQ(FindOperand(fused.operands, Role::kOut)->row_stride, 768);
+  EXPECT_EQ(FindOperand(ProductOf(fused).operands, Role::kA)->row_stride, 1024);
+  EXPECT_EQ(FindOperand(ProductOf(fused).operands, Role::kWUp)->row_stride, 1024);
+  EXPECT_EQ(FindOperand(ProductOf(fused).operands, Role(Role::kW, 1))->row_stride, 3072);
+  EXPECT_EQ(FindOperand(ProductOf(fused).operands, Role(Role::kBias, 1))->row_stride, 0);
+  EXPECT_EQ(FindOperand(ProductOf(fused).operands, Role::kOut)->buffer, 7);
+  EXPECT_EQ(FindOperand(ProductOf(fused).operands, Role::kOut)->row_stride, 768);
 
   const Plan& unfused = *Named(plans, "unfused");
   const KernelSpec &one = unfused.kernels[0].spec, &two = unfused.kernels[1].spec;
   EXPECT_EQ(one.family, &ProductFamily());
-  EXPECT_EQ(FindOperand(one.operands, Role::kOut)->buffer, kWorkspaceBuffer);
-  EXPECT_TRUE(FindOperand(two.operands, Role::kA)->offset_bytes ==
-              FindOperand(one.operands, Role::kOut)->offset_bytes);
-  EXPECT_EQ(FindOperand(two.operands, Role::kA)->row_stride, 3072);
-  EXPECT_EQ(FindOperand(two.operands, Role::kW)->buffer,
-            FindOperand(fused.operands, Role(Role::kW, 1))->buffer);
-  EXPECT_EQ(FindOperand(two.operands, Role::kBias)->buffer,
-            FindOperand(fused.operands, Role(Role::kBias, 1))->buffer);
-  EXPECT_TRUE(two.sequence[0].epilogue.bias().has_value());
-  EXPECT_EQ(FindOperand(two.operands, Role::kOut)->buffer, 7);
-  EXPECT_GE(FindOperand(one.operands, Role::kOut)->offset_bytes, kWorkspaceFlagBytes);
+  EXPECT_EQ(FindOperand(ProductOf(one).operands, Role::kOut)->buffer, kWorkspaceBuffer);
+  EXPECT_TRUE(FindOperand(ProductOf(two).operands, Role::kA)->offset_bytes ==
+              FindOperand(ProductOf(one).operands, Role::kOut)->offset_bytes);
+  EXPECT_EQ(FindOperand(ProductOf(two).operands, Role::kA)->row_stride, 3072);
+  EXPECT_EQ(FindOperand(ProductOf(two).operands, Role::kW)->buffer,
+            FindOperand(ProductOf(fused).operands, Role(Role::kW, 1))->buffer);
+  EXPECT_EQ(FindOperand(ProductOf(two).operands, Role::kBias)->buffer,
+            FindOperand(ProductOf(fused).operands, Role(Role::kBias, 1))->buffer);
+  EXPECT_TRUE(ProductOf(two).sequence[0].epilogue.bias().has_value());
+  EXPECT_EQ(FindOperand(ProductOf(two).operands, Role::kOut)->buffer, 7);
+  EXPECT_GE(FindOperand(ProductOf(one).operands, Role::kOut)->offset_bytes, kWorkspaceFlagBytes);
   EXPECT_GE(unfused.workspace_bytes, kWorkspaceFlagBytes + 128 * 3072 * 2);
 }
 
@@ -133,7 +134,8 @@ TEST(PlanChain, TakesRowStridesFromTheChain) {
   const auto e = AddGemmChain(b, {x, *w1, kNoValue, *w2, kNoValue}, Activation::kRelu, Layout::kOI);
   ASSERT_TRUE(e.ok()) << e.status();
   const auto result = Got(PlanChain(Finished(b, {*e}), 64, H200(), {}));
-  EXPECT_EQ(FindOperand(result.chosen.kernels[0].spec.operands, Role::kA)->row_stride, 640);
+  EXPECT_EQ(FindOperand(ProductOf(result.chosen.kernels[0].spec).operands, Role::kA)->row_stride,
+            640);
 }
 
 TEST(PlanChain, WeightsThatMayChangeAreSaidSo) {
@@ -145,9 +147,9 @@ TEST(PlanChain, WeightsThatMayChangeAreSaidSo) {
       AddGemmChain(b, {*x, *w1, kNoValue, *w2, kNoValue}, Activation::kRelu, Layout::kOI);
   ASSERT_TRUE(e.ok() && b.Output(*e).ok());
   const auto result = Got(PlanChain(*b.Finish(), 64, H200(), {}));
-  EXPECT_FALSE(result.chosen.kernels[0].spec.constant_weights);
+  EXPECT_FALSE(ProductOf(result.chosen.kernels[0].spec).constant_weights);
   const auto constant = PlanChain(*MakeFfnChain(S8()), 64, H200(), {});
-  EXPECT_TRUE(constant->chosen.kernels[0].spec.constant_weights);
+  EXPECT_TRUE(ProductOf(constant->chosen.kernels[0].spec).constant_weights);
 }
 
 TEST(PlanChain, OneProductRunsUnfusedAndSaysWhy) {
@@ -245,9 +247,11 @@ TEST(PlanChain, RunsScaledProductsOfS8) {
       const auto problem = Got(ParseProblem(line));
       const auto result = Got(PlanChain(problem.chain, BucketOf(m), H200(), {}), line);
       for (const PlannedKernel& kernel : result.chosen.kernels) {
-        if (kernel.spec.stitch != nullptr) continue;
-        EXPECT_EQ(kernel.spec.sequence.element(), DType::kS8);
-        EXPECT_TRUE(CheckSchedule(kernel.spec.sequence, kernel.spec.schedule, H200()).ok());
+        if (StitchOf(kernel.spec) != nullptr) continue;
+        EXPECT_EQ(ProductOf(kernel.spec).sequence.element(), DType::kS8);
+        EXPECT_TRUE(
+            CheckSchedule(ProductOf(kernel.spec).sequence, ProductOf(kernel.spec).schedule, H200())
+                .ok());
       }
     }
   }
@@ -350,10 +354,10 @@ TEST(PlanChain, TakesStridedScalesOfCodes) {
     if (!result.ok()) return std::string(result.status().message());
     const KernelSpec& spec = result->chosen.kernels.front().spec;
     EXPECT_TRUE(testing::Reassembled(result->chosen, chain, H200()).ok());
-    EXPECT_EQ(FindOperand(spec.operands, Role::kScaleA)->row_stride,
-              ScaleRowStride(spec.sequence, Role::kScaleA));
+    EXPECT_EQ(FindOperand(ProductOf(spec).operands, Role::kScaleA)->row_stride,
+              ScaleRowStride(ProductOf(spec).sequence, Role::kScaleA));
     const auto generated = Got(Generate(spec, H200()));
-    return ToString(spec.sequence.front().rows.scales);
+    return ToString(ProductOf(spec).sequence.front().rows.scales);
   };
   for (const int64_t bucket : {1, 64, 4096}) {
     EXPECT_EQ(scales_of({m, one}, {{3, 0}, {1, 0}}, bucket), "vector[3]");
@@ -397,10 +401,10 @@ TEST(PlanChain, RunsFfnsOfCodesInTwoKernelsOrThree) {
       const auto result = Got(PlanChain(problem.chain, BucketOf(m), H200(), {}), scales);
       const std::vector<PlannedKernel>& kernels = result.chosen.kernels;
       ASSERT_EQ(kernels.size(), 2u) << scales;
-      EXPECT_EQ(kernels[0].spec.sequence.front().result, DType::kE4M3);
-      EXPECT_EQ(kernels[0].spec.sequence.front().HasGroups(),
+      EXPECT_EQ(ProductOf(kernels[0].spec).sequence.front().result, DType::kE4M3);
+      EXPECT_EQ(ProductOf(kernels[0].spec).sequence.front().HasGroups(),
                 absl::string_view(scales).find("static") == absl::string_view::npos);
-      EXPECT_EQ(kernels[1].spec.sequence.front().result, DType::kBF16);
+      EXPECT_EQ(ProductOf(kernels[1].spec).sequence.front().result, DType::kBF16);
     }
   }
   for (const char* scales : {"tensor quantize=row", "row quantize=row"}) {
@@ -410,10 +414,10 @@ TEST(PlanChain, RunsFfnsOfCodesInTwoKernelsOrThree) {
       const auto result = Got(PlanChain(problem->chain, BucketOf(m), H200(), {}), scales);
       const std::vector<PlannedKernel>& kernels = result.chosen.kernels;
       ASSERT_EQ(kernels.size(), 3u) << scales;
-      EXPECT_EQ(kernels[0].spec.sequence.front().result, DType::kF32);
-      EXPECT_TRUE(kernels[0].spec.sequence.front().pair);
+      EXPECT_EQ(ProductOf(kernels[0].spec).sequence.front().result, DType::kF32);
+      EXPECT_TRUE(ProductOf(kernels[0].spec).sequence.front().pair);
       EXPECT_EQ(kernels[1].spec.family, &StitchFamily());
-      EXPECT_EQ(kernels[2].spec.sequence.front().result, DType::kBF16);
+      EXPECT_EQ(ProductOf(kernels[2].spec).sequence.front().result, DType::kBF16);
     }
   }
 }
@@ -442,7 +446,9 @@ TEST(PlanChain, TakesRaggedOutputColumnsInLayoutOi) {
   FfnSpec spec = S8();
   spec.l = 1001;
   const auto result = Got(PlanChain(*MakeFfnChain(spec), 48, H200(), {}));
-  EXPECT_EQ(FindOperand(result.chosen.kernels.back().spec.operands, Role::kOut)->row_stride, 1001);
+  EXPECT_EQ(
+      FindOperand(ProductOf(result.chosen.kernels.back().spec).operands, Role::kOut)->row_stride,
+      1001);
 }
 
 // Plans are a function of the model: what a driver says about resident clusters is not an input, so

@@ -145,7 +145,7 @@ TEST(GroupedPlans, AnyElementWiseProgramOfGateAndUpIsTaken) {
     p.Write(w_bytes);
     const std::string bytes = w_bytes.Take();
     ByteReader r(bytes);
-    const GroupedProduct read = Got(ReadGroupedProduct(r));
+    const GroupedProduct read = Got(GroupedProduct::Read(r));
     EXPECT_TRUE(read == p);
   }
 }

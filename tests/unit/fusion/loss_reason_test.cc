@@ -1,5 +1,6 @@
 // Why a candidate lost, in the cost model's terms.
 #include "src/fusion/plan_choice.h"
+#include "tests/support/product_in.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/timed_plan.h"
 
@@ -59,7 +60,7 @@ TEST(WhyNotChosen, NamesLevelsKernelsAndBytesOfStitchedPlans) {
     for (size_t i = 0; i < kernels; ++i) {
       PlannedKernel kernel;
       kernel.spec.family = &StitchFamily();
-      kernel.spec.stitch = std::make_shared<StitchSpec>();
+      kernel.spec.body = MakeBody(StitchSpec());
       kernel.prediction.hbm_us = hbm;
       kernel.prediction.hbm_bytes = bytes;
       kernel.prediction.fixed_us = fixed;
@@ -96,7 +97,7 @@ TEST(WhyNotChosen, ExplainsEveryRunnerUpOfASearch) {
     std::vector<Plan> plans;
     for (const RankedSchedule& r : found.ranked) {
       plans.push_back(PlanOf(r.schedule, r.prediction));
-      plans.back().kernels[0].spec.sequence = p;
+      ProductIn(&plans.back().kernels[0].spec).sequence = p;
     }
     for (size_t i = 1; i < plans.size(); i++) {
       const std::string why = WhyNotChosen(plans[i], plans[0], H200());

@@ -2,6 +2,7 @@
 // priced by the right one. A model that was measured on a chip may repeat no better.
 #include "src/base/device_model.h"
 #include "src/fusion/fusion.h"
+#include "src/plan/plan.h"
 #include "src/product/search/search.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "tests/support/chains.h"
@@ -37,14 +38,15 @@ double PriceOf(const Plan& plan, int64_t bucket) {
   double us = 0;
   bool behind_product = false;
   for (const PlannedKernel& kernel : plan.kernels) {
-    if (kernel.spec.stitch != nullptr) {
+    if (StitchOf(kernel.spec) != nullptr) {
       StitchOverlap overlap;
-      us += AccountOf(*kernel.spec.stitch, bucket, Right(), &overlap)->total_us;
+      us += AccountOf(*StitchOf(kernel.spec), bucket, Right(), &overlap)->total_us;
     } else {
-      const Prediction alone = Predict(kernel.spec.sequence, kernel.spec.schedule, Right());
+      const Prediction alone =
+          Predict(ProductOf(kernel.spec).sequence, ProductOf(kernel.spec).schedule, Right());
       us += (behind_product ? BehindProgrammaticEdge(alone, Right()) : alone).total_us;
     }
-    behind_product = kernel.spec.stitch == nullptr;
+    behind_product = StitchOf(kernel.spec) == nullptr;
   }
   return us;
 }

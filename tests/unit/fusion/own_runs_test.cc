@@ -3,6 +3,7 @@
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
+#include "src/plan/plan.h"
 #include "tests/support/sum_family.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -36,8 +37,8 @@ std::vector<GraphRun> FindSums(const Chain& chain, const std::vector<bool>& clai
     if (!sum || claimed[static_cast<size_t>(id)]) continue;
     OwnRun own;
     own.family = &SumFamily();
-    own.problem =
-        std::make_shared<const testing::Sum>(testing::Sum{4, op.type.dims.back().value, 0});
+    own.problem = MakeBody(testing::Sum{4, op.type.dims.back().value, 0});
+    own.text = "sum";
     own.operands = {{op.operands[0], 0}};
     own.result = op.type.dtype;
     runs.push_back(MakeOwnRun(chain, std::move(own), {id}, id));
@@ -104,7 +105,7 @@ TEST_F(OwnRuns, ArePlannedWithTheirScratchBetweenOtherKernels) {
           << i << " and " << j;
     }
   }
-  EXPECT_EQ(plan.kernels[0].spec.operands.back().offset_bytes, places[0].offset_bytes);
+  EXPECT_EQ(ProductOf(plan.kernels[0].spec).operands.back().offset_bytes, places[0].offset_bytes);
 }
 
 TEST_F(OwnRuns, OfferTheirOtherChoices) {

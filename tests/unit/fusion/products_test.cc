@@ -29,7 +29,7 @@ Segmentation CutOf(const Plan& plan) {
   Segmentation segments;
   int next = 0;
   for (const PlannedKernel& k : plan.kernels) {
-    segments.push_back({next, k.spec.sequence.size()});
+    segments.push_back({next, ProductOf(k.spec).sequence.size()});
     next = segments.back().end();
   }
   return segments;
@@ -40,9 +40,9 @@ struct Range {
 };
 // Bytes of the workspace that an operand of `spec` covers.
 Range RangeOf(const KernelSpec& spec, const OperandBinding& b) {
-  const ProductSequence& p = spec.sequence;
+  const ProductSequence& p = ProductOf(spec).sequence;
   if (b.role == Role::kPartialOut) {
-    const int64_t parts = SizesOf(p, spec.schedule).partial_out_bytes;
+    const int64_t parts = SizesOf(p, ProductOf(spec).schedule).partial_out_bytes;
     return {b.offset_bytes, b.offset_bytes + static_cast<uint64_t>(parts)};
   }
   const int64_t columns =
@@ -55,7 +55,7 @@ Range RangeOf(const KernelSpec& spec, const OperandBinding& b) {
 // Of one kernel: rows, C and result lie inside the workspace, behind the flags, apart.
 void ExpectApart(const Plan& plan, const KernelSpec& spec) {
   std::vector<Range> ranges;
-  for (const OperandBinding& b : spec.operands) {
+  for (const OperandBinding& b : ProductOf(spec).operands) {
     if (b.buffer != kWorkspaceBuffer) continue;
     const Range range = RangeOf(spec, b);
     EXPECT_GE(range.begin, kWorkspaceFlagBytes);
@@ -90,10 +90,11 @@ TEST(PlanProducts, PartsOfEOverlapNoResult) {
     int with_parts = 0;
     for (const PlannedKernel& kernel : plan.kernels) {
       ExpectApart(plan, kernel.spec);
-      with_parts += FindOperand(kernel.spec.operands, Role::kPartialOut) != nullptr;
+      with_parts += FindOperand(ProductOf(kernel.spec).operands, Role::kPartialOut) != nullptr;
     }
     EXPECT_EQ(with_parts, 1);
-    EXPECT_EQ(FindOperand(plan.kernels[cut[0].count == 2 ? 0 : 1].spec.operands, Role::kPartialOut)
+    EXPECT_EQ(FindOperand(ProductOf(plan.kernels[cut[0].count == 2 ? 0 : 1].spec).operands,
+                          Role::kPartialOut)
                   ->offset_bytes,
               kWorkspaceFlagBytes + RegionOf(matched.sequence, 2).end());
   }
@@ -111,8 +112,8 @@ TEST(PlanProducts, EveryPlanHandsOverFromKernelToKernel) {
       for (size_t i = 0; i < plan.kernels.size(); ++i) {
         const KernelSpec& spec = plan.kernels[i].spec;
         ExpectApart(plan, spec);
-        const OperandBinding *a = FindOperand(spec.operands, Role::kA),
-                             *out = FindOperand(spec.operands, Role::kOut);
+        const OperandBinding *a = FindOperand(ProductOf(spec).operands, Role::kA),
+                             *out = FindOperand(ProductOf(spec).operands, Role::kOut);
         ASSERT_TRUE(a != nullptr && out != nullptr);
         const bool first = i == 0, last = i + 1 == plan.kernels.size();
         EXPECT_EQ(a->buffer, first ? matched.rows : kWorkspaceBuffer);
@@ -121,10 +122,10 @@ TEST(PlanProducts, EveryPlanHandsOverFromKernelToKernel) {
         }
         EXPECT_EQ(out->buffer, last ? chain.num_inputs() : kWorkspaceBuffer);
         handed_over = out->offset_bytes;
-        for (const OperandBinding& b : spec.operands) {
+        for (const OperandBinding& b : ProductOf(spec).operands) {
           if (b.buffer >= 0 && b.buffer < chain.num_inputs()) inputs.insert(b.buffer);
         }
-        EXPECT_TRUE(CheckSchedule(spec.sequence, spec.schedule, H200()).ok());
+        EXPECT_TRUE(CheckSchedule(ProductOf(spec).sequence, ProductOf(spec).schedule, H200()).ok());
       }
       for (int i = 0; i < chain.num_inputs(); ++i) EXPECT_EQ(inputs.count(i), 1u) << i;
       const auto back = Got(testing::Reassembled(plan, chain));
@@ -178,11 +179,11 @@ TEST(PlanProducts, OneWorkspaceServesEveryPlanOfAChain) {
   for (const Plan& plan : AllPlans(result)) {
     const Segmentation cut = CutOf(plan);
     for (size_t i = 0; i + 1 < cut.size(); ++i) {
-      EXPECT_EQ(FindOperand(plan.kernels[i].spec.operands, Role::kOut)->offset_bytes,
+      EXPECT_EQ(FindOperand(ProductOf(plan.kernels[i].spec).operands, Role::kOut)->offset_bytes,
                 kWorkspaceFlagBytes + RegionOf(matched, cut[i].end() - 1).offset);
     }
     for (size_t i = 0; i < cut.size(); ++i) {
-      const OperandBinding* c = FindOperand(plan.kernels[i].spec.operands, Role::kC);
+      const OperandBinding* c = FindOperand(ProductOf(plan.kernels[i].spec).operands, Role::kC);
       if (c == nullptr) continue;
       EXPECT_EQ(c->offset_bytes, kWorkspaceFlagBytes + RegionOf(matched, cut[i].begin).offset);
     }
@@ -211,7 +212,8 @@ TEST(PlanProducts, GatedSecondProductsAreNoPairs) {
   ASSERT_TRUE(unpaired.ok()) << unpaired.status();
   EXPECT_FALSE(unpaired->chosen.fused);
   EXPECT_EQ(unpaired->chosen.kernels.size(), 3u);
-  EXPECT_EQ(unpaired->chosen.kernels[2].spec.sequence[0].epilogue.activation(), Activation::kRelu);
+  EXPECT_EQ(ProductOf(unpaired->chosen.kernels[2].spec).sequence[0].epilogue.activation(),
+            Activation::kRelu);
   EXPECT_EQ(unpaired->chosen.note, "products apart: each product behind the first is gated");
 }
 
@@ -245,11 +247,12 @@ TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
     paired |= plan.kernels.size() == 2;
     size_t product = 0;
     for (const PlannedKernel& k : plan.kernels) {
-      product += static_cast<size_t>(k.spec.sequence.size());
+      product += static_cast<size_t>(ProductOf(k.spec).sequence.size());
       const int wanted = matched.NumberOf(static_cast<int>(product) - 1, Role::kResidual);
-      const OperandBinding* residual = FindOperand(k.spec.operands, Role::kResidual);
+      const OperandBinding* residual = FindOperand(ProductOf(k.spec).operands, Role::kResidual);
       ASSERT_EQ(residual != nullptr, wanted >= 0);
-      EXPECT_EQ(ResidualOf(k.spec.sequence), wanted >= 0 ? Residual::kAdded : Residual::kNone);
+      EXPECT_EQ(ResidualOf(ProductOf(k.spec).sequence),
+                wanted >= 0 ? Residual::kAdded : Residual::kNone);
       if (residual != nullptr) {
         EXPECT_EQ(residual->buffer, wanted);
         EXPECT_EQ(residual->row_stride, 512);

@@ -36,21 +36,22 @@ std::string NarrowRead(const Plan& plan) {
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
     const KernelSpec& spec = plan.kernels[k].spec;
     if (spec.family == &StitchFamily()) {
-      const Chain& body = spec.stitch->body;
+      const Chain& body = StitchOf(spec)->body;
       for (int i = 0; i < body.num_inputs(); ++i) {
-        const bool own = spec.stitch->operands[static_cast<size_t>(i)].buffer == kWorkspaceBuffer;
+        const bool own =
+            StitchOf(spec)->operands[static_cast<size_t>(i)].buffer == kWorkspaceBuffer;
         if (own && IsNarrower(body.input_op(i).type.dtype, DType::kF32)) {
           return absl::StrCat("kernel ", k, " reads ", NameOf(body.input_op(i).type.dtype));
         }
       }
       continue;
     }
-    for (const OperandBinding& b : spec.operands) {
+    for (const OperandBinding& b : ProductOf(spec).operands) {
       if (b.buffer != kWorkspaceBuffer || b.role == Role::kA || b.role == Role::kOut ||
           b.role == Role::kC || b.role == Role::kPartialOut) {
         continue;
       }
-      if (IsNarrower(ShapeOf(spec.sequence, b.role).element, DType::kF32)) {
+      if (IsNarrower(ShapeOf(ProductOf(spec).sequence, b.role).element, DType::kF32)) {
         return absl::StrCat("kernel ", k, " reads a ", FieldOf(b.role), " of 16 bits");
       }
     }

@@ -1,5 +1,7 @@
 #include "src/plan/kernel_code.h"
+#include "src/plan/product_family.h"
 #include "src/product/code/kernel_source.h"
+#include "tests/support/product_in.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
@@ -18,11 +20,11 @@ std::string SourceOf(const KernelSpec& spec, const CodegenOptions& options = {})
 }
 
 OperandBinding* OperandOf(KernelSpec* spec, Role role) {
-  return const_cast<OperandBinding*>(FindOperand(spec->operands, role));
+  return const_cast<OperandBinding*>(FindOperand(ProductIn(spec).operands, role));
 }
 
 void Drop(KernelSpec* spec, Role role) {
-  auto& list = spec->operands;
+  auto& list = ProductIn(spec).operands;
   for (size_t i = 0; i < list.size(); ++i) {
     if (list[i].role == role) list.erase(list.begin() + static_cast<long>(i--));
   }
@@ -47,7 +49,8 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
   const Refusal refusals[] = {
       {"stitch without a body", grid, [](KernelSpec* s) { s->family = &StitchFamily(); },
        "a stitch kernel has no body"},
-      {"products", grid, [](KernelSpec* s) { s->sequence.products.push_back(s->sequence[1]); },
+      {"products", grid,
+       [](KernelSpec* s) { ProductIn(s).sequence.products.push_back(ProductIn(s).sequence[1]); },
        "products: 3 are not 1 to 2"},
       {"short rows", product, [](KernelSpec* s) { OperandOf(s, Role::kOut)->row_stride = 8; },
        "operand out: row stride 8 is below its"},
@@ -57,42 +60,49 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
        "operand out: offset 3 is not a multiple of 2"},
       {"flags", grid, [](KernelSpec* s) { s->workspace_flags_offset = 2; },
        "workspace flags offset 2 is not a multiple of 4"},
-      {"dtype", grid, [](KernelSpec* s) { SetElement(&s->sequence, DType::kF32); },
+      {"dtype", grid, [](KernelSpec* s) { SetElement(&ProductIn(s).sequence, DType::kF32); },
        "product 1: element 1 (f32)"},
-      {"n", grid, [](KernelSpec* s) { SetColumns(&s->sequence, 0, 3073); }, "product 2: k 3073"},
-      {"k", cluster, [](KernelSpec* s) { s->sequence[0].k = 7; }, "product 1: k 7"},
-      {"l", cluster, [](KernelSpec* s) { s->sequence[1].n = 0; }, "product 2: n 0"},
-      {"bucket", product, [](KernelSpec* s) { s->sequence.m = 0; }, "products: m 0"},
+      {"n", grid, [](KernelSpec* s) { SetColumns(&ProductIn(s).sequence, 0, 3073); },
+       "product 2: k 3073"},
+      {"k", cluster, [](KernelSpec* s) { ProductIn(s).sequence[0].k = 7; }, "product 1: k 7"},
+      {"l", cluster, [](KernelSpec* s) { ProductIn(s).sequence[1].n = 0; }, "product 2: n 0"},
+      {"bucket", product, [](KernelSpec* s) { ProductIn(s).sequence.m = 0; }, "products: m 0"},
       {"program of another result", grid,
        [](KernelSpec* s) {
-         s->sequence[1].epilogue.program = ProgramOf({Activation::kRelu}, DType::kF32);
+         ProductIn(s).sequence[1].epilogue.program = ProgramOf({Activation::kRelu}, DType::kF32);
        },
        "product 2: program gives f32, the result is bf16"},
-      {"layout", grid, [](KernelSpec* s) { SetLayout(&s->sequence, Layout(3)); },
+      {"layout", grid, [](KernelSpec* s) { SetLayout(&ProductIn(s).sequence, Layout(3)); },
        "product 1: layout 3"},
-      {"dataflow", grid, [](KernelSpec* s) { s->schedule.dataflow = Dataflow(99); },
+      {"dataflow", grid, [](KernelSpec* s) { ProductIn(s).schedule.dataflow = Dataflow(99); },
        "schedule: dataflow 99"},
       {"two products in one", grid,
-       [](KernelSpec* s) { s->schedule.dataflow = Dataflow::kProduct; }, "cannot take 2 products"},
-      {"block_m", grid, [](KernelSpec* s) { s->schedule.block_m = 100; }, "schedule: block_m 100"},
-      {"warpgroups_m", grid, [](KernelSpec* s) { s->schedule.warpgroups_m = 3; },
+       [](KernelSpec* s) { ProductIn(s).schedule.dataflow = Dataflow::kProduct; },
+       "cannot take 2 products"},
+      {"block_m", grid, [](KernelSpec* s) { ProductIn(s).schedule.block_m = 100; },
+       "schedule: block_m 100"},
+      {"warpgroups_m", grid, [](KernelSpec* s) { ProductIn(s).schedule.warpgroups_m = 3; },
        "schedule: warpgroups_m 3"},
-      {"warpgroups_n", grid, [](KernelSpec* s) { s->schedule.warpgroups_n = 0; },
+      {"warpgroups_n", grid, [](KernelSpec* s) { ProductIn(s).schedule.warpgroups_n = 0; },
        "schedule: warpgroups_n 0"},
-      {"block_k", grid, [](KernelSpec* s) { s->schedule.block_k = 96; }, "schedule: block_k 96"},
-      {"stages", grid, [](KernelSpec* s) { s->schedule.stages = 1; }, "schedule: stages 1"},
-      {"shared memory", grid, [](KernelSpec* s) { s->schedule.stages = 30; },
+      {"block_k", grid, [](KernelSpec* s) { ProductIn(s).schedule.block_k = 96; },
+       "schedule: block_k 96"},
+      {"stages", grid, [](KernelSpec* s) { ProductIn(s).schedule.stages = 1; },
+       "schedule: stages 1"},
+      {"shared memory", grid, [](KernelSpec* s) { ProductIn(s).schedule.stages = 30; },
        "schedule: shared memory"},
-      {"cluster", grid, [](KernelSpec* s) { s->schedule.cluster = 6; }, "schedule: cluster 6"},
-      {"grid", grid, [](KernelSpec* s) { s->schedule.grid = 121; }, "schedule: grid 121"},
-      {"resident", grid, [](KernelSpec* s) { s->schedule.grid = 136; }, "schedule: grid 136"},
-      {"first tile", grid, [](KernelSpec* s) { s->schedule.first.block_n = 12; },
+      {"cluster", grid, [](KernelSpec* s) { ProductIn(s).schedule.cluster = 6; },
+       "schedule: cluster 6"},
+      {"grid", grid, [](KernelSpec* s) { ProductIn(s).schedule.grid = 121; }, "schedule: grid 121"},
+      {"resident", grid, [](KernelSpec* s) { ProductIn(s).schedule.grid = 136; },
+       "schedule: grid 136"},
+      {"first tile", grid, [](KernelSpec* s) { ProductIn(s).schedule.first.block_n = 12; },
        "schedule: first.block_n 12"},
-      {"second tile", grid, [](KernelSpec* s) { s->schedule.second.block_n = 0; },
+      {"second tile", grid, [](KernelSpec* s) { ProductIn(s).schedule.second.block_n = 0; },
        "schedule: second.block_n 0"},
-      {"split", grid, [](KernelSpec* s) { s->schedule.second.split_k = 3; },
+      {"split", grid, [](KernelSpec* s) { ProductIn(s).schedule.second.split_k = 3; },
        "schedule: second.split_k 3"},
-      {"cluster split", cluster, [](KernelSpec* s) { s->schedule.second.split_k = 2; },
+      {"cluster split", cluster, [](KernelSpec* s) { ProductIn(s).schedule.second.split_k = 2; },
        "schedule: second.split_k 2"},
       {"no out", product, [](KernelSpec* s) { Drop(s, Role::kOut); }, "no operand out"},
       {"no rows", product, [](KernelSpec* s) { Drop(s, Role::kA); }, "no operand a"},
@@ -138,7 +148,7 @@ TEST(Generate, RefusesAResidualThatIsNone) {
        "operand residual: offset 5 is not a multiple of 2"},
       {"element", Dataflow::kGridExchange,
        [](KernelSpec* s) {
-         ProductEpilogue& e = s->sequence[1].epilogue;
+         ProductEpilogue& e = ProductIn(s).sequence[1].epilogue;
          e.program = ProgramOf(FormOf(e), DType::kF32);
        },
        "product 2: program gives f32, the result is bf16"},
@@ -176,7 +186,7 @@ TEST(Generate, RefusesAFactorThatIsNone) {
        "operand factor: offset 6 is not a multiple of 4"},
       {"element", Dataflow::kGridExchange,
        [](KernelSpec* s) {
-         ChangeForm(&s->sequence[1], [](FormSpec& f) { f.factor = DType::kF16; });
+         ChangeForm(&ProductIn(s).sequence[1], [](FormSpec& f) { f.factor = DType::kF16; });
        },
        "product 2: factor is f16, must be f32 or bf16"},
   };
@@ -197,8 +207,8 @@ TEST(Generate, RefusesAFactorThatIsNone) {
 TEST(KernelSource, RefusesElementsThatItHasNoRowFor) {
   for (DType element : {DType::kF32, DType::kS32, DType::kPred}) {
     KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
-    SetElement(&spec.sequence, element);
-    EXPECT_EQ(ProductSource(CodeOf(spec)->product).status().message(),
+    SetElement(&ProductIn(&spec).sequence, element);
+    EXPECT_EQ(ProductSource(ProductKernels::Of(*CodeOf(spec))).status().message(),
               absl::StrCat("no kernel multiplies ", NameOf(element)));
     EXPECT_EQ(Generate(spec, H200()).status().code(), absl::StatusCode::kInvalidArgument);
   }
@@ -249,18 +259,19 @@ TEST(KernelSource, ChangesWithTheSpec) {
     void (*apply)(KernelSpec*);
   };
   const Change changes[] = {
-      {"activation", [](KernelSpec* s) { SetActivation(&s->sequence, Activation::kGeluErf); }},
-      {"dtype", [](KernelSpec* s) { SetElement(&s->sequence, DType::kF16); }},
-      {"k", [](KernelSpec* s) { s->sequence[0].k = 1016; }},
-      {"constant weights", [](KernelSpec* s) { s->constant_weights = false; }},
+      {"activation",
+       [](KernelSpec* s) { SetActivation(&ProductIn(s).sequence, Activation::kGeluErf); }},
+      {"dtype", [](KernelSpec* s) { SetElement(&ProductIn(s).sequence, DType::kF16); }},
+      {"k", [](KernelSpec* s) { ProductIn(s).sequence[0].k = 1016; }},
+      {"constant weights", [](KernelSpec* s) { ProductIn(s).constant_weights = false; }},
       {"bias1",
        [](KernelSpec* s) {
-         SetBias(&s->sequence, 0);
-         s->operands.push_back({Role::kBias, 7, 0, 0});
-         s->operands.push_back({Role::kBiasUp, 8, 0, 0});
+         SetBias(&ProductIn(s).sequence, 0);
+         ProductIn(s).operands.push_back({Role::kBias, 7, 0, 0});
+         ProductIn(s).operands.push_back({Role::kBiasUp, 8, 0, 0});
        }},
-      {"stages", [](KernelSpec* s) { s->schedule.stages = 2; }},
-      {"tile", [](KernelSpec* s) { s->schedule.first.block_n = 24; }},
+      {"stages", [](KernelSpec* s) { ProductIn(s).schedule.stages = 2; }},
+      {"tile", [](KernelSpec* s) { ProductIn(s).schedule.first.block_n = 24; }},
       {"out stride", [](KernelSpec* s) { OperandOf(s, Role::kOut)->row_stride = 2048; }},
       {"out alignment", [](KernelSpec* s) { OperandOf(s, Role::kOut)->offset_bytes = 2; }},
   };
@@ -276,7 +287,7 @@ TEST(KernelSource, ChangesWithTheSpec) {
 TEST(KernelSource, DoesNotDependOnWhichBuffersArePassed) {
   KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
   const std::string source = SourceOf(spec);
-  for (OperandBinding& operand : spec.operands) {
+  for (OperandBinding& operand : ProductIn(&spec).operands) {
     if (operand.buffer != kWorkspaceBuffer) operand.buffer += 3;
   }
   EXPECT_EQ(SourceOf(spec), source);
@@ -296,7 +307,8 @@ TEST(ResidualAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
     KernelSpec spec = SampleSpec(p, SampleSchedule(SampleS8(), Dataflow::kGridExchange));
     OperandOf(&spec, Role::kResidual)->row_stride = row.stride;
     OperandOf(&spec, Role::kResidual)->offset_bytes = row.offset;
-    EXPECT_EQ(CodeOf(spec)->product.residual.aligned, row.aligned) << row.l << " " << row.stride;
+    EXPECT_EQ(ProductKernels::Of(*CodeOf(spec)).residual.aligned, row.aligned)
+        << row.l << " " << row.stride;
   }
 }
 
@@ -308,14 +320,14 @@ TEST(KernelSource, WritesOneWrapperForEachWidth) {
     return parts.size() - 1;
   };
   EXPECT_EQ(wrappers(), 2u);
-  spec.schedule.second.block_n = 64;
+  ProductIn(&spec).schedule.second.block_n = 64;
   EXPECT_EQ(wrappers(), 1u);
 }
 
 TEST(KernelSource, AssertsThePlansSharedMemory) {
   for (Dataflow dataflow : DataflowsOf(SampleS8())) {
     const KernelSpec spec = SampleSpec(SampleS8(), dataflow);
-    const auto bytes = SizesOf(spec.sequence, spec.schedule).shared_bytes;
+    const auto bytes = SizesOf(ProductOf(spec).sequence, ProductOf(spec).schedule).shared_bytes;
     EXPECT_THAT(SourceOf(spec), HasSubstr(absl::StrCat("kBytes == ", bytes, ",")));
   }
 }
@@ -330,15 +342,16 @@ TEST(OutputAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
                       {1024, 1028, 0, false}, {1024, 1024, 8, false}, {1023, 1023, 2, false}};
   for (const Row& row : rows) {
     KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
-    spec.sequence[1].n = row.l;
+    ProductIn(&spec).sequence[1].n = row.l;
     OperandOf(&spec, Role::kOut)->row_stride = row.stride;
     OperandOf(&spec, Role::kOut)->offset_bytes = row.offset;
-    EXPECT_EQ(CodeOf(spec)->product.out.aligned, row.aligned) << row.l << " " << row.stride;
+    EXPECT_EQ(ProductKernels::Of(*CodeOf(spec)).out.aligned, row.aligned)
+        << row.l << " " << row.stride;
   }
   KernelSpec one = SampleSpec(SampleS8(), Dataflow::kProduct);  // the columns are n here
-  EXPECT_TRUE(CodeOf(one)->product.out.aligned);
-  SetColumns(&one.sequence, 0, 3076);
-  EXPECT_FALSE(CodeOf(one)->product.out.aligned);
+  EXPECT_TRUE(ProductKernels::Of(*CodeOf(one)).out.aligned);
+  SetColumns(&ProductIn(&one).sequence, 0, 3076);
+  EXPECT_FALSE(ProductKernels::Of(*CodeOf(one)).out.aligned);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "src/plan/plan.h"
+#include "tests/support/product_in.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_plan.h"
 
@@ -103,13 +104,13 @@ TEST(PlanDigest, CoversWhatIsExecutedAndNothingElse) {
   same.kernels[0].kernel_digest = Sha256("toolchain");
   EXPECT_TRUE(same.PlanDigest() == base.PlanDigest());
   Plan other = base;
-  other.kernels[0].spec.schedule.stages = 2;
+  ProductIn(&other.kernels[0].spec).schedule.stages = 2;
   EXPECT_TRUE(other.PlanDigest() != base.PlanDigest());
   other = base;
-  other.kernels[0].spec.operands[0].buffer = 3;
+  ProductIn(&other.kernels[0].spec).operands[0].buffer = 3;
   EXPECT_TRUE(other.PlanDigest() != base.PlanDigest());
   other = base;
-  other.kernels[0].spec.sequence.m *= 2;
+  ProductIn(&other.kernels[0].spec).sequence.m *= 2;
   EXPECT_TRUE(other.PlanDigest() != base.PlanDigest());
   other = base;
   other.workspace_bytes += 1024;

@@ -13,7 +13,7 @@ namespace {
 KernelSpec SumOf(int grid, int buffer = 3) {
   KernelSpec spec;
   spec.family = &testing::SumFamily();
-  spec.own = std::make_shared<const OwnSpec<testing::SumCode>>(
+  spec.body = MakeBody(
       OwnSpec<testing::SumCode>{{{4, 4096, 0}, {grid, 1}}, {{buffer, 0}, {buffer + 1, 0}}});
   return spec;
 }
@@ -46,7 +46,7 @@ TEST(AnotherFamily, IsGeneratedAndBound) {
   EXPECT_EQ(kernel.recipe.args[0].index, 3);
   EXPECT_TRUE(*RecipeOf(spec) == kernel.recipe);
   KernelSpec empty = spec;
-  empty.own = nullptr;
+  empty.body = nullptr;
   EXPECT_EQ(Generate(empty, *BuiltinModel("h200")).status().message(),
             "a kernel of sum has no problem");
   EXPECT_NE(DeviceHeadersDigest()(spec), Digest());

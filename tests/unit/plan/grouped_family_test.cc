@@ -69,7 +69,7 @@ KernelSpec SpecOf(const GroupedProduct& p, const GroupedSchedule& s) {
   if (p.has_factor) places.push_back({3, 0});
   if (p.quantizer.present) places.push_back({kWorkspaceBuffer, 1 << 20});
   places.push_back({kWorkspaceBuffer, 65536});
-  spec.own = std::make_shared<const GroupedSpec>(GroupedSpec{p, s, places});
+  spec.body = MakeBody(GroupedSpec{p, s, places});
   return spec;
 }
 
@@ -126,7 +126,7 @@ TEST(GroupedFamily, ScaledProductsTellTheirScales) {
     bad.Write(w);
     const std::string bytes = w.Take();
     ByteReader r(bytes);
-    EXPECT_EQ(ReadGroupedProduct(r).status().message(), "grouped product: scales");
+    EXPECT_EQ(GroupedProduct::Read(r).status().message(), "grouped product: scales");
   }
 }
 
@@ -159,7 +159,7 @@ TEST(GroupedFamily, QuantizedResultsHaveScalesOfTheirOwn) {
     bad.Write(w);
     const std::string bytes = w.Take();
     ByteReader r(bytes);
-    EXPECT_EQ(ReadGroupedProduct(r).status().message(), "grouped product: quantizer");
+    EXPECT_EQ(GroupedProduct::Read(r).status().message(), "grouped product: quantizer");
   }
 }
 
@@ -194,7 +194,7 @@ TEST(GroupedFamily, ProductsBeyondAChainsBoundsAreNotRead) {
     p.Write(w);
     const std::string bytes = w.Take();
     ByteReader r(bytes);
-    return ReadGroupedProduct(r).status();
+    return GroupedProduct::Read(r).status();
   };
   const auto lost = [&](void (*change)(GroupedProduct*)) {
     return std::string(with(change).message());

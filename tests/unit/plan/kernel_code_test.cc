@@ -4,6 +4,7 @@
 #include "src/chain/problem.h"
 #include "src/plan/product_family.h"
 #include "src/plan/stitch_family.h"
+#include "tests/support/product_in.h"
 #include "tests/support/stitch_schedules.h"
 #include "tests/unit/plan/sample_kernels.h"
 
@@ -35,12 +36,12 @@ KernelSpec Full(Dataflow dataflow) {
 
 // With half the rows, and as many blocks as they ask for.
 void Halve(KernelSpec& spec) {
-  spec.sequence.m /= 2;
-  if (RowOf(spec.schedule).cluster_owns_rows) spec.schedule.grid /= 2;
+  ProductIn(&spec).sequence.m /= 2;
+  if (RowOf(ProductOf(spec).schedule).cluster_owns_rows) ProductIn(&spec).schedule.grid /= 2;
 }
 
 OperandBinding& OperandAt(KernelSpec& spec, Role role) {
-  return *const_cast<OperandBinding*>(FindOperand(spec.operands, role));
+  return *const_cast<OperandBinding*>(FindOperand(ProductIn(&spec).operands, role));
 }
 
 KernelSpec Stitched(const char* line, StitchSchedule schedule) {
@@ -52,7 +53,7 @@ KernelSpec Stitched(const char* line, StitchSchedule schedule) {
   }
   KernelSpec spec;
   spec.family = &StitchFamily();
-  spec.stitch = std::move(stitch);
+  spec.body = MakeBody(std::move(*stitch));
   return spec;
 }
 
@@ -62,9 +63,9 @@ KernelSpec SoftmaxSpec() {
 }
 
 void Change(KernelSpec& spec, const std::function<void(StitchSpec&)>& change) {
-  StitchSpec stitch = *spec.stitch;
+  StitchSpec stitch = *StitchOf(spec);
   change(stitch);
-  spec.stitch = std::make_shared<const StitchSpec>(std::move(stitch));
+  spec.body = MakeBody(std::move(stitch));
 }
 
 TEST(KernelCode, KnowsNoBufferOffsetRowsOrGrid) {
@@ -76,7 +77,7 @@ TEST(KernelCode, KnowsNoBufferOffsetRowsOrGrid) {
       [](KernelSpec& s) { OperandAt(s, Role::kA).row_stride += 64; },
       [](KernelSpec& s) { OperandAt(s, Role::kW).row_stride += 64; },
       [](KernelSpec& s) { s.workspace_flags_offset = 4096; },
-      [](KernelSpec& s) { s.constant_rows = true; },
+      [](KernelSpec& s) { ProductIn(&s).constant_rows = true; },
       Halve,
   };
   for (Dataflow dataflow : DataflowsOf(SampleG7())) {
@@ -87,12 +88,12 @@ TEST(KernelCode, KnowsNoBufferOffsetRowsOrGrid) {
       EXPECT_EQ(Identity(other), Identity(spec)) << NameOf(dataflow) << " change " << i;
       EXPECT_EQ(SourceText(other), SourceText(spec)) << NameOf(dataflow) << " change " << i;
       // Ready flags are of those that wait; a recipe names no bucket.
-      const bool flags = i == 6 && !IsCooperative(spec.schedule);
-      const bool rows = i == 8 && other.schedule.grid == spec.schedule.grid;
+      const bool flags = i == 6 && !IsCooperative(ProductOf(spec).schedule);
+      const bool rows = i == 8 && ProductOf(other).schedule.grid == ProductOf(spec).schedule.grid;
       EXPECT_EQ(*RecipeOf(other) == *RecipeOf(spec), flags || rows) << NameOf(dataflow) << i;
     }
     KernelSpec smaller = spec;
-    smaller.schedule.grid -= smaller.schedule.cluster;
+    ProductIn(&smaller).schedule.grid -= ProductOf(smaller).schedule.cluster;
     if (RowOf(dataflow).cluster_owns_rows) continue;  // its grid follows from its rows
     EXPECT_EQ(Identity(smaller), Identity(spec)) << NameOf(dataflow);
     EXPECT_EQ(SourceText(smaller), SourceText(spec)) << NameOf(dataflow);
@@ -106,10 +107,10 @@ TEST(KernelCode, HoldsWhatSourceHoldsAsLiterals) {
       [](KernelSpec& s) { OperandAt(s, Role::kOut).offset_bytes = 8; },
       [](KernelSpec& s) { OperandAt(s, Role::kResidual).row_stride += 8; },
       [](KernelSpec& s) { OperandAt(s, Role::kResidual).offset_bytes = 8; },
-      [](KernelSpec& s) { s.constant_weights = false; },
-      [](KernelSpec& s) { SetActivation(&s.sequence, Activation::kSilu); },
-      [](KernelSpec& s) { SetResidual(&s.sequence, Residual::kAddedRounded); },
-      [](KernelSpec& s) { s.schedule.stages -= 1; },
+      [](KernelSpec& s) { ProductIn(&s).constant_weights = false; },
+      [](KernelSpec& s) { SetActivation(&ProductIn(&s).sequence, Activation::kSilu); },
+      [](KernelSpec& s) { SetResidual(&ProductIn(&s).sequence, Residual::kAddedRounded); },
+      [](KernelSpec& s) { ProductIn(&s).schedule.stages -= 1; },
   };
   const KernelSpec spec = Full(Dataflow::kGridExchange);
   std::set<std::string> identities = {Identity(spec)}, sources = {SourceText(spec)};
@@ -158,20 +159,22 @@ TEST(KernelCode, NoTextNamesRowsOrBlocks) {
 TEST(KernelCode, WithTheBindingIsTheSpec) {
   for (Dataflow dataflow : DataflowsOf(SampleG7())) {
     KernelSpec spec = Full(dataflow);
-    spec.constant_rows = dataflow == Dataflow::kProduct;
-    spec.constant_weights = dataflow != Dataflow::kGridExchange;
+    ProductIn(&spec).constant_rows = dataflow == Dataflow::kProduct;
+    ProductIn(&spec).constant_weights = dataflow != Dataflow::kGridExchange;
     const KernelCode code = *CodeOf(spec);
     const ProductBinding binding = ProductBindingOf(spec);
+    ProductBody body;
+    body.sequence = ProductKernels::Of(code).sequence;
+    body.sequence.m = binding.rows;
+    body.schedule = ProductKernels::Of(code).schedule;
+    body.schedule.grid = binding.grid;
+    body.operands = binding.operands;
+    body.constant_weights = ProductKernels::Of(code).constant_weights;
+    body.constant_rows = binding.constant_rows;
     KernelSpec joined;
     joined.family = code.family;
-    joined.sequence = code.product.sequence;
-    joined.sequence.m = binding.rows;
-    joined.schedule = code.product.schedule;
-    joined.schedule.grid = binding.grid;
-    joined.operands = binding.operands;
+    joined.body = MakeBody(std::move(body));
     joined.workspace_flags_offset = binding.flags_offset;
-    joined.constant_weights = code.product.constant_weights;
-    joined.constant_rows = binding.constant_rows;
     EXPECT_TRUE(joined == spec) << NameOf(dataflow);
   }
   KernelSpec spec = SoftmaxSpec();
@@ -180,15 +183,15 @@ TEST(KernelCode, WithTheBindingIsTheSpec) {
   const KernelCode code = *CodeOf(spec);
   const StitchBinding binding = StitchBindingOf(spec);
   auto stitch = std::make_shared<StitchSpec>();
-  stitch->body = *code.stitch->body;
-  stitch->schedule = code.stitch->schedule;
+  stitch->body = *StitchKernels::Of(code).body;
+  stitch->schedule = StitchKernels::Of(code).schedule;
   stitch->schedule.grid = binding.grid;
-  stitch->parts = code.stitch->parts;
+  stitch->parts = StitchKernels::Of(code).parts;
   stitch->operands = binding.operands;
   stitch->scratch_offset = binding.scratch_offset;
   KernelSpec joined;
   joined.family = code.family;
-  joined.stitch = std::move(stitch);
+  joined.body = MakeBody(std::move(*stitch));
   joined.workspace_flags_offset = binding.flags_offset;
   EXPECT_TRUE(joined == spec);
 }
@@ -229,7 +232,7 @@ TEST(KernelCode, ReadsBackAndTrustsNothing) {
 
 TEST(KernelCode, AStitchedKernelWithoutABodyIsRefused) {
   KernelSpec spec = SoftmaxSpec();
-  spec.stitch = nullptr;
+  spec.body = nullptr;
   EXPECT_EQ(CodeOf(spec).status().code(), absl::StatusCode::kInvalidArgument);
 }
 

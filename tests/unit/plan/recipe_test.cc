@@ -1,4 +1,5 @@
 #include "src/plan/kernel_code.h"
+#include "tests/support/product_in.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
@@ -49,18 +50,18 @@ TEST(Recipe, OfAGatedProduct) {
 // Each block of a pair loads half a box of what both need.
 TEST(Recipe, HalvesTheBoxesThatPairsShare) {
   KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kProduct);
-  spec.schedule.cluster = 4;
-  spec.schedule.share = Share::kRows;
+  ProductIn(&spec).schedule.cluster = 4;
+  ProductIn(&spec).schedule.share = Share::kRows;
   LaunchRecipe r = RecipeFor(spec);
   EXPECT_THAT(r.tensor_maps[0].box, ElementsAre(64, 64));
   EXPECT_THAT(r.tensor_maps[1].box, ElementsAre(64, 48));
-  spec.schedule.share = Share::kWeights;
+  ProductIn(&spec).schedule.share = Share::kWeights;
   r = RecipeFor(spec);
   EXPECT_THAT(r.tensor_maps[0].box, ElementsAre(64, 128));
   EXPECT_THAT(r.tensor_maps[1].box, ElementsAre(64, 24));
   EXPECT_THAT(r.tensor_maps[2].box, ElementsAre(64, 24));
-  SetLayout(&spec.sequence, Layout::kIO);
-  spec.schedule.first.block_n = 64;
+  SetLayout(&ProductIn(&spec).sequence, Layout::kIO);
+  ProductIn(&spec).schedule.first.block_n = 64;
   EXPECT_THAT(RecipeFor(spec).tensor_maps[1].box, ElementsAre(64, 64));  // half of K's 128
 }
 
@@ -68,9 +69,9 @@ TEST(Recipe, HalvesTheBoxesThatPairsShare) {
 // row 32 b + 8 q + 2 g + i of the matrix is row 32 b + 8 g + 2 q + i of the box.
 TEST(Recipe, PermutesRowsOfWeightsThatComeInSetsOf32) {
   KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kProduct);
-  spec.schedule.cluster = 1;
-  spec.schedule.first = {64, 1};
-  ASSERT_TRUE(PermutesColumns(spec.sequence, spec.schedule));
+  ProductIn(&spec).schedule.cluster = 1;
+  ProductIn(&spec).schedule.first = {64, 1};
+  ASSERT_TRUE(PermutesColumns(ProductOf(spec).sequence, ProductOf(spec).schedule));
   LaunchRecipe r = RecipeFor(spec);
   for (int i : {1, 2}) {
     const TensorMapTemplate& map = r.tensor_maps[static_cast<size_t>(i)];
@@ -80,22 +81,22 @@ TEST(Recipe, PermutesRowsOfWeightsThatComeInSetsOf32) {
     EXPECT_THAT(map.box, ElementsAre(64, 2, 4, 4, 2));
   }
   EXPECT_EQ(r.tensor_maps[0].dims.size(), 2u) << "rows lie as they are";
-  spec.schedule.cluster = 2;
-  spec.schedule.share = Share::kWeights;
+  ProductIn(&spec).schedule.cluster = 2;
+  ProductIn(&spec).schedule.share = Share::kWeights;
   EXPECT_THAT(RecipeFor(spec).tensor_maps[1].box, ElementsAre(64, 2, 4, 4, 1));
 }
 
 TEST(Recipe, LeavesOtherWeightsAsTheyLie) {
   const KernelSpec good = [] {
     KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kProduct);
-    spec.schedule.cluster = 1;
-    spec.schedule.first = {64, 1};
+    ProductIn(&spec).schedule.cluster = 1;
+    ProductIn(&spec).schedule.first = {64, 1};
     return spec;
   }();
   const auto permutes = [&](const auto& change) {
     KernelSpec spec = good;
-    change(&spec.sequence, &spec.schedule);
-    return PermutesColumns(spec.sequence, spec.schedule);
+    change(&ProductIn(&spec).sequence, &ProductIn(&spec).schedule);
+    return PermutesColumns(ProductOf(spec).sequence, ProductOf(spec).schedule);
   };
   EXPECT_TRUE(permutes([](ProductSequence*, Schedule*) {}));
   EXPECT_FALSE(permutes([](ProductSequence* p, Schedule*) { p->products[0].n = 3080; }));
@@ -113,13 +114,14 @@ TEST(Recipe, LeavesOtherWeightsAsTheyLie) {
 
 TEST(Recipe, OfConstantRowsHasThemInsteadOfTheLaunchs) {
   KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kProduct);
-  spec.constant_rows = true;
+  ProductIn(&spec).constant_rows = true;
   const LaunchRecipe r = RecipeFor(spec);
   ASSERT_EQ(r.args.size(), 5u);
   EXPECT_EQ(r.args[3].int_value, 0);  // the result does not move with pieces of a launch
   EXPECT_EQ(r.args[4].kind, ArgKind::kInt32);
-  EXPECT_EQ(r.args[4].int_value, spec.sequence.m);
-  ExpectMap(r.tensor_maps[0], 0, Dim::Constant(1024), Dim::Constant(spec.sequence.m), 2048, 128);
+  EXPECT_EQ(r.args[4].int_value, ProductOf(spec).sequence.m);
+  ExpectMap(r.tensor_maps[0], 0, Dim::Constant(1024), Dim::Constant(ProductOf(spec).sequence.m),
+            2048, 128);
 }
 
 // [K, rows] and [K, n], whose K may be the launch's M; boxes have K of a stage.
@@ -129,16 +131,16 @@ TEST(Recipe, OfTransposedRowsLoadsThemInBlocksOfK) {
     SetLayout(&p, Layout::kIO);
     SetTransposedRows(&p, over_m);
     KernelSpec spec = SampleSpec(p, SampleSchedule(p, Dataflow::kProduct));
-    spec.schedule.first.block_n = 64;
-    spec.schedule.grid = 48;
+    ProductIn(&spec).schedule.first.block_n = 64;
+    ProductIn(&spec).schedule.grid = 48;
     LaunchRecipe r = RecipeFor(spec);
     const Dim k = over_m ? Dim::M() : Dim::Constant(1024);
     ExpectMap(r.tensor_maps[0], 0, Dim::Constant(768), k, 1536, 128);
     ExpectMap(r.tensor_maps[1], 1, Dim::Constant(256), k, 512, 128);
     EXPECT_EQ(Args(r), over_m ? "map0 map1 ptr2+0  m" : "map0 map1 ptr2+0 ");
     EXPECT_EQ(r.args[2].int_value, 0);
-    spec.schedule.share = Share::kRows;
-    spec.schedule.cluster = 4;
+    ProductIn(&spec).schedule.share = Share::kRows;
+    ProductIn(&spec).schedule.cluster = 4;
     r = RecipeFor(spec);
     EXPECT_THAT(r.tensor_maps[0].box, ElementsAre(64, 64));
     EXPECT_THAT(r.tensor_maps[1].box, ElementsAre(64, 128));
@@ -154,7 +156,8 @@ TEST(Recipe, OfAGatedGridExchange) {
   EXPECT_THAT(r.cluster, ElementsAre(4, 1, 1));
   EXPECT_TRUE(r.cooperative);
   EXPECT_TRUE(r.pdl);
-  EXPECT_EQ(r.shared_bytes, SizesOf(spec.sequence, spec.schedule).shared_bytes);
+  EXPECT_EQ(r.shared_bytes,
+            SizesOf(ProductOf(spec).sequence, ProductOf(spec).schedule).shared_bytes);
   // a, w1, w_up, C read by TMA, w2; out, C written by stores, flags; m.
   EXPECT_EQ(Args(r), "map0 map1 map2 map3 map4 ptr4+0 ptr-1+65536 ptr-1+0 m");
   ASSERT_EQ(r.tensor_maps.size(), 5u);
@@ -245,10 +248,10 @@ TEST(Recipe, CountsTapsWhoseChannelsAreOdd) {
 
 TEST(Recipe, KeepsStridesAndOffsetsOfOperands) {
   KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
-  spec.operands[0].row_stride = 1040;
-  spec.operands[0].offset_bytes = 32;
+  ProductIn(&spec).operands[0].row_stride = 1040;
+  ProductIn(&spec).operands[0].offset_bytes = 32;
   spec.workspace_flags_offset = 4096;
-  for (OperandBinding& operand : spec.operands) {
+  for (OperandBinding& operand : ProductIn(&spec).operands) {
     if (operand.role != Role::kOut) continue;
     operand.row_stride = 1025;  // plain stores: any stride
     operand.offset_bytes = 2;
@@ -272,7 +275,7 @@ TEST(Recipe, MovesOnlyTheOutputWithRows) {
     EXPECT_EQ(moving, 1);
   }
   KernelSpec into_c = SampleSpec(SampleS8(), Dataflow::kProduct);
-  into_c.operands.back().buffer = kWorkspaceBuffer;
+  ProductIn(&into_c).operands.back().buffer = kWorkspaceBuffer;
   for (const ArgSlot& arg : RecipeFor(into_c).args) EXPECT_EQ(arg.int_value, 0);
 }
 
@@ -303,7 +306,7 @@ TEST(Recipe, MovesAResidualThatLiesInABuffer) {
   SetResidual(&p, Residual::kAddedRounded);
   KernelSpec spec = SampleSpec(p, Dataflow::kGridExchange);
   OperandBinding* residual = nullptr;
-  for (OperandBinding& operand : spec.operands) {
+  for (OperandBinding& operand : ProductIn(&spec).operands) {
     if (operand.role == Role::kResidual) residual = &operand;
   }
   ASSERT_NE(residual, nullptr);
@@ -312,7 +315,7 @@ TEST(Recipe, MovesAResidualThatLiesInABuffer) {
   residual->buffer = kWorkspaceBuffer;
   EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(2048));
   residual->buffer = 5;  // the output's own
-  spec.constant_rows = true;
+  ProductIn(&spec).constant_rows = true;
   EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre());
 }
 
@@ -325,7 +328,7 @@ TEST(Recipe, MovesFactorsOfRows) {
   EXPECT_EQ(Args(RecipeFor(spec)),
             "map0 map1 map2 map3 map4 ptr4+0 ptr5+0 ptr6+0 ptr-1+65536 ptr-1+0 m");
   EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(4, 2, 2048));
-  for (OperandBinding& operand : spec.operands) {
+  for (OperandBinding& operand : ProductIn(&spec).operands) {
     if (operand.role == Role::kFactor) operand.buffer = kWorkspaceBuffer;
   }
   EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(2, 2048));

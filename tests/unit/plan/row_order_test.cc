@@ -1,6 +1,7 @@
 #include "src/plan/family.h"
 #include "src/product/schedule_check.h"
 #include "src/stitch/program.h"
+#include "tests/support/product_in.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_plan.h"
 
@@ -26,8 +27,8 @@ Schedule Cluster() {
 
 KernelSpec SpecOf(const ProductSequence& sequence, const Schedule& schedule) {
   KernelSpec spec;
-  spec.sequence = sequence;
-  spec.schedule = schedule;
+  ProductIn(&spec).sequence = sequence;
+  ProductIn(&spec).schedule = schedule;
   return spec;
 }
 
@@ -49,7 +50,7 @@ Plan Softmax() {
   plan.bucket = 64;
   plan.kernels.resize(1);
   plan.kernels[0].spec.family = &StitchFamily();
-  plan.kernels[0].spec.stitch = std::move(stitch);
+  plan.kernels[0].spec.body = MakeBody(std::move(*stitch));
   return plan;
 }
 
@@ -110,7 +111,7 @@ TEST(RowOrder, RowsMixWhereAScatterHasThem) {
     stitch->body = *b.Finish();
     KernelSpec spec;
     spec.family = &StitchFamily();
-    spec.stitch = std::move(stitch);
+    spec.body = MakeBody(std::move(*stitch));
     EXPECT_EQ(spec.family->MixesRows(spec), rows.symbolic);
   }
 }
@@ -140,9 +141,9 @@ TEST(RowOrder, RangesOfKPartsSwappedOperandsAndStepsBehindKAre) {
 TEST(RowOrder, OfStitchedKernelsIsAllButTheGrid) {
   const auto order = [](const std::function<void(StitchSpec&)>& change) {
     KernelSpec spec = Softmax().kernels[0].spec;
-    auto stitch = std::make_shared<StitchSpec>(*spec.stitch);
+    auto stitch = std::make_shared<StitchSpec>(*StitchOf(spec));
     change(*stitch);
-    spec.stitch = std::move(stitch);
+    spec.body = MakeBody(std::move(*stitch));
     return RowOrder(spec);
   };
   const std::string plain = order([](StitchSpec&) {});

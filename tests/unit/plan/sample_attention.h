@@ -42,7 +42,7 @@ inline KernelSpec SampleAttention() {
   for (int buffer = 0; buffer < 5; ++buffer) own.places.push_back({buffer, 0});
   KernelSpec spec;
   spec.family = &AttentionFamily();
-  spec.own = std::make_shared<const AttentionSpec>(std::move(own));
+  spec.body = MakeBody(std::move(own));
   return spec;
 }
 

@@ -7,6 +7,7 @@
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/search/search.h"
 #include "src/product/search/space.h"
+#include "tests/support/product_in.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {
@@ -44,14 +45,14 @@ inline int64_t RowStride(const Operand& rows, int64_t k) {
 // Operands of a spec numbered 0, 1, .. in role order, the output last, C behind the flags of the
 // workspace. Rows are contiguous.
 inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
-  KernelSpec spec;
-  spec.sequence = p;
-  spec.schedule = s;
+  ProductBody body;
+  body.sequence = p;
+  body.schedule = s;
   const bool io = p.layout() == Layout::kIO, two = p.size() == 2;
-  const auto bind = [&spec](Role role, int64_t row_stride) {
-    spec.operands.push_back({role, static_cast<int>(spec.operands.size()), 0, row_stride});
+  const auto bind = [&body](Role role, int64_t row_stride) {
+    body.operands.push_back({role, static_cast<int>(body.operands.size()), 0, row_stride});
   };
-  spec.constant_rows = p[0].HasTransposedRows();
+  body.constant_rows = p[0].HasTransposedRows();
   bind(Role::kA, p[0].HasTransposedRows() ? p.rows() : RowStride(p[0].rows, p[0].k));
   bind(Role::kW, io ? p[0].n : p[0].k);
   if (p[0].pair) bind(Role::kWUp, io ? p[0].n : p[0].k);
@@ -84,11 +85,13 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   if (last.has_groups()) bind_scale(Role::kScaleOut);
   for (int i = 0; i < p.back().AuxResults(); ++i) bind({Role::kAux, 0, i}, p.back().n);
   if (WritesC(s)) {
-    spec.operands.push_back({Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, p[0].n});
+    body.operands.push_back({Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, p[0].n});
   }
   if (RangesOf(s) > 1) {
-    spec.operands.push_back({Role::kPartialOut, kWorkspaceBuffer, kWorkspaceFlagBytes, 0});
+    body.operands.push_back({Role::kPartialOut, kWorkspaceBuffer, kWorkspaceFlagBytes, 0});
   }
+  KernelSpec spec;
+  spec.body = MakeBody(std::move(body));
   return spec;
 }
 

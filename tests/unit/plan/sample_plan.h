@@ -4,6 +4,7 @@
 
 #include "src/base/launch_recipe.h"
 #include "src/plan/plan.h"
+#include "tests/support/product_in.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {
@@ -79,9 +80,9 @@ inline Plan SampleFusedPlan() {
   plan.fused = true;
   plan.bucket = 128;
   PlannedKernel kernel;
-  kernel.spec.sequence = SampleGated();
-  kernel.spec.schedule = SampleGridExchange();
-  kernel.spec.operands = {
+  ProductIn(&kernel.spec).sequence = SampleGated();
+  ProductIn(&kernel.spec).schedule = SampleGridExchange();
+  ProductIn(&kernel.spec).operands = {
       {Role::kA, 0, 0, 1024},   {Role::kW, 1, 0, 1024},
       {Role::kWUp, 2, 0, 1024}, {Role(Role::kW, 1), 3, 0, 3072},
       {Role::kOut, 4, 0, 1024}, {Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, 3072}};
@@ -102,18 +103,18 @@ inline Plan SampleUnfusedPlan() {
   Plan plan;
   plan.bucket = 128;
   PlannedKernel first, second;
-  first.spec.sequence = FirstOf(SampleGated());
-  first.spec.schedule = SampleProduct(first.spec.sequence, 48, 2);
-  first.spec.operands = {{Role::kA, 0, 0, 1024},
-                         {Role::kW, 1, 0, 1024},
-                         {Role::kWUp, 2, 0, 1024},
-                         {Role::kOut, kWorkspaceBuffer, kWorkspaceFlagBytes, 3072}};
+  ProductIn(&first.spec).sequence = FirstOf(SampleGated());
+  ProductIn(&first.spec).schedule = SampleProduct(ProductOf(first.spec).sequence, 48, 2);
+  ProductIn(&first.spec).operands = {{Role::kA, 0, 0, 1024},
+                                     {Role::kW, 1, 0, 1024},
+                                     {Role::kWUp, 2, 0, 1024},
+                                     {Role::kOut, kWorkspaceBuffer, kWorkspaceFlagBytes, 3072}};
   first.prediction.total_us = 7;
-  second.spec.sequence = SecondOf(SampleGated());
-  second.spec.schedule = SampleProduct(second.spec.sequence, 32, 4);
-  second.spec.operands = {{Role::kA, kWorkspaceBuffer, kWorkspaceFlagBytes, 3072},
-                          {Role::kW, 3, 0, 3072},
-                          {Role::kOut, 4, 0, 1024}};
+  ProductIn(&second.spec).sequence = SecondOf(SampleGated());
+  ProductIn(&second.spec).schedule = SampleProduct(ProductOf(second.spec).sequence, 32, 4);
+  ProductIn(&second.spec).operands = {{Role::kA, kWorkspaceBuffer, kWorkspaceFlagBytes, 3072},
+                                      {Role::kW, 3, 0, 3072},
+                                      {Role::kOut, 4, 0, 1024}};
   second.prediction.total_us = 7.25;
   plan.kernels = {first, second};
   plan.workspace_bytes = kWorkspaceFlagBytes + 128 * 3072 * 2;

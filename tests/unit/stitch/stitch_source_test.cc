@@ -34,7 +34,7 @@ KernelSpec SpecOf(const Chain& body, const StitchSchedule& schedule) {
   stitch->scratch_offset = kWorkspaceFlagBytes;
   KernelSpec spec;
   spec.family = &StitchFamily();
-  spec.stitch = std::move(stitch);
+  spec.body = MakeBody(std::move(*stitch));
   return spec;
 }
 
@@ -362,10 +362,10 @@ TEST(StitchSource, PackedPartsAskForEachElement) {
   PackedSearch search(1, H200());
   const std::vector<RankedStitch> packings = search.Of(body);
   ASSERT_FALSE(packings.empty());
-  auto stitch = std::make_shared<StitchSpec>(*SpecOf(body, packings.front().schedule).stitch);
+  auto stitch = std::make_shared<StitchSpec>(*StitchOf(SpecOf(body, packings.front().schedule)));
   stitch->parts = packings.front().parts;
   KernelSpec spec = SpecOf(body, packings.front().schedule);
-  spec.stitch = std::move(stitch);
+  spec.body = MakeBody(std::move(*stitch));
   const auto kernel = Got(Generate(spec, H200()));
   EXPECT_EQ(Count(kernel.request.source, "if (n < count)"), 1u);
 }
@@ -441,19 +441,19 @@ TEST(StitchSource, RefusesWhatHasNoPlace) {
   const StitchSchedule best = RankedOf(body, 128).front().schedule;
   KernelSpec spec = SpecOf(body, best);
   const auto message = [&](StitchSpec stitch) {
-    spec.stitch = std::make_shared<StitchSpec>(std::move(stitch));
+    spec.body = MakeBody(std::move(stitch));
     return std::string(Generate(spec, H200()).status().message());
   };
-  StitchSpec stitch = *spec.stitch;
+  StitchSpec stitch = *StitchOf(spec);
   stitch.operands.pop_back();
   EXPECT_EQ(message(stitch), "stitch: 1 operands, the body has 2");
-  stitch = *SpecOf(body, best).stitch;
+  stitch = *StitchOf(SpecOf(body, best));
   stitch.operands[0].offset_bytes = 8;
   EXPECT_EQ(message(stitch), "stitch: offset 8 is not a multiple of 16");
-  stitch = *SpecOf(body, best).stitch;
+  stitch = *StitchOf(SpecOf(body, best));
   stitch.schedule.vector = 3;
   EXPECT_NE(message(stitch).find("vector is 3"), std::string::npos);
-  stitch = *SpecOf(body, best).stitch;
+  stitch = *StitchOf(SpecOf(body, best));
   stitch.schedule.owner = 0;
   EXPECT_EQ(message(stitch), "owner 0 is not a reduction");
 }
@@ -461,7 +461,7 @@ TEST(StitchSource, RefusesWhatHasNoPlace) {
 TEST(StitchSource, DamagedSpecsNeverCrashTheGenerator) {
   const Chain body = testing::ColumnsThenRows(16, 8);
   ByteWriter writer;
-  WriteStitch(*SpecOf(body, RankedOf(body, 1).front().schedule).stitch, writer);
+  WriteStitch(*StitchOf(SpecOf(body, RankedOf(body, 1).front().schedule)), writer);
   const std::string bytes = writer.Take();
   int generated = 0;
   for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
@@ -472,7 +472,7 @@ TEST(StitchSource, DamagedSpecsNeverCrashTheGenerator) {
     if (!read.ok()) continue;
     KernelSpec spec;
     spec.family = &StitchFamily();
-    spec.stitch = std::make_shared<StitchSpec>(*std::move(read));
+    spec.body = MakeBody(*std::move(read));
     generated += Generate(spec, H200()).ok();
   }
   EXPECT_GT(generated, 10);

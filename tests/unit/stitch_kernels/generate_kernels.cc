@@ -156,7 +156,7 @@ absl::Status Write(const std::string& path, const CaseOptions& options) {
   for (const KernelCase& one : MakeKernelCases(options)) {
     KernelSpec spec;
     spec.family = &StitchFamily();
-    spec.stitch = std::make_shared<const StitchSpec>(one.spec);
+    spec.body = MakeBody(one.spec);
     const auto kernel = Generate(spec, *BuiltinModel("h200"), {});
     if (!kernel.ok()) continue;  // vectors that cross a border
     absl::StrAppend(&kernels, KernelText(kernel->request.source, count));

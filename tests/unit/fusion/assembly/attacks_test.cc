@@ -1,6 +1,7 @@
 // Decisions that lie, each in one way. Every field that is not changed is what planning made.
 #include "src/chain/problem.h"
 #include "src/fusion/assembly.h"
+#include "src/plan/plan.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/chains.h"
@@ -58,8 +59,9 @@ TEST(AssemblyAttacks, AnotherBucketAndOtherWishes) {
   apart.allow_cooperative = false;
   const Chain large =
       ParseProblem("gemm_chain m=64 n=4096 k=1024 l=1024 act=relu layout=oi dtype=bf16")->chain;
-  const Decisions waiting = DecisionsWith(
-      large, [](const Plan& plan) { return IsCooperative(plan.kernels[0].spec.schedule); });
+  const Decisions waiting = DecisionsWith(large, [](const Plan& plan) {
+    return IsCooperative(ProductOf(plan.kernels[0].spec).schedule);
+  });
   EXPECT_THAT(WhyNot(
                   large, waiting, [](Decisions&) {}, apart),
               HasSubstr("waits across blocks"));

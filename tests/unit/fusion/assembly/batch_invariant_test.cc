@@ -167,7 +167,7 @@ TEST(BatchInvariant, StitchedKernelsOfAllBucketsAreOneText) {
       std::vector<std::string> texts[2];
       for (const FusionResult* result : {&*first, &other}) {
         for (const PlannedKernel& kernel : result->chosen.kernels) {
-          if (kernel.spec.stitch == nullptr) continue;
+          if (StitchOf(kernel.spec) == nullptr) continue;
           texts[result == &other].push_back(TextOf(kernel.spec));
         }
       }

@@ -1,7 +1,7 @@
 #include "tests/unit/fusion/assembly/bound_addresses.h"
 
-#include "src/plan/family.h"
 #include "src/plan/kernel_code.h"
+#include "src/plan/product_family.h"
 #include "src/product/code/kernel_source.h"
 #include "src/stitch/sizes.h"
 #include "tests/support/sequences.h"
@@ -48,8 +48,8 @@ class Launch {
       : spec_(spec), m_(m), bucket_(bucket), model_(model) {}
 
   std::string Run() {
-    if (spec_.own != nullptr) return Own();
-    return spec_.stitch != nullptr ? Stitched() : Products();
+    if (StitchOf(spec_) != nullptr) return Stitched();
+    return HasProducts(spec_) ? Products() : Own();
   }
   const std::vector<Touch>& touches() const { return touches_; }
 
@@ -107,7 +107,7 @@ class Launch {
     touches_.back().inside = true;
   }
 
-  bool SumsOverM() const { return spec_.sequence.front().k_is_m; }
+  bool SumsOverM() const { return ProductOf(spec_).sequence.front().k_is_m; }
 
   std::string Products() {
     const absl::StatusOr<LaunchRecipe> recipe = RecipeOf(spec_);
@@ -126,9 +126,9 @@ class Launch {
     for (const TensorMapTemplate& map : recipe.tensor_maps) {
       const bool images = map.walk.has_value();
       const int64_t m = images ? m_ : m_ * recipe.rows_per_m;
-      const int64_t most = images        ? spec_.sequence.m
-                           : SumsOverM() ? spec_.sequence[0].k
-                                         : spec_.sequence.rows();
+      const int64_t most = images        ? ProductOf(spec_).sequence.m
+                           : SumsOverM() ? ProductOf(spec_).sequence[0].k
+                                         : ProductOf(spec_).sequence.rows();
       Wide last = map.dims[0].At(m) - 1;
       last *= SizeOf(map.dtype);
       for (size_t i = 1; i < map.dims.size(); ++i) {
@@ -143,16 +143,16 @@ class Launch {
   }
 
   void AddPointers(const LaunchRecipe& recipe) {
-    const ProductSequence& p = spec_.sequence;
-    const Schedule& s = spec_.schedule;
-    const std::string source = ProductSource(CodeOf(spec_)->product).value();
+    const ProductSequence& p = ProductOf(spec_).sequence;
+    const Schedule& s = ProductOf(spec_).schedule;
+    const std::string source = ProductSource(ProductKernels::Of(*CodeOf(spec_))).value();
     const int64_t result = p.back().n;
-    const KernelParameters parameters = ParametersOf(CodeOf(spec_)->product);
+    const KernelParameters parameters = ParametersOf(ProductKernels::Of(*CodeOf(spec_)));
     size_t arg = recipe.tensor_maps.size();
     for (const Role role : parameters.pointers) {
       const ArgSlot& slot = recipe.args[arg++];
       const std::string name = FieldOf(role);
-      const int64_t rows = RowsIn(slot.index, rows_, spec_.sequence.rows());
+      const int64_t rows = RowsIn(slot.index, rows_, ProductOf(spec_).sequence.rows());
       switch (role.kind) {
         case Role::kOut:
           Add(name, slot,
@@ -220,8 +220,8 @@ class Launch {
 
   // Epoch and greetings, then a flag for each tile of C and each rank, or each block.
   void AddHeader(const ArgSlot& slot) {
-    const ProductSequence& p = spec_.sequence;
-    const Schedule& s = spec_.schedule;
+    const ProductSequence& p = ProductOf(spec_).sequence;
+    const Schedule& s = ProductOf(spec_).schedule;
     const Wide row_tiles = (Wide{p.rows()} + s.block_m - 1) / s.block_m;
     const Wide columns = (Wide{p[0].n} + s.first.block_n - 1) / s.first.block_n;
     const Wide flags = RangesOf(s) > 1 ? Wide{s.grid} : row_tiles * columns * s.first.split_k;
@@ -230,7 +230,7 @@ class Launch {
   }
 
   std::string Stitched() {
-    const StitchSpec& stitch = *spec_.stitch;
+    const StitchSpec& stitch = *StitchOf(spec_);
     const absl::StatusOr<LaunchRecipe> recipe = RecipeOf(spec_);
     uint64_t scratch = 0;
     if (stitch.parts.empty()) {
@@ -381,7 +381,7 @@ std::string FindEscape(const Chain& chain, const Plan& plan, const DeviceModel& 
   for (const PlannedKernel& kernel : plan.kernels) {
     // A chain of products without M is launched for the rows that it has.
     const KernelSpec& spec = kernel.spec;
-    const bool has_rows = spec.own != nullptr || spec.stitch != nullptr || spec.constant_rows;
+    const bool has_rows = !HasProducts(spec) || ProductOf(spec).constant_rows;
     if (chain.UsesM() || has_rows) continue;
     rows = {chain.output_type(0).dims[0].value};
   }

@@ -2,6 +2,7 @@
 // buffers.
 #include "src/chain/chain.h"
 #include "src/fusion/assembly.h"
+#include "src/plan/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/bound_addresses.h"
 #include "tests/unit/fusion/assembly/chains.h"
@@ -27,9 +28,9 @@ struct Subject {
 std::string KindOf(const Plan& plan) {
   std::string kind;
   for (const PlannedKernel& kernel : plan.kernels) {
-    const StitchSpec* stitch = kernel.spec.stitch.get();
+    const StitchSpec* stitch = StitchOf(kernel.spec);
     if (stitch == nullptr) {
-      const Schedule& s = kernel.spec.schedule;
+      const Schedule& s = ProductOf(kernel.spec).schedule;
       absl::StrAppend(&kind, NameOf(s.dataflow), s.first.split_k > 1, s.swapped, ";");
     } else {
       absl::StrAppend(&kind, "stitch", stitch->parts.size(), stitch->schedule.LaunchCluster() > 1,

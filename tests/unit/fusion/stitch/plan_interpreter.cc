@@ -152,8 +152,8 @@ class Machine {
 
   void Run() {
     for (const PlannedKernel& kernel : plan_.kernels) {
-      if (kernel.spec.stitch != nullptr) {
-        RunStitch(*kernel.spec.stitch);
+      if (StitchOf(kernel.spec) != nullptr) {
+        RunStitch(*StitchOf(kernel.spec));
       } else if (kernel.spec.family == &GroupedFamily()) {
         RunGrouped(GroupedKernels::Of(kernel.spec));
       } else if (kernel.spec.family == &AttentionFamily()) {
@@ -497,10 +497,10 @@ class Machine {
   }
 
   void RunProducts(const KernelSpec& spec) {
-    const ProductSequence& p = spec.sequence;
+    const ProductSequence& p = ProductOf(spec).sequence;
     const bool norm = p[0].epilogue.norm.has_value();  // computed here
     const Chain chain = ProgramChain(p).Make();
-    const int64_t rows = (spec.constant_rows ? p.m : m_) * p.rows_per_m;
+    const int64_t rows = (ProductOf(spec).constant_rows ? p.m : m_) * p.rows_per_m;
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
     std::vector<OperandBinding> results;
@@ -515,7 +515,7 @@ class Machine {
       if (norm && role == Role::kFactor) {
         by_caller.push_back(NormsOf(by_caller.front(), p[0], rows));
       }
-      for (const OperandBinding& operand : spec.operands) {
+      for (const OperandBinding& operand : ProductOf(spec).operands) {
         if (operand.role != role) continue;
         if (role == Role::kOut || role.kind == Role::kAux) {
           results.push_back(operand);

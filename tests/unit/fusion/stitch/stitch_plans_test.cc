@@ -1,6 +1,7 @@
 // Complete plans: kernels, operands, workspace, results; mixed graphs; what is refused.
 #include "src/base/launch_recipe.h"
 #include "src/normal/normal_form.h"
+#include "src/plan/plan.h"
 #include "src/product/search/search.h"
 #include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
@@ -42,7 +43,8 @@ const Plan* Unfused(const FusionResult& result) {
 // Kernels of so many products; 0: stitched kernels.
 int Kernels(const Plan& plan, int products) {
   int count = 0;
-  for (const PlannedKernel& k : plan.kernels) count += k.spec.sequence.size() == products;
+  for (const PlannedKernel& k : plan.kernels)
+    count += ProductOf(k.spec).sequence.size() == products;
   return count;
 }
 
@@ -198,7 +200,7 @@ TEST(StitchPlans, KernelsAreNoLongerThanCompilersTake) {
   for (const Plan& plan : EveryPlan(result)) {
     EXPECT_LT(testing::WorstError(chain, plan, 1, 5), 1e-4) << plan.name();
     for (const PlannedKernel& k : plan.kernels) {
-      const Chain& body = k.spec.stitch->body;
+      const Chain& body = StitchOf(k.spec)->body;
       size_t concatenations = 0;
       for (const Op& op : body.ops()) concatenations += op.kind == OpKind::kConcat;
       EXPECT_LE(body.ops().size() * (1 + concatenations), 2000u) << plan.name();
@@ -347,7 +349,7 @@ TEST(StitchPlans, AScatterOfAViewOfItsCacheIsCopiedFirstInPlace) {
 // The reduced axes of the only reduction of a plan of one kernel.
 std::vector<int32_t> ReducedAxes(const Plan& plan) {
   EXPECT_EQ(plan.kernels.size(), 1u) << plan.ToText();
-  for (const Op& op : plan.kernels[0].spec.stitch->body.ops()) {
+  for (const Op& op : StitchOf(plan.kernels[0].spec)->body.ops()) {
     if (op.kind == OpKind::kReduce) return op.axes;
   }
   return {};
@@ -496,7 +498,8 @@ TEST(StitchPlans, NormFfnAndResidualAreTwoKernelsOrThree) {
         SCOPED_TRACE(plan.ToText());
         EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.03);
         const KernelSpec& last = plan.kernels.back().spec;
-        EXPECT_EQ(ResidualOf(last.sequence), rounds ? Residual::kAddedRounded : Residual::kAdded);
+        EXPECT_EQ(ResidualOf(ProductOf(last).sequence),
+                  rounds ? Residual::kAddedRounded : Residual::kAdded);
         if (!plan.fused) continue;
         const int pairs = Kernels(plan, 2);
         pair |= pairs == 1;
@@ -540,7 +543,7 @@ TEST(StitchPlans, AStatisticIsAppliedBehindTheProductsOfItsRows) {
     for (const Plan& plan : EveryPlan(result)) {
       SCOPED_TRACE(plan.ToText());
       EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.03);
-      if (HasNorm(plan.kernels[0].spec.sequence)) {
+      if (HasNorm(ProductOf(plan.kernels[0].spec).sequence)) {
         EXPECT_TRUE(plan.fused);
         EXPECT_EQ(plan.kernels.size(), 2u);
         ++with_norms;
@@ -548,8 +551,8 @@ TEST(StitchPlans, AStatisticIsAppliedBehindTheProductsOfItsRows) {
       }
       int factors = 0;
       for (const PlannedKernel& k : plan.kernels) {
-        for (const OperandBinding& operand : k.spec.operands) {
-          if (operand.role == Role::kA && k.spec.sequence[0].k == 64) {
+        for (const OperandBinding& operand : ProductOf(k.spec).operands) {
+          if (operand.role == Role::kA && ProductOf(k.spec).sequence[0].k == 64) {
             EXPECT_NE(operand.buffer, kWorkspaceBuffer) << "rows are the chain's input";
           }
           factors += operand.role == Role::kFactor;
@@ -590,7 +593,7 @@ TEST(StitchPlans, ResidualsMayBeResultsOfOtherKernels) {
     EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.03);
     int added = 0;
     for (const PlannedKernel& k : plan.kernels) {
-      for (const OperandBinding& operand : k.spec.operands) {
+      for (const OperandBinding& operand : ProductOf(k.spec).operands) {
         if (operand.role != Role::kResidual) continue;
         ++added;
         EXPECT_EQ(operand.buffer, kWorkspaceBuffer);
@@ -620,11 +623,13 @@ TEST(StitchPlans, ProductsBehindANormStartEarlyUnlessTheyAreCooperative) {
   int early = 0, waiting = 0;
   for (const Plan& plan : EveryPlan(PlansOf(NormFfnResidual(1024, 3072), 8))) {
     for (const PlannedKernel& k : plan.kernels) {
-      if (k.spec.stitch != nullptr) continue;
+      if (StitchOf(k.spec) != nullptr) continue;
       const double alone =
-          Predict(k.spec.sequence, k.spec.schedule, *BuiltinModel("h200")).total_us;
-      (IsCooperative(k.spec.schedule) ? waiting : early) += 1;
-      EXPECT_EQ(k.prediction.total_us < alone, !IsCooperative(k.spec.schedule)) << plan.ToText();
+          Predict(ProductOf(k.spec).sequence, ProductOf(k.spec).schedule, *BuiltinModel("h200"))
+              .total_us;
+      (IsCooperative(ProductOf(k.spec).schedule) ? waiting : early) += 1;
+      EXPECT_EQ(k.prediction.total_us < alone, !IsCooperative(ProductOf(k.spec).schedule))
+          << plan.ToText();
     }
   }
   EXPECT_GT(early, 0);
@@ -637,7 +642,7 @@ std::set<std::vector<int>> CutsOf(const FusionResult& result) {
   for (const Plan& plan : EveryPlan(result)) {
     std::vector<int> cut;
     for (const PlannedKernel& k : plan.kernels) {
-      if (k.spec.stitch == nullptr) cut.push_back(k.spec.sequence.size());
+      if (StitchOf(k.spec) == nullptr) cut.push_back(ProductOf(k.spec).sequence.size());
     }
     cuts.insert(cut);
   }
@@ -680,7 +685,7 @@ TEST(StitchPlans, OutputsMayShareTheBuffersOfInputsThatAreReadBefore) {
 int Parts(const Plan& plan) {
   int parts = 0;
   for (const PlannedKernel& k : plan.kernels)
-    parts += static_cast<int>(k.spec.stitch->parts.size());
+    parts += static_cast<int>(StitchOf(k.spec)->parts.size());
   return parts;
 }
 
@@ -714,7 +719,7 @@ TEST(StitchPlans, BindsEveryOperandInsideTheWorkspaceBehindTheFlags) {
   for (const Plan& plan : EveryPlan(result)) {
     for (const PlannedKernel& kernel : plan.kernels) {
       if (kernel.spec.family != &StitchFamily()) continue;
-      const StitchSpec& spec = *kernel.spec.stitch;
+      const StitchSpec& spec = *StitchOf(kernel.spec);
       ASSERT_EQ(spec.operands.size(),
                 static_cast<size_t>(spec.body.num_inputs() + spec.body.num_outputs()));
       for (const BufferPlace& operand : spec.operands) {
