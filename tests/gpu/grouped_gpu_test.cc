@@ -472,8 +472,8 @@ TEST_F(Grouped, EveryFormEqualsTheReferenceWithPausesToo) {
                                            {64, 256, 5, 1, 2}},
                                           true);
   const char* const lines[] = {"grouped_gated_ffn m=M experts=5 top=3 n=208 k=200 l=272 act=silu",
-                               "grouped_gated_ffn m=M experts=300 top=2 n=64 k=128 l=64 "
-                               "act=gelu_tanh order=up_gate dtype=f16",
+                               ("grouped_gated_ffn m=M experts=300 top=2 n=64 k=128 l=64 "
+                                "act=gelu_tanh order=up_gate dtype=f16"),
                                "grouped_matmul m=M experts=2 top=1 n=1040 k=64"};
   constexpr int64_t kRows = 700;
   const int tops[] = {3, 2, 1}, experts[] = {5, 300, 2};

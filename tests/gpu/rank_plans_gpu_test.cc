@@ -31,7 +31,7 @@ class Rank {
  public:
   static absl::StatusOr<std::unique_ptr<Rank>> Make(const Chain& chain, int ordinal, int64_t rows,
                                                     int64_t bucket) {
-    auto rank = std::unique_ptr<Rank>(new Rank(chain, rows));
+    auto rank = std::unique_ptr<Rank>(new Rank(chain));
     SINTER_ASSIGN_OR_RETURN(Ports ports, MakePorts(TestConfig(), ordinal, "", StderrLog()));
     SINTER_ASSIGN_OR_RETURN(rank->own_, MakePorts(TestConfig(), ordinal, "", StderrLog()));
     rank->engine_ = Engine::Create(std::move(ports), TestConfig(), StderrLog());
@@ -95,10 +95,9 @@ class Rank {
   }
 
  private:
-  Rank(const Chain& chain, int64_t rows) : chain_(chain), rows_(rows) {}
+  explicit Rank(const Chain& chain) : chain_(chain) {}
 
   const Chain chain_;
-  const int64_t rows_;
   Ports own_;  // an engine's measurer keeps no graphs
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<const PreparedPlan> plan_;
