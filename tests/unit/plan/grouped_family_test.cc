@@ -69,7 +69,7 @@ KernelSpec SpecOf(const GroupedProduct& p, const GroupedSchedule& s) {
   if (p.has_factor) places.push_back({3, 0});
   if (p.quantizer.present) places.push_back({kWorkspaceBuffer, 1 << 20});
   places.push_back({kWorkspaceBuffer, 65536});
-  spec.body = MakeBody(GroupedSpec{p, s, places});
+  spec.body = MakeBody(GroupedSpec{{p, s}, places});
   return spec;
 }
 
