@@ -62,13 +62,11 @@ struct Row<kField, CUresult (*sinter::DriverTable::*)(Args...)> {
 
 // A row's symbol is Row::Call. An indirect function lets it take that address, since a macro cannot
 // pass on parameters whose names it does not know.
-#define SINTER_FAKE_EXPORT(field, symbol, parameters)                  \
-  extern "C" {                                                         \
-  static CUresult(*sinter_find_##field()) parameters {                 \
-    return &Row<&sinter::DriverTable::field>::Call;                    \
-  }                                                                    \
-  __attribute__((visibility("default"), ifunc("sinter_find_" #field))) \
-  CUresult sinter_fake_##field parameters __asm__(symbol);             \
+#define SINTER_FAKE_EXPORT(field, symbol, parameters)                                             \
+  extern "C" {                                                                                    \
+  CUresult(*sinter_find_##field()) parameters { return &Row<&sinter::DriverTable::field>::Call; } \
+  __attribute__((visibility("default"), ifunc("sinter_find_" #field)))                            \
+  CUresult sinter_fake_##field parameters __asm__(symbol);                                        \
   }
 SINTER_DRIVER_REQUIRED(SINTER_FAKE_EXPORT)
 SINTER_FAKE_EXPORT(GraphAddNode, "cuGraphAddNode_v2",

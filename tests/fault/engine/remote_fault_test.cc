@@ -169,7 +169,7 @@ class RemoteFaultTest : public testing::Test {
     return Since(start) / 1000;
   }
 
-  const UselessServers servers_;
+  const UselessServers servers_{};
   TempDir folder_;
   FakeDriver fake_;
   std::shared_ptr<const Device> device_;
