@@ -84,8 +84,8 @@ Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols, int window, 
       const ValueId a = take();
       keep(g.Matmul(a, take()));
     } else if (kind < 9) {
-      const ValueId a = take();
-      keep(g.Bin(pick(2) != 0 ? BinaryKind::kSub : BinaryKind::kMax, a, take()));
+      const ValueId a = take(), b = take();
+      keep(g.Bin(pick(2) != 0 ? BinaryKind::kSub : BinaryKind::kMax, a, b));
     } else if (kind < 13) {
       keep(g.Un(UnaryKind::kTanh, take()));
     } else if (kind < 15) {
