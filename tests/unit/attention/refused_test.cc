@@ -34,7 +34,7 @@ KernelSpec SpecOf(const AttentionProblem& problem, const AttentionSchedule& sche
   return spec;
 }
 
-// Why the attention of a chain is refused, whichever product it is told of.
+// The reason for which FindAttention refuses the chain's attention, whichever GEMM reports it.
 std::string WhyOf(const Chain& chain) {
   std::map<ValueId, std::string> refused;
   EXPECT_TRUE(FindAttention(chain, &refused).empty());

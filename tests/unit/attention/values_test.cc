@@ -241,7 +241,7 @@ TEST(AttentionValues, TakeNoOtherIndicesForACausalMask) {
         const ValueId row = *a.b.Binary(BinaryKind::kAdd, a.Index(0, DType::kF32), a.Number(0.5));
         return *a.b.Compare(CompareKind::kGt, row, a.Index(1, DType::kF32));
       },
-      [](Attention& a) {  // far behind all keys
+      [](Attention& a) {  // far past the last key
         const ValueId row = *a.b.Binary(BinaryKind::kAdd, a.Index(0, DType::kF32), a.Number(1e30));
         return *a.b.Compare(CompareKind::kGt, row, a.Index(1, DType::kF32));
       },

@@ -95,8 +95,8 @@ TEST(CubinCheckTest, NamesWhatIsWrongInASegmentOrSectionAndItsBound) {
   for (const Damaged& damaged : cases) ExpectRefused(damaged);
 }
 
-// Headers of NVRTC's images lie behind all else, so a cut always loses some of them. What a flip
-// leaves sound is `cubin_fuzz_test`'s business.
+// NVRTC's images end with their headers, so a truncation always loses some headers.
+// `cubin_fuzz_test` tests images with a flipped bit that remain valid.
 TEST(CubinCheckTest, RefusesEveryTruncation) {
   for (const std::string& good : {Small(), OfNvrtc()}) {
     for (size_t n = 0; n < good.size(); ++n) EXPECT_FALSE(CheckCubin(good.substr(0, n)).ok()) << n;

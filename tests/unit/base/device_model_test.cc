@@ -55,7 +55,7 @@ TEST(DeviceModel, TextRoundTripsExactly) {
   EXPECT_EQ(back.ModelDigest(), model.ModelDigest());
 }
 
-// Plans follow from values alone.
+// Plans depend only on values.
 TEST(DeviceModel, DigestSeesEveryValueButNoCommentAndNoProvenance) {
   const std::string text = H200().ToText();
   EXPECT_EQ(DeviceModel::FromText(absl::StrCat("# c\n\n", text))->ModelDigest(),

@@ -47,7 +47,7 @@ TEST(DirectoryTest, RefusesFoldersThatOthersMayWrite) {
   }
 }
 
-// Tells of another owner than the real one.
+// Reports an owner that differs from the real one.
 class OwnedByOther : public FileOps {
  public:
   int Stat(int fd, struct stat* out) override {

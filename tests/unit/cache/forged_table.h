@@ -61,7 +61,7 @@ inline std::string IndexBlock(const std::vector<std::string>& entries) {
   return Block(all, entries.empty() ? std::vector<uint32_t>{0} : restarts);
 }
 
-// What follows the blocks of records: an empty meta block, `index`, the footer.
+// The bytes after the record blocks: an empty meta block, `index`, the footer.
 inline std::string ForgedRest(uint64_t blocks_bytes, const std::string& index) {
   const std::string meta = Block("", {0});
   std::string footer =

@@ -1,4 +1,4 @@
-// Every reason for a miss, made to happen: each is told, and counted under its own name alone.
+// Every reason for a miss, provoked: each is reported and counted only under its own name.
 #include "cache/tiers/tiers.h"
 #include "tests/support/test.h"
 #include "tests/unit/cache/remote/remote_testing.h"

@@ -165,8 +165,8 @@ TEST(OtherFormatReportTest, CountsThemApart) {
   EXPECT_EQ(report.unsound, 0u);
 }
 
-// Another version may hash and lay out its records otherwise. Damage to one is found by what is
-// around it.
+// Another version may hash and lay out its records differently. Only the fields around such a
+// record can detect damage to it.
 TEST(OtherFormatEnvelopeTest, OnlyTheVersionOfAnothersRecordIsRead) {
   Envelope envelope;
   envelope.kind = kPlan;

@@ -5,7 +5,7 @@
 #include "tests/support/test.h"
 #include "tests/unit/cache/cache_testing.h"
 
-#if !defined(__SANITIZE_THREAD__)  // which has its own of what is replaced here
+#if !defined(__SANITIZE_THREAD__)  // TSan replaces the same functions as this file
 
 namespace sinter {
 namespace {

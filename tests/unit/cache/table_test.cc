@@ -45,8 +45,8 @@ TEST(TableTest, UserKeyCarriesKindAndDigest) {
   EXPECT_EQ(TableUserKey(RecordKind::kPlan, digest), absl::StrCat("p/", digest.View()));
 }
 
-// Of the bytes that are read every bit counts. The meta block and the padding of the footer are not
-// read; what is served whatever they hold is the right value.
+// Every bit of the bytes that are read counts. The meta block and the footer's padding are not
+// read; the right value is served whatever they hold.
 TEST(TableTest, NoFlippedBitTruncationOrTailServesAnotherValue) {
   const std::string value = RandomBytes(200, 3), good = BuildTable(kName, value);
   int refused = 0, unread = 0;
@@ -184,7 +184,7 @@ TEST(TableTest, AnIndexThatOurWriterCannotHaveMadeIsDamage) {
   }
 }
 
-// Forty megabytes in two: nothing is unpacked to find out that it is no table of ours.
+// Forty megabytes compressed to two: the table is rejected without being decompressed.
 TEST(TableTest, ACompressedTableIsRefusedAsItIs) {
   const std::string packed =
       ByLevelDb({{kInternalKey, std::string(40 << 20, 'x')}}, leveldb::kSnappyCompression);

@@ -162,7 +162,7 @@ TEST_F(UpkeepTest, WithoutAStoreEveryFunctionSaysWhy) {
   using absl::StatusCode;
   EXPECT_TRUE(std::make_unique<TieredStore>(Options())
                   ->Inspect()
-                  .ok());  // beside the first, in one process
+                  .ok());  // next to the first, in one process
   TierOptions read_only = Options();
   read_only.read_only = true;
   check(std::make_unique<TieredStore>(read_only).get(), StatusCode::kOk, StatusCode::kUnavailable);

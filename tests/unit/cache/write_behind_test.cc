@@ -53,7 +53,7 @@ TEST(WorkQueueTest, AFullQueueRefusesByBytesAndByJobs) {
   std::promise<void> gate;
   std::shared_future<void> open = gate.get_future().share();
   WorkQueue bytes(100, 1000), jobs(1000, 2);
-  EXPECT_TRUE(bytes.Push(5000, [open] { open.wait(); }));  // too large, but alone
+  EXPECT_TRUE(bytes.Push(5000, [open] { open.wait(); }));  // too large, but the only one
   EXPECT_FALSE(bytes.Push(1, [] {}));
   EXPECT_TRUE(jobs.Push(1, [open] { open.wait(); }));
   EXPECT_TRUE(jobs.Push(1, [] {}));

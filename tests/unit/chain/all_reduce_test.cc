@@ -35,7 +35,7 @@ TEST(AllGather, GivesTheAxisOfAllRanksAndAScatterOfOne) {
   }
 }
 
-// Of one rank a gather and a scatter are casts; the axis and the ranks are part of the key.
+// With one rank a gather and a scatter are casts; the axis and the ranks are part of the key.
 TEST(AllGather, AxisAndRanksArePartOfTheKey) {
   std::set<std::string> keys;
   for (const char* op : {"all_gather", "reduce_scatter"}) {

@@ -111,7 +111,7 @@ TEST(Conv2d, OfGroupsReadsBack) {
   EXPECT_EQ(ChainFromCanonicalBytes(chain.CanonicalBytes()).value(), chain);
   EXPECT_EQ(ChainFromJson(ChainToJson(chain)).value(), chain);
   EXPECT_EQ(ChainToJson(of(1)).find("groups"), std::string::npos);
-  // Of one tap too: each part of the result is a product of its own.
+  // The same holds for a single tap: each part of the result is a separate GEMM.
   const Chain one_tap =
       ChainOf({C(40), C(1), C(1), C(12)},
               [&](ChainBuilder& b, ValueId x, ValueId w) { return AddConv2d(b, x, w, {}, 2); });

@@ -66,7 +66,8 @@ TEST(ChainJson, KeepsInfinitiesAndEveryBitOfAScalar) {
   }
 }
 
-// `json` without what follows: dtype and dims of ops that take them from their operands.
+// `json` without the fields that follow from others: dtype and dims of ops that take them from
+// their operands.
 std::string WithoutTypes(const std::string& json) {
   std::string text;
   for (const absl::string_view line : absl::StrSplit(json, '\n')) {
@@ -117,8 +118,8 @@ double SecondsToRead(int ops) {
   return least;
 }
 
-// A reader that looks through the array again behind each of its objects takes eleven times as
-// long for four times as many.
+// A reader that scans the array again after each of its objects takes eleven times as long for four
+// times as many objects.
 TEST(ChainJson, ManySmallObjectsAreReadInLinearTime) {
   const double few = SecondsToRead(16000);
   EXPECT_LT(SecondsToRead(64000), 8 * few);

@@ -122,7 +122,7 @@ TEST(AllReduce, SendsTheColumnsThatAreNotPushed) {
   EXPECT_THAT(CheckCollective(Layer(), {true, 256, 1, 0, 64}).message(), HasSubstr("one-shot"));
 }
 
-// Of sums with more units than blocks; owners are those of two shots.
+// The sums have more units than blocks; owners are assigned as for two shots.
 TEST(AllReduce, TheUnitsOfABlockHaveAllRanksAsOwners) {
   for (int ranks = 2; ranks <= 8; ++ranks) {
     CollectiveProblem p = Layer(ranks);
@@ -194,7 +194,7 @@ TEST(AllReduce, ANormIsOfRowsThatABlockHolds) {
   }
 }
 
-// Of two shots with norms: a rank owns whole rows.
+// Two-shot sums with norms: a rank owns whole rows.
 TEST(AllReduce, RowsWithNormsOfALaunchFitIntoASlot) {
   for (const int ranks : {2, 3, 4}) {
     CollectiveProblem p = LayerWithNorm(5120);

@@ -41,7 +41,7 @@ struct Case {
   double absolute = 0;  // also allowed, where the result has a zero that is not at zero
 };
 
-// The error of `y` in units of the result's last place; 0 where the result is no normal number.
+// The error of `y` in units of the result's last place; 0 if the result is not a normal number.
 double Error(float y, double exact, const Type& type, double absolute) {
   const double rounded = static_cast<double>(type.round(static_cast<float>(exact)));
   if (!std::isfinite(rounded) || std::fabs(rounded) < std::ldexp(1, type.least)) return 0;
@@ -96,7 +96,7 @@ float TorchGeluTanh(float x, float) {
 }
 float Inner(float x) { return 0.79788456f * (x + 0.044715f * (x * (x * x))); }
 
-// Of results of 16 bits. Those of f16 have tanh and log exact (src/stitch/precision.h).
+// For results of 16 bits. Results in f16 use exact tanh and log (src/stitch/precision.h).
 std::vector<Case> Fasts() {
   return {
       {"exp", [](double x, double) { return std::exp(x); },
@@ -192,7 +192,8 @@ TEST(Accuracy, OfF32ActivationsIsThatOfPyTorch) {
                    kF32);
 }
 
-// What reads them counts on 5e-7 of 1 (src/stitch/precision.h). Infinities and NaN are tanh's.
+// Callers rely on an error of 5e-7 of 1 (src/stitch/precision.h). Infinities and NaN give what tanh
+// gives.
 TEST(Accuracy, OfTanhBesideOneIsThatOfOne) {
   for (float x = -20; x <= 20; x += 0x1p-8f) {
     const double t = std::tanh(static_cast<double>(x));
@@ -249,7 +250,7 @@ TEST(Accuracy, MeansOfEqualElementsAreExact) {
   }
 }
 
-// By as many roundings as an element's share meets additions, and two of what is left of 1 / n.
+// The bound is one rounding per addition into an element's share, plus two for the error of 1 / n.
 TEST(Accuracy, MeansOfEqualElementsAreAsGoodAsTheirAdditions) {
   bool off = false;
   for (const int turns : {1, 2, 3, 5, 7, 96, 125}) {

@@ -46,7 +46,7 @@ class Clusters : public ::testing::Test {
     }
   }
 
-  // Every block's part of E = rows x weights into `scratch`, over its cluster's range of K alone.
+  // Every block's part of E = rows x weights into `scratch`, over its cluster's range of K only.
   void GiveAll(const Matrix& rows, const Matrix& weights, std::vector<float>* scratch) {
     for (int block = 0; block < kBlocks; ++block) {
       const ClusterPlace<Config> at = PlaceOfBlock(block);
@@ -108,7 +108,7 @@ TYPED_TEST(Clusters, BlocksOwnEveryRangeOnceAndNoneIsEmpty) {
   EXPECT_EQ(TestFixture::PlaceOfBlock(TestFixture::kBlocks - 1).end(), T::Second::kKBlocks);
 }
 
-// C as the second product reads it: the range's columns, zero behind N whatever was computed there.
+// C as the second GEMM reads it: the range's columns, and zeros past N whatever was computed there.
 TYPED_TEST(Clusters, SlabsHoldTheirRangeOfC) {
   using T = typename TestFixture::T;
   using First = typename T::First;

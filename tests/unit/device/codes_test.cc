@@ -52,7 +52,7 @@ struct Linear {
   static float apply(float x) { return x; }
 };
 
-// Powers of two for factors, so that results are exact but for the gate's one rounding.
+// Factors are powers of two, so only the gate's one rounding makes results inexact.
 TYPED_TEST(Codes, AreDequantisedAndStoredInF32) {
   using Config = TypeParam;
   using P = typename Config::First;
@@ -126,7 +126,7 @@ template <class Config>
 class ScaledBlocks : public ::testing::Test {};
 using ScaledBlocksConfigs =
     Forms<OfBytes<64, 128, 1, 1, 1, 1, 200, 384, 64, 1>,
-          OfBytes<32, 256, 1, 1, 2, 1, 136, 384, 128, 1>,  // half a stage behind K
+          OfBytes<32, 256, 1, 1, 2, 1, 136, 384, 128, 1>,  // half a stage past K
           OfBytes<16, 256, 2, 1, 1, 2, 72, 640, 64, 2, 1, 1, true>,
           OfBytes<128, 256, 2, 2, 1, 2, 264, 512, 128, 2>,
           OfBytes<16, 128, 1, 1, 2, 2, 160, 256, 64, 1>,

@@ -4,7 +4,7 @@
 namespace sinter {
 namespace {
 
-constexpr float kBehind = 99;  // what lies behind a vector's end
+constexpr float kBehind = 99;  // stored past a vector's end
 
 TEST(ColumnTerms, PairsAreReadWhereTheyLie) {
   alignas(8) const float vector[] = {1, 2, 3, 4, 5, kBehind};
@@ -22,7 +22,7 @@ TEST(ColumnTerms, PairsAreReadWhereTheyLie) {
 TEST(ColumnTerms, NothingIsReadBehindTheEnd) {
   alignas(8) const float vector[] = {1, 2, kBehind, kBehind};
   EXPECT_EQ((load_pair<Float32, 3, 1>(vector, 2).low), kBehind);
-  EXPECT_EQ((load_pair<Float32, 1, 1>(vector, 0).high), 1);  // not the element behind the end
+  EXPECT_EQ((load_pair<Float32, 1, 1>(vector, 0).high), 1);  // not the element past the end
   EXPECT_EQ((load_pair<Float32, 2, 1>(nullptr, 2).low), 0);
 }
 
@@ -49,7 +49,7 @@ TEST(ColumnTerms, EightColumnsAreReadTogether) {
   load_pairs<Float32, 12, 2>(vector, 0, four, &PairTerms::floats);  // one by one
   load_pairs<Integer16, 12, 2>(shorts, 0, four, &PairTerms::shorts);
   expect(four, 1, 2);
-  load_pairs<Float32, 8, 1>(nullptr, 8, four, &PairTerms::floats);  // nothing behind the end
+  load_pairs<Float32, 8, 1>(nullptr, 8, four, &PairTerms::floats);  // nothing past the end
   EXPECT_EQ(four[3].floats.high, 0);
 }
 

@@ -1,4 +1,4 @@
-// A convolution and one of 1 x 1 behind it on the host's machine, in the dataflows that hand C
+// A convolution followed by a 1 x 1 convolution on the host's machine, in the dataflows that hand C
 // over.
 #include "tests/unit/device/filters.h"
 #include "tests/unit/device/product_fixtures.h"

@@ -9,7 +9,7 @@
 
 namespace sinter {
 
-// A pair of numbers of an axis each, or of the sides of one: pads before and behind.
+// A pair of numbers, one per axis or one per side of an axis: pads before and after.
 template <int kFirst, int kSecond>
 struct Two {
   static constexpr int kY = kFirst, kX = kSecond;
@@ -142,7 +142,8 @@ inline Taps TapsUnder(const TensorMapTemplate& map, uint32_t seed) {
   return taps;
 }
 
-// What they are to the product: zeros behind each tap's channels, or around those of a group.
+// The filters as the GEMM reads them: zeros after each tap's channels, or around the channels of a
+// group.
 template <class Config, class F>
 hardware::Matrix StagedFilters(const Taps& taps) {
   constexpr int kN = Config::First::kN;
@@ -158,8 +159,8 @@ hardware::Matrix StagedFilters(const Taps& taps) {
   return m;
 }
 
-// What a convolution multiplies: for each result pixel the pixels under its taps, side by side,
-// with zeros behind each tap's channels. `first`: of them in a tile.
+// The matrix that a convolution multiplies: for each result pixel the pixels under its taps, side
+// by side, with zeros after each tap's channels. `first`: the first channel of a tile.
 template <class F>
 hardware::Matrix RowsOf(const hardware::Images& images, int first = 0) {
   using W = typename F::Rows;

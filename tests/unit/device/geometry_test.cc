@@ -39,8 +39,9 @@ Schedule ScheduleOf(Dataflow dataflow) {
   return s;
 }
 
-// Ring, exchange buffer, rows that wgmma reads behind a short tile, parts, barriers: in this order,
-// none in another, all inside, on the alignment that each needs.
+// The ring, the exchange buffer, the rows that wgmma reads past a short tile, the parts and the
+// barriers follow in this order. They do not overlap, all fit, and each has the alignment that it
+// needs.
 template <class Types, class Config>
 void ExpectLayout(const ScheduleSizes& z) {
   using Layout = typename Types::Layout;
@@ -112,7 +113,7 @@ TYPED_TEST(Geometry, ProductAgreesWithThePlan) {
       SizesOf(ProblemOf<TypeParam>(1), ScheduleOf<TypeParam>(Dataflow::kProduct)));
 }
 
-// Results that become codes are staged behind the parts.
+// Results that become codes are staged after the parts.
 template <class Config, class Rule>
 void ExpectStagedResults(const QuantizeRule& rule) {
   using P = typename Config::First;
@@ -195,7 +196,7 @@ TEST(SlabGeometry, AgreesWithThePlan) {
   ExpectLayout<Types, Config>(z);
 }
 
-// Whoever has a column behind the slab's end tells of it: the last rank of eight ends at 1000.
+// Each rank that has a column past the slab's end reports it: the last rank of eight ends at 1000.
 TEST(SlabGeometry, CountsTheRanksThatHaveColumnsBehindTheSlab) {
   const auto tellers = [](int slab) {
     int count = 0;

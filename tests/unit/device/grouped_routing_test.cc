@@ -43,7 +43,7 @@ std::vector<std::vector<int>> SlotsOfGroups(const Ids& ids, int total) {
   return found;
 }
 
-// Of ids of `rows` rows, `first` ints behind an address that is a multiple of 16.
+// Ids of `rows` rows that begin `first` ints past an address that is a multiple of 16.
 template <int kSlots>
 void ExpectFrom(int first, int rows) {
   const int total = rows * kSlots;

@@ -11,7 +11,7 @@ namespace hardware {
 constexpr uint32_t kWindow = 1 << 18;  // bytes that a descriptor can address
 constexpr int kBoxBytes = 128;         // a row of a box of the 128-byte swizzle
 constexpr int kBoxColumns = 64;        // the same of 16-bit elements
-constexpr int kMostTap = 255;          // pixels behind the first tap, of im2col maps of rank 4
+constexpr int kMostTap = 255;          // largest tap distance in pixels, of im2col maps of rank 4
 
 // The 128-byte swizzle: address bits 4-6 are XORed with bits 7-9.
 constexpr uint32_t Swizzle128(uint32_t address) { return address ^ ((address >> 7 & 7) << 4); }

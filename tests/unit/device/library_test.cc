@@ -93,7 +93,7 @@ TYPED_TEST(PermutedProducts, AreExactFromTmaToTheStoredElement) {
   this->template ExpectAllTiles<typename TypeParam::First>(TypeParam::kBlockM + 5);
 }
 
-// Of all K, of fewer steps than ranks, of a part of a step, of none: what is behind K adds nothing.
+// K in full, fewer steps than ranks, part of a step, and none: elements past K add nothing.
 using LaunchConfigs =
     Forms<TestConfig<192, 64, 3, 1, 3, 1, true, 1, 128, 100, 128, 1, 64, 64, 1, 1, 1, false,
                      Integer16, ColumnsOfLaunch>,
@@ -223,7 +223,7 @@ TEST(ClusterExchangeWriter, ReachesEveryPeer) {
   machine.rank = 2;
   const DsmShuffle<Config, 64> writer{2048, kOwnBarriers};
   writer.group(3, 8, Word4{1, 2, 3, 4});
-  writer.group(3, 64, Word4{9, 9, 9, 9});  // behind the last column: not written
+  writer.group(3, 64, Word4{9, 9, 9, 9});  // past the last column: not written
   for (int rank = 0; rank < 4; ++rank) {
     machine.rank = rank;
     EXPECT_EQ(machine.Load<u32>(2048 + static_cast<u32>(swizzled_offset<Integer16>(16, 3, 8))), 1u);

@@ -132,8 +132,8 @@ class Machine {
     Arrive(barrier, int64_t{2} * kBoxColumns * taps.box[1] * taps.box[2]);
   }
 
-  // A load in im2col mode, as docs/lab/im2col.md saw it on the device: of pixels that lie `tap`
-  // behind those of a walk over first taps, along x, then y, then images.
+  // A load in im2col mode, as docs/lab/im2col.md saw it on the device. It loads the pixels at
+  // distance `tap` from those of a walk over first taps, along x, then y, then images.
   void LoadPixels(uint32_t destination, const Images& map, int channel, int x, int y, int image,
                   const int (&tap)[2], uint32_t barrier) {
     if (destination % 1024 != 0) Fail("a swizzled box begins on 1024 bytes", destination);

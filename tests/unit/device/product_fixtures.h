@@ -6,8 +6,8 @@
 
 namespace sinter {
 
-// A residual of m rows that stand `gap` elements apart, and what is stored of a product with it;
-// of one with gaps, its sum activated. The last row ends where the storage does.
+// A residual of m rows that stand `gap` elements apart, and the stored result of a GEMM with it. If
+// there are gaps, the sum is activated. The last row ends where the storage does.
 struct ResidualCase {
   ResidualCase(int m, int columns, int gap, bool in_place) : stride(columns + gap) {
     residual = TestMatrix(1, m * stride - gap, 33).data;
@@ -19,7 +19,7 @@ struct ResidualCase {
       out;  // out is empty where the result takes the residual's place
 };
 
-// Factors of m rows and of columns, powers of two, and what is stored of a product that they
+// Factors of m rows and of columns, powers of two, and the stored result of a GEMM that they
 // multiply.
 struct ScaledCase {
   ScaledCase(int m, int columns) : out(static_cast<size_t>((m + 1) * columns), kPoison) {

@@ -7,11 +7,11 @@
 namespace sinter {
 namespace {
 
-// What is multiplied, without a product: small integers, so that sums are exact.
+// The operands of the epilogue, without a GEMM: small integers, so that sums are exact.
 float Gate(int row, int column) { return static_cast<float>((row * 7 + column * 3) % 50); }
 float Up(int row, int column) { return static_cast<float>((row + column * 2) % 5); }
 float Bias(int column) { return static_cast<float>(1 + column); }
-// Of f32 no integer.
+// In f32 the values are not integers.
 template <class Element>
 float MatrixAt(int row, int column) {
   return static_cast<float>((row * 5 + column * 11) % 40) +
@@ -68,7 +68,7 @@ void ForOwn(WarpgroupPlace place, const Set& set) {
 
 template <class Element>
 struct Stored {
-  static constexpr int kGap = 3, kBelow = 9;  // elements between rows, rows behind the last
+  static constexpr int kGap = 3, kBelow = 9;  // elements between rows, rows past the last
   std::vector<typename Element::Stored> data;
   int columns, stride;
   Stored(int rows, int columns)

@@ -45,7 +45,7 @@ const float (&AsArray(const std::array<float, kSize>& a))[kSize] {
 template <class Config, class P>
 struct Operands {
   Matrix rows, weights, up;
-  Matrix columns;  // the rows as they lie where they are transposed
+  Matrix columns;  // the rows as stored in memory if they are transposed
   Images images;   // in whose place `rows` stand; of a convolution
   Taps taps;       // in whose place `weights` stand; of one whose taps are padded
   TensorMap rows_map, weights_map, up_map;
@@ -78,7 +78,7 @@ struct Operands {
     }
     rows_map = {&columns};
   }
-  // Rows and weights that end behind `k`: the launch's K.
+  // Makes rows and weights end after `k`: the launch's K.
   void EndAt(int k) {
     Matrix shorter = TestMatrix(rows.rows, k, 9);
     shorter.box_rows = rows.box_rows;

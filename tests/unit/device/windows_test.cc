@@ -48,7 +48,7 @@ TYPED_TEST(Convolutions, AreExactFromPixelsToTheStoredElement) {
   this->template ExpectAllTiles<typename TypeParam::First>(OperandsOf<TypeParam, F>(5), F::kRows);
 }
 
-// Weights behind K are zero, and zero times a NaN is a NaN.
+// Weights past K are zero, and zero times a NaN is a NaN.
 TEST(Windows, LoadZerosBehindTheLastTap) {
   using Config = Convolution<Bare3, 32, 128, 1, 1, 1, false, 24, 24, 1>;
   using P = Config::First;
@@ -62,7 +62,7 @@ TEST(Windows, LoadZerosBehindTheLastTap) {
   }
 }
 
-// Filters behind a tap's channels are zero in the ring too, in either layout.
+// Filters after a tap's channels are zero in the ring too, in either layout.
 template <class Config>
 class PaddedTaps : public ::testing::Test {};
 using PaddedConfigs = Forms<Convolution<Eight, 16, 128, 1, 1, 1, false, 40, 40, 1>,

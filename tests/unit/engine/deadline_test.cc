@@ -16,7 +16,7 @@ double MsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// Of tests/bench/stitch/large.py, which the CTest fixture runs.
+// Reads a graph of tests/bench/stitch/large.py, which the CTest fixture runs.
 Chain LargeGraph(const std::string& name) {
   const char* folder = std::getenv("SINTER_LARGE_GRAPHS");
   EXPECT_NE(folder, nullptr)
@@ -147,7 +147,7 @@ TEST_F(DeadlineTest, CancellingStopsASearch) {
   EXPECT_TRUE(world.disk->records.empty());
 }
 
-// Another thread searches the same plan and goes on; who waits for it obeys its own deadline.
+// Another thread searches the same plan and goes on; a waiting caller obeys its own deadline.
 TEST_F(DeadlineTest, AWaiterComesBackInTimeAndTheBuilderIsNotDisturbed) {
   const Chain chain = LargeGraph("dien_train");
   std::atomic<bool> searching{false}, go_on{false};

@@ -43,7 +43,7 @@ std::map<std::string, KernelSpec> Samples() {
   return all;
 }
 
-// Keys of the samples, beside a library one of whose headers has a line more; "": none.
+// Keys of the samples if header `touched` of the library has one line more; "": no header has.
 std::map<std::string, std::string> KeysWith(const std::string& touched) {
   FakeWorld world;
   PlanningHooks hooks;
@@ -151,7 +151,7 @@ TEST(DeviceHeaders, AChangeKeepsThePlanAndBuildsItsKernelsAnew) {
   EXPECT_EQ(world.compiles, 2);
   EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 1);
   EXPECT_EQ(world.disk->Count(RecordKind::kKernel), 2);
-  // Its record names no key, so it stays as it is, and what is sound may be handed on.
+  // Its record does not name a key, so it stays unchanged, and a sound record may be handed on.
   EXPECT_EQ(world.Again().searched, 0u);
   EXPECT_EQ(world.compiles, 2);
   const std::string key = world.disk->Keys(RecordKind::kPlan).front();

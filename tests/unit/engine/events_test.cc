@@ -1,4 +1,4 @@
-// What an engine tells of itself while it prepares.
+// The events that an engine reports while it prepares.
 #include "src/engine/control.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"

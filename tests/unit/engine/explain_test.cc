@@ -1,4 +1,4 @@
-// Every plan that does not run is listed once, with what is known best.
+// Every plan that does not run is listed once, with the best known reason.
 #include "src/engine/prepared_plan.h"
 #include "tests/support/test.h"
 

@@ -17,7 +17,7 @@ class FakePeerMemory : public PeerMemory {
   RoomSharing shared = RoomSharing::kNone;  // what was asked for last
   int offers = 0;
 
-  // Of all fakes: what was made and not given back; how often peers were reached.
+  // Counts over all fakes: allocations that were not freed; how often peers were reached.
   static int Live() { return live_; }
   static int Reached() { return reached_; }
   // How often memory was freed that another one had open.

@@ -520,7 +520,7 @@ class FakeMeasurer : public Measurer {
     if (background_) world_->background_bytes -= buffer.bytes;
     std::free(reinterpret_cast<void*>(buffer.ptr));
   }
-  // What is large is a rotation's copies, which no fake kernel reads.
+  // Large uploads are a rotation's copies, which no fake kernel reads.
   absl::Status Upload(DeviceBuffer to, const void* from, uint64_t bytes) override {
     world_->uploaded += bytes;
     if (bytes >= (uint64_t{4} << 20)) return absl::OkStatus();

@@ -48,7 +48,8 @@ struct FakeGraphNode {
   std::vector<DevicePtr> pointers;
 };
 
-// Orders and records. What is not atomic or under `mutex` is set before the engine is made.
+// Orders and records. Fields that are neither atomic nor under `mutex` are set before the engine is
+// made.
 struct FakeWorld {
   std::shared_ptr<FakeDisk> disk = std::make_shared<FakeDisk>();
   Chain chain = TestChain();  // what kernels compute
@@ -74,13 +75,13 @@ struct FakeWorld {
 
   std::function<absl::StatusOr<std::shared_ptr<const NormalForm>>(std::shared_ptr<const Chain>)>
       normal;  // unset: chains are planned as they are
-  // In place of the fake planner, the fake generator and its headers, and of what a launch
+  // Replace the fake planner, the fake generator, its headers, and the function that a launch
   // computes.
   std::function<absl::StatusOr<FusionResult>(const Chain&, int64_t bucket, const DeviceModel&,
                                              const FusionOptions&)>
       plan;
   std::function<absl::StatusOr<GeneratedKernel>(const KernelSpec&, const DeviceModel&)> generate;
-  std::function<absl::StatusOr<LaunchRecipe>(const KernelSpec&)> recipe;  // beside `generate`
+  std::function<absl::StatusOr<LaunchRecipe>(const KernelSpec&)> recipe;  // with `generate`
   std::function<Digest(const KernelSpec&)> device_headers;
   std::function<absl::Status(const std::string& launch, const BufferList& buffers, int64_t m)> run;
   // What `run`, `launches` and `times` call a launch; unset: the entry. Positions of a plan whose
@@ -112,13 +113,13 @@ struct FakeWorld {
   bool poisons = false;
   bool record_launches = true;  // false: `launches` stays empty, and a launch allocates nothing
   std::set<std::string> wrong;  // request names whose kernels write garbage
-  // Microseconds of a run of the kernels so named, added up; 11.5 for a run of others alone.
+  // Microseconds of a run of the kernels so named, added up; 11.5 if a run has only other kernels.
   std::map<std::string, double> times;
   int ms_per_timing = 0;
   int most_timings = std::numeric_limits<int>::max();  // more fail
   std::atomic<int> timings{0}, calls{0};               // calls: of the last timing
-  // Of measurers for the background: how many there were, what was allocated and is not freed, what
-  // may be; how long graphs ran; and what is called with each of their pauses.
+  // For background measurers: their number, the bytes allocated and not freed, the allowed bytes;
+  // how long graphs ran; and the function called with each of their pauses.
   std::atomic<int> backgrounds{0};
   std::atomic<uint64_t> background_bytes{0}, most_background_bytes{uint64_t{1} << 40};
   std::atomic<double> background_us{0}, paused_us{0};
@@ -136,7 +137,7 @@ struct FakeWorld {
   std::map<std::string, int> compiled;             // by request name
   std::set<std::string> binds_checked;             // against their chains; under mutex
 
-  // Of what sources of the fake generator include.
+  // The digest of the headers that sources of the fake generator include.
   Digest HeadersOf(const KernelSpec& spec) const;
   Ports MakePorts();  // for one engine, or for what works without one
   std::shared_ptr<Engine> MakeEngine(const Config& config = Config());

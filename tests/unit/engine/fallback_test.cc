@@ -1,5 +1,5 @@
-// What runs when the chosen plan cannot: refused by the compiler, not resident, no compiler, no
-// GPU.
+// The plan that runs when the chosen plan cannot: refused by the compiler, not resident, no
+// compiler, no GPU.
 #include "src/plan/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"

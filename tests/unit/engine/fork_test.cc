@@ -1,5 +1,5 @@
-// Children of a process whose threads plan, compile and write behind: they find what is cached,
-// build what they may, and never wait for a thread that they do not have.
+// Children of a process whose threads plan, compile and write in the background. They find what is
+// cached, build what they may, and never wait for a thread that they do not have.
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/chain/problem.h"
 #include "src/engine/core.h"

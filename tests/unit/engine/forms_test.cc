@@ -19,7 +19,7 @@ constexpr int64_t kRows = 5;
 
 Dim D(int64_t extent) { return Dim::Constant(extent); }
 
-// Columns 64 to 128 of rows behind an axis of 3, times a weight, as heads.
+// Columns 64 to 128 of rows after an axis of 3, times a weight, as heads.
 Chain RoughChain(bool weight_first = false) {
   ChainBuilder b;
   const auto weight = [&b] { return *b.Input({DType::kBF16, {D(32), D(64)}}, {true, {}, "w"}); };
@@ -81,8 +81,8 @@ TEST(FormsTest, KernelsGetViewsOfTheCallersBuffers) {
   EXPECT_EQ(got, want);
 }
 
-// Chains that differ in the order of their inputs alone share a plan; each is told of its own
-// inputs.
+// Chains that differ only in the order of their inputs share a plan; notes and errors name each
+// chain's own inputs.
 TEST(FormsTest, NotesAndErrorsCountTheCallersOwnInputs) {
   World world;
   const Chain other = RoughChain(/*weight_first=*/true);

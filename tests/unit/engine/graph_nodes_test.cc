@@ -1,4 +1,5 @@
-// A plan's launches as nodes of a graph: which, behind what, and what an update may change.
+// A plan's launches as nodes of a graph: which nodes, their dependencies, and what an update may
+// change.
 #include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 

@@ -80,7 +80,8 @@ GeneratedKernel OfSource(const std::string& source) {
   return kernel;
 }
 
-// What looks like a comment inside a literal is none, and a digit separator begins no literal.
+// Text that looks like a comment inside a literal is not a comment, and a digit separator does not
+// begin a literal.
 TEST(KernelIdentityTest, LiteralsAreNoComments) {
   const auto differ = [](const std::string& a, const std::string& b) {
     EXPECT_NE(IdentityOf(OfSource(a)), IdentityOf(OfSource(b))) << a << " and " << b;

@@ -25,7 +25,7 @@ struct Ready {
   std::shared_ptr<Engine> engine;
   std::shared_ptr<const PreparedPlan> plan;
 
-  // `disk`: that of another world; null: a new one.
+  // `disk`: the disk of another world; null: a new one.
   explicit Ready(int64_t m = 16, PrepareOptions::Choice choice = PrepareOptions::Choice::kBest,
                  std::shared_ptr<testing::FakeDisk> disk = nullptr) {
     if (disk != nullptr) world.disk = std::move(disk);
@@ -180,7 +180,7 @@ TEST(LaunchTest, MoreRowsThanTheLargestBucketGoInPieces) {
   }
 }
 
-// The rows of one product lie in its buffers alone, and its kernel walks over as many tiles.
+// The rows of a single GEMM are only in its buffers, and its kernel walks over as many tiles.
 TEST(LaunchTest, AProductAloneTakesMoreRowsThanTheLargestBucketAtOnce) {
   FakeWorld world;
   world.plan = PlanChain;

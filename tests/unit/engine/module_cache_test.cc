@@ -37,7 +37,7 @@ TEST(ModuleCacheTest, WhatIsInUseStaysAboveTheCapAndGoesWhenItIsReleased) {
   EXPECT_EQ(cache.Stats().bytes, 120u);
   for (int i = 0; i < 3; ++i) {
     held[i].reset();
-    EXPECT_FALSE(seen[i].expired());  // nobody was told yet
+    EXPECT_FALSE(seen[i].expired());  // nobody was notified yet
     cache.Released({absl::StrCat(i)});
     EXPECT_EQ(seen[i].expired(), i < 2) << i;
   }

@@ -1,4 +1,4 @@
-// What stays loaded on the device, and for how long.
+// Which modules stay loaded on the device, and for how long.
 #include "src/engine/bound_plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"

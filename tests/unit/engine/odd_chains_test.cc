@@ -87,7 +87,7 @@ TEST(OddChains, CodesByGroupsWhoseScalesNobodyReadsArePlanned) {
                    .chosen.kernels.empty());
 }
 
-// What no kernel of products stores is another kernel's, as it is beside a second output.
+// A result that no GEMM kernel stores is cast by another kernel, with or without a second output.
 TEST(OddChains, AResultThatProductsDoNotStoreIsCastByAnotherKernel) {
   for (const DType dtype : {kE4M3, DType::kS32}) {
     ChainBuilder b;
@@ -275,7 +275,7 @@ TEST(OddChains, WithoutRowsOutputsWithoutMAreMadeAndNothingElse) {
   }
 }
 
-// A product that sums over M gives zeros without rows, and needs none of what has rows.
+// A GEMM that sums over M gives zeros without rows, and needs no operand that has rows.
 TEST(OddChains, WithoutRowsSumsOverMAreMade) {
   testing::Graph g;
   const ValueId x = g.Un(UnaryKind::kRelu, g.In(kBF16, {-1, 64}));

@@ -36,7 +36,7 @@ TEST(OtherFormatTest, AnOldCacheIsAMissAndNoError) {
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
   const auto records = world.disk->records;
   world.disk->records.clear();
-  constexpr size_t kKeyVersionAt = 8, kRecordVersionAt = 8;  // behind their magics
+  constexpr size_t kKeyVersionAt = 8, kRecordVersionAt = 8;  // after their magic numbers
   for (const auto& [name, payload] : records) {
     std::string key = name.second, old = payload;
     key[kKeyVersionAt] = static_cast<char>(kKeyVersion - 1);

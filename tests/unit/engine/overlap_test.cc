@@ -59,7 +59,7 @@ TEST(OverlapTest, AnOutputReachesIntoNoOtherBuffer) {
   const auto bind = [&](DevicePtr x, DevicePtr out) {
     return plan->Bind({x, kW1, kW2, out}, kWorkspace);
   };
-  // Of weights all is known when they are bound.
+  // Everything about weights is known when they are bound.
   const std::string weights(bind(kX, kW2 + kWeights - 16).status().message());
   EXPECT_THAT(weights, HasSubstr(absl::StrCat("buffer of output 0 begins ", kWeights - 16,
                                               " bytes into that of input 2, which has ", kWeights,
@@ -67,7 +67,7 @@ TEST(OverlapTest, AnOutputReachesIntoNoOtherBuffer) {
   EXPECT_TRUE(bind(kX, kW2 + kWeights).ok());
   EXPECT_THAT(std::string(bind(kX, kW2).status().message()),
               HasSubstr("buffer of output 0 begins where that of input 2 does; an output's"));
-  // Of rows the launch says how many there are: three end before the weights begin.
+  // The launch says how many rows there are: three end before the weights begin.
   const auto below = Got(bind(kX, kW2 - 3 * kRow));
   EXPECT_TRUE(plan->Launch(*below, nullptr, 3, false).ok());
   const absl::Status four = plan->Launch(*below, nullptr, 4, false);
@@ -148,7 +148,8 @@ TEST(OverlapTest, AnOutputMayLieBesideAnInput) {
   EXPECT_EQ(bound.MostRows({kX, kX + 2 * kColumns + 16}), 1);
 }
 
-// A bias, and rows of another pitch, behind the columns of an output's rows: 128 bytes of each 256.
+// A bias, and rows of another pitch, placed after the columns of an output's rows: 128 bytes of
+// each 256.
 TEST(OverlapTest, WhatLiesBetweenRowsMustFitThere) {
   const auto most = [](TensorType type, std::vector<Stride> strides, int64_t at) {
     ChainBuilder b;

@@ -11,7 +11,7 @@ using ::testing::Le;
 // What a fake GPU was asked to do; a graph takes `call_us` for each of its calls.
 struct World {
   double call_us = 30;
-  std::function<double(int replay)> wait_us = [](int) { return 0.0; };  // behind others' work
+  std::function<double(int replay)> wait_us = [](int) { return 0.0; };  // queued after others' work
   std::vector<std::vector<int>> graphs;                                 // the calls of each
   std::vector<size_t> replayed;                                         // index of the graph
   std::vector<double> replay_us;
@@ -99,7 +99,7 @@ class PacedMeasurerTest : public ::testing::Test {
     const auto add = [this](GraphHandle, const NodeEdges& edges,
                             int i) -> absl::StatusOr<NodeEdges> {
       std::vector<int>& graph = world.graphs.back();
-      // Each call stands behind the one before it, whose number its edge is here.
+      // Each call depends on the call before it, whose number its edge is here.
       const std::vector<GraphNodeHandle> before = {graph.empty() ? nullptr
                                                                  : HandleOf(graph.back())};
       EXPECT_EQ(edges.from, graph.empty() ? std::vector<GraphNodeHandle>() : before);

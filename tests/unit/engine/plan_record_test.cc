@@ -7,7 +7,7 @@
 namespace sinter {
 namespace {
 
-// The record that a cold prepare leaves behind.
+// The record that a cold prepare writes.
 std::string StoredRecord(testing::FakeWorld& world) {
   const auto engine = world.MakeEngine();
   EXPECT_TRUE(engine->Prepare(world.chain, 16, {}).ok());

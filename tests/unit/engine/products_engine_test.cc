@@ -180,7 +180,7 @@ struct ProductsWorld {
     std::lock_guard<std::mutex> lock(mutex);
     if (launches.try_emplace(kernel.recipe.Encode(), specs.size()).second) specs.push_back(spec);
   }
-  // Of the first spec that is launched as `spec` is.
+  // The index of the first spec that is launched as `spec` is.
   size_t IndexOf(const KernelSpec& spec) {
     const std::string recipe = world.generate(spec, world.model)->recipe.Encode();
     std::lock_guard<std::mutex> lock(mutex);

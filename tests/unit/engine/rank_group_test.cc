@@ -174,7 +174,8 @@ TEST(RankGroup, CloseFreesOnceNoRankHasARoomOpen) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(FakePeerMemory::Live(), 3);  // the words of each
-  // Again alone: no exchange. Neither this nor an abort touches the rooms.
+  // A rank without peers needs no exchange. Neither this nor an abort touches the peer-mapped
+  // buffers.
   EXPECT_TRUE((*made[0])->Close().ok());
   EXPECT_TRUE((*made[1])->GetStatus(nullptr).ok());
   EXPECT_TRUE((*made[1])->Abort().ok());
@@ -185,7 +186,7 @@ TEST(RankGroup, CloseFreesOnceNoRankHasARoomOpen) {
 }
 
 TEST(RankGroup, NoExchangeFollowsOneThatFailed) {
-  // Creation makes four; the fifth is that of Close.
+  // Creation makes four exchanges; Close makes the fifth.
   for (const int fails : {1, 2, 4, 5}) {
     Gathering gathering(2);
     std::atomic<int> calls{0};
@@ -313,7 +314,7 @@ TEST(RankGroup, StatusSaysWhyItEndedAndAbortTellsEveryRank) {
   EXPECT_EQ(told(RankRoom::kTimedOut | 1 << 8).code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(rank, 1);
   EXPECT_EQ(told(RankRoom::kMismatch | 1 << 8).code(), absl::StatusCode::kFailedPrecondition);
-  // An abort behind a kernel's reason leaves the reason.
+  // An abort after a kernel's reason leaves the reason.
   ASSERT_TRUE(group->Abort().ok());
   EXPECT_EQ(group->GetStatus(&rank).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(told(0).ok());

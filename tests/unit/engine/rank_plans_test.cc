@@ -183,7 +183,7 @@ TEST(RankPlans, RanksThatBindOtherPlansAreTold) {
   EXPECT_TRUE(same.Bind(groups[1]).ok());
 }
 
-// Of processes: both are told, by one exchange each plan.
+// Two processes: both receive the error, by one exchange per plan.
 TEST(RankPlans, RanksThatExchangeAreBothTold) {
   const Rank first(SumWithResidual(), 16),
       others[] = {Rank(SumWithResidual(), 64), Rank(SumWithResidual(), 128)};
@@ -393,7 +393,8 @@ TEST(RankPlans, PassesOfALayerReuseTheWorkspace) {
   EXPECT_TRUE(reads_workspace) << "the product of a rank lies there";
 }
 
-// A slot holds 682 rows of 96 bytes. Behind them a vector of a number a row would be misaligned.
+// A slot holds 682 rows of 96 bytes. A vector of a number per row placed after them would be
+// misaligned.
 TEST(RankPlans, PassesBeginAtAlignedRows) {
   const auto chain = [](int64_t columns) {
     return ParseProblem(absl::StrCat("all_reduce rows=M cols=", columns, " ranks=2 residual=1"))

@@ -1,4 +1,4 @@
-// Records that lie: refused as counted misses with a reason, mended, and never handed on.
+// False records are refused as counted misses with a reason, replaced, and never handed on.
 #include "cache/key/key.h"
 #include "src/engine/keys.h"
 #include "src/engine/measured_choice.h"
@@ -47,7 +47,7 @@ class RecordCheckTest : public ::testing::Test {
     return record;
   }
 
-  // Prepares with what lies there: the plan is made again for `why`, counted, and mended.
+  // Prepares with the stored record: the plan is made again for `why`, counted, and replaced.
   void ExpectRefused(const std::string& why, const PrepareOptions& options = {}) {
     EXPECT_FALSE(
         world_.MakeEngine()
@@ -88,7 +88,7 @@ TEST_F(RecordCheckTest, ADataflowOfAnotherChain) {
   ExpectRefused("plan 'fused': kernel 0: ");
 }
 
-// A grid is no part of a key: whether it may run, the assembly says.
+// A grid is not a part of a key: the assembly decides whether it may run.
 TEST_F(RecordCheckTest, MoreBlocksThanAreResident) {
   PlanRecord record = Record();
   record.variants.front().decisions.kernels[0].schedule.grid *= 2;
@@ -159,7 +159,7 @@ TEST_F(RecordCheckTest, WithItsNamesSwapped) {
   ExpectRefused("its unfused plan is fused");
 }
 
-// Counted before it is decoded: its first plan is no plan at all.
+// The count is checked before the plans are decoded: the first plan is not a valid plan.
 TEST_F(RecordCheckTest, MoreKernelsThanOps) {
   const uint64_t ops = world_.chain.ops().size();
   EXPECT_TRUE(DecodePlanRecord(sound_, {ops, nullptr}).ok());
@@ -217,8 +217,8 @@ TEST_F(RecordCheckTest, UnderMustHitItIsAMiss) {
   EXPECT_EQ(world_.plans, plans_);
 }
 
-// The attack: a kernel gets the source of another, whose record is gone. What is then compiled must
-// not lie under the key that both make together.
+// The attack: a kernel gets the source of another, whose record is gone. The compiled result must
+// not be stored under the key that both make together.
 TEST_F(RecordCheckTest, ASourceOfAnotherKernel) {
   const std::string own = Complete().variants.front().kernel_keys[0];
   PlanRecord record = Record();

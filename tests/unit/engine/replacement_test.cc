@@ -1,5 +1,5 @@
-// One kernel of a graph that the compiler refuses is replaced alone: the real planner and code
-// generator, and a compiler that refuses what it is told to.
+// If the compiler refuses one kernel of a graph, only that kernel is replaced. The planner and the
+// code generator are real; the compiler refuses the sources that the test names.
 
 #include "src/base/refusal.h"
 #include "src/fusion/fusion.h"
@@ -104,7 +104,7 @@ TEST(ReplacementTest, AStitchedKernelWithoutAScheduleIsSplitAndNoOther) {
   const ValueId y = g.In(DType::kF32, {512, 64});
   g.Out(g.Reduce(ReduceKind::kMax, y, 0));
   RealWorld world(g.Finish());
-  // Of both the sine and the error function.
+  // The kernel that has both the sine and the error function spills.
   world.spills = [](const CompileRequest& request) {
     return absl::StrContains(request.source, "sin(") && absl::StrContains(request.source, "erf(");
   };
@@ -132,7 +132,8 @@ TEST(ReplacementTest, SourcesAreMadeOnceAndKernelsCompiledOnce) {
   EXPECT_LE(world.generated, sound.generated + 1);
 }
 
-// What was learnt under another compiler than the record's is in the record that names its kernels.
+// Results learned under another compiler than the record's are in the record that names its
+// kernels.
 TEST(ReplacementTest, IsKeptWhereAnotherCompilerRefusedTheKernel) {
   RealWorld world(Layers());
   const Plan planned = world.Prepared();
@@ -177,7 +178,7 @@ TEST(ReplacementTest, RefusalsNameTheCallersOps) {
   EXPECT_EQ(OpOf(status), 3);
 }
 
-// SINTER_SPILL_GRAPH: a chain's JSON file, such as that of a whole vision model.
+// SINTER_SPILL_GRAPH: a chain's JSON file, for example of a whole vision model.
 TEST(ReplacementTest, OfALargeGraphFromAFile) {
   const char* const path = getenv("SINTER_SPILL_GRAPH");
   if (path == nullptr) GTEST_SKIP() << "SINTER_SPILL_GRAPH is not set";

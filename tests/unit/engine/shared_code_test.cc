@@ -51,8 +51,8 @@ Chain LayersAlone(int layers) {
   return Finished(b, {y});
 }
 
-// The same behind another output with kernels of its own, so that all buffers and places of the
-// workspace are others.
+// The same layers after another output with kernels of its own, so that all buffers and workspace
+// offsets differ.
 Chain LayersBesideANorm(int layers) {
   ChainBuilder b;
   const ValueId z = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(4096)}});

@@ -38,7 +38,7 @@ TEST(TuneTest, BuildsChecksAndTimesTheRankingAndReportsIt) {
   EXPECT_THAT(report, HasSubstr("of 3 plans"));
   EXPECT_THAT(report, HasSubstr("the predicted choice stands"));
   EXPECT_EQ(world.compiles, 4);
-  // What was tuned is warm afterwards, and marked.
+  // Tuned plans are warm afterwards, and marked.
   EXPECT_TRUE(engine->Prepare(world.chain, 16, {}).ok());
   EXPECT_EQ(world.compiles, 4);
 }

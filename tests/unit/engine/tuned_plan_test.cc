@@ -140,7 +140,7 @@ TEST(TunedPlanTest, OtherBucketsChainsChipsAndFlagsAreNotItsBusiness) {
 TEST(TunedPlanTest, SurvivesALibraryThatLeavesItsKernelsAlone) {
   FakeWorld world;
   world.tuning = ClusterSet();
-  world.model.stage_us *= 3;  // the cost model was calibrated anew
+  world.model.stage_us *= 3;  // the cost model was recalibrated
   world.cluster_us = 30;      // and predicts something else
   const auto engine = world.MakeEngine();
   const auto plan = engine->Prepare(world.chain, 16, {}).value();

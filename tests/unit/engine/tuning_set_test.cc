@@ -205,7 +205,7 @@ TEST_F(TuningFileTest, AFileReadsBackAndIsReplacedWhole) {
   old.pop_back();
   EXPECT_EQ(old, first.ToText());
   close(held);
-  // Nothing is left beside it.
+  // No other file is left in the folder.
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
     files += entry.exists() ? 1 : 0;

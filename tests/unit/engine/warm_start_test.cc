@@ -38,7 +38,7 @@ std::vector<Work> Workload() {
     auto chain = Got(ChainFromJson(ReadFile(graph)), graph.string());
     work.push_back({std::move(chain), 1});
   }
-  // No rows: those of the line.
+  // An empty list means the rows of the line.
   const std::pair<const char*, std::vector<int64_t>> lists[] = {
       {"memory_chains.txt", {}},     {"conv_chains.txt", {}},     {"gated_ffn.txt", {1, 32, 128}},
       {"gemm_chains.txt", {8, 128}}, {"products.txt", {16, 512}}, {"scaled.txt", {}}};
@@ -54,7 +54,7 @@ std::vector<Work> Workload() {
   return work;
 }
 
-// Of this thread, system calls included.
+// CPU time of this thread, system calls included.
 double ProcessorMilliseconds() {
   timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -171,11 +171,12 @@ TEST(WiringTest, AStoreThatThereIsNoLongerIsSaidWithTheWayOut) {
   config.cache_store = "drawer";
   const absl::Status unknown = WireCache(config, "", LogSink()).status();
   EXPECT_THAT(std::string(unknown.message()), testing::HasSubstr("must be tables"));
-  config.cache_enabled = false;  // what is not used cannot be wrong
+  config.cache_enabled = false;  // an unused cache cannot be wrong
   EXPECT_TRUE(WireCache(config, "", LogSink()).ok());
 }
 
-// A good pack behind a bad folder serves, also who may not build; the folder stays as it is.
+// A good pack after a bad folder serves, also a process that may not build; the folder stays
+// unchanged.
 TEST(WiringTest, ABadRecordHidesNoGoodOneOfAFartherTier) {
   Config config = ConfigIn("wiring_hides");
   config.allow_unsigned_packs = true;

@@ -1,4 +1,5 @@
-// What is told of a plan: bytes saved, compositions, why kernels are apart; as text, JSON and SVG.
+// Descriptions of a plan: bytes saved, compositions, why kernels are separate; as text, JSON and
+// SVG.
 #include "nlohmann/json.hpp"
 #include "src/explain/explain.h"
 #include "tests/support/chains.h"
@@ -115,7 +116,7 @@ TEST(ExplainFusion, NamesRefusalsAndPredictedLosses) {
   }
 }
 
-// A value and what is made of it side by side, again and again.
+// A value is concatenated with a value computed from it, again and again.
 Chain ManyConcatenations(int times) {
   testing::Graph g;
   ValueId x = g.In(DType::kF32, {64, 96});

@@ -1,4 +1,4 @@
-// What is told of a plan: levels, runners-up, where a constant comes from; as text and JSON.
+// Descriptions of a plan: levels, runners-up, where a constant comes from; as text and JSON.
 #include "nlohmann/json.hpp"
 #include "src/explain/explain.h"
 #include "src/plan/description.h"

@@ -270,7 +270,7 @@ TEST(PlanDrawings, TextsFitTheirCardsInEveryDataflow) {
   }
 }
 
-// Each kernel's prediction can be added up from what is told of it, whatever made the plan.
+// The terms that the drawing shows add up to each kernel's prediction, however the plan was made.
 TEST(GraphDrawing, TimesOfEveryStitchedKernelAddUp) {
   int kernels = 0;
   for (const NamedChain& graph : Graphs()) {

@@ -15,8 +15,8 @@ TEST(XmlEscape, LeavesNoMarkupAndNoBrokenText) {
   EXPECT_EQ(XmlEscape("\xc3\xa4 \xe2\x82\xac"), "\xc3\xa4 \xe2\x82\xac");
 }
 
-// Every tag that opens closes, in order; attributes are quoted. What is left to an XML parser is
-// tested with the command.
+// Every tag that opens closes, in order; attributes are quoted. The command's test covers the rest
+// with an XML parser.
 std::string Unbalanced(const std::string& xml) {
   std::vector<std::string> open;
   for (size_t at = xml.find('<'); at != std::string::npos; at = xml.find('<', at + 1)) {

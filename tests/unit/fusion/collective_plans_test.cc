@@ -1,5 +1,5 @@
-// Sums and gathers over ranks in plans: what their kernel takes along, that plans read back from
-// their decisions and are equal on all ranks, and what is refused with which words.
+// Sums and gathers over ranks in plans: the ops that their kernel fuses, plans read back from their
+// decisions and equal on all ranks, and the refusals with their messages.
 #include "src/fusion/fusion.h"
 #include "src/plan/collective_family.h"
 #include "src/plan/kernel_code.h"
@@ -118,7 +118,8 @@ TEST(CollectivePlans, NormsAreTakenWhereTheyMay) {
     EXPECT_TRUE(p.norm);
     EXPECT_FALSE(p.keeps);
   }
-  // Read twice, the sum is stored beside its norm, for a kernel that widens it by itself.
+  // If the sum has two readers, it is stored in addition to its norm, for a kernel that widens it
+  // by itself.
   for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
     const Plan plan = ExpectPlans(chain(dtype, 512, true));
     EXPECT_EQ(plan.kernels.size(), 2u) << plan.ToText();
@@ -128,8 +129,8 @@ TEST(CollectivePlans, NormsAreTakenWhereTheyMay) {
   EXPECT_FALSE(SumsOf(ExpectPlans(chain(DType::kBF16, 16392, false))).at(0).norm);
 }
 
-// As transformers' LlamaRMSNorm has it: the rows are cast before gamma, and multiplied in 16 bits
-// or in f32. Two shots add to what is rounded alone.
+// As in transformers' LlamaRMSNorm: the rows are cast before gamma, and multiplied in 16 bits or in
+// f32. Two-shot sums add only to the rounded value.
 TEST(CollectivePlans, NormsThatRoundBeforeGammaAreTaken) {
   for (const char* norm :
        {"rows * spread(gamma, rows)", "bf16(f32(rows) * spread(f32(gamma), rows))"}) {
@@ -146,7 +147,7 @@ TEST(CollectivePlans, NormsThatRoundBeforeGammaAreTaken) {
   }
 }
 
-// Sums of f32 messages, whose result the chain rounds before or behind the residual.
+// Sums of f32 messages, whose result the chain rounds before or after the residual.
 TEST(CollectivePlans, CastsAroundAnF32SumAreTaken) {
   for (const bool before : {false, true}) {
     const Plan plan = ExpectPlans(
@@ -183,7 +184,7 @@ TEST(CollectivePlans, RowsMayBeConstantAndLieInMoreAxes) {
   }
 }
 
-// A decoder's layer behind attention: the first sum is normed, and the residual of the second.
+// A decoder's layer after attention: the first sum is normed, and is the residual of the second.
 TEST(CollectivePlans, TheSumsOfADecodersLayerTakeTheirNorms) {
   const Plan plan = ExpectPlans(
       ReadChain("attended: bf16[M,128]; before: bf16[M,256]; g1, g2: const bf16[256];"
@@ -222,7 +223,7 @@ TEST(CollectivePlans, TwoLayersAreTwoSumsInOneOrder) {
   EXPECT_EQ(SumsOf(plan).size(), 2u);
 }
 
-// The plan of a product of 128 rows and the sum behind it that pushes; of `result`.
+// The plan of a GEMM of 128 rows followed by a sum that pushes.
 const Plan* PushingPlan(const std::vector<Plan>& plans) {
   for (const Plan& plan : plans) {
     if (ProductOf(plan.kernels.front().spec).schedule.pushes > 0) return &plan;
@@ -266,7 +267,7 @@ TEST_F(PushedSums, AreChosenForManyRowsAndReadBack) {
   EXPECT_EQ(made.recipe.args[4].kind, ArgKind::kPlan);
 }
 
-// Of many rows a warp of the product sends the tiles of all turns but the last.
+// With many rows a warp of the GEMM sends the tiles of all turns but the last.
 TEST_F(PushedSums, SendTheColumnsThatAreComputedEarly) {
   const auto result = Got(PlanChain(*chain_, 1024, model_, {}));
   const Plan& plan = result.chosen;
@@ -294,8 +295,8 @@ TEST_F(PushedSums, SendTheColumnsThatAreComputedEarly) {
   EXPECT_EQ(after->kernels[0].schedule.pushed_columns, 0);
 }
 
-// Neither rows that a reshape makes others, nor rows of constants beside M, which a launch of no
-// rows computes alone.
+// Rows that a reshape changes are not pushed. Neither are constant rows in a chain with M, because
+// a launch of no rows computes only those.
 TEST_F(PushedSums, AreOfTheRowsThatTheProductHas) {
   const auto pushes = [&](const Chain& given) {
     const auto form = NormalFormOf(std::make_shared<const Chain>(given));
@@ -376,7 +377,7 @@ TEST(CollectivePlans, PartsAreOneKernelWhereverTheirAxisLies) {
   }
 }
 
-// Decisions may choose badly, but not one of the two kernels alone.
+// Decisions may choose badly, but not only one of the two kernels.
 TEST_F(PushedSums, OfWhichOneIsMissingAreRefused) {
   const Decisions whole = DecisionsOf(*pushing_);
   Assembly assembly(*chain_, 128, model_, {});
@@ -415,8 +416,8 @@ TEST(CollectivePlans, CodesAreGathered) {
   EXPECT_EQ(SumsOf(plan).at(0).element, DType::kE4M3);
 }
 
-// Sequence parallelism: a rank's rows are gathered before a product, and scattered behind it, with
-// the residual and the norm of what this rank has. Reshapes cost nothing.
+// Sequence parallelism: a rank's rows are gathered before a GEMM, and scattered after it, with this
+// rank's residual and norm. Reshapes cost nothing.
 TEST(CollectivePlans, ALayerOfRowsIsTwoProductsAGatherAndAScatter) {
   ChainBuilder b;
   const std::vector<Dim> rows = {Dim::M(), C(256)}, part = {C(1), Dim::M(), C(256)};
@@ -442,7 +443,7 @@ TEST(CollectivePlans, ALayerOfRowsIsTwoProductsAGatherAndAScatter) {
   EXPECT_THAT(plan.ToText(), HasSubstr("reduce_scatter of rows ranks=2 bf16[M,256]"));
 }
 
-// What has no kernel is refused with the axis or the columns that it takes.
+// A collective without a kernel is refused with the axis or the columns that it takes.
 TEST(CollectivePlans, RandomChainsPlanOrSayWhyNot) {
   int planned = 0, kinds[3] = {};
   for (uint64_t seed = 1; seed <= 200; ++seed) {

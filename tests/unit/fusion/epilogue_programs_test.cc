@@ -1,5 +1,5 @@
-// Element-wise ops behind a product are its kernel's, whatever they are: how many kernels a plan
-// has, and that they compute the chain.
+// Every element-wise op after a GEMM belongs to its kernel: the number of kernels of a plan, and
+// that they compute the chain.
 #include "src/fusion/fusion.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/header_digests.h"
@@ -56,7 +56,8 @@ TEST(EpiloguePrograms, AreOneKernelWithTheirProduct) {
   }
 }
 
-// A residual in f32 among them, beside products of 16 bits and of codes, pairs and convolutions.
+// The matrices include an f32 residual. The GEMMs have 16-bit operands or codes; some are gate/up
+// pairs or convolutions.
 TEST(EpiloguePrograms, ReadMatricesOfAnyElement) {
   for (const testing::EpilogueTypes& types : testing::kMatrixTypes) {
     for (const EpilogueChain& c : testing::MatrixEpilogues(types)) {
@@ -68,8 +69,8 @@ TEST(EpiloguePrograms, ReadMatricesOfAnyElement) {
   }
 }
 
-// SiLU and GELU are the functions of the device library wherever a program has them: alone, which
-// is a form, beside other ops, and behind a matrix.
+// A program uses the device library's SiLU and GELU in every position: as the only op, which is a
+// form, together with other ops, and after a matrix.
 TEST(EpiloguePrograms, HaveTheActivationsOfForms) {
   const struct {
     Activation activation;
@@ -112,7 +113,7 @@ TEST(EpiloguePrograms, HaveTheActivationsOfForms) {
   }
 }
 
-// What an f32 result beside it is made of has no say in how exact it is.
+// The inputs of a second, f32 result do not change the precision of the first.
 TEST(EpiloguePrograms, HaveTheActivationOfWhatIsStored) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(64)}});

@@ -29,7 +29,7 @@ struct Adds {
     return *b.Broadcast(x, std::vector<Dim>(b.TypeOf(like).dims));
   }
   ValueId Wide(ValueId x) { return *b.Cast(x, DType::kF32); }
-  // Of each row's numbers, their sum; keeps the axis.
+  // The sum of each row's numbers; keeps the axis.
   ValueId Sum(ValueId x) { return *b.Reduce(ReduceKind::kSum, x, {b.TypeOf(x).rank() - 1}, true); }
   ValueId Of(ValueId x, ValueId ids) { return *b.Gather(x, ids, -1); }
   ValueId Shares(ValueId x) { return Binary(BinaryKind::kDiv, x, Spread(Sum(x), x)); }
@@ -70,7 +70,8 @@ Routed BySigmoid(Adds& a, ValueId logits, int64_t groups, int64_t kept) {
     const std::vector<Dim> parts = {Dim::M(), C(groups), C(kExperts / groups)};
     const ValueId grouped = *a.b.Reshape(choice, parts);
     const ValueId least = *a.b.Scalar(-std::numeric_limits<double>::infinity());
-    // The two best of each group: the largest, and the largest but for the first that equals it.
+    // The two best of each group: the largest, and the largest of the rest without its first
+    // maximum.
     const ValueId most = *a.b.Reduce(ReduceKind::kMax, grouped, {2}, true);
     const ValueId places = *a.b.Iota(parts, 2, DType::kS32);
     const ValueId equal = *a.b.Compare(CompareKind::kEq, grouped, a.Spread(most, grouped));
@@ -179,7 +180,7 @@ TEST(ExpertsOfServers, AnExpertMapIsOneKernelForBothProducts) {
   EXPECT_EQ(plan.kernels.size(), 4u) << plan.ToText();
 }
 
-// Shared experts of the routed ones' width lie behind them, and are every row's last slots.
+// Shared experts of the routed ones' width are stored after them, and are every row's last slots.
 TEST(ExpertsOfServers, SharedExpertsAreSlotsOfTheRouterKernel) {
   Adds a;
   const ValueId x = a.Rows(kK), logits = a.Rows(kExperts, DType::kF32);
@@ -193,7 +194,7 @@ TEST(ExpertsOfServers, SharedExpertsAreSlotsOfTheRouterKernel) {
   EXPECT_EQ(plan.kernels.size(), 4u) << plan.ToText();
 }
 
-// Of another width it is a dense FFN, which joins the sum.
+// A shared expert of another width is a dense FFN, which joins the sum.
 TEST(ExpertsOfServers, ASharedExpertOfAnotherWidthIsAnFfnBeside) {
   Adds a;
   const ValueId x = a.Rows(kK), weights = a.Rows(kTop, DType::kF32);
@@ -211,7 +212,7 @@ TEST(ExpertsOfServers, ASharedExpertOfAnotherWidthIsAnFfnBeside) {
   EXPECT_LE(plan.kernels.size(), 5u) << plan.ToText();
 }
 
-// Whatever a router does behind its logits is one kernel.
+// Everything that a router computes from its logits is one kernel.
 TEST(ExpertsRouters, AreOneKernelBehindTheirLogits) {
   for (const auto& [name, route] : Routers()) {
     SCOPED_TRACE(name);

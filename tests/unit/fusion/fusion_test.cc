@@ -257,7 +257,7 @@ TEST(PlanChain, RunsScaledProductsOfS8) {
   }
 }
 
-// What is computed in 16 bits is rounded by no op but a cast, to the same type too.
+// Only a cast rounds a value computed in 16 bits, also a cast to the same type.
 TEST(PlanChain, RoundsWhereAValueIsCastToItsOwnType) {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     ChainBuilder b;
@@ -345,7 +345,7 @@ TEST(PlanChain, RefusesScalesAndLayoutsOfCodesByName) {
   }
 }
 
-// A kernel reads scales where they lie. Strides that depend on M are those of one launch.
+// A kernel reads scales in their given layout. Strides that depend on M hold for one launch.
 TEST(PlanChain, TakesStridedScalesOfCodes) {
   const Dim m = Dim::M(), one = Dim::Constant(1), two = Dim::Constant(2);
   const auto scales_of = [&](std::vector<Dim> dims, std::vector<Stride> strides, int64_t bucket) {
@@ -422,7 +422,7 @@ TEST(PlanChain, RunsFfnsOfCodesInTwoKernelsOrThree) {
   }
 }
 
-// Quantisers alone and behind a norm, in one kernel each where a scale is not of the whole tensor.
+// Quantizers, without and after a norm: one kernel each if the scale is not of the whole tensor.
 TEST(PlanChain, StitchesQuantizers) {
   for (const char* line :
        {"quantize rows=M cols=4096 granularity=static", "quantize rows=M cols=4096 granularity=row",

@@ -1,5 +1,5 @@
-// Grouped products in plans: what their kernels take along, that plans compute the chain and read
-// back from their decisions, and what is refused with which words.
+// Grouped GEMMs in plans: the ops that their kernels fuse, that plans compute the chain and read
+// back from their decisions, and the refusals with their messages.
 #include "tests/unit/fusion/grouped_plans.h"
 
 #include "src/fusion/product_runs.h"
@@ -105,7 +105,7 @@ TEST(GroupedPlans, AProductAloneTakesItsCast) {
   }
 }
 
-// As in gpt-oss, but for its activation: biases of the experts, gate and up in turns.
+// As in gpt-oss, except for its activation: biases of the experts, gate and up interleaved.
 TEST(GroupedPlans, BiasesAndColumnsInTurnsAreTaken) {
   for (const int first : {0, 1}) {
     for (const DType bias_type : {DType::kBF16, DType::kF32}) {
@@ -192,7 +192,7 @@ TEST(GroupedPlans, ValuesThatOthersReadAreStored) {
   EXPECT_EQ(GroupedOf(plan)[0]->code.problem.result, DType::kF32);
 }
 
-// The gate of a pair whose half is given out too is another kernel's.
+// If half of a gate/up pair is also a graph output, another kernel applies the gate.
 TEST(GroupedPlans, AHalfThatIsGivenOutIsNoPair) {
   const Plan plan = ExpectPlans(
       ReadChain("x: bf16[M,16]; ids: s32[M,2]; w: const bf16[5,16,16]; y = grouped(x, w.T, ids); "
@@ -210,8 +210,8 @@ TEST(GroupedPlans, StridesAndConstantRowsAreTaken) {
   EXPECT_EQ(GroupedOf(plan)[0]->code.problem.row_stride, 24);
 }
 
-// Rows, ids and numbers of slots that the chain computes and gives out with gaps are read where
-// they were given out.
+// Rows, ids and numbers of slots that the chain computes and outputs with gaps are read from the
+// output buffers.
 TEST(GroupedPlans, OperandsThatAreGivenOutKeepTheirStrides) {
   const Plan plan = ExpectPlans(
       ReadChain("x: bf16[M,16]; scores: f32[M,2]; w: const bf16[5,8,16]; rows = bf16(tanh(x)); "
@@ -384,7 +384,7 @@ TEST(GroupedSearch, ATurnOfFewBlocksIsCounted) {
   EXPECT_GT(us(140), 1.4 * us(132));
 }
 
-// Of e4m3 too, where steps of tiles wait for their sums.
+// The same holds for e4m3, where steps of tiles wait for their sums.
 TEST(GroupedSearch, OneRowOfNarrowExpertsIsSummedByWarps) {
   const auto result =
       PlanChain(TextChain("scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 "

@@ -33,7 +33,7 @@ DeviceModel WithError(const std::string& key, double factor) {
   return model;
 }
 
-// Of a plan, by the right model.
+// The price of a plan, by the right model.
 double PriceOf(const Plan& plan, int64_t bucket) {
   double us = 0;
   bool behind_product = false;

@@ -22,7 +22,8 @@ TEST(ProductRuns, TakeBiasActivationAndTheCastThatRounds) {
   EXPECT_EQ(found.runs[0].matched.sequence.m, 32);
 }
 
-// z and act(z) are given out. What others than the activation read is no auxiliary result.
+// z and act(z) are graph outputs. A value that ops other than the activation read is not an
+// auxiliary result.
 TEST(ProductRuns, GiveOutWhatTheyActivate) {
   for (const bool read_outside : {false, true}) {
     const Chain chain = ReadChain(
@@ -41,8 +42,8 @@ TEST(ProductRuns, GiveOutWhatTheyActivate) {
   }
 }
 
-// Results that other kernels would leave behind are none of the product's: y and relu(y) are given
-// out, and what follows gives out another one and ends in one value, as a kernel of its own does.
+// A GEMM stores y and relu(y), which are graph outputs. The ops after them compute another output
+// and end in one value, so they are a kernel of their own.
 TEST(ProductRuns, LeaveToOthersWhatLeadsOnToMoreResults) {
   const Chain chain = ReadChain(
       "x: bf16[M,64]; w: const bf16[128,64]; y = linear(x, w, none); h = relu(y); e = square(h);"
@@ -53,7 +54,7 @@ TEST(ProductRuns, LeaveToOthersWhatLeadsOnToMoreResults) {
   EXPECT_EQ(found.runs[0].aux, (std::vector<ValueId>{chain.outputs()[0].value}));
 }
 
-// A result in place of an input or given out twice is none.
+// A result in place of an input, or one that is output twice, is not auxiliary.
 TEST(ProductRuns, GiveOutNothingThatOneStoreCannot) {
   for (const int kind : {0, 1, 2}) {
     const char* given_out[] = {"out bf16(z) over old", "s = bf16(z); out s, s", "out z"};
@@ -62,7 +63,7 @@ TEST(ProductRuns, GiveOutNothingThatOneStoreCannot) {
         "z = linear(x, w, b); out bf16(tanh(z) * f32(old)); $0",
         given_out[kind]);
     const ProductRuns found = FindProductRuns(chain, 32);
-    // Another type than the result's is no hindrance.
+    // A type other than the result's does not prevent it.
     for (const GraphRun& run : found.runs) EXPECT_EQ(run.aux.size(), kind == 2 ? 1u : 0u) << kind;
   }
 }
@@ -436,7 +437,7 @@ TEST(ProductRuns, TakeAResidualOfAnotherDType) {
         f32 ? "f32[M,128]" : "bf16[M,1]", f32 ? "r" : "spread(r, y)");
     const ProductRuns found = FindProductRuns(chain, 32);
     ASSERT_EQ(found.runs.size(), 1u);
-    // A number of each row is no residual, but a program's.
+    // A number of each row is not a residual, but a program's operand.
     EXPECT_EQ(Absorbed(found.runs[0]),
               f32 ? "product + add(relu(y),r)" : "product + add(relu(y),s)");
   }
@@ -483,7 +484,7 @@ TEST(ProductRuns, SayWhyAProductIsInNone) {
   EXPECT_THAT(found.refused.begin()->second, HasSubstr("f32"));
 }
 
-// Alone and beside another output, with and without an activation.
+// With and without another output, with and without an activation.
 TEST(ProductRuns, AResultThatTheChainGivesOutInF32IsStoredInF32) {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     for (const bool beside : {false, true}) {
@@ -503,7 +504,7 @@ TEST(ProductRuns, AResultThatTheChainGivesOutInF32IsStoredInF32) {
   }
 }
 
-// The kernel of two products stores 16 bits: the last one is then alone.
+// The kernel of two GEMMs stores 16 bits: the last GEMM then gets its own kernel.
 TEST(ProductRuns, TheLastOfSeveralProductsStoresF32Alone) {
   const ProductRuns found = FindProductRuns(
       ReadChain("x: bf16[M,64]; w: const bf16[128,64]; v: const bf16[64,128]; out x @ w.T @ v.T"),

@@ -52,7 +52,7 @@ Range RangeOf(const KernelSpec& spec, const OperandBinding& b) {
           b.offset_bytes + static_cast<uint64_t>(p.m * columns * SizeOf(p.element()))};
 }
 
-// Of one kernel: rows, C and result lie inside the workspace, behind the flags, apart.
+// Buffers of one kernel: rows, C and result are inside the workspace, after the flags, disjoint.
 void ExpectApart(const Plan& plan, const KernelSpec& spec) {
   std::vector<Range> ranges;
   for (const OperandBinding& b : ProductOf(spec).operands) {
@@ -68,7 +68,7 @@ void ExpectApart(const Plan& plan, const KernelSpec& spec) {
   }
 }
 
-// Parts are as large as the schedule makes them: behind all results, wherever those lie.
+// Parts are as large as the schedule makes them. They come after all results, wherever those are.
 TEST(PlanProducts, PartsOfEOverlapNoResult) {
   const Chain chain =
       ChainOf("products m=M k=512 n=512,2048,512,512 act=relu,identity,identity,relu");

@@ -1,5 +1,5 @@
-// What a first user is told of a chain that no kernels take: one prefix, the op once, the names
-// that the inputs were given, what is the matter, and the way out.
+// The error that a first user gets for a chain that no kernels take: one prefix, the op once, the
+// names that the inputs were given, the cause, and the remedy.
 #include "src/base/refusal.h"
 
 #include <regex>
@@ -78,7 +78,7 @@ TEST(Refusal, ListsAFewProductsAndCountsTheRest) {
   EXPECT_THAT(message, HasSubstr("; and 2 more"));
 }
 
-// Of every way to be refused: one prefix, the caller's names, the way out.
+// Every kind of refusal has one prefix, the caller's names and the remedy.
 TEST(Refusal, OfBatchInvariantPlansHasThePrefixTheNamesAndTheWayOut) {
   const Chain chain = ReadChain("hidden: f32[M,64]; out sum(hidden, 0)");
   FusionOptions options;
@@ -102,7 +102,7 @@ class Oddity {
  public:
   explicit Oddity(uint64_t seed) : engine_(seed) {}
 
-  // No chain where the builder takes none of these ops.
+  // Returns an error if the builder refuses these ops.
   absl::StatusOr<Chain> Make() {
     const int64_t rows = In(0, 3) > 0 ? -1 : 8 * In(1, 9), k = In(0, 3) > 0 ? 64 : In(1, 99);
     std::vector<int64_t> dims = {rows, k};
@@ -171,7 +171,7 @@ class Oddity {
   int inputs_ = 0;
 };
 
-// What is wrong with what a refusal says; "" for nothing.
+// The flaw in a refusal's message; "" if there is none.
 std::string FlawOf(const std::string& message) {
   if (!absl::StartsWith(message, kPrefix)) return "no prefix";
   const absl::string_view rest = absl::StripPrefix(message, kPrefix);
@@ -199,7 +199,7 @@ std::string FlawOf(const std::string& message) {
   return "";
 }
 
-// Of whatever chain, as the engine plans it: its normal form, in the caller's numbers.
+// For any chain, as the engine plans it: its normal form, in the caller's numbers.
 TEST(Refusal, HasPrefixNamesAndWayOutWhateverIsRefused) {
   int planned = 0, refused = 0;
   for (uint64_t seed = 1; seed <= 600; ++seed) {

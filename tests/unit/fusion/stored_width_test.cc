@@ -1,5 +1,5 @@
-// Only a cast rounds: what lies in memory between two kernels is at least as wide as its value in
-// the chain, unless products alone read it, which multiply 16 bits.
+// Only a cast rounds. A value in memory between two kernels is at least as wide as in the chain,
+// unless only GEMMs read it, which multiply 16 bits.
 #include "src/base/launch_recipe.h"
 #include "src/chain/builder.h"
 #include "src/fusion/fusion.h"
@@ -30,8 +30,8 @@ bool OnlyRowsOfProducts(const Chain& chain, ValueId value) {
   return true;
 }
 
-// What a kernel of `plan` reads in the workspace in fewer bits than f32, though no product takes it
-// as rows; "" where there is nothing. Of a chain whose computed values are all f32.
+// The value that a kernel of `plan` reads from the workspace in fewer bits than f32, though no GEMM
+// takes it as rows; "" if there is none. All computed values of the chain are f32.
 std::string NarrowRead(const Plan& plan) {
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
     const KernelSpec& spec = plan.kernels[k].spec;
@@ -107,7 +107,7 @@ TEST(StoredWidth, RunsOfRandomGraphsReadWhatIsStoredInNoFewerBits) {
   EXPECT_GT(runs, 300);
 }
 
-// h = x w1 in f32, and what reads it.
+// h = x w1 in f32, and the ops that read it.
 struct Hidden {
   ChainBuilder b;
   ValueId h, w2;

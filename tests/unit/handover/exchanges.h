@@ -99,7 +99,7 @@ struct Comparer {
   }
 };
 
-// A thread's accumulators of round `round`; columns of up stand behind those of the gate.
+// A thread's accumulators of round `round`; columns of up follow the columns of the gate.
 template <class Config, class P>
 void FillPart(int round, int rank, float (&d)[P::kAccumulators]) {
   const WarpgroupPlace place = Config::Place();
@@ -233,8 +233,8 @@ struct ShuffleRun {
   }
 };
 
-// inter_cluster_reduce: blocks of kParts clusters have parts of kCluster tiles. One thread beside
-// the consumers takes, as the rows warp of kernels/cluster_ranges.cuh does.
+// inter_cluster_reduce: blocks of kParts clusters have parts of kCluster tiles. One thread that is
+// not a consumer takes the tiles, as the rows warp of kernels/cluster_ranges.cuh does.
 template <class Config, int kParts>
 struct InterClusterRun {
   using P = Product<Config, 1, Config::kColumns, 64, Config::kColumns, 1>;

@@ -1,8 +1,8 @@
 // Blocks of clusters on the host, their threads as fibers in random order: barriers block, bytes of
-// st.async and of bulk loads travel for a random while, and what hardware leaves undefined is an
-// error. It runs the text of src/device/handover, with host/ptx/ in the place of src/device/ptx/.
+// st.async and of bulk loads travel for a random while, and undefined hardware behaviour is an
+// error. It runs the text of src/device/handover, with host/ptx/ replacing src/device/ptx/.
 //
-// What it does not model: memory order but for bulk loads of global memory, and time.
+// It does not model time, nor memory order except for bulk loads of global memory.
 #ifndef SINTER_TESTS_UNIT_HANDOVER_SIMULATOR_H_
 #define SINTER_TESTS_UNIT_HANDOVER_SIMULATOR_H_
 
@@ -38,7 +38,7 @@ class Simulator {
   // Runs `kernel` by every thread of every block. The first error, or "".
   std::string Run(const std::function<void()>& kernel);
 
-  // Of the running thread.
+  // Position of the running thread.
   int Thread() const;
   int Block() const;  // in the grid
   int Rank() const { return Block() % shape_.blocks; }

@@ -254,7 +254,7 @@ TEST(NormalForm, ComputesWhatTheCallersChainDoes) {
   EXPECT_GT(changed, 300);
 }
 
-// From where exp(x) is small beside 1 to where f32 holds it no more.
+// From where exp(x) is small compared with 1 to where it overflows f32.
 TEST(NormalForm, OfSoftplusIsEqualInF32) {
   constexpr int64_t kValues = 1 << 16;
   ChainBuilder b;

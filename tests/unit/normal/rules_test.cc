@@ -119,7 +119,8 @@ TEST(NormalForm, PutsMOfIdsFirst) {
   }
 }
 
-// So are ids of what is written, and the rows; what they are written over stays as it is.
+// M also comes first in the ids of scattered rows and in the rows. The destination stays
+// unchanged.
 TEST(NormalForm, PutsMOfWrittenRowsFirst) {
   for (const std::vector<Dim>& rows :
        {std::vector<Dim>{D(1), kM}, {D(8), kM}, {D(2), kM, D(3)}, {kM, D(1)}}) {
@@ -283,8 +284,8 @@ TEST(NormalForm, TransposesRowsByAnOpWhereAnOperandIsCopied) {
   EXPECT_EQ(Count(*form->chain, OpKind::kTranspose), 0) << form->chain->ToString();
 }
 
-// What a kernel writes has no gaps, also reshaped; a view of it that is copied for who reads rows
-// is as good for who reads columns, unless those lie beside each other already.
+// A kernel's result has no gaps, also after a reshape. If a view of it is copied for ops that read
+// rows, the copy also serves ops that read columns, unless those are already contiguous.
 TEST(NormalForm, LeavesTransposesOfComputedRowsToTheProduct) {
   struct Case {
     std::vector<int64_t> dims;
@@ -303,7 +304,8 @@ TEST(NormalForm, LeavesTransposesOfComputedRowsToTheProduct) {
   }
 }
 
-// A sum over M has zeros behind its rows and columns, which a slice of the result leaves out.
+// The operands of a sum over M are padded with zeros after rows and columns, which a slice of the
+// result removes.
 TEST(NormalForm, PadsWhatASumOverMReads) {
   for (const bool by_op : {false, true}) {
     for (const auto& [rows, n, copies] :
@@ -535,7 +537,8 @@ TEST(NormalForm, LeavesASelectAloneThatAnotherValueDecides) {
   }
 }
 
-// What may be stored over an input has that one's type, whatever becomes of the rows around both.
+// A value that may be stored over an input has the input's type, whatever becomes of the rows
+// around both.
 TEST(NormalForm, KeepsTheTypesOfWhatSharesABuffer) {
   const std::vector<Dim> rows = {D(1), kM, D(64)};
   const auto alias = [](ChainBuilder& b, ValueId value, ValueId input) {
@@ -569,7 +572,7 @@ TEST(NormalForm, KeepsTheTypesOfWhatSharesABuffer) {
     const FormPtr form = Normal(b, {*b.Cast(*b.Unary(UnaryKind::kExp, x), DType::kBF16)});
     ASSERT_GE(form->chain->outputs()[0].alias_input, 0);
   }
-  {  // a value that is given out twice, the second time over an input of its group
+  {  // a value that is output twice, the second time over an input of its group
     ChainBuilder b;
     const ValueId x = Input(b, rows);
     const ValueId y = square(b, x);
@@ -579,7 +582,7 @@ TEST(NormalForm, KeepsTheTypesOfWhatSharesABuffer) {
   }
 }
 
-// Forms whose value has no axes, beside rows that have some.
+// Forms whose value has no axes, together with rows that have some.
 TEST(NormalForm, KnowsFormsOfSingleNumbers) {
   for (const bool mean : {false, true}) {
     for (const bool silu : {false, true}) {
@@ -642,7 +645,7 @@ TEST(NormalForm, KeepsASecondReductionOverLongRowsWithTheFirst) {
       2);
 }
 
-// One id takes rows of a table whose own M lies behind other axes.
+// One id takes rows of a table whose own M follows other axes.
 TEST(NormalForm, OfOneIdIsThere) {
   EXPECT_TRUE(NormalFormOf(std::make_shared<const Chain>(ReadChain(
                                "x: f32[4,8,M,64]; id: s32[]; y = relu(gather(x, id, 0)); out y")))

@@ -6,7 +6,7 @@
 namespace sinter {
 namespace {
 
-// Of both families, packed and not.
+// Decisions of both families, packed and not.
 Decisions Sample() {
   Decisions decisions = DecisionsOf(SampleUnfusedPlan());
   decisions.absorbed = {true, false};

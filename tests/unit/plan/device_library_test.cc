@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Arrows go from right to left. The stitch layer stands beside the others, on ptx alone.
+// Arrows go from right to left. The stitch layer is independent of the others and uses only ptx.
 const std::vector<std::string> kLayers = {"ptx",       "ranks",    "tile",   "pipeline",
                                           "attention", "handover", "kernels"};
 constexpr char kStitch[] = "stitch";

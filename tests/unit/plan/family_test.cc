@@ -71,7 +71,7 @@ TEST(AnotherFamily, IsDescribed) {
   EXPECT_THAT(text, HasSubstr("grid 8"));
 }
 
-// Renderings know no family: a kernel of any is told of by text, JSON and drawing.
+// Renderings are independent of families: text, JSON and drawing describe a kernel of any family.
 TEST(AnotherFamily, IsToldOfByEveryRendering) {
   Plan plan = PlanOf(SumOf(8));
   plan.kernels.push_back(plan.kernels[0]);

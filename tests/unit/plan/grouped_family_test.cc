@@ -1,5 +1,5 @@
-// Kernels of grouped products: their bytes, which trust nothing, their launch and what is told of
-// them.
+// Kernels of grouped GEMMs: their bytes, whose decoder trusts nothing, their launch and their
+// descriptions.
 #include "src/plan/grouped_family.h"
 
 #include "src/plan/kernel_code.h"
@@ -349,7 +349,7 @@ TEST(GroupedFamily, ChecksNameTheFieldTheValueAndTheBound) {
   p.rows = DType::kF32;
   EXPECT_EQ(why(p, kTiles),
             "rows are f32 and weights bf16, must both be bf16, both f16 or both e4m3");
-  p = ScaledProduct();  // padded: the last vector of a row has 8 elements that are behind k
+  p = ScaledProduct();  // padded: the last vector of a row has 8 elements past k
   p.row_scales = p.weight_scales = GroupedScales::kWhole;
   p.k = 24;
   p.row_stride = p.weight_stride = 32;
@@ -376,7 +376,7 @@ TEST(GroupedFamily, SwappedTilesAreClustersOfTwo) {
   EXPECT_EQ(recipe.block[0], 512u);
   ASSERT_EQ(recipe.tensor_maps.size(), 1u);
   const TensorMapTemplate& map = recipe.tensor_maps[0];
-  // Gate and up are matrices apart: a box behind either's 96 columns reads nothing.
+  // Gate and up are separate matrices: a box reads nothing past the 96 columns of either.
   EXPECT_EQ(map.dims[3], Dim::Constant(96 / 16));
   EXPECT_EQ(map.dims[4], Dim::Constant(16 * 2));
   EXPECT_EQ(map.stride_bytes, (std::vector<uint64_t>{1024, 512, 16 * 512, 96 * 512}));

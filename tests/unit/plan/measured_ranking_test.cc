@@ -48,7 +48,7 @@ struct Times {
     measured.push_back(measured_us);
   }
 
-  // Of the schedule that is predicted to be the fastest, over the fastest.
+  // The time of the schedule that is predicted to be the fastest, divided by the lowest time.
   double ChoiceOverBest() const {
     const auto chosen = std::min_element(predicted.begin(), predicted.end()) - predicted.begin();
     return measured[static_cast<size_t>(chosen)] /
@@ -104,8 +104,8 @@ TEST(MeasuredRanking, OfTwoProducts) {
   EXPECT_NEAR(std::exp(log_ratios / schedules), 1, 0.03);
 }
 
-// Of one graph only the better schedules were measured, which differ by little: the order holds
-// over all graphs, and the choice of each is near its best.
+// In one graph only the better schedules were measured, which differ by little. The order is
+// therefore tested over all graphs, and the choice for each is near its best.
 TEST(MeasuredRanking, OfStitchedKernels) {
   Times all;
   double log_loss = 0;
@@ -118,7 +118,7 @@ TEST(MeasuredRanking, OfStitchedKernels) {
           ChainFromJson(ReadFile(absl::StrCat("tests/bench/problems/stitch/", id, ".json")));
       if (!chain.ok()) continue;  // a line of memory_chains.txt
       const Times times = PredictAll(*chain, measured);
-      // Some held a part of what is read at once, which is held as a whole since.
+      // Some held a part of their reads at once; they now hold all reads at once.
       EXPECT_GE(times.measured.size(), measured.size() - measured.size() / 8)
           << id << ": schedules that are no longer in the space";
       EXPECT_LE(times.ChoiceOverBest(), 1.4) << file << " " << id;

@@ -37,12 +37,12 @@ inline ProductSequence SampleC6(int64_t channels = 128) {
   return p;
 }
 
-// What lies between neighbouring rows of the first product's rows, or pixels under its windows.
+// The distance between neighbouring rows of the first GEMM's rows, or pixels under its windows.
 inline int64_t RowStride(const Operand& rows, int64_t k) {
   return rows.source == Source::kWindow ? rows.window.channels : k;
 }
 
-// Operands of a spec numbered 0, 1, .. in role order, the output last, C behind the flags of the
+// Operands of a spec are numbered 0, 1, .. in role order, the output last, C after the flags of the
 // workspace. Rows are contiguous.
 inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   ProductBody body;
@@ -110,7 +110,7 @@ inline Schedule SampleCluster(const ProductSequence& p) {
   return s;
 }
 
-// A schedule of C6: of its first product alone, or of both in a cluster exchange.
+// A schedule of C6: of its first GEMM only, or of both in a cluster exchange.
 inline Schedule SampleC6Schedule(Dataflow dataflow) {
   Schedule s;
   s.dataflow = dataflow;
@@ -129,7 +129,7 @@ inline Schedule SampleC6Schedule(Dataflow dataflow) {
   return s;
 }
 
-// Of a dataflow without a fixed one: what its space has that is predicted best.
+// For a dataflow without a fixed schedule: the schedule of its space that is predicted best.
 inline Schedule BestOfSpace(const ProductSequence& p, Dataflow dataflow) {
   const DeviceModel model = *BuiltinModel("h200");
   Schedule best;

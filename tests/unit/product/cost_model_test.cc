@@ -230,9 +230,9 @@ TEST(CostModel, BytesFollowTheSizeOfAnElementOnEveryLevel) {
   }
 }
 
-// Zeros behind a tap's channels cost stages and tensor cores what channels cost, and memory
-// nothing.
-// Fast sums take the tensor cores' time alone, at the rate of operands of 8 bits.
+// Zeros after a tap's channels cost stages and tensor cores what channels cost. They cost no
+// memory.
+// Fast sums take only the tensor cores' time, at the rate of operands of 8 bits.
 TEST(CostModel, FastSumsHaveNoInstructionsOfPromotion) {
   const DeviceModel model = *BuiltinModel("h200");
   ProductSequence p = FirstOf(Ffn(false, 4096, 4096, 1024));
@@ -338,7 +338,7 @@ TEST(CostModel, L2ServesEqualWeightsOfConvolutionsOnce) {
   EXPECT_EQ(model_of(1), model_of(0.5));
 }
 
-// A kernel behind another one starts block by block, so that neighbours are not in step.
+// A kernel after another one starts block by block, so that neighbours are not in step.
 TEST(CostModel, BlocksBehindAnotherKernelAreNotInStep) {
   const DeviceModel model = *BuiltinModel("h100");
   const ProductSequence p = MakeSequence(1024, MakeProduct(1024, 4096));
@@ -378,7 +378,7 @@ TEST(CostModel, RowsThatAClusterKeepsDoNotComeFromHbm) {
   EXPECT_EQ(Predict(p, s, *BuiltinModel("h200")).hbm_bytes, 2.0 * (100352 + 2 * 256) * 64);
 }
 
-// A block alone stores C in its own memory: each KB takes time.
+// A cluster of one block stores C in its own memory: each KB takes time.
 TEST(CostModel, AClusterOfOneBlockPaysForItsExchange) {
   DeviceModel model = *BuiltinModel("h200");
   const ProductSequence p = MakeSequence(128, MakeProduct(512, 64), 64);

@@ -86,7 +86,7 @@ TEST(Dataflows, CThatStaysInTheClusterIsNotStored) {
   }
 }
 
-// Of each dataflow the best of a chain by prediction.
+// The best of a chain by prediction, for each dataflow.
 std::map<Dataflow, double> BestOfEach(const ProductSequence& p, const DeviceModel& model) {
   SearchOptions options;
   options.offered = Offered::kTuning;

@@ -86,8 +86,8 @@ TEST(EpilogueProgram, OfAPairReadsBothHalves) {
   EXPECT_EQ(TextOf(list, "columns"), "mul(mul(tanh(y),c1),up)");
 }
 
-// What a chain gives out beside its result. A program whose results are y, tanh(y) and, where there
-// is a third, tanh(y) plus a matrix.
+// The results that a chain outputs in addition to its result. The program's results are y, tanh(y)
+// and, if there is a third, tanh(y) plus a matrix.
 EpilogueProgram Aux(DType first, DType second, bool of_matrix = false, int more = 0) {
   ChainBuilder b;
   const ValueId y = *b.Input({DType::kF32, {Dim::Constant(2)}});
@@ -208,7 +208,7 @@ std::vector<EpilogueForm> AllForms() {
   return forms;
 }
 
-// The form of a program follows from its ops alone, and its bytes lead back to it.
+// The form of a program follows only from its ops, and its bytes lead back to it.
 TEST(EpilogueForm, FollowsFromTheProgramThatItIsSpelledAs) {
   for (const DType result : {DType::kBF16, DType::kF16, DType::kF32}) {
     for (const EpilogueForm& form : AllForms()) {
@@ -235,7 +235,8 @@ TEST(EpilogueForm, FollowsFromTheProgramThatItIsSpelledAs) {
   }
 }
 
-// Sides of additions and products may be the other ones, and what is widened twice is the same.
+// The sides of additions and multiplications may be swapped, and a value that is widened twice is
+// the same.
 TEST(EpilogueForm, IsTheSameInEverySpelling) {
   const auto spelled = Made(
       {LeafKind::kMatrix, LeafKind::kUp, LeafKind::kValue}, DType::kF16,
@@ -436,7 +437,7 @@ TEST(EpilogueProgram, CostsWhatItsOpsCost) {
   EXPECT_EQ(ScratchRegisters(root), kSlowPathRegisters);
 }
 
-// Of one kind, of two and of each further one.
+// Registers for functions of one kind, of two and of each further one.
 TEST(EpilogueProgram, NeedsRegistersForKindsOfSlowFunctions) {
   const auto scratch = [](const std::vector<UnaryKind>& kinds) {
     return ScratchRegisters(Made({LeafKind::kValue}, DType::kF32, [&](ChainBuilder& b, In in) {

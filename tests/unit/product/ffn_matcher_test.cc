@@ -109,7 +109,7 @@ TEST(MatchFfn, SeesAMergedGateUpWeightAsTwoPointersIntoIt) {
   EXPECT_EQ(v.output_stride, 8);
 }
 
-// A residual behind every kind of FFN, rounded before the sum or not.
+// A residual after every kind of FFN, rounded before the sum or not.
 TEST(MatchFfn, ReadsBackResiduals) {
   for (FfnSpec s : AllSpecs()) {
     s.residual = true;

@@ -1,5 +1,5 @@
-// Matcher: sequences of products recognised from primitives alone; everything else is refused with
-// its reason.
+// Matcher: sequences of GEMMs are recognised from primitives only; every other graph is refused
+// with its reason.
 #include "src/product/matcher.h"
 
 #include "tests/support/read_chain.h"
@@ -55,7 +55,7 @@ TEST(MatchProducts, ReadsBackEverySpec) {
   }
 }
 
-// Both filters of one pixel: the pixels of an image are rows behind each index of M.
+// Both filters have one pixel: the pixels of an image are rows within each index of M.
 TEST(MatchProducts, TakesConvolutionsOfOnePixelAsProducts) {
   for (const char* weights : {"OHWI", "HWIO"}) {
     const auto problem = ParseProblem(
@@ -76,7 +76,8 @@ TEST(MatchProducts, TakesConvolutionsOfOnePixelAsProducts) {
   }
 }
 
-// Pixels with a gap behind each are rows still; a gap behind each line of them is none.
+// Pixels that each have a gap after them are still rows; lines of pixels with a gap after each are
+// not.
 TEST(MatchProducts, PixelsHaveOneStride) {
   const auto match = [](const char* strides) {
     return MatchProducts(ReadChain(
@@ -218,7 +219,7 @@ TEST(MatchProducts, TakesConvolutionsInGroups) {
   const auto back = Got(ProductSequence::FromCanonical(code.Canonical()));
   EXPECT_EQ(back, code);
   EXPECT_NE(code.ToString().find(" groups=3"), std::string::npos) << code.ToString();
-  // The tap's channels are those of a bundle: 16 of 8 channels, 1 of 112.
+  // The tap's channels are split into bundles: 16 of 8 channels, 1 of 112.
   const auto window = [](const char* line) {
     return MatchProducts(ParseProblem(line)->chain, 1)->sequence[0].rows.window;
   };
@@ -330,7 +331,7 @@ TEST(MatchProducts, SeesTheActivationOfASum) {
       EXPECT_TRUE(CanPair(matched.sequence, 0)) << NameOf(act);
     }
   }
-  // Of a sum that is rounded before its activation the activation is a program's.
+  // If a sum is rounded before its activation, the activation is a program's op.
   EXPECT_TRUE(EndsInProgram(MatchProducts(WithSum("relu(bf16(e + r))"))));
 }
 
@@ -513,13 +514,14 @@ TEST(MatchProducts, TakesTransposedRows) {
       EXPECT_EQ(sequence[0].n, 32);
       EXPECT_EQ(sequence.layout(), Layout::kIO);
       EXPECT_EQ(matched.rows_stride, 2 * rows);
-      // Their number is no launch's.
+      // A launch does not set their number.
       EXPECT_EQ(MatchWhole(chain, 512).status().message(), "its rows are transposed");
     }
   }
 }
 
-// A factor of what is summed over is none of the result's rows; one of the result's rows is.
+// A factor of the summed axis does not belong to the result's rows; a factor of the result's rows
+// does.
 TEST(MatchProducts, FactorsOfTransposedRowsAreOfTheResult) {
   for (const bool before : {true, false}) {
     const auto matched = MatchProducts(
@@ -637,7 +639,7 @@ TEST(MatchProducts, RefusesWhatIsNoSequenceWithTheOp) {
   }
 }
 
-// What lies in memory is an operand, whatever computes it there.
+// A value in memory is an operand, whatever computes it there.
 TEST(MatchProducts, ReadsAPartOfAGraphBetweenValuesInMemory) {
   const Chain chain =
       ReadChain("x: f32[M,32]; w: const bf16[16,32]; out exp(linear(tanh(x), w, none, relu))");

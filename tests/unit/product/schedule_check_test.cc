@@ -91,7 +91,7 @@ TEST(CheckSchedule, SwappedTilesWithAProgramLeaveRegistersForIt) {
   }
 }
 
-// So do those whose programs are slow, of scaled products.
+// Scaled GEMMs with slow programs also need narrower tiles.
 TEST(CheckSchedule, SwappedTilesWithASlowProgramBehindScalesAreNarrower) {
   ChainBuilder b;
   const auto in = [&](DType dtype, Dim rows, int64_t columns) {
@@ -169,8 +169,8 @@ TEST(CheckSchedule, EveryProgramBesideAResidualHasASchedule) {
     EXPECT_TRUE(SearchSchedules(matched.sequence, *BuiltinModel(name), options).ok()) << name;
 }
 
-// Where ranks share K, a thread holds the terms of eight columns while it promotes sums, and scales
-// of blocks with their addresses: beside 192 sums, 18 of 232 registers fit and 20 spilled.
+// If ranks share K, a thread holds the terms of eight columns while it promotes sums, and block
+// scales with their addresses. Together with 192 sums, 18 of 232 registers fit and 20 spilled.
 TEST(CheckSchedule, PromotedSumsLeaveRegistersForTheTermsOfRanks) {
   ProductSequence p = MakeSequence(16, MakeProduct(2043, 4224, Activation::kSilu, true));
   SetCodes(&p, DType::kF32, ScaleKind::kBlock, ScaleKind::kTensor);
@@ -203,7 +203,7 @@ TEST(CheckSchedule, PromotedSumsLeaveRegistersForTheTermsOfRanks) {
   EXPECT_TRUE(CheckSchedule(p, one, model).ok()) << CheckSchedule(p, one, model);
   s.cluster = 2;
   s.grid = 16;
-  s.first.split_k = 1;  // whose terms are loaded behind the product
+  s.first.split_k = 1;  // whose terms are loaded after the GEMM
   EXPECT_TRUE(CheckSchedule(p, s, model).ok()) << CheckSchedule(p, s, model);
 }
 
@@ -514,7 +514,7 @@ TEST(CheckSchedule, ReadyFlagsFitTheWorkspaceHeader) {
       << status;
 }
 
-// What is added needs registers where eight ranks' parts are summed beside 128 accumulators.
+// Added terms need registers if eight ranks' parts are summed in addition to 128 accumulators.
 TEST(CheckSchedule, ResidualsBoundTheTilesOfManyParts) {
   ProductSequence p = SampleGated();
   Schedule s = SampleGridExchange();
@@ -530,8 +530,8 @@ TEST(CheckSchedule, ResidualsBoundTheTilesOfManyParts) {
   EXPECT_TRUE(CheckScheduleFields(p, s).ok()) << CheckScheduleFields(p, s);
 }
 
-// Loads of single elements need registers beside sums that threads keep. Kernels spilled with one
-// sum more of those that tiles can have.
+// Loads of single elements need registers in addition to sums that threads keep. Kernels spilled
+// with one sum more of those that tiles can have.
 TEST(CheckSchedule, WhatIsLoadedElementByElementTakesNarrowerTiles) {
   Schedule s;
   s.dataflow = Dataflow::kProduct;
@@ -575,7 +575,7 @@ TEST(CheckSchedule, WhatIsLoadedElementByElementTakesNarrowerTiles) {
   ExpectRefused(pair, s, {{widen(96), "first accumulators 96 is above 80 registers a thread"}});
 }
 
-// As in other dataflows: GELU by erf spilled beside 96 sums with factors.
+// As in other dataflows: GELU by erf spilled together with 96 sums with factors.
 TEST(CheckSchedule, SlowFunctionsBehindFactorsTakeNarrowerTilesOfAClusterToo) {
   ProductSequence p = MakeSequence(128, MakeProduct(576, 768, Activation::kGeluErf), 576);
   Schedule s;
@@ -595,7 +595,7 @@ TEST(CheckSchedule, SlowFunctionsBehindFactorsTakeNarrowerTilesOfAClusterToo) {
   EXPECT_TRUE(CheckScheduleFields(p, s).ok()) << CheckScheduleFields(p, s);
 }
 
-// A second result beside 128 sums of the only warpgroup spilled.
+// A second result in addition to 128 sums of the only warpgroup spilled.
 TEST(CheckSchedule, AuxiliaryResultsOfOneWarpgroupTakeNarrowerTiles) {
   ProductSequence p = MakeSequence(64, MakeProduct(1024, 512, Activation::kIdentity));
   p[0].epilogue.program = ProgramOf(

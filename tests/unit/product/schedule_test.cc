@@ -143,7 +143,7 @@ TEST(SizesOf, SwappedOperandsHaveRowsInPairs) {
   EXPECT_EQ(z.stage_bytes, (40 + 2 * 128) * 64 * 2);
   EXPECT_EQ(z.accumulators, 2 * 40 / 2);            // gate and up, 64 columns a warpgroup
   EXPECT_EQ(z.reduce_bytes, 2 * 20 * 2 * 128 * 4);  // two parts of 20 rows
-  EXPECT_EQ(z.shared_bytes, 4 * z.stage_bytes + z.reduce_bytes + 2048);  // no rows read behind
+  EXPECT_EQ(z.shared_bytes, 4 * z.stage_bytes + z.reduce_bytes + 2048);  // no rows past the end
   EXPECT_EQ(z.units, 3 * 5);
   Schedule s = SampleSwapped();
   s.cluster = s.first.split_k = 4;  // of 10 rows

@@ -9,7 +9,7 @@ namespace {
 
 DeviceModel H200() { return *BuiltinModel("h200"); }
 
-// Of every legal schedule of the space, the fastest by prediction.
+// The predicted time of the fastest legal schedule of the space.
 double FastestUs(const ProductSequence& problem, const DeviceModel& model) {
   double best = std::numeric_limits<double>::infinity();
   EnumerateSpace(problem, model, {}, [&](const Schedule& schedule) {

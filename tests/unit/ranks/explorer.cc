@@ -208,7 +208,8 @@ uint64_t Explorer::State() const {
     hash = Mix(hash, rank.dead);
     for (const int ended : rank.blocks_ended) hash = Mix(hash, static_cast<uint64_t>(ended));
   }
-  uint64_t stores = 0;  // in any order but for those to one address, which come from one rank
+  // in any order, except that stores to one address, which come from one rank, stay in order
+  uint64_t stores = 0;
   for (size_t i = 0; i < travelling_.size(); ++i) {
     const Travelling& store = travelling_[i];
     const auto earlier = std::count_if(

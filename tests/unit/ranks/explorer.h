@@ -1,14 +1,15 @@
 // Ranks of a group on the host, and every order in which their steps can come: a model checker that
-// runs the text of src/device/ranks and kernels/all_reduce.cuh, with host/ptx/ in the place of
+// runs the text of src/device/ranks and kernels/all_reduce.cuh, with host/ptx/ replacing
 // src/device/ptx/.
 //
-// A block is a fiber of one thread. What it loads between two effects is one step: a wait takes
-// nothing before all that it waits for is there, and what is there stays. A store travels: it
-// arrives at any later time, in pieces, and in any order but for stores of one rank to one address;
-// what a kernel stored has arrived when it ends. Between two steps any store may arrive, any block
-// may run, a rank may die with its stores under way, the host may abort, and time may pass. Each
-// order is run from the beginning; one that comes to a state seen before is not followed further. A
-// block's state is what it has loaded: the kernel depends on nothing else.
+// A block is a fiber of one thread. Everything that it loads between two effects is one step: a
+// wait takes nothing before all that it waits for is there, and data that has arrived stays. A
+// store travels: it arrives at any later time, in pieces, and in any order, except that stores of
+// one rank to one address stay in order. The stores of a kernel have arrived when it ends. Between
+// two steps any store may arrive, any block may run, a rank may die with its stores under way, the
+// host may abort, and time may pass. Each order is run from the beginning; an order that comes to a
+// state seen before is not followed further. A block's state is the set of values that it has
+// loaded: the kernel depends on nothing else.
 #ifndef SINTER_TESTS_UNIT_RANKS_EXPLORER_H_
 #define SINTER_TESTS_UNIT_RANKS_EXPLORER_H_
 
@@ -27,7 +28,7 @@ struct Mutation {
   bool header_in_pieces = false;
   bool deaf_to_peers = false;  // the outcome in the room is not read
   bool deaf_to_host = false;   // nor what the host asks for
-  bool silent = false;         // other ranks are not told of the end
+  bool silent = false;         // other ranks are not notified of the end
   bool no_clock = false;
 };
 
@@ -70,7 +71,7 @@ class Explorer {
   // Some orders, by chance, to their ends.
   Exploration Sample(int runs, uint32_t seed);
 
-  // Of the running block.
+  // Position of the running block.
   int Block() const { return current_->block; }
   int Blocks() const { return scenario_.blocks; }
   int Pieces() const { return scenario_.pieces; }

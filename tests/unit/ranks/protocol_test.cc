@@ -63,14 +63,14 @@ struct Config {
   static constexpr bool kRounded = kTwoShot, kResidual = true, kByRows = kByRows_;
 };
 
-// What each rank calls: rows and plan of each call. By default all call the same.
+// The calls of each rank: rows and plan of each call. All calls are equal by default.
 struct Calls {
   std::vector<int> rows = {1, 1, 1, 1};
   uint64_t digest = 0x123456789ABCDEFull;
 };
 
-// All integers that sums of two or three of them keep exact in bf16. `part`: of what a rank
-// scatters.
+// All are integers that sums of two or three of them keep exact in bf16. `part`: the part of a
+// rank's scattered input.
 float XOf(int rank, int call, int row, int i, int part = 0) {
   return static_cast<float>(1 + (rank * 5 + call * 3 + row * 2 + i + part * 7) % 16);
 }
@@ -100,7 +100,7 @@ class World {
     return subject;
   }
 
-  // What may hold when all is over, of ranks that live.
+  // The allowed final states of ranks that live.
   std::vector<uint32_t> endings = {0};
   bool all_end_alike = false;
   uint32_t x_bits = 0;  // not 0: every pair of elements of rank 0
@@ -153,7 +153,7 @@ class World {
     return kByRows ? part * rows + row : row * kRanks + part;
   }
 
-  // What the kernel before a sum of what is pushed does.
+  // Plays the kernel before a sum that pushes.
   void Push(int rank, const Word4 (*x)[kVectors], const CallHeader& header) {
     wait_for_predecessors();
     const Pusher<kRanks> pusher(control(rank), header, blockIdx.x == 0);
@@ -215,7 +215,7 @@ class World {
     return "";
   }
 
-  // Of rows that are right.
+  // The flaw of rows that are right.
   std::string AfterNorm(int rank, int rows) {
     for (int row = 0; row < rows; ++row) {
       const auto at = [&](Word4* v, int i) {
@@ -350,7 +350,7 @@ TEST(TwoRanks, HaveTheSumsOfWhatIsPushed) {
   ExpectRight(ExploreAll(scenario, three));
 }
 
-// Of a row the kernel before sends the first vector, the sum the second.
+// The kernel before sends the first vector of a row, the sum the second.
 TEST(TwoRanks, HaveTheSumsOfWhatIsPushedInPart) {
   Scenario scenario;
   scenario.calls = 2;
@@ -405,7 +405,7 @@ TEST(TwoRanks, HaveTheSumsInF32) {
   ExpectRight(SampleSome(scenario, two_shot));
 }
 
-// A NaN whose bits are those of an empty slot.
+// A NaN whose bits equal those of an empty slot.
 TEST(TwoRanks, SendWhatLooksLikeAnEmptySlot) {
   Scenario scenario;
   scenario.calls = 2;
@@ -462,7 +462,7 @@ TEST(TwoRanks, EndWhenTheirCallsDiffer) {
   }
 }
 
-// Their steps are those of a one-shot sum; what is sent to whom, and where it is stored, differs.
+// Their steps equal those of a one-shot sum; the receivers and the place of the stores differ.
 template <Form kForm, bool kByRows>
 void ExpectParts() {
   Scenario scenario;

@@ -65,7 +65,8 @@ TEST(AllReduce, CarriesInfinitiesAndNaNs) {
   EXPECT_EQ(out[1][7], 4);
 }
 
-// Bit for bit: a part of the sum is that of the whole sum, and a gather of all parts is it.
+// Bit for bit: a part of the sum equals the same part of the whole sum, and a gather of all parts
+// equals the whole.
 TEST(ReduceScatter, HasItsPartOfTheSumAndAGatherJoinsThem) {
   for (const int ranks : {2, 3, 8}) {
     for (const DType dtype : {DType::kBF16, DType::kF32}) {

@@ -94,7 +94,7 @@ TEST(Budget, RowsBoundWhatAPassHolds) {
   const Chain chain = ParseProblem("layernorm rows=M cols=1024")->chain;
   EXPECT_LT(LeastMiB(chain, 1 << 24), 1024) << "a pass is of 2^13 rows";
   EXPECT_LT(LeastMiB(chain, 1 << 24, 64), 8) << "64 rows";
-  // What does not depend on M is computed again in each pass.
+  // Values that do not depend on M are computed again in each pass.
   const Chain shared = ReadChain(
       "x: f32[M,131072]; y: f32[131072]; w = exp(y); both = x + spread(w, [M,131072]); "
       "out both");

@@ -187,7 +187,7 @@ TEST(Bounds, AreThoseOfTheCoarsestRoundingOnTheWay) {
   EXPECT_EQ(BoundsBehindACast(DType::kBF16, DType::kF16, false).max, 0.008);
 }
 
-// What is computed of bf16 numbers has bf16 too: a kernel may hand it over so.
+// A value computed from bf16 numbers has the bounds of bf16 too: a kernel may hand it over so.
 TEST(Bounds, AreThoseOfTheCoarsestTypeOnTheWay) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kBF16, {Dim::Constant(8)}}, {});
@@ -204,7 +204,8 @@ TEST(Bounds, AreThoseOfTheCoarsestTypeOnTheWay) {
   EXPECT_EQ(BoundsOf(chain, 1).relative, 1e-3);
 }
 
-// Of five numbers, one of which is most of their size, it may be rounded to the other side.
+// If there are five numbers, one of which is most of their size, it may be rounded to the other
+// side.
 TEST(Compare, OneOfAFewNumbersMayBeAStepOff) {
   const std::vector<double> ref = {1, 0.125, 0.125, 0.125, 0.125};
   const auto passes = [&](double first, double second) {
@@ -214,13 +215,13 @@ TEST(Compare, OneOfAFewNumbersMayBeAStepOff) {
   EXPECT_TRUE(passes(1 + 0x1p-7, 0.125));
   EXPECT_FALSE(passes(1 + 0x1p-6, 0.125));
   EXPECT_FALSE(passes(1 + 0x1p-7, 0.125 + 0x1p-7));
-  // Of many, most must be right.
+  // If there are many, most must be right.
   std::vector<double> many(4096, 1), off(4096, 1 + 0x1p-7);
   EXPECT_FALSE(Compare(off, many, DType::kBF16).Within(BoundsFor(DType::kBF16)));
 }
 
-// Sums of products as tensor cores add them: of 32 products and the sum so far, all cut at 13 bits
-// behind the largest one's first.
+// Sums of products as tensor cores add them: 32 products and the sum so far, all truncated 13 bits
+// after the leading bit of the largest.
 class CoarseSum {
  public:
   void Add(const double* a, const double* b) {
@@ -273,7 +274,7 @@ Bounds BoundsOfProduct(int64_t k, const char* accumulate) {
                   0);
 }
 
-// Three times at the most, so that a wrong kernel does not hide behind them.
+// Three times at the most, so that the bounds do not hide a wrong kernel.
 TEST(Bounds, OfFastSumsGrowWithTheRootOfK) {
   for (const int64_t k : {256, 1024, 4096, 16384}) {
     const Bounds promoted = BoundsOfProduct(k, "promoted"), fast = BoundsOfProduct(k, "fast");

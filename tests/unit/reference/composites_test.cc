@@ -140,7 +140,7 @@ TEST(Rows, NormalisationsEqualTheirFormulas) {
   ExpectNear(rms.out[0], RmsNorm(rms.in[0], 33, 1e-3, rms.in[1]), 1e-7);
 }
 
-// Of one batch and head: `scores` are changed by the row and the key.
+// Attention of one batch and head: `scores` are changed by the row and the key.
 template <typename Change>
 V Attention(const V& q, const V& k, const V& v, int64_t keys, int64_t dim, const Change& change) {
   V out;

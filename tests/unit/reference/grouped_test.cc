@@ -114,7 +114,7 @@ TEST(GroupedMatmul, OfCodesIsTheProductOfWhatTheyStandFor) {
   }
 }
 
-// Rows behind padding, matrices of which every second is taken, ids in a wider table.
+// Rows after padding, matrices of which every second is taken, ids in a wider table.
 TEST(GroupedMatmul, ReadsStridedOperands) {
   ChainBuilder b;
   const ValueId a = *b.Input({DType::kF32, {Dim::M(), C(kK)}}, {false, {{kK + 4, 0}, {1, 0}}, ""});
@@ -152,8 +152,9 @@ TEST(GroupedMatmul, KeepsNaNInItsRow) {
   }
 }
 
-// Row m's matrix is the first whose end is more than m: ends that fall end no rows, negative ones
-// neither; what is more than the rows ends with them, and behind all ends are zeros.
+// Row m's matrix is the first whose end is more than m. Ends that fall do not end rows, and neither
+// do negative ends. An end larger than the number of rows ends with them, and rows past all ends
+// are zeros.
 TEST(GroupedMatmulByEnds, EqualsLoopsForAnyEnds) {
   constexpr int64_t kSorted = 9;
   const std::pair<V, std::vector<int64_t>> cases[] = {

@@ -97,7 +97,7 @@ TEST(Random, IsThatOfTriton) {
     EXPECT_EQ(result[static_cast<size_t>(back)], uniform(c.word)) << c.seed;
     for (const float number : result) EXPECT_TRUE(number >= 0 && number < 1);
     if (c.seed != 0) continue;
-    // Rows that are computed alone have their own numbers.
+    // Rows computed without the others keep their own numbers.
     ReferenceOptions options;
     const std::vector<int64_t> rows = {1};
     options.rows = &rows;

@@ -80,7 +80,7 @@ TEST(Window, GivesThePixelsOfEachTapAndTheFillAround) {
   }
 }
 
-// Of each result and channel: the taps' pixels, NaN outside.
+// For each result and channel: the taps' pixels, NaN outside.
 std::vector<std::vector<double>> TapsOf(const WindowCase& c, const std::vector<double>& x) {
   std::vector<double> flat;
   ForEachTap(c, [&](int64_t at) {

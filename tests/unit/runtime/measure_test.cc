@@ -111,7 +111,7 @@ GraphCalls NodesOf(const LoadedKernel& kernel, const BoundKernel& bound) {
           }};
 }
 
-// A capture would make whoever waits for the context meanwhile fail.
+// A capture would fail other threads that wait for the context meanwhile.
 TEST_F(MeasureTest, CallsThatCanBeNodesAreNotCaptured) {
   fake.launch_us = 7;
   const auto us = Got(measurer->TimeGraph(NodesOf(*kernel, *bound), 20, 3));

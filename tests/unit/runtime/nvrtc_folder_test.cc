@@ -64,8 +64,7 @@ std::string InAChild(const std::string& verb, const std::string& argument) {
 
 class NvrtcFolder : public ::testing::Test {
  protected:
-  // Lays out: store/code (the library alone, under a name of its own), wheel (library and
-  // builtins).
+  // Lays out: store/code (only the library, under a name of its own), wheel (library and builtins).
   void SetUp() override {
     const auto config = Got(ConfigFromEnvironment());
     const std::string nvrtc = FindNvrtcFile(config.nvrtc_path);

@@ -39,7 +39,7 @@ struct FakeChip {
     return rounds * 65536 * r.grid[0] / model.dsm_bytes_per_us[size] * 0.9;
   }
 
-  // Beside the launch itself; `n`: the integer arguments.
+  // The time without the launch itself; `n`: the integer arguments.
   double WorkUs(const LaunchRecipe& r, const std::vector<double>& n) const {
     const double sms = model.sm_count;
     if (r.entry == "probe_stream") return StreamUs(r, n);
@@ -68,7 +68,7 @@ struct FakeChip {
   }
 };
 
-// Of an sm_90 device.
+// The limits of an sm_90 device.
 DeviceLimits ChipLimits() {
   DeviceLimits limits;
   limits.max_threads_per_block = 1024;

@@ -103,7 +103,7 @@ TEST(BodyWork, RefusesDeepAndLongBodies) {
   EXPECT_TRUE(WhyNot(testing::MakeDeepGraph(DeepGraph::kTwice, 512, 4, 1)).empty());
 }
 
-// Halves that change places: each side of a concatenation computes anew what the other has.
+// Halves that change places: each side of a concatenation recomputes what the other has.
 TEST(BodyWork, CountsTheSidesOfConcatenationsAsSourceIsWritten) {
   ChainBuilder b;
   ValueId x = *b.Input({DType::kF32, {Dim::Constant(64), Dim::Constant(96)}});

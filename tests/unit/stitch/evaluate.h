@@ -7,9 +7,9 @@
 
 namespace sinter::testing {
 
-using LoopValues = std::map<IndexVar, int64_t>;  // and of what is read from memory
+using LoopValues = std::map<IndexVar, int64_t>;  // and of values read from memory
 
-// Of a canonical index: as generated source computes it, with C++'s division.
+// The value of a canonical index, computed as by generated source, with C++'s division.
 inline int64_t EvaluateCanonical(const IndexSpace& space, const Index& index,
                                  const LoopValues& loops) {
   int64_t sum = index.offset();

@@ -1,4 +1,4 @@
-// Evaluations: reductions that a thread does alone, inside one another and beside one another.
+// Evaluations: reductions that one thread makes, nested and side by side.
 #include "src/stitch/sectors.h"
 #include "tests/unit/stitch/bodies.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using testing::Body;
 
-// Of the only loop of a kernel without units.
+// The evaluations of the only loop of a kernel without units.
 Evaluations Alone(const Chain& body) {
   const StitchProgram program = Got(MakeStitchProgram(body, -1));
   return EvaluationsOf(body, program, program.phases[0].flat[0], false);

@@ -111,7 +111,7 @@ TEST(HandOver, IsRefusedWhereOtherUnitsRead) {
       << program.status();
 }
 
-// A scatter's rows ask for the ids of all behind them, which other units have.
+// A scatter's rows ask for the ids of all later rows, which other units have.
 TEST(HandOver, IsRefusedWhereAScatterAsksForIdsOfOtherUnits) {
   Body body;
   const ValueId ids = body.In({8}, DType::kS32), rows = body.In({8, 16});
@@ -125,7 +125,7 @@ TEST(HandOver, IsRefusedWhereAScatterAsksForIdsOfOtherUnits) {
       << program.status();
 }
 
-// What is handed over has been read before anyone stores.
+// A value that is handed over has been read before any thread stores.
 TEST(HandOver, LetsOutputsTakeTheirInputsPlace) {
   const Chain chain = HalvesRound(0, 16, true);
   const ValueId owner = OwnerCandidates(chain)[1];

@@ -35,7 +35,7 @@ TEST(IdBounds, OfIdsThatMayWrapNothingIsKnown) {
       << "a product below 0";
 }
 
-// A NaN is 0 as an integer, and what is too large the largest one.
+// A NaN is 0 as an integer, and a value that is too large is the largest integer.
 TEST(IdBounds, OfFloatsThatAreCut) {
   EXPECT_TRUE(Names(5, "min(s32(max(exp(f32(ids)), 2)), 4:s32)"));
   EXPECT_FALSE(Names(5, "min(s32(max(exp(f32(ids)), -2)), 4:s32)"));

@@ -93,7 +93,7 @@ TEST(IndexSpace, FoldingKeepsTheNumber) {
   }
 }
 
-// Of sums that are never negative, whatever the sign of their offset.
+// Tests sums that are never negative, whatever the sign of their offset.
 TEST(IndexSpace, QuotientsAndRemaindersAreExact) {
   std::mt19937 random(2);
   int checked = 0;

@@ -9,7 +9,7 @@ namespace {
 
 using testing::Body;
 
-// The reduction behind a squared difference of `x` and the spread `mean`, and a program of it.
+// The reduction of a squared difference of `x` and the broadcast `mean`, and a program of it.
 struct Moment {
   Chain chain;
   StitchProgram program;

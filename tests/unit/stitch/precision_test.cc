@@ -134,7 +134,7 @@ TEST(Precision, ExponentialsBesidePredicatesCancelNearOneAlone) {
   }
 }
 
-// Of softmax times values: each term errs by less than the sum's own roundings.
+// Softmax times values: the error of each term is below the sum's own roundings.
 TEST(Precision, SumsOverAnAxisTakeFastTermsButNoTanh) {
   for (const UnaryKind kind : {UnaryKind::kExp, UnaryKind::kTanh}) {
     const Chain chain = Cast(DType::kBF16, absl::StrCat("sum(x * ", Of(kind, "x"), ", 1, keep)"));

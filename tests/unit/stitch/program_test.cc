@@ -288,8 +288,8 @@ TEST(StitchProgram, AScatterWritesItsRowsAndLeavesTheOthers) {
   }
 }
 
-// A step's row is handed over in a loop of its own, behind what it is computed of; what reads the
-// step comes later.
+// A step's row is handed over in a loop of its own, after the ops that it is computed from; readers
+// of the step come later.
 TEST(StitchProgram, StepsOfRowsAreHandedOver) {
   const Chain body = testing::SumsOfSoftmax(0, 64, false);
   const std::vector<ValueId> owners = OwnerCandidates(body);
@@ -338,8 +338,8 @@ TEST(StitchProgram, RefusesScattersByName) {
             "op 4 (add): output 1 " + read);
 }
 
-// Every output is stored once and every reduction is made in each phase at most once, before what
-// reads it: a level needs rows of lower levels alone.
+// Every output is stored once, and every reduction is made at most once in each phase, before its
+// readers. A level needs only rows of lower levels.
 TEST(StitchProgram, OfRandomGraphsAreComplete) {
   int made = 0;
   for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; ++seed) {

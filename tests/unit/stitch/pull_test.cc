@@ -320,7 +320,7 @@ TEST(PullPosition, OfAGatherIsAnIndexThatIsRead) {
   EXPECT_EQ(AlongVector(space, space.Canonical(linear), n, 4), Along::kNext);
   EXPECT_EQ(AlongVector(space, space.Canonical(linear), n, 8), Along::kScattered);
   EXPECT_GT(AccessesOfVector(space, space.Canonical(Index::Of(read)), n, 8), 1);
-  // What is made of what is read is as deep as its name.
+  // An index computed from a read is as deep as the read's name.
   const Index half = space.Quotient(Index::Of(read), 2);
   const Index nearest = space.Nearest(Index::Of(read).Plus(-1), 2);
   space.NameRead(read, "r", 5);

@@ -78,7 +78,7 @@ TEST(StitchSizes, BlocksTakeTheirUnitsInRounds) {
   EXPECT_EQ(UnitRounds(program, s, 3), 150);
 }
 
-// What must not overlap: where it begins, how long it is.
+// A range that must not overlap another: where it begins, how long it is.
 using Room = std::pair<int64_t, int64_t>;
 
 void ExpectApart(std::vector<Room> rooms, int64_t bytes) {

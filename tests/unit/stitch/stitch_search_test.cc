@@ -64,7 +64,7 @@ void ExpectRanked(const std::vector<RankedStitch>& ranked) {
   }
 }
 
-// Of everything, with M and without: units of all blocks share it.
+// Reductions of all elements, with M and without: units of all blocks share the work.
 TEST(StitchSearch, ReducesEverythingByAllBlocks) {
   const Dim m = Dim::M(), wide = Dim::Constant(4096);
   const std::vector<std::vector<Dim>> dims = {
@@ -278,7 +278,7 @@ TEST(SearchStitch, StepsOfRowsTakeWholeWarps) {
   EXPECT_EQ(refusal(16), "unit_threads 16 with steps of rows are below 32");
 }
 
-// Behind the last result of a row other operands have no element, which a thread would read.
+// Past the last result of a row other operands have no element, which a thread would read.
 TEST(SearchStitch, ResultsAtOnceDivideARowOfWhichOtherOperandsAreRead) {
   Conv2d moves;
   moves.pads = {1, 1, 1, 1};
@@ -361,8 +361,8 @@ TEST(SearchStitch, LongRowsAreSharedByMoreThreads) {
             owner_threads("softmax rows=M cols=16384", 8192));
 }
 
-// Measured at one row of 1024: 2.67 us where one warp reads the norm's weight behind the sum of
-// squares, 1.54 us where it has read it before.
+// Measured at one row of 1024: 2.67 us if one warp reads the norm's weight after the sum of
+// squares, 1.54 us if it has read it before.
 TEST(SearchStitch, OneRowReadsItsWeightBeforeTheSum) {
   const Chain body = FromText("rmsnorm rows=M cols=1024 eps=1e-6 affine=1 dtype=bf16");
   const std::vector<RankedStitch> ranked = *All(body, 1);

@@ -101,7 +101,7 @@ TEST(StitchSource, NobodyAsksForIdsThatAreAlwaysThere) {
   EXPECT_EQ(Count(outside, "const long long n = "), 1u) << outside;
 }
 
-// Of the columns of windows those at a row's ends alone are compared with it.
+// Only the window columns at a row's ends are compared with the row's bounds.
 TEST(StitchSource, NobodyAsksForColumnsThatAreAlwaysThere) {
   const Chain body = testing::FromText("depthwise_conv b=M ic=64 h=56 w=56 k=3 weights=HWIO");
   for (const RankedStitch& one : RankedOf(body, 32)) {
@@ -342,7 +342,7 @@ TEST(StitchSource, NoGroupAsksForAUnitThatIsAlwaysThere) {
   EXPECT_GT(grouped, 0u);
 }
 
-// The last batch of units is read whole; what lies behind the last unit of a block is not computed.
+// The last batch of units is read whole; elements past the last unit of a block are not computed.
 TEST(StitchSource, ABatchComputesNothingBehindTheLastUnit) {
   testing::Body body;
   const Chain chain = body.Finish({body.Reduce(body.In({25600, 256}), {0})});
@@ -356,7 +356,7 @@ TEST(StitchSource, ABatchComputesNothingBehindTheLastUnit) {
   EXPECT_GT(batches, 0u);
 }
 
-// Their text is that of parts whose numbers of elements divide otherwise.
+// Packed parts share the text of parts whose numbers of elements divide differently.
 TEST(StitchSource, PackedPartsAskForEachElement) {
   const Chain body = testing::IndependentUpdates({1 << 15, 1 << 16});
   PackedSearch search(1, H200());
@@ -404,8 +404,8 @@ TEST(StitchSource, PhasesMeetAtTheGridsBarrier) {
   EXPECT_GT(cooperative, 0u);
 }
 
-// A product of two bf16 numbers is computed in f32 and has the type bf16: a cast to that rounds it,
-// and a cast of what is rounded already is not there in the normal form.
+// A product of two bf16 numbers is computed in f32 and has the type bf16. A cast to bf16 rounds it;
+// the normal form drops a cast of a value that is already rounded.
 TEST(StitchSource, ACastToTheTypeOfWhatIsComputedRounds) {
   ChainBuilder b;
   const TensorType type{DType::kBF16, {Dim::M(), Dim::Constant(64)}};
@@ -418,7 +418,7 @@ TEST(StitchSource, ACastToTheTypeOfWhatIsComputedRounds) {
   }
 }
 
-// A tap of row 127 is 2^32 elements behind the first one: the image has pads that no memory has.
+// A tap of row 127 is 2^32 elements after the first one: the image has pads that no memory has.
 TEST(StitchSource, PlacesBehind32BitsAreCountedWith64) {
   const Chain body = testing::FromText(
       "depthwise_conv b=1 ic=262144 h=1 w=8 k=128,1 dilation=16,1 pad=1024,1024,0,0 weights=HWIO");

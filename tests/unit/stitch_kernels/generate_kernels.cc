@@ -52,7 +52,7 @@ std::string FunctionOf(const std::string& instructions) {
   return name;
 }
 
-// What stands in the brackets of an asm statement as a call.
+// The text between the parentheses of an asm statement, as a call.
 std::string CallOf(const std::string& statement, std::set<std::string>* functions) {
   const std::vector<std::string> parts = SplitAtTop(statement, ':');
   std::vector<std::string> arguments;

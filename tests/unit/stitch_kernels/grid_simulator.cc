@@ -5,7 +5,7 @@ namespace {
 
 constexpr size_t kStack = 128 * 1024;
 constexpr unsigned char kPoisonByte = 0xff;
-constexpr size_t kGuardBytes = 256;  // bytes behind a block's shared memory
+constexpr size_t kGuardBytes = 256;  // bytes after a block's shared memory
 constexpr uint64_t kMostSpins = 1000;
 
 }  // namespace

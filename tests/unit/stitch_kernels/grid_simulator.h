@@ -25,7 +25,7 @@ class GridSimulator {
   // `kernel` by every thread of every block. The first error, or "".
   std::string Run(const std::function<void()>& kernel);
 
-  // Of the running thread.
+  // Position of the running thread.
   int thread() const { return current_->thread; }
   int block() const { return current_->block; }
   const GridShape& shape() const { return shape_; }

@@ -12,7 +12,7 @@ struct HostKernel {
   size_t spec_bytes;
   int64_t m;
   int64_t shared_bytes;
-  // Of one thread; pointers as the kernel's parameters.
+  // Runs one thread; pointers are the kernel's parameters.
   void (*run)(void* const* pointers, int m);
 };
 

@@ -1,5 +1,5 @@
-// What device code is written in, on the host: CUDA's words, and each PTX instruction of the device
-// library as the function that the generator puts in the place of its asm statement.
+// The vocabulary of device code on the host: CUDA's keywords and types, and each PTX instruction of
+// the device library as a function. The generator replaces its asm statement with that function.
 #ifndef SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_WORDS_H_
 #define SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_WORDS_H_
 
@@ -76,7 +76,7 @@ inline int __reduce_min_sync(unsigned lanes, int value) {
   }
   return value;
 }
-// No lanes run together: each searches alone.
+// Lanes do not run together: each searches by itself.
 inline unsigned __activemask() { return 1u << threadIdx.x % 32; }
 template <class T>
 unsigned __match_any_sync(unsigned lanes, T) {

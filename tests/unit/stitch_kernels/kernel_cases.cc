@@ -153,7 +153,7 @@ class Cases {
   size_t next_ = 0;
 };
 
-// Compositions beyond what rows alone ask for: weighted sums over a middle axis, fine-grained
+// Compositions beyond those that need only rows: weighted sums over a middle axis, fine-grained
 // products, statistics down columns that the columns' elements wait for.
 void AddComposed(Cases* cases) {
   constexpr int kAll = static_cast<int>(std::size(kKinds));
@@ -164,7 +164,7 @@ void AddComposed(Cases* cases) {
   cases->Add("rope of M rows", testing::NormRope(0, 6, 1, 32), 5, kAll);
   cases->Add("batchnorm", testing::BatchNorm(37, 24), 0, kAll);
   cases->Add("batchnorm far from zero", testing::BatchNorm(61, 24, 64), 0, 3);
-  cases->Add("whole norm", testing::WholeNorm(200, 256), 0, 3);  // too many for one unit alone
+  cases->Add("whole norm", testing::WholeNorm(200, 256), 0, 3);  // too many for a single unit
   cases->Add("whole norm of rows", testing::WholeNorm(0, 24), 29, kAll);
   cases->Add("whole norm of odd rows", testing::WholeNorm(0, 7), 61, 4);
   cases->Add("columns beside a whole mean", testing::WholeBesideColumns(0, 256), 29, kAll);
@@ -190,7 +190,8 @@ void AddLine(const char* line, const char* suffix, Cases* cases) {
              shorter.ok() ? &shorter->chain : nullptr);
 }
 
-// Every rule of a scale, with codes of both types; columns that are no multiple of a vector.
+// Every rule of a scale, with codes of both types; some column counts are not a multiple of a
+// vector.
 void AddQuantizers(Cases* cases) {
   int number = 0;
   for (const char* line :
@@ -271,8 +272,8 @@ void AddNarrowColumnsAndShuffles(Cases* cases) {
   }
 }
 
-// Inputs that lie along the units: transposes in front of element-wise ops and of norms of rows, of
-// all sizes of elements, some beside one that lies along the rows.
+// Inputs that are contiguous along the units: transposes before element-wise ops and norms of rows,
+// of all sizes of elements, some together with an input that is contiguous along the rows.
 void AddStagedInputs(Cases* cases) {
   struct Turned {
     const char* name;

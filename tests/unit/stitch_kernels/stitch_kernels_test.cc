@@ -119,7 +119,7 @@ class Launches {
     return scratch || kernel_.shared_bytes > 0;
   }
 
-  // Of the reference.
+  // The results of the reference.
   std::vector<std::string> Reference() const {
     const Chain& body = spec_.body;
     std::vector<const void*> inputs;

@@ -200,8 +200,8 @@ TEST_F(PackDamageTest, TheIndexOfAnotherTableLeadsToNothing) {
       *DecodeManifest(good_.substr(tail.table_bytes, tail.manifest_bytes));
   const std::string blocks = good_.substr(0, manifest.BlockBytes());
   const size_t count = manifest.entries.size();
-  // What follows the blocks of a table of the pack's first `entries` records, about as large as
-  // they are, less `less` bytes each.
+  // The bytes after the blocks of a table of the pack's first `entries` records. They take about as
+  // much space as those records, minus `less` bytes each.
   const auto rest_of = [&](size_t entries, size_t less) {
     std::string table;
     TableWriter writer(&table);
@@ -288,7 +288,7 @@ TEST_F(PackDamageTest, ABlockMadeByHandIsDamageToItsRecordAlone) {
   }
 }
 
-// Of an index that would be gigabytes nothing is read.
+// An index that claims gigabytes is not read at all.
 TEST_F(PackDamageTest, AnIndexTooLargeForItsRecordsIsRefused) {
   const PackTail tail = *DecodeTail(good_.substr(good_.size() - kPackTailBytes), good_.size());
   PackManifest manifest = *DecodeManifest(good_.substr(tail.table_bytes, tail.manifest_bytes));

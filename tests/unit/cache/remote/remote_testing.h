@@ -169,7 +169,7 @@ class FakeServer {
   uint16_t port_ = 0;
   std::atomic<bool> stop_{false};
   std::vector<int> connections_;      // of the thread, until it ended
-  std::vector<std::thread> servers_;  // likewise
+  std::vector<std::thread> servers_;  // also of the thread, until it ended
   std::thread thread_;
 };
 

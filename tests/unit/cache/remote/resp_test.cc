@@ -1,4 +1,4 @@
-// The reader of RESP2: every reply, cut at every byte, and what is none.
+// The reader of RESP2: every reply, cut at every byte, and bytes that are not a reply.
 #include "cache/remote/redis.h"
 #include "tests/support/test.h"
 

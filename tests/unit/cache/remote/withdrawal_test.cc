@@ -76,7 +76,7 @@ TEST_F(WithdrawalTest, NeitherAPublisherNorAnOldValueBringsItBack) {
   Publish(Tier(true).get(), payload_);
   Publish(Tier(true).get(), verified_);  // replaces whatever has the name
   EXPECT_EQ(Ask().reason, MissReason::kQuarantined);
-  PutRaw(name(), old);  // who holds no key may still put back what was there
+  PutRaw(name(), old);  // a client without a key may still put back the old record
   EXPECT_EQ(Ask().reason, MissReason::kQuarantined);
   PutRaw(mark(), "a mark of nobody");
   EXPECT_EQ(Ask().reason, MissReason::kDamaged);
@@ -93,7 +93,7 @@ TEST_F(WithdrawalTest, AReaderAndAStrangerWithdrawNothing) {
   EXPECT_EQ(Ask().reason, MissReason::kDamaged);
 }
 
-// A server may forget. Who was told once does not.
+// A server may forget a withdrawal. A client that has seen it once does not.
 TEST_F(WithdrawalTest, TheTiersWithdrawAndRemember) {
   TempDir temp;
   const auto store = [&](const std::string& folder, bool publish, const std::string& group) {
@@ -131,7 +131,7 @@ TEST_F(WithdrawalTest, TheTiersWithdrawAndRemember) {
   }
 }
 
-// A machine that has the record from before is told when it publishes it again.
+// A machine that still has the old record learns of the withdrawal when it publishes it again.
 TEST_F(WithdrawalTest, APublisherThatHasTheRecordIsTold) {
   TempDir temp;
   TierOptions options;

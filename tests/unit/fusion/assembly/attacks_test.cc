@@ -23,7 +23,7 @@ Chain MixedChain() {
       "out bf16(rows @ w.T)");
 }
 
-// Those of the first plan for which `is` holds.
+// The decisions of the first plan for which `is` holds.
 Decisions DecisionsWith(const Chain& chain, const std::function<bool(const Plan&)>& is) {
   for (const Plan& plan : testing::PlansOf(chain, kBucket, true)) {
     if (is(plan)) return DecisionsOf(plan);

@@ -146,7 +146,7 @@ TEST(BatchInvariant, RandomGraphsHaveOneRowOrder) {
   EXPECT_GE(planned * 10, static_cast<int>(graphs.size()) * 9);
 }
 
-// Of a stitched kernel, what the compiler sees.
+// The compiler's input for a stitched kernel.
 std::string TextOf(const KernelSpec& spec) {
   const GeneratedKernel kernel = Got(Generate(spec, H200()));
   std::string text = absl::StrJoin(kernel.request.options, " ");

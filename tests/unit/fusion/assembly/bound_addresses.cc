@@ -21,7 +21,8 @@ struct Touch {
   bool inside = false;  // may be read or written: only where it lies is checked
 };
 
-// Of elements at every index of `dims`: bytes from the first to behind the last; 0 of none.
+// For elements at every index of `dims`: bytes from the first to the end of the last; 0 without
+// elements.
 Wide Span(const std::vector<Dim>& dims, const std::vector<Stride>& strides, int64_t m,
           int64_t element) {
   Wide last = 0;

@@ -14,7 +14,7 @@ struct NamedChain {
   Chain chain;
 };
 
-// Of tests/bench/problems: each line in its layout and in the other one, each graph.
+// Chains of tests/bench/problems: each line in its layout and in the other one, each graph.
 std::vector<NamedChain> ListedChains();
 
 // One or more of every kind: products gated or not, with biases, residuals, factors and scales;

@@ -32,7 +32,7 @@ class EqualCode : public ::testing::Test {
       EXPECT_TRUE(recipe == generated->recipe) << of.name << " at " << bucket;
     }
   }
-  // Of a kernel that none stands before: its family predicts what planning did.
+  // For the first kernel of a plan: its family predicts the time that planning predicted.
   void ExpectPrediction(const NamedChain& of, int64_t bucket, const PlannedKernel& kernel) {
     const auto again = Got(kernel.spec.family->Predict(kernel.spec, bucket, model_), of.name);
     const double planned = kernel.prediction.total_us;

@@ -55,7 +55,7 @@ TEST(StitchGraph, PartsOfAScatterAreThoseOfItsRows) {
   }
 }
 
-// A transpose without axes turns no filter of the window beside it.
+// A transpose without axes does not count as a transposed filter of the window.
 TEST(StitchGraph, TakesATransposedNumberBesideAWindow) {
   testing::Graph g;
   const ValueId x = g.In(DType::kF32, {-1, 5, 3, 2}), number = g.In(DType::kF32, {});
@@ -257,7 +257,7 @@ TEST(ChooseKernels, CutsWhatIsRefusedAndSaysWhy) {
   EXPECT_TRUE(covered == Everything(graph));
 }
 
-// Charges much for a sine beside anything else.
+// Makes a sine expensive together with any other op.
 class SlowSines : public StitchCosts {
  public:
   absl::StatusOr<double> LatencyUs(const Chain& body) override {

@@ -300,7 +300,7 @@ class Machine {
     return (*RunReferenceF64(*program.body, 1, inputs))[0][0];
   }
 
-  // Of row m's slot t; -1: none.
+  // The expert of row m's slot t; -1 if it has none.
   int64_t ExpertOf(const GroupedSpec& spec, int64_t m, int64_t t) {
     const GroupedProduct& p = spec.code.problem;
     if (p.by_ends) {
@@ -349,7 +349,7 @@ class Machine {
       for (int64_t j = 0; j < p.n; ++j) {
         double x = 0, up = 0;
         if (expert >= 0) {
-          // Of W's columns, those of the first and of the second of a pair.
+          // The columns of W for the first and the second half of a pair.
           const int64_t first = p.HasHalves() || !pair ? j : 2 * j;
           const int64_t second = p.HasHalves() ? j + p.n : 2 * j + 1;
           x = GroupedSum(spec, row, scale, expert, up_first ? second : first);
@@ -501,7 +501,7 @@ class Machine {
     const bool norm = p[0].epilogue.norm.has_value();  // computed here
     const Chain chain = ProgramChain(p).Make();
     const int64_t rows = (ProductOf(spec).constant_rows ? p.m : m_) * p.rows_per_m;
-    // In the caller's order, which is that of roles.
+    // In the caller's order, which is the order of roles.
     std::vector<Bytes> by_caller;
     std::vector<OperandBinding> results;
     std::vector<Role> roles = {Role::kA, Role::kW, Role::kWUp};

@@ -70,8 +70,8 @@ Chain NormFfnResidual(int64_t k, int64_t n, bool rounds = true, bool in_place = 
   return g.Finish();
 }
 
-// A kernel of products stores its result once: what is given out twice is stored by a stitched one,
-// or refused where that has nothing to compute.
+// A GEMM kernel stores its result once. A result that is output twice is stored by a stitched
+// kernel, or refused if that kernel has nothing to compute.
 TEST(StitchPlans, OfAProductThatIsGivenOutTwiceStoreBoth) {
   for (const bool rounds : {false, true}) {
     testing::Graph g;
@@ -365,8 +365,9 @@ TEST(StitchPlans, ReduceATransposeAsItsOperandLies) {
   EXPECT_EQ(ReducedAxes(PlansOf(g.Finish(), 1).chosen), (std::vector<int32_t>{0, 1}));
 }
 
-// Kept axes in another order, results that are spread again or stored beside their transpose, an
-// operand that no transpose leads to, and the row of a transpose that a transpose undoes.
+// Kept axes in another order, results that are broadcast again or stored in addition to their
+// transpose, an operand without a transpose, and the row of a transpose that another transpose
+// undoes.
 TEST(StitchPlans, ReductionsOfTransposesComputeThem) {
   for (const std::vector<int32_t>& order :
        {std::vector<int32_t>{2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}}) {
@@ -514,8 +515,8 @@ TEST(StitchPlans, NormFfnAndResidualAreTwoKernelsOrThree) {
   }
 }
 
-// The statistic of a norm behind the products, one of both halves of the pair; `before`: the chain
-// normalises the rows, unrounded. Nothing writes normalised rows.
+// The statistic of a norm after the GEMMs, one of both halves of the pair; `before`: the chain
+// normalizes the rows, unrounded. No op writes normalized rows.
 Chain StatisticFfnResidual(int64_t k, int64_t n, bool before) {
   testing::Graph g;
   const ValueId x = g.In(DType::kBF16, {-1, k});

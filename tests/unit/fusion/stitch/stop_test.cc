@@ -10,7 +10,7 @@ namespace {
 using testing::Graph;
 using testing::H200;
 
-// Of this thread: other processes' load is not counted.
+// CPU time of this thread: other processes' load is not counted.
 double CpuMs() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

@@ -1,4 +1,4 @@
-// CUDA's words on the host, for arithmetic alone.
+// CUDA's keywords and types on the host, only as far as arithmetic needs them.
 #pragma once
 #include <cmath>
 #include <cstring>

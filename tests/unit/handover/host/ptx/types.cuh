@@ -16,7 +16,7 @@ using u64 = unsigned long long;
 
 using handover_simulator::simulator;
 
-// Consumer threads begin behind the producer warpgroup.
+// Consumer threads begin after the producer warpgroup.
 struct ThreadIndex {
   operator unsigned() const { return 128 + static_cast<unsigned>(simulator->Thread()); }
 };

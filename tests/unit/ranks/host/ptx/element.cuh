@@ -5,7 +5,7 @@ namespace sinter {
 
 struct Float32 {};
 
-// Of integers that bf16 holds, and NaN.
+// Holds only integers that bf16 represents, and NaN.
 struct BFloat16 {
   static u32 pack(float low, float high) {
     return __float_as_uint(low) >> 16 | (__float_as_uint(high) & 0xFFFF0000u);

@@ -38,7 +38,7 @@ inline float __uint_as_float(u32 bits) {
   std::memcpy(&x, &bits, sizeof x);
   return x;
 }
-float __shfl_xor_sync(u32 lanes, float value, int mask);  // of sums of squares alone
+float __shfl_xor_sync(u32 lanes, float value, int mask);  // only for sums of squares
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 
 }  // namespace sinter
