@@ -24,7 +24,7 @@ struct Form {
   bool two_shot, rounded, norm, by_rows;
   int number;
 
-  // Of x and of what is computed, in elements. Parts of ranks have half of the columns.
+  // Columns of x and of the result, in elements. Parts of ranks have half of the columns.
   int XColumns() const { return kind == kGather ? kColumns / kRanks : kColumns; }
   int OutColumns() const { return kind == kPart ? kColumns / kRanks : kColumns; }
   bool residual() const { return kind != kGather && (kind == kSum || rounded); }
@@ -39,7 +39,7 @@ constexpr Form kForms[] = {{"one_shot", kSum, false, false, false, false, 0},
                            {"two_shot_norm", kSum, true, true, true, false, 7}};
 constexpr double kEps = 1e-6;
 
-// bf16, of sums with a residual behind them but for one.
+// bf16 sums with a residual after them, except for one form.
 CollectiveProblem ProblemOf(const Form& form) {
   CollectiveProblem problem;
   problem.kind = form.kind;
@@ -53,7 +53,7 @@ CollectiveProblem ProblemOf(const Form& form) {
   problem.eps = form.norm ? kEps : 0;
   return problem;
 }
-// Of the form, the fastest that is predicted.
+// The schedule of the form that is predicted to be the fastest.
 CollectiveSchedule ScheduleOf(const Form& form, int rows) {
   for (const RankedCollective& ranked :
        SearchCollective(ProblemOf(form), rows, *BuiltinModel("h100"))) {
@@ -77,8 +77,9 @@ uint16_t ToBf16(float x) {
   return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-// The same on every rank's host. Below 0: the residual of rank -1 - `rank`. With zeros of both
-// signs, infinities and NaNs, also one whose bits are those of an empty slot.
+// The same on every rank's host. If `rank` is negative: the residual of rank -1 - `rank`. The
+// values include zeros of both signs, infinities and NaNs, also a NaN whose bits equal those of an
+// empty slot.
 std::vector<uint16_t> Values(int rank) {
   std::vector<uint16_t> values(static_cast<size_t>(kMostRows) * kColumns);
   uint32_t state = static_cast<uint32_t>(rank + 7) * 2654435761u;
@@ -146,7 +147,7 @@ class Rank {
       ports.measurer->Free(buffer);
   }
 
-  // Behind `group` is joined. Of all rows that are launched, once.
+  // Called once, after `group` is joined. Binds for all rows that are launched.
   absl::Status Bind(const Form& form, int rows, int plan = 1) {
     const DevicePtr pointers[] = {x.ptr, residual.ptr, gamma.ptr, normed.ptr, out.ptr};
     const BufferList buffers{pointers, 5, 0, group->room(), static_cast<uint64_t>(plan)};
@@ -364,7 +365,7 @@ TEST_F(Collectives, EndOnAllRanksWhenOneIsMissed) {
   int rank = -1;
   EXPECT_EQ(ranks_[0]->group->GetStatus(&rank).code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(rank, 1);
-  // The other one is told by its next launch.
+  // The other rank learns of it at its next launch.
   EXPECT_OK(ranks_[1]->group->GetStatus(&rank));
   ASSERT_OK(ranks_[1]->ports.measurer->RunAndWait(
       [&](StreamHandle stream) { return ranks_[1]->Launch(kForms[0], 64, stream); }));
@@ -438,8 +439,8 @@ Exchange ByFiles(const fs::path& folder, int rank) {
   };
 }
 
-// One rank. "run": calls that are right; "descriptors": over memory that is shared by them.
-// "killed", "stopped": rank 1 ends so after some calls, and rank 0 must be told so in time.
+// One rank. "run": valid calls; "descriptors": over memory shared by descriptors. "killed",
+// "stopped": rank 1 ends that way after some calls, and rank 0 must be notified in time.
 absl::Status RunRank(int number, const fs::path& folder, const std::string& mode) {
   SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<Rank> rank, Rank::Make(number));
   SINTER_ASSIGN_OR_RETURN(std::unique_ptr<PeerMemory> memory, OpenPeerMemory(TestConfig(), number));

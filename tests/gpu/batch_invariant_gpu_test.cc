@@ -100,7 +100,7 @@ bool HasPoison(const std::string& bits) {
 FfnSpec PlainSpec() {
   FfnSpec spec;
   spec.n = 1536;
-  spec.k = 416;  // steps behind it, with a block_k of 128
+  spec.k = 416;  // steps past it, with a block_k of 128
   spec.l = 384;
   spec.act = Activation::kGeluTanh;
   spec.bias1 = spec.bias2 = true;
@@ -252,7 +252,7 @@ class OneRowOrder : public GpuTest {
     return outputs;
   }
 
-  // Of the product dataflow, for a product: at most `count` for which `wanted` holds.
+  // Schedules of the product dataflow for a GEMM: at most `count` for which `wanted` holds.
   static std::vector<Schedule> Products(const ProductSequence& problem, size_t count,
                                         const std::function<bool(const Schedule&)>& wanted) {
     std::vector<Schedule> list;

@@ -1,8 +1,8 @@
-// Clusters that share row tiles by ranges of N, and those whose slab does not hold all of C, which
-// then lies in shared memory, at peers and in L2 at once, and those with gate and up in ranks of
-// their own, and those whose weights stay while row tiles pass: schedules over the whole space,
-// rows that end anywhere, launches one behind another on one workspace, with and without pauses;
-// spins trap.
+// Four kinds of clusters. Some share row tiles by ranges of N. Some have a slab that does not hold
+// all of C, which is then in shared memory, at peers and in L2 at once. Some have gate and up in
+// ranks of their own. In some the weights stay while row tiles pass. The tests cover schedules over
+// the whole space, rows that end anywhere, and back-to-back launches on one workspace, with and
+// without pauses; spins trap.
 #include "src/plan/product_family.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
@@ -111,8 +111,8 @@ class Clusters : public GpuTest {
     EXPECT_EQ(on_three_levels > 0, form == Dataflow::kClusterSlab);
   }
 
-  // Right for any number of rows; then many launches behind one another, of which the last one's
-  // bytes are the first one's.
+  // Right for any number of rows; then many back-to-back launches, the last of which writes the
+  // same bytes as the first.
   static void Run(DeviceChain& data, const LoadedPlanPtr& plan, int64_t rows) {
     const auto run = Got(data.Bind(plan));
     std::string first;

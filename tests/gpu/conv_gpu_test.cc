@@ -1,6 +1,6 @@
-// Convolutions on the kernels of products: M counts images, rows count pixels of the result. Every
-// buffer lies between guards of NaN, so that what is read beside it spoils the result, and what is
-// written beside it is seen.
+// Convolutions on the kernels of GEMMs: M counts images, rows count pixels of the result. Every
+// buffer is between guards of NaN. A read outside the buffer therefore spoils the result, and a
+// write outside it is detected.
 #include "src/engine/bound_plan.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
@@ -12,7 +12,7 @@ namespace {
 using Choice = PrepareOptions::Choice;
 
 constexpr uint8_t kPoison = 0xff;               // a NaN in every floating type
-constexpr uint64_t kGuard = uint64_t{1} << 16;  // bytes before and behind each buffer
+constexpr uint64_t kGuard = uint64_t{1} << 16;  // bytes before and after each buffer
 constexpr int kRuns = 3;
 
 // A buffer with poison on both sides, itself poison at first.
@@ -145,7 +145,7 @@ class Convolutions : public GpuTest {
   static std::vector<int64_t> OneToNine() { return {1, 2, 3, 4, 5, 6, 7, 8, 9}; }
 };
 
-// FlashFuser's C1 to C4 and, beside them, what divides nothing.
+// FlashFuser's C1 to C4 and, in addition, extents that no tile size divides.
 TEST_F(Convolutions, C1) {
   Expect("conv_chain b=M ic=64 h=56 w=56 oc1=256 oc2=64 k1=1 k2=1 act=relu", OneToNine());
 }

@@ -21,7 +21,8 @@ struct BoundRun {
 // One thread. The measurer and the loader outlive it.
 class DeviceChain {
  public:
-  // Inputs for M up to `rows` from `seed`. The output has room for as many and a guard behind.
+  // Inputs for M up to `rows` from `seed`. The output has room for as many rows, followed by a
+  // guard.
   static absl::StatusOr<std::unique_ptr<DeviceChain>> Make(const Ports& ports, const Chain& chain,
                                                            int64_t rows, uint64_t seed);
 
@@ -41,12 +42,13 @@ class DeviceChain {
   absl::StatusOr<BoundRun> BindOn(std::shared_ptr<const PreparedPlan> plan, DeviceBuffer workspace);
   absl::StatusOr<DeviceBuffer> MakeWorkspace(uint64_t bytes);  // all poison
 
-  // Poisons the output and the workspace behind its header.
+  // Poisons the output and the workspace past its header.
   absl::Status Poison(const BoundRun& run);
   // Poison, one launch, wait; the whole output buffer with its guard.
   absl::StatusOr<std::string> Run(const BoundRun& run, int64_t m, bool pdl = false);
   absl::StatusOr<std::string> DownloadOutput();
-  // Of a plan that BindOver bound: the input anew, one launch, wait; the whole input's buffer.
+  // For a plan that BindOver bound: restores the input, launches once, waits; returns the whole
+  // buffer of the input.
   absl::StatusOr<std::string> RunOver(const BoundRun& run, int input, int64_t m);
 
   // The float64 reference of all rows, once computed.

@@ -143,8 +143,8 @@ class ProductsRun {
     return a;
   }
 
-  // The result of product `i` on the rows `x`, which are `rows` of the chain's, rounded where the
-  // chain says so and it is no output.
+  // The result of GEMM `i` on the rows `x`, which are `rows` of the chain's. It is rounded if the
+  // chain says so and it is not an output.
   Matrix Apply(int i, const Matrix& x, const std::vector<int64_t>& rows) const {
     const MatrixProduct& p = matched_.sequence[i];
     const ProductInputs& in = matched_.InputsOf(i);

@@ -15,7 +15,7 @@ bool TakesFfnReference(const ProductSequence& sequence);
 // Rows `rows` of the chain's only output, one after the other, contiguous: each in [0, m), where M
 // counts images in [0, m * pixels).
 // `inputs`: canonical, bytes as the chain's strides lay them out. Only inputs are rounded, and
-// intermediates where the chain casts them. INVALID_ARGUMENT when the chain is none. Blocks;
+// intermediates where the chain casts them. INVALID_ARGUMENT if the chain is not an FFN. Blocks;
 // `threads` 0: one per hardware thread.
 absl::StatusOr<std::vector<double>> FfnReference(const Chain& chain, int64_t m,
                                                  const std::vector<std::string>& inputs,

@@ -16,8 +16,8 @@ constexpr uint8_t kPoison = 0xff;  // a NaN in every floating type
 constexpr uint64_t kGuardBytes = 8192;
 constexpr uint8_t kNanCode = 0x7f;
 
-// Rms and largest error over the rms of the result: of promoted sums stored in f32, of a bf16
-// result, of all-positive data, and behind a quantised intermediate, of which some codes flip.
+// RMS and largest error over the RMS of the result: promoted sums stored in f32, a bf16 result,
+// all-positive data, and a quantized intermediate, some of whose codes flip.
 constexpr Bounds kPromoted{3e-4, 3e-3, 0}, kBF16{2.5e-3, 0.01, 0}, kBiased{1e-3, 3e-3, 0};
 constexpr Bounds kRequantised{1e-2, 0.3, 0};
 
@@ -87,7 +87,7 @@ class ScaledRuns {
     return bytes;
   }
 
-  // OK when the first m rows are within `bounds` and nothing behind them was written.
+  // OK if the first m rows are within `bounds` and nothing past them was written.
   absl::Status Check(const std::string& output, int64_t m, const Bounds& bounds) {
     SINTER_ASSIGN_OR_RETURN(const std::vector<double> got, OutputValues(chain_, 0, m, output));
     const absl::Span<const double> want(reference_.data(), got.size());
@@ -210,8 +210,9 @@ Chain GatedPair(int64_t n, int64_t k, DType result) {
   return b.Finish().value();
 }
 
-// A product of [n, k] weights, as f32, whose scales have these strides: those of the rows' groups
-// or, without `groups`, of the rows, and those of blocks or columns of the weights.
+// A GEMM of [n, k] weights, as f32, whose scales have the given strides. `of_rows`: for the scales
+// of the rows' groups or, without `groups`, of the rows. `of_weights`: for the scales of blocks or
+// columns of the weights.
 Chain StridedScales(int64_t n, int64_t k, bool groups, const std::vector<Stride>& of_rows,
                     const std::vector<Stride>& of_weights) {
   ChainBuilder b;
@@ -375,7 +376,7 @@ TEST_F(Fp8, StridedScalesAtEveryM) {
   EveryM("vectors", StridedScales(776, 1024, false, {{3, 0}, one}, {{2, 0}, one}), kPromoted);
 }
 
-// What lies M apart moves with each launch's m, so each has inputs of its own.
+// Strides of M elements change with each launch's m, so each has inputs of its own.
 TEST_F(Fp8, ScalesThatLieMApart) {
   const Chain chain = StridedScales(776, 1024, true, {{1, 0}, {1, 1}}, {});
   for (const int64_t m : {1, 7, 64, 129, 300}) {
@@ -427,8 +428,8 @@ void FirstKernels(const Ports& ports, const Chain& made, ScaledRuns& runs, int64
   }
 }
 
-// Codes that a kernel stores are those of the float64 rule, but for few whose quotient lies beside
-// the border of two codes: those are one code away. 1.1 % of them are expected.
+// Codes that a kernel stores equal the codes of the float64 rule, except for few whose quotient is
+// near the border of two codes: those are one code away. 1.1 % of them are expected.
 TEST_F(Fp8, QuantisesResultsInTheirKernel) {
   constexpr int64_t kMostRows = 200;
   constexpr double kSame = 1e-3, kOneCode = 0.14, kLeast = 4e-3, kMostFlipped = 0.02;
@@ -634,7 +635,7 @@ TEST_F(Fp8, MutantsAreCaught) {
   }
 }
 
-// A NaN code or scale reaches its row alone: all others keep their bits.
+// A NaN code or scale reaches only its row: all others keep their bits.
 TEST_F(Fp8, NanStaysInItsRow) {
   constexpr int64_t kRows = 37, kColumns = 520, kK = 384, kBadCode = 5, kBadScale = 30;
   const Chain chain =

@@ -116,7 +116,7 @@ struct Tensors {
     return made;
   }
 
-  // NaN in the outputs and in the workspace behind its header.
+  // NaN in the outputs and in the workspace past its header.
   absl::Status Poison() const {
     for (const DeviceBuffer& buffer : outputs) {
       SINTER_RETURN_IF_ERROR(measurer->Fill(buffer, 0xff));
@@ -167,8 +167,8 @@ class GraphNodes : public StreamTest {
     return tensors.Download();
   }
 
-  // Three times behind one another by programmatic edges where they may be, at `rows[0]`; then
-  // updated to other buffers and rows, and back.
+  // Adds the plan three times in sequence at `rows[0]`, by programmatic edges where they are
+  // allowed; then updates it to other buffers and rows, and back.
   void ExpectALaunchsBytes(const Subject& subject, const std::vector<int64_t>& rows) {
     const auto first = Tensors::Make(ports().measurer.get(), subject, rows[0], 3);
     const auto second = Tensors::Make(ports().measurer.get(), subject, rows[0], 4);

@@ -14,7 +14,7 @@ namespace {
 using bench::GraphCase;
 
 constexpr int kRepeats = 3;
-constexpr int64_t kGraphs = 40, kFirstSeed = 1, kWideShare = 4;  // of the graphs, beside them
+constexpr int64_t kGraphs = 40, kFirstSeed = 1, kWideShare = 4;  // and a quarter as many wide ones
 constexpr double kMostRefused = 0.25;
 constexpr uint64_t kUnfusedEvery = 5;  // of the seeds
 
@@ -107,8 +107,8 @@ TEST_F(Graphs, AsFrameworksWriteThemAreRight) {
                              [](uint64_t seed) { return testing::MakeRoughChain(seed); }));
 }
 
-// Of numbers that f32 holds exactly, with exact ops: an output has every bit of the reference's, so
-// that a rounding too many or too few is seen where bounds would let it through.
+// Graphs of numbers that f32 holds exactly, with exact ops. An output has every bit of the
+// reference's, so a rounding too many or too few fails even if it is within bounds.
 TEST_F(Graphs, OfExactNumbersHaveEveryBit) {
   std::vector<Drawn> exact;
   const auto draw = [](uint64_t seed) {

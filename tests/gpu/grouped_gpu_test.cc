@@ -18,7 +18,7 @@ using Ids = std::vector<int32_t>;
 
 struct Routing {
   const char* name;
-  // Of slot i of `slots`, `top` a row, among `experts`.
+  // The id of slot i of `slots`, `top` a row, among `experts`.
   int32_t (*id)(int64_t i, int64_t top, int32_t experts, uint32_t random);
 };
 
@@ -69,7 +69,7 @@ std::vector<Form> FormsOf(const std::vector<GroupedSchedule>& schedules, bool wi
   return forms;
 }
 
-// Whether a row's results depend on its own inputs alone, so that a reference of more rows begins
+// Whether a row's results depend only on its own inputs, so that a reference of more rows begins
 // with them.
 bool RowsAreApart(const Chain& chain) {
   return std::none_of(chain.ops().begin(), chain.ops().end(), [&](const Op& op) {
@@ -220,7 +220,8 @@ class Routed {
     return Download();
   }
 
-  // Of the first `m` rows. Where rows are apart, one evaluation of all rows serves each m.
+  // The reference of the first `m` rows. If rows are independent, one evaluation of all rows serves
+  // each m.
   std::vector<double> Reference(int64_t m) {
     const int64_t rows = rows_apart_ ? rows_ : m;
     std::vector<double>& whole = references_[{written_, rows}];
@@ -345,8 +346,8 @@ TEST_F(Grouped, GatedFfnsEqualTheReferenceOnEveryRouting) {
   }
 }
 
-// Of e4m3, with scales of every kind; columns that no tensor map takes; and a K that ends inside of
-// a step.
+// GEMMs of e4m3, with scales of every kind; columns that no tensor map takes; and a K that ends
+// inside a step.
 TEST_F(Grouped, ScaledProductsEqualTheReferenceOnEveryRouting) {
   for (const char* form : {"n=160 k=384 scales=group", "n=136 k=256 scales=group",
                            "n=160 k=208 scales=row", "n=136 k=200 scales=tensor"}) {
@@ -596,7 +597,7 @@ TEST_F(Grouped, NaNOfAScaledProductStaysInItsRow) {
   }
 }
 
-// Slots of an expert around the borders of what a block and a pair of blocks take.
+// Numbers of slots per expert around the largest number for one block and for a pair of blocks.
 TEST_F(Grouped, SwappedTilesHaveAnyNumberOfSlots) {
   constexpr int64_t kRows = 1200;
   for (const char* line :
@@ -685,8 +686,8 @@ TEST_F(Grouped, BiasesAndColumnsInTurnsEqualTheReference) {
   }
 }
 
-// Of `experts` groups of `rows` rows: even, one, none, falling, negative, beyond the rows, rows
-// behind the last, around the borders of tiles.
+// End offsets of `experts` groups of `rows` rows: even, one, none, falling, negative, past the
+// rows, rows after the last, around the borders of tiles.
 std::vector<std::pair<std::string, Ids>> EndsOf(int64_t rows, int64_t experts) {
   constexpr int32_t kLeast = std::numeric_limits<int32_t>::min();
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();

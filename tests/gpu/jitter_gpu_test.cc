@@ -103,7 +103,7 @@ TEST_F(Jitter, Products) { RunAll(Dataflow::kProduct); }
 TEST_F(Jitter, GridExchange) { RunAll(Dataflow::kGridExchange); }
 TEST_F(Jitter, ClusterExchange) { RunAll(Dataflow::kClusterExchange); }
 
-// Rows by im2col loads: windows of every channel count, and what is behind the last tap.
+// Rows by im2col loads: windows of every channel count, and the channels after the last tap.
 TEST_F(Jitter, Windows) {
   std::vector<Chain> chains;
   for (const char* line :

@@ -47,7 +47,7 @@ class ModuleCap : public StreamTest {
     folder_ = folder;
     Config config = TestConfig();
     config.cache_enabled = true;
-    config.cache_dir = folder_;  // kernels of this build, by this test alone
+    config.cache_dir = folder_;  // kernels of this build, only by this test
     config.module_cache_bytes = kModuleCap;
     Ports ports = Got(MakePorts(config, 0, "", StderrLog()));
     small_ = Engine::Create(std::move(ports), config, StderrLog());
@@ -58,7 +58,7 @@ class ModuleCap : public StreamTest {
     std::filesystem::remove_all(folder_, ignored);
   }
 
-  // Of the device, by the driver's own account.
+  // The device's free memory, as the driver reports it.
   uint64_t FreeBytes() const {
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     const auto info =

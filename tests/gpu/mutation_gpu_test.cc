@@ -1,6 +1,5 @@
-// Every mutant of the device library is caught: a wrong result, a trap, a fault or a hang.
-// Each runs in a process of its own: `mutation_gpu_test --mutant=N` runs mutant N alone and prints
-// its fate.
+// Every mutant of the device library is caught: a wrong result, a trap, a fault or a hang. Each
+// runs in its own process: `mutation_gpu_test --mutant=N` runs only mutant N and prints its fate.
 #include <spawn.h>
 
 #include "src/reference/rows.h"

@@ -1,4 +1,4 @@
-// Plans built by hand launch as those of the engine do; fakes stand in for compiler and GPU.
+// Plans built by hand launch like the engine's plans; fakes stand in for compiler and GPU.
 #include "tests/gpu/plan_build.h"
 
 #include "src/chain/problem.h"

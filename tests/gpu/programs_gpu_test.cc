@@ -82,7 +82,7 @@ TEST_F(Programs, ClusterExchange) {
          Dataflow::kClusterExchange, 4);
 }
 
-// Matrices of f32 beside operands of 16 bits and of 8, and of 16 bits beside results of f32.
+// Matrices of f32 with operands of 16 bits and of 8, and matrices of 16 bits with results of f32.
 TEST_F(Programs, MatricesOfAnyElement) {
   for (const testing::EpilogueTypes& types : testing::kMatrixTypes) {
     RunAll(testing::MatrixEpilogues(types, kSizes), Dataflow::kProduct, 4);

@@ -59,7 +59,7 @@ struct Layer {
   }
 };
 
-// The plan with other schedules. `columns`: pushes those alone.
+// The plan with other schedules. `columns`: pushes only those.
 Plan With(Plan plan, Schedule product, bool pushes, int threads, int64_t columns = 0) {
   product.pushes = pushes || columns > 0 ? kRanks : 0;
   product.pushed_columns = static_cast<int>(columns);
@@ -77,7 +77,8 @@ Plan With(Plan plan, Schedule product, bool pushes, int threads, int64_t columns
   return plan;
 }
 
-// Of each way to cut the product, in one turn or in several, the fastest that is predicted.
+// For each way to cut the GEMM, in one turn or in several, the schedule that is predicted to be the
+// fastest.
 std::vector<Schedule> Cuts(const Plan& plain) {
   const DeviceModel model = *BuiltinModel("h100");
   const ProductSequence& sequence = ProductOf(plain.kernels[0].spec).sequence;
@@ -96,8 +97,8 @@ std::vector<Schedule> Cuts(const Plan& plain) {
   return cuts;
 }
 
-// Of each way in which blocks share loads, and of some widths of tiles, the fastest that is
-// predicted of those that compute columns early.
+// For each way in which blocks share loads, and for some widths of tiles, the schedule that is
+// predicted to be the fastest of those that compute columns early.
 std::vector<Schedule> EarlyCuts(const Plan& plain) {
   const DeviceModel model = *BuiltinModel("h100");
   const ProductSequence& sequence = ProductOf(plain.kernels[0].spec).sequence;
@@ -249,7 +250,7 @@ class PushedSums : public ::testing::Test {
     return first;
   }
 
-  // Of plans of one number of rows, the first of which says what is right.
+  // Compares plans of one number of rows with the first of them, and times them.
   static void ExpectEqualAndTime(const Layer& layer, int64_t rows,
                                  const std::vector<NamedPlan>& named, int calls);
 
@@ -413,7 +414,7 @@ void PushedSums::ExpectEqualAndTime(const Layer& layer, int64_t rows,
   }
 }
 
-// Of all cuts of the product, pushed or not.
+// Times of all cuts of the GEMM, pushed or not.
 TEST_F(PushedSums, Times) {
   const Layer layer(8192, 4096);
   Begin(layer);
@@ -435,7 +436,7 @@ TEST_F(PushedSums, Times) {
   }
 }
 
-// What planning chooses for many rows beside the plan whose sum sends all.
+// The plan chosen for many rows, compared with the plan whose sum sends all.
 TEST_F(PushedSums, TimesOfManyRows) {
   const struct {
     int64_t n, k, rows;

@@ -194,7 +194,7 @@ TEST_F(RankPlans, TakeManyCallsOfChangingRowsWhileARankIsLate) {
         absl::Status status;
         for (int call = 0; call < kCalls && status.ok(); ++call) {
           state = state * 1664525 + 1013904223;
-          // Behind what is queued, now one rank, then the other.
+          // Sleeps after the queued work, now in one rank, then in the other.
           if ((state >> 21) % 512 == static_cast<uint32_t>(r))
             std::this_thread::sleep_for(std::chrono::microseconds(state >> 22));
           last[r] = (state >> 24) % 25;

@@ -44,8 +44,8 @@ class Residuals : public SweepTest {
     Sweep(Specs(), dataflow, jitter ? kPaused : kSchedules, jitter, 17, RunOne);
   }
 
-  // Right in a buffer of its own; then, in the residual's place, the same bytes, and the rows
-  // behind m as they were.
+  // Right in a buffer of its own; then, in the residual's place, the same bytes, and the rows after
+  // m unchanged.
   static void RunOne(DeviceChain& data, const LoadedPlanPtr& plan) {
     const int residual = data.matched().NumberOf(data.matched().size() - 1, Role::kResidual);
     const auto apart = Got(data.Bind(plan));

@@ -151,7 +151,7 @@ TEST_F(Runtime, AThreadWithoutAContextKeepsNone) {
   thread.join();
 }
 
-// A context of the caller's own, beside the primary one.
+// A context that the caller creates, in addition to the primary one.
 class OwnContext {
  public:
   explicit OwnContext(const Device& device) {

@@ -1,5 +1,5 @@
-// Kernels that come with the library: products of every epilogue at every m, every tile, graphs of
-// rows, and their times beside those of the chosen plans.
+// Prebuilt fallback kernels: GEMMs of every epilogue at every m, every tile, graphs of rows, and
+// their times compared with the chosen plans.
 #include "src/standin/stand_in.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/measure_graph.h"
@@ -173,7 +173,7 @@ TEST_F(StandIns, OfGraphsAreRight) {
 
 class StandInTimes : public StandIns {
  protected:
-  // Of one computation in a graph of many, each on other buffers.
+  // The time of one computation in a graph of many, each on other buffers.
   static absl::StatusOr<double> TimeOf(const absl::StatusOr<bench::Runnable>& run, int calls) {
     if (!run.ok()) return run.status();
     bench::TimingOptions options;

@@ -99,7 +99,7 @@ class Stitch : public GpuTest {
   static void ExpectBoth(const std::vector<GraphCase>& cases) {
     const auto plans = PrepareBoth(cases);
     Counts unfused, best;
-    int without = 0;  // an op alone may be no kernel where it is one together with others
+    int without = 0;  // a single op may have no kernel although it is a part of one
     const Clock clock;
     for (size_t i = 0; i < cases.size(); ++i) {
       const auto runs = StitchRuns::Make(ports(), cases[i], 1, kFullReference);
@@ -152,7 +152,7 @@ class StitchSchedules : public Stitch {
     }
   };
 
-  // Of the first graphs that one kernel takes.
+  // Trials of the first graphs that one kernel takes.
   static std::vector<Trial> Trials(const std::vector<GraphCase>& cases, int wanted) {
     std::vector<absl::StatusOr<std::vector<StitchSchedule>>> found(
         cases.size(), absl::UnknownError("not searched"));
@@ -314,7 +314,8 @@ TEST_F(Stitch, PackedKernels) {
   EXPECT_GT(counts.runs, 9);
 }
 
-// One plan, any number of rows, the largest bucket passed among them; nothing behind the last row.
+// One plan serves any number of rows, also more than the largest bucket; nothing is written past
+// the last row.
 class StitchRows : public Stitch {
  protected:
   static void ExpectRows(const Problem& problem, int64_t made_for, const PreparedPlanPtr& plan,
@@ -387,7 +388,7 @@ TEST_F(StitchRows, MemoryChainsTakeAnyNumberOfRows) {
   }
 }
 
-// rmsnorm, gated FFN, residual: products in a graph, what they absorb, and what is stitched.
+// rmsnorm, gated FFN, residual: GEMMs in a graph, the ops that they absorb, and the stitched rest.
 // `in_place`: the result may take the place of x.
 absl::StatusOr<Chain> NormFfnResidual(int64_t k, int64_t n, bool in_place) {
   ChainBuilder b;
@@ -439,8 +440,8 @@ TEST_F(Stitch, NormFfnResidual) {
   }
 }
 
-// The statistic of a norm applied behind a gated pair, by the chain itself or because it does not
-// round the rows that it normalises; then a product and the residual.
+// A norm's statistic is applied after a gate/up pair, by the chain itself or because the chain does
+// not round the normalized rows; then a GEMM and the residual.
 absl::StatusOr<Chain> StatisticFfnResidual(int64_t k, int64_t n, bool before) {
   ChainBuilder b;
   SINTER_ASSIGN_OR_RETURN(const ValueId x, b.Input({DType::kBF16, {Dim::M(), Dim::Constant(k)}}));
@@ -577,7 +578,7 @@ TEST_F(Stitch, ProductsWithResultsOfF32) {
   ExpectBoth(cases);
 }
 
-// Rows and elements by ids: tables of every type, ids of both types, computed, behind views.
+// Rows and elements by ids: tables of every type, ids of both types, computed, read through views.
 TEST_F(Stitch, Gathers) {
   std::vector<GraphCase> cases;
   for (testing::GatherGraph& graph : testing::GatherGraphs()) {
@@ -618,7 +619,7 @@ TEST_F(Stitch, Windows) {
   ExpectBoth(cases);
 }
 
-// Steps of rows of every length and type, alone and with what is read by them.
+// Steps of rows of every length and type, without and with ops that read them.
 TEST_F(Stitch, RowSteps) {
   std::vector<GraphCase> cases;  // first those that are compared with the unfused plan
   const Chain router = testing::Router(0, 128, 8), shares = testing::RouterOfShares(0, 60, 4);
@@ -653,7 +654,7 @@ std::string DrawnOf(const std::vector<double>& some, DType dtype, int64_t count)
 }
 
 // Equal numbers, NaN of both signs, infinities, zeros of both signs; sums of whole numbers; random
-// numbers of seeds and offsets of 64 bits: every bit is that of the reference.
+// numbers of seeds and offsets of 64 bits: every bit equals the reference's.
 TEST_F(Stitch, RowStepsAreExact) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double nan = std::nan("");
@@ -759,7 +760,7 @@ TEST_F(Stitch, GathersGiveZerosOutside) {
 }
 
 // Rows written by ids, in place and not: caches of every type, ids of both types, many of them
-// equal, computed, behind views.
+// equal, computed, read through views.
 TEST_F(Stitch, Scatters) {
   std::vector<GraphCase> cases;  // first those that are compared with the unfused plan
   const Chain caches = testing::CachesWrite(0, 16384, 8, 128);
@@ -777,8 +778,9 @@ TEST_F(Stitch, Scatters) {
   ExpectBoth(cases);
 }
 
-// Of equal ids the last one wins, whatever the number of rows; ids far outside of a cache that ends
-// where its buffer does write nothing. In place the other rows are not touched, else copied.
+// The last of equal ids wins, whatever the number of rows. Ids far outside a cache that ends
+// with its buffer write nothing. In place, the other rows are not touched; otherwise they are
+// copied.
 TEST_F(Stitch, ScattersWriteTheLastOfEqualIdsAndNothingOutside) {
   constexpr int64_t kSlots = 5, kColumns = 24;
   const std::vector<int64_t> some = {4, -1, int64_t{1} << 40, 0, 5, 4, -(int64_t{1} << 62), 3, 0};
@@ -843,7 +845,8 @@ TEST_F(Stitch, ScaledGroupsOfFewColumns) {
   ExpectBoth(cases);
 }
 
-// With M = 0 outputs without M are written, those of rows are not, and their buffers may be null.
+// With M = 0, outputs without M are written; outputs of rows are not, and their buffers may be
+// null.
 TEST_F(Stitch, NoRowsWriteTheOutputsWithoutM) {
   constexpr int64_t kColumns = 64;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();

@@ -21,7 +21,7 @@ class StitchRuns {
                                                           const bench::GraphCase& c, uint64_t seed,
                                                           int64_t full_elements = 50 * 1000 * 1000);
 
-  // Of a graph that is exact in f32 with these canonical inputs: every bit is compared.
+  // For a graph that is exact in f32 with these canonical inputs: every bit is compared.
   static absl::StatusOr<std::unique_ptr<StitchRuns>> MakeExact(
       const Ports& ports, const bench::GraphCase& c, const std::vector<std::string>& inputs);
 

@@ -101,7 +101,7 @@ class ThreeProducts : public GpuTest, public ::testing::WithParamInterface<Param
     return plans;
   }
 
-  // Launches one behind the other, the later ones starting while the earlier ones end.
+  // Launches back to back: the later ones start while the earlier ones end.
   static void ExpectRightBackToBack(DeviceChain& data, const BoundRun& run, int64_t m) {
     ASSERT_OK(data.Poison(run));
     ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {

@@ -1,6 +1,6 @@
-// Products of transposed rows, as gradients of weights are: x^T dy. Sums over M at every kind of M,
-// with rows behind M that are NaN in both operands; over the space of schedules; of values that
-// other kernels compute; of rows and columns of any number; of a K that is known.
+// GEMMs of transposed rows, as in gradients of weights: x^T dy. Sums over M at every kind of M,
+// with NaN rows past M in both operands; over the space of schedules; of values that other kernels
+// compute; of rows and columns of any number; of a K that is known.
 #include "src/engine/bound_plan.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
@@ -64,7 +64,7 @@ class Data {
         [bound](StreamHandle stream, int64_t m) { return EnqueuePlan(*bound, stream, m, false); });
   }
 
-  // Two runs at `m` rows: within the bounds, the same bytes, nothing written behind the outputs.
+  // Two runs at `m` rows: within the bounds, the same bytes, nothing written past the outputs.
   absl::Status Check(const Launch& launch, int64_t m) {
     SINTER_RETURN_IF_ERROR(Fill(m));
     SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> first, Run(launch, m));
@@ -115,7 +115,7 @@ class Data {
     return workspace_;
   }
 
-  // The first `m` rows of each input, NaN behind them.
+  // The first `m` rows of each input, followed by NaN.
   absl::Status Fill(int64_t m) {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       std::string bytes = inputs_[i];
@@ -286,7 +286,7 @@ TEST_F(Transposed, OfComputedOperands) {
   RunPlanned(g, {1}, 3);
 }
 
-// Rows and columns that are no multiples of 8 go through copies with zeros behind them.
+// Rows and columns that are not multiples of 8 go through copies padded with zeros.
 TEST_F(Transposed, OfAnyNumberOfRowsAndColumns) {
   std::mt19937 random(59);
   for (int i = 0; i < 12; ++i) {
@@ -306,7 +306,7 @@ TEST_F(Transposed, LongSums) {
   RunPlanned({Dim::M(), 64, 64}, {8192, 1}, 1);
 }
 
-// Of no rows the sum is zero, and the epilogue's ops are done.
+// Without rows the sum is zero, and the epilogue's ops are done.
 TEST_F(Transposed, OfNoRows) {
   Gradient g{Dim::M(), 72, 136};
   RunPlanned(g, {64, 0}, 1);
