@@ -394,7 +394,7 @@ def test_experts():
 
 
 def test_experts_of_codes():
-    """Of e4m3, rows in codes as vLLM hands them over and of 16 bits as SGLang does; in a graph, where no plan is waited for."""
+    """Experts of e4m3: rows in codes as vLLM passes them and of 16 bits as SGLang does; in a graph, which waits for no plan."""
     from sinter.torch import servers
 
     def coded(x):
@@ -768,7 +768,7 @@ def test_a_slot_measures_beside_a_loop():
         return sorted(times)
 
     alone = steps(lambda: False)
-    # What was measured before would be taken from a cache of others.
+    # A shared cache would provide the earlier measurements.
     with sinter.Context(slot_measure=True, cache_dir="", log_level="error") as measuring, contextlib.closing(measuring.slot(chain, m=16)) as slot:
         ended = lambda: measuring.stats().slot_measurements + measuring.stats().slot_measurements_given_up
         until = time.monotonic() + 60

@@ -1,7 +1,7 @@
 // The fake driver as a library that SINTER_LIBCUDA can name, so that a program in any language
-// binds, launches and releases without a GPU. Kernels do nothing. When the process ends, what a
-// program left alive on the device, or did that the real driver forbids, is printed, and the
-// process ends with status 86; with FAKE_LIBCUDA_LENIENT in the environment, violations alone
+// binds, launches and releases without a GPU. Kernels do nothing. When the process ends, it prints
+// what the program left alive on the device, and every call that the real driver forbids. The
+// process then ends with status 86; with FAKE_LIBCUDA_LENIENT in the environment, only violations
 // count.
 #include <unistd.h>
 
@@ -74,8 +74,8 @@ SINTER_FAKE_EXPORT(GraphAddNode, "cuGraphAddNode_v2",
                     const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* params))
 #undef SINTER_FAKE_EXPORT
 
-// What bindings call beside libsinter. Work ends as it is enqueued; every address is on the only
-// GPU.
+// Driver calls that bindings make themselves, not through libsinter. Work ends as it is enqueued;
+// every address is on the only GPU.
 extern "C" {
 __attribute__((visibility("default"))) CUresult cuEventQuery(CUevent) { return CUDA_SUCCESS; }
 __attribute__((visibility("default"))) CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) {

@@ -40,8 +40,8 @@ class Broken:
 
 
 class DLPack:
-    """A producer with a capsule of one of both forms. `says`: what it says of its device beside the capsule; `claims`: fields of
-    the capsule's tensor that are set after all else."""
+    """A producer with a capsule of one of both forms. `says`: the device that it reports outside the capsule; `claims`: fields of the capsule's
+    tensor that are set last."""
 
     def __init__(self, extents, code=4, bits=16, device=(2, 0), strides=None, versioned=True, major=1, offset=0, says=None, **claims):
         self.shape = (ctypes.c_int64 * max(len(extents), 1))(*extents)

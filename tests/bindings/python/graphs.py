@@ -19,8 +19,8 @@ DEVICE = "cuda" if os.environ.get("SINTER_TEST_GPU") else "cpu"
 
 
 def passed(model, options=None, dynamic=None):
-    """(compiled model, reports): each graph of `model` behind the pass, interpreted. Verified by the reference for an H200. Products are of the
-    model's extents: on a GPU Inductor would measure whether to pad them."""
+    """(compiled model, reports): each graph of `model` after the pass, interpreted. Verified by the reference for an H200. GEMMs have the model's
+    extents: on a GPU Inductor would measure whether to pad them."""
     how = {"prepare": "block"} if DEVICE == "cuda" else {"target": "h200"}
     own, _ = split_options(None, {**how, "verify": True, **(options or {})})
     reports = []

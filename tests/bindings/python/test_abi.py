@@ -44,7 +44,7 @@ def test_functions_of_one_operand_are_exported():
 
 
 def imports_of(file):
-    """The package's files that a file imports when it runs: also inside of functions, but not for types alone."""
+    """The package's files that a file imports when it runs: also inside functions, but not only for types."""
     found, open_nodes = set(), [ast.parse(file.read_text())]
     while open_nodes:
         node = open_nodes.pop()

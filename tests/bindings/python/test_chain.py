@@ -59,7 +59,7 @@ def test_builder_makes_the_texts_chain():
 
     text = sinter.Chain.of(S8)
     assert chain_of(composite).digest == text.digest
-    # The same ops, but for the order that composites choose.
+    # The same ops, except for the order that composites choose.
     kinds = lambda chain: sorted(op["op"] for op in json.loads(chain.to_json())["ops"])
     assert kinds(chain_of(build)) == kinds(text)
 
@@ -211,7 +211,7 @@ OPERATIONS = {
     "scalar": lambda b, x, y: x + b.scalar(math.inf, "bf16"),
     "integers": lambda b, x, y: x.cast("s32") * 3,
 }
-# Those of the C header but what Python has operators for.
+# The unary functions of the C header, except those for which Python has operators.
 for name in re.findall(r"SINTER_UNARY_(\w+) =", HEADER.read_text()):
     if name in ("NEG", "ABS", "NOT"):
         continue
@@ -645,7 +645,7 @@ def test_bad_operations_are_errors_and_leave_the_chain(name):
     b = sinter.Builder()
     with pytest.raises((sinter.Error, TypeError)):
         BAD_BUILDS[name](b)
-    # The chain still takes operations, and ends with what is alive.
+    # The chain still takes operations, and ends with the values that are alive.
     assert (value(b) + 1).rank == 2
 
 

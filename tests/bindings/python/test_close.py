@@ -1,4 +1,4 @@
-"""When objects that can be closed are given back: behind the last call with them, and at once where there is none."""
+"""When objects that can be closed are released: after the last call with them, and at once if there is none."""
 
 import ctypes
 import gc
@@ -119,7 +119,7 @@ def test_the_garbage_collector_does_not_wait(refusing, given_back, need_compiler
 
 
 def test_an_object_may_be_closed_in_its_own_callback(refusing, given_back, need_compiler):
-    """The callback runs inside of the call that asks for it; behind that call the object is given back."""
+    """The callback runs inside the call that asks for it; after that call the object is released."""
     pending, seen = refusing.prepare_async(SMALL, m=8), []
     error_of(pending.result)
 

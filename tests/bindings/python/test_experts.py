@@ -137,7 +137,7 @@ def test_more_rows_than_the_last_bucket_have_one_plan(on_fake_gpu):
 
 
 def misaligned(value):
-    """Equal, and 4 bytes behind an aligned address."""
+    """Equal, and 4 bytes past an aligned address."""
     room = torch.zeros(value.numel() + 4, dtype=value.dtype)
     at = next(i for i in range(4) if room[i:].data_ptr() % 16)
     return room[at : at + value.numel()].view(value.shape).copy_(value)

@@ -14,7 +14,7 @@ import sinter.torch
 from sinter.torch import servers
 from sinter.torch.runtime import store
 
-# Beside the package, in the source tree or in a bundle.
+# Next to the package, in the source tree or in a bundle.
 PLUGINS = pathlib.Path(sinter.__file__).parents[1] / "plugins"
 if not PLUGINS.exists():
     pytest.skip("the plugins are installed, or not here", allow_module_level=True)
@@ -143,7 +143,7 @@ class Layer(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    """What is taken of LlamaModel and Qwen2Model."""
+    """The parts of LlamaModel and Qwen2Model that the plugin uses."""
 
     endpoints = (8192,)
 
@@ -182,7 +182,7 @@ def module(monkeypatch, name, **members):
 
 
 def pass_manager():
-    """What is taken of vLLM's InductorPass and PostGradPassManager."""
+    """The parts of vLLM's InductorPass and PostGradPassManager that the plugin uses."""
     from torch._inductor.custom_graph_pass import CustomGraphPass
 
     class InductorPass(CustomGraphPass):

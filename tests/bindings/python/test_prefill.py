@@ -23,7 +23,7 @@ MB = 10**6
 
 
 class FakeSlot:
-    """Of one size; its build ends by ``end``, with a plan or an error. `there`: it has ended."""
+    """A slot of one size; its build ends by ``end``, with a plan or an error. `there`: it has ended."""
 
     def __init__(self, context, size, there):
         self.generation, self.error, self.callbacks = 2 if there else 0, None, []

@@ -403,7 +403,7 @@ def test_a_callback_that_raises_changes_nothing(tmp_path, need_compiler, monkeyp
 
 
 def test_a_callback_that_raises_is_heard_of(tmp_path, need_compiler):
-    """With Python's own hook, which takes objects of the interpreter alone."""
+    """With Python's own hook, which takes only objects of the interpreter."""
     code = (
         "import sinter, sys, threading\n"
         "def on_log(*_): raise KeyError('from log')\n"

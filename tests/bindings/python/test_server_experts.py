@@ -27,7 +27,7 @@ class MoEActivation(enum.Enum):
 
 @pytest.fixture
 def plans(monkeypatch):
-    """What is asked of plans, which torch stands for; `there` says whether there is one."""
+    """The calls to plans, which torch replaces; `there` says whether there is a plan."""
     asked = types.SimpleNamespace(calls=[], there=True)
 
     def launch(x, ids, weights, w1, w2, act="silu", layout="oi", out=None, within=None, pdl=False):
@@ -79,7 +79,7 @@ def whole(codes, scale):
 
 
 def exact_codes(x, ids, weights, w13, w2, scales):
-    """What is between the products is quantised too."""
+    """The values between the GEMMs are quantized too."""
     rows = whole(x, scales.x) if scales.x is not None else whole(*of_rows(x))
     first, second = whole(w13, scales.w13), whole(w2, scales.w2)
     y = torch.zeros(len(x), w2.shape[1]).double()

@@ -40,7 +40,7 @@ def parts_of(weights):
 
 
 class OneGroup:
-    """What is asked of a group beside launches."""
+    """The attributes of a group that are used, except launches."""
 
     def __init__(self, rank=0, size=2, gather=None):
         self.rank, self.size, self._exchange = rank, size, types.SimpleNamespace(gather=gather)
@@ -270,7 +270,7 @@ def test_an_operator_takes_only_plans_that_have_met(monkeypatch):
 
 
 class Distributed:
-    """What is taken of torch.distributed, for two threads."""
+    """The functions of torch.distributed that the plugin uses, for two threads."""
 
     def __init__(self, places=None, size=2):
         self.of_thread, self.meeting, self.places, self.size = threading.local(), Meeting(), places, size
@@ -286,7 +286,7 @@ class Distributed:
 
 
 def join_both(monkeypatch, dist, contexts, name="tp:0"):
-    """What both ranks are told; the group is taken out of the process again."""
+    """The results that both ranks get; the group is taken out of the process again."""
     monkeypatch.setattr(groups_module.importlib, "import_module", lambda name: dist)
     monkeypatch.setattr(store.store, "context", lambda device: contexts(device))
     monkeypatch.setattr(groups_module, "_place", lambda: (dist.places or {}).get(dist.of_thread.rank, PLACE()))
@@ -448,7 +448,7 @@ def test_split_layers_are_linked_over_a_group(vllm, ranks, which, caplog):
         found = ranks.run(step)
     for result, operators in found:
         assert close(result, wanted[3]) and operators == ["sinter.between_attentions.default"] * 2 + ["sinter.gated_mlp.default"]
-    # Of the two linked layers the operator sums, by vLLM's kernels for want of a plan; of the last one vLLM and the MLP's forward.
+    # In the two linked layers the operator sums, by vLLM's kernels because there is no plan; in the last one vLLM and the MLP's forward do.
     assert ranks.sums == [6, 6] and ranks.joins[0][:2] == ("tp:0", "cpu group")
     assert "3 layers from attention to attention, over 2 GPUs, for up to 48 rows" in caplog.text and "background" not in caplog.text
     assert parts[0].vllm_config.additional_config == {"sinter": f"up to {PLANNED} rows, over 2 GPUs"}

@@ -274,7 +274,7 @@ def test_wrong_types_are_named(message):
 
 
 def test_declared_strides_are_kept(monkeypatch):
-    """Of inputs that a chain declares otherwise than contiguous, and of outputs in a graph."""
+    """Strides of inputs that a chain declares as not contiguous, and of outputs in a graph."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     b = sinter.Builder()

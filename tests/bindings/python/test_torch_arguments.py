@@ -1,4 +1,4 @@
-"""Operators over the arguments that people give them: each part is computed by the reference beside torch's own operators."""
+"""Operators over the arguments that people pass: the reference computes each partition, and the results are compared with torch's operators."""
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_what_reads_a_symbolic_size_alone_is_no_row_of_nothing():
 
 
 def test_many_refusals_of_what_reads_a_symbol_leave_the_numbers_behind():
-    def f(x):  # sorting is no part's, so the rows of M are those of what a part reads
+    def f(x):  # sorting is not in a partition, so the rows of M are those that the partition reads
         return (sum(torch.sort(x[:, i : i + 8], 0)[0].var(0) for i in range(8)),)
 
     assert taken(check(f, torch.randn(5, 16), marked=(0,)))

@@ -1,4 +1,4 @@
-"""Attention through the pass of torch.compile's backend: parts by the reference beside torch's operators, and what is left by name."""
+"""Attention through the pass of torch.compile's backend: partitions by the reference, compared with torch's operators, and operators left by name."""
 
 import json
 import math

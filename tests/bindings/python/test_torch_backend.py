@@ -1,4 +1,4 @@
-"""torch.compile(model, backend="sinter") without a GPU: parts computed by the reference beside torch's own operators."""
+"""torch.compile(model, backend="sinter") without a GPU: partitions by the reference, compared with torch's own operators."""
 
 import contextlib
 import os
@@ -372,7 +372,7 @@ def test_rows_of_squares_have_limits_too():
     a, b = sympy.symbols("a b", positive=True, integer=True)
     for m, found in ((a, 1000), (3 * a * b, 1002), (a**2 * b, 1000), (a**2, 1024), (a * sympy.floor(a**2 / a), 1024), (a * (b + 1), 1000)):
         assert hint_at(m, 1000)(m) == found
-    assert hint_at(a, 1000)(a * b) == 1000  # another symbol is no part of M
+    assert hint_at(a, 1000)(a * b) == 1000  # another symbol is not a factor of M
     assert hint_at(a**2, 1000)(a) == 32 and hint_at(a**2, 1)(a) == 1 and hint_at(sympy.floor(a / 2), 1000) is None
 
     limits, x = [], torch.randn(30, 30, 256).bfloat16().to(DEVICE)
@@ -389,7 +389,7 @@ def test_rows_of_squares_have_limits_too():
 
 
 def test_dw_and_db_of_a_computed_gradient_are_taken():
-    """As behind a linear layer: its weight's gradient is a product of transposed rows."""
+    """As after a linear layer: its weight's gradient is a GEMM of transposed rows."""
 
     class Model(N.Module):
         def forward(self, x, y, g):
@@ -498,7 +498,7 @@ def test_weights_alone_are_constants():
 
 
 def test_weights_of_linear_layers_are_constants():
-    """They are given transposed. A kernel reads what is no constant behind the kernel before it alone."""
+    """They are passed transposed. A kernel reads inputs that are not constant only after the kernel before it."""
     _, reports = run(half(N.Linear(64, 128), N.GELU(), N.Linear(128, 64)), torch.randn(8, 64).bfloat16())
     (part,) = reports[0].taken
     assert [info.constant for info in part.made.chain.inputs()].count(False) == 1, "x alone may change"
@@ -617,7 +617,7 @@ def test_a_product_and_its_bias_are_one_operator_of_torchs():
     y = b.input("bf16", [1, 16]) + h @ again.T
     twice = h @ again.T
     b.output(y.cast("bf16"))
-    b.output((twice + b.input("f32", [16])).cast("bf16"))  # it is no vector of the operands' type
+    b.output((twice + b.input("f32", [16])).cast("bf16"))  # it is not a vector of the operands' type
     b.output((twice * twice + b.input("bf16", [8, 16])).cast("bf16"))
     chain = b.finish()
     inputs = [torch.randn(info.shape).to(run_chain.DTYPES[str(info.dtype)]) / 4 for info in chain.inputs()]
@@ -1253,7 +1253,7 @@ def test_a_plan_that_would_lose_is_given_up_before_its_build(context, need_compi
 @pytest.mark.parametrize(
     "told, share, why",
     [
-        ((10.0, 20.0), 0.9, None),  # predictions alone would refuse it
+        ((10.0, 20.0), 0.9, None),  # only the prediction would refuse it
         ((20.0, 20.1), 9.0, "measured 20.0 us, Inductor's code 20.1 us"),  # .. would take it
         (None, 9.0, None),
         (None, 0.9, "predicted"),

@@ -1,4 +1,4 @@
-"""What `prepare_config` prepares of a model's config.json, beside what the plugins' code asks for when a server has such a model."""
+"""The plans that `prepare_config` prepares for a model's config.json, compared with those that the plugins request for the model in a server."""
 
 import types
 

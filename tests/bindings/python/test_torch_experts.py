@@ -1,4 +1,4 @@
-"""Mixtures of experts in compiled graphs: transformers' grouped_mm becomes one operator where it is spelled so, and stays where it is not."""
+"""Mixtures of experts in compiled graphs: transformers' grouped_mm becomes one operator if it has the known form; otherwise it stays."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Parts whose plans cannot be made: the op that fails is left by name, and the rest is planned anew."""
+"""Partitions whose plans cannot be made: the op that fails is left by name, and the rest is replanned."""
 
 import pytest
 
@@ -75,7 +75,7 @@ def failing(monkeypatch):
 
 
 def of(reports):
-    """{operator: why} of what is left, and the operators that parts took."""
+    """{operator: why} of the operators left, and the operators that partitions took."""
     return {name: why for name, why in reports[0].left}, [str(node.target) for part in reports[0].taken for node in part.nodes]
 
 

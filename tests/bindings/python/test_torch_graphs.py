@@ -247,7 +247,7 @@ def test_the_gate_counts_kernels_and_bytes(modules):
 
 
 def test_the_gate_counts_no_kernel_that_inductor_has_beyond_a_part_too(modules):
-    """A product whose sum with a residual the next kernel outside would compute as well saves nothing, and must win alone."""
+    """A GEMM plus residual that the next kernel outside would recompute saves no kernel, so the GEMM must win by itself."""
     gate, figures = modules.gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
 
     def part(*after):
@@ -325,7 +325,7 @@ def test_what_is_computed_of_saved_values_is_computed_where_a_product_meets_it(m
     [(56, 256, 4, 132.5), (28, 512, 4, 69.3), (14, 1024, 4, 41.5), (56, 64, 3, 33.2), (28, 128, 3, 21.3), (14, 256, 3, 14.4), (7, 2048, 4, 28.0)],
 )
 def test_the_gate_knows_what_sums_over_rows_take_that_meet_their_rows_again(modules, side, channels, images, us):
-    """Of y, the gradients of its readers, and x; with two of these their sum where y is not 0 is given out."""
+    """Sums over y, the gradients of its readers, and x. With two gradients, their sum where y is not 0 is an output."""
     figures, shape = sinter.Context(target="h200", cache_dir="").describe()["model"], (32 * side * side, channels)
     y, *gradients, x = (Node("input", shape=shape) for _ in range(images))
     gradient = gradients[0] if images == 3 else Node("aten.add.Tensor", *gradients, shape=shape)
@@ -454,7 +454,7 @@ def test_the_gate_asks_for_the_size_of_symbols_alone(modules):
 
 
 def test_no_estimate_is_below_nothing(modules):
-    """Ids that are made for a part alone may take more than its own kernel."""
+    """Ids that are made only for a partition may take more time than its own kernel."""
     gate, figures = modules.gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
     ids = [Node("input", shape=(8,), dtype="torch.int64") for _ in range(2)]
     rows = [Node("aten.embedding.default", Node("input", shape=(30, 64)), each) for each in ids]

@@ -183,7 +183,7 @@ def test_a_padded_mask():
 
 
 def test_attention_whose_mask_is_all_false():
-    """pytorch/pytorch 100318: rows without a key, filled with a large number, were NaN behind a fusion of attention."""
+    """pytorch/pytorch 100318: rows without a key, filled with a large number, were NaN after a fusion of attention."""
 
     def attend(q, k, v, mask):
         scores = (q @ k.transpose(-2, -1)) * 0.25

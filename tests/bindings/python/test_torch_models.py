@@ -133,7 +133,7 @@ class Many(N.Module):
 
 
 def test_more_than_four_products_stay_apart():
-    """What reads one value in all layers of a decoder would live until the last of them."""
+    """If one GEMM read a value for all layers of a decoder, its results would live until the last layer."""
     x = torch.randn(6, 64).bfloat16()
     for columns, products in (((8, 16, 24, 32), 1), ((8, 16, 24, 32, 40), 5)):
         chains = frozen(half(Many(columns)), x)
@@ -141,7 +141,7 @@ def test_more_than_four_products_stay_apart():
 
 
 def test_frozen_weights_are_joined_on_another_way_than_inductors_own():
-    """Of equal extents Inductor may have joined them: parts are told to lie as they do."""
+    """Inductor may have joined weights of equal extents: partitions follow the resulting layout."""
 
     class Joined(N.Module):
         def __init__(self):
@@ -373,7 +373,7 @@ def test_index_select_takes_rows():
 
 
 def doubled(ids, times):
-    """Zeros of `ids` alone, in a chain of sums each of which reads the one before twice."""
+    """Zeros made only from `ids`, in a chain of sums each of which reads the one before twice."""
     ids = ids * 0
     for _ in range(times):
         ids = ids + ids
@@ -466,7 +466,8 @@ def vit():
 
 
 def check_gradients(model, inputs):
-    """Those of the parts beside torch's operators in the same graph; those of the model beside eager's and float32's. The reports."""
+    """Checks gradients of partitions against torch's operators in the same graph, and of the model against eager's and float32's.
+    Returns the reports."""
     model, inputs = model.bfloat16().eval().to(DEVICE), [x.to(DEVICE) for x in inputs]  # without dropout, whose numbers each run draws
     parameters = [p for p in model.parameters() if p.requires_grad]
     weights = torch.randn(model(*inputs)[0].shape).to(DEVICE)

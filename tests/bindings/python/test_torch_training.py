@@ -237,7 +237,7 @@ def drawn():
 
 
 def stepped(make, compiled_by=lambda step: step, steps=3):
-    """Parameters behind some steps."""
+    """Parameters after some steps."""
     parameters, gradients = drawn()
     for p, gradient in zip(parameters, gradients):
         p.requires_grad_().grad = gradient
@@ -331,7 +331,7 @@ def test_lists_that_are_not_written_over_inputs_stay_inductors(whatever_it_gains
 
 
 def test_what_is_read_behind_its_step_keeps_the_value_that_it_had(whatever_it_gains):
-    """The old value is read by the graph beside the operator, which must not have written over it."""
+    """Another op of the graph reads the old value, so the operator must not have written over it."""
 
     def f(w, g):
         before = w.flip(0)
@@ -435,7 +435,7 @@ def estimated_us(f, *shapes):
 
 
 def test_sums_of_rows_are_counted_as_kernels_that_read_once_more():
-    """A bias's gradient beside what is made of each element: Inductor sums in a kernel of its own and joins the blocks' sums in another."""
+    """A bias's gradient and an element-wise result: Inductor sums in a kernel of its own and joins the blocks' sums in another."""
     shape = (8192, 4096)
 
     def doubled(and_then):

@@ -277,7 +277,7 @@ def test_images_between_pixels_in_f32_are_near_torchs():
 
 
 class Widened(N.Module):
-    """Of what a part is given, between pixels in f32, as hybrids of convolutions and attention have it."""
+    """A partition's input is interpolated in f32, as in hybrids of convolutions and attention."""
 
     def forward(self, x):
         return N.functional.interpolate(x.float(), scale_factor=2, mode="bilinear").bfloat16().relu() + 1
@@ -314,7 +314,7 @@ def test_images_between_pixels_of_a_transposed_result_stay_transposed():
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="plans for a chip that is not here")
 def test_images_between_pixels_pass_through_inductor(monkeypatch):
-    """Inductor calls the pass under its dispatcher, which decomposes operators; and with CI it takes none that it would decompose."""
+    """Inductor calls the pass under its dispatcher, which decomposes operators. With CI set it refuses operators that it would decompose."""
     monkeypatch.setenv("CI", "1")
     own, _ = split_options(None, {"target": "h200"})
     wide = half(*point(256, 256), Scaled(size=(32, 32)), *point(256, 256))

@@ -252,7 +252,7 @@ def test_vllms_own_passes_come_behind_the_expansion(vllm):
     from torch._inductor.custom_graph_pass import CustomGraphPass
 
     class Fuse(sys.modules["vllm.compilation.passes.inductor_pass"].InductorPass):
-        """As vLLM's of sums and norms, which knows vLLM's operators alone."""
+        """Like vLLM's pass for sums and norms, which knows only vLLM's operators."""
 
         def __call__(self, graph):
             self.seen = calls(graph)

@@ -50,7 +50,7 @@ def compiled(function, config, compile_range, calls):
 
 
 def main():
-    # What is missing without a GPU: its capability, and the kernels that the last pass looks up.
+    # Replaces two things that need a GPU: its capability, and the kernels that the last pass looks up.
     type(current_platform).get_device_capability = classmethod(lambda *_, **__: DeviceCapability(9, 0))
     FixFunctionalizationPass.__call__ = lambda self, graph: None
     sinter_vllm.register()
