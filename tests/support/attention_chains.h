@@ -19,7 +19,7 @@ struct AttentionForm {
     kOfKeys,        // f32 [batch, 1, 1, keys], added
     kMask,          // pred [batch, 1, rows, keys]: -infinity where it is false
     kHiddenKeys,    // pred [batch, 1, 1, keys]: the least f32 where it is true
-    kWindows,       // that of heads, and f32 [batch / 2, rows, keys] for every second batch
+    kWindows,       // kOfHeads, and f32 [batch / 2, rows, keys] for every second batch
     kCausal,        // by comparing indices
     kCausalBehind,  // the same, with rows that see keys - rows more
   };

@@ -22,16 +22,15 @@ Chain NormRope(int64_t rows, int64_t q_heads, int64_t k_heads, int64_t dim);
 // outputs. `shift` is added to x first. rows 0: M. bf16 to bf16, statistics f32.
 Chain BatchNorm(int64_t rows, int64_t columns, double shift = 0);
 
-// The gradients of a batch norm of images x[n, h, w, channels] behind which a residual was added
-// and a relu taken, whose result is read, of the gradients of both readers: of the sum, which is an
-// output as it lies before the norm, of beta and gamma, and of x. bf16, vectors f32.
+// The gradients of a batch norm of images x[n, h, w, channels], followed by a residual and a relu,
+// whose result is read. Computed from the gradients of both readers: the gradient of the sum, which
+// is an output as it is before the norm, of beta and gamma, and of x. bf16, vectors f32.
 Chain BatchNormGradient(int64_t n, int64_t h, int64_t w, int64_t channels);
 
-// (x - mean) / sqrt(var) of f32 x[rows, columns], both of all elements, with the largest magnitude
-// and the sum of all as outputs beside it, f32. rows 0: M.
+// (x - mean) / sqrt(var) of f32 x[rows, columns], both of all elements. The largest magnitude and
+// the sum of all are further outputs, f32. rows 0: M.
 Chain WholeNorm(int64_t rows, int64_t columns);
-// Column maxima and means of [rows, columns], and beside them a mean over everything of [rows, 1].
-// 0 rows: M.
+// Column maxima and means of [rows, columns], and a mean over everything of [rows, 1]. 0 rows: M.
 Chain WholeBesideColumns(int64_t rows, int64_t columns);
 
 // Softmax of each f32 x[rows, columns] of `rows` (extent 0 is M), and sqrt(|x| + 1) of a vector of

@@ -26,8 +26,8 @@ enum class DeepGraph : int {
 
 const char* NameOf(DeepGraph kind);
 
-// About `ops` ops, at most 65,000; a function of its arguments alone. `width` (1 to 64): operands
-// of a concat, extents. `seed` draws the rest.
+// About `ops` ops, at most 65,000; depends only on its arguments. `width` (1 to 64): operands of a
+// concat, extents. `seed` draws the rest.
 Chain MakeDeepGraph(DeepGraph kind, int ops, int width, uint64_t seed);
 
 }  // namespace sinter::testing

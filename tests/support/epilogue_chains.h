@@ -1,4 +1,4 @@
-// Chains of a product or two with element-wise ops behind them, for which kernels have programs.
+// Chains of one or two GEMMs followed by element-wise ops, for which kernels have programs.
 #ifndef SINTER_TESTS_SUPPORT_EPILOGUE_CHAINS_H_
 #define SINTER_TESTS_SUPPORT_EPILOGUE_CHAINS_H_
 
@@ -21,8 +21,8 @@ struct EpilogueChain {
   Chain chain;
 };
 
-// One product with a bias, and what stands behind it: activations in many spellings, roundings,
-// vectors of columns, a matrix.
+// One GEMM with a bias and the ops after it: activations in many forms, roundings, vectors of
+// columns, a matrix.
 std::vector<EpilogueChain> ProductEpilogues(const EpilogueTypes& types,
                                             const EpilogueSizes& sizes = {});
 // One product, a pair, a convolution and products of codes of 8 bits with ops that read a matrix.
@@ -39,20 +39,20 @@ constexpr EpilogueTypes kMatrixTypes[] = {
 // Functions of gate and up.
 std::vector<EpilogueChain> PairEpilogues(const EpilogueTypes& types,
                                          const EpilogueSizes& sizes = {});
-// Convolutions, and products of codes of 8 bits with scales of rows and columns. `aux`: the chain
-// gives out what was activated too.
+// Convolutions, and GEMMs of codes of 8 bits with scales of rows and columns. `aux`: the value
+// before activation is an output too.
 std::vector<EpilogueChain> OtherEpilogues(bool aux = false);
-// One product or a gated pair whose chain gives out what was activated too: of bf16, f16 or f32, of
-// the result's element or another, with leaves, before a matrix or behind it, of a pair both
-// halves; activated rounded or not.
+// One GEMM or a gate/up pair whose value before activation is an output too: of bf16, f16 or f32,
+// of the result's element or another, with leaves, before or after a matrix, both halves of a pair;
+// activated rounded or not.
 std::vector<EpilogueChain> AuxEpilogues(const EpilogueTypes& types,
                                         const EpilogueSizes& sizes = {});
 // Two products, or a pair and a product, which one kernel may take.
 std::vector<EpilogueChain> FusedEpilogues(const EpilogueTypes& types,
                                           const EpilogueSizes& sizes = {});
-// One product, a gated pair or a convolution of random sizes and types, and up to eight random ops
-// behind it: any unary or binary op, roundings, selections, vectors of columns and rows, numbers, a
-// matrix. Some give out another of their values too. A function of `seed`.
+// One GEMM, a gate/up pair or a convolution of random sizes and types, followed by up to eight
+// random ops: any unary or binary op, roundings, selections, vectors of columns and rows, numbers,
+// a matrix. Some also output another of their values. A function of `seed`.
 EpilogueChain RandomEpilogue(uint64_t seed);
 
 }  // namespace sinter::testing

@@ -8,7 +8,7 @@
 
 namespace sinter {
 
-// A form behind scale * factor * y + bias, with the elements of a number of each row and of a
+// A form applied to scale * factor * y + bias, with the elements of a number of each row and of a
 // vector of columns.
 struct FormSpec : EpilogueForm {
   float scale = 1;
@@ -84,7 +84,7 @@ inline absl::StatusOr<Chain> BodyOf(const FormSpec& form, DType result,
   return b.Finish();
 }
 
-// Of floats no op is refused.
+// No op is refused for floats.
 inline EpilogueProgram MakeProgram(const FormSpec& form, DType result) {
   std::vector<LeafKind> leaves;
   auto body = std::make_shared<const Chain>(*BodyOf(form, result, &leaves));

@@ -1,5 +1,5 @@
 // The main function of a program that holds the tests of several files: `--of=a_test.cc,b_test.cc`
-// runs those of these files alone. Without it all run, in one process.
+// runs only the tests of these files. Without it all run, in one process.
 #include "absl/strings/strip.h"
 #include "tests/support/test.h"
 

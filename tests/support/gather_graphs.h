@@ -28,8 +28,8 @@ Chain ComputedIds(int64_t rows, int64_t columns, DType dtype);
 // Views around it: of every second row of table[40, 3, 4] seen as [20, 12], ids [4, 6] turned.
 Chain GatherOfViews(DType ids);
 
-// x[before, columns] between its rows at `behind` places, as PyTorch enlarges images: the rows
-// beside each place are kept inside by a minimum and a maximum. f32.
+// x[before, columns] between its rows at `behind` places, as PyTorch enlarges images: the rows next
+// to each place are kept inside by a minimum and a maximum. f32.
 Chain PixelsBetween(int64_t before, int64_t behind, int64_t columns);
 
 struct GatherGraph {

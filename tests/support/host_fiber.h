@@ -12,7 +12,7 @@ namespace sinter {
 
 // A fiber begins, goes on and ends in one thread. swapcontext asks the kernel for the signal mask
 // at each switch, so only a stack's first function begins by it and all others jump; but the
-// address sanitizer follows swapcontext alone. Stacks are kept for the thread's next fibers: a
+// address sanitizer follows only swapcontext. Stacks are kept for the thread's next fibers: a
 // launch has thousands.
 class HostFiber {
  public:

@@ -35,7 +35,7 @@ class GraphMaker : public StitchGraphMaker {
     return *builder_.Finish();
   }
 
-  // Products of exact 16-bit inputs, ops of f32 behind them, outputs of f32.
+  // GEMMs of exact 16-bit inputs, followed by ops of f32, outputs of f32.
   Chain MakeWide() {
     rows_ = Chance(50);
     const int64_t products = random_.In(1, 2);
@@ -78,7 +78,8 @@ class GraphMaker : public StitchGraphMaker {
 
   int64_t FirstExtent() { return rows_ ? kRows : OneOf<int64_t>({1, 2, 7, 64, 130}); }
 
-  // With a value that is not computed: differences of computed ones may leave their errors alone.
+  // Joins a value with an input: the difference of two computed values may consist only of their
+  // errors.
   void MeetInput() {
     const Item a = Take(), b = Input(ExtentsOf(a.id));
     const auto kind = OneOf<BinaryKind>({BinaryKind::kAdd, BinaryKind::kMul, BinaryKind::kMax});
@@ -225,8 +226,8 @@ class GraphMaker : public StitchGraphMaker {
     }
   }
 
-  // What is largest in rows of an input, taken from a value; running sums of a value; a value where
-  // a random number is large.
+  // The largest elements in rows of an input, taken from a value; running sums of a value; a value
+  // where a random number is large.
   void RowStep() {
     const Item a = Take();
     const Extents extents = ExtentsOf(a.id);
@@ -296,8 +297,8 @@ class GraphMaker : public StitchGraphMaker {
     Put({Add(builder_.Scatter(x, ids, rows)), std::max(a.bound, 1.0), a.rounded, 0});
   }
 
-  // A product with matrices that ids or ends name, some of which name none; in many graphs the
-  // gated FFN of a mixture of experts.
+  // A GEMM with matrices that ids or ends name, some of which do not name a matrix; in many graphs
+  // the gated FFN of a mixture of experts.
   void GroupedStep() {
     const DType dtype = SmallFloat();
     const int64_t m = FirstExtent(), slots = random_.In(1, 3), experts = OneOf<int64_t>({1, 3, 8});
@@ -370,7 +371,7 @@ class GraphMaker : public StitchGraphMaker {
     return {Multiplied(dtype, extents), false};
   }
 
-  // Of the pool where a value is a matrix of whole 16 bytes a row.
+  // From the pool if a value is a matrix whose rows are multiples of 16 bytes.
   Rows AnyRows(DType dtype) {
     for (Item& item : pool_) {
       const Extents extents = ExtentsOf(item.id);
@@ -406,7 +407,7 @@ class GraphMaker : public StitchGraphMaker {
     return Add(builder_.Broadcast(value, builder_.TypeOf(like).dims));
   }
 
-  // Some of what a product's kernel absorbs, in its order, and some of what it does not.
+  // Some ops that a GEMM's kernel absorbs, in its order, and some that it does not.
   void Epilogue(Item* item, ValueId rows, DType dtype, bool casts) {
     const Extents extents = ExtentsOf(item->id);
     const Extents columns = {extents.back()};

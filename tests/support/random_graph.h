@@ -13,17 +13,17 @@ struct RandomGraphOptions {
   int most_steps = 6;              // each adds one to some ten ops
 };
 
-// A function of its arguments alone, the same on every machine. Beside what MakeRandomStitchGraph
-// draws: ops on narrow types, casts from and to every type, channel shuffles, products with
-// epilogues of all kinds and of both layouts, of codes with scales, batched ones, convolutions,
-// quantisers. Half of the graphs have M, which leads.
+// Depends only on its arguments; the same on every machine. In addition to what
+// MakeRandomStitchGraph draws: ops on narrow types, casts from and to every type, channel shuffles,
+// GEMMs with epilogues of all kinds and of both layouts, of codes with scales, batched ones,
+// convolutions, quantizers. Half of the graphs have M, which leads.
 //
-// Inputs are those of RandomInputs. What MakeRandomStitchGraph says of bounds holds, of BoundsOf:
-// codes of a computed value are given out, or lie behind a cast that BoundsOf counts.
+// Inputs come from RandomInputs. The bounds of MakeRandomStitchGraph hold, with BoundsOf: codes of
+// a computed value are outputs, or come after a cast that BoundsOf counts.
 Chain MakeRandomGraph(uint64_t seed, const RandomGraphOptions& options = {});
 
-// A graph without any cast but of what is multiplied, with f32 outputs alone: 16 bits between two
-// kernels would be seen at once.
+// A graph whose only casts are on GEMM operands, with f32 outputs only: 16 bits between two kernels
+// would be seen at once.
 Chain MakeRandomWideGraph(uint64_t seed);
 
 // The rows of a launch with which graph `seed` is tested: 1 to 512.

@@ -85,7 +85,7 @@ TEST(RandomStitchGraph, GivesFiniteValuesThatF32ComputesWithinTheBounds) {
     const auto want = Outputs(chain, inputs);
     EXPECT_EQ(Outputs(chain, inputs), want);
     const Chain rounded = RoundedEverywhere(chain);
-    // Depth-first order is the same but for the casts: so are the inputs.
+    // Depth-first order is the same except for the casts, and so are the inputs.
     const auto got = Outputs(rounded, inputs);
     for (int i = 0; i < chain.num_outputs(); ++i) {
       for (double v : want[i]) ASSERT_TRUE(std::isfinite(v)) << seed << " output " << i;

@@ -304,7 +304,7 @@ class RoughMaker {
 
   std::mt19937_64 random_;
   const uint64_t seed_;
-  std::vector<ValueId> inputs_;  // that are no constants
+  std::vector<ValueId> inputs_;  // without constants
   ChainBuilder b_;
   std::vector<ValueId> b_outputs_;
 };

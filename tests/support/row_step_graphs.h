@@ -18,7 +18,7 @@ Chain LargestOfLeast(int64_t rows, int64_t columns, int64_t taken, bool all);
 // shares of softmax(logits), divided by the sum of those. s32 and f32.
 Chain Router(int64_t rows, int64_t columns, int64_t taken);
 
-// The same where the places are those of the shares themselves.
+// The same, but the places are chosen by the largest shares.
 Chain RouterOfShares(int64_t rows, int64_t columns, int64_t taken);
 
 // The running sums of x[rows, columns] of `dtype`.

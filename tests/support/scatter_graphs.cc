@@ -8,7 +8,7 @@ namespace {
 // Over what was there.
 const char* Over(bool in_place) { return in_place ? "over x" : ""; }
 
-// Over relu of what was there, which is no input: read and stored at each element.
+// Over relu of the old rows, which is not an input: read and stored at each element.
 Chain OverComputed(int64_t rows, int64_t columns, bool in_place) {
   return ReadChain("x: f32[20,$1]; ids: s32[$0]; r: f32[$0,$1]; out scatter(relu(x), ids, r) $2",
                    ExtentText(rows), columns, Over(in_place));
@@ -55,7 +55,7 @@ Chain WrittenAndRead(int64_t rows, int64_t columns, bool in_place) {
       ExtentText(rows), columns, Over(in_place));
 }
 
-// Twice over one another, numbered rows first; the result is given out twice.
+// Twice over one another, numbered rows first; the result is output twice.
 Chain Twice(int64_t columns, bool in_place) {
   return ReadChain(
       "x: s32[20,$0]; r: s32[6,$0]; ids: s64[3,2]; q: s32[3,2,$0];"

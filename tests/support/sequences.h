@@ -20,7 +20,7 @@ inline void SetForm(MatrixProduct* p, FormSpec form) {
   form.gate = p->pair;
   p->epilogue.program = ProgramOf(form, IsCode(p->result) ? DType::kF32 : p->result);
 }
-// The same but for what `change` changes.
+// The same, except for the fields that `change` changes.
 template <typename Change>
 void ChangeForm(MatrixProduct* p, const Change& change) {
   FormSpec form = FormOf(p->epilogue);
@@ -49,7 +49,7 @@ inline ProductSequence MakeSequence(int64_t m, MatrixProduct only) {
   return s;
 }
 
-// A product of `first`'s columns with l columns behind it.
+// A GEMM with `first`'s columns as K and l columns.
 inline ProductSequence MakeSequence(int64_t m, MatrixProduct first, int64_t l) {
   MatrixProduct second = MakeProduct(l, first.n);
   second.rows.source = Source::kProduct;
@@ -89,7 +89,8 @@ inline void SetTransposedRows(ProductSequence* s, bool k_is_m) {
   if (k_is_m) SetLayout(s, Layout::kIO);
 }
 
-// Of all operands and results; factors of rows and scales of columns in f32 stay so.
+// Sets the element of all operands and results; factors of rows and scales of columns in f32 stay
+// so.
 inline void SetElement(ProductSequence* s, DType element) {
   for (MatrixProduct& p : s->products) {
     p.rows.element = p.weights.element = p.result = element;
@@ -120,8 +121,8 @@ inline void SetCodes(ProductSequence* s, DType result, ScaleKind rows, ScaleKind
   if (!p.epilogue.program.written()) SetForm(&p, form);
 }
 
-// Where the scales of a product that SetCodes made lie: those of rows column-major, M apart or
-// `rows`, those of weights in rows that are padded by one; vectors by every second element.
+// Strides of the scales of a GEMM that SetCodes made. Row scales are column-major, M or `rows`
+// elements apart; rows of weight scales are padded by one; vectors take every second element.
 inline void SetScaleStrides(ProductSequence* s, int64_t rows) {
   MatrixProduct& p = (*s)[0];
   for (Scales* scales : {&p.rows.scales, &p.weights.scales}) {
@@ -189,7 +190,7 @@ inline void SetResidual(ProductSequence* s, Residual residual) {
   SetForm(&s->products.back(), form);
 }
 
-// Of the sum with the residual, which the last product has.
+// Activates the sum with the residual, which the last GEMM has.
 inline void SetSumActivation(ProductSequence* s, Activation activation) {
   FormSpec form = FormOf(s->back().epilogue);
   form.sum_activation = activation;

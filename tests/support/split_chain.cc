@@ -8,7 +8,7 @@
 namespace sinter::testing {
 namespace {
 
-constexpr int64_t kMostElements = 1 << 12;  // of a value, beside M
+constexpr int64_t kMostElements = 1 << 12;  // of a value, without M
 constexpr DType kFloats[] = {DType::kBF16, DType::kF16, DType::kF32};
 
 class SplitMaker {

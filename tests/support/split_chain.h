@@ -8,9 +8,9 @@
 
 namespace sinter::testing {
 
-// A function of its argument alone: two to four ranks, values of one to four axes with M on any of
-// them or nowhere; sums, gathers and scatters along any axis, with residuals, casts, reshapes and
-// products between them. Inputs are those of RandomInputs.
+// Depends only on its argument: two to four ranks, values of one to four axes with M on any of them
+// or nowhere; sums, gathers and scatters along any axis, with residuals, casts, reshapes and GEMMs
+// between them. Inputs come from RandomInputs.
 Chain MakeSplitChain(uint64_t seed);
 
 }  // namespace sinter::testing

@@ -96,7 +96,7 @@ class StitchGraphMaker {
 
   // ---------------------------------------------------------------- the graph so far
 
-  // Ops that are no inputs.
+  // The number of ops that are not inputs.
   int Ops() const { return builder_.size() - inputs_; }
 
   // Everything here is valid by construction: a refusal is a mistake of this file.
@@ -254,13 +254,13 @@ class StitchGraphMaker {
     return kinds;
   }
 
-  // Of inputs alone, which f32 holds as float64 does.
+  // Takes only inputs, which f32 holds as float64 does.
   void StepsOf(UnaryKind kind, const Item& like) {
     const ValueId scaled = Binary(BinaryKind::kMul, Input(ExtentsOf(like.id)).id, Scalar(4));
     AddSmall(like, Unary(kind, scaled));
   }
 
-  // What needs an argument away from zero.
+  // Ops that need an argument away from zero.
   void RootStep(const Item& a) {
     const Item positive = Positive(a, 0.5);
     const auto put = [&](UnaryKind kind, double bound) {
@@ -596,7 +596,8 @@ class StitchGraphMaker {
     Output(Add(builder_.Cast(item.id, SmallFloat())));
   }
 
-  // What nothing uses is given out; more than fit are summed up to one number each and added.
+  // Values without a reader become outputs; if there are too many, each is reduced to one number
+  // and added.
   void Finish() {
     std::vector<Item> unused;
     for (const Item& item : pool_) {

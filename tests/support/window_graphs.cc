@@ -146,7 +146,8 @@ std::vector<WindowGraph> WindowGraphs() {
   wide.pads = {2, 2, 2, 2};
   wide.strides = {2, 2};
   add("depthwise 5x5 by two", DepthwiseConv({1, 9, 11, 16, {5, 5}, wide}, DType::kF16));
-  // Rows of 9 results and of 8: several of the former that are made at once end behind the row.
+  // Rows of 9 results and of 8: if a thread makes several of the former at once, they end past the
+  // row.
   for (const int64_t width : {9, 8}) {
     for (const bool each_tap : {true, false}) {
       add(absl::StrCat("windows times ", each_tap ? "taps" : "pixels", " ", width),

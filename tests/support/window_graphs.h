@@ -1,5 +1,4 @@
-// Small graphs that read windows of pixels: convolutions of each channel alone, pooling. Extent 0
-// is M.
+// Small graphs that read windows of pixels: depthwise convolutions, pooling. Extent 0 is M.
 #ifndef SINTER_TESTS_SUPPORT_WINDOW_GRAPHS_H_
 #define SINTER_TESTS_SUPPORT_WINDOW_GRAPHS_H_
 
@@ -20,7 +19,7 @@ struct WindowShape {
 Chain DepthwiseConv(const WindowShape& shape, DType dtype, bool around = false);
 
 enum class Pooling { kMax, kAverage, kAverageInside };
-// Of x of `dtype`; `dtype` again.
+// Pools x of `dtype`; the result has the same type.
 Chain Pool(const WindowShape& shape, DType dtype, Pooling pooling);
 
 // layernorm over the channels of a depthwise convolution; its mean over the pixels too.
