@@ -14,7 +14,7 @@ inline std::string ReadFile(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// One to four edits behind the first `kept` bytes: one, where the first byte selects the decoder.
+// One to four edits after the first `kept` bytes: one, where the first byte selects the decoder.
 inline std::string Mutate(std::string bytes, std::mt19937_64* random, size_t kept = 1) {
   const int edits = 1 + static_cast<int>((*random)() % 4);
   for (int i = 0; i < edits && bytes.size() > kept; ++i) {

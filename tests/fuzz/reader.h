@@ -1,6 +1,6 @@
-// Which reader an input is for: what its first byte says, or the one that the command line names.
-// `TARGET --reader=N` keeps a whole run on one of them, so that each can have its own time.
-// libFuzzer leaves arguments with two dashes alone. Include it in one source of a target.
+// Which reader an input is for: the one that its first byte selects, or the one that the command
+// line names. `TARGET --reader=N` keeps a whole run on one of them, so that each can have its own
+// time. libFuzzer ignores arguments with two dashes. Include it in one source of a target.
 #ifndef SINTER_TESTS_FUZZ_READER_H_
 #define SINTER_TESTS_FUZZ_READER_H_
 

@@ -1,5 +1,5 @@
-// Fuzz target over the build ids of library files: what is found is in the file, behind the name
-// GNU.
+// Fuzz target over the build ids of library files: the id that is found is in the file, after the
+// name GNU.
 #include "absl/strings/escaping.h"
 #include "runtime/nvrtc/nvrtc_library.h"
 #include "tests/fuzz/target.h"

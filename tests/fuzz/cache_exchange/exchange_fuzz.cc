@@ -44,8 +44,8 @@ void ReadManifest(absl::string_view bytes) {
   if (tail.ok()) Require(sinter::EncodeTail(*tail) == bytes);
 }
 
-// A table and a manifest between them, sealed with right hashes, so that what is behind them is
-// reached: the first two bytes say where the manifest begins.
+// A table and a manifest between them, sealed with right hashes, so that the code after the hash
+// checks is reached: the first two bytes say where the manifest begins.
 std::string Sealed(absl::string_view bytes) {
   if (bytes.size() < 2) return std::string();
   const size_t at = std::min<size_t>(

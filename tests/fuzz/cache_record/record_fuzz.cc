@@ -7,7 +7,7 @@
 namespace sinter::cache_record_fuzz {
 namespace {
 
-// What is accepted must say the same when it is written again.
+// Accepted bytes must say the same when they are written again.
 void Require(bool condition) {
   if (!condition) std::abort();
 }

@@ -1,6 +1,6 @@
 // Fuzz target over the decoders of canonical bytes. The first byte picks one: 0 Schedule, 1
-// StitchSchedule, 2 ProductSequence, 3 Decisions, 4 KernelCode. What is accepted encodes to the
-// same bytes.
+// StitchSchedule, 2 ProductSequence, 3 Decisions, 4 KernelCode. Accepted input encodes to the same
+// bytes.
 #include "src/base/codec.h"
 #include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"

@@ -1,5 +1,5 @@
 // Replays the corpus and seeded mutations of it through the fuzz target, so that every build runs
-// some of it. SINTER_UPDATE_CORPUS=1 writes the corpus anew.
+// some of it. SINTER_UPDATE_CORPUS=1 rewrites the corpus.
 #include "src/base/codec.h"
 #include "src/base/device_model.h"
 #include "src/chain/problem.h"

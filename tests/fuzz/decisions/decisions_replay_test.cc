@@ -1,5 +1,5 @@
 // Replays the corpus and seeded mutations of it through the fuzz target, so that every build runs
-// some of it. SINTER_UPDATE_CORPUS=1 writes the corpus anew: decisions of each kind of each chain.
+// some of it. SINTER_UPDATE_CORPUS=1 rewrites the corpus: decisions of each kind of each chain.
 // SINTER_TEST_INTENSITY=<mutations of a file> (1000).
 #include "src/base/device_model.h"
 #include "src/fusion/assembly.h"

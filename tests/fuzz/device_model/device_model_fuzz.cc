@@ -14,7 +14,7 @@ void Require(bool condition, const std::string& what) {
   std::abort();
 }
 
-// Of a stitched kernel, whose search is short.
+// A chain of one stitched kernel, whose search is short.
 const sinter::Chain& SmallChain() {
   static const auto* const chain =
       new sinter::Chain(sinter::ParseProblem("softmax rows=M cols=64")->chain);

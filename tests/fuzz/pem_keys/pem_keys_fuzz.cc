@@ -1,5 +1,5 @@
 // Fuzz target over keys in PEM. The first byte picks the reader: 0 a private key, 1 public keys.
-// What is accepted is a key: it signs and verifies, and written again it reads as itself.
+// Accepted input is a key: it signs and verifies, and written again it reads as itself.
 #include "absl/strings/escaping.h"
 #include "src/base/digest.h"
 #include "tests/fuzz/reader.h"

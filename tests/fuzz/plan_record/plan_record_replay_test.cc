@@ -1,5 +1,5 @@
 // Replays the corpus and seeded mutations of it through the fuzz target, so that every build runs
-// some of it. SINTER_UPDATE_CORPUS=1 writes the corpus anew: a record of each of some chains.
+// some of it. SINTER_UPDATE_CORPUS=1 rewrites the corpus: a record of each of some chains.
 #include "cache/key/key.h"
 #include "cache/record/record.h"
 #include "src/fusion/fusion.h"
@@ -21,7 +21,7 @@ constexpr char kCorpus[] =
 constexpr size_t kOfCorpus[] = {0,  1,  4,  5,  6,  7,  9, 12,
                                 14, 15, 16, 17, 18, 19, 20};  // of kJudgedChains
 
-// As a cold prepare stores it, but for the tables of what lost.
+// As a cold prepare stores it, without the tables of rejected candidates.
 std::string RecordBytes(const Chain& chain, int64_t bucket) {
   PlanRecord record = MakePlanRecord(*PlanChain(chain, bucket, Core().ports.model, {}));
   record.chain = chain.CanonicalDigest();

@@ -21,7 +21,8 @@ void Add(const sinter::RespValue& value, Held* held) {
   for (const sinter::RespValue& item : value.items) Add(item, held);
 }
 
-// The same answer to whoever reads it in steps of `step`: replies, or none.
+// The answer must not depend on `step`, the size of the pieces: the number of replies, or 0 on an
+// error.
 size_t Feed(sinter::RespBatch* batch, absl::string_view bytes, size_t step,
             const sinter::RespLimits& each) {
   while (!bytes.empty() && !batch->done()) {
