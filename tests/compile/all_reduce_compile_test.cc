@@ -134,7 +134,7 @@ TEST(AllReduceCompile, NoProductThatPushesSpills) {
   ExpectCompile(kernels);
 }
 
-// Those of which a warp sends tiles beside the consumers: the best of a few widths of tiles.
+// GEMMs whose tiles a warp sends while the consumers run: the best of a few widths of tiles.
 TEST(AllReduceCompile, NoProductThatSendsTilesSpills) {
   Kernels kernels;
   const DeviceModel model = *BuiltinModel("h100");

@@ -93,7 +93,7 @@ def main():
     for name, chain in {**SHORT, **(LONG if "all" in sys.argv else {})}.items():
         done, wall, processor = plan(sinter, chain)
         compiled = [int(ms) / 1e3 for ms in re.findall(r"compiled in (\d+) ms", done.stdout)]
-        # Of one kernel: the wall time of its compile, and no more than all processor time of the run.
+        # The time of the slowest kernel: its wall time, and at most the processor time of the whole run.
         longest = min(max(compiled, default=0), processor)
         fine = done.returncode == 0 and longest < MOST_S
         print(f"{name}: {len(compiled)} kernels, the longest {longest:.2f} s, {processor:.2f} s of processor time in all",

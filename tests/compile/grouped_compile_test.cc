@@ -19,7 +19,7 @@ const char* Nvrtc() {
 
 const GroupedSchedule kWarpDots{0, 1, 0, 2};
 
-// Of the chain's grouped products in each of the forms that takes them.
+// Adds the chain's grouped GEMMs in each of the forms that takes them.
 void AddJobs(const std::string& line, const std::vector<GroupedSchedule>& forms,
              const DeviceModel& model, std::vector<CompileJob>* jobs) {
   const auto form = Got(NormalFormOf(std::make_shared<const Chain>(ParseProblem(line)->chain)));

@@ -99,7 +99,7 @@ ProductSequence RandomProblem(Random* random) {
   return p;
 }
 
-// Of a product, a pair or a convolution with a program behind it.
+// A GEMM, a gate/up pair or a convolution with an epilogue program.
 ProductSequence RandomProgram(Random* random) {
   constexpr int64_t kBuckets[] = {1, 8, 16, 32, 64, 128, 256, 512, 2048, 8192};
   for (;;) {
@@ -195,7 +195,7 @@ std::string KindOf(const ProductSequence& p, const Schedule& s) {
                       s.warpgroups_m * s.warpgroups_n);
 }
 
-// Of every kind the schedule that is predicted best, and the one whose last product holds most.
+// For every kind the schedule that is predicted best, and the one whose last GEMM holds most.
 std::vector<Schedule> OneOfEachKind(const ProductSequence& p, const DeviceModel& model) {
   struct Pair {
     double best_us = 0;
@@ -216,7 +216,7 @@ std::vector<Schedule> OneOfEachKind(const ProductSequence& p, const DeviceModel&
   return list;
 }
 
-// Of chains of two products, and of each product alone: `count` evenly among them.
+// Kernels of chains of two GEMMs, and of each GEMM by itself: `count` evenly among them.
 std::vector<KernelJob> KernelsOfEachKind(const std::vector<ProductSequence>& problems,
                                          const DeviceModel& model, size_t count) {
   JobList jobs(model);
@@ -437,7 +437,7 @@ std::vector<KernelJob> ColumnScaleKernels(const DeviceModel& model, size_t count
   return KernelsOfEachKind(list, model, count);
 }
 
-// Of each dataflow, tile and way to share one schedule, where a warpgroup's tile is wide.
+// One schedule for each dataflow, tile and way to share, if a warpgroup's tile is wide.
 std::vector<Schedule> WithWideTiles(const ProductSequence& p, const DeviceModel& model) {
   constexpr int kWide = 128;  // columns of a warpgroup
   std::map<std::string, Schedule> found;
@@ -514,7 +514,7 @@ std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count) {
   return Evenly(jobs.Take(), count);
 }
 
-// Of a lone product's operands.
+// Sets the elements of a single GEMM's operands.
 void SetElements(ProductSequence* p, DType element) {
   p->products.front().rows.element = p->products.front().weights.element = element;
 }

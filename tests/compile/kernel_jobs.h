@@ -50,12 +50,13 @@ std::vector<KernelJob> AuxKernels(const DeviceModel& model, size_t count);
 // without.
 std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count);
 
-// The same with a scale of each column of either product or both, alone, beside a factor of rows
-// and with everything else that an epilogue has; and convolutions of 3 x 3 taps with one.
+// The same with a scale of each column of either GEMM or both, as the only term, together with a
+// factor of rows and with everything else that an epilogue has; and convolutions of 3 x 3 taps with
+// one.
 std::vector<KernelJob> ColumnScaleKernels(const DeviceModel& model, size_t count);
 
-// Wide tiles, of two products and of each alone, of 8 and 16 bits, whose columns have a bias or a
-// scale: of each dataflow, tile and way to share one; at most `count`, evenly of all.
+// Wide tiles, of two GEMMs and of each by itself, of 8 and 16 bits, whose columns have a bias or a
+// scale. One for each dataflow, tile and way to share; at most `count`, evenly of all.
 std::vector<KernelJob> WideTileKernels(const DeviceModel& model, size_t count);
 // Products and gated pairs of transposed rows, of a known K and of one that is M, with weights of
 // both layouts and everything else that an epilogue has; of every kind as above.
@@ -75,13 +76,13 @@ std::vector<KernelJob> WideResultKernels(const DeviceModel& model, size_t count)
 // second element.
 std::vector<KernelJob> StridedScaleKernels(const DeviceModel& model, size_t count);
 
-// Convolutions of 3 x 3 taps whose channels end inside a subtile, alone and with one of 1 x 1
-// behind, in both layouts: of every kind as above, at most `count`, evenly of all.
+// Convolutions of 3 x 3 taps whose channels end inside a subtile, as the only GEMM and followed by
+// a 1 x 1 convolution, in both layouts: of every kind as above, at most `count`, evenly of all.
 std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count);
 
 // `count` legal schedules, drawn evenly from the spaces of random problems: every layout, dtype,
-// activation, bias, scaling and residual, ragged sizes, buckets from 1 to 512. A function of `seed`
-// alone. Every other one, as chance has it, with a program of random ops behind it.
+// activation, bias, scaling and residual, ragged sizes, buckets from 1 to 512. Depends only on
+// `seed`. About every other one, by chance, has an epilogue program of random ops.
 std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, int count);
 
 // `count` kernels, each with the schedule that planning offers first: three of four of such

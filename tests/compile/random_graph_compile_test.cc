@@ -19,7 +19,7 @@ constexpr int kFewGraphs = 64, kManyGraphs = 2000;
 constexpr uint64_t kWideEvery = 8, kUnfusedEvery = 5;  // of the seeds
 constexpr double kMostRefused = 0.25;
 constexpr int64_t kRoughChains = 12, kManyRoughChains = 400;
-constexpr double kMostRoughRefused = 0.1;  // M behind an axis whose rows differ, most of them
+constexpr double kMostRoughRefused = 0.1;  // M after an axis whose rows differ, most of them
 constexpr double kSlow = 5;                // seconds of one graph, from which on they are printed
 
 int64_t NumberOf(const char* variable, int64_t fallback) {
@@ -46,7 +46,7 @@ absl::StatusOr<std::shared_ptr<Engine>> MakeEngine(std::unique_ptr<Compiler> com
   return Engine::Create(std::move(ports), config, quiet);
 }
 
-// Of many sizes: wide vectors, clusters and column splits are chosen for large values alone.
+// Graphs of many sizes: wide vectors, clusters and column splits are chosen only for large values.
 testing::RandomGraphOptions SizesOf(uint64_t seed) {
   testing::RandomGraphOptions options;
   options.max_elements = int64_t{1} << (10 + seed % 13);

@@ -66,8 +66,8 @@ class StitchCompile : public ::testing::Test {
     }
   }
 
-  // The same with values handed over: those of the best schedules that hand some over, and, forced,
-  // any others.
+  // The same with values handed over: the values of the best schedules that hand some over, and,
+  // forced, any others.
   void AddHandOvers(const std::string& name, const Chain& body, int count) {
     constexpr int64_t kSharedBytes = 48 << 10;
     SearchOptions options;
@@ -90,7 +90,7 @@ class StitchCompile : public ::testing::Test {
     hands_ += chosen + forced;
   }
 
-  // Quantisers of each granularity and type, alone and behind a norm.
+  // Quantizers of each granularity and type, without and after a norm.
   void AddQuantizers() {
     for (const char* line : {"quantize rows=M cols=4096 granularity=tensor",
                              "quantize rows=M cols=4096 granularity=row",
@@ -146,7 +146,7 @@ class StitchCompile : public ::testing::Test {
   int bodies_ = 0, hands_ = 0;
 };
 
-// Of values of each floating type: exact, for results of 16 bits, and beside 1.
+// Functions of values of each floating type: exact, for results of 16 bits, and next to 1.
 TEST_F(StitchCompile, EveryFunctionOfTheTable) {
   constexpr size_t kOfOneKernel = 4;
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
