@@ -88,7 +88,7 @@ class Packs(unittest.TestCase):
         self.assertEqual(served["failed"], [])
         self.assertEqual(served["counters"]["compiled"], 0)
         self.assertFalse(served["counters"]["nvrtc_loaded"])
-        # By the environment alone.
+        # The pack is given only by the environment.
         self.warm(cache="elsewhere", nvrtc="/dev/null", SINTER_PACKS="/no/such.pack:" + self.pack,
                   SINTER_PACK_KEYS=self.public)
         # Without the key, without the pack: nobody can build it.
@@ -354,7 +354,7 @@ class Packs(unittest.TestCase):
             self.assertIn("is a link" if mode == 0o700 else "writable by", refused.stderr)
         self.assertEqual(sorted(os.walk(victims)), before)
 
-    # What is in the cache, but for its age.
+    # The contents of the cache, without their age.
     def records(self):
         return re.sub(r" +\d+ (?:s|min|h|d) ", " ", self.sinter("cache", "ls").stdout)
 

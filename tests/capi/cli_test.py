@@ -299,7 +299,7 @@ class Cli(unittest.TestCase):
         self.assertIn("alike: kernels 1, 2, 3, 4\n", whole)
         self.assertNotIn("unfused", text)
 
-    # Of a stitched kernel: what overlaps and what does not add up to the prediction.
+    # A stitched kernel: overlapping and serial times add up to the prediction.
     def test_plan_of_a_stitched_kernel_adds_up(self):
         graph = os.path.join(PROBLEMS, "stitch", "dien_gru_cell.json")
         text = self.sinter("plan", "--target", "h200", graph).stdout
@@ -706,7 +706,7 @@ class Cli(unittest.TestCase):
         self.assertIn("Exit status: 0 done", self.sinter("help").stdout)
         self.fails('did you mean "gemm_chain"?', "help", "gem_chain")
 
-    # Of a batch on a terminal of 40 columns, every line that is shown fits and none wraps.
+    # A batch on a terminal of 40 columns: every line that is shown fits and none wraps.
     def test_progress_fits_the_terminal(self):
         path = os.path.join(PROBLEMS, "gemm_chains.txt")
         command = [SINTER, "warm", "--target", "h200", "--file", path, "--json", "--jobs", "1", "-m", "8,16,32,64"]
@@ -846,7 +846,7 @@ class Cli(unittest.TestCase):
     def test_a_chain_that_no_kernel_takes_is_a_wrong_question(self):
         self.fails("NO_LEGAL_PLAN: ", "plan", "--target", "h200", "matmul m=8 n=64 k=64 dtype=f32")
 
-    # A bad key or place is told before anything is compiled.
+    # A bad key or place is reported before anything is compiled.
     def test_keys_and_places_are_checked_before_the_work(self):
         key = os.path.join(self.cache, "nokey.pem")
         pack = os.path.join(self.cache, "a.pack")

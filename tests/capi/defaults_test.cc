@@ -1,6 +1,6 @@
-// What is left unsaid is the same however a chain is described: a field of C that is 0, a key of
-// the text form that is not there, and the value of src/chain/composites.h spelt out in both. The
-// bindings pass zeroed structs or text, so they have no defaults of their own.
+// A default is the same however a chain is described: a field of C that is 0, a missing key of the
+// text form, and the value of src/chain/composites.h written in both. The bindings pass zeroed
+// structs or text, so they have no defaults of their own.
 #include "src/chain/composites.h"
 #include "tests/capi/abi.h"
 
@@ -153,7 +153,7 @@ TEST(Defaults, AreTheSameInEveryKindOfTheText) {
   for (const auto& [line, said] : rows) EXPECT_EQ(OfText(line), OfText(line + " " + said)) << line;
 }
 
-// 0 is the default in C, so it is no value in the text either.
+// 0 is the default in C, so it is not a value in the text either.
 TEST(Defaults, ZeroIsNoValueOfItsOwn) {
   for (const Row& row : Rows()) {
     if (row.value == 0 || row.key == std::string("layout")) continue;

@@ -1,6 +1,6 @@
-// Preloaded into a process, fails the FAILING_NEW_AT-th operator new behind the entry of
-// main, or that one and all later ones (FAILING_NEW_ON=1), and writes how many there
-// were into the file FAILING_NEW_COUNT at the end. What NVRTC allocates does not come here.
+// Preloaded into a process, fails the FAILING_NEW_AT-th operator new after the entry of main, or
+// that one and all later ones (FAILING_NEW_ON=1). At the end it writes the number of calls into the
+// file FAILING_NEW_COUNT. NVRTC's allocations do not come here.
 #include <dlfcn.h>
 #include <unistd.h>
 

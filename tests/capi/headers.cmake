@@ -1,4 +1,4 @@
-# Compiles each public header alone: C99 and C++11, pedantic, with every compiler that is here. INCLUDE, WORK, HEADERS.
+# Compiles each public header by itself: C99 and C++11, pedantic, with every compiler that is here. INCLUDE, WORK, HEADERS.
 file(MAKE_DIRECTORY ${WORK})
 set(compiled 0)
 foreach(compiler gcc clang clang-14)

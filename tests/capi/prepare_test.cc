@@ -724,7 +724,8 @@ TEST_F(PrepareAbi, ACallbackWhoseCallsWereEndedIsWaitedForAndCalledNoMore) {
   EXPECT_EQ(endings, 2);
 }
 
-// A closed one is none; nor is what another thread has opened under its number meanwhile.
+// False for a closed descriptor, and for one that another thread has opened under its number
+// meanwhile.
 bool IsEventDescriptor(int fd) {
   char target[64] = "";
   const std::string link = "/proc/self/fd/" + std::to_string(fd);

@@ -361,7 +361,7 @@ TEST_F(SlotAbi, ThreadsTakeThePlanWhileItComes) {
         sinter_plan* plan = nullptr;
         const sinter_status status = sinter_slot_acquire(slot.get(), &plan, nullptr);
         EXPECT_EQ(status == SINTER_OK, plan != nullptr);
-        EXPECT_TRUE(!there || plan != nullptr);  // who sees a generation can have its plan
+        EXPECT_TRUE(!there || plan != nullptr);  // a visible generation has its plan
         if (plan == nullptr) {
           std::this_thread::sleep_for(std::chrono::microseconds(50));
           continue;

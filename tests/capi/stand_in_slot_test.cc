@@ -84,8 +84,8 @@ TEST_F(StandInSlots, KeepThemWhereNothingCanBeBuilt) {
   EXPECT_TRUE(StandsIn(slot));
 }
 
-// On one processor the thread that was told of the end runs before the build's thread goes on, so
-// whatever that thread still holds would be seen here.
+// On one processor the thread that was notified of the end runs before the build's thread goes on.
+// Whatever that thread still holds would therefore be seen here.
 TEST_F(StandInSlots, ReleaseTheEngineOnceTheCallerHasReleasedAll) {
   cpu_set_t before, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);

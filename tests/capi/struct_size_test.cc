@@ -4,7 +4,7 @@
 namespace sinter_test {
 namespace {
 
-// `size` bytes that begin as T and go on with zeroes, but for one byte set to 1 at `dirty`.
+// `size` bytes that begin as T and go on with zeros, except for one byte set to 1 at `dirty`.
 template <typename T>
 std::vector<unsigned char> Bytes(const T& value, uint32_t size, size_t dirty = 0) {
   std::vector<unsigned char> bytes(std::max<size_t>(size, sizeof(T)));
