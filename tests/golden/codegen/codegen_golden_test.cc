@@ -28,8 +28,8 @@ TEST(CodegenGolden, SourcesAndRecipes) {
   }
 }
 
-// A gated pair of codes whose rows' scales lie column-major, M apart, beside padded ones of blocks;
-// and a product with one scale in two of rows and columns.
+// A gate/up pair of codes whose rows' scales are column-major, M elements apart, with padded block
+// scales; and a GEMM with vector scales of rows and columns that take every second element.
 TEST(CodegenGolden, StridedScales) {
   Schedule s;
   s.block_m = 64;

@@ -204,7 +204,7 @@ TEST(OpTable, ThePageOfNumericsNamesEachFunctionOfSeveralForms) {
   }
 }
 
-// Of f32 numbers of each size, in x and y.
+// f32 numbers of each size, in x and y.
 std::vector<double> Numbers(Domain domain) {
   std::vector<double> numbers;
   for (int exponent = -20; exponent <= 6; ++exponent) {
