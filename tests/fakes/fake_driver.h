@@ -47,7 +47,8 @@ struct FakeNode {
   std::vector<bool> programmatic;  // of the edges from them
 };
 
-// What the fake's encoders write into a CUtensorMap. Of an im2col map box is {channels, pixels}.
+// The content that the fake's encoders write into a CUtensorMap. The box of an im2col map is
+// {channels, pixels}.
 struct FakeMap {
   uint64_t address;
   uint64_t dims[5];
@@ -62,7 +63,7 @@ struct FakeMap {
 };
 FakeMap DecodeFakeMap(const std::string& param);
 
-// What is alive and should not be once everything is released.
+// Objects that are alive and should not be once everything is released.
 struct FakeLive {
   int contexts = 0, modules = 0, streams = 0, events = 0, graphs = 0, execs = 0, allocations = 0,
       user_objects = 0, opened_handles = 0;
@@ -110,7 +111,7 @@ class FakeDriver {
   // capture, and running a kernel whose module was unloaded.
   std::vector<std::string> violations() const;
   FakeLive live() const;
-  // Of the calling thread.
+  // State of the calling thread.
   std::vector<CUcontext> ContextStack();
   CUstreamCaptureMode CaptureMode();
 
@@ -153,7 +154,7 @@ class FakeDriver {
   void Release(uintptr_t object, int count, Callbacks* callbacks);
   static void Run(const Callbacks& callbacks);
   CUgraphNode AddNode(GraphState& graph, FakeNode node);
-  // Of any graph; null when there is none.
+  // Searches all graphs; null if there is none.
   FakeNode* FindNode(CUgraphNode node);
   // A launch of `function` as the driver would copy it; an error where it cannot be made.
   CUresult Describe(CUfunction function, void** params, FakeLaunch* launch);

@@ -80,8 +80,7 @@ CUresult FakeCalls::IpcCloseMemHandle(CUdeviceptr pointer) {
 
 // ---------------------------------------------------------------- memory by file descriptors
 //
-// A file without a name in the place of a GPU's memory: its descriptors open it in other processes
-// too.
+// A file without a name replaces a GPU's memory: its descriptors open it in other processes too.
 
 CUresult FakeCalls::MemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp*,
                                                 CUmemAllocationGranularity_flags) {
