@@ -36,7 +36,7 @@ def tables(page, head):
 
 
 def names(cell):
-    """What stands in backticks, up to the first blank or `=`."""
+    """The text in backticks, up to the first blank or `=`."""
     return [re.split(r"[ =]", word)[0] for word in re.findall(r"`([^`]+)`", cell)]
 
 

@@ -85,7 +85,7 @@ OWNERS = {"sinter": "sinter", "context": "sinter.Context", "plan": "sinter.Plan"
 
 
 def taken_names(text):
-    """Names that Python takes from the package, such as sinter.Plan.bind; those of sinter.torch need torch."""
+    """Names that Python takes from the package, such as sinter.Plan.bind; names of sinter.torch need torch."""
     found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
     return sorted({f"{OWNERS[node.value.id]}.{node.attr}" for node in found if node.value.id in OWNERS} - {"sinter.torch"})
 

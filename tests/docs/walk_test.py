@@ -48,7 +48,7 @@ class Pages(unittest.TestCase):
 
 class Walking(unittest.TestCase):
     def walked(self, page):
-        """What is wrong in a page."""
+        """The errors in a page."""
         with tempfile.TemporaryDirectory() as root:
             with open(os.path.join(root, "a.md"), "w", encoding="utf-8") as file:
                 file.write(page)
