@@ -43,7 +43,7 @@ class DamageTest : public testing::Test {
     return options;
   }
 
-  // Looks the key up with `bytes` in the place of its file.
+  // Looks the key up with `bytes` instead of its file.
   void Try(const std::string& bytes, Tally* tally) {
     WriteFile(path_, bytes);
     const Lookup lookup = store_.Get(kKernel, key_, digest_);
@@ -69,8 +69,8 @@ class DamageTest : public testing::Test {
     EXPECT_EQ(tally.silent, 0);
   }
 
-  // Of the bytes that nobody reads, such as LevelDB's meta block, damage is not seen, and serves
-  // what was put.
+  // Damage to bytes that nobody reads, such as LevelDB's meta block, is not seen; the stored value
+  // is served.
   void ExpectNoneWrong(const char* name, const Tally& tally) {
     Print(name, tally);
     EXPECT_GT(tally.refused, tally.tried / 2);

@@ -1,5 +1,5 @@
-// operator new that fails on order, for the whole process, LevelDB included; and what is held that
-// it does not see. Include it in one source of a test.
+// operator new that fails on order, for the whole process, LevelDB included; and a count of memory
+// that it does not see. Include it in one source of a test.
 #ifndef SINTER_TESTS_FAULT_CACHE_FAILING_NEW_H_
 #define SINTER_TESTS_FAULT_CACHE_FAILING_NEW_H_
 
@@ -42,8 +42,8 @@ void* Allocate(size_t size) {
   return memory;
 }
 
-// Not inlined: an optimising compiler would see free() beside a replaced operator new and warn of a
-// mismatch.
+// Not inlined: an optimising compiler would see free() together with a replaced operator new and
+// warn of a mismatch.
 __attribute__((noinline)) void Free(void* memory) {
   if (memory != nullptr) --live;
   std::free(memory);
@@ -64,8 +64,8 @@ bool FailAllocation(int64_t n, bool ever, const Call& call) {
 }  // namespace
 
 #if defined(__SANITIZE_ADDRESS__)
-// What LevelDB loses when memory runs out inside it is no leak of ours. It is built without frame
-// pointers, so LeakSanitizer sees that it allocated by unwinding tables alone.
+// Memory that LevelDB loses when allocation fails inside it is not our leak. LevelDB is built
+// without frame pointers, so LeakSanitizer recognises its allocations only by unwinding tables.
 extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() {
   return "fast_unwind_on_malloc=0";
 }

@@ -20,7 +20,7 @@ class PackOutOfMemoryTest : public pack_testing::PackTest,
                             public testing::WithParamInterface<bool> {
  protected:
   // Fails each allocation of `call` in turn. `call` says whether it succeeded, and rightly; it
-  // leaves nothing behind either way.
+  // leaves no state either way.
   enum class Outcome { kFailed, kRight, kWrong };
   template <typename Call>
   Tally Sweep(const Call& call) {

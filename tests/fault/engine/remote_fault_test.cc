@@ -1,5 +1,5 @@
-// A remote that is of no use, seen by the engine: what is warm here is prepared and launched as if
-// there were none, and what is cold pays a few budgets at most until the breaker opens.
+// A useless remote, seen by the engine: plans that are warm here are prepared and launched as if
+// there were none, and cold plans pay a few budgets at most until the breaker opens.
 #include "cache/tiers/tiers.h"
 #include "runtime/launch/binding.h"
 #include "src/base/numbers.h"
@@ -144,7 +144,7 @@ class RemoteFaultTest : public testing::Test {
     EXPECT_EQ(stats.kernels_compiled, 0u);
     EXPECT_EQ(stats.store.misses[static_cast<int>(MissReason::kRemoteDown)], 0u);
     if (!port.has_value()) return;
-    const RemoteStats asked = remote_->stats();  // nobody was, but for the prefetch
+    const RemoteStats asked = remote_->stats();  // no request except the prefetch
     EXPECT_EQ(asked.hits + asked.absent + asked.skipped, 0u);
     EXPECT_LE(asked.errors, 1u);
   }
