@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The notices beside installed programs name what the programs hold. What they hold is read from their bytes, not from the build.
+"""The notices next to installed programs name the parts that the programs hold. The parts are read from their bytes, not from the build.
 
 Usage: notices_test.py FOLDER, an installed prefix or an unpacked archive, wheel or package; or notices_test.py BUILD WORK, which
 installs the build into WORK first. Exits with 77 where the build records nothing to make notices from.
@@ -43,13 +43,13 @@ def held(content):
 
 
 def put_in(path, content):
-    """Parts that were linked into a program, not beside it."""
+    """Parts that were linked into a program, not installed next to it."""
     needed = subprocess.run(["readelf", "-d", path], stdout=subprocess.PIPE, text=True, check=True).stdout
     return {name for name in held(content) if name in LIBRARIES and LIBRARIES[name] not in needed}
 
 
 def check(folder):
-    """What is wrong in a folder."""
+    """The errors in a folder."""
     found = [os.path.join(where, "NOTICES") for where, _, names in os.walk(folder) if "NOTICES" in names]
     if not found:
         return [f"{folder} has no NOTICES"]

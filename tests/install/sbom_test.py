@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The bill of materials of this build: well formed, of what was linked, the same bytes again. Usage: sbom_test.py SBOM BUILD WORK"""
+"""The bill of materials of this build: well formed, lists what was linked, has the same bytes again. Usage: sbom_test.py SBOM BUILD WORK"""
 
 import json
 import os
