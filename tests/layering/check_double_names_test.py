@@ -1,4 +1,4 @@
-"""What counts as a name that is defined twice."""
+"""The names that count as defined twice."""
 
 import unittest
 

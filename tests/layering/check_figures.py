@@ -79,7 +79,7 @@ NAME = re.compile(r"\b(k[A-Z]\w*)\s*(?:\[[^\]]*\]\s*)?=")
 
 
 def model_figures(text):
-    """The whole numbers of a model file that are told from others by their size."""
+    """The whole numbers of a model file that are large enough to be distinctive."""
     values = {float(value) for value in ARCHITECTURE.findall(text)}
     return {int(value) for value in values if value == int(value) and value > 128 and value != 1024}
 

@@ -1,4 +1,4 @@
-"""What counts as a figure of the chip."""
+"""The numbers that count as a figure of the chip."""
 
 import unittest
 

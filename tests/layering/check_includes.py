@@ -9,8 +9,8 @@ import os
 import re
 import sys
 
-# folder -> folders whose headers it may include, beside its own. The first row whose folder holds a file decides, so
-# rows run from special to general. Rows name only rows of the layers below them.
+# folder -> folders whose headers it may include, in addition to its own. The first row whose folder holds a file decides, so rows run from special to
+# general. Rows name only rows of the layers below them.
 BELOW_ENGINE = ["src/base", "src/chain", "src/normal", "src/model", "src/draw", "src/product", "src/attention", "src/collective", "src/stitch", "src/grouped", "src/reference", "src/plan",
                 "src/standin", "src/fusion", "src/explain"]
 TABLE = [

@@ -56,7 +56,7 @@ def braces(text):
 
 
 def prose(text):
-    """The lines of a page; those of fenced blocks are empty."""
+    """The lines of a page; lines of fenced blocks are empty."""
     fenced = False
     lines = []
     for line in text.splitlines():
