@@ -1,4 +1,4 @@
-# What stood before is no litter, a new name in the root or of ours in a folder of all is. CHECK, WORK.
+# Files that existed before are not litter. A new name in the root is litter, and so is a name of ours in a shared folder. CHECK, WORK.
 set(ENV{HOME} /home/someone)
 
 function(run when result)
@@ -8,7 +8,7 @@ function(run when result)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-# What is made between the two runs, and whether it is litter.
+# The file made between the two runs, and whether it is litter.
 foreach(row "tmp/other=no" "home/someone/.cache/pip=no" "nonexistent=yes" "tmp/sinter-capi-1=yes"
             "home/someone/.cache/sinter=yes" "dev=no")
   string(REPLACE "=" ";" row ${row})
