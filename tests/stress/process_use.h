@@ -19,7 +19,7 @@ inline uint64_t ResidentBytes() {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Bytes that are allocated and not freed, of all arenas: a leak shows here. What is resident also
+// Bytes that are allocated and not freed, of all arenas: a leak shows here. Resident memory also
 // grows when threads that met in one arena make another.
 inline uint64_t AllocatedBytes() {
   const struct mallinfo2 info = mallinfo2();

@@ -1,6 +1,6 @@
-// What the cache costs here, printed: the figures behind the choice of sealed tables. Beside it the
-// same record in a leveldb::DB that is opened for each operation, as processes would have to share
-// one.
+// Prints the cost of the cache on this machine: the figures that led to sealed tables. For
+// comparison: the same record in a leveldb::DB that is opened for each operation, as processes
+// would have to share one.
 #include <leveldb/db.h>
 #include <sys/resource.h>
 

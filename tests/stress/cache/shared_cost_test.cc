@@ -1,6 +1,6 @@
-// What sharing costs, printed: eight processes read 200 records of 200 KiB, write what they miss
-// and read all again. Beside it the same in a bare loop of open, pread and linkat that checks
-// nothing.
+// Prints the cost of sharing: eight processes read 200 records of 200 KiB, write those that they
+// miss and read all again. For comparison: the same in a bare loop of open, pread and linkat that
+// checks nothing.
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -161,7 +161,7 @@ double HashMs(const std::string& value) {
   return kProcesses * (ThreadCpuMs() - start);
 }
 
-// Of one number a round.
+// Statistics of one number per round.
 struct Spread {
   explicit Spread(std::vector<double> of) {
     std::sort(of.begin(), of.end());

@@ -1,10 +1,10 @@
 // Churn of the device: threads prepare, bind, launch and drop 10,000 distinct plans, some of them
 // through captured graphs that outlive their plan, on an engine whose module cache and folder are
-// far too small. The planner, the generator, the cache and the loader are the real ones; compiler
-// and driver are fakes, and what is loaded is counted by the driver, from the images. Loaded bytes
-// stay flat and under the cap, nothing runs from an unloaded module, and the end leaves nothing,
-// though graphs outlive the engine. Twenty seconds, over fewer plans, so that all have come before
-// half of the time is over; `engine_churn_test --seconds 3600` for as long as one likes.
+// far too small. The planner, the generator, the cache and the loader are real; compiler and driver
+// are fakes, and the driver counts loaded bytes from the images. Loaded bytes stay flat and under
+// the cap, nothing runs from an unloaded module, and the end leaves nothing, though graphs outlive
+// the engine. Twenty seconds, over fewer plans, so that all have come before half of the time is
+// over; `engine_churn_test --seconds 3600` for as long as one likes.
 #include "cache/tiers/tiers.h"
 #include "runtime/launch/binding.h"
 #include "src/chain/problem.h"
@@ -28,7 +28,7 @@ constexpr uint64_t kModuleCap = 1 << 20;                           // about 40 m
 constexpr uint64_t kFolderCap = 64 << 20;
 constexpr uint64_t kMemoryCap = 8 << 20, kQueueCap = 4 << 20;
 constexpr uint64_t kGrowth = 8 << 20;  // the queue, and the names of all records that were used
-// What is in use may pass the cap: each thread's plan, its graphs, and those that a callback let go
+// Modules in use may pass the cap: each thread's plan, its graphs, and those that a callback let go
 // and nobody collected yet; a plan has one or two kernels.
 constexpr uint64_t kInUse = 2 * kThreads * (2 * kGraphs + 1) * kMostImage;
 int seconds = 20;
@@ -200,7 +200,7 @@ void ExpectFlat(const std::vector<Quarter>& quarters, const EngineStats& stats) 
   EXPECT_LE(after.resident.most, before.resident.most * 3 / 2);
 }
 
-// What is released on threads of its own is gone soon.
+// Objects that are released on threads of their own are gone soon.
 void AwaitOnly(const std::shared_ptr<const Device>& device) {
   for (int i = 0; i < 5000 && device.use_count() > 1; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

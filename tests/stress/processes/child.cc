@@ -1,4 +1,4 @@
-// One process of a serving host, through the C ABI alone: opens a context for a target, makes
+// One process of a serving host, only through the C ABI: opens a context for a target, makes
 // chains, prepares a plan for each, and says when it did what.
 //
 //   child CACHE_DIR PACK NVRTC FIRST COUNT
@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
   Say("flushed");
   sinter_stats stats = SINTER_INIT(sinter_stats);
   sinter_context_get_stats(context, &stats, nullptr);
-  uint32_t positions = 0;  // of kernels in plans; those of equal code share a kernel
+  uint32_t positions = 0;  // of kernels in plans; kernels of equal code are shared
   for (const sinter_plan* plan : plans) positions += KernelsOf(plan);
   std::printf("stats %llu %llu %llu %u %u\n", static_cast<unsigned long long>(stats.searched),
               static_cast<unsigned long long>(stats.kernels_compiled),
