@@ -50,9 +50,9 @@ std::vector<KernelJob> AuxKernels(const DeviceModel& model, size_t count);
 // without.
 std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count);
 
-// The same with a scale of each column of either GEMM or both, as the only term, together with a
-// factor of rows and with everything else that an epilogue has; and convolutions of 3 x 3 taps with
-// one.
+// The same with a scale of each column of either GEMM or both. The scale is the only term, or comes
+// together with a factor of rows and with everything else that an epilogue has. Convolutions of
+// 3 x 3 taps with a scale are included.
 std::vector<KernelJob> ColumnScaleKernels(const DeviceModel& model, size_t count);
 
 // Wide tiles, of two GEMMs and of each by itself, of 8 and 16 bits, whose columns have a bias or a
@@ -76,8 +76,8 @@ std::vector<KernelJob> WideResultKernels(const DeviceModel& model, size_t count)
 // second element.
 std::vector<KernelJob> StridedScaleKernels(const DeviceModel& model, size_t count);
 
-// Convolutions of 3 x 3 taps whose channels end inside a subtile, as the only GEMM and followed by
-// a 1 x 1 convolution, in both layouts: of every kind as above, at most `count`, evenly of all.
+// Convolutions of 3 x 3 taps whose channels end inside a subtile, in both layouts. Some are followed
+// by a 1 x 1 convolution. Of every kind as above, at most `count`, evenly of all.
 std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count);
 
 // `count` legal schedules, drawn evenly from the spaces of random problems: every layout, dtype,

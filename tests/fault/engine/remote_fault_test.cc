@@ -1,5 +1,5 @@
 // A useless remote, seen by the engine: plans that are warm here are prepared and launched as if
-// there were none, and cold plans pay a few budgets at most until the breaker opens.
+// there were no remote. Cold plans pay a few budgets at most until the breaker opens.
 #include "cache/tiers/tiers.h"
 #include "runtime/launch/binding.h"
 #include "src/base/numbers.h"

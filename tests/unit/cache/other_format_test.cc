@@ -165,8 +165,8 @@ TEST(OtherFormatReportTest, CountsThemApart) {
   EXPECT_EQ(report.unsound, 0u);
 }
 
-// Another version may hash and lay out its records differently. Only the fields around such a
-// record can detect damage to it.
+// Another version may hash and lay out its records differently. The table
+// around such a record detects damage to it.
 TEST(OtherFormatEnvelopeTest, OnlyTheVersionOfAnothersRecordIsRead) {
   Envelope envelope;
   envelope.kind = kPlan;

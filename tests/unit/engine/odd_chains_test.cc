@@ -275,7 +275,7 @@ TEST(OddChains, WithoutRowsOutputsWithoutMAreMadeAndNothingElse) {
   }
 }
 
-// A GEMM that sums over M gives zeros without rows, and needs no operand that has rows.
+// A GEMM that sums over M gives zeros without rows, and needs no value that has rows.
 TEST(OddChains, WithoutRowsSumsOverMAreMade) {
   testing::Graph g;
   const ValueId x = g.Un(UnaryKind::kRelu, g.In(kBF16, {-1, 64}));

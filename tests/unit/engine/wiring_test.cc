@@ -175,8 +175,8 @@ TEST(WiringTest, AStoreThatThereIsNoLongerIsSaidWithTheWayOut) {
   EXPECT_TRUE(WireCache(config, "", LogSink()).ok());
 }
 
-// A good pack after a bad folder serves, also a process that may not build; the folder stays
-// unchanged.
+// If the folder has a bad record, a good pack in a later tier serves, also a process that may not
+// build. The folder stays unchanged.
 TEST(WiringTest, ABadRecordHidesNoGoodOneOfAFartherTier) {
   Config config = ConfigIn("wiring_hides");
   config.allow_unsigned_packs = true;

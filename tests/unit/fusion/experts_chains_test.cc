@@ -70,8 +70,8 @@ Routed BySigmoid(Adds& a, ValueId logits, int64_t groups, int64_t kept) {
     const std::vector<Dim> parts = {Dim::M(), C(groups), C(kExperts / groups)};
     const ValueId grouped = *a.b.Reshape(choice, parts);
     const ValueId least = *a.b.Scalar(-std::numeric_limits<double>::infinity());
-    // The two best of each group: the largest, and the largest of the rest without its first
-    // maximum.
+    // The two best of each group: the largest, and the largest after its first occurrence is
+    // removed.
     const ValueId most = *a.b.Reduce(ReduceKind::kMax, grouped, {2}, true);
     const ValueId places = *a.b.Iota(parts, 2, DType::kS32);
     const ValueId equal = *a.b.Compare(CompareKind::kEq, grouped, a.Spread(most, grouped));

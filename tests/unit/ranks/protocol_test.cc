@@ -153,7 +153,7 @@ class World {
     return kByRows ? part * rows + row : row * kRanks + part;
   }
 
-  // Plays the kernel before a sum that pushes.
+  // Plays the kernel before a sum of pushed rows: it pushes them.
   void Push(int rank, const Word4 (*x)[kVectors], const CallHeader& header) {
     wait_for_predecessors();
     const Pusher<kRanks> pusher(control(rank), header, blockIdx.x == 0);
@@ -215,7 +215,7 @@ class World {
     return "";
   }
 
-  // The flaw of rows that are right.
+  // The error in the normed rows, if the rows themselves are right.
   std::string AfterNorm(int rank, int rows) {
     for (int row = 0; row < rows; ++row) {
       const auto at = [&](Word4* v, int i) {

@@ -204,8 +204,8 @@ TEST(Bounds, AreThoseOfTheCoarsestTypeOnTheWay) {
   EXPECT_EQ(BoundsOf(chain, 1).relative, 1e-3);
 }
 
-// If there are five numbers, one of which is most of their size, it may be rounded to the other
-// side.
+// If there are five numbers, one of which is most of their size, that one may be rounded to the
+// other side.
 TEST(Compare, OneOfAFewNumbersMayBeAStepOff) {
   const std::vector<double> ref = {1, 0.125, 0.125, 0.125, 0.125};
   const auto passes = [&](double first, double second) {

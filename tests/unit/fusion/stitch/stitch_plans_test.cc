@@ -365,9 +365,8 @@ TEST(StitchPlans, ReduceATransposeAsItsOperandLies) {
   EXPECT_EQ(ReducedAxes(PlansOf(g.Finish(), 1).chosen), (std::vector<int32_t>{0, 1}));
 }
 
-// Kept axes in another order, results that are broadcast again or stored in addition to their
-// transpose, an operand without a transpose, and the row of a transpose that another transpose
-// undoes.
+// Four cases: kept axes in another order, results that are broadcast again or stored in addition to
+// their transpose, an operand without a transpose, and the row of a transpose that is undone.
 TEST(StitchPlans, ReductionsOfTransposesComputeThem) {
   for (const std::vector<int32_t>& order :
        {std::vector<int32_t>{2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}}) {
