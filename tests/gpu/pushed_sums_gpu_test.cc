@@ -97,8 +97,8 @@ std::vector<Schedule> Cuts(const Plan& plain) {
   return cuts;
 }
 
-// For each way in which blocks share loads, and for some widths of tiles, the schedule that is
-// predicted to be the fastest of those that compute columns early.
+// The schedule predicted to be the fastest, for each way in which blocks share loads and for some
+// widths of tiles. Only schedules that compute columns early count.
 std::vector<Schedule> EarlyCuts(const Plan& plain) {
   const DeviceModel model = *BuiltinModel("h100");
   const ProductSequence& sequence = ProductOf(plain.kernels[0].spec).sequence;
