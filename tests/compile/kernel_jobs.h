@@ -76,8 +76,8 @@ std::vector<KernelJob> WideResultKernels(const DeviceModel& model, size_t count)
 // second element.
 std::vector<KernelJob> StridedScaleKernels(const DeviceModel& model, size_t count);
 
-// Convolutions of 3 x 3 taps whose channels end inside a subtile, in both layouts. Some have a 1 x 1
-// convolution after them. Every kind is present as above: at most `count`, evenly of all.
+// Convolutions of 3 x 3 taps whose channels end inside a subtile, in both layouts. Some have a
+// 1 x 1 convolution after them. Every kind is present as above: at most `count`, evenly of all.
 std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count);
 
 // `count` legal schedules, drawn evenly from the spaces of random problems: every layout, dtype,

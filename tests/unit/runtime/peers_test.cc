@@ -103,7 +103,7 @@ TEST(DescriptorPost, TellsSendersApartAndTakesNothingFromStrangers) {
   }
 }
 
-// Plays another user, who reads the name in /proc/net/unix: sends datagrams without the secret
+// Plays another user that reads the name in /proc/net/unix: sends datagrams without the secret
 // until the queue is full. Returns how many were sent.
 int Flood(const DescriptorPost& post, size_t bytes, int most) {
   const auto& name = post.address().name;
