@@ -1,11 +1,14 @@
 """What lies between two attentions, with matrices of e4m3: the operator, the class and their chains. Needs no GPU."""
 
+import json
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import sinter
 import sinter.torch
+from sinter.torch.serve import between_op
 from sinter.torch.serve.between_chain import QUANTIZERS, between_chain, scale_shape
 from sinter.torch.serve.scaled_linear import LARGEST, dequantized, quantized
 
@@ -84,6 +87,22 @@ def test_the_class_takes_what_the_operator_takes():
     made = sinter.torch.BetweenAttentions(o, norm, gate_up, down, next_norm, last, eps=1e-5, scales=tuple(scales), quantizer="group")
     key = between_chain(HIDDEN, INNER, 384, HIDDEN, (True, True), 1e-5, "silu", "bf16", quantizer="group").digest
     assert made.chain.digest == key
+
+
+@pytest.mark.parametrize("quantizer", ["", *QUANTIZERS])
+def test_addresses_stand_in_the_chains_order(quantizer):
+    weights, scales, made = layer_of(quantizer or "row")
+    if not quantizer:
+        weights[0], weights[2], weights[3], weights[5] = (matrix.bfloat16() for matrix in made)
+        scales = []
+    parts = [half for one in (*weights, *scales) for half in (one.tensor_split(2) if one is weights[2] or scales and one is scales[1] else (one,))]
+    names = {torch.float8_e4m3fn: "e4m3", torch.float32: "f32", torch.bfloat16: "bf16"}
+    found = {part.data_ptr(): [names[part.dtype], list(part.shape)] for part in parts}
+    chain = between_chain(HIDDEN, INNER, 384, HIDDEN, (True, True), 1e-5, "silu", "bf16", quantizer=quantizer)
+    inputs = json.loads(chain.to_json())["inputs"]
+    constants = between_op._constants(weights, scales, False)
+    assert [found[address] for address in constants] == [[one["dtype"], one["dims"]] for one in inputs[2:]]
+    assert len(set(constants)) == (12 if quantizer else 7)
 
 
 def refuse(index=None, value=None, scale=None, quantizer="row", count=4):

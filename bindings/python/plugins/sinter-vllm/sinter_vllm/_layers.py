@@ -116,8 +116,8 @@ def weights_of(layer: Any, after: Any, quantizer: str = "") -> "tuple[List[torch
 
 def planned(layers: "List[Any]", folded: bool, group: str, servers: Any, quantizer: str = "") -> bool:
     """Whether each layer that will be linked has its plans. Prepares them. `group`: as of the operator; its ranks get the same answer."""
-    pairs = zip(layers, layers[1:])
-    return all(servers.planned(*weights_of(*pair, quantizer), folded, group, quantizer) for pair in pairs)
+    codes = {"quantizer": quantizer} if quantizer else {}
+    return all(servers.planned(*weights_of(*pair, quantizer), folded, group, **codes) for pair in zip(layers, layers[1:]))
 
 
 def link(layers: "List[Any]", folded: bool = False, group: str = "", quantizer: str = "") -> None:
