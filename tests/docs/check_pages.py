@@ -57,7 +57,7 @@ def check_variables(root):
     page = read(root, CONFIGURATION)
     runtime, tests = page.split("## Variables of tests")
     rows = tables(runtime, "variable")
-    code = re.findall(r'"(SINTER_[A-Z_]*[A-Z])"', read(root, "src/base/config.cc"))
+    code = re.findall(r'"(SINTER_[A-Z0-9_]*[A-Z0-9])"', read(root, "src/base/config.cc"))
     options = context_fields(read(root, "include/sinter/sinter.h"))
     named = [name for row in rows for name in names(row[3]) if name in options or re.fullmatch(r"[a-z_]+", name)]
     named = [name for name in named if not name.startswith("sinter_")]
@@ -169,7 +169,7 @@ def instructions(dockerfile):
 def check_dockerfile(root, path="examples/docker/Dockerfile"):
     """What it copies is in the tree, made by ./dev, or made by an earlier stage; its variables are the library's."""
     wrong, made = [], ["build/wheel/sinter_gpu-*.whl"] if "build/wheel/*.whl" in read(root, "dev") else []
-    variables = re.findall(r'"(SINTER_[A-Z_]*[A-Z])"', read(root, "src/base/config.cc"))
+    variables = re.findall(r'"(SINTER_[A-Z0-9_]*[A-Z0-9])"', read(root, "src/base/config.cc"))
     steps = instructions(read(root, path))
     stages = {match[1]: 0 for match in (re.search(r" AS (\w+)$", rest) for word, rest in steps if word == "FROM") if match}
     runs = " ".join(rest for word, rest in steps if word == "RUN")

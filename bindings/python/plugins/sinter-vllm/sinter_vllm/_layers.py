@@ -48,7 +48,8 @@ def quantizer_of(model: Any) -> Tuple[str, str]:
             found.add(quantizer)
     if len(found) > 1:
         return "", f"its layers are quantised in several ways: {', '.join(sorted(one or 'not at all' for one in found))}"
-    return (found or {""}).pop(), ""
+    quantizer = (found or {""}).pop()
+    return quantizer, _scaled.reason_to_wait() if quantizer else ""
 
 
 def _linears(layer: Any) -> "List[Tuple[str, Any]]":
