@@ -48,7 +48,7 @@ absl::StatusOr<Chain> ProductOf(Activation activation, bool gate) {
   return b.Finish();
 }
 
-// What stands before the matrix: a chain of y, and of up with a gate.
+// The ops before the matrix: a chain of y, and of up with a gate.
 struct Pattern {
   bool gate = false;
   Activation activation = Activation::kIdentity;

@@ -18,8 +18,8 @@
 
 namespace sinter {
 
-// EpilogueProgram: element-wise ops on a product's accumulators. Of some of them, as a bias or an
-// activation of a gate-up pair, the device library has a form by hand.
+// EpilogueProgram: element-wise ops on a product's accumulators. The device library has a
+// handwritten form of some of them, such as a bias or an activation of a gate-up pair.
 
 // What a program reads. Values are part of plan records: never reused.
 enum class LeafKind : uint8_t {
@@ -37,7 +37,7 @@ constexpr int kMostAuxResults = 2;  // both halves of a gate-up pair
 // Branches of functions with slow paths (BranchesOf), which a kernel has for each accumulator.
 constexpr int64_t kMostProgramBranches = 6;
 
-// What the device library has forms of, behind the affine part of a program:
+// The forms that the device library has for the ops after the affine part of a program:
 // sum_activation(round(activation(y) * up) + r), or less.
 struct EpilogueForm {
   Activation activation = Activation::kIdentity;
@@ -49,8 +49,8 @@ struct EpilogueForm {
   SINTER_FIELDS(EpilogueForm, activation, gate, rounds, residual, sum_activation);
 };
 
-// The ops with which a body begins, where they are scale * factor * product + bias, or less: the
-// device library has them by hand, whatever stands behind them. A pair has them for both halves.
+// The ops with which a body begins, if they are scale * factor * product + bias, or less. The
+// device library has them by hand, whatever follows them. A pair has them for both halves.
 struct AffinePart {
   float scale = 1;
   int factor = -1, bias = -1, bias_up = -1;  // inputs of the body, which nothing else reads
@@ -59,16 +59,16 @@ struct AffinePart {
 
 // Immutable and cheap to copy; any thread may read it. Made by ProgramOf.
 struct EpilogueProgram {
-  // One element of the result: inputs and ops have the dims [2] or none. Outputs are casts to what
-  // is stored, which the store rounds to: the result, and behind it auxiliary results of any float,
-  // which are stored beside it, such as what was activated. Null: there is no program.
+  // One element of the result: inputs and ops have the dims [2] or none. Outputs are casts to the
+  // stored types, to which the store rounds. The first is the result. Auxiliary results of any
+  // float follow, such as the activation's input; they are stored too. Null: there is no program.
   std::shared_ptr<const Chain> body;
   std::vector<LeafKind> leaves;  // by input of the body
-  // Of an f32 result that others make codes of 8-bit floats of, and nothing else: its functions are
-  // those of results of 16 bits.
+  // Set for an f32 result that only a later quantization to 8-bit floats reads. Its functions are
+  // the ones of results of 16 bits.
   bool for_codes = false;
-  // Both follow from the body. Of what has no form code generation writes what stands behind the
-  // affine part.
+  // Both follow from the body. If it has no form, code generation writes the ops after the affine
+  // part.
   AffinePart affine;
   std::optional<EpilogueForm> form;
 
@@ -88,7 +88,7 @@ struct EpilogueProgram {
   std::optional<DType> TypeAt(int input) const {  // none of -1
     return input < 0 ? std::nullopt : std::optional<DType>(TypeOf(input));
   }
-  // That of the matrix, which it reads.
+  // The dtype of the matrix, which it reads.
   DType MatrixType() const { return TypeOf(InputsOf(LeafKind::kMatrix)[0]); }
   DType AuxType(int i) const { return body->output_type(i + 1).dtype; }
   bool operator==(const EpilogueProgram& o) const;
@@ -98,7 +98,7 @@ AffinePart AffineOf(const Chain& body, const std::vector<LeafKind>& leaves);
 // The form that follows from a program's body: none where it has other ops or leaves.
 std::optional<EpilogueForm> FormOfBody(const EpilogueProgram& program);
 // By op: the SiLU or GELU that it is the result of, and of which value. Kernels compute it as forms
-// do, so that it has the same bits beside other ops.
+// do, so that it has the same bits next to other ops.
 struct FoundActivation {
   Activation activation = Activation::kIdentity;  // none
   ValueId of = -1;
@@ -108,7 +108,7 @@ EpilogueProgram ProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKin
 
 // "tanh(y)", "t1=to_bf16(y);mul(t1,sigmoid(t1))": y is what the affine part makes of the product,
 // `up` that of up, c1, c2, .. the columns, n1, n2, .. the numbers, r the matrix, s the rows.
-// Without the last rounding. Auxiliary results stand behind it: "tanh(y);aux=y".
+// Without the last rounding. Auxiliary results follow it: "tanh(y);aux=y".
 std::string ToString(const EpilogueProgram& program);
 
 // Where the program of a gate-up pair is f(y) * up, the value f(y); else -1.
@@ -133,19 +133,19 @@ struct QuantizeRule {
 
 std::string ToString(const QuantizeRule& rule);  // "given", "128:eps=1e-10"
 
-// A program of element-wise ops, and the policies before and behind it, in the order in which
+// A program of element-wise ops, and the policies before and after it, in the order in which
 // kernels apply them. A norm applies to both halves of a gate-up pair.
 struct ProductEpilogue {
   std::optional<float> norm;  // eps: times 1 / sqrt(mean of the squares of the product's row + eps)
   EpilogueProgram program;
   std::optional<QuantizeRule> quantize;  // to codes: divided by a scale, and rounded by the store
 
-  // Of the program's form: identity where it has none.
+  // The activations of the program's form: identity if it has none.
   Activation activation() const { return form().activation; }
   Activation sum_activation() const { return form().sum_activation; }
   EpilogueForm form() const { return program.form.value_or(EpilogueForm{}); }
-  // Of the program's affine part: a constant; the element of a number of each row, of a vector of
-  // columns.
+  // The constant of the program's affine part, and the element types of its factor (a number of
+  // each row) and bias (a vector of columns).
   float scale() const { return program.affine.scale; }
   std::optional<DType> factor() const { return program.TypeAt(program.affine.factor); }
   std::optional<DType> bias() const { return program.TypeAt(program.affine.bias); }

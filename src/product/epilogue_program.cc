@@ -20,8 +20,8 @@ absl::Status RefuseProgram(const Args&... args) {
 
 size_t IndexOf(ValueId id) { return static_cast<size_t>(id); }
 
-// Functions that a kernel of products cannot hold: sin and cos keep an array of digits, codes and
-// integers are no results of its epilogue.
+// Functions that a kernel of products cannot hold: sin and cos keep an array of digits, FP8/INT8
+// values and integers are not results of its epilogue.
 bool IsTaken(const Op& op) {
   if (IsCode(op.type.dtype) || op.type.dtype == DType::kS32) return false;
   switch (op.kind) {
@@ -76,7 +76,7 @@ absl::Status CheckStored(const EpilogueProgram& program, DType stored) {
   return absl::OkStatus();
 }
 
-// Of a program with a form, which has no leaves and ops but those of the form.
+// Checks a program with a form. Such a program has only the leaves and ops of the form.
 absl::Status CheckForm(const EpilogueProgram& program, DType stored, bool pair) {
   SINTER_RETURN_IF_ERROR(CheckStored(program, stored));
   if (program.form->gate == pair) return absl::OkStatus();
@@ -167,7 +167,7 @@ class AffineWalk {
     return at == leaves_.end() ? -1 : body_.input(static_cast<int>(at - leaves_.begin()));
   }
 
-  // The input of this kind that `id` reads, widened or not; -1 if it is none.
+  // The input of this kind that `id` reads, widened or not; -1 if it does not read one.
   int LeafAt(ValueId id, LeafKind kind) const {
     const Op* op = &body_.op(id);
     if (op->kind == OpKind::kCast && uses_[IndexOf(id)] == 1) op = &body_.op(op->operands[0]);

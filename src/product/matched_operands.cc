@@ -38,7 +38,7 @@ class Describer {
   }
 
  private:
-  // Of rows that lie as columns, [k, rows]: as many times a number as a sequence has.
+  // Reads rows that lie as columns, [k, rows]: their number is a multiple of the sequence's rows.
   absl::Status RunTransposed(const TensorType& a) {
     if (a.dims[1].symbolic) {
       return Invalid("rows are M and transposed, must be contiguous along k");
@@ -125,7 +125,7 @@ class Describer {
     return Invalid("gate's scales are ", ToString(p->weights.scales), ", up's ", ToString(up));
   }
 
-  // Of weights: f32, or their own type where they have 16 bits.
+  // The type of weight scales: f32, or the weights' own type if that has 16 bits.
   absl::Status ScaleTypes(const ProductInputs& in) const {
     if (in.scale_weights < 0) return absl::OkStatus();
     const DType dtype = graph_.operand(in.scale_weights).type.dtype;

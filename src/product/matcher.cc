@@ -163,7 +163,7 @@ class Walker {
     return found.main.x;
   }
 
-  // Of what the product that was found last multiplies.
+  // The element type of the matrix by which the product that was found last multiplies.
   DType RowsElement() const { return graph_.operand(out_.inputs.back().weights).type.dtype; }
 
   // Skips the casts of an intermediate. `rounds`: whether one of them casts to the chain's dtype.

@@ -56,7 +56,7 @@ struct MatchedSequence {
   int NumberOf(int product, const Leaf& leaf) const {
     return InputsOf(product).leaves[static_cast<size_t>(leaf.input)];
   }
-  // Of the product's leaf of that kind, -1 when absent.
+  // The number of the product's leaf of that kind, -1 when absent.
   int NumberOf(int product, Role::Kind kind) const;
   const ProductOperand& OperandAt(int number) const {
     return operands[static_cast<size_t>(number)];
@@ -64,7 +64,7 @@ struct MatchedSequence {
   ValueId ValueOf(int number) const { return OperandAt(number).value; }
 };
 
-// Reads primitives, never names. INVALID_ARGUMENT says why the graph is no sequence of products.
+// Reads primitives, never names. INVALID_ARGUMENT says why the graph is not a sequence of products.
 absl::StatusOr<MatchedSequence> MatchProducts(const Subgraph& graph);
 // Matches a whole chain. `m`: the sequence's m. `norms`: products may compute their rows' norm.
 absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m = 0,
@@ -75,14 +75,14 @@ absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m = 0,
 absl::Status DescribeOperands(const Subgraph& graph, MatchedSequence* matched);
 
 // A chain that is one sequence whose products kernels take, with its rows from the launch, M or
-// not; else why it is not. Norms of rows are taken with M alone: without it nobody tells the rows.
-// Transposed rows are not taken: their number is no launch's.
-// Codes by groups are not taken: their scales are another output. FixedRowsOf of the engine follows
-// it.
+// not; else why it is not. Norms of rows are taken only with M: without it the number of rows is
+// unknown. Transposed rows are not taken: no launch passes their number. FP8/INT8 values with
+// scales by groups are not taken: their scales are another output. FixedRowsOf of the engine
+// follows it.
 absl::StatusOr<MatchedSequence> MatchWhole(const Chain& chain, int64_t bucket, bool norms = false);
 
-// Of rows and weights of `element`: that, or f32 where the chain has f32; of codes the dtype that
-// the chain has.
+// The result's dtype for rows and weights of `element`: that dtype, or f32 if the chain has f32.
+// For FP8/INT8 operands it is the chain's dtype.
 inline DType ResultType(DType element, DType of_chain) {
   return IsCode(element) || of_chain == DType::kF32 ? of_chain : element;
 }
@@ -99,7 +99,7 @@ struct FoundProgram {
 
 // `value` as a program that is stored as `result`; none where it is the product itself, normed and
 // with scales of columns or not. `aux`: the graph's auxiliary results are the program's.
-// INVALID_ARGUMENT names the op that is no part of one.
+// INVALID_ARGUMENT names the op that is not part of one.
 absl::StatusOr<FoundProgram> FindProgram(const Subgraph& graph, const LinearFinder& finder,
                                          ValueId value, DType result, bool aux);
 

@@ -58,7 +58,7 @@ constexpr ElementRow ElementOf(DType element) {
   return row == nullptr ? ElementRow{} : *row;
 }
 
-// Whether wgmma has this N, a multiple of 8 up to 256. Of integers it has fewer.
+// Whether wgmma has this N, a multiple of 8 up to 256. For integers it has fewer.
 constexpr bool HasColumns(const ElementRow& element, int64_t n) {
   return !element.exact || n <= 32 || n % 16 == 0;
 }

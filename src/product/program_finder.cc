@@ -135,7 +135,7 @@ class ProgramWalk {
     return absl::OkStatus();
   }
 
-  // Number of an operand that is one number; -1 where it is none.
+  // Number of an operand that is one number; -1 if `id` is not one.
   int NumberAt(ValueId id) const {
     const Op& op = graph_.op(finder_.SkipWidening(id));
     return op.type.rank() == 0 ? op.input : -1;
@@ -146,7 +146,7 @@ class ProgramWalk {
            finder_.VectorAt(id) >= 0 || finder_.ResidualAt(id, graph_.op(value_)) >= 0;
   }
 
-  // Number of an operand with an element of each row; -1 where it is none.
+  // Number of an operand with an element of each row; -1 if `id` is not one.
   int RowAt(ValueId id) const {
     const ValueId column = finder_.SpreadColumnAt(id);
     return column < 0 ? -1 : finder_.FactorAt(column);

@@ -14,32 +14,32 @@ namespace {
 // The most sums that N = 256 of a wgmma gives; with swapped operands several stand side by side.
 constexpr int64_t kMaxAccumulators = 128, kMaxSwappedAccumulators = 160;
 
-// Of two consumer warpgroups, and of one. The compiler's registers are no sum of parts, so bounds
-// are what the sweeps of tests/compile found: in each, some kernel of wider tiles spilled. Slow: a
-// function with slow paths is computed, or many values are live at once. Many parts: those of eight
-// ranks are summed.
+// Bounds of two consumer warpgroups, and of one. The compiler's registers are not a sum of parts,
+// so bounds are what the sweeps of tests/compile found: in each, some kernel of wider tiles
+// spilled. Slow: a function with slow paths is computed, or many values are live at once. Many
+// parts: the partial sums of eight ranks are added.
 constexpr int64_t kMaxSlow = 104, kMaxScaledSlow = 88, kMaxScaledSlowOfOne = 72,
                   kMaxManyParts = 112;
 // One swapped warpgroup with programs: sums, and the terms of two columns of each set of 64.
 constexpr int64_t kMaxSwappedProgramOfOne = 120;
-// Of three.
+// Bounds of three consumer warpgroups.
 constexpr int64_t kMaxOfThree = 72, kMaxSlowOfThree = 56, kMaxResidualOfThree = 48;
 
-// Where threads keep their own sums until they are stored. Activated before a residual is added
-// that is loaded element by element: of one matrix of weights, and of pairs of integers with a
-// scale of each column. Of one matrix of integers with an odd number of columns, whose terms are
-// loaded element by element. Of one warpgroup with an auxiliary result and no matrix.
+// Bounds where threads keep their own sums until they are stored. Activated before a residual is
+// added that is loaded element by element: of one matrix of weights, and of pairs of integers with
+// a scale of each column. Then one matrix of integers with an odd number of columns, whose terms
+// are loaded element by element. Then one warpgroup with an auxiliary result and no matrix.
 constexpr int64_t kMaxUnalignedResidual = 112, kMaxUnalignedExactPair = 80, kMaxOddExact = 72,
                   kMaxOddExactOfOne = 80, kMaxAuxOfOne = 120;
-// Of a cluster that owns rows, where only rows are scaled.
+// The bound of a cluster that owns rows, if only rows are scaled.
 constexpr int64_t kMaxRowScaledSlowOfOne = 88;
 
-// Promoted sums: they, those of one part, and the scales of blocks.
+// Bounds of promoted sums: the sums, the sums of one part, and the scales of blocks.
 constexpr int64_t kMaxPromoted = 194, kMaxPromotedSwapped = 192, kMaxPromotedResidual = 168,
                   kMaxPromotedOfThree = 104, kMaxPromotedCodes = 176;
 
-// What addresses and loops take: a kernel with nothing beside 128 sums has 154. Of promoted sums,
-// with all that a thread holds meanwhile where ranks share K: 210 of 232 fit, and 212 spilled.
+// Registers for addresses and loops: a kernel with nothing besides 128 sums has 154. For promoted
+// sums, with all that a thread holds meanwhile if ranks share K: 210 of 232 fit, and 212 spilled.
 constexpr int64_t kReserved = 28, kReservedPromoted = 22;
 constexpr int kManyRegisters = 16;
 constexpr int kLoadBytes = 16;       // of the widest load of a thread
@@ -47,7 +47,7 @@ constexpr int64_t kNarrowSums = 32;  // of each matrix, in tiles of 64 columns
 
 int Warpgroups(const Schedule& s) { return s.warpgroups_m * s.warpgroups_n; }
 
-// Of a consumer thread: what is left of the 65,536 of an SM when producers have theirs
+// Registers of a consumer thread: the rest of the 65,536 of an SM when producers have theirs
 // (kernels/block.cuh).
 int64_t RegistersOf(const Schedule& s) {
   const int consumers = Warpgroups(s);
@@ -79,9 +79,9 @@ int64_t HeldResidual(const Schedule& s, const TileOf& of) {
   return HeldResidualWords(of.accumulators / of.width / 4);
 }
 
-// Of slow programs, which compute all that is stored beside a residual: its words, and as much
-// scratch as the program needs. A narrow tile is taken whatever the program is, so that every
-// program has a schedule: the compiler then computes one function behind the other.
+// The bound of slow programs, which compute all stored values while they hold a residual: its
+// words, and as much scratch as the program needs. A narrow tile is taken for every program, so
+// that every program has a schedule. The compiler then computes one function after the other.
 int64_t MaxBesideResidual(const Schedule& s, const TileOf& of, int64_t most) {
   const int64_t scratch = Scratch(of.product.epilogue), held = HeldResidual(s, of);
   if (scratch < kSlowPathRegisters || held == 0) return most;
@@ -90,7 +90,7 @@ int64_t MaxBesideResidual(const Schedule& s, const TileOf& of, int64_t most) {
   return std::max(narrow, std::min(most, RegistersOf(s) - kReserved - scratch - held));
 }
 
-// Of a product of a cluster that owns rows, in which some epilogue is slow.
+// The bound of a product of a cluster that owns rows, if some epilogue is slow.
 int64_t MaxSlowOfCluster(const Schedule& s, const TileOf& of) {
   const bool one = Warpgroups(s) < 2;
   if (of.product.HasColumnFactors()) return one ? kMaxScaledSlowOfOne : kMaxScaledSlow;
@@ -120,7 +120,7 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, const TileO
   return many ? kMaxManyParts : kMaxAccumulators;
 }
 
-// Of sums that their threads keep until they are stored.
+// The bound of sums that their threads keep until they are stored.
 int64_t MaxKept(const Schedule& s, const TileOf& of) {
   if (s.swapped || of.tile.split_k > 1) return kMaxSwappedAccumulators;
   const MatrixProduct& p = of.product;
@@ -153,9 +153,9 @@ int64_t TermsOfEight(const MatrixProduct& p) {
   return one + 4 * pair;
 }
 
-// Of scales of blocks, of the group of K that is summed and of the next one: two rows of a thread,
-// and the blocks of its columns. Besides, addresses of those of rows, addresses and steps of those
-// of each matrix, and what counts rows and groups.
+// Registers for scales of blocks, of the group of K that is summed and of the next one: two rows of
+// a thread, and the blocks of its columns. In addition, the addresses of row scales, the addresses
+// and steps of each matrix's scales, and the counters of rows and groups.
 int64_t BlockScalesAhead(const Schedule& s, const TileOf& of) {
   const MatrixProduct& p = of.product;
   if (!p.HasBlockScales()) return 0;
@@ -192,8 +192,8 @@ int SlowFunctions(const EpilogueProgram& program) {
   return static_cast<int>(names.size());
 }
 
-// Most values of one element that are live at once, without its leaves, its constants and what is
-// affine in the product: computed and still to be read.
+// Most values of one element that are live at once: computed and still to be read. Leaves,
+// constants and values that are affine in the product do not count.
 int LiveValues(const EpilogueProgram& program) {
   const Chain& body = *program.body;
   std::vector<int> reads = body.UseCounts();
@@ -267,8 +267,8 @@ OpCost CostOfProgram(const EpilogueProgram& program) {
 int ScratchRegisters(const EpilogueProgram& program) {
   constexpr int kColumns = 2;     // that a thread computes together
   constexpr int kLiveAnyway = 6;  // values of a column for which registers are kept
-  // Of functions with slow paths the compiler holds constants and values of all kinds. Two kinds
-  // need no more than one: 104 sums beside a residual fit; of three, 64 did not.
+  // The compiler holds constants and values of all kinds of functions with slow paths. Two kinds
+  // need no more than one: 104 sums fit next to a residual. With three kinds, 64 did not.
   constexpr int kKindsTogether = 2, kKindRegisters = 48;
   const int more = kColumns * std::max(0, LiveValues(program) - kLiveAnyway);
   const int slow = SlowFunctions(program);

@@ -56,7 +56,7 @@ RoleShape WeightScaleShape(const MatrixProduct& p) {
   return shape;
 }
 
-// Pixels as they lie in memory, or rows, which may lie as columns.
+// Pixels in their memory layout, or rows, which may lie as columns.
 RoleShape RowsShape(const ProductSequence& sequence) {
   const MatrixProduct& p = sequence.front();
   const PixelWindow& w = p.rows.window;
@@ -80,7 +80,7 @@ const char* BareName(Role::Kind kind) {
   return kNames[kind];
 }
 
-// Of a gate-up pair a kernel has one.
+// A kernel has one operand of these kinds for a gate-up pair.
 bool IsNumbered(Role::Kind kind) {
   return kind < Role::kA && kind != Role::kWUp && kind != Role::kBiasUp && kind != Role::kScaleUp;
 }

@@ -75,7 +75,7 @@ int64_t Units(int64_t row_tiles, int64_t columns, const ProductTile& tile, Share
   return CeilDiv(row_tiles, TilesM(share)) * CeilDiv(CeilDiv(columns, tile.block_n), TilesN(share));
 }
 
-// Whether all that a kernel stores, and reads beside its accumulators, has 16 bits a value.
+// Whether all values that a kernel stores, and reads besides its accumulators, have 16 bits.
 bool KeepsTo16Bits(const MatrixProduct& p) {
   const EpilogueProgram& program = p.epilogue.program;
   if (SizeOf(p.result) != 2 || p.epilogue.quantize.has_value()) return false;

@@ -62,7 +62,7 @@ struct Schedule {
   int warpgroups_m = 2;  // consumer warpgroups along M, 64 rows each: 1 or 2; 3 for kProduct; 1
                          // with swapped operands
   int warpgroups_n = 1;  // consumer warpgroups along N, block_n / warpgroups_n columns each: 1 or
-                         // 2; 2 only beside one along M; 1 to 3 with swapped operands
+                         // 2; 2 only with one along M; 1 to 3 with swapped operands
   bool swapped = false;  // kProduct: weights are the 64 rows of wgmma and rows are its columns, so
                          // that tiles have any multiple of 8 rows. The result is transposed when it
                          // is stored. block_n is a multiple of 64 * warpgroups_n
@@ -73,10 +73,10 @@ struct Schedule {
                          // tile; kClusterSlab: columns that a cluster keeps; others: 0
   Share share = Share::kNone;  // the operand that blocks of two tiles load together
   int pushes = 0;  // ranks of a group: the result is pushed to the other ranks' slots too, for the
-                   // sum over ranks behind it (src/collective); 0: it is not. kProduct
-  int pushed_columns = 0;  // with pushes: of each row, whole tiles that a warp beside the consumers
-                           // sends from memory while they multiply the next ones; the sum sends the
-                           // others. 0: the consumers send all that they store
+                   // all-reduce that follows (src/collective); 0: it is not. kProduct
+  int pushed_columns = 0;  // with pushes: of each row, whole tiles that an extra warp sends from
+                           // memory while they multiply the next ones; the sum sends the others. 0:
+                           // the consumers send all that they store
   int grid = 0;            // blocks of the launch, a multiple of cluster
   ProductTile first;       // where a cluster owns a row tile, block_n = columns of C per block
   ProductTile second;      // the same for E; unused when the sequence has one product
@@ -160,8 +160,8 @@ ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& schedule)
 // Units that a cluster takes one after another, at most; 1 where there are none.
 int64_t TurnsOf(const ProductSequence& sequence, const Schedule& schedule);
 
-// Of one product, the first columns of which no tile is computed in the last turn; 0 where there
-// are none.
+// The first columns of one product that have no tile computed in the last turn; 0 if there are
+// none.
 int64_t EarlyColumns(const ProductSequence& sequence, const Schedule& schedule);
 
 // The checks of CheckSchedule that need no chip: fields, tiles against the sequence, registers.
@@ -169,7 +169,7 @@ int64_t EarlyColumns(const ProductSequence& sequence, const Schedule& schedule);
 absl::Status CheckScheduleFields(const ProductSequence& sequence, const Schedule& schedule);
 
 // OK, or why no kernel can be made: names the field, the value and the bound. Deterministic:
-// `model` alone describes the chip.
+// only `model` describes the chip.
 absl::Status CheckSchedule(const ProductSequence& sequence, const Schedule& schedule,
                            const DeviceModel& model);
 

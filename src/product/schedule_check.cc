@@ -171,7 +171,7 @@ absl::Status CheckShare(const ProductSequence& p, const Schedule& s) {
   return absl::OkStatus();
 }
 
-// The consumers of one block see whole rows, and their factors fit behind the barriers.
+// The consumers of one block see whole rows, and their factors fit after the barriers.
 absl::Status CheckNorm(const ProductSequence& p, const Schedule& s) {
   if (!p.front().epilogue.norm.has_value()) return absl::OkStatus();
   if (s.first.split_k != 1) {
@@ -204,10 +204,10 @@ absl::Status CheckPushedColumns(const ProductSequence& p, const Schedule& s) {
   return absl::OkStatus();
 }
 
-// What is pushed to other ranks is a matrix of 16 bits without gaps, each element once: by the
-// consumers where no tile of the kernel overlaps another one, as tiles of one row of tiles do not.
-// Where K is split, threads that store at once have 16 bytes of a row each, unless operands are
-// swapped: the link then carried less than half of what it can.
+// The result that is pushed to other ranks is a matrix of 16 bits without gaps, each element once:
+// by the consumers where no tile of the kernel overlaps another one, as tiles of one row of tiles
+// do not. Where K is split, threads that store at once have 16 bytes of a row each, unless operands
+// are swapped: the link then carried less than half of what it can.
 absl::Status CheckPushes(const ProductSequence& p, const Schedule& s) {
   if (s.pushed_columns != 0) SINTER_RETURN_IF_ERROR(CheckPushedColumns(p, s));
   if (s.pushes == 0) return absl::OkStatus();
@@ -261,7 +261,7 @@ absl::Status CheckWork(const Schedule& s, const ScheduleSizes& z) {
   return absl::OkStatus();
 }
 
-// Of a sequence that CheckSequence accepts. Writes its sizes to `z`.
+// Checks a sequence that CheckSequence accepts. Writes its sizes to `z`.
 absl::Status CheckFields(const ProductSequence& p, const Schedule& s, ScheduleSizes* z) {
   SINTER_RETURN_IF_ERROR(CheckFamily(p, s));
   SINTER_RETURN_IF_ERROR(CheckWarpgroups(s));

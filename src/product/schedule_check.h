@@ -27,8 +27,8 @@ inline absl::Status RefuseSchedule(absl::string_view field, int64_t value,
   return Invalid("schedule: ", field, " ", value, " ", bound);
 }
 
-// registers.cc: whether those of a thread that multiplies hold a tile's sums and what a kernel has
-// beside them. Sums that spill cost more than a narrower tile.
+// registers.cc: whether the registers of a thread that multiplies hold a tile's sums and the
+// kernel's other values. Sums that spill cost more than a narrower tile.
 
 // A product of a sequence, and the tile that a schedule cuts it by.
 struct TileOf {
@@ -39,8 +39,9 @@ struct TileOf {
   int64_t accumulators;  // of a thread
 };
 
-// Words of a residual that a thread holds beside the sums of `groups` column groups: of both of its
-// rows, of wide tiles of one. held_matrix_words of the device library is the same.
+// Words of a residual that a thread holds in addition to the sums of `groups` column groups. They
+// are of both of its rows, or of one row for wide tiles. held_matrix_words of the device library is
+// the same.
 constexpr int64_t HeldResidualWords(int64_t groups) { return groups > 16 ? groups : 2 * groups; }
 
 // OK, or the sums that are too many.
@@ -48,18 +49,18 @@ absl::Status CheckAccumulators(const ProductSequence& p, const Schedule& s, cons
 // The same of promoted sums, which need registers for those of one part besides.
 absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, const TileOf& of);
 
-// Of the row order (src/plan/plan.h): OK when the kernel sums K in the order of
-// batch-invariant plans: operands not swapped, all of K in one block, in order, in the fewest steps
-// of 64. Else FAILED_PRECONDITION naming field, value and bound.
+// Checks the row order (src/plan/plan.h): OK when the kernel sums K in the order of batch-invariant
+// plans: operands not swapped, all of K in one block, in order, in the fewest steps of 64. Else
+// FAILED_PRECONDITION naming field, value and bound.
 absl::Status CheckRowOrder(const ProductSequence& sequence, const Schedule& schedule);
 
 // What an epilogue's program costs for one value.
 
 OpCost CostOfProgram(const EpilogueProgram& program);
-// Registers that a thread computes it with, beside those that every kernel keeps for an epilogue:
-// for functions with slow paths, and for values that are live at the same time.
+// Registers that a thread computes it with, in addition to the ones that every kernel keeps for an
+// epilogue: for functions with slow paths, and for values that are live at the same time.
 int ScratchRegisters(const EpilogueProgram& program);
-// Of a program with one or two kinds of functions with slow paths.
+// Scratch registers of a program with one or two kinds of functions with slow paths.
 constexpr int kSlowPathRegisters = 64;
 
 }  // namespace sinter

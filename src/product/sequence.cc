@@ -28,7 +28,7 @@ std::string ScalingText(const MatrixProduct& p, int number) {
   return text;
 }
 
-// A bias that is not of the operands' element, and the program behind it if it has no form.
+// A bias that is not of the operands' element, and the program that follows it if it has no form.
 std::string ProgramText(const MatrixProduct& p, int number) {
   std::string text;
   const DType bias = p.epilogue.bias().value_or(p.rows.element);
@@ -74,7 +74,7 @@ std::string ResidualText(const MatrixProduct& last) {
 }
 
 // "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu"; for more than two products the n are a list,
-// and act where a product behind the first is activated.
+// and act if a product after the first is activated.
 std::string HeadText(const ProductSequence& s) {
   const MatrixProduct& first = s.front();
   std::string text(s.Kind());

@@ -39,12 +39,12 @@ struct MatrixProduct {
   Operand rows, weights;
   ProductEpilogue epilogue;
   DType result = DType::kBF16;                    // element of the result, in memory or on chip
-  Accumulate accumulate = Accumulate::kPromoted;  // kFast: of e4m3 operands alone
+  Accumulate accumulate = Accumulate::kPromoted;  // kFast: only of e4m3 operands
 
   int Width() const { return pair ? 2 : 1; }  // weight matrices
   // Whether the rows lie in memory as columns: [k, rows].
   bool HasTransposedRows() const { return rows.layout == Layout::kIO; }
-  // Whether the epilogue's program reads a number of each row that is no factor of the product.
+  // Whether the epilogue's program reads a number of each row that is not a factor of the product.
   bool ReadsRow() const {
     return epilogue.program.Reads(LeafKind::kRow) && !epilogue.factor().has_value();
   }
@@ -54,7 +54,7 @@ struct MatrixProduct {
     return epilogue.scaled() || ReadsRow() || rows.scales.kind != ScaleKind::kNone ||
            weights.scales.kind != ScaleKind::kNone;
   }
-  // K as stages hold it: that of a window has zeros behind each tap's channels.
+  // K as stages hold it. The K of a window has zeros after each tap's channels.
   int64_t StagedK() const {
     return rows.source == Source::kWindow ? rows.window.StagedColumns() : k;
   }
@@ -71,9 +71,9 @@ struct MatrixProduct {
     return weights.scales.kind == ScaleKind::kVector || weights.scales.kind == ScaleKind::kTensor;
   }
   int AuxResults() const { return epilogue.program.aux_results(); }
-  // Of one group of a convolution.
+  // The columns of one group of a convolution.
   int64_t GroupColumns() const { return n / rows.window.conv.groups; }
-  // Of the bundle of groups that a tile lies in; 0 where there are no groups.
+  // The columns of the bundle of groups that a tile lies in; 0 if there are no groups.
   int64_t BundleColumns() const {
     return rows.window.grouped() ? rows.window.Bundle() * GroupColumns() : 0;
   }
@@ -88,7 +88,7 @@ struct MatrixProduct {
   SINTER_FIELDS(MatrixProduct, n, k, pair, accumulate, k_is_m, rows, weights, epilogue, result);
 };
 
-// That of the product's operands, as it sums them: not promoted where sums are fast.
+// The row of the product's operands, as it sums them: not promoted if sums are fast.
 ElementRow ElementOf(const MatrixProduct& product);
 
 struct ProductSequence {
@@ -105,7 +105,7 @@ struct ProductSequence {
   const char* Kind() const;  // of problem that asks for it: "product", "gated_ffn", ..
   int64_t rows() const { return m * rows_per_m; }
   Layout layout() const { return front().weights.layout; }  // of all weights
-  // Of all operands; of all results too, unless operands have 8 bits.
+  // The dtype of all operands; of all results too, unless operands have 8 bits.
   DType element() const { return front().rows.element; }
   bool scaled() const;  // whether any product's accumulators are, by its epilogue or by scales
   int64_t WeightBytes() const;
@@ -137,8 +137,8 @@ absl::Status CheckSequence(const ProductSequence& sequence);
 // Canonical bytes of a quantiser's rule.
 
 // Whether one kernel may take products `first` and `first` + 1: the first has no residual, the
-// second is no pair, neither computes its rows' norm or stores auxiliary results, no rows are
-// transposed, and the first is no convolution in groups.
+// second is not a pair, neither computes its rows' norm or stores auxiliary results, no rows are
+// transposed, and the first is not a grouped convolution.
 bool CanPair(const ProductSequence& sequence, int first);
 
 // RoleShape: the shape and element of the matrix or vector with a role.

@@ -43,7 +43,7 @@ absl::Status CheckResult(const ProductSequence& sequence, DType result, DType of
                  " operands it must be f32, f16, bf16 or e4m3");
 }
 
-// Where they are strided: of a vector between rows, of blocks along K too; groups of the rows alone
+// Where they are strided: of a vector between rows, of blocks along K too. Only groups of the rows
 // may lie M elements apart.
 absl::Status CheckScaleStrides(absl::string_view name, const Scales& scales, bool of_rows) {
   const bool blocks = scales.kind == ScaleKind::kBlock;
@@ -95,7 +95,7 @@ absl::Status CheckFast(const MatrixProduct& p) {
   return Invalid("accumulate is fast, must be promoted with scales of blocks");
 }
 
-// Of a product of operands of 8 bits.
+// Checks a product of operands of 8 bits.
 absl::Status CheckCodes(const ProductSequence& sequence, const MatrixProduct& p) {
   if (!IsCode(p.rows.element)) return absl::OkStatus();
   SINTER_RETURN_IF_ERROR(CheckSumsOf(p.rows.element, Dim::Constant(p.k)));
@@ -123,7 +123,7 @@ absl::Status CheckCodes(const ProductSequence& sequence, const MatrixProduct& p)
   return absl::OkStatus();
 }
 
-// Of a product that computes its rows' norm: all of a row passes through one block's ring.
+// Checks a product that computes its rows' norm: all of a row passes through one block's ring.
 absl::Status CheckNorm(const ProductSequence& sequence, const MatrixProduct& p) {
   if (!p.epilogue.norm.has_value()) return absl::OkStatus();
   if (sequence.size() > 1) {
@@ -140,7 +140,7 @@ absl::Status CheckNorm(const ProductSequence& sequence, const MatrixProduct& p) 
   return absl::OkStatus();
 }
 
-// Of rows that lie as columns, which wgmma reads from shared memory where they have 16 bits.
+// Checks rows that lie as columns, which wgmma reads from shared memory if they have 16 bits.
 absl::Status CheckTransposed(const ProductSequence& sequence, const MatrixProduct& p) {
   if (p.k_is_m && (!p.HasTransposedRows() || p.weights.layout != Layout::kIO)) {
     return Invalid("k is M, of operands that are contiguous along k: transpose both");
@@ -171,8 +171,8 @@ absl::Status CheckOperand(absl::string_view name, const Operand& operand, Layout
                  static_cast<int>(source));
 }
 
-// Of a convolution in groups: boxes of weights have channels of one group, then zeros, which lie
-// beside each other along K alone.
+// Checks a grouped convolution: boxes of weights have channels of one group, then zeros, which are
+// adjacent only along K.
 absl::Status CheckConvGroups(const ProductSequence& sequence) {
   const MatrixProduct& p = sequence.front();
   const int64_t groups = p.rows.window.conv.groups;

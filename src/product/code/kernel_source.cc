@@ -145,7 +145,7 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element,
   return absl::StrCat(text, "};\n");
 }
 
-// Of a tensor map. C has a pointer too.
+// The name of a tensor map. C also has a pointer.
 std::string MapName(Role role) { return role == Role::kC ? "c_map" : FieldOf(role); }
 
 std::string MatrixType(const ProductCode& code) {
@@ -167,7 +167,8 @@ std::string StrideArgument(const Scales& scales) {
   return scales.strided() ? absl::StrCat(", ", scales.row_stride) : "";
 }
 
-// Of a factor or a scale of the operands' element, or beside codes of the result's.
+// The type of a factor or a scale of the operands' element. With FP8/INT8 operands it is the
+// result's type.
 const char* TypeLikeOperands(const MatrixProduct& p) {
   const bool f32_of_16_bits = p.result == DType::kF32 && !IsCode(p.rows.element);
   return f32_of_16_bits ? "Config::Element" : "Config::Result";
@@ -217,7 +218,7 @@ std::string BlockScalesType(const MatrixProduct& p) {
                       strided ? absl::StrCat(", ", rows, ", ", weights) : "", ">");
 }
 
-// Empty where results are no codes.
+// Empty if results are not FP8/INT8 values.
 std::string CodesType(const MatrixProduct& p) {
   const std::optional<QuantizeRule>& rule = p.epilogue.quantize;
   if (!rule.has_value()) return "";
@@ -225,8 +226,8 @@ std::string CodesType(const MatrixProduct& p) {
   return absl::StrCat("GroupScales<", Bool(rule->ue8m0), ">");
 }
 
-// "AuxResults<AuxResult<Float32, true>>"; empty without auxiliary results. What is pushed to other
-// ranks is one.
+// "AuxResults<AuxResult<Float32, true>>"; empty without auxiliary results. A result that is pushed
+// to other ranks is one.
 std::string AuxType(const ProductCode& code) {
   const Schedule& s = code.schedule;
   if (s.pushed_columns > 0)
@@ -260,7 +261,7 @@ std::string FunctionArguments(const ProductCode& code) {
   return absl::StrJoin(list, ", ");
 }
 
-// Those of the types from which sizes follow.
+// The template arguments of the types from which sizes follow.
 std::string TypesArguments(const ProductCode& code) {
   const std::string codes = CodesType(code.sequence.back());
   return codes.empty() ? "Config" : absl::StrCat("Config, ", codes);

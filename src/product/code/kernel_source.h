@@ -26,7 +26,7 @@ struct RowLayout {
   SINTER_FIELDS(RowLayout, stride, aligned);
 };
 
-// Generated source is a function of this alone.
+// Generated source is a function of this struct only.
 struct ProductCode {
   ProductSequence sequence;  // without a row count: m is 0, rows_per_m is 1
   Schedule schedule;         // without a grid: grid is 0
@@ -50,7 +50,7 @@ struct ProductBinding {
 std::string EntryName(const Schedule& schedule);
 std::string KernelHeader(const Schedule& schedule);
 
-// Of kernels that push their result to other ranks (Schedule::pushes).
+// The header of kernels that push their result to other ranks (Schedule::pushes).
 inline constexpr char kPushHeader[] = "kernels/push.cuh";
 
 // Threads of a block: the producer warpgroup and the consumers.
@@ -76,7 +76,7 @@ absl::StatusOr<std::string> ProductSource(const ProductCode& code);
 absl::StatusOr<LaunchRecipe> ProductRecipe(const ProductCode& code, const ProductBinding& binding);
 
 // The parts that a recipe of other arguments is made of (src/standin): all but entry, shared memory
-// and the arguments behind the tensor maps; a pointer to an operand; a number; the launch's rows.
+// and the arguments after the tensor maps; a pointer to an operand; a number; the launch's rows.
 absl::StatusOr<LaunchRecipe> ProductLaunch(const ProductCode& code, const ProductBinding& binding);
 absl::StatusOr<ArgSlot> ProductPointer(const ProductCode& code, const ProductBinding& binding,
                                        Role role);

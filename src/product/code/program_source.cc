@@ -70,7 +70,8 @@ std::string RegisterWgmmaSource(int n, const ElementRow& element, bool b_transpo
 std::string WgmmaSource(int n, const ElementRow& element, bool a_transposed, bool b_transposed) {
   const int registers = n / 2;
   const Accumulators d = AccumulatorText(registers, element.exact ? 'r' : 'f');
-  // Signs of the operands, of floats alone, and how they lie: those of 8 bits are always K-major.
+  // The signs of the operands, only for floats, and their major order. Operands of 8 bits are
+  // always K-major.
   std::string options = element.exact ? "" : ", 1, 1";
   if (element.bytes != 1)
     absl::StrAppend(&options, ", ", a_transposed ? 1 : 0, ", ", b_transposed ? 1 : 0);
@@ -118,7 +119,7 @@ class ProgramWriter {
         activations_(ActivationsIn(body_)),
         of_f32_(OfF32(program)) {}
 
-  // What stands for a leaf, or for a value that another function computed.
+  // The name of a leaf, or of a value that another function computed.
   void Name(ValueId id, std::string name) { names_[id] = std::move(name); }
 
   // Statements that end in assignments of `values` to the elements of an array.
@@ -202,7 +203,7 @@ struct Vector {
   std::string term;  // its field of ColumnTerms
 };
 
-// Those of product `number`, in the order of the kernel's parameters.
+// The vectors of product `number`, in the order of the kernel's parameters.
 std::vector<Vector> VectorsOf(const MatrixProduct& p, int number) {
   std::vector<Vector> list;
   for (const Leaf& leaf : p.Leaves(number)) {
@@ -275,7 +276,7 @@ std::string WholeText(const EpilogueProgram& program, ProgramWriter* writer) {
 }
 
 // Registers that the device library keeps for a whole program. Functions with slow paths take more
-// where several results are made: beside 60 sums and 32 words of terms one register spilled.
+// where several results are made: next to 60 sums and 32 words of terms, one register spilled.
 int RegistersOf(const EpilogueProgram& program) {
   constexpr int kAuxRegisters = 32;
   const int scratch = ScratchRegisters(program);
@@ -302,7 +303,7 @@ std::string WithLeavesText(const MatrixProduct& p, int number, const std::string
                       "  }\n};\n");
 }
 
-// `value` as a function of what is affine in the product, as a struct called `name`.
+// `value` as a function of the values that are affine in the product, as a struct called `name`.
 std::string OfValueText(const EpilogueProgram& program, ValueId value, const std::string& name) {
   ProgramWriter writer(program);
   writer.Name(program.affine.value, "y");

@@ -32,7 +32,7 @@ double DsmBytes(const ProductDims& d, const Schedule& s, double columns) {
 }
 
 // dsm_shuffle: each block sends its columns of C, the result of `d`, to every peer, then one
-// barrier. A block alone stores them in its own memory.
+// barrier. A cluster of one block stores them in its own memory.
 double ShuffleUs(const ProductDims& d, const Schedule& s, double columns,
                  const DeviceModel& model) {
   if (s.cluster == 1)

@@ -107,9 +107,9 @@ double EachTurn(double us, const ProductLoad& load);
 double EndUs(const ProductDims& dims, const ProductSequence& sequence, int product,
              const Schedule& schedule, const ProductTile& tile, const DeviceModel& model);
 
-// The share of a stream in which HBM could take in more: what the levels beside it add to the
-// 4-norm. Blocks that end a stream early load the next one's weights while others still read HBM
-// for this one. Where HBM bounds the stream, that only delays the others.
+// The share of a stream in which HBM could take in more: the part of the 4-norm that the other
+// levels add. Blocks that end a stream early load the next one's weights while others still read
+// HBM for this one. Where HBM bounds the stream, that only delays the others.
 double SpareHbm(const LevelTimes& times);
 
 // How much of the second product's stream of `stream_us` has passed when C is ready. Weights load

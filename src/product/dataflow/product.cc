@@ -133,7 +133,7 @@ constexpr int64_t kMostlyWhole = 92;  // percent
 constexpr int64_t kNarrowRows = 64;
 
 // The share of the row tiles that blocks of one group of SMs take at one time: bands of the walk
-// deal them out evenly, but for the last one. What lies in two lines of L2 is not served once.
+// deal them out evenly, except for the last band. Data in two lines of L2 is not served once.
 double MergedTiles(const ProductSequence& p, const Schedule& s, const ProductLoad& load) {
   if (p.rows() <= kOneTileRows || load.windows || load.codes || s.cluster > 1) return 0;
   const int64_t tiles = CeilDiv(p.rows(), s.block_m), rest = tiles % kDealtBandUnits;

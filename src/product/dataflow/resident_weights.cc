@@ -15,8 +15,8 @@ namespace {
 constexpr int kLaneRows = 64;  // of a warpgroup's tile
 constexpr int kKStep = 16;     // of a wgmma of 16-bit elements
 constexpr int kMostChunks = 8, kMostStages = 16;
-// Of a value of C: bias or scale, activation, half of a conversion, as round_c() of the device
-// library is written.
+// Instructions for a value of C: bias or scale, activation, half of a conversion, as round_c() of
+// the device library is written.
 constexpr int kRoundedValueInstructions = 3;
 // Registers of a thread for a chunk's sums, C and E; with a residual and scaled products.
 constexpr int64_t kMostWords = 176, kMostScaledWords = 144;
@@ -157,8 +157,8 @@ ProductLoad ResidentLoad(const ProductSequence& p, const Schedule& s, const Devi
   return load;
 }
 
-// The weights of a block's first chunk, over its SM's bandwidth, or with those of all others over
-// that of L2; the others load meanwhile.
+// The weights of a block's first chunk, over its SM's bandwidth, or with the chunks of all other
+// blocks over the bandwidth of L2. The other chunks load meanwhile.
 double WeightsUs(const ProductSequence& p, const Schedule& s, const ProductLoad& load,
                  const DeviceModel& model) {
   const int64_t clusters = s.grid / s.cluster;
@@ -169,8 +169,8 @@ double WeightsUs(const ProductSequence& p, const Schedule& s, const ProductLoad&
   return std::max(intake, TimesOf(weights, s, 1, model).l2) / static_cast<double>(Chunks(p, s));
 }
 
-// Rows stay in the ring until the last of several chunks is done with them. What of the next tile
-// does not fit beside them is waited for.
+// Rows stay in the ring until the last of several chunks is done with them. The kernel waits for
+// the part of the next tile that does not fit next to them.
 double AwaitedRowsUs(const ProductSequence& p, const Schedule& s, const ProductLoad& load,
                      const DeviceModel& model) {
   if (Chunks(p, s) == 1) return 0;
@@ -211,7 +211,7 @@ Prediction PredictResident(const ProductSequence& p, const Schedule& s, const De
   line.Dsm(0,
            static_cast<double>(CeilDiv(p.rows(), s.block_m)) * ReduceTraffic(second, s, s.second));
   line.p.dsm_us = static_cast<double>(load.turns) * ReduceUs(second, s, s.second, model);
-  // What a warpgroup does is one thing after another; the levels beside it work meanwhile.
+  // A warpgroup does one thing after another; the other levels work meanwhile.
   times.tensor = static_cast<double>(tiles / lanes) * TurnUs(p, s, lanes, model);
   if (tiles % lanes > 0) times.tensor += TurnUs(p, s, tiles % lanes, model);
   times.tensor += AwaitedRowsUs(p, s, load, model);

@@ -38,14 +38,15 @@ double CyclesOf(Activation activation, const MatrixProduct& p, const DeviceModel
   return count.instructions + count.special * model.lanes_per_sm / model.special_lanes_per_sm;
 }
 
-// Of a program that code generation writes.
+// Cycles of a program that code generation writes.
 double CyclesOf(const EpilogueProgram& program, const DeviceModel& model) {
   if (!program.written()) return 0;
   const OpCost cost = CostOfProgram(program);
   return cost.issue + cost.special * model.lanes_per_sm / model.special_lanes_per_sm;
 }
 
-// Of a column term, for each accumulator: its share of a load, of a conversion, and an operation.
+// Instructions of a column term for each accumulator: its share of a load, of a conversion, and an
+// operation.
 constexpr int kTermInstructions = 3;
 
 // A thread's accumulators of one matrix.
@@ -132,8 +133,8 @@ LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_byte
   t.shared = load.shared_bytes / model.shared_bytes_per_us;
   t.tensor = load.flop / ((load.codes ? model.tensor_fp8_flop_per_us : model.tensor_flop_per_us) /
                           model.sm_count);
-  // Two warpgroups take turns at the tensor cores; one alone leaves them idle between stages, and
-  // while it adds sums.
+  // Two warpgroups take turns at the tensor cores; a single one leaves them idle between stages,
+  // and while it adds sums.
   const double adding = load.promoted_values / model.clock_mhz;
   if (s.warpgroups_m * s.warpgroups_n == 1)
     t.tensor += static_cast<double>(load.steps) * model.lone_step_us + adding;
@@ -145,8 +146,8 @@ LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_byte
   const double loop = static_cast<double>(load.steps) * model.stage_us;
   const double ring = stage_bytes * std::max(1, s.stages - 1);
   const double latency = std::max(0.0, load.block_bytes / ring - 1) * model.fill_us;
-  // A stage's cost is that of a box of rows and one of weights. While an SM loads more boxes, it
-  // asks for nothing else.
+  // A stage's cost covers a box of rows and one of weights. While an SM loads more boxes, it asks
+  // for nothing else.
   const double boxes = static_cast<double>(load.more_boxes) * model.stage_us / 2;
   t.intake = std::max({bandwidth, loop, latency}) + boxes;
   t.l2 += boxes;

@@ -46,7 +46,7 @@ struct Cut {
   int64_t m_units = 0, column_units = 0;  // a unit: a tile, or the two tiles of a pair of blocks
   int64_t k_parts = 0;                    // groups of blocks that share K
   int64_t group_blocks = 0;               // that work at one unit
-  int64_t rows = 0, columns = 0;          // of a tile, without what no matrix has
+  int64_t rows = 0, columns = 0;          // of a tile, clipped to the matrix
   int64_t steps = 0, k = 0;               // of a tile: ring stages, and what they hold of K
   int64_t warpgroups = 0;
 
@@ -89,7 +89,7 @@ void AddOperands(const ProductDims& d, const ProductSequence& p, const Schedule&
   const auto turns = static_cast<double>(load->turns);
   load->weight_bytes = turns * weight_bytes;
   load->block_bytes = turns * (row_bytes + weight_bytes);
-  // Pixels have the next bundle's channels behind those of a bundle, so all of a stage is read.
+  // In memory, a bundle's channels of pixels precede the next bundle's, so all of a stage is read.
   const double rows_filled = d.bundles > 1 ? 1 : d.filled;
   const double a_bytes = rows_filled * static_cast<double>(p.rows() * d.k * d.row_bytes);
   const double w_bytes = d.filled * static_cast<double>(d.width * d.n * d.k * d.weight_bytes);
@@ -115,7 +115,7 @@ void AddOperands(const ProductDims& d, const ProductSequence& p, const Schedule&
   }
 }
 
-// Of a convolution in groups a box of weights has columns of one group.
+// In a grouped convolution, a box of weights has columns of one group.
 void AddBoxes(const ProductDims& d, const ProductSequence& p, const Schedule& s,
               const ProductTile& tile, ProductLoad* load) {
   const MatrixProduct& product = p.front();

@@ -17,7 +17,7 @@ constexpr int64_t kBandUnits = 16, kDealtBandUnits = 4, kDealtWeightBytes = 16 <
 struct ProductDims {
   int product = 0;       // of the kernel's: 0 or 1
   int64_t n = 0, k = 0;  // k: as stages hold it
-  double filled = 1;     // share of k that memory has; the rest are zeros behind a tap's channels
+  double filled = 1;     // share of k that memory has; the rest are zeros after a tap's channels
   int64_t bundles = 1;   // of groups: parts of the columns that read other rows
   int64_t pitch = 0;     // elements between what boxes begin at along K; 0: k
   int width = 1;         // weight matrices side by side
@@ -27,7 +27,7 @@ struct ProductDims {
   int64_t scale_bytes = 0;                  // of a column's scale, of weights of 16 bits; 0: none
   bool rows_in_ring =
       true;  // false: A is already in shared memory (second product, where a cluster owns its rows)
-  int64_t rows_bytes = 0;      // of all rows as they lie in memory
+  int64_t rows_bytes = 0;      // of all rows, in their memory layout
   bool rows_from_hbm = true;   // false: A was written a moment ago and lies in L2 if it fits
   Share share = Share::kNone;  // what blocks of two of its tiles load together
   int clusters = 1;            // that share K, by ranges, and add their parts through L2
@@ -53,7 +53,7 @@ struct ProductLoad {
   int64_t turns = 0;        // tiles that a block of the busiest group takes
   int64_t busy_blocks = 0;  // blocks with work in the fullest turn
   int64_t steps = 0;        // ring stages of the busiest block, all turns
-  int64_t more_boxes = 0;   // of weights, beside the first of each warpgroup in a stage
+  int64_t more_boxes = 0;   // of weights, besides the first of each warpgroup in a stage
   double block_bytes = 0;   // loaded by the busiest block through L2
   double weight_bytes = 0;  // the weights' part of block_bytes
   double intake_bytes = 0;  // block_bytes, and the extra cost of rows in two cache lines
@@ -77,7 +77,7 @@ ProductLoad LoadOf(const ProductDims& dims, const ProductSequence& sequence,
                    const DeviceModel& model);
 
 // What a kernel of products takes: the time of a stream of stages on each level of the memory
-// hierarchy, and the costs at the end of a tile, which are no part of the stream. Microseconds;
+// hierarchy, and the costs at the end of a tile, which are not part of the stream. Microseconds;
 // every constant is a field of DeviceModel.
 
 // Bandwidth of one SM to distributed shared memory, in clusters of `cluster` blocks.
@@ -104,7 +104,7 @@ double EpilogueUs(const MatrixProduct& product, const Schedule& s, const Product
 double StoreUs(const ProductDims& dims, int64_t rows, const Schedule& schedule,
                const ProductTile& tile, const DeviceModel& model);
 
-// Time of one stream of stages on each level alone, in microseconds.
+// Time of one stream of stages on each level by itself, in microseconds.
 struct LevelTimes {
   double hbm = 0, l2 = 0, intake = 0, shared = 0, tensor = 0;
 };

@@ -41,7 +41,7 @@ class TopK {
   std::vector<Ranked> best_;
 };
 
-// Of a result that is pushed, what is sent when all is computed.
+// The time of a pushed result's last transfer, which starts after all is computed.
 double UnhiddenUs(const ProductSequence& sequence, const Schedule& s,
                   const SearchOptions& options) {
   return options.pushes == 0 ? 0 : options.pushed_us / static_cast<double>(TurnsOf(sequence, s));
