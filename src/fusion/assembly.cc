@@ -53,7 +53,7 @@ absl::Status Assembly::CheckOrder(const Plan& plan) {
              : FailedPrecondition("its rows are in another order than other buckets'");
 }
 
-// Of one plan.
+// Makes one plan.
 class Assembly::Maker {
  public:
   Maker(const Assembly& of, ChainParts* parts, Pace* pace)

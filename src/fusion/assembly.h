@@ -1,5 +1,5 @@
-// Assembly: the plan of a chain from decisions. Who searches, and who reads decisions from a
-// record, a pack or a tuning set, gets plans from the same code.
+// Assembly: the plan of a chain from decisions. The search, and the readers of decisions from a
+// record, a pack or a tuning set, get plans from the same code.
 #ifndef SINTER_SRC_FUSION_ASSEMBLY_H_
 #define SINTER_SRC_FUSION_ASSEMBLY_H_
 
@@ -28,7 +28,7 @@ namespace sinter {
 
 class ChainParts;
 
-// What is requested besides chain, bucket and chip.
+// The request, besides chain, bucket and chip.
 struct AssemblyRequest {
   bool batch_invariant = false;
   bool allow_cooperative = true;
@@ -46,9 +46,9 @@ struct AssembledPlan {
 //
 // Runs of products, vertices of the rest and bodies are found in the chain as planning finds them,
 // so a plan computes the chain whatever its decisions are:
-// - every op is computed by one kernel, behind the kernels that it needs;
-// - a kernel of products has one product of a run, or two that may share a kernel; those of a run
-//   follow one another;
+// - every op is computed by one kernel, after the kernels that it needs;
+// - a kernel of products has one product of a run, or two that may share a kernel; the products of
+//   a run follow one another;
 // - a schedule is legal for its products or its body, on the chip (KernelFamily::Check).
 class Assembly {
  public:
@@ -58,8 +58,8 @@ class Assembly {
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
 
-  // FAILED_PRECONDITION that names the kernel, the value and the bound where `decisions` are none
-  // of the chain, or not what was requested; RESOURCE_EXHAUSTED where its bodies would take more
+  // FAILED_PRECONDITION that names the kernel, the value and the bound if `decisions` do not belong
+  // to the chain or do not match the request; RESOURCE_EXHAUSTED where its bodies would take more
   // work than planning may (StitchBudget); the error of request.keep_going when it refuses.
   absl::StatusOr<AssembledPlan> Assemble(const Decisions& decisions);
 
@@ -92,8 +92,8 @@ PlanAssembly MakePlanAssembly(const Chain& chain, int64_t bucket, const DeviceMo
 // ChainParts: what kernels of a chain are made of: its runs of products, the graph of the other
 // ops, and bodies found in it.
 
-// Of one chain at one bucket, with products that absorb what `absorbed` says. Bodies of
-// batch-invariant plans are those of RowOrderBucketOf, whatever the bucket is. The chain must
+// The parts of one chain at one bucket. Its products absorb the ops that `absorbed` allows. Bodies
+// of batch-invariant plans are made for RowOrderBucketOf, whatever the bucket is. The chain must
 // outlive it. Not thread-safe.
 class ChainParts {
  public:
@@ -109,7 +109,7 @@ class ChainParts {
   const GraphRun* RunOf(const KernelOps& ops) const;
   // Whether `vertex` of the graph is a run.
   bool IsRun(int vertex) const;
-  // The vertices that compute `ops`. FAILED_PRECONDITION naming a value that is no vertex's.
+  // The vertices that compute `ops`. FAILED_PRECONDITION naming a value that has no vertex.
   absl::StatusOr<NodeSet> VerticesOf(const KernelOps& ops) const;
   // ExtractBody of the vertices; made once for equal `ops`.
   absl::StatusOr<std::shared_ptr<const StitchBody>> BodyOf(const KernelOps& ops,

@@ -74,8 +74,8 @@ bool SameOps(const KernelDecision& a, const KernelDecision& b) {
   return a.family == b.family && a.products == b.products && a.ops == b.ops;
 }
 
-// Behind the last kernel that is replaced with kernel `i`: kernels of one run of a family's own are
-// one choice; others are replaced each alone.
+// The position after the last kernel that is replaced with kernel `i`. Kernels of one run of a
+// family's own are one choice; each other kernel is replaced individually.
 size_t EndOfWhole(const Kernels& kernels, size_t i) {
   size_t end = i + 1;
   while (end < kernels.size() && kernels[end].products == 0 &&

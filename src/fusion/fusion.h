@@ -23,8 +23,8 @@ struct FusionOptions {
   // For callers that measure before they choose: also the dataflows of Offered::kTuning, and three
   // times as many schedules of a stitched kernel, of different kinds (SearchOptions).
   bool for_tuning = false;
-  // Of kernels that come with the library, and need no compiler. Refused where they cannot take the
-  // chain.
+  // Plans only kernels that come with the library, and need no compiler. Refused if they cannot
+  // take the chain.
   bool stand_ins = false;
   int top_k = 11;
   // Asked every few milliseconds of work, and obeyed; null: never. Does not affect the plan.
@@ -70,14 +70,13 @@ absl::StatusOr<FusionResult> MakePlans(const Chain& chain, int64_t bucket, const
 // So many schedules of the same ops are tried before the ops are split.
 constexpr int kMostTriedOfAKernel = 4;
 
-// `decisions` of `chain` with the kernels at `positions` (ascending) replaced, each alone, or with
-// the others of a run of a family's own: by the next best schedule of its ops that is not among
-// `refused`, which holds the decisions of all kernels that were refused so far, those at
-// `positions` too. Where kMostTriedOfAKernel were
-// refused, or none is left, two products get a kernel each, and a stitched kernel's ops are halved
-// between those that no value connects, or in their order, down to single ops.
-// FAILED_PRECONDITION naming the op of which no kernel is left. `options` are those that the plan
-// was made with; options.keep_going is obeyed. Deterministic.
+// `decisions` of `chain` with the kernels at `positions` (ascending) replaced, each individually,
+// or with the others of a run of a family's own: by the next best schedule of its ops that is not
+// among `refused`, which holds the decisions of all kernels that were refused so far, those at
+// `positions` too. Where kMostTriedOfAKernel were refused, or none is left, two products get a
+// kernel each, and a stitched kernel's ops are halved between those that no value connects, or in
+// their order, down to single ops. FAILED_PRECONDITION naming the op of which no kernel is left.
+// `options` are the ones that the plan was made with; options.keep_going is obeyed. Deterministic.
 absl::StatusOr<Decisions> ReplaceKernels(const Chain& chain, const DeviceModel& model,
                                          const FusionOptions& options, Decisions decisions,
                                          const std::vector<size_t>& positions,

@@ -14,7 +14,7 @@
 namespace sinter {
 namespace {
 
-constexpr ValueId kMostOpsOfGate = 64;  // behind the product
+constexpr ValueId kMostOpsOfGate = 64;  // after the product
 
 // gate and up of f32 as inputs 0 and 1, and act(gate) * up.
 Chain GatePattern(Activation act) {
@@ -33,8 +33,8 @@ GroupedGate GateOf(bool in_turns, bool gate_first) {
 
 }  // namespace
 
-// Whether `id` is half `half` of the last axis of `whole`: n elements behind one another, or every
-// second one.
+// Whether `id` is half `half` of the last axis of `whole`: n consecutive elements, or every second
+// one.
 bool GateFinder::IsHalf(ValueId id, ValueId whole, int half, bool in_turns, int64_t n) const {
   const Op& op = chain_.op(id);
   if (op.kind != OpKind::kSlice || op.operands[0] != whole) return false;

@@ -1,5 +1,5 @@
-// GateFinder: what is made of both halves of a grouped product's columns alone: act(gate) * up, or
-// another element-wise program.
+// GateFinder: the subgraph computed only from both column halves of a grouped GEMM: act(gate) * up,
+// or another element-wise program.
 #ifndef SINTER_SRC_FUSION_GATE_FINDER_H_
 #define SINTER_SRC_FUSION_GATE_FINDER_H_
 
@@ -28,7 +28,7 @@ class GateFinder {
   GateFinder(const Chain& chain, const Users& users) : chain_(chain), users_(users) {}
 
   // Whether only halves of the `columns` of `whole` read it, side by side or in turns, and all that
-  // is made of them leads to one value, by ops of which none is `claimed`. Else `*found` is none.
+  // is made of them leads to one value, by ops of which none is `claimed`. Else `*found` is empty.
   bool Find(ValueId whole, int64_t columns, const std::vector<bool>& claimed,
             FoundGate* found) const;
 

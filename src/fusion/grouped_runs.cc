@@ -163,7 +163,7 @@ class GroupedFinder {
   }
 
   // Whether W is the caller's, and `rows` are computed from what a kernel of this family makes of
-  // the same ids. It lets the kernels behind it begin only once all before it have ended.
+  // the same ids. It lets the kernels after it begin only once all before it have ended.
   bool IsEarly(ValueId rows, ValueId w, ValueId ids) const {
     if (chain_.op(w).kind != OpKind::kInput) return false;
     std::set<ValueId> seen = {rows};
@@ -210,7 +210,7 @@ class GroupedFinder {
     return absl::OkStatus();
   }
 
-  // The only reader of `id`, which is not given out; -1: there is none that is free.
+  // The unclaimed sole user of `id`; -1 if none, or if `id` is an output.
   ValueId OnlyUser(ValueId id) const {
     const ValueId user = users_.Only(id);
     return user >= 0 && !claimed_[At(user)] ? user : -1;

@@ -32,7 +32,7 @@ absl::Status CheckStrides(const MatchedSequence& matched, const Chain& chain, in
 
 // Place of the result of product i in a run's workspace, unless it is the run's result. Results use
 // three regions in turn, so that a kernel's rows, its C and its result are in different ones.
-// Depends on the sequence alone: one workspace serves every plan of a chain.
+// Depends only on the sequence: one workspace serves every plan of a chain.
 struct WorkspaceRegion {
   uint64_t offset = 0, bytes = 0;
   uint64_t end() const { return offset + bytes; }
@@ -96,11 +96,11 @@ WorkspaceLayout LayOutWorkspace(const std::vector<WorkspaceItem>& items);
 // Sums over ranks whose operand the kernel before them pushes to the other ranks: two kernels that
 // are one call of a group (src/device/ranks).
 
-// OK where each kernel that pushes stands before one that takes its result so, and the other way
-// round. Of steps that are else legal.
+// OK if each kernel that pushes stands before one that takes its result so, and the other way
+// round. The steps are otherwise legal.
 absl::Status CheckPushedSums(const Chain& chain, const std::vector<PlanStep>& steps);
 
-// Of one chain, bucket and chip, which outlive it.
+// The pushed sums of one chain, bucket and chip, which outlive it.
 class PushedSums {
  public:
   PushedSums(const Chain& chain, int64_t bucket, const DeviceModel& model,

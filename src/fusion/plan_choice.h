@@ -30,7 +30,8 @@ FusionResult ChoosePlan(std::vector<Plan> plans, const DeviceModel& model);
 // levels is "instructions and waits". One line. Deterministic.
 std::string WhyNotChosen(const Plan& other, const Plan& chosen, const DeviceModel& model);
 
-// PlanNote: the note of a plan: what its products absorbed, and what is not in one kernel and why.
+// PlanNote: the note of a plan: the ops that its products absorbed, and the ops that are not in one
+// kernel and why.
 
 // For a chain that is one sequence: "products 1+2 | 3", or why its products are apart; "" for two
 // products in one kernel.
@@ -43,12 +44,12 @@ std::string NoteOfGraph(const std::vector<PlanStep>& steps,
 // "op 12: gated pair + silu, product + residual": the ops that the products of a run absorbed.
 std::string AbsorbedBy(const GraphRun& run);
 
-// Refusal: what the caller of a chain that cannot be planned is told.
+// Refusal: the error that the caller of a chain that cannot be planned gets.
 
-// `why`, or in its place what is the matter with the products that no kernel takes: each as "op 4
-// (matmul of 'x' and 'w'): 'x' is f32[M,64], .. : cast it to bf16", with the caller's names of the
-// inputs, "input 0" for those without one, and the way out. An operand that is computed is told
-// with the inputs below it. `products` are those of the chain.
+// `why`, or instead the obstacles of the products that no kernel takes: each as "op 4 (matmul of
+// 'x' and 'w'): 'x' is f32[M,64], .. : cast it to bf16", with the caller's names of the inputs,
+// "input 0" for those without one, and the remedy. A computed operand is reported with the inputs
+// below it. `products` are the chain's products.
 absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl::Status& why);
 
 }  // namespace sinter

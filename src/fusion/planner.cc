@@ -87,8 +87,8 @@ class Planner {
       absl::StatusOr<std::vector<Plan>> more = other->MakePlans();
       if (!more.ok()) continue;  // such as no legal schedule
       for (Plan& plan : *more) {
-        // A chain has one unfused plan. That of products which leave their quantiser to another
-        // kernel is dropped; that of products with norms counts as fused.
+        // A chain has one unfused plan. The one of products which leave their quantiser to another
+        // kernel is dropped; the one of products with norms counts as fused.
         if (!plan.fused && !other->absorbed_.groups) continue;
         plan.fused = true;
         plans.push_back(std::move(plan));
@@ -152,8 +152,8 @@ class Planner {
     absl::Status made = RankRuns();
     if (made.ok()) made = IsSequence() ? AddLoneRun() : AddPartitions();
     if (!made.ok()) return Refusal(chain_, products_, made);
-    // Of equal plans the first one keeps its name. Unfused ones come first, so that one plan is
-    // always named unfused.
+    // If plans are equal, the first one keeps its name. Unfused ones come first, so that one plan
+    // is always named unfused.
     std::stable_partition(partitions_.begin(), partitions_.end(),
                           [](const Partition& partition) { return !partition.fused; });
     std::vector<Plan> plans;
@@ -397,7 +397,7 @@ class Planner {
     }
   }
 
-  // A stitched kernel behind a product of codes takes longer than it does alone.
+  // A stitched kernel after a product of FP8/INT8 operands takes longer than it does by itself.
   void CountBehindCodes(Plan* plan) const {
     for (size_t i = 1; i < plan->kernels.size(); ++i) {
       const KernelSpec& before = plan->kernels[i - 1].spec;
@@ -438,7 +438,7 @@ class Planner {
   std::vector<Origin> origins_;      // of plans, in the order of creation
 };
 
-// Depends on chain and model alone: other options must not change the order of a row.
+// Depends only on chain and model: other options must not change the order of a row.
 absl::StatusOr<Settlement> SettleRowOrder(const Chain& chain, const DeviceModel& model, Pace* pace,
                                           Absorbed absorbed) {
   FusionOptions options;

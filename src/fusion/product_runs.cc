@@ -61,7 +61,7 @@ class Finder {
  private:
   using Values = RunMatcher::Values;
 
-  // A product and ops behind it.
+  // A product and the ops that follow it.
   struct Tail {
     Values members;
     ValueId end = -1;  // what they compute
@@ -100,10 +100,10 @@ class Finder {
            !users_.IsOutput(end);
   }
 
-  // Whether ops behind a tail are another kernel's that could take what comes before them too: then
-  // auxiliary results save no kernel.
+  // Whether ops after a tail belong to another kernel that could also take the ops before them.
+  // Then auxiliary results save no kernel.
   bool LeadsOn(Tail tail) const {
-    tail.aux.clear();  // those of the ops ahead alone count
+    tail.aux.clear();  // only outputs of the ops ahead count
     return !users_.IsOutput(tail.end) && Extend(&tail);
   }
 
@@ -183,15 +183,15 @@ class Finder {
     return true;
   }
 
-  // Whether a tail, which is no product step, may become one: before an addition (widening), before
-  // the rounding of a sum, or inside ops with what another kernel computes.
+  // Whether a tail, which is not a product step, may become one: before an addition (widening),
+  // before the rounding of a sum, or inside ops with a value that another kernel computes.
   bool MayLeadOn(const Tail& tail) const {
     return ClassOf(chain_, tail.end) == OpClass::kView || IsSum(chain_.op(tail.end)) ||
            ResidualOf(tail.members) >= 0 || !MatricesOf(tail.members, tail.end).empty();
   }
   static bool IsSum(const Op& op) { return IsBinary(op, BinaryKind::kAdd); }
 
-  // Moves the end to the next op through which all its uses pass. Outputs that it leaves behind are
+  // Moves the end to the next op through which all its uses pass. Outputs that it passes are
   // auxiliary results.
   bool Extend(Tail* tail) const {
     Values pending(users_.Of(tail->end).begin(), users_.Of(tail->end).end()), added;
@@ -279,8 +279,8 @@ class Finder {
                             &found);
   }
 
-  // The outputs of the chain that store `half` of a pair: itself, or a cast of it that nobody
-  // reads. Empty if an op that is no member reads the half.
+  // The outputs of the chain that store `half` of a pair: itself, or a cast of it that no op reads.
+  // Empty if an op that is not a member reads the half.
   Values OutputsOfHalf(ValueId half, const Values& members) const {
     if (!IsHalf(half)) return {};
     Values outputs, with = members;
@@ -439,7 +439,8 @@ class Finder {
   RunMatcher matcher_;
   const Users& users_;
   std::vector<bool> claimed_;
-  std::map<ValueId, std::pair<ValueId, FoundQuantizer>> quantizers_;  // by what is quantised: codes
+  std::map<ValueId, std::pair<ValueId, FoundQuantizer>> quantizers_;  // by the quantised value: its
+                                                                      // FP8/INT8 values
   Pace* const pace_;
   const Absorbed absorbed_;
   ProductRuns result_;

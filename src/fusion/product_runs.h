@@ -23,11 +23,11 @@ struct GraphRun {
   std::vector<ValueId> values;  // ascending; only `end`, `scale` and `aux` are read outside
   ValueId end = -1;             // its result
   ValueId scale = -1;           // the scales of a result in codes, which its kernel stores too
-  // What its last kernel stores beside `end`: outputs of the chain; of a family's own run also what
-  // others read.
+  // The values that its last kernel stores in addition to `end`: outputs of the chain. In a
+  // family's own run also values that others read.
   std::vector<ValueId> aux;
   bool constant_rows = false;  // its rows are matched.sequence.m, whatever a launch's m
-  OwnRun own;                  // of a family's own; `matched` has its operands alone
+  OwnRun own;                  // of a family's own; `matched` has only its operands
 
   bool IsOwn() const { return own.family != nullptr; }
   DType dtype() const {  // of `end` in memory
@@ -52,12 +52,11 @@ struct ProductRuns {
 // nobody else reads the scaled rows. A factor is an operand (an input or another kernel's result)
 // of f32 or the weights' dtype; a residual is one of any float. A result may overwrite the residual
 // in memory, never data that other blocks read.
-// A value of any float that the chain gives out and that only the run's ops read is an auxiliary
-// result: what an activation is made of, as a backward pass wants it, or both halves of a gate-up
-// pair.
-// Products are joined in a run when nobody else reads the results between them. A result that
-// products alone read is handed over in their weights' dtype, rounded at most once; any other lies
-// in memory as the chain has it. `pace` may be null. Deterministic.
+// An output of the chain, of any float, that only the run's ops read is an auxiliary result: the
+// input of an activation, as a backward pass wants it, or both halves of a gate-up pair. Products
+// are joined in a run when nobody else reads the results between them. A result that only products
+// read is handed over in their weights' dtype, rounded at most once; any other lies in memory as
+// the chain has it. `pace` may be null. Deterministic.
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace = nullptr,
                             Absorbed absorbed = {});
 
@@ -85,8 +84,8 @@ struct OwnFinder {
 // before they plan; nothing else changes it.
 std::vector<OwnFinder>& OwnFinders();
 
-// The runs of families' own in what is not `claimed`, which gets their values. `refused` gets why
-// no family that every plan has takes an op.
+// The runs of families' own among the values that are not `claimed`, which gets their values.
+// `refused` gets why no family that every plan has takes an op.
 std::vector<GraphRun> FindOwnRuns(const Chain& chain, const Absorbed& absorbed,
                                   std::vector<bool>* claimed,
                                   std::map<ValueId, std::string>* refused);
@@ -95,8 +94,8 @@ std::vector<GraphRun> FindOwnRuns(const Chain& chain, const Absorbed& absorbed,
 std::map<ValueId, std::string> WhyNotOptional(const Chain& chain,
                                               const std::map<ValueId, std::string>& refused);
 
-// The run of `own` that computes `values`, ascending, of which others read `end` alone. A run whose
-// result are codes also has `scale`, which lies in front of the result among its kernels' places.
+// The run of `own` that computes `values`, ascending, of which others read only `end`. A run that
+// results in FP8/INT8 values also has `scale`, which precedes the result among its kernels' places.
 GraphRun MakeOwnRun(const Chain& chain, OwnRun own, std::vector<ValueId> values, ValueId end);
 
 // A run for each grouped product. Its kernel takes along, where nobody else reads what is between:
@@ -135,13 +134,13 @@ class RunMatcher {
   const Users& users() const { return users_; }
 
  private:
-  // The dtype of a result `end` of weights of `dtype`: not below the chain's, unless products of
-  // such weights alone read it.
+  // The dtype of a result `end` of weights of `dtype`: not below the chain's, unless only products
+  // of such weights read it.
   DType ResultOf(ValueId end, DType dtype) const;
   // Whether all that reads `value` multiplies it by weights of `dtype`, or casts it to `dtype`.
   bool OnlyMultiplied(ValueId value, DType dtype) const;
-  // Whether codes of 8-bit floats, and scales of the products that read them, are all that is made
-  // of `value`, by ops that pass small relative errors on; none of it but codes is given out.
+  // Whether only 8-bit floats, and scales of the products that read them, are made of `value`, by
+  // ops that pass small relative errors on. Of these, only the 8-bit floats may be outputs.
   bool OnlyMadeIntoCodes(ValueId value) const;
   Subgraph GraphOf(const Values& members, ValueId a, DType dtype, ValueId end,
                    const std::vector<ValueId>& aux) const;

@@ -33,7 +33,7 @@ ProductSequence LastProduct(const PlanStep& step) {
 
 // Whether the last kernel of `product`, of one product, computes what `sum` adds of all ranks, a
 // row for a row: no reshape of the sum's run stands between. Both are launched for the same rows: a
-// launch of no rows makes what rows of constants give alone.
+// launch of no rows computes only rows of constants.
 bool Feeds(const Chain& chain, const PlanStep& product, const PlanStep& sum) {
   if (SchedulesOf(product).empty() || sum.run == nullptr || !sum.run->IsOwn()) return false;
   const std::vector<OwnRun::Operand>& operands = sum.run->own.operands;
@@ -86,8 +86,8 @@ absl::Status CheckPushedSums(const Chain& chain, const std::vector<PlanStep>& st
   return absl::OkStatus();
 }
 
-// Searches the product's kernels with what of the transfer they do not hide: that of a block's last
-// tile.
+// Searches the product's kernels, charging the transfer time that they cannot overlap: the transfer
+// of a block's last tile.
 std::optional<PushedSums::Pair> PushedSums::Best(const PlanStep& product, const PlanStep& sum,
                                                  bool behind) const {
   const OwnRun& own = sum.run->own;
@@ -114,8 +114,8 @@ std::optional<PushedSums::Pair> PushedSums::Best(const PlanStep& product, const 
   return best;
 }
 
-// Of products of many rows, which send the columns that they have computed before their last turn:
-// the link carries those of a turn while the next is computed.
+// Searches kernels of products of many rows, which send the columns that they have computed before
+// their last turn. The link carries the columns of a turn while the next is computed.
 std::optional<PushedSums::Pair> PushedSums::BestEarly(const ProductSequence& part,
                                                       const OwnRun& sum, bool behind) const {
   SearchOptions options = options_;

@@ -136,7 +136,7 @@ class Rankings::Maker {
   const DeviceModel& model_;
   const SearchOptions& options_;
   Rankings& out_;
-  // By canonical part, and whether behind another kernel.
+  // By canonical part, and whether it follows another kernel.
   std::map<std::pair<std::string, bool>, std::vector<RankedSchedule>> searched_;
 };
 

@@ -21,7 +21,7 @@ namespace sinter {
 
 // Segments: the neighbouring products of a sequence that share a kernel.
 
-// Products [begin, begin + count): one alone, or a pair in one kernel.
+// Products [begin, begin + count): a single one, or a pair in one kernel.
 struct Segment {
   int begin = 0, count = 1;
 
@@ -39,16 +39,16 @@ using SegmentCost = std::function<double(const Segment&)>;
 
 // The best `limit` segmentations of `products` products by total cost; of equal totals the one with
 // fewer pairs, then the one whose first pair comes later. Empty when none has a finite total.
-// Dynamic programming over prefixes: a segment's cost depends on the segment alone. Asks `cost`
-// once for each segment.
+// Dynamic programming over prefixes: a segment's cost depends only on the segment. Asks `cost` once
+// for each segment.
 std::vector<Segmentation> BestSegmentations(int products, const SegmentCost& cost, size_t limit);
 
 // Immutable once made. One thread makes it.
 class Rankings {
  public:
-  // Searches each product alone and each pair that a chain kernel takes; equal ones once.
-  // `options.behind` is of the first product.
-  // INVALID_ARGUMENT or FAILED_PRECONDITION naming the product that no kernel takes alone.
+  // Searches each single product and each pair that a chain kernel takes; equal ones once.
+  // `options.behind` holds for the first product. INVALID_ARGUMENT or FAILED_PRECONDITION naming
+  // the product that no kernel takes by itself.
   static absl::StatusOr<Rankings> Make(const ProductSequence& sequence, const DeviceModel& model,
                                        const SearchOptions& options);
 
@@ -75,7 +75,7 @@ class Rankings {
 struct RankedRun {
   Rankings rankings;
   std::vector<Segmentation> cuts;  // the best ones; possibly without pairs
-  Segmentation apart;              // each product alone
+  Segmentation apart;              // each product by itself
 
   // The `i`-th cut of a fused plan, or the last; `apart` for an unfused plan.
   const Segmentation& CutAt(bool fused, size_t i) const;
@@ -104,7 +104,7 @@ class RunRankings {
  private:
   const DeviceModel& model_;
   const SearchOptions options_;
-  // By canonical sequence, m, and whether it stands behind another kernel.
+  // By canonical sequence, m, and whether it follows another kernel.
   std::map<std::tuple<std::string, int64_t, bool>, RankedRun> known_;
 };
 

@@ -16,7 +16,7 @@ namespace {
 // weights, biases, factors, the rows of a lone product, and pixels, which windows of other tiles
 // read too. With several products all blocks have read a tile's rows when the last product stores
 // it. A residual's element is read by the thread that stores there, before it stores what is made
-// of it: a result beside others may be made without it.
+// of it: a result among others may be made without it.
 std::vector<ValueId> ReadByOthers(const MatchedSequence& matched) {
   std::vector<int> operands;
   const bool windows = matched.sequence.front().rows.source == Source::kWindow;
@@ -251,8 +251,9 @@ absl::Status RunMatcher::CheckAux(ValueId aux) const {
                  out.alias_input < 0 ? "" : ", over an input");
 }
 
-// Whether `value` may be stored as `dtype`. Only a cast rounds, but for what products alone read:
-// they multiply values of the weights' dtype. Readers of a view compute it for themselves.
+// Whether `value` may be stored as `dtype`. Only a cast rounds, except for values that only
+// products read: they multiply values of the weights' dtype. Readers of a view compute it for
+// themselves.
 absl::Status RunMatcher::CheckStored(ValueId value, DType dtype) const {
   const Op& op = chain_.op(value);
   if (op.type.dtype == dtype) return absl::OkStatus();

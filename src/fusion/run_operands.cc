@@ -92,7 +92,7 @@ class Lister {
     }
   }
 
-  // Of scales.
+  // The stride between rows of scales.
   int64_t RowStrideOf(const Segment& segment, Role role) const {
     return ScaleRowStride(matched_.sequence.Part(segment.begin, segment.count), role);
   }
@@ -120,7 +120,7 @@ class Lister {
 };
 
 // A launch of more rows than the largest bucket is split into passes, and each pass sees its own m,
-// not that of the launch.
+// not the launch's.
 absl::Status CheckStridesOfM(const MatchedSequence& matched, const Chain& chain, int64_t bucket) {
   if (!matched.sequence.front().rows.scales.of_m) return absl::OkStatus();
   const int64_t largest = LargestBucketOf(chain);

@@ -102,8 +102,8 @@ class Extractor {
     return runs > 2;
   }
 
-  // Transposes the kept axes to the front, or behind the reduced ones where M is among those: it
-  // stays in front. Precondition: operands are the builder's.
+  // Transposes the kept axes to the front, or after the reduced ones if M is among those: it stays
+  // in front. Precondition: operands are the builder's.
   absl::StatusOr<ValueId> AddTurned(const Op& op) {
     std::vector<int32_t> order, axes;
     const std::vector<Dim>& dims = builder_.TypeOf(op.operands[0]).dims;

@@ -40,11 +40,11 @@ struct DeltaTime {
 };
 
 // f(P) = T_reduced_mem + T_reduced_calls - T_penalty, where each T is the sum over the members' own
-// kernels less that of the pattern. So a plan's modelled time is AloneUs of all vertices less the
-// sum of f. T_penalty counts grid barriers, second reads (across barriers, and of units larger than
-// a cluster's shared memory), shared memory traffic, and intake left unused by few units. As in the
-// paper, lifetimes and registers are not considered.
-// Every constant is a field of DeviceModel. Caches its evaluations; not thread-safe.
+// kernels minus the pattern's T. So a plan's modelled time is AloneUs of all vertices less the sum
+// of f. T_penalty counts grid barriers, second reads (across barriers, and of units larger than a
+// cluster's shared memory), shared memory traffic, and intake left unused by few units. As in the
+// paper, lifetimes and registers are not considered. Every constant is a field of DeviceModel.
+// Caches its evaluations; not thread-safe.
 class DeltaEvaluator {
  public:
   DeltaEvaluator(const StitchGraph& graph, const DeviceModel& model, const DeltaOptions& options);
@@ -55,8 +55,8 @@ class DeltaEvaluator {
   // Time of a vertex in its own kernel; 0 for opaque ones.
   double AloneUs(int vertex) const { return alone_us_[static_cast<size_t>(vertex)]; }
   double AloneUs(const NodeSet& vertices) const;
-  // Whether one kernel may take the pattern: it is convex, has no opaque vertex beside others,
-  // crosses blocks only where allowed, and its ops and operands are within bounds.
+  // Whether one kernel may take the pattern: it is convex, has no opaque vertex together with
+  // others, crosses blocks only where allowed, and its ops and operands are within bounds.
   bool IsLegal(const StitchPattern& pattern);
   // f(P); kIllegal unless IsLegal.
   double Score(const StitchPattern& pattern);
@@ -64,7 +64,7 @@ class DeltaEvaluator {
   static constexpr double kIllegal = -1e30;
 
   DeltaTime TimeOf(const NodeSet& vertices);
-  // The members that run before the kernel's first grid barrier; they need no member behind it.
+  // The members that run before the kernel's first grid barrier; they need no member after it.
   NodeSet BeforeFirstBarrier(const NodeSet& vertices);
   int64_t evaluations() const { return evaluations_; }
 
@@ -111,7 +111,7 @@ class DeltaEvaluator {
 
 // LatencyEvaluator: the accurate cost of kernels, used to pick among the beam's plans.
 
-// The time of one kernel over a body. Implementations depend on the body alone.
+// The time of one kernel over a body. Implementations depend only on the body.
 class StitchCosts {
  public:
   virtual ~StitchCosts() = default;

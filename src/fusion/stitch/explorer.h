@@ -1,4 +1,4 @@
-// The fusion explorer: candidates, remote fusion, beam search, joins. The delta-evaluator alone
+// The fusion explorer: candidates, remote fusion, beam search, joins. Only the delta-evaluator
 // guides it.
 #ifndef SINTER_SRC_FUSION_STITCH_EXPLORER_H_
 #define SINTER_SRC_FUSION_STITCH_EXPLORER_H_

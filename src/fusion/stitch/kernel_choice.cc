@@ -20,7 +20,7 @@ constexpr size_t kMostRefusals = 8;  // listed in a plan's note
 // A kernel is slow when it takes this multiple of the delta-evaluator's time plus this much.
 constexpr double kSlow = 1.5, kSlowUs = 1;
 constexpr int kMostBodies = 400;    // different bodies, after which slow kernels are accepted
-constexpr int kMostOtherCuts = 64;  // of a plan, that are made beside those in half
+constexpr int kMostOtherCuts = 64;  // of a plan, in addition to the cuts in half
 
 // Kernel packing (FusionStitching 4.1) of a plan's finished kernels: independent ones share a
 // launch.
@@ -37,7 +37,7 @@ class KernelPacker {
 
   // Packs independent kernels, first ones first, where that is predicted to be faster, and long
   // texts of independent parts where that is not slower. `kernels` are in an executable order and
-  // stay so; those without a body stay alone. Deterministic.
+  // stay so; kernels without a body are not packed. Deterministic.
   void Pack(std::vector<CostedKernel>* kernels);
 
  private:
@@ -171,8 +171,8 @@ class Chooser {
     return Kernels{*std::move(whole)};
   }
 
-  // Whether a kernel takes much longer than its bytes, so that its parts may be faster. So may be
-  // those of one that turns a filter.
+  // Whether a kernel takes much longer than its bytes, so that its parts may be faster. The same
+  // holds for a kernel that turns a filter.
   bool IsSlow(const CostedKernel& whole) {
     for (const int v : whole.vertices.ToVector()) {
       if (graph_.chain().op(graph_.vertex(v).root()).kind == OpKind::kTranspose) return true;
@@ -187,8 +187,8 @@ class Chooser {
     if (std::find(told.begin(), told.end(), why) == told.end()) told.push_back(std::move(why));
   }
 
-  // Names the op by the chain's number. Those of the body mean nothing outside: of another op its
-  // kind is told.
+  // Names the op by the chain's number. The body's numbers mean nothing outside. Another op is
+  // reported by its kind.
   absl::Status RefusalOf(const NodeSet& vertex, const absl::Status& why) const {
     const ValueId root = graph_.vertex(vertex.First()).root();
     const absl::string_view kind = NameOf(graph_.chain().op(root));
@@ -218,7 +218,7 @@ class Chooser {
     return !parts.ok() || (others.ok() && Sum(*others) < Sum(*parts)) ? others : parts;
   }
 
-  // Those of all parts, joined again where that is faster.
+  // The kernels of all parts, joined again if that is faster.
   absl::StatusOr<Kernels> SettleAll(const std::vector<NodeSet>& parts) {
     Kernels all;
     for (const NodeSet& part : parts) {
@@ -230,7 +230,7 @@ class Chooser {
   }
 
   // Bytes that pass between the first vertices of a pattern and the others: results, which are
-  // stored for that alone where nothing else needs them, and what both read.
+  // stored only for that if nothing else needs them, and the values that both read.
   int64_t PassedBytes(const NodeSet& vertices, const NodeSet& head) const {
     std::map<int, int64_t> read;  // by tensor, by the others
     vertices.ForEach([&](int v) {

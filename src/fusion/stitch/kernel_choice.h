@@ -23,10 +23,11 @@ struct ChosenKernels {
 
 // Makes kernels of a plan's patterns. A pattern that no kernel takes, or whose parts are faster, is
 // cut: between its connected components, before its first grid barrier, or in half or where least
-// is handed over, whichever is faster; and its parts likewise. With `join`, parts that are faster
-// together are joined again; with `pack`, independent kernels are packed into one launch. Vertices
-// in `runs` belong to the product families and get no body; a product outside every run is treated
-// like any other op. FAILED_PRECONDITION naming the op when a single vertex is refused.
+// is handed over, whichever is faster. Its parts are cut in the same way. With `join`, parts that
+// are faster together are joined again; with `pack`, independent kernels are packed into one
+// launch. Vertices in `runs` belong to the product families and get no body; a product outside
+// every run is treated like any other op. FAILED_PRECONDITION naming the op when a single vertex is
+// refused.
 absl::StatusOr<ChosenKernels> ChooseKernels(const StitchGraph& graph, const PatternSet& plan,
                                             const NodeSet& runs, DeltaEvaluator* evaluator,
                                             LatencyEvaluator* latency, bool join = true,
@@ -66,7 +67,7 @@ class KernelJoiner {
   LatencyEvaluator* latency_;
   const StitchConstants& costs_;
   std::unordered_map<NodeSet, std::optional<CostedKernel>, NodeSet::Hash>
-      known_;  // by what is joined
+      known_;  // by the joined vertices
   int tries_ = 0;
 };
 

@@ -101,7 +101,7 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
     case OpKind::kMatmul:
       return BatchUnits(op, from.type.dims, m);
     case OpKind::kScaledMatmul:
-    case OpKind::kAllGather:  // parts are those of ranks
+    case OpKind::kAllGather:  // one part per rank
     case OpKind::kReduceScatter:
       return 1;
     case OpKind::kGroupedMatmul:  // rows are parts, with their scales; any matrix may be named, and
@@ -116,7 +116,7 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
                  ? SharedPrefix(dims, m,
                                 [&](size_t i) { return static_cast<int32_t>(i) == op.axis; })
                  : 1;
-    case OpKind::kScatter:  // parts are those of its rows
+    case OpKind::kScatter:  // one part per row
       return slot == 0 ? 1 : ElementsOf(from, m);
     case OpKind::kConv2d:
     case OpKind::kWindow:  // each image is a part

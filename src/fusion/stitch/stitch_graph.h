@@ -36,7 +36,7 @@ int64_t ElementsOf(const Op& op, int64_t m);
 
 // The number of equal contiguous parts of the result of `op` such that part i needs only part i of
 // operand `slot`. 1: any element may need any other; the element count: parts may be single
-// elements. For a reduction the parts are those of its operand.
+// elements. For a reduction, the operand is divided into the parts.
 int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m);
 
 // LocalUnits for a reduction's result: its parts that each need one part of the operand. 1 when an
@@ -228,7 +228,7 @@ class StitchGraph {
 };
 
 // By vertex: its producers, its consumers, and for each tensor that it reads the four readers
-// before it and after it; ascending. Opaque vertices are no neighbours.
+// before it and after it; ascending. Opaque vertices are not neighbours.
 std::vector<std::vector<int>> NeighboursOf(const StitchGraph& graph);
 
 // ValueRoles: the explorer's classification of a chain's values, before vertices are numbered.
@@ -320,8 +320,8 @@ absl::Status CheckBodyLength(const Chain& body);
 // `body`, in which a reduction that reads a transpose, directly or through element-wise ops, reads
 // what is transposed instead, over the axes that it has there. The ops in between are computed
 // before the transpose. So columns of a tensor in memory are reduced as columns, not as strided
-// rows. Of several transposes one behind the other the last is taken. Nothing where `body` has no
-// such reduction. InputOrder() of the result counts canonical inputs of `body`.
+// rows. If several transposes follow each other, the last is taken. Nothing if `body` has no such
+// reduction. InputOrder() of the result counts canonical inputs of `body`.
 absl::StatusOr<std::optional<Chain>> WithStraightReductions(const Chain& body);
 
 }  // namespace sinter

@@ -164,7 +164,7 @@ class Straightener {
     return builder.Finish();
   }
 
-  // The inputs first, in their order; then each op behind its operands.
+  // The inputs first, in their order; then each op after its operands.
   std::vector<ValueId> InComputingOrder(const std::vector<bool>& needed) const {
     std::vector<ValueId> order;
     std::vector<bool> done(ops_.size(), false);
@@ -197,7 +197,7 @@ class Straightener {
   }
 
   const Chain& body_;
-  std::vector<Op> ops_;        // of the body; behind them what is added
+  std::vector<Op> ops_;        // of the body, then the added ones
   std::vector<Order> orders_;  // by op of ops_
   std::vector<ValueId> now_;   // by op of the body: what stands for it
   std::map<std::pair<ValueId, Order>, ValueId> straight_;

@@ -11,7 +11,8 @@
 namespace sinter {
 namespace {
 
-// Of a value that its readers compute: as many values may be inlined in one another as kTinyOps.
+// The bound for a value that its readers compute: as many values may be inlined in one another as
+// kTinyOps.
 constexpr int64_t kMostBranchesInlined = 2;
 
 // The cost of computing a value again, if it depends only on sources.
@@ -76,9 +77,9 @@ std::vector<bool> WrittenInPlace(const Chain& chain) {
   return written;
 }
 
-// The filter of windows as it lies in memory behind an input that has each channel's taps side by
-// side: a thread would read the taps of its channels number by number, so it may be worth a kernel
-// that turns it.
+// The transposed filter of windows, made from an input that has each channel's taps side by side: a
+// thread would read the taps of its channels number by number, so it may be worth a kernel that
+// turns it.
 bool IsTurnedFilter(const Chain& chain, ValueId value, const ValueRoles& roles) {
   const Op& op = chain.op(value);
   if (op.kind != OpKind::kTranspose || op.axes.empty()) return false;
@@ -163,7 +164,7 @@ ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRu
     // A reader would write the sides of a concatenation wherever it reads them.
     const bool scatter = chain.op(value).kind == OpKind::kScatter;
     roles.stored[i] = roles.stored[i] || scatter;
-    // A window has each pixel as often as there are taps: who reads it reads the pixels.
+    // A window has each pixel as often as there are taps: its readers read the pixels.
     const bool window = chain.op(value).kind == OpKind::kWindow;
     roles.inlined[i] = !scatter && !written[i] && !IsTurnedFilter(chain, value, roles) &&
                        (window || IsInlined(ClassOf(chain, value), cones.back())) &&
