@@ -160,7 +160,7 @@ OpCost CostOfOp(const Chain& body, const std::vector<Precision>& precisions, Val
       return {kIssueOfScan, 0};
     case OpKind::kRandom:  // ten rounds of two long products, their exclusive ors, the keys
       return {kIssueOfRandom, 0};
-    case OpKind::kWindow:  // the choice; its comparisons are those of a vector
+    case OpKind::kWindow:  // the choice; its comparisons are shared by a vector
       return {1, 0};
     default:
       return {};

@@ -30,7 +30,7 @@ constexpr int64_t kMostBranches = 400;
 // Branches that one op adds where it is written once; a concatenation has one for each side.
 int64_t BranchesOf(const Op& op);
 constexpr int64_t kMostVisits = 1 << 16;   // of values, counted again for each root
-constexpr int64_t kMostPlaceTerms = 2500;  // terms in the place of one element
+constexpr int64_t kMostPlaceTerms = 2500;  // terms in an element's place
 constexpr double kMostSteps = 1e12;        // steps of nested reductions, for one element
 constexpr int64_t kTermsAVisit = 16;       // terms that cost as much as a visit
 constexpr int64_t kMostPlannedVisits = 1 << 20;

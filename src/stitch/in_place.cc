@@ -274,7 +274,7 @@ class PhaseReads {
   }
 
   int64_t bytes() const { return bytes_; }
-  // Whether the phase needs `value`, and at its own elements alone.
+  // Whether the phase needs `value`, and only at its own elements.
   bool NeedsOwn(ValueId value) const {
     const auto own = visited_.find({value, true});
     return own != visited_.end() && visited_.count({value, false}) == 0;

@@ -338,8 +338,8 @@ Index IndexSpace::FoldBox(const BoxDims& box, const Index& index) {
   return folded;
 }
 
-// The term of `index` that is the quotient of `of` by `divisor`, -1 where there is none. That of a
-// quotient is also one of what that divides.
+// The term of `index` that is the quotient of `of` by `divisor`, -1 if there is none. The quotient
+// of a quotient is also looked up as a quotient of the inner dividend.
 IndexVar IndexSpace::QuotientIn(const Index& index, const Index& of, int64_t divisor) const {
   const auto found = interned_.find(std::make_tuple(static_cast<int>(Var::kQuotient), of, divisor));
   if (found != interned_.end() && index.FactorOf(found->second) != 0) return found->second;

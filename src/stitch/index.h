@@ -99,10 +99,10 @@ class IndexSpace {
   // Whether the sum of its ints may be too large for one.
   bool LeavesInt(const Index& index) const;
   bool MovesWith(const Index& index, IndexVar loop) const;
-  // A canonical index with loop variable `with` in the place of `loop`.
+  // A canonical index with loop variable `with` instead of `loop`.
   Index WithLoop(const Index& index, IndexVar loop, IndexVar with);
-  // The value of a canonical index where `loop` is `at` and every other loop variable 0; of a
-  // nearest place that of what may lie outside, so that steps are those of places inside.
+  // The value of a canonical index where `loop` is `at` and every other loop variable 0. For a
+  // nearest place it is the value without the clamp, so that steps are the steps inside.
   int64_t ValueAt(const Index& index, IndexVar loop, int64_t at) const;
 
  private:
@@ -141,8 +141,9 @@ using Position = std::vector<Index>;  // one index per axis of a value
 
 // The element of operand `number` that element `at` of `op` is computed from. For all kinds but
 // input, scalar, iota, reduce and matmul. For a concat: the element of that operand if `at` lies in
-// it. For what a gather takes: the element that its id names, or the first one where it names none.
-// For a window: the pixel that a tap meets, or the nearest one where it meets none.
+// it. For the operand of a gather: the element that its id names, or the first one if the id does
+// not name a place. For a window: the pixel that a tap meets, or the nearest one where it meets
+// none.
 // For a scatter `at` is an element of its rows, for operand 0 of what it writes over.
 Position PullPosition(const Chain& body, const Op& op, size_t number, const Position& at,
                       IndexSpace& space);
@@ -162,7 +163,7 @@ WindowPixel PixelOf(const Op& window, const Position& at);
 Position ReshapedPosition(const std::vector<Dim>& to, const std::vector<Dim>& from,
                           const Position& at, IndexSpace& space);
 
-// Of a reduction or a product: the element of operand `number` at loop `k`, which counts through
+// For a reduction or a product: the element of operand `number` at loop `k`, which counts through
 // the reduced axes, the last one fastest, or through the factors.
 Position PullReduced(const Chain& body, const Op& op, size_t number, const Position& at, IndexVar k,
                      IndexSpace& space);
@@ -170,9 +171,9 @@ Position PullReduced(const Chain& body, const Op& op, size_t number, const Posit
 // The row-major index of `at` in `dims`; the first extent is not needed and may be symbolic.
 Index LinearIndex(const std::vector<Dim>& dims, const Position& at);
 
-// IdBounds: what is known of the numbers that a gather takes as ids. Ids that are computed, as
-// those of pixels beside a place between them, are often kept inside by a minimum and a maximum:
-// then nobody has to ask whether they name a place.
+// IdBounds: what is known of the numbers that a gather takes as ids. Computed ids, such as the ids
+// of the pixels around a point between them, are often kept inside by a minimum and a maximum. Then
+// no check is needed that they name a place.
 
 // Whether every id of `gather` names a place of its axis, whatever the inputs are. False where it
 // is not known.

@@ -42,7 +42,7 @@ class Builder {
     int phase = 0, level = 0;
   };
 
-  // Of an output. `cut`: in a loop over units.
+  // The store of an output. `cut`: in a loop over units.
   struct Store {
     StitchRoot root;
     bool cut = false;
@@ -255,7 +255,7 @@ bool IsColumn(const StitchProgram& program, ValueId id) {
   return program.uses[static_cast<size_t>(id)] == ReduceUse::kColumn;
 }
 
-// The operand that `id` squares; -1: `id` is no square.
+// The operand that `id` squares; -1: `id` is not a square.
 ValueId SquareRoot(const Chain& body, ValueId id) {
   const Op& op = body.op(id);
   if (IsUnary(op, UnaryKind::kSquare)) return op.operands[0];

@@ -1,5 +1,5 @@
 // The phases of a program: the loops of its roots, their levels, and the grid barriers between
-// them; the slots of what a phase hands over.
+// them; the slots of the values that a phase hands over.
 #ifndef SINTER_SRC_STITCH_PHASES_H_
 #define SINTER_SRC_STITCH_PHASES_H_
 
@@ -107,7 +107,7 @@ void ReadBack(const Chain& body, StitchProgram& program);
 
 // What `phase` reads back as `value`; null: nothing.
 const StitchBack* BackOf(const StitchPhase& phase, ValueId value);
-// Whether a phase behind number `phase` reads back what that one stores as `output`.
+// Whether a phase after number `phase` reads back the values that phase `phase` stores as `output`.
 bool IsReadBack(const StitchProgram& program, size_t phase, int output);
 
 // Slots: the places of shared memory that a phase's handed-over values use in turn (FusionStitching

@@ -135,7 +135,7 @@ Compound Log1pAt(const Chain& body, ValueId id) {
   return {};
 }
 
-// A sum of 1 or -1 and of a tanh or its square, with either sign, but for 1 + tanh^2 and its
+// A sum of 1 or -1 and of a tanh or its square, with either sign, except 1 + tanh^2 and its
 // negative.
 Compound TanhBesideOneAt(const Chain& body, ValueId id) {
   const Op& sum = body.op(id);
@@ -343,7 +343,7 @@ class Demands {
   std::vector<bool> beside_one_;  // asked for by an addition of 1 or a subtraction from it
 };
 
-// Of the ops inside of `compound`, whether all have `precision`.
+// Whether all ops inside `compound` have `precision`.
 bool InsideIs(const Compound& compound, const std::vector<Precision>& precisions,
               Precision precision) {
   return std::all_of(compound.path.begin() + 1, compound.path.end(), [&](const auto& step) {

@@ -1,5 +1,5 @@
-// Precision: how exactly a kernel computes each op, so that the error of what is stored stays
-// within that of f32 arithmetic or, where that is coarser, of the stored type.
+// Precision: how exactly a kernel computes each op, so that the error of the stored values stays
+// within the error of f32 arithmetic or, where that is coarser, of the stored type.
 #ifndef SINTER_SRC_STITCH_PRECISION_H_
 #define SINTER_SRC_STITCH_PRECISION_H_
 
@@ -25,24 +25,24 @@ enum class Precision {
 // way to a result of 16 bits or fewer: through products, quotients, roots, the larger or smaller of
 // two, sums of numbers that are not negative, and sums over an axis, whose own rounding errors are
 // as large. Exact is
-// - what an f32 result is made of, but for exponentials about their row's largest element in their
-//   sum, which is at least 1;
+// - every value from which an f32 result is computed, except exponentials about their row's largest
+//   element in their sum, which is at least 1;
 // - what is compared, cast to integers or predicates, or passed to floor or another function that
 //   grows errors;
-// - an operand of an addition or a subtraction that may cancel, but for tanh and erf (and their
-//   squares) beside 1, and exponentials beside a predicate's 0 and 1;
-// - the quotients that codes of 8 bits are multiplied by once a row: they decide on which side a
+// - an operand of an addition or a subtraction that may cancel, except tanh and erf (and their
+//   squares) added to 1, and exponentials added to a predicate's 0 and 1;
+// - the quotients by which 8-bit values are multiplied once a row: they decide on which side a
 //   tie falls;
 // - a tanh or an erf in log(1 + x), which is computed without a sum that would hide its errors;
 // - erf; tanh for f16; a logarithm for f16 or of a value that is not stored in 16 bits.
-// `for_codes`: of f32 results only codes of 8-bit floats are made, elsewhere: they ask for no more
-// than f16 does.
+// `for_codes`: f32 results are only quantized to 8-bit floats, elsewhere: they ask for no more than
+// f16 does.
 // Computed once for a body and its copies; the list lives as long as one of them.
 const std::vector<Precision>& PrecisionsOf(const Chain& body, bool for_codes = false);
 int64_t ComputedPrecisions();  // lists that this process has computed, for tests
 
-// How the op is computed in that precision. What has no form for kBesideOne, a square of one that
-// has, is computed as fast ones are.
+// How the op is computed in that precision. An op without a form for kBesideOne, a square of one
+// that has, is computed in the fast form.
 const DeviceForm& FormOf(const OpTraits& traits, Precision precision);
 
 // Ops that a kernel computes as one function: log(1 + x) and log(1 - x), which would lose the

@@ -56,7 +56,7 @@ absl::Status CheckOps(const Chain& body) {
 // Words of shared memory that a step's row and its results may take.
 constexpr int64_t kMostOfStep = 1 << 14;
 
-// The most ops that compute a scatter's ids: each row computes them again for all rows behind it.
+// The most ops that compute a scatter's ids: each row computes them again for all rows after it.
 constexpr int kMostOpsOfIds = 8;
 
 absl::Status CheckIds(const Chain& body, ValueId scatter) {

@@ -51,7 +51,7 @@ bool SharesBuffers(const Chain& body);
 // elements, and every unit has some of them.
 std::vector<ValueId> OwnerCandidates(const Chain& body);
 
-// Sets the units of `owner` in `program`; -1: none. INVALID_ARGUMENT where `owner` is no reduction,
+// Sets the units of `owner` in `program`; -1: none. INVALID_ARGUMENT if `owner` is not a reduction,
 // FAILED_PRECONDITION where it reduces neither the last nor the first axes.
 absl::Status SetOwner(const Chain& body, ValueId owner, StitchProgram& program);
 
@@ -89,7 +89,8 @@ struct StitchRoot {
   ValueId value = -1;  // the stored or handed-over value, or the reduction
   int output = -1;     // kStore, kScatter: index of the body's output
   ValueId mean = -1;   // kColumn: the mean computed along with a second moment (phases.h)
-  int64_t spread = 1;  // kStore: elements of the loop for each element stored, those of a segment
+  int64_t spread = 1;  // kStore: elements of the loop for each element stored, as many as a segment
+                       // has
   std::vector<ValueId> reads = {};  // rows, segments and handed-over values of its unit, ascending
 };
 
@@ -135,8 +136,8 @@ struct WindowRow {
   int64_t taps = 1;                 // in a row of a window, the most of all
   int64_t columns = 1;              // steps of pixels of x from result to result
   int64_t dilation = 1;             // and from tap to tap
-  // Besides windows they read operands at the results' own pixels, where there are none behind the
-  // last of a row: the results that are made at once must divide the row.
+  // Besides windows they read operands at the results' own pixels. Past the last pixel of a row
+  // there are none: the results that are made at once must divide the row.
   bool divided = false;
 };
 
@@ -190,8 +191,8 @@ int64_t MadeStitchPrograms();  // by walks of bodies in this process, for tests
 // has several segments in a unit. Neighbouring lanes join each segment and keep its result in
 // registers for later passes over the same elements (warp composition below a unit).
 
-// Whether reduction `op`, which is no row of `program`'s units, may be joined in segments: of 2 to
-// 128 elements, a power of two; not where outputs share inputs' buffers.
+// Whether reduction `op`, which is not a row of `program`'s units, may be joined in segments: of 2
+// to 128 elements, a power of two; not where outputs share inputs' buffers.
 bool HasSegments(const Chain& body, const StitchProgram& program, const Op& op);
 
 // Whether element `at` of a segment reduction belongs to the segment of the current `unit` and

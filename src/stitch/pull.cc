@@ -92,7 +92,7 @@ Position Reshaped(const std::vector<Dim>& to, const std::vector<Dim>& from, cons
   return result;
 }
 
-// Ids have the leading axes of what is gathered, and of the rows that are scattered.
+// Ids have the leading axes of the gathered values, and of the scattered rows.
 Position PullIds(const TensorType& ids, const Position& at) {
   return Position(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(ids.dims.size()));
 }
@@ -132,7 +132,7 @@ struct Bounds {
 
 bool IsInteger(DType dtype) { return dtype == DType::kS32 || dtype == DType::kS64; }
 
-// Of any value of the type.
+// The bounds of any value of the type.
 Bounds All(DType dtype) {
   using S32 = std::numeric_limits<int32_t>;
   using S64 = std::numeric_limits<int64_t>;

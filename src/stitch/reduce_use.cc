@@ -82,7 +82,7 @@ int64_t PartOfWhole(const std::vector<Dim>& dims) {
   return 1;
 }
 
-// Of a whole reduction without M: above it units of all blocks may share it.
+// The bound of a whole reduction without M: above it units of all blocks may share it.
 constexpr int64_t kMostOfOneUnit = 1 << 15;
 
 UnitCut CutTile(const UnitTile& tile, const std::vector<Dim>& dims) {

@@ -96,7 +96,7 @@ constexpr int kMostParts = 128;
 
 struct StitchPart {
   std::vector<int> outputs;  // of the body, computed by the part; ascending
-  StitchSchedule schedule;   // grid: the blocks of the part alone
+  StitchSchedule schedule;   // grid: only the blocks of the part
   SINTER_FIELDS(StitchPart, outputs, schedule);
 };
 
@@ -122,7 +122,7 @@ absl::Status CheckPartFields(const StitchSchedule& schedule);
 
 // FAILED_PRECONDITION unless the blocks that compute `body` by `schedule` can be a part: one phase
 // and no clusters, so that parts are independent; no hand-overs, because slots would be laid out
-// for one part alone. `budget` may be null; so may `also`, which says what else the part must be.
+// for only one part. `budget` may be null; so may `also`, which checks further conditions.
 using PartCheck =
     std::function<absl::Status(const Chain&, const StitchProgram&, const StitchSchedule&)>;
 absl::Status CheckPart(const Chain& body, const StitchSchedule& schedule,

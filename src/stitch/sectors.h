@@ -17,8 +17,8 @@
 namespace sinter {
 
 constexpr int64_t kSectorBytes = 32, kLineBytes = 128;  // of memory; of L1
-// Of an SM: to take in a sector whose line's others nobody wants. L1 takes one for each line that
-// an access of a warp touches.
+// Cycles of an SM to take in a sector if the other sectors of its line are not needed. L1 takes one
+// for each line that an access of a warp touches.
 constexpr int64_t kSectorCycles = 2;
 
 // An address as a sum over the digits of a loop's counter, the fastest first: digit d of `extent`
@@ -53,9 +53,9 @@ struct MemoryTouch {
 SectorDigits DigitsOf(const IndexSpace& space, const Index& address, IndexVar loop, int64_t extent,
                       int64_t bytes);
 
-// Those of the first `count` values of the counter.
+// The digits of the first `count` values of the counter.
 SectorDigits FirstOf(const SectorDigits& digits, int64_t count);
-// Those of every `count`-th value of the counter.
+// The digits of every `count`-th value of the counter.
 SectorDigits EachOf(const SectorDigits& digits, int64_t count);
 
 // Parts of `granule` bytes that elements of `bytes` bytes at all values of `digits` lie in.
@@ -93,15 +93,16 @@ int AccessesOfVector(const IndexSpace& space, const Index& address, IndexVar ele
 // The address of an element in a tensor with these strides; canonical.
 Index AddressOf(const Position& at, const std::vector<Stride>& strides, IndexSpace& space);
 
-// Evaluations: how often a thread computes each op for one element of a loop. A reduction that a
-// thread makes alone repeats its operands, and nested reductions multiply.
+// Evaluations: how often a thread computes each op for one element of a loop. A serial reduction
+// repeats its operands, and nested reductions multiply.
 
 struct Evaluations {
   std::vector<double> times;  // by op; for a reduction or product: elements that it reduces
   double steps = 0;           // of all serial reductions, one after another
   // By input: memory accesses for one element, in vectors of 1, 2, 4 and 8.
   std::map<ValueId, std::array<double, 4>> accesses;
-  // Quotients and remainders by no power of two in their addresses, likewise.
+  // In the same way, quotients and remainders in their addresses by divisors that are not a power
+  // of two.
   std::map<ValueId, std::array<double, 4>> divisions;
   std::vector<int> shared;           // by op: elements of a vector that have one value, up to 8
   std::vector<MemoryTouch> touches;  // of inputs, each at each of its places, and of outputs

@@ -15,8 +15,8 @@ namespace sinter {
 // What the taps of one result read those of the next read too, and all of them read one row of a
 // filter: a thread reads each pixel and each factor once for all of its results.
 
-// Those of a program: without units, of one loop whose roots read the reductions at their own
-// elements; none where outputs share inputs' buffers.
+// The window row of a program: without units, of one loop whose roots read the reductions at their
+// own elements. There is none if outputs share inputs' buffers.
 WindowRow WindowRowOf(const Chain& body, const StitchProgram& program);
 
 // OK, or why a thread may not make `pixels` results at once, 2 or more: there is no row, it has
@@ -27,8 +27,8 @@ absl::Status CheckPixels(const Chain& body, const WindowRow& row, int pixels);
 int64_t ColumnsRead(const WindowRow& row, int64_t pixels);
 // Tiles of `pixels` results and `vector` channels in all, not counting M.
 int64_t WindowTiles(const WindowRow& row, int64_t pixels, int64_t vector);
-// Vectors of channels that lie beside each other in a block of `threads`, a divisor of all: threads
-// behind them have the rows below, whose windows overlap.
+// Adjacent vectors of channels in a block of `threads`, a divisor of all: the threads after them
+// have the rows below, whose windows overlap.
 int64_t WindowRun(const WindowRow& row, int64_t vector, int threads);
 // How often blocks read a pixel of x in the mean: the rows and columns at a block's border are read
 // by its neighbours too.

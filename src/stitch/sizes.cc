@@ -150,7 +150,7 @@ int64_t Take(int64_t bytes, int64_t alignment, int64_t* end) {
   return begin;
 }
 
-// The ends of what has been laid out.
+// The ends of the regions that have been laid out.
 struct Ends {
   int64_t scratch = 0, peers = 0, results = 0;
 };

@@ -65,13 +65,13 @@ struct StitchBudget;  // body_work.h
 
 struct StitchLaunch {
   bool cooperative = false;    // blocks wait for one another: all must be resident
-  uint64_t scratch_bytes = 0;  // workspace for the kernel alone
+  uint64_t scratch_bytes = 0;  // workspace that only the kernel uses
 };
 
 // FAILED_PRECONDITION naming the field, its value and the bound: of the chip (shared memory,
 // threads, clusters, resident blocks), or of code generation for this body. Every schedule of the
 // search passes. RESOURCE_EXHAUSTED once `budget`, which may be null, is spent: it takes the visits
-// of the code's program, or of each part's. `code` is that of `spec`, whose operands need no
+// of the code's program, or of each part's. `code` is the code of `spec`, whose operands need no
 // places.
 absl::StatusOr<StitchLaunch> CheckStitchLaunch(const StitchSpec& spec, const StitchCode& code,
                                                const DeviceModel& model,

@@ -22,7 +22,7 @@ constexpr size_t kPixelRank = 4;
 constexpr int64_t kLeastRowsOfBlock = 6, kRunChannels = 64, kLeastRunChannels = 32;
 const std::vector<int32_t> kTapAxes = {3, 4};  // of a window's result
 
-// Of one image or result: loops count pixels and channels with 32 bits.
+// Whether one image or result is short: loops count pixels and channels with 32 bits.
 bool IsShort(const std::vector<Dim>& dims) {
   return ElementsPerM(absl::MakeConstSpan(dims).subspan(1)) < int64_t{1} << 31;
 }
@@ -52,7 +52,7 @@ class Finder {
   }
 
  private:
-  // The program's one loop, if it stores alone.
+  // The program's one loop, if its roots only store.
   const StitchLoop* OnlyLoop() const {
     if (program_.owner >= 0 || program_.phases.size() != 1 || SharesBuffers(body_)) return nullptr;
     const StitchPhase& phase = program_.phases[0];

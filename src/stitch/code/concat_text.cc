@@ -175,8 +175,8 @@ bool StitchEmitter::PairReads(const std::vector<SideRead>& first, std::vector<Si
 }
 
 // Both sides read the same inputs: each thread reads once, where its own side does, and computes
-// both. So no warp waits for the reads of one side behind those of the other, and none of them
-// waits for a branch.
+// both. So no warp waits for the reads of one side after the reads of the other, and no read waits
+// for a branch.
 absl::StatusOr<Emitted> StitchEmitter::JoinedByChoice(ValueId id,
                                                       const std::vector<Position>& places,
                                                       const std::string& is_first,

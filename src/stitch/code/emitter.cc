@@ -306,8 +306,8 @@ std::optional<Emitted> StitchEmitter::ReadWhere(const std::string& where, const 
   return value;
 }
 
-// What the id names, else 0. What is no input is read at the first place of the axis where the id
-// names none, and then dropped: no read waits for a branch.
+// The element that the id names, else 0. A value that is not an input is read at the first place of
+// the axis if the id does not name a place, and then dropped: no read waits for a branch.
 absl::StatusOr<Emitted> StitchEmitter::Gathered(ValueId id, const Position& at) {
   const Op& op = body_.op(id);
   const Dim extent = body_.op(op.operands[0]).type.dims[static_cast<size_t>(op.axis)];
@@ -358,8 +358,8 @@ Emitted StitchEmitter::Inside(ValueId window, const Index& place, size_t axis) {
   return inside;
 }
 
-// An input is read where a tap meets a pixel. Of another value the nearest pixel is computed where
-// a tap meets none, and then dropped: no read waits for a branch.
+// An input is read where a tap meets a pixel. For another value, if a tap meets no pixel, the
+// nearest pixel is computed and then dropped: no read waits for a branch.
 absl::StatusOr<Emitted> StitchEmitter::Windowed(ValueId id, const Position& at) {
   const Op& op = body_.op(id);
   const WindowPixel pixel = PixelOf(op, at);

@@ -32,7 +32,7 @@ struct HandedResult {
   std::vector<int64_t> strides;  // of the axes after the unit's
 };
 
-// Where a unit's threads find a staged input: `place`, behind which the first element follows.
+// Where a unit's threads find a staged input: `place`, after which the first element follows.
 struct StagedResult {
   std::string first, place;
 };
@@ -118,7 +118,7 @@ class StitchEmitter : public ScopedText {
   absl::StatusOr<Emitted> Compute(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Load(ValueId id, const Position& at);
   Emitted Read(ValueId id, const Position& at);
-  // That of `id`, unless a part of it was handed over and is read instead.
+  // The compound of `id`, unless a part of it was handed over and is read instead.
   Compound Compounded(ValueId id) const;
   absl::StatusOr<Emitted> Elementwise(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Counted(const Op& op, const Position& at);

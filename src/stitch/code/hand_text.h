@@ -72,7 +72,7 @@ class ScatterText {
   };
   // Element `at` of the rows: where its id says, unless it names no row, or a later id is equal.
   absl::StatusOr<Place> Written(ValueId scatter, const Position& at);
-  // Element `at` of what is written over: in its place, unless an id names its row.
+  // Element `at` of the overwritten operand: in its place, unless an id names its row.
   absl::StatusOr<Place> Left(ValueId scatter, const Position& at);
 
  private:

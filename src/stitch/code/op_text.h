@@ -36,8 +36,8 @@ std::string OpText(const Op& op, DType operand, absl::Span<const std::string> x,
                    Precision precision, bool alone = false);
 // The expression of a compound of `x`.
 std::string CompoundText(const Compound& compound, const std::string& x);
-// The statement by which `sum`, of reduction or product `op`, takes `value`. `share`: that of an
-// element in a mean.
+// The statement by which `sum`, of reduction or product `op`, takes `value`. `share`: the share of
+// an element in a mean.
 std::string TakeText(const Op& op, const std::string& sum, const std::string& value,
                      const std::string& share);
 // What the shares of `count` elements (MeanShare), added up, are multiplied by to be their mean.

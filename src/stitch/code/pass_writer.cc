@@ -319,7 +319,7 @@ absl::Status PassWriter::Hand(const StitchRoot& root, const Position& at) {
   return absl::OkStatus();
 }
 
-// The unit's threads meet before and behind each step.
+// The unit's threads meet before and after each step.
 void PassWriter::StepRows(const StitchLoop& loop) {
   for (const StitchRoot& root : loop.roots) {
     const Op& op = code_.body->op(root.value);

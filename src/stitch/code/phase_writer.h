@@ -40,7 +40,7 @@ class HoldText {
   // The number of rounds when all are held (a unit that is not live may be beyond it); 0: some are
   // not held.
   int64_t MostRounds() const { return whole_ ? rounds_ : 0; }
-  // Behind the expression of turn j's pack: "" or the statement that holds it.
+  // The text after the expression of turn j's pack: "" or the statement that holds it.
   std::string Leave(const ElementKey& key, size_t phase, const std::string& pack) const;
   // The expression that takes turn j's held pack in a round below HeldRounds(); "": none is held.
   std::string Take(const ElementKey& key, size_t phase) const;
@@ -82,8 +82,8 @@ class KeepText {
   Kept Choose(const Used& used, bool inputs, bool values);
   // Declares the kept values and reads inputs, all of a thread's reads at once; takes what an
   // earlier phase holds and holds what a later one needs. Where units are read in batches of
-  // `units`, their reads go to `batch`. One condition chooses between all that is taken and all
-  // that is read: behind one for each, reads would wait for one another.
+  // `units`, their reads go to `batch`. One condition chooses between taking all values and reading
+  // all values. With one condition for each, reads would wait for one another.
   void Preload(const Kept& kept, bool flat, size_t phase, int units = 1,
                BatchReads* batch = nullptr);
   // Computes values that are the same for every unit once, before the units, for all of a thread's
@@ -107,8 +107,8 @@ class KeepText {
 };
 
 // Values that several passes compute, that are read by something only one pass computes, and that
-// are expensive to compute again from what is read or kept. Operands come before the values made
-// from them.
+// are expensive to compute again from the values that are read or kept. Operands come before the
+// values made from them.
 std::vector<ElementKey> ValuesWorthKeeping(const Chain& body, const Used& used);
 
 // Column reductions in generated source: accumulators before a phase's units, and the join of all
@@ -136,7 +136,7 @@ class ColumnText {
   static const StitchLoop* LoopIn(const StitchPhase& phase, ValueId column);
   PassShape ShapeOfColumn(ValueId column) const;
   // Whether all that a thread holds of it are parts of one column: the program's units are parts of
-  // reductions over everything, and this is one. Others beside it have a column an element.
+  // reductions over everything, and this is one. Others next to it have a column for each element.
   static bool JoinsHeld(const Chain& body, const StitchProgram& program, ValueId column);
   static int64_t LoopElements(const StitchProgram& program, ValueId column);  // of a unit
   std::string Declaration(const ColumnPlace& place) const;

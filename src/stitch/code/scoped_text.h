@@ -64,7 +64,7 @@ class ScopedText {
   static std::string EachText(int width);
 
   std::string NewName(const char* prefix);
-  // Declares a variable of type `word`; a vector's `expression` is that of element `e`.
+  // Declares a variable of type `word`; a vector's `expression` computes element `e`.
   Emitted Declare(const char* word, const std::string& expression, bool vector, int depth,
                   bool of_unit);
   // Declares a vector of neighbours in memory, read in one load from `first` + `where`.
@@ -89,8 +89,8 @@ class ScopedText {
 // variable `element` is written as `element + e`. Variables that may exceed 2^31 have 64 bits.
 std::string IndexText(const IndexSpace& space, const Index& index, IndexVar element, bool each);
 
-// Reductions that one thread makes alone, in generated source: loops inside a pass over the
-// elements that one result reduces.
+// Serial reductions of one thread, in generated source: loops inside a pass over the elements that
+// one result reduces.
 
 class StitchEmitter;
 
@@ -108,7 +108,7 @@ class SerialText {
  private:
   // Emits it in the innermost scope, shared by `lanes`.
   absl::StatusOr<Emitted> ResultHere(ValueId id, const Position& at, int lanes);
-  // The element that is reduced at counter `k`; of a product, that of its factors.
+  // The element that is reduced at counter `k`; for a product, the product of its factors there.
   absl::StatusOr<Emitted> Operand(ValueId id, const Position& at, IndexVar k);
   // The loop over `count` elements that `lanes` share, with `counter` as its variable, for
   // `inside`.

@@ -83,7 +83,7 @@ absl::Status WindowText::Reduce(ValueId id) {
   return absl::OkStatus();
 }
 
-// A result behind the last of its row is not stored.
+// A result past the last of its row is not stored.
 absl::Status WindowText::WriteRoots(const StitchLoop& loop, int64_t pixel) {
   const WindowRow& row = program_.windows;
   const int64_t all = row.dims[2].value;

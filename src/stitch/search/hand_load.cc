@@ -20,7 +20,7 @@ constexpr double kWorth = 0.1, kRepeated = 1.5;
 constexpr int kInstructionsOfWarpJoin = 3, kInstructionsOfJoin = 12, kInstructionsOfWarp = 3;
 // meetings that take as long as a join, which waits for its lanes' exchanges
 constexpr int kMeetingsOfJoin = 4;
-constexpr size_t kMostAlone = 2;  // values that are tried alone
+constexpr size_t kMostAlone = 2;  // values that are tried by themselves
 
 class HandCounter {
  public:
@@ -228,7 +228,7 @@ UnitWork WorkOf(const Chain& body, const StitchProgram& program, const StitchSch
 }
 
 void AddHandOver(const UnitWork& before, const UnitWork& after, double units, StitchLoad& load) {
-  // The load is never less than what is counted element by element.
+  // The load is never less than the count element by element.
   const auto change = [](double now, double was, double by, double& total) {
     total = std::max(now * by, total + (now - was) * by);
   };

@@ -55,8 +55,9 @@ void Gather(const Chain& body, const StitchProgram& program, const StitchPhase& 
 
 double Elements(const Op& op, int64_t m) { return std::max(1.0, ElementsAt(op.type.dims, m)); }
 
-// By value: which part of its elements a kernel reads at most. Less than all only below what a
-// gather takes by ids, each of them once; nothing of what a scatter writes over in its place.
+// By value: which part of its elements a kernel reads at most. It is less than all only below the
+// operand of a gather, from which each id takes its elements once. A scatter in place reads nothing
+// of the operand that it overwrites.
 std::vector<double> PartsRead(const Chain& body, int64_t m) {
   std::vector<double> parts(body.ops().size());
   for (const ChainOutput& output : body.outputs()) parts[static_cast<size_t>(output.value)] = 1;
@@ -124,7 +125,7 @@ class LoadCounter {
       row *= static_cast<double>(op.type.dims[i].At(m_));
     }
     const double lanes = std::clamp<double>(row / vector, 1, kWarpLanes);
-    const int share = root.kind == StitchRoot::kScatter ? 2 : 1;  // the later half alone
+    const int share = root.kind == StitchRoot::kScatter ? 2 : 1;  // only the later half
     const double ids = ElementsAt(body_.op(op.operands[1]).type.dims, m_) / share;
     std::set<ValueId> cone;
     Gather(body_, program_, {}, op.operands[1], cone);
@@ -250,7 +251,8 @@ class LoadCounter {
     }
   }
 
-  // Of the inputs among `ops` those that one branch of each concat reads: the largest one.
+  // The number of inputs among `ops` if only one branch of each concat is read: the branch with the
+  // most inputs.
   int64_t BranchInputs(const std::set<ValueId>& ops, int64_t inputs) const {
     std::map<ValueId, std::set<ValueId>> read;
     std::set<ValueId> most;

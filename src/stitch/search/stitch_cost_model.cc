@@ -52,9 +52,9 @@ double FirstReadUs(const Chain& body, const StitchProgram& program, const Stitch
   return us / static_cast<double>(program.phases.size());
 }
 
-// Latency of what all units read alike behind a row reduction. Where a block has several units,
-// each stores under a condition, so such reads follow one another. A block alone finds them in HBM;
-// of several blocks each finds some that others have brought.
+// Latency of the reads that are alike for all units after a row reduction. Where a block has
+// several units, each stores under a condition, so such reads follow one another. A single block
+// finds them in HBM; of several blocks each finds some that others have brought.
 double LateReadsUs(const StitchSchedule& s, const StitchLoad& load, const Spread& spread,
                    int64_t passes_turns, const StitchConstants& costs) {
   if (!load.late || s.UnitsPerBlock() == 1 || spread.turns > 1) return 0;
@@ -97,7 +97,7 @@ TurnWork FirstTurn(const StitchProgram& program, const StitchSchedule& s, const 
   return work;
 }
 
-// One turn of a block that is alone on its SM: its reads, its instructions, its row reductions.
+// One turn of a block that has its SM to itself: its reads, its instructions, its row reductions.
 struct Turn {
   double waits = 0;          // before and between its instructions
   double moved = 0;          // its bytes
@@ -127,7 +127,7 @@ Turn TurnOf(const Chain& body, const StitchProgram& program, const StitchSchedul
   turn.cache = CachePipeUs(load, model) * share / s.cluster;
   const double bytes = (load.input_bytes + load.output_bytes + load.again_bytes) * share;
   turn.moved = bytes / (model.sm_intake_bytes_per_us * s.cluster);
-  // Persistent blocks are alone on their SM.
+  // Persistent blocks have their SM to themselves.
   if (phases > 1) {
     turn.apart = std::min(costs.overlap_limit, s.UnitsPerBlock() / costs.overlap_groups);
   }
@@ -153,9 +153,9 @@ double HbmUs(double bytes, double share, const DeviceModel& model) {
                   std::min(1.0, model.stitch.few_sms_gain * share));
 }
 
-// Of what crosses phases and is not held, what the L2 cache has lost by then: a later phase begins
-// where the one before it ends, and finds what came last, also of what was read or stored beside
-// it.
+// The bytes that cross phases, are not held, and that the L2 cache has lost by then. A later phase
+// begins where the one before it ends. It finds the data that came last, including data that was
+// only read or stored in between.
 double LostBytes(const StitchLoad& load, const DeviceModel& model) {
   const double passed = load.input_bytes + load.output_bytes;
   const double kept = model.l2_kept_share * static_cast<double>(model.l2_bytes);

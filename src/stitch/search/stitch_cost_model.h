@@ -58,7 +58,7 @@ class SectorLoad {
     std::vector<MemoryTouch> touches, again;  // again: also in an earlier loop of a unit
   };
 
-  // Of a staged input's one read of memory, and of its ways through shared memory.
+  // The load of a staged input's one read of memory, and of its ways through shared memory.
   StrewnLoad OfStaged(const StagedPlace& place, const StitchSchedule& schedule) const;
   StrewnLoad OfLoop(const Strewn& strewn, const std::vector<MemoryTouch>& touches,
                     const StitchSchedule& schedule) const;
@@ -100,9 +100,9 @@ int JoinsOfStep(const Chain& body, const Op& step);
 // Instructions of a thread for what the steps of a unit join, besides those of its elements.
 double InstructionsOfSteps(const Chain& body, const StitchSchedule& schedule);
 
-// Sets of values worth handing over, by the computation saved: the two best alone, and the best
-// with the one that is then best. Empty: no value that several readers compute costs more than its
-// hand-over, or `budget` (may be null) is spent.
+// Sets of values worth handing over, by the computation saved: the two best single values, and the
+// best with the one that is then best. Empty: no value that several readers compute costs more than
+// its hand-over, or `budget` (may be null) is spent.
 std::vector<std::vector<ValueId>> HandChoices(const Chain& body, const StitchProgram& base,
                                               const DeviceModel& model,
                                               StitchBudget* budget = nullptr);
@@ -113,8 +113,8 @@ std::vector<std::vector<ValueId>> HandChoices(const Chain& body, const StitchPro
 
 // One load or store of device memory with its address; a vector is one access.
 constexpr int kMemoryInstructions = 8;
-// A division by a constant that is no power of two in an address: of a place in a unit, which has
-// 32 bits; of one among all elements, which has 64.
+// A division by a constant that is not a power of two in an address: of a place in a unit, which
+// has 32 bits; of one among all elements, which has 64.
 constexpr int kDivisionInstructions = 8;
 constexpr int kLongDivisionInstructions = 40;
 // An element of a staged input, from its pack to shared memory.
@@ -150,9 +150,10 @@ struct StitchLoad {
   int64_t unit_bytes = 0;               // inputs that each unit reads for itself
   int64_t kept_words = 0;               // most registers of a thread for kept values
   int64_t loop_inputs = 0;              // tensors read by the loop with the most of them
-  int64_t branch_inputs = 0;            // the same, of each concat those of one operand alone
+  int64_t branch_inputs = 0;            // the same, but of each concat only the inputs of one
+                                        // operand
   int64_t alike = 0;                    // tensors that all units read alike
-  bool late = false;                    // some of those are read behind a row reduction, not before
+  bool late = false;                    // some of those are read after a row reduction, not before
   bool repeats = false;                 // several passes of a unit compute an expensive op
   int levels = 0;                       // row reductions that follow one another
   int column_joins = 0;                 // phases after which columns are joined
@@ -286,8 +287,8 @@ absl::StatusOr<StitchTimes> TimesOfStitch(const Chain& body, const StitchSchedul
 Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per_sm,
                            const DeviceModel& model, StitchOverlap* overlap = nullptr);
 
-// The prediction of a spec, packed or not, and its overlapping parts, computed anew. `overlap` may
-// be null.
+// The prediction of a spec, packed or not, and its overlapping parts, recomputed. `overlap` may be
+// null.
 // FAILED_PRECONDITION as above.
 absl::StatusOr<Prediction> AccountOf(const StitchSpec& spec, int64_t bucket,
                                      const DeviceModel& model, StitchOverlap* overlap);

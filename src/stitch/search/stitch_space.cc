@@ -268,8 +268,8 @@ class StitchEnumerator {
     }
   }
 
-  // Adds the schedule with as much shared memory as later phases' inputs can use; false when there
-  // is none.
+  // Adds the schedule with as much shared memory as later phases' inputs can use; false if no such
+  // schedule exists.
   bool AddHolding(StitchSchedule s) {
     if (!Cooperative() || !s.keep_inputs) return false;
     const StitchLoad load = loads_.Of(s);
@@ -360,8 +360,8 @@ int StitchRegisters::BlocksPerSm(int threads, int registers) const {
                     model_.blocks_per_sm);
 }
 
-// A thread reads all inputs before it uses one. Where so many do not fit, as those of a long
-// concat, it reads those of one branch at a time.
+// A thread reads all inputs before it uses one. If they do not fit, as with a long concat, it reads
+// the inputs of one branch at a time.
 int StitchRegisters::FlatBlocks(const StitchSchedule& s, const StitchLoad& load) const {
   const auto with = [&](int64_t inputs) {
     return OfVector(s) + static_cast<int>(4 * s.chunks * inputs);
