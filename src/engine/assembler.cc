@@ -124,7 +124,7 @@ struct PlanAssembler::Walk {
   FoundPlan found;
   std::shared_ptr<LoadedPlan> result;  // of the variant that runs
   size_t runs = 0;                     // that variant's number
-  std::string replaced;                // PlanVariant::replaced of what runs
+  std::string replaced;                // PlanVariant::replaced of the variant that runs
   absl::optional<PlanRecord> learnt;   // the record with what was replaced in this call
   std::vector<PassedOver> failed;      // in order of trial
   bool not_resident = false;
@@ -332,7 +332,7 @@ LoadedPlanPtr PlanAssembler::BuildUnfused(Walk& walk) {
 }
 
 absl::Status PlanAssembler::VerifyVariant(const LoadedPlanPtr& candidate, Walk& walk) {
-  // A rank alone would wait for the others.
+  // A single rank would wait for the others.
   const bool split = walk.form->callers->ranks() > 1;
   if (!walk.options.verify || split || core_->ports.loader == nullptr ||
       core_->ports.measurer == nullptr) {
@@ -387,7 +387,7 @@ absl::Status PlanAssembler::TryVariant(size_t at, Walk& walk) {
 absl::Status PlanAssembler::TryVariants(Walk& walk) {
   absl::Status first_error;
   bool unfused_only = false;
-  std::string denied;  // told once: as an error, or in the log where another variant runs
+  std::string denied;  // reported once: as an error, or in the log where another variant runs
   for (size_t at = 0; at < walk.record().variants.size(); ++at) {
     const Decisions& decisions = walk.record().variants[at].decisions;
     if (!Wanted(decisions, walk.options.choice)) continue;
@@ -470,8 +470,8 @@ absl::Status PlanAssembler::FallBack(Walk& walk) {
   return TryVariants(walk);
 }
 
-// Of variants that were not tried the reasons are told by planning, which lists more plans. Only
-// where it listed none, or something else than its prediction chose, their plans are made for it.
+// Planning reports why untried variants were passed over; it lists more plans. Only if it listed
+// none, or if the choice was not made by its prediction, are their plans made for the report.
 void PlanAssembler::ListPassedOver(Walk& walk) const {
   LoadedPlan& loaded = *walk.result;
   std::set<Digest> told = {loaded.chosen_digest};

@@ -64,8 +64,8 @@ class PlanAssembler {
     KernelSources& sources;
   };
   // Builds all kernels of a variant's plan at once, kernels of one key only once. Sources and keys
-  // are made where they are missing. A kernel that the compiler refuses is replaced alone
-  // (PlanningHooks::replace) as long as there is another. `variant` is then the plan that was
+  // are made where they are missing. If the compiler refuses a kernel, only that kernel is replaced
+  // (PlanningHooks::replace), as long as there is another. `variant` is then the plan that was
   // built, for `toolchain`, and says what was replaced. Returns the error of the first kernel that
   // could not be built.
   absl::StatusOr<BuiltKernels> BuildKernels(const Building& building, absl::string_view toolchain,

@@ -67,8 +67,8 @@ int64_t RowsApart(const BufferBlocks& low, const BufferBlocks& high, int64_t dis
   if (!low.of_m) return distance < low.width ? 0 : kAny;
   const int64_t row = distance / low.pitch, column = distance % low.pitch;
   if (column < low.width) return row;
-  // Behind the columns of a row of `low`, up to those of the next one. Rows of another pitch come
-  // to lie on other columns.
+  // Past the columns of a row of `low`, up to the columns of the next one. Rows of another pitch
+  // come to lie on other columns.
   const bool shifts = high.of_m && high.pitch % low.pitch != 0;
   return shifts || column + high.width > low.pitch ? row + 1 : kAny;
 }
@@ -147,7 +147,7 @@ constexpr int64_t kAlignedRows = kBufferAlignment;
 // The length of a pass: RowLimits::at_once, or fewer rows, whose messages the group's slots hold.
 // Those are a multiple of kAlignedRows, unless a pass takes all rows of the plan's bucket. A plan
 // that reduces over M or numbers its rows is then refused, since a pass would see only its own
-// rows. So is a plan without M.
+// rows. A plan without M is refused too.
 absl::StatusOr<int64_t> RowsOfGroup(const LoadedPlan& plan, const RankGroup& group) {
   int64_t most = plan.rows.at_once;
   for (const PlannedKernel& kernel : plan.plan.kernels) {

@@ -24,7 +24,7 @@ constexpr uint64_t kBufferAlignment = 16;  // bytes; what tensor maps need
 // A buffer that is written and another one that overlaps it: of more than `rows` rows of M.
 struct BufferOverlap {
   int64_t rows = std::numeric_limits<int64_t>::max();
-  int low = -1, high = -1;  // their numbers, by address; behind the outputs': the workspace
+  int low = -1, high = -1;  // their numbers, by address; after the outputs' numbers: the workspace
   int64_t distance = 0;     // bytes between their beginnings; 0: `high` is written
 };
 
@@ -106,13 +106,13 @@ std::string LaunchedName(const LoadedPlan& plan, size_t kernel);
 // Enqueues `m` rows, in passes if the plan cannot take them at once. `pdl_edge`: the first kernel
 // may start while its predecessor on the stream ends; inside the plan every kernel that can does. m
 // = 0 enqueues only what outputs without M need. Allocates nothing and waits for nothing.
-// `half_sent`, which may be null and is false before: whether it failed behind a kernel that sends
-// what a sum over ranks adds, and ahead of the sum.
+// `half_sent`, which may be null and is false before: whether it failed between a kernel that sends
+// an all-reduce's operand and the all-reduce.
 absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge,
                          bool* half_sent = nullptr);
 
 // As PreparedPlan::AddToGraph and UpdateInGraph. `m` has passed CheckRows. `edges.programmatic` is
-// for the first node; inside the plan the edges are those of a launch.
+// for the first node; inside the plan the edges are the same as in a launch.
 absl::StatusOr<PlanNodes> AddPlanNodes(const BoundPlan& bound, Loader& loader, GraphHandle graph,
                                        NodeEdges edges, int64_t m);
 // If a node fails, the nodes before it have the new arguments.

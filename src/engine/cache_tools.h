@@ -1,5 +1,5 @@
-// CacheTools: what people do with a context's cache beside preparing plans: packs, trimming,
-// waiting for what is to be written. wiring_cache.cc plugs it into the tiers.
+// CacheTools: the operations on a context's cache besides preparing plans: packs, trimming, waiting
+// for pending writes. wiring_cache.cc plugs it into the tiers.
 #ifndef SINTER_SRC_ENGINE_CACHE_TOOLS_H_
 #define SINTER_SRC_ENGINE_CACHE_TOOLS_H_
 
@@ -21,7 +21,7 @@
 
 namespace sinter {
 
-// RecordStory: what a cached record is, for people, from its key alone.
+// RecordStory: a description of a cached record for people, only from its key.
 
 struct RecordStory {
   std::string what;    // of a plan: the chain; of a kernel: what it computes, and how
@@ -31,11 +31,11 @@ struct RecordStory {
       device;  // of a plan the device model, "h200" or "model 1f2e3d4c"; of a kernel its arch
 };
 
-// Empty for bytes that are no key of this version. Trusts nothing.
+// Empty for bytes that are not a key of this version. Trusts nothing.
 RecordStory StoryOfKey(RecordKind kind, absl::string_view key);
 
-// Of a sequence of products, its problem line with as many fields as have names: "gated_ffn n=3072
-// k=1024 l=1024 act=silu layout=oi dtype=bf16". Of any other chain its ops by kind, and what it
+// For a sequence of products: its problem line with as many fields as have names: "gated_ffn n=3072
+// k=1024 l=1024 act=silu layout=oi dtype=bf16". For any other chain: its ops by kind, and what it
 // reads and writes: "9 ops: 2 reduce, 2 broadcast, .. of bf16[M,4096] to bf16[M,4096]".
 std::string ChainStory(const Chain& chain);
 

@@ -49,7 +49,7 @@ struct Explanation;
 struct LoadedPlan;
 
 // The pure functions that the engine drives, replaceable so that its own behaviour can be
-// tested without a search or a compiler behind it. All deterministic and thread-safe.
+// tested without a search or a compiler. All deterministic and thread-safe.
 struct PlanningHooks {
   // The form of a chain that is planned. Unset: the chain itself.
   std::function<absl::StatusOr<std::shared_ptr<const NormalForm>>(std::shared_ptr<const Chain>)>

@@ -1,5 +1,5 @@
-// Engine: turns a chain into a prepared plan, and tunes. It alone calls planning, building, cache
-// and device in their order. Of all this only Launch is on the launch path.
+// Engine: turns a chain into a prepared plan, and tunes. Only the engine calls planning, building,
+// cache and device in their order. Only Launch is on the launch path.
 #ifndef SINTER_SRC_ENGINE_ENGINE_H_
 #define SINTER_SRC_ENGINE_ENGINE_H_
 
@@ -111,7 +111,7 @@ struct PrepareOptions {
   bool verify =
       false;  // check a kernel without a verified mark against the unfused plan, on the GPU
   enum class Choice { kBest, kFused, kUnfused } choice = Choice::kBest;  // for benches and explain
-  // Builds on the calling thread alone, and takes no stand-in.
+  // Builds only on the calling thread, and takes no stand-in.
   bool background = false;
   // No effect with another choice than kBest, or where a tuning set decides.
   Measuring measuring;
@@ -123,8 +123,8 @@ struct EngineStats {
   bool nvrtc_loaded = false;
   double search_us = 0, compile_us = 0;
   double compile_saved_us = 0;  // what compiling the kernels found in the cache took once
-  // Time of the unfused plan less that of the plan that runs, over all launches; by measured times
-  // where both have them, else by predicted ones. Replays of captured graphs are not counted.
+  // Time of the unfused plan minus the time of the plan that runs, over all launches; by measured
+  // times where both have them, else by predicted ones. Replays of captured graphs are not counted.
   double gpu_time_saved_us = 0;
   uint64_t compiles_in_flight = 0;
   uint64_t stand_ins = 0;  // plans of stand-ins that were handed out
@@ -169,10 +169,11 @@ class PreparedPlan {
   // FAILED_PRECONDITION for a chain that is split over ranks, which BindGroup takes.
   virtual absl::StatusOr<std::shared_ptr<const class PlanBinding>> Bind(
       const std::vector<DevicePtr>& buffers, DevicePtr workspace, bool no_rows = false) const = 0;
-  // Of a chain that is split over the ranks of `group`. The first time that the group meets the
-  // plan it is collective: all ranks bind their plans in one order, and FAILED_PRECONDITION where
-  // they differ. Launches then fail once the group has ended or is closed. An error in place of
-  // `buffers` is returned once the ranks agree, as one of Bind is: no rank waits for this one.
+  // Binds a chain that is split over the ranks of `group`. The first time that the group meets the
+  // plan, the call is collective: all ranks bind their plans in one order, and FAILED_PRECONDITION
+  // where they differ. Launches then fail once the group has ended or is closed. An error passed
+  // instead of `buffers` is returned once the ranks agree, as an error of Bind is: no rank waits
+  // for this one.
   virtual absl::StatusOr<std::shared_ptr<const class PlanBinding>> BindGroup(
       const absl::StatusOr<std::vector<DevicePtr>>& /*buffers*/, DevicePtr /*workspace*/,
       std::shared_ptr<RankGroup>) const {
@@ -184,13 +185,13 @@ class PreparedPlan {
   // above MostRows().
   virtual absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m,
                               bool pdl_edge) const = 0;
-  // Adds what Launch would enqueue as nodes of `graph` behind `edges`. The graph, and graphs made
+  // Adds what Launch would enqueue as nodes of `graph` after `edges`. The graph, and graphs made
   // from it, keep the plan and its group alive. On failure the graph has no new node.
   virtual absl::StatusOr<PlanNodes> AddToGraph(const PlanBinding& binding, GraphHandle graph,
                                                NodeEdges edges, int64_t m) const = 0;
   // Gives `nodes`, in an instance of their graph, the buffers of `binding`, which is one of this
-  // plan, and `m` rows. FAILED_PRECONDITION where the graph must be built anew: `nodes` belong to
-  // another plan or group, or `m` rows take another number of passes.
+  // plan, and `m` rows. FAILED_PRECONDITION if the graph must be rebuilt: `nodes` belong to another
+  // plan or group, or `m` rows take another number of passes.
   virtual absl::Status UpdateInGraph(const PlanNodes& nodes, GraphExecHandle exec,
                                      const PlanBinding& binding, int64_t m) const = 0;
 };

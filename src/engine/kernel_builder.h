@@ -75,7 +75,7 @@ class KernelBuilder {
   explicit KernelBuilder(EngineCore* core) : core_(core) {}
 
   // Returns the kernel of `spec`, loaded for `recipe`; `key` is the key that a record names for it.
-  // A kernel that must be built is made from `sources`. If its key, made anew, differs (another
+  // A kernel that must be built is made from `sources`. If its recomputed key differs (another
   // compiler or other sources), it is built and stored under the new key: see BuiltKernel::key.
   // kCacheMiss unless it may build, UNAVAILABLE without a compiler, kCompileFailed, CANCELLED,
   // DEADLINE_EXCEEDED, or an error for which IsQuarantined holds.
@@ -143,7 +143,7 @@ bool IsDeniedToolchain(const absl::Status& status);
 bool IsRefusedByCompiler(const absl::Status& status);
 absl::Status DeniedToolchainError(absl::string_view toolchain, absl::string_view entry);
 // OK, or an error for which IsDeniedToolchain holds: the compiler is too old for `request`. It
-// names the way out.
+// names the remedy.
 absl::Status CheckAge(const CompileRequest& request, absl::string_view toolchain);
 
 }  // namespace sinter

@@ -56,10 +56,10 @@ PlanRequest RequestOfFlags(uint64_t flags);
 // no version of the search: its kernels decide whether it serves.
 std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core);
 
-// A kernel's key: its code (src/plan/kernel_code.h), the digest of its source, and that of the
-// device headers that the source reaches. Two kernels with one key are the same binary, even if
+// A kernel's key: its code (src/plan/kernel_code.h), the digest of its source, and the digest of
+// the device headers that the source reaches. Two kernels with one key are the same binary, even if
 // code generation changed between two builds of one version. Buffers, rows and blocks of a launch
-// are no part of it. `code` is that of `spec`; `source` is the SHA-256 of the source that code
+// are not part of it. `code` is the code of `spec`; `source` is the SHA-256 of the source that code
 // generation makes of `spec`.
 std::string KernelKeyOf(const KernelSpec& spec, const KernelCode& code, const Digest& source,
                         absl::string_view toolchain_id, absl::string_view arch,
@@ -152,7 +152,7 @@ struct PlanRecordLimits {
 };
 
 // DATA_LOSS unless `payload` is a whole record of this version within its limits; or the error of
-// `limits.keep_going`. Trusts nothing. Of the variants only the stored fields are set.
+// `limits.keep_going`. Trusts nothing. Only the stored fields of the variants are set.
 absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload,
                                             const PlanRecordLimits& limits = {});
 
@@ -169,11 +169,11 @@ constexpr absl::string_view kTunedAway = "predicted faster; the measured choice 
 absl::Status CompletePlanRecord(const PlanRequest& request, const DeviceModel& model,
                                 const EngineCore& core, const BuildControl& control,
                                 PlanRecord* record);
-// The same of the chosen plan alone, which is nearly always the one that runs.
+// The same for only the chosen plan, which is nearly always the one that runs.
 absl::Status CompleteChosen(const PlanRequest& request, const DeviceModel& model,
                             const EngineCore& core, const BuildControl& control,
                             PlanRecord* record);
-// Fills in what is not stored: a plan, and the keys of its kernels for `toolchain_id`.
+// Fills in the fields that are not stored: a plan, and the keys of its kernels for `toolchain_id`.
 void CompleteVariant(AssembledPlan assembled, absl::string_view toolchain_id,
                      absl::string_view arch, const EngineCore& core, PlanVariant* variant);
 // The bounds of a plan record for `request`.

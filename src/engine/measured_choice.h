@@ -53,7 +53,7 @@ std::string WhySetIsPassedOver(const PlanRequest& request, EngineCore& core);
 
 // SHA-256 of what the compiler reads (the source and the headers it includes, in that order), the
 // options, the arch, and the launch: rows, schedule with its grid, and recipe of `spec`, from which
-// `kernel` was generated. The compiler itself is no part of it. Names of headers, comments,
+// `kernel` was generated. The compiler itself is not part of it. Names of headers, comments,
 // indentation, empty lines and headers that are not included may change.
 Digest KernelIdentity(const KernelSpec& spec, const GeneratedKernel& kernel);
 
@@ -91,11 +91,11 @@ class MeasuredChoices {
 };
 
 // Thread-safe. Self-checks, tuning and the caller's own measuring share one device, so calls wait
-// for one another. What is enqueued inside TimeGraph and RunAndWait must not call the measurer.
+// for one another. The work enqueued inside TimeGraph and RunAndWait must not call the measurer.
 // Null gives null.
 std::unique_ptr<Measurer> MakeSerialMeasurer(std::unique_ptr<Measurer> inner);
 
-// PacedMeasurer: measures beside a program that serves, in short pieces with long pauses.
+// PacedMeasurer: measures next to a program that serves, in short pieces with long pauses.
 
 struct GpuShare {
   double share = 0.02;   // of the time, in which the GPU may work for the measurer
@@ -105,7 +105,7 @@ struct GpuShare {
 };
 
 // One thread. It pauses after each piece of work, so that it uses no more than its share of the
-// GPU's time; other work waits for one piece at most. Errors are those of `inner` and of
+// GPU's time; other work waits for one piece at most. Returns the errors of `inner` and of
 // `keep_going`, which is asked before each piece and during pauses.
 class PacedMeasurer : public Measurer {
  public:
@@ -121,7 +121,7 @@ class PacedMeasurer : public Measurer {
   absl::Status Download(void* to, DeviceBuffer from, uint64_t bytes) override;
   absl::Status Fill(DeviceBuffer buffer, uint8_t byte) override;
   // Times graphs of as many calls as a slice has time for, of the first 16 calls, and returns the
-  // lower quartile: work beside a slice makes it longer, never shorter.
+  // lower quartile: other work during a slice makes it longer, never shorter.
   absl::StatusOr<double> TimeGraph(const GraphCalls& calls, int count, int replays) override;
   absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) override;
 

@@ -26,7 +26,7 @@ absl::StatusOr<FusionResult> PlanOf(const PlanRequest& request, const FusionOpti
 absl::Status TellPlanned(const Plan& plan, double fraction, const BuildControl& control);
 
 struct FoundPlan {
-  std::shared_ptr<const PlanRecord> record;  // of the cache: perhaps with the chosen plan alone
+  std::shared_ptr<const PlanRecord> record;  // of the cache: perhaps with only the chosen plan
   std::shared_ptr<KernelSources> sources;    // holds those made for the record's keys
   bool from_cache = false;
 };

@@ -21,7 +21,7 @@ constexpr int kKeptOfAKind = 2;  // fused plans, unfused plans
 constexpr uint32_t kMaxVariants = 16;
 constexpr size_t kMostReplacedText = 4096;
 
-// Behind the version, before the variants.
+// The fields after the version, before the variants.
 template <typename Codec, typename Record>
 void HeadFields(Codec& fields, Record& record) {
   fields(record.chain, record.bucket, record.toolchain_id, record.considered, record.legal,
@@ -163,7 +163,7 @@ absl::StatusOr<DeviceModel> ModelOf(const Digest& digest, const EngineCore& core
   return OfOthers("a device model that is not known here");
 }
 
-// Whether a record's source digests are those of the sources that code generation makes.
+// DATA_LOSS unless a record's source digests match the sources that code generation makes.
 absl::Status CheckSources(const PlanRecord& record, const DeviceModel& model,
                           const EngineCore& core) {
   std::set<absl::string_view> sound;

@@ -1,5 +1,5 @@
-// PreparedPlan over a LoadedPlan: maps the caller's order of buffers to the canonical one. What is
-// told of a loaded plan, as src/explain has it.
+// PreparedPlan over a LoadedPlan: maps the caller's order of buffers to the canonical one. It also
+// reports on a loaded plan for src/explain.
 #ifndef SINTER_SRC_ENGINE_PREPARED_PLAN_H_
 #define SINTER_SRC_ENGINE_PREPARED_PLAN_H_
 

@@ -94,7 +94,7 @@ struct Reason {
   char text[kWhyBytes];
 
   absl::string_view View() const { return {text, strnlen(text, kWhyBytes)}; }
-  // Of an error. `unnamed`: of one that has no message.
+  // Sets the reason to an error. `unnamed`: the text for an error without a message.
   void Set(const absl::Status& status, absl::string_view unnamed) {
     const absl::string_view why = status.message().empty() ? unnamed : status.message();
     std::memcpy(text, why.data(), std::min(why.size(), kWhyBytes - 1));
@@ -318,8 +318,8 @@ absl::Status RankGroup::Connect(const std::vector<Introduction>& all) {
 absl::StatusOr<std::shared_ptr<RankGroup>> RankGroup::Create(
     absl::StatusOr<std::unique_ptr<PeerMemory>> memory, const RankGroupOptions& options,
     Exchange exchange) {
-  // A rank without a valid size can take part in no exchange: those of the other ranks then end
-  // when the caller's exchange function gives up.
+  // A rank without a valid size cannot take part in an exchange. The exchanges of the other ranks
+  // then end when the caller's exchange function gives up.
   if (!IsSize(options.size)) return CheckOptions(options);
   std::shared_ptr<RankGroup> group(
       new RankGroup(memory.ok() ? *std::move(memory) : nullptr, options, std::move(exchange)));

@@ -37,22 +37,24 @@ struct RankGroupOptions {
 };
 
 uint64_t DefaultSlotBytes(int size);
-// Of a room for `size` ranks; `slot_bytes` 0: the default. 0 where either is outside its limits.
+// The bytes of a room for `size` ranks; `slot_bytes` 0: the default. 0 if either is outside its
+// limits.
 uint64_t RoomBytes(int size, uint64_t slot_bytes);
 
 // Thread-safe. The caller's memory and its GPU outlive it.
 class RankGroup {
  public:
   // Collective: all ranks call it at once, and all fail where one does. A rank that has failed
-  // before calls it too, with its error in place of `memory`: it gets that error back, the others
-  // are told. Proves each link by a pattern that goes over it. No exchange follows one that failed.
-  // INVALID_ARGUMENT: an option; a rank with an invalid size cannot tell the others.
-  // FAILED_PRECONDITION: ranks that differ, or a link that does not carry what is sent; it names
-  // the rank.
+  // before calls it too, with its error in place of `memory`: it gets that error back, and the
+  // others get an error too. Proves each link by a pattern that goes over it. No exchange follows a
+  // failed exchange. INVALID_ARGUMENT: an option; a rank with an invalid size cannot tell the
+  // others. FAILED_PRECONDITION: ranks that differ, or a link that does not carry what is sent; it
+  // names the rank.
   static absl::StatusOr<std::shared_ptr<RankGroup>> Create(
       absl::StatusOr<std::unique_ptr<PeerMemory>> memory, const RankGroupOptions& options,
       Exchange exchange);
-  // All ranks of one process, rank i on memory i. Options are those of rank 0; rooms are allocated.
+  // All ranks of one process, rank i on memory i. Rank 0's options apply to all; rooms are
+  // allocated.
   static absl::StatusOr<std::vector<std::shared_ptr<RankGroup>>> CreateLocal(
       std::vector<std::unique_ptr<PeerMemory>> memory, const RankGroupOptions& options);
 
@@ -79,7 +81,7 @@ class RankGroup {
   // OK where all ranks run the plan of this digest. The first time that this rank asks for it the
   // call is collective, by one exchange: ranks ask for their plans in one order.
   // FAILED_PRECONDITION where another rank has another plan, or the group is closed. Ranks of one
-  // process do not wait for one another: the one that comes later is told.
+  // process do not wait for one another: the one that comes later gets the error.
   absl::Status AgreeOnPlan(const Digest& plan);
   // OK where kernels may be launched over the group: it has not ended and is not closed.
   absl::Status CheckLaunch() const;
@@ -121,7 +123,7 @@ class RankGroup {
   std::vector<Digest> plans_;          // agreed on, in the order of all ranks
   std::shared_ptr<LocalPlans> local_;  // of ranks of one process
   std::atomic<bool> left_{false};      // a Close has begun
-  std::mutex mutex_;                   // of what follows
+  std::mutex mutex_;                   // guards the fields below
   std::vector<DevicePtr> rooms_;       // of all ranks, as this GPU addresses them; none when closed
   std::vector<DevicePtr> opened_;      // of other processes
   // Allocated here: this rank's, or those of all ranks of the process.

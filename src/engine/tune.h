@@ -66,7 +66,7 @@ class Rotation {
 // For each of `count` things, the median of its times in `rounds` rounds. A round times each thing
 // once, one right after the other. The order matters: a GPU that was idle first runs above the
 // clock that its power limit allows, and under load its clock wanders for seconds, so that things
-// timed one by one would differ by when they were timed. Errors are those of `time`. Once `go_on`
+// timed one by one would differ by when they were timed. Returns the errors of `time`. Once `go_on`
 // is false, the rounds done so far count; empty if there is none.
 absl::StatusOr<std::vector<double>> TimeInTurns(
     int count, int rounds, const std::function<absl::StatusOr<double>(int)>& time,
@@ -196,9 +196,9 @@ bool SameCut(const Plan& a, const Plan& b);
 // SameCut, and the same dataflow kernel by kernel.
 bool SameDataflows(const Plan& a, const Plan& b);
 
-// Decisions of `plan` with another schedule for kernel `kernel`: that of each plan of `ranking`
-// with the same cut. Takes the first `limit` such plans in order, and each schedule that differs
-// from `plan`'s once. Precondition: kernel < plan.kernels.size().
+// Decisions of `plan` with another schedule for kernel `kernel`: the schedule of each plan of
+// `ranking` with the same cut. Takes the first `limit` such plans in order, and each schedule that
+// differs from `plan`'s once. Precondition: kernel < plan.kernels.size().
 std::vector<Decisions> KernelSwaps(const Plan& plan, size_t kernel,
                                    const std::vector<Plan>& ranking, size_t limit);
 

@@ -142,8 +142,8 @@ const Tuner::Trial* Tuner::Fastest(Session& session,
 
 // For each cut whose best plan is near the fastest, each kernel in turn tries the schedules of its
 // ranking while the others stay. It is needed because the i-th plan of a ranking has the i-th
-// schedule of every kernel: the best schedule of one kernel was timed beside others that may be
-// slow.
+// schedule of every kernel: the best schedule of one kernel was timed together with others that may
+// be slow.
 absl::Status Tuner::TryKernels(Session& session) {
   const Trial* const fastest = Fastest(session, [](const Trial&) { return true; });
   if (fastest == nullptr) return absl::OkStatus();

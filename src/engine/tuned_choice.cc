@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<Digest>> IdentitiesOf(const Plan& plan, const EngineC
   return identities;
 }
 
-// Position behind the literal that begins at `at`. A digit separator begins none.
+// Position after the literal that begins at `at`. A digit separator does not begin a literal.
 size_t EndOfLiteral(absl::string_view text, size_t at) {
   const char quote = text[at];
   if (quote == '\'' && at > 0 && absl::ascii_isalnum(static_cast<unsigned char>(text[at - 1]))) {

@@ -78,7 +78,7 @@ constexpr uint64_t kMaxTuningFile = uint64_t{64} << 20;  // bytes
 // ignored.
 absl::StatusOr<TuningSet> ReadTuningFile(const std::string& path);
 
-// Writes a new file beside `path` and renames it: a reader sees the old set or the new one.
+// Writes a new file next to `path` and renames it: a reader sees the old set or the new one.
 // INVALID_ARGUMENT with the path and the reason.
 absl::Status WriteTuningFile(const TuningSet& set, const std::string& path);
 

@@ -167,7 +167,7 @@ absl::StatusOr<std::string> Secret(const std::string& path, const std::string& v
   return secret;
 }
 
-// "leveldb-db" is no longer a choice: whoever names it is told what became of the store.
+// "leveldb-db" is no longer a choice: an error says what became of that store.
 absl::Status CheckStoreName(const std::string& name) {
   if (name.empty() || name == kLocalStoreName) return absl::OkStatus();
   if (name != "leveldb-db") {
