@@ -1,5 +1,5 @@
-// KernelDescription: all that is told of a kernel, as data, whatever its family (family.h) is. The
-// text, the JSON and the drawing of it (src/explain) say what stands here.
+// KernelDescription: the full description of a kernel, as data, whatever its family (family.h) is.
+// The text, the JSON and the drawing of it (src/explain) say what stands here.
 #ifndef SINTER_SRC_PLAN_DESCRIPTION_H_
 #define SINTER_SRC_PLAN_DESCRIPTION_H_
 
@@ -42,7 +42,7 @@ struct KernelBuffer {
   std::string Place() const;
 };
 
-// "x (#0)"; the place alone where there is no name.
+// "x (#0)"; only the place if there is no name.
 std::string WithName(const std::string& place, const std::string& name);
 
 // A level of a kernel's predicted time.
@@ -56,7 +56,7 @@ struct LevelCost {
   SINTER_FIELDS(LevelCost, level, us, amount, rate, constants, bound);
 };
 
-// ---- A picture of a kernel of products: what it does, beside its buffers.
+// ---- A picture of a kernel of products: what it does, besides its buffers.
 
 struct MatrixPicture {
   Role role = Role::kA;
@@ -117,8 +117,8 @@ struct ProductsPicture {
   std::vector<ProductPicture> products;
   std::optional<WindowPicture> window;  // of the first product's rows
   std::vector<HandOver> hand_overs;     // one between consecutive products
-  // Of two products, the bytes of c that the second one's row tile reads, by level, and that as
-  // text: "c of a row tile: 3 KiB shared memory + 9 KiB DSM".
+  // For two products: the bytes of c that the second one's row tile reads, by level, and the same
+  // as text: "c of a row tile: 3 KiB shared memory + 9 KiB DSM".
   std::vector<std::pair<std::string, double>> split;
   std::string split_text;
   std::string result_to;  // "HBM", or "L2" when another kernel of the plan reads it
@@ -174,10 +174,11 @@ struct StitchTerms {
   double issue_us = 0, latency_us = 0, together_us = 0, fixed_us = 0;
 };
 
-// All that is told of a kernel, but what follows from its neighbours.
+// The full description of a kernel, except the facts that follow from its neighbours.
 struct KernelDescription {
   std::vector<std::string> words;  // for its ops: "gate", "up", "silu"
-  // What, with schedule and times, two kernels that are told of once have in common: no place.
+  // The text that two kernels described together have in common, besides schedule and times. It
+  // holds no place.
   std::string alike;
   std::string kind;               // "stitched", "grid-exchange: a cluster .."
   std::string problem, schedule;  // one line each
@@ -196,7 +197,7 @@ struct KernelDescription {
   std::vector<TensorPicture> reads, writes;
   int64_t border_bytes = 0;
   int64_t saved_bytes = 0;     // that one kernel for each op would move in addition
-  std::vector<OpPicture> ops;  // that are no views, in order
+  std::vector<OpPicture> ops;  // that are not views, in order
   int inlined = 0;  // its other ops (mostly views and constants), computed by their readers
   // Parts packed into one kernel, without hand-overs between them: groups of parts that differ only
   // in extents; a part is its ops.
@@ -214,8 +215,8 @@ std::vector<std::string> WordsOf(const Chain& body, const std::vector<bool>& wit
 LevelCost HbmCost(const Prediction& prediction, const DeviceModel& model);
 LevelCost L2Cost(const Prediction& prediction, const DeviceModel& model);
 
-// KernelFacts: what the schedule of a kernel of products loads and computes: the amounts behind the
-// levels of its predicted time.
+// KernelFacts: what the schedule of a kernel of products loads and computes: the amounts from which
+// the levels of its predicted time follow.
 
 // A level of the prediction: its name in plan texts, its time.
 struct LevelTerm {

@@ -28,7 +28,7 @@ struct StitchBudget;   // stitch/body_work.h
 // What a kernel's launch needs of the chip.
 struct KernelLaunch {
   bool cooperative = false;    // blocks wait for one another: all must be resident
-  uint64_t scratch_bytes = 0;  // workspace for the kernel alone
+  uint64_t scratch_bytes = 0;  // workspace that only the kernel uses
 };
 
 // What NVRTC 12.4 to 12.8 make of a 16-bit product waits for each tensor core instruction (remark
@@ -135,10 +135,10 @@ class KernelFamily {
   // ---- Describe
   virtual KernelTraits TraitsOf(const KernelSpec& spec) const = 0;
   virtual KernelTexts TextsOf(const KernelSpec& spec) const = 0;
-  // Those of the caller and of the workspace that the kernel reads, and those that it writes, with
-  // their bytes in a plan for `bucket` rows.
+  // The buffers of the caller and of the workspace that the kernel reads, and the ones that it
+  // writes, with their bytes in a plan for `bucket` rows.
   virtual std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const = 0;
-  // All that is told of the kernel. Without an answer of the family: its lines, buffers and time.
+  // The full description of the kernel. By default: its lines, buffers and time.
   virtual KernelDescription Describe(const PlannedKernel& kernel, int64_t bucket,
                                      const DeviceModel& model, const BufferNames& names) const;
   // Adds the family's fields of a kernel in a plan's JSON (docs/plan-formats.md).
@@ -168,12 +168,12 @@ class KernelFamily {
   // ---- Check and predict
   // FAILED_PRECONDITION or INVALID_ARGUMENT naming the field, its value and the bound: of the chip
   // (shared memory, threads, clusters, resident blocks), or of code generation for this problem.
-  // Every schedule of the search passes. `code` is that of `spec`, whose operands need no places
-  // yet. RESOURCE_EXHAUSTED once `budget`, which may be null, is spent.
+  // Every schedule of the search passes. `code` is the code of `spec`, whose operands need no
+  // places yet. RESOURCE_EXHAUSTED once `budget`, which may be null, is spent.
   virtual absl::StatusOr<KernelLaunch> Check(const KernelSpec& spec, const KernelCode& code,
                                              const DeviceModel& model,
                                              StitchBudget* budget) const = 0;
-  // Computed anew for a plan of `bucket` rows, as if no kernel stood before this one.
+  // Recomputed for a plan of `bucket` rows, as if no kernel stood before this one.
   // FAILED_PRECONDITION where the schedule cannot compute the body.
   virtual absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
                                              const DeviceModel& model) const = 0;
@@ -181,7 +181,7 @@ class KernelFamily {
   // ---- Code
   // INVALID_ARGUMENT or FAILED_PRECONDITION for a spec that says no kernel.
   virtual absl::StatusOr<KernelCode> Code(const KernelSpec& spec) const = 0;
-  // Of a spec that nobody has checked: refuses what Source and Recipe cannot take.
+  // The code of an unchecked spec: refuses the specs that Source and Recipe cannot take.
   virtual absl::StatusOr<KernelCode> CheckedCode(const KernelSpec& spec,
                                                  const DeviceModel& model) const {
     return Code(spec);
@@ -198,26 +198,26 @@ class KernelFamily {
   virtual absl::Status ReadCode(ByteReader& r, absl::string_view schedule,
                                 KernelCode* code) const = 0;
   // The launch: tensor maps, arguments, grid. INVALID_ARGUMENT or FAILED_PRECONDITION naming the
-  // misfit. `code` is that of `spec`.
+  // misfit. `code` is the code of `spec`.
   virtual absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec,
                                               const KernelCode& code) const = 0;
 
   // ---- Decide
-  // What was chosen for the kernel: fields of `decision` besides its ops and times.
+  // The choice made for the kernel: fields of `decision` besides its ops and times.
   virtual void Decide(const KernelSpec& spec, KernelDecision* decision) const = 0;
   // The choice as bytes, and as flags within kChoiceFlags, which it returns; and back: DATA_LOSS
   // unless its fields are within their bounds. `decision` has its ops already.
   virtual uint32_t WriteChoice(const KernelDecision& decision, ByteWriter& w) const = 0;
   virtual absl::Status ReadChoice(uint32_t flags, ByteReader& r,
                                   KernelDecision* decision) const = 0;
-  // Whether kernels of the same ops are compiled from one source, as far as decisions tell: grids
-  // are no part of it.
+  // Whether kernels of the same ops are compiled from one source, as far as decisions show: grids
+  // do not matter.
   virtual bool SameSource(const KernelDecision& a, const KernelDecision& b) const = 0;
 
-  // ---- Runs of the family's own. Families without such runs, as of products, leave these out.
-  // Legal choices, one or more, the fastest by prediction first, at most options.top_k. `replaces`:
-  // a compiler refused kernels of the run; then all, also what is offered only where others are
-  // refused. FAILED_PRECONDITION where none is legal.
+  // ---- Runs of the family's own. Families without such runs, such as the family of products,
+  // leave these out. Legal choices, one or more, the fastest by prediction first, at most
+  // options.top_k. `replaces`: a compiler refused kernels of the run; then all, also what is
+  // offered only where others are refused. FAILED_PRECONDITION where none is legal.
   virtual absl::StatusOr<std::vector<OwnChoice>> RankOwn(const OwnRun& run, int64_t bucket,
                                                          const DeviceModel& model,
                                                          const SearchOptions& options,

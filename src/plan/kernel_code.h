@@ -21,7 +21,7 @@
 
 namespace sinter {
 
-// The source is a function of this alone. Immutable once made; any thread may read it.
+// The source is a function of this struct only. Immutable once made; any thread may read it.
 struct KernelCode {
   const KernelFamily* family = &ProductFamily();
   bool batch_invariant = false;  // a compiler option; the source does not depend on it
@@ -74,7 +74,7 @@ struct GeneratedKernel {
 absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
                                          const CodegenOptions& options = {});
 
-// The recipe alone, without source, of a spec that planning or Assembly made. INVALID_ARGUMENT or
+// Only the recipe, without source, of a spec that planning or Assembly made. INVALID_ARGUMENT or
 // FAILED_PRECONDITION naming the misfit.
 absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec);
 

@@ -41,7 +41,7 @@ class OwnKernels : public KernelFamily {
   // FAILED_PRECONDITION or INVALID_ARGUMENT naming field, value and bound.
   virtual absl::Status CheckSchedule(const Problem& problem, const Schedule& schedule,
                                      const DeviceModel& model) const = 0;
-  // What source is made from a problem: without what a launch is told.
+  // The problem from which source is made: without the values that a launch passes.
   virtual absl::StatusOr<Problem> ProblemOfCode(const Problem& problem) const { return problem; }
 
   static std::string BytesOf(const Schedule& schedule) {
@@ -138,7 +138,8 @@ class OwnKernels : public KernelFamily {
   }
 
  protected:
-  // Of what the family's search ranked, with a `schedule` and a `prediction` each: a kernel each.
+  // Choices from the schedules that the family's search ranked, with a `schedule` and a
+  // `prediction` each: one kernel each.
   template <typename Ranked>
   std::vector<OwnChoice> ChoicesOf(const std::vector<Ranked>& ranked) const {
     std::vector<OwnChoice> choices;

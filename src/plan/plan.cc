@@ -22,7 +22,7 @@ constexpr size_t kShownSchedules = 4;  // of a candidate
 
 std::atomic<int64_t> computed_digests{0};
 
-// What is executed of a kernel: its code and where its operands lie.
+// The executed part of a kernel: its code and the places of its operands.
 void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
   w.U8(spec.family->number());
   w.U8(spec.batch_invariant);
@@ -41,7 +41,7 @@ std::string RangesText(int64_t k, int block_k, int ranges) {
   return text;
 }
 
-// A product's line, as if it were alone in a kernel.
+// A product's line, as if it had a kernel to itself.
 std::string ProductLine(const ProductSequence& product, const Schedule& s,
                         const std::string& ranges) {
   if (product.front().k_is_m) {  // as many steps as a launch has, whatever the bucket
@@ -74,7 +74,7 @@ std::string SecondRanges(const ProductSequence& p, const Schedule& s) {
 }
 
 constexpr uint32_t kCodeVersion = 2;
-constexpr uint32_t kBatchInvariantCode = 256;  // a flag beside the family's word
+constexpr uint32_t kBatchInvariantCode = 256;  // a flag in addition to the family's word
 
 // Null when there is none.
 const KernelFamily* FamilyOfCode(uint32_t word) {

@@ -89,12 +89,13 @@ std::string ScheduleBytes(const KernelSpec& spec);
 // Which of a chain's ops a kernel computes. With the chain and its schedule that is all that a
 // kernel's spec is made from (src/fusion/assembly.h).
 struct KernelOps {
-  // Of a stitched kernel, the chain's values that it computes and no other kernel does, ascending:
-  // views and other ops that every reader computes for itself are not listed. Of a kernel of
-  // products, the result of its run.
+  // For a stitched kernel: the chain's values that it computes and no other kernel does, ascending.
+  // Views and other ops that every reader computes for itself are not listed. For a kernel of
+  // products: the result of its run.
   std::vector<ValueId> values;
   // A stitched kernel reduces middle axes as rows of a transpose, and transposes as they stand.
-  // Else it reduces middle axes as they lie, and reads what is transposed (straight_reductions.h).
+  // Else it reduces middle axes in their memory order, and reads the operand of the transpose
+  // (straight_reductions.h).
   bool turned = false;
   int first = 0;  // of a run's products, the kernel's first
   SINTER_FIELDS(KernelOps, values, turned, first);
@@ -107,7 +108,7 @@ struct Absorbed {
   // Only what the library's own kernels have a form of, where they can. Such plans are not
   // recorded.
   bool stand_ins = false;
-  bool attention = false;  // kernels of attention take batched products with what lies between
+  bool attention = false;  // kernels of attention take batched products with the ops in between
   SINTER_FIELDS(Absorbed, norms, groups, stand_ins, attention);
 };
 
@@ -128,7 +129,8 @@ struct Candidate {
   SINTER_FIELDS(Candidate, name, predicted_us, why_not, plan);
 };
 
-// Of the plain plan and of others: the names of choices (SINTER_CHOICE_UNFUSED, --choice unfused).
+// The names of the choices of the plain plan and of others (SINTER_CHOICE_UNFUSED, --choice
+// unfused).
 inline absl::string_view PlanName(bool fused) { return fused ? "fused" : "unfused"; }
 
 struct Plan {
@@ -154,7 +156,7 @@ struct Plan {
   // Whether any kernel's rows depend on M: false for a chain of constant extents.
   bool UsesM() const;
   std::string ToText() const;  // a line a kernel: for logs and failed tests
-  Digest PlanDigest() const;   // of what is executed: specs, without times and runners-up
+  Digest PlanDigest() const;   // of the executed specs, without times and runners-up
 };
 int64_t ComputedPlanDigests();  // by PlanDigest in this process, for tests
 
@@ -162,8 +164,8 @@ int64_t ComputedPlanDigests();  // by PlanDigest in this process, for tests
 // once.
 std::string NameInList(const Plan& plan);
 
-// Of the kernels of a Plan or of Decisions: microseconds of all, predicted; measured, 0 unless each
-// was measured.
+// Microseconds of all kernels of a Plan or of Decisions: predicted; or measured, 0 unless each was
+// measured.
 template <typename Kernels>
 double PredictedUsOf(const Kernels& kernels) {
   double total = 0;
@@ -190,14 +192,14 @@ inline double MeasuredUs(const Plan& plan) { return MeasuredUsOf(plan.kernels); 
 //   - as one sequence of wgmma steps of 16 along K, from 0, into one accumulator. Tile extents,
 //     stages, block_k and pairs of blocks move loads, not steps; steps beyond K multiply zeros;
 //   - with split_k > 1 as one such sequence for each range of K, added in the order of the ranges;
-//     with ranges > 1 the second product likewise by ranges of N;
+//     with ranges > 1 the second product in the same way by ranges of N;
 //   - through one epilogue in f32, and one rounding where it is stored: for the next product of the
 //     kernel, for the next kernel, or as the result.
 // The PTX ISA defines an element of wgmma by its row of A, its column of B and its accumulator, not
 // by N or its position. It does not say that swapped operands give the same bits, so they are an
 // order of their own.
 
-// One line for each product of the kernel, equal to the line of the product alone: extents and
+// One line for each product of the kernel, equal to the line of the single product: extents and
 // epilogue, steps of K, ranges of K or of N, order of the parts, swapped operands. A stitched
 // kernel has one line: its body, and its schedule without the grid (every unit is computed by the
 // same text). Equal where a row's bits are equal. Not versioned, so not for storage.
@@ -215,7 +217,7 @@ struct KernelDecision {
   KernelOps ops;
   int products = 0;   // of products: how many of its run
   Schedule schedule;  // of products
-  // Of a stitched kernel; of a packed one the common launch and the parts.
+  // The schedule of a stitched kernel; for a packed one, the common launch and the parts.
   StitchSchedule stitch;
   std::vector<StitchPart> parts;
   std::string own;  // of any other family: its choice as bytes
@@ -236,15 +238,15 @@ struct Decisions {
   std::vector<Candidate> runners_up;    // Plan::runners_up
 };
 
-// Of a plan that needs a compiler: none of stand-ins.
+// Decisions of a plan that needs a compiler: it has no stand-ins.
 Decisions DecisionsOf(const Plan& plan);
 
 // DATA_LOSS of the bytes of decisions.
 absl::Status LostDecision(absl::string_view what);
 
 std::string EncodeDecisions(const Decisions& decisions);
-// Trusts nothing: DATA_LOSS unless `bytes` are those of decisions whose fields are within their
-// bounds. Whether they are decisions of a chain, Assembly says.
+// Trusts nothing: DATA_LOSS unless `bytes` encode decisions whose fields are within their bounds.
+// Assembly checks whether they are decisions of a chain.
 absl::StatusOr<Decisions> DecodeDecisions(absl::string_view bytes);
 
 }  // namespace sinter

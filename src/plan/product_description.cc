@@ -1,4 +1,4 @@
-// What is told of a kernel of products.
+// The description of a kernel of products.
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Words = std::vector<std::string>;
 
-// The ops of a product: the weights by their names, if they have any, and what is done to the sums.
+// The ops of a product: the weights by their names, if they have any, and the ops on the sums.
 void AddProduct(const MatrixProduct& p, const Words& weights, Words* words) {
   const ProductEpilogue& e = p.epilogue;
   if (p.rows.source == Source::kWindow) {
@@ -163,7 +163,7 @@ Json ScheduleJson(const Schedule& s) {
 
 }  // namespace
 
-// kC and kParts stay inside a kernel and are no tensors of the plan.
+// kC and kParts stay inside a kernel and are not tensors of the plan.
 std::vector<KernelBuffer> ProductKernels::Buffers(const KernelSpec& spec, int64_t) const {
   const ProductBody& body = ProductOf(spec);
   std::vector<KernelBuffer> list;

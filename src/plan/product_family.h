@@ -1,5 +1,5 @@
 // ProductFamily: kernels of one or two products, or of a convolution. Each answer is declared and
-// given once, here; what is told of a kernel is in product_description.cc.
+// given once, here; the description of a kernel is in product_description.cc.
 #ifndef SINTER_SRC_PLAN_PRODUCT_FAMILY_H_
 #define SINTER_SRC_PLAN_PRODUCT_FAMILY_H_
 
@@ -29,7 +29,7 @@ constexpr int kProductsShift = 2;  // of a choice's flags: the number of product
 // are ints.
 constexpr int64_t kProductRowsAtOnce = int64_t{1} << 24;
 
-// Of a spec: what its launch needs besides its code.
+// The binding of a spec: the data that its launch needs besides its code.
 inline ProductBinding ProductBindingOf(const KernelSpec& spec) {
   const ProductBody& body = ProductOf(spec);
   return {body.operands,      body.sequence.rows(), body.sequence.rows_per_m,

@@ -77,7 +77,7 @@ std::string Formula(absl::string_view result, const ProductEpilogue& e, std::str
   return absl::StrCat(result, " = ", text);
 }
 
-// Of the product `number` of `products`.
+// The formula of product `number` of `products`.
 std::string FormulaOf(const MatrixProduct& p, int number, int products) {
   const ProductEpilogue& e = p.epilogue;
   const auto name = [&](Role::Kind kind) { return NameOf({kind, number}, products); };

@@ -1,4 +1,4 @@
-// What is told of a stitched kernel.
+// The description of a stitched kernel.
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -39,7 +39,7 @@ StitchTerms TermsOf(const PlannedKernel& kernel, int64_t bucket, const DeviceMod
   return times;
 }
 
-// Of all phases, in the order in which they are written.
+// The hand-overs of all phases, in the order in which they are written.
 std::vector<HandPicture> HandsOf(const StitchSpec& spec) {
   std::vector<HandPicture> hands;
   if (spec.schedule.handed.empty()) return hands;
@@ -120,7 +120,7 @@ KernelDescription StitchKernels::Describe(const PlannedKernel& kernel, int64_t b
   return out;
 }
 
-// Of a packed kernel, that of each op in its part.
+// The composition of each op; in a packed kernel, its composition in its part.
 absl::StatusOr<std::vector<Composition>> CompositionsOf(const StitchSpec& spec) {
   if (spec.parts.empty()) return CompositionsOfAlone(spec.body, spec.schedule);
   std::vector<Composition> all(spec.body.ops().size(), Composition::kThread);

@@ -1,5 +1,5 @@
-// StitchFamily: memory-intensive kernels. Each answer is declared and given once, here; what is
-// told of a kernel is in stitch_description.cc.
+// StitchFamily: memory-intensive kernels. Each answer is declared and given once, here; the
+// description of a kernel is in stitch_description.cc.
 #ifndef SINTER_SRC_PLAN_STITCH_FAMILY_H_
 #define SINTER_SRC_PLAN_STITCH_FAMILY_H_
 
@@ -22,7 +22,7 @@ namespace sinter {
 
 constexpr uint32_t kPackedChoice = 2;  // a choice's flag: it has parts
 
-// Of a spec: what its launch needs besides its code.
+// The binding of a spec: the data that its launch needs besides its code.
 inline StitchBinding StitchBindingOf(const KernelSpec& spec) {
   const StitchSpec& stitch = *StitchOf(spec);
   return {stitch.operands, stitch.schedule.grid, spec.workspace_flags_offset,
