@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint8_t kProductVersion = 5, kScheduleVersion = 2;
 constexpr int64_t kRowBytes = 128, kVectorBytes = 16;  // bytes of a row of a stage; of one copy
-// Of the stages: the kernel rounds their address up.
+// The alignment of the stages: the kernel rounds their address up.
 constexpr int64_t kAlignment = 1024;
 constexpr int64_t kMostStride = int64_t{1} << 40;
 
@@ -65,7 +65,7 @@ int64_t StageScaleBytes(const GroupedProduct& p, const GroupedSchedule& s) {
   return (rows ? 4 * s.block_m : 0) + 16;
 }
 
-// Whether its program is one of gate and up alone that code generation writes.
+// Whether code generation writes its program, which reads only gate and up.
 bool IsProgramOfPair(const GroupedProduct& p) {
   return p.gate != GroupedGate::kNone && p.program.written() && p.program.body->num_inputs() == 2 &&
          CheckProgram(p.program, p.result, true).ok();
@@ -208,8 +208,8 @@ int64_t SharedBytes(const GroupedProduct& p, const GroupedSchedule& s) {
 
 int BlocksPerSm(const GroupedProduct& p, const GroupedSchedule& s) {
   constexpr int64_t kBytesPerSm = 227 * 1024, kStaticBytes = 14 * 1024;
-  // Of one column a lane holds as much of the row as of weights, more than 64 registers. e4m3 takes
-  // more: conversions, and scales of 128.
+  // With one column, a lane holds as much of the row as of weights, more than 64 registers. e4m3
+  // takes more: conversions, and scales of 128.
   if (s.IsWarpDots()) return (WarpColumns(p) > 1 ? 4 : 3) - (p.HasScales() ? 1 : 0);
   if (s.block_m == 0) return 8;
   if (s.swapped > 0 || s.block_m != 64 || s.block_n == 256) return 1;

@@ -20,8 +20,9 @@
 
 namespace sinter {
 
-// Of a pair W has 2 n columns, of which one half goes through the activation and is multiplied by
-// the other: halves one behind the other, or columns in turns. Numbers are part of a kernel's key.
+// The W of a pair has 2 n columns. One half goes through the activation and is multiplied by the
+// other half. The halves follow each other, or their columns alternate. Numbers are part of a
+// kernel's key.
 enum class GroupedGate : uint8_t {
   kNone = 0,
   kGateFirst = 1,
@@ -52,7 +53,7 @@ struct GroupedProduct {
   int64_t experts = 0, slots = 0, n = 0, k = 0;  // n: columns of the result
   int64_t fixed_rows = 0;                        // 0: M of them
   bool slot_rows = false;                        // rows are [m, t, k]
-  bool by_ends = false;                          // in the place of ids there are ends, [experts]
+  bool by_ends = false;                          // instead of ids there are ends, [experts]
   // Its rows are computed from another grouped product of the same ids, and W by nobody: ids and W
   // were complete before the kernel before this one let it begin, so that it need not wait for
   // them.
@@ -67,7 +68,7 @@ struct GroupedProduct {
   GroupedScales row_scales = GroupedScales::kNone, weight_scales = GroupedScales::kNone;
   GroupedQuantizer
       quantizer;            // of results of e4m3, whose scales it stores too: f32 [slot, n / 128]
-  EpilogueProgram program;  // of a pair, in the place of act(gate) * up; it has no other leaves
+  EpilogueProgram program;  // of a pair, instead of act(gate) * up; no other leaves
   // In elements; the innermost stride of rows, W and the result is 1.
   int64_t row_stride = 0, row_slot_stride = 0;
   int64_t id_stride = 0, id_slot_stride = 0;     // by ends: from one to the next, and 0
@@ -75,7 +76,8 @@ struct GroupedProduct {
   int64_t factor_stride = 0, factor_slot_stride = 0;
   int64_t out_stride = 0, out_slot_stride = 0;
   int64_t bias_stride = 0;  // of experts
-  // Of scales; 0 where they share a value. `group`: of 128 of K; `column`: of W, or of 128 of them.
+  // Strides of scales; 0 where they share a value. `group`: of 128 of K; `column`: of W, or of 128
+  // of them.
   int64_t row_scale_stride = 0, row_scale_slot_stride = 0, row_scale_group = 0;
   int64_t weight_scale_expert = 0, weight_scale_column = 0, weight_scale_group = 0;
 
@@ -101,8 +103,8 @@ struct GroupedProduct {
 
 struct GroupedSchedule {
   int block_m = 0;  // rows of a tile, 64 or 128; 0: dots
-  // Columns of W in a tile, 64, 128 or 256. Of dots 0: a thread has a result, of any types and
-  // strides; or 1: a warp has neighbouring ones of a slot, of what tensor cores take.
+  // Columns of W in a tile, 64, 128 or 256. For dots: 0, a thread has a result, of any types and
+  // strides; or 1, a warp has neighbouring results of a slot, of types that tensor cores take.
   int block_n = 0;
   int stages = 0;
   int grid = 1;
@@ -117,7 +119,7 @@ struct GroupedSchedule {
   }
   bool IsWarpDots() const { return block_m == 0 && block_n == 1; }
   int ClusterBlocks() const { return swapped > 0 ? swapped : 1; }
-  // Of weights, that a tensor map permutes together.
+  // The columns of weights that a tensor map permutes together.
   int64_t MappedColumns() const { return swapped > 0 ? 16 : 32; }
   std::string ToString(bool with_grid = true) const;
   void Write(ByteWriter& w) const;
@@ -144,7 +146,7 @@ absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule
                                   const DeviceModel& model);
 
 inline constexpr char kGroupedEntry[] = "sinter_grouped_product";
-// Of the device library, which the source includes.
+// The headers of the device library that the source includes.
 std::vector<std::string> GroupedHeaders(const GroupedProduct& p, const GroupedSchedule& s);
 
 std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s);
@@ -170,8 +172,8 @@ int64_t MostTiles(int64_t slots, int64_t groups, int64_t block_m);
 absl::StatusOr<Prediction> PredictGrouped(const GroupedProduct& p, const GroupedSchedule& s,
                                           int64_t bucket, const DeviceModel& model);
 
-// Legal schedules, best first; never empty. batch_invariant: those alone that sum in one order
-// whatever the bucket is.
+// Legal schedules, best first; never empty. batch_invariant: only the schedules that sum in one
+// order whatever the bucket is.
 std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket,
                                          const DeviceModel& model, bool batch_invariant);
 

@@ -19,8 +19,8 @@ constexpr double kOverlapLoss = 0.03;      // of what the longest level hides
 constexpr double kRoutingUs = 0.8;         // to count the ids and find a tile's
 constexpr double kRoutingIdsPerUs = 8192;  // that are counted; ends are read at once
 constexpr double kDotFlopPerUs = 4e6;      // of threads that compute one result each
-// Of warps that compute some together: memory's share, and the rates of 16 bits and of e4m3, which
-// takes 1.8 times the instructions.
+// Warps that compute some results together: memory's share, and the rates of 16 bits and of e4m3,
+// which takes 1.8 times the instructions.
 constexpr double kWarpDotHbmShare = 0.9, kWarpDotFlopPerUs = 12e6, kWarpDotCodeFlopPerUs = 7e6;
 constexpr double kBusyBlockGain = 1.6;  // of one SM's HBM rate over its share
 // Weights that an SM takes as tiles, however few SMs are busy. Fitted to one and four rows of an
@@ -28,10 +28,10 @@ constexpr double kBusyBlockGain = 1.6;  // of one SM's HBM rate over its share
 constexpr double kTileBytesPerUs = 34e3;
 constexpr double kStageRowBytes = 128, kMemoryLatencyUs = 1.3;  // of a copy while memory is busy
 constexpr double kSearchIdsPerUs = 5000;  // that copying threads look through for a tile's slots
-// Of an expert's matrix, for each of its tiles behind the first: what comes from memory again, as
-// blocks do not keep step. Fitted to an H200, as what follows.
+// The share of an expert's matrix that each of its tiles after the first reads from memory again,
+// because blocks do not keep step. Fitted to an H200, like the constants below.
 constexpr double kReadAgainShare = 0.8;
-// Of swapped tiles.
+// Constants of swapped tiles.
 constexpr double kSwappedHbmShare = 0.91;      // of memory's rate
 constexpr double kSwappedShare = 0.82;         // of the tensor cores' rate
 constexpr double kPromotedSwappedShare = 0.5;  // of that of e4m3. Not measured
@@ -52,7 +52,7 @@ int64_t TilesN(const GroupedProduct& p, const GroupedSchedule& s) {
   return CeilDiv(p.n, p.gate == GroupedGate::kNone ? s.block_n : s.block_n / 2);
 }
 
-// Of scales of 128 of K; others are few.
+// Bytes of scales of 128 of K; other scales are few.
 double ScaleBytes(const GroupedProduct& p, double touched, int64_t rows) {
   const int64_t groups = p.k / kScaleBlock;
   double bytes = 0;
@@ -81,7 +81,7 @@ struct Spread {
   }
 };
 
-// Of `units` in turns of `at_once`: how many times as long they take as if they were divided
+// For `units` in turns of `at_once`: how many times as long they take as if they were divided
 // evenly. In the last turn, where some have none, the others are up to `gain` times as fast.
 double Unevenness(double units, double at_once, double gain) {
   const double full = std::floor(units / at_once + 1e-9), rest = units - full * at_once;
@@ -89,7 +89,7 @@ double Unevenness(double units, double at_once, double gain) {
   return (full + last) * at_once / units;
 }
 
-// What tiles behind an expert's first read again, of experts that do not all stay in L2.
+// The bytes that tiles after an expert's first read again, of experts that do not all stay in L2.
 double BytesReadAgain(const GroupedProduct& p, const Spread& spread, double tiles,
                       const DeviceModel& model) {
   const double matrix = Elements(p.WeightColumns(), p.k, SizeOf(p.weights));
@@ -100,14 +100,14 @@ double BytesReadAgain(const GroupedProduct& p, const Spread& spread, double tile
 // Of K in a step: 128 bytes.
 int64_t StepK(const GroupedProduct& p) { return 128 / SizeOf(p.weights); }
 
-// Units that a block takes behind one another, so that slots are found once for them (UnitWalk).
+// Units that a block takes one after the other, so that slots are found once for them (UnitWalk).
 double PieceUnits(const GroupedProduct& p) {
   return static_cast<double>(std::max<int64_t>(1, kFindSteps / CeilDiv(p.k, StepK(p))));
 }
 
 // Time of the SM that has most tiles to read from memory, each 64 columns wide: no cut of columns
-// is more even. Of the tiles of an expert the first reads. Not of e4m3, whose tiles wait for their
-// sums.
+// is more even. Only the first of an expert's tiles reads. It does not apply to e4m3, whose tiles
+// wait for their sums.
 double NarrowTilesUs(const GroupedProduct& p, double experts, const DeviceModel& model) {
   constexpr int kNarrow = 64;
   if (p.HasScales()) return 0;
@@ -178,8 +178,8 @@ void PredictSwapped(const GroupedProduct& p, const GroupedSchedule& s, const Spr
   const double stored = spread.slots() * Elements(p.n, SizeOf(p.result), 1);
   const double end_us = stored / (blocks * units) / kStoredBytesPerUs;
   time->tensor_us = turns * (steps * step_us + end_us);
-  // A stage waits for its copy and for the products of its own and of the step behind; while a tile
-  // is stored no stage gets free.
+  // A stage waits for its copy, for its own products and for the products of the next step. While a
+  // tile is stored no stage gets free.
   const double ring_us = turns * (steps * (kSwappedLatencyUs + 2 * step_us) / s.stages + end_us);
   time->hbm_bytes += BytesReadAgain(p, spread, tiles, model);
   time->hbm_us =

@@ -156,8 +156,8 @@ TensorMapTemplate WeightsMap(const GroupedProduct& p, const GroupedSchedule& s,
   const int64_t set = s.MappedColumns();
   const auto span = static_cast<uint32_t>(ElementOf(p.weights).swizzle_span);
   if (s.swapped > 0) {
-    // Gate and up, or each expert's columns, are matrices of their own: a box behind the last
-    // columns reads nothing.
+    // Gate and up, or each expert's columns, are matrices of their own: a box past the last columns
+    // reads nothing.
     const int64_t beside = p.HasHalves() ? p.n : p.WeightColumns();
     map.dims = {dim(p.k), dim(8), dim(2), dim(beside / set),
                 dim(p.experts * p.WeightColumns() / beside)};
