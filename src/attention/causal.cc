@@ -14,7 +14,7 @@ struct Index {
   int64_t offset = 0;
 };
 
-// `dims`: those of what the index is read with, of which it has all of the axis.
+// `dims`: the dims of the values that the index is read with, of which it has all of the axis.
 Index IndexAt(const Chain& chain, ValueId id, const std::vector<Dim>& dims) {
   int64_t offset = 0;
   std::vector<ValueId> views;

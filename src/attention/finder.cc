@@ -294,7 +294,7 @@ class Finder {
     return false;
   }
 
-  // Whether a score of `number` has no share behind the steps found so far, which come after it:
+  // Whether a score of `number` has no share after the steps found so far, which come after it:
   // then the kernel may hide it last.
   bool HidesBehindSteps(double number) const {
     auto x = static_cast<float>(number);
@@ -321,7 +321,8 @@ class Finder {
     return x <= kHiddenBelow;
   }
 
-  // Whether scores that steps from `first` on give are far above kHiddenBelow: those of products.
+  // Whether the scores that result from the steps from `first` on, applied to products, are far
+  // above kHiddenBelow.
   bool AreFarAbove(size_t first) const {
     return std::all_of(path_.steps.begin() + static_cast<std::ptrdiff_t>(first), path_.steps.end(),
                        [](const FoundStep& found) {
@@ -332,7 +333,8 @@ class Finder {
                        });
   }
 
-  // Notes `id` and what it is computed from; Finish takes what the kernel alone reads.
+  // Notes `id` and the values that it is computed from; Finish takes the ones that only the kernel
+  // reads.
   void AddCone(ValueId id) {
     if (op(id).kind == OpKind::kInput || !cone_.insert(id).second) return;
     for (const ValueId operand : op(id).operands) AddCone(operand);
@@ -438,7 +440,7 @@ class Finder {
     return true;
   }
 
-  // The last value behind the product that can be stored in its place, and how it lies.
+  // The last value after the product that can be stored in its place, and its layout.
   bool End() {
     std::vector<ValueId> path = {product_};
     bool rounded = false;

@@ -19,7 +19,8 @@
 namespace sinter {
 
 // Batches are numbered row-major over the axes of the scores before the last two. A digit is an
-// axis, or several that lie one behind the other: number / inner % extent, times `stride` elements.
+// axis, or several that follow each other in memory: number / inner % extent, times `stride`
+// elements.
 struct BatchDigit {
   int64_t inner = 1;
   int64_t extent = 1;  // 0: M, which is the outermost axis
@@ -30,7 +31,7 @@ struct BatchDigit {
 // Where the matrices of the batches lie, in elements from the first one. A result's and an
 // operand's columns have no gaps.
 struct BatchedMatrix {
-  int64_t row = 0, column = 1;     // strides; of terms 0 for what is the same in each
+  int64_t row = 0, column = 1;     // strides; of terms 0 where all share a value
   std::vector<BatchDigit> digits;  // innermost first, none with stride 0
   SINTER_FIELDS(BatchedMatrix, row, column, digits);
 };
@@ -70,7 +71,7 @@ struct AttentionProblem {
   bool of_m = false;
   BatchedMatrix q, k, v, out;
   std::vector<ScoreStep> steps;  // in the order in which they are applied
-  bool causal = false;           // keys behind row + diagonal are hidden
+  bool causal = false;           // keys after row + diagonal are hidden
   int64_t diagonal = 0;
   bool zero_unseen = false;      // a row that sees no key is 0; else it is NaN
   bool zero_overflowed = false;  // a row whose scores are all below kLeastBase2Score is 0, too
@@ -91,8 +92,8 @@ struct AttentionProblem {
                 of_m, causal, zero_unseen, zero_overflowed, q, k, v, out, steps);
 };
 
-// FindAttention: attention in a chain, however it is spelled: a batched product, what is done to
-// its result, a softmax, and a batched product with that.
+// FindAttention: attention in a chain, in any notation: a batched product, ops on its result, a
+// softmax, and a batched product with that.
 
 constexpr int kMostWalk = 24;  // ops on a way through a chain, walked from each of its ends
 
@@ -130,7 +131,7 @@ bool Unview(const Op& view, const std::vector<Dim>& dims, NormalLayout* layout);
 void SpreadTo(const std::vector<Dim>& dims, NormalLayout* layout);
 
 // The last two axes as a matrix (turned: the other way round), those before as digits. `batches`:
-// the dims before the last two, as the layout has them. False where M is no outermost axis or an
+// the dims before the last two, as the layout has them. False if M is not the outermost axis, or an
 // axis lies at strides that use it.
 bool ToBatched(const NormalLayout& layout, bool turned, const std::vector<Dim>& batches,
                BatchedMatrix* matrix);
@@ -144,8 +145,8 @@ struct AttentionInput {
 struct FoundAttention {
   AttentionProblem problem;
   std::vector<AttentionInput> inputs;  // q, k, v, the terms
-  std::vector<ValueId> values;         // of the kernel, ascending; `end` alone is read outside
-  ValueId end = -1;                    // its result: with the views and the cast behind the product
+  std::vector<ValueId> values;         // of the kernel, ascending; only `end` is read outside
+  ValueId end = -1;                    // its result: with the views and the cast after the product
 };
 
 // All of a chain, by `end`. None shares a value with another one. `refused`, where given, gets why

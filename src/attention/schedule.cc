@@ -20,13 +20,14 @@ constexpr double kGroupRows = 64;  // of a warpgroup
 
 // Fitted to 300 schedules of nine problems on an H100: rms of ln(predicted / measured) 0.13, and so
 // that the first choice is within 1 % of the best one (docs/lab/attention.md).
-constexpr double kShown = 0.98;      // of a warpgroup's work beside that of others on the SM
+constexpr double kShown = 0.98;      // of a warpgroup's work next to the work of others on the SM
 constexpr double kTileUs = 0.078;    // a tile's shuffles and barriers,
 constexpr double kTileShare = 0.49;  // more by this for each warpgroup on the SM
 constexpr double kItemUs = 0.53;     // an item's first loads and its stores
 constexpr double kFewStages = 0.02;  // of a tile's time, for each stage below four
-constexpr double kBlocks[] = {1, 1.08, 1.03};  // by warpgroups: those of a block wait for its loads
-constexpr double kLaunchUs = 0.76;             // beside those of every kernel
+constexpr double kBlocks[] = {1, 1.08, 1.03};  // by warpgroups: the warpgroups of a block wait for
+                                               // its loads
+constexpr double kLaunchUs = 0.76;             // besides the costs of every kernel
 constexpr double kLoads = 0.81;                // of L2's time: neighbours read the same keys
 
 constexpr int64_t kRowOrderM = 1024;  // for which what decides a row's bits is chosen
@@ -190,7 +191,7 @@ int AttentionRegisters(const AttentionProblem& problem, const AttentionSchedule&
   for (const ScoreStep& step : problem.steps) {
     if (step.HasTerm()) held += step.term.row == 0 ? scores / 2 : scores + places;
   }
-  // Of one tile, scores are rounded when nothing multiplies any more.
+  // With one tile, scores are rounded when nothing multiplies any more.
   const int64_t rest = one && problem.IsPlain() && !problem.causal ? 18 : 32;
   return static_cast<int>((one ? scores : scores * 3 / 2) + sums + held + rest);
 }
@@ -268,7 +269,7 @@ Prediction PredictAttention(const AttentionProblem& p, const AttentionSchedule& 
   time.hbm_bytes = bytes;
   time.hbm_us = bytes / model.hbm_bytes_per_us;
 
-  // Of one item: what it loads, multiplies and issues.
+  // The loads, multiplications and instructions of one item.
   const double rows = s.BlockRows(), keys = s.block_keys;
   const double loads =
       rows * static_cast<double>(HeadBytes(p.head)) +

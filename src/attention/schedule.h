@@ -56,7 +56,7 @@ struct RankedAttention {
 };
 
 // Legal ones, the fastest by prediction first. Without `any_keys` the keys of a tile, and the rows
-// of an item of causal attention, depend on the problem alone, so that a row's bits are the same
+// of an item of causal attention, depend only on the problem, so that a row's bits are the same
 // whatever M is.
 // FAILED_PRECONDITION where none is legal.
 absl::StatusOr<std::vector<RankedAttention>> RankAttention(const AttentionProblem& problem,
