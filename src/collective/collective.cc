@@ -113,7 +113,7 @@ int64_t RegistersOf(const CollectiveProblem& p, int threads, int64_t together) {
   // With the vectors of eight ranks, a residual that is wider than x spilled 8 bytes.
   const bool beside = p.ranks > 4 && p.residual && SizeOf(p.result) > SizeOf(p.element);
   if (!p.norm) return registers + (beside ? 8 : 0);
-  // Of each part that is waited for also residual and gamma, and the results of the others.
+  // Each part that is waited for also has residual and gamma, and the others have their results.
   const int64_t in = p.ChunkElements() * SizeOf(p.element) / 4;
   const int64_t out = p.ChunkElements() * SizeOf(p.result) / 4;
   const int64_t parts = CollectiveParts(p, {false, threads, 1});

@@ -41,7 +41,7 @@ struct CollectiveProblem {
   bool keeps = true;          // `out` is stored; only a norm need not
   double eps = 0;
   int64_t fixed_rows = 0;  // 0: M; else so many, whatever a launch's M is
-  int64_t rows_per_m = 1;  // of what is [M, .., columns]
+  int64_t rows_per_m = 1;  // of a value that is [M, .., columns]
   bool by_rows = false;    // see above
 
   // A thread sums so many elements at once: at least 16 bytes of x, and of the result.
@@ -67,11 +67,11 @@ struct CollectiveSchedule {
   // One-shot: the kernel before it, which computes x, sends it in so many turns, from 1 to 255
   // (Schedule::pushes of src/product). 0: this one sends it.
   int pushed = 0;
-  // The kernel before it sends the first so many columns alone, before it ends
+  // The kernel before it sends only the first so many columns, before it ends
   // (Schedule::pushed_columns); 0: see `pushed`.
   int pushed_columns = 0;
 
-  // Of each row, by the kernel before.
+  // The columns of each row that the kernel before sends.
   int64_t PushedColumns(const CollectiveProblem& p) const {
     return pushed > 0 ? p.columns : pushed_columns;
   }
@@ -139,15 +139,15 @@ struct FoundCollective {
   std::vector<ValueId> inputs;  // x, the residual, gamma
   std::vector<ValueId> values;  // of the kernel, ascending; `end` and `kept` are read outside
   ValueId end = -1;             // its result: the norm where there is one
-  ValueId kept = -1;            // the sum, stored beside its norm where it is read outside too
+  ValueId kept = -1;            // the sum; also stored if it is read outside
 };
 
 // The sums over ranks and the gathers of a chain, in order, none with a value that is `claimed`. A
-// kernel takes along, where nobody else reads what is between: reshapes before and behind parts of
+// kernel takes along, where nobody else reads what is between: reshapes before and after parts of
 // ranks; the cast of the sum, a matrix of the result's extents and type that is added to it, and
-// the cast of that; also the RMS norm of its rows, with a gamma, beside which others may read the
-// sum: over more than two ranks only where two shots make it. `refused` gets why no kernel takes a
-// sum, and the way out.
+// the cast of that; also the RMS norm of its rows, with a gamma. Others may read the sum next to
+// the norm. Over more than two ranks the norm is taken only if two shots can compute it. `refused`
+// gets why no kernel takes a sum, and the remedy.
 std::vector<FoundCollective> FindCollectives(const Chain& chain, const std::vector<bool>& claimed,
                                              std::map<ValueId, std::string>* refused);
 

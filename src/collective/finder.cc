@@ -56,9 +56,9 @@ class Finder {
                                                : CollectiveKind::kAllReduce;
   }
 
-  // Of a gather's operand, or a reduce-scatter's result: where nothing but 1 stands before the
-  // ranks' axis, a part is one block, whose rows are M; else it is columns of rows that lie in the
-  // axes before.
+  // For a gather's operand, or a reduce-scatter's result: if only axes of 1 stand before the ranks'
+  // axis, a part is one block, whose rows are M. Else it is columns of rows that lie in the axes
+  // before.
   absl::Status SetExtentsOfParts(const Op& op, CollectiveProblem* p) const {
     const bool gathers = op.kind == OpKind::kAllGather;
     const std::vector<Dim>& dims = gathers ? TypeOf(op.operands[0]).dims : op.type.dims;
@@ -100,8 +100,8 @@ class Finder {
     return op.operands[0];
   }
 
-  // The result as a reshape of it that alone is read. Sums of whole values need none: their rows
-  // are those of the chain.
+  // The result as a reshape of it, if only that reshape is read. Sums of whole values need none:
+  // their rows are the rows of the chain.
   void TakeReshape(FoundCollective* found) const {
     const ValueId user = OnlyUser(found->end);
     if (found->problem.kind == CollectiveKind::kAllReduce || user < 0) return;
@@ -145,7 +145,7 @@ class Finder {
     return absl::OkStatus();
   }
 
-  // The only reader of `id`, which is no output; -1: there is none that is free.
+  // The unclaimed sole user of `id`; -1 if none, or if `id` is an output.
   ValueId OnlyUser(ValueId id) const {
     const ValueId user = users_.Only(id);
     return user >= 0 && !claimed_[At(user)] ? user : -1;
@@ -155,7 +155,7 @@ class Finder {
   }
   static bool Is16Bit(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
 
-  // Takes the cast behind an f32 sum along where it gives 16 bits and nothing else reads the sum.
+  // Takes along the cast of an f32 sum if it gives 16 bits and nothing else reads the sum.
   void TakeCast(FoundCollective* found) const {
     const ValueId user = OnlyUser(found->end);
     if (found->problem.element != DType::kF32 || user < 0) return;
@@ -186,7 +186,7 @@ class Finder {
       end = OnlyUser(add);
       values.push_back(end);
     }
-    // The sum is rounded before, or its only rounding is that of the whole.
+    // The sum is rounded before, or the whole is rounded once.
     const bool rounded = dtype == p.result;
     const bool once = !rounded && p.result == DType::kF32 && p.element == DType::kF32;
     if ((!rounded && !once) || TypeOf(end).dtype != dtype) return;
@@ -211,8 +211,8 @@ class Finder {
   }
 
   // Matches x * spread(rsqrt(mean(square(x)) + eps)) * spread(gamma) with x = `wide`, of which the
-  // first product may be rounded to the result's type. Returns the last product, or -1 where the
-  // ops behind x are no such norm.
+  // first product may be rounded to the result's type. Returns the last product, or -1 if the ops
+  // after x are not such a norm.
   ValueId MatchNorm(ValueId wide, FoundCollective* found, std::vector<ValueId>* values) const {
     if (users_.IsOutput(wide)) return -1;
     ValueId square = -1;
@@ -297,7 +297,7 @@ class Finder {
     p.norm = true;
     if (p.keeps) found->kept = sum;
     if (!CheckResult(sum).ok() || !CheckResult(end).ok()) return false;
-    // Of many rows two shots send less over more than two ranks.
+    // With many rows, two shots send less over more than two ranks.
     const bool two_shot = p.ranks > 2 && p.kind == CollectiveKind::kAllReduce;
     if (!CheckCollective(p, {false, 512, 1}).ok()) return false;
     if (two_shot && !CheckCollective(p, {true, 512, 1}).ok()) return false;
