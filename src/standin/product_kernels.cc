@@ -70,7 +70,7 @@ absl::Status CheckOne(const MatrixProduct& p) {
     return Refuse(
         absl::StrCat("into ", NameOf(p.result), ", only into its operands' element and f32"));
   }
-  // Its forms of the activations are those of results of 16 bits.
+  // Its forms of the activations are the ones for results of 16 bits.
   const Activation act = p.epilogue.activation();
   if (p.result == DType::kF32 && act != Activation::kIdentity && act != Activation::kRelu) {
     return Refuse(absl::StrCat("into f32 with ", NameOf(act), ", only with relu"));

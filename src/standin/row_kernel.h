@@ -60,7 +60,7 @@ RowPosition Unflattened(const RowDomain& domain, const std::vector<Dim>& dims,
 
 // FAILED_PRECONDITION: op `v` of `body` is not of rows.
 absl::Status RefuseRows(const Chain& body, ValueId v, absl::string_view why);
-// The domain's dims behind one another as the axes of value `v`. `number`: without the columns.
+// The domain's dims, one after the other, as the axes of value `v`. `number`: without the columns.
 absl::StatusOr<RowPosition> AxesOf(const Chain& body, ValueId v, const RowDomain& domain,
                                    bool* number);
 // The place in memory of an element of value `v`, stored with these strides.
@@ -86,8 +86,8 @@ struct RowResult {
   int value = -1, output = -1;
   RowPlace place;
   bool number = false;  // one element a row
-  // In an input's buffer, whose elements are read only where they are stored: stored behind all
-  // else.
+  // In an input's buffer, whose elements are read only where they are stored. It is stored after
+  // all other results.
   bool in_place = false;
 };
 

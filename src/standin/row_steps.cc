@@ -184,7 +184,7 @@ class Writer {
     return 0;
   }
 
-  // Of a value that is not in the accumulator alone.
+  // The operand for a value that is not only in the accumulator.
   Operand At(int v) {
     const RowValue& value = Of(v);
     if (value.kind == Kind::kConstant) return {kRowConstant, 0, value.constant};

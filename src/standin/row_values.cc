@@ -106,7 +106,7 @@ class Reader {
     return value;
   }
 
-  // Of an op whose operands are read where its result is.
+  // An operand of an op whose operands are read where its result is.
   absl::StatusOr<int> Operand(const Op& op, size_t i, const RowPosition& at) {
     const ValueId v = op.operands[i];
     return Read(v, body_.op(v).type.dims.empty() ? RowPosition() : at);

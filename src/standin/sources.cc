@@ -10,7 +10,7 @@
 
 namespace {
 
-// Left alone where it is the same, so that nothing is compiled again.
+// Leaves an equal file unchanged, so that nothing is compiled again.
 void Write(const std::string& file, const std::string& text) {
   std::ifstream old(file, std::ios::binary);
   const std::string had((std::istreambuf_iterator<char>(old)), std::istreambuf_iterator<char>());

@@ -14,7 +14,7 @@ namespace {
 
 int Products() { return static_cast<int>(ProductStandIns().size()); }
 
-// What a stand-in answers beside its family: which of the library's kernels it is.
+// The answers of a stand-in besides its family's: which of the library's kernels it is.
 class Ready {
  public:
   virtual const KernelFamily& family() const = 0;

@@ -18,7 +18,7 @@
 
 namespace sinter {
 
-// All of both families, numbered from 0: those of products, then those of rows.
+// All stand-ins of both families, numbered from 0: product kernels, then row kernels.
 int StandInCount();
 std::string StandInName(int index);    // unique; names its machine code
 std::string StandInSource(int index);  // what it is compiled from, with the device library
@@ -82,7 +82,7 @@ int EmbeddedStandIns();
 // not those that were built: the library's file is damaged.
 absl::StatusOr<absl::string_view> EmbeddedStandIn(absl::string_view name);
 
-// How one is stored: its machine code, and behind that the SHA-256 of it.
+// The stored form of a stand-in: its machine code, then the SHA-256 of it.
 std::string StoredStandIn(absl::string_view cubin);
 absl::StatusOr<absl::string_view> CheckStandIn(absl::string_view name, absl::string_view stored);
 
