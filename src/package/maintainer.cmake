@@ -1,4 +1,4 @@
-# SINTER_MAINTAINER: who answers for the Debian packages. It is who builds them, and said as Debian's own tools are told: by
+# SINTER_MAINTAINER: the maintainer of the Debian packages. The builder is the maintainer, and sets it as for Debian's own tools: by
 # DEBFULLNAME and DEBEMAIL. Without them an address that nobody has (RFC 2606).
 if("$ENV{DEBEMAIL}" MATCHES "<")
   set(maintainer "$ENV{DEBEMAIL}")

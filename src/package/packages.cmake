@@ -2,7 +2,7 @@
 option(SINTER_DEBIAN "lay out and document what is installed as Debian packages want it" OFF)
 include(${CMAKE_CURRENT_LIST_DIR}/maintainer.cmake)
 set(sinter_license ${PROJECT_SOURCE_DIR}/LICENSE)
-set(sinter_sbom ${PROJECT_BINARY_DIR}/package/sinter.cdx.json)  # by sbom.py, of what was linked
+set(sinter_sbom ${PROJECT_BINARY_DIR}/package/sinter.cdx.json)  # by sbom.py, of the linked code
 set(sinter_notices ${PROJECT_BINARY_DIR}/package/NOTICES)       # by notices.py, when it is installed
 
 # Ninja has recorded what was linked, Debian's packages hold its notices.
