@@ -38,7 +38,7 @@ class Describer {
   }
 
  private:
-  // Reads rows that lie as columns, [k, rows]: their number is a multiple of the sequence's rows.
+  // Reads rows that lie as columns, [k, rows]: their number is a multiple of the sequence's m.
   absl::Status RunTransposed(const TensorType& a) {
     if (a.dims[1].symbolic) {
       return Invalid("rows are M and transposed, must be contiguous along k");

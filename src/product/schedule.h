@@ -74,7 +74,7 @@ struct Schedule {
   Share share = Share::kNone;  // the operand that blocks of two tiles load together
   int pushes = 0;  // ranks of a group: the result is pushed to the other ranks' slots too, for the
                    // all-reduce that follows (src/collective); 0: it is not. kProduct
-  int pushed_columns = 0;  // with pushes: of each row, whole tiles that an extra warp sends from
+  int pushed_columns = 0;  // with pushes: of each row, whole tiles that a producer warp sends from
                            // memory while they multiply the next ones; the sum sends the others. 0:
                            // the consumers send all that they store
   int grid = 0;            // blocks of the launch, a multiple of cluster
