@@ -55,9 +55,9 @@ struct RankedAttention {
   Prediction prediction;
 };
 
-// Legal ones, the fastest by prediction first. Without `any_keys` the keys of a tile, and the rows
-// of an item of causal attention, depend only on the problem, so that a row's bits are the same
-// whatever M is.
+// Legal ones, the fastest by prediction first. Without `any_keys`, the keys of a tile and the rows
+// of an item of causal attention depend only on the problem. So a row's bits are the same whatever
+// M is.
 // FAILED_PRECONDITION where none is legal.
 absl::StatusOr<std::vector<RankedAttention>> RankAttention(const AttentionProblem& problem,
                                                            int64_t m, const DeviceModel& model,

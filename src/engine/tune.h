@@ -65,9 +65,9 @@ class Rotation {
 
 // For each of `count` things, the median of its times in `rounds` rounds. A round times each thing
 // once, one right after the other. The order matters: a GPU that was idle first runs above the
-// clock that its power limit allows, and under load its clock wanders for seconds, so that things
-// timed one by one would differ by when they were timed. Returns the errors of `time`. Once `go_on`
-// is false, the rounds done so far count; empty if there is none.
+// clock that its power limit allows. Under load its clock wanders for seconds. Things timed one by
+// one would differ by when they were timed. Returns the errors of `time`. Once `go_on` is false,
+// the rounds done so far count; empty if there is none.
 absl::StatusOr<std::vector<double>> TimeInTurns(
     int count, int rounds, const std::function<absl::StatusOr<double>(int)>& time,
     const std::function<bool()>& go_on = [] { return true; });

@@ -72,10 +72,10 @@ constexpr int kMostTriedOfAKernel = 4;
 
 // `decisions` of `chain` with the kernels at `positions` (ascending) replaced, each individually,
 // or with the others of a run of a family's own: by the next best schedule of its ops that is not
-// among `refused`, which holds the decisions of all kernels that were refused so far, those at
-// `positions` too. Where kMostTriedOfAKernel were refused, or none is left, two products get a
-// kernel each, and a stitched kernel's ops are halved between those that no value connects, or in
-// their order, down to single ops. FAILED_PRECONDITION naming the op of which no kernel is left.
+// among `refused`. `refused` holds the decisions of all kernels that were refused so far, including
+// the ones at `positions`. If kMostTriedOfAKernel were refused, or none is left, two products get a
+// kernel each. A stitched kernel's ops are halved between ops that no value connects, or in their
+// order, down to single ops. FAILED_PRECONDITION naming the op of which no kernel is left.
 // `options` are the ones that the plan was made with; options.keep_going is obeyed. Deterministic.
 absl::StatusOr<Decisions> ReplaceKernels(const Chain& chain, const DeviceModel& model,
                                          const FusionOptions& options, Decisions decisions,

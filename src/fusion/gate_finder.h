@@ -27,8 +27,9 @@ class GateFinder {
  public:
   GateFinder(const Chain& chain, const Users& users) : chain_(chain), users_(users) {}
 
-  // Whether only halves of the `columns` of `whole` read it, side by side or in turns, and all that
-  // is made of them leads to one value, by ops of which none is `claimed`. Else `*found` is empty.
+  // Whether only halves of the `columns` of `whole` read it, side by side or in turns. All values
+  // made of the halves must lead to one value, by ops of which none is `claimed`. Else `*found` is
+  // empty.
   bool Find(ValueId whole, int64_t columns, const std::vector<bool>& claimed,
             FoundGate* found) const;
 

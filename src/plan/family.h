@@ -135,8 +135,8 @@ class KernelFamily {
   // ---- Describe
   virtual KernelTraits TraitsOf(const KernelSpec& spec) const = 0;
   virtual KernelTexts TextsOf(const KernelSpec& spec) const = 0;
-  // The buffers of the caller and of the workspace that the kernel reads, and the ones that it
-  // writes, with their bytes in a plan for `bucket` rows.
+  // The buffers of the caller and of the workspace that the kernel reads or writes. Each has its
+  // bytes in a plan for `bucket` rows.
   virtual std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const = 0;
   // The full description of the kernel. By default: its lines, buffers and time.
   virtual KernelDescription Describe(const PlannedKernel& kernel, int64_t bucket,

@@ -136,9 +136,9 @@ absl::Status CheckSequence(const ProductSequence& sequence);
 
 // Canonical bytes of a quantiser's rule.
 
-// Whether one kernel may take products `first` and `first` + 1: the first has no residual, the
-// second is not a pair, neither computes its rows' norm or stores auxiliary results, no rows are
-// transposed, and the first is not a grouped convolution.
+// Whether one kernel may take products `first` and `first` + 1: the first has no residual and is
+// not a grouped convolution, and the second is not a pair. Neither computes its rows' norm or
+// stores auxiliary results, and no rows are transposed.
 bool CanPair(const ProductSequence& sequence, int first);
 
 // RoleShape: the shape and element of the matrix or vector with a role.

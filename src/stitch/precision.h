@@ -1,5 +1,5 @@
-// Precision: how exactly a kernel computes each op, so that the error of the stored values stays
-// within the error of f32 arithmetic or, where that is coarser, of the stored type.
+// Precision: how exactly a kernel computes each op. The error of the stored values stays within the
+// error of f32 arithmetic or, where that is coarser, of the stored type.
 #ifndef SINTER_SRC_STITCH_PRECISION_H_
 #define SINTER_SRC_STITCH_PRECISION_H_
 
@@ -25,12 +25,12 @@ enum class Precision {
 // way to a result of 16 bits or fewer: through products, quotients, roots, the larger or smaller of
 // two, sums of numbers that are not negative, and sums over an axis, whose own rounding errors are
 // as large. Exact is
-// - every value from which an f32 result is computed, except exponentials about their row's largest
-//   element in their sum, which is at least 1;
+// - every value from which an f32 result is computed. Excepted are exponentials about their row's
+//   largest element in their sum, which is at least 1;
 // - what is compared, cast to integers or predicates, or passed to floor or another function that
 //   grows errors;
-// - an operand of an addition or a subtraction that may cancel, except tanh and erf (and their
-//   squares) added to 1, and exponentials added to a predicate's 0 and 1;
+// - an operand of an addition or a subtraction that may cancel. Excepted are tanh and erf (and
+//   their squares) added to 1, and exponentials added to a predicate's 0 and 1;
 // - the quotients by which 8-bit values are multiplied once a row: they decide on which side a
 //   tie falls;
 // - a tanh or an erf in log(1 + x), which is computed without a sum that would hide its errors;

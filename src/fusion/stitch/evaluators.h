@@ -41,10 +41,10 @@ struct DeltaTime {
 
 // f(P) = T_reduced_mem + T_reduced_calls - T_penalty, where each T is the sum over the members' own
 // kernels minus the pattern's T. So a plan's modelled time is AloneUs of all vertices less the sum
-// of f. T_penalty counts grid barriers, second reads (across barriers, and of units larger than a
-// cluster's shared memory), shared memory traffic, and intake left unused by few units. As in the
-// paper, lifetimes and registers are not considered. Every constant is a field of DeviceModel.
-// Caches its evaluations; not thread-safe.
+// of f. T_penalty counts grid barriers, second reads, shared memory traffic, and intake left unused
+// by few units. Second reads are reads across barriers, and of units larger than a cluster's shared
+// memory. As in the paper, lifetimes and registers are not considered. Every constant is a field of
+// DeviceModel. Caches its evaluations; not thread-safe.
 class DeltaEvaluator {
  public:
   DeltaEvaluator(const StitchGraph& graph, const DeviceModel& model, const DeltaOptions& options);

@@ -77,8 +77,8 @@ ProductLoad LoadOf(const ProductDims& dims, const ProductSequence& sequence,
                    const DeviceModel& model);
 
 // What a kernel of products takes: the time of a stream of stages on each level of the memory
-// hierarchy, and the costs at the end of a tile, which are not part of the stream. Microseconds;
-// every constant is a field of DeviceModel.
+// hierarchy, and the costs at the end of a tile. The latter are not part of the stream.
+// Microseconds; every constant is a field of DeviceModel.
 
 // Bandwidth of one SM to distributed shared memory, in clusters of `cluster` blocks.
 double DsmBytesPerUs(int cluster, const DeviceModel& model);

@@ -306,8 +306,8 @@ std::optional<Emitted> StitchEmitter::ReadWhere(const std::string& where, const 
   return value;
 }
 
-// The element that the id names, else 0. A value that is not an input is read at the first place of
-// the axis if the id does not name a place, and then dropped: no read waits for a branch.
+// The element that the id names, else 0. If it does not name a place, a value that is not an input
+// is read at the axis's first place, and then dropped. So no read waits for a branch.
 absl::StatusOr<Emitted> StitchEmitter::Gathered(ValueId id, const Position& at) {
   const Op& op = body_.op(id);
   const Dim extent = body_.op(op.operands[0]).type.dims[static_cast<size_t>(op.axis)];

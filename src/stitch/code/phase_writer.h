@@ -106,9 +106,9 @@ class KeepText {
   HoldText holds_;
 };
 
-// Values that several passes compute, that are read by something only one pass computes, and that
-// are expensive to compute again from the values that are read or kept. Operands come before the
-// values made from them.
+// Values that several passes compute, and that a value computed by only one pass reads. They are
+// expensive to compute again from the values that are read or kept. Operands come before the values
+// made from them.
 std::vector<ElementKey> ValuesWorthKeeping(const Chain& body, const Used& used);
 
 // Column reductions in generated source: accumulators before a phase's units, and the join of all
