@@ -1,4 +1,4 @@
-"""The backend ``sinter`` of torch.compile: Inductor with a pass of Sinter's."""
+"""The backend ``sinter`` of torch.compile: Inductor plus a graph pass of Sinter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..graph.keep_compared import KeepCompared
 from ..runtime.options import Options, target_context
 from .graph_pass import SinterPass
 
-VARIABLE = "SINTER_TORCH_COMPILE"  # "0": Inductor alone, in a process that cannot be changed otherwise
+VARIABLE = "SINTER_TORCH_COMPILE"  # "0": only Inductor compiles; for processes that cannot be changed otherwise
 _PREPARE = ("background", "block")
 _PASS, _JOINT_PASS = "post_grad_custom_pre_pass", "joint_custom_post_pass"  # of Inductor's configuration
 
@@ -26,17 +26,17 @@ def sinter_backend(
     mode: Optional[str] = None,
     options: Optional[Dict[str, Any]] = None,
 ) -> Any:
-    """Compiles a graph as Inductor does, with the parts that Sinter plans as its operators.
+    """Compiles a graph as Inductor does. The parts that Sinter plans become operators of Sinter.
 
     Args:
-        mode: of Inductor: "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs". What tunes Inductor's kernels also measures
-            parts, unless ``measure`` says otherwise.
+        mode: a mode of Inductor: "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs". A mode that tunes Inductor's kernels also
+            measures parts, unless ``measure`` says otherwise.
         options: ``prepare`` ("background" or "block"), ``verify`` (bool), ``measure`` (bool, or a number of candidates, 1 to 64) and
-            ``target`` (a chip, for tensors on the CPU) are Sinter's; all others Inductor's. A ``post_grad_custom_pre_pass`` of the caller's
-            runs before Sinter's.
+            ``target`` (a chip, for tensors on the CPU) are options of Sinter. Inductor gets all others. If the caller sets
+            ``post_grad_custom_pre_pass``, that pass runs before Sinter's.
 
     Raises:
-        Error: INVALID_ARGUMENT naming the option; NOT_FOUND for a ``target`` that is no chip, with the chips there are.
+        Error: INVALID_ARGUMENT naming the option; NOT_FOUND if ``target`` does not name a chip, with the chips there are.
     """
     own, patches = split_options(mode, options)
     if os.environ.get(VARIABLE, "") == "0":
@@ -49,7 +49,7 @@ def sinter_backend(
 def compile_with(
     graph_pass: SinterPass, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], patches: Dict[str, Any], **more: Any
 ) -> Any:
-    """Inductor with `graph_pass` and `patches` of its configuration, behind the pass that these name in its place.
+    """Inductor with `graph_pass`, and with `patches` of its configuration. If the patches name a pass for the same place, it runs first.
 
     Raises:
         Error: INVALID_ARGUMENT for a pass that asks Inductor for more than the graph.

@@ -1,4 +1,4 @@
-"""What the backend takes of a model, in how many kernels, what that is predicted to gain, and why the rest is left."""
+"""Reports what the backend captures of a model, in how many kernels, the predicted gain, and why the other ops are left to Inductor."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ..runtime.options import Options, target_context
 from . import compile_with
 from .graph_pass import Report, SinterPass, Taken
 
-_DEFAULT_TARGET = "h200"  # of models on the CPU
+_DEFAULT_TARGET = "h200"  # for models on the CPU
 
 
 class Explanation(NamedTuple):
-    """What became of a model's graphs. ``str`` is the page as text; notebooks show it as HTML.
+    """The result of planning a model's graphs. ``str`` is the page as text; notebooks show it as HTML.
 
     Attributes:
         reports: one for each graph, in the order of compilation.
-        target: the chip that was planned for; "" for the GPU that the model is on.
+        target: the chip that the plans are for; "" for the GPU that the model is on.
     """
 
     reports: List[Report]
@@ -54,12 +54,12 @@ class Explanation(NamedTuple):
 
     @property
     def predicted_us(self) -> float:
-        """Of all parts' plans."""
+        """The predicted time of the plans of all parts."""
         return sum(part.plan.predicted_us for part in self.taken if part.plan is not None)
 
     @property
     def inductor_us(self) -> float:
-        """Estimated, of what Inductor would run for the same ops."""
+        """The estimated time of the kernels that Inductor would run for the same ops."""
         return sum(part.limit_us for part in self.taken)
 
     def __str__(self) -> str:
@@ -130,8 +130,8 @@ pre{{background:#f6f6f6;padding:8px;overflow:auto}}svg{{max-width:100%}}</style>
 def explain(model: Any, inputs: Any, *, target: Optional[str] = None) -> Explanation:
     """Plans a model's graphs as ``torch.compile(model, backend="sinter")`` would, and waits for all plans.
 
-    Inductor compiles nothing, and nothing is computed: where a graph breaks, what is behind it sees zeros. What the process has compiled
-    so far is dropped, as by ``torch._dynamo.reset()``: every other compiled model is compiled anew at its next call.
+    Inductor compiles nothing, and nothing is computed: code after a graph break receives zeros. Everything that the process has compiled
+    so far is dropped, as by ``torch._dynamo.reset()``: every other compiled model is compiled again at its next call.
 
     Args:
         model: a module or a function.
@@ -139,7 +139,7 @@ def explain(model: Any, inputs: Any, *, target: Optional[str] = None) -> Explana
         target: a chip, for a model on the CPU; by default h200 there.
 
     Raises:
-        Error: INVALID_ARGUMENT for a ``target`` beside inputs on a GPU; NOT_FOUND for one that is no chip, with the chips there are.
+        Error: INVALID_ARGUMENT for a ``target`` if inputs are on a GPU; NOT_FOUND if it does not name a chip, with the chips there are.
     """
     positional, named = _arguments(inputs)
     on_gpu = any(x.is_cuda for x in torch.utils._pytree.tree_leaves((positional, named)) if isinstance(x, torch.Tensor))
@@ -156,7 +156,7 @@ def explain(model: Any, inputs: Any, *, target: Optional[str] = None) -> Explana
     def backend(gm: torch.fx.GraphModule, example_inputs: Any) -> Any:
         return compile_with(graph_pass, gm, example_inputs, {}, inner_compile=_planned)
 
-    torch._dynamo.reset()  # what was compiled before would not be seen
+    torch._dynamo.reset()  # graphs that were compiled before would not be seen
     with torch.no_grad():
         compiled: Any = torch.compile(model, backend=backend)
         compiled(*positional, **named)
@@ -165,7 +165,7 @@ def explain(model: Any, inputs: Any, *, target: Optional[str] = None) -> Explana
 
 
 def _planned(gm: torch.fx.GraphModule, example_inputs: Any, **_: Any) -> Any:
-    """What takes the place of Inductor's compiler: its pass, and a function that gives zeros as the graph's results."""
+    """Stands in for Inductor's compiler: runs the pass, and returns a function that gives zeros as the graph's results."""
     from torch._inductor import config
     from torch._inductor.fx_passes.post_grad import view_to_reshape
 
@@ -206,7 +206,7 @@ def _work(part: Taken) -> int:
 
 
 def _told(part: Taken) -> str:
-    """A part in a line: ops, kernels, times, and its operators."""
+    """One line about a part: its ops, kernels, times and operators."""
     names = collections.Counter(
         "attention" if is_attention(node) else target_of(node).split(".")[1] for node in part.nodes if computes(node)
     )

@@ -1,4 +1,4 @@
-"""Which op of a part it is that its plan cannot be made for."""
+"""Finds the op of a part for which no plan can be made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OF_AN_OP = (Status.COMPILE_FAILED, Status.NO_LEGAL_PLAN, Status.UNIMPLEMENTED, S
 
 
 def named_node(error: Error, made: Converted) -> Any:
-    """The node of the op that an error names; if that picks from several values, the node that made them."""
+    """The node of the op that an error names. If that node picks one of several values, the node that made them."""
     node = made.nodes[error.op] if error.op is not None and error.op < len(made.nodes) else None
     return node.args[0] if node is not None and target_of(node) == "getitem" else node
 
@@ -20,7 +20,7 @@ def named_node(error: Error, made: Converted) -> Any:
 def smallest_that_fails(
     nodes: List[Any], tried: Sequence[List[Any]], halves: Callable[[List[Any]], List[List[Any]]], fails: Callable[[List[Any]], bool]
 ) -> List[Any]:
-    """The smallest part that fails: `nodes`, which fail, are halved as long as a half fails.
+    """The smallest part that fails: `nodes` fail, and are halved as long as a half fails.
 
     Args:
         tried: smaller parts of `nodes` that are likely to fail, which are asked first.

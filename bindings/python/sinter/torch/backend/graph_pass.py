@@ -1,4 +1,4 @@
-"""Inductor's pass over a graph behind autograd: parts that Sinter takes become operators, everything else stays Inductor's."""
+"""The pass over Inductor's graph after autograd: captured parts become operators of Sinter, and Inductor compiles the rest."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Taken(NamedTuple):
     """A part that became an operator.
 
     Attributes:
-        nodes: of the graph, which are in it no longer.
-        m: rows that it was planned for; 0 where the chain has no M.
-        limit_us: predicted time of the kernels that Inductor would run; of a part that was measured what stands to the plan's expected
-            time as Inductor's measured time to the plan's.
-        plan: where it was there in time.
+        nodes: nodes of the graph that the operator replaced.
+        m: rows that it was planned for; 0 if the chain has no M.
+        limit_us: predicted time of the kernels that Inductor would run. For a measured part, the plan's expected time multiplied by the
+            measured ratio of Inductor's time to the plan's.
+        plan: the plan, if it was there in time.
     """
 
     name: str
@@ -58,11 +58,11 @@ class Taken(NamedTuple):
 
 
 class Report:
-    """What became of a graph."""
+    """The result of the pass over one graph."""
 
     def __init__(self) -> None:
         self.taken: List[Taken] = []
-        #: Nodes that compute and are left to Inductor: their operator, and why.
+        #: Computing nodes that are left to Inductor: their operator, and why.
         self.left: List[Tuple[str, str]] = []
         #: The same of nodes that read only weights.
         self.of_weights: List[Tuple[str, str]] = []
@@ -74,10 +74,10 @@ class SinterPass(CustomGraphPass):
     """The pass.
 
     Args:
-        reports: where each graph's report goes, for who explains.
-        first: a pass of the caller's, which runs before.
+        reports: the list to which each graph's report is appended, for ``explain``.
+        first: a pass of the caller, which runs before this one.
         weights: which of the model's inputs, as Dynamo counts them, are its parameters and buffers.
-        beside: pairs of them that lie behind each other in memory.
+        beside: pairs of them that are adjacent in memory.
     """
 
     def __init__(
@@ -97,13 +97,13 @@ class SinterPass(CustomGraphPass):
     def of(
         self, gm: torch.fx.GraphModule, inputs: Sequence[Any], first: Optional[Callable[[torch.fx.Graph], Any]]
     ) -> "SinterPass":
-        """The pass for Dynamo's graph `gm` of `inputs`, behind `first` where there is one."""
+        """The pass for Dynamo's graph `gm` of `inputs`. It runs after `first`, if there is one."""
         weights = _weights_of(gm)
         return SinterPass(self.options, self.reports, first, weights, neighbours(inputs, weights))
 
     def uuid(self) -> Any:
-        """Graphs of Inductor's cache are those of these files, this library, its tuning set, these options and the first pass.
-        None, which keeps them out of the cache, where that pass has none."""
+        """The key of graphs in Inductor's cache: these files, the library, its tuning set, the options and the first pass.
+        None if the first pass has no key, which keeps the graphs out of the cache."""
         own = self._digest()
         if self.first is None:
             return own
@@ -121,7 +121,7 @@ class SinterPass(CustomGraphPass):
             if self.options.target is not None:
                 return target_context(self.options.target).tuning_digest
             return store.context(torch.cuda.current_device()).tuning_digest if torch.cuda.is_available() else ""
-        except Error:  # no Hopper: the pass leaves all
+        except Error:  # not a Hopper GPU: the pass captures nothing
             return ""
 
     def __call__(self, graph: torch.fx.Graph) -> None:
@@ -136,7 +136,7 @@ class SinterPass(CustomGraphPass):
                 raise
             warn_once(f"the graph is left to Inductor: {type(error).__name__}: {error}")
             write_out(graph)
-            stable_topological_sort(graph)  # no node is erased before all that reads it reads another
+            stable_topological_sort(graph)  # no node is erased before all its readers read another one
         finally:
             forget_what_was(graph)
 
@@ -152,10 +152,10 @@ class SinterPass(CustomGraphPass):
         if len(devices) != 1:
             return report
         context_of(self.options, next(iter(devices)))  # without one the graph stays as it is
-        join_sums_over_steps(graph, device)  # Inductor's own code gains by it, too, and by the next one
+        join_sums_over_steps(graph, device)  # Inductor's own code also gains by this rewrite and the next one
         sum_one_hots(graph, device)
         kept = copy_of(graph)
-        if not self.options.verify:  # only parts are compared
+        if not self.options.verify:  # only the results of parts are compared
             experts_as_operators(graph, device)
         slices_for_splits(graph)
         few_elements(graph)
@@ -225,8 +225,8 @@ def _sources() -> List[pathlib.Path]:
 
 
 def _weights_of(gm: torch.fx.GraphModule) -> FrozenSet[int]:
-    """Places of the parameters and buffers among the inputs of Dynamo's graph. A tensor that the caller gives is none, also where
-    its address is marked as static: what lies there changes."""
+    """Positions of the parameters and buffers among the inputs of Dynamo's graph. A tensor that the caller passes does not count, even if
+    its address is marked as static: its contents change."""
 
     def is_weight(node: Any) -> bool:
         source = getattr(getattr(node, "_dynamo_source", None), "guard_source", None)
@@ -238,7 +238,7 @@ def _weights_of(gm: torch.fx.GraphModule) -> FrozenSet[int]:
 
 
 def _constants(nodes: Sequence[Any], weights: FrozenSet[int]) -> Set[Any]:
-    """Inputs of the graph that are `weights` and that nothing here writes, and what Inductor froze; none of a graph of training."""
+    """Inputs of the graph that are `weights` and that nothing here writes, and constants that Inductor froze. Empty for a training graph."""
     if any("partitioner_tag" in node.meta for node in nodes):
         return set()
     from torch._functorch._aot_autograd.descriptors import PlainAOTInput

@@ -17,23 +17,23 @@ from ..runtime.store import store
 from ..runtime.warn import warn_once
 
 
-#: What measuring fails by where prediction still has a plan: no GPU, times that decide nothing, no memory, must-hit.
+#: Errors by which measuring fails though prediction still has a plan: no GPU, inconclusive times, no memory, must-hit.
 _NOT_MEASURED = (Status.UNAVAILABLE, Status.FAILED_PRECONDITION, Status.RESOURCE_EXHAUSTED, Status.CACHE_MISS)
 
 
 class Asked:
-    """A chain whose search has ended: refused, not worth a build, being built, or there.
+    """A chain whose search has ended: it was refused or is not worth a build, or its plan is being built or there.
 
     Args:
-        only_asks: nothing is built.
-        until: of ``time.monotonic``, when the wait for the search ends.
-        most_us: what the plan may be expected to take, to be built.
-        candidates: that are measured before one is chosen; 0: as the context says. Prediction chooses where nothing can be measured.
+        only_asks: the chain is only searched, nothing is built.
+        until: the time of ``time.monotonic`` when the wait for the search ends.
+        most_us: the plan is built only if its expected time is at most this.
+        candidates: how many are measured before one is chosen; 0: as the context says. If nothing can be measured, prediction chooses.
 
     Attributes:
         error: why there is no plan.
-        expected_us: what the plan is expected to take; 0 where the search is not done.
-        lost_us: the same, of a plan that is not worth its build; 0 of any other.
+        expected_us: the plan's expected time; 0 if the search is not done.
+        lost_us: the expected time of a plan that is not worth its build; 0 for any other.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Asked:
         self.error: Optional[Error] = None
         self.expected_us = self.lost_us = 0.0
         self._pending: Any = None
-        self._predicted: Optional[Callable[[], Any]] = None  # a prepare by prediction, where measuring fails
+        self._predicted: Optional[Callable[[], Any]] = None  # a prepare by prediction, if measuring fails
         try:
             found = _searched(context, made, m, until)
             if found is not None:
@@ -56,7 +56,7 @@ class Asked:
                 self._predicted = lambda: context.prepare_async(made.chain, m, measure=-1)
                 self._pending = context.prepare_async(made.chain, m, measure=candidates)
             else:
-                self._pending = context.prepare_async(made.chain, m)  # it finds what was searched for
+                self._pending = context.prepare_async(made.chain, m)  # it finds the result of the search
         except Error as error:
             self.error = error
             return
@@ -68,7 +68,7 @@ class Asked:
         return None if self.error is None else str(self.error)
 
     def plan(self, wait: bool) -> Optional[Plan]:
-        """The plan where it is there, or once it is; None while it is being built, where nothing builds it, or with ``error``."""
+        """The plan, if it is there; with `wait`, once it is. None while it is being built, if nothing builds it, or with ``error``."""
         if self._pending is None or not (wait or self._pending.done()):
             return None
         try:
@@ -90,7 +90,7 @@ class Asked:
 
 
 def _searched(context: Context, made: Converted, m: int, until: float) -> Optional[Search]:
-    """What the library would choose; None where there is no time for the search."""
+    """The plan that the library would choose; None if there is no time for the search."""
     left = until - time.monotonic()
     if left <= 0:
         return None
@@ -102,6 +102,6 @@ def _searched(context: Context, made: Converted, m: int, until: float) -> Option
         raise
 
 
-#: Builds that go on behind their passes, whose slots will find them.
+#: Builds that go on after their passes have returned; the operators' slots will find the plans.
 _building: List[Any] = []
 store.when_dropped(_building.clear)

@@ -1,4 +1,4 @@
-"""Which parts of a graph become operators: those that the library plans, and whose plans gain."""
+"""Decides which parts of a graph become operators: parts that the library plans, and whose plans gain."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from ..runtime.verify import BOUNDS
 from .faults import OF_AN_OP, named_node, smallest_that_fails
 from .library_plans import Asked
 
-_MOST_TRIES = 5  # partitions anew around ops that are refused, then the part is left
-_WORTH = 0.97  # of Inductor's measured time, what a plan may take: a part costs something at its border, too
-_HOPELESS = 1.5  # times what Inductor's kernels are estimated to take: a plan that is predicted to take more is not measured
-_MOST_HALVINGS = 2  # of a part that loses, for smaller ones that gain
-_MOST_HALVES = 64  # that are searched in a graph
-_MOST_FAULTS = 32  # parts of a graph that fail, and smaller ones that are built to find which op of them does
-_SEARCH_SECONDS = 60.0  # that a graph's pass waits for searches; what is found later, the operator finds
+_MOST_TRIES = 5  # how often a part is partitioned again around refused ops; then it is left to Inductor
+_WORTH = 0.97  # the most that a plan may take of Inductor's measured time: a part also costs time at its border
+_HOPELESS = 1.5  # a plan predicted to take more than so many times the estimate for Inductor's kernels is not measured
+_MOST_HALVINGS = 2  # how often a losing part is halved to find smaller ones that gain
+_MOST_HALVES = 64  # the most halves that are searched in a graph
+_MOST_FAULTS = 32  # failing parts of a graph, plus the smaller ones that are built to find the op that fails
+_SEARCH_SECONDS = 60.0  # the time that a graph's pass waits for searches; the operator uses results that come later
 
 
 class Part(NamedTuple):
@@ -50,12 +50,12 @@ class Part(NamedTuple):
 
     @property
     def expected_us(self) -> float:
-        """What the plan is expected to take; 0 where its search is not done."""
+        """The plan's expected time; 0 if its search is not done."""
         return self.asked.expected_us
 
 
 class Planner:
-    """Finds the parts of one graph, and asks the library which it plans."""
+    """Finds the parts of one graph, and asks the library which of them it plans."""
 
     def __init__(self, graph: torch.fx.Graph, options: Options, device: str, constants: Set[Any]) -> None:
         self.graph = graph
@@ -63,15 +63,15 @@ class Planner:
         self.nodes = list(graph.nodes)
         tell_ahead(self.nodes, written_by_inductor)
         self.left: Dict[Any, str] = {}
-        self.apart: List[List[Any]] = []  # parts whose nodes are left to no other
+        self.apart: List[List[Any]] = []  # parts whose nodes no other part may take
         self.replaced: Dict[Any, Any] = {}
         self._device = device
         self._constants = constants
         self._hint_of = _hint_of(results(self.nodes))
         self._asked: Dict[Tuple[str, int], Asked] = {}
-        self._searched: Dict[Tuple[str, int], Asked] = {}  # halves, which nothing builds
+        self._searched: Dict[Tuple[str, int], Asked] = {}  # halves; these are only searched, never built
         self._limits: Dict[str, List[float]] = {}
-        self._shares: Dict[str, float] = {}  # of the estimates, what measuring made of them
+        self._shares: Dict[str, float] = {}  # ratio of the measured limit to the estimate
         self._until = time.monotonic() + _SEARCH_SECONDS
         self._halves_left = _MOST_HALVES
         self._faults_left = _MOST_FAULTS
@@ -80,7 +80,7 @@ class Planner:
         self._figures = self._context.describe()["model"]
 
     def parts(self) -> List[Part]:
-        """Parts that plan, in the graph's order."""
+        """Parts that the library plans, in the graph's order."""
         self._leave_attention()
         kept: List[Part] = []
         waiting = [*partition(self.nodes, kinds(self._device, self.left)), *self.apart]
@@ -106,7 +106,7 @@ class Planner:
         return bool(self.options.measure) or self.options.prepare == "block"
 
     def _planned(self, parts: Sequence[List[Any]]) -> List[Part]:
-        """Parts whose searches have ended, of `parts` and of what they become without ops that are refused."""
+        """Parts whose searches have ended: `parts`, or what remains of them without refused ops."""
         found: List[Part] = []
         waiting = [(part, 0) for part in parts]
         while waiting:
@@ -135,10 +135,10 @@ class Planner:
                 found.append(Part(nodes, made, m, self._ask(made, m, limit), limit))
             except Refused as refused:
                 node = refused.node if refused.node is not None else nodes[-1]
-                node = node.args[0] if target_of(node) == "getitem" else node  # its parent gives nothing else
+                node = node.args[0] if target_of(node) == "getitem" else node  # its parent has no other result
                 if tries >= _MOST_TRIES:
                     readers = [n for n in nodes if _symbol_of(n.all_input_nodes) is not None]
-                    if readers and _symbol_of(nodes) is None:  # what has no M at all may still be taken
+                    if readers and _symbol_of(nodes) is None:  # a part without any M may still be captured
                         self.left.update((n, refused.why) for n in readers)
                         waiting.extend((part, 0) for part in self._again(nodes))
                         continue
@@ -149,8 +149,8 @@ class Planner:
         return found
 
     def _around_fault(self, part: Part, error: Error) -> List[List[Any]]:
-        """Lists of nodes that may still be parts, of a part whose plan cannot be made: all but the op that fails, which is left. If the error
-        names no op, smaller parts are planned, or built, until the op is found."""
+        """Lists of nodes that may still be parts, for a part whose plan cannot be made: all nodes except the op that fails, which is left
+        to Inductor. If the error names no op, smaller parts are planned, or built, until the op is found."""
         why, named = str(error), named_node(error, part.made)
         self._faults_left -= 1
         if self._faults_left <= 0 or named is None and error.code not in OF_AN_OP:
@@ -159,14 +159,14 @@ class Planner:
         failing, tried = [named], [_alone(node) for node in part.nodes if is_attention(node)]
         if named is None:
             failing = smallest_that_fails(part.nodes, tried, self._halves, lambda nodes: self._fails(nodes, error.code))
-        apart = self._halves(failing) if sum(map(computes, failing)) > 1 else []  # each builds without the other
+        apart = self._halves(failing) if sum(map(computes, failing)) > 1 else []  # each half builds without the other
         if len(apart) < 2:
             self.left.update((node, why) for node in failing)
             return self._again(part.nodes)
         return [*apart, *self._again([node for node in part.nodes if node not in failing])]
 
     def _fails(self, nodes: List[Any], code: int) -> bool:
-        """Whether a part's plan fails so: by a build where `code` is a compiler's."""
+        """Whether a part's plan fails with `code`; the part is built if `code` is an error of a compiler."""
         rows, over = _rows_of(nodes), written_over(nodes)
         if over is None or not all(rows.folds(val.shape) for node in nodes for val in results([node, *node.all_input_nodes])):
             return False
@@ -187,7 +187,7 @@ class Planner:
         return error is not None and error.code == code
 
     def _leave_attention(self) -> None:
-        """Leaves attention that no kernel takes, or that PyTorch's own computes sooner, by asking for each alone."""
+        """Leaves attention to Inductor if no kernel takes it, or if PyTorch's own is faster. Each attention is judged as a part of its own."""
         for node in self.nodes:
             if not is_attention(node) or not kinds(self._device, self.left)(node).taken:
                 continue
@@ -215,7 +215,8 @@ class Planner:
         return None
 
     def _that_gain(self, part: Part) -> List[Part]:
-        """The part; in the place of one that loses, parts of it that gain beside Inductor's kernels for the rest, where there are any."""
+        """The part, if it gains. Else smaller parts of it that reduce the total time, with Inductor's kernels for the rest. If there are
+        none, the part."""
         if part.expected_us <= self._most_us(part.limit_us):
             return [part]
         chosen: List[Part] = []
@@ -238,7 +239,7 @@ class Planner:
         return [each._replace(asked=own) for each, own in zip(chosen, asked)] or [part]
 
     def _gaining(self, part: Part, halvings: int) -> Iterator[Part]:
-        """Halves of a part that loses, and halves of those, that gain."""
+        """Gaining halves of a part that loses; a losing half is halved again."""
         for nodes in self._halves(part.nodes) if halvings else []:
             half = self._half(nodes)
             if half is not None and half.expected_us > half.limit_us:
@@ -252,7 +253,7 @@ class Planner:
         return partition(self.nodes, lambda n: base(n) if n in inside else Kind(False), (work + 1) // 2)
 
     def _half(self, nodes: List[Any]) -> Optional[Part]:
-        """A part whose plan was only searched; None where there is none."""
+        """A part whose plan was only searched; None if there is no plan."""
         if self._halves_left <= 0 or not worth_a_try(nodes, self._hint_of):
             return None
         rows = _rows_of(nodes)
@@ -270,7 +271,7 @@ class Planner:
         return None if asked.refused is not None or not asked.expected_us else Part(nodes, made, m, asked, limit)
 
     def _converted(self, nodes: List[Any], rows: Rows, m: int, limit_us: float, over: Dict[Any, Any] = {}) -> Converted:
-        """The chain of a part. Small products of steps, which share a matrix, are by tensor cores or by threads, whichever is predicted to be faster.
+        """The chain of a part. Small products of steps share a matrix. They use tensor cores or threads, whichever is predicted to be faster.
 
         Raises:
             Refused: naming the node that no chain can hold.
@@ -284,7 +285,7 @@ class Planner:
         return other if sooner.expected_us and (not asked.expected_us or sooner.expected_us < asked.expected_us) else made
 
     def _search(self, made: Converted, m: int, limit_us: float) -> Asked:
-        """What is found by a search that no build follows."""
+        """The result of a search without a build."""
         key = (made.chain.digest, m)
         asked = self._asked.get(key) or self._searched.get(key)
         if asked is None:
@@ -292,13 +293,13 @@ class Planner:
         return asked
 
     def _is_constant(self, node: Any) -> bool:
-        """Whether a value is a weight or a view of one: a linear layer's is given transposed."""
+        """Whether a value is a weight or a view of one: the graph reads a linear layer's weight transposed."""
         while node not in self._constants and target_of(node) in TABLE and TABLE[target_of(node)].view:
             node = node.args[0]
         return node in self._constants
 
     def _judged(self, part: Part) -> Optional[Part]:
-        """With its plan, where that is there or waited for; None where the plan is no faster than Inductor's kernels."""
+        """The part with its plan, if that is there or waited for; None if the plan is not faster than Inductor's kernels."""
         limit, expected, told, why = part.limit_us, part.expected_us, None, None
         plan = part.asked.plan(wait=self._waits)
         if plan is not None and not self.options.verify:
@@ -328,11 +329,11 @@ class Planner:
         return measured(part.nodes, part.made, part.m, plan, device, self._figures["l2_bytes"])
 
     def replace(self, part: Part, name: str) -> Any:
-        """Puts the operator in; None where the graph does not allow it."""
+        """Replaces the part by its operator; None if the graph does not allow it."""
         how = "reference" if self.options.verify and self.options.target else self.options.prepare
         bound = _bound(part.nodes) if self.options.verify else None
         tensors = [len(given_apart(border) or [0]) for border in part.made.inputs]
-        over = () if self.options.verify else part.made.over  # what is compared has memory of its own
+        over = () if self.options.verify else part.made.over  # results that are compared have memory of their own
         arguments = (pack(part.made.chain, self._limits_us(part), tensors, over, self.options.candidates), "" if how == "background" else how)
         try:
             return replace(self.graph, part.nodes, part.made, arguments, bound, name, self.replaced)
@@ -341,7 +342,7 @@ class Planner:
             return None
 
     def _limits_us(self, part: Part) -> List[float]:
-        """What a plan may be expected to take: of a chain without M one number, else one for each bucket; none where any may."""
+        """The most that a plan may be expected to take: one number for a chain without M, else one for each bucket. Empty if there is no limit."""
         if self.options.verify:
             return []
         symbol, digest = part.made.rows.symbol, part.made.chain.digest
@@ -361,13 +362,13 @@ class Planner:
         return self._limits[digest]
 
     def _again(self, nodes: List[Any]) -> List[List[Any]]:
-        """The parts that are in `nodes` without those that are left by now."""
+        """The parts in `nodes`, without the nodes that are left to Inductor by now."""
         inside = set(nodes)
         base = kinds(self._device, self.left)
         return partition(self.nodes, lambda n: base(n) if n in inside else Kind(False))
 
     def _ask(self, made: Converted, m: int, limit_us: float) -> "Asked":
-        """Whether the library plans the chain; the build goes on behind the answer, where the plan is not expected to lose.
+        """Whether the library plans the chain. If the plan is not expected to lose, its build goes on after the answer.
 
         Raises:
             Refused: naming the node of the op that the library named. An error of an op that names none is ``Asked.error``.
@@ -384,12 +385,12 @@ class Planner:
         return asked
 
     def _most_us(self, limit_us: float) -> float:
-        """What a plan may be expected to take, to be built."""
+        """The most that a plan may be expected to take; a slower one is not built."""
         return math.inf if self.options.verify else limit_us * (_HOPELESS if self.options.measure else 1)
 
 
 def _alone(node: Any) -> List[Any]:
-    """A node of several values, and those that pick from it."""
+    """A node of several values, and the nodes that pick from it."""
     return [node, *node.users]
 
 
@@ -399,7 +400,7 @@ def _symbol_of(nodes: Sequence[Any]) -> Any:
 
 
 def _rows_of(nodes: Sequence[Any]) -> Rows:
-    """The rows of what the nodes make; of what they read, where they make nothing that has a symbol."""
+    """The rows of the nodes' results; if no result has a symbol, the rows of the values that they read."""
     symbol = _symbol_of(nodes)
     return Rows(symbol) if symbol is not None else Rows.of([val.shape for node in nodes for val in results(node.all_input_nodes)])
 
@@ -412,7 +413,7 @@ def _bound(nodes: Sequence[Any]) -> float:
 
 
 def _hint_of(vals: Sequence[Any]) -> Callable[[Any], int]:
-    """What a symbolic size is in the call that is being compiled."""
+    """Maps a symbolic size to its value in the call that is being compiled."""
     env = next((size.node.shape_env for val in vals for size in val.shape if not isinstance(size, int)), None)
 
     def hint(expression: Any) -> int:
