@@ -9,7 +9,7 @@ from ..._shape import M
 
 Number = Union[int, float]
 
-#: Element types of torch as a chain has them. s64 is one of ids of rows alone.
+#: A chain's name for each element type of torch. Only ids of rows may be s64.
 DTYPES: Dict[str, str] = {
     "torch.float32": "f32",
     "torch.float16": "f16",
@@ -36,7 +36,7 @@ class Array(NamedTuple):
     Attributes:
         value: with its axes in the order of memory.
         order: axis i of the graph's value is axis ``order[i]`` of `value`.
-        folded: so many leading axes of the graph's value are one axis, of extent M; 0: none are.
+        folded: how many leading axes of the graph's value are one axis here, of extent M; 0: no axis is M.
     """
 
     value: Value
@@ -85,7 +85,7 @@ def extent(size: Any) -> Any:
 
 
 class Rows:
-    """Which product of symbols is M in a part: a graph has many symbols, a chain one.
+    """Which product of symbols is M in a part: a graph has many symbols, a chain has one.
 
     Attributes:
         symbol: the expression that is M; None where all extents are numbers.
@@ -96,7 +96,7 @@ class Rows:
 
     @classmethod
     def of(cls, shapes: Sequence[Sequence[Any]]) -> "Rows":
-        """The product of leading extents, up to a last symbol, that most of the shapes are rows of."""
+        """The product of leading extents, up to the last symbol, that is the number of rows of most shapes."""
         counted: Dict[Any, int] = {}
         for shape in shapes:
             sizes = [extent(size) for size in shape]
@@ -115,7 +115,7 @@ class Rows:
         return self.why_not([shape]) is None
 
     def why_not(self, shapes: Sequence[Sequence[Any]]) -> Optional[str]:
-        """Names the first extents that no value of a chain can have; None where all can be."""
+        """Names the first extents that no value of a chain can have; None if a chain can have all."""
         for shape in shapes:
             try:
                 self.fold(shape)
@@ -124,7 +124,7 @@ class Rows:
         return None
 
     def fold(self, shape: Sequence[Any]) -> Tuple[Tuple[Any, ...], int]:
-        """Extents of the chain, and how many leading axes became the one of M.
+        """Extents of the chain's value, and how many leading axes became the axis M.
 
         Raises:
             Refused: for symbols that are not M.
@@ -144,10 +144,10 @@ class Rows:
 
 
 def aligned(array: Array, dims: int, folded: int, rank: int, own_rank: int) -> Array:
-    """`array` as it lies beside values of `dims` axes of the chain, `rank` of the graph, `folded` of them M."""
+    """`array` with axes that broadcast against a value of `dims` axes in the chain and `rank` in the graph, of which `folded` are M."""
     if folded < 2 or array.folded == folded:
         return array
-    extra = max(0, folded - (rank - own_rank))  # axes of its own beside those that are M
+    extra = max(0, folded - (rank - own_rank))  # its axes that match axes of M
     own = array.dims
     if array.folded or any(size != 1 for size in own[:extra]):
         raise Refused("it is spread along a part of M")
@@ -155,7 +155,7 @@ def aligned(array: Array, dims: int, folded: int, rank: int, own_rank: int) -> A
 
 
 def together(builder: Builder, operands: Sequence[Any], rank: int) -> Tuple[List[Any], Tuple[int, ...]]:
-    """Operands of an element-wise op with their axes in one order, which broadcast as numpy's do; and that order.
+    """Operands of an element-wise op with their axes in one order, and that order. They broadcast as in numpy.
 
     `rank`: axes of the result.
     """
@@ -166,7 +166,7 @@ def together(builder: Builder, operands: Sequence[Any], rank: int) -> Tuple[List
 
 
 def _laid(array: Array, order: Tuple[int, ...]) -> Value:
-    """Broadcast at the right in the graph's order, with axes in the order of `order`."""
+    """The value with its axes in the order of `order`, aligned at the last axis as numpy broadcasts."""
     if array.order == order:
         return array.value
     if not array.order:

@@ -1,7 +1,7 @@
-"""ATen operators, as a graph of Inductor has them behind autograd, in ops of a chain: one row an operator.
+"""ATen operators of Inductor's graphs after autograd, as ops of a chain: one row for each operator.
 
-A handler only says what an operator computes. Which spelling of it plans best, where views go and what lies in memory twice
-is the normal form's work (src/normal).
+A handler only states what an operator computes. The normal form (src/normal) chooses the form that plans best, moves views
+and finds values that are in memory twice.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _or(x: Value, y: Value) -> Value:
     return x | y
 
 
-#: What arithmetic of predicates alone is, whose result torch has as a predicate too.
+#: Arithmetic whose operands are all predicates, as logic: in torch its result is also a predicate.
 _OF_PREDICATES = {"add": _or, "mul": _and, "maximum": _or, "minimum": _and}
 
 
@@ -145,7 +145,7 @@ for _name, _f in {
     "silu": lambda x: x * sigmoid(x),
 }.items():
     TABLE[f"aten.{_name}.default"] = Row(_unary(_f))
-# Wrong by a few units of f32, also where the result is an integer.
+# Wrong by a few units of f32, even if the result is an integer.
 for _name, _f in {
     "exp2": lambda x: exp(x * math.log(2)),
     "log2": lambda x: log(x) * (1 / math.log(2)),
@@ -158,7 +158,7 @@ for _name, _g in foreach.BINARY.items():
 
 
 def _scaled(name: str) -> Handler:
-    """By a number; of q or k alone, their product is multiplied in its place, which its kernel does."""
+    """Multiplies or divides by a number. If only the product of q and k reads the result, that product is scaled instead, by its own kernel."""
     convert = _binary(foreach.BINARY[name], _OF_PREDICATES.get(name))
 
     def scaled(c: Converter, node: Any) -> Array:
@@ -231,7 +231,7 @@ def _fma(c: Converter, node: Any) -> Array:
 
 
 def reduced_axes(node: Any) -> List[int]:
-    """The axes that a reduction names, all where it names none; but `any` over an empty list reduces nothing."""
+    """The axes that a reduction names, or all if it does not name any; but `any` over an empty list reduces nothing."""
     given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
     if given is None or given == [] and not target_of(node).startswith("aten.any."):
         return list(range(len(node.args[0].meta["val"].shape)))
@@ -241,7 +241,7 @@ def reduced_axes(node: Any) -> List[int]:
 def _axes(node: Any, x: Array) -> Tuple[int, ...]:
     """Axes of x's value that `node` reduces."""
     rank, chosen = len(node.args[0].meta["val"].shape), reduced_axes(node)
-    if not rank or x.folded and len(chosen) == rank:  # a number has an axis 0 or -1 as well
+    if not rank or x.folded and len(chosen) == rank:  # a tensor without axes also accepts axis 0 or -1
         return tuple(range(x.value.rank))
     return tuple(sorted({x.axis(axis, rank) for axis in chosen}))
 
@@ -251,7 +251,7 @@ def _reduced(c: Converter, node: Any, x: Array, value: Value, axes: Tuple[int, .
     dims, folded = c.rows.fold(result.shape)
     if keep and len(x.order) == len(dims):
         return Array(value, x.order, folded)
-    if keep:  # M, of several of the graph's axes, is one of 1 now
+    if keep:  # M, which several axes of the graph make up, has extent 1 now
         return of(value.reshape(*dims), folded)
     left = [axis for axis in x.order if axis not in axes]
     return Array(value, tuple(sorted(left).index(axis) for axis in left), folded)
@@ -284,7 +284,7 @@ TABLE["aten.max.default"], TABLE["aten.min.default"] = Row(_reduce("max")), Row(
 
 
 def _chosen(kind: str) -> Handler:
-    """The largest or least values along an axis, and where the first of each lies: a NaN is larger, and less, than all."""
+    """The largest or least values along an axis, and the index of the first of each. A NaN is the largest and the least value."""
 
     def convert(c: Converter, node: Any) -> Tuple[Optional[Array], Optional[Array]]:
         x, rank = c.array(node.args[0]), len(node.args[0].meta["val"].shape)
@@ -293,7 +293,7 @@ def _chosen(kind: str) -> Handler:
         if axis < 0 or not 0 < x.value.shape[axis]:
             raise Refused("it reduces over M, or no axis")
         value = number(x.value, "s32")
-        read = {user.args[1] for user in node.users}  # nothing is computed that nobody reads
+        read = {user.args[1] for user in node.users}  # a result that nobody reads is not computed
         first = second = None
         if 0 in read:
             chosen = getattr(value, kind)((axis,), keepdims=keep)
@@ -328,7 +328,7 @@ def _variance(c: Converter, node: Any, with_mean: bool) -> Any:
     keep = bool(node.kwargs.get("keepdim", False))
     wide = x.value.cast("f32")
     results = node.meta["val"] if with_mean else [node.meta["val"]]
-    read = {user.args[1] for user in node.users} if with_mean else {0}  # an op that nothing reads is none
+    read = {user.args[1] for user in node.users} if with_mean else {0}  # an op without a reader is not part of the chain
     found: List[Optional[Array]] = [None, None]
     if keep or 0 in read:
         mean = wide.mean(axes, keepdims=True)

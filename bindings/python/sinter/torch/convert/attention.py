@@ -1,6 +1,6 @@
-"""ATen's scaled dot product attention: what is taken of it, and as what ops.
+"""ATen's scaled dot product attention: which calls are captured, and as which ops.
 
-Composites of the library are written in their ops here, so that an op that is refused has a node.
+Composites of the library are written here as their single ops, so that a refused op has a node.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .products import operand
 
 _PREFIX = "aten._scaled_dot_product_"
 FLASH, EFFICIENT, CUDNN = (f"{_PREFIX}{backend}_attention.default" for backend in ("flash", "efficient", "cudnn"))
-#: The CPU's, in whose place a GPU runs one of the others, and that of other devices.
+#: The CPU's operator, for which a GPU runs one of the others, and the operator of other devices.
 _OTHERS = (f"{_PREFIX}flash_attention_for_cpu.default", f"{_PREFIX}fused_attention_overrideable.default")
 NAMES = (FLASH, EFFICIENT, CUDNN, *_OTHERS)
 
-#: What a kernel takes (src/attention): columns of q and k, and of v; terms that are added to scores or hide them.
+#: The most that a kernel takes (src/attention): columns of q and k, columns of v, and terms that are added to scores or hide them.
 MOST_HEAD = 128
 _MOST_TERMS = 2
 #: Bounds of a row's largest score and of its sum of powers. They make a row that sees no key 0, as PyTorch's kernels do, not NaN. Those kernels multiply
@@ -32,7 +32,7 @@ _LEAST_SUM = 1e-30
 
 
 class Call(NamedTuple):
-    """Arguments of a node of attention, by what they are. `bias`: what is added to the scores, or the mask of those that are kept."""
+    """The arguments of a node of attention. `bias`: the values that are added to the scores, or the mask of the scores that are kept."""
 
     q: Any
     k: Any
@@ -44,12 +44,12 @@ class Call(NamedTuple):
 
 
 class Term(NamedTuple):
-    """What is done to scores.
+    """One operation on the scores.
 
     Attributes:
-        kind: "add" a value to them, "keep" those where a predicate is true, "hide" them there.
-        node: whose value it is.
-        dims: extents of the scores beside which it lies; None: their own.
+        kind: "add" a value to them; "keep" the scores where a predicate is true; "hide" them there.
+        node: the node of that value or predicate.
+        dims: extents of the scores with which it broadcasts; None: the scores' own.
     """
 
     kind: str
@@ -71,7 +71,7 @@ def call_of(node: Any) -> Call:
 
 
 def why_not_attention(node: Any) -> Optional[str]:
-    """Why a node of attention is left, as far as it tells itself; the library may refuse one for its strides."""
+    """Why a node of attention is left to Inductor, as far as the node shows it; the library may also refuse one for its strides."""
     call = call_of(node)
     q, k, v = (x.meta["val"] for x in call[:3])
     if call.dropout:
@@ -103,8 +103,8 @@ def scores_of(node: Any) -> Tuple[Any, ...]:
 
 
 def terms_of(node: Any, inside: Collection[Any]) -> List[Term]:
-    """What is done to scores, through nodes of `inside` that make it of less: a mask that was made a bias, sums, rows that are repeated, and
-    the columns that align a bias in memory."""
+    """The operations on the scores. Nodes of `inside` that make a term from smaller values are looked through: a mask that was made a bias,
+    sums, repeated rows, and the columns that align a bias in memory."""
     bias = call_of(node).bias
     if bias is None:
         return []
@@ -137,7 +137,7 @@ def _split(term: Term, inside: Collection[Any]) -> List[Term]:
 
 
 def _unpadded(node: Any) -> Any:
-    """What a slice gives back of a value with zeros behind its columns; None of any other."""
+    """The value that a slice gives back of itself padded with zeros after its columns; None for any other node."""
     source = node.args[0]
     if target_of(source) != "aten.constant_pad_nd.default":
         return None
@@ -147,7 +147,7 @@ def _unpadded(node: Any) -> Any:
 
 
 def _regrouped(node: Any, inside: Collection[Any]) -> Any:
-    """The expanded value of which a view, or a copy that it needs, makes leading axes one; None of any other."""
+    """The expanded value whose leading axes a view, or a copy that the view needs, merges; None for any other node."""
     if target_of(node) not in ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.default"):
         return None
     source = node.args[0]
@@ -186,7 +186,7 @@ def _attention(c: Converter, node: Any) -> Tuple[Array]:
 
 
 def _for_heads(x: Value, heads: int) -> Value:
-    """Keys or values for all heads, of which groups share some."""
+    """Keys or values for all heads; groups of heads share them."""
     batch, shared, *matrix = x.shape
     if shared == heads:
         return x

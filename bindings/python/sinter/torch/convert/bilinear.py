@@ -1,4 +1,4 @@
-"""A chain of interpolations between four pixels."""
+"""Interpolations between four pixels, as ops of a chain."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .windows import CHANNELS_SECOND, channels_last
 
 
 def step_of(count: int, size: int, scale: Optional[float] = None, corners: bool = True) -> float:
-    """Pixels from one result to the next. `scale`: results a pixel, where the extents do not say it."""
+    """Pixels from one result to the next. `scale`: results for each pixel, if the extents do not determine it."""
     if corners:
         return (size - 1) / (count - 1) if count > 1 else 0.0
     return 1 / scale if scale else size / count
 
 
 def _source(node: Any) -> Any:
-    """The image, before a cast to f32: of each pixel that is read, and not of each pixel."""
+    """The image before a cast to f32: the pixels that are read are then cast, not all pixels."""
     source = node.args[0]
     wide = target_of(source) == "prims.convert_element_type.default" and source.args[0].meta["val"].dtype.is_floating_point
     return source.args[0] if wide else source
@@ -28,7 +28,7 @@ def _source(node: Any) -> Any:
 
 @row("aten.upsample_bilinear2d.default", reads=lambda node, _: [_source(node)])
 def _upsample(c: Converter, node: Any) -> Array:
-    """Four gathers of pixels, whose ids and shares of the result are made of its place."""
+    """Four gathers of pixels. Their ids and their shares of a result follow from the result's place."""
     given = [*node.args, *(None,) * (5 - len(node.args))]
     (height, width), corners = given[1:3]
     image = c.array(_source(node))
@@ -55,7 +55,7 @@ def _upsample(c: Converter, node: Any) -> Array:
 
 
 def _between(c: Converter, count: int, size: int, step: float, corners: bool) -> Tuple[Value, Value, Value]:
-    """For each result along an axis the two pixels that it lies between, and the second one's share."""
+    """For each result along an axis: the two pixels on either side of it, and the second one's share."""
     place = c.builder.iota("f32", (count,), 0)
     place = place * step if corners else maximum((place + 0.5) * step - 0.5, 0.0)
     first = minimum(place.cast("s32"), size - 1)

@@ -12,8 +12,8 @@ from ..._shape import M
 from .arrays import DTYPES, HALVES, Array, Refused, Rows, extent, of
 from .order import depth_first
 
-#: Operands of an op of the chain among the arguments of the call that adds it. A call that adds several ops has no row: the
-#: library numbers all of them.
+#: Which arguments of the call that adds an op are operands of that op. A call that adds several ops has no row: the library
+#: numbers all of them.
 _OPERANDS: Dict[str, Callable[..., Sequence[int]]] = {
     "input": lambda *_: [],
     "scalar": lambda *_: [],
@@ -39,23 +39,23 @@ _OPERANDS: Dict[str, Callable[..., Sequence[int]]] = {
 
 
 _IDS = {"torch.int64": "s64"}
-#: What names of operators on lists of tensors begin with.
+#: The prefix of the names of operators on lists of tensors.
 LIST = "aten._foreach_"
-#: Operators that choose along an axis. Their second value is where, of int64 in torch and of s32 in a chain.
+#: Operators that choose along an axis. Their second value is the index, int64 in torch and s32 in a chain.
 CHOOSING = ("aten.max.dim", "aten.min.dim")
-#: Among a product's ``meta``: it is one of the two of attention, by 1 and 2.
+#: Key in a product's ``meta``: 1 and 2 mark the two products of attention.
 PLACE = "sinter_attention"
 
 
 class _Recorder(Builder):
-    """A builder that knows which node of the graph made each op."""
+    """A builder that records which node of the graph made each op."""
 
     __slots__ = ("node", "made")
 
     def __init__(self) -> None:
         super().__init__()
         self.node: Any = None
-        #: By the value's number: the node, and the operands.
+        #: By a value's number: the node and the operands.
         self.made: Dict[int, Tuple[Any, Sequence[int]]] = {}
 
     def _add(self, kind: str, *arguments: Any) -> Value:
@@ -68,9 +68,9 @@ class Border(NamedTuple):
     """A tensor that enters or leaves a part.
 
     Attributes:
-        node: of the graph, whose value it is.
-        order: its axes as the chain has them: axis i of the chain's buffer is axis ``order[i]`` of the node's.
-        repeated: axes of the node's value along which it repeats one element: the buffer has one.
+        node: the graph's node of this value.
+        order: axis i of the chain's buffer is axis ``order[i]`` of the node's value.
+        repeated: axes of the node's value along which it repeats one element: the buffer holds that element once.
     """
 
     node: Any
@@ -79,7 +79,7 @@ class Border(NamedTuple):
 
 
 class Converted(NamedTuple):
-    """A chain, and what its buffers are in the graph."""
+    """A chain, and the tensors of the graph that its buffers are."""
 
     chain: Chain
     inputs: List[Border]
@@ -87,13 +87,13 @@ class Converted(NamedTuple):
     rows: Rows
     #: The node that made each op, by the op's number in the library's errors: depth-first from the outputs.
     nodes: List[Any]
-    #: By output the input that it is written over, where all are written over one; else empty.
+    #: For each output the input that it overwrites, if every output overwrites an input; else empty.
     over: Tuple[int, ...] = ()
 
 
 class Converter:
     """Builds the chain of one part. `table`: handlers by an operator's name; `constant`: nodes that are weights; `over`: inputs of the
-    graph that outputs are written over, by the output's node; `by_threads`: small products are sums, which their readers' kernels compute."""
+    graph that outputs overwrite, by the output's node; `by_threads`: small products become sums, which their readers' kernels compute."""
 
     def __init__(
         self,
@@ -114,11 +114,11 @@ class Converter:
         self.builder = _Recorder()
         self.values: Dict[Any, Any] = {}
         self.inputs: List[Border] = []
-        #: Values from outside, by how they lie: a view that was written twice, as each step of a loop has its weight's, is one input.
+        #: Values from outside, by the tensor and its views. Equal views are one input: each step of a loop has its own view of a weight.
         self.given: Dict[Any, Array] = {}
-        #: By products of q and k: what an operand of theirs was to be multiplied by.
+        #: By a product of q and k: the factor of one of its operands.
         self.scales: Dict[Any, float] = {}
-        #: By views of products: their values, where they have the views' axes.
+        #: By a view of a product: the value that has the view's axes.
         self.apart: Dict[Any, Array] = {}
 
     def convert(self) -> Converted:
@@ -139,14 +139,14 @@ class Converter:
         borders = [self._declare(node) for node in outputs]
         numbers = [self.values[node].value._id for node in outputs]
         made = self.builder.made
-        order = depth_first(numbers, lambda number: made[number][1])  # as the library numbers ops
+        order = depth_first(numbers, lambda number: made[number][1])  # the order in which the library numbers ops
         try:
             chain = self.builder.finish()
         except Error as error:
             raise Refused(str(error), self.part[-1]) from None
         return Converted(chain, self.inputs, borders, self.rows, [self.builder.made[i][0] for i in order], over)
 
-    # What handlers call.
+    # The interface for handlers.
 
     def get(self, argument: Any) -> Any:
         """The array of a node, or the number itself."""
@@ -189,8 +189,8 @@ class Converter:
         return DTYPES[name]
 
     def scores_of(self, node: Any) -> Any:
-        """The product of q and k that alone reads a value times a number, once, or a view of it; None of any other. What joins the value with
-        others is no view: the number is not theirs."""
+        """The product of q and k that is the only reader of a value times a number, once, directly or through views; None for any other node.
+        An op that joins the value with others does not count as a view: the number does not apply to them."""
         by_number = target_of(node).startswith(("aten.mul.", "aten.div.")) and isinstance(node.args[1], (int, float)) and node.args[1]
         while by_number and len(node.users) == 1:
             read, (node,) = node, node.users
@@ -225,8 +225,8 @@ class Converter:
             raise Refused(str(error), node) from None
 
     def _rounded(self, node: Any, array: Array) -> Array:
-        """Rounded to 16 bits where the graph has them and several read an f32 value, where it is a residual sum, where attention reads it
-        through views, or where a product's result is summed: what is stored between kernels is. Else nothing rounds."""
+        """Rounds an f32 value to the graph's 16 bits if it is likely to be stored between kernels: several nodes read it, it is a residual sum,
+        attention reads it through views, or it is a product's result that is summed. Else nothing rounds."""
         dims, folded = self.dims(node)
         if array.dims != dims:
             raise Refused(f"it became {list(array.dims)}, not {list(dims)}")
@@ -238,7 +238,7 @@ class Converter:
         return array._replace(folded=folded)
 
     def _is_stored_for(self, node: Any) -> bool:
-        """Whether an operator of the part reads a value, or a view of it, from memory alone."""
+        """Whether an operator of the part can read a value, or a view of it, only from memory."""
         rows = [(user, self.table[target_of(user)]) for user in node.users if user in self.inside]
         return any(
             row.stores or PLACE in user.meta or (row.moves or self.scores_of(user) is not None) and self._is_stored_for(user)
@@ -253,7 +253,7 @@ class Converter:
         return any(name.startswith("aten.sum.") for name in names.values()) or any(map(self._is_summed, same))
 
     def _leaf(self, node: Any, dtype: Optional[str] = None) -> Array:
-        """A value from outside: a number that fills a tensor, or an input. `dtype`: of the chain, where no other op may have it."""
+        """A value from outside: a number that fills a tensor, or an input. `dtype`: the chain's type of an input that no other op may read."""
         number = filled(node) if dtype is None else None
         if not hasattr(node.meta["val"], "shape"):
             raise Refused("it picks from several values that are not its part's")
@@ -266,8 +266,8 @@ class Converter:
         val = node.meta["val"]
         strides = [extent(stride) for stride in val.stride()]
         sizes = [extent(size) for size in val.shape]
-        constant = self.constant(node)  # inputs have no names: equal layers have equal chains
-        if folded > 1:  # whatever it is, it comes contiguous
+        constant = self.constant(node)  # inputs are unnamed, so that equal layers have equal chains
+        if folded > 1:  # the operator gets any such input contiguous
             self.inputs.append(Border(node, tuple(range(len(sizes)))))
             return of(self.builder.input(dtype, dims, constant=constant), folded)
         spread = [i for i, stride in enumerate(strides) if stride == 0 and sizes[i] != 1]
@@ -282,20 +282,20 @@ class Converter:
         return of(array.plain.broadcast_to(dims), folded) if repeated else array
 
     def _place(self, argument: Any) -> Any:
-        """What a value from outside is a view of, and how."""
+        """The tensor that a value from outside is a view of, and the views."""
         row = self.table.get(target_of(argument)) if hasattr(argument, "all_input_nodes") else None
         if row is not None and row.view and argument not in self.inside:
             return (target_of(argument), *map(self._place, argument.args), *sorted(argument.kwargs.items()))
         return tuple(argument) if isinstance(argument, list) else argument
 
     def _is_view(self, node: Any) -> bool:
-        """Whether strides of 0 of a value from outside repeat its elements: those of inputs and views do. Torch says of a scatter into what
-        `expand` made that it has such strides, too, and its elements differ."""
+        """Whether strides of 0 of a value from outside repeat its elements, as they do for inputs and views. Torch also reports such strides
+        for a scatter into the result of `expand`, whose elements differ."""
         row = self.table.get(target_of(node))
         return node.op != "call_function" or row is not None and row.view
 
     def _declare(self, node: Any) -> Border:
-        """Declares the output of a node: contiguous in the order of the node's memory, where that says one."""
+        """Declares the output of a node: contiguous, in the order of the node's strides if these determine one."""
         self.builder.node = node
         array = self.values[node]
         dtype = self.dtype(node)
@@ -315,7 +315,7 @@ class Converter:
         return Border(node, order)
 
     def _alias(self, node: Any, order: Tuple[int, ...]) -> Optional[Value]:
-        """The input that an output is written over."""
+        """The input that an output overwrites."""
         over = self.over.get(node)
         if over is None and target_of(node) == "getitem" and target_of(node.args[0]).startswith(LIST):
             raise Refused("a list's result that is new memory", node.args[0])
@@ -328,14 +328,14 @@ class Converter:
 
 
 def target_of(node: Any) -> str:
-    """The operator's name: "aten.add.Tensor", or "getitem" of Python's; "" of what calls none."""
+    """The operator's name: "aten.add.Tensor", or "getitem" for Python's; "" for a node that calls no operator."""
     if node.op != "call_function":
         return ""
     return "getitem" if getattr(node.target, "__name__", "") == "getitem" else str(node.target)
 
 
 def _sums_equals(node: Any) -> bool:
-    """Whether two tensors of the result's extents are added."""
+    """Whether a node adds two tensors of the result's extents."""
     shape = node.meta["val"].shape
     return all(hasattr(a, "meta") and a.meta["val"].shape == shape for a in node.args[:2])
 
@@ -355,7 +355,7 @@ def filled(node: Any) -> Optional[float]:
 
 
 def memory_order(sizes: Sequence[Any], strides: Sequence[Any]) -> Tuple[int, ...]:
-    """Axes from the slowest to the fastest. What says nothing, an extent of 1 or a symbolic stride, changes no order."""
+    """Axes from the slowest to the fastest. An extent of 1 or a symbolic stride determines no order and changes none."""
     rank = len(sizes)
     telling = [i for i in range(rank) if sizes[i] != 1]
     if any(not isinstance(strides[i], int) for i in telling):
@@ -365,7 +365,7 @@ def memory_order(sizes: Sequence[Any], strides: Sequence[Any]) -> Tuple[int, ...
 
 
 def _gaps(shape: Sequence[int], strides: Sequence[int]) -> Optional[List[int]]:
-    """The strides of a buffer that is not contiguous; None of one that is."""
+    """The strides of a buffer that is not contiguous; None for a contiguous one."""
     tight: List[int] = []
     step = 1
     for size in reversed(shape):

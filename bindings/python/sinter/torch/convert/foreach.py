@@ -1,4 +1,4 @@
-"""Operators on lists of tensors, as optimisers have them: each computes its tensors one by one."""
+"""Operators on lists of tensors, as optimisers use them: each computes its tensors one by one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .op_table import TABLE, Handler, Row, elementwise
 
 
 class _Item:
-    """One tensor of a list, as a node of its own that calls no operator."""
+    """One tensor of a list, as a separate node that calls no operator."""
 
     op = "item"
 
@@ -26,7 +26,7 @@ def is_list(node: Any) -> bool:
 
 
 def of_numbers(node: Any) -> bool:
-    """Whether all tensors of a list have no axes, as an optimiser's counts of steps."""
+    """Whether all tensors of a list have no axes, such as an optimiser's step counts."""
     return all(not val.shape for val in node.meta["val"])
 
 

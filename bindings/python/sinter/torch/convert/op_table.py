@@ -1,4 +1,4 @@
-"""What the backend knows of ATen operators: a row each, and what handlers share."""
+"""The backend's table of ATen operators, with one row for each, and functions that handlers share."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Handler = Callable[[Converter, Any], Any]
 
 
 class Row(NamedTuple):
-    """What the backend knows of an operator.
+    """The backend's facts about an operator.
 
     Attributes:
         convert: (converter, node) -> Array, or several in a tuple.
         view: it computes nothing, and costs nothing at a part's border.
-        moves: no element of its result is new.
+        moves: each element of its result is an element of an operand.
         product: it multiplies matrices or correlates images.
         several: its value is several tensors.
-        first: of several it gives the first alone.
-        rough: its result is right to fewer bits than f32 has.
-        stores: it reads its operands from memory alone, in the 16 bits that the graph gives them.
+        first: it has several results, and only the first is converted.
+        rough: its result is accurate to fewer bits than f32 has.
+        stores: it reads its operands only from memory, in the 16 bits that the graph gives them.
         rows_by: it reads rows of its first argument by the ids of its second.
-        reads: (node, nodes of its part) -> what its handler asks for, where that is not all that the node reads.
+        reads: (node, nodes of its part) -> the nodes that its handler asks for, if these are not all that the node reads.
     """
 
     convert: Handler
@@ -52,7 +52,7 @@ def row(*names: str, **traits: Any) -> Callable[[Handler], Handler]:
 
 
 def elementwise(c: Converter, node: Any, f: Callable[..., Value], arguments: Sequence[Any], dtype: str = "") -> Array:
-    """`f` of the operands, numbers as `dtype` is, beside each other. `dtype`: what they become first, where they are no floats."""
+    """`f` of the operands, broadcast to the node's extents. `dtype`: integers and predicates are first converted to it."""
     val = node.meta["val"]
     dims, folded = c.dims(node)
     operands: List[Any] = []

@@ -13,11 +13,11 @@ from .op_table import row
 from .windows import CHANNELS_SECOND, channels_last, each_channel_by_itself
 
 
-_MOST_STRIDE = 8  # of a convolution's tensor maps
-_ROW = 8  # channels: what of a pixel a kernel reads at once, 16 bytes
-#: A product with at most so many multiplications, and so many in one sum, may be computed by threads: tiles of tensor cores would be mostly empty.
+_MOST_STRIDE = 8  # the largest stride of a convolution's tensor maps
+_ROW = 8  # channels of a pixel that a kernel reads at once: 16 bytes
+#: Threads may compute a product with at most so many multiplications, and so many in one sum: tiles of tensor cores would be mostly empty.
 _FEW_MULTIPLICATIONS, _FEW_SUMMED = 1 << 21, 64
-#: Products of rows by a matrix: which argument the rows are; the matrix is the next one.
+#: Products of rows by a matrix: the position of the rows among the arguments; the matrix is the next argument.
 OF_ROWS = {"aten.mm.default": 0, "aten.addmm.default": 1}
 
 
@@ -28,7 +28,7 @@ def operand(c: Converter, node: Any) -> Array:
 
 
 def _matrix(x: Array) -> Value:
-    """With its last two axes in the graph's order; exchanging them costs a product nothing."""
+    """The operand with its last two axes in the graph's order; a product reads exchanged axes at no cost."""
     rank = len(x.order)
     exchanged = (*range(rank - 2), rank - 1, rank - 2)
     return x.value.T if x.order == exchanged else x.plain
@@ -42,7 +42,7 @@ def _product(c: Converter, node: Any, a: Any, b: Any) -> Value:
 
 
 def is_small(node: Any) -> bool:
-    """Whether threads may compute a product of matrices, in the kernel of the ops that read it."""
+    """Whether threads may compute a product of matrices, in the kernel of its readers."""
     if target_of(node) not in OF_ROWS:
         return False
     rows, summed = (extent(size) for size in node.args[OF_ROWS[target_of(node)]].meta["val"].shape)
@@ -59,7 +59,7 @@ def _by_threads(a: Value, b: Value) -> Value:
 
 
 def _heads_of(node: Any) -> Any:
-    """Batch and heads of what attention gives, where all that reads it is a view that has them apart, with axes of 1 or without."""
+    """Batch and heads of the result of attention, if its only reader is a view that separates the two, with or without axes of 1; else None."""
     if node.meta.get(PLACE) != 2 or len(node.users) != 1:
         return None
     (view,) = node.users
@@ -79,7 +79,7 @@ def _mm(c: Converter, node: Any) -> Any:
         if view not in c.inside:
             return of(y.reshape(*c.dims(node)[0]))
         c.apart[view] = of(y.reshape(*c.dims(view)[0]) if len(c.dims(view)[0]) > 4 else y)
-        return of(y), None  # which nothing else reads: another view of it would be an op that no output needs
+        return of(y), None  # only `view` reads it: one more view would be an op that no output needs
     y = _product(c, node, *node.args[:2])
     return of(y * c.scales[node] if node in c.scales else y, c.dims(node)[1])
 
@@ -94,7 +94,7 @@ def _addmm(c: Converter, node: Any) -> Array:
 
 @row("aten._grouped_mm.default", product=True)
 def _grouped_mm(c: Converter, node: Any) -> Array:
-    """Rows in the order of their matrices, with where each one's end. What torch leaves undefined behind the last end is zeros."""
+    """Multiplies rows, sorted by matrix, with the end offset of each matrix's rows. Rows past the last end are zeros; torch leaves them undefined."""
     names = dict(zip(("mat1", "mat2", "offs", "bias", "out_dtype"), node.args), **node.kwargs)
     a, w, ends = operand(c, names["mat1"]), operand(c, names["mat2"]), names.get("offs")
     if ends is None or len(a.dims) != 2 or len(w.dims) != 3:
@@ -108,7 +108,7 @@ def _grouped_mm(c: Converter, node: Any) -> Array:
 
 @row("aten.convolution.default", product=True)
 def _convolution(c: Converter, node: Any) -> Array:
-    """In groups, of which each channel of the image and the result may be one."""
+    """A convolution in one or more groups. Each channel of the image and of the result may be a group."""
     x, w, bias, stride, padding, dilation = node.args[:6]
     groups = node.args[8]
     image, weight = operand(c, x), operand(c, w)
@@ -142,9 +142,9 @@ def _convolution(c: Converter, node: Any) -> Array:
 
 
 def _in_pairs(image: Value, weight: Value, stride: Sequence[int], padding: Sequence[int]) -> Tuple[Value, Value, Sequence[int], Sequence[int]]:
-    """Of a convolution by two columns, with each two pixels of a row as one of twice the channels, where both fit into what a kernel reads of one
-    pixel, as a photograph's do: half as many bytes are copied with zeros, and half as many taps are read. Others as they are. `image`: [n, h, w, c];
-    `weight`: [k, r, s, c]."""
+    """Rewrites a convolution with a stride of two columns: each two pixels of a row become one pixel of twice the channels. Both pixels must fit
+    into the bytes that a kernel reads of one pixel, as those of a photograph do. Half as many bytes are then copied with zeros, and half as many
+    taps are read. Other convolutions stay as they are. `image`: [n, h, w, c]; `weight`: [k, r, s, c]."""
     n, height, width, c = image.shape
     k, rows, taps = weight.shape[:3]
     lead = padding[1] % 2  # taps of zeros, so that a window begins with a pair
@@ -162,8 +162,8 @@ def _in_pairs(image: Value, weight: Value, stride: Sequence[int], padding: Seque
 
 
 def _of_patches(image: Value, weight: Value, sides: Sequence[int], channels_last: bool) -> Value:
-    """Pixels of a convolution whose windows do not overlap, which a product of patches computes. The image is copied once, to patches in
-    the order of the weight's memory. `image`: [n, h, w, c]; `weight`: [k, *sides, c]."""
+    """A convolution whose windows do not overlap, as a product of patches. The image is copied once, to patches in the order of the
+    weight's memory. `image`: [n, h, w, c]; `weight`: [k, *sides, c]."""
     n, c = image.shape[0], image.shape[3]
     height, width = (size // side for size, side in zip(image.shape[1:3], sides))
     whole = image[:, : height * sides[0], : width * sides[1], :]
@@ -175,7 +175,7 @@ def _of_patches(image: Value, weight: Value, sides: Sequence[int], channels_last
 
 @row("aten._scaled_mm.default", product=True)
 def _scaled_mm(c: Converter, node: Any) -> Array:
-    """a [m, k] @ w [k, n] of codes, each with a scale of all or of each row of a, each column of w."""
+    """a [m, k] @ w [k, n] of codes. a has one scale or one for each row, w has one scale or one for each column."""
     given = [*node.args, *(None,) * (8 - len(node.args))]
     a, w, scale_a, scale_w = given[:4]
     bias, scale_result, fast = (node.kwargs.get(name, given[at]) for name, at in (("bias", 4), ("scale_result", 5), ("use_fast_accum", 7)))
@@ -191,7 +191,7 @@ def _scaled_mm(c: Converter, node: Any) -> Array:
 
 
 def _scale(c: Converter, node: Any, axis: int) -> Value:
-    """Of all, [], or of each row or column, [size, 1]."""
+    """A scale for all elements, [], or one for each row or column, [size, 1]."""
     value, sizes = c.array(node).plain, c.array(node).dims
     if all(size == 1 for size in sizes):
         return value.reshape() if sizes else value

@@ -1,4 +1,4 @@
-"""Rows of ATen operators that compute nothing: views, copies, parts of tensors, tensors beside each other, rows by ids."""
+"""Rows of ATen operators that compute nothing: views, copies, slices, concatenations, rows by ids."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def _reshape(c: Converter, node: Any) -> Array:
 
 
 def _where_it_lies(x: Array, dims: Tuple[Any, ...]) -> Optional[Array]:
-    """`x` with the axes `dims`, and its elements where they are; None where axes become one that lie apart, or in another order."""
+    """`x` with the axes `dims`, without moving elements; None if axes become one that are apart in memory, or in another order."""
     wide = sorted((axis for axis, size in zip(x.order, x.dims) if size != 1))
     places = [wide.index(axis) for axis, size in zip(x.order, x.dims) if size != 1]
     groups = _groups([size for size in x.dims if size != 1], [size for size in dims if size != 1])
     if groups is None or any([places[i] for i in old] != list(range(places[old[0]], places[old[0]] + len(old))) for old, _ in groups):
         return None
     ones = sum(size == 1 for size in dims)
-    laid = [j for _, new in sorted(groups, key=lambda group: places[group[0][0]]) for j in new]  # the wide axes of `dims`, as they lie
+    laid = [j for _, new in sorted(groups, key=lambda group: places[group[0][0]]) for j in new]  # the wide axes of `dims`, in memory order
     at, front = iter(ones + laid.index(j) for j in range(len(laid))), iter(range(ones))
     order = tuple(next(front) if size == 1 else next(at) for size in dims)
     return Array(x.value.reshape(*[dims[order.index(i)] for i in range(len(dims))]), order)
 
 
 def _groups(old: Sequence[Any], new: Sequence[Any]) -> Optional[List[Tuple[List[int], List[int]]]]:
-    """Which axes become which in a reshape: the smallest groups of equal products. M becomes itself. None where there are none such."""
+    """Which axes become which in a reshape: the smallest groups of equal products. M becomes itself. None if there are no such groups."""
     groups, i, j = [], 0, 0
     while i < len(old) and j < len(new):
         a, b, i, j = old[i], new[j], i + 1, j + 1
@@ -108,7 +108,7 @@ def _repeat(c: Converter, node: Any) -> Array:
 
 
 def cut(c: Converter, node: Any, axis: int, part: slice) -> Array:
-    """A part of what `node` reads, along the graph's axis `axis`."""
+    """A slice of the operand of `node`, along the graph's axis `axis`."""
     x = c.array(node.args[0])
     rank = len(node.args[0].meta["val"].shape)
     at = x.axis(axis, rank)
@@ -177,7 +177,7 @@ def _pad(c: Converter, node: Any) -> Array:
 
 @row("aten.as_strided.default", view=True, moves=True)
 def _as_strided(c: Converter, node: Any) -> Array:
-    """All elements of a row-major tensor, in other axes."""
+    """All elements of a row-major tensor, with other axes."""
     sizes, strides = list(node.args[1]), list(node.args[2])
     offset = node.args[3] if len(node.args) > 3 else node.kwargs.get("storage_offset")
     val = node.args[0].meta["val"]

@@ -1,7 +1,7 @@
-"""Rows of ATen operators on the windows of an image: poolings, and what convolutions of each channel by itself are made of. A chain's images
-have their channels last.
+"""Rows of ATen operators on the windows of an image: poolings, and the ops of depthwise convolutions. A chain's images have their
+channels last.
 
-Composites of the library are written in their ops here, so that an op that is refused has a node.
+Composites of the library are written here as their single ops, so that a refused op has a node.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from .arrays import Array, Refused
 from .converter import Converter, target_of
 from .op_table import row
 
-#: By rank: which axis of a chain's line or image each of the graph's is.
+#: By rank: for each axis of the graph's line or image, which axis of the chain's it is.
 CHANNELS_SECOND = {3: (0, 2, 1), 4: (0, 3, 1, 2)}
 _CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1)}
 
 
 def channels_last(a: Array) -> Value:
-    """A line or an image with its channels last; where they lie so, as it is."""
+    """A line or an image with its channels last; unchanged if they are last in memory."""
     rank = len(a.order)
     return a.value if a.order == CHANNELS_SECOND[rank] else a.plain.transpose(*_CHANNELS_LAST[rank])
 
 
 def each_channel_by_itself(c: Converter, x: Value, w: Array, taps: Sequence[int], **moves: Sequence[int]) -> Value:
-    """A convolution in as many groups as x and the result have channels. `w`: [channels, 1, *taps], without the height of 1 of a line's."""
+    """A convolution in as many groups as x and the result have channels. `w`: [channels, 1, *taps]; a line's has no height of 1."""
     channels = w.dims[0]
-    if list(w.order[2:]) == sorted(w.order[2:]) and w.order[0] == len(w.order) - 1:  # channels lie beside each other
+    if list(w.order[2:]) == sorted(w.order[2:]) and w.order[0] == len(w.order) - 1:  # channels are adjacent in memory
         filters = w.value.reshape(*taps, channels)
     else:
         filters = w.plain.reshape(channels, *taps).transpose(1, 2, 0)
@@ -37,7 +37,7 @@ def each_channel_by_itself(c: Converter, x: Value, w: Array, taps: Sequence[int]
 
 
 def _four_pads(moves: Dict[str, Sequence[int]]) -> Dict[str, Sequence[int]]:
-    """With pads below and right as above and left."""
+    """The arguments with the pads above and left repeated below and right."""
     top, left = moves["padding"]
     return {**moves, "padding": (top, top, left, left)}
 
@@ -52,7 +52,7 @@ def _image(c: Converter, node: Any) -> Value:
 
 
 def _sides(given: Any, default: Sequence[int]) -> List[int]:
-    """Of height and width, for which torch takes one number, a list of one or none, too."""
+    """A number for height and one for width. Torch also takes one number, a list of one, or an empty list."""
     sides = [given] if isinstance(given, int) else list(given or default)
     return sides * 2 if len(sides) == 1 else sides
 
@@ -64,7 +64,7 @@ def _moves(node: Any) -> Tuple[List[int], List[int], List[int]]:
 
 
 def _beyond(x: Value, result: Any, window: Sequence[int], stride: Sequence[int], pads: Sequence[int], dilation: Sequence[int]) -> List[int]:
-    """Pixels below and right of the pads that the last windows reach, where the number of results is rounded up."""
+    """Pixels past the pads below and at the right that the last windows reach, if the number of results is rounded up."""
     outputs, sizes = result.shape[2:], x.shape[1:3]
     reached = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(outputs, stride, dilation, window)]
     return [max(0, reach - size - 2 * pad) for reach, size, pad in zip(reached, sizes, pads)]
@@ -72,7 +72,7 @@ def _beyond(x: Value, result: Any, window: Sequence[int], stride: Sequence[int],
 
 @row("aten.max_pool2d_with_indices.default", "prims._low_memory_max_pool_with_offsets.default", several=True, first=True)
 def _max_pool(c: Converter, node: Any) -> Tuple[Array]:
-    """The values; nobody reads where they come from."""
+    """Only the values; nobody reads their indices."""
     x = _image(c, node.args[0])
     window, stride, pads = _moves(node)
     dilation = _sides(node.args[4] if len(node.args) > 4 else 1, (1,))
@@ -100,7 +100,7 @@ def _avg_pool(c: Converter, node: Any) -> Array:
 
 
 def _counts(c: Converter, seen: Value, x: Value, side: int, window: Sequence[int], stride: Sequence[int], pads: Sequence[int]) -> Value:
-    """How many rows (`side` 0) or columns of each window lie inside the image."""
+    """How many rows (`side` 0) or columns of each window are inside the image."""
     first = c.builder.iota("s32", (seen.shape[1], seen.shape[2], 1), side) * stride[side]
     last = minimum(first + window[side], x.shape[1 + side] + pads[side])
     return (last - maximum(first, pads[side])).cast("f32")
@@ -108,7 +108,7 @@ def _counts(c: Converter, seen: Value, x: Value, side: int, window: Sequence[int
 
 @row("aten._adaptive_avg_pool2d.default")
 def _adaptive_avg_pool(c: Converter, node: Any) -> Array:
-    """Of windows that are equal and do not overlap."""
+    """An average over windows that are equal and do not overlap."""
     x = _image(c, node.args[0])
     sizes, results = x.shape[1:3], node.meta["val"].shape[2:]
     if any(not isinstance(n, int) or not isinstance(size, int) or size % n for size, n in zip(sizes, results)):
@@ -119,11 +119,11 @@ def _adaptive_avg_pool(c: Converter, node: Any) -> Array:
 
 
 def by_channel(node: Any) -> bool:
-    """Whether it is a convolution of each channel by itself."""
+    """Whether a node is a depthwise convolution."""
     groups = groups_of(node)
     return groups != 1 and groups == node.args[0].meta["val"].shape[1] == node.args[1].meta["val"].shape[0]
 
 
 def groups_of(node: Any) -> int:
-    """The groups of a convolution; 1 of any other node."""
+    """The number of groups of a convolution; 1 for any other node."""
     return int(node.args[8]) if target_of(node) == "aten.convolution.default" and len(node.args) > 8 else 1
