@@ -1,4 +1,4 @@
-"""Whether a part is worth its operator: its plan's predicted time beside that of the kernels that Inductor would run."""
+"""Decides whether a part is worth an operator: compares its plan's predicted time with the time of Inductor's kernels."""
 
 from __future__ import annotations
 
@@ -15,45 +15,46 @@ from ..partition.supported import computes
 from .library_kernels import MEMORY_SHARE, MEMORY_START_US, attention_us, flop_of, product_us
 from .sizes import Hint, bytes_of, count_of, hinted, plain_hint, sizes_of
 
-#: A part that is none of both is launches and little else: multiplications and additions of a product; bytes of memory-bound ops.
+#: A part below both bounds costs little more than its launches: multiplications and additions of a product; bytes of memory-bound ops.
 _LEAST_FLOP = 1 << 24
 _LEAST_BYTES = 1 << 20
 _LEAST_OPS = 3
-#: A part that is small by both is worth a plan where Inductor launches so many kernels for it: a launch takes 2 us in a graph, and some 5 us of the
-#: processor without one, where a plan's operator costs some 25 us.
+#: A part below both bounds is worth a plan if Inductor launches so many kernels for it. A launch takes 2 us in a CUDA graph. Without a graph it
+#: takes about 5 us of the processor, and a plan's operator about 25 us.
 _LEAST_LAUNCHES = 6
-#: Of a library's estimated time, what the plan of one product may be expected to take where it saves no other kernel. It rests on one case, on an
-#: H100: 30 such products of a speech model, predicted 5.0 us beside an estimate of 8.36 us, took 1.7 us each more than the library's.
+#: The share of a library's estimated time that the plan of one product may be expected to take if it saves no other kernel. It rests on one case,
+#: on an H100: 30 such products of a speech model. Each was predicted to take 5.0 us, with an estimate of 8.36 us for the library, and took 1.7 us
+#: more than the library.
 _LONE_SHARE = 0.8
-#: Kernels on lists of tensors, as optimisers have them: how many values one names at most, by Inductor's configuration, and their share of the
-#: memory's rate beside plans that are predicted. Measured on an H200: AdamW of 60 tensors in 19 kernels 284 us, and 240 by the plan, of which
-#: 253 were predicted.
+#: Kernels on lists of tensors, as optimisers use them: the most values that one kernel names, by Inductor's configuration, and the share of the
+#: memory's rate that they reach, relative to predicted plans. Measured on an H200: AdamW of 60 tensors takes 284 us in 19 kernels of Inductor, and
+#: 240 us by the plan (predicted: 253 us).
 _LIST_VALUES = 250
 _LIST_SHARE = 0.81
-#: What names of reductions hold.
+#: Substrings that mark names of reductions.
 _REDUCTIONS = ("aten.sum.", "aten.mean.", "aten.amax.", "aten.amin.", "aten.var_mean.", "aten.var.", "aten.any.")
 
-#: Of a sum over rows: a kernel's threads sum so many, and where columns are fewer than so many a multiprocessor, more threads share the rows, whose
-#: sums another kernel joins.
+#: A sum over rows: each thread of the kernel sums so many rows. If there are fewer columns than so many for each multiprocessor, more threads share
+#: the rows, and another kernel joins their sums.
 _THREAD_ROWS = 128
 _SPLIT_COLUMNS = 64
-#: Where sums over all rows are spread over those rows again, as a batch norm's of a step of training, what the kernels of those sums reach of the
-#: memory's rate and what they take beside others: fitted to seven batch norms' gradients of ResNet-50 on an H200, off by 6 % at most but for 1,568
-#: rows, by 15 %. The rows are in no cache: what wrote most of them lies far back in a step of a model.
+#: Sums over all rows that are spread over those rows again, as in the backward pass of a batch norm: the share of the memory's rate that the
+#: kernels of these sums reach, and the time that they take in addition to other kernels. Fitted to seven batch norms' gradients of ResNet-50 on an
+#: H200; off by at most 6 %, except for 1,568 rows, by 15 %. The rows are not in a cache: most of them were written much earlier in the step.
 _SUM_SHARE = 0.63
 _SUM_START_US = 3.0
 
-#: What Inductor's kernels add to the time of the memory where a row is too long for a block to keep: of a softmax and of a variance, picoseconds
-#: an element of all of 132 multiprocessors, and nanoseconds an element of a row. A variance over several axes takes that at any length, and a
-#: kernel of its own. Fitted to 18 such kernels of tests/bench/torch_backend/gate-h200.jsonl: 0.7 to 1.5 times the estimate.
+#: The time that Inductor's kernels of a softmax or a variance add to the memory's time if a row is too long for a block to keep: picoseconds
+#: for each element with all of 132 multiprocessors, and nanoseconds for each element of a row. A variance over several axes takes that at any
+#: length, and a separate kernel. Fitted to 18 such kernels of tests/bench/torch_backend/gate-h200.jsonl: 0.7 to 1.5 times the estimate.
 _KEPT_ROW = 1024
 _LONG_ROW_PS, _LONG_ROW_NS = 2.0, 0.3
-#: How many times its prediction a plan of grouped products takes, at one row a matrix and for each doubling. Measured on an H200: 1.10 at 3 rows a
-#: matrix to 1.82 at 907.
+#: How many times its prediction a plan of grouped products takes: at one row for each matrix, and the increase for each doubling. Measured on an
+#: H200: from 1.10 at 3 rows for each matrix to 1.82 at 907.
 _GROUPED_TIMES = (1.05, 0.1)
-#: How many times its prediction a kernel of attention may take, by what is done to scores. A mask or a bias is read from memory for each score: the
-#: prediction misses it where blocks share a multiprocessor, most with heads of up to 64 columns and above 1,024 keys. One row is a stream, which
-#: the prediction has at the memory's whole rate. Measured at 202 sizes on an H200.
+#: How many times its prediction a kernel of attention may take, by the operation on scores. A mask or a bias is read from memory for each score. The
+#: prediction misses that if blocks share a multiprocessor, most for heads of up to 64 columns and more than 1,024 keys. One row streams memory, for
+#: which the prediction assumes the memory's whole rate. Measured at 202 sizes on an H200.
 _ATTENTION_TIMES = 1.15
 _ONE_ROW_TIMES = 1.35
 _CAUSAL_TIMES = 1.5
@@ -61,22 +62,22 @@ _TERM_TIMES, _TERM_LONG_TIMES = 1.3, 1.65
 _NARROW_TERM_TIMES, _NARROW_TERM_LONG_TIMES = 1.5, 2.75
 _LONG_KEYS, _NARROW_HEAD = 1024, 64
 
-#: Among a node's ``meta``: behind how many calls of libraries it comes.
+#: Key in a node's ``meta``: the most library calls on a path to the node.
 AHEAD = "sinter_ahead"
-#: Among it: Inductor writes the kernel that computes it, though no op of a chain does.
+#: Key in a node's ``meta``: Inductor generates the kernel that computes the node, but no op of a chain computes it.
 WRITTEN = "sinter_written"
 
 
 def worth_a_try(nodes: Sequence[Any], hint: Hint = plain_hint, small: bool = False) -> bool:
-    """Whether a part may gain anything: two ops to fuse, and enough work that a launch is not all of it.
+    """Whether a part can gain: it has two ops to fuse, and enough work that launches are not its whole cost.
 
-    `small`: parts of any size will do, for tests of what is computed.
+    `small`: parts of any size pass, for tests of results.
     """
     working = [node for node in nodes if computes(node)]
     attends = any(map(is_attention, working))
     if len(working) < 2 and not attends:
         return False
-    if small or attends:  # attention is several ops, and was held against PyTorch's kernel by itself
+    if small or attends:  # attention counts as several ops, and was compared with PyTorch's kernel before
         return True
     flop = max((flop_of(node, hint) for node in working), default=0.0)
     if flop >= _LEAST_FLOP or (len(working) >= _LEAST_OPS and border_bytes(nodes, hint) >= _LEAST_BYTES):
@@ -85,7 +86,7 @@ def worth_a_try(nodes: Sequence[Any], hint: Hint = plain_hint, small: bool = Fal
 
 
 def launches_of(nodes: Sequence[Any]) -> int:
-    """Kernels that Inductor launches at least for a part: its products, and one for each group of ops between them."""
+    """The least number of kernels that Inductor launches for a part: its products, and one for each group of ops between them."""
     products = sum(TABLE[target_of(node)].product for node in nodes)
     return products + sum(any(computes(node) or _copies(node) for node in group) for group in _memory_groups(nodes))
 
@@ -99,7 +100,7 @@ def border_bytes(nodes: Iterable[Any], hint: Hint) -> int:
 
 
 def _entering_bytes(node: Any, inside: Set[Any], hint: Hint) -> int:
-    """Of a table the rows that are read alone."""
+    """Bytes that a part reads of a value: of a table only the gathered rows, if nothing in the part reads it otherwise."""
     readers = [user for user in node.users if user in inside]
     if all(TABLE[target_of(user)].rows_by and user.args[0] is node for user in readers):
         return min(bytes_of(node, hint), sum(bytes_of(user, hint) for user in readers))
@@ -109,10 +110,9 @@ def _entering_bytes(node: Any, inside: Set[Any], hint: Hint) -> int:
 def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint, apart: Container[Any] = ()) -> float:
     """Microseconds of a part as Inductor would run it, in a CUDA graph.
 
-    Each product is a kernel of a library that reads its operands and writes its result. What lies between products is one
-    kernel for all connected ops, which reads and writes its border once; where it goes on beyond the part, only what that kernel reads and
-    writes more. Less the kernels that are run for the part alone, which make its ids. `figures`: of the device model; `apart`: nodes that are
-    in no kernel of Inductor's.
+    Each product is a library kernel that reads its operands and writes its result. Connected ops between products are one kernel, which
+    reads and writes its border once. If Inductor's kernel also computes ops outside of the part, only its additional traffic counts. Kernels
+    that make ids only for the part are subtracted. `figures`: the device model's; `apart`: nodes that no kernel of Inductor computes.
     """
     total = -MEMORY_START_US * len({i for node in nodes for i in node.all_input_nodes if i.meta.get(IDS_MADE, False)}.difference(nodes))
     for node in nodes:
@@ -131,13 +131,13 @@ def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint, apa
 
 
 def beyond_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
-    """What a part does not save of the time that Inductor's code for its nodes takes, because kernels of Inductor go on beyond the part."""
+    """The time of Inductor's code for a part's nodes that the part does not save, because Inductor's kernels also compute ops outside of it."""
     return sum(_beyond_us(group, set(nodes), (), figures, hint) for group in _memory_groups(nodes) if not any(map(is_list, group)))
 
 
 def share_of_limit(nodes: Sequence[Any], limit_us: float, figures: Dict[str, float], hint: Hint) -> float:
-    """What of Inductor's estimated time a plan may be expected to take. Where a plan saves no kernel beside its one product it wins by that
-    product alone, whose time is estimated for a library and predicted for a plan."""
+    """The share of Inductor's estimated time that a plan may be expected to take. A plan that saves no kernel in addition to its one product
+    can only win by that product. Its time is an estimate for the library and a prediction for the plan."""
     grouped = [_grouped_times(node, hint) for node in nodes if "_grouped_mm" in target_of(node)]
     if grouped:
         return 1 / max(grouped)
@@ -168,8 +168,8 @@ def attention_times(node: Any, figures: Dict[str, float], hint: Hint) -> float:
 
 
 def tell_ahead(nodes: Iterable[Any], writes: Callable[[Any], bool] = lambda node: False) -> None:
-    """Notes at each node of a graph, in order, behind how many calls of libraries it comes at the most, which no kernel of Inductor's reaches over.
-    `writes`: whether Inductor writes the kernel of a node that no op of a chain computes."""
+    """Notes at each node of a graph, in order, the most library calls on a path to it: no kernel of Inductor spans such a call.
+    `writes`: whether Inductor generates the kernel of a node that no op of a chain computes."""
     for node in nodes:
         node.meta[WRITTEN] = target_of(node) not in TABLE and writes(node)
         before = (i.meta.get(AHEAD, 0) + (i.op == "call_function" and not _is_written(i)) for i in node.all_input_nodes)
@@ -177,13 +177,13 @@ def tell_ahead(nodes: Iterable[Any], writes: Callable[[Any], bool] = lambda node
 
 
 def _is_written(node: Any) -> bool:
-    """Whether Inductor writes the kernel that computes a node, or needs none."""
+    """Whether Inductor generates the kernel that computes a node, or needs no kernel for it."""
     row = TABLE.get(target_of(node))
     return filled(node) is not None or node.meta.get(WRITTEN, False) or row is not None and not row.product
 
 
 def _spreads_sums(group: Sequence[Any], hint: Hint) -> bool:
-    """Whether what a group sums over all rows of columns that lie beside each other meets its rows again."""
+    """Whether sums over all rows, of columns that are adjacent in memory, are combined in the group with values of those rows again."""
     behind: Set[Any] = set()
     rows = 0
     for node in group:
@@ -198,9 +198,9 @@ def _spreads_sums(group: Sequence[Any], hint: Hint) -> bool:
 
 
 def _beyond_us(group: Sequence[Any], inside: Set[Any], apart: Container[Any], figures: Dict[str, float], hint: Hint) -> float:
-    """What taking `group` saves no time of, where Inductor's kernel for it computes ops outside of the part too: what is left of that kernel still
-    starts, once for each piece that the part alone connects, and the values between are not read or written in it. Ids that are made for the part
-    alone are counted elsewhere."""
+    """The time that capturing `group` does not save if Inductor's kernel for it also computes ops outside of the part. The rest of that kernel
+    still starts, once for each piece that only the part connects. The values between both now cross memory. Ids that are made only for the part are
+    counted elsewhere."""
     reached = {i: node for node in group for i in node.all_input_nodes if _goes_on(node, i, lambda at: at.all_input_nodes[:1], inside, apart)}
     entering = {i: node for i, node in reached.items() if not i.meta.get(IDS_MADE, False)}
     leaving = {user: node for node in group for user in node.users if _goes_on(node, user, lambda at: at.users, inside, apart)}
@@ -212,8 +212,8 @@ def _beyond_us(group: Sequence[Any], inside: Set[Any], apart: Container[Any], fi
 
 
 def _pieces(begins: Dict[Any, Any], inside: Set[Any], apart: Container[Any]) -> int:
-    """In how many connected pieces the nodes `begins` outside of a part lie, by nodes that one kernel of Inductor's may compute. With each, the node
-    of the part that it is beside."""
+    """How many connected pieces the nodes `begins` outside of a part form, by nodes that one kernel of Inductor may compute. `begins` maps each
+    to the node of the part that is adjacent to it."""
     seen: Set[Any] = set()
     pieces = 0
     for begin, node in begins.items():
@@ -229,8 +229,8 @@ def _pieces(begins: Dict[Any, Any], inside: Set[Any], apart: Container[Any]) -> 
 
 
 def _goes_on(node: Any, other: Any, beyond: Callable[[Any], Any], inside: Set[Any], apart: Container[Any], views: bool = False) -> bool:
-    """Whether the kernel that computes `node` may compute `other`, or what lies behind it where that is a view, outside of the part. `views`: whether
-    it counts by itself where it is one."""
+    """Whether the kernel that computes `node` may also compute `other` outside of the part. If `other` is a view, the nodes past it decide, unless
+    `views`: then it counts like any node."""
     if other in inside or other in apart or filled(other) is not None or is_list(other):
         return False
     if other.op != "call_function" or not _is_written(other) or other.meta.get(AHEAD) != node.meta.get(AHEAD, -1):
@@ -241,7 +241,7 @@ def _goes_on(node: Any, other: Any, beyond: Callable[[Any], Any], inside: Set[An
 
 
 def _lists_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
-    """Kernels each of which computes all of some tensors: they name what those read and write, and every value between, too."""
+    """Kernels on lists, each of which computes some tensors completely. A kernel names their inputs and outputs, and every value between."""
     moved = border_bytes(group, hint)
     inside = set(group)
     read = {i for node in group for i in node.all_input_nodes if i not in inside}
@@ -252,9 +252,8 @@ def _lists_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> fl
 
 
 def _group_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
-    """One kernel that reads and writes the group's border once; sums over rows have others before or beside it, which read what they sum
-    once more, a kernel for all that need as many sums before them, and, where there are many rows and few columns, one that joins what its
-    blocks summed."""
+    """One kernel that reads and writes the group's border once. Sums over rows need more kernels, which read the summed values once more: one for
+    all sums with the same number of sums ahead of them. With many rows and few columns, another kernel joins the partial sums of its blocks."""
     sums = [node for node in group if _sums_rows(node, hint)]
     if not sums:
         return _memory_us(border_bytes(group, hint), figures) + _long_rows_us(group, figures, hint)
@@ -278,14 +277,14 @@ def _group_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> fl
 
 
 def _long_rows_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
-    """What a softmax or a variance of rows adds to the time of the memory."""
+    """The time that a softmax or a variance of rows adds to the memory's time."""
     sums = any("aten.sum." in target_of(node) for node in group)
     most = 0.0
     for node in group:
         axes, name = _reduced_axes(node), target_of(node)
         if axes is None or not ("aten.var" in name or sums and "aten.amax." in name):
             continue
-        sizes = sizes_of(node.args[0].meta["val"], hint) or [1]  # a number has the axes 0 and -1
+        sizes = sizes_of(node.args[0].meta["val"], hint) or [1]  # a tensor without axes also accepts axes 0 and -1
         length = math.prod(sizes[axis] for axis in axes)
         several = "aten.var" in name and len(axes) > 1
         if length > _KEPT_ROW or several:
@@ -295,7 +294,7 @@ def _long_rows_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -
 
 
 def _spread_us(group: Sequence[Any], sums: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
-    """A kernel that sums and stores what it gives out of the rows, one that joins its blocks' sums, and one that reads what is stored."""
+    """A kernel that sums the rows and stores the outputs made of them, one that joins its blocks' sums, and one that reads the stored values."""
     inside = set(group)
     leaving = {node for node in group if any(user not in inside for user in node.users)}
     rows = _reached([node.args[0] for node in sums], inside.difference(sums))
@@ -313,7 +312,7 @@ def _spread_us(group: Sequence[Any], sums: Sequence[Any], figures: Dict[str, flo
 
 
 def _reached(ends: Iterable[Any], through: Container[Any]) -> Set[Any]:
-    """`ends` and what they are computed of, by nodes of `through` alone."""
+    """`ends` and the nodes that they are computed from, following only nodes of `through`."""
     found, waiting = set(ends), list(ends)
     while waiting:
         node = waiting.pop()
@@ -324,7 +323,8 @@ def _reached(ends: Iterable[Any], through: Container[Any]) -> Set[Any]:
 
 
 def _summed_bytes(sums: Sequence[Any], inside: Set[Any], hint: Hint) -> int:
-    """What a kernel of sums reads: what its operands are computed of, to values of other sums and what enters or leaves the group."""
+    """Bytes that a kernel of sums moves: the stored values that its operands are computed from, and the sums. Results of other reductions and values
+    that enter or leave the group are stored."""
     stored, waiting = set(), [node.args[0] for node in sums]
     seen = set(waiting)
     while waiting:
@@ -341,7 +341,7 @@ def _summed_bytes(sums: Sequence[Any], inside: Set[Any], hint: Hint) -> int:
 
 
 def _reduced_axes(node: Any) -> "List[int] | None":
-    """Axes that a reduction reduces; None of anything else, and of one that reduces none."""
+    """The axes that a reduction reduces; None for any other node, and for a reduction over no axis."""
     name = target_of(node)
     if name not in TABLE or not any(word in name for word in _REDUCTIONS):
         return None
@@ -350,8 +350,8 @@ def _reduced_axes(node: Any) -> "List[int] | None":
 
 
 def _sums_rows(node: Any, hint: Hint, all_of: bool = False) -> bool:
-    """Whether a reduction reduces an axis that is slower in memory than one that it keeps, as a bias's gradient does. `all_of`: all that it
-    reduces are, than all that it keeps."""
+    """Whether a reduction reduces an axis that is slower in memory than one that it keeps, as a bias's gradient does. `all_of`: all
+    reduced axes must be slower than all kept ones."""
     axes = _reduced_axes(node)
     if axes is None:
         return False
@@ -364,7 +364,7 @@ def _sums_rows(node: Any, hint: Hint, all_of: bool = False) -> bool:
 
 
 def _sums_apart(node: Any, figures: Dict[str, float], hint: Hint) -> bool:
-    """Whether threads of several blocks share the rows of each column that a reduction over rows sums."""
+    """Whether several blocks share the rows of each column in a reduction over rows."""
     val = node.meta["val"]
     columns = count_of(val[0] if isinstance(val, (list, tuple)) else val, hint)
     rows = count_of(node.args[0].meta["val"], hint) // max(columns, 1)
@@ -372,15 +372,15 @@ def _sums_apart(node: Any, figures: Dict[str, float], hint: Hint) -> bool:
 
 
 def _copies(node: Any) -> bool:
-    """Whether a node that computes nothing lays its value otherwise."""
+    """Whether a node copies its value to another memory order."""
     if target_of(node) not in ("aten.clone.default", "prims.inductor_force_stride_order.default"):
         return False
     return bool(node.meta["val"].stride() != node.args[0].meta["val"].stride())
 
 
 def _laid_otherwise(node: Any) -> List[Any]:
-    """What is copied in each call around a convolution, whose kernels read and write pixels of all channels: its weight where that does not
-    lie so, and where the image does not, image and result, too."""
+    """The values that are copied in each call around a convolution, whose kernels need channels last: its weight if that has another order, and
+    both image and result if the image has."""
     if "convolution" not in target_of(node) or by_channel(node):
         return []
     image, weight = (node.args[i].meta["val"] for i in range(2))
@@ -395,13 +395,13 @@ def _memory_us(moved: float, figures: Dict[str, float]) -> float:
 
 
 def _memory_groups(nodes: Sequence[Any]) -> List[List[Any]]:
-    """Nodes that are no product, as kernels, each in order: those that are connected and have as many products ahead of them. What a
-    product gives to two groups does not join them, and no kernel reaches over a product, nor into a pooling of what several tensors make."""
+    """Nodes that are not products, grouped into kernels, each in order: connected nodes with the same number of products ahead of them. A product's
+    result does not join two groups that read it. No kernel spans a product, or computes a pooling together with an image made of several tensors."""
     ahead: Dict[Any, int] = {}
     for node in nodes:
         before = max((ahead[i] + TABLE[target_of(i)].product for i in node.all_input_nodes if i in ahead), default=0)
         ahead[node] = before + _stores_first(node, ahead)
-    for node in reversed(nodes):  # what is computed element by element is computed where it is read first
+    for node in reversed(nodes):  # an elementwise op is computed in the kernel that reads it first
         if not TABLE[target_of(node)].product and _reduced_axes(node) is None and all(user in ahead for user in node.users):
             ahead[node] = max(ahead[node], min((ahead[user] - _stores_first(user, ahead) for user in node.users), default=0))
     left: Set[Any] = {node for node in nodes if not TABLE[target_of(node)].product}
@@ -423,7 +423,7 @@ def _memory_groups(nodes: Sequence[Any]) -> List[List[Any]]:
 
 
 def _stores_first(node: Any, inside: Container[Any]) -> bool:
-    """Whether it is a pooling whose image Inductor stores before, as each pixel of it would be computed once for each window."""
+    """Whether a node is a pooling whose image Inductor stores first: else each pixel would be computed once for each window."""
     if "pool" not in target_of(node):
         return False
     image = node.args[0]

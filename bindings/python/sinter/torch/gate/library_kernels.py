@@ -1,4 +1,4 @@
-"""What kernels of libraries take, which Inductor calls: products, convolutions, attention."""
+"""Estimates the time of the library kernels that Inductor calls: products, convolutions, attention."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ from ..convert.converter import target_of
 from ..convert.windows import by_channel, groups_of
 from .sizes import Hint, bytes_of, count_of, hinted, sizes_of
 
-#: What the kernels that Inductor calls and writes reach of the tensor cores' rate and of the memory's, and what they take beside that, from
-#: the end of the kernel before. Fitted to 135 products and 35 parts of 14 models, in CUDA graphs on an H100.
+#: The shares of the tensor cores' and of the memory's rate that kernels reach which Inductor calls or generates, and the time that they take in
+#: addition, from the end of the kernel before. Fitted to 135 products and 35 parts of 14 models, in CUDA graphs on an H100.
 _PRODUCT_SHARE = 0.78
 PRODUCT_START_US = 3.5
 MEMORY_SHARE = 0.9
 MEMORY_START_US = 1.9
-#: Rows and columns of the results that a block of a library's product computes, of which the library takes the best.
+#: Tile sizes of a library's product, in rows and columns of its result. The library takes the best.
 _TILES = ((128, 256), (128, 128), (128, 64), (64, 256), (64, 128), (64, 64), (64, 32), (64, 16))
-#: Blocks that may share the depth of a tile, where there are few tiles, and what it costs to join them.
+#: How many blocks may share the depth of a tile if there are few tiles, and the cost of joining their sums.
 _SPLITS = (1, 2, 4, 8)
 _JOIN_US = 3.0
-#: PyTorch's grouped product: rows and columns of its tiles, and what it reaches of the memory's rate. Fitted to 32 products of four mixtures on an
-#: H200 (docs/lab/grouped-products.md): off by 13 % in the root mean square, and by 29 % at most, where it takes longer.
+#: PyTorch's grouped product: rows and columns of its tiles, and the share of the memory's rate that it reaches. Fitted to 32 products of four
+#: mixtures on an H200 (docs/lab/grouped-products.md): off by 13 % in the root mean square, and by 29 % at most; there it takes longer.
 _GROUPED_TILE = 128
 _GROUPED_SHARE = 0.64
-#: Multiplications a microsecond of one multiprocessor in a library's convolution of each channel by itself. With the memory's time added, and not
-#: beside it, off by 17 % in the root mean square of eight layers of 32 images on an H100, 38 % at most (docs/lab/windows.md).
+#: Multiplications of one multiprocessor in each microsecond of a library's depthwise convolution. The memory's time is added, because both do not
+#: overlap. Off by 17 % in the root mean square of eight layers of 32 images on an H100, 38 % at most (docs/lab/windows.md).
 _CHANNEL_RATE = 5.7e4
 #: cuDNN's convolutions: the share of the tensor cores' rate, and their tiles, whose depth no blocks share. Fitted to 28 convolutions of
 #: tests/bench/torch_backend/gate-h200.jsonl.
 _CONVOLUTION_SHARE = 0.4
 _CONVOLUTION_TILES = ((128, 128), (128, 64))
-#: PyTorch's kernels of attention: what they take from the end of the kernel before, in microseconds, and for each score in picoseconds of all
-#: of 132 multiprocessors: beside its products, for a column of a head, and for what is added to it; the share of the memory's rate; rows and
-#: keys that are computed together. Fitted to the 15 sizes of tests/bench/results/h100-2026-11-27-61e2467-attention.json. Off by 11 % in the
-#: root mean square.
+#: PyTorch's kernels of attention. The start, in microseconds from the end of the kernel before. For each score, in picoseconds of all of 132
+#: multiprocessors: the time in addition to its products, the time for a column of a head, and the time for a value that is added to it. The share of
+#: the memory's rate. Rows and keys that are computed together. Fitted to the 15 sizes of
+#: tests/bench/results/h100-2026-11-27-61e2467-attention.json. Off by 11 % in the root mean square.
 _ATTENTION = {
     FLASH: (3.35, 0.343, 0.0133, 0.0, 0.67, 64, 64),
     EFFICIENT: (7.75, 1.149, 0.0166, 1.59, 1.0, 64, 32),
 }
-#: cuDNN's, which PyTorch takes on an H200, fitted to the 202 sizes of tests/bench/torch_backend/gate-h200.jsonl. Blocks of 128 rows walk over all
-#: keys: nanoseconds for a key and for a key and a column of a head, the same with a bias, and their share more where the rows are full. Each wave
-#: of blocks takes so many microseconds, and each launch; a bias adds to that. Off by 6 to 12 % in the root mean square at 2 to 8 rows.
+#: cuDNN's kernels of attention, which PyTorch takes on an H200, fitted to the 202 sizes of tests/bench/torch_backend/gate-h200.jsonl. Blocks of 128
+#: rows walk over all keys: nanoseconds for a key, and for a key and a column of a head, then both with a bias, and the share added if the rows are
+#: full. Each wave of blocks and each launch take so many microseconds; a bias adds to that. Off by 6 to 12 % in the root mean square at 2 to 8 rows.
 _CUDNN_ROWS = 128
 _CUDNN_KEY, _CUDNN_BIASED_KEY = (5.4, 0.047), (8.8, 0.081)
 _CUDNN_FULL = 0.27
 _CUDNN_WAVE_US, _CUDNN_START_US, _CUDNN_BIAS_US = 0.8, 4.2, 1.6
-#: Its kernel for one row splits the keys: microseconds at 128 keys and for each doubling, without and with a bias, and the share of the memory's
-#: rate for heads of fewer than 96 columns and for others. Off by 11 %.
+#: cuDNN's kernel for one row splits the keys: microseconds at 128 keys and for each doubling, without and with a bias, and the share of the
+#: memory's rate for heads of fewer than 96 columns and for others. Off by 11 %.
 _CUDNN_ONE_ROW, _CUDNN_ONE_BIASED_ROW = (4.0, 0.6), (6.1, 0.7)
 _CUDNN_ONE_ROW_SHARES = (0.83, 0.97)
 
 
 def flop_of(node: Any, hint: Hint) -> float:
-    """Multiplications and additions of a product; 0 of anything else."""
+    """Multiplications and additions of a product; 0 for any other node."""
     row = TABLE.get(target_of(node))
     if row is None or not row.product:
         return 0.0
@@ -70,8 +70,9 @@ def flop_of(node: Any, hint: Hint) -> float:
 
 
 def product_us(node: Any, flop: float, figures: Dict[str, float], hint: Hint) -> float:
-    """Waves of blocks, one on each multiprocessor, by the best tile: each multiplies or takes its operands in, whichever is longer.
-    Meanwhile operands and result pass the memory; weights are in no cache. Groups of a convolution are products of their own."""
+    """The time of waves of blocks, one block on each multiprocessor, with the best tile. A wave takes the longer of its multiplications and its
+    operand loads. Meanwhile operands and result are read and written in memory; weights are not in a cache. Groups of a convolution are separate
+    products."""
     if by_channel(node):
         passed = sum(bytes_of(i, hint) for i in (node, node.args[0])) / (MEMORY_SHARE * figures["hbm_bytes_per_us"])
         return float(flop / 2 / (_CHANNEL_RATE * figures["sm_count"]) + passed + PRODUCT_START_US)
@@ -101,8 +102,8 @@ def product_us(node: Any, flop: float, figures: Dict[str, float], hint: Hint) ->
 
 
 def _grouped_us(node: Any, rows: int, columns: int, flop: float, figures: Dict[str, float], hint: Hint) -> float:
-    """Rows of each matrix are tiles of their own, by half a tile more than if all were full, and a kernel before finds them. Of few rows as many
-    matrices are read."""
+    """Each matrix has tiles of its own rows, on average half a tile more than if all tiles were full. A kernel before finds them. Few rows read at
+    most as many matrices."""
     matrices = sizes_of(node.args[1].meta["val"], hint)[0]
     apart = max(1, min(matrices, rows))
     blocks = apart * max(1.0, rows / apart / _GROUPED_TILE + 0.5) * math.ceil(columns / _GROUPED_TILE)
@@ -114,7 +115,7 @@ def _grouped_us(node: Any, rows: int, columns: int, flop: float, figures: Dict[s
 
 
 def attention_us(node: Any, figures: Dict[str, float], hint: Hint) -> float:
-    """Microseconds of PyTorch's own attention; where the graph does not say by which backend, of the fastest that takes it."""
+    """Microseconds of PyTorch's own attention. If the graph does not name the backend, of the fastest backend that takes it."""
     call, name = call_of(node), target_of(node)
     names = [name] if name in (*_ATTENTION, CUDNN) else [CUDNN, FLASH if call.bias is None else EFFICIENT]
     return min(_cudnn_us(node, figures, hint) if each == CUDNN else _attention_us(node, figures, hint, *_ATTENTION[each]) for each in names)
@@ -152,6 +153,6 @@ def _attention_us(
 
 
 def _scores(node: Any, hint: Hint) -> float:
-    """That are computed: half of causal ones."""
+    """The number of scores that are computed: half of them if the attention is causal."""
     sizes = hinted(scores_of(node), hint)
     return math.prod(sizes) / (2 if call_of(node).causal else 1)

@@ -1,4 +1,4 @@
-"""What a part takes on the GPU: by its plan, and by Inductor's code for its nodes."""
+"""Measures a part's time on the GPU: by its plan, and by Inductor's code for its nodes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ..runtime.store import store
 from ..runtime.warn import logger
 
 _ROUNDS = 7
-_ROUND_MS = 1.0  # that each contestant runs for in a round
-_MOST_COPIES = 16  # of the weights, that are read in turns
+_ROUND_MS = 1.0  # how long each implementation runs in a round
+_MOST_COPIES = 16  # the most copies of the weights; calls read them in turn
 
 
 class Measured(NamedTuple):
-    """Microseconds of a call in a CUDA graph."""
+    """Microseconds of one call in a CUDA graph."""
 
     plan_us: float
     inductor_us: float
@@ -38,12 +38,12 @@ store.when_dropped(_found.clear)
 
 
 def measured(nodes: Sequence[Any], made: Converted, m: int, plan: Plan, device: int, l2_bytes: float) -> Optional[Measured]:
-    """Both sides of a part, measured in turns, once a process for equal parts; None where one cannot be run, with a word in the log,
+    """Both sides of a part, measured interleaved, once in each process for equal parts. None if one side cannot run, with a line in the log,
     and for a part that has symbols which are not M.
 
-    Inductor's code is made first: for the part's own `nodes`, or, for a part with M, for its chain at `m` rows. Weights lie in memory so
-    often that no call finds them in the L2 cache, as in a model of many layers; other inputs are warm, as what ran before has just
-    written them. May be called while Inductor compiles: another thread, with no state of the compilation's, does the work.
+    Inductor's code is made first: for the part's own `nodes`, or, for a part with M, for its chain at `m` rows. There are so many
+    copies of the weights that no call finds them in the L2 cache, as in a model of many layers. Other inputs are warm, as if the ops before
+    had just written them. May be called while Inductor compiles: another thread, without state of the compilation, does the work.
     """
     found = None if made.chain.uses_m else as_graph(nodes)
     if found is None and not made.chain.uses_m:
@@ -67,10 +67,10 @@ def _in_a_thread(work: Callable[[], Measured]) -> Optional[Measured]:
         try:
             with torch.no_grad():
                 results.append(work())
-        except Exception as error:  # whatever it is, predictions decide
+        except Exception as error:  # predictions decide after any error
             logger.warning("sinter: a part is not measured: %s: %s", type(error).__name__, error)
 
-    with compiling():  # nobody else compiles, nor patches Inductor's configuration, meanwhile
+    with compiling():  # meanwhile no other thread compiles or patches Inductor's configuration
         thread = threading.Thread(target=run, name="sinter measures")
         thread.start()
         thread.join()
@@ -78,7 +78,7 @@ def _in_a_thread(work: Callable[[], Measured]) -> Optional[Measured]:
 
 
 class Side(NamedTuple):
-    """One way to compute a part: a function of its inputs, inputs for it, and which of them nothing in the graph computes."""
+    """One implementation of a part: a function of its inputs, inputs for it, and which of them nothing in the graph computes."""
 
     call: Callable[[List[torch.Tensor]], Any]
     inputs: List[torch.Tensor]
@@ -88,7 +88,7 @@ class Side(NamedTuple):
 def _measure(by_torch: Callable[[], Side], made: Converted, m: int, plan: Plan, device: int, l2_bytes: float) -> Measured:
     with torch.cuda.device(device):
         sides = [by_plan(made, m, plan, device), by_torch()]
-        torch.cuda.synchronize()  # other streams read what was drawn
+        torch.cuda.synchronize()  # other streams read the random inputs
         sets = [[side.inputs, *_copies(side, 2 * l2_bytes)] for side in sides]
         graphs = [_captured(side.call, inputs) for side, inputs in zip(sides, sets)]
         return Measured(*(us / len(inputs) for us, inputs in zip(in_turns(graphs), sets)))
@@ -99,7 +99,7 @@ def by_plan(made: Converted, m: int, plan: Plan, device: int) -> Side:
 
 
 def by_inductor_of_chain(made: Converted, m: int, device: str) -> Side:
-    """Inductor's code for a chain at `m` rows, as its fallback has it."""
+    """Inductor's code for a chain at `m` rows, as the chain's fallback runs it."""
     inputs = drawn(made.chain, m, device)
     code = compiled(Fallback(made.chain).traced(inputs, m), inputs)
     return Side(lambda values: code(*values), inputs, _weights(made))
@@ -117,7 +117,7 @@ def by_inductor(nodes: Sequence[Any], graph: torch.fx.GraphModule, given: List[A
 
 
 def as_graph(nodes: Sequence[Any]) -> "Optional[Tuple[torch.fx.GraphModule, List[Any]]]":
-    """A part as a graph of its own, and the nodes that its inputs are; None where a size is a symbol."""
+    """A part as a separate graph, and the nodes that are its inputs; None if a size is a symbol."""
     inside = set(nodes)
     outside = dict.fromkeys(i for node in nodes for i in node.all_input_nodes if i not in inside)
     numbers = [i for i in outside if filled(i) is not None and not i.all_input_nodes]
@@ -136,7 +136,7 @@ def _is_plain(node: Any) -> bool:
     val = node.meta.get("val")
     vals = val if isinstance(val, (list, tuple)) else [val]
     tensors = [v for v in vals if isinstance(v, torch.Tensor)]
-    others = [v for v in vals if not isinstance(v, (torch.Tensor, int, type(None)))]  # attention gives numbers and nothing, too
+    others = [v for v in vals if not isinstance(v, (torch.Tensor, int, type(None)))]  # attention also returns numbers and None
     return bool(tensors) and not others and all(isinstance(size, int) for v in tensors for size in (*v.shape, *v.stride()))
 
 
@@ -151,7 +151,7 @@ def is_given(node: Any) -> bool:
 
 
 def _below(node: Any, nodes: Sequence[Any]) -> int:
-    """What ids of `node` are below, of the tables whose rows they name in `nodes`."""
+    """The bound of the ids of `node`: the rows of the tables from which they gather in `nodes`."""
     readers = [user for user in nodes if target_of(user) in TABLE and TABLE[target_of(user)].rows_by and _source(user.args[1]) is _source(node)]
     return min((int(user.args[0].meta["val"].shape[0]) for user in readers), default=2)
 
@@ -163,21 +163,21 @@ def _source(node: Any) -> Any:
 
 
 def _like(val: torch.Tensor, device: torch.device, below: int) -> torch.Tensor:
-    """A tensor that lies as `val` does, with values by chance."""
+    """A tensor with the strides of `val` and random values."""
     stored = [1 if stride == 0 else size for size, stride in zip(val.shape, val.stride())]
     made = torch.empty_strided(stored, val.stride(), dtype=val.dtype, device=device)
     return _by_chance(made, below, torch.Generator(device).manual_seed(1)).expand(val.shape)
 
 
 def _by_chance(x: torch.Tensor, below: int, generator: torch.Generator) -> torch.Tensor:
-    """Fills `x`; the caller's random numbers stay as they are."""
+    """Fills `x` with random values; the caller's random number generators do not advance."""
     if x.is_floating_point():
         return x.copy_(torch.randn(x.shape, device=x.device, generator=generator) / 16)
     return x.copy_(torch.randint(below, x.shape, device=x.device, generator=generator))
 
 
 def _copies(side: Side, wanted: float) -> List[List[torch.Tensor]]:
-    """A side's inputs with other memory for the weights, so often that all of them are `wanted` bytes."""
+    """Copies of a side's inputs, each with new memory for the weights, so many that the weights are `wanted` bytes together."""
     each = sum(side.inputs[i].nbytes for i in side.weights)
     count = min(_MOST_COPIES, math.ceil(wanted / each)) - 1 if each else 0
     made = [list(side.inputs) for _ in range(count)]
@@ -191,10 +191,10 @@ def _copies(side: Side, wanted: float) -> List[List[torch.Tensor]]:
 
 
 def _captured(call: Callable[[List[torch.Tensor]], Any], sets: List[List[torch.Tensor]]) -> torch.cuda.CUDAGraph:
-    """A graph of a call with each of `sets`."""
+    """A CUDA graph with one call for each of `sets`."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     with torch.cuda.stream(stream):
-        call(sets[0])  # loads and tunes what the first call does
+        call(sets[0])  # the first call loads and tunes kernels
         stream.synchronize()
         graph = torch.cuda.CUDAGraph()
         graph.capture_begin(capture_error_mode="thread_local")
@@ -207,14 +207,14 @@ def _captured(call: Callable[[List[torch.Tensor]], Any], sets: List[List[torch.T
 
 
 def in_turns(graphs: Sequence[Any]) -> List[float]:
-    """Median microseconds of a replay of each, measured one after another in rounds."""
+    """Median microseconds of a replay of each graph, measured interleaved in rounds."""
     counts = [max(3, int(_ROUND_MS * 1e3 / max(timed(graph, 3), 1))) for graph in graphs]
     rounds = [[timed(graph, count) for graph, count in zip(graphs, counts)] for _ in range(_ROUNDS)]
     return [statistics.median(each) for each in zip(*rounds)]
 
 
 def timed(graph: Any, count: int) -> float:
-    """Microseconds of one of `count` replays."""
+    """Microseconds of one replay, on average over `count`."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     begin.record()
     for _ in range(count):
@@ -225,7 +225,7 @@ def timed(graph: Any, count: int) -> float:
 
 
 def drawn(chain: Chain, m: int, device: str) -> List[torch.Tensor]:
-    """Inputs of a chain by chance; ids are below the extent that they are gathered from."""
+    """Random inputs of a chain; ids are below the extent that they gather from."""
     below, inputs = id_bounds(json.loads(chain.to_json()), m), []
     generator = torch.Generator(device).manual_seed(1)
     for i, info in enumerate(chain.inputs(m)):
@@ -235,7 +235,7 @@ def drawn(chain: Chain, m: int, device: str) -> List[torch.Tensor]:
 
 
 def id_bounds(document: Dict[str, Any], m: int) -> Dict[int, int]:
-    """By input of a chain's document: the least extent that it is gathered from by."""
+    """For each input of a chain's document that holds ids: the least extent that they gather from."""
     values = [*document["inputs"], *document["ops"]]
     bounds: Dict[int, int] = {}
     for op in document["ops"]:

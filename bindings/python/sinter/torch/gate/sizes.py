@@ -1,4 +1,4 @@
-"""Sizes of values of a graph as numbers, where some are symbols."""
+"""Sizes of a graph's values as numbers, even if some are symbols."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, Callable, Dict, Iterable, List
 from ..convert.arrays import extent
 from ..convert.attention import is_attention
 
-#: What a symbol, or an expression of some, is in the call that is spoken of.
+#: Maps a symbol, or an expression of symbols, to its value in the call in question.
 Hint = Callable[[Any], int]
 
 
 def plain_hint(expression: Any) -> int:
-    """Of graphs without symbols."""
+    """The hint for graphs without symbols."""
     return int(expression)
 
 
 def hint_at(symbol: Any, rows: int) -> "Hint | None":
-    """Sizes where the expression that is M is `rows`, or the least above that it takes: one symbol takes all and the others are 1, as
-    only M counts, also those that are no part of M. None where no symbol up to `rows` makes it so large."""
+    """The hint at which the expression for M is `rows`, or the least possible value above. One symbol of M takes the whole size. All others are 1,
+    also symbols outside of M, because only M counts. None if no symbol up to `rows` makes M so large."""
 
     def at(values: Dict[Any, int]) -> Hint:
         return lambda expression: int(expression.subs({name: values.get(name, 1) for name in expression.free_symbols}))
@@ -42,7 +42,7 @@ def sizes_of(val: Any, hint: Hint) -> List[int]:
 
 
 def hinted(sizes: Iterable[Any], hint: Hint) -> List[int]:
-    """What sizes are by `hint`, which is asked of symbols alone: a size that torch calls symbolic may be a number by now."""
+    """`sizes` as numbers. Only symbols go through `hint`: a size that torch calls symbolic may be a number by now."""
     return [size if isinstance(size, int) else hint(size) for size in map(extent, sizes)]
 
 
