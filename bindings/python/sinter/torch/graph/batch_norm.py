@@ -1,7 +1,7 @@
-"""Batch norms behind convolutions as one scale and one shift of each channel, which are made of weights alone.
+"""Rewrites batch norms after convolutions as one scale and one shift for each channel, both computed only from weights.
 
-A product's kernel takes both as columns; the norm as PyTorch decomposes it, with its root and its four vectors, would be a kernel of
-its own behind an f32 result. The vectors that parts read are made anew in each call, by one kernel for the whole graph.
+A product's kernel takes both as per-column vectors. The norm as PyTorch decomposes it, with its root and its four vectors, would be a
+separate kernel that reads an f32 result. The vectors that parts read are computed in each call, by one kernel for the whole graph.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..convert.aten import TABLE
 from ..convert.converter import target_of
 from .replace import WAS, add_call
 
-#: Elements of what is made of weights alone: vectors of channels, no matrices.
+#: The most elements of a value that is computed only from weights: vectors of channels, not matrices.
 _MOST_ELEMENTS = 1 << 16
 _STEPS = {"aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor"}
 _CAST = "prims.convert_element_type.default"
@@ -26,7 +26,7 @@ class _Norm(NamedTuple):
     """Sums and products of a convolution's result with vectors of its channels.
 
     Attributes:
-        line: nodes behind the convolution, each of the one before.
+        line: nodes after the convolution; each reads the one before.
         steps: operators of the line and their vectors, in order.
     """
 
@@ -36,7 +36,7 @@ class _Norm(NamedTuple):
 
 
 def scales_and_shifts(graph: torch.fx.Graph, constants: Set[Any]) -> Set[Any]:
-    """Writes batch norms behind convolutions of 16 bits as x * scale + shift; the nodes that make both, of `constants` alone.
+    """Rewrites batch norms after convolutions of 16 bits as x * scale + shift. Returns the nodes that compute both, only from `constants`.
 
     The order of `graph` stays topological.
     """
@@ -47,7 +47,7 @@ def scales_and_shifts(graph: torch.fx.Graph, constants: Set[Any]) -> Set[Any]:
         if norm is not None:
             vectors.update(_rewritten(graph, norm))
     waiting = list(vectors)
-    while waiting:  # and what only they read
+    while waiting:  # and nodes that only they read
         for operand in waiting.pop().all_input_nodes:
             if operand in made and operand not in constants and operand not in vectors and all(u in vectors for u in operand.users):
                 vectors.add(operand)
@@ -56,7 +56,7 @@ def scales_and_shifts(graph: torch.fx.Graph, constants: Set[Any]) -> Set[Any]:
 
 
 def made_together(graph: torch.fx.Graph, vectors: Iterable[Any]) -> None:
-    """Has the `vectors` that Sinter's operators read made by one kernel of Inductor's. The caller sorts the graph."""
+    """Makes one kernel of Inductor compute the `vectors` that Sinter's operators read. The caller sorts the graph."""
     operators = {node for node in graph.nodes if node.op == "call_function" and node.target is torch.ops.sinter.run_chain.default}
     read = [node for node in graph.nodes if node in vectors and any(user in operators for user in node.users)]
     if not read:
@@ -64,7 +64,7 @@ def made_together(graph: torch.fx.Graph, vectors: Iterable[Any]) -> None:
     with graph.inserting_after(next(node for node in reversed(list(graph.nodes)) if node in read)):
         anchor = graph.call_function(torch.ops.aten.alias.default, (read[-1],))
     with graph.inserting_before(anchor):
-        # Inductor makes one kernel of an operator on lists, with what computes the operands in it.
+        # Inductor makes one kernel of an operator on lists, including the nodes that compute its operands.
         many = graph.call_function(torch.ops.aten._foreach_mul.Scalar, (read, 1.0))
         many.meta["val"] = [torch.empty_like(node.meta["val"]) for node in read]
         for i, node in enumerate(read):
@@ -75,7 +75,7 @@ def made_together(graph: torch.fx.Graph, vectors: Iterable[Any]) -> None:
 
 
 def of_constants(nodes: Iterable[Any], constants: Set[Any]) -> Set[Any]:
-    """Small tensors that are computed of `constants` alone, element by element."""
+    """Small tensors that are computed only from `constants`, element by element."""
     made = set(constants)
     for node in nodes:
         row = TABLE.get(target_of(node))
@@ -116,7 +116,7 @@ def _norm_behind(node: Any, made: Set[Any], constants: Set[Any]) -> Optional[_No
 
 
 def _vector(user: Any, at: Any, made: Set[Any], channels: int) -> Optional[Any]:
-    """The operand of channels that a sum or a product has beside `at`."""
+    """The other operand of a sum or a product that reads `at`, if it is a vector of channels."""
     if target_of(user) not in _STEPS or len(user.args) != 2 or user.kwargs:
         return None
     a, b = user.args
@@ -135,14 +135,14 @@ def _widens(node: Any) -> bool:
 
 
 def _lies_so(vector: Any, constants: Set[Any]) -> bool:
-    """Whether a vector is a weight as it lies in memory."""
+    """Whether a vector is a weight or a view of one, not computed."""
     while target_of(vector) in TABLE and TABLE[target_of(vector)].view:
         vector = vector.args[0]
     return vector in constants
 
 
 def _rewritten(graph: torch.fx.Graph, norm: _Norm) -> List[Any]:
-    """Puts x * scale + shift in the place of a norm; the nodes that make scale and shift."""
+    """Replaces a norm by x * scale + shift. Returns the nodes that compute scale and shift."""
     last, convolution = norm.line[-1], norm.convolution
     vectors: List[Any] = []
     aten = torch.ops.aten

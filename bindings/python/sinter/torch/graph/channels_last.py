@@ -1,4 +1,4 @@
-"""Images channels last where Inductor will lay them so, said before parts are found: a part then reads and gives them as they lie."""
+"""Makes images channels last where Inductor will do so, before parts are found: a part then reads and writes them in that order."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _LAST = torch.channels_last
 
 
 def lay_channels_last(graph: torch.fx.Graph) -> None:
-    """Lays the images of a graph's convolutions channels last, and says so of all values behind them.
+    """Makes the images of a graph's convolutions channels last, and updates the strides of all values that follow.
 
-    Inductor does it behind this pass, by the same verdict. The graph's results keep their strides. Where a value cannot be told, the
+    Inductor does it after this pass, by the same decision. The graph's results keep their strides. If strides cannot be computed, the
     graph stays as it was.
     """
     if not _inductor_will(graph):
         return
-    from torch._inductor.inductor_prims import force_stride_order  # Inductor takes no heed of a clone's memory format
+    from torch._inductor.inductor_prims import force_stride_order  # Inductor ignores a clone's memory format
 
     before: Dict[Any, Any] = {}
     added: List[Any] = []
@@ -41,8 +41,8 @@ def lay_channels_last(graph: torch.fx.Graph) -> None:
 
 
 def tell_strides(graph: torch.fx.Graph, laid: List[Any]) -> None:
-    """Says of all values behind `laid` how they lie now. The graph's results keep their strides. Where a value cannot be told, what the
-    graph says stays as it was."""
+    """Updates the strides of all values that follow from `laid`. The graph's results keep their strides. If strides cannot be computed, the
+    graph's metadata stays as it was."""
     before: Dict[Any, Any] = {node: node.meta["val"] for node in laid}
     added: List[Any] = []
     try:
@@ -53,7 +53,7 @@ def tell_strides(graph: torch.fx.Graph, laid: List[Any]) -> None:
 
 
 def _tell(graph: torch.fx.Graph, node: Any, before: Dict[Any, Any], added: List[Any]) -> None:
-    """Says how the value of `node` lies behind others. `before`: what was said of values that lie otherwise by now."""
+    """Updates the strides of `node` from its operands. `before`: the earlier metadata of nodes whose strides have changed."""
     if node.op == "call_function" and any(i in before or i in added for i in node.all_input_nodes):
         made = value_of(node.target, node.args, node.kwargs)
         if _strides(made) != _strides(node.meta.get("val")):
@@ -72,7 +72,7 @@ def _take_back(graph: torch.fx.Graph, before: Dict[Any, Any], added: List[Any]) 
 
 
 def _as_it_was(graph: torch.fx.Graph, output: Any, result: Any, val: Any) -> Any:
-    """A result of the graph with the strides that it had."""
+    """A copy of a result of the graph with the strides that it had."""
     if not val.is_contiguous():
         raise ValueError("a result that is no row-major tensor")
     with graph.inserting_before(output):

@@ -1,7 +1,7 @@
-"""Filters of convolutions of each channel by itself, with the channels beside each other in memory, as their kernels read them fast.
+"""Lays filters of depthwise convolutions with adjacent channels in memory, the order that their kernels read fastest.
 
-PyTorch has each channel's filter in one place. What is laid otherwise is made of weights anew in each call, by one kernel for the whole graph
-(``batch_norm.made_together``).
+PyTorch stores each channel's filter contiguously. The reordered filters are computed from weights in each call, by one kernel for the whole
+graph (``batch_norm.made_together``).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .replace import add_call
 
 
 class Laid(NamedTuple):
-    """A filter that was laid otherwise.
+    """A filter that was reordered.
 
     Attributes:
-        weight: as the model has it.
+        weight: the model's weight.
         moved: a view of it with the channels last.
-        made: that view in memory of its own.
-        seen: a view of that, which has the weight's axes.
+        made: a copy of that view in its own memory.
+        seen: a view of the copy with the weight's axes.
     """
 
     weight: Any
@@ -34,7 +34,7 @@ class Laid(NamedTuple):
 
 
 def lay_filters(graph: torch.fx.Graph, constants: Set[Any]) -> List[Laid]:
-    """Has convolutions of each channel by itself read such filters in the place of their weights, where those are `constants`.
+    """Makes depthwise convolutions read reordered filters instead of their weights, if those are `constants`.
 
     The order of `graph` stays topological.
     """
@@ -60,7 +60,7 @@ def lay_filters(graph: torch.fx.Graph, constants: Set[Any]) -> List[Laid]:
 
 
 def lay_back(graph: torch.fx.Graph, laid: List[Laid]) -> None:
-    """Gives the weights back to the convolutions that became part of no operator."""
+    """Restores the weights of the convolutions that no operator captured."""
     for each in laid:
         if not each.seen._erased:
             each.seen.replace_all_uses_with(each.weight)

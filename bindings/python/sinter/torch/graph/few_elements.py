@@ -1,6 +1,6 @@
-"""Few elements of a computed value by ids, as a cross entropy reads them, written as computed of few elements.
+"""Rewrites gathers of few elements of a computed value, as in a cross entropy: only these elements are then computed.
 
-A part that ends in the value would write all of it for one element of each row. Inductor computes such elements where they are read.
+A part that ends in the value would write all of it for one element of each row. Inductor computes such elements in the kernel that reads them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ..convert.converter import target_of
 from .replace import add_call, erase_unread, is_elementwise, value_of
 
 _GATHER = "aten.gather.default"
-_FEWER = 8  # times more elements has the value than are read of it
-_MOST_OPS = 16  # that are computed again for them
+_FEWER = 8  # the value has at least so many times the elements that are read of it
+_MOST_OPS = 16  # the most ops that are computed again for them
 
 
 def few_elements(graph: torch.fx.Graph) -> None:
-    """Writes each gather of few elements of a value as the same elementwise ops of gathers of its operands."""
+    """Rewrites each gather of few elements of a value: the value's elementwise ops are applied to gathers of its operands."""
     for node in list(graph.nodes):
         if target_of(node) != _GATHER or len(node.args) < 3 or not _reads_few(node):
             continue
@@ -32,7 +32,7 @@ def few_elements(graph: torch.fx.Graph) -> None:
 
 
 def _reads_few(node: Any) -> bool:
-    """Whether ids are as many as the value has rows along each other axis, and few."""
+    """Whether the ids are few, and match the value's extents along all other axes."""
     value, axis, ids = node.args[0].meta["val"], node.args[1], node.args[2].meta["val"]
     if not value.shape or not all(isinstance(size, int) for size in (*value.shape, *ids.shape)):
         return False
@@ -57,7 +57,7 @@ def _is_whole(operand: Any, node: Any) -> bool:
 
 
 def _fits(operand: Any, node: Any, gather: Any) -> bool:
-    """Whether an operand has all elements of `node`, or one for those that ids choose among."""
+    """Whether an operand has all elements of `node`, or a single one along the axis that ids choose from."""
     own, whole = operand.meta.get("val"), node.meta["val"]
     if not isinstance(own, torch.Tensor):
         return False
@@ -66,7 +66,7 @@ def _fits(operand: Any, node: Any, gather: Any) -> bool:
 
 
 def _picked(graph: torch.fx.Graph, value: Any, gather: Any, ops: List[Any], made: Dict[Any, Any]) -> Any:
-    """The elements of `value` that `gather` names, at the graph's insertion point. `made`: those of other values."""
+    """The elements of `value` that `gather` names, at the graph's insertion point. `made`: the elements of other values."""
     if value in made:
         return made[value]
     if value not in ops:

@@ -1,8 +1,9 @@
-"""Mixtures of experts in graphs, as transformers' ``grouped_mm`` spells them, as one operator.
+"""Replaces mixtures of experts, as transformers' ``grouped_mm`` writes them in graphs, by one operator.
 
-Slots sorted by experts, two grouped products with an activation and a gate between them, weights, slots in their order again, and the sum over a
-row's slots become ``sinter.experts``. Every node is held against that spelling; what is otherwise, or read by others too, stays as it is. Some
-versions, and layers whose experts lie on several GPUs, put zeros in the place of rows whose ids name no expert here; so does the operator.
+The pattern is: slots sorted by experts, two grouped products with an activation and a gate between them, weights, slots in their original
+order, and the sum over a row's slots. It becomes ``sinter.experts``. Every node is compared with the pattern. Nodes that differ, or that other
+nodes also read, stay as they are. Some versions, and layers whose experts are on several GPUs, write zeros for rows whose ids name no expert
+here; the operator does the same.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ _F32, _VIEWS = torch.float32, ("aten.reshape.default", "aten.view.default", "ate
 
 
 class _Other(Exception):
-    """The graph is spelled otherwise."""
+    """The graph does not match the pattern."""
 
 
 def experts_as_operators(graph: torch.fx.Graph, device: str) -> int:
-    """Puts operators in the place of experts, and gives their number. `device`: the type of the devices whose nodes are taken."""
+    """Replaces experts by operators, and returns their number. `device`: the device type of the nodes that are captured."""
     made = 0
     for node in list(graph.nodes):
         if target_of(node) != "aten.sum.dim_IntList" or node._erased:
@@ -47,13 +48,13 @@ def _operands(total: Any) -> Tuple[Any, Any, Any, Any, Any]:
     """Rows, ids, weights and both matrices of the experts whose result is `total`.
 
     Raises:
-        _Other: where it is none.
+        _Other: if `total` is not such a result.
     """
     slots = _of(total.args[0], *_VIEWS)
     need(list(total.args[1]) == [1] and not any(total.args[2:]) and not total.kwargs)
     rows, top, l = slots.meta["val"].shape if len(slots.meta["val"].shape) == 3 else (0, 0, 0)
     need(isinstance(top, int) and 1 <= top <= MOST_TOP)
-    # Slots in their order again: weighted[back], back[order] = 0, 1, 2, ..
+    # Slots in their original order: weighted[back], back[order] = 0, 1, 2, ..
     weighted, back = _index(slots.args[0])
     put = _of(back, "aten.index_put.default", "aten.index_put_.default")
     _of(put.args[0], "aten.empty.memory_format", "aten.empty_like.default", "aten.full.default")
@@ -64,7 +65,7 @@ def _operands(total: Any) -> Tuple[Any, Any, Any, Any, Any]:
     need(_same(places.args[0], back.meta["val"].shape[0]) and _same(back.meta["val"].shape[0], weighted.meta["val"].shape[0]))
     # down[slot] * weights[order]
     product = _of(weighted, "aten.mul.Tensor")
-    masks: List[Any] = []  # of rows whose ids name no expert
+    masks: List[Any] = []  # masks of rows whose ids name no expert
     down, factor = _of(_unmasked(product.args[0], masks), "aten._grouped_mm.default"), product.args[1]
     factor = _of(factor, "aten.unsqueeze.default")
     need(factor.args[1] in (-1, 1))
@@ -98,7 +99,7 @@ def _operands(total: Any) -> Tuple[Any, Any, Any, Any, Any]:
     need(not reason_against_experts(w1.meta["val"], w2.meta["val"]))
     need(ids.meta["val"].dtype in (torch.int32, torch.int64))
     need(all(one.meta["val"].device == val.device for one in (ids, weights, w1, w2)))
-    # What others read too, as a backward graph does, is computed anyway.
+    # Nodes that other nodes also read, as in a backward graph, are computed anyway.
     need(all(len(one.users) == 1 for one in (slots, weighted, product, down, inner, a)) and len(both.users) <= 2)
     need(w1.meta["val"].shape == (experts, 2 * n, val.shape[1]) and w2.meta["val"].shape == (experts, l, n))
     need(total.meta["val"].dtype == val.dtype and weights.meta["val"].dtype in (val.dtype, _F32))
@@ -120,7 +121,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _unmasked(node: Any, masks: List[Any]) -> Any:
-    """What `node` has where a mask, put behind `masks`, has no zeros; else itself."""
+    """The value that `node` masks with zeros; its mask is appended to `masks`. Any other node is returned as it is."""
     if target_of(node) != "aten.where.self":
         return node
     mask, zero, value = node.args
@@ -144,7 +145,7 @@ def _index(node: Any) -> Tuple[Any, Any]:
 
 
 def _flat(node: Any, rows: Any, top: int) -> Any:
-    """What [rows, top] `node` is a view of, of one axis."""
+    """The [rows, top] value of which `node` is a view with one axis."""
     found = _of(node, *_VIEWS)
     val = found.args[0].meta["val"]
     need(len(found.meta["val"].shape) == 1 and len(val.shape) == 2 and _same(val.shape[0], rows) and val.shape[1] == top)
@@ -190,7 +191,7 @@ def _gated(node: Any) -> Tuple[Any, int]:
 
 
 def _half(node: Any) -> Optional[Tuple[Any, int, int]]:
-    """(of what, first column, columns) of a range of columns."""
+    """(value, first column, columns) of a range of columns of a value."""
     name = target_of(node)
     if name == "getitem" and target_of(node.args[0]) in ("aten.split.Tensor", "aten.split_with_sizes.default"):
         split, at = node.args

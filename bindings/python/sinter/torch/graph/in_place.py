@@ -1,7 +1,7 @@
-"""Parts whose results are all written over inputs of the graph, as a step of an optimiser: the operator writes them there itself.
+"""Parts whose results all overwrite inputs of the graph, such as an optimiser's step: the operator writes them there itself.
 
-Inductor's graphs have such a write as a copy at their end. Behind an operator with results of its own it would read and write all of
-them once more.
+Inductor's graphs have such a write as a copy at their end. After an operator that returns new memory, the copy would read and write
+all results once more.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ COPY = "aten.copy_.default"
 
 
 def written_over(part: Sequence[Any]) -> Optional[Dict[Any, Any]]:
-    """By result of a part of operators on lists: the input of the graph that it is written over, where nothing else reads either of them
-    later; None where that is not so for all results, or where the graph computes behind its first write. Empty of any other part."""
+    """For a part of operators on lists: maps each result to the input of the graph that it overwrites, if nothing else reads either of them
+    later. None if that does not hold for all results, or if the graph computes after its first write. Empty for any other part."""
     if not any(is_list(node) for node in part):
         return {}
     inside = set(part)
@@ -44,7 +44,7 @@ def written_over(part: Sequence[Any]) -> Optional[Dict[Any, Any]]:
 
 
 def first_write(graph: torch.fx.Graph) -> Any:
-    """The first copy over an input of a graph that has one: before it all inputs are as they were given, whatever reads them there."""
+    """The first copy over an input, in a graph that has one: before it, every reader sees the inputs unchanged."""
     return next(node for node in graph.nodes if target_of(node) == COPY)
 
 

@@ -1,6 +1,6 @@
-"""Images enlarged or made smaller by interpolating between four pixels, as one operator again.
+"""Recognises images that are resized by interpolation between four pixels, and writes them as one operator again.
 
-Inductor gets them decomposed: four reads by ids that the graph makes of nothing, and what is between them.
+Inductor gets them decomposed: four gathers by ids that the graph computes from constants, and the arithmetic between them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .nearest_pixels import INDEX, computed, erase_unread
 from .replace import add_call
 
 _OPERATOR = torch.ops.aten.upsample_bilinear2d.default
-_NEAR = 1e-3  # pixels: how far places may be from those of f32's roundings
+_NEAR = 1e-3  # pixels: the tolerance for places, which f32 rounds
 
 
 class _Lerp(NamedTuple):
@@ -31,14 +31,14 @@ class _Lerp(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """Of an axis: how far results are apart in pixels of the image, and whether the corners' centres lie on each other."""
+    """The places of results along an axis: their distance in pixels of the image, and whether the centres of the corners are aligned."""
 
     step: float
     corners: bool
 
 
 def interpolations(graph: torch.fx.Graph) -> None:
-    """Writes what interpolates in rows and columns as ``upsample_bilinear2d``."""
+    """Rewrites interpolations in rows and columns as ``upsample_bilinear2d``."""
     made = []
     for node in list(graph.nodes):
         found = None if node._erased else _interpolated(node)
@@ -54,7 +54,7 @@ def interpolations(graph: torch.fx.Graph) -> None:
 
 
 def write_out(graph: torch.fx.Graph) -> None:
-    """Decomposes what no part took as Inductor had it: it fuses the reads, and has no kernel of its own for the operator."""
+    """Decomposes the operators that no part captured again: Inductor fuses the gathers, and has no kernel of its own for the operator."""
     from torch._dispatch.python import enable_python_dispatcher
     from torch._inductor.decomposition import select_decomp_table
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -63,7 +63,7 @@ def write_out(graph: torch.fx.Graph) -> None:
         x = node.args[0]
         try:
             val = x.meta["val"]
-            with getattr(val, "fake_mode", contextlib.nullcontext()), enable_python_dispatcher():  # else ids would be no fakes
+            with getattr(val, "fake_mode", contextlib.nullcontext()), enable_python_dispatcher():  # else ids would not be fake tensors
                 spelled = make_fx(lambda *image: _OPERATOR(*image, *node.args[1:]), select_decomp_table())(val).graph
         except Exception as error:  # Inductor calls torch's kernel
             warn_once(f"an interpolation is not fused: {type(error).__name__}: {error}")
@@ -86,7 +86,7 @@ def _lerp(node: Any) -> Optional[_Lerp]:
 
 
 def _interpolated(node: Any) -> Optional[Tuple[Any, List[int], Tuple[_Places, _Places]]]:
-    """The image, the result's rows and columns, and where those lie; None of what is no such sum."""
+    """The image, the result's rows and columns, and their places; None for a node that is not such an interpolation."""
     outer = _lerp(node)
     first, second = (None, None) if outer is None else (_lerp(outer.base), _lerp(outer.other))
     if outer is None or first is None or second is None or first.weight is not second.weight:
@@ -114,7 +114,7 @@ def _interpolated(node: Any) -> Optional[Tuple[Any, List[int], Tuple[_Places, _P
 
 
 def _sizes(node: Any) -> List[Any]:
-    """Without leading axes of 1: [n, 1] along rows, [n] along columns."""
+    """The extents without leading axes of 1: [n, 1] along rows, [n] along columns."""
     sizes = list(node.meta["val"].shape) if isinstance(getattr(node, "meta", {}).get("val"), torch.Tensor) else []
     while len(sizes) > 2 and sizes[0] == 1:
         sizes = sizes[1:]
@@ -122,7 +122,7 @@ def _sizes(node: Any) -> List[Any]:
 
 
 def _places(first: Any, last: Any, weight: Any, count: int, size: int) -> List[_Places]:
-    """What may be said of an axis whose results lie between pixels `first` and `last`."""
+    """The possible places of results along an axis that lie between pixels `first` and `last`."""
     low, high, share = (computed(each) or [] for each in (first, last, weight))
     if not len(low) == len(high) == len(share) == count or any(not 0 <= a < size or b != min(a + 1, size - 1) for a, b in zip(low, high)):
         return []

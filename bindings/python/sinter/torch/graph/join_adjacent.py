@@ -1,5 +1,5 @@
-"""Products of one value by several weights that lie behind each other in memory, as one product of all their columns: queries, keys and
-values of an attention whose weights are no constants of the graph. The operator is given each weight, and reads them as one.
+"""Joins products of one value by several weights that are contiguous in memory into one product of all their columns. Examples are the
+queries, keys and values of an attention whose weights are not constants of the graph. The operator takes each weight, and reads them as one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Joined(NamedTuple):
     """A product that several became.
 
     Attributes:
-        product: of the graph.
-        constants: its weight, and its bias where it has one: of the graph, beside each other.
-        parts: columns of it, and what each had been: the operator, its weight as a linear layer has it, and its bias or None.
+        product: its node in the graph.
+        constants: the nodes of its weight, and of its bias if it has one. Each concatenates the parts' own.
+        parts: slices of its columns, and the former product of each: the operator, its weight as a linear layer has it, and its bias or None.
     """
 
     product: Any
@@ -30,7 +30,7 @@ class Joined(NamedTuple):
 
 
 def join_neighbours(graph: torch.fx.Graph, constants: Set[Any], pairs: FrozenSet[Tuple[int, int]]) -> List[Joined]:
-    """Joins products of one value by weights of `constants` that lie behind each other, as `pairs` of the model's inputs say."""
+    """Joins products of one value by weights of `constants` that are adjacent in memory, by the `pairs` of the model's inputs."""
     if not pairs or any("as_strided" in target_of(node) for node in graph.nodes):  # it reads memory, not values
         return []
     at = {node.meta["desc"].idx: node for node in constants if node.op == "placeholder"}
@@ -46,7 +46,7 @@ def join_neighbours(graph: torch.fx.Graph, constants: Set[Any], pairs: FrozenSet
 
 
 def _rows(x: Any) -> Tuple[Any, Any]:
-    """What a product reads, equal where several views are: each linear layer makes its own."""
+    """A key of a product's operand, equal for equal views: each linear layer makes its own view."""
     shape = x.meta["val"].shape
     while target_of(x) in ("aten.view.default", "aten.reshape.default"):
         x = x.args[0]
@@ -69,7 +69,7 @@ def _weight(node: Any, constants: Set[Any]) -> Optional[Any]:
 
 
 def _runs(group: Dict[Any, Any], behind: Dict[Any, Any]) -> Iterator[List[Any]]:
-    """Products whose weights, and whose biases, lie behind each other, in that order."""
+    """Runs of products whose weights, and whose biases, are adjacent in memory, in that order."""
 
     def next_of(weight: Any) -> Optional[Any]:
         other = behind.get(weight)
@@ -112,7 +112,7 @@ def _join(graph: torch.fx.Graph, run: List[Any]) -> Joined:
         parts.append((part, node.target, transposed.args[0], own_bias))
         node.replace_all_uses_with(part)
         graph.erase_node(node)
-        while not own.users:  # its own view of x
+        while not own.users:  # the product's own view of x
             own, view = own.args[0], own
             graph.erase_node(view)
         begin = end
@@ -120,12 +120,12 @@ def _join(graph: torch.fx.Graph, run: List[Any]) -> Joined:
 
 
 def part_again(graph: torch.fx.Graph, joined: Joined) -> None:
-    """Takes back what joined products. Of what they read before the weights and biases alone are sure to be in the graph still: parts that
-    became operators are erased, with views of weights, and the product reads what stands in the place of x now."""
+    """Undoes a join. Only the weights and biases among the former operands are certain to be in the graph still: nodes of parts that
+    became operators are erased, including views of weights. x is taken from the joined product, which reads its current replacement."""
     nodes = []
     x = _operands(joined.product)[0]
     for part, target, weight, bias in joined.parts:
-        if part._erased:  # another part's operator takes its columns itself
+        if part._erased:  # the operator of another part reads these columns itself
             continue
         with graph.inserting_before(part):
             transposed = add_call(graph, torch.ops.aten.permute.default, weight, [1, 0])
@@ -139,7 +139,7 @@ def part_again(graph: torch.fx.Graph, joined: Joined) -> None:
 
 
 def drop_unread(graph: torch.fx.Graph, joined: Joined) -> None:
-    """Erases the weights beside each other once nothing reads them: Inductor would copy them together."""
+    """Erases concatenated weights that nothing reads: Inductor would copy them together."""
     for constant in joined.constants:
         for view in list(constant.users):
             if not view.users:

@@ -1,4 +1,4 @@
-"""Products of one value by several frozen weights as one product, whose parts are views: queries, keys and values of an attention."""
+"""Joins products of one value by several frozen weights into one product with views as results: queries, keys and values of an attention."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ..convert.converter import target_of
 from ..runtime.warn import warn_once
 from .channels_last import tell_strides
 
-_ALIGNED = 8  # columns: whoever reads a part reads 16 bytes at once
-_MOST = 4  # products in one: what reads one value in all layers of a decoder would live until the last
+_ALIGNED = 8  # columns: readers of a part read 16 bytes at once
+_MOST = 4  # products in one: if all layers of a decoder read one value, the joined result would live until the last layer
 _PIECES = ("aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default", "aten.unbind.int")
 
 
 def joining(compile_graph: Callable[..., Any], given: Iterable[Any]) -> Callable[..., Any]:
-    """What joins the products of a frozen graph and gives it to `compile_graph`. It is no pass: Inductor's cache looks frozen weights
-    up in the graph's module, in each process, so they must be there before it is asked. `given`: the model's tensors."""
+    """A function that joins the products of a frozen graph and passes the graph to `compile_graph`. It is not a pass: Inductor's cache looks up
+    frozen weights in the graph's module, in each process, so they must be there before the lookup. `given`: the model's tensors."""
     addresses = frozenset(x.data_ptr() for x in given if type(x) in (torch.Tensor, torch.nn.Parameter) and x.layout is torch.strided)
 
     def joined(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **more: Any) -> Any:
         try:
             join_products(gm.graph, addresses)
             gm.recompile()
-        except Exception as error:  # whatever it is, the model runs
+        except Exception as error:  # the model runs after any error
             warn_once(f"products of frozen weights stay apart: {type(error).__name__}: {error}")
         return compile_graph(gm, example_inputs, **more)
 
@@ -34,9 +34,9 @@ def joining(compile_graph: Callable[..., Any], given: Iterable[Any]) -> Callable
 
 
 def join_products(graph: torch.fx.Graph, given: FrozenSet[int]) -> None:
-    """Joins them where Inductor's ``freezing`` made weights constants of the graph's module, whatever their numbers of columns.
+    """Joins products whose weights Inductor's ``freezing`` made constants of the graph's module, with any numbers of columns.
 
-    Inductor joins two or three of equal extents before. `given`: where the model's own tensors lie.
+    Before that, Inductor joins two or three of equal extents. `given`: addresses of the model's own tensors.
     """
     if any("as_strided" in target_of(node) for node in graph.nodes):  # it reads memory, not values
         return
@@ -53,14 +53,14 @@ def join_products(graph: torch.fx.Graph, given: FrozenSet[int]) -> None:
 
 
 def tell_parts(graph: torch.fx.Graph) -> None:
-    """Says how values behind parts of joined products lie: Inductor, where it joins, says what was so before."""
+    """Updates the strides of values that follow from parts of joined products: Inductor keeps the earlier strides where it joins."""
     if not any("as_strided" in target_of(node) for node in graph.nodes):
         tell_strides(graph, [node for node in graph.nodes if _is_part(node)])
 
 
 def _lay_as_linear(graph: torch.fx.Graph, given: FrozenSet[int]) -> None:
-    """Lays weights that Inductor joined as a linear layer has its own, [columns, depth] in memory: gate and up in one weight are then a
-    pair in a kernel, and their product may be joined with others. Inductor's are [depth, columns]. The model's own stay as they are."""
+    """Stores weights that Inductor joined in the order of a linear layer's weight, [columns, depth]. A kernel then takes gate and up in one
+    weight as a pair, and their product can be joined with others. Inductor's are [depth, columns]. The model's own stay as they are."""
     module = graph.owning_module
     for node in list(graph.nodes):
         weight = _operands(node)[1] if _is_product(node) else None
@@ -83,7 +83,7 @@ def _is_product(node: Any) -> bool:
 
 
 def _is_part(node: Any) -> bool:
-    """Columns of a product of a frozen weight."""
+    """Whether a node is a slice of the columns of a product with a frozen weight."""
     if target_of(node) != "aten.slice.Tensor" or not _is_product(node.args[0]) or _operands(node.args[0])[1].op != "get_attr":
         return False
     return all(isinstance(size, int) for size in node.meta["val"].shape)
@@ -96,7 +96,7 @@ def _operands(node: Any) -> "Tuple[Any, Any, Optional[Any]]":
 
 
 def _shared(node: Any) -> Any:
-    """What products have in common that may be joined; None for one that may not."""
+    """A key that is equal for products that can be joined; None for one that cannot."""
     if not _is_product(node):
         return None
     x, weight, bias = _operands(node)
@@ -110,7 +110,7 @@ def _shared(node: Any) -> Any:
 
 
 def _is_result(node: Any) -> bool:
-    """Whether the graph gives it out, which takes a copy of a part."""
+    """Whether a node is an output of the graph; a part needs a copy for that."""
     views = [user for user in node.users if target_of(user) in _PIECES or target_of(user) in TABLE and TABLE[target_of(user)].view]
     return any(user.op == "output" for user in node.users) or any(map(_is_result, views))
 
@@ -121,7 +121,7 @@ def _join(graph: torch.fx.Graph, group: List[Any]) -> None:
     weights = [_operands(node)[1] for node in group]
     biases = [_operands(node)[2] for node in group if bias is not None]
     with graph.inserting_before(first):
-        columns_apart = weights[0].meta["val"].stride()[0] == 1  # as nn.Linear has them
+        columns_apart = weights[0].meta["val"].stride()[0] == 1  # the order of nn.Linear
         operands = [x, _beside(graph, weights, 1, columns_apart)]
         if bias is not None:
             operands.insert(0, _beside(graph, biases, 0, False))
@@ -154,10 +154,10 @@ def _beside(graph: torch.fx.Graph, constants: List[Any], axis: int, transposed: 
 
 
 def _constant(graph: torch.fx.Graph, value: torch.Tensor, val: Any) -> Any:
-    """A constant of the graph's module, at the graph's insertion point; `val`: what is told of it."""
+    """A constant of the graph's module, at the graph's insertion point; `val`: its metadata."""
     module = graph.owning_module
     name = f"_sinter_joined{sum(name.startswith('_sinter_joined') for name in module._buffers)}"
-    value._is_frozen_param = True  # type: ignore[attr-defined]  # as Inductor marks its own
+    value._is_frozen_param = True  # type: ignore[attr-defined]  # Inductor marks its own in this way
     module.register_buffer(name, value)
     made = graph.create_node("get_attr", name)
     made.meta["val"] = val

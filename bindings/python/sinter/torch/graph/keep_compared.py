@@ -1,4 +1,4 @@
-"""What the backward pass would compare with a maximum, or another value chosen among those compared, is kept from the forward pass.
+"""Keeps values from the forward pass that the backward pass compares with a maximum, or with another value chosen among them.
 
 The gradient of ``amax`` is shared by the elements that equal the maximum: ``eq(x, amax(x))``, divided by how many there are. Where x is
 computed again in the backward pass, by other kernels than those that computed the maximum, no element may equal it, and the gradient is
@@ -15,7 +15,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.utils.checkpoint import CheckpointPolicy
 
 _ATEN = torch.ops.aten
-#: Operators whose result is one of their operand's elements, and those that write such results where ids say, from their fourth argument.
+#: Operators whose result is one of their operand's elements, and operators that write elements of their fourth argument to places given by ids.
 _CHOSEN = {_ATEN.amax.default, _ATEN.amin.default, _ATEN.max.default, _ATEN.min.default, _ATEN.median.default, _ATEN.nanmedian.default}
 _CHOSEN_BY_IDS = {_ATEN.scatter_reduce.two, _ATEN.index_reduce.default}
 _READ_BY_IDS = {_ATEN.gather.default, _ATEN.index_select.default, _ATEN.index.Tensor}
@@ -23,7 +23,7 @@ _AGAIN = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 
 
 def _source(node: Any) -> Any:
-    """What a view is a view of: the partitioner always computes views again."""
+    """The node whose value a view shows: the partitioner always computes views again."""
     while _is_view(node):
         node = node.args[0]
     return node
@@ -42,7 +42,7 @@ def _target(node: Any) -> Any:
 
 
 def _choice(extreme: Any) -> "Tuple[Any, Any] | None":
-    """The operator that chose what `extreme` is, and what it chose among; None of anything else."""
+    """The operator that chose `extreme`, and the node whose elements it chose among; None for any other node."""
     node, among = _source(extreme), 0
     if _target(node) in _READ_BY_IDS:
         node, among = _source(node.args[0]), 3
@@ -52,8 +52,8 @@ def _choice(extreme: Any) -> "Tuple[Any, Any] | None":
 
 
 def _comparisons(graph: torch.fx.Graph) -> Iterable[Tuple[Any, Any]]:
-    """What is compared, and what the value that it is compared with was chosen among. Of what checkpointing computes again none: both are, by
-    the same kernels."""
+    """Pairs of a compared node and the node among whose elements the other operand was chosen. Values that checkpointing recomputes are left
+    out: both operands are then recomputed, by the same kernels."""
     for node in graph.nodes:
         if node.target is _ATEN.eq.Tensor:
             for compared, extreme in (node.args, node.args[::-1]):
@@ -63,7 +63,7 @@ def _comparisons(graph: torch.fx.Graph) -> Iterable[Tuple[Any, Any]]:
 
 
 def _equals(graph: torch.fx.Graph) -> Dict[Any, List[Any]]:
-    """{node: all that compute the same}: the partitioner makes one of them, with the marks of the first."""
+    """{node: all nodes that compute the same}: the partitioner merges them into one node, with the marks of the first."""
     first: Dict[Any, Any] = {}
     lists: Dict[Any, List[Any]] = {}
     found: Dict[Any, Any] = {}
@@ -78,7 +78,7 @@ def _equals(graph: torch.fx.Graph) -> Dict[Any, List[Any]]:
 
 
 class KeepCompared(CustomGraphPass):
-    """The pass over forward and backward together, behind the caller's `first`."""
+    """The pass over the joint forward and backward graph. It runs after the caller's `first`."""
 
     def __init__(self, first: Optional[Callable[[torch.fx.Graph], Any]]) -> None:
         self.first = first
@@ -94,8 +94,8 @@ class KeepCompared(CustomGraphPass):
                     each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
     def uuid(self) -> Any:
-        """A constant, as the graph pass's has the digest of this file; None, which keeps graphs out of Inductor's cache, where the caller's
-        pass has none."""
+        """A constant, because the key of the graph pass includes this file's digest. None, which keeps graphs out of Inductor's cache, if the
+        caller's pass has no key."""
         if self.first is None:
             return "sinter keeps what is compared with maxima"
         other = self.first.uuid() if isinstance(self.first, CustomGraphPass) else None

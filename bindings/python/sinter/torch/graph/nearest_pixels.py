@@ -1,5 +1,5 @@
-"""Images enlarged by whole factors to the nearest pixel: rows and columns by ids that the graph makes of nothing, as Inductor decomposes it,
-become pixels that repeat, which a chain broadcasts.
+"""Recognises images that are enlarged by whole factors to the nearest pixel. Inductor decomposes that into gathers of rows and columns by ids
+that the graph computes from constants. They become repeated pixels, which a chain broadcasts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .channels_last import tell_strides
 from .replace import add_call
 
 INDEX = ("aten._unsafe_index.Tensor", "aten.index.Tensor")
-#: Operators that ids are made by.
+#: Operators that compute ids.
 _STEPS = (
     *("prims.convert_element_type.default", "aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor", "aten.floor.default"),
     *("aten.unsqueeze.default", "aten.view.default", "aten.reshape.default", "aten.clamp_max.default", "aten.clamp_min.default"),
@@ -24,7 +24,7 @@ _MOST_IDS = 1 << 14
 
 
 def repeat_pixels(graph: torch.fx.Graph) -> None:
-    """Writes `x[:, :, rows, columns]` so where both are every pixel, a whole number of times in a row."""
+    """Rewrites `x[:, :, rows, columns]` as repeated pixels if each list of ids names every pixel, each a whole number of times in a row."""
     made = []
     for node in list(graph.nodes):
         factors = _factors(node)
@@ -42,7 +42,7 @@ def repeat_pixels(graph: torch.fx.Graph) -> None:
 
 
 def erase_unread(graph: torch.fx.Graph, node: Any) -> None:
-    """Erases a node that nobody reads, and which of what made its operands nobody reads then."""
+    """Erases a node that nobody reads, then the nodes of its operands that nobody reads any longer."""
     unread = [node]
     while unread:
         each = unread.pop()
@@ -53,7 +53,7 @@ def erase_unread(graph: torch.fx.Graph, node: Any) -> None:
 
 
 def _factors(node: Any) -> Optional[List[int]]:
-    """How often each row and each column is read; None of what is no such index."""
+    """How often each row and each column is read; None for a node that is not such a gather."""
     if target_of(node) not in INDEX or len(node.args[1]) != 4 or any(i is not None for i in node.args[1][:2]):
         return None
     val = node.args[0].meta["val"]
@@ -67,7 +67,7 @@ def _factors(node: Any) -> Optional[List[int]]:
 
 
 def _repeats(ids: Optional[List[Any]], size: int) -> Optional[int]:
-    """How often `ids` are each of so many in a row."""
+    """How often each of `size` indices is repeated in `ids`, all in ascending order; None for other ids."""
     if ids is None or len(ids) % size:
         return None
     times = len(ids) // size
@@ -75,7 +75,7 @@ def _repeats(ids: Optional[List[Any]], size: int) -> Optional[int]:
 
 
 def computed(node: Any) -> Optional[List[Any]]:
-    """The elements of what the graph makes of nothing; None of what it does not."""
+    """The elements of a value that the graph computes only from constants; None for any other value."""
     with torch.utils._python_dispatch._disable_current_modes():
         value = _evaluated(node, 16)
         return None if value is None else value.flatten().tolist()

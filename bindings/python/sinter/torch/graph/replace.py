@@ -1,4 +1,4 @@
-"""Puts one operator in the place of a part of a graph."""
+"""Replaces a part of a graph by one operator."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..convert.converter import Border, Converted, target_of
 from .in_place import COPY, first_write
 
 
-BESIDE = "sinter_beside"  # of a node: it holds values that lie behind each other in memory
-WAS = "sinter_was"  # of a node: the node of the copied graph that has its value
+BESIDE = "sinter_beside"  # key in a node's meta: the node concatenates values that are adjacent in memory
+WAS = "sinter_was"  # key in a node's meta: the node of the copied graph that has the same value
 
 
 _CAST = "prims.convert_element_type.default"
-_OPTIONS = {"alpha", "approximate", "rounding_mode"}  # of elementwise ops
-#: What is written anew and is no row of the table of operators.
+_OPTIONS = {"alpha", "approximate", "rounding_mode"}  # keyword arguments of elementwise ops
+#: Operators that this pass rewrites but that have no row in the table of operators.
 _WRITTEN = ("aten.split.Tensor", "aten.split_with_sizes.default", "aten.unbind.int", "aten.index.Tensor")
 
 
 class Symbols:
-    """Nodes of a graph that are a symbolic size of its inputs, by its expression. None hangs on what a part computes."""
+    """Nodes of a graph that are symbolic sizes of its inputs, by their expressions. None depends on a value that a part computes."""
 
     def __init__(self, graph: torch.fx.Graph) -> None:
         self._graph = graph
@@ -41,10 +41,10 @@ class Symbols:
                         self._tensors.setdefault(extent(size), (node, axis, size))
 
     def node(self, expression: Any) -> Any:
-        """A node whose value is `expression`, a size or a product of sizes; made at the graph's insertion point where none is.
+        """A node whose value is `expression`, a size or a product of sizes. If there is none, it is made at the graph's insertion point.
 
         Raises:
-            Refused: for one that no input tells.
+            Refused: for an expression that the inputs do not determine.
         """
         if expression in self._sizes:
             return self._sizes[expression]
@@ -85,13 +85,13 @@ def replace(
     """Calls ``run_chain`` where `part` ends, and erases `part`. The caller sorts the graph.
 
     Args:
-        replaced: nodes that earlier calls put others in the place of; this one's are added.
-        arguments: of the operator behind inputs and M.
-        bound: with one, the part stays, and its results are compared with the operator's.
-        name: of the part, in comparisons.
+        replaced: maps nodes that earlier calls replaced to their replacements; this call adds its own.
+        arguments: the operator's arguments after inputs and M.
+        bound: if given, the part stays, and its results are compared with the operator's.
+        name: the part's name in comparisons.
 
     Raises:
-        Refused: for a size that no input tells; the graph is as before.
+        Refused: for a size that the inputs do not determine; the graph is as before.
     """
     if made.over and bound is None:
         return _over(graph, part, made, arguments, replaced)
@@ -122,8 +122,8 @@ def replace(
 def _over(
     graph: torch.fx.Graph, part: Sequence[torch.fx.Node], made: Converted, arguments: Sequence[Any], replaced: Dict[Any, Any]
 ) -> torch.fx.Node:
-    """The operator that writes all results over inputs of the graph, in the place of the copies there, and before all others: those may
-    write over what it reads."""
+    """The operator that overwrites inputs of the graph with all results, instead of the copies there. It is inserted before all other copies,
+    because these may overwrite its operands."""
     copies = [next(user for user in border.node.users if target_of(user) == COPY) for border in made.outputs]
     with graph.inserting_before(first_write(graph)):
         given = [_entering(graph, border, replaced) for border in made.inputs]
@@ -139,14 +139,14 @@ def _over(
 def _inserted(
     graph: torch.fx.Graph, part: Sequence[torch.fx.Node], made: Converted, arguments: Sequence[Any], replaced: Dict[Any, Any]
 ) -> "tuple[torch.fx.Node, List[torch.fx.Node]]":
-    """The operator behind `part`, and its results as the graph had them, which nothing reads yet.
+    """Inserts the operator after `part`. Returns it, and its results in the form that the graph had, which nothing reads yet.
 
     Raises:
-        Refused: for a size that no input tells; what was inserted so far stays.
+        Refused: for a size that the inputs do not determine; nodes that were inserted so far stay.
     """
     symbols = Symbols(graph) if made.rows.symbol is not None else None
     with graph.inserting_after(part[-1]):
-        anchor = graph.call_function(torch.ops.aten.alias.default, (part[-1],))  # all is inserted before it
+        anchor = graph.call_function(torch.ops.aten.alias.default, (part[-1],))  # all nodes are inserted before it
     with graph.inserting_before(anchor):
         m = symbols.node(made.rows.symbol) if symbols is not None else 0
         inputs = [node for border in made.inputs for node in given_apart(border) or [_entering(graph, border, replaced)]]
@@ -162,8 +162,8 @@ def _inserted(
 
 
 def _tell_views(node: torch.fx.Node, was: torch.Tensor) -> None:
-    """Makes the values of views of `node`, which were views of `was`, views of its own value. Inductor knows by them whose memory is whose:
-    it drops a copy between two values of one memory."""
+    """Updates the metadata of views of `node`, which were views of `was`: they become views of the value of `node`. Inductor relies on it to
+    know which values share memory: it drops a copy between two such values."""
     memory = memory_of(was)
     waiting = [node]
     while waiting:
@@ -174,13 +174,13 @@ def _tell_views(node: torch.fx.Node, was: torch.Tensor) -> None:
 
 
 def memory_of(value: Any) -> Optional[int]:
-    """Which memory a node's value lies in; of several tensors, the first's; None of what has none."""
+    """An identifier of the memory that a node's value is in. For several tensors, of the first; None for a value without memory."""
     val = value[0] if isinstance(value, (list, tuple)) and value else value
     return val.untyped_storage()._cdata if isinstance(val, torch.Tensor) and val.layout == torch.strided else None
 
 
 def given_apart(border: Border) -> Optional[Sequence[Any]]:
-    """The weights that an input of a part is made of, where it is several."""
+    """The weights that make up an input of a part, if it concatenates several; else None."""
     node, order = border.node, border.order
     if target_of(node) == "aten.permute.default" and order == (1, 0):
         node, order = node.args[0], (0, 1)
@@ -188,12 +188,12 @@ def given_apart(border: Border) -> Optional[Sequence[Any]]:
 
 
 def _entering(graph: torch.fx.Graph, border: Border, replaced: Dict[Any, Any]) -> torch.fx.Node:
-    """The border's value as the operator takes it: a view."""
+    """The border's value in the operator's axis order: a view."""
     node: torch.fx.Node = replaced.get(border.node, border.node)
     source: Any = node.args[0] if target_of(node) == "aten.permute.default" and not border.repeated else None
     if source is not None:
         moved: Any = node.args[1]
-        if [moved[i] % len(moved) for i in border.order] == list(range(len(moved))):  # the axes are where they were before
+        if [moved[i] % len(moved) for i in border.order] == list(range(len(moved))):  # the axes have their former order again
             found: torch.fx.Node = replaced.get(source, source)
             return found
     for axis in border.repeated:
@@ -204,7 +204,7 @@ def _entering(graph: torch.fx.Graph, border: Border, replaced: Dict[Any, Any]) -
 
 
 def _leaving(graph: torch.fx.Graph, node: torch.fx.Node, border: Border, symbols: Optional[Symbols]) -> torch.fx.Node:
-    """The operator's result as the border's value: a view."""
+    """The operator's result in the graph's axis order: a view."""
     if border.order != tuple(range(len(border.order))):
         back = sorted(range(len(border.order)), key=lambda i: border.order[i])
         node = add_call(graph, torch.ops.aten.permute.default, node, back)
@@ -219,7 +219,7 @@ def _leaving(graph: torch.fx.Graph, node: torch.fx.Node, border: Border, symbols
 
 
 def add_call(graph: torch.fx.Graph, target: Any, *arguments: Any) -> torch.fx.Node:
-    """Calls an operator at the graph's insertion point, with its value. Where the operator raises, the graph is as before."""
+    """Inserts a call of an operator at the graph's insertion point, with its value. If the operator raises, the graph is as before."""
     val = value_of(target, arguments)
     made = graph.call_function(target, arguments)
     made.meta["val"] = val
@@ -227,7 +227,7 @@ def add_call(graph: torch.fx.Graph, target: Any, *arguments: Any) -> torch.fx.No
 
 
 def value_of(target: Any, arguments: Any, named: Optional[Dict[str, Any]] = None) -> Any:
-    """What an operator gives for nodes: a fake tensor for fake ones, also of an operator that is decomposed into some without operands."""
+    """An operator's result for nodes: a fake tensor for fake ones, even if the operator decomposes into operators without operands."""
     from torch._dispatch.python import enable_python_dispatcher
     from torch._subclasses.fake_tensor import FakeTensor
 
@@ -239,8 +239,8 @@ def value_of(target: Any, arguments: Any, named: Optional[Dict[str, Any]] = None
 
 
 def is_elementwise(node: Any) -> bool:
-    """Whether a graph may compute a node again from other operands, an element from one element of each. It may not draw random numbers
-    a second time, nor ask other operands for one's order of memory."""
+    """Whether a graph may compute a node again from other operands, each element from one element of each. A node that draws random
+    numbers, or that depends on an operand's memory order, does not qualify."""
     tags = getattr(node.target, "tags", ())
     if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor) or node.is_impure() or not _OPTIONS.issuperset(node.kwargs):
         return False
@@ -248,7 +248,7 @@ def is_elementwise(node: Any) -> bool:
 
 
 def copy_of(graph: torch.fx.Graph) -> torch.fx.Graph:
-    """The graph as it is, for `put_back`; its nodes are told which of the copy they were, and who writes one anew hands that on."""
+    """A copy of the graph, for `put_back`. Each node's meta records its node in the copy; code that rewrites a node passes the record on."""
     kept = torch.fx.Graph()
     copies: Dict[Any, Any] = {}
     kept.output(kept.graph_copy(graph, copies))
@@ -258,7 +258,7 @@ def copy_of(graph: torch.fx.Graph) -> torch.fx.Graph:
 
 
 def put_back(graph: torch.fx.Graph, kept: torch.fx.Graph) -> None:
-    """Makes `graph`, whose inputs are those of `kept`, what it was when `kept` was copied."""
+    """Restores `graph`, which still has the inputs of `kept`, to its state when `kept` was copied."""
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     meta = next(node.meta for node in reversed(graph.nodes) if node.op == "output")
     for node in reversed(list(graph.nodes)):
@@ -269,18 +269,18 @@ def put_back(graph: torch.fx.Graph, kept: torch.fx.Graph) -> None:
 
 
 def forget_what_was(graph: torch.fx.Graph) -> None:
-    """Drops the copied graph's nodes, which nothing outside of this pass knows."""
+    """Drops the records of the copied graph's nodes, which only this pass uses."""
     for node in graph.nodes:
         node.meta.pop(WAS, None)
 
 
 def put_rest_back(graph: torch.fx.Graph, taken: Sequence[Any], replaced: Dict[Any, Any]) -> None:
-    """Makes what no operator reads what it was when the graph was copied: Inductor runs some of it slower as it was written anew. The caller
-    sorts the graph.
+    """Restores nodes that no operator reads to their form in the copied graph: Inductor runs some rewritten nodes slower. The caller sorts
+    the graph.
 
     Args:
-        taken: nodes that operators took the place of.
-        replaced: those of them that others read, to what they read now.
+        taken: nodes that operators replaced.
+        replaced: maps each of them that others read to its replacement.
     """
     inside = {node.meta[WAS] for node in taken if WAS in node.meta}
     there = {node.meta[WAS]: node for node in graph.nodes if WAS in node.meta and node.target == node.meta[WAS].target}
@@ -303,8 +303,8 @@ def put_rest_back(graph: torch.fx.Graph, taken: Sequence[Any], replaced: Dict[An
 
 
 def _as_it_was(graph: torch.fx.Graph, was: Any, there: Dict[Any, Any], inside: Set[Any]) -> Any:
-    """A node with the value of `was`, of those that are `there` and others that are made at the graph's insertion point; None where it takes
-    what only operators compute."""
+    """A node with the value of `was`: one that is `there`, or one that is made at the graph's insertion point. None if that needs a value
+    that only operators compute."""
     if was in there:
         return there[was]
     row = TABLE.get(target_of(was))
@@ -326,7 +326,7 @@ def _is_operator(node: Any) -> bool:
 
 
 def erase_unread(graph: torch.fx.Graph, node: Any, may: Callable[[Any], bool] = lambda node: not node.is_impure()) -> None:
-    """Erases a node that nobody reads, and what made its operands and nobody reads then. `may`: whether a node may be erased."""
+    """Erases a node that nobody reads, then the nodes of its operands that nobody reads any longer. `may`: whether a node may be erased."""
     waiting = [node]
     while waiting:
         each = waiting.pop()
@@ -337,7 +337,7 @@ def erase_unread(graph: torch.fx.Graph, node: Any, may: Callable[[Any], bool] = 
 
 
 def slices_for_splits(graph: torch.fx.Graph) -> None:
-    """A part of a split becomes a slice, one of an unbind a select: views that need no other part beside them."""
+    """Rewrites each part of a split as a slice, and each part of an unbind as a select: views that do not depend on the other parts."""
     for node in list(graph.nodes):
         if target_of(node) != "getitem" or not hasattr(node.args[0], "meta"):
             continue
@@ -355,7 +355,7 @@ def slices_for_splits(graph: torch.fx.Graph) -> None:
 
 
 def _part_of(parent: torch.fx.Node, index: int) -> "Optional[tuple[Any, ...]]":
-    """The operator that gives part `index` alone, and its arguments behind the tensor."""
+    """The operator that returns only part `index`, and its arguments after the tensor."""
     name = target_of(parent)
     if name == "aten.unbind.int":
         return torch.ops.aten.select.int, parent.args[1] if len(parent.args) > 1 else parent.kwargs.get("dim", 0), index
@@ -372,5 +372,5 @@ def _part_of(parent: torch.fx.Node, index: int) -> "Optional[tuple[Any, ...]]":
 
 
 def results(nodes: Sequence[Any]) -> List[Any]:
-    """Values of nodes that are tensors."""
+    """The values of nodes that are tensors."""
     return [node.meta["val"] for node in nodes if isinstance(node.meta.get("val"), torch.Tensor)]

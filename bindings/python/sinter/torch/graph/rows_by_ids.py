@@ -1,7 +1,7 @@
-"""Rows of a matrix by ids, `x[ids]` and `index_select`, as rows of a table, which a chain gathers.
+"""Rewrites rows of a matrix by ids, `x[ids]` and `index_select`, as rows of a table, which a chain gathers.
 
-A negative id counts from the end there, and a gather gives zeros for it: Inductor adds the extent to such ids first, in one small kernel, but
-where none can be negative.
+A negative id counts from the end there, but a gather returns zeros for it. So Inductor first adds the extent to such ids, in one small kernel,
+unless no id can be negative.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..convert.aten import TABLE
 from ..convert.converter import filled, target_of
 from .replace import add_call, results
 
-#: Among a node's ``meta``: it is ids that were made for what reads them alone, by a small kernel before it.
+#: Key in a node's ``meta``: it holds ids that a small kernel makes only for their reader.
 IDS_MADE = "sinter_ids"
 _INTEGERS = (torch.int64, torch.int32)
 _PLACES = ("aten.topk.default", "aten.sort.default", "aten.sort.stable", "aten.max.dim", "aten.min.dim")
@@ -23,7 +23,7 @@ _SAME = ("aten.clone.default", "aten.cat.default", "prims.convert_element_type.d
 
 
 def rows_as_gathers(graph: torch.fx.Graph) -> None:
-    """Writes rows by ids as an embedding's, which Inductor compiles to the same."""
+    """Rewrites rows by ids as an embedding, which Inductor compiles to the same code."""
     taking = [node for node in graph.nodes if _takes_rows(node)]
     made: Dict[Tuple[Any, int], Any] = {}
     never_negative = _never_negative(graph) if taking else set()
@@ -39,7 +39,7 @@ def rows_as_gathers(graph: torch.fx.Graph) -> None:
 
 
 def _takes_rows(node: Any) -> bool:
-    """Whether it is `x[ids]` of a matrix, whose rows are a known number."""
+    """Whether a node is `x[ids]` of a matrix with a known number of rows."""
     if target_of(node) != "aten.index.Tensor" or len(node.args[1]) != 1:
         return False
     if node.args[1][0] is None:
@@ -59,7 +59,7 @@ def _from_zero(graph: torch.fx.Graph, ids: Any, rows: int, made: Dict[Tuple[Any,
 
 
 def _never_negative(graph: torch.fx.Graph) -> Set[Any]:
-    """Nodes whose elements are integers and never negative, as far as the operators say that made them."""
+    """Nodes whose elements are integers and never negative, as far as the operators that made them show it."""
     found: Set[Any] = set()
     for node in graph.nodes:
         if _is_never_negative(node, found):
@@ -68,7 +68,7 @@ def _never_negative(graph: torch.fx.Graph) -> Set[Any]:
 
 
 def _is_never_negative(node: Any, found: Set[Any]) -> bool:
-    """`found`: which of the nodes before it are."""
+    """Whether a node's elements are never negative. `found`: the earlier nodes with that property."""
 
     def known(value: Any) -> bool:
         return value >= 0 if isinstance(value, (int, float)) else value in found
@@ -91,7 +91,7 @@ def _is_never_negative(node: Any, found: Set[Any]) -> bool:
     if filled(node) is not None:
         return float(filled(node) or 0) >= 0
     if name in _SAME or name in TABLE and TABLE[name].view:
-        return _of_integers(node) and all(known(i) for i in node.all_input_nodes if results([i]))  # others are extents
+        return _of_integers(node) and all(known(i) for i in node.all_input_nodes if results([i]))  # other operands are extents
     return False
 
 

@@ -1,4 +1,4 @@
-"""Results of a graph that are views of one memory: they stay that where a part computes it, so that a write into one is seen in the others."""
+"""Keeps results of a graph that are views of one memory views of it, even if a part computes it: a write into one is seen in the others."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def share_again(graph: torch.fx.Graph, apart: Sequence[Tuple[Any, Any]]) -> None
 
 
 def _repeats(val: Any) -> bool:
-    """Whether elements of a tensor are one, as `expand` makes them."""
+    """Whether several elements of a tensor share one address, as after `expand`."""
     return isinstance(val, torch.Tensor) and any(isinstance(stride, int) and stride == 0 for stride in val.stride())
 
 
 def _views(node: Any, memory: Any) -> List[Any]:
-    """The views that make `node` of what is computed, in their order; none of an input's memory."""
+    """The views through which `node` shows a computed value, in their order; empty for memory of an input."""
     found: List[Any] = []
     while node.op == "call_function":
         viewed = next((i for i in node.all_input_nodes if memory_of(i.meta.get("val")) == memory), None)
         if viewed is None:
             if isinstance(node.meta["val"], (list, tuple)):
-                found.pop()  # it picks from several values, and is no view
+                found.pop()  # it picks from several values, and is not a view
             return found[::-1]
         found.append(node)
         node = viewed

@@ -1,5 +1,5 @@
-"""Attention that a model spells with products and a softmax, where Inductor has not made it PyTorch's own operator: found, so that its products
-are taken. The library finds it again in the chain (src/attention)."""
+"""Finds attention that a model writes as products and a softmax, and that Inductor did not replace by PyTorch's own operator, so that its products
+are captured. The library finds it again in the chain (src/attention)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def tell_products(nodes: Iterable[Any]) -> None:
 
 
 def _fits(scores: Any, product: Any) -> bool:
-    """Whether a kernel takes extents: all are numbers, and columns of a head a multiple of 8 up to the most."""
+    """Whether a kernel takes the extents: all are numbers, and the columns of a head are a multiple of 8 up to the limit."""
     sizes = [size for node in (scores, product) for i in (node, *node.args[:2]) for size in i.meta["val"].shape]
     heads = (scores.args[0].meta["val"].shape[2], product.meta["val"].shape[2])
     return all(isinstance(size, int) for size in sizes) and all(head % 8 == 0 and 8 <= head <= MOST_HEAD for head in heads)
 
 
 def _scores_of(product: Any) -> Optional[Any]:
-    """The product of q and k, of that of probabilities and v. Nobody else reads what lies between."""
+    """The product of q and k, found from the product of probabilities and v. Nobody else reads the values between both."""
     quotient = _quotient(product)
     if target_of(quotient) != "aten.div.Tensor":
         return None
@@ -64,7 +64,7 @@ def _scores_of(product: Any) -> Optional[Any]:
 
 
 def _quotient(product: Any) -> Any:
-    """The softmax's last op, of the probabilities that a product reads."""
+    """The last op of the softmax whose probabilities a product reads."""
     return _below(product.args[0], _VIEWS)
 
 
@@ -87,7 +87,7 @@ def _scale_first(powers: Any) -> None:
     x.args = (x.args[0], x.args[1] * by)
     last.replace_all_uses_with(difference)
     last.graph.erase_node(last)
-    for node in (x, difference, difference.args[1]):  # they have other values now
+    for node in (x, difference, difference.args[1]):  # their values have changed
         node.meta.pop(WAS, None)
 
 
@@ -109,7 +109,7 @@ def _straighten(node: Any, scores: Any) -> None:
 
 
 def _drop_ones(operand: Any) -> None:
-    """Moves the axes of the value that an operand is a view of, without the axes of 1 that einsum puts between them."""
+    """Makes an operand move the axes of its value directly, without the axes of 1 that einsum puts between them."""
     moved, x = [], operand
     while target_of(x).startswith("aten.reshape.") if x is operand else target_of(x) in _PERMUTED and len(x.users) == 1:
         moved.append(x)
@@ -131,7 +131,7 @@ def _drop_ones(operand: Any) -> None:
 
 
 def _reorders(node: Any) -> bool:
-    """Whether it moves axes of more than one element past each other."""
+    """Whether a node changes the order of axes of more than one element."""
     if not target_of(node).startswith("aten.permute."):
         return False
     sizes = node.args[0].meta["val"].shape
@@ -146,7 +146,7 @@ def _below(node: Any, names: Any) -> Any:
 
 
 def _reduces(node: Any, name: str, of: Any) -> bool:
-    """Whether it is a reduction of the last axis of `of`, which it keeps."""
+    """Whether a node reduces the last axis of `of`, and keeps it with extent 1."""
     if target_of(node) != name or node.args[0] is not of:
         return False
     return node.args[1] in ([-1], [len(of.meta["val"].shape) - 1]) and bool(node.args[2:3] and node.args[2])

@@ -1,4 +1,4 @@
-"""Sums along an axis of values that are equal there, or equal at all places but one: they are computed without reading the axis.
+"""Rewrites sums along an axis of values that are equal there, or equal at all places except one: they are computed without reading the axis.
 
 The gradient of a cross entropy with label smoothing sums such rows, one number for each class: ``c`` for every class, and ``c + w`` for the label's.
 The sum of n of them is ``n c``, or ``(n - 1) c + (c + w)``. It is rounded fewer times than the sum that it replaces.
@@ -18,7 +18,7 @@ _VIEWS = ("aten.reshape.default", "aten.view.default", "aten.unsqueeze.default")
 
 
 def sum_one_hots(graph: torch.fx.Graph, device: str) -> int:
-    """Replaces such sums of f32 values on `device`, and returns their number. A label outside of the axis is at no place of it."""
+    """Replaces such sums of f32 values on `device`, and returns their number. A label outside of the axis matches no place."""
     found = 0
     for root in list(graph.nodes):
         if not _is_sum(root, device):
@@ -47,11 +47,11 @@ def _is_sum(node: Any, device: str) -> bool:
 
 
 class _Row:
-    """Values along one axis of `size` elements, as far as they are known. `axis` is counted from the last, so that operands of fewer axes have it, too."""
+    """Values along one axis of `size` elements, as far as they are known. `axis` counts from the last, so operands of fewer axes also have it."""
 
     def __init__(self, graph: torch.fx.Graph, axis: int, size: int) -> None:
         self.graph, self.axis, self.size = graph, axis, size
-        #: By node: whether its value is known, and the comparison of a label with the places that chooses one of them, where there is one.
+        #: By node: whether its value is known, and the comparison of a label with the places that selects one, if there is one.
         self._known: Dict[Any, Tuple[bool, Any]] = {}
         self._made: Dict[Tuple[Any, bool], Any] = {}
 
@@ -98,7 +98,7 @@ class _Row:
         return len(shape) < -self.axis or shape[self.axis] == 1
 
     def _label(self, node: Any) -> Optional[Any]:
-        """What a node compares with the places along the axis, which are equal to it once; None of any other node."""
+        """The label that a node compares with the places along the axis, one of which equals it; None for any other node."""
         if target_of(node) != "aten.eq.Tensor":
             return None
         for label, places in (node.args, node.args[::-1]):

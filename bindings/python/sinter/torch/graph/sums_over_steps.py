@@ -1,4 +1,4 @@
-"""Sums over the steps of a loop, as a weight's gradient is one: one product, or one sum, of the rows of all steps in place of one for each step."""
+"""Joins sums over the steps of a loop, such as a weight's gradient: one product or sum of the rows of all steps replaces one for each step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Term(NamedTuple):
     Attributes:
         node: the operand of the sum.
         core: the op whose value a cast and a view of it lead to.
-        read: what of the step it is made of.
+        read: the values of the step from which it is computed.
         kind: terms of one kind become one.
     """
 
@@ -39,7 +39,7 @@ def join_sums_over_steps(graph: torch.fx.Graph, device: str) -> int:
     zeros concatenates all steps. The total is rounded once; before, the term of each step was.
     """
     place = {node: i for i, node in enumerate(graph.nodes)}
-    beside: Dict[Tuple[Any, ...], Any] = {}  # rows of all steps, by the steps' rows
+    beside: Dict[Tuple[Any, ...], Any] = {}  # the concatenated rows of all steps, by the steps' rows
     found = 0
     for root in list(graph.nodes):
         if not _is_sum(root, device) or _reader_in_sum(root) is not None:
@@ -83,7 +83,7 @@ def _reader_in_sum(node: Any) -> Any:
 
 
 def _operands(root: Any) -> List[Any]:
-    """What a tree of sums adds, each as often as it does."""
+    """The operands of a tree of sums, each as often as the tree adds it."""
     found: List[Any] = []
     waiting = [root]
     while waiting:
@@ -103,7 +103,7 @@ def _term(node: Any) -> _Term:
 
 
 def _steps_read(core: Any) -> Tuple[Tuple[Any, ...], Tuple[Any, ...]]:
-    """The values of a step from which a term is computed, and what terms of a kind have in common. Both are empty if no step is recognised."""
+    """The values of a step from which a term is computed, and a key that terms of a kind share. Both are empty if no step is recognised."""
     name = target_of(core)
     if len(core.users) != 1:
         return (), ()
@@ -135,7 +135,7 @@ def _are_steps(kind: Sequence[Any], terms: Sequence[_Term]) -> bool:
 
 
 def _joined(graph: torch.fx.Graph, terms: Sequence[_Term], beside: Dict[Tuple[Any, ...], Any]) -> Any:
-    """The sum of the terms, as the first of them lies."""
+    """The sum of the terms, with the strides of the first one."""
     first, aten = terms[0], torch.ops.aten
     name = target_of(first.core)
     if name == "aten.select_scatter.default":

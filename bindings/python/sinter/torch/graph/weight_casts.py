@@ -1,7 +1,7 @@
-"""Casts of weights, which autocast makes in each call, as parts of their own.
+"""Makes separate parts of casts of weights, which autocast inserts in each call.
 
-Beside what reads them they would be operands that a part computes, which no product's kernel takes: its bias would be added by another
-kernel. Inductor runs one kernel for each.
+In the part of their reader they would be computed operands, which no product's kernel takes: another kernel would add its bias.
+Inductor runs one kernel for each cast.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from ..convert.arrays import DTYPES, HALVES
 from ..convert.converter import target_of
 
 _CAST = "prims.convert_element_type.default"
-_MOST = 128  # of a part, whose kernels have so many inputs and outputs
-_MOST_BYTES = 1 << 28  # of a part's results, which live from its kernel to their last readers
+_MOST = 128  # the most casts in a part, whose kernels have so many inputs and outputs
+_MOST_BYTES = 1 << 28  # the limit of a part's results, which live from its kernel to their last readers
 _LEAST = 2
 _ALIGNED = 16  # bytes
 
