@@ -1,6 +1,6 @@
-"""Which nodes of a graph become one operator: convex parts of taken nodes, of bounded size.
+"""Groups the captured nodes of a graph into convex parts of bounded size, each of which becomes one operator.
 
-Nothing here knows torch: a node has ``all_input_nodes`` and ``users``, as those of torch.fx have.
+This file does not depend on torch: a node has ``all_input_nodes`` and ``users``, like a node of torch.fx.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 
 from ..convert.order import depth_first
 
-#: Ops that compute in one part. A plan of many more has a search that does not end soon, and shares less with other parts.
+#: The most computing ops in one part. With many more, a plan's search takes long, and fewer parts are equal.
 MOST_WORK = 64
-#: The limit for steps of a loop: they have few different kernels, and share the start of their part. 24 steps of two LSTMs are 570 ops.
+#: The limit for the steps of a loop: they have few different kernels, and share the start of their part. 24 steps of two LSTMs are 570 ops.
 MOST_LOOP_WORK = 640
-#: How many products of one weight, each behind the one before, are a loop.
+#: The least number of successive products of one weight that count as a loop.
 _LEAST_STEPS = 3
 
 
 class Kind(NamedTuple):
-    """What a partitioner asks of a node.
+    """A node's properties for the partitioner.
 
     Attributes:
-        taken: the node may lie in a part.
-        work: it computes; views and casts of nothing do not.
-        view: it may be left outside at a part's border, where it costs nothing.
-        several: its value is several tensors, which its users pick from: no border lies between them.
-        single: a part has one such node at most, so that equal layers are equal parts.
-        bytes: of an element of its value, which a border behind it stores.
-        unaligned: a view that a part would copy first, if it was left outside at the part's beginning.
+        taken: the node may be in a part.
+        work: it computes; views and casts to the same type do not.
+        view: it may stay outside at a part's border, where it costs nothing.
+        several: its value is several tensors, from which its users pick: no border separates it from them.
+        single: a part has at most one such node, so that equal layers are equal parts.
+        bytes: the size of an element of its value, which is stored if a border follows it.
+        unaligned: a view that a part would copy first, if it stayed outside at the part's start.
         weight: the matrix by which a product multiplies its rows.
     """
 
@@ -42,8 +42,8 @@ class Kind(NamedTuple):
 
 
 def partition(nodes: Sequence[Any], kinds: Callable[[Any], Kind], most: Optional[int] = None) -> List[List[Any]]:
-    """Parts of the taken nodes, each in the order of `nodes`, which is topological. `most`: ops that compute, of a part; by default as many as
-    the part's kind allows.
+    """Parts of the captured nodes, each in the order of `nodes`, which is topological. `most`: the limit of computing ops in a part; by default
+    the limit for the part's kind.
 
     No path leaves a part and comes back to it, nor goes from one part to another and back. Linear in nodes and edges.
     """
@@ -58,7 +58,7 @@ def partition(nodes: Sequence[Any], kinds: Callable[[Any], Kind], most: Optional
 
 
 def _components(nodes: Sequence[Any], kind: Dict[Any, Kind]) -> Iterable[List[Any]]:
-    """Connected nodes of equal depth; the depth grows where a path leaves the taken nodes."""
+    """Connected nodes of equal depth; the depth grows where a path leaves the captured nodes."""
     depth: Dict[Any, int] = {}
     root: Dict[Any, Any] = {}
 
@@ -71,7 +71,7 @@ def _components(nodes: Sequence[Any], kind: Dict[Any, Kind]) -> Iterable[List[An
     for node in nodes:
         before = [i for i in node.all_input_nodes if i in depth]
         depth[node] = max((depth[i] + (kind[i].taken and not kind[node].taken) for i in before), default=0)
-    for node in reversed(nodes):  # what is made of weights alone goes to who reads it, but what picks from several values stays with them
+    for node in reversed(nodes):  # a node computed only from weights joins its reader, but a node that picks from several values stays with them
         if depth[node] == 0 and kind[node].taken and not any(i in kind and kind[i].several for i in node.all_input_nodes):
             depth[node] = min((depth[user] - (not kind[user].taken) for user in node.users if user in depth), default=0)
     for node in nodes:
@@ -88,9 +88,9 @@ def _components(nodes: Sequence[Any], kind: Dict[Any, Kind]) -> Iterable[List[An
 
 
 def _is_loop(component: Sequence[Any], kind: Dict[Any, Kind]) -> bool:
-    """Whether several products of one weight follow each other: the steps of a loop that was unrolled."""
-    ahead: Dict[Any, int] = {}  # products on the longest way to a node
-    places: Dict[Any, Set[int]] = {}  # of a weight's products
+    """Whether several products of one weight follow each other: the steps of an unrolled loop."""
+    ahead: Dict[Any, int] = {}  # products on the longest path to a node
+    places: Dict[Any, Set[int]] = {}  # by weight: how many products precede each of its products
     for node in component:
         ahead[node] = max((ahead[i] + (kind[i].weight is not None) for i in node.all_input_nodes if i in ahead), default=0)
         if kind[node].weight is not None:
@@ -130,7 +130,7 @@ def _pieces(component: List[Any], kind: Dict[Any, Kind], most: int) -> Iterable[
 def _best_cut(component: List[Any], kind: Dict[Any, Kind], most: int) -> int:
     place = {node: i for i, node in enumerate(component)}
     last_use = [max((place.get(user, -1) for user in node.users), default=-1) for node in component]
-    ending: Dict[int, int] = {}  # values by the place of their last use, as bytes of an element
+    ending: Dict[int, int] = {}  # bytes of an element, by the place of a value's last use
     live, several, work, singles = 0, 0, 0, 0
     best, fewest = 0, 0
     for i, node in enumerate(component):

@@ -1,4 +1,4 @@
-"""Which nodes of a graph are taken, and why each other is left to Inductor."""
+"""Decides which nodes of a graph are captured, and states why each other node is left to Inductor."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..convert.products import OF_ROWS, is_small
 from ..convert.foreach import is_list, of_numbers
 from .partition import Kind
 
-#: Multiplications of a small batched product, which threads compute; attention's and larger ones are torch's.
+#: The most multiplications of a small batched product, which threads compute; attention's and larger ones stay with torch.
 _MOST_BATCHED = 1 << 14
 _MOST_RANK = 6
-_ALIGNED = 16  # bytes: a tensor that begins elsewhere is copied before a launch
+_ALIGNED = 16  # bytes: a tensor at an unaligned address is copied before a launch
 
-#: Why a product of f32 operands is left, and what its model may do.
+#: Why a product of f32 operands is not captured, and what its model can do.
 OF_F32 = "a product of f32: cast the model to bfloat16 or float16, or compile it under torch.autocast"
-#: Why a whole layer of PyTorch's is left, and how its ops are had.
+#: Why a whole layer of PyTorch is not captured, and how to get its ops.
 _FAST_PATH = "PyTorch's fast path, which hides the layer's ops: call torch.backends.mha.set_fastpath_enabled(False) before the model is compiled"
 
-#: Of operators that read no tensor, or only ask something of one.
+#: Operators that read no tensor, or only a property of one.
 _NO_WORK = ("sym_", "split", "unbind", "_assert", "full", "iota", "scalar_tensor")
 _NOT_TAKEN = {
     "_scaled_dot_product": "attention",
@@ -46,12 +46,12 @@ _NOT_TAKEN = {
     "copy_": "a write into an input",
     "_transformer_encoder_layer_fwd": _FAST_PATH,
     "_native_multi_head_attention": _FAST_PATH,
-    "erfc": "a function that no op of a chain computes exactly enough",  # by erf it would be wrong where that rounds to one
+    "erfc": "a function that no op of a chain computes exactly enough",  # 1 - erf would be wrong where erf rounds to one
 }
 
 
 def why_left(node: Any, device: Optional[str]) -> Optional[str]:
-    """Why a node that computes is left; None for one that is taken. `device`: type of the devices whose nodes are taken."""
+    """Why a computing node is not captured; None for a captured one. `device`: the device type of the nodes that are captured."""
     name = target_of(node)
     row = TABLE.get(name)
     if row is None:
@@ -86,12 +86,12 @@ def why_left(node: Any, device: Optional[str]) -> Optional[str]:
 
 
 def _rounds(node: Any) -> bool:
-    """Whether it rounds its operand to 16 bits."""
+    """Whether a node rounds its operand to 16 bits."""
     return target_of(node) == "prims.convert_element_type.default" and DTYPES.get(str(node.meta["val"].dtype)) in HALVES
 
 
 def kinds(device: Optional[str], left: "dict[Any, str]") -> Callable[[Any], Kind]:
-    """What the partitioner asks; `left`: nodes that were refused meanwhile."""
+    """A function from a node to its properties for the partitioner. `left`: nodes that were refused meanwhile."""
 
     def kind(node: Any) -> Kind:
         if node.op != "call_function" or node in left or why_left(node, device) is not None:
@@ -108,20 +108,20 @@ def kinds(device: Optional[str], left: "dict[Any, str]") -> Callable[[Any], Kind
 
 
 def _is_unaligned(node: Any) -> bool:
-    """Whether a view begins between the addresses from which kernels read, in memory that begins at one: a gate of a step, as an example."""
+    """Whether a view begins at an unaligned address in memory that begins at an aligned one, such as a gate of a step."""
     val = node.meta["val"]
     begin = val.storage_offset() if hasattr(val, "storage_offset") else 0
     return isinstance(begin, int) and begin * val.element_size() % _ALIGNED != 0
 
 
 def _weight_of(node: Any) -> Any:
-    """The matrix of a product of rows. None of any other node, and of a small product: it does not divide the search of a plan, which would take
-    long in a part of many."""
+    """The matrix of a product of rows. None for any other node, and for a small product: it does not divide a plan's search, which would take
+    long in a part with many products."""
     return None if is_small(node) else matrix_of(node)
 
 
 def matrix_of(node: Any) -> Any:
-    """The matrix by which a product multiplies its rows, of which it may read a view. None of any other node."""
+    """The matrix by which a product multiplies its rows, of which it may read a view. None for any other node."""
     if target_of(node) not in OF_ROWS:
         return None
     at = node.args[OF_ROWS[target_of(node)] + 1]
@@ -131,7 +131,7 @@ def matrix_of(node: Any) -> Any:
 
 
 def computes(node: Any) -> bool:
-    """Whether a node is worth a word when it is left: no view, no number, none of Python's own."""
+    """Whether a report should list a node that is not captured: it is not a view, not a number, and not one of Python's own operators."""
     name = target_of(node)
     known = TABLE.get(name)
     if known is not None:
@@ -186,15 +186,16 @@ def _why_not_product(node: Any, name: str) -> Optional[str]:
 
 
 def _is_padded(node: Any) -> bool:
-    """Whether it is a view of what Inductor's `pad_mm` made: an operand whose K or columns are no multiple of 16 bytes, copied to what is one.
-    Inductor measured that a product of the copy is the faster; the copy and the slice of the result stay where it can fuse them."""
+    """Whether a node is a view of a copy that Inductor's `pad_mm` made. It pads an operand whose K or columns are not a multiple of 16 bytes.
+    Inductor measured that a product of the copy is faster. The copy and the slice of the result stay with Inductor, which can fuse them."""
     while TABLE.get(target_of(node)) is not None and TABLE[target_of(node)].view:
         node = node.all_input_nodes[0]
     return target_of(node) == "aten.constant_pad_nd.default"
 
 
 def _joins(groups: int, channels: int, results: int) -> bool:
-    """Whether kernels take groups of so many channels: each, or each few beside each other, has a multiple of 16 bytes of them and of results."""
+    """Whether kernels take groups of so many channels: one group, or a few adjacent groups, must have a multiple of 16 bytes of channels and of
+    results."""
     return any(groups % n == channels * n % 8 == results * n % 8 == 0 for n in (1, 2, 4, 8))
 
 
