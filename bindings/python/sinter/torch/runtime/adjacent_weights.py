@@ -1,4 +1,4 @@
-"""Weights of several linear layers that lie behind each other in memory: what reads all of them reads one matrix, and nothing is copied."""
+"""Makes the weights of several linear layers contiguous in memory: an operator that reads all of them reads one matrix without a copy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 from .warn import warn_once
 
-_ALIGNED = 8  # rows: whoever reads one reads 16 bytes at once
+_ALIGNED = 8  # rows: readers read 16 bytes at once
 #: Names of linear layers that read one value, in the modules of transformers, timm and diffusers.
 _NAMES = (
     *(("q_proj", "k_proj", "v_proj"), ("query", "key", "value"), ("q_lin", "k_lin", "v_lin"), ("to_q", "to_k", "to_v")),
@@ -19,13 +19,13 @@ _NAMES = (
 
 
 def lay_beside(model: nn.Module) -> int:
-    """Moves the weights of linear layers that read one value, such as queries, keys and values, so that they lie behind each other in memory; how
+    """Moves the weights of linear layers that read one value, such as queries, keys and values, so that they are contiguous in memory. Returns how
     many groups it moved.
 
-    Each parameter stays the model's own and keeps its values; its memory becomes a part of the group's. What else holds the old memory, as a
-    dictionary of the model's state made before or a captured CUDA graph, no longer follows. A group is left as it is where a weight is a part of
-    a larger memory, or shares its own with another parameter or a buffer of the model, is no plain parameter, or differs from the others in
-    type, device or columns. What shares it outside of the model is not seen.
+    Each parameter remains the model's and keeps its values; its memory becomes a part of the group's. Other holders of the old memory, such as
+    an earlier state dictionary or a captured CUDA graph, do not follow later changes. A group stays as it is if a weight is a part of a larger
+    memory, shares its own with another parameter or a buffer of the model, is not a plain parameter, or differs from the others in type, device
+    or columns. Sharing outside of the model is not detected.
     """
     moved = 0
     owners = Counter(map(_memory, filter(_is_plain, (*model.parameters(), *model.buffers()))))
@@ -74,7 +74,7 @@ def _may_move(tensors: Sequence[Any], owners: Dict[Any, int]) -> bool:
 
 
 def neighbours(inputs: Sequence[Any], weights: FrozenSet[int]) -> FrozenSet[Tuple[int, int]]:
-    """Which of the `weights` among `inputs` begin where another ends: (the other's place, its own)."""
+    """Pairs of `weights` among `inputs`, by their positions: the second begins in memory where the first ends."""
     begins: Dict[Any, int] = {}
     ends: Dict[int, Any] = {}
     for i in weights:
@@ -87,7 +87,7 @@ def neighbours(inputs: Sequence[Any], weights: FrozenSet[int]) -> FrozenSet[Tupl
 
 
 def as_one(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Tensors behind each other: a view where they lie so, else a copy."""
+    """The tensors concatenated: a view if they are contiguous in memory, else a copy."""
     first = tensors[0]
     end = first.storage_offset()
     for x in tensors:

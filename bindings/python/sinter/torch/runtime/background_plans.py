@@ -1,4 +1,4 @@
-"""Plans for more rows than are prepared at once: built in the background, taken from then on."""
+"""Plans for numbers of rows that are not prepared at once: they are built in the background and used once they are there."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .upgrade import Upgrade
 
 
 class Later:
-    """The plans of one chain for numbers of rows that a server has kernels of its own for meanwhile. Thread-safe.
+    """The plans of one chain for numbers of rows that a server's own kernels compute until the plans are there. Thread-safe.
 
     Args:
-        make_slot: of a number of rows. Called here, and nowhere else: not while a stream captures.
-        sizes: the numbers of rows, ascending; a plan serves fewer too, down to the size before.
-        log: the logger that is told once all plans are there.
+        make_slot: makes the slot for a number of rows. Only the constructor calls it; not while a stream captures.
+        sizes: the numbers of rows, ascending; a plan also serves fewer, down to the size before.
+        log: the logger that reports once that all plans are there.
     """
 
     def __init__(self, make_slot: Callable[[int], Slot], sizes: Sequence[int], counters: Counters, log: str) -> None:
@@ -37,11 +37,11 @@ class Later:
             try:
                 self._slots[size] = make_slot(size)
                 self._slots[size].build.add_done_callback(functools.partial(_end, weakref.ref(self), size))
-            except Error as error:  # of must-hit, a miss
+            except Error as error:  # a miss under must-hit
                 self._end(size, error)
 
     def find(self, rows: int) -> Optional[Plan]:
-        """The plan for `rows`, where it is there by now."""
+        """The plan for `rows`, if it is there by now."""
         at = bisect.bisect_left(self.sizes, rows)
         if at == len(self.sizes):
             return None
@@ -62,12 +62,12 @@ class Later:
         return max((*self._plans, *self._building), default=0)
 
     def take(self, size: int) -> None:
-        """Keeps the plan of a build that has ended. A stand-in is slower than a server's own kernels."""
+        """Keeps the plan of a build that has ended. It does not keep a stand-in, which is slower than a server's own kernels."""
         slot = self._slots[size]
         try:
             plan = slot._plan(shares_workspace=False) if slot.generation > STAND_IN else None
             if plan is None:
-                slot.build.result(0)  # raises why there is none
+                slot.build.result(0)  # raises the reason why there is no plan
                 return
         except Error as error:
             self._end(size, error)

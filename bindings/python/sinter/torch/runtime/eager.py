@@ -1,6 +1,6 @@
-"""A chain in torch's operators: what runs while a plan is being built, and where there is none.
+"""Computes a chain by torch's operators, while a plan is being built and if there is none.
 
-Rounds where the chain casts; operands of products give results in their 16 bits, as torch's do.
+It rounds where the chain casts. Products return results in the 16-bit type of their operands, as in torch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DTYPES = {
     "s64": torch.int64,
     "e4m3": torch.float8_e4m3fn,
 }
-#: Ops whose result may be memory of their operand's.
+#: Ops whose result may share memory with their operand.
 _VIEWS = ("broadcast", "reshape", "transpose", "slice", "cast")
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -51,7 +51,7 @@ _BINARY: Dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torch.Tensor]]":
-    """A function of the chain's inputs, with the extents it declares or their product, and of M: its outputs, contiguous."""
+    """A function from the chain's inputs and M to its contiguous outputs. An input has the declared extents, or as many elements."""
     document = json.loads(chain.to_json())
     outputs, count = document["outputs"], len(document["inputs"])
     stored = [DTYPES[entry["dtype"]] for entry in (*document["inputs"], *document["ops"])]
@@ -83,8 +83,8 @@ def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torc
 
 
 def _with_biases(document: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """The ops, where a product of matrices and the sum with a vector of columns are one, as torch has them: Inductor makes a kernel of such a
-    sum alone."""
+    """The ops, with each product of matrices and its sum with a per-column vector merged into one op, as in torch: Inductor would make a
+    separate kernel of such a sum."""
     values = [*document["inputs"], *document["ops"]]
     reads = [i for op in document["ops"] for i in op.get("in", ())] + [output["value"] for output in document["outputs"]]
     gone: Set[int] = set()
@@ -108,13 +108,13 @@ def _with_biases(document: Dict[str, Any]) -> List[Dict[str, Any]]:
 
 
 def _with_windows(ops: List[Dict[str, Any]], document: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """The ops, where what is reduced over windows is one, as torch has it: a pooling, or a convolution of each channel by itself. No tensor
-    then has each pixel once for each window."""
+    """The ops, with windows and the reduction over them merged into one op, as in torch: a pooling or a depthwise convolution. Then no
+    tensor holds each pixel once for each window."""
     values = {op["id"]: op for op in ops}
     reads = [i for op in ops for i in op.get("in", ())] + [output["value"] for output in document["outputs"]]
 
     def alone(number: int, kind: str) -> "Dict[str, Any] | None":
-        """The op of that number, where it is of that kind and read once."""
+        """The op of that number, if it is of that kind and read once."""
         op = values.get(number)
         return op if op is not None and op["op"] == kind and reads.count(number) == 1 else None
 
@@ -144,7 +144,7 @@ def _with_windows(ops: List[Dict[str, Any]], document: Dict[str, Any]) -> List[D
 
 
 def _owned(outputs: Sequence[int], made_of: Dict[int, int], inputs: int) -> List[bool]:
-    """Whether each output's memory can be that of no input and of no output before it."""
+    """For each output, whether its memory cannot be the memory of an input or of an earlier output."""
     seen = set(range(inputs))
     owned = []
     for value in outputs:
@@ -200,7 +200,7 @@ def _compute(op: Dict[str, Any], x: List[torch.Tensor], dims: List[int], device:
         a = x[0].mT if op.get("transpose_a") else x[0]
         b = x[1].mT if op.get("transpose_b") else x[1]
         return torch.matmul(a, b) if kind == "matmul" else torch.addmm(x[2].reshape(-1), a, b)
-    if kind == "grouped_matmul":  # by ends; PyTorch leaves rows after the last end undefined
+    if kind == "grouped_matmul":  # routed by end offsets; PyTorch leaves rows after the last end undefined
         made: torch.Tensor = torch.nn.functional.grouped_mm(x[0], x[1].mT if op.get("transpose_b") else x[1], offs=x[2])
         return made
     if kind == "attention":
@@ -216,7 +216,7 @@ def _compute(op: Dict[str, Any], x: List[torch.Tensor], dims: List[int], device:
 
 
 def _of_windows(op: Dict[str, Any], x: List[torch.Tensor]) -> torch.Tensor:
-    """Windows [n, p, q, r, s, c] of an image [n, h, w, c], or what a pooling or filters [r, s, c] make of them."""
+    """Windows [n, p, q, r, s, c] of an image [n, h, w, c], or the result of a pooling or of filters [r, s, c] on them."""
     top, bottom, left, right = op.get("pads", (0, 0, 0, 0))
     image = x[0].permute(0, 3, 1, 2)
     if any((top, bottom, left, right)):
@@ -243,7 +243,7 @@ def _of_windows(op: Dict[str, Any], x: List[torch.Tensor]) -> torch.Tensor:
 
 
 def _gather(x: torch.Tensor, ids: torch.Tensor, axis: int) -> torch.Tensor:
-    """Zeros where an id is none of x."""
+    """Gathers x by ids along an axis. An id outside of x yields zeros."""
     kept = ids.clamp(0, x.shape[axis] - 1)
     found = x[kept] if axis == 0 else torch.gather(x, -1, kept)
     there = (ids == kept).reshape([*ids.shape, *[1] * (found.dim() - ids.dim())])
@@ -254,7 +254,7 @@ def _cast(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if dtype == torch.int32 and x.dtype in _FLOATS:
         return x.double().nan_to_num(0, 2**31 - 1, -(2**31)).clamp(-(2**31), 2**31 - 1).to(dtype)
     if dtype == torch.float8_e4m3fn and x.dtype != dtype:
-        return x.float().clamp(-448, 448).to(dtype)  # torch's own cast makes NaN of more
+        return x.float().clamp(-448, 448).to(dtype)  # torch's own cast turns larger values into NaN
     return x.to(dtype)
 
 

@@ -1,4 +1,4 @@
-"""Attention in a chain's ops, as ``attention`` spells it, back as one: torch then computes it without its scores in memory."""
+"""Merges the ops into which ``attention`` writes attention into one op again: torch then computes it without its scores in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 class _Step(NamedTuple):
-    """What is done to scores: "add", "keep" or "hide" by an operand, "reshape" to dims, or hide keys behind rows, "causal"."""
+    """One operation on the scores: "add", "keep" or "hide" by an operand, "reshape" to dims, or "causal", which hides keys after the row."""
 
     kind: str
     value: int = -1
@@ -17,7 +17,7 @@ class _Step(NamedTuple):
 
 
 def with_attention(ops: List[Dict[str, Any]], document: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """The ops, where each softmax between two batched products is one with them."""
+    """The ops, with each softmax between two batched products merged with them into one op."""
     reads: Dict[int, Set[int]] = {}
     for op in ops:
         for i in op.get("in", ()):
@@ -36,14 +36,14 @@ def with_attention(ops: List[Dict[str, Any]], document: Dict[str, Any]) -> List[
 
 
 class _Reader:
-    """Walks back from the second product, and notes what it passes."""
+    """Walks back from the second product, and notes the ops that it passes."""
 
     def __init__(self, values: Dict[int, Dict[str, Any]]) -> None:
         self.values = values
         self.gone: Set[int] = set()
 
     def op(self, number: int, *kinds: str) -> Optional[Dict[str, Any]]:
-        """The op of that number, where it is of one of `kinds` ("binary mul" or "cast"); it is noted."""
+        """The op of that number, if it is of one of `kinds` ("binary mul" or "cast"). The op is noted."""
         op = self.values.get(number)
         if op is None or op["op"] not in kinds and f"{op['op']} {op.get('kind')}" not in kinds:
             return None
@@ -78,7 +78,7 @@ class _Reader:
         return {**product, "op": "attention", "in": operands, "scale": scale, "steps": steps, "scores": scores["dims"], "gone": self.gone}
 
     def statistic(self, number: int, kind: str) -> Optional[int]:
-        """What is reduced to what is spread over it again, with or without a bound."""
+        """The value that is reduced and then broadcast to its extents again, with or without a bound in between; else None."""
         spread = self.op(number, "broadcast")
         bounded = self.op(spread["in"][0], "binary max") if spread else None
         below = bounded or spread
@@ -86,7 +86,7 @@ class _Reader:
         return int(reduced["in"][0]) if reduced else None
 
     def step(self, op: Dict[str, Any], steps: List[_Step]) -> int:
-        """Notes a step; the scores before it."""
+        """Notes a step. Returns the scores before it."""
         if op["op"] == "reshape":
             steps.append(_Step("reshape", dims=op["dims"]))
             return int(op["in"][0])
@@ -107,7 +107,7 @@ class _Reader:
         return float(op["value"]) if op is not None and op["op"] == "scalar" else None
 
     def is_causal(self, number: int) -> bool:
-        """A predicate of the backend's own: row >= key."""
+        """Whether a value is the predicate row >= key, which the backend makes."""
         op = self.values.get(number, {})
         sides = [self.values.get(i, {}) for i in op.get("in", ())] if op.get("op") == "compare" else []
         return op.get("kind") == "ge" and [side.get("op") for side in sides] == ["iota"] * 2 and [side["axis"] for side in sides] == [0, 1]

@@ -17,7 +17,7 @@ from .warn import warn_once
 
 MOST_EXPERTS, MOST_TOP = 1024, 32
 
-#: Plans that no call waits for, by device, chain and bucket: above the last bucket there is one more.
+#: Plans that no call waits for, by device, chain and bucket; one more bucket holds all rows above the last.
 _places: Dict[Tuple[int, str, int], Place] = {}
 store.when_dropped(_places.clear)
 
@@ -43,7 +43,7 @@ def extents_of(w1: torch.Tensor, w2: torch.Tensor, layout: str = "oi") -> Tuple[
 
 
 def reason_against_experts(w1: torch.Tensor, w2: torch.Tensor, layout: str = "oi") -> str:
-    """Why no plan computes experts with these matrices; "" when one may."""
+    """Why no plan computes experts with these matrices; "" if a plan may."""
     reason = reason_against_pair("the experts' matrices", w1, w2, 3, layout)
     if not reason and len(w1) > MOST_EXPERTS:
         return f"there are {len(w1)} experts, more than {MOST_EXPERTS}"
@@ -63,14 +63,14 @@ def launch_experts(
     behind: bool = False,
     pdl: bool = False,
 ) -> "torch.Tensor | None":
-    """The result of a plan; None where torch, or a server, computes.
+    """The result of a plan; None if torch, or a server, computes.
 
     Args:
-        x, ids, weights, w1, w2, act, layout: as of the operator, and checked.
-        out: takes the result, contiguous; else new memory does.
-        within: of the configured numbers of rows those that plans are made for; None: all.
+        x, ids, weights, w1, w2, act, layout: the operator's arguments, checked before.
+        out: contiguous memory for the result; else new memory is allocated.
+        within: the configured numbers of rows for which plans are made; None: all.
         pdl: the plan may begin while the kernel ahead ends.
-        behind: no call waits for a build but under capture, and one that fails is made again a few times at most.
+        behind: builds run in the background. Only a call under capture waits for one. A failed build is repeated a few times at most.
     """
     device, rows = x.device.index, x.shape[0]
     experts, n, k, l = extents_of(w1, w2, layout)
@@ -89,12 +89,12 @@ def launch_experts(
 def launch_line(
     line: str, small: Tuple[torch.Tensor, ...], matrices: Tuple[torch.Tensor, ...], out: torch.Tensor, within: "Sequence[int] | None"
 ) -> "torch.Tensor | None":
-    """`out` by a plan of the chain `line`, which may begin while the kernel ahead ends; None where a server computes.
+    """`out`, computed by a plan of the chain `line`, which may begin while the kernel ahead ends; None if a server computes.
 
     Args:
-        small: its inputs of each row, which are copied where they have gaps or are not aligned.
+        small: its inputs with a row for each token; they are copied if they have gaps or are not aligned.
         matrices: its constants, contiguous.
-        within: as of ``launch_experts``.
+        within: see ``launch_experts``.
     """
     device, rows = out.device.index, out.shape[0]
     if rows == 0:
@@ -117,7 +117,7 @@ def _launch(
 
 
 def _built_behind(device: int, line: str, rows: int) -> Optional[Plan]:
-    """The plan that is there by now; else it is built behind the calls, as a part's of a compiled graph is."""
+    """The plan, if it is there by now; else it is built in the background, like the plan of a compiled graph's part."""
     key = device, line, bucket(rows)
     place = _places.get(key) or _places.setdefault(key, Place(device, Chain.from_text(line), rows, None))
     return place.plan or place.look(patience("later"))
@@ -157,8 +157,8 @@ def _experts_cuda(
     layout: str = "oi",
     strict: bool = True,
 ) -> torch.Tensor:
-    """`strict`: by a plan, which the first call for some rows waits for, and whose errors are raised; else torch computes
-    while a plan is being built, or where one fails, which is told once."""
+    """`strict`: the first call for a number of rows waits for its plan, and errors are raised. Else torch computes while a plan
+    is being built, or if a build fails, which is reported once."""
     y = None
     try:
         _check(x, ids, weights, w1, w2, act, layout)
@@ -198,7 +198,7 @@ def _by_torch(
     ends = torch.searchsorted(of_slot, torch.arange(experts, device=x.device, dtype=of_slot.dtype), right=True, out_int32=True)
     gate, up = grouped(x[order // top], w1, offs=ends).float().chunk(2, dim=-1)
     parts = grouped((_ACTIVATIONS[act](gate) * up).to(x.dtype), w2, offs=ends).float()
-    # Rows behind the last end are what memory held.
+    # Rows after the last end hold whatever was in memory before.
     parts = torch.where((of_slot < experts)[:, None], parts * weights.reshape(-1)[order].float()[:, None], 0.0).to(x.dtype).float()
     back = torch.empty_like(order)
     back[order] = torch.arange(len(order), device=x.device)

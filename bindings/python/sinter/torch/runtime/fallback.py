@@ -1,4 +1,4 @@
-"""What computes a chain where there is no plan: Inductor's code for it, torch's operators one by one where there is none."""
+"""Computes a chain without a plan: by Inductor's code for it, or by torch's operators one by one if there is no such code."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from .eager import DTYPES, by_torch
 from .ops import grown
 from .warn import warn_once
 
-_MOST_ROWS_TOLD = 4096  # numbers of rows whose guards are remembered
+_MOST_ROWS_TOLD = 4096  # the most numbers of rows for which the result of guards is remembered
 
 
 class Fallback:
-    """A chain by torch, as a call. Thread-safe.
+    """A callable that computes a chain by torch. Thread-safe.
 
-    Inductor's code is made at the first call, or by ``prepare`` before it, for any M where the chain has one. Its first run tunes its
-    kernels, which waits for the device, so that a capture holds it only where a call before ran it. Torch's operators compute one by
-    one otherwise: where that code fails or cannot be made, for numbers of rows that it does not serve, on other devices than the first
-    call's, and while another thread compiles anything.
+    Inductor's code is made at the first call, or by ``prepare`` before it, for any M if the chain has one. Its first run tunes its
+    kernels, which waits for the device. So a capture can only contain the code after an earlier call ran it. In all other cases torch's
+    operators compute one by one: if that code fails or cannot be made, for numbers of rows that it does not serve, on other devices than
+    the first call's, and while another thread compiles anything.
     """
 
-    #: Seconds that it took to make Inductor's code, of all chains. Added to under Dynamo's lock.
+    #: Seconds that making Inductor's code took, for all chains together. Updated under Dynamo's lock.
     seconds = 0.0
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
         self.by_torch = by_torch(chain)
-        self._code: Any = None  # False where there will be none
-        self._device: Optional[torch.device] = None  # that the code is for
+        self._code: Any = None  # False: the code cannot be made
+        self._device: Optional[torch.device] = None  # the device that the code is for
         self._serves: Callable[[int], bool] = lambda m: True
-        self._ran = False  # outside a capture
+        self._ran = False  # whether the code ran outside of a capture
 
     def prepare(self, inputs: List[torch.Tensor], m: int) -> None:
-        """Makes Inductor's code where nobody has tried to, and runs nothing; not under capture, nor while another thread compiles."""
+        """Makes Inductor's code unless that was tried before, and runs nothing. Does nothing under capture or while another thread compiles."""
         if self._code is None and not torch.cuda.is_current_stream_capturing() and compiling().acquire(blocking=False):
             try:
                 self._make(inputs, m)
@@ -49,10 +49,10 @@ class Fallback:
         return self.by_torch(inputs, m) if results is None else results
 
     def _run(self, inputs: List[torch.Tensor], m: int) -> Optional[List[torch.Tensor]]:
-        """By Inductor's code; None where there is none for M = `m` on this device, or none that a capture may hold.
+        """Runs Inductor's code; None if there is none for M = `m` on this device, or none that a capture may contain.
 
         Raises:
-            torch.OutOfMemoryError: the code stays, as there may be memory at the next call.
+            torch.OutOfMemoryError: the code stays, because there may be memory at the next call.
         """
         code, capturing = self._code, torch.cuda.is_current_stream_capturing()
         if not code or inputs[0].device != self._device or capturing and not self._ran:
@@ -70,7 +70,7 @@ class Fallback:
         return results
 
     def traced(self, inputs: Sequence[torch.Tensor], m: Any = 0) -> torch.fx.GraphModule:
-        """The chain as a graph of its own; with a symbol for M, if `m` is one."""
+        """The chain as a separate graph; with a symbol for M, if `m` is one."""
         from torch._dispatch.python import enable_python_dispatcher
         from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -83,7 +83,7 @@ class Fallback:
 
         with enable_python_dispatcher():
             made = make_fx(f, tracing_mode="symbolic" if symbolic else "real")(*inputs)
-        return torch.fx.GraphModule(made, made.graph)  # without the symbols' own, which no cache can keep
+        return torch.fx.GraphModule(made, made.graph)  # without the nodes of the symbols, which no cache can keep
 
     def _make(self, inputs: List[torch.Tensor], m: int) -> None:
         if self._code is not None or self.chain.uses_m and m < 2:  # torch's symbols begin at 2
@@ -100,7 +100,7 @@ class Fallback:
         self._code = compiled(self.traced(inputs), inputs)
 
     def _compile_any(self, m: int, device: torch.device) -> None:
-        """For any M that the guards of the code take."""
+        """Compiles for every M that the guards of the code accept."""
         from torch._dynamo.source import LocalSource, TensorProperty, TensorPropertySource
         from torch._guards import TracingContext, tracing
         from torch._subclasses import FakeTensorMode
@@ -141,21 +141,21 @@ class Fallback:
         self._serves, self._code = serves, code
 
     def _give_up(self, error: Exception) -> None:
-        """No code of Inductor's is tried again."""
+        """Ends all further attempts to make Inductor's code."""
         self._code = False
         warn_once(f"torch's operators compute a part one by one: {type(error).__name__}: {error}")
 
 
 def compiling() -> Any:
-    """Dynamo's lock, under which alone Inductor's configuration, which is the process's, may be patched."""
+    """Dynamo's lock. Inductor's configuration is global to the process and may only be patched under this lock."""
     from torch._dynamo.convert_frame import compile_lock
 
     return compile_lock
 
 
 def compiled(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
-    """Inductor's code. Without Dynamo: it has no guards, and no stance or limit of the caller's forbids it. Without Sinter's pass, which
-    the process's configuration may name."""
+    """Inductor's code for a graph, compiled without Dynamo: it has no guards, and no stance or limit of the caller forbids it. Sinter's pass,
+    which the process's configuration may name, does not run."""
     from torch._inductor import compile as compile_graph
 
     return compile_graph(graph, [*inputs], {"triton.cudagraphs": False, "post_grad_custom_pre_pass": None})

@@ -1,4 +1,4 @@
-"""Groups of GPUs by names, which a compiled graph can hold, and the plans that all their ranks have."""
+"""Groups of GPUs by name, because a compiled graph can hold a name, and the plans that all ranks of a group have."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..._group import Group
 from ..._plan import Plan, _Bound
 from .store import logger, store
 
-#: The sum of a tensor over a group by a server's own kernels.
+#: The all-reduce of a tensor over a group by a server's own kernels.
 AllReduce = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -28,7 +28,7 @@ class Split:
     """A group that operators find by its name. Its ranks make the same calls in the same order.
 
     Attributes:
-        all_reduce: sums where no plan does; None: there is no other way.
+        all_reduce: sums over the ranks without a plan; None: only plans can sum.
     """
 
     def __init__(self, name: str, group: Group, all_reduce: Optional[AllReduce] = None) -> None:
@@ -40,9 +40,9 @@ class Split:
         return plan in self._met
 
     def meet(self, find: Callable[[], Sequence[Plan]], bind: Callable[[Plan], object]) -> List[Plan]:
-        """The plans that `find` gives, once every rank has the same. Collective, unless all have met before.
+        """The plans that `find` returns, once every rank has the same. Collective, unless all plans have met before.
 
-        Whatever fails on one rank fails on all: else some would go on by other means, and the others wait for them.
+        A failure on one rank fails on all: else some ranks would continue without plans while the others wait for them.
 
         Args:
             bind: binds a plan to the group, with buffers of any number of rows.
@@ -55,7 +55,7 @@ class Split:
         failure: Optional[Exception] = None
         try:
             plans = list(find())
-        except Exception as error:  # out of memory, too
+        except Exception as error:  # out of memory is included
             failure = error
         missing = [plan for plan in plans if plan not in self._met]
         if failure is None and not missing:
@@ -78,7 +78,7 @@ class Split:
         return plans
 
     def _agree(self, failure: Optional[Exception]) -> None:
-        """Raises this rank's failure, or that of another one."""
+        """Raises this rank's failure, or a failure of another rank."""
         why = "" if failure is None else getattr(failure, "message", "") or repr(failure)
         try:
             self.group._agree(why)
@@ -93,12 +93,12 @@ class Split:
 _by_name: "weakref.WeakValueDictionary[str, Split]" = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 
-#: Of servers, whose groups live as long as the process, which ends without asking the other ranks.
+#: Groups of servers. They live as long as the process, which ends without asking the other ranks.
 _kept: List[Split] = []
 
 
 def split(group: Group) -> Split:
-    """The group's, under a name of its own, while somebody holds it. Ranks that make their groups in one order have equal names."""
+    """The group's split, under a unique name, as long as somebody holds it. Ranks that make their groups in one order get equal names."""
     for found in list(_by_name.values()):
         if found.group is group:
             return found
@@ -111,7 +111,7 @@ def split_of(name: str) -> Split:
     """The group that a graph names.
 
     Raises:
-        Error: NOT_FOUND where no such group lives in this process.
+        Error: NOT_FOUND if this process has no such group.
     """
     found = _by_name.get(name)
     if found is None:
@@ -120,17 +120,17 @@ def split_of(name: str) -> Split:
 
 
 def join(name: str, process_group: Any, device: int, all_reduce: AllReduce, reason: str = "") -> str:
-    """Makes a group of the GPUs that a server splits its layers over; why there is none, on all ranks, "" when there is. Collective.
+    """Makes a group of the GPUs that a server splits its layers over. Returns "", or on all ranks the reason why there is no group. Collective.
 
-    It waits for other ranks as long as they need: loading and compiling a model differ by minutes, and a server ends its processes when one
-    of them has died.
+    It waits for other ranks without a limit: loading and compiling a model differ by minutes between ranks, and a server ends its
+    processes when one of them has died.
 
     Args:
-        name: the server's, the same on all ranks.
+        name: the server's name for the group, the same on all ranks.
         process_group: of ``torch.distributed``, for exchanges on the host.
         device: the GPU of this rank.
-        all_reduce: the server's sum over the same ranks.
-        reason: why this rank cannot join, which all are then told.
+        all_reduce: the server's all-reduce over the same ranks.
+        reason: why this rank cannot join; all ranks then get it.
     """
     if any(found.name == name for found in _kept):
         return ""
@@ -166,8 +166,8 @@ def join(name: str, process_group: Any, device: int, all_reduce: AllReduce, reas
 
 
 def _watch(group: Group, seconds: float = 1.0) -> None:
-    """Ends a server's process once its group has ended, as where ranks computed other numbers of rows: its graphs would go on without a
-    word, and compute nothing."""
+    """Ends a server's process once its group has ended, for example because ranks computed different numbers of rows: its graphs would
+    otherwise continue silently, and compute nothing."""
     while group.error is None:
         time.sleep(seconds)
     logger.critical("sinter: the group of this model's GPUs has ended, and results since then are wrong; start the server again: %s", group.error)
@@ -175,7 +175,7 @@ def _watch(group: Group, seconds: float = 1.0) -> None:
 
 
 def _place() -> Tuple[str, str, int]:
-    """Where this process runs: the host's name, the start of its kernel, the IPC namespace, which tell ranks apart that share no memory."""
+    """Where this process runs: the host's name, the start of its kernel and the IPC namespace. They distinguish ranks that share no memory."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read()

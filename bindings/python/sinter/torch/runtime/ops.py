@@ -1,6 +1,6 @@
 """Operators of ``torch.ops.sinter``.
 
-They are registered by ``torch.library.Library`` itself, which costs some microseconds a call less than
+They are registered by ``torch.library.Library`` itself, which costs a few microseconds less for each call than
 ``torch.library.custom_op``. On the CPU torch computes them, with the intermediate in float32 as a plan keeps it.
 """
 
@@ -34,7 +34,7 @@ _lib: Any = torch.library.Library("sinter", "FRAGMENT")  # type: ignore[no-untyp
 
 
 def _tags(captured: bool) -> Tuple[Any, ...]:
-    """Inductor keeps the strides that the kernels were made for, and captures none that says so."""
+    """Tags for Inductor: it must keep the strides that the kernels were made for, and must not capture an operator with `captured` False."""
     strides = getattr(torch.Tag, "needs_exact_strides", None) or torch.Tag.needs_fixed_stride_order
     unsafe = None if captured else getattr(torch.Tag, "cudagraph_unsafe", None)
     return tuple(tag for tag in (torch.Tag.pt2_compliant_tag, strides, unsafe) if tag is not None)
@@ -58,7 +58,7 @@ def _check_act(act: str) -> None:
 
 
 def need_tensor(value: object, name: str) -> None:
-    """Refuses what is no tensor; torch's dispatcher lets None through.
+    """Raises if `value` is not a tensor; torch's dispatcher lets None through.
 
     Raises:
         TypeError: naming `name`.
@@ -71,7 +71,7 @@ def need_tensor(value: object, name: str) -> None:
 
 
 def reason_against_pair(what: str, gate_up: torch.Tensor, down: torch.Tensor, axes: int = 2, layout: str = "oi") -> str:
-    """Why no plan computes a gated FFN with these matrices, which `what` calls them; "" when one may.
+    """Why no plan computes a gated FFN with these matrices; "" if a plan may. The message calls them `what`.
 
     Args:
         gate_up: [2 n, k]; of three `axes` [experts, 2 n, k].
@@ -119,7 +119,7 @@ def _sizes(x: torch.Tensor, down: torch.Tensor) -> Tuple[int, int, int]:
 def _launch_mlp(
     x: torch.Tensor, gate: int, up: int, down: torch.Tensor, sizes: Tuple[int, int, int], act: str
 ) -> "torch.Tensor | None":
-    """The result of a plan; None when torch computes it. `gate`, `up`: addresses."""
+    """The result of a plan; None if torch computes it. `gate`, `up`: addresses."""
     n, k, l = sizes
     device = x.device.index
     rows = x.numel() // k if k else 0
@@ -135,7 +135,7 @@ def _launch_mlp(
 def launch(
     plan: Plan, addresses: Tuple[int, ...], rows: int, device: int, pdl: bool = False, split: "Split | None" = None
 ) -> None:
-    """Enqueues a plan on torch's current stream. `pdl`: it may begin while the kernel ahead ends. `split`: of a chain over its ranks."""
+    """Enqueues a plan on torch's current stream. `pdl`: it may begin while the kernel ahead ends. `split`: the group that splits the chain."""
     if rows == 0:
         return
     for i, address in enumerate(addresses):
@@ -156,7 +156,7 @@ def launch(
 
 
 def workspace_of_call(plan: Plan, stream: int, device: int) -> torch.Tensor:
-    """A workspace from torch's memory, which is torch's again behind the launch. Its zeros are written at each launch, or replay."""
+    """A workspace from torch's memory, which returns to torch after the launch. Each launch, or replay, writes its zeros."""
     space = torch.empty(plan.workspace_size, dtype=torch.uint8, device=torch.device("cuda", device))
     if plan.workspace_size:
         call("sinter_plan_init_workspace", plan._get(), space.data_ptr(), plan.workspace_size, stream or None)
@@ -229,7 +229,7 @@ def _gated_mlp_split_fake(
 
 
 def register_chain(chain: Chain) -> str:
-    """Makes `chain` known to ``torch.ops.sinter.run``; the key to give it: the chain's digest.
+    """Registers `chain` for ``torch.ops.sinter.run``. Returns the key to pass to it: the chain's digest.
 
     A compiled graph that holds the key needs the chain registered in the process that runs it.
     """
@@ -246,7 +246,7 @@ def _registered(key: str) -> Chain:
 
 
 def _run_cuda(inputs: List[torch.Tensor], key: str, pdl: bool = False, group: str = "") -> List[torch.Tensor]:
-    """`group`: the name of the one over whose ranks the chain sums."""
+    """`group`: the name of the group over whose ranks the chain sums."""
     chain = _registered(key)
     if not inputs:
         raise invalid("a chain without inputs has no device to run on")
@@ -270,7 +270,7 @@ def _run_cuda(inputs: List[torch.Tensor], key: str, pdl: bool = False, group: st
 
 
 def _as_declared(chain: Chain, inputs: Sequence[torch.Tensor]) -> List[torch.Tensor]:
-    """The inputs, made contiguous where the chain asks for that. It may ask for other strides."""
+    """The inputs, made contiguous if the chain requires it. The chain may require other strides."""
     infos = chain.inputs(2)
     return [
         value.contiguous() if i >= len(infos) or infos[i].strides == contiguous(infos[i].shape) else value
@@ -292,7 +292,7 @@ def _rows(chain: Chain, inputs: Sequence[torch.Tensor]) -> int:
 
 
 def _run_fake(inputs: List[torch.Tensor], key: str, pdl: bool = False, group: str = "") -> List[torch.Tensor]:
-    """Outputs by the chain's own shapes and strides; an extent of M is the symbol of the inputs."""
+    """Fake outputs with the chain's shapes and strides. An extent of M is the symbol of the inputs."""
     from ..._buffers import torch_dtype
 
     chain = _registered(key)
@@ -311,7 +311,7 @@ def _run_fake(inputs: List[torch.Tensor], key: str, pdl: bool = False, group: st
 
 
 def grown(two: int, three: int, rows: Any) -> Any:
-    """A factor times a power of M, at M = `rows`, of which its values at M = 2 and 3 tell."""
+    """The value at M = `rows` of a factor times a power of M, determined by its values at M = 2 and 3."""
     power = 0
     while two * 3**power != three * 2**power:
         power += 1
@@ -387,7 +387,7 @@ def gated_mlp_split(
 
 
 def run(chain: "Chain | str", *inputs: torch.Tensor) -> List[torch.Tensor]:
-    """Any chain as an operator that torch.compile sees: ``torch.ops.sinter.run``. `chain`: it, or its registered key.
+    """Runs any chain as an operator that torch.compile sees: ``torch.ops.sinter.run``. `chain`: the chain, or its registered key.
 
     The plan is prepared at the first call for a number of rows.
     """

@@ -1,4 +1,4 @@
-"""What a caller asks of the backend, and the context that plans for it."""
+"""The caller's options for the backend, and the context that plans for them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .store import store
 
 
 class Options(NamedTuple):
-    """What ``torch.compile(.., options=..)`` may say to the backend.
+    """The options that ``torch.compile(.., options=..)`` passes to the backend.
 
     Attributes:
         prepare: "background": torch computes until plans are there; "block": the first call waits for them.
         verify: each part's results are compared with torch's in the same graph.
         target: a chip by name, on a machine without one: tensors on the CPU, plans for that chip, torch computes.
-        measure: what a part takes by its plan and by Inductor's code decides, where both are run in the pass, and not predictions. A number:
-            so many candidates are measured for each part's plan before.
+        measure: the pass runs both the plan and Inductor's code of each part, and their measured times decide, not predictions. A number:
+            before that, so many candidates are measured for each part's plan.
     """
 
     prepare: str = "background"
@@ -28,12 +28,12 @@ class Options(NamedTuple):
 
     @property
     def candidates(self) -> int:
-        """How many are measured for a part's plan; 0: prediction chooses it, or what the context says."""
+        """How many candidates are measured for a part's plan; 0: prediction chooses it, unless the context says otherwise."""
         return 0 if isinstance(self.measure, bool) else self.measure
 
 
 def candidates_in(context: Context, candidates: int) -> int:
-    """How many candidates a prepare in `context` may be asked to measure: none where a tuning set decides."""
+    """How many candidates a prepare in `context` may measure: 0 if a tuning set decides."""
     return 0 if candidates == 0 or context.tuning_digest.strip("0") else candidates
 
 
@@ -46,7 +46,7 @@ store.when_dropped(_targets.clear)
 
 
 def target_context(name: str) -> Context:
-    """A context that plans for a chip that is not here."""
+    """A context that plans for a chip by its name, without a GPU."""
     if name not in _targets:
         _targets[name] = Context(target=name)
     return _targets[name]

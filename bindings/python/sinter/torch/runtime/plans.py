@@ -12,12 +12,12 @@ from .background_plans import Later
 
 
 class Plans:
-    """Plans of a chain by the rows that they were prepared for. Thread-safe; found without a lock."""
+    """Plans of a chain by the rows that they were prepared for. Thread-safe; lookups take no lock."""
 
     def __init__(self) -> None:
-        #: By numbers of rows that were asked for, so that no search is needed again.
+        #: Plans by the number of rows of earlier calls, so that a lookup is not repeated.
         self.by_rows: Dict[int, Plan] = {}
-        #: Rows that plans were prepared for ahead of calls, ascending; a plan serves fewer too.
+        #: Numbers of rows whose plans were prepared ahead of calls, ascending; a plan also serves fewer.
         self.sizes: Tuple[int, ...] = ()
         #: Why there are no plans.
         self.refused: Optional[Error] = None
@@ -26,7 +26,7 @@ class Plans:
         self._lock = threading.Lock()
 
     def add(self, sizes: Sequence[int], plans: Sequence[Plan]) -> None:
-        """Plans that serve `sizes` rows, and fewer, instead of those that did."""
+        """Replaces the plans by ones that serve `sizes` rows, and fewer."""
         with self._lock:
             renewed = {id(self.by_rows[size]): plan for size, plan in zip(sizes, plans) if size in self.by_rows}
             self.by_rows.update({rows: renewed[id(old)] for rows, old in [*self.by_rows.items()] if id(old) in renewed})
@@ -34,13 +34,13 @@ class Plans:
             self.sizes = tuple(sorted({*self.sizes, *sizes}))
 
     def build_later(self, make: Callable[[], Later]) -> None:
-        """Starts what ``make`` makes, once."""
+        """Calls ``make`` once to start the background plans."""
         with self._lock:
             if self.later is None:
                 self.later = make()
 
     def find(self, rows: int) -> Optional[Plan]:
-        """The plan for `rows`, or for the smallest size above, where it is there."""
+        """The plan for `rows`, or for the smallest size above, if it is there."""
         found = self.by_rows.get(rows)
         if found is None:
             sizes = self.sizes

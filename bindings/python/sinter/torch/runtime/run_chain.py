@@ -1,5 +1,5 @@
-"""The operator ``torch.ops.sinter.run_chain`` of compiled graphs: it carries its chain, so a graph of Inductor's cache runs in a
-new process; it never waits for a build, and runs Inductor's code for the chain meanwhile."""
+"""The operator ``torch.ops.sinter.run_chain`` of compiled graphs. It carries its chain, so a graph from Inductor's cache runs in a
+new process. It never waits for a build, except under capture or if that is asked for: meanwhile it runs Inductor's code for the chain."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from .store import store
 from .upgrade import Upgrade
 from .warn import logger, warn_once
 
-_CAPTURE_SECONDS = 300.0  # to wait for a build under capture, where what runs now runs for good
-_MOST_FAULTS = 5  # builds of a plan that fail for a reason that may pass, then it is refused
-_RETRY_SECONDS = 5.0  # to the next build, doubled by each
+_CAPTURE_SECONDS = 300.0  # the longest wait for a build under capture, because the graph permanently replays what it captures
+_MOST_FAULTS = 5  # after so many builds that fail for a reason that may pass, the plan is refused
+_RETRY_SECONDS = 5.0  # the pause before the next build; each failure doubles it
 
 
 class Counts(NamedTuple):
@@ -43,9 +43,9 @@ class Counts(NamedTuple):
 
     Attributes:
         launches: partitions run by a plan.
-        waiting: run by Inductor's code, or torch's operators, while the plan was being built.
-        refused: run by them because there is no plan, or none that is predicted to be faster.
-        saved_us: the most that plans were allowed to take beside Inductor's kernels, less what they are predicted to take, of all launches.
+        waiting: partitions run by Inductor's code, or torch's operators, while the plan was being built.
+        refused: partitions run by them because there is no plan, or none that is predicted to be faster.
+        saved_us: the sum over all launches of the time that a plan was allowed to take, less the time that it is predicted to take.
         fallback_s: seconds that calls took to make Inductor's code for parts without a plan.
     """
 
@@ -70,25 +70,25 @@ def graph_counts() -> Counts:
     return Counts(counters.launches, counters.waiting, counters.refused, counters.saved_us, Fallback.seconds)
 
 
-#: What a captured plan took beside its prediction: for each kernel, and where zeros are written into a workspace.
+#: The time that a captured plan takes in addition to its prediction: for each kernel, and for writing zeros into a workspace.
 _KERNEL_US = 0.4
 _ZEROS_US = 1.45
 
 
 def expected_us(plan: Plan) -> float:
-    """What a plan takes in a CUDA graph: its prediction, and what the graph adds."""
+    """A plan's expected time in a CUDA graph: its prediction, plus the time that the graph adds."""
     return in_a_graph_us(plan.predicted_us, plan.kernel_count, plan.workspace_size)
 
 
 def in_a_graph_us(predicted_us: float, kernels: int, workspace: int) -> float:
-    """What a plan of so many kernels and so many bytes of workspace takes in a CUDA graph."""
+    """The expected time in a CUDA graph of a plan with so many kernels and so many bytes of workspace."""
     return predicted_us + _KERNEL_US * kernels + (_ZEROS_US if workspace else 0)
 
 def pack(
     chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = (), over: Sequence[int] = (), candidates: int = 0
 ) -> str:
-    """What an operator carries: its chain's JSON, what plans may be predicted to take, of how many tensors each input is made, which
-    input each output is written over, and how many candidates are measured for a plan, compressed, because a call copies it."""
+    """The text that an operator carries: its chain's JSON, the limits of a plan's predicted time, how many tensors each input consists of,
+    the input that each output overwrites, and how many candidates are measured for a plan. It is compressed, because a call copies it."""
     several = [*tensors] if any(count != 1 for count in tensors) else []
     told = {"chain": json.loads(chain.to_json()), "limits_us": [*limits_us], "tensors": several, "over": [*over], "candidates": candidates}
     text = json.dumps(told, separators=(",", ":"))
@@ -97,7 +97,7 @@ def pack(
 
 @functools.lru_cache(maxsize=4096)
 def carried(text: str) -> "Carried":
-    """What the process has of what `text` packs."""
+    """The object of this process for a packed `text`."""
     found = json.loads(zlib.decompress(base64.b85decode(text)))
     return Carried(Chain.from_json(found["chain"]), found["limits_us"], found.get("tensors", ()), found.get("over", ()), found.get("candidates", 0))
 
@@ -106,9 +106,9 @@ store.when_dropped(carried.cache_clear)
 
 
 class Place:
-    """The plan for some rows on some device: being built, there, or never to come. Any thread may ask. `limit_us`: what it may be expected to
-    take, 0 or less where none gains; None: any will do. `candidates`: that are measured for it, behind the calls where no choice is kept; 0: as
-    the context says."""
+    """The plan for some rows on some device: it is being built, there, or refused. Thread-safe. `limit_us`: the most that it may be expected to
+    take, 0 or less if no plan gains; None: no limit. `candidates`: how many are measured for it, in the background if no earlier choice is
+    cached; 0: as the context says."""
 
     def __init__(self, device: int, chain: Chain, m: int, limit_us: Optional[float], candidates: int = 0) -> None:
         self._plan: Optional[Plan] = None
@@ -122,7 +122,7 @@ class Place:
 
     @property
     def plan(self) -> Optional[Plan]:
-        """The plan where it is there; the one that measuring chose, once it has."""
+        """The plan, if it is there; once measuring has chosen another one, that one."""
         if self._upgrade is not None:
             newer = self._upgrade.newer()
             if newer is not None:
@@ -131,7 +131,7 @@ class Place:
         return self._plan
 
     def look(self, wait_seconds: Optional[float]) -> Optional[Plan]:
-        """The plan where there is one now, or within so many seconds (-1: without limit)."""
+        """The plan, if it is there now or within `wait_seconds` (-1: without limit)."""
         if self.plan is not None or self.refused is not None:
             return self.plan
         try:
@@ -154,7 +154,7 @@ class Place:
         return self.plan
 
     def _fault(self, error: Error) -> None:
-        """Refused where the next build would fail too; else there is another one later."""
+        """Refuses the plan if the next build would also fail; else another build follows later."""
         self._slot = None
         self._faults += 1
         self._not_before = time.monotonic() + _RETRY_SECONDS * 2**self._faults
@@ -180,7 +180,7 @@ class Place:
 
     def _refuse(self, why: str) -> None:
         self.refused = why
-        self._slot = None  # it would keep the plan loaded
+        self._slot = None  # the slot would keep the plan loaded
         logger.info("sinter: torch computes a part of the graph: %s", why)
 
 
@@ -190,11 +190,11 @@ def _slot_of(context: Context, chain: Chain, m: int, candidates: int) -> Slot:
 
 
 class Carried:
-    """A chain of a compiled graph, its plans by device and bucket of rows, and what computes it without one. Thread-safe.
+    """A chain of a compiled graph, its plans by device and bucket of rows, and its fallback without a plan. Thread-safe.
 
-    `limits_us`: what a plan may be expected to take: one number, or one for each of ``BUCKETS``; none where any will do. `tensors`: of how
-    many each input is made, behind each other; none where each is one. `over`: the input that each output is written over, where all are.
-    `candidates`: that are measured for a plan.
+    `limits_us`: the most that a plan may be expected to take: one number, or one for each of ``BUCKETS``; empty if there is no limit.
+    `tensors`: how many tensors are concatenated to each input; empty if each input is one. `over`: the input that each output overwrites, if all
+    outputs do; else empty. `candidates`: how many are measured for a plan.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class Carried:
         self._lock = threading.Lock()
 
     def place(self, device: int, m: int) -> Place:
-        """The place of the plan whose bucket holds M = `m`; above the last bucket there is one more."""
+        """The place of the plan whose bucket holds M = `m`; one more bucket holds all rows above the last."""
         at = bucket(m) if self.chain.uses_m else 0
         found = self._places.get((device, at))
         if found is None:
@@ -223,7 +223,7 @@ class Carried:
         return found
 
     def joined(self, inputs: List[torch.Tensor]) -> List[torch.Tensor]:
-        """The chain's inputs: what several tensors make is one."""
+        """The chain's inputs, with the tensors of an input that consists of several concatenated."""
         if not self._tensors:
             return inputs
         left = iter(inputs)
@@ -231,12 +231,13 @@ class Carried:
         return [each[0] if len(each) == 1 else as_one(each) for each in given]
 
     def declared(self, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
-        """The chain's inputs with the types, extents and strides that it declares; copies where they lie otherwise."""
+        """The chain's inputs with the types, extents and strides that it declares; copies, if their strides differ."""
         return [_as_declared(x, DTYPES[str(info.dtype)], info.shape, info.strides) for x, info in zip(inputs, self.chain.inputs(m))]
 
 
 def _as_declared(x: torch.Tensor, dtype: torch.dtype, shape: Tuple[int, ...], strides: Tuple[int, ...]) -> torch.Tensor:
-    """Of another type is what Inductor made of a scatter into zeros: a select of integers, whose readers still say f32."""
+    """The input with the declared type, extents and strides. Types differ if Inductor turned a scatter into zeros into a select of integers: the
+    graph's metadata still says f32."""
     if x.dtype != dtype:
         x = x.to(dtype)
     if x.shape != shape:
@@ -263,7 +264,7 @@ def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[
             given = it.declared(given, m)
             place = it.place(device.index, m)
             plan = place.plan or place.look(patience(how))
-            if it.any_rows and how != "block":  # rows of other buckets shall not wait for their code
+            if it.any_rows and how != "block":  # calls with rows of other buckets must not wait for this code
                 it.fallback.prepare(given, m)
             if plan is not None:
                 return _launch(it, plan, given, m, place.limit_us)
@@ -279,7 +280,7 @@ def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[
 
 
 def patience(how: str) -> Optional[float]:
-    """Seconds that an operator waits for its plan, as of ``Place.look``: under capture what runs now runs for good."""
+    """Seconds that an operator waits for its plan, for ``Place.look``. Under capture it waits, because a graph permanently replays its capture."""
     if how == "block":
         return -1
     return _CAPTURE_SECONDS if torch.cuda.is_current_stream_capturing() else None
@@ -293,7 +294,7 @@ def _launch(it: Carried, plan: Plan, inputs: List[torch.Tensor], m: int, limit_u
 
 
 def run_plan(chain: Chain, plan: Plan, inputs: List[torch.Tensor], m: int, over: Sequence[int] = ()) -> List[torch.Tensor]:
-    """Enqueues a plan of `chain` on torch's current stream; its outputs, new memory or that of the inputs `over`."""
+    """Enqueues a plan of `chain` on torch's current stream. Returns its outputs, in new memory or in the memory of the inputs `over`."""
     device = inputs[0].device
     inputs = [_copied(x, x.stride()) if x.data_ptr() % 16 else x for x in inputs]
     outputs = [inputs[i] for i in over] if over else _outputs(chain, m, device)
@@ -301,7 +302,7 @@ def run_plan(chain: Chain, plan: Plan, inputs: List[torch.Tensor], m: int, over:
     stream = current_of_torch(device.index)
     workspace = 0
     if plan.workspace_size:
-        if torch.cuda.is_current_stream_capturing():  # of the graph's own pool: graphs of one stream may be replayed at once
+        if torch.cuda.is_current_stream_capturing():  # from the graph's own pool: graphs of one stream may be replayed concurrently
             space = workspace_of_call(plan, stream, device.index)
             workspace = space.data_ptr()
         else:
@@ -318,7 +319,7 @@ def _run_cpu(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[t
 
 
 def _by_reference(chain: Chain, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
-    """By the library's executor on the host, in float64."""
+    """Computes by the library's executor on the host, in float64."""
     outputs = _outputs(chain, m, torch.device("cpu"))
     call("sinter_x_reference_run", chain._get(), m, len(inputs), _pointers(inputs), len(outputs), _pointers(outputs), 0)
     return outputs

@@ -1,4 +1,4 @@
-"""Values that are made once, whoever asks for them, and counts of that."""
+"""Values that are made once even if several threads ask for them, and counts of requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Callable, Dict, Generic, Hashable, List, NamedTuple, Optional
 
 from ..._error import Error, Status
 
-#: Answers that the next call would get again.
+#: Errors that the next call would get again.
 FINAL = (Status.NO_LEGAL_PLAN, Status.FAILED_PRECONDITION, Status.INVALID_ARGUMENT, Status.UNIMPLEMENTED, Status.UNAVAILABLE)
 
 Key = TypeVar("Key", bound=Hashable)
@@ -23,14 +23,14 @@ class Counts(NamedTuple):
     failed: int = 0
     #: Calls that waited for another thread's prepare of the same plan.
     waited: int = 0
-    #: Calls that got a failure again that is kept, because asking again would not change it.
+    #: Calls that got a kept failure again, because asking again would not change it.
     refused: int = 0
-    #: Layers of servers' models that a plugin computes; gated MLPs, where those are taken alone.
+    #: Layers of servers' models that a plugin computes; gated MLPs, if the plugin computes only those.
     layers: int = 0
 
 
 class Counters:
-    """Counts that threads add to."""
+    """Counters that several threads increment."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -46,23 +46,23 @@ class Counters:
 
 
 class _Making:
-    """One making that is under way, of one key or several."""
+    """One making in progress, for one key or several."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()
-        #: The making's own error, where it made one key alone: of several it belongs to none.
+        #: The making's error, if it made only one key: with several keys the error belongs to no single one.
         self.failure: Optional[Error] = None
 
 
 class Once(Generic[Key, Value]):
-    """Values by key, each made by whoever asks first; who asks for one that is being made waits for that one alone.
+    """Values by key. The first thread that asks for a key makes its value; other threads that ask for it wait only for that value.
 
-    No lock is held while a value is made. An error that asking again would not change is kept; any other is raised for
-    those who wait, and the next call tries again. When the maker is interrupted, one of those who wait goes on. Thread-safe.
+    No lock is held while a value is made. An error that asking again would not change is kept; any other is raised in
+    the waiting threads, and the next call tries again. If the maker is interrupted, a waiting thread takes over. Thread-safe.
     """
 
     def __init__(self, counters: Counters) -> None:
-        #: What is made; read without a lock.
+        #: The values that are made; read without a lock.
         self.made: Dict[Key, Value] = {}
         self._counters = counters
         self._lock = threading.Lock()
@@ -70,15 +70,15 @@ class Once(Generic[Key, Value]):
         self._failures: Dict[Key, Error] = {}
 
     def get(self, key: Key, make: Callable[[], Value]) -> Value:
-        """The value of `key`, by ``make()`` where there is none.
+        """The value of `key`. If there is none, ``make()`` makes it.
 
         Raises:
-            Error: what ``make`` raised here, in the thread that this one waited for, or earlier where that is kept.
+            Error: the error of ``make`` in this thread, in the thread that this one waited for, or earlier if that error is kept.
         """
         return self.get_many([key], lambda keys: [make()])[0]
 
     def get_many(self, keys: Sequence[Key], make: Callable[[List[Key]], Sequence[Value]]) -> List[Value]:
-        """The values of `keys`, by one ``make(missing)`` for those that nobody has made or is making."""
+        """The values of `keys`. One ``make(missing)`` makes those that nobody has made or is making."""
         while not all(key in self.made for key in keys):
             mine, making, others = self._claim(keys)
             if mine:
@@ -90,7 +90,7 @@ class Once(Generic[Key, Value]):
         return [self.made[key] for key in keys]
 
     def put(self, keys: Sequence[Key], values: Sequence[Value]) -> None:
-        """Takes `values` for what `keys` had."""
+        """Replaces the values of `keys` by `values`."""
         with self._lock:
             self.made.update(zip(keys, values))
             for key in keys:
@@ -98,7 +98,7 @@ class Once(Generic[Key, Value]):
         self._counters.add(prepared=len(keys))
 
     def _claim(self, keys: Sequence[Key]) -> "Tuple[List[Key], _Making, List[_Making]]":
-        """The keys that are this thread's to make, its making, and those of others that it waits for."""
+        """The keys that this thread makes, its making, and the makings of other threads that it waits for."""
         mine, making, others = [], _Making(), []
         with self._lock:
             failure = next((self._failures[key] for key in keys if key in self._failures), None)

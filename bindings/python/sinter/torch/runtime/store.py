@@ -29,23 +29,23 @@ _ON_MISS = ("prepare", "torch")
 
 
 class Settings(NamedTuple):
-    """What ``configure`` sets."""
+    """The settings of ``configure``."""
 
     sizes: Tuple[int, ...] = ()
     on_miss: str = "prepare"
     silu_and_mul: Optional[Callable[[torch.Tensor], torch.Tensor]] = None
-    #: (x, residual, weight, eps) -> (the norm of their sum, their sum), which may take the memory of x and residual.
+    #: (x, residual, weight, eps) -> (the norm of their sum, their sum); the results may reuse the memory of x and residual.
     add_norm: Optional[Callable[..., Tuple[torch.Tensor, torch.Tensor]]] = None
-    #: (x, a matrix of codes) -> their product by the server's kernels; None for a matrix that it does not know.
+    #: (x, a matrix of codes) -> their product by the server's kernels; None for a matrix that the server does not know.
     linear: Optional[Callable[[torch.Tensor, torch.Tensor], Optional[torch.Tensor]]] = None
     #: Numbers of rows above ``sizes`` whose plans are built in the background, while torch computes.
     later: Tuple[int, ...] = ()
-    #: The logger that is told of them.
+    #: The logger that reports them.
     log: str = "sinter"
 
 
 class _Device:
-    """What the process has on one device: the context, made when the first plan is asked for, and plans."""
+    """The process's state for one device: the context, made when the first plan is asked for, and plans."""
 
     def __init__(self, counters: Counters, context: Optional[Context] = None) -> None:
         self._contexts: Once[int, Context] = Once(Counters())
@@ -80,7 +80,7 @@ class Store:
         self._dropping: List[Callable[[], object]] = []
 
     def when_dropped(self, f: Callable[[], object]) -> None:
-        """Has `f` called whenever plans are dropped: what holds others lets go of them."""
+        """Registers `f` to be called whenever plans are dropped: code that holds further plans then releases them."""
         self._dropping.append(f)
 
     def context(self, device: int) -> Context:
@@ -95,7 +95,7 @@ class Store:
         self._drop()
 
     def counts(self) -> Counts:
-        """What was prepared, failed, waited for, refused and taken."""
+        """How many plans were prepared, failed, waited for and refused, and how many layers plugins took."""
         return self._counters.read()
 
     def count_layers(self, layers: int) -> None:
@@ -106,7 +106,7 @@ class Store:
         """The plan for `rows` rows of the chain `line`, a text or a registered digest; None: torch computes it.
 
         Args:
-            within: of the configured numbers of rows those that plans of this chain are made for; None: all.
+            within: the configured numbers of rows for which plans of this chain are made; None: all.
 
         Raises:
             Error: STREAM_CAPTURING with the sizes that are prepared, when none fits and work is being captured;
@@ -125,8 +125,8 @@ class Store:
         return self._on(device).plans(line).find(rows)
 
     def settle(self) -> None:
-        """Drops the numbers of rows above those that any plan comes for, once a chain was seen: under must-hit what no cache has,
-        all where no chain has plans."""
+        """Drops numbers of rows that are larger than those of all plans, once a chain was seen. Under must-hit these are the numbers
+        without a cached plan. If no chain has plans, it drops all."""
         seen = [plans for on in self._devices.values() for plans in on.by_line.values()]
         if seen:
             largest = max((plans.later.largest() for plans in seen if plans.later is not None), default=0)
@@ -151,7 +151,7 @@ class Store:
         return on.once.get((key, rows), lambda: _prepare_one(on.context(device), chain, rows))
 
     def prepare_chain(self, device: int, chain: Chain, key: str, sizes: Sequence[int], measure: int = 0) -> List[Plan]:
-        """Prepares any chain for each size, in parallel; the plans. `measure`: see ``Context.prepare``; above 0, plans that exist are replaced."""
+        """Prepares any chain for each size, in parallel. Returns the plans. `measure`: see ``Context.prepare``; above 0 replaces earlier plans."""
         on = self._on(device)
         pairs = [(key, size) for size in sizes]
         return _of_once(on.once, pairs, lambda missing: _prepare_all(on.context(device), {key: chain}, missing, measure=measure), measure)
@@ -159,7 +159,7 @@ class Store:
     def prepare(
         self, context: Context, lines: Sequence[str], sizes: Sequence[int], progress: Optional[Progress] = None, measure: int = 0
     ) -> Dict[Tuple[str, int], str]:
-        """Prepares each chain for each size, in parallel; the digests of the plans by chain and size. `measure`: see ``prepare_chain``."""
+        """Prepares each chain for each size, in parallel. Returns the digests of the plans by chain and size. `measure`: see ``prepare_chain``."""
         pairs = [(line, size) for line in lines for size in sizes]
         found = {line: _chain(line) for line in lines}
 
@@ -182,7 +182,7 @@ class Store:
         self.forget()
 
     def forget(self) -> None:
-        """Drops contexts, plans and counts. What is being prepared goes to who waits for it alone."""
+        """Drops contexts, plans and counts. A plan that is being prepared only goes to the calls that wait for it."""
         self._counters, self._devices, self._told = Counters(), {}, set()
         self._drop()
 
@@ -206,7 +206,7 @@ class Store:
         return self._prepare_now(device, line, rows, plans, within) if found is None else found
 
     def _prepare_now(self, device: int, line: str, rows: int, plans: Plans, within: Optional[Sequence[int]]) -> Optional[Plan]:
-        """All configured sizes at the first sight of a chain, then what is missing."""
+        """Prepares all configured sizes when a chain is first seen, later the missing plan."""
         settings, on = self.settings, self._on(device)
         if within is not None:
             sizes, later = ([size for size in each if size in within] for each in (settings.sizes, settings.later))
@@ -234,20 +234,20 @@ class Store:
         chain, must_hit = _chain(line), context.must_hit
 
         def make(size: int) -> Slot:
-            if must_hit:  # a slot would be told of a miss later, and ``settle`` must know now what no cache has
+            if must_hit:  # a slot reports a miss later, but ``settle`` must know now which plans are not cached
                 context.prepare(chain, size)
             return context.slot(chain, size)
 
         return Later(make, settings.later, self._counters, settings.log)
 
     def _refused(self, error: Error) -> None:
-        """Raises `error`, or says once for each that torch computes."""
+        """Raises `error`, or logs once for each error that torch computes."""
         if self.settings.on_miss != "torch":
             raise anew(error)
         tell_once(f"torch computes instead: {error}", self._told)
 
     def _capturing(self, plans: Plans, line: str, rows: int) -> None:
-        """Raises what names the sizes that are prepared, unless torch computes."""
+        """Raises an error that names the prepared sizes, unless torch computes."""
         if self.settings.on_miss != "torch":
             prepared = ", ".join(map(str, plans.sizes)) or "none"
             raise Error(
@@ -261,7 +261,7 @@ def sizes_of(sizes: Sequence[int]) -> List[int]:
     """Numbers of rows, ascending, each once.
 
     Raises:
-        TypeError: no sequence of integers. Error: one out of range.
+        TypeError: not a sequence of integers. Error: one is out of range.
     """
     return sorted({integer(size, f"sizes[{i}]", 1, 2**31 - 1) for i, size in enumerate(sequence(sizes, "sizes"))})
 
@@ -281,7 +281,7 @@ _Pair = Tuple[str, int]
 
 
 def _of_once(once: "Once[_Pair, Plan]", pairs: Sequence[_Pair], make: Callable[[Sequence[_Pair]], List[Plan]], measure: int) -> List[Plan]:
-    """The plans of `pairs`. Makes those that nobody has made; if `measure` is above 0, makes all."""
+    """The plans of `pairs`. Makes those that are missing; if `measure` is above 0, makes all."""
     if measure <= 0:
         return once.get_many(pairs, make)
     made = make(pairs)
@@ -316,7 +316,7 @@ def configure(
             next larger one.
         on_miss: for more rows than any size: "prepare" makes a plan at the call, some seconds when it is not cached;
             "torch" computes with torch's own operators, also where Sinter refuses the chain.
-        silu_and_mul: what computes silu(left half) * right half of a [rows, 2 n] tensor in the second case.
+        silu_and_mul: the function that computes silu(left half) * right half of a [rows, 2 n] tensor with on_miss "torch".
 
     Raises:
         Error: INVALID_ARGUMENT.

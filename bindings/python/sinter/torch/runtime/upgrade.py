@@ -11,14 +11,14 @@ from ..._error import Error
 from ..._plan import Plan
 from ..._slot import Slot
 
-_PAUSE_SECONDS = 2.0  # between two looks at a slot
+_PAUSE_SECONDS = 2.0  # between two checks of a slot
 
 
 class Upgrade:
-    """A slot whose predicted plan was taken, and which measures others. Any thread may ask.
+    """A slot whose predicted plan is in use, and which measures other plans. Thread-safe.
 
     Args:
-        shares_workspace: as of ``Plan``.
+        shares_workspace: see ``Plan``.
     """
 
     def __init__(self, slot: Slot, shares_workspace: bool) -> None:
@@ -27,12 +27,12 @@ class Upgrade:
         self._not_before = 0.0
 
     def newer(self) -> Optional[Plan]:
-        """The plan that is faster, once it is there. A graph that is being captured keeps the plan that it has."""
+        """The faster plan, once it is there. While a graph is captured, the plan does not change."""
         now = time.monotonic()
         if now < self._not_before or torch.cuda.is_current_stream_capturing():
             return None
         self._not_before = now + _PAUSE_SECONDS
         try:
             return self._slot._plan(self._shares) if self._slot.generation > self._taken else None
-        except Error:  # the parent's, after a fork
+        except Error:  # after a fork: the slot is the parent's
             return None

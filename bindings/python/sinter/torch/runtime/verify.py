@@ -1,4 +1,4 @@
-"""``options={"verify": True}``: each part's results beside those of torch's own operators, in the same graph."""
+"""``options={"verify": True}``: compares each part's results with the results of torch's own operators in the same graph."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .ops import register
 
 logger = logging.getLogger("sinter")
 
-#: Largest relative difference (Frobenius) by a part's narrowest type: what torch's own rounding between operators makes.
+#: The largest relative difference (Frobenius) by a part's narrowest type: the size that torch's own rounding between operators causes.
 BOUNDS: Dict[str, float] = {"bf16": 2e-2, "f16": 4e-3, "f32": 1e-4}
-#: Of the bound, what a difference may be whatever the result's size, as root mean square: rounding of operands near one leaves
-#: so much where they cancel, as in the mean of what a norm made.
+#: The share of the bound that a difference may have, as root mean square, whatever the result's size. Rounding of operands near one
+#: leaves such differences where they cancel, as in the mean of a norm's result.
 _ABSOLUTE_SHARE = 0.2
-#: Share of predicates and integers that may differ: those of values at an edge.
+#: The share of predicates and integers that may differ, because values at an edge may round to either side.
 _MOST_FLIPPED = 1e-3
 
 
@@ -29,7 +29,7 @@ class Compared(NamedTuple):
     within: bool
 
 
-#: The last ones of this process, in order.
+#: The last comparisons of this process, in order.
 comparisons: Deque[Compared] = collections.deque(maxlen=4096)
 
 
@@ -72,5 +72,5 @@ register(
             {"CUDA": _compared, "CPU": _compared, "fake": _compared_fake},
         ),
     ),
-    captured=False,  # it reads the difference on the host
+    captured=False,  # the operator reads the difference on the host
 )

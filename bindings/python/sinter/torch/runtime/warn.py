@@ -1,4 +1,4 @@
-"""What whoever runs a compiled model is told of faults that it survives."""
+"""Warnings about faults that a compiled model survives."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Set
 
 logger = logging.getLogger("sinter")
 
-_MOST_TOLD = 64  # different faults: a message may hold what differs from call to call
+_MOST_TOLD = 64  # the most different faults: a message may contain text that differs between calls
 
 _told: Set[str] = set()
 
 
 def warn_once(message: str) -> None:
-    """A line for whoever runs the model, once in the process for each fault."""
+    """Logs a warning once in the process for each fault."""
     tell_once(message, _told)
 
 
 def tell_once(message: str, told: Set[str]) -> None:
-    """A warning. At level debug a message of `told`, to which it is added, and any after the first 64."""
+    """Logs a warning and adds it to `told`. Messages in `told`, and all after the first 64, are logged at level debug."""
     known = message in told or len(told) >= _MOST_TOLD
     if not known:
         told.add(message)
