@@ -1,4 +1,4 @@
-"""All that lies between two attentions of a decoder, as one plan."""
+"""The layers between two attentions of a decoder, as one plan."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..runtime.ops import _DTYPES, need_tensor, register_chain
 from ..runtime.store import sizes_of, store
 from .between_chain import between_chain, check_quantizer, check_weights
 
-#: Of o, of gate above up or of the two, of down and of next.
+#: The matrices' scales: of o, of gate above up or of the two, of down and of next.
 Scales = Tuple[torch.Tensor, "torch.Tensor | Tuple[torch.Tensor, torch.Tensor]", torch.Tensor, torch.Tensor]
 
 
 class BetweenAttentions:
-    """From attention's result to the next layer's queries, keys and values, or to the logits:
+    """Computes from attention's result to the next layer's queries, keys and values, or to the logits:
 
         stream = stream + attended o^T
         stream = stream + (act(x gate^T) * (x up^T)) down^T     with x = rmsnorm(stream) * norm
@@ -29,29 +29,29 @@ class BetweenAttentions:
 
     Layers of equal shapes share their plans. Call ``prepare`` before a CUDA graph is captured.
 
-    With a group the layer is split over its GPUs, a process each: a rank has some of the heads, so columns of o and rows of next, and some of
-    the MLP's inner columns. stream, and both norms, are whole on each rank, and alike. The products of o and down are rounded, summed over
-    the ranks inside the plan, and rounded again. Ranks prepare and call their layers in one order, with equal numbers of rows.
+    With a group the layer is split over its GPUs, with one process for each. A rank has some of the heads, which are columns of o and rows of
+    next, and some of the MLP's inner columns. Each rank has all of stream and of both norms, with equal values. The products of o and down are
+    rounded, summed over the ranks inside the plan, and rounded again. Ranks prepare and call their layers in one order, with equal numbers of rows.
 
-    Matrices may be e4m3, with scales of their own: each product then takes rows that the plan quantises.
+    Matrices may be e4m3 with scales: each product then takes rows that the plan quantises.
 
     Args:
-        o: [hidden, q], bf16 or f16 like all others, contiguous, on a GPU, as nn.Linear stores it; or e4m3, as then the other matrices.
-        norm: [hidden], of the norm before the MLP. None: it is multiplied into gate_up, whose product then computes the norm
+        o: [hidden, q], bf16 or f16 like all others, contiguous, on a GPU, as nn.Linear stores it. If o is e4m3, all matrices are.
+        norm: [hidden], the weight of the norm before the MLP. None: it is multiplied into gate_up, whose product then computes the norm
             itself at few rows; the normalised rows are not rounded.
         gate_up: [2 inner, hidden], gate above up; or the two [inner, hidden].
         down: [hidden, inner].
-        next_norm: [hidden], of the norm behind the MLP: the next layer's first, or the model's last. None: as for norm.
+        next_norm: [hidden], the weight of the norm after the MLP: the next layer's first, or the model's last. None: as for norm.
         next: [columns, hidden]: the next layer's merged queries, keys and values, or the matrix of logits.
-        eps: of both norms.
+        eps: the epsilon of both norms.
         act: "silu", "gelu_tanh", "gelu_erf" or "relu".
         pdl: the first kernel may start while the kernel ahead on the stream ends. After a weight was changed in place,
             launch once on an idle stream.
-        group: over which the layer is split, of GPUs of one host. Close it behind the last launch.
-        scales: f32, of the matrices o, gate_up, down and next, where these are e4m3. Both norms must then be given.
-        quantizer: what shares a scale. "row": a row, and an output channel of a matrix, whose scales are [rows, 1]. "group": 128 of a
-            row, and 128 x 128 of a matrix, whose scales are [rows / 128, columns / 128], rounded up. "group_ue8m0": as "group", and
-            scales of rows are powers of two.
+        group: the group over which the layer is split, of GPUs of one host. Close it after the last launch.
+        scales: f32, the scales of the matrices o, gate_up, down and next, if these are e4m3. Both norms must then be given.
+        quantizer: which elements share a scale. "row": a row, and an output channel of a matrix, whose scales are [rows, 1]. "group": 128
+            elements of a row, and 128 x 128 of a matrix, whose scales are [rows / 128, columns / 128], rounded up. "group_ue8m0": like
+            "group", but scales of rows are powers of two.
 
     Raises:
         Error: INVALID_ARGUMENT naming the weight or the scales that do not fit.
@@ -83,7 +83,7 @@ class BetweenAttentions:
         of = {} if scales is None else _by_name(scales)
         check_weights(weights, of, quantizer)
         self._weights = [one for name, weight in weights.items() for one in ((weight, of[name]) if name in of else (weight,))]
-        #: attended [M, q], stream [M, hidden], then the weights, a matrix's scales behind it -> stream, out.
+        #: attended [M, q], stream [M, hidden], then the weights, each matrix followed by its scales -> stream, out.
         norms = (norm is not None, next_norm is not None)
         self._split = None if group is None else split(instance(group, Group, "group"))
         ranks = 1 if group is None else group.size
@@ -96,8 +96,8 @@ class BetweenAttentions:
         """attended [rows, q], stream [rows, hidden] -> (stream [rows, hidden], out [rows, columns]), new memory.
 
         Raises:
-            Error: STREAM_CAPTURING for a number of rows that was not prepared; whatever a prepare raises; of a group
-                FAILED_PRECONDITION where ranks differ, and why it ended.
+            Error: STREAM_CAPTURING for a number of rows that was not prepared; any error of a prepare; with a group
+                FAILED_PRECONDITION if ranks differ, and the error that ended the group.
         """
         need_tensor(attended, "attended")
         need_tensor(stream, "stream")
@@ -106,15 +106,15 @@ class BetweenAttentions:
         return result[0], result[1]
 
     def prepare(self, sizes: Sequence[int], *, measure: int = 0) -> Dict[int, str]:
-        """Prepares for each number of rows in `sizes`, in parallel; the plans' digests, for ranks to compare.
+        """Prepares for each number of rows in `sizes`, in parallel. Returns the plans' digests, which ranks can compare.
 
         With a group all ranks call it at once, with the same sizes, and their plans are compared.
 
         Args:
-            measure: candidates that are measured for each plan, as of ``Context.prepare``; not with a group.
+            measure: candidates that are measured for each plan, see ``Context.prepare``; not with a group.
 
         Raises:
-            Error: INVALID_ARGUMENT for sizes or weights that are not on a GPU; whatever a prepare raises, on every rank; of a
+            Error: INVALID_ARGUMENT for invalid sizes, or if weights are not on a GPU; any error of a prepare, on every rank; with a
                 group FAILED_PRECONDITION naming a rank that has another plan.
         """
         wanted, measure = sizes_of(sizes), checked_measure(measure)
@@ -135,7 +135,7 @@ class BetweenAttentions:
 
 
 def _by_name(scales: Scales) -> Dict[str, torch.Tensor]:
-    """Scales of the matrices of a chain."""
+    """The scales of a chain's matrices."""
     if not isinstance(scales, (tuple, list)) or len(scales) != 4:
         raise TypeError("scales must be a sequence of four tensors: the scales of o, gate_up, down and next")
     o, gate_up, down, next = scales
@@ -144,7 +144,7 @@ def _by_name(scales: Scales) -> Dict[str, torch.Tensor]:
 
 
 def _halves(gate_up: Any) -> Tuple[torch.Tensor, torch.Tensor]:
-    """Gate and up, of one matrix or as they are."""
+    """Gate and up: the two halves of one matrix, or the two as they are."""
     if isinstance(gate_up, torch.Tensor) and gate_up.dim() == 2 and len(gate_up) % 2 == 0:
         gate, up = gate_up.chunk(2)
         return gate, up

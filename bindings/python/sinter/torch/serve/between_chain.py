@@ -1,4 +1,4 @@
-"""The chain of all that lies between two attentions, and what its weights must be."""
+"""The chain of the layers between two attentions, and the requirements on its weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu, "gelu_erf": lambda x: gelu(x, "
 BLOCK = 128
 
 #: How matrices of e4m3 are scaled, and how the rows that they multiply are quantised. "row": each channel and each row has a scale;
-#: "group": each 128 x 128 of a matrix and each 128 of a row; "group_ue8m0": the same, and scales of rows are powers of two.
+#: "group": each 128 x 128 of a matrix and each 128 of a row have one; "group_ue8m0": like "group", but scales of rows are powers of two.
 QUANTIZERS = {"row": Quantizer("row", eps=1 / 512), "group": Quantizer("group"), "group_ue8m0": Quantizer("group", ue8m0=True)}
 
 
@@ -40,10 +40,10 @@ def between_chain(
     """attended [M, q], stream [M, hidden], o, norm, gate, up, down, next_norm, next -> stream, out.
 
     Args:
-        norms: which of the two norms have a weight; without one it is part of the matrix behind.
-        ranks: GPUs over which `q`, `inner` and `columns` are split. Each has a part of o's and down's products, rounded to `dtype`; the
-            sum of the parts is added to the stream.
-        quantizer: of ``QUANTIZERS``; each matrix is then e4m3, and its scales are the next input. "": matrices have `dtype`.
+        norms: which of the two norms have a weight; a missing weight is part of the following matrix.
+        ranks: GPUs over which `q`, `inner` and `columns` are split. Each has a partial sum of o's and down's products, rounded to `dtype`;
+            the all-reduced sum is added to the stream.
+        quantizer: one of ``QUANTIZERS``; each matrix is then e4m3, and its scales are the next input. "": matrices have `dtype`.
 
     Raises:
         Error: INVALID_ARGUMENT for an activation or a quantizer that there is none for, or extents that do not fit.
@@ -93,7 +93,7 @@ def between_chain(
 def check_quantizer(quantizer: str) -> None:
     """
     Raises:
-        Error: INVALID_ARGUMENT for a name that is not in ``QUANTIZERS``; "" is one of no quantizer.
+        Error: INVALID_ARGUMENT for a name that is not in ``QUANTIZERS``; "" stands for no quantizer.
     """
     if quantizer and quantizer not in QUANTIZERS:
         raise invalid(f"quantizer is {quantizer!r}; there are {' '.join(QUANTIZERS)}")
@@ -105,7 +105,7 @@ def scale_shape(rows: int, columns: int, quantizer: str) -> Tuple[int, int]:
 
 
 def check_weights(weights: Dict[str, torch.Tensor], scales: Mapping[str, torch.Tensor] = {}, quantizer: str = "") -> None:
-    """Shapes, types, devices and strides of the weights by name; a norm may be missing. `scales`: of each matrix, by the same names.
+    """Checks shapes, types, devices and strides of the weights by name; a norm may be missing. `scales`: of each matrix, by the same names.
 
     Raises:
         Error: INVALID_ARGUMENT naming the weight or the scales that do not fit.

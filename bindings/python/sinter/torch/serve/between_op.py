@@ -1,4 +1,4 @@
-"""``torch.ops.sinter.between_attentions``: all that lies between two attentions, for servers that compile their models."""
+"""``torch.ops.sinter.between_attentions``: the layers between two attentions, for servers that compile their models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .scaled_linear import scaled_linear
 def between_key(
     hidden: int, inner: int, columns: int, q: int, eps: float, dtype: torch.dtype, folded: bool, ranks: int = 1, quantizer: str = ""
 ) -> str:
-    """The key of the registered chain of such a layer, with SiLU; of one rank's part of it where it is split over `ranks`."""
+    """The key of the registered chain of such a layer, with SiLU. If the layer is split over `ranks`, of one rank's part."""
     norms = (not folded, not folded)
     return register_chain(between_chain(hidden, inner, columns, q, norms, eps, "silu", _DTYPES[dtype], ranks, quantizer))
 
@@ -38,11 +38,11 @@ def _between_cuda(
     scales: Optional[Sequence[torch.Tensor]] = None,
     quantizer: str = "",
 ) -> _Result:
-    """`weights`: o, norm, gate_up, down, next_norm, next, as of ``BetweenAttentions``.
+    """The operator. `weights`: o, norm, gate_up, down, next_norm, next, as in ``BetweenAttentions``.
 
-    `folded`: both norms are multiplied into the matrices behind them, and are ones: no plan reads them. `group`: the name of the one
-    over which the layer is split. Nothing is compared between its ranks here: a plan that they have not compared is none.
-    `scales`: of o, gate_up, down and next, where these are e4m3; `quantizer`: how, of ``QUANTIZERS``.
+    `folded`: both norms are multiplied into the matrices that follow them, and are ones: no plan reads them. `group`: the name of the
+    group over which the layer is split. Nothing is compared between its ranks here, so only plans that they have compared are used.
+    `scales`: of o, gate_up, down and next, if these are e4m3; `quantizer`: one of ``QUANTIZERS``.
     """
     _need_tensors(attended, stream)
     over = split_of(group) if group else None
@@ -60,28 +60,29 @@ def _between_cuda(
 
 
 def ahead() -> Tuple[int, int]:
-    """Rows whose plans are prepared ahead of calls: ranks take a plan in one call, which builds in the background do not know."""
+    """The numbers of rows whose plans are prepared ahead of calls. Ranks must switch to a plan in the same call, but background builds end
+    independently on each rank."""
     return 1, store.settings.sizes[-1] if store.settings.sizes else 2**31 - 1
 
 
 class _Layer(NamedTuple):
-    """What is known of a layer's weights; the host would look at it for 40 us in each call."""
+    """The checked properties of a layer's weights; without this cache the host would check them for 40 us in each call."""
 
     weights: Tuple["weakref.ref[torch.Tensor]", ...]  # and their scales
-    addresses: Tuple[int, ...]  # of all of them
+    addresses: Tuple[int, ...]  # of all weights and scales
     shapes: Tuple[torch.Size, ...]
     dtypes: Tuple[torch.dtype, ...]
-    constants: Tuple[int, ...]  # of those that the chain reads
+    constants: Tuple[int, ...]  # addresses of those that the chain reads
     eps: float
     folded: bool
     ranks: int
     quantizer: str
-    key: str  # of the registered chain
+    key: str  # the registered chain's
     q: int
     columns: int
 
 
-#: By the identity of the first weight. What is found is held against all six, so a number that is given anew is harmless.
+#: By the identity of the first weight. An entry is compared with all six weights, so a reused identity is harmless.
 _layers: Dict[int, _Layer] = {}
 _MOST_LAYERS = 4096
 
@@ -89,7 +90,7 @@ _MOST_LAYERS = 4096
 def _layer(
     weights: List[torch.Tensor], eps: float, folded: bool, ranks: int = 1, scales: Sequence[torch.Tensor] = (), quantizer: str = ""
 ) -> _Layer:
-    """Checks the weights, once while they are the same tensors of the same form in the same memory: their ``data`` may be given anew."""
+    """Checks the weights, once as long as they are the same tensors with the same form and memory: their ``data`` can be replaced."""
     found = _layers.get(id(weights[0])) if len(weights) == 6 else None
     if found is not None and (found.eps, found.folded, found.ranks, found.quantizer) == (eps, folded, ranks, quantizer):
         given = (*weights, *scales) if scales else weights
@@ -119,7 +120,7 @@ def _are_same(given: Sequence[torch.Tensor], found: _Layer) -> bool:
 
 
 def _constants(weights: Sequence[torch.Tensor], scales: Sequence[torch.Tensor], folded: bool) -> Tuple[int, ...]:
-    """Addresses of what the chain reads, in its order: a matrix, then its scales."""
+    """Addresses of the weights that the chain reads, in its order: each matrix, then its scales."""
     o, norm, gate_up, down, next_norm, next = weights
     matrices = [[o], *([half] for half in gate_up.tensor_split(2)), [down], [next]]
     if scales:
@@ -188,7 +189,7 @@ def _between_by_torch(
     scales: Optional[Sequence[torch.Tensor]] = None,
     quantizer: str = "",
 ) -> _Result:
-    """By the kernels of the server's own where it has them."""
+    """Computes by the server's own kernels, if it has them."""
     whole = sum_over(group)
     o, norm, gate_up, down, next_norm, next = weights
     settings, on_gpu = store.settings, stream.is_cuda
@@ -204,7 +205,7 @@ def _between_by_torch(
     if add_norm is None:
         add_norm = _add_norm
     else:
-        stream = stream.clone()  # the caller's stays as it is
+        stream = stream.clone()  # the caller's tensor stays as it is
     x, stream = add_norm(whole(linear(attended, o)), stream, norm, eps)
     both = linear(x, gate_up)
     if fused is not None:
@@ -217,10 +218,10 @@ def _between_by_torch(
 
 
 def sum_over(group: str) -> AllReduce:
-    """What sums over a group's ranks without a plan; of no group nothing does.
+    """The function that sums over a group's ranks without a plan; without a group, nothing is summed.
 
     Raises:
-        Error: FAILED_PRECONDITION of a group that only plans sum over.
+        Error: FAILED_PRECONDITION for a group over which only plans can sum.
     """
     found = split_of(group).all_reduce if group else lambda x: x
     if found is None:

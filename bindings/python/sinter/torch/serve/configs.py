@@ -1,4 +1,4 @@
-"""What the plugins of inference servers ask for of a model, by its `config.json`: chains, numbers of rows, and what they leave to the server."""
+"""The chains and numbers of rows that server plugins ask for, by a model's `config.json`, and the layers that they leave to the server."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ..runtime.store import sizes_of, store
 from .between_op import between_key
 from .scaled_experts import BLOCK, scaled_experts_key
 
-#: Models that servers compute by the classes that the plugins take layers and MLPs of, by `model_type`: those of Llama, and Qwen's.
+#: Models by `model_type` that servers compute by classes whose layers and MLPs the plugins take: the classes of Llama and Qwen.
 _OF_LLAMA = ("llama", "mistral", "phi3", "aquila", "cwm", "internlm", "internlm3", "xverse")
 _OF_QWEN = ("qwen2", "qwen3")
-#: Of mixtures of experts, what the config does not say by a field of its own.
+#: Properties of mixtures of experts for which the config has no field.
 _NO_EXPERTS = {
     "gpt_oss": "its experts have biases and a bounded, interleaved SiLU",
     "llama4": "weights multiply its experts' rows",
     "llama4_text": "weights multiply its experts' rows",
 }
-#: Fields by what they count, the first that a config has.
+#: Field names for each quantity; the first that a config has counts.
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _TOP = ("num_experts_per_tok", "num_experts_per_token")
 _WIDTH = ("moe_intermediate_size", "intermediate_size")
@@ -40,8 +40,8 @@ class Wanted(NamedTuple):
     """A chain that plugins ask for.
 
     Attributes:
-        what: of the model.
-        line: its text or the key of a registered one.
+        what: the layers of the model that it computes.
+        line: its text, or the key of a registered chain.
         sizes: numbers of rows.
     """
 
@@ -51,7 +51,7 @@ class Wanted(NamedTuple):
 
 
 class Asking(NamedTuple):
-    """What plugins ask for of a model, and what they leave to the server: each with the field that decides."""
+    """The chains that plugins ask for, and the layers that they leave to the server, each with the config field that decides."""
 
     wanted: List[Wanted]
     left: List[str]
@@ -67,24 +67,24 @@ def prepare_config(
     tell: "Callable[[str], object] | None" = None,
     measure: int = 0,
 ) -> Dict[Tuple[str, int], str]:
-    """Prepares what the plugins ask for of a model, so that a machine without a GPU fills a cache for those that serve.
+    """Prepares the chains that the plugins ask for, so that a machine without a GPU fills a cache for the machines that serve.
 
     Args:
-        config: of transformers, as `config.json` holds it.
+        config: the transformers config, with the fields of `config.json`.
         context: where to prepare; one for a target needs no GPU.
         sizes: the tops of the buckets; (*SIZES, *PREFILL_SIZES) if the plugins are asked for prefill too.
-        folded: as with SINTER_VLLM_FOLD=1.
+        folded: prepare for SINTER_VLLM_FOLD=1.
         ranks: GPUs that each layer is split over; plans between attentions are then for up to 512 rows.
-        tell: called with lines: what is prepared, what is left to the server and by which field, and how far it is; by default they are
-            written to standard error.
-        measure: candidates that are measured for each plan, as of ``Context.prepare``; one rank's part of a layer cannot be measured.
+        tell: called with lines that report the prepared chains, the layers left to the server with the field that decides, and the progress; by
+            default they are written to standard error.
+        measure: candidates that are measured for each plan, see ``Context.prepare``; one rank's part of a layer cannot be measured.
 
     Returns:
         The digest of each plan by chain and size.
 
     Raises:
-        Error: INVALID_ARGUMENT for a config that lacks a field or has one that does not fit, and for one of which the plugins take
-            nothing, with the field that decides; whatever a prepare raises.
+        Error: INVALID_ARGUMENT for a config that lacks a field or has one that does not fit, and for a config of which the plugins take
+            nothing, with the field that decides; any error of a prepare.
     """
     instance(context, Context, "context")
     checked_measure(measure)
@@ -102,7 +102,7 @@ def prepare_config(
 
 
 class _Told:
-    """Progress of a prepare of several plans, as lines: how many of all are there, at each tenth. Called from any thread."""
+    """Reports the progress of a prepare of several plans as lines, at each tenth of the plans. Called from any thread."""
 
     def __init__(self, tell: Callable[[str], object], before: int, count: int, total: int) -> None:
         self._tell, self._before, self._count, self._total = tell, before, count, total
@@ -118,14 +118,14 @@ class _Told:
 
 
 def asked_of(config: Mapping[str, Any], sizes: Sequence[int], folded: bool, ranks: int) -> Asking:
-    """What plugins ask for of a model at `sizes`, ascending.
+    """The chains that plugins ask for at `sizes`, ascending, and the layers that they leave to the server.
 
     Raises:
-        Error: INVALID_ARGUMENT as of ``prepare_config``.
+        Error: INVALID_ARGUMENT as in ``prepare_config``.
     """
     ranks = integer(ranks, "ranks", 1, 8)
     text = config.get("text_config")
-    if isinstance(text, Mapping) and "hidden_size" not in config:  # a model that also sees
+    if isinstance(text, Mapping) and "hidden_size" not in config:  # a multimodal model
         config = {**{name: config[name] for name in ("torch_dtype", "dtype", "quantization_config") if name in config}, **text}
     experts = _found(config, _EXPERTS)
     if experts is not None and experts[1] > 1:
@@ -138,7 +138,7 @@ def asked_of(config: Mapping[str, Any], sizes: Sequence[int], folded: bool, rank
 
 
 def _of_layers(config: Mapping[str, Any], sizes: Sequence[int], folded: bool, ranks: int) -> Asking:
-    """The chains of a decoder with gated MLPs: all between two attentions, and MLPs."""
+    """The chains of a decoder with gated MLPs: the layers between two attentions, and MLPs."""
     kind, method = config.get("model_type", "llama"), _quantised_by(config)
     if kind not in (*_OF_LLAMA, *_OF_QWEN):
         return Asking([], [f"model_type is {kind!r}: of models without experts there are {' '.join((*_OF_LLAMA, *_OF_QWEN))}"])
@@ -172,7 +172,7 @@ def _of_layers(config: Mapping[str, Any], sizes: Sequence[int], folded: bool, ra
 
 
 def _reason_against_linking(config: Mapping[str, Any], kind: str) -> str:
-    """Why layers keep their projections of attention, so that only MLPs are taken; "" where they do not."""
+    """Why layers keep their attention projections, so that only MLPs are taken; "" if they do not keep them."""
     if kind == "qwen2":
         return "model_type is 'qwen2', whose projections of attention have biases"
     for name in ("attention_bias", *(("bias", "qkv_bias") if kind in _OF_LLAMA else ())):
@@ -186,7 +186,8 @@ def _reason_against_linking(config: Mapping[str, Any], kind: str) -> str:
 
 
 def _of_experts(config: Mapping[str, Any], sizes: List[int], ranks: int) -> Asking:
-    """The chains of a mixture of experts: experts of 16 bits, or of e4m3 with scales of blocks, as vLLM hands their rows over and as SGLang does."""
+    """The chains of a mixture of experts: experts of 16 bits, or of e4m3 with block scales. e4m3 has one chain for vLLM's form of rows, and one
+    for SGLang's."""
     kind = config.get("model_type", "")
     left = [f"all but experts: model_type is {kind!r}, a mixture of experts"]
     against = _reason_against_experts(config, kind)
@@ -221,7 +222,7 @@ def _of_experts(config: Mapping[str, Any], sizes: List[int], ranks: int) -> Aski
 
 
 def _reason_against_experts(config: Mapping[str, Any], kind: str) -> str:
-    """Why experts stay the server's; "" where they do not."""
+    """Why the server keeps computing experts; "" if a plugin takes them."""
     if kind in _NO_EXPERTS:
         return f"model_type is {kind!r}: {_NO_EXPERTS[kind]}"
     if config.get("swiglu_limit") is not None:
@@ -244,7 +245,7 @@ def _is_set(config: Mapping[str, Any], name: str) -> str:
 
 
 def _quantised_by(config: Mapping[str, Any]) -> str:
-    """The method of a quantised checkpoint; "" of any other."""
+    """The method of a quantised checkpoint; "" for any other."""
     given = config.get("quantization_config")
     return str(given.get("quant_method", given)) if isinstance(given, Mapping) and given else ""
 
@@ -264,7 +265,7 @@ def _need(config: Mapping[str, Any], *names: str) -> None:
 
 
 def _found(config: Mapping[str, Any], names: Sequence[str]) -> Optional[Tuple[str, int]]:
-    """The first of `names` that is a number, and the number."""
+    """The first field of `names` that is a number, and that number."""
     return next(((name, config[name]) for name in names if isinstance(config.get(name), int)), None)
 
 

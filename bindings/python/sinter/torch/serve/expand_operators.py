@@ -1,8 +1,7 @@
-"""Operators of Sinter replaced in a graph that Inductor compiles, for rows that no plan serves.
+"""Replaces operators of Sinter in a graph that Inductor compiles, for rows that no plan serves.
 
-An operator is opaque to Inductor: what torch computes inside it, it computes step by step. A server that compiles a graph
-for each range of rows has the operators replaced where a range lies above every plan, and Inductor fuses the rest as if
-Sinter were not there.
+An operator is opaque to Inductor, so torch computes its fallback step by step, without fusion. A server compiles a graph for each
+range of rows. In ranges above every plan it replaces the operators, and Inductor fuses their ops as if Sinter were not there.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ AddNorm = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], Tuple[torc
 
 
 def add_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> Tuple[torch.Tensor, torch.Tensor]:
-    """What Inductor fuses into one kernel."""
+    """The norm of a sum in ops that Inductor fuses into one kernel."""
     total = x.float() + residual.float()
     normed = total * torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + eps)
     return normed.to(weight.dtype) * weight, total.to(x.dtype)
@@ -32,8 +31,8 @@ def expand(graph: torch.fx.Graph, add_norm: AddNorm = add_norm) -> int:
     Layers whose matrices are codes keep their operator.
 
     Args:
-        graph: of a pass of Inductor behind its gradient's: nodes carry their values as "val".
-        add_norm: what a server has for it.
+        graph: the graph of a pass of Inductor after autograd: nodes carry their values as "val".
+        add_norm: the server's function for the norm of a sum.
 
     Returns:
         How many were replaced.
@@ -48,7 +47,7 @@ def expand(graph: torch.fx.Graph, add_norm: AddNorm = add_norm) -> int:
         x, stream = add_norm(whole(_mlp(x, gate_up, down)), stream, next_norm, eps)
         return stream, torch.nn.functional.linear(x, next)
 
-    # Products of codes stay inside the operator, which calls the server's kernels.
+    # Products of codes stay in the operator, which calls the server's kernels.
     count = _replace(graph, torch.ops.sinter.between_attentions.default, between, lambda node: not _is_quantised(node))
     return count + _replace(graph, torch.ops.sinter.gated_mlp.default, _mlp)
 

@@ -1,4 +1,4 @@
-"""A norm's weight multiplied into the matrix behind it, so that the product computes the whole norm."""
+"""Folds a norm's weight into the matrix that follows it, so that the product computes the whole norm."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Iterator, Sequence, Tuple
 
 import torch
 
-#: Rows of a matrix that are multiplied at once: what is needed beside it is small.
+#: Rows of a matrix that are multiplied at once, which keeps the temporary memory small.
 _ROWS = 1024
-#: The rounding that folding may cost, relative to the matrix: twice that of bf16.
+#: The rounding error that folding may cause, relative to the matrix: twice the rounding of bf16.
 _ROUNDING = 4e-3
 
-#: A norm's weight [hidden], and the matrix [columns, hidden] behind the norm.
+#: A norm's weight [hidden], and the matrix [columns, hidden] that follows the norm.
 Pair = Tuple[torch.Tensor, torch.Tensor]
 
 
 def folds(pairs: Sequence[Pair]) -> bool:
-    """Whether all fold without a number that overflows, and with no more rounding than twice that of bf16."""
+    """Whether all pairs fold without overflow, and with at most twice the rounding error of bf16."""
     with torch.no_grad():
         verdicts = [_folds(norm, matrix) for norm, matrix in pairs]
         return not verdicts or bool(torch.stack(verdicts).all().item())
@@ -32,7 +32,7 @@ def fold(pairs: Sequence[Pair]) -> None:
 
 
 def _products(norm: torch.Tensor, matrix: torch.Tensor) -> "Iterator[Tuple[torch.Tensor, torch.Tensor]]":
-    """Rows of the matrix, and what they become in f32."""
+    """Blocks of rows of the matrix, and the folded rows in f32."""
     for rows in torch.split(matrix.detach(), _ROWS):
         yield rows, rows.float() * norm.detach().float()
 

@@ -1,4 +1,4 @@
-"""Models: gated MLPs found, prepared and replaced."""
+"""Finds, prepares and replaces the gated MLPs of models."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ACTIVATIONS = {"SiLU": "silu", "SiLUActivation": "silu", "GELUTanh": "gelu_tanh
 
 
 class SinterMLP(nn.Module):
-    """Takes the place of a gated MLP and computes it by ``torch.ops.sinter.gated_mlp_split``.
+    """Replaces a gated MLP and computes it by ``torch.ops.sinter.gated_mlp_split``.
 
-    It holds the same projections under the same names, so the model's state keeps its keys. With gradients wanted, or
-    projections that are no longer plain, it calls them one after another.
+    It holds the same projections under the same names, so the model's state keeps its keys. If gradients are required, or
+    projections are no longer plain, it calls them one after another.
     """
 
     def __init__(self, replaced: nn.Module, act: str) -> None:
@@ -34,7 +34,7 @@ class SinterMLP(nn.Module):
         self.up_proj: Any = replaced.up_proj
         self.down_proj: Any = replaced.down_proj
         self.act = act
-        # Not a child of its own: its parameters are the three above.
+        # Not registered as a child: its parameters are the three above.
         self.replaced: Any
         self.__dict__["replaced"] = replaced
 
@@ -61,7 +61,7 @@ def _wants_gradient(*tensors: torch.Tensor) -> bool:
 
 
 def _plain(module: Any) -> bool:
-    """Three Linears without bias, none of them wrapped or quantised."""
+    """Whether the projections are three Linears without bias, none of them wrapped or quantised."""
     return all(
         type(linear) is nn.Linear and linear.bias is None
         for linear in (module.gate_proj, module.up_proj, module.down_proj)
@@ -73,7 +73,7 @@ def _activation(module: Any) -> Optional[str]:
 
 
 def _takes(module: Any) -> bool:
-    """Whether SinterMLP computes what `module` does, as far as types and shapes tell."""
+    """Whether SinterMLP computes the same as `module`, as far as types and shapes show."""
     if type(module).__name__ not in _MODULES or not _plain(module) or _activation(module) is None:
         return False
     gate, up, down = _weights(module)
@@ -89,8 +89,8 @@ def _check_model(model: Any) -> None:
 def replace_mlp(model: nn.Module) -> List[str]:
     """Replaces the gated MLPs of transformers' Llama, Qwen2, Qwen3 and Mistral models by ``SinterMLP``.
 
-    Left alone are those with biases, quantised or LoRA projections, other activations, dtypes other than bf16 and
-    f16, and extents that are no multiple of 8.
+    MLPs with biases, quantised or LoRA projections, other activations, dtypes other than bf16 and f16, or extents that are not
+    a multiple of 8 stay as they are.
 
     Returns:
         The names of the replaced modules, in the model's order; empty when nothing fits.
@@ -107,7 +107,7 @@ def replace_mlp(model: nn.Module) -> List[str]:
 
 
 def restore_mlp(model: nn.Module) -> List[str]:
-    """Undoes ``replace_mlp``; the names of the modules that are back. Projections that were put in later stay."""
+    """Undoes ``replace_mlp``. Returns the names of the restored modules. Projections that were set since then stay."""
     _check_model(model)
     found = [name for name, module in model.named_modules() if name and isinstance(module, SinterMLP)]
     for name in found:
@@ -120,14 +120,14 @@ def restore_mlp(model: nn.Module) -> List[str]:
 
 
 class _Mlp(NamedTuple):
-    """What a plan of a gated MLP depends on, and where it runs."""
+    """The properties on which a plan of a gated MLP depends, and its device."""
 
     line: str
     device: torch.device
 
 
 def _mlps(model: nn.Module) -> Iterator[_Mlp]:
-    """Replaced MLPs, those that could be, those of servers, with gate and up in one matrix, and transformers' experts that Sinter computes."""
+    """Replaced and replaceable MLPs, MLPs of servers with gate and up in one matrix, and transformers' experts that Sinter computes."""
     module: Any
     for module in model.modules():
         experts = line_of(module)
@@ -157,15 +157,15 @@ def prepare_model(
         model: a transformers model, replaced already or not, or one of a server, with ``gate_up_proj``.
         sizes: rows, 1 or more each. A call with fewer takes the plan of the next larger size.
         context: where to prepare; by default the operators' own for the weights' device. With a context for a
-            target, a machine without a GPU fills the cache for one that has it.
-        measure: candidates that are measured for each plan, as of ``Context.prepare``; plans that were prepared before are replaced.
+            target, a machine without a GPU fills the cache for a machine with that GPU.
+        measure: candidates that are measured for each plan, see ``Context.prepare``; plans that were prepared before are replaced.
 
     Returns:
         The digest of each plan by chain and size. Ranks that compare them know that they compute alike.
 
     Raises:
         Error: INVALID_ARGUMENT for sizes, for a model without gated MLPs, or for one that is not on a GPU while no
-            context is given; whatever a prepare raises.
+            context is given; any error of a prepare.
     """
     _check_model(model)
     if context is not None:

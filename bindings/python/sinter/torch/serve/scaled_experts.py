@@ -1,6 +1,6 @@
-"""Mixtures of experts of e4m3 codes, as checkpoints of DeepSeek-V3 and Qwen3 have them: a scale for 128 x 128 of a matrix and for 128 of a row.
+"""Mixtures of experts of e4m3 codes, as in checkpoints of DeepSeek-V3 and Qwen3: a scale for 128 x 128 of a matrix and for 128 of a row.
 
-They are of servers, which have quantised rows or leave that to the plan; what the first products give is quantised inside of it.
+Servers use them. A server quantises the rows, or leaves that to the plan. The plan quantises the results of the first products.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ BLOCK = 128
 
 
 class Scales(NamedTuple):
-    """What turns codes back, f32.
+    """The scales of the codes, f32.
 
     Attributes:
-        w13: [experts, 2 n / 128, k / 128], that of gate above that of up.
+        w13: [experts, 2 n / 128, k / 128], gate's scales above up's.
         w2: [experts, l / 128, n / 128], rounded up.
         x: [rows, k / 128]; None: rows are of 16 bits, and the plan quantises them.
     """
@@ -35,7 +35,7 @@ class Scales(NamedTuple):
 
 @lru_cache(maxsize=None)
 def scaled_experts_key(experts: int, top: int, n: int, k: int, l: int, dtype: torch.dtype, coded: bool) -> str:
-    """The key of the registered chain, with SiLU. `coded`: rows come as codes with their scales; else as `dtype`, which the result has."""
+    """The key of the registered chain, with SiLU. `coded`: rows are codes with scales; else they have `dtype`, like the result."""
     b, name = Builder(), _DTYPES[dtype]
     if coded:
         x = Scaled(b.input("e4m3", (M, k), name="x"), b.input("f32", (M, k // BLOCK), name="scale_x"))
@@ -52,7 +52,7 @@ def scaled_experts_key(experts: int, top: int, n: int, k: int, l: int, dtype: to
 
 
 def reason_against_scaled_experts(w13: torch.Tensor, w2: torch.Tensor, scales: Scales) -> str:
-    """Why no plan computes experts of these codes; "" when one may."""
+    """Why no plan computes experts of these codes; "" if a plan may."""
     shapes = f"{tuple(w13.shape)} and {tuple(w2.shape)}"
     if w13.dim() != 3 or w2.dim() != 3 or w13.shape[0] != w2.shape[0] or w13.shape[1] != 2 * w2.shape[2]:
         return f"the experts' matrices have shapes {shapes}: gate and up are not twice what down takes"
@@ -93,7 +93,8 @@ def launch_scaled_experts(
     out: torch.Tensor,
     within: Optional[Sequence[int]],
 ) -> Optional[torch.Tensor]:
-    """`out` [rows, l], of 16 bits, by a plan; None where the server computes. All is checked; `within`: as of ``launch_experts``."""
+    """`out` [rows, l], of 16 bits, computed by a plan; None if the server computes. Arguments are checked before; `within`: see
+    ``launch_experts``."""
     experts, n, k, l = extents_of(w13, w2)
     key = scaled_experts_key(experts, ids.shape[1], n, k, l, out.dtype, scales.x is not None)
     rows = (x,) if scales.x is None else (x, scales.x)

@@ -14,13 +14,13 @@ def scaled_linear(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, qu
     """x [.., k], quantised, times weight [n, k] of codes with their scales, summed in float32.
 
     Args:
-        quantizer: of ``QUANTIZERS``.
+        quantizer: one of ``QUANTIZERS``.
     """
     return torch.nn.functional.linear(quantized(x, quantizer), dequantized(weight, scale, quantizer)).to(x.dtype)
 
 
 def quantized(x: torch.Tensor, quantizer: str) -> torch.Tensor:
-    """What the codes of x stand for, in float32."""
+    """The values that the codes of x represent, in float32."""
     how = QUANTIZERS[quantizer]
     groups = x.float().reshape(*x.shape[:-1], -1, BLOCK if how.granularity == "group" else x.shape[-1])
     scale = groups.abs().amax(-1, keepdim=True).clamp(min=how.eps or 1e-10) / LARGEST
@@ -31,7 +31,7 @@ def quantized(x: torch.Tensor, quantizer: str) -> torch.Tensor:
 
 
 def dequantized(weight: torch.Tensor, scale: torch.Tensor, quantizer: str) -> torch.Tensor:
-    """What a matrix of codes stands for, in float32."""
+    """The values that a matrix of codes represents, in float32."""
     if quantizer != "row":
         scale = scale.repeat_interleave(BLOCK, 0)[: weight.shape[0]].repeat_interleave(BLOCK, 1)
     return weight.float() * scale

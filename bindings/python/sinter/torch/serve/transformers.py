@@ -1,7 +1,7 @@
-"""transformers' mixtures of experts by Sinter: ``experts_implementation="sinter"``.
+"""Computes transformers' mixtures of experts: ``experts_implementation="sinter"``.
 
-transformers 5 calls the experts of a model by the name that its config has. Importing ``sinter.torch`` adds a name, without importing
-transformers: it is added when that is loaded.
+transformers 5 calls the experts of a model by the name that its config has. Importing ``sinter.torch`` adds a name without importing
+transformers: the name is added when transformers is loaded.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from .scaled_experts import Scales, launch_scaled_experts, reason_against_scaled
 
 NAME = "sinter"
 _REGISTRY = "transformers.integrations.moe"
-#: Of experts of e4m3, which have implementations of their own.
+#: The registry for experts of e4m3, which have separate implementations.
 _REGISTRY_OF_CODES = "transformers.integrations.finegrained_fp8"
-#: Of transformers' activations by their classes.
+#: The activation by the class of transformers' module.
 _ACTIVATIONS = {"SiLU": "silu", "SiLUActivation": "silu", "GELUTanh": "gelu_tanh", "PytorchGELUTanh": "gelu_tanh"}
 
 logger = logging.getLogger("sinter")
 
-#: What was told, of which class.
+#: The reasons that were logged, by class.
 _told: Set[Tuple[str, str]] = set()
 
 
 def experts_forward(module: Any, hidden: torch.Tensor, top_k_index: torch.Tensor, top_k_weights: torch.Tensor) -> torch.Tensor:
-    """What transformers calls: `module` holds the experts' matrices; hidden [rows, k]; ids and weights [rows, top]."""
+    """The function that transformers calls: `module` holds the experts' matrices; hidden [rows, k]; ids and weights [rows, top]."""
     reason = _reason_against(module, hidden, top_k_index, top_k_weights)
     compiling = torch.compiler.is_compiling()
     if not reason:
@@ -51,7 +51,7 @@ def experts_forward(module: Any, hidden: torch.Tensor, top_k_index: torch.Tensor
 
 
 def _reason_against(module: Any, hidden: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> str:
-    """Why transformers computes; "" when Sinter does."""
+    """Why transformers computes; "" if Sinter does."""
     if not module.has_gate:
         return "they have no gate"
     if module.has_bias:
@@ -80,7 +80,7 @@ def _reason_against(module: Any, hidden: torch.Tensor, ids: torch.Tensor, weight
 
 
 def codes_forward(module: Any, hidden: torch.Tensor, top_k_index: torch.Tensor, top_k_weights: torch.Tensor) -> torch.Tensor:
-    """What transformers calls of experts of e4m3. Compiled, they are transformers' own: which of both computes is decided at each call."""
+    """The function that transformers calls for experts of e4m3. In compiled models transformers' own run, because the choice is made at each call."""
     reason = "they are compiled" if torch.compiler.is_compiling() else _reason_against_codes(module, hidden, top_k_index, top_k_weights)
     if not reason:
         w1, w2, scales = module.gate_up_proj, module.down_proj, _scales_of(module)
@@ -103,7 +103,7 @@ def _scales_of(module: Any) -> Scales:
 
 
 def _reason_against_codes(module: Any, hidden: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> str:
-    """Why transformers computes experts of e4m3; "" when Sinter does."""
+    """Why transformers computes experts of e4m3; "" if Sinter does."""
     if not module.has_gate or module.has_bias:
         return "they have no gate, or biases"
     if module.activation_scheme != "dynamic":
@@ -126,7 +126,7 @@ def _reason_against_codes(module: Any, hidden: torch.Tensor, ids: torch.Tensor, 
         return f"rows are on {hidden.device}"
     scales = _scales_of(module)
     apart = [t.device for t in (w1, w2, scales.w13, scales.w2, ids, weights) if t.device != hidden.device]
-    if apart and hidden.device.type != "meta":  # rows of a question ahead of calls lie nowhere
+    if apart and hidden.device.type != "meta":  # rows of a check ahead of calls have no memory
         return f"rows are on {hidden.device}, others on {apart[0]}"
     if ids.dtype not in (torch.int32, torch.int64) or ids.dim() != 2 or not 1 <= ids.shape[1] <= MOST_TOP or weights.shape != ids.shape:
         return f"ids are {ids.dtype} {tuple(ids.shape)}"
@@ -136,7 +136,7 @@ def _reason_against_codes(module: Any, hidden: torch.Tensor, ids: torch.Tensor, 
 
 
 def line_of(module: Any) -> Optional[Tuple[str, torch.device]]:
-    """The chain of a module whose experts Sinter computes, and where they are; None for any other module."""
+    """The chain of a module whose experts Sinter computes, and their device; None for any other module."""
     config = getattr(module, "config", None)
     top = getattr(config, "num_experts_per_tok", None)
     if getattr(config, "_experts_implementation", None) != NAME or not hasattr(module, "has_gate") or not isinstance(top, int):
@@ -164,14 +164,14 @@ def _line_of_codes(module: Any, top: int) -> Optional[Tuple[str, torch.device]]:
 
 
 def _tell(kind: str, reason: str) -> None:
-    """Once for a class of experts and a reason."""
+    """Logs a reason once for each class of experts."""
     if (kind, reason) not in _told:
         _told.add((kind, reason))
         logger.warning("sinter: transformers computes experts of %s by grouped_mm: %s", kind, reason)
 
 
 def register_when_loaded() -> None:
-    """Adds the name to transformers' registries, now if they are loaded, else when they are."""
+    """Adds the name to transformers' registries: now, if they are loaded, else when they are."""
     for registry, register in ((_REGISTRY, _register), (_REGISTRY_OF_CODES, _register_codes)):
         if registry in sys.modules:
             register(sys.modules[registry])
@@ -192,7 +192,7 @@ def _register_codes(registry: Any) -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds a registry as Python would, and adds the name behind its loading."""
+    """Finds a registry as Python would, and adds the name after the registry is loaded."""
 
     def __init__(self, registry: str, register: Callable[[Any], None]) -> None:
         self.registry, self.register = registry, register
