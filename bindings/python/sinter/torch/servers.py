@@ -1,4 +1,4 @@
-"""What the plugins of inference servers share: whether a server's gated MLP or experts can be taken, and how many rows to prepare.
+"""Functions that server plugins share: whether a server's gated MLP or experts can be taken, and which numbers of rows to prepare.
 
 A server's MLP has ``gate_up_proj``, one matrix [2 n, k] with gate above up, and ``down_proj`` [l, n], each with a
 ``quant_method`` that says how it multiplies. Its experts have ``w13`` [experts, 2 n, k] and ``w2`` [experts, l, n].
@@ -66,18 +66,18 @@ __all__ = [
     "version_of",
 ]
 
-#: 0 leaves servers alone, whichever plugins are installed.
+#: Environment variable: 0 keeps all installed plugins from changing a server.
 VARIABLE = "SINTER_PLUGINS"
 
-#: The most rows that plans are made for.
+#: Environment variable: the most rows for which plans are made.
 PREFILL_VARIABLE = "SINTER_PREFILL_ROWS"
 
 
 def reason_against(module: Any, linears: Tuple[type, type], plain: type, split: bool = False) -> str:
-    """Why the server's own path computes `module`; "" when Sinter can.
+    """Why the server's own path computes `module`; "" if Sinter can.
 
     Args:
-        module: with ``gate_up_proj`` and ``down_proj``.
+        module: a module with ``gate_up_proj`` and ``down_proj``.
         linears: the exact types of the two; a LoRA layer wraps them in another.
         plain: the exact type of a ``quant_method`` that does not quantise.
         split: whether it may be one rank's part of a layer, so that its result is a part of a sum over ranks.
@@ -90,8 +90,8 @@ def reason_against(module: Any, linears: Tuple[type, type], plain: type, split: 
 
 
 def reason_against_linear(name: str, linear: Any, kind: type, plain: Optional[type], split: bool = False) -> str:
-    """The same of one linear layer, called `name`, which must be of the exact type `kind`. `plain` None: the caller knows how it is
-    quantised, and looks at its weight."""
+    """The same for one linear layer, called `name`, which must have the exact type `kind`. `plain` None: the caller knows how it is
+    quantised, and checks its weight."""
     found: type = type(linear)
     if found is not kind:
         return f"{name} is a {found.__name__}, not a plain {kind.__name__}"
@@ -123,16 +123,16 @@ def experts(
     out: Optional[torch.Tensor] = None,
     scales: Optional[Scales] = None,
 ) -> Optional[torch.Tensor]:
-    """A server's experts with SiLU by a plan; None where the server's kernels compute, for which nothing was enqueued.
+    """Computes a server's experts with SiLU by a plan. Returns None, with nothing enqueued, if the server's kernels must compute.
 
     Args:
         x: [rows, k].
-        ids: [rows, top], of integers; one outside of the experts adds nothing.
+        ids: [rows, top], of integers; an id outside of the experts adds nothing.
         weights: [rows, top].
         w13: [experts, 2 n, k], gate above up.
         w2: [experts, l, n].
-        out: [rows, l], takes the result; else new memory does, unless rows are codes.
-        scales: of matrices of e4m3, and of rows that are.
+        out: [rows, l], memory for the result; else new memory is allocated, unless rows are codes.
+        scales: the scales of e4m3 matrices, and of e4m3 rows.
     """
     if not EXPERTS_ROWS[0] <= x.shape[0] <= EXPERTS_ROWS[-1] or BUCKETS[bucket(x.shape[0])] not in EXPERTS_ROWS:
         return None
@@ -157,8 +157,8 @@ def experts(
 
 
 def takes(rows: int) -> bool:
-    """Whether operators take so many rows: by a plan, or by the server's kernels while it is built. More are a server's own to
-    compute, outside of any operator."""
+    """Whether operators take so many rows: by a plan, or by the server's kernels while the plan is built. The server itself computes
+    more rows, outside of any operator."""
     return rows <= largest()
 
 
@@ -168,12 +168,12 @@ def largest() -> int:
 
 
 def settle() -> None:
-    """Gives up rows that no plan will come for: behind the preparing of a model's layers, ahead of what is compiled for them."""
+    """Gives up numbers of rows without a plan. Call it after a model's layers are prepared and before graphs are compiled for them."""
     store.settle()
 
 
 def most_rows() -> int:
-    """What SINTER_PREFILL_ROWS says, else the largest of ``SIZES``: plans for prefill are made where they are asked for.
+    """The value of SINTER_PREFILL_ROWS, else the largest of ``SIZES``: plans for prefill are only made on request.
 
     Raises:
         Error: INVALID_ARGUMENT for another value than a number of rows.
@@ -192,7 +192,7 @@ def most_rows() -> int:
 def folding_pays(weights: Sequence[torch.Tensor], eps: float) -> bool:
     """Whether a plan of such a layer computes norms in its products once their weights are folded.
 
-    Prepares the plan for the fewest rows, where weights are on a GPU.
+    Prepares the plan for the fewest rows, if weights are on a GPU.
 
     Args:
         weights: as of ``torch.ops.sinter.between_attentions``.
@@ -210,12 +210,12 @@ def folding_pays(weights: Sequence[torch.Tensor], eps: float) -> bool:
 
 
 def planned(weights: Sequence[torch.Tensor], eps: float, folded: bool, group: str = "", quantizer: str = "") -> bool:
-    """Whether such a layer has plans, or none because its weights are not on a GPU. Prepares those of the configured sizes.
+    """Whether such a layer has plans, or has none because its weights are not on a GPU. Prepares plans for the configured sizes.
 
     Args:
         weights: as of ``torch.ops.sinter.between_attentions``.
-        group: the name of one that was joined, over which the layer is split: all its ranks call this at once, and get the same answer.
-        quantizer: as of the operator; not with a group.
+        group: the name of a joined group over which the layer is split: all its ranks call this at once, and get the same answer.
+        quantizer: the operator's; not with a group.
     """
     o, sizes = weights[0], store.settings.sizes
     if not o.is_cuda or not sizes:
@@ -246,7 +246,7 @@ def planned(weights: Sequence[torch.Tensor], eps: float, folded: bool, group: st
 
 
 def see_mlp(gate_up: torch.Tensor, down: torch.Tensor) -> None:
-    """Prepares the plans of a gated MLP whose operator is not called yet: before a capture, and before memory is measured."""
+    """Prepares the plans of a gated MLP before its operator is called: before a capture, and before memory is measured."""
     if gate_up.is_cuda and store.settings.sizes:
         line = chain_line(down.shape[1], gate_up.shape[1], down.shape[0], "silu", down.dtype)
         store.find(gate_up.device.index, line, store.settings.sizes[0])
@@ -258,7 +258,7 @@ def _key(weights: Sequence[torch.Tensor], eps: float, folded: bool, ranks: int =
 
 
 def version_of(text: str) -> Tuple[int, int]:
-    """Major and minor of a version such as "0.33.0+cu130"; (0, 0) for what is none."""
+    """Major and minor of a version such as "0.33.0+cu130"; (0, 0) for any other text."""
     match = re.match(r"(\d+)\.(\d+)", text)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
@@ -279,18 +279,18 @@ def set_up(
     linear: "Callable[[torch.Tensor, torch.Tensor], Optional[torch.Tensor]] | None" = None,
     log: str = "sinter",
 ) -> None:
-    """Operators that prepare `sizes` when they first see a layer, and, where SINTER_PREFILL_ROWS asks for them, plans for more rows in
-    the background from then on. Until they are there, and for still more rows, the server's kernels compute.
+    """Configures the operators to prepare `sizes` when they first see a layer. If SINTER_PREFILL_ROWS asks for it, plans for more rows are
+    then built in the background. Until these are there, and for still more rows, the server's kernels compute.
 
     Args:
-        silu_and_mul: of a [rows, 2 n] tensor, the server's.
+        silu_and_mul: the server's function on a [rows, 2 n] tensor.
         rows: the most that the server computes at once.
         add_norm: (x, residual, weight, eps) -> (the norm of their sum, their sum), the server's; x and residual may be overwritten.
-        linear: (x, a matrix of codes) -> their product, the server's; None of a matrix that the server does not know.
-        log: the logger that is told of plans made in the background.
+        linear: (x, a matrix of codes) -> their product, the server's; None for a matrix that the server does not know.
+        log: the logger that reports plans made in the background.
 
     Raises:
-        Error: INVALID_ARGUMENT for what SINTER_PREFILL_ROWS says.
+        Error: INVALID_ARGUMENT for an invalid SINTER_PREFILL_ROWS.
     """
     most = most_rows()
     configure(sizes=sizes, on_miss="torch", silu_and_mul=silu_and_mul)
@@ -302,22 +302,22 @@ def set_up(
 
 
 def switched_off() -> str:
-    """Why no plugin does anything; "" where that is not asked for."""
+    """Why no plugin does anything; "" if plugins are not switched off."""
     return f"{VARIABLE} is 0" if os.environ.get(VARIABLE, "") == "0" else ""
 
 
 def count(layers: int) -> None:
-    """Adds to the layers that ``sinter.torch.counts`` gives."""
+    """Adds to the layers that ``sinter.torch.counts`` reports."""
     store.count_layers(layers)
 
 
 def take(log: str, what: str, layers: int, within: Optional[Sequence[int]] = None) -> None:
-    """Says once for a model that Sinter computes `layers` layers of it, and counts them.
+    """Logs once for a model that Sinter computes `layers` layers of it, and counts them.
 
     Args:
-        log: the logger, one whose lines the server shows.
-        what: the model and what is taken of it.
-        within: of the configured numbers of rows those that plans of it are made for; None: all.
+        log: the name of a logger whose lines the server shows.
+        what: the model and the layers that are taken.
+        within: the configured numbers of rows for which plans of it are made; None: all.
     """
     count(layers)
     sizes, later = ([size for size in each if within is None or size in within] for each in (store.settings.sizes, store.settings.later))
@@ -326,5 +326,5 @@ def take(log: str, what: str, layers: int, within: Optional[Sequence[int]] = Non
 
 
 def stay_away(server: str, reason: str) -> None:
-    """Says why a plugin changes nothing."""
+    """Logs why a plugin changes nothing."""
     logger.warning("sinter: %s keeps its own path: %s", server, reason)
