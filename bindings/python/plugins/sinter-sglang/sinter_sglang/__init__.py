@@ -1,13 +1,12 @@
 """SGLang's gated MLPs and mixtures of experts by Sinter: the entry point ``sglang.srt.plugins``.
 
 ``register`` hooks ``forward`` of the MLPs of Llama and Qwen2 (which Qwen3 uses too) by SGLang's own hook registry, and the
-function that computes experts from the ids and weights of SGLang's router (`_experts`). Of an MLP that is split over GPUs
-the plan computes this rank's part: SGLang's layers sum behind their MLPs, in one kernel with the residual and the norm. A layer
-that is quantised, wrapped by LoRA or of another dtype keeps SGLang's path, and so does everything on a chip other than Hopper,
-with an SGLang outside of the versions named here, or that is asked for deterministic inference: a plan depends on the number
-of rows. SINTER_PLUGINS=0 leaves everything to SGLang. Plans are prepared at the first forward; those of prefill, if
-SINTER_PREFILL_ROWS asks for them, in the background from then on. What is taken is one line of information for MLPs of one shape. Nothing
-here opens the driver.
+function that computes experts from the ids and weights of SGLang's router (`_experts`). For an MLP that is split over
+GPUs the plan computes this rank's part: SGLang's layers sum after their MLPs, in one kernel with the residual and the norm. A layer
+that is quantised, wrapped by LoRA or of another dtype keeps SGLang's path. Everything keeps it on a chip other than Hopper, with an
+SGLang outside of the versions named here, or if deterministic inference is asked for, because a plan depends on the number of rows.
+SINTER_PLUGINS=0 leaves everything to SGLang. Plans are prepared at the first forward. If SINTER_PREFILL_ROWS asks for them, prefill's
+plans are then built in the background. One line at level info reports the MLPs of each shape that are taken. Nothing here opens the driver.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Optional, Set, Tuple
 
-#: Versions whose sources this was written against: from, and up to but not including.
+#: The range of versions that this was written against: the first, and the first that is excluded.
 VERSIONS = ((0, 5), (0, 6))
 
 _TARGETS = ("sglang.srt.models.llama.LlamaMLP.forward", "sglang.srt.models.qwen2.Qwen2MLP.forward")
@@ -46,7 +45,7 @@ def register() -> None:
 
 
 def _reason_against(servers: Any) -> str:
-    """Why nothing is hooked; "" when it is."""
+    """Why nothing is hooked; "" if functions are hooked."""
     off: str = servers.switched_off()
     if off:
         return off
@@ -78,7 +77,7 @@ def _hook(servers: Any) -> Callable[..., Any]:
     said: Set[Tuple[Any, ...]] = set()
 
     def see(mlp: Any) -> None:
-        """Counts an MLP when it is first taken, and says so of the first one of a shape."""
+        """Counts an MLP when it is first taken, and logs the first one of a shape."""
         mlp.sinter_taken = True
         k, n, dtype = mlp.gate_up_proj.weight.shape[1], mlp.down_proj.weight.shape[1], mlp.down_proj.weight.dtype
         if (k, n, dtype) in said:
@@ -109,7 +108,8 @@ def _hook(servers: Any) -> Callable[..., Any]:
 
 
 def _reason_against_split(down: Any) -> str:
-    """Why SGLang computes an MLP that is split over GPUs: where the sum is the down projection's own, which takes several forms."""
+    """Why SGLang computes an MLP that is split over GPUs: its down projection sums by itself, in one of several forms, or rows are split.
+    "" if a plan may."""
     if getattr(down, "reduce_results", True) or getattr(down, "use_decode_attn_tp", False):
         return "its sum over GPUs is its own"
     try:

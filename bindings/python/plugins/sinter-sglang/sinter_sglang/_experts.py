@@ -1,7 +1,7 @@
-"""SGLang's mixtures of experts by Sinter: those that its Triton runner computes, on one GPU or split by their width, unquantised or of e4m3
-with scales of 128 x 128 of a matrix; of such the plan quantises the rows, 128 of a row with a scale, as SGLang does.
+"""Computes the mixtures of experts of SGLang's Triton runner, on one GPU or split by their width, unquantised or of e4m3 with a scale for
+128 x 128 of a matrix. For e4m3 the plan quantises the rows, with a scale for 128 of a row, as SGLang does.
 
-The router, shared experts and the sum over GPUs stay SGLang's.
+SGLang keeps the router, shared experts and the sum over GPUs.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any, Callable
 
 TARGET = "sglang.srt.layers.moe.moe_runner.triton_utils.fused_moe.fused_experts"
 
-#: Of a call, what must have been left out, or given as None or False.
+#: Arguments of a call that must be left out, None or False.
 _NONE = (
     "b1", "b2", "use_int8_w8a8", "use_int8_w8a16", "use_int4_w4a16", "per_channel_quant", "w1_zp", "w2_zp", "a1_scale", "a2_scale", "a1_q",
     "fuse_swiglu_interleaved",
 )  # fmt: skip
 
-#: What is given of e4m3 beside the matrices.
+#: Arguments of a call that are set for e4m3, in addition to the matrices.
 _CODES = ("use_fp8_w8a8", "w1_scale", "w2_scale", "block_shape")
 
 
@@ -61,7 +61,7 @@ def hook(servers: Any, is_hopper: "Callable[[Any], bool]") -> Callable[..., Any]
 
 
 def reason_against(given: "dict[str, Any]") -> str:
-    """Why SGLang computes a call; "" when a plan may. `given`: its arguments."""
+    """Why SGLang computes a call; "" if a plan may. `given`: its arguments."""
     config, routed = given.get("moe_runner_config"), given.get("topk_output")
     if config is None or not isinstance(routed, tuple) or len(routed) < 2:
         return "its arguments are others"

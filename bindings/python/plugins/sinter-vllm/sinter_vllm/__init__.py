@@ -1,14 +1,14 @@
 """vLLM's decoder layers, gated MLPs and mixtures of experts by Sinter: the entry point ``vllm.general_plugins``.
 
-``register`` looks at models of Llama (which Mistral uses too), Qwen2 and Qwen3 when they are first called: all that lies
-between two attentions becomes one plan (`_layers`) where no layer is biased or wrapped by LoRA, and all are unquantised or of e4m3 in a format
-that is taken (`_scaled`); unquantised ones over several GPUs too (`_ranks`).
-Elsewhere the gated MLPs alone are taken, each for itself, and experts of any model (`_experts`). Everything keeps vLLM's path on a chip other than Hopper, with a
-vLLM outside of the versions named here, or under VLLM_BATCH_INVARIANT: a plan depends on the number of rows. Plans are
-prepared in vLLM's first dummy run, before its memory is measured; more rows than they serve are vLLM's own (`_prefill`). Prefill is
-vLLM's own by default; if SINTER_PREFILL_ROWS asks for it, its plans are built in the background while vLLM's kernels compute. Norms are folded where that is asked for
-(`_norms`). SINTER_PLUGINS=0 leaves everything to vLLM. What is taken is one line of information a model. Nothing here opens
-the driver: vLLM forks its workers after this ran.
+``register`` checks models of Llama (which Mistral also uses), Qwen2 and Qwen3 when they are first called. The layers between two
+attentions become one plan (`_layers`) if no layer is biased or wrapped by LoRA, and all are unquantised or of e4m3 in a supported
+format (`_scaled`). Unquantised ones may be split over several GPUs (`_ranks`). In other models only the gated MLPs are taken, each
+as a separate plan, and experts of any model (`_experts`). Everything keeps vLLM's path on a chip other than Hopper, with a vLLM outside of the
+versions named here, or under VLLM_BATCH_INVARIANT, because a plan depends on the number of rows. Plans are prepared in vLLM's first
+dummy run, before its memory is measured. vLLM computes more rows than plans serve (`_prefill`). By default it computes prefill; if
+SINTER_PREFILL_ROWS asks for it, prefill's plans are built in the background while vLLM's kernels compute. Norms are folded on request
+(`_norms`). SINTER_PLUGINS=0 leaves everything to vLLM. One line at level info reports the layers that are taken of a model. Nothing here
+opens the driver: vLLM forks its workers afterwards.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import inspect
 import os
 from typing import Any, Callable, Optional
 
-#: Versions whose sources this was written against: from, and up to but not including.
+#: The range of versions that this was written against: the first, and the first that is excluded.
 VERSIONS = ((0, 24), (0, 34))
 
-#: A logger below vLLM's own, whose level and handlers it has.
+#: A child of vLLM's logger, which gives it level and handlers.
 LOGGER = "vllm.sinter"
 
 _CLASSES = (
@@ -36,7 +36,7 @@ _MODELS = (
 
 
 def register() -> None:
-    """Called by vLLM in every process, perhaps more than once."""
+    """vLLM calls this in every process, perhaps more than once."""
     import importlib
 
     from sinter.torch import servers
@@ -60,7 +60,7 @@ def register() -> None:
 
 
 def _reason_against(servers: Any) -> str:
-    """Why nothing is replaced; "" when it is."""
+    """Why nothing is replaced; "" if functions are replaced."""
     off: str = servers.switched_off()
     if off:
         return off
@@ -76,7 +76,7 @@ def _reason_against(servers: Any) -> str:
         return "VLLM_BATCH_INVARIANT is set, and a plan depends on the number of rows"
     try:
         capability = current_platform.get_device_capability()
-    except Exception as error:  # it asks NVML, which may be missing
+    except Exception as error:  # the check asks NVML, which may be missing
         return f"the GPU's capability is not known: {error}"
     if capability is None or tuple(capability)[:2] != (9, 0):
         return "the GPU is not of the Hopper architecture"
@@ -149,7 +149,7 @@ def _look_at(model: Any, servers: Any) -> None:
 
 
 def _set_up(model: Any, servers: Any, rows: int) -> None:
-    """`rows`: the most that plans may serve; for those that are captured there are plans anyway."""
+    """`rows`: the most rows that plans may serve; numbers of rows that are captured always get plans."""
     from . import _scaled
 
     sizes = servers.sizes_for(model.vllm_config.compilation_config.cudagraph_capture_sizes or ())
@@ -157,17 +157,17 @@ def _set_up(model: Any, servers: Any, rows: int) -> None:
 
 
 def _take_layers(model: Any, servers: Any) -> bool:
-    """Whether all that lies between two attentions is taken; links the layers then."""
+    """Whether the layers between two attentions are taken. If so, links the layers."""
     from . import _layers, _norms, _ranks, _taps
 
     quantizer = ""
     try:
         quantizer, reason = _layers.quantizer_of(model)
         reason = reason or _layers.reason_against(model, servers, quantizer)
-    except AttributeError as error:  # built otherwise than the versions that this was written for
+    except AttributeError as error:  # the model has another structure than in the versions that this was written for
         reason = str(error)
     group, size = "", _ranks.size_of_model(model)
-    if size > 1:  # all ranks hear of a reason against one
+    if size > 1:  # a reason against one rank reaches all ranks
         group, reason = _ranks.join(model, size, servers, reason)
     if reason:
         servers.stay_away("a model of vLLM", reason)
@@ -176,7 +176,7 @@ def _take_layers(model: Any, servers: Any) -> bool:
     if size > 1 or quantizer:
         # A plan built in the background is ready sooner on one rank than on another. With codes such plans were not measured.
         _set_up(model, servers, 0)
-    # Weights change only when all plans are there. Ranks must not differ, and numbers that fit on one may not on another.
+    # Weights change only once all plans are there. Ranks must not differ, but numbers that fit on one rank may not fit on another.
     folded = not group and not quantizer and _norms.folds(model, layers, servers) and _layers.planned(layers, True, group, servers)
     if not folded and not _layers.planned(layers, False, group, servers, quantizer):
         return False  # the reason is logged
@@ -193,7 +193,7 @@ def _take_layers(model: Any, servers: Any) -> bool:
 
 
 def _see_mlps(model: Any, servers: Any) -> None:
-    """Plans of MLPs that are taken each for itself: vLLM's first run may have too many rows to pass through one."""
+    """Prepares plans of MLPs that are taken separately: vLLM's first run may have too many rows for an MLP's operator."""
     taken = 0
     for module in model.modules():
         if getattr(type(module).forward, "is_sinters", False) and hasattr(module, "gate_up_proj"):
@@ -206,13 +206,13 @@ def _see_mlps(model: Any, servers: Any) -> None:
 
 
 def _name_in_config(config: Any, what: str) -> None:
-    """What a compiled graph of this model depends on; the config's hash is a part of all keys of vLLM's caches."""
+    """The properties on which a compiled graph of this model depends. The config's hash is a part of all keys of vLLM's caches."""
     if isinstance(getattr(config, "additional_config", None), dict):
         config.additional_config["sinter"] = what
 
 
 def _name_in_cache() -> None:
-    """vLLM must not take what it compiled without this plugin: of compiled models, its keys name no plugin."""
+    """Keeps vLLM from reusing graphs that it compiled without this plugin: its keys of compiled models do not name plugins."""
     try:
         from vllm.compilation import caching
 

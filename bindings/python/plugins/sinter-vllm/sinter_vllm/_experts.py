@@ -1,7 +1,7 @@
-"""vLLM's mixtures of experts by Sinter: unquantised ones, and those of e4m3 whose scales are of 128 x 128 of a matrix and 128 of a row.
+"""Computes vLLM's mixtures of experts: unquantised ones, and those of e4m3 with a scale for 128 x 128 of a matrix and for 128 of a row.
 
-vLLM computes them in an operator of its own that calls ``TritonExperts.apply``, with the ids and weights of its router: what is around that, a
-gather over GPUs, shared experts, the sum over GPUs, stays vLLM's. So which of both computes is decided at each call, and when a graph is captured.
+vLLM computes them in its own operator, which calls ``TritonExperts.apply`` with the ids and weights of its router. vLLM keeps the rest: a
+gather over GPUs, shared experts, the sum over GPUs. So each call, and each capture of a graph, decides which of both computes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Callable
 
-#: What is read of a call; any further argument is vLLM's alone.
+#: The arguments of a call that are read here; only vLLM uses any others.
 _ARGUMENTS = (
     "output", "hidden_states", "w1", "w2", "topk_weights", "topk_ids", "activation", "expert_map", "a1q_scale", "a2_scale",
     "apply_router_weight_on_input",
@@ -17,7 +17,7 @@ _ARGUMENTS = (
 
 
 def watch(servers: Any, log: str) -> None:
-    """Has experts that fit computed by plans from now on. `log`: the logger that is told of the first of a shape."""
+    """Makes plans compute experts that fit, from now on. `log`: the logger that reports the first ones of a shape."""
     try:
         from vllm.model_executor.layers.fused_moe import TritonExperts
     except ImportError as error:
@@ -59,7 +59,7 @@ def watch(servers: Any, log: str) -> None:
 
 
 def reason_against(experts: Any, given: "dict[str, Any]") -> str:
-    """Why vLLM computes a call; "" when a plan may. `given`: its arguments."""
+    """Why vLLM computes a call; "" if a plan may. `given`: its arguments."""
     if getattr(experts, "quant_dtype", None) is not None or given["a1q_scale"] is not None:
         reason = _reason_against_codes(experts, given)
         if reason:
@@ -82,7 +82,7 @@ def reason_against(experts: Any, given: "dict[str, Any]") -> str:
 
 
 def _reason_against_codes(experts: Any, given: "dict[str, Any]") -> str:
-    """Why vLLM computes quantised experts; "" of blocks of e4m3, whose rows vLLM has quantised before."""
+    """Why vLLM computes quantised experts; "" for e4m3 with block scales, whose rows vLLM has quantised before."""
     config = experts.quant_config
     if not getattr(config, "use_fp8_w8a8", False):
         return "they are quantised to something else than e4m3, rows and matrices"
@@ -99,8 +99,8 @@ def _reason_against_codes(experts: Any, given: "dict[str, Any]") -> str:
 
 
 def _bounded_or_scaled(experts: Any) -> bool:
-    """Whether SiLU is not plain: by the quantisation's configuration, and by what vLLM makes of that and of the model's, which versions have in
-    ``activation_config`` or in ``moe_config`` alone."""
+    """Whether SiLU is not plain, by the quantisation's configuration or by vLLM's combination of it with the model's. Some versions keep that
+    combination in ``activation_config``, others only in ``moe_config``."""
     if any(getattr(experts.quant_config, f"gemm1_{name}", None) is not None for name in ("alpha", "beta", "clamp_limit")):
         return True
     config = getattr(experts, "activation_config", None)

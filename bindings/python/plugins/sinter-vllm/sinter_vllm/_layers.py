@@ -1,10 +1,10 @@
-"""vLLM's decoder layers by Sinter: all that lies between two attentions as one plan.
+"""Computes vLLM's decoder layers: the layers between two attentions as one plan.
 
-The layers of a model are linked when it is first called, behind the loading of weights and of LoRA adapters. A linked layer
-computes from its attention's result to the next layer's queries, keys and values, so what goes from layer to layer is these
-and the residual stream. The first layer's queries, keys and values, and the last layer's MLP, are vLLM's own. So is a layer
-of more rows than plans are made for: compiled as `_prefill` says, or else by the modules themselves. Layers of e4m3 are
-linked alike (`_scaled`), and states between layers, where a drafting model asks for them, are the plans' residual streams (`_taps`).
+The layers of a model are linked when it is first called, after weights and LoRA adapters are loaded. A linked layer computes from
+its attention's result to the next layer's queries, keys and values. It passes these and the residual stream to the next layer. vLLM
+computes the first layer's queries, keys and values, and the last layer's MLP. It also computes layers with more rows than plans are
+made for: in compiled graphs (`_prefill`), or else by the modules themselves. Layers of e4m3 are linked in the same way (`_scaled`). If a
+drafting model asks for states between layers, they are the plans' residual streams (`_taps`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ATTENTION_ARGUMENTS = ["self", "positions", "hidden_states"]
 
 
 class Passed(torch.nn.Module):
-    """Stands for a projection of attention that a plan computes: gives on what it is given. Keeps weight and scales under their names."""
+    """Replaces a projection of attention that a plan computes: returns its input. Keeps weight and scales under their names."""
 
     def __init__(self, linear: Any) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def _linears(layer: Any) -> "List[Tuple[str, Any]]":
 
 
 def reason_against(model: Any, servers: Any, quantizer: str = "") -> str:
-    """Why the model's layers stay vLLM's own; "" when they can be linked. `quantizer`: as ``quantizer_of`` gives it."""
+    """Why vLLM keeps computing the model's layers; "" if they can be linked. `quantizer`: the result of ``quantizer_of``."""
     from vllm.model_executor.layers.layernorm import RMSNorm
     from vllm.model_executor.layers.linear import (
         MergedColumnParallelLinear,
@@ -107,7 +107,7 @@ def reason_against(model: Any, servers: Any, quantizer: str = "") -> str:
 
 
 def weights_of(layer: Any, after: Any, quantizer: str = "") -> "tuple[List[torch.Tensor], float]":
-    """The weights between the attentions of two layers, as the operator takes them, and the norms' epsilon."""
+    """The weights between the attentions of two layers, in the operator's order, and the norms' epsilon."""
     norm = layer.post_attention_layernorm
     linears = [layer.self_attn.o_proj, layer.mlp.gate_up_proj, layer.mlp.down_proj, after.self_attn.qkv_proj]
     matrices = [_scaled.matrix_of(linear, quantizer) if quantizer else linear.weight for linear in linears]
@@ -116,16 +116,16 @@ def weights_of(layer: Any, after: Any, quantizer: str = "") -> "tuple[List[torch
 
 
 def planned(layers: "List[Any]", folded: bool, group: str, servers: Any, quantizer: str = "") -> bool:
-    """Whether each layer that will be linked has its plans. Prepares them. `group`: as of the operator; its ranks get the same answer."""
+    """Whether each layer that will be linked has its plans. Prepares them. `group`: the operator's; its ranks get the same answer."""
     codes = {"quantizer": quantizer} if quantizer else {}
     return all(servers.planned(*weights_of(*pair, quantizer), folded, group, **codes) for pair in zip(layers, layers[1:]))
 
 
 def link(layers: "List[Any]", folded: bool = False, group: str = "", quantizer: str = "") -> None:
-    """Each layer of `layers` hands to the next one its queries, keys and values. `folded`, `group` and `quantizer` are those of the operator."""
+    """Links each layer of `layers` to pass the next one its queries, keys and values. `folded`, `group` and `quantizer`: see the operator."""
     for layer, after in zip(layers, layers[1:]):
         own = layer.self_attn.o_proj, after.self_attn.qkv_proj
-        # In a tuple, so that torch does not take the next layer for a part of this one.
+        # In a tuple, so that torch does not register the next layer as a child of this one.
         layer.sinter_after = (after, own[1].weight)
         layer.sinter_o = (own[0].weight,)
         layer.sinter_folded, layer.sinter_group, layer.sinter_quantizer = folded, group, quantizer
@@ -139,7 +139,7 @@ def link(layers: "List[Any]", folded: bool = False, group: str = "", quantizer: 
 
 
 def replace(kind: type, servers: Any) -> None:
-    """Gives layers of a class a forward that knows of links."""
+    """Gives layers of a class a forward that follows links."""
     own = kind.forward  # type: ignore[attr-defined]
     if getattr(own, "is_sinters", False):
         return
@@ -167,7 +167,7 @@ def replace(kind: type, servers: Any) -> None:
 
 
 def _by_operator(layer: Any, attended: torch.Tensor, residual: torch.Tensor) -> Any:
-    """The residual stream, and the next layer's queries, keys and values, by a plan."""
+    """The residual stream, and the next layer's queries, keys and values, computed by a plan."""
     after, qkv = layer.sinter_after
     first, second = layer.post_attention_layernorm, after.input_layernorm
     between = torch.ops.sinter.between_attentions
@@ -181,7 +181,7 @@ def _by_operator(layer: Any, attended: torch.Tensor, residual: torch.Tensor) -> 
 
 
 def _by_modules(layer: Any, attended: torch.Tensor, residual: torch.Tensor) -> Any:
-    """The next layer's queries, keys and values, and the residual stream, by vLLM's modules one after another."""
+    """The next layer's queries, keys and values, and the residual stream, computed by vLLM's modules one after another."""
     after, qkv = layer.sinter_after
     projected = _project(layer, 0, attended, layer.sinter_o[0])
     if layer.sinter_group:
@@ -192,7 +192,7 @@ def _by_modules(layer: Any, attended: torch.Tensor, residual: torch.Tensor) -> A
 
 
 def _project(layer: Any, which: int, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """By o (0) or the next layer's queries, keys and values (1)."""
+    """A product by o (0) or by the next layer's matrix of queries, keys and values (1)."""
     if layer.sinter_quantizer:
         return _scaled.own(layer.sinter_own[which], x)
     return torch.nn.functional.linear(x, weight)

@@ -1,7 +1,7 @@
-"""Norms of vLLM's linked layers folded into the matrices behind them, so that products compute them.
+"""Folds the norms of vLLM's linked layers into the matrices that follow them, so that products compute the norms.
 
-A folded model computes what it did, but its matrices hold other numbers than the checkpoint, and the plans read no norm:
-weights must not be loaded again. So it is done where it is asked for, and a folded model refuses.
+A folded model computes the same, but its matrices differ from the checkpoint, and the plans read no norm: weights must not be loaded
+again. So norms are only folded on request, and loading weights fails on a folded model.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ VARIABLE = "SINTER_VLLM_FOLD"
 
 
 def folds(model: Any, layers: "List[Any]", servers: Any) -> bool:
-    """Whether the norms of layers that will be linked shall be folded: a plan would use it, and the numbers allow it."""
+    """Whether to fold the norms of layers that will be linked: a plan would use it, and the numbers allow it."""
     refuses = getattr(getattr(model, "load_weights", None), "is_sinters", False)
     if not refuses or not wanted(model.vllm_config):
         return False
@@ -24,13 +24,13 @@ def folds(model: Any, layers: "List[Any]", servers: Any) -> bool:
 
 
 def fold(model: Any, layers: "List[Any]", servers: Any) -> None:
-    """Folds them, and has the model refuse weights."""
+    """Folds the norms, and makes the model refuse to load weights."""
     model.sinter_folded = True
     servers.fold(_pairs(layers))
 
 
 def _pairs(layers: "List[Any]") -> List[Any]:
-    """The norms between attentions, each with the matrix behind it."""
+    """The norms between attentions, each with the matrix that follows it."""
     pairs = []
     for layer, after in zip(layers, layers[1:]):
         pairs.append((layer.post_attention_layernorm.weight, layer.mlp.gate_up_proj.weight))
@@ -39,13 +39,13 @@ def _pairs(layers: "List[Any]") -> List[Any]:
 
 
 def wanted(config: Any) -> bool:
-    """Whether SINTER_VLLM_FOLD is 1. Never where no cache would know of it."""
+    """Whether SINTER_VLLM_FOLD is 1. False if vLLM's cache keys would not contain it."""
     known = isinstance(getattr(config, "additional_config", None), dict)
     return known and os.environ.get(VARIABLE, "") == "1"
 
 
 def refuse_loading(model: type) -> None:
-    """Models of a class that were folded refuse weights."""
+    """Makes folded models of a class refuse to load weights."""
     own: Any = getattr(model, "load_weights", None)
     if own is None or getattr(own, "is_sinters", False):
         return

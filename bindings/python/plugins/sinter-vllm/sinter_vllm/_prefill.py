@@ -1,8 +1,9 @@
 """Rows that no plan serves: vLLM's own operators compute them.
 
-vLLM compiles a graph for each range of rows. With an endpoint where the plans end, the graph of the rows above is given
-products, norms, activations and sums over GPUs for Sinter's operators, ahead of vLLM's own passes, which fuse the sums with the norms, and of its
-lowering; Inductor then makes the kernels that it makes without this plugin. Where nothing is compiled the layers branch by themselves (`_layers`).
+vLLM compiles a graph for each range of rows. One range ends at the most rows that plans serve. In the graph above it, Sinter's operators
+are replaced by products, norms, activations and sums over GPUs. That happens before vLLM's own passes, which fuse the sums with the norms,
+and before its lowering. Inductor then generates the same kernels as without this plugin. Without compilation the layers branch by
+themselves (`_layers`).
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from typing import Any, Callable, Tuple
 
 
 def end_range(config: Any, rows: int) -> None:
-    """Has vLLM compile a graph for up to `rows` rows, and another for more. `config`: its compilation config."""
+    """Makes vLLM compile a graph for up to `rows` rows, and another for more. `config`: its compilation config."""
     endpoints = getattr(config, "compile_ranges_endpoints", None)
     if endpoints and 0 < rows < max(endpoints):
         config.compile_ranges_endpoints = sorted({*endpoints, rows})
 
 
 def watch(servers: Any) -> None:
-    """Every pass manager from now on expands Sinter's operators where no plan serves a row of its range."""
+    """Makes every pass manager from now on expand Sinter's operators if no plan serves its range of rows."""
     try:
         from vllm.compilation.passes.inductor_pass import InductorPass
         from vllm.compilation.passes.pass_manager import PostGradPassManager
@@ -31,7 +32,7 @@ def watch(servers: Any) -> None:
     base: Any = InductorPass
 
     class Expand(base):  # type: ignore[misc]
-        """Above the rows that plans are prepared for, torch's operators for Sinter's."""
+        """Replaces Sinter's operators by torch's, for more rows than plans are prepared for."""
 
         def __call__(self, graph: Any) -> None:
             servers.expand(graph, _add_norm())
@@ -54,7 +55,7 @@ def watch(servers: Any) -> None:
 
 
 def _add_norm() -> "Callable[..., Tuple[Any, Any]]":
-    """vLLM's operator, which its lowering replaces by the kernel that it is told to prefer; else Inductor's."""
+    """vLLM's operator, which its lowering replaces by the configured kernel; if vLLM has none, ops that Inductor fuses."""
     import torch
     from sinter.torch import servers
 

@@ -1,7 +1,7 @@
-"""Layers of vLLM that are split over GPUs: what sums over them.
+"""Layers of vLLM that are split over GPUs, and the sums over these GPUs.
 
-Plans of whole layers sum by themselves, over a group of Sinter's that is made of vLLM's ranks, so that vLLM's own sum, and what it fuses into
-that, is gone from these layers. Where there is no such group, and behind MLPs that are taken alone, vLLM sums.
+Plans of whole layers sum by themselves, over a group of Sinter with vLLM's ranks. These layers then have neither vLLM's own sum nor the ops that
+vLLM fuses into it. Without such a group, and after MLPs that are taken separately, vLLM sums.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def size_of(linear: Any) -> int:
 
 
 def size_of_model(model: Any) -> int:
-    """GPUs that a model's layers are split over, the same on all ranks; 1 of one that is built otherwise."""
+    """GPUs that a model's layers are split over, the same on all ranks; 1 for a model with another structure."""
     try:
         return size_of(model.layers[0].mlp.down_proj)
     except (AttributeError, IndexError, TypeError):
@@ -24,21 +24,21 @@ def size_of_model(model: Any) -> int:
 
 
 def sums(linear: Any) -> bool:
-    """Whether a row-parallel layer ends by a sum over GPUs."""
+    """Whether a row-parallel layer ends with a sum over GPUs."""
     return size_of(linear) > 1 and bool(getattr(linear, "reduce_results", True))
 
 
 def all_reduce(x: Any) -> Any:
-    """vLLM's sum. In a graph an operator of its own."""
+    """vLLM's sum over ranks. In a graph it is a separate operator."""
     from vllm.distributed import tensor_model_parallel_all_reduce
 
     return tensor_model_parallel_all_reduce(x)
 
 
 def join(model: Any, size: int, servers: Any, reason: str = "") -> Tuple[str, str]:
-    """The name of the group that plans of `model`, split over `size` GPUs, sum over, and why there is none. Collective.
+    """The name of the group over which plans of `model`, split over `size` GPUs, sum, and why there is none. Collective.
 
-    `reason`: why this rank's layers cannot be taken, which the others are told."""
+    `reason`: why this rank's layers cannot be taken. It is passed to the other ranks."""
     of_all = _reason_against(model.vllm_config)
     if of_all:
         return "", of_all

@@ -1,8 +1,8 @@
-"""Linear layers of e4m3 as vLLM leaves them after loading, and how plans take them.
+"""Converts linear layers of e4m3 from the form that vLLM leaves after loading to the form that plans take.
 
-Two formats are taken. "row": a scale for each row and each output channel, as compressed-tensors' FP8-dynamic checkpoints have. "group": a
-scale for 128 of a row and 128 x 128 of a matrix, as DeepSeek's and Qwen3's have. vLLM's kernels quantise rows by the same rules; where
-DeepGEMM does it, scales of rows are powers of two ("group_ue8m0"). FlashInfer's kernel, which vLLM takes below 32 rows if it is
+Two formats are supported. "row": a scale for each row and each output channel, as in compressed-tensors' FP8-dynamic checkpoints. "group": a
+scale for 128 of a row and 128 x 128 of a matrix, as in DeepSeek's and Qwen3's. vLLM's kernels quantise rows by the same rules. With
+DeepGEMM, scales of rows are powers of two ("group_ue8m0"). FlashInfer's kernel, which vLLM takes below 32 rows if it is
 installed, has plain scales.
 """
 
@@ -28,7 +28,7 @@ _KERNELS = (
     "TritonFp8BlockScaledMMKernel",
 )
 
-#: What shares a scale, of rows and of matrices, as vLLM's GroupShape has it: -1 stands for all.
+#: The elements of rows and of matrices that share a scale, in the form of vLLM's GroupShape: -1 stands for all.
 _FORMATS = {((1, -1), (-1, 1)): "row", ((1, 128), (128, 128)): "group"}
 
 #: Layers by the address of their codes.
@@ -36,7 +36,7 @@ _linears: "Dict[int, weakref.ref[Any]]" = {}
 
 
 def quantizer_of(name: str, linear: Any) -> Tuple[str, str]:
-    """How a quantised linear layer is scaled, of ``QUANTIZERS``, and why no plan takes it; one of both is ""."""
+    """The quantizer of a quantised linear layer, one of ``QUANTIZERS``, and why no plan takes it; one of both is ""."""
     kernel = getattr(linear.quant_method, "fp8_linear", None) or getattr(getattr(linear, "scheme", None), "fp8_linear", None)
     if kernel is None:
         return "", f"{name} is quantised by {type(linear.quant_method).__name__}"
@@ -53,14 +53,14 @@ def quantizer_of(name: str, linear: Any) -> Tuple[str, str]:
 
 
 def reason_to_wait() -> str:
-    """Why layers whose format is taken are not linked; "" if they were asked for."""
+    """Why layers with a supported format are not linked; "" if that was asked for."""
     if os.environ.get(VARIABLE, "") == "1":
         return ""
     return f"its layers are of e4m3, and {VARIABLE}=1 is not set: vLLM has not run with such plans yet"
 
 
 def matrix_of(linear: Any, quantizer: str) -> torch.Tensor:
-    """Codes [n, k]. For kernels of rows and channels vLLM transposes what it loaded; it is the same memory."""
+    """Codes [n, k]. For kernels with scales for rows and channels vLLM transposes the loaded matrix; the memory is the same."""
     weight: torch.Tensor = linear.weight.t() if quantizer == "row" else linear.weight
     return weight
 
@@ -73,7 +73,7 @@ def scale_of(linear: Any) -> torch.Tensor:
 
 
 def reason_against(name: str, linear: Any, quantizer: str, servers: Any) -> str:
-    """Why no plan takes the codes and scales of a layer that is quantised as `quantizer` says; "" if one may."""
+    """Why no plan takes the codes and scales of a layer that is quantised by `quantizer`; "" if a plan may."""
     if getattr(linear, "input_scale_ub", None) is not None:
         return f"the scales of rows of {name} have an upper bound"
     codes, scale = matrix_of(linear, quantizer), scale_of(linear)
@@ -101,12 +101,12 @@ def take(linears: "List[Any]", quantizer: str) -> "Tuple[Tuple[torch.Tensor, ...
 
 
 def product(x: torch.Tensor, codes: torch.Tensor) -> Optional[torch.Tensor]:
-    """x times a matrix by the kernels of the vLLM layer that has it; None of a matrix that no layer has."""
+    """x times a matrix, computed by the kernels of the vLLM layer that has the matrix; None if no layer has it."""
     linear = _linears.get(codes.data_ptr(), lambda: None)()
     return None if linear is None else own(linear, x)
 
 
 def own(linear: Any, x: torch.Tensor) -> torch.Tensor:
-    """What vLLM computes of a layer without a bias, before any sum over GPUs."""
+    """vLLM's product of a layer without a bias, before any sum over GPUs."""
     y: torch.Tensor = linear.quant_method.apply(linear, x)
     return y

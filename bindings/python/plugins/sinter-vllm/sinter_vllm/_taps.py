@@ -1,7 +1,7 @@
 """States between layers of a vLLM model, which a drafting model asks for (EAGLE 3).
 
-vLLM keeps the sum of a layer's result and the residual. A linked layer hands on queries, keys and values for its result, and the residual
-stream that its plan gives out is that sum: it is kept as it is, and no kernel runs.
+vLLM keeps the sum of a layer's result and the residual. A linked layer passes on queries, keys and values instead of its result. Its plan
+outputs the residual stream, which is that sum: it is kept as it is, and no kernel runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def reason_against(model: Any) -> str:
 
 
 def keep_streams(model: Any) -> None:
-    """Has a linked model keep the residual streams between its layers."""
+    """Makes a linked model keep the residual streams between its layers."""
     if not asked_for(model):
         return
     model.sinter_linked = len(model.layers)
@@ -41,7 +41,7 @@ def keep_streams(model: Any) -> None:
         last = getattr(self, "sinter_linked", 0) - 1
         if not 0 < layer_idx <= last or layer_idx not in self.aux_hidden_state_layers:
             return own(self, aux_hidden_states, layer_idx, hidden_states, residual)
-        # The last layer is vLLM's own, whose norm may add to the residual in place.
+        # vLLM computes the last layer, whose norm may add to the residual in place.
         aux_hidden_states.append(residual.clone() if layer_idx == last else residual)
         return aux_hidden_states
 
