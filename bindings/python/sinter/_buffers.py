@@ -1,5 +1,5 @@
-"""What a caller gives as a buffer: a tensor of torch, anything with ``__cuda_array_interface__`` or ``__dlpack__``, or
-an address. Every property that the object tells is compared with what the chain asks for."""
+"""Buffers of a caller: a tensor of torch, any object with ``__cuda_array_interface__`` or ``__dlpack__``, or an address.
+Every property that the object describes is compared with the chain's requirement."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Buffer(NamedTuple):
         owner: the object that keeps the memory alive, None for an address.
         ordered: whether freeing the owner is safe while work on its stream is under way, as with torch's allocator.
         producer: a stream that the memory is written on.
-        unwritable: why nobody may write it, as its owner says: "read-only", "a copy"; "" where one may.
+        unwritable: why nobody may write it, by its owner's description: "read-only", "a copy"; "" if it may be written.
     """
 
     address: int
@@ -53,11 +53,11 @@ def is_torch(value: Any) -> bool:
 
 
 def describe(value: Any, name: str, stream: int = 0, untyped: bool = False) -> Buffer:
-    """Reads what `value` says of itself. `stream`: where it will be read, for producers that want to know. `untyped`:
-    only its bytes matter, so unsigned ones, of which no chain has any, are taken as s8.
+    """Reads the description of `value`. `stream`: the stream that will read it, for producers that ask. `untyped`: only its
+    bytes matter, so an unsigned type, which no chain has, counts as s8.
 
     Raises:
-        TypeError: no buffer at all. Error: a description that cannot be used.
+        TypeError: not a buffer. Error: a description that cannot be used.
     """
     if is_torch(value):
         return _of_torch(value, name, untyped)
@@ -66,7 +66,7 @@ def describe(value: Any, name: str, stream: int = 0, untyped: bool = False) -> B
     except Exception as reason:
         if not hasattr(value, "__dlpack__"):
             raise invalid(f"{name} has a __cuda_array_interface__ that failed: {reason!r}") from None
-        interface = None  # JAX had none of bf16, and failed so
+        interface = None  # JAX has no interface for bf16, and fails with this error
     if interface is not None:
         return _of_interface(value, interface, name, untyped)
     if hasattr(value, "__dlpack__"):
@@ -82,17 +82,17 @@ def describe(value: Any, name: str, stream: int = 0, untyped: bool = False) -> B
 
 
 def _within(address: int, name: str) -> int:
-    """`address`, which has 64 bits."""
+    """`address` as an integer of 64 bits."""
     if not 0 <= address < 2**64:
         raise invalid(f"{name} is the address {address}, not 0 to 2^64 - 1")
     return address
 
 
 def check(buffer: Buffer, info: TensorInfo, name: str, device: Optional[int]) -> None:
-    """Compares a buffer with what the chain asks for.
+    """Compares a buffer with the chain's requirement.
 
     Raises:
-        Error: INVALID_ARGUMENT naming the buffer, the property, what it is and what it should be.
+        Error: INVALID_ARGUMENT naming the buffer, the property, its value and the required value.
     """
     label = f"{name} ({info.name})" if info.name else name
     _check_place(buffer, label, device)
@@ -111,7 +111,7 @@ def check(buffer: Buffer, info: TensorInfo, name: str, device: Optional[int]) ->
 
 
 def check_workspace(buffer: Buffer, size: int, device: Optional[int]) -> None:
-    """The same of a workspace, of which a plan needs `size` bytes.
+    """Checks a workspace in the same way; a plan needs `size` bytes.
 
     Raises:
         Error: INVALID_ARGUMENT.
@@ -144,7 +144,7 @@ def contiguous(shape: Tuple[int, ...]) -> Tuple[int, ...]:
 
 
 def _same_strides(buffer: Buffer, info: TensorInfo) -> bool:
-    """Strides of axes with one element say nothing; nor do any in a tensor without elements."""
+    """Whether strides are equal where they matter. Strides of axes with one element, or of a tensor without elements, do not matter."""
     if 0 in info.shape:
         return True
     strides = contiguous(info.shape) if buffer.strides is None else buffer.strides

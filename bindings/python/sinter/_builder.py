@@ -6,7 +6,7 @@
     chain = b.finish(sinter.silu(x @ w.T).cast("bf16"))
 
 Every operation is checked by the library as it is added. Operators broadcast as numpy's do; a Python number becomes an
-f32 scalar (s32 beside s32 operands), so that nothing is rounded: only ``cast`` rounds.
+f32 scalar (s32 if the other operand is s32), so that nothing is rounded: only ``cast`` rounds.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Value:
         return self.gather(ids, -1)
 
     def scatter(self, ids: "Value", rows: "Value") -> "Value":
-        """``self`` with ``self[ids] = rows``, ids of s32 or s64: a cache write. Of equal ids the last one wins.
+        """``self`` with ``self[ids] = rows``, ids of s32 or s64: a cache write. If ids are equal, the last one wins.
 
         An id that is negative or not below the extent writes nothing.
         """
@@ -206,7 +206,7 @@ Axes = Union[None, int, Sequence[int]]
 
 
 class _Transposed(Value):
-    """``v.T``: a flag of a product, and an operation of its own only where something else uses it."""
+    """``v.T``: a flag of a product; a separate operation only if another operation reads it."""
 
     __slots__ = ("base",)
 
@@ -332,10 +332,10 @@ class Builder(Handle):
         self._outputs += 1
 
     def finish(self, *outputs: Value) -> Chain:
-        """Declares `outputs`, checks the whole and hands the chain over. The builder is closed by it.
+        """Declares `outputs`, checks the chain and returns it. This closes the builder.
 
-        A finish that fails closes the builder too where it has declared outputs: nothing takes them back. One that was
-        given none, or what is no output, leaves it open.
+        If a finish fails after it has declared outputs, it also closes the builder, because outputs cannot be withdrawn. If it got
+        no outputs, or a value that cannot be an output, the builder stays open.
 
         Raises:
             Error: FAILED_PRECONDITION for a chain without outputs; INVALID_ARGUMENT for a value that no output needs.
@@ -355,7 +355,7 @@ class Builder(Handle):
         self._pointer = None
         return Chain(self._owned.pop())
 
-    # What operators and functions call.
+    # The interface for operators and functions.
 
     def _own(self, value: Value) -> int:
         if not isinstance(value, Value):
@@ -373,14 +373,14 @@ class Builder(Handle):
         return self._value(out.value)
 
     def _value(self, number: int) -> Value:
-        """A value of the library's chain, with the extents and the type that it has there."""
+        """A value of the library's chain, with its extents and type in the chain."""
         info = _abi.TensorInfo()
         call("sinter_x_chain_get_value", self._get(), number, ctypes.byref(info))
         shape = tuple(M if extent == _abi.DIM_M else extent for extent in info.dims[: info.rank])
         return Value(self, number, shape, DType(info.dtype))
 
     def _lift(self, value: Operand, beside: Value) -> Value:
-        """`value`, or the scalar that a number becomes beside an operand."""
+        """`value`; a number becomes a scalar, whose type follows from the other operand `beside`."""
         if isinstance(value, Value):
             self._own(value)
             return value

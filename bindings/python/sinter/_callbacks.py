@@ -1,7 +1,7 @@
 """Callbacks from the library's threads.
 
-The library gets one C function for good and an integer key; what the key stands for can be dropped at any time, and a
-call that comes later finds nothing. So no callback can reach an object that is gone.
+The library gets one permanent C function and an integer key. The key's target can be dropped at any time, and a later call then
+finds nothing. So no callback can reach an object that is gone.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def forget(key: int) -> None:
 
 
 def target_of(key: Optional[int]) -> Optional[Callable[..., Any]]:
-    """What `key` stands for; None once it is forgotten."""
+    """The target of `key`; None once it is forgotten."""
     return _targets.get(key or 0)
 
 
@@ -78,7 +78,7 @@ def _deliver(key: Optional[int], *arguments: Any) -> None:
 
 
 def _report(error: Exception, target: Any) -> None:
-    """To ``sys.unraisablehook``, or as Python's own would print it, which takes objects of the interpreter alone."""
+    """Reports to ``sys.unraisablehook``. If that is Python's own, which only accepts objects of the interpreter, prints in its form."""
     hook: Any = sys.unraisablehook
     if hook is not sys.__unraisablehook__:
         hook(_Unraisable(error, target))
@@ -119,13 +119,13 @@ ready_function = _abi.ReadyCallback(_ready)
 
 
 def end_calls() -> None:
-    """No thread of the library runs Python any more, once those that do are through, 10 s at most.
+    """Keeps the library's threads from running Python from now on. Waits for running callbacks, at most 10 s.
 
-    The interpreter ends threads that ask for it while it ends, and the library's frames below them end the process.
+    A finishing interpreter ends threads that try to enter it, and unwinding the library's frames below them would end the process.
     """
     for function in (log_function, progress_function, ready_function):
         error = ctypes.c_void_p()
         library().sinter_x_end_calls(ctypes.cast(function, _abi.XFunction), ctypes.byref(error))
         library().sinter_error_release(error)
-        # Never freed: an interpreter that is started anew in this process gets functions at other addresses.
+        # Never freed: an interpreter that is started again in this process gets functions at other addresses.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))

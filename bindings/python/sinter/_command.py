@@ -1,4 +1,4 @@
-"""The ``sinter`` command of the wheel: the program that lies beside the library."""
+"""The ``sinter`` command of the wheel: runs the program that the wheel installs with the library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._nvrtc import find_nvrtc
 
 
 def main() -> None:
-    """Becomes the program, with the run-time compiler of NVIDIA's wheels where the environment names none."""
+    """Replaces the process by the program. If no environment variable names NVRTC, it uses the NVRTC of NVIDIA's wheels."""
     program = pathlib.Path(__file__).parent / "bin" / "sinter"
     found = find_nvrtc()
     if found is not None:

@@ -1,4 +1,4 @@
-"""Contexts: one device or target, its caches and counters; and what prepares."""
+"""Contexts: one device or target, its caches and counters, and the calls that prepare plans."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _live: "weakref.WeakSet[Context]" = weakref.WeakSet()
 class Context(Closable):
     """A GPU, or a named target without one: configuration, caches, counters. Thread-safe.
 
-    The driver is opened here, not when the package is imported. Whatever is left at None follows its environment
+    The driver is opened here, not when the package is imported. Every argument that is None follows its environment
     variable (docs/configuration.md), which the library reads once, here.
 
     Args:
@@ -181,7 +181,7 @@ class Context(Closable):
         return self._has_device
 
     def close(self) -> None:
-        """Writes what waits to be written, frees the workspaces and drops this reference. May be called again.
+        """Writes pending records, frees the workspaces and drops this reference. May be called again.
 
         Nothing that was launched may be under way, and no graph that holds a launch may be replayed afterwards. Plans
         can still be asked, and launched with a workspace of the caller's. A context that is dropped without ``close``
@@ -203,16 +203,16 @@ class Context(Closable):
         self.close()
 
     def _flush_quietly(self) -> None:
-        """Records are written behind their makers; one that cannot be written is counted, not raised."""
+        """Writes pending records, which are written in the background. A record that cannot be written is counted, not raised."""
         try:
             self.flush()
         except Error:
             pass
 
     def flush(self) -> None:
-        """Returns once all records made so far are on disk, or were refused by it: others find them from then on.
+        """Returns once all records made so far are on disk, where other processes find them, or writing them has failed.
 
-        The trace that SINTER_TRACE asks for is written as far as it goes, too.
+        It also writes the events so far of the trace that SINTER_TRACE asks for.
         """
         with self._in_call() as context:
             call("sinter_x_cache_flush", context)
@@ -237,19 +237,19 @@ class Context(Closable):
     ) -> "Plan":
         """A plan that serves every number of rows up to the bucket of `m`. Blocks; an exception from a signal cancels it.
 
-        While NVRTC's front end runs, some tenths of a second a kernel, Ctrl-C ends the process: it has a handler of
-        its own.
+        NVRTC's front end runs for a few tenths of a second for each kernel. Ctrl-C then ends the process, because the front end
+        has its own handler.
 
         Args:
             chain: a Chain, or its text or JSON form.
             m: rows, 0 to 2^31 - 1; by default the number in the text. Ignored where the chain has no M.
             timeout: seconds; what was finished stays cached.
             batch_invariant, must_hit, verify: as in Context, for this plan.
-            no_build: only what is there, at once; else the error is NOT_FOUND.
+            no_build: return only a plan that is already built, without waiting; else the error is NOT_FOUND.
             choice: "best", or for measuring "unfused", the plain plan, or "fused", any other.
             measure: where no measured choice is kept, so many candidates, to 64, are built and timed on the GPU first, and
                 the fastest is kept; FlashFuser measures 11. 0: as the context says; -1: prediction chooses.
-            measure_seconds: that measuring may take; what was measured by then decides. Default: 20.
+            measure_seconds: the most seconds that measuring may take; the measurements by then decide. Default: 20.
             progress: called with (stage, fraction) from any thread.
             stream: the stream that the plan is meant for; if it captures, the error is STREAM_CAPTURING.
 
@@ -354,10 +354,10 @@ class Context(Closable):
         progress: Optional[Progress] = None,
         stream: StreamLike = None,
     ) -> "Slot":
-        """A place that always holds the best plan so far, at once: what is there, else a build in the background.
+        """A slot that always holds the best plan so far. Returns at once: with a plan that is there, else a build starts in the background.
 
         Args:
-            manual: the final plan becomes current by ``Slot.switch`` alone, so that ranks change at one step.
+            manual: the final plan becomes current only by ``Slot.switch``, so that ranks change at one step.
         The others are as in ``prepare``, for the build.
 
         Raises:
@@ -385,8 +385,8 @@ class Context(Closable):
         """Plans for all of `chains` at the rows `ms`, in parallel. Blocks; an exception from a signal cancels it.
 
         Args:
-            threads: at most so many at once; 0: one per processor, at most 16.
-            timeout: seconds, of the whole call.
+            threads: the most threads at once; 0: one per processor, at most 16.
+            timeout: seconds for the whole call.
 
         Raises:
             Error: the first by index, which the message names; what was finished stays cached.
@@ -417,7 +417,7 @@ class Context(Closable):
         """Builds the best candidates, checks and measures them on the GPU, and adds the choice to `into`. Blocks.
 
         Args:
-            timeout: seconds; what was measured by then decides.
+            timeout: seconds; the measurements by then decide.
             top_k: candidates; 0 means 11.
             switch_margin: a tuned choice must be faster by this fraction; 0 means 0.02.
             keep: an entry of `into` that can still be used stays, unmeasured.
@@ -519,8 +519,8 @@ def _current_device() -> int:
 
 @atexit.register
 def _end() -> None:
-    """Stops the library's threads before the interpreter goes, and has the records that wait written: what a module
-    holds is never given back otherwise."""
+    """Stops the library's threads before the interpreter ends, and writes pending records: contexts that a module holds are not
+    closed otherwise."""
     for pending in list(under_way):
         if pending._made == _handle._generation:
             pending.close()

@@ -1,7 +1,7 @@
 """Tensors of other libraries by DLPack.
 
-A capsule is a pointer that some library filled in: what it claims is checked before it is used, and compared with what the
-producer said of its device.
+A capsule is a pointer that another library filled in. Its fields are checked before they are used, and compared with the device
+that the producer named.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ _get_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
 class Export(NamedTuple):
-    """What a producer exported.
+    """A tensor that a producer exported.
 
     Attributes:
         element: code and bits of DLPack's type.
         strides: in elements; None means contiguous.
-        unwritable: why nobody may write it, "" where one may.
-        capsule: it is not consumed: it frees the memory when it goes.
+        unwritable: why nobody may write it, "" if it may be written.
+        capsule: it is not consumed: it frees the memory when it is collected.
     """
 
     address: int
@@ -119,7 +119,7 @@ def export(value: Any, name: str, stream: int) -> Export:
 
 
 def _numbers(pointer: Any, count: int) -> Optional[Tuple[int, ...]]:
-    """What lies there; None for NULL."""
+    """The numbers at `pointer`; None for NULL."""
     if count == 0:
         return ()
     return tuple(pointer[:count]) if pointer else None
@@ -144,14 +144,14 @@ def _capsule_of(value: Any, name: str, stream: int) -> Any:
     try:
         try:
             return value.__dlpack__(stream=on, max_version=(1, 0))
-        except TypeError:  # a producer of before DLPack 1.0
+        except TypeError:  # a producer from before DLPack 1.0
             return value.__dlpack__(stream=on)
     except Exception as reason:
         raise invalid(f"{name} could not be exported by DLPack: {reason!r}") from None
 
 
 def _tensor_of(capsule: Any, name: str) -> "Tuple[Any, int]":
-    """The tensor and its flags, which a capsule of before DLPack 1.0 has not."""
+    """The tensor and its flags; a capsule from before DLPack 1.0 has no flags."""
     try:
         if _is_valid(capsule, b"dltensor_versioned"):
             managed: Any = _ManagedVersioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))

@@ -1,4 +1,4 @@
-"""The few driver calls that the C ABI has no function for: events between streams, and where an address lies.
+"""The few driver calls that the C ABI has no function for: events between streams, and the device of an address.
 
 libcuda is opened at the first call, which is after the context has opened it.
 """
@@ -47,7 +47,7 @@ class Driver:
         self._context = ctypes.c_void_p()
 
     def device_of(self, address: int) -> Optional[int]:
-        """Ordinal of the device that `address` lies on; None when the driver does not know it."""
+        """Ordinal of the device of `address`; None if the driver does not know the address."""
         ordinal = ctypes.c_int(-1)
         result = self._library().cuPointerGetAttribute(ctypes.byref(ordinal), _DEVICE_ORDINAL, address)
         return ordinal.value if result == 0 else None
@@ -60,7 +60,7 @@ class Driver:
         return state.value != 0
 
     def wait_for(self, producer: int, consumer: int) -> None:
-        """Work enqueued on `consumer` from now on starts after what `producer` holds."""
+        """Makes work that is enqueued on `consumer` from now on start after the work on `producer` so far."""
         event = self.record(producer)
         with self._current():
             try:
@@ -99,7 +99,7 @@ class Driver:
 
     @contextmanager
     def _current(self) -> Iterator[None]:
-        """The device's context, and a capture mode in which nothing here breaks a capture of another thread."""
+        """Makes the device's context current, with a capture mode in which no call here breaks a capture of another thread."""
         if not self._context:
             ordinal = ctypes.c_int()
             self._call("cuDeviceGet", ctypes.byref(ordinal), self._device)
@@ -136,13 +136,13 @@ def _must(result: int, name: str) -> None:
 
 
 class InFlight:
-    """Keeps objects alive until the launches that use their memory have ended, also when its owner goes before; thread-safe.
+    """Keeps objects alive until the launches that use their memory have ended, even if the owner is collected before. Thread-safe.
 
-    Under capture there is no end to wait for, because the graph may be replayed at any time: those stay until the
-    owner of this object goes.
+    Under capture there is no end to wait for, because the graph may be replayed at any time: these objects stay until the
+    owner of this object is collected.
     """
 
-    #: Those with launches under way.
+    #: Instances with launches under way.
     _busy: "ClassVar[Set[InFlight]]" = set()
 
     def __init__(self, driver: Driver) -> None:
@@ -163,11 +163,11 @@ class InFlight:
             self._busy.add(self)
         self.reap()
         for other in self._busy - {self}:
-            with suppress(Error):  # of another device
+            with suppress(Error):  # an event of another device
                 other.reap()
 
     def reap(self) -> None:
-        """Lets go of what has ended."""
+        """Releases the objects of launches that have ended."""
         done: List[Any] = []
         with self._lock:
             while self._waiting and self._driver.take_if_reached(self._waiting[0][0]):

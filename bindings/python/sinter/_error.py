@@ -8,18 +8,18 @@ from ._abi import Status as Status
 
 
 class Error(RuntimeError):
-    """What Sinter refused, or failed at.
+    """An error of Sinter: a refused argument, or a failure.
 
     Attributes:
         code: a ``Status``, or a plain ``int`` of a newer library.
         message: one line that names the op or argument, the field, the value and the bound.
-        op: the number of the op that the message names: of an add that failed, the values that the chain had; of a
-            finished chain, by its canonical order. None: it names none.
+        op: the number of the op that the message names. For an add that failed, the number of values in the chain before it;
+            for a finished chain, its place in canonical order. None: the message names no op.
         field: the argument, option or operand that the message names, such as "prepare.measure", or None.
-        value: what it is, such as "65", or None.
-        bound: what it must be, such as "in [-1, 64]", or None.
-        driver_result: the ``CUresult`` behind ``Status.DRIVER``, else 0.
-        compile_log: the compiler's log behind ``Status.COMPILE_FAILED``, else "".
+        value: the value found, such as "65", or None.
+        bound: the required value, such as "in [-1, 64]", or None.
+        driver_result: the ``CUresult`` of ``Status.DRIVER``, else 0.
+        compile_log: the compiler's log for ``Status.COMPILE_FAILED``, else "".
     """
 
     def __init__(

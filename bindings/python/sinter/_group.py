@@ -132,7 +132,7 @@ class Group(Handle):
     @property
     def error(self) -> Optional[Error]:
         """None while the group lives, else why it ended: DEADLINE_EXCEEDED (a rank was missed), FAILED_PRECONDITION
-        (ranks made different calls) or ABORTED; ``missed`` says which rank. Never waits: ask behind a synchronisation."""
+        (ranks made different calls) or ABORTED; ``missed`` names the rank. Never waits: ask after a synchronisation."""
         try:
             call("sinter_group_get_status", self._get(), None)
         except Error as error:

@@ -148,7 +148,7 @@ class Closable(_Holder):
                 self._end()
 
     def _close(self) -> None:
-        """Gives the object back behind the calls that are under way, and waits for those of other threads.
+        """Releases the object after the calls that are under way, and waits for calls of other threads.
 
         Not in a callback: the call may be this thread's own, or wait for the end of the callback.
         """

@@ -30,7 +30,7 @@ def _system_folders() -> List[str]:
 
 
 def _version(path: str) -> Tuple[int, int]:
-    """Of libnvrtc.so.12: (12, 8) by the libnvrtc-builtins.so.12.8 beside it, (12, -1) without; (0, 0) for other files."""
+    """The version of a file. For libnvrtc.so.12: (12, 8) with libnvrtc-builtins.so.12.8 in its folder, (12, -1) without. (0, 0) for others."""
     match = re.fullmatch(r"libnvrtc\.so\.(\d+)", os.path.basename(path))
     if match is None:
         return (0, 0)

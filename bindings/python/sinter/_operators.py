@@ -1,4 +1,5 @@
-"""Operators as functions on values of a chain; those of one operand are in ``_functions``. Results of composites are f32 and unrounded unless said: add the cast that rounds."""
+"""Operators as functions on values of a chain. Functions of one operand are in ``_functions``. Results of composites are f32 and not rounded,
+unless their docstring says otherwise: add the cast that rounds."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ def where(condition: Value, a: Operand, b: Operand) -> Value:
 
 
 def concat(values: Sequence[Value], axis: int = -1) -> Value:
-    """1 to 64 values of one dtype behind one another along an axis of constant extent."""
+    """Concatenates 1 to 64 values of one dtype along an axis of constant extent."""
     operands = sequence(values, "values")
     if not operands:
         raise TypeError("concat takes 1 to 64 values, not 0")
@@ -274,7 +275,7 @@ def grouped_matmul(a: Value, w: Value, ids: Value, *, layout: str = "oi") -> Val
 
 
 def grouped_matmul_ends(a: Value, w: Value, ends: Value, *, layout: str = "oi") -> Value:
-    """w[e] a[m] with the first e of m < ends[e]: f32 [m, n]; rows behind all ends are zeros.
+    """w[e] a[m] with the first e of m < ends[e]: f32 [m, n]; rows past all ends are zeros.
 
     a [m, k], rows in the order of their matrices; w as of ``grouped_matmul``; ends s32 [experts].
     """
@@ -349,7 +350,7 @@ def _either(a: Operand, b: Operand) -> Builder:
 
 
 def _nonzero(value: Number, name: str, must: str) -> float:
-    """`value` as a float; the library takes 0 for what is not given."""
+    """`value` as a float, which must not be 0: for the library, 0 means that the option is not given."""
     found = number(value, name)
     if found == 0:
         raise invalid(f"{name} is 0, must {must}")

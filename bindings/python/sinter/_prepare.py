@@ -29,10 +29,10 @@ Progress = Callable[[str, float], Any]
 
 # How long a waiting thread is deaf to signals.
 _SLICE_US = 50_000
-# How often one who awaits looks where its event loop watches no descriptors.
+# How often an awaiting task polls if its event loop watches no descriptors.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
 
-# What waits for a thread of the library: prepares and slots.
+# Objects that wait for a thread of the library: prepares and slots.
 under_way: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 

@@ -1,4 +1,4 @@
-"""Quantisation, and products of what is quantised."""
+"""Quantisation, and products of quantised values."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Slot(Closable):
         return self._plan(shares_workspace=True)
 
     def _plan(self, shares_workspace: bool) -> "Optional[Plan]":
-        """`shares_workspace`: as of ``Plan``."""
+        """`shares_workspace`: see ``Plan``."""
         pointer, error = ctypes.c_void_p(), ctypes.c_void_p()
         with self._in_call() as slot:
             status = library().sinter_slot_acquire(slot, ctypes.byref(pointer), ctypes.byref(error))
@@ -100,7 +100,7 @@ class Slot(Closable):
             call("sinter_slot_offer", slot, plan._get())
 
     def switch(self) -> None:
-        """Makes the newest plan current, with ``manual`` alone.
+        """Makes the newest plan current; only with ``manual``.
 
         Raises:
             Error: NOT_FOUND while it is being built, or the build's own; FAILED_PRECONDITION without ``manual``.
@@ -117,5 +117,5 @@ class Slot(Closable):
         return Pending(pointer, self.context, self.chain, 0)
 
     def close(self) -> None:
-        """Gives the slot back. What has its build keeps that; else it is cancelled, and waited for outside of callbacks."""
+        """Releases the slot. A caller that holds ``build`` keeps the build; else it is cancelled, and waited for outside of callbacks."""
         self._close()

@@ -48,5 +48,5 @@ class TuningSet(Handle):
 
     @property
     def digest(self) -> str:
-        """Of the set's canonical text, 64 hex digits."""
+        """The digest of the set's canonical text, 64 hex digits."""
         return call_for_digest("sinter_tuning_set_get_digest", self._get())

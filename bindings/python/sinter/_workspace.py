@@ -45,7 +45,7 @@ class Workspaces:
 
     def want(self, size: int) -> None:
         """Workspaces made from now on have at least `size` bytes, so that one serves every plan made so far."""
-        with _handle._lock:  # which the child of a fork has anew
+        with _handle._lock:  # the child of a fork has a new lock
             self._wanted = max(self._wanted, size)
 
     def address(self, stream: int, size: int) -> int:

@@ -51,7 +51,7 @@ transformers.register_when_loaded()
 
 
 def __getattr__(name: str) -> Any:
-    """What imports torch's compiler, which takes seconds, is imported when it is asked for."""
+    """Imports the names that need torch's compiler when they are asked for, because that import takes seconds."""
     if name == "sinter_backend":
         from .backend import sinter_backend
 
