@@ -1,4 +1,4 @@
-"""Writes what the bindings and the linker take from the C headers.
+"""Writes the files that the bindings and the linker take from the C headers.
 
 Usage: python3 bindings/generate [--check] [--headers FOLDER] [--root FOLDER]
 
@@ -23,7 +23,7 @@ BEGIN, END = "// made by ./dev bindings, {}: begin", "// made by ./dev bindings,
 
 
 def version_script(abi: Abi) -> str:
-    """What libsinter.so exports."""
+    """The symbols that libsinter.so exports."""
     names = sorted(function.name for function in abi.functions)
     nodes = [("SINTER_1", [name for name in names if not name.startswith("sinter_x_")], "  local:\n    *;\n"),
              ("SINTER_X", [name for name in names if name.startswith("sinter_x_")], "")]  # fmt: skip
@@ -49,7 +49,7 @@ PARTS = {"include/sinter/sinter.hpp": {"words": cpp.words, "adds": cpp.adds}}
 
 
 def with_parts(path: pathlib.Path, parts: "dict[str, str]") -> str:
-    """The file with what is between the marks of each part replaced."""
+    """The file with the text between the marks of each part replaced."""
     text = path.read_text(encoding="utf-8")
     for name, part in parts.items():
         begin, end = text.find(BEGIN.format(name)), text.find(END.format(name))

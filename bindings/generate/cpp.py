@@ -8,7 +8,7 @@ from header import Abi
 from names import Argument, PlainAdd, camel, comment_lines, filled, plain_adds, type_name, word_enums
 
 WIDTH = 100
-# What sinter.hpp takes as sinter.h has it, in the option structs of C.
+# Enumerations that sinter.hpp keeps in the form of sinter.h, because C's option structs use them.
 _NO_WORDS = ("Status", "Choice", "Switch", "LogLevel")
 # One overloaded name for what applies a function that an argument names.
 _NAMES = {"unary": "Apply", "binary": "Apply", "activation": "Apply"}

@@ -17,12 +17,12 @@ package sinter
 */
 import "C"
 """
-# Words that are written in another way than their first letter large.
+# Words that are not written with only their first letter in upper case.
 _SPELLED = {
     "bf16": "BF16", "gelu": "GELU", "gpu": "GPU", "gru": "GRU", "hwio": "HWIO", "io": "IO", "lstm": "LSTM", "nvrtc": "NVRTC",
     "ohwi": "OHWI", "oi": "OI", "ok": "OK", "pdl": "PDL", "relu": "ReLU", "silu": "SiLU", "swiglu": "SwiGLU", "activation": "Activate",
 }  # fmt: skip
-# What stands in front of a word, by its type; nothing where the words alone are clear.
+# The prefix of a word, by its type; types whose words are clear without one are missing.
 _PREFIXES = {
     "Unary": "Unary", "Binary": "Binary", "Comparison": "Compare", "Reduction": "Reduce", "Granularity": "Scale",
     "Choice": "Choice", "Switch": "Switch", "LogLevel": "Log",
@@ -37,7 +37,7 @@ def go_name(name: str) -> str:
 
 
 def lower(doc: str) -> str:
-    """A sentence as it goes on behind a name."""
+    """A sentence in the form that follows a name: its first letter is lower case, unless that starts an abbreviation."""
     return doc[0].lower() + doc[1:] if doc[1:2].islower() or doc[1:2] == " " else doc
 
 

@@ -1,4 +1,4 @@
-"""Reads the C headers of the ABI: what include/sinter/*.h declare, as data.
+"""Reads the C headers of the ABI: the declarations of include/sinter/*.h as data.
 
 No preprocessor and no compiler: the headers hold typedefs, anonymous enums, structs and SINTER_API functions, in the form
 that they have, and anything else is an error that names it.
@@ -11,7 +11,7 @@ import re
 from typing import Dict, Iterator, List, Optional, Tuple, Union
 
 FILES = ("sinter_types.h", "sinter_chain.h", "sinter_group.h", "sinter.h", "sinter_experimental.h")
-# The types of constants that are macros; uint32_t where nothing is said.
+# The types of constants that are macros; uint32_t for all others.
 MACRO_TYPES = {"SINTER_NO_VALUE": "sinter_value", "SINTER_MAX_RANK": "size_t", "SINTER_DIM_M": "int64_t"}
 
 
@@ -98,7 +98,7 @@ class Function:
 
 @dataclasses.dataclass(frozen=True)
 class Alias:
-    """`typedef` of anything that is no enum's type and no struct."""
+    """A `typedef` that is neither the type of an enum nor a struct."""
 
     name: str
     type: Type
@@ -156,7 +156,7 @@ def statements(text: str) -> Iterator[Tuple[str, str]]:
 
 
 def end_of_declaration(text: str, at: int) -> int:
-    """Behind the `;` that is in no braces and no comment."""
+    """The place after the first `;` that is not in braces or a comment."""
     depth = 0
     for token in re.compile(r"/\*.*?\*/|[{};]", re.S).finditer(text, at):
         depth += {"{": 1, "}": -1}.get(token[0], 0)
@@ -166,13 +166,13 @@ def end_of_declaration(text: str, at: int) -> int:
 
 
 def comment(text: str) -> str:
-    """The words of a comment; a line of dashes, which begins a chapter, is none."""
+    """The words of a comment; "" for a line of dashes, which begins a chapter."""
     words = " ".join(line.strip().lstrip("*").strip() for line in text[2:-2].splitlines()).strip()
     return "" if words.startswith("-----") else words
 
 
 def declarations(file: str, text: str) -> Iterator[Declaration]:
-    kind: Optional[Tuple[str, str]] = None  # a typedef of int32_t that may be the type of the enum behind it
+    kind: Optional[Tuple[str, str]] = None  # a typedef of int32_t that may be the type of the following enum
     for doc, statement in statements(text):
         bare = " ".join(re.sub(r"/\*.*?\*/", " ", statement, flags=re.S).split())
         if bare.startswith("enum {") and kind:

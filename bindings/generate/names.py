@@ -1,4 +1,4 @@
-"""What the writers of all languages share: names, comments, wrapped lines, and which adds of a chain have a plain form."""
+"""Functions that the writers of all languages share: names, comments, wrapped lines, and the adds of a chain with a plain form."""
 
 from __future__ import annotations
 

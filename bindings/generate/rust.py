@@ -85,7 +85,7 @@ def words(abi: Abi) -> str:
 
 
 def adds(abi: Abi) -> str:
-    """A method of the first operand, or of the builder where there is none."""
+    """A method of the first operand, or of the builder if there is no operand."""
     every = list(plain_adds(abi))
     types = sorted({word_type(each.type) for add in every for each in add.arguments if each.form == "word"})
     lines = [f"//! {MADE_BY}", "use super::{ChainBuilder, Value};", f"use crate::{{sys, {', '.join(types)}}};", ""]
