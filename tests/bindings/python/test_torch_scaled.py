@@ -1,4 +1,4 @@
-"""What lies between two attentions, with matrices of e4m3: the operator, the class and their chains. Needs no GPU."""
+"""The layers between two attentions, with matrices of e4m3: the operator, the class and their chains. Needs no GPU."""
 
 import json
 

@@ -23,7 +23,7 @@ GROUPS = {"row": ((1, -1), (-1, 1)), "group": ((1, 128), (128, 128)), "group_ue8
 
 
 def kernel(name, quantizer, static=False):
-    """What is read of vLLM's kernel of a linear layer."""
+    """A stand-in for vLLM's kernel of a linear layer, with the attributes that the plugin reads."""
     rows, matrix = GROUPS.get(quantizer, quantizer)
     key = lambda shape, given: types.SimpleNamespace(scale=types.SimpleNamespace(group_shape=shape, static=given))
     made = type(name, (), {})()
