@@ -25,8 +25,8 @@ _SHORTEST_TIMEOUT, _LONGEST_TIMEOUT = 0.001, (2**32 - 1) / 1000
 class Group(Handle):
     """This rank's part in a group. Thread-safe; serves one stream at a time.
 
-    Close it: other ranks write this one's memory, and freeing that while they live is undefined. One that Python collects unclosed warns
-    (ResourceWarning), ends the group on all ranks, and keeps its memory until the process ends. Groups of ``local`` need no ``close``.
+    Close it: other ranks write this one's memory, and freeing it while they live is undefined. A group that Python collects unclosed warns
+    (ResourceWarning), ends on all ranks, and keeps its memory until the process ends. Groups of ``local`` need no ``close``.
 
     With ``torch.distributed`` as the bootstrap::
 
@@ -41,12 +41,12 @@ class Group(Handle):
         context: this rank's GPU.
         rank, size: this rank's number, and 2 to 8 ranks.
         gather: called on all ranks at once, when the group is made, when a plan is bound for the first time, and at
-            ``close``. It must end by itself when a rank does not come: an exception of it is told by the call.
-        slot_bytes: of the largest message of a kernel; 0: the library's choice.
+            ``close``. It must return or raise if a rank does not take part; the call reports its exception.
+        slot_bytes: bytes of the largest message of a kernel; 0: the library's choice.
         timeout: seconds that a kernel waits for another rank, 0.001 to 4294967.295; None: until ``abort``.
         peers: addresses of the caller's symmetric memory, one a rank; by default the library allocates.
-        peer_bytes: of each of them.
-        descriptors: what the library allocates is shared by POSIX file descriptors, not by cuIpc handles: for containers
+        peer_bytes: bytes at each of these addresses.
+        descriptors: share the library's memory by POSIX file descriptors instead of cuIpc handles: for containers
             without a common IPC namespace that have one network namespace.
 
     Raises:
@@ -115,7 +115,7 @@ class Group(Handle):
     def local(
         cls, contexts: Sequence[Context], *, slot_bytes: int = 0, timeout: Optional[float] = 10.0
     ) -> "List[Group]":
-        """Groups of GPUs of this process, rank i that of ``contexts[i]``. Bind all plans before the first launch."""
+        """Groups of GPUs of this process; rank i has the GPU of ``contexts[i]``. Bind all plans before the first launch."""
         given = [instance(context, Context, f"contexts[{i}]") for i, context in enumerate(sequence(contexts, "contexts"))]
         options = _options(slot_bytes, timeout)
         handles = (ctypes.c_void_p * len(given))(*[context._checked() for context in given])
@@ -158,7 +158,7 @@ class Group(Handle):
         self._closed = True
 
     def _agree(self, why: str) -> None:
-        """Collective: whether all ranks can go on. `why` not; "": this one can. In one process nobody waits for another.
+        """Collective: checks that all ranks can go on. `why`: the reason why this rank cannot; "": it can. Ranks of one process do not wait.
 
         Raises:
             Error: FAILED_PRECONDITION naming the first rank that cannot.
@@ -174,7 +174,7 @@ class Group(Handle):
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        """Closes the group; of a block that raises, ends it on all ranks, and waits for none."""
+        """Closes the group. If the block raises, ends the group on all ranks, and waits for none."""
         if kind is None:
             self.close()
         else:
@@ -217,7 +217,7 @@ class _Exchange:
         self.key = 0 if gather is None else _callbacks.register(self._run)
 
     def _run(self, send: int, count: int, recv: int) -> int:
-        """The status that C gets."""
+        """Runs the gather and returns the status for C."""
         try:
             assert self.gather is not None
             parts = self.gather(ctypes.string_at(send, count))

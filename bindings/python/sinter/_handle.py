@@ -27,9 +27,9 @@ os.register_at_fork(after_in_child=_count_fork)
 
 
 class _Holder:
-    """Holds one reference to an object of the library, and gives it back once.
+    """Holds one reference to an object of the library, and releases it once.
 
-    An object that drives a GPU is of no use in the child of a fork: CUDA refuses its own state there. The child
+    An object that drives a GPU is unusable in the child of a fork, because CUDA refuses its own state there. The child
     neither uses nor releases it.
     """
 
@@ -39,7 +39,7 @@ class _Holder:
     def __init__(self, pointer: ctypes.c_void_p, drives: bool = False) -> None:
         #: None once it is closed.
         self._pointer: Any = pointer
-        #: The reference: who takes it out gives it back.
+        #: The reference: the thread that takes it out releases it.
         self._owned: List[ctypes.c_void_p] = [pointer]
         self._made = _generation
         self._drives = drives
@@ -52,7 +52,7 @@ class _Holder:
         return f"<sinter.{type(self).__name__}{told}>"
 
     def _told(self) -> str:
-        """What a repr says of an object that can be used."""
+        """The text of ``repr`` for an object that can be used."""
         return f"at {self._pointer.value:#x}"
 
     def _checked(self) -> Any:
@@ -75,7 +75,7 @@ class _Holder:
         return self._drives and self._made != _generation
 
     def _end(self) -> None:
-        """Gives the reference back, if nobody has."""
+        """Releases the reference, if nobody has."""
         try:
             pointer = self._owned.pop()
         except IndexError:
@@ -88,7 +88,7 @@ class _Holder:
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # A call holds the object, so none is under way. At the interpreter's end modules are half gone, `sys` among them;
-        # the process gives everything back by itself.
+        # the process releases everything by itself.
         if getattr(self, "_owned", None) and not is_finalizing():
             self._end()
 
@@ -103,19 +103,19 @@ class _Holder:
 
 
 class Handle(_Holder):
-    """An object that is given back with its last Python reference, which a call with it holds."""
+    """An object that is released with its last Python reference; a call with the object holds a reference."""
 
     __slots__ = ()
     _get = _Holder._checked
 
 
 class Closable(_Holder):
-    """An object that may be closed while calls with it are under way: the last of them gives it back.
+    """An object that may be closed while calls with it are under way: the last of them releases it.
 
     Calls are counted, because a Python reference lives on in the traceback of a call that failed.
 
     Args:
-        key: of a callback that goes with it.
+        key: the key of a callback that is dropped with it.
     """
 
     __slots__ = ("_callers", "_given_back", "_key")
@@ -130,14 +130,14 @@ class Closable(_Holder):
 
     @contextmanager
     def _in_call(self) -> Iterator[Any]:
-        """The C handle, which is not given back inside.
+        """The C handle, which is not released inside the block.
 
         Raises:
-            Error: as ``_checked``.
+            Error: the errors of ``_checked``.
         """
         caller = threading.get_ident()
         with _lock:
-            self._callers.append(caller)  # before the look at whether it is closed
+            self._callers.append(caller)  # before the check whether it is closed
         try:
             yield self._checked()
         finally:

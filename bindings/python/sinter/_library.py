@@ -152,7 +152,7 @@ def encode(value: Any, name: str) -> bytes:
     """A path or a string as the library takes it.
 
     Raises:
-        TypeError: neither. Error: it holds a NUL, or what UTF-8 has not: half of a surrogate pair.
+        TypeError: neither. Error: it holds a NUL, or half of a surrogate pair, which UTF-8 cannot encode.
     """
     try:
         data = os.fsencode(value)

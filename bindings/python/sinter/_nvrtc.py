@@ -1,7 +1,7 @@
-"""Finds the newest run-time compiler: of torch's and NVIDIA's own wheels, and of the system.
+"""Finds the newest run-time compiler in torch's and NVIDIA's own wheels, and on the system.
 
 Wheels install libnvrtc inside site-packages, where the loader does not look. torch for CUDA 12.4 to 12.8 brings an NVRTC
-that is too old for products of 16-bit elements, so a newer one of the system wins. Nothing is imported or opened here.
+that is too old for products of 16-bit elements, so a newer one on the system wins. Nothing is imported or opened here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _folders() -> List[str]:
 
 
 def _system_folders() -> List[str]:
-    """Where toolkits and packages of distributions put libraries; what LD_LIBRARY_PATH names first."""
+    """Folders where toolkits and distributions' packages put libraries; folders of LD_LIBRARY_PATH come first."""
     named = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
     toolkits = glob.glob("/usr/local/cuda*/lib64")
     return named + sorted(toolkits) + glob.glob("/usr/lib/*-linux-gnu") + ["/usr/lib64"]
@@ -51,4 +51,4 @@ def find_nvrtc() -> Optional[str]:
         path for folder in wheels + _system_folders() for path in glob.glob(os.path.join(glob.escape(folder), "libnvrtc.so.*"))
     ]
     usable = [path for path in files if _version(path) >= (12, -1)]
-    return max(usable, key=_version) if usable else None  # of equal ones the first: a wheel's
+    return max(usable, key=_version) if usable else None  # among equal ones the first: a wheel's

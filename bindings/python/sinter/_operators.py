@@ -48,7 +48,7 @@ def minimum(a: Operand, b: Operand) -> Value:
 
 
 def equal(a: Operand, b: Operand) -> Value:
-    """Whether elements are equal: pred. (``==`` of two values raises: it is Python's, and gives a bool.)"""
+    """Whether elements are equal: pred. (``==`` of two values raises, because Python expects a bool from it.)"""
     return _either(a, b)._compare("eq", a, b)
 
 
@@ -152,7 +152,7 @@ def conv2d(
     """x [batch, height, width, in] with w [out, height, width, in], or [height, width, in, out] ("HWIO").
 
     ``stride`` and ``dilation``, 1 to 1024: (height, width) or one for both. ``padding``, 0 to 1024: (top, bottom, left,
-    right), (height, width) or one for all. ``groups``: of channels; w has those of one, in / groups.
+    right), (height, width) or one for all. ``groups``: groups of channels; w has the channels of one group, in / groups.
     """
     b = builder_of(x)
     builder_of(w)
@@ -179,7 +179,7 @@ def window(
 ) -> Value:
     """The pixels that a window meets as it moves over x [batch, height, width, channels], ``fill`` outside of it.
 
-    ``window``: (height, width) or one for both; the others as of ``conv2d``. [batch, p, q, *window, channels].
+    ``window``: (height, width) or one for both; the others as for ``conv2d``. [batch, p, q, *window, channels].
     """
     b = builder_of(x)
     return b._add(
@@ -277,7 +277,7 @@ def grouped_matmul(a: Value, w: Value, ids: Value, *, layout: str = "oi") -> Val
 def grouped_matmul_ends(a: Value, w: Value, ends: Value, *, layout: str = "oi") -> Value:
     """w[e] a[m] with the first e of m < ends[e]: f32 [m, n]; rows past all ends are zeros.
 
-    a [m, k], rows in the order of their matrices; w as of ``grouped_matmul``; ends s32 [experts].
+    a [m, k], rows in the order of their matrices; w as for ``grouped_matmul``; ends s32 [experts].
     """
     return _grouped("grouped_matmul_ends", a, w, ends, layout)
 
@@ -311,8 +311,8 @@ def grouped_gated_ffn(
 
     Terms are cast to a's dtype and added in f32; the sum is cast to a's dtype. gate and up are columns of w1[e] a[m] + bias1[e]: halves, or in turns (`interleaved`).
     a [m, k]; ids s32 and weights [m, t]; w1 [experts, 2 n, k] and w2 [experts, l, n] ("oi"); biases [experts, 2 n] and [experts, l]. `weight_on_input`: weights multiply
-    w1[e] a[m], that is a[m], and not the results. Of "silu" the gate's sigmoid is of `alpha` gate. `limit`, where it is not 0, is the most of
-    gate, and of up in both directions.
+    w1[e] a[m], that is a[m], and not the results. With "silu" the sigmoid's argument is `alpha` * gate. `limit`, if not 0, bounds gate from
+    above, and up in both directions.
     """
     b = builder_of(a)
     flags = gate_order(up_first, interleaved)
@@ -332,7 +332,7 @@ def grouped_gated_ffn(
 
 
 def gate_order(up_first: bool, interleaved: bool) -> int:
-    """The flags that say where gate and up lie in an expert's first matrix."""
+    """The flags that describe the places of gate and up in an expert's first matrix."""
     flags: int = _abi.GROUPED_UP_FIRST if flag(up_first, "up_first") else 0
     return flags | (_abi.GROUPED_INTERLEAVED if flag(interleaved, "interleaved") else 0)
 

@@ -1,4 +1,4 @@
-"""Plans and bindings: what is launched."""
+"""Plans and bindings, which are launched."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Plan(Handle):
         self.chain = chain
         #: The largest m that one pass serves.
         self.bucket: int = lib.sinter_plan_get_bucket(pointer)
-        #: The largest m that a launch takes, in one pass or several; 0 of a chain without M.
+        #: The largest m that a launch takes, in one pass or several; 0 for a chain without M.
         self.max_m: int = lib.sinter_plan_get_max_m(pointer)
         #: Bytes of workspace that a launch needs; may be 0.
         self.workspace_size: int = lib.sinter_plan_get_workspace_size(pointer)
@@ -52,12 +52,12 @@ class Plan(Handle):
 
     @property
     def digest(self) -> str:
-        """64 hex digits; ranks that compare it know that they compute alike."""
+        """64 hex digits; ranks with equal digests compute in the same way."""
         return call_for_digest("sinter_plan_get_digest", self._get())
 
     @property
     def name(self) -> str:
-        """What the plan is: "fused", one kernel; "unfused", a kernel for each operation; "partly fused"; or "stand-in"."""
+        """The plan's kind: "fused", one kernel; "unfused", a kernel for each operation; "partly fused"; or "stand-in"."""
         return self._read_facts()[0]
 
     @property
@@ -71,11 +71,11 @@ class Plan(Handle):
         return self._read_facts()[2]
 
     def explain(self) -> str:
-        """The plan on one screen: drawings, times, and the best of what lost and why."""
+        """The plan on one screen: drawings, times, and the best candidates that lost, with the reasons."""
         return call_for_long_text("sinter_plan_explain", self._get())
 
     def summary(self) -> str:
-        """What ``explain`` says in a few lines: schedules, times, where the kernels came from."""
+        """``explain`` in a few lines: schedules, times, the origin of the kernels."""
         return call_for_text("sinter_x_plan_summary", self._get())
 
     def svg(self) -> str:
@@ -91,7 +91,7 @@ class Plan(Handle):
         return document
 
     def _read_facts(self) -> Tuple[str, int, float]:
-        """Name, number of kernels and predicted microseconds, which a plan says once: it is immutable."""
+        """Name, number of kernels and predicted microseconds; they are read once, because a plan is immutable."""
         self._get()
         if self._facts is None:
             plan = self.to_json()
@@ -130,10 +130,10 @@ class Plan(Handle):
                 ``__cuda_array_interface__`` or ``__dlpack__``, or addresses. Device, dtype, shape, strides and
                 alignment are checked as far as an object tells them.
             out: buffers for the outputs, one or a sequence; by default they are made by the library of the first
-                torch or CuPy input. They may share memory with an input only where the chain says so.
-            m: rows; by default what the inputs' shapes say.
-            stream: an integer or a stream of torch or CuPy; by default the current stream of the inputs' library. Work
-                of other streams on the buffers is the caller's to wait for.
+                torch or CuPy input. They may share memory with an input only if the chain declares it.
+            m: rows; by default from the inputs' shapes.
+            stream: an integer or a stream of torch or CuPy; by default the current stream of the inputs' library. The
+                caller must wait for work of other streams on the buffers.
             workspace: device memory of ``workspace_size`` bytes, of any element type, zeroed once before its first use,
                 apart from all buffers; by default the context's own for the stream.
             pdl: programmatic dependent launch: the first kernel may start before the kernel ahead has ended.
@@ -166,8 +166,8 @@ class Plan(Handle):
         group: "Optional[Group]" = None,
     ) -> "Binding":
         """Fixes the buffers, so that launches cost less. Arguments as in a call; `m`, or the buffers' shapes, is the
-        largest number of rows that the binding may be launched with. `group`: of a chain that sums over ranks, which a
-        call without a binding refuses; the first time that it meets the plan all ranks bind at once.
+        largest number of rows that the binding may be launched with. `group`: for a chain that sums over ranks, which
+        cannot be launched without a binding. All ranks bind at once when a group gets a plan for the first time.
 
         Returns:
             A Binding, which keeps the buffers' objects and the plan alive.
@@ -194,7 +194,7 @@ class Plan(Handle):
     def _buffers(
         self, inputs: Sequence[Any], out: Any, m: Optional[int], stream: int
     ) -> Tuple[int, List[Buffer], Tuple[Any, ...]]:
-        """Rows, all buffers in the plan's order, and the outputs' objects; everything checked."""
+        """Rows, all buffers in the plan's order, and the outputs' objects, all checked."""
         chain = self.chain
         if len(inputs) != chain.input_count:
             raise invalid(f"{len(inputs)} inputs, the chain takes {chain.input_count}")
@@ -222,7 +222,7 @@ class Plan(Handle):
         return given
 
     def _rows(self, buffers: Sequence[Buffer], m: Optional[int]) -> int:
-        """`m`, or what the buffers' shapes say of M."""
+        """`m`, or M by the buffers' shapes."""
         if not self.chain.uses_m:
             return 0
         if m is not None:
@@ -239,7 +239,7 @@ class Plan(Handle):
         return rows
 
     def _placed(self, buffer: Buffer) -> Buffer:
-        """With the device that the driver says, where the object does not."""
+        """The buffer with its device, from the driver if the object does not name it."""
         if buffer.device is None and buffer.owner is not None and self.context.has_device and buffer.address:
             return buffer._replace(device=self.context._driver.device_of(buffer.address))
         return buffer
@@ -279,7 +279,7 @@ class Plan(Handle):
             raise_error(status, error)
 
     def _keep(self, buffers: Sequence[Buffer], stream: int, foreign: bool) -> None:
-        """Keeps the buffers' memory from being given away while the launch runs."""
+        """Keeps the buffers' memory from being reused while the launch runs."""
         owners = [buffer.owner for buffer in buffers if buffer.owner is not None and not buffer.ordered]
         if owners:
             self.context._in_flight.hold(stream, owners)
@@ -291,10 +291,10 @@ class Binding:
     """A plan with its buffers. Call it to launch. Thread-safe; keeps plan, buffers and workspaces alive.
 
     Attributes:
-        plan: what is launched.
+        plan: the plan that is launched.
         outputs: the outputs' objects, in order.
         m: the largest number of rows.
-        group: of a chain that sums over ranks.
+        group: the group of a chain that sums over ranks.
     """
 
     __slots__ = (
@@ -347,13 +347,13 @@ class Binding:
         stream: StreamLike = None,
         pdl: bool = False,
     ) -> "GraphNodes":
-        """Adds what a call would enqueue to a CUDA graph, by hand. Buffers and workspace must outlive the graph.
+        """Adds the launches of a call to a CUDA graph, by hand. Buffers and workspace must outlive the graph.
 
         Args:
             graph: a CUgraph, such as ``torch.cuda.CUDAGraph(keep_graph=True).raw_cuda_graph()``.
-            dependencies: CUgraphNodes of it that come before.
+            dependencies: CUgraphNodes of the graph that come before.
             m: rows; by default all.
-            stream: whose workspace the nodes use.
+            stream: the stream whose workspace the nodes use.
             pdl: programmatic edges from those dependencies that are kernels.
 
         Raises:
@@ -383,7 +383,7 @@ class Binding:
             raise invalid(f"m is {rows}, and a stride of the chain grows with M: these buffers serve {self.m} rows only")
 
     def _bound(self, stream: int) -> "_Bound":
-        """The C binding with `stream`'s workspace, which goes with the context."""
+        """The C binding with `stream`'s workspace, which the context frees."""
         if self._workspace is None and self.plan.workspace_size:
             self.plan.context._checked()
         found = self._by_stream.get(stream)
@@ -404,7 +404,7 @@ class Binding:
 
 
 class GraphNodes(Handle):
-    """What one ``Binding.add_to_graph`` made. Keeps the plan, not the graph."""
+    """The nodes that one ``Binding.add_to_graph`` made. Keeps the plan alive, not the graph."""
 
     __slots__ = ()
     _release_name = "sinter_graph_nodes_release"
@@ -422,10 +422,10 @@ class GraphNodes(Handle):
         return [int(lib.sinter_graph_nodes_get(pointer, i)) for i in range(lib.sinter_graph_nodes_get_count(pointer))]
 
     def update(self, exec: int, binding: Binding, m: Optional[int] = None, *, stream: StreamLike = None) -> None:
-        """The buffers of `binding`, of the same plan, and `m` rows in an instance of the graph (a CUgraphExec).
+        """Sets the buffers of `binding`, of the same plan, and `m` rows in an instance of the graph (a CUgraphExec).
 
         Raises:
-            Error: FAILED_PRECONDITION where the graph must be built anew.
+            Error: FAILED_PRECONDITION if the graph must be built again.
         """
         exec = integer(exec, "exec", 0, 2**64 - 1)
         binding = instance(binding, Binding, "binding")
@@ -478,7 +478,7 @@ def _name(index: int, chain: Chain) -> str:
 
 
 def _check_overlap(buffers: Sequence[Buffer], infos: Sequence[TensorInfo], chain: Chain) -> None:
-    """An output shares no memory with an input or another output, unless the chain declares that it may."""
+    """Checks that an output shares no memory with an input or another output, unless the chain declares that it may."""
     first = chain.input_count
     shared = chain.aliases()
     for i in range(first, len(buffers)):
@@ -520,7 +520,7 @@ def _allocate_cupy(cupy: Any, info: TensorInfo, index: int) -> Any:
 
 
 def _record_stream(buffers: Sequence[Buffer], stream: int) -> None:
-    """Tells torch's allocator of a stream that is not the one a tensor was made on."""
+    """Records in torch's allocator that another stream than a tensor's own uses its memory."""
     for buffer in buffers:
         if buffer.ordered and is_torch(buffer.owner) and buffer.owner.is_cuda:
             cuda = torch_module().cuda

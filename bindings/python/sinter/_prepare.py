@@ -1,4 +1,4 @@
-"""Prepares under way: one that can be waited for, and many at once."""
+"""Prepares under way: a single one that can be awaited, and many at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, float], Any]
 
-# How long a waiting thread is deaf to signals.
+# The longest time for which a waiting thread does not handle signals.
 _SLICE_US = 50_000
 # How often an awaiting task polls if its event loop watches no descriptors.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
@@ -40,7 +40,7 @@ def checked_measure(measure: int) -> int:
     """`measure` of a prepare or a context.
 
     Raises:
-        Error: INVALID_ARGUMENT for one that is out of range.
+        Error: INVALID_ARGUMENT for a number that is out of range.
     """
     return integer(measure, "measure", -1, MOST_CANDIDATES)
 
@@ -116,10 +116,10 @@ class Pending(Closable):
                 raise TimeoutError(f"the prepare is still under way after {timeout} s")
 
     def fileno(self) -> int:
-        """A descriptor for ``select`` or an event loop: readable for good once the prepare has ended; closed with it.
+        """A descriptor for ``select`` or an event loop. Once the prepare has ended it stays readable. It is closed with the object.
 
         Raises:
-            Error: UNAVAILABLE where none is to be had.
+            Error: UNAVAILABLE if the system has none left.
         """
         with self._in_call() as pending:
             fd = int(library().sinter_pending_get_fd(pending))
@@ -130,7 +130,7 @@ class Pending(Closable):
     def add_done_callback(self, callback: Callable[[], Any]) -> None:
         """Calls ``callback()`` once: on a thread of the library when the prepare ends, or now if it has.
 
-        An interpreter that ends waits for one that runs, 10 s at most, and begins none.
+        An interpreter that ends waits for a running callback, at most 10 s, and starts none.
         """
         key = _callbacks.register(callback)
         try:
@@ -141,7 +141,7 @@ class Pending(Closable):
             raise
 
     def close(self) -> None:
-        """Cancels what is under way and waits until it has stopped; in a callback it does not wait. May be called again."""
+        """Cancels the prepare, if it is under way, and waits until it has stopped; in a callback it does not wait. May be called again."""
         self._close()
 
     cancel = close
@@ -165,14 +165,14 @@ class Pending(Closable):
         return self.result()
 
     async def _until_ended(self) -> None:
-        """No thread of the library runs Python for it: the loop watches a descriptor, and looks again and again where it
-        cannot watch one."""
+        """Awaits without Python code on the library's threads: the loop watches a descriptor, or polls if it cannot watch
+        one."""
         import asyncio
 
         loop = asyncio.get_running_loop()
         watched = -1
         try:
-            watched = os.dup(self.fileno())  # a loop watches a descriptor once, and many may await
+            watched = os.dup(self.fileno())  # a loop watches a descriptor only once, but several tasks may await
             ended = loop.create_future()
             loop.add_reader(watched, _end, ended)
         except (Error, OSError, NotImplementedError):
@@ -195,7 +195,7 @@ class Pending(Closable):
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _count_awaiting(self, change: int) -> int:
-        """How many tasks await it, which may be those of several loops."""
+        """How many tasks await the prepare, in one event loop or several."""
         with self._lock:
             self._awaiting += change
             return self._awaiting
@@ -208,7 +208,7 @@ class Pending(Closable):
         if status == 0:
             return Plan(pointer, self.context, self.chain)
         if status == Status.DEADLINE_EXCEEDED and not was_done:
-            # Either it is still under way, or it ended by its own deadline: the next call tells.
+            # Either it is still under way, or it ended by its own deadline: the next call distinguishes the two.
             library().sinter_error_release(error)
             return None
         raise_error(status, error)
@@ -221,8 +221,8 @@ def _end(ended: Any) -> None:
 
 
 def run_cancellable(options: Any, work: Callable[[], None], name: str) -> None:
-    """Runs `work`, a call of the library with `options`, on a thread of its own, so that the caller's hears signals: an
-    exception that one raises cancels the call."""
+    """Runs `work`, a call of the library with `options`, on a separate thread, so that the caller's thread handles signals: an
+    exception that a signal handler raises cancels the call."""
     failures: List[BaseException] = []
 
     def run() -> None:
@@ -255,7 +255,7 @@ def _wait_for(thread: threading.Thread, cancel: ctypes.c_void_p) -> None:
 
 
 class Many:
-    """One sinter_prepare_many on a thread of its own, so that the caller's hears signals."""
+    """One sinter_prepare_many on a separate thread, so that the caller's thread handles signals."""
 
     def __init__(
         self, context: "Context", chains: List[Chain], rows: List[int], options: Any, progress: Optional[Progress]
@@ -282,7 +282,7 @@ class Many:
             run_cancellable(self._options, self._prepare, "sinter.prepare_many")
         finally:
             _callbacks.forget(key)
-            # After an interrupt and a failure too: those that were made are given back.
+            # Also after an interrupt or a failure: plans that were made are released.
             pairs = zip(self._plans, self._chains)
             plans = [Plan(ctypes.c_void_p(pointer), self._context, chain) for pointer, chain in pairs if pointer]
         return plans

@@ -28,12 +28,12 @@ class Quantizer(NamedTuple):
     """scale = max(min(amax, upper_bound), eps) / F, F 448 of e4m3 and 127 of s8; the codes are x / scale, cast.
 
     Attributes:
-        granularity: what shares a scale: "tensor", "row", "group" (128 of a row), or "static": ``scale``.
+        granularity: the elements that share a scale: "tensor", "row", "group" (128 of a row), or "static": ``scale``.
         codes: "e4m3" or "s8".
         eps: the least amax; 0 means 1e-10.
-        upper_bound: the most; 0: none.
+        upper_bound: the largest amax; 0: no bound.
         ue8m0: the scale is the next power of two.
-        scale: f32 of rank 0, of "static".
+        scale: f32 of rank 0, for "static".
     """
 
     granularity: str = "row"
@@ -58,7 +58,7 @@ class Quantizer(NamedTuple):
 
 
 def quantize(x: Value, quantizer: Quantizer = Quantizer()) -> Scaled:
-    """x as codes with their scale: [] (tensor), [.., 1] (row), [.., k / 128] (group), or the one given (static)."""
+    """x as codes with their scale: [] (tensor), [.., 1] (row), [.., k / 128] (group), or the given scale (static)."""
     b = builder_of(x)
     out = _abi.Scaled()
     options = instance(quantizer, Quantizer, "quantizer")._options(b)
@@ -93,7 +93,7 @@ def scaled_matmul(
 ) -> Value:
     """activation(a W + bias) of codes and scales, not rounded. a [m, k]; w [n, k]; e4m3 or s8.
 
-    The scales' shapes say what shares a value: [], [rows, 1], [rows, k / 128], of w also [ceil(n / 128), k / 128].
+    The scales' shapes determine which elements share one: [], [rows, 1], [rows, k / 128], for w also [ceil(n / 128), k / 128].
     ``accumulate`` "fast": sums of e4m3 may stay in the tensor cores; not with scales of k / 128 values.
     """
     b = _builder_of_scaled(a)

@@ -1,4 +1,4 @@
-"""What a prepare would choose, without building it."""
+"""The plan that a prepare would choose, without building it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CHOICES = {number: word for word, number in _abi.CHOICE.items()}
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """What a prepare would choose; nothing of it is built. Made by ``Context.search``.
+    """The plan that a prepare would choose; nothing is built. Made by ``Context.search``.
 
     Attributes:
         bucket: the largest m that one pass of the plan serves.
         kernel_count: kernels that a launch enqueues.
         predicted_us: microseconds at the bucket's rows, as the cost model predicts them.
-        unfused_us: the same of the plain plan.
+        unfused_us: the same for the unfused plan.
         workspace_size: bytes; may be 0.
         choice: "unfused" for the plain plan, else "fused".
         measured: whether a measurement chose the plan.
@@ -45,7 +45,7 @@ class Search:
 
 
 def search(context: "Context", chain: Chain, rows: int, options: Any, progress: Optional[Progress]) -> Search:
-    """Runs the search on a thread of its own, as ``run_cancellable`` does."""
+    """Runs the search on a separate thread, as ``run_cancellable`` does."""
     found = ctypes.c_void_p()
 
     def ask() -> None:

@@ -1,4 +1,4 @@
-"""Places that always hold the best plan so far."""
+"""Slots, which always hold the best plan so far."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from ._context import Context
 
 
-#: The generation of a slot whose plan is the library's own kernels.
+#: The generation of a slot whose plan consists of the library's prebuilt fallback kernels.
 STAND_IN = 1
 
 
 class Slot(Closable):
-    """A place that always holds the best plan so far, for callers that must not wait; ``Context.slot`` makes one.
+    """A slot always holds the best plan so far, for callers that must not wait; ``Context.slot`` makes one.
 
-    Nothing that a plan, binding or graph holds ever changes: to take a better plan in, ask for it, bind, capture anew.
+    Plans, bindings and graphs never change: to use a better plan, ask for it, bind it, and capture again.
     Thread-safe. When the last reference goes, a build under way is cancelled.
     """
 
@@ -51,7 +51,7 @@ class Slot(Closable):
         super().__init__(pointer, key=key)
         self.context = context
         self.chain = chain
-        #: Whether it may measure other plans beside the one that prediction chose.
+        #: Whether it may measure other plans in addition to the predicted one.
         self._goes_on: bool = options.measure > 0 or (options.measure == 0 and context._slots_measure)
         under_way.add(self)
 
@@ -60,18 +60,18 @@ class Slot(Closable):
 
     @property
     def generation(self) -> int:
-        """0: no plan yet, 1: one that stands in, 2: the final one, then one more for each that was offered.
+        """0: no plan yet; 1: a stand-in; 2: the final plan; then one more for each offered plan.
 
-        With ``manual`` it may wait for ``switch``.
+        With ``manual`` the number may wait for ``switch``.
         """
         with self._in_call() as slot:
             return int(library().sinter_slot_get_generation(slot))
 
     def plan(self) -> "Optional[Plan]":
-        """The current plan, at once; None when there is none yet.
+        """The current plan, without waiting; None if there is none yet.
 
         Raises:
-            Error: the build's own, when it failed; FAILED_PRECONDITION in the child of a fork that left it behind.
+            Error: the build's own, if it failed; FAILED_PRECONDITION in the child of a fork that does not run the build.
         """
         return self._plan(shares_workspace=True)
 
@@ -110,7 +110,7 @@ class Slot(Closable):
 
     @property
     def build(self) -> Pending:
-        """The build, which has ended after a hit: to wait for, to be called, to read its error."""
+        """The build: to wait for it, to be called back, or to read its error. After a hit it has ended."""
         pointer = ctypes.c_void_p()
         with self._in_call() as slot:
             call("sinter_slot_get_build", slot, ctypes.byref(pointer))
