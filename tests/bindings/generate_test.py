@@ -1,4 +1,4 @@
-"""What ./dev bindings writes: the files that are committed are its, and what the headers gain is in every language at once.
+"""Tests of ./dev bindings: the committed files are its output, and additions to the headers reach every language at once.
 
 Usage: generate_test.py ROOT WORK
 """
@@ -23,7 +23,7 @@ class Committed(unittest.TestCase):
 
 
 class Changed(unittest.TestCase):
-    """With headers of its own, into a tree of its own."""
+    """Generates from changed copies of the headers into a separate tree."""
 
     def setUp(self):
         shutil.rmtree(WORK, ignore_errors=True)

@@ -482,7 +482,7 @@ def test_any_chain_compiled():
 
 
 def test_layers_between_attentions():
-    """Of Qwen3-0.6B, with and without programmatic edges, and with norms that are part of the matrices; in a graph."""
+    """Layers of Qwen3-0.6B, with and without programmatic edges, and with norms folded into the matrices; in a graph."""
     generator = torch.Generator("cuda").manual_seed(3)
 
     def weight(*shape):

@@ -1,4 +1,4 @@
-"""What the tests of the Python package share. None of them needs a GPU, torch or numpy.
+"""Helpers that the tests of the Python package share. None of the tests needs a GPU, torch or numpy.
 
 LIBSINTER_PATH names the library, FAKE_LIBCUDA the stand-in for the driver, PYTHONPATH holds bindings/python.
 """
@@ -32,7 +32,7 @@ class Array:
 
 
 class Broken:
-    """As older JAX is for bf16."""
+    """An array whose interface fails, like older JAX's for bf16."""
 
     @property
     def __cuda_array_interface__(self):
@@ -79,7 +79,7 @@ class DLPack:
 
 
 def pytest_collection_finish(session):
-    """What imports made lives to the end: with torch, a full collection that looks through it takes a third of a second."""
+    """Freezes the objects that imports made, which live to the end: with torch, a full collection over them takes a third of a second."""
     gc.collect()
     gc.freeze()
 

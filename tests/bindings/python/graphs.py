@@ -29,7 +29,7 @@ def passed(model, options=None, dynamic=None):
     def run_graph(gm, example_inputs, **_):
         view_to_reshape(gm)
         config.post_grad_custom_pre_pass(gm.graph)
-        remove_noop_ops(gm.graph)  # Inductor's next pass, which trusts what nodes say of their memory
+        remove_noop_ops(gm.graph)  # Inductor's next pass, which relies on the nodes' metadata about their memory
         gm.recompile()
         return make_boxed_func(gm.forward)
 

@@ -171,7 +171,7 @@ def test_progress_may_close(given_back, need_compiler):
 
 
 def test_a_call_on_another_thread_is_waited_for(refusing, given_back, need_compiler):
-    """And gives the object back when it ends, not before."""
+    """The call releases the object when it ends, not before."""
     pending, inside, go, closed = refusing.prepare_async(SMALL, m=8), threading.Event(), threading.Event(), threading.Event()
     error_of(pending.result)
 

@@ -14,7 +14,7 @@ from conftest import Array, Broken, DLPack
 
 
 def test_dlpack_is_read_where_the_array_interface_fails():
-    """As that of older JAX does for bf16."""
+    """The interface of older JAX fails in this way for bf16."""
     both = type("Both", (DLPack, Broken), {})((7, 1024))
     seen = _buffers.describe(both, "x")
     assert seen.address == 1 << 24 and seen.dtype is sinter.DType.BF16

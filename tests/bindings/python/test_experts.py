@@ -152,7 +152,7 @@ def test_ids_and_weights_that_are_not_aligned_are_copied(on_fake_gpu):
 
 @pytest.fixture
 def torchs(monkeypatch):
-    """What torch computed, by rows."""
+    """The computations of torch, by rows."""
     calls = []
     monkeypatch.setattr(experts_module, "_by_torch", lambda x, *given: calls.append(len(x)) or x)
     return calls

@@ -40,7 +40,7 @@ class Meeting:
 
 
 def on_all(work):
-    """What `work(rank)` returns or raises, of two threads."""
+    """The results of `work(rank)`, returned or raised, on two threads."""
     results = [None, None]
 
     def run(rank):

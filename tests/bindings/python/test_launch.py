@@ -300,7 +300,7 @@ def test_a_given_workspace_is_apart_from_all_buffers(gpu, launchable, buffers, i
 
 
 def test_a_given_workspace_is_kept(gpu, launchable, buffers, monkeypatch):
-    """By a binding as long as it lives, by a launch until it has ended."""
+    """A binding keeps it as long as the binding lives, a launch until the launch has ended."""
     *inputs, out = buffers
     space = Array((launchable.workspace_size,), 1 << 29, "|V1")
     alive = weakref.ref(space)

@@ -34,7 +34,7 @@ class Fp8LinearMethod(LinearMethod):
 
 
 class Linear(torch.nn.Module):
-    """What both servers' linear layers have."""
+    """The attributes that both servers' linear layers have."""
 
     def __init__(self, inputs, outputs, parts=1, bias=False, method=UnquantizedLinearMethod, dtype=torch.bfloat16, sums=True):
         super().__init__()
@@ -190,7 +190,7 @@ def pass_manager():
             return True
 
     class PostGradPassManager(CustomGraphPass):
-        """`compile_range` is set by who compiles; vLLM has it in a context."""
+        """The caller sets `compile_range`, which vLLM keeps in a context."""
 
         def __init__(self, compile_range):
             self.passes, self.compile_range = [], types.SimpleNamespace(start=compile_range[0], end=compile_range[1])
@@ -400,7 +400,7 @@ def test_layers_that_do_not_fit_keep_vllms_path(vllm, why, caplog, monkeypatch):
         model(positions, x)
     assert "a model of vLLM keeps its own path" in caplog.text
     assert not any(hasattr(layer, "sinter_after") for layer in model.layers)
-    assert all(layer.mlp.own_calls == 0 for layer in model.layers)  # the MLPs are taken each for itself
+    assert all(layer.mlp.own_calls == 0 for layer in model.layers)  # each MLP is taken separately
 
 
 def test_what_vllm_compiled_without_the_plugin_is_not_taken(vllm):
@@ -580,7 +580,7 @@ def test_sglangs_mlps_are_hooked(sglang, caplog, monkeypatch):
         forward = sglang.registry.apply(target, lambda self, x, forward_batch=None: self.own(x))
         mlp = Mlp()
         assert close(forward(mlp, x, forward_batch=object()), Mlp().own(x)) and mlp.own_calls == 0
-        for options in (*GATES.values(), dict(parts=2)):  # the last sums by itself
+        for options in (*GATES.values(), dict(parts=2)):  # the last one sums by itself
             mlp = Mlp(**options)
             forward(mlp, torch.ones(3, 64, dtype=mlp.down_proj.weight.dtype), None)
             assert mlp.own_calls == 1

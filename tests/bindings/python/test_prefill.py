@@ -124,7 +124,7 @@ def test_a_slot_that_measures_is_asked_once_in_a_while(store, serving):
 
 @pytest.mark.parametrize("by", ["SINTER_MEASURE", "SINTER_SLOT_MEASURE", ""])
 def test_a_servers_plans_are_measured_by_a_variable(store, gpu, monkeypatch, by):
-    """Those that are prepared at once, and those of the background."""
+    """That holds for plans that are prepared at once, and for plans built in the background."""
     if by:
         monkeypatch.setenv(by, "2" if by == "SINTER_MEASURE" else "1")
     with sinter.Context(0, driver_path=os.environ["FAKE_LIBCUDA"], cache_dir="", log_level="off") as context:

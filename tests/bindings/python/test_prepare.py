@@ -403,7 +403,7 @@ def test_a_callback_that_raises_changes_nothing(tmp_path, need_compiler, monkeyp
 
 
 def test_a_callback_that_raises_is_heard_of(tmp_path, need_compiler):
-    """With Python's own hook, which takes only objects of the interpreter."""
+    """Python's own hook is in place, which only accepts objects of the interpreter."""
     code = (
         "import sinter, sys, threading\n"
         "def on_log(*_): raise KeyError('from log')\n"
@@ -538,7 +538,7 @@ FLAGS = {
 }
 
 
-# What a message names, where Python's own would name nothing.
+# The text that a message names; Python's own message would name nothing.
 WORDS = {
     "switch": ["cache is 'no'"],
     "folder": ["cache_dir is 3"],

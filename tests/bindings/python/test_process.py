@@ -285,7 +285,7 @@ SLOW = "gated_ffn m=M n=3072 k=1024 l=1024 act=silu"
 
 
 def prepare_in_a_fork(_):
-    """In a worker of a fork pool: a context of its own."""
+    """Prepares in a worker of a fork pool, with a new context."""
     try:
         sinter.Context(target="h200", cache_dir="", cache=False).prepare(SMALL, m=8)
     except sinter.Error as error:

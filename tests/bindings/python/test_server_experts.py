@@ -101,7 +101,7 @@ def codes(rows=12, experts=6, top=3, k=256, n=128, l=136):
 
 @pytest.mark.parametrize("coded", [True, False])
 def test_the_chain_of_codes_computes_what_servers_tensors_say(coded):
-    """By the reference, from buffers as servers have them."""
+    """The reference computes, from buffers in the servers' form."""
     x, rows, ids, weights, w13, w2, scales = codes()
     key = scaled_experts.scaled_experts_key(6, 3, 128, 256, 136, torch.bfloat16, coded)
     chain = store_module.chains[key]

@@ -31,7 +31,7 @@ HIDDEN, INNER, Q, COLUMNS = 64, 96, 128, 192
 
 
 def parts_of(weights):
-    """What each of two ranks has of o, norm, gate_up, down, next_norm and next."""
+    """The parts of o, norm, gate_up, down, next_norm and next on each of two ranks."""
     o, norm, gate_up, down, next_norm, next = weights
     gate, up = gate_up.chunk(2)
     halves = lambda w, dim: [half.contiguous() for half in w.chunk(2, dim)]
@@ -125,7 +125,7 @@ class FakePlan:
 
 
 def test_a_layer_finds_plans_by_rows_and_compares_each_once(monkeypatch):
-    """In one process: M changes, rows that are there already are not compared again, and no rows launch nothing."""
+    """Runs in one process: M changes, plans for known rows are not compared again, and zero rows launch nothing."""
     told = []
     group = OneGroup(gather=lambda own: told.append(own) or [own, own])
     layer = sinter.torch.BetweenAttentions(**dict(zip(layer_weights(), parts_of(list(layer_weights().values()))[0])), group=group)
@@ -349,7 +349,7 @@ def test_too_many_ranks_and_a_rank_without_a_driver_have_no_group(monkeypatch):
 
 @two_gpus
 def test_ranks_whose_group_fails_are_told_why(monkeypatch):
-    """As where handles of memory cannot be opened: here both have one GPU."""
+    """The failure is like memory handles that cannot be opened: here both ranks have one GPU."""
     context = on_gpu(0)
     found, made = join_both(monkeypatch, Distributed(), lambda device: context)
     assert made == [] and all("have the same GPU" in why for why in found)
@@ -401,7 +401,7 @@ def shard(model, whole, rank):
 
 @pytest.fixture
 def ranks(vllm, monkeypatch):
-    """vLLM's group of two ranks, and what the plugin makes of it: joins that succeed."""
+    """vLLM's group of two ranks, and a join by the plugin that succeeds."""
     made = Ranks()
     made.joins, made.why, made.split = [], "", groups_module.Split("tp:0", OneGroup(), made.all_reduce)
     tp = types.SimpleNamespace(unique_name="tp:0", cpu_group="cpu group", world_size=2)

@@ -398,7 +398,7 @@ def test_what_does_not_fit_is_left_alone(options):
 
 @pytest.mark.parametrize("gradients", [False, True])
 def test_a_projection_that_is_put_in_later_computes(gradients, context, need_compiler):
-    """As an adapter's is, or another Linear."""
+    """Such a projection is an adapter's, or another Linear."""
     made, x = model(1), torch.randn(5, 64).bfloat16()
     sinter.torch.replace_mlp(made)
     mlp = made[0].mlp

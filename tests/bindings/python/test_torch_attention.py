@@ -54,7 +54,7 @@ def attended(reports):
 
 
 def by_windows(windows, heads, rows):
-    """As Swin: a bias of heads, and a mask of windows, of which the batch has several times all."""
+    """Attention as in Swin: a bias for each head, and a mask for each window; the batch holds all windows several times."""
 
     def attend(q, k, v, bias, mask):
         spread = mask.view(1, windows, 1, rows, rows).expand(q.shape[0] // windows, -1, heads, -1, -1)
@@ -64,7 +64,7 @@ def by_windows(windows, heads, rows):
 
 
 def repeated(q, k, v):
-    """As Llama without ``enable_gqa``."""
+    """Attention as in Llama without ``enable_gqa``."""
 
     def repeat(x):
         b, h, s, d = x.shape
@@ -74,19 +74,19 @@ def repeated(q, k, v):
 
 
 def by_hand(q, k, v, bias):
-    """As timm's Swin."""
+    """Attention as in timm's Swin."""
     scores = (q * 0.3) @ k.transpose(-2, -1) + bias
     return scores.softmax(-1) @ v
 
 
 def divided(q, k, v, bias):
-    """As transformers' eager attention."""
+    """Attention as in transformers' eager implementation."""
     scores = torch.matmul(q, k.transpose(2, 3)) / 4 + bias
     return F.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype) @ v
 
 
 def by_einsum(q, k, v):
-    """Of [batch, heads, rows, width], as einops spells it: axes of 1 around each product."""
+    """Attention of [batch, heads, rows, width], as einops writes it: axes of 1 around each product."""
     scores = torch.einsum("bhid,bhjd->bhij", q, k) * 0.25
     return torch.einsum("bhij,bhjd->bhid", scores.softmax(-1), v)
 
@@ -193,7 +193,7 @@ def test_probabilities_that_others_read_are_left_to_torch():
 
 
 def half_turned(x, by=-1.0):
-    """As rotary embeddings: the second half by a number, ahead of the first."""
+    """A rotation as in rotary embeddings: the second half, times a number, comes before the first."""
     first, second = x.chunk(2, -1)
     return torch.cat([second * by, first], -1)
 

@@ -140,7 +140,7 @@ def test_images_of_channels_last_keep_their_strides():
 
 
 def normed(*modules):
-    """With batch norms that have learned something."""
+    """The modules, with batch norms whose parameters and statistics are not the initial ones."""
     model = half(*modules)
     for norm in (module for module in model.modules() if isinstance(module, N.BatchNorm2d)):
         for vector in (*norm.parameters(), norm.running_mean, norm.running_var):
@@ -389,7 +389,7 @@ def test_rows_of_squares_have_limits_too():
 
 
 def test_dw_and_db_of_a_computed_gradient_are_taken():
-    """As after a linear layer: its weight's gradient is a GEMM of transposed rows."""
+    """They follow a linear layer: its weight's gradient is a GEMM of transposed rows."""
 
     class Model(N.Module):
         def forward(self, x, y, g):
@@ -1186,7 +1186,7 @@ def test_of_a_part_that_loses_a_half_is_taken_where_it_gains(monkeypatch, gains)
 
 
 class Scanned(N.Module):
-    """Equal layers, with what no part takes between them."""
+    """Equal layers, separated by ops that no part captures."""
 
     def __init__(self, layers=2):
         super().__init__()
@@ -1204,7 +1204,7 @@ def behind_a_scan(nodes):
 
 
 def reported(model, monkeypatch, inductor_us):
-    """The report of a graph whose parts Inductor's kernels are estimated to compute in so many us, and what was searched."""
+    """The report of a graph, with a given estimate in us for Inductor's kernels of each part, and the searches that were made."""
     from sinter.torch.backend import planner
 
     searched, own = [], planner.Asked
@@ -1353,7 +1353,7 @@ def test_code_to_measure_by_is_made_while_inductor_compiles_the_graph(monkeypatc
 
 @pytest.mark.parametrize("candidates, asked", [(True, [0]), (11, [11, -1])])
 def test_plans_of_parts_are_chosen_by_measuring_before_the_gate_measures(monkeypatch, candidates, asked):
-    """Where none can be measured, as here, prediction chooses."""
+    """If no plan can be measured, as here, prediction chooses."""
     from sinter.torch.backend import graph_pass as graph_pass_module, planner
     from sinter.torch.gate.measure import Measured
 

@@ -21,7 +21,7 @@ DENSE.update(torch_dtype="bfloat16")
 MIXED = {**DENSE, "hidden_size": 128, "num_experts_per_tok": 2}
 FP8 = dict(quant_method="fp8", activation_scheme="dynamic", weight_block_size=[128, 128])
 
-#: Configs by name, with what of a server's model they say beside its extents: which class it is, and which of its layers have biases.
+#: Configs by name, with their facts about a server's model other than its extents: its class, and which of its layers have biases.
 LAYERS = {
     "llama": (dict(model_type="llama", attention_bias=False, mlp_bias=False), ""),
     "llama with biases of attention": (dict(model_type="llama", attention_bias=True), "attention"),
@@ -38,7 +38,7 @@ EXPERTS = {
     "deepseek_v3": dict(model_type="deepseek_v3", n_routed_experts=8, moe_intermediate_size=256, quantization_config=FP8, routed_scaling_factor=2.5),
     "qwen3_moe of e4m3": dict(model_type="qwen3_moe", num_experts=16, moe_intermediate_size=128, quantization_config=FP8),
 }
-#: Configs of which plugins take nothing, and what the error names.
+#: Configs of which plugins take nothing, and the words that the error names.
 REFUSED = {
     "gpt-oss": (dict(MIXED, model_type="gpt_oss", num_local_experts=32, swiglu_limit=7.0, quantization_config={"quant_method": "mxfp4"}), "model_type is 'gpt_oss': its experts have biases"),
     "llama of fp8": (dict(DENSE, model_type="llama", quantization_config=FP8), "quantization_config has quant_method 'fp8'"),
@@ -80,7 +80,7 @@ def prepared(monkeypatch, context):
 
 
 class Attention(torch.nn.Module):
-    """With the columns that a config says."""
+    """Attention with the columns of a config."""
 
     def __init__(self, config, bias):
         super().__init__()

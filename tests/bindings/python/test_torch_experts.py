@@ -53,7 +53,7 @@ def compiled(module, *inputs, dynamic=False, grad=False):
 
 
 def as_transformers(x, ids, weights, w1, w2, act=torch.nn.functional.silu, order=None, sorted_by=None, counted=None, masked=None):
-    """What transformers' function computes, with changes. `masked`: ids from there on name no expert, and their rows are zeros."""
+    """The computation of transformers' function, with changes. `masked`: ids from there on name no expert, and their rows are zeros."""
     top, experts = ids.shape[1], len(w1)
     of_slot, by = torch.sort(sorted_by(ids.reshape(-1)) if sorted_by else ids.reshape(-1))
     zeroed = (lambda rows: rows.masked_fill((of_slot >= masked).unsqueeze(-1), 0.0)) if masked else (lambda rows: rows)
@@ -124,7 +124,7 @@ def test_what_a_backward_graph_reads_stays():
 
 
 def by_ends(x, ids, weights, w1, w2, act, order):
-    """As others spell experts: nothing here is what the pass for transformers' function knows."""
+    """Experts as other libraries write them: the pass for transformers' function recognises nothing here."""
     of_slot, by = torch.sort(ids.reshape(-1))
     ends = torch.searchsorted(of_slot, torch.arange(len(w1), device=x.device), right=True, out_int32=True)
     gate, up = order(torch._grouped_mm(x[by // ids.shape[1]], w1, offs=ends))

@@ -270,7 +270,7 @@ def test_the_gate_counts_no_kernel_that_inductor_has_beyond_a_part_too(modules):
 
 
 def test_the_gate_counts_a_kernel_for_each_piece_that_the_part_alone_connects(modules):
-    """As a sum of what many rows' gradients are laid into: Inductor computes all in one kernel, and without the sum each by itself."""
+    """An example is a sum of tensors that hold many rows' gradients: Inductor computes all in one kernel, and without the sum each in its own."""
     gate, figures = modules.gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
     shape, writes = (32, 256, 36), lambda node: node.target == "laid"
 
@@ -311,7 +311,7 @@ def test_no_kernel_of_inductors_reaches_over_a_product(modules):
 
 
 def test_what_is_computed_of_saved_values_is_computed_where_a_product_meets_it(modules):
-    """As the slope of an activation, in a backward graph."""
+    """An example is the slope of an activation in a backward graph."""
     gate, saved = modules.gate, Node("input", shape=(128, 256))
     slope = Node("aten.tanh.default", saved, shape=(128, 256))
     product = Node("aten.mm.default", Node("input"), Node("input", shape=(64, 256)), shape=(128, 256))
@@ -364,7 +364,7 @@ def test_the_gate_counts_the_matrices_of_a_grouped_product_that_rows_can_need(mo
 
 
 def test_the_gate_knows_what_grouped_products_take(modules):
-    """As `tests/bench/torch_backend/grouped_mm.py` measured them."""
+    """`tests/bench/torch_backend/grouped_mm.py` measured the expected times."""
     gate, figures = modules.gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
     table = pathlib.Path(__file__).parents[2] / "bench/torch_backend/grouped-mm-h200.tsv"
     rows = [line.split("\t") for line in table.read_text().splitlines() if not line.startswith("#")]

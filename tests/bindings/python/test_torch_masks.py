@@ -195,7 +195,7 @@ def test_attention_whose_mask_is_all_false():
 
 
 def test_einsums_of_attention_with_large_scores():
-    """As burn 4697 and executorch 18407 say of softmax: the maximum goes first, so that no power overflows, whatever the factor."""
+    """Like burn 4697 and executorch 18407 on softmax: the maximum is subtracted first, so that no power overflows for any factor."""
 
     def attend(q, k, v):
         scores = torch.einsum("bhid,bhjd->bhij", q, k)

@@ -56,7 +56,7 @@ JOINED_BEFORE = pytest.mark.parametrize("joined_before", [True] if DEVICE == "cu
 
 
 def frozen(model, *inputs, joined_before=False, **more):
-    """As ``run``, with Inductor's freezing; the chains."""
+    """Runs like ``run``, with Inductor's freezing. Returns the chains."""
     with torch._inductor.config.patch({**FREEZING, "cpp.enable_concat_linear": joined_before}):
         _, reports = run(model, *inputs, **more)
     return [part.made.chain for report in reports for part in report.taken]
@@ -242,7 +242,7 @@ def test_products_that_no_part_takes_are_apart_again(monkeypatch):
 
 
 def test_products_are_apart_again_behind_parts_that_became_operators():
-    """Where x's maker was replaced, and views of the weights with a part that read them too."""
+    """Here the node that made x was replaced, and views of the weights were erased with a part that also read them."""
     from sinter.torch.graph.join_adjacent import _join, part_again
     from sinter.torch.graph.replace import add_call
 

@@ -102,7 +102,7 @@ def test_a_small_step_is_one_kernel(context, need_compiler):
 
 
 def test_small_steps_are_taken_for_the_launches_that_they_save():
-    """By the gate: a step has a fiftieth of the multiplications, and of the bytes, that make other parts worth a plan."""
+    """The gate accepts them: a step has a fiftieth of the multiplications, and of the bytes, that make other parts worth a plan."""
     (report,) = compiled(half(Gru(36, 36)), torch.randn(6, 256, 36), {"verify": False})
     taken = [node for part in report.taken for node in part.nodes]
     assert sum("tanh" in str(node.target) for node in taken) == 6, report.left
@@ -122,7 +122,7 @@ def test_launches_are_products_and_what_lies_between(monkeypatch):
 
 
 def test_gradients_of_a_weight_of_all_steps_are_one_product():
-    """And those of its bias one sum, and those of the steps' rows lie beside each other."""
+    """The gradients of its bias are one sum. The gradients of the steps' rows are adjacent in memory."""
     torch.manual_seed(1)
     model, x = Gru(36, 36).to(DEVICE), torch.randn(6, 32, 36, device=DEVICE)
 

@@ -83,7 +83,7 @@ def test_results_of_one_memory_are_computed_once(monkeypatch, whatever_it_gains,
 
 
 def test_rows_of_a_weight_are_cast_beside_whole_weights(whatever_it_gains):
-    """As of the one matrix that makes queries of one tensor, and keys and values of another."""
+    """An example is the matrix that makes queries from one tensor, and keys and values from another."""
     torch.manual_seed(1)
     model = N.MultiheadAttention(64, 2, batch_first=True).to(DEVICE)
 
@@ -165,7 +165,7 @@ def test_a_part_before_a_cross_entropy_writes_no_logarithm_of_each_class(whateve
 
 
 def test_gradients_of_weights_are_products_of_rows_as_they_lie(context, need_compiler):
-    """Also of what the part computes: no kernel transposes them."""
+    """That includes rows that the part computes: no kernel transposes them."""
 
     class Model(N.Module):
         def __init__(self):
@@ -385,7 +385,7 @@ def test_what_a_step_reads_is_what_was_given_also_where_the_graph_writes_over_it
 
 
 def test_a_step_that_is_verified_writes_over_no_input_itself(monkeypatch, whatever_it_gains):
-    """The graph says nothing of such a write to Inductor, which then reads what is there no longer."""
+    """The graph does not show Inductor such a write, so Inductor would then read overwritten values."""
     told, carried, by_reference = [], run_chain.carried, run_chain._by_reference
 
     def as_on_a_gpu(chain, inputs, m):
@@ -424,7 +424,7 @@ def test_an_operator_that_writes_in_place_says_so():
 
 
 def estimated_us(f, *shapes):
-    """What Inductor's kernels for `f` of f32 tensors are estimated to take on an H100."""
+    """The estimated time of Inductor's kernels for `f` of f32 tensors on an H100."""
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -462,7 +462,7 @@ def test_sums_of_rows_are_counted_as_kernels_that_read_once_more():
 
 
 def estimated_adamw_us(shapes):
-    """What Inductor's kernels for a step of AdamW on tensors of `shapes` are estimated to take on an H100."""
+    """The estimated time of Inductor's kernels for a step of AdamW on tensors of `shapes` on an H100."""
 
     def step(*given):
         p, g, m, v = ([*given[i :: 4]] for i in range(4))

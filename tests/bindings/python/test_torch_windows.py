@@ -1,4 +1,4 @@
-"""Poolings and convolutions of each channel by itself through the pass of torch.compile's backend."""
+"""Poolings and depthwise convolutions through the pass of torch.compile's backend."""
 
 import json
 
@@ -28,7 +28,7 @@ def by_channel(taps=3, channels=16, **more):
 
 
 class Line(N.Module):
-    """As in a state-space model: values of tokens before it, whose channels lie beside each other."""
+    """A depthwise convolution as in a state-space model: it reads values of earlier tokens, whose channels are adjacent in memory."""
 
     def __init__(self):
         super().__init__()
@@ -58,7 +58,7 @@ def in_groups(channels, to, groups, taps=3, **more):
 
 
 class Position(N.Module):
-    """As speech models have it: a convolution of a line with a long filter, whose last result is left out."""
+    """A module of speech models: a convolution of a line with a long filter, whose last result is left out."""
 
     def __init__(self):
         super().__init__()
@@ -161,7 +161,7 @@ def test_other_windows_are_inductors():
     ids=["no_batch", "integers", "symbolic"],
 )
 def test_a_maximum_that_no_chain_has_leaves_the_rest_to_parts(x, dynamic, monkeypatch):
-    """What picks its values from the operator's results goes with it."""
+    """Nodes that pick from the operator's results are not captured either."""
     monkeypatch.setattr(planner, "worth_a_try", lambda *_: True)
 
     def f(t):
@@ -178,7 +178,7 @@ def test_a_maximum_that_no_chain_has_leaves_the_rest_to_parts(x, dynamic, monkey
 
 
 def test_filters_of_weights_have_their_channels_beside_each_other(monkeypatch):
-    """And a convolution that is left reads its weight as it was."""
+    """A convolution that is not captured reads its original weight."""
     model, x = MODELS["depthwise"][0], torch.randn(2, 16, 16, 16).bfloat16().to(memory_format=torch.channels_last)
     _, reports = run(model, x)
     assert (3, 1, 3, 16) in [info.shape for info in reports[0].taken[0].made.chain.inputs()]
@@ -195,7 +195,7 @@ def test_filters_of_weights_have_their_channels_beside_each_other(monkeypatch):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_what_computes_without_a_plan_holds_no_windows(name):
-    """In the reference's place: each pixel once for each window would take many times the image's memory."""
+    """The fallback computes instead of the reference: each pixel once for each window would take many times the image's memory."""
     model, side = MODELS[name]
     x = torch.randn(2, 16, side, side).bfloat16().to(memory_format=torch.channels_last)
     _, reports = run(model, x)

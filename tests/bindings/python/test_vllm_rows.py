@@ -182,7 +182,7 @@ def test_a_graph_of_an_mlp_is_expanded(vllm):
 
 
 def test_vllms_norm_is_left_to_its_lowering(vllm):
-    """With vLLM's operator of a norm in the process, it stands in the graph once for each norm."""
+    """If the process has vLLM's operator for a norm, the graph holds it once for each norm."""
     library = torch.library.Library("vllm_ir", "FRAGMENT")
     library.define("fused_add_rms_norm(Tensor x, Tensor x_residual, Tensor? weight, float epsilon) -> (Tensor, Tensor)")
     try:

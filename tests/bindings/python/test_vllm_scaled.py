@@ -116,7 +116,7 @@ def make(vllm, monkeypatch):
 
 
 def plain(model, count=5):
-    """What vLLM's own layers give, whatever the plugin did to the classes."""
+    """The results of vLLM's own layers, whatever the plugin did to the classes."""
     return Tapped.forward(model, *rows(count))
 
 
