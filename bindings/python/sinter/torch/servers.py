@@ -195,7 +195,7 @@ def folding_pays(weights: Sequence[torch.Tensor], eps: float) -> bool:
     Prepares the plan for the fewest rows, if weights are on a GPU.
 
     Args:
-        weights: as of ``torch.ops.sinter.between_attentions``.
+        weights: the weights of ``torch.ops.sinter.between_attentions``.
     """
     o = weights[0]
     if not o.is_cuda or not store.settings.sizes:
@@ -213,7 +213,7 @@ def planned(weights: Sequence[torch.Tensor], eps: float, folded: bool, group: st
     """Whether such a layer has plans, or has none because its weights are not on a GPU. Prepares plans for the configured sizes.
 
     Args:
-        weights: as of ``torch.ops.sinter.between_attentions``.
+        weights: the weights of ``torch.ops.sinter.between_attentions``.
         group: the name of a joined group over which the layer is split: all its ranks call this at once, and get the same answer.
         quantizer: the operator's; not with a group.
     """

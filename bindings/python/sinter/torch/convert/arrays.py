@@ -72,7 +72,7 @@ class Array(NamedTuple):
 
 
 def of(value: Value, folded: int = 0) -> Array:
-    """A value whose axes lie in the graph's order."""
+    """An array whose axes are in the graph's order."""
     return Array(value, tuple(range(value.rank)), folded)
 
 
