@@ -281,14 +281,16 @@ std::string LaunchedName(const LoadedPlan& plan, size_t kernel) {
 absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge,
                          bool* half_sent) {
   const LoadedPlan& plan = *bound.plan;
+  const KernelSpec* before = nullptr;  // of the last kernel that was launched
   const auto launch = [&](const PlanLaunch& one) {
     absl::Status status = plan.kernels[one.kernel]->loaded->Launch(
         *bound.kernels[one.kernel], stream, one.rows, one.offset, one.edge);
     if (status.ok()) {
-      if (half_sent != nullptr) {
-        *half_sent = ProductOf(plan.plan.kernels[one.kernel].spec).schedule.pushes > 0;
-      }
+      before = &plan.plan.kernels[one.kernel].spec;
       return status;
+    }
+    if (half_sent != nullptr && before != nullptr) {
+      *half_sent = ProductOf(*before).schedule.pushes > 0;
     }
     return Annotate(status, absl::StrCat("launching ", LaunchedName(plan, one.kernel)));
   };

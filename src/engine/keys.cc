@@ -72,8 +72,9 @@ std::string KernelKeyOf(const KernelSpec& spec, const KernelCode& code, const Di
                         const EngineCore& core) {
   KernelKey key;
   key.format_version = KernelFormat(core.hooks.format);
-  key.code = code.Bytes();
-  key.schedule = code.ScheduleBytes();
+  KernelCode::Written written = code.Write();
+  key.code = std::move(written.code);
+  key.schedule = std::move(written.schedule);
   key.device_headers = core.hooks.device_headers(spec);
   key.arch = std::string(arch);
   key.options = CompileOptionsOf(spec);

@@ -163,8 +163,7 @@ class Assembly::Maker {
     step.stitch.schedule = kernel.stitch;
     step.stitch.parts = kernel.parts;
     step.stitch.prediction = kernel.prediction;
-    step.spec = std::make_shared<BodyWith<StitchSpec>>(
-        StitchSpec{step.body->body, kernel.stitch, {}, 0, kernel.parts});
+    step.spec = step.MakeSpec();
     KernelSpec spec;
     spec.family = &StitchFamily();
     spec.body = step.spec;

@@ -104,10 +104,7 @@ class Assembler {
 
   void BindStitch(const PlanStep& step, int scratch) {
     std::shared_ptr<BodyWith<StitchSpec>> body = step.spec;
-    if (body == nullptr) {
-      body = std::make_shared<BodyWith<StitchSpec>>(
-          StitchSpec{step.body->body, step.stitch.schedule, {}, 0, step.stitch.parts});
-    }
+    if (body == nullptr) body = step.MakeSpec();
     StitchSpec& spec = body->value;
     for (ValueId value : step.body->inputs) spec.operands.push_back(Locate(value));
     for (const BodyOutput& out : step.body->outputs) {

@@ -65,6 +65,12 @@ struct PlanStep {
   Segmentation segments;               // of the run
   std::vector<RankedSchedule> ranked;  // one for each segment
   OwnChoice own;                       // of a run of a family's own, which has no segments
+
+  // Ops and schedule of a stitched kernel, without operands.
+  std::shared_ptr<BodyWith<StitchSpec>> MakeSpec() const {
+    return std::make_shared<BodyWith<StitchSpec>>(
+        StitchSpec{body->body, stitch.schedule, {}, 0, stitch.parts});
+  }
 };
 
 // Binds the steps' operands and lays out the workspace: results inside the plan, regions inside

@@ -60,19 +60,16 @@ absl::Status CheckPushedSums(const Chain& chain, const std::vector<PlanStep>& st
     for (size_t k = 0; k < ranked.size(); ++k) {
       const int ranks = ranked[k].schedule.pushes;
       if (ranks == 0) continue;
-      const bool taken = k + 1 == ranked.size() && i + 1 < steps.size() &&
-                         PushedScheduleOf(steps[i + 1]).has_value() &&
-                         Feeds(chain, steps[i], steps[i + 1]);
-      if (!taken) {
+      std::optional<CollectiveSchedule> sum;
+      if (k + 1 == ranked.size() && i + 1 < steps.size()) sum = PushedScheduleOf(steps[i + 1]);
+      if (!sum.has_value() || !Feeds(chain, steps[i], steps[i + 1])) {
         return OpRefused(steps[i].run->end, " is pushed, and no sum over ranks takes it");
       }
       if (ranks != chain.ranks()) {
         return OpRefused(steps[i].run->end, " is pushed to ", ranks, " ranks, the chain has ",
                          chain.ranks());
       }
-      const PlanStep& sum = steps[i + 1];
-      const int64_t sent = ranked[k].schedule.pushed_columns,
-                    awaited = PushedScheduleOf(sum)->pushed_columns;
+      const int64_t sent = ranked[k].schedule.pushed_columns, awaited = sum->pushed_columns;
       if (sent != awaited) {
         return OpRefused(steps[i].run->end, " is pushed by ", sent, " columns, its sum awaits ",
                          awaited);

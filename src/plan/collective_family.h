@@ -143,9 +143,9 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
     const auto* const problem = BodyAs<CollectiveProblem>(run.problem);
     std::vector<RankedCollective> ranked;
     if (problem != nullptr) ranked = SearchCollective(*problem, bucket, model, {turns, columns});
-    if (ranked.empty()) return absl::FailedPreconditionError("no sum of what is pushed is legal");
-    return OwnChoice{CollectiveKernels().BytesOf(ranked.front().schedule),
-                     {ranked.front().prediction}};
+    if (ranked.empty())
+      return absl::FailedPreconditionError("no kernel that sums pushed columns is legal");
+    return OwnChoice{BytesOf(ranked.front().schedule), {ranked.front().prediction}};
   }
   // The schedule of a choice of this family that takes what the kernel before it pushes.
   static std::optional<CollectiveSchedule> PushedSchedule(const KernelFamily* family,

@@ -29,9 +29,14 @@ struct KernelCode {
   // StitchCode (src/stitch/spec.h), or a problem and a schedule.
   KernelBodyPtr body;
 
-  // Versioned bytes without the schedule. Equal Bytes and equal ScheduleBytes mean equal source.
-  std::string Bytes() const;
-  std::string ScheduleBytes() const;
+  // Versioned bytes without the schedule, and the bytes of the schedule. If both are equal, so is
+  // the source.
+  struct Written {
+    std::string code, schedule;
+  };
+  Written Write() const;
+  std::string Bytes() const { return Write().code; }
+  std::string ScheduleBytes() const { return Write().schedule; }
   // One line each: "gated_ffn n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16", and the schedule
   // without its grid.
   std::string ProblemText() const;

@@ -209,16 +209,14 @@ absl::Status LostCode(absl::string_view what) { return DataLoss("kernel code: ",
 
 absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec) { return spec.family->Code(spec); }
 
-std::string KernelCode::Bytes() const {
-  const CodeBytes bytes = family->BytesOfCode(*this);
+KernelCode::Written KernelCode::Write() const {
+  CodeBytes bytes = family->BytesOfCode(*this);
   ByteWriter w;
   w.U32(kCodeVersion);
   w.U32(bytes.word | (batch_invariant ? kBatchInvariantCode : 0));
   w.Raw(bytes.problem);
-  return w.Take();
+  return {w.Take(), std::move(bytes.schedule)};
 }
-
-std::string KernelCode::ScheduleBytes() const { return family->BytesOfCode(*this).schedule; }
 
 std::string KernelCode::ProblemText() const { return family->TextsOfCode(*this).problem; }
 
@@ -241,7 +239,8 @@ absl::StatusOr<KernelCode> ReadCode(absl::string_view bytes, absl::string_view s
   if (code.family == nullptr) return LostCode(absl::StrCat("family ", word));
   SINTER_RETURN_IF_ERROR(code.family->ReadCode(r, schedule, &code));
   SINTER_RETURN_IF_ERROR(r.Finish("kernel code"));
-  if (code.Bytes() != bytes || code.ScheduleBytes() != schedule) {
+  const KernelCode::Written written = code.Write();
+  if (written.code != bytes || written.schedule != schedule) {
     return LostCode("a field is written otherwise");
   }
   return code;

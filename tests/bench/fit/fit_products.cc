@@ -6,6 +6,7 @@
 #include "src/product/schedule_check.h"
 #include "src/product/search/space.h"
 #include "tests/bench/cases.h"
+#include "tests/bench/statistics.h"
 
 namespace sinter::bench {
 namespace {
@@ -118,7 +119,6 @@ std::vector<double> Regrets(const std::vector<Problem>& problems, const DeviceMo
     }
     if (!p.points.empty()) regrets.push_back(chosen / Fastest(p));
   }
-  std::sort(regrets.begin(), regrets.end());
   return regrets;
 }
 
@@ -126,7 +126,8 @@ void PrintRegrets(const char* of, const std::vector<double>& regrets) {
   if (regrets.empty()) return;
   std::printf(
       "%-10s %3zu problems: first choice / best, mean %.3f, 95th percentile %.3f, most %.3f\n", of,
-      regrets.size(), Mean(regrets), regrets[regrets.size() * 95 / 100], regrets.back());
+      regrets.size(), Mean(regrets), Percentile(regrets, 95),
+      *std::max_element(regrets.begin(), regrets.end()));
 }
 
 void Report(const std::vector<Problem>& problems, const DeviceModel& model) {
