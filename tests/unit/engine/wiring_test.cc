@@ -19,6 +19,7 @@ Config ConfigIn(const std::string& folder) {
   const std::filesystem::path dir = std::filesystem::path(::testing::TempDir()) / folder;
   std::filesystem::remove_all(dir);
   config.cache_dir = dir.string();
+  if (const char* nvrtc = std::getenv("SINTER_NVRTC")) config.nvrtc_path = nvrtc;
   return config;
 }
 
