@@ -191,14 +191,14 @@ int64_t TurnsOf(const ProductSequence& sequence, const Schedule& s) {
 int64_t EarlyColumns(const ProductSequence& sequence, const Schedule& s) {
   // UnitWalk of the device library: bands of rows, in each the columns one after another.
   const bool dealt = s.cluster == 1 && sequence.WeightBytes() <= kDealtWeightBytes;
-  const int64_t band = dealt ? kDealtBandUnits : kBandUnits;
   const int64_t clusters = std::max(1, s.grid / std::max(1, s.cluster));
   const int64_t last = (TurnsOf(sequence, s) - 1) * clusters;
   const int64_t tile = int64_t{s.first.block_n} * TilesN(s.share);
   const int64_t columns = CeilDiv(sequence.front().n, tile);
   const int64_t rows = CeilDiv(CeilDiv(sequence.rows(), s.block_m), TilesM(s.share));
-  const int64_t begin = (rows - 1) / band * band, height = rows - begin;
-  const int64_t early = std::max<int64_t>(0, last - begin * columns) / height;
+  const int64_t last_band =
+      dealt ? rows / std::max<int64_t>(1, rows / kDealtBandUnits) : (rows - 1) % kBandUnits + 1;
+  const int64_t early = std::max<int64_t>(0, last - (rows - last_band) * columns) / last_band;
   return std::min(early, columns - 1) * tile;
 }
 

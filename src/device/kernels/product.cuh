@@ -24,15 +24,17 @@ struct ProductTypes {
 // band M fastest. So the units that run at one time form about a square, and share rows and weights
 // in L2.
 //
-// A launch deals blocks out to groups of SMs in turns, and L2 serves equal loads of a group at
-// about one time once. A product whose blocks have no cluster walks bands of kDealtBand tiles, so
-// that those of a group take the same rows, where no band reads weights from HBM again: all units
-// run at one time, or the weights stay in L2.
+// L2 serves equal loads of neighbouring SMs at about one time once. A product whose blocks have no
+// cluster walks lower bands, of at least kDealtBand units and of equal height but for one unit,
+// where no band reads weights from HBM again: all units run at one time, or the weights stay in L2.
+// A band of one or two units behind others made such kernels take 1.1 to 1.3 times as long
+// (docs/lab/cost-model.md).
 //
 // Rows of a box that do not exist cost L2 as much as others do, and more where a whole wave waits
 // for them. Of plain rows the last tile begins earlier instead, at a multiple of 8 rows, and
-// computes some rows once more, with the same bits. That needs a launch that reads nothing that it
-// writes: a matrix that is added in place would be added twice.
+// computes some rows once more, with the same bits. So does a tile of a pair behind the last one.
+// That needs a launch that reads nothing that it writes: a matrix that is added in place would be
+// added twice.
 template <class Config, class P>
 struct UnitWalk {
   static constexpr int kBand = 16, kDealtBand = 4;
@@ -66,16 +68,22 @@ struct UnitWalk {
   // First row and first column of this block's tile of `unit`; either may lie outside the matrix.
   // An overlapping tile's rows may also be its neighbour's.
   SINTER_DEVICE int row(int unit) const {
-    const int row = own_row(unit), last = (m - Config::kBlockM + 7) / 8 * 8;
-    return kOverlaps && apart && last > 0 && row > last && row < m ? last : row;
+    const int row = own_row(unit), tiled = m < Config::kBlockM ? Config::kBlockM : m;
+    const int last = (tiled - Config::kBlockM + 7) / 8 * 8;
+    return kOverlaps && apart && row > last ? last : row;
   }
   // The first row that is of no tile before.
   SINTER_DEVICE int own_row(int unit) const {
-    const int tile = dealt() ? tile_row<kDealtBand>(unit) : tile_row<kBand>(unit);
+    const Bands of = bands();
+    const int in_band = of.within(unit), height = of.height(unit);
+    const int tile = of.units_before(unit) + in_band / (height * kColumnUnits) * height +
+                     in_band % (height * kColumnUnits) % height;
     return (tile * P::kWeightsShare + (P::kWeightsShare > 1 ? pair : 0)) * Config::kBlockM;
   }
   SINTER_DEVICE int column(int unit) const {
-    const int tile = dealt() ? tile_column<kDealtBand>(unit) : tile_column<kBand>(unit);
+    const Bands of = bands();
+    const int height = of.height(unit);
+    const int tile = of.within(unit) % (height * kColumnUnits) / height;
     return (tile * P::kRowsShare + (P::kRowsShare > 1 ? pair : 0)) * P::kBlockN;
   }
   // K blocks of this rank.
@@ -86,20 +94,23 @@ struct UnitWalk {
   }
 
  private:
-  SINTER_DEVICE bool dealt() const { return kDeals && (kKept || units() <= step); }
-  template <int kOf>
-  SINTER_DEVICE int tile_row(int unit) const {
-    return unit / (kOf * kColumnUnits) * kOf + unit % (kOf * kColumnUnits) % height<kOf>(unit);
-  }
-  template <int kOf>
-  SINTER_DEVICE int tile_column(int unit) const {
-    return unit % (kOf * kColumnUnits) / height<kOf>(unit);
-  }
-  // Units along M of the band that `unit` is in.
-  template <int kOf>
-  SINTER_DEVICE int height(int unit) const {
-    const int left = m_units - unit / (kOf * kColumnUnits) * kOf;
-    return left < kOf ? left : kOf;
+  // Bands of `tall` units along M, which hold the first `tall_units` units, then bands of `low`.
+  struct Bands {
+    int tall, low, tall_units;
+    SINTER_DEVICE int height(int unit) const { return unit < tall_units ? tall : low; }
+    SINTER_DEVICE int within(int unit) const {
+      return unit < tall_units ? unit : unit - tall_units;
+    }
+    SINTER_DEVICE int units_before(int unit) const {
+      return unit < tall_units ? 0 : tall_units / kColumnUnits;
+    }
+  };
+  SINTER_DEVICE Bands bands() const {
+    if (kDeals && (kKept || units() <= step)) {
+      const int count = m_units < kDealtBand ? 1 : m_units / kDealtBand, low = m_units / count;
+      return {low + 1, low, (m_units - count * low) * (low + 1) * kColumnUnits};
+    }
+    return {kBand, m_units % kBand, m_units / kBand * kBand * kColumnUnits};
   }
 };
 

@@ -127,13 +127,14 @@ double StagedUs(const MatrixProduct& p, const Schedule& s, const DeviceModel& mo
   return 2 * bytes / model.shared_bytes_per_us;
 }
 
-// Where the last band is not whole, wide tiles merge loads only if it is so small a part of all:
-// choices that counted on more took up to 1.3 times as long (docs/lab/narrow-results.md).
+// Over several turns, where rows beyond whole bands are left, wide tiles merge loads only if these
+// are so small a part of all: choices that counted on more took up to 1.3 times as long
+// (docs/lab/narrow-results.md).
 constexpr int64_t kMostlyWhole = 92;  // percent
 constexpr int64_t kNarrowRows = 64;
 
-// The share of the row tiles that blocks of one group of SMs take at one time: bands of the walk
-// deal them out evenly, except for the last band. Data in two lines of L2 is not served once.
+// The share of the row tiles whose loads L2 merges: all, where all tiles run at one time, because
+// the bands of the walk are about equally high. Data in two lines of L2 is not served once.
 double MergedTiles(const ProductSequence& p, const Schedule& s, const ProductLoad& load) {
   if (p.rows() <= kOneTileRows || load.windows || load.codes || s.cluster > 1) return 0;
   const int64_t tiles = CeilDiv(p.rows(), s.block_m), rest = tiles % kDealtBandUnits;
@@ -142,7 +143,7 @@ double MergedTiles(const ProductSequence& p, const Schedule& s, const ProductLoa
   const bool dealt = load.turns == 1 || weights <= kDealtWeightBytes;
   const bool whole_lines = load.rows.straddling == 0 && load.weights.straddling == 0;
   if (!dealt || !whole_lines) return 0;
-  if (even) return 1;
+  if (even || load.turns == 1) return 1;
   const bool narrow = s.block_m == kNarrowRows && s.warpgroups_n == 1 && !s.swapped;
   if (!narrow && 100 * (tiles - rest) < kMostlyWhole * tiles) return 0;
   return static_cast<double>(tiles - rest) / static_cast<double>(tiles);

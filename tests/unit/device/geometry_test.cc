@@ -259,10 +259,9 @@ void ExpectProductWalkCoversTiles(int clusters, int m) {
     const Walk walk(block % Config::kCluster, m), leader(0, m);
     int taken = 0;
     for (int unit = walk.first; unit < walk.units(); unit += walk.step, ++taken) {
-      const int row = ceil_div(walk.row(unit), Config::kBlockM);
+      const int row = walk.own_row(unit) / Config::kBlockM;
       const int column = walk.column(unit) / P::kBlockN;
-      EXPECT_EQ(row,
-                ceil_div(leader.row(unit), Config::kBlockM) + (P::kWeightsShare - 1) * walk.pair);
+      EXPECT_EQ(row, leader.own_row(unit) / Config::kBlockM + (P::kWeightsShare - 1) * walk.pair);
       EXPECT_EQ(column, leader.column(unit) / P::kBlockN + (P::kRowsShare - 1) * walk.pair);
       if (row < row_tiles && column < P::kColumnTiles) visits.insert({column, row, walk.k_rank});
     }
@@ -311,7 +310,8 @@ TEST(LiesApart, KnowsAMatrixInPlace) {
   EXPECT_TRUE(lies_apart<NoMatrix>(args));
 }
 
-// The last tile overlaps its neighbour instead of rows that do not exist.
+// The last tile overlaps its neighbour instead of rows that do not exist, and so does a tile of a
+// pair behind it.
 TYPED_TEST(ProductWalk, EndsWithTheLastRow) {
   constexpr int kRows = TypeParam::kBlockM;
   gridDim.x = static_cast<unsigned>(TypeParam::kCluster);
@@ -324,10 +324,10 @@ TYPED_TEST(ProductWalk, EndsWithTheLastRow) {
       for (int unit = walk.first; unit < walk.units(); unit += walk.step) {
         const int row = walk.row(unit), tile = in_place.row(unit);
         EXPECT_EQ(tile % kRows, 0);
-        if (tile + kRows <= m || tile >= m || m <= kRows) {
+        if (tile + kRows <= m) {
           EXPECT_EQ(row, tile) << m;
         } else {
-          EXPECT_EQ(row, (m - kRows + 7) / 8 * 8) << m;
+          EXPECT_EQ(row, m <= kRows ? 0 : (m - kRows + 7) / 8 * 8) << m;
           EXPECT_LE(row, tile) << m;
         }
       }
@@ -335,15 +335,15 @@ TYPED_TEST(ProductWalk, EndsWithTheLastRow) {
   }
 }
 
-// Row tiles that `blocks` take first, of 16 and of columns of `Config`, whose blocks have no
-// cluster.
+// Row tiles that `blocks` take first, of `row_tiles` and of columns of `Config`, whose blocks have
+// no cluster.
 template <class Config>
-std::vector<int> FirstRowTiles(int blocks) {
+std::vector<int> FirstRowTiles(int blocks, int row_tiles = 16) {
   std::vector<int> tiles;
   gridDim.x = static_cast<unsigned>(blocks);
   for (int block = 0; block < blocks; ++block) {
     blockIdx.x = static_cast<unsigned>(block);
-    const ProductUnits<Config> walk(0, 16 * Config::kBlockM);
+    const ProductUnits<Config> walk(0, row_tiles * Config::kBlockM);
     tiles.push_back(walk.row(walk.first) / Config::kBlockM);
   }
   return tiles;
@@ -359,6 +359,26 @@ TEST(ProductWalkOfBlocks, DealsRowTilesOut) {
         std::pair(FirstRowTiles<Large>(132), 16)}) {
     for (int block = 0; block < 32; ++block)
       EXPECT_EQ(tiles[static_cast<size_t>(block)], block % in_turn) << block;
+  }
+}
+
+// Bands of at least four row tiles, of equal height but for one.
+TEST(ProductWalkOfBlocks, DealsBandsOfAboutEqualHeight) {
+  using Large = TestConfig<64, 64, 4, 1, 1, 1, false, 1, 2000, 8192, 40, 1, 40, 40, 1>;
+  constexpr int kColumns = Large::First::kColumnTiles;
+  const std::pair<int, std::vector<int>> heights[] = {{1, {1}},     {3, {3}},       {5, {5}},
+                                                      {7, {7}},     {8, {4, 4}},    {9, {5, 4}},
+                                                      {11, {6, 5}}, {13, {5, 4, 4}}};
+  for (const auto& [row_tiles, bands] : heights) {
+    const std::vector<int> tiles = FirstRowTiles<Large>(row_tiles * kColumns, row_tiles);
+    size_t at = 0;
+    int first = 0;
+    for (const int height : bands) {
+      for (int unit = 0; unit < height * kColumns; ++unit)
+        ASSERT_EQ(tiles[at++], first + unit % height) << row_tiles << " " << unit;
+      first += height;
+    }
+    EXPECT_EQ(at, tiles.size());
   }
 }
 
