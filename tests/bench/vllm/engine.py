@@ -2,25 +2,32 @@
 """One vLLM engine with random weights, driven by lines on its standard input; throughput.py starts it.
 
 Usage: engine.py CONFIG.json. The keys are `folder`, with a model's config.json, `rows`, the numbers of sequences that are decoded
-together, `context`, `new`, `prompts`, the lengths of prompts that are prefilled, `ranks`, the GPUs of the engine, `engine` (more arguments of
-vllm.LLM, which may also take the place of those here). A line `R` decodes R sequences and is answered by a line of JSON after the word
-RESULT; the first answer says that it is ready, and whether norms are folded. Seconds are those of a whole call of LLM.generate; with `one` of
-the same prompts and a single token each, which is prefill. A line `R LENGTH` makes a single token of each of R prompts of that length.
+together, `context`, `new`, `prompts`, the lengths of prompts that are prefilled, `scores`, of those that are scored, `ranks`, the GPUs of the engine, `format`, of formats.py
+or empty, `engine` (more arguments of vllm.LLM, which may also take the place of those here). A line `R` decodes R sequences and is answered
+by a line of JSON after the word RESULT; the first answer says that it is ready, whether norms are folded, and how many layers the plugin
+took. Seconds are those of a whole call of LLM.generate; with `one` of the same prompts and a single token each, which is prefill. A line
+`R LENGTH` makes a single token of each of R prompts of that length; `score R LENGTH` tells the most probable tokens after each of them.
 """
 
+import functools
 import json
 import sys
 import time
 
+import formats
+
 #: Tokens of all prompts of one length whose prefill a second is measured.
 TOKENS = 32768
+
+#: The most probable tokens of which `score` tells the log probability.
+TOP = 20
 
 
 def make(options):
     from vllm import LLM
 
     rows = sorted(options["rows"])
-    longest = max([options["context"] + options["new"], *(length + 1 for length in options["prompts"])])
+    longest = max([options["context"] + options["new"], *(length + 1 for length in options["prompts"] + options["scores"])])
     most = max([rows[-1], *(TOKENS // length for length in options["prompts"])])
     own = {"max_model_len": longest, "max_num_seqs": most, "gpu_memory_utilization": 0.25, "tensor_parallel_size": options["ranks"],
            "kv_cache_memory_bytes": 8 << 30,  # as given: engines that start side by side cannot measure what is free
@@ -47,6 +54,18 @@ def decode(llm, rows, options, new, length=None):
     return seconds, [list(one.outputs[0].token_ids) for one in made]
 
 
+def score(llm, rows, options, length):
+    """{token: log probability} of the most probable tokens after each of `rows` prompts, each computed by itself."""
+    from vllm import SamplingParams
+
+    asked = SamplingParams(temperature=0, max_tokens=1, ignore_eos=True, detokenize=False, logprobs=TOP)
+    found = []
+    for prompt in prompts(rows, length, options["vocabulary"]):
+        (made,) = llm.generate([prompt], asked, use_tqdm=False)
+        found.append({token: one.logprob for token, one in made.outputs[0].logprobs[0].items()})
+    return found
+
+
 def warm(llm, options, seconds=20):
     """Prefills each length for some time: plans of many rows are made in the background after the first calls that ask for them."""
     end = time.monotonic() + seconds * bool(options["prompts"])
@@ -60,12 +79,18 @@ def is_folded(model):
     return any(getattr(part, "sinter_folded", False) for part in model.modules())
 
 
-def folded(llm):
-    """Whether norms are folded; None where vLLM does not let its model be asked."""
+def layers(model):
+    """Layers that the plugin computes. Runs where the model is."""
+    package = sys.modules.get("sinter.torch")
+    return package.counts().layers if package else 0
+
+
+def ask(llm, function, *arguments):
+    """The largest result of a function of the model, of all ranks; None where vLLM does not let its model be asked."""
     try:
-        return any(llm.apply_model(is_folded))
+        return max(llm.apply_model(functools.partial(function, *arguments)))
     except Exception as error:
-        print("cannot tell whether norms are folded:", error, file=sys.stderr)
+        print(f"cannot ask the model by {function.__name__}: {error}", file=sys.stderr)
         return None
 
 
@@ -86,17 +111,22 @@ def main(path):
         options = json.load(file)
     begin = time.perf_counter()
     llm = make(options)
+    coded = ask(llm, formats.fill, options["format"]) if options["format"] else 0
     decode(llm, 1, options, 4)
     warm(llm, options)
-    answer("RESULT", {"ready_s": time.perf_counter() - begin, "machine": machine(), "folded": folded(llm)})
+    answer("RESULT", {"ready_s": time.perf_counter() - begin, "machine": machine(), "folded": ask(llm, is_folded), "layers": ask(llm, layers),
+                      "coded": coded})
     for line in sys.stdin:
-        rows, *length = map(int, line.split())
-        if length:
-            answer("RESULT", {"seconds": min(decode(llm, rows, options, 1, length[0])[0] for _ in range(5))})
-            continue
-        one, _ = decode(llm, rows, options, 1)
-        seconds, tokens = decode(llm, rows, options, options["new"])
-        answer("RESULT", {"one_s": one, "seconds": seconds, "tokens": tokens})
+        *word, rows, length = line.split() if " " in line else (line, "0")
+        rows, length = int(rows), int(length)
+        if word:
+            answer("RESULT", {"scores": score(llm, rows, options, length)})
+        elif length:
+            answer("RESULT", {"seconds": min(decode(llm, rows, options, 1, length)[0] for _ in range(5))})
+        else:
+            one, _ = decode(llm, rows, options, 1)
+            seconds, tokens = decode(llm, rows, options, options["new"])
+            answer("RESULT", {"one_s": one, "seconds": seconds, "tokens": tokens})
 
 
 if __name__ == "__main__":

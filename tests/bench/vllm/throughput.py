@@ -21,7 +21,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(os.path.dirname(HERE), "decode"), os.path.dirname(HERE)]
 
 import rows_file  # noqa: E402
+import scores  # noqa: E402
+import source_state  # noqa: E402
 from engine import TOKENS  # noqa: E402
+from formats import FORMATS  # noqa: E402
 from models import ALL  # noqa: E402
 
 #: Contestants, and what is set in their environments: the plugins that vLLM loads, and whether it is asked to fold norms.
@@ -30,10 +33,20 @@ CONTESTANTS = {
     "sinter": {"VLLM_PLUGINS": "sinter", "SINTER_VLLM_FOLD": "0"},
     "sinter-folded": {"VLLM_PLUGINS": "sinter", "SINTER_VLLM_FOLD": "1"},
 }
+DEFAULT = list(CONTESTANTS)
+
+#: With a format: the same weights in 16 bits, without the plugin and with it.
+PLAIN = {"vllm-bf16": "vllm", "sinter-bf16": "sinter"}
+CONTESTANTS.update({name: CONTESTANTS[alike] for name, alike in PLAIN.items()})
 
 
-def config(model):
-    """What transformers knows such a model by."""
+def is_own(contestant):
+    """Whether vLLM has no plugin."""
+    return not CONTESTANTS[contestant]["VLLM_PLUGINS"]
+
+
+def config(model, form=""):
+    """What transformers knows such a model by. `form`: one of ``FORMATS``; "" for 16 bits."""
     kind, of_type, more = ("Qwen3", "qwen3", {}) if model.qk_norm else ("Llama", "llama", {})
     if model.experts:
         kind, of_type = f"{kind}Moe", f"{of_type}_moe"
@@ -45,6 +58,7 @@ def config(model):
         "num_key_value_heads": model.kv_heads, "head_dim": model.head, "vocab_size": model.vocabulary, "rms_norm_eps": model.eps,
         "rope_theta": 500000.0, "hidden_act": "silu", "attention_bias": False, "max_position_embeddings": 32768,
         "tie_word_embeddings": False, "torch_dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2,
+        **({"quantization_config": FORMATS[form]} if form else {}),
     }
 
 
@@ -52,13 +66,14 @@ class Engine:
     """A process of engine.py."""
 
     def __init__(self, folder, model, contestant, options):
-        self.name, self.contestant, self.folded = model.name, contestant, None
+        self.name, self.contestant, self.format = model.name, contestant, "" if contestant in PLAIN else options.format
+        self.folded = self.layers = None
         place = os.path.join(folder, f"{model.name}-{contestant}")
         os.makedirs(place)
         with open(os.path.join(place, "config.json"), "w", encoding="utf-8") as file:
-            json.dump(config(model), file)
-        asked = {"folder": place, "rows": options.rows, "context": options.context, "new": options.new, "prompts": options.prompts,
-                 "vocabulary": model.vocabulary, "ranks": options.ranks, "engine": json.loads(options.engine)}
+            json.dump(config(model, self.format), file)
+        asked = {"folder": place, "rows": options.rows, "context": options.context, "new": options.new, "prompts": options.prompts, "scores": options.scores,
+                 "vocabulary": model.vocabulary, "ranks": options.ranks, "format": options.format, "engine": json.loads(options.engine)}
         with open(os.path.join(place, "engine.json"), "w", encoding="utf-8") as file:
             json.dump(asked, file)
         # A cache of its own: what vLLM compiled for one contestant must not serve the other.
@@ -125,22 +140,33 @@ def agreement(left, right):
 def row(engine, rows, options, results):
     seconds, one = (statistics.median(result[key] for result in results) for key in ("seconds", "one_s"))
     made = rows * options.new
-    return {"model": engine.name, "contestant": engine.contestant, "folded": engine.folded, "ranks": options.ranks, "rows": rows,
+    return {**of(engine), "ranks": options.ranks, "rows": rows,
             "context": options.context, "new": options.new, "seconds": seconds, "output_tokens_per_s": made / seconds,
             "decode_tokens_per_s": (made - rows) / (seconds - one), "step_us": (seconds - one) / (options.new - 1) * 1e6,
-            "tokens": results[0]["tokens"]}
+            "first_token_ms": one * 1e3, "tokens": results[0]["tokens"]}
+
+
+def of(engine):
+    """What a row says of its engine."""
+    return {"model": engine.name, "contestant": engine.contestant, **({"format": engine.format} if engine.format else {}),
+            "folded": engine.folded, "layers": engine.layers}
 
 
 def turns(engines, options):
-    """Rows of the results file."""
-    found = []
+    """Rows of the results file, those of one number of sequences at a time."""
     for rows in options.rows:
         results = {engine: [] for engine in engines}
         for _ in range(options.rounds):
             for engine in engines:
                 results[engine].append(engine.measure(rows))
-        found += [row(engine, rows, options, results[engine]) for engine in engines]
-    return found
+        yield compare([row(engine, rows, options, results[engine]) for engine in engines])
+
+
+def scored(engines, options):
+    """How far the results of each two engines are apart, those of one length of prompts at a time."""
+    for length in options.scores:
+        told = {engine.contestant: engine.measure("score", options.scored, length)["scores"] for engine in engines}
+        yield [{"model": engines[0].name, "format": options.format, "prompt": length, "prompts": options.scored, **one} for one in scores.rows(told)]
 
 
 def prefill(engines, options):
@@ -148,29 +174,28 @@ def prefill(engines, options):
     found = []
     for length in options.prompts:
         counts = (1, max(1, TOKENS // length))
-        results = {engine: {count: [] for count in counts} for engine in engines}
+        results, own = {engine: {count: [] for count in counts} for engine in engines}, {}
         for _ in range(options.rounds):
             for count in counts:
                 for engine in engines:
                     results[engine][count].append(engine.measure(count, length)["seconds"])
         for engine in engines:
             first, all_of_them = (statistics.median(results[engine][count]) for count in counts)
-            one = {"model": engine.name, "contestant": engine.contestant, "folded": engine.folded, "ranks": options.ranks, "prompt": length,
+            one = {**of(engine), "ranks": options.ranks, "prompt": length,
                    "first_token_ms": first * 1e3, "prefill_tokens_per_s": counts[-1] * length / all_of_them}
-            if engine.contestant == "vllm":
-                own = one
-            elif engines[0].contestant == "vllm":
-                one["first_token_ratio"] = own["first_token_ms"] / one["first_token_ms"]
-                one["prefill_ratio"] = one["prefill_tokens_per_s"] / own["prefill_tokens_per_s"]
+            other = own.setdefault(engine.format, one) if is_own(engine.contestant) else own.get(engine.format)
+            if other not in (None, one):
+                one["first_token_ratio"] = other["first_token_ms"] / one["first_token_ms"]
+                one["prefill_ratio"] = one["prefill_tokens_per_s"] / other["prefill_tokens_per_s"]
             found.append(one)
     return found
 
 
 def compare(rows):
-    """Adds to rows with the plugin their ratios to those without, and drops the tokens."""
-    own = {(one["model"], one["rows"]): one for one in rows if one["contestant"] == "vllm"}
+    """Adds to rows of one number of sequences with the plugin their ratios to those without, of the same format, and drops the tokens."""
+    own = {one.get("format"): one for one in rows if is_own(one["contestant"])}
     for one in rows:
-        other = own.get((one["model"], one["rows"]))
+        other = own.get(one.get("format"))
         if other is not None and one is not other:
             one["ratio"] = one["output_tokens_per_s"] / other["output_tokens_per_s"]
             one["decode_ratio"] = one["decode_tokens_per_s"] / other["decode_tokens_per_s"]
@@ -196,13 +221,17 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True, help="results file")
     parser.add_argument("--models", type=names(ALL), default=["Qwen3-0.6B", "Llama-3-8B"], help="names from ../decode/models.py")
-    parser.add_argument("--contestants", type=names(CONTESTANTS), default=list(CONTESTANTS), help=" ".join(CONTESTANTS))
+    parser.add_argument("--contestants", type=names(CONTESTANTS), default=DEFAULT, help=" ".join(CONTESTANTS))
+    parser.add_argument("--format", choices=list(FORMATS), default="", help="what shares a scale of e4m3 weights; contestants -bf16 have their values in 16 bits")
     parser.add_argument("--rows", type=lambda text: [int(word) for word in text.split(",")], default=[1, 8, 32])
     parser.add_argument("--ranks", type=int, default=1, help="GPUs that a model's layers are split over")
     parser.add_argument("--context", type=int, default=1024, help="tokens of a prompt")
     parser.add_argument("--new", type=int, default=128, help="tokens made of each prompt")
     parser.add_argument("--prompts", type=lambda text: [int(word) for word in text.split(",")], default=[],
                         help="lengths of prompts, such as 512,2048: measures their prefill, not decoding")
+    parser.add_argument("--scores", type=lambda text: [int(word) for word in text.split(",")], default=[],
+                        help="lengths of prompts, after which the engines' log probabilities are compared")
+    parser.add_argument("--scored", type=int, default=64, help="prompts of each of these lengths")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each engine; the median counts")
     parser.add_argument("--ready", type=float, default=600, help="seconds that an engine may take to start")
     parser.add_argument("--engine", default="{}", help="more arguments of vllm.LLM, JSON")
@@ -214,6 +243,12 @@ def report_prefill(one):
     beside = f"  with / without {one['first_token_ratio']:.3f} (tokens {one['prefill_ratio']:.3f})" if "prefill_ratio" in one else ""
     print(f"{one['model']:18} prompt {one['prompt']:<5} {one['contestant']:13}  first token after {one['first_token_ms']:8.2f} ms  "
           f"{one['prefill_tokens_per_s']:9.0f} tokens/s{beside}", flush=True)
+
+
+def report_score(one):
+    rms = "-" if one["rms"] is None else f"{one['rms']:.4f}"
+    print(f"{one['model']:18} prompt {one['prompt']:<5} {one['contestant']:13} against {one['against']:13}  log probabilities {rms} apart, "
+          f"first token the same {one['same_first']:.2f}", flush=True)
 
 
 def report(one):
@@ -246,31 +281,35 @@ def ready(engines, seconds):
 
 
 def measure_model(name, folder, options, result):
-    """Starts the engines of a model, adds to `result` what they measure, and ends them."""
+    """Starts the engines of a model, adds to `result` what they measure, which is written as it comes, and ends them."""
     engines = [Engine(folder, ALL[name], contestant, options) for contestant in options.contestants]
     started, failed = ready(engines, options.ready)
     result["failures"] += failed
     for engine, said in started.items():
-        engine.folded = said["folded"]
+        engine.folded, engine.layers = said["folded"], said.get("layers")
         result["machine"] = result["machine"] or said["machine"]
         result["ready_s"][str(engine)] = said["ready_s"]
+    engines = list(started)
+    parts = [(scored(engines, options), "scores", report_score)]
+    parts.append(([prefill(engines, options)], "rows", report_prefill) if options.prompts else (turns(engines, options), "rows", report))
     try:
-        found = prefill(list(started), options) if options.prompts else compare(turns(list(started), options))
+        for found, field, tell in parts if engines else ():
+            for rows in found:
+                for one in rows:
+                    tell(one)
+                result[field] += rows
+                rows_file.write(options.out, result)
     except RuntimeError as error:
         result["failures"].append(str(error))
-        found = []
-    for one in found:
-        (report_prefill if options.prompts else report)(one)
-    result["rows"] += found
     for engine in started:
         count = result["launches"][str(engine)] = engine.launches()
-        if CONTESTANTS[engine.contestant]["VLLM_PLUGINS"] and not count:
+        if not is_own(engine.contestant) and not count:
             result["failures"].append(f"{engine}: no plan of Sinter was launched")
 
 
 def main(arguments):
     options = parse(arguments)
-    result = {"machine": None, "rows": [], "ready_s": {}, "launches": {}, "failures": []}
+    result = {"machine": None, **source_state.of_library(), "rows": [], "scores": [], "ready_s": {}, "launches": {}, "failures": []}
     with tempfile.TemporaryDirectory() as folder:
         for name in options.models:
             measure_model(name, folder, options, result)
