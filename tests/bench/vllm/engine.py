@@ -2,14 +2,14 @@
 """One vLLM engine with random weights, driven by lines on its standard input; throughput.py starts it.
 
 Usage: engine.py CONFIG.json. The keys are `folder`, with a model's config.json, `rows`, the numbers of sequences that are decoded
-together, `context`, `new`, `prompts`, the lengths of prompts that are prefilled, `scores`, of those that are scored, `ranks`, the GPUs of the engine, `format`, of formats.py
-or empty, `engine` (more arguments of vllm.LLM, which may also take the place of those here). A line `R` decodes R sequences and is answered
-by a line of JSON after the word RESULT; the first answer says that it is ready, whether norms are folded, and how many layers the plugin
-took. Seconds are those of a whole call of LLM.generate; with `one` of the same prompts and a single token each, which is prefill. A line
-`R LENGTH` makes a single token of each of R prompts of that length; `score R LENGTH` tells the most probable tokens after each of them.
+together, `context`, `new`, `prompts`, the lengths of prompts that are prefilled, `scores`, of prompts after which tokens are scored, `ranks`,
+the GPUs of the engine, `format`, a name in formats.py or empty, `engine` (more arguments of vllm.LLM, which may also take the place of those
+here). A line `R` decodes R sequences and is answered by a line of JSON after the word RESULT; the first answer says that it is ready,
+whether norms are folded, how many layers the plugin took, and how many matrices have codes. Seconds are those of a whole call of
+LLM.generate; with `one` of the same prompts and a single token each, which is prefill. A line `R LENGTH` makes a single token of each of R
+prompts of that length; `score R LENGTH` tells the most probable tokens after each of them.
 """
 
-import functools
 import json
 import sys
 import time
@@ -85,10 +85,10 @@ def layers(model):
     return package.counts().layers if package else 0
 
 
-def ask(llm, function, *arguments):
+def ask(llm, function):
     """The largest result of a function of the model, of all ranks; None where vLLM does not let its model be asked."""
     try:
-        return max(llm.apply_model(functools.partial(function, *arguments)))
+        return max(llm.apply_model(function))
     except Exception as error:
         print(f"cannot ask the model by {function.__name__}: {error}", file=sys.stderr)
         return None
@@ -111,7 +111,8 @@ def main(path):
         options = json.load(file)
     begin = time.perf_counter()
     llm = make(options)
-    coded = ask(llm, formats.fill, options["format"]) if options["format"] else 0
+    form = options["format"]
+    coded = max(llm.apply_model(lambda model: formats.fill(model, form))) if form else 0
     decode(llm, 1, options, 4)
     warm(llm, options)
     answer("RESULT", {"ready_s": time.perf_counter() - begin, "machine": machine(), "folded": ask(llm, is_folded), "layers": ask(llm, layers),
