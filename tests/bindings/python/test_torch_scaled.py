@@ -14,26 +14,34 @@ from sinter.torch.serve.scaled_linear import LARGEST, dequantized, quantized
 
 HIDDEN, INNER = 128, 256
 
+#: Given scales of the rows of o, gate_up, down and next.
+GIVEN = [1 / 64, 1 / 48, 1 / 8, 1 / 32]
+
+
+def given(quantizer):
+    return [torch.tensor(one) for one in GIVEN if quantizer == "static"]
+
 
 def scaled(matrix, quantizer):
     """Codes and scales of a matrix [n, k]."""
     rows, columns = matrix.shape
     shape = scale_shape(rows, columns, quantizer)
-    blocks = matrix.float().reshape(shape[0], rows // shape[0], shape[1], columns // shape[1])
+    down, across = shape or (1, 1)
+    blocks = matrix.float().reshape(down, rows // down, across, columns // across)
     scale = blocks.abs().amax((1, 3)).clamp(min=1e-10) / LARGEST
     codes = (blocks / scale[:, None, :, None]).to(torch.float8_e4m3fn).reshape(rows, columns)
     return codes, scale.reshape(shape)
 
 
 def layer_of(quantizer, q=HIDDEN, columns=384):
-    """Weights and scales of the operator; gate and up differ in scale, as a merged matrix of two checkpoints' does."""
+    """Weights and scales of the operator; gate and up differ in scale, as a merged matrix of two checkpoints' does, if each row has one."""
     torch.manual_seed(3)
     made = [torch.randn(shape) / 12 for shape in ((HIDDEN, q), (2 * INNER, HIDDEN), (HIDDEN, INNER), (columns, HIDDEN))]
     made[1][INNER:] *= 5
     codes, scales = zip(*(scaled(matrix, quantizer) for matrix in made))
     norms = [(torch.rand(HIDDEN) + 0.5).bfloat16() for _ in range(2)]
     weights = [codes[0], norms[0], codes[1], codes[2], norms[1], codes[3]]
-    return weights, list(scales), made
+    return weights, [*scales, *given(quantizer)], made
 
 
 @pytest.mark.parametrize("quantizer", QUANTIZERS)
@@ -56,12 +64,14 @@ def test_rows_are_quantised_as_vllm_does(quantizer):
     x = torch.randn(3, 256).bfloat16()
     x[1] = 0
     x[2, 5] = 300
-    found = quantized(x, quantizer)
+    found = quantized(x, quantizer, *given(quantizer)[:1])
     groups = x.float().reshape(3, -1, 256 if quantizer == "row" else 128)
     scale = groups.abs().amax(-1, keepdim=True) / LARGEST
     scale = scale.clamp(min=1 / (LARGEST * 512)) if quantizer == "row" else scale.clamp(min=1e-10 / LARGEST)
     if quantizer == "group_ue8m0":
         scale = torch.exp2(torch.ceil(torch.log2(scale)))
+    if quantizer == "static":
+        scale, groups = torch.tensor(GIVEN[0]), groups.clamp(max=LARGEST * GIVEN[0])
     wanted = (groups / scale).to(torch.float8_e4m3fn).float() * scale
     assert torch.equal(found, wanted.reshape(3, 256)) and not found[1].any()
 
@@ -78,15 +88,18 @@ def test_chains_of_codes_are_planned_with_quantisers_in_kernels_around(quantizer
 
 def test_chains_differ_by_the_quantizer():
     chains = [between_chain(HIDDEN, INNER, 384, HIDDEN, (True, True), 1e-5, "silu", "bf16", quantizer=name).digest for name in ("", *QUANTIZERS)]
-    assert len(set(chains)) == 4
+    assert len(set(chains)) == 1 + len(QUANTIZERS)
 
 
-def test_the_class_takes_what_the_operator_takes():
-    weights, scales, _ = layer_of("group")
+@pytest.mark.parametrize("quantizer", ["group", "static"])
+def test_the_class_takes_what_the_operator_takes(quantizer):
+    weights, scales, _ = layer_of(quantizer)
     o, norm, gate_up, down, next_norm, last = weights
-    made = sinter.torch.BetweenAttentions(o, norm, gate_up, down, next_norm, last, eps=1e-5, scales=tuple(scales), quantizer="group")
-    key = between_chain(HIDDEN, INNER, 384, HIDDEN, (True, True), 1e-5, "silu", "bf16", quantizer="group").digest
+    made = sinter.torch.BetweenAttentions(o, norm, gate_up, down, next_norm, last, eps=1e-5, scales=tuple(scales), quantizer=quantizer)
+    key = between_chain(HIDDEN, INNER, 384, HIDDEN, (True, True), 1e-5, "silu", "bf16", quantizer=quantizer).digest
     assert made.chain.digest == key
+    addresses = tuple(one.data_ptr() for one in made._weights)
+    assert addresses == between_op._constants(weights, scales, False, quantizer)
 
 
 @pytest.mark.parametrize("quantizer", ["", *QUANTIZERS])
@@ -95,18 +108,21 @@ def test_addresses_stand_in_the_chains_order(quantizer):
     if not quantizer:
         weights[0], weights[2], weights[3], weights[5] = (matrix.bfloat16() for matrix in made)
         scales = []
-    parts = [half for one in (*weights, *scales) for half in (one.tensor_split(2) if one is weights[2] or scales and one is scales[1] else (one,))]
+    merged = lambda one: one.dim() and (one is weights[2] or scales and one is scales[1])
+    parts = [half for one in (*weights, *scales) for half in (one.tensor_split(2) if merged(one) else (one,))]
     names = {torch.float8_e4m3fn: "e4m3", torch.float32: "f32", torch.bfloat16: "bf16"}
     found = {part.data_ptr(): [names[part.dtype], list(part.shape)] for part in parts}
     chain = between_chain(HIDDEN, INNER, 384, HIDDEN, (True, True), 1e-5, "silu", "bf16", quantizer=quantizer)
     inputs = json.loads(chain.to_json())["inputs"]
-    constants = between_op._constants(weights, scales, False)
+    constants = between_op._constants(weights, scales, False, quantizer)
     assert [found[address] for address in constants] == [[one["dtype"], one["dims"]] for one in inputs[2:]]
-    assert len(set(constants)) == (12 if quantizer else 7)
+    assert len(set(constants)) == {"": 7, "static": 15}.get(quantizer, 12)  # a static scale is that of gate and of up
+    if quantizer == "static":
+        assert constants[-4:] == tuple(one.data_ptr() for one in scales[4:])
 
 
-def refuse(index=None, value=None, scale=None, quantizer="row", count=4):
-    weights, scales, _ = layer_of("row")
+def refuse(index=None, value=None, scale=None, quantizer="row", count=8, of="row"):
+    weights, scales, _ = layer_of(of)
     if index is not None:
         weights[index] = value(weights[index])
     if scale is not None:
@@ -118,9 +134,13 @@ def refuse(index=None, value=None, scale=None, quantizer="row", count=4):
 
 
 def test_scales_that_do_not_fit_are_refused_by_name():
-    assert "quantizer is 'rows'; there are row group group_ue8m0" in refuse(quantizer="rows")
+    assert "quantizer is 'rows'; there are row group group_ue8m0 static" in refuse(quantizer="rows")
     assert "there are 3 scales" in refuse(count=3)
     assert "there are 4 scales with quantizer ''" in refuse(quantizer="")
+    assert "there are 4 scales with quantizer 'static': give those of o, gate_up, down and next, then the given" in refuse(quantizer="static")
+    assert "there are 8 scales with quantizer 'row'" in refuse(of="static")
+    assert "scales of rows of down are torch.float32 (1,)" in refuse(scale=(6, lambda s: s.reshape(1)), quantizer="static", of="static")
+    assert "scales of gate are torch.float32 (1,)" in refuse(scale=(1, lambda s: s.expand(2)), quantizer="static", of="static")
     assert "down is torch.bfloat16" in refuse(3, lambda w: w.bfloat16())
     assert "scales of next are torch.float32 (384,)" in refuse(scale=(3, lambda s: s[:, 0]))
     assert "scales of o are torch.bfloat16" in refuse(scale=(0, lambda s: s.bfloat16()))

@@ -19,12 +19,16 @@ from test_torch_scaled import scaled
 
 HIDDEN, INNER = 256, 256
 
-GROUPS = {"row": ((1, -1), (-1, 1)), "group": ((1, 128), (128, 128)), "group_ue8m0": ((1, 128), (128, 128))}
+#: Given scales of the rows of qkv, o, gate_up and down. Few numbers are beyond what they reach.
+GIVEN = [1 / 64, 1 / 96, 1 / 80, 1 / 48]
+
+GROUPS = {"row": ((1, -1), (-1, 1)), "group": ((1, 128), (128, 128)), "group_ue8m0": ((1, 128), (128, 128)), "static": ((-1, -1), (-1, -1))}
 
 
-def kernel(name, quantizer, static=False):
+def kernel(name, quantizer, static=None):
     """A stand-in for vLLM's kernel of a linear layer, with the attributes that the plugin reads."""
     rows, matrix = GROUPS.get(quantizer, quantizer)
+    static = quantizer == "static" if static is None else static
     key = lambda shape, given: types.SimpleNamespace(scale=types.SimpleNamespace(group_shape=shape, static=given))
     made = type(name, (), {})()
     made.config = types.SimpleNamespace(activation_quant_key=key(rows, static), weight_quant_key=key(matrix, True))
@@ -33,7 +37,8 @@ def kernel(name, quantizer, static=False):
     return made
 
 
-KERNELS = {"row": "CutlassFP8ScaledMMLinearKernel", "group": "CutlassFp8BlockScaledMMKernel", "group_ue8m0": "DeepGemmFp8BlockScaledMMKernel"}
+CUTLASS = "CutlassFP8ScaledMMLinearKernel"
+KERNELS = {"row": CUTLASS, "static": CUTLASS, "group": "CutlassFp8BlockScaledMMKernel", "group_ue8m0": "DeepGemmFp8BlockScaledMMKernel"}
 
 
 class Fp8LinearMethod(LinearMethod):
@@ -46,18 +51,19 @@ class Fp8LinearMethod(LinearMethod):
 
     def apply(self, layer, x, bias=None):
         self.calls += 1
-        codes = layer.weight.t() if self.quantizer == "row" else layer.weight
-        return scaled_linear(x, codes, layer.weight_scale if self.quantizer == "row" else layer.weight_scale_inv, self.quantizer)
+        if self.quantizer.startswith("group"):
+            return scaled_linear(x, layer.weight, layer.weight_scale_inv, self.quantizer)
+        return scaled_linear(x, layer.weight.t(), layer.weight_scale, self.quantizer, layer.input_scale)
 
 
-def quantise(linear, quantizer, of_scheme=False):
-    """Leaves on a linear layer what vLLM leaves after loading: of rows and channels the transposed weight."""
+def quantise(linear, quantizer, of_scheme=False, given=None):
+    """Leaves on a linear layer what vLLM leaves after loading: without blocks the transposed weight. `given`: the scale of rows."""
     codes, scale = scaled(linear.weight, quantizer)
     keep = lambda tensor: torch.nn.Parameter(tensor, requires_grad=False)
-    linear.weight = keep(codes.t() if quantizer == "row" else codes)
-    setattr(linear, "weight_scale" if quantizer == "row" else "weight_scale_inv", keep(scale))
+    linear.weight = keep(codes if quantizer.startswith("group") else codes.t())
+    setattr(linear, "weight_scale_inv" if quantizer.startswith("group") else "weight_scale", keep(scale))
     linear.quant_method = Fp8LinearMethod(quantizer, of_scheme)
-    linear.input_scale = None
+    linear.input_scale = keep(torch.tensor(given)) if quantizer == "static" else None
     if of_scheme:
         linear.scheme = types.SimpleNamespace(fp8_linear=kernel(KERNELS[quantizer], quantizer))
 
@@ -102,8 +108,8 @@ def make(vllm, monkeypatch):
         made.norm = RMSNorm(HIDDEN)
         made.aux_hidden_state_layers = taps
         for layer in made.layers:
-            for linear in linears(layer) if quantizer else ():
-                quantise(linear, quantizer, of_scheme)
+            for linear, given in zip(linears(layer) if quantizer else (), GIVEN):
+                quantise(linear, quantizer, of_scheme, given)
         return made
 
     def register():
@@ -159,7 +165,7 @@ def test_layers_that_nobody_asked_for_stay_vllms(make, caplog, monkeypatch, aske
     assert not any(hasattr(layer, "sinter_after") for layer in model.layers)
 
 
-@pytest.mark.parametrize("quantizer", ["row", "group"])
+@pytest.mark.parametrize("quantizer", ["row", "group", "static"])
 def test_rows_beyond_every_plan_are_vllms_products(make, quantizer):
     make.register()
     taken, other = make(quantizer), make(quantizer)
@@ -173,9 +179,10 @@ def test_rows_beyond_every_plan_are_vllms_products(make, quantizer):
     assert [method.calls - count for method, count in zip(inner, before)] == [1] * 8
 
 
-def test_without_a_plan_the_operator_calls_vllms_layers(make):
+@pytest.mark.parametrize("quantizer", ["row", "static"])
+def test_without_a_plan_the_operator_calls_vllms_layers(make, quantizer):
     make.register()
-    taken = make("row")
+    taken = make(quantizer)
     taken(*rows())
     layer = taken.layers[0]
     o, gate_up, down, qkv = layer.sinter_codes
@@ -189,10 +196,11 @@ def test_without_a_plan_the_operator_calls_vllms_layers(make):
     assert store.store.settings.linear(x, torch.empty(2, HIDDEN)) is None
 
 
-def test_layers_of_e4m3_are_compiled_in_one_graph(make):
+@pytest.mark.parametrize("quantizer", ["row", "static"])
+def test_layers_of_e4m3_are_compiled_in_one_graph(make, quantizer):
     make.register()
-    taken = make("row")
-    own = plain(make("row"))
+    taken = make(quantizer)
+    own = plain(make(quantizer))
     taken(*rows())
     graphs = []
 
@@ -234,10 +242,10 @@ def spoil(model, why):
 
 
 REASONS = {
-    "a given scale": "rows of down_proj have one given scale (static)",
+    "a given scale": "a scale of down_proj is shared by (1, -1) of its rows (given) and (-1, 1) of its weight",
     "another kernel": "down_proj is computed by MarlinFP8ScaledMMLinearKernel",
     "another method": "down_proj is quantised by Fp8LinearMethod",
-    "another sharing": "a scale of down_proj is shared by (1, -1) of its rows and (-1, -1) of its weight",
+    "another sharing": "a scale of down_proj is shared by (1, -1) of its rows (computed) and (-1, -1) of its weight",
     "two formats": "its layers are quantised in several ways: group, row",
     "one is not quantised": "its layers are quantised in several ways: not at all, row",
     "a bound": "the scales of rows of down_proj have an upper bound",
@@ -245,6 +253,29 @@ REASONS = {
     "scales of one number": "scales of down_proj are torch.float32 ()",
     "split": "the layer is split over several GPUs",
 }
+
+
+STATIC = {
+    "missing": (lambda down: None, "a scale of the rows of down_proj is missing"),
+    "two": (lambda down: torch.ones(2), "scales of down_proj are torch.float32 (2,) with strides (1,), not contiguous float32 ()"),
+    "misaligned": (lambda down: torch.ones(8)[1], "scales of down_proj begin at the address"),
+}
+
+
+@pytest.mark.parametrize("why", STATIC)
+def test_given_scales_that_no_plan_takes_are_named(make, caplog, why):
+    make.register()
+    model = make("static")
+    down = model.layers[1].mlp.down_proj
+    value, reason = STATIC[why]
+    down.input_scale = None if value(down) is None else torch.nn.Parameter(value(down), requires_grad=False)
+    with caplog.at_level(logging.WARNING, "sinter"):
+        try:
+            model(*rows())
+        except RuntimeError:
+            assert why == "two"  # vLLM's own stand-in cannot multiply by it
+    assert reason in caplog.text
+    assert not any(hasattr(layer, "sinter_after") for layer in model.layers)
 
 
 def test_scales_of_up_that_no_plan_can_address_are_named(make, caplog, monkeypatch):

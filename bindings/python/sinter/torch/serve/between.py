@@ -14,10 +14,10 @@ from ..._prepare import checked_measure
 from ..runtime.groups import split
 from ..runtime.ops import _DTYPES, need_tensor, register_chain
 from ..runtime.store import sizes_of, store
-from .between_chain import between_chain, check_quantizer, check_weights
+from .between_chain import ROWS, between_chain, check_quantizer, check_weights, scales_by_name
 
-#: The matrices' scales: of o, of gate above up or of the two, of down and of next.
-Scales = Tuple[torch.Tensor, "torch.Tensor | Tuple[torch.Tensor, torch.Tensor]", torch.Tensor, torch.Tensor]
+#: The matrices' scales: of o, of gate above up or of the two, of down and of next. Then, if they are given, scales of the rows that these multiply.
+Scales = Sequence["torch.Tensor | Tuple[torch.Tensor, torch.Tensor]"]
 
 
 class BetweenAttentions:
@@ -48,10 +48,11 @@ class BetweenAttentions:
         pdl: the first kernel may start while the kernel ahead on the stream ends. After a weight was changed in place,
             launch once on an idle stream.
         group: the group over which the layer is split, of GPUs of one host. Close it after the last launch.
-        scales: f32, the scales of the matrices o, gate_up, down and next, if these are e4m3. Both norms must then be given.
+        scales: f32, the scales of the matrices o, gate_up, down and next, if these are e4m3. Both norms must then be given. For "static" four more:
+            the scales of the rows that these matrices multiply.
         quantizer: which elements share a scale. "row": a row, and an output channel of a matrix, whose scales are [rows, 1]. "group": 128
             elements of a row, and 128 x 128 of a matrix, whose scales are [rows / 128, columns / 128], rounded up. "group_ue8m0": like
-            "group", but scales of rows are powers of two.
+            "group", but scales of rows are powers of two. "static": all rows of a product have a given scale, and a matrix has one, all [].
 
     Raises:
         Error: INVALID_ARGUMENT naming the weight or the scales that do not fit.
@@ -80,10 +81,11 @@ class BetweenAttentions:
         }
         quantizer = "" if scales is None else quantizer
         check_quantizer(quantizer)
-        of = {} if scales is None else _by_name(scales)
+        of = {} if scales is None else scales_by_name(_sequence(scales), quantizer)
         check_weights(weights, of, quantizer)
         self._weights = [one for name, weight in weights.items() for one in ((weight, of[name]) if name in of else (weight,))]
-        #: attended [M, q], stream [M, hidden], then the weights, each matrix followed by its scales -> stream, out.
+        self._weights += [of[name] for name in ROWS if name in of]
+        #: attended [M, q], stream [M, hidden], the weights, each matrix followed by its scales, given scales of rows -> stream, out.
         norms = (norm is not None, next_norm is not None)
         self._split = None if group is None else split(instance(group, Group, "group"))
         ranks = 1 if group is None else group.size
@@ -134,13 +136,10 @@ class BetweenAttentions:
         return plan.bind(norm.new_empty((1, o.shape[1])), norm.new_empty((1, len(o))), *self._weights, group=self._split.group)
 
 
-def _by_name(scales: Scales) -> Dict[str, torch.Tensor]:
-    """The scales of a chain's matrices."""
-    if not isinstance(scales, (tuple, list)) or len(scales) != 4:
-        raise TypeError("scales must be a sequence of four tensors: the scales of o, gate_up, down and next")
-    o, gate_up, down, next = scales
-    gate, up = _halves(gate_up)
-    return dict(o=o, gate=gate, up=up, down=down, next=next)
+def _sequence(scales: Scales) -> Scales:
+    if not isinstance(scales, (tuple, list)):
+        raise TypeError(f"scales are a {type(scales).__name__}, not a sequence of tensors: the scales of o, gate_up, down and next")
+    return scales
 
 
 def _halves(gate_up: Any) -> Tuple[torch.Tensor, torch.Tensor]:

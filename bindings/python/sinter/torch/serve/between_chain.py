@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -21,8 +21,17 @@ _ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu, "gelu_erf": lambda x: gelu(x, "
 BLOCK = 128
 
 #: How matrices of e4m3 are scaled, and how the rows that they multiply are quantised. "row": each channel and each row has a scale;
-#: "group": each 128 x 128 of a matrix and each 128 of a row have one; "group_ue8m0": like "group", but scales of rows are powers of two.
-QUANTIZERS = {"row": Quantizer("row", eps=1 / 512), "group": Quantizer("group"), "group_ue8m0": Quantizer("group", ue8m0=True)}
+#: "group": each 128 x 128 of a matrix and each 128 of a row have one; "group_ue8m0": like "group", but scales of rows are powers of two;
+#: "static": each matrix has one, and its rows have a given one.
+QUANTIZERS = {
+    "row": Quantizer("row", eps=1 / 512),
+    "group": Quantizer("group"),
+    "group_ue8m0": Quantizer("group", ue8m0=True),
+    "static": Quantizer("static"),
+}
+
+#: The rows that matrices multiply, by the names that messages give to their scales, in the order of the chain's inputs.
+ROWS = ("rows of o", "rows of gate_up", "rows of down", "rows of next")
 
 
 def between_chain(
@@ -37,13 +46,14 @@ def between_chain(
     ranks: int = 1,
     quantizer: str = "",
 ) -> Chain:
-    """attended [M, q], stream [M, hidden], o, norm, gate, up, down, next_norm, next -> stream, out.
+    """attended [M, q], stream [M, hidden], o, norm, gate, up, down, next_norm, next, given scales of ``ROWS`` -> stream, out.
 
     Args:
         norms: which of the two norms have a weight; a missing weight is part of the following matrix.
         ranks: GPUs over which `q`, `inner` and `columns` are split. Each has a partial sum of o's and down's products, rounded to `dtype`;
             the all-reduced sum is added to the stream.
-        quantizer: one of ``QUANTIZERS``; each matrix is then e4m3, and its scales are the next input. "": matrices have `dtype`.
+        quantizer: one of ``QUANTIZERS``; each matrix is then e4m3, and its scales are the next input. "": matrices have `dtype`. Scales of rows
+            are inputs if it is "static".
 
     Raises:
         Error: INVALID_ARGUMENT for an activation or a quantizer that there is none for, or extents that do not fit.
@@ -58,8 +68,8 @@ def between_chain(
             return b.constant(dtype, (rows, columns))
         return Scaled(b.constant("e4m3", (rows, columns)), b.constant("f32", scale_shape(rows, columns, quantizer)))
 
-    def operand(x: Value) -> _Matrix:
-        return quantize(x, QUANTIZERS[quantizer]) if quantizer else x
+    def operand(x: Value, rows: str) -> _Matrix:
+        return quantize(x, QUANTIZERS[quantizer]._replace(scale=given.get(rows))) if quantizer else x
 
     def product(x: _Matrix, w: _Matrix) -> Value:
         if isinstance(x, Scaled) and isinstance(w, Scaled):
@@ -67,11 +77,11 @@ def between_chain(
         assert isinstance(x, Value) and isinstance(w, Value)
         return x @ w.T
 
-    def norm(x: Value, weight: Optional[Value]) -> _Matrix:
+    def norm(x: Value, weight: Optional[Value], rows: str) -> _Matrix:
         if weight is None:
-            return operand(rmsnorm(x, eps=eps))
+            return operand(rmsnorm(x, eps=eps), rows)
         normed = rmsnorm(x, weight, eps=eps)
-        return operand(normed if quantizer else normed.cast(dtype))
+        return operand(normed if quantizer else normed.cast(dtype), rows)
 
     def behind(product: Value, stream: Value) -> Value:
         whole = product if ranks == 1 else all_reduce(product.cast(dtype), ranks)
@@ -84,10 +94,12 @@ def between_chain(
     down = matrix(hidden, inner)
     second = b.constant(dtype, (hidden,)) if norms[1] else None
     next = matrix(columns, hidden)
-    stream = behind(product(operand(attended), o), stream)
-    x = norm(stream, first)
-    stream = behind(product(operand(_ACTIVATIONS[act](product(x, gate)) * product(x, up)), down), stream)
-    return b.finish(stream, product(norm(stream, second), next).cast(dtype))
+    given: Dict[str, Value] = {rows: b.constant("f32", ()) for rows in ROWS if quantizer == "static"}
+    of_o, of_gate_up, of_down, of_next = ROWS
+    stream = behind(product(operand(attended, of_o), o), stream)
+    x = norm(stream, first, of_gate_up)
+    stream = behind(product(operand(_ACTIVATIONS[act](product(x, gate)) * product(x, up), of_down), down), stream)
+    return b.finish(stream, product(norm(stream, second, of_next), next).cast(dtype))
 
 
 def check_quantizer(quantizer: str) -> None:
@@ -99,13 +111,36 @@ def check_quantizer(quantizer: str) -> None:
         raise invalid(f"quantizer is {quantizer!r}; there are {' '.join(QUANTIZERS)}")
 
 
-def scale_shape(rows: int, columns: int, quantizer: str) -> Tuple[int, int]:
+def scale_shape(rows: int, columns: int, quantizer: str) -> Tuple[int, ...]:
     """The shape that the scales of an e4m3 matrix [rows, columns] have."""
+    if quantizer == "static":
+        return ()
     return (rows, 1) if quantizer == "row" else (-(-rows // BLOCK), columns // BLOCK)
 
 
+def scales_by_name(scales: Sequence[Any], quantizer: str) -> Dict[str, torch.Tensor]:
+    """The scales of a chain's matrices, gate apart from up, and the given scales of ``ROWS``.
+
+    Args:
+        scales: of o, gate_up, down and next; of gate_up a tensor for both halves, or the two.
+
+    Raises:
+        Error: INVALID_ARGUMENT for another number of scales.
+    """
+    wanted = 4 + len(ROWS) * (quantizer == "static")
+    if len(scales) != wanted:
+        more = ", then the given scales of the rows that they multiply" if quantizer == "static" else ""
+        raise invalid(f"there are {len(scales)} scales with quantizer {quantizer!r}: give those of o, gate_up, down and next{more}")
+    o, gate_up, down, next, *given = scales
+    if isinstance(gate_up, torch.Tensor):
+        gate_up = gate_up.tensor_split(2) if gate_up.dim() else (gate_up, gate_up)
+    if not isinstance(gate_up, (tuple, list)) or len(gate_up) != 2:
+        raise TypeError(f"the scales of gate_up are a {type(gate_up).__name__}, neither a tensor nor two")
+    return dict(o=o, gate=gate_up[0], up=gate_up[1], down=down, next=next, **dict(zip(ROWS, given)))
+
+
 def check_weights(weights: Dict[str, torch.Tensor], scales: Mapping[str, torch.Tensor] = {}, quantizer: str = "") -> None:
-    """Checks shapes, types, devices and strides of the weights by name; a norm may be missing. `scales`: of each matrix, by the same names.
+    """Checks shapes, types, devices and strides of the weights by name; a norm may be missing. `scales`: see ``scales_by_name``.
 
     Raises:
         Error: INVALID_ARGUMENT naming the weight or the scales that do not fit.
@@ -137,16 +172,21 @@ def check_weights(weights: Dict[str, torch.Tensor], scales: Mapping[str, torch.T
 
 
 def _check_scales(weights: Mapping[str, torch.Tensor], scales: Mapping[str, torch.Tensor], quantizer: str) -> None:
-    for name, weight in weights.items():
-        if name.endswith("norm"):
-            continue
-        need_tensor(scales.get(name), f"scales of {name}")
-        rows, columns = weight.shape
-        if quantizer != "row" and (columns % BLOCK or name in ("gate", "up") and rows % BLOCK):
+    device = weights["o"].device
+    for name in ("o", "gate", "up", "down", "next"):
+        rows, columns = weights[name].shape
+        if quantizer.startswith("group") and (columns % BLOCK or name in ("gate", "up") and rows % BLOCK):
             raise invalid(f"{name} has shape {(rows, columns)}: blocks of {BLOCK} x {BLOCK} need multiples of {BLOCK}")
-        scale, shape = scales[name], scale_shape(rows, columns, quantizer)
-        if scale.dtype != torch.float32 or tuple(scale.shape) != shape or scale.device != weight.device or not scale.is_contiguous():
-            raise invalid(
-                f"scales of {name} are {scale.dtype} {tuple(scale.shape)} with strides {scale.stride()} on {scale.device}, "
-                f"not contiguous torch.float32 {shape} on {weight.device}"
-            )
+        _check_scale(scales, name, scale_shape(rows, columns, quantizer), device)
+    for name in ROWS if quantizer == "static" else ():
+        _check_scale(scales, name, (), device)
+
+
+def _check_scale(scales: Mapping[str, torch.Tensor], name: str, shape: Tuple[int, ...], device: torch.device) -> None:
+    need_tensor(scales.get(name), f"scales of {name}")
+    scale = scales[name]
+    if scale.dtype != torch.float32 or tuple(scale.shape) != shape or scale.device != device or not scale.is_contiguous():
+        raise invalid(
+            f"scales of {name} are {scale.dtype} {tuple(scale.shape)} with strides {scale.stride()} on {scale.device}, "
+            f"not contiguous torch.float32 {shape} on {device}"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -12,7 +13,7 @@ from ..._error import Error, Status, invalid
 from ..runtime.groups import AllReduce, split_of
 from ..runtime.ops import _DTYPES, launch, need_tensor, register, register_chain
 from ..runtime.store import store
-from .between_chain import between_chain, check_quantizer, check_weights
+from .between_chain import between_chain, check_quantizer, check_weights, scales_by_name
 from .scaled_linear import scaled_linear
 
 
@@ -42,7 +43,7 @@ def _between_cuda(
 
     `folded`: both norms are multiplied into the matrices that follow them, and are ones: no plan reads them. `group`: the name of the
     group over which the layer is split. Nothing is compared between its ranks here, so only plans that they have compared are used.
-    `scales`: of o, gate_up, down and next, if these are e4m3; `quantizer`: one of ``QUANTIZERS``.
+    `scales`: of o, gate_up, down and next, if these are e4m3, see ``scales_by_name``; `quantizer`: one of ``QUANTIZERS``.
     """
     _need_tensors(attended, stream)
     over = split_of(group) if group else None
@@ -102,7 +103,7 @@ def _layer(
     key = between_key(len(norm), gate_up.shape[0] // 2, len(next), o.shape[1], eps, norm.dtype, folded, ranks, quantizer)
     found = _Layer(
         tuple(weakref.ref(weight) for weight in held), tuple(weight.data_ptr() for weight in held), tuple(weight.shape for weight in held),
-        tuple(weight.dtype for weight in held), _constants(weights, scales, folded), eps, folded, ranks, quantizer, key, o.shape[1], len(next),
+        tuple(weight.dtype for weight in held), _constants(weights, scales, folded, quantizer), eps, folded, ranks, quantizer, key, o.shape[1], len(next),
     )  # fmt: skip
     if len(_layers) >= _MOST_LAYERS:
         _layers.clear()
@@ -119,32 +120,30 @@ def _are_same(given: Sequence[torch.Tensor], found: _Layer) -> bool:
     return True
 
 
-def _constants(weights: Sequence[torch.Tensor], scales: Sequence[torch.Tensor], folded: bool) -> Tuple[int, ...]:
-    """Addresses of the weights that the chain reads, in its order: each matrix, then its scales."""
+def _constants(weights: Sequence[torch.Tensor], scales: Sequence[torch.Tensor], folded: bool, quantizer: str = "") -> Tuple[int, ...]:
+    """Addresses of the weights that the chain reads, in its order: each matrix, then its scales; last the given scales of rows."""
     o, norm, gate_up, down, next_norm, next = weights
     matrices = [[o], *([half] for half in gate_up.tensor_split(2)), [down], [next]]
+    given: List[torch.Tensor] = []
     if scales:
-        s_o, s_gate_up, s_down, s_next = scales
-        for matrix, scale in zip(matrices, (s_o, *s_gate_up.tensor_split(2), s_down, s_next)):
+        named = list(scales_by_name(scales, quantizer).values())
+        given = named[len(matrices) :]
+        for matrix, scale in zip(matrices, named):
             matrix.append(scale)
     first, gate, up, below, last = matrices
     norms: Tuple[List[torch.Tensor], List[torch.Tensor]] = ([], []) if folded else ([norm], [next_norm])
-    return tuple(one.data_ptr() for one in (*first, *norms[0], *gate, *up, *below, *norms[1], *last))
+    return tuple(one.data_ptr() for one in (*first, *norms[0], *gate, *up, *below, *norms[1], *last, *given))
 
 
 def _check_weights(weights: List[torch.Tensor], scales: Sequence[torch.Tensor] = (), quantizer: str = "") -> None:
     o, norm, gate_up, down, next_norm, next = _six(weights)
     check_quantizer(quantizer)
-    if len(scales) != (4 if quantizer else 0):
-        raise invalid(f"there are {len(scales)} scales with quantizer {quantizer!r}: give those of o, gate_up, down and next, or neither")
+    if scales and not quantizer:
+        raise invalid(f"there are {len(scales)} scales with quantizer '': give both, or neither")
     if gate_up.dim() != 2:
         raise invalid(f"gate_up has shape {tuple(gate_up.shape)}: gate above up has two axes")
     gate, up = gate_up.tensor_split(2)
-    named: Dict[str, torch.Tensor] = {}
-    if quantizer:
-        need_tensor(scales[1], "scales of gate_up")
-        s_gate, s_up = scales[1].tensor_split(2)
-        named = dict(o=scales[0], gate=s_gate, up=s_up, down=scales[2], next=scales[3])
+    named = scales_by_name(scales, quantizer) if quantizer else {}
     check_weights(dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next), named, quantizer)
 
 
@@ -194,13 +193,15 @@ def _between_by_torch(
     o, norm, gate_up, down, next_norm, next = weights
     settings, on_gpu = store.settings, stream.is_cuda
     fused, add_norm = (settings.silu_and_mul, settings.add_norm) if on_gpu else (None, None)
-    scale_of = {id(matrix): scale for matrix, scale in zip((o, gate_up, down, next), scales or ())}
+    of_matrices, of_rows = (scales or ())[:4], (scales or ())[4:]
+    scales_of = {id(matrix): pair for matrix, *pair in zip_longest((o, gate_up, down, next), of_matrices, of_rows)}
 
     def linear(x: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
         if not scales:
             return torch.nn.functional.linear(x, matrix)
         own: Optional[torch.Tensor] = settings.linear(x, matrix) if settings.linear is not None else None
-        return scaled_linear(x, matrix, scale_of[id(matrix)], quantizer) if own is None else own
+        scale, given = scales_of[id(matrix)]
+        return scaled_linear(x, matrix, scale, quantizer, given) if own is None else own
 
     if add_norm is None:
         add_norm = _add_norm
