@@ -36,7 +36,8 @@ FORMATS = {
 
 
 def fill(model, form):
-    """Gives a vLLM model the random weights of a format, without a quantisation too. Returns how many matrices have codes. Runs where the model is."""
+    """Gives a vLLM model the random weights of a format. Without quantisation it gets the values of the codes. Returns how many matrices have codes.
+    Runs where the model is."""
     import torch
 
     coded = 0
@@ -54,7 +55,7 @@ def fill(model, form):
                     some.copy_(torch.randn(some.shape, generator=generator, device=matrix.device) * reach)
             else:
                 coded += _fill_matrix(module, form, generator)
-    torch.cuda.empty_cache()
+    torch.cuda.empty_cache()  # of the random numbers
     return coded
 
 
@@ -80,7 +81,7 @@ def _fill_matrix(module, form, generator):
 
 
 def scales(rows, columns, form, generator, device):
-    """Scales of a matrix: [rows, 1], one for each block, or []. Those of blocks are powers of two, as vLLM makes them for DeepGEMM."""
+    """Scales of a matrix: [rows, 1], one for each block, or []. Scales of blocks are powers of two, as vLLM makes them for DeepGEMM."""
     import torch
 
     one = 1 / (REACH * math.sqrt(columns))

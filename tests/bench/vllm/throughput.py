@@ -72,8 +72,8 @@ class Engine:
         os.makedirs(place)
         with open(os.path.join(place, "config.json"), "w", encoding="utf-8") as file:
             json.dump(config(model, self.format), file)
-        asked = {"folder": place, "rows": options.rows, "context": options.context, "new": options.new, "prompts": options.prompts, "scores": options.scores,
-                 "vocabulary": model.vocabulary, "ranks": options.ranks, "format": options.format, "engine": json.loads(options.engine)}
+        asked = {"folder": place, "rows": options.rows, "context": options.context, "new": options.new, "prompts": options.prompts,
+                 "scores": options.scores, "vocabulary": model.vocabulary, "ranks": options.ranks, "format": options.format, "engine": json.loads(options.engine)}
         with open(os.path.join(place, "engine.json"), "w", encoding="utf-8") as file:
             json.dump(asked, file)
         # A cache of its own: what vLLM compiled for one contestant must not serve the other.
@@ -153,7 +153,7 @@ def of(engine):
 
 
 def turns(engines, options):
-    """Rows of the results file, those of one number of sequences at a time."""
+    """Yields the rows of the results file for each number of sequences."""
     for rows in options.rows:
         results = {engine: [] for engine in engines}
         for _ in range(options.rounds):
@@ -163,7 +163,7 @@ def turns(engines, options):
 
 
 def scored(engines, options):
-    """How far the results of each two engines are apart, those of one length of prompts at a time."""
+    """Yields for each length of prompts how far the results of each two engines are apart."""
     for length in options.scores:
         told = {engine.contestant: engine.measure("score", options.scored, length)["scores"] for engine in engines}
         yield [{"model": engines[0].name, "format": options.format, "prompt": length, "prompts": options.scored, **one} for one in scores.rows(told)]
@@ -222,7 +222,8 @@ def parse(arguments):
     parser.add_argument("--out", required=True, help="results file")
     parser.add_argument("--models", type=names(ALL), default=["Qwen3-0.6B", "Llama-3-8B"], help="names from ../decode/models.py")
     parser.add_argument("--contestants", type=names(CONTESTANTS), default=DEFAULT, help=" ".join(CONTESTANTS))
-    parser.add_argument("--format", choices=list(FORMATS), default="", help="what shares a scale of e4m3 weights; contestants -bf16 have their values in 16 bits")
+    parser.add_argument("--format", choices=list(FORMATS), default="",
+                        help="what shares a scale of e4m3 weights; contestants -bf16 have their values in 16 bits")
     parser.add_argument("--rows", type=lambda text: [int(word) for word in text.split(",")], default=[1, 8, 32])
     parser.add_argument("--ranks", type=int, default=1, help="GPUs that a model's layers are split over")
     parser.add_argument("--context", type=int, default=1024, help="tokens of a prompt")

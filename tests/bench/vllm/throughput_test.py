@@ -12,7 +12,14 @@ import unittest
 import unittest.mock
 
 import engine
+import formats
+import scores
 import throughput
+
+try:
+    import torch
+except ImportError:
+    torch = None
 
 ENGINE = """
 import json, os, sys
@@ -28,13 +35,22 @@ with open(os.path.join(options["folder"], "config.json")) as file:
     config = json.load(file)
 assert config["num_hidden_layers"] == (12 if "12L" in place else 32)
 assert options["ranks"] == options["engine"].get("ranks", 1)
+plain = place.endswith("-bf16")
+coded = "quantization_config" in config
+assert coded == (options["format"] != "" and not plain)
 assert (config["architectures"] == ["Qwen3MoeForCausalLM"]) == ("A3B" in place) == (config.get("num_experts") == 128)
 if options["engine"].get("fails") == with_plugin:
     sys.exit("no driver")
 time.sleep(0 if with_plugin else options["engine"].get("late", 0))
 print("something else")
-print("RESULT", json.dumps({"ready_s": 1.0, "machine": {"gpu": "none"}, "folded": folded}), flush=True)
+print("RESULT", json.dumps({"ready_s": 1.0, "machine": {"gpu": "none"}, "folded": folded, "layers": 32 * with_plugin}), flush=True)
 for line in sys.stdin:
+    if line.startswith("score "):
+        rows, length = map(int, line.split()[1:])
+        assert length in options["scores"]
+        first = {"7": -1.0 - 0.1 * coded - 0.1 * with_plugin, "8": -1.15}
+        print("RESULT", json.dumps({"scores": [{**first, "9" if coded else "10": -2.0}] * rows}), flush=True)
+        continue
     rows, *length = map(int, line.split())
     if length:
         assert length[0] in options["prompts"]
@@ -106,6 +122,25 @@ class ThroughputTest(unittest.TestCase):
         status, result, _ = self.run_it({"ranks": 2}, "--models", "Qwen3-32B-12L", "--ranks", "2")
         self.assertEqual((status, {(one["model"], one["ranks"]) for one in result["rows"]}), (0, {("Qwen3-32B-12L", 2)}))
 
+    def test_formats_are_compared_with_their_own_and_with_16_bits(self):
+        status, result, said = self.run_it({}, "--format", "rows", "--contestants", "vllm,sinter,vllm-bf16,sinter-bf16", "--scores", "1,8",
+                                           "--scored", "4")
+        self.assertEqual((status, result["failures"]), (0, []))
+        self.assertEqual([(one.get("format"), one["layers"], "ratio" in one) for one in result["rows"][:4]],
+                         [("rows", 0, False), ("rows", 32, True), (None, 0, False), (None, 32, True)])
+        self.assertAlmostEqual(result["rows"][0]["first_token_ms"], 500)
+        pairs = [(one["contestant"], one["against"]) for one in result["scores"]]
+        self.assertEqual(len(pairs), 2 * 6)
+        found = {pair: one for pair, one in zip(pairs, result["scores"]) if one["prompt"] == 8}
+        own, taken = found["vllm", "vllm-bf16"], found["sinter", "vllm-bf16"]
+        self.assertEqual((own["prompts"], own["format"], own["same_first"], taken["same_first"]), (4, "rows", 1, 0))
+        self.assertAlmostEqual(own["common"], 2 / 3)
+        self.assertAlmostEqual(own["rms"], 0.1 / 2 ** 0.5)
+        self.assertIn("sinter        against vllm-bf16      log probabilities 0.1414 apart, first token the same 0.00", said)
+
+    def test_lists_without_a_common_token_have_no_distance(self):
+        self.assertEqual(scores.distance([{"1": -1.0}], [{"2": -1.0}]), {"common": 0, "rms": None, "same_first": 0})
+
     def test_contestants_are_named(self):
         _, result, _ = self.run_it({}, "--contestants", "sinter-folded")
         self.assertEqual([one["contestant"] for one in result["rows"]], ["sinter-folded"] * 2)
@@ -170,6 +205,43 @@ class EngineTest(unittest.TestCase):
         with contextlib.redirect_stderr(io.StringIO()) as said:
             self.assertIsNone(engine.ask(None, engine.is_folded))
         self.assertIn("cannot ask the model by is_folded", said.getvalue())
+
+
+@unittest.skipUnless(torch, "needs torch")
+class FormatsTest(unittest.TestCase):
+    def linear(self, form, coded):
+        """A layer as vLLM leaves it after loading: without blocks the weight is transposed."""
+        made = torch.nn.Module()
+        keep = lambda tensor: torch.nn.Parameter(tensor, requires_grad=False)
+        if not coded:
+            made.weight = keep(torch.zeros(256, 384, dtype=torch.bfloat16))
+            return made
+        codes = torch.zeros(256, 384).to(torch.float8_e4m3fn)
+        made.weight = keep(codes if form == "blocks" else codes.t())
+        shape = {"rows": (256, 1), "blocks": (2, 3), "static": ()}[form]
+        setattr(made, "weight_scale_inv" if form == "blocks" else "weight_scale", keep(torch.zeros(shape)))
+        made.input_scale = keep(torch.zeros(())) if form == "static" else None
+        return made
+
+    def model(self, form, coded):
+        made = torch.nn.Module()
+        made.qkv_proj, made.norm = self.linear(form, coded), torch.nn.LayerNorm(8, bias=False)
+        made.lm_head = torch.nn.Linear(64, 512, bias=False)
+        return made
+
+    def test_16_bits_are_the_values_of_the_codes(self):
+        for form in formats.FORMATS:
+            coded, plain = self.model(form, True), self.model(form, False)
+            self.assertEqual((formats.fill(coded, form), formats.fill(plain, form)), (1, 0))
+            layer = coded.qkv_proj
+            codes = layer.weight if form == "blocks" else layer.weight.t()
+            scale = layer.weight_scale_inv if form == "blocks" else layer.weight_scale
+            values = codes.float() * formats.spread(scale, 256, 384)
+            self.assertTrue(torch.equal(plain.qkv_proj.weight, values.bfloat16()))
+            self.assertTrue(0.6 < values.std().item() * 384 ** 0.5 < 1.4, form)
+            self.assertEqual(len(scale.unique()) > 1, form != "static")
+            self.assertTrue(torch.equal(coded.lm_head.weight, plain.lm_head.weight) and torch.equal(coded.norm.weight, plain.norm.weight))
+        self.assertEqual(layer.input_scale.item(), formats.INPUT)
 
 
 if __name__ == "__main__":

@@ -103,7 +103,8 @@ def _layer(
     key = between_key(len(norm), gate_up.shape[0] // 2, len(next), o.shape[1], eps, norm.dtype, folded, ranks, quantizer)
     found = _Layer(
         tuple(weakref.ref(weight) for weight in held), tuple(weight.data_ptr() for weight in held), tuple(weight.shape for weight in held),
-        tuple(weight.dtype for weight in held), _constants(weights, scales, folded, quantizer), eps, folded, ranks, quantizer, key, o.shape[1], len(next),
+        tuple(weight.dtype for weight in held), _constants(weights, scales, folded, quantizer), eps, folded, ranks, quantizer, key,
+        o.shape[1], len(next),
     )  # fmt: skip
     if len(_layers) >= _MOST_LAYERS:
         _layers.clear()
