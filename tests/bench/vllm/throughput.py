@@ -73,7 +73,8 @@ class Engine:
         with open(os.path.join(place, "config.json"), "w", encoding="utf-8") as file:
             json.dump(config(model, self.format), file)
         asked = {"folder": place, "rows": options.rows, "context": options.context, "new": options.new, "prompts": options.prompts,
-                 "scores": options.scores, "vocabulary": model.vocabulary, "ranks": options.ranks, "format": options.format, "engine": json.loads(options.engine)}
+                 "scores": options.scores, "vocabulary": model.vocabulary, "ranks": options.ranks, "format": options.format,
+                 "engine": json.loads(options.engine)}
         with open(os.path.join(place, "engine.json"), "w", encoding="utf-8") as file:
             json.dump(asked, file)
         # A cache of its own: what vLLM compiled for one contestant must not serve the other.
