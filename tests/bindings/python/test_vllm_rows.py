@@ -244,7 +244,7 @@ def test_an_endpoint_is_added_where_plans_end(vllm):
     sinter_vllm.register()
     manager = vllm.PassManager((1, 48))
     manager.configure(None)
-    assert len(manager.passes) == 1 and f"sinter {sinter.__version__}" in manager.uuid()
+    assert len(manager.passes) == 2 and f"sinter {sinter.__version__}" in manager.uuid()
 
 
 def test_vllms_own_passes_come_behind_the_expansion(vllm):

@@ -16,6 +16,7 @@ from sinter.torch.serve.scaled_linear import scaled_linear
 import test_plugins
 from test_plugins import Layer, LinearMethod, RMSNorm, clean, close, vllm  # noqa: F401
 from test_torch_scaled import scaled
+from test_vllm_rows import calls, compiled
 
 HIDDEN, INNER = 256, 256
 
@@ -212,6 +213,48 @@ def test_layers_of_e4m3_are_compiled_in_one_graph(make, quantizer):
     step = torch.compile(taken.forward, backend=keep, fullgraph=True, dynamic=True)
     assert close(step(*rows()), own)
     assert len(graphs) == 1 and str(graphs[0].graph).count("between_attentions") >= 3
+
+
+def ranged(model):
+    """A model that vLLM compiles for each range of rows."""
+    config = model.vllm_config.compilation_config
+    config.mode, config.backend, config.compile_ranges_endpoints = types.SimpleNamespace(name="VLLM_COMPILE"), "inductor", [8192]
+    return model
+
+
+def test_graphs_of_ranges_hold_plans_or_vllms_modules(make, vllm):
+    make.register()
+    taken, other = ranged(make("row", count=2)), make("row", count=2)
+    taken(*rows())
+    assert taken.vllm_config.compilation_config.compile_ranges_endpoints == [48, 8192]
+    for begin, end, plans in ((1, 48, 1), (49, 8192, 0)):
+        with torch.no_grad():
+            step, graphs = compiled(vllm, taken.forward, (begin, end))
+            result = step(*rows(begin + 6))
+        assert close(result, plain(other, begin + 6))
+        called = calls(graphs[0])
+        assert len(graphs) == 1 and sum("between_attentions" in call for call in called) == plans
+        assert not any("plan_or_server" in call for call in called)
+        # vLLM's beside a plan: the first projection, the last layer's o, gate_up and down.
+        assert sum("aten.mm" in call for call in called) == (4 if plans else 8), called
+
+
+CHANGES = [dict(mode=None), dict(backend="eager"), dict(compile_ranges_endpoints=[40]), dict(compile_ranges_endpoints=None)]
+
+
+@pytest.mark.parametrize("change", [{}, *CHANGES])
+def test_only_graphs_of_ranges_choose(make, change):
+    make.register()
+    taken = ranged(make("row"))
+    vars(taken.vllm_config.compilation_config).update(change)
+    taken(*rows())
+    assert [layer.sinter_chosen for layer in taken.layers[:3]] == [not change] * 3
+
+
+def test_an_operator_that_no_pass_replaced_is_the_plan():
+    plan, server = ([torch.full((2, 3), float(one)) for one in pair] for pair in ((1, 2), (3, 4)))
+    found = torch.ops.sinter.plan_or_server(plan, server)
+    assert all(torch.equal(one, wanted) and one is not wanted for one, wanted in zip(found, plan))
 
 
 def spoil(model, why):

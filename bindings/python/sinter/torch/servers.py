@@ -24,6 +24,7 @@ from .runtime.store import chains, configure, logger, store
 from .runtime.warn import warn_once
 from .serve.between_chain import BLOCK, QUANTIZERS, scale_shape
 from .serve.between_op import ahead, between_key
+from .serve.choose_operator import choose
 from .serve.configs import prepare_config
 from .serve.expand_operators import add_norm, expand
 from .serve.fold_norms import Pair, fold, folds
@@ -40,6 +41,7 @@ __all__ = [
     "Scales",
     "VARIABLE",
     "add_norm",
+    "choose",
     "count",
     "expand",
     "experts",

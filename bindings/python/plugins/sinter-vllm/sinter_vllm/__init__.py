@@ -158,7 +158,7 @@ def _set_up(model: Any, servers: Any, rows: int) -> None:
 
 def _take_layers(model: Any, servers: Any) -> bool:
     """Whether the layers between two attentions are taken. If so, links the layers."""
-    from . import _layers, _norms, _ranks, _taps
+    from . import _layers, _norms, _prefill, _ranks, _taps
 
     quantizer = ""
     try:
@@ -184,7 +184,8 @@ def _take_layers(model: Any, servers: Any) -> bool:
     if folded:
         _norms.fold(model, layers, servers)
     _layers.replace(type(layers[0]), servers)
-    _layers.link(layers, folded, group, quantizer)
+    chosen = bool(quantizer) and _prefill.chooses(model.vllm_config.compilation_config, servers.largest())
+    _layers.link(layers, folded, group, quantizer, chosen)
     _taps.keep_streams(model)
     how = f"{', norms folded' if folded else ''}{f', over {size} GPUs' if group else ''}{f', of e4m3 by {quantizer}' if quantizer else ''}"
     servers.take(LOGGER, f"vLLM's {type(model).__name__}: {len(layers)} layers from attention to attention{how}", len(layers))

@@ -121,14 +121,15 @@ def planned(layers: "List[Any]", folded: bool, group: str, servers: Any, quantiz
     return all(servers.planned(*weights_of(*pair, quantizer), folded, group, **codes) for pair in zip(layers, layers[1:]))
 
 
-def link(layers: "List[Any]", folded: bool = False, group: str = "", quantizer: str = "") -> None:
-    """Links each layer of `layers` to pass the next one its queries, keys and values. `folded`, `group` and `quantizer`: see the operator."""
+def link(layers: "List[Any]", folded: bool = False, group: str = "", quantizer: str = "", chosen: bool = False) -> None:
+    """Links each layer of `layers` to pass the next one its queries, keys and values. `folded`, `group` and `quantizer`: see the operator.
+    `chosen`: each compiled graph chooses between the plan and vLLM's modules (`_prefill`)."""
     for layer, after in zip(layers, layers[1:]):
         own = layer.self_attn.o_proj, after.self_attn.qkv_proj
         # In a tuple, so that torch does not register the next layer as a child of this one.
         layer.sinter_after = (after, own[1].weight)
         layer.sinter_o = (own[0].weight,)
-        layer.sinter_folded, layer.sinter_group, layer.sinter_quantizer = folded, group, quantizer
+        layer.sinter_folded, layer.sinter_group, layer.sinter_quantizer, layer.sinter_chosen = folded, group, quantizer, chosen
         if quantizer:
             layer.sinter_own = own
             layer.sinter_codes, layer.sinter_scales = _scaled.take([own[0], layer.mlp.gate_up_proj, layer.mlp.down_proj, own[1]], quantizer)
@@ -160,6 +161,10 @@ def replace(kind: type, servers: Any) -> None:
         if not torch.compiler.is_compiling() and not servers.takes(attended.shape[0]):
             return _by_modules(self, attended, residual)
         stream, hidden_states = _by_operator(self, attended, residual)
+        if self.sinter_chosen and torch.compiler.is_compiling():
+            # A copy, because vLLM's norm may add to the residual in place.
+            own_states, own_stream = _by_modules(self, attended, residual.clone())
+            stream, hidden_states = torch.ops.sinter.plan_or_server([stream, hidden_states], [own_stream, own_states])
         return hidden_states, stream
 
     forward.is_sinters = True  # type: ignore[attr-defined]
