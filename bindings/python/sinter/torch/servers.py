@@ -48,6 +48,7 @@ __all__ = [
     "fold",
     "folding_pays",
     "folds",
+    "graph_pass",
     "is_split",
     "join",
     "largest",
@@ -301,6 +302,13 @@ def set_up(
         above = [size for size in BUCKETS if size > max(sizes)]
         later = tuple(size for size in above[: bisect.bisect_left(above, rows) + 1] if size <= most)
     store.settings = store.settings._replace(add_norm=add_norm, linear=linear, later=later, log=log)
+
+
+def graph_pass(sizes: Sequence[int], applies: Callable[[], bool]) -> Any:
+    """A pass for ``post_grad_custom_pre_pass`` of Inductor's configuration, for a server that compiles its model itself; see ``ServerPass``."""
+    from .backend.server_pass import ServerPass  # needs torch's compiler, whose import takes seconds
+
+    return ServerPass(sizes, applies)
 
 
 def switched_off() -> str:

@@ -3,7 +3,7 @@
 ``register`` checks models of Llama (which Mistral also uses), Qwen2 and Qwen3 when they are first called. The layers between two
 attentions become one plan (`_layers`) if no layer is biased or wrapped by LoRA, and all are unquantised or of e4m3 in a supported
 format (`_scaled`). Unquantised ones may be split over several GPUs (`_ranks`). In other models only the gated MLPs are taken, each
-as a separate plan, and experts of any model (`_experts`). Everything keeps vLLM's path on a chip other than Hopper, with a vLLM outside of the
+as a separate plan, and experts of any model (`_experts`). On request parts of any model's graphs are taken (`_graphs`). Everything keeps vLLM's path on a chip other than Hopper, with a vLLM outside of the
 versions named here, or under VLLM_BATCH_INVARIANT, because a plan depends on the number of rows. Plans are prepared in vLLM's first
 dummy run, before its memory is measured. vLLM computes more rows than plans serve (`_prefill`). By default it computes prefill; if
 SINTER_PREFILL_ROWS asks for it, prefill's plans are built in the background while vLLM's kernels compute. Norms are folded on request
@@ -41,14 +41,15 @@ def register() -> None:
 
     from sinter.torch import servers
 
-    from . import _experts, _prefill
+    from . import _experts, _graphs, _prefill
 
     reason = _reason_against(servers)
     if reason:
         servers.stay_away("vLLM", reason)
         return
     servers.set_up(_silu_and_mul(), add_norm=_add_norm(), log=LOGGER)
-    for take, classes in ((_replace, _CLASSES), (_watch, _MODELS)):
+    mlps = () if _graphs.wanted() else _CLASSES  # the pass over graphs finds gated MLPs too, with what lies around them
+    for take, classes in ((_replace, mlps), (_watch, _MODELS)):
         for module, name in classes:
             try:
                 take(getattr(importlib.import_module(module), name), servers)
@@ -56,6 +57,8 @@ def register() -> None:
                 servers.stay_away(f"vLLM's {name}", str(error))
     _experts.watch(servers, LOGGER)
     _prefill.watch(servers)
+    if _graphs.wanted():
+        _graphs.watch(servers, LOGGER)
     _name_in_cache()
 
 
@@ -224,8 +227,10 @@ def _name_in_cache() -> None:
         return
     import sinter
 
+    from . import _graphs
+
     def factors(vllm_config: Any) -> Any:
-        return [*own(vllm_config), f"sinter {sinter.__version__}"]
+        return [*own(vllm_config), f"sinter {sinter.__version__}{', graphs' if _graphs.wanted() else ''}"]
 
     factors.is_sinters = True  # type: ignore[attr-defined]
     caching.aot_compile_hash_factors = factors

@@ -78,6 +78,7 @@ class SinterPass(CustomGraphPass):
         first: a pass of the caller, which runs before this one.
         weights: which of the model's inputs, as Dynamo counts them, are its parameters and buffers.
         beside: pairs of them that are adjacent in memory.
+        rows: the number of rows for which parts are judged; 0: that of the call that is being compiled.
     """
 
     def __init__(
@@ -87,19 +88,21 @@ class SinterPass(CustomGraphPass):
         first: Optional[Callable[[torch.fx.Graph], Any]] = None,
         weights: FrozenSet[int] = frozenset(),
         beside: FrozenSet[Tuple[int, int]] = frozenset(),
+        rows: int = 0,
     ) -> None:
         self.options = options
         self.reports = reports
         self.first = first
         self.weights = weights
         self.beside = beside
+        self.rows = rows
 
     def of(
         self, gm: torch.fx.GraphModule, inputs: Sequence[Any], first: Optional[Callable[[torch.fx.Graph], Any]]
     ) -> "SinterPass":
         """The pass for Dynamo's graph `gm` of `inputs`. It runs after `first`, if there is one."""
         weights = _weights_of(gm)
-        return SinterPass(self.options, self.reports, first, weights, neighbours(inputs, weights))
+        return SinterPass(self.options, self.reports, first, weights, neighbours(inputs, weights), self.rows)
 
     def uuid(self) -> Any:
         """The key of graphs in Inductor's cache: these files, the library, its tuning set, the options and the first pass.
@@ -111,7 +114,8 @@ class SinterPass(CustomGraphPass):
         return None if other is None else (own, other)
 
     def _digest(self) -> str:
-        digest = hashlib.sha256(repr((build_info(), self.options, self._tuning(), sorted(self.weights), sorted(self.beside))).encode())
+        told = build_info(), self.options, self._tuning(), sorted(self.weights), sorted(self.beside), self.rows
+        digest = hashlib.sha256(repr(told).encode())
         for path in _sources():
             digest.update(path.read_bytes())
         return digest.hexdigest()
@@ -210,7 +214,7 @@ class SinterPass(CustomGraphPass):
         self, graph: torch.fx.Graph, device: str, constants: Set[Any], vectors: Set[Any], joined: Sequence[Joined]
     ) -> "Tuple[Planner, List[Part]]":
         together = {node for each in joined for node in each.constants}
-        planner = Planner(graph, self.options, device, constants | together)
+        planner = Planner(graph, self.options, device, constants | together, self.rows)
         planner.left.update((node, "made of weights alone, for all parts at once") for node in vectors)
         planner.left.update((node, "weights behind each other in memory") for node in together)
         planner.apart = casts_of_weights([node for node in planner.nodes if node not in planner.left], self.weights, device)

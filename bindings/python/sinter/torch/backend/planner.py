@@ -19,7 +19,7 @@ from ..gate.fused_by_inductor import written_by_inductor
 from ..gate.gate import attention_times, beyond_us, inductor_us, share_of_limit, tell_ahead, worth_a_try
 from ..gate.library_kernels import attention_us
 from ..gate.measure import Measured, measured
-from ..gate.sizes import hint_at
+from ..gate.sizes import hint_at, hint_for
 from ..graph.in_place import written_over
 from ..graph.replace import given_apart, replace, results
 from ..partition.partition import Kind, partition
@@ -55,9 +55,10 @@ class Part(NamedTuple):
 
 
 class Planner:
-    """Finds the parts of one graph, and asks the library which of them it plans."""
+    """Finds the parts of one graph, and asks the library which of them it plans. `rows`: the value of symbols for which parts are judged; 0:
+    their value in the call that is being compiled."""
 
-    def __init__(self, graph: torch.fx.Graph, options: Options, device: str, constants: Set[Any]) -> None:
+    def __init__(self, graph: torch.fx.Graph, options: Options, device: str, constants: Set[Any], rows: int = 0) -> None:
         self.graph = graph
         self.options = options
         self.nodes = list(graph.nodes)
@@ -67,7 +68,7 @@ class Planner:
         self.replaced: Dict[Any, Any] = {}
         self._device = device
         self._constants = constants
-        self._hint_of = _hint_of(results(self.nodes))
+        self._hint_of = hint_for(rows) if rows else _hint_of(results(self.nodes))
         self._asked: Dict[Tuple[str, int], Asked] = {}
         self._searched: Dict[Tuple[str, int], Asked] = {}  # halves; these are only searched, never built
         self._limits: Dict[str, List[float]] = {}

@@ -30,7 +30,7 @@ from ..._functions import (
 )
 from ..._builder import Value
 from ..._operators import equal, maximum, minimum, not_equal, where
-from . import attention, bilinear, foreach, products, shapes, windows  # noqa: F401  (their rows of the table)
+from . import attention, bilinear, foreach, products, server_norms, shapes, windows  # noqa: F401  (their rows of the table)
 from .arrays import HALVES, Array, Refused, of
 from .converter import CHOOSING, Converter, target_of
 from .op_table import TABLE as TABLE, Handler, Row, elementwise, number, row

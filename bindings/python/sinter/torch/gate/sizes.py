@@ -37,6 +37,11 @@ def hint_at(symbol: Any, rows: int) -> "Hint | None":
     return min(found, key=lambda hint: hint(symbol), default=None)
 
 
+def hint_for(rows: int) -> Hint:
+    """The hint at which each symbol is `rows`."""
+    return lambda expression: int(expression.subs(dict.fromkeys(expression.free_symbols, rows)))
+
+
 def sizes_of(val: Any, hint: Hint) -> List[int]:
     return hinted(val.shape, hint)
 

@@ -1,0 +1,117 @@
+"""Parts of vLLM's compiled graphs by Sinter, for any decoder: on request (SINTER_VLLM_GRAPHS=1), because vLLM has not run with it.
+
+vLLM compiles a model's forward as pieces that are cut at attention. A pass in Inductor's ``post_grad_custom_pre_pass``, which vLLM leaves
+free, replaces parts of such a piece by operators that carry their chains. It applies to the graph that vLLM compiles for the rows that it
+captures. The graph for more rows keeps vLLM's operators. Plans for the captured rows are made while vLLM compiles. An operator whose plan
+does not gain at some number of rows runs Inductor's code for its part there.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+from typing import Any, Callable, List
+
+from . import _prefill
+
+VARIABLE = "SINTER_VLLM_GRAPHS"
+_PLACE = "post_grad_custom_pre_pass"
+_MOST_REASONS = 4  # that the log names
+
+
+def wanted() -> bool:
+    """Whether the user asks for it."""
+    return os.environ.get(VARIABLE, "") == "1"
+
+
+def watch(servers: Any, log: str) -> None:
+    """Makes every compilation of a model from now on run the pass."""
+    try:
+        from vllm.compilation.backends import VllmBackend
+    except ImportError as error:
+        servers.stay_away("vLLM's graphs", f"there is no backend to watch: {error}")
+        return
+    own: Callable[..., Any] = VllmBackend.__call__
+    if getattr(own, "is_sinters", False):
+        return
+
+    def call(self: Any, *arguments: Any, **named: Any) -> Any:
+        installed = _guarded(servers, lambda: _install(self, servers))
+        compiled = own(self, *arguments, **named)
+        if installed is not None:
+            _guarded(servers, lambda: _report(self.vllm_config, installed, servers, log))
+        return compiled
+
+    call.is_sinters = True  # type: ignore[attr-defined]
+    VllmBackend.__call__ = call
+
+
+def _guarded(servers: Any, f: Callable[[], Any]) -> Any:
+    try:
+        return f()
+    except Exception as error:  # whatever it is, the engine runs
+        servers.stay_away("a model's graphs in vLLM", f"{type(error).__name__}: {error}")
+        return None
+
+
+def _install(backend: Any, servers: Any) -> Any:
+    """The pass that the backend's pieces will go through; None if they stay vLLM's."""
+    config = backend.vllm_config
+    reason = _reason_against(backend)
+    if reason:
+        servers.stay_away(f"the graphs of vLLM's {_name_of(config)}", reason)
+        return None
+    sizes = servers.sizes_for(config.compilation_config.cudagraph_capture_sizes or ())
+    made = servers.graph_pass(sizes, lambda: _begin_of_range() <= sizes[-1])
+    backend.inductor_config[_PLACE] = made
+    _prefill.end_range(config.compilation_config, sizes[-1])
+    known = getattr(config, "additional_config", None)
+    if isinstance(known, dict):  # a part of all keys of vLLM's caches
+        known["sinter_graphs"] = f"up to {sizes[-1]} rows"
+    return made
+
+
+def _reason_against(backend: Any) -> str:
+    """Why the graphs stay vLLM's; "" if the pass may run."""
+    config = backend.vllm_config
+    if getattr(backend, "is_encoder", False):
+        return "they are an encoder's"
+    if config.parallel_config.world_size > 1:
+        return f"the model is on {config.parallel_config.world_size} GPUs"
+    if getattr(config, "lora_config", None) is not None:
+        return "LoRA is enabled"
+    if getattr(config.compilation_config, "use_inductor_graph_partition", False):
+        return "use_inductor_graph_partition leaves them in one piece"
+    if _PLACE in backend.inductor_config:
+        return f"inductor_compile_config names a pass for {_PLACE}"
+    return ""
+
+
+def _begin_of_range() -> int:
+    """The fewest rows that the graph which vLLM compiles now is for."""
+    from vllm.compilation.passes.inductor_pass import get_pass_context
+
+    return int(get_pass_context().compile_range.start)
+
+
+def _name_of(config: Any) -> str:
+    names: List[str] = getattr(getattr(config, "model_config", None), "architectures", None) or ["model"]
+    return names[0]
+
+
+def _report(config: Any, installed: Any, servers: Any, log: str) -> None:
+    """Logs one line for a model: its graphs, parts, and the operators that are left, with the reason."""
+    installed.wait()
+    reports = installed.reports
+    if not reports:  # they come from vLLM's cache
+        return
+    parts = sum(len(report.taken) for report in reports)
+    ops, left = sum(report.nodes for report in reports), collections.Counter(each for report in reports for each in report.left)
+    told = [f"{count} {name} ({why})" for (name, why), count in left.most_common(_MOST_REASONS)]
+    told += [f"{len(left) - _MOST_REASONS} other kinds"] if len(left) > _MOST_REASONS else []
+    what = f"{parts} parts of {len(reports)} graphs, {ops - sum(left.values())} of {ops} ops; left: {', '.join(told) or 'none'}"
+    name = f"vLLM's {_name_of(config)}"
+    if parts:
+        servers.take(log, f"{name}: {what}", parts)
+    else:
+        servers.stay_away(f"the graphs of {name}", what)
