@@ -200,3 +200,193 @@ def test_parts_of_a_decoder_become_operators_up_to_the_captured_rows(backend, ca
     (line,) = [record.getMessage() for record in caplog.records if "graphs" in record.getMessage()]
     assert "active in vLLM's GraniteForCausalLM: 1 parts of 1 graphs" in line and "left: none" in line
     assert made.vllm_config.additional_config["sinter_graphs"]
+
+
+@pytest.fixture
+def opaque():
+    """An operator that the backend does not know."""
+    library = torch.library.Library("standin", "DEF")
+    library.define("opaque(Tensor x) -> Tensor")
+    library.impl("opaque", lambda x: x * torch.sigmoid(x), "CompositeExplicitAutograd")
+    torch.library.register_fake("standin::opaque", torch.empty_like, lib=library)
+    yield torch.ops.standin.opaque
+    library._destroy()
+
+
+def test_parts_end_at_an_unknown_operator(backend, opaque, monkeypatch, caplog):
+    monkeypatch.setattr("sinter.torch.gate.gate._LEAST_FLOP", 1)
+    piece, made = Piece(opaque=opaque), backend()
+    with caplog.at_level(logging.INFO, "vllm.sinter"):
+        check(piece, compiled(piece, made), 40)
+    below = calls(made.graphs[0])
+    assert "standin.opaque.default" in below and sum("sinter.run_chain" in call for call in below) == 2
+    assert "active in vLLM's GraniteForCausalLM: 2 parts of 1 graphs" in caplog.text
+
+
+def test_what_is_left_is_reported_with_the_reason(backend, opaque, caplog):
+    piece, made = Piece(opaque=opaque), backend()
+    check(piece, compiled(piece, made), 40)
+    assert not any("sinter" in call for call in calls(made.graphs[0]))
+    (line,) = [record.getMessage() for record in caplog.records if "graphs of" in record.getMessage()]
+    assert "the graphs of vLLM's GraniteForCausalLM keeps its own path: 0 parts of 1 graphs" in line
+    assert "4 aten.mm.default (its part is too small)" in line and "other kinds" in line
+
+
+@pytest.mark.parametrize(
+    "changes, reason",
+    [
+        ({"parallel_config__world_size": 2}, "the model is on 2 GPUs"),
+        ({"lora_config": object()}, "LoRA is enabled"),
+        ({"compilation_config__use_inductor_graph_partition": True}, "use_inductor_graph_partition"),
+        ({"encoder": True}, "they are an encoder's"),
+        ({"own": True}, "names a pass for post_grad_custom_pre_pass"),
+    ],
+)
+def test_a_model_keeps_its_graphs(backend, caplog, changes, reason):
+    piece = Piece()
+    made = backend(**changes)
+    made.is_encoder = changes.get("encoder", False)
+    if "own" in changes:
+        made.inductor_config["post_grad_custom_pre_pass"] = Own()
+    check(piece, compiled(piece, made), 40)
+    assert caplog.text.count(reason) == 1
+    assert not any("sinter" in call for graph in made.graphs for call in calls(graph))
+    assert made.vllm_config.compilation_config.compile_ranges_endpoints == [8192] and not made.vllm_config.additional_config
+
+
+class Own:
+    def __call__(self, graph):
+        pass
+
+    def uuid(self):
+        return "own"
+
+
+def test_a_failing_pass_leaves_the_graph_as_it_was(backend, monkeypatch, caplog):
+    own = graph_pass.SinterPass._take
+
+    def fails(self, graph):
+        own(self, graph)
+        assert any("sinter" in call for call in calls(graph))
+        raise RuntimeError("the pass is broken")
+
+    piece, made = Piece(), backend()
+    unchanged = backend(parallel_config__world_size=2)
+    check(piece, compiled(piece, unchanged), 40)
+    monkeypatch.setattr(graph_pass.SinterPass, "_take", fails)
+    for _ in range(2):
+        check(piece, compiled(piece, made), 40)
+    assert calls(made.graphs[0]) == calls(unchanged.graphs[0])
+    assert caplog.text.count("a graph of the server keeps its own operators: RuntimeError: the pass is broken") == 1
+
+
+def test_a_graph_with_another_symbolic_size_is_left(backend, caplog):
+    piece = lambda x, y: (torch.ops.vllm_ir.rms_norm(x, None, 1e-5), y * 2)
+    values = torch.randn(20, 64), torch.randn(9, 64)
+    for each in values:
+        torch._dynamo.mark_dynamic(each, 0)
+    made = backend()
+    assert close(compiled(piece, made)(*values)[0], piece(*values)[0])
+    assert "it has 2 symbolic sizes" in caplog.text and not any("sinter" in call for call in calls(made.graphs[0]))
+
+
+def test_a_failing_installation_leaves_the_engine_running(backend, monkeypatch, caplog):
+    def fails(sizes, applies):
+        raise RuntimeError("no pass")
+
+    monkeypatch.setattr(servers, "graph_pass", fails)
+    piece, made = Piece(), backend()
+    check(piece, compiled(piece, made), 40)
+    assert "RuntimeError: no pass" in caplog.text and not made.inductor_config
+
+
+def test_keys_of_caches_tell_passes_apart():
+    applies = [True]
+    keys = [server_pass.ServerPass(sizes, lambda: applies[0], Options(target="h200")).uuid() for sizes in ((1, 8), (1, 8), (1, 16))]
+    applies[0] = False
+    keys.append(server_pass.ServerPass((1, 8), lambda: applies[0], Options(target="h200")).uuid())
+    assert keys[0] == keys[1] and len({repr(key) for key in keys}) == 3
+    assert keys[0][0] != graph_pass.SinterPass(Options(target="h200")).uuid()  # which judges parts at another number of rows
+
+
+def test_plans_are_made_ahead_for_all_captured_rows(backend, monkeypatch):
+    asked = []
+
+    class Pending:
+        def result(self, timeout):
+            asked.append("waited")
+            raise sinter.Error(sinter.Status.NO_LEGAL_PLAN, "none")
+
+    class Context:
+        def prepare_async(self, chain, m):
+            asked.append(m)
+            return Pending()
+
+    piece, made = Piece(), backend()
+    own = server_pass.ServerPass._prepare
+
+    def prepare(self, part):
+        monkeypatch.setattr(self, "_options", Options())
+        own(self, part)
+
+    monkeypatch.setattr(server_pass, "context_of", lambda options, device: Context())
+    monkeypatch.setattr(server_pass.ServerPass, "_prepare", prepare)
+    check(piece, compiled(piece, made), 40)
+    assert asked == [1, 8, PLANNED] + ["waited"] * 3
+
+
+def test_graphs_are_taken_on_request_only(vllm, monkeypatch):
+    import sinter_vllm
+
+    kind = type("VllmBackend", (Backend,), {"__call__": lambda self, *arguments: Backend.__call__(self, *arguments)})
+    module(monkeypatch, "vllm.compilation.backends", VllmBackend=kind)
+    caching = sys.modules["vllm.compilation.caching"]
+    own = kind.__call__
+    sinter_vllm.register()
+    assert kind.__call__ is own and "graphs" not in str(caching.aot_compile_hash_factors(None))
+    monkeypatch.setenv("SINTER_VLLM_GRAPHS", "1")
+    sinter_vllm.register()
+    sinter_vllm.register()
+    assert getattr(kind.__call__, "is_sinters") and "graphs" in str(caching.aot_compile_hash_factors(None))
+
+
+def test_mlps_are_left_to_the_pass_over_graphs(vllm, backend):
+    backend()
+    mlp = vllm.LlamaMLP()
+    mlp(torch.ones(3, 64).bfloat16())
+    assert mlp.own_calls == 1
+
+
+def test_inductor_runs_the_pass(norms, monkeypatch):
+    """By the key of Inductor's configuration under which vLLM hands it over."""
+    piece = Piece()
+    made = server_pass.ServerPass((1, 8, PLANNED), lambda: True, Options(target="h200"))
+    with torch._inductor.config.patch(post_grad_custom_pre_pass=made):
+        torch._dynamo.reset()
+        step = torch.compile(piece, fullgraph=True)
+        check(piece, step, 20)
+        check(piece, step, PLANNED)
+    (report,) = made.reports
+    assert len(report.taken) == 1 and not report.left
+
+
+@pytest.mark.parametrize("argument", [{}, {"variance_size": 64}])
+def test_norms_are_those_of_vllm(norms, argument):
+    from graphs import passed
+    from sinter.torch.runtime import verify
+
+    weight, gain = torch.nn.Parameter(torch.rand(HIDDEN), False), torch.nn.Parameter(torch.rand(HIDDEN).bfloat16(), False)
+    matrix = torch.nn.Parameter(tensor(2 * HIDDEN, HIDDEN), False)
+
+    def model(x, residual):
+        one = norms.rms_norm(x, weight, 1e-6, **argument)
+        two, total = norms.fused_add_rms_norm(one @ matrix[:HIDDEN].T, residual, gain, 1e-6)
+        _, three = norms.fused_add_rms_norm(two @ matrix[HIDDEN:].T, total, None, 1e-6)
+        return norms.rms_norm(three.view(-1, 4, 32), None, 1e-6), total, three
+
+    values = torch.randn(16, HIDDEN).bfloat16(), torch.randn(16, HIDDEN).bfloat16()
+    step, reports = passed(model)
+    assert all(close(found, own) for found, own in zip(step(*values), model(*values)))
+    left = [why for report in reports for _, why in report.left]
+    assert verify.comparisons and all(each.within for each in verify.comparisons)
+    assert any("variance" in why for why in left) == bool(argument)

@@ -177,6 +177,7 @@ TEST_F(ConfigTest, AVariableThatNothingReadsIsNamedWithTheNearestOne) {
   Set("SINTER_PREFILL_ROWS", "512");
   Set("SINTER_VLLM_E4M3", "1");
   Set("SINTER_VLLM_FOLD", "1");
+  Set("SINTER_VLLM_GRAPHS", "1");
   Set("SINTER_TORCH_COMPILE", "0");
   EXPECT_THAT(ConfigFromEnvironment()->warnings,
               ElementsAre("environment: no variable is called SINTER_CACHE_MAXBYTES; "

@@ -3,8 +3,9 @@
 ``register`` checks models of Llama (which Mistral also uses), Qwen2 and Qwen3 when they are first called. The layers between two
 attentions become one plan (`_layers`) if no layer is biased or wrapped by LoRA, and all are unquantised or of e4m3 in a supported
 format (`_scaled`). Unquantised ones may be split over several GPUs (`_ranks`). In other models only the gated MLPs are taken, each
-as a separate plan, and experts of any model (`_experts`). On request parts of any model's graphs are taken (`_graphs`). Everything keeps vLLM's path on a chip other than Hopper, with a vLLM outside of the
-versions named here, or under VLLM_BATCH_INVARIANT, because a plan depends on the number of rows. Plans are prepared in vLLM's first
+as a separate plan, and experts of any model (`_experts`). On request parts of any model's graphs are taken instead of MLPs (`_graphs`).
+Everything keeps vLLM's path on a chip other than Hopper, with a vLLM outside of the versions named here, or under
+VLLM_BATCH_INVARIANT, because a plan depends on the number of rows. Plans are prepared in vLLM's first
 dummy run, before its memory is measured. vLLM computes more rows than plans serve (`_prefill`). By default it computes prefill; if
 SINTER_PREFILL_ROWS asks for it, prefill's plans are built in the background while vLLM's kernels compute. Norms are folded on request
 (`_norms`). SINTER_PLUGINS=0 leaves everything to vLLM. One line at level info reports the layers that are taken of a model. Nothing here
