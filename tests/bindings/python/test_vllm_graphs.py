@@ -357,17 +357,55 @@ def test_mlps_are_left_to_the_pass_over_graphs(vllm, backend):
     assert mlp.own_calls == 1
 
 
-def test_inductor_runs_the_pass(norms, monkeypatch):
+def test_inductor_runs_the_pass():
     """By the key of Inductor's configuration under which vLLM hands it over."""
     piece = Piece()
     made = server_pass.ServerPass((1, 8, PLANNED), lambda: True, Options(target="h200"))
-    with torch._inductor.config.patch(post_grad_custom_pre_pass=made):
+    with torch._inductor.config.patch(post_grad_custom_pre_pass=made, force_disable_caches=True):
         torch._dynamo.reset()
         step = torch.compile(piece, fullgraph=True)
         check(piece, step, 20)
         check(piece, step, PLANNED)
     (report,) = made.reports
     assert len(report.taken) == 1 and not report.left
+
+
+class Hybrid(torch.nn.Module):
+    """The ops after a mixer: a gated norm with a row for each head, and the projection of the output. `joins`: an op that joins those rows."""
+
+    def __init__(self, joins=None):
+        super().__init__()
+        torch.manual_seed(3)
+        self.gain = torch.nn.Parameter(torch.rand(HIDDEN).bfloat16(), requires_grad=False)
+        self.out = torch.nn.Parameter(tensor(HIDDEN, HEADS * HIDDEN), requires_grad=False)
+        self.joins = joins
+
+    def forward(self, x, gate, residual):
+        rows = x.reshape(-1, HIDDEN).float()
+        rows = rows if self.joins is None else self.joins(rows)
+        normed = rows * torch.rsqrt(rows.pow(2).mean(-1, keepdim=True) + 1e-6) * self.gain.float()
+        gated = (normed * torch.nn.functional.silu(gate.reshape(-1, HIDDEN).float())).bfloat16()
+        x = torch.nn.functional.linear(gated.reshape(x.shape[0], HEADS * HIDDEN), self.out)
+        return torch.ops.vllm_ir.fused_add_rms_norm(x, residual, self.gain, 1e-6)
+
+
+def of_heads(rows):
+    torch.manual_seed(8)
+    made = *(torch.randn(rows, HEADS, HIDDEN).bfloat16() for _ in range(2)), torch.randn(rows, HIDDEN).bfloat16()
+    for each in made:
+        torch._dynamo.mark_dynamic(each, 0)
+    return made
+
+
+@pytest.mark.parametrize("joins", [None, lambda rows: rows.cumsum(0), lambda rows: rows - rows.mean(0, keepdim=True)])
+def test_a_norm_of_heads_is_in_the_part_of_the_product_after_it(backend, monkeypatch, joins):
+    monkeypatch.setattr("sinter.torch.gate.gate._LEAST_FLOP", 1)
+    piece, made = Hybrid(joins), backend()
+    step = compiled(piece, made)
+    for rows in (3, 40, 100):
+        with torch.no_grad():
+            assert all(close(found, wanted) for found, wanted in zip(step(*of_heads(rows)), piece(*of_heads(rows))))
+    assert any("sinter.run_chain" in name for name in calls(made.graphs[0])) == (joins is None)
 
 
 @pytest.mark.parametrize("argument", [{}, {"variance_size": 64}])

@@ -25,6 +25,7 @@ from ..graph.join_frozen import tell_parts
 from ..graph.nearest_pixels import repeat_pixels
 from ..graph.replace import copy_of, forget_what_was, put_back, put_rest_back, results, slices_for_splits
 from ..graph.rows_by_ids import rows_as_gathers
+from ..graph.rows_of_heads import rows_of_heads
 from ..graph.shared_memory import share_again, views_of_their_own
 from ..graph.spelled_attention import tell_products
 from ..graph.sums_of_one_hot import sum_one_hots
@@ -163,6 +164,7 @@ class SinterPass(CustomGraphPass):
             experts_as_operators(graph, device)
         slices_for_splits(graph)
         few_elements(graph)
+        rows_of_heads(graph)
         rows_as_gathers(graph)
         repeat_pixels(graph)
         interpolations(graph)
