@@ -106,12 +106,12 @@ def _report(config: Any, installed: Any, servers: Any, log: str) -> None:
     if not reports:  # they come from vLLM's cache
         return
     parts = sum(len(report.taken) for report in reports)
-    ops, left = sum(report.nodes for report in reports), collections.Counter(each for report in reports for each in report.left)
-    told = [f"{count} {name} ({why})" for (name, why), count in left.most_common(_MOST_REASONS)]
-    told += [f"{len(left) - _MOST_REASONS} other kinds"] if len(left) > _MOST_REASONS else []
+    ops, left = sum(report.nodes for report in reports), collections.Counter(why.partition(";")[0] for report in reports for _, why in report.left)
+    told = [f"{count} ({why})" for why, count in left.most_common(_MOST_REASONS)]
+    told += [f"{len(left) - _MOST_REASONS} other reasons"] if len(left) > _MOST_REASONS else []
     what = f"{parts} parts of {len(reports)} graphs, {ops - sum(left.values())} of {ops} ops; left: {', '.join(told) or 'none'}"
     name = f"vLLM's {_name_of(config)}"
     if parts:
-        servers.take(log, f"{name}: {what}", parts)
+        servers.take(log, f"{name}: {what}", parts, installed.sizes)
     else:
         servers.stay_away(f"the graphs of {name}", what)

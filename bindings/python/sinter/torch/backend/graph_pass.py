@@ -33,7 +33,7 @@ from ..graph.sums_over_steps import join_sums_over_steps
 from ..graph.weight_casts import casts_of_weights
 from ..partition.supported import computes, why_left
 from ..runtime.adjacent_weights import neighbours
-from ..runtime.options import Options, context_of, target_context
+from ..runtime.options import SERVER, Options, context_of, target_context
 from ..runtime.store import store
 from ..runtime.warn import warn_once
 from .planner import Part, Planner
@@ -165,7 +165,7 @@ class SinterPass(CustomGraphPass):
         slices_for_splits(graph)
         few_elements(graph)
         rows_of_heads(graph)
-        rows_as_gathers(graph)
+        rows_as_gathers(graph, self.options.prepare == SERVER)
         repeat_pixels(graph)
         interpolations(graph)
         views = views_of_their_own(graph)

@@ -104,7 +104,7 @@ class Planner:
     @property
     def _waits(self) -> bool:
         """Whether the pass waits for plans."""
-        return bool(self.options.measure) or self.options.prepare == "block"
+        return bool(self.options.measure) or self.options.prepare != "background"
 
     def _planned(self, parts: Sequence[List[Any]]) -> List[Part]:
         """Parts whose searches have ended: `parts`, or what remains of them without refused ops."""

@@ -13,7 +13,7 @@ from ..._plan import Plan
 from ..convert.arrays import extent
 from ..gate.sizes import hint_for
 from ..graph.replace import copy_of, put_back, results
-from ..runtime.options import Options, context_of
+from ..runtime.options import SERVER, Options, context_of
 from ..runtime.warn import logger, warn_once
 from .graph_pass import Report, SinterPass, Taken
 
@@ -25,23 +25,24 @@ class ServerPass(CustomGraphPass):
     """Replaces parts of a graph by operators. If it fails, the graph stays as it was.
 
     Args:
-        sizes: the numbers of rows for which plans are made ahead.
+        sizes: the attribute.
         applies: whether the graph that is being compiled is for such numbers of rows.
         options: see ``SinterPass``.
 
     Attributes:
         reports: one for each graph.
+        sizes: the numbers of rows for which plans are made ahead.
     """
 
-    def __init__(self, sizes: Sequence[int], applies: Callable[[], bool], options: Options = Options(prepare="block")) -> None:
+    def __init__(self, sizes: Sequence[int], applies: Callable[[], bool], options: Options = Options(prepare=SERVER)) -> None:
         self.reports: List[Report] = []
-        self._sizes, self._applies, self._options = tuple(sizes), applies, options
+        self.sizes, self._applies, self._options = tuple(sizes), applies, options
         self._pass = SinterPass(options, self.reports, rows=_JUDGED_ROWS)
         self._pending: List[Any] = []
         self._plans: List[Plan] = []
 
     def uuid(self) -> Any:
-        return self._pass.uuid(), self._sizes, self._applies()
+        return self._pass.uuid(), self.sizes, self._applies()
 
     def __call__(self, graph: torch.fx.Graph) -> None:
         if not self._applies():
@@ -64,7 +65,7 @@ class ServerPass(CustomGraphPass):
         if self._options.target is not None:  # nothing can be launched here
             return
         context, symbol = context_of(self._options, part.made.inputs[0].node.meta["val"].device), part.made.rows.symbol
-        rows = [0] if symbol is None else [hint_for(size)(symbol) for size in self._sizes]
+        rows = [0] if symbol is None else [hint_for(size)(symbol) for size in self.sizes]
         self._pending += [context.prepare_async(part.made.chain, m) for m in rows]
 
     def wait(self) -> None:

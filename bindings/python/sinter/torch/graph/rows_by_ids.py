@@ -22,11 +22,13 @@ _PLACES = ("aten.topk.default", "aten.sort.default", "aten.sort.stable", "aten.m
 _SAME = ("aten.clone.default", "aten.cat.default", "prims.convert_element_type.default")
 
 
-def rows_as_gathers(graph: torch.fx.Graph) -> None:
-    """Rewrites rows by ids as an embedding, which Inductor compiles to the same code."""
+def rows_as_gathers(graph: torch.fx.Graph, positions: bool = False) -> None:
+    """Rewrites rows by ids as an embedding, which Inductor compiles to the same code. `positions`: ids that are inputs of the graph are never
+    negative."""
     taking = [node for node in graph.nodes if _takes_rows(node)]
     made: Dict[Tuple[Any, int], Any] = {}
     never_negative = _never_negative(graph) if taking else set()
+    never_negative.update(node for node in graph.nodes if positions and node.op == "placeholder")
     for node in taking:
         x, ids = node.args[0], node.args[1][0]
         with graph.inserting_before(node):

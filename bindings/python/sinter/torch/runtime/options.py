@@ -10,11 +10,16 @@ from ..._context import Context
 from .store import store
 
 
+#: ``Options.prepare`` for a server's graphs, which run one after another on one stream: captured plans share its workspace, which holds its
+#: zeros, and may begin while the kernel ahead ends. Ids that such a graph gets as an input are positions, never negative.
+SERVER = "server"
+
+
 class Options(NamedTuple):
     """The options that ``torch.compile(.., options=..)`` passes to the backend.
 
     Attributes:
-        prepare: "background": torch computes until plans are there; "block": the first call waits for them.
+        prepare: "background": torch computes until plans are there; "block": the first call waits for them. ``SERVER``: it waits too.
         verify: each part's results are compared with torch's in the same graph.
         target: a chip by name, on a machine without one: tensors on the CPU, plans for that chip, torch computes.
         measure: the pass runs both the plan and Inductor's code of each part, and their measured times decide, not predictions. A number:

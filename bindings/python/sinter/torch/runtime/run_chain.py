@@ -27,7 +27,7 @@ from .buckets import bucket
 from .eager import DTYPES
 from .fallback import Fallback
 from .ops import grown, register, workspace_of_call
-from .options import candidates_in
+from .options import SERVER, candidates_in
 from .single_flight import FINAL
 from .store import store
 from .upgrade import Upgrade
@@ -36,6 +36,7 @@ from .warn import logger, warn_once
 _CAPTURE_SECONDS = 300.0  # the longest wait for a build under capture, because the graph permanently replays what it captures
 _MOST_FAULTS = 5  # after so many builds that fail for a reason that may pass, the plan is refused
 _RETRY_SECONDS = 5.0  # the pause before the next build; each failure doubles it
+_WAITING = ("block", SERVER)  # options with which a call waits for its plan
 
 
 class Counts(NamedTuple):
@@ -264,10 +265,10 @@ def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[
             given = it.declared(given, m)
             place = it.place(device.index, m)
             plan = place.plan or place.look(patience(how))
-            if it.any_rows and how != "block":  # calls with rows of other buckets must not wait for this code
+            if it.any_rows and how not in _WAITING:  # calls with rows of other buckets must not wait for this code
                 it.fallback.prepare(given, m)
             if plan is not None:
-                return _launch(it, plan, given, m, place.limit_us)
+                return _launch(it, plan, given, m, place.limit_us, how == SERVER)
         except Error as error:
             warn_once(f"torch computes instead of a plan: {error}")
             counters.refused += 1
@@ -281,20 +282,23 @@ def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[
 
 def patience(how: str) -> Optional[float]:
     """Seconds that an operator waits for its plan, for ``Place.look``. Under capture it waits, because a graph permanently replays its capture."""
-    if how == "block":
+    if how in _WAITING:
         return -1
     return _CAPTURE_SECONDS if torch.cuda.is_current_stream_capturing() else None
 
 
-def _launch(it: Carried, plan: Plan, inputs: List[torch.Tensor], m: int, limit_us: Optional[float]) -> List[torch.Tensor]:
-    outputs = run_plan(it.chain, plan, inputs, m, it.over)
+def _launch(it: Carried, plan: Plan, inputs: List[torch.Tensor], m: int, limit_us: Optional[float], in_turn: bool) -> List[torch.Tensor]:
+    outputs = run_plan(it.chain, plan, inputs, m, it.over, in_turn)
     counters.launches += 1
     counters.saved_us += max(0.0, (limit_us or 0.0) - expected_us(plan))
     return outputs
 
 
-def run_plan(chain: Chain, plan: Plan, inputs: List[torch.Tensor], m: int, over: Sequence[int] = ()) -> List[torch.Tensor]:
-    """Enqueues a plan of `chain` on torch's current stream. Returns its outputs, in new memory or in the memory of the inputs `over`."""
+def run_plan(
+    chain: Chain, plan: Plan, inputs: List[torch.Tensor], m: int, over: Sequence[int] = (), in_turn: bool = False
+) -> List[torch.Tensor]:
+    """Enqueues a plan of `chain` on torch's current stream. Returns its outputs, in new memory or in the memory of the inputs `over`.
+    `in_turn`: graphs that capture it are replayed one after another, see ``SERVER``."""
     device = inputs[0].device
     inputs = [_copied(x, x.stride()) if x.data_ptr() % 16 else x for x in inputs]
     outputs = [inputs[i] for i in over] if over else _outputs(chain, m, device)
@@ -302,12 +306,12 @@ def run_plan(chain: Chain, plan: Plan, inputs: List[torch.Tensor], m: int, over:
     stream = current_of_torch(device.index)
     workspace = 0
     if plan.workspace_size:
-        if torch.cuda.is_current_stream_capturing():  # from the graph's own pool: graphs of one stream may be replayed concurrently
+        if not in_turn and torch.cuda.is_current_stream_capturing():  # from the graph's own pool: graphs of one stream may be replayed concurrently
             space = workspace_of_call(plan, stream, device.index)
             workspace = space.data_ptr()
         else:
             workspace = plan.context._workspaces.address(stream, plan.workspace_size)
-    plan._launch(addresses, workspace, stream, m, False)
+    plan._launch(addresses, workspace, stream, m, in_turn)
     return outputs
 
 
