@@ -48,11 +48,9 @@ def norms():
 class Backend:
     """The parts of vLLM's VllmBackend that the plugin uses. A call compiles the graph for each range, without Inductor's compilers."""
 
-    inductor_config_of_user = {}
-
-    def __init__(self, vllm_config):
-        self.vllm_config, self.is_encoder, self.inductor_config = vllm_config, False, dict(self.inductor_config_of_user)
-        self.graphs = []
+    def __init__(self, vllm_config, prefix="", is_encoder=False):
+        self.vllm_config, self.is_encoder = vllm_config, is_encoder
+        self.inductor_config, self.graphs = {**vllm_config.compilation_config.inductor_compile_config}, []
 
     def __call__(self, gm, example_inputs):
         from torch._dynamo.backends.common import aot_autograd
@@ -82,21 +80,27 @@ def rows_of(inputs):
     return next(x.shape[0] for x in inputs if isinstance(x, torch.Tensor))
 
 
+def backend_kind():
+    """A class whose methods the plugin may replace."""
+    own = {name: (lambda of: lambda self, *given, **named: of(self, *given, **named))(getattr(Backend, name)) for name in ("__init__", "__call__")}
+    return type("VllmBackend", (Backend,), own)
+
+
 @pytest.fixture
 def backend(vllm, monkeypatch):
     """Makes vLLM's backend, with the plugin's pass that plans for an H200, and torch on the CPU."""
     monkeypatch.setenv("SINTER_VLLM_GRAPHS", "1")
     monkeypatch.setattr(warn, "_told", set())
-    made = type("VllmBackend", (Backend,), {"__call__": lambda self, *arguments: Backend.__call__(self, *arguments)})
+    made = backend_kind()
     module(monkeypatch, "vllm.compilation.backends", VllmBackend=made)
     for_h200 = lambda sizes, applies: server_pass.ServerPass(sizes, applies, Options(target="h200"))
     monkeypatch.setattr(servers, "graph_pass", for_h200)
 
-    def make(**changes):
+    def make(encoder=False, **changes):
         import sinter_vllm
 
         sinter_vllm.register()
-        compilation = types.SimpleNamespace(cudagraph_capture_sizes=[1, 2, 40], compile_ranges_endpoints=[8192])
+        compilation = types.SimpleNamespace(cudagraph_capture_sizes=[1, 2, 40], compile_ranges_endpoints=[8192], inductor_compile_config={})
         config = types.SimpleNamespace(
             compilation_config=compilation,
             parallel_config=types.SimpleNamespace(world_size=1),
@@ -107,7 +111,7 @@ def backend(vllm, monkeypatch):
         for name, value in changes.items():
             place, _, field = name.rpartition("__")
             setattr(getattr(config, place) if place else config, field, value)
-        return made(config)
+        return made(config, is_encoder=encoder)
 
     make.kind = made
     return make
@@ -188,18 +192,18 @@ def small(monkeypatch):
 @pytest.mark.parametrize("gemma", [False, True])
 def test_parts_of_a_decoder_become_operators_up_to_the_captured_rows(backend, caplog, gemma):
     piece, made = Piece(gemma), backend()
+    config = made.vllm_config  # vLLM computes keys of its caches from it before it compiles
+    assert config.compilation_config.compile_ranges_endpoints == [PLANNED, 8192] and config.additional_config["sinter_graphs"]
     with caplog.at_level(logging.INFO, "vllm.sinter"):
         step = compiled(piece, made)
         for rows in (3, 40, PLANNED, PLANNED + 1, 100):
             check(piece, step, rows)
     below, above = made.graphs
-    assert made.vllm_config.compilation_config.compile_ranges_endpoints == [PLANNED, 8192]
     assert sum("sinter.run_chain" in call for call in calls(below)) == 1 and not any("mm" in call or "vllm_ir" in call for call in calls(below))
     assert sum("aten.mm" in call for call in calls(above)) == 4 and any("vllm_ir" in call for call in calls(above))
     assert not any("sinter" in call for call in calls(above))
     (line,) = [record.getMessage() for record in caplog.records if "graphs" in record.getMessage()]
     assert "active in vLLM's GraniteForCausalLM: 1 parts of 1 graphs" in line and "left: none, for up to 48 rows" in line
-    assert made.vllm_config.additional_config["sinter_graphs"]
 
 
 @pytest.fixture
@@ -232,6 +236,14 @@ def test_what_is_left_is_reported_with_the_reason(backend, opaque, caplog):
     assert "(its part is too small)" in line
 
 
+class Own:
+    def __call__(self, graph):
+        pass
+
+    def uuid(self):
+        return "own"
+
+
 @pytest.mark.parametrize(
     "changes, reason",
     [
@@ -239,27 +251,15 @@ def test_what_is_left_is_reported_with_the_reason(backend, opaque, caplog):
         ({"lora_config": object()}, "LoRA is enabled"),
         ({"compilation_config__use_inductor_graph_partition": True}, "use_inductor_graph_partition"),
         ({"encoder": True}, "they are an encoder's"),
-        ({"own": True}, "names a pass for post_grad_custom_pre_pass"),
+        ({"compilation_config__inductor_compile_config": {"post_grad_custom_pre_pass": Own()}}, "names a pass for post_grad_custom_pre_pass"),
     ],
 )
 def test_a_model_keeps_its_graphs(backend, caplog, changes, reason):
-    piece = Piece()
-    made = backend(**changes)
-    made.is_encoder = changes.get("encoder", False)
-    if "own" in changes:
-        made.inductor_config["post_grad_custom_pre_pass"] = Own()
+    piece, made = Piece(), backend(**changes)
     check(piece, compiled(piece, made), 40)
     assert caplog.text.count(reason) == 1
     assert not any("sinter" in call for graph in made.graphs for call in calls(graph))
     assert made.vllm_config.compilation_config.compile_ranges_endpoints == [8192] and not made.vllm_config.additional_config
-
-
-class Own:
-    def __call__(self, graph):
-        pass
-
-    def uuid(self):
-        return "own"
 
 
 def test_a_failing_pass_leaves_the_graph_as_it_was(backend, monkeypatch, caplog):
@@ -338,16 +338,16 @@ def test_plans_are_made_ahead_for_all_captured_rows(backend, monkeypatch):
 def test_graphs_are_taken_on_request_only(vllm, monkeypatch):
     import sinter_vllm
 
-    kind = type("VllmBackend", (Backend,), {"__call__": lambda self, *arguments: Backend.__call__(self, *arguments)})
+    kind = backend_kind()
     module(monkeypatch, "vllm.compilation.backends", VllmBackend=kind)
     caching = sys.modules["vllm.compilation.caching"]
-    own = kind.__call__
+    own = kind.__init__, kind.__call__
     sinter_vllm.register()
-    assert kind.__call__ is own and "graphs" not in str(caching.aot_compile_hash_factors(None))
+    assert own == (kind.__init__, kind.__call__) and "graphs" not in str(caching.aot_compile_hash_factors(None))
     monkeypatch.setenv("SINTER_VLLM_GRAPHS", "1")
     sinter_vllm.register()
     sinter_vllm.register()
-    assert getattr(kind.__call__, "is_sinters") and "graphs" in str(caching.aot_compile_hash_factors(None))
+    assert kind.__init__.is_sinters and kind.__call__ is not own[1] and "graphs" in str(caching.aot_compile_hash_factors(None))
 
 
 def test_mlps_are_left_to_the_pass_over_graphs(vllm, backend):

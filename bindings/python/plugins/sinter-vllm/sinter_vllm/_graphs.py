@@ -31,19 +31,23 @@ def watch(servers: Any, log: str) -> None:
     except ImportError as error:
         servers.stay_away("vLLM's graphs", f"there is no backend to watch: {error}")
         return
-    own: Callable[..., Any] = VllmBackend.__call__
-    if getattr(own, "is_sinters", False):
+    init: Callable[..., Any] = VllmBackend.__init__
+    compile: Callable[..., Any] = VllmBackend.__call__
+    if getattr(init, "is_sinters", False):
         return
 
-    def call(self: Any, *arguments: Any, **named: Any) -> Any:
-        installed = _guarded(servers, lambda: _install(self, servers))
-        compiled = own(self, *arguments, **named)
-        if installed is not None:
-            _guarded(servers, lambda: _report(self.vllm_config, installed, servers, log))
+    def __init__(self: Any, *arguments: Any, **named: Any) -> None:
+        init(self, *arguments, **named)
+        self.sinter_pass = _guarded(servers, lambda: _install(self, servers))  # before vLLM computes keys of its caches
+
+    def __call__(self: Any, *arguments: Any, **named: Any) -> Any:
+        compiled = compile(self, *arguments, **named)
+        if self.sinter_pass is not None:
+            _guarded(servers, lambda: _report(self.vllm_config, self.sinter_pass, servers, log))
         return compiled
 
-    call.is_sinters = True  # type: ignore[attr-defined]
-    VllmBackend.__call__ = call
+    __init__.is_sinters = True  # type: ignore[attr-defined]
+    VllmBackend.__init__, VllmBackend.__call__ = __init__, __call__
 
 
 def _guarded(servers: Any, f: Callable[[], Any]) -> Any:
