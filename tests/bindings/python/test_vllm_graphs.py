@@ -454,7 +454,11 @@ def test_a_captured_plan_of_a_server_shares_the_streams_workspace(monkeypatch, h
     chain = b.finish()
     workspaces = types.SimpleNamespace(address=lambda stream, size: 1 << 20, reserve=lambda: None)
     plan = types.SimpleNamespace(
-        workspace_size=4096, predicted_us=1.0, kernel_count=1, context=types.SimpleNamespace(_workspaces=workspaces), _launch=lambda *given: launched.append(given[1:])
+        workspace_size=4096,
+        predicted_us=1.0,
+        kernel_count=1,
+        context=types.SimpleNamespace(_workspaces=workspaces),
+        _launch=lambda *given: launched.append(given[1:]),
     )
     monkeypatch.setattr(run_chain, "current_of_torch", lambda device: 7)
     monkeypatch.setattr(run_chain, "workspace_of_call", lambda *_: torch.empty(4096, dtype=torch.uint8))
