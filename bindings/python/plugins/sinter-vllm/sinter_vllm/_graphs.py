@@ -1,4 +1,4 @@
-"""Parts of vLLM's compiled graphs by Sinter, for any decoder: on request (SINTER_VLLM_GRAPHS=1), because vLLM has not run with it.
+"""Parts of vLLM's compiled graphs by Sinter, for any decoder: on request (SINTER_VLLM_GRAPHS=1), because few models have run with it.
 
 vLLM compiles a model's forward as pieces that are cut at attention. A pass in Inductor's ``post_grad_custom_pre_pass``, which vLLM leaves
 free, replaces parts of such a piece by operators that carry their chains. It applies to the graph that vLLM compiles for the rows that it
