@@ -974,7 +974,7 @@ def test_a_pass_of_the_callers_own_runs_first():
 
     reports, model, x = [], N.Sequential(N.Softmax(-1)), torch.randn(512, 1024)
     model.forward = lambda x: x.softmax(-1) * 3
-    with torch.no_grad(), config.patch(force_disable_caches=True):
+    with torch.no_grad(), config.patch(fx_graph_cache=False):
         assert torch.allclose(compiled(post_grad_custom_pre_pass=Halves())(x), x.softmax(-1) * 0.5)
         with config.patch(post_grad_custom_pre_pass=Halves()):
             assert torch.allclose(compiled()(x), x.softmax(-1) * 0.5)

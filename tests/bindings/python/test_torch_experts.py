@@ -46,7 +46,7 @@ def block(**changed):
 def compiled(module, *inputs, dynamic=False, grad=False):
     """The results without the pass and with it, and what it found."""
     watch = Watch()
-    with torch.set_grad_enabled(grad), torch._inductor.config.patch(post_grad_custom_pre_pass=watch, force_disable_caches=True):
+    with torch.set_grad_enabled(grad), torch._inductor.config.patch(post_grad_custom_pre_pass=watch, fx_graph_cache=False):
         own = module(*inputs)
         torch._dynamo.reset()
         return own, torch.compile(module, dynamic=dynamic)(*inputs), watch
