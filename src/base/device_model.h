@@ -127,10 +127,14 @@ struct DeviceModel {
   double l2_window_bytes_per_us = 0;  // the same for rows that im2col loads read, with one reader
   double l2_straddle_loss = 0;        // extra cost of a 128-byte row that lies in two cache lines
   // For one product of more than 128 rows. The first two are factors of L2's time: where L2 serves
-  // equal loads of neighbours once, and where neighbours read different parts of K. The third is
-  // the share of a ring's writes that counts in addition to operand reads of shared memory.
+  // equal loads of neighbours once, and where neighbours read different parts of K. The next two:
+  // groups of SMs share what they take from L2, and up to so many blocks at work are dealt out to
+  // them evenly; of more, all in one turn, the largest groups take so many times as long. The last
+  // is the share of a ring's writes that counts in addition to operand reads of shared memory.
   double l2_merged_share = 0;
   double l2_split_share = 0;
+  int l2_even_blocks = 0;
+  double l2_uneven_share = 0;
   double ring_write_share = 0;
   double sm_intake_bytes_per_us = 0;         // L2 or HBM to one SM
   double shared_bytes_per_us = 0;            // shared memory of one SM, operand reads
@@ -249,6 +253,8 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("l2_straddle_loss", model.l2_straddle_loss, 0, 10);
   visit("l2_merged_share", model.l2_merged_share, 0.01, 1);
   visit("l2_split_share", model.l2_split_share, 1, 10);
+  visit("l2_even_blocks", model.l2_even_blocks, 1, 4096);
+  visit("l2_uneven_share", model.l2_uneven_share, 1, 10);
   visit("ring_write_share", model.ring_write_share, 0, 1);
   visit("sm_intake_bytes_per_us", model.sm_intake_bytes_per_us, 1, 1e12);
   visit("shared_bytes_per_us", model.shared_bytes_per_us, 1, 1e12);

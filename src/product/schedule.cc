@@ -196,8 +196,8 @@ int64_t EarlyColumns(const ProductSequence& sequence, const Schedule& s) {
   const int64_t tile = int64_t{s.first.block_n} * TilesN(s.share);
   const int64_t columns = CeilDiv(sequence.front().n, tile);
   const int64_t rows = CeilDiv(CeilDiv(sequence.rows(), s.block_m), TilesM(s.share));
-  const int64_t last_band =
-      dealt ? rows / std::max<int64_t>(1, rows / kDealtBandUnits) : (rows - 1) % kBandUnits + 1;
+  const int64_t last_band = dealt ? rows / std::max<int64_t>(1, (rows + 1) / kDealtBandUnits)
+                                  : (rows - 1) % kBandUnits + 1;
   const int64_t early = std::max<int64_t>(0, last - (rows - last_band) * columns) / last_band;
   return std::min(early, columns - 1) * tile;
 }

@@ -25,14 +25,14 @@ struct ProductTypes {
 // in L2.
 //
 // L2 serves equal loads of neighbouring SMs at about one time once. A product whose blocks have no
-// cluster walks lower bands, of at least kDealtBand units and of equal height but for one unit,
-// where no band reads weights from HBM again: all units run at one time, or the weights stay in L2.
-// A band of one or two units behind others made such kernels take 1.1 to 1.3 times as long
+// cluster walks lower bands, of about kDealtBand units, where no band reads weights from HBM again:
+// all units run at one time, or the weights stay in L2. Heights of bands differ by one unit at
+// most: a last band of one or two units made such kernels take 1.1 to 1.3 times as long
 // (docs/lab/cost-model.md).
 //
 // Rows of a box that do not exist cost L2 as much as others do, and more where a whole wave waits
 // for them. Of plain rows the last tile begins earlier instead, at a multiple of 8 rows, and
-// computes some rows once more, with the same bits. So does a tile of a pair behind the last one.
+// computes some rows once more, with the same bits. A pair's tile past the last one does so too.
 // That needs a launch that reads nothing that it writes: a matrix that is added in place would be
 // added twice.
 template <class Config, class P>
@@ -107,7 +107,8 @@ struct UnitWalk {
   };
   SINTER_DEVICE Bands bands() const {
     if (kDeals && (kKept || units() <= step)) {
-      const int count = m_units < kDealtBand ? 1 : m_units / kDealtBand, low = m_units / count;
+      const int count = m_units < kDealtBand ? 1 : (m_units + 1) / kDealtBand;
+      const int low = m_units / count;
       return {low + 1, low, (m_units - count * low) * (low + 1) * kColumnUnits};
     }
     return {kBand, m_units % kBand, m_units / kBand * kBand * kColumnUnits};

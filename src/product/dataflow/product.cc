@@ -157,6 +157,10 @@ LevelTimes ProductTimes(const ProductSequence& p, const Schedule& s, const Produ
   t.shared -= (1 - model.ring_write_share) * steps * stage_bytes / model.shared_bytes_per_us;
   t.tensor += steps * std::max(0, kOneBehind - s.stages) * model.lone_step_us;
   if (s.first.split_k > 1) t.l2 *= model.l2_split_share;
+  if (load.turns == 1 && load.busy_blocks > model.l2_even_blocks) {
+    t.l2 *= model.l2_uneven_share;
+    t.intake *= model.l2_uneven_share;
+  }
   return t;
 }
 

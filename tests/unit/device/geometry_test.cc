@@ -362,13 +362,13 @@ TEST(ProductWalkOfBlocks, DealsRowTilesOut) {
   }
 }
 
-// Bands of at least four row tiles, of equal height but for one.
+// Bands of about four row tiles, whose heights differ by one at most.
 TEST(ProductWalkOfBlocks, DealsBandsOfAboutEqualHeight) {
   using Large = TestConfig<64, 64, 4, 1, 1, 1, false, 1, 2000, 8192, 40, 1, 40, 40, 1>;
   constexpr int kColumns = Large::First::kColumnTiles;
-  const std::pair<int, std::vector<int>> heights[] = {{1, {1}},     {3, {3}},       {5, {5}},
-                                                      {7, {7}},     {8, {4, 4}},    {9, {5, 4}},
-                                                      {11, {6, 5}}, {13, {5, 4, 4}}};
+  const std::pair<int, std::vector<int>> heights[] = {
+      {1, {1}},    {3, {3}},    {5, {5}},        {6, {6}},       {7, {4, 3}},
+      {8, {4, 4}}, {9, {5, 4}}, {11, {4, 4, 3}}, {13, {5, 4, 4}}};
   for (const auto& [row_tiles, bands] : heights) {
     const std::vector<int> tiles = FirstRowTiles<Large>(row_tiles * kColumns, row_tiles);
     size_t at = 0;
