@@ -116,7 +116,7 @@ def test_addresses_stand_in_the_chains_order(quantizer):
     inputs = json.loads(chain.to_json())["inputs"]
     constants = between_op._constants(weights, scales, False, quantizer)
     assert [found[address] for address in constants] == [[one["dtype"], one["dims"]] for one in inputs[2:]]
-    assert len(set(constants)) == {"": 7, "static": 15}.get(quantizer, 12)  # a static scale is that of gate and of up
+    assert len(set(constants)) == {"": 7, "static": 15}.get(quantizer, 12)  # gate and up share a static scale
     if quantizer == "static":
         assert constants[-4:] == tuple(one.data_ptr() for one in scales[4:])
 

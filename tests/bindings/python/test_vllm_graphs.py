@@ -123,7 +123,7 @@ def tensor(*shape):
 
 class Piece(torch.nn.Module):
     """What vLLM's graph of a decoder holds between two attentions. `gemma`: norms of results with weights of (1 + w) in f32, and norms of q and k;
-    else Granite's multipliers. `opaque`: an operator that is not known, in the place of the activation."""
+    else Granite's multipliers. `opaque`: an unknown operator instead of the activation."""
 
     def __init__(self, gemma=False, opaque=None):
         super().__init__()

@@ -235,7 +235,7 @@ def test_graphs_of_ranges_hold_plans_or_vllms_modules(make, vllm):
         called = calls(graphs[0])
         assert len(graphs) == 1 and sum("between_attentions" in call for call in called) == plans
         assert not any("plan_or_server" in call for call in called)
-        # vLLM's beside a plan: the first projection, the last layer's o, gate_up and down.
+        # vLLM computes, besides a plan, the first projection and the last layer's o, gate_up and down.
         assert sum("aten.mm" in call for call in called) == (4 if plans else 8), called
 
 

@@ -310,8 +310,8 @@ TEST(LiesApart, KnowsAMatrixInPlace) {
   EXPECT_TRUE(lies_apart<NoMatrix>(args));
 }
 
-// The last tile overlaps its neighbour instead of rows that do not exist, and so does a tile of a
-// pair behind it.
+// The last tile overlaps its neighbour instead of rows that do not exist. A pair's tile past it
+// does so too.
 TYPED_TEST(ProductWalk, EndsWithTheLastRow) {
   constexpr int kRows = TypeParam::kBlockM;
   gridDim.x = static_cast<unsigned>(TypeParam::kCluster);

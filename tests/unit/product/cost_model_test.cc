@@ -294,8 +294,8 @@ TEST(CostModel, RowsBeyondL2AreReadOnceWhereOneColumnReadsThem) {
   EXPECT_EQ(Predict(p, s, model).hbm_bytes, 2 * weights + rows);
 }
 
-// A launch deals blocks out to groups of SMs, and L2 serves equal loads of a group at one time
-// once: of 16 row tiles in bands of 4, not where the last band has 3, nor of blocks that split K.
+// L2 serves equal loads of neighbours once if all tiles run at one time, and over several turns if
+// almost all row tiles are in whole bands. Blocks that split K make no equal loads.
 TEST(CostModel, L2ServesEqualLoadsOfNeighboursOnce) {
   const auto l2_us_of_a_row = [](int64_t m, int split, int block_m = 64) {
     ProductSequence p = MakeSequence(m, MakeProduct(1024, 4096));
@@ -311,9 +311,29 @@ TEST(CostModel, L2ServesEqualLoadsOfNeighboursOnce) {
     return Predict(p, s, *BuiltinModel("h200")).l2_us / static_cast<double>(m);
   };
   const double alike = l2_us_of_a_row(1024, 1);
-  EXPECT_LT(alike, 0.8 * l2_us_of_a_row(960, 1));  // 3 of 15 row tiles are in no whole band
+  EXPECT_LT(l2_us_of_a_row(960, 1), 1.1 * alike);  // 15 row tiles: bands of 4, 4, 4 and 3
   EXPECT_LT(alike, 0.5 * l2_us_of_a_row(1024, 2));
-  EXPECT_LT(l2_us_of_a_row(3328, 1, 128), 0.5 * l2_us_of_a_row(1792, 1, 128));  // 26 tiles, and 14
+  EXPECT_LT(l2_us_of_a_row(3328, 1, 128), 0.5 * l2_us_of_a_row(2816, 1, 128));  // 26 tiles, and 22
+}
+
+// 128 blocks are dealt out evenly to groups of SMs, 132 are not. Later turns even that out.
+TEST(CostModel, MoreBlocksThanGroupsShareEvenlyTakeLongerFromL2) {
+  const auto l2_us = [](int64_t row_tiles, int64_t column_tiles, double share) {
+    DeviceModel model = *BuiltinModel("h200");
+    model.l2_uneven_share = share;
+    const ProductSequence p = MakeSequence(64 * row_tiles, MakeProduct(128 * column_tiles, 4096));
+    Schedule s;
+    s.dataflow = Dataflow::kProduct;
+    s.block_m = 64;
+    s.block_k = 128;
+    s.stages = 4;
+    s.first = {128, 1};
+    s.grid = static_cast<int>(std::min<int64_t>(132, row_tiles * column_tiles));
+    return Predict(p, s, model).l2_us;
+  };
+  EXPECT_DOUBLE_EQ(l2_us(11, 12, 1.25), 1.25 * l2_us(11, 12, 1));
+  EXPECT_EQ(l2_us(8, 16, 1.25), l2_us(8, 16, 1));
+  EXPECT_EQ(l2_us(22, 12, 1.25), l2_us(22, 12, 1));
 }
 
 // Blocks of a convolution are in step on weights, not on windows of pixels; nor is a pair of

@@ -49,7 +49,7 @@ def register() -> None:
         servers.stay_away("vLLM", reason)
         return
     servers.set_up(_silu_and_mul(), add_norm=_add_norm(), log=LOGGER)
-    mlps = () if _graphs.wanted() else _CLASSES  # the pass over graphs finds gated MLPs too, with what lies around them
+    mlps = () if _graphs.wanted() else _CLASSES  # the pass over graphs finds gated MLPs too, and the ops around them
     for take, classes in ((_replace, mlps), (_watch, _MODELS)):
         for module, name in classes:
             try:
