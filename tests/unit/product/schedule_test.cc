@@ -121,6 +121,16 @@ TEST(Schedule, EarlyColumnsAreOfNoTileOfTheLastTurn) {
   EXPECT_EQ(EarlyColumns(p, s), 29 * 256);
   p.m = 256;
   EXPECT_EQ(EarlyColumns(p, s), 0);
+  // Blocks without a cluster whose weights stay in L2: nine row tiles are bands of 5 and 4, and the
+  // second turn begins 52 units after the second band, in its column 13.
+  p.products[0].n = p.products[0].k = 2048;
+  p.m = 9 * 128;
+  s = Schedule();
+  s.block_m = 128;
+  s.first = {128, 1};
+  s.grid = 132;
+  ASSERT_EQ(TurnsOf(p, s), 2);
+  EXPECT_EQ(EarlyColumns(p, s), 13 * 128);
 }
 
 TEST(Schedule, RefusesDamagedCanonicalBytes) {
