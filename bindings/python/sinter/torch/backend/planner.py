@@ -25,7 +25,7 @@ from ..graph.replace import given_apart, replace, results
 from ..partition.partition import Kind, partition
 from ..partition.supported import computes, kinds, matrix_of
 from ..runtime.buckets import BUCKETS
-from ..runtime.options import Options, context_of
+from ..runtime.options import WAITING, Options, context_of
 from ..runtime.run_chain import expected_us, pack
 from ..runtime.verify import BOUNDS
 from .faults import OF_AN_OP, named_node, smallest_that_fails
@@ -104,7 +104,7 @@ class Planner:
     @property
     def _waits(self) -> bool:
         """Whether the pass waits for plans."""
-        return bool(self.options.measure) or self.options.prepare != "background"
+        return bool(self.options.measure) or self.options.prepare in WAITING
 
     def _planned(self, parts: Sequence[List[Any]]) -> List[Part]:
         """Parts whose searches have ended: `parts`, or what remains of them without refused ops."""

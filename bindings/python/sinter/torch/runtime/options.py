@@ -14,6 +14,9 @@ from .store import store
 #: zeros, and may begin while the kernel ahead ends. Ids that such a graph gets as an input are positions, never negative.
 SERVER = "server"
 
+#: Values of ``Options.prepare`` with which the pass and the first call wait for plans.
+WAITING = ("block", SERVER)
+
 
 class Options(NamedTuple):
     """The options that ``torch.compile(.., options=..)`` passes to the backend.

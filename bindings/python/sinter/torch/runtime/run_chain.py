@@ -27,7 +27,7 @@ from .buckets import bucket
 from .eager import DTYPES
 from .fallback import Fallback
 from .ops import grown, register, workspace_of_call
-from .options import SERVER, candidates_in
+from .options import SERVER, WAITING, candidates_in
 from .single_flight import FINAL
 from .store import store
 from .upgrade import Upgrade
@@ -36,7 +36,6 @@ from .warn import logger, warn_once
 _CAPTURE_SECONDS = 300.0  # the longest wait for a build under capture, because the graph permanently replays what it captures
 _MOST_FAULTS = 5  # after so many builds that fail for a reason that may pass, the plan is refused
 _RETRY_SECONDS = 5.0  # the pause before the next build; each failure doubles it
-_WAITING = ("block", SERVER)  # options with which a call waits for its plan
 
 
 class Counts(NamedTuple):
@@ -265,7 +264,7 @@ def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[
             given = it.declared(given, m)
             place = it.place(device.index, m)
             plan = place.plan or place.look(patience(how))
-            if it.any_rows and how not in _WAITING:  # calls with rows of other buckets must not wait for this code
+            if it.any_rows and how not in WAITING:  # calls with rows of other buckets must not wait for this code
                 it.fallback.prepare(given, m)
             if plan is not None:
                 return _launch(it, plan, given, m, place.limit_us, how == SERVER)
@@ -282,7 +281,7 @@ def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[
 
 def patience(how: str) -> Optional[float]:
     """Seconds that an operator waits for its plan, for ``Place.look``. Under capture it waits, because a graph permanently replays its capture."""
-    if how in _WAITING:
+    if how in WAITING:
         return -1
     return _CAPTURE_SECONDS if torch.cuda.is_current_stream_capturing() else None
 
