@@ -83,13 +83,12 @@ def measure(libraries, contexts, make, stream):
     sets = [[one if i == 0 else one.clone() for one in first] +
             [torch.zeros(bytes_of(info), dtype=torch.uint8, device="cuda") for info in outputs] for i in range(count)]
     order = [i % count for i in range(max(LEAST_CALLS, count))]
-    torch.cuda.synchronize()  # the inputs are written by another stream
     apart, results, graphs = 0.0, [], {}
     for i, contestant in enumerate(both):
         calls = contestant.bind(sets)
         for tensor, drawn_once in zip(sets[0], first):
             tensor.copy_(drawn_once)  # what an output is stored over
-        torch.cuda.synchronize()
+        torch.cuda.synchronize()  # the inputs are written by another stream
         calls[0]()
         torch.cuda.synchronize()
         results.append([values_of(info, flat).clone() for info, flat in zip(outputs, sets[0][len(inputs):])])
