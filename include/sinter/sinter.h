@@ -251,10 +251,9 @@ SINTER_API sinter_status sinter_context_write_metrics(const sinter_context* cont
 /* ---------------------------------------------------------------- Prepare
  * The slow part: plan key, cache tiers, and on a miss search, code generation, compile and publish;
  * then the kernels are loaded. A plan serves every m up to its bucket: the smallest of 1 8 16 32 48
- * 64 80 96 112 128 160 192 224 256 320 384 448 512 576 640 704 768 832 896 960 1024 1152 1280 1408
- * 1536 1664 1792 1920 2048 2304 2560 2816 3072 3328 3584 3840 4096 4608 5120 5632 6144 6656 7168
- * 7680 8192 that is >= m; above 8192 the largest bucket takes them, at once where its one kernel
- * can, else in passes. All since 0.1. */
+ * 64 80 96 112 128 that is >= m; above 128 the next multiple of a sixteenth of the octave, 136 144
+ * .. 256 272 .. 512 544 .. 8192; above 8192 the largest bucket takes them, at once where its one
+ * kernel can, else in passes. All since 0.1. */
 
 /* Ends calls that were given it. Thread-safe. */
 SINTER_API sinter_status sinter_cancel_create(sinter_cancel** out_cancel, sinter_error** error);

@@ -31,11 +31,16 @@ const DTypeRow* Find(DType dtype) {
   return nullptr;
 }
 
-constexpr int64_t kBuckets[] = {1,    8,    16,   32,   48,   64,   80,   96,   112,  128,
-                                160,  192,  224,  256,  320,  384,  448,  512,  576,  640,
-                                704,  768,  832,  896,  960,  1024, 1152, 1280, 1408, 1536,
-                                1664, 1792, 1920, 2048, 2304, 2560, 2816, 3072, 3328, 3584,
-                                3840, 4096, 4608, 5120, 5632, 6144, 6656, 7168, 7680, 8192};
+constexpr int64_t kFewRows[] = {1, 8, 16, 32, 48, 64, 80, 96, 112, 128};
+constexpr int64_t kMostFewRows = 128;
+constexpr int64_t kBucketsOfAnOctave = 16;
+
+// Between two buckets of the octave that holds `m` > kMostFewRows; its upper end is in it.
+int64_t StepAt(int64_t m) {
+  int64_t octave = kMostFewRows;
+  while (2 * octave < m) octave *= 2;
+  return octave / kBucketsOfAnOctave;
+}
 
 uint32_t BitsOf(float value) {
   uint32_t bits;
@@ -99,15 +104,19 @@ std::string DTypeNames() {
 std::string ToString(Dim dim) { return dim.symbolic ? "M" : absl::StrCat(dim.value); }
 
 int64_t BucketOf(int64_t m) {
-  for (int64_t bucket : kBuckets) {
+  for (int64_t bucket : kFewRows) {
     if (m <= bucket) return bucket;
   }
-  return kLargestBucket;
+  if (m >= kLargestBucket) return kLargestBucket;
+  const int64_t step = StepAt(m);
+  return (m + step - 1) / step * step;
 }
 
 int64_t BucketBelow(int64_t bucket) {
-  int64_t below = kBuckets[0];
-  for (int64_t b : kBuckets) {
+  if (bucket > kLargestBucket) return kLargestBucket;
+  if (bucket > kMostFewRows) return (bucket - 1) / StepAt(bucket) * StepAt(bucket);
+  int64_t below = kFewRows[0];
+  for (int64_t b : kFewRows) {
     if (b < bucket) below = b;
   }
   return below;

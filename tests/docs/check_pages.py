@@ -138,10 +138,12 @@ def check_prose(root):
 
 
 def check_buckets(root):
-    """The list of docs/fleet.md is the table in src/base/dtype.cc."""
-    code = re.search(r"kBuckets\[\] = \{([^}]*)\}", read(root, "src/base/dtype.cc"))[1].replace(",", " ").split()
-    page = re.search(r"<!-- buckets -->\n((?: {4}[\d ]+\n)+)", read(root, FLEET))
-    return differ("buckets", page[1].split() if page else [], code)
+    """The buckets of docs/fleet.md are those in src/base/dtype.cc."""
+    source = read(root, "src/base/dtype.cc")
+    few = re.search(r"kFewRows\[\] = \{([^}]*)\}", source)[1].replace(",", " ").split()
+    code = few + re.findall(r"kBucketsOfAnOctave = (\d+)", source)
+    page = re.search(r"<!-- buckets -->\n {4}([\d ]+)\n {4}then (\d+) an octave", read(root, FLEET))
+    return differ("buckets", page[1].split() + [page[2]] if page else [], code)
 
 
 def metric_names(code):

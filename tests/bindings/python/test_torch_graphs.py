@@ -415,10 +415,11 @@ def test_the_gate_expects_of_each_channel_by_itself_what_a_library_takes(modules
 
 
 def test_buckets_are_the_librarys(modules):
-    source = (pathlib.Path(__file__).parents[3] / "src/base/dtype.cc").read_text()
-    told = source.split("kBuckets[] = {")[1].split("}")[0]
-    assert tuple(map(int, told.split(","))) == modules.buckets.BUCKETS
-    assert [modules.buckets.bucket(rows) for rows in (1, 2, 8, 9, 8192, 8193)] == [0, 1, 1, 2, 49, 50]
+    context = sinter.Context(target="h200", cache_dir="")
+    buckets, chain = modules.buckets.BUCKETS, sinter.Chain.from_text("gelu m=M n=64")
+    assert [context.search(chain, m=low + 1).bucket for low in (0, *buckets[:-1])] == list(buckets)
+    assert [modules.buckets.bucket(rows) for rows in (1, 2, 8, 9, 8192, 8193)] == [0, 1, 1, 2, 105, 106]
+    assert set(modules.buckets.SIZES + modules.buckets.PREFILL_SIZES) < set(buckets)
 
 
 def test_rows_by_ids_become_a_gather_and_cost_the_rows_that_are_read(modules):

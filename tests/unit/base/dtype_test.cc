@@ -51,18 +51,19 @@ TEST(Dim, ComparesAndPrintsByKind) {
 }
 
 TEST(Buckets, EachIsItsOwnAndTheNextValueGoesUp) {
-  const int64_t kBuckets[] = {1,    8,    16,   32,   48,   64,   80,   96,   112,  128,
-                              160,  192,  224,  256,  320,  384,  448,  512,  576,  640,
-                              704,  768,  832,  896,  960,  1024, 1152, 1280, 1408, 1536,
-                              1664, 1792, 1920, 2048, 2304, 2560, 2816, 3072, 3328, 3584,
-                              3840, 4096, 4608, 5120, 5632, 6144, 6656, 7168, 7680, 8192};
+  std::vector<int64_t> buckets = {1, 8, 16, 32, 48, 64, 80, 96, 112, 128};
+  for (int64_t octave = 128; octave < kLargestBucket; octave *= 2) {
+    for (int64_t i = 1; i <= 16; ++i) buckets.push_back(octave + i * octave / 16);
+  }
   int64_t previous = 0;
-  for (int64_t bucket : kBuckets) {
+  for (int64_t bucket : buckets) {
     EXPECT_EQ(BucketOf(bucket), bucket);
     EXPECT_EQ(BucketOf(previous + 1), bucket);
     EXPECT_EQ(BucketBelow(bucket), std::max<int64_t>(previous, 1));
     previous = bucket;
   }
+  EXPECT_EQ(previous, kLargestBucket);
+  EXPECT_EQ(BucketBelow(kLargestBucket + 1), kLargestBucket);
   EXPECT_EQ(BucketOf(0), 1);
   EXPECT_EQ(BucketOf(8193), kLargestBucket);
   EXPECT_EQ(BucketOf(std::numeric_limits<int64_t>::max()), kLargestBucket);

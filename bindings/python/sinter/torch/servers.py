@@ -270,7 +270,7 @@ def sizes_for(captured: Sequence[int]) -> Tuple[int, ...]:
     """The sizes that serve the numbers of rows that a server captures; ``SIZES`` if it captures none. A server captures its decoding
     steps, so if SINTER_PREFILL_ROWS is not set, numbers above ``SIZES`` count too."""
     most = max(most_rows(), SIZES[-1]) if os.environ.get(PREFILL_VARIABLE, "") else PREFILL_SIZES[-1]
-    return tuple(sorted({min(top for top in BUCKETS if top >= rows) for rows in captured if rows <= most})) or SIZES
+    return tuple(sorted({min(top for top in (*SIZES, *PREFILL_SIZES) if top >= rows) for rows in captured if rows <= most})) or SIZES
 
 
 def set_up(
@@ -299,7 +299,7 @@ def set_up(
     configure(sizes=sizes, on_miss="torch", silu_and_mul=silu_and_mul)
     later: Tuple[int, ...] = ()
     if rows > max(sizes) and most > SIZES[-1]:
-        above = [size for size in BUCKETS if size > max(sizes)]
+        above = [size for size in (*SIZES, *PREFILL_SIZES) if size > max(sizes)]
         later = tuple(size for size in above[: bisect.bisect_left(above, rows) + 1] if size <= most)
     store.settings = store.settings._replace(add_norm=add_norm, linear=linear, later=later, log=log)
 

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import bisect
+from typing import Tuple
+
+_FEW = (1, 8, 16, 32, 48, 64, 80, 96, 112, 128)
+
+
+def _up_to_8192(steps: int) -> Tuple[int, ...]:
+    """The buckets up to 128 rows, and from there `steps` for each octave."""
+    return (*_FEW, *(low + i * low // steps for low in (128, 256, 512, 1024, 2048, 4096) for i in range(1, steps + 1)))
+
 
 #: The library's buckets (src/base/dtype.cc); the library makes plans for the last one loop over more rows.
-BUCKETS = (
-    *(1, 8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 576, 640, 704, 768, 832, 896, 960, 1024, 1152, 1280),
-    *(1408, 1536, 1664, 1792, 1920, 2048, 2304, 2560, 2816, 3072, 3328, 3584, 3840, 4096, 4608, 5120, 5632, 6144, 6656, 7168),
-    *(7680, 8192),
-)
+BUCKETS = _up_to_8192(16)
 
-#: The buckets up to 512 rows, for which servers capture graphs; more rows are prefill.
-SIZES = BUCKETS[: BUCKETS.index(512) + 1]
+#: The buckets that servers' plans are made for: of more than 128 rows every second, which halves the plans to build.
+#: At 1,100 rows a plan made for 1,280 is slower than cuBLAS's products, so no more of them are left out.
+_SERVED = _up_to_8192(8)
 
-#: The buckets above, for prefill, up to the most rows that a server computes at once. None is left out: at 1,100 rows
-#: a plan made for 1,280 is slower than cuBLAS's products.
-PREFILL_SIZES = BUCKETS[len(SIZES) :]
+#: Those up to 512 rows, for which servers capture graphs; more rows are prefill.
+SIZES = _SERVED[: _SERVED.index(512) + 1]
+
+#: Those above, for prefill, up to the most rows that a server computes at once.
+PREFILL_SIZES = _SERVED[len(SIZES) :]
 
 #: The buckets for which servers get plans of experts: plans for other buckets gain nothing over servers' own
 #: kernels (docs/lab/grouped-products.md).
