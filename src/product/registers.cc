@@ -12,7 +12,7 @@ namespace sinter {
 namespace {
 
 // The most sums that N = 256 of a wgmma gives; with swapped operands several stand side by side.
-constexpr int64_t kMaxAccumulators = 128, kMaxSwappedAccumulators = 160;
+constexpr int64_t kMaxAccumulators = 128, kMaxSwappedAccumulators = 160, kMaxBareSwapped = 184;
 
 // Bounds of two consumer warpgroups, and of one. The compiler's registers are not a sum of parts,
 // so bounds are what the sweeps of tests/compile found: in each, some kernel of wider tiles
@@ -98,6 +98,21 @@ int64_t MaxSlowOfCluster(const Schedule& s, const TileOf& of) {
   return one && slow ? kMaxRowScaledSlowOfOne : kMaxAccumulators;
 }
 
+// Whether sums of 16-bit operands are stored with at most a bias and a quick activation.
+bool IsBare(const MatrixProduct& p) {
+  const ProductEpilogue& e = p.epilogue;
+  const bool whole = p.rows.source == Source::kBuffer && !p.HasTransposedRows() && !p.pair &&
+                     p.weights.layout == Layout::kOI;
+  const bool stored = p.ResultBytes() == 2 && p.AuxResults() == 0 && !e.quantize.has_value();
+  const bool added = e.has_residual() || e.sum_activation() != Activation::kIdentity;
+  return whole && stored && !added && !IsCode(p.rows.element) && !p.scaled() &&
+         !e.program.written() && !IsSlow(e);
+}
+
+int64_t MaxSwapped(const TileOf& of) {
+  return of.tile.split_k == 1 && IsBare(of.product) ? kMaxBareSwapped : kMaxSwappedAccumulators;
+}
+
 int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, const TileOf& of) {
   const int warpgroups = Warpgroups(s);
   const bool slow = HasSlowEpilogue(p);
@@ -112,7 +127,7 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, const TileO
   if (warpgroups == 3 && residual) return kMaxResidualOfThree;
   if (warpgroups == 3) return slow ? kMaxSlowOfThree : kMaxOfThree;
   if (slow) return p.scaled() ? kMaxScaledSlow : kMaxSlow;
-  if (s.swapped) return kMaxSwappedAccumulators;
+  if (s.swapped) return MaxSwapped(of);
   if (p.size() == 1) return kMaxAccumulators;
   // A residual takes registers too: with eight ranks in the second product, or with scaled
   // products, fewer accumulators fit.
@@ -122,7 +137,8 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, const TileO
 
 // The bound of sums that their threads keep until they are stored.
 int64_t MaxKept(const Schedule& s, const TileOf& of) {
-  if (s.swapped || of.tile.split_k > 1) return kMaxSwappedAccumulators;
+  if (s.swapped) return MaxSwapped(of);
+  if (of.tile.split_k > 1) return kMaxSwappedAccumulators;
   const MatrixProduct& p = of.product;
   const ProductEpilogue& e = p.epilogue;
   const bool one = Warpgroups(s) < 2;

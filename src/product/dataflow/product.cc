@@ -1,6 +1,7 @@
 // Product: one product a launch. Persistent clusters walk over tiles, or pairs of tiles whose
 // blocks share loads. No waiting across clusters.
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int kSharedSplits[] = {1, 2, 4};  // with shared loads
 constexpr int kSwappedHeights = 6;          // tile heights tried with swapped operands
+constexpr int kMostSwappedRows = 256;       // N of wgmma
 constexpr int kNormEndCycles = 250;         // from the last sum of squares to the factor of a row
 
 constexpr int64_t kOneTileRows = 128;
@@ -80,18 +82,32 @@ void SwappedSplits(const SpaceWalk& w, Schedule s) {
   }
 }
 
-// Tries the fewest row tiles that cover the rows and a few more, all of equal height.
-void SwappedHeights(const SpaceWalk& w, Schedule s) {
-  const int64_t fewest = CeilDiv(w.p.rows(), 256), step = RowStep(w.p);
-  for (int64_t tiles = fewest, last = 0; tiles < fewest + kSwappedHeights; tiles++) {
-    const int64_t rows = CeilDiv(w.p.rows(), tiles);
-    if (RoundUp(rows, step) == last) break;
-    last = RoundUp(rows, step);
-    for (Share share : {Share::kNone, Share::kWeights, Share::kRows}) {
-      if (share == Share::kWeights && tiles < 2) continue;
-      s.share = share;
-      s.block_m =
-          static_cast<int>(RoundUp(rows, std::max<int64_t>(share == Share::kRows ? 16 : 8, step)));
+// Heights of tiles of `s`, which says whether blocks share loads: of the fewest row tiles that
+// cover the rows and of a few more, and those that let the blocks share all tiles evenly.
+std::set<int> SwappedHeights(const SpaceWalk& w, const Schedule& s) {
+  const int step = std::max(s.share == Share::kRows ? 16 : 8, RowStep(w.p));
+  const int64_t rows = w.p.rows(), fewest = CeilDiv(rows, kMostSwappedRows);
+  std::set<int> heights;
+  for (int64_t tiles = fewest; tiles < fewest + kSwappedHeights; tiles++) {
+    heights.insert(static_cast<int>(RoundUp(CeilDiv(rows, tiles), step)));
+  }
+  const int64_t column_tiles = CeilDiv(w.p[0].n, s.first.block_n);
+  const int cluster = TilesOf(s.share);
+  const int64_t widest = std::min<int64_t>(kMostSwappedRows, RoundUp(rows, step));
+  for (int height :
+       ColumnWidths(CeilDiv(rows, TilesM(s.share)), CeilDiv(column_tiles, TilesN(s.share)),
+                    w.model.ResidentBlocks(cluster) / cluster, step, static_cast<int>(widest))) {
+    heights.insert(height);
+  }
+  return heights;
+}
+
+void VisitSwapped(const SpaceWalk& w, Schedule s) {
+  for (Share share : {Share::kNone, Share::kWeights, Share::kRows}) {
+    s.share = share;
+    for (int height : SwappedHeights(w, s)) {
+      if (share == Share::kWeights && height >= w.p.rows()) continue;
+      s.block_m = height;
       SwappedSplits(w, s);
     }
   }
@@ -109,7 +125,7 @@ void EnumerateSwapped(const SpaceWalk& w) {
         s.warpgroups_n = warpgroups;
         s.block_k = block_k;
         s.first.block_n = 64 * warpgroups * sets;
-        if (s.first.block_n - 64 < w.p[0].n) SwappedHeights(w, s);
+        if (s.first.block_n - 64 < w.p[0].n) VisitSwapped(w, s);
       }
     }
   }

@@ -55,6 +55,13 @@ double Values(const Schedule& s, const ProductTile& tile) {
   return columns / 2.0 / tile.split_k;
 }
 
+// A scheduler has a warp of each warpgroup. The end of one of two lies under the last products of
+// the other; the ends of three follow one another.
+int EndsInTurn(const Schedule& s) {
+  const int warpgroups = s.warpgroups_m * s.warpgroups_n;
+  return warpgroups > 2 ? warpgroups : 1;
+}
+
 // Bytes that a block sends to others.
 double ReduceBytes(const ProductDims& d, const Schedule& s, const ProductTile& tile) {
   if (tile.split_k == 1) return 0;
@@ -107,7 +114,7 @@ double ComputeUs(const MatrixProduct& p, const Schedule& s, const ProductTile& t
   const double cycles = CyclesOf(p.epilogue.activation(), p, model) +
                         CyclesOf(p.epilogue.sum_activation(), p, model) +
                         CyclesOf(p.epilogue.program, model) + kTermInstructions * p.ColumnTerms();
-  return Values(s, tile) * cycles / model.clock_mhz;
+  return EndsInTurn(s) * Values(s, tile) * cycles / model.clock_mhz;
 }
 
 double EpilogueUs(const MatrixProduct& p, const Schedule& s, const ProductTile& tile,

@@ -336,6 +336,22 @@ TEST(CostModel, MoreBlocksThanGroupsShareEvenlyTakeLongerFromL2) {
   EXPECT_EQ(l2_us(22, 12, 1.25), l2_us(22, 12, 1));
 }
 
+TEST(CostModel, EndsOfThreeWarpgroupsFollowOneAnother) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const ProductSequence p = MakeSequence(1024, MakeProduct(768, 512, Activation::kGeluErf));
+  const auto compute_us = [&](int warpgroups) {
+    Schedule s;
+    s.swapped = true;
+    s.block_m = 104;
+    s.warpgroups_m = 1;
+    s.warpgroups_n = warpgroups;
+    s.first = {64 * warpgroups, 1};
+    return ComputeUs(p[0], s, s.first, model);
+  };
+  EXPECT_EQ(compute_us(2), compute_us(1));
+  EXPECT_DOUBLE_EQ(compute_us(3), 3 * compute_us(1));
+}
+
 // Blocks of a convolution are in step on weights, not on windows of pixels; nor is a pair of
 // blocks, which shares them already.
 TEST(CostModel, L2ServesEqualWeightsOfConvolutionsOnce) {

@@ -285,6 +285,26 @@ TEST(CheckSchedule, TransposedRowsNeedTilesOfWholeSwizzledRows) {
                   "block_m 40 is not a multiple of 64, with transposed rows"}});
 }
 
+// Nothing but a bias and a quick activation takes registers beside the sums.
+TEST(CheckSchedule, BareSwappedProductsHaveWiderTiles) {
+  const ProductSequence p = MakeSequence(768, MakeProduct(1024, 512, Activation::kSilu));
+  Schedule s = SampleSwapped();
+  s.block_m = 184;
+  s.block_k = 64;
+  s.stages = 4;
+  s.cluster = 1;
+  s.warpgroups_n = 2;
+  s.first = {256, 1};
+  s.grid = 20;
+  EXPECT_OK(CheckSchedule(p, s, *BuiltinModel("h200")));
+  ExpectRefused(p, s,
+                {{[](Schedule& wider) { wider.block_m = 192; },
+                  "first accumulators 192 is above 184 registers a thread"}});
+  const ProductSequence slow = MakeSequence(768, MakeProduct(1024, 512, Activation::kGeluErf));
+  EXPECT_EQ(CheckSchedule(slow, s, *BuiltinModel("h200")).message(),
+            "schedule: first accumulators 184 is above 104 registers a thread");
+}
+
 TEST(CheckSchedule, SwappedOperandsRefusalsNameFieldValueAndBound) {
   const ProductSequence p = SampleSwappedProblem();
   ExpectRefused(
@@ -294,7 +314,7 @@ TEST(CheckSchedule, SwappedOperandsRefusalsNameFieldValueAndBound) {
        {[](Schedule& s) { s.block_m = 44; }, "block_m 44 is not a multiple of 8 in 8..256"},
        {[](Schedule& s) { s.block_m = 264; }, "block_m 264 is not a multiple of 8 in 8..256"},
        {[](Schedule& s) { s.first.block_n = 64; }, "first.block_n 64 is not a multiple of 64 per"},
-       {[](Schedule& s) { s.block_m = 168; }, "first accumulators 168 is above 160"},
+       {[](Schedule& s) { s.block_m = 200; }, "first accumulators 200 is above 160"},
        {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; }, "cannot take 1 product"}});
   Schedule s = SampleGridExchange();
   s.swapped = true;

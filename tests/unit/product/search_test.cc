@@ -127,6 +127,16 @@ TEST(Space, WidthsShareColumnsEvenly) {
   EXPECT_EQ(ColumnWidths(5, 4, 2, 8, 8), std::vector<int>{8});
 }
 
+// 19 row tiles of 128 rows and 8 column tiles of 256 take 132 blocks two turns; 16 row tiles, one.
+TEST(Space, SwappedTilesHaveHeightsThatShareRowsEvenly) {
+  const ProductSequence p = MakeSequence(2432, MakeProduct(2048, 8192));
+  bool found = false;
+  EnumerateSpace(p, *BuiltinModel("h200"), {}, [&](const Schedule& s) {
+    found |= s.swapped && s.block_m == 152 && s.first.block_n == 256 && s.cluster == 1;
+  });
+  EXPECT_TRUE(found);
+}
+
 TEST(Space, ClustersShareRowTilesOnlyWhereAskedForAndUnderACooperativeLaunch) {
   const DeviceModel model = H200();
   for (const auto& [asked, cooperative] :
