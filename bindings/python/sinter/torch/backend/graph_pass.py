@@ -36,6 +36,7 @@ from ..runtime.adjacent_weights import neighbours
 from ..runtime.options import SERVER, Options, context_of, target_context
 from ..runtime.store import store
 from ..runtime.warn import warn_once
+from .direct_calls import call_parts_directly
 from .planner import Part, Planner
 
 
@@ -205,6 +206,7 @@ class SinterPass(CustomGraphPass):
             if node.op == "call_function" and computes(node) and node not in taken and not node._erased:
                 why = planner.left.get(node) or why_left(node, device) or "its part is too small"
                 (report.of_weights if of_weights else report.left).append((target_of(node), why))
+        call_parts_directly()
         if report.taken or any(target_of(node).startswith("sinter.") for node in graph.nodes):
             stable_topological_sort(graph)
         else:  # ASR's inference took 1.08 times as long with slices for splits and nothing taken

@@ -35,6 +35,11 @@ class Fallback:
         self._serves: Callable[[int], bool] = lambda m: True
         self._ran = False  # whether the code ran outside of a capture
 
+    @property
+    def tried(self) -> bool:
+        """Whether Inductor's code is made, or cannot be made."""
+        return self._code is not None
+
     def prepare(self, inputs: List[torch.Tensor], m: int) -> None:
         """Makes Inductor's code unless that was tried before, and runs nothing. Does nothing under capture or while another thread compiles."""
         if self._code is None and not torch.cuda.is_current_stream_capturing() and compiling().acquire(blocking=False):

@@ -80,9 +80,15 @@ def expected_us(plan: Plan) -> float:
     return in_a_graph_us(plan.predicted_us, plan.kernel_count, plan.workspace_size)
 
 
+def saved_us(plan: Plan, limit_us: Optional[float]) -> float:
+    """What a launch of a plan that may take `limit_us` adds to ``Counts.saved_us``."""
+    return max(0.0, (limit_us or 0.0) - expected_us(plan))
+
+
 def in_a_graph_us(predicted_us: float, kernels: int, workspace: int) -> float:
     """The expected time in a CUDA graph of a plan with so many kernels and so many bytes of workspace."""
     return predicted_us + _KERNEL_US * kernels + (_ZEROS_US if workspace else 0)
+
 
 def pack(
     chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = (), over: Sequence[int] = (), candidates: int = 0
@@ -129,6 +135,11 @@ class Place:
                 newer.context._workspaces.reserve()
                 self._plan, self._upgrade = newer, None
         return self._plan
+
+    @property
+    def settled(self) -> Optional[Plan]:
+        """The plan, if it is there and no other one will follow."""
+        return self._plan if self._upgrade is None else None
 
     def look(self, wait_seconds: Optional[float]) -> Optional[Plan]:
         """The plan, if it is there now or within `wait_seconds` (-1: without limit)."""
@@ -202,7 +213,7 @@ class Carried:
     ) -> None:
         self.chain = chain
         self.over = over
-        self._tensors = tensors
+        self.tensors = tensors
         self._limits_us = limits_us
         self._candidates = candidates
         self.fallback = Fallback(chain)
@@ -224,11 +235,19 @@ class Carried:
 
     def joined(self, inputs: List[torch.Tensor]) -> List[torch.Tensor]:
         """The chain's inputs, with the tensors of an input that consists of several concatenated."""
-        if not self._tensors:
+        if not self.tensors:
             return inputs
         left = iter(inputs)
-        given = [[next(left) for _ in range(count)] for count in self._tensors]
+        given = [[next(left) for _ in range(count)] for count in self.tensors]
         return [each[0] if len(each) == 1 else as_one(each) for each in given]
+
+    def borders(self, inputs: Sequence[torch.Tensor]) -> Tuple[Tuple[int, int], ...]:
+        """(position, bytes) of each tensor that continues an input: it is concatenated to the tensor ahead, which has so many bytes."""
+        found, at = [], 0
+        for count in self.tensors:
+            found += [(i, inputs[i - 1].nbytes) for i in range(at + 1, at + count)]
+            at += count
+        return tuple(found)
 
     def declared(self, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
         """The chain's inputs with the types, extents and strides that it declares; copies, if their strides differ."""
@@ -256,18 +275,22 @@ def _outputs(chain: Chain, m: int, device: torch.device) -> List[torch.Tensor]:
 
 
 def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[torch.Tensor]:
+    return run_on(inputs[0].device.index, inputs, m, chain, how)
+
+
+def run_on(device: int, inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[torch.Tensor]:
+    """What the operator computes on a GPU: by a plan, or by torch while there is none."""
     it = carried(chain)
-    device = inputs[0].device
     with torch.no_grad():
         given = it.joined(inputs)
         try:
             given = it.declared(given, m)
-            place = it.place(device.index, m)
+            place = it.place(device, m)
             plan = place.plan or place.look(patience(how))
             if it.any_rows and how not in WAITING:  # calls with rows of other buckets must not wait for this code
                 it.fallback.prepare(given, m)
             if plan is not None:
-                return _launch(it, plan, given, m, place.limit_us, how == SERVER)
+                return _launch(it, plan, given, m, place.limit_us, how == SERVER, device)
         except Error as error:
             warn_once(f"torch computes instead of a plan: {error}")
             counters.refused += 1
@@ -286,27 +309,29 @@ def patience(how: str) -> Optional[float]:
     return _CAPTURE_SECONDS if torch.cuda.is_current_stream_capturing() else None
 
 
-def _launch(it: Carried, plan: Plan, inputs: List[torch.Tensor], m: int, limit_us: Optional[float], in_turn: bool) -> List[torch.Tensor]:
-    outputs = run_plan(it.chain, plan, inputs, m, it.over, in_turn)
+def _launch(
+    it: Carried, plan: Plan, inputs: List[torch.Tensor], m: int, limit_us: Optional[float], in_turn: bool, device: int
+) -> List[torch.Tensor]:
+    outputs = run_plan(it.chain, plan, inputs, m, it.over, in_turn, device)
     counters.launches += 1
-    counters.saved_us += max(0.0, (limit_us or 0.0) - expected_us(plan))
+    counters.saved_us += saved_us(plan, limit_us)
     return outputs
 
 
 def run_plan(
-    chain: Chain, plan: Plan, inputs: List[torch.Tensor], m: int, over: Sequence[int] = (), in_turn: bool = False
+    chain: Chain, plan: Plan, inputs: List[torch.Tensor], m: int, over: Sequence[int] = (), in_turn: bool = False, device: Optional[int] = None
 ) -> List[torch.Tensor]:
     """Enqueues a plan of `chain` on torch's current stream. Returns its outputs, in new memory or in the memory of the inputs `over`.
-    `in_turn`: graphs that capture it are replayed one after another, see ``SERVER``."""
-    device = inputs[0].device
+    `in_turn`: graphs that capture it are replayed one after another, see ``SERVER``. `device`: by default that of the inputs."""
+    on: int = inputs[0].device.index if device is None else device
     inputs = [_copied(x, x.stride()) if x.data_ptr() % 16 else x for x in inputs]
-    outputs = [inputs[i] for i in over] if over else _outputs(chain, m, device)
+    outputs = [inputs[i] for i in over] if over else _outputs(chain, m, inputs[0].device)
     addresses = (ctypes.c_uint64 * (len(inputs) + len(outputs)))(*[x.data_ptr() for x in (*inputs, *outputs)])
-    stream = current_of_torch(device.index)
+    stream = current_of_torch(on)
     workspace = 0
     if plan.workspace_size:
         if not in_turn and torch.cuda.is_current_stream_capturing():  # from the graph's own pool: graphs of one stream may be replayed concurrently
-            space = workspace_of_call(plan, stream, device.index)
+            space = workspace_of_call(plan, stream, on)
             workspace = space.data_ptr()
         else:
             workspace = plan.context._workspaces.address(stream, plan.workspace_size)
