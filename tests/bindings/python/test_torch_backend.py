@@ -425,13 +425,13 @@ def test_autocast():
 def test_what_is_left_is_named():
     class Model(N.Module):
         def forward(self, x, ids):
-            return x.softmax(-1)[:, ids] + x.exp().cumsum(0)[:, ids]
+            return x.softmax(-1)[:, ids] + x.exp().cumprod(0)[:, ids]
 
     with torch.no_grad():
         compiled, reports = passed(Model())
         compiled(torch.randn(8, 64, device=DEVICE), torch.tensor([1, 3], device=DEVICE))
     found = left(reports)
-    assert found["aten.index.Tensor"] == "rows by indices" and found["aten.cumsum.default"] == "a scan"
+    assert found["aten.index.Tensor"] == "rows by indices" and found["aten.cumprod.default"] == "a scan"
 
 
 def test_functions_that_jump_keep_their_values():
@@ -1195,12 +1195,12 @@ class Scanned(N.Module):
 
     def forward(self, x):
         for layer in self.layers:
-            x = layer(x).cumsum(0)
+            x = layer(x).cumprod(0)
         return x
 
 
 def behind_a_scan(nodes):
-    return any("cumsum" in str(i.target) for node in nodes for i in node.all_input_nodes)
+    return any("cumprod" in str(i.target) for node in nodes for i in node.all_input_nodes)
 
 
 def reported(model, monkeypatch, inductor_us):
@@ -1222,7 +1222,7 @@ def test_equal_chains_are_each_held_against_their_own_limits(first_gains, monkey
     model = half(Scanned())
     report, _ = reported(model, monkeypatch, lambda nodes, *_: 1e6 if behind_a_scan(nodes) != first_gains else 1e-3)
     read = [{str(border.node.target) for border in part.made.inputs} for part in report.taken]
-    assert len(read) == 1 and ("aten.cumsum.default" in read[0]) != first_gains
+    assert len(read) == 1 and ("aten.cumprod.default" in read[0]) != first_gains
     assert any("predicted" in why for _, why in report.left)
 
 

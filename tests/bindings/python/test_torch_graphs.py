@@ -211,7 +211,7 @@ def test_what_a_handler_cannot_compute_names_its_node(modules):
 def test_what_no_chain_holds_is_named(modules):
     why = modules.supported.why_left
     x = Node("input")
-    assert why(Node("aten.cumsum.default", x, 0), "cuda") == "a scan"
+    assert why(Node("aten.cumprod.default", x, 0), "cuda") == "a scan"
     assert why(Node("aten.add.Tensor", x, Node("input", dtype="torch.int64")), "cuda") == "dtype int64"
     assert why(Node("aten.add.Tensor", x, 1), "cpu") == "on cuda"
     f32 = Node("input", dtype="torch.float32", shape=(64, 64))

@@ -245,7 +245,7 @@ def code_of(monkeypatch, x, dynamic=None, between=lambda x: x):
     [
         (False, lambda x: x.transpose(0, 1)),
         (False, lambda x: x[:, ::2]),
-        (True, lambda x: torch.cumsum(x, 0)),
+        (True, lambda x: torch.cumprod(x, 0)),
     ],
 )
 def test_inductors_code_calls_parts_directly(monkeypatch, need_compiler, dynamic, between):

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from ..._functions import (
     ceil,
     cos,
+    cumsum,
     erf,
     exp,
     expm1,
@@ -27,14 +28,18 @@ from ..._functions import (
     sqrt,
     square,
     tanh,
+    top_k,
 )
 from ..._builder import Value
 from ..._operators import equal, maximum, minimum, not_equal, where
-from . import attention, bilinear, foreach, products, server_norms, shapes, windows  # noqa: F401  (their rows of the table)
+from . import attention, bilinear, foreach, functions, products, server_norms, shapes, windows  # noqa: F401  (their rows of the table)
 from .arrays import HALVES, Array, Refused, of
-from .converter import CHOOSING, Converter, target_of
+from .converter import Converter, target_of
 from .op_table import TABLE as TABLE, Handler, Row, elementwise, number, row
 from .shapes import cut
+
+
+_MOST_LARGEST = 32  # the most results of the library's ``top_k`` in a row
 
 
 # ---------------------------------------------------------------- Element-wise operators
@@ -283,15 +288,21 @@ for _name, _kind in {"sum": "sum", "mean": "mean", "amax": "max", "amin": "min",
 TABLE["aten.max.default"], TABLE["aten.min.default"] = Row(_reduce("max")), Row(_reduce("min"))
 
 
+def _place(c: Converter, value: Value, kind: str, axis: int, keep: bool) -> Value:
+    """The index of the first of the largest or least values along an axis. A NaN is the largest and the least value."""
+    found = equal(value, getattr(value, kind)((axis,), keepdims=True))
+    found = found | not_equal(value, value) if value.dtype.floating else found
+    size = value.shape[axis]
+    places = c.builder.iota("s32", [size if i == axis else 1 for i in range(value.rank)], axis)
+    return where(found, places, size).min((axis,), keepdims=keep)
+
+
 def _chosen(kind: str) -> Handler:
-    """The largest or least values along an axis, and the index of the first of each. A NaN is the largest and the least value."""
+    """The largest or least values along an axis, and the index of each."""
 
     def convert(c: Converter, node: Any) -> Tuple[Optional[Array], Optional[Array]]:
-        x, rank = c.array(node.args[0]), len(node.args[0].meta["val"].shape)
-        keep = bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
-        axis = x.axis(node.args[1], rank) if rank else -1
-        if axis < 0 or not 0 < x.value.shape[axis]:
-            raise Refused("it reduces over M, or no axis")
+        x, keep = c.array(node.args[0]), bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
+        axis = _axis_with_places(x, node, node.args[1])
         value = number(x.value, "s32")
         read = {user.args[1] for user in node.users}  # a result that nobody reads is not computed
         first = second = None
@@ -300,19 +311,78 @@ def _chosen(kind: str) -> Handler:
             chosen = chosen.cast("pred") if str(x.value.dtype) == "pred" else chosen
             first = _reduced(c, node, x, chosen, (axis,), keep, node.meta["val"][0])
         if 1 in read:
-            found = equal(value, getattr(value, kind)((axis,), keepdims=True))
-            found = found | not_equal(value, value) if value.dtype.floating else found
-            size = value.shape[axis]
-            places = c.builder.iota("s32", [size if i == axis else 1 for i in range(value.rank)], axis)
-            place = where(found, places, size).min((axis,), keepdims=keep)
-            second = _reduced(c, node, x, place, (axis,), keep, node.meta["val"][1])
+            second = _reduced(c, node, x, _place(c, value, kind, axis, keep), (axis,), keep, node.meta["val"][1])
         return first, second
 
     return convert
 
 
-for _name, _kind in zip(CHOOSING, ("max", "min")):
-    TABLE[_name] = Row(_chosen(_kind), several=True, stores=True)
+def _axis_with_places(x: Array, node: Any, axis: int) -> int:
+    """The axis of x's value that is axis `axis` of the node's operand.
+
+    Raises:
+        Refused: for one whose places are not numbers of a chain.
+    """
+    rank = len(node.args[0].meta["val"].shape)
+    own = x.axis(axis, rank) if rank else -1
+    if own < 0 or not 0 < x.value.shape[own]:
+        raise Refused("it reduces over M, or no axis")
+    return own
+
+
+def _argument_of(kind: str) -> Handler:
+    def convert(c: Converter, node: Any) -> Array:
+        x, keep = c.array(node.args[0]), bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
+        axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+        if axis is not None:
+            own = _axis_with_places(x, node, axis)
+            return _reduced(c, node, x, _place(c, number(x.value, "s32"), kind, own, keep), (own,), keep, node.meta["val"])
+        if x.folded or not x.value.rank:
+            raise Refused("it reduces over M, or no axis")
+        place = _place(c, number(x.plain, "s32").reshape(math.prod(x.dims)), kind, 0, False)
+        return of(place.reshape(*[1] * x.value.rank) if keep else place)
+
+    return convert
+
+
+for _name, _kind in (("max", "max"), ("min", "min")):
+    TABLE[f"aten.{_name}.dim"] = Row(_chosen(_kind), several=True, stores=True)
+    TABLE[f"aten.arg{_name}.default"] = Row(_argument_of(_kind), stores=True)
+
+
+def _along_last(x: Array, axis: int) -> "Tuple[Value, Array]":
+    """x's value with `axis` last, and the array that has it."""
+    order = [i for i in range(x.value.rank) if i != axis] + [axis]
+    value = x.value if axis == x.value.rank - 1 else x.value.transpose(*order)
+    return value, x._replace(value=value, order=tuple(order.index(i) for i in x.order))
+
+
+@row("aten.topk.default", several=True, stores=True)
+def _topk(c: Converter, node: Any) -> Tuple[Optional[Array], Optional[Array]]:
+    given = dict(zip(("dim", "largest"), node.args[2:]), **node.kwargs)
+    x = c.array(node.args[0])
+    axis = _axis_with_places(x, node, given.get("dim", -1))
+    if not given.get("largest", True):
+        raise Refused("the least values")
+    if not 1 <= node.args[1] <= _MOST_LARGEST:
+        raise Refused(f"the {node.args[1]} largest values; there are kernels for 1 to {_MOST_LARGEST}")
+    value, lying = _along_last(x.with_value(number(x.value, "s32")), axis)
+    places = top_k(value, node.args[1])
+    read = {user.args[1] for user in node.users}
+    chosen = value.gather(places, -1) if 0 in read else None
+    if chosen is not None and str(x.value.dtype) == "pred":
+        chosen = chosen.cast("pred")
+    return None if chosen is None else lying.with_value(chosen), lying.with_value(places) if 1 in read else None
+
+
+@row("aten.cumsum.default")
+def _cumsum(c: Converter, node: Any) -> Array:
+    x, rank, dtype = c.array(node.args[0]), len(node.args[0].meta["val"].shape), c.dtype(node)
+    value = number(x.value, dtype)
+    if not rank:
+        return x.with_value(value)
+    value, lying = _along_last(x.with_value(value), x.axis(node.args[1], rank))
+    return lying.with_value(cumsum(value))
 
 
 def _variance(c: Converter, node: Any, with_mean: bool) -> Any:

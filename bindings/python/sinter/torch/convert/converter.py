@@ -32,6 +32,8 @@ _OPERANDS: Dict[str, Callable[..., Sequence[int]]] = {
     "conv2d": lambda x, w, *_: [x, w],
     "window": lambda x, fill, *_: [x, fill],
     "gather": lambda x, ids, *_: [x, ids],
+    "top_k": lambda x, *_: [x],
+    "cumsum": lambda x: [x],
     "grouped_matmul_ends": lambda a, w, ends, *_: [a, w, ends],
     "scaled_matmul": lambda a, w, *_: [a.codes, w.codes, a.scale, w.scale],
     "concat": lambda count, values, *_: list(values)[:count],
@@ -42,7 +44,9 @@ _IDS = {"torch.int64": "s64"}
 #: The prefix of the names of operators on lists of tensors.
 LIST = "aten._foreach_"
 #: Operators that choose along an axis. Their second value is the index, int64 in torch and s32 in a chain.
-CHOOSING = ("aten.max.dim", "aten.min.dim")
+CHOOSING = ("aten.max.dim", "aten.min.dim", "aten.topk.default")
+#: Operators whose only value is such an index.
+PLACES = ("aten.argmax.default", "aten.argmin.default")
 #: Key in a product's ``meta``: 1 and 2 mark the two products of attention.
 PLACE = "sinter_attention"
 
@@ -182,7 +186,7 @@ class Converter:
     def dtype(node: Any) -> str:
         """Element type of a node's value in the chain."""
         name = str(node.meta["val"].dtype)
-        if target_of(node) == "getitem" and node.args[1] == 1 and target_of(node.args[0]) in CHOOSING:
+        if target_of(node) in PLACES or target_of(node) == "getitem" and node.args[1] == 1 and target_of(node.args[0]) in CHOOSING:
             return "s32"
         if name not in DTYPES:
             raise Refused(f"dtype {name}")

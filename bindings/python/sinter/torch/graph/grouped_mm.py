@@ -51,7 +51,7 @@ def _operands(total: Any) -> Tuple[Any, Any, Any, Any, Any]:
         _Other: if `total` is not such a result.
     """
     slots = _of(total.args[0], *_VIEWS)
-    need(list(total.args[1]) == [1] and not any(total.args[2:]) and not total.kwargs)
+    need(list(total.args[1] or ()) == [1] and not any(total.args[2:]) and not total.kwargs)
     rows, top, l = slots.meta["val"].shape if len(slots.meta["val"].shape) == 3 else (0, 0, 0)
     need(isinstance(top, int) and 1 <= top <= MOST_TOP)
     # Slots in their original order: weighted[back], back[order] = 0, 1, 2, ..

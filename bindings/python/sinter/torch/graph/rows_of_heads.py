@@ -86,4 +86,4 @@ def _split(graph: torch.fx.Graph, node: Any, tokens: Any, heads: int, made: Dict
 
 def _reduces_last(node: Any) -> bool:
     """Whether a node reduces only its last axis, which stays with extent 1."""
-    return target_of(node) in _REDUCTIONS and len(node.args) > 2 and list(node.args[1]) == [-1] and bool(node.args[2])
+    return target_of(node) in _REDUCTIONS and len(node.args) > 2 and list(node.args[1] or ()) == [-1] and bool(node.args[2])

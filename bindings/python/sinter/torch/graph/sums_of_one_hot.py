@@ -39,7 +39,7 @@ def sum_one_hots(graph: torch.fx.Graph, device: str) -> int:
 
 
 def _is_sum(node: Any, device: str) -> bool:
-    if target_of(node) != "aten.sum.dim_IntList" or node.kwargs or len(node.args[1]) != 1:
+    if target_of(node) != "aten.sum.dim_IntList" or node.kwargs or len(node.args[1] or ()) != 1:
         return False
     x = node.args[0].meta["val"]
     plain = all(isinstance(size, int) for size in x.shape) and x.device.type == device

@@ -109,7 +109,7 @@ def _steps_read(core: Any) -> Tuple[Tuple[Any, ...], Tuple[Any, ...]]:
         return (), ()
     if name == "aten.mm.default" and _is_transposed(core.args[0]) and _few_rows(core.args[1]):
         return (core.args[0].args[0], core.args[1]), ()
-    if name == "aten.sum.dim_IntList" and [*core.args[1]] == [0] and not core.kwargs and _few_rows(core.args[0]):
+    if name == "aten.sum.dim_IntList" and [*(core.args[1] or ())] == [0] and not core.kwargs and _few_rows(core.args[0]):
         return (core.args[0],), (len(core.args) > 2 and core.args[2], core.args[0].meta["val"].dtype)
     if name == "aten.select_scatter.default" and filled(core.args[0]) == 0:
         return (core.args[1],), (core.args[2],)

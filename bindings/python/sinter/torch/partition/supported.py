@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable, List, Optional
 from ..convert.arrays import DTYPES, HALVES, extent
 from ..convert.aten import TABLE
 from ..convert.attention import is_attention, why_not_attention
-from ..convert.converter import CHOOSING, PLACE, filled, target_of
+from ..convert.converter import CHOOSING, PLACE, PLACES, filled, target_of
 from ..convert.products import OF_ROWS, is_small
 from ..convert.foreach import is_list, of_numbers
 from .partition import Kind
@@ -38,9 +38,7 @@ _NOT_TAKEN = {
     "rand": "random numbers",
     "bernoulli": "random numbers",
     "seed": "random numbers",
-    "topk": "sorting",
     "sort": "sorting",
-    "cumsum": "a scan",
     "cumprod": "a scan",
     "upsample": "interpolation",
     "copy_": "a write into an input",
@@ -75,7 +73,7 @@ def why_left(node: Any, device: Optional[str]) -> Optional[str]:
             return why
     elif row.first and any(target_of(user) != "getitem" or user.args[1] != 0 for user in node.users):
         return "more than its values is read"
-    own = list(_tensors(node))[: 1 if row.first or name in CHOOSING else None]
+    own = list(_tensors(node))[: 0 if name in PLACES else 1 if row.first or name in CHOOSING else None]
     for val in (*own, *(val for i in operands for val in _tensors(i))):
         why = _why_not_tensor(val, device)
         if why is not None:
