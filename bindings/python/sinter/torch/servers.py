@@ -25,7 +25,7 @@ from .runtime.warn import warn_once
 from .serve.between_chain import BLOCK, QUANTIZERS, scale_shape
 from .serve.between_op import ahead, between_key
 from .serve.choose_operator import choose
-from .serve.configs import prepare_config
+from .serve.configs import asked_of, decoder_of, has_experts, prepare_config
 from .serve.expand_operators import add_norm, expand
 from .serve.fold_norms import Pair, fold, folds
 from .serve.scaled_experts import Scales, launch_scaled_experts, reason_against_scaled_experts, takes_rows
@@ -41,14 +41,17 @@ __all__ = [
     "Scales",
     "VARIABLE",
     "add_norm",
+    "asked_of",
     "choose",
     "count",
+    "decoder_of",
     "expand",
     "experts",
     "fold",
     "folding_pays",
     "folds",
     "graph_pass",
+    "has_experts",
     "is_split",
     "join",
     "largest",

@@ -124,17 +124,28 @@ def asked_of(config: Mapping[str, Any], sizes: Sequence[int], folded: bool, rank
         Error: INVALID_ARGUMENT as in ``prepare_config``.
     """
     ranks = integer(ranks, "ranks", 1, 8)
-    text = config.get("text_config")
-    if isinstance(text, Mapping) and "hidden_size" not in config:  # a multimodal model
-        config = {**{name: config[name] for name in ("torch_dtype", "dtype", "quantization_config") if name in config}, **text}
-    experts = _found(config, _EXPERTS)
-    if experts is not None and experts[1] > 1:
+    config = decoder_of(config)
+    if has_experts(config):
         asking = _of_experts(config, [size for size in sizes if size in EXPERTS_ROWS], ranks)
     else:
         asking = _of_layers(config, sizes, folded, ranks)
     if not asking.wanted:
         raise invalid(f"the plugins take nothing of this model: {'; '.join(asking.left) or 'sizes are none that they have plans for'}")
     return asking
+
+
+def decoder_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The config of a model's decoder: the model's own, or a part of it where the model takes more than text."""
+    text = config.get("text_config")
+    if not isinstance(text, Mapping) or "hidden_size" in config:
+        return config
+    return {**{name: config[name] for name in ("torch_dtype", "dtype", "quantization_config") if name in config}, **text}
+
+
+def has_experts(config: Mapping[str, Any]) -> bool:
+    """Whether a decoder is a mixture of experts."""
+    experts = _found(config, _EXPERTS)
+    return experts is not None and experts[1] > 1
 
 
 def _of_layers(config: Mapping[str, Any], sizes: Sequence[int], folded: bool, ranks: int) -> Asking:
