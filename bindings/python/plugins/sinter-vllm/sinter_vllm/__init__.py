@@ -75,7 +75,7 @@ def _reason_against(servers: Any) -> str:
     except ImportError as error:
         return f"it cannot be imported: {error}"
     if not VERSIONS[0] <= servers.version_of(vllm.__version__) < VERSIONS[1]:
-        return f"version {vllm.__version__} is none that this plugin was written for"
+        return f"version {vllm.__version__} is not one of {versions()}, which this plugin was written for"
     if os.environ.get("VLLM_BATCH_INVARIANT", "0").lower() not in ("", "0", "false"):
         return "VLLM_BATCH_INVARIANT is set, and a plan depends on the number of rows"
     try:
@@ -85,6 +85,12 @@ def _reason_against(servers: Any) -> str:
     if capability is None or tuple(capability)[:2] != (9, 0):
         return "the GPU is not of the Hopper architecture"
     return ""
+
+
+def versions() -> str:
+    """The first and the last version that this was written for."""
+    (first, minor), (last, end) = VERSIONS
+    return f"{first}.{minor} to {last}.{end - 1}"
 
 
 def _replace(mlp: type, servers: Any) -> None:

@@ -15,6 +15,7 @@ import sys
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence
 
 from . import VERSIONS, _formats, _graphs, _scaled
+from . import versions as written_for
 
 
 class Part(NamedTuple):
@@ -107,15 +108,14 @@ def _read(path: str) -> Mapping[str, Any]:
 
 def versions() -> str:
     """The vLLM that is installed, and the versions that the plugin was written for."""
-    first, end = (".".join(map(str, version)) for version in VERSIONS)
     try:
         found = importlib.metadata.version("vllm")
     except importlib.metadata.PackageNotFoundError:
-        return f"vLLM is not installed; the plugin takes {first} and later, below {end}"
+        return f"vLLM is not installed; the plugin takes {written_for()}"
     from sinter.torch import servers
 
     fits = VERSIONS[0] <= servers.version_of(found) < VERSIONS[1]
-    return f"vLLM {found}: the plugin takes {first} and later, below {end}{'' if fits else ', so it leaves everything to this one'}"
+    return f"vLLM {found}: the plugin takes {written_for()}{'' if fits else ', so it leaves everything to this one'}"
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
