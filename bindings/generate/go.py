@@ -19,7 +19,7 @@ import "C"
 """
 # Words that are not written with only their first letter in upper case.
 _SPELLED = {
-    "bf16": "BF16", "gelu": "GELU", "gpu": "GPU", "gru": "GRU", "hwio": "HWIO", "io": "IO", "lstm": "LSTM", "nvrtc": "NVRTC",
+    "bf16": "BF16", "e2m1": "E2M1", "gelu": "GELU", "gpu": "GPU", "gru": "GRU", "hwio": "HWIO", "io": "IO", "lstm": "LSTM", "nvrtc": "NVRTC",
     "ohwi": "OHWI", "oi": "OI", "ok": "OK", "pdl": "PDL", "relu": "ReLU", "silu": "SiLU", "swiglu": "SwiGLU", "activation": "Activate",
 }  # fmt: skip
 # The prefix of a word, by its type; types whose words are clear without one are missing.

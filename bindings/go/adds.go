@@ -225,3 +225,21 @@ func (b *Builder) GRUCell(xg, hg, h Value) Value {
 		return C.sinter_chain_add_gru_cell(p, xg.id, hg.id, h.id, out, failed)
 	}, xg, hg, h)
 }
+
+// DequantizeU4: weights of four bits as f32 [.., k], unrounded: cast them to bf16 for a product. w is s8 [.., k / 2];
+// byte i of a row has element 2 i in its low four bits and element 2 i + 1 in the others. scale, floating [.., groups],
+// has a value for each group of k / groups neighbours. (code - zero) * scale: codes are 0 to 15; zero, floating, is of
+// rank 0 (8 of the symmetric form) or has the dims of scale.
+func (b *Builder) DequantizeU4(w, scale, zero Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_dequantize_u4(p, w.id, scale.id, zero.id, out, failed)
+	}, w, scale, zero)
+}
+
+// DequantizeE2M1: weights of e2m1 (mxfp4), a sign bit, then 0 .5 1 1.5 2 3 4 6, times their scales, as f32 [.., k],
+// unrounded. w and scale lie as in dequantize_u4; a scale of E8M0 is exact as bf16.
+func (b *Builder) DequantizeE2M1(w, scale Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_dequantize_e2m1(p, w.id, scale.id, out, failed)
+	}, w, scale)
+}

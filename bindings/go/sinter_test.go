@@ -140,6 +140,8 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		b.Broadcast(b.Reduce(ReduceSum, x, []int32{1}, true), rows),
 		b.Activate(GELUTanh, x),
 		b.Softplus(x),
+		b.Broadcast(b.DequantizeU4(b.Constant(S8, []int64{4}), b.Constant(BF16, []int64{2}), two), rows),
+		b.Broadcast(b.DequantizeE2M1(b.Constant(S8, []int64{4}), b.Constant(BF16, []int64{2})), rows),
 		b.Clamp(x, -1, math.Inf(1)),
 		b.SwiGLU(x, x),
 		b.Softmax(x, -1, SoftmaxOptions{Scale: 0.5, Mask: vector}),

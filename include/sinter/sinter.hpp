@@ -671,6 +671,19 @@ class ChainBuilder {
   Value GruCell(Value xg, Value hg, Value h) {
     return Add({}, sinter_chain_add_gru_cell, xg, hg, h);
   }
+  // Weights of four bits as f32 [.., k], unrounded: cast them to bf16 for a product. w is s8 [.., k
+  // / 2]; byte i of a row has element 2 i in its low four bits and element 2 i + 1 in the others.
+  // scale, floating [.., groups], has a value for each group of k / groups neighbours. (code -
+  // zero) * scale: codes are 0 to 15; zero, floating, is of rank 0 (8 of the symmetric form) or has
+  // the dims of scale.
+  Value DequantizeU4(Value w, Value scale, Value zero) {
+    return Add({}, sinter_chain_add_dequantize_u4, w, scale, zero);
+  }
+  // Weights of e2m1 (mxfp4), a sign bit, then 0 .5 1 1.5 2 3 4 6, times their scales, as f32 [..,
+  // k], unrounded. w and scale lie as in dequantize_u4; a scale of E8M0 is exact as bf16.
+  Value DequantizeE2m1(Value w, Value scale) {
+    return Add({}, sinter_chain_add_dequantize_e2m1, w, scale);
+  }
   // made by ./dev bindings, adds: end
   // clang-format on
 

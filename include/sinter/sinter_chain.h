@@ -453,6 +453,21 @@ typedef struct sinter_quantize_options {
 SINTER_API sinter_status sinter_chain_add_quantize(sinter_chain* chain, sinter_value x,
                                                    const sinter_quantize_options* options,
                                                    sinter_scaled* out_scaled, sinter_error** error);
+/* Weights of four bits as f32 [.., k], unrounded: cast them to bf16 for a product. w is s8
+ * [.., k / 2]; byte i of a row has element 2 i in its low four bits and element 2 i + 1 in the
+ * others. scale, floating [.., groups], has a value for each group of k / groups neighbours.
+ * (code - zero) * scale: codes are 0 to 15; zero, floating, is of rank 0 (8 of the symmetric form)
+ * or has the dims of scale. */
+SINTER_API sinter_status sinter_chain_add_dequantize_u4(sinter_chain* chain, sinter_value w,
+                                                        sinter_value scale, sinter_value zero,
+                                                        sinter_value* out_value,
+                                                        sinter_error** error);
+/* Weights of e2m1 (mxfp4), a sign bit, then 0 .5 1 1.5 2 3 4 6, times their scales, as f32 [.., k],
+ * unrounded. w and scale lie as in dequantize_u4; a scale of E8M0 is exact as bf16. */
+SINTER_API sinter_status sinter_chain_add_dequantize_e2m1(sinter_chain* chain, sinter_value w,
+                                                          sinter_value scale,
+                                                          sinter_value* out_value,
+                                                          sinter_error** error);
 /* A flag of the options of the three below: sums of e4m3 codes may stay in the tensor cores, which
  * keep 13 fraction bits: faster, less exact as k grows (docs/numerics.md). Without it, sums of 128
  * of k are added in f32. SINTER_INVALID_ARGUMENT for s8, whose sums are exact, and where a scale

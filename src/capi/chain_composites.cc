@@ -6,6 +6,7 @@
 #include "src/capi/adder.h"
 #include "src/chain/choices.h"
 #include "src/chain/composites.h"
+#include "src/chain/composites_four_bits.h"
 
 namespace sinter::capi {
 namespace {
@@ -302,6 +303,20 @@ sinter_status sinter_chain_add_quantize(sinter_chain* chain, sinter_value x,
     out_scaled->scale = scaled.scale + 1;
     return scaled.codes;
   });
+}
+
+sinter_status sinter_chain_add_dequantize_u4(sinter_chain* chain, sinter_value w,
+                                             sinter_value scale, sinter_value zero,
+                                             sinter_value* out_value, sinter_error** error) {
+  return capi::AddOf(chain, "dequantize_u4", out_value, error, sinter::AddDequantizeU4,
+                     Operand{"w", w}, Operand{"scale", scale}, Operand{"zero", zero});
+}
+
+sinter_status sinter_chain_add_dequantize_e2m1(sinter_chain* chain, sinter_value w,
+                                               sinter_value scale, sinter_value* out_value,
+                                               sinter_error** error) {
+  return capi::AddOf(chain, "dequantize_e2m1", out_value, error, sinter::AddDequantizeE2M1,
+                     Operand{"w", w}, Operand{"scale", scale});
 }
 
 sinter_status sinter_chain_add_scaled_matmul(sinter_chain* chain, sinter_scaled a, sinter_scaled w,

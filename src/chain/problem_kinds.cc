@@ -452,7 +452,7 @@ std::vector<KindSpec> KindSpecs() {
        "x[rows,cols]"},
   };
   for (const std::vector<KindSpec>& more :
-       {ConvKinds(), GroupedKinds(), RanksKinds(), ScaledKinds()}) {
+       {ConvKinds(), FourBitKinds(), GroupedKinds(), RanksKinds(), ScaledKinds()}) {
     kinds.insert(kinds.end(), more.begin(), more.end());
   }
   std::sort(kinds.begin(), kinds.end(), [](const KindSpec& a, const KindSpec& b) {

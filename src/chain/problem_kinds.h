@@ -105,6 +105,7 @@ inline Activation ActOf(const FieldValues& v) {
 }
 
 std::vector<KindSpec> ConvKinds();
+std::vector<KindSpec> FourBitKinds();
 std::vector<KindSpec> GroupedKinds();
 std::vector<KindSpec> RanksKinds();
 std::vector<KindSpec> ScaledKinds();

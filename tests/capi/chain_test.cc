@@ -58,6 +58,8 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
   grouped.activation = SINTER_ACTIVATION_SILU;
   grouped.flags = SINTER_GROUPED_UP_FIRST;
   const sinter_value seed = Input(c, SINTER_DTYPE_S64, {});
+  const sinter_value packed = Input(c, SINTER_DTYPE_S8, {4, 64});
+  const sinter_value a_scale = Input(c, SINTER_DTYPE_BF16, {4, 4});
   using Add = std::function<sinter_status(sinter_value*, sinter_error**)>;
   const std::pair<const char*, Add> adds[] = {
       {"scalar",
@@ -82,6 +84,12 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
        [&](auto o, auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, a, o, e); }},
       {"softplus", [&](auto o, auto e) { return sinter_chain_add_softplus(c, a, o, e); }},
       {"clamp", [&](auto o, auto e) { return sinter_chain_add_clamp(c, a, -1, HUGE_VAL, o, e); }},
+      {"dequantize_u4",
+       [&](auto o, auto e) {
+         return sinter_chain_add_dequantize_u4(c, packed, a_scale, a_scale, o, e);
+       }},
+      {"dequantize_e2m1",
+       [&](auto o, auto e) { return sinter_chain_add_dequantize_e2m1(c, packed, a_scale, o, e); }},
       {"binary",
        [&](auto o, auto e) { return sinter_chain_add_binary(c, SINTER_BINARY_MUL, a, a, o, e); }},
       {"compare",
@@ -128,9 +136,8 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
          return sinter_chain_add_reduce(c, SINTER_REDUCE_SUM, a, 1, last, &keep, o, e);
        }},
       {"activation",
-       [&](auto o, auto e) {
-         return sinter_chain_add_activation(c, SINTER_ACTIVATION_SILU, a, o, e);
-       }},
+       [&](auto o,
+           auto e) { return sinter_chain_add_activation(c, SINTER_ACTIVATION_SILU, a, o, e); }},
       {"swiglu", [&](auto o, auto e) { return sinter_chain_add_swiglu(c, a, a, o, e); }},
       {"softmax",
        [&](auto o, auto e) { return sinter_chain_add_softmax(c, a, -1, nullptr, o, e); }},

@@ -1,6 +1,7 @@
 #include "tests/support/op_calls.h"
 
 #include "absl/strings/strip.h"
+#include "src/chain/composites_four_bits.h"
 
 namespace sinter::chain_text {
 
@@ -179,6 +180,8 @@ class OpCall {
     }
     if (name_ == "activation")
       return AddActivation(b_, ParseActivation(a_.at(1).word).value(), Id(0));
+    if (name_ == "dequantize_u4") return AddDequantizeU4(b_, Id(0), Id(1), Id(2));
+    if (name_ == "dequantize_e2m1") return AddDequantizeE2M1(b_, Id(0), Id(1));
     if (name_ == "quantize") {
       const auto scaled = AddQuantize(b_, Id(0), QuantizerOf());
       if (scaled.ok()) second_ = scaled->scale;

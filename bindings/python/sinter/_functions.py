@@ -7,7 +7,8 @@ from ._builder import Value, builder_of
 
 __all__ = ["exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "reciprocal", "square", "sin", "cos",
     "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "silu", "all_reduce", "all_gather", "reduce_scatter",
-    "gather", "scatter", "top_k", "cumsum", "softplus", "argmax", "argmin", "swiglu", "rope", "gru_cell"]
+    "gather", "scatter", "top_k", "cumsum", "softplus", "argmax", "argmin", "swiglu", "rope", "gru_cell",
+    "dequantize_u4", "dequantize_e2m1"]
 
 
 def exp(x: Value) -> Value:
@@ -207,3 +208,19 @@ def gru_cell(xg: Value, hg: Value, h: Value) -> Value:
     """xg, hg [.., 3h], h [.., h]: r = s(xg0 + hg0), z = s(xg1 + hg1), n = tanh(xg2 + r hg2); (1 - z) n + z h."""
     b = builder_of(xg)
     return b._add("gru_cell", b._own(xg), b._own(hg), b._own(h))
+
+
+def dequantize_u4(w: Value, scale: Value, zero: Value) -> Value:
+    """Weights of four bits as f32 [.., k], unrounded: cast them to bf16 for a product. w is s8 [.., k / 2]; byte i of a
+    row has element 2 i in its low four bits and element 2 i + 1 in the others. scale, floating [.., groups], has a
+    value for each group of k / groups neighbours. (code - zero) * scale: codes are 0 to 15; zero, floating, is of rank
+    0 (8 of the symmetric form) or has the dims of scale."""
+    b = builder_of(w)
+    return b._add("dequantize_u4", b._own(w), b._own(scale), b._own(zero))
+
+
+def dequantize_e2m1(w: Value, scale: Value) -> Value:
+    """Weights of e2m1 (mxfp4), a sign bit, then 0 .5 1 1.5 2 3 4 6, times their scales, as f32 [.., k], unrounded. w
+    and scale lie as in dequantize_u4; a scale of E8M0 is exact as bf16."""
+    b = builder_of(w)
+    return b._add("dequantize_e2m1", b._own(w), b._own(scale))

@@ -135,6 +135,9 @@ void EveryAddReachesTheLibrary() {
   const auto total = b.Reduce(sinter::Reduction::kSum, x, {1}, SINTER_REDUCE_KEEPDIMS);
   sum = sum + b.Broadcast(total, {sinter::kM, 8});
   sum = sum + b.Softplus(x) + b.Clamp(x, -1, 6);
+  const auto nibbles = b.Constant(DType::kS8, {4}), scale = b.Constant(DType::kF32, {2});
+  const auto four_bits = b.DequantizeU4(nibbles, scale, scale) + b.DequantizeE2m1(nibbles, scale);
+  sum = sum + b.Broadcast(four_bits, {sinter::kM, 8});
   sum = sum + b.Swiglu(x, x);
   sinter::SoftmaxOptions softmax;
   softmax.scale = 0.5;

@@ -147,6 +147,8 @@ OPERATIONS = {
     "rmsnorm": lambda b, x, y: sinter.rmsnorm(x, b.constant("bf16", (8,)), eps=1e-5),
     "swiglu": lambda b, x, y: sinter.swiglu(x, y),
     "softplus": lambda b, x, y: sinter.softplus(x),
+    "dequantize_u4": lambda b, x, y: sinter.dequantize_u4(b.constant("s8", (8, 4)), b.constant("bf16", (8, 2)), b.scalar(8.0)),
+    "dequantize_e2m1": lambda b, x, y: sinter.dequantize_e2m1(b.constant("s8", (8, 4)), b.constant("bf16", (8, 2))),
     "clamp": lambda b, x, y: sinter.clamp(x, -1, max=6.0),
     "clamp_min": lambda b, x, y: sinter.clamp(x, min=0),
     "silu": lambda b, x, y: sinter.silu(x),

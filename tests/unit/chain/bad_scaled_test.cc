@@ -95,6 +95,11 @@ TEST(BadScaled, QuantizersAreRefusedWithTheirMessage) {
   EXPECT_EQ(AddQuantize(v.b, v.x, Spec(static_cast<Granularity>(5))).status().message(),
             "op 14 (quantize): granularity is 5, which does not exist");
 }
+TEST(BadScaled, WeightsOfFourBitsAreRefusedWithTheirMessage) {
+  ExpectRefusedCalls("weights of four bits",
+                     "w: s8[4,24]; scale: bf16[4,3]; one: f32[]; bytes: s8[4,3]; byte: s8[]; "
+                     "turned: s8[4,M]; codes: e4m3[4,24]; zero: bf16[4,3]");
+}
 TEST(BadScaled, SumsAreRefusedWithTheirMessage) {
   ExpectRefusedCalls("fast sums", kScaledValues);
   Values v;

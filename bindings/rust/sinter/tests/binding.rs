@@ -77,6 +77,7 @@ fn every_add_reaches_the_library() {
     };
     let up_first = GroupedGatedFfnOptions { up_first: true, ..Default::default() };
     let seed = b.input(DType::S64, &[]);
+    let (nibbles, group_scales) = (b.constant(DType::S8, &[4]), b.constant(DType::BF16, &[2]));
     let seen = x.compare(Compare::LT, two);
     let attention = AttentionOptions { bias: Some(vector), mask: Some(seen), causal: true, ..Default::default() };
     let parts = [
@@ -121,6 +122,8 @@ fn every_add_reaches_the_library() {
         seed.random(seed, &[M, 8]),
         x.reduce(Reduce::SUM, &[1], true).broadcast(&[M, 8]),
         x.softplus(),
+        nibbles.dequantize_u4(group_scales, group_scales).broadcast(&[M, 8]),
+        nibbles.dequantize_e2m1(group_scales).broadcast(&[M, 8]),
         x.clamp(-1.0, f64::INFINITY),
         x.swiglu(x),
         x.softmax(-1, &SoftmaxOptions { scale: 0.5, mask: Some(vector) }),

@@ -242,4 +242,24 @@ impl<'b> Value<'b> {
             sys::sinter_chain_add_gru_cell(chain, self.id, hg.id, h.id, out, error)
         })
     }
+
+    /// Weights of four bits as f32 [.., k], unrounded: cast them to bf16 for a product. w is s8 [.., k / 2]; byte i of
+    /// a row has element 2 i in its low four bits and element 2 i + 1 in the others. scale, floating [.., groups], has
+    /// a value for each group of k / groups neighbours. (code - zero) * scale: codes are 0 to 15; zero, floating, is of
+    /// rank 0 (8 of the symmetric form) or has the dims of scale.
+    pub fn dequantize_u4(self, scale: Value<'b>, zero: Value<'b>) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[Some(scale), Some(zero)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_dequantize_u4(chain, self.id, scale.id, zero.id, out, error)
+        })
+    }
+
+    /// Weights of e2m1 (mxfp4), a sign bit, then 0 .5 1 1.5 2 3 4 6, times their scales, as f32 [.., k], unrounded. w
+    /// and scale lie as in dequantize_u4; a scale of E8M0 is exact as bf16.
+    pub fn dequantize_e2m1(self, scale: Value<'b>) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[Some(scale)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_dequantize_e2m1(chain, self.id, scale.id, out, error)
+        })
+    }
 }

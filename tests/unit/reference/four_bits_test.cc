@@ -1,0 +1,91 @@
+// Weights of four bits against tables of their codes, for every byte.
+#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
+#include "tests/unit/reference/tensors.h"
+
+namespace sinter {
+namespace {
+
+using testing::C;
+using V = std::vector<double>;
+
+constexpr double kE2M1[] = {0, .5, 1, 1.5, 2, 3, 4, 6, -0.0, -.5, -1, -1.5, -2, -3, -4, -6};
+
+// All 256 bytes as s8, and their codes: of each byte its low four bits, then the others.
+V EveryByte() {
+  V bytes;
+  for (int byte = 0; byte < 256; ++byte) bytes.push_back(static_cast<int8_t>(byte));
+  return bytes;
+}
+V CodesOfBytes() {
+  V codes;
+  for (int byte = 0; byte < 256; ++byte) {
+    for (const int code : {byte % 16, byte / 16}) codes.push_back(code);
+  }
+  return codes;
+}
+
+V RunBytes(absl::string_view chain, const std::vector<V>& others) {
+  std::vector<V> inputs = {EveryByte()};
+  inputs.insert(inputs.end(), others.begin(), others.end());
+  return testing::RunF64(ReadChain(chain), 1, inputs)[0];
+}
+
+TEST(FourBits, U4IsTheCodeLessItsZeroTimesItsScale) {
+  // 2 matrices of 4 rows of 64 weights, in groups of 32.
+  const V scale = testing::Random(DType::kBF16, 16, 1);
+  V zero;
+  for (int i = 0; i < 16; ++i) zero.push_back(i);
+  const V got = RunBytes(
+      "w: s8[2,4,32]; scale: bf16[2,4,2]; zero: f16[2,4,2];"
+      "out dequantize_u4(w, scale, zero)",
+      {scale, zero});
+  const V codes = CodesOfBytes();
+  ASSERT_EQ(got.size(), codes.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i], (codes[i] - zero[i / 32]) * scale[i / 32]) << i;
+  }
+}
+
+TEST(FourBits, OneZeroServesAllGroups) {
+  const V scale = {3, 0.5, -2, 7};  // a group is a whole row
+  const V got =
+      RunBytes("w: s8[4,64]; scale: f32[4,1]; out dequantize_u4(w, scale, scalar(8))", {scale});
+  const V codes = CodesOfBytes();
+  ASSERT_EQ(got.size(), codes.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], (codes[i] - 8) * scale[i / 128]) << i;
+}
+
+TEST(FourBits, E2M1HasItsSixteenNumbers) {
+  V scale;  // powers of two down to E8M0's least, which bf16 has as a subnormal
+  for (int i = 0; i < 16; ++i) scale.push_back(std::ldexp(1.0, i == 3 ? -127 : 15 * (i - 8)));
+  const V got = RunBytes("w: s8[16,16]; scale: bf16[16,1]; out dequantize_e2m1(w, scale)", {scale});
+  const V codes = CodesOfBytes();
+  ASSERT_EQ(got.size(), codes.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double want = kE2M1[static_cast<size_t>(codes[i])] * scale[i / 32];
+    EXPECT_EQ(got[i], want) << i;
+    EXPECT_EQ(std::signbit(got[i]), std::signbit(want)) << i;
+  }
+}
+
+// What a product reads is rounded once: (code - zero) * scale is exact in f32.
+TEST(FourBits, AProductReadsWeightsRoundedOnce) {
+  const V scale = testing::Random(DType::kF16, 8, 2);
+  V a(64, 0);
+  a[5] = 1;  // picks column 5
+  const V got = RunBytes(
+      "w: s8[8,32]; scale: f16[8,1]; a: bf16[M,64];"
+      "out a @ bf16(dequantize_u4(w, scale, scalar(8))).T",
+      {scale, a});
+  const V codes = CodesOfBytes();
+  ASSERT_EQ(got.size(), 8u);
+  for (size_t n = 0; n < 8; ++n) {
+    const auto exact = static_cast<float>((codes[64 * n + 5] - 8) * scale[n]);
+    EXPECT_EQ(got[n], BF16ToF32(F32ToBF16(exact))) << n;
+  }
+}
+
+}  // namespace
+}  // namespace sinter
