@@ -2,6 +2,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
+#include "src/chain/composites_four_bits.h"
 #include "src/stitch/program.h"
 #include "src/stitch/search/stitch_search.h"
 #include "tests/support/chains.h"
@@ -355,6 +356,26 @@ Chain TanhsBesideOne(int64_t rows, int64_t columns) {
   return *b.Finish();
 }
 
+// Weights of four bits as bf16, by schedules of all kinds and widths.
+void AddFourBits(Cases* cases) {
+  const auto input = [](ChainBuilder& b, DType dtype, int64_t columns) {
+    return *b.Input({dtype, {Dim::Constant(12), Dim::Constant(columns)}}, {true, {}, ""});
+  };
+  ChainBuilder u4, e2m1;
+  const ValueId scale = input(u4, DType::kBF16, 2), zero = input(u4, DType::kF32, 2);
+  const ValueId number = *AddDequantizeU4(u4, input(u4, DType::kS8, 32), scale, zero);
+  const ValueId power = input(e2m1, DType::kBF16, 4);
+  const ValueId value = *AddDequantizeE2M1(e2m1, input(e2m1, DType::kS8, 64), power);
+  if (!u4.Output(*u4.Cast(number, DType::kBF16)).ok()) return;
+  if (!e2m1.Output(*e2m1.Cast(value, DType::kF16)).ok()) return;
+  const Chain of_u4 = *u4.Finish(), of_e2m1 = *e2m1.Finish();
+  for (const int width : {1, 2, 8}) {
+    cases->AddWide("u4", of_u4, width);
+    cases->AddWide("e2m1", of_e2m1, width);
+  }
+  cases->Add("u4", of_u4, 0, static_cast<int>(std::size(kKinds)));
+}
+
 }  // namespace
 
 std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& s) {
@@ -432,6 +453,7 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
   cases.Add("running sums", testing::SumsOfRows(0, 1500, DType::kF32), 3, 4);
   cases.AddForced("router", testing::RouterOfShares(0, 24, 3), 13, 6);
   cases.Add("tanhs beside one", TanhsBesideOne(13, 100), 0, 3);
+  AddFourBits(&cases);
   return cases.Take();
 }
 
