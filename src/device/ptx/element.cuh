@@ -3,6 +3,10 @@
 #pragma once
 #include "ptx/element_sizes.cuh"
 #include "ptx/types.cuh"
+#if __CUDA_ARCH__ >= 890
+#else
+#include "ptx/e4m3.cuh"
+#endif
 
 namespace sinter {
 
@@ -69,6 +73,7 @@ struct Float16 : ElementSizes<u16>, Joined16 {
 struct FloatE4M3 : ElementSizes<unsigned char> {
   using Pair = u16;
   static constexpr bool kPromoted = true;
+#if __CUDA_ARCH__ >= 890
   static SINTER_DEVICE Pair pack(float low, float high) {
     u16 r;
     asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(high), "f"(low));
@@ -80,6 +85,14 @@ struct FloatE4M3 : ElementSizes<unsigned char> {
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(pair));
     return r;
   }
+#else
+  static SINTER_DEVICE Pair pack(float low, float high) {
+    return static_cast<Pair>(e4m3_of(low) | e4m3_of(high) << 8);
+  }
+  static SINTER_DEVICE u32 to_float16(Pair pair) {
+    return Float16::pack(float_of_e4m3(pair), float_of_e4m3(pair >> 8));
+  }
+#endif
   static SINTER_DEVICE float unpack(Stored bits) { return Float16::low(to_float16(bits)); }
   static SINTER_DEVICE float low(Pair pair) { return Float16::low(to_float16(pair)); }
   static SINTER_DEVICE float high(Pair pair) { return Float16::high(to_float16(pair)); }

@@ -61,11 +61,17 @@ SINTER_DEVICE u32 map_to_rank(u32 address, u32 rank) {
   return r;
 }
 
-// Programmatic dependent launch. Both are no-ops without the launch attribute.
+// Programmatic dependent launch. Both are no-ops without the launch attribute, which kernels for
+// older chips never get.
+#if __CUDA_ARCH__ >= 900
 SINTER_DEVICE void launch_dependents() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 SINTER_DEVICE void wait_for_predecessors() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+#else
+SINTER_DEVICE void launch_dependents() {}
+SINTER_DEVICE void wait_for_predecessors() {}
+#endif
 
 // For a warp that polls beside others which work.
 SINTER_DEVICE void nap() { asm volatile("nanosleep.u32 200;"); }

@@ -30,6 +30,7 @@ constexpr int kRankShift = 24;
 
 }  // namespace stitch_host_words
 
+#define __CUDA_ARCH__ 900
 #define __device__
 #define __global__
 #define __forceinline__ inline
