@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
+#include "src/base/arch.h"
 #include "src/base/codec.h"
 #include "src/base/compile_request.h"
 #include "src/base/digest.h"
@@ -270,7 +271,7 @@ absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload,
   in(record);
   SINTER_RETURN_IF_ERROR(in.Finish("kernel record"));
   SINTER_RETURN_IF_ERROR(CheckBounds(record));
-  SINTER_RETURN_IF_ERROR(CheckCubin(record.cubin));
+  SINTER_RETURN_IF_ERROR(CheckCode(record.cubin));
   return record;
 }
 

@@ -163,7 +163,7 @@ typedef struct sinter_context_options {
 
 /* Opens `device`, or a target without one. The GPU's primary context is retained and never made
  * current for the caller: every call restores the caller's current context, and works without one.
- * SINTER_UNAVAILABLE: no driver or no such GPU. SINTER_FAILED_PRECONDITION: not an sm_90 GPU.
+ * SINTER_UNAVAILABLE: no driver or no such GPU. SINTER_FAILED_PRECONDITION: a GPU before sm_80.
  * SINTER_INVALID_ARGUMENT: an option or an environment variable; a tuning set that is missing,
  * damaged or of another format, with path and reason; a key file; a model file, which is
  * SINTER_FAILED_PRECONDITION where it describes another GPU. Thread-safe. Since 0.1. */

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/driver.h"
 #include "runtime/launch/binding.h"
-#include "src/base/compile_request.h"
+#include "src/base/arch.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -274,7 +274,7 @@ absl::Status SetAttributes(const Driver& driver, const Binding& bound, CUgraphNo
 absl::StatusOr<std::shared_ptr<LoadedKernel>> LoadKernel(
     const std::shared_ptr<const Device>& device, absl::string_view cubin,
     const LaunchRecipe& recipe, std::shared_ptr<ReleaseQueue> queue) {
-  absl::Status status = CheckCubin(cubin);
+  absl::Status status = CheckCode(cubin);
   if (!status.ok()) return Annotate(status, absl::StrCat("kernel '", recipe.entry, "'"));
   status = CheckRecipe(recipe, device->limits());
   if (!status.ok()) return Annotate(status, absl::StrCat("kernel '", recipe.entry, "'"));

@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/nvrtc/nvrtc_library.h"
+#include "src/base/arch.h"
 #include "src/base/compile_request.h"
 #include "src/base/exit_gate.h"
 #include "src/base/fork_local.h"
@@ -44,9 +45,8 @@ std::vector<std::string> OptionsOf(const CompileRequest& request) {
 }
 
 absl::Status CheckRequest(const CompileRequest& request) {
-  if (!absl::StartsWith(request.arch, "sm_")) {
-    return Invalid("compile request: arch '", request.arch,
-                   "' is not a real architecture such as sm_90a");
+  if (absl::Status known = FeaturesOf(request.arch).status(); !known.ok()) {
+    return Annotate(known, "compile request");
   }
   if (request.entry.empty()) return Invalid("compile request: entry is empty");
   return absl::OkStatus();
@@ -78,6 +78,7 @@ absl::Status CheckFacts(const CompileRequest& request, const CompileLogFacts& fa
 
 // A kernel's code lies in a section of its name; names in an ELF string table end with a zero.
 bool DefinesKernel(absl::string_view cubin, const std::string& entry) {
+  if (IsPtx(cubin)) return absl::StrContains(cubin, absl::StrCat(".entry ", entry, "("));
   std::string section = ".text." + entry;
   section.push_back('\0');
   return absl::StrContains(cubin, section);
@@ -163,7 +164,8 @@ class NvrtcCompiler : public Compiler {
                      kernel.log);
     }
     SINTER_RETURN_IF_ERROR(CheckFacts(request, facts, kernel.log));
-    SINTER_ASSIGN_OR_RETURN(kernel.cubin, program.Cubin());
+    const bool translated = FeaturesOf(request.arch)->translated;
+    SINTER_ASSIGN_OR_RETURN(kernel.cubin, translated ? program.Ptx() : program.Cubin());
     if (!DefinesKernel(kernel.cubin, request.entry)) {
       return Refused(
           request, absl::StrCat("the source defines no extern \"C\" kernel '", request.entry, "'"),

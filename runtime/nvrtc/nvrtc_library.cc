@@ -191,6 +191,16 @@ absl::StatusOr<std::string> Program::Cubin() const {
   return cubin;
 }
 
+absl::StatusOr<std::string> Program::Ptx() const {
+  size_t size = 0;
+  nvrtcResult result = (*library_)->GetPTXSize(program_, &size);
+  if (result != NVRTC_SUCCESS) return Error(*library_, result, "nvrtcGetPTXSize");
+  std::string ptx(size, '\0');
+  result = (*library_)->GetPTX(program_, &ptx[0]);
+  if (result != NVRTC_SUCCESS) return Error(*library_, result, "nvrtcGetPTX");
+  return ptx;
+}
+
 CompileLogFacts ReadCompileLog(absl::string_view log) {
   CompileLogFacts facts;
   for (const absl::string_view line : absl::StrSplit(log, '\n')) {

@@ -24,7 +24,9 @@
   X(GetProgramLogSize, (nvrtcProgram program, size_t * size))                                \
   X(GetProgramLog, (nvrtcProgram program, char* log))                                        \
   X(GetCUBINSize, (nvrtcProgram program, size_t * size))                                     \
-  X(GetCUBIN, (nvrtcProgram program, char* cubin))
+  X(GetCUBIN, (nvrtcProgram program, char* cubin))                                           \
+  X(GetPTXSize, (nvrtcProgram program, size_t * size))                                       \
+  X(GetPTX, (nvrtcProgram program, char* ptx))
 
 namespace sinter {
 
@@ -86,6 +88,7 @@ class Program {
   nvrtcResult Compile(const std::vector<std::string>& options, const std::atomic<bool>& unwanted);
   std::string Log() const;
   absl::StatusOr<std::string> Cubin() const;
+  absl::StatusOr<std::string> Ptx() const;  // with the NUL at its end
 
  private:
   Program(std::shared_ptr<const NvrtcLibrary> library, nvrtcProgram program)

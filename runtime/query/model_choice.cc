@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "runtime/driver/driver.h"
+#include "src/base/arch.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -166,7 +168,9 @@ std::map<std::string, std::string> LinesOf(const DeviceModel& model) {
 
 }  // namespace
 
-std::string DeviceInfo::Arch() const { return absl::StrCat("sm_", cc_major, cc_minor); }
+std::string DeviceInfo::Arch() const {
+  return absl::StrCat("sm_", Capability(), Capability() == 90 ? "a" : "");
+}
 
 absl::StatusOr<DeviceInfo> QueryDevice(const Device& device) {
   const Driver& driver = device.driver();
@@ -195,18 +199,18 @@ absl::StatusOr<DeviceInfo> QueryDevice(const Device& device) {
 
 namespace {
 
-// Whether one word of the device's name is the model's: "NVIDIA H200 NVL" is an h200, "NVIDIA GH200
-// 480GB" is not.
+// Whether words of the device's name are the model's: "NVIDIA H200 NVL" is an h200, "NVIDIA GeForce
+// RTX 4090" an rtx-4090, "NVIDIA GH200 480GB" no h200.
 bool NamesModel(const std::string& device_name, const std::string& model_name) {
-  for (const absl::string_view word : absl::StrSplit(device_name, ' ')) {
-    if (absl::AsciiStrToLower(word) == model_name) return true;
-  }
-  return false;
+  std::string words = absl::StrCat("-", absl::AsciiStrToLower(device_name), "-");
+  std::replace(words.begin(), words.end(), ' ', '-');
+  return absl::StrContains(words, absl::StrCat("-", model_name, "-"));
 }
 
-// Smaller is nearer: the name first, then the SM count, then a measured model.
+// Smaller is nearer: the architecture, the name, then the SM count, then a measured model.
 std::vector<int> Distance(const DeviceModel& model, const DeviceInfo& info) {
-  return {NamesModel(info.name, model.name) ? 0 : 1, std::abs(model.sm_count - info.sm_count),
+  return {std::abs(FeaturesOf(model.arch)->capability - info.Capability()),
+          NamesModel(info.name, model.name) ? 0 : 1, std::abs(model.sm_count - info.sm_count),
           model.measured ? 0 : 1};
 }
 
@@ -241,6 +245,7 @@ DeviceModel Adapt(DeviceModel model, const DeviceInfo& info) {
     model.provenance[told] = {Origin::kArchitecture, ""};
   }
   model.name = absl::StrCat(model.name, "-adapted");
+  model.arch = info.Arch();
   model.measured = false;
   model.sm_count = info.sm_count;
   model.l2_bytes = info.l2_bytes;
@@ -255,9 +260,13 @@ absl::Status CheckDescribes(const DeviceModel& model, const DeviceInfo& info) {
     return FailedPrecondition("device model ", model.name, ": ", field, " = ", value,
                               ", the device '", info.name, "' has ", own);
   };
-  const std::string arch = absl::StrCat(info.Arch(), "a");
-  if (model.arch != arch) return refused("arch", model.arch, arch);
-  if (model.sm_count != info.sm_count) return refused("sm_count", model.sm_count, info.sm_count);
+  const absl::StatusOr<ArchFeatures> features = FeaturesOf(model.arch);
+  const bool translated =
+      features.ok() && features->translated && features->capability <= info.Capability();
+  if (!translated && model.arch != info.Arch()) return refused("arch", model.arch, info.Arch());
+  if (translated ? model.sm_count > info.sm_count : model.sm_count != info.sm_count) {
+    return refused("sm_count", model.sm_count, info.sm_count);
+  }
   if (model.shared_bytes_per_block > info.shared_bytes_per_block) {
     return refused("shared_bytes_per_block", model.shared_bytes_per_block,
                    info.shared_bytes_per_block);
@@ -274,9 +283,8 @@ absl::StatusOr<DeviceModel> NamedModel(absl::string_view text, const DeviceInfo&
 }
 
 absl::StatusOr<ModelChoice> ChooseModel(const DeviceInfo& info) {
-  if (info.cc_major != 9 || info.cc_minor != 0) {
-    return FailedPrecondition("device '", info.name, "' is ", info.Arch(),
-                              ", this library needs sm_90 (Hopper)");
+  if (const absl::Status known = FeaturesOf(info.Arch()).status(); !known.ok()) {
+    return FailedPrecondition("device '", info.name, "': ", known.message());
   }
   if (info.sm_count < 1 || info.l2_bytes < 1 || !(info.clock_mhz > 0)) {
     return FailedPrecondition("device '", info.name, "' reports ", info.sm_count, " SMs, ",

@@ -24,7 +24,8 @@ struct DeviceInfo {
   int64_t memory_bytes = 0;
   int driver_version = 0;  // 13000 means 13.0
 
-  std::string Arch() const;  // "sm_90"
+  int Capability() const { return cc_major * 10 + cc_minor; }
+  std::string Arch() const;  // of its code, as in a model: "sm_90a", "sm_80"
 };
 
 // Needs no current context.
@@ -37,13 +38,15 @@ struct ModelChoice {
 
 // A pure function of `info`. A device with a built-in model's name and SM count gets
 // that model unchanged: other driver figures (clock under a power cap, fused-off L2) must not make
-// two ranks plan differently. Another Hopper gets the nearest model with SM count, L2 and
-// clock replaced and `measured` cleared. FAILED_PRECONDITION naming the arch when it is not sm_90.
+// two ranks plan differently. Another gets the model of the nearest architecture, and of these the
+// nearest one, with architecture, SM count, L2, clock and shared memory replaced and `measured`
+// cleared. FAILED_PRECONDITION naming the arch when no code is generated for it.
 absl::StatusOr<ModelChoice> ChooseModel(const DeviceInfo& info);
 
 // The model in `text`, a model file that somebody named for the device. INVALID_ARGUMENT when it is
 // not a model; FAILED_PRECONDITION naming the field when it is of another architecture, has another
-// number of SMs, or gives a block more shared memory.
+// number of SMs, or gives a block more shared memory. A model of "compute_80" describes all devices
+// from 8.0 on with at least its SMs.
 absl::StatusOr<DeviceModel> NamedModel(absl::string_view text, const DeviceInfo& info);
 
 // `nearest`, what ChooseModel says of the device, with the figures that were measured. The others

@@ -18,7 +18,7 @@ struct CompileRequest {
   std::string source;
   std::vector<std::pair<std::string, std::string>> headers;  // (include name, bytes), in memory
   std::vector<std::string> options;                          // without the arch
-  std::string arch;                                          // "sm_90a"
+  std::string arch;                                          // "sm_90a", as FeaturesOf has it
   std::string entry;                                         // extern "C" kernel name
   // The kernel is refused if it spills more bytes of registers than this, stores and loads added.
   // The limit does not change the binary.
@@ -29,8 +29,8 @@ struct CompileRequest {
 };
 
 struct CompiledKernel {
-  std::string cubin;
-  std::string log;  // compiler's remarks, also on success
+  std::string cubin;  // or PTX, where the arch is translated
+  std::string log;    // compiler's remarks, also on success
   double compile_us = 0;
   int registers = 0;  // per thread, parsed from the log; 0 when unknown
   int spill_bytes = 0;

@@ -13,7 +13,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "src/base/arch.h"
 #include "src/base/builtin_models.h"
+#include "src/base/data_sheets.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -222,7 +224,13 @@ absl::Status ReadFields(const std::vector<Line>& lines, DeviceModel& model,
 }
 
 absl::Status CheckClusters(const DeviceModel& model) {
+  const absl::StatusOr<ArchFeatures> features = FeaturesOf(model.arch);
+  const bool none = features.ok() && !features->clusters;
   for (size_t i = 0; i < kClusterSizes.size(); ++i) {
+    if (none && kClusterSizes[i] > 1 && model.resident_clusters[i] > 0) {
+      return Invalid("device model: resident_clusters of size ", kClusterSizes[i], " = ",
+                     model.resident_clusters[i], ", must be 0: ", model.arch, " has no clusters");
+    }
     if (int64_t{model.resident_clusters[i]} * kClusterSizes[i] > model.sm_count) {
       return Invalid("device model: resident_clusters of size ", kClusterSizes[i], " = ",
                      model.resident_clusters[i], ", must fit in sm_count = ", model.sm_count);
@@ -294,6 +302,10 @@ absl::StatusOr<DeviceModel> BuiltinModel(absl::string_view name) {
   for (const BuiltinModelText& builtin : kBuiltinModelTexts) {
     if (absl::EqualsIgnoreCase(name, builtin.name)) return DeviceModel::FromText(builtin.text);
   }
+  SINTER_ASSIGN_OR_RETURN(const DeviceModel measured,
+                          DeviceModel::FromText(kBuiltinModelTexts[0].text));
+  absl::StatusOr<DeviceModel> model = DataSheetModel(name, measured);
+  if (model.ok()) return model;
   return NotFound("no device model \"", name.substr(0, 64),
                   "\"; built in: ", absl::StrJoin(BuiltinModelNames(), ", "));
 }
@@ -301,6 +313,7 @@ absl::StatusOr<DeviceModel> BuiltinModel(absl::string_view name) {
 std::vector<std::string> BuiltinModelNames() {
   std::vector<std::string> names;
   for (const BuiltinModelText& builtin : kBuiltinModelTexts) names.emplace_back(builtin.name);
+  for (std::string& name : DataSheetNames()) names.push_back(std::move(name));
   return names;
 }
 

@@ -97,7 +97,7 @@ int ClusterIndex(int cluster_size);  // -1 when not in kClusterSizes
 // Bandwidths in bytes per microsecond (1 TB/s = 1e6), latencies in microseconds, sizes in bytes.
 struct DeviceModel {
   std::string name;       // "h200"
-  std::string arch;       // "sm_90a"
+  std::string arch;       // "sm_90a": what code is made for (arch.h)
   bool measured = false;  // false: figures are scaled from another chip, never measured on this one
   int sm_count = 0;
   int64_t l2_bytes = 0;
@@ -172,7 +172,7 @@ struct DeviceModel {
   int ResidentBlocks(int cluster_size) const;
 };
 
-// Built-in models: "h200" (measured), "h100" (unmeasured, scaled).
+// Built-in models: "h200" (measured), "h100" (scaled), and those of data sheets (data_sheets.h).
 absl::StatusOr<DeviceModel> BuiltinModel(absl::string_view name);
 std::vector<std::string> BuiltinModelNames();
 

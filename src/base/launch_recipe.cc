@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kFormat = 3;
 
-// Bounds of the driver and of sm_90 that no recipe may pass (CUDA C Programming Guide, compute
+// Bounds of the driver and of chips that no recipe may pass (CUDA C Programming Guide, compute
 // capability 9.0; CUDA Driver API, cuTensorMapEncodeTiled).
 constexpr uint64_t kMaxEntryBytes = 256;
 constexpr uint64_t kMaxGridX = 0x7fffffff;

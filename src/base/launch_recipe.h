@@ -105,7 +105,7 @@ struct LaunchRecipe {
 
   SINTER_FIELDS(LaunchRecipe, entry, grid, block, cluster, shared_bytes, cooperative, rows_per_m,
                 grid_rows, pdl, tensor_maps, args);
-  // INVALID_ARGUMENT naming the field, its value and the bound where no Hopper could launch it:
+  // INVALID_ARGUMENT naming the field, its value and the bound where no chip could launch it:
   // ranks, boxes, strides, indices, threads, shared memory. What a device has and where buffers lie
   // is checked in runtime/launch.
   absl::Status Check() const;

@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
+#include "src/base/arch.h"
 #include "src/base/enough_stack.h"
 #include "src/base/format.h"
 #include "src/base/refusal.h"
@@ -84,6 +85,8 @@ std::string DescribeContext(const sinter_context& context) {
   object["cache_dir"] = context.config.cache_enabled ? context.config.cache_dir : "";
   object["must_hit"] = context.config.must_hit;
   object["model"] = ModelJson(ports.model);
+  const absl::StatusOr<ArchFeatures> features = FeaturesOf(ports.model.arch);
+  object["model"]["products"] = features.ok() && features->products;
   object["provenance"] = ProvenanceJson(ports.model);
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

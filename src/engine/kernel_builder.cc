@@ -8,6 +8,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "src/base/arch.h"
 #include "src/base/codec.h"
 #include "src/base/compile_request.h"
 #include "src/base/status.h"
@@ -112,13 +113,17 @@ absl::Status DeniedToolchainError(absl::string_view toolchain, absl::string_view
 }
 
 absl::Status CheckAge(const CompileRequest& request, absl::string_view toolchain) {
-  const int version = NvrtcVersionOf(toolchain), least = request.least_nvrtc;
+  const int version = NvrtcVersionOf(toolchain);
+  const absl::StatusOr<ArchFeatures> features = FeaturesOf(request.arch);
+  const bool unknown = features.ok() && version < features->least_nvrtc;
+  const int least = unknown ? features->least_nvrtc : request.least_nvrtc;
   if (version == 0 || version >= least) return absl::OkStatus();
   absl::Status status = FailedPrecondition(
-      "products of 16-bit elements need NVRTC ", least / 100, ".", least % 100,
-      " or newer, this is NVRTC ", version / 100, ".", version % 100,
-      ", which serializes their wgmma instructions (C7515): pip install nvidia-cuda-nvrtc, or name "
-      "a newer libnvrtc with SINTER_NVRTC or nvrtc_path; kernels that are cached need none (",
+      unknown ? request.arch : "products of 16-bit elements", unknown ? " needs" : " need",
+      " NVRTC ", least / 100, ".", least % 100, " or newer, this is NVRTC ", version / 100, ".",
+      version % 100, unknown ? "" : ", which serializes their wgmma instructions (C7515)",
+      ": pip install nvidia-cuda-nvrtc, or name a newer libnvrtc with SINTER_NVRTC or nvrtc_path; "
+      "kernels that are cached need none (",
       toolchain, ")");
   status.SetPayload(kDeniedUrl, absl::Cord("1"));
   return status;

@@ -11,6 +11,7 @@
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "runtime/peers/peers.h"
 #include "runtime/query/model_choice.h"
+#include "src/base/arch.h"
 #include "src/base/digest.h"
 #include "src/base/format.h"
 #include "src/base/refusal.h"
@@ -31,9 +32,6 @@
 namespace sinter {
 namespace {
 
-// The arch that code generation writes instructions for.
-constexpr absl::string_view kGeneratedArch = "sm_90a";
-
 // `target` is a built-in model's name, or the text of a model file, which always has an assignment.
 absl::StatusOr<DeviceModel> TargetModel(absl::string_view target) {
   if (!absl::StrContains(target, "=")) {
@@ -42,8 +40,7 @@ absl::StatusOr<DeviceModel> TargetModel(absl::string_view target) {
     const std::string nearest = Nearest(target, BuiltinModelNames());
     return absl::Status(
         model.status().code(),
-        absl::StrCat(model.status().message(), ". Code is generated for Hopper (", kGeneratedArch,
-                     ") only",
+        absl::StrCat(model.status().message(),
                      nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
   }
   const std::string built_in =
@@ -52,9 +49,9 @@ absl::StatusOr<DeviceModel> TargetModel(absl::string_view target) {
   if (!model.ok()) {
     return WithMessage(model.status(), absl::StrCat(model.status().message(), built_in));
   }
-  if (model->arch == kGeneratedArch) return model;
-  return Invalid("device model ", model->name, ": arch = \"", model->arch, "\", must be ",
-                 kGeneratedArch, built_in);
+  const absl::Status known = FeaturesOf(model->arch).status();
+  if (known.ok()) return model;
+  return Invalid("device model ", model->name, ": ", known.message(), built_in);
 }
 
 // Prefetching takes only records of the same group: those for this chip and this library.
@@ -125,7 +122,8 @@ absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_
   static const auto* const known_times =
       new std::shared_ptr<KnownTimes>(std::make_shared<KnownTimes>());
   ports.known_times = *known_times;
-  if (EmbeddedStandIns() > 0) ports.stand_ins = EmbeddedStandIn;
+  SINTER_ASSIGN_OR_RETURN(const ArchFeatures features, FeaturesOf(ports.model.arch));
+  if (EmbeddedStandIns() > 0 && features.products) ports.stand_ins = EmbeddedStandIn;
   LogTuning(ports, log);
   ports.compiler = MakeNvrtcCompiler(config.nvrtc_path);
   SINTER_ASSIGN_OR_RETURN(WiredCache cache, WireCache(config, GroupOf(ports.model), log));
@@ -163,6 +161,13 @@ absl::StatusOr<ProbeSlope> TimeAnyLink(const Config& config, int ordinal) {
 
 absl::StatusOr<std::string> MeasureDevice(const Ports& ports, const Config& config) {
   if (ports.measurer == nullptr) return Unavailable("measuring needs a GPU: ", ports.no_gpu_reason);
+  SINTER_ASSIGN_OR_RETURN(const ArchFeatures features, FeaturesOf(ports.model.arch));
+  if (!features.products) {
+    return FailedPrecondition("measuring: its probes run only on ", ProductChips(), ", ",
+                              ports.device_name, " is ", ports.model.arch,
+                              ": take the built-in model, or give the figures that you know in a ",
+                              "file that SINTER_DEVICE_MODEL names (sinter device --model)");
+  }
   ProbeRunner runner(ports.compiler.get(), ports.loader.get(), ports.measurer.get());
   SINTER_ASSIGN_OR_RETURN(ProbeTimings timings, RunProbes(ports.model.sm_count, &runner));
   SINTER_ASSIGN_OR_RETURN(timings.link_bytes, TimeAnyLink(config, ports.ordinal));
@@ -182,7 +187,13 @@ std::shared_ptr<Engine> Engine::Create(Ports ports, const Config& config, LogSin
   hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
     return Generate(spec, model);
   };
-  hooks.recipe = [](const KernelSpec& spec) { return RecipeOf(spec); };
+  const absl::StatusOr<ArchFeatures> features = FeaturesOf(ports.model.arch);
+  hooks.recipe = [early = features.ok() && features->early_launch](
+                     const KernelSpec& spec) -> absl::StatusOr<LaunchRecipe> {
+    SINTER_ASSIGN_OR_RETURN(LaunchRecipe recipe, RecipeOf(spec));
+    recipe.pdl &= early;
+    return recipe;
+  };
   hooks.entry = [](const KernelCode& code) { return code.family->TextsOfCode(code).entry; };
   hooks.device_headers = DeviceHeadersDigest();
   return CreateEngine(std::move(ports), config, std::move(log), std::move(hooks));

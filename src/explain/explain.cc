@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "src/base/builtin_models.h"
+#include "src/base/data_sheets.h"
 #include "src/base/format.h"
 #include "src/base/launch_recipe.h"
 #include "src/plan/family.h"
@@ -247,7 +248,7 @@ bool IsNumber(const std::string& key) {
   return key != "name" && key != "arch" && key != "measured";
 }
 
-// A built-in model's file, parsed; empty for another name.
+// A built-in model, and the comments of its file; empty for another name.
 struct Known {
   std::map<std::string, std::string> values, comments;
 };
@@ -255,7 +256,7 @@ struct Known {
 Known KnownOf(const std::string& name) {
   Known known;
   const absl::string_view text = BuiltinText(name);
-  const absl::StatusOr<DeviceModel> model = DeviceModel::FromText(text);
+  const absl::StatusOr<DeviceModel> model = BuiltinModel(name);
   if (!model.ok()) return known;
   for (const auto& [key, value] : FieldsOf(model->ToText())) known.values[key] = value;
   known.comments = CommentsOf(text);
@@ -304,6 +305,7 @@ std::vector<ModelNote> NotesOf(const DeviceModel& model) {
 }
 
 std::string HeadNoteOf(const DeviceModel& model) {
+  if (DataSheetModel(model.name, model).ok()) return StringOf(kDataSheetNote);
   std::vector<absl::string_view> head;
   for (absl::string_view line : absl::StrSplit(BuiltinText(model.name), '\n')) {
     if (!absl::ConsumePrefix(&line, "#")) break;

@@ -52,6 +52,10 @@ std::string AbsorbedBy(const GraphRun& run);
 // below it. `products` are the chain's products.
 absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl::Status& why);
 
+// Of a model whose chip has only stitched kernels: FAILED_PRECONDITION naming the first op that
+// needs another chip, the chips that have it, and the way out.
+absl::Status CheckOnlyStitched(const Chain& chain, const DeviceModel& model);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_FUSION_PLAN_CHOICE_H_

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/attention/problem.h"
+#include "src/base/arch.h"
 #include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/fusion/fusion.h"
@@ -482,10 +483,13 @@ absl::StatusOr<FusionResult> MakePlansOf(const Chain& chain, int64_t bucket,
 
 absl::StatusOr<FusionResult> MakePlans(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options, Pace* pace) {
+  SINTER_ASSIGN_OR_RETURN(const ArchFeatures features, FeaturesOf(model.arch));
+  if (!features.products) SINTER_RETURN_IF_ERROR(CheckOnlyStitched(chain, model));
   Absorbed absorbed;
   absorbed.stand_ins = options.stand_ins;
+  const bool own = features.products && !options.stand_ins;
   const std::vector<FoundAttention> found =
-      options.stand_ins ? std::vector<FoundAttention>() : FindAttention(chain);
+      own ? FindAttention(chain) : std::vector<FoundAttention>();
   const bool stitches = MayStitch(chain, found);
   if (!found.empty()) {
     absorbed.attention = true;

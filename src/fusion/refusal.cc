@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "src/base/arch.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/chain/chain.h"
@@ -291,6 +292,19 @@ absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl
   if (told.empty()) return WithInputs(chain, why);
   if (more > 0) told.push_back(absl::StrCat("and ", more, " more"));
   return WithOp(absl::Status(why.code(), absl::StrJoin(told, "; ")), first);
+}
+
+absl::Status CheckOnlyStitched(const Chain& chain, const DeviceModel& model) {
+  for (ValueId id = 0; id < static_cast<ValueId>(chain.ops().size()); ++id) {
+    if (ClassOf(chain, id) != OpClass::kProduct) continue;
+    const absl::Status status = FailedPrecondition(
+        NameWithInputs(chain, id), ": kernels of ",
+        IsCollective(chain.op(id)) ? "sums over GPUs" : "products", " run only on ", ProductChips(),
+        ", device model ", model.name, " is ", model.arch,
+        ": leave it to another library, and plan what is before and behind it");
+    return WithOp(WithField(status, "arch", model.arch, "sm_90a"), static_cast<int32_t>(id));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace sinter

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/arch.h"
 #include "src/base/status.h"
 #include "src/device/device_library.h"
 #include "src/plan/family.h"
@@ -34,8 +35,14 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec) {
 absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
                                          const CodegenOptions& options) {
   GeneratedKernel kernel;
+  SINTER_ASSIGN_OR_RETURN(const ArchFeatures features, FeaturesOf(model.arch));
+  if (!features.products && StitchOf(spec) == nullptr) {
+    return FailedPrecondition("kernels of ", spec.family->name(), " run only on ", ProductChips(),
+                              ", device model ", model.name, " is of ", model.arch);
+  }
   SINTER_ASSIGN_OR_RETURN(kernel.code, spec.family->CheckedCode(spec, model));
   SINTER_ASSIGN_OR_RETURN(kernel.recipe, spec.family->Recipe(spec, kernel.code));
+  kernel.recipe.pdl &= features.early_launch;
   kernel.request.name = absl::StrCat(kernel.recipe.entry, ".cu");
   SINTER_RETURN_IF_ERROR(spec.family->WriteRequest(spec, kernel.code, &kernel.request));
   Complete(spec, model, options, kernel);

@@ -74,7 +74,7 @@ struct GeneratedKernel {
   LaunchRecipe recipe;
 };
 
-// Deterministic. `arch` is "sm_90a". Refuses a spec that CheckSchedule refuses. The request depends
+// Deterministic. `arch` is the model's. Refuses what CheckSchedule refuses. The request depends
 // only on the spec's code (kernel_code.h), the model's arch and the options.
 absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
                                          const CodegenOptions& options = {});

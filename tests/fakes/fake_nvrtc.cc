@@ -87,6 +87,26 @@ nvrtcResult GetCubin(nvrtcProgram program, char* cubin) {
   return NVRTC_SUCCESS;
 }
 
+// What a kernel becomes for a translated arch.
+std::string PtxOf(nvrtcProgram program) {
+  std::string ptx = "//\n.version 9.0\n.target sm_80\n";
+  for (absl::string_view line : absl::StrSplit(ProgramOf(program)->source, '\n')) {
+    if (!absl::ConsumePrefix(&line, "//kernel ")) continue;
+    absl::StrAppend(&ptx, ".visible .entry ", line, "(\n)\n{\n}\n");
+  }
+  return ptx;
+}
+
+nvrtcResult GetPtxSize(nvrtcProgram program, size_t* size) {
+  *size = PtxOf(program).size() + 1;
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult GetPtx(nvrtcProgram program, char* ptx) {
+  std::strcpy(ptx, PtxOf(program).c_str());
+  return NVRTC_SUCCESS;
+}
+
 const char* GetErrorString(nvrtcResult result) {
   return result == NVRTC_SUCCESS ? "NVRTC_SUCCESS" : "NVRTC_ERROR_COMPILATION";
 }
@@ -103,6 +123,8 @@ std::shared_ptr<const NvrtcLibrary> FakeNvrtc(const std::string& toolchain) {
   table.GetProgramLog = &GetProgramLog;
   table.GetCUBINSize = &GetCubinSize;
   table.GetCUBIN = &GetCubin;
+  table.GetPTXSize = &GetPtxSize;
+  table.GetPTX = &GetPtx;
   table.GetErrorString = &GetErrorString;
   table.SetFlowCallback = &SetFlowCallback;
   return NvrtcLibrary::FromTable(table, toolchain);

@@ -44,7 +44,7 @@ class Context(Closable):
 
     Args:
         device: ordinal of the GPU; by default torch's current device where torch uses CUDA already, else 0.
-        target: "h200", "h100" or the text of a device model: prepare for it, no GPU used.
+        target: "h200", "a100" and so on, or the text of a device model: prepare for it, no GPU used.
         cache_dir: folder of plans and kernels; "" for memory only.
         dump_dir: folder for chain, plan, source and log of every prepare.
         nvrtc_path: libnvrtc to open; by default the one of torch's or NVIDIA's wheels, else the loader's.
@@ -67,7 +67,7 @@ class Context(Closable):
         slot_measure: slots measure what prediction chose, in the background; prepares take what was measured from the cache.
 
     Raises:
-        Error: UNAVAILABLE without a driver or such a GPU; FAILED_PRECONDITION for a GPU that is not sm_90;
+        Error: UNAVAILABLE without a driver or such a GPU; FAILED_PRECONDITION for a GPU before sm_80;
             INVALID_ARGUMENT for an option or an environment variable.
     """
 

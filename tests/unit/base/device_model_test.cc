@@ -2,6 +2,9 @@
 
 #include <clocale>
 
+#include "absl/strings/ascii.h"
+#include "src/base/arch.h"
+#include "src/base/data_sheets.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -10,18 +13,46 @@ namespace {
 DeviceModel H200() { return BuiltinModel("h200").value(); }
 
 TEST(BuiltinModels, AreNamedAndMarked) {
-  EXPECT_THAT(BuiltinModelNames(), ElementsAre("h200", "h100"));
-  EXPECT_TRUE(BuiltinModel("h200")->measured);
-  EXPECT_FALSE(BuiltinModel("h100")->measured);
+  EXPECT_THAT(BuiltinModelNames(),
+              ElementsAre("h200", "h100", "a100", "a10", "l4", "l40s", "rtx-4090", "b200",
+                          "rtx-5090", "rtx-pro-6000", "gb10"));
+  std::set<Digest> digests;
   for (const std::string& name : BuiltinModelNames()) {
-    EXPECT_EQ(BuiltinModel(name)->name, name);
-    EXPECT_EQ(BuiltinModel(name)->arch, "sm_90a");
+    const DeviceModel model = Got(BuiltinModel(absl::AsciiStrToUpper(name)), name);
+    EXPECT_EQ(model.name, name);
+    EXPECT_EQ(model.measured, name == "h200");
+    EXPECT_EQ(model.arch == "sm_90a", name[0] == 'h') << name;
+    EXPECT_TRUE(digests.insert(model.ModelDigest()).second) << name;
   }
-  EXPECT_NE(BuiltinModel("h200")->ModelDigest(), BuiltinModel("h100")->ModelDigest());
+}
+
+TEST(BuiltinModels, OfDataSheetsPlanNoClustersAndSayWhereFiguresComeFrom) {
+  for (const std::string& name : DataSheetNames()) {
+    const DeviceModel model = *BuiltinModel(name);
+    const DeviceModel again = Got(DeviceModel::FromText(model.ToText()), name);
+    EXPECT_EQ(again.ToText(), model.ToText()) << "its text is a model file";
+    EXPECT_EQ(model.resident_clusters, (std::array<int, 5>{model.sm_count, 0, 0, 0, 0})) << name;
+    EXPECT_LT(model.shared_bytes_per_block, model.shared_bytes_per_sm) << name;
+    for (const auto& [key, provenance] : model.provenance) {
+      const bool told = provenance.ToText() == "architecture";
+      EXPECT_TRUE(told || provenance.from == "h200") << name << " " << key << ": unmeasured";
+    }
+    EXPECT_EQ(model.provenance.at("hbm_bytes_per_us").ToText(), "architecture") << name;
+    EXPECT_EQ(model.provenance.at("stitch_read_us").ToText(), "fitted from h200") << name;
+    EXPECT_EQ(model.programmatic_edge_us == 0, !FeaturesOf(model.arch)->early_launch) << name;
+  }
+}
+
+TEST(DeviceModel, AChipWithoutClustersHasNoneResident) {
+  DeviceModel model = *BuiltinModel("a100");
+  model.resident_clusters[2] = 4;
+  const absl::Status status = DeviceModel::FromText(model.ToText()).status();
+  EXPECT_EQ(status.message(),
+            "device model: resident_clusters of size 4 = 4, must be 0: sm_80 has no clusters");
 }
 
 TEST(BuiltinModels, UnknownNameListsWhatThereIs) {
-  const absl::Status status = BuiltinModel("b200").status();
+  const absl::Status status = BuiltinModel("b300").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("h200, h100"));
 }

@@ -61,6 +61,24 @@ TEST(Refusal, NamesWindowsThatNoLoadTakesAndWhatDoes) {
           "280 is not in [0, 255] (offsets of im2col loads): take"));
 }
 
+TEST(Refusal, OnAChipWithStitchedKernelsAloneNamesTheOpAndTheChipsThatHaveIt) {
+  const auto why = [](const char* chain, const char* model) {
+    const absl::Status status =
+        PlanChain(ReadChain(chain), kRows, *BuiltinModel(model), {}).status();
+    EXPECT_EQ(StatusNumber(status), static_cast<int32_t>(ErrorCode::kNoLegalPlan)) << chain;
+    EXPECT_EQ(OpOf(status), OpIn(std::string(status.message()))) << chain;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(why("x: bf16[M,64]; w: bf16[128,64]; out bf16(x @ w.T)", "a100"),
+              AllOf(HasSubstr(kPrefix),
+                    HasSubstr("(matmul of 'x' and 'w'): kernels of products run only on Hopper "
+                              "(sm_90a: H100, H200, GH200), device model a100 is sm_80: leave it "
+                              "to another library, and plan what is before and behind it")));
+  for (const char* chain : {"x: bf16[M,64]; out e4m3(x)", "x: bf16[M,64]; out bf16(exp(x))"}) {
+    EXPECT_TRUE(PlanChain(ReadChain(chain), kRows, *BuiltinModel("a100"), {}).ok()) << chain;
+  }
+}
+
 // Names are the caller's, in whatever order the canonical chain has its inputs.
 TEST(Refusal, NamesTheCallersInputs) {
   const std::string message =

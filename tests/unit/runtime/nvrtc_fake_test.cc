@@ -1,4 +1,5 @@
 #include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/base/arch.h"
 #include "tests/fakes/fake_nvrtc.h"
 #include "tests/support/test.h"
 
@@ -128,7 +129,22 @@ TEST(NvrtcCompiler, LeftOverCompilesAreFew) {
   EXPECT_LE(threads(), before + processors);
 }
 
-TEST(NvrtcCompiler, RefusesARequestThatNamesNoRealTarget) {
+TEST(NvrtcCompiler, GivesPtxForAnArchThatTheDriverTranslates) {
+  CompileRequest request = Request("//kernel k");
+  request.entry = "k";
+  request.arch = "compute_80";
+  const CompiledKernel kernel = Got(FakeCompiler()->Compile(request));
+  EXPECT_TRUE(IsPtx(kernel.cubin));
+  EXPECT_TRUE(CheckCode(kernel.cubin).ok());
+  request.arch = "sm_80";
+  EXPECT_FALSE(IsPtx(Got(FakeCompiler()->Compile(request)).cubin));
+  request.arch = "compute_80";
+  request.entry = "another";
+  EXPECT_THAT(std::string(FakeCompiler()->Compile(request).status().message()),
+              HasSubstr("defines no extern \"C\" kernel 'another'"));
+}
+
+TEST(NvrtcCompiler, RefusesARequestThatNamesNoKnownTarget) {
   CompileRequest no_arch = Request("//kernel k");
   no_arch.arch = "compute_90a";
   CompileRequest no_entry = Request("//kernel k");

@@ -117,15 +117,85 @@ TEST(ModelChoice, AModelOfAnotherDeviceIsRefusedNamingTheField) {
             absl::StatusCode::kInvalidArgument);
 }
 
+DeviceInfo Chip(const char* name, int capability, int sm_count) {
+  DeviceInfo info = H200();
+  info.name = name;
+  info.cc_major = capability / 10;
+  info.cc_minor = capability % 10;
+  info.sm_count = sm_count;
+  return info;
+}
+
 TEST(ModelChoice, AnotherArchitectureIsRefusedByName) {
-  for (const auto& [major, minor] : std::vector<std::pair<int, int>>{{8, 0}, {8, 9}, {10, 0}}) {
-    DeviceInfo info = H200();
-    info.cc_major = major;
-    info.cc_minor = minor;
-    const auto choice = ChooseModel(info);
+  for (const int capability : {75, 93, 130}) {
+    const auto choice = ChooseModel(Chip("NVIDIA T4", capability, 40));
     EXPECT_EQ(choice.status().code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(Text(choice.status()), HasSubstr(info.Arch()));
+    EXPECT_THAT(Text(choice.status()),
+                HasSubstr(absl::StrCat("device 'NVIDIA T4': arch = \"sm_", capability,
+                                       "\", must be sm_90a, or, for stitched kernels only,")));
   }
+}
+
+TEST(ModelChoice, AChipOfADataSheetGetsItsModel) {
+  const struct {
+    const char *name, *model;
+    int capability, sm_count;
+  } rows[] = {
+      {"NVIDIA A100-SXM4-80GB", "a100", 80, 108},
+      {"NVIDIA A10", "a10", 86, 72},
+      {"NVIDIA L4", "l4", 89, 58},
+      {"NVIDIA L40S", "l40s", 89, 142},
+      {"NVIDIA GeForce RTX 4090", "rtx-4090", 89, 128},
+      {"NVIDIA B200", "b200", 100, 148},
+      {"NVIDIA GeForce RTX 5090", "rtx-5090", 120, 170},
+      {"NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000", 120, 188},
+      {"NVIDIA GB10", "gb10", 121, 48},
+  };
+  for (const auto& row : rows) {
+    const auto choice = Got(ChooseModel(Chip(row.name, row.capability, row.sm_count)), row.name);
+    EXPECT_EQ(choice.warning, "") << row.name;
+    EXPECT_EQ(choice.model.ModelDigest(), BuiltinModel(row.model)->ModelDigest()) << row.name;
+  }
+}
+
+TEST(ModelChoice, AChipWithoutADataSheetGetsThatOfTheNearestArchitecture) {
+  const struct {
+    const char *name, *model, *arch;
+    int capability, sm_count;
+  } rows[] = {
+      {"NVIDIA GeForce RTX 4090 Laptop GPU", "rtx-4090-adapted", "sm_89", 89, 76},
+      {"NVIDIA GeForce RTX 3090", "a10-adapted", "sm_86", 86, 82},
+      {"NVIDIA GeForce RTX 4060", "l4-adapted", "sm_89", 89, 24},
+      {"Orin", "a10-adapted", "sm_87", 87, 16},
+      {"NVIDIA B300", "b200-adapted", "sm_103", 103, 148},
+      {"NVIDIA GB200", "b200-adapted", "sm_100", 100, 152},
+      {"NVIDIA H100 of a kind that reports 8.9", "l40s-adapted", "sm_89", 89, 132},
+  };
+  for (const auto& row : rows) {
+    DeviceInfo info = Chip(row.name, row.capability, row.sm_count);
+    info.shared_bytes_per_block = 64 << 10;
+    const auto choice = Got(ChooseModel(info), row.name);
+    EXPECT_THAT(choice.warning, HasSubstr("no model of its own")) << row.name;
+    EXPECT_EQ(choice.model.name, row.model) << row.name;
+    EXPECT_EQ(choice.model.arch, row.arch) << row.name;
+    EXPECT_EQ(choice.model.sm_count, row.sm_count) << row.name;
+    EXPECT_EQ(choice.model.shared_bytes_per_block, 64 << 10) << row.name;
+    EXPECT_EQ(choice.model.ResidentBlocks(2), 0) << row.name;
+    EXPECT_TRUE(DeviceModel::FromText(choice.model.ToText()).ok()) << row.name;
+  }
+}
+
+// The driver translates PTX for the chip and for later ones.
+TEST(ModelChoice, AModelOfPtxDescribesEveryLaterChipWithItsSms) {
+  DeviceModel model = *BuiltinModel("a100");
+  model.arch = "compute_80";
+  EXPECT_EQ(Got(NamedModel(model.ToText(), H200())).ToText(), model.ToText());
+  EXPECT_TRUE(NamedModel(model.ToText(), Chip("NVIDIA A100-SXM4-80GB", 80, 108)).ok());
+  EXPECT_THAT(Text(NamedModel(model.ToText(), Chip("NVIDIA A30", 80, 56)).status()),
+              HasSubstr("sm_count = 108, the device 'NVIDIA A30' has 56"));
+  model.arch = "compute_100";
+  EXPECT_THAT(Text(NamedModel(model.ToText(), H200()).status()),
+              HasSubstr("arch = compute_100, the device 'NVIDIA H200' has sm_90a"));
 }
 
 TEST(ModelChoice, ADriverThatReportsNonsenseIsRefused) {
