@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "src/base/arch.h"
 #include "src/base/config.h"
 #include "src/cli/options.h"
 #include "src/cli/outcome.h"
@@ -59,17 +60,6 @@ void CheckEnvironment(Findings* findings, Json* variables) {
       {"variables", Health::kOk, set.empty() ? "no SINTER_* is set" : Join(set, ", "), ""});
 }
 
-const char* NameOf(Health health) {
-  switch (health) {
-    case Health::kOk:
-      return "ok";
-    case Health::kWarn:
-      return "warn";
-    default:
-      return "fail";
-  }
-}
-
 void Print(const Findings& findings) {
   for (const Finding& finding : findings) {
     std::printf("%-5s %-9s %s\n", NameOf(finding.health), finding.check.c_str(),
@@ -118,14 +108,29 @@ Outcome Measure(const Session& session) {
 
 }  // namespace
 
+const char* NameOf(Health health) {
+  switch (health) {
+    case Health::kOk:
+      return "ok";
+    case Health::kWarn:
+      return "warn";
+    default:
+      return "fail";
+  }
+}
+
 Outcome DoctorCommand(const Options& options) {
+  const bool reports = !options.report.empty();
+  if (reports) SINTER_CLI_TRY(CheckWritable(options.report));
+  Json chip;
   Findings findings = {CheckLibrary(), CheckStandIns()};
   Json variables = Json::array();
   CheckEnvironment(&findings, &variables);
   const bool refused = std::any_of(findings.begin(), findings.end(),
                                    [](const Finding& f) { return f.health == Health::kFail; });
-  if (!refused) CheckContext(options, variables, &findings);
+  if (!refused) CheckContext(options, variables, &findings, reports ? &chip : nullptr);
   const Outcome ending = Ending(findings);
+  if (reports) SINTER_CLI_TRY(WriteFile(options.report, ReportText(findings, chip)));
   if (options.json) {
     PrintJson(ToJson(findings, variables, ending.exit));
   } else {
@@ -169,6 +174,7 @@ Outcome VersionCommand(const Options& options) {
 namespace {
 
 constexpr char kProof[] = "gemm_chain m=16 n=256 k=64 l=64 act=relu layout=oi dtype=bf16";
+constexpr char kProofOfRows[] = "softmax rows=64 cols=256";  // where products are refused
 
 // Something that is missing. The library's message may already end in what to do.
 Finding Missing(const char* check, const std::string& message, const char* else_do) {
@@ -314,7 +320,10 @@ Outcome OpenProof(const Session& session, int device, Session* out) {
   sinter_context_options options = SINTER_INIT(sinter_context_options);
   const char* no_packs[] = {nullptr};
   options.device = device;
-  options.target = session.has_gpu() ? nullptr : "h200";
+  const std::string target = session.context->engine->ports().model.name;
+  options.target = session.has_gpu()           ? nullptr
+                   : BuiltinModel(target).ok() ? target.c_str()
+                                               : "h200";
   options.cache_dir = options.dump_dir = options.tuning_set = options.remote = "";
   options.packs = no_packs;
   options.must_hit = options.must_hit_verified = SINTER_SWITCH_OFF;
@@ -342,11 +351,14 @@ Outcome RunProof(const Session& proof, const LoadedChain& chain, const sinter_pl
 }
 
 // Compiles a small chain without any cache, finds it again, and runs it if there is a GPU.
-Outcome Prove(const Session& session, int device, Findings* findings) {
+Outcome Prove(const Session& session, int device, Findings* findings, Json* chip) {
   Session proof;
   SINTER_CLI_TRY(OpenProof(session, device, &proof));
+  if (chip != nullptr) *chip = ReportChip(proof);
+  const absl::StatusOr<ArchFeatures> features =
+      FeaturesOf(proof.context->engine->ports().model.arch);
   ChainArgs args;
-  args.words = {kProof};
+  args.words = {features.ok() && !features->products ? kProofOfRows : kProof};
   LoadedChain chain;
   SINTER_CLI_TRY(LoadChain(args, &chain));
   Prepared cold, warm;
@@ -363,7 +375,7 @@ Outcome Prove(const Session& session, int device, Findings* findings) {
 
 }  // namespace
 
-void CheckContext(const Options& options, const Json& variables, Findings* findings) {
+void CheckContext(const Options& options, const Json& variables, Findings* findings, Json* chip) {
   Session session;
   Log log;
   DeviceArgs args = options.device;
@@ -383,7 +395,8 @@ void CheckContext(const Options& options, const Json& variables, Findings* findi
   const bool can_compile = std::none_of(findings->begin(), findings->end(), [](const Finding& f) {
     return f.check == "compiler" && f.health != Health::kOk;
   });
-  const Outcome proved = can_compile ? Prove(session, options.device.device, findings) : Outcome{};
+  const Outcome proved =
+      can_compile ? Prove(session, options.device.device, findings, chip) : Outcome{};
   if (!proved.ok()) {
     findings->push_back({"prepare", Health::kFail, proved.message, "sinter run -v says more"});
   }

@@ -74,6 +74,7 @@ struct Options {
   // device
   bool model = false;
   bool measure = false;
+  std::string report;  // file for what a user sends of a chip
   // cache, warm
   bool yes = false;
   std::string pack;        // file

@@ -196,8 +196,19 @@ using Findings = std::vector<Finding>;
 
 // Checks driver, GPU, model, compiler, cache and packs, prepares a small chain and, on a GPU,
 // launches it; reports the library's warnings. A check that fails is a finding, and the next one is
-// made. `variables` are the environment's: [{"name", "value", "error"}].
-void CheckContext(const Options& options, const Json& variables, Findings* findings);
+// made. `variables` are the environment's: [{"name", "value", "error"}]. `chip`, which may be null,
+// gets what a report says of the chip.
+void CheckContext(const Options& options, const Json& variables, Findings* findings, Json* chip);
+
+// ---- doctor_report.cc: what a user sends of a chip
+
+// What a context without caches says of its chip, and chains of rows that it prepared and, on a
+// GPU, ran: {"context", "compiler", "chains": [{"chain", "kernels", "predicted_us", and of a run
+// "right", "hot_us", "cold_us"; or "error"}]}.
+Json ReportChip(const Session& proof);
+// The report: build, checks without paths and variables, and `chip`.
+std::string ReportText(const Findings& findings, const Json& chip);
+const char* NameOf(Health health);
 
 // ---- doctor_machine.cc: what NVIDIA's management library tells
 

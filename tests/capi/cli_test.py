@@ -165,6 +165,35 @@ class Cli(unittest.TestCase):
         _, checks = self.doctor("--target", "h200", SINTER_DEVICE_MODEL=model)
         self.assertEqual(checks["model"]["status"], "fail")
 
+    def test_doctor_writes_what_can_be_sent_of_a_chip(self):
+        path = os.path.join(self.cache, "report.json")
+        _, checks = self.doctor("--target", "a100", "--report", path)
+        if checks["compiler"]["status"] != "ok":
+            end_without_compiler(checks["compiler"]["found"])
+        self.assertEqual(checks["prepare"]["status"], "ok", "the proof is a chain that such a chip takes")
+        with open(path) as file:
+            text = file.read()
+        chip = json.loads(text)["chip"]
+        self.assertEqual((chip["context"]["model"]["arch"], chip["context"]["model"]["products"]), ("sm_80", False))
+        self.assertTrue(chip["compiler"].startswith("nvrtc-"))
+        self.assertEqual(len(chip["chains"]), 7)
+        for chain in chip["chains"]:
+            self.assertGreater(chain.get("predicted_us", 0), 0, chain)
+            self.assertNotIn("right", chain, "without a GPU nothing ran")
+        self.assertNotIn(self.cache, text)
+        self.assertNotIn("libnvrtc", text)
+        self.fails("/no/such/report.json", "doctor", "--target", "a100", "--report", "/no/such/report.json")
+
+    @unittest.skipUnless(FAKE_DRIVER, "no driver without a GPU was built")
+    def test_doctor_reports_of_a_gpu_that_computes_nothing(self):
+        path = os.path.join(self.cache, "report.json")
+        _, checks = self.doctor("--report", path, SINTER_LIBCUDA=FAKE_DRIVER)
+        if checks["compiler"]["status"] != "ok":
+            end_without_compiler(checks["compiler"]["found"])
+        with open(path) as file:
+            chains = json.load(file)["chip"]["chains"]
+        self.assertEqual([chain["right"] for chain in chains], [False] * 7)
+
     @unittest.skipUnless(FAKE_DRIVER, "no driver without a GPU was built")
     def test_doctor_sees_a_gpu_that_computes_nothing(self):
         said, checks = self.doctor(SINTER_LIBCUDA=FAKE_DRIVER)
@@ -541,8 +570,8 @@ class Cli(unittest.TestCase):
         for text in ("", "h200\n"):
             path = self.write("empty.model", text)
             self.fails(path + ' has no line "key = value"', "device", "--target", path)
-        other = self.write("other.model", model.replace("arch = sm_90a", "arch = sm_100a"))
-        self.fails('device model h200: arch = "sm_100a", must be sm_90a', "plan", "--target", other, CHAIN)
+        other = self.write("other.model", model.replace("arch = sm_90a", "arch = sm_75"))
+        self.fails('device model h200: arch = "sm_75", must be sm_90a, or, for stitched kernels only,', "plan", "--target", other, CHAIN)
         self.fails("--device excludes --target", "device", "--device", "0", "--target", "h200")
         bare = self.write("bare.model", model.replace(" [measured]", ""))
         self.fails("has no provenance, must end in [measured]", "plan", "--target", bare, CHAIN)
@@ -764,8 +793,9 @@ class Cli(unittest.TestCase):
                    SINTER_DEVICE_MODEL=self.cache)
 
     def test_a_chip_of_another_generation_is_told_why(self):
-        self.fails('no device model "b200"; built in: h200, h100. Code is generated for Hopper (sm_90a) only', "plan",
-                   "--target", "b200", CHAIN)
+        self.fails('no device model "b300"; built in: h200, h100, a100,', "plan", "--target", "b300", CHAIN)
+        self.fails("kernels of products run only on Hopper (sm_90a: H100, H200, GH200), device model b200 is sm_100: leave it to another "
+                   "library", "plan", "--target", "b200", CHAIN)
 
     def test_words_that_people_say_are_understood_or_explained(self):
         for word, hint in (("ffn", "did you mean gated_ffn or gemm_chain?"), ("mlp", "did you mean gated_ffn or gemm_chain?"),
