@@ -23,7 +23,7 @@ from ..gate.sizes import hint_at, hint_for
 from ..graph.in_place import written_over
 from ..graph.replace import given_apart, replace, results
 from ..partition.partition import Kind, partition
-from ..partition.supported import computes, kinds, matrix_of
+from ..partition.supported import OF_HOPPER, computes, kinds, matrix_of, needs_hopper
 from ..runtime.buckets import BUCKETS
 from ..runtime.options import WAITING, Options, context_of
 from ..runtime.run_chain import expected_us, pack
@@ -79,6 +79,8 @@ class Planner:
         shapes = [val for val in results(self.nodes) if val.device.type == device]
         self._context = context_of(options, shapes[0].device)
         self._figures = self._context.describe()["model"]
+        if not self._figures["products"]:
+            self.left.update((node, OF_HOPPER) for node in self.nodes if needs_hopper(node))
 
     def parts(self) -> List[Part]:
         """Parts that the library plans, in the graph's order."""

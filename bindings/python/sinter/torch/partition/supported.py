@@ -11,6 +11,7 @@ from ..convert.attention import is_attention, why_not_attention
 from ..convert.converter import CHOOSING, PLACE, PLACES, filled, target_of
 from ..convert.products import OF_ROWS, is_small
 from ..convert.foreach import is_list, of_numbers
+from ..convert.windows import by_channel
 from .partition import Kind
 
 #: The most multiplications of a small batched product, which threads compute; attention's and larger ones stay with torch.
@@ -20,6 +21,8 @@ _ALIGNED = 16  # bytes: a tensor at an unaligned address is copied before a laun
 
 #: Why a product of f32 operands is not captured, and what its model can do.
 OF_F32 = "a product of f32: cast the model to bfloat16 or float16, or compile it under torch.autocast"
+#: Why a product is not captured on another chip.
+OF_HOPPER = "products run only on Hopper (sm_90a: H100, H200, GH200)"
 #: Why a whole layer of PyTorch is not captured, and how to get its ops.
 _FAST_PATH = "PyTorch's fast path, which hides the layer's ops: call torch.backends.mha.set_fastpath_enabled(False) before the model is compiled"
 
@@ -126,6 +129,14 @@ def matrix_of(node: Any) -> Any:
     while target_of(at) in TABLE and TABLE[target_of(at)].view:
         at = at.args[0]
     return at
+
+
+def needs_hopper(node: Any) -> bool:
+    """Whether a node is a product that kernels of products or of attention compute, never threads."""
+    row = TABLE.get(target_of(node))
+    if row is None or not (row.product or is_attention(node)):
+        return False
+    return not (is_small(node) or by_channel(node) or "bmm" in target_of(node))  # of batches threads may compute small ones
 
 
 def computes(node: Any) -> bool:
