@@ -1,36 +1,33 @@
 #include "tests/compile/kernel_list.h"
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/base/arch.h"
 #include "tests/support/header_digests.h"
 
 namespace sinter::testing {
 namespace {
 
-std::string WithoutComments(absl::string_view text) {
-  std::string code;
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    const absl::string_view words = absl::StripLeadingAsciiWhitespace(line);
-    if (!words.empty() && !absl::StartsWith(words, "//")) absl::StrAppend(&code, line, "\n");
+// The digest of each header of the device library, and of all that it reaches, as the compiler
+// reads it for a capability such as 90.
+const std::map<std::string, Digest>& LibraryDigests(int capability) {
+  static std::mutex mutex;
+  static auto* const all = new std::map<int, std::map<std::string, Digest>>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto [known, fresh] = all->try_emplace(capability);
+  if (!fresh) return known->second;
+  std::map<std::string, std::string> code;
+  HeaderMap headers;
+  for (const auto& [name, bytes] : DeviceHeaderMap()) {
+    headers[name] = code[std::string(name)] = CodeFor(capability, bytes);
   }
-  return code;
-}
-
-// The digest of each header of the device library, and of all that it reaches, without comments.
-const std::map<std::string, Digest>& LibraryDigests() {
-  static const auto* const digests = [] {
-    std::map<std::string, std::string> code;
-    HeaderMap headers;
-    for (const auto& [name, bytes] : DeviceHeaderMap()) {
-      headers[name] = code[std::string(name)] = WithoutComments(bytes);
-    }
-    const HeaderDigest digest_of = DigestOfReached(headers);
-    auto* const made = new std::map<std::string, Digest>;
-    for (const auto& header : headers) made->emplace(header.first, digest_of(header.first));
-    return made;
-  }();
-  return *digests;
+  const HeaderDigest digest_of = DigestOfReached(headers);
+  for (const auto& header : headers) {
+    known->second.emplace(header.first, digest_of(header.first));
+  }
+  return known->second;
 }
 
 std::string g_options;  // of the last program that the library below was given
@@ -59,14 +56,45 @@ std::shared_ptr<const NvrtcLibrary> NotingNvrtc() {
 
 }  // namespace
 
+std::string CodeFor(int capability, absl::string_view text) {
+  constexpr absl::string_view kSince = "#if __CUDA_ARCH__ >= ";
+  std::string code;
+  int depth = 0;  // of conditions inside one on the architecture, and that one; 0: outside
+  bool read = true;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    absl::string_view words = absl::StripAsciiWhitespace(line);
+    if (words.empty() || absl::StartsWith(words, "//")) continue;
+    int since = 0;
+    if (depth == 0 && absl::ConsumePrefix(&words, kSince) && absl::SimpleAtoi(words, &since)) {
+      depth = 1;
+      read = capability * 10 >= since;
+      continue;
+    }
+    if (depth > 0 && absl::StartsWith(words, "#if")) ++depth;
+    if (depth > 0 && words == "#endif" && --depth == 0) {
+      read = true;
+      continue;
+    }
+    if (depth == 1 && words == "#else") {
+      read = !read;
+      continue;
+    }
+    if (read) absl::StrAppend(&code, line, "\n");
+  }
+  return code;
+}
+
 std::string KernelDigest(const CompileRequest& request) {
+  const absl::StatusOr<ArchFeatures> features = FeaturesOf(request.arch);
+  const int capability = features.ok() ? features->capability : 0;
+  const std::map<std::string, Digest>& library = LibraryDigests(capability);
   std::string text = absl::StrCat(request.arch, "\n", request.entry, "\n", request.most_spill_bytes,
                                   "\n", absl::StrJoin(request.options, "\n"), "\n");
   for (const absl::string_view line : absl::StrSplit(request.source, '\n')) {
-    const auto header = LibraryDigests().find(std::string(IncludedHeader(line)));
-    if (header != LibraryDigests().end()) absl::StrAppend(&text, header->second.Hex());
+    const auto header = library.find(std::string(IncludedHeader(line)));
+    if (header != library.end()) absl::StrAppend(&text, header->second.Hex());
   }
-  return Sha256(absl::StrCat(text, WithoutComments(request.source))).Hex().substr(0, 16);
+  return Sha256(absl::StrCat(text, CodeFor(capability, request.source))).Hex().substr(0, 16);
 }
 
 std::string ListedCompiler(const std::string& toolchain) {

@@ -7,9 +7,13 @@
 
 namespace sinter::testing {
 
+// The lines of a source that the compiler reads for a capability such as 90: none that is blank or
+// a comment, and of "#if __CUDA_ARCH__ >= 900" only the branch of that capability.
+std::string CodeFor(int capability, absl::string_view text);
+
 // 16 hex digits of the SHA-256 of what the compiler gets of a request: source, the headers of the
-// device library that it reaches, options, arch, entry and the bound on spills. Lines that are
-// blank or a comment do not count. `request.headers` are the embedded ones.
+// device library that it reaches, as CodeFor reads both, options, arch, entry and the bound on
+// spills. `request.headers` are the embedded ones.
 std::string KernelDigest(const CompileRequest& request);
 
 // What a list is of, a line each: the toolchain, and the options that the compiler port adds.

@@ -28,7 +28,7 @@ TEST(KernelList, AnythingThatTheCompilerGetsChangesADigest) {
   other.options.clear();
   EXPECT_NE(KernelDigest(other), digest);
   other = Request();
-  other.arch = "sm_100a";
+  other.arch = "sm_100";
   EXPECT_NE(KernelDigest(other), digest);
   other = Request();
   other.entry = "other";
@@ -42,6 +42,16 @@ TEST(KernelList, CommentsAndBlankLinesDoNotChangeADigest) {
   CompileRequest other = Request();
   other.source = "#include \"ptx/element.cuh\"\n\n  // A comment.\nvoid f();\n";
   EXPECT_EQ(KernelDigest(other), KernelDigest(Request()));
+}
+
+TEST(KernelList, OnlyTheBranchOfItsArchitectureCounts) {
+  const std::string text =
+      "a\n#if __CUDA_ARCH__ >= 900\nb\n#ifdef X\nc\n#else\nd\n#endif\n#else\ne\n#endif\n"
+      "#ifdef Y\nf\n#else\ng\n#endif\n";
+  const std::string beside = "#ifdef Y\nf\n#else\ng\n#endif\n";
+  EXPECT_EQ(CodeFor(90, text), "a\nb\n#ifdef X\nc\n#else\nd\n#endif\n" + beside);
+  EXPECT_EQ(CodeFor(120, text), CodeFor(90, text));
+  EXPECT_EQ(CodeFor(89, text), "a\ne\n" + beside);
 }
 
 // The headers that a source includes count by their text; a name of no header counts as itself.

@@ -1,0 +1,123 @@
+// Stitched kernels of the chips that nobody measured, through the real NVRTC for their
+// architectures: what is planned for them compiles, spills nothing and fits their shared memory.
+// What it computes is checked elsewhere: as PTX of these chips, on another one. SINTER_TEST_LONG=1
+// takes random graphs too.
+#include <regex>
+
+#include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/base/arch.h"
+#include "src/fusion/fusion.h"
+#include "src/plan/kernel_code.h"
+#include "src/stitch/spec.h"
+#include "tests/compile/kernel_sweep.h"
+#include "tests/support/chains.h"
+#include "tests/support/no_compiler.h"
+#include "tests/support/random_stitch_graph.h"
+
+namespace sinter {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kProblems[] = "tests/bench/problems";
+constexpr int64_t kRows = 4096;
+constexpr uint64_t kLongGraphs = 40;
+
+const char* Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct NamedChain {
+  std::string name;
+  Chain chain;
+};
+
+std::vector<NamedChain> Chains() {
+  std::vector<NamedChain> chains;
+  const std::string lines = ReadFile(fs::path(kProblems) / "memory_chains.txt");
+  for (absl::string_view line : absl::StrSplit(lines, '\n')) {
+    line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+    if (!line.empty()) chains.push_back({std::string(line), ParseProblem(line)->chain});
+  }
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(kProblems) / "stitch")) {
+    files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) {
+    chains.push_back({file.stem().string(), Got(ChainFromJson(ReadFile(file)))});
+  }
+  const bool all = std::string(Variable("SINTER_TEST_LONG")) == "1";
+  for (uint64_t seed = 1; all && seed <= kLongGraphs; ++seed) {
+    chains.push_back({absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed)});
+  }
+  return chains;
+}
+
+// The static shared memory of a kernel, by ptxas's remarks.
+int64_t StaticBytes(const std::string& log) {
+  static const std::regex* const smem = new std::regex("([0-9]+) bytes smem");
+  std::smatch found;
+  return std::regex_search(log, found, *smem) ? std::stoll(found[1]) : 0;
+}
+
+// By source and arch: what a launch asks for, and what a block of the chip has.
+struct Shared {
+  uint32_t dynamic = 0;
+  int64_t limit = 0;
+};
+
+TEST(OtherChips, EveryPlannedKernelCompilesSpillsNothingAndFits) {
+  const std::vector<NamedChain> chains = Chains();
+  ASSERT_GE(chains.size(), 30u);
+  std::vector<testing::SweepKernel> kernels;
+  std::map<std::string, Shared> shared;
+  for (const char* name : {"a100", "a10", "rtx-4090", "b200", "rtx-5090"}) {
+    const DeviceModel model = Got(BuiltinModel(name));
+    for (const NamedChain& one : chains) {
+      const auto plans = PlanChain(one.chain, BucketOf(one.chain, kRows), model, {});
+      EXPECT_TRUE(plans.ok()) << name << " " << one.name << ": " << plans.status();
+      if (!plans.ok()) continue;
+      for (const PlannedKernel& kernel : plans->chosen.kernels) {
+        EXPECT_EQ(kernel.spec.family, &StitchFamily()) << one.name;
+        GeneratedKernel made = Got(Generate(kernel.spec, model), one.name);
+        EXPECT_EQ(made.recipe.cluster[0], 1u) << one.name;
+        EXPECT_EQ(made.recipe.pdl, FeaturesOf(model.arch)->early_launch) << one.name;
+        EXPECT_EQ(made.request.arch, model.arch);
+        Shared& most = shared[made.request.arch + made.request.source];
+        most = {std::max(most.dynamic, made.recipe.shared_bytes), model.shared_bytes_per_block};
+        made.request.headers.clear();
+        kernels.push_back({absl::StrCat(name, " ", one.name), std::move(made.request)});
+      }
+    }
+  }
+  const auto fits = [&](const CompileRequest& request, const CompiledKernel& kernel) {
+    const Shared& asked = shared.at(request.arch + request.source);
+    const int64_t all = asked.dynamic + StaticBytes(kernel.log);
+    if (all <= asked.limit) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat(all, " bytes of shared memory, a block has ", asked.limit));
+  };
+  for (const testing::SweepResult& result : testing::CompileSweep(kernels, fits)) {
+    EXPECT_TRUE(result.compiled.ok()) << result.kernel->name << ": " << result.compiled.status();
+  }
+}
+
+}  // namespace
+}  // namespace sinter
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
+  const auto toolchain = sinter::MakeNvrtcCompiler(sinter::Variable("SINTER_NVRTC"))->ToolchainId();
+  if (absl::IsUnavailable(toolchain.status())) {
+    return sinter::EndWithoutCompiler(toolchain.status().message());
+  }
+  return RUN_ALL_TESTS();
+}
