@@ -6,8 +6,7 @@ namespace sinter::bench {
 namespace {
 
 PlacedSchedule Placed(int rank, double dsm_bytes) {
-  PlacedSchedule s;
-  s.rank = rank;
+  PlacedSchedule s{.rank = rank};
   s.ranked.prediction.dsm_bytes = dsm_bytes;
   return s;
 }
@@ -44,11 +43,7 @@ TEST(AblationTest, PrintsMeansBesideThePaper) {
   row.unfused_cold_us = 12;
   row.chosen_cold_us = 4;
   row.cublaslt_cold_us = 6;
-  SweepRow step;
-  step.id = "G1";
-  step.layout = "oi";
-  step.kind = kWithoutDsm;
-  step.measured_us = 8;
+  SweepRow step{.id = "G1", .layout = "oi", .kind = kWithoutDsm, .measured_us = 8};
   std::vector<SweepRow> sweep = {step};
   step.kind = kRandomDsm;
   for (double us : {4.0, 9.0}) step.measured_us = us, sweep.push_back(step);

@@ -51,21 +51,20 @@ extern "C" __global__ void __launch_bounds__(256) activate(const uint4* in, uint
 )";
 
 CompileRequest RequestOf(const MatrixProduct& product) {
-  CompileRequest request;
-  request.name = "activate.cu";
-  request.source = kSource;
-  request.arch = "sm_90a";
-  request.entry = "activate";
-  request.options = {absl::StrCat("-DACT=", static_cast<int>(product.epilogue.activation())),
-                     absl::StrCat("-DGROUPS=", product.n / 8)};
+  CompileRequest request{
+      .name = "activate.cu",
+      .source = kSource,
+      .options = {absl::StrCat("-DACT=", static_cast<int>(product.epilogue.activation())),
+                  absl::StrCat("-DGROUPS=", product.n / 8)},
+      .arch = "sm_90a",
+      .entry = "activate"};
   if (product.pair) request.options.push_back("-DGATED");
   if (product.result == DType::kF16) request.options.push_back("-DF16");
   return request;
 }
 
 LaunchRecipe RecipeOf(const MatrixProduct& product, int64_t m) {
-  LaunchRecipe recipe;
-  recipe.entry = "activate";
+  LaunchRecipe recipe{.entry = "activate"};
   recipe.grid[0] = static_cast<uint32_t>((m * (product.n / 8) + kThreads - 1) / kThreads);
   recipe.block[0] = kThreads;
   ArgSlot in, out, rows;

@@ -2,7 +2,6 @@
 #ifndef SINTER_TESTS_BENCH_CONTESTANT_H_
 #define SINTER_TESTS_BENCH_CONTESTANT_H_
 
-#include "src/engine/engine.h"
 #include "tests/bench/prepared_case.h"
 #include "tests/bench/runnable.h"
 

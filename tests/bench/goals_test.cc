@@ -52,19 +52,16 @@ TEST(NeverSlowerTest, PrintsTheTailOfTheDistribution) {
 }
 
 GraphRow GraphOf(const char* id, double chosen, double unfused, double limit) {
-  GraphRow row;
-  row.id = id;
-  row.chosen_us = chosen;
-  row.unfused_us = unfused;
-  row.limit_us = limit;
-  row.kernels = 1;
-  row.unfused_kernels = 4;
-  return row;
+  return GraphRow{.id = id,
+                  .kernels = 1,
+                  .unfused_kernels = 4,
+                  .chosen_us = chosen,
+                  .unfused_us = unfused,
+                  .limit_us = limit};
 }
 
 TEST(GraphsTest, PrintsMeansAndWhatIsSlowerThanUnfused) {
-  GraphRow failed;
-  failed.id = "x";
+  GraphRow failed{.id = "x"};
   const std::string text = GraphsText({GraphOf("a", 10, 40, 9), GraphOf("b", 20, 10, 4.5), failed});
   EXPECT_THAT(text, HasSubstr("limit / chosen: geometric mean 0.450, least 0.225, of 2 graphs"));
   EXPECT_THAT(text,

@@ -31,10 +31,7 @@ absl::Status AddJson(const fs::path& path, std::vector<GraphCase>* cases) {
   if (chain->UsesM()) {
     return absl::InvalidArgumentError(absl::StrCat(path.string(), ": M is left open"));
   }
-  GraphCase one;
-  one.id = path.stem().string();
-  one.chain = *std::move(chain);
-  cases->push_back(std::move(one));
+  cases->push_back({.id = path.stem().string(), .chain = *std::move(chain)});
   return absl::OkStatus();
 }
 
@@ -133,10 +130,8 @@ std::vector<GraphCase> RandomGraphCases(int count, int64_t max_elements, uint64_
   std::vector<GraphCase> cases;
   for (int i = 0; i < count; ++i) {
     const uint64_t seed = first + static_cast<uint64_t>(i);
-    GraphCase one;
-    one.id = absl::StrCat("random", seed);
-    one.chain = testing::MakeRandomStitchGraph(seed, {max_elements});
-    cases.push_back(std::move(one));
+    cases.push_back({.id = absl::StrCat("random", seed),
+                     .chain = testing::MakeRandomStitchGraph(seed, {max_elements})});
   }
   return cases;
 }

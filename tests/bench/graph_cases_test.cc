@@ -43,8 +43,7 @@ TEST(GraphCases, ARepeatedAxisCountsOnce) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kF32, {C(8), C(16)}}, {false, {{0, 0}, {1, 0}}, ""});
   ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kExp, x)).ok());
-  GraphCase c;
-  c.chain = *b.Finish();
+  GraphCase c{.chain = *b.Finish()};
   EXPECT_EQ(c.Bytes(), 16 * 4 + 8 * 16 * 4);
   EXPECT_EQ(c.Ops(), 1);
 }

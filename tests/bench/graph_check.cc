@@ -70,8 +70,7 @@ absl::StatusOr<GraphExpected> GraphExpected::Make(const GraphCase& c,
   }
   expected.rows_ = gpu_testing::SampledRows(rows, kSampledRows, seed);
   expected.how_ = absl::StrCat("reference, ", kSampledRows, " rows");
-  ReferenceOptions options;
-  options.rows = &expected.rows_;
+  ReferenceOptions options{.rows = &expected.rows_};
   // Inputs of the copy are in the same canonical order, because its ops are the chain's.
   SINTER_ASSIGN_OR_RETURN(expected.values_,
                           RunReferenceF64(*chain, rows, Pointers(inputs), options));

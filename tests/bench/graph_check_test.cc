@@ -21,10 +21,7 @@ GraphCase ExpCase(int64_t rows, bool columns) {
   if (columns) {
     EXPECT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, e, {0})).ok());
   }
-  GraphCase c;
-  c.id = "exp";
-  c.chain = *b.Finish();
-  return c;
+  return GraphCase{.id = "exp", .chain = *b.Finish()};
 }
 
 std::vector<std::string> ReferenceOutputs(const GraphCase& c,

@@ -13,17 +13,16 @@ namespace {
 constexpr double kStepSeconds = 120;
 
 SweepRow RowOf(const GraphCase& c, int rank, const RankedStitch& ranked) {
-  SweepRow row;
-  row.id = c.id;
-  row.kind = "stitch";
-  row.rank = rank;
-  row.schedule = absl::StrCat("owner ", ranked.schedule.owner, " ", ranked.schedule.ToString());
-  row.bound = ranked.prediction.bound;
-  row.predicted_us = {{"total", ranked.prediction.total_us},
-                      {"hbm", ranked.prediction.hbm_us},
-                      {"l2", ranked.prediction.l2_us},
-                      {"fixed", ranked.prediction.fixed_us}};
-  return row;
+  return SweepRow{
+      .id = c.id,
+      .kind = "stitch",
+      .rank = rank,
+      .schedule = absl::StrCat("owner ", ranked.schedule.owner, " ", ranked.schedule.ToString()),
+      .bound = ranked.prediction.bound,
+      .predicted_us = {{"total", ranked.prediction.total_us},
+                       {"hbm", ranked.prediction.hbm_us},
+                       {"l2", ranked.prediction.l2_us},
+                       {"fixed", ranked.prediction.fixed_us}}};
 }
 
 // One graph's data, and every schedule on it.
@@ -78,11 +77,10 @@ class Trials {
 absl::StatusOr<std::vector<SweepRow>> MeasureSchedules(const Ports& ports, const GraphCase& c,
                                                        const GraphScheduleOptions& options,
                                                        gpu_testing::Watchdog* watchdog) {
-  SearchOptions search;
-  search.top_k = options.count;
-  search.tight_registers = search.kinds_first = true;
-  SINTER_ASSIGN_OR_RETURN(const std::vector<RankedStitch> best,
-                          SearchStitch(c.chain, BucketOf(c.m), ports.model, search));
+  SINTER_ASSIGN_OR_RETURN(
+      const std::vector<RankedStitch> best,
+      SearchStitch(c.chain, BucketOf(c.m), ports.model,
+                   {.top_k = options.count, .tight_registers = true, .kinds_first = true}));
   watchdog->Begin(absl::StrCat(c.id, " building"), kStepSeconds);
   Trials trials(ports, c, options);
   SINTER_RETURN_IF_ERROR(trials.Make());

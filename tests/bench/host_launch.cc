@@ -14,9 +14,7 @@ thread_local std::vector<BareLaunch>* t_record = nullptr;
 thread_local CUresult t_failed = CUDA_SUCCESS;
 
 CUresult Record(const CUlaunchConfig& config, CUfunction function, void** params) {
-  BareLaunch launch;
-  launch.function = function;
-  launch.config = config;
+  BareLaunch launch{.function = function, .config = config};
   launch.attributes.assign(config.attrs, config.attrs + config.numAttrs);
   launch.config.attrs = nullptr;
   for (size_t i = 0;; ++i) {

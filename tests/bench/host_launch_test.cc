@@ -11,13 +11,11 @@ namespace sinter::bench {
 namespace {
 
 LaunchRecipe TwoArguments() {
-  LaunchRecipe recipe;
-  recipe.entry = "k";
-  recipe.grid = {16, 1, 1};
-  recipe.block = {128, 1, 1};
-  recipe.cluster = {2, 1, 1};
-  recipe.args = {{ArgKind::kPointer, 0, 0, 0, 0}, {ArgKind::kSymbolM, 0, 0, 0, 0}};
-  return recipe;
+  return LaunchRecipe{.entry = "k",
+                      .grid = {16, 1, 1},
+                      .block = {128, 1, 1},
+                      .cluster = {2, 1, 1},
+                      .args = {{ArgKind::kPointer, 0, 0, 0, 0}, {ArgKind::kSymbolM, 0, 0, 0, 0}}};
 }
 
 TEST(HostLaunch, BareLaunchesAreTheLibrarysOwn) {

@@ -84,10 +84,7 @@ class CaseRun {
     if (!prepared.ok()) return Note(name, prepared.status().message());
     // A fallback: the engine runs another kind of plan than was asked for.
     if ((*prepared)->plan().name() != name) Note(name, (*prepared)->plan().note);
-    Contestant one;
-    one.name = name;
-    one.plan = *prepared;
-    contestants_.push_back(std::move(one));
+    contestants_.push_back({.name = name, .plan = *prepared});
   }
 
   // A plan that is measured under another name already is not measured twice.
@@ -97,10 +94,7 @@ class CaseRun {
     for (const Contestant& other : contestants_) {
       if (Runs(other, prepared)) return;
     }
-    Contestant one;
-    one.name = name;
-    one.plan = *prepared;
-    contestants_.push_back(std::move(one));
+    contestants_.push_back({.name = name, .plan = *prepared});
   }
 
   // Those that are wrong take no further part.

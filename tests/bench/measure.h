@@ -2,7 +2,6 @@
 #ifndef SINTER_TESTS_BENCH_MEASURE_H_
 #define SINTER_TESTS_BENCH_MEASURE_H_
 
-#include "src/engine/engine.h"
 #include "tests/bench/cublaslt_ffn.h"
 #include "tests/bench/energy.h"
 #include "tests/bench/prepared_case.h"

@@ -211,8 +211,7 @@ double UnfusedPredictedUs(const GraphCase& c, const DeviceModel& model) {
 PreparedGraph PrepareGraph(Engine* engine, Engine* untuned, const PrepareOptions& chosen,
                            const GraphCase& c, bool with_unfused) {
   Engine* const rest = untuned == nullptr ? engine : untuned;
-  PrepareOptions unfused;
-  unfused.choice = PrepareOptions::Choice::kUnfused;
+  PrepareOptions unfused{.choice = PrepareOptions::Choice::kUnfused};
   const auto start = std::chrono::steady_clock::now();
   PlanOr best = engine->Prepare(c.chain, c.m, chosen);
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;

@@ -123,10 +123,7 @@ GraphCase StateCase() {
   const ValueId wide = *b.Cast(x, DType::kF32);
   EXPECT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, s, wide), {{}, s}).ok());
   EXPECT_TRUE(b.Output(*b.Cast(*b.Unary(UnaryKind::kExp, wide), DType::kBF16)).ok());
-  GraphCase c;
-  c.id = "state";
-  c.chain = *b.Finish();
-  return c;
+  return GraphCase{.id = "state", .chain = *b.Finish()};
 }
 
 class MeasureGraphTest : public ::testing::Test {
@@ -140,9 +137,7 @@ class MeasureGraphTest : public ::testing::Test {
     return {std::move(best), std::move(unfused), std::move(untuned), 0, 0};
   }
   GraphRow Measure(const PreparedGraph& prepared) {
-    GraphOptions options;
-    options.seeds = 2;
-    return MeasureGraph(&measurer_, *BuiltinModel("h200"), case_, prepared, options, nullptr);
+    return MeasureGraph(&measurer_, *BuiltinModel("h200"), case_, prepared, {.seeds = 2}, nullptr);
   }
 
   HostMeasurer measurer_;
@@ -218,8 +213,7 @@ TEST_F(MeasureGraphTest, SetsRotateOver240MBWithinWhatAGraphHolds) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kF32, {C(1000000)}});
   ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kExp, x)).ok());
-  GraphCase large;
-  large.chain = *b.Finish();
+  GraphCase large{.chain = *b.Finish()};
   EXPECT_EQ(GraphSets(large, 1), kRotationBytes / 8000000 + 1);
   EXPECT_EQ(GraphSets(case_, 1), 16384);
   EXPECT_EQ(GraphSets(case_, 1000), 65);

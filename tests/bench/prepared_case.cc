@@ -1,7 +1,5 @@
 #include "tests/bench/prepared_case.h"
 
-#include "src/plan/plan.h"
-
 namespace sinter::bench {
 
 PreparedCase PrepareCase(Engine* engine, Engine* untuned, const PrepareOptions& chosen,
@@ -10,10 +8,7 @@ PreparedCase PrepareCase(Engine* engine, Engine* untuned, const PrepareOptions& 
       [&](Engine* by, bool asked_for, PrepareOptions::Choice choice,
           bool batch_invariant) -> absl::StatusOr<std::shared_ptr<const PreparedPlan>> {
     if (!asked_for) return absl::NotFoundError("not asked for");
-    PrepareOptions options;
-    options.choice = choice;
-    options.batch_invariant = batch_invariant;
-    return by->Prepare(c.chain, c.m, options);
+    return by->Prepare(c.chain, c.m, {.batch_invariant = batch_invariant, .choice = choice});
   };
   Engine* const rest = untuned == nullptr ? engine : untuned;
   return {engine->Prepare(c.chain, c.m, chosen),

@@ -1,4 +1,3 @@
-#include "src/product/matcher.h"
 #include "tests/bench/ablation.h"
 #include "tests/bench/modes.h"
 
@@ -26,9 +25,8 @@ absl::Status MeasureSteps(Session* session, const Case& c) {
   };
   run(WithoutDsm(space->schedules), kWithoutDsm);
   run(RandomWithDsm(space->schedules, kDraws, o.seed), kRandomDsm);
-  SearchOptions tuning;
-  tuning.offered = Offered::kTuning;
-  const absl::StatusOr<LegalSpace> wider = LegalSpaceOf(problem, session->ports().model, tuning);
+  const absl::StatusOr<LegalSpace> wider =
+      LegalSpaceOf(problem, session->ports().model, {.offered = Offered::kTuning});
   if (!wider.ok()) return wider.status();
   run(OfTuningAlone(wider->schedules), kTuningAlone);
   return absl::OkStatus();
@@ -37,12 +35,9 @@ absl::Status MeasureSteps(Session* session, const Case& c) {
 }  // namespace
 
 int RunAblation(Session* session) {
-  MeasureOptions measuring;
-  measuring.fused = false;
-  measuring.only_cold = true;
-  measuring.replays = std::min(session->options().replays, kReplays);
-  Wanted wanted;
-  wanted.fused = false;
+  MeasureOptions measuring{
+      .fused = false, .only_cold = true, .replays = std::min(session->options().replays, kReplays)};
+  Wanted wanted{.fused = false};
   const std::optional<LtContext> lt = session->Lt();
   Results& results = session->results();
   const bool right = session->MeasureEach(wanted, [&](const Case& c, const PreparedCase& prepared) {

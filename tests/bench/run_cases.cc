@@ -36,12 +36,11 @@ void PrintRow(const Row& r, const Peers& peers) {
 }
 
 MeasureOptions OptionsOf(const Options& o) {
-  MeasureOptions m;
-  m.seeds = o.seeds;
-  m.check_rows = o.check_rows;
-  m.replays = o.replays;
-  m.batch_invariant = o.batch_invariant;
-  m.time = o.only != "check";
+  MeasureOptions m{.batch_invariant = o.batch_invariant,
+                   .time = o.only != "check",
+                   .seeds = o.seeds,
+                   .check_rows = o.check_rows,
+                   .replays = o.replays};
   if (o.only == "check" || o.only.empty()) return m;
   m.fused = o.only == "fused";
   m.unfused = o.only == "unfused";
@@ -81,9 +80,7 @@ int RunCases(Session* session) {
     if (!opened.ok()) std::printf("energy: %s\n", std::string(opened.status().message()).c_str());
     measuring.energy = meter.get();
   }
-  Wanted wanted;
-  wanted.batch_invariant = o.batch_invariant;
-  const bool right = MeasureAll(session, measuring, wanted);
+  const bool right = MeasureAll(session, measuring, {.batch_invariant = o.batch_invariant});
   const Results& results = session->results();
   std::printf("%s%s%s", BatchText(results.rows, session->peers()).c_str(),
               BatchInvariantText(results.rows).c_str(), Summary(results, session->peers()).c_str());
@@ -91,14 +88,11 @@ int RunCases(Session* session) {
 }
 
 int RunNeverSlower(Session* session) {
-  MeasureOptions measuring;
-  measuring.fused = false;
-  measuring.only_cold = true;
-  measuring.check_rows = kFewCheckedRows;
-  measuring.replays = std::min(session->options().replays, kFirstReplays);
-  Wanted wanted;
-  wanted.fused = false;
-  const bool right = MeasureAll(session, measuring, wanted);
+  MeasureOptions measuring{.fused = false,
+                           .only_cold = true,
+                           .check_rows = kFewCheckedRows,
+                           .replays = std::min(session->options().replays, kFirstReplays)};
+  const bool right = MeasureAll(session, measuring, {.fused = false});
   std::printf("%s", NeverSlowerText(session->results().rows).c_str());
   return right ? 0 : 1;
 }

@@ -21,9 +21,7 @@ int RunGraphSchedules(Session* session) {
     std::fprintf(stderr, "sinter_bench: %s\n", std::string(cases.status().message()).c_str());
     return 2;
   }
-  GraphScheduleOptions options;
-  options.count = o.graph_schedules;
-  options.threads = o.compile_threads;
+  GraphScheduleOptions options{.count = o.graph_schedules, .threads = o.compile_threads};
   options.replays = std::min(o.replays, options.replays);
   for (const GraphCase& c : *cases) {
     const absl::StatusOr<std::vector<SweepRow>> rows =

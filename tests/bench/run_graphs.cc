@@ -64,10 +64,7 @@ int RunGraphs(Session* session) {
     std::fprintf(stderr, "sinter_bench: %s\n", std::string(cases.status().message()).c_str());
     return 2;
   }
-  GraphOptions options;
-  options.time = o.only != "check";
-  options.seeds = o.seeds;
-  options.replays = o.replays;
+  GraphOptions options{.time = o.only != "check", .seeds = o.seeds, .replays = o.replays};
   const std::vector<PreparedGraph> prepared = PrepareGraphs(session, *cases);
   bool right = true;
   for (size_t i = 0; i < cases->size(); ++i) {

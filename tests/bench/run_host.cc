@@ -20,9 +20,7 @@ absl::StatusOr<std::shared_ptr<Engine>> RecordingEngine(const Session& session) 
 
 absl::StatusOr<HostRow> MeasureCase(Engine* engine, const GraphCase& c,
                                     PrepareOptions::Choice choice) {
-  PrepareOptions options;
-  options.choice = choice;
-  SINTER_ASSIGN_OR_RETURN(const auto plan, engine->Prepare(c.chain, c.m, options));
+  SINTER_ASSIGN_OR_RETURN(const auto plan, engine->Prepare(c.chain, c.m, {.choice = choice}));
   Measurer* const measurer = engine->ports().measurer.get();
   SINTER_ASSIGN_OR_RETURN(const auto data, GraphData::Make(measurer, c.chain, c.m, 1, 1));
   DeviceArena arena(measurer);
@@ -43,16 +41,14 @@ absl::StatusOr<HostRow> MeasureCase(Engine* engine, const GraphCase& c,
       const HostTimes times, MeasureHost(measurer, bare, [&](StreamHandle stream, int64_t fewer) {
         return plan->Launch(*binding, stream, std::max<int64_t>(c.m - fewer, 1), false);
       }));
-  HostRow row;
-  row.id = c.id;
-  row.problem = c.line;
-  row.plan = std::string(plan->plan().name());
-  row.kernels = static_cast<double>(bare.size());
-  row.launch_us = times.launch_us;
-  row.bare_us = times.bare_us;
-  row.changing_us = times.changing_us;
-  row.aim_us = HostAimUs(bare.size());
-  return row;
+  return HostRow{.id = c.id,
+                 .problem = c.line,
+                 .plan = std::string(plan->plan().name()),
+                 .kernels = static_cast<double>(bare.size()),
+                 .launch_us = times.launch_us,
+                 .bare_us = times.bare_us,
+                 .changing_us = times.changing_us,
+                 .aim_us = HostAimUs(bare.size())};
 }
 
 void Print(const HostRow& r) {

@@ -67,15 +67,12 @@ absl::Status Profile(Session* session, const Case& c, const PreparedCase& prepar
 
 int RunProfile(Session* session) {
   const std::string& contestant = session->options().profile;
-  Wanted wanted;
-  wanted.fused = contestant == "fused";
-  wanted.unfused = contestant == "unfused";
+  Wanted wanted{.fused = contestant == "fused", .unfused = contestant == "unfused"};
   const bool profiled =
       session->MeasureEach(wanted, [&](const Case& c, const PreparedCase& prepared) {
-        BytesRow row;
-        row.id = c.id;
-        row.layout = std::string(NameOf(c.matched.sequence.layout()));
-        row.contestant = contestant;
+        BytesRow row{.id = c.id,
+                     .layout = std::string(NameOf(c.matched.sequence.layout())),
+                     .contestant = contestant};
         const absl::Status status = Profile(session, c, prepared, &row);
         if (!status.ok()) {
           std::printf("%s: %s\n", c.id.c_str(), std::string(status.message()).c_str());

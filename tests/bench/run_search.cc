@@ -1,5 +1,4 @@
 // The modes that measure the search: brute force and rank.
-#include "src/product/matcher.h"
 #include "tests/bench/modes.h"
 #include "tests/bench/schedule_runs.h"
 #include "tests/bench/search_quality.h"
@@ -33,10 +32,8 @@ class Study {
     absl::StatusOr<LegalSpace> space = LegalSpaceOf(problem, session->ports().model);
     if (!space.ok()) return space.status();
     study->space_ = *std::move(space);
-    SearchOptions search;
-    search.top_k = kTop;
     const absl::StatusOr<SearchResult> found =
-        SearchSchedules(problem, session->ports().model, search);
+        SearchSchedules(problem, session->ports().model, {.top_k = kTop});
     if (!found.ok()) return found.status();
     study->row_.id = c.id;
     study->row_.layout = std::string(NameOf(c.matched.sequence.layout()));

@@ -3,7 +3,6 @@
 #ifndef SINTER_TESTS_BENCH_RUNNABLE_H_
 #define SINTER_TESTS_BENCH_RUNNABLE_H_
 
-#include "src/base/ports.h"
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
 #include "tests/bench/chain_data.h"

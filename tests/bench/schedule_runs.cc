@@ -39,12 +39,11 @@ absl::StatusOr<LegalSpace> LegalSpaceOf(const ProductSequence& problem, const De
 }
 
 SweepRow RowOf(const Case& c, const std::string& kind, int rank, const RankedSchedule& ranked) {
-  SweepRow row;
-  row.id = c.id;
-  row.layout = std::string(NameOf(c.matched.sequence.layout()));
-  row.kind = kind;
-  row.rank = rank;
-  row.schedule = ranked.schedule.ToString();
+  SweepRow row{.id = c.id,
+               .layout = std::string(NameOf(c.matched.sequence.layout())),
+               .kind = kind,
+               .rank = rank,
+               .schedule = ranked.schedule.ToString()};
   const Prediction& p = ranked.prediction;
   row.bound = p.bound;
   row.predicted_us = {{"total", p.total_us},   {"hbm", p.hbm_us},       {"l2", p.l2_us},

@@ -6,9 +6,7 @@ namespace sinter::bench {
 namespace {
 
 SweepRow Measured(int rank, double predicted, std::optional<double> measured) {
-  SweepRow row;
-  row.rank = rank;
-  row.schedule = "schedule " + std::to_string(rank);
+  SweepRow row{.rank = rank, .schedule = "schedule " + std::to_string(rank)};
   row.predicted_us["total"] = predicted;
   row.measured_us = measured;
   return row;
@@ -36,16 +34,15 @@ TEST(SearchQualityTest, NothingMeasuredIsAbsent) {
 }
 
 TEST(SearchQualityTest, TextsSayWhatIsReached) {
-  SearchRow row;
-  row.id = "G3";
-  row.legal = 1000;
-  row.measured = 500;
-  row.best_us = 5;
-  row.first_us = 5.4;
-  row.top_us = 6;
-  row.spearman = 0.95;
-  row.search_seconds = 2;
-  row.all_seconds = 50;
+  SearchRow row{.id = "G3",
+                .legal = 1000,
+                .measured = 500,
+                .best_us = 5,
+                .top_us = 6,
+                .first_us = 5.4,
+                .spearman = 0.95,
+                .search_seconds = 2,
+                .all_seconds = 50};
   EXPECT_THAT(BruteForceText(row), HasSubstr("5.40 us, 1.080 of the best (at most 1.10: reached)"));
   EXPECT_THAT(RankText(row, 5.0), HasSubstr("6.00 us, 1.200 of the best (at most 1.10: SHORT)"));
   EXPECT_THAT(RankText(row, 5.0), HasSubstr("0.950 (at least 0.9: reached)"));

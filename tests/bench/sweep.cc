@@ -26,8 +26,7 @@ struct Trial {
 absl::StatusOr<std::vector<RankedSchedule>> FusedRanking(const ProductSequence& problem,
                                                          const DeviceModel& model, int top,
                                                          Dataflow dataflow) {
-  SearchOptions search;
-  search.top_k = top;
+  SearchOptions search{.top_k = top};
   if (dataflow == Dataflow::kNone) {
     SINTER_ASSIGN_OR_RETURN(SearchResult found, SearchSchedules(problem, model, search));
     return std::move(found.ranked);
@@ -47,8 +46,7 @@ absl::Status AddFused(const Case& c, const ProductSequence& problem, const Devic
   SINTER_ASSIGN_OR_RETURN(const std::vector<RankedSchedule> ranked,
                           FusedRanking(problem, model, options.top, options.dataflow));
   for (size_t i = 0; i < ranked.size(); ++i) {
-    Trial trial;
-    trial.plan = PlanOf(c, ranked[i]);
+    Trial trial{.plan = PlanOf(c, ranked[i])};
     trial.rows.push_back(RowOf(c, "chain", static_cast<int>(i) + 1, ranked[i]));
     trials->push_back(std::move(trial));
   }
@@ -83,10 +81,9 @@ absl::Status AddUnfused(const Case& c, const ProductSequence& problem, const Dev
   for (size_t i = 0; i < std::max(one.size(), two.size()); ++i) {
     const RankedSchedule& first = one[std::min(i, one.size() - 1)];
     const RankedSchedule* second = two.empty() ? nullptr : &two[std::min(i, two.size() - 1)];
-    Trial trial;
-    trial.plan = second == nullptr
-                     ? PlanOf(c, first)
-                     : MakePlan(c.chain, c.matched, {{0, 1}, {1, 1}}, {first, *second});
+    Trial trial{.plan = second == nullptr
+                            ? PlanOf(c, first)
+                            : MakePlan(c.chain, c.matched, {{0, 1}, {1, 1}}, {first, *second})};
     trial.rows.push_back(RowOf(c, "first", static_cast<int>(i) + 1, first));
     if (second != nullptr) {
       trial.rows.push_back(RowOf(c, "second", static_cast<int>(i) + 1, *second));

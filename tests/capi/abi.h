@@ -65,9 +65,7 @@ inline void ReadFields(const sinter_error* error, Result* result) {
 template <typename Call>
 Result Try(Call&& call) {
   sinter_error* error = nullptr;
-  Result result;
-  result.status = call(&error);
-  result.has_error = error != nullptr;
+  Result result{.status = call(&error), .has_error = error != nullptr};
   if (error != nullptr) {
     result.code = sinter_error_get_code(error);
     result.message = sinter_error_get_message(error);

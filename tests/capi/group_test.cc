@@ -197,8 +197,7 @@ TEST(Group, OfOneProcess) {
 
 TEST(Group, WhatIsWrongWithOptionsIsNamed) {
   const ContextPtr context = OnGpu(0), target = MakeTarget();
-  Meeting meeting;
-  meeting.status = SINTER_UNAVAILABLE;
+  Meeting meeting{.status = SINTER_UNAVAILABLE};
   const Side side{&meeting, 0};
   sinter_group* group = nullptr;
   const auto create = [&](const sinter_group_options& options, sinter_context* in) {

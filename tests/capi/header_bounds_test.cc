@@ -1,7 +1,5 @@
 // The headers tell the library's bounds: each is read from the header's
 // text, then tried through the ABI, at the bound and one past it.
-#include <regex>
-
 #include "src/base/dtype.h"
 #include "src/engine/engine.h"
 #include "src/reference/compare.h"

@@ -1,6 +1,4 @@
 // sinter_context_write_metrics, read as strictly as Prometheus' text format 0.0.4 is defined.
-#include <regex>
-
 #include "tests/capi/abi.h"
 #include "tests/support/no_compiler.h"
 

@@ -2,7 +2,6 @@
 // nothing leaks a half-made object. operator new is replaced for the whole process, the library
 // included.
 #include "tests/capi/abi.h"
-#include "tests/support/common.h"
 
 namespace {
 

@@ -147,8 +147,7 @@ TEST_F(SlotAbi, WithManualAPlanWaitsForTheSwitch) {
     if (hit) {
       EXPECT_EQ(Await(kept).status, SINTER_OK);
     }
-    Gate gate;
-    gate.open = hit;
+    Gate gate{.open = hit};
     const sinter_prepare_options options = gate.Options();
     ASSERT_EQ(Create(&slot, &options, SINTER_SLOT_MANUAL, hit ? 20 : 200).status, SINTER_OK);
     if (!hit) {
@@ -233,8 +232,7 @@ TEST_F(SlotAbi, AReleaseEndsTheBuildUnlessAnotherHoldsIt) {
 
 TEST_F(SlotAbi, ABuildRunsAtLowPriorityAndItsCallerDoesNot) {
   const int before = getpriority(PRIO_PROCESS, 0);
-  Gate gate;
-  gate.open = true;
+  Gate gate{.open = true};
   const sinter_prepare_options options = gate.Options();
   SlotPtr slot;
   ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);

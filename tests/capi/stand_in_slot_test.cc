@@ -15,8 +15,7 @@ class StandInSlots : public testing::Test {
  protected:
   void SetUp() override {
     world_.compute = false;
-    sinter::PlanningHooks hooks;
-    hooks.plan = sinter::PlanChain;
+    sinter::PlanningHooks hooks{.plan = sinter::PlanChain};
     hooks.generate = [](const sinter::KernelSpec& spec, const sinter::DeviceModel& model) {
       return sinter::Generate(spec, model);
     };

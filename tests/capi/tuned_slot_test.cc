@@ -1,6 +1,5 @@
 // A slot that is offered what tuning found, over an engine whose GPU is a fake: the graph of before
 // keeps its plan, and the slot lets it go.
-#include "gmock/gmock.h"
 #include "src/capi/objects.h"
 #include "src/plan/plan.h"
 #include "tests/capi/abi.h"
@@ -119,8 +118,7 @@ TEST_F(TunedSlot, RefusesAPlanWhoseInputsAreInAnotherOrder) {
 
 TEST_F(TunedSlot, RefusesAPlanOfAnotherDevice) {
   const SlotPtr slot = Create();
-  FakeWorld without;
-  without.has_gpu = false;
+  FakeWorld without{.has_gpu = false};
   const ContextPtr other = ContextOn(without);
   sinter_plan* plan = nullptr;
   Ok([&](auto e) { return sinter_prepare(other.get(), chain_.get(), 16, nullptr, &plan, e); });

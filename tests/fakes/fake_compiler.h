@@ -14,10 +14,8 @@ class FakeCompiler : public Compiler {
   absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request, const KeepGoing*) override {
     ++compiles_;
     const size_t spread = std::hash<std::string>()(request.source) % (kMostFiller - kLeastFiller);
-    CompiledKernel kernel;
-    kernel.cubin = FakeCubin(request.entry, kLeastFiller + spread);
-    kernel.registers = 64;
-    return kernel;
+    return CompiledKernel{.cubin = FakeCubin(request.entry, kLeastFiller + spread),
+                          .registers = 64};
   }
   absl::StatusOr<std::string> ToolchainId() override { return std::string("fake 1"); }
   bool Loaded() const override { return true; }

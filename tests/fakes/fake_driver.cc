@@ -509,9 +509,7 @@ CUresult FakeCalls::LaunchKernelEx(const CUlaunchConfig* config, CUfunction func
   launch.config.attrs = nullptr;
   if (f.recording_) f.launches_.push_back(launch);
   if (launch.captured) {
-    FakeNode node;
-    node.kernel = true;
-    node.launch = std::move(launch);
+    FakeNode node{.kernel = true, .launch = std::move(launch)};
     f.AddNode(f.graphs_[stream->second.graph], std::move(node));
     return CUDA_SUCCESS;
   }

@@ -79,8 +79,7 @@ CUresult FakeCalls::GraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraph
                                  CUgraphNodeParams* params) {
   const auto found = f.graphs_.find(IdOf(graph));
   if (found == f.graphs_.end()) return CUDA_ERROR_INVALID_VALUE;
-  FakeNode made;
-  made.kernel = params->type == CU_GRAPH_NODE_TYPE_KERNEL;
+  FakeNode made{.kernel = params->type == CU_GRAPH_NODE_TYPE_KERNEL};
   if (!made.kernel && params->type != CU_GRAPH_NODE_TYPE_EMPTY) return CUDA_ERROR_NOT_SUPPORTED;
   for (size_t i = 0; i < count; ++i) {
     const auto& nodes = found->second.nodes;
@@ -146,8 +145,7 @@ CUresult FakeCalls::GraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode n
   }
   for (FakeNode& one : found->second.nodes) {
     if (one.node != node || !one.kernel) continue;
-    FakeLaunch launch;
-    launch.config = ConfigOf(*params);
+    FakeLaunch launch{.config = ConfigOf(*params)};
     launch.attributes = one.launch.attributes;
     const CUresult described = f.Describe(params->func, params->kernelParams, &launch);
     if (described != CUDA_SUCCESS) return described;

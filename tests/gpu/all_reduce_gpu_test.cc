@@ -219,9 +219,7 @@ class Rank {
 };
 
 RankGroupOptions GroupOptions(uint64_t timeout_ms) {
-  RankGroupOptions options;
-  options.timeout_ms = timeout_ms;
-  return options;
+  return RankGroupOptions{.timeout_ms = timeout_ms};
 }
 
 class Collectives : public ::testing::Test {

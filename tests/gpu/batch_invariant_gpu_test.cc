@@ -1,6 +1,5 @@
 // A row's bits do not depend on how many rows there are, where plans are batch-invariant; nor on
 // the schedule, where schedules have one row order.
-#include "src/engine/verify.h"
 #include "src/plan/plan.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/schedule_check.h"
@@ -98,8 +97,7 @@ bool HasPoison(const std::string& bits) {
 }
 
 FfnSpec PlainSpec() {
-  FfnSpec spec;
-  spec.n = 1536;
+  FfnSpec spec{.n = 1536};
   spec.k = 416;  // steps past it, with a block_k of 128
   spec.l = 384;
   spec.act = Activation::kGeluTanh;
@@ -108,17 +106,15 @@ FfnSpec PlainSpec() {
 }
 
 FfnSpec GatedSpec() {
-  FfnSpec spec;
-  spec.gated = true;
-  spec.n = 1024;
-  spec.k = 512;
-  spec.l = 520;
-  spec.act = Activation::kSilu;
-  spec.layout = Layout::kIO;
-  spec.scale1 = 0.75;
-  spec.factor1 = true;
-  spec.residual = true;
-  return spec;
+  return FfnSpec{.gated = true,
+                 .n = 1024,
+                 .k = 512,
+                 .l = 520,
+                 .act = Activation::kSilu,
+                 .layout = Layout::kIO,
+                 .residual = true,
+                 .scale1 = 0.75,
+                 .factor1 = true};
 }
 
 // rmsnorm, gated FFN, residual.

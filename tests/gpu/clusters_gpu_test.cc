@@ -15,12 +15,8 @@ constexpr int kBehindOneAnother = 40;
 
 // Plain and gated, either layout and dtype, ragged columns, biases, a residual.
 std::vector<FfnSpec> Specs() {
-  FfnSpec plain;
-  plain.n = 1544;
-  plain.k = 328;
-  plain.l = 523;
-  plain.act = Activation::kRelu;
-  plain.bias1 = plain.bias2 = true;
+  FfnSpec plain{
+      .n = 1544, .k = 328, .l = 523, .act = Activation::kRelu, .bias1 = true, .bias2 = true};
   FfnSpec gated = plain;
   gated.gated = true;
   gated.n = 1032;
@@ -33,11 +29,7 @@ std::vector<FfnSpec> Specs() {
   io.layout = Layout::kIO;
   io.dtype = DType::kBF16;
   io.rounds_sum = true;
-  FfnSpec wide;
-  wide.n = 3072;
-  wide.k = 256;
-  wide.l = 1024;
-  wide.act = Activation::kGeluErf;
+  FfnSpec wide{.n = 3072, .k = 256, .l = 1024, .act = Activation::kGeluErf};
   return {plain, gated, io, wide};
 }
 

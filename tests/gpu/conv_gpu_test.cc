@@ -82,8 +82,7 @@ class ConvRun {
 
  private:
   absl::StatusOr<Guarded> Make(uint64_t bytes) {
-    Guarded buffer;
-    buffer.bytes = bytes;
+    Guarded buffer{.bytes = bytes};
     SINTER_ASSIGN_OR_RETURN(buffer.all, arena_.Allocate(bytes + 2 * kGuard));
     SINTER_RETURN_IF_ERROR(measurer_->Fill(buffer.all, kPoison));
     return buffer;
@@ -132,9 +131,7 @@ class Convolutions : public GpuTest {
       ConvRun run(ports(), chain, images);
       ASSERT_OK(run.Upload(static_cast<uint64_t>(images)));
       for (const Choice choice : {Choice::kBest, Choice::kFused, Choice::kUnfused}) {
-        PrepareOptions options;
-        options.choice = choice;
-        const auto plan = engine()->Prepare(chain, images, options);
+        const auto plan = engine()->Prepare(chain, images, {.choice = choice});
         if (!plan.ok() && choice == Choice::kFused) continue;
         ASSERT_OK(plan);
         EXPECT_OK(run.Check(*plan)) << (*plan)->plan().ToText();
@@ -252,12 +249,7 @@ TEST_F(Convolutions, FoldedBatchNorms) {
   for (const int64_t taps : {1, 3}) {
     for (const FilterLayout filter : {FilterLayout::kOHWI, FilterLayout::kHWIO}) {
       for (const DType dtype : {DType::kBF16, DType::kF16}) {
-        ConvSpec spec;
-        spec.height = 9;
-        spec.width = 7;
-        spec.channels = 64;
-        spec.filter = filter;
-        spec.dtype = dtype;
+        ConvSpec spec{.height = 9, .width = 7, .channels = 64, .filter = filter, .dtype = dtype};
         spec.layers.resize(2);
         for (ConvLayer& layer : spec.layers) layer.scale = layer.bias = true;
         spec.layers[0].out = 72;

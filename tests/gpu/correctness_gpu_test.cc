@@ -47,11 +47,10 @@ std::string ParamName(const ::testing::TestParamInfo<Param>& info) {
 }
 
 absl::StatusOr<Chain> ChainOf(const Param& param) {
-  FfnSpec spec;
-  spec.gated = param.problem.gated;
-  spec.n = param.problem.n;
-  spec.k = param.problem.k;
-  spec.l = param.problem.l;
+  FfnSpec spec{.gated = param.problem.gated,
+               .n = param.problem.n,
+               .k = param.problem.k,
+               .l = param.problem.l};
   spec.act = spec.gated ? Activation::kSilu : Activation::kRelu;
   spec.layout = param.layout;
   return MakeFfnChain(spec);

@@ -7,14 +7,7 @@ namespace {
 
 constexpr int64_t kMost = 300;
 
-FfnSpec PlainSpec() {
-  FfnSpec spec;
-  spec.n = 768;
-  spec.k = 384;
-  spec.l = 264;
-  spec.act = Activation::kRelu;
-  return spec;
-}
+FfnSpec PlainSpec() { return FfnSpec{.n = 768, .k = 384, .l = 264, .act = Activation::kRelu}; }
 
 // Large enough that C goes through memory.
 FfnSpec LargeSpec() {
@@ -26,14 +19,8 @@ FfnSpec LargeSpec() {
 }
 
 FfnSpec GatedSpec() {
-  FfnSpec spec;
-  spec.gated = true;
-  spec.n = 640;
-  spec.k = 256;
-  spec.l = 320;
-  spec.act = Activation::kSilu;
-  spec.layout = Layout::kIO;
-  return spec;
+  return FfnSpec{
+      .gated = true, .n = 640, .k = 256, .l = 320, .act = Activation::kSilu, .layout = Layout::kIO};
 }
 
 class EveryM : public GpuTest {
@@ -72,9 +59,7 @@ TEST_F(EveryM, GatedUnfused) { Sweep(GatedSpec(), PrepareOptions::Choice::kUnfus
 TEST_F(EveryM, NoRowsIsANoOp) {
   const Chain chain = Got(MakeFfnChain(PlainSpec()));
   for (auto choice : {PrepareOptions::Choice::kFused, PrepareOptions::Choice::kUnfused}) {
-    PrepareOptions options;
-    options.choice = choice;
-    const auto plan = Got(engine()->Prepare(chain, 16, options));
+    const auto plan = Got(engine()->Prepare(chain, 16, {.choice = choice}));
     const auto data = Got(DeviceChain::Make(ports(), chain, 16, 7));
     const auto run = Got(data->Bind(plan));
     const std::string output = Got(data->Run(run, 0));
@@ -92,17 +77,11 @@ TEST_F(EveryM, MoreRowsThanTheBucketAreRefused) {
 }
 
 TEST_F(EveryM, MoreRowsThanTheLargestBucketAreLooped) {
-  FfnSpec spec;
-  spec.n = 128;
-  spec.k = 64;
-  spec.l = 72;
-  spec.act = Activation::kSilu;
+  FfnSpec spec{.n = 128, .k = 64, .l = 72, .act = Activation::kSilu};
   const int64_t rows = kLargestBucket + 333;
   const Chain chain = Got(MakeFfnChain(spec));
   for (auto choice : {PrepareOptions::Choice::kFused, PrepareOptions::Choice::kUnfused}) {
-    PrepareOptions options;
-    options.choice = choice;
-    const auto plan = engine()->Prepare(chain, rows, options);
+    const auto plan = engine()->Prepare(chain, rows, {.choice = choice});
     if (!plan.ok() && choice == PrepareOptions::Choice::kFused) continue;  // no legal fused plan
     ASSERT_OK(plan);
     const auto data = Got(DeviceChain::Make(ports(), chain, rows, 7));

@@ -15,10 +15,8 @@ void ExpectAgrees(const absl::StatusOr<Chain>& chain, int64_t m) {
   const auto inputs = Got(RandomInputs(*chain, m, 5));
   std::vector<const void*> pointers;
   for (const std::string& input : inputs) pointers.push_back(input.data());
-  ReferenceOptions options;
-  options.threads = 1;
-  options.skip_final_cast = true;
-  const auto oracle = Got(RunReferenceF64(*chain, m, pointers, options));
+  const auto oracle =
+      Got(RunReferenceF64(*chain, m, pointers, {.threads = 1, .skip_final_cast = true}));
   const auto fast = Got(FfnReference(*chain, m, inputs, AllRows(m), 2));
   const ErrorMeasure errors = Compare(fast, oracle[0]);
   // The constants of gelu are f32 scalars in a chain.
@@ -119,11 +117,7 @@ TEST(FfnReference, AgreesWithTheOracleOnSequencesOfProducts) {
 }
 
 TEST(FfnReference, TakesRowsInAnyOrder) {
-  FfnSpec spec;
-  spec.n = 24;
-  spec.k = 16;
-  spec.l = 5;
-  const Chain chain = MakeFfnChain(spec).value();
+  const Chain chain = MakeFfnChain({.n = 24, .k = 16, .l = 5}).value();
   const auto inputs = RandomInputs(chain, 9, 1).value();
   const auto all = FfnReference(chain, 9, inputs, AllRows(9), 1).value();
   const auto some = FfnReference(chain, 9, inputs, {8, 0, 3}, 1).value();

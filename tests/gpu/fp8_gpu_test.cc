@@ -132,9 +132,8 @@ class ScaledRuns {
   absl::Status SetReference(int64_t rows) {
     std::vector<const void*> pointers;
     for (const std::string& input : inputs_) pointers.push_back(input.data());
-    ReferenceOptions options;
-    options.skip_final_cast = true;
-    SINTER_ASSIGN_OR_RETURN(auto outputs, RunReferenceF64(chain_, rows, pointers, options));
+    SINTER_ASSIGN_OR_RETURN(auto outputs,
+                            RunReferenceF64(chain_, rows, pointers, {.skip_final_cast = true}));
     reference_ = std::move(outputs[0]);
     return absl::OkStatus();
   }
@@ -243,16 +242,15 @@ Chain Layer(int64_t n, int64_t k, Granularity granularity) {
   const ValueId x = matrix(DType::kBF16, Dim::M(), k);
   const ValueId gamma = b.Input({DType::kBF16, {Dim::Constant(k)}}, {true, {}, "gamma"}).value();
   const ValueId normed = AddRmsNorm(b, x, 1e-5, gamma).value();
-  QuantizeSpec rows;
-  rows.granularity = Granularity::kRow;
-  QuantizeSpec middle;
-  middle.granularity = granularity;
-  ScaledFfnOperands in;
-  in.a = AddQuantize(b, normed, rows).value();
-  in.w1 = weights(n, k);
-  in.w_up = weights(n, k);
-  in.w2 = weights(k, n);
-  const ValueId y = AddScaledFfn(b, in, true, middle, Activation::kSilu).value();
+  QuantizeSpec rows{.granularity = Granularity::kRow};
+  QuantizeSpec middle{.granularity = granularity};
+  const ValueId y = AddScaledFfn(b,
+                                 {.a = AddQuantize(b, normed, rows).value(),
+                                  .w1 = weights(n, k),
+                                  .w_up = weights(n, k),
+                                  .w2 = weights(k, n)},
+                                 true, middle, Activation::kSilu)
+                        .value();
   const ValueId wide = b.Cast(x, DType::kF32).value();
   const ValueId sum = b.Binary(BinaryKind::kAdd, y, wide).value();
   EXPECT_TRUE(b.Output(b.Cast(sum, DType::kBF16).value()).ok());

@@ -40,10 +40,8 @@ std::vector<absl::StatusOr<PreparedPlanPtr>> PrepareAll(Engine* engine,
       threads, static_cast<int64_t>(jobs.size()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           const PlanJob& job = jobs[static_cast<size_t>(i)];
-          PrepareOptions options;
-          options.choice = job.choice;
-          options.batch_invariant = job.batch_invariant;
-          plans[static_cast<size_t>(i)] = engine->Prepare(*job.chain, job.m, options);
+          plans[static_cast<size_t>(i)] = engine->Prepare(
+              *job.chain, job.m, {.batch_invariant = job.batch_invariant, .choice = job.choice});
         }
       });
   return plans;

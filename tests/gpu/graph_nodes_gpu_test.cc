@@ -203,13 +203,9 @@ class GraphNodes : public StreamTest {
 
   // Plans of `dataflow` from all over its space.
   void ExpectALaunchsBytesOf(Dataflow dataflow) {
-    FfnSpec spec;
-    spec.gated = true;
-    spec.n = 1024;
-    spec.k = 512;
-    spec.l = 512;
-    spec.act = Activation::kSilu;
-    const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
+    const auto chain = std::make_shared<const Chain>(
+        MakeFfnChain({.gated = true, .n = 1024, .k = 512, .l = 512, .act = Activation::kSilu})
+            .value());
     const std::vector<Plan> plans = SpreadPlans(*chain, kBucket, ports().model, dataflow, 8);
     ASSERT_FALSE(plans.empty());
     bool clusters = false, cooperative = false;
@@ -231,9 +227,7 @@ class GraphNodes : public StreamTest {
                              size_t min_kernels) {
     const auto problem = Got(ParseProblem(line));
     for (const auto choice : {PrepareOptions::Choice::kBest, kUnfused}) {
-      PrepareOptions options;
-      options.choice = choice;
-      const auto plan = Got(engine()->Prepare(problem.chain, m, options));
+      const auto plan = Got(engine()->Prepare(problem.chain, m, {.choice = choice}));
       SCOPED_TRACE(plan->plan().ToText());
       if (choice == kUnfused) {
         EXPECT_GE(plan->plan().kernels.size(), min_kernels);
@@ -265,17 +259,12 @@ TEST_F(GraphNodes, OfMoreRowsThanTheLargestBucket) {
 }
 
 TEST_F(GraphNodes, BehindAKernelThatWritesLate) {
-  FfnSpec spec;
-  spec.gated = true;
-  spec.n = 3072;
-  spec.k = spec.l = 1024;
-  spec.act = Activation::kSilu;
-  const Chain chain = MakeFfnChain(spec).value();
+  const Chain chain =
+      MakeFfnChain({.gated = true, .n = 3072, .k = 1024, .l = 1024, .act = Activation::kSilu})
+          .value();
   const int a = MatchProducts(chain).value().rows;
   for (const auto choice : {kFused, kUnfused}) {
-    PrepareOptions options;
-    options.choice = choice;
-    const auto plan = Got(engine()->Prepare(chain, kBucket, options));
+    const auto plan = Got(engine()->Prepare(chain, kBucket, {.choice = choice}));
     const auto data = Got(DeviceChain::Make(ports(), chain, kBucket, 3));
     const DeviceBuffer input = data->input_buffer(a);
     const std::string& bytes = data->inputs()[static_cast<size_t>(a)];

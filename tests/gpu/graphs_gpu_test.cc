@@ -1,7 +1,6 @@
 // Random graphs of every op and type, against the float64 reference: outputs and workspace are
 // poisoned before, every element is compared. SINTER_GPU_GRAPHS graphs (40) from seed
 // SINTER_GPU_SEED (1) on; 500 take some two minutes, for which SINTER_GPU_TEST_SECONDS is raised.
-#include "src/chain/chain.h"
 #include "tests/bench/exact_graph.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/stitch_runs.h"

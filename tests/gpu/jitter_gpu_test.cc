@@ -12,11 +12,7 @@ constexpr int64_t kRows = 128;
 constexpr size_t kSchedules = 12;  // of each dataflow and chain
 
 std::vector<FfnSpec> Specs() {
-  FfnSpec plain;
-  plain.n = 1536;
-  plain.k = 384;
-  plain.l = 384;
-  plain.act = Activation::kRelu;
+  FfnSpec plain{.n = 1536, .k = 384, .l = 384, .act = Activation::kRelu};
   FfnSpec gated = plain;
   gated.gated = true;
   gated.n = 1024;

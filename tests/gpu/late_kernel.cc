@@ -24,13 +24,8 @@ absl::StatusOr<std::shared_ptr<const LateKernel>> LateKernel::Make(Compiler* com
                                                                    Loader* loader,
                                                                    DeviceBuffer from,
                                                                    DeviceBuffer to) {
-  CompileRequest request;
-  request.name = "late.cu";
-  request.source = kSource;
-  request.arch = "sm_90a";
-  request.entry = "late";
-  LaunchRecipe recipe;
-  recipe.entry = "late";
+  CompileRequest request{.name = "late.cu", .source = kSource, .arch = "sm_90a", .entry = "late"};
+  LaunchRecipe recipe{.entry = "late"};
   recipe.grid[0] = 16;
   recipe.block[0] = 128;
   ArgSlot source, target, words;

@@ -21,12 +21,9 @@ struct Work {
 };
 
 Chain ShapeOf(int i) {
-  FfnSpec spec;
-  spec.n = 256 + 64 * (i % 10);
-  spec.k = 64 + 64 * (i / 10);
-  spec.l = 64;
-  spec.act = Activation::kRelu;
-  return MakeFfnChain(spec).value();
+  return MakeFfnChain(
+             {.n = 256 + 64 * (i % 10), .k = 64 + 64 * (i / 10), .l = 64, .act = Activation::kRelu})
+      .value();
 }
 
 // Three hundred distinct plans.

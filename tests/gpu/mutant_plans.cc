@@ -50,8 +50,7 @@ absl::StatusOr<std::vector<Plan>> GroupedPlans(const Chain& chain, const DeviceM
 absl::StatusOr<Chain> MakeNormedChain() {
   ChainBuilder b;
   const Dim n = Dim::Constant(2304), k = Dim::Constant(1032);
-  InputOptions constant;
-  constant.constant = true;
+  InputOptions constant{.constant = true};
   SINTER_ASSIGN_OR_RETURN(const ValueId x, b.Input({DType::kBF16, {Dim::M(), k}}));
   SINTER_ASSIGN_OR_RETURN(const ValueId w, b.Input({DType::kBF16, {n, k}}, constant));
   SINTER_ASSIGN_OR_RETURN(const ValueId normal, AddRmsNorm(b, x, 1e-5, kNoValue));
@@ -62,8 +61,7 @@ absl::StatusOr<Chain> MakeNormedChain() {
 }
 
 FfnSpec SpecFor(Dataflow dataflow) {
-  FfnSpec spec;
-  spec.act = Activation::kRelu;
+  FfnSpec spec{.act = Activation::kRelu};
   if (dataflow == Dataflow::kResidentWeights) {
     spec.n = 512;
     spec.k = spec.l = 128;

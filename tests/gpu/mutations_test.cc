@@ -6,11 +6,7 @@
 namespace sinter::gpu_testing {
 namespace {
 
-CompileRequest Library() {
-  CompileRequest request;
-  request.headers = CopyDeviceHeaders();
-  return request;
-}
+CompileRequest Library() { return CompileRequest{.headers = CopyDeviceHeaders()}; }
 
 TEST(Mutations, EachAppliesToTheDeviceLibrary) {
   const CompileRequest original = Library();

@@ -4,7 +4,6 @@
 // one unit in the last place of the result's type, or twice that of PyTorch, which is modelled by
 // its formula in f32 on the host. Then NaN in every kind of operand, reductions, and norms whose
 // inputs have a large mean.
-#include "src/chain/op.h"
 #include "src/reference/reference.h"
 #include "src/standin/stand_in.h"
 #include "tests/gpu/gpu_fixture.h"
@@ -116,9 +115,8 @@ class Octaves : public GpuTest {
     SINTER_RETURN_IF_ERROR(measurer.Download(&result[0], output, result.size()));
     Ran ran;
     SINTER_ASSIGN_OR_RETURN(ran.got, OutputValues(chain, 0, m, result));
-    ReferenceOptions exactly;
-    exactly.skip_final_cast = true;
-    SINTER_ASSIGN_OR_RETURN(auto outputs, RunReferenceF64(chain, m, hosts, exactly));
+    SINTER_ASSIGN_OR_RETURN(auto outputs,
+                            RunReferenceF64(chain, m, hosts, {.skip_final_cast = true}));
     ran.want = std::move(outputs[0]);
     return ran;
   }
@@ -348,9 +346,7 @@ TEST_F(Octaves, NaNStaysInEveryKernel) {
           std::vector<std::string> inputs = random;
           const uint16_t nan = 0x7fff;  // in either type
           std::memcpy(&inputs[input][inputs[input].size() / 4 * 2], &nan, sizeof nan);
-          PrepareOptions options;
-          options.choice = choice;
-          const auto ran = Run(chain, kRows, inputs, options);
+          const auto ran = Run(chain, kRows, inputs, {.choice = choice});
           if (!ran.ok() && choice == PrepareOptions::Choice::kFused) continue;  // none is legal
           ASSERT_OK(ran) << text;
           int64_t lost = 0, made = 0;

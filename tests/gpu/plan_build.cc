@@ -67,8 +67,7 @@ std::vector<absl::StatusOr<LoadedPlanPtr>> BuildPlans(const Ports& ports,
 
 absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& schedule) {
   SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, bucket, true));
-  RankedSchedule ranked;
-  ranked.schedule = schedule;
+  RankedSchedule ranked{.schedule = schedule};
   return MakePlan(chain, matched, {{0, 2}}, {ranked});
 }
 

@@ -12,8 +12,7 @@ namespace {
 
 // Rows of each launch of the plan's first kernel.
 std::vector<int64_t> RowsLaunched(const char* problem, int64_t m) {
-  testing::FakeWorld world;
-  world.compute = false;
+  testing::FakeWorld world{.compute = false};
   const Ports ports = world.MakePorts();
   const auto chain = std::make_shared<const Chain>(ParseProblem(problem)->chain);
   const FusionResult fused = Got(PlanChain(*chain, kLargestBucket, world.model, {}));

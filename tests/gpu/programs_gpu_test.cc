@@ -1,6 +1,5 @@
 // Programs in the epilogue: schedules over the whole space of a product, rows that end anywhere,
 // auxiliary results, all against the float64 reference with poisoned outputs; NaN stays NaN.
-#include "src/chain/chain.h"
 #include "src/fusion/fusion.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
@@ -109,9 +108,8 @@ void ExpectAux(const Ports& ports, const std::vector<EpilogueChain>& chains) {
     std::vector<Plan> plans;
     std::vector<int64_t> rows;  // by plan
     for (const int64_t m : kAuxRows) {
-      FusionOptions options;
-      options.for_tuning = true;
-      const auto planned = Got(PlanChain(c.chain, BucketOf(c.chain, m), ports.model, options));
+      const auto planned =
+          Got(PlanChain(c.chain, BucketOf(c.chain, m), ports.model, {.for_tuning = true}));
       EXPECT_EQ(planned.chosen.kernels.size(), 1u) << planned.chosen.ToText();
       plans.push_back(planned.chosen);
       for (size_t i = 0; i < planned.alternatives.size() && i + 1 < kAuxPlans; ++i) {

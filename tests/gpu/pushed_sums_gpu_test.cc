@@ -200,9 +200,7 @@ class PushedSums : public ::testing::Test {
       auto opened = Got(OpenPeerMemory(TestConfig(), r));
       memory.push_back(std::move(opened));
     }
-    RankGroupOptions options;
-    options.slot_bytes = slot_bytes;
-    auto groups = Got(RankGroup::CreateLocal(std::move(memory), options));
+    auto groups = Got(RankGroup::CreateLocal(std::move(memory), {.slot_bytes = slot_bytes}));
     for (int r = 0; r < kRanks; ++r) ranks_[r].group = groups[static_cast<size_t>(r)];
   }
   // `work(rank)` of all ranks at once.

@@ -119,9 +119,7 @@ class RankPlans : public ::testing::Test {
       auto opened = Got(OpenPeerMemory(TestConfig(), r));
       memory.push_back(std::move(opened));
     }
-    RankGroupOptions options;
-    options.slot_bytes = slot_bytes;
-    auto groups = Got(RankGroup::CreateLocal(std::move(memory), options));
+    auto groups = Got(RankGroup::CreateLocal(std::move(memory), {.slot_bytes = slot_bytes}));
     for (int r = 0; r < kRanks; ++r) ASSERT_OK(ranks_[r]->Bind(groups[static_cast<size_t>(r)]));
   }
 
@@ -236,9 +234,7 @@ TEST_F(RankPlans, OfRowsTellSlotsThatAreTooSmall) {
     auto opened = Got(OpenPeerMemory(TestConfig(), r));
     memory.push_back(std::move(opened));
   }
-  RankGroupOptions options;
-  options.slot_bytes = 64 << 10;
-  auto groups = Got(RankGroup::CreateLocal(std::move(memory), options));
+  auto groups = Got(RankGroup::CreateLocal(std::move(memory), {.slot_bytes = 64 << 10}));
   const absl::Status refused = larger->Bind(groups[0]);
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
   EXPECT_NE(refused.message().find("make the group with larger slots"), absl::string_view::npos);

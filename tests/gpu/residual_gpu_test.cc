@@ -12,13 +12,8 @@ constexpr size_t kSchedules = 10, kPaused = 3;  // of each dataflow and chain
 // Plain and gated, either layout and dtype, aligned and ragged columns, rounded once and twice,
 // sums activated and not.
 std::vector<FfnSpec> Specs() {
-  FfnSpec plain;
-  plain.n = 776;
-  plain.k = 328;
-  plain.l = 523;
-  plain.act = Activation::kRelu;
-  plain.bias2 = true;
-  plain.residual = true;
+  FfnSpec plain{
+      .n = 776, .k = 328, .l = 523, .act = Activation::kRelu, .bias2 = true, .residual = true};
   FfnSpec gated = plain;
   gated.gated = true;
   gated.n = 520;
@@ -77,19 +72,17 @@ TEST_F(Residuals, ClusterExchangeWithPauses) { RunAll(Dataflow::kClusterExchange
 // The residual of a launch that is looped over rows moves with them.
 TEST_F(Residuals, ManyRows) {
   constexpr int64_t kMany = 9000;
-  FfnSpec spec;
-  spec.gated = true;
-  spec.act = Activation::kSilu;
-  spec.n = 256;
-  spec.k = 128;
-  spec.l = 128;
-  spec.residual = spec.rounds_sum = true;
-  const Chain chain = MakeFfnChain(spec).value();
+  const Chain chain = MakeFfnChain({.gated = true,
+                                    .n = 256,
+                                    .k = 128,
+                                    .l = 128,
+                                    .act = Activation::kSilu,
+                                    .residual = true,
+                                    .rounds_sum = true})
+                          .value();
   const auto data = Got(DeviceChain::Make(ports(), chain, kMany, 23));
   for (const auto choice : {PrepareOptions::Choice::kUnfused, PrepareOptions::Choice::kFused}) {
-    PrepareOptions options;
-    options.choice = choice;
-    const auto plan = Got(engine()->Prepare(chain, kMany, options));
+    const auto plan = Got(engine()->Prepare(chain, kMany, {.choice = choice}));
     ExpectCorrect(*data, plan, kMany, 2);
     ExpectCorrect(*data, plan, 8193, 1);
   }
@@ -103,17 +96,14 @@ TEST_F(Residuals, RowsWithGaps) {
     return *b.Input({DType::kBF16, {Dim::Constant(kWidth), Dim::Constant(kWidth)}}, {true, {}, ""});
   };
   const ValueId a = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(kWidth)}});
-  InputOptions strided;
-  strided.strides = {{kStride, 0}, {1, 0}};
-  const ValueId r = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(kWidth)}}, strided);
+  const ValueId r = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(kWidth)}},
+                             {.strides = {{kStride, 0}, {1, 0}}});
   const ValueId c = *AddLinear(b, a, weight(), kNoValue, Layout::kOI, Activation::kRelu);
   const ValueId e = *AddLinear(b, c, weight(), kNoValue, Layout::kOI);
   const auto chain = Finished(b, {*b.Cast(*b.Binary(BinaryKind::kAdd, e, r), DType::kBF16)});
   const auto data = Got(DeviceChain::Make(ports(), chain, kRows, 29));
   for (const auto choice : {PrepareOptions::Choice::kUnfused, PrepareOptions::Choice::kFused}) {
-    PrepareOptions options;
-    options.choice = choice;
-    const auto plan = Got(engine()->Prepare(chain, kRows, options));
+    const auto plan = Got(engine()->Prepare(chain, kRows, {.choice = choice}));
     for (int64_t m : kSomeRows) ExpectCorrect(*data, plan, m, 2);
   }
 }

@@ -1,7 +1,6 @@
 // Products that a constant, a number of each row and one of each column multiply, in every
 // dataflow: schedules over the whole space, rows that end anywhere, with residuals and without,
 // with and without pauses, and launches that are looped over rows.
-#include "src/product/matcher.h"
 #include "tests/gpu/sweep_test.h"
 #include "tests/support/chains.h"
 
@@ -13,13 +12,13 @@ constexpr size_t kSchedules = 8, kPaused = 3;  // of each dataflow and chain
 // Factors of either product or both, of either dtype; plain and gated, either layout, aligned and
 // ragged columns, with bias, constant and residual.
 std::vector<FfnSpec> Specs() {
-  FfnSpec plain;
-  plain.n = 776;
-  plain.k = 328;
-  plain.l = 523;
-  plain.act = Activation::kRelu;
-  plain.factor1 = plain.factor2 = true;
-  plain.bias2 = true;
+  FfnSpec plain{.n = 776,
+                .k = 328,
+                .l = 523,
+                .act = Activation::kRelu,
+                .bias2 = true,
+                .factor1 = true,
+                .factor2 = true};
   FfnSpec gated = plain;
   gated.gated = true;
   gated.n = 520;
@@ -116,21 +115,21 @@ TEST_F(ColumnScales, ProductsWithPauses) { RunScaled(Dataflow::kProduct, true); 
 TEST_F(RowFactors, ManyRows) {
   constexpr int64_t kMany = 9000;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    FfnSpec spec;
-    spec.gated = true;
-    spec.act = Activation::kSilu;
-    spec.n = 256;
-    spec.k = 128;
-    spec.l = 128;
-    spec.factor1 = spec.factor2 = true;
-    spec.scale_w1 = spec.scale_w2 = true;
-    spec.factor_dtype = spec.scale_w_dtype = dtype;
-    const Chain chain = MakeFfnChain(spec).value();
+    const Chain chain = MakeFfnChain({.gated = true,
+                                      .n = 256,
+                                      .k = 128,
+                                      .l = 128,
+                                      .act = Activation::kSilu,
+                                      .factor1 = true,
+                                      .factor2 = true,
+                                      .scale_w1 = true,
+                                      .scale_w2 = true,
+                                      .factor_dtype = dtype,
+                                      .scale_w_dtype = dtype})
+                            .value();
     const auto data = Got(DeviceChain::Make(ports(), chain, kMany, 37));
     for (const auto choice : {PrepareOptions::Choice::kUnfused, PrepareOptions::Choice::kFused}) {
-      PrepareOptions options;
-      options.choice = choice;
-      const auto plan = Got(engine()->Prepare(chain, kMany, options));
+      const auto plan = Got(engine()->Prepare(chain, kMany, {.choice = choice}));
       ExpectCorrect(*data, plan, kMany, 2);
       ExpectCorrect(*data, plan, 8193, 1);
     }
@@ -150,8 +149,7 @@ Chain ChainOf(const NormedProduct& p) {
   ChainBuilder b;
   const Dim n = Dim::Constant(p.n), k = Dim::Constant(p.k);
   const bool oi = p.layout == Layout::kOI;
-  InputOptions constant;
-  constant.constant = true;
+  InputOptions constant{.constant = true};
   const ValueId x = *b.Input({p.dtype, {Dim::M(), k}});
   const ValueId normal = *AddRmsNorm(b, x, p.eps, kNoValue);
   const auto product = [&] {

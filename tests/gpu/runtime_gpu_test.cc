@@ -12,22 +12,14 @@ constexpr auto kFused = PrepareOptions::Choice::kFused;
 constexpr auto kUnfused = PrepareOptions::Choice::kUnfused;
 
 FfnSpec Square(int64_t n, int64_t k, bool gated) {
-  FfnSpec spec;
-  spec.gated = gated;
-  spec.n = n;
-  spec.k = k;
-  spec.l = k;
-  spec.act = Activation::kSilu;
-  return spec;
+  return FfnSpec{.gated = gated, .n = n, .k = k, .l = k, .act = Activation::kSilu};
 }
 
 class Runtime : public StreamTest {
  protected:
   static absl::StatusOr<PreparedPlanPtr> Prepare(const Chain& chain, int64_t m,
                                                  PrepareOptions::Choice choice) {
-    PrepareOptions options;
-    options.choice = choice;
-    return engine()->Prepare(chain, m, options);
+    return engine()->Prepare(chain, m, {.choice = choice});
   }
 
   // One launch on `stream`, waited for; checked.

@@ -1,5 +1,4 @@
 // A few launches of small kernels of every dataflow: what compute-sanitizer can follow.
-#include "src/chain/problem.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 #include "tests/support/sequences.h"
@@ -10,12 +9,8 @@ namespace {
 constexpr int64_t kRows = 40, kImages = 8;
 
 std::vector<FfnSpec> Specs() {
-  FfnSpec plain;
-  plain.n = 256;
-  plain.k = 256;
-  plain.l = 136;
-  plain.act = Activation::kRelu;
-  plain.bias1 = plain.bias2 = true;
+  FfnSpec plain{
+      .n = 256, .k = 256, .l = 136, .act = Activation::kRelu, .bias1 = true, .bias2 = true};
   FfnSpec gated = plain;
   gated.gated = true;
   gated.act = Activation::kSilu;

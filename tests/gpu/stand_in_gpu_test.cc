@@ -15,13 +15,7 @@ constexpr int64_t kMost = 300;
 constexpr char kProblems[] = "tests/bench/problems/";
 
 FfnSpec Spec(DType dtype, Layout layout, bool gated, Activation act) {
-  FfnSpec spec;
-  spec.dtype = dtype;
-  spec.layout = layout;
-  spec.gated = gated;
-  spec.act = act;
-  spec.n = 1544;
-  spec.k = 1032;
+  FfnSpec spec{.gated = gated, .n = 1544, .k = 1032, .act = act, .layout = layout, .dtype = dtype};
   spec.l = layout == Layout::kIO ? 776 : 523;  // ragged columns where a layout allows them
   return spec;
 }
@@ -61,9 +55,7 @@ class StandIns : public GpuTest {
     if (EmbeddedStandIns() == 0) GTEST_SKIP() << "built without NVRTC";
   }
   absl::StatusOr<PreparedPlanPtr> Prepare(const Chain& chain, int64_t m) {
-    PrepareOptions options;
-    options.no_build = true;
-    absl::StatusOr<PreparedPlanPtr> plan = engine()->Prepare(chain, m, options);
+    absl::StatusOr<PreparedPlanPtr> plan = engine()->Prepare(chain, m, {.no_build = true});
     if (plan.ok() && !(*plan)->plan().IsStandIn()) return absl::InternalError("it was compiled");
     return plan;
   }
@@ -159,8 +151,7 @@ TEST_F(StandIns, OfGraphsAreRight) {
     if (!plan.ok()) continue;
     ++taken;
     const auto runs = Got(StitchRuns::Make(ports(), c, 3, 4 << 20));
-    PrepareOptions unfused;
-    unfused.choice = PrepareOptions::Choice::kUnfused;
+    PrepareOptions unfused{.choice = PrepareOptions::Choice::kUnfused};
     if (absl::IsFailedPrecondition(runs->Check(*plan, 1))) {  // too large for the reference
       const auto other = Got(engine()->Prepare(c.chain, c.m, unfused));
       ASSERT_OK(runs->Trust(other));
@@ -176,10 +167,7 @@ class StandInTimes : public StandIns {
   // The time of one computation in a graph of many, each on other buffers.
   static absl::StatusOr<double> TimeOf(const absl::StatusOr<bench::Runnable>& run, int calls) {
     if (!run.ok()) return run.status();
-    bench::TimingOptions options;
-    options.calls = calls;
-    options.replays = 7;
-    return bench::TimeInGraph(ports().measurer.get(), *run, options);
+    return bench::TimeInGraph(ports().measurer.get(), *run, {.replays = 7, .calls = calls});
   }
   static void Print(const std::string& id, int64_t m, const Plan& stand_in, const Plan& chosen,
                     double own, double other) {

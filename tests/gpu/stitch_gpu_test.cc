@@ -1,6 +1,5 @@
 // The stitch family on a device: random graphs, schedules of every kind, measured graphs, chains of
 // any number of rows, and graphs with products among the rest.
-#include "src/engine/verify.h"
 #include "src/plan/plan.h"
 #include "src/reference/evaluator.h"
 #include "src/reference/rows.h"

@@ -169,10 +169,7 @@ absl::StatusOr<Plan> OneStitchPlan(const Chain& chain, int64_t bucket,
   if (parts.empty()) {
     SINTER_ASSIGN_OR_RETURN(scratch, StitchScratchBytes(chain, schedule));
   }
-  Plan plan;
-  plan.fused = true;
-  plan.bucket = bucket;
-  plan.workspace_bytes = kWorkspaceFlagBytes + scratch;
+  Plan plan{.fused = true, .bucket = bucket, .workspace_bytes = kWorkspaceFlagBytes + scratch};
   PlannedKernel kernel;
   kernel.spec.family = &StitchFamily();
   kernel.spec.body = MakeBody(std::move(*spec));
@@ -183,10 +180,9 @@ absl::StatusOr<Plan> OneStitchPlan(const Chain& chain, int64_t bucket,
 absl::StatusOr<std::vector<StitchSchedule>> VariedSchedules(const Chain& chain, int64_t bucket,
                                                             const DeviceModel& model,
                                                             size_t count) {
-  SearchOptions options;
-  options.top_k = std::numeric_limits<int>::max();
-  SINTER_ASSIGN_OR_RETURN(const std::vector<RankedStitch> ranked,
-                          SearchStitch(chain, bucket, model, options));
+  SINTER_ASSIGN_OR_RETURN(
+      const std::vector<RankedStitch> ranked,
+      SearchStitch(chain, bucket, model, {.top_k = std::numeric_limits<int>::max()}));
   std::map<std::string, size_t> best_of_kind;
   for (size_t i = 0; i < ranked.size(); ++i) {
     for (const std::string& kind : KindsOf(chain, ranked[i].schedule)) {

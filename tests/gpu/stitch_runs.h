@@ -2,7 +2,6 @@
 #ifndef SINTER_TESTS_GPU_STITCH_RUNS_H_
 #define SINTER_TESTS_GPU_STITCH_RUNS_H_
 
-#include "src/engine/engine.h"
 #include "src/stitch/schedule.h"
 #include "tests/bench/graph_check.h"
 #include "tests/bench/graph_data.h"

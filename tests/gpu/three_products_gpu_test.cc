@@ -160,9 +160,7 @@ TEST_F(LongProducts, MoreRowsThanTheLargestBucketAreLooped) {
   const int64_t rows = kLargestBucket + 333;
   const auto data = Got(DeviceChain::Make(ports(), problem->chain, rows, 9));
   for (auto choice : {kFused, kUnfused}) {
-    PrepareOptions options;
-    options.choice = choice;
-    const auto plan = Got(engine()->Prepare(problem->chain, rows, options));
+    const auto plan = Got(engine()->Prepare(problem->chain, rows, {.choice = choice}));
     ExpectCorrect(*data, plan, rows, 3);
   }
 }

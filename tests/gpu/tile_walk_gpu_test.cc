@@ -1,6 +1,5 @@
 // Single products on few blocks, so that each cluster walks many tiles: every way in which the
 // blocks of a cluster work together, rows that end anywhere, with and without random pauses.
-#include "src/product/matcher.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 #include "tests/support/sequences.h"
@@ -24,12 +23,8 @@ struct Kind {
 
 // Ragged in every dimension.
 std::vector<FfnSpec> Specs() {
-  FfnSpec plain;
-  plain.n = 712;
-  plain.k = 328;
-  plain.l = 523;
-  plain.act = Activation::kRelu;
-  plain.bias1 = plain.bias2 = true;
+  FfnSpec plain{
+      .n = 712, .k = 328, .l = 523, .act = Activation::kRelu, .bias1 = true, .bias2 = true};
   FfnSpec gated = plain;
   gated.gated = true;
   gated.l = 520;

@@ -240,9 +240,8 @@ class Transposed : public GpuTest {
     const int64_t rows = *std::max_element(numbers.begin(), numbers.end());
     Data data(ports(), ChainOf(g), g.k.symbolic ? BucketOf(rows) : 1, 53);
     for (const auto choice : {PrepareOptions::Choice::kBest, PrepareOptions::Choice::kUnfused}) {
-      PrepareOptions options;
-      options.choice = choice;
-      const auto plan = Got(engine()->Prepare(*data.chain(), g.k.symbolic ? rows : 1, options));
+      const auto plan =
+          Got(engine()->Prepare(*data.chain(), g.k.symbolic ? rows : 1, {.choice = choice}));
       SCOPED_TRACE(plan->plan().ToText());
       if (most > 0 && choice == PrepareOptions::Choice::kBest) {
         EXPECT_LE(plan->plan().kernels.size(), most);

@@ -40,17 +40,15 @@ std::vector<FfnSpec> AllActivations(DType dtype) {
   for (Activation act : kActivations) {
     for (bool gated : {false, true}) {
       for (Layout layout : {Layout::kOI, Layout::kIO}) {
-        FfnSpec spec;
-        spec.gated = gated;
-        spec.act = act;
-        spec.layout = layout;
-        spec.dtype = dtype;
-        spec.n = 384;
-        spec.k = 256;
-        spec.l = 192;
-        spec.bias1 = gated != (layout == Layout::kOI);
-        spec.bias2 = !gated;
-        specs.push_back(spec);
+        specs.push_back({.gated = gated,
+                         .n = 384,
+                         .k = 256,
+                         .l = 192,
+                         .act = act,
+                         .layout = layout,
+                         .dtype = dtype,
+                         .bias1 = gated != (layout == Layout::kOI),
+                         .bias2 = !gated});
       }
     }
   }
@@ -83,11 +81,7 @@ TEST_F(Variants, RaggedSizes) {
   std::vector<FfnSpec> specs;
   for (const Size& s : {Size{8, 8, 1}, Size{200, 72, 37}, Size{1000, 120, 77}, Size{264, 1032, 255},
                         Size{72, 40, 1001}, Size{2056, 520, 517}}) {
-    FfnSpec spec;
-    spec.n = s.n;
-    spec.k = s.k;
-    spec.l = s.l;
-    spec.act = Activation::kRelu;
+    FfnSpec spec{.n = s.n, .k = s.k, .l = s.l, .act = Activation::kRelu};
     specs.push_back(spec);
     spec.gated = true;
     specs.push_back(spec);
@@ -120,20 +114,17 @@ TEST_F(Variants, ResidualsOnRaggedSizes) {
 TEST_F(Variants, OneProduct) {
   std::vector<Chain> chains;
   for (bool gated : {false, true}) {
-    FfnSpec spec;
-    spec.products = 1;
-    spec.gated = gated;
-    spec.n = gated ? 328 : 331;
-    spec.k = 136;
-    spec.bias1 = true;
-    spec.act = Activation::kGeluTanh;
-    Chain chain = Got(MakeFfnChain(spec));
+    Chain chain = Got(MakeFfnChain({.gated = gated,
+                                    .products = 1,
+                                    .n = gated ? 328 : 331,
+                                    .k = 136,
+                                    .act = Activation::kGeluTanh,
+                                    .bias1 = true}));
     chains.push_back(std::move(chain));
   }
   for (const Chain& chain : chains) {
-    PrepareOptions options;
-    options.choice = PrepareOptions::Choice::kUnfused;
-    const auto plan = Got(engine()->Prepare(chain, 100, options));
+    const auto plan =
+        Got(engine()->Prepare(chain, 100, {.choice = PrepareOptions::Choice::kUnfused}));
     const auto data = Got(DeviceChain::Make(ports(), chain, 100, 3));
     ExpectCorrect(*data, plan, 100, 3);
   }
@@ -144,10 +135,8 @@ absl::StatusOr<Chain> StridedChain(Layout layout) {
   const int64_t n = 256, k = 128, l = 136;
   ChainBuilder b;
   const auto input = [&](Dim rows, int64_t columns, int64_t stride, bool constant) {
-    InputOptions options;
-    options.constant = constant;
-    options.strides = {{stride, 0}, {1, 0}};
-    return b.Input({DType::kBF16, {rows, Dim::Constant(columns)}}, options);
+    return b.Input({DType::kBF16, {rows, Dim::Constant(columns)}},
+                   {.constant = constant, .strides = {{stride, 0}, {1, 0}}});
   };
   const bool oi = layout == Layout::kOI;
   GatedFfnOperands in;
@@ -156,9 +145,7 @@ absl::StatusOr<Chain> StridedChain(Layout layout) {
   SINTER_ASSIGN_OR_RETURN(in.w_up, input(Dim::Constant(oi ? n : k), oi ? k : n, 264, true));
   SINTER_ASSIGN_OR_RETURN(in.w_down, input(Dim::Constant(oi ? l : n), oi ? n : l, 280, true));
   SINTER_ASSIGN_OR_RETURN(const ValueId out, AddGatedFfn(b, in, Activation::kSilu, layout));
-  OutputOptions options;
-  options.strides = {{l + 16, 0}, {1, 0}};
-  SINTER_RETURN_IF_ERROR(b.Output(out, options));
+  SINTER_RETURN_IF_ERROR(b.Output(out, {.strides = {{l + 16, 0}, {1, 0}}}));
   return b.Finish();
 }
 

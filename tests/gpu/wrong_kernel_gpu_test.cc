@@ -48,14 +48,9 @@ TEST(WrongKernel, IsCaughtQuarantinedAndReplaced) {
   auto ports = Got(MakePorts(config, 0, "", log));
   const std::shared_ptr<Engine> engine =
       CreateEngine(std::move(ports), config, log, WrongChainKernels());
-  FfnSpec spec;
-  spec.n = 768;
-  spec.k = 768;
-  spec.l = 768;
-  spec.act = Activation::kRelu;
-  const Chain chain = MakeFfnChain(spec).value();
-  PrepareOptions options;
-  options.verify = true;
+  const Chain chain =
+      MakeFfnChain({.n = 768, .k = 768, .l = 768, .act = Activation::kRelu}).value();
+  PrepareOptions options{.verify = true};
   ASSERT_OK(engine->Prepare(chain, 128, options));
   EXPECT_GE(engine->Stats().wrong_kernels, 1u);
   EXPECT_NE(logged.find("quarantined"), std::string::npos) << logged;
@@ -73,15 +68,9 @@ TEST(WrongKernel, IsWrongByTheBoundsOfTheseTests) {
   auto ports = Got(MakePorts(config, 0, "", LogSink()));
   const std::shared_ptr<Engine> engine =
       CreateEngine(std::move(ports), config, LogSink(), WrongChainKernels());
-  FfnSpec spec;
-  spec.n = 768;
-  spec.k = 768;
-  spec.l = 768;
-  spec.act = Activation::kRelu;
-  const Chain chain = MakeFfnChain(spec).value();
-  PrepareOptions options;
-  options.choice = PrepareOptions::Choice::kFused;
-  const auto plan = Got(engine->Prepare(chain, 128, options));
+  const Chain chain =
+      MakeFfnChain({.n = 768, .k = 768, .l = 768, .act = Activation::kRelu}).value();
+  const auto plan = Got(engine->Prepare(chain, 128, {.choice = PrepareOptions::Choice::kFused}));
   const auto data = Got(DeviceChain::Make(engine->ports(), chain, 128, 9));
   const auto run = Got(data->Bind(plan));
   const auto output = Got(data->Run(run, 128));

@@ -189,13 +189,7 @@ Chain MakeAttention(const AttentionForm& form) { return AttentionMaker(form).Mak
 std::vector<AttentionForm> AttentionForms() {
   std::vector<AttentionForm> forms;
   const auto add = [&](int64_t batch, int64_t heads, int64_t rows, int64_t keys, int64_t head) {
-    AttentionForm form;
-    form.batch = batch;
-    form.heads = heads;
-    form.rows = rows;
-    form.keys = keys;
-    form.head = head;
-    forms.push_back(form);
+    forms.push_back({.batch = batch, .heads = heads, .rows = rows, .keys = keys, .head = head});
     return &forms.back();
   };
   add(2, 12, 128, 128, 64)->rounds = true;

@@ -123,8 +123,7 @@ class RandomMaker {
   explicit RandomMaker(uint64_t seed) : engine_(seed) {}
 
   Chain Make() {
-    EpilogueTypes types;
-    types.dtype = Coin() ? DType::kBF16 : DType::kF16;
+    EpilogueTypes types{.dtype = Coin() ? DType::kBF16 : DType::kF16};
     types.bias = Coin() ? types.dtype : DType::kF32;
     types.result = In(0, 3) == 0 ? DType::kF32 : types.dtype;
     if (Coin()) types.matrix = DType::kF32;

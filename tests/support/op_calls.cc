@@ -165,8 +165,7 @@ class OpCall {
     if (name_ == "layernorm") return AddLayerNorm(b_, Id(0), Number(1, 0), Id(2), Id(3));
     if (name_ == "rmsnorm") return AddRmsNorm(b_, Id(0), Number(1, 0), Id(2));
     if (name_ == "attention") {
-      AttentionOptions options;
-      options.scale = a_.Number("scale", 0);
+      AttentionOptions options{.scale = a_.Number("scale", 0)};
       if (const Term* bias = a_.Find("bias")) options.bias = ValueOf(b_, *bias);
       if (const Term* mask = a_.Find("mask")) options.mask = ValueOf(b_, *mask);
       return AddAttention(b_, Id(0), Id(1), Id(2), options);

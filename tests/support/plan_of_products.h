@@ -12,10 +12,7 @@ namespace sinter {
 inline Plan MakePlan(const Chain& chain, const MatchedSequence& matched,
                      const Segmentation& segments, const std::vector<RankedSchedule>& ranked) {
   const GraphRun run = RunOf(chain, matched);
-  PlanStep step;
-  step.run = &run;
-  step.segments = segments;
-  step.ranked = ranked;
+  PlanStep step{.run = &run, .segments = segments, .ranked = ranked};
   Plan plan = AssemblePlan(chain, matched.sequence.m, {step});
   plan.fused = PairsOf(segments) > 0;
   return plan;

@@ -321,10 +321,9 @@ class GraphMaker : public StitchGraphMaker {
     }
     const ValueId weights = RawInput(DType::kF32, {m, slots});
     const ValueId w1 = matrices(2 * n, k), w2 = matrices(32, n);
-    GroupedFfnOptions options;
-    options.act = Activation::kSilu;
-    options.layout = oi ? Layout::kOI : Layout::kIO;
-    options.weight_on_input = Chance(30);
+    GroupedFfnOptions options{.act = Activation::kSilu,
+                              .layout = oi ? Layout::kOI : Layout::kIO,
+                              .weight_on_input = Chance(30)};
     if (Chance(30)) {
       options.order = GateOrder::kInterleaved;
       options.limit = 7;
@@ -353,8 +352,7 @@ class GraphMaker : public StitchGraphMaker {
     return Chance(96) ? Plain(dtype, extents, false) : RawInput(dtype, extents);
   }
   ValueId Plain(DType dtype, const Extents& extents, bool constant) {
-    InputOptions options;
-    options.constant = constant;
+    InputOptions options{.constant = constant};
     ++inputs_;
     return Add(builder_.Input({dtype, DimsOf(extents)}, options));
   }
@@ -484,8 +482,7 @@ class GraphMaker : public StitchGraphMaker {
     const int64_t channels = OneOf<int64_t>({8, 16, 24, 64, 3}),
                   out = OneOf<int64_t>({8, 24, 64, 5});
     const int64_t pixels = OneOf<int64_t>({1, 5, 8, 13}), taps = OneOf<int64_t>({1, 3, 3, 5});
-    Conv2d conv;
-    conv.filter = Chance(70) ? FilterLayout::kOHWI : FilterLayout::kHWIO;
+    Conv2d conv{.filter = Chance(70) ? FilterLayout::kOHWI : FilterLayout::kHWIO};
     const int64_t pad = taps > pixels ? taps / 2 : random_.In(0, taps / 2);
     conv.pads = {pad, pad, pad, pad};
     const int64_t stride = random_.In(1, 2);
@@ -506,8 +503,7 @@ class GraphMaker : public StitchGraphMaker {
   void WindowStep() {
     const DType dtype = SmallFloat();
     const int64_t channels = OneOf<int64_t>({8, 16, 24, 3}), pixels = OneOf<int64_t>({1, 5, 8});
-    Conv2d moves;
-    moves.filter = Chance(50) ? FilterLayout::kOHWI : FilterLayout::kHWIO;
+    Conv2d moves{.filter = Chance(50) ? FilterLayout::kOHWI : FilterLayout::kHWIO};
     const std::array<int64_t, 2> taps = {OneOf<int64_t>({1, 3, 5}), OneOf<int64_t>({2, 3})};
     const int64_t which = random_.In(0, 2);
     // Each pooled window has a pixel inside.

@@ -223,8 +223,7 @@ TEST(RandomGraph, TheSetHasEverythingInIt) {
     }
   }
   for (int kind = 1; IsValid(static_cast<OpKind>(kind)); ++kind) {
-    Op op;
-    op.kind = static_cast<OpKind>(kind);
+    Op op{.kind = static_cast<OpKind>(kind)};
     if (IsCollective(op)) continue;  // wants a group of GPUs
     EXPECT_GT(seen[std::string(NameOf(static_cast<OpKind>(kind)))], 5) << kind;
   }

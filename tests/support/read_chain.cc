@@ -98,11 +98,7 @@ class ChainParser {
            (isdigit(static_cast<unsigned char>(text_[at_])) || text_[at_] == '.');
   }
 
-  Term Made(absl::StatusOr<ValueId> id) {
-    Term term;
-    term.id = Must(std::move(id));
-    return term;
-  }
+  Term Made(absl::StatusOr<ValueId> id) { return Term{.id = Must(std::move(id))}; }
   ValueId Id(const Term& term) { return chain_text::ValueOf(b_, term); }
 
   std::vector<Dim> Dims() {
@@ -123,9 +119,7 @@ class ChainParser {
     }
   }
   ValueId Input(const std::string& name) {
-    InputOptions options;
-    options.name = name;
-    options.constant = Take("const ");
+    InputOptions options{.constant = Take("const "), .name = name};
     TensorType type{chain_text::TypeNamed(Word()), {}};
     Expect("[");
     type.dims = Dims();
@@ -148,8 +142,7 @@ class ChainParser {
   void Outputs() {
     do {
       const ValueId id = Id(Sum());
-      OutputOptions options;
-      options.strides = Strides();
+      OutputOptions options{.strides = Strides()};
       if (Take("over ")) options.alias = r_.values_.at(Word());
       const absl::Status status = b_.Output(id, options);
       if (!status.ok()) throw status;
@@ -196,8 +189,7 @@ class ChainParser {
     return term;
   }
   Term Literal(double sign) {
-    Term term;
-    term.number = sign * Number();
+    Term term{.number = sign * Number()};
     return Take(":") ? Made(b_.Scalar(*term.number, chain_text::TypeNamed(Word()))) : term;
   }
   Term Behind(Term term) {

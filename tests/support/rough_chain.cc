@@ -1,7 +1,6 @@
 #include "tests/support/rough_chain.h"
 
 #include "tests/support/chains.h"
-#include "tests/support/common.h"
 
 namespace sinter::testing {
 namespace {
@@ -45,9 +44,7 @@ class RoughMaker {
   ValueId Bf16(ValueId id) { return Take(b_.Cast(id, DType::kBF16)); }
   ValueId F32(ValueId id) { return Take(b_.Cast(id, DType::kF32)); }
   ValueId Input(std::vector<Dim> dims, bool constant, DType dtype = DType::kBF16) {
-    InputOptions options;
-    options.constant = constant;
-    const ValueId input = Take(b_.Input({dtype, std::move(dims)}, options));
+    const ValueId input = Take(b_.Input({dtype, std::move(dims)}, {.constant = constant}));
     if (!constant) inputs_.push_back(input);
     return input;
   }
@@ -85,9 +82,8 @@ class RoughMaker {
       }
       case 2: {  // rows in another order in memory
         if (rows.size() != 2 || rows[0].symbolic || rows[1].symbolic) break;
-        InputOptions options;
-        options.strides = {{k, 0}, {k * rows[0].value, 0}, {1, 0}};
-        return Take(b_.Input({DType::kBF16, dims}, options));
+        return Take(
+            b_.Input({DType::kBF16, dims}, {.strides = {{k, 0}, {k * rows[0].value, 0}, {1, 0}}}));
       }
       case 3: {  // rows that other ops make
         const ValueId x = Input(dims, false);
@@ -114,10 +110,8 @@ class RoughMaker {
         return Take(b_.Transpose(Input(dims, true), {1, 0}));
       }
       case 2: {  // strided as its transpose
-        InputOptions options;
-        options.constant = true;
-        options.strides = {{1, 0}, {dims[0].value, 0}};
-        return Take(b_.Input({DType::kBF16, dims}, options));
+        return Take(b_.Input({DType::kBF16, dims},
+                             {.constant = true, .strides = {{1, 0}, {dims[0].value, 0}}}));
       }
       default:
         return Input(dims, true);

@@ -34,19 +34,13 @@ inline void KeepForm(MatrixProduct* p) {
 
 inline MatrixProduct MakeProduct(int64_t n, int64_t k,
                                  Activation activation = Activation::kIdentity, bool pair = false) {
-  MatrixProduct p;
-  p.n = n;
-  p.k = k;
-  p.pair = pair;
+  MatrixProduct p{.n = n, .k = k, .pair = pair};
   SetForm(&p, {activation});
   return p;
 }
 
 inline ProductSequence MakeSequence(int64_t m, MatrixProduct only) {
-  ProductSequence s;
-  s.m = m;
-  s.products = {std::move(only)};
-  return s;
+  return ProductSequence{.m = m, .products = {std::move(only)}};
 }
 
 // A GEMM with `first`'s columns as K and l columns.

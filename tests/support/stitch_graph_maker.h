@@ -161,8 +161,7 @@ class StitchGraphMaker {
   }
 
   ValueId RawInput(DType dtype, const Extents& extents) {
-    InputOptions options;
-    options.name = "in" + std::to_string(inputs_);
+    InputOptions options{.name = "in" + std::to_string(inputs_)};
     if (Chance(15)) options.strides = OddStrides(extents);
     options.constant = extents.size() == 1 && Chance(50);
     ++inputs_;

@@ -11,8 +11,7 @@ namespace testing {
 // Of "block 128 unit 32 vec 8 keep x4 grid 2048", which does not say whose reduction has the units:
 // `owner`, -1 for none.
 inline StitchSchedule ScheduleOf(int owner, const std::string& text) {
-  StitchSchedule s;
-  s.owner = owner;
+  StitchSchedule s{.owner = owner};
   std::istringstream words(absl::StrReplaceAll(text, {{"+", " +"}, {" x", " x "}}));
   std::string word, list;
   while (words >> word) {

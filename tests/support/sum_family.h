@@ -66,10 +66,8 @@ class SumKernels final : public OwnKernels<SumCode> {
   }
   absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
                                      const DeviceModel&) const override {
-    Prediction time;
-    time.total_us = static_cast<double>(bucket * ProblemOf(spec).columns) * 1e-6;
-    time.bound = "nvlink";
-    return time;
+    return Prediction{.total_us = static_cast<double>(bucket * ProblemOf(spec).columns) * 1e-6,
+                      .bound = "nvlink"};
   }
   absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
                             CompileRequest* request) const override {
@@ -84,14 +82,10 @@ class SumKernels final : public OwnKernels<SumCode> {
     return {"kernels/product.cuh", "kernels/program.cuh"};
   }
   absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec, const KernelCode&) const override {
-    LaunchRecipe recipe;
-    recipe.entry = "sinter_sum";
-    recipe.grid = {static_cast<uint32_t>(ScheduleOf(spec).grid), 1, 1};
-    recipe.block = {128, 1, 1};
-    ArgSlot slot;
-    slot.kind = ArgKind::kPointer;
-    slot.index = Of(spec).places[0].buffer;
-    recipe.args.push_back(slot);
+    LaunchRecipe recipe{.entry = "sinter_sum",
+                        .grid = {static_cast<uint32_t>(ScheduleOf(spec).grid), 1, 1},
+                        .block = {128, 1, 1}};
+    recipe.args.push_back({.kind = ArgKind::kPointer, .index = Of(spec).places[0].buffer});
     return recipe;
   }
 

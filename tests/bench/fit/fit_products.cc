@@ -46,8 +46,7 @@ absl::StatusOr<std::vector<Problem>> ReadProblems(const std::vector<std::string>
   }
   SINTER_ASSIGN_OR_RETURN(const std::vector<Case> cases, LoadCases(lists, {}, "file"));
   std::vector<Problem> problems;
-  SearchOptions all;
-  all.offered = Offered::kTuning;
+  SearchOptions all{.offered = Offered::kTuning};
   for (const Case& c : cases) {
     const auto found = measured.find(c.id);
     if (found == measured.end() || c.matched.sequence.size() != 1) continue;

@@ -88,8 +88,7 @@ TEST(DataflowAnalyzer, SumsOfCMustNotBeSpreadOverClusters) {
 TEST(DataflowAnalyzer, CostIsTheSlowestLevel) {
   const DeviceModel model = *BuiltinModel("h200");
   const PaperPoint x{Loops("spatial N, MLK"), {1, 2, 1, 2}, {128, 128, 64, 128}};
-  DataflowReport r;
-  r.clusters = 66;
+  DataflowReport r{.clusters = 66};
   r.volume[static_cast<size_t>(MemoryLevel::kGlobal)] = 10 * model.hbm_bytes_per_us;
   EXPECT_DOUBLE_EQ(MinimaxCost(r, x, model), 10);
   r.volume[static_cast<size_t>(MemoryLevel::kDsm)] = 20 * model.dsm_bytes_per_us[1];

@@ -112,8 +112,7 @@ bool Realisable(const PaperProblem& p, const PaperPoint& x) {
 
 DataflowReport AnalyzeDataflow(const PaperProblem& p, const PaperPoint& x,
                                const DeviceModel& model) {
-  DataflowReport report;
-  report.clusters = 1;
+  DataflowReport report{.clusters = 1};
   for (int d = 0; d < kLoopDims; d++) {
     report.clusters *= SpatialUnits(p, x, static_cast<LoopDim>(d));
   }
@@ -256,9 +255,7 @@ absl::StatusOr<PaperProblem> PaperProblemOf(const ProductSequence& sequence, int
 absl::StatusOr<PaperReport> MakePaperReport(const PaperProblem& problem, const DeviceModel& model,
                                             size_t top_k) {
   SINTER_RETURN_IF_ERROR(CheckExtents(problem));
-  PaperReport report;
-  report.problem = problem;
-  report.chip = model.name;
+  PaperReport report{.problem = problem, .chip = model.name};
   for (int rule = 0; rule < kPaperRules; ++rule) {
     report.counts[static_cast<size_t>(rule)] = PaperSpace(problem, model, RulesUpTo(rule)).Count();
   }

@@ -11,8 +11,7 @@ constexpr int64_t kPartial = 4;  // partial E is f32
 constexpr char kDimNames[] = "MNKL";
 
 void AppendPermutations(uint8_t spatial, std::vector<LoopSchedule>* out) {
-  LoopSchedule s;
-  s.spatial = spatial;
+  LoopSchedule s{.spatial = spatial};
   for (int d = 0; d < kLoopDims; d++) {
     if (!s.IsSpatial(static_cast<LoopDim>(d))) {
       s.order[static_cast<size_t>(s.temporal++)] = static_cast<LoopDim>(d);

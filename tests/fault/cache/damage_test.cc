@@ -37,10 +37,7 @@ class DamageTest : public testing::Test {
   }
 
   LocalStoreOptions Options() const {
-    LocalStoreOptions options;
-    options.root = temp_.path();
-    options.sync = false;
-    return options;
+    return LocalStoreOptions{.root = temp_.path(), .sync = false};
   }
 
   // Looks the key up with `bytes` instead of its file.

@@ -22,12 +22,10 @@ struct Tally {
 class OutOfMemoryTest : public testing::TestWithParam<bool> {
  protected:
   std::unique_ptr<TieredStore> Make(bool write_behind) {
-    TierOptions options;
-    options.local_root = temp_.path();
-    options.memory_bytes = 0;
-    options.sync = false;
-    options.write_behind = write_behind;
-    return std::make_unique<TieredStore>(options);
+    return std::make_unique<TieredStore>(TierOptions{.local_root = temp_.path(),
+                                                     .memory_bytes = 0,
+                                                     .sync = false,
+                                                     .write_behind = write_behind});
   }
   template <typename Call>
   bool FailAt(int64_t n, const Call& call) {

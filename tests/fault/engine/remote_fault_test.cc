@@ -104,18 +104,14 @@ class RemoteFaultTest : public testing::Test {
 
   // On the folder that all share; with a remote at `port`.
   std::shared_ptr<Engine> MakeEngine(std::optional<uint16_t> port, Transitions* transitions) {
-    Config config;
-    config.cache_enabled = false;
+    Config config{.cache_enabled = false};
     Ports ports = MakePorts(config, -1, "h200", LogSink()).value();
-    TierOptions tiers;
-    tiers.local_root = folder_.path();
-    tiers.sync = false;
+    TierOptions tiers{.local_root = folder_.path(), .sync = false};
     if (port.has_value()) {
-      RemoteOptions remote;
-      remote.secret = "a fleet's key of 32 bytes or so.";
-      remote.group = "h200";
-      remote.get_budget = kBudget;
-      remote.background_budget = 2 * kBudget;
+      RemoteOptions remote{.secret = "a fleet's key of 32 bytes or so.",
+                           .group = "h200",
+                           .get_budget = kBudget,
+                           .background_budget = 2 * kBudget};
       if (transitions != nullptr) remote.log = transitions->Sink();
       tiers.remote = remote_ =
           std::make_shared<RemoteTier>(remote, std::make_unique<RedisBackend>(Loopback(*port), ""),

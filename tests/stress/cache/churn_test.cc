@@ -57,9 +57,7 @@ void Work(int thread, TieredStore* store, ModuleCache* modules, Counts* counts) 
 }
 
 std::vector<Sample> Watch(const std::string& root, const ModuleCache& modules) {
-  LocalStoreOptions options;
-  options.root = root;
-  LocalStore folder(options);
+  LocalStore folder({.root = root});
   std::vector<Sample> samples;
   const auto end = Clock::now() + std::chrono::seconds(seconds);
   const auto step = std::chrono::milliseconds(std::max(250, seconds * 10));
@@ -89,13 +87,11 @@ uint64_t Mean(const std::vector<Sample>& samples, uint64_t Sample::*what, double
 
 TEST(ChurnTest, MemoryFilesModulesAndDescriptorsStayFlat) {
   TempDir temp("/dev/shm");  // a disk would be too slow to pass the cap in twenty seconds
-  TierOptions options;
-  options.local_root = temp.path();
-  options.local_bytes = kFolderCap;
-  options.memory_bytes = kMemoryCap;
-  options.queue_bytes = uint64_t{4} << 20;
-  options.sync = false;
-  const auto store = std::make_unique<TieredStore>(options);
+  const auto store = std::make_unique<TieredStore>(TierOptions{.local_root = temp.path(),
+                                                               .local_bytes = kFolderCap,
+                                                               .memory_bytes = kMemoryCap,
+                                                               .sync = false,
+                                                               .queue_bytes = uint64_t{4} << 20});
   ModuleCache modules(kModuleCap);
   Counts counts;
   std::vector<std::thread> threads;

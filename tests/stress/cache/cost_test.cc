@@ -37,10 +37,7 @@ std::string KeyOf(int i) { return absl::StrCat("key ", i); }
 TEST(CacheCostTest, AFirstPutsMemoryServesTheNext) {
   const std::string value = RandomBytes(kRecordBytes, 1);
   TempDir temp;
-  LocalStoreOptions options;
-  options.root = temp.path();
-  options.sync = false;
-  LocalStore store(options);
+  LocalStore store({.root = temp.path(), .sync = false});
   const auto faults = [] {
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
@@ -61,10 +58,7 @@ TEST(CacheCostTest, SealedTables) {
   const std::string value = RandomBytes(kRecordBytes, 1);
   for (const bool sync : {false, true}) {
     TempDir temp;
-    LocalStoreOptions options;
-    options.root = temp.path();
-    options.sync = sync;
-    LocalStore store(options);
+    LocalStore store({.root = temp.path(), .sync = sync});
     const double absent = MedianUs([&](int i) { store.Get(kKernel, KeyOf(i), Sha256(KeyOf(i))); });
     const double put = MedianUs(
         [&](int i) { EXPECT_TRUE(store.Put(kKernel, KeyOf(i), Sha256(KeyOf(i)), value).ok()); });

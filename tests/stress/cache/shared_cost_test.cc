@@ -103,12 +103,8 @@ bool BareWork(FileOps* ops, const std::string& root, const std::string& value, c
 
 bool StoreWork(std::shared_ptr<FileOps> ops, const std::string& root, const std::string& value,
                uint64_t memory_bytes) {
-  TierOptions options;
-  options.ops = std::move(ops);
-  options.local_root = root;
-  options.memory_bytes = memory_bytes;
-  options.sync = false;
-  const auto store = std::make_unique<TieredStore>(options);
+  const auto store = std::make_unique<TieredStore>(TierOptions{
+      .local_root = root, .memory_bytes = memory_bytes, .sync = false, .ops = std::move(ops)});
   for (int pass = 0; pass < 2; ++pass) {
     for (int i = 0; i < kKeys; ++i) {
       Lookup lookup = store->Get(kKernel, SharedKeyOf(i));
@@ -276,8 +272,7 @@ class ClosedDisk : public FileOps {
 TEST(SharedCostTest, APutIsOffTheCallersPath) {
   const std::string value = RandomBytes(kSharedRecordBytes, 1);
   TempDir temp;
-  TierOptions options;
-  options.local_root = temp.path();
+  TierOptions options{.local_root = temp.path()};
   const auto disk = std::make_shared<ClosedDisk>();
   options.ops = disk;
   const auto store = std::make_unique<TieredStore>(options);

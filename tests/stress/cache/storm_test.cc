@@ -71,13 +71,11 @@ class SharedDisk : public FileOps {
 
 std::unique_ptr<TieredStore> OpenStore(const std::string& root, uint64_t memory_bytes,
                                        uint64_t cap = 0, std::shared_ptr<FileOps> ops = nullptr) {
-  TierOptions options;
-  options.local_root = root;
-  options.local_bytes = cap;
-  options.memory_bytes = memory_bytes;
-  options.sync = false;
-  options.ops = std::move(ops);
-  return std::make_unique<TieredStore>(options);
+  return std::make_unique<TieredStore>(TierOptions{.local_root = root,
+                                                   .local_bytes = cap,
+                                                   .memory_bytes = memory_bytes,
+                                                   .sync = false,
+                                                   .ops = std::move(ops)});
 }
 
 // Gets, and builds and puts what is missing, until it is killed or told to stop.
@@ -183,13 +181,8 @@ TEST_F(StormTest, KillsRotAndFullDisksNeverGiveWrongBytes) {
   auto report = InspectLocalStore(temp_.path());
   ASSERT_TRUE(report.ok()) << report.status();
   const uint64_t temps = report->temporary;
-  LocalStoreOptions options;
-  options.root = temp_.path();
-  LocalStore store(options);
-  SweepLimits limits;
-  limits.max_bytes = kCap;
-  limits.orphan_age_s = 0;
-  ASSERT_TRUE(Sweep(&store, limits).ok());
+  LocalStore store({.root = temp_.path()});
+  ASSERT_TRUE(Sweep(&store, {.max_bytes = kCap, .orphan_age_s = 0}).ok());
   report = InspectLocalStore(temp_.path());
   std::cout << "chaos: processes " << kProcesses << " kills " << kills_ << " rots " << rots_
             << " writes to a full disk " << shared_->full_writes << " gets " << shared_->gets

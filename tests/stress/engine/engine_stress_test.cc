@@ -19,10 +19,7 @@ void InThreads(const std::function<void(int)>& work) {
 }
 
 TEST(EngineStressTest, ManyKeysByManyThreadsAreEachBuiltOnce) {
-  FakeWorld world;
-  world.compile_ms = 1;
-  world.compute = false;
-  world.code_per_bucket = true;
+  FakeWorld world{.code_per_bucket = true, .compile_ms = 1, .compute = false};
   const auto engine = world.MakeEngine();
   const std::vector<int64_t> buckets = {1, 8, 16, 32, 64, 128, 256, 512};
   // Held, so that no plan dies between two uses.
@@ -40,8 +37,7 @@ TEST(EngineStressTest, ManyKeysByManyThreadsAreEachBuiltOnce) {
 }
 
 TEST(EngineStressTest, LaunchesFromManyThreadsShareOnePlan) {
-  FakeWorld world;
-  world.compute = false;
+  FakeWorld world{.compute = false};
   const auto engine = world.MakeEngine();
   const auto plan = engine->Prepare(world.chain, 16, {}).value();
   const auto bound = plan->Bind(testing::FarApart(4), 128).value();
@@ -106,8 +102,7 @@ void Churn(FakeWorld& world, const std::vector<std::shared_ptr<Engine>>& engines
 }
 
 TEST(EngineStressTest, ChurnOfFailuresCancelsAndDeadlinesEndsInKnownErrorsOnly) {
-  FakeWorld world;
-  world.compile_ms = 1;
+  FakeWorld world{.compile_ms = 1};
   std::vector<std::shared_ptr<Engine>> engines;
   for (int i = 0; i < 3; ++i) engines.push_back(world.MakeEngine());
   Endings endings;
@@ -144,8 +139,7 @@ TEST(EngineStressTest, ChurnOfFailuresCancelsAndDeadlinesEndsInKnownErrorsOnly) 
 
 TEST(EngineStressTest, AnEngineMayDieWhileItsPlansAreUsed) {
   constexpr int kLaunches = 500;
-  FakeWorld world;
-  world.compute = false;
+  FakeWorld world{.compute = false};
   auto engine = world.MakeEngine();
   const auto plan = engine->Prepare(world.chain, 16, {}).value();
   std::atomic<bool> started{false};

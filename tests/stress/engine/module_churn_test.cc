@@ -172,16 +172,13 @@ void Print(const std::vector<Quarter>& quarters, const EngineStats& stats, const
 // On tiers that are small, so that they are full soon.
 std::shared_ptr<Engine> MakeEngine(const std::string& folder,
                                    const std::shared_ptr<const Device>& device) {
-  Config config;
-  config.cache_enabled = false;
-  config.module_cache_bytes = kModuleCap;
+  Config config{.cache_enabled = false, .module_cache_bytes = kModuleCap};
   Ports ports = MakePorts(config, -1, "h200", LogSink()).value();
-  TierOptions tiers;
-  tiers.local_root = folder;
-  tiers.local_bytes = kFolderCap;
-  tiers.memory_bytes = kMemoryCap;
-  tiers.queue_bytes = kQueueCap;
-  tiers.sync = false;
+  TierOptions tiers{.local_root = folder,
+                    .local_bytes = kFolderCap,
+                    .memory_bytes = kMemoryCap,
+                    .sync = false,
+                    .queue_bytes = kQueueCap};
   ports.cache_tools = nullptr;  // of the store that goes
   ports.store = std::make_unique<TieredStore>(tiers);
   ports.compiler = std::make_unique<FakeCompiler>();

@@ -50,9 +50,7 @@ class PackStartTest : public testing::Test {
   }
   // Without NVRTC, and with the given tiers only.
   Config Warm(const std::string& cache_dir, const std::string& pack) const {
-    Config config;
-    config.nvrtc_path = kNowhere;
-    config.cache_dir = cache_dir;
+    Config config{.cache_dir = cache_dir, .nvrtc_path = kNowhere};
     if (!pack.empty()) config.packs = {pack};
     config.allow_unsigned_packs = true;
     return config;
@@ -84,10 +82,8 @@ class PackStartTest : public testing::Test {
     const absl::Status built = PrepareAll(engine.get());
     if (absl::IsUnavailable(built)) return false;
     EXPECT_TRUE(built.ok()) << built;
-    ExportRequest request;
-    request.path = pack_ = temp_ / "all.pack";
-    request.used_only = true;
-    const auto packed = Got(engine->ports().cache_tools->Export(request));
+    const auto packed = Got(engine->ports().cache_tools->Export(
+        {.path = pack_ = temp_ / "all.pack", .used_only = true}));
     EXPECT_EQ(packed.plans, work_.size());
     EXPECT_EQ(packed.skipped, 0u);
     return true;

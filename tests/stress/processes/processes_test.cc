@@ -109,8 +109,7 @@ bool ExportPack(const std::string& dir, const std::string& path) {
   options.cache_dir = dir.c_str();
   sinter_context* context = nullptr;
   if (sinter_context_create(&options, &context, nullptr) != SINTER_OK) return false;
-  sinter::ExportRequest request;
-  request.path = path;
+  sinter::ExportRequest request{.path = path};
   request.wanted = [&](auto kind, auto key, auto payload) {
     return context->engine->CheckStored(kind, key, payload).ok();
   };

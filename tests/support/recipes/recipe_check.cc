@@ -165,9 +165,8 @@ class PassCheck {
   // An input, or an output's value, in a buffer of all rows: this pass begins at its first row.
   StoredValue InBuffer(int buffer) const {
     const int output = buffer - chain_.num_inputs();
-    StoredValue stored;
-    stored.value =
-        output < 0 ? chain_.input(buffer) : chain_.outputs()[static_cast<size_t>(output)].value;
+    StoredValue stored{.value = output < 0 ? chain_.input(buffer)
+                                           : chain_.outputs()[static_cast<size_t>(output)].value};
     const Op& op = chain_.op(stored.value);
     const std::vector<Stride>& strides =
         output < 0 ? op.strides : chain_.outputs()[static_cast<size_t>(output)].strides;

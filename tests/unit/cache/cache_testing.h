@@ -36,13 +36,11 @@ class TempDir {
 inline std::unique_ptr<LocalStore> OpenStore(const std::string& root,
                                              std::shared_ptr<FileOps> ops = nullptr,
                                              bool sync = false, const RecordFormat& format = {}) {
-  LocalStoreOptions options;
-  options.root = root;
-  options.producer = "sinter 0.1.0";
-  options.sync = sync;
-  options.ops = std::move(ops);
-  options.format = format;
-  return std::make_unique<LocalStore>(std::move(options));
+  return std::make_unique<LocalStore>(LocalStoreOptions{.root = root,
+                                                        .producer = "sinter 0.1.0",
+                                                        .sync = sync,
+                                                        .ops = std::move(ops),
+                                                        .format = format});
 }
 
 // A table of one record, as the local store's files are.
@@ -79,28 +77,24 @@ inline std::string RandomBytes(size_t size, uint64_t seed) {
 }
 
 inline KernelKey SampleKernelKey(int i = 0) {
-  KernelKey key;
-  key.format_version = 1;
-  key.code = absl::StrCat("dag-", i);
-  key.schedule = "schedule";
-  key.device_headers = Sha256("device headers");
-  key.arch = "sm_90a";
-  key.options = {"-O3", "--std=c++17"};
-  key.toolchain_id = "nvrtc 13.0 build 00ff";
-  return key;
+  return KernelKey{.format_version = 1,
+                   .code = absl::StrCat("dag-", i),
+                   .schedule = "schedule",
+                   .device_headers = Sha256("device headers"),
+                   .arch = "sm_90a",
+                   .options = {"-O3", "--std=c++17"},
+                   .toolchain_id = "nvrtc 13.0 build 00ff"};
 }
 
 inline PlanKey SamplePlanKey(int i = 0) {
-  PlanKey key;
-  key.format_version = 1;
-  key.chain = absl::StrCat("chain-", i);
-  key.bucket = 64;
-  key.device_model = Sha256("h200");
-  key.library_version = "0.1.0";
-  key.search_version = 3;
-  key.flags = 1;
-  key.tuning_set = Sha256("tuning");
-  return key;
+  return PlanKey{.format_version = 1,
+                 .chain = absl::StrCat("chain-", i),
+                 .bucket = 64,
+                 .device_model = Sha256("h200"),
+                 .library_version = "0.1.0",
+                 .search_version = 3,
+                 .flags = 1,
+                 .tuning_set = Sha256("tuning")};
 }
 
 // <root>/v1/<record path> of a key.
@@ -121,12 +115,10 @@ inline int CountFiles(const std::string& folder) {
 }
 
 inline KernelRecord SampleKernelRecord() {
-  KernelRecord record;
-  record.cubin = SmallCubin(RandomBytes(64, 64));
-  record.entry = "sinter_chain_0";
-  record.log = "used 168 registers";
-  record.registers = 168;
-  return record;
+  return KernelRecord{.cubin = SmallCubin(RandomBytes(64, 64)),
+                      .entry = "sinter_chain_0",
+                      .log = "used 168 registers",
+                      .registers = 168};
 }
 
 }  // namespace cache_testing

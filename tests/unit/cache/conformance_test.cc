@@ -206,12 +206,11 @@ TEST_F(ConformanceTest, OtherArchToolchainAndFormatAreToldApart) {
                {format, MissReason::kOtherFormat}};
   for (const auto& c : cases) {
     const std::string other = EncodeKey(c.other);
-    Envelope envelope;
-    envelope.kind = kKernel;
-    envelope.arch = c.other.arch;
-    envelope.key = other;
-    envelope.payload = "payload";
-    ASSERT_TRUE(store_->PutRecord(Sha256(key), envelope).ok());
+    ASSERT_TRUE(
+        store_
+            ->PutRecord(Sha256(key),
+                        {.kind = kKernel, .arch = c.other.arch, .key = other, .payload = "payload"})
+            .ok());
     const Lookup miss = Get(kKernel, key);
     EXPECT_FALSE(miss.hit);
     EXPECT_EQ(miss.reason, c.reason) << NameOf(miss.reason) << miss.detail;

@@ -16,15 +16,13 @@ std::string Checked() {
 
 // Borrows both, as the envelope does.
 Envelope Sample(absl::string_view key, absl::string_view payload) {
-  Envelope envelope;
-  envelope.kind = RecordKind::kKernel;
-  envelope.verified = KernelPayloadVerified(payload);
-  envelope.created_unix_s = 1700000000;
-  envelope.producer = "sinter 0.1.0";
-  envelope.arch = "sm_90a";
-  envelope.key = key;
-  envelope.payload = payload;
-  return envelope;
+  return Envelope{.kind = RecordKind::kKernel,
+                  .verified = KernelPayloadVerified(payload),
+                  .created_unix_s = 1700000000,
+                  .producer = "sinter 0.1.0",
+                  .arch = "sm_90a",
+                  .key = key,
+                  .payload = payload};
 }
 
 TEST(EnvelopeTest, ReadsBackEveryField) {

@@ -39,8 +39,7 @@ class JanitorTest : public testing::Test {
 TEST_F(JanitorTest, LeavesNineTenthsOfTheCap) {
   Fill(40);
   ASSERT_TRUE(store_->Quarantine(kKernel, Sha256("wrong"), "seed 1").ok());
-  SweepLimits limits;
-  limits.max_bytes = 1 << 20;
+  SweepLimits limits{.max_bytes = 1 << 20};
   auto report = Sweep(store_.get(), limits);
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(report->records, 40u);
@@ -78,9 +77,7 @@ TEST(JanitorLruTest, TheLongestUnusedGoFirstAndAHitIsAUse) {
     SetAge(PathIn(temp.path(), kKernel, KeyOf(i)), 10000 - 10 * i);
   }
   ASSERT_TRUE(store->Get(kKernel, KeyOf(0), Sha256(KeyOf(0))).hit);  // the oldest, used now
-  SweepLimits limits;
-  limits.max_bytes = 60000;
-  ASSERT_TRUE(Sweep(store.get(), limits).ok());
+  ASSERT_TRUE(Sweep(store.get(), {.max_bytes = 60000}).ok());
   EXPECT_TRUE(store->Get(kKernel, KeyOf(0), Sha256(KeyOf(0))).hit);
   for (int i = 1; i < 6; ++i)
     EXPECT_FALSE(store->Get(kKernel, KeyOf(i), Sha256(KeyOf(i))).hit) << i;
@@ -105,10 +102,7 @@ TEST(JanitorLruTest, AKernelStaysAsLongAsAPlanThatNamesIt) {
     ASSERT_TRUE(store->Put(kPlan, plan, Sha256(plan), RandomBytes(2000, i)).ok());
     SetAge(PathIn(temp.path(), kPlan, plan), 10000 * i);
   }
-  SweepLimits limits;
-  limits.max_bytes = 60000;
-  limits.kernels_of = NamedKernels;
-  ASSERT_GT(Sweep(store.get(), limits)->evicted, 5u);
+  ASSERT_GT(Sweep(store.get(), {.max_bytes = 60000, .kernels_of = NamedKernels})->evicted, 5u);
   int plans = 0;
   for (int i = 1; i < 10; ++i) {
     const std::string plan = absl::StrCat("plan ", i);
@@ -133,8 +127,7 @@ TEST(JanitorLruTest, PlansOfOneSecondGoWithTheirKernelsOneByOne) {
     SetAge(PathIn(temp.path(), kKernel, KeyOf(i)), 5000);
     SetAge(PathIn(temp.path(), kPlan, plan), 5000);
   }
-  SweepLimits limits;
-  limits.max_bytes = 100000;
+  SweepLimits limits{.max_bytes = 100000};
   limits.kernels_of = [](absl::string_view key, absl::string_view) {
     return std::vector<Digest>{Sha256(KeyOf(key.back() - '0'))};
   };
@@ -151,10 +144,7 @@ TEST(JanitorLruTest, PlansOfOneSecondGoWithTheirKernelsOneByOne) {
 
 TEST(JanitorTierTest, AHitInMemoryAndAKernelInUseCountAsUses) {
   TempDir temp;
-  TierOptions options;
-  options.local_root = temp.path();
-  options.write_behind = false;
-  TieredStore store(options);
+  TieredStore store({.local_root = temp.path(), .write_behind = false});
   for (const char* key : {"hit", "in use", "idle"}) {
     store.Put(kKernel, key, "v");
     SetAge(PathIn(temp.path(), kKernel, key), 5000);
@@ -168,12 +158,8 @@ TEST(JanitorTierTest, AHitInMemoryAndAKernelInUseCountAsUses) {
 
 TEST(JanitorTierTest, RecordsThatTheCapEvictedAreReported) {
   TempDir temp;
-  TierOptions options;
-  options.local_root = temp.path();
-  options.local_bytes = 60000;
-  options.memory_bytes = 0;
-  options.write_behind = false;
-  TieredStore store(options);
+  TieredStore store(
+      {.local_root = temp.path(), .local_bytes = 60000, .memory_bytes = 0, .write_behind = false});
   for (int i = 0; i < 3; ++i) store.Put(kKernel, KeyOf(i), RandomBytes(10000, i));
   EXPECT_EQ(store.Kept()->lost, 0u);
   for (int i = 3; i < 10; ++i) store.Put(kKernel, KeyOf(i), RandomBytes(10000, i));
@@ -221,9 +207,7 @@ TEST(JanitorOrphanTest, WhatKilledWritersLeftGoesWhenItIsOld) {
   EXPECT_EQ(Sweep(store.get(), {})->orphans, 1u);
   EXPECT_EQ(Sweep(store.get(), {})->orphans, 0u);
   EXPECT_EQ(InspectLocalStore(temp.path())->temporary, 1u);
-  SweepLimits limits;
-  limits.orphan_age_s = 0;
-  EXPECT_EQ(Sweep(store.get(), limits)->orphans, 1u);
+  EXPECT_EQ(Sweep(store.get(), {.orphan_age_s = 0})->orphans, 1u);
   EXPECT_TRUE(store->Get(kKernel, "k", Sha256("k")).hit);
 }
 
@@ -240,11 +224,8 @@ TEST(JanitorOrphanTest, OneJanitorOfAllProcessesWorksAtATime) {
 
 TEST(JanitorTierTest, APutBeyondTheCapEvicts) {
   TempDir temp;
-  TierOptions options;
-  options.local_root = temp.path();
-  options.local_bytes = 300000;
-  options.memory_bytes = 0;
-  options.sync = false;
+  TierOptions options{
+      .local_root = temp.path(), .local_bytes = 300000, .memory_bytes = 0, .sync = false};
   const auto store = std::make_unique<TieredStore>(options);
   uint64_t worst = 0;
   for (int i = 0; i < 200; ++i) {

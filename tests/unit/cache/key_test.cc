@@ -61,26 +61,23 @@ TEST(KernelKeyTest, BytesDoNotMoveBetweenNeighbouringFields) {
 // A change of these bytes orphans every cache in the field: it must be meant, and kKeyVersion must
 // rise with it.
 TEST(KeyTest, GoldenBytes) {
-  PlanKey plan;
-  plan.format_version = 1;
-  plan.chain = "c";
-  plan.bucket = 8;
-  plan.library_version = "0.1.0";
-  plan.search_version = 2;
-  plan.flags = 1;
+  PlanKey plan{.format_version = 1,
+               .chain = "c",
+               .bucket = 8,
+               .library_version = "0.1.0",
+               .search_version = 2,
+               .flags = 1};
   const std::string zeros(64, '0');
   EXPECT_EQ(absl::BytesToHexString(EncodeKey(plan)),
             absl::StrCat("534e54524b455950", "02000000", "01000000", "0100000000000000", "63",
                          "0800000000000000", zeros, "0500000000000000", "302e312e30", "02000000",
                          "0100000000000000", zeros));
-  KernelKey kernel;
-  kernel.format_version = 1;
-  kernel.code = "d";
-  kernel.schedule = "s";
-  kernel.arch = "sm_90a";
-  kernel.options = {"-O3"};
-  kernel.toolchain_id = "t";
-  EXPECT_EQ(absl::BytesToHexString(EncodeKey(kernel)),
+  EXPECT_EQ(absl::BytesToHexString(EncodeKey({.format_version = 1,
+                                              .code = "d",
+                                              .schedule = "s",
+                                              .arch = "sm_90a",
+                                              .options = {"-O3"},
+                                              .toolchain_id = "t"})),
             absl::StrCat("534e54524b45594b", "02000000", "01000000", "0100000000000000", "64",
                          "0100000000000000", "73", zeros, "0600000000000000", "736d5f393061",
                          "0100000000000000", "0300000000000000", "2d4f33", "0100000000000000", "74",

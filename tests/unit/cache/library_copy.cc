@@ -6,11 +6,9 @@ using sinter::RecordKind;
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 EXPORT void* copy_open(const char* root) {
-  sinter::TierOptions options;
-  options.local_root = root;
-  options.memory_bytes = 0;
-  options.sync = false;
-  return std::make_unique<sinter::TieredStore>(options).release();
+  return std::make_unique<sinter::TieredStore>(
+             sinter::TierOptions{.local_root = root, .memory_bytes = 0, .sync = false})
+      .release();
 }
 
 EXPORT void copy_close(void* store) { delete static_cast<sinter::TieredStore*>(store); }

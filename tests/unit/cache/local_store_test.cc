@@ -21,11 +21,7 @@ using cache_testing::kKernel;
 using cache_testing::kPlan;
 
 LocalStoreOptions OptionsFor(const std::string& root) {
-  LocalStoreOptions options;
-  options.root = root;
-  options.producer = "sinter 0.1.0";
-  options.sync = false;
-  return options;
+  return LocalStoreOptions{.root = root, .producer = "sinter 0.1.0", .sync = false};
 }
 
 Lookup Get(LocalStore* store, RecordKind kind, const std::string& key) {

@@ -39,12 +39,11 @@ struct Scene {
   void Disguise(const KernelKey& other) const {
     const std::string payload = EncodeKernelRecord(SampleKernelRecord());
     const std::string echo = EncodeKey(other);
-    Envelope envelope;
-    envelope.kind = kKernel;
-    envelope.arch = other.arch;
-    envelope.key = echo;
-    envelope.payload = payload;
-    WriteFile(Path(), BuildTable(TableUserKey(kKernel, Sha256(key)), EncodeEnvelope(envelope)));
+    WriteFile(
+        Path(),
+        BuildTable(TableUserKey(kKernel, Sha256(key)),
+                   EncodeEnvelope(
+                       {.kind = kKernel, .arch = other.arch, .key = echo, .payload = payload})));
   }
 
   TempDir temp;
@@ -101,9 +100,8 @@ const Case kCases[] = {
        const auto client = [&] {
          return std::make_unique<RedisBackend>(remote_testing::Loopback(dead), "");
        };
-       RemoteOptions remote;
-       remote.secret = "a fleet's key of 32 bytes or so.";
-       s->options.remote = std::make_shared<RemoteTier>(remote, client(), client());
+       s->options.remote = std::make_shared<RemoteTier>(
+           RemoteOptions{.secret = "a fleet's key of 32 bytes or so."}, client(), client());
      }},
 };
 

@@ -58,9 +58,7 @@ TEST(NearestTest, PrefersTheRightSubjectThenTheFewestDifferences) {
 
 TEST(ReadOnlyTest, ReadsWhatIsThereAndWritesNothing) {
   TempDir temp;
-  TierOptions options;
-  options.local_root = temp / "root";
-  options.sync = false;
+  TierOptions options{.local_root = temp / "root", .sync = false};
   const std::string key = EncodeKey(SamplePlanKey()), other = EncodeKey(SamplePlanKey(1));
   std::make_unique<TieredStore>(options)->Put(RecordKind::kPlan, key, "payload");
   const int files = CountFiles(temp.path());

@@ -37,13 +37,11 @@ std::string PayloadOf(const RecordFormat& format) {
 class OtherFormatTest : public testing::Test {
  protected:
   std::unique_ptr<TieredStore> Tiers(const RecordFormat& format) {
-    TierOptions options;
-    options.local_root = temp_.path();
-    options.memory_bytes = 0;
-    options.write_behind = false;
-    options.sync = false;
-    options.format = format;
-    return std::make_unique<TieredStore>(options);
+    return std::make_unique<TieredStore>(TierOptions{.local_root = temp_.path(),
+                                                     .memory_bytes = 0,
+                                                     .sync = false,
+                                                     .write_behind = false,
+                                                     .format = format});
   }
   uint64_t OtherFormats(const Store& store) {
     return store.Stats().misses[static_cast<int>(MissReason::kOtherFormat)];
@@ -137,18 +135,14 @@ TEST_F(OtherFormatTest, TheJanitorOfEitherVersionCountsAndEvictsBoth) {
     const auto before = Got(store->List());
     uint64_t bytes = 0;
     for (const StoredEntry& entry : before) bytes += entry.bytes;
-    SweepLimits limits;
-    limits.max_bytes = bytes / 2;
-    const auto report = Got(Sweep(store.get(), limits));
+    const auto report = Got(Sweep(store.get(), {.max_bytes = bytes / 2}));
     EXPECT_EQ(report.records, before.size());
     EXPECT_EQ(report.bytes, bytes);
     EXPECT_GT(report.evicted, before.size() / 3);
   }
   const int left = Hits(temp_.path(), kOld) + Hits(temp_.path(), kNewEnvelope);
   EXPECT_LT(left, kKeys);
-  SweepLimits nothing;
-  nothing.max_bytes = 1;
-  EXPECT_TRUE(Sweep(OpenStore(temp_.path()).get(), nothing).ok());
+  EXPECT_TRUE(Sweep(OpenStore(temp_.path()).get(), {.max_bytes = 1}).ok());
   EXPECT_EQ(Hits(temp_.path(), kNewEnvelope), 0);
 }
 
@@ -168,11 +162,8 @@ TEST(OtherFormatReportTest, CountsThemApart) {
 // Another version may hash and lay out its records differently. The table
 // around such a record detects damage to it.
 TEST(OtherFormatEnvelopeTest, OnlyTheVersionOfAnothersRecordIsRead) {
-  Envelope envelope;
-  envelope.kind = kPlan;
-  envelope.key = "key";
-  envelope.payload = "payload";
-  std::string bytes = EncodeEnvelope(envelope, kNewEnvelope);
+  std::string bytes =
+      EncodeEnvelope({.kind = kPlan, .key = "key", .payload = "payload"}, kNewEnvelope);
   const std::string file = BuildTable(TableUserKey(kPlan, Sha256("key")), bytes);
   const auto reason = [](absl::string_view bytes) {
     return VerifyRecordFile(bytes, kPlan, Sha256("key"), "key").reason;

@@ -288,9 +288,7 @@ TEST_F(ManyTest, ASourceThatFailsIsNoDamageAndDamageIs) {
 TEST(TableTest, APlainLevelDbAdoptsThreeHundredFiles) {
   constexpr int kFiles = 300;
   TempDir temp;
-  LocalStoreOptions options;
-  options.root = temp / "store";
-  options.sync = false;
+  LocalStoreOptions options{.root = temp / "store", .sync = false};
   LocalStore store(options);
   const std::string db_path = temp / "db";
   ASSERT_EQ(mkdir(db_path.c_str(), 0700), 0);

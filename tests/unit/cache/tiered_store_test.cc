@@ -16,11 +16,10 @@ using cache_testing::kPlan;
 class TieredStoreTest : public testing::Test {
  protected:
   std::unique_ptr<TieredStore> Make(const std::string& root, uint64_t memory_bytes = 1 << 20) {
-    TierOptions options;
-    options.local_root = root;
-    options.memory_bytes = memory_bytes;
-    options.producer = "sinter 0.1.0";
-    options.sync = false;
+    TierOptions options{.local_root = root,
+                        .memory_bytes = memory_bytes,
+                        .producer = "sinter 0.1.0",
+                        .sync = false};
     options.log = LogSink(LogLevel::kWarn, [this](LogLevel, absl::string_view message) {
       warnings_.push_back(std::string(message));
     });

@@ -47,9 +47,7 @@ TEST(TwoCopiesTest, LoseNothing) {
   }
   EXPECT_EQ(b.has(two, "a3", "from a"), 1);
   {
-    TierOptions options;
-    options.local_root = temp.path();
-    const auto third = std::make_unique<TieredStore>(options);
+    const auto third = std::make_unique<TieredStore>(TierOptions{.local_root = temp.path()});
     const auto lock = third->LockForBuild(RecordKind::kKernel, "x", 0);
     EXPECT_EQ(a.may_build(one, "x"), 0);
     EXPECT_EQ(b.may_build(two, "x"), 0);

@@ -17,11 +17,7 @@ class UpkeepTest : public testing::Test {
   UpkeepTest() { Reopen(); }
 
   TierOptions Options() const {
-    TierOptions options;
-    options.local_root = root_;
-    options.producer = "sinter 0.1.0";
-    options.sync = false;
-    return options;
+    return TierOptions{.local_root = root_, .producer = "sinter 0.1.0", .sync = false};
   }
   void Reopen() {
     tiers_.reset();
@@ -110,17 +106,13 @@ TEST_F(UpkeepTest, ClearEmptiesIt) {
 
 TEST_F(UpkeepTest, TrimExportAndImportActOnIt) {
   Fill();
-  PackWriteOptions to;
-  to.path = temp_ / "pack";
+  PackWriteOptions to{.path = temp_ / "pack"};
   const auto exported = Got(tiers_->Export(to, /*used_only=*/false));
   EXPECT_EQ(exported.plans + exported.kernels, 4u);
   const auto trimmed = Got(tiers_->Trim(1));
   EXPECT_EQ(trimmed.records, 4u);
   EXPECT_EQ(trimmed.evicted, 4u);
-  PackOptions from;
-  from.path = to.path;
-  from.allow_unsigned = true;
-  const auto pack = Got(PackReader::Open(from));
+  const auto pack = Got(PackReader::Open({.path = to.path, .allow_unsigned = true}));
   const auto imported = Got(tiers_->Import(*pack));
   EXPECT_EQ(imported.stored, 4u);
   EXPECT_EQ(List().size(), 4u);

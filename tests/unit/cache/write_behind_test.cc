@@ -129,13 +129,11 @@ class QueuedPutTest : public testing::Test {
  protected:
   std::unique_ptr<TieredStore> Make(uint64_t memory_bytes, std::shared_ptr<FileOps> ops = nullptr,
                                     uint64_t jobs = 1024) {
-    TierOptions options;
-    options.local_root = temp_.path();
-    options.memory_bytes = memory_bytes;
-    options.sync = false;
-    options.queue_jobs = jobs;
-    options.ops = std::move(ops);
-    return std::make_unique<TieredStore>(options);
+    return std::make_unique<TieredStore>(TierOptions{.local_root = temp_.path(),
+                                                     .memory_bytes = memory_bytes,
+                                                     .sync = false,
+                                                     .queue_jobs = jobs,
+                                                     .ops = std::move(ops)});
   }
   TempDir temp_;
   std::shared_ptr<GatedOps> gate_ = std::make_shared<GatedOps>();

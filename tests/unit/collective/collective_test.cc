@@ -7,11 +7,7 @@ namespace sinter {
 namespace {
 
 CollectiveProblem Layer(int ranks = 2) {
-  CollectiveProblem p;
-  p.ranks = ranks;
-  p.columns = 8192;
-  p.residual = p.rounded = true;
-  return p;
+  return CollectiveProblem{.ranks = ranks, .columns = 8192, .residual = true, .rounded = true};
 }
 
 CollectiveProblem LayerWithNorm(int64_t columns) {
@@ -224,12 +220,7 @@ TEST(AllReduce, ANormsSourceAndLaunchAgreeOnArguments) {
 }
 
 CollectiveProblem Parts(CollectiveKind kind, bool by_rows, int ranks = 2) {
-  CollectiveProblem p;
-  p.kind = kind;
-  p.ranks = ranks;
-  p.columns = 4096;
-  p.by_rows = by_rows;
-  return p;
+  return CollectiveProblem{.kind = kind, .ranks = ranks, .columns = 4096, .by_rows = by_rows};
 }
 constexpr auto kScatter = CollectiveKind::kReduceScatter, kGather = CollectiveKind::kAllGather;
 

@@ -21,10 +21,7 @@ Counts Now() { return {ComputedPrecisions(), MadeStitchPrograms(), ComputedPlanD
 
 // Counts of the first Prepare of the chain, in a fresh world.
 Counts OfAMiss(const std::string& problem, int64_t m) {
-  FakeWorld world;
-  world.resident_clusters = 1000;
-  world.compute = false;
-  world.plan = PlanChain;
+  FakeWorld world{.plan = PlanChain, .resident_clusters = 1000, .compute = false};
   world.generate = [](const KernelSpec& spec, const DeviceModel& m) { return Generate(spec, m); };
   const auto engine = world.MakeEngine();
   const Chain chain = ParseProblem(problem)->chain;

@@ -73,8 +73,7 @@ class DeadlineTest : public ::testing::Test {
   double ExpectObedience(const Chain& chain, int64_t deadline_ms, absl::Status* status) {
     world.disk = std::make_shared<testing::FakeDisk>();
     asked = refused = 0;
-    PrepareOptions options;
-    options.deadline_us = deadline_ms * 1000;
+    PrepareOptions options{.deadline_us = deadline_ms * 1000};
     const Clock::time_point start = Clock::now();
     *status = world.MakeEngine()->Prepare(chain, 1, options).status();
     const double took = MsSince(start);
@@ -112,18 +111,13 @@ TEST_F(DeadlineTest, LargeGraphsComeBackInTime) {
 TEST_F(DeadlineTest, WhatCameTooLateLeavesNothingAndTheNextCallSucceeds) {
   const Chain chain = LargeGraph("dien_train");
   const auto engine = world.MakeEngine();
-  PrepareOptions options;
-  options.deadline_us = 20 * 1000;
-  const absl::Status late = engine->Prepare(chain, 1, options).status();
+  const absl::Status late = engine->Prepare(chain, 1, {.deadline_us = 20 * 1000}).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
   EXPECT_TRUE(world.disk->records.empty());
   EXPECT_TRUE(world.disk->locked.empty());
   refused = 0;
   const auto plan = Got(engine->Prepare(chain, 1, {}));
-  FakeWorld other;
-  other.has_gpu = false;
-  other.plan = world.plan;
-  other.generate = world.generate;
+  FakeWorld other{.plan = world.plan, .generate = world.generate, .has_gpu = false};
   EXPECT_EQ(plan->ChosenDigest(),
             other.MakeEngine()->Prepare(chain, 1, {}).value()->ChosenDigest());
 }
@@ -131,8 +125,7 @@ TEST_F(DeadlineTest, WhatCameTooLateLeavesNothingAndTheNextCallSucceeds) {
 TEST_F(DeadlineTest, CancellingStopsASearch) {
   const Chain chain = LargeGraph("crnn_head");
   std::atomic<bool> searching{false};
-  PrepareOptions options;
-  options.cancel = &cancel;
+  PrepareOptions options{.cancel = &cancel};
   options.progress = [&](absl::string_view stage, double) {
     searching = searching || stage == "search";
   };
@@ -160,17 +153,15 @@ TEST_F(DeadlineTest, AWaiterComesBackInTimeAndTheBuilderIsNotDisturbed) {
   const auto engine = world.MakeEngine();
   std::thread builder([&] { EXPECT_TRUE(engine->Prepare(chain, 1, {}).ok()); });
   while (!searching) std::this_thread::yield();
-  PrepareOptions impatient;
-  impatient.deadline_us = 10 * 1000;
-  EXPECT_TRUE(absl::IsDeadlineExceeded(engine->Prepare(chain, 1, impatient).status()));
+  EXPECT_TRUE(
+      absl::IsDeadlineExceeded(engine->Prepare(chain, 1, {.deadline_us = 10 * 1000}).status()));
   go_on = true;  // the builder was at its search until now
   builder.join();
 }
 
 // Two engines on one store are two processes to it: the second waits for the first one's lock.
 TEST(LockDeadlineTest, AnotherProcessesBuildIsWaitedForUntilTheDeadline) {
-  FakeWorld world;
-  world.has_gpu = false;
+  FakeWorld world{.has_gpu = false};
   std::atomic<bool> planning{false}, go_on{false};
   world.plan = [&](const Chain&, int64_t, const DeviceModel&, const FusionOptions&) {
     planning = true;
@@ -179,9 +170,8 @@ TEST(LockDeadlineTest, AnotherProcessesBuildIsWaitedForUntilTheDeadline) {
   };
   std::thread other([&] { EXPECT_FALSE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok()); });
   while (!planning) std::this_thread::yield();
-  PrepareOptions options;
-  options.deadline_us = 30 * 1000;
-  const absl::Status status = world.MakeEngine()->Prepare(world.chain, 16, options).status();
+  const absl::Status status =
+      world.MakeEngine()->Prepare(world.chain, 16, {.deadline_us = 30 * 1000}).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   go_on = true;  // the other held its lock until now
   other.join();

@@ -1,5 +1,4 @@
 // What a change of a device header voids: the keys of kernels that reach it, and nothing else.
-#include "src/chain/problem.h"
 #include "src/engine/keys.h"
 #include "src/plan/family.h"
 #include "tests/support/header_digests.h"
@@ -19,10 +18,7 @@ KernelSpec StitchedSpec(const char* line, StitchSchedule schedule) {
   for (int i = 0; i < stitch->body.num_inputs() + stitch->body.num_outputs(); ++i) {
     stitch->operands.push_back({i, 0});
   }
-  KernelSpec spec;
-  spec.family = &StitchFamily();
-  spec.body = MakeBody(std::move(*stitch));
-  return spec;
+  return KernelSpec{.family = &StitchFamily(), .body = MakeBody(std::move(*stitch))};
 }
 
 // Two chains in every dataflow, and stitched kernels.
@@ -125,8 +121,7 @@ struct WarmWorld : FakeWorld {
   }
   // Prepares by a new engine.
   EngineStats Again(bool must_hit = false) {
-    PrepareOptions options;
-    options.must_hit = must_hit;
+    PrepareOptions options{.must_hit = must_hit};
     const auto engine = MakeEngine();
     const auto prepared = engine->Prepare(chain, 16, options);
     status = prepared.status();

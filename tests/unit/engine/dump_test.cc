@@ -111,8 +111,7 @@ TEST_F(DumpTest, APreparedPlanIsNotDumpedThroughALink) {
   fs::create_directory(At("victim"));
   fs::create_symlink(At("victim"), At("link"));
   FakeWorld world;
-  Config config;
-  config.dump_dir = At("link");
+  Config config{.dump_dir = At("link")};
   EXPECT_TRUE(world.MakeEngine(config)->Prepare(world.chain, 16, {}).ok());
   EXPECT_TRUE(fs::is_empty(At("victim")));
   config.dump_dir = At("dump");

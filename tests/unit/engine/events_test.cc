@@ -85,9 +85,7 @@ TEST(EventsTest, AFallbackAndAFailedCompileSayWhy) {
 TEST(EventsTest, AModuleThatGoesIsTold) {
   FakeWorld world;
   Heard heard;
-  Config config;
-  config.module_cache_bytes = 1;
-  const auto engine = world.MakeEngine(config);
+  const auto engine = world.MakeEngine({.module_cache_bytes = 1});
   heard.Listen(engine);
   auto plan = engine->Prepare(world.chain, 16, {}).value();
   const uint64_t bytes = heard.events.back().bytes;

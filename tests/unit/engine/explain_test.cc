@@ -36,9 +36,8 @@ TEST(NotChosen, ShowsAFailureThatPlanningDidNotListFirst) {
 }
 
 TEST(NotChosen, FallsBackToTheEnginesListWithoutOneOfPlanning) {
-  LoadedPlan plan;
-  plan.passed_over = {{kPlans[1], true, 9, Why::kNotAskedFor, ""},
-                      {kPlans[0], false, 15, Why::kSlower, ""}};
+  LoadedPlan plan{.passed_over = {{kPlans[1], true, 9, Why::kNotAskedFor, ""},
+                                  {kPlans[0], false, 15, Why::kSlower, ""}}};
   EXPECT_THAT(Lines(plan), ElementsAre("fused: not asked for", "the plain plan: predicted slower"));
 }
 

@@ -18,15 +18,13 @@ ProductSequence ProblemFor(int64_t bucket) {
 }
 
 Schedule BaseSchedule(Dataflow dataflow, int cluster, int64_t grid) {
-  Schedule s;
-  s.dataflow = dataflow;
-  s.block_m = 64;
-  s.warpgroups_m = 1;
-  s.block_k = 64;
-  s.stages = 2;
-  s.cluster = cluster;
-  s.grid = static_cast<int>(grid);
-  return s;
+  return Schedule{.dataflow = dataflow,
+                  .block_m = 64,
+                  .warpgroups_m = 1,
+                  .block_k = 64,
+                  .stages = 2,
+                  .cluster = cluster,
+                  .grid = static_cast<int>(grid)};
 }
 
 PlannedKernel Kernel(const ProductSequence& problem, const Schedule& schedule, double us) {
@@ -44,9 +42,7 @@ void Bind(PlannedKernel& kernel, Role role, int buffer, int64_t stride) {
 }
 
 Plan Fused(int64_t bucket, const Schedule& schedule, double us) {
-  Plan plan;
-  plan.fused = true;
-  plan.bucket = bucket;
+  Plan plan{.fused = true, .bucket = bucket};
   PlannedKernel kernel = Kernel(ProblemFor(bucket), schedule, us);
   Bind(kernel, Role::kA, 0, kK);
   Bind(kernel, Role::kW, 1, kK);
@@ -86,9 +82,8 @@ Plan FusedBySlab(int64_t bucket, double us) {
 }
 
 Plan Unfused(int64_t bucket, std::pair<int, int> stages, double us, int split) {
-  Plan plan;
-  plan.bucket = bucket;
-  plan.workspace_bytes = kWorkspaceFlagBytes + static_cast<uint64_t>(bucket * kN * 2);
+  Plan plan{.bucket = bucket,
+            .workspace_bytes = kWorkspaceFlagBytes + static_cast<uint64_t>(bucket * kN * 2)};
   const int64_t row_tiles = (bucket + 63) / 64;
   Schedule first = BaseSchedule(Dataflow::kProduct, 1, row_tiles * 8);
   first.first = {64, 1};
@@ -115,9 +110,7 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, const Chain& chain, int6
   if (world.plan_failures > 0 && world.plan_failures-- > 0) {
     return MakeError(ErrorCode::kNoLegalPlan, "no plan on order");
   }
-  FusionResult result;
-  result.considered = 1000;
-  result.legal = 100;
+  FusionResult result{.considered = 1000, .legal = 100};
   std::vector<Plan> plans;
   const int split = options.batch_invariant ? 1 : 8;
   if (options.allow_cooperative) {
@@ -397,9 +390,7 @@ class FakeKernel : public LoadedKernel {
       std::memset(at(3), 0, static_cast<size_t>(m * kL * 2));
       return absl::OkStatus();
     }
-    ReferenceOptions options;
-    options.threads = 1;
-    return RunReference(world_->chain, m, {at(0), at(1), at(2)}, {at(3)}, options);
+    return RunReference(world_->chain, m, {at(0), at(1), at(2)}, {at(3)}, {.threads = 1});
   }
 
   absl::StatusOr<GraphNodeHandle> AddNode(const BoundKernel& bound, GraphHandle,
@@ -641,12 +632,11 @@ Digest FakeWorld::HeadersOf(const KernelSpec& spec) const {
 }
 
 Ports FakeWorld::MakePorts() {
-  Ports ports;
-  ports.store = std::make_unique<FakeStore>(disk);
-  ports.compiler = std::make_unique<FakeCompiler>(this);
-  ports.model = model;
-  ports.tuning = tuning;
-  ports.known_times = known_times;
+  Ports ports{.store = std::make_unique<FakeStore>(disk),
+              .compiler = std::make_unique<FakeCompiler>(this),
+              .model = model,
+              .tuning = tuning,
+              .known_times = known_times};
   if (has_gpu) {
     ports.loader = std::make_unique<FakeLoader>(this);
     ports.measurer = std::make_unique<FakeMeasurer>(this);

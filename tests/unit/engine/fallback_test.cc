@@ -13,8 +13,7 @@ using PlanChoice = PrepareOptions::Choice;
 int32_t NumberOf(ErrorCode code) { return static_cast<int32_t>(code); }
 
 TEST(FallbackTest, ARefusedKernelGivesWayToTheNextPlanWithTheReason) {
-  FakeWorld world;
-  world.refused = {"grid"};
+  FakeWorld world{.refused = {"grid"}};
   const auto engine = world.MakeEngine();
   const auto plan = engine->Prepare(world.chain, 16, {}).value();
   EXPECT_EQ(ProductOf(plan->plan().kernels[0].spec).schedule.dataflow, Dataflow::kClusterExchange);
@@ -31,10 +30,7 @@ TEST(FallbackTest, ARefusedKernelGivesWayToTheNextPlanWithTheReason) {
 
 // The other kernel of the plan stays, and what was learnt is kept with the plan.
 TEST(FallbackTest, ARefusedKernelIsReplacedAlone) {
-  FakeWorld world;
-  world.replaces = true;
-  world.unfused_is_best = true;
-  world.refused = {"first"};
+  FakeWorld world{.unfused_is_best = true, .replaces = true, .refused = {"first"}};
   const auto engine = world.MakeEngine();
   const auto plan = engine->Prepare(world.chain, 16, {}).value();
   EXPECT_EQ(plan->plan().name(), "unfused");
@@ -58,9 +54,7 @@ TEST(FallbackTest, ARefusedKernelIsReplacedAlone) {
 
 // The pair has no schedule that compiles: its products get a kernel each.
 TEST(FallbackTest, AKernelWithoutAnotherScheduleIsSplit) {
-  FakeWorld world;
-  world.replaces = true;
-  world.refused = {"grid", "cluster", "tasks"};
+  FakeWorld world{.replaces = true, .refused = {"grid", "cluster", "tasks"}};
   const auto plan = world.MakeEngine()->Prepare(world.chain, 16, {}).value();
   EXPECT_EQ(plan->plan().name(), "fused");
   EXPECT_EQ(plan->plan().kernels.size(), 2u);
@@ -68,12 +62,8 @@ TEST(FallbackTest, AKernelWithoutAnotherScheduleIsSplit) {
 }
 
 TEST(FallbackTest, ACompilerThatRefusesEveryKernelIsAskedForNoOthers) {
-  FakeWorld world;
-  world.replaces = true;
-  world.refused = {"first", "second"};
-  PrepareOptions options;
-  options.choice = PlanChoice::kUnfused;
-  EXPECT_FALSE(world.MakeEngine()->Prepare(world.chain, 16, options).ok());
+  FakeWorld world{.replaces = true, .refused = {"first", "second"}};
+  EXPECT_FALSE(world.MakeEngine()->Prepare(world.chain, 16, {.choice = PlanChoice::kUnfused}).ok());
   EXPECT_EQ(world.compiled.at("first"), 1);
   EXPECT_EQ(world.compiled.at("second"), 1);
 }
@@ -88,11 +78,9 @@ TEST(FallbackTest, SourcesAreMadeOnceAndCarried) {
 }
 
 TEST(FallbackTest, AskingForFusedDoesNotGiveUnfused) {
-  FakeWorld world;
-  world.refused = {"grid", "cluster"};
-  PrepareOptions options;
-  options.choice = PlanChoice::kFused;
-  const absl::Status status = world.MakeEngine()->Prepare(world.chain, 16, options).status();
+  FakeWorld world{.refused = {"grid", "cluster"}};
+  const absl::Status status =
+      world.MakeEngine()->Prepare(world.chain, 16, {.choice = PlanChoice::kFused}).status();
   EXPECT_EQ(StatusNumber(status), NumberOf(ErrorCode::kCompileFailed));
 }
 
@@ -116,8 +104,7 @@ TEST(FallbackTest, FifteenAndFourteenClustersChooseTheSamePlanAndOnlyTheExecuted
 }
 
 TEST(FallbackTest, TheNonResidentFallbackIsWarmTheSecondTime) {
-  FakeWorld world;
-  world.resident_clusters = 14;
+  FakeWorld world{.resident_clusters = 14};
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
   EXPECT_EQ(world.plans, 2);
   const int compiles = world.compiles;
@@ -143,8 +130,7 @@ TEST(FallbackTest, WithoutACompilerALostKernelGivesWayToAPlanThatIsThere) {
   FakeWorld world;
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
   const std::string fused = world.disk->Keys(RecordKind::kKernel).front();
-  PrepareOptions unfused;
-  unfused.choice = PlanChoice::kUnfused;
+  PrepareOptions unfused{.choice = PlanChoice::kUnfused};
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, unfused).ok());
   world.disk->records.erase({RecordKind::kKernel, fused});
   world.has_compiler = false;
@@ -154,8 +140,7 @@ TEST(FallbackTest, WithoutACompilerALostKernelGivesWayToAPlanThatIsThere) {
 }
 
 TEST(FallbackTest, WithoutAGpuPreparingWorksAndLaunchingSaysWhyNot) {
-  FakeWorld world;
-  world.has_gpu = false;
+  FakeWorld world{.has_gpu = false};
   const auto engine = world.MakeEngine();
   const auto plan = engine->Prepare(world.chain, 16, {}).value();
   EXPECT_EQ(engine->Stats().kernels_compiled, 1u);
@@ -172,11 +157,9 @@ TEST(FallbackTest, WithoutAGpuPreparingWorksAndLaunchingSaysWhyNot) {
 }
 
 TEST(FallbackTest, KernelsMadeWithoutAGpuServeOneThatHasIt) {
-  FakeWorld builder;
-  builder.has_gpu = false;
+  FakeWorld builder{.has_gpu = false};
   ASSERT_TRUE(builder.MakeEngine()->Prepare(builder.chain, 16, {}).ok());
-  FakeWorld server;
-  server.disk = builder.disk;
+  FakeWorld server{.disk = builder.disk};
   ASSERT_TRUE(server.MakeEngine()->Prepare(server.chain, 16, {}).ok());
   EXPECT_EQ(server.compiles, 0);
   EXPECT_EQ(server.loads, 1);

@@ -45,8 +45,7 @@ Chain ChainOf(int number) {
 std::shared_ptr<Engine> MakeForkedEngine(const Config& config) {
   Ports ports = MakePorts(config, -1, "h200", LogSink()).value();
   ports.compiler = MakeNvrtcCompiler(OpenFake);
-  PlanningHooks hooks;
-  hooks.plan = PlanChain;
+  PlanningHooks hooks{.plan = PlanChain};
   hooks.generate = [](const KernelSpec& spec,
                       const DeviceModel& model) -> absl::StatusOr<GeneratedKernel> {
     SINTER_ASSIGN_OR_RETURN(GeneratedKernel kernel, Generate(spec, model));
@@ -68,9 +67,7 @@ class ForkTest : public ::testing::Test {
   }
 
   absl::Status Prepare(int number, bool must_hit = false) {
-    PrepareOptions options;
-    options.must_hit = must_hit;
-    return engine->Prepare(ChainOf(number), 1, options).status();
+    return engine->Prepare(ChainOf(number), 1, {.must_hit = must_hit}).status();
   }
 
   // Built, or refused because of the fork.

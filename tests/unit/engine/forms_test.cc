@@ -108,8 +108,7 @@ TEST(FormsTest, KeysAndRecordsAreOfTheCallersChain) {
   ASSERT_EQ(keys.size(), 1u);
   EXPECT_EQ(DecodePlanKey(keys[0])->chain, world.chain.CanonicalBytes());
   // The stored plan is judged by the form that is made again.
-  PrepareOptions stored;
-  stored.must_hit = true;
+  PrepareOptions stored{.must_hit = true};
   const auto again = world.fake.MakeEngine();
   EXPECT_TRUE(again->Prepare(world.chain, kRows, stored).ok());
   EXPECT_EQ(again->Stats().searched, 0u);
@@ -117,8 +116,7 @@ TEST(FormsTest, KeysAndRecordsAreOfTheCallersChain) {
 
 TEST(FormsTest, TheSelfCheckComparesWithTheCallersChain) {
   World world;
-  PrepareOptions verified;
-  verified.verify = true;
+  PrepareOptions verified{.verify = true};
   const auto plan = Got(world.fake.MakeEngine()->Prepare(world.chain, kRows, verified));
   // A form that computes something else is seen.
   World wrong;

@@ -20,9 +20,7 @@ class GraphNodesTest : public ::testing::Test {
   }
   std::shared_ptr<const PreparedPlan> Prepare(
       int64_t m = 16, PrepareOptions::Choice choice = PrepareOptions::Choice::kUnfused) {
-    PrepareOptions options;
-    options.choice = choice;
-    return engine->Prepare(world.chain, m, options).value();
+    return engine->Prepare(world.chain, m, {.choice = choice}).value();
   }
   static std::shared_ptr<const PlanBinding> Bind(const PreparedPlan& plan, DevicePtr inputs = 16) {
     constexpr DevicePtr kOut = DevicePtr{1} << 40, kWorkspace = 2 * kOut;
@@ -136,8 +134,7 @@ TEST_F(GraphNodesTest, AFailureLeavesNoNode) {
 TEST_F(GraphNodesTest, WithoutAGpuItIsUnavailable) {
   const auto plan = Prepare();
   const auto binding = Bind(*plan);
-  FakeWorld other;
-  other.has_gpu = false;
+  FakeWorld other{.has_gpu = false};
   const auto blind = other.MakeEngine()->Prepare(other.chain, 16, {}).value();
   EXPECT_TRUE(absl::IsUnavailable(blind->AddToGraph(*binding, kGraph, {}, 9).status()));
   EXPECT_TRUE(absl::IsUnavailable(blind->UpdateInGraph({}, kExec, *binding, 9)));

@@ -3,17 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "src/chain/problem.h"
 #include "src/engine/measured_choice.h"
-#include "src/engine/tuning_set.h"
-#include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/kernel_code.h"
 #include "tests/unit/engine/fakes.h"
@@ -60,9 +51,9 @@ std::vector<std::string> NotTaken(const TuningSet& set, const Chains& chains) {
       MakeReal(world);
       world.model = *BuiltinModel(model);
       world.tuning = std::make_shared<const TuningSet>(set);
-      PrepareOptions options;
-      options.batch_invariant = RequestOfFlags(key.flags).batch_invariant;
-      const auto found = world.MakeEngine()->Search(chain->second, key.bucket, options);
+      const auto found = world.MakeEngine()->Search(
+          chain->second, key.bucket,
+          {.batch_invariant = RequestOfFlags(key.flags).batch_invariant});
       if (found.ok() && found->measured) continue;
       lines.push_back(absl::StrCat(name, absl::StrJoin(world.log, "; ")));
     }
@@ -79,9 +70,7 @@ TuningSet SetOf(const Chain& chain) {
   };
   Ports ports = world.MakePorts();
   const EngineCore core(std::move(ports), Config(), LogSink(), std::move(hooks));
-  PlanRequest request;
-  request.form = *NormalFormOf(std::make_shared<const Chain>(chain));
-  request.bucket = 16;
+  PlanRequest request{.form = *NormalFormOf(std::make_shared<const Chain>(chain)), .bucket = 16};
   const FusionResult ranked = *PlanChain(request.planned(), 16, world.model, {});
   TuningSet set;
   set.Add(*MakeTuningEntry(request, core, ranked, ranked.alternatives.front(), {}));

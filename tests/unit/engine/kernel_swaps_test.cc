@@ -1,4 +1,3 @@
-#include "src/chain/builder.h"
 #include "src/engine/tune.h"
 #include "src/stitch/spec.h"
 #include "tests/support/product_in.h"
@@ -10,8 +9,7 @@ namespace {
 
 // A plan of two products; a kernel is known by its stages.
 Plan TwoKernels(int first_stages, int second_stages) {
-  Plan plan;
-  plan.bucket = 16;
+  Plan plan{.bucket = 16};
   for (const int stages : {first_stages, second_stages}) {
     PlannedKernel kernel;
     const auto columns = 64 * static_cast<int64_t>(plan.kernels.size() + 1);
@@ -67,8 +65,7 @@ Plan Stitched(std::vector<ValueId> values, int grid) {
   spec->body = *b.Finish();
   spec->operands = {{0, 0}, {1, 0}};
   spec->schedule.grid = grid;
-  Plan plan;
-  plan.bucket = 16;
+  Plan plan{.bucket = 16};
   plan.kernels.emplace_back();
   plan.kernels[0].spec.family = &StitchFamily();
   plan.kernels[0].spec.body = MakeBody(std::move(*spec));

@@ -23,10 +23,8 @@ Chain Mixture() {
   const ValueId x = *builder.Input(rows);
   ValueId value = *AddRmsNorm(builder, x, 1e-6);
   for (int i = 0; i < 2; ++i) {
-    InputOptions constant;
-    constant.constant = true;
-    const ValueId w =
-        *builder.Input({DType::kBF16, {Dim::Constant(512), Dim::Constant(512)}}, constant);
+    const ValueId w = *builder.Input({DType::kBF16, {Dim::Constant(512), Dim::Constant(512)}},
+                                     {.constant = true});
     value = *AddLinear(builder, value, w, kNoValue, Layout::kOI);
   }
   value = *AddSoftmax(builder, value, 1);
@@ -34,9 +32,7 @@ Chain Mixture() {
 }
 
 void ExpectNoAllocations(const Chain& chain, bool products, bool stitched) {
-  FakeWorld world;
-  world.chain = chain;
-  world.plan = PlanChain;
+  FakeWorld world{.chain = chain, .plan = PlanChain};
   world.generate = [](const KernelSpec& spec, const DeviceModel& model) {
     return Generate(spec, model);
   };

@@ -30,9 +30,7 @@ struct Ready {
                  std::shared_ptr<testing::FakeDisk> disk = nullptr) {
     if (disk != nullptr) world.disk = std::move(disk);
     engine = world.MakeEngine();
-    PrepareOptions options;
-    options.choice = choice;
-    plan = engine->Prepare(world.chain, m, options).value();
+    plan = engine->Prepare(world.chain, m, {.choice = choice}).value();
   }
 };
 
@@ -55,11 +53,9 @@ TEST(LaunchTest, AFaultNamesPlanKernelAndThePlanBefore) {
 
 // Another plan could only fail alike.
 TEST(LaunchTest, AFaultInTheSelfCheckIsAnError) {
-  FakeWorld world;
-  world.faulted = true;
-  PrepareOptions options;
-  options.verify = true;
-  const absl::Status status = world.MakeEngine()->Prepare(world.chain, 16, options).status();
+  FakeWorld world{.faulted = true};
+  const absl::Status status =
+      world.MakeEngine()->Prepare(world.chain, 16, {.verify = true}).status();
   EXPECT_TRUE(IsContextLost(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("the self-check: launching kernel 0 ("));
 }
@@ -130,9 +126,7 @@ TEST(LaunchTest, MoreRowsThanAPlanTakesAtOnceAreRefusedWhenItIsPrepared) {
   const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(8)}}, {false, {}, "x"});
   const ValueId step = *b.Input({DType::kF32, {Dim::Constant(8)}}, {false, {}, "step"});
   ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kAbs, x)).ok());
-  OutputOptions over;
-  over.alias = step;
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, step, step), over).ok());
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, step, step), {.alias = step}).ok());
   const Chain chain = *b.Finish();
   EXPECT_TRUE(engine->Prepare(chain, kLargestBucket, {}).ok());
   const absl::Status status = engine->Prepare(chain, 20001, {}).status();
@@ -182,9 +176,7 @@ TEST(LaunchTest, MoreRowsThanTheLargestBucketGoInPieces) {
 
 // The rows of a single GEMM are only in its buffers, and its kernel walks over as many tiles.
 TEST(LaunchTest, AProductAloneTakesMoreRowsThanTheLargestBucketAtOnce) {
-  FakeWorld world;
-  world.plan = PlanChain;
-  world.compute = false;
+  FakeWorld world{.plan = PlanChain, .compute = false};
   const auto engine = world.MakeEngine();
   const Chain chain = ParseProblem("matmul m=M n=64 k=64 bias1=1").value().chain;
   const auto launched = [&](int64_t bucket, int64_t m) {
@@ -219,9 +211,7 @@ TEST(LaunchTest, EdgesInsideThePlanAreProgrammaticAndTheFirstIsTheCallersChoice)
 }
 
 TEST(LaunchTest, AChainWithoutMRunsItsOwnRows) {
-  FakeWorld world;
-  world.chain = testing::TestChain(24);
-  world.compute = false;
+  FakeWorld world{.chain = testing::TestChain(24), .compute = false};
   const auto plan = world.MakeEngine()->Prepare(world.chain, 1, {}).value();
   const auto bound = plan->Bind(FarApart(4), 128).value();
   ASSERT_TRUE(plan->Launch(*bound, nullptr, 1, false).ok());

@@ -29,8 +29,7 @@ class MeasuredChoiceTest : public ::testing::Test {
     return options;
   }
   static PrepareOptions WhileServing() {
-    PrepareOptions options;
-    options.background = true;
+    PrepareOptions options{.background = true};
     options.measuring.mode = Measuring::Mode::kWhileServing;
     return options;
   }
@@ -187,8 +186,7 @@ TEST_F(MeasuredChoiceTest, ACancelCallsNoKernelWrong) {
   ASSERT_EQ(DataflowOf(*world.MakeEngine(config), true), "cluster-exchange");
   ASSERT_GT(pauses_of_checks.size(), 100u);
   for (size_t i = 0; i < pauses_of_checks.size(); i += pauses_of_checks.size() / 12) {
-    FakeWorld other;
-    other.times = world.times;
+    FakeWorld other{.times = world.times};
     std::atomic<bool> cancel{false};
     pauses = 0;
     other.on_pause = [&] { cancel = ++pauses >= pauses_of_checks[i]; };

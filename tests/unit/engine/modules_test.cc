@@ -12,11 +12,7 @@ using testing::kK;
 using testing::kL;
 using testing::kN;
 
-Config Cap(uint64_t bytes) {
-  Config config;
-  config.module_cache_bytes = bytes;
-  return config;
-}
+Config Cap(uint64_t bytes) { return Config{.module_cache_bytes = bytes}; }
 
 TEST(ModulesTest, APlanThatIsPreparedAgainFindsItsModulesLoaded) {
   FakeWorld world;
@@ -61,8 +57,7 @@ TEST(ModulesTest, WithoutRoomAModuleGoesWithItsLastPlan) {
 }
 
 TEST(ModulesTest, TheLongestUnusedGoFirst) {
-  FakeWorld world;
-  world.code_per_bucket = true;
+  FakeWorld world{.code_per_bucket = true};
   uint64_t bytes = 0;
   {
     const auto probe = world.MakeEngine();
@@ -104,8 +99,7 @@ TEST(ModulesTest, ABindingAndAGraphKeepTheirModules) {
 }
 
 TEST(ModulesTest, NothingUnusedOutlivesTheEngineAndAPlanDoes) {
-  FakeWorld world;
-  world.code_per_bucket = true;
+  FakeWorld world{.code_per_bucket = true};
   auto engine = world.MakeEngine();
   auto held = engine->Prepare(world.chain, 16, {}).value();
   ASSERT_TRUE(engine->Prepare(world.chain, 64, {}).ok());
@@ -117,12 +111,9 @@ TEST(ModulesTest, NothingUnusedOutlivesTheEngineAndAPlanDoes) {
 }
 
 TEST(ModulesTest, AFoundWrongKernelIsNotKept) {
-  FakeWorld world;
-  world.wrong = {"grid"};
+  FakeWorld world{.wrong = {"grid"}};
   const auto engine = world.MakeEngine();
-  PrepareOptions options;
-  options.verify = true;
-  const auto plan = engine->Prepare(world.chain, 16, options).value();
+  const auto plan = engine->Prepare(world.chain, 16, {.verify = true}).value();
   EXPECT_EQ(plan->plan().name(), "unfused");
   EXPECT_EQ(world.loaded, 2);
   EXPECT_EQ(engine->Stats().modules_loaded, 2u);
@@ -130,8 +121,7 @@ TEST(ModulesTest, AFoundWrongKernelIsNotKept) {
 
 // Many models come and go: what is loaded stays under the cap.
 TEST(ModulesTest, ChurnStaysUnderTheCap) {
-  FakeWorld world;
-  world.code_per_bucket = true;
+  FakeWorld world{.code_per_bucket = true};
   const uint64_t cap = 8192;
   const auto engine = world.MakeEngine(Cap(cap));
   std::vector<std::shared_ptr<const PreparedPlan>> held(3);

@@ -12,15 +12,13 @@ namespace sinter {
 namespace {
 
 std::shared_ptr<Engine> EngineOn(const std::string& toolchain) {
-  Config config;
-  config.cache_enabled = false;
+  Config config{.cache_enabled = false};
   Ports ports = MakePorts(config, -1, "h200", LogSink()).value();
   ports.compiler = MakeNvrtcCompiler(
       NvrtcOpener([toolchain]() -> absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> {
         return FakeNvrtc(toolchain);
       }));
-  PlanningHooks hooks;
-  hooks.plan = PlanChain;
+  PlanningHooks hooks{.plan = PlanChain};
   hooks.generate = [](const KernelSpec& spec,
                       const DeviceModel& model) -> absl::StatusOr<GeneratedKernel> {
     SINTER_ASSIGN_OR_RETURN(GeneratedKernel kernel, Generate(spec, model));

@@ -52,8 +52,7 @@ std::vector<Stride> Pitch(int64_t elements) { return {{elements, 0}, {1, 0}}; }
 
 // x [M, kK], w1 [kN, kK], w2 [kN, kL], out [M, kL].
 TEST(OverlapTest, AnOutputReachesIntoNoOtherBuffer) {
-  FakeWorld world;
-  world.compute = false;
+  FakeWorld world{.compute = false};
   const auto plan = world.MakeEngine()->Prepare(world.chain, 16, {}).value();
   constexpr int64_t kRow = kL * 2, kWeights = kN * kL * 2;
   const auto bind = [&](DevicePtr x, DevicePtr out) {
@@ -125,9 +124,7 @@ TEST(OverlapTest, PoolingInPlaceIsRefused) {
 TEST(OverlapTest, TwoOutputsNeedTwoBuffers) {
   ChainBuilder b;
   const ValueId x = *b.Input(Rows(64), {false, {}, "x"});
-  OutputOptions over;
-  over.alias = x;
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, x), over).ok());
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, x), {.alias = x}).ok());
   ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kAbs, x)).ok());
   Bound bound(*b.Finish());
   EXPECT_EQ(bound.MostRows({kX, kX, kW1}), 16);
@@ -140,9 +137,7 @@ TEST(OverlapTest, AnOutputMayLieBesideAnInput) {
   ChainBuilder b;
   constexpr int64_t kColumns = 64, kStride = 2 * kColumns;
   const ValueId x = *b.Input(Rows(kColumns), {false, Pitch(kStride), ""});
-  OutputOptions options;
-  options.strides = Pitch(kStride);
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, x), options).ok());
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, x), {.strides = Pitch(kStride)}).ok());
   Bound bound(*b.Finish());
   EXPECT_EQ(bound.MostRows({kX, kX + 2 * kColumns}), 16);
   EXPECT_EQ(bound.MostRows({kX, kX + 2 * kColumns + 16}), 1);
@@ -155,9 +150,7 @@ TEST(OverlapTest, WhatLiesBetweenRowsMustFitThere) {
     ChainBuilder b;
     const ValueId x = *b.Input(Rows(64), {false, {}, "x"});
     const ValueId other = *b.Input(std::move(type), {false, std::move(strides), "other"});
-    OutputOptions options;
-    options.strides = Pitch(128);
-    EXPECT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, x), options).ok());
+    EXPECT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, x), {.strides = Pitch(128)}).ok());
     EXPECT_TRUE(b.Output(*b.Unary(UnaryKind::kAbs, other)).ok());
     return Bound(*b.Finish()).MostRows({kX, kW1 + static_cast<DevicePtr>(at), kW1, kW2});
   };

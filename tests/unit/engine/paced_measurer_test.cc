@@ -90,8 +90,7 @@ class Wanted : public KeepGoing {
 class PacedMeasurerTest : public ::testing::Test {
  protected:
   std::unique_ptr<PacedMeasurer> Make() {
-    GpuShare share;
-    share.slice_us = 100;
+    GpuShare share{.slice_us = 100};
     share.sleep = [this](double us) { world.slept_us += us; };
     return std::make_unique<PacedMeasurer>(std::make_unique<Inner>(&world), share, &wanted);
   }

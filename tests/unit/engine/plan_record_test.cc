@@ -50,12 +50,7 @@ TEST(PlanRecordTest, FlippedBytesNeverCrash) {
 
 TEST(PlanRecordTest, KeepsTheBestTwoOfEachKindAndTheChosenFirst) {
   FusionResult result;
-  const auto plan = [](bool fused, int64_t tag) {
-    Plan p;
-    p.fused = fused;
-    p.bucket = tag;
-    return p;
-  };
+  const auto plan = [](bool fused, int64_t tag) { return Plan{.fused = fused, .bucket = tag}; };
   result.chosen = plan(false, 0);
   result.alternatives = {plan(true, 1), plan(false, 2), plan(true, 3), plan(false, 4),
                          plan(true, 5)};

@@ -11,11 +11,7 @@ using Choice = PrepareOptions::Choice;
 
 int32_t Number(ErrorCode code) { return static_cast<int32_t>(code); }
 
-PrepareOptions Chosen(Choice choice) {
-  PrepareOptions options;
-  options.choice = choice;
-  return options;
-}
+PrepareOptions Chosen(Choice choice) { return PrepareOptions{.choice = choice}; }
 
 TEST(PrepareTest, ColdSearchesOnceAndCompilesOnlyWhatRuns) {
   FakeWorld world;
@@ -37,8 +33,7 @@ TEST(PrepareTest, ColdSearchesOnceAndCompilesOnlyWhatRuns) {
 TEST(PrepareTest, WarmSearchesNothingCompilesNothingAndOpensNoCompiler) {
   FakeWorld cold;
   const Digest digest = cold.MakeEngine()->Prepare(cold.chain, 16, {}).value()->plan().PlanDigest();
-  FakeWorld warm;
-  warm.disk = cold.disk;
+  FakeWorld warm{.disk = cold.disk};
   const auto engine = warm.MakeEngine();
   const auto plan = engine->Prepare(warm.chain, 9, {}).value();
   EXPECT_EQ(plan->plan().PlanDigest(), digest);
@@ -68,9 +63,7 @@ TEST(PrepareTest, BucketsFlagsAndChoicesAreKeysOfTheirOwn) {
   const auto engine = world.MakeEngine();
   const auto a = engine->Prepare(world.chain, 16, {}).value();
   const auto b = engine->Prepare(world.chain, 17, {}).value();
-  PrepareOptions batch_invariant;
-  batch_invariant.batch_invariant = true;
-  const auto c = engine->Prepare(world.chain, 16, batch_invariant).value();
+  const auto c = engine->Prepare(world.chain, 16, {.batch_invariant = true}).value();
   EXPECT_EQ(engine->Stats().searched, 3u);
   EXPECT_EQ(b->plan().bucket, 32);
   const auto d = engine->Prepare(world.chain, 16, Chosen(Choice::kUnfused)).value();
@@ -81,8 +74,7 @@ TEST(PrepareTest, BucketsFlagsAndChoicesAreKeysOfTheirOwn) {
 }
 
 TEST(PrepareTest, FusedCanBeAskedForWhenItIsNotTheBest) {
-  FakeWorld world;
-  world.unfused_is_best = true;
+  FakeWorld world{.unfused_is_best = true};
   const auto engine = world.MakeEngine();
   EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name(), "unfused");
   EXPECT_EQ(engine->Prepare(world.chain, 16, Chosen(Choice::kFused)).value()->plan().name(),
@@ -132,9 +124,7 @@ TEST(PrepareTest, ADamagedPlanRecordIsSearchedAgainAndItsKernelsServe) {
 }
 
 TEST(PrepareTest, SixteenThreadsOnOneKeyCompileEachKernelOnce) {
-  FakeWorld world;
-  world.compile_ms = 30;
-  world.unfused_is_best = true;
+  FakeWorld world{.unfused_is_best = true, .compile_ms = 30};
   const auto engine = world.MakeEngine();
   std::vector<std::thread> threads;
   std::atomic<int> ready{0};
@@ -151,8 +141,7 @@ TEST(PrepareTest, SixteenThreadsOnOneKeyCompileEachKernelOnce) {
 }
 
 TEST(PrepareTest, EightProcessesOnOneFolderCompileEachKernelOnce) {
-  FakeWorld world;
-  world.compile_ms = 20;
+  FakeWorld world{.compile_ms = 20};
   std::vector<std::shared_ptr<Engine>> engines;
   for (int i = 0; i < 8; ++i) engines.push_back(world.MakeEngine());
   std::vector<std::thread> threads;
@@ -167,8 +156,7 @@ TEST(PrepareTest, EightProcessesOnOneFolderCompileEachKernelOnce) {
 }
 
 TEST(PrepareTest, AFailureOfPlanningIsReportedAndRetriedLater) {
-  FakeWorld world;
-  world.plan_failures = 1;
+  FakeWorld world{.plan_failures = 1};
   const auto engine = world.MakeEngine();
   const absl::Status failed = engine->Prepare(world.chain, 16, {}).status();
   EXPECT_EQ(StatusNumber(failed), Number(ErrorCode::kNoLegalPlan));
@@ -190,8 +178,7 @@ TEST(PrepareTest, AFailureOfEveryCompileIsReportedAndRetriedLater) {
 
 TEST(PrepareTest, MustHitNamesTheKeyAndTheReason) {
   FakeWorld world;
-  PrepareOptions must_hit;
-  must_hit.must_hit = true;
+  PrepareOptions must_hit{.must_hit = true};
   const absl::Status no_plan = world.MakeEngine()->Prepare(world.chain, 16, must_hit).status();
   EXPECT_EQ(StatusNumber(no_plan), Number(ErrorCode::kCacheMiss));
   EXPECT_THAT(std::string(no_plan.message()), HasSubstr(": absent"));
@@ -225,8 +212,7 @@ TEST(PrepareTest, AKernelThatIsHeldCountsAsUsed) {
 
 TEST(PrepareTest, NoBuildTakesWhatIsThereAndSaysWhatIsMissing) {
   FakeWorld world;
-  PrepareOptions no_build;
-  no_build.no_build = no_build.must_hit = true;
+  PrepareOptions no_build{.must_hit = true, .no_build = true};
   const auto engine = world.MakeEngine();
   const absl::Status no_plan = engine->Prepare(world.chain, 16, no_build).status();
   EXPECT_TRUE(absl::IsNotFound(no_plan)) << no_plan;
@@ -253,13 +239,11 @@ TEST(PrepareTest, NoBuildTakesWhatIsThereAndSaysWhatIsMissing) {
 }
 
 TEST(PrepareTest, NoBuildWaitsForNobodyWhoBuilds) {
-  FakeWorld world;
-  world.compile_ms = 2000;
+  FakeWorld world{.compile_ms = 2000};
   const auto engine = world.MakeEngine();
   std::thread builder([&] { EXPECT_TRUE(engine->Prepare(world.chain, 16, {}).ok()); });
   while (world.compiles == 0) std::this_thread::yield();
-  PrepareOptions no_build;
-  no_build.no_build = true;
+  PrepareOptions no_build{.no_build = true};
   for (const auto& asked : {engine, world.MakeEngine()}) {  // this process, and another
     EXPECT_TRUE(absl::IsNotFound(asked->Prepare(world.chain, 16, no_build).status()));
   }
@@ -271,8 +255,7 @@ TEST(PrepareTest, CancelBetweenStagesKeepsWhatWasFinished) {
   FakeWorld world;
   const auto engine = world.MakeEngine();
   std::atomic<bool> cancel{false};
-  PrepareOptions options;
-  options.cancel = &cancel;
+  PrepareOptions options{.cancel = &cancel};
   options.progress = [&](absl::string_view stage, double) { cancel = stage == "compile"; };
   // The compile that had been announced is finished; what follows is not begun.
   EXPECT_TRUE(absl::IsCancelled(engine->Prepare(world.chain, 16, options).status()));
@@ -286,8 +269,7 @@ TEST(PrepareTest, CancelBetweenStagesKeepsWhatWasFinished) {
 TEST(PrepareTest, DeadlineIsCheckedBetweenStages) {
   FakeWorld world;
   const auto engine = world.MakeEngine();
-  PrepareOptions options;
-  options.deadline_us = 200 * 1000;
+  PrepareOptions options{.deadline_us = 200 * 1000};
   options.progress = [](absl::string_view stage, double) {
     if (stage == "compile") std::this_thread::sleep_for(std::chrono::milliseconds(250));
   };
@@ -322,8 +304,7 @@ TEST(PrepareTest, RowsOutOfRangeAreRefused) {
 }
 
 TEST(PrepareTest, AChainWithoutMIsPlannedForItsOwnRows) {
-  FakeWorld world;
-  world.chain = testing::TestChain(100);
+  FakeWorld world{.chain = testing::TestChain(100)};
   EXPECT_EQ(world.MakeEngine()->Prepare(world.chain, 1, {}).value()->plan().bucket, 112);
 }
 
@@ -339,8 +320,7 @@ TEST(PrepareTest, ExplainSaysWhereEverythingCameFrom) {
 }
 
 TEST(PrepareTest, DumpWritesChainPlanSourceAndLog) {
-  FakeWorld world;
-  world.refused = {"grid"};
+  FakeWorld world{.refused = {"grid"}};
   Config config;
   const std::filesystem::path dir = std::filesystem::path(::testing::TempDir()) / "engine_dump";
   std::filesystem::remove_all(dir);
@@ -360,10 +340,9 @@ TEST(PrepareTest, DumpWritesChainPlanSourceAndLog) {
 
 TEST(PrepareTest, AnUnwritableDumpFolderIsOneMatterForTheLog) {
   FakeWorld world;
-  Config config;
-  config.dump_dir = "/proc/nowhere";
-  config.log_level = LogLevel::kWarn;
-  EXPECT_TRUE(world.MakeEngine(config)->Prepare(world.chain, 16, {}).ok());
+  EXPECT_TRUE(world.MakeEngine({.dump_dir = "/proc/nowhere", .log_level = LogLevel::kWarn})
+                  ->Prepare(world.chain, 16, {})
+                  .ok());
   std::lock_guard<std::mutex> lock(world.mutex);
   const auto dumps = std::count_if(world.log.begin(), world.log.end(), [](const std::string& line) {
     return line.find("dump: cannot write: ") != std::string::npos &&

@@ -230,9 +230,7 @@ TEST(ProductsEngineTest, BothChoicesComputeTheChain) {
     const auto engine = w.world.MakeEngine();
     for (Choice choice : {Choice::kBest, Choice::kFused, Choice::kUnfused}) {
       SCOPED_TRACE(absl::StrCat(line, " choice ", static_cast<int>(choice)));
-      PrepareOptions options;
-      options.choice = choice;
-      const auto plan = Got(engine->Prepare(w.world.chain, 17, options));
+      const auto plan = Got(engine->Prepare(w.world.chain, 17, {.choice = choice}));
       if (choice != Choice::kBest) {
         EXPECT_EQ(plan->plan().name(), choice == Choice::kFused ? "fused" : "unfused");
       }
@@ -281,9 +279,7 @@ TEST(ProductsEngineTest, KernelsInsideAPlanStartEarlyUnlessTheyAreCooperative) {
 
 TEST(ProductsEngineTest, TheSelfCheckAndTheWarmStartTakeThem) {
   ProductsWorld cold(kLines[2]);
-  PrepareOptions options;
-  options.choice = Choice::kFused;
-  options.verify = true;
+  PrepareOptions options{.verify = true, .choice = Choice::kFused};
   const auto engine = cold.world.MakeEngine();
   const auto plan = Got(engine->Prepare(cold.world.chain, 16, options));
   EXPECT_EQ(plan->plan().name(), "fused");
@@ -301,9 +297,7 @@ TEST(ProductsEngineTest, TheSelfCheckAndTheWarmStartTakeThem) {
 
 TEST(ProductsEngineTest, ChainsOfConstantRowsIgnoreM) {
   ProductsWorld w(kLines[0]);
-  ProductsSpec spec;
-  spec.m = Dim::Constant(9);
-  spec.k = 64;
+  ProductsSpec spec{.m = Dim::Constant(9), .k = 64};
   spec.products.assign(3, {false, Activation::kRelu, 64, false});
   w.world.chain = *MakeProductsChain(spec);
   const auto plan = Got(w.world.MakeEngine()->Prepare(w.world.chain, 9, {}));
@@ -314,12 +308,7 @@ TEST(ProductsEngineTest, ChainsOfConstantRowsIgnoreM) {
 // Scaled by constants, factors of rows and scales of columns: planned, generated, bound, launched,
 // and kept; a plan of the same chain without them is another one.
 TEST(ProductsEngineTest, ScaledProductsAreComputedAndKept) {
-  FfnSpec spec;
-  spec.gated = true;
-  spec.act = Activation::kSilu;
-  spec.n = spec.l = 64;
-  spec.k = 128;
-  spec.bias1 = true;
+  FfnSpec spec{.gated = true, .n = 64, .k = 128, .l = 64, .act = Activation::kSilu, .bias1 = true};
   const Chain plain = *MakeFfnChain(spec);
   spec.scale1 = 0.25;
   spec.factor1 = spec.factor2 = true;
@@ -328,8 +317,7 @@ TEST(ProductsEngineTest, ScaledProductsAreComputedAndKept) {
     spec.scale_w1 = spec.scale_w2 = true;
     spec.scale_w_dtype = dtype == DType::kF32 ? DType::kBF16 : DType::kF32;
     for (Choice choice : {Choice::kFused, Choice::kUnfused}) {
-      PrepareOptions options;
-      options.choice = choice;
+      PrepareOptions options{.choice = choice};
       ProductsWorld w(kLines[0]);
       w.world.chain = *MakeFfnChain(spec);
       const auto plan = Got(w.world.MakeEngine()->Prepare(w.world.chain, 17, options));

@@ -8,11 +8,7 @@ namespace sinter {
 namespace {
 
 RankGroupOptions Options(int rank, int size) {
-  RankGroupOptions options;
-  options.rank = rank;
-  options.size = size;
-  options.slot_bytes = 64 << 10;
-  return options;
+  return RankGroupOptions{.rank = rank, .size = size, .slot_bytes = 64 << 10};
 }
 
 using Made = std::vector<absl::StatusOr<std::shared_ptr<RankGroup>>>;

@@ -29,9 +29,7 @@ Chain SumWithResidual(int ranks = 2) {
 std::vector<std::shared_ptr<RankGroup>> LocalGroups(int size = 2, uint64_t slot_bytes = 64 << 10) {
   std::vector<std::unique_ptr<PeerMemory>> memory;
   for (int r = 0; r < size; ++r) memory.push_back(std::make_unique<FakePeerMemory>(r));
-  RankGroupOptions options;
-  options.slot_bytes = slot_bytes;
-  return Got(RankGroup::CreateLocal(std::move(memory), options));
+  return Got(RankGroup::CreateLocal(std::move(memory), {.slot_bytes = slot_bytes}));
 }
 
 // An engine of a rank, with the real planner.
@@ -79,9 +77,7 @@ class Meeting {
 
  private:
   static double Of(uint16_t bits) {
-    reference::View view;
-    view.data = &bits;
-    view.storage = reference::StorageOf(DType::kBF16);
+    reference::View view{.data = &bits, .storage = reference::StorageOf(DType::kBF16)};
     double value = 0;
     reference::ReadRun(view, 0, 1, 1, &value);
     return value;
@@ -193,10 +189,7 @@ TEST(RankPlans, RanksThatExchangeAreBothTold) {
   for (int r = 0; r < 2; ++r) {
     threads.emplace_back([&, r] {
       int exchanges = 0;
-      RankGroupOptions options;
-      options.rank = r;
-      options.size = 2;
-      options.slot_bytes = 64 << 10;
+      RankGroupOptions options{.rank = r, .size = 2, .slot_bytes = 64 << 10};
       auto group = RankGroup::Create(std::make_unique<FakePeerMemory>(r), options,
                                      [&, r](const void* send, size_t bytes, void* recv) {
                                        ++exchanges;
@@ -231,10 +224,7 @@ TEST(RankPlans, ARankWithWrongBuffersKeepsNoOtherWaiting) {
   for (int r = 0; r < 2; ++r) {
     threads.emplace_back([&, r] {
       int exchanges = 0;
-      RankGroupOptions options;
-      options.rank = r;
-      options.size = 2;
-      options.slot_bytes = 64 << 10;
+      RankGroupOptions options{.rank = r, .size = 2, .slot_bytes = 64 << 10};
       auto group = RankGroup::Create(std::make_unique<FakePeerMemory>(r), options,
                                      [&, r](const void* send, size_t bytes, void* recv) {
                                        ++exchanges;

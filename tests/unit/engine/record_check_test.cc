@@ -34,11 +34,9 @@ class RecordCheckTest : public ::testing::Test {
   // With plans and keys.
   PlanRecord Complete() {
     PlanRecord record = Record();
-    PlanRequest request;
-    request.form = IdentityForm(std::make_shared<const Chain>(world_.chain));
-    request.bucket = 16;
-    PlanningHooks hooks;
-    hooks.assembly = MakePlanAssembly;
+    PlanRequest request{.form = IdentityForm(std::make_shared<const Chain>(world_.chain)),
+                        .bucket = 16};
+    PlanningHooks hooks{.assembly = MakePlanAssembly};
     hooks.device_headers = [this](const KernelSpec& spec) { return world_.HeadersOf(spec); };
     const EngineCore core(world_.MakePorts(), Config(), LogSink(), std::move(hooks));
     const absl::Status status =
@@ -98,8 +96,7 @@ TEST_F(RecordCheckTest, MoreBlocksThanAreResident) {
 
 // A plan that may run for the chosen one is judged when it is wanted.
 TEST_F(RecordCheckTest, AVariantThatStandsIn) {
-  PrepareOptions unfused;
-  unfused.choice = PrepareOptions::Choice::kUnfused;
+  PrepareOptions unfused{.choice = PrepareOptions::Choice::kUnfused};
   ASSERT_TRUE(world_.MakeEngine()->Prepare(world_.chain, 16, unfused).ok());
   compiles_ = world_.compiles;
   PlanRecord record = Record();
@@ -209,9 +206,8 @@ TEST_F(RecordCheckTest, UnderMustHitItIsAMiss) {
   PlanRecord record = Record();
   record.variants.front().decisions.kernels[0].schedule.stages = 1000;
   Store(record);
-  PrepareOptions options;
-  options.must_hit = true;
-  const absl::Status status = world_.MakeEngine()->Prepare(world_.chain, 16, options).status();
+  const absl::Status status =
+      world_.MakeEngine()->Prepare(world_.chain, 16, {.must_hit = true}).status();
   EXPECT_EQ(StatusNumber(status), static_cast<int32_t>(ErrorCode::kCacheMiss)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("stages 1000"));
   EXPECT_EQ(world_.plans, plans_);
@@ -232,9 +228,9 @@ TEST_F(RecordCheckTest, ASourceOfAnotherKernel) {
 }
 
 TEST_F(RecordCheckTest, AKernelUnderAnotherKey) {
-  PrepareOptions unfused;
-  unfused.choice = PrepareOptions::Choice::kUnfused;
-  ASSERT_TRUE(world_.MakeEngine()->Prepare(world_.chain, 16, unfused).ok());
+  ASSERT_TRUE(world_.MakeEngine()
+                  ->Prepare(world_.chain, 16, {.choice = PrepareOptions::Choice::kUnfused})
+                  .ok());
   const std::string own = Complete().variants.front().kernel_keys[0];
   const std::string sound = Payload(RecordKind::kKernel, own);
   for (const std::string& other : world_.disk->Keys(RecordKind::kKernel)) {
@@ -289,8 +285,7 @@ TEST(TunedRecordCheck, ATuningSetThatLiesIsPassedOver) {
       {"shared memory", [](Decisions& d) { d.kernels[0].schedule.stages = 32; }},
   };
   for (const Case& one : cases) {
-    FakeWorld world;
-    world.times = {{"grid", 8}, {"cluster", 11}, {"first", 10}, {"second", 10}};
+    FakeWorld world{.times = {{"grid", 8}, {"cluster", 11}, {"first", 10}, {"second", 10}}};
     TuningEntry entry = *world.MakeEngine()->Tune(world.chain, 16, {})->entry;
     PlanRecord record = DecodePlanRecord(entry.record).value();
     one.change(record.variants[0].decisions);

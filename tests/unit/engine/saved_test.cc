@@ -14,8 +14,7 @@ using testing::kL;
 using testing::kN;
 
 TEST(SavedTest, AKernelFromTheCacheSavesWhatCompilingItTook) {
-  FakeWorld world;
-  world.compile_ms = 7;
+  FakeWorld world{.compile_ms = 7};
   const auto cold = world.MakeEngine();
   ASSERT_TRUE(cold->Prepare(world.chain, 16, {}).ok());
   EXPECT_EQ(cold->Stats().compile_saved_us, 0);
@@ -24,9 +23,7 @@ TEST(SavedTest, AKernelFromTheCacheSavesWhatCompilingItTook) {
   EXPECT_EQ(warm->Stats().compile_saved_us, 7000);
   EXPECT_EQ(warm->Stats().kernel_hits, 1u);
   // Its mark does not lose the figure.
-  PrepareOptions verify;
-  verify.verify = true;
-  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, verify).ok());
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {.verify = true}).ok());
   const auto third = world.MakeEngine();
   ASSERT_TRUE(third->Prepare(world.chain, 16, {}).ok());
   EXPECT_EQ(third->Stats().compile_saved_us, 7000);
@@ -39,9 +36,7 @@ class GpuTime {
   // Saved by one launch of `m` rows, in microseconds.
   double Of(int64_t m, PrepareOptions::Choice choice = PrepareOptions::Choice::kBest) {
     const auto engine = world_->MakeEngine();
-    PrepareOptions options;
-    options.choice = choice;
-    const auto plan = engine->Prepare(world_->chain, m, options).value();
+    const auto plan = engine->Prepare(world_->chain, m, {.choice = choice}).value();
     FakeBuffers buffers({m * kK * 2, kN * kK * 2, kN * kL * 2, m * kL * 2, 64 << 20});
     std::vector<DevicePtr> pointers = buffers.pointers();
     const DevicePtr workspace = pointers.back();

@@ -10,16 +10,10 @@ namespace {
 using testing::FakeWorld;
 using Choice = PrepareOptions::Choice;
 
-PrepareOptions Of(Choice choice) {
-  PrepareOptions options;
-  options.choice = choice;
-  return options;
-}
+PrepareOptions Of(Choice choice) { return PrepareOptions{.choice = choice}; }
 
 TEST(SearchTest, TellsTheChoiceAndBuildsNothing) {
-  FakeWorld world;
-  world.has_gpu = false;
-  world.has_compiler = false;
+  FakeWorld world{.has_compiler = false, .has_gpu = false};
   const auto engine = world.MakeEngine();
   const SearchedPlan found = engine->Search(world.chain, 9, {}).value();
   EXPECT_EQ(found.plan.name(), "fused");
@@ -55,8 +49,7 @@ TEST(SearchTest, IsALookUpOfWhatWasSearchedForOrIsInTheCache) {
   ASSERT_TRUE(engine->Search(world.chain, 16, {}).ok());
   EXPECT_EQ(world.plans, 1);
   ASSERT_TRUE(engine->Prepare(world.chain, 16, {}).ok());
-  FakeWorld warm;
-  warm.disk = world.disk;
+  FakeWorld warm{.disk = world.disk};
   const auto another = warm.MakeEngine();
   const SearchedPlan found = another->Search(warm.chain, 16, {}).value();
   EXPECT_EQ(found.plan.PredictedUs(), 10);
@@ -96,20 +89,17 @@ TEST(SearchTest, ChoicesAreOfOneSearch) {
 }
 
 TEST(SearchTest, TakesTheMeasuredChoiceOfATuningSet) {
-  FakeWorld tuner;
-  tuner.times = {{"grid", 11}, {"cluster", 8}, {"first", 10}, {"second", 10}};
+  FakeWorld tuner{.times = {{"grid", 11}, {"cluster", 8}, {"first", 10}, {"second", 10}}};
   auto set = std::make_shared<TuningSet>();
   set->Add(*tuner.MakeEngine()->Tune(tuner.chain, 16, {})->entry);
-  FakeWorld world;
-  world.tuning = set;
+  FakeWorld world{.tuning = set};
   const SearchedPlan found = world.MakeEngine()->Search(world.chain, 16, {}).value();
   EXPECT_TRUE(found.measured);
   EXPECT_EQ(NameOf(ProductOf(found.plan.kernels[0].spec).schedule.dataflow), "cluster-exchange");
 }
 
 TEST(SearchTest, TakesTheMeasuredChoiceThatIsKept) {
-  FakeWorld world;
-  world.times = {{"grid", 11}, {"cluster", 8}, {"first", 10}, {"second", 10}};
+  FakeWorld world{.times = {{"grid", 11}, {"cluster", 8}, {"first", 10}, {"second", 10}}};
   const auto engine = world.MakeEngine();
   PrepareOptions options;
   options.measuring.mode = Measuring::Mode::kFirst;
@@ -124,8 +114,7 @@ TEST(SearchTest, TakesTheMeasuredChoiceThatIsKept) {
 TEST(SearchTest, MustHitAndNoBuildSearchForNothing) {
   FakeWorld world;
   const auto engine = world.MakeEngine();
-  PrepareOptions options;
-  options.must_hit = true;
+  PrepareOptions options{.must_hit = true};
   const absl::Status missed = engine->Search(world.chain, 16, options).status();
   EXPECT_TRUE(IsCacheMiss(missed)) << missed;
   EXPECT_THAT(std::string(missed.message()), HasSubstr("sinter warm"));
@@ -135,8 +124,7 @@ TEST(SearchTest, MustHitAndNoBuildSearchForNothing) {
 }
 
 TEST(SearchTest, AFailureIsSharedAndForgotten) {
-  FakeWorld world;
-  world.plan_failures = 1;
+  FakeWorld world{.plan_failures = 1};
   const auto engine = world.MakeEngine();
   EXPECT_FALSE(engine->Search(world.chain, 16, {}).ok());
   EXPECT_TRUE(engine->Search(world.chain, 16, {}).ok());
@@ -146,9 +134,7 @@ TEST(SearchTest, CancelAndDeadlineEndIt) {
   FakeWorld world;
   const auto engine = world.MakeEngine();
   const std::atomic<bool> cancelled{true};
-  PrepareOptions options;
-  options.cancel = &cancelled;
-  EXPECT_TRUE(absl::IsCancelled(engine->Search(world.chain, 16, options).status()));
+  EXPECT_TRUE(absl::IsCancelled(engine->Search(world.chain, 16, {.cancel = &cancelled}).status()));
   EXPECT_EQ(world.plans, 0);
 }
 

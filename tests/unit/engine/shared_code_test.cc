@@ -73,9 +73,7 @@ std::set<std::string> DistinctCodesOf(const Plan& plan) {
 // Compiles of one Prepare in a fresh world.
 int CompilesOf(const Chain& chain, PrepareOptions::Choice choice) {
   CodeWorld world;
-  PrepareOptions options;
-  options.choice = choice;
-  const auto plan = world.MakeEngine()->Prepare(chain, 128, options);
+  const auto plan = world.MakeEngine()->Prepare(chain, 128, {.choice = choice});
   EXPECT_TRUE(plan.ok()) << plan.status();
   if (plan.ok()) {
     EXPECT_EQ(world.compiles, static_cast<int>(DistinctCodesOf((*plan)->plan()).size()));
@@ -86,8 +84,7 @@ int CompilesOf(const Chain& chain, PrepareOptions::Choice choice) {
 TEST(SharedCode, EightEqualLayersCompileWhatOneDoes) {
   for (const auto choice : {PrepareOptions::Choice::kBest, PrepareOptions::Choice::kUnfused}) {
     CodeWorld world;
-    PrepareOptions options;
-    options.choice = choice;
+    PrepareOptions options{.choice = choice};
     const auto engine = world.MakeEngine();
     const auto plan = engine->Prepare(LayersAlone(8), 128, options).value();
     const std::vector<PlannedKernel>& kernels = plan->plan().kernels;
@@ -123,9 +120,7 @@ TEST(SharedCode, AWarmStartLoadsEachOnce) {
   EXPECT_EQ(warm.loads, cold.compiles);
   EXPECT_EQ(engine->Stats().kernel_hits, static_cast<uint64_t>(cold.compiles));
   EXPECT_EQ(warm.assembled, 1) << "the chosen plan alone";
-  PrepareOptions unfused;
-  unfused.choice = PrepareOptions::Choice::kUnfused;
-  ASSERT_TRUE(engine->Prepare(chain, 128, unfused).ok());
+  ASSERT_TRUE(engine->Prepare(chain, 128, {.choice = PrepareOptions::Choice::kUnfused}).ok());
   EXPECT_GT(warm.assembled, 2) << "the others when one is wanted";
 }
 
@@ -165,8 +160,7 @@ TEST(SharedCode, ContextsOfOtherBuffersShareAll) {
 TEST(SharedCode, AWrongKernelIsQuarantinedOnce) {
   CodeWorld world;
   world.run = [](const std::string&, const BufferList&, int64_t) { return absl::OkStatus(); };
-  PrepareOptions options;
-  options.verify = true;
+  PrepareOptions options{.verify = true};
   const auto engine = world.MakeEngine();
   EXPECT_FALSE(engine->Prepare(LayersAlone(4), 16, options).ok()) << "nothing is computed";
   EXPECT_GT(world.disk->quarantined.size(), 0u);

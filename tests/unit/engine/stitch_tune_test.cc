@@ -66,9 +66,7 @@ class StitchTuneTest : public ::testing::Test {
   }
 
   FusionResult Planned(bool for_tuning) const {
-    FusionOptions options;
-    options.for_tuning = for_tuning;
-    return PlanChain(world.chain, 32, world.model, options).value();
+    return PlanChain(world.chain, 32, world.model, {.for_tuning = for_tuning}).value();
   }
 
   FakeWorld world;

@@ -55,17 +55,11 @@ TEST(ToolchainTest, MustHitTakesWhatIsThere) {
   FakeWorld world;
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
   ExchangeCompiler(world);
-  PrepareOptions options;
-  options.must_hit = true;
-  EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, options).ok());
+  EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {.must_hit = true}).ok());
   EXPECT_FALSE(world.opened);
 }
 
-Config Denying(const std::string& entries) {
-  Config config;
-  config.deny_toolchains = entries;
-  return config;
-}
+Config Denying(const std::string& entries) { return Config{.deny_toolchains = entries}; }
 
 uint64_t OtherToolchains(const Engine& engine) {
   return engine.Stats().store.misses[static_cast<int>(MissReason::kOtherToolchain)];
@@ -126,10 +120,8 @@ TEST(DeniedToolchainTest, KernelsOfOthersServeWhereTheOwnCompilerIsDenied) {
 TEST(DeniedToolchainTest, UnderMustHitItIsACacheMissWithTheReason) {
   FakeWorld world;
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
-  PrepareOptions options;
-  options.must_hit = true;
   const absl::Status miss =
-      world.MakeEngine(Denying("13.0"))->Prepare(world.chain, 16, options).status();
+      world.MakeEngine(Denying("13.0"))->Prepare(world.chain, 16, {.must_hit = true}).status();
   EXPECT_EQ(StatusNumber(miss), static_cast<int32_t>(ErrorCode::kCacheMiss));
   EXPECT_THAT(std::string(miss.message()), HasSubstr("other_toolchain: toolchain"));
 }

@@ -68,9 +68,7 @@ TEST(TrialDataTest, OutputsAreReadThroughTheirStrides) {
   ChainBuilder b;
   const TensorType type{DType::kF32, {Dim::M(), Dim::Constant(3)}};
   const ValueId x = b.Input(type).value();
-  OutputOptions padded;
-  padded.strides = {{4, 0}, {1, 0}};
-  ASSERT_TRUE(b.Output(b.Unary(UnaryKind::kNeg, x).value(), padded).ok());
+  ASSERT_TRUE(b.Output(b.Unary(UnaryKind::kNeg, x).value(), {.strides = {{4, 0}, {1, 0}}}).ok());
   const Chain chain = b.Finish().value();
   const float buffer[] = {0, 1, 2, -9, 10, 11, 12};
   const std::string bytes(reinterpret_cast<const char*>(buffer), sizeof buffer);

@@ -7,8 +7,7 @@ namespace sinter {
 namespace {
 
 Plan PlanOf(bool fused, int kernels, Dataflow dataflow, double us) {
-  Plan plan;
-  plan.fused = fused;
+  Plan plan{.fused = fused};
   plan.kernels.resize(static_cast<size_t>(kernels));
   for (PlannedKernel& kernel : plan.kernels) {
     ProductIn(&kernel.spec).schedule.dataflow = dataflow;

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "absl/strings/str_cat.h"
 #include "src/engine/keys.h"
 #include "src/plan/plan.h"
 #include "tests/unit/engine/fakes.h"
@@ -44,9 +43,7 @@ TEST(TuneTest, BuildsChecksAndTimesTheRankingAndReportsIt) {
 }
 
 TEST(TuneTest, WrongAndRefusedPlansAreListedWithoutATime) {
-  FakeWorld world;
-  world.wrong = {"grid"};
-  world.refused = {"cluster"};
+  FakeWorld world{.refused = {"cluster"}, .wrong = {"grid"}};
   const auto engine = world.MakeEngine();
   const std::string report = engine->Tune(world.chain, 16, {})->report;
   EXPECT_THAT(report, HasSubstr("wrong: "));
@@ -57,27 +54,29 @@ TEST(TuneTest, WrongAndRefusedPlansAreListedWithoutATime) {
 }
 
 TEST(TuneTest, PlansThatAreNotResidentAreNotTimed) {
-  FakeWorld world;
-  world.resident_clusters = 14;
+  FakeWorld world{.resident_clusters = 14};
   EXPECT_THAT(world.MakeEngine()->Tune(world.chain, 16, {})->report,
               HasSubstr("keeps 14 clusters of 8 resident"));
 }
 
 TEST(TuneTest, TopKLimitsTheRankingButNotTheUnfusedPlan) {
   FakeWorld world;
-  TuneOptions options;
-  options.top_k = 1;
-  const std::string report = world.MakeEngine()->Tune(world.chain, 16, options)->report;
+  const std::string report = world.MakeEngine()->Tune(world.chain, 16, {.top_k = 1})->report;
   EXPECT_THAT(report, HasSubstr("unfused"));
   EXPECT_THAT(report, HasSubstr("of 2 plans"));
   EXPECT_EQ(world.compiled["cluster"], 0);
 }
 
 TEST(TuneTest, EachKernelTakesTheFastestOfItsRanking) {
-  FakeWorld world;
-  world.unfused_stages = {{2, 2}, {3, 3}, {4, 4}};
-  world.times = {{"grid", 20},  {"cluster", 20}, {"first", 9},  {"second", 6},
-                 {"first3", 4}, {"second3", 9},  {"first4", 5}, {"second4", 7}};
+  FakeWorld world{.unfused_stages = {{2, 2}, {3, 3}, {4, 4}},
+                  .times = {{"grid", 20},
+                            {"cluster", 20},
+                            {"first", 9},
+                            {"second", 6},
+                            {"first3", 4},
+                            {"second3", 9},
+                            {"first4", 5},
+                            {"second4", 7}}};
   const TuneResult result = world.MakeEngine()->Tune(world.chain, 16, {}).value();
   ASSERT_NE(result.entry, nullptr);
   EXPECT_EQ(ChoiceOf(*result.entry).measured_us, 4 + 6);
@@ -94,8 +93,7 @@ TEST(TuneTest, EachKernelTakesTheFastestOfItsRanking) {
 }
 
 TEST(TuneTest, OnlyPlansThatSomethingIsBuiltOnAreChecked) {
-  FakeWorld world;
-  world.times = {{"grid", 12}, {"cluster", 50}, {"first", 10}, {"second", 1}};
+  FakeWorld world{.times = {{"grid", 12}, {"cluster", 50}, {"first", 10}, {"second", 1}}};
   for (int stages = 3; stages <= 9; ++stages) {
     world.unfused_stages.push_back({stages, 2});
     world.times[absl::StrCat("first", stages)] = 10 + stages;
@@ -111,10 +109,13 @@ TEST(TuneTest, OnlyPlansThatSomethingIsBuiltOnAreChecked) {
 }
 
 TEST(TuneTest, KernelsOfACutThatIsFarBehindAreNotTried) {
-  FakeWorld world;
-  world.unfused_stages = {{2, 2}, {3, 3}};
-  world.times = {{"grid", 10},  {"cluster", 20}, {"first", 9},
-                 {"second", 3}, {"first3", 3},   {"second3", 9}};
+  FakeWorld world{.unfused_stages = {{2, 2}, {3, 3}},
+                  .times = {{"grid", 10},
+                            {"cluster", 20},
+                            {"first", 9},
+                            {"second", 3},
+                            {"first3", 3},
+                            {"second3", 9}}};
   const TuneResult result = world.MakeEngine()->Tune(world.chain, 16, {}).value();
   EXPECT_THAT(result.report, HasSubstr("of 4 plans"));
   EXPECT_EQ(ChoiceOf(*result.entry).measured_us, 10);
@@ -142,18 +143,14 @@ TEST(TuneTest, ASlabIsTakenByMeasurementAlone) {
 
 TEST(TuneTest, ADeadlineEndsIt) {
   FakeWorld world;
-  TuneOptions options;
-  options.deadline_us = 1;
-  EXPECT_TRUE(
-      absl::IsDeadlineExceeded(world.MakeEngine()->Tune(world.chain, 16, options).status()));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      world.MakeEngine()->Tune(world.chain, 16, {.deadline_us = 1}).status()));
 }
 
 TEST(TuneTest, ADeadlineThatLeavesTheFirstPlanDecidesByIt) {
-  FakeWorld world;
-  world.ms_per_timing = 2100;
-  TuneOptions options;
-  options.deadline_us = 2'000'000;
-  const TuneResult result = world.MakeEngine()->Tune(world.chain, 16, options).value();
+  FakeWorld world{.ms_per_timing = 2100};
+  const TuneResult result =
+      world.MakeEngine()->Tune(world.chain, 16, {.deadline_us = 2'000'000}).value();
   ASSERT_NE(result.entry, nullptr);
   EXPECT_EQ(world.timings, 1);
   EXPECT_THAT(result.report, HasSubstr("deadline"));
@@ -161,8 +158,7 @@ TEST(TuneTest, ADeadlineThatLeavesTheFirstPlanDecidesByIt) {
 }
 
 TEST(TuneTest, FirstTimesDecideWhenTimingInTurnsFails) {
-  FakeWorld world;
-  world.times = {{"grid", 12}, {"cluster", 3}, {"first", 10}, {"second", 10}};
+  FakeWorld world{.times = {{"grid", 12}, {"cluster", 3}, {"first", 10}, {"second", 10}}};
   world.most_timings = 5;  // three plans, and part of the first round
   const auto engine = world.MakeEngine();
   const auto result = engine->Tune(world.chain, 16, {});
@@ -184,11 +180,10 @@ TEST(TuneTest, TheFastestIsTakenOnlyBeyondTheMargin) {
       {10, 10.5, 0.02, "grid-exchange"},    {10, 10, 0.0, "grid-exchange"},
   };
   for (const Row& row : kRows) {
-    FakeWorld world;
-    world.times = {{"grid", row.grid}, {"cluster", row.cluster}, {"first", 10}, {"second", 10}};
-    TuneOptions options;
-    options.switch_margin = row.margin;
-    const auto entry = world.MakeEngine()->Tune(world.chain, 16, options)->entry;
+    FakeWorld world{
+        .times = {{"grid", row.grid}, {"cluster", row.cluster}, {"first", 10}, {"second", 10}}};
+    const auto entry =
+        world.MakeEngine()->Tune(world.chain, 16, {.switch_margin = row.margin})->entry;
     ASSERT_NE(entry, nullptr);
     const std::string schedule = ScheduleOf(*entry, 0);
     EXPECT_THAT(schedule, ::testing::StartsWith(row.plan)) << row.cluster;
@@ -228,8 +223,7 @@ TEST(TuneTest, TheEntrySaysWhatWasMeasuredWhereAndHowItWasChecked) {
 TEST(TuneTest, EqualMeasurementsGiveEqualSets) {
   TuningSet sets[2];
   for (TuningSet& set : sets) {
-    FakeWorld world;
-    world.times = {{"grid", 9.5}, {"cluster", 7.25}};
+    FakeWorld world{.times = {{"grid", 9.5}, {"cluster", 7.25}}};
     const auto engine = world.MakeEngine();
     for (const int64_t m : {1, 16, 100}) set.Add(*engine->Tune(world.chain, m, {})->entry);
   }
@@ -238,17 +232,15 @@ TEST(TuneTest, EqualMeasurementsGiveEqualSets) {
 }
 
 TEST(TuneTest, AWrongWinnerIsNeverRecorded) {
-  FakeWorld world;
-  world.times = {{"grid", 12}, {"cluster", 3}, {"first", 10}, {"second", 10}};
-  world.wrong = {"cluster"};
+  FakeWorld world{.wrong = {"cluster"},
+                  .times = {{"grid", 12}, {"cluster", 3}, {"first", 10}, {"second", 10}}};
   const auto entry = world.MakeEngine()->Tune(world.chain, 16, {})->entry;
   ASSERT_NE(entry, nullptr);
   EXPECT_EQ(ChoiceOf(*entry).measured_us, 12);
 }
 
 TEST(TuneTest, WithoutAMeasuredPlanThereIsAReportAndNoEntry) {
-  FakeWorld world;
-  world.wrong = {"grid", "cluster", "second"};
+  FakeWorld world{.wrong = {"grid", "cluster", "second"}};
   const TuneResult result = world.MakeEngine()->Tune(world.chain, 16, {}).value();
   EXPECT_EQ(result.entry, nullptr);
   EXPECT_THAT(result.report, HasSubstr("no plan could be measured"));
@@ -258,8 +250,7 @@ TEST(TuneTest, AnEntryThatCanStillBeUsedIsKeptUnmeasured) {
   FakeWorld world;
   auto set = std::make_shared<TuningSet>();
   set->Add(*world.MakeEngine()->Tune(world.chain, 16, {})->entry);
-  TuneOptions options;
-  options.keep = set;
+  TuneOptions options{.keep = set};
   const int timings = world.timings;
   const TuneResult kept = world.MakeEngine()->Tune(world.chain, 16, options).value();
   EXPECT_EQ(world.timings, timings);
@@ -273,9 +264,8 @@ TEST(TuneTest, AnEntryThatCanStillBeUsedIsKeptUnmeasured) {
 
 // The contexts share no cache, so each tuning has to know by itself that its kernels are equal.
 TEST(TuneTest, EqualKernelsAreTimedOnceAProcess) {
-  FakeWorld world;
-  world.times = {{"grid", 11}, {"cluster", 8}, {"first", 5}, {"second", 7}};
-  world.known_times = std::make_shared<KnownTimes>();
+  FakeWorld world{.known_times = std::make_shared<KnownTimes>(),
+                  .times = {{"grid", 11}, {"cluster", 8}, {"first", 5}, {"second", 7}}};
   const TuneResult first = world.MakeEngine()->Tune(world.chain, 16, {}).value();
   const int timings = world.timings;
   EXPECT_GT(timings, 3);
@@ -293,8 +283,7 @@ TEST(TuneTest, EqualKernelsAreTimedOnceAProcess) {
 
 TEST(TuneTest, WhatDiffersInAnythingThatIsTimedIsTimedAgain) {
   const auto times_again = [](const std::function<void(FakeWorld&, TuneOptions&)>& change) {
-    FakeWorld world;
-    world.known_times = std::make_shared<KnownTimes>();
+    FakeWorld world{.known_times = std::make_shared<KnownTimes>()};
     TuneOptions options;
     EXPECT_TRUE(world.MakeEngine()->Tune(world.chain, 16, options).ok());
     const int timings = world.timings;
@@ -312,8 +301,7 @@ TEST(TuneTest, WhatDiffersInAnythingThatIsTimedIsTimedAgain) {
 }
 
 TEST(TuneTest, SmallChainsAreTimedColdToo) {
-  FakeWorld world;
-  world.compute = true;
+  FakeWorld world{.compute = true};
   ASSERT_TRUE(world.MakeEngine()->Tune(world.chain, 16, {}).ok());
   const int64_t constants = (kK * kN + kN * kL) * 2;
   EXPECT_GT(world.calls * constants, int64_t{240} << 20);

@@ -2,14 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <thread>
 
 #include "src/engine/keys.h"
 #include "src/engine/measured_choice.h"
-#include "src/engine/tuning_set.h"
 #include "src/plan/plan.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/engine/fakes.h"
@@ -53,8 +48,7 @@ TEST(TunedPlanTest, AContextTakesTheMeasuredChoiceFromItsSetAlone) {
   EXPECT_EQ(DataflowOf(*predicted), "grid-exchange");
   EXPECT_THAT(predicted->Explain(), HasSubstr("\ntuning: none\n"));
 
-  FakeWorld world;
-  world.tuning = ClusterSet();
+  FakeWorld world{.tuning = ClusterSet()};
   const auto engine = world.MakeEngine();
   const auto tuned = engine->Prepare(world.chain, 16, {}).value();
   EXPECT_EQ(DataflowOf(*tuned), "cluster-exchange");
@@ -99,8 +93,7 @@ TEST(TunedPlanTest, TheSetsDigestIsPartOfThePlanKeyAndOfThePlansDigest) {
 }
 
 TEST(TunedPlanTest, AWarmPrepareTakesTheTunedPlanFromTheCache) {
-  FakeWorld world;
-  world.tuning = ClusterSet();
+  FakeWorld world{.tuning = ClusterSet()};
   const auto cold = Prepared(world);
   const int plans = world.plans, compiles = world.compiles;
   const auto warm = Prepared(world);
@@ -113,33 +106,25 @@ TEST(TunedPlanTest, AWarmPrepareTakesTheTunedPlanFromTheCache) {
 TEST(TunedPlanTest, BatchInvariantPlansHaveEntriesOfTheirOwn) {
   FakeWorld world;
   MakeClusterFastest(world);
-  TuneOptions options;
-  options.batch_invariant = true;
-  FakeWorld user;
-  user.tuning = TunedSet(world, options);
+  FakeWorld user{.tuning = TunedSet(world, {.batch_invariant = true})};
   EXPECT_EQ(DataflowOf(*Prepared(user)), "grid-exchange");
-  PrepareOptions invariant;
-  invariant.batch_invariant = true;
+  PrepareOptions invariant{.batch_invariant = true};
   const auto plan = Prepared(user, 16, invariant);
   EXPECT_EQ(DataflowOf(*plan), "cluster-exchange");
   EXPECT_THAT(plan->Explain(), HasSubstr("  batch-invariant\n"));
 }
 
 TEST(TunedPlanTest, OtherBucketsChainsChipsAndFlagsAreNotItsBusiness) {
-  FakeWorld world;
-  world.tuning = ClusterSet();
+  FakeWorld world{.tuning = ClusterSet()};
   EXPECT_EQ(DataflowOf(*Prepared(world, 32)), "grid-exchange");
-  PrepareOptions invariant;
-  invariant.batch_invariant = true;
-  EXPECT_EQ(DataflowOf(*Prepared(world, 16, invariant)), "grid-exchange");
+  EXPECT_EQ(DataflowOf(*Prepared(world, 16, {.batch_invariant = true})), "grid-exchange");
   world.model.sm_count -= 4;
   EXPECT_EQ(DataflowOf(*Prepared(world)), "grid-exchange");
   EXPECT_EQ(world.MakeEngine()->Stats().tuned_refused, 0u);
 }
 
 TEST(TunedPlanTest, SurvivesALibraryThatLeavesItsKernelsAlone) {
-  FakeWorld world;
-  world.tuning = ClusterSet();
+  FakeWorld world{.tuning = ClusterSet()};
   world.model.stage_us *= 3;  // the cost model was recalibrated
   world.cluster_us = 30;      // and predicts something else
   const auto engine = world.MakeEngine();
@@ -205,8 +190,7 @@ TEST(TunedPlanTest, ASetsChoiceAndTheCachesAreOneRecord) {
 }
 
 TEST(TunedPlanTest, AKernelThatChangedIsChosenByPredictionCountedAndLogged) {
-  FakeWorld world;
-  world.tuning = ClusterSet();
+  FakeWorld world{.tuning = ClusterSet()};
   world.cluster_header = "int faster;\n";
   const auto engine = world.MakeEngine();
   const auto plan = engine->Prepare(world.chain, 16, {}).value();
@@ -220,8 +204,7 @@ TEST(TunedPlanTest, AKernelThatChangedIsChosenByPredictionCountedAndLogged) {
 // What a set chooses depends on the headers of what it names: a plan that was made before a change
 // is not taken after it.
 TEST(TunedPlanTest, AChangedKernelMakesAnotherPlanKey) {
-  FakeWorld world;
-  world.tuning = ClusterSet();
+  FakeWorld world{.tuning = ClusterSet()};
   EXPECT_EQ(DataflowOf(*Prepared(world)), "cluster-exchange");
   const std::string measured = world.cluster_header;
   world.cluster_header = "int faster;\n";
@@ -312,18 +295,14 @@ TEST(TunedPlanTest, ADamagedRecordIsRefusedOrStillThePlanThatWasMeasured) {
 }
 
 TEST(TunedPlanTest, APlanThatIsNotResidentIsReplannedWithoutTheSet) {
-  FakeWorld tuner;
-  tuner.times = {{"grid", 8}, {"cluster", 11}};
+  FakeWorld tuner{.times = {{"grid", 8}, {"cluster", 11}}};
   tuner.cluster_us = 5;  // predicted best, measured slower
-  FakeWorld world;
-  world.tuning = TunedSet(tuner);
-  world.resident_clusters = 14;
+  FakeWorld world{.tuning = TunedSet(tuner), .resident_clusters = 14};
   const auto engine = world.MakeEngine();
   const auto plan = engine->Prepare(world.chain, 16, {}).value();
   EXPECT_EQ(DataflowOf(*plan), "cluster-exchange");
   EXPECT_EQ(engine->Stats().non_resident_fallbacks, 1u);
-  FakeWorld full;
-  full.tuning = world.tuning;
+  FakeWorld full{.tuning = world.tuning};
   EXPECT_EQ(Prepared(full)->ChosenDigest(), plan->ChosenDigest());
 }
 
@@ -333,8 +312,7 @@ TEST(TunedPlanTest, EightThreadsWithContextsOfTheirOwnAgree) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < digests.size(); ++i) {
     threads.emplace_back([&, i] {
-      FakeWorld world;
-      world.tuning = set;
+      FakeWorld world{.tuning = set};
       digests[i] = Prepared(world)->ChosenDigest();
     });
   }
@@ -374,8 +352,7 @@ TEST(TunedPlanTest, EightProcessesThatReadOneFileAgree) {
     ASSERT_EQ(waitpid(pid, &status, 0), pid);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
-  FakeWorld world;
-  world.tuning = ClusterSet();
+  FakeWorld world{.tuning = ClusterSet()};
   const Digest want = Prepared(world)->ChosenDigest();
   for (int rank = 0; rank < 8; ++rank) {
     Digest digest;
@@ -390,8 +367,7 @@ TEST(TunedPlanTest, EightProcessesThatReadOneFileAgree) {
 
 TEST(BatchInvariantTest, TheFlagIsPartOfThePlanKeyAndThePlanSaysSo) {
   FakeWorld world;
-  PrepareOptions invariant;
-  invariant.batch_invariant = true;
+  PrepareOptions invariant{.batch_invariant = true};
   const auto plain = Prepared(world);
   EXPECT_EQ(world.disk->Count(RecordKind::kPlan), 1);
   const auto by_option = Prepared(world, 16, invariant);

@@ -8,11 +8,7 @@ namespace {
 
 using testing::FakeWorld;
 
-PrepareOptions Verify() {
-  PrepareOptions options;
-  options.verify = true;
-  return options;
-}
+PrepareOptions Verify() { return PrepareOptions{.verify = true}; }
 
 KernelRecord RecordOf(FakeWorld& world, const std::string& entry) {
   for (const std::string& key : world.disk->Keys(RecordKind::kKernel)) {
@@ -69,9 +65,7 @@ TEST(VerifyTest, AnotherDriverChecksAgainAndLeavesItsOwnMark) {
   world.launches.clear();
   Config insistent;  // a mark of any driver serves who demands one
   insistent.must_hit_verified = true;
-  PrepareOptions must_hit;
-  must_hit.must_hit = true;
-  EXPECT_TRUE(world.MakeEngine(insistent)->Prepare(world.chain, 16, must_hit).ok());
+  EXPECT_TRUE(world.MakeEngine(insistent)->Prepare(world.chain, 16, {.must_hit = true}).ok());
   EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
   EXPECT_TRUE(world.launches.empty());
 
@@ -128,18 +122,14 @@ TEST(VerifyTest, APlantedWrongKernelIsQuarantinedWithItsSeedAndTheUnfusedPlanRun
 }
 
 TEST(VerifyTest, AKernelThatIsWrongFromTheCompilerIsCaughtToo) {
-  FakeWorld world;
-  world.wrong = {"grid"};
-  Config config;
-  config.verify_first_use = true;
-  const auto engine = world.MakeEngine(config);
+  FakeWorld world{.wrong = {"grid"}};
+  const auto engine = world.MakeEngine({.verify_first_use = true});
   EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name(), "unfused");
   EXPECT_EQ(engine->Stats().wrong_kernels, 1u);
 }
 
 TEST(VerifyTest, AWrongKernelIsNotHandedOutAgainThoughSomebodyStillHoldsIt) {
-  FakeWorld world;
-  world.wrong = {"grid"};
+  FakeWorld world{.wrong = {"grid"}};
   const auto engine = world.MakeEngine();
   const auto held = engine->Prepare(world.chain, 16, {}).value();
   EXPECT_EQ(held->plan().name(), "fused");
@@ -148,8 +138,7 @@ TEST(VerifyTest, AWrongKernelIsNotHandedOutAgainThoughSomebodyStillHoldsIt) {
 }
 
 TEST(VerifyTest, AWrongUnfusedPlanDoesNotCondemnARightKernel) {
-  FakeWorld world;
-  world.wrong = {"second"};
+  FakeWorld world{.wrong = {"second"}};
   const auto engine = world.MakeEngine();
   EXPECT_EQ(engine->Prepare(world.chain, 16, Verify()).value()->plan().name(), "fused");
   EXPECT_EQ(engine->Stats().wrong_kernels, 0u);
@@ -157,15 +146,12 @@ TEST(VerifyTest, AWrongUnfusedPlanDoesNotCondemnARightKernel) {
 }
 
 TEST(VerifyTest, TheUnfusedPlanIsCheckedAgainstTheReference) {
-  FakeWorld world;
-  world.unfused_is_best = true;
+  FakeWorld world{.unfused_is_best = true};
   EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, Verify()).ok());
   EXPECT_TRUE(RecordOf(world, "first").verification.verified());
   EXPECT_TRUE(RecordOf(world, "second").verification.verified());
 
-  FakeWorld bad;
-  bad.unfused_is_best = true;
-  bad.wrong = {"second"};
+  FakeWorld bad{.unfused_is_best = true, .wrong = {"second"}};
   EXPECT_FALSE(bad.MakeEngine()->Prepare(bad.chain, 16, Verify()).ok());
   EXPECT_EQ(bad.disk->quarantined.size(), 2u);
 }
@@ -177,8 +163,7 @@ TEST(VerifyTest, TheWorkspaceHeaderIsClearBeforeAKernelRuns) {
 }
 
 TEST(VerifyTest, AChainWithoutMIsCheckedAtItsRows) {
-  FakeWorld world;
-  world.chain = testing::TestChain(24);
+  FakeWorld world{.chain = testing::TestChain(24)};
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 1, Verify()).ok());
   EXPECT_EQ(world.launches.front().m, 24);
 }

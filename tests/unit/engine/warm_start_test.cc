@@ -64,8 +64,7 @@ double ProcessorMilliseconds() {
 class WarmStartTest : public testing::Test {
  protected:
   std::shared_ptr<Engine> Start() {
-    Config config;
-    config.cache_dir = temp_ / "cache";
+    Config config{.cache_dir = temp_ / "cache"};
     auto ports = Got(MakePorts(config, -1, "h200", LogSink()));
     ports.compiler = std::make_unique<FakeCompiler>();
     const auto engine = Engine::Create(std::move(ports), config, LogSink());

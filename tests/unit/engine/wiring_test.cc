@@ -29,8 +29,7 @@ std::shared_ptr<Engine> TargetEngine(const Config& config) {
 }
 
 PlanningHooks RealHooks() {
-  PlanningHooks hooks;
-  hooks.plan = PlanChain;
+  PlanningHooks hooks{.plan = PlanChain};
   hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
     return Generate(spec, model);
   };
@@ -43,9 +42,7 @@ PlanningHooks RealHooks() {
 class SmallCompiler : public Compiler {
  public:
   absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request, const KeepGoing*) override {
-    CompiledKernel kernel;
-    kernel.cubin = SmallCubin(request.source);
-    return kernel;
+    return CompiledKernel{.cubin = SmallCubin(request.source)};
   }
   absl::StatusOr<std::string> ToolchainId() override { return std::string("small-1"); }
   bool Loaded() const override { return true; }
@@ -60,9 +57,7 @@ std::shared_ptr<Engine> SmallEngine(const Config& config) {
 
 // What `sinter warm --pack` and `sinter cache export` do.
 ExportResult ExportFrom(Engine& engine, const std::string& path, bool used_only) {
-  ExportRequest request;
-  request.path = path;
-  request.used_only = used_only;
+  ExportRequest request{.path = path, .used_only = used_only};
   request.wanted = [&](RecordKind kind, absl::string_view key, absl::string_view payload) {
     return engine.CheckStored(kind, key, payload).ok();
   };
@@ -90,9 +85,8 @@ TEST(WiringTest, NoPackTakesAPlanThatDoesNotFit) {
   EXPECT_EQ(sound.kernels, kernels);
   EXPECT_EQ(sound.skipped, 0u);
 
-  PlanRequest request;
-  request.form = IdentityForm(std::make_shared<const Chain>(problem.chain));
-  request.bucket = 16;
+  PlanRequest request{.form = IdentityForm(std::make_shared<const Chain>(problem.chain)),
+                      .bucket = 16};
   const EngineCore core(MakePorts(ConfigIn("wiring_key"), -1, "h200", LogSink()).value(), Config(),
                         LogSink(), RealHooks());
   Falsify(*first, PlanKeyBytes(request, core));
@@ -121,9 +115,8 @@ constexpr char kSmallProblem[] = "gemm_chain m=16 n=512 k=256 l=256 act=relu lay
 // Key of a kernel that the engine's store has for kSmallProblem.
 std::string KernelOf(Engine& engine) {
   const Problem problem = ParseProblem(kSmallProblem).value();
-  PlanRequest request;
-  request.form = IdentityForm(std::make_shared<const Chain>(problem.chain));
-  request.bucket = 16;
+  PlanRequest request{.form = IdentityForm(std::make_shared<const Chain>(problem.chain)),
+                      .bucket = 16};
   const EngineCore core(MakePorts(ConfigIn("wiring_key"), -1, "h200", LogSink()).value(), Config(),
                         LogSink(), RealHooks());
   const std::string key = PlanKeyBytes(request, core);
@@ -189,8 +182,7 @@ TEST(WiringTest, ABadRecordHidesNoGoodOneOfAFartherTier) {
     ExportFrom(*engine, pack, false);
   }
   Spoil(config, KernelOf(*SmallEngine(config)));
-  PrepareOptions must_hit;
-  must_hit.must_hit = true;
+  PrepareOptions must_hit{.must_hit = true};
   EXPECT_FALSE(SmallEngine(config)->Prepare(problem.chain, 16, must_hit).ok());
   config.packs = {pack};
   const auto engine = SmallEngine(config);
@@ -227,8 +219,7 @@ TEST(WiringTest, ABadRecordOfAPackIsFoundAndNotImported) {
 TEST(WiringTest, KeysOfBatchInvariantKernelsHold) {
   const Config config = ConfigIn("wiring_options");
   const Problem problem = ParseProblem(kSmallProblem).value();
-  PrepareOptions options;
-  options.batch_invariant = true;
+  PrepareOptions options{.batch_invariant = true};
   ASSERT_TRUE(SmallEngine(config)->Prepare(problem.chain, 16, options).ok());
   const auto warm = SmallEngine(config);
   ASSERT_TRUE(warm->Prepare(problem.chain, 16, options).ok());
@@ -298,9 +289,8 @@ TEST(WiringTest, EveryPlanOfARankingCanBecomeATuningEntry) {
   for (const char* line : {"gated_ffn m=16 n=512 k=256 l=256 act=silu layout=oi dtype=bf16",
                            "gemm_chain m=128 n=768 k=768 l=768 act=relu layout=io dtype=f16"}) {
     const Problem problem = ParseProblem(line).value();
-    PlanRequest request;
-    request.form = IdentityForm(std::make_shared<const Chain>(problem.chain));
-    request.bucket = BucketOf(*problem.m);
+    PlanRequest request{.form = IdentityForm(std::make_shared<const Chain>(problem.chain)),
+                        .bucket = BucketOf(*problem.m)};
     const FusionResult ranking =
         PlanChain(problem.chain, request.bucket, core.ports.model, FusionOptions()).value();
     std::vector<Plan> plans = ranking.alternatives;

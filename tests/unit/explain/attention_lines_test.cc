@@ -17,12 +17,7 @@ using ::testing::Not;
 
 using Lines = std::vector<std::pair<std::string, std::string>>;
 
-AttentionSchedule TwoWarpgroups() {
-  AttentionSchedule schedule;
-  schedule.warpgroups = 2;
-  schedule.grid = 132;
-  return schedule;
-}
+AttentionSchedule TwoWarpgroups() { return AttentionSchedule{.warpgroups = 2, .grid = 132}; }
 
 std::string Formula(const AttentionProblem& problem) {
   const Lines lines = AttentionLines(problem, TwoWarpgroups(), 8);

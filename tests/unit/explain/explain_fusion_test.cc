@@ -167,9 +167,7 @@ TEST(ExplainFusion, TellsWhatIsHandedOverThroughSharedMemory) {
   }
   ASSERT_EQ(spec->schedule.handed.size(), 3u);
   spec->operands = {{0, 0}, {1, 0}, {2, 0}};
-  Plan plan;
-  plan.fused = true;
-  plan.bucket = 4;
+  Plan plan{.fused = true, .bucket = 4};
   plan.kernels.emplace_back();
   plan.kernels[0].spec.family = &StitchFamily();
   plan.kernels[0].spec.body = MakeBody(*spec);

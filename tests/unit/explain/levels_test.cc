@@ -10,8 +10,7 @@ namespace {
 
 TEST(LevelsOf, NamesEachLevelOnceAndMarksTheBound) {
   for (Dataflow dataflow : DataflowsOf(SampleS8())) {
-    PlannedKernel kernel;
-    kernel.spec = SampleSpec(SampleS8(), dataflow);
+    PlannedKernel kernel{.spec = SampleSpec(SampleS8(), dataflow)};
     kernel.prediction =
         Predict(ProductOf(kernel.spec).sequence, ProductOf(kernel.spec).schedule, H200());
     const std::vector<LevelCost> levels = ProductLevels(kernel, H200());
@@ -28,8 +27,7 @@ TEST(LevelsOf, NamesEachLevelOnceAndMarksTheBound) {
 
 TEST(LevelsOf, ConstantsAreFieldsOfTheModel) {
   const std::vector<ModelNote> notes = StoryOf(H200()).constants;
-  PlannedKernel kernel;
-  kernel.spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
+  PlannedKernel kernel{.spec = SampleSpec(SampleS8(), Dataflow::kGridExchange)};
   for (const LevelCost& level : ProductLevels(kernel, H200())) {
     for (absl::string_view key : absl::StrSplit(level.constants, ' ')) {
       EXPECT_TRUE(std::any_of(notes.begin(), notes.end(), [&](const ModelNote& n) {
@@ -120,8 +118,8 @@ TEST(ExplanationJson, HoldsPicturesLevelsLosersAndConstants) {
 }
 
 TEST(ExplanationJson, HoldsTheWindowOfAConvolution) {
-  PlannedKernel kernel;
-  kernel.spec = SampleSpec(SampleC6(), SampleC6Schedule(Dataflow::kClusterExchange));
+  PlannedKernel kernel{.spec =
+                           SampleSpec(SampleC6(), SampleC6Schedule(Dataflow::kClusterExchange))};
   Plan plan;
   plan.kernels.push_back(kernel);
   const auto window =

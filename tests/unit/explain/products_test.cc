@@ -2,7 +2,6 @@
 #include "src/base/format.h"
 #include "src/explain/explain.h"
 #include "src/plan/product_family.h"
-#include "tests/support/product_in.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 

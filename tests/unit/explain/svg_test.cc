@@ -2,7 +2,6 @@
 #include "src/draw/svg.h"
 
 #include "src/explain/explain.h"
-#include "tests/support/product_in.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
@@ -38,10 +37,8 @@ std::string Unbalanced(const std::string& xml) {
 TEST(PlanSvg, IsWellFormedForEveryDataflow) {
   for (const ProductSequence& p : {SampleS8(), SampleG7()}) {
     for (Dataflow dataflow : DataflowsOf(p)) {
-      Plan plan;
-      plan.fused = true;
-      PlannedKernel kernel;
-      kernel.spec = SampleSpec(p, dataflow);
+      Plan plan{.fused = true};
+      PlannedKernel kernel{.spec = SampleSpec(p, dataflow)};
       plan.kernels = {kernel, kernel};
       EXPECT_EQ(Unbalanced(PlanSvg(Describe(plan, *BuiltinModel("h200")))), "") << NameOf(dataflow);
     }
@@ -49,8 +46,7 @@ TEST(PlanSvg, IsWellFormedForEveryDataflow) {
 }
 
 TEST(PlanSvg, EscapesNotesThatCameFromARecord) {
-  Plan plan;
-  plan.note = "</svg><script>\"&\xff";
+  Plan plan{.note = "</svg><script>\"&\xff"};
   plan.kernels.emplace_back();
   Explanation picture = Describe(plan, *BuiltinModel("h200"));
   picture.equal = {{0}};
@@ -61,8 +57,7 @@ TEST(PlanSvg, EscapesNotesThatCameFromARecord) {
 }
 
 TEST(PlanSvg, DrawsAKernelWhoseScheduleHasNoPicture) {
-  Plan plan;
-  plan.fused = true;
+  Plan plan{.fused = true};
   plan.kernels.emplace_back();
   ProductIn(&plan.kernels[0].spec).schedule.block_m = 0;
   const Explanation e = Describe(plan, *BuiltinModel("h200"));
@@ -74,8 +69,7 @@ TEST(PlanSvg, DrawsAKernelWhoseScheduleHasNoPicture) {
 
 TEST(PlanSvg, StaysSmallForALargeLaunch) {
   Plan plan;
-  PlannedKernel kernel;
-  kernel.spec = SampleSpec(SampleS8(), Dataflow::kProduct);
+  PlannedKernel kernel{.spec = SampleSpec(SampleS8(), Dataflow::kProduct)};
   ProductIn(&kernel.spec).sequence.m = 8192;
   ProductIn(&kernel.spec).schedule.grid *= 64;
   plan.kernels = {kernel};
@@ -88,10 +82,10 @@ Explanation LongPlan(int count, int ops) {
   Explanation e;
   e.plan.kernels.resize(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) {
-    KernelDescription kernel;
-    kernel.computes = absl::StrCat("step ", i);
-    kernel.reads = {{absl::StrCat("ws+", 256 * i), "f32[M,64]", 262144, i - 1, ""}};
-    kernel.writes = {{absl::StrCat("ws+", 256 * (i + 1)), "f32[M,64]", 262144, -1, ""}};
+    KernelDescription kernel{
+        .computes = absl::StrCat("step ", i),
+        .reads = {{absl::StrCat("ws+", 256 * i), "f32[M,64]", 262144, i - 1, ""}},
+        .writes = {{absl::StrCat("ws+", 256 * (i + 1)), "f32[M,64]", 262144, -1, ""}}};
     kernel.parts.emplace_back(1);
     for (int op = 0; op < ops; ++op) {
       kernel.ops.push_back({"exp", "f32[M,64]", {{op == 0 ? -1 : 0, 0}}, {}, 0});
@@ -128,8 +122,7 @@ std::string TextsOf(const std::string& svg) {
 }
 
 TEST(PlanSvg, SaysWhatIsToldOfAFusedPair) {
-  Plan plan;
-  plan.fused = true;
+  Plan plan{.fused = true};
   plan.kernels.emplace_back();
   plan.kernels[0].spec = SampleSpec(SampleS8(), Dataflow::kClusterExchange);
   plan.kernels[0].prediction.total_us = 11.5;

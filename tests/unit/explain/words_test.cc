@@ -1,6 +1,5 @@
 // What plans say of themselves: which ops share kernels, by the caller's names; never "unfused".
 #include "src/explain/explain.h"
-#include "src/plan/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 #include "tests/unit/plan/sample_plan.h"
@@ -40,9 +39,7 @@ TEST(Words, WhatAProductsKernelTakesAlongIsListed) {
   kernel.spec = SampleSpec(p, Dataflow::kProduct);
   conv.spec = SampleSpec(SampleProblem(SampleC6(), Dataflow::kProduct),
                          SampleC6Schedule(Dataflow::kProduct));
-  Plan plan;
-  plan.kernels = {kernel, conv};
-  const Explanation e = Describe(plan, H200());
+  const Explanation e = Describe({.kernels = {kernel, conv}}, H200());
   EXPECT_TRUE(e.kernels[0].shares);
   EXPECT_THAT(e.kernels[0].computes, AllOf(HasSubstr("product, bias"), HasSubstr("residual")));
   EXPECT_THAT(e.kernels[1].computes, HasSubstr("convolution"));
@@ -50,8 +47,7 @@ TEST(Words, WhatAProductsKernelTakesAlongIsListed) {
 
 TEST(Tensors, ScalesOfAQuantisedResultAreWritten) {
   ProductSequence p = FirstOf(SampleG7());
-  QuantizeRule rule;
-  rule.columns = 128;
+  QuantizeRule rule{.columns = 128};
   SetQuantized(&p, rule);
   Plan plan;
   plan.kernels.emplace_back();

@@ -1,6 +1,5 @@
 // Every element-wise op after a GEMM belongs to its kernel: the number of kernels of a plan, and
 // that they compute the chain.
-#include "src/fusion/fusion.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/header_digests.h"
 #include "tests/support/product_in.h"
@@ -202,8 +201,7 @@ TEST(EpiloguePrograms, AreMadeOfHeadersThatKeysKnow) {
 // The library's own kernels have no programs: until one is compiled, what a program would do is
 // another stand-in's.
 TEST(EpiloguePrograms, AreApartFromStandIns) {
-  FusionOptions options;
-  options.stand_ins = true;
+  FusionOptions options{.stand_ins = true};
   for (const EpilogueChain& c :
        testing::ProductEpilogues({DType::kBF16, DType::kBF16, DType::kBF16})) {
     if (c.name != "silu_behind_a_rounding") continue;

@@ -200,12 +200,12 @@ TEST(ExpertsOfServers, ASharedExpertOfAnotherWidthIsAnFfnBeside) {
   const ValueId x = a.Rows(kK), weights = a.Rows(kTop, DType::kF32);
   const ValueId ids = *a.b.Input({DType::kS32, {Dim::M(), C(kTop)}});
   const ValueId experts = a.Experts(x, ids, weights);
-  GatedFfnOperands dense;
-  dense.a = x;
-  dense.w_gate = a.Constant({C(64), C(kK)});
-  dense.w_up = a.Constant({C(64), C(kK)});
-  dense.w_down = a.Constant({C(kK), C(64)});
-  const ValueId shared = *AddGatedFfn(a.b, dense, Activation::kSilu, Layout::kOI);
+  const ValueId shared = *AddGatedFfn(a.b,
+                                      {.a = x,
+                                       .w_gate = a.Constant({C(64), C(kK)}),
+                                       .w_up = a.Constant({C(64), C(kK)}),
+                                       .w_down = a.Constant({C(kK), C(64)})},
+                                      Activation::kSilu, Layout::kOI);
   const ValueId sum = a.Binary(BinaryKind::kAdd, a.Wide(experts), a.Wide(shared));
   const Plan plan = a.Plans(*a.b.Cast(sum, DType::kBF16));
   EXPECT_EQ(GroupedOf(plan).size(), 2u);

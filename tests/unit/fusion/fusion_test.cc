@@ -15,13 +15,7 @@ using testing::AllPlans;
 using testing::H200;
 
 FfnSpec S8() {
-  FfnSpec spec;
-  spec.gated = true;
-  spec.n = 3072;
-  spec.k = 1024;
-  spec.l = 768;
-  spec.act = Activation::kSilu;
-  return spec;
+  return FfnSpec{.gated = true, .n = 3072, .k = 1024, .l = 768, .act = Activation::kSilu};
 }
 
 const Plan* Named(const std::vector<Plan>& plans, absl::string_view name) {
@@ -169,9 +163,8 @@ TEST(PlanChain, RunsUnfusedWhenNoChainScheduleIsLegalAndSaysWhy) {
   FfnSpec spec = S8();
   spec.n = 14336;
   spec.k = spec.l = 4096;
-  FusionOptions options;
-  options.allow_cooperative = false;
-  const auto result = Got(PlanChain(*MakeFfnChain(spec), 128, H200(), options));
+  const auto result =
+      Got(PlanChain(*MakeFfnChain(spec), 128, H200(), {.allow_cooperative = false}));
   EXPECT_FALSE(result.chosen.fused);
   EXPECT_NE(result.chosen.note.find("products apart: search: none of"), std::string::npos)
       << result.chosen.note;

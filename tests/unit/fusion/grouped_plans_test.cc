@@ -309,9 +309,7 @@ TEST(GroupedPlans, RefuseWhatNoKernelReadsByName) {
 TEST(GroupedPlans, BatchInvariantPlansOfAllBucketsHaveOneRowOrder) {
   const Chain chain =
       TextChain("grouped_gated_ffn m=M experts=16 top=4 n=256 k=256 l=256 act=silu");
-  FusionOptions options;
-  options.batch_invariant = true;
-  options.allow_cooperative = false;
+  FusionOptions options{.batch_invariant = true, .allow_cooperative = false};
   std::string order;
   for (const int64_t bucket : {1, 16, 256, 4096}) {
     const auto result = Got(PlanChain(chain, bucket, testing::H200(), options));
@@ -323,10 +321,7 @@ TEST(GroupedPlans, BatchInvariantPlansOfAllBucketsHaveOneRowOrder) {
 
 // Neither dots of warps nor swapped tiles.
 FusionOptions TilesAlone() {
-  FusionOptions options;
-  options.batch_invariant = true;
-  options.allow_cooperative = false;
-  return options;
+  return FusionOptions{.batch_invariant = true, .allow_cooperative = false};
 }
 
 // Weights are mapped where sets of 32 columns are whole and experts follow one another.

@@ -1,6 +1,5 @@
 // Why a candidate lost, in the cost model's terms.
 #include "src/fusion/plan_choice.h"
-#include "tests/support/product_in.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/timed_plan.h"
 
@@ -84,10 +83,11 @@ TEST(WhyNotChosen, NamesLevelsKernelsAndBytesOfStitchedPlans) {
 }
 
 TEST(WhyNotChosen, NeverCrashesOnWhatCannotBeSized) {
-  Schedule none;
-  none.block_m = none.block_k = none.stages = none.grid = none.cluster = 0;
-  EXPECT_THAT(WhyNotChosen(PlanOf(none, Times(12, 9)), PlanOf(Grid(), Times(11, 7)), H200()),
-              StartsWith("predicted 1.00 us slower"));
+  EXPECT_THAT(
+      WhyNotChosen(
+          PlanOf({.block_m = 0, .block_k = 0, .stages = 0, .cluster = 0, .grid = 0}, Times(12, 9)),
+          PlanOf(Grid(), Times(11, 7)), H200()),
+      StartsWith("predicted 1.00 us slower"));
   EXPECT_EQ(WhyNotChosen(Plan(), Plan(), H200()), "predicted equal, later in order");
 }
 

@@ -35,12 +35,11 @@ std::vector<GraphRun> FindSums(const Chain& chain, const std::vector<bool>& clai
     const Op& op = chain.op(id);
     const bool sum = op.kind == OpKind::kUnary && op.unary == UnaryKind::kNeg;
     if (!sum || claimed[static_cast<size_t>(id)]) continue;
-    OwnRun own;
-    own.family = &SumFamily();
-    own.problem = MakeBody(testing::Sum{4, op.type.dims.back().value, 0});
-    own.text = "sum";
-    own.operands = {{op.operands[0], 0}};
-    own.result = op.type.dtype;
+    OwnRun own{.family = &SumFamily(),
+               .problem = MakeBody(testing::Sum{4, op.type.dims.back().value, 0}),
+               .text = "sum",
+               .operands = {{op.operands[0], 0}},
+               .result = op.type.dtype};
     runs.push_back(MakeOwnRun(chain, std::move(own), {id}, id));
   }
   return runs;
@@ -139,9 +138,7 @@ TEST_F(OwnRuns, AreRefusedWhereTheirDecisionsDoNotFit) {
   damaged = whole;
   damaged.kernels[1].ops.values = whole.kernels[0].ops.values;
   EXPECT_THAT(WhyNot(damaged), HasSubstr("is no result of a run of sum kernels"));
-  AssemblyRequest alone;
-  alone.allow_cooperative = false;
-  EXPECT_THAT(WhyNot(whole, alone), HasSubstr("it waits across blocks"));
+  EXPECT_THAT(WhyNot(whole, {.allow_cooperative = false}), HasSubstr("it waits across blocks"));
 }
 
 TEST_F(OwnRuns, AreReplacedAsAWhole) {
@@ -161,10 +158,9 @@ TEST_F(OwnRuns, AreReplacedAsAWhole) {
 }
 
 TEST_F(OwnRuns, AreNoneOfTheLibrarysOwnKernels) {
-  FusionOptions options;
-  options.stand_ins = true;
-  EXPECT_THAT(std::string(PlanChain(chain_, kBucket, model_, options).status().message()),
-              HasSubstr("the library has no sum kernels of its own"));
+  EXPECT_THAT(
+      std::string(PlanChain(chain_, kBucket, model_, {.stand_ins = true}).status().message()),
+      HasSubstr("the library has no sum kernels of its own"));
 }
 
 }  // namespace

@@ -132,9 +132,7 @@ TEST(ProductRuns, TakeTheQuantiserOfTheirResult) {
 
 TEST(ProductRuns, LeaveQuantisersOfGroupsWhereAsked) {
   for (const Granularity granularity : {Granularity::kGroup, Granularity::kStatic}) {
-    QuantizeSpec spec;
-    spec.granularity = granularity;
-    const Chain chain = QuantizedPair(spec, Also::kNobody);
+    const Chain chain = QuantizedPair({.granularity = granularity}, Also::kNobody);
     const ProductRuns found = FindProductRuns(chain, 32, nullptr, {false, false});
     ASSERT_EQ(found.runs.size(), 2u);
     const bool left = granularity == Granularity::kGroup;

@@ -76,8 +76,7 @@ TEST(PlanProducts, PartsOfEOverlapNoResult) {
   for (const Segmentation& cut : {Segmentation{{0, 2}, {2, 1}, {3, 1}}, {{0, 1}, {1, 2}, {3, 1}}}) {
     std::vector<RankedSchedule> ranked;
     for (const Segment& segment : cut) {
-      SearchOptions options;
-      options.offered = Offered::kTuning;
+      SearchOptions options{.offered = Offered::kTuning};
       const ProductSequence p = matched.sequence.Part(segment.begin, segment.count);
       RankedSchedule found;
       EnumerateSpace(p, H200(), options, [&](const Schedule& s) {

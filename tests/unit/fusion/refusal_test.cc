@@ -99,8 +99,7 @@ TEST(Refusal, ListsAFewProductsAndCountsTheRest) {
 // Every kind of refusal has one prefix, the caller's names and the remedy.
 TEST(Refusal, OfBatchInvariantPlansHasThePrefixTheNamesAndTheWayOut) {
   const Chain chain = ReadChain("hidden: f32[M,64]; out sum(hidden, 0)");
-  FusionOptions options;
-  options.batch_invariant = true;
+  FusionOptions options{.batch_invariant = true};
   const auto refused = [&] {
     return PlanChain(chain, kRows, *BuiltinModel("h200"), options).status();
   };
@@ -257,8 +256,7 @@ double SecondsToRefuse(int products, std::string* message) {
   for (int i = 0; i < products; ++i) r.Add("y = bf16(y @ w.T)");
   r.Add("out y");
   const Chain chain = r.Finish();
-  ProductRuns runs;
-  runs.all = true;
+  ProductRuns runs{.all = true};
   double least = std::numeric_limits<double>::infinity();
   for (int time = 0; time < 3; ++time) {
     const std::clock_t begin = std::clock();

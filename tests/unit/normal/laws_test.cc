@@ -45,9 +45,7 @@ Bytes OutputsOf(const NormalForm& form, int64_t m, const Bytes& inputs) {
       if (!input) out.push_back(reinterpret_cast<void*>(views[i]));
     }
   }
-  ReferenceOptions options;
-  options.threads = 1;
-  EXPECT_OK(RunReference(*form.chain, m, in, out, options));
+  EXPECT_OK(RunReference(*form.chain, m, in, out, {.threads = 1}));
   return outputs;
 }
 
@@ -89,10 +87,7 @@ std::vector<Drawn> Convolutions() {
     for (const int64_t out : {4, 8}) {
       for (const FilterLayout layout : {FilterLayout::kOHWI, FilterLayout::kHWIO}) {
         ChainBuilder b;
-        Conv2d conv;
-        conv.filter = layout;
-        conv.strides = {2, 1};
-        conv.pads = {1, 1, 1, 0};
+        Conv2d conv{.filter = layout, .strides = {2, 1}, .pads = {1, 1, 1, 0}};
         const bool ohwi = layout == FilterLayout::kOHWI;
         const ValueId x = *b.Input({DType::kBF16, {Dim::M(), d(6), d(7), d(in)}});
         const ValueId w =
@@ -113,9 +108,7 @@ std::vector<Drawn> Convolutions() {
                                        {12, 4, 12}}) {
     for (const FilterLayout layout : {FilterLayout::kOHWI, FilterLayout::kHWIO}) {
       ChainBuilder b;
-      Conv2d conv;
-      conv.filter = layout;
-      conv.pads = {1, 1, 0, 1};
+      Conv2d conv{.filter = layout, .pads = {1, 1, 0, 1}};
       const bool ohwi = layout == FilterLayout::kOHWI;
       const ValueId x = *b.Input({DType::kBF16, {Dim::M(), d(5), d(4), d(in)}});
       const ValueId w =

@@ -38,10 +38,7 @@ TEST(Layout, ReshapesWithGapsWhereNoAxisCrossesOne) {
 
 TEST(Layout, OfASliceStartsBehindAndStepsFarther) {
   NormalLayout layout = Whole({kRows, Fixed(96)});
-  Op slice;
-  slice.kind = OpKind::kSlice;
-  slice.starts = {0, 32};
-  slice.steps = {1, 2};
+  Op slice{.kind = OpKind::kSlice, .starts = {0, 32}, .steps = {1, 2}};
   slice.type.dims = {kRows, Fixed(16)};
   ASSERT_TRUE(ViewLayout(slice, &layout));
   EXPECT_EQ(layout.offset, 32);

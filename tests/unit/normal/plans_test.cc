@@ -1,5 +1,4 @@
 // Chains as frameworks give them, and in how many kernels they plan.
-#include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "tests/support/chains.h"
 #include "tests/support/rough_chain.h"

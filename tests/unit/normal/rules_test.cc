@@ -15,10 +15,8 @@ const Dim kM = Dim::M();
 
 ValueId Input(ChainBuilder& b, std::vector<Dim> dims, bool constant = false,
               std::vector<Stride> strides = {}) {
-  InputOptions options;
-  options.constant = constant;
-  options.strides = std::move(strides);
-  return *b.Input({DType::kBF16, std::move(dims)}, options);
+  return *b.Input({DType::kBF16, std::move(dims)},
+                  {.constant = constant, .strides = std::move(strides)});
 }
 
 FormPtr Normal(Chain chain) {
@@ -348,9 +346,7 @@ TEST(NormalForm, PadsKWithZerosAndSaysSo) {
 TEST(NormalForm, PadsTheChannelsOfImages) {
   ChainBuilder b;
   const ValueId x = Input(b, {kM, D(16), D(16), D(3)});
-  Conv2d conv;
-  conv.strides = {2, 2};
-  const ValueId y = *b.Convolve(x, Input(b, {D(60), D(3), D(3), D(3)}, true), conv);
+  const ValueId y = *b.Convolve(x, Input(b, {D(60), D(3), D(3), D(3)}, true), {.strides = {2, 2}});
   const FormPtr form = Normal(b, {*b.Cast(y, DType::kBF16)});
   const Op& padded = Only(*form->chain, OpKind::kConv2d);
   EXPECT_EQ(form->chain->op(padded.operands[0]).type.dims.back(), D(8));
@@ -361,8 +357,7 @@ TEST(NormalForm, PadsTheChannelsOfImages) {
 TEST(NormalForm, JoinsGroupsOfFewChannels) {
   const auto op_of = [](int64_t channels, int64_t groups, int64_t out, FilterLayout layout) {
     ChainBuilder b;
-    Conv2d conv;
-    conv.filter = layout;
+    Conv2d conv{.filter = layout};
     const bool ohwi = layout == FilterLayout::kOHWI;
     const int64_t in = channels / groups;
     const ValueId x = Input(b, {kM, D(8), D(8), D(channels)});

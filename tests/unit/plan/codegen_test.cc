@@ -1,7 +1,6 @@
 #include "src/plan/kernel_code.h"
 #include "src/plan/product_family.h"
 #include "src/product/code/kernel_source.h"
-#include "tests/support/product_in.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 

@@ -1,5 +1,3 @@
-#include "src/plan/plan.h"
-#include "tests/support/product_in.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_plan.h"
 
@@ -14,8 +12,7 @@ Decisions Sample() {
     decisions.kernels[i].ops = {{7}, false, static_cast<int>(i)};
   }
   decisions.kernels[0].measured_us = 9.5;
-  KernelDecision stitched;
-  stitched.ops = {{3, 5, 9}, true, 0};
+  KernelDecision stitched{.ops = {{3, 5, 9}, true, 0}};
   stitched.stitch.owner = 5;
   stitched.stitch.unit_threads = 32;
   stitched.prediction.total_us = 3.25;

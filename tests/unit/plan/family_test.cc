@@ -11,16 +11,13 @@ namespace sinter {
 namespace {
 
 KernelSpec SumOf(int grid, int buffer = 3) {
-  KernelSpec spec;
-  spec.family = &testing::SumFamily();
-  spec.body = MakeBody(
-      OwnSpec<testing::SumCode>{{{4, 4096, 0}, {grid, 1}}, {{buffer, 0}, {buffer + 1, 0}}});
-  return spec;
+  return KernelSpec{.family = &testing::SumFamily(),
+                    .body = MakeBody(OwnSpec<testing::SumCode>{{{4, 4096, 0}, {grid, 1}},
+                                                               {{buffer, 0}, {buffer + 1, 0}}})};
 }
 
 Plan PlanOf(const KernelSpec& spec) {
-  Plan plan;
-  plan.bucket = 128;
+  Plan plan{.bucket = 128};
   plan.kernels.emplace_back();
   plan.kernels[0].spec = spec;
   plan.kernels[0].ops = {{7}, false, 0};

@@ -9,23 +9,23 @@ namespace sinter {
 namespace {
 
 GroupedProduct PairProduct() {
-  GroupedProduct p;
-  p.result = DType::kBF16;
-  p.experts = 16;
-  p.slots = 4;
-  p.n = 96;
-  p.k = 256;
-  p.gate = GroupedGate::kGateFirst;
-  p.act = Activation::kSilu;
-  p.has_factor = true;
-  p.row_stride = 256;
-  p.id_stride = p.factor_stride = 4;
-  p.id_slot_stride = p.factor_slot_stride = 1;
-  p.expert_stride = 192 * 256;
-  p.weight_stride = 256;
-  p.out_stride = 4 * 96;
-  p.out_slot_stride = 96;
-  return p;
+  return GroupedProduct{.result = DType::kBF16,
+                        .experts = 16,
+                        .slots = 4,
+                        .n = 96,
+                        .k = 256,
+                        .has_factor = true,
+                        .gate = GroupedGate::kGateFirst,
+                        .act = Activation::kSilu,
+                        .row_stride = 256,
+                        .id_stride = 4,
+                        .id_slot_stride = 1,
+                        .expert_stride = 192 * 256,
+                        .weight_stride = 256,
+                        .factor_stride = 4,
+                        .factor_slot_stride = 1,
+                        .out_stride = 4 * 96,
+                        .out_slot_stride = 96};
 }
 
 GroupedProduct BiasedProduct() {
@@ -61,8 +61,7 @@ GroupedProduct QuantizedProduct() {
 }
 
 KernelSpec SpecOf(const GroupedProduct& p, const GroupedSchedule& s) {
-  KernelSpec spec;
-  spec.family = &GroupedFamily();
+  KernelSpec spec{.family = &GroupedFamily()};
   std::vector<BufferPlace> places = {{0, 0}, {1, 256}, {2, 0}};
   if (p.HasScales()) places.insert(places.end(), {{5, 0}, {6, 0}});
   if (p.has_bias) places.push_back({4, 0});
@@ -243,8 +242,7 @@ TEST(GroupedFamily, TilesNameTheLeastCompiler) {
 }
 
 TEST(GroupedFamily, DecisionsReadBack) {
-  Plan plan;
-  plan.bucket = 64;
+  Plan plan{.bucket = 64};
   plan.kernels.emplace_back();
   plan.kernels[0].spec = SpecOf(PairProduct(), kTiles);
   plan.kernels[0].ops = {{9}, false, 0};
@@ -385,8 +383,7 @@ TEST(GroupedFamily, SwappedTilesAreClustersOfTwo) {
 }
 
 TEST(GroupedFamily, IsDescribed) {
-  PlannedKernel kernel;
-  kernel.spec = SpecOf(PairProduct(), kTiles);
+  PlannedKernel kernel{.spec = SpecOf(PairProduct(), kTiles)};
   const KernelDescription told =
       GroupedFamily().Describe(kernel, 64, *BuiltinModel("h200"), BufferNames());
   EXPECT_EQ(told.problem,

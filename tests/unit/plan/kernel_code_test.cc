@@ -1,10 +1,8 @@
 // What a kernel's code is, and what it is not.
 #include "src/plan/kernel_code.h"
 
-#include "src/chain/problem.h"
 #include "src/plan/product_family.h"
 #include "src/plan/stitch_family.h"
-#include "tests/support/product_in.h"
 #include "tests/support/stitch_schedules.h"
 #include "tests/unit/plan/sample_kernels.h"
 
@@ -51,10 +49,7 @@ KernelSpec Stitched(const char* line, StitchSchedule schedule) {
   for (int i = 0; i < stitch->body.num_inputs() + stitch->body.num_outputs(); ++i) {
     stitch->operands.push_back({i, 0});
   }
-  KernelSpec spec;
-  spec.family = &StitchFamily();
-  spec.body = MakeBody(std::move(*stitch));
-  return spec;
+  return KernelSpec{.family = &StitchFamily(), .body = MakeBody(std::move(*stitch))};
 }
 
 KernelSpec SoftmaxSpec() {
@@ -163,18 +158,16 @@ TEST(KernelCode, WithTheBindingIsTheSpec) {
     ProductIn(&spec).constant_weights = dataflow != Dataflow::kGridExchange;
     const KernelCode code = *CodeOf(spec);
     const ProductBinding binding = ProductBindingOf(spec);
-    ProductBody body;
-    body.sequence = ProductKernels::Of(code).sequence;
+    ProductBody body{.sequence = ProductKernels::Of(code).sequence};
     body.sequence.m = binding.rows;
     body.schedule = ProductKernels::Of(code).schedule;
     body.schedule.grid = binding.grid;
     body.operands = binding.operands;
     body.constant_weights = ProductKernels::Of(code).constant_weights;
     body.constant_rows = binding.constant_rows;
-    KernelSpec joined;
-    joined.family = code.family;
-    joined.body = MakeBody(std::move(body));
-    joined.workspace_flags_offset = binding.flags_offset;
+    KernelSpec joined{.family = code.family,
+                      .body = MakeBody(std::move(body)),
+                      .workspace_flags_offset = binding.flags_offset};
     EXPECT_TRUE(joined == spec) << NameOf(dataflow);
   }
   KernelSpec spec = SoftmaxSpec();
@@ -189,10 +182,9 @@ TEST(KernelCode, WithTheBindingIsTheSpec) {
   stitch->parts = StitchKernels::Of(code).parts;
   stitch->operands = binding.operands;
   stitch->scratch_offset = binding.scratch_offset;
-  KernelSpec joined;
-  joined.family = code.family;
-  joined.body = MakeBody(std::move(*stitch));
-  joined.workspace_flags_offset = binding.flags_offset;
+  KernelSpec joined{.family = code.family,
+                    .body = MakeBody(std::move(*stitch)),
+                    .workspace_flags_offset = binding.flags_offset};
   EXPECT_TRUE(joined == spec);
 }
 

@@ -1,5 +1,4 @@
 #include "src/plan/kernel_code.h"
-#include "tests/support/product_in.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 

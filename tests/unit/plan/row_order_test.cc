@@ -1,7 +1,6 @@
 #include "src/plan/family.h"
 #include "src/product/schedule_check.h"
 #include "src/stitch/program.h"
-#include "tests/support/product_in.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_plan.h"
 
@@ -18,8 +17,7 @@ ProductSequence Two() {
 }
 
 Schedule Cluster() {
-  Schedule s;
-  s.dataflow = Dataflow::kClusterExchange;
+  Schedule s{.dataflow = Dataflow::kClusterExchange};
   s.block_m = 64, s.warpgroups_m = 1, s.block_k = 64, s.stages = 4, s.cluster = 8, s.grid = 8;
   s.first = {128, 1}, s.second = {32, 1};
   return s;
@@ -45,9 +43,7 @@ Plan Softmax() {
   stitch->body = ParseProblem("softmax rows=M cols=512")->chain;
   stitch->schedule.owner = OwnerCandidates(stitch->body).front();
   stitch->operands = {{0, 0}, {1, 0}};
-  Plan plan;
-  plan.fused = true;
-  plan.bucket = 64;
+  Plan plan{.fused = true, .bucket = 64};
   plan.kernels.resize(1);
   plan.kernels[0].spec.family = &StitchFamily();
   plan.kernels[0].spec.body = MakeBody(std::move(*stitch));
@@ -56,9 +52,7 @@ Plan Softmax() {
 
 TEST(RowOrder, OfTwoProductsIsThatOfTwoKernels) {
   const ProductSequence p = Two();
-  Schedule product;
-  product.block_k = 64;
-  product.first = {64, 1};
+  Schedule product{.block_k = 64, .first = {64, 1}};
   EXPECT_EQ(RowOrder(SpecOf(p, Cluster())),
             RowOrder(SpecOf(FirstOf(p), product)) + RowOrder(SpecOf(SecondOf(p), product)));
 }
@@ -88,10 +82,7 @@ TEST(RowOrder, OfASumOverMIsThatOfEveryBucket) {
   const auto order = [](int64_t k, int split, int block_k = 64) {
     ProductSequence p = MakeSequence(64, MakeProduct(64, k));
     SetTransposedRows(&p, true);
-    Schedule s;
-    s.block_k = block_k;
-    s.first = {64, split};
-    return RowOrder(SpecOf(p, s));
+    return RowOrder(SpecOf(p, {.block_k = block_k, .first = {64, split}}));
   };
   EXPECT_EQ(order(64, 1), order(4096, 1));
   EXPECT_NE(order(4096, 1), order(4096, 2));
@@ -109,9 +100,7 @@ TEST(RowOrder, RowsMixWhereAScatterHasThem) {
     ASSERT_TRUE(b.Output(*b.Scatter(table, ids, written)).ok());
     auto stitch = std::make_shared<StitchSpec>();
     stitch->body = *b.Finish();
-    KernelSpec spec;
-    spec.family = &StitchFamily();
-    spec.body = MakeBody(std::move(*stitch));
+    KernelSpec spec{.family = &StitchFamily(), .body = MakeBody(std::move(*stitch))};
     EXPECT_EQ(spec.family->MixesRows(spec), rows.symbolic);
   }
 }

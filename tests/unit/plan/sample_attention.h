@@ -32,18 +32,11 @@ inline AttentionProblem SampleAttentionProblem() {
 }
 
 inline KernelSpec SampleAttention() {
-  AttentionSchedule schedule;
-  schedule.warpgroups = 2;
-  schedule.block_keys = 64;
-  schedule.stages = 4;
-  schedule.grid = 132;
+  AttentionSchedule schedule{.warpgroups = 2, .block_keys = 64, .stages = 4, .grid = 132};
   AttentionSpec own;
   own.code = {SampleAttentionProblem(), schedule};
   for (int buffer = 0; buffer < 5; ++buffer) own.places.push_back({buffer, 0});
-  KernelSpec spec;
-  spec.family = &AttentionFamily();
-  spec.body = MakeBody(std::move(own));
-  return spec;
+  return KernelSpec{.family = &AttentionFamily(), .body = MakeBody(std::move(own))};
 }
 
 }  // namespace sinter

@@ -3,7 +3,6 @@
 #define SINTER_TESTS_UNIT_PLAN_SAMPLE_KERNELS_H_
 
 #include "src/base/launch_recipe.h"
-#include "src/plan/plan.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/search/search.h"
 #include "src/product/search/space.h"
@@ -25,10 +24,7 @@ inline ProductSequence SampleG7() {
 // C6 of FlashFuser's convolutions for one image: 3 x 3 taps over 28 x 28 pixels, then 1 x 1. Or
 // with other channels.
 inline ProductSequence SampleC6(int64_t channels = 128) {
-  PixelWindow window;
-  window.height = window.width = 28;
-  window.channels = channels;
-  window.taps = {3, 3};
+  PixelWindow window{.height = 28, .width = 28, .channels = channels, .taps = {3, 3}};
   window.conv.pads = {1, 1, 1, 1};
   ProductSequence p = MakeSequence(1, MakeProduct(128, window.Columns(), Activation::kRelu), 512);
   p.rows_per_m = window.RowsPerM();
@@ -45,9 +41,7 @@ inline int64_t RowStride(const Operand& rows, int64_t k) {
 // Operands of a spec are numbered 0, 1, .. in role order, the output last, C after the flags of the
 // workspace. Rows are contiguous.
 inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
-  ProductBody body;
-  body.sequence = p;
-  body.schedule = s;
+  ProductBody body{.sequence = p, .schedule = s};
   const bool io = p.layout() == Layout::kIO, two = p.size() == 2;
   const auto bind = [&body](Role role, int64_t row_stride) {
     body.operands.push_back({role, static_cast<int>(body.operands.size()), 0, row_stride});
@@ -90,20 +84,17 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   if (RangesOf(s) > 1) {
     body.operands.push_back({Role::kPartialOut, kWorkspaceBuffer, kWorkspaceFlagBytes, 0});
   }
-  KernelSpec spec;
-  spec.body = MakeBody(std::move(body));
-  return spec;
+  return KernelSpec{.body = MakeBody(std::move(body))};
 }
 
 inline Schedule SampleCluster(const ProductSequence& p) {
-  Schedule s;
-  s.dataflow = Dataflow::kClusterExchange;
-  s.block_m = 16;
-  s.warpgroups_m = 1;
-  s.warpgroups_n = p[0].pair ? 2 : 1;
-  s.stages = p[0].pair ? 2 : 4;
-  s.block_k = 64;
-  s.cluster = p[0].pair ? 16 : 8;
+  Schedule s{.dataflow = Dataflow::kClusterExchange,
+             .block_m = 16,
+             .warpgroups_m = 1,
+             .warpgroups_n = p[0].pair ? 2 : 1,
+             .block_k = 64,
+             .stages = p[0].pair ? 2 : 4,
+             .cluster = p[0].pair ? 16 : 8};
   s.grid = 8 * s.cluster;
   s.first = {static_cast<int>(p[0].n) / s.cluster, 1};
   s.second = {static_cast<int>(p[1].n) / s.cluster, 1};
@@ -112,15 +103,14 @@ inline Schedule SampleCluster(const ProductSequence& p) {
 
 // A schedule of C6: of its first GEMM only, or of both in a cluster exchange.
 inline Schedule SampleC6Schedule(Dataflow dataflow) {
-  Schedule s;
-  s.dataflow = dataflow;
-  s.block_m = 32;
-  s.warpgroups_m = 1;
-  s.block_k = 128;
-  s.stages = 6;
-  s.cluster = 4;
-  s.grid = 100;
-  s.first = {32, 1};
+  Schedule s{.dataflow = dataflow,
+             .block_m = 32,
+             .warpgroups_m = 1,
+             .block_k = 128,
+             .stages = 6,
+             .cluster = 4,
+             .grid = 100,
+             .first = {32, 1}};
   if (dataflow == Dataflow::kProduct) {
     s.first.split_k = 4;
     return s;
@@ -144,10 +134,7 @@ inline Schedule BestOfSpace(const ProductSequence& p, Dataflow dataflow) {
 
 // A schedule of S8 or G7 in each dataflow that takes it; kProduct is for FirstOf(problem).
 inline Schedule SampleSchedule(const ProductSequence& p, Dataflow dataflow) {
-  Schedule s;
-  s.dataflow = dataflow;
-  s.block_k = 128;
-  s.stages = 3;
+  Schedule s{.dataflow = dataflow, .block_k = 128, .stages = 3};
   switch (dataflow) {
     case Dataflow::kProduct:
       s.cluster = 2;

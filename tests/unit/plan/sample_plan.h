@@ -3,7 +3,6 @@
 #define SINTER_TESTS_UNIT_PLAN_SAMPLE_PLAN_H_
 
 #include "src/base/launch_recipe.h"
-#include "src/plan/plan.h"
 #include "tests/support/product_in.h"
 #include "tests/support/sequences.h"
 
@@ -14,17 +13,15 @@ inline ProductSequence SampleGated() {
 }
 
 inline Schedule SampleGridExchange() {
-  Schedule s;
-  s.dataflow = Dataflow::kGridExchange;
-  s.block_m = 128;
-  s.warpgroups_m = 2;
-  s.block_k = 128;
-  s.stages = 3;
-  s.cluster = 4;
-  s.grid = 120;
-  s.first = {32, 1};
-  s.second = {40, 4};
-  return s;
+  return Schedule{.dataflow = Dataflow::kGridExchange,
+                  .block_m = 128,
+                  .warpgroups_m = 2,
+                  .block_k = 128,
+                  .stages = 3,
+                  .cluster = 4,
+                  .grid = 120,
+                  .first = {32, 1},
+                  .second = {40, 4}};
 }
 
 // Six clusters a row tile, each with a range of 128 of N.
@@ -34,18 +31,16 @@ inline ProductSequence SampleSwappedProblem() {
 }
 
 inline Schedule SampleSwapped() {
-  Schedule s;
-  s.dataflow = Dataflow::kProduct;
-  s.swapped = true;
-  s.block_m = 40;
-  s.warpgroups_m = 1;
-  s.warpgroups_n = 2;
-  s.block_k = 64;
-  s.stages = 4;
-  s.cluster = 2;
-  s.grid = 30;
-  s.first = {128, 2};
-  return s;
+  return Schedule{.dataflow = Dataflow::kProduct,
+                  .block_m = 40,
+                  .warpgroups_m = 1,
+                  .warpgroups_n = 2,
+                  .swapped = true,
+                  .block_k = 64,
+                  .stages = 4,
+                  .cluster = 2,
+                  .grid = 30,
+                  .first = {128, 2}};
 }
 
 inline ProductSequence SampleRangesProblem() {
@@ -53,32 +48,27 @@ inline ProductSequence SampleRangesProblem() {
 }
 
 inline Schedule SampleRanges() {
-  Schedule s;
-  s.dataflow = Dataflow::kClusterRanges;
-  s.block_m = 64;
-  s.warpgroups_m = 1;
-  s.block_k = 64;
-  s.cluster = 4;
-  s.cut = 6;
-  s.grid = 48;
-  s.first = {32, 1};
-  s.second = {256, 1};
-  return s;
+  return Schedule{.dataflow = Dataflow::kClusterRanges,
+                  .block_m = 64,
+                  .warpgroups_m = 1,
+                  .block_k = 64,
+                  .cluster = 4,
+                  .cut = 6,
+                  .grid = 48,
+                  .first = {32, 1},
+                  .second = {256, 1}};
 }
 
 inline Schedule SampleProduct(const ProductSequence& p, int block_n, int split_k) {
-  Schedule s;
-  s.stages = 3;
-  s.cluster = split_k;
-  s.first = {block_n, split_k};
-  s.grid = static_cast<int>((p.m + 127) / 128 * ((p[0].n + block_n - 1) / block_n) * split_k);
-  return s;
+  return Schedule{
+      .stages = 3,
+      .cluster = split_k,
+      .grid = static_cast<int>((p.m + 127) / 128 * ((p[0].n + block_n - 1) / block_n) * split_k),
+      .first = {block_n, split_k}};
 }
 
 inline Plan SampleFusedPlan() {
-  Plan plan;
-  plan.fused = true;
-  plan.bucket = 128;
+  Plan plan{.fused = true, .bucket = 128};
   PlannedKernel kernel;
   ProductIn(&kernel.spec).sequence = SampleGated();
   ProductIn(&kernel.spec).schedule = SampleGridExchange();
@@ -100,8 +90,7 @@ inline Plan SampleFusedPlan() {
 }
 
 inline Plan SampleUnfusedPlan() {
-  Plan plan;
-  plan.bucket = 128;
+  Plan plan{.bucket = 128};
   PlannedKernel first, second;
   ProductIn(&first.spec).sequence = FirstOf(SampleGated());
   ProductIn(&first.spec).schedule = SampleProduct(ProductOf(first.spec).sequence, 48, 2);

@@ -13,27 +13,22 @@ inline const DeviceModel& H200() {
 
 // A plan of one kernel whose times are given, level by level.
 inline Plan PlanOf(const Schedule& schedule, const Prediction& times) {
-  Plan plan;
-  plan.fused = true;
-  PlannedKernel kernel;
-  kernel.spec = SampleSpec(SampleS8(), schedule);
-  kernel.prediction = times;
+  Plan plan{.fused = true};
+  PlannedKernel kernel{.spec = SampleSpec(SampleS8(), schedule), .prediction = times};
   plan.kernels = {kernel};
   return plan;
 }
 
 inline Prediction Times(double total, double intake, double dsm = 1, double fixed = 4) {
-  Prediction p;
-  p.total_us = total;
-  p.hbm_us = 4;
-  p.intake_us = intake;
-  p.dsm_us = dsm;
-  p.fixed_us = fixed;
-  p.hbm_bytes = 19e6;
-  p.l2_bytes = 40e6;
-  p.dsm_bytes = 1e6;
-  p.bound = "intake";
-  return p;
+  return Prediction{.total_us = total,
+                    .hbm_us = 4,
+                    .intake_us = intake,
+                    .dsm_us = dsm,
+                    .fixed_us = fixed,
+                    .hbm_bytes = 19e6,
+                    .l2_bytes = 40e6,
+                    .dsm_bytes = 1e6,
+                    .bound = "intake"};
 }
 
 inline Schedule Grid() { return SampleSchedule(SampleS8(), Dataflow::kGridExchange); }

@@ -27,14 +27,12 @@ const Measured kMeasured[] = {
 };
 
 Schedule ScheduleOf(const Measured& m) {
-  Schedule s;
-  s.dataflow = Dataflow::kGridExchange;
-  s.stages = m.stages;
-  s.cluster = m.split;
-  s.grid = m.grid;
-  s.first = {m.first_columns, 1};
-  s.second = {m.second_columns, m.split};
-  return s;
+  return Schedule{.dataflow = Dataflow::kGridExchange,
+                  .stages = m.stages,
+                  .cluster = m.split,
+                  .grid = m.grid,
+                  .first = {m.first_columns, 1},
+                  .second = {m.second_columns, m.split}};
 }
 
 // Spearman's rank correlation of two lists without ties.
@@ -73,8 +71,7 @@ TEST(CostModel, AResidualIsOneReadOfItsBytes) {
 TEST(CostModel, ScalesOfColumnsAreReadByEveryRowTile) {
   const DeviceModel model = *BuiltinModel("h200");
   const ProductSequence chain = Ffn(true, 3072, 1024, 1024);
-  SearchOptions all;
-  all.offered = Offered::kTuning;
+  SearchOptions all{.offered = Offered::kTuning};
   for (const ProductSequence& plain : {chain, FirstOf(chain)}) {
     const auto found = Got(SearchSchedules(plain, model, all));
     ProductSequence scaled = plain;
@@ -238,13 +235,13 @@ TEST(CostModel, FastSumsHaveNoInstructionsOfPromotion) {
   ProductSequence p = FirstOf(Ffn(false, 4096, 4096, 1024));
   p.m = 1024;
   SetCodes(&p, DType::kBF16, ScaleKind::kVector, ScaleKind::kVector);
-  Schedule s;
-  s.dataflow = Dataflow::kProduct;
-  s.block_m = 128;
-  s.block_k = 128;
-  s.stages = 4;
-  s.warpgroups_m = s.warpgroups_n = 1;
-  s.first = {128, 1};
+  Schedule s{.dataflow = Dataflow::kProduct,
+             .block_m = 128,
+             .warpgroups_m = 1,
+             .warpgroups_n = 1,
+             .block_k = 128,
+             .stages = 4,
+             .first = {128, 1}};
   const auto load = [&] { return LoadOf(FirstDims(p, s), p, s, s.first, 128, model); };
   const ProductLoad promoted = load();
   p[0].accumulate = Accumulate::kFast;
@@ -280,14 +277,13 @@ TEST(CostModel, RowsBeyondL2AreReadOnceWhereOneColumnReadsThem) {
   const DeviceModel model = *BuiltinModel("h200");
   ProductSequence p = MakeSequence(32, MakeProduct(64, 256));
   p.rows_per_m = 3136;
-  Schedule s;
-  s.dataflow = Dataflow::kProduct;
-  s.block_m = 128;
-  s.warpgroups_m = 2;
-  s.block_k = 64;
-  s.stages = 4;
-  s.grid = 132;
-  s.first = {64, 1};
+  Schedule s{.dataflow = Dataflow::kProduct,
+             .block_m = 128,
+             .warpgroups_m = 2,
+             .block_k = 64,
+             .stages = 4,
+             .grid = 132,
+             .first = {64, 1}};
   const double weights = 2.0 * 64 * 256, rows = 2.0 * 100352 * 256;
   EXPECT_EQ(Predict(p, s, model).hbm_bytes, weights + rows);
   p[0].n = 128;
@@ -299,14 +295,13 @@ TEST(CostModel, RowsBeyondL2AreReadOnceWhereOneColumnReadsThem) {
 TEST(CostModel, L2ServesEqualLoadsOfNeighboursOnce) {
   const auto l2_us_of_a_row = [](int64_t m, int split, int block_m = 64) {
     ProductSequence p = MakeSequence(m, MakeProduct(1024, 4096));
-    Schedule s;
-    s.dataflow = Dataflow::kProduct;
-    s.block_m = block_m;
-    s.warpgroups_m = block_m / 64;
-    s.block_k = 128;
-    s.stages = 4;
-    s.cluster = split;
-    s.first = {128, split};
+    Schedule s{.dataflow = Dataflow::kProduct,
+               .block_m = block_m,
+               .warpgroups_m = block_m / 64,
+               .block_k = 128,
+               .stages = 4,
+               .cluster = split,
+               .first = {128, split}};
     s.grid = static_cast<int>(std::min<int64_t>(132 / split, SizesOf(p, s).units)) * split;
     return Predict(p, s, *BuiltinModel("h200")).l2_us / static_cast<double>(m);
   };
@@ -322,14 +317,15 @@ TEST(CostModel, MoreBlocksThanGroupsShareEvenlyTakeLongerFromL2) {
     DeviceModel model = *BuiltinModel("h200");
     model.l2_uneven_share = share;
     const ProductSequence p = MakeSequence(64 * row_tiles, MakeProduct(128 * column_tiles, 4096));
-    Schedule s;
-    s.dataflow = Dataflow::kProduct;
-    s.block_m = 64;
-    s.block_k = 128;
-    s.stages = 4;
-    s.first = {128, 1};
-    s.grid = static_cast<int>(std::min<int64_t>(132, row_tiles * column_tiles));
-    return Predict(p, s, model).l2_us;
+    return Predict(p,
+                   {.dataflow = Dataflow::kProduct,
+                    .block_m = 64,
+                    .block_k = 128,
+                    .stages = 4,
+                    .grid = static_cast<int>(std::min<int64_t>(132, row_tiles * column_tiles)),
+                    .first = {128, 1}},
+                   model)
+        .l2_us;
   };
   EXPECT_DOUBLE_EQ(l2_us(11, 12, 1.25), 1.25 * l2_us(11, 12, 1));
   EXPECT_EQ(l2_us(8, 16, 1.25), l2_us(8, 16, 1));
@@ -378,13 +374,12 @@ TEST(CostModel, L2ServesEqualWeightsOfConvolutionsOnce) {
 TEST(CostModel, BlocksBehindAnotherKernelAreNotInStep) {
   const DeviceModel model = *BuiltinModel("h100");
   const ProductSequence p = MakeSequence(1024, MakeProduct(1024, 4096));
-  Schedule s;
-  s.dataflow = Dataflow::kProduct;
-  s.block_m = 64;
-  s.warpgroups_m = 1;
-  s.block_k = 128;
-  s.stages = 4;
-  s.first = {128, 1};
+  Schedule s{.dataflow = Dataflow::kProduct,
+             .block_m = 64,
+             .warpgroups_m = 1,
+             .block_k = 128,
+             .stages = 4,
+             .first = {128, 1}};
   s.grid = static_cast<int>(SizesOf(p, s).units);
   const Prediction in_step = Predict(p, s, model);
   EXPECT_GT(in_step.out_of_step_us, 1);
@@ -402,32 +397,33 @@ TEST(CostModel, BlocksBehindAnotherKernelAreNotInStep) {
 TEST(CostModel, RowsThatAClusterKeepsDoNotComeFromHbm) {
   ProductSequence p = MakeSequence(32, MakeProduct(256, 64), 64);
   p.rows_per_m = 3136;
-  Schedule s;
-  s.dataflow = Dataflow::kClusterExchange;
-  s.block_m = 128;
-  s.warpgroups_m = 2;
-  s.block_k = 64;
-  s.stages = 3;
-  s.grid = 784;
-  s.first = {256, 1};
-  s.second = {64, 1};
-  EXPECT_EQ(Predict(p, s, *BuiltinModel("h200")).hbm_bytes, 2.0 * (100352 + 2 * 256) * 64);
+  EXPECT_EQ(Predict(p,
+                    {.dataflow = Dataflow::kClusterExchange,
+                     .block_m = 128,
+                     .warpgroups_m = 2,
+                     .block_k = 64,
+                     .stages = 3,
+                     .grid = 784,
+                     .first = {256, 1},
+                     .second = {64, 1}},
+                    *BuiltinModel("h200"))
+                .hbm_bytes,
+            2.0 * (100352 + 2 * 256) * 64);
 }
 
 // A cluster of one block stores C in its own memory: each KB takes time.
 TEST(CostModel, AClusterOfOneBlockPaysForItsExchange) {
   DeviceModel model = *BuiltinModel("h200");
   const ProductSequence p = MakeSequence(128, MakeProduct(512, 64), 64);
-  Schedule s;
-  s.dataflow = Dataflow::kClusterExchange;
-  s.block_m = 32;
-  s.warpgroups_m = 1;
-  s.warpgroups_n = 2;
-  s.block_k = 64;
-  s.stages = 2;
-  s.grid = 4;
-  s.first = {512, 1};
-  s.second = {64, 1};
+  Schedule s{.dataflow = Dataflow::kClusterExchange,
+             .block_m = 32,
+             .warpgroups_m = 1,
+             .warpgroups_n = 2,
+             .block_k = 64,
+             .stages = 2,
+             .grid = 4,
+             .first = {512, 1},
+             .second = {64, 1}};
   const double before = Predict(p, s, model).total_us;
   const double us = 2.0 * 32 * 512 * model.sm_count / model.own_exchange_bytes_per_us;
   model.own_exchange_bytes_per_us /= 2;

@@ -1,6 +1,5 @@
 #include "src/product/dataflow/dataflow.h"
 
-#include "src/chain/problem.h"
 #include "src/product/matcher.h"
 #include "src/product/search/product_load.h"
 #include "src/product/search/search.h"
@@ -57,11 +56,8 @@ TEST(Dataflows, EachHasALegalScheduleThatReadsBack) {
 }
 
 TEST(Dataflows, TuningIsOfferedSomeOfEach) {
-  SearchOptions options;
-  options.top_k = 3;
-  options.offered = Offered::kTuning;
-  const auto found =
-      SearchSchedules(Ffn(true, 256, 128, 128, Layout::kOI, 1024), H200Model(), options);
+  const auto found = SearchSchedules(Ffn(true, 256, 128, 128, Layout::kOI, 1024), H200Model(),
+                                     {.top_k = 3, .offered = Offered::kTuning});
   std::map<Dataflow, int> count;
   double last = 0;
   for (const RankedSchedule& r : found->ranked) {
@@ -88,8 +84,7 @@ TEST(Dataflows, CThatStaysInTheClusterIsNotStored) {
 
 // The best of a chain by prediction, for each dataflow.
 std::map<Dataflow, double> BestOfEach(const ProductSequence& p, const DeviceModel& model) {
-  SearchOptions options;
-  options.offered = Offered::kTuning;
+  SearchOptions options{.offered = Offered::kTuning};
   std::map<Dataflow, double> best;
   EnumerateSpace(p, model, options, [&](const Schedule& s) {
     if (!CheckSchedule(p, s, model).ok()) return;

@@ -1,6 +1,5 @@
 // Programs of epilogues: what the matcher makes of element-wise ops, where programs are cut, what
 // is refused, and their bytes.
-#include "src/product/epilogue.h"
 #include "src/product/matcher.h"
 #include "src/product/schedule_check.h"
 #include "tests/support/epilogue_chains.h"

@@ -11,12 +11,11 @@ std::vector<FfnSpec> AllSpecs() {
   std::vector<FfnSpec> specs;
   for (Activation act : kActivations) {
     for (int bits = 0; bits < 32; ++bits) {
-      FfnSpec s;
-      s.act = act;
-      s.gated = bits & 1;
-      s.products = bits & 2 ? 2 : 1;
-      s.layout = bits & 4 ? Layout::kIO : Layout::kOI;
-      s.bias1 = bits & 8;
+      FfnSpec s{.gated = (bits & 1) != 0,
+                .products = bits & 2 ? 2 : 1,
+                .act = act,
+                .layout = bits & 4 ? Layout::kIO : Layout::kOI,
+                .bias1 = (bits & 8) != 0};
       s.bias2 = bits & 16 && s.products == 2;
       s.dtype = bits % 3 == 0 ? DType::kF32 : (bits % 3 == 1 ? DType::kF16 : DType::kBF16);
       s.n = 24, s.k = 16, s.l = 8;
@@ -93,13 +92,14 @@ TEST(MatchFfn, AcceptsOtherSpellings) {
 TEST(MatchFfn, SeesAMergedGateUpWeightAsTwoPointersIntoIt) {
   ChainBuilder b;
   const InputOptions half{true, {{48, 0}, {1, 0}}, ""};
-  GatedFfnOperands in;
-  in.a = *b.Input({DType::kF16, {Dim::M(), C(16)}}, {false, {{32, 0}, {1, 0}}, ""});
-  in.w_gate = *b.Input({DType::kF16, {C(16), C(24)}}, half);
-  in.w_up = *b.Input({DType::kF16, {C(16), C(24)}}, half);
-  in.w_down = *b.Input({DType::kF16, {C(24), C(8)}});
-  const MatchedSequence v =
-      *MatchProducts(Finished(b, {*AddGatedFfn(b, in, Activation::kSilu, Layout::kIO)}));
+  const MatchedSequence v = *MatchProducts(
+      Finished(b, {*AddGatedFfn(b,
+                                {.a = *b.Input({DType::kF16, {Dim::M(), C(16)}},
+                                               {false, {{32, 0}, {1, 0}}, ""}),
+                                 .w_gate = *b.Input({DType::kF16, {C(16), C(24)}}, half),
+                                 .w_up = *b.Input({DType::kF16, {C(16), C(24)}}, half),
+                                 .w_down = *b.Input({DType::kF16, {C(24), C(8)}})},
+                                Activation::kSilu, Layout::kIO)}));
   EXPECT_FALSE(v.contiguous);
   EXPECT_FALSE(v.weights_constant);
   EXPECT_EQ(v.rows_stride, 32);
@@ -137,9 +137,7 @@ TEST(MatchFfn, ReadsBackResiduals) {
 }
 
 TEST(MatchFfn, NoSpecRoundsASumThatItHasNot) {
-  FfnSpec s;
-  s.n = s.k = s.l = 8;
-  s.rounds_sum = true;
+  FfnSpec s{.n = 8, .k = 8, .l = 8, .rounds_sum = true};
   EXPECT_EQ(MakeFfnChain(s).status().message(), "rounds_sum is set, but there is no residual");
   s.rounds_sum = false;
   s.sum_act = Activation::kRelu;

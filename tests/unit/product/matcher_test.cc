@@ -428,13 +428,14 @@ TEST(MatchProducts, ABiasIsANumberOfEachColumn) {
 }
 
 TEST(MatchProducts, BothHalvesOfAPairHaveScalesOfColumnsOrAProgramHasThem) {
-  FfnSpec spec;
-  spec.gated = true;
-  spec.n = spec.k = spec.l = 16;
-  spec.act = Activation::kSilu;
-  spec.scale_w1 = spec.scale_w2 = true;
-  spec.scale_w_dtype = DType::kBF16;
-  const Chain chain = *MakeFfnChain(spec);
+  const Chain chain = *MakeFfnChain({.gated = true,
+                                     .n = 16,
+                                     .k = 16,
+                                     .l = 16,
+                                     .act = Activation::kSilu,
+                                     .scale_w1 = true,
+                                     .scale_w2 = true,
+                                     .scale_w_dtype = DType::kBF16});
   const MatchedSequence matched = *MatchProducts(chain, 64);
   const auto name = [&](int i) { return i < 0 ? "" : chain.InputName(chain.InputOrder()[i]); };
   EXPECT_EQ(name(matched.inputs[0].scale_weights), "scale_gate");
@@ -472,9 +473,8 @@ TEST(MatchProducts, ProductsOfCodesHaveScalesOfColumnsInF32) {
 
 TEST(MatchProducts, ConvolutionsHaveScalesOfColumns) {
   const auto problem =
-      ParseProblem("conv b=M ic=8 h=5 w=4 oc=16 k=3 act=relu scale=1 bias=1 residual=before");
-  ASSERT_TRUE(problem.ok()) << problem.status();
-  const MatchedSequence matched = Got(MatchProducts(problem->chain, 2));
+      Got(ParseProblem("conv b=M ic=8 h=5 w=4 oc=16 k=3 act=relu scale=1 bias=1 residual=before"));
+  const MatchedSequence matched = Got(MatchProducts(problem.chain, 2));
   const MatrixProduct& p = matched.sequence[0];
   EXPECT_TRUE(p.HasColumnScales());
   EXPECT_EQ(p.weights.scales.element, DType::kBF16);
@@ -550,13 +550,14 @@ TEST(MatchProducts, RefusesTransposedRowsThatItCannotRead) {
 }
 
 TEST(MatchProducts, AGatedPairHasOneScalingForBoth) {
-  FfnSpec spec;
-  spec.gated = true;
-  spec.n = spec.k = spec.l = 16;
-  spec.act = Activation::kSilu;
-  spec.factor1 = spec.factor2 = true;
-  spec.scale1 = 0.5;
-  const Chain chain = *MakeFfnChain(spec);
+  const Chain chain = *MakeFfnChain({.gated = true,
+                                     .n = 16,
+                                     .k = 16,
+                                     .l = 16,
+                                     .act = Activation::kSilu,
+                                     .scale1 = 0.5,
+                                     .factor1 = true,
+                                     .factor2 = true});
   const MatchedSequence matched = *MatchProducts(chain, 64);
   EXPECT_NE(matched.NumberOf(0, Role::kFactor), matched.NumberOf(1, Role::kFactor));
   EXPECT_TRUE(matched.sequence[0].epilogue.factor().has_value());
@@ -663,8 +664,7 @@ TEST(MatchProducts, ReadsAPartOfAGraphBetweenValuesInMemory) {
 }
 
 TEST(MatchProducts, TakesAsManyProductsAsAPlanHasKernels) {
-  ProductsSpec spec;
-  spec.k = 8;
+  ProductsSpec spec{.k = 8};
   spec.products.assign(kMaxProducts, {false, Activation::kIdentity, 8, false});
   EXPECT_EQ(MatchProducts(*MakeProductsChain(spec))->size(), kMaxProducts);
   spec.products.push_back(spec.products.back());

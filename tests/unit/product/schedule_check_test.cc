@@ -1,4 +1,3 @@
-#include "src/chain/builder.h"
 #include "src/product/matcher.h"
 #include "src/product/schedule.h"
 #include "src/product/search/search.h"
@@ -70,20 +69,21 @@ TEST(CheckSchedule, ProductRefusalsNameFieldValueAndBound) {
 // values besides.
 TEST(CheckSchedule, SwappedTilesWithAProgramLeaveRegistersForIt) {
   for (const bool biased : {false, true}) {
-    testing::EpilogueTypes types;
-    types.bias = DType::kF32;
+    testing::EpilogueTypes types{.bias = DType::kF32};
     const Chain chain =
         biased ? testing::ProductEpilogues(types)[0].chain : testing::PairEpilogues(types)[1].chain;
     const auto matched = MatchProducts(chain, 512);
     ASSERT_TRUE(matched.ok() && HasPrograms(matched->sequence)) << matched.status();
-    Schedule s;
-    s.dataflow = Dataflow::kProduct;
-    s.swapped = true;
-    s.block_m = biased ? 232 : 112;
-    s.block_k = 64;
-    s.stages = 3;
-    s.warpgroups_m = s.warpgroups_n = s.cluster = s.grid = 1;
-    s.first = {64, 1};
+    Schedule s{.dataflow = Dataflow::kProduct,
+               .block_m = biased ? 232 : 112,
+               .warpgroups_m = 1,
+               .warpgroups_n = 1,
+               .swapped = true,
+               .block_k = 64,
+               .stages = 3,
+               .cluster = 1,
+               .grid = 1,
+               .first = {64, 1}};
     ExpectRefused(matched->sequence, s,
                   {{[&](Schedule& wider) { wider.block_m = biased ? 240 : 128; },
                     biased ? "first accumulators 120 is above 118 registers a thread"
@@ -103,15 +103,17 @@ TEST(CheckSchedule, SwappedTilesWithASlowProgramBehindScalesAreNarrower) {
   const auto matched =
       MatchProducts(Finished(b, {*b.Cast(*b.Unary(UnaryKind::kErf, y), DType::kBF16)}), 512);
   ASSERT_TRUE(matched.ok() && HasPrograms(matched->sequence)) << matched.status();
-  Schedule s;
-  s.dataflow = Dataflow::kProduct;
-  s.swapped = true;
-  s.block_m = 144;
-  s.block_k = 128;
-  s.stages = 3;
-  s.warpgroups_m = s.warpgroups_n = s.cluster = s.grid = 1;
-  s.first = {64, 1};
-  ExpectRefused(matched->sequence, s,
+  ExpectRefused(matched->sequence,
+                {.dataflow = Dataflow::kProduct,
+                 .block_m = 144,
+                 .warpgroups_m = 1,
+                 .warpgroups_n = 1,
+                 .swapped = true,
+                 .block_k = 128,
+                 .stages = 3,
+                 .cluster = 1,
+                 .grid = 1,
+                 .first = {64, 1}},
                 {{[](Schedule& wider) { wider.block_m = 160; },
                   "first accumulators 80 is above 72 registers a thread"}});
 }
@@ -120,15 +122,14 @@ TEST(CheckSchedule, SwappedTilesWithASlowProgramBehindScalesAreNarrower) {
 // spilled 12 bytes of 64 sums.
 TEST(CheckSchedule, ManySlowFunctionsBesideAResidualTakeNarrowerTiles) {
   const auto schedule_of = [](int block_n) {
-    Schedule s;
-    s.dataflow = Dataflow::kProduct;
-    s.block_m = 128;
-    s.warpgroups_m = 2;
-    s.block_k = 64;
-    s.stages = 4;
-    s.cluster = s.grid = 1;
-    s.first = {block_n, 1};
-    return s;
+    return Schedule{.dataflow = Dataflow::kProduct,
+                    .block_m = 128,
+                    .warpgroups_m = 2,
+                    .block_k = 64,
+                    .stages = 4,
+                    .cluster = 1,
+                    .grid = 1,
+                    .first = {block_n, 1}};
   };
   const auto sequence_of = [](int functions, bool residual) {
     ChainBuilder b;
@@ -163,8 +164,7 @@ TEST(CheckSchedule, EveryProgramBesideAResidualHasASchedule) {
                                UnaryKind::kErf, UnaryKind::kLog1p})
     y = *b.Unary(kind, y);
   const auto matched = Got(MatchProducts(Finished(b, {*b.Binary(BinaryKind::kAdd, y, r)}), 16));
-  SearchOptions options;
-  options.batch_invariant = true;
+  SearchOptions options{.batch_invariant = true};
   for (const char* name : {"h100", "h200"})
     EXPECT_TRUE(SearchSchedules(matched.sequence, *BuiltinModel(name), options).ok()) << name;
 }
@@ -174,17 +174,16 @@ TEST(CheckSchedule, EveryProgramBesideAResidualHasASchedule) {
 TEST(CheckSchedule, PromotedSumsLeaveRegistersForTheTermsOfRanks) {
   ProductSequence p = MakeSequence(16, MakeProduct(2043, 4224, Activation::kSilu, true));
   SetCodes(&p, DType::kF32, ScaleKind::kBlock, ScaleKind::kTensor);
-  Schedule s;
-  s.dataflow = Dataflow::kProduct;
-  s.block_m = 8;
-  s.warpgroups_m = 1;
-  s.warpgroups_n = 2;
-  s.block_k = 128;
-  s.stages = 3;
-  s.share = Share::kWeights;
-  s.cluster = 8;
-  s.grid = 64;
-  s.first = {256, 4};
+  Schedule s{.dataflow = Dataflow::kProduct,
+             .block_m = 8,
+             .warpgroups_m = 1,
+             .warpgroups_n = 2,
+             .block_k = 128,
+             .stages = 3,
+             .cluster = 8,
+             .share = Share::kWeights,
+             .grid = 64,
+             .first = {256, 4}};
   const DeviceModel model = *BuiltinModel("h200");
   EXPECT_TRUE(CheckSchedule(p, s, model).ok()) << CheckSchedule(p, s, model);
   SetBias(&p, 0);
@@ -211,10 +210,7 @@ TEST(CheckSchedule, PromotedSumsLeaveRegistersForTheTermsOfRanks) {
 TEST(CheckSchedule, TilesOfS8HaveMultiplesOf16ColumnsAbove32) {
   ProductSequence p = MakeSequence(64, MakeProduct(3072, 1024, Activation::kSilu));
   SetCodes(&p, DType::kF32, ScaleKind::kVector, ScaleKind::kVector, DType::kS8);
-  Schedule s;
-  s.block_m = 64;
-  s.block_k = 128;
-  s.warpgroups_m = s.cluster = s.grid = 1;
+  Schedule s{.block_m = 64, .warpgroups_m = 1, .block_k = 128, .cluster = 1, .grid = 1};
   for (const int columns : {8, 24, 32, 40, 48, 120, 128}) {
     s.first.block_n = columns;
     const bool fits = columns <= 32 || columns % 16 == 0;
@@ -236,9 +232,7 @@ TEST(CheckSchedule, TilesOfCodesHaveWholeGroups) {
   ProductSequence p = MakeSequence(64, MakeProduct(3072, 1024, Activation::kSilu, true));
   SetCodes(&p, DType::kF32, ScaleKind::kVector, ScaleKind::kVector);
   SetQuantized(&p, {128, 1e-10f, 0, false});
-  Schedule s;
-  s.block_m = 64;
-  s.warpgroups_m = s.cluster = s.grid = 1;
+  Schedule s{.block_m = 64, .warpgroups_m = 1, .cluster = 1, .grid = 1};
   s.first.block_n = 64;
   EXPECT_EQ(std::string(CheckScheduleFields(p, s).message()),
             "schedule: first.block_n 64 is not a multiple of the 128 columns of codes that share a "
@@ -385,14 +379,13 @@ TEST(CheckSchedule, PairsThatShareLoadsRefusalsNameFieldValueAndBound) {
 TEST(CheckSchedule, ThreeWarpgroupsTakeNarrowTilesOfOneProduct) {
   ProductSequence p = FirstOf(SampleGated());
   p.m = 192;
-  Schedule s;
-  s.dataflow = Dataflow::kProduct;
-  s.block_m = 192;
-  s.warpgroups_m = 3;
-  s.block_k = 64;
-  s.stages = 4;
-  s.grid = 8;
-  s.first = {72, 1};
+  Schedule s{.dataflow = Dataflow::kProduct,
+             .block_m = 192,
+             .warpgroups_m = 3,
+             .block_k = 64,
+             .stages = 4,
+             .grid = 8,
+             .first = {72, 1}};
   EXPECT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok());
   ExpectRefused(
       p, s,
@@ -410,14 +403,13 @@ TEST(CheckSchedule, ClusterExchangeMustCoverBothColumnRanges) {
   SetColumns(&p, 0, 512);
   p[0].k = 416;
   p[1].n = 256;
-  Schedule s;
-  s.dataflow = Dataflow::kClusterExchange;
-  s.block_m = 16;
-  s.warpgroups_m = 1;
-  s.cluster = 8;
-  s.grid = 64;
-  s.first = {64, 1};
-  s.second = {32, 1};
+  Schedule s{.dataflow = Dataflow::kClusterExchange,
+             .block_m = 16,
+             .warpgroups_m = 1,
+             .cluster = 8,
+             .grid = 64,
+             .first = {64, 1},
+             .second = {32, 1}};
   ExpectRefused(
       p, s,
       {{[](Schedule& s) { s.first.block_n = 56; }, "first.block_n 56 times the cluster"},
@@ -481,16 +473,15 @@ TEST(CheckSchedule, SlabRefusalsNameFieldValueAndBound) {
 TEST(CheckSchedule, SpatialGateRefusalsNameFieldValueAndBound) {
   ProductSequence p = SampleGated();
   SetColumns(&p, 0, 1024);
-  Schedule s;
-  s.dataflow = Dataflow::kSpatialGate;
-  s.block_m = 16;
-  s.warpgroups_m = 1;
-  s.block_k = 64;
-  s.cluster = 16;
-  s.grid = 128;
-  s.stages = 2;
-  s.first = {128, 1};
-  s.second = {64, 1};
+  Schedule s{.dataflow = Dataflow::kSpatialGate,
+             .block_m = 16,
+             .warpgroups_m = 1,
+             .block_k = 64,
+             .stages = 2,
+             .cluster = 16,
+             .grid = 128,
+             .first = {128, 1},
+             .second = {64, 1}};
   ASSERT_TRUE(CheckSchedule(p, s, *BuiltinModel("h200")).ok())
       << CheckSchedule(p, s, *BuiltinModel("h200"));
   ExpectRefused(p, s,
@@ -553,13 +544,14 @@ TEST(CheckSchedule, ResidualsBoundTheTilesOfManyParts) {
 // Loads of single elements need registers in addition to sums that threads keep. Kernels spilled
 // with one sum more of those that tiles can have.
 TEST(CheckSchedule, WhatIsLoadedElementByElementTakesNarrowerTiles) {
-  Schedule s;
-  s.dataflow = Dataflow::kProduct;
-  s.block_m = 64;
-  s.warpgroups_m = s.cluster = s.grid = 1;
-  s.block_k = 128;
-  s.stages = 2;
-  s.first = {160, 1};
+  Schedule s{.dataflow = Dataflow::kProduct,
+             .block_m = 64,
+             .warpgroups_m = 1,
+             .block_k = 128,
+             .stages = 2,
+             .cluster = 1,
+             .grid = 1,
+             .first = {160, 1}};
   ProductSequence codes = MakeSequence(64, MakeProduct(515, 512, Activation::kIdentity));
   SetCodes(&codes, DType::kBF16, ScaleKind::kVector, ScaleKind::kVector, DType::kS8);
   const auto widen = [](int block_n) {
@@ -598,12 +590,11 @@ TEST(CheckSchedule, WhatIsLoadedElementByElementTakesNarrowerTiles) {
 // As in other dataflows: GELU by erf spilled together with 96 sums with factors.
 TEST(CheckSchedule, SlowFunctionsBehindFactorsTakeNarrowerTilesOfAClusterToo) {
   ProductSequence p = MakeSequence(128, MakeProduct(576, 768, Activation::kGeluErf), 576);
-  Schedule s;
-  s.dataflow = Dataflow::kClusterExchange;
-  s.block_m = 8;
-  s.warpgroups_m = 1;
-  s.cluster = 4;
-  s.grid = 64;
+  Schedule s{.dataflow = Dataflow::kClusterExchange,
+             .block_m = 8,
+             .warpgroups_m = 1,
+             .cluster = 4,
+             .grid = 64};
   s.first = s.second = {144, 1};
   const auto widen = [](Schedule& wider) { wider.first.block_n = 192; };
   SetFactor(&p, 0, RowFactor::kF32);
@@ -621,13 +612,14 @@ TEST(CheckSchedule, AuxiliaryResultsOfOneWarpgroupTakeNarrowerTiles) {
   p[0].epilogue.program = ProgramOf(
       std::make_shared<const Chain>(ReadChain("y: f32[2]; out bf16(sigmoid(y)), bf16(y)")),
       {LeafKind::kValue});
-  Schedule s;
-  s.dataflow = Dataflow::kProduct;
-  s.block_m = 64;
-  s.warpgroups_m = s.cluster = s.grid = 1;
-  s.block_k = 64;
-  s.stages = 2;
-  s.first = {240, 1};
+  Schedule s{.dataflow = Dataflow::kProduct,
+             .block_m = 64,
+             .warpgroups_m = 1,
+             .block_k = 64,
+             .stages = 2,
+             .cluster = 1,
+             .grid = 1,
+             .first = {240, 1}};
   const auto widen = [](Schedule& wider) { wider.first.block_n = 256; };
   ExpectRefused(p, s, {{widen, "first accumulators 128 is above 120 registers a thread"}});
   s.block_m = 128;

@@ -68,8 +68,7 @@ TEST(Schedule, RefusesBytesOfNoDataflow) {
 
 TEST(Schedule, KeepsTheRanksThatResultsArePushedTo) {
   for (const bool swapped : {false, true}) {
-    Schedule s;
-    s.swapped = swapped;
+    Schedule s{.swapped = swapped};
     const std::string without = s.Canonical();
     s.pushes = 2;
     std::string bytes = s.Canonical();
@@ -86,8 +85,7 @@ TEST(Schedule, KeepsTheRanksThatResultsArePushedTo) {
 
 TEST(Schedule, KeepsTheColumnsThatArePushed) {
   for (const bool swapped : {false, true}) {
-    Schedule s;
-    s.swapped = swapped;
+    Schedule s{.swapped = swapped};
     const std::string without = s.Canonical();
     s.pushes = 2;
     s.pushed_columns = 4096;
@@ -108,11 +106,7 @@ TEST(Schedule, EarlyColumnsAreOfNoTileOfTheLastTurn) {
   p.products[0].n = 8192;
   p.products[0].k = 4096;
   p.m = 1024;
-  Schedule s;
-  s.first = {256, 1};
-  s.share = Share::kWeights;
-  s.cluster = 2;
-  s.grid = 132;
+  Schedule s{.cluster = 2, .share = Share::kWeights, .grid = 132, .first = {256, 1}};
   ASSERT_EQ(TurnsOf(p, s), 2);
   EXPECT_EQ(EarlyColumns(p, s), 4096);
   p.m = 4096;  // 8 turns of 16 x 32: the last begins at 462 of 512
@@ -187,16 +181,15 @@ TEST(SizesOf, ClusterExchangeKeepsCInEveryBlockAndLoadsNoSecondA) {
   SetColumns(&p, 0, 520);
   p[0].k = 416;
   p[1].n = 256;
-  Schedule s;
-  s.dataflow = Dataflow::kClusterExchange;
-  s.block_m = 16;
-  s.warpgroups_m = 1;
-  s.block_k = 64;
-  s.cluster = 8;
-  s.first = {72, 1};
-  s.second = {32, 1};
-  s.grid = 64;
-  s.stages = 4;
+  Schedule s{.dataflow = Dataflow::kClusterExchange,
+             .block_m = 16,
+             .warpgroups_m = 1,
+             .block_k = 64,
+             .stages = 4,
+             .cluster = 8,
+             .grid = 64,
+             .first = {72, 1},
+             .second = {32, 1}};
   const ScheduleSizes z = SizesOf(p, s);
   EXPECT_EQ(z.stage_bytes, 16 * 64 * 2 + 72 * 64 * 2);
   EXPECT_EQ(z.kept_bytes, 9 * 16 * 128);
@@ -222,16 +215,14 @@ TEST(SizesOf, ASlabKeepsItsColumnsAndTheRingTakesTheOtherRowsOfC) {
 
 TEST(SizesOf, ASpatialGateHasHalfTheWeightsOfAStageAndPartsOfTwoRanks) {
   const ProductSequence p = SampleGated();  // 3072 columns, of which 8 pairs have 384 each
-  Schedule s;
-  s.dataflow = Dataflow::kSpatialGate;
-  s.block_m = 16;
-  s.warpgroups_m = 1;
-  s.warpgroups_n = 2;
-  s.block_k = 64;
-  s.cluster = 16;
-  s.first = {384, 1};
-  s.second = {64, 1};
-  const ScheduleSizes z = SizesOf(p, s);
+  const ScheduleSizes z = SizesOf(p, {.dataflow = Dataflow::kSpatialGate,
+                                      .block_m = 16,
+                                      .warpgroups_m = 1,
+                                      .warpgroups_n = 2,
+                                      .block_k = 64,
+                                      .cluster = 16,
+                                      .first = {384, 1},
+                                      .second = {64, 1}});
   EXPECT_EQ(z.stage_bytes, (16 + 384) * 64 * 2);
   EXPECT_EQ(z.reduce_bytes, 2 * 8 * 384 * 4);
   EXPECT_EQ(z.accumulators, 384 / 2 / 2);
@@ -260,9 +251,8 @@ TEST(SizesOf, UnevenSplitRoundsRowsUp) {
 }
 
 TEST(SizesOf, SurvivesEmptyFields) {
-  Schedule s;
-  s.block_m = s.block_k = s.warpgroups_n = s.stages = 0;
-  const ScheduleSizes z = SizesOf(ProductSequence{}, s);
+  const ScheduleSizes z =
+      SizesOf(ProductSequence{}, {.block_m = 0, .warpgroups_n = 0, .block_k = 0, .stages = 0});
   EXPECT_EQ(z.row_tiles, 0);
   EXPECT_EQ(z.first_tiles, 0);
 }

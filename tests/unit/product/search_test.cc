@@ -79,9 +79,7 @@ TEST(Search, NeverRanksAnIllegalSchedule) {
   int without = 0;
   for (int i = 0; i < 300; i++) {
     const ProductSequence p = RandomProblem(&rng);
-    SearchOptions options;
-    options.allow_cooperative = i % 3 != 0;
-    options.top_k = 20;
+    SearchOptions options{.top_k = 20, .allow_cooperative = i % 3 != 0};
     const auto result = SearchSchedules(p, model, options);
     if (!result.ok()) {
       EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -103,17 +101,15 @@ TEST(Search, NeverRanksAnIllegalSchedule) {
 }
 
 TEST(Search, KeepsAtMostTopK) {
-  SearchOptions options;
-  options.top_k = 3;
+  SearchOptions options{.top_k = 3};
   EXPECT_EQ(SearchSchedules(Ffn(true, 3072, 1024, 1024), H200(), options)->ranked.size(), 3u);
   options.top_k = 0;
   EXPECT_FALSE(SearchSchedules(Ffn(true, 3072, 1024, 1024), H200(), options).ok());
 }
 
 TEST(Search, SaysWhyNothingIsLegal) {
-  SearchOptions options;
-  options.allow_cooperative = false;
-  const auto result = SearchSchedules(Ffn(true, 11008, 4096, 4096), H200(), options);
+  const auto result =
+      SearchSchedules(Ffn(true, 11008, 4096, 4096), H200(), {.allow_cooperative = false});
   EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(result.status().message().find("none of"), absl::string_view::npos);
 }
@@ -142,8 +138,7 @@ TEST(Space, ClustersShareRowTilesOnlyWhereAskedForAndUnderACooperativeLaunch) {
   for (const auto& [asked, cooperative] :
        {std::make_pair(true, true), {true, false}, {false, true}}) {
     const bool allowed = asked && cooperative;
-    SearchOptions options;
-    options.allow_cooperative = cooperative;
+    SearchOptions options{.allow_cooperative = cooperative};
     if (asked) options.offered = Offered::kTuning;
     int ranges = 0, most = 0;
     const ProductSequence p = Ffn(false, 3072, 768, 768);

@@ -313,25 +313,20 @@ TEST(TwoRanks, HaveTheSumsInEveryOrder) {
 }
 
 TEST(TwoRanks, HaveTheSumsOfTheTwoShotForm) {
-  Scenario scenario;
-  scenario.calls = 2;
-  scenario.pieces = 1;
+  Scenario scenario{.calls = 2, .pieces = 1};
   World<2, Form::kTwoShot> world({kTwoRows, kTwoRows});
   ExpectRight(ExploreAll(scenario, world));
 }
 
 // A row has one owner; each rank adds its own residual and makes the norms of all rows.
 TEST(TwoRanks, HaveTheNormsOfTheTwoShotForm) {
-  Scenario scenario;
-  scenario.calls = 2;
-  scenario.pieces = 1;
+  Scenario scenario{.calls = 2, .pieces = 1};
   World<2, Form::kNorm> world({kTwoRows, kTwoRows});
   ExpectRight(ExploreAll(scenario, world));
 }
 
 TEST(TwoRanks, MayCallWithOtherRowsEachTime) {
-  Scenario scenario;
-  scenario.pieces = 1;
+  Scenario scenario{.pieces = 1};
   const Calls calls{{1, 2, 1, 2}};
   World<2> world({calls, calls});
   ExpectRight(ExploreAll(scenario, world));
@@ -340,8 +335,7 @@ TEST(TwoRanks, MayCallWithOtherRowsEachTime) {
 // One call of each rank, then two of one row each: a rank pushes the second call's row while the
 // other still sums the first.
 TEST(TwoRanks, HaveTheSumsOfWhatIsPushed) {
-  Scenario scenario;
-  scenario.calls = 2;
+  Scenario scenario{.calls = 2};
   World<2, Form::kPushed> one({kTwoRows, kTwoRows});
   ExpectRight(ExploreAll(scenario, one));
   scenario.calls = 6;
@@ -352,8 +346,7 @@ TEST(TwoRanks, HaveTheSumsOfWhatIsPushed) {
 
 // The kernel before sends the first vector of a row, the sum the second.
 TEST(TwoRanks, HaveTheSumsOfWhatIsPushedInPart) {
-  Scenario scenario;
-  scenario.calls = 2;
+  Scenario scenario{.calls = 2};
   World<2, Form::kHalfPushed> one({kTwoRows, kTwoRows});
   ExpectRight(ExploreAll(scenario, one));
   scenario.calls = 6;
@@ -371,10 +364,7 @@ TEST(TwoRanks, HaveTheSumsOfWhatIsPushedInPart) {
 }
 
 TEST(TwoRanks, EndWhenOneThatPushesDiesOrIsAborted) {
-  Scenario scenario;
-  scenario.calls = 4;
-  scenario.pieces = 1;
-  scenario.dies = 1;
+  Scenario scenario{.calls = 4, .pieces = 1, .dies = 1};
   World<2, Form::kPushed> world({});
   world.endings = {0, TimedOut(1)};
   ExpectRight(ExploreAll(scenario, world));
@@ -386,9 +376,7 @@ TEST(TwoRanks, EndWhenOneThatPushesDiesOrIsAborted) {
 }
 
 TEST(TwoRanks, ThatPushOtherRowsEnd) {
-  Scenario scenario;
-  scenario.calls = 4;
-  scenario.pieces = 1;
+  Scenario scenario{.calls = 4, .pieces = 1};
   World<2, Form::kPushed> world({Calls{}, Calls{{1, 2, 1, 1}}});
   world.endings = {Mismatch(0), Mismatch(1)};
   ExpectRight(ExploreAll(scenario, world));
@@ -396,9 +384,7 @@ TEST(TwoRanks, ThatPushOtherRowsEnd) {
 
 // Sums of two vectors a thread.
 TEST(TwoRanks, HaveTheSumsInF32) {
-  Scenario scenario;
-  scenario.calls = 2;
-  scenario.pieces = 1;
+  Scenario scenario{.calls = 2, .pieces = 1};
   World<2, Form::kOneShot, Float32> one_shot({});
   ExpectRight(ExploreAll(scenario, one_shot));
   World<2, Form::kTwoShot, Float32> two_shot({kTwoRows, kTwoRows});
@@ -407,18 +393,14 @@ TEST(TwoRanks, HaveTheSumsInF32) {
 
 // A NaN whose bits equal those of an empty slot.
 TEST(TwoRanks, SendWhatLooksLikeAnEmptySlot) {
-  Scenario scenario;
-  scenario.calls = 2;
+  Scenario scenario{.calls = 2};
   World<2> world({});
   world.x_bits = kEmpty;
   ExpectRight(ExploreAll(scenario, world));
 }
 
 TEST(TwoRanks, EndWhenTheOtherDiesAtAnyStep) {
-  Scenario scenario;
-  scenario.calls = 2;
-  scenario.pieces = 1;
-  scenario.dies = 1;
+  Scenario scenario{.calls = 2, .pieces = 1, .dies = 1};
   World<2> world({});
   world.endings = {0, TimedOut(1)};
   ExpectRight(ExploreAll(scenario, world));
@@ -429,30 +411,21 @@ TEST(TwoRanks, EndWhenTheOtherDiesAtAnyStep) {
 }
 
 TEST(TwoRanks, EndWhenTheHostOfOneAsksForItAtAnyStep) {
-  Scenario scenario;
-  scenario.calls = 2;
-  scenario.pieces = 1;
-  scenario.aborted = 1;
-  scenario.timed = false;
+  Scenario scenario{.calls = 2, .pieces = 1, .timed = false, .aborted = 1};
   World<2> world({});
   world.endings = {0, Aborted(1)};
   ExpectRight(ExploreAll(scenario, world));
 }
 
 TEST(TwoRanks, AreRightOrEndWhenAWaitIsGivenUpTooEarly) {
-  Scenario scenario;
-  scenario.calls = 2;
-  scenario.pieces = 1;
-  scenario.time_passes = true;
+  Scenario scenario{.calls = 2, .pieces = 1, .time_passes = true};
   World<2> world({});
   world.endings = {0, TimedOut(0), TimedOut(1)};
   ExpectRight(ExploreAll(scenario, world));
 }
 
 TEST(TwoRanks, EndWhenTheirCallsDiffer) {
-  Scenario scenario;
-  scenario.calls = 2;
-  scenario.pieces = 1;
+  Scenario scenario{.calls = 2, .pieces = 1};
   Calls other;
   other.digest ^= uint64_t{1} << 63;
   for (const Calls& calls : {Calls{{1, 2, 1, 1}}, Calls{{2, 1, 1, 1}}, other}) {
@@ -465,9 +438,7 @@ TEST(TwoRanks, EndWhenTheirCallsDiffer) {
 // Their steps equal those of a one-shot sum; the receivers and the place of the stores differ.
 template <Form kForm, bool kByRows>
 void ExpectParts() {
-  Scenario scenario;
-  scenario.calls = 2;
-  scenario.pieces = 1;
+  Scenario scenario{.calls = 2, .pieces = 1};
   using Two = World<2, kForm, BFloat16, kByRows>;
   Two world({});
   ExpectRight(ExploreAll(scenario, world));
@@ -501,8 +472,7 @@ TEST(Parts, OfAGatherAreRightOrTheGroupEnds) {
 }
 
 TEST(Blocks, OfOneRankShareACall) {
-  Scenario scenario;
-  scenario.blocks = 2;
+  Scenario scenario{.blocks = 2};
   World<2> world({kTwoRows, kTwoRows});
   ExpectRight(SampleSome(scenario, world));
   scenario.dies = 0;
@@ -511,8 +481,7 @@ TEST(Blocks, OfOneRankShareACall) {
 }
 
 TEST(ThreeRanks, HaveTheSumsOrEnd) {
-  Scenario scenario;
-  scenario.ranks = 3;
+  Scenario scenario{.ranks = 3};
   World<3> one_shot({});
   ExpectRight(SampleSome(scenario, one_shot));
   World<3, Form::kTwoShot> two_shot({kTwoRows, kTwoRows, kTwoRows});
@@ -536,8 +505,7 @@ void ExpectNoticed(const char* what, Scenario scenario, std::vector<uint32_t> en
 }
 
 TEST(Mutants, OfTheSlotsAreNoticed) {
-  Scenario scenario;
-  scenario.pieces = 1;
+  Scenario scenario{.pieces = 1};
   scenario.mutation.no_emptying = true;
   ExpectNoticed<Form::kOneShot>("no emptying", scenario, {0});
   ExpectNoticed<Form::kTwoShot>("no emptying", scenario, {0}, {kTwoRows, kTwoRows});
@@ -561,18 +529,14 @@ TEST(Mutants, OfTheSlotsAreNoticed) {
 }
 
 TEST(Mutants, OfTheEpochAreNoticed) {
-  Scenario scenario;
-  scenario.blocks = 2;
-  scenario.pieces = 1;
+  Scenario scenario{.blocks = 2, .pieces = 1};
   scenario.mutation.early_advance = true;
   World<2> world({kTwoRows, kTwoRows});
   EXPECT_NE(SampleSome(scenario, world).error, "");
 }
 
 TEST(Mutants, OfTheHeaderAreNoticed) {
-  Scenario scenario;
-  scenario.calls = 2;
-  scenario.pieces = 1;
+  Scenario scenario{.calls = 2, .pieces = 1};
   scenario.mutation.header_untagged = true;
   ExpectNoticed<Form::kOneShot>("header without the call's number", scenario, {0});
   scenario.mutation = {};
@@ -585,10 +549,7 @@ TEST(Mutants, OfTheHeaderAreNoticed) {
 }
 
 TEST(Mutants, OfTheEndAreNoticed) {
-  Scenario scenario;
-  scenario.calls = 2;
-  scenario.pieces = 1;
-  scenario.dies = 1;
+  Scenario scenario{.calls = 2, .pieces = 1, .dies = 1};
   scenario.mutation.no_clock = true;
   ExpectNoticed<Form::kOneShot>("no clock", scenario, {0, TimedOut(1)});
   scenario.dies = -1;

@@ -2,7 +2,6 @@
 #include "src/reference/budget.h"
 
 #include "src/base/refusal.h"
-#include "src/chain/problem.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
@@ -98,8 +97,7 @@ TEST(Budget, RowsBoundWhatAPassHolds) {
   const Chain shared = ReadChain(
       "x: f32[M,131072]; y: f32[131072]; w = exp(y); both = x + spread(w, [M,131072]); "
       "out both");
-  ReferenceBudget budget;
-  budget.operations = 16.0 * (1 << 17) * (64 + 1);
+  ReferenceBudget budget{.operations = 16.0 * (1 << 17) * (64 + 1)};
   EXPECT_TRUE(Check(shared, 64, budget).ok()) << Check(shared, 64, budget);
   budget.operations *= 2;
   EXPECT_TRUE(Check(shared, 128, budget).ok());

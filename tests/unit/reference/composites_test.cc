@@ -36,9 +36,7 @@ struct Case {
       const TensorType& type = chain.input_op(chain.CallerOrder()[j]).type;
       in.push_back(Random(type.dtype, *ElementCount(type.dims, kRows), 10 + j));
     }
-    ReferenceOptions options;
-    options.skip_final_cast = true;
-    out = RunF64(chain, kRows, in, options);
+    out = RunF64(chain, kRows, in, {.skip_final_cast = true});
     rounded = RunF64(chain, kRows, in);
   }
   std::vector<V> in, out, rounded;

@@ -50,8 +50,7 @@ TEST(Reference, SomeRowsEqualThoseOfAllRows) {
     for (const std::vector<int64_t>& rows :
          {std::vector<int64_t>{10, 0, 3, 3}, std::vector<int64_t>{4, 5, 6},
           std::vector<int64_t>{}}) {
-      ReferenceOptions options;
-      options.rows = &rows;
+      ReferenceOptions options{.rows = &rows};
       V expected;
       for (int64_t r : rows)
         expected.insert(expected.end(), all.begin() + r * width, all.begin() + (r + 1) * width);
@@ -68,9 +67,7 @@ TEST(Reference, WithRowsOnlyThoseAreWritten) {
   const std::vector<uint8_t> in = Encode(DType::kF32, {10, 20, 30, 40, 50, 60});
   std::vector<uint8_t> out = Encode(DType::kF32, V(6, -1));
   const std::vector<int64_t> rows = {2, 0};
-  ReferenceOptions options;
-  options.rows = &rows;
-  ASSERT_TRUE(RunReference(chain, 3, {in.data()}, {out.data()}, options).ok());
+  ASSERT_TRUE(RunReference(chain, 3, {in.data()}, {out.data()}, {.rows = &rows}).ok());
   EXPECT_EQ(Decode(DType::kF32, out), (V{10, -1, 32, 40, -1, 62}));
 }
 
@@ -78,8 +75,7 @@ TEST(Reference, RowsAreRefusedWhereRowsMix) {
   const auto why = [](absl::StatusOr<ValueId> (*make)(ChainBuilder&)) {
     const Chain chain = testing::OneOutput({{DType::kF32, {Dim::M(), C(4)}}}, make);
     const std::vector<int64_t> rows = {0};
-    ReferenceOptions options;
-    options.rows = &rows;
+    ReferenceOptions options{.rows = &rows};
     const float data[16] = {};
     EXPECT_FALSE(IsRowIndependent(chain));
     return std::string(RunReferenceF64(chain, 2, {data}, options).status().message());
@@ -106,8 +102,7 @@ TEST(Reference, MixedRowsRunWhole) {
 TEST(Reference, TheNumberOfThreadsAndPassesChangesNoBit) {
   const Chain chain = ParseProblem("gated_ffn m=M n=300 k=260 l=140 act=gelu_tanh")->chain;
   const std::vector<V> in = InputsOf(chain, 70);
-  ReferenceOptions options;
-  options.threads = 1;
+  ReferenceOptions options{.threads = 1};
   const auto one = RunF64(chain, 70, in, options);
   for (int threads : {2, 3, 7}) {
     options.threads = threads;
@@ -209,9 +204,7 @@ TEST(Reference, RefusesWrongCountsPointersSizesAndRows) {
   EXPECT_EQ(RunReference(chain, -1, {x.data()}, {y.data()}).message(),
             "m is -1, must be in [0, 2^31 - 1]");
   const std::vector<int64_t> rows = {2};
-  ReferenceOptions options;
-  options.rows = &rows;
-  EXPECT_EQ(RunReference(chain, 2, {x.data()}, {y.data()}, options).message(),
+  EXPECT_EQ(RunReference(chain, 2, {x.data()}, {y.data()}, {.rows = &rows}).message(),
             "reference: row is 2, must be in [0, 1]");
 }
 

@@ -1,5 +1,4 @@
 // top_k, scan and random against loops and known numbers.
-#include "src/reference/reference.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"

@@ -1,5 +1,4 @@
 // Quantisers and scaled products against loops, and the rule of each.
-#include "src/reference/reference.h"
 #include "tests/support/chains.h"
 #include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
@@ -93,12 +92,11 @@ Quantized Quantize(const Quantizer& q, const std::vector<double>& x, int64_t col
 
 // The chain of the composite, x and scales in f32.
 Quantized RunRule(const Quantizer& q, const std::vector<double>& x, int64_t cols) {
-  QuantizeSpec spec;
-  spec.granularity = q.granularity;
-  spec.codes = q.s8 ? DType::kS8 : DType::kE4M3;
-  spec.eps = q.eps;
-  spec.upper_bound = q.upper_bound;
-  spec.ue8m0 = q.ue8m0;
+  QuantizeSpec spec{.granularity = q.granularity,
+                    .codes = q.s8 ? DType::kS8 : DType::kE4M3,
+                    .eps = q.eps,
+                    .upper_bound = q.upper_bound,
+                    .ue8m0 = q.ue8m0};
   ChainBuilder b;
   const ValueId in = *b.Input({DType::kF32, {Dim::M(), C(cols)}});
   const Scaled scaled = Got(AddQuantize(b, in, spec));
@@ -182,9 +180,7 @@ TEST(Quantize, RoundsTiesToTheEvenCode) {
   x[0] = 127;
   x[1] = 2.5;
   x[2] = -3.5;
-  Quantizer s8;
-  s8.s8 = true;
-  const Quantized whole = RunRule(s8, x, 128);
+  const Quantized whole = RunRule({.s8 = true}, x, 128);
   EXPECT_EQ(whole.codes[1], 2);
   EXPECT_EQ(whole.codes[2], -4);
 }
@@ -205,17 +201,14 @@ TEST(Quantize, NaNAndInfinityStayInWhatSharesTheirScale) {
     for (size_t i = 0; i < 256; ++i)
       EXPECT_EQ(rows.codes[row * 256 + i], clean.codes[row * 256 + i]);
   }
-  Quantizer bounded;
-  bounded.upper_bound = 2;
-  const Quantized saturated = RunRule(bounded, x, 256);
+  const Quantized saturated = RunRule({.upper_bound = 2}, x, 256);
   EXPECT_NEAR(saturated.scales[2], 2.0 / 448, 1e-9);
   EXPECT_EQ(saturated.codes[2 * 256 + 130], -448);
 }
 
 TEST(Quantize, ScalesOfUe8m0ArePowersOfTwoAndExactOnesStay) {
   std::vector<double> x(128, 0.0);
-  Quantizer q;
-  q.ue8m0 = true;
+  Quantizer q{.ue8m0 = true};
   for (int exponent = -60; exponent <= 60; ++exponent) {
     x[0] = std::ldexp(448.0, exponent);
     q.eps = 1e-30;
@@ -228,9 +221,7 @@ TEST(Quantize, ScalesOfUe8m0ArePowersOfTwoAndExactOnesStay) {
 TEST(Quantize, AStaticScaleIsGiven) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(8)}});
-  QuantizeSpec spec;
-  spec.granularity = Granularity::kStatic;
-  spec.scale = *b.Input({DType::kF32, {}});
+  QuantizeSpec spec{.granularity = Granularity::kStatic, .scale = *b.Input({DType::kF32, {}})};
   const Scaled scaled = *AddQuantize(b, x, spec);
   EXPECT_EQ(scaled.scale, spec.scale);
   const Chain chain = Finished(b, {scaled.codes});

@@ -15,9 +15,7 @@ std::vector<uint8_t> Encode(DType dtype, const std::vector<double>& values) {
 
 std::vector<double> Decode(DType dtype, const std::vector<uint8_t>& bytes) {
   std::vector<double> values(bytes.size() / SizeOf(dtype));
-  reference::View view;
-  view.data = bytes.data();
-  view.storage = reference::StorageOf(dtype);
+  reference::View view{.data = bytes.data(), .storage = reference::StorageOf(dtype)};
   reference::ReadRun(view, 0, 1, static_cast<int64_t>(values.size()), values.data());
   return values;
 }

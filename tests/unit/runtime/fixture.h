@@ -15,11 +15,8 @@ inline std::string Text(const absl::Status& status) { return status.ToString(); 
 
 // Activations [M, 64] in buffer 0, weights [256, 64] in buffer 1, output [M, 256] in buffer 2.
 inline LaunchRecipe ExampleRecipe() {
-  LaunchRecipe recipe;
-  recipe.entry = "k";
-  recipe.grid = {16, 2, 1};
-  recipe.block = {128, 1, 1};
-  recipe.shared_bytes = 100 * 1024;
+  LaunchRecipe recipe{
+      .entry = "k", .grid = {16, 2, 1}, .block = {128, 1, 1}, .shared_bytes = 100 * 1024};
   recipe.tensor_maps = {
       {0, 0, DType::kBF16, {Dim::Constant(64), Dim::M()}, {128}, {64, 8}, Swizzle::k128B},
       {1,
@@ -35,8 +32,7 @@ inline LaunchRecipe ExampleRecipe() {
       {ArgKind::kPointer, 2, 64, 512, 0}, {ArgKind::kPointer, kWorkspaceBuffer, 128, 0, 0},
       {ArgKind::kSymbolM, 0, 0, 0, 0},    {ArgKind::kInt32, 0, 0, -7, 0},
       {ArgKind::kFloat32, 0, 0, 0, 0.5}};
-  ArgSlot bytes;
-  bytes.kind = ArgKind::kBytes;
+  ArgSlot bytes{.kind = ArgKind::kBytes};
   bytes.bytes = "twelve bytes";
   recipe.args.push_back(bytes);
   return recipe;

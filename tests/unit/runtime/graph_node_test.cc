@@ -31,8 +31,7 @@ class GraphNodeTest : public ::testing::Test {
     std::unique_ptr<BoundKernel> binding;
   };
   Bound Bind(const LaunchRecipe& recipe, const BufferList& buffers = ExampleBuffers()) {
-    Bound bound;
-    bound.kernel = *loader->Load(FakeCubin("k"), recipe);
+    Bound bound{.kernel = *loader->Load(FakeCubin("k"), recipe)};
     bound.binding = std::move(*bound.kernel->Bind(recipe, buffers));
     return bound;
   }

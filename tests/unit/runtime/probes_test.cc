@@ -70,10 +70,8 @@ struct FakeChip {
 
 // The limits of an sm_90 device.
 DeviceLimits ChipLimits() {
-  DeviceLimits limits;
-  limits.max_threads_per_block = 1024;
-  limits.max_shared_bytes = 232448;
-  limits.cooperative = true;
+  DeviceLimits limits{
+      .max_threads_per_block = 1024, .max_shared_bytes = 232448, .cooperative = true};
   for (int i = 0; i < 3; ++i) limits.max_grid[i] = 65535, limits.max_block[i] = 1024;
   return limits;
 }
@@ -116,9 +114,7 @@ class ChipPorts : public Compiler, public Loader, public Measurer {
   absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request, const KeepGoing*) override {
     ++chip_->compiled[request.entry];
     EXPECT_NE(request.source, "") << request.entry;
-    CompiledKernel kernel;
-    kernel.cubin = request.entry;
-    return kernel;
+    return CompiledKernel{.cubin = request.entry};
   }
   absl::StatusOr<std::string> ToolchainId() override { return std::string("fake"); }
   bool Loaded() const override { return true; }
@@ -270,8 +266,7 @@ TEST(Probes, AProbeThatMakesNoSenseIsAnErrorNamingItsFigure) {
       {"probe_shared", "shared_bytes_per_us"},   {"probe_reduce", "reduce_bytes_per_us"},
   };
   for (const auto& [entry, figure] : rows) {
-    FakeChip chip;
-    chip.broken = entry;
+    FakeChip chip{.broken = entry};
     const auto model = MeasuredModel(*BuiltinModel("h200"), *Probe(&chip));
     EXPECT_EQ(model.status().code(), absl::StatusCode::kInternal) << entry;
     EXPECT_THAT(std::string(model.status().message()), HasSubstr(figure)) << entry;

@@ -13,15 +13,14 @@ DeviceInfo H200() {
 
 // Each figure is another one, so that none is taken for another.
 TEST(DeviceQuery, ReportsTheChip) {
-  sinter::FakeChip chip;
-  chip.name = "NVIDIA H999";
-  chip.cc_major = 9;
-  chip.cc_minor = 3;
-  chip.sm_count = 101;
-  chip.l2_bytes = 50331648;
-  chip.clock_khz = 1755000;
-  chip.shared_bytes = 200704;
-  chip.memory_bytes = size_t{77} << 30;
+  sinter::FakeChip chip{.name = "NVIDIA H999",
+                        .cc_major = 9,
+                        .cc_minor = 3,
+                        .sm_count = 101,
+                        .l2_bytes = 50331648,
+                        .clock_khz = 1755000,
+                        .shared_bytes = 200704,
+                        .memory_bytes = size_t{77} << 30};
   FakeDriver fake({sinter::FakeChip(), chip});
   const auto device = OpenFake(fake, 1);
   const DeviceInfo info = Got(QueryDevice(*device));

@@ -3,7 +3,6 @@
 #include "src/stitch/body_work.h"
 
 #include "src/base/codec.h"
-#include "src/chain/builder.h"
 #include "src/stitch/program.h"
 #include "src/stitch/spec.h"
 #include "tests/support/deep_graphs.h"
@@ -130,8 +129,7 @@ TEST(BodyWork, RefusesReductionsTooDeepInsideOneAnother) {
 
 TEST(BodyWork, ProgramsShareABudget) {
   const Chain body = testing::MakeDeepGraph(DeepGraph::kTwice, 100, 4, 1);
-  StitchBudget budget;
-  budget.visits = 250;
+  StitchBudget budget{.visits = 250};
   EXPECT_EQ(WhyNot(body, -1, &budget), "");
   EXPECT_EQ(WhyNot(body, -1, &budget), "");
   const absl::Status status = MakeStitchProgram(body, -1, {}, &budget).status();

@@ -12,11 +12,7 @@ using testing::FirstReduction;
 using testing::FromText;
 
 Composition Of(const Chain& body, ValueId owner, ValueId value, int unit, int cluster) {
-  StitchSchedule s;
-  s.owner = owner;
-  s.block_threads = 256;
-  s.unit_threads = unit;
-  s.cluster = cluster;
+  StitchSchedule s{.owner = owner, .block_threads = 256, .unit_threads = unit, .cluster = cluster};
   const auto program = Got(MakeStitchProgram(body, owner));
   return CompositionsOf(body, program, s)[static_cast<size_t>(value)];
 }

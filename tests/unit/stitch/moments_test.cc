@@ -18,8 +18,7 @@ struct Moment {
 Moment Of(Body& body, ValueId x, ValueId mean, ReduceKind kind) {
   const ValueId difference = body.Sub(mean, x);
   const ValueId square = body.Take(body.b.Unary(UnaryKind::kSquare, difference));
-  Moment moment;
-  moment.chain = body.Finish({body.Reduce(square, {0}, false, kind)});
+  Moment moment{.chain = body.Finish({body.Reduce(square, {0}, false, kind)})};
   const auto program = MakeStitchProgram(moment.chain, OwnerCandidates(moment.chain)[1]);
   EXPECT_TRUE(program.ok()) << program.status();
   if (program.ok()) moment.program = *program;

@@ -60,8 +60,7 @@ TEST(PackedSearch, LaunchesAreCheckedWithTheWorkOfTheirParts) {
   ASSERT_TRUE(CheckStitchLaunch(*spec, code, H200(), &launch).ok());
   EXPECT_LT(launch.visits, StitchBudget().visits);
   EXPECT_EQ(launch.visits, parts.visits);
-  StitchBudget little;
-  little.visits = StitchBudget().visits - parts.visits - 1;
+  StitchBudget little{.visits = StitchBudget().visits - parts.visits - 1};
   EXPECT_TRUE(absl::IsResourceExhausted(CheckStitchLaunch(*spec, code, H200(), &little).status()));
 }
 

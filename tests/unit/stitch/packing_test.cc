@@ -10,11 +10,8 @@ namespace {
 using testing::Body;
 
 StitchSchedule Flat(int threads, int grid) {
-  StitchSchedule s;
-  s.block_threads = s.unit_threads = threads;
-  s.blocks_per_sm = 2;
-  s.grid = grid;
-  return s;
+  return StitchSchedule{
+      .block_threads = threads, .unit_threads = threads, .blocks_per_sm = 2, .grid = grid};
 }
 
 std::vector<StitchPart> FlatParts(const Chain& body) {
@@ -26,10 +23,7 @@ std::vector<StitchPart> FlatParts(const Chain& body) {
 }
 
 StitchSpec SpecOf(const Chain& body, const std::vector<StitchPart>& parts) {
-  StitchSpec spec;
-  spec.body = body;
-  spec.schedule = PackedSchedule(parts);
-  spec.parts = parts;
+  StitchSpec spec{.body = body, .schedule = PackedSchedule(parts), .parts = parts};
   for (int i = 0; i < body.num_inputs() + body.num_outputs(); ++i) spec.operands.push_back({i, 0});
   return spec;
 }

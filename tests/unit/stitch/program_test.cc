@@ -228,8 +228,7 @@ TEST(StitchProgram, RefusesMorePhasesThanItMakes) {
 }
 
 TEST(StitchProgram, UnitsAreCutOffTheLeadingDims) {
-  StitchProgram program;
-  program.units = 12;
+  StitchProgram program{.units = 12};
   const auto cut = [&](const std::vector<int64_t>& extents) {
     return CutUnits(program, Body::Dims(extents));
   };

@@ -1,6 +1,5 @@
 // Positions that are pulled, against what the reference executor reads: operands hold their own
 // element numbers.
-#include "src/chain/builder.h"
 #include "src/reference/reference.h"
 #include "src/stitch/program.h"
 #include "src/stitch/sectors.h"
@@ -62,9 +61,7 @@ void ExpectPullsWhatTheReferenceReads(const Chain& chain, const std::string& nam
         << name << ": element " << i;
   }
   for (int64_t units = 1; units <= count; ++units) {
-    StitchProgram program;
-    program.units_symbolic = !dims.empty() && dims[0].symbolic;
-    program.units = units;
+    StitchProgram program{.units = units, .units_symbolic = !dims.empty() && dims[0].symbolic};
     const absl::StatusOr<UnitCut> cut = CutUnits(program, dims);
     if (!cut.ok()) continue;
     IndexSpace halves;
@@ -270,10 +267,8 @@ TEST(PullPosition, OfAWindowIsTheNearestPixel) {
     ChainBuilder b;
     const ValueId x = *b.Input(
         {DType::kF32, {Dim::Constant(2), Dim::Constant(5), Dim::Constant(6), Dim::Constant(3)}});
-    Conv2d moves;
-    moves.strides = {2, 1};
-    moves.pads = {pad, pad, pad, pad};
-    const Chain chain = Finished(b, {*b.Window(x, *b.Scalar(0), {3, 2}, moves)});
+    const Chain chain = Finished(
+        b, {*b.Window(x, *b.Scalar(0), {3, 2}, {.strides = {2, 1}, .pads = {pad, pad, pad, pad}})});
     const Op& op = chain.op(chain.outputs()[0].value);
     int64_t elements = 1;
     for (const Dim& dim : op.type.dims) elements *= dim.value;

@@ -7,15 +7,14 @@ namespace sinter {
 namespace {
 
 StitchSchedule Sample() {
-  StitchSchedule s;
-  s.owner = 3;
-  s.block_threads = 256;
-  s.unit_threads = 64;
-  s.vector = 8;
-  s.keep_inputs = s.keep_alike = true;
-  s.blocks_per_sm = 4;
-  s.grid = 1056;
-  return s;
+  return StitchSchedule{.owner = 3,
+                        .block_threads = 256,
+                        .unit_threads = 64,
+                        .vector = 8,
+                        .keep_inputs = true,
+                        .keep_alike = true,
+                        .blocks_per_sm = 4,
+                        .grid = 1056};
 }
 
 TEST(StitchSchedule, ReadsBackWhatItWrites) {
@@ -25,15 +24,14 @@ TEST(StitchSchedule, ReadsBackWhatItWrites) {
   };
   int valid = 0;
   for (int i = 0; i < 3000; ++i) {
-    StitchSchedule s;
-    s.owner = one_of({-1, 0, 5, 63});
-    s.block_threads = one_of({32, 128, 256, 512, 1024});
-    s.unit_threads = one_of({1, 2, 16, 32, 64, 128, 256, 512, 1024});
-    s.cluster = one_of({1, 1, 2, 4, 8, 16});
-    s.vector = one_of({1, 2, 4, 8, 16});
-    s.chunks = one_of({1, 2, 8, 32});
-    s.split = one_of({1, 1, 2, 32});
-    s.hold_bytes = one_of({0, 0, 16, 65536});
+    StitchSchedule s{.owner = one_of({-1, 0, 5, 63}),
+                     .block_threads = one_of({32, 128, 256, 512, 1024}),
+                     .unit_threads = one_of({1, 2, 16, 32, 64, 128, 256, 512, 1024}),
+                     .cluster = one_of({1, 1, 2, 4, 8, 16}),
+                     .vector = one_of({1, 2, 4, 8, 16}),
+                     .chunks = one_of({1, 2, 8, 32}),
+                     .split = one_of({1, 1, 2, 32}),
+                     .hold_bytes = one_of({0, 0, 16, 65536})};
     s.keep_inputs = one_of({0, 1}), s.keep_values = one_of({0, 1}), s.keep_alike = one_of({0, 1});
     s.blocks_per_sm = one_of({1, 2, 16, 32});
     s.grid = s.cluster * one_of({1, 7, 132, 65536});
@@ -68,8 +66,7 @@ TEST(StitchSchedule, HasAnotherVersionOnlyWithHandOversAndStagedInputs) {
 }
 
 TEST(StitchSchedule, MakesSeveralPixelsAtOnceWithoutUnitsAlone) {
-  StitchSchedule s;
-  s.pixels = 7;
+  StitchSchedule s{.pixels = 7};
   EXPECT_TRUE(CheckStitchFields(s).ok());
   EXPECT_EQ(s.ToString(), "block 256 vec 1 chunks 1 pixels 7 x1 grid 1");
   const auto read = Got(StitchSchedule::FromCanonical(s.Canonical()));

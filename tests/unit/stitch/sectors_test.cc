@@ -28,10 +28,8 @@ Chain Sliced(const std::vector<int64_t>& dims, const std::vector<int64_t>& start
 }
 
 StitchLoad Flat(const Chain& body, int vector, int chunks = 4) {
-  StitchSchedule s;
-  s.vector = vector;
-  s.chunks = chunks;
-  return LoadOf(body, *MakeStitchProgram(body, -1), s, 1, H100());
+  return LoadOf(body, *MakeStitchProgram(body, -1), {.vector = vector, .chunks = chunks}, 1,
+                H100());
 }
 
 TEST(Sectors, DigitsAreThoseOfTheAddress) {
@@ -120,10 +118,8 @@ TEST(SectorLoad, LanesOfSeveralUnitsLieSideBySide) {
       body.Finish({body.Reduce(body.Exp(body.Take(body.b.Transpose(x, {0, 2, 1}))), {2}, false)});
   const StitchProgram program = *MakeStitchProgram(chain, OwnerCandidates(chain)[1]);
   const auto cycles = [&](int unit_threads) {
-    StitchSchedule s;
-    s.owner = program.owner;
-    s.unit_threads = unit_threads;
-    return LoadOf(chain, program, s, 1, H100()).line_cycles;
+    return LoadOf(chain, program, {.owner = program.owner, .unit_threads = unit_threads}, 1, H100())
+        .line_cycles;
   };
   EXPECT_DOUBLE_EQ(cycles(32), 32 * cycles(1));
 }

@@ -12,16 +12,11 @@ using testing::ColumnsThenRows;
 using testing::FirstReduction;
 using testing::FromText;
 
-StitchLoop LoopOf(int64_t elements) {
-  StitchLoop loop;
-  loop.elements = elements;
-  return loop;
-}
+StitchLoop LoopOf(int64_t elements) { return StitchLoop{.elements = elements}; }
 
 TEST(StitchSizes, AVectorDividesTheElements) {
   const Chain body = FromText("softmax rows=M cols=64");
-  StitchSchedule s;
-  s.vector = 8;
+  StitchSchedule s{.vector = 8};
   for (const auto& [elements, width] : std::vector<std::pair<int64_t, int>>{
            {64, 8}, {60, 4}, {62, 2}, {37, 1}, {1, 1}, {4096, 8}}) {
     EXPECT_EQ(LoopVector(body, s, LoopOf(elements)), width) << elements;
@@ -32,16 +27,12 @@ TEST(StitchSizes, AVectorStaysInsideTheOperandsOfAConcat) {
   Body body;
   const Chain chain =
       body.Finish({body.Take(body.b.Concat({body.In({0, 12}), body.In({0, 20})}, 1))});
-  StitchSchedule s;
-  s.vector = 16;
-  EXPECT_EQ(LoopVector(chain, s, LoopOf(32)), 4);
+  EXPECT_EQ(LoopVector(chain, {.vector = 16}, LoopOf(32)), 4);
 }
 
 TEST(StitchSizes, TurnsCoverAllElements) {
   const Chain body = FromText("softmax rows=M cols=64");
-  StitchSchedule s;
-  s.vector = 8;
-  s.unit_threads = 32;
+  StitchSchedule s{.unit_threads = 32, .vector = 8};
   EXPECT_EQ(LoopTurns(body, s, LoopOf(256)), 1);
   EXPECT_EQ(LoopTurns(body, s, LoopOf(264)), 2);
   EXPECT_EQ(LoopTurns(body, s, LoopOf(37)), 2) << "one by one";
@@ -52,10 +43,7 @@ TEST(StitchSizes, TurnsCoverAllElements) {
 
 TEST(StitchSizes, LanesThatShareElementsTakeMoreTurns) {
   const Chain body = FromText("softmax rows=M cols=64");
-  StitchSchedule s;
-  s.unit_threads = 64;
-  s.vector = 4;
-  s.split = 8;
+  StitchSchedule s{.unit_threads = 64, .vector = 4, .split = 8};
   StitchLoop loop = LoopOf(36);
   EXPECT_EQ(LoopTurns(body, s, loop), 1) << "nothing to share";
   EXPECT_EQ(LoopSplit(s, loop), 1);
@@ -65,8 +53,7 @@ TEST(StitchSizes, LanesThatShareElementsTakeMoreTurns) {
 }
 
 TEST(StitchSizes, BlocksTakeTheirUnitsInRounds) {
-  StitchProgram program;
-  program.units = 100;
+  StitchProgram program{.units = 100};
   StitchSchedule s;
   s.unit_threads = 32;  // eight units a block
   s.grid = 4;
@@ -101,10 +88,7 @@ TEST(StitchSizes, ColumnPlacesDoNotOverlap) {
   const Chain chain =
       body.Finish({body.Exp(body.Reduce(square, {0}, false)), body.Exp(mean),
                    body.Exp(body.Reduce(body.Exp(x), {0}, false, ReduceKind::kMax))});
-  StitchSchedule s;
-  s.owner = OwnerCandidates(chain)[1];
-  s.unit_threads = 64;
-  s.grid = 32;
+  StitchSchedule s{.owner = OwnerCandidates(chain)[1], .unit_threads = 64, .grid = 32};
   const StitchProgram program = *MakeStitchProgram(chain, s.owner);
   for (const int cluster : {1, 4}) {
     for (const bool all : {false, true}) {
@@ -133,8 +117,7 @@ TEST(StitchSizes, WhoJoinsColumnsStoresThoseThatAreOutputs) {
   const ValueId x = body.In({64, 40});
   const ValueId sums = body.Reduce(x, {0}, false);
   const Chain chain = body.Finish({sums, body.Exp(sums)});
-  StitchSchedule s;
-  s.owner = OwnerCandidates(chain)[1];
+  StitchSchedule s{.owner = OwnerCandidates(chain)[1]};
   const StitchProgram program = *MakeStitchProgram(chain, s.owner);
   EXPECT_EQ(LayOutColumns(chain, program, s).places[0].output, 0);
   EXPECT_FALSE(OnlyStoresColumns(chain, program, program.phases.back())) << "and the exponential";
@@ -142,8 +125,7 @@ TEST(StitchSizes, WhoJoinsColumnsStoresThoseThatAreOutputs) {
   EXPECT_EQ(LayOutColumns(chain, program, s).places[0].output, -1) << "every block has them";
 
   Body gaps;
-  OutputOptions options;
-  options.strides = {{2, 0}};
+  OutputOptions options{.strides = {{2, 0}}};
   const ValueId placed = gaps.Reduce(gaps.In({64, 40}), {0}, false);
   EXPECT_TRUE(gaps.b.Output(placed, options).ok());
   const Chain with_gaps = *gaps.b.Finish();
@@ -152,8 +134,7 @@ TEST(StitchSizes, WhoJoinsColumnsStoresThoseThatAreOutputs) {
 
 TEST(StitchSizes, NoScratchWithoutColumns) {
   const Chain body = FromText("softmax rows=M cols=64");
-  StitchSchedule s;
-  s.owner = OwnerCandidates(body)[1];
+  StitchSchedule s{.owner = OwnerCandidates(body)[1]};
   EXPECT_EQ(*StitchScratchBytes(body, s), 0u);
   s.owner = 0;
   EXPECT_FALSE(StitchScratchBytes(body, s).ok());
@@ -161,8 +142,7 @@ TEST(StitchSizes, NoScratchWithoutColumns) {
 
 TEST(StitchSizes, SharedMemoryHoldsWhatAGroupExchanges) {
   const Chain rows = FromText("layernorm rows=M cols=4096");
-  StitchSchedule s;
-  s.owner = OwnerCandidates(rows)[1];
+  StitchSchedule s{.owner = OwnerCandidates(rows)[1]};
   const StitchProgram program = *MakeStitchProgram(rows, s.owner);
   const int slots = RowSlots(program);
   EXPECT_GE(slots, 1);
@@ -179,8 +159,7 @@ TEST(StitchSizes, SharedMemoryHoldsWhatAGroupExchanges) {
 
 TEST(StitchSizes, WhatIsHeldComesOnTop) {
   const Chain body = ColumnsThenRows(512, 320);
-  StitchSchedule s;
-  s.owner = FirstReduction(body, 0);
+  StitchSchedule s{.owner = FirstReduction(body, 0)};
   const StitchProgram program = *MakeStitchProgram(body, s.owner);
   const int64_t without = StitchSharedBytes(body, program, s);
   s.keep_inputs = true;
@@ -190,8 +169,7 @@ TEST(StitchSizes, WhatIsHeldComesOnTop) {
 
 TEST(StitchSizes, GroupsOfABlockMeetTheirColumnsInSharedMemory) {
   const Chain body = ColumnsThenRows(512, 320);
-  StitchSchedule s;
-  s.owner = FirstReduction(body, 0);
+  StitchSchedule s{.owner = FirstReduction(body, 0)};
   const StitchProgram program = *MakeStitchProgram(body, s.owner);
   s.unit_threads = 32;
   EXPECT_EQ(StitchSharedBytes(body, program, s), 8 * 320 * 4);

@@ -124,8 +124,7 @@ TEST(Slots, NeverOverlapInRandomGraphs) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     const Chain chain = testing::MakeRandomStitchGraph(seed, {kElements});
     for (const ValueId owner : OwnerCandidates(chain)) {
-      StitchSchedule s;
-      s.owner = owner;
+      StitchSchedule s{.owner = owner};
       s = testing::WithForcedHands(chain, s, seed, 8, kSharedBytes);
       if (s.handed.empty()) continue;
       const StitchProgram program = *MakeStitchProgram(chain, owner, s.handed);

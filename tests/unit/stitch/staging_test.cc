@@ -103,11 +103,10 @@ TEST(Staging, InputsAlongTheUnitsOfARowAreFound) {
 // Packs of units of one element lie in different banks, packs of elements are whole.
 TEST(Staging, PlacesAreApart) {
   const Chain chain = TransposeOf({256, 64}, {1, 0});
-  StitchSchedule s;
-  s.owner = OwnerOfTile({0, 64}, chain.ops().size());
-  s.unit_threads = 8;
-  s.vector = 8;
-  s.staged = true;
+  StitchSchedule s{.owner = OwnerOfTile({0, 64}, chain.ops().size()),
+                   .unit_threads = 8,
+                   .vector = 8,
+                   .staged = true};
   const StitchProgram program = *MakeStitchProgram(chain, s.owner);
   const std::vector<StagedPlace> places = LayOutStaged(chain, program, s);
   ASSERT_EQ(places.size(), 1u);

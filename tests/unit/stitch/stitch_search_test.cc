@@ -1,7 +1,6 @@
 // The stitch family's search: what it ranks can be built, the order is fixed, costs follow sizes.
 #include "src/stitch/search/stitch_search.h"
 
-#include "src/chain/composites.h"
 #include "src/chain/op.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/program.h"
@@ -29,10 +28,8 @@ const DeviceModel& H200Model() {
 
 absl::StatusOr<std::vector<RankedStitch>> All(const Chain& body, int64_t bucket,
                                               bool cooperative = true) {
-  SearchOptions options;
-  options.top_k = std::numeric_limits<int>::max();
-  options.allow_cooperative = cooperative;
-  return SearchStitch(body, bucket, H200Model(), options);
+  return SearchStitch(body, bucket, H200Model(),
+                      {.top_k = std::numeric_limits<int>::max(), .allow_cooperative = cooperative});
 }
 
 void ExpectLegal(const Chain& body, int64_t bucket, const RankedStitch& ranked) {
@@ -110,10 +107,8 @@ TEST(StitchSearch, JoinsAsManyOperandsAsAConcatMayHave) {
 TEST(StitchSearch, PutsTheBestOfEachKindInFront) {
   const Chain body = FromText("layernorm rows=256 cols=4096 eps=1e-5 affine=1 dtype=bf16");
   const std::vector<RankedStitch> plain = *All(body, 256);
-  SearchOptions options;
-  options.top_k = std::numeric_limits<int>::max();
-  options.kinds_first = true;
-  const std::vector<RankedStitch> ranked = *SearchStitch(body, 256, H200Model(), options);
+  const std::vector<RankedStitch> ranked = *SearchStitch(
+      body, 256, H200Model(), {.top_k = std::numeric_limits<int>::max(), .kinds_first = true});
   ASSERT_EQ(ranked.size(), plain.size());
   EXPECT_EQ(ranked[0].schedule, plain[0].schedule);
   const auto kind = [](StitchSchedule s) {
@@ -132,9 +127,7 @@ TEST(StitchSearch, PutsTheBestOfEachKindInFront) {
 
 TEST(StitchSearch, TightRegistersGiveAnSmMoreBlocks) {
   const Chain body = FromText("layernorm rows=4096 cols=4096 eps=1e-5 affine=1 dtype=bf16");
-  SearchOptions options;
-  options.top_k = std::numeric_limits<int>::max();
-  options.tight_registers = true;
+  SearchOptions options{.top_k = std::numeric_limits<int>::max(), .tight_registers = true};
   const auto most_blocks = [](const std::vector<RankedStitch>& ranked) {
     std::map<std::string, int> most;
     for (const RankedStitch& one : ranked) {
@@ -193,9 +186,8 @@ TEST(SearchStitch, MakesSeveralResultsOfWindowsAtOnce) {
   for (const char* line : {"depthwise_conv b=M ic=144 h=56 w=56 k=3 act=silu bias=1 weights=HWIO",
                            "pool b=M ic=64 h=112 w=112 k=3 stride=2 pad=1"}) {
     const Chain body = testing::FromText(line);
-    SearchOptions options;
-    options.top_k = std::numeric_limits<int>::max();
-    const auto ranked = Got(SearchStitch(body, 32, *BuiltinModel("h200"), options));
+    const auto ranked = Got(
+        SearchStitch(body, 32, *BuiltinModel("h200"), {.top_k = std::numeric_limits<int>::max()}));
     EXPECT_GT(ranked.front().schedule.pixels, 1) << line;
     const auto one = std::find_if(ranked.begin(), ranked.end(),
                                   [](const RankedStitch& r) { return r.schedule.pixels == 1; });
@@ -209,10 +201,7 @@ TEST(SearchStitch, MakesSeveralResultsOfWindowsAtOnce) {
 TEST(WindowReads, AreFewOfRowsThatABlockHas) {
   const Chain narrow = testing::FromText("depthwise_conv b=M ic=32 h=56 w=56 k=3");
   const Chain wide = testing::FromText("depthwise_conv b=M ic=672 h=56 w=56 k=3");
-  StitchSchedule s;
-  s.block_threads = s.unit_threads = 128;
-  s.vector = 8;
-  s.pixels = 4;
+  StitchSchedule s{.block_threads = 128, .unit_threads = 128, .vector = 8, .pixels = 4};
   const auto row_of = [](const Chain& body) { return MakeStitchProgram(body, -1)->windows; };
   EXPECT_EQ(WindowRun(row_of(narrow), 8, 128), 4) << "all channels";
   EXPECT_EQ(WindowRun(row_of(wide), 8, 128), 14);
@@ -244,8 +233,7 @@ TEST(SearchStitch, MakesOneResultOfWindowsAtOnceWhereTheyLieElsewhere) {
 
 StitchSpec OneAtATime(const Chain& body) {
   const auto ranked = All(body, 1);
-  StitchSpec spec;
-  spec.body = body;
+  StitchSpec spec{.body = body};
   for (const RankedStitch& one : *ranked) {
     if (one.schedule.pixels == 1 && one.schedule.chunks == 1 && one.schedule.split == 1) {
       spec.schedule = one.schedule;
@@ -266,8 +254,7 @@ TEST(SearchStitch, StepsOfRowsTakeWholeWarps) {
   const Chain body = testing::LargestOfRows(0, 128, 8, DType::kF32);
   const auto ranked = Got(All(body, 64));
   for (const RankedStitch& one : ranked) EXPECT_GE(one.schedule.unit_threads, 32);
-  StitchSpec spec;
-  spec.body = body;
+  StitchSpec spec{.body = body};
   const auto refusal = [&](int unit_threads) {
     spec.schedule = ranked.front().schedule;
     spec.schedule.unit_threads = unit_threads;
@@ -280,8 +267,7 @@ TEST(SearchStitch, StepsOfRowsTakeWholeWarps) {
 
 // Past the last result of a row other operands have no element, which a thread would read.
 TEST(SearchStitch, ResultsAtOnceDivideARowOfWhichOtherOperandsAreRead) {
-  Conv2d moves;
-  moves.pads = {1, 1, 1, 1};
+  Conv2d moves{.pads = {1, 1, 1, 1}};
   for (const bool each_tap : {true, false}) {
     for (const int64_t width : {29, 28}) {
       const Chain body =
@@ -298,8 +284,7 @@ TEST(SearchStitch, ResultsAtOnceDivideARowOfWhichOtherOperandsAreRead) {
 }
 
 TEST(SearchStitch, RecordsMakeNoMoreResultsAtOnceThanSourceHasBranchesFor) {
-  Conv2d moves;
-  moves.pads = {1, 1, 1, 1};
+  Conv2d moves{.pads = {1, 1, 1, 1}};
   ChainBuilder b;
   const std::vector<Dim> dims = {Dim::M(), Dim::Constant(8), Dim::Constant(40), Dim::Constant(16)};
   ValueId y = *AddMaxPool2d(b, *b.Input({DType::kF32, dims}), {3, 3}, moves);
@@ -319,9 +304,7 @@ TEST(SearchStitch, RecordsMakeNoMoreResultsAtOnceThanSourceHasBranchesFor) {
 TEST(SearchStitch, KeepsTheBest) {
   const Chain body = FromText("layernorm rows=M cols=1024");
   const auto all = Got(All(body, 8192));
-  SearchOptions options;
-  options.top_k = 5;
-  const auto top = SearchStitch(body, 8192, H200Model(), options);
+  const auto top = SearchStitch(body, 8192, H200Model(), {.top_k = 5});
   ASSERT_EQ(top->size(), 5u);
   for (size_t i = 0; i < 5; ++i) EXPECT_TRUE((*top)[i].schedule == all[i].schedule) << i;
 }
@@ -503,9 +486,7 @@ TEST(StitchLoad, VectorsOverTwoRowsSaveNoInstructions) {
   const Chain chain = body.Finish({body.Exp(body.Take(body.b.Transpose(x, {1, 0, 2})))});
   const StitchProgram program = *MakeStitchProgram(chain, -1);
   const auto instructions = [&](int vector) {
-    StitchSchedule s;
-    s.vector = vector;
-    return LoadOf(chain, program, s, 1, H200Model()).instructions;
+    return LoadOf(chain, program, {.vector = vector}, 1, H200Model()).instructions;
   };
   EXPECT_LT(instructions(4), instructions(2));
   EXPECT_GT(instructions(8), 1.2 * instructions(4));
@@ -528,8 +509,7 @@ TEST(StitchLoad, CountsWhatComputesTheIdsOfAScatter) {
 TEST(StitchLoad, GrowsWithTheRows) {
   const Chain body = FromText("layernorm rows=M cols=512");
   const StitchProgram program = *MakeStitchProgram(body, OwnerCandidates(body)[1]);
-  StitchSchedule s;
-  s.owner = program.owner;
+  StitchSchedule s{.owner = program.owner};
   const StitchLoad few = LoadOf(body, program, s, 100, H200Model()),
                    many = LoadOf(body, program, s, 300, H200Model());
   EXPECT_DOUBLE_EQ(many.output_bytes, 3 * few.output_bytes);

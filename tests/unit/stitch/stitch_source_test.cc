@@ -2,7 +2,6 @@
 // launched as it is written; and specs out of damaged bytes never crash the generator.
 #include "src/stitch/code/stitch_source.h"
 
-#include "src/chain/problem.h"
 #include "src/plan/kernel_code.h"
 #include "src/stitch/search/stitch_search.h"
 #include "tests/support/composed_graphs.h"
@@ -18,9 +17,8 @@ namespace {
 using testing::H200;
 
 std::vector<RankedStitch> RankedOf(const Chain& body, int64_t bucket) {
-  SearchOptions options;
-  options.top_k = std::numeric_limits<int>::max();
-  absl::StatusOr<std::vector<RankedStitch>> ranked = SearchStitch(body, bucket, H200(), options);
+  absl::StatusOr<std::vector<RankedStitch>> ranked =
+      SearchStitch(body, bucket, H200(), {.top_k = std::numeric_limits<int>::max()});
   return ranked.ok() ? *std::move(ranked) : std::vector<RankedStitch>();
 }
 
@@ -32,10 +30,7 @@ KernelSpec SpecOf(const Chain& body, const StitchSchedule& schedule) {
     stitch->operands.push_back({i, 0});
   }
   stitch->scratch_offset = kWorkspaceFlagBytes;
-  KernelSpec spec;
-  spec.family = &StitchFamily();
-  spec.body = MakeBody(std::move(*stitch));
-  return spec;
+  return KernelSpec{.family = &StitchFamily(), .body = MakeBody(std::move(*stitch))};
 }
 
 size_t Count(const std::string& text, const std::string& what) {
@@ -470,10 +465,8 @@ TEST(StitchSource, DamagedSpecsNeverCrashTheGenerator) {
     ByteReader reader(flipped);
     absl::StatusOr<StitchSpec> read = ReadStitch(reader);
     if (!read.ok()) continue;
-    KernelSpec spec;
-    spec.family = &StitchFamily();
-    spec.body = MakeBody(*std::move(read));
-    generated += Generate(spec, H200()).ok();
+    generated +=
+        Generate({.family = &StitchFamily(), .body = MakeBody(*std::move(read))}, H200()).ok();
   }
   EXPECT_GT(generated, 10);
 }

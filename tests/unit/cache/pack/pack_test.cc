@@ -70,14 +70,9 @@ TEST_F(PackReaderTest, APackWithoutRecordsIsNotWritten) {
 TEST_F(PackReaderTest, APackWithoutRecordsIsRefused) {
   std::string table;
   TableWriter(&table).Finish();
-  PackManifest manifest;
-  manifest.rest_bytes = table.size();
-  manifest.rest = Sha256(table);
-  const std::string bytes = EncodeManifest(manifest);
-  PackTail tail;
-  tail.table_bytes = table.size();
-  tail.manifest_bytes = bytes.size();
-  tail.manifest = Sha256(bytes);
+  const std::string bytes = EncodeManifest({.rest_bytes = table.size(), .rest = Sha256(table)});
+  PackTail tail{
+      .table_bytes = table.size(), .manifest_bytes = bytes.size(), .manifest = Sha256(bytes)};
   PackOptions options = From("pack");
   options.allow_unsigned = true;
   options.ops = std::make_shared<StringFile>(table + bytes + EncodeTail(tail));
@@ -200,8 +195,7 @@ TEST_F(PackReaderTest, OfTwoPacksThatHaveARecordTheFirstServesIt) {
     return Open(From(path));
   };
   const auto one = pack_of("one", "the plan of one"), two = pack_of("two", "the plan of two");
-  TierOptions options;
-  options.packs = {one, two};
+  TierOptions options{.packs = {one, two}};
   EXPECT_EQ(std::make_unique<TieredStore>(options)->Get(RecordKind::kPlan, key).payload,
             "the plan of one");
   options.packs = {two, one};

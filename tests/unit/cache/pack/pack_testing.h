@@ -51,11 +51,7 @@ class PackTest : public testing::Test {
   PackTest() : store_(Options()), key_(MakeKey('a')) {}
 
   LocalStoreOptions Options() const {
-    LocalStoreOptions options;
-    options.root = temp_ / "store";
-    options.producer = "sinter test";
-    options.sync = false;
-    return options;
+    return LocalStoreOptions{.root = temp_ / "store", .producer = "sinter test", .sync = false};
   }
 
   void Fill(int kernels) {
@@ -74,11 +70,7 @@ class PackTest : public testing::Test {
   }
 
   PackWriteOptions To(const std::string& path, const SigningKey* signer) const {
-    PackWriteOptions options;
-    options.path = path;
-    options.producer = "sinter test";
-    options.signer = signer;
-    return options;
+    return PackWriteOptions{.path = path, .producer = "sinter test", .signer = signer};
   }
 
   // Everything in the store as one signed pack.
@@ -89,10 +81,7 @@ class PackTest : public testing::Test {
   }
 
   PackOptions From(const std::string& path) const {
-    PackOptions options;
-    options.path = path;
-    options.keys = {key_.public_key()};
-    return options;
+    return PackOptions{.path = path, .keys = {key_.public_key()}};
   }
   std::shared_ptr<const PackReader> Open(const PackOptions& options) const {
     return Got(PackReader::Open(options));

@@ -29,13 +29,11 @@ double MsSince(steady_clock::time_point start) {
 }
 
 RemoteOptions Options(bool publish) {
-  RemoteOptions options;
-  options.secret = kSecret;
-  options.publish = publish;
-  options.group = "h200-test";
-  options.get_budget = milliseconds(250);
-  options.background_budget = milliseconds(1000);
-  return options;
+  return RemoteOptions{.secret = kSecret,
+                       .publish = publish,
+                       .group = "h200-test",
+                       .get_budget = milliseconds(250),
+                       .background_budget = milliseconds(1000)};
 }
 
 std::shared_ptr<RemoteTier> MakeTier(const RemoteOptions& options, const RedisServer& server) {
@@ -47,8 +45,7 @@ struct Sample {
   Digest digest;
 };
 Sample MakeSample(int i) {
-  Sample sample;
-  sample.key = EncodeKey(SampleKernelKey(i));
+  Sample sample{.key = EncodeKey(SampleKernelKey(i))};
   KernelRecord record = SampleKernelRecord();
   record.registers = static_cast<uint32_t>(i);
   sample.payload = EncodeKernelRecord(record);
@@ -274,9 +271,7 @@ TEST_F(RedisTest, AMachineThatStartsPrefetchesWhatItLacks) {
             .ok());
   }
   TempDir temp;
-  TierOptions options;
-  options.local_root = temp / "root";
-  options.sync = false;
+  TierOptions options{.local_root = temp / "root", .sync = false};
   {
     TierOptions before = options;
     const Sample sample = MakeSample(0);
@@ -305,15 +300,12 @@ TEST_F(RedisTest, TheTiersPublishAskAndKeep) {
   TempDir temp;
   const Sample sample = MakeSample(1);
   {
-    TierOptions options;
-    options.remote = MakeTier(Mine(true), *server_);
-    const auto lock_free = std::make_unique<TieredStore>(options);
+    const auto lock_free =
+        std::make_unique<TieredStore>(TierOptions{.remote = MakeTier(Mine(true), *server_)});
     EXPECT_NE(lock_free->LockForBuild(kKernel, sample.key, 1000000), nullptr);
     lock_free->Put(kKernel, sample.key, sample.payload);
   }
-  TierOptions options;
-  options.local_root = temp / "root";
-  options.sync = false;
+  TierOptions options{.local_root = temp / "root", .sync = false};
   RemoteOptions remote = Mine(false);
   remote.group = "nothing to prefetch";
   options.remote = MakeTier(remote, *server_);
@@ -460,10 +452,7 @@ TEST(RemoteFaultTest, ADeadRemoteCostsAWarmLocalTierNothing) {
   uint16_t black_hole = 0;
   const int hole = Listen(&black_hole);
   TempDir temp;
-  TierOptions options;
-  options.local_root = temp / "root";
-  options.sync = false;
-  options.memory_bytes = 0;
+  TierOptions options{.local_root = temp / "root", .memory_bytes = 0, .sync = false};
   for (int i = 0; i < 200; ++i)
     std::make_unique<TieredStore>(options)->Put(kKernel, MakeSample(i).key, MakeSample(i).payload);
   double cost[2];

@@ -56,10 +56,7 @@ inline int HoldPort(uint16_t* port) {
 }
 
 inline RemoteAddress Loopback(uint16_t port) {
-  RemoteAddress address;
-  address.host = "127.0.0.1";
-  address.port = port;
-  return address;
+  return RemoteAddress{.host = "127.0.0.1", .port = port};
 }
 
 // redis-server of the distribution, started here and ended here.

@@ -27,12 +27,10 @@ class WithdrawalTest : public testing::Test {
   }
 
   std::shared_ptr<RemoteTier> Tier(bool publish, const std::string& group = "") {
-    RemoteOptions options;
-    options.secret = kFleet;
-    options.publish = publish;
-    options.group = group;
-    options.get_budget = milliseconds(500);
-    return std::make_shared<RemoteTier>(options, server_.Client(), server_.Client());
+    return std::make_shared<RemoteTier>(
+        RemoteOptions{
+            .secret = kFleet, .publish = publish, .group = group, .get_budget = milliseconds(500)},
+        server_.Client(), server_.Client());
   }
   void Publish(RemoteTier* tier, const std::string& payload) {
     tier->Publish(RecordKind::kKernel, key_, digest_, payload);
@@ -97,10 +95,7 @@ TEST_F(WithdrawalTest, AReaderAndAStrangerWithdrawNothing) {
 TEST_F(WithdrawalTest, TheTiersWithdrawAndRemember) {
   TempDir temp;
   const auto store = [&](const std::string& folder, bool publish, const std::string& group) {
-    TierOptions options;
-    options.local_root = temp / folder;
-    options.sync = false;
-    options.remote = Tier(publish, group);
+    TierOptions options{.local_root = temp / folder, .sync = false, .remote = Tier(publish, group)};
     return std::make_pair(std::make_unique<TieredStore>(options), options.remote);
   };
   const std::string old = [&] {
@@ -134,10 +129,7 @@ TEST_F(WithdrawalTest, TheTiersWithdrawAndRemember) {
 // A machine that still has the old record learns of the withdrawal when it publishes it again.
 TEST_F(WithdrawalTest, APublisherThatHasTheRecordIsTold) {
   TempDir temp;
-  TierOptions options;
-  options.local_root = temp / "root";
-  options.sync = false;
-  options.remote = Tier(true);
+  TierOptions options{.local_root = temp / "root", .sync = false, .remote = Tier(true)};
   const auto store = std::make_unique<TieredStore>(options);
   store->Put(RecordKind::kKernel, key_, payload_);
   store->Flush();

@@ -1,5 +1,4 @@
 // Plans as planning makes them are made again from their decisions, kernel by kernel the same.
-#include "src/fusion/assembly.h"
 #include "tests/support/chains.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/test.h"

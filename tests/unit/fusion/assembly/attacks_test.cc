@@ -1,5 +1,4 @@
 // Decisions that lie, each in one way. Every field that is not changed is what planning made.
-#include "src/chain/problem.h"
 #include "src/fusion/assembly.h"
 #include "src/plan/plan.h"
 #include "tests/support/read_chain.h"
@@ -55,8 +54,7 @@ TEST(AssemblyAttacks, AnotherBucketAndOtherWishes) {
               HasSubstr("it is for bucket 128, asked for is 64"));
   EXPECT_THAT(WhyNot(chain, Unfused(chain), [](Decisions& d) { d.batch_invariant = true; }),
               HasSubstr("batch_invariant 1, asked for is 0"));
-  AssemblyRequest apart;
-  apart.allow_cooperative = false;
+  AssemblyRequest apart{.allow_cooperative = false};
   const Chain large =
       ParseProblem("gemm_chain m=64 n=4096 k=1024 l=1024 act=relu layout=oi dtype=bf16")->chain;
   const Decisions waiting = DecisionsWith(large, [](const Plan& plan) {

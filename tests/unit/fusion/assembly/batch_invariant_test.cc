@@ -1,5 +1,4 @@
 // Batch-invariant plans: what decides a row's bits is the same for every number of rows.
-#include "src/fusion/assembly.h"
 #include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"
 #include "src/product/matcher.h"
@@ -24,11 +23,9 @@ std::vector<int64_t> EveryBucket() {
 
 absl::StatusOr<FusionResult> PlanIt(const Chain& chain, int64_t bucket, bool for_tuning = false,
                                     bool allow_cooperative = true) {
-  FusionOptions options;
-  options.batch_invariant = true;
-  options.for_tuning = for_tuning;
-  options.allow_cooperative = allow_cooperative;
-  return PlanChain(chain, bucket, H200(), options);
+  return PlanChain(
+      chain, bucket, H200(),
+      {.batch_invariant = true, .allow_cooperative = allow_cooperative, .for_tuning = for_tuning});
 }
 
 std::vector<Plan> AllOf(FusionResult result) {
@@ -179,8 +176,7 @@ TEST(BatchInvariant, StitchedKernelsOfAllBucketsAreOneText) {
 }
 
 TEST(BatchInvariant, PlansFitWhereTheyAreAskedForAndNowhereElse) {
-  AssemblyRequest invariant;
-  invariant.batch_invariant = true;
+  AssemblyRequest invariant{.batch_invariant = true};
   int fit = 0;
   for (const NamedChain& of : testing::ChainsOfEveryKind()) {
     if (!of.chain.UsesM()) continue;
@@ -222,11 +218,10 @@ TEST(BatchInvariant, AssemblyObeysADeadline) {
     for (;; ++asks) {
       ASSERT_LT(asks, 1000);
       const GivesUp keep_going(asks);
-      AssemblyRequest request;
-      request.batch_invariant = true;
-      request.keep_going = &keep_going;
       const absl::Status status =
-          Assembly(of.chain, 48, model, request).Assemble(decisions).status();
+          Assembly(of.chain, 48, model, {.batch_invariant = true, .keep_going = &keep_going})
+              .Assemble(decisions)
+              .status();
       if (status.ok()) break;
       EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
     }
@@ -259,8 +254,7 @@ TEST(BatchInvariant, OpsThatTakeRowsTogetherAreRefusedByName) {
 
 // A record from elsewhere may be whole, right and fast, and add in another order.
 TEST(BatchInvariant, ForeignPlansOfAnotherOrderAreRefused) {
-  AssemblyRequest invariant;
-  invariant.batch_invariant = true;
+  AssemblyRequest invariant{.batch_invariant = true};
   const DeviceModel model = H200();
   int products = 0, stitched = 0;
   for (const NamedChain& of : testing::ChainsOfEveryKind()) {

@@ -1,8 +1,6 @@
 // Whatever a record says: a plan that is assembled computes the chain and touches nothing but its
 // buffers.
-#include "src/chain/chain.h"
 #include "src/fusion/assembly.h"
-#include "src/plan/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/bound_addresses.h"
 #include "tests/unit/fusion/assembly/chains.h"

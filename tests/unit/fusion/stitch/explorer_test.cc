@@ -17,9 +17,7 @@ StitchGraph GraphOf(Chain made, bool contract = true, int64_t bucket = 128) {
   static std::list<Chain> kept;
   kept.push_back(std::move(made));
   const Chain& chain = kept.back();
-  StitchGraphOptions options;
-  options.contract = contract;
-  return Got(StitchGraph::Make(chain, bucket, {}, options));
+  return Got(StitchGraph::Make(chain, bucket, {}, {.contract = contract}));
 }
 
 NodeSet SetOf(const StitchGraph& graph, const std::vector<int>& vertices) {
@@ -128,12 +126,10 @@ TEST(ExtractBody, HandsOverWhatLeavesInItsOwnDtype) {
 
 TEST(ExtractBody, KeepsStridesAndMarksOfInputsAndStridesOfOutputs) {
   testing::Graph g;
-  InputOptions input;
-  input.strides = {Stride{128, 0}, Stride{1, 0}};
+  InputOptions input{.strides = {Stride{128, 0}, Stride{1, 0}}};
   const TensorType type{DType::kF32, {Dim::Constant(8), Dim::Constant(64)}};
   const ValueId x = *g.builder().Input(type, input);
-  OutputOptions output;
-  output.strides = {Stride{256, 0}, Stride{1, 0}};
+  OutputOptions output{.strides = {Stride{256, 0}, Stride{1, 0}}};
   const ValueId y = g.Un(UnaryKind::kExp, x);
   g.Out(y, output);
   g.Out(g.Sub(y, g.Spread(g.Mean(y, 1), y)));
@@ -213,9 +209,7 @@ TEST(DeltaEvaluator, CountsWhatIsNotMovedNotLaunchedAndWaitedFor) {
   EXPECT_NEAR(whole.memory_us, 2 * 8192.0 * 4096 * 4 / H200().hbm_bytes_per_us, 0.1);
   const StitchPattern all = StitchPattern::Of(graph, {0, 1, 2});
   EXPECT_NEAR(evaluator.Score(all), evaluator.AloneUs(Everything(graph)) - whole.total(), 1e-9);
-  DeltaOptions forbidden;
-  forbidden.allow_cooperative = false;
-  EXPECT_FALSE(DeltaEvaluator(graph, H200(), forbidden).IsLegal(all));
+  EXPECT_FALSE(DeltaEvaluator(graph, H200(), {.allow_cooperative = false}).IsLegal(all));
   // Around a member that is left out.
   EXPECT_FALSE(evaluator.IsLegal(StitchPattern::Of(graph, {0, 2})) && graph.After(0).Contains(1) &&
                graph.Before(2).Contains(1));

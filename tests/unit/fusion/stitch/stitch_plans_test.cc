@@ -1,7 +1,6 @@
 // Complete plans: kernels, operands, workspace, results; mixed graphs; what is refused.
 #include "src/base/launch_recipe.h"
 #include "src/normal/normal_form.h"
-#include "src/plan/plan.h"
 #include "src/product/search/search.h"
 #include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
@@ -54,11 +53,10 @@ Chain NormFfnResidual(int64_t k, int64_t n, bool rounds = true, bool in_place = 
   testing::Graph g;
   const ValueId x = g.In(DType::kBF16, {-1, k});
   const ValueId gamma = g.Cast(g.In(DType::kBF16, {k}, true), DType::kF32);
-  GatedFfnOperands ffn;
-  ffn.a = g.Cast(*AddRmsNorm(g.builder(), x, 1e-6, gamma), DType::kBF16);
-  ffn.w_gate = g.In(DType::kBF16, {n, k}, true);
-  ffn.w_up = g.In(DType::kBF16, {n, k}, true);
-  ffn.w_down = g.In(DType::kBF16, {k, n}, true);
+  GatedFfnOperands ffn{.a = g.Cast(*AddRmsNorm(g.builder(), x, 1e-6, gamma), DType::kBF16),
+                       .w_gate = g.In(DType::kBF16, {n, k}, true),
+                       .w_up = g.In(DType::kBF16, {n, k}, true),
+                       .w_down = g.In(DType::kBF16, {k, n}, true)};
   const ValueId gate =
       *AddLinear(g.builder(), ffn.a, ffn.w_gate, kNoValue, Layout::kOI, Activation::kSilu);
   const ValueId c = g.Mul(gate, *AddLinear(g.builder(), ffn.a, ffn.w_up, kNoValue, Layout::kOI));
@@ -416,10 +414,8 @@ TEST(StitchPlans, AreCutWhereTheFewestBytesPass) {
   };
   const ValueId x = *b.Input({DType::kBF16, constant({32, 56, 56, 96})});
   const ValueId filter = *b.Input({DType::kF32, constant({1, 1, 1, 3, 3, 96})});
-  Conv2d moves;
-  moves.pads = {1, 1, 1, 1};
-  const ValueId windows =
-      *b.Cast(*b.Window(x, *b.Scalar(0, DType::kBF16), {3, 3}, moves), DType::kF32);
+  const ValueId windows = *b.Cast(
+      *b.Window(x, *b.Scalar(0, DType::kBF16), {3, 3}, {.pads = {1, 1, 1, 1}}), DType::kF32);
   const ValueId products =
       *b.Binary(BinaryKind::kMul, windows, *b.Broadcast(filter, b.TypeOf(windows).dims));
   const ValueId sums = *b.Reduce(ReduceKind::kSum, products, {3, 4}, false);

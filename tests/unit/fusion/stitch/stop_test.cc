@@ -94,9 +94,7 @@ std::vector<Case> Cases() {
 }
 
 absl::StatusOr<FusionResult> PlanWith(const Chain& chain, const KeepGoing* port) {
-  FusionOptions options;
-  options.keep_going = port;
-  return PlanChain(chain, 1, H200(), options);
+  return PlanChain(chain, 1, H200(), {.keep_going = port});
 }
 
 // The time between each two asks: the shorter of two plannings, so that a disturbance of one does
