@@ -1,6 +1,6 @@
 #include "tests/bench/graph_cases.h"
 
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 
 namespace sinter::bench {
@@ -40,10 +40,7 @@ TEST(GraphCases, ErrorsNameWhatIsMissing) {
 }
 
 TEST(GraphCases, ARepeatedAxisCountsOnce) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {C(8), C(16)}}, {false, {{0, 0}, {1, 0}}, ""});
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kExp, x)).ok());
-  GraphCase c{.chain = *b.Finish()};
+  GraphCase c{.chain = ReadChain("x: f32[8,16] strides(0, 1); out exp(x)")};
   EXPECT_EQ(c.Bytes(), 16 * 4 + 8 * 16 * 4);
   EXPECT_EQ(c.Ops(), 1);
 }

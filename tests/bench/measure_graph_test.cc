@@ -4,7 +4,7 @@
 #include "src/explain/explain.h"
 #include "src/reference/reference.h"
 #include "tests/bench/chain_data.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 
 namespace sinter::bench {
@@ -117,13 +117,10 @@ class HostPlan : public PreparedPlan {
 
 // s' = s + x in place, y = bf16(exp(x)).
 GraphCase StateCase() {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {C(4), C(8)}});
-  const ValueId s = *b.Input({DType::kF32, {C(4), C(8)}});
-  const ValueId wide = *b.Cast(x, DType::kF32);
-  EXPECT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, s, wide), {{}, s}).ok());
-  EXPECT_TRUE(b.Output(*b.Cast(*b.Unary(UnaryKind::kExp, wide), DType::kBF16)).ok());
-  return GraphCase{.id = "state", .chain = *b.Finish()};
+  return GraphCase{
+      .id = "state",
+      .chain = ReadChain(
+          "x: bf16[4,8]; s: f32[4,8]; wide = f32(x); out s + wide over s; out bf16(exp(wide))")};
 }
 
 class MeasureGraphTest : public ::testing::Test {
@@ -210,10 +207,7 @@ TEST_F(MeasureGraphTest, APlanThatIsMissingIsToldAndTheOtherMeasured) {
 }
 
 TEST_F(MeasureGraphTest, SetsRotateOver240MBWithinWhatAGraphHolds) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {C(1000000)}});
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kExp, x)).ok());
-  GraphCase large{.chain = *b.Finish()};
+  GraphCase large{.chain = ReadChain("x: f32[1000000]; out exp(x)")};
   EXPECT_EQ(GraphSets(large, 1), kRotationBytes / 8000000 + 1);
   EXPECT_EQ(GraphSets(case_, 1), 16384);
   EXPECT_EQ(GraphSets(case_, 1000), 65);

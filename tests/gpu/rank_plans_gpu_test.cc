@@ -4,7 +4,7 @@
 #include "src/engine/rank_group.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::rank_plans {
 namespace {
@@ -15,14 +15,11 @@ constexpr int kRanks = 2;
 // parallelism do; then columns are gathered and all is summed. Exact where numbers are.
 Chain Layer() {
   constexpr int64_t kK = 256, kN = 128;
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(kK)}});
-  const ValueId w = *b.Input({DType::kBF16, {C(kN), C(kK)}}, {true, {}, "w"});
-  const ValueId rows = *b.AllGather(*b.Reshape(x, {C(1), Dim::M(), C(kK)}), 0, kRanks);
-  const ValueId product = *b.Cast(*b.Matmul(rows, w, false, true), DType::kBF16);
-  const ValueId part = *b.Reshape(*b.ReduceScatter(product, 0, kRanks), {Dim::M(), C(kN)});
-  const ValueId wide = *b.AllGather(part, 1, kRanks);
-  return Finished(b, {*b.AllReduce(wide, kRanks), *b.ReduceScatter(wide, 1, kRanks)});
+  return ReadChain(
+      "x: bf16[M,$0]; w: const bf16[$1,$0]; rows = all_gather(reshape(x, [1,M,$0]), 0, $2); "
+      "product = bf16(rows @ w.T); part = reshape(reduce_scatter(product, 0, $2), [M,$1]); wide = "
+      "all_gather(part, 1, $2); out all_reduce(wide, $2), reduce_scatter(wide, 1, $2)",
+      kK, kN, kRanks);
 }
 
 // A rank's engine, its plan and its buffers of up to `rows` rows. Inputs are small integers, of

@@ -5,7 +5,7 @@
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::transposed {
 namespace {
@@ -319,18 +319,13 @@ TEST_F(Transposed, OfNoRows) {
 // dx = dy W, dW = x^T dy, db = sum(dy), for y = x W + b, with relu before it.
 TEST_F(Transposed, GradientsOfALinearLayer) {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
-    ChainBuilder b;
-    const ValueId x = *b.Input({dtype, {Dim::M(), D(136)}});
-    const ValueId y = *b.Input({dtype, {Dim::M(), D(264)}});
-    const ValueId above = *b.Input({dtype, {Dim::M(), D(264)}});
-    const ValueId w = *b.Input({dtype, {D(136), D(264)}});
-    const ValueId zero = *b.Scalar(0, dtype);
-    const ValueId dy = *b.Select(*b.Compare(CompareKind::kGt, y, zero), above, zero);
-    Data data(ports(),
-              Finished(b, {*b.Cast(*b.Matmul(dy, w, false, true), dtype),
-                           *b.Cast(*b.Matmul(x, dy, true, false), dtype),
-                           *b.Reduce(ReduceKind::kSum, *b.Cast(dy, DType::kF32), {0}, false)}),
-              kMost, 61);
+    Data data(
+        ports(),
+        ReadChain(
+            "x: $0[M,136]; y: $0[M,264]; above: $0[M,264]; w: $0[136,264]; zero = 0:$0; dy = "
+            "select(gt(y, zero), above, zero); out $0(dy @ w.T), $0(x.T @ dy), sum(f32(dy), 0)",
+            NameOf(dtype)),
+        kMost, 61);
     PrepareOptions options;
     const auto plan = Got(engine()->Prepare(*data.chain(), kMost, options));
     SCOPED_TRACE(plan->plan().ToText());

@@ -1,7 +1,7 @@
 // Binding and launching: order of buffers, checks, pieces of the largest bucket, edges, capture.
 #include "src/engine/verify.h"
 #include "src/fusion/fusion.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
@@ -122,12 +122,8 @@ TEST(LaunchTest, BuffersOfRowsMayBeNullWithoutRows) {
 TEST(LaunchTest, MoreRowsThanAPlanTakesAtOnceAreRefusedWhenItIsPrepared) {
   FakeWorld world;
   const auto engine = world.MakeEngine();
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(8)}}, {false, {}, "x"});
-  const ValueId step = *b.Input({DType::kF32, {Dim::Constant(8)}}, {false, {}, "step"});
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kAbs, x)).ok());
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, step, step), {.alias = step}).ok());
-  const Chain chain = *b.Finish();
+  const Chain chain =
+      ReadChain("x: bf16[M,8]; step: f32[8]; out abs(x); out step + step over step");
   EXPECT_TRUE(engine->Prepare(chain, kLargestBucket, {}).ok());
   const absl::Status status = engine->Prepare(chain, 20001, {}).status();
   EXPECT_TRUE(absl::IsOutOfRange(status)) << status;

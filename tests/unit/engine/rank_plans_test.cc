@@ -7,7 +7,7 @@
 #include "src/plan/kernel_code.h"
 #include "src/reference/evaluator.h"
 #include "src/reference/reference.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/fake_peer_memory.h"
 #include "tests/unit/engine/fakes.h"
@@ -440,8 +440,7 @@ TEST(RankPlans, AGraphKeepsTheGroupOfItsNodes) {
 }
 
 TEST(RankPlans, RowsThatNoSlotHoldsAreRefused) {
-  ChainBuilder b;
-  const Rank rank(Finished(b, {*b.AllReduce(*b.Input({DType::kF32, {C(8), C(4096)}}), 2)}), 1);
+  const Rank rank(ReadChain("out all_reduce({f32[8,4096]}, 2)"), 1);
   const absl::Status bound =
       rank.plan->BindGroup(testing::FarApart(2), 0, LocalGroups()[0]).status();
   EXPECT_EQ(bound.code(), absl::StatusCode::kFailedPrecondition);

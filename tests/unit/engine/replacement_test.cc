@@ -5,6 +5,7 @@
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -96,14 +97,9 @@ TEST(ReplacementTest, EachKernelOfAGraphIsReplacedAlone) {
 // A kernel of normalised rows that needs too many registers however it is scheduled: its ops are
 // split, the others stay.
 TEST(ReplacementTest, AStitchedKernelWithoutAScheduleIsSplitAndNoOther) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kF32, {4096, 1024});
-  const ValueId a = g.Un(UnaryKind::kSin, x);
-  const ValueId b = g.Un(UnaryKind::kErf, g.Sub(a, g.Spread(g.Mean(a, 1), a)));
-  g.Out(b);
-  const ValueId y = g.In(DType::kF32, {512, 64});
-  g.Out(g.Reduce(ReduceKind::kMax, y, 0));
-  RealWorld world(g.Finish());
+  RealWorld world(
+      ReadChain("x: f32[4096,1024]; a = sin(x); b = erf(a - spread(mean(a, 1, keep), a)); out b; "
+                "y: f32[512,64]; out reduce_max(y, 0, keep)"));
   // The kernel that has both the sine and the error function spills.
   world.spills = [](const CompileRequest& request) {
     return absl::StrContains(request.source, "sin(") && absl::StrContains(request.source, "erf(");

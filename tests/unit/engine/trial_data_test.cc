@@ -1,6 +1,6 @@
 
 #include "src/engine/verify.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 
@@ -39,10 +39,7 @@ TEST(TrialDataTest, ValuesAreFiniteVariedAndWeightsKeepTheScale) {
 }
 
 TEST(TrialDataTest, F32InputsWithoutProductsHaveRoots) {
-  ChainBuilder b;
-  const ValueId x = b.Input({DType::kF32, {Dim::Constant(5000)}}).value();
-  ASSERT_TRUE(b.Output(b.Unary(UnaryKind::kSqrt, x).value()).ok());
-  const std::string bytes = RandomInputs(b.Finish().value(), 0, 3).value()[0];
+  const std::string bytes = RandomInputs(ReadChain("x: f32[5000]; out sqrt(x)"), 0, 3).value()[0];
   std::vector<float> values(5000);
   std::memcpy(values.data(), bytes.data(), bytes.size());
   EXPECT_GE(*std::min_element(values.begin(), values.end()), 0.25f);

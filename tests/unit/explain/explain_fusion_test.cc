@@ -2,7 +2,7 @@
 // SVG.
 #include "nlohmann/json.hpp"
 #include "src/explain/explain.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -100,11 +100,9 @@ TEST(ExplainFusion, TellsOfEveryHandOverBetweenKernelsWhyItIsOne) {
 
 TEST(ExplainFusion, NamesRefusalsAndPredictedLosses) {
   // Far too long for one thread, and over neither rows nor columns.
-  testing::Graph g;
-  const ValueId x = g.In(DType::kF32, {64, 96, 32});
-  const ValueId rows = g.Reduce(ReduceKind::kSum, x, 2);
-  g.Out(g.Mul(g.Spread(g.Reduce(ReduceKind::kSum, g.Mul(x, g.Spread(rows, x)), 1), x), x));
-  Plan plan = Unfused(PlansOf(g.Finish(), 1));
+  Plan plan = Unfused(PlansOf(ReadChain("x: f32[64,96,32]; rows = sum(x, 2, keep); out "
+                                        "spread(sum(x * spread(rows, x), 1, keep), x) * x"),
+                              1));
   ASSERT_GT(plan.kernels.size(), 2u);
   const Explanation picture = Explained(plan);
   ASSERT_FALSE(picture.apart.empty());

@@ -114,12 +114,9 @@ TEST(EpiloguePrograms, HaveTheActivationsOfForms) {
 
 // The inputs of a second, f32 result do not change the precision of the first.
 TEST(EpiloguePrograms, HaveTheActivationOfWhatIsStored) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(64)}});
-  const ValueId w = *b.Input({DType::kBF16, {Dim::Constant(96), Dim::Constant(64)}});
-  const ValueId h = *b.Matmul(x, w, false, true);
-  const auto plans = Got(PlanChain(Finished(b, {h, *b.Cast(*AddSilu(b, h), DType::kBF16)}), kBucket,
-                                   testing::H200(), {}));
+  const auto plans =
+      Got(PlanChain(ReadChain("x: bf16[M,64]; w: bf16[96,64]; h = x @ w.T; out h, bf16(silu(h))"),
+                    kBucket, testing::H200(), {}));
   ASSERT_EQ(plans.chosen.kernels.size(), 1u) << plans.chosen.ToText();
   const std::string source =
       Generate(plans.chosen.kernels[0].spec, testing::H200())->request.source;

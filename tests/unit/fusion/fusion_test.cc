@@ -3,7 +3,7 @@
 #include "src/base/launch_recipe.h"
 #include "src/plan/kernel_code.h"
 #include "src/product/sequence.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -253,13 +253,10 @@ TEST(PlanChain, RunsScaledProductsOfS8) {
 // Only a cast rounds a value computed in 16 bits, also a cast to the same type.
 TEST(PlanChain, RoundsWhereAValueIsCastToItsOwnType) {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
-    ChainBuilder b;
-    const TensorType type{dtype, {Dim::M(), Dim::Constant(512)}};
-    const ValueId x = *b.Input(type), y = *b.Input(type);
-    const ValueId rounded = *b.Cast(*b.Binary(BinaryKind::kMul, x, y), dtype);
-    const auto result =
-        Got(PlanChain(Finished(b, {*b.Cast(*b.Binary(BinaryKind::kAdd, rounded, x), DType::kF32)}),
-                      64, H200(), {}));
+    const auto result = Got(
+        PlanChain(ReadChain("x: $0[M,512]; y: $0[M,512]; rounded = $0(x * y); out f32(rounded + x)",
+                            NameOf(dtype)),
+                  64, H200(), {}));
     ASSERT_EQ(result.chosen.kernels.size(), 1u);
     const auto kernel = Got(Generate(result.chosen.kernels[0].spec, H200()));
     const char* rounds = dtype == DType::kBF16 ? "rounded<ElementBF16>(" : "rounded<ElementF16>(";
@@ -290,11 +287,8 @@ TEST(PlanChain, MultipliesComputedRowsThatEndInACastToTheirOwnType) {
 }
 
 TEST(PlanChain, RefusesS32SumsOfS8ByName) {
-  ChainBuilder b;
-  const TensorType type{DType::kS8, {Dim::Constant(256), Dim::Constant(256)}};
-  const ValueId x = *b.Input(type), w = *b.Input(type);
   const auto result =
-      PlanChain(Finished(b, {*b.Cast(*b.Matmul(x, w, false, true), DType::kF32)}), 64, H200(), {});
+      PlanChain(ReadChain("out f32({s8[256,256]} @ {s8[256,256]}.T)"), 64, H200(), {});
   EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
   for (const char* part :
        {"op 2 (matmul of input 0 and input 1)", "a matmul of s8 gives s32", "by scaled_matmul"}) {
@@ -366,16 +360,9 @@ TEST(PlanChain, TakesStridedScalesOfCodes) {
 
 // Launches are cut at the largest bucket of the chain, which another product's many rows lower.
 TEST(PlanChain, RefusesScalesByMWhereLaunchesAreCut) {
-  ChainBuilder b;
-  const Dim m = Dim::M(), two = Dim::Constant(2), n = Dim::Constant(256), rows = Dim::Constant(512);
-  const ValueId a = *b.Input({DType::kE4M3, {m, n}});
-  const ValueId w = *b.Input({DType::kE4M3, {n, n}}, {true, {}, "w"});
-  const ValueId sa = *b.Input({DType::kF32, {m, two}}, {false, {{1, 0}, {1, 1}}, "sa"});
-  const ValueId sw = *b.Input({DType::kF32, {two, two}}, {true, {}, "sw"});
-  const ValueId wide = *b.Input({DType::kBF16, {m, rows, n}});
-  const ValueId v = *b.Input({DType::kBF16, {n, n}}, {true, {}, "v"});
-  const Chain chain =
-      Finished(b, {*b.ScaledMatmul(a, w, sa, sw), *b.Cast(*b.Matmul(wide, v), DType::kBF16)});
+  const Chain chain = ReadChain(
+      "a: e4m3[M,256]; w: const e4m3[256,256]; sa: f32[M,2] strides(1, 1*M); sw: const f32[2,2]; "
+      "wide: bf16[M,512,256]; v: const bf16[256,256]; out scaled(a, w, sa, sw), bf16(wide @ v)");
   EXPECT_TRUE(PlanChain(chain, 192, H200(), {}).ok());
   const auto result = PlanChain(chain, 256, H200(), {});
   EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));

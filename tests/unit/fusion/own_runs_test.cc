@@ -4,6 +4,7 @@
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
 #include "src/plan/plan.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/sum_family.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -18,13 +19,9 @@ constexpr int64_t kBucket = 512;
 
 // y - mean(y), where y is the sum over GPUs of x * w.
 Chain SumBehindAProduct() {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {512, 256});
-  const ValueId product = g.Cast(g.Matmul(x, g.In(DType::kBF16, {256, 256}, true)), DType::kBF16);
-  const ValueId sum = g.Un(UnaryKind::kNeg, product);
-  const ValueId wide = g.Cast(sum, DType::kF32);
-  g.Out(g.Cast(g.Sub(wide, g.Spread(g.Mean(wide, 1), wide)), DType::kBF16));
-  return g.Finish();
+  return ReadChain(
+      "x: bf16[512,256]; product = bf16(x @ {const bf16[256,256]}.T); sum = neg(product); wide = "
+      "f32(sum); out bf16(wide - spread(mean(wide, 1, keep), wide))");
 }
 
 // Every `neg` is a sum over GPUs.

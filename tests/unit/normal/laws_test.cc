@@ -3,9 +3,9 @@
 #include "src/normal/graph.h"
 #include "src/normal/rules.h"
 #include "src/reference/reference.h"
-#include "tests/support/chains.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/rough_chain.h"
 #include "tests/support/split_chain.h"
 #include "tests/support/test.h"
@@ -250,10 +250,8 @@ TEST(NormalForm, ComputesWhatTheCallersChainDoes) {
 // From where exp(x) is small compared with 1 to where it overflows f32.
 TEST(NormalForm, OfSoftplusIsEqualInF32) {
   constexpr int64_t kValues = 1 << 16;
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {Dim::M()}});
-  const ValueId sum = *b.Binary(BinaryKind::kAdd, *b.Unary(UnaryKind::kExp, x), *b.Scalar(1));
-  const auto chain = std::make_shared<const Chain>(Finished(b, {*b.Unary(UnaryKind::kLog, sum)}));
+  const auto chain =
+      std::make_shared<const Chain>(ReadChain("x: f32[M]; sum = exp(x) + 1; out log(sum)"));
   const FormPtr form = *NormalFormOf(chain);
   ASSERT_TRUE(form->changed());
   std::vector<float> values;

@@ -344,10 +344,8 @@ TEST(NormalForm, PadsKWithZerosAndSaysSo) {
 }
 
 TEST(NormalForm, PadsTheChannelsOfImages) {
-  ChainBuilder b;
-  const ValueId x = Input(b, {kM, D(16), D(16), D(3)});
-  const ValueId y = *b.Convolve(x, Input(b, {D(60), D(3), D(3), D(3)}, true), {.strides = {2, 2}});
-  const FormPtr form = Normal(b, {*b.Cast(y, DType::kBF16)});
+  const FormPtr form = Normal(ReadChain(
+      "x: bf16[M,16,16,3]; y = conv(x, {const bf16[60,3,3,3]}, strides=[2,2]); out bf16(y)"));
   const Op& padded = Only(*form->chain, OpKind::kConv2d);
   EXPECT_EQ(form->chain->op(padded.operands[0]).type.dims.back(), D(8));
   EXPECT_EQ(form->chain->op(padded.operands[1]).type.dims.back(), D(8));

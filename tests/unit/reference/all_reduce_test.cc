@@ -1,7 +1,7 @@
 // Sums over ranks in the reference, which runs all ranks.
 #include "src/reference/compare.h"
 #include "src/reference/evaluator.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
@@ -25,9 +25,7 @@ std::vector<V> RunRanks(const Chain& chain, int64_t m, const std::vector<V>& inp
 TEST(AllReduce, AddsInTheOrderOfRanksInF32AndRoundsOnce) {
   // In another order, or in float64, the sum were another one.
   const double big = 0x1p30, small = 1;
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(2)}});
-  const Chain chain = Finished(b, {*b.AllReduce(x, 3)});
+  const Chain chain = ReadChain("x: f32[M,2]; out all_reduce(x, 3)");
   const std::vector<V> out =
       RunRanks(chain, 1, {{big, small}, {small, big}, {-big, -big}}, DType::kF32);
   ASSERT_EQ(out.size(), 3u);

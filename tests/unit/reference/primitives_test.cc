@@ -182,15 +182,10 @@ TEST(Binary, MaxAndMinKeepNaNOfEitherSide) {
 }
 
 TEST(Integers, WrapLikeTwosComplement) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kS32, {C(3)}}), y = *b.Input({DType::kS32, {C(3)}});
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kMul, x, y)).ok());
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, x, y)).ok());
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kNeg, x)).ok());
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kSquare, x)).ok());
-  ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, x, {0})).ok());
-  const auto r =
-      RunF64(*b.Finish(), 0, {{2147483647, -2147483648.0, 65537}, {2147483647, -1, 65537}});
+  const auto r = RunF64(
+      ReadChain(
+          "x: s32[3]; y: s32[3]; out x * y; out x + y; out neg(x); out square(x); out sum(x, 0)"),
+      0, {{2147483647, -2147483648.0, 65537}, {2147483647, -1, 65537}});
   EXPECT_EQ(r[0], (std::vector<double>{1, -2147483648.0, 131073}));
   EXPECT_EQ(r[1], (std::vector<double>{-2, 2147483647, 131074}));
   EXPECT_EQ(r[2], (std::vector<double>{-2147483647, -2147483648.0, -65537}));
@@ -352,11 +347,8 @@ TEST(Movements, ComposeLikeIndexArithmetic) {
 }
 
 TEST(Movements, ReshapeOfATransposeAndOfABroadcastCopies) {
-  ChainBuilder b;
-  const ValueId in = *b.Input({DType::kF32, {C(2), C(3)}}),
-                row = *b.Input({DType::kF32, {C(1), C(2)}});
-  const auto r = RunF64(Finished(b, {*b.Reshape(*b.Transpose(in, {1, 0}), {C(6)}),
-                                     *b.Reshape(*b.Broadcast(row, {C(3), C(2)}), {C(6)})}),
+  const auto r = RunF64(ReadChain("in: f32[2,3]; row: f32[1,2]; out reshape(transpose(in, 1, 0), "
+                                  "[6]), reshape(spread(row, [3,2]), [6])"),
                         0, {{0, 1, 2, 3, 4, 5}, {7, 8}});
   EXPECT_EQ(r[0], (std::vector<double>{0, 3, 1, 4, 2, 5}));
   EXPECT_EQ(r[1], (std::vector<double>{7, 8, 7, 8, 7, 8}));
@@ -370,12 +362,10 @@ TEST(Gather, EqualsLoopsAndGivesZerosOutside) {
   for (const DType dtype : {DType::kS32, DType::kS64}) {
     std::vector<double> given = ids;
     if (dtype == DType::kS32) given.back() = 2147483647;
-    ChainBuilder b;
-    const ValueId table =
-        *b.Input({DType::kBF16, {C(kRows), C(kColumns)}}, {true, {{8, 0}, {1, 0}}, ""});
-    const ValueId rows = *b.Input({dtype, {Dim::M(), C(2)}});
-    const Chain chain =
-        Finished(b, {*b.Gather(table, rows), *b.Gather(*b.Transpose(table, {1, 0}), rows)});
+    const Chain chain = ReadChain(
+        "table: const bf16[$0,$1] strides(8, 1); rows: $2[M,2]; out gather(table, rows), "
+        "gather(transpose(table, 1, 0), rows)",
+        kRows, kColumns, NameOf(dtype));
     EXPECT_EQ(chain.output_type(0).dims, (std::vector<Dim>{Dim::M(), C(2), C(kColumns)}));
     const auto result = RunF64(chain, kIds / 2, {{x.begin(), x.end() - 2}, given});
     for (int64_t i = 0; i < kIds; ++i) {
@@ -426,10 +416,8 @@ TEST(Gather, TakesElementsOfTheLastAxis) {
   constexpr int64_t kM = 3, kColumns = 4;
   const std::vector<double> x = Random(DType::kF32, kM * 2 * kColumns, 3);
   const std::vector<double> ids = {3, 0, 9, 1, 1, -2, 2, 2, 0, 3, 1, 4, 0, 0, 0, 3, 2, 1};
-  ChainBuilder b;
-  const ValueId in = *b.Input({DType::kF32, {Dim::M(), C(2), C(kColumns)}});
-  const ValueId which = *b.Input({DType::kS32, {Dim::M(), C(2), C(3)}});
-  const Chain chain = Finished(b, {*b.Gather(in, which, -1)});
+  const Chain chain =
+      ReadChain("in: f32[M,2,$0]; which: s32[M,2,3]; out gather(in, which, -1)", kColumns);
   EXPECT_EQ(chain.op(2).axis, 2);
   EXPECT_TRUE(IsRowIndependent(chain));
   const auto result = RunF64(chain, kM, {x, ids});
@@ -448,10 +436,7 @@ TEST(Gather, OfMRowsMixesThem) {
 }
 
 TEST(Iota, CountsAlongItsAxis) {
-  ChainBuilder b;
-  const auto r = RunF64(Finished(b, {*b.Iota({Dim::M(), C(2)}, 0, DType::kS32),
-                                     *b.Iota({C(2), C(3)}, 1, DType::kF32)}),
-                        3, {});
+  const auto r = RunF64(ReadChain("out iota([M,2], 0, s32), iota([2,3], 1, f32)"), 3, {});
   EXPECT_EQ(r[0], (std::vector<double>{0, 0, 1, 1, 2, 2}));
   EXPECT_EQ(r[1], (std::vector<double>{0, 1, 2, 0, 1, 2}));
 }

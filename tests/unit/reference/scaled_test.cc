@@ -1,5 +1,5 @@
 // Quantisers and scaled products against loops, and the rule of each.
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
@@ -366,10 +366,7 @@ TEST(ScaledMatmul, IsTheSumOfDequantisedProducts) {
 
 TEST(ScaledMatmul, OfS8AndMatmulAreExact) {
   const int64_t k = 1000;
-  ChainBuilder b;
-  const ValueId a = *b.Input({DType::kS8, {Dim::M(), C(k)}}),
-                w = *b.Input({DType::kS8, {C(2), C(k)}});
-  const Chain chain = Finished(b, {*b.Matmul(a, w, false, true)});
+  const Chain chain = ReadChain("a: s8[M,$0]; w: s8[2,$0]; out a @ w.T", k);
   EXPECT_EQ(chain.output_type(0).dtype, DType::kS32);
   const std::vector<int8_t> low(static_cast<size_t>(k), -128);
   std::vector<int8_t> two(static_cast<size_t>(2 * k), -128);

@@ -10,6 +10,7 @@
 #include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/row_step_graphs.h"
 #include "tests/support/window_graphs.h"
 #include "tests/unit/stitch/bodies.h"
@@ -83,10 +84,8 @@ TEST(StitchSearch, ReducesEverythingByAllBlocks) {
 // Each block of a cluster reads its part of a unit through the L1 of its own SM: rows of a
 // transpose in 16-element pieces take twice their bytes, not the time of one L1.
 TEST(StitchSearch, AClusterReadsThroughAllItsL1s) {
-  ChainBuilder b;
-  const std::vector<Dim> dims = {Dim::Constant(65536), Dim::Constant(16), Dim::Constant(16)};
-  const ValueId x = *b.Transpose(*b.Input({DType::kF32, dims}), {1, 0, 2});
-  const auto ranked = Got(All(Finished(b, {*b.Reduce(ReduceKind::kSum, x, {1, 2})}), 1));
+  const auto ranked =
+      Got(All(ReadChain("x = transpose({f32[65536,16,16]}, 1, 0, 2); out sum(x, 1, 2)"), 1));
   const Prediction& best = ranked.front().prediction;
   EXPECT_GT(ranked.front().schedule.cluster, 1);
   EXPECT_LT(best.total_us, 2 * best.hbm_bytes / H200Model().hbm_bytes_per_us);

@@ -7,6 +7,7 @@
 #include "tests/support/composed_graphs.h"
 #include "tests/support/gather_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/scatter_graphs.h"
 #include "tests/support/stitch_bytes.h"
 #include "tests/unit/stitch/bodies.h"
@@ -402,11 +403,8 @@ TEST(StitchSource, PhasesMeetAtTheGridsBarrier) {
 // A product of two bf16 numbers is computed in f32 and has the type bf16. A cast to bf16 rounds it;
 // the normal form drops a cast of a value that is already rounded.
 TEST(StitchSource, ACastToTheTypeOfWhatIsComputedRounds) {
-  ChainBuilder b;
-  const TensorType type{DType::kBF16, {Dim::M(), Dim::Constant(64)}};
-  const ValueId product = *b.Binary(BinaryKind::kMul, *b.Input(type), *b.Input(type));
-  const ValueId rounded = *b.Cast(product, DType::kBF16);
-  const Chain body = Finished(b, {*b.Reduce(ReduceKind::kSum, rounded, {1})});
+  const Chain body = ReadChain(
+      "product = {bf16[M,64]} * {bf16[M,64]}; rounded = bf16(product); out sum(rounded, 1)");
   for (const RankedStitch& ranked : RankedOf(body, 128)) {
     const std::string source = Generate(SpecOf(body, ranked.schedule), H200())->request.source;
     EXPECT_NE(source.find("rounded<ElementBF16>"), std::string::npos) << source;

@@ -3,7 +3,7 @@
 #include "src/plan/plan.h"
 #include "src/product/matcher.h"
 #include "src/reference/rows.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/assembly/sample.h"
@@ -241,10 +241,7 @@ TEST(BatchInvariant, ChainsWithoutMArePlannedAsEver) {
 }
 
 TEST(BatchInvariant, OpsThatTakeRowsTogetherAreRefusedByName) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kF32, {-1, 64});
-  g.Out(*g.builder().Reduce(ReduceKind::kSum, x, {0}, false));
-  const absl::Status status = PlanIt(g.Finish(), 64).status();
+  const absl::Status status = PlanIt(ReadChain("x: f32[M,64]; out sum(x, 0)"), 64).status();
   EXPECT_EQ(
       status.message(),
       "no kernel family takes this chain: batch_invariant: op 1 (reduce) takes all rows of "

@@ -87,12 +87,8 @@ TEST(StitchGraph, ContractsWhatIsFreeToComputeAlongAndNothingElse) {
 }
 
 TEST(StitchGraph, AStoredViewIsAVertexThatNobodyReads) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kF32, {64, 32});
-  const ValueId t = *g.builder().Transpose(x, {1, 0});
-  g.Out(t);
-  g.Out(g.Un(UnaryKind::kTanh, t));
-  const StitchGraph graph = GraphOf(g.Finish());
+  const StitchGraph graph =
+      GraphOf(ReadChain("x: f32[64,32]; t = transpose(x, 1, 0); out t; out tanh(t)"));
   ASSERT_EQ(graph.size(), 2);
   EXPECT_TRUE(graph.vertex(0).consumers.empty());
   EXPECT_TRUE(graph.vertex(1).producers.empty());

@@ -7,6 +7,7 @@
 #include "tests/support/drawn.h"
 #include "tests/support/gather_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/row_step_graphs.h"
 #include "tests/support/scatter_graphs.h"
 #include "tests/support/sequences.h"
@@ -356,11 +357,11 @@ std::vector<int32_t> ReducedAxes(const Plan& plan) {
 // Columns of a tensor in memory, whose transpose is reduced through other ops: as columns, not as
 // rows whose elements lie apart.
 TEST(StitchPlans, ReduceATransposeAsItsOperandLies) {
-  testing::Graph g;
-  const ValueId x = g.Cast(g.In(DType::kBF16, {640, 303, 37}), DType::kF32);
-  const ValueId turned = *g.builder().Transpose(x, {2, 1, 0});
-  g.Out(*g.builder().Reduce(ReduceKind::kMin, g.Un(UnaryKind::kErf, turned), {1, 2}));
-  EXPECT_EQ(ReducedAxes(PlansOf(g.Finish(), 1).chosen), (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(ReducedAxes(PlansOf(ReadChain("x = f32({bf16[640,303,37]}); turned = transpose(x, 2, "
+                                          "1, 0); out reduce_min(erf(turned), 1, 2)"),
+                                1)
+                            .chosen),
+            (std::vector<int32_t>{0, 1}));
 }
 
 // Four cases: kept axes in another order, results that are broadcast again or stored in addition to
@@ -392,10 +393,7 @@ TEST(StitchPlans, ReductionsOfTransposesComputeThem) {
 
 // One thread could sum the 2,368 elements of a result. Rows of a transpose are faster.
 TEST(StitchPlans, ReduceMiddleAxesTheFasterWay) {
-  testing::Graph g;
-  const ValueId x = g.Cast(g.In(DType::kBF16, {64, 5, 56, 37}), DType::kF32);
-  g.Out(*g.builder().Reduce(ReduceKind::kMean, x, {0, 3}));
-  const Chain chain = g.Finish();
+  const Chain chain = ReadChain("x = f32({bf16[64,5,56,37]}); out mean(x, 0, 3)");
   const FusionResult result = PlansOf(chain, 1);
   EXPECT_TRUE(result.chosen.kernels[0].ops.turned) << result.chosen.ToText();
   EXPECT_LT(result.chosen.PredictedUs(), 6) << result.chosen.ToText();
@@ -459,13 +457,9 @@ TEST(StitchPlans, AnEmbeddingAndItsNormAreOneKernelThatReadsRows) {
 
 // A product reads what ids took: a kernel before it, not one for each of its tiles.
 TEST(StitchPlans, AProductOfTakenRowsIsTwoKernels) {
-  testing::Graph g;
-  const ValueId table = g.In(DType::kBF16, {1000, 256}, true);
-  const ValueId ids = g.In(DType::kS32, {-1});
-  const ValueId w = g.In(DType::kBF16, {512, 256}, true);
-  const ValueId rows = *g.builder().Gather(table, ids);
-  g.Out(g.Cast(*g.builder().Matmul(rows, w, false, true), DType::kBF16));
-  const Chain chain = g.Finish();
+  const Chain chain = ReadChain(
+      "table: const bf16[1000,256]; ids: s32[M]; w: const bf16[512,256]; rows = gather(table, "
+      "ids); out bf16(rows @ w.T)");
   const FusionResult result = PlansOf(chain, 64);
   EXPECT_EQ(result.chosen.kernels.size(), 2u) << result.chosen.ToText();
   EXPECT_LT(testing::WorstError(chain, result.chosen, 64, 3), 1e-2);
@@ -766,11 +760,8 @@ TEST(StitchPlans, AFineGrainedProductIsAMemberOfAStitch) {
 }
 
 TEST(StitchPlans, NameTheProductThatNoKernelTakes) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kF32, {64, 2048, 2048});
-  const ValueId y = g.In(DType::kF32, {64, 2048, 2048});
-  g.Out(g.Un(UnaryKind::kTanh, g.Matmul(x, y)));
-  const auto result = PlanChain(g.Finish(), 1, H200(), {});
+  const auto result = PlanChain(
+      ReadChain("x: f32[64,2048,2048]; y: f32[64,2048,2048]; out tanh(x @ y.T)"), 1, H200(), {});
   if (result.ok()) GTEST_SKIP() << "a stitch kernel takes the product";
   EXPECT_EQ(StatusNumber(result.status()), static_cast<int32_t>(ErrorCode::kNoLegalPlan));
   EXPECT_NE(result.status().message().find("op 2 (matmul of"), std::string::npos)
