@@ -13,15 +13,14 @@ std::vector<std::string> IdsOf(const std::vector<GraphCase>& cases) {
 }
 
 TEST(GraphCases, AreReadFromFoldersFilesAndLists) {
-  const auto all =
-      LoadGraphCases({"tests/bench/problems/memory_chains.txt", "tests/bench/problems/stitch"}, {});
-  ASSERT_TRUE(all.ok()) << all.status();
-  EXPECT_EQ(all->size(), 8u + 22u);
-  EXPECT_EQ((*all)[0].id, "N1");
-  EXPECT_EQ((*all)[0].m, 8192);
+  const auto all = Got(LoadGraphCases(
+      {"tests/bench/problems/memory_chains.txt", "tests/bench/problems/stitch"}, {}));
+  EXPECT_EQ(all.size(), 8u + 22u);
+  EXPECT_EQ(all[0].id, "N1");
+  EXPECT_EQ(all[0].m, 8192);
   const DeviceModel h200 = *BuiltinModel("h200"), h100 = *BuiltinModel("h100");
-  EXPECT_NEAR((*all)[0].LimitUs(h200), 8.7, 0.05);
-  EXPECT_NEAR((*all)[0].LimitUs(h100), 11.8, 0.05);  // of another memory
+  EXPECT_NEAR(all[0].LimitUs(h200), 8.7, 0.05);
+  EXPECT_NEAR(all[0].LimitUs(h100), 11.8, 0.05);  // of another memory
   const auto one = Got(LoadGraphCases({"tests/bench/problems/stitch/adam.json"}, {"adam"}));
   EXPECT_EQ(one[0].Elements(), 25000000);
   EXPECT_EQ(one[0].Bytes(), int64_t{25000000} * (3 * 4 + 2 + 3 * 4 + 2) + 3 * 4);

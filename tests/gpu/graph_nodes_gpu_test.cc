@@ -307,22 +307,22 @@ TEST_F(GraphNodes, AGraphKeepsItsPlanAndLeavesACaptureValid) {
   const auto problem = Got(ParseProblem("gemm_chain m=M n=1024 k=256 l=256 act=relu layout=oi"));
   auto plan = engine()->Prepare(problem.chain, kBucket, PrepareOptions());
   ASSERT_OK(plan);
-  auto tensors = Tensors::Make(ports().measurer.get(), SubjectOf(problem.chain, *plan), kBucket, 5);
-  ASSERT_OK(tensors);
-  const auto want = Got((*tensors)->Launched(kBucket));
+  auto tensors =
+      Got(Tensors::Make(ports().measurer.get(), SubjectOf(problem.chain, *plan), kBucket, 5));
+  const auto want = Got(tensors->Launched(kBucket));
   const auto stream = Got(MakeStream(device_));
   const Graph graph = EmptyGraph();
   ASSERT_OK(BeginCapture(stream));
-  EXPECT_OK((*tensors)->bound.launch(stream.get(), kBucket));
-  EXPECT_OK((*tensors)->bound.add(graph.get(), {}, kBucket));
+  EXPECT_OK(tensors->bound.launch(stream.get(), kBucket));
+  EXPECT_OK(tensors->bound.add(graph.get(), {}, kBucket));
   const auto exec = Instantiate(device_, graph);
   const auto captured = Got(EndCapture(stream));
   ASSERT_OK(exec);
   const auto captured_exec = Got(Instantiate(device_, captured));
-  (*tensors)->bound = {};
+  tensors->bound = {};
   plan = absl::UnknownError("gone");
   for (const GraphExec* one : {&*exec, &captured_exec}) {
-    const auto got = Got(Replayed(*one, **tensors));
+    const auto got = Got(Replayed(*one, *tensors));
     EXPECT_TRUE(got == want);
   }
 }

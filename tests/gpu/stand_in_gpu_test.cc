@@ -92,11 +92,9 @@ TEST_F(StandIns, OfEveryTileAreRight) {
     VisitStandIns(both.Part(1, 1), ports().model, [&](const Schedule& s) { second.push_back(s); });
     std::vector<Plan> plans;
     for (size_t i = 0; i < second.size(); ++i) {
-      absl::StatusOr<Plan> plan =
-          UnfusedPlanOf(*chain, BucketOf(kMost), first[i % first.size()], second[i]);
-      ASSERT_OK(plan);
-      MarkStandIns(&*plan);
-      plans.push_back(*std::move(plan));
+      Plan plan = Got(UnfusedPlanOf(*chain, BucketOf(kMost), first[i % first.size()], second[i]));
+      MarkStandIns(&plan);
+      plans.push_back(std::move(plan));
     }
     const auto built = BuildPlans(ports(), chain, plans);
     for (size_t i = 0; i < plans.size(); ++i) {

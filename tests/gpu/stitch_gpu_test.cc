@@ -299,12 +299,10 @@ TEST_F(Stitch, PackedKernels) {
     PackedSearch search(BucketOf(cases[i].m), ports().model);
     for (const RankedStitch& one : search.Of(cases[i].chain)) {
       const auto plan =
-          OneStitchPlan(cases[i].chain, BucketOf(cases[i].m), one.schedule, one.parts);
-      ASSERT_OK(plan);
-      const auto built =
-          BuildPlan(ports(), std::make_shared<const Chain>(cases[i].chain), *plan, {});
-      ASSERT_OK(built) << cases[i].id;
-      Report(absl::StrCat(cases[i].id, " ", PartsText(one.parts)), runs->Check(*built, kRepeats),
+          Got(OneStitchPlan(cases[i].chain, BucketOf(cases[i].m), one.schedule, one.parts));
+      const auto built = Got(
+          BuildPlan(ports(), std::make_shared<const Chain>(cases[i].chain), plan, {}), cases[i].id);
+      Report(absl::StrCat(cases[i].id, " ", PartsText(one.parts)), runs->Check(built, kRepeats),
              &counts);
     }
     CheckPlan(runs.get(), absl::StrCat(cases[i].id, " unfused"), plans[2 * i], &counts);
@@ -737,11 +735,10 @@ TEST_F(Stitch, GathersGiveZerosOutside) {
       if (m == 0 && !of_m) continue;
       ASSERT_OK(ports().measurer->Fill(*out, 0x7b));
       const auto binding =
-          plan->Bind({m == 0 ? 0 : table->ptr, places->ptr, out->ptr}, workspace->ptr, m == 0);
-      ASSERT_OK(binding);
+          Got(plan->Bind({m == 0 ? 0 : table->ptr, places->ptr, out->ptr}, workspace->ptr, m == 0));
       ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
         SINTER_RETURN_IF_ERROR(plan->InitWorkspace(workspace->ptr, workspace->bytes, stream));
-        return (plan)->Launch(**binding, stream, m, false);
+        return (plan)->Launch(*binding, stream, m, false);
       }));
       std::vector<float> got(static_cast<size_t>(count * kColumns));
       ASSERT_OK(ports().measurer->Download(got.data(), *out, got.size() * sizeof(float)));
@@ -811,11 +808,10 @@ TEST_F(Stitch, ScattersWriteTheLastOfEqualIdsAndNothingOutside) {
       ASSERT_OK(ports().measurer->Fill(*out, 0x7b));
       const DeviceBuffer& to = in_place ? *cache : *out;
       const auto binding =
-          plan->Bind({cache->ptr, places->ptr, rows->ptr, to.ptr}, workspace->ptr, false);
-      ASSERT_OK(binding);
+          Got(plan->Bind({cache->ptr, places->ptr, rows->ptr, to.ptr}, workspace->ptr, false));
       ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
         SINTER_RETURN_IF_ERROR(plan->InitWorkspace(workspace->ptr, workspace->bytes, stream));
-        return (plan)->Launch(**binding, stream, m, false);
+        return (plan)->Launch(*binding, stream, m, false);
       }));
       std::vector<float> expected = before, got(before.size());
       for (int64_t i = 0; i < m; ++i) {
@@ -834,11 +830,10 @@ TEST_F(Stitch, ScaledGroupsOfFewColumns) {
   std::vector<GraphCase> cases;
   for (const int n : {1, 8, 64, 120, 128, 129}) {
     const auto problem =
-        ParseProblem(absl::StrCat("scaled_matmul m=M n=", n, " k=512 scales=group"));
-    ASSERT_OK(problem);
+        Got(ParseProblem(absl::StrCat("scaled_matmul m=M n=", n, " k=512 scales=group")));
     for (const int64_t m : {1, 17, 128, 300}) {
       if (n * m == 1) continue;  // of one element a neighbour is beyond the bound
-      cases.push_back({absl::StrCat("n ", n, " m ", m), "", problem->chain, m});
+      cases.push_back({absl::StrCat("n ", n, " m ", m), "", problem.chain, m});
     }
   }
   ExpectBoth(cases);

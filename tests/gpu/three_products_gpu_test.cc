@@ -154,25 +154,23 @@ INSTANTIATE_TEST_SUITE_P(All, ThreeProducts, ::testing::ValuesIn(AllParams()), P
 using LongProducts = GpuTest;
 
 TEST_F(LongProducts, MoreRowsThanTheLargestBucketAreLooped) {
-  const absl::StatusOr<Problem> problem =
-      ParseProblem("products m=M k=64 n=128,72,64 act=silu,identity,identity");
-  ASSERT_OK(problem);
+  const Problem problem =
+      Got(ParseProblem("products m=M k=64 n=128,72,64 act=silu,identity,identity"));
   const int64_t rows = kLargestBucket + 333;
-  const auto data = Got(DeviceChain::Make(ports(), problem->chain, rows, 9));
+  const auto data = Got(DeviceChain::Make(ports(), problem.chain, rows, 9));
   for (auto choice : {kFused, kUnfused}) {
-    const auto plan = Got(engine()->Prepare(problem->chain, rows, {.choice = choice}));
+    const auto plan = Got(engine()->Prepare(problem.chain, rows, {.choice = choice}));
     ExpectCorrect(*data, plan, rows, 3);
   }
 }
 
 // Plans of different cuts take turns on one workspace: the header carries over, results do not.
 TEST_F(LongProducts, PlansOfEveryCutShareAWorkspace) {
-  const absl::StatusOr<Problem> problem =
-      ParseProblem("products m=M k=512 n=1024,512,512 act=relu,identity,identity");
-  ASSERT_OK(problem);
+  const Problem problem =
+      Got(ParseProblem("products m=M k=512 n=1024,512,512 act=relu,identity,identity"));
   const auto plans =
-      PrepareAll(engine(), {{&problem->chain, 128, kFused}, {&problem->chain, 128, kUnfused}});
-  const auto data = Got(DeviceChain::Make(ports(), problem->chain, 128, 9));
+      PrepareAll(engine(), {{&problem.chain, 128, kFused}, {&problem.chain, 128, kUnfused}});
+  const auto data = Got(DeviceChain::Make(ports(), problem.chain, 128, 9));
   uint64_t bytes = 0;
   for (const auto& plan : plans) {
     ASSERT_OK(plan);

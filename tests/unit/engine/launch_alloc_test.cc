@@ -46,11 +46,10 @@ void ExpectNoAllocations(const Chain& chain, bool products, bool stitched) {
   EXPECT_EQ(has_products, products);
   EXPECT_EQ(has_stitched, stitched);
   const auto bound =
-      plan->Bind(testing::FarApart(chain.num_inputs() + chain.num_outputs()), 1 << 20);
-  ASSERT_TRUE(bound.ok()) << bound.status();
+      Got(plan->Bind(testing::FarApart(chain.num_inputs() + chain.num_outputs()), 1 << 20));
   for (const int64_t m : kRows) {
     const long before = t_allocations;
-    const absl::Status status = plan->Launch(**bound, nullptr, m, true);
+    const absl::Status status = plan->Launch(*bound, nullptr, m, true);
     EXPECT_EQ(t_allocations - before, 0) << m << " rows";
     EXPECT_TRUE(status.ok()) << status;
   }

@@ -382,11 +382,10 @@ TEST(GroupedSearch, ATurnOfFewBlocksIsCounted) {
 // The same holds for e4m3, where steps of tiles wait for their sums.
 TEST(GroupedSearch, OneRowOfNarrowExpertsIsSummedByWarps) {
   const auto result =
-      PlanChain(TextChain("scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 "
-                          "act=silu scales=group quantize=group"),
-                1, testing::H200(), {});
-  ASSERT_TRUE(result.ok()) << result.status();
-  for (const GroupedSpec* spec : GroupedOf(result->chosen)) {
+      Got(PlanChain(TextChain("scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 "
+                              "act=silu scales=group quantize=group"),
+                    1, testing::H200(), {}));
+  for (const GroupedSpec* spec : GroupedOf(result.chosen)) {
     EXPECT_TRUE(spec->code.schedule.IsWarpDots()) << spec->code.schedule.ToString();
   }
 }

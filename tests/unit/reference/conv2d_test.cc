@@ -145,17 +145,16 @@ TEST(Convolution, ScaleBiasResidualAndActivationStandInOrder) {
   const auto r = Random(DType::kF32, 2 * 4 * 3 * 6, 5);
   const std::vector<double> sums = Naive(c, x, w);
   for (const bool before : {true, false}) {
-    const auto problem =
+    const auto problem = Got(
         ParseProblem(std::string("conv b=2 ic=8 h=4 w=3 oc=6 k=3 act=relu scale=1 bias=1 dtype=f32 "
                                  "residual=") +
-                     (before ? "before" : "behind"));
-    ASSERT_TRUE(problem.ok()) << problem.status();
+                     (before ? "before" : "behind")));
     std::vector<double> want;
     for (size_t i = 0; i < sums.size(); ++i) {
       const double y = sums[i] * scale[i % 6] + bias[i % 6];
       want.push_back(before ? std::max(y + r[i], 0.0) : std::max(y, 0.0) + r[i]);
     }
-    ExpectNear(RunF64(problem->chain, 2, {x, w, scale, bias, r})[0], want, 1e-6);
+    ExpectNear(RunF64(problem.chain, 2, {x, w, scale, bias, r})[0], want, 1e-6);
   }
 }
 

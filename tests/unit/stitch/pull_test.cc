@@ -158,14 +158,13 @@ TEST(PullPosition, ConcatReadsTheOperandThatAnElementLiesIn) {
       std::iota(numbers[p].begin(), numbers[p].end(), 100.0f * static_cast<float>(p));
     }
     const auto outputs =
-        RunReferenceF64(chain, 1, {numbers[0].data(), numbers[1].data(), numbers[2].data()});
-    ASSERT_TRUE(outputs.ok()) << outputs.status();
+        Got(RunReferenceF64(chain, 1, {numbers[0].data(), numbers[1].data(), numbers[2].data()}));
     const Op& op = chain.op(chain.outputs()[0].value);
     IndexSpace space;
     const IndexVar n = space.AddLoop("n", 2 * kWidth, 1);
     const Position at = PositionIn(op.type.dims, n, space);
     for (int64_t i = 0; i < 2 * kWidth; ++i) {
-      const double expected = (*outputs)[0][static_cast<size_t>(i)];
+      const double expected = outputs[0][static_cast<size_t>(i)];
       const auto part = static_cast<size_t>(expected / 100);
       const Index from = LinearIndex(chain.op(op.operands[part]).type.dims,
                                      PullPosition(chain, op, part, at, space));

@@ -315,10 +315,9 @@ TEST(ChooseKernels, PacksIndependentPartsThatSharedUnitsAtAboutEqualTime) {
       PackedAt costs(us);
       LatencyEvaluator latency(&costs);
       const auto chosen =
-          ChooseKernels(graph, plan, NodeSet(graph.size()), &evaluator, &latency, true, true);
-      ASSERT_TRUE(chosen.ok()) << chosen.status();
+          Got(ChooseKernels(graph, plan, NodeSet(graph.size()), &evaluator, &latency, true, true));
       const bool packed = us < (parts == 2 ? 21 : 19.8);
-      EXPECT_EQ(chosen->kernels.size(), packed ? 1u : 2u) << parts << " " << us;
+      EXPECT_EQ(chosen.kernels.size(), packed ? 1u : 2u) << parts << " " << us;
     }
   }
 }
