@@ -61,24 +61,42 @@ inline void ReadFields(const sinter_error* error, Result* result) {
   EXPECT_EQ(result->op, OpInMessage(result->message)) << result->message;
 }
 
-// Runs `call(sinter_error**)`; the error object is read and released.
-template <typename Call>
-Result Try(Call&& call) {
-  sinter_error* error = nullptr;
-  Result result{.status = call(&error), .has_error = error != nullptr};
-  if (error != nullptr) {
-    result.code = sinter_error_get_code(error);
-    result.message = sinter_error_get_message(error);
-    ReadFields(error, &result);
-    sinter_error_release(error);
-  }
+// What a call returned; its error object is read and released.
+inline Result ResultOf(sinter_status status, sinter_error* error) {
+  Result result{.status = status, .has_error = error != nullptr};
+  if (error == nullptr) return result;
+  result.code = sinter_error_get_code(error);
+  result.message = sinter_error_get_message(error);
+  ReadFields(error, &result);
+  sinter_error_release(error);
   return result;
 }
 
-// The same, and a failure of the test when it fails.
+// Runs `call(sinter_error**)`.
 template <typename Call>
-bool Ok(Call&& call) {
-  const Result result = Try(call);
+Result Try(Call&& call) {
+  sinter_error* error = nullptr;
+  const sinter_status status = call(&error);
+  return ResultOf(status, error);
+}
+// Calls `function` with these arguments and an error.
+template <typename... Types, typename... Arguments>
+Result Try(sinter_status (*function)(Types...), Arguments... arguments) {
+  sinter_error* error = nullptr;
+  const sinter_status status = function(arguments..., &error);
+  return ResultOf(status, error);
+}
+
+// `function` with copies of its first arguments, for tables of calls.
+template <typename... Types, typename... Arguments>
+auto CallOf(sinter_status (*function)(Types...), Arguments... first) {
+  return [=](auto... last) { return function(first..., last...); };
+}
+
+// The same, and a failure of the test when it fails.
+template <typename... Call>
+bool Ok(Call... call) {
+  const Result result = Try(call...);
   EXPECT_EQ(result.status, SINTER_OK) << result.message;
   return result.status == SINTER_OK;
 }
@@ -116,13 +134,13 @@ inline ContextPtr MakeTarget(const char* cache_dir = "", const char* target = "h
   options.cache_dir = cache_dir;
   options.log_level = SINTER_LOG_OFF;
   sinter_context* context = nullptr;
-  Ok([&](sinter_error** e) { return sinter_context_create(&options, &context, e); });
+  Ok(sinter_context_create, &options, &context);
   return ContextPtr(context);
 }
 
 inline ChainPtr FromText(const char* line) {
   sinter_chain* chain = nullptr;
-  Ok([&](sinter_error** e) { return sinter_x_chain_from_text(line, &chain, nullptr, nullptr, e); });
+  Ok(sinter_x_chain_from_text, line, &chain, nullptr, nullptr);
   return ChainPtr(chain);
 }
 
@@ -131,7 +149,7 @@ constexpr char kSmall[] = "gemm_chain m=M n=256 k=64 l=64 act=relu layout=oi dty
 
 inline ChainPtr EmptyChain() {
   sinter_chain* chain = nullptr;
-  Ok([&](sinter_error** e) { return sinter_chain_create(&chain, e); });
+  Ok(sinter_chain_create, &chain);
   return ChainPtr(chain);
 }
 
@@ -140,10 +158,8 @@ inline sinter_value Input(sinter_chain* chain, sinter_dtype dtype, const std::ve
   sinter_input_options options = SINTER_INIT(sinter_input_options);
   options.flags = flags;
   sinter_value value = SINTER_NO_VALUE;
-  Ok([&](sinter_error** e) {
-    return sinter_chain_add_input(chain, dtype, static_cast<uint32_t>(dims.size()), dims.data(),
-                                  &options, &value, e);
-  });
+  Ok(sinter_chain_add_input, chain, dtype, static_cast<uint32_t>(dims.size()), dims.data(),
+     &options, &value);
   return value;
 }
 

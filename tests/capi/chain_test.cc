@@ -62,91 +62,51 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
   const sinter_value a_scale = Input(c, SINTER_DTYPE_BF16, {4, 4});
   using Add = std::function<sinter_status(sinter_value*, sinter_error**)>;
   const std::pair<const char*, Add> adds[] = {
-      {"scalar",
-       [&](auto o, auto e) { return sinter_chain_add_scalar(c, 2.0, SINTER_DTYPE_F32, o, e); }},
-      {"iota",
-       [&](auto o, auto e) {
-         return sinter_chain_add_iota(c, SINTER_DTYPE_S32, 2, dims, 1, o, e);
-       }},
-      {"matmul",
-       [&](auto o, auto e) { return sinter_chain_add_matmul(c, a, w, &transposed, o, e); }},
-      {"conv2d",
-       [&](auto o, auto e) { return sinter_chain_add_conv2d(c, pixels, filter, &strided, o, e); }},
-      {"conv2d of each channel",
-       [&](auto o, auto e) { return sinter_chain_add_conv2d(c, pixels, each, &by_channel, o, e); }},
-      {"window",
-       [&](auto o, auto e) { return sinter_chain_add_window(c, pixels, zero, &by_two, o, e); }},
-      {"max_pool2d",
-       [&](auto o, auto e) { return sinter_chain_add_max_pool2d(c, pixels, &by_two, o, e); }},
-      {"avg_pool2d",
-       [&](auto o, auto e) { return sinter_chain_add_avg_pool2d(c, pixels, &inside, o, e); }},
-      {"unary",
-       [&](auto o, auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, a, o, e); }},
-      {"softplus", [&](auto o, auto e) { return sinter_chain_add_softplus(c, a, o, e); }},
-      {"clamp", [&](auto o, auto e) { return sinter_chain_add_clamp(c, a, -1, HUGE_VAL, o, e); }},
-      {"dequantize_u4",
-       [&](auto o, auto e) {
-         return sinter_chain_add_dequantize_u4(c, packed, a_scale, a_scale, o, e);
-       }},
-      {"dequantize_e2m1",
-       [&](auto o, auto e) { return sinter_chain_add_dequantize_e2m1(c, packed, a_scale, o, e); }},
-      {"binary",
-       [&](auto o, auto e) { return sinter_chain_add_binary(c, SINTER_BINARY_MUL, a, a, o, e); }},
-      {"compare",
-       [&](auto o, auto e) { return sinter_chain_add_compare(c, SINTER_COMPARE_LT, a, a, o, e); }},
-      {"select", [&](auto o, auto e) { return sinter_chain_add_select(c, p, a, a, o, e); }},
-      {"cast", [&](auto o, auto e) { return sinter_chain_add_cast(c, a, SINTER_DTYPE_F16, o, e); }},
-      {"broadcast",
-       [&](auto o, auto e) { return sinter_chain_add_broadcast(c, a, 3, wide, o, e); }},
-      {"transpose",
-       [&](auto o, auto e) { return sinter_chain_add_transpose(c, a, 2, swap, o, e); }},
-      {"reshape", [&](auto o, auto e) { return sinter_chain_add_reshape(c, a, 3, split, o, e); }},
-      {"slice",
-       [&](auto o, auto e) {
-         return sinter_chain_add_slice(c, a, 2, starts, limits, steps, o, e);
-       }},
-      {"concat", [&](auto o, auto e) { return sinter_chain_add_concat(c, 2, pair, 1, o, e); }},
-      {"gather", [&](auto o, auto e) { return sinter_chain_add_gather(c, w, ids, 0, o, e); }},
-      {"scatter", [&](auto o, auto e) { return sinter_chain_add_scatter(c, a, ids, rows, o, e); }},
-      {"all_reduce", [&](auto o, auto e) { return sinter_chain_add_all_reduce(c, a, 2, o, e); }},
-      {"all_gather", [&](auto o, auto e) { return sinter_chain_add_all_gather(c, a, 1, 2, o, e); }},
-      {"reduce_scatter",
-       [&](auto o, auto e) { return sinter_chain_add_reduce_scatter(c, a, 1, 2, o, e); }},
-      {"grouped_matmul",
-       [&](auto o, auto e) {
-         return sinter_chain_add_grouped_matmul(c, a, experts, slots, nullptr, o, e);
-       }},
+      {"scalar", CallOf(sinter_chain_add_scalar, c, 2.0, SINTER_DTYPE_F32)},
+      {"iota", CallOf(sinter_chain_add_iota, c, SINTER_DTYPE_S32, 2, dims, 1)},
+      {"matmul", CallOf(sinter_chain_add_matmul, c, a, w, &transposed)},
+      {"conv2d", CallOf(sinter_chain_add_conv2d, c, pixels, filter, &strided)},
+      {"conv2d of each channel", CallOf(sinter_chain_add_conv2d, c, pixels, each, &by_channel)},
+      {"window", CallOf(sinter_chain_add_window, c, pixels, zero, &by_two)},
+      {"max_pool2d", CallOf(sinter_chain_add_max_pool2d, c, pixels, &by_two)},
+      {"avg_pool2d", CallOf(sinter_chain_add_avg_pool2d, c, pixels, &inside)},
+      {"unary", CallOf(sinter_chain_add_unary, c, SINTER_UNARY_EXP, a)},
+      {"softplus", CallOf(sinter_chain_add_softplus, c, a)},
+      {"clamp", CallOf(sinter_chain_add_clamp, c, a, -1, HUGE_VAL)},
+      {"dequantize_u4", CallOf(sinter_chain_add_dequantize_u4, c, packed, a_scale, a_scale)},
+      {"dequantize_e2m1", CallOf(sinter_chain_add_dequantize_e2m1, c, packed, a_scale)},
+      {"binary", CallOf(sinter_chain_add_binary, c, SINTER_BINARY_MUL, a, a)},
+      {"compare", CallOf(sinter_chain_add_compare, c, SINTER_COMPARE_LT, a, a)},
+      {"select", CallOf(sinter_chain_add_select, c, p, a, a)},
+      {"cast", CallOf(sinter_chain_add_cast, c, a, SINTER_DTYPE_F16)},
+      {"broadcast", CallOf(sinter_chain_add_broadcast, c, a, 3, wide)},
+      {"transpose", CallOf(sinter_chain_add_transpose, c, a, 2, swap)},
+      {"reshape", CallOf(sinter_chain_add_reshape, c, a, 3, split)},
+      {"slice", CallOf(sinter_chain_add_slice, c, a, 2, starts, limits, steps)},
+      {"concat", CallOf(sinter_chain_add_concat, c, 2, pair, 1)},
+      {"gather", CallOf(sinter_chain_add_gather, c, w, ids, 0)},
+      {"scatter", CallOf(sinter_chain_add_scatter, c, a, ids, rows)},
+      {"all_reduce", CallOf(sinter_chain_add_all_reduce, c, a, 2)},
+      {"all_gather", CallOf(sinter_chain_add_all_gather, c, a, 1, 2)},
+      {"reduce_scatter", CallOf(sinter_chain_add_reduce_scatter, c, a, 1, 2)},
+      {"grouped_matmul", CallOf(sinter_chain_add_grouped_matmul, c, a, experts, slots, nullptr)},
       {"grouped_matmul_ends",
-       [&](auto o, auto e) {
-         return sinter_chain_add_grouped_matmul_ends(c, a, experts, ends, nullptr, o, e);
-       }},
+       CallOf(sinter_chain_add_grouped_matmul_ends, c, a, experts, ends, nullptr)},
       {"grouped_gated_ffn",
-       [&](auto o, auto e) {
-         return sinter_chain_add_grouped_gated_ffn(c, a, slots, factors, experts, down, &grouped, o,
-                                                   e);
-       }},
-      {"top_k", [&](auto o, auto e) { return sinter_chain_add_top_k(c, a, 2, o, e); }},
-      {"cumsum", [&](auto o, auto e) { return sinter_chain_add_cumsum(c, a, o, e); }},
-      {"argmax", [&](auto o, auto e) { return sinter_chain_add_argmax(c, a, o, e); }},
-      {"argmin", [&](auto o, auto e) { return sinter_chain_add_argmin(c, a, o, e); }},
-      {"random",
-       [&](auto o, auto e) { return sinter_chain_add_random(c, seed, seed, 2, dims, o, e); }},
-      {"reduce",
-       [&](auto o, auto e) {
-         return sinter_chain_add_reduce(c, SINTER_REDUCE_SUM, a, 1, last, &keep, o, e);
-       }},
-      {"activation",
-       [&](auto o,
-           auto e) { return sinter_chain_add_activation(c, SINTER_ACTIVATION_SILU, a, o, e); }},
-      {"swiglu", [&](auto o, auto e) { return sinter_chain_add_swiglu(c, a, a, o, e); }},
-      {"softmax",
-       [&](auto o, auto e) { return sinter_chain_add_softmax(c, a, -1, nullptr, o, e); }},
-      {"attention",
-       [&](auto o, auto e) { return sinter_chain_add_attention(c, a, a, a, nullptr, o, e); }},
-      {"layernorm",
-       [&](auto o, auto e) { return sinter_chain_add_layernorm(c, a, nullptr, o, e); }},
-      {"rmsnorm", [&](auto o, auto e) { return sinter_chain_add_rmsnorm(c, a, nullptr, o, e); }},
-      {"linear", [&](auto o, auto e) { return sinter_chain_add_linear(c, a, w, nullptr, o, e); }},
+       CallOf(sinter_chain_add_grouped_gated_ffn, c, a, slots, factors, experts, down, &grouped)},
+      {"top_k", CallOf(sinter_chain_add_top_k, c, a, 2)},
+      {"cumsum", CallOf(sinter_chain_add_cumsum, c, a)},
+      {"argmax", CallOf(sinter_chain_add_argmax, c, a)},
+      {"argmin", CallOf(sinter_chain_add_argmin, c, a)},
+      {"random", CallOf(sinter_chain_add_random, c, seed, seed, 2, dims)},
+      {"reduce", CallOf(sinter_chain_add_reduce, c, SINTER_REDUCE_SUM, a, 1, last, &keep)},
+      {"activation", CallOf(sinter_chain_add_activation, c, SINTER_ACTIVATION_SILU, a)},
+      {"swiglu", CallOf(sinter_chain_add_swiglu, c, a, a)},
+      {"softmax", CallOf(sinter_chain_add_softmax, c, a, -1, nullptr)},
+      {"attention", CallOf(sinter_chain_add_attention, c, a, a, a, nullptr)},
+      {"layernorm", CallOf(sinter_chain_add_layernorm, c, a, nullptr)},
+      {"rmsnorm", CallOf(sinter_chain_add_rmsnorm, c, a, nullptr)},
+      {"linear", CallOf(sinter_chain_add_linear, c, a, w, nullptr)},
   };
   for (const auto& [name, add] : adds) {
     SCOPED_TRACE(name);
@@ -162,30 +122,28 @@ TEST_F(ChainAbi, CellsAndRopeAdd) {
   const sinter_value three = Input(c, SINTER_DTYPE_F32, {4, 24});
   const sinter_value half = Input(c, SINTER_DTYPE_F32, {4, 4});
   sinter_value h = 0, next = 0;
-  Ok([&](sinter_error** e) { return sinter_chain_add_lstm_cell(c, gates, cell, &h, &next, e); });
+  Ok(sinter_chain_add_lstm_cell, c, gates, cell, &h, &next);
   EXPECT_GT(h, half);
   EXPECT_GT(next, half);
   EXPECT_NE(h, next);
-  Ok([&](sinter_error** e) { return sinter_chain_add_gru_cell(c, three, three, cell, &out, e); });
-  Ok([&](sinter_error** e) { return sinter_chain_add_rope(c, cell, half, half, &out, e); });
+  Ok(sinter_chain_add_gru_cell, c, three, three, cell, &out);
+  Ok(sinter_chain_add_rope, c, cell, half, half, &out);
 }
 
 TEST_F(ChainAbi, AValueHasTheTypeThatItsAddGaveIt) {
   const int32_t last[] = {1};
-  Ok([&](auto e) {
-    return sinter_chain_add_reduce(c, SINTER_REDUCE_MEAN, a, 1, last, nullptr, &out, e);
-  });
+  Ok(sinter_chain_add_reduce, c, SINTER_REDUCE_MEAN, a, 1, last, nullptr, &out);
   sinter_tensor_info info = SINTER_INIT(sinter_tensor_info);
-  Ok([&](auto e) { return sinter_x_chain_get_value(c, a, &info, e); });
+  Ok(sinter_x_chain_get_value, c, a, &info);
   EXPECT_EQ(info.dtype, SINTER_DTYPE_BF16);
   EXPECT_THAT(std::vector<int64_t>(info.dims, info.dims + info.rank),
               testing::ElementsAre(SINTER_DIM_M, 8));
-  Ok([&](auto e) { return sinter_x_chain_get_value(c, out, &info, e); });
+  Ok(sinter_x_chain_get_value, c, out, &info);
   EXPECT_EQ(info.dtype, SINTER_DTYPE_F32);
   EXPECT_THAT(std::vector<int64_t>(info.dims, info.dims + info.rank),
               testing::ElementsAre(SINTER_DIM_M));
   for (const sinter_value none : {SINTER_NO_VALUE, out + 1, -1}) {
-    const Result result = Try([&](auto e) { return sinter_x_chain_get_value(c, none, &info, e); });
+    const Result result = Try(sinter_x_chain_get_value, c, none, &info);
     EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT);
     EXPECT_THAT(result.message, HasSubstr("the chain has values 1 to 4"));
   }
@@ -202,24 +160,24 @@ sinter_scaled ScaledInput(sinter_chain* chain, int64_t rows, int64_t columns) {
 
 std::vector<uint8_t> FinishedDigest(sinter_chain* chain, std::vector<sinter_value> outputs) {
   for (const sinter_value value : outputs) {
-    Ok([&](auto e) { return sinter_chain_add_output(chain, value, nullptr, e); });
+    Ok(sinter_chain_add_output, chain, value, nullptr);
   }
-  Ok([&](auto e) { return sinter_chain_finish(chain, e); });
+  Ok(sinter_chain_finish, chain);
   std::vector<uint8_t> digest(32);
-  Ok([&](auto e) { return sinter_x_chain_get_digest(chain, digest.data(), e); });
+  Ok(sinter_x_chain_get_digest, chain, digest.data());
   return digest;
 }
 
 std::vector<uint8_t> DigestOfText(const char* line) {
   std::vector<uint8_t> digest(32);
   const ChainPtr chain = FromText(line);
-  Ok([&](auto e) { return sinter_x_chain_get_digest(chain.get(), digest.data(), e); });
+  Ok(sinter_x_chain_get_digest, chain.get(), digest.data());
   return digest;
 }
 
 sinter_value Rounded(sinter_chain* chain, sinter_value value) {
   sinter_value out = SINTER_NO_VALUE;
-  Ok([&](auto e) { return sinter_chain_add_cast(chain, value, SINTER_DTYPE_BF16, &out, e); });
+  Ok(sinter_chain_add_cast, chain, value, SINTER_DTYPE_BF16, &out);
   return out;
 }
 
@@ -233,7 +191,7 @@ TEST(ScaledAbi, QuantizeIsThatOfTheText) {
   options.granularity = SINTER_SCALE_GROUP;
   options.upper_bound = 3;
   sinter_scaled scaled{};
-  Ok([&](auto e) { return sinter_chain_add_quantize(c, x, &options, &scaled, e); });
+  Ok(sinter_chain_add_quantize, c, x, &options, &scaled);
   EXPECT_EQ(FinishedDigest(c, {scaled.codes, scaled.scale}),
             DigestOfText("quantize rows=M cols=256 granularity=group ue8m0=1 upper_bound=3"));
 }
@@ -246,7 +204,7 @@ TEST(ScaledAbi, ProductsAreThoseOfTheText) {
     const sinter_scaled w = ScaledInput(one.get(), 48, 64);
     sinter_linear_options options = SINTER_INIT(sinter_linear_options);
     options.activation = SINTER_ACTIVATION_RELU;
-    Ok([&](auto e) { return sinter_chain_add_scaled_matmul(one.get(), a, w, &options, &y, e); });
+    Ok(sinter_chain_add_scaled_matmul, one.get(), a, w, &options, &y);
     EXPECT_EQ(FinishedDigest(one.get(), {Rounded(one.get(), y)}),
               DigestOfText("scaled_matmul m=M n=48 k=64 act=relu"));
   }
@@ -255,9 +213,7 @@ TEST(ScaledAbi, ProductsAreThoseOfTheText) {
     const sinter_scaled w1 = ScaledInput(two.get(), 48, 64), w2 = ScaledInput(two.get(), 32, 48);
     sinter_gemm_chain_options options = SINTER_INIT(sinter_gemm_chain_options);
     options.activation = SINTER_ACTIVATION_GELU_ERF;
-    Ok([&](auto e) {
-      return sinter_chain_add_scaled_gemm_chain(two.get(), a, w1, w2, nullptr, &options, &y, e);
-    });
+    Ok(sinter_chain_add_scaled_gemm_chain, two.get(), a, w1, w2, nullptr, &options, &y);
     EXPECT_EQ(FinishedDigest(two.get(), {Rounded(two.get(), y)}),
               DigestOfText("scaled_gemm_chain m=M n=48 k=64 l=32 act=gelu_erf"));
   }
@@ -269,9 +225,7 @@ TEST(ScaledAbi, ProductsAreThoseOfTheText) {
   sinter_quantize_options quantize = SINTER_INIT(sinter_quantize_options);
   quantize.granularity = SINTER_SCALE_TENSOR;
   quantize.eps = 1e-6;
-  Ok([&](auto e) {
-    return sinter_chain_add_scaled_gated_ffn(c, a, gate, up, down, &quantize, &options, &y, e);
-  });
+  Ok(sinter_chain_add_scaled_gated_ffn, c, a, gate, up, down, &quantize, &options, &y);
   EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
             DigestOfText("scaled_gated_ffn m=M n=48 k=64 l=32 act=silu quantize=tensor "
                          "quantize_eps=1e-6"));
@@ -292,9 +246,7 @@ TEST(ScaledAbi, ProductsOfExpertsAreThoseOfTheText) {
     const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 64);
     const sinter_value ids = Input(c, SINTER_DTYPE_S32, {SINTER_DIM_M, 2});
     const sinter_scaled w = matrices(c, 48, 64);
-    Ok([&](auto e) {
-      return sinter_chain_add_scaled_grouped_matmul(c, a, w, ids, nullptr, &y, e);
-    });
+    Ok(sinter_chain_add_scaled_grouped_matmul, c, a, w, ids, nullptr, &y);
     EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
               DigestOfText("scaled_grouped_matmul m=M experts=6 top=2 n=48 k=64"));
   }
@@ -306,10 +258,7 @@ TEST(ScaledAbi, ProductsOfExpertsAreThoseOfTheText) {
   sinter_grouped_gated_ffn_options options = SINTER_INIT(sinter_grouped_gated_ffn_options);
   options.activation = SINTER_ACTIVATION_SILU;
   options.flags = SINTER_GROUPED_UP_FIRST;
-  Ok([&](auto e) {
-    return sinter_chain_add_scaled_grouped_gated_ffn(c, a, ids, weights, w1, w2, nullptr, &options,
-                                                     &y, e);
-  });
+  Ok(sinter_chain_add_scaled_grouped_gated_ffn, c, a, ids, weights, w1, w2, nullptr, &options, &y);
   EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
             DigestOfText("scaled_grouped_gated_ffn m=M experts=6 top=2 n=48 k=64 l=32 act=silu "
                          "order=up_gate"));
@@ -323,7 +272,7 @@ TEST(ScaledAbi, TheFlagOfFastSumsIsThatOfTheText) {
     const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 256), w = ScaledInput(c, 48, 256);
     sinter_linear_options options = SINTER_INIT(sinter_linear_options);
     options.flags = SINTER_ACCUMULATE_FAST;
-    Ok([&](auto e) { return sinter_chain_add_scaled_matmul(c, a, w, &options, &y, e); });
+    Ok(sinter_chain_add_scaled_matmul, c, a, w, &options, &y);
     EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
               DigestOfText("scaled_matmul m=M n=48 k=256 accumulate=fast"));
   }
@@ -333,9 +282,7 @@ TEST(ScaledAbi, TheFlagOfFastSumsIsThatOfTheText) {
     const sinter_scaled w2 = ScaledInput(c, 32, 160);
     sinter_gemm_chain_options options = SINTER_INIT(sinter_gemm_chain_options);
     options.flags = SINTER_ACCUMULATE_FAST;
-    Ok([&](auto e) {
-      return sinter_chain_add_scaled_gemm_chain(c, a, w1, w2, nullptr, &options, &y, e);
-    });
+    Ok(sinter_chain_add_scaled_gemm_chain, c, a, w1, w2, nullptr, &options, &y);
     EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
               DigestOfText("scaled_gemm_chain m=M n=160 k=256 l=32 act=identity accumulate=fast"));
   }
@@ -344,9 +291,7 @@ TEST(ScaledAbi, TheFlagOfFastSumsIsThatOfTheText) {
   const sinter_scaled up = ScaledInput(c, 160, 256), down = ScaledInput(c, 32, 160);
   sinter_gated_ffn_options options = SINTER_INIT(sinter_gated_ffn_options);
   options.flags = SINTER_ACCUMULATE_FAST;
-  Ok([&](auto e) {
-    return sinter_chain_add_scaled_gated_ffn(c, a, gate, up, down, nullptr, &options, &y, e);
-  });
+  Ok(sinter_chain_add_scaled_gated_ffn, c, a, gate, up, down, nullptr, &options, &y);
   EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
             DigestOfText("scaled_gated_ffn m=M n=160 k=256 l=32 act=identity accumulate=fast"));
 }
@@ -364,11 +309,10 @@ TEST(ScaledAbi, ErrorsNameTheField) {
   sinter_value y = SINTER_NO_VALUE;
   sinter_scaled scaled{};
   const auto message = [](auto add) { return Try(add).message; };
-  EXPECT_THAT(message([&](auto e) { return sinter_chain_add_scaled_matmul(c, a, w, &io, &y, e); }),
+  EXPECT_THAT(message(CallOf(sinter_chain_add_scaled_matmul, c, a, w, &io, &y)),
               HasSubstr("layout is 2, must be SINTER_LAYOUT_OI"));
-  EXPECT_THAT(
-      message([&](auto e) { return sinter_chain_add_linear(c, a.scale, a.scale, &fast, &y, e); }),
-      HasSubstr("flags"));
+  EXPECT_THAT(message(CallOf(sinter_chain_add_linear, c, a.scale, a.scale, &fast, &y)),
+              HasSubstr("flags"));
   EXPECT_THAT(message([&](auto e) {
                 return sinter_chain_add_scaled_matmul(c, {a.codes, 0}, w, nullptr, &y, e);
               }),
@@ -378,12 +322,10 @@ TEST(ScaledAbi, ErrorsNameTheField) {
         return sinter_chain_add_scaled_gemm_chain(c, a, w, {99, 1}, nullptr, nullptr, &y, e);
       }),
       HasSubstr("codes of w2 is value 99"));
-  EXPECT_THAT(
-      message([&](auto e) { return sinter_chain_add_quantize(c, a.scale, &wrong, &scaled, e); }),
-      HasSubstr("granularity is 9, which does not exist"));
-  EXPECT_THAT(
-      message([&](auto e) { return sinter_chain_add_quantize(c, a.scale, nullptr, nullptr, e); }),
-      HasSubstr("is null"));
+  EXPECT_THAT(message(CallOf(sinter_chain_add_quantize, c, a.scale, &wrong, &scaled)),
+              HasSubstr("granularity is 9, which does not exist"));
+  EXPECT_THAT(message(CallOf(sinter_chain_add_quantize, c, a.scale, nullptr, nullptr)),
+              HasSubstr("is null"));
   EXPECT_EQ(y, SINTER_NO_VALUE);
 }
 
@@ -414,111 +356,90 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
   using Add = std::function<sinter_status(sinter_error**)>;
   const std::pair<const char*, Add> rows[] = {
       {"op 3 (input): dtype is 9, must be a SINTER_DTYPE_* in [1, 8]",
-       [&](auto e) { return sinter_chain_add_input(c, 9, 0, nullptr, nullptr, &out, e); }},
+       CallOf(sinter_chain_add_input, c, 9, 0, nullptr, nullptr, &out)},
       {"op 3 (input): dims is null",
-       [&](auto e) { return sinter_chain_add_input(c, 1, 2, nullptr, nullptr, &out, e); }},
+       CallOf(sinter_chain_add_input, c, 1, 2, nullptr, nullptr, &out)},
       {"op 3 (input): rank is 7, must be at most 6",
-       [&](auto e) { return sinter_chain_add_input(c, 1, 7, seven, nullptr, &out, e); }},
+       CallOf(sinter_chain_add_input, c, 1, 7, seven, nullptr, &out)},
       {"op 3 (input): dims[0] is -7, must be in [1, 2^31 - 1] or SINTER_DIM_M",
-       [&](auto e) { return sinter_chain_add_input(c, 1, 1, bad_dims, nullptr, &out, e); }},
+       CallOf(sinter_chain_add_input, c, 1, 1, bad_dims, nullptr, &out)},
       {"op 3 (unary): kind is 0, must be a SINTER_UNARY_* in [1, ",
-       [&](auto e) { return sinter_chain_add_unary(c, 0, a, &out, e); }},
+       CallOf(sinter_chain_add_unary, c, 0, a, &out)},
       {"op 3 (unary): a is value 4, must be in [1, 3]",
-       [&](auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, 4, &out, e); }},
+       CallOf(sinter_chain_add_unary, c, SINTER_UNARY_EXP, 4, &out)},
       {"op 3 (unary): a is value -2147483648, must be in [1, 3]",
-       [&](auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, INT32_MIN, &out, e); }},
+       CallOf(sinter_chain_add_unary, c, SINTER_UNARY_EXP, INT32_MIN, &out)},
       {"op 3 (unary): a is SINTER_NO_VALUE",
-       [&](auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, 0, &out, e); }},
-      {"op 3 (binary): kind is 10",
-       [&](auto e) { return sinter_chain_add_binary(c, 10, a, a, &out, e); }},
+       CallOf(sinter_chain_add_unary, c, SINTER_UNARY_EXP, 0, &out)},
+      {"op 3 (binary): kind is 10", CallOf(sinter_chain_add_binary, c, 10, a, a, &out)},
       {"op 3 (binary): b is value -1",
-       [&](auto e) { return sinter_chain_add_binary(c, SINTER_BINARY_ADD, a, -1, &out, e); }},
-      {"op 3 (compare): kind is 7",
-       [&](auto e) { return sinter_chain_add_compare(c, 7, a, a, &out, e); }},
+       CallOf(sinter_chain_add_binary, c, SINTER_BINARY_ADD, a, -1, &out)},
+      {"op 3 (compare): kind is 7", CallOf(sinter_chain_add_compare, c, 7, a, a, &out)},
       {"op 3 (reduce): kind is 5",
-       [&](auto e) { return sinter_chain_add_reduce(c, 5, a, 0, nullptr, nullptr, &out, e); }},
-      {"op 3 (gather): ids is value 99",
-       [&](auto e) { return sinter_chain_add_gather(c, a, 99, 0, &out, e); }},
+       CallOf(sinter_chain_add_reduce, c, 5, a, 0, nullptr, nullptr, &out)},
+      {"op 3 (gather): ids is value 99", CallOf(sinter_chain_add_gather, c, a, 99, 0, &out)},
       {"op 3 (gather): dtype of ids is bf16, must be s32 or s64: cast it to s32",
-       [&](auto e) { return sinter_chain_add_gather(c, w, a, 0, &out, e); }},
-      {"op 3 (scatter): rows is value 99",
-       [&](auto e) { return sinter_chain_add_scatter(c, a, a, 99, &out, e); }},
+       CallOf(sinter_chain_add_gather, c, w, a, 0, &out)},
+      {"op 3 (scatter): rows is value 99", CallOf(sinter_chain_add_scatter, c, a, a, 99, &out)},
       {"op 3 (scatter): dtype of ids is bf16, must be s32 or s64: cast it to s32",
-       [&](auto e) { return sinter_chain_add_scatter(c, w, a, a, &out, e); }},
+       CallOf(sinter_chain_add_scatter, c, w, a, a, &out)},
       {"op 3 (all_reduce): ranks is 9, must be 1 to 8",
-       [&](auto e) { return sinter_chain_add_all_reduce(c, a, 9, &out, e); }},
+       CallOf(sinter_chain_add_all_reduce, c, a, 9, &out)},
       {"op 3 (all_gather): axis is 2, must be in [0, 1]",
-       [&](auto e) { return sinter_chain_add_all_gather(c, a, 2, 2, &out, e); }},
+       CallOf(sinter_chain_add_all_gather, c, a, 2, 2, &out)},
       {"op 3 (all_gather): axis 0 of x is M, must be constant: give ranks an axis of their own",
-       [&](auto e) { return sinter_chain_add_all_gather(c, a, 0, 2, &out, e); }},
+       CallOf(sinter_chain_add_all_gather, c, a, 0, 2, &out)},
       {"op 3 (reduce_scatter): ranks is 0, must be 1 to 8",
-       [&](auto e) { return sinter_chain_add_reduce_scatter(c, a, 1, 0, &out, e); }},
+       CallOf(sinter_chain_add_reduce_scatter, c, a, 1, 0, &out)},
       {"op 3 (grouped_matmul): w is value 99",
-       [&](auto e) { return sinter_chain_add_grouped_matmul(c, a, 99, a, nullptr, &out, e); }},
+       CallOf(sinter_chain_add_grouped_matmul, c, a, 99, a, nullptr, &out)},
       {"op 3 (grouped_matmul): dtype of ids is bf16, must be s32",
-       [&](auto e) { return sinter_chain_add_grouped_matmul(c, a, w, a, nullptr, &out, e); }},
+       CallOf(sinter_chain_add_grouped_matmul, c, a, w, a, nullptr, &out)},
       {"op 3 (grouped_matmul): ends is value 99",
-       [&](auto e) { return sinter_chain_add_grouped_matmul_ends(c, a, w, 99, nullptr, &out, e); }},
+       CallOf(sinter_chain_add_grouped_matmul_ends, c, a, w, 99, nullptr, &out)},
       {"op 3 (grouped_matmul): dtype of ends is bf16, must be s32: cast ends",
-       [&](auto e) { return sinter_chain_add_grouped_matmul_ends(c, a, w, a, nullptr, &out, e); }},
+       CallOf(sinter_chain_add_grouped_matmul_ends, c, a, w, a, nullptr, &out)},
       {"op 3 (grouped_gated_ffn): flags have both UP_FIRST and INTERLEAVED, must have one of them",
-       [&](auto e) {
-         return sinter_chain_add_grouped_gated_ffn(c, a, a, a, w, w, &both_orders, &out, e);
-       }},
+       CallOf(sinter_chain_add_grouped_gated_ffn, c, a, a, a, w, w, &both_orders, &out)},
       {"op 3 (grouped_gated_ffn): bias1 is value 99",
-       [&](auto e) {
-         return sinter_chain_add_grouped_gated_ffn(c, a, a, a, w, w, &bad_bias, &out, e);
-       }},
+       CallOf(sinter_chain_add_grouped_gated_ffn, c, a, a, a, w, w, &bad_bias, &out)},
       {"op 3 (scaled_grouped_gated_ffn): bias1 is given, must be SINTER_NO_VALUE: experts of 8 "
        "bits",
-       [&](auto e) {
-         return sinter_chain_add_scaled_grouped_gated_ffn(c, codes, a, a, codes, codes, nullptr,
-                                                          &bad_bias, &out, e);
-       }},
+       CallOf(sinter_chain_add_scaled_grouped_gated_ffn, c, codes, a, a, codes, codes, nullptr,
+              &bad_bias, &out)},
       {"op 3 (scaled_grouped_gated_ffn): limit is 7, must be 0: experts of 8 bits have",
-       [&](auto e) {
-         return sinter_chain_add_scaled_grouped_gated_ffn(c, codes, a, a, codes, codes, nullptr,
-                                                          &limited, &out, e);
-       }},
+       CallOf(sinter_chain_add_scaled_grouped_gated_ffn, c, codes, a, a, codes, codes, nullptr,
+              &limited, &out)},
       {"op 3 (grouped_gated_ffn): weights is value 99",
-       [&](auto e) {
-         return sinter_chain_add_grouped_gated_ffn(c, a, a, 99, w, w, nullptr, &out, e);
-       }},
+       CallOf(sinter_chain_add_grouped_gated_ffn, c, a, a, 99, w, w, nullptr, &out)},
       {"op 3 (top_k): count is 33, must be in [1, ",
-       [&](auto e) { return sinter_chain_add_top_k(c, a, 33, &out, e); }},
-      {"op 3 (scan): x is value 99",
-       [&](auto e) { return sinter_chain_add_cumsum(c, 99, &out, e); }},
-      {"op 3 (argmax): x is value 99",
-       [&](auto e) { return sinter_chain_add_argmax(c, 99, &out, e); }},
+       CallOf(sinter_chain_add_top_k, c, a, 33, &out)},
+      {"op 3 (scan): x is value 99", CallOf(sinter_chain_add_cumsum, c, 99, &out)},
+      {"op 3 (argmax): x is value 99", CallOf(sinter_chain_add_argmax, c, 99, &out)},
       {"op 3 (random): dtype of seed is bf16, must be s32 or s64",
-       [&](auto e) { return sinter_chain_add_random(c, a, a, 0, nullptr, &out, e); }},
+       CallOf(sinter_chain_add_random, c, a, a, 0, nullptr, &out)},
       {"op 3 (concat): operands[1] is value 99",
-       [&](auto e) { return sinter_chain_add_concat(c, 2, dangling, 0, &out, e); }},
+       CallOf(sinter_chain_add_concat, c, 2, dangling, 0, &out)},
       {"op 3 (concat): operands has 65 entries, at most 64",
-       [&](auto e) { return sinter_chain_add_concat(c, 65, dangling, 0, &out, e); }},
-      {"op 3 (activation): activation is 5",
-       [&](auto e) { return sinter_chain_add_activation(c, 5, a, &out, e); }},
-      {"op 3 (softmax): mask is value 77",
-       [&](auto e) { return sinter_chain_add_softmax(c, a, 1, &mask, &out, e); }},
-      {"op 3 (rmsnorm): beta is given",
-       [&](auto e) { return sinter_chain_add_rmsnorm(c, a, &beta, &out, e); }},
-      {"op 3 (output): value is value 50",
-       [&](auto e) { return sinter_chain_add_output(c, 50, nullptr, e); }},
-      {"matmul", [&](auto e) { return sinter_chain_add_matmul(c, a, w, nullptr, &out, e); }},
+       CallOf(sinter_chain_add_concat, c, 65, dangling, 0, &out)},
+      {"op 3 (activation): activation is 5", CallOf(sinter_chain_add_activation, c, 5, a, &out)},
+      {"op 3 (softmax): mask is value 77", CallOf(sinter_chain_add_softmax, c, a, 1, &mask, &out)},
+      {"op 3 (rmsnorm): beta is given", CallOf(sinter_chain_add_rmsnorm, c, a, &beta, &out)},
+      {"op 3 (output): value is value 50", CallOf(sinter_chain_add_output, c, 50, nullptr)},
+      {"matmul", CallOf(sinter_chain_add_matmul, c, a, w, nullptr, &out)},
       {"op 3 (conv2d): rank of x is 2, must be 4",
-       [&](auto e) { return sinter_chain_add_conv2d(c, a, w, &grouped, &out, e); }},
+       CallOf(sinter_chain_add_conv2d, c, a, w, &grouped, &out)},
       {"op 3 (conv2d): filter is 3, must be OHWI or HWIO",
-       [&](auto e) { return sinter_chain_add_conv2d(c, a, w, &no_filter, &out, e); }},
+       CallOf(sinter_chain_add_conv2d, c, a, w, &no_filter, &out)},
       {"op 3 (conv2d): pad top is -1, must be in [0, 1024]",
-       [&](auto e) { return sinter_chain_add_conv2d(c, a, w, &negative, &out, e); }},
+       CallOf(sinter_chain_add_conv2d, c, a, w, &negative, &out)},
       {"op 3 (window): rank of x is 2, must be 4",
-       [&](auto e) { return sinter_chain_add_window(c, a, a, &none, &out, e); }},
+       CallOf(sinter_chain_add_window, c, a, a, &none, &out)},
       {"op 3 (max_pool2d): rank of x is 2, must be 4",
-       [&](auto e) { return sinter_chain_add_max_pool2d(c, a, &none, &out, e); }},
+       CallOf(sinter_chain_add_max_pool2d, c, a, &none, &out)},
       {"op 3 (avg_pool2d): x is value 77",
-       [&](auto e) { return sinter_chain_add_avg_pool2d(c, 77, nullptr, &out, e); }},
-      {"op 3 (conv2d): w is value 77",
-       [&](auto e) { return sinter_chain_add_conv2d(c, a, 77, nullptr, &out, e); }},
+       CallOf(sinter_chain_add_avg_pool2d, c, 77, nullptr, &out)},
+      {"op 3 (conv2d): w is value 77", CallOf(sinter_chain_add_conv2d, c, a, 77, nullptr, &out)},
   };
   for (const auto& [message, add] : rows) {
     const Result result = Try(add);
@@ -530,51 +451,46 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
 }
 
 TEST_F(ChainAbi, AFailedAddLeavesTheChainAsItWas) {
-  EXPECT_NE(Try([&](auto e) { return sinter_chain_add_swiglu(c, a, w, &out, e); }).status,
-            SINTER_OK);
+  EXPECT_NE(Try(sinter_chain_add_swiglu, c, a, w, &out).status, SINTER_OK);
   EXPECT_EQ(Input(c, SINTER_DTYPE_F32, {1}), 4);
 }
 
 TEST_F(ChainAbi, AFinishedChainIsFrozenAndDescribed) {
   sinter_value y = 0;
-  Ok([&](auto e) { return sinter_chain_add_linear(c, a, w, nullptr, &y, e); });
+  Ok(sinter_chain_add_linear, c, a, w, nullptr, &y);
   sinter_value masked = 0, cast = 0;
-  Ok([&](auto e) { return sinter_chain_add_select(c, p, a, a, &masked, e); });
-  Ok([&](auto e) { return sinter_chain_add_cast(c, y, SINTER_DTYPE_BF16, &cast, e); });
-  Ok([&](auto e) { return sinter_chain_add_output(c, cast, nullptr, e); });
-  Ok([&](auto e) { return sinter_chain_add_output(c, masked, nullptr, e); });
+  Ok(sinter_chain_add_select, c, p, a, a, &masked);
+  Ok(sinter_chain_add_cast, c, y, SINTER_DTYPE_BF16, &cast);
+  Ok(sinter_chain_add_output, c, cast, nullptr);
+  Ok(sinter_chain_add_output, c, masked, nullptr);
   EXPECT_EQ(sinter_chain_get_input_count(c), 0u);
-  Ok([&](auto e) { return sinter_chain_finish(c, e); });
+  Ok(sinter_chain_finish, c);
   EXPECT_EQ(sinter_chain_get_input_count(c), 3u);
   EXPECT_EQ(sinter_chain_get_output_count(c), 2u);
   EXPECT_EQ(sinter_chain_uses_m(c), 1);
 
   sinter_tensor_info info = SINTER_INIT(sinter_tensor_info);
-  Ok([&](auto e) { return sinter_chain_get_buffer(c, 1, 5, &info, e); });
+  Ok(sinter_chain_get_buffer, c, 1, 5, &info);
   EXPECT_EQ(info.flags, static_cast<uint32_t>(SINTER_INPUT_CONSTANT));
   EXPECT_EQ(info.rank, 2u);
   EXPECT_EQ(info.bytes, 16u * 8 * 2);
-  Ok([&](auto e) { return sinter_chain_get_buffer(c, 3, 5, &info, e); });
+  Ok(sinter_chain_get_buffer, c, 3, 5, &info);
   EXPECT_EQ(info.dtype, SINTER_DTYPE_BF16);
   EXPECT_EQ(info.dims[0], 5);
   EXPECT_EQ(info.dims[1], 16);
   EXPECT_EQ(info.strides[0], 16);
   EXPECT_EQ(info.bytes, 5u * 16 * 2);
-  EXPECT_EQ(Try([&](auto e) { return sinter_chain_get_buffer(c, 5, 5, &info, e); }).status,
-            SINTER_OUT_OF_RANGE);
+  EXPECT_EQ(Try(sinter_chain_get_buffer, c, 5, 5, &info).status, SINTER_OUT_OF_RANGE);
 
-  const Result late =
-      Try([&](auto e) { return sinter_chain_add_cast(c, a, SINTER_DTYPE_F32, &out, e); });
+  const Result late = Try(sinter_chain_add_cast, c, a, SINTER_DTYPE_F32, &out);
   EXPECT_EQ(late.status, SINTER_FAILED_PRECONDITION);
-  EXPECT_EQ(Try([&](auto e) { return sinter_chain_finish(c, e); }).status,
-            SINTER_FAILED_PRECONDITION);
+  EXPECT_EQ(Try(sinter_chain_finish, c).status, SINTER_FAILED_PRECONDITION);
 }
 
 TEST_F(ChainAbi, FinishNeedsAnOutputAndNoDeadValue) {
-  EXPECT_EQ(Try([&](auto e) { return sinter_chain_finish(c, e); }).status,
-            SINTER_FAILED_PRECONDITION);
-  Ok([&](auto e) { return sinter_chain_add_output(c, a, nullptr, e); });
-  EXPECT_EQ(Try([&](auto e) { return sinter_chain_finish(c, e); }).status, SINTER_INVALID_ARGUMENT);
+  EXPECT_EQ(Try(sinter_chain_finish, c).status, SINTER_FAILED_PRECONDITION);
+  Ok(sinter_chain_add_output, c, a, nullptr);
+  EXPECT_EQ(Try(sinter_chain_finish, c).status, SINTER_INVALID_ARGUMENT);
 }
 
 TEST_F(ChainAbi, StridesAliasesAndNamesArrive) {
@@ -584,17 +500,15 @@ TEST_F(ChainAbi, StridesAliasesAndNamesArrive) {
   options.name = "hidden";
   options.strides = strides;
   sinter_value x = 0, y = 0;
-  Ok([&](auto e) {
-    return sinter_chain_add_input(strided.get(), SINTER_DTYPE_F32, 2, dims, &options, &x, e);
-  });
-  Ok([&](auto e) { return sinter_chain_add_unary(strided.get(), SINTER_UNARY_EXP, x, &y, e); });
+  Ok(sinter_chain_add_input, strided.get(), SINTER_DTYPE_F32, 2, dims, &options, &x);
+  Ok(sinter_chain_add_unary, strided.get(), SINTER_UNARY_EXP, x, &y);
   sinter_output_options output = SINTER_INIT(sinter_output_options);
   output.alias = x;
   output.strides = strides;
-  Ok([&](auto e) { return sinter_chain_add_output(strided.get(), y, &output, e); });
-  Ok([&](auto e) { return sinter_chain_finish(strided.get(), e); });
+  Ok(sinter_chain_add_output, strided.get(), y, &output);
+  Ok(sinter_chain_finish, strided.get());
   sinter_tensor_info info = SINTER_INIT(sinter_tensor_info);
-  Ok([&](auto e) { return sinter_chain_get_buffer(strided.get(), 0, 3, &info, e); });
+  Ok(sinter_chain_get_buffer, strided.get(), 0, 3, &info);
   EXPECT_STREQ(info.name, "hidden");
   EXPECT_EQ(info.strides[0], 32);
   EXPECT_EQ(info.bytes, (2u * 32 + 8) * 4);
@@ -603,15 +517,15 @@ TEST_F(ChainAbi, StridesAliasesAndNamesArrive) {
 TEST(ChainAbiText, TextJsonAndBuilderMeanTheSame) {
   uint8_t from_text[32], from_json[32], from_builder[32];
   const ChainPtr text = FromText("gated_ffn m=M n=64 k=32 l=32 act=silu layout=oi dtype=bf16");
-  Ok([&](auto e) { return sinter_x_chain_get_digest(text.get(), from_text, e); });
+  Ok(sinter_x_chain_get_digest, text.get(), from_text);
 
   sinter_x_text* json = nullptr;
-  Ok([&](auto e) { return sinter_x_chain_to_json(text.get(), &json, e); });
+  Ok(sinter_x_chain_to_json, text.get(), &json);
   const TextPtr owned(json);
   sinter_chain* reread = nullptr;
-  Ok([&](auto e) { return sinter_x_chain_from_json(sinter_x_text_get(json), &reread, e); });
+  Ok(sinter_x_chain_from_json, sinter_x_text_get(json), &reread);
   const ChainPtr reread_owned(reread);
-  Ok([&](auto e) { return sinter_x_chain_get_digest(reread, from_json, e); });
+  Ok(sinter_x_chain_get_digest, reread, from_json);
 
   const ChainPtr built = EmptyChain();
   const sinter_value a = Input(built.get(), SINTER_DTYPE_BF16, {SINTER_DIM_M, 32});
@@ -621,10 +535,10 @@ TEST(ChainAbiText, TextJsonAndBuilderMeanTheSame) {
   sinter_gated_ffn_options options = SINTER_INIT(sinter_gated_ffn_options);
   options.activation = SINTER_ACTIVATION_SILU;
   sinter_value y = 0;
-  Ok([&](auto e) { return sinter_chain_add_gated_ffn(built.get(), a, g, u, d, &options, &y, e); });
-  Ok([&](auto e) { return sinter_chain_add_output(built.get(), y, nullptr, e); });
-  Ok([&](auto e) { return sinter_chain_finish(built.get(), e); });
-  Ok([&](auto e) { return sinter_x_chain_get_digest(built.get(), from_builder, e); });
+  Ok(sinter_chain_add_gated_ffn, built.get(), a, g, u, d, &options, &y);
+  Ok(sinter_chain_add_output, built.get(), y, nullptr);
+  Ok(sinter_chain_finish, built.get());
+  Ok(sinter_x_chain_get_digest, built.get(), from_builder);
   EXPECT_EQ(std::memcmp(from_text, from_json, 32), 0);
   EXPECT_EQ(std::memcmp(from_text, from_builder, 32), 0);
 }
@@ -669,17 +583,15 @@ TEST(ChainAbiText, GroupedGatedFfnsMeanTheirTextWithEveryOption) {
     options.beta = given.beta;
     options.limit = given.limit;
     sinter_value y = 0;
-    Ok([&](auto e) {
-      return sinter_chain_add_grouped_gated_ffn(c, x, ids, factors, w1, w2, &options, &y, e);
-    });
-    Ok([&](auto e) { return sinter_chain_add_output(c, y, nullptr, e); });
-    Ok([&](auto e) { return sinter_chain_finish(c, e); });
+    Ok(sinter_chain_add_grouped_gated_ffn, c, x, ids, factors, w1, w2, &options, &y);
+    Ok(sinter_chain_add_output, c, y, nullptr);
+    Ok(sinter_chain_finish, c);
     uint8_t digest[32], of_text[32];
-    Ok([&](auto e) { return sinter_x_chain_get_digest(c, digest, e); });
+    Ok(sinter_x_chain_get_digest, c, digest);
     const std::string line =
         std::string("grouped_gated_ffn m=M experts=4 top=2 n=24 k=32 l=40 act=silu") + given.keys;
     const ChainPtr text = FromText(line.c_str());
-    Ok([&](auto e) { return sinter_x_chain_get_digest(text.get(), of_text, e); });
+    Ok(sinter_x_chain_get_digest, text.get(), of_text);
     EXPECT_EQ(std::memcmp(digest, of_text, 32), 0) << line;
   }
 }
@@ -695,18 +607,16 @@ TEST(ChainAbiText, GroupedMatmulByEndsMeansItsText) {
     sinter_matmul_options options = SINTER_INIT(sinter_matmul_options);
     options.flags = io ? 0 : SINTER_MATMUL_TRANSPOSE_B;
     sinter_value y = 0;
-    Ok([&](auto e) {
-      return sinter_chain_add_grouped_matmul_ends(c, a, w, ends, &options, &y, e);
-    });
-    Ok([&](auto e) { return sinter_chain_add_cast(c, y, SINTER_DTYPE_BF16, &y, e); });
-    Ok([&](auto e) { return sinter_chain_add_output(c, y, nullptr, e); });
-    Ok([&](auto e) { return sinter_chain_finish(c, e); });
+    Ok(sinter_chain_add_grouped_matmul_ends, c, a, w, ends, &options, &y);
+    Ok(sinter_chain_add_cast, c, y, SINTER_DTYPE_BF16, &y);
+    Ok(sinter_chain_add_output, c, y, nullptr);
+    Ok(sinter_chain_finish, c);
     uint8_t digest[32], of_text[32];
-    Ok([&](auto e) { return sinter_x_chain_get_digest(c, digest, e); });
+    Ok(sinter_x_chain_get_digest, c, digest);
     const std::string line =
         std::string("grouped_matmul_ends m=M experts=4 n=24 k=32 layout=") + (io ? "io" : "oi");
     const ChainPtr text = FromText(line.c_str());
-    Ok([&](auto e) { return sinter_x_chain_get_digest(text.get(), of_text, e); });
+    Ok(sinter_x_chain_get_digest, text.get(), of_text);
     EXPECT_EQ(std::memcmp(digest, of_text, 32), 0) << line;
   }
 }
@@ -717,7 +627,7 @@ TEST(ChainAbiText, ALineGivesMAndItsCanonicalForm) {
   int64_t m = 0;
   const char* given =
       "X1 gemm_chain l=64 k=32 n=64 m=48 act=relu dtype=bf16 layout=io bias2=1 # note";
-  Ok([&](auto e) { return sinter_x_chain_from_text(given, &chain, &m, &line, e); });
+  Ok(sinter_x_chain_from_text, given, &chain, &m, &line);
   const ChainPtr owned_chain(chain);
   const TextPtr owned(line);
   EXPECT_EQ(m, 48);

@@ -11,7 +11,7 @@ using Digest = std::vector<uint8_t>;
 
 Digest DigestOf(const sinter_chain* chain) {
   Digest digest(32);
-  Ok([&](auto e) { return sinter_x_chain_get_digest(chain, digest.data(), e); });
+  Ok(sinter_x_chain_get_digest, chain, digest.data());
   return digest;
 }
 
@@ -27,9 +27,9 @@ Digest OfC(const std::vector<std::vector<int64_t>>& inputs, const Add& add) {
     values.push_back(Input(chain.get(), SINTER_DTYPE_BF16, dims, flags));
   }
   sinter_value out = add(chain.get(), values);
-  Ok([&](auto e) { return sinter_chain_add_cast(chain.get(), out, SINTER_DTYPE_BF16, &out, e); });
-  Ok([&](auto e) { return sinter_chain_add_output(chain.get(), out, nullptr, e); });
-  Ok([&](auto e) { return sinter_chain_finish(chain.get(), e); });
+  Ok(sinter_chain_add_cast, chain.get(), out, SINTER_DTYPE_BF16, &out);
+  Ok(sinter_chain_add_output, chain.get(), out, nullptr);
+  Ok(sinter_chain_finish, chain.get());
   return DigestOf(chain.get());
 }
 
@@ -48,7 +48,7 @@ Digest Softmax(double scale) {
     sinter_softmax_options options = SINTER_INIT(sinter_softmax_options);
     options.scale = scale;
     sinter_value out = SINTER_NO_VALUE;
-    Ok([&](auto e) { return sinter_chain_add_softmax(chain, in[0], -1, &options, &out, e); });
+    Ok(sinter_chain_add_softmax, chain, in[0], -1, &options, &out);
     return out;
   });
 }
@@ -59,7 +59,7 @@ Digest Linear(sinter_activation activation, sinter_layout layout, int64_t rows, 
     options.activation = activation;
     options.layout = layout;
     sinter_value out = SINTER_NO_VALUE;
-    Ok([&](auto e) { return sinter_chain_add_linear(chain, in[0], in[1], &options, &out, e); });
+    Ok(sinter_chain_add_linear, chain, in[0], in[1], &options, &out);
     return out;
   });
 }
@@ -73,7 +73,7 @@ Digest Convolution(sinter_filter filter, int32_t stride) {
     options.filter = filter;
     options.stride_height = options.stride_width = stride;
     sinter_value out = SINTER_NO_VALUE;
-    Ok([&](auto e) { return sinter_chain_add_conv2d(chain, in[0], in[1], &options, &out, e); });
+    Ok(sinter_chain_add_conv2d, chain, in[0], in[1], &options, &out);
     return out;
   });
 }
@@ -158,9 +158,8 @@ TEST(Defaults, ZeroIsNoValueOfItsOwn) {
   for (const Row& row : Rows()) {
     if (row.value == 0 || row.key == std::string("layout")) continue;
     sinter_chain* chain = nullptr;
-    const Result result = Try([&](auto e) {
-      return sinter_x_chain_from_text(With(row, "0").c_str(), &chain, nullptr, nullptr, e);
-    });
+    const Result result =
+        Try(sinter_x_chain_from_text, With(row, "0").c_str(), &chain, nullptr, nullptr);
     EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT) << row.line;
     EXPECT_THAT(result.message, HasSubstr(absl::StrCat(row.key, " is 0, must ")));
   }

@@ -48,38 +48,28 @@ TEST(ErrorFields, OfAddsNameTheOpThatWasNotAdded) {
     std::function<sinter_status(sinter_error**)> call;
   };
   const Row rows[] = {
-      {{3, "a", "9", "in [1, 3]"},
-       [&](auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, 9, &out, e); }},
+      {{3, "a", "9", "in [1, 3]"}, CallOf(sinter_chain_add_unary, c, SINTER_UNARY_EXP, 9, &out)},
       {{3, "a", "SINTER_NO_VALUE", "a value"},
-       [&](auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, 0, &out, e); }},
+       CallOf(sinter_chain_add_unary, c, SINTER_UNARY_EXP, 0, &out)},
       {{3, "kind", "99", "a SINTER_UNARY_* in [1, 21]"},
-       [&](auto e) { return sinter_chain_add_unary(c, 99, x, &out, e); }},
+       CallOf(sinter_chain_add_unary, c, 99, x, &out)},
       {{3, "dtype of a", "s32", "f32, f16 or bf16"},
-       [&](auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, s, &out, e); }},
+       CallOf(sinter_chain_add_unary, c, SINTER_UNARY_EXP, s, &out)},
       {{3, "dimension 1", "0", "in [1, 2^31 - 1] or M"},
-       [&](auto e) {
-         return sinter_chain_add_input(c, SINTER_DTYPE_F32, 2, wrong_dims, nullptr, &out, e);
-       }},
+       CallOf(sinter_chain_add_input, c, SINTER_DTYPE_F32, 2, wrong_dims, nullptr, &out)},
       {{3, "dims[0]", "-7", "in [1, 2^31 - 1] or SINTER_DIM_M"},
-       [&](auto e) {
-         return sinter_chain_add_input(c, SINTER_DTYPE_F32, 1, dims, nullptr, &out, e);
-       }},
+       CallOf(sinter_chain_add_input, c, SINTER_DTYPE_F32, 1, dims, nullptr, &out)},
       {{3, "rank", "7", "at most 6"},
-       [&](auto e) {
-         return sinter_chain_add_input(c, SINTER_DTYPE_F32, 7, dims, nullptr, &out, e);
-       }},
+       CallOf(sinter_chain_add_input, c, SINTER_DTYPE_F32, 7, dims, nullptr, &out)},
       {{3, "axis", "5", "in [0, 1]"},
-       [&](auto e) {
-         return sinter_chain_add_reduce(c, SINTER_REDUCE_SUM, x, 1, &axis, nullptr, &out, e);
-       }},
-      {{3, "axis", "9", "in [-2, 1]"},
-       [&](auto e) { return sinter_chain_add_softmax(c, x, 9, nullptr, &out, e); }},
+       CallOf(sinter_chain_add_reduce, c, SINTER_REDUCE_SUM, x, 1, &axis, nullptr, &out)},
+      {{3, "axis", "9", "in [-2, 1]"}, CallOf(sinter_chain_add_softmax, c, x, 9, nullptr, &out)},
       {{3, "eps", "2", "more than 0 in f32 and at most 1"},
-       [&](auto e) { return sinter_chain_add_rmsnorm(c, x, &norm, &out, e); }},
+       CallOf(sinter_chain_add_rmsnorm, c, x, &norm, &out)},
       {{3, "", "", ""},  // two operands disagree: no field of one of them
-       [&](auto e) { return sinter_chain_add_matmul(c, x, w, nullptr, &out, e); }},
+       CallOf(sinter_chain_add_matmul, c, x, w, nullptr, &out)},
       {{-1, "out_value", "null", ""},
-       [&](auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, x, nullptr, e); }},
+       CallOf(sinter_chain_add_unary, c, SINTER_UNARY_EXP, x, nullptr)},
   };
   for (const Row& row : rows) ExpectFields(Try(row.call), row.expected);
 }
@@ -96,8 +86,7 @@ TEST(ErrorFields, OfTextsAndDocuments) {
   };
   for (const auto& row : lines) {
     sinter_chain* none = nullptr;
-    const Result result =
-        Try([&](auto e) { return sinter_x_chain_from_text(row.line, &none, nullptr, nullptr, e); });
+    const Result result = Try(sinter_x_chain_from_text, row.line, &none, nullptr, nullptr);
     EXPECT_EQ(result.field, row.expected.field) << result.message;
     EXPECT_EQ(result.value, row.expected.value) << result.message;
     if (row.expected.bound[0] != 0) {
@@ -114,8 +103,7 @@ TEST(ErrorFields, OfTextsAndDocuments) {
   };
   for (const auto& row : documents) {
     sinter_chain* none = nullptr;
-    ExpectFields(Try([&](auto e) { return sinter_x_chain_from_json(row.json, &none, e); }),
-                 row.expected);
+    ExpectFields(Try(sinter_x_chain_from_json, row.json, &none), row.expected);
   }
 }
 
@@ -124,8 +112,7 @@ TEST(ErrorFields, OfCallsNameTheOption) {
   ChainPtr chain = FromText(kSmall);
   sinter_plan* none = nullptr;
   const auto prepare = [&](const sinter_prepare_options& options, int64_t m) {
-    return Try(
-        [&](auto e) { return sinter_prepare(context.get(), chain.get(), m, &options, &none, e); });
+    return Try(sinter_prepare, context.get(), chain.get(), m, &options, &none);
   };
   sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
   ExpectFields(prepare(options, -3), {-1, "m", "-3", ">= 0"});
@@ -144,10 +131,7 @@ TEST(ErrorFields, OfCallsNameTheOption) {
   const sinter_chain* chains[] = {chain.get(), nullptr};
   const int64_t ms[] = {1, 1};
   sinter_plan* plans[2] = {};
-  ExpectFields(Try([&](auto e) {
-                 return sinter_prepare_many(context.get(), 2, chains, ms, nullptr, plans, nullptr,
-                                            e);
-               }),
+  ExpectFields(Try(sinter_prepare_many, context.get(), 2, chains, ms, nullptr, plans, nullptr),
                {-1, "chain", "null", ""});
 }
 
@@ -156,13 +140,12 @@ Result Refused(const std::function<sinter_value(sinter_chain*)>& adds, uint32_t 
   ContextPtr context = MakeTarget();
   ChainPtr chain = EmptyChain();
   const sinter_value result = adds(chain.get());
-  Ok([&](auto e) { return sinter_chain_add_output(chain.get(), result, nullptr, e); });
-  Ok([&](auto e) { return sinter_chain_finish(chain.get(), e); });
+  Ok(sinter_chain_add_output, chain.get(), result, nullptr);
+  Ok(sinter_chain_finish, chain.get());
   sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
   options.flags = flags;
   sinter_plan* none = nullptr;
-  return Try(
-      [&](auto e) { return sinter_prepare(context.get(), chain.get(), 32, &options, &none, e); });
+  return Try(sinter_prepare, context.get(), chain.get(), 32, &options, &none);
 }
 
 TEST(ErrorFields, OfPlanningNameTheOpThatNoKernelTakes) {
@@ -170,7 +153,7 @@ TEST(ErrorFields, OfPlanningNameTheOpThatNoKernelTakes) {
     const sinter_value x = Input(c, SINTER_DTYPE_F32, {SINTER_DIM_M, 64});
     const sinter_value w = Input(c, SINTER_DTYPE_F32, {64, 64}, SINTER_INPUT_CONSTANT);
     sinter_value product = 0;
-    Ok([&](auto e) { return sinter_chain_add_matmul(c, x, w, nullptr, &product, e); });
+    Ok(sinter_chain_add_matmul, c, x, w, nullptr, &product);
     return product;
   };
   const Result product = Refused(of_f32);
@@ -180,9 +163,7 @@ TEST(ErrorFields, OfPlanningNameTheOpThatNoKernelTakes) {
     const int32_t axis = 0;
     const sinter_value x = Input(c, SINTER_DTYPE_F32, {SINTER_DIM_M, 64});
     sinter_value sum = 0;
-    Ok([&](auto e) {
-      return sinter_chain_add_reduce(c, SINTER_REDUCE_SUM, x, 1, &axis, nullptr, &sum, e);
-    });
+    Ok(sinter_chain_add_reduce, c, SINTER_REDUCE_SUM, x, 1, &axis, nullptr, &sum);
     return sum;
   };
   const Result rows = Refused(of_rows, SINTER_PREPARE_BATCH_INVARIANT);

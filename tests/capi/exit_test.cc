@@ -10,7 +10,7 @@ constexpr int kUnderWay = 0, kEnded = 1, kRefused = 2, kNoCompiler = 3;
 int EndOf(const sinter_pending* pending) {
   if (sinter_pending_poll(pending) == 0) return kUnderWay;
   sinter_plan* plan = nullptr;
-  const Result result = Try([&](auto e) { return sinter_pending_get(pending, 0, &plan, e); });
+  const Result result = Try(sinter_pending_get, pending, 0, &plan);
   return result.status == SINTER_UNAVAILABLE ? kNoCompiler : kEnded;
 }
 
@@ -21,17 +21,15 @@ int PrepareAnd(bool warm, const std::function<void(const sinter_pending*)>& at_s
   if (warm) {
     const ChainPtr first = FromText("matmul m=M n=64 k=64");
     sinter_plan* plan = nullptr;
-    const Result result = Try(
-        [&](auto e) { return sinter_prepare(context.get(), first.get(), 1, nullptr, &plan, e); });
+    const Result result = Try(sinter_prepare, context.get(), first.get(), 1, nullptr, &plan);
     if (result.status != SINTER_OK) {
       _exit(result.status == SINTER_UNAVAILABLE ? kNoCompiler : kRefused);
     }
   }
   const ChainPtr chain = FromText("gated_ffn m=M n=3072 k=1024 l=1024 act=silu");
   sinter_pending* pending = nullptr;
-  const Result result = Try([&](auto e) {
-    return sinter_prepare_async(context.get(), chain.get(), 20, nullptr, &pending, e);
-  });
+  const Result result =
+      Try(sinter_prepare_async, context.get(), chain.get(), 20, nullptr, &pending);
   if (result.status != SINTER_OK) std::exit(kRefused);
   at_start(pending);
   std::exit(EndOf(pending));

@@ -13,7 +13,7 @@ ContextPtr OnGpu(int device) {
   options.driver_path = FAKE_LIBCUDA;
   options.log_level = SINTER_LOG_OFF;
   sinter_context* context = nullptr;
-  Ok([&](sinter_error** e) { return sinter_context_create(&options, &context, e); });
+  Ok(sinter_context_create, &options, &context);
   return ContextPtr(context);
 }
 
@@ -69,9 +69,7 @@ TEST(Group, TwoRanksMeetLiveAndAbort) {
       const ContextPtr context = OnGpu(r);
       const Side side{&meeting, r};
       const sinter_group_options options = Options(side);
-      Ok([&](sinter_error** e) {
-        return sinter_group_create(context.get(), &options, &made[r], e);
-      });
+      Ok(sinter_group_create, context.get(), &options, &made[r]);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -80,8 +78,7 @@ TEST(Group, TwoRanksMeetLiveAndAbort) {
   EXPECT_EQ(sinter_group_get_status(first.get(), &rank, nullptr), SINTER_OK);
   EXPECT_EQ(rank, -1);
   EXPECT_EQ(sinter_group_abort(second.get(), nullptr), SINTER_OK);
-  const Result ended =
-      Try([&](sinter_error** e) { return sinter_group_get_status(second.get(), &rank, e); });
+  const Result ended = Try(sinter_group_get_status, second.get(), &rank);
   EXPECT_EQ(ended.status, SINTER_ABORTED);
   EXPECT_EQ(rank, 1);
   EXPECT_THAT(ended.message, HasSubstr("rank 1 aborted the group"));
@@ -101,8 +98,7 @@ std::vector<Result> CreateBoth(
       sinter_context* used = context.get();
       of(r, options, used);
       if (used == nullptr) used = target.get();  // one without a GPU
-      results[static_cast<size_t>(r)] =
-          Try([&](sinter_error** e) { return sinter_group_create(used, &options, &made[r], e); });
+      results[static_cast<size_t>(r)] = Try(sinter_group_create, used, &options, &made[r]);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -139,10 +135,8 @@ TEST(Group, ClosesOnAllRanks) {
     ASSERT_EQ(result.status, SINTER_OK) << result.message;
   }
   const GroupPtr groups[2] = {GroupPtr(made[0]), GroupPtr(made[1])};
-  std::thread other([&] {
-    EXPECT_TRUE(Ok([&](sinter_error** e) { return sinter_group_close(groups[1].get(), e); }));
-  });
-  EXPECT_TRUE(Ok([&](sinter_error** e) { return sinter_group_close(groups[0].get(), e); }));
+  std::thread other([&] { EXPECT_TRUE(Ok(sinter_group_close, groups[1].get())); });
+  EXPECT_TRUE(Ok(sinter_group_close, groups[0].get()));
   other.join();
   EXPECT_EQ(sinter_group_close(groups[0].get(), nullptr), SINTER_OK);
   EXPECT_EQ(sinter_group_get_status(groups[0].get(), nullptr, nullptr), SINTER_OK);
@@ -178,18 +172,15 @@ TEST(Group, OfOneProcess) {
   sinter_group_options options = SINTER_INIT(sinter_group_options);
   options.slot_bytes = 64 << 10;
   sinter_group* made[2] = {};
-  ASSERT_TRUE(
-      Ok([&](sinter_error** e) { return sinter_group_create_local(raw, 2, &options, made, e); }));
+  ASSERT_TRUE(Ok(sinter_group_create_local, raw, 2, &options, made));
   const GroupPtr first(made[0]), second(made[1]);
   EXPECT_EQ(sinter_group_get_status(second.get(), nullptr, nullptr), SINTER_OK);
   raw[1] = raw[0];
-  const Result same =
-      Try([&](sinter_error** e) { return sinter_group_create_local(raw, 2, &options, made, e); });
+  const Result same = Try(sinter_group_create_local, raw, 2, &options, made);
   EXPECT_EQ(same.status, SINTER_FAILED_PRECONDITION);
   EXPECT_THAT(same.message, HasSubstr("ranks 0 and 1 have the same GPU"));
   for (const uint32_t size : {0u, 1u, 9u}) {
-    const Result result = Try(
-        [&](sinter_error** e) { return sinter_group_create_local(raw, size, &options, made, e); });
+    const Result result = Try(sinter_group_create_local, raw, size, &options, made);
     EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT);
     EXPECT_EQ(result.message, "size is " + std::to_string(size) + ", must be 2 to 8");
   }
@@ -201,7 +192,7 @@ TEST(Group, WhatIsWrongWithOptionsIsNamed) {
   const Side side{&meeting, 0};
   sinter_group* group = nullptr;
   const auto create = [&](const sinter_group_options& options, sinter_context* in) {
-    return Try([&](sinter_error** e) { return sinter_group_create(in, &options, &group, e); });
+    return Try(sinter_group_create, in, &options, &group);
   };
   sinter_group_options options = Options(side, 9);
   EXPECT_THAT(create(options, context.get()).message, HasSubstr("group.size is 9, must be 2 to 8"));
@@ -266,16 +257,13 @@ TEST(Group, AWrongBufferCountIsFoundBehindTheExchange) {
   const ContextPtr target = MakeTarget();
   const ChainPtr chain = FromText("all_reduce rows=M cols=64 ranks=2");
   sinter_plan* prepared = nullptr;
-  ASSERT_TRUE(Ok([&](sinter_error** e) {
-    return sinter_prepare(target.get(), chain.get(), 16, nullptr, &prepared, e);
-  }));
+  ASSERT_TRUE(Ok(sinter_prepare, target.get(), chain.get(), 16, nullptr, &prepared));
   const PlanPtr plan(prepared);
   meeting.status = SINTER_ABORTED;
   const sinter_device_ptr buffer = 0x1000;
   sinter_binding* binding = nullptr;
-  const Result bound = Try([&](sinter_error** e) {
-    return sinter_plan_bind_group(plan.get(), 1, &buffer, 0, groups[0].get(), &binding, e);
-  });
+  const Result bound =
+      Try(sinter_plan_bind_group, plan.get(), 1, &buffer, 0, groups[0].get(), &binding);
   EXPECT_EQ(bound.status, SINTER_ABORTED) << bound.message;
   EXPECT_EQ(binding, nullptr);
 }
@@ -284,21 +272,17 @@ TEST(Group, APlanOfAnotherGpuThanTheRanksIsRefused) {
   const ContextPtr contexts[2] = {OnGpu(0), OnGpu(1)};
   sinter_context* raw[2] = {contexts[0].get(), contexts[1].get()};
   sinter_group* made[2] = {};
-  ASSERT_TRUE(
-      Ok([&](sinter_error** e) { return sinter_group_create_local(raw, 2, nullptr, made, e); }));
+  ASSERT_TRUE(Ok(sinter_group_create_local, raw, 2, nullptr, made));
   const GroupPtr groups[2] = {GroupPtr(made[0]), GroupPtr(made[1])};
   const ChainPtr chain = FromText("all_reduce rows=M cols=64 ranks=2");
   for (int gpu = 0; gpu < 2; ++gpu) {
     sinter_plan* prepared = nullptr;
-    ASSERT_TRUE(Ok([&](sinter_error** e) {
-      return sinter_prepare(raw[gpu], chain.get(), 16, nullptr, &prepared, e);
-    }));
+    ASSERT_TRUE(Ok(sinter_prepare, raw[gpu], chain.get(), 16, nullptr, &prepared));
     const PlanPtr plan(prepared);
     const sinter_device_ptr buffers[2] = {1 << 20, 2 << 20};
     sinter_binding* binding = nullptr;
-    const Result bound = Try([&](sinter_error** e) {
-      return sinter_plan_bind_group(plan.get(), 2, buffers, 0, groups[0].get(), &binding, e);
-    });
+    const Result bound =
+        Try(sinter_plan_bind_group, plan.get(), 2, buffers, 0, groups[0].get(), &binding);
     sinter_binding_release(binding);
     if (gpu == 0) {
       EXPECT_EQ(bound.status, SINTER_OK) << bound.message;
@@ -312,9 +296,7 @@ TEST(Group, APlanOfAnotherGpuThanTheRanksIsRefused) {
 
 TEST(Group, BindingWithoutAPlanOrAGroupIsAnError) {
   sinter_binding* binding = nullptr;
-  const Result no_plan = Try([&](sinter_error** e) {
-    return sinter_plan_bind_group(nullptr, 0, nullptr, 0, nullptr, &binding, e);
-  });
+  const Result no_plan = Try(sinter_plan_bind_group, nullptr, 0, nullptr, 0, nullptr, &binding);
   EXPECT_EQ(no_plan.status, SINTER_INVALID_ARGUMENT);
   EXPECT_THAT(no_plan.message, HasSubstr("plan"));
   EXPECT_EQ(binding, nullptr);

@@ -23,74 +23,56 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
   uint8_t digest[32];
   using Call = std::function<sinter_status(sinter_error**)>;
   const std::pair<const char*, Call> rows[] = {
-      {"out_context", [&](auto e) { return sinter_context_create(nullptr, nullptr, e); }},
-      {"context", [&](auto e) { return sinter_context_get_stats(nullptr, &stats, e); }},
-      {"out_chain", [&](auto e) { return sinter_chain_create(nullptr, e); }},
-      {"chain", [&](auto e) { return sinter_chain_add_scalar(nullptr, 1, 1, &value, e); }},
-      {"chain", [&](auto e) { return sinter_chain_add_output(nullptr, 1, nullptr, e); }},
-      {"chain", [&](auto e) { return sinter_chain_finish(nullptr, e); }},
-      {"chain", [&](auto e) { return sinter_chain_get_buffer(nullptr, 0, 1, &info, e); }},
-      {"out_cancel", [&](auto e) { return sinter_cancel_create(nullptr, e); }},
-      {"context", [&](auto e) { return sinter_prepare(nullptr, nullptr, 1, nullptr, &plan, e); }},
+      {"out_context", CallOf(sinter_context_create, nullptr, nullptr)},
+      {"context", CallOf(sinter_context_get_stats, nullptr, &stats)},
+      {"out_chain", CallOf(sinter_chain_create, nullptr)},
+      {"chain", CallOf(sinter_chain_add_scalar, nullptr, 1, 1, &value)},
+      {"chain", CallOf(sinter_chain_add_output, nullptr, 1, nullptr)},
+      {"chain", CallOf(sinter_chain_finish, nullptr)},
+      {"chain", CallOf(sinter_chain_get_buffer, nullptr, 0, 1, &info)},
+      {"out_cancel", CallOf(sinter_cancel_create, nullptr)},
+      {"context", CallOf(sinter_prepare, nullptr, nullptr, 1, nullptr, &plan)},
       {"context",
-       [&](auto e) {
-         return sinter_prepare_many(nullptr, 0, nullptr, nullptr, nullptr, &plan, nullptr, e);
-       }},
-      {"context",
-       [&](auto e) { return sinter_prepare_async(nullptr, nullptr, 1, nullptr, &pending, e); }},
-      {"context",
-       [&](auto e) { return sinter_context_search(nullptr, nullptr, 1, nullptr, &search, e); }},
-      {"pending", [&](auto e) { return sinter_pending_get(nullptr, 0, &plan, e); }},
-      {"pending", [&](auto e) { return sinter_pending_on_ready(nullptr, nullptr, 0, e); }},
-      {"context",
-       [&](auto e) { return sinter_slot_create(nullptr, nullptr, 1, nullptr, 0, &slot, e); }},
-      {"context", [&](auto e) { return sinter_x_context_on_event(nullptr, nullptr, 0, e); }},
-      {"function", [&](auto e) { return sinter_x_end_calls(nullptr, e); }},
-      {"slot", [&](auto e) { return sinter_slot_acquire(nullptr, &plan, e); }},
-      {"slot", [&](auto e) { return sinter_slot_offer(nullptr, nullptr, e); }},
-      {"slot", [&](auto e) { return sinter_slot_switch(nullptr, e); }},
-      {"slot", [&](auto e) { return sinter_slot_get_build(nullptr, &pending, e); }},
-      {"context", [&](auto e) { return sinter_tune(nullptr, nullptr, 1, nullptr, e); }},
-      {"plan", [&](auto e) { return sinter_plan_get_digest(nullptr, digest, e); }},
-      {"plan", [&](auto e) { return sinter_plan_init_workspace(nullptr, 0, 0, nullptr, e); }},
-      {"plan", [&](auto e) { return sinter_plan_explain(nullptr, 0, nullptr, nullptr, e); }},
-      {"plan", [&](auto e) { return sinter_plan_bind(nullptr, 0, nullptr, 0, &binding, e); }},
+       CallOf(sinter_prepare_many, nullptr, 0, nullptr, nullptr, nullptr, &plan, nullptr)},
+      {"context", CallOf(sinter_prepare_async, nullptr, nullptr, 1, nullptr, &pending)},
+      {"context", CallOf(sinter_context_search, nullptr, nullptr, 1, nullptr, &search)},
+      {"pending", CallOf(sinter_pending_get, nullptr, 0, &plan)},
+      {"pending", CallOf(sinter_pending_on_ready, nullptr, nullptr, 0)},
+      {"context", CallOf(sinter_slot_create, nullptr, nullptr, 1, nullptr, 0, &slot)},
+      {"context", CallOf(sinter_x_context_on_event, nullptr, nullptr, 0)},
+      {"function", CallOf(sinter_x_end_calls, nullptr)},
+      {"slot", CallOf(sinter_slot_acquire, nullptr, &plan)},
+      {"slot", CallOf(sinter_slot_offer, nullptr, nullptr)},
+      {"slot", CallOf(sinter_slot_switch, nullptr)},
+      {"slot", CallOf(sinter_slot_get_build, nullptr, &pending)},
+      {"context", CallOf(sinter_tune, nullptr, nullptr, 1, nullptr)},
+      {"plan", CallOf(sinter_plan_get_digest, nullptr, digest)},
+      {"plan", CallOf(sinter_plan_init_workspace, nullptr, 0, 0, nullptr)},
+      {"plan", CallOf(sinter_plan_explain, nullptr, 0, nullptr, nullptr)},
+      {"plan", CallOf(sinter_plan_bind, nullptr, 0, nullptr, 0, &binding)},
+      {"binding", CallOf(sinter_binding_launch, nullptr, nullptr, 0, nullptr, 0)},
       {"binding",
-       [&](auto e) { return sinter_binding_launch(nullptr, nullptr, 0, nullptr, 0, e); }},
-      {"binding",
-       [&](auto e) {
-         return sinter_binding_add_to_graph(nullptr, nullptr, 0, nullptr, 0, nullptr, 0, &nodes, e);
-       }},
-      {"nodes",
-       [&](auto e) { return sinter_graph_nodes_update(nullptr, nullptr, nullptr, 0, nullptr, e); }},
-      {"plan",
-       [&](auto e) {
-         return sinter_plan_launch(nullptr, nullptr, 0, nullptr, 0, nullptr, 0, 0, e);
-       }},
-      {"line",
-       [&](auto e) { return sinter_x_chain_from_text(nullptr, nullptr, nullptr, nullptr, e); }},
-      {"out_text", [&](auto e) { return sinter_x_problem_help(nullptr, nullptr, e); }},
-      {"json", [&](auto e) { return sinter_x_chain_from_json(nullptr, nullptr, e); }},
-      {"chain", [&](auto e) { return sinter_x_chain_to_json(nullptr, &text, e); }},
-      {"chain", [&](auto e) { return sinter_x_chain_to_text(nullptr, &text, e); }},
-      {"chain", [&](auto e) { return sinter_x_chain_get_digest(nullptr, digest, e); }},
-      {"chain", [&](auto e) { return sinter_x_chain_get_value(nullptr, 1, nullptr, e); }},
-      {"chain",
-       [&](auto e) { return sinter_x_reference_run(nullptr, 1, 0, nullptr, 0, nullptr, 0, e); }},
-      {"chain",
-       [&](auto e) {
-         return sinter_x_reference_check(nullptr, 1, 0, nullptr, 0, nullptr, 0, 0, &check, e);
-       }},
-      {"context", [&](auto e) { return sinter_x_device_alloc(nullptr, 1, &ptr, e); }},
-      {"context", [&](auto e) { return sinter_x_device_fill(nullptr, 1, 1, 0, e); }},
-      {"context",
-       [&](auto e) { return sinter_x_time(nullptr, 0, nullptr, 0, nullptr, nullptr, &us, e); }},
-      {"context", [&](auto e) { return sinter_x_context_describe(nullptr, &text, e); }},
-      {"plan", [&](auto e) { return sinter_x_plan_to_json(nullptr, &text, e); }},
-      {"plan", [&](auto e) { return sinter_x_plan_summary(nullptr, &text, e); }},
-      {"plan", [&](auto e) { return sinter_x_plan_svg(nullptr, &text, e); }},
-      {"plan", [&](auto e) { return sinter_x_plan_get_source(nullptr, 0, &text, e); }},
-      {"context", [&](auto e) { return sinter_x_tune(nullptr, nullptr, 1, nullptr, &text, e); }},
+       CallOf(sinter_binding_add_to_graph, nullptr, nullptr, 0, nullptr, 0, nullptr, 0, &nodes)},
+      {"nodes", CallOf(sinter_graph_nodes_update, nullptr, nullptr, nullptr, 0, nullptr)},
+      {"plan", CallOf(sinter_plan_launch, nullptr, nullptr, 0, nullptr, 0, nullptr, 0, 0)},
+      {"line", CallOf(sinter_x_chain_from_text, nullptr, nullptr, nullptr, nullptr)},
+      {"out_text", CallOf(sinter_x_problem_help, nullptr, nullptr)},
+      {"json", CallOf(sinter_x_chain_from_json, nullptr, nullptr)},
+      {"chain", CallOf(sinter_x_chain_to_json, nullptr, &text)},
+      {"chain", CallOf(sinter_x_chain_to_text, nullptr, &text)},
+      {"chain", CallOf(sinter_x_chain_get_digest, nullptr, digest)},
+      {"chain", CallOf(sinter_x_chain_get_value, nullptr, 1, nullptr)},
+      {"chain", CallOf(sinter_x_reference_run, nullptr, 1, 0, nullptr, 0, nullptr, 0)},
+      {"chain", CallOf(sinter_x_reference_check, nullptr, 1, 0, nullptr, 0, nullptr, 0, 0, &check)},
+      {"context", CallOf(sinter_x_device_alloc, nullptr, 1, &ptr)},
+      {"context", CallOf(sinter_x_device_fill, nullptr, 1, 1, 0)},
+      {"context", CallOf(sinter_x_time, nullptr, 0, nullptr, 0, nullptr, nullptr, &us)},
+      {"context", CallOf(sinter_x_context_describe, nullptr, &text)},
+      {"plan", CallOf(sinter_x_plan_to_json, nullptr, &text)},
+      {"plan", CallOf(sinter_x_plan_summary, nullptr, &text)},
+      {"plan", CallOf(sinter_x_plan_svg, nullptr, &text)},
+      {"plan", CallOf(sinter_x_plan_get_source, nullptr, 0, &text)},
+      {"context", CallOf(sinter_x_tune, nullptr, nullptr, 1, nullptr, &text)},
   };
   for (const auto& [name, call] : rows) {
     const Result result = Try(call);
@@ -150,9 +132,8 @@ TEST(Handles, AHandleOfAnotherKindIsRefused) {
   const ChainPtr chain = FromText(kSmall);
   const ContextPtr context = MakeTarget();
   sinter_stats stats = SINTER_INIT(sinter_stats);
-  const Result as_context = Try([&](auto e) {
-    return sinter_context_get_stats(reinterpret_cast<sinter_context*>(chain.get()), &stats, e);
-  });
+  const Result as_context =
+      Try(sinter_context_get_stats, reinterpret_cast<sinter_context*>(chain.get()), &stats);
   EXPECT_EQ(as_context.status, SINTER_INVALID_ARGUMENT);
   EXPECT_EQ(as_context.message, "context is not a live sinter_context");
   sinter_chain_release(reinterpret_cast<sinter_chain*>(context.get()));  // ignored
@@ -163,15 +144,14 @@ TEST(Handles, ReleaseOrderNeverMatters) {
   ContextPtr context = MakeTarget();
   ChainPtr chain = FromText(kSmall);
   sinter_plan* plan = nullptr;
-  const Result prepared = Try(
-      [&](auto e) { return sinter_prepare(context.get(), chain.get(), 16, nullptr, &plan, e); });
+  const Result prepared = Try(sinter_prepare, context.get(), chain.get(), 16, nullptr, &plan);
   if (prepared.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(prepared.message);
   ASSERT_EQ(prepared.status, SINTER_OK) << prepared.message;
   context.reset();
   chain.reset();
   EXPECT_EQ(sinter_plan_get_bucket(plan), 16);
   sinter_x_text* source = nullptr;
-  Ok([&](auto e) { return sinter_x_plan_get_source(plan, 0, &source, e); });
+  Ok(sinter_x_plan_get_source, plan, 0, &source);
   sinter_plan_retain(plan);
   sinter_plan_release(plan);
   EXPECT_EQ(sinter_plan_get_buffer_count(plan), 4u);

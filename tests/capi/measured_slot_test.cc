@@ -29,20 +29,18 @@ class MeasuredSlot : public testing::Test {
     sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
     options.measure = measure;
     sinter_slot* slot = nullptr;
-    Ok([&](auto e) {
-      return sinter_slot_create(context_.get(), chain_.get(), 16, &options, flags, &slot, e);
-    });
+    Ok(sinter_slot_create, context_.get(), chain_.get(), 16, &options, flags, &slot);
     sinter_pending* build = nullptr;
-    Ok([&](auto e) { return sinter_slot_get_build(slot, &build, e); });
+    Ok(sinter_slot_get_build, slot, &build);
     const PendingPtr owned(build);
     sinter_plan* plan = nullptr;
-    Ok([&](auto e) { return sinter_pending_get(build, -1, &plan, e); });
+    Ok(sinter_pending_get, build, -1, &plan);
     sinter_plan_release(plan);
     return SlotPtr(slot);
   }
   static std::string DataflowOf(const SlotPtr& slot) {
     sinter_plan* plan = nullptr;
-    Ok([&](auto e) { return sinter_slot_acquire(slot.get(), &plan, e); });
+    Ok(sinter_slot_acquire, slot.get(), &plan);
     const PlanPtr owned(plan);
     return std::string(NameOf(ProductOf(plan->prepared->plan().kernels[0].spec).schedule.dataflow));
   }
@@ -54,7 +52,7 @@ class MeasuredSlot : public testing::Test {
   }
   sinter_stats Stats() {
     sinter_stats stats = SINTER_INIT(sinter_stats);
-    Ok([&](auto e) { return sinter_context_get_stats(context_.get(), &stats, e); });
+    Ok(sinter_context_get_stats, context_.get(), &stats);
     return stats;
   }
 
@@ -95,9 +93,9 @@ TEST_F(MeasuredSlot, ASlotThatAsksForItIsBuiltAtOnceAndMeasuredThen) {
 
 TEST_F(MeasuredSlot, AManualSlotWaitsForTheSwitch) {
   const SlotPtr slot = Create(SINTER_SLOT_MANUAL);
-  Ok([&](auto e) { return sinter_slot_switch(slot.get(), e); });
+  Ok(sinter_slot_switch, slot.get());
   ASSERT_TRUE(Await([&] { return sinter_slot_get_generation(slot.get()) == 3; }));
-  Ok([&](auto e) { return sinter_slot_switch(slot.get(), e); });
+  Ok(sinter_slot_switch, slot.get());
   EXPECT_EQ(DataflowOf(slot), "cluster-exchange");
 }
 
@@ -152,9 +150,9 @@ TEST_F(MeasuredSlot, AnOfferedPlanStands) {
   const SlotPtr slot = Create();
   ASSERT_TRUE(Await([&] { return paused_.load(); }));
   sinter_plan* offered = nullptr;
-  Ok([&](auto e) { return sinter_slot_acquire(slot.get(), &offered, e); });
+  Ok(sinter_slot_acquire, slot.get(), &offered);
   const PlanPtr owned(offered);
-  Ok([&](auto e) { return sinter_slot_offer(slot.get(), offered, e); });
+  Ok(sinter_slot_offer, slot.get(), offered);
   may_measure_ = true;
   ASSERT_TRUE(Await([&] { return Stats().slot_measurements == 1; }));
   EXPECT_EQ(sinter_slot_get_generation(slot.get()), 3u);

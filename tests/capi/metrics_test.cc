@@ -8,9 +8,7 @@ namespace {
 std::string Metrics(const ContextPtr& context) {
   size_t required = 0;
   std::string text(1 << 16, '\0');
-  Ok([&](auto e) {
-    return sinter_context_write_metrics(context.get(), text.size(), text.data(), &required, e);
-  });
+  Ok(sinter_context_write_metrics, context.get(), text.size(), text.data(), &required);
   EXPECT_LE(required, text.size());
   text.resize(required - 1);
   return text;
@@ -113,13 +111,11 @@ TEST(Metrics, TheyAreTheCountersOfTheContext) {
   must_hit.flags = SINTER_PREPARE_MUST_HIT;
   sinter_plan* plan = nullptr;
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(Try([&](auto e) {
-                return sinter_prepare(context.get(), chain.get(), 20, &must_hit, &plan, e);
-              }).status,
+    EXPECT_EQ(Try(sinter_prepare, context.get(), chain.get(), 20, &must_hit, &plan).status,
               SINTER_ERROR_CACHE_MISS);
   }
   sinter_stats stats = SINTER_INIT(sinter_stats);
-  Ok([&](auto e) { return sinter_context_get_stats(context.get(), &stats, e); });
+  Ok(sinter_context_get_stats, context.get(), &stats);
   const auto families = Parse(Metrics(context));
   EXPECT_EQ(families.at("sinter_prepares_total").samples.at(""), 3);
   EXPECT_EQ(families.at("sinter_must_hit_misses_total").samples.at(""), 3);
@@ -142,13 +138,12 @@ TEST(Metrics, PlansAreCountedApartFromKernels) {
   for (const bool cold : {true, false}) {
     const ContextPtr context = MakeTarget(folder.path().c_str());
     sinter_plan* plan = nullptr;
-    const Result prepared = Try(
-        [&](auto e) { return sinter_prepare(context.get(), chain.get(), 20, nullptr, &plan, e); });
+    const Result prepared = Try(sinter_prepare, context.get(), chain.get(), 20, nullptr, &plan);
     if (prepared.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(prepared.message);
     ASSERT_EQ(prepared.status, SINTER_OK) << prepared.message;
     sinter_plan_release(plan);
     Metrics(context);  // asks for the records to be counted
-    Ok([&](auto e) { return sinter_x_cache_flush(context.get(), e); });
+    Ok(sinter_x_cache_flush, context.get());
     const auto families = Parse(Metrics(context));
     const auto value = [&](const char* name, const std::string& labels) {
       return families.at(std::string("sinter_") + name).samples.at(labels);
@@ -178,7 +173,7 @@ TEST(Metrics, AWarningOfTheFileNamesItsVariable) {
   options.log_user_data = reinterpret_cast<uintptr_t>(&log);
   ASSERT_EQ(setenv("SINTER_METRICS_FILE", (folder.path() + "/none/x").c_str(), 1), 0);
   sinter_context* context = nullptr;
-  Ok([&](auto e) { return sinter_context_create(&options, &context, e); });
+  Ok(sinter_context_create, &options, &context);
   unsetenv("SINTER_METRICS_FILE");
   sinter_context_release(context);  // which waits for the thread that writes
   EXPECT_THAT(log.all, HasSubstr("SINTER_METRICS_FILE: create " + folder.path()));
@@ -211,12 +206,11 @@ TEST(Metrics, TextComesByTheTwoCallPattern) {
   const ContextPtr context = MakeTarget("");
   size_t required = 0;
   char few[16] = "untouched";
-  Ok([&](auto e) { return sinter_context_write_metrics(context.get(), 0, nullptr, &required, e); });
+  Ok(sinter_context_write_metrics, context.get(), 0, nullptr, &required);
   EXPECT_EQ(required, Metrics(context).size() + 1);
-  Ok([&](auto e) { return sinter_context_write_metrics(context.get(), 16, few, &required, e); });
+  Ok(sinter_context_write_metrics, context.get(), 16, few, &required);
   EXPECT_STREQ(few, "# HELP sinter_b");
-  const Result null =
-      Try([&](auto e) { return sinter_context_write_metrics(nullptr, 0, nullptr, &required, e); });
+  const Result null = Try(sinter_context_write_metrics, nullptr, 0, nullptr, &required);
   EXPECT_EQ(null.message, "context is null");
 }
 

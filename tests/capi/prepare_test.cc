@@ -10,7 +10,7 @@ namespace {
 
 sinter_stats Stats(const ContextPtr& context) {
   sinter_stats stats = SINTER_INIT(sinter_stats);
-  Ok([&](auto e) { return sinter_context_get_stats(context.get(), &stats, e); });
+  Ok(sinter_context_get_stats, context.get(), &stats);
   return stats;
 }
 
@@ -19,9 +19,7 @@ SearchPtr Search(const ContextPtr& context, const ChainPtr& chain, int64_t m,
   sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
   options.choice = choice;
   sinter_search* search = nullptr;
-  Ok([&](auto e) {
-    return sinter_context_search(context.get(), chain.get(), m, &options, &search, e);
-  });
+  Ok(sinter_context_search, context.get(), chain.get(), m, &options, &search);
   return SearchPtr(search);
 }
 
@@ -32,7 +30,7 @@ TEST(SearchAbi, TellsThePlanWithoutACompiler) {
   options.nvrtc_path = "/no/nvrtc";
   options.log_level = SINTER_LOG_OFF;
   sinter_context* made = nullptr;
-  Ok([&](auto e) { return sinter_context_create(&options, &made, e); });
+  Ok(sinter_context_create, &options, &made);
   const ContextPtr context(made);
   const ChainPtr chain = FromText(kSmall);
   const SearchPtr found = Search(context, chain, 20);
@@ -63,7 +61,7 @@ class PrepareAbi : public testing::Test {
 
   Result Prepare(const ContextPtr& in, sinter_plan** out,
                  const sinter_prepare_options* options = nullptr, int64_t m = 20) {
-    return Try([&](auto e) { return sinter_prepare(in.get(), chain.get(), m, options, out, e); });
+    return Try(sinter_prepare, in.get(), chain.get(), m, options, out);
   }
 
   ScratchFolder folder;
@@ -76,7 +74,7 @@ TEST_F(PrepareAbi, APlanTellsItsBucketBuffersAndDigest) {
   EXPECT_EQ(sinter_plan_get_bucket(plan), 32);
   EXPECT_EQ(sinter_plan_get_buffer_count(plan), 4u);
   uint8_t digest[32] = {}, zero[32] = {};
-  Ok([&](auto e) { return sinter_plan_get_digest(plan, digest, e); });
+  Ok(sinter_plan_get_digest, plan, digest);
   EXPECT_NE(std::memcmp(digest, zero, 32), 0);
 }
 
@@ -106,8 +104,7 @@ TEST_F(PrepareAbi, APlanTellsTheMostRowsOfALaunch) {
   for (const auto& c : cases) {
     const ChainPtr of = FromText(c.line);
     sinter_plan* made = nullptr;
-    ASSERT_TRUE(Ok(
-        [&](auto e) { return sinter_prepare(context.get(), of.get(), c.m, nullptr, &made, e); }));
+    ASSERT_TRUE(Ok(sinter_prepare, context.get(), of.get(), c.m, nullptr, &made));
     EXPECT_EQ(sinter_plan_get_bucket(made), c.bucket) << c.line;
     EXPECT_EQ(sinter_plan_get_max_m(made), c.max_m) << c.line;
     sinter_plan_release(made);
@@ -118,17 +115,17 @@ TEST_F(PrepareAbi, TheSameBucketIsTheSamePlanAndAnotherContextHitsTheCache) {
   sinter_plan* again = nullptr;
   ASSERT_EQ(Prepare(context, &again, nullptr, 32).status, SINTER_OK);
   uint8_t first[32], second[32];
-  Ok([&](auto e) { return sinter_plan_get_digest(plan, first, e); });
-  Ok([&](auto e) { return sinter_plan_get_digest(again, second, e); });
+  Ok(sinter_plan_get_digest, plan, first);
+  Ok(sinter_plan_get_digest, again, second);
   EXPECT_EQ(std::memcmp(first, second, 32), 0);
   sinter_plan_release(again);
   EXPECT_EQ(Stats(context).searched, 1u);
   EXPECT_EQ(Stats(context).nvrtc_loaded, 1u);
 
-  Ok([&](auto e) { return sinter_x_cache_flush(context.get(), e); });
+  Ok(sinter_x_cache_flush, context.get());
   const ContextPtr warm = MakeTarget(folder.path().c_str());
   ASSERT_EQ(Prepare(warm, &again).status, SINTER_OK);
-  Ok([&](auto e) { return sinter_plan_get_digest(again, second, e); });
+  Ok(sinter_plan_get_digest, again, second);
   EXPECT_EQ(std::memcmp(first, second, 32), 0);
   sinter_plan_release(again);
   const sinter_stats stats = Stats(warm);
@@ -142,10 +139,10 @@ TEST_F(PrepareAbi, TheSameBucketIsTheSamePlanAndAnotherContextHitsTheCache) {
 }
 
 TEST_F(PrepareAbi, ADeniedToolchainNeitherServesNorCompiles) {
-  Ok([&](auto e) { return sinter_x_cache_flush(context.get(), e); });
+  Ok(sinter_x_cache_flush, context.get());
   const ContextPtr other = MakeTarget(folder.path().c_str());
   const auto deny = [&](const char* entries) {
-    return Try([&](auto e) { return sinter_context_deny_toolchains(other.get(), entries, e); });
+    return Try(sinter_context_deny_toolchains, other.get(), entries);
   };
   EXPECT_EQ(deny(nullptr).status, SINTER_INVALID_ARGUMENT);
   EXPECT_EQ(deny("13.0 and others").status, SINTER_INVALID_ARGUMENT);
@@ -169,23 +166,23 @@ TEST_F(PrepareAbi, ADeniedToolchainNeitherServesNorCompiles) {
   options.cache_dir = "";
   options.deny_toolchains = "everything";
   sinter_context* made = nullptr;
-  const Result bad = Try([&](auto e) { return sinter_context_create(&options, &made, e); });
+  const Result bad = Try(sinter_context_create, &options, &made);
   EXPECT_EQ(bad.status, SINTER_INVALID_ARGUMENT);
   EXPECT_THAT(bad.message, HasSubstr("context.deny_toolchains"));
 }
 
 TEST_F(PrepareAbi, ExplainFollowsTheTwoCallPattern) {
   size_t required = 0;
-  Ok([&](auto e) { return sinter_plan_explain(plan, 0, nullptr, &required, e); });
+  Ok(sinter_plan_explain, plan, 0, nullptr, &required);
   ASSERT_GT(required, 40u);
   std::vector<char> text(required);
   size_t again = 0;
-  Ok([&](auto e) { return sinter_plan_explain(plan, text.size(), text.data(), &again, e); });
+  Ok(sinter_plan_explain, plan, text.size(), text.data(), &again);
   EXPECT_EQ(again, required);
   EXPECT_EQ(std::strlen(text.data()) + 1, required);
   EXPECT_THAT(text.data(), HasSubstr("m<=32"));
   char few[5] = {9, 9, 9, 9, 9};
-  Ok([&](auto e) { return sinter_plan_explain(plan, 4, few, &again, e); });
+  Ok(sinter_plan_explain, plan, 4, few, &again);
   EXPECT_EQ(few[3], '\0');
   EXPECT_EQ(few[4], 9);
   EXPECT_EQ(again, required);
@@ -195,20 +192,13 @@ TEST_F(PrepareAbi, LaunchingWithoutAGpuIsUnavailable) {
   const std::vector<sinter_device_ptr> buffers(4, 0x1000);
   const int64_t m = 20;
   sinter_binding* binding = nullptr;
-  EXPECT_EQ(Try([&](auto e) {
-              return sinter_plan_bind(plan, 4, buffers.data(), 0x1000, &binding, e);
-            }).status,
+  EXPECT_EQ(Try(sinter_plan_bind, plan, 4, buffers.data(), 0x1000, &binding).status,
             SINTER_UNAVAILABLE);
-  EXPECT_EQ(Try([&](auto e) {
-              return sinter_plan_launch(plan, nullptr, 1, &m, 4, buffers.data(), 0x1000, 0, e);
-            }).status,
+  EXPECT_EQ(Try(sinter_plan_launch, plan, nullptr, 1, &m, 4, buffers.data(), 0x1000, 0).status,
             SINTER_UNAVAILABLE);
-  EXPECT_EQ(
-      Try([&](auto e) { return sinter_tune(context.get(), chain.get(), m, nullptr, e); }).status,
-      SINTER_UNAVAILABLE);
+  EXPECT_EQ(Try(sinter_tune, context.get(), chain.get(), m, nullptr).status, SINTER_UNAVAILABLE);
   sinter_device_ptr ptr = 0;
-  EXPECT_EQ(Try([&](auto e) { return sinter_x_device_alloc(context.get(), 16, &ptr, e); }).status,
-            SINTER_UNAVAILABLE);
+  EXPECT_EQ(Try(sinter_x_device_alloc, context.get(), 16, &ptr).status, SINTER_UNAVAILABLE);
 }
 
 TEST_F(PrepareAbi, NumbersOfTuningAreRefusedByName) {
@@ -222,8 +212,7 @@ TEST_F(PrepareAbi, NumbersOfTuningAreRefusedByName) {
                                   "tune.switch_margin is -0.5, must be finite and >= 0",
                                   "tune.switch_margin is inf, must be finite and >= 0"};
   for (int i = 0; i < 4; ++i) {
-    const Result refused =
-        Try([&](auto e) { return sinter_tune(context.get(), chain.get(), 20, &bad[i], e); });
+    const Result refused = Try(sinter_tune, context.get(), chain.get(), 20, &bad[i]);
     EXPECT_EQ(refused.status, SINTER_INVALID_ARGUMENT);
     EXPECT_EQ(refused.message, messages[i]);
   }
@@ -232,13 +221,11 @@ TEST_F(PrepareAbi, NumbersOfTuningAreRefusedByName) {
 TEST_F(PrepareAbi, WrongCountsAreNamed) {
   const std::vector<sinter_device_ptr> buffers(4, 0x1000);
   sinter_binding* binding = nullptr;
-  const Result result =
-      Try([&](auto e) { return sinter_plan_bind(plan, 3, buffers.data(), 0, &binding, e); });
+  const Result result = Try(sinter_plan_bind, plan, 3, buffers.data(), 0, &binding);
   EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT);
   EXPECT_THAT(result.message, HasSubstr("buffer_count is 3, the plan binds 4"));
   sinter_x_text* source = nullptr;
-  EXPECT_EQ(Try([&](auto e) { return sinter_x_plan_get_source(plan, 99, &source, e); }).status,
-            SINTER_OUT_OF_RANGE);
+  EXPECT_EQ(Try(sinter_x_plan_get_source, plan, 99, &source).status, SINTER_OUT_OF_RANGE);
 }
 
 TEST_F(PrepareAbi, MustHitIsAMissOnAnEmptyCacheAndServesAWarmOne) {
@@ -248,7 +235,7 @@ TEST_F(PrepareAbi, MustHitIsAMissOnAnEmptyCacheAndServesAWarmOne) {
   const ContextPtr empty = MakeTarget();
   EXPECT_EQ(Prepare(empty, &other, &options).status, SINTER_ERROR_CACHE_MISS);
   EXPECT_EQ(other, nullptr);
-  Ok([&](auto e) { return sinter_x_cache_flush(context.get(), e); });
+  Ok(sinter_x_cache_flush, context.get());
   const ContextPtr warm = MakeTarget(folder.path().c_str());
   EXPECT_EQ(Prepare(warm, &other, &options).status, SINTER_OK);
   sinter_plan_release(other);
@@ -264,7 +251,7 @@ TEST_F(PrepareAbi, NoBuildIsNotFoundOnAnEmptyCacheAndServesAWarmOne) {
   EXPECT_THAT(missing.message, HasSubstr("is not in the cache: disabled: no local tier"));
   EXPECT_EQ(other, nullptr);
   EXPECT_EQ(Stats(empty).nvrtc_loaded, 0u);
-  Ok([&](auto e) { return sinter_x_cache_flush(context.get(), e); });
+  Ok(sinter_x_cache_flush, context.get());
   const ContextPtr warm = MakeTarget(folder.path().c_str());
   EXPECT_EQ(Prepare(warm, &other, &options).status, SINTER_OK);
   EXPECT_EQ(Stats(warm).nvrtc_loaded, 0u);
@@ -277,27 +264,22 @@ TEST_F(PrepareAbi, BatchInvariantPlansSaySoAndAReductionOverRowsIsRefusedByName)
   sinter_plan* invariant = nullptr;
   ASSERT_EQ(Prepare(context, &invariant, &options).status, SINTER_OK);
   std::string text(1 << 16, '\0');
-  Ok([&](auto e) { return sinter_plan_explain(invariant, text.size(), &text[0], nullptr, e); });
+  Ok(sinter_plan_explain, invariant, text.size(), &text[0], nullptr);
   EXPECT_THAT(text, HasSubstr("  batch-invariant\n"));
   sinter_plan_release(invariant);
 
   sinter_chain* raw = nullptr;
-  Ok([&](auto e) { return sinter_chain_create(&raw, e); });
+  Ok(sinter_chain_create, &raw);
   const ChainPtr sums(raw);
   const int64_t dims[2] = {SINTER_DIM_M, 64};
   const int32_t axis = 0;
   sinter_value x, sum;
-  Ok([&](auto e) {
-    return sinter_chain_add_input(raw, SINTER_DTYPE_F32, 2, dims, nullptr, &x, e);
-  });
-  Ok([&](auto e) {
-    return sinter_chain_add_reduce(raw, SINTER_REDUCE_SUM, x, 1, &axis, nullptr, &sum, e);
-  });
-  Ok([&](auto e) { return sinter_chain_add_output(raw, sum, nullptr, e); });
-  Ok([&](auto e) { return sinter_chain_finish(raw, e); });
+  Ok(sinter_chain_add_input, raw, SINTER_DTYPE_F32, 2, dims, nullptr, &x);
+  Ok(sinter_chain_add_reduce, raw, SINTER_REDUCE_SUM, x, 1, &axis, nullptr, &sum);
+  Ok(sinter_chain_add_output, raw, sum, nullptr);
+  Ok(sinter_chain_finish, raw);
   sinter_plan* none = nullptr;
-  const Result refused =
-      Try([&](auto e) { return sinter_prepare(context.get(), raw, 20, &options, &none, e); });
+  const Result refused = Try(sinter_prepare, context.get(), raw, 20, &options, &none);
   EXPECT_EQ(refused.status, SINTER_ERROR_NO_LEGAL_PLAN);
   EXPECT_THAT(
       refused.message,
@@ -316,7 +298,7 @@ TEST_F(PrepareAbi, AWorkspaceBeyondAnyGpuIsRefusedBeforeAnythingIsCompiled) {
 
 TEST_F(PrepareAbi, CancelDeadlineAndBadOptionsEndAPrepare) {
   sinter_cancel* cancel = nullptr;
-  Ok([&](auto e) { return sinter_cancel_create(&cancel, e); });
+  Ok(sinter_cancel_create, &cancel);
   sinter_cancel_request(cancel);
   sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
   options.cancel = cancel;
@@ -338,8 +320,7 @@ TEST_F(PrepareAbi, CancelDeadlineAndBadOptionsEndAPrepare) {
 TEST_F(PrepareAbi, AnUnfinishedChainIsRefused) {
   const ChainPtr open = EmptyChain();
   sinter_plan* other = nullptr;
-  const Result result =
-      Try([&](auto e) { return sinter_prepare(context.get(), open.get(), 1, nullptr, &other, e); });
+  const Result result = Try(sinter_prepare, context.get(), open.get(), 1, nullptr, &other);
   EXPECT_EQ(result.status, SINTER_FAILED_PRECONDITION);
   EXPECT_THAT(result.message, HasSubstr("sinter_chain_finish"));
 }
@@ -366,9 +347,7 @@ TEST_F(PrepareAbi, ManyArePreparedAtOnceAndTheFirstFailureIsNamed) {
   options.threads = 3;
   options.progress = Seen::Callback;
   options.progress_user_data = reinterpret_cast<uintptr_t>(&seen);
-  Ok([&](auto e) {
-    return sinter_prepare_many(fresh.get(), 3, chains, ms, &options, plans, statuses, e);
-  });
+  Ok(sinter_prepare_many, fresh.get(), 3, chains, ms, &options, plans, statuses);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(statuses[i], SINTER_OK);
     EXPECT_EQ(sinter_plan_get_bucket(plans[i]), 32);
@@ -378,9 +357,8 @@ TEST_F(PrepareAbi, ManyArePreparedAtOnceAndTheFirstFailureIsNamed) {
   EXPECT_TRUE(seen.in_range);
 
   const int64_t one_bad[] = {20, -4, 17};
-  const Result result = Try([&](auto e) {
-    return sinter_prepare_many(fresh.get(), 3, chains, one_bad, nullptr, plans, statuses, e);
-  });
+  const Result result =
+      Try(sinter_prepare_many, fresh.get(), 3, chains, one_bad, nullptr, plans, statuses);
   EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT);
   EXPECT_THAT(result.message, HasSubstr("chains[1]: m is -4"));
   EXPECT_EQ(statuses[0], SINTER_OK);
@@ -391,23 +369,19 @@ TEST_F(PrepareAbi, ManyArePreparedAtOnceAndTheFirstFailureIsNamed) {
 
 TEST_F(PrepareAbi, AnAsynchronousPrepareGivesItsPlanOrItsError) {
   sinter_pending* pending = nullptr;
-  Ok([&](auto e) {
-    return sinter_prepare_async(context.get(), chain.get(), 20, nullptr, &pending, e);
-  });
+  Ok(sinter_prepare_async, context.get(), chain.get(), 20, nullptr, &pending);
   sinter_plan* first = nullptr;
   sinter_plan* second = nullptr;
-  Ok([&](auto e) { return sinter_pending_get(pending, INT64_MAX, &first, e); });
+  Ok(sinter_pending_get, pending, INT64_MAX, &first);
   EXPECT_EQ(sinter_pending_poll(pending), 1);
-  Ok([&](auto e) { return sinter_pending_get(pending, 0, &second, e); });
+  Ok(sinter_pending_get, pending, 0, &second);
   EXPECT_EQ(first, second);
   sinter_plan_release(first);
   sinter_plan_release(second);
   sinter_pending_release(pending);
 
-  Ok([&](auto e) {
-    return sinter_prepare_async(context.get(), chain.get(), -5, nullptr, &pending, e);
-  });
-  const Result failed = Try([&](auto e) { return sinter_pending_get(pending, -1, &first, e); });
+  Ok(sinter_prepare_async, context.get(), chain.get(), -5, nullptr, &pending);
+  const Result failed = Try(sinter_pending_get, pending, -1, &first);
   EXPECT_EQ(failed.status, SINTER_INVALID_ARGUMENT);
   EXPECT_THAT(failed.message, HasSubstr("m is -5"));
   sinter_pending_release(pending);
@@ -416,9 +390,7 @@ TEST_F(PrepareAbi, AnAsynchronousPrepareGivesItsPlanOrItsError) {
 // The thread that prepares is not in the child, which must neither wait for it nor join it.
 TEST_F(PrepareAbi, TheChildOfAForkDoesNotWaitForItsParentsPrepare) {
   sinter_pending* pending = nullptr;
-  Ok([&](auto e) {
-    return sinter_prepare_async(context.get(), chain.get(), 20, nullptr, &pending, e);
-  });
+  Ok(sinter_prepare_async, context.get(), chain.get(), 20, nullptr, &pending);
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
@@ -448,9 +420,7 @@ struct Held {
       while (!reinterpret_cast<Held*>(user)->go) std::this_thread::yield();
     };
     options.progress_user_data = reinterpret_cast<uintptr_t>(this);
-    Ok([&](auto e) {
-      return sinter_prepare_async(context.get(), chain.get(), m, &options, &pending, e);
-    });
+    Ok(sinter_prepare_async, context.get(), chain.get(), m, &options, &pending);
   }
 };
 
@@ -469,9 +439,7 @@ struct Calls {
     ++calls->count;
   }
   Result AskFor(const sinter_pending* one) {
-    return Try([&](auto e) {
-      return sinter_pending_on_ready(one, Callback, reinterpret_cast<uintptr_t>(this), e);
-    });
+    return Try(sinter_pending_on_ready, one, Callback, reinterpret_cast<uintptr_t>(this));
   }
   void Await() {
     while (count == 0) std::this_thread::yield();
@@ -506,8 +474,7 @@ TEST_F(PrepareAbi, WhoAsksAfterTheEndIsCalledAtOnce) {
   EXPECT_EQ(calls.count, 1);
   EXPECT_EQ(calls.status, SINTER_INVALID_ARGUMENT);
   EXPECT_TRUE(calls.here);
-  const Result none_given =
-      Try([&](auto e) { return sinter_pending_on_ready(held.pending, nullptr, 0, e); });
+  const Result none_given = Try(sinter_pending_on_ready, held.pending, nullptr, 0);
   EXPECT_EQ(none_given.status, SINTER_INVALID_ARGUMENT);
   EXPECT_EQ(none_given.message, "callback is null");
   sinter_pending_release(held.pending);
@@ -586,10 +553,7 @@ TEST_F(PrepareAbi, AReleaseWaitsForACallThatRuns) {
     }
   } slow;
   Held held(context, chain);
-  Ok([&](auto e) {
-    return sinter_pending_on_ready(held.pending, Slow::Callback, reinterpret_cast<uintptr_t>(&slow),
-                                   e);
-  });
+  Ok(sinter_pending_on_ready, held.pending, Slow::Callback, reinterpret_cast<uintptr_t>(&slow));
   held.go = true;
   while (!slow.begun) std::this_thread::yield();
   sinter_pending_release(held.pending);
@@ -611,19 +575,18 @@ TEST_F(PrepareAbi, WhatAReadyCallbackThrowsIsAnError) {
   options.log = Messages::Callback;
   options.log_user_data = reinterpret_cast<uintptr_t>(&log);
   sinter_context* made = nullptr;
-  Ok([&](auto e) { return sinter_context_create(&options, &made, e); });
+  Ok(sinter_context_create, &options, &made);
   const ContextPtr own(made);
   Held held(own, chain);
   for (const uintptr_t what : {kBoom, uintptr_t{0}}) {
-    Ok([&](auto e) { return sinter_pending_on_ready(held.pending, ThrowWhenReady, what, e); });
+    Ok(sinter_pending_on_ready, held.pending, ThrowWhenReady, what);
   }
   Calls last;
   EXPECT_EQ(last.AskFor(held.pending).status, SINTER_OK);
   held.go = true;
   last.Await();
   EXPECT_EQ(last.status, SINTER_OK);
-  const Result at_once =
-      Try([&](auto e) { return sinter_pending_on_ready(held.pending, ThrowWhenReady, kBoom, e); });
+  const Result at_once = Try(sinter_pending_on_ready, held.pending, ThrowWhenReady, kBoom);
   EXPECT_EQ(at_once.status, SINTER_INTERNAL);
   EXPECT_EQ(at_once.message, "the ready callback threw: boom");
   sinter_pending_release(held.pending);
@@ -661,17 +624,14 @@ TEST_F(PrepareAbi, WhatAProgressCallbackThrowsEndsItsPrepare) {
   const sinter_chain* chains[] = {chain.get(), chain.get()};
   const int64_t ms[] = {20, 40};
   options.threads = 2;
-  const Result many = Try([&](auto e) {
-    return sinter_prepare_many(context.get(), 2, chains, ms, &options, plans, nullptr, e);
-  });
+  const Result many =
+      Try(sinter_prepare_many, context.get(), 2, chains, ms, &options, plans, nullptr);
   EXPECT_EQ(many.status, SINTER_INTERNAL);
   EXPECT_THAT(many.message, HasSubstr(kMessage));
 
   sinter_pending* pending = nullptr;
-  Ok([&](auto e) {
-    return sinter_prepare_async(context.get(), chain.get(), 20, &options, &pending, e);
-  });
-  const Result later = Try([&](auto e) { return sinter_pending_get(pending, -1, &plans[0], e); });
+  Ok(sinter_prepare_async, context.get(), chain.get(), 20, &options, &pending);
+  const Result later = Try(sinter_pending_get, pending, -1, &plans[0]);
   EXPECT_EQ(later.status, SINTER_INTERNAL);
   EXPECT_THAT(later.message, HasSubstr(kMessage));
   sinter_pending_release(pending);
@@ -684,12 +644,10 @@ TEST_F(PrepareAbi, WhatALogOrEventCallbackThrowsHurtsNobody) {
   options.log_level = SINTER_LOG_DEBUG;
   options.log = [](uintptr_t, sinter_log_level, const char*) { throw 17; };
   sinter_context* made = nullptr;
-  Ok([&](auto e) { return sinter_context_create(&options, &made, e); });
+  Ok(sinter_context_create, &options, &made);
   const ContextPtr own(made);
-  Ok([&](auto e) {
-    return sinter_x_context_on_event(
-        own.get(), [](uintptr_t, const sinter_x_event*) { throw 18; }, 0, e);
-  });
+  Ok(
+      sinter_x_context_on_event, own.get(), [](uintptr_t, const sinter_x_event*) { throw 18; }, 0);
   sinter_plan* again = nullptr;
   EXPECT_EQ(Prepare(own, &again).status, SINTER_OK);
   sinter_plan_release(again);
@@ -708,7 +666,7 @@ TEST_F(PrepareAbi, ACallbackWhoseCallsWereEndedIsWaitedForAndCalledNoMore) {
   const auto function = reinterpret_cast<sinter_x_function>(CountEnding);
   Held held(context, chain);
   for (int i = 0; i < 2; ++i) {
-    Ok([&](auto e) { return sinter_pending_on_ready(held.pending, CountEnding, 0, e); });
+    Ok(sinter_pending_on_ready, held.pending, CountEnding, 0);
   }
   held.go = true;
   while (endings == 0) std::this_thread::yield();
@@ -716,10 +674,10 @@ TEST_F(PrepareAbi, ACallbackWhoseCallsWereEndedIsWaitedForAndCalledNoMore) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     ending_goes_on = true;
   });
-  Ok([&](auto e) { return sinter_x_end_calls(function, e); });
+  Ok(sinter_x_end_calls, function);
   EXPECT_EQ(endings, 2);  // the first call was waited for, the second not begun
   later.join();
-  Ok([&](auto e) { return sinter_pending_on_ready(held.pending, CountEnding, 0, e); });
+  Ok(sinter_pending_on_ready, held.pending, CountEnding, 0);
   sinter_pending_release(held.pending);
   EXPECT_EQ(endings, 2);
 }
@@ -751,7 +709,7 @@ TEST_F(PrepareAbi, ADescriptorIsReadableOnceThePrepareHasEndedAndForGood) {
     } else {
       held.go = true;
       sinter_plan* plan = nullptr;
-      Ok([&](auto e) { return sinter_pending_get(held.pending, -1, &plan, e); });
+      Ok(sinter_pending_get, held.pending, -1, &plan);
       sinter_plan_release(plan);
       fd = sinter_pending_get_fd(held.pending);
     }
@@ -786,12 +744,11 @@ TEST(ContextAbi, AnUnmeasuredModelIsPreparedForAndLogged) {
   options.log_level = SINTER_LOG_DEBUG;
   options.log_user_data = reinterpret_cast<uintptr_t>(&lines);
   sinter_context* context = nullptr;
-  Ok([&](auto e) { return sinter_context_create(&options, &context, e); });
+  Ok(sinter_context_create, &options, &context);
   const ContextPtr owned(context);
   const ChainPtr chain = FromText(kSmall);
   sinter_plan* plan = nullptr;
-  const Result result =
-      Try([&](auto e) { return sinter_prepare(context, chain.get(), 8, nullptr, &plan, e); });
+  const Result result = Try(sinter_prepare, context, chain.get(), 8, nullptr, &plan);
   if (result.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(result.message);
   EXPECT_EQ(result.status, SINTER_OK) << result.message;
   sinter_plan_release(plan);
@@ -804,7 +761,7 @@ TEST(ContextAbi, OptionsWinOverTheEnvironment) {
   const ContextPtr from_environment = MakeTarget(nullptr);
   const auto folder_of = [](const ContextPtr& context) {
     sinter_x_text* json = nullptr;
-    Ok([&](auto e) { return sinter_x_context_describe(context.get(), &json, e); });
+    Ok(sinter_x_context_describe, context.get(), &json);
     return std::string(sinter_x_text_get(TextPtr(json).get()));
   };
   EXPECT_THAT(folder_of(from_environment),
@@ -813,7 +770,7 @@ TEST(ContextAbi, OptionsWinOverTheEnvironment) {
   EXPECT_THAT(folder_of(from_option), HasSubstr("\"cache_dir\": \"" + folder.path() + "\""));
   ASSERT_EQ(setenv("SINTER_CACHE", "perhaps", 1), 0);
   sinter_context* context = nullptr;
-  const Result bad = Try([&](auto e) { return sinter_context_create(nullptr, &context, e); });
+  const Result bad = Try(sinter_context_create, nullptr, &context);
   EXPECT_EQ(bad.status, SINTER_INVALID_ARGUMENT);
   EXPECT_THAT(bad.message, HasSubstr("SINTER_CACHE"));
   unsetenv("SINTER_CACHE");
@@ -826,10 +783,10 @@ TEST(ContextAbi, ADescriptionSaysWhetherAMissIsAnError) {
     options.target = "h200";
     options.must_hit = must_hit;
     sinter_context* context = nullptr;
-    Ok([&](auto e) { return sinter_context_create(&options, &context, e); });
+    Ok(sinter_context_create, &options, &context);
     const ContextPtr owned(context);
     sinter_x_text* json = nullptr;
-    Ok([&](auto e) { return sinter_x_context_describe(context, &json, e); });
+    Ok(sinter_x_context_describe, context, &json);
     return std::string(sinter_x_text_get(TextPtr(json).get()));
   };
   EXPECT_THAT(told(SINTER_SWITCH_DEFAULT), HasSubstr("\"must_hit\": false"));
@@ -843,7 +800,7 @@ TEST(ContextAbi, ADescriptionSaysWhetherAMissIsAnError) {
 TEST(ContextAbi, BadOptionsAreNamed) {
   sinter_context* context = nullptr;
   const auto create = [&](const sinter_context_options& options) {
-    return Try([&](auto e) { return sinter_context_create(&options, &context, e); });
+    return Try(sinter_context_create, &options, &context);
   };
   sinter_context_options options = SINTER_INIT(sinter_context_options);
   options.device = -1;
@@ -864,7 +821,7 @@ TEST(ContextAbi, BadOptionsAreNamed) {
 TEST(ContextAbi, ADescriptionIsJsonWithTheModel) {
   const ContextPtr context = MakeTarget();
   sinter_x_text* json = nullptr;
-  Ok([&](auto e) { return sinter_x_context_describe(context.get(), &json, e); });
+  Ok(sinter_x_context_describe, context.get(), &json);
   const TextPtr owned(json);
   EXPECT_THAT(sinter_x_text_get(json), HasSubstr("\"gpu\": false"));
   EXPECT_THAT(sinter_x_text_get(json), HasSubstr("\"sm_count\": 132"));

@@ -10,9 +10,9 @@ ChainPtr Difference() {
   const sinter_value a = Input(chain.get(), SINTER_DTYPE_F32, {SINTER_DIM_M, 2});
   const sinter_value b = Input(chain.get(), SINTER_DTYPE_F32, {SINTER_DIM_M, 2});
   sinter_value y = 0;
-  Ok([&](auto e) { return sinter_chain_add_binary(chain.get(), SINTER_BINARY_SUB, b, a, &y, e); });
-  Ok([&](auto e) { return sinter_chain_add_output(chain.get(), y, nullptr, e); });
-  Ok([&](auto e) { return sinter_chain_finish(chain.get(), e); });
+  Ok(sinter_chain_add_binary, chain.get(), SINTER_BINARY_SUB, b, a, &y);
+  Ok(sinter_chain_add_output, chain.get(), y, nullptr);
+  Ok(sinter_chain_finish, chain.get());
   return chain;
 }
 
@@ -22,7 +22,7 @@ TEST(ReferenceAbi, TakesInputsInTheOrderOfTheirAdds) {
   std::vector<float> y(4, -1);
   const void* inputs[] = {a.data(), b.data()};
   void* outputs[] = {y.data()};
-  Ok([&](auto e) { return sinter_x_reference_run(chain.get(), 2, 2, inputs, 1, outputs, 1, e); });
+  Ok(sinter_x_reference_run, chain.get(), 2, 2, inputs, 1, outputs, 1);
   EXPECT_THAT(y, testing::ElementsAre(9, 18, 27, 36));
 }
 
@@ -39,10 +39,7 @@ TEST(ReferenceAbi, ACheckAcceptsRightOutputsAndRefusesWrongOnes) {
   const void* outputs[] = {y.data()};
   const auto check = [&](int64_t max_rows) {
     sinter_x_check result = SINTER_INIT(sinter_x_check);
-    Ok([&](auto e) {
-      return sinter_x_reference_check(chain.get(), kRows, 2, inputs, 1, outputs, max_rows, 0,
-                                      &result, e);
-    });
+    Ok(sinter_x_reference_check, chain.get(), kRows, 2, inputs, 1, outputs, max_rows, 0, &result);
     return result;
   };
   EXPECT_EQ(check(0).within, 1u);
@@ -61,21 +58,19 @@ TEST(ReferenceAbi, ACheckOfE4M3CountsSteps) {
   const ChainPtr chain = EmptyChain();
   const sinter_value x = Input(chain.get(), SINTER_DTYPE_F32, {1000});
   sinter_value y = 0;
-  Ok([&](auto e) { return sinter_chain_add_cast(chain.get(), x, SINTER_DTYPE_E4M3, &y, e); });
-  Ok([&](auto e) { return sinter_chain_add_output(chain.get(), y, nullptr, e); });
-  Ok([&](auto e) { return sinter_chain_finish(chain.get(), e); });
+  Ok(sinter_chain_add_cast, chain.get(), x, SINTER_DTYPE_E4M3, &y);
+  Ok(sinter_chain_add_output, chain.get(), y, nullptr);
+  Ok(sinter_chain_finish, chain.get());
   const std::vector<float> values(1000, 17.2f);  // between 16 and 18
   std::vector<uint8_t> codes(1000, 0);
   const void* inputs[] = {values.data()};
   void* outputs[] = {codes.data()};
-  Ok([&](auto e) { return sinter_x_reference_run(chain.get(), 0, 1, inputs, 1, outputs, 1, e); });
+  Ok(sinter_x_reference_run, chain.get(), 0, 1, inputs, 1, outputs, 1);
   EXPECT_EQ(codes, std::vector<uint8_t>(1000, 0x59));  // (1 + 1/8) 2^(11 - 7)
   const auto within = [&] {
     sinter_x_check result = SINTER_INIT(sinter_x_check);
     const void* const got[] = {codes.data()};
-    Ok([&](auto e) {
-      return sinter_x_reference_check(chain.get(), 0, 1, inputs, 1, got, 0, 0, &result, e);
-    });
+    Ok(sinter_x_reference_check, chain.get(), 0, 1, inputs, 1, got, 0, 0, &result);
     return result.within != 0;
   };
   EXPECT_TRUE(within());
@@ -93,13 +88,9 @@ TEST(ReferenceAbi, CountsAndPointersAreChecked) {
   std::vector<float> buffer(4);
   const void* inputs[] = {buffer.data(), nullptr};
   void* outputs[] = {buffer.data()};
-  EXPECT_EQ(Try([&](auto e) {
-              return sinter_x_reference_run(chain.get(), 2, 1, inputs, 1, outputs, 0, e);
-            }).message,
+  EXPECT_EQ(Try(sinter_x_reference_run, chain.get(), 2, 1, inputs, 1, outputs, 0).message,
             "input_count is 1 and output_count 1, the chain has 2 and 1");
-  EXPECT_EQ(Try([&](auto e) {
-              return sinter_x_reference_run(chain.get(), 2, 2, inputs, 1, outputs, 0, e);
-            }).status,
+  EXPECT_EQ(Try(sinter_x_reference_run, chain.get(), 2, 2, inputs, 1, outputs, 0).status,
             SINTER_INVALID_ARGUMENT);
 }
 

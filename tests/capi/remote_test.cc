@@ -81,21 +81,19 @@ class RemoteAbi : public testing::Test {
   }
   ContextPtr Make() {
     sinter_context* context = nullptr;
-    Ok([&](sinter_error** e) { return sinter_x_context_create(&options_, &store_, &context, e); });
+    Ok(sinter_x_context_create, &options_, &store_, &context);
     return ContextPtr(context);
   }
   Result Prepare(const ContextPtr& context) {
     const ChainPtr chain = FromText(kSmall);
     sinter_plan* plan = nullptr;
-    const Result result = Try([&](sinter_error** e) {
-      return sinter_prepare(context.get(), chain.get(), 20, nullptr, &plan, e);
-    });
+    const Result result = Try(sinter_prepare, context.get(), chain.get(), 20, nullptr, &plan);
     sinter_plan_release(plan);
     return result;
   }
   sinter_stats Stats(const ContextPtr& context) {
     sinter_stats stats = SINTER_INIT(sinter_stats);
-    Ok([&](auto e) { return sinter_context_get_stats(context.get(), &stats, e); });
+    Ok(sinter_context_get_stats, context.get(), &stats);
     return stats;
   }
 
@@ -169,15 +167,14 @@ TEST_F(RemoteAbi, AStoreThatThrowsHurtsNobody) {
   const Result result = Prepare(context);
   if (result.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(result.message);
   EXPECT_EQ(result.status, SINTER_OK) << result.message;
-  Ok([&](auto e) { return sinter_x_cache_flush(context.get(), e); });
+  Ok(sinter_x_cache_flush, context.get());
   EXPECT_GE(Stats(context).cache_remote_errors + Stats(context).cache_remote_down, 1u);
 }
 
 TEST_F(RemoteAbi, WhatIsMissingIsNamedAndSecretsAreNot) {
   const auto refused = [&] {
     sinter_context* context = nullptr;
-    return Try(
-        [&](sinter_error** e) { return sinter_x_context_create(&options_, &store_, &context, e); });
+    return Try(sinter_x_context_create, &options_, &store_, &context);
   };
   store_.get = nullptr;
   EXPECT_THAT(refused().message, HasSubstr("store.get or store.put is null"));

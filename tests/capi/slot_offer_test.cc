@@ -20,8 +20,8 @@ class SlotOffer : public testing::Test {
   ContextPtr MakeTuned() {
     const std::string path = folder.path() + "/empty.tuning";
     sinter_tuning_set* set = nullptr;
-    Ok([&](auto e) { return sinter_tuning_set_create(&set, e); });
-    Ok([&](auto e) { return sinter_tuning_set_write(set, path.c_str(), e); });
+    Ok(sinter_tuning_set_create, &set);
+    Ok(sinter_tuning_set_write, set, path.c_str());
     sinter_tuning_set_release(set);
     sinter_context_options options = SINTER_INIT(sinter_context_options);
     options.target = "h200";
@@ -29,14 +29,13 @@ class SlotOffer : public testing::Test {
     options.tuning_set = path.c_str();
     options.log_level = SINTER_LOG_OFF;
     sinter_context* made = nullptr;
-    Ok([&](auto e) { return sinter_context_create(&options, &made, e); });
+    Ok(sinter_context_create, &options, &made);
     return ContextPtr(made);
   }
   static Result Prepare(const ContextPtr& in, const ChainPtr& of, int64_t m, PlanPtr* out,
                         const sinter_prepare_options* options = nullptr) {
     sinter_plan* plan = nullptr;
-    const Result result =
-        Try([&](auto e) { return sinter_prepare(in.get(), of.get(), m, options, &plan, e); });
+    const Result result = Try(sinter_prepare, in.get(), of.get(), m, options, &plan);
     out->reset(plan);
     return result;
   }
@@ -48,27 +47,25 @@ class SlotOffer : public testing::Test {
   SlotPtr Create(uint32_t flags = 0, const sinter_prepare_options* options = nullptr,
                  int64_t m = 20) {
     sinter_slot* slot = nullptr;
-    Ok([&](auto e) {
-      return sinter_slot_create(context.get(), chain.get(), m, options, flags, &slot, e);
-    });
+    Ok(sinter_slot_create, context.get(), chain.get(), m, options, flags, &slot);
     return SlotPtr(slot);
   }
   static Result Offer(const SlotPtr& slot, const PlanPtr& plan) {
-    return Try([&](auto e) { return sinter_slot_offer(slot.get(), plan.get(), e); });
+    return Try(sinter_slot_offer, slot.get(), plan.get());
   }
   static PlanPtr Acquire(const SlotPtr& slot) {
     sinter_plan* plan = nullptr;
-    Ok([&](auto e) { return sinter_slot_acquire(slot.get(), &plan, e); });
+    Ok(sinter_slot_acquire, slot.get(), &plan);
     return PlanPtr(plan);
   }
   static Digest DigestOf(const PlanPtr& plan) {
     Digest digest;
-    Ok([&](auto e) { return sinter_plan_get_digest(plan.get(), digest.data(), e); });
+    Ok(sinter_plan_get_digest, plan.get(), digest.data());
     return digest;
   }
   static void Await(const SlotPtr& slot) {
     sinter_pending* build = nullptr;
-    Ok([&](auto e) { return sinter_slot_get_build(slot.get(), &build, e); });
+    Ok(sinter_slot_get_build, slot.get(), &build);
     const PendingPtr owned(build);
     sinter_plan* plan = nullptr;
     sinter_pending_get(build, -1, &plan, nullptr);
@@ -76,7 +73,7 @@ class SlotOffer : public testing::Test {
   }
   uint64_t Upgrades() {
     sinter_stats stats = SINTER_INIT(sinter_stats);
-    Ok([&](auto e) { return sinter_context_get_stats(context.get(), &stats, e); });
+    Ok(sinter_context_get_stats, context.get(), &stats);
     return stats.slot_upgrades;
   }
 
@@ -108,7 +105,7 @@ TEST_F(SlotOffer, TheOfferedPlanIsCurrentAndWhatWasTakenStays) {
 TEST_F(SlotOffer, OfAManualSlotItWaitsForTheSwitch) {
   const SlotPtr slot = Create(SINTER_SLOT_MANUAL);
   Await(slot);
-  Ok([&](auto e) { return sinter_slot_switch(slot.get(), e); });
+  Ok(sinter_slot_switch, slot.get());
   const Digest digest = DigestOf(Acquire(slot));
   const PlanPtr better = Prepared(MakeTuned());
   const uint64_t upgrades = Upgrades();
@@ -116,8 +113,8 @@ TEST_F(SlotOffer, OfAManualSlotItWaitsForTheSwitch) {
   EXPECT_EQ(sinter_slot_get_generation(slot.get()), 3u);
   EXPECT_EQ(DigestOf(Acquire(slot)), digest);
   EXPECT_EQ(Upgrades(), upgrades);
-  Ok([&](auto e) { return sinter_slot_switch(slot.get(), e); });
-  Ok([&](auto e) { return sinter_slot_switch(slot.get(), e); });
+  Ok(sinter_slot_switch, slot.get());
+  Ok(sinter_slot_switch, slot.get());
   EXPECT_EQ(DigestOf(Acquire(slot)), DigestOf(better));
   EXPECT_EQ(Upgrades(), upgrades + 1);
 }
@@ -187,10 +184,10 @@ TEST_F(SlotOffer, APlanThatWaitsForTheSwitchComesBeforeTheFailureOfTheBuild) {
   EXPECT_EQ(sinter_slot_acquire(slot.get(), &none, nullptr), SINTER_ERROR_CACHE_MISS);
   const PlanPtr better = Prepared(MakeTuned(), 200);
   EXPECT_EQ(Offer(slot, better).status, SINTER_OK);
-  const Result waits = Try([&](auto e) { return sinter_slot_acquire(slot.get(), &none, e); });
+  const Result waits = Try(sinter_slot_acquire, slot.get(), &none);
   EXPECT_EQ(waits.status, SINTER_NOT_FOUND);
   EXPECT_THAT(waits.message, HasSubstr("waits for sinter_slot_switch"));
-  Ok([&](auto e) { return sinter_slot_switch(slot.get(), e); });
+  Ok(sinter_slot_switch, slot.get());
   EXPECT_EQ(DigestOf(Acquire(slot)), DigestOf(better));
 }
 

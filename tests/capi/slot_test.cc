@@ -34,8 +34,7 @@ class SlotAbi : public testing::Test {
   void SetUp() override {  // is there a compiler?
     const ContextPtr apart = MakeTarget();
     sinter_plan* plan = nullptr;
-    const Result result =
-        Try([&](auto e) { return sinter_prepare(apart.get(), chain.get(), 1, nullptr, &plan, e); });
+    const Result result = Try(sinter_prepare, apart.get(), chain.get(), 1, nullptr, &plan);
     if (result.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(result.message);
     ASSERT_EQ(result.status, SINTER_OK) << result.message;
     sinter_plan_release(plan);
@@ -44,25 +43,24 @@ class SlotAbi : public testing::Test {
   Result Create(SlotPtr* out, const sinter_prepare_options* options = nullptr, uint32_t flags = 0,
                 int64_t m = 20) {
     sinter_slot* slot = nullptr;
-    const Result result = Try([&](auto e) {
-      return sinter_slot_create(context.get(), chain.get(), m, options, flags, &slot, e);
-    });
+    const Result result =
+        Try(sinter_slot_create, context.get(), chain.get(), m, options, flags, &slot);
     out->reset(slot);
     return result;
   }
   Result Acquire(const SlotPtr& slot, PlanPtr* out) {
     sinter_plan* plan = nullptr;
-    const Result result = Try([&](auto e) { return sinter_slot_acquire(slot.get(), &plan, e); });
+    const Result result = Try(sinter_slot_acquire, slot.get(), &plan);
     out->reset(plan);
     return result;
   }
   // `most_us` < 0: without limit.
   Result Await(const SlotPtr& slot, int64_t most_us = -1) {
     sinter_pending* build = nullptr;
-    Ok([&](auto e) { return sinter_slot_get_build(slot.get(), &build, e); });
+    Ok(sinter_slot_get_build, slot.get(), &build);
     const PendingPtr owned(build);
     sinter_plan* plan = nullptr;
-    const Result result = Try([&](auto e) { return sinter_pending_get(build, most_us, &plan, e); });
+    const Result result = Try(sinter_pending_get, build, most_us, &plan);
     sinter_plan_release(plan);
     return result;
   }
@@ -72,12 +70,10 @@ class SlotAbi : public testing::Test {
     EXPECT_EQ(ended.status, status);
     EXPECT_EQ(ended.message, message);
   }
-  Result Switch(const SlotPtr& slot) {
-    return Try([&](auto e) { return sinter_slot_switch(slot.get(), e); });
-  }
+  Result Switch(const SlotPtr& slot) { return Try(sinter_slot_switch, slot.get()); }
   sinter_stats Stats() {
     sinter_stats stats = SINTER_INIT(sinter_stats);
-    Ok([&](auto e) { return sinter_context_get_stats(context.get(), &stats, e); });
+    Ok(sinter_context_get_stats, context.get(), &stats);
     return stats;
   }
 
@@ -110,7 +106,7 @@ TEST_F(SlotAbi, AMissIsBuiltInTheBackgroundAndThenCurrent) {
 
 TEST_F(SlotAbi, AHitIsCurrentAtOnceAndStartsNoBuild) {
   sinter_plan* made = nullptr;
-  Ok([&](auto e) { return sinter_prepare(context.get(), chain.get(), 20, nullptr, &made, e); });
+  Ok(sinter_prepare, context.get(), chain.get(), 20, nullptr, &made);
   const PlanPtr owned(made);
   SlotPtr slot;
   PlanPtr plan;
@@ -119,8 +115,8 @@ TEST_F(SlotAbi, AHitIsCurrentAtOnceAndStartsNoBuild) {
   ASSERT_EQ(Acquire(slot, &plan).status, SINTER_OK);
   EXPECT_EQ(Await(slot).status, SINTER_OK);
   uint8_t first[32], second[32];
-  Ok([&](auto e) { return sinter_plan_get_digest(made, first, e); });
-  Ok([&](auto e) { return sinter_plan_get_digest(plan.get(), second, e); });
+  Ok(sinter_plan_get_digest, made, first);
+  Ok(sinter_plan_get_digest, plan.get(), second);
   EXPECT_EQ(std::memcmp(first, second, 32), 0);
   EXPECT_EQ(Stats().searched, 1u);
   EXPECT_EQ(Stats().slot_upgrades, 0u);
@@ -209,12 +205,12 @@ TEST_F(SlotAbi, AReleaseEndsTheBuildUnlessAnotherHoldsIt) {
   SlotPtr first, second;
   ASSERT_EQ(Create(&first, &options).status, SINTER_OK);
   sinter_pending* build = nullptr;
-  Ok([&](auto e) { return sinter_slot_get_build(first.get(), &build, e); });
+  Ok(sinter_slot_get_build, first.get(), &build);
   first.reset();  // does not wait: the build has another holder
   EXPECT_EQ(sinter_pending_poll(build), 0);
   gate.open = true;
   sinter_plan* plan = nullptr;
-  Ok([&](auto e) { return sinter_pending_get(build, -1, &plan, e); });
+  Ok(sinter_pending_get, build, -1, &plan);
   sinter_plan_release(plan);
   sinter_pending_release(build);
 
@@ -225,7 +221,7 @@ TEST_F(SlotAbi, AReleaseEndsTheBuildUnlessAnotherHoldsIt) {
   second.reset();  // cancels and waits
   context = MakeTarget();
   sinter_stats stats = SINTER_INIT(sinter_stats);
-  Ok([&](auto e) { return sinter_context_get_stats(kept.get(), &stats, e); });
+  Ok(sinter_context_get_stats, kept.get(), &stats);
   EXPECT_EQ(stats.slots_building, 0u);
   EXPECT_EQ(stats.slot_failures, 0u);
 }
@@ -293,7 +289,7 @@ TEST_F(SlotAbi, ABuildThatWaitsEndsByItsDeadlineAndByACancel) {
   for (SlotPtr& slot : busy) ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);
   while (gate.entered < 2) std::this_thread::yield();
   sinter_cancel* cancel = nullptr;
-  Ok([&](auto e) { return sinter_cancel_create(&cancel, e); });
+  Ok(sinter_cancel_create, &cancel);
   const Clock::time_point start = Clock::now();
   options.deadline_us = 100 * 1000;
   ASSERT_EQ(Create(&late, &options).status, SINTER_OK);
@@ -331,11 +327,9 @@ TEST_F(SlotAbi, ACallMayReleaseTheLastOfABuildThatNeverHadItsTurn) {
   options.deadline_us = 100 * 1000;
   ASSERT_EQ(Create(&last.slot, &options).status, SINTER_OK);
   sinter_pending* build = nullptr;
-  Ok([&](auto e) { return sinter_slot_get_build(last.slot.get(), &build, e); });
+  Ok(sinter_slot_get_build, last.slot.get(), &build);
   last.build.reset(build);
-  Ok([&](auto e) {
-    return sinter_pending_on_ready(build, Last::Callback, reinterpret_cast<uintptr_t>(&last), e);
-  });
+  Ok(sinter_pending_on_ready, build, Last::Callback, reinterpret_cast<uintptr_t>(&last));
   const Clock::time_point end = Clock::now() + kNoTurn;
   while (last.status == -1 && Clock::now() < end) std::this_thread::yield();
   EXPECT_EQ(last.status, SINTER_DEADLINE_EXCEEDED);
@@ -427,10 +421,8 @@ struct Told {
 TEST_F(SlotAbi, EventsTellOfTheBuildAndTheUpgrade) {
   Told told;
   const auto listen = [&](sinter_x_event_callback callback) {
-    return Try([&](auto e) {
-      return sinter_x_context_on_event(context.get(), callback, reinterpret_cast<uintptr_t>(&told),
-                                       e);
-    });
+    return Try(sinter_x_context_on_event, context.get(), callback,
+               reinterpret_cast<uintptr_t>(&told));
   };
   EXPECT_EQ(listen(nullptr).message, "callback is null");
   EXPECT_EQ(listen(Told::Callback).status, SINTER_OK);
@@ -441,8 +433,8 @@ TEST_F(SlotAbi, EventsTellOfTheBuildAndTheUpgrade) {
   EXPECT_EQ(Await(slot).status, SINTER_OK);
   ASSERT_EQ(Acquire(slot, &plan).status, SINTER_OK);
   uint8_t digest[32], of_chain[32];
-  Ok([&](auto e) { return sinter_plan_get_digest(plan.get(), digest, e); });
-  Ok([&](auto e) { return sinter_x_chain_get_digest(chain.get(), of_chain, e); });
+  Ok(sinter_plan_get_digest, plan.get(), digest);
+  Ok(sinter_x_chain_get_digest, chain.get(), of_chain);
   const std::lock_guard<std::mutex> lock(told.mutex);
   const auto count = [&](sinter_x_event_kind kind) {
     return std::count_if(told.events.begin(), told.events.end(),
@@ -482,7 +474,7 @@ TEST_F(SlotAbi, AFailureIsLoggedAndCountedAmongTheMetrics) {
     *to->lines += message;
   };
   sinter_context* strict = nullptr;
-  Ok([&](auto e) { return sinter_context_create(&made, &strict, e); });
+  Ok(sinter_context_create, &made, &strict);
   context.reset(strict);
   SlotPtr slot;
   ASSERT_EQ(Create(&slot).status, SINTER_OK);
@@ -493,9 +485,7 @@ TEST_F(SlotAbi, AFailureIsLoggedAndCountedAmongTheMetrics) {
   }
   std::string text(1 << 16, '\0');
   size_t required = 0;
-  Ok([&](auto e) {
-    return sinter_context_write_metrics(strict, text.size(), text.data(), &required, e);
-  });
+  Ok(sinter_context_write_metrics, strict, text.size(), text.data(), &required);
   EXPECT_THAT(text, HasSubstr("\nsinter_slot_failures_total 1\n"));
   EXPECT_THAT(text, HasSubstr("\nsinter_slots_building 0\n"));
   slot.reset();

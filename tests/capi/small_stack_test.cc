@@ -30,18 +30,18 @@ ContextPtr WithoutCompiler() {
   options.nvrtc_path = "/nonexistent";
   options.log_level = SINTER_LOG_OFF;
   sinter_context* context = nullptr;
-  Ok([&](sinter_error** e) { return sinter_context_create(&options, &context, e); });
+  Ok(sinter_context_create, &options, &context);
   return ContextPtr(context);
 }
 
 sinter_value Unary(sinter_chain* chain, sinter_unary kind, sinter_value x) {
   sinter_value made = SINTER_NO_VALUE;
-  Ok([&](auto e) { return sinter_chain_add_unary(chain, kind, x, &made, e); });
+  Ok(sinter_chain_add_unary, chain, kind, x, &made);
   return made;
 }
 sinter_value Add(sinter_chain* chain, sinter_value x, sinter_value y) {
   sinter_value made = SINTER_NO_VALUE;
-  Ok([&](auto e) { return sinter_chain_add_binary(chain, SINTER_BINARY_ADD, x, y, &made, e); });
+  Ok(sinter_chain_add_binary, chain, SINTER_BINARY_ADD, x, y, &made);
   return made;
 }
 
@@ -56,8 +56,8 @@ ChainPtr Deep(int ops, bool ladder) {
     before = x;
     x = made;
   }
-  Ok([&](auto e) { return sinter_chain_add_output(chain.get(), x, nullptr, e); });
-  Ok([&](auto e) { return sinter_chain_finish(chain.get(), e); });
+  Ok(sinter_chain_add_output, chain.get(), x, nullptr);
+  Ok(sinter_chain_finish, chain.get());
   return chain;
 }
 
@@ -68,9 +68,7 @@ TEST(SmallStack, DeepGraphsArePlanned) {
         const ContextPtr context = WithoutCompiler();
         const ChainPtr chain = Deep(ops, ladder);
         sinter_plan* plan = nullptr;
-        const Result result = Try([&](auto e) {
-          return sinter_prepare(context.get(), chain.get(), 64, nullptr, &plan, e);
-        });
+        const Result result = Try(sinter_prepare, context.get(), chain.get(), 64, nullptr, &plan);
         const PlanPtr owned(plan);
         // Planned, and its source made; stand-ins may run some of these graphs.
         if (result.status != SINTER_OK) {
@@ -86,14 +84,13 @@ TEST(SmallStack, APlanIsExplained) {
     const ContextPtr context = MakeTarget();
     const ChainPtr chain = FromText(kSmall);
     sinter_plan* plan = nullptr;
-    const Result made = Try(
-        [&](auto e) { return sinter_prepare(context.get(), chain.get(), 64, nullptr, &plan, e); });
+    const Result made = Try(sinter_prepare, context.get(), chain.get(), 64, nullptr, &plan);
     const PlanPtr owned(plan);
     if (made.status == SINTER_UNAVAILABLE) return;  // no compiler here
     ASSERT_EQ(made.status, SINTER_OK) << made.message;
     size_t required = 0;
     std::string text(1 << 16, '\0');
-    Ok([&](auto e) { return sinter_plan_explain(plan, text.size(), text.data(), &required, e); });
+    Ok(sinter_plan_explain, plan, text.size(), text.data(), &required);
     EXPECT_GT(required, 100u);
   });
 }

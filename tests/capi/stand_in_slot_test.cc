@@ -31,23 +31,21 @@ class StandInSlots : public testing::Test {
 
   SlotPtr Create(uint32_t flags) {
     sinter_slot* slot = nullptr;
-    Ok([&](auto e) {
-      return sinter_slot_create(context_.get(), chain_.get(), 20, nullptr, flags, &slot, e);
-    });
+    Ok(sinter_slot_create, context_.get(), chain_.get(), 20, nullptr, flags, &slot);
     return SlotPtr(slot);
   }
   bool StandsIn(const SlotPtr& slot) {
     sinter_plan* plan = nullptr;
-    Ok([&](auto e) { return sinter_slot_acquire(slot.get(), &plan, e); });
+    Ok(sinter_slot_acquire, slot.get(), &plan);
     const PlanPtr owned(plan);
     return plan->prepared->plan().IsStandIn();
   }
   sinter_status Await(const SlotPtr& slot) {
     sinter_pending* build = nullptr;
-    Ok([&](auto e) { return sinter_slot_get_build(slot.get(), &build, e); });
+    Ok(sinter_slot_get_build, slot.get(), &build);
     const PendingPtr owned(build);
     sinter_plan* plan = nullptr;
-    const Result result = Try([&](auto e) { return sinter_pending_get(build, -1, &plan, e); });
+    const Result result = Try(sinter_pending_get, build, -1, &plan);
     sinter_plan_release(plan);
     return result.status;
   }
@@ -71,7 +69,7 @@ TEST_F(StandInSlots, KeepThemUntilASwitchOfAManualSlot) {
   const SlotPtr slot = Create(SINTER_SLOT_MANUAL);
   EXPECT_EQ(Await(slot), SINTER_OK);
   EXPECT_TRUE(StandsIn(slot));
-  Ok([&](auto e) { return sinter_slot_switch(slot.get(), e); });
+  Ok(sinter_slot_switch, slot.get());
   EXPECT_FALSE(StandsIn(slot));
 }
 

@@ -24,10 +24,8 @@ class StructSize : public testing::Test {
     options.beta = 99;  // no such value: an error if and only if the field is read
     const auto bytes = Bytes(options, size, dirty);
     sinter_value out = 0;
-    return Try([&](sinter_error** e) {
-      return sinter_chain_add_layernorm(
-          chain.get(), x, reinterpret_cast<const sinter_norm_options*>(bytes.data()), &out, e);
-    });
+    return Try(sinter_chain_add_layernorm, chain.get(), x,
+               reinterpret_cast<const sinter_norm_options*>(bytes.data()), &out);
   }
 };
 
@@ -53,9 +51,7 @@ TEST_F(StructSize, NonsenseSizesAreRefused) {
     sinter_norm_options options = SINTER_INIT(sinter_norm_options);
     options.struct_size = size;
     sinter_value out = 0;
-    const Result result = Try([&](sinter_error** e) {
-      return sinter_chain_add_layernorm(chain.get(), x, &options, &out, e);
-    });
+    const Result result = Try(sinter_chain_add_layernorm, chain.get(), x, &options, &out);
     EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT) << size;
     EXPECT_THAT(result.message, HasSubstr("struct_size is " + std::to_string(size)));
     EXPECT_THAT(result.message, HasSubstr("SINTER_INIT"));
@@ -117,9 +113,7 @@ TEST(StructFlags, ReservedFieldsMustBeZero) {
   sinter_softmax_options options = SINTER_INIT(sinter_softmax_options);
   options.reserved = 5;
   sinter_value out = 0;
-  const Result result = Try([&](sinter_error** e) {
-    return sinter_chain_add_softmax(chain.get(), a, 0, &options, &out, e);
-  });
+  const Result result = Try(sinter_chain_add_softmax, chain.get(), a, 0, &options, &out);
   EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT);
   EXPECT_THAT(result.message, HasSubstr("softmax.reserved is 5, must be 0"));
 }
@@ -129,12 +123,12 @@ TEST(ResultStructs, AnOldCallerGetsWhatItKnowsAndANewOneZeroes) {
   std::vector<unsigned char> bytes(sizeof(sinter_stats) + 64, 0xee);
   auto* stats = reinterpret_cast<sinter_stats*>(bytes.data());
   stats->struct_size = 16;
-  Ok([&](sinter_error** e) { return sinter_context_get_stats(context.get(), stats, e); });
+  Ok(sinter_context_get_stats, context.get(), stats);
   EXPECT_EQ(stats->struct_size, 16u);
   EXPECT_EQ(stats->prepares, 0u);
   EXPECT_EQ(bytes[16], 0xee);
   stats->struct_size = static_cast<uint32_t>(bytes.size());
-  Ok([&](sinter_error** e) { return sinter_context_get_stats(context.get(), stats, e); });
+  Ok(sinter_context_get_stats, context.get(), stats);
   EXPECT_EQ(bytes[sizeof(sinter_stats)], 0);
   EXPECT_EQ(bytes.back(), 0);
 }

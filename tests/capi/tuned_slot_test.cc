@@ -25,20 +25,18 @@ class TunedSlot : public testing::Test {
   }
   SlotPtr Create() {
     sinter_slot* slot = nullptr;
-    Ok([&](auto e) {
-      return sinter_slot_create(context_.get(), chain_.get(), 16, nullptr, 0, &slot, e);
-    });
+    Ok(sinter_slot_create, context_.get(), chain_.get(), 16, nullptr, 0, &slot);
     sinter_pending* build = nullptr;
-    Ok([&](auto e) { return sinter_slot_get_build(slot, &build, e); });
+    Ok(sinter_slot_get_build, slot, &build);
     const PendingPtr owned(build);
     sinter_plan* plan = nullptr;
-    Ok([&](auto e) { return sinter_pending_get(build, -1, &plan, e); });
+    Ok(sinter_pending_get, build, -1, &plan);
     sinter_plan_release(plan);
     return SlotPtr(slot);
   }
   static PlanPtr Acquire(const SlotPtr& slot) {
     sinter_plan* plan = nullptr;
-    Ok([&](auto e) { return sinter_slot_acquire(slot.get(), &plan, e); });
+    Ok(sinter_slot_acquire, slot.get(), &plan);
     return PlanPtr(plan);
   }
   static std::string DataflowOf(const PlanPtr& plan) {
@@ -51,7 +49,7 @@ class TunedSlot : public testing::Test {
     world_.tuning = set;
     const ContextPtr tuned = ContextOn(world_);
     sinter_plan* plan = nullptr;
-    Ok([&](auto e) { return sinter_prepare(tuned.get(), chain_.get(), 16, nullptr, &plan, e); });
+    Ok(sinter_prepare, tuned.get(), chain_.get(), 16, nullptr, &plan);
     return PlanPtr(plan);
   }
 
@@ -77,7 +75,7 @@ TEST_F(TunedSlot, TakesTheMeasuredChoiceAndAGraphKeepsItsOwn) {
 
   PlanPtr better = Tuned();
   EXPECT_EQ(DataflowOf(better), "cluster-exchange");
-  Ok([&](auto e) { return sinter_slot_offer(slot.get(), better.get(), e); });
+  Ok(sinter_slot_offer, slot.get(), better.get());
   EXPECT_EQ(DataflowOf(Acquire(slot)), "cluster-exchange");
   EXPECT_TRUE(before->prepared->Launch(*binding, nullptr, 16, false).ok());  // still bound
 
@@ -97,11 +95,11 @@ TEST_F(TunedSlot, LetsAnOldPlanGoWhenTheNextComes) {
   {
     const PlanPtr first = Tuned();
     offered = first->prepared;
-    Ok([&](auto e) { return sinter_slot_offer(slot.get(), first.get(), e); });
+    Ok(sinter_slot_offer, slot.get(), first.get());
   }
   EXPECT_FALSE(offered.expired());
   const PlanPtr second = Tuned();
-  Ok([&](auto e) { return sinter_slot_offer(slot.get(), second.get(), e); });
+  Ok(sinter_slot_offer, slot.get(), second.get());
   EXPECT_TRUE(offered.expired());
 }
 
@@ -109,9 +107,9 @@ TEST_F(TunedSlot, RefusesAPlanWhoseInputsAreInAnotherOrder) {
   const SlotPtr slot = Create();
   const ChainPtr turned(sinter::capi::NewFinishedChain(sinter::testing::TestChainInOtherOrder()));
   sinter_plan* plan = nullptr;
-  Ok([&](auto e) { return sinter_prepare(context_.get(), turned.get(), 16, nullptr, &plan, e); });
+  Ok(sinter_prepare, context_.get(), turned.get(), 16, nullptr, &plan);
   const PlanPtr owned(plan);
-  const Result refused = Try([&](auto e) { return sinter_slot_offer(slot.get(), plan, e); });
+  const Result refused = Try(sinter_slot_offer, slot.get(), plan);
   EXPECT_EQ(refused.status, SINTER_INVALID_ARGUMENT);
   EXPECT_THAT(refused.message, testing::HasSubstr("order of inputs"));
 }
@@ -121,9 +119,9 @@ TEST_F(TunedSlot, RefusesAPlanOfAnotherDevice) {
   FakeWorld without{.has_gpu = false};
   const ContextPtr other = ContextOn(without);
   sinter_plan* plan = nullptr;
-  Ok([&](auto e) { return sinter_prepare(other.get(), chain_.get(), 16, nullptr, &plan, e); });
+  Ok(sinter_prepare, other.get(), chain_.get(), 16, nullptr, &plan);
   const PlanPtr owned(plan);
-  const Result refused = Try([&](auto e) { return sinter_slot_offer(slot.get(), plan, e); });
+  const Result refused = Try(sinter_slot_offer, slot.get(), plan);
   EXPECT_THAT(refused.message, testing::HasSubstr("the plan's device is none"));
 }
 

@@ -12,19 +12,19 @@ using SetBytes = std::vector<uint8_t>;
 
 TuningSetPtr EmptySet() {
   sinter_tuning_set* set = nullptr;
-  Ok([&](sinter_error** e) { return sinter_tuning_set_create(&set, e); });
+  Ok(sinter_tuning_set_create, &set);
   return TuningSetPtr(set);
 }
 
 SetBytes DigestOf(const sinter_tuning_set* set) {
   SetBytes digest(32);
-  Ok([&](sinter_error** e) { return sinter_tuning_set_get_digest(set, digest.data(), e); });
+  Ok(sinter_tuning_set_get_digest, set, digest.data());
   return digest;
 }
 
 SetBytes DigestOf(const sinter_context* context) {
   SetBytes digest(32, 0xee);
-  Ok([&](sinter_error** e) { return sinter_context_get_tuning_digest(context, digest.data(), e); });
+  Ok(sinter_context_get_tuning_digest, context, digest.data());
   return digest;
 }
 
@@ -37,7 +37,7 @@ class TuningSet : public testing::Test {
   std::string EmptyFile(const std::string& name = "empty.txt") {
     const TuningSetPtr set = EmptySet();
     const std::string path = Path(name);
-    Ok([&](sinter_error** e) { return sinter_tuning_set_write(set.get(), path.c_str(), e); });
+    Ok(sinter_tuning_set_write, set.get(), path.c_str());
     return path;
   }
   // With `tuning_set` as the option; null: the environment's.
@@ -48,8 +48,7 @@ class TuningSet : public testing::Test {
     options.log_level = SINTER_LOG_OFF;
     options.tuning_set = tuning_set;
     sinter_context* context = nullptr;
-    const Result result =
-        Try([&](sinter_error** e) { return sinter_context_create(&options, &context, e); });
+    const Result result = Try(sinter_context_create, &options, &context);
     out->reset(context);
     return result;
   }
@@ -63,7 +62,7 @@ TEST_F(TuningSet, AnEmptySetIsWrittenAndReadBack) {
   text << file.rdbuf();
   EXPECT_THAT(text.str(), testing::StartsWith("sinter tuning set 2\nsha256 "));
   const TuningSetPtr set = EmptySet();
-  Ok([&](sinter_error** e) { return sinter_tuning_set_add_file(set.get(), path.c_str(), e); });
+  Ok(sinter_tuning_set_add_file, set.get(), path.c_str());
   EXPECT_EQ(sinter_tuning_set_get_count(set.get()), 0u);
   EXPECT_EQ(DigestOf(set.get()), DigestOf(EmptySet().get()));
 }
@@ -107,9 +106,7 @@ TEST_F(TuningSet, ASetThatIsNamedMustBeThere) {
     EXPECT_EQ(Create(nullptr, &context).status, SINTER_INVALID_ARGUMENT);
     unsetenv("SINTER_TUNING_SET");
     const TuningSetPtr set = EmptySet();
-    const Result added = Try([&](sinter_error** e) {
-      return sinter_tuning_set_add_file(set.get(), row.first.c_str(), e);
-    });
+    const Result added = Try(sinter_tuning_set_add_file, set.get(), row.first.c_str());
     EXPECT_EQ(added.status, SINTER_INVALID_ARGUMENT);
     EXPECT_EQ(added.message, option.message);
   }
@@ -118,24 +115,20 @@ TEST_F(TuningSet, ASetThatIsNamedMustBeThere) {
 TEST_F(TuningSet, BadArgumentsAreNamed) {
   const TuningSetPtr set = EmptySet();
   const auto message = [](auto call) { return Try(call).message; };
-  EXPECT_EQ(message([&](auto e) { return sinter_tuning_set_create(nullptr, e); }),
-            "out_set is null");
-  EXPECT_EQ(message([&](auto e) { return sinter_tuning_set_add_file(nullptr, "x", e); }),
-            "set is null");
-  EXPECT_EQ(message([&](auto e) { return sinter_tuning_set_add_file(set.get(), nullptr, e); }),
-            "path is null");
-  EXPECT_EQ(message([&](auto e) { return sinter_tuning_set_write(set.get(), "", e); }),
-            "path is empty");
-  EXPECT_THAT(message([&](auto e) { return sinter_tuning_set_write(set.get(), "/dev/null/x", e); }),
+  EXPECT_EQ(message(CallOf(sinter_tuning_set_create, nullptr)), "out_set is null");
+  EXPECT_EQ(message(CallOf(sinter_tuning_set_add_file, nullptr, "x")), "set is null");
+  EXPECT_EQ(message(CallOf(sinter_tuning_set_add_file, set.get(), nullptr)), "path is null");
+  EXPECT_EQ(message(CallOf(sinter_tuning_set_write, set.get(), "")), "path is empty");
+  EXPECT_THAT(message(CallOf(sinter_tuning_set_write, set.get(), "/dev/null/x")),
               HasSubstr("tuning set /dev/null/x: cannot be written"));
-  EXPECT_EQ(message([&](auto e) { return sinter_tuning_set_get_digest(set.get(), nullptr, e); }),
+  EXPECT_EQ(message(CallOf(sinter_tuning_set_get_digest, set.get(), nullptr)),
             "out_digest is null");
   EXPECT_EQ(sinter_tuning_set_get_count(nullptr), 0u);
   sinter_tuning_set_release(nullptr);
   // Handles of another kind.
   const ChainPtr chain = EmptyChain();
   auto* wrong = reinterpret_cast<sinter_tuning_set*>(chain.get());
-  EXPECT_THAT(message([&](auto e) { return sinter_tuning_set_add_file(wrong, "x", e); }),
+  EXPECT_THAT(message(CallOf(sinter_tuning_set_add_file, wrong, "x")),
               HasSubstr("set is not a live sinter_tuning_set"));
   EXPECT_EQ(sinter_tuning_set_get_count(wrong), 0u);
 }
@@ -146,7 +139,7 @@ TEST_F(TuningSet, TuneOptionsAreChecked) {
   const auto tune = [&](auto change) {
     sinter_tune_options options = SINTER_INIT(sinter_tune_options);
     change(options);
-    return Try([&](auto e) { return sinter_tune(context.get(), chain.get(), 16, &options, e); });
+    return Try(sinter_tune, context.get(), chain.get(), 16, &options);
   };
   EXPECT_THAT(
       tune([&](auto& o) { o.into = reinterpret_cast<sinter_tuning_set*>(open.get()); }).message,
@@ -172,15 +165,13 @@ TEST_F(TuningSet, APlanSaysItsSetAndItsDigestHoldsIt) {
     ContextPtr context;
     ASSERT_EQ(Create(with_set ? path.c_str() : "", &context).status, SINTER_OK);
     sinter_plan* raw = nullptr;
-    const Result prepared = Try([&](sinter_error** e) {
-      return sinter_prepare(context.get(), chain.get(), 16, nullptr, &raw, e);
-    });
+    const Result prepared = Try(sinter_prepare, context.get(), chain.get(), 16, nullptr, &raw);
     if (prepared.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(prepared.message);
     ASSERT_EQ(prepared.status, SINTER_OK) << prepared.message;
     const PlanPtr plan(raw);
-    Ok([&](auto e) { return sinter_plan_get_digest(raw, digests[with_set].data(), e); });
+    Ok(sinter_plan_get_digest, raw, digests[with_set].data());
     std::string text(1 << 16, '\0');
-    Ok([&](auto e) { return sinter_plan_explain(raw, text.size(), &text[0], nullptr, e); });
+    Ok(sinter_plan_explain, raw, text.size(), &text[0], nullptr);
     EXPECT_THAT(text, HasSubstr(with_set ? "\ntuning: " : "\ntuning: none\n"));
     EXPECT_EQ(text.find(", no entry for this plan\n") != std::string::npos, with_set);
   }
@@ -196,8 +187,8 @@ TEST_F(TuningSet, ThreadsMayShareASet) {
     threads.emplace_back([&, i] {
       const std::string out = Path("out" + std::to_string(i));
       for (int j = 0; j < 20; ++j) {
-        Ok([&](auto e) { return sinter_tuning_set_add_file(set.get(), path.c_str(), e); });
-        Ok([&](auto e) { return sinter_tuning_set_write(set.get(), out.c_str(), e); });
+        Ok(sinter_tuning_set_add_file, set.get(), path.c_str());
+        Ok(sinter_tuning_set_write, set.get(), out.c_str());
         sinter_tuning_set_retain(set.get());
         sinter_tuning_set_release(set.get());
       }
@@ -216,7 +207,7 @@ TEST_F(TuningSet, ThreadsMayShareASet) {
     const std::string out = Path("out" + std::to_string(i));
     EXPECT_EQ(text(out), first) << i;
     const TuningSetPtr read = EmptySet();
-    Ok([&](auto e) { return sinter_tuning_set_add_file(read.get(), out.c_str(), e); });
+    Ok(sinter_tuning_set_add_file, read.get(), out.c_str());
     EXPECT_EQ(DigestOf(read.get()), DigestOf(set.get()));
   }
 }
