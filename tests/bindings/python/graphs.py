@@ -18,6 +18,16 @@ from sinter.torch.backend import compile_with, split_options
 DEVICE = "cuda" if os.environ.get("SINTER_TEST_GPU") else "cpu"
 
 
+def interpreted(gm, example_inputs, **_):
+    """Compiles a graph in place of Inductor: its passes for graphs run, and no code is made."""
+    view_to_reshape(gm)
+    if config.post_grad_custom_pre_pass:
+        config.post_grad_custom_pre_pass(gm.graph)
+    remove_noop_ops(gm.graph)  # Inductor's next pass, which relies on the nodes' metadata about their memory
+    gm.recompile()
+    return make_boxed_func(gm.forward)
+
+
 def passed(model, options=None, dynamic=None):
     """(compiled model, reports): each graph of `model` after the pass, interpreted. Verified by the reference for an H200. GEMMs have the model's
     extents: on a GPU Inductor would measure whether to pad them."""
@@ -26,16 +36,9 @@ def passed(model, options=None, dynamic=None):
     reports = []
     graph_pass = SinterPass(own, reports)
 
-    def run_graph(gm, example_inputs, **_):
-        view_to_reshape(gm)
-        config.post_grad_custom_pre_pass(gm.graph)
-        remove_noop_ops(gm.graph)  # Inductor's next pass, which relies on the nodes' metadata about their memory
-        gm.recompile()
-        return make_boxed_func(gm.forward)
-
     def backend(gm, example_inputs):
         with torch._functorch.config.patch(enable_autograd_cache=False):  # which holds no interpreted graph, and hashes each to find out
-            return compile_with(graph_pass, gm, example_inputs, {"shape_padding": False}, inner_compile=run_graph)
+            return compile_with(graph_pass, gm, example_inputs, {"shape_padding": False}, inner_compile=interpreted)
 
     torch._dynamo.reset()
     verify.comparisons.clear()
