@@ -42,11 +42,8 @@ TEST(AllReduceCompile, NoKernelSpills) {
   for (const int ranks : {2, 3, 8}) {
     for (const DType element : {DType::kBF16, DType::kF16, DType::kF32}) {
       for (const DType result : {DType::kBF16, DType::kF32}) {
-        CollectiveProblem problem;
-        problem.ranks = ranks;
-        problem.element = element;
-        problem.result = result;
-        problem.columns = 5120;
+        CollectiveProblem problem{
+            .ranks = ranks, .element = element, .result = result, .columns = 5120};
         ++number;
         problem.residual = number % 3 != 0;
         const bool two_shot = number % 5 < 3;
@@ -70,11 +67,11 @@ TEST(AllReduceCompile, NoScheduleThatIsSearchedSpills) {
   for (const int ranks : {2, 4, 8}) {
     for (const auto& [element, columns] :
          {std::pair{DType::kBF16, 5120}, {DType::kBF16, 8192}, {DType::kF32, 8192}}) {
-      CollectiveProblem problem;
-      problem.ranks = ranks;
-      problem.element = element;
-      problem.columns = columns;
-      problem.residual = problem.rounded = true;
+      CollectiveProblem problem{.ranks = ranks,
+                                .element = element,
+                                .columns = columns,
+                                .residual = true,
+                                .rounded = true};
       for (const bool norm : {false, true}) {
         problem.norm = norm;
         problem.eps = norm ? 1e-6 : 0;
@@ -91,8 +88,7 @@ TEST(AllReduceCompile, NoScheduleThatIsSearchedSpills) {
 }
 
 void AddProduct(const ProductSequence& p, const Schedule& s, Kernels* kernels) {
-  ProductCode code;
-  code.sequence = p;
+  ProductCode code{.sequence = p};
   code.sequence.m = 0;
   code.schedule = s;
   code.out = {p[0].n, true};
@@ -106,8 +102,7 @@ void AddProduct(const ProductSequence& p, const Schedule& s, Kernels* kernels) {
 }
 
 ProductSequence ProductOf(int64_t rows, DType dtype = DType::kBF16) {
-  ProductSequence p;
-  p.m = rows;
+  ProductSequence p{.m = rows};
   p.products.resize(1);
   p[0].n = 8192;
   p[0].k = 4096;
@@ -121,10 +116,7 @@ TEST(AllReduceCompile, NoProductThatPushesSpills) {
   const DeviceModel model = *BuiltinModel("h100");
   for (const int64_t rows : {1, 16, 64, 128, 256}) {
     const ProductSequence p = ProductOf(rows);
-    SearchOptions options;
-    options.pushes = 2;
-    options.top_k = 40;
-    const SearchResult found = Got(SearchSchedules(p, model, options));
+    const SearchResult found = Got(SearchSchedules(p, model, {.top_k = 40, .pushes = 2}));
     for (const RankedSchedule& ranked : found.ranked) {
       const Schedule& s = ranked.schedule;
       EXPECT_EQ(s.pushes, 2);
@@ -140,9 +132,7 @@ TEST(AllReduceCompile, NoProductThatSendsTilesSpills) {
   const DeviceModel model = *BuiltinModel("h100");
   for (const int64_t rows : {512, 1024}) {
     const ProductSequence p = ProductOf(rows);
-    SearchOptions options;
-    options.top_k = 60;
-    const SearchResult found = Got(SearchSchedules(p, model, options));
+    const SearchResult found = Got(SearchSchedules(p, model, {.top_k = 60}));
     std::set<std::pair<int, int>> cuts;
     for (const RankedSchedule& ranked : found.ranked) {
       Schedule s = ranked.schedule;
@@ -164,12 +154,12 @@ TEST(AllReduceCompile, NoPartsThatAreSearchedSpill) {
   for (const int ranks : {2, 3, 4, 8}) {
     for (const DType element : {DType::kBF16, DType::kF16, DType::kF32, DType::kE4M3}) {
       for (const bool by_rows : {false, true}) {
-        CollectiveProblem problem;
-        problem.kind = CollectiveKind::kAllGather;
-        problem.ranks = ranks;
-        problem.element = problem.result = element;
-        problem.columns = by_rows ? 4096 : 2560;
-        problem.by_rows = by_rows;
+        CollectiveProblem problem{.kind = CollectiveKind::kAllGather,
+                                  .ranks = ranks,
+                                  .element = element,
+                                  .result = element,
+                                  .columns = by_rows ? 4096 : 2560,
+                                  .by_rows = by_rows};
         for (const RankedCollective& ranked : SearchCollective(problem, 1, *BuiltinModel("h100"))) {
           Add(problem, ranked.schedule, &kernels);
         }

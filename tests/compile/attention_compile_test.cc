@@ -21,10 +21,7 @@ KernelSpec SpecOf(const AttentionProblem& problem, const AttentionSchedule& sche
   auto own = std::make_shared<AttentionSpec>();
   own->code = {problem, schedule};
   for (int i = 0; i < 4 + problem.Terms(); ++i) own->places.push_back({i, 0});
-  KernelSpec spec;
-  spec.family = &AttentionFamily();
-  spec.body = MakeBody(std::move(*own));
-  return spec;
+  return KernelSpec{.family = &AttentionFamily(), .body = MakeBody(std::move(*own))};
 }
 
 TEST(AttentionCompile, FirstSchedulesDoNotSpill) {

@@ -14,7 +14,6 @@
 #include "tests/support/header_folder.h"
 #include "tests/support/machine_code.h"
 #include "tests/support/no_compiler.h"
-#include "tests/support/product_in.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
@@ -256,11 +255,10 @@ TEST_F(CompileTest, TestBuildsOfEveryDataflow) {
 TEST_F(CompileTest, ElementsAreThoseOfTheHostsTable) {
   const std::unique_ptr<Compiler> compiler = MakeCompiler();
   for (const ElementRow& row : kElementRows) {
-    CompileRequest request;
-    request.name = "element.cu";
-    request.arch = model_.arch;
-    request.entry = "nothing";
-    request.headers = CopyDeviceHeaders();
+    CompileRequest request{.name = "element.cu",
+                           .headers = CopyDeviceHeaders(),
+                           .arch = model_.arch,
+                           .entry = "nothing"};
     request.source = absl::StrCat(
         "#include \"ptx/element.cuh\"\nnamespace sinter {\nusing Row = ", row.device_type,
         ";\nvoid check(Row::Stored* x) { ", row.stored_type, "* same = x; }\n",

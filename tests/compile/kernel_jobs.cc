@@ -4,7 +4,6 @@
 #include "src/fusion/product_runs.h"
 #include "src/product/matcher.h"
 #include "tests/support/epilogue_chains.h"
-#include "tests/support/product_in.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
@@ -31,20 +30,14 @@ std::vector<ProductSequence> ProblemsOf(const std::string& file) {
 }
 
 // The space of tuning.
-SearchOptions Wider() {
-  SearchOptions options;
-  options.offered = Offered::kTuning;
-  return options;
-}
+SearchOptions Wider() { return SearchOptions{.offered = Offered::kTuning}; }
 
 class JobList {
  public:
   explicit JobList(const DeviceModel& model) : model_(model) {}
   void AddBest(const ProductSequence& p, bool allow_cooperative) {
-    SearchOptions options;
-    options.top_k = 1;
-    options.allow_cooperative = allow_cooperative;
-    const auto result = SearchSchedules(p, model_, options);
+    const auto result =
+        SearchSchedules(p, model_, {.top_k = 1, .allow_cooperative = allow_cooperative});
     if (result.ok()) Add(SampleSpec(p, result->ranked[0].schedule));
   }
   void Add(const KernelSpec& spec) {
@@ -295,8 +288,7 @@ std::vector<KernelJob> ProductsKernels(const DeviceModel& model) {
 
 std::vector<KernelJob> RangesKernels(const DeviceModel& model, size_t count) {
   JobList jobs(model);
-  SearchOptions options;
-  options.offered = Offered::kTuning;
+  SearchOptions options{.offered = Offered::kTuning};
   for (const char* file : {"gated_ffn.txt", "gemm_chains.txt"}) {
     for (const ProductSequence& p : ProblemsOf(file)) {
       double best_us = 0;

@@ -98,10 +98,10 @@ std::string KernelDigest(const CompileRequest& request) {
 }
 
 std::string ListedCompiler(const std::string& toolchain) {
-  CompileRequest request;
-  request.arch = "sm_90a";
-  request.entry = "none";
-  MakeNvrtcCompiler([] { return NotingNvrtc(); })->Compile(request).status().IgnoreError();
+  MakeNvrtcCompiler([] { return NotingNvrtc(); })
+      ->Compile({.arch = "sm_90a", .entry = "none"})
+      .status()
+      .IgnoreError();
   return absl::StrCat("toolchain ", toolchain, "\noptions ", g_options, "\n");
 }
 

@@ -7,10 +7,7 @@ namespace sinter::testing {
 namespace {
 
 CompileRequest Request() {
-  CompileRequest request;
-  request.arch = "sm_90a";
-  request.entry = "kernel";
-  request.options = {"--use_fast_math"};
+  CompileRequest request{.options = {"--use_fast_math"}, .arch = "sm_90a", .entry = "kernel"};
   request.source = "#include \"ptx/element.cuh\"\nvoid f();\n";
   return request;
 }

@@ -22,12 +22,7 @@ bool WritesList() { return !Variable("SINTER_TEST_KERNELS").empty(); }
 bool ReadsList() { return !IsLongSweep() && Variable("SINTER_TEST_KERNELS") != "anew"; }
 
 // The result for a kernel that is not compiled; readers of cubins accept it.
-CompiledKernel Pretended() {
-  CompiledKernel kernel;
-  kernel.cubin = SmallCubin("code");
-  kernel.registers = 32;
-  return kernel;
-}
+CompiledKernel Pretended() { return CompiledKernel{.cubin = SmallCubin("code"), .registers = 32}; }
 
 // Processor time of this thread: NVRTC compiles on the thread that asks.
 double ThreadMs() {
@@ -98,8 +93,7 @@ void Draw(std::vector<Unknown>* unknown) {
 
 SweepResult CompileOne(const Unknown& unknown, const AtEnd& at_end) {
   Sweeps& sweeps = OfProcess();
-  SweepResult result;
-  result.kernel = unknown.kernel;
+  SweepResult result{.kernel = unknown.kernel};
   CompileRequest request = unknown.kernel->request;
   request.headers = CopyDeviceHeaders();
   const double start = ThreadMs();

@@ -48,8 +48,7 @@ absl::StatusOr<std::shared_ptr<Engine>> MakeEngine(std::unique_ptr<Compiler> com
 
 // Graphs of many sizes: wide vectors, clusters and column splits are chosen only for large values.
 testing::RandomGraphOptions SizesOf(uint64_t seed) {
-  testing::RandomGraphOptions options;
-  options.max_elements = int64_t{1} << (10 + seed % 13);
+  testing::RandomGraphOptions options{.max_elements = int64_t{1} << (10 + seed % 13)};
   if (seed % 16 == 3) options.most_steps *= 3;
   return options;
 }
@@ -87,9 +86,7 @@ class RandomGraphCompile : public ::testing::Test {
   }
 
   absl::Status Prepare(const Chain& chain, const Job& job) const {
-    PrepareOptions options;
-    options.choice = job.choice;
-    const auto plan = engine_->Prepare(chain, job.m, options);
+    const auto plan = engine_->Prepare(chain, job.m, {.choice = job.choice});
     SINTER_RETURN_IF_ERROR(plan.status());
     // Other kernels take the place of one that spills; of one that is no CUDA C++ too, which is
     // a fault of its writer.
@@ -155,9 +152,7 @@ class RandomGraphCompile : public ::testing::Test {
     std::vector<CompileRequest> requests;
     const auto engine = Got(MakeEngine(testing::MakePretender(&requests)));
     ForEach(jobs, [&](const Job& job) {
-      PrepareOptions options;
-      options.choice = job.choice;
-      engine->Prepare(job.chain, job.m, options).status().IgnoreError();
+      engine->Prepare(job.chain, job.m, {.choice = job.choice}).status().IgnoreError();
     });
     std::vector<testing::SweepKernel> kernels;
     for (const CompileRequest& request : requests) kernels.push_back({request.name, request});

@@ -48,17 +48,14 @@ class StitchCompile : public ::testing::Test {
     for (int i = 0; i < body.num_inputs() + body.num_outputs(); ++i) {
       stitch->operands.push_back({i, 0});
     }
-    KernelSpec spec;
-    spec.family = &StitchFamily();
-    spec.body = MakeBody(std::move(*stitch));
+    KernelSpec spec{.family = &StitchFamily(), .body = MakeBody(std::move(*stitch))};
     jobs_.push_back({absl::StrCat(name, " '", schedule.ToString(), "'"), spec, {}});
   }
 
   // The whole body with its best `count` schedules, or half as many.
   void AddBest(const std::string& name, const Chain& body, int64_t bucket, int count) {
-    SearchOptions options;
-    options.top_k = IsLong() ? count : (count + 1) / 2;
-    const auto ranked = SearchStitch(body, bucket, model_, options);
+    const auto ranked =
+        SearchStitch(body, bucket, model_, {.top_k = IsLong() ? count : (count + 1) / 2});
     if (!ranked.ok()) return;
     ++bodies_;
     for (const RankedStitch& one : *ranked) {
@@ -70,9 +67,7 @@ class StitchCompile : public ::testing::Test {
   // forced, any others.
   void AddHandOvers(const std::string& name, const Chain& body, int count) {
     constexpr int64_t kSharedBytes = 48 << 10;
-    SearchOptions options;
-    options.top_k = std::numeric_limits<int>::max();
-    const auto ranked = SearchStitch(body, 1, model_, options);
+    const auto ranked = SearchStitch(body, 1, model_, {.top_k = std::numeric_limits<int>::max()});
     if (!ranked.ok()) return;
     int chosen = 0, forced = 0;
     for (const RankedStitch& one : *ranked) {

@@ -3,12 +3,6 @@
 // what the program left alive on the device, and every call that the real driver forbids. The
 // process then ends with status 86; with FAKE_LIBCUDA_LENIENT in the environment, only violations
 // count.
-#include <unistd.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
-
 #include "tests/fakes/fake_driver.h"
 
 namespace {

@@ -1,6 +1,5 @@
 // Fuzz target over decisions: whatever is assembled for its chain stays inside its buffers and, but
 // for products of 8-bit operands, computes the chain on the CPU.
-#include "src/base/device_model.h"
 #include "src/fusion/assembly.h"
 #include "src/plan/family.h"
 #include "tests/fuzz/decisions/judged_chains.h"

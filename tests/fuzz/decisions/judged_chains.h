@@ -4,7 +4,6 @@
 
 #include "src/normal/normal_form.h"
 #include "tests/support/chains.h"
-#include "tests/support/common.h"
 
 namespace sinter {
 

@@ -1,6 +1,5 @@
 // Fuzz target over plan records: what decodes encodes to the same bytes, and every plan that is
 // made of one stays inside its buffers, with a key for each kernel.
-#include "src/engine/keys.h"
 #include "tests/fuzz/decisions/judged_chains.h"
 #include "tests/fuzz/plan_record/records.h"
 #include "tests/fuzz/reader.h"

@@ -2,14 +2,6 @@
 // some of it. SINTER_UPDATE_CORPUS=1 rewrites the corpus.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <random>
-#include <string>
-
-#include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
 #include "src/engine/keys.h"
 #include "src/engine/tuning_set.h"

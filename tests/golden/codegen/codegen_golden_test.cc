@@ -1,5 +1,4 @@
 // Source and recipe of fixed kernels of products, byte for byte.
-#include "src/plan/plan.h"
 #include "tests/golden/codegen/kernel_text.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"

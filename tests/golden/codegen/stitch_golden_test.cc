@@ -2,7 +2,6 @@
 // what is kept, held and handed over, whatever search would choose.
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/plan.h"
 #include "tests/golden/codegen/kernel_text.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"

@@ -4,7 +4,6 @@
 #include "absl/strings/escaping.h"
 #include "cache/key/key.h"
 #include "src/base/digest.h"
-#include "src/chain/problem.h"
 #include "src/plan/kernel_code.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/random_stitch_graph.h"
@@ -20,8 +19,7 @@ constexpr size_t kHead = 12;  // holds the version of every encoding
 using Encodings = std::vector<std::pair<std::string, std::string>>;  // name, bytes
 
 std::string DecisionBytes(const KernelSpec& spec) {
-  Plan plan;
-  plan.bucket = 128;
+  Plan plan{.bucket = 128};
   plan.kernels.push_back({});
   plan.kernels[0].spec = spec;
   plan.kernels[0].ops.values = {2};
@@ -33,10 +31,7 @@ KernelSpec StitchedSpec() {
   stitch->body = ParseProblem("softmax rows=M cols=1024")->chain;
   stitch->schedule = testing::ScheduleOf(2, "block 128 unit 32 vec 8 keep x4 grid 2048");
   stitch->operands = {{0, 0}, {1, 0}};
-  KernelSpec spec;
-  spec.family = &StitchFamily();
-  spec.body = MakeBody(std::move(*stitch));
-  return spec;
+  return KernelSpec{.family = &StitchFamily(), .body = MakeBody(std::move(*stitch))};
 }
 
 void AddProducts(Encodings* all) {
@@ -82,20 +77,15 @@ Encodings AllEncodings() {
   all.emplace_back("chain random7", testing::MakeRandomStitchGraph(7).CanonicalBytes());
   AddProducts(&all);
   AddStitched(&all);
-  PlanKey plan;
-  plan.format_version = 3;
-  plan.chain = "chain";
-  plan.bucket = 128;
-  plan.library_version = "0.1.0";
-  plan.flags = 1;
+  PlanKey plan{
+      .format_version = 3, .chain = "chain", .bucket = 128, .library_version = "0.1.0", .flags = 1};
   all.emplace_back("plan key", EncodeKey(plan));
-  KernelKey kernel;
-  kernel.code = "dag";
-  kernel.schedule = "schedule";
-  kernel.arch = "sm_90a";
-  kernel.options = {"-DA"};
-  kernel.toolchain_id = "nvrtc-13.0-aaaa";
-  kernel.source = Sha256("source");
+  KernelKey kernel{.code = "dag",
+                   .schedule = "schedule",
+                   .arch = "sm_90a",
+                   .options = {"-DA"},
+                   .toolchain_id = "nvrtc-13.0-aaaa",
+                   .source = Sha256("source")};
   all.emplace_back("kernel key", EncodeKey(kernel));
   return all;
 }

@@ -323,9 +323,7 @@ TEST(OpTable, StepsTakeExactOperandsAndEveryOpHasCodeAndCosts) {
   for (const UnaryKind kind : UnaryKinds()) {
     const OpTraits& traits = TraitsOf(kind);
     EXPECT_TRUE(!traits.steps || traits.errors == ErrorRule::kGrown) << traits.name;
-    Op op;
-    op.kind = OpKind::kUnary;
-    op.unary = kind;
+    Op op{.kind = OpKind::kUnary, .unary = kind};
     for (const Precision precision : {Precision::kFast, Precision::kBesideOne, Precision::kExact}) {
       const DeviceForm& form = FormOf(traits, precision);
       EXPECT_EQ(OpText(op, DType::kF32, {"x"}, precision), absl::StrCat(form.function, "(x)"));

@@ -1,5 +1,4 @@
 // Drawings of one plan a dataflow, byte for byte.
-#include "src/chain/problem.h"
 #include "src/explain/explain.h"
 #include "src/plan/product_family.h"
 #include "src/plan/stitch_family.h"
@@ -31,14 +30,11 @@ std::vector<Drawn> DrawnKernels() {
 
 // With times that no model changes.
 Plan PlanOf(const KernelSpec& spec) {
-  Plan plan;
-  plan.fused = ProductOf(spec).sequence.size() > 1;
-  plan.bucket = 128;
-  PlannedKernel kernel;
-  kernel.spec = spec;
-  kernel.prediction = {11.5, 4.25, 3.5, 7.5, 2.25, 0.5, 1.25, 4, 19.5e6, 41e6, 1.5e6, "intake"};
-  kernel.measured_us = 12.25;
-  plan.kernels.push_back(kernel);
+  Plan plan{.fused = ProductOf(spec).sequence.size() > 1, .bucket = 128};
+  plan.kernels.push_back(
+      {.spec = spec,
+       .prediction = {11.5, 4.25, 3.5, 7.5, 2.25, 0.5, 1.25, 4, 19.5e6, 41e6, 1.5e6, "intake"},
+       .measured_us = 12.25});
   return plan;
 }
 
@@ -84,11 +80,10 @@ PlannedKernel StitchKernel(const char* line, std::vector<BufferPlace> operands) 
 
 // Two equal kernels before one of which two packed parts are alike.
 Plan StitchedPlan() {
-  Plan plan;
-  plan.fused = true;
-  plan.bucket = 1024;
-  plan.note = "3 ops stitched in 3 kernels";
-  plan.runners_up = {{"5 kernels", 40, "predicted 17.50 us slower"}};
+  Plan plan{.fused = true,
+            .bucket = 1024,
+            .note = "3 ops stitched in 3 kernels",
+            .runners_up = {{"5 kernels", 40, "predicted 17.50 us slower"}}};
   for (const int input : {0, 1}) {
     plan.kernels.push_back(
         StitchKernel("softmax rows=M cols=64", {{input, 0}, {-1, uint64_t{65536} * (1 + input)}}));

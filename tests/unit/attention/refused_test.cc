@@ -28,10 +28,7 @@ AttentionProblem CausalOfM() {
 KernelSpec SpecOf(const AttentionProblem& problem, const AttentionSchedule& schedule) {
   auto own = std::make_shared<AttentionSpec>();
   own->code = {problem, schedule};
-  KernelSpec spec;
-  spec.family = &AttentionFamily();
-  spec.body = MakeBody(std::move(*own));
-  return spec;
+  return KernelSpec{.family = &AttentionFamily(), .body = MakeBody(std::move(*own))};
 }
 
 // The reason for which FindAttention refuses the chain's attention, whichever GEMM reports it.

@@ -115,9 +115,7 @@ TEST(AttentionValues, ReadConstantTermsBehindTheKernelThatStoresThem) {
     });
     EXPECT_GT(ExpectComputes(given), 0) << scalar;
     const auto chain = NormalOf(given);
-    Absorbed absorbed;
-    absorbed.attention = true;
-    const ProductRuns found = FindProductRuns(*chain, 1, nullptr, absorbed);
+    const ProductRuns found = FindProductRuns(*chain, 1, nullptr, {.attention = true});
     ASSERT_EQ(found.runs.size(), 1u);
     const auto graph = Got(StitchGraph::Make(*chain, 1, found.runs, {}));
     int computed = 0;

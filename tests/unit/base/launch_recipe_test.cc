@@ -6,27 +6,24 @@ namespace sinter {
 namespace {
 
 LaunchRecipe SampleRecipe() {
-  LaunchRecipe recipe;
-  recipe.entry = "chain_ffn_s8";
-  recipe.grid = {120, 1, 1};
-  recipe.block = {384, 1, 1};
-  recipe.cluster = {8, 1, 1};
-  recipe.shared_bytes = 232448;
-  recipe.cooperative = true;
-  recipe.pdl = true;
-  TensorMapTemplate rows;
-  rows.buffer = 2;
-  rows.offset_bytes = 4096;
-  rows.dtype = DType::kF16;
-  rows.dims = {Dim::Constant(1024), Dim::M()};
-  rows.stride_bytes = {2048};
-  rows.box = {64, 128};
-  TensorMapTemplate vector;
-  vector.buffer = kWorkspaceBuffer;
-  vector.dtype = DType::kF32;
-  vector.dims = {Dim::Constant(48)};
-  vector.box = {16};
-  vector.swizzle = Swizzle::kNone;
+  LaunchRecipe recipe{.entry = "chain_ffn_s8",
+                      .grid = {120, 1, 1},
+                      .block = {384, 1, 1},
+                      .cluster = {8, 1, 1},
+                      .shared_bytes = 232448,
+                      .cooperative = true,
+                      .pdl = true};
+  TensorMapTemplate rows{.buffer = 2,
+                         .offset_bytes = 4096,
+                         .dtype = DType::kF16,
+                         .dims = {Dim::Constant(1024), Dim::M()},
+                         .stride_bytes = {2048},
+                         .box = {64, 128}};
+  TensorMapTemplate vector{.buffer = kWorkspaceBuffer,
+                           .dtype = DType::kF32,
+                           .dims = {Dim::Constant(48)},
+                           .box = {16},
+                           .swizzle = Swizzle::kNone};
   recipe.tensor_maps = {rows, vector};
   recipe.args.resize(6);
   recipe.args[0].kind = ArgKind::kTensorMap;

@@ -164,9 +164,7 @@ TEST(ChainBuilder, RefusesMoreBuffersThanLaunchesTake) {
 }
 
 TEST(MakeFfnChain, RefusesBadSpecs) {
-  FfnSpec spec;
-  spec.n = spec.k = spec.l = 8;
-  spec.products = 3;
+  FfnSpec spec{.products = 3, .n = 8, .k = 8, .l = 8};
   EXPECT_EQ(MakeFfnChain(spec).status().message(), "products is 3, must be 1 or 2");
   spec.products = 1;
   spec.bias2 = true;

@@ -28,15 +28,11 @@ struct BadScaledCase {
 };
 
 QuantizeSpec Spec(Granularity granularity, DType codes = kE4M3) {
-  QuantizeSpec spec;
-  spec.granularity = granularity;
-  spec.codes = codes;
-  return spec;
+  return QuantizeSpec{.granularity = granularity, .codes = codes};
 }
 
 ScaledFfnOperands Ffn(Values& v) {
-  ScaledFfnOperands in;
-  in.a = {v.a, v.row};
+  ScaledFfnOperands in{.a = {v.a, v.row}};
   in.w1 = in.w_up = {v.w, v.column};
   in.w2 = {*v.b.Input({kE4M3, {C(40), C(300)}}), v.small_row};
   return in;

@@ -74,11 +74,13 @@ TEST(Canonical, KeepsOperandOrderDuplicatesOutputsAndFlags) {
 }
 
 TEST(Canonical, OperandsPrecedeTheirUsers) {
-  FfnSpec spec;
-  spec.gated = spec.bias1 = spec.bias2 = true;
-  spec.n = spec.k = spec.l = 16;
-  spec.act = Activation::kGeluTanh;
-  const Chain chain = *MakeFfnChain(spec);
+  const Chain chain = *MakeFfnChain({.gated = true,
+                                     .n = 16,
+                                     .k = 16,
+                                     .l = 16,
+                                     .act = Activation::kGeluTanh,
+                                     .bias1 = true,
+                                     .bias2 = true});
   for (size_t id = 0; id < chain.ops().size(); ++id) {
     for (ValueId operand : chain.ops()[id].operands) EXPECT_LT(operand, static_cast<int>(id));
   }

@@ -46,9 +46,7 @@ TEST(Conv2d, InfersTheExtentsOfEveryStridePadAndDilation) {
 
 TEST(Conv2d, ReadsHwioFilters) {
   const TensorType w{DType::kBF16, {C(3), C(2), C(24), C(40)}};
-  Conv2d conv;
-  conv.filter = FilterLayout::kHWIO;
-  const auto type = Got(InferConv2d(Image(8, 6, 24), w, conv));
+  const auto type = Got(InferConv2d(Image(8, 6, 24), w, {.filter = FilterLayout::kHWIO}));
   EXPECT_EQ(ToString(type), "f32[M,6,5,40]");
 }
 
@@ -67,10 +65,7 @@ TEST(Conv2d, OfOneTapIsAProductOverTheChannels) {
     const std::vector<Dim> dims = ohwi ? std::vector<Dim>{C(40), C(1), C(1), C(24)}
                                        : std::vector<Dim>{C(1), C(1), C(24), C(40)};
     const Chain conv = ChainOf(dims, [&](ChainBuilder& b, ValueId x, ValueId w) {
-      Conv2d spec;
-      spec.filter = filter;
-      spec.dilations = {7, 3};
-      return b.Convolve(x, w, spec);
+      return b.Convolve(x, w, {.filter = filter, .dilations = {7, 3}});
     });
     const Chain product = ChainOf(dims, [&](ChainBuilder& b, ValueId x, ValueId w) {
       const std::vector<Dim> matrix =
@@ -180,9 +175,7 @@ TEST(Conv2d, SamePadsKeepTheExtent) {
   for (const int64_t taps : {1, 2, 3, 4, 5, 7}) {
     for (const int64_t dilation : {1, 2, 3}) {
       const auto [low, high] = SamePads(taps, dilation);
-      Conv2d conv;
-      conv.dilations = {dilation, 1};
-      conv.pads = {low, high, 0, 0};
+      Conv2d conv{.dilations = {dilation, 1}, .pads = {low, high, 0, 0}};
       EXPECT_EQ(conv.ResultPixels(0, 9, taps), 9) << taps << " " << dilation;
       EXPECT_LE(high - low, 1);
       EXPECT_GE(high, low);

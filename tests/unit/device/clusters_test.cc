@@ -211,18 +211,17 @@ TYPED_TEST(Clusters, SizesAgreeWithThePlan) {
       MakeProduct(T::First::kN, T::First::kK, Activation::kIdentity, T::First::kWidth == 2),
       T::Second::kN);
   SetLayout(&p, TypeParam::kWeightsTransposed ? Layout::kIO : Layout::kOI);
-  Schedule s;
-  s.dataflow = Dataflow::kClusterRanges;
-  s.block_m = TypeParam::kBlockM;
-  s.block_k = TypeParam::kBlockK;
-  s.stages = TypeParam::kStages;
-  s.warpgroups_m = TypeParam::kWarpgroupsM;
-  s.warpgroups_n = TypeParam::kWarpgroupsN;
-  s.cluster = TypeParam::kCluster;
-  s.cut = T::kClusters;
-  s.grid = 2 * TestFixture::kBlocks;
-  s.first = {T::First::kBlockN, 1};
-  s.second = {T::Second::kBlockN, 1};
+  Schedule s{.dataflow = Dataflow::kClusterRanges,
+             .block_m = TypeParam::kBlockM,
+             .warpgroups_m = TypeParam::kWarpgroupsM,
+             .warpgroups_n = TypeParam::kWarpgroupsN,
+             .block_k = TypeParam::kBlockK,
+             .stages = TypeParam::kStages,
+             .cluster = TypeParam::kCluster,
+             .cut = T::kClusters,
+             .grid = 2 * TestFixture::kBlocks,
+             .first = {T::First::kBlockN, 1},
+             .second = {T::Second::kBlockN, 1}};
   EXPECT_OK(CheckScheduleFields(p, s));
   const ScheduleSizes z = SizesOf(p, s);
   EXPECT_EQ(T::Layout::kStageBytes, z.stage_bytes);

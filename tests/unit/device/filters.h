@@ -68,8 +68,7 @@ std::string WindowText() {
 template <class Config, class F>
 ProductCode CodeOf() {
   using First = typename Config::First;
-  ProductCode code;
-  code.sequence = MakeSequence(F::kImages, MakeProduct(First::kN, F::kColumns));
+  ProductCode code{.sequence = MakeSequence(F::kImages, MakeProduct(First::kN, F::kColumns))};
   code.sequence.rows_per_m = F::kPixelsY * F::kPixelsX;
   Operand& rows = code.sequence[0].rows;
   rows.source = Source::kWindow;

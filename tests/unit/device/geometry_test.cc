@@ -24,19 +24,17 @@ ProductSequence ProblemOf(int products) {
 
 template <class Config>
 Schedule ScheduleOf(Dataflow dataflow) {
-  Schedule s;
-  s.dataflow = dataflow;
-  s.block_m = Config::kBlockM;
-  s.block_k = Config::kBlockK;
-  s.stages = Config::kStages;
-  s.warpgroups_m = Config::kWarpgroupsM;
-  s.warpgroups_n = Config::kWarpgroupsN;
-  s.swapped = Config::kSwapped;
-  s.cluster = Config::kCluster;
-  s.grid = 8 * Config::kCluster;
-  s.first = {Config::First::kBlockN, Config::First::kSplitK};
-  s.second = {Config::Second::kBlockN, Config::Second::kSplitK};
-  return s;
+  return Schedule{.dataflow = dataflow,
+                  .block_m = Config::kBlockM,
+                  .warpgroups_m = Config::kWarpgroupsM,
+                  .warpgroups_n = Config::kWarpgroupsN,
+                  .swapped = Config::kSwapped,
+                  .block_k = Config::kBlockK,
+                  .stages = Config::kStages,
+                  .cluster = Config::kCluster,
+                  .grid = 8 * Config::kCluster,
+                  .first = {Config::First::kBlockN, Config::First::kSplitK},
+                  .second = {Config::Second::kBlockN, Config::Second::kSplitK}};
 }
 
 // The ring, the exchange buffer, the rows that wgmma reads past a short tile, the parts and the

@@ -1,6 +1,5 @@
 // The device library's own text, from TMA to the stored result, on a host model of the hardware:
 // what producers place, consumers multiply and exchanges carry must give the exact product.
-#include "tests/support/common.h"
 #include "tests/unit/device/product_fixtures.h"
 
 namespace sinter {

@@ -160,16 +160,15 @@ TYPED_TEST(ResidentWeights, SizesAgreeWithThePlan) {
       TestFixture::F::kRows,
       MakeProduct(First::kN, First::kK, Activation::kRelu, First::kWidth == 2), Second::kN);
   SetLayout(&p, TypeParam::kWeightsTransposed ? Layout::kIO : Layout::kOI);
-  Schedule s;
-  s.dataflow = Dataflow::kResidentWeights;
-  s.block_m = TypeParam::kBlockM;
-  s.block_k = TypeParam::kBlockK;
-  s.stages = TypeParam::kStages;
-  s.warpgroups_m = TypeParam::kWarpgroupsM;
-  s.cluster = TypeParam::kCluster;
-  s.grid = TypeParam::kCluster;
-  s.first = {First::kBlockN, 1};
-  s.second = {Second::kBlockN, TypeParam::kCluster};
+  Schedule s{.dataflow = Dataflow::kResidentWeights,
+             .block_m = TypeParam::kBlockM,
+             .warpgroups_m = TypeParam::kWarpgroupsM,
+             .block_k = TypeParam::kBlockK,
+             .stages = TypeParam::kStages,
+             .cluster = TypeParam::kCluster,
+             .grid = TypeParam::kCluster,
+             .first = {First::kBlockN, 1},
+             .second = {Second::kBlockN, TypeParam::kCluster}};
   EXPECT_OK(CheckScheduleFields(p, s));
   const ScheduleSizes z = SizesOf(p, s);
   EXPECT_EQ(T::Layout::kStageBytes, z.stage_bytes);

@@ -1,6 +1,5 @@
 // The norms of a product's rows: their sums, from the ring to the factors that threads read, and
 // the barriers between them.
-#include "tests/support/common.h"
 #include "tests/unit/device/product_fixtures.h"
 
 namespace sinter {

@@ -7,9 +7,9 @@
 #include "src/reference/reference.h"
 #include "src/standin/row_kernel.h"
 #include "src/standin/stand_in.h"
-#include "tests/support/chains.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 #include "tests/unit/engine/row_machine.h"
@@ -20,9 +20,7 @@ namespace {
 DeviceModel H200() { return *BuiltinModel("h200"); }
 
 absl::StatusOr<FusionResult> PlanStandIns(const Chain& chain, int64_t bucket) {
-  FusionOptions options;
-  options.stand_ins = true;
-  return PlanChain(chain, bucket, H200(), options);
+  return PlanChain(chain, bucket, H200(), {.stand_ins = true});
 }
 
 std::string ReadAll(const std::string& file) {
@@ -42,9 +40,8 @@ TEST(StandIns, HaveNamesOfTheirOwnAndAsManyAsTheBuildSays) {
 TEST(StandIns, TakeEveryListedChainOfProductsAndNorms) {
   for (const char* list : {"gemm_chains", "gated_ffn", "memory_chains", "batch_sweep"}) {
     const auto problems =
-        ParseProblems(ReadAll(absl::StrCat("tests/bench/problems/", list, ".txt")));
-    ASSERT_TRUE(problems.ok()) << problems.status();
-    for (const Problem& problem : *problems) {
+        Got(ParseProblems(ReadAll(absl::StrCat("tests/bench/problems/", list, ".txt"))));
+    for (const Problem& problem : problems) {
       const auto planned =
           Got(PlanStandIns(problem.chain, std::max<int64_t>(problem.m.value_or(1), 1)), problem.id);
       EXPECT_TRUE(planned.chosen.IsStandIn());
@@ -163,19 +160,14 @@ std::string FloatsOf(const std::vector<float>& values) {
 // The sum of such a row is beyond f32, its mean is not; and what log(1 + e^x) is made of is rounded
 // at 1.
 TEST(RowPrograms, NeitherOverflowInAMeanNorLoseASmallLogarithm) {
-  const absl::StatusOr<Problem> norm =
-      ParseProblem("layernorm rows=2 cols=104 eps=1e-5 affine=0 dtype=f32");
-  ASSERT_TRUE(norm.ok()) << norm.status();
+  const Problem norm = Got(ParseProblem("layernorm rows=2 cols=104 eps=1e-5 affine=0 dtype=f32"));
   const std::string large = FloatsOf(std::vector<float>(2 * 104, 8.5e37f));
-  const auto zeros = Got(RunRows(norm->chain, 2, {large}));
-  const auto values = Got(OutputValues(norm->chain, 0, 2, zeros[0]));
+  const auto zeros = Got(RunRows(norm.chain, 2, {large}));
+  const auto values = Got(OutputValues(norm.chain, 0, 2, zeros[0]));
   for (const double value : values) EXPECT_LT(std::fabs(value), 1e-3 * 8.5e37);
   for (const double value : values) EXPECT_TRUE(std::isfinite(value));
 
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {Dim::Constant(2), Dim::Constant(104)}});
-  const ValueId sum = *b.Binary(BinaryKind::kAdd, *b.Scalar(1), *b.Unary(UnaryKind::kExp, x));
-  const Chain softplus = Finished(b, {*b.Unary(UnaryKind::kLog, sum)});
+  const Chain softplus = ReadChain("x: f32[2,104]; sum = 1 + exp(x); out log(sum)");
   const auto small = Got(RunRows(softplus, 2, {FloatsOf(std::vector<float>(2 * 104, -12.3f))}));
   const auto logs = Got(OutputValues(softplus, 0, 2, small[0]));
   const double exact = std::log1p(std::exp(static_cast<double>(-12.3f)));
@@ -205,8 +197,7 @@ TEST(RowPrograms, OfUpdatesInPlaceComputeWhatTheReferenceDoes) {
 TEST(RowPrograms, OfRandomGraphsComputeWhatTheReferenceDoes) {
   int taken = 0;
   for (uint64_t seed = 1; seed <= kRandomStitchGraphs; ++seed) {
-    RandomStitchOptions options;
-    options.max_elements = 512;
+    RandomStitchOptions options{.max_elements = 512};
     SCOPED_TRACE(seed);
     ExpectRowsAreRight(MakeRandomStitchGraph(seed, options), 3, &taken);
   }
@@ -217,8 +208,7 @@ TEST(RowPrograms, OfRandomGraphsComputeWhatTheReferenceDoes) {
 TEST(RowPrograms, OfPlannedKernelsComputeWhatTheReferenceDoes) {
   int taken = 0, planned = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
-    RandomStitchOptions options;
-    options.max_elements = 512;
+    RandomStitchOptions options{.max_elements = 512};
     SCOPED_TRACE(seed);
     const auto plan = PlanStandIns(MakeRandomStitchGraph(seed, options), 3);
     if (!plan.ok()) continue;
@@ -233,12 +223,10 @@ TEST(RowPrograms, OfPlannedKernelsComputeWhatTheReferenceDoes) {
 
 // An engine on fakes, whose stand-ins are names.
 std::shared_ptr<Engine> EngineWithStandIns(FakeWorld* world, bool on = true) {
-  Config config;
-  config.stand_ins = on;
+  Config config{.stand_ins = on};
   world->plan = PlanChain;
   world->compute = false;
-  PlanningHooks hooks;
-  hooks.plan = PlanChain;
+  PlanningHooks hooks{.plan = PlanChain};
   hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
     return Generate(spec, model);
   };
@@ -250,8 +238,7 @@ std::shared_ptr<Engine> EngineWithStandIns(FakeWorld* world, bool on = true) {
 TEST(StandIns, AreHandedOutWhereAPrepareMustNotBuild) {
   FakeWorld world;
   const auto engine = EngineWithStandIns(&world);
-  PrepareOptions options;
-  options.no_build = true;
+  PrepareOptions options{.no_build = true};
   const auto plan = Got(engine->Prepare(world.chain, 100, options));
   EXPECT_TRUE(plan->plan().IsStandIn());
   EXPECT_THAT(plan->plan().note, HasSubstr("stand-in: "));
@@ -266,14 +253,11 @@ TEST(StandIns, AreHandedOutWhereAPrepareMustNotBuild) {
 }
 
 TEST(StandIns, RunWhereThereIsNoCompiler) {
-  FakeWorld world;
-  world.has_compiler = false;
+  FakeWorld world{.has_compiler = false};
   const auto engine = EngineWithStandIns(&world);
   const auto plan = Got(engine->Prepare(world.chain, 100, {}));
   EXPECT_TRUE(plan->plan().IsStandIn());
-  PrepareOptions must_hit;
-  must_hit.must_hit = true;
-  EXPECT_FALSE(engine->Prepare(world.chain, 100, must_hit).ok());
+  EXPECT_FALSE(engine->Prepare(world.chain, 100, {.must_hit = true}).ok());
   PrepareOptions background;  // a slot keeps the error of its build
   background.background = true;
   EXPECT_TRUE(absl::IsUnavailable(engine->Prepare(world.chain, 100, background).status()));
@@ -281,8 +265,7 @@ TEST(StandIns, RunWhereThereIsNoCompiler) {
 
 TEST(StandIns, AreNotHandedOutUnlessTheyAreTurnedOn) {
   FakeWorld world;
-  PrepareOptions options;
-  options.no_build = true;
+  PrepareOptions options{.no_build = true};
   const auto engine = EngineWithStandIns(&world, false);
   EXPECT_TRUE(absl::IsNotFound(engine->Prepare(world.chain, 100, options).status()));
 }
@@ -290,9 +273,7 @@ TEST(StandIns, AreNotHandedOutUnlessTheyAreTurnedOn) {
 TEST(StandIns, SayWhyNoneIsThere) {
   FakeWorld world;
   const auto engine = EngineWithStandIns(&world);
-  PrepareOptions options;
-  options.no_build = options.batch_invariant = true;
-  const auto plan = engine->Prepare(world.chain, 100, options);
+  const auto plan = engine->Prepare(world.chain, 100, {.batch_invariant = true, .no_build = true});
   EXPECT_TRUE(absl::IsNotFound(plan.status()));
   EXPECT_THAT(std::string(plan.status().message()), HasSubstr("no stand-in is batch-invariant"));
 }

@@ -1,6 +1,5 @@
 // Sums and gathers over ranks in plans: the ops that their kernel fuses, plans read back from their
 // decisions and equal on all ranks, and the refusals with their messages.
-#include "src/fusion/fusion.h"
 #include "src/plan/collective_family.h"
 #include "src/plan/kernel_code.h"
 #include "tests/support/read_chain.h"
@@ -289,10 +288,9 @@ TEST_F(PushedSums, SendTheColumnsThatAreComputedEarly) {
   EXPECT_THAT(
       std::string(assembly.Assemble(other).status().message()),
       HasSubstr(absl::StrCat("is pushed by ", fewer, " columns, its sum awaits ", columns)));
-  const auto after =
-      ReplaceKernels(*chain_, model_, {}, DecisionsOf(plan), {0}, {DecisionsOf(plan).kernels[0]});
-  ASSERT_TRUE(after.ok()) << after.status();
-  EXPECT_EQ(after->kernels[0].schedule.pushed_columns, 0);
+  const auto after = Got(
+      ReplaceKernels(*chain_, model_, {}, DecisionsOf(plan), {0}, {DecisionsOf(plan).kernels[0]}));
+  EXPECT_EQ(after.kernels[0].schedule.pushed_columns, 0);
 }
 
 // Rows that a reshape changes are not pushed. Neither are constant rows in a chain with M, because
@@ -402,11 +400,10 @@ TEST_F(PushedSums, OfWhichOneIsRefusedByTheCompilerAreReplacedByOthers) {
   for (const size_t refused : {0, 1}) {
     const Decisions before = DecisionsOf(*pushing_);
     const auto after =
-        ReplaceKernels(*chain_, model_, {}, before, {refused}, {before.kernels[refused]});
-    ASSERT_TRUE(after.ok()) << after.status();
-    EXPECT_EQ(after->kernels[0].schedule.pushes, 0);
+        Got(ReplaceKernels(*chain_, model_, {}, before, {refused}, {before.kernels[refused]}));
+    EXPECT_EQ(after.kernels[0].schedule.pushes, 0);
     Assembly assembly(*chain_, 128, model_, {});
-    const auto made = Got(assembly.Assemble(*after));
+    const auto made = Got(assembly.Assemble(after));
   }
 }
 
@@ -485,19 +482,17 @@ TEST(CollectivePlans, RefusalsSayTheWayOut) {
 
 TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
   const CollectiveKernels family;
-  CollectiveProblem p;
-  p.ranks = 4;
-  p.columns = 64;
-  p.residual = p.rounded = p.norm = true;
-  p.eps = 1e-5;
-  p.fixed_rows = 7;
+  CollectiveProblem p{.ranks = 4,
+                      .columns = 64,
+                      .residual = true,
+                      .rounded = true,
+                      .norm = true,
+                      .eps = 1e-5,
+                      .fixed_rows = 7};
   ByteWriter w;
   p.Write(w);
   const std::string bytes = w.Take();
-  CollectiveProblem gather;
-  gather.kind = CollectiveKind::kAllGather;
-  gather.columns = 64;
-  gather.by_rows = true;
+  CollectiveProblem gather{.kind = CollectiveKind::kAllGather, .columns = 64, .by_rows = true};
   ByteWriter of_gather;
   gather.Write(of_gather);
   ByteReader gathered(of_gather.str());

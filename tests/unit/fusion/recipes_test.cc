@@ -1,12 +1,11 @@
 // What the launches of plans bind, against their chains: FindMisbinding of plans of every kind. The
 // plans of listed problems are checked where they are planned, in plans_golden_test.
-#include "src/fusion/fusion.h"
 #include "tests/support/attention_chains.h"
-#include "tests/support/chains.h"
 #include "tests/support/drawn.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/recipes/recipe_check.h"
 #include "tests/support/split_chain.h"
 #include "tests/support/test.h"
@@ -234,11 +233,10 @@ TEST(Recipes, OfSumsOverRanks) {
         "row_parallel m=M n=1024 k=512 ranks=8", "reduce_scatter rows=M cols=256 ranks=4"}) {
     for (const int64_t rows : {8, 1024, 8192}) checked.Add(line, ParseProblem(line)->chain, rows);
   }
-  ChainBuilder b;
-  const ValueId sum = *b.AllReduce(*b.Input({DType::kF32, {Dim::M(), C(64)}}), 2);
-  const ValueId residual = *b.Cast(*b.Input({DType::kBF16, {Dim::M(), C(64)}}), DType::kF32);
-  const ValueId y = *b.Binary(BinaryKind::kAdd, residual, sum);
-  checked.Add("f32 messages", Finished(b, {*b.Cast(y, DType::kBF16)}), kLargestBucket);
+  checked.Add("f32 messages",
+              ReadChain("sum = all_reduce({f32[M,64]}, 2); residual = f32({bf16[M,64]}); y = "
+                        "residual + sum; out bf16(y)"),
+              kLargestBucket);
   EXPECT_GT(checked.plans(), 60);
 }
 

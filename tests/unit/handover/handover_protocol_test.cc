@@ -60,11 +60,7 @@ int NoticedRuns(const Mutation& mutation) {
   return noticed;
 }
 
-Mutation WithoutWait(u32 barrier) {
-  Mutation mutation;
-  mutation.passed_waits = {barrier};
-  return mutation;
-}
+Mutation WithoutWait(u32 barrier) { return Mutation{.passed_waits = {barrier}}; }
 
 using Scatter = ReduceScatterRun<Shared<4, 8, 16>, 4, 1, false, true>;
 using SwappedScatter = ReduceScatterRun<Shared<2, 8, 64, true>, 2, 1, false, true>;
@@ -81,22 +77,19 @@ TEST(Mutations, EveryWaitIsNeeded) {
 }
 
 TEST(Mutations, ArrivalsAreNeeded) {
-  Mutation mutation;
-  mutation.no_remote_arrivals = true;
+  Mutation mutation{.no_remote_arrivals = true};
   EXPECT_EQ(NoticedRuns<Scatter>(mutation), kMutantSeeds);
   EXPECT_EQ(NoticedRuns<SwappedScatter>(mutation), kMutantSeeds);
 }
 
 TEST(Mutations, MeetingsAreNeeded) {
-  Mutation mutation;
-  mutation.no_meetings = true;
+  Mutation mutation{.no_meetings = true};
   EXPECT_GT(NoticedRuns<Scatter>(mutation), 0);
   EXPECT_GT(NoticedRuns<InterCluster>(mutation), 0);
 }
 
 TEST(Mutations, TheFenceBeforeBulkLoadsIsNeeded) {
-  Mutation mutation;
-  mutation.no_fences = true;
+  Mutation mutation{.no_fences = true};
   EXPECT_EQ(NoticedRuns<InterCluster>(mutation), kMutantSeeds);
 }
 

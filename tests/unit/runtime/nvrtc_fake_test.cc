@@ -7,13 +7,11 @@ namespace sinter {
 namespace {
 
 CompileRequest Request(const std::string& source) {
-  CompileRequest request;
-  request.name = "chain_s8.cu";
-  request.source = source;
-  request.options = {"-DX=1"};
-  request.arch = "sm_90a";
-  request.entry = "k";
-  return request;
+  return CompileRequest{.name = "chain_s8.cu",
+                        .source = source,
+                        .options = {"-DX=1"},
+                        .arch = "sm_90a",
+                        .entry = "k"};
 }
 
 std::unique_ptr<Compiler> FakeCompiler() {

@@ -15,8 +15,7 @@ namespace fs = std::filesystem;
 
 // What a child says of an NVRTC: "compiled", or why not, and which builtins it holds then.
 int Compile(const std::string& nvrtc) {
-  CompileRequest request;
-  request.name = "folder_test.cu";
+  CompileRequest request{.name = "folder_test.cu"};
   request.source = "extern \"C\" __global__ void k(float* p) { p[threadIdx.x] = 1; }";
   request.arch = "sm_90a";
   request.entry = "k";

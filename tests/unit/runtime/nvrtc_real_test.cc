@@ -8,12 +8,7 @@ namespace sinter {
 namespace {
 
 CompileRequest RealRequest(const std::string& source) {
-  CompileRequest request;
-  request.name = "real_test.cu";
-  request.source = source;
-  request.arch = "sm_90a";
-  request.entry = "k";
-  return request;
+  return CompileRequest{.name = "real_test.cu", .source = source, .arch = "sm_90a", .entry = "k"};
 }
 
 constexpr char kTrivial[] = "extern \"C\" __global__ void k(float* p) { p[threadIdx.x] = 1; }";

@@ -1,6 +1,5 @@
 // Launches of more rows than one pass takes, of planned kernels: what the driver is given in each
 // pass lies in the buffers of all rows and in the workspace of one pass.
-#include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
 #include "tests/support/chains.h"
 #include "tests/unit/fusion/assembly/chains.h"

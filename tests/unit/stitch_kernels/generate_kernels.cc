@@ -154,8 +154,7 @@ absl::Status Write(const std::string& path, const CaseOptions& options) {
   std::string kernels, table;
   size_t count = 0;
   for (const KernelCase& one : MakeKernelCases(options)) {
-    KernelSpec spec;
-    spec.family = &StitchFamily();
+    KernelSpec spec{.family = &StitchFamily()};
     spec.body = MakeBody(one.spec);
     const auto kernel = Generate(spec, *BuiltinModel("h200"), {});
     if (!kernel.ok()) continue;  // vectors that cross a border

@@ -25,8 +25,7 @@ const char* const kKinds[] = {"segments", "hold",  "phases", "split", "cluster",
                               "lanes",    "block", "flat",   "warp",  "thread"};
 
 StitchSpec SpecOf(const Chain& body, StitchSchedule schedule) {
-  StitchSpec spec;
-  spec.body = body;
+  StitchSpec spec{.body = body};
   schedule.grid =
       std::min(schedule.grid / schedule.LaunchCluster(), kTurns) * schedule.LaunchCluster();
   spec.schedule = schedule;
@@ -66,9 +65,8 @@ class Cases {
 
   // The best schedule of vectors of `width`.
   void AddWide(const std::string& name, const Chain& body, int width) {
-    SearchOptions options;
-    options.top_k = std::numeric_limits<int>::max();
-    const auto ranked = SearchStitch(body, 1, *BuiltinModel("h200"), options);
+    const auto ranked =
+        SearchStitch(body, 1, *BuiltinModel("h200"), {.top_k = std::numeric_limits<int>::max()});
     for (size_t i = 0; ranked.ok() && i < ranked->size(); ++i) {
       const StitchSchedule& s = (*ranked)[i].schedule;
       if (s.vector != width || s.block_threads > kThreads || s.LaunchCluster() > kBlocks) continue;
@@ -145,9 +143,8 @@ class Cases {
 
  private:
   static absl::StatusOr<std::vector<RankedStitch>> RankedOf(const Chain& body, int64_t m) {
-    SearchOptions options;
-    options.top_k = std::numeric_limits<int>::max();
-    return SearchStitch(body, std::max<int64_t>(m, 1), *BuiltinModel("h200"), options);
+    return SearchStitch(body, std::max<int64_t>(m, 1), *BuiltinModel("h200"),
+                        {.top_k = std::numeric_limits<int>::max()});
   }
 
   std::vector<KernelCase> cases_;

@@ -128,24 +128,24 @@ std::vector<NamedChain> ChainsOfEveryKind() {
         "rmsnorm_quantize rows=M cols=128 granularity=group"}) {
     AddLine(line, &list);
   }
-  FfnSpec scaled;
-  scaled.gated = scaled.bias1 = scaled.scale_w1 = scaled.scale_w2 = true;
-  scaled.act = Activation::kSilu;
-  scaled.n = scaled.k = 128;
-  scaled.l = 64;
-  list.push_back({"scales of columns", *MakeFfnChain(scaled)});
+  list.push_back({"scales of columns", *MakeFfnChain({.gated = true,
+                                                      .n = 128,
+                                                      .k = 128,
+                                                      .l = 64,
+                                                      .act = Activation::kSilu,
+                                                      .bias1 = true,
+                                                      .scale_w1 = true,
+                                                      .scale_w2 = true})});
   for (uint64_t seed = 1; seed <= 12; ++seed) {
-    RandomStitchOptions small;
-    small.max_elements = 1 << 10;
-    list.push_back({absl::StrCat("random ", seed), MakeRandomStitchGraph(seed, small)});
+    list.push_back(
+        {absl::StrCat("random ", seed), MakeRandomStitchGraph(seed, {.max_elements = 1 << 10})});
   }
   return list;
 }
 
 std::vector<Plan> PlansOf(const Chain& chain, int64_t bucket, bool for_tuning) {
-  FusionOptions options;
-  options.for_tuning = for_tuning;
-  const absl::StatusOr<FusionResult> result = PlanChain(chain, bucket, H200(), options);
+  const absl::StatusOr<FusionResult> result =
+      PlanChain(chain, bucket, H200(), {.for_tuning = for_tuning});
   if (!result.ok()) return {};
   std::vector<Plan> plans = {result->chosen};
   plans.insert(plans.end(), result->alternatives.begin(), result->alternatives.end());

@@ -15,9 +15,7 @@ ValueId Graph::Take(absl::StatusOr<ValueId> id) {
 ValueId Graph::In(DType dtype, std::vector<int64_t> dims, bool constant) {
   TensorType type{dtype, {}};
   for (int64_t d : dims) type.dims.push_back(d < 0 ? Dim::M() : Dim::Constant(d));
-  InputOptions options;
-  options.constant = constant;
-  return Take(builder_.Input(type, options));
+  return Take(builder_.Input(type, {.constant = constant}));
 }
 ValueId Graph::Const(double value) { return Take(builder_.Scalar(value)); }
 ValueId Graph::Un(UnaryKind kind, ValueId a) { return Take(builder_.Unary(kind, a)); }

@@ -25,9 +25,7 @@ Case CaseOf(uint32_t seed, int ops, int window) {
 }
 
 StitchGraph GraphOf(const Chain& chain, bool contract) {
-  StitchGraphOptions options;
-  options.contract = contract;
-  return *StitchGraph::Make(chain, 1, {}, options);
+  return *StitchGraph::Make(chain, 1, {}, {.contract = contract});
 }
 
 struct Comparison {
