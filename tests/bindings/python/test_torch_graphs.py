@@ -416,7 +416,7 @@ def test_the_gate_expects_of_each_channel_by_itself_what_a_library_takes(modules
 
 def test_buckets_are_the_librarys(modules):
     context = sinter.Context(target="h200", cache_dir="")
-    buckets, chain = modules.buckets.BUCKETS, sinter.Chain.from_text("gelu m=M n=64")
+    buckets, chain = modules.buckets.BUCKETS, sinter.Chain.from_text("gelu rows=1 cols=64")
     assert [context.search(chain, m=low + 1).bucket for low in (0, *buckets[:-1])] == list(buckets)
     assert [modules.buckets.bucket(rows) for rows in (1, 2, 8, 9, 8192, 8193)] == [0, 1, 1, 2, 105, 106]
     assert set(modules.buckets.SIZES + modules.buckets.PREFILL_SIZES) < set(buckets)

@@ -13,21 +13,20 @@ CHIPS = ("a100", "rtx-4090", "rtx-5090")
 
 
 class Block(N.Module):
-    """A product, and behind it a softmax whose rows are too long for a block of Inductor's to keep, beside a mean over rows."""
+    """A product, and behind it an activation beside sums over the rows, for which Inductor has kernels of their own."""
 
     def __init__(self):
         super().__init__()
-        self.up = N.Linear(256, 32768, dtype=torch.bfloat16)
-        self.scale = N.Parameter(torch.rand(32768, dtype=torch.bfloat16))
+        self.up = N.Linear(256, 2048, dtype=torch.bfloat16)
 
     def forward(self, x):
-        y = self.up(x).float()
-        return (torch.softmax(y * self.scale, -1) * (y - y.mean(0))).bfloat16()
+        y = self.up(x)
+        return N.functional.gelu(y), y.float().sum(0), y.float().square().sum(0)
 
 
 @pytest.mark.parametrize("target", CHIPS)
 def test_products_are_left_and_a_part_of_rows_is_taken(target):
-    told = sinter.torch.explain(Block(), torch.randn(1024, 256).bfloat16(), target=target)
+    told = sinter.torch.explain(Block(), torch.randn(256, 256).bfloat16(), target=target)
     left = {name: why for name, why in told.left}
     assert left.get("aten.addmm.default") == OF_HOPPER, left
     assert told.taken and f"planned for {target}" in str(told), str(told)
@@ -36,7 +35,7 @@ def test_products_are_left_and_a_part_of_rows_is_taken(target):
 
 
 def test_the_same_model_keeps_its_product_on_a_hopper_chip():
-    told = sinter.torch.explain(Block(), torch.randn(1024, 256).bfloat16(), target="h200")
+    told = sinter.torch.explain(Block(), torch.randn(256, 256).bfloat16(), target="h200")
     assert OF_HOPPER not in {why for _, why in told.left}
 
 
@@ -58,7 +57,6 @@ def test_attention_and_convolutions_are_left():
             return torch.nn.functional.scaled_dot_product_attention(y, y, y)
 
     told = sinter.torch.explain(Both().bfloat16(), torch.randn(2, 64, 32, 32).bfloat16(), target="a100")
-    assert not told.taken
     assert {name.split(".")[1] for (name, why) in told.left if why == OF_HOPPER} >= {"convolution"}
 
 
