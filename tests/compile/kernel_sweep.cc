@@ -93,7 +93,8 @@ void Draw(std::vector<Unknown>* unknown) {
 
 SweepResult CompileOne(const Unknown& unknown, const AtEnd& at_end) {
   Sweeps& sweeps = OfProcess();
-  SweepResult result{.kernel = unknown.kernel};
+  SweepResult result;
+  result.kernel = unknown.kernel;
   CompileRequest request = unknown.kernel->request;
   request.headers = CopyDeviceHeaders();
   const double start = ThreadMs();
