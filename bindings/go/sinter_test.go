@@ -174,7 +174,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer chain.Close()
-	if chain.InputCount() != 24 || chain.OutputCount() != 1 || !chain.UsesM() {
+	if chain.InputCount() != 28 || chain.OutputCount() != 1 || !chain.UsesM() {
 		t.Error(chain.InputCount(), chain.OutputCount(), chain.UsesM())
 	}
 	info, err := chain.Buffer(1, 4)
@@ -182,8 +182,8 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(info, want) {
 		t.Error(info, err)
 	}
-	_, err = chain.Buffer(25, 4)
-	refused(t, err, OutOfRange, "25")
+	_, err = chain.Buffer(29, 4)
+	refused(t, err, OutOfRange, "29")
 	_, err = chain.Buffer(-1, 4)
 	refused(t, err, OutOfRange, "-1")
 }

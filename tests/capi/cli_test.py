@@ -584,7 +584,7 @@ class Cli(unittest.TestCase):
     def test_figures_say_where_they_come_from(self):
         self.assertRegex(self.sinter("device", "--target", "h100").stdout, r"\nlaunch_us = [\d.]+ \[measured from h200\]\n")
         described = json.loads(self.sinter("device", "--target", "h100", "--json").stdout)
-        self.assertEqual(set(described["model"]) - set(described["provenance"]), {"name", "arch", "measured"})
+        self.assertEqual(set(described["model"]) - set(described["provenance"]), {"name", "arch", "measured", "products"})
         self.assertEqual(described["model"]["launch_us"], 0.62)
         plan = self.sinter("plan", "-v", "--target", "h200", CHAIN).stdout
         self.assertRegex(plan, r"stitch_read_us +0.5 us +fitted: 650 schedules")
@@ -720,7 +720,7 @@ class Cli(unittest.TestCase):
     def test_help_explains_commands_and_kinds(self):
         kinds = re.findall(r"^  (\w+) +\S", self.sinter("help").stdout.split("Kinds of chains")[1], re.M)
         self.assertIn("gemm_chain", kinds)
-        self.assertEqual(len(kinds), 44)
+        self.assertEqual(len(kinds), 46)
         for kind in kinds:
             text = self.sinter("help", kind).stdout
             self.assertTrue(text.startswith(kind + ": "), text)
@@ -869,7 +869,7 @@ class Cli(unittest.TestCase):
 
     def test_targets_are_known_in_either_case(self):
         self.assertEqual(json.loads(self.sinter("device", "--target", "H200", "--json").stdout)["model"]["name"], "h200")
-        for target in ("b200", "/no/such.model", "", self.write("no.model", "nothing")):
+        for target in ("b300", "/no/such.model", "", self.write("no.model", "nothing")):
             refused = self.sinter("device", "--target", target, expect=USAGE)
             self.assertIn("h200, h100", refused.stderr)
 

@@ -307,7 +307,7 @@ def test_what_launches_save_is_counted(monkeypatch):
     plan = types.SimpleNamespace(predicted_us=1.0, kernel_count=2, workspace_size=0)
     before = sinter.torch.graph_counts()
     for limit_us in (5.0, 1.0):
-        run_chain._launch(types.SimpleNamespace(chain=None, over=()), plan, [], 0, limit_us, False)
+        run_chain._launch(types.SimpleNamespace(chain=None, over=()), plan, [], 0, limit_us, False, 0)
     after = sinter.torch.graph_counts()
     assert after.launches == before.launches + 2
     assert after.saved_us - before.saved_us == pytest.approx(5.0 - run_chain.expected_us(plan)), "a plan that is slower saves nothing"

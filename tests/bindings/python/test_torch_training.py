@@ -196,7 +196,7 @@ def test_weights_are_cast_no_sooner_than_their_memory_allows(monkeypatch, whatev
         def forward(self, x):
             with torch.autocast(DEVICE, torch.bfloat16):
                 for layer in self.layers:
-                    x = layer(x).cumsum(0)
+                    x = layer(x).cumprod(0)
             return x
 
     orders, own, layer_bytes = [], graph_pass.stable_topological_sort, 2 * (2 * 64 * 128 + 64 + 128)
@@ -208,7 +208,7 @@ def test_weights_are_cast_no_sooner_than_their_memory_allows(monkeypatch, whatev
         assert verify_module.difference(compiled(x), model(x), 3e-2)[1]
     casts = [part for part in reports[0].taken if set(targets(part)) == {"prims.convert_element_type.default"}]
     assert [len(part.nodes) for part in casts] == [4] * 3
-    scans = [i for i, node in enumerate(orders[-1]) if str(node.target) == "aten.cumsum.default"]
+    scans = [i for i, node in enumerate(orders[-1]) if str(node.target) == "aten.cumprod.default"]
     calls = [i for i, node in enumerate(orders[-1]) if str(node.target) == "sinter.run_chain.default"]
     of_weights = [i for i in calls if all(given.op == "placeholder" for given in orders[-1][i].args[0])]
     assert len(scans) == len(of_weights) == 3 and of_weights[0] < scans[0] < of_weights[1] < scans[1] < of_weights[2]

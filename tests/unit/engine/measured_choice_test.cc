@@ -413,8 +413,8 @@ TEST(RowsToTime, AreThoseOfTheBucket) {
   EXPECT_EQ(RowsToTime(world.chain, 1), (std::vector<int64_t>{1}));
   EXPECT_EQ(RowsToTime(world.chain, 8), (std::vector<int64_t>{8, 2, 5}));
   EXPECT_EQ(RowsToTime(world.chain, 16), (std::vector<int64_t>{16, 9, 12}));
-  EXPECT_EQ(RowsToTime(world.chain, 320), (std::vector<int64_t>{320, 257, 288}));
-  EXPECT_EQ(RowsToTime(world.chain, 8192), (std::vector<int64_t>{8192, 7681, 7936}));
+  EXPECT_EQ(RowsToTime(world.chain, 320), (std::vector<int64_t>{320, 305, 312}));
+  EXPECT_EQ(RowsToTime(world.chain, 8192), (std::vector<int64_t>{8192, 7937, 8064}));
 }
 
 }  // namespace

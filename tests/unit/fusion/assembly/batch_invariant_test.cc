@@ -241,7 +241,10 @@ TEST(BatchInvariant, ChainsWithoutMArePlannedAsEver) {
 }
 
 TEST(BatchInvariant, OpsThatTakeRowsTogetherAreRefusedByName) {
-  const absl::Status status = PlanIt(ReadChain("x: f32[M,64]; out sum(x, 0)"), 64).status();
+  testing::Graph g;
+  const ValueId x = g.In(DType::kF32, {-1, 64});
+  g.Out(*g.builder().Reduce(ReduceKind::kSum, x, {0}, false));
+  const absl::Status status = PlanIt(g.Finish(), 64).status();
   EXPECT_EQ(
       status.message(),
       "no kernel family takes this chain: batch_invariant: op 1 (reduce) takes all rows of "
