@@ -197,6 +197,10 @@ TEST(HeaderBounds, Buckets) {
   std::vector<int64_t> told;
   std::istringstream words(Told("up to its bucket: the smallest of ([0-9 ]+) that is >= m"));
   for (int64_t bucket; words >> bucket;) told.push_back(bucket);
+  ASSERT_EQ(Told("the next multiple of a ([a-z]+) of the octave"), "sixteenth");
+  for (int64_t octave = told.back(); octave < sinter::kLargestBucket; octave *= 2) {
+    for (int i = 1; i <= 16; ++i) told.push_back(octave + i * octave / 16);
+  }
   std::vector<int64_t> made;
   for (int64_t m = 1; m <= 3 * sinter::kLargestBucket; ++m) {
     const int64_t bucket = sinter::BucketOf(m);

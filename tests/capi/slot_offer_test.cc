@@ -125,7 +125,7 @@ TEST_F(SlotOffer, APlanForSomethingElseIsRefusedByName) {
   const Digest digest = DigestOf(Acquire(slot));
   const Result of_bucket = Offer(slot, Prepared(context, 200));
   EXPECT_EQ(of_bucket.status, SINTER_INVALID_ARGUMENT);
-  EXPECT_EQ(of_bucket.message, "the plan's bucket is 224, must be 32");
+  EXPECT_EQ(of_bucket.message, "the plan's bucket is 200, must be 32");
   const ContextPtr h100 = MakeTarget("", "h100");
   EXPECT_THAT(Offer(slot, Prepared(h100)).message, HasSubstr("the plan's device is none (target"));
   PlanPtr other;

@@ -86,10 +86,10 @@ class ShellFiles(unittest.TestCase):
         self.assertIn("    'plan') _arguments", zsh)
         self.assertRegex(zsh, r"'plan'\) .*_sinter_chain")
         self.assertIn("      softmax) keys=(rows= cols= scale= dtype=) ;;", zsh)
-        self.assertIn("{compadd h200 h100; _files}", zsh)
+        self.assertRegex(zsh, r"\{compadd h200 h100 a100 [^}]*; _files\}")
         self.assertRegex(fish, r"(?m)^complete .*__fish_seen_subcommand_from plan && __fish_seen_subcommand_from softmax' "
                                r"-a 'rows= cols= scale= dtype=f32 dtype=f16 dtype=bf16'$")
-        self.assertRegex(fish, r"(?m)^complete .*'__fish_seen_subcommand_from plan' -l target -r -a 'h200 h100' ")
+        self.assertRegex(fish, r"(?m)^complete .*'__fish_seen_subcommand_from plan' -l target -r -a 'h200 h100 a100 ")
 
     def test_the_man_page_has_examples_and_files(self):
         page = text_of(MAN).replace("\\-", "-")

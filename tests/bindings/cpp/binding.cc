@@ -188,11 +188,11 @@ void EveryAddReachesTheLibrary() {
   const auto chain = b.Finish();
   EXPECT_OK(chain.status());
   if (!chain.ok()) return;
-  EXPECT(chain->InputCount() == 20 && chain->OutputCount() == 1 && chain->UsesM());
+  EXPECT(chain->InputCount() == 22 && chain->OutputCount() == 1 && chain->UsesM());
   const auto info = chain->Buffer(1, 4);
   EXPECT(info.ok() && info->dims[1] == 8 && info->flags == SINTER_INPUT_CONSTANT);
   EXPECT(info.ok() && std::strcmp(info->name, "w") == 0);
-  EXPECT_REFUSED(chain->Buffer(21, 4).status(), SINTER_OUT_OF_RANGE, "21");
+  EXPECT_REFUSED(chain->Buffer(23, 4).status(), SINTER_OUT_OF_RANGE, "23");
 }
 
 void TheFirstErrorOfADescriptionIsKept() {

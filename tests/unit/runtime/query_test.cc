@@ -168,7 +168,7 @@ TEST(ModelChoice, AChipWithoutADataSheetGetsThatOfTheNearestArchitecture) {
       {"Orin", "a10-adapted", "sm_87", 87, 16},
       {"NVIDIA B300", "b200-adapted", "sm_103", 103, 148},
       {"NVIDIA GB200", "b200-adapted", "sm_100", 100, 152},
-      {"NVIDIA H100 of a kind that reports 8.9", "l40s-adapted", "sm_89", 89, 132},
+      {"NVIDIA H100 of a kind that reports 8.9", "rtx-4090-adapted", "sm_89", 89, 132},
   };
   for (const auto& row : rows) {
     DeviceInfo info = Chip(row.name, row.capability, row.sm_count);

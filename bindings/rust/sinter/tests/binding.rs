@@ -148,8 +148,8 @@ fn every_add_reaches_the_library() {
     assert_eq!((chain.input_count(), chain.output_count(), chain.uses_m()), (18, 1, true));
     let info = chain.buffer(1, 4).unwrap();
     assert_eq!((info.name.as_str(), info.dims, info.constant, info.bytes), ("w", vec![8, 8], true, 128));
-    assert_eq!(chain.buffer(16, 4).unwrap().strides, [16, 1]);
-    refused(chain.buffer(17, 4), Status::OUT_OF_RANGE, "17");
+    assert_eq!(chain.buffer(18, 4).unwrap().strides, [16, 1]);
+    refused(chain.buffer(19, 4), Status::OUT_OF_RANGE, "19");
 }
 
 #[test]

@@ -43,14 +43,8 @@ def parts_of(config: Mapping[str, Any], ranks: int = 1) -> List[Part]:
 
 def _asking(decoder: Mapping[str, Any], ranks: int, servers: Any) -> Any:
     """The chains that the plugin asks for, and the reasons for what it leaves."""
-    from sinter import Error
-
-    try:
-        return servers.asked_of(decoder, servers.SIZES, False, ranks), ""
-    except Error as error:
-        if "the plugins take nothing of this model: " not in str(error):
-            raise
-        return None, str(error).partition("the plugins take nothing of this model: ")[2]
+    asking = servers.asked_of(decoder, servers.SIZES, False, ranks)
+    return (asking, "") if asking.wanted else (None, "; ".join(asking.left))
 
 
 def _of_experts(decoder: Mapping[str, Any], ranks: int, servers: Any) -> List[Part]:

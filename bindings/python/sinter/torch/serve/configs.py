@@ -90,6 +90,8 @@ def prepare_config(
     checked_measure(measure)
     told = functools.partial(print, file=sys.stderr, flush=True) if tell is None else tell
     asking = asked_of(config, sizes_of(sizes), folded, ranks)
+    if not asking.wanted:
+        raise invalid(f"the plugins take nothing of this model: {'; '.join(asking.left)}")
     for left in asking.left:
         told(f"sinter: left to the server: {left}")
     for wanted in asking.wanted:
@@ -118,10 +120,11 @@ class _Told:
 
 
 def asked_of(config: Mapping[str, Any], sizes: Sequence[int], folded: bool, ranks: int) -> Asking:
-    """The chains that plugins ask for at `sizes`, ascending, and the layers that they leave to the server.
+    """The chains that plugins ask for at `sizes`, ascending, and the layers that they leave to the server. If there are no chains, what is
+    left says why.
 
     Raises:
-        Error: INVALID_ARGUMENT as in ``prepare_config``.
+        Error: INVALID_ARGUMENT as in ``prepare_config``, but not for a model of which they take nothing.
     """
     ranks = integer(ranks, "ranks", 1, 8)
     config = decoder_of(config)
@@ -129,9 +132,7 @@ def asked_of(config: Mapping[str, Any], sizes: Sequence[int], folded: bool, rank
         asking = _of_experts(config, [size for size in sizes if size in EXPERTS_ROWS], ranks)
     else:
         asking = _of_layers(config, sizes, folded, ranks)
-    if not asking.wanted:
-        raise invalid(f"the plugins take nothing of this model: {'; '.join(asking.left) or 'sizes are none that they have plans for'}")
-    return asking
+    return asking if asking.wanted or asking.left else asking._replace(left=["sizes are none that they have plans for"])
 
 
 def decoder_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
