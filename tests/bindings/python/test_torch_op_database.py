@@ -85,7 +85,7 @@ def fits(sample):
 
 
 def wrong_of(op, sample, layout):
-    """What is wrong of one sample's graph: its parts, or its results. Nothing if torch itself does not compile it."""
+    """The errors of one sample's graph, in its parts or its results; no error if torch itself does not compile it."""
     leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     at = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
     tensors = [layout(leaves[i].detach()) for i in at]

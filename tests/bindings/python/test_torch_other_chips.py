@@ -13,7 +13,7 @@ CHIPS = ("a100", "rtx-4090", "rtx-5090")
 
 
 class Block(N.Module):
-    """A product, and behind it an activation beside sums over the rows, for which Inductor has kernels of their own."""
+    """A product, then an activation and sums over the rows, for which Inductor has separate kernels."""
 
     def __init__(self):
         super().__init__()

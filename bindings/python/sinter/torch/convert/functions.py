@@ -44,7 +44,7 @@ def _odd(f: Callable[[Value], Value]) -> Callable[[Value], Value]:
 
 
 def _sinh(x: Value) -> Value:
-    """Of a positive number: exp(x) may overflow where the result does not."""
+    """For positive numbers; exp(x) may overflow where the result does not."""
     less, root = expm1(minimum(x, 1.0)), exp(x * 0.5)
     return where(x < 1.0, (less + less / (less + 1.0)) * 0.5, root * 0.5 * root - 0.5 / root / root)
 
@@ -55,7 +55,7 @@ def _cosh(x: Value) -> Value:
 
 
 def _asinh(x: Value) -> Value:
-    """Of a positive number."""
+    """For positive numbers."""
     small = minimum(x, _LARGE)
     return where(x < _LARGE, log1p(small + square(small) / (1.0 + sqrt(square(small) + 1.0))), log(x) + math.log(2))
 
@@ -66,12 +66,12 @@ def _acosh(x: Value) -> Value:
 
 
 def _atanh(x: Value) -> Value:
-    """Of a positive number."""
+    """For positive numbers."""
     return log1p(x * 2.0 / (1.0 - x)) * 0.5
 
 
 def _hypot(x: Value, y: Value) -> Value:
-    """Infinite also beside a NaN."""
+    """Infinite if one of the two is infinite and the other is NaN."""
     x, y = abs(x), abs(y)
     most, least = maximum(x, y), minimum(x, y)
     ratio = least / where(equal(most, 0.0), 1.0, most)

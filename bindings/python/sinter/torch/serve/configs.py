@@ -132,7 +132,7 @@ def asked_of(config: Mapping[str, Any], sizes: Sequence[int], folded: bool, rank
         asking = _of_experts(config, [size for size in sizes if size in EXPERTS_ROWS], ranks)
     else:
         asking = _of_layers(config, sizes, folded, ranks)
-    return asking if asking.wanted or asking.left else asking._replace(left=["sizes are none that they have plans for"])
+    return asking if asking.wanted or asking.left else asking._replace(left=["they have plans for none of these sizes"])
 
 
 def decoder_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
