@@ -182,23 +182,27 @@ std::string Program::Log() const {
 }
 
 absl::StatusOr<std::string> Program::Cubin() const {
-  size_t size = 0;
-  nvrtcResult result = (*library_)->GetCUBINSize(program_, &size);
-  if (result != NVRTC_SUCCESS) return Error(*library_, result, "nvrtcGetCUBINSize");
-  std::string cubin(size, '\0');
-  result = (*library_)->GetCUBIN(program_, &cubin[0]);
-  if (result != NVRTC_SUCCESS) return Error(*library_, result, "nvrtcGetCUBIN");
-  return cubin;
+  return Code((*library_)->GetCUBINSize, (*library_)->GetCUBIN, "CUBIN");
 }
 
 absl::StatusOr<std::string> Program::Ptx() const {
+  return Code((*library_)->GetPTXSize, (*library_)->GetPTX, "PTX");
+}
+
+absl::StatusOr<std::string> Program::Code(nvrtcResult (*size_of)(nvrtcProgram, size_t*),
+                                          nvrtcResult (*get)(nvrtcProgram, char*),
+                                          const char* what) const {
   size_t size = 0;
-  nvrtcResult result = (*library_)->GetPTXSize(program_, &size);
-  if (result != NVRTC_SUCCESS) return Error(*library_, result, "nvrtcGetPTXSize");
-  std::string ptx(size, '\0');
-  result = (*library_)->GetPTX(program_, &ptx[0]);
-  if (result != NVRTC_SUCCESS) return Error(*library_, result, "nvrtcGetPTX");
-  return ptx;
+  nvrtcResult result = size_of(program_, &size);
+  if (result != NVRTC_SUCCESS) {
+    return Error(*library_, result, absl::StrCat("nvrtcGet", what, "Size"));
+  }
+  std::string code(size, '\0');
+  result = get(program_, &code[0]);
+  if (result != NVRTC_SUCCESS) {
+    return Error(*library_, result, absl::StrCat("nvrtcGet", what));
+  }
+  return code;
 }
 
 CompileLogFacts ReadCompileLog(absl::string_view log) {

@@ -94,6 +94,10 @@ class Program {
   Program(std::shared_ptr<const NvrtcLibrary> library, nvrtcProgram program)
       : library_(std::move(library)), program_(program) {}
 
+  // What `get` gives, of the size that `size_of` gives. `what` is in both functions' names.
+  absl::StatusOr<std::string> Code(nvrtcResult (*size_of)(nvrtcProgram, size_t*),
+                                   nvrtcResult (*get)(nvrtcProgram, char*), const char* what) const;
+
   std::shared_ptr<const NvrtcLibrary> library_;
   nvrtcProgram program_ = nullptr;
 };

@@ -52,8 +52,8 @@ std::string AbsorbedBy(const GraphRun& run);
 // below it. `products` are the chain's products.
 absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl::Status& why);
 
-// Of a model whose chip has only stitched kernels: FAILED_PRECONDITION naming the first op that
-// needs another chip, the chips that have it, and the way out.
+// Checks a chain for a model whose chip has only stitched kernels. FAILED_PRECONDITION names the
+// first op that needs another chip, the chips that run it, and what to do instead.
 absl::Status CheckOnlyStitched(const Chain& chain, const DeviceModel& model);
 
 }  // namespace sinter

@@ -279,7 +279,7 @@ TEST(CheckSchedule, TransposedRowsNeedTilesOfWholeSwizzledRows) {
                   "block_m 40 is not a multiple of 64, with transposed rows"}});
 }
 
-// Nothing but a bias and a quick activation takes registers beside the sums.
+// Nothing but a bias and a quick activation takes registers in addition to the sums.
 TEST(CheckSchedule, BareSwappedProductsHaveWiderTiles) {
   const ProductSequence p = MakeSequence(768, MakeProduct(1024, 512, Activation::kSilu));
   Schedule s = SampleSwapped();
