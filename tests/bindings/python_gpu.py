@@ -583,7 +583,7 @@ def test_rows_of_prefill():
         for rows in rows_of:
             before = made.stats().launches
             right(step(rows), rows)
-            assert made.stats().launches - before == (rows <= 1024)
+            assert made.stats().launches - before == (rows <= 1024), (rows, sinter.torch.counts(), store.store.settings)
         few = torch.ops.sinter.between_attentions(*rows_of[900], folded, 1e-6)
         assert made._workspaces.bytes() == kept
         torch.ops.sinter.between_attentions(*rows_of[512], folded, 1e-6, True)
@@ -871,12 +871,12 @@ def measured_parts(**more):
     finally:
         planner.Planner._judged = own
     after, found = sinter.torch.graph_counts(), measure._found
-    print("\n".join(f"  {digest[:12]} M = {m} {told}" for (digest, m, _), told in found.items()))
+    print("\n".join(f"  {digest[:12]} M = {m} {told}" for (digest, _, m, _), told in found.items()))
     assert found and all(told is not None and 1 < told.plan_us < 1e3 and 1 < told.inductor_us < 1e3 for told in found.values()), found
     assert set(lost) == {digest for (digest, *_), told in found.items() if told.plan_us > 0.97 * told.inductor_us}
     assert (after.launches > before.launches) == (len(set(lost)) < len(found)) and after.waiting == before.waiting
     assert torch.equal(torch.cuda.get_rng_state(), state), "the caller's random numbers are as without it"
-    return {m for _, m, _ in found}
+    return {m for _, _, m, _ in found}
 
 
 def test_compiled_models_are_measured():

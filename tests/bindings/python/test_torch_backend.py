@@ -742,6 +742,28 @@ def test_inductors_code_for_a_part_serves_any_rows(monkeypatch):
     assert fallback._serves(4096) and not fallback._serves(1)
 
 
+@pytest.mark.parametrize("extent", (sinter.M, 6))
+def test_inductors_code_for_a_part_is_made_in_a_callers_dispatch_mode(extent, monkeypatch):
+    """AOTAutograd has such a mode in the first call of a graph, which reaches the part without the dispatcher."""
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+
+    class LeavesSubclasses(torch.utils._python_dispatch.TorchDispatchMode):
+        supports_higher_order_operators = True
+
+        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+            tensors = [x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+            return operator(*args, **(kwargs or {})) if all(type(x) is torch.Tensor for x in tensors) else NotImplemented
+
+    b = sinter.Builder()
+    x = b.input("f32", [extent, 64])
+    b.output(sinter.softmax(x * 0.3 + 1.0).reshape(extent, 8, 8))
+    fallback, x = run_chain.Carried(b.finish()).fallback, torch.randn(6, 64)
+    with LeavesSubclasses():
+        (found,) = fallback([x], 6)
+    assert fallback._code, "Inductor's code computes it"
+    assert torch.allclose(found, (x * 0.3 + 1.0).softmax(-1).reshape(-1, 8, 8))
+
+
 def test_plans_are_kept_by_buckets_of_rows_with_a_limit_each(monkeypatch):
     b = sinter.Builder()
     b.output(b.input("f32", [sinter.M, 64]) * 0.3)

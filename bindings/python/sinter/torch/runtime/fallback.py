@@ -96,7 +96,9 @@ class Fallback:
         began = time.monotonic()
         self._device = inputs[0].device
         try:
-            self._compile_any(m, inputs[0].device) if self.chain.uses_m else self._compile(inputs)
+            # Code is made as outside of the caller's dispatch modes. AOTAutograd runs the first call of a graph in one.
+            with torch.utils._python_dispatch._disable_current_modes():
+                self._compile_any(m, inputs[0].device) if self.chain.uses_m else self._compile(inputs)
         except Exception as error:  # whatever it is, the model runs
             self._give_up(error)
         Fallback.seconds += time.monotonic() - began
