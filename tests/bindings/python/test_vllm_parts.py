@@ -11,7 +11,7 @@ import test_plugins  # noqa: F401  skips where the plugins are not here
 
 sys.path.insert(0, str(test_plugins.PLUGINS / "sinter-vllm"))
 
-from sinter_vllm import __main__ as command, _formats, _scaled
+from sinter_vllm import __main__ as command, _formats
 
 LAYERS, MLPS = "layers from attention to attention", "gated MLPs"
 DENSE = dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32,
@@ -54,8 +54,7 @@ LEFT = {
 
 
 @pytest.fixture(autouse=True)
-def asked(monkeypatch):
-    monkeypatch.setenv(_scaled.VARIABLE, "1")
+def unasked(monkeypatch):
     monkeypatch.delenv("SINTER_VLLM_GRAPHS", raising=False)
 
 
@@ -84,12 +83,6 @@ def test_codes_of_another_format_are_left(name):
     found = parts({**DENSE, "quantization_config": given})
     assert not found[LAYERS].taken and words in found[LAYERS].why
     assert not found[MLPS].taken and "quantised" in found[MLPS].why
-
-
-def test_codes_are_left_if_nobody_asks(monkeypatch):
-    monkeypatch.delenv(_scaled.VARIABLE)
-    found = parts({**DENSE, "quantization_config": BLOCKS})
-    assert not found[LAYERS].taken and f"{_scaled.VARIABLE}=1 is not set" in found[LAYERS].why
 
 
 def test_codes_on_several_gpus_are_left():

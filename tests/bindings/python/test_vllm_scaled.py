@@ -96,8 +96,7 @@ class Tapped:
 
 @pytest.fixture
 def make(vllm, monkeypatch):
-    """make(quantizer): a model of vLLM with layers of e4m3, which are asked for, and make.register."""
-    monkeypatch.setenv("SINTER_VLLM_E4M3", "1")
+    """make(quantizer): a model of vLLM with layers of e4m3, and make.register."""
     llama, mlp = vllm.models[0]
     kind = type("LlamaModel", (Tapped, llama), {})
     monkeypatch.setattr(Wide, "forward", Wide.forward, raising=False)  # the plugin assigns it
@@ -151,19 +150,6 @@ def test_layers_of_e4m3_are_linked(make, caplog, quantizer, of_scheme):
     assert [type(layer.self_attn.o_proj).__name__ for layer in taken.layers] == ["Passed"] * 3 + ["RowParallelLinear"]
     assert [layer.mlp.own_calls for layer in taken.layers] == [0, 0, 0, 1]
     assert taken.vllm_config.additional_config["sinter"].endswith(f"of e4m3 by {quantizer}")
-
-
-@pytest.mark.parametrize("asked", [None, "0"])
-def test_layers_that_nobody_asked_for_stay_vllms(make, caplog, monkeypatch, asked):
-    monkeypatch.delenv("SINTER_VLLM_E4M3")
-    if asked is not None:
-        monkeypatch.setenv("SINTER_VLLM_E4M3", asked)
-    make.register()
-    model = make("row")
-    with caplog.at_level(logging.WARNING, "sinter"):
-        model(*rows())
-    assert "its layers are of e4m3, and SINTER_VLLM_E4M3=1 is not set" in caplog.text
-    assert not any(hasattr(layer, "sinter_after") for layer in model.layers)
 
 
 @pytest.mark.parametrize("quantizer", ["row", "group", "static"])

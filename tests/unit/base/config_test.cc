@@ -175,7 +175,6 @@ TEST_F(ConfigTest, AVariableThatNothingReadsIsNamedWithTheNearestOne) {
   Set("SINTER_LIB_DIR", "/opt/sinter/lib");
   Set("SINTER_PLUGINS", "1");
   Set("SINTER_PREFILL_ROWS", "512");
-  Set("SINTER_VLLM_E4M3", "1");
   Set("SINTER_VLLM_FOLD", "1");
   Set("SINTER_VLLM_GRAPHS", "1");
   Set("SINTER_TORCH_COMPILE", "0");

@@ -14,7 +14,7 @@ import os
 import sys
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence
 
-from . import VERSIONS, _formats, _graphs, _scaled
+from . import VERSIONS, _formats, _graphs
 from . import versions as written_for
 
 
@@ -78,7 +78,7 @@ def _reason_against_codes(decoder: Mapping[str, Any], quantizer: str, ranks: int
     for name in ("hidden_size", "intermediate_size"):
         if decoder[name] % unit:
             return f"{name} is {decoder[name]}, must be a multiple of {unit}"
-    return _scaled.reason_to_wait()
+    return ""
 
 
 def _read(path: str) -> Mapping[str, Any]:

@@ -48,8 +48,7 @@ def quantizer_of(model: Any) -> Tuple[str, str]:
             found.add(quantizer)
     if len(found) > 1:
         return "", f"its layers are quantised in several ways: {', '.join(sorted(one or 'not at all' for one in found))}"
-    quantizer = (found or {""}).pop()
-    return quantizer, _scaled.reason_to_wait() if quantizer else ""
+    return (found or {""}).pop(), ""
 
 
 def _linears(layer: Any) -> "List[Tuple[str, Any]]":

@@ -8,14 +8,10 @@ it multiplies, as in ModelOpt's. vLLM's kernels quantise rows by the same rules.
 
 from __future__ import annotations
 
-import os
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
-
-#: Layers of e4m3 are linked if it is 1: vLLM has not run with them yet.
-VARIABLE = "SINTER_VLLM_E4M3"
 
 #: vLLM's kernels that leave e4m3 codes and f32 scales on a layer, in the layout that plans read. Others repack, or keep rows in 16 bits.
 _KERNELS = (
@@ -50,13 +46,6 @@ def quantizer_of(name: str, linear: Any) -> Tuple[str, str]:
         how = "given" if rows.static else "computed"
         return "", f"a scale of {name} is shared by {shapes[0]} of its rows ({how}) and {shapes[1]} of its weight, which no plan takes"
     return found + ("_ue8m0" if found == "group" and getattr(kernel, "use_deep_gemm_e8m0", False) else ""), ""
-
-
-def reason_to_wait() -> str:
-    """Why layers with a supported format are not linked; "" if that was asked for."""
-    if os.environ.get(VARIABLE, "") == "1":
-        return ""
-    return f"its layers are of e4m3, and {VARIABLE}=1 is not set: vLLM has not run with such plans yet"
 
 
 def matrix_of(linear: Any, quantizer: str) -> torch.Tensor:
