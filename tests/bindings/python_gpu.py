@@ -572,7 +572,9 @@ def test_rows_of_prefill():
             check(one, other.double(), 2e-2, 0.2)
 
     sinter.torch.reset()
+    os.environ[servers.PREFILL_VARIABLE] = "8192"
     servers.set_up(None, [512], rows=1024)
+    del os.environ[servers.PREFILL_VARIABLE]
     try:
         right(step(512), 512)
         made, kept = store.store.context(0), store.store.context(0)._workspaces.bytes()
@@ -583,7 +585,7 @@ def test_rows_of_prefill():
         for rows in rows_of:
             before = made.stats().launches
             right(step(rows), rows)
-            assert made.stats().launches - before == (rows <= 1024), (rows, sinter.torch.counts(), store.store.settings)
+            assert made.stats().launches - before == (rows <= 1024), rows
         few = torch.ops.sinter.between_attentions(*rows_of[900], folded, 1e-6)
         assert made._workspaces.bytes() == kept
         torch.ops.sinter.between_attentions(*rows_of[512], folded, 1e-6, True)

@@ -408,7 +408,7 @@ def test_what_vllm_compiled_without_the_plugin_is_not_taken(vllm):
 
     sinter_vllm.register()
     sinter_vllm.register()
-    assert vllm.compilation.caching.aot_compile_hash_factors(None) == ["own", f"sinter {sinter.__version__}"]
+    assert vllm.compilation.caching.aot_compile_hash_factors(None) == ["own", f"sinter {sinter.__version__}, graphs"]
 
 
 GATES = {

@@ -89,7 +89,6 @@ def backend_kind():
 @pytest.fixture
 def backend(vllm, monkeypatch):
     """Makes vLLM's backend, with the plugin's pass that plans for an H200, and torch on the CPU."""
-    monkeypatch.setenv("SINTER_VLLM_GRAPHS", "1")
     monkeypatch.setattr(warn, "_told", set())
     made = backend_kind()
     module(monkeypatch, "vllm.compilation.backends", VllmBackend=made)
@@ -250,6 +249,8 @@ class Own:
         ({"parallel_config__world_size": 2}, "the model is on 2 GPUs"),
         ({"lora_config": object()}, "LoRA is enabled"),
         ({"compilation_config__use_inductor_graph_partition": True}, "use_inductor_graph_partition"),
+        ({"compilation_config__mode": 2}, "vLLM does not compile them by Inductor"),
+        ({"compilation_config__backend": "eager"}, "vLLM does not compile them by Inductor"),
         ({"encoder": True}, "they are an encoder's"),
         ({"compilation_config__inductor_compile_config": {"post_grad_custom_pre_pass": Own()}}, "names a pass for post_grad_custom_pre_pass"),
     ],
@@ -260,6 +261,11 @@ def test_a_model_keeps_its_graphs(backend, caplog, changes, reason):
     assert caplog.text.count(reason) == 1
     assert not any("sinter" in call for graph in made.graphs for call in calls(graph))
     assert made.vllm_config.compilation_config.compile_ranges_endpoints == [8192] and not made.vllm_config.additional_config
+
+
+def test_a_model_keeps_its_graphs_where_no_plan_may_be_built(backend, caplog, monkeypatch):
+    monkeypatch.setenv("SINTER_MUST_HIT", "1")
+    assert not backend().inductor_config and "SINTER_MUST_HIT" in caplog.text
 
 
 def test_a_failing_pass_leaves_the_graph_as_it_was(backend, monkeypatch, caplog):
@@ -335,26 +341,31 @@ def test_plans_are_made_ahead_for_all_captured_rows(backend, monkeypatch):
     assert asked == [1, 8, PLANNED] + ["waited"] * 3
 
 
-def test_graphs_are_taken_on_request_only(vllm, monkeypatch):
+def test_graphs_are_taken_unless_switched_off(vllm, monkeypatch):
     import sinter_vllm
 
     kind = backend_kind()
     module(monkeypatch, "vllm.compilation.backends", VllmBackend=kind)
     caching = sys.modules["vllm.compilation.caching"]
     own = kind.__init__, kind.__call__
+    monkeypatch.setenv("SINTER_VLLM_GRAPHS", "0")
     sinter_vllm.register()
     assert own == (kind.__init__, kind.__call__) and "graphs" not in str(caching.aot_compile_hash_factors(None))
-    monkeypatch.setenv("SINTER_VLLM_GRAPHS", "1")
+    monkeypatch.delenv("SINTER_VLLM_GRAPHS")
     sinter_vllm.register()
     sinter_vllm.register()
     assert kind.__init__.is_sinters and kind.__call__ is not own[1] and "graphs" in str(caching.aot_compile_hash_factors(None))
 
 
-def test_mlps_are_left_to_the_pass_over_graphs(vllm, backend):
-    backend()
+@pytest.mark.parametrize("ranks, off, own_calls", [(1, None, 1), (2, None, 0), (1, "0", 0)])
+def test_mlps_are_plans_of_their_own_where_no_pass_runs(vllm, backend, monkeypatch, ranks, off, own_calls):
+    if off is not None:
+        monkeypatch.setenv("SINTER_VLLM_GRAPHS", off)
+    config = backend(parallel_config__world_size=ranks).vllm_config
+    module(monkeypatch, "vllm.config", get_current_vllm_config=lambda: config)
     mlp = vllm.LlamaMLP()
     mlp(torch.ones(3, 64).bfloat16())
-    assert mlp.own_calls == 1
+    assert mlp.own_calls == own_calls
 
 
 def test_inductor_runs_the_pass():

@@ -96,10 +96,14 @@ def test_extents_that_no_plan_takes_are_named(given, unit):
     assert not found[LAYERS].taken and found[LAYERS].why == f"intermediate_size is 14344, must be a multiple of {unit}"
 
 
-def test_biased_layers_leave_their_mlps_to_plans():
-    found = parts({**DENSE, "model_type": "qwen2"})
+def test_mlps_of_biased_layers_are_in_parts_of_graphs_or_plans_of_their_own(monkeypatch):
+    biased = {**DENSE, "model_type": "qwen2"}
+    found = parts(biased)
     assert not found[LAYERS].taken and "'qwen2'" in found[LAYERS].why
-    assert found[MLPS].taken
+    assert not found[MLPS].taken and found[MLPS].why == "they are in the parts of graphs"
+    assert parts(biased, ranks=2)[MLPS].taken
+    monkeypatch.setenv("SINTER_VLLM_GRAPHS", "0")
+    assert parts(biased)[MLPS].taken
 
 
 def test_experts_are_named():
@@ -109,12 +113,12 @@ def test_experts_are_named():
     assert not found["experts"].taken and "biases" in found["experts"].why
 
 
-def test_graphs_are_taken_if_asked(monkeypatch):
+def test_graphs_are_taken_unless_switched_off(monkeypatch):
     gemma = {**DENSE, "model_type": "gemma3_text"}
-    assert not any(part.taken for part in command.parts_of(gemma))
-    monkeypatch.setenv("SINTER_VLLM_GRAPHS", "1")
     assert [part.name for part in command.parts_of(gemma) if part.taken] == ["other ops between attentions"]
     assert not any(part.taken for part in command.parts_of(gemma, ranks=2))
+    monkeypatch.setenv("SINTER_VLLM_GRAPHS", "0")
+    assert not any(part.taken for part in command.parts_of(gemma))
 
 
 def test_a_multimodal_model_is_its_decoder():
@@ -130,7 +134,8 @@ def test_the_command_prints_parts(tmp_path, capsys, as_folder):
     assert printed[2].startswith(f"  taken {LAYERS}: ")
 
 
-def test_the_command_prints_json(tmp_path, capsys):
+def test_the_command_prints_json(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("SINTER_VLLM_GRAPHS", "0")
     (tmp_path / "config.json").write_text(json.dumps({**DENSE, "hidden_act": "gelu"}))
     assert command.main([str(tmp_path), "--json"]) == 1
     told = json.loads(capsys.readouterr().out)

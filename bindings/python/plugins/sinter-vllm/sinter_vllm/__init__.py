@@ -2,8 +2,8 @@
 
 ``register`` checks models of Llama (which Mistral also uses), Qwen2 and Qwen3 when they are first called. The layers between two
 attentions become one plan (`_layers`) if no layer is biased or wrapped by LoRA, and all are unquantised or of e4m3 in a supported
-format (`_scaled`). Unquantised ones may be split over several GPUs (`_ranks`). In other models only the gated MLPs are taken, each
-as a separate plan, and experts of any model (`_experts`). On request parts of any model's graphs are taken instead of MLPs (`_graphs`).
+format (`_scaled`). Unquantised ones may be split over several GPUs (`_ranks`). Parts of the graphs that vLLM compiles are taken of any
+model on one GPU (`_graphs`). Gated MLPs of models without such parts are taken as separate plans, and experts of any model (`_experts`).
 Everything keeps vLLM's path on a chip other than Hopper, with a vLLM outside of the versions named here, or under
 VLLM_BATCH_INVARIANT, because a plan depends on the number of rows. Plans are prepared in vLLM's first
 dummy run, before its memory is measured. vLLM computes more rows than plans serve (`_prefill`). By default it computes prefill; if
@@ -49,8 +49,7 @@ def register() -> None:
         servers.stay_away("vLLM", reason)
         return
     servers.set_up(_silu_and_mul(), add_norm=_add_norm(), log=LOGGER)
-    mlps = () if _graphs.wanted() else _CLASSES  # the pass over graphs finds gated MLPs too, and the ops around them
-    for take, classes in ((_replace, mlps), (_watch, _MODELS)):
+    for take, classes in ((_replace, _CLASSES), (_watch, _MODELS)):
         for module, name in classes:
             try:
                 take(getattr(importlib.import_module(module), name), servers)
@@ -100,14 +99,19 @@ def _replace(mlp: type, servers: Any) -> None:
     if list(inspect.signature(own).parameters) != ["self", "x"]:
         servers.stay_away(f"vLLM's {mlp.__name__}", "its forward takes other arguments")
         return
-    from . import _ranks
+    from . import _graphs, _ranks
 
     linears, plain = _kinds()
+    init: Callable[..., Any] = mlp.__init__  # type: ignore[misc]
+
+    def __init__(self: Any, *arguments: Any, **named: Any) -> None:
+        init(self, *arguments, **named)
+        self.sinter_in_graphs = _graphs.holds_current()  # the pass over graphs takes an MLP with the ops around it
 
     def forward(self: Any, x: Any) -> Any:
         import torch
 
-        if not torch.compiler.is_compiling() and not servers.takes(x.shape[0]):
+        if self.sinter_in_graphs or not torch.compiler.is_compiling() and not servers.takes(x.shape[0]):
             return own(self, x)
         if servers.reason_against(self, linears, plain, split=True) or x.dtype != self.down_proj.weight.dtype:
             return own(self, x)
@@ -115,7 +119,8 @@ def _replace(mlp: type, servers: Any) -> None:
         return _ranks.all_reduce(y) if _ranks.sums(self.down_proj) else y
 
     forward.is_sinters = True  # type: ignore[attr-defined]
-    mlp.forward = forward  # type: ignore[attr-defined]
+    mlp.sinter_in_graphs = False  # type: ignore[attr-defined]
+    mlp.__init__, mlp.forward = __init__, forward  # type: ignore[misc,attr-defined]
 
 
 def _kinds() -> Any:
@@ -207,7 +212,7 @@ def _see_mlps(model: Any, servers: Any) -> None:
     """Prepares plans of MLPs that are taken separately: vLLM's first run may have too many rows for an MLP's operator."""
     taken = 0
     for module in model.modules():
-        if getattr(type(module).forward, "is_sinters", False) and hasattr(module, "gate_up_proj"):
+        if getattr(type(module).forward, "is_sinters", False) and not getattr(module, "sinter_in_graphs", True):
             if not servers.reason_against(module, *_kinds(), split=True):
                 servers.see_mlp(module.gate_up_proj.weight, module.down_proj.weight)
                 taken += 1

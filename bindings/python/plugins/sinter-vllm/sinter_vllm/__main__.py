@@ -36,9 +36,9 @@ def parts_of(config: Mapping[str, Any], ranks: int = 1) -> List[Part]:
 
     decoder = servers.decoder_of(config)
     found = _of_experts(decoder, ranks, servers) if servers.has_experts(decoder) else _of_layers(decoder, ranks, servers)
-    asked = _graphs.wanted() and ranks == 1
-    graphs = f"{_graphs.VARIABLE}=1 is set" if asked else f"{_graphs.VARIABLE}=1 is not set" if ranks == 1 else f"the model is on {ranks} GPUs"
-    return [*found, Part("other ops between attentions", asked, graphs), Part("attention, output matrix, sampling", False, "the plugin has no plans for them")]
+    left = f"the model is on {ranks} GPUs" if ranks > 1 else "" if _graphs.wanted() else f"{_graphs.VARIABLE} is 0"
+    graphs = Part("other ops between attentions", not left, left or "parts of the graphs that vLLM compiles, where a plan is faster")
+    return [*found, graphs, Part("attention, output matrix, sampling", False, "the plugin has no plans for them")]
 
 
 def _asking(decoder: Mapping[str, Any], ranks: int, servers: Any) -> Any:
@@ -65,6 +65,8 @@ def _of_layers(decoder: Mapping[str, Any], ranks: int, servers: Any) -> List[Par
         mlps_reason = against
     else:
         mlps_reason = "they are quantised, and only whole layers are taken so"
+    if not mlps_reason and ranks == 1 and _graphs.wanted():
+        mlps_reason = "they are in the parts of graphs"
     how = f"of e4m3 by {quantizer}" if quantizer else str(decoder.get("torch_dtype") or decoder.get("dtype"))
     return [Part(layers, not reason, reason or f"{how}, all but the first product of queries, keys and values and the last MLP"),
             Part(mlps, bool(reason) and not mlps_reason, mlps_reason or "each a plan of its own")]

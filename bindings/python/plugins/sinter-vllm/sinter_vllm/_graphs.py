@@ -1,4 +1,4 @@
-"""Parts of vLLM's compiled graphs by Sinter, for any decoder: on request (SINTER_VLLM_GRAPHS=1), because few models have run with it.
+"""Parts of vLLM's compiled graphs by Sinter, for any decoder on one GPU. SINTER_VLLM_GRAPHS=0 leaves them to vLLM.
 
 vLLM compiles a model's forward as pieces that are cut at attention. A pass in Inductor's ``post_grad_custom_pre_pass``, which vLLM leaves
 free, replaces parts of such a piece by operators that carry their chains. It applies to the graph that vLLM compiles for the rows that it
@@ -17,11 +17,22 @@ from . import _prefill
 VARIABLE = "SINTER_VLLM_GRAPHS"
 _PLACE = "post_grad_custom_pre_pass"
 _MOST_REASONS = 4  # that the log names
+_VLLM_COMPILE = 3  # of vLLM's CompilationMode: by the backend that runs passes
 
 
 def wanted() -> bool:
-    """Whether the user asks for it."""
-    return os.environ.get(VARIABLE, "") == "1"
+    """Whether the user leaves it on."""
+    return os.environ.get(VARIABLE, "") != "0"
+
+
+def holds_current() -> bool:
+    """Whether the pass runs over the graphs of the model that vLLM is making."""
+    try:
+        from vllm.config import get_current_vllm_config
+
+        return wanted() and not reason_against(get_current_vllm_config())
+    except (ImportError, AttributeError, AssertionError):  # no model is being made, or vLLM has another structure
+        return False
 
 
 def watch(servers: Any, log: str) -> None:
@@ -61,7 +72,7 @@ def _guarded(servers: Any, f: Callable[[], Any]) -> Any:
 def _install(backend: Any, servers: Any) -> Any:
     """The pass that the backend's pieces will go through; None if they stay vLLM's."""
     config = backend.vllm_config
-    reason = _reason_against(backend)
+    reason = "they are an encoder's" if getattr(backend, "is_encoder", False) else reason_against(config)
     if reason:
         servers.stay_away(f"the graphs of vLLM's {_name_of(config)}", reason)
         return None
@@ -75,18 +86,21 @@ def _install(backend: Any, servers: Any) -> Any:
     return made
 
 
-def _reason_against(backend: Any) -> str:
-    """Why the graphs stay vLLM's; "" if the pass may run."""
-    config = backend.vllm_config
-    if getattr(backend, "is_encoder", False):
-        return "they are an encoder's"
+def reason_against(config: Any) -> str:
+    """Why the graphs of a model stay vLLM's; "" if the pass may run. `config`: a VllmConfig."""
+    compilation = config.compilation_config
+    if os.environ.get("SINTER_MUST_HIT", "0") not in ("", "0"):
+        return "SINTER_MUST_HIT forbids to build plans, and which these need is not known before vLLM compiles"
+    mode = getattr(compilation, "mode", _VLLM_COMPILE)
+    if mode is not None and int(mode) != _VLLM_COMPILE or getattr(compilation, "backend", "") not in ("", "inductor"):
+        return "vLLM does not compile them by Inductor"
     if config.parallel_config.world_size > 1:
         return f"the model is on {config.parallel_config.world_size} GPUs"
     if getattr(config, "lora_config", None) is not None:
         return "LoRA is enabled"
-    if getattr(config.compilation_config, "use_inductor_graph_partition", False):
+    if getattr(compilation, "use_inductor_graph_partition", False):
         return "use_inductor_graph_partition leaves them in one piece"
-    if _PLACE in backend.inductor_config:
+    if _PLACE in (getattr(compilation, "inductor_compile_config", None) or {}):
         return f"inductor_compile_config names a pass for {_PLACE}"
     return ""
 
