@@ -1,5 +1,6 @@
 """Attention through the pass of torch.compile's backend: partitions by the reference, compared with torch's operators, and operators left by name."""
 
+import functools
 import json
 import math
 import pathlib
@@ -17,6 +18,7 @@ from sinter.torch.runtime import eager, run_chain, verify
 from sinter.torch.partition.supported import OF_F32
 from sinter.torch.gate.sizes import plain_hint
 
+from everyday import sampled
 from graphs import DEVICE, passed
 from test_torch_backend import half, left, run
 
@@ -123,10 +125,17 @@ FORMS = {
 }
 
 
+@functools.cache
+def taken(name):
+    """The model and the reports of a form."""
+    model, inputs, _ = FORMS[name]
+    return model, run(half(model)[0], *inputs)[1]
+
+
 @pytest.mark.parametrize("name", FORMS)
-def test_attention_is_one_part_with_its_projections(name, context):
-    model, inputs, term = FORMS[name]
-    _, reports = run(half(model)[0], *inputs)
+def test_attention_is_one_part_with_its_projections(name):
+    model, reports = taken(name)
+    term = FORMS[name][2]
     (part,) = reports[0].taken
     assert len(attended(reports)) == 1 and not left(reports), left(reports)
     assert str(part.made.chain).count("matmul") == 3 + (2 if len(model.linears) == 1 else 4) - 1
@@ -153,7 +162,10 @@ def wide(name):
     return half(Attending(attend, k=256, **more))[0], (x, *given)
 
 
-@pytest.mark.parametrize("name", ["plain", "packed", "keys", "windows", "repeated", "interleaved", "by_hand", "divided", "einsum", "einsum_with_bias"])
+WIDE = ["plain", "packed", "keys", "windows", "repeated", "interleaved", "by_hand", "divided", "einsum", "einsum_with_bias"]
+
+
+@pytest.mark.parametrize("name", sampled(WIDE, 4))
 def test_a_kernel_of_attention_reads_what_projections_give_as_it_lies(name, context, need_compiler):
     """No copy, no bias in memory, no keys for each head: a norm, products, attention, and the last product with its residual."""
     model, inputs = wide(name)
@@ -211,7 +223,7 @@ PARTLY_SCALED = {
 }
 
 
-@pytest.mark.parametrize("name", PARTLY_SCALED)
+@pytest.mark.parametrize("name", sampled(PARTLY_SCALED, 4))
 def test_a_number_that_multiplies_a_part_of_q_or_k_multiplies_no_more(name):
     class By(N.Module):
         def forward(self, q, k, v):
@@ -396,8 +408,7 @@ def test_the_gate_knows_what_was_measured():
 
 @pytest.mark.parametrize("name", FORMS)
 def test_torch_computes_a_part_by_its_own_attention(name, monkeypatch):
-    model, inputs, _ = FORMS[name]
-    _, reports = run(half(model)[0], *inputs)
+    _, reports = taken(name)
     chain = reports[0].taken[0].made.chain
     given = measure.drawn(chain, 0, "cpu")
     for i, x in enumerate(given):

@@ -1,6 +1,7 @@
 """Models' own patterns through the pass of torch.compile's backend: adapters, masks, frozen weights, gradients of whole architectures."""
 
 import base64
+import itertools
 import json
 import types
 import zlib
@@ -14,6 +15,7 @@ import sinter.torch
 from sinter.torch.graph import join_frozen
 from sinter.torch.runtime import run_chain, verify
 
+from everyday import sampled
 from graphs import DEVICE, passed
 from test_torch_backend import Gated, half, left, run
 
@@ -52,7 +54,9 @@ class Projected(N.Module):
 #: Inductor's, without what it makes of products on a CPU that has instructions for them.
 FREEZING = {"freezing": True, "cpp.weight_prepack": False}
 #: Whether Inductor joins two or three products of equal extents itself before, as on a GPU it always does.
-JOINED_BEFORE = pytest.mark.parametrize("joined_before", [True] if DEVICE == "cuda" else [False, True])
+JOINED = [True] if DEVICE == "cuda" else [False, True]
+JOINED_BEFORE = pytest.mark.parametrize("joined_before", JOINED)
+PROJECTED = itertools.product([(64, 32, 32), (64, 64, 64)], [True, False], JOINED)
 
 
 def frozen(model, *inputs, joined_before=False, **more):
@@ -62,8 +66,7 @@ def frozen(model, *inputs, joined_before=False, **more):
     return [part.made.chain for report in reports for part in report.taken]
 
 
-@JOINED_BEFORE
-@pytest.mark.parametrize("columns, bias", [((64, 32, 32), True), ((64, 64, 64), True), ((64, 64, 64), False), ((64, 32, 32), False)])
+@pytest.mark.parametrize("columns, bias, joined_before", sampled(PROJECTED, 3))
 def test_products_of_frozen_weights_are_one(columns, bias, joined_before):
     x = torch.randn(2, 6, 64).bfloat16()
     first, _ = frozen(half(Projected(columns, bias=bias)), x, joined_before=joined_before)

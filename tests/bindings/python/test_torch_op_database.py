@@ -1,8 +1,8 @@
 """PyTorch's database of operators (OpInfo) through the backend without a gate: the reference computes each captured part, and verification compares it
 with torch's operators in the same graph.
 
-An everyday run takes a part of the database, which SINTER_TEST_COMMIT draws; SINTER_TEST_LONG=1 takes all. With SINTER_OP_DATABASE_LOG, a file, cases that
-passed are written there, and later runs leave them out.
+An everyday run takes a part of the database, which the commit draws (`everyday.py`). With SINTER_OP_DATABASE_LOG, a file, cases that passed are written there,
+and later runs leave them out.
 """
 
 import copy
@@ -28,9 +28,10 @@ from torch.utils import _pytree as pytree
 from sinter.torch.backend import planner
 from sinter.torch.runtime import verify
 
+from everyday import COMMIT, LONG
 from graphs import passed
 
-_PARTS = 80  # an everyday run takes one of so many
+_PARTS = 240  # an everyday run takes one of so many
 _SAMPLES = 6  # of one operator and one element type, spread over the database's, in one graph
 _BOUNDS = {torch.bfloat16: 4e-2, torch.float16: 8e-3}  # torch's operator and its decomposition round at other places
 _DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.int32)
@@ -59,10 +60,7 @@ def cases():
     """(operator, element type) of the database that an everyday run takes."""
     known = sorted((o for o in op_db if not o.full_name.startswith(_LEFT)), key=lambda o: o.full_name)
     every = [(o, dtype) for o in known for dtype in _DTYPES if o.supports_dtype(dtype, "cpu")]
-    if os.environ.get("SINTER_TEST_LONG") == "1":
-        return every
-    commit = int((os.environ.get("SINTER_TEST_COMMIT") or "0")[:8], 16)
-    return every[commit % _PARTS :: _PARTS]
+    return every if LONG else every[COMMIT % _PARTS :: _PARTS]
 
 
 def name_of(case):

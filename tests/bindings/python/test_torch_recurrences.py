@@ -71,9 +71,9 @@ def compiled(model, x, options=None):
 
 def test_steps_of_a_layer_are_one_part_and_equal_layers_share_its_plan():
     """Twelve steps of 20 ops are several times as many as a part of other ops may have."""
-    (report,) = compiled(half(*(Lstm(128, 128) for _ in range(4))), torch.randn(12, 4, 128))
+    (report,) = compiled(half(*(Lstm(128, 128) for _ in range(3))), torch.randn(12, 4, 128))
     assert verify_module.comparisons and not report.left, report.left
-    assert len(report.taken) <= 4
+    assert len(report.taken) <= 3
     assert len({part.made.chain.digest for part in report.taken}) <= 2
 
 

@@ -1,6 +1,7 @@
 """Graphs of training through the backend's pass: casts that autocast makes of weights, steps of optimisers."""
 
 import importlib
+import itertools
 
 import pytest
 
@@ -18,6 +19,7 @@ from sinter.torch.graph.replace import memory_of
 from sinter.torch.runtime import run_chain, verify as verify_module
 from sinter.torch.gate.sizes import plain_hint
 
+from everyday import sampled
 from graphs import DEVICE, passed
 
 N = torch.nn
@@ -267,8 +269,7 @@ def capturable_anywhere(monkeypatch):
         monkeypatch.setattr(module, "_get_capturable_supported_devices", lambda *_, **__: ["cpu", "cuda"])
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("name, verify", sampled(itertools.product(OPTIMIZERS, [True, False]), 2))
 def test_a_step_of_an_optimizer_is_one_part_that_writes_in_place(name, verify, whatever_it_gains, capturable_anywhere):
     expected = stepped(OPTIMIZERS[name])
     reports = []
@@ -511,8 +512,7 @@ _COMPARED = {
 }
 
 
-@pytest.mark.parametrize("name", _COMPARED)
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name, dynamic", sampled(itertools.product(_COMPARED, [False, True]), 6))
 def test_what_the_backward_pass_compares_with_a_maximum_is_kept(name, dynamic):
     """Computed again by other kernels, no element may equal it, and the gradient is divided by 0."""
     seen, step = [], _COMPARED[name]
