@@ -5,6 +5,7 @@
 #include "src/reference/reference.h"
 #include "tests/bench/random.h"
 #include "tests/support/chains.h"
+#include "tests/support/drawn.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/test.h"
 
@@ -184,9 +185,11 @@ TEST(RandomGraph, IsAFunctionOfItsSeedAndReadsBackFromJson) {
   EXPECT_GT(different.size(), kSeeds * 98 / 100);
 }
 
+// A third of the graphs in an everyday run, which the commit draws.
 TEST(RandomGraph, GivesFiniteValuesThatF32ComputesWithinTheBounds) {
   constexpr int64_t kM = 5;
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    if (!IsDrawn(seed, 3)) continue;
     for (const Chain& chain : {MakeRandomGraph(seed), MakeRandomWideGraph(seed)}) {
       const auto inputs = Inputs(chain, seed, kM);
       const auto want = Outputs(chain, inputs, kM);

@@ -2,6 +2,7 @@
 // SVG.
 #include "nlohmann/json.hpp"
 #include "src/explain/explain.h"
+#include "tests/support/drawn.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
@@ -75,9 +76,11 @@ TEST(ExplainFusion, CountsOfACacheWhatIdsWrite) {
   EXPECT_EQ(told.saved_bytes, 0);
 }
 
+// Half of the random graphs in an everyday run, which the commit draws.
 TEST(ExplainFusion, TellsOfEveryHandOverBetweenKernelsWhyItIsOne) {
   int apart = 0;
   for (uint32_t seed = 0; seed < 8; ++seed) {
+    if (seed >= 2 && !IsDrawn(seed, 2)) continue;
     const Chain chain = seed < 2 ? testing::TransformerGlue(static_cast<int>(seed) + 1, 256, 256)
                                  : testing::RandomDag(seed, 200, 512, 768);
     const FusionResult result = PlansOf(chain, 1);

@@ -38,7 +38,7 @@ class Checked {
 };
 
 TEST(Recipes, OfRandomGraphs) {
-  const int seeds = IsLongSweep() ? 2000 : 300;
+  const int seeds = IsLongSweep() ? 2000 : 150;
   Checked checked;
   for (int seed = 1; seed <= seeds; ++seed) {
     const int64_t rows = testing::RowsOfRandomGraph(static_cast<uint64_t>(seed));
