@@ -1,4 +1,4 @@
-// Which forms of the device library a build compiles: a quarter of each list, or all.
+// Which forms of the device library a build compiles: an eighth of each list, or all.
 #ifndef SINTER_TESTS_UNIT_DEVICE_FORMS_H_
 #define SINTER_TESTS_UNIT_DEVICE_FORMS_H_
 
@@ -6,28 +6,33 @@
 
 namespace sinter {
 
-#ifdef SINTER_FORMS_QUARTER
-constexpr int kFormsQuarter = SINTER_FORMS_QUARTER;
+#ifdef SINTER_FORMS_EIGHTH
+constexpr int kFormsEighth = SINTER_FORMS_EIGHTH;
 #else
-constexpr int kFormsQuarter = -1;  // all
+constexpr int kFormsEighth = -1;  // all
 #endif
 
-constexpr bool TakesForm(int index) { return kFormsQuarter < 0 || index % 4 == kFormsQuarter; }
+// Of each `kParts` forms one.
+template <int kParts>
+constexpr bool TakesForm(int index) {
+  return kFormsEighth < 0 || index % kParts == kFormsEighth % kParts;
+}
 
-template <class Taken, int kIndex, class... Rest>
+template <class Taken, int kParts, int kIndex, class... Rest>
 struct TakeForms {
   using type = Taken;
 };
-template <class... Taken, int kIndex, class Form, class... Rest>
-struct TakeForms<::testing::Types<Taken...>, kIndex, Form, Rest...>
-    : TakeForms<std::conditional_t<TakesForm(kIndex), ::testing::Types<Taken..., Form>,
+template <class... Taken, int kParts, int kIndex, class Form, class... Rest>
+struct TakeForms<::testing::Types<Taken...>, kParts, kIndex, Form, Rest...>
+    : TakeForms<std::conditional_t<TakesForm<kParts>(kIndex), ::testing::Types<Taken..., Form>,
                                    ::testing::Types<Taken...>>,
-                kIndex + 1, Rest...> {};
+                kParts, kIndex + 1, Rest...> {};
 
-// The types of a suite. A list of fewer than four always has its first.
+// The types of a suite. A list of fewer than eight has one.
 template <class... Form>
-using Forms =
-    typename TakeForms<::testing::Types<>, sizeof...(Form) < 4 ? kFormsQuarter : 0, Form...>::type;
+using Forms = typename TakeForms<::testing::Types<>,
+                                 sizeof...(Form) < 8 ? static_cast<int>(sizeof...(Form)) : 8, 0,
+                                 Form...>::type;
 
 }  // namespace sinter
 
