@@ -12,7 +12,7 @@ constexpr int kFormsEighth = SINTER_FORMS_EIGHTH;
 constexpr int kFormsEighth = -1;  // all
 #endif
 
-// Of each `kParts` forms one.
+// Takes one of each `kParts` forms.
 template <int kParts>
 constexpr bool TakesForm(int index) {
   return kFormsEighth < 0 || index % kParts == kFormsEighth % kParts;
