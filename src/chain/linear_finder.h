@@ -78,10 +78,12 @@ class Subgraph {
 
 // Tries every way in which `value` of `graph` is the first output of `pattern`, with pattern's
 // canonical input i bound to values[i], until `accept(values)` says yes; returns whether it did.
-// Compares op kinds, attributes and scalars, not dims and dtypes; add, mul, max and min match with
-// their operands swapped too. Patterns are small: the search is exhaustive.
+// Compares op kinds, attributes and scalars, and with `types` dims and dtypes of all but inputs;
+// add, mul, max and min match with their operands swapped too. Patterns are small: the search is
+// exhaustive.
 bool MatchPattern(const Subgraph& graph, ValueId value, const Chain& pattern,
-                  const std::function<bool(const std::vector<ValueId>& values)>& accept);
+                  const std::function<bool(const std::vector<ValueId>& values)>& accept,
+                  bool types = false);
 
 // scale * factor * (x W) * columns + bias, as found: `x` is any value, the others are numbers of
 // operands, -1 when absent.

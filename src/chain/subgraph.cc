@@ -20,8 +20,12 @@ class Matcher {
  public:
   using Pair = std::pair<ValueId, ValueId>;  // (of the graph, of the pattern)
   Matcher(const Subgraph& graph, const Chain& pattern,
-          const std::function<bool(const std::vector<ValueId>&)>& accept)
-      : graph_(graph), pattern_(pattern), accept_(accept), bound_(pattern.num_inputs(), -1) {}
+          const std::function<bool(const std::vector<ValueId>&)>& accept, bool types)
+      : graph_(graph),
+        pattern_(pattern),
+        accept_(accept),
+        types_(types),
+        bound_(pattern.num_inputs(), -1) {}
 
   // Whether all of `pending` can hold together. Backtracks over the operand order of commuting ops.
   bool Match(std::vector<Pair> pending) {
@@ -32,6 +36,7 @@ class Matcher {
     if (want.kind == OpKind::kInput) return MatchInput(value, want.input, std::move(pending));
     const Op& have = graph_.op(value);
     if (!SameButForOperands(have, want)) return false;
+    if (types_ && !(have.type == want.type)) return false;
     const size_t rest = pending.size();
     for (size_t i = 0; i < want.operands.size(); ++i) {
       pending.emplace_back(have.operands[i], want.operands[i]);
@@ -54,6 +59,7 @@ class Matcher {
   const Subgraph& graph_;
   const Chain& pattern_;
   const std::function<bool(const std::vector<ValueId>&)>& accept_;
+  const bool types_;
   std::vector<ValueId> bound_;
 };
 
@@ -109,8 +115,8 @@ void Subgraph::AddOperand(ValueId value, DType dtype, std::vector<Stride> stride
 }
 
 bool MatchPattern(const Subgraph& graph, ValueId value, const Chain& pattern,
-                  const std::function<bool(const std::vector<ValueId>&)>& accept) {
-  return Matcher(graph, pattern, accept).Match({{value, pattern.outputs()[0].value}});
+                  const std::function<bool(const std::vector<ValueId>&)>& accept, bool types) {
+  return Matcher(graph, pattern, accept, types).Match({{value, pattern.outputs()[0].value}});
 }
 
 }  // namespace sinter

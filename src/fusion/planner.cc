@@ -75,6 +75,9 @@ class Planner {
     });
   }
 
+  // Whether a product unpacks weights of four bits.
+  bool TakesFourBits() const { return products_.four_bits; }
+
   // Whether a product quantises its own result by groups of columns.
   bool TakesGroups() const {
     return std::any_of(products_.runs.begin(), products_.runs.end(), HasGroups);
@@ -462,9 +465,10 @@ absl::StatusOr<FusionResult> MakePlansOf(const Chain& chain, int64_t bucket,
   Planner planner(chain, bucket, model, options, pace, absorbed);
   if (!options.batch_invariant && !options.stand_ins) {
     std::vector<std::unique_ptr<Planner>> others;
-    const auto add = [&](bool norms, bool groups, bool attention) {
-      others.push_back(std::make_unique<Planner>(chain, bucket, model, options, pace,
-                                                 Absorbed{norms, groups, false, attention}));
+    const auto add = [&](bool norms, bool groups, bool attention, bool four_bits = false) {
+      others.push_back(
+          std::make_unique<Planner>(chain, bucket, model, options, pace,
+                                    Absorbed{norms, groups, false, attention, four_bits}));
     };
     if (MayTakeNorms(chain, bucket)) {
       add(true, true, absorbed.attention);
@@ -472,6 +476,10 @@ absl::StatusOr<FusionResult> MakePlansOf(const Chain& chain, int64_t bucket,
     }
     if (planner.TakesGroups()) add(false, false, absorbed.attention);
     if (absorbed.attention && stitches) add(false, true, false);
+    if (MayHaveFourBits(chain)) {
+      add(false, true, absorbed.attention, true);
+      if (!others.back()->TakesFourBits()) others.pop_back();
+    }
     return planner.Run(others);
   }
   if (!options.batch_invariant || planner.IsSequence()) return planner.Run({});

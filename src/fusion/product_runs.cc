@@ -42,8 +42,8 @@ class Finder {
 
   ProductRuns Run() {
     // Products take what families of their own leave.
-    std::vector<GraphRun> own = FindOwnRuns(chain_, absorbed_, &claimed_, &result_.refused);
-    for (const GraphRun& run : own) matcher_.Note(run);
+    own_ = FindOwnRuns(chain_, absorbed_, &claimed_, &result_.refused);
+    for (const GraphRun& run : own_) matcher_.Note(run);
     for (ValueId v = 0; v < static_cast<ValueId>(chain_.ops().size()); ++v) {
       const OpKind kind = chain_.op(v).kind;
       const bool product =
@@ -51,7 +51,7 @@ class Finder {
       if (product && !claimed_[At(v)]) FindOne(v);
     }
     result_.not_optional = WhyNotOptional(chain_, result_.refused);
-    std::move(own.begin(), own.end(), std::back_inserter(result_.runs));
+    std::move(own_.begin(), own_.end(), std::back_inserter(result_.runs));
     std::sort(result_.runs.begin(), result_.runs.end(), [](const GraphRun& a, const GraphRun& b) {
       return a.values.front() < b.values.front();
     });
@@ -90,8 +90,17 @@ class Finder {
       return;
     }
     if (codes.ok()) best = std::move(codes);
+    absl::StatusOr<GraphRun> unpacks = absl::NotFoundError("not asked for");
+    if (absorbed_.four_bits) unpacks = FourBitRunOf(chain_, users_, claimed_, *best);
+    if (unpacks.ok()) best = std::move(unpacks);
     for (ValueId value : best->values) claimed_[At(value)] = true;
-    Append(*std::move(best));
+    if (best->IsOwn()) {
+      result_.four_bits = true;
+      matcher_.Note(*best);
+      own_.push_back(*std::move(best));
+    } else {
+      Append(*std::move(best));
+    }
   }
 
   // Whether readers of `end` can widen what is stored before it, in fewer bytes.
@@ -443,6 +452,7 @@ class Finder {
                                                                       // FP8/INT8 values
   Pace* const pace_;
   const Absorbed absorbed_;
+  std::vector<GraphRun> own_;  // of families' own
   ProductRuns result_;
 };
 
@@ -472,13 +482,13 @@ bool HasGroups(const GraphRun& run) {
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, Absorbed absorbed) {
   absl::StatusOr<MatchedSequence> all = MatchWhole(chain, bucket, absorbed.norms);
   const bool apart = all.ok() && absorbed.stand_ins && HasPrograms(all->sequence);
-  if (all.ok() && !apart) return {{RunOf(chain, *std::move(all))}, true, {}, {}};
+  if (all.ok() && !apart) return {{RunOf(chain, *std::move(all))}, true, {}, {}, false};
   ProductRuns found = Finder(chain, bucket, pace, absorbed).Run();
   if (found.refused.empty()) return found;
   // Where no family takes the sequence, MatchProducts says why, with the chain's operand numbers.
   absl::StatusOr<MatchedSequence> refused = MatchProducts(chain, bucket);
   if (!refused.ok() || refused->sequence.back().HasGroups()) return found;
-  return {{RunOf(chain, *std::move(refused))}, true, {}, {}};
+  return {{RunOf(chain, *std::move(refused))}, true, {}, {}, false};
 }
 
 bool MayTakeNorms(const Chain& chain, int64_t bucket) {

@@ -43,6 +43,7 @@ struct ProductRuns {
   bool all = false;                             // one run is the whole chain
   std::map<ValueId, std::string> refused;       // why a matmul is in no run
   std::map<ValueId, std::string> not_optional;  // of one: why no family that is optional takes it
+  bool four_bits = false;                       // a run unpacks weights of four bits
 };
 
 // A chain that is a sequence of products is one run. In other chains each product takes the longest
@@ -59,6 +60,14 @@ struct ProductRuns {
 // the chain has it. `pace` may be null. Deterministic.
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace = nullptr,
                             Absorbed absorbed = {});
+
+// The run of a product whose weights are unpacked from four bits, as one of the family that unpacks
+// them itself; none where its weights are others, where other ops read them too, or where no kernel
+// of the family computes it. `claimed`: values of other runs.
+absl::StatusOr<GraphRun> FourBitRunOf(const Chain& chain, const Users& users,
+                                      const std::vector<bool>& claimed, const GraphRun& run);
+// Whether a chain may have such products.
+bool MayHaveFourBits(const Chain& chain);
 
 // Whether its result is codes with scales of 128 columns, by a quantiser that it absorbed.
 bool HasGroups(const GraphRun& run);

@@ -1,6 +1,7 @@
 #include "src/plan/attention_family.h"
 #include "src/plan/collective_family.h"
 #include "src/plan/family.h"
+#include "src/plan/four_bit_family.h"
 #include "src/plan/grouped_family.h"
 #include "src/plan/product_family.h"
 #include "src/plan/stitch_family.h"
@@ -21,12 +22,13 @@ const KernelFamily& StitchFamily() { return Static<StitchKernels>(); }
 const KernelFamily& GroupedFamily() { return Static<GroupedKernels>(); }
 const KernelFamily& AttentionFamily() { return Static<AttentionKernels>(); }
 const KernelFamily& CollectiveFamily() { return Static<CollectiveKernels>(); }
+const KernelFamily& FourBitFamily() { return Static<FourBitKernels>(); }
 
 const std::vector<const KernelFamily*>& Families() {
   static const std::vector<const KernelFamily*>* const families =
       new std::vector<const KernelFamily*>{
           &ProductFamily(),   &StitchFamily(),     &GroupedFamily(),
-          &AttentionFamily(), &CollectiveFamily(),
+          &AttentionFamily(), &CollectiveFamily(), &FourBitFamily(),
       };
   return *families;
 }

@@ -109,7 +109,8 @@ struct Absorbed {
   // recorded.
   bool stand_ins = false;
   bool attention = false;  // kernels of attention take batched products with the ops in between
-  SINTER_FIELDS(Absorbed, norms, groups, stand_ins, attention);
+  bool four_bits = false;  // products of few rows unpack their weights of four bits
+  SINTER_FIELDS(Absorbed, norms, groups, stand_ins, attention, four_bits);
 };
 
 struct PlannedKernel {

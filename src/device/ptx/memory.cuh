@@ -54,6 +54,23 @@ SINTER_DEVICE Float4 load_shared(u32 address) {
                : "memory");
   return v;
 }
+SINTER_DEVICE Word4 load_shared_words(u32 address) {
+  Word4 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+// From any block of the cluster: `remote` is an address from map_to_rank().
+SINTER_DEVICE Float4 load_remote(u32 remote) {
+  Float4 v;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(remote)
+               : "memory");
+  return v;
+}
 SINTER_DEVICE void store_shared(u32 address, u32 v) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
 }

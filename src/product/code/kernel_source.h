@@ -110,6 +110,9 @@ ProgramSource ProgramSourceOf(const ProductSequence& sequence);
 // The program of a gate-up pair without other leaves as a struct called `name`, with
 // apply(gate, up).
 std::string PairText(const EpilogueProgram& program, const std::string& name);
+// Statements that end in the return of the program's result, which its store rounds. `leaves`: the
+// text of each input of the body, in f32.
+std::string ReturnText(const EpilogueProgram& program, const std::vector<std::string>& leaves);
 // In the device library. `f32`: of a result that is stored in f32.
 const char* ActivationName(Activation activation, bool f32);
 // The header that a source with programs includes besides the dataflow's.

@@ -332,6 +332,14 @@ void AddPart(const MatrixProduct& p, int number, ProgramSource* source) {
 
 }  // namespace
 
+std::string ReturnText(const EpilogueProgram& program, const std::vector<std::string>& leaves) {
+  ProgramWriter writer(program);
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    writer.Name(program.body->input(static_cast<int>(i)), leaves[i]);
+  }
+  return writer.Return(Unrounded(program));
+}
+
 std::string PairText(const EpilogueProgram& program, const std::string& name) {
   ProgramWriter writer(program);
   writer.Name(LeafAt(program, LeafKind::kValue), "y");

@@ -1,0 +1,178 @@
+// Weights of four bits, unpacked in registers to elements of 16 bits.
+#pragma once
+#include "ptx/memory.cuh"
+#include "ptx/packed.cuh"
+
+namespace sinter {
+
+// A word has eight neighbours of K, the first in its lowest four bits. Unpacked, v[i] has elements
+// i and i + 4: these lie 16 bits apart in the word, so that masks and shifts take both. Rows are
+// put into the same order (pair_order).
+//
+// Numbers are part of generated source (src/four_bit). Scales and zeros of the first three forms
+// have the weights' element.
+enum FourBitForm {
+  kU4Fused = 0,  // (code - zero) * scale of a constant zero, for which one fma is exact
+  kU4 = 1,       // (code - zero) * scale: the difference is rounded too, unless it is exact
+  kE2M1 = 2,     // number * scale
+  kU4Wide = 3,   // the same as kU4 in f32, of scales and zeros of any floating type
+  kE2M1Wide = 4,
+};
+
+constexpr u32 kLowCodes = 0x000F000Fu, kHighCodes = 0x00F000F0u;
+
+constexpr SINTER_DEVICE float power_of_two(int exponent) {
+  float value = 1;
+  for (int i = exponent; i < 0; ++i) value *= 0.5f;
+  for (int i = exponent; i > 0; --i) value *= 2;
+  return value;
+}
+template <int kExponent>
+constexpr float kPowerOfTwo = power_of_two(kExponent);
+
+// What a lane has of a group: words of two equal elements, or numbers in f32.
+struct FourBitFactors {
+  u32 scale, high_scale, shift, high_shift;
+};
+struct WideFourBitFactors {
+  float scale, zero;
+};
+
+// Unpacked weights are times kShrunk; sums are divided by it. All factors are then normal numbers
+// of bf16 for scales from 2^-94 up to 2^26.
+//
+// A code at the lowest bits of a bf16 is the number code * 2^-133, and four bits further up code *
+// 2^-129: exponents 0 and 1 share a spacing.
+template <class Element, int kForm>
+struct FourBits {
+  using Factors = FourBitFactors;
+  using Of = Packed<Element>;
+  static constexpr float kShrunk = kPowerOfTwo<-32>;
+
+  static SINTER_DEVICE u32 both(float x) { return Element::pack(x, x); }
+  static SINTER_DEVICE Factors factors(float scale, float zero) {
+    if constexpr (kForm == kU4Fused) {
+      return {both(scale * kPowerOfTwo<101>), both(scale * kPowerOfTwo<97>),
+              both(-zero * scale * kShrunk), 0};
+    } else if constexpr (kForm == kU4) {
+      return {both(scale * kPowerOfTwo<-26>), 0, both(-zero * kPowerOfTwo<-6>), 0};
+    } else {
+      return {both(scale * kPowerOfTwo<94>), 0, 0, 0};
+    }
+  }
+  static SINTER_DEVICE void unpack(u32 x, const Factors& f, u32 (&v)[4]) {
+    if constexpr (kForm == kE2M1) {  // magnitudes at bits 8 to 6 are numbers * 2^-126
+      v[0] = Of::mul(((x << 12) & 0x80008000u) | ((x << 6) & 0x01C001C0u), f.scale);
+      v[1] = Of::mul(((x << 8) & 0x80008000u) | ((x << 2) & 0x01C001C0u), f.scale);
+      v[2] = Of::mul(((x << 4) & 0x80008000u) | ((x >> 2) & 0x01C001C0u), f.scale);
+      v[3] = Of::mul((x & 0x80008000u) | ((x >> 6) & 0x01C001C0u), f.scale);
+    } else {
+      const u32 y = x >> 8;
+      v[0] = low(x & kLowCodes, f);
+      v[1] = high(x & kHighCodes, f);
+      v[2] = low(y & kLowCodes, f);
+      v[3] = high(y & kHighCodes, f);
+    }
+  }
+
+ private:
+  static SINTER_DEVICE u32 low(u32 codes, const Factors& f) {
+    if constexpr (kForm == kU4Fused) return Of::fma(codes, f.scale, f.shift);
+    return Of::mul(Of::fma(codes, 0x7F007F00u, f.shift), f.scale);  // 2^127
+  }
+  static SINTER_DEVICE u32 high(u32 codes, const Factors& f) {
+    if constexpr (kForm == kU4Fused) return Of::fma(codes, f.high_scale, f.shift);
+    return Of::mul(Of::fma(codes, 0x7D007D00u, f.shift), f.scale);  // 2^123
+  }
+};
+
+// f16 has too few exponents for that. Below 0x6400, codes are 1024 + code, and four bits further up
+// 1024 + 16 * code.
+template <int kForm>
+struct FourBits<Float16, kForm> {
+  using Factors = FourBitFactors;
+  using Of = Packed<Float16>;
+  static constexpr float kShrunk = 1;
+
+  static SINTER_DEVICE u32 both(float x) { return Float16::pack(x, x); }
+  static SINTER_DEVICE Factors factors(float scale, float zero) {
+    if constexpr (kForm == kU4Fused) return {both(scale), 0, both(-1024 - zero), both(-64 - zero)};
+    return {both(scale), 0, both(-zero), 0};
+  }
+  static SINTER_DEVICE void unpack(u32 x, const Factors& f, u32 (&v)[4]) {
+    if constexpr (kForm == kE2M1) {  // magnitudes at bits 11 to 9 are numbers * 2^-14
+      v[0] = number(((x << 12) & 0x80008000u) | ((x << 9) & 0x0E000E00u), f);
+      v[1] = number(((x << 8) & 0x80008000u) | ((x << 5) & 0x0E000E00u), f);
+      v[2] = number(((x << 4) & 0x80008000u) | ((x << 1) & 0x0E000E00u), f);
+      v[3] = number((x & 0x80008000u) | ((x >> 3) & 0x0E000E00u), f);
+    } else {
+      const u32 y = x >> 8;
+      v[0] = low(x & kLowCodes, f);
+      v[1] = high(x & kHighCodes, f);
+      v[2] = low(y & kLowCodes, f);
+      v[3] = high(y & kHighCodes, f);
+    }
+  }
+
+ private:
+  static constexpr u32 kBase = 0x64006400u;  // 1024
+  static SINTER_DEVICE u32 number(u32 bits, const Factors& f) {
+    return Of::mul(Of::mul(bits, 0x74007400u), f.scale);  // 2^14
+  }
+  static SINTER_DEVICE u32 low(u32 codes, const Factors& f) {
+    if constexpr (kForm == kU4Fused) return Of::mul(Of::add(codes | kBase, f.shift), f.scale);
+    return Of::mul(Of::add(Of::add(codes | kBase, 0xE400E400u), f.shift), f.scale);  // - 1024
+  }
+  static SINTER_DEVICE u32 high(u32 codes, const Factors& f) {
+    constexpr u32 kSixteenth = 0x2C002C00u;
+    if constexpr (kForm == kU4Fused) {
+      return Of::mul(Of::fma(codes | kBase, kSixteenth, f.high_shift), f.scale);
+    }
+    const u32 code = Of::fma(codes | kBase, kSixteenth, 0xD400D400u);  // - 64
+    return Of::mul(Of::add(code, f.shift), f.scale);
+  }
+};
+
+// In f32, rounded once.
+template <class Element, bool kNumbers>
+struct WideFourBits {
+  using Factors = WideFourBitFactors;
+  static constexpr float kShrunk = 1;
+
+  static SINTER_DEVICE Factors factors(float scale, float zero) { return {scale, zero}; }
+  static SINTER_DEVICE void unpack(u32 x, const Factors& f, u32 (&v)[4]) {
+    if constexpr (kNumbers) {
+      FourBits<BFloat16, kE2M1>::unpack(x, {0x7E807E80u, 0, 0, 0}, v);  // 2^126: the numbers
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        v[i] = Element::pack(BFloat16::low(v[i]) * f.scale, BFloat16::high(v[i]) * f.scale);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) v[i] = Element::pack(weight(x, i, f), weight(x, i + 4, f));
+    }
+  }
+
+ private:
+  static SINTER_DEVICE float weight(u32 x, int i, const Factors& f) {
+    // Below 0x4B000000 is the number 2^23 + code.
+    const float code = __uint_as_float(((x >> (4 * i)) & 15u) | 0x4B000000u) - 8388608.0f;
+    return (code - f.zero) * f.scale;
+  }
+};
+template <class Element>
+struct FourBits<Element, kU4Wide> : WideFourBits<Element, false> {};
+template <class Element>
+struct FourBits<Element, kE2M1Wide> : WideFourBits<Element, true> {};
+template <>
+struct FourBits<Float16, kU4Wide> : WideFourBits<Float16, false> {};
+template <>
+struct FourBits<Float16, kE2M1Wide> : WideFourBits<Float16, true> {};
+
+// Eight neighbours of a row of 16-bit elements, in the order of unpacked weights.
+SINTER_DEVICE Word4 pair_order(const Word4& w) {
+  return {__byte_perm(w.x, w.z, 0x5410), __byte_perm(w.x, w.z, 0x7632),
+          __byte_perm(w.y, w.w, 0x5410), __byte_perm(w.y, w.w, 0x7632)};
+}
+
+}  // namespace sinter

@@ -1,0 +1,241 @@
+#include "src/four_bit/four_bit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/format.h"
+#include "src/base/numbers.h"
+#include "src/base/refusal.h"
+#include "src/base/status.h"
+#include "src/product/operand.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint8_t kProductVersion = 1, kScheduleVersion = 1;
+constexpr int64_t kLaneK = 32;    // neighbours of K that a lane has
+constexpr int64_t kSliceK = 128;  // of a warp's step
+constexpr int64_t kAlignment = 1024;
+constexpr int64_t kMostStride = int64_t{1} << 40;
+constexpr int64_t kMapAlignment = 16;
+
+// Whether `x` is a number of `element`.
+bool IsExact(double x, DType element) {
+  if (x == 0) return true;
+  int exponent;
+  const double digits = std::frexp(x, &exponent);
+  const int bits = element == DType::kBF16 ? 8 : 11;
+  return std::abs(exponent) <= 14 &&
+         std::ldexp(digits, bits) == std::nearbyint(std::ldexp(digits, bits));
+}
+
+bool IsPowerOfTwo(double x) {
+  int exponent;
+  return x > 0 && std::frexp(x, &exponent) == 0.5 && std::abs(exponent) <= 14;
+}
+
+absl::Status Lost(absl::string_view what) { return DataLoss("product of four bits: ", what); }
+
+const char* NameOf(FourBitZero zero) { return zero == FourBitZero::kNumber ? "one" : "groups"; }
+
+// Rows and weights have 16 bits, no scales, and lie in memory row by row.
+absl::Status CheckOperands(const MatrixProduct& p) {
+  const bool elements = p.rows.element == DType::kBF16 || p.rows.element == DType::kF16;
+  if (!elements || p.weights.element != p.rows.element) {
+    return InvalidField("dtype of rows", NameOf(p.rows.element), "bf16 or f16, as the weights");
+  }
+  Operand plain;
+  plain.element = p.rows.element;
+  if (p.rows != plain || p.weights != plain || p.k_is_m) {
+    return Invalid("rows and weights must be matrices [.., k] without scales of their own");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<int> FourBitProduct::Leaves() const {
+  std::vector<int> inputs;
+  const EpilogueProgram& program = product.epilogue.program;
+  for (size_t i = 0; i < program.leaves.size(); ++i) {
+    if (program.leaves[i] > LeafKind::kUp) inputs.push_back(static_cast<int>(i));
+  }
+  return inputs;
+}
+
+int64_t FourBitProduct::WeightBytes() const {
+  const int64_t groups = product.k / weights.group;
+  const int64_t zeros = weights.zero == FourBitZero::kGroups ? SizeOf(weights.zero_type) : 0;
+  return product.Width() * product.n * (product.k / 2 + groups * (SizeOf(weights.scale) + zeros));
+}
+
+std::string FourBitProduct::ToString() const {
+  const ProductSequence sequence{0, 1, {product}};
+  const FourBitWeights& w = weights;
+  std::string text = absl::StrCat(sequence.ToString(), " codes=", w.e2m1 ? "e2m1" : "u4",
+                                  " group=", w.group, " scale=", sinter::NameOf(w.scale));
+  if (!w.e2m1) {
+    absl::StrAppend(&text, " zero=",
+                    w.zero == FourBitZero::kConstant
+                        ? absl::StrCat(w.zero_value)
+                        : absl::StrCat(NameOf(w.zero), ":", sinter::NameOf(w.zero_type)));
+  }
+  if (fixed_rows > 0) absl::StrAppend(&text, " rows=", fixed_rows);
+  return text;
+}
+
+void FourBitProduct::Write(ByteWriter& w) const {
+  const std::string bytes = ProductSequence{0, 1, {product}}.Canonical();
+  w(kProductVersion, bytes, weights, fixed_rows, row_stride, residual_stride, out_stride);
+}
+
+absl::StatusOr<FourBitProduct> FourBitProduct::Read(ByteReader& r) {
+  if (r.U8() != kProductVersion) return Lost("version");
+  FourBitProduct p;
+  const std::string bytes(r.Bytes());
+  r(p.weights, p.fixed_rows, p.row_stride, p.residual_stride, p.out_stride);
+  if (!r.ok()) return Lost("too short");
+  SINTER_ASSIGN_OR_RETURN(const ProductSequence sequence, ProductSequence::FromCanonical(bytes));
+  if (sequence.size() != 1 || p.weights.zero > FourBitZero::kGroups) return Lost("fields");
+  p.product = sequence[0];
+  if (!CheckFourBitProduct(p).ok()) return Lost("fields");
+  return p;
+}
+
+int FormOf(const FourBitProduct& p) {
+  enum { kFused, kU4, kE2M1, kWideU4, kWideE2M1 };
+  const FourBitWeights& w = p.weights;
+  const DType element = p.product.weights.element;
+  if (w.e2m1) return w.scale == element ? kE2M1 : kWideE2M1;
+  if (w.scale != element) return kWideU4;
+  if (w.zero != FourBitZero::kConstant) return w.zero_type == element ? kU4 : kWideU4;
+  if (!IsExact(w.zero_value, element)) return kWideU4;
+  // The fma's addend is zero * scale of bf16; of f16 1024 + zero.
+  const double zero = w.zero_value;
+  const bool fused = element == DType::kBF16
+                         ? zero == 0 || IsPowerOfTwo(zero)
+                         : zero >= 0 && zero <= 15 && zero == std::nearbyint(zero);
+  return fused ? kFused : kU4;
+}
+
+absl::Status CheckFourBitProduct(const FourBitProduct& p) {
+  const MatrixProduct& product = p.product;
+  const FourBitWeights& w = p.weights;
+  SINTER_RETURN_IF_ERROR(CheckOperands(product));
+  if (product.epilogue.norm.has_value() || product.epilogue.quantize.has_value() ||
+      product.AuxResults() > 0) {
+    return Invalid("an epilogue with a norm, a quantiser or auxiliary results has no kernel");
+  }
+  if (product.result != DType::kF32 && product.result != product.rows.element) {
+    return InvalidField("dtype of the result", sinter::NameOf(product.result),
+                        "f32 or the weights'");
+  }
+  if (w.group < kLaneK || w.group % kLaneK != 0) {
+    return InvalidField("group", w.group, absl::StrCat("a multiple of ", kLaneK));
+  }
+  if (product.k < w.group || product.k % w.group != 0) {
+    return InvalidField("k", product.k, absl::StrCat("a multiple of group, which is ", w.group));
+  }
+  if (!IsFloat(w.scale) || !IsFloat(w.zero_type)) {
+    return InvalidField("dtype of scale and zero", sinter::NameOf(w.scale), "f32, f16 or bf16");
+  }
+  for (const auto& [name, stride] :
+       {std::make_pair("scale", w.scale_stride), std::make_pair("zero", w.zero_stride),
+        std::make_pair("residual", p.residual_stride), std::make_pair("result", p.out_stride)}) {
+    if (stride >= 0 && stride <= kMostStride) continue;
+    return InvalidField(absl::StrCat("stride of ", name), stride, "at least 0 and at most 2^40");
+  }
+  if (w.byte_stride % kMapAlignment != 0 || w.byte_stride < product.k / 2 ||
+      w.byte_stride > kMostStride) {
+    return InvalidField(
+        "bytes between columns of w", w.byte_stride,
+        absl::StrCat("a multiple of ", kMapAlignment, " from ", product.k / 2, " on"));
+  }
+  constexpr int64_t kVector = 8;  // elements in 16 bytes
+  if (p.row_stride % kVector != 0 || p.row_stride < product.k || p.row_stride > kMostStride) {
+    return InvalidField("elements between rows", p.row_stride,
+                        absl::StrCat("a multiple of ", kVector, " from ", product.k, " on"));
+  }
+  return absl::OkStatus();
+}
+
+std::string FourBitSchedule::ToString(bool with_grid) const {
+  std::string text =
+      absl::StrCat("tiles", tiles, " slices", slices, " cl", split, " bm", block_m, " st", stages);
+  if (with_grid) absl::StrAppend(&text, " grid", grid);
+  return text;
+}
+
+absl::StatusOr<FourBitSchedule> FourBitSchedule::Read(ByteReader& r) {
+  FourBitSchedule s;
+  r(s);
+  if (!r.ok()) return Lost("schedule");
+  return s;
+}
+
+namespace {
+
+int64_t StageBytes(const FourBitProduct& p, const FourBitSchedule& s) {
+  const int64_t of_k = s.slices * kSliceK;
+  return p.product.Width() * s.tiles * 16 * of_k / 2 + s.block_m * of_k * 2;
+}
+
+// The bytes of sums, which take the place of the stages.
+int64_t SumBytes(const FourBitProduct& p, const FourBitSchedule& s) {
+  return int64_t{4} * p.product.Width() * s.slices * s.block_m * (16 * s.tiles + 4);
+}
+
+}  // namespace
+
+int64_t SharedBytes(const FourBitProduct& p, const FourBitSchedule& s) {
+  return kAlignment + s.stages * StageBytes(p, s);
+}
+
+int64_t BlocksOf(const FourBitProduct& p, const FourBitSchedule& s) {
+  return CeilDiv(p.product.n, 16 * s.tiles) * s.split;
+}
+
+absl::Status CheckFourBitSchedule(const FourBitProduct& p, const FourBitSchedule& s,
+                                  const DeviceModel& model) {
+  const auto in = [](const char* name, int value, int least, int most) {
+    return value >= least && value <= most
+               ? absl::OkStatus()
+               : FailedPrecondition(name, " is ", value, ", must be in [", least, ", ", most, "]");
+  };
+  // Of 32 rows, sums and unpacked weights would spill with 64 registers a thread.
+  const int most_threads = s.block_m == 32 ? 704 : 1024;
+  SINTER_RETURN_IF_ERROR(in("tiles", s.tiles, 1, 16));
+  SINTER_RETURN_IF_ERROR(in("slices", s.slices, 1, 8));
+  SINTER_RETURN_IF_ERROR(in("stages", s.stages, 2, 12));
+  SINTER_RETURN_IF_ERROR(in("split", s.split, 1, 4));
+  if (s.split == 3) return FailedPrecondition("split is 3, must be 1, 2 or 4");
+  if (s.block_m != 8 && s.block_m != 16 && s.block_m != 32) {
+    return FailedPrecondition("block_m is ", s.block_m, ", must be 8, 16 or 32");
+  }
+  if (s.RowPieces() > 16) {
+    return FailedPrecondition("slices are ", s.slices, ", must be at most ", 128 / s.block_m,
+                              " of ", s.block_m, " rows");
+  }
+  SINTER_RETURN_IF_ERROR(in("threads", s.Threads(p), 1, most_threads));
+  if (s.grid != BlocksOf(p, s)) {
+    return FailedPrecondition("grid is ", s.grid, ", must be ", BlocksOf(p, s));
+  }
+  if (s.split > CeilDiv(p.product.k, kSliceK * s.slices)) {
+    return FailedPrecondition("split is ", s.split, ", must be at most the steps of K, ",
+                              CeilDiv(p.product.k, kSliceK * s.slices));
+  }
+  const int64_t bytes = SharedBytes(p, s) + 16 * s.stages;  // and barriers
+  if (bytes > model.shared_bytes_per_block) {
+    return FailedPrecondition("shared memory is ", bytes, " bytes, must be at most ",
+                              model.shared_bytes_per_block);
+  }
+  if (SumBytes(p, s) > s.stages * StageBytes(p, s)) {
+    return FailedPrecondition("sums take ", SumBytes(p, s), " bytes, must be at most the stages', ",
+                              s.stages * StageBytes(p, s));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sinter

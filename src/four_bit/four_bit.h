@@ -1,0 +1,120 @@
+// FourBitProduct: a few rows times weights of four bits, as one kernel computes it, and
+// FourBitSchedule, how.
+#ifndef SINTER_SRC_FOUR_BIT_FOUR_BIT_H_
+#define SINTER_SRC_FOUR_BIT_FOUR_BIT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "src/base/codec.h"
+#include "src/base/device_model.h"
+#include "src/base/dtype.h"
+#include "src/base/fields.h"
+#include "src/base/launch_recipe.h"
+#include "src/model/search.h"
+#include "src/product/epilogue.h"
+#include "src/product/sequence.h"
+
+namespace sinter {
+
+// The number that is subtracted from a code of u4. Numbers are part of a kernel's key.
+enum class FourBitZero : uint8_t {
+  kConstant = 0,  // a number that the chain says; 0 for codes of e2m1, which have none
+  kNumber = 1,    // one number in memory
+  kGroups = 2,    // a number of each group
+};
+
+// How the weights lie: bytes [n, k / 2], each with two neighbours of K, and scales [n, k / group].
+struct FourBitWeights {
+  bool e2m1 = false;  // else u4
+  int64_t group = 0;  // neighbours of K that share a scale
+  DType scale = DType::kBF16, zero_type = DType::kBF16;
+  FourBitZero zero = FourBitZero::kConstant;
+  double zero_value = 0;                                       // of kConstant
+  int64_t byte_stride = 0, scale_stride = 0, zero_stride = 0;  // elements between columns
+  bool constant = false;  // the caller promises that they do not change between launches
+  SINTER_FIELDS(FourBitWeights, e2m1, group, scale, zero_type, zero, zero_value, byte_stride,
+                scale_stride, zero_stride, constant);
+};
+
+// product.weights.element is what codes are unpacked to, rounded once; the epilogue is a program.
+// Gate and up of a pair have one format and equal strides.
+struct FourBitProduct {
+  MatrixProduct product;
+  FourBitWeights weights;
+  int64_t fixed_rows = 0;                                       // 0: M of them
+  int64_t row_stride = 0, residual_stride = 0, out_stride = 0;  // elements
+  SINTER_FIELDS(FourBitProduct, product, weights, fixed_rows, row_stride, residual_stride,
+                out_stride);
+
+  int64_t Rows(int64_t bucket) const { return fixed_rows > 0 ? fixed_rows : bucket; }
+  // The inputs of the program's body that are operands, in the order in which kernels take them.
+  std::vector<int> Leaves() const;
+  // Bytes of codes, scales and zeros.
+  int64_t WeightBytes() const;
+  std::string ToString() const;
+  void Write(ByteWriter& w) const;
+  static absl::StatusOr<FourBitProduct> Read(ByteReader& r);
+};
+
+struct FourBitSchedule {
+  int tiles = 0;    // of 16 columns of a matrix, in a block
+  int slices = 0;   // parts of 128 of K of a step, each with warps of its own
+  int split = 1;    // blocks of a cluster, among which K is divided
+  int block_m = 8;  // rows, at most 32
+  int stages = 0;
+  int grid = 1;
+
+  int Warps(const FourBitProduct& p) const { return p.product.Width() * tiles * slices; }
+  // Pieces of 8 rows and 128 of K in a step, and the warps that load them: two each at most.
+  int RowPieces() const { return slices * block_m / 8; }
+  int RowWarps() const { return RowPieces() <= 4 ? RowPieces() : (RowPieces() + 1) / 2; }
+  int Threads(const FourBitProduct& p) const { return 32 * (Warps(p) + RowWarps()); }
+  std::string ToString(bool with_grid = true) const;
+  void Write(ByteWriter& w) const { w(*this); }
+  static absl::StatusOr<FourBitSchedule> Read(ByteReader& r);
+  SINTER_FIELDS(FourBitSchedule, tiles, slices, split, block_m, stages, grid);
+};
+
+constexpr int64_t kMostFourBitRows = 32;
+
+// How codes become elements: FourBitForm of src/device/tile/four_bits.cuh.
+int FormOf(const FourBitProduct& p);
+
+// OK, or why no kernel of the family computes it, naming field, value and bound.
+absl::Status CheckFourBitProduct(const FourBitProduct& p);
+// FAILED_PRECONDITION naming field, value and bound where the schedule cannot run on the chip.
+absl::Status CheckFourBitSchedule(const FourBitProduct& p, const FourBitSchedule& s,
+                                  const DeviceModel& model);
+// Dynamic.
+int64_t SharedBytes(const FourBitProduct& p, const FourBitSchedule& s);
+// Blocks that have all columns.
+int64_t BlocksOf(const FourBitProduct& p, const FourBitSchedule& s);
+
+inline constexpr char kFourBitEntry[] = "sinter_four_bit_product";
+std::vector<std::string> FourBitHeaders(const FourBitProduct& p);
+std::string FourBitSource(const FourBitProduct& p, const FourBitSchedule& s);
+// `places`: of rows, bytes, scales and zeros in memory, each of gate, then of up; of the leaves,
+// and of the result.
+absl::StatusOr<LaunchRecipe> FourBitRecipe(const FourBitProduct& p, const FourBitSchedule& s,
+                                           const std::vector<BufferPlace>& places);
+
+struct RankedFourBit {
+  FourBitSchedule schedule;
+  Prediction prediction;
+};
+
+// Time in a plan for `bucket` rows. FAILED_PRECONDITION where the schedule cannot run, or has fewer
+// rows.
+absl::StatusOr<Prediction> PredictFourBit(const FourBitProduct& p, const FourBitSchedule& s,
+                                          int64_t bucket, const DeviceModel& model);
+// Legal schedules, best first; none where `bucket` has more than kMostFourBitRows rows.
+std::vector<RankedFourBit> SearchFourBit(const FourBitProduct& p, int64_t bucket,
+                                         const DeviceModel& model);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FOUR_BIT_FOUR_BIT_H_

@@ -1,0 +1,58 @@
+// Products that unpack weights of four bits: every form of codes, ragged columns, K split among
+// slices and blocks, ends of products, and every bucket of rows, against the float64 reference.
+#include "src/chain/problem.h"
+#include "src/fusion/fusion.h"
+#include "src/normal/normal_form.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/plan_build.h"
+
+namespace sinter::gpu_testing::four_bits {
+namespace {
+
+constexpr size_t kPlans = 3;  // of each chain and bucket
+
+class FourBits : public GpuTest {
+ protected:
+  void Expect(const std::string& line) {
+    SCOPED_TRACE(line);
+    const auto whole = std::make_shared<const Chain>(ParseProblem(line)->chain);
+    const auto chain = Got(NormalFormOf(whole))->chain;
+    for (const int64_t bucket : {8, 16, 32}) {
+      const FusionResult result = Got(PlanChain(*chain, bucket, ports().model, {}));
+      std::vector<Plan> plans = {result.chosen};
+      plans.insert(plans.end(), result.alternatives.begin(), result.alternatives.end());
+      size_t count = 0;
+      for (const Plan& plan : plans) {
+        if (!plan.absorbed.four_bits || ++count > kPlans) continue;
+        SCOPED_TRACE(plan.ToText());
+        const auto loaded = Got(BuildPlan(ports(), chain, plan));
+        const auto data = Got(DeviceChain::Make(ports(), *chain, bucket, 5));
+        const auto run = Got(data->Bind(loaded));
+        for (const int64_t m : {bucket, bucket / 2 + 1, int64_t{1}}) {
+          const auto output = Got(data->Run(run, m));
+          EXPECT_OK(data->Check(output, m));
+        }
+      }
+      EXPECT_GT(count, 0u) << "no plan unpacks weights of four bits, bucket " << bucket;
+    }
+  }
+};
+
+TEST_F(FourBits, ProductsOfEveryFormEqualTheReference) {
+  for (const char* dtype : {"bf16", "f16"}) {
+    for (const char* format : {"group=128", "group=64 zeros=1", "group=32 codes=e2m1"}) {
+      for (const char* sizes : {"n=203 k=1280", "n=1024 k=4096"}) {
+        Expect(absl::StrCat("four_bit_matmul m=M ", sizes, " ", format, " dtype=", dtype,
+                            " bias1=1 act=silu"));
+      }
+    }
+  }
+}
+
+TEST_F(FourBits, GatedFfnsEqualTheReference) {
+  Expect("four_bit_gated_ffn m=M n=512 k=1024 l=328 act=silu group=128");
+  Expect("four_bit_gated_ffn m=M n=512 k=1024 l=328 act=gelu_tanh group=32 codes=e2m1 dtype=f16");
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing::four_bits

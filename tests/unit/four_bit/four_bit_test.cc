@@ -1,0 +1,205 @@
+// Products that unpack weights of four bits: which products of a chain they are, when planning
+// takes them, and what their kernels are asked to do.
+#include <functional>
+
+#include "src/chain/composites_four_bits.h"
+#include "src/chain/problem.h"
+#include "src/fusion/fusion.h"
+#include "src/fusion/product_runs.h"
+#include "src/normal/normal_form.h"
+#include "src/plan/four_bit_family.h"
+#include "src/plan/kernel_code.h"
+#include "tests/support/test.h"
+
+namespace sinter {
+namespace {
+
+std::shared_ptr<const Chain> FormOfText(const std::string& line) {
+  Problem problem = Got(ParseProblem(line), line);
+  return Got(NormalFormOf(std::make_shared<const Chain>(std::move(problem.chain))))->chain;
+}
+
+// The products of a chain's runs that unpack weights.
+std::vector<FourBitProduct> FoundIn(const Chain& chain) {
+  Absorbed absorbed;
+  absorbed.four_bits = true;
+  std::vector<FourBitProduct> found;
+  for (const GraphRun& run : FindProductRuns(chain, 8, nullptr, absorbed).runs) {
+    if (run.own.family == &FourBitFamily()) found.push_back(FourBitKernels::Of(run.own));
+  }
+  return found;
+}
+
+bool Unpacks(const Plan& plan) { return plan.absorbed.four_bits; }
+
+Plan PlanOf(const std::string& line, int64_t m) {
+  return Got(PlanChain(*FormOfText(line), m, *BuiltinModel("h200"), {}), line).chosen;
+}
+
+TEST(FourBitFinder, ReadsBackEveryFormat) {
+  for (const char* dtype : {"bf16", "f16"}) {
+    for (const int64_t group : {32, 64, 128}) {
+      for (const char* rest : {"codes=u4", "codes=u4 zeros=1 bias1=1", "codes=e2m1 act=silu"}) {
+        const std::string line = absl::StrCat("four_bit_matmul m=M n=96 k=256 group=", group,
+                                              " dtype=", dtype, " ", rest);
+        SCOPED_TRACE(line);
+        const std::vector<FourBitProduct> found = FoundIn(*FormOfText(line));
+        ASSERT_EQ(found.size(), 1u);
+        const FourBitWeights& w = found[0].weights;
+        const bool zeros = line.find("zeros") != std::string::npos;
+        EXPECT_EQ(w.group, group);
+        EXPECT_EQ(w.e2m1, line.find("e2m1") != std::string::npos);
+        EXPECT_EQ(w.zero, zeros ? FourBitZero::kGroups : FourBitZero::kConstant);
+        EXPECT_EQ(w.zero_value, zeros || w.e2m1 ? 0 : 8);
+        EXPECT_EQ(w.byte_stride, 128);
+        EXPECT_EQ(w.scale_stride, 256 / group);
+        EXPECT_TRUE(w.constant);
+        EXPECT_EQ(found[0].product.weights.element, w.scale);
+      }
+    }
+  }
+}
+
+TEST(FourBitFinder, TakesThePairAndTheProductOfAnFfn) {
+  const std::vector<FourBitProduct> found =
+      FoundIn(*FormOfText("four_bit_gated_ffn m=M n=256 k=128 l=96 act=silu group=64 zeros=1"));
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_TRUE(found[0].product.pair);
+  EXPECT_EQ(found[0].product.epilogue.activation(), Activation::kSilu);
+  EXPECT_FALSE(found[1].product.pair);
+  EXPECT_EQ(found[1].product.k, 256);
+}
+
+// A product whose scales and zero have the given types, and whose weights may be another multiple.
+Chain OwnChain(DType scale_type, bool zero_in_memory, bool also_given, double low_factor) {
+  ChainBuilder b;
+  const auto constant = [](int64_t n) { return Dim::Constant(n); };
+  const ValueId a = *b.Input({DType::kBF16, {Dim::M(), constant(128)}});
+  const ValueId w = *b.Input({DType::kS8, {constant(48), constant(64)}});
+  const ValueId scale = *b.Input({scale_type, {constant(48), constant(4)}});
+  const ValueId zero = zero_in_memory ? *b.Input({DType::kF32, {}}) : *b.Scalar(7.5);
+  ValueId wide = *AddDequantizeU4(b, w, scale, zero);
+  if (low_factor != 1) wide = *b.Binary(BinaryKind::kMul, wide, *b.Scalar(low_factor));
+  const ValueId matrix = *b.Cast(wide, DType::kBF16);
+  const ValueId y = *b.Matmul(a, matrix, false, true);
+  EXPECT_OK(b.Output(*b.Cast(y, DType::kBF16)));
+  if (also_given) {
+    EXPECT_OK(b.Output(matrix));
+  }
+  return Got(b.Finish());
+}
+
+TEST(FourBitFinder, TakesOtherScalesAndZerosButNoOtherArithmetic) {
+  const auto found = [](const Chain& chain) {
+    return FoundIn(*Got(NormalFormOf(std::make_shared<const Chain>(chain)))->chain);
+  };
+  const std::vector<FourBitProduct> wide = found(OwnChain(DType::kF32, false, false, 1));
+  ASSERT_EQ(wide.size(), 1u);
+  EXPECT_EQ(wide[0].weights.zero_value, 7.5);
+  EXPECT_EQ(FormOf(wide[0]), 3);  // in f32
+  const std::vector<FourBitProduct> number = found(OwnChain(DType::kBF16, true, false, 1));
+  ASSERT_EQ(number.size(), 1u);
+  EXPECT_EQ(number[0].weights.zero, FourBitZero::kNumber);
+  EXPECT_EQ(FormOf(number[0]), 3);
+  EXPECT_EQ(FormOf(found(OwnChain(DType::kBF16, false, false, 1)).at(0)), 1);
+  // The matrix is an output too, or twice the composite.
+  EXPECT_TRUE(found(OwnChain(DType::kBF16, false, true, 1)).empty());
+  EXPECT_TRUE(found(OwnChain(DType::kBF16, false, false, 2)).empty());
+}
+
+TEST(FourBitPlans, FewRowsAreOneKernelAndManyAreNot) {
+  for (const char* line : {"four_bit_matmul m=M n=4096 k=4096 group=128",
+                           "four_bit_matmul m=M n=28672 k=4096 group=128 zeros=1",
+                           "four_bit_matmul m=M n=4096 k=14336 group=32 codes=e2m1"}) {
+    for (const int64_t m : {1, 16}) {
+      const Plan plan = PlanOf(line, m);
+      EXPECT_TRUE(Unpacks(plan)) << plan.ToText();
+      EXPECT_EQ(plan.kernels.size(), 1u);
+    }
+    EXPECT_FALSE(Unpacks(PlanOf(line, 256))) << line;
+  }
+  const Plan ffn = PlanOf("four_bit_gated_ffn m=M n=14336 k=4096 l=4096 act=silu group=128", 8);
+  EXPECT_TRUE(Unpacks(ffn)) << ffn.ToText();
+  EXPECT_EQ(ffn.kernels.size(), 2u);
+}
+
+TEST(FourBitPlans, ReadBackFromTheirDecisionsAndHaveSources) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const Plan plan = PlanOf("four_bit_matmul m=M n=200 k=1248 group=32 zeros=1 bias1=1 act=silu", 8);
+  ASSERT_TRUE(Unpacks(plan)) << plan.ToText();
+  const Decisions decisions = Got(DecodeDecisions(EncodeDecisions(DecisionsOf(plan))));
+  EXPECT_TRUE(decisions.absorbed.four_bits);
+  const GeneratedKernel made = Got(Generate(plan.kernels[0].spec, model));
+  EXPECT_OK(made.recipe.Check());
+  EXPECT_EQ(made.recipe.tensor_maps.size(), 1u);
+  EXPECT_THAT(made.request.source, HasSubstr("kForm = 1"));
+  // Rows, bytes, scales, zeros, bias and the result are buffers of the chain.
+  const auto& places = FourBitKernels::Of(plan.kernels[0].spec).places;
+  ASSERT_EQ(places.size(), 6u);
+  for (const BufferPlace& place : places) EXPECT_NE(place.buffer, kWorkspaceBuffer);
+}
+
+TEST(FourBitPlans, BatchInvariantPlansHaveNone) {
+  FusionOptions options;
+  options.batch_invariant = true;
+  const auto chain = FormOfText("four_bit_matmul m=M n=4096 k=4096 group=128");
+  EXPECT_FALSE(Unpacks(Got(PlanChain(*chain, 8, *BuiltinModel("h200"), options)).chosen));
+}
+
+FourBitProduct Sample() {
+  return FoundIn(*FormOfText("four_bit_matmul m=M n=4096 k=14336 group=128 bias1=1")).at(0);
+}
+
+TEST(FourBitSearch, OffersLegalSchedulesOfEnoughRows) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const FourBitProduct p = Sample();
+  for (const int64_t bucket : {1, 8, 9, 16, 32}) {
+    const std::vector<RankedFourBit> ranked = SearchFourBit(p, bucket, model);
+    ASSERT_FALSE(ranked.empty());
+    for (const RankedFourBit& one : ranked) {
+      EXPECT_OK(CheckFourBitSchedule(p, one.schedule, model));
+      EXPECT_GE(one.schedule.block_m, bucket);
+    }
+  }
+  EXPECT_TRUE(SearchFourBit(p, 33, model).empty());
+}
+
+TEST(FourBitSearch, RefusalsNameFieldValueAndBound) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const FourBitProduct p = Sample();
+  const FourBitSchedule good = SearchFourBit(p, 8, model).front().schedule;
+  const auto why = [&](const std::function<void(FourBitSchedule*)>& change) {
+    FourBitSchedule s = good;
+    change(&s);
+    return std::string(CheckFourBitSchedule(p, s, model).message());
+  };
+  EXPECT_THAT(why([](auto* s) { s->tiles = 17; }), HasSubstr("tiles is 17, must be in [1, 16]"));
+  EXPECT_THAT(why([](auto* s) { s->split = 3; }), HasSubstr("split is 3, must be 1, 2 or 4"));
+  EXPECT_THAT(why([](auto* s) { s->block_m = 24; }), HasSubstr("block_m is 24"));
+  EXPECT_THAT(why([](auto* s) { ++s->grid; }), HasSubstr("grid is"));
+  EXPECT_THAT(why([](auto* s) { s->tiles = 1, s->slices = 8, s->block_m = 32; }),
+              HasSubstr("slices are 8, must be at most 4 of 32 rows"));
+  FourBitProduct other = p;
+  other.weights.group = 48;
+  EXPECT_THAT(CheckFourBitProduct(other).message(),
+              HasSubstr("group is 48, must be a multiple of 32"));
+  other = p;
+  other.weights.byte_stride = 7170;
+  EXPECT_THAT(CheckFourBitProduct(other).message(), HasSubstr("is 7170, must be a multiple of 16"));
+}
+
+TEST(FourBitProducts, BytesReadBackAndDamageIsRefused) {
+  const FourBitProduct p = Sample();
+  ByteWriter w;
+  p.Write(w);
+  const std::string bytes = w.Take();
+  ByteReader r(bytes);
+  EXPECT_EQ(Got(FourBitProduct::Read(r)), p);
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    ByteReader cut(absl::string_view(bytes).substr(0, length));
+    EXPECT_FALSE(FourBitProduct::Read(cut).ok()) << length;
+  }
+}
+
+}  // namespace
+}  // namespace sinter
