@@ -204,13 +204,16 @@ absl::Status CheckFourBitSchedule(const FourBitProduct& p, const FourBitSchedule
                ? absl::OkStatus()
                : FailedPrecondition(name, " is ", value, ", must be in [", least, ", ", most, "]");
   };
-  // Of 32 rows, sums and unpacked weights would spill with 64 registers a thread.
-  const int most_threads = s.block_m == 32 ? 704 : 1024;
+  // Of 32 rows, sums and unpacked weights would spill with fewer than 96 registers a thread.
+  const int most_threads = s.block_m == 32 ? 640 : 1024;
   SINTER_RETURN_IF_ERROR(in("tiles", s.tiles, 1, 16));
   SINTER_RETURN_IF_ERROR(in("slices", s.slices, 1, 8));
   SINTER_RETURN_IF_ERROR(in("stages", s.stages, 2, 12));
-  SINTER_RETURN_IF_ERROR(in("split", s.split, 1, 4));
-  if (s.split == 3) return FailedPrecondition("split is 3, must be 1, 2 or 4");
+  SINTER_RETURN_IF_ERROR(in("split", s.split, 1, 2));
+  if (s.slices % 2 != 0) {
+    return FailedPrecondition("slices are ", s.slices,
+                              ", must be even: rows of boxes have 256 of K");
+  }
   if (s.block_m != 8 && s.block_m != 16 && s.block_m != 32) {
     return FailedPrecondition("block_m is ", s.block_m, ", must be 8, 16 or 32");
   }

@@ -77,8 +77,8 @@ std::vector<RankedFourBit> SearchFourBit(const FourBitProduct& p, int64_t bucket
   if (p.Rows(bucket) > kMostFourBitRows) return ranked;
   FourBitSchedule s;
   while (s.block_m < p.Rows(bucket)) s.block_m *= 2;
-  for (s.split = 1; s.split <= 4; s.split *= 2) {
-    for (s.slices = 1; s.slices <= 8; ++s.slices) {
+  for (s.split = 1; s.split <= 2; ++s.split) {
+    for (s.slices = 2; s.slices <= 8; s.slices += 2) {
       for (s.tiles = 1; s.tiles <= 16; ++s.tiles) {
         s.grid = static_cast<int>(BlocksOf(p, s));
         s.stages = 8;

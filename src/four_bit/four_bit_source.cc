@@ -151,7 +151,7 @@ absl::StatusOr<LaunchRecipe> FourBitRecipe(const FourBitProduct& p, const FourBi
   }
   size_t next = 0;
   point(next++, p.row_stride * SizeOf(p.product.rows.element));
-  const uint32_t span = s.slices % 2 == 0 ? 128 : 64;
+  constexpr uint32_t kSpan = 128;  // bytes of a row of a box
   for (int matrix = 0; matrix < width; ++matrix) {
     TensorMapTemplate map;
     map.buffer = places[next].buffer;
@@ -159,8 +159,8 @@ absl::StatusOr<LaunchRecipe> FourBitRecipe(const FourBitProduct& p, const FourBi
     map.dtype = DType::kS8;
     map.dims = {Dim::Constant(p.product.k / 2), Dim::Constant(p.product.n)};
     map.stride_bytes = {static_cast<uint64_t>(p.weights.byte_stride)};
-    map.box = {span, static_cast<uint32_t>(16 * s.tiles)};
-    map.swizzle = span == 128 ? Swizzle::k128B : Swizzle::k64B;
+    map.box = {kSpan, static_cast<uint32_t>(16 * s.tiles)};
+    map.swizzle = Swizzle::k128B;
     ArgSlot slot;
     slot.kind = ArgKind::kTensorMap;
     slot.index = matrix;

@@ -41,7 +41,7 @@ struct FourBitProduct {
   static constexpr int kRowWarps = Config::kRowWarps;
   static constexpr int kThreads = 32 * (kWarps + kRowWarps);
   // A box has kSpan bytes of a column's K, as the swizzle.
-  static constexpr int kSpan = kSlices % 2 == 0 ? 128 : 64, kBoxes = kSlices * 64 / kSpan;
+  static constexpr int kSpan = 128, kBoxes = kSlices / 2;
   static constexpr int kBoxBytes = kBlockN * kSpan;
   static constexpr int kWeightBytes = kMatrices * kBoxes * kBoxBytes;
   static constexpr int kTileBytes = 8 * 128 * 2;  // of 8 rows and a slice of K
@@ -51,6 +51,7 @@ struct FourBitProduct {
   static constexpr int kSharedBytes = 1024 + kStages * kStageBytes;
   static_assert(kMatrices * kSlices * Config::kBlockM * kPad * 4 <= kStages * kStageBytes,
                 "sums take the place of stages");
+  static_assert(kSlices % 2 == 0, "boxes have two slices");
   static_assert(Config::kK % 32 == 0 && Config::kGroup % 32 == 0, "a lane has 32 of a group");
 
   template <class End>
@@ -214,11 +215,10 @@ struct FourBitProduct {
     const int matrix = warp / (kTiles * kSlices), tile = warp % kTiles,
               slice = warp / kTiles % kSlices;
     // The column of a lane's first row of A: lanes that read at once have other banks.
-    const int pair = lane / 4, row = kSpan == 128 ? pair / 2 + pair % 2 * 4 : pair;
-    const int chunk = slice * 64 % kSpan / 16 + lane % 4;
-    const int turned = kSpan == 128 ? chunk ^ (row & 7) : chunk ^ (row / 2 & 3);
-    const u32 weights_at = (matrix * kBoxes + slice * 64 / kSpan) * kBoxBytes +
-                           (16 * tile + row) * kSpan + turned * 16;
+    const int row = lane / 8 + lane / 4 % 2 * 4;
+    const int turned = (slice % 2 * 4 + lane % 4) ^ row;
+    const u32 weights_at =
+        (matrix * kBoxes + slice / 2) * kBoxBytes + (16 * tile + row) * kSpan + turned * 16;
     const u32 rows_at = kWeightBytes + slice * kRowTiles * kTileBytes + lane * 16;
     const int column = b.first_column + 16 * tile + row;
     const auto k_of = [&](int step) { return (step * kSlices + slice) * 128 + lane % 4 * 32; };

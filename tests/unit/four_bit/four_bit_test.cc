@@ -174,7 +174,8 @@ TEST(FourBitSearch, RefusalsNameFieldValueAndBound) {
     return std::string(CheckFourBitSchedule(p, s, model).message());
   };
   EXPECT_THAT(why([](auto* s) { s->tiles = 17; }), HasSubstr("tiles is 17, must be in [1, 16]"));
-  EXPECT_THAT(why([](auto* s) { s->split = 3; }), HasSubstr("split is 3, must be 1, 2 or 4"));
+  EXPECT_THAT(why([](auto* s) { s->split = 3; }), HasSubstr("split is 3, must be in [1, 2]"));
+  EXPECT_THAT(why([](auto* s) { s->slices = 3; }), HasSubstr("slices are 3, must be even"));
   EXPECT_THAT(why([](auto* s) { s->block_m = 24; }), HasSubstr("block_m is 24"));
   EXPECT_THAT(why([](auto* s) { ++s->grid; }), HasSubstr("grid is"));
   EXPECT_THAT(why([](auto* s) { s->tiles = 1, s->slices = 8, s->block_m = 32; }),
