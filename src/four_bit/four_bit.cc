@@ -204,8 +204,10 @@ absl::Status CheckFourBitSchedule(const FourBitProduct& p, const FourBitSchedule
                ? absl::OkStatus()
                : FailedPrecondition(name, " is ", value, ", must be in [", least, ", ", most, "]");
   };
-  // Of 32 rows, sums and unpacked weights would spill with fewer than 96 registers a thread.
-  const int most_threads = s.block_m == 32 ? 640 : 1024;
+  // Registers would spill: 32 rows need 96 a thread, 16 of which a warp loads two pieces 72.
+  const int most_threads = s.block_m == 32                        ? 640
+                           : s.block_m == 16 && s.RowPieces() > 4 ? 896
+                                                                  : 1024;
   SINTER_RETURN_IF_ERROR(in("tiles", s.tiles, 1, 16));
   SINTER_RETURN_IF_ERROR(in("slices", s.slices, 1, 8));
   SINTER_RETURN_IF_ERROR(in("stages", s.stages, 2, 12));
