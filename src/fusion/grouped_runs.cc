@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,7 +13,7 @@
 #include "src/chain/chain.h"
 #include "src/chain/infer.h"
 #include "src/chain/linear_finder.h"
-#include "src/fusion/gate_finder.h"
+#include "src/fusion/grouped_end.h"
 #include "src/fusion/product_runs.h"
 #include "src/fusion/stitch/stitch_graph.h"
 #include "src/plan/grouped_family.h"
@@ -22,10 +23,8 @@ namespace {
 
 // For notes of plans.
 std::string NoteOf(const GroupedProduct& p) {
-  std::string text = p.gate == GroupedGate::kNone ? "grouped product" : "grouped gated pair";
-  if (p.act != Activation::kIdentity) absl::StrAppend(&text, " + ", NameOf(p.act));
-  if (p.has_factor) text += " * slot factor";
-  if (p.quantizer.present) text += " + quantize";
+  std::string text = p.IsPair() ? "grouped gated pair" : "grouped product";
+  for (const std::string& word : GroupedWords(p)) absl::StrAppend(&text, " + ", word);
   return text;
 }
 
@@ -35,12 +34,7 @@ class GroupedFinder {
  public:
   // `quantize`: whether products take along the quantisers of their results.
   GroupedFinder(const Chain& chain, const std::vector<bool>& claimed, bool quantize)
-      : chain_(chain),
-        graph_(chain),
-        users_(chain),
-        gates_(chain, users_),
-        claimed_(claimed),
-        quantize_(quantize) {}
+      : chain_(chain), graph_(chain), users_(chain), claimed_(claimed), quantize_(quantize) {}
 
   std::vector<GraphRun> Run(std::map<ValueId, std::string>* refused) {
     std::vector<GraphRun> runs;
@@ -61,18 +55,14 @@ class GroupedFinder {
  private:
   static size_t At(ValueId id) { return static_cast<size_t>(id); }
 
-  // A product with what its kernel takes along: the values that it computes, of which `end` is the
-  // last.
+  // A product with what its kernel takes along: the values that it computes, of which others read
+  // `end` and `scale`.
   struct Found {
     GroupedProduct product;
     OwnRun own;
     std::set<ValueId> values;
     ValueId end = -1;
-
-    void Take(ValueId next) {
-      values.insert(next);
-      end = next;
-    }
+    ValueId scale = -1;  // of a result that the kernel quantises
   };
 
   // The strides of `id` in elements, or why a kernel cannot read it. `inner`: the last must be 1.
@@ -131,35 +121,49 @@ class GroupedFinder {
     found.own.family = &GroupedFamily();
     for (const ValueId operand : {a, w, ids}) found.own.operands.push_back({operand});
     if (IsScaledGrouped(op)) SINTER_RETURN_IF_ERROR(TakeScales(op, &found));
-    found.Take(id);
-    TakeBias(ids, &found);
-    TakeFactor(&found);
-    FoundGate gate;
-    if (gates_.Find(found.end, p.n, claimed_, &gate)) {
-      p.n /= 2;
-      p.gate = gate.gate;
-      p.act = gate.act;
-      found.values.insert(gate.values.begin(), gate.values.end());
-      found.end = gate.end;
+    found.values.insert(id);
+
+    const GroupedEndFinder ends(chain_, users_, id,
+                                [this](ValueId value) { return Lie(value, false); });
+    std::optional<Found> best;
+    absl::Status refused;
+    for (const ValueId end : ends.Ends(claimed_)) {
+      // An earlier end is taken only if it has fewer bytes; an output is stored anyway.
+      const DType dtype = chain_.op(end).type.dtype;
+      if (best.has_value() &&
+          (users_.IsOutput(best->end) || SizeOf(dtype) >= SizeOf(best->product.result))) {
+        continue;
+      }
+      Found next = found;
+      refused = TakeEnd(ends, end, &next);
+      if (refused.ok()) best = std::move(next);
     }
-    if (!p.has_factor) {
-      TakeFactor(&found);
-    } else {
-      p.factor_on_sums = p.gate != GroupedGate::kNone;
-    }
-    const ValueId scale = quantize_ ? TakeQuantizer(&found) : -1;
-    if (scale < 0) TakeCast(&found);
-    p.result = found.own.result = chain_.op(found.end).type.dtype;
-    if (gate.is_program) {
-      SINTER_ASSIGN_OR_RETURN(p.program, gates_.MakeProgram(gate, p.result));
-    }
-    SINTER_RETURN_IF_ERROR(PlaceResult(&found));
-    found.own.problem = MakeBody(p);
-    found.own.text = NoteOf(p);
-    GraphRun run = MakeOwnRun(chain_, std::move(found.own),
-                              {found.values.begin(), found.values.end()}, found.end);
-    run.scale = scale;
+    if (!best.has_value()) return refused;
+    best->own.result = best->product.result;
+    best->own.text = NoteOf(best->product);
+    best->own.problem = MakeBody(best->product);
+    GraphRun run = MakeOwnRun(chain_, std::move(best->own),
+                              {best->values.begin(), best->values.end()}, best->end);
+    run.scale = best->scale;
     return run;
+  }
+
+  // Takes along the ops that lead to `end`, and the quantiser of that.
+  absl::Status TakeEnd(const GroupedEndFinder& ends, ValueId end, Found* found) const {
+    GroupedProduct& p = found->product;
+    const TensorType& type = chain_.op(end).type;
+    p.n = type.dims.back().value;
+    p.result = type.dtype;
+    if (IsCode(p.result) && !p.HasScales()) return Invalid("its rows are not e4m3, its result is");
+    found->end = end;
+    if (quantize_) found->scale = TakeQuantizer(found);
+    SINTER_ASSIGN_OR_RETURN(GroupedEnd taken, ends.At(end, p.result, claimed_, p));
+    p.pair = taken.pair;
+    p.program = std::move(taken.program);
+    p.leaves = std::move(taken.leaves);
+    found->values.insert(taken.values.begin(), taken.values.end());
+    for (const ValueId operand : taken.operands) found->own.operands.push_back({operand});
+    return PlaceResult(found);
   }
 
   // Whether W is the caller's, and `rows` are computed from what a kernel of this family makes of
@@ -210,72 +214,6 @@ class GroupedFinder {
     return absl::OkStatus();
   }
 
-  // The unclaimed sole user of `id`; -1 if none, or if `id` is an output.
-  ValueId OnlyUser(ValueId id) const {
-    const ValueId user = users_.Only(id);
-    return user >= 0 && !claimed_[At(user)] ? user : -1;
-  }
-
-  // A sum with the rows that the same ids name of a matrix, [experts, columns].
-  void TakeBias(ValueId ids, Found* found) const {
-    GroupedProduct* const p = &found->product;
-    const ValueId user = OnlyUser(found->end);
-    const ValueId other = OtherOperand(chain_, user, BinaryKind::kAdd, found->end);
-    if (other < 0) return;
-    const ValueId rows = BelowWidening(chain_, other);
-    const Op& gather = chain_.op(rows);
-    if (gather.kind != OpKind::kGather || gather.axis != 0 || gather.operands[1] != ids) return;
-    const ValueId bias = BelowWidening(chain_, gather.operands[0]);
-    const TensorType& type = chain_.op(bias).type;
-    const std::vector<Dim> dims = {Dim::Constant(p->experts), Dim::Constant(p->n)};
-    if (!IsFloat(type.dtype) || type.dims != dims) return;
-    const absl::StatusOr<std::vector<int64_t>> lies = Lie(bias, true);
-    if (!lies.ok()) return;
-    p->has_bias = true;
-    p->bias = type.dtype;
-    p->bias_stride = (*lies)[0];
-    found->own.operands.push_back({bias});
-    // What others read of it is computed for them.
-    if (OnlyUser(other) == user) {
-      found->values.insert(other);
-      if (rows != other && OnlyUser(rows) == other) found->values.insert(rows);
-    }
-    found->Take(user);
-  }
-
-  // A product with one number of each slot, which spreads over the columns.
-  void TakeFactor(Found* found) const {
-    GroupedProduct* const p = &found->product;
-    const ValueId user = OnlyUser(found->end);
-    const ValueId spread = OtherOperand(chain_, user, BinaryKind::kMul, found->end);
-    if (spread < 0 || chain_.op(spread).kind != OpKind::kBroadcast) return;
-    ValueId column = BelowWidening(chain_, chain_.op(spread).operands[0]);
-    const std::vector<Dim>& dims = chain_.op(user).type.dims;
-    const std::vector<Dim> slots(dims.begin(), dims.end() - 1);
-    std::vector<Dim> one_of_slots = slots;
-    one_of_slots.push_back(Dim::Constant(1));
-    if (chain_.op(column).type.dims != one_of_slots) return;
-    const Op& reshape = chain_.op(column);
-    if (reshape.kind == OpKind::kReshape && chain_.op(reshape.operands[0]).type.dims == slots) {
-      column = BelowWidening(chain_, reshape.operands[0]);
-    }
-    if (!IsFloat(chain_.op(column).type.dtype)) return;
-    const absl::StatusOr<std::vector<int64_t>> lies = Lie(column, false);
-    if (!lies.ok()) return;
-    p->has_factor = true;
-    p->factor = chain_.op(column).type.dtype;
-    p->factor_stride = (*lies)[0];
-    p->factor_slot_stride = p->by_ends ? 0 : (*lies)[1];
-    found->own.operands.push_back({column});
-    found->Take(user);
-  }
-
-  void TakeCast(Found* found) const {
-    const ValueId user = OnlyUser(found->end);
-    if (user < 0 || chain_.op(user).kind != OpKind::kCast) return;
-    if (IsFloat(chain_.op(user).type.dtype)) found->Take(user);
-  }
-
   // The quantiser of the result by groups of columns, which nobody else reads; the end is then its
   // codes. Returns the scales; -1: there is none.
   ValueId TakeQuantizer(Found* found) const {
@@ -297,6 +235,7 @@ class GroupedFinder {
         const bool apart = id == scale ? !users_.IsOutput(id) : users_.AreAmong(inside, id);
         if (id != codes && !apart) return -1;
       }
+      p->result = DType::kE4M3;
       p->quantizer = {true, quantizer.rule.ue8m0, quantizer.rule.eps, quantizer.rule.upper_bound};
       found->values.insert(inside.begin(), inside.end());
       found->end = codes;
@@ -362,7 +301,6 @@ class GroupedFinder {
   const Chain& chain_;
   const Subgraph graph_;
   const Users users_;
-  const GateFinder gates_;
   std::vector<bool> claimed_;
   const bool quantize_;
   std::vector<ValueId> taken_;  // grouped products that kernels of this family compute

@@ -107,8 +107,8 @@ std::map<ValueId, std::string> WhyNotOptional(const Chain& chain,
 // results in FP8/INT8 values also has `scale`, which precedes the result among its kernels' places.
 GraphRun MakeOwnRun(const Chain& chain, OwnRun own, std::vector<ValueId> values, ValueId end);
 
-// A run for each grouped product. Its kernel takes along, where nobody else reads what is between:
-// the gate of a pair, a product with a number of each slot, the cast of the result.
+// A run for each grouped product, with the element-wise ops after it that nothing else reads, up to
+// the last one, or to one that is stored in fewer bytes.
 std::vector<GraphRun> FindGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
                                       std::map<ValueId, std::string>* refused);
 // The same where one of them at least takes along the quantiser of its result by groups of columns;

@@ -13,7 +13,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint8_t kProductVersion = 5, kScheduleVersion = 2;
+constexpr uint8_t kProductVersion = 6, kScheduleVersion = 2;
 constexpr int64_t kRowBytes = 128, kVectorBytes = 16;  // bytes of a row of a stage; of one copy
 // The alignment of the stages: the kernel rounds their address up.
 constexpr int64_t kAlignment = 1024;
@@ -23,11 +23,15 @@ constexpr int64_t kMostStride = int64_t{1} << 40;
 template <typename Product, typename Visitor>
 void ForEachStride(Product& p, const Visitor& visit) {
   for (auto* stride : {&p.row_stride, &p.row_slot_stride, &p.id_stride, &p.id_slot_stride,
-                       &p.expert_stride, &p.weight_stride, &p.factor_stride, &p.factor_slot_stride,
-                       &p.out_stride, &p.out_slot_stride, &p.bias_stride, &p.row_scale_stride,
-                       &p.row_scale_slot_stride, &p.row_scale_group, &p.weight_scale_expert,
-                       &p.weight_scale_column, &p.weight_scale_group}) {
+                       &p.expert_stride, &p.weight_stride, &p.out_stride, &p.out_slot_stride,
+                       &p.row_scale_stride, &p.row_scale_slot_stride, &p.row_scale_group,
+                       &p.weight_scale_expert, &p.weight_scale_column, &p.weight_scale_group}) {
     visit(*stride);
+  }
+  for (auto& leaf : p.leaves) {
+    for (auto* stride : {&leaf.row, &leaf.slot, &leaf.expert, &leaf.column, &leaf.offset}) {
+      visit(*stride);
+    }
   }
 }
 
@@ -39,9 +43,9 @@ int64_t RoutingBytes(const GroupedProduct& p, const GroupedSchedule& s) {
   const int64_t segments = twice * (groups <= 129 ? 16 : groups <= 257 ? 8 : groups <= 513 ? 4 : 2);
   const int64_t scales = p.row_scales == GroupedScales::kWhole ? s.block_m : 1;
   const int64_t largest =  // of groups of results, in three turns
-      !p.quantizer.present                               ? 1
-      : p.gate == GroupedGate::kNone && s.block_n == 256 ? 2 * 3 * s.block_m
-                                                         : 3 * s.block_m;
+      !p.quantizer.present              ? 1
+      : !p.IsPair() && s.block_n == 256 ? 2 * 3 * s.block_m
+                                        : 3 * s.block_m;
   return 8 * (2 * s.stages + 4) + 2 * 4 * (twice * s.block_m + 2) + 4 * (groups + 1) +
          4 * (segments + 1) * groups +
          (s.swapped > 0
@@ -65,12 +69,6 @@ int64_t StageScaleBytes(const GroupedProduct& p, const GroupedSchedule& s) {
   return (rows ? 4 * s.block_m : 0) + 16;
 }
 
-// Whether code generation writes its program, which reads only gate and up.
-bool IsProgramOfPair(const GroupedProduct& p) {
-  return p.gate != GroupedGate::kNone && p.program.written() && p.program.body->num_inputs() == 2 &&
-         CheckProgram(p.program, p.result, true).ok();
-}
-
 absl::Status Lost(absl::string_view what) { return DataLoss("grouped product: ", what); }
 
 // Writes or reads a product, by the codec.
@@ -78,35 +76,35 @@ template <typename Codec, typename Product>
 absl::Status ProductFields(Codec& codec, Product& p) {
   auto scales =
       static_cast<uint8_t>(static_cast<int>(p.row_scales) | static_cast<int>(p.weight_scales) << 2);
-  codec(p.rows, p.weights, p.result, p.factor, p.bias, p.experts, p.slots, p.n, p.k, p.fixed_rows,
-        Bits(p.slot_rows, p.input_major, p.has_factor, p.has_bias, p.by_ends, p.factor_on_sums,
-             p.early),
-        p.gate, p.act, scales);
+  codec(p.rows, p.weights, p.result, p.experts, p.slots, p.n, p.k, p.fixed_rows,
+        Bits(p.slot_rows, p.input_major, p.by_ends, p.early), p.pair, scales);
   if constexpr (Codec::kReads) {
     p.row_scales = static_cast<GroupedScales>(scales % 4);
     p.weight_scales = static_cast<GroupedScales>(scales / 4);
   }
-  ForEachStride(p, [&](auto& stride) { codec(stride); });
   codec(Bits(p.quantizer.present, p.quantizer.ue8m0));
   if (p.quantizer.present) codec(p.quantizer.eps, p.quantizer.upper_bound);
   bool program = p.program.present();
   codec(program);
-  if (!program) return absl::OkStatus();
-  if constexpr (Codec::kReads) {
-    SINTER_ASSIGN_OR_RETURN(p.program, ReadProgram(codec));
-  } else {
-    WriteProgram(p.program, codec);
+  if (program) {
+    if constexpr (Codec::kReads) {
+      SINTER_ASSIGN_OR_RETURN(p.program, ReadProgram(codec));
+      p.program.for_codes = IsCode(p.result);
+      p.leaves.resize(p.program.leaves.size());
+    } else {
+      WriteProgram(p.program, codec);
+    }
+    for (auto& leaf : p.leaves) codec(Byte(leaf.operand));
   }
+  ForEachStride(p, [&](auto& stride) { codec(stride); });
   return absl::OkStatus();
 }
 
 absl::Status CheckReadTypes(const GroupedProduct& p) {
-  for (const DType* dtype : {&p.rows, &p.weights, &p.result, &p.factor, &p.bias}) {
-    const bool operand = dtype == &p.rows || dtype == &p.weights || dtype == &p.result;
-    if (!IsFloat(*dtype) && !(operand && *dtype == DType::kE4M3)) return Lost("dtype");
+  for (const DType dtype : {p.rows, p.weights, p.result}) {
+    if (!IsFloat(dtype) && dtype != DType::kE4M3) return Lost("dtype");
   }
-  if (p.gate > GroupedGate::kInTurnsUpFirst) return Lost("flags");
-  if (p.act < Activation::kIdentity || p.act > Activation::kSilu) return Lost("activation");
+  if (p.pair > GroupedPair::kInTurns) return Lost("flags");
   const bool codes = p.weights == DType::kE4M3;
   if (p.row_scales > GroupedScales::kGroups || p.weight_scales > GroupedScales::kGroups ||
       (p.rows == DType::kE4M3) != codes || p.HasScales() != codes ||
@@ -114,7 +112,10 @@ absl::Status CheckReadTypes(const GroupedProduct& p) {
     return Lost("scales");
   }
   const GroupedQuantizer& q = p.quantizer;
-  if (q.present != (p.result == DType::kE4M3) || (q.ue8m0 && !q.present)) return Lost("quantizer");
+  const bool results = p.result == DType::kE4M3;
+  if ((q.present && !results) || (results && !codes) || (q.ue8m0 && !q.present)) {
+    return Lost("quantizer");
+  }
   if (!q.present) return absl::OkStatus();
   const bool fits = codes && !p.by_ends && p.n % kScaleBlock == 0 && q.eps > 0 && q.eps <= 1 &&
                     (q.upper_bound == 0 || q.upper_bound >= q.eps);
@@ -134,17 +135,46 @@ absl::Status CheckRead(const GroupedProduct& p) {
   ForEachStride(p,
                 [&](int64_t stride) { within = within && stride >= 0 && stride <= kMostStride; });
   if (!within) return Lost("stride");
-  if (p.by_ends && (p.slots != 1 || p.slot_rows || p.has_bias || p.HasScales())) {
-    return Lost("slots of ends");
-  }
-  if (p.factor_on_sums && (!p.has_factor || p.gate == GroupedGate::kNone)) return Lost("factor");
-  if (p.program.present() && !IsProgramOfPair(p)) return Lost("program");
+  if (p.by_ends && (p.slots != 1 || p.slot_rows || p.HasScales())) return Lost("slots of ends");
+  if (!CheckGroupedProgram(p).ok()) return Lost("program");
   if (p.slots > kMostSlots) return Lost("slots");
   if (p.experts > kMostExperts) return Lost("experts");
   if (p.k % kGroupedAlignment != 0) return Lost("k");
   const int64_t columns = p.WeightColumns();
   if (columns > kMaxExtent || columns > kMaxElements / p.experts / p.k) return Lost("weights");
   return absl::OkStatus();
+}
+
+// The program and the types of what it reads: "add(y,c1) of bf16".
+std::string ProgramText(const GroupedProduct& p) {
+  std::string text = sinter::ToString(p.program);
+  const char* before = " of ";
+  for (const int input : p.LeafInputs()) {
+    const GroupedLeaf& leaf = p.LeafOf(input);
+    const bool shared = p.program.leaves[static_cast<size_t>(input)] == LeafKind::kColumn &&
+                        leaf.expert == 0;  // by all experts
+    absl::StrAppend(&text, before, shared ? "shared " : "", NameOf(p.program.TypeOf(input)));
+    before = ",";
+  }
+  return text;
+}
+
+// Whether a leaf of `kind` has only the strides that its kind has.
+bool FitsKind(const GroupedProduct& p, LeafKind kind, const GroupedLeaf& leaf) {
+  const bool of_slots = leaf.row != 0 || leaf.slot != 0, of_columns = leaf.column != 0;
+  if (p.by_ends && (leaf.slot != 0 || leaf.expert != 0)) return false;
+  switch (kind) {
+    case LeafKind::kColumn:
+      return !of_slots;
+    case LeafKind::kMatrix:
+      return leaf.expert == 0;
+    case LeafKind::kRow:
+      return leaf.expert == 0 && !of_columns && leaf.offset == 0;
+    case LeafKind::kNumber:
+      return leaf == GroupedLeaf{.operand = leaf.operand};
+    default:  // a sum
+      return leaf == GroupedLeaf{};
+  }
 }
 
 // Writes or reads a schedule, by the codec.
@@ -157,20 +187,80 @@ void ScheduleFields(Codec& codec, Schedule& s) {
 
 }  // namespace
 
+std::vector<int> GroupedProduct::LeafInputs() const {
+  std::vector<int> inputs;
+  for (size_t i = 0; i < program.leaves.size(); ++i) {
+    if (program.leaves[i] > LeafKind::kUp) inputs.push_back(static_cast<int>(i));
+  }
+  return inputs;
+}
+
+std::vector<int> GroupedProduct::OperandInputs() const {
+  std::vector<int> inputs;
+  for (const int input : LeafInputs()) {
+    if (LeafOf(input).operand == static_cast<int>(inputs.size())) inputs.push_back(input);
+  }
+  return inputs;
+}
+
+std::vector<std::string> GroupedWords(const GroupedProduct& p) {
+  std::vector<std::string> words;
+  if (p.program.present()) {
+    const Activation of_form = p.program.form.value_or(EpilogueForm{}).activation;
+    if (of_form == Activation::kRelu) words.emplace_back(NameOf(of_form));
+    for (const FoundActivation& found : ActivationsIn(*p.program.body)) {
+      if (found.activation != Activation::kIdentity) words.emplace_back(NameOf(found.activation));
+    }
+    if (p.Reads(LeafKind::kColumn)) words.emplace_back("bias");
+    if (p.Reads(LeafKind::kRow)) words.emplace_back("weights");
+    if (p.Reads(LeafKind::kMatrix)) words.emplace_back("residual");
+    if (words.empty() && !p.IsPair()) words.emplace_back("program");
+  }
+  if (p.quantizer.present) words.emplace_back("quantize");
+  return words;
+}
+
+EpilogueProgram GroupedProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKind> leaves,
+                                 const GroupedProduct& p) {
+  const Op& stored = body->op(body->outputs()[0].value);
+  const Op& made = body->op(stored.operands[0]);
+  if (!p.IsPair() && made.kind == OpKind::kInput) return {};  // the sum
+  EpilogueProgram program = ProgramOf(std::move(body), std::move(leaves));
+  program.for_codes = IsCode(p.result);
+  return program;
+}
+
+absl::Status CheckGroupedProgram(const GroupedProduct& p) {
+  const EpilogueProgram& program = p.program;
+  if (p.leaves.size() != program.leaves.size()) {
+    return Invalid("program has ", program.leaves.size(), " leaves, ", p.leaves.size(), " lie");
+  }
+  SINTER_RETURN_IF_ERROR(
+      CheckProgram(program, IsCode(p.result) ? DType::kF32 : p.result, p.IsPair()));
+  if (program.aux_results() > 0) return Invalid("program has several results, must have one");
+  const std::vector<int> operands = p.OperandInputs();
+  for (size_t i = 0; i < p.leaves.size(); ++i) {
+    const GroupedLeaf& leaf = p.leaves[i];
+    const auto input = static_cast<int>(i);
+    if (!FitsKind(p, program.leaves[i], leaf)) {
+      return Invalid("program's input ", i, " has strides that its kind has not");
+    }
+    if (program.leaves[i] <= LeafKind::kUp) continue;
+    const auto at = static_cast<size_t>(leaf.operand);
+    if (at >= operands.size() || program.TypeOf(operands[at]) != program.TypeOf(input)) {
+      return Invalid("program's input ", i, " reads operand ", leaf.operand, " of ",
+                     operands.size(), ", or as another type");
+    }
+  }
+  return absl::OkStatus();
+}
+
 std::string GroupedProduct::ToString() const {
   std::string text =
       absl::StrCat("grouped product ", by_ends ? "by ends" : absl::StrCat("top=", slots),
                    " experts=", experts, " n=", n, " k=", k, slot_rows ? " rows=slot" : "");
-  if (gate != GroupedGate::kNone) {
-    const bool up = gate == GroupedGate::kUpFirst || gate == GroupedGate::kInTurnsUpFirst;
-    absl::StrAppend(&text, " pair=", up ? "up_gate" : "gate_up", HasHalves() ? "" : " in turns");
-  }
-  if (act != Activation::kIdentity) absl::StrAppend(&text, " act=", NameOf(act));
-  if (program.present()) absl::StrAppend(&text, " program=", sinter::ToString(program));
-  if (has_bias) absl::StrAppend(&text, " bias=", NameOf(bias));
-  if (has_factor) {
-    absl::StrAppend(&text, " factor=", NameOf(factor), factor_on_sums ? " of sums" : "");
-  }
+  if (IsPair()) absl::StrAppend(&text, " pair=", HasHalves() ? "halves" : "in turns");
+  if (program.present()) absl::StrAppend(&text, " program=", ProgramText(*this));
   if (early) absl::StrAppend(&text, " early");
   absl::StrAppend(&text, " layout=", input_major ? "io" : "oi", " dtype=", NameOf(weights));
   if (rows != weights) absl::StrAppend(&text, " rows_dtype=", NameOf(rows));
@@ -269,8 +359,8 @@ absl::Status CheckTensorCores(const GroupedProduct& p) {
 
 int64_t WarpColumns(const GroupedProduct& p) {
   constexpr int64_t kAtOnce = 8, kLanes = 32;  // as GroupedWarpDots
-  const int64_t loads = CeilDiv(p.k, kLanes * kVectorBytes / SizeOf(p.weights)) *
-                        (p.gate == GroupedGate::kNone ? 1 : 2);
+  const int64_t loads =
+      CeilDiv(p.k, kLanes * kVectorBytes / SizeOf(p.weights)) * (p.IsPair() ? 2 : 1);
   return std::max<int64_t>(1, kAtOnce / loads);
 }
 
@@ -316,8 +406,8 @@ absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule
         "block_n is 256, must be 64 or 128 with 128 rows in layout io: the copying threads "
         "have too few registers");
   }
-  const bool pair = p.gate != GroupedGate::kNone;
-  if (pair && (p.HasScales() || p.has_bias) && s.swapped == 0 && s.block_m == 128 &&
+  const bool pair = p.IsPair();
+  if (pair && (p.HasScales() || p.Reads(LeafKind::kColumn)) && s.swapped == 0 && s.block_m == 128 &&
       s.block_n == 256) {
     return FailedPrecondition(
         "block_n is 256, must be 64 or 128 with 128 rows of pairs with scales or biases: registers "

@@ -4,6 +4,7 @@
 #define SINTER_SRC_GROUPED_GROUPED_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,16 +21,10 @@
 
 namespace sinter {
 
-// The W of a pair has 2 n columns. One half goes through the activation and is multiplied by the
-// other half. The halves follow each other, or their columns alternate. Numbers are part of a
-// kernel's key.
-enum class GroupedGate : uint8_t {
-  kNone = 0,
-  kGateFirst = 1,
-  kUpFirst = 2,
-  kInTurnsGateFirst = 3,
-  kInTurnsUpFirst = 4
-};
+// The W of a pair has 2 n columns: the first half and then the second, or columns of both in turns.
+// The program reads the sum of a column of the first half as its value, and of the second as up.
+// Numbers are part of a kernel's key.
+enum class GroupedPair : uint8_t { kNone = 0, kHalves = 1, kInTurns = 2 };
 
 // What a value of a scale is of, along K: nothing, all of K, or each 128 elements of it; of weights
 // then also of each 128 columns. Numbers are part of a kernel's key.
@@ -43,13 +38,23 @@ struct GroupedQuantizer {
   SINTER_FIELDS(GroupedQuantizer, present, ue8m0, eps, upper_bound);
 };
 
-// result[m, t] = end(W[e] row + bias[e]) with e = ids[m, t], where row is rows[m] or rows[m, t],
-// and end is of a pair act(gate) * up or a program of both, then a number of each slot; then it is
-// rounded to `result`.
-// Where e names no expert, sums and bias are 0. By ends: `slots` is 1, a row's slot is the row, and
-// e the first of m < ends[e]. Rows and W of e4m3 have scales, f32.
+// What a program's input reads of operand `operand`, in elements: for row m, its slot t, expert e
+// and column j of the result the one at
+// m * row + t * slot + e * expert + j * column + offset. The fields that a kind does not have are
+// 0.
+struct GroupedLeaf {
+  int operand = 0;  // among those that the program reads; leaves may share one
+  int64_t row = 0, slot = 0;
+  int64_t expert = 0;  // of kColumn: where it is not 0, slots that name no expert read zeros
+  int64_t column = 0, offset = 0;
+  SINTER_FIELDS(GroupedLeaf, operand, row, slot, expert, column, offset);
+};
+
+// result[m, t] = program(W[e] row) with e = ids[m, t], where row is rows[m] or rows[m, t]; it is
+// rounded to `result`. Where e names no expert, sums are 0. By ends: `slots` is 1, a row's slot is
+// the row, and e the first of m < ends[e]. Rows and W of e4m3 have scales, f32.
 struct GroupedProduct {
-  DType rows = DType::kBF16, weights = DType::kBF16, result = DType::kF32, factor = DType::kF32;
+  DType rows = DType::kBF16, weights = DType::kBF16, result = DType::kF32;
   int64_t experts = 0, slots = 0, n = 0, k = 0;  // n: columns of the result
   int64_t fixed_rows = 0;                        // 0: M of them
   bool slot_rows = false;                        // rows are [m, t, k]
@@ -59,47 +64,56 @@ struct GroupedProduct {
   // them.
   bool early = false;
   bool input_major = false;  // W is [experts, k, n]
-  bool has_factor = false;
-  bool factor_on_sums = false;  // of a pair: it multiplies gate and up, not the result
-  bool has_bias = false;        // [experts, columns of W]
-  DType bias = DType::kF32;
-  GroupedGate gate = GroupedGate::kNone;
-  Activation act = Activation::kIdentity;
+  GroupedPair pair = GroupedPair::kNone;
   GroupedScales row_scales = GroupedScales::kNone, weight_scales = GroupedScales::kNone;
   GroupedQuantizer
-      quantizer;            // of results of e4m3, whose scales it stores too: f32 [slot, n / 128]
-  EpilogueProgram program;  // of a pair, instead of act(gate) * up; no other leaves
+      quantizer;  // of results of e4m3, whose scales it stores too: f32 [slot, n / 128]
+  // What becomes of a sum, or of both sums of a pair; none: nothing. It gives f32 for results of
+  // e4m3.
+  EpilogueProgram program;
+  std::vector<GroupedLeaf> leaves;  // by input of the program; no fields are set of its sums
   // In elements; the innermost stride of rows, W and the result is 1.
   int64_t row_stride = 0, row_slot_stride = 0;
   int64_t id_stride = 0, id_slot_stride = 0;     // by ends: from one to the next, and 0
   int64_t expert_stride = 0, weight_stride = 0;  // of W's first and second dim
-  int64_t factor_stride = 0, factor_slot_stride = 0;
   int64_t out_stride = 0, out_slot_stride = 0;
-  int64_t bias_stride = 0;  // of experts
   // Strides of scales; 0 where they share a value. `group`: of 128 of K; `column`: of W, or of 128
   // of them.
   int64_t row_scale_stride = 0, row_scale_slot_stride = 0, row_scale_group = 0;
   int64_t weight_scale_expert = 0, weight_scale_column = 0, weight_scale_group = 0;
 
   int64_t Rows(int64_t bucket) const { return fixed_rows > 0 ? fixed_rows : bucket; }
-  // Whether gate and up are halves, of which a tile has equal parts.
-  bool HasHalves() const {
-    return gate == GroupedGate::kGateFirst || gate == GroupedGate::kUpFirst;
-  }
+  bool IsPair() const { return pair != GroupedPair::kNone; }
+  // Whether the halves follow one another, of which a tile has equal parts.
+  bool HasHalves() const { return pair == GroupedPair::kHalves; }
   bool HasScales() const { return row_scales != GroupedScales::kNone; }
-  int64_t WeightColumns() const { return gate == GroupedGate::kNone ? n : 2 * n; }
-  std::string ToString() const;  // "grouped product of 8 in 128 experts n=768 k=2048 gate=silu .."
+  int64_t WeightColumns() const { return IsPair() ? 2 * n : n; }
+  bool Reads(LeafKind kind) const { return program.present() && program.Reads(kind); }
+  // The program's inputs that read an operand, and one of them for each operand, in order.
+  std::vector<int> LeafInputs() const;
+  std::vector<int> OperandInputs() const;
+  const GroupedLeaf& LeafOf(int input) const { return leaves[static_cast<size_t>(input)]; }
+  // "grouped product top=8 experts=128 n=768 k=2048 pair=halves program=.."
+  std::string ToString() const;
   void Write(ByteWriter& w) const;
   // DATA_LOSS unless within the bounds of a chain's op.
   static absl::StatusOr<GroupedProduct> Read(ByteReader& r);
-  SINTER_FIELDS(GroupedProduct, rows, weights, result, factor, bias, experts, slots, n, k,
-                fixed_rows, slot_rows, input_major, has_factor, has_bias, by_ends, factor_on_sums,
-                early, gate, act, row_scales, weight_scales, row_stride, row_slot_stride, id_stride,
-                id_slot_stride, expert_stride, weight_stride, factor_stride, factor_slot_stride,
-                out_stride, out_slot_stride, bias_stride, row_scale_stride, row_scale_slot_stride,
+  SINTER_FIELDS(GroupedProduct, rows, weights, result, experts, slots, n, k, fixed_rows, slot_rows,
+                input_major, by_ends, early, pair, row_scales, weight_scales, row_stride,
+                row_slot_stride, id_stride, id_slot_stride, expert_stride, weight_stride,
+                out_stride, out_slot_stride, row_scale_stride, row_scale_slot_stride,
                 row_scale_group, weight_scale_expert, weight_scale_column, weight_scale_group,
-                quantizer, program);
+                quantizer, program, leaves);
 };
+
+// What happens to its sums, in words: "silu", "bias", "weights".
+std::vector<std::string> GroupedWords(const GroupedProduct& p);
+
+// The program that `body` is for the product's result; none where it changes nothing.
+EpilogueProgram GroupedProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKind> leaves,
+                                 const GroupedProduct& p);
+// Why no kernel applies its program; OK where one does.
+absl::Status CheckGroupedProgram(const GroupedProduct& p);
 
 struct GroupedSchedule {
   int block_m = 0;  // rows of a tile, 64 or 128; 0: dots
@@ -151,8 +165,8 @@ std::vector<std::string> GroupedHeaders(const GroupedProduct& p, const GroupedSc
 
 std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s);
 
-// `places`: of rows, weights, ids, scales of both, biases and factors where there are some, then of
-// the result.
+// `places`: of rows, weights, ids, scales of both where there are some, the program's operands,
+// then of the scales of codes and of the result.
 absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const GroupedSchedule& s,
                                            const std::vector<BufferPlace>& places);
 

@@ -49,7 +49,7 @@ double Elements(int64_t a, int64_t b, int64_t c) {
 int64_t TilesN(const GroupedProduct& p, const GroupedSchedule& s) {
   if (s.IsWarpDots()) return CeilDiv(p.n, WarpColumns(p) * (s.Threads() / 32));
   if (s.block_m == 0) return CeilDiv(p.n, s.Threads());
-  return CeilDiv(p.n, p.gate == GroupedGate::kNone ? s.block_n : s.block_n / 2);
+  return CeilDiv(p.n, p.IsPair() ? s.block_n / 2 : s.block_n);
 }
 
 // Bytes of scales of 128 of K; other scales are few.
@@ -64,6 +64,11 @@ double ScaleBytes(const GroupedProduct& p, double touched, int64_t rows) {
         touched * Elements(CeilDiv(p.WeightColumns(), kScaleBlock), groups, SizeOf(DType::kF32));
   }
   return bytes;
+}
+
+// Bytes of a slot's row of the matrix that the program reads.
+double MatrixBytes(const GroupedProduct& p) {
+  return p.Reads(LeafKind::kMatrix) ? Elements(p.n, SizeOf(p.program.MatrixType()), 1) : 0;
 }
 
 // How the slots of a product fall to experts, uniformly.
@@ -175,7 +180,7 @@ void PredictSwapped(const GroupedProduct& p, const GroupedSchedule& s, const Spr
   const double flop = 2 * slots * s.block_n * static_cast<double>(StepK(p));
   const double step_us = std::max(shared_us, flop * model.sm_count / rate);
   const auto steps = static_cast<double>(CeilDiv(p.k, StepK(p)));
-  const double stored = spread.slots() * Elements(p.n, SizeOf(p.result), 1);
+  const double stored = spread.slots() * (Elements(p.n, SizeOf(p.result), 1) + MatrixBytes(p));
   const double end_us = stored / (blocks * units) / kStoredBytesPerUs;
   time->tensor_us = turns * (steps * step_us + end_us);
   // A stage waits for its copy, for its own products and for the products of the next step. While a
@@ -211,7 +216,8 @@ absl::StatusOr<Prediction> PredictGrouped(const GroupedProduct& p, const Grouped
   const double of_expert = std::max(1.0, static_cast<double>(slots) / touched);
   const double matrix_bytes = Elements(p.WeightColumns(), p.k, SizeOf(p.weights));
   const double row_bytes = Elements(p.slot_rows ? slots : rows, p.k, SizeOf(p.rows));
-  const double out_bytes = Elements(slots, p.n, SizeOf(p.result));
+  const double out_bytes =
+      Elements(slots, p.n, SizeOf(p.result)) + static_cast<double>(slots) * MatrixBytes(p);
   Prediction time;
   time.fixed_us = model.launch_us - model.programmatic_edge_us + model.fill_us + model.drain_us +
                   kRoutingUs + (p.by_ends ? 0 : static_cast<double>(slots) / kRoutingIdsPerUs);

@@ -1,4 +1,5 @@
 #include <limits>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
@@ -14,38 +15,68 @@ namespace {
 
 constexpr uint64_t kPlaceAlignment = 16;  // bytes of the widest access
 
-constexpr char kPairProgram[] = "PairProgram";
 constexpr int kSwappedSlots = 16;  // a swapped tile has a multiple of these
 
 const char* DeviceType(DType dtype) {
   return dtype == DType::kF32 ? "Float32" : ElementOf(dtype).device_type;
 }
 
+// The program as a struct: the operands that it reads, the terms that it has of a column of an
+// expert, and the numbers of a slot and of an element of the matrix, if it reads any.
+std::string ProgramStruct(const GroupedProduct& p) {
+  std::string leaves, terms, loads, types;
+  std::map<int, std::string> names;
+  std::map<LeafKind, std::string> one = {{LeafKind::kRow, "NoLeaf"}, {LeafKind::kMatrix, "NoLeaf"}};
+  for (const int input : p.OperandInputs()) {
+    absl::StrAppend(&leaves, "    const ", DeviceType(p.program.TypeOf(input)), "::Stored* p",
+                    p.LeafOf(input).operand, ";\n");
+  }
+  for (const int input : p.LeafInputs()) {
+    const GroupedLeaf& leaf = p.LeafOf(input);
+    const LeafKind kind = p.program.leaves[static_cast<size_t>(input)];
+    const std::string type =
+        absl::StrCat("LeafAt<", DeviceType(p.program.TypeOf(input)), ", ", leaf.row, ", ",
+                     leaf.slot, ", ", leaf.expert, ", ", leaf.column, ", ", leaf.offset, ">");
+    if (one.count(kind) > 0) {
+      one[kind] = type;
+      names[input] = kind == LeafKind::kRow ? "row" : "element";
+      absl::StrAppend(&types, "  static SINTER_DEVICE auto ", names[input],
+                      "_of(const Leaves& leaves) { return leaves.p", leaf.operand, "; }\n");
+      continue;
+    }
+    names[input] = absl::StrCat("terms.c", input);
+    absl::StrAppend(&terms, "    float c", input, ";\n");
+    absl::StrAppend(&loads, "    terms.c", input, " = ", type, "::of_column<Config>(leaves.p",
+                    leaf.operand, ", group, column);\n");
+  }
+  return absl::StrCat(
+      "struct Program {\n  struct Leaves {\n", leaves, "  };\n  struct Terms {\n", terms, "  };\n",
+      "  using Row = ", one[LeafKind::kRow], ";\n  using Matrix = ", one[LeafKind::kMatrix], ";\n",
+      types, "  template <class Config>\n",
+      "  static SINTER_DEVICE Terms terms(const Leaves& leaves, int group, int column) {\n",
+      "    Terms terms;\n", loads, "    return terms;\n  }\n",
+      "  static SINTER_DEVICE float apply(float y, float up, const Terms& terms, float row, float "
+      "element) {\n",
+      p.program.present() ? BodyText(p.program, names) : "    return y;\n", "  }\n};\n");
+}
+
 std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
   std::string text = absl::Substitute(
       "struct Config {\n"
-      "  using Rows = $0;\n  using Weights = $1;\n  using Result = $2;\n  using Factor = $3;\n"
-      "  using Activation = sinter::$4;\n  using Bias = $5;\n  using Program = $6;\n",
-      DeviceType(p.rows), DeviceType(p.weights), DeviceType(p.result), DeviceType(p.factor),
-      ActivationName(p.act, p.result == DType::kF32), DeviceType(p.bias),
-      p.program.present() ? kPairProgram : "Identity");
+      "  using Rows = $0;\n  using Weights = $1;\n  using Result = $2;\n"
+      "  using Program = sinter::Program;\n",
+      DeviceType(p.rows), DeviceType(p.weights), DeviceType(p.result));
   absl::StrAppend(&text, "  static constexpr int kExperts = ", p.experts, ", kSlots = ", p.slots,
-                  ", kN = ", p.n, ", kK = ", p.k, ", kGate = ", static_cast<int>(p.gate), ";\n");
-  absl::StrAppend(
-      &text, "  static constexpr bool kProgram = ", p.program.present() ? "true" : "false",
-      ", kFactor = ", p.has_factor ? "true" : "false",
-      ", kFactorOnSums = ", p.factor_on_sums ? "true" : "false",
-      ", kBias = ", p.has_bias ? "true" : "false", ", kByEnds = ", p.by_ends ? "true" : "false",
-      ", kInputMajor = ", p.input_major ? "true" : "false",
-      ", kMapped = ", s.block_m > 0 && MapsWeights(p, s) ? "true" : "false",
-      ", kEarly = ", p.early ? "true" : "false", ";\n");
+                  ", kN = ", p.n, ", kK = ", p.k, ", kPair = ", static_cast<int>(p.pair), ";\n");
+  absl::StrAppend(&text, "  static constexpr bool kByEnds = ", p.by_ends ? "true" : "false",
+                  ", kInputMajor = ", p.input_major ? "true" : "false",
+                  ", kMapped = ", s.block_m > 0 && MapsWeights(p, s) ? "true" : "false",
+                  ", kEarly = ", p.early ? "true" : "false", ";\n");
   absl::StrAppend(&text, "  static constexpr long long kRowStride = ", p.row_stride,
                   ", kRowSlotStride = ", p.row_slot_stride, ", kIdStride = ", p.id_stride,
                   ", kIdSlotStride = ", p.id_slot_stride, ";\n");
   absl::StrAppend(&text, "  static constexpr long long kExpertStride = ", p.expert_stride,
-                  ", kWeightStride = ", p.weight_stride, ", kFactorStride = ", p.factor_stride,
-                  ", kFactorSlotStride = ", p.factor_slot_stride, ", kBiasStride = ", p.bias_stride,
-                  ";\n");
+                  ", kWeightStride = ", p.weight_stride, ";\n");
   absl::StrAppend(&text, "  static constexpr int kRowScales = ", static_cast<int>(p.row_scales),
                   ", kWeightScales = ", static_cast<int>(p.weight_scales), ";\n");
   if (p.HasScales()) {
@@ -99,7 +130,7 @@ std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s) {
     absl::StrAppend(&text, "#include \"", header, "\"\n");
   }
   absl::StrAppend(&text, "\nnamespace sinter {\n\n");
-  if (p.program.present()) absl::StrAppend(&text, PairText(p.program, kPairProgram), "\n");
+  absl::StrAppend(&text, ProgramStruct(p), "\n");
   if (s.swapped > 0) {
     for (int slots = kSwappedSlots; slots <= s.block_m; slots += kSwappedSlots) {
       absl::StrAppend(&text, WgmmaSource(slots, ElementOf(p.weights), false, false), "\n");
@@ -116,6 +147,13 @@ std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s) {
                     "<Config>::kSharedBytes == ", SharedBytes(p, s),
                     ", \"the plan and the device library agree on shared memory\");\n");
   }
+  std::string parameters, names;
+  for (const int input : p.OperandInputs()) {
+    const std::string name = absl::StrCat("p", p.LeafOf(input).operand);
+    absl::StrAppend(&parameters, " const ", DeviceType(p.program.TypeOf(input)), "::Stored* ", name,
+                    ",");
+    absl::StrAppend(&names, names.empty() ? "" : ", ", name);
+  }
   absl::StrAppend(&text, "\nextern \"C\" __global__ void __launch_bounds__(", s.Threads(),
                   tensor || s.IsWarpDots() ? absl::StrCat(", ", BlocksPerSm(p, s)) : "", ")\n",
                   kGroupedEntry, "(const Config::Rows::Stored* rows, ",
@@ -123,13 +161,10 @@ std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s) {
                          : "const Config::Weights::Stored* weights",
                   ",\n    const int* ids,",
                   p.HasScales() ? " const float* row_scales, const float* weight_scales," : "",
-                  p.has_bias ? " const Config::Bias::Stored* biases," : "",
-                  p.has_factor ? " const Config::Factor::Stored* factors," : "",
-                  p.quantizer.present ? " float* code_scales," : "",
+                  parameters, p.quantizer.present ? " float* code_scales," : "",
                   " Config::Result::Stored* out, int m", p.by_ends ? ", int first_row" : "",
                   ") {\n", "  const GroupedOperands<Config> operands = {rows, ",
-                  mapped ? "nullptr" : "weights", ", ids, ", p.has_bias ? "biases" : "nullptr",
-                  ", ", p.has_factor ? "factors" : "nullptr", ", out, ",
+                  mapped ? "nullptr" : "weights", ", ids, {", names, "}, out, ",
                   mapped ? "&weights" : "nullptr",
                   p.by_ends       ? ", first_row"
                   : p.HasScales() ? ", 0, row_scales, weight_scales"
@@ -184,8 +219,9 @@ absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const Groupe
     row_bytes.push_back(p.row_scale_stride * SizeOf(DType::kF32));
     row_bytes.push_back(0);
   }
-  if (p.has_bias) row_bytes.push_back(0);
-  if (p.has_factor) row_bytes.push_back(p.factor_stride * SizeOf(p.factor));
+  for (const int input : p.OperandInputs()) {
+    row_bytes.push_back(p.LeafOf(input).row * SizeOf(p.program.TypeOf(input)));
+  }
   if (p.quantizer.present) {
     row_bytes.push_back(p.slots * (p.n / kScaleBlock) * SizeOf(DType::kF32));
   }

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
@@ -25,8 +27,8 @@ struct GroupedCode {
   GroupedSchedule schedule;
 };
 
-// Operands in order are rows, weights, ids or ends, scales of rows and of weights, biases, factors;
-// in front of the result the scales of its codes.
+// Operands in order are rows, weights, ids or ends, scales of rows and of weights, what the program
+// reads; in front of the result the scales of its codes.
 using GroupedSpec = OwnSpec<GroupedCode>;
 
 class GroupedKernels : public OwnKernels<GroupedCode> {
@@ -35,16 +37,13 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
       : OwnKernels({"grouped",
                     3,
                     {"two grouped products, whose rows meet in other blocks",
-                     "a grouped product's kernel takes its bias, gate, weights and cast along, no "
-                     "other ops",
+                     "a grouped product's kernel takes element-wise ops along, no other ones",
                      "a grouped product's kernel reads its operands from memory"},
                     true}) {}
 
   KernelTraits TraitsOf(const KernelSpec& spec) const override {
     const GroupedProduct& p = ProblemOf(spec);
-    const bool several =
-        p.gate != GroupedGate::kNone || p.has_factor || p.has_bias || p.quantizer.present;
-    return {several, p.fixed_rows == 0, 1, false};
+    return {p.program.present() || p.quantizer.present, p.fixed_rows == 0, 1, false};
   }
   KernelTexts TextsOf(const KernelSpec& spec) const override {
     const std::string problem = ProblemOf(spec).ToString();
@@ -89,11 +88,23 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
       add(DType::kF32, absl::StrCat(experts, ",", columns, ",", of_k), experts * columns * of_k,
           false);
     }
-    if (p.has_bias) {
-      add(p.bias, absl::StrCat(p.experts, ",", p.WeightColumns()), p.experts * p.WeightColumns(),
-          false);
+    for (const int input : p.OperandInputs()) {
+      const GroupedLeaf& leaf = p.LeafOf(input);
+      int64_t columns = 1;  // gate and up may have some of one operand
+      for (const int other : p.LeafInputs()) {
+        const GroupedLeaf& of = p.LeafOf(other);
+        if (of.operand != leaf.operand) continue;
+        columns = std::max(columns, of.offset + (p.n - 1) * of.column + 1);
+      }
+      const int64_t at_rows = leaf.slot != 0 ? slots : leaf.row != 0 ? rows : 1;
+      const int64_t experts = leaf.expert != 0 ? p.experts : 1;
+      std::vector<std::string> dims;
+      if (leaf.expert != 0) dims.push_back(absl::StrCat(p.experts));
+      if (at_rows > 1 || leaf.row != 0) dims.push_back(leaf.slot != 0 ? of_slots : m);
+      if (leaf.column != 0) dims.push_back(absl::StrCat(columns));
+      add(p.program.TypeOf(input), absl::StrJoin(dims, ","), experts * at_rows * columns,
+          leaf.row != 0);
     }
-    if (p.has_factor) add(p.factor, of_slots, slots, true);
     if (p.quantizer.present) {
       const int64_t groups = p.n / kScaleBlock;
       add(DType::kF32, absl::StrCat(of_slots, ",", groups), slots * groups, true);
@@ -107,11 +118,8 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
     KernelDescription out = KernelFamily::Describe(kernel, bucket, model, names);
     const GroupedProduct& p = ProblemOf(kernel.spec);
     out.words = {"grouped product"};
-    if (p.gate != GroupedGate::kNone) out.words = {"grouped gate", "up"};
-    if (p.act != Activation::kIdentity) out.words.push_back(std::string(NameOf(p.act)));
-    if (p.has_bias) out.words.push_back("bias");
-    if (p.has_factor) out.words.push_back("weights");
-    if (p.quantizer.present) out.words.push_back("quantize");
+    if (p.IsPair()) out.words = {"grouped gate", "up"};
+    for (std::string& word : GroupedWords(p)) out.words.push_back(std::move(word));
     return out;
   }
   KernelRows RowsOf(const KernelSpec& spec, int64_t bucket) const override {

@@ -3,10 +3,16 @@
 #define SINTER_SRC_PRODUCT_MATCHER_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/base/dtype.h"
+#include "src/chain/builder.h"
 #include "src/chain/chain.h"
 #include "src/chain/linear_finder.h"
 #include "src/product/epilogue.h"
@@ -86,6 +92,56 @@ absl::StatusOr<MatchedSequence> MatchWhole(const Chain& chain, int64_t bucket, b
 inline DType ResultType(DType element, DType of_chain) {
   return IsCode(element) || of_chain == DType::kF32 ? of_chain : element;
 }
+
+// ProgramMaker: the body of a program, from the ops of a graph on one element of the result.
+
+class ProgramMaker {
+ public:
+  // What a value is that the program reads: its kind, the caller's number of it, and its element in
+  // memory.
+  struct Leaf {
+    LeafKind kind = LeafKind::kValue;
+    int number = -1;
+    DType dtype = DType::kF32;
+  };
+  // An op by its value, which the caller numbers: one that spreads its operand is that operand.
+  using OpAt = std::function<Op(ValueId)>;
+  using LeafAt = std::function<std::optional<Leaf>(ValueId)>;
+
+  ProgramMaker(OpAt op_at, LeafAt leaf_at)
+      : op_at_(std::move(op_at)), leaf_at_(std::move(leaf_at)) {}
+
+  ChainBuilder& builder() { return builder_; }
+  // `id` is `made` of the builder.
+  void Set(ValueId id, ValueId made) { made_[id] = made; }
+  // `id` in the builder, in the dtype of the graph: vectors and matrices are widened as their
+  // readers are.
+  absl::StatusOr<ValueId> Make(ValueId id);
+  // A leaf in `dtype`. The same one again, unless it is `apart`.
+  absl::StatusOr<ValueId> MakeLeaf(const Leaf& leaf, DType dtype, bool apart = false);
+
+  // Finishes the builder.
+  struct Made {
+    std::shared_ptr<const Chain> body;
+    std::vector<LeafKind> kinds;  // by input of the body
+    std::vector<int> numbers;     // of the leaves, by input of the body
+  };
+  absl::StatusOr<Made> Finish();
+
+ private:
+  absl::StatusOr<ValueId> MakeNew(ValueId id);
+
+  struct Known {
+    Leaf leaf;
+    ValueId value = -1;  // of the builder
+    bool apart = false;
+  };
+  const OpAt op_at_;
+  const LeafAt leaf_at_;
+  ChainBuilder builder_;
+  std::vector<Known> leaves_;
+  std::map<ValueId, ValueId> made_;
+};
 
 // ProgramFinder: which values of a graph are element-wise ops on a product or on a gate-up pair.
 

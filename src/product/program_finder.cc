@@ -1,10 +1,8 @@
-#include <map>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/builder.h"
 #include "src/chain/op.h"
 #include "src/product/matcher.h"
 
@@ -50,7 +48,11 @@ class ProgramWalk {
  public:
   ProgramWalk(const Subgraph& graph, const LinearFinder& finder, ValueId value, DType result,
               bool aux)
-      : graph_(graph), finder_(finder), value_(value), result_(result) {
+      : graph_(graph),
+        finder_(finder),
+        value_(value),
+        result_(result),
+        maker_([this](ValueId id) { return OpAt(id); }, [this](ValueId id) { return LeafAt(id); }) {
     for (const Subgraph::Aux& of : graph.aux()) {
       if (aux) aux_.push_back(of.value);
     }
@@ -169,33 +171,32 @@ class ProgramWalk {
 
   absl::Status Build(FoundProgram* found) {
     const bool scaled = found->main.columns >= 0;  // by the kernel
-    SINTER_ASSIGN_OR_RETURN(starts_[linear_[0].value], MakeStart(LeafKind::kValue, Of(0), scaled));
-    if (found->pair) {
-      SINTER_ASSIGN_OR_RETURN(starts_[linear_[1].value], MakeStart(LeafKind::kUp, Of(1), scaled));
+    for (size_t i = 0; i < linear_.size(); ++i) {
+      const LeafKind kind = i == 0 ? LeafKind::kValue : LeafKind::kUp;
+      SINTER_ASSIGN_OR_RETURN(const ValueId start, MakeStart(kind, linear_[i].linear, scaled));
+      maker_.Set(linear_[i].value, start);
     }
+    ChainBuilder& builder = maker_.builder();
     std::vector<ValueId> results(1);
     for (const ValueId aux : aux_) {
-      SINTER_ASSIGN_OR_RETURN(const ValueId made, Make(Unrounded(aux)));
+      SINTER_ASSIGN_OR_RETURN(const ValueId made, maker_.Make(Unrounded(aux)));
       SINTER_ASSIGN_OR_RETURN(results.emplace_back(),
-                              builder_.Cast(made, graph_.op(aux).type.dtype));
-      if (Unrounded(aux) != aux) made_[aux] = results.back();
+                              builder.Cast(made, graph_.op(aux).type.dtype));
+      if (Unrounded(aux) != aux) maker_.Set(aux, results.back());
     }
-    SINTER_ASSIGN_OR_RETURN(const ValueId made, Make(value_));
-    SINTER_ASSIGN_OR_RETURN(results.front(), builder_.Cast(made, result_));
-    for (const ValueId result : results) SINTER_RETURN_IF_ERROR(builder_.Output(result));
-    SINTER_ASSIGN_OR_RETURN(Chain body, builder_.Finish());
-    std::vector<LeafKind> kinds;
-    for (const int32_t input : body.InputOrder()) {
-      kinds.push_back(leaves_[static_cast<size_t>(input)].kind);
-      found->leaves.push_back(leaves_[static_cast<size_t>(input)].number);
-    }
-    if (found->pair && GateIsSecond(body, kinds)) {
+    SINTER_ASSIGN_OR_RETURN(const ValueId made, maker_.Make(value_));
+    SINTER_ASSIGN_OR_RETURN(results.front(), builder.Cast(made, result_));
+    for (const ValueId result : results) SINTER_RETURN_IF_ERROR(builder.Output(result));
+    SINTER_ASSIGN_OR_RETURN(ProgramMaker::Made program, maker_.Finish());
+    found->leaves = std::move(program.numbers);
+    std::vector<LeafKind>& kinds = program.kinds;
+    if (found->pair && GateIsSecond(*program.body, kinds)) {
       std::swap(found->main, found->up);
       for (LeafKind& kind : kinds) {
         if (kind <= LeafKind::kUp) kind = kind == LeafKind::kUp ? LeafKind::kValue : LeafKind::kUp;
       }
     }
-    found->program = ProgramOf(std::make_shared<const Chain>(std::move(body)), std::move(kinds));
+    found->program = ProgramOf(std::move(program.body), std::move(kinds));
     if (!found->program.written()) return absl::OkStatus();
     return CheckProgram(found->program, result_, found->pair);
   }
@@ -206,85 +207,60 @@ class ProgramWalk {
     return op.kind == OpKind::kCast ? op.operands[0] : aux;
   }
 
-  absl::StatusOr<ValueId> NewInput(LeafKind kind, int number, DType dtype, bool of_start = false) {
-    SINTER_ASSIGN_OR_RETURN(const ValueId value, builder_.Input({dtype, {Dim::Constant(2)}}));
-    leaves_.push_back({kind, number, value, of_start});
-    return value;
-  }
   DType TypeOf(int number) const { return graph_.operand(number).type.dtype; }
-  absl::StatusOr<ValueId> Widened(ValueId value, int number, DType dtype) {
-    if (TypeOf(number) == dtype) return value;
-    return builder_.Cast(value, dtype);
+  ProgramMaker::Leaf LeafOf(LeafKind kind, int number) const {
+    return {kind, number, TypeOf(number)};
   }
 
   absl::StatusOr<ValueId> Times(ValueId value, LeafKind kind, int number) {
     if (number < 0) return value;
-    SINTER_ASSIGN_OR_RETURN(const ValueId leaf, MakeLeaf(kind, number, DType::kF32));
-    return builder_.Binary(BinaryKind::kMul, value, leaf);
+    SINTER_ASSIGN_OR_RETURN(const ValueId leaf, maker_.MakeLeaf(LeafOf(kind, number), DType::kF32));
+    return maker_.builder().Binary(BinaryKind::kMul, value, leaf);
   }
 
   // scale * factor * product + bias, in the order in which AffinePart has them. `scaled`: the
   // product has its scales of columns.
   absl::StatusOr<ValueId> MakeStart(LeafKind kind, const Linear& linear, bool scaled) {
-    SINTER_ASSIGN_OR_RETURN(ValueId value, NewInput(kind, -1, DType::kF32));
+    ChainBuilder& builder = maker_.builder();
+    SINTER_ASSIGN_OR_RETURN(ValueId value, maker_.MakeLeaf({kind}, DType::kF32));
     SINTER_ASSIGN_OR_RETURN(value, Times(value, LeafKind::kColumn, scaled ? -1 : linear.columns));
     SINTER_ASSIGN_OR_RETURN(value, Times(value, LeafKind::kRow, linear.factor));
     if (linear.scale != 1) {
-      SINTER_ASSIGN_OR_RETURN(const ValueId scale, builder_.Scalar(linear.scale));
-      SINTER_ASSIGN_OR_RETURN(value, builder_.Binary(BinaryKind::kMul, value, scale));
+      SINTER_ASSIGN_OR_RETURN(const ValueId scale, builder.Scalar(linear.scale));
+      SINTER_ASSIGN_OR_RETURN(value, builder.Binary(BinaryKind::kMul, value, scale));
     }
     if (linear.bias < 0) return value;
-    SINTER_ASSIGN_OR_RETURN(ValueId bias,
-                            NewInput(LeafKind::kColumn, linear.bias, TypeOf(linear.bias), true));
-    SINTER_ASSIGN_OR_RETURN(bias, Widened(bias, linear.bias, DType::kF32));
-    return builder_.Binary(BinaryKind::kAdd, value, bias);
+    // Where the program reads it too, it is another leaf there.
+    SINTER_ASSIGN_OR_RETURN(
+        const ValueId bias,
+        maker_.MakeLeaf(LeafOf(LeafKind::kColumn, linear.bias), DType::kF32, true));
+    return builder.Binary(BinaryKind::kAdd, value, bias);
   }
 
-  // In the dtype of the graph: vectors and matrices are widened as their readers are.
-  absl::StatusOr<ValueId> Make(ValueId id) {
-    const auto known = made_.find(id);
-    if (known != made_.end()) return known->second;
-    SINTER_ASSIGN_OR_RETURN(const ValueId value, MakeNew(id));
-    return made_[id] = value;
-  }
-
-  absl::StatusOr<ValueId> MakeNew(ValueId id) {
-    const Op& op = graph_.op(id);
-    const auto start = starts_.find(finder_.SkipWidening(id));
-    if (start != starts_.end()) return start->second;
-    if (op.kind == OpKind::kScalar) return builder_.Scalar(op.scalar, op.type.dtype);
-    const int vector = finder_.VectorAt(id);
-    if (vector >= 0) return MakeLeaf(LeafKind::kColumn, vector, op.type.dtype);
-    const int number = NumberAt(id);
-    if (number >= 0) return MakeLeaf(LeafKind::kNumber, number, op.type.dtype);
-    const int matrix = finder_.ResidualAt(id, graph_.op(value_));
-    if (matrix >= 0) return MakeLeaf(LeafKind::kMatrix, matrix, op.type.dtype);
-    const int row = RowAt(id);
-    if (row >= 0) return MakeLeaf(LeafKind::kRow, row, op.type.dtype);
-    if (op.kind == OpKind::kBroadcast) return Make(op.operands[0]);
-    Op made = op;
-    for (ValueId& operand : made.operands) {
-      SINTER_ASSIGN_OR_RETURN(operand, Make(operand));
-    }
-    return Replay(builder_, made, false);
-  }
-
-  absl::StatusOr<ValueId> MakeLeaf(LeafKind kind, int number, DType dtype) {
-    for (const Leaf& leaf : leaves_) {
-      if (leaf.kind == kind && leaf.number == number && !leaf.of_start) {
-        return Widened(leaf.value, number, dtype);
+  // Where the program begins, casts that lose nothing are not its ops.
+  Op OpAt(ValueId id) const {
+    const ValueId below = finder_.SkipWidening(id);
+    for (const Start& start : linear_) {
+      if (below != id && start.value == below) {
+        Op same;
+        same.kind = OpKind::kBroadcast;
+        same.operands = {below};
+        return same;
       }
     }
-    SINTER_ASSIGN_OR_RETURN(const ValueId value, NewInput(kind, number, TypeOf(number)));
-    return Widened(value, number, dtype);
+    return graph_.op(id);
   }
-
-  struct Leaf {
-    LeafKind kind = LeafKind::kValue;
-    int number = 0;
-    ValueId value = -1;     // of the builder
-    bool of_start = false;  // a bias: where a program reads it too, it is another leaf there
-  };
+  std::optional<ProgramMaker::Leaf> LeafAt(ValueId id) const {
+    const int vector = finder_.VectorAt(id);
+    if (vector >= 0) return LeafOf(LeafKind::kColumn, vector);
+    const int number = NumberAt(id);
+    if (number >= 0) return LeafOf(LeafKind::kNumber, number);
+    const int matrix = finder_.ResidualAt(id, graph_.op(value_));
+    if (matrix >= 0) return LeafOf(LeafKind::kMatrix, matrix);
+    const int row = RowAt(id);
+    if (row >= 0) return LeafOf(LeafKind::kRow, row);
+    return std::nullopt;
+  }
 
   const Subgraph& graph_;
   const LinearFinder& finder_;
@@ -292,13 +268,54 @@ class ProgramWalk {
   const DType result_;
   std::vector<ValueId> aux_;  // auxiliary results
   std::vector<Start> linear_;
-  std::map<ValueId, ValueId> starts_;  // what the builder has of them
-  ChainBuilder builder_;
-  std::vector<Leaf> leaves_;
-  std::map<ValueId, ValueId> made_;
+  ProgramMaker maker_;
 };
 
 }  // namespace
+
+absl::StatusOr<ValueId> ProgramMaker::Make(ValueId id) {
+  const auto known = made_.find(id);
+  if (known != made_.end()) return known->second;
+  SINTER_ASSIGN_OR_RETURN(const ValueId value, MakeNew(id));
+  return made_[id] = value;
+}
+
+absl::StatusOr<ValueId> ProgramMaker::MakeNew(ValueId id) {
+  Op op = op_at_(id);
+  if (op.kind == OpKind::kScalar) return builder_.Scalar(op.scalar, op.type.dtype);
+  if (const auto leaf = leaf_at_(id)) return MakeLeaf(*leaf, op.type.dtype);
+  if (op.kind == OpKind::kBroadcast) return Make(op.operands[0]);
+  if (!IsElementWise(op)) return Invalid("a program has no ", NameOf(op));
+  for (ValueId& operand : op.operands) {
+    SINTER_ASSIGN_OR_RETURN(operand, Make(operand));
+  }
+  return Replay(builder_, op, false);
+}
+
+absl::StatusOr<ValueId> ProgramMaker::MakeLeaf(const Leaf& leaf, DType dtype, bool apart) {
+  ValueId value = -1;
+  for (const Known& known : leaves_) {
+    const bool same = known.leaf.kind == leaf.kind && known.leaf.number == leaf.number;
+    if (same && !known.apart && !apart) value = known.value;
+  }
+  if (value < 0) {
+    SINTER_ASSIGN_OR_RETURN(value, builder_.Input({leaf.dtype, {Dim::Constant(2)}}));
+    leaves_.push_back({leaf, value, apart});
+  }
+  if (leaf.dtype == dtype) return value;
+  return builder_.Cast(value, dtype);
+}
+
+absl::StatusOr<ProgramMaker::Made> ProgramMaker::Finish() {
+  SINTER_ASSIGN_OR_RETURN(Chain body, builder_.Finish());
+  Made made;
+  for (const int32_t input : body.InputOrder()) {
+    made.kinds.push_back(leaves_[static_cast<size_t>(input)].leaf.kind);
+    made.numbers.push_back(leaves_[static_cast<size_t>(input)].leaf.number);
+  }
+  made.body = std::make_shared<const Chain>(std::move(body));
+  return made;
+}
 
 absl::StatusOr<FoundProgram> FindProgram(const Subgraph& graph, const LinearFinder& finder,
                                          ValueId value, DType result, bool aux) {

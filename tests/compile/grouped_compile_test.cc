@@ -7,6 +7,7 @@
 #include "src/normal/normal_form.h"
 #include "src/plan/grouped_family.h"
 #include "tests/compile/compile_jobs.h"
+#include "tests/support/grouped_ends.h"
 #include "tests/support/no_compiler.h"
 
 namespace sinter {
@@ -20,9 +21,9 @@ const char* Nvrtc() {
 const GroupedSchedule kWarpDots{0, 1, 0, 2};
 
 // Adds the chain's grouped GEMMs in each of the forms that takes them.
-void AddJobs(const std::string& line, const std::vector<GroupedSchedule>& forms,
+void AddJobs(const Chain& chain, const std::vector<GroupedSchedule>& forms,
              const DeviceModel& model, std::vector<CompileJob>* jobs) {
-  const auto form = Got(NormalFormOf(std::make_shared<const Chain>(ParseProblem(line)->chain)));
+  const auto form = Got(NormalFormOf(std::make_shared<const Chain>(chain)));
   const auto result = Got(PlanChain(*form->chain, 4096, model, {}));
   std::vector<KernelSpec> specs;
   for (const PlannedKernel& kernel : result.chosen.kernels) {
@@ -32,6 +33,7 @@ void AddJobs(const std::string& line, const std::vector<GroupedSchedule>& forms,
     if (!apart.code.problem.quantizer.present) continue;
     apart.code.problem.quantizer = {};  // as where a stitched kernel quantises
     apart.code.problem.result = DType::kF32;
+    apart.code.problem.program.for_codes = false;
     apart.places.erase(apart.places.end() - 2);
     specs.push_back(kernel.spec);
     specs.back().body = MakeBody(std::move(apart));
@@ -52,19 +54,24 @@ void AddJobs(const std::string& line, const std::vector<GroupedSchedule>& forms,
   }
 }
 
+const std::vector<GroupedSchedule>& AllForms() {
+  static const auto* const forms = new std::vector<GroupedSchedule>{{64, 64, 5, 2},
+                                                                    {64, 128, 4, 2},
+                                                                    {64, 256, 4, 2},
+                                                                    {128, 64, 4, 2},
+                                                                    {128, 128, 4, 2},
+                                                                    {128, 256, 4, 2},
+                                                                    {128, 256, 4, 2, 2},
+                                                                    {128, 256, 4, 2, 1},
+                                                                    {64, 256, 5, 2, 2},
+                                                                    {64, 256, 5, 2, 1},
+                                                                    kWarpDots};
+  return *forms;
+}
+
 TEST(GroupedCompile, EveryFormOfTilesDoesNotSpill) {
   const DeviceModel model = *BuiltinModel("h200");
-  const std::vector<GroupedSchedule> forms = {{64, 64, 5, 2},
-                                              {64, 128, 4, 2},
-                                              {64, 256, 4, 2},
-                                              {128, 64, 4, 2},
-                                              {128, 128, 4, 2},
-                                              {128, 256, 4, 2},
-                                              {128, 256, 4, 2, 2},
-                                              {128, 256, 4, 2, 1},
-                                              {64, 256, 5, 2, 2},
-                                              {64, 256, 5, 2, 1},
-                                              kWarpDots};
+  const std::vector<GroupedSchedule>& forms = AllForms();
   std::vector<CompileJob> jobs;
   for (const char* line :
        {"grouped_gated_ffn m=M experts=4 top=1 n=128 k=128 l=256 act=silu",
@@ -82,7 +89,17 @@ TEST(GroupedCompile, EveryFormOfTilesDoesNotSpill) {
         "quantize=group",
         "scaled_grouped_gated_ffn m=M experts=5 top=3 n=208 k=400 l=272 act=silu scales=row "
         "order=interleaved"}) {
-    AddJobs(line, forms, model, &jobs);
+    AddJobs(ParseProblem(line)->chain, forms, model, &jobs);
+    if (HasFatalFailure()) return;
+  }
+  ExpectCompile(jobs, model);
+}
+
+TEST(GroupedCompile, AnyEndDoesNotSpill) {
+  const DeviceModel model = *BuiltinModel("h200");
+  std::vector<CompileJob> jobs;
+  for (const testing::GroupedEndCase& one : testing::GroupedEndCases()) {
+    AddJobs(one.Make(16, 2, 768, 1024), AllForms(), model, &jobs);
     if (HasFatalFailure()) return;
   }
   ExpectCompile(jobs, model);
@@ -103,7 +120,8 @@ TEST(GroupedCompile, WarpsOfAnyKDoNotSpill) {
           absl::StrCat("scaled_grouped_gated_ffn n=256 l=128 act=silu scales=group k=", k));
     }
     for (const std::string& line : lines) {
-      AddJobs(absl::StrCat(line, " m=M experts=16 top=4"), {kWarpDots}, model, &jobs);
+      AddJobs(ParseProblem(absl::StrCat(line, " m=M experts=16 top=4"))->chain, {kWarpDots}, model,
+              &jobs);
       if (HasFatalFailure()) return;
     }
   }

@@ -7,6 +7,7 @@
 #include "tests/gpu/plan_build.h"
 #include "tests/gpu/stream_fixture.h"
 #include "tests/support/chains.h"
+#include "tests/support/grouped_ends.h"
 
 namespace sinter::gpu_testing::grouped {
 namespace {
@@ -681,6 +682,35 @@ TEST_F(Grouped, BiasesAndColumnsInTurnsEqualTheReference) {
           data.Route(RoutedTo(routing, kRows, 2, 5, 3));
           for (const int64_t m : {int64_t{1}, int64_t{257}, kRows}) data.Expect(m, routing.name);
         }
+      }
+    }
+  }
+}
+
+// Element-wise ends, with what they read of experts, slots and columns, in every form of tiles.
+TEST_F(Grouped, AnyEndEqualsTheReferenceInEveryForm) {
+  constexpr int64_t kRows = 300;
+  const std::vector<Form> forms = FormsOf({{0, 0, 0, 1},
+                                           {0, 1, 0, 1},
+                                           {64, 64, 5, 1},
+                                           {64, 256, 4, 1},
+                                           {128, 128, 4, 1},
+                                           {128, 256, 4, 1},
+                                           {128, 256, 4, 1, 2},
+                                           {64, 256, 5, 1, 1}},
+                                          false);
+  for (const testing::GroupedEndCase& one : testing::GroupedEndCases()) {
+    Routed data(ports(), one.Make(5, 2, 208, 200), kRows);
+    const bool biased_pair = absl::StrContains(one.name, "a pair with biases");
+    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, biased_pair ? 1 : 0);
+    for (size_t form = 0; form < forms.size(); ++form) {
+      SCOPED_TRACE(absl::StrCat(one.name, " ", forms[form].ToString()));
+      if (built[form] == nullptr) continue;
+      data.Use(ports(), *built[form], 16);
+      if (HasFatalFailure()) return;
+      for (const Routing& routing : kRoutings) {
+        data.Route(RoutedTo(routing, kRows, 2, 5, 3));
+        for (const int64_t m : {int64_t{1}, int64_t{157}, kRows}) data.Expect(m, routing.name);
       }
     }
   }

@@ -32,18 +32,18 @@ struct GroupedDots {
         expert = ids.at(slot);
       }
       const GroupedEnd<Config> end(o, slot);
+      const bool there = static_cast<u32>(expert) < static_cast<u32>(Config::kExperts);
       float sum = 0, up = 0;
-      if (static_cast<u32>(expert) < static_cast<u32>(Config::kExperts)) {
+      if (there) {
         using Columns = GroupedColumns<Config>;
         const float scale = row_scale<Config>(o.row_scales, slot);
-        sum = whole_sum(o, dot(o, slot, expert, column * Columns::kStep + Columns::kGateAt), scale,
-                        expert, column, Columns::kGateAt);
+        sum = whole_sum(o, dot(o, slot, expert, column * Columns::kStep), scale, expert, column, 0);
         if constexpr (Columns::kPair) {
           up = whole_sum(o, dot(o, slot, expert, column * Columns::kStep + Columns::kUpAt), scale,
                          expert, column, Columns::kUpAt);
         }
       }
-      float x = end.result(sum, up);
+      float x = end.result_of(sum, up, there ? expert : Config::kExperts, column);
       if constexpr (Config::kCodes > 0) {  // a block has a group
         static_assert(Config::kN % kThreads == 0 && kThreads == 128, "columns are whole groups");
         __shared__ u32 of_warps[kThreads / 32];
@@ -137,13 +137,13 @@ struct GroupedWarpDots {
       float sums[kColumns][kOf] = {};
       if (there) add(o, slot, expert, first, lane, waits, sums);
       wait(waits);
-      float gate = 0, up = 0;
+      float y = 0, up = 0;
 #pragma unroll
       for (int column = 0; column < kColumns; ++column) {
 #pragma unroll
         for (int of = 0; of < kOf; ++of) {
           const float sum = warp_total(sums[column][of]);
-          if (lane == column) (of == 0 ? gate : up) = sum;
+          if (lane == column) (of == 0 ? y : up) = sum;
         }
       }
       const int column = first + lane;
@@ -151,10 +151,10 @@ struct GroupedWarpDots {
         const GroupedEnd<Config> end(o, slot);
         if (there) {
           const float scale = row_scale<Config>(o.row_scales, slot);
-          gate = whole_sum(o, gate, scale, expert, column, Columns::kGateAt);
+          y = whole_sum(o, y, scale, expert, column, 0);
           if constexpr (kOf > 1) up = whole_sum(o, up, scale, expert, column, Columns::kUpAt);
         }
-        end.store_one(column, end.result(gate, up));
+        end.store_one(column, end.result_of(y, up, there ? expert : Config::kExperts, column));
       }
       slot = next;
       tile = next_tile;
@@ -207,7 +207,7 @@ struct GroupedWarpDots {
       return Config::kN % kColumns == 0 || first + column < Config::kN;
     };
     const auto at = [](int column, int of) {  // of W, behind the first result's
-      return column * Columns::kStep + (of == 0 ? Columns::kGateAt : Columns::kUpAt);
+      return column * Columns::kStep + (of == 0 ? 0 : Columns::kUpAt);
     };
     // The assembler moves no load across these barriers: a batch's weights are on their way
     // together, and registers hold one batch.

@@ -12,15 +12,11 @@
 namespace sinter {
 
 // What codegen writes of a kernel as Config:
-//   Rows, Weights, Result, Factor, Bias   element types
-//   Activation                        of the gate; Identity
-//   kProgram, Program                 whether its apply(gate, up) stands for both
+//   Rows, Weights, Result             element types
+//   Program                           what becomes of a sum, or of both sums of a pair
 //   kExperts, kSlots, kN, kK          kN: columns of the result; kSlots: ids of a row
-//   kGate                             0: no pair; of a pair W has 2 kN columns: halves, 1 gate
-//                                     first, 2 up; or in turns, 3 gate first, 4 up
-//   kBias                             whether each column of each expert has a bias
-//   kFactor                           whether results are multiplied by a number of each slot,
-//   kFactorOnSums                     of a pair: before gate and up meet
+//   kPair                             0: none; of a pair W has 2 kN columns: 1 the first half and
+//                                     then the second, 2 columns of both in turns
 //   kByEnds                           whether ids are where groups end; kSlots is 1
 //   kInputMajor                       W is [experts, k, n]
 //   kMapped                           W's columns come by a tensor map that permutes each 32
@@ -31,15 +27,20 @@ namespace sinter {
 //   kBlockM, kBlockN, kStages
 //   what grouped_scales.cuh says of scales
 //   and, in elements: kRowStride, kRowSlotStride (0: slots share a row), kIdStride, kIdSlotStride,
-//   kExpertStride, kWeightStride (of W's second dim), kBiasStride (of experts), kFactorStride,
-//   kFactorSlotStride, kOutStride, kOutSlotStride
+//   kExpertStride, kWeightStride (of W's second dim), kOutStride, kOutSlotStride
+//
+// A Program has
+//   Leaves                            the addresses of what it reads
+//   Terms, terms<Config>(leaves, group, column)   what it reads of a column of the result
+//   Row, Matrix                       LeafAt of a number of each slot, and of an element of each
+//                                     result, or NoLeaf; row_of(leaves), element_of(leaves)
+//   apply(y, up, terms, row, element)
 template <class Config>
 struct GroupedOperands {
   const typename Config::Rows::Stored* rows;
   const typename Config::Weights::Stored* weights;  // null where they are mapped
   const int* ids;
-  const typename Config::Bias::Stored* biases;
-  const typename Config::Factor::Stored* factors;
+  typename Config::Program::Leaves leaves;
   typename Config::Result::Stored* out;
   const TensorMap* map;  // of the weights where they are mapped
   int first_row = 0;     // by ends: of this launch, among the rows that they count
@@ -47,29 +48,18 @@ struct GroupedOperands {
   float* code_scales = nullptr;  // [slot, kN / 128]
 };
 
-// Where gate and up lie among W's columns.
+// Where W has the columns of both halves of a pair: the columns of y, and the columns of up.
 template <class Config>
 struct GroupedColumns {
-  static constexpr bool kPair = Config::kGate != 0;
-  static constexpr bool kHalves = Config::kGate == 1 || Config::kGate == 2;
-  static constexpr bool kInTurns = Config::kGate > 2;
+  static constexpr bool kPair = Config::kPair != 0;
+  static constexpr bool kHalves = Config::kPair == 1, kInTurns = Config::kPair == 2;
   static constexpr int kAll = kPair ? 2 * Config::kN : Config::kN;
   static constexpr int kStep = kInTurns ? 2 : 1;  // of W's columns, from one of the result on
-  static constexpr int kGateAt = Config::kGate == 2 ? Config::kN : Config::kGate == 4 ? 1 : 0;
-  static constexpr int kUpAt = Config::kGate == 1 ? Config::kN : Config::kGate == 3 ? 1 : 0;
+  static constexpr int kUpAt = kHalves ? Config::kN : kInTurns ? 1 : 0;
 };
 
-// The bias of the result's column `column`; 0 where the group has no expert.
-template <class Config>
-SINTER_DEVICE float bias_at(const GroupedOperands<Config>& o, int group, int column, int of_pair) {
-  if constexpr (!Config::kBias) return 0;
-  if (group == Config::kExperts) return 0;
-  return Config::Bias::unpack(
-      o.biases[group * Config::kBiasStride + column * GroupedColumns<Config>::kStep + of_pair]);
-}
-
-// A sum of the result's column `column` with its scales of all of K and its bias. `row`: the scale
-// of its row. What is not `inside` of the matrix is not stored.
+// A sum of the result's column `column` with its scales of all of K. `row`: the scale of its row.
+// A column that is not `inside` the matrix is not stored.
 template <class Config>
 SINTER_DEVICE float whole_sum(const GroupedOperands<Config>& o, float sum, float row, int group,
                               int column, int of_pair, bool inside = true) {
@@ -78,7 +68,7 @@ SINTER_DEVICE float whole_sum(const GroupedOperands<Config>& o, float sum, float
     const int at = inside ? column * GroupedColumns<Config>::kStep + of_pair : 0;
     sum *= row * column_scale<Config>(o.weight_scales, group, at);
   }
-  return sum + (inside ? bias_at(o, group, column, of_pair) : 0);
+  return sum;
 }
 
 // Element offset of a slot where rows are `row_stride` and slots of a row `slot_stride` apart.
@@ -88,42 +78,118 @@ SINTER_DEVICE long long slot_offset(int slot, long long row_stride, long long sl
   return slot / Config::kSlots * row_stride + slot % Config::kSlots * slot_stride;
 }
 
+// An operand of a program, of which it has no number.
+struct NoLeaf {
+  static constexpr bool kPresent = false;
+};
+
+// What a program reads of an operand, at an element that is the sum of the strides times the row,
+// its slot, its expert and the result's column, and of kOffset.
+template <class Element, long long kRow, long long kSlot, long long kExpert, long long kColumn,
+          long long kOffset>
+struct LeafAt {
+  using Stored = typename Element::Stored;
+  static constexpr bool kPresent = true;
+
+  // Zero of a column of an expert where the group has no expert.
+  template <class Config>
+  static SINTER_DEVICE float of_column(const Stored* from, int group, int column) {
+    if (kExpert != 0 && group == Config::kExperts) return 0;
+    return Element::unpack(from[group * kExpert + column * kColumn + kOffset]);
+  }
+  template <class Config>
+  static SINTER_DEVICE float of_slot(const Stored* from, int slot) {
+    return Element::unpack(from[slot_offset<Config>(slot, kRow, kSlot)]);
+  }
+  // Reads kCount neighbouring columns from a multiple of kCount on. It gives zeros past the last
+  // column, where it reads nothing.
+  template <class Config, int kCount>
+  static SINTER_DEVICE void of_columns(const Stored* from, int slot, int column,
+                                       float (&x)[kCount]) {
+    constexpr int kBytes = kCount * Element::kBytes;
+    constexpr bool kVectors = kColumn == 1 && kCount % 2 == 0 && Config::kN % kCount == 0 &&
+                              kRow % kCount == 0 && kSlot % kCount == 0 && kOffset % kCount == 0;
+    const Stored* const at =
+        from + slot_offset<Config>(slot, kRow, kSlot) + column * kColumn + kOffset;
+#pragma unroll
+    for (float& value : x) value = 0;
+    if constexpr (kVectors) {
+      if (column >= Config::kN) return;
+      using Pair = typename Element::Pair;
+      union {
+        Word4 words[kBytes < 16 ? 1 : kBytes / 16];
+        u64 two;
+        Pair pairs[kBytes < 16 ? 16 / sizeof(Pair) : kCount / 2];
+      } loaded;
+      if constexpr (kBytes >= 16) {
+#pragma unroll
+        for (int i = 0; i < kBytes / 16; ++i) {
+          loaded.words[i] = reinterpret_cast<const Word4*>(at)[i];
+        }
+      } else if constexpr (kBytes == 8) {
+        loaded.two = *reinterpret_cast<const u64*>(at);
+      } else {
+        loaded.pairs[0] = *reinterpret_cast<const Pair*>(at);
+      }
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        x[i] = i % 2 == 0 ? Element::low(loaded.pairs[i / 2]) : Element::high(loaded.pairs[i / 2]);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        if (column + i < Config::kN) x[i] = Element::unpack(at[i * kColumn]);
+      }
+    }
+  }
+};
+
 // From sums to stored results.
 template <class Config>
 struct GroupedEnd {
   using Result = typename Config::Result;
+  using Program = typename Config::Program;
+  using Terms = typename Program::Terms;
   const GroupedOperands<Config>& operands;
   int slot;
-  float factor;
+  float row;  // the program's number of the slot
   long long at;
 
   SINTER_DEVICE GroupedEnd(const GroupedOperands<Config>& o, int s)
-      : GroupedEnd(o, s, factor_of(o, s)) {}
-  SINTER_DEVICE GroupedEnd(const GroupedOperands<Config>& o, int s, float f)
-      : operands(o), slot(s), factor(f) {
+      : GroupedEnd(o, s, row_of(o, s)) {}
+  SINTER_DEVICE GroupedEnd(const GroupedOperands<Config>& o, int s, float r)
+      : operands(o), slot(s), row(r) {
     at = slot_offset<Config>(slot, Config::kOutStride, Config::kOutSlotStride);
   }
 
-  static SINTER_DEVICE float factor_of(const GroupedOperands<Config>& o, int slot) {
-    if constexpr (!Config::kFactor) return 1;
-    return Config::Factor::unpack(
-        o.factors[slot_offset<Config>(slot, Config::kFactorStride, Config::kFactorSlotStride)]);
+  static SINTER_DEVICE float row_of(const GroupedOperands<Config>& o, int slot) {
+    if constexpr (!Program::Row::kPresent)
+      return 1;
+    else
+      return Program::Row::template of_slot<Config>(Program::row_of(o.leaves), slot);
   }
-
-  SINTER_DEVICE float result(float sum, float up) const {
-    float x;
-    if constexpr (Config::kFactorOnSums) {
-      sum *= factor;
-      up *= factor;
-    }
-    if constexpr (Config::kProgram) {
-      x = Config::Program::apply(sum, up);
+  static SINTER_DEVICE Terms terms(const GroupedOperands<Config>& o, int group, int column) {
+    return Program::template terms<Config>(o.leaves, group, column);
+  }
+  // Reads the program's matrix at neighbouring columns, from a multiple of their number on.
+  template <int kCount>
+  SINTER_DEVICE void elements(int column, float (&x)[kCount]) const {
+    if constexpr (Program::Matrix::kPresent) {
+      Program::Matrix::template of_columns<Config>(Program::element_of(operands.leaves), slot,
+                                                   column, x);
     } else {
-      x = Config::Activation::apply(sum);
-      if constexpr (Config::kGate != 0) x *= up;
+#pragma unroll
+      for (float& value : x) value = 0;
     }
-    if constexpr (Config::kFactor && !Config::kFactorOnSums) x *= factor;
-    return x;
+  }
+  // The same for a thread that has one column.
+  SINTER_DEVICE float result_of(float y, float up, int group, int column) const {
+    float element[1];
+    elements(column, element);
+    return result(y, up, terms(operands, group, column), element[0]);
+  }
+  SINTER_DEVICE float result(float y, float up, const Terms& terms, float element) const {
+    return Program::apply(y, up, terms, row, element);
   }
 
   SINTER_DEVICE void store_one(int column, float x) const {

@@ -26,6 +26,7 @@ struct GroupedProduct {
   static constexpr int kBlockK = Element::kSwizzleSpan;
   static constexpr int kSteps = ceil_div(Config::kK, kBlockK);
   using Columns = GroupedColumns<Config>;
+  using Program = typename Config::Program;
   static constexpr int kColumns = Columns::kPair ? kBlockN / 2 : kBlockN;  // of the result
   // W's columns that lie side by side: of a tile, and of an expert.
   static constexpr int kBeside = Columns::kHalves ? kBlockN / 2 : kBlockN;
@@ -35,9 +36,8 @@ struct GroupedProduct {
   static constexpr int kStageBytes = kRowsBytes + kBlockN * kRowBytes;
   static constexpr int kRowsAtOnce = 16;  // of 128 bytes, copied by one instruction of 128 threads
   static constexpr int kRowCopies = kBlockM / kRowsAtOnce, kWeightCopies = kBlockN / kRowsAtOnce;
-  // Of W's columns, where the halves begin.
-  static constexpr int kGateAt = Columns::kHalves ? Columns::kGateAt : 0;
-  static constexpr int kUpAt = Columns::kHalves ? Columns::kUpAt : 0;
+  static constexpr int kUpAt =
+      Columns::kHalves ? Columns::kUpAt : 0;  // where the second half begins
   using Scales = StageScales<Config, kBlockM, kBlockN, kBeside>;
   static constexpr int kSharedBytes =
       kStages * (kStageBytes + Scales::kBytes) + 1024;  // aligned by hand
@@ -183,7 +183,7 @@ struct GroupedProduct {
       if (walk.is_last()) launch_dependents();
       if (group == Config::kExperts) continue;
       from.column = walk.column() * kBeside;
-      Scales::run_of(from.scales, o.weight_scales, thread, group, from.column, kGateAt, kUpAt);
+      Scales::run_of(from.scales, o.weight_scales, thread, group, from.column, kUpAt);
       for (int step = 0; step < kSteps; ++step) {
         mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.parity);
         const u32 full = shared_address(&shared.full[at.stage]), to = ring + at.stage * kStageBytes;
@@ -224,7 +224,7 @@ struct GroupedProduct {
         const int further = within / kPermutedSet * kPermutedSet + i % 2 * 4;
         if (kAllBeside % kBeside != 0 && column + further >= kAllBeside) continue;
         copy_async(to + kRowsBytes + i * kRowsAtOnce * kRowBytes,
-                   source + (further + (half == 0 ? kGateAt : kUpAt)) * Config::kWeightStride,
+                   source + (further + (half == 0 ? 0 : kUpAt)) * Config::kWeightStride,
                    inside ? 16 : 0);
       }
     }
@@ -235,7 +235,7 @@ struct GroupedProduct {
                                         u32 full) {
     const int set = from.set + from.column / kPermutedSet;
     mbarrier_arrive_expect(full, kBlockN * kRowBytes);
-    tma_load(to, map, PermutedPlace{step * kBlockK, set + kGateAt / kPermutedSet}, full);
+    tma_load(to, map, PermutedPlace{step * kBlockK, set}, full);
     if constexpr (Columns::kHalves) {
       tma_load(to + kBeside * kRowBytes, map,
                PermutedPlace{step * kBlockK, set + kUpAt / kPermutedSet}, full);
@@ -248,7 +248,7 @@ struct GroupedProduct {
     const int place = thread % kChunks * Element::kVector, half = place / kBeside;
     const int column = place % kBeside + from.column;
     if (kAllBeside % kBeside != 0 && column >= kAllBeside) return;
-    const Stored* source = from.weights + column + (half == 0 ? kGateAt : kUpAt);
+    const Stored* source = from.weights + column + (half == 0 ? 0 : kUpAt);
 #pragma unroll
     for (int i = 0; i < kBlockK * kChunks / 128; ++i) {
       const int row = thread / kChunks + i * (128 / kChunks);
@@ -359,19 +359,20 @@ struct GroupedProduct {
   }
 
   // Of a thread's i-th of two accumulators of eight columns, which are neighbours, of its upper or
-  // lower row: the result of `at`, its column. In turns, the two are gate and up.
+  // lower row: the result of `at`, its column. In turns, the two are of y and of up.
   static SINTER_DEVICE float result_of(const GroupedOperands<Config>& o,
                                        const GroupedEnd<Config>& end, float row, const Sums& sums,
-                                       int half, int set, int i, int group, int at) {
+                                       int half, int set, int i, int group, int at, float element) {
     constexpr int kUpGroups = Columns::kHalves ? kColumns / 8 : 0;  // eights of columns before up's
     const bool inside = Config::kN % kColumns == 0 || at < Config::kN;
     const float* const pair = &sums[4 * set + 2 * half];
-    const float gate = pair[Columns::kInTurns ? Columns::kGateAt : i];
+    const float y = pair[Columns::kInTurns ? 0 : i];
     const float up =
         Columns::kInTurns ? pair[Columns::kUpAt] : sums[4 * (set + kUpGroups) + 2 * half + i];
     return end.result(
-        whole_sum(o, gate, row, group, at, Columns::kGateAt, inside),
-        Columns::kPair ? whole_sum(o, up, row, group, at, Columns::kUpAt, inside) : up);
+        whole_sum(o, y, row, group, at, 0, inside),
+        Columns::kPair ? whole_sum(o, up, row, group, at, Columns::kUpAt, inside) : up,
+        inside ? end.terms(o, group, at) : typename Program::Terms{}, element);
   }
 
   static constexpr int kStep = Columns::kStep, kMine = 8 / kStep;
@@ -380,10 +381,12 @@ struct GroupedProduct {
   static SINTER_DEVICE void results_of(const GroupedOperands<Config>& o,
                                        const GroupedEnd<Config>& end, float row, const Sums& sums,
                                        int half, int set, int group, int at, float (&x)[kMine]) {
+    float elements[kMine];
+    end.elements(at, elements);
 #pragma unroll
     for (int i = 0; i < 8; i += kStep) {
-      x[i / kStep] =
-          result_of(o, end, row, sums, half, 4 * set + i / 2, i % 2, group, at + i / kStep);
+      x[i / kStep] = result_of(o, end, row, sums, half, 4 * set + i / 2, i % 2, group,
+                               at + i / kStep, elements[i / kStep]);
     }
   }
   static SINTER_DEVICE int column_of(int set) {
@@ -451,7 +454,10 @@ struct GroupedProduct {
           for (int i = 0; i < 2; i += kStep) {
             const int at = column + (accumulator_column(thread, set) + i) / kStep;
             if (at < Config::kN) {
-              end.store_one(at, result_of(o, end, scale, sums, half, set, i, group, at));
+              float element[1];
+              end.elements(at, element);
+              end.store_one(at,
+                            result_of(o, end, scale, sums, half, set, i, group, at, element[0]));
             }
           }
         }

@@ -25,7 +25,7 @@ struct StageScales {
   static constexpr int kRun = kBeside < 128 ? kBeside : 128, kRuns = kBlockN / kRun;
   static constexpr int kRowsBytes = kOfRows ? 4 * kBlockM : 0;
   static constexpr int kBytes = kPresent ? kRowsBytes + 16 : 0;
-  static constexpr int kBlocks = ceil_div(Config::kN * (Config::kGate == 0 ? 1 : 2), 128);
+  static constexpr int kBlocks = ceil_div(Config::kN * (Config::kPair == 0 ? 1 : 2), 128);
   static_assert(!kOfWeights || kRuns <= 4, "16 bytes hold the values of a tile's columns");
 
   // What a thread copies: the value of its row, and of its run of columns. Null: none.
@@ -33,14 +33,14 @@ struct StageScales {
     const float *row = nullptr, *run = nullptr;
   };
 
-  // Of the tile whose columns begin at `column`, of gate and up at `gate` and `up` behind it.
+  // The tile's columns begin at `column`, and its columns of up at `column + up`.
   static SINTER_DEVICE void run_of(Sources& from, const float* weight_scales, int thread, int group,
-                                   int column, int gate, int up) {
+                                   int column, int up) {
     if constexpr (kOfWeights) {
       from.run = nullptr;
       if (thread >= kRuns) return;
       const int within = thread * kRun % kBeside;
-      const int at = column + within + (thread * kRun < kBeside ? gate : up);
+      const int at = column + within + (thread * kRun < kBeside ? 0 : up);
       from.run = weight_scales + group * Config::kWeightScaleExpert +
                  min(at / 128, kBlocks - 1) * Config::kWeightScaleColumn;
     }

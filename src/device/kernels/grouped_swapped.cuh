@@ -33,6 +33,7 @@ struct GroupedSwapped {
   static constexpr int kBlockK = Element::kSwizzleSpan;
   static constexpr int kSteps = ceil_div(Config::kK, kBlockK);
   using Columns = GroupedColumns<Config>;
+  using Program = typename Config::Program;
   static constexpr int kColumns = Columns::kPair ? kHalf : kBlockN;   // of the result
   static constexpr int kBeside = Columns::kHalves ? kHalf : kBlockN;  // of W, of a tile
   static constexpr int kTilesN = ceil_div(Config::kN, kColumns);
@@ -43,7 +44,7 @@ struct GroupedSwapped {
   static constexpr int kSharedBytes =
       kStages * (kStageBytes + Scales::kBytes) + 1024;  // aligned by hand
   static constexpr int kPermuted = 16;                  // columns
-  // What the map has of an expert: gate and up apart, or one matrix.
+  // What the map has of an expert: both halves of a pair apart, or one matrix.
   static constexpr int kMatrices = Columns::kHalves ? 2 : 1;
   static_assert(Config::kMapped && !Config::kInputMajor &&
                     (Columns::kHalves ? Config::kN : Columns::kAll) % kPermuted == 0,
@@ -60,7 +61,7 @@ struct GroupedSwapped {
 
   struct Tile {
     int slots[kBlockM];
-    float factors[kBlockM];
+    float rows[kBlockM];                                  // what the program reads of slots
     float scales[Config::kRowScales == 1 ? kBlockM : 1];  // of rows
     int count, group;
   };
@@ -156,9 +157,9 @@ struct GroupedSwapped {
       mbarrier_wait(shared_address(&shared.taken[walk.buffer()]), 1 - walk.parity());
       const int count = Routing::take(shared.routing, next.slots, thread, ids, total, place.group,
                                       place.skip, place.most);
-      if constexpr (Config::kFactor) {
+      if constexpr (Program::Row::kPresent) {
         for (int i = thread; i < count; i += kFinders) {
-          next.factors[i] = GroupedEnd<Config>::factor_of(o, next.slots[i]);
+          next.rows[i] = GroupedEnd<Config>::row_of(o, next.slots[i]);
         }
       }
       if constexpr (Config::kRowScales == 1) {
@@ -187,9 +188,9 @@ struct GroupedSwapped {
       if (walk.begins_tile()) group = Routing::place(shared.routing, walk.tile, rank).group;
       if (group == Config::kExperts) continue;
       const int set = walk.column(group) * (kBeside / kPermuted), matrix = group * kMatrices;
-      const SetsPlace first = {set, matrix + (Columns::kHalves && Columns::kGateAt > 0)};
+      const SetsPlace first = {set, matrix};
       const SetsPlace second = {set + (Columns::kHalves ? 0 : kHalf / kPermuted),
-                                matrix + (Columns::kHalves && Columns::kUpAt > 0)};
+                                matrix + Columns::kHalves};
       for (int step = 0; step < kSteps; ++step) {
         mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.parity);
         const u32 full = shared_address(&shared.full[at.stage]);
@@ -244,7 +245,6 @@ struct GroupedSwapped {
       if (walk.is_last()) launch_dependents();
       if (group == Config::kExperts) continue;
       Scales::run_of(scales, o.weight_scales, thread, group, walk.column(group) * kBeside,
-                     Columns::kHalves ? Columns::kGateAt : 0,
                      Columns::kHalves ? Columns::kUpAt : 0);
       for (int step = 0; step < kSteps; ++step) {
         mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.parity);
@@ -409,23 +409,19 @@ struct GroupedSwapped {
     Wgmma<kSlots, Element, false, false>::mma(sums, columns, slots, more);
   }
 
-  // What a column's sums become before anything else: times its scale of all of K, and its bias.
-  struct Affine {
-    static constexpr bool kScaled = Config::kRowScales == 1 || Config::kWeightScales == 1;
-    float scale = 1, bias = 0;
-    Affine() = default;
-    SINTER_DEVICE Affine(const GroupedOperands<Config>& o, int group, int column, int of_pair,
-                         bool inside) {
-      if (!inside) return;
-      bias = bias_at(o, group, column, of_pair);
+  // What a column's sums are multiplied by: its scale of all of K.
+  struct Scale {
+    static constexpr bool kPresent = Config::kRowScales == 1 || Config::kWeightScales == 1;
+    float scale = 1;
+    Scale() = default;
+    SINTER_DEVICE Scale(const GroupedOperands<Config>& o, int group, int column, int of_pair) {
       if (Config::kWeightScales == 1 && group < Config::kExperts) {
         scale = column_scale<Config>(o.weight_scales, group, column * Columns::kStep + of_pair);
       }
     }
     // `row`: the scale of the sum's row.
     SINTER_DEVICE float of(float sum, float row) const {
-      if constexpr (kScaled) sum *= row * scale;
-      return Config::kBias ? sum + bias : sum;
+      return kPresent ? sum * (row * scale) : sum;
     }
   };
 
@@ -435,8 +431,12 @@ struct GroupedSwapped {
     const GroupedOperands<Config>& o;
     const Tile& tile;
     const int count;
-    int at[kSets];  // of the result: the first of its columns
-    Affine gate[kSets][2], up[kSets][2];
+    // Sets that have results of their own: up's half has none.
+    static constexpr int kOwn = Columns::kHalves ? 1 : kSets;
+    static constexpr int kMine = Columns::kInTurns ? 1 : 2;  // neighbouring results of a set
+    int at[kOwn];  // of the result: the first of its columns
+    Scale scale[kOwn][kMine], up_scale[kOwn][kMine];
+    typename Program::Terms terms[kOwn][kMine] = {};
 
     // `column`: of the result, of the tile's first.
     SINTER_DEVICE Results(const GroupedOperands<Config>& operands, const Tile& of, int slots,
@@ -446,20 +446,17 @@ struct GroupedSwapped {
       // Of W, from a set's first on: eight rows below in the accumulators is the next one.
       const int beside = warpgroup * kWarpgroupRows + thread / 32 * kPermuted + thread % 32 / 4 * 2;
 #pragma unroll
-      for (int set = 0; set < kSets; ++set) {
-        at[set] = column + ((Columns::kHalves ? 0 : set * kHalf) + beside) / Columns::kStep;
+      for (int set = 0; set < kOwn; ++set) {
+        at[set] = column + (set * kHalf + beside) / Columns::kStep;
+        if (at[set] >= Config::kN) continue;
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const bool inside = at[set] < Config::kN;
-          gate[set][i] = Affine(o, tile.group, at[set] + i, Columns::kGateAt, inside);
-          up[set][i] = Affine(o, tile.group, at[set] + i, Columns::kUpAt, Columns::kPair && inside);
+        for (int i = 0; i < kMine; ++i) {
+          scale[set][i] = Scale(o, tile.group, at[set] + i, 0);
+          if (Columns::kPair) up_scale[set][i] = Scale(o, tile.group, at[set] + i, Columns::kUpAt);
+          terms[set][i] = GroupedEnd<Config>::terms(o, tile.group, at[set] + i);
         }
       }
     }
-
-    // Sets that have results of their own: up's half has none.
-    static constexpr int kOwn = Columns::kHalves ? 1 : kSets;
-    static constexpr int kMine = Columns::kInTurns ? 1 : 2;  // neighbouring results of a set
 
     static SINTER_DEVICE int slot(int eight, int i) {
       return 8 * eight + 2 * (static_cast<int>(threadIdx.x) % 4) + i;
@@ -488,23 +485,25 @@ struct GroupedSwapped {
       });
     }
     SINTER_DEVICE GroupedEnd<Config> end(int slot) const {
-      return GroupedEnd<Config>(o, tile.slots[slot], Config::kFactor ? tile.factors[slot] : 1.0f);
+      return GroupedEnd<Config>(o, tile.slots[slot],
+                                Program::Row::kPresent ? tile.rows[slot] : 1.0f);
     }
-    // Of the i-th slot of the thread's in an eight: the results of a set.
+    // Computes the results of a set, for the i-th slot of the thread's in an eight. It reads no
+    // operand for results that are not there.
     SINTER_DEVICE void of(const Sums& sums, const GroupedEnd<Config>& end, int eight, int i,
-                          int set, float (&x)[kMine]) const {
+                          int set, bool there, float (&x)[kMine]) const {
       const float row = Config::kRowScales == 1 ? tile.scales[slot(eight, i)] : 1.0f;
       const float* const own = &sums[set][4 * eight + i];
-      if constexpr (Columns::kInTurns) {
-        x[0] = end.result(gate[set][0].of(own[2 * Columns::kGateAt], row),
-                          up[set][0].of(own[2 * Columns::kUpAt], row));
-      } else {
-        const float* const other = &sums[Columns::kHalves ? 1 : set][4 * eight + i];
+      // In turns up is the next column, of halves it is in the other set.
+      const float* const other =
+          Columns::kInTurns ? own + 2 : &sums[Columns::kHalves ? 1 : set][4 * eight + i];
+      float elements[kMine] = {};
+      if (there) end.elements(at[set], elements);
 #pragma unroll
-        for (int next = 0; next < 2; ++next) {
-          x[next] = end.result(gate[set][next].of(own[2 * next], row),
-                               Columns::kHalves ? up[set][next].of(other[2 * next], row) : 0);
-        }
+      for (int next = 0; next < kMine; ++next) {
+        x[next] = end.result(scale[set][next].of(own[2 * next], row),
+                             Columns::kPair ? up_scale[set][next].of(other[2 * next], row) : 0,
+                             terms[set][next], elements[next]);
       }
     }
     static SINTER_DEVICE void store(const GroupedEnd<Config>& end, int column,
@@ -522,7 +521,7 @@ struct GroupedSwapped {
     const Results results(o, tile, count, column, warpgroup);
     results.for_each([&](const GroupedEnd<Config>& end, int eight, int i, int set, bool there) {
       float x[Results::kMine];
-      results.of(sums, end, eight, i, set, x);
+      results.of(sums, end, eight, i, set, there, x);
       if (there) Results::store(end, results.at[set], x);
     });
   }
@@ -544,7 +543,7 @@ struct GroupedSwapped {
 #pragma unroll
       for (int set = 0; set < Results::kOwn; ++set) {
         float x[Results::kMine];
-        results.of(sums, end, eight, i, set, x);
+        results.of(sums, end, eight, i, set, results.at[set] < Config::kN, x);
 #pragma unroll
         for (int next = 0; next < Results::kMine; ++next) {
           sums[set][4 * eight + i + 2 * next] = x[next];

@@ -4,6 +4,7 @@
 #define SINTER_SRC_PRODUCT_CODE_KERNEL_SOURCE_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -107,12 +108,12 @@ struct ProgramSource {
 };
 
 ProgramSource ProgramSourceOf(const ProductSequence& sequence);
-// The program of a gate-up pair without other leaves as a struct called `name`, with
-// apply(gate, up).
-std::string PairText(const EpilogueProgram& program, const std::string& name);
 // Statements that end in the return of the program's result, which its store rounds. `leaves`: the
 // text of each input of the body, in f32.
 std::string ReturnText(const EpilogueProgram& program, const std::vector<std::string>& leaves);
+// Statements that return what `program` makes of y, of up in a pair, and of its other inputs, which
+// are called by `names`.
+std::string BodyText(const EpilogueProgram& program, const std::map<int, std::string>& names);
 // In the device library. `f32`: of a result that is stored in f32.
 const char* ActivationName(Activation activation, bool f32);
 // The header that a source with programs includes besides the dataflow's.

@@ -340,13 +340,16 @@ std::string ReturnText(const EpilogueProgram& program, const std::vector<std::st
   return writer.Return(Unrounded(program));
 }
 
-std::string PairText(const EpilogueProgram& program, const std::string& name) {
+std::string BodyText(const EpilogueProgram& program, const std::map<int, std::string>& names) {
   ProgramWriter writer(program);
-  writer.Name(LeafAt(program, LeafKind::kValue), "y");
-  writer.Name(LeafAt(program, LeafKind::kUp), "up");
-  return absl::StrCat("struct ", name,
-                      " {\n  static SINTER_DEVICE float apply(float y, float up) {\n",
-                      writer.Return(Unrounded(program)), "  }\n};\n");
+  for (size_t i = 0; i < program.leaves.size(); ++i) {
+    const auto input = static_cast<int>(i);
+    const LeafKind kind = program.leaves[i];
+    writer.Name(program.body->input(input), kind == LeafKind::kValue ? "y"
+                                            : kind == LeafKind::kUp  ? "up"
+                                                                     : names.at(input));
+  }
+  return writer.Return(Unrounded(program));
 }
 
 const char* ActivationName(Activation activation, bool f32) {

@@ -214,12 +214,16 @@ class Lister {
         ? Pointer("ends", ids, Kind::kRead, DType::kS32, {{p.experts, p.id_stride}})
         : Pointer("ids", ids, Kind::kRead, DType::kS32, of_slots(p.id_stride, p.id_slot_stride));
     if (p.HasScales()) GroupedScaleTouches(p, rows);
-    if (p.has_bias) {
-      Pointer("bias", Next(), Kind::kRead, p.bias, {{columns, 1}, {p.experts, p.bias_stride}});
-    }
-    if (p.has_factor) {
-      Pointer("factor", Next(), Kind::kRead, p.factor,
-              of_slots(p.factor_stride, p.factor_slot_stride));
+    for (const int input : p.OperandInputs()) {
+      const GroupedLeaf& leaf = p.LeafOf(input);
+      std::vector<Digit> digits = {
+          {p.n, leaf.column}, {slots, leaf.slot}, {rows, leaf.row}, {p.experts, leaf.expert}};
+      for (const int other : p.LeafInputs()) {  // of one operand, up's columns may follow
+        if (p.LeafOf(other).operand == leaf.operand && p.LeafOf(other).offset > 0) {
+          digits.push_back({2, p.LeafOf(other).offset});
+        }
+      }
+      Pointer("leaf", Next(), Kind::kRead, p.program.TypeOf(input), digits);
     }
     if (p.quantizer.present) {
       Pointer("scale_out", Next(), Kind::kWrite, DType::kF32,

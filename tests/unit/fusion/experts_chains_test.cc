@@ -122,10 +122,8 @@ TEST(ExpertsByEnds, APairItsWeightsAndItsCastAreOneKernel) {
     ASSERT_EQ(GroupedOf(plan).size(), 1u);
     const GroupedProduct& p = GroupedOf(plan)[0]->code.problem;
     EXPECT_TRUE(p.by_ends);
-    EXPECT_EQ(p.gate, GroupedGate::kGateFirst);
-    EXPECT_EQ(p.act, Activation::kSilu);
-    EXPECT_TRUE(p.has_factor);
-    EXPECT_EQ(p.factor_on_sums, on_sums);
+    EXPECT_EQ(p.pair, GroupedPair::kHalves);
+    EXPECT_TRUE(p.Reads(LeafKind::kRow));
     EXPECT_EQ(p.result, DType::kBF16);
     EXPECT_NE(GroupedOf(plan)[0]->code.schedule.ToString(false), "dots") << "tensor cores take it";
   }

@@ -5,6 +5,7 @@
 #include "src/fusion/product_runs.h"
 #include "src/fusion/stitch/stitch_graph.h"
 #include "src/grouped/grouped.h"
+#include "tests/support/grouped_ends.h"
 #include "tests/support/read_chain.h"
 
 namespace sinter {
@@ -24,9 +25,9 @@ TEST(GroupedPlans, AGatedFfnIsTwoProductsAndASum) {
     ASSERT_EQ(plan.kernels.size(), 3u) << plan.ToText();
     const std::vector<const GroupedSpec*> grouped = GroupedOf(plan);
     ASSERT_EQ(grouped.size(), 2u);
-    EXPECT_NE(grouped[0]->code.problem.gate, GroupedGate::kNone);
+    EXPECT_TRUE(grouped[0]->code.problem.IsPair());
     EXPECT_NE(grouped[0]->code.problem.result, DType::kF32);
-    EXPECT_TRUE(grouped[1]->code.problem.has_factor);
+    EXPECT_TRUE(grouped[1]->code.problem.Reads(LeafKind::kRow));
     EXPECT_TRUE(grouped[1]->code.problem.slot_rows);
     EXPECT_EQ(grouped[1]->code.problem.result, grouped[0]->code.problem.result) << "of each term";
     EXPECT_NE(grouped[0]->code.schedule.ToString(false), "dots") << "tensor cores take it";
@@ -42,17 +43,18 @@ TEST(GroupedPlans, AGatedFfnOfCodesIsTwoProductsASumAndMaybeAQuantiser) {
     const Plan plan = ExpectPlans(
         TextChain(absl::StrCat("scaled_grouped_gated_ffn m=M experts=5 top=3 act=silu ", form)));
     const bool groups = absl::StrContains(form, "quantize=group");
-    ASSERT_EQ(plan.kernels.size(), groups ? 3u : 4u) << plan.ToText();
+    ASSERT_EQ(plan.kernels.size(), groups || absl::StrContains(form, "static") ? 3u : 4u)
+        << plan.ToText();
     const std::vector<const GroupedSpec*> grouped = GroupedOf(plan);
     ASSERT_EQ(grouped.size(), 2u);
     for (const GroupedSpec* spec : grouped) {
       EXPECT_TRUE(spec->code.problem.HasScales());
       EXPECT_EQ(spec->code.problem.weights, DType::kE4M3);
     }
-    EXPECT_NE(grouped[0]->code.problem.gate, GroupedGate::kNone);
+    EXPECT_TRUE(grouped[0]->code.problem.IsPair());
     EXPECT_EQ(grouped[0]->code.problem.quantizer.present, groups);
     EXPECT_EQ(grouped[0]->code.problem.quantizer.ue8m0, absl::StrContains(form, "ue8m0"));
-    EXPECT_TRUE(grouped[1]->code.problem.has_factor);
+    EXPECT_TRUE(grouped[1]->code.problem.Reads(LeafKind::kRow));
     EXPECT_TRUE(grouped[1]->code.problem.slot_rows);
     EXPECT_EQ(grouped[1]->code.problem.result, DType::kBF16) << "of each term";
   }
@@ -118,11 +120,12 @@ TEST(GroupedPlans, BiasesAndColumnsInTurnsAreTaken) {
       ASSERT_EQ(plan.kernels.size(), 2u) << plan.ToText();
       const std::vector<const GroupedSpec*> grouped = GroupedOf(plan);
       ASSERT_EQ(grouped.size(), 2u);
-      EXPECT_EQ(grouped[0]->code.problem.gate,
-                first == 0 ? GroupedGate::kInTurnsGateFirst : GroupedGate::kInTurnsUpFirst);
+      EXPECT_EQ(grouped[0]->code.problem.pair, GroupedPair::kInTurns);
       for (const GroupedSpec* spec : grouped) {
-        EXPECT_TRUE(spec->code.problem.has_bias);
-        EXPECT_EQ(spec->code.problem.bias, bias_type);
+        const GroupedProduct& p = spec->code.problem;
+        ASSERT_EQ(p.OperandInputs().size(), 1u) << "gate and up read one matrix";
+        EXPECT_EQ(p.LeafInputs().size(), p.IsPair() ? 2u : 1u);
+        EXPECT_EQ(p.program.TypeOf(p.OperandInputs()[0]), bias_type);
       }
     }
   }
@@ -140,7 +143,7 @@ TEST(GroupedPlans, AnyElementWiseProgramOfGateAndUpIsTaken) {
     const GroupedProduct& p = GroupedOf(plan)[0]->code.problem;
     EXPECT_TRUE(p.program.present());
     EXPECT_EQ(p.n, 24);
-    EXPECT_EQ(p.gate, in_turns ? GroupedGate::kInTurnsGateFirst : GroupedGate::kGateFirst);
+    EXPECT_EQ(p.pair, in_turns ? GroupedPair::kInTurns : GroupedPair::kHalves);
     ByteWriter w_bytes;
     p.Write(w_bytes);
     const std::string bytes = w_bytes.Take();
@@ -150,13 +153,65 @@ TEST(GroupedPlans, AnyElementWiseProgramOfGateAndUpIsTaken) {
   }
 }
 
-// Rows of another matrix's ids, or of a matrix of other extents, are added by another kernel.
+// Ends of chains that one kernel computes with the product (tests/support/grouped_ends.h).
+TEST(GroupedPlans, AnyElementWiseEndIsOneKernelWithItsProduct) {
+  for (const testing::GroupedEndCase& one : testing::GroupedEndCases()) {
+    SCOPED_TRACE(one.name);
+    const Plan plan = ExpectPlans(one.Make(5, 2, 24, 16));
+    ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
+    ASSERT_EQ(GroupedOf(plan).size(), 1u);
+    const GroupedProduct& p = GroupedOf(plan)[0]->code.problem;
+    for (const LeafKind kind : one.reads) EXPECT_TRUE(p.Reads(kind)) << p.ToString();
+    EXPECT_EQ(p.LeafInputs().size(), one.leaves) << p.ToString();
+    ByteWriter w;
+    p.Write(w);
+    const std::string bytes = w.Take();
+    ByteReader r(bytes);
+    EXPECT_TRUE(Got(GroupedProduct::Read(r)) == p);
+  }
+}
+
+// Fewer bytes are stored rather than more ops taken along; all of an output is taken.
+TEST(GroupedPlans, AnEndOfFewerBytesIsTaken) {
+  const char* const text =
+      "x: bf16[M,16]; ids: s32[M,2]; w: const bf16[5,24,16]; f: f32[M,2];"
+      "y = f32(bf16(grouped(x, w.T, ids))) * spread(reshape(f, [M,2,1]), [M,2,24]); out $0";
+  for (const bool summed : {true, false}) {
+    const Plan plan = ExpectPlans(ReadChain(text, summed ? "sum(y, 1)" : "y"));
+    EXPECT_EQ(GroupedOf(plan).at(0)->code.problem.result, summed ? DType::kBF16 : DType::kF32);
+    EXPECT_EQ(plan.kernels.size(), summed ? 2u : 1u) << plan.ToText();
+  }
+}
+
+// A matrix that the result overwrites is read by the kernel that stores it only where no other
+// block reads it: planning takes an earlier end.
+TEST(GroupedPlans, AMatrixThatTheResultOverwritesIsAddedByAnotherKernel) {
+  const Plan plan =
+      ExpectPlans(ReadChain("x: bf16[M,16]; ids: s32[M,2]; w: const bf16[5,8,16]; r: f32[M,2,8];"
+                            "out grouped(x, w.T, ids) + r over r"));
+  ASSERT_EQ(GroupedOf(plan).size(), 1u);
+  EXPECT_FALSE(GroupedOf(plan)[0]->code.problem.Reads(LeafKind::kMatrix));
+}
+
+// Codes by one scale are an element-wise end; by scales of groups, the kernel's quantiser.
+TEST(GroupedPlans, CodesOfAGivenScaleAreStoredByTheirProduct) {
+  const Plan plan = ExpectPlans(TextChain(
+      "scaled_grouped_gated_ffn m=M experts=5 top=3 act=silu n=32 k=48 l=40 scales=tensor "
+      "quantize=static"));
+  EXPECT_EQ(plan.kernels.size(), 3u) << plan.ToText();
+  const GroupedProduct& p = GroupedOf(plan).at(0)->code.problem;
+  EXPECT_EQ(p.result, DType::kE4M3);
+  EXPECT_FALSE(p.quantizer.present);
+  EXPECT_TRUE(p.program.for_codes);
+}
+
+// Rows that other ids name of a matrix are a matrix of the result's extents to its kernel.
 TEST(GroupedPlans, RowsThatOtherIdsNameAreNoBias) {
   const Plan plan = ExpectPlans(ReadChain(
       "x: bf16[M,16]; ids, others: s32[M,2]; w: const bf16[5,8,16]; rows: const f32[5,8]; "
       "y = grouped(x, w.T, ids); out y + gather(rows, others)"));
   ASSERT_EQ(GroupedOf(plan).size(), 1u);
-  EXPECT_FALSE(GroupedOf(plan)[0]->code.problem.has_bias);
+  EXPECT_FALSE(GroupedOf(plan)[0]->code.problem.Reads(LeafKind::kColumn));
 }
 
 // Router, experts and residual are one chain: ids and weights are computed.
@@ -198,7 +253,7 @@ TEST(GroupedPlans, AHalfThatIsGivenOutIsNoPair) {
       ReadChain("x: bf16[M,16]; ids: s32[M,2]; w: const bf16[5,16,16]; y = grouped(x, w.T, ids); "
                 "gate = y[:, 0:2, 0:8]; up = y[:, 0:2, 8:16]; out swiglu(gate, up), gate"));
   ASSERT_EQ(GroupedOf(plan).size(), 1u);
-  EXPECT_EQ(GroupedOf(plan)[0]->code.problem.gate, GroupedGate::kNone);
+  EXPECT_FALSE(GroupedOf(plan)[0]->code.problem.IsPair());
 }
 
 TEST(GroupedPlans, StridesAndConstantRowsAreTaken) {
@@ -223,9 +278,9 @@ TEST(GroupedPlans, OperandsThatAreGivenOutKeepTheirStrides) {
   EXPECT_EQ(p.row_stride, 24);
   EXPECT_EQ(p.id_stride, 6);
   EXPECT_EQ(p.id_slot_stride, 3);
-  EXPECT_TRUE(p.has_factor);
-  EXPECT_EQ(p.factor_stride, 5);
-  EXPECT_EQ(p.factor_slot_stride, 2);
+  ASSERT_TRUE(p.Reads(LeafKind::kRow));
+  EXPECT_EQ(p.LeafOf(p.LeafInputs()[0]).row, 5);
+  EXPECT_EQ(p.LeafOf(p.LeafInputs()[0]).slot, 2);
 }
 
 // A product's result that is not rounded by the chain lies there as f32 for a grouped product.

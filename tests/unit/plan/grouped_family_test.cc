@@ -2,38 +2,71 @@
 // descriptions.
 #include "src/plan/grouped_family.h"
 
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
 #include "src/plan/kernel_code.h"
 #include "tests/support/test.h"
 
 namespace sinter {
 namespace {
 
+// silu(y) * up, of sums plus biases if `bias` says of which leaves, times a number of each slot if
+// there are `weights`.
+void GiveProgram(bool weights, const std::vector<GroupedLeaf>& biases, GroupedProduct* p) {
+  ChainBuilder b;
+  std::vector<LeafKind> kinds;
+  const auto input = [&](LeafKind kind, DType dtype, const GroupedLeaf& leaf) {
+    kinds.push_back(kind);
+    p->leaves.push_back(leaf);
+    return *b.Input({dtype, {C(2)}});
+  };
+  p->leaves.clear();
+  ValueId sums[] = {input(LeafKind::kValue, DType::kF32, {}),
+                    input(LeafKind::kUp, DType::kF32, {})};
+  for (size_t i = 0; i < biases.size(); ++i) {
+    const ValueId bias = input(LeafKind::kColumn, DType::kBF16, biases[i]);
+    sums[i] = *b.Binary(BinaryKind::kAdd, sums[i], *b.Cast(bias, DType::kF32));
+  }
+  ValueId y = *b.Binary(BinaryKind::kMul, *AddActivation(b, Activation::kSilu, sums[0]), sums[1]);
+  if (weights) {
+    const int operand = biases.empty() ? 0 : 1;
+    const GroupedLeaf of_slots = {.operand = operand, .row = p->slots, .slot = 1};
+    y = *b.Binary(BinaryKind::kMul, y, input(LeafKind::kRow, DType::kF32, of_slots));
+  }
+  const DType stored = p->result == DType::kE4M3 ? DType::kF32 : p->result;
+  EXPECT_TRUE(b.Output(*b.Cast(y, stored)).ok());
+  auto body = std::make_shared<const Chain>(*b.Finish());
+  std::vector<LeafKind> canonical;
+  const std::vector<GroupedLeaf> given = std::exchange(p->leaves, {});
+  for (const int32_t at : body->InputOrder()) {
+    canonical.push_back(kinds[static_cast<size_t>(at)]);
+    p->leaves.push_back(given[static_cast<size_t>(at)]);
+  }
+  p->program = GroupedProgramOf(std::move(body), std::move(canonical), *p);
+}
+
 GroupedProduct PairProduct() {
-  return GroupedProduct{.result = DType::kBF16,
-                        .experts = 16,
-                        .slots = 4,
-                        .n = 96,
-                        .k = 256,
-                        .has_factor = true,
-                        .gate = GroupedGate::kGateFirst,
-                        .act = Activation::kSilu,
-                        .row_stride = 256,
-                        .id_stride = 4,
-                        .id_slot_stride = 1,
-                        .expert_stride = 192 * 256,
-                        .weight_stride = 256,
-                        .factor_stride = 4,
-                        .factor_slot_stride = 1,
-                        .out_stride = 4 * 96,
-                        .out_slot_stride = 96};
+  GroupedProduct p{.result = DType::kBF16,
+                   .experts = 16,
+                   .slots = 4,
+                   .n = 96,
+                   .k = 256,
+                   .pair = GroupedPair::kHalves,
+                   .row_stride = 256,
+                   .id_stride = 4,
+                   .id_slot_stride = 1,
+                   .expert_stride = 192 * 256,
+                   .weight_stride = 256,
+                   .out_stride = 4 * 96,
+                   .out_slot_stride = 96};
+  GiveProgram(true, {}, &p);
+  return p;
 }
 
 GroupedProduct BiasedProduct() {
   GroupedProduct p = PairProduct();
-  p.gate = GroupedGate::kInTurnsUpFirst;
-  p.has_bias = true;
-  p.bias = DType::kBF16;
-  p.bias_stride = 192;
+  p.pair = GroupedPair::kInTurns;
+  GiveProgram(true, {{.expert = 192, .column = 2, .offset = 1}, {.expert = 192, .column = 2}}, &p);
   return p;
 }
 
@@ -53,10 +86,9 @@ GroupedProduct ScaledProduct() {
 
 GroupedProduct QuantizedProduct() {
   GroupedProduct p = ScaledProduct();
-  p.has_factor = false;
-  p.factor_stride = p.factor_slot_stride = 0;
   p.result = DType::kE4M3;
   p.quantizer = {true, false, 1e-10, 0};
+  GiveProgram(false, {}, &p);
   return p;
 }
 
@@ -64,8 +96,8 @@ KernelSpec SpecOf(const GroupedProduct& p, const GroupedSchedule& s) {
   KernelSpec spec{.family = &GroupedFamily()};
   std::vector<BufferPlace> places = {{0, 0}, {1, 256}, {2, 0}};
   if (p.HasScales()) places.insert(places.end(), {{5, 0}, {6, 0}});
-  if (p.has_bias) places.push_back({4, 0});
-  if (p.has_factor) places.push_back({3, 0});
+  if (p.Reads(LeafKind::kColumn)) places.push_back({4, 0});
+  if (p.Reads(LeafKind::kRow)) places.push_back({3, 0});
   if (p.quantizer.present) places.push_back({kWorkspaceBuffer, 1 << 20});
   places.push_back({kWorkspaceBuffer, 65536});
   spec.body = MakeBody(GroupedSpec{{p, s}, places});
@@ -149,8 +181,7 @@ TEST(GroupedFamily, QuantizedResultsHaveScalesOfTheirOwn) {
   EXPECT_TRUE(CheckGroupedSchedule(p, {64, 256, 5, 100, 1}, model).ok());
   EXPECT_TRUE(CheckGroupedSchedule(p, kDots, model).ok());
   for (void (*change)(GroupedProduct*) :
-       {+[](GroupedProduct* p) { p->quantizer.present = false; },
-        +[](GroupedProduct* p) { p->result = DType::kBF16; },
+       {+[](GroupedProduct* p) { p->result = DType::kBF16; },
         +[](GroupedProduct* p) { p->quantizer.eps = 0; }, +[](GroupedProduct* p) { p->n = 96; }}) {
     GroupedProduct bad = p;
     change(&bad);
@@ -200,15 +231,25 @@ TEST(GroupedFamily, ProductsBeyondAChainsBoundsAreNotRead) {
   };
   EXPECT_TRUE(with([](GroupedProduct* p) { p->slots = 32, p->experts = 1024, p->k = 264; }).ok());
   EXPECT_EQ(lost([](GroupedProduct* p) { p->slots = 33; }), "grouped product: slots");
-  EXPECT_TRUE(with([](GroupedProduct* p) { p->by_ends = true, p->slots = 1; }).ok());
+  const auto by_ends = [](GroupedProduct* p) {
+    p->by_ends = true, p->slots = 1;
+    GiveProgram(false, {}, p);
+  };
+  EXPECT_TRUE(with(by_ends).ok());
   EXPECT_EQ(lost([](GroupedProduct* p) { p->by_ends = true; }), "grouped product: slots of ends");
-  EXPECT_TRUE(with([](GroupedProduct* p) { p->factor_on_sums = true; }).ok());
-  EXPECT_EQ(lost([](GroupedProduct* p) {
-              p->factor_on_sums = true;
-              p->gate = GroupedGate::kNone;
-            }),
-            "grouped product: factor");
-  EXPECT_EQ(lost([](GroupedProduct* p) { p->gate = static_cast<GroupedGate>(5); }),
+  EXPECT_EQ(lost([](GroupedProduct* p) { p->by_ends = true, p->slots = 1; }),
+            "grouped product: program")
+      << "its weights have slots";
+  EXPECT_EQ(lost([](GroupedProduct* p) { p->pair = GroupedPair::kNone; }),
+            "grouped product: program");
+  for (void (*change)(GroupedLeaf*) :
+       {+[](GroupedLeaf* leaf) { leaf->operand = 2; }, +[](GroupedLeaf* leaf) { leaf->column = 1; },
+        +[](GroupedLeaf* leaf) { leaf->expert = 1; }}) {
+    GroupedProduct p = PairProduct();
+    change(&p.leaves.back());
+    EXPECT_FALSE(CheckGroupedProgram(p).ok());
+  }
+  EXPECT_EQ(lost([](GroupedProduct* p) { p->pair = static_cast<GroupedPair>(3); }),
             "grouped product: flags");
   EXPECT_EQ(lost([](GroupedProduct* p) { p->experts = 1025; }), "grouped product: experts");
   EXPECT_EQ(lost([](GroupedProduct* p) { p->k = 260; }), "grouped product: k");
@@ -267,9 +308,9 @@ TEST(GroupedFamily, ASpecIsItsProductSchedulesAndPlaces) {
   GroupedSchedule grid = kTiles;
   grid.grid = 3;
   EXPECT_FALSE(spec == SpecOf(PairProduct(), grid));
-  GroupedProduct up_first = PairProduct();
-  up_first.gate = GroupedGate::kUpFirst;
-  EXPECT_FALSE(spec == SpecOf(up_first, kTiles));
+  GroupedProduct in_turns = PairProduct();
+  in_turns.pair = GroupedPair::kInTurns;
+  EXPECT_FALSE(spec == SpecOf(in_turns, kTiles));
 }
 
 TEST(GroupedFamily, LaunchesNameWhatDoesNotFit) {
@@ -294,6 +335,7 @@ TEST(GroupedFamily, EndsOfFixedRowsCountFromTheFirstOne) {
   p.by_ends = true;
   p.slots = p.id_stride = 1;
   p.id_slot_stride = 0;
+  GiveProgram(false, {}, &p);
   EXPECT_EQ(RecipeOf(SpecOf(p, kTiles))->args.back().kind, ArgKind::kFirstRow);
   p.fixed_rows = 40;
   const LaunchRecipe recipe = *RecipeOf(SpecOf(p, kTiles));
@@ -387,16 +429,17 @@ TEST(GroupedFamily, IsDescribed) {
   const KernelDescription told =
       GroupedFamily().Describe(kernel, 64, *BuiltinModel("h200"), BufferNames());
   EXPECT_EQ(told.problem,
-            "grouped product top=4 experts=16 n=96 k=256 pair=gate_up act=silu factor=f32 "
-            "layout=oi dtype=bf16 result=bf16");
+            "grouped product top=4 experts=16 n=96 k=256 pair=halves "
+            "program=mul(mul(mul(y,sigmoid(y)),up),s) of f32 layout=oi dtype=bf16 result=bf16");
   EXPECT_EQ(told.lines[0].second, "#0 bf16[M,256], #1 bf16[16,192,256], #2 s32[M,4], #3 f32[M,4]");
   EXPECT_EQ(told.lines[1].second, "ws+65536 bf16[M,4,96]");
   kernel.spec = SpecOf(BiasedProduct(), kTiles);
   const KernelDescription biased =
       GroupedFamily().Describe(kernel, 64, *BuiltinModel("h200"), BufferNames());
   EXPECT_EQ(biased.problem,
-            "grouped product top=4 experts=16 n=96 k=256 pair=up_gate in turns act=silu bias=bf16 "
-            "factor=f32 layout=oi dtype=bf16 result=bf16");
+            "grouped product top=4 experts=16 n=96 k=256 pair=in turns "
+            "program=mul(mul(mul(y,sigmoid(y)),up),s) of bf16,bf16,f32 layout=oi dtype=bf16 "
+            "result=bf16");
   EXPECT_EQ(biased.lines[0].second,
             "#0 bf16[M,256], #1 bf16[16,192,256], #2 s32[M,4], #4 bf16[16,192], #3 f32[M,4]");
 }

@@ -269,34 +269,35 @@ class Machine {
       sum += GroupedAt(spec, 0, p.rows, row + i) * GroupedAt(spec, 1, p.weights, first + at) *
              GroupedScale(spec, scale, expert, column, i);
     }
-    const size_t bias = p.HasScales() ? 5 : 3;
-    if (p.has_bias) sum += GroupedAt(spec, bias, p.bias, expert * p.bias_stride + column);
     return sum;
   }
 
-  static double Activated(Activation act, double x) {
-    switch (act) {
-      case Activation::kRelu:
-        return std::max(x, 0.0);
-      case Activation::kSilu:
-        return x / (1 + std::exp(-x));
-      case Activation::kGeluErf:
-        return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-      case Activation::kGeluTanh:
-        return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-      default:
-        return x;
-    }
-  }
-
-  static double OfPair(const EpilogueProgram& program, double gate, double up) {
-    float values[2][2];
+  // What the program makes of a slot's sums, `expert` -1 where it has none.
+  double OfProgram(const GroupedSpec& spec, double y, double up, int64_t m, int64_t t,
+                   int64_t expert, int64_t column) {
+    const GroupedProduct& p = spec.code.problem;
+    const EpilogueProgram& program = p.program;
+    if (!program.present()) return y;
+    std::vector<std::vector<uint8_t>> values;
     std::vector<const void*> inputs;
-    for (size_t i = 0; i < 2; ++i) {
-      values[i][0] = values[i][1] =
-          static_cast<float>(program.leaves[i] == LeafKind::kValue ? gate : up);
-      inputs.push_back(values[i]);
+    for (size_t i = 0; i < program.leaves.size(); ++i) {
+      const DType dtype = program.TypeOf(static_cast<int>(i));
+      double value = program.leaves[i] == LeafKind::kUp ? up : y;
+      if (program.leaves[i] > LeafKind::kUp) {
+        const GroupedLeaf& leaf = p.leaves[i];
+        const size_t place = (p.HasScales() ? 5 : 3) + static_cast<size_t>(leaf.operand);
+        value = leaf.expert != 0 && expert < 0
+                    ? 0
+                    : GroupedAt(spec, place, dtype,
+                                m * leaf.row + t * leaf.slot + expert * leaf.expert +
+                                    column * leaf.column + leaf.offset);
+      }
+      values.emplace_back(2 * static_cast<size_t>(SizeOf(dtype)));
+      for (const size_t at : {size_t{0}, values.back().size() / 2}) {
+        Put(dtype, value, &values.back()[at]);
+      }
     }
+    for (const std::vector<uint8_t>& bytes : values) inputs.push_back(bytes.data());
     return (*RunReferenceF64(*program.body, 1, inputs))[0][0];
   }
 
@@ -334,15 +335,10 @@ class Machine {
   void RunGrouped(const GroupedSpec& spec) {
     const GroupedProduct& p = spec.code.problem;
     const BufferPlace& out = spec.places.back();
-    const bool pair = p.gate != GroupedGate::kNone;
-    const bool up_first = p.gate == GroupedGate::kUpFirst || p.gate == GroupedGate::kInTurnsUpFirst;
-    const size_t factor = (p.HasScales() ? 5 : 3) + (p.has_bias ? 1 : 0);
+    const bool pair = p.IsPair();
     for (int64_t slot = 0; slot < p.Rows(m_) * p.slots; ++slot) {
       const int64_t m = slot / p.slots, t = slot % p.slots;
       const int64_t expert = ExpertOf(spec, m, t);
-      const double number = p.has_factor ? GroupedAt(spec, factor, p.factor,
-                                                     m * p.factor_stride + t * p.factor_slot_stride)
-                                         : 1;
       const int64_t row = m * p.row_stride + t * p.row_slot_stride;
       const int64_t scale = m * p.row_scale_stride + t * p.row_scale_slot_stride;
       std::vector<double> results(static_cast<size_t>(p.n));
@@ -352,16 +348,10 @@ class Machine {
           // The columns of W for the first and the second half of a pair.
           const int64_t first = p.HasHalves() || !pair ? j : 2 * j;
           const int64_t second = p.HasHalves() ? j + p.n : 2 * j + 1;
-          x = GroupedSum(spec, row, scale, expert, up_first ? second : first);
-          if (pair) up = GroupedSum(spec, row, scale, expert, up_first ? first : second);
+          x = GroupedSum(spec, row, scale, expert, first);
+          if (pair) up = GroupedSum(spec, row, scale, expert, second);
         }
-        if (p.factor_on_sums) {
-          x *= number;
-          up *= number;
-        }
-        x = p.program.present() ? OfPair(p.program, x, up) : Activated(p.act, x) * (pair ? up : 1);
-        if (!p.factor_on_sums) x *= number;
-        results[static_cast<size_t>(j)] = x;
+        results[static_cast<size_t>(j)] = OfProgram(spec, x, up, m, t, expert, j);
       }
       if (p.quantizer.present) Quantize(spec, slot, &results);
       for (int64_t j = 0; j < p.n; ++j) {
