@@ -228,7 +228,7 @@ def test_plans_of_slots_are_taken_by_another_thread(gpu, need_compiler, store, c
     store.settings = store_module.Settings((8,), "torch", later=(640, 1024), log="server")
     with caplog.at_level(logging.INFO, "server"):
         assert store.find(0, S8, 1).bucket == 8
-        for _ in range(600):
+        for _ in range(1200):
             if store.find(0, S8, 700) is not None and store.find(0, S8, 513) is not None:
                 break
             time.sleep(0.05)
