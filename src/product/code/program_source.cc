@@ -341,15 +341,14 @@ std::string ReturnText(const EpilogueProgram& program, const std::vector<std::st
 }
 
 std::string BodyText(const EpilogueProgram& program, const std::map<int, std::string>& names) {
-  ProgramWriter writer(program);
+  std::vector<std::string> leaves;
   for (size_t i = 0; i < program.leaves.size(); ++i) {
-    const auto input = static_cast<int>(i);
     const LeafKind kind = program.leaves[i];
-    writer.Name(program.body->input(input), kind == LeafKind::kValue ? "y"
-                                            : kind == LeafKind::kUp  ? "up"
-                                                                     : names.at(input));
+    leaves.push_back(kind == LeafKind::kValue ? "y"
+                     : kind == LeafKind::kUp  ? "up"
+                                              : names.at(static_cast<int>(i)));
   }
-  return writer.Return(Unrounded(program));
+  return ReturnText(program, leaves);
 }
 
 const char* ActivationName(Activation activation, bool f32) {
