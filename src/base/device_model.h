@@ -117,6 +117,7 @@ struct DeviceModel {
   double tensor_fp8_flop_per_us = 0;  // the same for e4m3
   double hbm_bytes_per_us = 0;        // read stream, whole chip, every SM reading
   double hbm_idle_loss = 0;    // share of it that is lost for each share of SMs that are idle
+  double hbm_pair_loss = 0;    // extra time of a stream of weights whose blocks share rows in pairs
   double l2_bytes_per_us = 0;  // L2 to all SMs, each reading bytes of its own
   double l2_shared_bytes_per_us = 0;  // the same, all SMs reading the same bytes
   double l2_reader_gain =
@@ -136,6 +137,8 @@ struct DeviceModel {
   int l2_even_blocks = 0;
   double l2_uneven_share = 0;
   double ring_write_share = 0;
+  double half_sector_loss =
+      0;  // extra time of a tile's stores if it ends in the middle of a sector
   double sm_intake_bytes_per_us = 0;         // L2 or HBM to one SM
   double shared_bytes_per_us = 0;            // shared memory of one SM, operand reads
   std::array<double, 5> dsm_bytes_per_us{};  // whole chip, by cluster size
@@ -244,6 +247,7 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("tensor_fp8_flop_per_us", model.tensor_fp8_flop_per_us, 1, 1e15);
   visit("hbm_bytes_per_us", model.hbm_bytes_per_us, 1, 1e12);
   visit("hbm_idle_loss", model.hbm_idle_loss, 0, 1);
+  visit("hbm_pair_loss", model.hbm_pair_loss, 0, 10);
   visit("l2_bytes_per_us", model.l2_bytes_per_us, 1, 1e12);
   visit("l2_shared_bytes_per_us", model.l2_shared_bytes_per_us, 1, 1e12);
   visit("l2_reader_gain", model.l2_reader_gain, 0, 10);
@@ -256,6 +260,7 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("l2_even_blocks", model.l2_even_blocks, 1, 4096);
   visit("l2_uneven_share", model.l2_uneven_share, 1, 10);
   visit("ring_write_share", model.ring_write_share, 0, 1);
+  visit("half_sector_loss", model.half_sector_loss, 0, 10);
   visit("sm_intake_bytes_per_us", model.sm_intake_bytes_per_us, 1, 1e12);
   visit("shared_bytes_per_us", model.shared_bytes_per_us, 1, 1e12);
   visit("dsm_bytes_per_us", model.dsm_bytes_per_us, 1, 1e12);

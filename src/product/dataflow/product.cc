@@ -19,6 +19,7 @@ constexpr int kMostSwappedRows = 256;       // N of wgmma
 constexpr int kNormEndCycles = 250;         // from the last sum of squares to the factor of a row
 
 constexpr int64_t kOneTileRows = 128;
+constexpr int64_t kSectorBytes = 32;  // of a line of L2
 constexpr int kOneBehind = 4;  // stages with which products stay in flight between two of them
 
 absl::Status CheckProduct(const ProductSequence&, const Schedule& s, const ScheduleSizes&) {
@@ -143,6 +144,15 @@ double StagedUs(const MatrixProduct& p, const Schedule& s, const DeviceModel& mo
   return 2 * bytes / model.shared_bytes_per_us;
 }
 
+// Every second tile begins its rows in the middle of a sector, if a tile's columns do not fill
+// whole sectors. Its stores of 64 bytes take three sectors in place of two.
+double HalfSectorUs(const ProductDims& d, int64_t rows, const Schedule& s,
+                    const DeviceModel& model) {
+  const bool whole = int64_t{s.first.block_n} * d.result_bytes % kSectorBytes == 0;
+  if (s.swapped || whole) return 0;
+  return model.half_sector_loss * StoreUs(d, rows, s, s.first, model);
+}
+
 // Over several turns, where rows beyond whole bands are left, wide tiles merge loads only if these
 // are so small a part of all: choices that counted on more took up to 1.3 times as long
 // (docs/lab/narrow-results.md).
@@ -168,6 +178,7 @@ double MergedTiles(const ProductSequence& p, const Schedule& s, const ProductLoa
 LevelTimes ProductTimes(const ProductSequence& p, const Schedule& s, const ProductLoad& load,
                         double stage_bytes, const DeviceModel& model) {
   LevelTimes t = TimesOf(load, s, stage_bytes, model);
+  if (s.share == Share::kRows && !load.windows && !load.codes) t.hbm *= 1 + model.hbm_pair_loss;
   if (p.rows() <= kOneTileRows || load.windows || load.codes) return t;
   const auto steps = static_cast<double>(load.steps);
   t.shared -= (1 - model.ring_write_share) * steps * stage_bytes / model.shared_bytes_per_us;
@@ -202,7 +213,8 @@ Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const Dev
   const ProductLoad load = LoadOf(dims, p, s, s.first, concurrent, model);
   TimeLine line;
   const double norm = p.front().epilogue.norm.has_value() ? kNormEndCycles / model.clock_mhz : 0;
-  const double end = EndUs(dims, p, 0, s, s.first, model) + StagedUs(p[0], s, model) + norm;
+  const double end = EndUs(dims, p, 0, s, s.first, model) + StagedUs(p[0], s, model) +
+                     HalfSectorUs(dims, p.rows(), s, model) + norm;
   line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
   const auto stage_bytes = static_cast<double>(z.stage_bytes);
   const LevelTimes out_of_step = ProductTimes(p, s, load, stage_bytes, model);

@@ -332,6 +332,44 @@ TEST(CostModel, MoreBlocksThanGroupsShareEvenlyTakeLongerFromL2) {
   EXPECT_EQ(l2_us(22, 12, 1.25), l2_us(22, 12, 1));
 }
 
+// A block of a pair refills a stage when both have read it, and their weights come apart.
+TEST(CostModel, PairsThatShareRowsStreamWeightsSlower) {
+  const auto hbm_us = [](Share share, double loss) {
+    DeviceModel model = *BuiltinModel("h200");
+    model.hbm_pair_loss = loss;
+    const ProductSequence p = MakeSequence(64, MakeProduct(4096, 4096));
+    return Predict(p,
+                   {.dataflow = Dataflow::kProduct,
+                    .block_m = 64,
+                    .block_k = 128,
+                    .stages = 6,
+                    .cluster = share == Share::kNone ? 1 : 2,
+                    .share = share,
+                    .grid = 128,
+                    .first = {32, 1}},
+                   model)
+        .hbm_us;
+  };
+  EXPECT_DOUBLE_EQ(hbm_us(Share::kRows, 0.25), 1.25 * hbm_us(Share::kRows, 0));
+  EXPECT_EQ(hbm_us(Share::kNone, 0.25), hbm_us(Share::kNone, 0));
+}
+
+// 120 columns of bf16 are 7.5 sectors, 112 are 7.
+TEST(CostModel, TilesThatEndWithinASectorStoreSlower) {
+  const auto total_us = [](int columns, double loss, bool swapped) {
+    DeviceModel model = *BuiltinModel("h200");
+    model.half_sector_loss = loss;
+    const ProductSequence p = MakeSequence(512, MakeProduct(3360, 1024));
+    Schedule s{.dataflow = Dataflow::kProduct, .block_m = 128, .warpgroups_m = 2};
+    s.stages = 4, s.grid = 112, s.first = {columns, 1};
+    if (swapped) s.swapped = true, s.warpgroups_m = 1, s.block_m = columns, s.first = {64, 1};
+    return Predict(p, s, model).total_us;
+  };
+  EXPECT_GT(total_us(120, 1, false), 1.01 * total_us(120, 0, false));
+  EXPECT_EQ(total_us(112, 1, false), total_us(112, 0, false));
+  EXPECT_EQ(total_us(120, 1, true), total_us(120, 0, true));
+}
+
 TEST(CostModel, EndsOfThreeWarpgroupsFollowOneAnother) {
   const DeviceModel model = *BuiltinModel("h200");
   const ProductSequence p = MakeSequence(1024, MakeProduct(768, 512, Activation::kGeluErf));
