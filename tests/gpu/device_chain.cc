@@ -23,9 +23,12 @@ absl::StatusOr<std::unique_ptr<DeviceChain>> DeviceChain::Make(const Ports& port
                                                                const Chain& chain, int64_t rows,
                                                                uint64_t seed) {
   std::unique_ptr<DeviceChain> made(new DeviceChain(ports, chain, rows));
-  const bool grouped = std::any_of(chain.ops().begin(), chain.ops().end(),
-                                   [](const Op& op) { return op.kind == OpKind::kGroupedMatmul; });
-  if (!grouped) {
+  const bool of_own_families =
+      std::any_of(chain.ops().begin(), chain.ops().end(), [](const Op& op) {
+        const bool four_bits = op.kind == OpKind::kInput && op.type.dtype == DType::kS8;
+        return four_bits || op.kind == OpKind::kGroupedMatmul;
+      });
+  if (!of_own_families) {
     SINTER_ASSIGN_OR_RETURN(made->matched_, MatchProducts(made->chain_, 0, true));
   }
   SINTER_RETURN_IF_ERROR(made->Upload(seed));
