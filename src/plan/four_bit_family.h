@@ -54,10 +54,7 @@ class FourBitKernels : public OwnKernels<FourBitCode> {
     const int64_t rows = p.Rows(bucket), groups = product.k / w.group;
     std::vector<KernelBuffer> list;
     const auto add = [&](DType dtype, const std::string& dims, int64_t elements, bool of_m) {
-      const BufferPlace& at = places[list.size()];
-      list.push_back({at.buffer, at.offset_bytes, absl::StrCat(NameOf(dtype), "[", dims, "]"),
-                      elements * SizeOf(dtype), list.size() + 1 == places.size(),
-                      of_m && p.fixed_rows == 0});
+      AddBuffer(places, dtype, dims, elements, of_m && p.fixed_rows == 0, &list);
     };
     const auto add_each = [&](DType dtype, int64_t columns) {
       for (int i = 0; i < product.Width(); ++i) {

@@ -56,10 +56,7 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
     const int64_t rows = p.Rows(bucket), slots = rows * p.slots;
     std::vector<KernelBuffer> list;
     const auto add = [&](DType dtype, const std::string& dims, int64_t elements, bool of_m) {
-      const BufferPlace& at = places[list.size()];
-      list.push_back({at.buffer, at.offset_bytes, absl::StrCat(NameOf(dtype), "[", dims, "]"),
-                      elements * SizeOf(dtype), list.size() + 1 == places.size(),
-                      of_m && p.fixed_rows == 0});
+      AddBuffer(places, dtype, dims, elements, of_m && p.fixed_rows == 0, &list);
     };
     const std::string of_slots = p.by_ends ? m : absl::StrCat(m, ",", p.slots);
     add(p.rows, absl::StrCat(p.slot_rows ? of_slots : m, ",", p.k),

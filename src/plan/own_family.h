@@ -44,6 +44,16 @@ class OwnKernels : public KernelFamily {
   // The problem from which source is made: without the values that a launch passes.
   virtual absl::StatusOr<Problem> ProblemOfCode(const Problem& problem) const { return problem; }
 
+  // Adds the buffer of the next place to `list`. The last place is the result. `dims`: "M,1024";
+  // `of_m`: it has rows of M.
+  static void AddBuffer(const std::vector<BufferPlace>& places, DType dtype,
+                        const std::string& dims, int64_t elements, bool of_m,
+                        std::vector<KernelBuffer>* list) {
+    const BufferPlace& at = places[list->size()];
+    list->push_back({at.buffer, at.offset_bytes, absl::StrCat(NameOf(dtype), "[", dims, "]"),
+                     elements * SizeOf(dtype), list->size() + 1 == places.size(), of_m});
+  }
+
   static std::string BytesOf(const Schedule& schedule) {
     ByteWriter w;
     schedule.Write(w);
