@@ -36,7 +36,7 @@ std::vector<int> LongAxes(const std::vector<Dim>& dims) {
 struct GroupedEndFinder::Place {
   enum Axis { kRow, kSlot, kColumn, kExpert };
   ValueId value = -1;
-  std::array<int, 4> axes = {-1, -1, -1, -1};  // by Axis: that of the value; -1: all are one
+  std::array<int, 4> axes = {-1, -1, -1, -1};  // by Axis: the value's axis; -1: all are one
 };
 
 GroupedEndFinder::GroupedEndFinder(const Chain& chain, const Users& users, ValueId product,
@@ -57,7 +57,7 @@ GroupedEndFinder::GroupedEndFinder(const Chain& chain, const Users& users, Value
   }
 }
 
-// Whether its columns are those of a half of the product's.
+// Whether its extents are the product's, with half of the columns.
 bool GroupedEndFinder::HasHalf(ValueId id) const {
   std::vector<Dim> dims = chain_.op(product_).type.dims;
   dims.back() = Dim::Constant(columns_ / 2);
@@ -101,7 +101,7 @@ absl::Status GroupedEndFinder::Collect(ValueId id, const std::vector<bool>& clai
   const Op& op = chain_.op(id);
   const int half = HalfAt(id, found->pair == GroupedPair::kInTurns);
   if (claimed[AsIndex(id)] || (half < 0 && !IsElementWise(op))) {
-    return Invalid(NameOfValue(chain_, id), " is no element-wise op of a grouped product");
+    return Invalid(NameOfValue(chain_, id), " is not an element-wise op of a grouped product");
   }
   if (half >= 0) halves->insert(half);
   for (const ValueId operand : op.operands) {
@@ -233,7 +233,7 @@ absl::StatusOr<GroupedEnd> GroupedEndFinder::At(ValueId end, DType result,
   p.n = pair ? columns_ / 2 : columns_;
   p.result = result;
 
-  // What is made of all columns is made twice in a pair, of each half: value `id` of half h is
+  // In a pair, an op on all columns is computed twice, once for each half: value `id` of half h is
   // id + (h + 1) * all.
   const auto all = static_cast<ValueId>(made_.size());
   const auto op_at = [&](ValueId at) {

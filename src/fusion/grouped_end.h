@@ -25,7 +25,7 @@ struct GroupedEnd {
   std::vector<ValueId> operands;    // that the leaves read, by number
 };
 
-// Of the grouped_matmul `product` of a chain, which outlives it, as `users`.
+// Finds ends of the grouped_matmul `product`. The chain and `users` must outlive the finder.
 class GroupedEndFinder {
  public:
   // The strides of a value in memory, in elements, or why a kernel cannot read it.

@@ -14,14 +14,15 @@ namespace sinter::testing {
 
 struct GroupedEndCase {
   const char* name;
-  const char* end;  // what is given out of y; of gate and up, if W has the columns of a pair
+  const char*
+      end;  // the output, computed from y, or from gate and up if W has the columns of a pair
   std::vector<LeafKind> reads;
-  size_t leaves;           // inputs of the program that are no sums
+  size_t leaves;           // inputs of the program except sums
   const char* sum = "xw";  // y, or both halves
 
-  // x[M, k] by w[experts, columns, k] of ids[M, top], which is xw, n columns of the result. Beside
-  // them: r[M, top, n], bias[experts, columns] of the ids, v[n], weight[M, top] and each[experts]
-  // of the ids, one number s; all but r are spread.
+  // x[M, k] by w[experts, columns, k] of ids[M, top], which is xw, n columns of the result. Other
+  // operands: r[M, top, n], bias[experts, columns] of the ids, v[n], weight[M, top] and
+  // each[experts] of the ids, one number s; all but r are spread.
   Chain Make(int experts, int top, int n, int k) const {
     const std::string of = absl::StrCat(sum, " ", end);
     const auto has = [&](const char* name) { return absl::StrContains(of, name); };
