@@ -209,7 +209,7 @@ def test_vllms_experts_are_taken_into_its_output(triton_experts, plans, caplog):
             for positional in (False, True):
                 found, wanted = applied(experts, positional)
                 assert near(found, wanted) and experts.own_calls == 0
-    lines = [record.getMessage() for record in caplog.records]
+    lines = [record.getMessage() for record in caplog.records if record.name == sinter_vllm.LOGGER]
     assert len(lines) == 1 and "vLLM's experts, 6 of 24 x 64, for up to 64 rows" in lines[0] and sinter.torch.counts().layers == 2
     assert plans.calls == [((12, 64), servers.EXPERTS_ROWS)] * 4
 
