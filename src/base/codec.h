@@ -109,7 +109,7 @@ class ByteWriter {
     } else if constexpr (std::is_integral_v<T>) {
       I64(v);
     } else {
-      std::apply(*this, v.Fields());
+      v.WithFields(*this);
     }
   }
   template <typename T, size_t n>
@@ -191,7 +191,7 @@ class ByteReader {
     } else if constexpr (std::is_integral_v<T>) {
       v = static_cast<T>(I64());
     } else {
-      std::apply(*this, v.Fields());
+      v.WithFields(*this);
     }
   }
   template <typename T, size_t n>

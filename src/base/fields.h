@@ -12,20 +12,35 @@
 #define SINTER_SRC_BASE_FIELDS_H_
 
 #include <algorithm>
-#include <tuple>
+#include <type_traits>
 
 #include "absl/strings/string_view.h"
 
 // Does not compile unless it names as many fields as the struct has: the structured binding in
-// EveryFieldIsNamed counts them.
-#define SINTER_FIELDS(Self, ...)                                                            \
-  auto Fields() const { return std::tie(__VA_ARGS__); }                                     \
-  auto Fields() { return std::tie(__VA_ARGS__); }                                           \
-  static void EveryFieldIsNamed(const Self& self) {                                         \
-    [[maybe_unused]] const auto& [__VA_ARGS__] = self;                                      \
-  }                                                                                         \
-  friend bool operator==(const Self& a, const Self& b) { return a.Fields() == b.Fields(); } \
-  friend bool operator!=(const Self& a, const Self& b) { return !(a == b); }                \
+// EveryFieldIsNamed counts them. The rest are templates: a file that includes the struct and does
+// not compare it compiles none of it.
+#define SINTER_FIELDS(Self, ...)                                                         \
+  template <typename Visitor>                                                            \
+  decltype(auto) WithFields(Visitor&& visit) const {                                     \
+    return visit(__VA_ARGS__);                                                           \
+  }                                                                                      \
+  template <typename Visitor>                                                            \
+  decltype(auto) WithFields(Visitor&& visit) {                                           \
+    return visit(__VA_ARGS__);                                                           \
+  }                                                                                      \
+  static void EveryFieldIsNamed(const Self& self) {                                      \
+    [[maybe_unused]] const auto& [__VA_ARGS__] = self;                                   \
+  }                                                                                      \
+  template <typename Other,                                                              \
+            std::enable_if_t<std::is_convertible_v<const Other&, const Self&>, int> = 0> \
+  friend bool operator==(const Self& a, const Other& b) {                                \
+    return ::sinter::SameFields<Self>(a, b);                                             \
+  }                                                                                      \
+  template <typename Other,                                                              \
+            std::enable_if_t<std::is_convertible_v<const Other&, const Self&>, int> = 0> \
+  friend bool operator!=(const Self& a, const Other& b) {                                \
+    return !::sinter::SameFields<Self>(a, b);                                            \
+  }                                                                                      \
   static constexpr char kFieldNames[] = #__VA_ARGS__
 
 namespace sinter {
@@ -41,7 +56,14 @@ inline absl::string_view TakeFieldName(absl::string_view* names) {
 template <typename Struct, typename Visitor>
 void ForEachField(Struct& of, Visitor&& visit) {
   absl::string_view names = Struct::kFieldNames;
-  std::apply([&](auto&... fields) { (visit(TakeFieldName(&names), fields), ...); }, of.Fields());
+  of.WithFields([&](auto&... fields) { (visit(TakeFieldName(&names), fields), ...); });
+}
+
+template <typename Struct>
+bool SameFields(const Struct& a, const Struct& b) {
+  return a.WithFields([&](const auto&... of_a) {
+    return b.WithFields([&](const auto&... of_b) { return ((of_a == of_b) && ...); });
+  });
 }
 
 }  // namespace sinter

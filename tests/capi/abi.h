@@ -2,10 +2,9 @@
 #ifndef SINTER_TESTS_CAPI_ABI_H_
 #define SINTER_TESTS_CAPI_ABI_H_
 
-#include <regex>
-
 #include "sinter/sinter.h"
 #include "sinter/sinter_experimental.h"
+#include "tests/support/regular.h"
 #include "tests/support/test.h"
 
 namespace sinter_test {
@@ -42,9 +41,8 @@ struct Result {
 
 // The number of the op that the message names first; -1: none.
 inline int32_t OpInMessage(const std::string& message) {
-  std::smatch found;
-  static const std::regex* const op = new std::regex("\\bop ([0-9]{1,7})\\b");
-  return std::regex_search(message, found, *op) ? std::stoi(found[1]) : -1;
+  const auto found = sinter::Matches(message, "\\bop ([0-9]{1,7})\\b");
+  return found.empty() ? -1 : std::stoi(found[0][1]);
 }
 
 // Reads the fields; that they are what the message says is checked for every error of every test.

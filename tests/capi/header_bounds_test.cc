@@ -1,5 +1,7 @@
 // The headers tell the library's bounds: each is read from the header's
 // text, then tried through the ABI, at the bound and one past it.
+#include "absl/strings/ascii.h"
+#include "absl/strings/strip.h"
 #include "src/base/dtype.h"
 #include "src/engine/engine.h"
 #include "src/reference/compare.h"
@@ -11,35 +13,34 @@ namespace {
 // All headers of include/sinter as one line of single blanks, without comment marks.
 const std::string& Header() {
   static const std::string* const text = [] {
-    std::string raw;
+    std::string words;
     std::set<std::filesystem::path> headers;
     for (const auto& entry : std::filesystem::directory_iterator("include/sinter")) {
       if (entry.path().extension() == ".h") headers.insert(entry.path());
     }
     for (const std::filesystem::path& header : headers) {
       std::ifstream file(header);
-      raw.append(std::istreambuf_iterator<char>(file), {});
+      for (std::string line; std::getline(file, line);) {
+        line = absl::StrReplaceAll(line, {{"/*", " "}, {"*/", " "}});
+        absl::string_view rest = absl::StripLeadingAsciiWhitespace(line);
+        absl::ConsumePrefix(&rest, "*");
+        absl::StrAppend(&words, rest, " ");
+      }
     }
-    const std::string words = std::regex_replace(raw, std::regex("/\\*|\\*/|\n *\\*"), " ");
-    return new std::string(std::regex_replace(words, std::regex("\\s+"), " "));
+    absl::RemoveExtraAsciiWhitespace(&words);
+    return new std::string(words);
   }();
   return *text;
 }
 
 // The text that group 1 of `pattern` matches; it must occur once.
 std::string Told(const std::string& pattern) {
-  const std::regex regex(pattern);
-  std::sregex_iterator found(Header().begin(), Header().end(), regex);
-  if (found == std::sregex_iterator()) {
-    ADD_FAILURE() << "the header does not say: " << pattern;
-    return "0";
-  }
-  const std::string text = (*found)[1];
-  EXPECT_EQ(++found, std::sregex_iterator()) << "the header says it twice: " << pattern;
-  return text;
+  const std::vector<sinter::Match> found = sinter::Matches(Header(), pattern);
+  EXPECT_EQ(found.size(), 1u) << "times that the headers say: " << pattern;
+  return found.empty() ? "0" : found[0][1];
 }
 
-constexpr char kNumber[] = "([0-9]+(?:\\^[0-9]+)?(?: - 1)?)";
+constexpr char kNumber[] = "([0-9]+(\\^[0-9]+)?( - 1)?)";
 
 // "64", "2^40" or "2^31 - 1".
 int64_t NumberOf(const std::string& text) {

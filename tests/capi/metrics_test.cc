@@ -28,13 +28,11 @@ bool IsOf(const std::string& name, const std::string& family, const Family& of) 
 // The samples of a histogram: for each set of labels the buckets ascend to +Inf, which is the
 // count.
 void ExpectHistogram(const std::string& name, const Family& family) {
-  static const std::regex kBucket("(?:(.*),)?le=\"([^\"]+)\"");
   std::map<std::string, std::map<double, double>> buckets;
   for (const auto& [labels, value] : family.samples) {
-    std::smatch match;
-    if (std::regex_match(labels, match, kBucket)) {
-      buckets[match[1]][match[2] == "+Inf" ? HUGE_VAL : std::stod(match[2])] = value;
-    }
+    const sinter::Match match = sinter::WholeMatch(labels, "((.*),)?le=\"([^\"]+)\"");
+    if (match.empty()) continue;
+    buckets[match[2]][match[3] == "+Inf" ? HUGE_VAL : std::stod(match[3])] = value;
   }
   EXPECT_FALSE(buckets.empty()) << name;
   for (const auto& [labels, counts] : buckets) {
@@ -53,33 +51,33 @@ void ExpectHistogram(const std::string& name, const Family& family) {
 // family and each sample once, names, labels and numbers as the format spells them, a line end
 // last.
 std::map<std::string, Family> Parse(const std::string& text) {
-  static const std::regex kHelp("# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) (.+)");
-  static const std::regex kType("# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (counter|gauge|histogram)");
-  static const std::regex kSample(
-      "([a-zA-Z_:][a-zA-Z0-9_:]*)"
-      "(?:\\{([a-zA-Z_][a-zA-Z0-9_]*=\"[^\"\\\\]*\"(?:,[a-zA-Z_][a-zA-Z0-9_]*=\"[^\"\\\\]*\")*)\\})"
-      "?"
-      " ([0-9]+(?:\\.[0-9]+)?(?:e[+-][0-9]+)?)");
+  const std::string kName = "[a-zA-Z_:][a-zA-Z0-9_:]*";
+  const std::string kLabel = "[a-zA-Z_][a-zA-Z0-9_]*=\"[^\"\\]*\"";
+  const std::string kNumber = "[0-9]+(\\.[0-9]+)?(e[+-][0-9]+)?";
+  const std::string kHelp = "# HELP (" + kName + ") (.+)";
+  const std::string kType = "# TYPE (" + kName + ") (counter|gauge|histogram)";
+  const std::string kSample =
+      "(" + kName + ")(\\{(" + kLabel + "(," + kLabel + ")*)\\})? (" + kNumber + ")";
   std::map<std::string, Family> families;
   std::string current;
   EXPECT_EQ(text.back(), '\n');
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    std::smatch match;
-    if (std::regex_match(line, match, kHelp)) {
+    sinter::Match match;
+    if (match = sinter::WholeMatch(line, kHelp); !match.empty()) {
       current = match[1];
       EXPECT_TRUE(families.emplace(current, Family{"", match[2], {}}).second) << line;
-    } else if (std::regex_match(line, match, kType)) {
+    } else if (match = sinter::WholeMatch(line, kType); !match.empty()) {
       EXPECT_EQ(match[1], current);
       EXPECT_TRUE(families[current].type.empty() && families[current].samples.empty()) << line;
       families[current].type = match[2];
-    } else if (std::regex_match(line, match, kSample)) {
+    } else if (match = sinter::WholeMatch(line, kSample); !match.empty()) {
       Family& family = families[current];
       EXPECT_TRUE(IsOf(match[1], current, family)) << line;
-      const std::string suffix = match[1].str().substr(current.size());
+      const std::string suffix = match[1].substr(current.size());
       const bool plain = suffix.empty() || suffix == "_bucket";
-      const std::string labels = plain ? match[2].str() : suffix + " " + match[2].str();
-      EXPECT_TRUE(family.samples.emplace(labels, std::stod(match[3])).second) << line;
+      const std::string labels = plain ? match[3] : suffix + " " + match[3];
+      EXPECT_TRUE(family.samples.emplace(labels, std::stod(match[5])).second) << line;
     } else {
       ADD_FAILURE() << "not of the format: " << line;
     }

@@ -2,8 +2,6 @@
 // architectures: what is planned for them compiles, spills nothing and fits their shared memory.
 // What it computes is checked elsewhere: as PTX of these chips, on another one. SINTER_TEST_LONG=1
 // takes random graphs too.
-#include <regex>
-
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/arch.h"
 #include "src/fusion/fusion.h"
@@ -13,6 +11,7 @@
 #include "tests/support/chains.h"
 #include "tests/support/no_compiler.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/regular.h"
 
 namespace sinter {
 namespace {
@@ -62,9 +61,8 @@ std::vector<NamedChain> Chains() {
 
 // The static shared memory of a kernel, by ptxas's remarks.
 int64_t StaticBytes(const std::string& log) {
-  static const std::regex* const smem = new std::regex("([0-9]+) bytes smem");
-  std::smatch found;
-  return std::regex_search(log, found, *smem) ? std::stoll(found[1]) : 0;
+  const std::vector<Match> found = Matches(log, "([0-9]+) bytes smem");
+  return found.empty() ? 0 : std::stoll(found[0][1]);
 }
 
 // By source and arch: what a launch asks for, and what a block of the chip has.

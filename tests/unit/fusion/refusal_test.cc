@@ -2,14 +2,13 @@
 // names that the inputs were given, the cause, and the remedy.
 #include "src/base/refusal.h"
 
-#include <regex>
-
 #include "absl/strings/strip.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/plan_choice.h"
 #include "src/normal/normal_form.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/refusals.h"
+#include "tests/support/regular.h"
 
 namespace sinter {
 namespace {
@@ -20,9 +19,8 @@ Dim Extent(int64_t value) { return value < 0 ? Dim::M() : Dim::Constant(value); 
 
 // The number of the op that a message names first; -1: none.
 int OpIn(const std::string& message) {
-  static const std::regex* const op = new std::regex("\\bop ([0-9]{1,7})\\b");
-  std::smatch found;
-  return std::regex_search(message, found, *op) ? std::stoi(found[1]) : -1;
+  const std::vector<Match> found = Matches(message, "\\bop ([0-9]{1,7})\\b");
+  return found.empty() ? -1 : std::stoi(found[0][1]);
 }
 
 constexpr char kPrefix[] = "no kernel family takes this chain: ";

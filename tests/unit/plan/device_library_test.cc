@@ -1,10 +1,9 @@
 // What the build embedded: self-contained, layered, and digested as a whole.
 #include "src/device/device_library.h"
 
-#include <regex>
-
 #include "src/base/digest.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/regular.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
@@ -33,11 +32,9 @@ std::string ReadFile(const fs::path& path) {
 
 // Every name that a directive includes, with its delimiters.
 std::vector<std::string> Includes(const std::string& text) {
-  static const std::regex directive("(^|\n)[ \t]*#[ \t]*include[ \t]*([^\n]*)");
   std::vector<std::string> names;
-  for (std::sregex_iterator it(text.begin(), text.end(), directive), end; it != end; ++it) {
-    std::string name = (*it)[2];
-    names.push_back(name.substr(0, name.find_last_of("\">") + 1));
+  for (const Match& match : Matches(text, "(^|\n)[ \t]*#[ \t]*include[ \t]*([^\n]*)")) {
+    names.push_back(match[2].substr(0, match[2].find_last_of("\">") + 1));
   }
   return names;
 }
