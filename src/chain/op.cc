@@ -222,6 +222,10 @@ struct Row : OpTraits {
     on_rows = expression;
     return *this;
   }
+  constexpr Row& NotInProducts() {
+    in_products = false;
+    return *this;
+  }
 };
 
 constexpr OpTraits kUnary[] = {

@@ -199,6 +199,9 @@ struct OpTraits {
   // For the library's own rows kernel, which holds f32 alone: an expression of x (and y). nullptr:
   // it has no such op; "": `exact`.
   const char* on_rows = "";
+  // Whether kernels of products can compute it. They hold no array of digits, as sin has, and do
+  // not include stitch/codes.cuh.
+  bool in_products = true;
 };
 
 const OpTraits& TraitsOf(UnaryKind kind);

@@ -20,21 +20,19 @@ absl::Status RefuseProgram(const Args&... args) {
 
 size_t IndexOf(ValueId id) { return static_cast<size_t>(id); }
 
-// Functions that a kernel of products cannot hold: sin and cos keep an array of digits, FP8/INT8
-// values and integers are not results of its epilogue.
+// Whether an epilogue can compute `op`: its results are neither FP8/INT8 values nor integers.
 bool IsTaken(const Op& op) {
   if (IsCode(op.type.dtype) || op.type.dtype == DType::kS32) return false;
   switch (op.kind) {
     case OpKind::kInput:
     case OpKind::kScalar:
-    case OpKind::kBinary:
     case OpKind::kCompare:
     case OpKind::kSelect:
     case OpKind::kCast:
       return true;
     case OpKind::kUnary:
-      return op.unary != UnaryKind::kSin && op.unary != UnaryKind::kCos &&
-             op.unary != UnaryKind::kCeilPow2;
+    case OpKind::kBinary:
+      return TraitsOf(op).in_products;
     default:
       return false;
   }

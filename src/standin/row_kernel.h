@@ -109,7 +109,7 @@ constexpr RowOp RowOpOf(UnaryKind kind) {
 constexpr RowOp RowOpOf(BinaryKind kind) {
   return static_cast<RowOp>(kRowBinary + static_cast<int>(kind));
 }
-bool RowsHave(UnaryKind kind);
+bool RowsHave(const Op& op);
 
 // The struct RowOps of stitch/row_program.cuh, of all ops that rows have.
 std::string RowOpsSource();

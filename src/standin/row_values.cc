@@ -120,7 +120,7 @@ class Reader {
       case OpKind::kScalar:
         return AddConstant(op.scalar);
       case OpKind::kUnary: {
-        if (!RowsHave(op.unary)) return Refuse(v, NameOf(op.unary));
+        if (!RowsHave(op)) return Refuse(v, NameOf(op));
         const Compound compound = CompoundAt(body_, precisions_, v);
         if (compound.function == Compound::kLog1p) {
           const auto& [sum, operand] = compound.path.back();
@@ -132,6 +132,7 @@ class Reader {
         return AddOp(RowOpOf(op.unary), a);
       }
       case OpKind::kBinary: {
+        if (!RowsHave(op)) return Refuse(v, NameOf(op));
         SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
         SINTER_ASSIGN_OR_RETURN(const int b, Operand(op, 1, at));
         if (op.binary == BinaryKind::kMul && a == b) return AddOp(RowOpOf(UnaryKind::kSquare), a);
@@ -318,7 +319,7 @@ absl::StatusOr<RowValues> ReadRows(const Chain& body) { return Reader(body).Run(
 static_assert(static_cast<int>(kRowUnary) + 100 < kRowFirstTwo,
               "room for the numbers of unary ops");
 
-bool RowsHave(UnaryKind kind) { return TraitsOf(kind).on_rows != nullptr; }
+bool RowsHave(const Op& op) { return TraitsOf(op).on_rows != nullptr; }
 
 std::string RowOpsSource() {
   return absl::StrCat("struct RowOps {\n", Functions(UnaryKinds(), "one", "float x", "x"),
