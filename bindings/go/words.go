@@ -107,6 +107,34 @@ const (
 	UnaryCeil Unary = C.SINTER_UNARY_CEIL
 	// To the nearest integer, halves to the even one.
 	UnaryRound Unary = C.SINTER_UNARY_ROUND
+	// To the nearest integer that is not larger in magnitude.
+	UnaryTrunc Unary = C.SINTER_UNARY_TRUNC
+	// Tangent.
+	UnaryTan Unary = C.SINTER_UNARY_TAN
+	// Inverse sine.
+	UnaryAsin Unary = C.SINTER_UNARY_ASIN
+	// Inverse cosine.
+	UnaryAcos Unary = C.SINTER_UNARY_ACOS
+	// Inverse tangent.
+	UnaryAtan Unary = C.SINTER_UNARY_ATAN
+	// Hyperbolic sine.
+	UnarySinh Unary = C.SINTER_UNARY_SINH
+	// Hyperbolic cosine.
+	UnaryCosh Unary = C.SINTER_UNARY_COSH
+	// Inverse hyperbolic sine.
+	UnaryAsinh Unary = C.SINTER_UNARY_ASINH
+	// Inverse hyperbolic cosine.
+	UnaryAcosh Unary = C.SINTER_UNARY_ACOSH
+	// Inverse hyperbolic tangent.
+	UnaryAtanh Unary = C.SINTER_UNARY_ATANH
+	// 1 - erf(x), also where erf(x) rounds to 1.
+	UnaryErfc Unary = C.SINTER_UNARY_ERFC
+	// 2^x.
+	UnaryExp2 Unary = C.SINTER_UNARY_EXP2
+	// Logarithm to base 2.
+	UnaryLog2 Unary = C.SINTER_UNARY_LOG2
+	// Logarithm to base 10.
+	UnaryLog10 Unary = C.SINTER_UNARY_LOG10
 )
 
 // Binary: functions of two operands, element by element.
@@ -127,6 +155,14 @@ const (
 	BinaryAnd Binary = C.SINTER_BINARY_AND
 	// Pred only.
 	BinaryOr Binary = C.SINTER_BINARY_OR
+	// A - b trunc(a / b), exact; it has a's sign.
+	BinaryFmod Binary = C.SINTER_BINARY_FMOD
+	// |a| with b's sign, which -0 and NaN have too.
+	BinaryCopysign Binary = C.SINTER_BINARY_COPYSIGN
+	// The angle of the point (b, a), from -pi to pi.
+	BinaryAtan2 Binary = C.SINTER_BINARY_ATAN2
+	// sqrt(a^2 + b^2), infinite if a or b is.
+	BinaryHypot Binary = C.SINTER_BINARY_HYPOT
 )
 
 // Comparison: comparisons, element by element; they give pred.

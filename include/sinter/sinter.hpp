@@ -85,6 +85,20 @@ enum class Unary : sinter_unary {
   kExpm1 = SINTER_UNARY_EXPM1,
   kCeil = SINTER_UNARY_CEIL,
   kRound = SINTER_UNARY_ROUND,
+  kTrunc = SINTER_UNARY_TRUNC,
+  kTan = SINTER_UNARY_TAN,
+  kAsin = SINTER_UNARY_ASIN,
+  kAcos = SINTER_UNARY_ACOS,
+  kAtan = SINTER_UNARY_ATAN,
+  kSinh = SINTER_UNARY_SINH,
+  kCosh = SINTER_UNARY_COSH,
+  kAsinh = SINTER_UNARY_ASINH,
+  kAcosh = SINTER_UNARY_ACOSH,
+  kAtanh = SINTER_UNARY_ATANH,
+  kErfc = SINTER_UNARY_ERFC,
+  kExp2 = SINTER_UNARY_EXP2,
+  kLog2 = SINTER_UNARY_LOG2,
+  kLog10 = SINTER_UNARY_LOG10,
 };
 // Functions of two operands, element by element.
 enum class Binary : sinter_binary {
@@ -97,6 +111,10 @@ enum class Binary : sinter_binary {
   kPow = SINTER_BINARY_POW,
   kAnd = SINTER_BINARY_AND,
   kOr = SINTER_BINARY_OR,
+  kFmod = SINTER_BINARY_FMOD,
+  kCopysign = SINTER_BINARY_COPYSIGN,
+  kAtan2 = SINTER_BINARY_ATAN2,
+  kHypot = SINTER_BINARY_HYPOT,
 };
 // Comparisons, element by element; they give pred.
 enum class Comparison : sinter_compare {

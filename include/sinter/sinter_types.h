@@ -117,7 +117,21 @@ enum {
   SINTER_UNARY_LOG1P = 18,      /* log(1 + x) */
   SINTER_UNARY_EXPM1 = 19,      /* e^x - 1 */
   SINTER_UNARY_CEIL = 20,       /* the smallest integer that is not below x */
-  SINTER_UNARY_ROUND = 21       /* to the nearest integer, halves to the even one */
+  SINTER_UNARY_ROUND = 21,      /* to the nearest integer, halves to the even one */
+  SINTER_UNARY_TRUNC = 22,      /* to the nearest integer that is not larger in magnitude */
+  SINTER_UNARY_TAN = 23,        /* tangent */
+  SINTER_UNARY_ASIN = 24,       /* inverse sine */
+  SINTER_UNARY_ACOS = 25,       /* inverse cosine */
+  SINTER_UNARY_ATAN = 26,       /* inverse tangent */
+  SINTER_UNARY_SINH = 27,       /* hyperbolic sine */
+  SINTER_UNARY_COSH = 28,       /* hyperbolic cosine */
+  SINTER_UNARY_ASINH = 29,      /* inverse hyperbolic sine */
+  SINTER_UNARY_ACOSH = 30,      /* inverse hyperbolic cosine */
+  SINTER_UNARY_ATANH = 31,      /* inverse hyperbolic tangent */
+  SINTER_UNARY_ERFC = 32,       /* 1 - erf(x), also where erf(x) rounds to 1 */
+  SINTER_UNARY_EXP2 = 33,       /* 2^x */
+  SINTER_UNARY_LOG2 = 34,       /* logarithm to base 2 */
+  SINTER_UNARY_LOG10 = 35       /* logarithm to base 10 */
 };
 
 /* Functions of two operands, element by element. */
@@ -131,7 +145,12 @@ enum {
   SINTER_BINARY_MIN = 6,
   SINTER_BINARY_POW = 7, /* floating only */
   SINTER_BINARY_AND = 8, /* pred only */
-  SINTER_BINARY_OR = 9   /* pred only */
+  SINTER_BINARY_OR = 9,  /* pred only */
+  /* Floating only: */
+  SINTER_BINARY_FMOD = 10,     /* a - b trunc(a / b), exact; it has a's sign */
+  SINTER_BINARY_COPYSIGN = 11, /* |a| with b's sign, which -0 and NaN have too */
+  SINTER_BINARY_ATAN2 = 12,    /* the angle of the point (b, a), from -pi to pi */
+  SINTER_BINARY_HYPOT = 13     /* sqrt(a^2 + b^2), infinite if a or b is */
 };
 
 /* Comparisons, element by element; they give pred. */

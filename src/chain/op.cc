@@ -155,7 +155,8 @@ constexpr auto kNeverNegative = SignRule::kNeverNegative,
 constexpr auto kBF16 = FastFor::kBF16, kBF16OfNarrow = FastFor::kBF16OfNarrow,
                kNone = FastFor::kNone;
 constexpr auto kNotZero = Domain::kNotZero, kPositive = Domain::kPositive,
-               kAboveMinusOne = Domain::kAboveMinusOne;
+               kAboveMinusOne = Domain::kAboveMinusOne, kAboveOne = Domain::kAboveOne,
+               kInsideOne = Domain::kInsideOne;
 
 // What rows of ops.def call.
 struct Row : OpTraits {

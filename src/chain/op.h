@@ -170,7 +170,7 @@ enum class FastFor {
 };
 
 // Where an op is not NaN or infinite.
-enum class Domain { kAll, kNotZero, kPositive, kAboveMinusOne };
+enum class Domain { kAll, kNotZero, kPositive, kAboveMinusOne, kAboveOne, kInsideOne };
 
 // A device function and what a call of it takes: issue slots, and special function instructions.
 struct DeviceForm {

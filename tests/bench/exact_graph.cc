@@ -24,6 +24,7 @@ UnaryKind Exact(UnaryKind kind) {
     case UnaryKind::kFloor:
     case UnaryKind::kCeil:
     case UnaryKind::kRound:
+    case UnaryKind::kTrunc:
     case UnaryKind::kCeilPow2:
     case UnaryKind::kSquare:
       return kind;
@@ -33,6 +34,9 @@ UnaryKind Exact(UnaryKind kind) {
     case UnaryKind::kExp:
     case UnaryKind::kSqrt:
     case UnaryKind::kSigmoid:
+    case UnaryKind::kCosh:
+    case UnaryKind::kErfc:
+    case UnaryKind::kExp2:
       return UnaryKind::kAbs;
     default:
       return UnaryKind::kNeg;
@@ -44,7 +48,10 @@ BinaryKind Exact(BinaryKind kind) {
     case BinaryKind::kDiv:
       return BinaryKind::kSub;
     case BinaryKind::kPow:
+    case BinaryKind::kHypot:
       return BinaryKind::kMax;
+    case BinaryKind::kAtan2:
+      return BinaryKind::kMin;
     default:
       return kind;
   }

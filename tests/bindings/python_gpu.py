@@ -169,6 +169,27 @@ def test_several_outputs():
     check(normed, h * (h.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt() * gamma.double())
 
 
+OF_ONE = "trunc tan asin acos atan sinh cosh asinh acosh atanh erfc exp2 log2 log10 sin cos tanh erf exp expm1 log log1p".split()
+OF_TWO = "fmod copysign atan2 hypot".split()
+
+
+def test_functions_of_numbers():
+    """Functions of two numbers in a few kernels, of one in others, against torch's: zeros, infinities and NaN, too."""
+    points = [0.0, 0.5, 1.0, 1.001, 0.999, 2.0**-14, 1e-30, 8.0, 20.0, 88.5, 1e3, 1e4, 1e8, 1e19, 3e38, float("inf"), float("nan")]
+    x = torch.tensor([sign * point for point in points for sign in (1, -1)] + [0.0] * 30, device="cuda")
+    x[-30:] = torch.randn(30, device="cuda") * 3
+    x, y = (each.contiguous() for each in torch.meshgrid(x, x, indexing="ij"))
+    for names, inputs in ((OF_ONE, (x,)), (OF_TWO, (x, y))):
+        b = sinter.Builder()
+        given = [b.input("f32", (sinter.M, 64)) for _ in inputs]
+        found = context().prepare(b.finish(*(getattr(sinter, name)(*given) for name in names)), m=64)(*inputs)
+        for name, own in zip(names, found):
+            exact = getattr(torch, name)(*(each.double() for each in inputs)).float()
+            torch.testing.assert_close(own, exact, rtol=5e-7, atol=1e-37, equal_nan=True, msg=lambda text, name=name: f"{name}: {text}")
+            zero = exact == 0
+            assert torch.equal(own[zero].signbit(), exact[zero].signbit()), name
+
+
 # ---------------------------------------------------------------- Buffers
 
 

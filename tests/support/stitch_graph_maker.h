@@ -50,7 +50,11 @@ struct Item {
 class StitchGraphMaker {
  public:
   StitchGraphMaker(uint64_t seed, int64_t max_elements)
-      : random_(seed), limit_(max_elements), whole_table_(seed % 5 == 4), function_(seed / 5) {}
+      : random_(seed),
+        limit_(max_elements),
+        whole_table_(seed % 5 == 4),
+        function_(seed / 5 * 3),
+        function_of_two_(seed / 5) {}
 
   Chain Make() {
     const int64_t wanted = random_.In(5, kMaxOps - kReserve);
@@ -236,10 +240,13 @@ class StitchGraphMaker {
     const OpTraits& traits = TraitsOf(kind);
     Item a = Take();
     if (traits.steps) return StepsOf(kind, a);
-    if (a.bound > 2) a = Scaled(a, 2 / a.bound);
-    if (traits.domain != Domain::kAll) a = Positive(a, 0.5);
+    const bool poles = traits.domain == Domain::kInsideOne || kind == UnaryKind::kTan;
+    const bool negative = traits.domain == Domain::kAll || traits.domain == Domain::kInsideOne;
+    const double least = traits.domain == Domain::kAboveOne ? 1.5 : 0.5, most = poles ? 0.75 : 2;
+    if (a.bound > most) a = Scaled(a, most / a.bound);
+    if (!negative) a = Positive(a, least);
     double bound = 0;
-    for (double x = traits.domain == Domain::kAll ? -a.bound : 0.5; x <= a.bound; x += 1.0 / 64) {
+    for (double x = negative ? -a.bound : least; x <= a.bound; x += 1.0 / 64) {
       bound = std::max(bound, std::fabs(Apply(kind, x)));
     }
     Put({Unary(kind, a.id), bound + 0.125, a.rounded, 0});
@@ -346,6 +353,30 @@ class StitchGraphMaker {
       default: {
         const Item base = Positive(Scaled(a, 1 / a.bound), 0.5), power = Scaled(b, 1 / b.bound);
         return put(BinaryKind::kPow, base, power, 2);
+      }
+    }
+  }
+
+  // The next function of two floats that BinaryStep does not draw.
+  void BinaryTableStep(const Item& a) {
+    const auto put = [&](BinaryKind kind, const Item& b, double bound) {
+      Put({Binary(kind, a.id, b.id), bound, a.rounded || b.rounded, 0});
+    };
+    // A function that is not continuous takes only inputs, which f32 holds as float64 does.
+    const auto given = [&] { return Input(ExtentsOf(a.id)); };
+    switch (function_of_two_++ % 4) {
+      case 0: {
+        const ValueId divisor =
+            Binary(BinaryKind::kMax, Unary(UnaryKind::kAbs, given().id), Scalar(0.25));
+        return AddSmall(a, Binary(BinaryKind::kFmod, given().id, divisor));
+      }
+      case 1:
+        return put(BinaryKind::kCopysign, given(), a.bound);
+      case 2:
+        return put(BinaryKind::kAtan2, Positive(Partner(a), 0.5), 2);
+      default: {
+        const Item b = Partner(a);
+        return put(BinaryKind::kHypot, b, a.bound + b.bound);
       }
     }
   }
@@ -545,7 +576,11 @@ class StitchGraphMaker {
   }
 
   void Step() {
-    if (whole_table_ && Chance(40)) TableStep();
+    if (whole_table_) TableStep();
+    if (whole_table_ && Chance(50)) {
+      TableStep();
+      BinaryTableStep(Take());
+    }
     using Kind = void (StitchGraphMaker::*)();
     static constexpr Kind kSteps[] = {
         &StitchGraphMaker::UnaryStep,    &StitchGraphMaker::UnaryStep,
@@ -626,7 +661,7 @@ class StitchGraphMaker {
   // Every fifth graph has functions of the whole table; the others have those that they always had,
   // so that a new one changes few of them.
   const bool whole_table_;
-  uint64_t function_;
+  uint64_t function_, function_of_two_;
   ChainBuilder builder_;
   std::vector<Item> pool_;
   int inputs_ = 0, outputs_ = 0;

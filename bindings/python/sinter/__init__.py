@@ -17,23 +17,27 @@ from ._context import Context
 from ._dtype import DType
 from ._error import Error, Status
 from ._functions import *
-from ._functions import __all__ as _functions
+from ._functions import __all__ as _named
 from ._group import Group
 from ._library import build_info, version
 from ._nvrtc import find_nvrtc
 from ._operators import (
+    atan2,
     attention,
     avg_pool2d,
     clamp,
     concat,
     conv2d,
+    copysign,
     equal,
+    fmod,
     gated_ffn,
     gelu,
     gemm_chain,
     grouped_gated_ffn,
     grouped_matmul,
     grouped_matmul_ends,
+    hypot,
     layernorm,
     linear,
     lstm_cell,
@@ -88,6 +92,7 @@ __all__ = [
     "TuningSet",
     "Value",
     "__version__",
+    "atan2",
     "attention",
     "avg_pool2d",
     "build_info",
@@ -95,14 +100,17 @@ __all__ = [
     "clamp",
     "concat",
     "conv2d",
+    "copysign",
     "equal",
     "find_nvrtc",
+    "fmod",
     "gated_ffn",
     "gelu",
     "gemm_chain",
     "grouped_gated_ffn",
     "grouped_matmul",
     "grouped_matmul_ends",
+    "hypot",
     "layernorm",
     "linear",
     "lstm_cell",
@@ -120,4 +128,4 @@ __all__ = [
     "version",
     "where",
 ]
-__all__ += _functions
+__all__ += _named

@@ -57,8 +57,11 @@ X_EVENT_UPGRADE = 8
 
 UNARY: Dict[str, int] = {"neg": 1, "abs": 2, "exp": 3, "log": 4, "sqrt": 5, "rsqrt": 6, "tanh": 7, "erf": 8,
     "sigmoid": 9, "relu": 10, "reciprocal": 11, "square": 12, "sin": 13, "cos": 14, "floor": 15, "not": 16,
-    "ceil_pow2": 17, "log1p": 18, "expm1": 19, "ceil": 20, "round": 21}
-BINARY: Dict[str, int] = {"add": 1, "sub": 2, "mul": 3, "div": 4, "max": 5, "min": 6, "pow": 7, "and": 8, "or": 9}
+    "ceil_pow2": 17, "log1p": 18, "expm1": 19, "ceil": 20, "round": 21, "trunc": 22, "tan": 23, "asin": 24, "acos": 25,
+    "atan": 26, "sinh": 27, "cosh": 28, "asinh": 29, "acosh": 30, "atanh": 31, "erfc": 32, "exp2": 33, "log2": 34,
+    "log10": 35}
+BINARY: Dict[str, int] = {"add": 1, "sub": 2, "mul": 3, "div": 4, "max": 5, "min": 6, "pow": 7, "and": 8, "or": 9,
+    "fmod": 10, "copysign": 11, "atan2": 12, "hypot": 13}
 COMPARE: Dict[str, int] = {"eq": 1, "ne": 2, "lt": 3, "le": 4, "gt": 5, "ge": 6}
 REDUCE: Dict[str, int] = {"sum": 1, "max": 2, "min": 3, "mean": 4}
 ACTIVATION: Dict[str, int] = {"identity": 0, "relu": 1, "gelu_tanh": 2, "gelu_erf": 3, "silu": 4}

@@ -6,7 +6,8 @@ from ._argument import integer
 from ._builder import Value, builder_of
 
 __all__ = ["exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "reciprocal", "square", "sin", "cos",
-    "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "silu", "all_reduce", "all_gather", "reduce_scatter",
+    "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "trunc", "tan", "asin", "acos", "atan", "sinh", "cosh",
+    "asinh", "acosh", "atanh", "erfc", "exp2", "log2", "log10", "silu", "all_reduce", "all_gather", "reduce_scatter",
     "gather", "scatter", "top_k", "cumsum", "softplus", "argmax", "argmin", "swiglu", "rope", "gru_cell",
     "dequantize_u4", "dequantize_e2m1"]
 
@@ -99,6 +100,76 @@ def ceil(x: Value) -> Value:
 def round(x: Value) -> Value:
     """To the nearest integer, halves to the even one."""
     return builder_of(x)._unary("round", x)
+
+
+def trunc(x: Value) -> Value:
+    """To the nearest integer that is not larger in magnitude."""
+    return builder_of(x)._unary("trunc", x)
+
+
+def tan(x: Value) -> Value:
+    """Tangent."""
+    return builder_of(x)._unary("tan", x)
+
+
+def asin(x: Value) -> Value:
+    """Inverse sine."""
+    return builder_of(x)._unary("asin", x)
+
+
+def acos(x: Value) -> Value:
+    """Inverse cosine."""
+    return builder_of(x)._unary("acos", x)
+
+
+def atan(x: Value) -> Value:
+    """Inverse tangent."""
+    return builder_of(x)._unary("atan", x)
+
+
+def sinh(x: Value) -> Value:
+    """Hyperbolic sine."""
+    return builder_of(x)._unary("sinh", x)
+
+
+def cosh(x: Value) -> Value:
+    """Hyperbolic cosine."""
+    return builder_of(x)._unary("cosh", x)
+
+
+def asinh(x: Value) -> Value:
+    """Inverse hyperbolic sine."""
+    return builder_of(x)._unary("asinh", x)
+
+
+def acosh(x: Value) -> Value:
+    """Inverse hyperbolic cosine."""
+    return builder_of(x)._unary("acosh", x)
+
+
+def atanh(x: Value) -> Value:
+    """Inverse hyperbolic tangent."""
+    return builder_of(x)._unary("atanh", x)
+
+
+def erfc(x: Value) -> Value:
+    """1 - erf(x), also where erf(x) rounds to 1."""
+    return builder_of(x)._unary("erfc", x)
+
+
+def exp2(x: Value) -> Value:
+    """2^x."""
+    return builder_of(x)._unary("exp2", x)
+
+
+def log2(x: Value) -> Value:
+    """Logarithm to base 2."""
+    return builder_of(x)._unary("log2", x)
+
+
+def log10(x: Value) -> Value:
+    """Logarithm to base 10."""
+    return builder_of(x)._unary("log10", x)
 
 
 def silu(x: Value) -> Value:

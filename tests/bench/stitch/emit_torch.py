@@ -11,8 +11,8 @@ DTYPES = {"f32": "torch.float32", "f16": "torch.float16", "bf16": "torch.bfloat1
           "pred": "torch.bool", "e4m3": "torch.float8_e4m3fn"}
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
              "ge": ">="}
-FUNCTIONS = {"max": "torch.maximum", "min": "torch.minimum", "pow": "torch.pow", "and": "torch.logical_and",
-             "or": "torch.logical_or"}
+FUNCTIONS = {"max": "torch.maximum", "min": "torch.minimum", "and": "torch.logical_and",
+             "or": "torch.logical_or"}  # others have PyTorch's names
 REDUCTIONS = {"sum": "torch.sum", "mean": "torch.mean", "max": "torch.amax", "min": "torch.amin"}
 HALVES = ("bf16", "f16")
 
@@ -76,7 +76,7 @@ class Emitter:
         for value, other in ((a, b), (b, a)):
             if kind in ("max", "min") and value in self.literal and other not in self.literal:
                 return f"torch.clamp({self.wide(other)}, {kind_of_bound(kind)}={self.literal[value]})"
-        return f"{FUNCTIONS[kind]}({self.tensor(a)}, {self.tensor(b)})"
+        return f"{FUNCTIONS.get(kind, 'torch.' + kind)}({self.tensor(a)}, {self.tensor(b)})"
 
     def cast(self, value, dtype):
         operand = self.tensor(value)

@@ -9,6 +9,15 @@ import math
 
 import rounding
 
+# NumPy's and JAX's names of functions, if they are not the op's.
+_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "atan2": "arctan2"}
+_UNARIES = ("trunc", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "exp2", "log2", "log10")
+_BINARIES = ("fmod", "copysign", "atan2", "hypot")
+
+
+def named(library, ops):
+    return {op: getattr(library, _NAMES.get(op, op)) for op in ops}
+
 
 def scalar_value(op):
     return float(op["value"])  # "inf" and "-inf" too
@@ -73,11 +82,13 @@ class NumpyFramework:
             "tanh": n.tanh, "erf": erf, "sigmoid": lambda x: 0.5 * (1 + n.tanh(0.5 * x)),
             "relu": lambda x: n.maximum(x, 0), "reciprocal": lambda x: 1 / x, "square": n.square, "sin": n.sin,
             "cos": n.cos, "floor": n.floor, "log1p": n.log1p, "expm1": n.expm1, "ceil": n.ceil, "round": n.rint,
-            "not": lambda x: (x == 0).astype(n.float64)}
+            "not": lambda x: (x == 0).astype(n.float64), "erfc": numpy.vectorize(math.erfc, otypes=[numpy.float64]),
+            **named(n, _UNARIES)}
         self.binaries = {
             "add": n.add, "sub": n.subtract, "mul": n.multiply, "div": n.divide, "max": n.maximum, "min": n.minimum,
             "pow": n.power, "and": lambda a, b: ((a != 0) & (b != 0)).astype(n.float64),
-            "or": lambda a, b: ((a != 0) | (b != 0)).astype(n.float64)}
+            "or": lambda a, b: ((a != 0) | (b != 0)).astype(n.float64),
+            **named(n, _BINARIES)}
         self.compares = {"eq": n.equal, "ne": n.not_equal, "lt": n.less, "le": n.less_equal, "gt": n.greater,
                          "ge": n.greater_equal}
 
@@ -131,10 +142,12 @@ class JaxFramework:
             "neg": n.negative, "abs": n.abs, "exp": n.exp, "log": n.log, "sqrt": n.sqrt, "rsqrt": lax.rsqrt,
             "tanh": n.tanh, "erf": lax.erf, "sigmoid": jax.nn.sigmoid, "relu": jax.nn.relu, "reciprocal": n.reciprocal,
             "square": n.square, "sin": n.sin, "cos": n.cos, "floor": n.floor, "log1p": n.log1p, "expm1": n.expm1,
-            "ceil": n.ceil, "round": n.rint, "not": n.logical_not}
+            "ceil": n.ceil, "round": n.rint, "not": n.logical_not, "erfc": lax.erfc,
+            **named(n, _UNARIES)}
         self.binaries = {
             "add": n.add, "sub": n.subtract, "mul": n.multiply, "div": n.divide, "max": n.maximum, "min": n.minimum,
-            "pow": n.power, "and": n.logical_and, "or": n.logical_or}
+            "pow": n.power, "and": n.logical_and, "or": n.logical_or,
+            **named(n, _BINARIES)}
         self.compares = {"eq": n.equal, "ne": n.not_equal, "lt": n.less, "le": n.less_equal, "gt": n.greater,
                          "ge": n.greater_equal}
 

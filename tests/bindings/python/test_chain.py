@@ -211,6 +211,10 @@ OPERATIONS = {
     ),
     "iota": lambda b, x, y: x + b.iota("f32", (M, 8), -1),
     "scalar": lambda b, x, y: x + b.scalar(math.inf, "bf16"),
+    "fmod": lambda b, x, y: sinter.fmod(x, y),
+    "copysign": lambda b, x, y: sinter.copysign(1.0, y),
+    "atan2": lambda b, x, y: sinter.atan2(x.cast("f32"), y),
+    "hypot": lambda b, x, y: sinter.hypot(x, 2.0),
     "integers": lambda b, x, y: x.cast("s32") * 3,
 }
 # The unary functions of the C header, except those for which Python has operators.

@@ -206,9 +206,12 @@ std::vector<double> Numbers(Domain domain) {
   for (int exponent = -20; exponent <= 6; ++exponent) {
     for (const double mantissa : {1.0, 1.3, 1.75}) {
       const double x = std::ldexp(mantissa, exponent);
+      if (domain == Domain::kAboveOne ? x < 1 : domain == Domain::kInsideOne && x > 1) continue;
       numbers.push_back(x);
-      if (domain == Domain::kAll || domain == Domain::kNotZero) numbers.push_back(-x);
-      if (domain == Domain::kAboveMinusOne && x < 1) numbers.push_back(-x);
+      const bool negative = domain == Domain::kAboveMinusOne
+                                ? x < 1
+                                : domain != Domain::kPositive && domain != Domain::kAboveOne;
+      if (negative) numbers.push_back(-x);
     }
   }
   return numbers;
@@ -239,7 +242,8 @@ TEST(OpTable, TheReferenceComputesItsFunctionsAndKeepsNaN) {
     const auto of = [&](float x) {
       return Computed([&](ChainBuilder& b) { return b.Unary(kind, 0); }, {x}).value();
     };
-    EXPECT_EQ(of(1.25f), testing::Apply(kind, 1.25)) << NameOf(kind);
+    const float x = TraitsOf(kind).domain == Domain::kInsideOne ? 0.75f : 1.25f;
+    EXPECT_EQ(of(x), testing::Apply(kind, static_cast<double>(x))) << NameOf(kind);
     EXPECT_TRUE(std::isnan(of(nan))) << NameOf(kind);
   }
   for (const BinaryKind kind : BinaryKinds()) {
@@ -249,7 +253,7 @@ TEST(OpTable, TheReferenceComputesItsFunctionsAndKeepsNaN) {
     };
     EXPECT_EQ(of(1.25f, 3), testing::Apply(kind, 1.25, 3.0)) << NameOf(kind);
     EXPECT_TRUE(std::isnan(of(nan, 3))) << NameOf(kind);
-    EXPECT_TRUE(std::isnan(of(3, nan))) << NameOf(kind);
+    EXPECT_EQ(std::isnan(of(3, nan)), kind != BinaryKind::kCopysign) << NameOf(kind);
   }
 }
 

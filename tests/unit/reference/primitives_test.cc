@@ -77,6 +77,12 @@ struct UnaryCase {
   std::function<double(double)> f;
 };
 
+bool IsInside(Domain domain, double x) {
+  if (domain == Domain::kInsideOne) return std::fabs(x) < 1;
+  if (domain == Domain::kAboveOne) return x > 1;
+  return x > 0 || domain == Domain::kAll || domain == Domain::kNotZero;
+}
+
 TEST(Unary, EqualsItsFunction) {
   const UnaryCase cases[] = {
       {UnaryKind::kNeg, [](double x) { return -x; }},
@@ -99,13 +105,27 @@ TEST(Unary, EqualsItsFunction) {
       {UnaryKind::kCeil, [](double x) { return -std::floor(-x); }},
       {UnaryKind::kRound,
        [](double x) { return std::remainder(x, 1) == 0 ? x : x - std::remainder(x, 1); }},
+      {UnaryKind::kTrunc, [](double x) { return x - std::fmod(x, 1); }},
+      {UnaryKind::kTan, [](double x) { return std::sin(x) / std::cos(x); }},
+      {UnaryKind::kAsin, [](double x) { return std::atan2(x, std::sqrt(1 - x * x)); }},
+      {UnaryKind::kAcos, [](double x) { return std::atan2(std::sqrt(1 - x * x), x); }},
+      {UnaryKind::kAtan, [](double x) { return std::atan2(x, 1); }},
+      {UnaryKind::kSinh, [](double x) { return (std::expm1(x) - std::expm1(-x)) / 2; }},
+      {UnaryKind::kCosh, [](double x) { return (std::exp(x) + std::exp(-x)) / 2; }},
+      {UnaryKind::kAsinh,
+       [](double x) { return std::copysign(std::log(std::fabs(x) + std::hypot(x, 1)), x); }},
+      {UnaryKind::kAcosh, [](double x) { return std::log(x + std::sqrt(x * x - 1)); }},
+      {UnaryKind::kAtanh, [](double x) { return (std::log1p(x) - std::log1p(-x)) / 2; }},
+      {UnaryKind::kErfc, [](double x) { return 1 - std::erf(x); }},
+      {UnaryKind::kExp2, [](double x) { return std::pow(2, x); }},
+      {UnaryKind::kLog2, [](double x) { return std::log(x) / std::log(2.0); }},
+      {UnaryKind::kLog10, [](double x) { return std::log(x) / std::log(10.0); }},
   };
-  std::vector<double> x = {0.5, 1.0, 1.5, 2.25, 7.0, 0.015625};
   for (const UnaryCase& c : cases) {
-    const bool positive = c.kind == UnaryKind::kLog1p || c.kind == UnaryKind::kLog ||
-                          c.kind == UnaryKind::kSqrt || c.kind == UnaryKind::kRsqrt;
-    std::vector<double> in = x;
-    if (!positive) in.insert(in.end(), {-0.75, -3.0});
+    std::vector<double> in;
+    for (const double x : {0.5, 1.0, 1.5, 2.25, 7.0, 0.015625, -0.75, -3.0}) {
+      if (IsInside(TraitsOf(c.kind).domain, x)) in.push_back(x);
+    }
     ChainBuilder b;
     const ValueId v = *b.Input({DType::kF32, {Dim::M()}});
     ASSERT_TRUE(b.Output(*b.Unary(c.kind, v)).ok());
@@ -128,6 +148,18 @@ TEST(Unary, NearZeroAndHalvesAreThoseOfPyTorch) {
   ExpectNear(of(UnaryKind::kLog1p, {0x1p-100, -0x1p-100}), {0x1p-100, -0x1p-100}, 1e-15);
   ExpectNear(of(UnaryKind::kExpm1, {0x1p-100, -0x1p-100, -kInf}), {0x1p-100, -0x1p-100, -1}, 1e-15);
   EXPECT_EQ(of(UnaryKind::kLog1p, {-1, kInf}), (V{-kInf, kInf}));
+  EXPECT_EQ(of(UnaryKind::kTrunc, {2.75, -2.75, 1e30, -kInf}), (V{2, -2, 1e30f, -kInf}));
+  EXPECT_TRUE(std::signbit(of(UnaryKind::kTrunc, {-0.75})[0]));
+  ExpectNear(of(UnaryKind::kErfc, {10, -10}), {std::erfc(10.0), 2}, 1e-15);
+  EXPECT_EQ(of(UnaryKind::kExp2, {-3, 10, kInf, -kInf}), (V{0.125, 1024, kInf, 0}));
+  EXPECT_EQ(of(UnaryKind::kLog2, {8, 0.25, 0}), (V{3, -2, -kInf}));
+  EXPECT_EQ(of(UnaryKind::kLog10, {1000, 1, 0}), (V{3, 0, -kInf}));
+  EXPECT_EQ(of(UnaryKind::kAtanh, {1, -1}), (V{kInf, -kInf}));
+  EXPECT_EQ(of(UnaryKind::kAcosh, {1, kInf}), (V{0, kInf}));
+  for (const UnaryKind kind : {UnaryKind::kAsin, UnaryKind::kAcos, UnaryKind::kAtanh}) {
+    EXPECT_TRUE(std::isnan(of(kind, {1.5})[0])) << NameOf(kind);
+  }
+  EXPECT_TRUE(std::isnan(of(UnaryKind::kAcosh, {0.5})[0]));
 }
 
 TEST(Unary, ReluAndSigmoidAtTheEnds) {
@@ -155,6 +187,12 @@ TEST(Binary, EqualsItsFunctionAndSpreadsScalars) {
       {BinaryKind::kMax, [](double a, double b) { return std::max(a, b); }},
       {BinaryKind::kMin, [](double a, double b) { return std::min(a, b); }},
       {BinaryKind::kPow, [](double a, double b) { return std::pow(std::fabs(a), b); }},
+      {BinaryKind::kFmod, [](double a, double b) { return a - b * std::trunc(a / b); }},
+      {BinaryKind::kCopysign,
+       [](double a, double b) { return std::signbit(b) ? -std::fabs(a) : std::fabs(a); }},
+      {BinaryKind::kAtan2,
+       [](double a, double b) { return std::atan(a / b) + (b < 0 ? std::acos(-1.0) : 0); }},
+      {BinaryKind::kHypot, [](double a, double b) { return std::sqrt(a * a + b * b); }},
   };
   const std::vector<double> x = {0.5, 2, 3, 0.25}, y = {-1, 4, 0.5, 2};
   for (const auto& c : cases) {
@@ -169,6 +207,30 @@ TEST(Binary, EqualsItsFunctionAndSpreadsScalars) {
     ExpectNear(result[0], both, 1e-15);
     ExpectNear(result[1], spread, 1e-15);
   }
+}
+
+// Zeros, infinities and NaN as PyTorch's functions of the same names have them.
+TEST(Binary, FunctionsOfTwoAreThoseOfPyTorchAtTheEnds) {
+  const auto of = [](BinaryKind kind, double a, double b) {
+    ChainBuilder builder;
+    const ValueId x = *builder.Input({DType::kF32, {}}), y = *builder.Input({DType::kF32, {}});
+    return RunF64(Finished(builder, {*builder.Binary(kind, x, y)}), 0, {{a}, {b}})[0][0];
+  };
+  const double pi = std::acos(-1.0);
+  EXPECT_EQ(of(BinaryKind::kFmod, 5, -3), 2);
+  EXPECT_EQ(of(BinaryKind::kFmod, -5, 3), -2);
+  EXPECT_TRUE(std::signbit(of(BinaryKind::kFmod, -6, 3)));
+  EXPECT_EQ(of(BinaryKind::kFmod, 5, kInf), 5);
+  EXPECT_TRUE(std::isnan(of(BinaryKind::kFmod, 5, 0)));
+  EXPECT_TRUE(std::isnan(of(BinaryKind::kFmod, kInf, 5)));
+  EXPECT_EQ(of(BinaryKind::kCopysign, 5, -0.0), -5);
+  EXPECT_EQ(of(BinaryKind::kCopysign, -kInf, kNaN), kInf);
+  EXPECT_EQ(of(BinaryKind::kCopysign, 5, -kNaN), -5);
+  EXPECT_EQ(of(BinaryKind::kAtan2, 0, -0.0), pi);
+  EXPECT_EQ(of(BinaryKind::kAtan2, -0.0, -1), -pi);
+  EXPECT_EQ(of(BinaryKind::kAtan2, kInf, -kInf), 0.75 * pi);
+  EXPECT_EQ(of(BinaryKind::kHypot, kNaN, -kInf), kInf);
+  EXPECT_EQ(of(BinaryKind::kHypot, 3e38, 2e38), std::hypot(double{3e38f}, double{2e38f}));
 }
 
 TEST(Binary, MaxAndMinKeepNaNOfEitherSide) {

@@ -96,6 +96,34 @@ word! {
     CEIL = SINTER_UNARY_CEIL,
     /// To the nearest integer, halves to the even one.
     ROUND = SINTER_UNARY_ROUND,
+    /// To the nearest integer that is not larger in magnitude.
+    TRUNC = SINTER_UNARY_TRUNC,
+    /// Tangent.
+    TAN = SINTER_UNARY_TAN,
+    /// Inverse sine.
+    ASIN = SINTER_UNARY_ASIN,
+    /// Inverse cosine.
+    ACOS = SINTER_UNARY_ACOS,
+    /// Inverse tangent.
+    ATAN = SINTER_UNARY_ATAN,
+    /// Hyperbolic sine.
+    SINH = SINTER_UNARY_SINH,
+    /// Hyperbolic cosine.
+    COSH = SINTER_UNARY_COSH,
+    /// Inverse hyperbolic sine.
+    ASINH = SINTER_UNARY_ASINH,
+    /// Inverse hyperbolic cosine.
+    ACOSH = SINTER_UNARY_ACOSH,
+    /// Inverse hyperbolic tangent.
+    ATANH = SINTER_UNARY_ATANH,
+    /// 1 - erf(x), also where erf(x) rounds to 1.
+    ERFC = SINTER_UNARY_ERFC,
+    /// 2^x.
+    EXP2 = SINTER_UNARY_EXP2,
+    /// Logarithm to base 2.
+    LOG2 = SINTER_UNARY_LOG2,
+    /// Logarithm to base 10.
+    LOG10 = SINTER_UNARY_LOG10,
 }
 word! {
     /// Functions of two operands, element by element.
@@ -114,6 +142,14 @@ word! {
     AND = SINTER_BINARY_AND,
     /// Pred only.
     OR = SINTER_BINARY_OR,
+    /// A - b trunc(a / b), exact; it has a's sign.
+    FMOD = SINTER_BINARY_FMOD,
+    /// |a| with b's sign, which -0 and NaN have too.
+    COPYSIGN = SINTER_BINARY_COPYSIGN,
+    /// The angle of the point (b, a), from -pi to pi.
+    ATAN2 = SINTER_BINARY_ATAN2,
+    /// sqrt(a^2 + b^2), infinite if a or b is.
+    HYPOT = SINTER_BINARY_HYPOT,
 }
 word! {
     /// Comparisons, element by element; they give pred.
