@@ -444,7 +444,7 @@ def test_functions_that_jump_keep_their_values():
         compiled, reports = passed(Model())
         found = compiled(x)
     assert all(torch.allclose(a, b, rtol=1e-6) for a, b in zip(found, Model()(x)))
-    assert {f"aten.{name}.default" for name in ("log2", "log10", "erfc", "exp2")} <= set(left(reports))
+    assert not left(reports), left(reports)
 
 
 def test_an_op_that_is_refused_leaves_the_others():

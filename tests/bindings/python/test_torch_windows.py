@@ -353,7 +353,7 @@ def test_repeats_and_powers_of_a_number_are_taken():
     assert not left(reports), left(reports)
 
 
-def test_functions_that_are_wrong_in_f32_are_taken_where_their_results_are_rounded():
+def test_logarithms_and_powers_to_other_bases_are_exact_where_they_are_integers():
     class Model(N.Module):
         def forward(self, x):
             wide = x.float().abs() + 1

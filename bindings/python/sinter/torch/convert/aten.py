@@ -9,29 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from ..._functions import (
-    ceil,
-    cos,
-    cumsum,
-    erf,
-    exp,
-    expm1,
-    floor,
-    log,
-    log1p,
-    reciprocal,
-    relu,
-    round as round_half_even,
-    rsqrt,
-    sigmoid,
-    sin,
-    sqrt,
-    square,
-    tanh,
-    top_k,
-)
+from ... import _functions
+from ..._functions import cumsum, reciprocal, rsqrt, sigmoid, sqrt, square, top_k
 from ..._builder import Value
-from ..._operators import equal, maximum, minimum, not_equal, where
+from ..._operators import atan2, copysign, equal, hypot, maximum, minimum, not_equal, where
 from . import attention, bilinear, foreach, functions, products, server_norms, shapes, windows  # noqa: F401  (their rows of the table)
 from .arrays import HALVES, Array, Refused, of
 from .converter import Converter, target_of
@@ -127,36 +108,18 @@ def _clamp(c: Converter, node: Any) -> Array:
     return elementwise(c, node, f, [node.args[0], *(bound for bound in given if bound is not None)], c.dtype(node))
 
 
+#: Ops of a chain that have torch's names.
+_NAMED = (
+    "relu exp expm1 exp2 log log1p log2 log10 sqrt rsqrt reciprocal square sigmoid erf erfc floor ceil round"
+    " sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
+).split()
 for _name, _f in {
     "neg": lambda x: -x,
     "abs": abs,
-    "relu": relu,
-    "exp": exp,
-    "expm1": expm1,
-    "log": log,
-    "log1p": log1p,
-    "sqrt": sqrt,
-    "rsqrt": rsqrt,
-    "tanh": tanh,
-    "erf": erf,
-    "sigmoid": sigmoid,
-    "reciprocal": reciprocal,
-    "square": square,
-    "sin": sin,
-    "cos": cos,
-    "floor": floor,
-    "ceil": ceil,
-    "round": round_half_even,
     "silu": lambda x: x * sigmoid(x),
+    **{name: getattr(_functions, name) for name in _NAMED},
 }.items():
     TABLE[f"aten.{_name}.default"] = Row(_unary(_f))
-# Wrong by a few units of f32, even if the result is an integer.
-for _name, _f in {
-    "exp2": lambda x: exp(x * math.log(2)),
-    "log2": lambda x: log(x) * (1 / math.log(2)),
-    "log10": lambda x: log(x) * (1 / math.log(10)),
-}.items():
-    TABLE[f"aten.{_name}.default"] = Row(_unary(_f), rough=True)
 for _name, _g in foreach.BINARY.items():
     for _form in ("Tensor", "Scalar", "default"):
         TABLE[f"aten.{_name}.{_form}"] = Row(_binary(_g, _OF_PREDICATES.get(_name)))
@@ -197,6 +160,8 @@ for _name, _g in {"and": _and, "or": _or, "xor": lambda x, y: (x | y) & ~(x & y)
 TABLE["aten.pow.Tensor_Scalar"] = Row(_power)
 TABLE["aten.pow.Scalar"] = Row(lambda c, node: elementwise(c, node, lambda x: c.builder.scalar(node.args[0]) ** x, node.args[1:2], c.dtype(node)))
 TABLE["aten.pow.Tensor_Tensor"] = Row(_binary(lambda x, y: x**y))
+TABLE["aten.atan2.default"], TABLE["aten.hypot.default"] = Row(_binary(atan2)), Row(_binary(hypot))
+TABLE["aten.copysign.Tensor"] = TABLE["aten.copysign.Scalar"] = Row(_binary(copysign))
 for _form in ("default", "Tensor"):
     TABLE[f"aten.clamp.{_form}"] = Row(_clamp)
 

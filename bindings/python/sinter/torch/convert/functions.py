@@ -9,11 +9,11 @@ import math
 from typing import Any, Callable, Dict
 
 from ..._builder import Value
-from ..._functions import ceil, cos, exp, expm1, floor, log, log1p, reciprocal, sin, sqrt, square
-from ..._operators import equal, maximum, minimum, where
+from ..._functions import exp2, floor, trunc
+from ..._operators import copysign, equal, fmod, not_equal, where
+from .arrays import Array, Refused
+from .converter import Converter
 from .op_table import TABLE, Handler, Row, elementwise
-
-_LARGE = 1e8  # numbers whose square hides one, and is finite
 
 
 def _sign(x: Value) -> Value:
@@ -24,79 +24,58 @@ def _sign(x: Value) -> Value:
 
 
 def _trunc(x: Value) -> Value:
-    return x if str(x.dtype) == "s32" else where(x < 0.0, ceil(x), floor(x))
+    return x if str(x.dtype) == "s32" else trunc(x)
 
 
-def _is_negative(x: Value) -> Value:
-    """Also of -0."""
-    return (x < 0.0) | (reciprocal(x) < 0.0)
+def _below(rest: Value, y: Any) -> Value:
+    """Whether the quotient with remainder `rest` of a division by y, cut towards zero, is above the floor of the quotient."""
+    return not_equal(rest, 0.0) & not_equal(copysign(y, rest), y)
 
 
-def _with_sign(magnitude: Value, x: Any) -> Value:
-    if not isinstance(x, Value):
-        return -magnitude if math.copysign(1.0, x) < 0 else magnitude
-    return where(_is_negative(x), -magnitude, magnitude)
+def _remainder(x: Any, y: Any) -> Value:
+    """With the sign of y."""
+    rest = fmod(x, y)
+    return where(_below(rest, y), rest + y, rest)
 
 
-def _odd(f: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    """An odd function by its values at positive numbers."""
-    return lambda x: _with_sign(f(abs(x)), x)
+def _floor_quotient(x: Any, y: Any) -> Value:
+    """The floor of the exact quotient: x / y may have been rounded up to an integer."""
+    quotient = x / y
+    if not isinstance(y, Value) and y == 0:
+        return quotient
+    rest = fmod(x, y)
+    whole = (x - rest) / y
+    whole = where(_below(rest, y), whole - 1.0, whole)
+    near = floor(whole)
+    near = where(whole - near > 0.5, near + 1.0, near)
+    near = where(equal(whole, 0.0), copysign(0.0, quotient), near)
+    return where(equal(y, 0.0), quotient, near) if isinstance(y, Value) else near
 
 
-def _sinh(x: Value) -> Value:
-    """For positive numbers; exp(x) may overflow where the result does not."""
-    less, root = expm1(minimum(x, 1.0)), exp(x * 0.5)
-    return where(x < 1.0, (less + less / (less + 1.0)) * 0.5, root * 0.5 * root - 0.5 / root / root)
-
-
-def _cosh(x: Value) -> Value:
-    root = exp(abs(x) * 0.5)
-    return root * 0.5 * root + 0.5 / root / root
-
-
-def _asinh(x: Value) -> Value:
-    """For positive numbers."""
-    small = minimum(x, _LARGE)
-    return where(x < _LARGE, log1p(small + square(small) / (1.0 + sqrt(square(small) + 1.0))), log(x) + math.log(2))
-
-
-def _acosh(x: Value) -> Value:
-    less = minimum(x, _LARGE) - 1.0
-    return where(x < _LARGE, log1p(less + sqrt(less) * sqrt(less + 2.0)), log(x) + math.log(2))
-
-
-def _atanh(x: Value) -> Value:
-    """For positive numbers."""
-    return log1p(x * 2.0 / (1.0 - x)) * 0.5
-
-
-def _hypot(x: Value, y: Value) -> Value:
-    """Infinite if one of the two is infinite and the other is NaN."""
-    x, y = abs(x), abs(y)
-    most, least = maximum(x, y), minimum(x, y)
-    ratio = least / where(equal(most, 0.0), 1.0, most)
-    infinite = equal(x, math.inf) | equal(y, math.inf)
-    return where(infinite, math.inf, most * sqrt(square(ratio) + 1.0))
-
-
-_UNARY: Dict[str, Callable[[Value], Value]] = {
-    "sign": _sign,
-    "trunc": _trunc,
-    "tan": lambda x: sin(x) / cos(x),
-    "sinh": _odd(_sinh),
-    "cosh": _cosh,
-    "asinh": _odd(_asinh),
-    "acosh": _acosh,
-    "atanh": _odd(_atanh),
+_QUOTIENTS: Dict[Any, Callable[[Any, Any], Value]] = {
+    None: lambda x, y: x / y,
+    "trunc": lambda x, y: trunc(x / y),
+    "floor": _floor_quotient,
 }
 
 
-def _unary(f: Callable[[Value], Value]) -> Handler:
-    return lambda c, node: elementwise(c, node, f, node.args[:1], c.dtype(node))
+def _of_two(f: Callable[[Any, Any], Value]) -> Handler:
+    def convert(c: Converter, node: Any) -> Array:
+        dtype = c.dtype(node)
+        if dtype in ("s32", "pred"):
+            raise Refused("a division of integers")
+        return elementwise(c, node, f, node.args[:2], dtype)
+
+    return convert
 
 
-for _name, _f in _UNARY.items():
-    TABLE[f"aten.{_name}.default"] = Row(_unary(_f))
-TABLE["aten.hypot.default"] = Row(lambda c, node: elementwise(c, node, _hypot, node.args[:2], c.dtype(node)))
+for _name, _f in {"sign": _sign, "trunc": _trunc}.items():
+    TABLE[f"aten.{_name}.default"] = Row(lambda c, node, f=_f: elementwise(c, node, f, node.args[:1], c.dtype(node)))
+for _name, _f in {"isinf": lambda x: equal(abs(x), math.inf), "signbit": lambda x: copysign(1.0, x) < 0.0}.items():
+    TABLE[f"aten.{_name}.default"] = Row(lambda c, node, f=_f: elementwise(c, node, f, node.args[:1], "f32"))
+for _form in ("Tensor", "Scalar", "Scalar_Tensor"):
+    TABLE[f"aten.remainder.{_form}"] = Row(_of_two(_remainder))
 for _form in ("Tensor", "Scalar"):
-    TABLE[f"aten.copysign.{_form}"] = Row(lambda c, node: elementwise(c, node, lambda x, y: _with_sign(abs(x), y), node.args[:2], c.dtype(node)))
+    TABLE[f"aten.fmod.{_form}"] = Row(_of_two(fmod))
+    TABLE[f"aten.div.{_form}_mode"] = Row(lambda c, node: _of_two(_QUOTIENTS[node.kwargs["rounding_mode"]])(c, node))
+TABLE["aten.ldexp.Tensor"] = Row(_of_two(lambda x, y: x * exp2(y)))

@@ -21,7 +21,6 @@ class Row(NamedTuple):
         product: it multiplies matrices or correlates images.
         several: its value is several tensors.
         first: it has several results, and only the first is converted.
-        rough: its result is accurate to fewer bits than f32 has.
         stores: it reads its operands only from memory, in the 16 bits that the graph gives them.
         rows_by: it reads rows of its first argument by the ids of its second.
         reads: (node, nodes of its part) -> the nodes that its handler asks for, if these are not all that the node reads.
@@ -33,7 +32,6 @@ class Row(NamedTuple):
     product: bool = False
     several: bool = False
     first: bool = False
-    rough: bool = False
     stores: bool = False
     rows_by: bool = False
     reads: Optional[Callable[[Any, Collection[Any]], Sequence[Any]]] = None

@@ -47,7 +47,6 @@ _NOT_TAKEN = {
     "copy_": "a write into an input",
     "_transformer_encoder_layer_fwd": _FAST_PATH,
     "_native_multi_head_attention": _FAST_PATH,
-    "erfc": "a function that no op of a chain computes exactly enough",  # 1 - erf would be wrong where erf rounds to one
 }
 
 
@@ -68,8 +67,6 @@ def why_left(node: Any, device: Optional[str]) -> Optional[str]:
         if str(ids.meta["val"].dtype) not in ("torch.int64", "torch.int32"):
             return f"ids of {ids.meta['val'].dtype}"
         operands = [table]
-    if row.rough and not all(_rounds(user) for user in node.users):
-        return _NOT_TAKEN["erfc"]
     if is_attention(node):
         why = why_not_attention(node)
         if why is not None:
@@ -84,11 +81,6 @@ def why_left(node: Any, device: Optional[str]) -> Optional[str]:
     if is_list(node) and of_numbers(node):
         return "a list of numbers"
     return _why_not_product(node, name) if row.product and not is_attention(node) else None
-
-
-def _rounds(node: Any) -> bool:
-    """Whether a node rounds its operand to 16 bits."""
-    return target_of(node) == "prims.convert_element_type.default" and DTYPES.get(str(node.meta["val"].dtype)) in HALVES
 
 
 def kinds(device: Optional[str], left: "dict[Any, str]") -> Callable[[Any], Kind]:

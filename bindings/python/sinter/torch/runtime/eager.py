@@ -6,10 +6,11 @@ It rounds where the chain casts. Products return results in the 16-bit type of t
 from __future__ import annotations
 
 import json
-from typing import Any, Callable, Dict, List, Sequence, Set
+from typing import Any, Callable, Dict, Iterable, List, Sequence, Set
 
 import torch
 
+from ... import _abi
 from ..._chain import Chain
 from .eager_attention import attend, with_attention
 
@@ -26,28 +27,15 @@ DTYPES = {
 _VIEWS = ("broadcast", "reshape", "transpose", "slice", "cast")
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
-_UNARY: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "neg": torch.neg,
-    "abs": torch.abs,
-    "relu": torch.relu,
-    "square": torch.square,
-    "not": torch.logical_not,
-    **{
-        name: getattr(torch, name)
-        for name in "exp log sqrt rsqrt tanh erf sigmoid reciprocal sin cos floor log1p expm1 ceil round".split()
-    },
-}
-_BINARY: Dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
-    "div": torch.div,
-    "max": torch.maximum,
-    "min": torch.minimum,
-    "pow": torch.pow,
-    "and": torch.logical_and,
-    "or": torch.logical_or,
-}
+#: torch's functions of ops that have other names there.
+_RENAMED = {"max": torch.maximum, "min": torch.minimum, "not": torch.logical_not, "and": torch.logical_and, "or": torch.logical_or}
+
+
+def _named(ops: Iterable[str]) -> Dict[str, Callable[..., torch.Tensor]]:
+    return {op: _RENAMED.get(op) or getattr(torch, op) for op in ops if op in _RENAMED or hasattr(torch, op)}
+
+
+_UNARY, _BINARY = _named(_abi.UNARY), _named(_abi.BINARY)
 
 
 def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torch.Tensor]]":
