@@ -58,6 +58,7 @@ _CLASSES = {"sinter_status": "Why a call failed. 1 to 16 are the codes of gRPC."
 _CONSTANTS = ("sinter_dtype",)
 # What Python says by operators and methods of a value, gelu by an argument, and clamp by hand: its bounds may be left out.
 _OPERATORS = ("NEG", "ABS", "NOT")
+_OPERATORS_OF_TWO = ("ADD", "SUB", "MUL", "DIV", "POW", "AND", "OR", "MAX", "MIN")  # the last two: maximum and minimum, by hand
 _METHODS = ("unary", "binary", "compare", "select", "cast", "broadcast", "transpose", "reshape", "activation", "clamp",
     "random")
 _ACTIVATIONS = ("IDENTITY", "GELU_TANH", "GELU_ERF")
@@ -140,28 +141,32 @@ def counters(abi: Abi) -> str:
 
 
 def functions(abi: Abi) -> str:
-    """Functions of one operand, by their words, and the adds that Python has no syntax or method for."""
+    """Functions of one and of two operands, by their words, and the adds that Python has no syntax or method for."""
+    binary = [(name, each) for name, each in abi.enum("sinter_binary").words if name not in _OPERATORS_OF_TWO]
     unary = [(name, each) for name, each in abi.enum("sinter_unary").words if name not in _OPERATORS]
     known = {name for name, _ in abi.enum("sinter_unary").words} | set(_ACTIVATIONS)
     activations = [(name, each) for name, each in abi.enum("sinter_activation").words if name not in known]
     adds = [add for add in plain_adds(abi) if add.values and add.name not in _METHODS]
-    undescribed = [constant.name for _, constant in unary + activations if not constant.doc]
+    undescribed = [constant.name for _, constant in unary + binary + activations if not constant.doc]
     if undescribed:
         raise SyntaxError(f"{' '.join(undescribed)}: a comment must say what it computes, as the others' do")
     used = {argument.type for add in adds for argument in add.arguments}
     checks = [name for name, kind in (("integer", "int32_t"), ("number", "double")) if kind in used]
-    names = [name.lower() for name, _ in unary + activations] + [add.name for add in adds]
+    names = [name.lower() for name, _ in unary + binary + activations] + [add.name for add in adds]
     lines: List[str] = [
         f'"""Ops as functions on values. {MADE_BY}"""\n',
         "from __future__ import annotations\n",
         *([f"from ._argument import {', '.join(checks)}"] if checks else []),
-        "from ._builder import Value, builder_of\n",
+        "from ._builder import Operand, Value, builder_of\n",
         *filled("__all__ = [", [f'"{name}"' for name in names], "]", WIDTH, "    ").splitlines(),
     ]
     for owner, chosen in (("_unary", unary), ("_activate", activations)):
         for name, constant in chosen:
             lines += [f"\n\ndef {name.lower()}(x: Value) -> Value:", f'    """{sentence(constant.doc)}"""']
             lines.append(f'    return builder_of(x).{owner}("{name.lower()}", x)')
+    for name, constant in binary:
+        lines += [f"\n\ndef {name.lower()}(a: Operand, b: Operand) -> Value:", f'    """{sentence(constant.doc)}"""']
+        lines.append(f'    return builder_of(a if isinstance(a, Value) else b)._binary("{name.lower()}", a, b)')
     for add in adds:
         parameters = [f"{each.name}: {_PARAMETERS[each.type]}" for each in add.arguments]
         given = [_PASSED[each.type].format(each.name) for each in add.arguments]

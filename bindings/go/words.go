@@ -155,7 +155,7 @@ const (
 	BinaryAnd Binary = C.SINTER_BINARY_AND
 	// Pred only.
 	BinaryOr Binary = C.SINTER_BINARY_OR
-	// A - b trunc(a / b), exact; it has a's sign.
+	// The rest a - b trunc(a / b), exact, with a's sign.
 	BinaryFmod Binary = C.SINTER_BINARY_FMOD
 	// |a| with b's sign, which -0 and NaN have too.
 	BinaryCopysign Binary = C.SINTER_BINARY_COPYSIGN

@@ -147,7 +147,7 @@ enum {
   SINTER_BINARY_AND = 8, /* pred only */
   SINTER_BINARY_OR = 9,  /* pred only */
   /* Floating only: */
-  SINTER_BINARY_FMOD = 10,     /* a - b trunc(a / b), exact; it has a's sign */
+  SINTER_BINARY_FMOD = 10,     /* the rest a - b trunc(a / b), exact, with a's sign */
   SINTER_BINARY_COPYSIGN = 11, /* |a| with b's sign, which -0 and NaN have too */
   SINTER_BINARY_ATAN2 = 12,    /* the angle of the point (b, a), from -pi to pi */
   SINTER_BINARY_HYPOT = 13     /* sqrt(a^2 + b^2), infinite if a or b is */

@@ -45,15 +45,21 @@ class Changed(unittest.TestCase):
 
     def test_a_new_op_is_in_every_language(self):
         self.replace("sinter_types.h", "  SINTER_UNARY_CEIL_POW2 =",
-                     "  SINTER_UNARY_ATAN = 99, /* arc tangent */\n  SINTER_UNARY_CEIL_POW2 =")
+                     "  SINTER_UNARY_LGAMMA = 99, /* logarithm of gamma */\n  SINTER_UNARY_CEIL_POW2 =")
         done = self.write()
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.has("include/sinter/sinter.hpp", "kAtan = SINTER_UNARY_ATAN,")
-        self.has("bindings/rust/sinter-sys/src/declarations.rs", "SINTER_UNARY_ATAN = 99")
-        self.has("bindings/rust/sinter/src/words/tables.rs", "    /// Arc tangent.\n    ATAN = SINTER_UNARY_ATAN,")
-        self.has("bindings/go/words.go", "\t// Arc tangent.\n\tUnaryAtan Unary = C.SINTER_UNARY_ATAN")
-        self.has("bindings/python/sinter/_abi.py", '"atan": 99')
-        self.has("bindings/python/sinter/_functions.py", '"atan"', 'def atan(x: Value) -> Value:\n    """Arc tangent."""')
+        self.has("include/sinter/sinter.hpp", "kLgamma = SINTER_UNARY_LGAMMA,")
+        self.has("bindings/rust/sinter-sys/src/declarations.rs", "SINTER_UNARY_LGAMMA = 99")
+        self.has("bindings/rust/sinter/src/words/tables.rs", "    /// Logarithm of gamma.\n    LGAMMA = SINTER_UNARY_LGAMMA,")
+        self.has("bindings/go/words.go", "\t// Logarithm of gamma.\n\tUnaryLgamma Unary = C.SINTER_UNARY_LGAMMA")
+        self.has("bindings/python/sinter/_abi.py", '"lgamma": 99')
+        self.has("bindings/python/sinter/_functions.py", '"lgamma"', 'def lgamma(x: Value) -> Value:\n    """Logarithm of gamma."""')
+
+    def test_a_new_function_of_two_is_in_python(self):
+        self.replace("sinter_types.h", "  SINTER_BINARY_FMOD =", "  SINTER_BINARY_LDEXP = 99, /* a 2^b */\n  SINTER_BINARY_FMOD =")
+        done = self.write()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.has("bindings/python/sinter/_functions.py", '"ldexp"', "def ldexp(a: Operand, b: Operand) -> Value:")
 
     def test_a_new_add_is_in_every_language(self):
         self.replace("sinter_chain.h", "/* silu(gate) * up. */",
@@ -102,10 +108,10 @@ class Changed(unittest.TestCase):
         self.assertIn("sinter.h: not understood: union sinter_odd", done.stderr)
 
     def test_an_op_without_a_comment_is_refused(self):
-        self.replace("sinter_types.h", "  SINTER_UNARY_CEIL_POW2 =", "  SINTER_UNARY_ATAN = 99,\n  SINTER_UNARY_CEIL_POW2 =")
+        self.replace("sinter_types.h", "  SINTER_UNARY_CEIL_POW2 =", "  SINTER_UNARY_LGAMMA = 99,\n  SINTER_UNARY_CEIL_POW2 =")
         done = self.write()
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("SINTER_UNARY_ATAN: a comment must say what it computes", done.stderr)
+        self.assertIn("SINTER_UNARY_LGAMMA: a comment must say what it computes", done.stderr)
 
     def test_a_file_that_was_edited_is_named(self):
         self.assertEqual(self.write().returncode, 0)

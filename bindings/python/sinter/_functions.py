@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ._argument import integer
-from ._builder import Value, builder_of
+from ._builder import Operand, Value, builder_of
 
 __all__ = ["exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "reciprocal", "square", "sin", "cos",
     "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "trunc", "tan", "asin", "acos", "atan", "sinh", "cosh",
-    "asinh", "acosh", "atanh", "erfc", "exp2", "log2", "log10", "silu", "all_reduce", "all_gather", "reduce_scatter",
-    "gather", "scatter", "top_k", "cumsum", "softplus", "argmax", "argmin", "swiglu", "rope", "gru_cell",
-    "dequantize_u4", "dequantize_e2m1"]
+    "asinh", "acosh", "atanh", "erfc", "exp2", "log2", "log10", "fmod", "copysign", "atan2", "hypot", "silu",
+    "all_reduce", "all_gather", "reduce_scatter", "gather", "scatter", "top_k", "cumsum", "softplus", "argmax",
+    "argmin", "swiglu", "rope", "gru_cell", "dequantize_u4", "dequantize_e2m1"]
 
 
 def exp(x: Value) -> Value:
@@ -175,6 +175,26 @@ def log10(x: Value) -> Value:
 def silu(x: Value) -> Value:
     """x * sigmoid(x)."""
     return builder_of(x)._activate("silu", x)
+
+
+def fmod(a: Operand, b: Operand) -> Value:
+    """The rest a - b trunc(a / b), exact, with a's sign."""
+    return builder_of(a if isinstance(a, Value) else b)._binary("fmod", a, b)
+
+
+def copysign(a: Operand, b: Operand) -> Value:
+    """|a| with b's sign, which -0 and NaN have too."""
+    return builder_of(a if isinstance(a, Value) else b)._binary("copysign", a, b)
+
+
+def atan2(a: Operand, b: Operand) -> Value:
+    """The angle of the point (b, a), from -pi to pi."""
+    return builder_of(a if isinstance(a, Value) else b)._binary("atan2", a, b)
+
+
+def hypot(a: Operand, b: Operand) -> Value:
+    """sqrt(a^2 + b^2), infinite if a or b is."""
+    return builder_of(a if isinstance(a, Value) else b)._binary("hypot", a, b)
 
 
 def all_reduce(x: Value, ranks: int) -> Value:

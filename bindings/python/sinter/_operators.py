@@ -47,26 +47,6 @@ def minimum(a: Operand, b: Operand) -> Value:
     return _either(a, b)._binary("min", a, b)
 
 
-def fmod(a: Operand, b: Operand) -> Value:
-    """a - b trunc(a / b), exact, element by element. It has a's sign; of an infinite a, and of a b of 0, it is NaN."""
-    return _either(a, b)._binary("fmod", a, b)
-
-
-def copysign(a: Operand, b: Operand) -> Value:
-    """|a| with the sign of b, which -0 and NaN have too, element by element."""
-    return _either(a, b)._binary("copysign", a, b)
-
-
-def atan2(a: Operand, b: Operand) -> Value:
-    """The angle of the point (b, a), from -pi to pi, element by element."""
-    return _either(a, b)._binary("atan2", a, b)
-
-
-def hypot(a: Operand, b: Operand) -> Value:
-    """sqrt(a^2 + b^2), element by element, also where the squares overflow; infinite if a or b is."""
-    return _either(a, b)._binary("hypot", a, b)
-
-
 def equal(a: Operand, b: Operand) -> Value:
     """Whether elements are equal: pred. (``==`` of two values raises, because Python expects a bool from it.)"""
     return _either(a, b)._compare("eq", a, b)

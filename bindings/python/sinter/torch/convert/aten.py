@@ -10,9 +10,9 @@ import math
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ... import _functions
-from ..._functions import cumsum, reciprocal, rsqrt, sigmoid, sqrt, square, top_k
+from ..._functions import atan2, copysign, cumsum, hypot, reciprocal, rsqrt, sigmoid, sqrt, square, top_k
 from ..._builder import Value
-from ..._operators import atan2, copysign, equal, hypot, maximum, minimum, not_equal, where
+from ..._operators import equal, maximum, minimum, not_equal, where
 from . import attention, bilinear, foreach, functions, products, server_norms, shapes, windows  # noqa: F401  (their rows of the table)
 from .arrays import HALVES, Array, Refused, of
 from .converter import Converter, target_of

@@ -9,8 +9,8 @@ import math
 from typing import Any, Callable, Dict
 
 from ..._builder import Value
-from ..._functions import exp2, floor, trunc
-from ..._operators import copysign, equal, fmod, not_equal, where
+from ..._functions import copysign, exp2, floor, fmod, trunc
+from ..._operators import equal, not_equal, where
 from .arrays import Array, Refused
 from .converter import Converter
 from .op_table import TABLE, Handler, Row, elementwise

@@ -142,7 +142,7 @@ word! {
     AND = SINTER_BINARY_AND,
     /// Pred only.
     OR = SINTER_BINARY_OR,
-    /// A - b trunc(a / b), exact; it has a's sign.
+    /// The rest a - b trunc(a / b), exact, with a's sign.
     FMOD = SINTER_BINARY_FMOD,
     /// |a| with b's sign, which -0 and NaN have too.
     COPYSIGN = SINTER_BINARY_COPYSIGN,
