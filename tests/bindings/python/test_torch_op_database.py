@@ -78,7 +78,7 @@ def samples_of(op, dtype):
 
 
 def overflows(sample):
-    """Whether a quotient may: the database has least normal numbers in the place of zeros, and torch's remainders on the CPU are NaN then."""
+    """Whether a quotient may: the database takes the least normal numbers instead of zeros, and torch's remainders on the CPU are NaN then."""
     divisors = [x for x in (sample.input, *sample.args) if isinstance(x, torch.Tensor) and x.dtype.is_floating_point]
     return any((x.abs() < 2.0**-100).any() for x in divisors)
 
