@@ -14,7 +14,7 @@ namespace sinter {
 // A match: the whole of it, then its groups. A group that takes no part is empty.
 using Match = std::vector<std::string>;
 
-// The matches in a text, from left to right. A pattern that is no regular expression throws.
+// The matches in a text, from left to right. It throws for a pattern that regcomp refuses.
 inline std::vector<Match> Matches(const std::string& text, const std::string& pattern) {
   regex_t regex;
   if (regcomp(&regex, pattern.c_str(), REG_EXTENDED) != 0) throw std::runtime_error(pattern);
