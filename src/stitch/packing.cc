@@ -50,7 +50,7 @@ std::vector<bool> LightOps(const Chain& body) {
   return light;
 }
 
-// Joins outputs that share computed values.
+// Joins outputs that share computed values, or an input that one of them is written over.
 class Grouper {
  public:
   explicit Grouper(const Chain& body)
@@ -62,6 +62,13 @@ class Grouper {
   std::vector<std::vector<int>> Run() {
     for (int i = 0; i < body_.num_outputs(); ++i) {
       Visit(body_.outputs()[static_cast<size_t>(i)].value, i);
+    }
+    // Also an output that is written over an input without reading it.
+    for (ValueId id = 0; id < static_cast<ValueId>(body_.ops().size()); ++id) {
+      if (body_.op(id).kind != OpKind::kInput) continue;
+      for (int i = 0; i < body_.num_outputs(); ++i) {
+        if (body_.outputs()[static_cast<size_t>(i)].alias_input == body_.op(id).input) Visit(id, i);
+      }
     }
     std::map<int, std::vector<int>> groups;
     for (int i = 0; i < body_.num_outputs(); ++i) groups[Find(i)].push_back(i);

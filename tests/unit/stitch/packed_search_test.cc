@@ -120,7 +120,8 @@ TEST(PackedSearch, RandomGraphsPackLegally) {
     PackedSearch search(1, H200());
     for (const RankedStitch& one : search.Of(body)) {
       ++packed;
-      EXPECT_TRUE(CheckParts(body, one.schedule, one.parts).ok()) << seed;
+      const absl::Status status = CheckParts(body, one.schedule, one.parts);
+      EXPECT_TRUE(status.ok()) << seed << ": " << status;
     }
   }
   EXPECT_GT(packed, 20);
