@@ -121,7 +121,7 @@ void ExpectMeetings(const StitchPhase& phase, bool rows_meet) {
 TEST(Slots, NeverOverlapInRandomGraphs) {
   constexpr int64_t kElements = 1 << 11, kSharedBytes = 1 << 20;
   int hands = 0, shared = 0, could = 0;
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
+  for (uint64_t seed = 1; seed <= 130; ++seed) {
     const Chain chain = testing::MakeRandomStitchGraph(seed, {kElements});
     for (const ValueId owner : OwnerCandidates(chain)) {
       StitchSchedule s{.owner = owner};
