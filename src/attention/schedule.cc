@@ -124,21 +124,18 @@ absl::StatusOr<std::vector<RankedAttention>> RankWith(int groups, const Attentio
           s.query_stages = keys >= problem.keys ? 2 : 1;
           s.resident = resident;
           s.grid = GridOf(problem, s, m, model);
-          const absl::Status legal = CheckAttention(problem, s, model);
-          if (!legal.ok()) {
-            why = legal;
-            continue;
+          absl::StatusOr<Prediction> time = PredictSchedule(problem, s, m, model);
+          if (time.ok()) {
+            ranked.push_back({s, *std::move(time)});
+          } else {
+            why = time.status();
           }
-          ranked.push_back({s, PredictAttention(problem, s, m, model)});
         }
       }
     }
   }
   if (ranked.empty()) return why;
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const RankedAttention& a, const RankedAttention& b) {
-                     return a.prediction.total_us < b.prediction.total_us;
-                   });
+  SortByTime(&ranked);
   if (ranked.size() > top_k) ranked.resize(top_k);
   return ranked;
 }
@@ -207,8 +204,8 @@ int RegistersOf(const AttentionSchedule& s) {
   return std::min(moved, kMostMoved);
 }
 
-absl::Status CheckAttention(const AttentionProblem& problem, const AttentionSchedule& s,
-                            const DeviceModel& model) {
+absl::Status CheckSchedule(const AttentionProblem& problem, const AttentionSchedule& s,
+                           const DeviceModel& model) {
   SINTER_RETURN_IF_ERROR(CheckRange("warpgroups", s.warpgroups, 1, kMaxWarpgroups));
   SINTER_RETURN_IF_ERROR(CheckRange("keys", s.block_keys, 16, kMaxBlockKeys));
   if (s.block_keys % 16 != 0) return Refuse("keys", s.block_keys, "must be a multiple of 16");
@@ -247,8 +244,9 @@ absl::Status CheckAttention(const AttentionProblem& problem, const AttentionSche
   return absl::OkStatus();
 }
 
-Prediction PredictAttention(const AttentionProblem& p, const AttentionSchedule& s, int64_t m,
-                            const DeviceModel& model) {
+absl::StatusOr<Prediction> PredictSchedule(const AttentionProblem& p, const AttentionSchedule& s,
+                                           int64_t m, const DeviceModel& model) {
+  SINTER_RETURN_IF_ERROR(CheckSchedule(p, s, model));
   const double batches = static_cast<double>(p.BatchesAt(m)), sms = model.sm_count;
   const double items = static_cast<double>(AttentionItems(p, s, m));
   const double tiles = TilesOfItem(p, s);

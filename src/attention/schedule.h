@@ -44,16 +44,15 @@ int AttentionRegisters(const AttentionProblem& problem, const AttentionSchedule&
 int RegistersOf(const AttentionSchedule& schedule);
 
 // FAILED_PRECONDITION naming the field, its value and the bound.
-absl::Status CheckAttention(const AttentionProblem& problem, const AttentionSchedule& schedule,
-                            const DeviceModel& model);
+absl::Status CheckSchedule(const AttentionProblem& problem, const AttentionSchedule& schedule,
+                           const DeviceModel& model);
 
-Prediction PredictAttention(const AttentionProblem& problem, const AttentionSchedule& schedule,
-                            int64_t m, const DeviceModel& model);
+// FAILED_PRECONDITION where the schedule cannot run.
+absl::StatusOr<Prediction> PredictSchedule(const AttentionProblem& problem,
+                                           const AttentionSchedule& schedule, int64_t m,
+                                           const DeviceModel& model);
 
-struct RankedAttention {
-  AttentionSchedule schedule;
-  Prediction prediction;
-};
+using RankedAttention = RankedKernel<AttentionSchedule>;
 
 // Legal ones, the fastest by prediction first. Without `any_keys`, the keys of a tile and the rows
 // of an item of causal attention depend only on the problem. So a row's bits are the same whatever
@@ -66,21 +65,17 @@ absl::StatusOr<std::vector<RankedAttention>> RankAttention(const AttentionProble
 // The text of a kernel of attention, and its launch.
 
 constexpr char kAttentionEntry[] = "sinter_attention";
-constexpr char kAttentionHeader[] = "attention/attention.cuh";
+// The headers of the device library that the source includes.
+std::vector<std::string> HeadersOf(const AttentionProblem& problem,
+                                   const AttentionSchedule& schedule);
 
-// AttentionSource makes a kernel's source from this. Schedules that differ only in their grid share
-// one source.
-struct AttentionCode {
-  AttentionProblem problem;
-  AttentionSchedule schedule;
-};
-
-std::string AttentionSource(const AttentionCode& code);
+// Schedules that differ only in their grid share one source.
+std::string SourceOf(const AttentionProblem& problem, const AttentionSchedule& schedule);
 
 // Operands in order: q, k, v, the terms, the result.
-absl::StatusOr<LaunchRecipe> AttentionRecipe(const AttentionCode& code,
-                                             const std::vector<BufferPlace>& operands,
-                                             int64_t grid);
+absl::StatusOr<LaunchRecipe> RecipeOf(const AttentionProblem& problem,
+                                      const AttentionSchedule& schedule,
+                                      const std::vector<BufferPlace>& operands);
 
 }  // namespace sinter
 

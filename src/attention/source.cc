@@ -56,8 +56,7 @@ bool HasPairs(const AttentionProblem& p, const BatchedMatrix& term) {
   return even;
 }
 
-std::string TermsText(const AttentionCode& code) {
-  const AttentionProblem& p = code.problem;
+std::string TermsText(const AttentionProblem& p, const AttentionSchedule& s) {
   std::string members, places, loads, applies;
   int term = 0;
   for (const ScoreStep& step : p.steps) {
@@ -65,8 +64,8 @@ std::string TermsText(const AttentionCode& code) {
       absl::StrAppend(&members,
                       absl::Substitute("  HeldTerm<ScoreTerm<$0, $1, $2, $3>, $4, $5, $6> t$7;\n",
                                        TypeOf(step.dtype), step.term.row, step.term.column,
-                                       Bool(HasPairs(p, step.term)), code.schedule.block_keys / 8,
-                                       p.keys, Bool(p.keys <= code.schedule.block_keys), term));
+                                       Bool(HasPairs(p, step.term)), s.block_keys / 8, p.keys,
+                                       Bool(p.keys <= s.block_keys), term));
       absl::StrAppend(
           &places, absl::Substitute("    t$0.place(static_cast<const $1::Stored*>(args.terms[$0]) "
                                     "+ $2, row0, row1);\n",
@@ -108,9 +107,7 @@ bool HasVectors(const AttentionProblem& p) {
   return whole;
 }
 
-std::string ConfigText(const AttentionCode& code) {
-  const AttentionProblem& p = code.problem;
-  const AttentionSchedule& s = code.schedule;
+std::string ConfigText(const AttentionProblem& p, const AttentionSchedule& s) {
   std::string text = absl::Substitute(
       "struct Config {\n  using Element = $0;\n  using Result = $1;\n  using Terms = $2;\n",
       TypeOf(p.element), TypeOf(p.result), p.IsPlain() ? "NoTerms" : "sinter::Terms");
@@ -166,16 +163,18 @@ TensorMapTemplate MapOf(const AttentionProblem& p, const BatchedMatrix& matrix, 
 
 }  // namespace
 
-std::string AttentionSource(const AttentionCode& code) {
-  const AttentionProblem& p = code.problem;
-  const AttentionSchedule& s = code.schedule;
+std::vector<std::string> HeadersOf(const AttentionProblem&, const AttentionSchedule&) {
+  return {"attention/attention.cuh"};
+}
+
+std::string SourceOf(const AttentionProblem& p, const AttentionSchedule& s) {
   const ElementRow element = ElementOf(p.element);
   std::string text =
-      absl::StrCat("#include \"", kAttentionHeader, "\"\n\nnamespace sinter {\n\n",
+      absl::StrCat("#include \"", HeadersOf(p, s).front(), "\"\n\nnamespace sinter {\n\n",
                    WgmmaSource(s.block_keys, element, false, false), "\n",
                    RegisterWgmmaSource(static_cast<int>(p.value_head), element, true), "\n");
-  if (!p.IsPlain()) text += TermsText(code);
-  text += ConfigText(code);
+  if (!p.IsPlain()) text += TermsText(p, s);
+  text += ConfigText(p, s);
   absl::StrAppend(&text, "static_assert(AttentionShape<Config>::kThreads == ", s.Threads(),
                   " &&\n              AttentionShape<Config>::kSharedBytes + 1024 == ",
                   AttentionSharedBytes(p, s),
@@ -197,18 +196,15 @@ std::string AttentionSource(const AttentionCode& code) {
   return text;
 }
 
-absl::StatusOr<LaunchRecipe> AttentionRecipe(const AttentionCode& code,
-                                             const std::vector<BufferPlace>& operands,
-                                             int64_t grid) {
-  const AttentionProblem& p = code.problem;
-  const AttentionSchedule& s = code.schedule;
+absl::StatusOr<LaunchRecipe> RecipeOf(const AttentionProblem& p, const AttentionSchedule& s,
+                                      const std::vector<BufferPlace>& operands) {
   const auto count = static_cast<size_t>(4 + p.Terms());
   if (operands.size() != count) {
     return Invalid("attention: ", operands.size(), " operands, must be ", count);
   }
   LaunchRecipe recipe;
   recipe.entry = kAttentionEntry;
-  recipe.grid = {static_cast<uint32_t>(grid), 1, 1};
+  recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
   recipe.block = {static_cast<uint32_t>(s.Threads()), 1, 1};
   recipe.shared_bytes = static_cast<uint32_t>(AttentionSharedBytes(p, s));
   recipe.pdl = true;

@@ -247,4 +247,13 @@ absl::StatusOr<CollectiveSchedule> CollectiveSchedule::Read(ByteReader& r) {
   return absl::DataLossError("all_reduce: its schedule is damaged");
 }
 
+absl::Status CheckSchedule(const CollectiveProblem& p, const CollectiveSchedule& s,
+                           const DeviceModel& model) {
+  SINTER_RETURN_IF_ERROR(CheckCollective(p, s));
+  const int64_t most = int64_t{model.sm_count} * CollectiveResidents(p, s.threads);
+  if (s.grid <= most) return absl::OkStatus();
+  return FailedPrecondition(NameOf(p.kind), ": grid is ", s.grid, ", must be at most ", most,
+                            ": blocks wait");
+}
+
 }  // namespace sinter

@@ -96,18 +96,17 @@ int64_t MostCollectiveRows(const CollectiveProblem& p, const CollectiveSchedule&
 
 // FAILED_PRECONDITION naming field, value and bound where no kernel computes it.
 absl::Status CheckCollective(const CollectiveProblem& p, const CollectiveSchedule& s);
+// The same, or if the chip does not hold all blocks at once: they wait for those of other ranks.
+absl::Status CheckSchedule(const CollectiveProblem& p, const CollectiveSchedule& s,
+                           const DeviceModel& model);
 
 // Schedules and times: search.cc.
 
-struct RankedCollective {
-  CollectiveSchedule schedule;
-  Prediction prediction;
-};
+using RankedCollective = RankedKernel<CollectiveSchedule>;
 
 // Time of a launch of `m` rows when all ranks begin at once.
-absl::StatusOr<Prediction> PredictCollective(const CollectiveProblem& p,
-                                             const CollectiveSchedule& s, int64_t m,
-                                             const DeviceModel& model);
+absl::StatusOr<Prediction> PredictSchedule(const CollectiveProblem& p, const CollectiveSchedule& s,
+                                           int64_t m, const DeviceModel& model);
 
 // Best first; empty where no kernel computes it. The same on all ranks: of one model.
 // `pushed`: of x that the kernel before pushes, in so many turns; or of which it pushes the first
@@ -121,18 +120,18 @@ std::vector<RankedCollective> SearchCollective(const CollectiveProblem& p, int64
 
 // Source and launch of the kernel: source.cc.
 
-std::string CollectiveEntry(const CollectiveProblem& p);   // "sinter_all_reduce"
-std::string CollectiveHeader(const CollectiveProblem& p);  // of src/device
+std::string CollectiveEntry(const CollectiveProblem& p);  // "sinter_all_reduce"
+// The headers of the device library that the source includes.
+std::vector<std::string> HeadersOf(const CollectiveProblem& p, const CollectiveSchedule& s);
 
 // All ranks load the kernel of one source. It does not depend on the schedule's blocks.
-std::string CollectiveSource(const CollectiveProblem& p, const CollectiveSchedule& s);
+std::string SourceOf(const CollectiveProblem& p, const CollectiveSchedule& s);
 
 // `places`: x, the residual where there is one, gamma and the norm where there are, the sum where
 // it is stored; INVALID_ARGUMENT for another number of them. The launch gives the group's room and
 // what ranks of one plan have in common.
-absl::StatusOr<LaunchRecipe> CollectiveRecipe(const CollectiveProblem& p,
-                                              const CollectiveSchedule& s,
-                                              const std::vector<BufferPlace>& places);
+absl::StatusOr<LaunchRecipe> RecipeOf(const CollectiveProblem& p, const CollectiveSchedule& s,
+                                      const std::vector<BufferPlace>& places);
 
 struct FoundCollective {
   CollectiveProblem problem;

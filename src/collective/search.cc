@@ -27,9 +27,8 @@ int64_t UnitsOfRow(const CollectiveProblem& p, const CollectiveSchedule& s) {
 
 }  // namespace
 
-absl::StatusOr<Prediction> PredictCollective(const CollectiveProblem& p,
-                                             const CollectiveSchedule& s, int64_t m,
-                                             const DeviceModel& model) {
+absl::StatusOr<Prediction> PredictSchedule(const CollectiveProblem& p, const CollectiveSchedule& s,
+                                           int64_t m, const DeviceModel& model) {
   SINTER_RETURN_IF_ERROR(CheckCollective(p, s));
   const int64_t rows = p.Rows(m);
   // `in`: the bytes of a message to another rank; `out`: those that this rank computes, or that
@@ -87,14 +86,11 @@ std::vector<RankedCollective> SearchCollective(const CollectiveProblem& p, int64
       while (std::gcd(most, int64_t{p.ranks}) > 1) --most;
       const int64_t units = std::max<int64_t>(rows, 1) * UnitsOfRow(p, s);
       s.grid = static_cast<int>(std::min(units, most));
-      absl::StatusOr<Prediction> time = PredictCollective(p, s, m, model);
+      absl::StatusOr<Prediction> time = PredictSchedule(p, s, m, model);
       if (time.ok()) ranked.push_back({s, *std::move(time)});
     }
   }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const RankedCollective& a, const RankedCollective& b) {
-                     return a.prediction.total_us < b.prediction.total_us;
-                   });
+  SortByTime(&ranked);
   return ranked;
 }
 

@@ -45,13 +45,14 @@ std::string CollectiveEntry(const CollectiveProblem& p) {
   return absl::StrCat("sinter_", NameOf(p.kind));
 }
 
-std::string CollectiveHeader(const CollectiveProblem& p) {
-  return p.kind == CollectiveKind::kAllGather ? "kernels/all_gather.cuh" : "kernels/all_reduce.cuh";
+std::vector<std::string> HeadersOf(const CollectiveProblem& p, const CollectiveSchedule&) {
+  return {p.kind == CollectiveKind::kAllGather ? "kernels/all_gather.cuh"
+                                               : "kernels/all_reduce.cuh"};
 }
 
-std::string CollectiveSource(const CollectiveProblem& p, const CollectiveSchedule& s) {
+std::string SourceOf(const CollectiveProblem& p, const CollectiveSchedule& s) {
   const bool gathers = p.kind == CollectiveKind::kAllGather;
-  std::string text = absl::StrCat("// ", p.ToString(), "\n#include \"", CollectiveHeader(p),
+  std::string text = absl::StrCat("// ", p.ToString(), "\n#include \"", HeadersOf(p, s).front(),
                                   "\"\n\nnamespace sinter {\n\nstruct Config {\n");
   absl::StrAppend(&text, "  static constexpr int kRanks = ", p.ranks, ", kThreads = ", s.threads,
                   ", kAhead = ", kAhead, ";\n  static constexpr bool kByRows = ", Word(p.by_rows),
@@ -74,9 +75,8 @@ std::string CollectiveSource(const CollectiveProblem& p, const CollectiveSchedul
   return text;
 }
 
-absl::StatusOr<LaunchRecipe> CollectiveRecipe(const CollectiveProblem& p,
-                                              const CollectiveSchedule& s,
-                                              const std::vector<BufferPlace>& places) {
+absl::StatusOr<LaunchRecipe> RecipeOf(const CollectiveProblem& p, const CollectiveSchedule& s,
+                                      const std::vector<BufferPlace>& places) {
   const int64_t x = p.columns * SizeOf(p.element), out = p.columns * SizeOf(p.result);
   std::vector<int64_t> row_bytes = {x * p.PartsOfX()};
   if (p.residual) row_bytes.push_back(out);

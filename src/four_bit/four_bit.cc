@@ -197,8 +197,8 @@ int64_t BlocksOf(const FourBitProduct& p, const FourBitSchedule& s) {
   return CeilDiv(p.product.n, 16 * s.tiles) * s.split;
 }
 
-absl::Status CheckFourBitSchedule(const FourBitProduct& p, const FourBitSchedule& s,
-                                  const DeviceModel& model) {
+absl::Status CheckSchedule(const FourBitProduct& p, const FourBitSchedule& s,
+                           const DeviceModel& model) {
   const auto in = [](const char* name, int value, int least, int most) {
     return value >= least && value <= most
                ? absl::OkStatus()

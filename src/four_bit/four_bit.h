@@ -87,30 +87,27 @@ int FormOf(const FourBitProduct& p);
 // OK, or why no kernel of the family computes it, naming field, value and bound.
 absl::Status CheckFourBitProduct(const FourBitProduct& p);
 // FAILED_PRECONDITION naming field, value and bound where the schedule cannot run on the chip.
-absl::Status CheckFourBitSchedule(const FourBitProduct& p, const FourBitSchedule& s,
-                                  const DeviceModel& model);
+absl::Status CheckSchedule(const FourBitProduct& p, const FourBitSchedule& s,
+                           const DeviceModel& model);
 // Dynamic.
 int64_t SharedBytes(const FourBitProduct& p, const FourBitSchedule& s);
 // Blocks that have all columns.
 int64_t BlocksOf(const FourBitProduct& p, const FourBitSchedule& s);
 
 inline constexpr char kFourBitEntry[] = "sinter_four_bit_product";
-std::vector<std::string> FourBitHeaders(const FourBitProduct& p);
-std::string FourBitSource(const FourBitProduct& p, const FourBitSchedule& s);
+std::vector<std::string> HeadersOf(const FourBitProduct& p, const FourBitSchedule& s);
+std::string SourceOf(const FourBitProduct& p, const FourBitSchedule& s);
 // `places`: of rows, bytes, scales and zeros in memory, each of gate, then of up; of the leaves,
 // and of the result.
-absl::StatusOr<LaunchRecipe> FourBitRecipe(const FourBitProduct& p, const FourBitSchedule& s,
-                                           const std::vector<BufferPlace>& places);
+absl::StatusOr<LaunchRecipe> RecipeOf(const FourBitProduct& p, const FourBitSchedule& s,
+                                      const std::vector<BufferPlace>& places);
 
-struct RankedFourBit {
-  FourBitSchedule schedule;
-  Prediction prediction;
-};
+using RankedFourBit = RankedKernel<FourBitSchedule>;
 
 // Time in a plan for `bucket` rows. FAILED_PRECONDITION where the schedule cannot run, or has fewer
 // rows.
-absl::StatusOr<Prediction> PredictFourBit(const FourBitProduct& p, const FourBitSchedule& s,
-                                          int64_t bucket, const DeviceModel& model);
+absl::StatusOr<Prediction> PredictSchedule(const FourBitProduct& p, const FourBitSchedule& s,
+                                           int64_t bucket, const DeviceModel& model);
 // Legal schedules, best first; none where `bucket` has more than kMostFourBitRows rows.
 std::vector<RankedFourBit> SearchFourBit(const FourBitProduct& p, int64_t bucket,
                                          const DeviceModel& model);

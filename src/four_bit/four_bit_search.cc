@@ -28,9 +28,9 @@ double StepInstructions(const FourBitProduct& p, int block_m) {
 
 }  // namespace
 
-absl::StatusOr<Prediction> PredictFourBit(const FourBitProduct& p, const FourBitSchedule& s,
-                                          int64_t bucket, const DeviceModel& model) {
-  SINTER_RETURN_IF_ERROR(CheckFourBitSchedule(p, s, model));
+absl::StatusOr<Prediction> PredictSchedule(const FourBitProduct& p, const FourBitSchedule& s,
+                                           int64_t bucket, const DeviceModel& model) {
+  SINTER_RETURN_IF_ERROR(CheckSchedule(p, s, model));
   const int64_t rows = p.Rows(bucket);
   if (rows > s.block_m) {
     return FailedPrecondition("block_m is ", s.block_m, ", must be at least the rows, ", rows);
@@ -82,16 +82,13 @@ std::vector<RankedFourBit> SearchFourBit(const FourBitProduct& p, int64_t bucket
       for (s.tiles = 1; s.tiles <= 16; ++s.tiles) {
         s.grid = static_cast<int>(BlocksOf(p, s));
         s.stages = 8;
-        while (s.stages > 2 && !CheckFourBitSchedule(p, s, model).ok()) --s.stages;
-        absl::StatusOr<Prediction> time = PredictFourBit(p, s, bucket, model);
+        while (s.stages > 2 && !CheckSchedule(p, s, model).ok()) --s.stages;
+        absl::StatusOr<Prediction> time = PredictSchedule(p, s, bucket, model);
         if (time.ok()) ranked.push_back({s, *std::move(time)});
       }
     }
   }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const RankedFourBit& a, const RankedFourBit& b) {
-                     return a.prediction.total_us < b.prediction.total_us;
-                   });
+  SortByTime(&ranked);
   return ranked;
 }
 

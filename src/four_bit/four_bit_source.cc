@@ -77,15 +77,15 @@ std::string ConfigText(const FourBitProduct& p, const FourBitSchedule& s) {
 
 }  // namespace
 
-std::vector<std::string> FourBitHeaders(const FourBitProduct& p) {
+std::vector<std::string> HeadersOf(const FourBitProduct& p, const FourBitSchedule&) {
   std::vector<std::string> headers = {"kernels/four_bit_product.cuh"};
   if (p.product.epilogue.program.present()) headers.emplace_back(kProgramHeader);
   return headers;
 }
 
-std::string FourBitSource(const FourBitProduct& p, const FourBitSchedule& s) {
+std::string SourceOf(const FourBitProduct& p, const FourBitSchedule& s) {
   std::string text = absl::StrCat("// ", p.ToString(), "\n// ", s.ToString(false), "\n");
-  for (const std::string& header : FourBitHeaders(p)) {
+  for (const std::string& header : HeadersOf(p, s)) {
     absl::StrAppend(&text, "#include \"", header, "\"\n");
   }
   absl::StrAppend(&text, "\nnamespace sinter {\n\n", EndText(p), "\n", ConfigText(p, s),
@@ -125,8 +125,8 @@ std::string FourBitSource(const FourBitProduct& p, const FourBitSchedule& s) {
   return text;
 }
 
-absl::StatusOr<LaunchRecipe> FourBitRecipe(const FourBitProduct& p, const FourBitSchedule& s,
-                                           const std::vector<BufferPlace>& places) {
+absl::StatusOr<LaunchRecipe> RecipeOf(const FourBitProduct& p, const FourBitSchedule& s,
+                                      const std::vector<BufferPlace>& places) {
   const int width = p.product.Width();
   const std::vector<int> leaves = p.Leaves();
   const size_t of_weights = static_cast<size_t>(width) * (HasZeros(p) ? 3 : 2);

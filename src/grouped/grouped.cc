@@ -372,8 +372,8 @@ bool MapsWeights(const GroupedProduct& p, const GroupedSchedule& s) {
                              p.expert_stride / p.weight_stride == p.WeightColumns()));
 }
 
-absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule& s,
-                                  const DeviceModel& model) {
+absl::Status CheckSchedule(const GroupedProduct& p, const GroupedSchedule& s,
+                           const DeviceModel& model) {
   if (s.grid < 1 || s.grid > model.sm_count * model.blocks_per_sm) {
     return FailedPrecondition("grid is ", s.grid, ", must be in [1, ",
                               model.sm_count * model.blocks_per_sm, "]");

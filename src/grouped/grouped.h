@@ -156,24 +156,21 @@ int64_t WarpColumns(const GroupedProduct& p);
 // Why tensor cores cannot compute it, in the words of the product's fields; OK where they can.
 absl::Status CheckTensorCores(const GroupedProduct& p);
 // FAILED_PRECONDITION naming field, value and bound where the schedule cannot run on the chip.
-absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule& s,
-                                  const DeviceModel& model);
+absl::Status CheckSchedule(const GroupedProduct& p, const GroupedSchedule& s,
+                           const DeviceModel& model);
 
 inline constexpr char kGroupedEntry[] = "sinter_grouped_product";
 // The headers of the device library that the source includes.
-std::vector<std::string> GroupedHeaders(const GroupedProduct& p, const GroupedSchedule& s);
+std::vector<std::string> HeadersOf(const GroupedProduct& p, const GroupedSchedule& s);
 
-std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s);
+std::string SourceOf(const GroupedProduct& p, const GroupedSchedule& s);
 
 // `places`: of rows, weights, ids, scales of both where there are some, the program's operands,
 // then of the scales of codes and of the result.
-absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const GroupedSchedule& s,
-                                           const std::vector<BufferPlace>& places);
+absl::StatusOr<LaunchRecipe> RecipeOf(const GroupedProduct& p, const GroupedSchedule& s,
+                                      const std::vector<BufferPlace>& places);
 
-struct RankedGrouped {
-  GroupedSchedule schedule;
-  Prediction prediction;
-};
+using RankedGrouped = RankedKernel<GroupedSchedule>;
 
 // Experts that uniform routing of `rows` rows to `slots` each names: E (1 - (1 - K / E)^M).
 double ExpectedExperts(int64_t experts, int64_t slots, int64_t rows);
@@ -183,8 +180,8 @@ int64_t MostTiles(int64_t slots, int64_t groups, int64_t block_m);
 
 // Time in a plan for `bucket` rows, for uniform routing. FAILED_PRECONDITION where the schedule
 // cannot run.
-absl::StatusOr<Prediction> PredictGrouped(const GroupedProduct& p, const GroupedSchedule& s,
-                                          int64_t bucket, const DeviceModel& model);
+absl::StatusOr<Prediction> PredictSchedule(const GroupedProduct& p, const GroupedSchedule& s,
+                                           int64_t bucket, const DeviceModel& model);
 
 // Legal schedules, best first; never empty. batch_invariant: only the schedules that sum in one
 // order whatever the bucket is.

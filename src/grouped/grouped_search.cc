@@ -208,9 +208,9 @@ int64_t MostTiles(int64_t slots, int64_t groups, int64_t block_m) {
   return first + (slots - first) / block_m;
 }
 
-absl::StatusOr<Prediction> PredictGrouped(const GroupedProduct& p, const GroupedSchedule& s,
-                                          int64_t bucket, const DeviceModel& model) {
-  SINTER_RETURN_IF_ERROR(CheckGroupedSchedule(p, s, model));
+absl::StatusOr<Prediction> PredictSchedule(const GroupedProduct& p, const GroupedSchedule& s,
+                                           int64_t bucket, const DeviceModel& model) {
+  SINTER_RETURN_IF_ERROR(CheckSchedule(p, s, model));
   const int64_t rows = p.Rows(bucket), slots = rows * p.slots;
   const double touched = ExpectedExperts(p.experts, p.slots, rows);
   const double of_expert = std::max(1.0, static_cast<double>(slots) / touched);
@@ -262,7 +262,7 @@ std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket
                                            : int64_t{model.sm_count} * BlocksPerSm(p, s);
     const int64_t most = std::max<int64_t>(1, resident);
     s.grid = static_cast<int>(blocks * std::clamp<int64_t>(tiles * TilesN(p, s), 1, most));
-    absl::StatusOr<Prediction> time = PredictGrouped(p, s, bucket, model);
+    absl::StatusOr<Prediction> time = PredictSchedule(p, s, bucket, model);
     if (time.ok()) ranked.push_back({s, *std::move(time)});
   };
   for (const int block_m : {64, 128}) {
@@ -278,10 +278,7 @@ std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket
       add({64, 256, 5, 1, blocks});
     }
   }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const RankedGrouped& a, const RankedGrouped& b) {
-                     return a.prediction.total_us < b.prediction.total_us;
-                   });
+  SortByTime(&ranked);
   add({0, 0, 0, 1});  // for what tensor cores do not take, and where a compiler refuses the others
   return ranked;
 }

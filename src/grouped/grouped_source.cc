@@ -111,7 +111,7 @@ std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
 
 }  // namespace
 
-std::vector<std::string> GroupedHeaders(const GroupedProduct& p, const GroupedSchedule& s) {
+std::vector<std::string> HeadersOf(const GroupedProduct& p, const GroupedSchedule& s) {
   std::vector<std::string> headers = {s.swapped > 0    ? "kernels/grouped_swapped.cuh"
                                       : s.block_m == 0 ? "kernels/grouped_dots.cuh"
                                                        : "kernels/grouped_product.cuh"};
@@ -119,14 +119,14 @@ std::vector<std::string> GroupedHeaders(const GroupedProduct& p, const GroupedSc
   return headers;
 }
 
-std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s) {
+std::string SourceOf(const GroupedProduct& p, const GroupedSchedule& s) {
   const bool tensor = s.block_m > 0, mapped = tensor && MapsWeights(p, s);
   const char* const kernel = s.swapped > 0    ? "GroupedSwapped"
                              : tensor         ? "GroupedProduct"
                              : s.IsWarpDots() ? "GroupedWarpDots"
                                               : "GroupedDots";
   std::string text = absl::StrCat("// ", p.ToString(), "\n// ", s.ToString(false), "\n");
-  for (const std::string& header : GroupedHeaders(p, s)) {
+  for (const std::string& header : HeadersOf(p, s)) {
     absl::StrAppend(&text, "#include \"", header, "\"\n");
   }
   absl::StrAppend(&text, "\nnamespace sinter {\n\n");
@@ -210,8 +210,8 @@ TensorMapTemplate WeightsMap(const GroupedProduct& p, const GroupedSchedule& s,
 
 }  // namespace
 
-absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const GroupedSchedule& s,
-                                           const std::vector<BufferPlace>& places) {
+absl::StatusOr<LaunchRecipe> RecipeOf(const GroupedProduct& p, const GroupedSchedule& s,
+                                      const std::vector<BufferPlace>& places) {
   // Bytes from one index of M to the next, in the order of the places.
   std::vector<int64_t> row_bytes = {p.row_stride * SizeOf(p.rows), 0,
                                     p.by_ends ? 0 : p.id_stride * SizeOf(DType::kS32)};

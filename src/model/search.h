@@ -3,11 +3,13 @@
 #ifndef SINTER_SRC_MODEL_SEARCH_H_
 #define SINTER_SRC_MODEL_SEARCH_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "src/base/fields.h"
@@ -27,6 +29,21 @@ struct Prediction {
   SINTER_FIELDS(Prediction, total_us, hbm_us, l2_us, intake_us, shared_us, dsm_us, tensor_us,
                 fixed_us, hbm_bytes, l2_bytes, dsm_bytes, bound, out_of_step_us);
 };
+
+// A legal schedule of a kernel, and its predicted time.
+template <typename Schedule>
+struct RankedKernel {
+  Schedule schedule;
+  Prediction prediction;
+};
+
+// The fastest first; of equal ones the first stays ahead.
+template <typename Ranked>
+void SortByTime(std::vector<Ranked>* ranked) {
+  std::stable_sort(ranked->begin(), ranked->end(), [](const Ranked& a, const Ranked& b) {
+    return a.prediction.total_us < b.prediction.total_us;
+  });
+}
 
 // FourNorm: combines the times of levels that work at once.
 

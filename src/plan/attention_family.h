@@ -19,6 +19,12 @@ namespace sinter {
 
 const KernelFamily& AttentionFamily();
 
+// The body of the family's codes: a problem and a schedule without its grid.
+struct AttentionCode {
+  AttentionProblem problem;
+  AttentionSchedule schedule;
+};
+
 using AttentionSpec = OwnSpec<AttentionCode>;  // operands in order are q, k, v, the terms
 
 // The formula, the items of scores, the launch and a block: KernelDescription::lines.
@@ -96,11 +102,6 @@ class AttentionKernels : public OwnKernels<AttentionCode> {
                         ProblemOf(spec).causal ? absl::StrCat(" rows", s.BlockRows()) : "", "\n");
   }
 
-  absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
-                                     const DeviceModel& model) const override {
-    SINTER_RETURN_IF_ERROR(CheckAttention(ProblemOf(spec), ScheduleOf(spec), model));
-    return PredictAttention(ProblemOf(spec), ScheduleOf(spec), bucket, model);
-  }
   absl::StatusOr<std::vector<OwnChoice>> RankOwn(const OwnRun& run, int64_t bucket,
                                                  const DeviceModel& model,
                                                  const SearchOptions& options,
@@ -112,24 +113,9 @@ class AttentionKernels : public OwnKernels<AttentionCode> {
     return ChoicesOf(ranked);
   }
 
-  absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
-                            CompileRequest* request) const override {
-    request->source = AttentionSource(Of(code));
-    request->least_nvrtc = kLeastNvrtcOf16BitProducts;
-    return absl::OkStatus();
-  }
+  int LeastNvrtcOf(const AttentionSchedule&) const override { return kLeastNvrtcOf16BitProducts; }
   CodeTexts TextsOfCode(const KernelCode& code) const override {
     return {Of(code).problem.ToString(), Of(code).schedule.ToString(), kAttentionEntry};
-  }
-  std::vector<std::string> Headers(const KernelSpec&) const override { return {kAttentionHeader}; }
-  absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec,
-                                      const KernelCode& code) const override {
-    return AttentionRecipe(Of(code), Of(spec).places, ScheduleOf(spec).grid);
-  }
-
-  absl::Status CheckSchedule(const AttentionProblem& problem, const AttentionSchedule& schedule,
-                             const DeviceModel& model) const override {
-    return CheckAttention(problem, schedule, model);
   }
   absl::StatusOr<AttentionProblem> ProblemOfCode(const AttentionProblem& problem) const override {
     SINTER_RETURN_IF_ERROR(problem.Check());

@@ -109,10 +109,6 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
     return p.fixed_rows <= most ? kMaxExtent : 0;
   }
 
-  absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
-                                     const DeviceModel& model) const override {
-    return PredictCollective(ProblemOf(spec), ScheduleOf(spec), bucket, model);
-  }
   absl::StatusOr<std::vector<OwnChoice>> RankOwn(const OwnRun& run, int64_t bucket,
                                                  const DeviceModel& model,
                                                  const SearchOptions& options,
@@ -157,30 +153,9 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
     return pushed ? std::make_optional(*schedule) : std::nullopt;
   }
 
-  absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
-                            CompileRequest* request) const override {
-    request->source = CollectiveSource(Of(code).problem, Of(code).schedule);
-    return absl::OkStatus();
-  }
   CodeTexts TextsOfCode(const KernelCode& code) const override {
     const CollectiveProblem& p = Of(code).problem;
     return {p.ToString(), Of(code).schedule.ToString(), CollectiveEntry(p)};
-  }
-  std::vector<std::string> Headers(const KernelSpec& spec) const override {
-    return {CollectiveHeader(ProblemOf(spec))};
-  }
-  absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec, const KernelCode&) const override {
-    return CollectiveRecipe(ProblemOf(spec), ScheduleOf(spec), Of(spec).places);
-  }
-
-  // Blocks wait for those of other ranks, so all must be resident.
-  absl::Status CheckSchedule(const CollectiveProblem& problem, const CollectiveSchedule& schedule,
-                             const DeviceModel& model) const override {
-    SINTER_RETURN_IF_ERROR(CheckCollective(problem, schedule));
-    const int64_t most = int64_t{model.sm_count} * CollectiveResidents(problem, schedule.threads);
-    if (schedule.grid <= most) return absl::OkStatus();
-    return FailedPrecondition(NameOf(problem.kind), ": grid is ", schedule.grid,
-                              ", must be at most ", most, ": blocks wait");
   }
   absl::StatusOr<CollectiveProblem> ProblemOfCode(const CollectiveProblem& problem) const override {
     SINTER_RETURN_IF_ERROR(CheckCollective(problem, {false, 512, 1}));

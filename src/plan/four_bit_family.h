@@ -113,10 +113,6 @@ class FourBitKernels : public OwnKernels<FourBitCode> {
     return absl::FailedPreconditionError("sums are of slices of K, must be of all buckets' order");
   }
 
-  absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
-                                     const DeviceModel& model) const override {
-    return PredictFourBit(ProblemOf(spec), ScheduleOf(spec), bucket, model);
-  }
   absl::StatusOr<std::vector<OwnChoice>> RankOwn(const OwnRun& run, int64_t bucket,
                                                  const DeviceModel& model,
                                                  const SearchOptions& options,
@@ -130,24 +126,8 @@ class FourBitKernels : public OwnKernels<FourBitCode> {
     if (!replaces) ranked.resize(std::min(most, ranked.size()));
     return ChoicesOf(ranked);
   }
-  absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
-                            CompileRequest* request) const override {
-    request->source = FourBitSource(Of(code).problem, Of(code).schedule);
-    return absl::OkStatus();
-  }
-  std::vector<std::string> Headers(const KernelSpec& spec) const override {
-    return FourBitHeaders(ProblemOf(spec));
-  }
   CodeTexts TextsOfCode(const KernelCode& code) const override {
     return {Of(code).problem.ToString(), Of(code).schedule.ToString(false), kFourBitEntry};
-  }
-  absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec, const KernelCode&) const override {
-    return FourBitRecipe(ProblemOf(spec), ScheduleOf(spec), Of(spec).places);
-  }
-
-  absl::Status CheckSchedule(const FourBitProduct& product, const FourBitSchedule& schedule,
-                             const DeviceModel& model) const override {
-    return CheckFourBitSchedule(product, schedule, model);
   }
   absl::StatusOr<FourBitProduct> ProblemOfCode(const FourBitProduct& product) const override {
     FourBitProduct any = product;

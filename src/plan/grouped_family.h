@@ -141,10 +141,6 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
                : absl::OkStatus();
   }
 
-  absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
-                                     const DeviceModel& model) const override {
-    return PredictGrouped(ProblemOf(spec), ScheduleOf(spec), bucket, model);
-  }
   absl::StatusOr<std::vector<OwnChoice>> RankOwn(const OwnRun& run, int64_t bucket,
                                                  const DeviceModel& model,
                                                  const SearchOptions& options,
@@ -156,25 +152,11 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
     if (!replaces) ranked.resize(std::min(most, std::max<size_t>(1, ranked.size() - 1)));
     return ChoicesOf(ranked);
   }
-  absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
-                            CompileRequest* request) const override {
-    request->source = GroupedSource(Of(code).problem, Of(code).schedule);
-    if (Of(code).schedule.block_m > 0) request->least_nvrtc = kLeastNvrtcOf16BitProducts;
-    return absl::OkStatus();
-  }
-  std::vector<std::string> Headers(const KernelSpec& spec) const override {
-    return GroupedHeaders(ProblemOf(spec), ScheduleOf(spec));
+  int LeastNvrtcOf(const GroupedSchedule& schedule) const override {
+    return schedule.block_m > 0 ? kLeastNvrtcOf16BitProducts : 0;
   }
   CodeTexts TextsOfCode(const KernelCode& code) const override {
     return {Of(code).problem.ToString(), Of(code).schedule.ToString(false), kGroupedEntry};
-  }
-  absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec, const KernelCode&) const override {
-    return GroupedRecipe(ProblemOf(spec), ScheduleOf(spec), Of(spec).places);
-  }
-
-  absl::Status CheckSchedule(const GroupedProduct& product, const GroupedSchedule& schedule,
-                             const DeviceModel& model) const override {
-    return CheckGroupedSchedule(product, schedule, model);
   }
   absl::StatusOr<GroupedProduct> ProblemOfCode(const GroupedProduct& product) const override {
     GroupedProduct any = product;

@@ -1,5 +1,13 @@
 // OwnKernels: the answers that are alike in families with runs of their own, each kernel of which
-// is a problem and a schedule.
+// is a problem and a schedule. The family's room says what the two are, by overloads of
+//
+//   absl::Status CheckSchedule(problem, schedule, const DeviceModel&);
+//       FAILED_PRECONDITION or INVALID_ARGUMENT naming field, value and bound.
+//   absl::StatusOr<Prediction> PredictSchedule(problem, schedule, int64_t bucket,
+//                                              const DeviceModel&);
+//   std::string SourceOf(problem, schedule);
+//   std::vector<std::string> HeadersOf(problem, schedule);  // KernelFamily::Headers
+//   absl::StatusOr<LaunchRecipe> RecipeOf(problem, schedule, const std::vector<BufferPlace>&);
 #ifndef SINTER_SRC_PLAN_OWN_FAMILY_H_
 #define SINTER_SRC_PLAN_OWN_FAMILY_H_
 
@@ -38,9 +46,6 @@ class OwnKernels : public KernelFamily {
   static const Problem& ProblemOf(const KernelSpec& spec) { return Of(spec).code.problem; }
   static const Schedule& ScheduleOf(const KernelSpec& spec) { return Of(spec).code.schedule; }
 
-  // FAILED_PRECONDITION or INVALID_ARGUMENT naming field, value and bound.
-  virtual absl::Status CheckSchedule(const Problem& problem, const Schedule& schedule,
-                                     const DeviceModel& model) const = 0;
   // The problem from which source is made: without the values that a launch passes.
   virtual absl::StatusOr<Problem> ProblemOfCode(const Problem& problem) const { return problem; }
 
@@ -82,6 +87,10 @@ class OwnKernels : public KernelFamily {
     SINTER_RETURN_IF_ERROR(CheckSchedule(ProblemOf(spec), ScheduleOf(spec), model));
     return KernelLaunch();
   }
+  absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
+                                     const DeviceModel& model) const override {
+    return PredictSchedule(ProblemOf(spec), ScheduleOf(spec), bucket, model);
+  }
   absl::StatusOr<KernelCode> Code(const KernelSpec& spec) const override {
     if (BodyAs<OwnSpec<C>>(spec.body) == nullptr) {
       return Invalid("a kernel of ", name(), " has no problem");
@@ -100,6 +109,18 @@ class OwnKernels : public KernelFamily {
     SINTER_ASSIGN_OR_RETURN(KernelCode code, Code(spec));
     SINTER_RETURN_IF_ERROR(CheckSchedule(ProblemOf(spec), ScheduleOf(spec), model));
     return code;
+  }
+  absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
+                            CompileRequest* request) const override {
+    request->source = SourceOf(Of(code).problem, Of(code).schedule);
+    request->least_nvrtc = LeastNvrtcOf(Of(code).schedule);
+    return absl::OkStatus();
+  }
+  std::vector<std::string> Headers(const KernelSpec& spec) const override {
+    return HeadersOf(ProblemOf(spec), ScheduleOf(spec));
+  }
+  absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec, const KernelCode&) const override {
+    return RecipeOf(ProblemOf(spec), ScheduleOf(spec), Of(spec).places);
   }
   CodeBytes BytesOfCode(const KernelCode& code) const override {
     ByteWriter w;
@@ -148,6 +169,9 @@ class OwnKernels : public KernelFamily {
   }
 
  protected:
+  // CompileRequest::least_nvrtc.
+  virtual int LeastNvrtcOf(const Schedule&) const { return 0; }
+
   // Choices from the schedules that the family's search ranked, with a `schedule` and a
   // `prediction` each: one kernel each.
   template <typename Ranked>

@@ -23,7 +23,7 @@ void Add(const CollectiveProblem& problem, const CollectiveSchedule& schedule, K
   ASSERT_TRUE(CheckCollective(problem, schedule).ok());
   CompileRequest request;
   request.name = "all_reduce.cu";
-  request.source = CollectiveSource(problem, schedule);
+  request.source = SourceOf(problem, schedule);
   request.arch = "sm_90a";
   request.options = {"--std=c++17"};
   request.entry = CollectiveEntry(problem);

@@ -42,7 +42,7 @@ void AddJobs(const Chain& chain, const std::vector<GroupedSchedule>& forms,
     for (const GroupedSchedule& schedule : forms) {
       auto own = std::make_shared<GroupedSpec>(GroupedKernels::Of(spec));
       own->code.schedule = schedule;
-      if (!CheckGroupedSchedule(own->code.problem, schedule, model).ok()) continue;
+      if (!CheckSchedule(own->code.problem, schedule, model).ok()) continue;
       CompileJob job{absl::StrCat(own->code.problem.ToString(), ", ", schedule.ToString(false)),
                      spec, CodegenOptions()};
       job.spec.body = MakeBody(std::move(*own));

@@ -130,7 +130,7 @@ class Rank {
     for (const Form& form : kForms) {
       CompileRequest request;
       request.name = absl::StrCat(form.name, ".cu");
-      request.source = CollectiveSource(ProblemOf(form), ScheduleOf(form, 1));
+      request.source = SourceOf(ProblemOf(form), ScheduleOf(form, 1));
       request.headers = CopyDeviceHeaders();
       request.arch = "sm_90a";
       request.options = {"--std=c++17"};
@@ -214,7 +214,7 @@ class Rank {
     return {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}};
   }
   static LaunchRecipe RecipeOf(const Form& form, int rows) {
-    return *CollectiveRecipe(ProblemOf(form), ScheduleOf(form, rows), Places(form));
+    return *sinter::RecipeOf(ProblemOf(form), ScheduleOf(form, rows), Places(form));
   }
 };
 

@@ -79,7 +79,7 @@ absl::Status Reschedule(const DeviceModel& model, const GroupedSchedule& schedul
     if (kernel.spec.family != &GroupedFamily()) continue;
     auto own = std::make_shared<GroupedSpec>(GroupedKernels::Of(kernel.spec));
     own->code.schedule = schedule;
-    SINTER_RETURN_IF_ERROR(CheckGroupedSchedule(own->code.problem, schedule, model));
+    SINTER_RETURN_IF_ERROR(CheckSchedule(own->code.problem, schedule, model));
     kernel.spec.body = MakeBody(std::move(*own));
   }
   return absl::OkStatus();

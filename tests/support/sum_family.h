@@ -41,6 +41,32 @@ struct SumCode {
   SumSchedule schedule;
 };
 
+inline absl::Status CheckSchedule(const Sum&, const SumSchedule& schedule,
+                                  const DeviceModel& model) {
+  if (schedule.grid <= model.sm_count) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("grid ", schedule.grid, " is above the chip's ", model.sm_count));
+}
+inline absl::StatusOr<Prediction> PredictSchedule(const Sum& sum, const SumSchedule&,
+                                                  int64_t bucket, const DeviceModel&) {
+  return Prediction{.total_us = static_cast<double>(bucket * sum.columns) * 1e-6,
+                    .bound = "nvlink"};
+}
+inline std::string SourceOf(const Sum& sum, const SumSchedule&) {
+  return absl::StrCat("// ", sum.ToString(), "\n");
+}
+inline std::vector<std::string> HeadersOf(const Sum&, const SumSchedule&) {
+  return {"kernels/product.cuh", "kernels/program.cuh"};
+}
+inline absl::StatusOr<LaunchRecipe> RecipeOf(const Sum&, const SumSchedule& schedule,
+                                             const std::vector<BufferPlace>& places) {
+  LaunchRecipe recipe{.entry = "sinter_sum",
+                      .grid = {static_cast<uint32_t>(schedule.grid), 1, 1},
+                      .block = {128, 1, 1}};
+  recipe.args.push_back({.kind = ArgKind::kPointer, .index = places[0].buffer});
+  return recipe;
+}
+
 class SumKernels final : public OwnKernels<SumCode> {
  public:
   SumKernels() : OwnKernels({"sum", 200, {}, true}) {}
@@ -64,29 +90,8 @@ class SumKernels final : public OwnKernels<SumCode> {
     SINTER_RETURN_IF_ERROR(CheckSchedule(ProblemOf(spec), ScheduleOf(spec), model));
     return KernelLaunch{true, 0};
   }
-  absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
-                                     const DeviceModel&) const override {
-    return Prediction{.total_us = static_cast<double>(bucket * ProblemOf(spec).columns) * 1e-6,
-                      .bound = "nvlink"};
-  }
-  absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
-                            CompileRequest* request) const override {
-    request->source = absl::StrCat("// ", TextsOfCode(code).problem, "\n");
-    request->name = "sum.cu";
-    return absl::OkStatus();
-  }
   CodeTexts TextsOfCode(const KernelCode& code) const override {
     return {Of(code).problem.ToString(), Of(code).schedule.ToString(), "sinter_sum"};
-  }
-  std::vector<std::string> Headers(const KernelSpec&) const override {
-    return {"kernels/product.cuh", "kernels/program.cuh"};
-  }
-  absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec, const KernelCode&) const override {
-    LaunchRecipe recipe{.entry = "sinter_sum",
-                        .grid = {static_cast<uint32_t>(ScheduleOf(spec).grid), 1, 1},
-                        .block = {128, 1, 1}};
-    recipe.args.push_back({.kind = ArgKind::kPointer, .index = Of(spec).places[0].buffer});
-    return recipe;
   }
 
   // Two kernels, then one.
@@ -112,13 +117,6 @@ class SumKernels final : public OwnKernels<SumCode> {
     sum.kernel = kernel;
     one.problem = MakeBody(sum);
     return OwnKernels::BindOwn(one, choice, kernel, places);
-  }
-
-  absl::Status CheckSchedule(const Sum&, const SumSchedule& schedule,
-                             const DeviceModel& model) const override {
-    if (schedule.grid <= model.sm_count) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        absl::StrCat("grid ", schedule.grid, " is above the chip's ", model.sm_count));
   }
 };
 

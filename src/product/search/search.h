@@ -13,10 +13,7 @@
 
 namespace sinter {
 
-struct RankedSchedule {
-  Schedule schedule;
-  Prediction prediction;
-};
+using RankedSchedule = RankedKernel<Schedule>;
 
 struct SearchResult {
   // Best predicted first; ties by Schedule::Canonical(). At most top_k, or top_k of each dataflow

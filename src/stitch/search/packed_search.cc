@@ -187,10 +187,7 @@ std::vector<RankedStitch> PackedSearch::Of(const Chain& body) {
       if (Pack(classes, threads, resident, &packed)) packings.push_back(std::move(packed));
     }
   }
-  std::stable_sort(packings.begin(), packings.end(),
-                   [](const RankedStitch& a, const RankedStitch& b) {
-                     return a.prediction.total_us < b.prediction.total_us;
-                   });
+  SortByTime(&packings);
   const auto same = [this](const RankedStitch& a, const RankedStitch& b) {
     Ask(PaceOf(budget_));
     return a.parts == b.parts;

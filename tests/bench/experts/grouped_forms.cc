@@ -124,7 +124,7 @@ absl::Status Reschedule(const DeviceModel& model, GroupedSchedule schedule, Plan
   const int blocks = schedule.ClusterBlocks();
   schedule.grid = schedule.swapped > 0 ? model.ResidentBlocks(blocks) / blocks * blocks
                                        : model.sm_count * BlocksPerSm(own->code.problem, schedule);
-  SINTER_RETURN_IF_ERROR(CheckGroupedSchedule(own->code.problem, schedule, model));
+  SINTER_RETURN_IF_ERROR(CheckSchedule(own->code.problem, schedule, model));
   own->code.schedule = schedule;
   kernel->spec.body = MakeBody(std::move(*own));
   return absl::OkStatus();

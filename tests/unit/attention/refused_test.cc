@@ -114,9 +114,9 @@ TEST(RefusedAttention, HasMoreBlocksThanAreResident) {
   const AttentionProblem p = CausalOfM();
   AttentionSchedule s = RankAttention(p, 1024, model, 1, true)->front().schedule;
   s.grid = int64_t{s.resident} * model.sm_count;
-  EXPECT_TRUE(CheckAttention(p, s, model).ok());
+  EXPECT_TRUE(CheckSchedule(p, s, model).ok());
   ++s.grid;
-  EXPECT_THAT(std::string(CheckAttention(p, s, model).message()), HasSubstr("schedule: grid"));
+  EXPECT_THAT(std::string(CheckSchedule(p, s, model).message()), HasSubstr("schedule: grid"));
 }
 
 // A hidden key's value that is not finite reaches the rows of an item that looks at its tile.

@@ -95,8 +95,8 @@ TEST(AllReduce, OfWhatIsPushedWaitsForTheLastTurnAlone) {
   EXPECT_EQ(SearchCollective(one_row, 128, model).front().schedule.threads, 256);
   EXPECT_THAT(CheckCollective(p, {true, 256, 1, 1}).message(), HasSubstr("must be one-shot"));
   EXPECT_THAT(CheckCollective(p, {false, 256, 1, 256}).message(), HasSubstr("pushed is 256"));
-  EXPECT_THAT(CollectiveSource(p, {false, 256, 1, 3}), HasSubstr("kPushedColumns = 8192"));
-  EXPECT_EQ(CollectiveSource(p, {false, 256, 1, 3}), CollectiveSource(p, {false, 256, 1, 4}));
+  EXPECT_THAT(SourceOf(p, {false, 256, 1, 3}), HasSubstr("kPushedColumns = 8192"));
+  EXPECT_EQ(SourceOf(p, {false, 256, 1, 3}), SourceOf(p, {false, 256, 1, 4}));
 }
 
 TEST(AllReduce, SendsTheColumnsThatAreNotPushed) {
@@ -109,7 +109,7 @@ TEST(AllReduce, SendsTheColumnsThatAreNotPushed) {
   };
   EXPECT_NEAR(link_us(4096), link_us(0) / 2, 1e-6);
   EXPECT_NEAR(link_us(0), 1024 * 8192 * 2 / model.link_bytes_per_us, 1e-6);
-  EXPECT_THAT(CollectiveSource(p, {false, 256, 1, 0, 4096}), HasSubstr("kPushedColumns = 4096"));
+  EXPECT_THAT(SourceOf(p, {false, 256, 1, 0, 4096}), HasSubstr("kPushedColumns = 4096"));
   for (const int columns : {8192, 12, -8}) {
     EXPECT_THAT(CheckCollective(p, {false, 256, 1, 0, columns}).message(),
                 HasSubstr("must be a multiple of 8 below 8192"));
@@ -132,7 +132,7 @@ TEST(AllReduce, TheUnitsOfABlockHaveAllRanksAsOwners) {
 TEST(AllReduce, SourceAndLaunchAgreeOnArguments) {
   CollectiveProblem p = Layer();
   const CollectiveSchedule s{false, 256, 8};
-  LaunchRecipe recipe = *CollectiveRecipe(p, s, {{0, 0}, {1, 0}, {kWorkspaceBuffer, 64}});
+  LaunchRecipe recipe = *RecipeOf(p, s, {{0, 0}, {1, 0}, {kWorkspaceBuffer, 64}});
   EXPECT_TRUE(recipe.Check().ok()) << recipe.Check();
   EXPECT_EQ(recipe.args.size(), 6u);
   EXPECT_EQ(recipe.args[0].kind, ArgKind::kRoom);
@@ -142,17 +142,16 @@ TEST(AllReduce, SourceAndLaunchAgreeOnArguments) {
   EXPECT_EQ(recipe.args[3].int_value, 0) << "and the same workspace";
   EXPECT_EQ(recipe.args[4].kind, ArgKind::kPlan);
   EXPECT_EQ(recipe.args[5].kind, ArgKind::kSymbolM);
-  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("kResidual = true, kNorm = false"));
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("kResidual = true, kNorm = false"));
   p.residual = false;
-  EXPECT_THAT(CollectiveSource(p, s), Not(HasSubstr("void* residual")));
-  EXPECT_EQ(CollectiveRecipe(p, s, {{0, 0}, {1, 0}})->args.size(), 5u);
+  EXPECT_THAT(SourceOf(p, s), Not(HasSubstr("void* residual")));
+  EXPECT_EQ(RecipeOf(p, s, {{0, 0}, {1, 0}})->args.size(), 5u);
   p.fixed_rows = 3;
-  EXPECT_EQ(CollectiveRecipe(p, s, {{0, 0}, {1, 0}})->args.back().int_value, 3);
-  EXPECT_EQ(CollectiveRecipe(p, s, {{0, 0}, {1, 0}})->args[1].int_value, 0);
+  EXPECT_EQ(RecipeOf(p, s, {{0, 0}, {1, 0}})->args.back().int_value, 3);
+  EXPECT_EQ(RecipeOf(p, s, {{0, 0}, {1, 0}})->args[1].int_value, 0);
   p.fixed_rows = 0;
-  EXPECT_EQ(CollectiveSource(p, s), CollectiveSource(p, {false, 256, 9}));
-  EXPECT_EQ(CollectiveRecipe(p, s, {{0, 0}}).status().message(),
-            "all_reduce: 1 operands, it has 2");
+  EXPECT_EQ(SourceOf(p, s), SourceOf(p, {false, 256, 9}));
+  EXPECT_EQ(RecipeOf(p, s, {{0, 0}}).status().message(), "all_reduce: 1 operands, it has 2");
 }
 
 TEST(AllReduce, ANormIsOfRowsThatABlockHolds) {
@@ -208,15 +207,15 @@ TEST(AllReduce, ANormsSourceAndLaunchAgreeOnArguments) {
   CollectiveProblem p = LayerWithNorm(8192);
   const CollectiveSchedule s{false, 512, 4};
   // x, residual, gamma, the norm, the sum.
-  LaunchRecipe recipe = *CollectiveRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}});
+  LaunchRecipe recipe = *RecipeOf(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}});
   EXPECT_EQ(recipe.args.size(), 8u);
   EXPECT_EQ(recipe.args[3].int_value, 0) << "gamma has no rows";
   EXPECT_EQ(recipe.args[4].int_value, 16384);
-  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("kEps = 0x1.0c6f7ap-20f"));
-  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("residual, gamma, out, normed, rows"));
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("kEps = 0x1.0c6f7ap-20f"));
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("residual, gamma, out, normed, rows"));
   p.keeps = false;
-  EXPECT_EQ(CollectiveRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}})->args.size(), 7u);
-  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("residual, gamma, nullptr, normed, rows"));
+  EXPECT_EQ(RecipeOf(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}})->args.size(), 7u);
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("residual, gamma, nullptr, normed, rows"));
 }
 
 CollectiveProblem Parts(CollectiveKind kind, bool by_rows, int ranks = 2) {
@@ -258,9 +257,7 @@ TEST(Parts, WhatNoKernelComputesIsNamed) {
 TEST(Parts, BytesAreThoseOfParts) {
   const DeviceModel model = *BuiltinModel("h100");
   const CollectiveSchedule s{false, 256, 132};
-  const auto time = [&](const CollectiveProblem& p) {
-    return *PredictCollective(p, s, 1024, model);
-  };
+  const auto time = [&](const CollectiveProblem& p) { return *PredictSchedule(p, s, 1024, model); };
   CollectiveProblem sum = Parts(CollectiveKind::kAllReduce, false, 4);
   constexpr double kPart = 1024 * 4096 * 2;
   EXPECT_EQ(time(sum).dsm_bytes, 3 * kPart);
@@ -278,28 +275,28 @@ TEST(Parts, BytesAreThoseOfParts) {
 TEST(Parts, SourceAndLaunchAgreeOnArguments) {
   const CollectiveSchedule s{false, 256, 8};
   CollectiveProblem p = Parts(kGather, false, 3);
-  LaunchRecipe recipe = *CollectiveRecipe(p, s, {{0, 0}, {1, 0}});
+  LaunchRecipe recipe = *RecipeOf(p, s, {{0, 0}, {1, 0}});
   EXPECT_TRUE(recipe.Check().ok()) << recipe.Check();
   EXPECT_EQ(recipe.entry, "sinter_all_gather");
   ASSERT_EQ(recipe.args.size(), 5u);
   EXPECT_EQ(recipe.args[1].int_value, 8192);
   EXPECT_EQ(recipe.args[2].int_value, 3 * 8192) << "a row of all ranks";
-  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("kernels/all_gather.cuh"));
-  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("kByRows = false"));
-  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("kRowVectors = 512"));
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("kernels/all_gather.cuh"));
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("kByRows = false"));
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("kRowVectors = 512"));
   p.element = p.result = DType::kE4M3;
   p.columns *= 2;
-  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("kRowVectors = 512")) << "vectors of any type";
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("kRowVectors = 512")) << "vectors of any type";
   p = Parts(kScatter, true);
   p.residual = p.rounded = true;
-  recipe = *CollectiveRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}});
+  recipe = *RecipeOf(p, s, {{0, 0}, {1, 0}, {2, 0}});
   EXPECT_EQ(recipe.entry, "sinter_reduce_scatter");
   EXPECT_EQ(recipe.args[1].int_value, 2 * 8192);
   EXPECT_EQ(recipe.args[3].int_value, 8192);
-  EXPECT_THAT(CollectiveSource(p, s), HasSubstr("kScatter = true, kRounded = true"));
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("kScatter = true, kRounded = true"));
   p.by_rows = false;
   p.rows_per_m = 5;
-  EXPECT_EQ(CollectiveRecipe(p, s, {{0, 0}, {1, 0}, {2, 0}})->rows_per_m, 5);
+  EXPECT_EQ(RecipeOf(p, s, {{0, 0}, {1, 0}, {2, 0}})->rows_per_m, 5);
 }
 
 }  // namespace

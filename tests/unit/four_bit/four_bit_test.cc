@@ -157,7 +157,7 @@ TEST(FourBitSearch, OffersLegalSchedulesOfEnoughRows) {
     const std::vector<RankedFourBit> ranked = SearchFourBit(p, bucket, model);
     ASSERT_FALSE(ranked.empty());
     for (const RankedFourBit& one : ranked) {
-      EXPECT_OK(CheckFourBitSchedule(p, one.schedule, model));
+      EXPECT_OK(CheckSchedule(p, one.schedule, model));
       EXPECT_GE(one.schedule.block_m, bucket);
     }
   }
@@ -171,7 +171,7 @@ TEST(FourBitSearch, RefusalsNameFieldValueAndBound) {
   const auto why = [&](const std::function<void(FourBitSchedule*)>& change) {
     FourBitSchedule s = good;
     change(&s);
-    return std::string(CheckFourBitSchedule(p, s, model).message());
+    return std::string(CheckSchedule(p, s, model).message());
   };
   EXPECT_THAT(why([](auto* s) { s->tiles = 17; }), HasSubstr("tiles is 17, must be in [1, 16]"));
   EXPECT_THAT(why([](auto* s) { s->split = 3; }), HasSubstr("split is 3, must be in [1, 2]"));

@@ -428,7 +428,7 @@ TEST(GroupedSearch, ATurnOfFewBlocksIsCounted) {
         TextChain(absl::StrCat("grouped_matmul m=M top=4 n=256 k=4096 experts=", experts));
     const auto result = Got(PlanChain(chain, bucket, model, {}));
     const GroupedProduct& p = GroupedOf(result.chosen).at(0)->code.problem;
-    return PredictGrouped(p, {128, 256, 4, model.sm_count, 1}, bucket, model)->total_us;
+    return PredictSchedule(p, {128, 256, 4, model.sm_count, 1}, bucket, model)->total_us;
   };
   ASSERT_EQ(model.sm_count, 132);
   EXPECT_GT(us(140), 1.4 * us(132));
@@ -465,7 +465,7 @@ TEST(GroupedSearch, PredictsTilesOfFewRowsAsMeasured) {
     for (size_t i = 0; i < 2; ++i) {
       if (one.us[i] == 0) continue;
       const GroupedSpec& spec = *specs[i];
-      const auto time = PredictGrouped(spec.code.problem, spec.code.schedule, one.bucket, model);
+      const auto time = PredictSchedule(spec.code.problem, spec.code.schedule, one.bucket, model);
       EXPECT_NEAR(time->total_us, one.us[i], 0.08 * one.us[i])
           << one.bucket << " rows, product " << i + 1 << " of n = " << one.n;
     }
@@ -482,7 +482,7 @@ TEST(GroupedSearch, OffersLegalSchedulesForEveryBucketAndDotsLast) {
       const auto ranked = SearchGrouped(spec->code.problem, bucket, model, false);
       ASSERT_GT(ranked.size(), 1u);
       for (const RankedGrouped& r : ranked) {
-        EXPECT_TRUE(CheckGroupedSchedule(spec->code.problem, r.schedule, model).ok());
+        EXPECT_TRUE(CheckSchedule(spec->code.problem, r.schedule, model).ok());
         EXPECT_GT(r.prediction.total_us, 0);
       }
       EXPECT_EQ(ranked.back().schedule.block_m, 0);

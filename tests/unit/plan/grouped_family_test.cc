@@ -137,15 +137,15 @@ TEST(GroupedFamily, ScaledProductsTellTheirScales) {
   EXPECT_EQ(buffers[3].type, "f32[M,2]");
   EXPECT_EQ(buffers[4].type, "f32[16,2,2]");
   // Swapped tiles of 64 slots, and no tiles that begin inside of a block of scales.
-  EXPECT_EQ(CheckGroupedSchedule(p, kSwapped, model).message(),
+  EXPECT_EQ(CheckSchedule(p, kSwapped, model).message(),
             "block_m is 128, must be 64 of swapped tiles with scales: their sums are added beside "
             "fresh ones");
-  EXPECT_TRUE(CheckGroupedSchedule(p, {64, 256, 5, 100, 2}, model).ok());
+  EXPECT_TRUE(CheckSchedule(p, {64, 256, 5, 100, 2}, model).ok());
   GroupedProduct narrow = p;
   narrow.n = 96;
-  EXPECT_EQ(CheckGroupedSchedule(narrow, kTiles, model).message(),
+  EXPECT_EQ(CheckSchedule(narrow, kTiles, model).message(),
             "n is 96, must be a multiple of 64 with scales of 128 x 128");
-  EXPECT_TRUE(CheckGroupedSchedule(narrow, {64, 64, 4, 100}, model).ok());
+  EXPECT_TRUE(CheckSchedule(narrow, {64, 64, 4, 100}, model).ok());
   // Both scales or none, and e4m3 alone has some.
   for (void (*change)(GroupedProduct*) :
        {+[](GroupedProduct* p) { p->row_scales = GroupedScales::kNone; },
@@ -176,10 +176,10 @@ TEST(GroupedFamily, QuantizedResultsHaveScalesOfTheirOwn) {
   EXPECT_EQ(buffers[5].type, "f32[M,4,1]");
   EXPECT_TRUE(buffers[5].write && buffers[6].write && !buffers[4].write);
   EXPECT_EQ(buffers[6].type, "e4m3[M,4,128]");
-  EXPECT_EQ(CheckGroupedSchedule(p, kTiles, model).message(),
+  EXPECT_EQ(CheckSchedule(p, kTiles, model).message(),
             "block_n is 128, must be 256 with a quantiser of 128 results");
-  EXPECT_TRUE(CheckGroupedSchedule(p, {64, 256, 5, 100, 1}, model).ok());
-  EXPECT_TRUE(CheckGroupedSchedule(p, kDots, model).ok());
+  EXPECT_TRUE(CheckSchedule(p, {64, 256, 5, 100, 1}, model).ok());
+  EXPECT_TRUE(CheckSchedule(p, kDots, model).ok());
   for (void (*change)(GroupedProduct*) :
        {+[](GroupedProduct* p) { p->result = DType::kBF16; },
         +[](GroupedProduct* p) { p->quantizer.eps = 0; }, +[](GroupedProduct* p) { p->n = 96; }}) {
@@ -316,9 +316,9 @@ TEST(GroupedFamily, ASpecIsItsProductSchedulesAndPlaces) {
 TEST(GroupedFamily, LaunchesNameWhatDoesNotFit) {
   GroupedProduct p = PairProduct();
   EXPECT_TRUE(RecipeOf(SpecOf(p, kTiles)).ok());
-  EXPECT_FALSE(GroupedRecipe(p, kTiles, {{0, 0}, {1, 0}}).ok());
+  EXPECT_FALSE(RecipeOf(p, kTiles, {{0, 0}, {1, 0}}).ok());
   EXPECT_TRUE(absl::StrContains(
-      GroupedRecipe(p, kTiles, {{0, 8}, {1, 0}, {2, 0}, {3, 0}, {4, 0}}).status().message(),
+      RecipeOf(p, kTiles, {{0, 8}, {1, 0}, {2, 0}, {3, 0}, {4, 0}}).status().message(),
       "offset 8 is not a multiple of 16"));
   const LaunchRecipe recipe = *RecipeOf(SpecOf(p, kTiles));
   EXPECT_TRUE(recipe.Check().ok()) << recipe.Check();
@@ -347,7 +347,7 @@ TEST(GroupedFamily, EndsOfFixedRowsCountFromTheFirstOne) {
 TEST(GroupedFamily, ChecksNameTheFieldTheValueAndTheBound) {
   const DeviceModel model = *BuiltinModel("h200");
   const auto why = [&](const GroupedProduct& p, const GroupedSchedule& s) {
-    return std::string(CheckGroupedSchedule(p, s, model).message());
+    return std::string(CheckSchedule(p, s, model).message());
   };
   EXPECT_EQ(why(PairProduct(), kTiles), "");
   EXPECT_EQ(why(PairProduct(), kDots), "");
