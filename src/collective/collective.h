@@ -100,7 +100,7 @@ absl::Status CheckCollective(const CollectiveProblem& p, const CollectiveSchedul
 absl::Status CheckSchedule(const CollectiveProblem& p, const CollectiveSchedule& s,
                            const DeviceModel& model);
 
-// Schedules and times: search.cc.
+// Schedules and times.
 
 using RankedCollective = RankedKernel<CollectiveSchedule>;
 
