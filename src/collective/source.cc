@@ -91,23 +91,13 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const CollectiveProblem& p, const Collecti
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
   recipe.block = {static_cast<uint32_t>(s.threads), 1, 1};
   recipe.pdl = true;
-  ArgSlot room, plan, rows;
-  room.kind = ArgKind::kRoom;
-  recipe.args.push_back(room);
+  recipe.args.push_back({ArgKind::kRoom});
   for (size_t i = 0; i < places.size(); ++i) {
-    ArgSlot pointer;
-    pointer.kind = ArgKind::kPointer;
-    pointer.index = places[i].buffer;
-    pointer.offset_bytes = places[i].offset_bytes;
-    // A launch in passes advances the caller's buffers from pass to pass; the workspace is reused.
-    if (places[i].buffer != kWorkspaceBuffer && p.fixed_rows == 0) pointer.int_value = row_bytes[i];
-    recipe.args.push_back(pointer);
+    recipe.args.push_back(PointerSlot(places[i], p.fixed_rows > 0 ? 0 : row_bytes[i]));
   }
-  plan.kind = ArgKind::kPlan;
-  recipe.args.push_back(plan);
-  rows.kind = p.fixed_rows > 0 ? ArgKind::kInt32 : ArgKind::kSymbolM;
-  rows.int_value = p.fixed_rows;
-  recipe.args.push_back(rows);
+  recipe.args.push_back({ArgKind::kPlan});
+  recipe.args.push_back(
+      {p.fixed_rows > 0 ? ArgKind::kInt32 : ArgKind::kSymbolM, 0, 0, p.fixed_rows});
   return recipe;
 }
 

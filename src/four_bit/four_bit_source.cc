@@ -161,11 +161,8 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const FourBitProduct& p, const FourBitSche
     map.stride_bytes = {static_cast<uint64_t>(p.weights.byte_stride)};
     map.box = {kSpan, static_cast<uint32_t>(16 * s.tiles)};
     map.swizzle = Swizzle::k128B;
-    ArgSlot slot;
-    slot.kind = ArgKind::kTensorMap;
-    slot.index = matrix;
     recipe.tensor_maps.push_back(std::move(map));
-    recipe.args.push_back(slot);
+    recipe.args.push_back({ArgKind::kTensorMap, matrix});
   }
   while (next < 1 + of_weights) point(next++, 0);
   for (const int input : leaves) {
@@ -177,10 +174,8 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const FourBitProduct& p, const FourBitSche
                                             : 0);
   }
   point(next, p.out_stride * SizeOf(p.product.result));
-  ArgSlot rows;
-  rows.kind = p.fixed_rows > 0 ? ArgKind::kInt32 : ArgKind::kSymbolM;
-  rows.int_value = p.fixed_rows;
-  recipe.args.push_back(rows);
+  recipe.args.push_back(
+      {p.fixed_rows > 0 ? ArgKind::kInt32 : ArgKind::kSymbolM, 0, 0, p.fixed_rows});
   return recipe;
 }
 

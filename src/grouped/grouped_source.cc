@@ -241,28 +241,17 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const GroupedProduct& p, const GroupedSche
       return Invalid("grouped product: offset ", places[i].offset_bytes, " is not a multiple of ",
                      kPlaceAlignment);
     }
-    ArgSlot slot;
     if (i == 1 && s.block_m > 0 && MapsWeights(p, s)) {
-      slot.kind = ArgKind::kTensorMap;
       recipe.tensor_maps.push_back(WeightsMap(p, s, places[i]));
-      recipe.args.push_back(slot);
-      continue;
+      recipe.args.push_back({ArgKind::kTensorMap});
+    } else {
+      recipe.args.push_back(PointerSlot(places[i], p.fixed_rows > 0 ? 0 : row_bytes[i]));
     }
-    slot.kind = ArgKind::kPointer;
-    slot.index = places[i].buffer;
-    slot.offset_bytes = places[i].offset_bytes;
-    // A looped launch advances the caller's buffers; the workspace is reused.
-    if (places[i].buffer != kWorkspaceBuffer && p.fixed_rows == 0) slot.int_value = row_bytes[i];
-    recipe.args.push_back(slot);
   }
-  ArgSlot rows;
-  rows.kind = p.fixed_rows > 0 ? ArgKind::kInt32 : ArgKind::kSymbolM;
-  rows.int_value = p.fixed_rows;
-  recipe.args.push_back(rows);
+  recipe.args.push_back(
+      {p.fixed_rows > 0 ? ArgKind::kInt32 : ArgKind::kSymbolM, 0, 0, p.fixed_rows});
   if (p.by_ends) {  // rows of a fixed number begin at 0 in each pass over M
-    ArgSlot first_row;
-    first_row.kind = p.fixed_rows > 0 ? ArgKind::kInt32 : ArgKind::kFirstRow;
-    recipe.args.push_back(first_row);
+    recipe.args.push_back({p.fixed_rows > 0 ? ArgKind::kInt32 : ArgKind::kFirstRow});
   }
   return recipe;
 }
