@@ -27,43 +27,7 @@ namespace {
 
 constexpr double kPredicted = 0.04;  // of a prepare that measures
 
-struct TriedPlan {
-  const Plan* plan = nullptr;
-  double measured_us = 0;  // 0: not measured
-  double in_turns_us = 0;  // in turns with the other fastest ones, under load; 0: not measured
-  std::string state;       // "ok", or why there is no time
-};
-
 std::string Microseconds(double us) { return us > 0 ? absl::StrFormat("%.2f", us) : "-"; }
-
-// The report of a tuning: one line for each plan that was tried.
-//
-// `tried`: in the order of measuring; `taken`: index of the plan to take, -1 for none.
-std::string TuneReport(int64_t bucket, absl::string_view device, const std::vector<int64_t>& rows,
-                       const std::vector<TriedPlan>& tried, int taken) {
-  std::string text = absl::StrFormat(
-      "tuning at m <= %d on %s; in turns at m = %s, the mean\n%4s %12s %12s %12s  %-8s %s\n",
-      bucket, device, absl::StrJoin(rows, ", "), "plan", "predicted us", "measured us",
-      "in turns us", "kind", "state");
-  std::vector<double> predicted, measured;
-  for (size_t i = 0; i < tried.size(); ++i) {
-    const TriedPlan& one = tried[i];
-    text += absl::StrFormat("%4d %12.2f %12s %12s  %-8s %s\n", i + 1, one.plan->PredictedUs(),
-                            Microseconds(one.measured_us), Microseconds(one.in_turns_us),
-                            one.plan->name(), one.state);
-    for (const PlannedKernel& kernel : one.plan->kernels) {
-      absl::StrAppend(&text, "       ", ScheduleText(kernel.spec), "\n");
-    }
-    if (one.measured_us <= 0) continue;
-    predicted.push_back(one.plan->PredictedUs());
-    measured.push_back(one.measured_us);
-  }
-  text += absl::StrFormat("rank correlation of predicted and measured: %.2f of %d plans\n",
-                          RankCorrelation(predicted, measured), predicted.size());
-  if (taken < 0) return absl::StrCat(text, "no plan could be measured\n");
-  if (taken == 0) return absl::StrCat(text, "the predicted choice stands\n");
-  return absl::StrCat(text, "plan ", taken + 1, " is faster\n");
-}
 
 }  // namespace
 
@@ -183,13 +147,30 @@ absl::StatusOr<std::shared_ptr<const TuningEntry>> Tuner::MakeEntry(const Sessio
   return std::make_shared<const TuningEntry>(std::move(entry));
 }
 
+// One line for each plan that was tried, in the order of measuring.
 std::string Tuner::Report(const Session& session, const Trial* taken) const {
-  std::vector<TriedPlan> tried;
-  for (const Trial& trial : session.trials) {
-    tried.push_back({&trial.plan, trial.measured_us, trial.in_turns_us, trial.state});
+  std::string text = absl::StrFormat(
+      "tuning at m <= %d on %s; in turns at m = %s, the mean\n%4s %12s %12s %12s  %-8s %s\n",
+      session.request.bucket, core_->ports.device_name, absl::StrJoin(session.rows, ", "), "plan",
+      "predicted us", "measured us", "in turns us", "kind", "state");
+  std::vector<double> predicted, measured;
+  for (size_t i = 0; i < session.trials.size(); ++i) {
+    const Trial& trial = session.trials[i];
+    text += absl::StrFormat("%4d %12.2f %12s %12s  %-8s %s\n", i + 1, trial.plan.PredictedUs(),
+                            Microseconds(trial.measured_us), Microseconds(trial.in_turns_us),
+                            trial.plan.name(), trial.state);
+    for (const PlannedKernel& kernel : trial.plan.kernels) {
+      absl::StrAppend(&text, "       ", ScheduleText(kernel.spec), "\n");
+    }
+    if (trial.measured_us <= 0) continue;
+    predicted.push_back(trial.plan.PredictedUs());
+    measured.push_back(trial.measured_us);
   }
-  return TuneReport(session.request.bucket, core_->ports.device_name, session.rows, tried,
-                    taken == nullptr ? -1 : static_cast<int>(taken - session.trials.data()));
+  text += absl::StrFormat("rank correlation of predicted and measured: %.2f of %d plans\n",
+                          RankCorrelation(predicted, measured), predicted.size());
+  if (taken == nullptr) return absl::StrCat(text, "no plan could be measured\n");
+  if (taken == session.trials.data()) return absl::StrCat(text, "the predicted choice stands\n");
+  return absl::StrCat(text, "plan ", taken - session.trials.data() + 1, " is faster\n");
 }
 
 absl::StatusOr<TuneResult> Tuner::Run(Session& session) {
@@ -240,19 +221,8 @@ absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOpt
         "chosen by prediction");
   }
   const EventClock clock;
-  Session session{request,
-                  options,
-                  control,
-                  measurer,
-                  0,
-                  0,
-                  {},
-                  {},
-                  {},
-                  nullptr,
-                  nullptr,
-                  nullptr,
-                  std::make_shared<KernelSources>(core_.get())};
+  Session session{request, options, control, measurer};
+  session.sources = std::make_shared<KernelSources>(core_.get());
   absl::StatusOr<TuneResult> tuned = Run(session);
   if (!core_->events.Wanted()) return tuned;
   EngineEvent event(EventKind::kTune, "plan");

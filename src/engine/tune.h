@@ -165,13 +165,13 @@ struct Tuner::Session {
   const BuildControl& control;
   Measurer* const measurer;
   uint64_t considered = 0, legal = 0;  // of planning
-  std::vector<int64_t> rows;           // RowsToTime, once the verifier is there
-  std::vector<Plan> ranking;           // everything that was planned, the predicted choice first
-  std::vector<Trial> trials;
-  LoadedPlanPtr unfused;  // null when it could not be built
-  std::unique_ptr<Verifier> verifier;
-  std::unique_ptr<Rotation> rotation;
-  std::shared_ptr<KernelSources> sources;
+  std::vector<int64_t> rows = {};      // RowsToTime, once the verifier is there
+  std::vector<Plan> ranking = {};      // everything that was planned, the predicted choice first
+  std::vector<Trial> trials = {};
+  LoadedPlanPtr unfused = nullptr;  // null when it could not be built
+  std::unique_ptr<Verifier> verifier = nullptr;
+  std::unique_ptr<Rotation> rotation = nullptr;
+  std::shared_ptr<KernelSources> sources = nullptr;
 };
 
 // Which plans a tuning tries first: more than planning offers, since measuring is surer than
