@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "cache/pack/pack.h"

@@ -9,7 +9,6 @@
 #include "src/base/arch.h"
 #include "src/base/codec.h"
 #include "src/base/compile_request.h"
-#include "src/base/digest.h"
 #include "src/base/status.h"
 
 namespace sinter {

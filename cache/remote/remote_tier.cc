@@ -1,15 +1,12 @@
 #include "cache/remote/remote_tier.h"
 
 #include <algorithm>
-#include <chrono>
 #include <ctime>
 #include <new>
 #include <thread>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
-#include "cache/record/record.h"
 #include "cache/remote/remote_tier_impl.h"
 #include "src/base/status.h"
 

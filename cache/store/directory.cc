@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -11,7 +11,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"

@@ -2,13 +2,9 @@
 
 #include <ctime>
 #include <new>
-#include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
-#include "cache/record/record.h"
-#include "cache/store/directory.h"
 #include "cache/store/table.h"
 #include "src/base/status.h"
 

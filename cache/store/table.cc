@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "src/base/codec.h"
 #include "src/base/status.h"
 
 namespace sinter {

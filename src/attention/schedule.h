@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "src/attention/problem.h"
 #include "src/base/device_model.h"
 #include "src/base/launch_recipe.h"

@@ -2,7 +2,6 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "src/capi/adder.h"
 #include "src/chain/choices.h"
 #include "src/chain/composites.h"

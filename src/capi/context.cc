@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <ctime>
 
 #include "absl/strings/str_format.h"
 #include "src/base/compile_request.h"

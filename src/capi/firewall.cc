@@ -4,9 +4,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
-#include <exception>
-#include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -14,8 +11,6 @@
 #include "sinter/sinter_experimental.h"
 #include "src/base/fork_local.h"
 #include "src/base/format.h"
-#include "src/base/refusal.h"
-#include "src/base/status.h"
 #include "src/capi/objects.h"
 
 namespace sinter::capi {

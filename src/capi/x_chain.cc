@@ -1,5 +1,4 @@
 // sinter_x_*: chains as text and JSON.
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/refusal.h"

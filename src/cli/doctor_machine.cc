@@ -5,9 +5,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <set>

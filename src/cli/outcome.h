@@ -3,7 +3,6 @@
 #ifndef SINTER_SRC_CLI_OUTCOME_H_
 #define SINTER_SRC_CLI_OUTCOME_H_
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>

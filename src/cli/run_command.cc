@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <limits>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/capi/host_reference.h"
 #include "src/chain/chain.h"

@@ -4,11 +4,8 @@
 
 #include <cerrno>
 #include <chrono>
-#include <vector>
 
 #include "absl/strings/escaping.h"
-#include "src/cli/options.h"
-#include "src/cli/outcome.h"
 
 namespace sinter::cli {
 namespace {

@@ -11,8 +11,6 @@
 #include "src/base/format.h"
 #include "src/base/refusal.h"
 #include "src/base/status.h"
-#include "src/engine/keys.h"
-#include "src/engine/verify.h"
 #include "src/plan/family.h"
 #include "src/reference/rows.h"
 

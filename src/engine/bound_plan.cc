@@ -1,7 +1,5 @@
 #include "src/engine/bound_plan.h"
 
-#include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -1,11 +1,8 @@
 #include "src/engine/control.h"
 
 #include <algorithm>
-#include <chrono>
-#include <utility>
 
 #include "src/base/exit_gate.h"
-#include "src/base/status.h"
 
 namespace sinter {
 namespace {

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/base/refusal.h"
 #include "src/base/status.h"
-#include "src/chain/chain.h"
 #include "src/chain/tensor_type.h"
 #include "src/engine/assembler.h"
 #include "src/engine/cache_tools.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
@@ -12,7 +11,6 @@
 #include "src/base/codec.h"
 #include "src/base/compile_request.h"
 #include "src/base/status.h"
-#include "src/engine/control.h"
 #include "src/engine/keys.h"
 #include "src/engine/prepared_plan.h"
 #include "src/plan/family.h"

@@ -3,12 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cache/key/key.h"
-#include "cache/record/record.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
 #include "src/engine/measured_choice.h"
-#include "src/plan/kernel_code.h"
 
 namespace sinter {
 namespace {

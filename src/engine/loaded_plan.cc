@@ -6,7 +6,6 @@
 
 #include "src/base/codec.h"
 #include "src/base/status.h"
-#include "src/chain/chain.h"
 #include "src/engine/keys.h"
 #include "src/plan/family.h"
 #include "src/product/matcher.h"

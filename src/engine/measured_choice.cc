@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
-#include <string>
 #include <thread>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -1,6 +1,5 @@
 #include "src/engine/module_cache.h"
 
-#include <iterator>
 #include <new>
 #include <utility>
 

@@ -1,14 +1,10 @@
 #include "src/engine/plan_builder.h"
 
-#include <utility>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
-#include "src/engine/control.h"
-#include "src/engine/keys.h"
 #include "src/engine/measured_choice.h"
 
 namespace sinter {

@@ -2,15 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
-#include "src/explain/explain.h"
 #include "src/normal/normal_form.h"
 
 namespace sinter {

@@ -2,21 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <iterator>
 #include <numeric>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
 #include "src/base/status.h"
-#include "src/engine/keys.h"
 #include "src/engine/measured_choice.h"
 #include "src/engine/plan_builder.h"
 #include "src/plan/family.h"

@@ -17,7 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "src/base/digest.h"
 #include "src/base/status.h"
 #include "src/base/transfer.h"
 

@@ -7,7 +7,6 @@
 #include <map>
 #include <string>
 #include <tuple>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"

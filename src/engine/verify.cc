@@ -1,13 +1,11 @@
 #include "src/engine/verify.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
-#include "src/base/status.h"
 #include "src/engine/bound_plan.h"
 #include "src/reference/compare.h"
 #include "src/reference/evaluator.h"

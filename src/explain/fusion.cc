@@ -2,11 +2,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/explain/explain.h"

@@ -4,11 +4,9 @@
 
 #include "src/base/launch_recipe.h"
 #include "src/base/refusal.h"
-#include "src/base/status.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/plan_assembly.h"
 #include "src/plan/family.h"
-#include "src/plan/plan.h"
 #include "src/product/matcher.h"
 #include "src/stitch/body_work.h"
 

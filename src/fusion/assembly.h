@@ -14,7 +14,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "src/base/device_model.h"
 #include "src/base/keep_going.h"
 #include "src/base/status.h"

@@ -1,7 +1,6 @@
 // Products of a chain whose weights are unpacked from four bits, as runs of the family that unpacks
 // them itself.
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>

@@ -7,11 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/refusal.h"
 #include "src/base/status.h"
-#include "src/chain/chain.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/rankings.h"
 #include "src/plan/collective_family.h"
-#include "src/product/search/search.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/search/stitch_search.h"
 

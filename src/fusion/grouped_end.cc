@@ -4,7 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/linear_finder.h"
 #include "src/chain/op.h"

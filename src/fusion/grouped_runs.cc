@@ -1,7 +1,6 @@
 // Grouped products of a chain, with the ops that their kernels take along.
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "src/attention/problem.h"

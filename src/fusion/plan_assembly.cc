@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <utility>
 
 #include "src/base/launch_recipe.h"
 #include "src/base/numbers.h"

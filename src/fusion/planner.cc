@@ -1,11 +1,9 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "src/attention/problem.h"
 #include "src/base/arch.h"
 #include "src/base/refusal.h"

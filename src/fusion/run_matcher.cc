@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/op.h"
 #include "src/fusion/plan_assembly.h"

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <iterator>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

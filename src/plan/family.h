@@ -4,10 +4,8 @@
 #define SINTER_SRC_PLAN_FAMILY_H_
 
 #include <cstdint>
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
-#include <utility>
 
 #include "src/base/fields.h"
 

@@ -11,7 +11,6 @@
 #ifndef SINTER_SRC_PLAN_OWN_FAMILY_H_
 #define SINTER_SRC_PLAN_OWN_FAMILY_H_
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

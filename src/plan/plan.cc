@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "src/base/status.h"
 #include "src/plan/fields_json.h"

@@ -3,7 +3,6 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/linear_finder.h"

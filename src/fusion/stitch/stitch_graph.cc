@@ -6,7 +6,6 @@
 #include <queue>
 #include <set>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/refusal.h"
 #include "src/base/status.h"
 
