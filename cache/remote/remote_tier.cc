@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "cache/key/key.h"
+#include "cache/record/record.h"
 #include "cache/remote/remote_tier_impl.h"
 #include "src/base/status.h"
 

@@ -4,7 +4,7 @@
 #include <new>
 
 #include "absl/strings/str_cat.h"
-#include "cache/key/key.h"
+#include "cache/record/record.h"
 #include "cache/store/table.h"
 #include "src/base/status.h"
 

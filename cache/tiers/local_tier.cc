@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cache/key/key.h"
+#include "cache/record/record.h"
 #include "cache/store/local_store.h"
 #include "cache/tiers/tiers.h"
 #include "src/base/digest.h"

@@ -17,7 +17,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "cache/key/key.h"
 #include "cache/pack/pack.h"
 #include "cache/record/record.h"
 #include "cache/remote/remote_tier.h"

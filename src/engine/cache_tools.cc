@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cache/key/key.h"
+#include "cache/record/record.h"
 #include "src/base/device_model.h"
 #include "src/chain/problem.h"
 #include "src/engine/keys.h"

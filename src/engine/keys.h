@@ -12,7 +12,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "cache/key/key.h"
 #include "cache/record/record.h"
 #include "src/base/keep_going.h"
 #include "src/base/log.h"

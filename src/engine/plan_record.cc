@@ -5,7 +5,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
-#include "cache/key/key.h"
+#include "cache/record/record.h"
 #include "src/base/codec.h"
 #include "src/base/enough_stack.h"
 #include "src/base/format.h"

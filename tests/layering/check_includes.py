@@ -45,7 +45,7 @@ TABLE = [
     ("src/explain", ["src/base", "src/chain", "src/grouped", "src/model", "src/draw", "src/product", "src/stitch", "src/plan", "src/fusion"]),
     ("src/engine/wiring_cache.cc", BELOW_ENGINE + ["src/engine", "cache"]),
     ("src/engine/wiring.cc", BELOW_ENGINE + ["src/device", "src/engine", "runtime", "cache"]),
-    ("src/engine", BELOW_ENGINE + ["src/device", "cache/key", "cache/record", "cache/store"]),
+    ("src/engine", BELOW_ENGINE + ["src/device", "cache/record", "cache/store"]),
     ("src/capi", BELOW_ENGINE + ["src/engine", "include"]),
     ("src/cli", BELOW_ENGINE + ["src/engine", "src/capi", "include"]),
     ("bindings", ["include"]),

@@ -1,6 +1,5 @@
 // Replays the corpus and seeded mutations of it through the fuzz target, so that every build runs
 // some of it. SINTER_UPDATE_CORPUS=1 rewrites the corpus: a record of each of some chains.
-#include "cache/key/key.h"
 #include "cache/record/record.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"

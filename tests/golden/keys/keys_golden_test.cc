@@ -2,7 +2,7 @@
 // that they begin with, else a library meets records of another layout under its own names.
 // bytes.txt: a line an encoding, its first twelve bytes and its SHA-256.
 #include "absl/strings/escaping.h"
-#include "cache/key/key.h"
+#include "cache/record/record.h"
 #include "src/base/digest.h"
 #include "src/plan/kernel_code.h"
 #include "tests/support/golden_file.h"

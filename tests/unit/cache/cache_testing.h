@@ -2,7 +2,6 @@
 #ifndef SINTER_TESTS_UNIT_CACHE_CACHE_TESTING_H_
 #define SINTER_TESTS_UNIT_CACHE_CACHE_TESTING_H_
 
-#include "cache/key/key.h"
 #include "cache/record/record.h"
 #include "cache/store/local_store.h"
 #include "cache/store/table.h"

@@ -1,5 +1,5 @@
 // Plans of normal forms: which chain keys name, and whose buffers kernels get.
-#include "cache/key/key.h"
+#include "cache/record/record.h"
 #include "src/engine/verify.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"

@@ -1,5 +1,5 @@
 // A rolling upgrade: engines of two versions of the record formats on one store.
-#include "cache/key/key.h"
+#include "cache/record/record.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 

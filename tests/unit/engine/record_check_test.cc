@@ -1,5 +1,5 @@
 // False records are refused as counted misses with a reason, replaced, and never handed on.
-#include "cache/key/key.h"
+#include "cache/record/record.h"
 #include "src/engine/keys.h"
 #include "src/engine/measured_choice.h"
 #include "src/plan/kernel_code.h"
