@@ -181,12 +181,7 @@ struct PackWriteOptions {
   const SigningKey* signer = nullptr;  // null: unsigned; borrowed for the call
   std::shared_ptr<FileOps> ops;        // null: the real system calls
   // Whether a sound record is to be packed; null: all are.
-  std::function<bool(RecordKind kind, absl::string_view key, absl::string_view payload)> wanted;
-};
-
-struct PackReport {
-  uint64_t plans = 0, kernels = 0, bytes = 0;
-  uint64_t skipped = 0;  // items that were gone, unsound or not wanted when they were to be written
+  RecordFilter wanted;
 };
 
 // Returns the encoded envelope of one item. NOT_FOUND skips the item, any other error ends the
@@ -207,11 +202,6 @@ absl::StatusOr<PackReport> WritePack(const PackWriteOptions& options, std::vecto
 absl::StatusOr<PackReport> ExportPack(LocalStore* store, const PackList& packs,
                                       const std::vector<PackItem>* only,
                                       const PackWriteOptions& options);
-
-struct ImportReport {
-  uint64_t stored = 0;   // in the store afterwards, whoever put them there
-  uint64_t refused = 0;  // quarantined there, too large, damaged in the pack, or refused by `check`
-};
 
 // Puts every sound record of `pack` that passes `check` into `store`. A verified kernel there is
 // never replaced by an unverified one. Fails only for trouble that the next record would meet too.

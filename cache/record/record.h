@@ -138,6 +138,10 @@ inline absl::Status RunCheck(const RecordCheck& check, RecordKind kind, absl::st
   return check ? check(kind, key, payload) : absl::OkStatus();
 }
 
+// Whether a record is to be taken.
+using RecordFilter =
+    std::function<bool(RecordKind kind, absl::string_view key, absl::string_view payload)>;
+
 // KernelRecord: the payload of a kernel entry. Plan payloads are opaque here.
 
 // A check of the kernel's output on a device. An empty device: never checked.

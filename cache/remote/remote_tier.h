@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "cache/record/record.h"
+#include "cache/store/local_store.h"
 #include "src/base/digest.h"
 #include "src/base/log.h"
 #include "src/base/ports.h"
@@ -100,14 +101,6 @@ struct RemoteStats {
   uint64_t withdrawn = 0;  // withdrawals made here or met
   uint64_t leases = 0, lease_waits = 0;
   uint64_t opened = 0;  // times the breaker opened
-};
-
-struct PushReport {
-  uint64_t records = 0;                   // looked at
-  uint64_t present = 0;                   // the server had them
-  uint64_t pushed = 0, pushed_bytes = 0;  // written now
-  uint64_t withdrawn = 0;                 // the fleet found them wrong: not written
-  uint64_t skipped = 0;                   // left out by the caller, or too large
 };
 
 // For one value of a push: kMaxRemoteValueBytes at about 1 MB/s.

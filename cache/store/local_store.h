@@ -21,6 +21,7 @@
 #include "cache/record/record.h"
 #include "cache/store/directory.h"
 #include "src/base/digest.h"
+#include "src/base/fields.h"
 #include "src/base/fork_local.h"
 #include "src/base/ports.h"
 
@@ -161,8 +162,8 @@ EnvelopeVerdict VerifyKnownRecordFile(absl::string_view file, RecordKind kind, c
 EnvelopeVerdict ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
                                const RecordFormat& format = {});
 
-// Upkeep of a local store: counts and lists its records, empties it, and keeps it under its cap by
-// removing the longest unused records and what killed writers left.
+// Reports: what calls on a cache found or did. The fields' names are those of the reports that the
+// command prints with --json.
 
 struct LocalReport {
   uint64_t plans = 0, kernels = 0;  // sound records
@@ -174,7 +175,57 @@ struct LocalReport {
   uint64_t temporary = 0;           // left by killed writers
   std::vector<std::string>
       findings;  // "name: cause" for unsound records and tombstones, at most 100
+  SINTER_FIELDS(LocalReport, plans, kernels, verified_kernels, other_format, bytes, unsound,
+                quarantined, temporary, findings);
 };
+
+struct ClearReport {
+  uint64_t records = 0, bytes = 0;  // removed, or to be removed
+  uint64_t failed = 0;              // those that could not be removed
+  SINTER_FIELDS(ClearReport, records, bytes, failed);
+};
+
+struct SweepReport {
+  bool busy = false;                // another janitor was at work, so nothing was done
+  uint64_t records = 0, bytes = 0;  // before
+  uint64_t evicted = 0, evicted_bytes = 0;
+  uint64_t orphans = 0;
+  SINTER_FIELDS(SweepReport, busy, records, bytes, evicted, evicted_bytes, orphans);
+};
+
+struct PackReport {
+  uint64_t plans = 0, kernels = 0, bytes = 0;  // of the pack that was written
+  uint64_t skipped = 0;  // items that were gone, unsound or not wanted when they were to be written
+  SINTER_FIELDS(PackReport, plans, kernels, bytes, skipped);
+};
+
+struct ImportReport {
+  uint64_t stored = 0;   // in the store afterwards, whoever put them there
+  uint64_t refused = 0;  // quarantined there, too large, damaged in the pack, or refused by a check
+  SINTER_FIELDS(ImportReport, stored, refused);
+};
+
+struct PushReport {
+  uint64_t records = 0;                   // looked at
+  uint64_t present = 0;                   // the remote store had them
+  uint64_t pushed = 0, pushed_bytes = 0;  // written now
+  uint64_t withdrawn = 0;                 // found wrong somewhere in the fleet: not written
+  uint64_t skipped = 0;                   // not wanted, unsound or too large
+  SINTER_FIELDS(PushReport, records, present, pushed, pushed_bytes, withdrawn, skipped);
+};
+
+// What became of the records that this process asked for or made.
+struct KeptReport {
+  uint64_t records = 0, lost = 0;  // lost: in neither the local tier nor a pack
+  uint64_t evicted = 0;            // records that this process removed because of the cap
+  uint64_t bytes = 0;              // of all records in the local tier
+  uint64_t cap = 0;                // of the local tier; 0: none
+  uint64_t needed_bytes = 0;       // a cap that keeps everything, with a sixteenth to spare
+  SINTER_FIELDS(KeptReport, records, lost, evicted, bytes, cap, needed_bytes);
+};
+
+// Upkeep of a local store: counts and lists its records, empties it, and keeps it under its cap by
+// removing the longest unused records and what killed writers left.
 
 // Reads every record, changes nothing. Records that `check` refuses are unsound too. Returns the
 // error of a store that cannot be used, or of the walk.
@@ -190,11 +241,6 @@ absl::StatusOr<LocalReport> InspectLocalStore(const std::string& root);
 using ListedRecord = std::function<void(const StoredEntry& entry, const Envelope* envelope)>;
 absl::Status ListStore(LocalStore* store, const ListedRecord& visit);
 
-struct ClearReport {
-  uint64_t records = 0, bytes = 0;  // removed, or to be removed
-  uint64_t failed = 0;              // those that could not be removed
-};
-
 // Removes every record of the store; tombstones stay. With `dry_run` it only reports what it would
 // remove. FAILED_PRECONDITION or PERMISSION_DENIED, with nothing removed, for a folder that holds
 // something that is not the library's (CheckOurs).
@@ -209,13 +255,6 @@ struct SweepLimits {
   int64_t orphan_age_s = 900;              // longer than any writer takes
   // If set, a kernel stays as long as a plan that names it.
   KernelsOfPlan kernels_of;
-};
-
-struct SweepReport {
-  bool busy = false;                // another janitor was at work, so nothing was done
-  uint64_t records = 0, bytes = 0;  // before
-  uint64_t evicted = 0, evicted_bytes = 0;
-  uint64_t orphans = 0;
 };
 
 // One sweep. Above the cap, the longest unused records are removed until nine tenths of the cap are

@@ -166,20 +166,6 @@ class LocalTier {
   std::unique_ptr<WorkQueue> writer_;  // last member: its jobs use all of the above
 };
 
-// Whether a record is to be taken.
-using RecordFilter =
-    std::function<bool(RecordKind kind, absl::string_view key, absl::string_view payload)>;
-
-// What became of the records that this process used.
-struct KeptReport {
-  uint64_t records = 0;       // used
-  uint64_t lost = 0;          // of them, in neither the local tier nor a pack
-  uint64_t evicted = 0;       // records that this process removed because of the cap
-  uint64_t bytes = 0;         // of all records in the local tier
-  uint64_t cap = 0;           // of the local tier
-  uint64_t needed_bytes = 0;  // a cap that keeps everything, with a sixteenth to spare
-};
-
 // The store that the engine uses, and what its owner may ask beyond the port. tiered_store.cc
 // defines the Store port, local_tier.cc the rest.
 //

@@ -3,6 +3,7 @@
 
 #include "src/base/status.h"
 #include "src/cli/session.h"
+#include "src/plan/fields_json.h"
 
 namespace sinter::cli {
 namespace {
@@ -49,9 +50,15 @@ Json PackJson(const PackDescription& pack) {
       {"unsound", pack.unsound}, {"findings", pack.findings}};
 }
 
+// The fields of a report, after what it is about.
+template <typename Report>
+Json Reported(Json about, const Report& report) {
+  about.update(FieldsJson(report));
+  return about;
+}
+
 // Takes the records that this library can vouch for.
-std::function<bool(RecordKind, absl::string_view, absl::string_view)> VouchedFor(
-    const Session& session) {
+RecordFilter VouchedFor(const Session& session) {
   return [&session](RecordKind kind, absl::string_view key, absl::string_view payload) {
     return session.context->engine->CheckStored(kind, key, payload).ok();
   };
@@ -60,12 +67,8 @@ std::function<bool(RecordKind, absl::string_view, absl::string_view)> VouchedFor
 absl::StatusOr<Json> ExportRecords(const Session& session, ExportRequest request) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
   request.wanted = VouchedFor(session);
-  SINTER_ASSIGN_OR_RETURN(const ExportResult result, tools->Export(request));
-  return Json{{"path", request.path},
-              {"plans", result.plans},
-              {"kernels", result.kernels},
-              {"bytes", result.bytes},
-              {"skipped", result.skipped}};
+  SINTER_ASSIGN_OR_RETURN(const PackReport report, tools->Export(request));
+  return Reported({{"path", request.path}}, report);
 }
 
 }  // namespace
@@ -73,17 +76,7 @@ absl::StatusOr<Json> ExportRecords(const Session& session, ExportRequest request
 absl::StatusOr<Json> InspectCache(const Session& session) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(session));
   SINTER_ASSIGN_OR_RETURN(const LocalReport report, tools->Inspect());
-  return Json{{"dir", session.context->config.cache_dir},
-              {"store", kLocalStoreName},
-              {"plans", report.plans},
-              {"kernels", report.kernels},
-              {"verified_kernels", report.verified_kernels},
-              {"other_format", report.other_format},
-              {"bytes", report.bytes},
-              {"unsound", report.unsound},
-              {"quarantined", report.quarantined},
-              {"temporary", report.temporary},
-              {"findings", report.findings}};
+  return Reported({{"dir", session.context->config.cache_dir}, {"store", kLocalStoreName}}, report);
 }
 
 absl::StatusOr<Json> ListCache(const Session& session) {
@@ -109,46 +102,35 @@ absl::StatusOr<Json> ListCache(const Session& session) {
 
 absl::StatusOr<Json> ClearCache(const Session& session, bool dry_run) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(session));
-  SINTER_ASSIGN_OR_RETURN(const ClearReport result, tools->Clear(dry_run));
-  return Json{{"dir", session.context->config.cache_dir},
-              {"store", kLocalStoreName},
-              {"removed", !dry_run},
-              {"records", result.records},
-              {"bytes", result.bytes},
-              {"failed", result.failed}};
+  SINTER_ASSIGN_OR_RETURN(const ClearReport report, tools->Clear(dry_run));
+  return Reported({{"dir", session.context->config.cache_dir},
+                   {"store", kLocalStoreName},
+                   {"removed", !dry_run}},
+                  report);
 }
 
 absl::StatusOr<Json> TrimCache(const Session& session, uint64_t max_bytes) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
-  SINTER_ASSIGN_OR_RETURN(const SweepReport result, tools->Trim(max_bytes));
-  return Json{{"busy", result.busy},
-              {"records", result.records},
-              {"bytes", result.bytes},
-              {"evicted", result.evicted},
-              {"evicted_bytes", result.evicted_bytes},
-              {"orphans", result.orphans}};
+  SINTER_ASSIGN_OR_RETURN(const SweepReport report, tools->Trim(max_bytes));
+  return FieldsJson(report);
 }
 
 absl::StatusOr<Json> PushRecords(const Session& session) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(session));
-  SINTER_ASSIGN_OR_RETURN(const PushResult result, tools->Push(VouchedFor(session)));
-  return Json{{"records", result.records},     {"present", result.present},
-              {"pushed", result.pushed},       {"pushed_bytes", result.pushed_bytes},
-              {"withdrawn", result.withdrawn}, {"skipped", result.skipped}};
+  SINTER_ASSIGN_OR_RETURN(const PushReport report, tools->Push(VouchedFor(session)));
+  return FieldsJson(report);
 }
 
 absl::StatusOr<Json> KeptRecords(const Session& session) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(session));
-  SINTER_ASSIGN_OR_RETURN(const KeptResult result, tools->Kept());
-  return Json{{"records", result.records}, {"lost", result.lost},
-              {"evicted", result.evicted}, {"bytes", result.bytes},
-              {"cap", result.cap},         {"needed_bytes", result.needed_bytes}};
+  SINTER_ASSIGN_OR_RETURN(const KeptReport report, tools->Kept());
+  return FieldsJson(report);
 }
 
 absl::StatusOr<Json> ImportRecords(const Session& session, const std::string& path) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
-  SINTER_ASSIGN_OR_RETURN(const ImportResult result, tools->Import(path));
-  return Json{{"path", path}, {"stored", result.stored}, {"refused", result.refused}};
+  SINTER_ASSIGN_OR_RETURN(const ImportReport report, tools->Import(path));
+  return Reported({{"path", path}}, report);
 }
 
 absl::StatusOr<Json> DescribePack(const Session& session, const std::string& path, bool read_all) {

@@ -45,29 +45,7 @@ struct ExportRequest {
   bool used_only = false;   // only records that this context asked for
   bool dry_run = false;     // reads the key and looks at the path, and writes nothing
   // Whether a record is what its key says (Engine::CheckStored); others are left out.
-  std::function<bool(RecordKind kind, absl::string_view key, absl::string_view payload)> wanted;
-};
-struct ExportResult {
-  uint64_t plans = 0, kernels = 0, bytes = 0, skipped = 0;
-};
-struct ImportResult {
-  uint64_t stored = 0, refused = 0;
-};
-
-struct PushResult {
-  uint64_t records = 0;                   // looked at
-  uint64_t present = 0;                   // the remote store had them
-  uint64_t pushed = 0, pushed_bytes = 0;  // written now
-  uint64_t withdrawn = 0;                 // found wrong somewhere in the fleet: not written
-  uint64_t skipped = 0;                   // not wanted, unsound or too large
-};
-// What became of the records that this context asked for or made.
-struct KeptResult {
-  uint64_t records = 0, lost = 0;  // lost: in neither the local tier nor a pack
-  uint64_t evicted = 0;            // records that this context removed because of the cap
-  uint64_t bytes = 0;              // of all records in the local tier
-  uint64_t cap = 0;                // of the local tier; 0: none
-  uint64_t needed_bytes = 0;       // a cap that keeps everything, with a sixteenth to spare
+  RecordFilter wanted;
 };
 
 struct PackRecord {
@@ -116,19 +94,18 @@ class CacheTools {
   virtual void KernelsWith(KernelsOfPlan kernels_of) = 0;
   // For a record that the engine found not to be what its key says: TieredStore::Refuse.
   virtual bool Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) = 0;
-  virtual absl::StatusOr<ExportResult> Export(const ExportRequest& request) = 0;
+  virtual absl::StatusOr<PackReport> Export(const ExportRequest& request) = 0;
   // Packs are opened under the context's rules: with its keys, unsigned ones only if it allows
   // them.
-  virtual absl::StatusOr<ImportResult> Import(const std::string& path) = 0;
+  virtual absl::StatusOr<ImportReport> Import(const std::string& path) = 0;
   virtual absl::StatusOr<PackDescription> Describe(const std::string& path, bool read_all) = 0;
   // Removes the longest unused records. A kernel goes after the plans that name it.
   virtual absl::StatusOr<SweepReport> Trim(uint64_t max_bytes) = 0;
   // Writes to the remote store what it lacks of the local tier's records for which `wanted` is true
   // (as ExportRequest's). FAILED_PRECONDITION without a remote store, or with one that this context
   // only reads; the error of a store that does not answer says how many were written.
-  virtual absl::StatusOr<PushResult> Push(
-      const std::function<bool(RecordKind, absl::string_view, absl::string_view)>& wanted) = 0;
-  virtual absl::StatusOr<KeptResult> Kept() = 0;
+  virtual absl::StatusOr<PushReport> Push(const RecordFilter& wanted) = 0;
+  virtual absl::StatusOr<KeptReport> Kept() = 0;
   // Has the records of the local tier counted in the background, at most once a minute, for
   // Store::Stats.
   virtual void CountRecords() = 0;

@@ -48,7 +48,7 @@ class TierTools : public CacheTools {
     return store_->Refuse(kind, key, payload);
   }
 
-  absl::StatusOr<ExportResult> Export(const ExportRequest& request) override {
+  absl::StatusOr<PackReport> Export(const ExportRequest& request) override {
     PackWriteOptions options;
     options.path = request.path;
     options.producer = Producer();
@@ -60,16 +60,14 @@ class TierTools : public CacheTools {
     }
     if (request.dry_run) {
       SINTER_RETURN_IF_ERROR(ReplaceablePath(request.path).status());
-      return ExportResult();
+      return PackReport();
     }
-    SINTER_ASSIGN_OR_RETURN(const PackReport report, store_->Export(options, request.used_only));
-    return ExportResult{report.plans, report.kernels, report.bytes, report.skipped};
+    return store_->Export(options, request.used_only);
   }
 
-  absl::StatusOr<ImportResult> Import(const std::string& path) override {
+  absl::StatusOr<ImportReport> Import(const std::string& path) override {
     SINTER_ASSIGN_OR_RETURN(const auto pack, Open(path));
-    SINTER_ASSIGN_OR_RETURN(const ImportReport report, store_->Import(*pack));
-    return ImportResult{report.stored, report.refused};
+    return store_->Import(*pack);
   }
 
   absl::StatusOr<PackDescription> Describe(const std::string& path, bool read_all) override {
@@ -99,23 +97,10 @@ class TierTools : public CacheTools {
   void Flush() override { store_->Flush(); }
   void CountRecords() override { store_->CountRecords(); }
 
-  absl::StatusOr<PushResult> Push(const RecordFilter& wanted) override {
-    SINTER_ASSIGN_OR_RETURN(const PushReport report, store_->Push(wanted));
-    PushResult result;
-    result.records = report.records;
-    result.present = report.present;
-    result.pushed = report.pushed;
-    result.pushed_bytes = report.pushed_bytes;
-    result.withdrawn = report.withdrawn;
-    result.skipped = report.skipped;
-    return result;
+  absl::StatusOr<PushReport> Push(const RecordFilter& wanted) override {
+    return store_->Push(wanted);
   }
-
-  absl::StatusOr<KeptResult> Kept() override {
-    SINTER_ASSIGN_OR_RETURN(const KeptReport report, store_->Kept());
-    return KeptResult{report.records, report.lost, report.evicted,
-                      report.bytes,   report.cap,  report.needed_bytes};
-  }
+  absl::StatusOr<KeptReport> Kept() override { return store_->Kept(); }
 
   absl::StatusOr<std::vector<CacheRecord>> List() override {
     std::vector<CacheRecord> records;

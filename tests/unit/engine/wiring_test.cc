@@ -56,7 +56,7 @@ std::shared_ptr<Engine> SmallEngine(const Config& config) {
 }
 
 // What `sinter warm --pack` and `sinter cache export` do.
-ExportResult ExportFrom(Engine& engine, const std::string& path, bool used_only) {
+PackReport ExportFrom(Engine& engine, const std::string& path, bool used_only) {
   ExportRequest request{.path = path, .used_only = used_only};
   request.wanted = [&](RecordKind kind, absl::string_view key, absl::string_view payload) {
     return engine.CheckStored(kind, key, payload).ok();
@@ -80,7 +80,7 @@ TEST(WiringTest, NoPackTakesAPlanThatDoesNotFit) {
   const std::string pack = config.cache_dir + "/all.pack";
   const auto first = SmallEngine(config);
   const uint64_t kernels = first->Prepare(problem.chain, 16, {}).value()->plan().kernels.size();
-  const ExportResult sound = ExportFrom(*first, pack, false);
+  const PackReport sound = ExportFrom(*first, pack, false);
   EXPECT_EQ(sound.plans, 1u);
   EXPECT_EQ(sound.kernels, kernels);
   EXPECT_EQ(sound.skipped, 0u);
@@ -90,7 +90,7 @@ TEST(WiringTest, NoPackTakesAPlanThatDoesNotFit) {
   const EngineCore core(MakePorts(ConfigIn("wiring_key"), -1, "h200", LogSink()).value(), Config(),
                         LogSink(), RealHooks());
   Falsify(*first, PlanKeyBytes(request, core));
-  const ExportResult lying = ExportFrom(*SmallEngine(config), pack, false);
+  const PackReport lying = ExportFrom(*SmallEngine(config), pack, false);
   EXPECT_EQ(lying.plans, 0u);
   EXPECT_EQ(lying.skipped, 1u);
 
@@ -98,7 +98,7 @@ TEST(WiringTest, NoPackTakesAPlanThatDoesNotFit) {
   const auto warm = SmallEngine(config);
   ASSERT_TRUE(warm->Prepare(problem.chain, 16, {}).ok());
   EXPECT_EQ(warm->Stats().searched, 1u);
-  const ExportResult mended = ExportFrom(*warm, pack, true);
+  const PackReport mended = ExportFrom(*warm, pack, true);
   EXPECT_EQ(mended.plans, 1u);
   EXPECT_EQ(mended.kernels, kernels);
   // As does who cannot write the folder: what lies there is left out.
