@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "src/attention/problem.h"
+#include "src/attention/attention.h"
 
 namespace sinter {
 namespace {

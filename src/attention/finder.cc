@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "src/attention/problem.h"
+#include "src/attention/attention.h"
 #include "src/chain/chain.h"
 
 namespace sinter {

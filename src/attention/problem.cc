@@ -1,10 +1,9 @@
-#include "src/attention/problem.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/attention/attention.h"
 #include "src/base/format.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"

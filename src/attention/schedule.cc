@@ -1,9 +1,8 @@
-#include "src/attention/schedule.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "src/attention/attention.h"
 #include "src/base/codec.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"

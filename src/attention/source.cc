@@ -1,7 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
-#include "src/attention/schedule.h"
+#include "src/attention/attention.h"
 #include "src/base/format.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/attention/problem.h"
+#include "src/attention/attention.h"
 #include "src/collective/collective.h"
 #include "src/fusion/product_runs.h"
 #include "src/plan/attention_family.h"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/attention/problem.h"
+#include "src/attention/attention.h"
 #include "src/base/arch.h"
 #include "src/base/refusal.h"
 #include "src/base/status.h"

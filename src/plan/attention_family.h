@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/attention/schedule.h"
+#include "src/attention/attention.h"
 #include "src/base/status.h"
 #include "src/model/search.h"
 #include "src/plan/fields_json.h"

@@ -2,7 +2,7 @@
 // every spelling. The compiler port refuses a kernel that spills or draws a C75xx remark; here none
 // may.
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/attention/problem.h"
+#include "src/attention/attention.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/attention_family.h"
 #include "tests/compile/compile_jobs.h"

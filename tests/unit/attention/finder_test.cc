@@ -1,5 +1,5 @@
 // Attention is found in every spelling, and planned as one kernel.
-#include "src/attention/problem.h"
+#include "src/attention/attention.h"
 #include "src/base/device_model.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"

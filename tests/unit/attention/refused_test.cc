@@ -1,6 +1,5 @@
 // What a kernel of attention does not take is refused, with the op, the value and the bound.
-#include "src/attention/problem.h"
-#include "src/attention/schedule.h"
+#include "src/attention/attention.h"
 #include "src/base/device_model.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/attention_family.h"
