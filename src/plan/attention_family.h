@@ -19,12 +19,7 @@ namespace sinter {
 
 const KernelFamily& AttentionFamily();
 
-// The body of the family's codes: a problem and a schedule without its grid.
-struct AttentionCode {
-  AttentionProblem problem;
-  AttentionSchedule schedule;
-};
-
+using AttentionCode = OwnCode<AttentionProblem, AttentionSchedule>;
 using AttentionSpec = OwnSpec<AttentionCode>;  // operands in order are q, k, v, the terms
 
 // The formula, the items of scores, the launch and a block: KernelDescription::lines.

@@ -19,10 +19,7 @@ namespace sinter {
 
 const KernelFamily& CollectiveFamily();
 
-struct CollectiveCode {
-  CollectiveProblem problem;
-  CollectiveSchedule schedule;
-};
+using CollectiveCode = OwnCode<CollectiveProblem, CollectiveSchedule>;
 
 // Operands in order are x, the residual, gamma; results the norm, the sum.
 using CollectiveSpec = OwnSpec<CollectiveCode>;
@@ -41,10 +38,6 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
   KernelTraits TraitsOf(const KernelSpec& spec) const override {
     const CollectiveProblem& p = ProblemOf(spec);
     return {p.residual || p.norm, p.fixed_rows == 0, p.ranks, false};
-  }
-  KernelTexts TextsOf(const KernelSpec& spec) const override {
-    const std::string problem = ProblemOf(spec).ToString();
-    return {problem, ScheduleOf(spec).ToString(), problem};
   }
   std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
     const CollectiveProblem& p = ProblemOf(spec);

@@ -17,11 +17,7 @@ namespace sinter {
 
 const KernelFamily& FourBitFamily();
 
-// The body of the family's codes: a product of any place and a schedule without its grid.
-struct FourBitCode {
-  FourBitProduct problem;
-  FourBitSchedule schedule;
-};
+using FourBitCode = OwnCode<FourBitProduct, FourBitSchedule>;
 
 // Operands in order are rows, bytes, scales and zeros, each of gate and then of up, and the leaves
 // of the program.
@@ -40,10 +36,6 @@ class FourBitKernels : public OwnKernels<FourBitCode> {
 
   KernelTraits TraitsOf(const KernelSpec& spec) const override {
     return {true, ProblemOf(spec).fixed_rows == 0, 1, false};
-  }
-  KernelTexts TextsOf(const KernelSpec& spec) const override {
-    const std::string problem = ProblemOf(spec).ToString();
-    return {problem, ScheduleOf(spec).ToString(), problem};
   }
   std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
     const FourBitProduct& p = ProblemOf(spec);

@@ -21,11 +21,7 @@ namespace sinter {
 
 const KernelFamily& GroupedFamily();
 
-// The body of the family's codes: a product of any place and a schedule without its grid.
-struct GroupedCode {
-  GroupedProduct problem;
-  GroupedSchedule schedule;
-};
+using GroupedCode = OwnCode<GroupedProduct, GroupedSchedule>;
 
 // Operands in order are rows, weights, ids or ends, scales of rows and of weights, what the program
 // reads; in front of the result the scales of its codes.
@@ -44,10 +40,6 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
   KernelTraits TraitsOf(const KernelSpec& spec) const override {
     const GroupedProduct& p = ProblemOf(spec);
     return {p.program.present() || p.quantizer.present, p.fixed_rows == 0, 1, false};
-  }
-  KernelTexts TextsOf(const KernelSpec& spec) const override {
-    const std::string problem = ProblemOf(spec).ToString();
-    return {problem, ScheduleOf(spec).ToString(), problem};
   }
   std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
     const GroupedProduct& p = ProblemOf(spec);

@@ -22,6 +22,13 @@
 
 namespace sinter {
 
+// The body of such a family's codes: a problem of any place, and a schedule without its grid.
+template <typename P, typename S>
+struct OwnCode {
+  P problem;
+  S schedule;
+};
+
 // The body of a kernel of such a family.
 template <typename C>
 struct OwnSpec {
@@ -29,8 +36,8 @@ struct OwnSpec {
   std::vector<BufferPlace> places;  // of the run's operands, then of its result
 };
 
-// `C`, the body of the family's codes, has a `problem` and a `schedule` with a `grid`; both have
-// ==, ToString(), Write(ByteWriter&), and a static Read(ByteReader&) that trusts nothing.
+// `C` is an OwnCode. Its schedule has a `grid`; problem and schedule have ==, ToString(),
+// Write(ByteWriter&), and a static Read(ByteReader&) that trusts nothing.
 template <typename C>
 class OwnKernels : public KernelFamily {
  public:
@@ -71,6 +78,10 @@ class OwnKernels : public KernelFamily {
     return schedule;
   }
 
+  KernelTexts TextsOf(const KernelSpec& spec) const override {
+    const std::string problem = ProblemOf(spec).ToString();
+    return {problem, ScheduleOf(spec).ToString(), problem};
+  }
   std::string ScheduleBytes(const KernelSpec& spec) const override {
     return BytesOf(ScheduleOf(spec));
   }

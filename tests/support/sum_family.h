@@ -36,10 +36,7 @@ struct SumSchedule {
   bool operator==(const SumSchedule& o) const { return grid == o.grid && kernels == o.kernels; }
 };
 
-struct SumCode {
-  Sum problem;
-  SumSchedule schedule;
-};
+using SumCode = OwnCode<Sum, SumSchedule>;
 
 inline absl::Status CheckSchedule(const Sum&, const SumSchedule& schedule,
                                   const DeviceModel& model) {
