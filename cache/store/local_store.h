@@ -162,8 +162,8 @@ EnvelopeVerdict VerifyKnownRecordFile(absl::string_view file, RecordKind kind, c
 EnvelopeVerdict ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
                                const RecordFormat& format = {});
 
-// Reports: what calls on a cache found or did. The fields' names are those of the reports that the
-// command prints with --json.
+// Reports: what calls on a cache found or did. Names of fields are keys of what the command prints
+// with --json.
 
 struct LocalReport {
   uint64_t plans = 0, kernels = 0;  // sound records
