@@ -231,10 +231,6 @@ struct KeptReport {
 // error of a store that cannot be used, or of the walk.
 absl::StatusOr<LocalReport> InspectStore(LocalStore* store, const RecordCheck& check = nullptr);
 
-// The same for a folder, which is made if it is missing. UNAVAILABLE or PERMISSION_DENIED when it
-// cannot be used.
-absl::StatusOr<LocalReport> InspectLocalStore(const std::string& root);
-
 // Calls `visit` for each record, in no order. `envelope` is valid only during the call; it is null
 // for a record that a lookup would refuse or that another version wrote. Returns the error of the
 // store, of the walk, or of `visit`. Holds one record at a time.

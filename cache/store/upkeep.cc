@@ -173,13 +173,6 @@ absl::StatusOr<LocalReport> InspectStore(LocalStore* store, const RecordCheck& c
   return report;
 }
 
-absl::StatusOr<LocalReport> InspectLocalStore(const std::string& root) {
-  LocalStoreOptions options;
-  options.root = root;
-  LocalStore store(std::move(options));
-  return InspectStore(&store);
-}
-
 absl::Status ListStore(LocalStore* store, const ListedRecord& visit) {
   SINTER_ASSIGN_OR_RETURN(std::vector<StoredEntry> entries, store->List());
   using Name = std::pair<RecordKind, Digest>;

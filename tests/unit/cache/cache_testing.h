@@ -9,6 +9,13 @@
 #include "tests/support/small_cubin.h"
 
 namespace sinter {
+
+// Inspects the store of a folder, which is made if it is missing.
+inline absl::StatusOr<LocalReport> InspectLocalStore(const std::string& root) {
+  LocalStore store(LocalStoreOptions{.root = root});
+  return InspectStore(&store);
+}
+
 namespace cache_testing {
 
 constexpr RecordKind kKernel = RecordKind::kKernel, kPlan = RecordKind::kPlan;
