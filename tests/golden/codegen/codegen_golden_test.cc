@@ -30,13 +30,7 @@ TEST(CodegenGolden, SourcesAndRecipes) {
 // A gate/up pair of codes whose rows' scales are column-major, M elements apart, with padded block
 // scales; and a GEMM with vector scales of rows and columns that take every second element.
 TEST(CodegenGolden, StridedScales) {
-  Schedule s;
-  s.block_m = 64;
-  s.warpgroups_m = 1;
-  s.block_k = 128;
-  s.stages = 4;
-  s.grid = 16;
-  s.first = {64, 1};
+  Schedule s = ReadSchedule("product bm64 wg1x1 bk128 st4 grid16 first 64/1");
   ProductSequence pair = MakeSequence(64, MakeProduct(1024, 512, Activation::kSilu, true));
   SetCodes(&pair, DType::kBF16, ScaleKind::kBlock, ScaleKind::kBlock);
   SetScaleStrides(&pair, 0);
@@ -128,26 +122,13 @@ TEST(CodegenGolden, Windows) {
 TEST(CodegenGolden, TransposedRows) {
   ProductSequence p = MakeSequence(768, MakeProduct(3072, 1024));
   SetTransposedRows(&p, false);
-  Schedule s;
-  s.block_m = 128;
-  s.warpgroups_m = 1;
-  s.warpgroups_n = 2;
-  s.swapped = true;
-  s.block_k = 64;
-  s.stages = 6;
-  s.grid = 132;
-  s.first = {128, 1};
+  Schedule s = ReadSchedule("product bm128 wg1x2 bk64 st6 swapped grid132 first 128/1");
   ExpectGoldenKernel("transposed-rows-product", SampleSpec(p, s));
   SetTransposedRows(&p, true);
   p[0].n = 768;
   p[0].k = 8192;
   p[0].result = DType::kF32;
-  s.swapped = false;
-  s.warpgroups_m = 2;
-  s.warpgroups_n = 1;
-  s.stages = 4;
-  s.cluster = 4;
-  s.first = {128, 4};
+  s = With(s, "wg2x1 st4 cl4 unswapped first 128/4");
   ExpectGoldenKernel("sum-over-m-product", SampleSpec(p, s));
 }
 
@@ -158,13 +139,7 @@ TEST(CodegenGolden, WeightsThatStay) {
   SetColumns(&chain, 0, 64);
   SetColumns(&chain, 1, 256);
   chain.m = 8;
-  Schedule s;
-  s.dataflow = Dataflow::kResidentWeights;
-  s.block_k = 64;
-  s.stages = 7;
-  s.grid = 98;
-  s.first = {64, 1};
-  s.second = {256, 1};
+  Schedule s = ReadSchedule("resident-weights bk64 st7 grid98 first 64/1 second 256/1");
   ExpectGoldenKernel("c5-resident-weights", SampleSpec(chain, s));
   ProductSequence gated = MakeSequence(1024, MakeProduct(256, 128, Activation::kSilu, true), 128);
   s.cluster = s.second.split_k = 2;

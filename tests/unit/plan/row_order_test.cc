@@ -17,9 +17,8 @@ ProductSequence Two() {
 }
 
 Schedule Cluster() {
-  Schedule s{.dataflow = Dataflow::kClusterExchange};
-  s.block_m = 64, s.warpgroups_m = 1, s.block_k = 64, s.stages = 4, s.cluster = 8, s.grid = 8;
-  s.first = {128, 1}, s.second = {32, 1};
+  Schedule s =
+      ReadSchedule("cluster-exchange bm64 wg1x1 bk64 st4 cl8 grid8 first 128/1 second 32/1");
   return s;
 }
 
@@ -61,9 +60,7 @@ TEST(RowOrder, TilesStagesPairsGridAndBucketAreNoPartOfIt) {
   const std::string plain = OrderWith([](ProductSequence&, Schedule&) {});
   EXPECT_EQ(plain, OrderWith([](ProductSequence& p, Schedule& s) {
               p.m = 4096;
-              s.dataflow = Dataflow::kGridExchange;
-              s.block_m = 128, s.warpgroups_m = 2, s.stages = 3, s.cluster = 2, s.grid = 132;
-              s.first.block_n = 96, s.second.block_n = 128;
+              s = With(s, "grid-exchange bm128 wg2x st3 cl2 grid132 first 96 second 128");
             }));
   EXPECT_EQ(plain, OrderWith([](ProductSequence&, Schedule& s) { s.block_k = 128; }));
   const auto alone = [](Share share, int cluster) {

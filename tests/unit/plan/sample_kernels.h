@@ -7,6 +7,7 @@
 #include "src/product/search/search.h"
 #include "src/product/search/space.h"
 #include "tests/support/product_in.h"
+#include "tests/support/read_schedule.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {
@@ -88,13 +89,10 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
 }
 
 inline Schedule SampleCluster(const ProductSequence& p) {
-  Schedule s{.dataflow = Dataflow::kClusterExchange,
-             .block_m = 16,
-             .warpgroups_m = 1,
-             .warpgroups_n = p[0].pair ? 2 : 1,
-             .block_k = 64,
-             .stages = p[0].pair ? 2 : 4,
-             .cluster = p[0].pair ? 16 : 8};
+  Schedule s = ReadSchedule("cluster-exchange bm16 wg1x1 bk64");
+  s.warpgroups_n = p[0].pair ? 2 : 1;
+  s.stages = p[0].pair ? 2 : 4;
+  s.cluster = p[0].pair ? 16 : 8;
   s.grid = 8 * s.cluster;
   s.first = {static_cast<int>(p[0].n) / s.cluster, 1};
   s.second = {static_cast<int>(p[1].n) / s.cluster, 1};
@@ -103,14 +101,8 @@ inline Schedule SampleCluster(const ProductSequence& p) {
 
 // A schedule of C6: of its first GEMM only, or of both in a cluster exchange.
 inline Schedule SampleC6Schedule(Dataflow dataflow) {
-  Schedule s{.dataflow = dataflow,
-             .block_m = 32,
-             .warpgroups_m = 1,
-             .block_k = 128,
-             .stages = 6,
-             .cluster = 4,
-             .grid = 100,
-             .first = {32, 1}};
+  Schedule s = ReadSchedule("product bm32 wg1x1 bk128 st6 cl4 grid100 first 32/1");
+  s.dataflow = dataflow;
   if (dataflow == Dataflow::kProduct) {
     s.first.split_k = 4;
     return s;

@@ -4,6 +4,7 @@
 
 #include "src/base/launch_recipe.h"
 #include "tests/support/product_in.h"
+#include "tests/support/read_schedule.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {
@@ -13,15 +14,7 @@ inline ProductSequence SampleGated() {
 }
 
 inline Schedule SampleGridExchange() {
-  return Schedule{.dataflow = Dataflow::kGridExchange,
-                  .block_m = 128,
-                  .warpgroups_m = 2,
-                  .block_k = 128,
-                  .stages = 3,
-                  .cluster = 4,
-                  .grid = 120,
-                  .first = {32, 1},
-                  .second = {40, 4}};
+  return ReadSchedule("grid-exchange bm128 wg2x1 bk128 st3 cl4 grid120 first 32/1 second 40/4");
 }
 
 // Six clusters a row tile, each with a range of 128 of N.
@@ -31,16 +24,7 @@ inline ProductSequence SampleSwappedProblem() {
 }
 
 inline Schedule SampleSwapped() {
-  return Schedule{.dataflow = Dataflow::kProduct,
-                  .block_m = 40,
-                  .warpgroups_m = 1,
-                  .warpgroups_n = 2,
-                  .swapped = true,
-                  .block_k = 64,
-                  .stages = 4,
-                  .cluster = 2,
-                  .grid = 30,
-                  .first = {128, 2}};
+  return ReadSchedule("product bm40 wg1x2 bk64 st4 cl2 swapped grid30 first 128/2");
 }
 
 inline ProductSequence SampleRangesProblem() {
@@ -48,15 +32,7 @@ inline ProductSequence SampleRangesProblem() {
 }
 
 inline Schedule SampleRanges() {
-  return Schedule{.dataflow = Dataflow::kClusterRanges,
-                  .block_m = 64,
-                  .warpgroups_m = 1,
-                  .block_k = 64,
-                  .cluster = 4,
-                  .cut = 6,
-                  .grid = 48,
-                  .first = {32, 1},
-                  .second = {256, 1}};
+  return ReadSchedule("cluster-ranges bm64 wg1x1 bk64 cl4 ranges6 grid48 first 32/1 second 256/1");
 }
 
 inline Schedule SampleProduct(const ProductSequence& p, int block_n, int split_k) {

@@ -204,13 +204,7 @@ TEST(CostModel, BytesFollowTheSizeOfAnElementOnEveryLevel) {
   ExpectBytesFollow(kOperand, s8, grid, "l2 intake shared ", c_read);  // it stays in L2
   ExpectBytesFollow(kResult, s8, grid, "hbm l2 ", result);
   Schedule cluster = grid;
-  cluster.dataflow = Dataflow::kClusterExchange;
-  cluster.cluster = 16;
-  cluster.grid = 128;
-  cluster.block_m = 16;
-  cluster.warpgroups_m = 1;
-  cluster.first = {192, 1};
-  cluster.second = {64, 1};
+  cluster = With(cluster, "cluster-exchange bm16 wg1x cl16 grid128 first 192/1 second 64/1");
   ExpectBytesFollow(kOperand, s8, cluster, "hbm l2 intake shared ", weights);
   ExpectBytesFollow(kResult, s8, cluster, "dsm ", c);  // it never leaves the cluster
   ExpectBytesFollow(kOperand, s8, cluster, "shared ", c_read);
@@ -235,13 +229,7 @@ TEST(CostModel, FastSumsHaveNoInstructionsOfPromotion) {
   ProductSequence p = FirstOf(Ffn(false, 4096, 4096, 1024));
   p.m = 1024;
   SetCodes(&p, DType::kBF16, ScaleKind::kVector, ScaleKind::kVector);
-  Schedule s{.dataflow = Dataflow::kProduct,
-             .block_m = 128,
-             .warpgroups_m = 1,
-             .warpgroups_n = 1,
-             .block_k = 128,
-             .stages = 4,
-             .first = {128, 1}};
+  Schedule s = ReadSchedule("product bm128 wg1x1 bk128 st4 first 128/1");
   const auto load = [&] { return LoadOf(FirstDims(p, s), p, s, s.first, 128, model); };
   const ProductLoad promoted = load();
   p[0].accumulate = Accumulate::kFast;
@@ -277,13 +265,7 @@ TEST(CostModel, RowsBeyondL2AreReadOnceWhereOneColumnReadsThem) {
   const DeviceModel model = *BuiltinModel("h200");
   ProductSequence p = MakeSequence(32, MakeProduct(64, 256));
   p.rows_per_m = 3136;
-  Schedule s{.dataflow = Dataflow::kProduct,
-             .block_m = 128,
-             .warpgroups_m = 2,
-             .block_k = 64,
-             .stages = 4,
-             .grid = 132,
-             .first = {64, 1}};
+  Schedule s = ReadSchedule("product bm128 wg2x1 bk64 st4 grid132 first 64/1");
   const double weights = 2.0 * 64 * 256, rows = 2.0 * 100352 * 256;
   EXPECT_EQ(Predict(p, s, model).hbm_bytes, weights + rows);
   p[0].n = 128;
@@ -412,12 +394,7 @@ TEST(CostModel, L2ServesEqualWeightsOfConvolutionsOnce) {
 TEST(CostModel, BlocksBehindAnotherKernelAreNotInStep) {
   const DeviceModel model = *BuiltinModel("h100");
   const ProductSequence p = MakeSequence(1024, MakeProduct(1024, 4096));
-  Schedule s{.dataflow = Dataflow::kProduct,
-             .block_m = 64,
-             .warpgroups_m = 1,
-             .block_k = 128,
-             .stages = 4,
-             .first = {128, 1}};
+  Schedule s = ReadSchedule("product bm64 wg1x1 bk128 st4 first 128/1");
   s.grid = static_cast<int>(SizesOf(p, s).units);
   const Prediction in_step = Predict(p, s, model);
   EXPECT_GT(in_step.out_of_step_us, 1);
@@ -435,33 +412,19 @@ TEST(CostModel, BlocksBehindAnotherKernelAreNotInStep) {
 TEST(CostModel, RowsThatAClusterKeepsDoNotComeFromHbm) {
   ProductSequence p = MakeSequence(32, MakeProduct(256, 64), 64);
   p.rows_per_m = 3136;
-  EXPECT_EQ(Predict(p,
-                    {.dataflow = Dataflow::kClusterExchange,
-                     .block_m = 128,
-                     .warpgroups_m = 2,
-                     .block_k = 64,
-                     .stages = 3,
-                     .grid = 784,
-                     .first = {256, 1},
-                     .second = {64, 1}},
-                    *BuiltinModel("h200"))
-                .hbm_bytes,
-            2.0 * (100352 + 2 * 256) * 64);
+  EXPECT_EQ(
+      Predict(p,
+              ReadSchedule("cluster-exchange bm128 wg2x1 bk64 st3 grid784 first 256/1 second 64/1"),
+              *BuiltinModel("h200"))
+          .hbm_bytes,
+      2.0 * (100352 + 2 * 256) * 64);
 }
 
 // A cluster of one block stores C in its own memory: each KB takes time.
 TEST(CostModel, AClusterOfOneBlockPaysForItsExchange) {
   DeviceModel model = *BuiltinModel("h200");
   const ProductSequence p = MakeSequence(128, MakeProduct(512, 64), 64);
-  Schedule s{.dataflow = Dataflow::kClusterExchange,
-             .block_m = 32,
-             .warpgroups_m = 1,
-             .warpgroups_n = 2,
-             .block_k = 64,
-             .stages = 2,
-             .grid = 4,
-             .first = {512, 1},
-             .second = {64, 1}};
+  Schedule s = ReadSchedule("cluster-exchange bm32 wg1x2 bk64 st2 grid4 first 512/1 second 64/1");
   const double before = Predict(p, s, model).total_us;
   const double us = 2.0 * 32 * 512 * model.sm_count / model.own_exchange_bytes_per_us;
   model.own_exchange_bytes_per_us /= 2;

@@ -106,7 +106,7 @@ TEST(Schedule, EarlyColumnsAreOfNoTileOfTheLastTurn) {
   p.products[0].n = 8192;
   p.products[0].k = 4096;
   p.m = 1024;
-  Schedule s{.cluster = 2, .share = Share::kWeights, .grid = 132, .first = {256, 1}};
+  Schedule s = ReadSchedule("product cl2 grid132 first 256/1 share-weights");
   ASSERT_EQ(TurnsOf(p, s), 2);
   EXPECT_EQ(EarlyColumns(p, s), 4096);
   p.m = 4096;  // 8 turns of 16 x 32: the last begins at 462 of 512
@@ -120,9 +120,7 @@ TEST(Schedule, EarlyColumnsAreOfNoTileOfTheLastTurn) {
   p.products[0].n = p.products[0].k = 2048;
   p.m = 9 * 128;
   s = Schedule();
-  s.block_m = 128;
-  s.first = {128, 1};
-  s.grid = 132;
+  s = With(s, "bm128 grid132 first 128/1");
   ASSERT_EQ(TurnsOf(p, s), 2);
   EXPECT_EQ(EarlyColumns(p, s), 13 * 128);
 }
@@ -181,15 +179,8 @@ TEST(SizesOf, ClusterExchangeKeepsCInEveryBlockAndLoadsNoSecondA) {
   SetColumns(&p, 0, 520);
   p[0].k = 416;
   p[1].n = 256;
-  Schedule s{.dataflow = Dataflow::kClusterExchange,
-             .block_m = 16,
-             .warpgroups_m = 1,
-             .block_k = 64,
-             .stages = 4,
-             .cluster = 8,
-             .grid = 64,
-             .first = {72, 1},
-             .second = {32, 1}};
+  Schedule s =
+      ReadSchedule("cluster-exchange bm16 wg1x1 bk64 st4 cl8 grid64 first 72/1 second 32/1");
   const ScheduleSizes z = SizesOf(p, s);
   EXPECT_EQ(z.stage_bytes, 16 * 64 * 2 + 72 * 64 * 2);
   EXPECT_EQ(z.kept_bytes, 9 * 16 * 128);
@@ -203,9 +194,7 @@ TEST(SizesOf, ClusterExchangeKeepsCInEveryBlockAndLoadsNoSecondA) {
 TEST(SizesOf, ASlabKeepsItsColumnsAndTheRingTakesTheOtherRowsOfC) {
   ProductSequence p = SampleRangesProblem();  // n 760
   Schedule s = SampleRanges();
-  s.dataflow = Dataflow::kClusterSlab;
-  s.first.block_n = 192;
-  s.cut = 256;
+  s = With(s, "cluster-slab slab256 first 192");
   const ScheduleSizes z = SizesOf(p, s);
   EXPECT_EQ(z.kept_bytes, 64 * 256 * 2);
   EXPECT_EQ(z.stage_bytes, (64 + 256) * 64 * 2);
@@ -215,14 +204,8 @@ TEST(SizesOf, ASlabKeepsItsColumnsAndTheRingTakesTheOtherRowsOfC) {
 
 TEST(SizesOf, ASpatialGateHasHalfTheWeightsOfAStageAndPartsOfTwoRanks) {
   const ProductSequence p = SampleGated();  // 3072 columns, of which 8 pairs have 384 each
-  const ScheduleSizes z = SizesOf(p, {.dataflow = Dataflow::kSpatialGate,
-                                      .block_m = 16,
-                                      .warpgroups_m = 1,
-                                      .warpgroups_n = 2,
-                                      .block_k = 64,
-                                      .cluster = 16,
-                                      .first = {384, 1},
-                                      .second = {64, 1}});
+  const ScheduleSizes z =
+      SizesOf(p, ReadSchedule("spatial-gate bm16 wg1x2 bk64 cl16 first 384/1 second 64/1"));
   EXPECT_EQ(z.stage_bytes, (16 + 384) * 64 * 2);
   EXPECT_EQ(z.reduce_bytes, 2 * 8 * 384 * 4);
   EXPECT_EQ(z.accumulators, 384 / 2 / 2);
