@@ -1,6 +1,6 @@
 #include "tests/support/attention_chains.h"
 
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::testing {
 namespace {
@@ -8,159 +8,126 @@ namespace {
 using FormLayout = AttentionForm::Layout;
 using Term = AttentionForm::Term;
 
-// Everything is valid by construction.
+std::string Number(double value) { return absl::StrFormat("%.17g", value); }
+
 class AttentionMaker {
  public:
-  explicit AttentionMaker(const AttentionForm& form) : f_(form) {
-    value_head_ = f_.value_head > 0 ? f_.value_head : f_.head;
-    batch_ = f_.of_m ? Dim::M() : C(f_.batch);
-  }
+  explicit AttentionMaker(const AttentionForm& form)
+      : f_(form),
+        value_head_(form.value_head > 0 ? form.value_head : form.head),
+        batch_(form.of_m ? "M" : absl::StrCat(form.batch)),
+        type_(NameOf(form.dtype)),
+        scores_(absl::StrCat(batch_, ",", f_.heads, ",", f_.rows, ",", f_.keys)) {}
 
   Chain Make() {
-    const std::vector<ValueId> qkv = Operands();
-    ValueId q = qkv[0];
-    if (f_.scale_first) {
-      q = Rounded(*b_.Binary(BinaryKind::kMul, *b_.Cast(q, DType::kF32), *b_.Scalar(f_.scale)));
-    }
-    ValueId k = Shared(qkv[1], f_.head), v = Shared(qkv[2], value_head_);
+    AddOperands();
+    if (f_.scale_first) r_.Add("q = $0(f32(q) * $1)", type_, Number(f_.scale));
+    Share("k", f_.head);
+    Share("v", value_head_);
     if (f_.batched) {
-      q = Together(q, f_.rows, f_.head);
-      k = Together(k, f_.keys, f_.head);
-      v = Together(v, f_.keys, value_head_);
+      Join("q", f_.rows, f_.head);
+      Join("k", f_.keys, f_.head);
+      Join("v", f_.keys, value_head_);
     }
-    ValueId s = *b_.Matmul(q, k, false, true);
-    if (f_.batched) s = *b_.Reshape(s, {batch_, C(f_.heads), C(f_.rows), C(f_.keys)});
-    if (f_.rounds) s = *b_.Cast(Rounded(s), DType::kF32);
-    if (!f_.scale_first) {
-      s = f_.divides ? *b_.Binary(BinaryKind::kDiv, s, *b_.Scalar(1 / f_.scale))
-                     : *b_.Binary(BinaryKind::kMul, s, *b_.Scalar(f_.scale));
-    }
-    s = WithTerm(s);
-    ValueId p = Rounded(f_.zero_unseen ? SoftmaxOrZero(s) : *AddSoftmax(b_, s, -1));
-    if (f_.batched) p = Together(p, f_.rows, f_.keys);
-    ValueId o = *b_.Matmul(p, v);
-    if (f_.batched) o = *b_.Reshape(o, {batch_, C(f_.heads), C(f_.rows), C(value_head_)});
-    if (!f_.wide) o = Rounded(o);
+    r_.Add("s = q @ k.T");
+    if (f_.batched) r_.Add("s = reshape(s, [$0])", scores_);
+    if (f_.rounds) r_.Add("s = f32($0(s))", type_);
+    if (!f_.scale_first && f_.divides) r_.Add("s = s / $0", Number(1 / f_.scale));
+    if (!f_.scale_first && !f_.divides) r_.Add("s = s * $0", Number(f_.scale));
+    AddTerm();
+    AddSoftmax();
+    if (f_.batched) Join("p", f_.rows, f_.keys);
+    r_.Add("o = p @ v");
+    if (f_.batched) r_.Add("o = reshape(o, [$0,$1,$2,$3])", batch_, f_.heads, f_.rows, value_head_);
+    if (!f_.wide) r_.Add("o = $0(o)", type_);
     if (f_.layout != FormLayout::kHeadsFirst) {
-      o = *b_.Reshape(*b_.Transpose(o, {0, 2, 1, 3}),
-                      {batch_, C(f_.rows), C(f_.heads * value_head_)});
+      r_.Add("o = reshape(transpose(o, 0, 2, 1, 3), [$0,$1,$2])", batch_, f_.rows,
+             f_.heads * value_head_);
     }
-    (void)b_.Output(o);
-    return *b_.Finish();
+    r_.Add("out o");
+    return r_.Finish();
   }
 
  private:
-  static Dim C(int64_t extent) { return Dim::Constant(extent); }
-  ValueId Rounded(ValueId x) { return *b_.Cast(x, f_.dtype); }
-  ValueId Together(ValueId x, int64_t rows, int64_t columns) {
-    return *b_.Reshape(x, {C(f_.batch * f_.heads), C(rows), C(columns)});
+  // Batch and heads of `name` as one axis.
+  void Join(const char* name, int64_t rows, int64_t columns) {
+    r_.Add("$0 = reshape($0, [$1,$2,$3])", name, f_.batch * f_.heads, rows, columns);
   }
 
-  ValueId Operand(int64_t heads, int64_t rows, int64_t head) {
-    if (f_.layout == FormLayout::kHeadsFirst) {
-      return *b_.Input({f_.dtype, {batch_, C(heads), C(rows), C(head)}});
-    }
-    return *b_.Transpose(*b_.Input({f_.dtype, {batch_, C(rows), C(heads), C(head)}}), {0, 2, 1, 3});
+  void AddOperand(const char* name, int64_t heads, int64_t rows, int64_t head) {
+    r_.Add(f_.layout == FormLayout::kHeadsFirst ? "$0 = {$1[$2,$3,$4,$5]}"
+                                                : "$0 = transpose({$1[$2,$4,$3,$5]}, 0, 2, 1, 3)",
+           name, type_, batch_, heads, rows, head);
   }
 
   // For all heads of a group.
-  ValueId Shared(ValueId x, int64_t head) {
-    if (f_.group == 1) return x;
-    const Dim heads = C(f_.heads / f_.group);
-    x = *b_.Reshape(x, {batch_, heads, C(1), C(f_.keys), C(head)});
-    x = *b_.Broadcast(x, {batch_, heads, C(f_.group), C(f_.keys), C(head)});
-    return *b_.Reshape(x, {batch_, C(f_.heads), C(f_.keys), C(head)});
+  void Share(const char* name, int64_t head) {
+    if (f_.group == 1) return;
+    r_.Add(
+        "$0 = reshape($0, [$1,$2,1,$4,$5]); $0 = spread($0, [$1,$2,$3,$4,$5]);"
+        "$0 = reshape($0, [$1,$6,$4,$5])",
+        name, batch_, f_.heads / f_.group, f_.group, f_.keys, head, f_.heads);
   }
 
-  std::vector<ValueId> Operands() {
+  void AddOperands() {
     if (f_.layout != FormLayout::kPacked) {
-      const int64_t shared = f_.heads / f_.group;
-      const ValueId q = Operand(f_.heads, f_.rows, f_.head);
-      const ValueId k = Operand(shared, f_.keys, f_.head);
-      return {q, k, Operand(shared, f_.keys, value_head_)};
+      AddOperand("q", f_.heads, f_.rows, f_.head);
+      AddOperand("k", f_.heads / f_.group, f_.keys, f_.head);
+      return AddOperand("v", f_.heads / f_.group, f_.keys, value_head_);
     }
-    const std::vector<Dim> dims = {batch_, C(f_.rows), C(3), C(f_.heads), C(f_.head)};
-    const ValueId all = *b_.Input({f_.dtype, dims});
-    std::vector<ValueId> list;
-    for (int64_t i = 0; i < 3; ++i) {
-      std::vector<Dim> end = dims;
-      end[2] = C(i + 1);
-      const ValueId part = *b_.Slice(all, {0, 0, i, 0, 0}, end);
-      list.push_back(*b_.Transpose(*b_.Reshape(part, {batch_, C(f_.rows), C(f_.heads), C(f_.head)}),
-                                   {0, 2, 1, 3}));
+    r_.Add("all = {$0[$1,$2,3,$3,$4]}", type_, batch_, f_.rows, f_.heads, f_.head);
+    for (int i = 0; i < 3; ++i) {
+      r_.Add("$0 = transpose(reshape(all[:, :, $1:$2, :, :], [$3,$4,$5,$6]), 0, 2, 1, 3)",
+             std::string(1, "qkv"[i]), i, i + 1, batch_, f_.rows, f_.heads, f_.head);
     }
-    return list;
   }
 
-  ValueId WithTerm(ValueId s) {
-    const std::vector<Dim> dims = b_.TypeOf(s).dims;
-    const double least = -std::numeric_limits<float>::max();
-    const double infinity = std::numeric_limits<double>::infinity();
+  void AddTerm() {
+    const int64_t half = f_.batch / 2;
     switch (f_.term) {
       case Term::kNone:
-        return s;
+        return;
       case Term::kOfHeads:
-        return *b_.Binary(BinaryKind::kAdd, s, OfHeads(dims));
+        return AddTermOfHeads();
       case Term::kOfKeys:
-        return *b_.Binary(
-            BinaryKind::kAdd, s,
-            *b_.Broadcast(*b_.Input({DType::kF32, {batch_, C(1), C(1), C(f_.keys)}}), dims));
+        return r_.Add("s = s + spread({f32[$0,1,1,$1]}, s)", batch_, f_.keys);
       case Term::kMask:
-        return *b_.Select(
-            *b_.Broadcast(*b_.Input({DType::kPred, {batch_, C(1), C(f_.rows), C(f_.keys)}}), dims),
-            s, *b_.Broadcast(*b_.Scalar(-infinity), dims));
+        return r_.Add("s = select(spread({pred[$0,1,$1,$2]}, s), s, spread(-inf, s))", batch_,
+                      f_.rows, f_.keys);
       case Term::kHiddenKeys:
-        return *b_.Select(
-            *b_.Broadcast(*b_.Input({DType::kPred, {batch_, C(1), C(1), C(f_.keys)}}), dims),
-            *b_.Broadcast(*b_.Scalar(least), dims), s);
-      case Term::kWindows: {
-        s = *b_.Binary(BinaryKind::kAdd, s, OfHeads(dims));
-        const std::vector<Dim> apart = {C(2), C(f_.batch / 2), C(f_.heads), C(f_.rows), C(f_.keys)};
-        const ValueId mask =
-            *b_.Input({DType::kF32, {C(f_.batch / 2), C(1), C(f_.rows), C(f_.keys)}});
-        s = *b_.Binary(BinaryKind::kAdd, *b_.Reshape(s, apart), *b_.Broadcast(mask, apart));
-        return *b_.Reshape(s, dims);
-      }
+        return r_.Add("s = select(spread({pred[$0,1,1,$1]}, s), spread($2, s), s)", batch_, f_.keys,
+                      least_);
+      case Term::kWindows:
+        AddTermOfHeads();
+        return r_.Add(
+            "mask = {f32[$0,1,$1,$2]}; apart = reshape(s, [2,$0,$3,$1,$2]);"
+            "s = reshape(apart + spread(mask, apart), [$4])",
+            half, f_.rows, f_.keys, f_.heads, scores_);
       case Term::kCausal:
-      case Term::kCausalBehind: {
-        const std::vector<Dim> matrix = {C(f_.rows), C(f_.keys)};
-        ValueId row = *b_.Iota(matrix, 0, DType::kS32);
-        const ValueId column = *b_.Iota(matrix, 1, DType::kS32);
-        if (f_.term == Term::kCausalBehind) {
-          row = *b_.Binary(
-              BinaryKind::kAdd, row,
-              *b_.Broadcast(*b_.Scalar(static_cast<double>(f_.keys - f_.rows), DType::kS32),
-                            matrix));
-        }
-        const ValueId seen = *b_.Compare(CompareKind::kGe, row, column);
-        return *b_.Select(*b_.Broadcast(seen, dims), s, *b_.Broadcast(*b_.Scalar(-infinity), dims));
-      }
+      case Term::kCausalBehind:
+        r_.Add("row = iota([$0,$1], 0, s32); column = iota([$0,$1], 1, s32)", f_.rows, f_.keys);
+        if (f_.term == Term::kCausalBehind)
+          r_.Add("row = row + spread($0:s32, row)", f_.keys - f_.rows);
+        return r_.Add("s = select(spread(ge(row, column), s), s, spread(-inf, s))");
     }
-    return s;
+  }
+  void AddTermOfHeads() {
+    r_.Add("s = s + spread(f32({$0[$1,$2,$3]}), s)", type_, f_.heads, f_.rows, f_.keys);
   }
 
   // Bounds keep a row of -infinity from being divided by 0.
-  ValueId SoftmaxOrZero(ValueId s) {
-    const std::vector<Dim> dims = b_.TypeOf(s).dims;
-    const auto bounded = [&](ReduceKind kind, ValueId x, double least) {
-      const ValueId statistic = *b_.Reduce(kind, x, {3}, true);
-      return *b_.Broadcast(*b_.Binary(BinaryKind::kMax, statistic, *b_.Scalar(least)), dims);
-    };
-    const double least = -std::numeric_limits<float>::max();
-    const ValueId shifted = *b_.Binary(BinaryKind::kSub, s, bounded(ReduceKind::kMax, s, least));
-    const ValueId powers = *b_.Unary(UnaryKind::kExp, shifted);
-    return *b_.Binary(BinaryKind::kDiv, powers, bounded(ReduceKind::kSum, powers, 0.5));
+  void AddSoftmax() {
+    r_.Add(f_.zero_unseen ? "e = exp(s - spread(max(reduce_max(s, 3, keep), $1), s));"
+                            "p = $0(e / spread(max(sum(e, 3, keep), 0.5), s))"
+                          : "p = $0(softmax(s))",
+           type_, least_);
   }
 
-  ValueId OfHeads(const std::vector<Dim>& dims) {
-    const ValueId term = *b_.Input({f_.dtype, {C(f_.heads), C(f_.rows), C(f_.keys)}});
-    return *b_.Broadcast(*b_.Cast(term, DType::kF32), dims);
-  }
-
+  const std::string least_ = Number(-std::numeric_limits<float>::max());
   const AttentionForm f_;
-  int64_t value_head_ = 0;
-  Dim batch_;
-  ChainBuilder b_;
+  const int64_t value_head_;
+  const std::string batch_, type_, scores_;
+  ChainReader r_;
 };
 
 }  // namespace
@@ -234,36 +201,29 @@ std::vector<AttentionForm> AttentionForms() {
 }
 
 Chain MakeEncoderLayer(int64_t batch, int64_t rows, int64_t heads, int64_t head) {
-  ChainBuilder b;
   const int64_t width = heads * head;
-  const auto c = [](int64_t extent) { return Dim::Constant(extent); };
-  const auto weight = [&](std::vector<Dim> dims) {
-    return *b.Input({DType::kBF16, std::move(dims)}, {true, {}, ""});
+  ChainReader r("x = {bf16[$0,$1,$2]}", batch, rows, width);
+  // y = x w^T + bias, of n columns
+  const auto linear = [&](const char* y, const char* x, int64_t n, int64_t k) {
+    r.Add("$0 = $1 @ {const bf16[$2,$3]}.T; $0 = $0 + spread({const bf16[$2]}, $0)", y, x, n, k);
   };
-  const auto linear = [&](ValueId x, int64_t n, int64_t k) {
-    const ValueId y = *b.Matmul(x, weight({c(n), c(k)}), false, true);
-    return *b.Binary(BinaryKind::kAdd, y, *b.Broadcast(weight({c(n)}), b.TypeOf(y).dims));
-  };
-  const auto rounded = [&](ValueId x) { return *b.Cast(x, DType::kBF16); };
-  const ValueId x = *b.Input({DType::kBF16, {c(batch), c(rows), c(width)}});
-  std::vector<ValueId> parts;
-  for (int i = 0; i < 3; ++i) {
-    const ValueId y = rounded(linear(x, width, width));
-    parts.push_back(
-        *b.Transpose(*b.Reshape(y, {c(batch), c(rows), c(heads), c(head)}), {0, 2, 1, 3}));
+  for (const char* y : {"q", "k", "v"}) {
+    linear(y, "x", width, width);
+    r.Add("$0 = transpose(reshape(bf16($0), [$1,$2,$3,$4]), 0, 2, 1, 3)", y, batch, rows, heads,
+          head);
   }
-  const ValueId s =
-      *b.Binary(BinaryKind::kMul, *b.Matmul(parts[0], parts[1], false, true), *b.Scalar(0.125));
-  const ValueId o = rounded(*b.Matmul(rounded(*AddSoftmax(b, s, -1)), parts[2]));
-  const ValueId merged = *b.Reshape(*b.Transpose(o, {0, 2, 1, 3}), {c(batch), c(rows), c(width)});
-  const ValueId sum =
-      *b.Binary(BinaryKind::kAdd, linear(merged, width, width), *b.Cast(x, DType::kF32));
-  const ValueId norm = rounded(*AddLayerNorm(b, sum, 1e-5, weight({c(width)}), weight({c(width)})));
-  const ValueId inner = rounded(*AddGeluErf(b, linear(norm, 4 * width, width)));
-  const ValueId out =
-      *b.Binary(BinaryKind::kAdd, linear(inner, width, 4 * width), *b.Cast(norm, DType::kF32));
-  (void)b.Output(rounded(out));
-  return *b.Finish();
+  r.Add("p = bf16(softmax(q @ k.T * 0.125)); o = transpose(bf16(p @ v), 0, 2, 1, 3)");
+  r.Add("merged = reshape(o, [$0,$1,$2])", batch, rows, width);
+  linear("sum", "merged", width, width);
+  r.Add(
+      "beta = {const bf16[$0]}; gamma = {const bf16[$0]};"
+      "norm = bf16(layernorm(sum + f32(x), 1e-5, gamma, beta))",
+      width);
+  linear("inner", "norm", 4 * width, width);
+  r.Add("inner = bf16(gelu_erf(inner))");
+  linear("y", "inner", width, 4 * width);
+  r.Add("out bf16(y + f32(norm))");
+  return r.Finish();
 }
 
 }  // namespace sinter::testing

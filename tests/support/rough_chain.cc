@@ -1,6 +1,6 @@
 #include "tests/support/rough_chain.h"
 
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::testing {
 namespace {
@@ -48,9 +48,7 @@ class RoughMaker {
     if (!constant) inputs_.push_back(input);
     return input;
   }
-  ValueId Number(double value) { return Take(b_.Scalar(value)); }
   ValueId Two(BinaryKind kind, ValueId a, ValueId b) { return Take(b_.Binary(kind, a, b)); }
-  ValueId One(UnaryKind kind, ValueId a) { return Take(b_.Unary(kind, a)); }
 
   std::vector<Dim> Rows() {
     const Dim m = Dim::M();
@@ -174,56 +172,35 @@ class RoughMaker {
     return Take(b_.Slice(both, starts, limits));
   }
 
+  // An expression of x.
+  template <typename... Pieces>
+  ValueId Of(ValueId x, absl::string_view expression, const Pieces&... pieces) {
+    r_.Name("x", x);
+    return r_(expression, pieces...);
+  }
+
   ValueId Activated(ValueId x) {
-    const auto logistic = [&] {
-      return Two(BinaryKind::kAdd, One(UnaryKind::kExp, One(UnaryKind::kNeg, x)), Number(1));
-    };
     switch (Draw(9)) {
       case 0:
-        return Two(BinaryKind::kDiv, x, logistic());
+        return Of(x, "x / (exp(-x) + 1)");
       case 1:
-        return Two(BinaryKind::kMul, x, One(UnaryKind::kReciprocal, logistic()));
-      case 2: {  // GELU by tanh, as ATen decomposes it
-        const ValueId half = Two(BinaryKind::kMul, x, Number(0.5));
-        const ValueId cube = Two(BinaryKind::kMul, Two(BinaryKind::kMul, x, x), x);
-        const ValueId sum = Two(BinaryKind::kAdd, x, Two(BinaryKind::kMul, cube, Number(0.044715)));
-        const ValueId tanh =
-            One(UnaryKind::kTanh, Two(BinaryKind::kMul, sum, Number(0.7978845608028654)));
-        return Two(BinaryKind::kMul, half, Two(BinaryKind::kAdd, tanh, Number(1)));
-      }
-      case 3: {  // by tanh, with x before the brackets
-        const ValueId inner =
-            Two(BinaryKind::kMul, Two(BinaryKind::kMul, x, Number(0.7978845608028654)),
-                Two(BinaryKind::kAdd, Number(1),
-                    Two(BinaryKind::kMul, Number(0.044715), One(UnaryKind::kSquare, x))));
-        const ValueId sum = Two(BinaryKind::kAdd, Number(1), One(UnaryKind::kTanh, inner));
-        return Two(BinaryKind::kMul, Number(0.5), Two(BinaryKind::kMul, x, sum));
-      }
-      case 4: {  // by erf
-        const ValueId erf =
-            One(UnaryKind::kErf, Two(BinaryKind::kMul, x, Number(0.7071067811865476)));
-        const ValueId sum = Two(BinaryKind::kAdd, erf, Number(1));
-        return Two(BinaryKind::kMul, Two(BinaryKind::kMul, x, Number(0.5)), sum);
-      }
+        return Of(x, "x * reciprocal(exp(-x) + 1)");
+      case 2:  // GELU by tanh, as ATen decomposes it
+        return Of(x, "x * 0.5 * (tanh((x + x * x * x * 0.044715) * 0.7978845608028654) + 1)");
+      case 3:  // by tanh, with x before the brackets
+        return Of(x, "0.5 * (x * (1 + tanh(x * 0.7978845608028654 * (1 + 0.044715 * square(x)))))");
+      case 4:  // by erf
+        return Of(x, "x * 0.5 * (erf(x * 0.7071067811865476) + 1)");
       case 5:
-        return Two(BinaryKind::kMax, x, Number(0));
-      case 6: {  // 0 where it is not above 0
-        const ValueId zero = Take(b_.Broadcast(Number(0), DimsOf(x)));
-        return Take(b_.Select(Take(b_.Compare(CompareKind::kLe, x, zero)), zero, x));
-      }
-      case 7: {  // a norm by a root
-        const int axis = b_.TypeOf(x).rank() - 1;
-        const ValueId sum =
-            Take(b_.Reduce(ReduceKind::kSum, One(UnaryKind::kSquare, x), {axis}, true));
-        const double count = static_cast<double>(DimsOf(x).back().value);
-        const ValueId mean = Two(BinaryKind::kDiv, sum, Number(count));
-        const ValueId root = One(UnaryKind::kSqrt, Two(BinaryKind::kAdd, mean, Number(1e-3)));
-        return Two(BinaryKind::kDiv, x, Spread(root, x));
-      }
+        return Of(x, "max(x, 0)");
+      case 6:  // 0 where it is not above 0
+        r_.Name("zero", Of(x, "spread(0, x)"));
+        return r_("select(le(x, zero), zero, x)");
+      case 7:  // a norm by a root
+        return Of(x, "x / spread(sqrt(sum(square(x), $0, keep) / $1 + 1e-3), x)",
+                  b_.TypeOf(x).rank() - 1, DimsOf(x).back().value);
       default:  // softplus in some chains
-        return seed_ % 3 != 0 ? x
-                              : One(UnaryKind::kLog,
-                                    Two(BinaryKind::kAdd, One(UnaryKind::kExp, x), Number(1)));
+        return seed_ % 3 != 0 ? x : Of(x, "log(exp(x) + 1)");
     }
   }
 
@@ -299,7 +276,8 @@ class RoughMaker {
   std::mt19937_64 random_;
   const uint64_t seed_;
   std::vector<ValueId> inputs_;  // without constants
-  ChainBuilder b_;
+  ChainReader r_;
+  ChainBuilder& b_ = r_.builder();
   std::vector<ValueId> b_outputs_;
 };
 

@@ -30,6 +30,26 @@ template <typename T>
 #define ASSERT_OK(expression) ASSERT_TRUE(::sinter::IsOk(expression))
 #define EXPECT_OK(expression) EXPECT_TRUE(::sinter::IsOk(expression))
 
+// Whether the message of `status` has `text`. Fails: and its code is `code`.
+inline ::testing::AssertionResult Says(const absl::Status& status, absl::string_view text) {
+  if (absl::StrContains(status.message(), text)) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "\"" << text << "\" is not in: " << status.ToString();
+}
+inline ::testing::AssertionResult Fails(const absl::Status& status, absl::StatusCode code,
+                                        absl::string_view text) {
+  if (status.code() == code) return Says(status, text);
+  return ::testing::AssertionFailure() << "not " << code << ": " << status.ToString();
+}
+template <typename T>
+::testing::AssertionResult Says(const absl::StatusOr<T>& result, absl::string_view text) {
+  return Says(result.status(), text);
+}
+template <typename T>
+::testing::AssertionResult Fails(const absl::StatusOr<T>& result, absl::StatusCode code,
+                                 absl::string_view text) {
+  return Fails(result.status(), code, text);
+}
+
 // The value of `result`. An error ends the test, which fails with `of` and the error's text.
 template <typename T>
 T Got(absl::StatusOr<T> result, const absl::AlphaNum& of = "") {
