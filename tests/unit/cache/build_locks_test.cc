@@ -1,16 +1,13 @@
 #include <signal.h>
 
 #include "cache/store/directory.h"
-#include "tests/support/test.h"
-#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {
 namespace {
 
-using cache_testing::TempDir;
 using Clock = std::chrono::steady_clock;
 
-using cache_testing::kKernel;
 constexpr int64_t kLong = 20 * 1000 * 1000;
 
 std::shared_ptr<const StoreDirectory> OpenDir(const std::string& root) {
@@ -65,21 +62,17 @@ TEST(BuildLocksTest, ThreadsOfOneProcessExcludeEachOther) {
   TempDir temp;
   const auto dir = OpenDir(temp.path());
   std::atomic<int> inside{0}, worst{0}, entered{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 5; ++i) {
-        const auto held = LockKey(dir, kKernel, Sha256("a"), kLong);
-        if (held == nullptr) continue;
-        const int now = ++inside;
-        if (now > worst) worst = now;
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
-        --inside;
-        ++entered;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(8, [&](int) {
+    for (int i = 0; i < 5; ++i) {
+      const auto held = LockKey(dir, kKernel, Sha256("a"), kLong);
+      if (held == nullptr) continue;
+      const int now = ++inside;
+      if (now > worst) worst = now;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      --inside;
+      ++entered;
+    }
+  });
   EXPECT_EQ(entered, 40);
   EXPECT_EQ(worst, 1);
 }

@@ -1,19 +1,10 @@
 // What the local store promises to who uses it.
-#include "tests/support/test.h"
-#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {
 namespace {
 
 using cache_testing::OpenStore;
-using cache_testing::RandomBytes;
-using cache_testing::SampleKernelKey;
-using cache_testing::SampleKernelRecord;
-using cache_testing::SamplePlanKey;
-using cache_testing::TempDir;
-
-using cache_testing::kKernel;
-using cache_testing::kPlan;
 
 class ConformanceTest : public testing::Test {
  protected:
@@ -223,19 +214,15 @@ TEST_F(ConformanceTest, OtherArchToolchainAndFormatAreToldApart) {
 
 TEST_F(ConformanceTest, ManyThreadsShareOneStore) {
   std::atomic<int> wrong{0}, failed{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 100; ++i) {
-        const std::string key = absl::StrCat("k", (i * 3 + t) % 20);
-        const std::string value = key + std::string(2000, 'x');
-        const Lookup lookup = Get(kKernel, key);
-        if (lookup.hit && lookup.payload != value) ++wrong;
-        if (!lookup.hit && !Put(kKernel, key, value).ok()) ++failed;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(4, [&](int t) {
+    for (int i = 0; i < 100; ++i) {
+      const std::string key = absl::StrCat("k", (i * 3 + t) % 20);
+      const std::string value = key + std::string(2000, 'x');
+      const Lookup lookup = Get(kKernel, key);
+      if (lookup.hit && lookup.payload != value) ++wrong;
+      if (!lookup.hit && !Put(kKernel, key, value).ok()) ++failed;
+    }
+  });
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(failed, 0);
   EXPECT_EQ(store_->List()->size(), 20u);

@@ -1,12 +1,9 @@
 #include "cache/store/directory.h"
 
-#include "tests/support/test.h"
-#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {
 namespace {
-
-using cache_testing::TempDir;
 
 absl::Status OpenStatus(const std::string& root, std::shared_ptr<FileOps> ops = nullptr) {
   if (ops == nullptr) ops = std::make_shared<FileOps>();
@@ -59,9 +56,8 @@ class OwnedByOther : public FileOps {
 
 TEST(DirectoryTest, RefusesAnotherOwner) {
   TempDir temp;
-  const absl::Status status = OpenStatus(temp.path(), std::make_shared<OwnedByOther>());
-  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("owner is user"));
+  EXPECT_TRUE(Fails(OpenStatus(temp.path(), std::make_shared<OwnedByOther>()),
+                    absl::StatusCode::kPermissionDenied, "owner is user"));
 }
 
 TEST(DirectoryTest, SaysWhyAFolderIsUnusable) {

@@ -1,11 +1,7 @@
-#include "tests/support/test.h"
-#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {
 namespace {
-
-using cache_testing::SampleKernelKey;
-using cache_testing::SamplePlanKey;
 
 // A kernel's payload that was checked on a device.
 std::string Checked() {

@@ -1,20 +1,9 @@
-
-#include "cache/tiers/tiers.h"
-#include "tests/support/test.h"
-#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {
 namespace {
 
-using cache_testing::CountFiles;
 using cache_testing::OpenStore;
-using cache_testing::PathIn;
-using cache_testing::RandomBytes;
-using cache_testing::TempDir;
-using cache_testing::WriteFile;
-
-using cache_testing::kKernel;
-using cache_testing::kPlan;
 
 std::string KeyOf(int i) { return absl::StrCat("key ", i); }
 

@@ -1,12 +1,8 @@
 #include "absl/strings/escaping.h"
-#include "tests/support/test.h"
-#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {
 namespace {
-
-using cache_testing::SampleKernelKey;
-using cache_testing::SamplePlanKey;
 
 TEST(PlanKeyTest, EveryFieldChangesTheKey) {
   const std::vector<void (*)(PlanKey*)> changes = {

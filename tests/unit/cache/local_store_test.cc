@@ -1,24 +1,11 @@
 #include "cache/store/directory.h"
-#include "tests/support/test.h"
-#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/cache_tests.h"
 #include "tests/unit/cache/forged_table.h"
 
 namespace sinter {
 namespace {
 
-using cache_testing::CountFiles;
-using cache_testing::PathIn;
-using cache_testing::RandomBytes;
-using cache_testing::ReadFile;
-using cache_testing::SampleKernelKey;
-using cache_testing::SampleKernelRecord;
-using cache_testing::SamplePlanKey;
-using cache_testing::TempDir;
 using cache_testing::TombstoneIn;
-using cache_testing::WriteFile;
-
-using cache_testing::kKernel;
-using cache_testing::kPlan;
 
 LocalStoreOptions OptionsFor(const std::string& root) {
   return LocalStoreOptions{.root = root, .producer = "sinter 0.1.0", .sync = false};

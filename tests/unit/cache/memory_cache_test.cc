@@ -1,5 +1,6 @@
 
 #include "cache/tiers/tiers.h"
+#include "tests/support/on_threads.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -53,22 +54,18 @@ TEST(MemoryCacheTest, DropsWhatIsLargerThanTheCap) {
 TEST(MemoryCacheTest, ThreadsSeeWholePayloads) {
   MemoryCache cache(20000);  // 15 of the 20 entries, so that threads also evict
   std::atomic<int> wrong{0}, hits{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 2000; ++i) {
-        const int id =
-            (i / 4 * 7 + t) % 20;  // four times running: the second finds what the first put
-        if (const auto got = cache.Get(IdOf(id))) {
-          ++hits;
-          if (*got != std::string(1000 + id, static_cast<char>('a' + id))) ++wrong;
-        } else {
-          cache.Put(IdOf(id), std::string(1000 + id, static_cast<char>('a' + id)));
-        }
+  OnThreads(4, [&](int t) {
+    for (int i = 0; i < 2000; ++i) {
+      const int id =
+          (i / 4 * 7 + t) % 20;  // four times running: the second finds what the first put
+      if (const auto got = cache.Get(IdOf(id))) {
+        ++hits;
+        if (*got != std::string(1000 + id, static_cast<char>('a' + id))) ++wrong;
+      } else {
+        cache.Put(IdOf(id), std::string(1000 + id, static_cast<char>('a' + id)));
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+    }
+  });
   EXPECT_EQ(wrong, 0);
   EXPECT_GT(hits, 0);
   EXPECT_LE(cache.bytes(), 20000u);

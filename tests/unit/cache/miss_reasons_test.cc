@@ -1,19 +1,11 @@
 // Every reason for a miss, provoked: each is reported and counted only under its own name.
-#include "cache/tiers/tiers.h"
-#include "tests/support/test.h"
+#include "tests/unit/cache/cache_tests.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 
 namespace sinter {
 namespace {
 
 using cache_testing::BuildTable;
-using cache_testing::kKernel;
-using cache_testing::PathIn;
-using cache_testing::ReadFile;
-using cache_testing::SampleKernelKey;
-using cache_testing::SampleKernelRecord;
-using cache_testing::TempDir;
-using cache_testing::WriteFile;
 
 class FailingReads : public FileOps {
  public:

@@ -1,16 +1,9 @@
 // What a miss that must not be says about the entry that comes nearest; a tier that is only read.
 #include "cache/store/files.h"
-#include "cache/tiers/tiers.h"
-#include "tests/support/test.h"
-#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {
 namespace {
-
-using cache_testing::CountFiles;
-using cache_testing::SampleKernelKey;
-using cache_testing::SamplePlanKey;
-using cache_testing::TempDir;
 
 TEST(NearestTest, NamesEveryFieldThatDiffers) {
   struct Case {

@@ -1,22 +1,13 @@
 // Two versions of the library, an old and a new one, on one folder: what the one wrote is a counted
 // miss for the other, and both keep what is theirs.
-#include "cache/tiers/tiers.h"
-#include "tests/support/test.h"
-#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {
 namespace {
 
 using cache_testing::BuildTable;
-using cache_testing::CountFiles;
 using cache_testing::OpenStore;
-using cache_testing::RandomBytes;
-using cache_testing::SampleKernelKey;
-using cache_testing::SampleKernelRecord;
-using cache_testing::TempDir;
 
-using cache_testing::kKernel;
-using cache_testing::kPlan;
 constexpr int kKeys = 10;
 
 const RecordFormat kOld;

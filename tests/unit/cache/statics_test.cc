@@ -2,8 +2,7 @@
 // held for good if a thread of its parent was there just then.
 #include <dlfcn.h>
 
-#include "tests/support/test.h"
-#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/cache_tests.h"
 
 #if !defined(__SANITIZE_THREAD__)  // TSan replaces the same functions as this file
 

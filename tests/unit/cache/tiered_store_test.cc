@@ -1,17 +1,7 @@
-
-#include "cache/tiers/tiers.h"
-#include "tests/support/test.h"
-#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {
 namespace {
-
-using cache_testing::PathIn;
-using cache_testing::TempDir;
-using cache_testing::WriteFile;
-
-using cache_testing::kKernel;
-using cache_testing::kPlan;
 
 class TieredStoreTest : public testing::Test {
  protected:
@@ -173,18 +163,14 @@ TEST_F(TieredStoreTest, LocksExcludeAndRelease) {
 TEST_F(TieredStoreTest, ManyThreadsShareOneStore) {
   const auto store = Make(temp_.path(), 20000);
   std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 200; ++i) {
-        const std::string key = absl::StrCat("k", (i * 3 + t) % 30);
-        const Lookup lookup = store->Get(kKernel, key);
-        if (!lookup.hit) store->Put(kKernel, key, key + std::string(1000, 'x'));
-        if (lookup.hit && lookup.payload != key + std::string(1000, 'x')) ++wrong;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(4, [&](int t) {
+    for (int i = 0; i < 200; ++i) {
+      const std::string key = absl::StrCat("k", (i * 3 + t) % 30);
+      const Lookup lookup = store->Get(kKernel, key);
+      if (!lookup.hit) store->Put(kKernel, key, key + std::string(1000, 'x'));
+      if (lookup.hit && lookup.payload != key + std::string(1000, 'x')) ++wrong;
+    }
+  });
   EXPECT_EQ(wrong, 0);
   const StoreStats stats = store->Stats();
   EXPECT_EQ(stats.put_failures, 0u);

@@ -2,14 +2,10 @@
 // no variable, and must still lose nothing to one another.
 #include <dlfcn.h>
 
-#include "cache/tiers/tiers.h"
-#include "tests/support/test.h"
-#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {
 namespace {
-
-using cache_testing::TempDir;
 
 struct Copy {
   explicit Copy(const char* path) : library(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {

@@ -1,16 +1,9 @@
 // What looks after the local tier: every function says so when it cannot; nothing is removed
 // through a link or from a folder that is not the library's.
-#include "cache/tiers/tiers.h"
-#include "tests/support/test.h"
-#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {
 namespace {
-
-using cache_testing::kKernel;
-using cache_testing::kPlan;
-using cache_testing::TempDir;
-using cache_testing::WriteFile;
 
 class UpkeepTest : public testing::Test {
  protected:
@@ -203,7 +196,7 @@ TEST_F(UpkeepTest, NothingIsRemovedThroughALink) {
   Reopen();
   EXPECT_TRUE(absl::IsPermissionDenied(tiers_->Clear(false).status()))
       << tiers_->Clear(true).status();
-  EXPECT_THAT(std::string(tiers_->Inspect().status().message()), HasSubstr("v1/obj: is a link"));
+  EXPECT_TRUE(Says(tiers_->Inspect(), "v1/obj: is a link"));
   tiers_.reset();
   ASSERT_EQ(unlink(obj.c_str()), 0);
   std::filesystem::rename(kept, obj);
@@ -219,9 +212,8 @@ TEST_F(UpkeepTest, AFolderWithFilesOfSomebodyElseIsNotEmptied) {
   Fill();
   ASSERT_TRUE(tiers_->Inspect().ok());
   WriteFile(root_ + "/v1/notes.txt", "mine");
-  const auto refused = tiers_->Clear(false);
-  EXPECT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("v1/notes.txt is not of this"));
+  EXPECT_TRUE(Fails(tiers_->Clear(false), absl::StatusCode::kFailedPrecondition,
+                    "v1/notes.txt is not of this"));
   ASSERT_EQ(unlink((root_ + "/v1/notes.txt").c_str()), 0);
   std::filesystem::create_directories(root_ + "/v1/obj/database");
   EXPECT_TRUE(absl::IsFailedPrecondition(tiers_->Clear(false).status()));

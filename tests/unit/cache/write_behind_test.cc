@@ -3,17 +3,10 @@
 #include <future>
 
 #include "cache/store/work_queue.h"
-#include "cache/tiers/tiers.h"
-#include "tests/support/test.h"
-#include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {
 namespace {
-
-using cache_testing::RandomBytes;
-using cache_testing::TempDir;
-
-using cache_testing::kKernel;
 
 // ThreadSanitizer refuses new threads in the child of a process that had several.
 #if defined(__SANITIZE_THREAD__)

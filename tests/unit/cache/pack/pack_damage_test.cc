@@ -1,13 +1,12 @@
 // Damage to every byte of a pack, by accident and by somebody who can compute checksums: nothing
 // wrong is served, and verifying finds it.
+#include "tests/unit/cache/cache_tests.h"
 #include "tests/unit/cache/forged_table.h"
 #include "tests/unit/cache/pack/pack_testing.h"
 
 namespace sinter {
 namespace {
 
-using cache_testing::RandomBytes;
-using cache_testing::ReadFile;
 using pack_testing::StringFile;
 
 struct Tally {

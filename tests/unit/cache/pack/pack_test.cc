@@ -1,13 +1,10 @@
 // Packs: what goes in comes out, who may write them, how they are found on any file system.
-#include "cache/tiers/tiers.h"
+#include "tests/unit/cache/cache_tests.h"
 #include "tests/unit/cache/pack/pack_testing.h"
 
 namespace sinter {
 namespace {
 
-using cache_testing::CountFiles;
-using cache_testing::ReadFile;
-using cache_testing::WriteFile;
 using pack_testing::MakeKey;
 using pack_testing::StringFile;
 using PackTestF = pack_testing::PackTest;

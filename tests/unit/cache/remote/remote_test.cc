@@ -1,16 +1,11 @@
 // The remote tier against a real redis-server, and against servers that are dead, slow or lying.
 #include "cache/remote/remote_tier.h"
-#include "cache/tiers/tiers.h"
-#include "tests/support/test.h"
+#include "tests/unit/cache/cache_tests.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 
 namespace sinter {
 namespace {
 
-using cache_testing::SampleKernelKey;
-using cache_testing::SampleKernelRecord;
-using cache_testing::SamplePlanKey;
-using cache_testing::TempDir;
 using remote_testing::FakeServer;
 using remote_testing::HoldPort;
 using remote_testing::In;
@@ -105,9 +100,8 @@ TEST_F(RedisTest, APushWritesWhatTheServerLacksAndNoMore) {
                    [&](const Digest&, const Envelope&) { ++fetched; });
   ASSERT_TRUE(reader->Flush(milliseconds(5000)));
   EXPECT_EQ(fetched, 198u);
-  const absl::Status refused = PushSamples(reader.get(), 3).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("SINTER_REMOTE_ROLE=publisher"));
+  EXPECT_TRUE(Fails(PushSamples(reader.get(), 3), absl::StatusCode::kFailedPrecondition,
+                    "SINTER_REMOTE_ROLE=publisher"));
 }
 
 TEST_F(RedisTest, APushThatIsCutOffSaysHowFarItCame) {
@@ -121,10 +115,8 @@ TEST_F(RedisTest, APushThatIsCutOffSaysHowFarItCame) {
     const Sample sample = MakeSample(static_cast<int>(i));
     return EncodeEnvelope(MakeEnvelope(kKernel, sample.key, sample.payload, "test", 1));
   });
-  EXPECT_TRUE(absl::IsUnavailable(cut.status())) << cut.status();
-  EXPECT_THAT(
-      std::string(cut.status().message()),
-      HasSubstr("cache push: 3 of 5 records written, then (run it again to go on): remote"));
+  EXPECT_TRUE(Fails(cut, absl::StatusCode::kUnavailable,
+                    "cache push: 3 of 5 records written, then (run it again to go on): remote"));
 }
 
 TEST_F(RedisTest, WhatIsPublishedIsFoundByReaders) {

@@ -1,7 +1,7 @@
 // What a server may make a caller hold: a reply, all replies to a call, and nothing once they are
 // read.
 #include "cache/remote/remote_tier.h"
-#include "tests/support/test.h"
+#include "tests/unit/cache/cache_tests.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 
 namespace sinter {

@@ -1,14 +1,12 @@
 // Withdrawn records, against a real redis-server: what was found wrong on one machine is served to
 // none, whatever is written over it.
 #include "cache/remote/remote_tier.h"
-#include "cache/tiers/tiers.h"
-#include "tests/support/test.h"
+#include "tests/unit/cache/cache_tests.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 
 namespace sinter {
 namespace {
 
-using cache_testing::TempDir;
 using remote_testing::In;
 using std::chrono::milliseconds;
 
