@@ -4,9 +4,6 @@
 namespace sinter {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
 // Says when it died and whether calling the driver there was legal.
 struct Witness {
   Witness(std::atomic<bool>* dead, std::shared_ptr<const Device> device)

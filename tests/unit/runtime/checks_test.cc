@@ -3,8 +3,6 @@
 namespace sinter {
 namespace {
 
-using ::testing::HasSubstr;
-
 TensorMapTemplate GoodMap() { return ExampleRecipe().tensor_maps[0]; }
 
 TEST(TensorMapPrepare, RefusesElementsThatNoMapHas) {

@@ -4,10 +4,6 @@
 namespace sinter {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
 CUcontext Foreign() { return reinterpret_cast<CUcontext>(0xf0); }
 
 TEST(DriverOpen, WithoutALibraryIsUnavailableAndSaysWhatHelps) {

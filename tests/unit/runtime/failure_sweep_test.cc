@@ -7,9 +7,6 @@
 namespace sinter {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-
 // A node in a graph that is tied, and its update in an instance.
 absl::Status AddAndUpdate(const std::shared_ptr<const Device>& device, Loader& loader,
                           const LoadedKernel& kernel, const BoundKernel& bound) {

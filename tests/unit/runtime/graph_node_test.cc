@@ -4,10 +4,6 @@
 namespace sinter {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
 class GraphNodeTest : public ::testing::Test {
  protected:
   GraphNodeTest() {

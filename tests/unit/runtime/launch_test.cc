@@ -1,12 +1,8 @@
+#include "tests/support/on_threads.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 StreamHandle AStream() { return reinterpret_cast<StreamHandle>(0x51); }
 
@@ -182,15 +178,11 @@ TEST_F(LaunchTest, ThreadsThatLaunchDifferentRowsAtOnceKeepTheirMapsApart) {
     return rows == static_cast<uint64_t>(ReadAs<int32_t>(launch.params[4])) ? CUDA_SUCCESS
                                                                             : CUDA_ERROR_UNKNOWN;
   };
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      for (int64_t i = 0; i < 200; ++i) {
-        EXPECT_TRUE(kernel->Launch(*bound, AStream(), 1 + (i * (t + 1)) % 7, 0, false).ok());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(4, [&](int t) {
+    for (int64_t i = 0; i < 200; ++i) {
+      EXPECT_TRUE(kernel->Launch(*bound, AStream(), 1 + (i * (t + 1)) % 7, 0, false).ok());
+    }
+  });
 }
 
 TEST_F(LaunchTest, AContiguousMDimensionMovesByElements) {

@@ -4,8 +4,6 @@
 namespace sinter {
 namespace {
 
-using ::testing::HasSubstr;
-
 class MeasureTest : public ::testing::Test {
  protected:
   MeasureTest() {

@@ -11,8 +11,6 @@
 namespace sinter {
 namespace {
 
-using ::testing::HasSubstr;
-
 struct TwoGpus {
   FakeDriver fake{{FakeChip(), FakeChip()}};
   std::unique_ptr<PeerMemory> memory[2];
@@ -95,8 +93,7 @@ TEST(DescriptorPost, TellsSendersApartAndTakesNothingFromStrangers) {
     close(got);
   }
   const DescriptorPost::Address nobody{};
-  const absl::Status lost = first->Send(pipes[0][1], nobody, In(50));
-  EXPECT_THAT(lost.message(), HasSubstr("one network namespace"));
+  EXPECT_TRUE(Says(first->Send(pipes[0][1], nobody, In(50)), "one network namespace"));
   for (auto& ends : pipes) {
     close(ends[0]);
     close(ends[1]);
@@ -151,9 +148,8 @@ TEST(DescriptorPost, AFullQueueIsWaitedForAndTwoThatSendDoNotWaitForEachOther) {
   };
   fill(*here);
   fill(*there);
-  const absl::Status late = senders.front()->Send(0, here->address(), In(20));
-  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(late.message(), HasSubstr("queue of datagrams stays full"));
+  EXPECT_TRUE(Fails(senders.front()->Send(0, here->address(), In(20)),
+                    absl::StatusCode::kDeadlineExceeded, "queue of datagrams stays full"));
   const auto exchange = [](const Post& own, const Post& other) {
     EXPECT_OK(own->Send(0, other->address(), In(10000)));
     const int got = Got(own->Receive(other->address(), In(10000)));
@@ -169,9 +165,8 @@ TEST(PeerMemory, ReachingTwiceIsFineAndAWallIsNamed) {
   EXPECT_TRUE(gpus.memory[0]->Reach(*gpus.memory[1]).ok());
   EXPECT_TRUE(gpus.memory[0]->Reach(*gpus.memory[1]).ok());
   gpus.fake.reaches_peer = [](int, int) { return false; };
-  const absl::Status status = gpus.memory[1]->Reach(*gpus.memory[0]);
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(status.message(), HasSubstr("device 1 cannot reach the memory of device 0"));
+  EXPECT_TRUE(Fails(gpus.memory[1]->Reach(*gpus.memory[0]), absl::StatusCode::kFailedPrecondition,
+                    "device 1 cannot reach the memory of device 0"));
 }
 
 TEST(PeerMemory, AHandleThatCannotBeOpenedSaysWhatItTakes) {
@@ -179,7 +174,7 @@ TEST(PeerMemory, AHandleThatCannotBeOpenedSaysWhatItTakes) {
   const DevicePtr room = *gpus.memory[0]->Allocate(4096, RoomSharing::kIpc);
   const PeerMemory::Handle handle = *gpus.memory[0]->Export(room);
   gpus.fake.ipc_works = false;
-  EXPECT_THAT(gpus.memory[1]->Open(handle).status().message(), HasSubstr("one IPC namespace"));
+  EXPECT_TRUE(Says(gpus.memory[1]->Open(handle), "one IPC namespace"));
   gpus.memory[0]->Free(room);
 }
 

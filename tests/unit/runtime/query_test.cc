@@ -4,8 +4,6 @@
 namespace sinter {
 namespace {
 
-using ::testing::HasSubstr;
-
 DeviceInfo H200() {
   FakeDriver fake;
   return *QueryDevice(*OpenFake(fake));
