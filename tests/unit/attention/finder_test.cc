@@ -64,8 +64,7 @@ TEST(AttentionPlans, SayWhyAKernelDoesNotTakeIt) {
   testing::AttentionForm form;
   form.batch = 2, form.heads = 4, form.rows = form.keys = 300, form.head = 192;
   const auto wide = PlanChain(*FormOf(form)->chain, 1, *BuiltinModel("h200"), {});
-  EXPECT_THAT(std::string(wide.status().message()),
-              HasSubstr("as attention: head 192, must be in [8, 128]"));
+  EXPECT_TRUE(Says(wide, "as attention: head 192, must be in [8, 128]"));
 }
 
 // Attention of M batches, 4 heads and 320 rows, with something that no kernel takes.

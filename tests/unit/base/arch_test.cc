@@ -32,9 +32,9 @@ TEST(Arch, AnyOtherIsRefusedNamingThoseThatThereAre) {
   for (const char* arch : {"", "sm_75", "sm_90b", "sm_100a", "compute_90a", "sm_080", "sm_ 80",
                            "80", "sm_80 ", "sm_999999999999", "compute_sm_80"}) {
     const absl::Status status = FeaturesOf(arch).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << arch;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("\"", arch, "\"")));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("must be sm_90a, or, for stitched"));
+    EXPECT_TRUE(Fails(status, absl::StatusCode::kInvalidArgument, absl::StrCat("\"", arch, "\"")))
+        << arch;
+    EXPECT_TRUE(Says(status, "must be sm_90a, or, for stitched"));
   }
 }
 

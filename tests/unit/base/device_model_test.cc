@@ -5,12 +5,11 @@
 #include "absl/strings/ascii.h"
 #include "src/base/arch.h"
 #include "src/base/data_sheets.h"
+#include "tests/support/chips.h"
 #include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-DeviceModel H200() { return BuiltinModel("h200").value(); }
 
 TEST(BuiltinModels, AreNamedAndMarked) {
   EXPECT_THAT(BuiltinModelNames(),
@@ -52,9 +51,7 @@ TEST(DeviceModel, AChipWithoutClustersHasNoneResident) {
 }
 
 TEST(BuiltinModels, UnknownNameListsWhatThereIs) {
-  const absl::Status status = BuiltinModel("b300").status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("h200, h100"));
+  EXPECT_TRUE(Fails(BuiltinModel("b300"), absl::StatusCode::kNotFound, "h200, h100"));
 }
 
 TEST(DeviceModel, ResidentBlocksFollowTheTable) {
@@ -136,8 +133,7 @@ TEST(DeviceModel, AssignSetsAFigureAndItsProvenanceOrNothing) {
                                         "[fitted from x]\n"));
   const std::string before = model.ToText();
   const Provenance measured = {Origin::kMeasured, ""};
-  EXPECT_THAT(std::string(model.Assign("dsm_us", "1", measured).message()),
-              HasSubstr("no figure \"dsm_us\""));
+  EXPECT_TRUE(Says(model.Assign("dsm_us", "1", measured), "no figure \"dsm_us\""));
   EXPECT_FALSE(model.Assign("name", "mine", measured).ok());
   EXPECT_FALSE(model.Assign("measured", "true", measured).ok());
   EXPECT_FALSE(model.Assign("dsm_bytes_per_us", "1e6 2e6 3e6 4e6 -5e6", measured).ok());
@@ -162,8 +158,9 @@ TEST(DeviceModel, EveryMissingKeyIsAnErrorNamingIt) {
     const std::string key = text.substr(begin, text.find(' ', begin) - begin);
     const absl::Status status =
         DeviceModel::FromText(text.substr(0, begin) + text.substr(end)).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << key;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("\"", key, "\" is missing")));
+    EXPECT_TRUE(
+        Fails(status, absl::StatusCode::kInvalidArgument, absl::StrCat("\"", key, "\" is missing")))
+        << key;
     begin = end;
     ++keys;
   }
@@ -212,9 +209,8 @@ TEST(DeviceModel, BadTextIsAnErrorNamingFieldValueAndBound) {
   for (const auto& row : kRows) {
     const std::string text = absl::StrReplaceAll(H200().ToText(), {{row.from, row.to}});
     ASSERT_NE(text, H200().ToText()) << row.from;
-    const absl::Status status = DeviceModel::FromText(text).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << row.to;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(row.message)) << row.to;
+    EXPECT_TRUE(Fails(DeviceModel::FromText(text), absl::StatusCode::kInvalidArgument, row.message))
+        << row.to;
   }
 }
 

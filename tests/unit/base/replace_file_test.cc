@@ -92,9 +92,8 @@ class AnotherUsersNames : public ReplaceFileTest {
   void ExpectRefused(const std::string& path, const char* what) const {
     for (const absl::Status& refused :
          {ReplaceFile(path, "lost", 0644), ReplaceablePath(path).status()}) {
-      EXPECT_TRUE(absl::IsPermissionDenied(refused)) << path << ": " << refused;
-      EXPECT_NE(refused.message().find(what), absl::string_view::npos) << refused;
-      EXPECT_NE(refused.message().find("that another user made"), absl::string_view::npos);
+      EXPECT_TRUE(Fails(refused, absl::StatusCode::kPermissionDenied, what)) << path;
+      EXPECT_TRUE(Says(refused, "that another user made"));
     }
     EXPECT_EQ(Read(Path("file")), "kept");
   }

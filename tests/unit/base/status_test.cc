@@ -83,7 +83,7 @@ TEST(Macros, AssignMovesTheValueOrReturnsTheError) {
   int out = 0;
   EXPECT_TRUE(Use(true, &out).ok());
   EXPECT_EQ(out, 14);
-  EXPECT_THAT(std::string(Use(false, &out).message()), HasSubstr("nothing"));
+  EXPECT_TRUE(Says(Use(false, &out), "nothing"));
 }
 
 }  // namespace

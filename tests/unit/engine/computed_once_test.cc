@@ -1,17 +1,11 @@
 // How often a miss computes what follows only from a kernel body or from a plan: real planning and
 // code generation.
-#include "src/chain/problem.h"
-#include "src/fusion/fusion.h"
-#include "src/plan/kernel_code.h"
 #include "src/stitch/precision.h"
 #include "src/stitch/program.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::FakeWorld;
 
 struct Counts {
   int64_t precisions = 0, programs = 0, digests = 0;

@@ -1,16 +1,12 @@
 // Deadlines and cancelling of prepares whose planning takes long: real planning and code
 // generation, a compiler that takes no time.
 #include "src/base/keep_going.h"
-#include "src/fusion/fusion.h"
-#include "src/plan/kernel_code.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using testing::FakeWorld;
 
 double MsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();

@@ -1,15 +1,12 @@
 // What a change of a device header voids: the keys of kernels that reach it, and nothing else.
-#include "src/engine/keys.h"
 #include "src/plan/family.h"
 #include "tests/support/header_digests.h"
 #include "tests/support/stitch_schedules.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
 namespace {
-
-using testing::FakeWorld;
 
 KernelSpec StitchedSpec(const char* line, StitchSchedule schedule) {
   auto stitch = std::make_shared<StitchSpec>();
@@ -171,7 +168,7 @@ TEST(DeviceHeaders, UnderMustHitAChangedKernelIsAMiss) {
   world.cluster_header = "int faster;\n";
   world.Again(/*must_hit=*/true);
   EXPECT_EQ(StatusNumber(world.status), static_cast<int32_t>(ErrorCode::kCacheMiss));
-  EXPECT_THAT(std::string(world.status.message()), HasSubstr("is not in the cache"));
+  EXPECT_TRUE(Says(world.status, "is not in the cache"));
   EXPECT_EQ(world.compiles, 1);
   world.Again();
   world.Again(/*must_hit=*/true);

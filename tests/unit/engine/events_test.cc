@@ -1,12 +1,9 @@
 // The events that an engine reports while it prepares.
 #include "src/engine/control.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::FakeWorld;
 
 // Kinds in order; the rest of each by its place.
 struct Heard {

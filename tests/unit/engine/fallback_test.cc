@@ -1,13 +1,10 @@
 // The plan that runs when the chosen plan cannot: refused by the compiler, not resident, no
 // compiler, no GPU.
-#include "src/plan/plan.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
 
-using testing::FakeWorld;
 using PlanChoice = PrepareOptions::Choice;
 
 int32_t NumberOf(ErrorCode code) { return static_cast<int32_t>(code); }

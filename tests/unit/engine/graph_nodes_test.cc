@@ -1,13 +1,11 @@
 // A plan's launches as nodes of a graph: which nodes, their dependencies, and what an update may
 // change.
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
 
 using testing::FakeGraphNode;
-using testing::FakeWorld;
 
 constexpr GraphHandle kGraph = nullptr;  // the fakes have one
 constexpr GraphExecHandle kExec = nullptr;
@@ -71,10 +69,9 @@ TEST_F(GraphNodesTest, NoRowsAreANodeThatDoesNothing) {
   EXPECT_EQ(world.nodes.at(added.nodes[0]).kernel, "");
   EXPECT_THAT(world.nodes.at(added.nodes[0]).edges.from, ElementsAre(caller));
   EXPECT_TRUE(plan->UpdateInGraph(added, kExec, *Bind(*plan), 0).ok());
-  const absl::Status some = plan->UpdateInGraph(added, kExec, *Bind(*plan), 4);
-  EXPECT_TRUE(absl::IsFailedPrecondition(some));
-  EXPECT_THAT(std::string(some.message()),
-              HasSubstr("m 4 takes 1 passes, the nodes were added for 0: build the graph anew"));
+  EXPECT_TRUE(Fails(plan->UpdateInGraph(added, kExec, *Bind(*plan), 4),
+                    absl::StatusCode::kFailedPrecondition,
+                    "m 4 takes 1 passes, the nodes were added for 0: build the graph anew"));
 }
 
 TEST_F(GraphNodesTest, AnUpdateTakesNewBuffersAndRows) {
@@ -93,9 +90,8 @@ TEST_F(GraphNodesTest, AnotherPlanIsAnotherGraph) {
   const auto fused = Prepare(16, PrepareOptions::Choice::kFused);
   const auto added = plan->AddToGraph(*Bind(*plan), kGraph, {}, 9).value();
   for (const auto& other : {larger, fused}) {
-    const absl::Status status = other->UpdateInGraph(added, kExec, *Bind(*other), 9);
-    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("build the graph anew"));
+    EXPECT_TRUE(Fails(other->UpdateInGraph(added, kExec, *Bind(*other), 9),
+                      absl::StatusCode::kFailedPrecondition, "build the graph anew"));
   }
   EXPECT_EQ(world.nodes.at(added.nodes[0]).m, 9);
   // An equal chain's plan is the same one.

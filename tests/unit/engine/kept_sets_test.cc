@@ -1,22 +1,10 @@
 // Each tuning set in the tree serves this version of the kernels: a look-up takes each of its
 // entries.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "src/chain/problem.h"
-#include "src/engine/measured_choice.h"
-#include "src/normal/normal_form.h"
-#include "src/plan/kernel_code.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 #include "tests/unit/fusion/assembly/chains.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::ElementsAre;
-using testing::FakeWorld;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 // The test runs in the root of the source tree.
 constexpr char kFolder[] = "tests/bench/results";

@@ -1,17 +1,12 @@
 // A launch allocates nothing in the engine, whatever its plan is made of and however many rows it
 // takes: global operator new is counted here. The driver's side:
 // tests/unit/runtime/launch_alloc_test.cc.
-#include "src/fusion/fusion.h"
-#include "src/plan/kernel_code.h"
-#include "tests/support/chains.h"
 #include "tests/support/counted_new.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
 
-using testing::FakeWorld;
 using testing::t_allocations;
 
 constexpr int64_t kRows[] = {1, 100, kLargestBucket, kLargestBucket + 1, 3 * kLargestBucket + 5};

@@ -1,14 +1,8 @@
 // What a slot measures: over a planner, a compiler, a disk and a GPU that are fakes.
-#include "src/engine/measured_choice.h"
-
-#include "src/plan/plan.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::FakeWorld;
 
 class MeasuredChoiceTest : public ::testing::Test {
  protected:
@@ -354,7 +348,7 @@ TEST_F(MeasureFirstTest, WhatMustHitIsNotMeasured) {
   required.must_hit = may.must_hit = true;
   const auto missed = world.MakeEngine()->Prepare(world.chain, 16, required);
   EXPECT_TRUE(IsCacheMiss(missed.status())) << missed.status();
-  EXPECT_THAT(missed.status().message(), HasSubstr("--measure 11"));
+  EXPECT_TRUE(Says(missed, "--measure 11"));
   EXPECT_EQ(Chosen(*world.MakeEngine(), may), "grid-exchange");
   EXPECT_EQ(world.timings, 0);
 }

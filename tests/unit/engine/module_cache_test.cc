@@ -1,5 +1,6 @@
 #include "src/engine/module_cache.h"
 
+#include "tests/support/on_threads.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -74,20 +75,16 @@ TEST(ModuleCacheTest, ReplacesForgetsAndClears) {
 
 TEST(ModuleCacheTest, ThreadsAgreeOnTheSum) {
   ModuleCache cache(500);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&cache, t] {
-      for (int i = 0; i < 2000; ++i) {
-        const std::string key = absl::StrCat((i * 7 + t) % 50);
-        Module module = std::make_shared<int>(i);
-        cache.Add(key, module, 10);
-        module.reset();
-        cache.Released({key});
-        cache.Touch(absl::StrCat(i % 50));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(4, [&](int t) {
+    for (int i = 0; i < 2000; ++i) {
+      const std::string key = absl::StrCat((i * 7 + t) % 50);
+      Module module = std::make_shared<int>(i);
+      cache.Add(key, module, 10);
+      module.reset();
+      cache.Released({key});
+      cache.Touch(absl::StrCat(i % 50));
+    }
+  });
   const ModuleStats stats = cache.Stats();
   EXPECT_EQ(stats.bytes, stats.loaded * 10);
   EXPECT_LE(stats.bytes, 500u);

@@ -1,13 +1,10 @@
 // Which modules stay loaded on the device, and for how long.
 #include "src/engine/bound_plan.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
 
-using testing::FakeBuffers;
-using testing::FakeWorld;
 using testing::kK;
 using testing::kL;
 using testing::kN;

@@ -1,12 +1,8 @@
 // A rolling upgrade: engines of two versions of the record formats on one store.
-#include "cache/record/record.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::FakeWorld;
 
 TEST(OtherFormatTest, EachVersionBuildsOnceAndIsWarmFromThenOn) {
   for (const RecordFormat& fresh : {RecordFormat{kEnvelopeVersion + 1, kKernelRecordVersion},

@@ -1,8 +1,6 @@
 
 #include "src/base/codec.h"
-#include "src/engine/keys.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {

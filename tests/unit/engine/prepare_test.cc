@@ -1,12 +1,10 @@
 // Prepare, seen through its counters: cold, warm, damaged, in parallel, cut short.
 #include "cache/record/record.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
 
-using testing::FakeWorld;
 using Choice = PrepareOptions::Choice;
 
 int32_t Number(ErrorCode code) { return static_cast<int32_t>(code); }
@@ -126,12 +124,8 @@ TEST(PrepareTest, ADamagedPlanRecordIsSearchedAgainAndItsKernelsServe) {
 TEST(PrepareTest, SixteenThreadsOnOneKeyCompileEachKernelOnce) {
   FakeWorld world{.unfused_is_best = true, .compile_ms = 30};
   const auto engine = world.MakeEngine();
-  std::vector<std::thread> threads;
   std::atomic<int> ready{0};
-  for (int i = 0; i < 16; ++i) {
-    threads.emplace_back([&] { ready += engine->Prepare(world.chain, 16, {}).ok(); });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(16, [&](int) { ready += engine->Prepare(world.chain, 16, {}).ok(); });
   EXPECT_EQ(ready, 16);
   EXPECT_EQ(world.plans, 1);
   EXPECT_EQ(world.compiled["first"], 1);
@@ -169,7 +163,7 @@ TEST(PrepareTest, AFailureOfEveryCompileIsReportedAndRetriedLater) {
   const auto engine = world.MakeEngine();
   const absl::Status failed = engine->Prepare(world.chain, 16, {}).status();
   EXPECT_EQ(StatusNumber(failed), Number(ErrorCode::kCompileFailed));
-  EXPECT_THAT(std::string(failed.message()), HasSubstr("registers spill in grid"));
+  EXPECT_TRUE(Says(failed, "registers spill in grid"));
   std::string storage;
   EXPECT_EQ(CompileLogOf(failed, &storage), "spill log");
   EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name(), "fused");
@@ -181,9 +175,9 @@ TEST(PrepareTest, MustHitNamesTheKeyAndTheReason) {
   PrepareOptions must_hit{.must_hit = true};
   const absl::Status no_plan = world.MakeEngine()->Prepare(world.chain, 16, must_hit).status();
   EXPECT_EQ(StatusNumber(no_plan), Number(ErrorCode::kCacheMiss));
-  EXPECT_THAT(std::string(no_plan.message()), HasSubstr(": absent"));
-  EXPECT_THAT(std::string(no_plan.message()), HasSubstr("; missing: bucket 16 of "));
-  EXPECT_THAT(std::string(no_plan.message()), HasSubstr(" -m 16 --target "));
+  EXPECT_TRUE(Says(no_plan, ": absent"));
+  EXPECT_TRUE(Says(no_plan, "; missing: bucket 16 of "));
+  EXPECT_TRUE(Says(no_plan, " -m 16 --target "));
   EXPECT_EQ(world.plans, 0);
 
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
@@ -193,8 +187,7 @@ TEST(PrepareTest, MustHitNamesTheKeyAndTheReason) {
   world.disk->records[{RecordKind::kKernel, key}] = "nonsense";
   const absl::Status damaged = world.MakeEngine()->Prepare(world.chain, 16, must_hit).status();
   EXPECT_EQ(StatusNumber(damaged), Number(ErrorCode::kCacheMiss));
-  EXPECT_THAT(std::string(damaged.message()),
-              HasSubstr(absl::StrCat(Sha256(key).Hex(), " is not in the cache: damaged")));
+  EXPECT_TRUE(Says(damaged, absl::StrCat(Sha256(key).Hex(), " is not in the cache: damaged")));
   EXPECT_EQ(world.compiles, compiles);
 }
 
@@ -215,9 +208,8 @@ TEST(PrepareTest, NoBuildTakesWhatIsThereAndSaysWhatIsMissing) {
   PrepareOptions no_build{.must_hit = true, .no_build = true};
   const auto engine = world.MakeEngine();
   const absl::Status no_plan = engine->Prepare(world.chain, 16, no_build).status();
-  EXPECT_TRUE(absl::IsNotFound(no_plan)) << no_plan;
-  EXPECT_THAT(std::string(no_plan.message()), HasSubstr("plan "));
-  EXPECT_THAT(std::string(no_plan.message()), HasSubstr(" is not in the cache: absent"));
+  EXPECT_TRUE(Fails(no_plan, absl::StatusCode::kNotFound, "plan "));
+  EXPECT_TRUE(Says(no_plan, " is not in the cache: absent"));
   EXPECT_EQ(world.plans, 0);
   EXPECT_FALSE(world.opened);
 
@@ -227,10 +219,9 @@ TEST(PrepareTest, NoBuildTakesWhatIsThereAndSaysWhatIsMissing) {
   EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, no_build).ok());
   const std::string key = world.disk->Keys(RecordKind::kKernel).front();
   world.disk->records.erase({RecordKind::kKernel, key});
-  const absl::Status no_kernel = world.MakeEngine()->Prepare(world.chain, 16, no_build).status();
-  EXPECT_TRUE(absl::IsNotFound(no_kernel)) << no_kernel;
-  EXPECT_THAT(std::string(no_kernel.message()),
-              HasSubstr(absl::StrCat("kernel ", Sha256(key).Hex(), " is not in the cache")));
+  EXPECT_TRUE(Fails(world.MakeEngine()->Prepare(world.chain, 16, no_build),
+                    absl::StatusCode::kNotFound,
+                    absl::StrCat("kernel ", Sha256(key).Hex(), " is not in the cache")));
   EXPECT_EQ(world.disk->explained, 0);
   EXPECT_EQ(world.compiles, compiles);
 

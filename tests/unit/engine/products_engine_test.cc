@@ -1,21 +1,13 @@
 // Sequences of products from Prepare to the last launch: real planning and code generation, and a
 // device that computes, kernel by kernel, what each spec says, on the buffers that it names.
 #include "absl/strings/numbers.h"
-#include "src/engine/verify.h"
-#include "src/fusion/fusion.h"
-#include "src/plan/kernel_code.h"
 #include "src/reference/compare.h"
-#include "src/reference/reference.h"
-#include "tests/support/sequences.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
 
-using testing::FakeBuffers;
 using testing::FakeLaunch;
-using testing::FakeWorld;
 using Choice = PrepareOptions::Choice;
 
 float Read(DType dtype, const uint16_t* at) {
@@ -345,7 +337,7 @@ TEST(ProductsEngineTest, OtherProductsAreRefusedWithTheOp) {
   w.world.chain = *b.Finish();
   const absl::Status status = w.world.MakeEngine()->Prepare(w.world.chain, 9, {}).status();
   EXPECT_EQ(StatusNumber(status), static_cast<int32_t>(ErrorCode::kNoLegalPlan));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("input 0 and input 1 are f32"));
+  EXPECT_TRUE(Says(status, "input 0 and input 1 are f32"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Groups of ranks on fake memory: who fails where, and that a proof goes over each link.
 #include "src/engine/rank_group.h"
 
+#include "tests/support/on_threads.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/fake_peer_memory.h"
 
@@ -19,29 +20,25 @@ Made CreateAll(int size, const std::function<void(int, RankGroupOptions&, FakePe
                const absl::Status& failed = absl::OkStatus()) {
   const auto gathering = std::make_shared<Gathering>(size);
   Made made(static_cast<size_t>(size), absl::UnknownError("not made"));
-  std::vector<std::thread> threads;
-  for (int r = 0; r < size; ++r) {
-    threads.emplace_back([&, r] {
-      RankGroupOptions options = Options(r, size);
-      auto memory = std::make_unique<FakePeerMemory>(r);
-      change(r, options, *memory);
-      absl::StatusOr<std::unique_ptr<PeerMemory>> given = std::move(memory);
-      if (r == size - 1 && !failed.ok()) given = failed;
-      // The group keeps its exchange.
-      const Exchange exchange = [gathering, r](const void* send, size_t bytes, void* recv) {
-        return gathering->ExchangeOf(r)(send, bytes, recv);
-      };
-      made[static_cast<size_t>(r)] = RankGroup::Create(std::move(given), options, exchange);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(size, [&](int r) {
+    RankGroupOptions options = Options(r, size);
+    auto memory = std::make_unique<FakePeerMemory>(r);
+    change(r, options, *memory);
+    absl::StatusOr<std::unique_ptr<PeerMemory>> given = std::move(memory);
+    if (r == size - 1 && !failed.ok()) given = failed;
+    // The group keeps its exchange.
+    const Exchange exchange = [gathering, r](const void* send, size_t bytes, void* recv) {
+      return gathering->ExchangeOf(r)(send, bytes, recv);
+    };
+    made[static_cast<size_t>(r)] = RankGroup::Create(std::move(given), options, exchange);
+  });
   return made;
 }
 
 void ExpectAllFail(const Made& made, const std::string& why) {
   for (const auto& one : made) {
     ASSERT_FALSE(one.ok());
-    EXPECT_THAT(one.status().message(), HasSubstr(why));
+    EXPECT_TRUE(Says(one, why));
   }
   EXPECT_EQ(FakePeerMemory::Live(), 0);
 }
@@ -186,24 +183,20 @@ TEST(RankGroup, NoExchangeFollowsOneThatFailed) {
   for (const int fails : {1, 2, 4, 5}) {
     Gathering gathering(2);
     std::atomic<int> calls{0};
-    std::vector<std::thread> threads;
-    for (int r = 0; r < 2; ++r) {
-      threads.emplace_back([&, r] {
-        int own = 0;
-        const Exchange exchange = [&](const void* send, size_t bytes, void* recv) {
-          ++calls;
-          // All have met; some exchanges fail so on all ranks.
-          const absl::Status met = gathering.ExchangeOf(r)(send, bytes, recv);
-          return ++own == fails ? absl::UnavailableError("cut off") : met;
-        };
-        auto made = RankGroup::Create(std::make_unique<FakePeerMemory>(r), Options(r, 2), exchange);
-        ASSERT_EQ(made.ok(), fails == 5);
-        for (int i = 0; i < 2 && made.ok(); ++i) {
-          EXPECT_EQ((*made)->Close().message(), "cut off");
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    OnThreads(2, [&](int r) {
+      int own = 0;
+      const Exchange exchange = [&](const void* send, size_t bytes, void* recv) {
+        ++calls;
+        // All have met; some exchanges fail so on all ranks.
+        const absl::Status met = gathering.ExchangeOf(r)(send, bytes, recv);
+        return ++own == fails ? absl::UnavailableError("cut off") : met;
+      };
+      auto made = RankGroup::Create(std::make_unique<FakePeerMemory>(r), Options(r, 2), exchange);
+      ASSERT_EQ(made.ok(), fails == 5);
+      for (int i = 0; i < 2 && made.ok(); ++i) {
+        EXPECT_EQ((*made)->Close().message(), "cut off");
+      }
+    });
     EXPECT_EQ(calls, 2 * fails);
     EXPECT_EQ(FakePeerMemory::Live(), 0);
   }
@@ -212,21 +205,17 @@ TEST(RankGroup, NoExchangeFollowsOneThatFailed) {
 TEST(RankGroup, AnExchangeThatGivesOtherBytesIsNamed) {
   for (const char byte : {'\1', 'x'}) {  // no text, and one without an end
     Gathering gathering(2);
-    std::vector<std::thread> threads;
-    for (int r = 0; r < 2; ++r) {
-      threads.emplace_back([&, r] {
-        int own = 0;
-        const Exchange exchange = [&](const void* send, size_t bytes, void* recv) {
-          const absl::Status met = gathering.ExchangeOf(r)(send, bytes, recv);
-          if (++own == 2) std::memset(static_cast<char*>(recv) + bytes, byte, bytes);
-          return met;
-        };
-        const auto made =
-            RankGroup::Create(std::make_unique<FakePeerMemory>(r), Options(r, 2), exchange);
-        EXPECT_THAT(made.status().message(), HasSubstr("rank 1 sent no text of an error"));
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    OnThreads(2, [&](int r) {
+      int own = 0;
+      const Exchange exchange = [&](const void* send, size_t bytes, void* recv) {
+        const absl::Status met = gathering.ExchangeOf(r)(send, bytes, recv);
+        if (++own == 2) std::memset(static_cast<char*>(recv) + bytes, byte, bytes);
+        return met;
+      };
+      const auto made =
+          RankGroup::Create(std::make_unique<FakePeerMemory>(r), Options(r, 2), exchange);
+      EXPECT_TRUE(Says(made, "rank 1 sent no text of an error"));
+    });
     EXPECT_EQ(FakePeerMemory::Live(), 0);
   }
 }
@@ -275,8 +264,7 @@ TEST(RankGroup, OfOneProcessReachesEveryPeer) {
   EXPECT_EQ(FakePeerMemory::Reached(), 6);
   groups.clear();
   EXPECT_EQ(FakePeerMemory::Live(), 0);
-  EXPECT_THAT(RankGroup::CreateLocal({}, Options(0, 0)).status().message(),
-              HasSubstr("group.size is 0, must be 2 to 8"));
+  EXPECT_TRUE(Says(RankGroup::CreateLocal({}, Options(0, 0)), "group.size is 0, must be 2 to 8"));
 }
 
 TEST(RankGroup, OfOneProcessSharesRoomsUntilTheLastIsGone) {

@@ -2,18 +2,11 @@
 // code generator are real; the compiler refuses the sources that the test names.
 
 #include "src/base/refusal.h"
-#include "src/fusion/fusion.h"
-#include "src/normal/normal_form.h"
-#include "src/plan/kernel_code.h"
-#include "tests/support/read_chain.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
 namespace {
-
-using testing::FakeWorld;
 
 // Plans and generates as the library does, and has no GPU.
 struct RealWorld : FakeWorld {
@@ -170,7 +163,7 @@ TEST(ReplacementTest, RefusalsNameTheCallersOps) {
   }
   ASSERT_EQ(sine, 3) << "behind two ops that the normal form has not";
   const absl::Status status = world.MakeEngine()->Prepare(world.chain, 1, {}).status();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("no other takes its place: op 3: "));
+  EXPECT_TRUE(Says(status, "no other takes its place: op 3: "));
   EXPECT_EQ(OpOf(status), 3);
 }
 

@@ -1,14 +1,10 @@
 // What the cache and the fused kernels saved, as the statistics say it.
 #include "src/base/dtype.h"
-#include "src/engine/keys.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
 
-using testing::FakeBuffers;
-using testing::FakeWorld;
 using testing::kK;
 using testing::kL;
 using testing::kN;

@@ -1,13 +1,9 @@
 // Search: what a prepare would choose, without building it, and that it is searched for once.
-#include "src/engine/measured_choice.h"
-#include "src/plan/plan.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
 
-using testing::FakeWorld;
 using Choice = PrepareOptions::Choice;
 
 PrepareOptions Of(Choice choice) { return PrepareOptions{.choice = choice}; }
@@ -117,7 +113,7 @@ TEST(SearchTest, MustHitAndNoBuildSearchForNothing) {
   PrepareOptions options{.must_hit = true};
   const absl::Status missed = engine->Search(world.chain, 16, options).status();
   EXPECT_TRUE(IsCacheMiss(missed)) << missed;
-  EXPECT_THAT(std::string(missed.message()), HasSubstr("sinter warm"));
+  EXPECT_TRUE(Says(missed, "sinter warm"));
   options.no_build = true;
   EXPECT_TRUE(absl::IsNotFound(engine->Search(world.chain, 16, options).status()));
   EXPECT_EQ(world.plans, 0);
@@ -141,11 +137,7 @@ TEST(SearchTest, CancelAndDeadlineEndIt) {
 TEST(SearchTest, ThreadsSearchOnce) {
   FakeWorld world;
   const auto engine = world.MakeEngine();
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([&] { EXPECT_TRUE(engine->Search(world.chain, 16, {}).ok()); });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(8, [&](int) { EXPECT_TRUE(engine->Search(world.chain, 16, {}).ok()); });
   EXPECT_EQ(world.plans, 1);
 }
 

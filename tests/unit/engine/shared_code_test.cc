@@ -1,15 +1,9 @@
 // Kernels of equal code are compiled, stored and loaded once: real planning and code generation, a
 // compiler that counts.
-#include "src/fusion/fusion.h"
-#include "src/plan/kernel_code.h"
-#include "tests/support/chains.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::FakeWorld;
 
 constexpr int64_t kWidth = 256, kHidden = 512;
 

@@ -1,5 +1,6 @@
 
 #include "src/engine/control.h"
+#include "tests/support/on_threads.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -12,25 +13,21 @@ void Sleep(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms));
 TEST(SingleFlightTest, SixteenThreadsBuildOnce) {
   Flight flights;
   std::atomic<int> arrived{0}, builds{0}, waits{0}, sum{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 16; ++i) {
-    threads.emplace_back([&] {
-      bool waited = false;
-      ++arrived;
-      const auto result = flights.Do(
-          "k", BuildControl(),
-          [&]() -> absl::StatusOr<int> {
-            ++builds;
-            while (arrived < 16) Sleep(1);
-            Sleep(100);
-            return 7;
-          },
-          &waited);
-      sum += result.value();
-      waits += waited;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(16, [&](int) {
+    bool waited = false;
+    ++arrived;
+    const auto result = flights.Do(
+        "k", BuildControl(),
+        [&]() -> absl::StatusOr<int> {
+          ++builds;
+          while (arrived < 16) Sleep(1);
+          Sleep(100);
+          return 7;
+        },
+        &waited);
+    sum += result.value();
+    waits += waited;
+  });
   EXPECT_EQ(builds, 1);
   EXPECT_EQ(waits, 15);
   EXPECT_EQ(sum, 16 * 7);

@@ -1,18 +1,9 @@
 // Tuning of stitched chains: real planning and code generation, and a device that computes, kernel
 // by kernel, what each spec says.
-#include "src/chain/problem.h"
-#include "src/engine/keys.h"
-#include "src/engine/tune.h"
-#include "src/fusion/fusion.h"
-#include "src/plan/kernel_code.h"
-#include "src/reference/reference.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::FakeWorld;
 
 constexpr char kOtherNorm[] = "layernorm rows=32 cols=4096 eps=1e-3 affine=1 dtype=bf16";
 constexpr char kNorm[] = "layernorm rows=32 cols=4096 eps=1e-5 affine=1 dtype=bf16";

@@ -1,8 +1,4 @@
-
-#include "src/engine/verify.h"
-#include "tests/support/read_chain.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {

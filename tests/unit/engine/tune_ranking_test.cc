@@ -1,7 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "src/engine/tune.h"
 #include "tests/support/product_in.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

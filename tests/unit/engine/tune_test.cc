@@ -1,21 +1,11 @@
-#include "src/engine/tune.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "src/engine/keys.h"
-#include "src/plan/plan.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
 
-using testing::FakeWorld;
-using ::testing::HasSubstr;
 using testing::kK;
 using testing::kL;
 using testing::kN;
-using ::testing::Not;
 
 MeasuredChoice ChoiceOf(const TuningEntry& entry) {
   return *DecodePlanRecord(entry.record)->choice;

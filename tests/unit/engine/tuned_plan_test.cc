@@ -1,20 +1,8 @@
 // What a tuning set does to preparing: what is taken, what is refused, what ranks agree on.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <stdlib.h>
-
-#include "src/engine/keys.h"
-#include "src/engine/measured_choice.h"
-#include "src/plan/plan.h"
-#include "tests/support/sequences.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::FakeWorld;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 // A world whose cluster plan is measured as the fastest, though the grid plan is predicted so.
 void MakeClusterFastest(FakeWorld& world) {
@@ -309,14 +297,10 @@ TEST(TunedPlanTest, APlanThatIsNotResidentIsReplannedWithoutTheSet) {
 TEST(TunedPlanTest, EightThreadsWithContextsOfTheirOwnAgree) {
   const std::shared_ptr<const TuningSet> set = ClusterSet();
   std::vector<Digest> digests(8);
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < digests.size(); ++i) {
-    threads.emplace_back([&, i] {
-      FakeWorld world{.tuning = set};
-      digests[i] = Prepared(world)->ChosenDigest();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(digests.size(), [&](int i) {
+    FakeWorld world{.tuning = set};
+    digests[i] = Prepared(world)->ChosenDigest();
+  });
   EXPECT_THAT(digests, ::testing::Each(digests[0]));
 }
 

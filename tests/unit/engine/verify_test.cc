@@ -1,12 +1,9 @@
 // The self-check: right kernels are marked, wrong ones never run again.
 #include "cache/record/record.h"
-#include "tests/support/test.h"
-#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::FakeWorld;
 
 PrepareOptions Verify() { return PrepareOptions{.verify = true}; }
 

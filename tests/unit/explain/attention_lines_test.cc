@@ -1,19 +1,10 @@
 // The lines that describe a kernel of attention: its formula, the items of scores, a block.
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "src/explain/explain.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_attention.h"
 
 namespace sinter {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 using Lines = std::vector<std::pair<std::string, std::string>>;
 

@@ -11,8 +11,6 @@
 namespace sinter {
 namespace {
 
-using testing::H200;
-
 FusionResult PlansOf(const Chain& chain, int64_t bucket) {
   return Got(PlanChain(chain, bucket, H200(), {}));
 }

@@ -12,8 +12,6 @@
 namespace sinter {
 namespace {
 
-using testing::H200;
-
 struct NamedChain {
   std::string name;
   Chain chain;

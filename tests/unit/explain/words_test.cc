@@ -1,16 +1,12 @@
 // What plans say of themselves: which ops share kernels, by the caller's names; never "unfused".
 #include "src/explain/explain.h"
+#include "tests/support/chips.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {
 namespace {
-
-const DeviceModel& H200() {
-  static const DeviceModel model = *BuiltinModel("h200");
-  return model;
-}
 
 const BufferNames kNames = {{"hidden", "gate_proj", "up_proj", "down_proj", "output"},
                             {true, true, true, true, false}};

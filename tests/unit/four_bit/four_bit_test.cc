@@ -182,11 +182,10 @@ TEST(FourBitSearch, RefusalsNameFieldValueAndBound) {
               HasSubstr("slices are 8, must be at most 4 of 32 rows"));
   FourBitProduct other = p;
   other.weights.group = 48;
-  EXPECT_THAT(CheckFourBitProduct(other).message(),
-              HasSubstr("group is 48, must be a multiple of 32"));
+  EXPECT_TRUE(Says(CheckFourBitProduct(other), "group is 48, must be a multiple of 32"));
   other = p;
   other.weights.byte_stride = 7170;
-  EXPECT_THAT(CheckFourBitProduct(other).message(), HasSubstr("is 7170, must be a multiple of 16"));
+  EXPECT_TRUE(Says(CheckFourBitProduct(other), "is 7170, must be a multiple of 16"));
 }
 
 TEST(FourBitProducts, BytesReadBackAndDamageIsRefused) {

@@ -3,10 +3,7 @@
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/header_digests.h"
 #include "tests/support/product_in.h"
-#include "tests/support/read_chain.h"
-#include "tests/support/test.h"
-#include "tests/unit/fusion/assembly/reassembled.h"
-#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/fusion_tests.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
 
 namespace sinter {
@@ -25,7 +22,7 @@ std::vector<Plan> All(const FusionResult& r) {
 // Every plan of the chain computes it, and reads back from its record; its sources are made.
 // `computed`: also by the interpreter, which has no convolutions and no codes.
 void ExpectPlansOf(const Chain& chain, size_t most_kernels, bool computed = true) {
-  const DeviceModel model = testing::H200();
+  const DeviceModel model = H200();
   const FusionResult result = Got(PlanChain(chain, kBucket, model, {}));
   EXPECT_LE(result.chosen.kernels.size(), most_kernels) << result.chosen.ToText();
   for (const Plan& plan : All(result)) {
@@ -90,9 +87,9 @@ TEST(EpiloguePrograms, HaveTheActivationsOfForms) {
       y = *b.Binary(BinaryKind::kAdd, y, *b.Broadcast(c, dims));
     }
     const auto plans = Got(PlanChain(Finished(b, {result == DType::kF32 ? y : *b.Cast(y, result)}),
-                                     kBucket, testing::H200(), {}));
+                                     kBucket, H200(), {}));
     EXPECT_EQ(plans.chosen.kernels.size(), 1u) << plans.chosen.ToText();
-    return Generate(plans.chosen.kernels[0].spec, testing::H200())->request.source;
+    return Generate(plans.chosen.kernels[0].spec, H200())->request.source;
   };
   for (const auto& c : kCases) {
     for (const DType result : {DType::kBF16, DType::kF32}) {
@@ -116,10 +113,9 @@ TEST(EpiloguePrograms, HaveTheActivationsOfForms) {
 TEST(EpiloguePrograms, HaveTheActivationOfWhatIsStored) {
   const auto plans =
       Got(PlanChain(ReadChain("x: bf16[M,64]; w: bf16[96,64]; h = x @ w.T; out h, bf16(silu(h))"),
-                    kBucket, testing::H200(), {}));
+                    kBucket, H200(), {}));
   ASSERT_EQ(plans.chosen.kernels.size(), 1u) << plans.chosen.ToText();
-  const std::string source =
-      Generate(plans.chosen.kernels[0].spec, testing::H200())->request.source;
+  const std::string source = Generate(plans.chosen.kernels[0].spec, H200())->request.source;
   EXPECT_NE(source.find(" = Silu::apply("), std::string::npos) << source;
 }
 
@@ -163,12 +159,12 @@ TEST(EpiloguePrograms, StandInKernelsOfTwoProducts) {
        testing::FusedEpilogues({DType::kBF16, DType::kBF16, DType::kBF16})) {
     SCOPED_TRACE(c.name);
     ExpectPlansOf(c.chain, 2);
-    const auto plans = Got(PlanChain(c.chain, kBucket, testing::H200(), {}));
+    const auto plans = Got(PlanChain(c.chain, kBucket, H200(), {}));
     bool fused = false;
     for (const Plan& plan : All(plans)) {
       if (plan.kernels.size() != 1) continue;
       fused = true;
-      const GeneratedKernel made = Got(Generate(plan.kernels[0].spec, testing::H200()));
+      const GeneratedKernel made = Got(Generate(plan.kernels[0].spec, H200()));
       if (c.name != "vectors_of_both") continue;
       for (const char* leaves : {"Program1::Leaves leaves1 = {bias1, leaf1};",
                                  "Program2::Leaves leaves2 = {bias2, leaf1_2};"}) {
@@ -187,7 +183,7 @@ TEST(EpiloguePrograms, AreMadeOfHeadersThatKeysKnow) {
   const auto behind = DeviceHeadersDigest(testing::DigestOfReached(changed));
   for (const EpilogueChain& c :
        testing::ProductEpilogues({DType::kBF16, DType::kBF16, DType::kBF16})) {
-    const auto plans = Got(PlanChain(c.chain, kBucket, testing::H200(), {}));
+    const auto plans = Got(PlanChain(c.chain, kBucket, H200(), {}));
     KernelSpec spec = plans.chosen.kernels[0].spec;
     EXPECT_NE(before(spec), behind(spec)) << c.name;
     ProductIn(&spec).sequence.products[0].epilogue.program = {};
@@ -202,7 +198,7 @@ TEST(EpiloguePrograms, AreApartFromStandIns) {
   for (const EpilogueChain& c :
        testing::ProductEpilogues({DType::kBF16, DType::kBF16, DType::kBF16})) {
     if (c.name != "silu_behind_a_rounding") continue;
-    const auto plans = Got(PlanChain(c.chain, kBucket, testing::H200(), options));
+    const auto plans = Got(PlanChain(c.chain, kBucket, H200(), options));
     EXPECT_EQ(plans.chosen.kernels.size(), 2u) << plans.chosen.ToText();
     EXPECT_TRUE(plans.chosen.IsStandIn());
     EXPECT_LT(testing::WorstError(c.chain, plans.chosen, 23, 3), 0.02);

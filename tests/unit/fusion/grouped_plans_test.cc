@@ -66,7 +66,7 @@ TEST(GroupedPlans, WhoQuantisesIsChosenByTheNumberOfRows) {
       "scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 act=silu scales=group "
       "quantize=group");
   for (const auto& [rows, kernels] : {std::pair(1, 4u), std::pair(1024, 3u)}) {
-    const auto result = Got(PlanChain(chain, rows, testing::H200(), {}));
+    const auto result = Got(PlanChain(chain, rows, H200(), {}));
     EXPECT_EQ(result.chosen.kernels.size(), kernels) << result.chosen.ToText();
   }
 }
@@ -88,7 +88,7 @@ TEST(GroupedPlans, OnlyAProductBehindAnotherOfTheSameIdsIsEarly) {
           "x: bf16[M,64]; ids$0: s32[M,2]; w: bf16[4,64,64]; c = bf16(grouped(x, w.T, ids));"
           "v = $1; out grouped(c, v.T, $2)",
           same_ids ? "" : ", others", computed_w ? "abs(w)" : "w", same_ids ? "ids" : "others");
-      const auto result = Got(PlanChain(chain, kM, testing::H200(), {}));
+      const auto result = Got(PlanChain(chain, kM, H200(), {}));
       int early = 0;
       for (const GroupedSpec* spec : GroupedOf(result.chosen)) early += spec->code.problem.early;
       EXPECT_EQ(early, same_ids && !computed_w ? 1 : 0) << result.chosen.ToText();
@@ -316,7 +316,7 @@ TEST(GroupedPlans, ProductsRoundNoRowsThatAreStoredAsF32) {
         ExpectPlans(chain);
         continue;
       }
-      const auto result = PlanChain(chain, kM, testing::H200(), {});
+      const auto result = PlanChain(chain, kM, H200(), {});
       ASSERT_FALSE(result.ok()) << result->chosen.ToText();
       EXPECT_TRUE(absl::StrContains(
           result.status().message(),
@@ -354,7 +354,7 @@ TEST(GroupedPlans, RefuseWhatNoKernelReadsByName) {
     const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}}, {false, c.ids, "ids"});
     const ValueId w = *b.Input({DType::kBF16, {C(5), C(4), C(16)}}, {true, {}, "w"});
     ASSERT_TRUE(b.Output(*b.GroupedMatmul(x, w, ids, true), {c.out, -1}).ok());
-    const auto result = PlanChain(*b.Finish(), kM, testing::H200(), {});
+    const auto result = PlanChain(*b.Finish(), kM, H200(), {});
     ASSERT_FALSE(result.ok());
     EXPECT_TRUE(absl::StrContains(result.status().message(), c.why)) << result.status();
   }
@@ -367,7 +367,7 @@ TEST(GroupedPlans, BatchInvariantPlansOfAllBucketsHaveOneRowOrder) {
   FusionOptions options{.batch_invariant = true, .allow_cooperative = false};
   std::string order;
   for (const int64_t bucket : {1, 16, 256, 4096}) {
-    const auto result = Got(PlanChain(chain, bucket, testing::H200(), options));
+    const auto result = Got(PlanChain(chain, bucket, H200(), options));
     if (order.empty()) order = RowOrder(result.chosen);
     EXPECT_EQ(RowOrder(result.chosen), order) << bucket;
     EXPECT_EQ(GroupedOf(result.chosen).size(), 2u);
@@ -382,9 +382,9 @@ FusionOptions TilesAlone() {
 // Weights are mapped where sets of 32 columns are whole and experts follow one another.
 TEST(GroupedPlans, WeightsAreMappedWhereTheyLieInSets) {
   const auto maps = [](const std::string& line) {
-    const auto result = Got(PlanChain(TextChain(line), kM, testing::H200(), TilesAlone()));
+    const auto result = Got(PlanChain(TextChain(line), kM, H200(), TilesAlone()));
     const KernelSpec& spec = result.chosen.kernels.front().spec;
-    return Generate(spec, testing::H200())->recipe.tensor_maps;
+    return Generate(spec, H200())->recipe.tensor_maps;
   };
   const auto mapped = maps("grouped_matmul m=M experts=16 top=3 n=64 k=72");
   ASSERT_EQ(mapped.size(), 1u);
@@ -407,7 +407,7 @@ TEST(GroupedSearch, CountsExpertsAndTilesOfTheWorstRouting) {
 
 // Memory's latency is hidden by bytes on the way: where tiles are fewer than SMs, by more stages.
 TEST(GroupedSearch, FewBlocksHaveLongRings) {
-  const DeviceModel model = testing::H200();
+  const DeviceModel model = H200();
   const auto first = [&](int64_t bucket) {
     const Chain chain =
         TextChain("grouped_gated_ffn m=M experts=160 top=8 n=192 k=5120 l=5120 act=silu");
@@ -421,7 +421,7 @@ TEST(GroupedSearch, FewBlocksHaveLongRings) {
 
 // 140 experts of one tile each are two turns of 132 blocks, the second nearly without work.
 TEST(GroupedSearch, ATurnOfFewBlocksIsCounted) {
-  const DeviceModel model = testing::H200();
+  const DeviceModel model = H200();
   const auto us = [&](int64_t experts) {
     const int64_t bucket = experts * 32 / 4;
     const Chain chain =
@@ -439,7 +439,7 @@ TEST(GroupedSearch, OneRowOfNarrowExpertsIsSummedByWarps) {
   const auto result =
       Got(PlanChain(TextChain("scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 "
                               "act=silu scales=group quantize=group"),
-                    1, testing::H200(), {}));
+                    1, H200(), {}));
   for (const GroupedSpec* spec : GroupedOf(result.chosen)) {
     EXPECT_TRUE(spec->code.schedule.IsWarpDots()) << spec->code.schedule.ToString();
   }
@@ -448,7 +448,7 @@ TEST(GroupedSearch, OneRowOfNarrowExpertsIsSummedByWarps) {
 // The best tiles of few rows, as one H200 measured them alone: narrow ones wait for the SM that has
 // most. The second product of n = 192 at one row (7.3) is predicted at 5.1: 0 leaves it out.
 TEST(GroupedSearch, PredictsTilesOfFewRowsAsMeasured) {
-  const DeviceModel model = testing::H200();
+  const DeviceModel model = H200();
   const struct {
     int64_t bucket, n, k;
     double us[2];  // of either product
@@ -473,7 +473,7 @@ TEST(GroupedSearch, PredictsTilesOfFewRowsAsMeasured) {
 }
 
 TEST(GroupedSearch, OffersLegalSchedulesForEveryBucketAndDotsLast) {
-  const DeviceModel model = testing::H200();
+  const DeviceModel model = H200();
   for (int64_t bucket = 1; bucket <= 8192; bucket *= 4) {
     const Chain chain =
         TextChain("grouped_gated_ffn m=M experts=128 top=8 n=768 k=2048 l=2048 act=silu");

@@ -1,19 +1,14 @@
 // Plans of more than two products: how they are cut, what their kernels read and write.
-#include "src/base/launch_recipe.h"
 #include "src/fusion/rankings.h"
-#include "src/plan/kernel_code.h"
 #include "src/product/search/space.h"
 #include "tests/support/plan_of_products.h"
 #include "tests/support/sequences.h"
-#include "tests/support/test.h"
-#include "tests/unit/fusion/assembly/reassembled.h"
-#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/fusion_tests.h"
 
 namespace sinter {
 namespace {
 
 using testing::AllPlans;
-using testing::H200;
 
 constexpr const char* kLines[] = {
     "products m=M k=1024 n=4096,1024,1024 act=relu,identity,identity",
@@ -315,8 +310,7 @@ TEST(PlanProducts, RefusesWithTheProductThatNoKernelTakes) {
   for (const auto& c : cases) {
     const auto result = PlanChain(ChainOf(c.line), 128, H200(), {});
     EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
-    EXPECT_NE(result.status().message().find(c.message), absl::string_view::npos)
-        << result.status();
+    EXPECT_TRUE(Says(result, c.message));
   }
 }
 

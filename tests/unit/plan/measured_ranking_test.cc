@@ -7,16 +7,12 @@
 #include "src/product/search/space.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/search/stitch_search.h"
+#include "tests/support/chips.h"
 #include "tests/support/test.h"
 #include "tests/unit/product/problems.h"
 
 namespace sinter {
 namespace {
-
-const DeviceModel& H200() {
-  static const DeviceModel model = *BuiltinModel("h200");
-  return model;
-}
 
 std::string ReadFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

@@ -2,14 +2,10 @@
 #ifndef SINTER_TESTS_UNIT_PLAN_TIMED_PLAN_H_
 #define SINTER_TESTS_UNIT_PLAN_TIMED_PLAN_H_
 
+#include "tests/support/chips.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
-
-inline const DeviceModel& H200() {
-  static const DeviceModel model = *BuiltinModel("h200");
-  return model;
-}
 
 // A plan of one kernel whose times are given, level by level.
 inline Plan PlanOf(const Schedule& schedule, const Prediction& times) {

@@ -418,10 +418,7 @@ TEST(EpilogueProgram, IsForCodesOfF32ResultsAlone) {
       read->m = sequence.m;
       EXPECT_TRUE(*read == sequence);
     } else {
-      EXPECT_NE(
-          read.status().message().find("program is for codes of an f32 result, the result is bf16"),
-          std::string::npos)
-          << read.status();
+      EXPECT_TRUE(Says(read, "program is for codes of an f32 result, the result is bf16"));
     }
   }
 }

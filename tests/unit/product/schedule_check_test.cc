@@ -15,9 +15,9 @@ void ExpectRefused(const ProductSequence& p, const Schedule& legal,
   const DeviceModel model = *BuiltinModel("h200");
   ASSERT_OK(CheckSchedule(p, legal, model));
   for (const auto& [words, message] : refusals) {
-    const absl::Status status = CheckSchedule(p, With(legal, words), model);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << words;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(message)) << words;
+    EXPECT_TRUE(Fails(CheckSchedule(p, With(legal, words), model),
+                      absl::StatusCode::kInvalidArgument, message))
+        << words;
   }
 }
 
@@ -307,8 +307,8 @@ TEST(CheckSchedule, RangesOfNRefusalsNameFieldValueAndBound) {
   wide.m = 384;  // 6 row tiles: 144 blocks, 120 are resident
   Schedule s = SampleRanges();
   s.grid = 144;
-  EXPECT_THAT(std::string(CheckSchedule(wide, s, *BuiltinModel("h200")).message()),
-              HasSubstr("grid 144 is above the 120 blocks in clusters of 4"));
+  EXPECT_TRUE(Says(CheckSchedule(wide, s, *BuiltinModel("h200")),
+                   "grid 144 is above the 120 blocks in clusters of 4"));
   EXPECT_OK(CheckScheduleFields(wide, s));
 }
 
@@ -329,8 +329,8 @@ TEST(CheckSchedule, SpatialGateRefusalsNameFieldValueAndBound) {
   ASSERT_OK(CheckSchedule(p, s, *BuiltinModel("h200")));
   ExpectRefused(p, s, RefusedIn("SpatialGateRefusalsNameFieldValueAndBound"));
   SetPair(&p, false);
-  EXPECT_THAT(std::string(CheckSchedule(p, s, *BuiltinModel("h200")).message()),
-              HasSubstr("dataflow 6 (spatial-gate) needs a gate"));
+  EXPECT_TRUE(
+      Says(CheckSchedule(p, s, *BuiltinModel("h200")), "dataflow 6 (spatial-gate) needs a gate"));
 }
 
 TEST(CheckSchedule, LayoutIoTakesColumnsInSixtyFoursPerWarpgroup) {
@@ -352,9 +352,8 @@ TEST(CheckSchedule, ReadyFlagsFitTheWorkspaceHeader) {
   SetPair(&p, false);
   Schedule s = SampleGridExchange();
   s.first.block_n = 8;
-  const absl::Status status = CheckSchedule(p, s, *BuiltinModel("h200"));
-  EXPECT_NE(status.message().find("flag bytes 2098176 is above 65472"), absl::string_view::npos)
-      << status;
+  EXPECT_TRUE(
+      Says(CheckSchedule(p, s, *BuiltinModel("h200")), "flag bytes 2098176 is above 65472"));
 }
 
 // Added terms need registers if eight ranks' parts are summed in addition to 128 accumulators.

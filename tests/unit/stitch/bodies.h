@@ -2,16 +2,11 @@
 #ifndef SINTER_TESTS_UNIT_STITCH_BODIES_H_
 #define SINTER_TESTS_UNIT_STITCH_BODIES_H_
 
-#include "src/base/device_model.h"
 #include "tests/support/chains.h"
+#include "tests/support/chips.h"
 #include "tests/support/test.h"
 
 namespace sinter::testing {
-
-inline const DeviceModel& H200() {
-  static const DeviceModel model = *BuiltinModel("h200");
-  return model;
-}
 
 // A chain's builder with short names; extent 0 is M. Fails the test on an error.
 class Body {

@@ -3,15 +3,12 @@
 #include "src/stitch/body_work.h"
 
 #include "src/base/codec.h"
-#include "src/stitch/program.h"
-#include "src/stitch/spec.h"
 #include "tests/support/deep_graphs.h"
-#include "tests/unit/stitch/bodies.h"
+#include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {
 
-using testing::Body;
 using testing::DeepGraph;
 
 std::string WhyNot(const Chain& body, ValueId owner = -1, StitchBudget* budget = nullptr) {

@@ -1,15 +1,8 @@
 // Which composition a schedule means for a body's hand-overs.
-#include "src/stitch/schedule.h"
-#include "tests/support/composed_graphs.h"
-#include "tests/unit/stitch/bodies.h"
+#include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::Body;
-using testing::ColumnsThenRows;
-using testing::FirstReduction;
-using testing::FromText;
 
 Composition Of(const Chain& body, ValueId owner, ValueId value, int unit, int cluster) {
   StitchSchedule s{.owner = owner, .block_threads = 256, .unit_threads = unit, .cluster = cluster};

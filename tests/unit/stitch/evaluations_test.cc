@@ -1,11 +1,9 @@
 // Evaluations: reductions that one thread makes, nested and side by side.
 #include "src/stitch/sectors.h"
-#include "tests/unit/stitch/bodies.h"
+#include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::Body;
 
 // The evaluations of the only loop of a kernel without units.
 Evaluations Alone(const Chain& body) {

@@ -1,13 +1,9 @@
 // Second moments that are made along with their means: which are, and which only look like it.
 #include "src/stitch/phases.h"
-#include "src/stitch/schedule.h"
-#include "tests/support/composed_graphs.h"
-#include "tests/unit/stitch/bodies.h"
+#include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::Body;
 
 // The reduction of a squared difference of `x` and the broadcast `mean`, and a program of it.
 struct Moment {

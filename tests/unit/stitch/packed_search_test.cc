@@ -1,16 +1,10 @@
 // Packed kernels: legal, costed no better than their parts allow, alike parts alike.
 #include "src/stitch/body_work.h"
 #include "src/stitch/search/stitch_cost_model.h"
-#include "src/stitch/search/stitch_search.h"
-#include "src/stitch/spec.h"
-#include "tests/support/composed_graphs.h"
-#include "tests/support/random_stitch_graph.h"
-#include "tests/unit/stitch/bodies.h"
+#include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::H200;
 
 // What the parts take in kernels of their own.
 double ApartUs(const Chain& body, const std::vector<StitchPart>& parts) {

@@ -1,13 +1,9 @@
 // Packing: what is independent, parts as bodies, what may not be packed, bytes.
-#include "src/stitch/schedule.h"
-#include "tests/support/composed_graphs.h"
 #include "tests/support/stitch_bytes.h"
-#include "tests/unit/stitch/bodies.h"
+#include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::Body;
 
 StitchSchedule Flat(int threads, int grid) {
   return StitchSchedule{

@@ -1,7 +1,6 @@
 #include "src/stitch/precision.h"
 
-#include "tests/support/read_chain.h"
-#include "tests/unit/stitch/bodies.h"
+#include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {

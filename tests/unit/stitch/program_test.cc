@@ -1,20 +1,11 @@
 // Programs: who computes a reduction, in which pass, in which phase; what is refused, and why.
-#include "src/stitch/program.h"
 
 #include "src/stitch/sectors.h"
-#include "tests/support/composed_graphs.h"
-#include "tests/support/random_stitch_graph.h"
-#include "tests/support/read_chain.h"
 #include "tests/support/row_step_graphs.h"
-#include "tests/unit/stitch/bodies.h"
+#include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::Body;
-using testing::ColumnsThenRows;
-using testing::FirstReduction;
-using testing::FromText;
 
 StitchProgram Made(const Chain& body, ValueId owner) { return Got(MakeStitchProgram(body, owner)); }
 

@@ -153,8 +153,7 @@ TEST(StitchSchedule, NamesTheFieldThatIsOutOfBounds) {
   for (const Bad& bad : cases) {
     StitchSchedule s = Sample();
     bad.damage(&s);
-    EXPECT_NE(std::string(CheckStitchFields(s).message()).find(bad.message), std::string::npos)
-        << CheckStitchFields(s);
+    EXPECT_TRUE(Says(CheckStitchFields(s), bad.message));
     const absl::StatusOr<StitchSchedule> read = StitchSchedule::FromCanonical(s.Canonical());
     EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss) << bad.message;
   }

@@ -2,12 +2,10 @@
 #include "src/stitch/sectors.h"
 
 #include "src/stitch/search/stitch_cost_model.h"
-#include "tests/unit/stitch/bodies.h"
+#include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::Body;
 
 const DeviceModel& H100() {
   static const DeviceModel model = *BuiltinModel("h100");

@@ -1,16 +1,10 @@
 // Sizes: vectors that divide, turns, scratch that does not overlap, shared memory by hand.
-#include "src/stitch/sizes.h"
 
 #include "tests/support/stitch_bytes.h"
-#include "tests/unit/stitch/bodies.h"
+#include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::Body;
-using testing::ColumnsThenRows;
-using testing::FirstReduction;
-using testing::FromText;
 
 StitchLoop LoopOf(int64_t elements) { return StitchLoop{.elements = elements}; }
 

@@ -1,15 +1,10 @@
 // Slots: what takes turns in one place of shared memory, where threads meet for it, how it lies.
 #include "src/stitch/phases.h"
-#include "src/stitch/sizes.h"
-#include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
-#include "tests/support/random_stitch_graph.h"
-#include "tests/unit/stitch/bodies.h"
+#include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::Body;
 
 // exp of exp of .. of x[units, n, n], each of the other turned round: every one is taken elsewhere
 // than it was left. `both`: the result reads the first of them too.

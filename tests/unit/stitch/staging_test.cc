@@ -1,14 +1,10 @@
 // Staging: which inputs lie along the units, the units that tiles of a result are, and where staged
 // inputs lie in shared memory.
-#include "src/stitch/search/stitch_search.h"
 #include "src/stitch/shared_reads.h"
-#include "src/stitch/sizes.h"
-#include "tests/unit/stitch/bodies.h"
+#include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::Body;
 
 Chain TransposeOf(const std::vector<int64_t>& dims, const std::vector<int32_t>& axes) {
   Body body;

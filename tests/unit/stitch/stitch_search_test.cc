@@ -1,26 +1,15 @@
 // The stitch family's search: what it ranks can be built, the order is fixed, costs follow sizes.
-#include "src/stitch/search/stitch_search.h"
 
 #include "src/chain/op.h"
 #include "src/stitch/body_work.h"
-#include "src/stitch/program.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/shared_reads.h"
-#include "src/stitch/sizes.h"
-#include "src/stitch/spec.h"
-#include "tests/support/composed_graphs.h"
-#include "tests/support/random_stitch_graph.h"
-#include "tests/support/read_chain.h"
 #include "tests/support/row_step_graphs.h"
 #include "tests/support/window_graphs.h"
-#include "tests/unit/stitch/bodies.h"
+#include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::Body;
-using testing::ColumnsThenRows;
-using testing::FromText;
 
 const DeviceModel& H200Model() {
   static const DeviceModel model = *BuiltinModel("h200");

@@ -3,19 +3,13 @@
 #include "src/stitch/code/stitch_source.h"
 
 #include "src/plan/kernel_code.h"
-#include "src/stitch/search/stitch_search.h"
-#include "tests/support/composed_graphs.h"
 #include "tests/support/gather_graphs.h"
-#include "tests/support/random_stitch_graph.h"
-#include "tests/support/read_chain.h"
 #include "tests/support/scatter_graphs.h"
 #include "tests/support/stitch_bytes.h"
-#include "tests/unit/stitch/bodies.h"
+#include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::H200;
 
 std::vector<RankedStitch> RankedOf(const Chain& body, int64_t bucket) {
   absl::StatusOr<std::vector<RankedStitch>> ranked =

@@ -1,11 +1,7 @@
 // Plans as planning makes them are made again from their decisions, kernel by kernel the same.
-#include "tests/support/chains.h"
-#include "tests/support/random_stitch_graph.h"
-#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/bound_addresses.h"
-#include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/assembly/sample.h"
-#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/fusion_tests.h"
 
 namespace sinter {
 namespace {
@@ -20,7 +16,7 @@ std::vector<int64_t> Buckets() {
 // Makes every plan of the chain again from its decisions; returns how many there are.
 size_t ExpectMadeAgain(const NamedChain& of, int64_t bucket, bool for_tuning) {
   const std::vector<Plan> plans = testing::PlansOf(of.chain, bucket, for_tuning);
-  const DeviceModel model = testing::H200();
+  const DeviceModel model = H200();
   Assembly assembly(of.chain, bucket, model);
   int told = 0;
   for (const Plan& plan : plans) {
@@ -55,13 +51,13 @@ TEST(AssemblyAccepts, FfnsOfCodesWithTheirQuantiserApartAndNot) {
                           "scaled_gated_ffn m=M n=256 k=256 l=256 act=silu scales=group "
                           "quantize=group")
                           ->chain;
-  const DeviceModel model = testing::H200();
+  const DeviceModel model = H200();
   for (const int64_t bucket : {1, 64, 320}) {
     Assembly assembly(chain, bucket, model);
     std::set<size_t> kernels;
     for (const Plan& plan : testing::PlansOf(chain, bucket, true)) {
       EXPECT_EQ(testing::Reassembled(plan, &assembly)->PlanDigest(), plan.PlanDigest());
-      EXPECT_EQ(testing::FindEscape(chain, plan, testing::H200()), "") << plan.ToText();
+      EXPECT_EQ(testing::FindEscape(chain, plan, H200()), "") << plan.ToText();
       kernels.insert(plan.kernels.size());
     }
     EXPECT_EQ(kernels, (std::set<size_t>{2, 3})) << bucket;

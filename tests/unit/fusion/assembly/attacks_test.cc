@@ -1,10 +1,6 @@
 // Decisions that lie, each in one way. Every field that is not changed is what planning made.
-#include "src/fusion/assembly.h"
-#include "src/plan/plan.h"
-#include "tests/support/read_chain.h"
-#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/chains.h"
-#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/fusion_tests.h"
 
 namespace sinter {
 namespace {
@@ -38,7 +34,7 @@ Decisions Unfused(const Chain& chain) {
 std::string WhyNot(const Chain& chain, Decisions decisions,
                    const std::function<void(Decisions&)>& change,
                    const AssemblyRequest& request = {}) {
-  const DeviceModel model = testing::H200();
+  const DeviceModel model = H200();
   Assembly assembly(chain, kBucket, model, request);
   const absl::Status sound = assembly.Assemble(decisions).status();
   EXPECT_TRUE(sound.ok() || !request.allow_cooperative) << sound;

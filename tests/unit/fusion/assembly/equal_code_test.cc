@@ -1,10 +1,8 @@
 // Plans' kernels of equal code have equal sources, whatever their buffers, rows and grids are: one
 // binary serves them all. And what is asked of their families is what planning did.
 #include "src/plan/family.h"
-#include "src/plan/kernel_code.h"
-#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/sample.h"
-#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/fusion_tests.h"
 
 namespace sinter {
 namespace {
@@ -48,7 +46,7 @@ class EqualCode : public ::testing::Test {
     std::cout << kernels_ << " kernels of " << sources_.size() << " codes\n";
   }
 
-  const DeviceModel model_ = testing::H200();
+  const DeviceModel model_ = H200();
   std::map<std::string, std::string> sources_;  // by code
   size_t kernels_ = 0;
 };

@@ -1,11 +1,9 @@
 // Whatever a record says: a plan that is assembled computes the chain and touches nothing but its
 // buffers.
-#include "src/fusion/assembly.h"
-#include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/bound_addresses.h"
 #include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/fusion/assembly/decision_mutator.h"
-#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/fusion_tests.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
 
 namespace sinter {
@@ -71,7 +69,7 @@ class AssemblyMutations : public ::testing::Test {
   static std::vector<std::unique_ptr<Subject>> subjects_;
 };
 
-const DeviceModel AssemblyMutations::model_ = testing::H200();
+const DeviceModel AssemblyMutations::model_ = H200();
 std::vector<std::unique_ptr<Subject>> AssemblyMutations::subjects_;
 
 TEST_F(AssemblyMutations, WhatPlanningMakesStaysInside) {

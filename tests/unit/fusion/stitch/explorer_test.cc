@@ -3,14 +3,10 @@
 
 #include "src/fusion/stitch/kernel_choice.h"
 #include "src/fusion/stitch/stitch_graph.h"
-#include "tests/support/read_chain.h"
-#include "tests/support/test.h"
-#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/fusion_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::H200;
 
 // The chain, which graphs point to, is kept.
 StitchGraph GraphOf(Chain made, bool contract = true, int64_t bucket = 128) {
@@ -105,8 +101,7 @@ TEST(StitchGraph, ReadersOfAnInputComeBeforeTheOutputInItsBuffer) {
 TEST(StitchGraph, RefusesAnOutputInABufferThatIsReadAfterIt) {
   const Chain chain = ReadChain("w: f32[256,256]; next = tanh(w); out next over w, exp(next) * w");
   const auto graph = StitchGraph::Make(chain, 1, {}, {});
-  EXPECT_EQ(graph.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(graph.status().message()), HasSubstr("output 0"));
+  EXPECT_TRUE(Fails(graph, absl::StatusCode::kFailedPrecondition, "output 0"));
 }
 
 TEST(ExtractBody, HandsOverWhatLeavesInItsOwnDtype) {
@@ -354,7 +349,7 @@ TEST(ChooseKernels, NamesTheOpThatIsRefusedAlone) {
   DeltaEvaluator evaluator(graph, H200(), {});
   const auto chosen =
       ChooseKernels(graph, PatternSet(graph), NodeSet(graph.size()), &evaluator, &latency);
-  EXPECT_THAT(std::string(chosen.status().message()), HasSubstr("(reduce): no"));
+  EXPECT_TRUE(Says(chosen, "(reduce): no"));
 }
 
 TEST(Explorer, PacksAdamOverManyTensorsIntoOneKernel) {

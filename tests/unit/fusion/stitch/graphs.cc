@@ -5,8 +5,6 @@
 
 namespace sinter::testing {
 
-DeviceModel H200() { return *BuiltinModel("h200"); }
-
 ValueId Graph::Take(absl::StatusOr<ValueId> id) {
   EXPECT_TRUE(id.ok()) << id.status();
   return id.ok() ? *id : 0;

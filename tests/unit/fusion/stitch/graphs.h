@@ -2,14 +2,12 @@
 #ifndef SINTER_TESTS_UNIT_FUSION_STITCH_GRAPHS_H_
 #define SINTER_TESTS_UNIT_FUSION_STITCH_GRAPHS_H_
 
-#include "src/base/device_model.h"
 #include "src/chain/builder.h"
 #include "src/fusion/stitch/evaluators.h"
+#include "tests/support/chips.h"
 #include "tests/support/common.h"
 
 namespace sinter::testing {
-
-DeviceModel H200();
 
 // Adds ops with short names; fails the test on an error.
 class Graph {

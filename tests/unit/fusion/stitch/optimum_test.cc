@@ -2,13 +2,10 @@
 #include "tests/unit/fusion/stitch/optimum.h"
 
 #include "src/fusion/stitch/explorer.h"
-#include "tests/support/test.h"
-#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/fusion_tests.h"
 
 namespace sinter {
 namespace {
-
-using testing::H200;
 
 struct Case {
   Chain chain;

@@ -1,26 +1,19 @@
 // Complete plans: kernels, operands, workspace, results; mixed graphs; what is refused.
-#include "src/base/launch_recipe.h"
 #include "src/normal/normal_form.h"
 #include "src/product/search/search.h"
 #include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/drawn.h"
 #include "tests/support/gather_graphs.h"
-#include "tests/support/random_stitch_graph.h"
-#include "tests/support/read_chain.h"
 #include "tests/support/row_step_graphs.h"
 #include "tests/support/scatter_graphs.h"
 #include "tests/support/sequences.h"
-#include "tests/support/test.h"
 #include "tests/support/window_graphs.h"
-#include "tests/unit/fusion/assembly/reassembled.h"
-#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/fusion_tests.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
 
 namespace sinter {
 namespace {
-
-using testing::H200;
 
 std::vector<Plan> EveryPlan(const FusionResult& r) {
   std::vector<Plan> plans = {r.chosen};
@@ -83,8 +76,7 @@ TEST(StitchPlans, OfAProductThatIsGivenOutTwiceStoreBoth) {
     const absl::StatusOr<FusionResult> result = PlanChain(chain, 16, H200(), {});
     ASSERT_EQ(result.ok(), rounds) << result.status();
     if (!rounds) {
-      EXPECT_NE(result.status().message().find("give out copies"), absl::string_view::npos)
-          << result.status();
+      EXPECT_TRUE(Says(result, "give out copies"));
       continue;
     }
     for (const Plan& plan : EveryPlan(*result)) {
@@ -302,11 +294,10 @@ TEST(StitchPlans, OfStepsOfLongRowsComputeThem) {
 TEST(StitchPlans, NameTheRowThatIsTooLongForAStep) {
   const auto refused = PlanChain(testing::LargestOfRows(0, 20000, 2, DType::kF32), 16, H200(), {});
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.status().message().find("op 1 (top_k of 'x'): a row has 20000 elements, at "
-                                            "most 16376 are taken in one kernel: "
-                                            "take parts of the row, then of those"),
-            absl::string_view::npos)
-      << refused.status();
+  EXPECT_TRUE(Says(refused,
+                   "op 1 (top_k of 'x'): a row has 20000 elements, at "
+                   "most 16376 are taken in one kernel: "
+                   "take parts of the row, then of those"));
   EXPECT_TRUE(PlanChain(testing::SumsOfRows(0, 16384, DType::kF32), 16, H200(), {}).ok());
 }
 
@@ -764,8 +755,7 @@ TEST(StitchPlans, NameTheProductThatNoKernelTakes) {
       ReadChain("x: f32[64,2048,2048]; y: f32[64,2048,2048]; out tanh(x @ y.T)"), 1, H200(), {});
   if (result.ok()) GTEST_SKIP() << "a stitch kernel takes the product";
   EXPECT_EQ(StatusNumber(result.status()), static_cast<int32_t>(ErrorCode::kNoLegalPlan));
-  EXPECT_NE(result.status().message().find("op 2 (matmul of"), std::string::npos)
-      << result.status();
+  EXPECT_TRUE(Says(result, "op 2 (matmul of"));
 }
 
 }  // namespace

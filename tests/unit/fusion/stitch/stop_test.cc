@@ -1,14 +1,11 @@
 // Planning asks whether it is still wanted, at short intervals, and stops when it is not.
 #include "src/base/keep_going.h"
-#include "src/fusion/fusion.h"
-#include "tests/support/test.h"
-#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/fusion_tests.h"
 
 namespace sinter {
 namespace {
 
 using testing::Graph;
-using testing::H200;
 
 // CPU time of this thread: other processes' load is not counted.
 double CpuMs() {

@@ -1,0 +1,17 @@
+// What tests of fusion include: plans, chains from text, graphs to fuse.
+#ifndef SINTER_TESTS_UNIT_FUSION_FUSION_TESTS_H_
+#define SINTER_TESTS_UNIT_FUSION_FUSION_TESTS_H_
+
+#include "src/base/launch_recipe.h"
+#include "src/fusion/assembly.h"
+#include "src/fusion/fusion.h"
+#include "src/plan/kernel_code.h"
+#include "tests/support/random_stitch_graph.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/test.h"
+#include "tests/unit/fusion/assembly/reassembled.h"
+#include "tests/unit/fusion/stitch/graphs.h"
+
+namespace sinter {}  // namespace sinter
+
+#endif  // SINTER_TESTS_UNIT_FUSION_FUSION_TESTS_H_
