@@ -9,148 +9,27 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// One list of a row's fields for writing and reading.
-template <typename RowType, typename Visit>
-void VisitRow(RowType& r, const Visit& visit) {
-  visit("id", r.id);
-  visit("problem", r.problem);
-  visit("layout", r.layout);
-  visit("plan", r.plan);
-  visit("chosen", r.chosen);
-  visit("predicted_us", r.predicted_us);
-  visit("fused_predicted_us", r.fused_predicted_us);
-  visit("unfused_predicted_us", r.unfused_predicted_us);
-  visit("fused_cold_us", r.fused_cold_us);
-  visit("fused_hot_us", r.fused_hot_us);
-  visit("fused_pdl_us", r.fused_pdl_us);
-  visit("unfused_cold_us", r.unfused_cold_us);
-  visit("unfused_hot_us", r.unfused_hot_us);
-  visit("unfused_pdl_us", r.unfused_pdl_us);
-  visit("chosen_cold_us", r.chosen_cold_us);
-  visit("chosen_pdl_us", r.chosen_pdl_us);
-  visit("untuned_cold_us", r.untuned_cold_us);
-  visit("batch_invariant_cold_us", r.batch_invariant_cold_us);
-  visit("cublaslt_cold_us", r.cublaslt_cold_us);
-  visit("cublaslt_hot_us", r.cublaslt_hot_us);
-  visit("limit_us", r.limit_us);
-  visit("chosen_mj_per_call", r.chosen_mj_per_call);
-  visit("fused_mj_per_call", r.fused_mj_per_call);
-  visit("unfused_mj_per_call", r.unfused_mj_per_call);
-  visit("cublaslt_mj_per_call", r.cublaslt_mj_per_call);
-  visit("host_us", r.host_us);
-  visit("rel_error", r.rel_error);
-  visit("max_error", r.max_error);
-  visit("cublaslt_rel_error", r.cublaslt_rel_error);
-  visit("correct", r.correct);
-  visit("fused_schedule", r.fused_schedule);
-  visit("unfused_schedule", r.unfused_schedule);
-  visit("notes", r.notes);
-}
-
-template <typename RowType, typename Visit>
-void VisitGraphRow(RowType& r, const Visit& visit) {
-  visit("id", r.id);
-  visit("problem", r.problem);
-  visit("ops", r.ops);
-  visit("bytes", r.bytes);
-  visit("checked", r.checked);
-  visit("chosen", r.chosen);
-  visit("kernels", r.kernels);
-  visit("unfused_kernels", r.unfused_kernels);
-  visit("predicted_us", r.predicted_us);
-  visit("unfused_predicted_us", r.unfused_predicted_us);
-  visit("chosen_us", r.chosen_us);
-  visit("unfused_us", r.unfused_us);
-  visit("untuned_us", r.untuned_us);
-  visit("limit_us", r.limit_us);
-  visit("host_us", r.host_us);
-  visit("prepare_us", r.prepare_us);
-  visit("rotation_bytes", r.rotation_bytes);
-  visit("rel_error", r.rel_error);
-  visit("max_error", r.max_error);
-  visit("correct", r.correct);
-  visit("notes", r.notes);
-}
-
-template <typename RowType, typename Visit>
-void VisitSweepRow(RowType& r, const Visit& visit) {
-  visit("id", r.id);
-  visit("layout", r.layout);
-  visit("kind", r.kind);
-  visit("rank", r.rank);
-  visit("schedule", r.schedule);
-  visit("bound", r.bound);
-  visit("predicted_us", r.predicted_us);
-  visit("measured_us", r.measured_us);
-  visit("rel_error", r.rel_error);
-  visit("note", r.note);
-}
-
-template <typename RowType, typename Visit>
-void VisitSearchRow(RowType& r, const Visit& visit) {
-  visit("id", r.id);
-  visit("layout", r.layout);
-  visit("kind", r.kind);
-  visit("considered", r.considered);
-  visit("legal", r.legal);
-  visit("measured", r.measured);
-  visit("failed", r.failed);
-  visit("best_schedule", r.best_schedule);
-  visit("best_us", r.best_us);
-  visit("top_us", r.top_us);
-  visit("first_us", r.first_us);
-  visit("spearman", r.spearman);
-  visit("search_seconds", r.search_seconds);
-  visit("all_seconds", r.all_seconds);
-}
-
-template <typename RowType, typename Visit>
-void VisitBytesRow(RowType& r, const Visit& visit) {
-  visit("id", r.id);
-  visit("layout", r.layout);
-  visit("contestant", r.contestant);
-  visit("schedule", r.schedule);
-  visit("kernels", r.kernels);
-  visit("dram_read_bytes", r.dram_read_bytes);
-  visit("l2_bytes", r.l2_bytes);
-  visit("dsm_bytes", r.dsm_bytes);
-}
-
-template <typename RowType, typename Visit>
-void VisitHostRow(RowType& r, const Visit& visit) {
-  visit("id", r.id);
-  visit("problem", r.problem);
-  visit("plan", r.plan);
-  visit("kernels", r.kernels);
-  visit("launch_us", r.launch_us);
-  visit("bare_us", r.bare_us);
-  visit("changing_us", r.changing_us);
-  visit("aim_us", r.aim_us);
-}
-
 struct Writer {
   Json* json;
   template <typename T>
-  void operator()(const char* key, const T& value) const {
-    (*json)[key] = value;
+  void operator()(absl::string_view key, const T& value) const {
+    (*json)[std::string(key)] = value;
   }
-  void operator()(const char* key, const std::optional<double>& value) const {
-    if (value.has_value()) {
-      (*json)[key] = *value;
-    } else {
-      (*json)[key] = nullptr;
-    }
+  void operator()(absl::string_view key, const std::optional<double>& value) const {
+    (*json)[std::string(key)] = value.has_value() ? Json(*value) : Json(nullptr);
   }
 };
 
 struct Reader {
   const Json* json;
   template <typename T>
-  void operator()(const char* key, T& value) const {
-    if (json->contains(key) && !(*json)[key].is_null()) value = (*json)[key].template get<T>();
+  void operator()(absl::string_view key, T& value) const {
+    const auto found = json->find(std::string(key));
+    if (found != json->end() && !found->is_null()) value = found->template get<T>();
   }
-  void operator()(const char* key, std::optional<double>& value) const {
-    if (json->contains(key) && (*json)[key].is_number()) value = (*json)[key].get<double>();
+  void operator()(absl::string_view key, std::optional<double>& value) const {
+    const auto found = json->find(std::string(key));
+    if (found != json->end() && found->is_number()) value = found->get<double>();
   }
 };
 
@@ -160,15 +39,24 @@ Json MachineJson(const Machine& m) {
           {"host_cores", m.cores}, {"date", m.date}};
 }
 
-template <typename RowType, typename VisitFields>
-Json ArrayOf(const std::vector<RowType>& rows, const VisitFields& visit_fields) {
+template <typename RowType>
+Json ArrayOf(const std::vector<RowType>& rows) {
   Json array = Json::array();
   for (const RowType& row : rows) {
     Json one;
-    visit_fields(row, Writer{&one});
+    ForEachField(row, Writer{&one});
     array.push_back(std::move(one));
   }
   return array;
+}
+
+template <typename RowType>
+std::vector<RowType> RowsIn(const Json& json, const char* name) {
+  std::vector<RowType> rows;
+  for (const Json& one : json.value(name, Json::array())) {
+    ForEachField(rows.emplace_back(), Reader{&one});
+  }
+  return rows;
 }
 
 Json ToJson(const Results& results) {
@@ -179,12 +67,12 @@ Json ToJson(const Results& results) {
   const auto add = [&](const char* name, Json rows) {
     if (!rows.empty()) json[name] = std::move(rows);
   };
-  add("rows", ArrayOf(results.rows, [](auto& row, auto visit) { VisitRow(row, visit); }));
-  add("graphs", ArrayOf(results.graphs, [](auto& row, auto visit) { VisitGraphRow(row, visit); }));
-  add("sweep", ArrayOf(results.sweep, [](auto& row, auto visit) { VisitSweepRow(row, visit); }));
-  add("search", ArrayOf(results.search, [](auto& row, auto visit) { VisitSearchRow(row, visit); }));
-  add("bytes", ArrayOf(results.bytes, [](auto& row, auto visit) { VisitBytesRow(row, visit); }));
-  add("host", ArrayOf(results.host, [](auto& row, auto visit) { VisitHostRow(row, visit); }));
+  add("rows", ArrayOf(results.rows));
+  add("graphs", ArrayOf(results.graphs));
+  add("sweep", ArrayOf(results.sweep));
+  add("search", ArrayOf(results.search));
+  add("bytes", ArrayOf(results.bytes));
+  add("host", ArrayOf(results.host));
   return json;
 }
 
@@ -199,16 +87,8 @@ Results FromJson(const Json& json) {
   top("commit", results.source.commit);
   top("dirty", results.source.dirty);
   if (json.contains("tuning_set")) top("tuning_set", results.tuning_set);
-  for (const Json& one : json.value("rows", Json::array())) {
-    Row row;
-    VisitRow(row, Reader{&one});
-    results.rows.push_back(std::move(row));
-  }
-  for (const Json& one : json.value("graphs", Json::array())) {
-    GraphRow row;
-    VisitGraphRow(row, Reader{&one});
-    results.graphs.push_back(std::move(row));
-  }
+  results.rows = RowsIn<Row>(json, "rows");
+  results.graphs = RowsIn<GraphRow>(json, "graphs");
   return results;
 }
 

@@ -2,13 +2,15 @@
 #ifndef SINTER_TESTS_BENCH_RESULTS_H_
 #define SINTER_TESTS_BENCH_RESULTS_H_
 
+#include "src/base/fields.h"
 #include "tests/bench/machine.h"
 #include "tests/bench/source_state.h"
 #include "tests/support/common.h"
 
 namespace sinter::bench {
 
-// Times in microseconds; absent where nothing was measured. The fields are documented in README.md.
+// Times in microseconds; absent where nothing was measured. Files have the order of a row's table.
+// The fields are documented in README.md.
 struct Row {
   std::string id, problem, layout;
   std::string plan, chosen;  // the chosen plan's schedules; "fused" or "unfused"
@@ -28,6 +30,14 @@ struct Row {
   std::optional<double> cublaslt_rel_error;
   bool correct = false;
   std::vector<std::string> notes;  // what went wrong or was left out
+
+  SINTER_FIELDS(Row, id, problem, layout, plan, chosen, predicted_us, fused_predicted_us,
+                unfused_predicted_us, fused_cold_us, fused_hot_us, fused_pdl_us, unfused_cold_us,
+                unfused_hot_us, unfused_pdl_us, chosen_cold_us, chosen_pdl_us, untuned_cold_us,
+                batch_invariant_cold_us, cublaslt_cold_us, cublaslt_hot_us, limit_us,
+                chosen_mj_per_call, fused_mj_per_call, unfused_mj_per_call, cublaslt_mj_per_call,
+                host_us, rel_error, max_error, cublaslt_rel_error, correct, fused_schedule,
+                unfused_schedule, notes);
 };
 
 // One graph of memory-intensive ops; times cold, in a CUDA graph with plain edges.
@@ -46,6 +56,10 @@ struct GraphRow {
   std::optional<double> rel_error, max_error;  // of the worst run; e4m3 outputs left out
   bool correct = false;
   std::vector<std::string> notes;
+
+  SINTER_FIELDS(GraphRow, id, problem, ops, bytes, checked, chosen, kernels, unfused_kernels,
+                predicted_us, unfused_predicted_us, chosen_us, unfused_us, untuned_us, limit_us,
+                host_us, prepare_us, rotation_bytes, rel_error, max_error, correct, notes);
 };
 
 // One schedule that a mode built and timed.
@@ -56,6 +70,9 @@ struct SweepRow {
   std::map<std::string, double> predicted_us;  // "total" and every level
   std::optional<double> measured_us, rel_error;
   std::string note;
+
+  SINTER_FIELDS(SweepRow, id, layout, kind, rank, schedule, bound, predicted_us, measured_us,
+                rel_error, note);
 };
 
 // How well the search does on one problem.
@@ -69,6 +86,9 @@ struct SearchRow {
   std::optional<double> spearman;         // of predicted and measured times
   double search_seconds = 0;              // ranking, then building and timing the top 11
   double all_seconds = 0;                 // building and timing all that were measured
+
+  SINTER_FIELDS(SearchRow, id, layout, kind, considered, legal, measured, failed, best_schedule,
+                best_us, top_us, first_us, spearman, search_seconds, all_seconds);
 };
 
 // Bytes that the analyzer predicts for one computation.
@@ -76,6 +96,9 @@ struct BytesRow {
   std::string id, layout, contestant, schedule;
   double kernels = 0;  // launches; 0 where that is not known
   std::optional<double> dram_read_bytes, l2_bytes, dsm_bytes;  // absent for cuBLASLt
+
+  SINTER_FIELDS(BytesRow, id, layout, contestant, schedule, kernels, dram_read_bytes, l2_bytes,
+                dsm_bytes);
 };
 
 // CPU time of one launch of a plan without a graph, in microseconds.
@@ -85,6 +108,8 @@ struct HostRow {
   double launch_us = 0, bare_us = 0;  // the library's; its kernels using only the driver
   double changing_us = 0;             // the library's, with other rows at every launch
   double aim_us = 0;                  // of launch_us - bare_us
+
+  SINTER_FIELDS(HostRow, id, problem, plan, kernels, launch_us, bare_us, changing_us, aim_us);
 };
 
 struct Results {
