@@ -5,7 +5,7 @@
 #include "src/collective/collective.h"
 #include "src/device/device_library.h"
 #include "src/engine/rank_group.h"
-#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/gpu_tests.h"
 
 namespace sinter::gpu_testing {
 namespace {
@@ -252,11 +252,7 @@ class Collectives : public ::testing::Test {
   // `work(rank)` of all ranks at once.
   static void OnAll(const std::function<absl::Status(int)>& work) {
     std::vector<absl::Status> done(kRanks);
-    std::vector<std::thread> threads;
-    for (int r = 0; r < kRanks; ++r) {
-      threads.emplace_back([&, r] { done[static_cast<size_t>(r)] = work(r); });
-    }
-    for (std::thread& thread : threads) thread.join();
+    OnThreads(kRanks, [&](int r) { done[static_cast<size_t>(r)] = work(r); });
     for (const absl::Status& status : done) EXPECT_OK(status);
   }
   static void BindRows(const std::vector<int>& rows) {

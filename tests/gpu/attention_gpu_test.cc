@@ -1,7 +1,7 @@
 // Attention in every spelling, of odd and even extents, alone and inside a layer, against the
 // float64 reference: outputs and workspace are poisoned before, every element is compared.
 #include "src/plan/family.h"
-#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/gpu_tests.h"
 #include "tests/gpu/stitch_runs.h"
 #include "tests/support/attention_chains.h"
 

@@ -1,11 +1,8 @@
 // A row's bits do not depend on how many rows there are, where plans are batch-invariant; nor on
 // the schedule, where schedules have one row order.
-#include "src/plan/plan.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/schedule_check.h"
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
-#include "tests/support/chains.h"
+#include "tests/gpu/gpu_tests.h"
 
 namespace sinter::gpu_testing::batch_invariant {
 namespace {

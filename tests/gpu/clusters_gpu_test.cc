@@ -4,8 +4,7 @@
 // the whole space, rows that end anywhere, and back-to-back launches on one workspace, with and
 // without pauses; spins trap.
 #include "src/plan/product_family.h"
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
+#include "tests/gpu/gpu_tests.h"
 
 namespace sinter::gpu_testing::clusters {
 namespace {

@@ -1,10 +1,7 @@
 // Convolutions on the kernels of GEMMs: M counts images, rows count pixels of the result. Every
 // buffer is between guards of NaN. A read outside the buffer therefore spoils the result, and a
 // write outside it is detected.
-#include "src/engine/bound_plan.h"
-#include "src/reference/reference.h"
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/support/chains.h"
+#include "tests/gpu/gpu_tests.h"
 
 namespace sinter::gpu_testing::conv {
 namespace {

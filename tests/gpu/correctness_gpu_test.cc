@@ -1,6 +1,6 @@
 // The 18 chains that Sinter is measured on, at their full size: both plans, both layouts, three
 // seeds, many runs.
-#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/gpu_tests.h"
 
 namespace sinter::gpu_testing::correctness {
 namespace {

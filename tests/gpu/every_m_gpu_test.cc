@@ -1,6 +1,5 @@
 // One kernel per bucket serves every number of rows, and writes none beyond.
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
+#include "tests/gpu/gpu_tests.h"
 
 namespace sinter::gpu_testing::every_m {
 namespace {

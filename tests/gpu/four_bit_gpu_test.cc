@@ -1,10 +1,7 @@
 // Products that unpack weights of four bits: every form of codes, ragged columns, K split among
 // slices and blocks, ends of products, and every bucket of rows, against the float64 reference.
-#include "src/chain/problem.h"
-#include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
+#include "tests/gpu/gpu_tests.h"
 
 namespace sinter::gpu_testing::four_bits {
 namespace {

@@ -1,12 +1,7 @@
 // Products of e4m3 and s8 operands: every number of rows, schedules of every kind, a biased input
 // that shows missing promotion, rows with NaN, and whole layers whose intermediate is quantised.
-#include "src/chain/problem.h"
-#include "src/engine/bound_plan.h"
-#include "src/fusion/fusion.h"
-#include "src/reference/reference.h"
-#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/gpu_tests.h"
 #include "tests/gpu/mutations.h"
-#include "tests/gpu/plan_build.h"
 #include "tests/support/product_in.h"
 
 namespace sinter::gpu_testing::fp8 {

@@ -2,7 +2,7 @@
 // poisoned before, every element is compared. SINTER_GPU_GRAPHS graphs (40) from seed
 // SINTER_GPU_SEED (1) on; 500 take some two minutes, for which SINTER_GPU_TEST_SECONDS is raised.
 #include "tests/bench/exact_graph.h"
-#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/gpu_tests.h"
 #include "tests/gpu/stitch_runs.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/rough_chain.h"

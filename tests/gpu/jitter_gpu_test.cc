@@ -1,9 +1,6 @@
 // Kernels with random pauses before every arrive, push and wait stay correct, over schedules of all
 // dataflows; a spin that never ends traps.
-#include "src/chain/problem.h"
-#include "src/reference/rows.h"
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
+#include "tests/gpu/gpu_tests.h"
 
 namespace sinter::gpu_testing::jitter {
 namespace {

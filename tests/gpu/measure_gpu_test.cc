@@ -2,7 +2,7 @@
 // one.
 #include "absl/strings/numbers.h"
 #include "src/base/device_model.h"
-#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/gpu_tests.h"
 
 namespace sinter::gpu_testing::measure {
 namespace {

@@ -2,8 +2,7 @@
 // runs in its own process: `mutation_gpu_test --mutant=N` runs only mutant N and prints its fate.
 #include <spawn.h>
 
-#include "src/reference/rows.h"
-#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/gpu_tests.h"
 #include "tests/gpu/mutant.h"
 
 extern char** environ;

@@ -4,11 +4,9 @@
 // one unit in the last place of the result's type, or twice that of PyTorch, which is modelled by
 // its formula in f32 on the host. Then NaN in every kind of operand, reductions, and norms whose
 // inputs have a large mean.
-#include "src/reference/reference.h"
 #include "src/standin/stand_in.h"
-#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/gpu_tests.h"
 #include "tests/support/attention_chains.h"
-#include "tests/support/chains.h"
 #include "tests/support/op_functions.h"
 
 namespace sinter::gpu_testing::octaves {

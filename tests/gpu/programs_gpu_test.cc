@@ -1,8 +1,6 @@
 // Programs in the epilogue: schedules over the whole space of a product, rows that end anywhere,
 // auxiliary results, all against the float64 reference with poisoned outputs; NaN stays NaN.
-#include "src/fusion/fusion.h"
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
+#include "tests/gpu/gpu_tests.h"
 #include "tests/gpu/stitch_runs.h"
 #include "tests/support/epilogue_chains.h"
 

@@ -1,14 +1,10 @@
 // Sums over two GPUs of this machine whose operand the product before them pushes: equal, bit for
 // bit, to the sums of what the product leaves in memory, for every number of rows, and their times.
 // Two ranks in one process. Skipped with one GPU.
-#include "src/chain/problem.h"
-#include "src/engine/bound_plan.h"
 #include "src/engine/rank_group.h"
-#include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/collective_family.h"
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
+#include "tests/gpu/gpu_tests.h"
 #include "tests/support/product_in.h"
 
 namespace sinter::gpu_testing {
@@ -206,11 +202,7 @@ class PushedSums : public ::testing::Test {
   // `work(rank)` of all ranks at once.
   static void OnAll(const std::function<absl::Status(int)>& work) {
     std::vector<absl::Status> done(kRanks);
-    std::vector<std::thread> threads;
-    for (int r = 0; r < kRanks; ++r) {
-      threads.emplace_back([&, r] { done[static_cast<size_t>(r)] = work(r); });
-    }
-    for (std::thread& thread : threads) thread.join();
+    OnThreads(kRanks, [&](int r) { done[static_cast<size_t>(r)] = work(r); });
     for (const absl::Status& status : done) EXPECT_OK(status);
   }
   // Builds and binds all plans on all ranks.

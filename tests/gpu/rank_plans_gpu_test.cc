@@ -2,8 +2,7 @@
 // M while one rank comes late, passes over small slots, and graphs. In the program of
 // all_reduce_gpu_test.cc.
 #include "src/engine/rank_group.h"
-#include "src/reference/reference.h"
-#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/gpu_tests.h"
 #include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::rank_plans {

@@ -1,7 +1,5 @@
 // A few launches of small kernels of every dataflow: what compute-sanitizer can follow.
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
-#include "tests/support/sequences.h"
+#include "tests/gpu/gpu_tests.h"
 
 namespace sinter::gpu_testing::small {
 namespace {

@@ -3,10 +3,8 @@
 #include "src/standin/stand_in.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/measure_graph.h"
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
+#include "tests/gpu/gpu_tests.h"
 #include "tests/gpu/stitch_runs.h"
-#include "tests/support/chains.h"
 
 namespace sinter::gpu_testing::stand_in {
 namespace {

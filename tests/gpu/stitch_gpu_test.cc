@@ -1,11 +1,8 @@
 // The stitch family on a device: random graphs, schedules of every kind, measured graphs, chains of
 // any number of rows, and graphs with products among the rest.
-#include "src/plan/plan.h"
 #include "src/reference/evaluator.h"
-#include "src/reference/rows.h"
 #include "src/stitch/search/stitch_search.h"
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
+#include "tests/gpu/gpu_tests.h"
 #include "tests/gpu/stitch_runs.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
@@ -13,7 +10,6 @@
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/row_step_graphs.h"
 #include "tests/support/scatter_graphs.h"
-#include "tests/support/sequences.h"
 #include "tests/support/window_graphs.h"
 
 namespace sinter::gpu_testing::stitch {

@@ -1,8 +1,6 @@
 // Sequences of three products and more: the chosen plan, the unfused one, and every cut into
 // kernels with every dataflow that takes its pairs.
-#include "src/chain/problem.h"
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
+#include "tests/gpu/gpu_tests.h"
 #include "tests/support/plan_of_products.h"
 
 namespace sinter::gpu_testing::three_products {

@@ -1,8 +1,6 @@
 // Single products on few blocks, so that each cluster walks many tiles: every way in which the
 // blocks of a cluster work together, rows that end anywhere, with and without random pauses.
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
-#include "tests/support/sequences.h"
+#include "tests/gpu/gpu_tests.h"
 
 namespace sinter::gpu_testing::tile_walk {
 namespace {

@@ -1,10 +1,7 @@
 // GEMMs of transposed rows, as in gradients of weights: x^T dy. Sums over M at every kind of M,
 // with NaN rows past M in both operands; over the space of schedules; of values that other kernels
 // compute; of rows and columns of any number; of a K that is known.
-#include "src/engine/bound_plan.h"
-#include "src/reference/reference.h"
-#include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
+#include "tests/gpu/gpu_tests.h"
 #include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::transposed {

@@ -1,5 +1,5 @@
 // Every dtype, activation, layout and bias; ragged sizes; rows with gaps between them.
-#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/gpu_tests.h"
 
 namespace sinter::gpu_testing::variants {
 namespace {

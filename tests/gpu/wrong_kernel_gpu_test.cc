@@ -1,8 +1,7 @@
 // A kernel that compiles, runs and computes something else is caught by the self-check, put aside,
 // and replaced by the unfused plan.
 #include "src/engine/core.h"
-#include "src/plan/plan.h"
-#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/gpu_tests.h"
 
 namespace sinter::gpu_testing::wrong_kernel {
 namespace {

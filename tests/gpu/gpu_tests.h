@@ -1,0 +1,15 @@
+// What GPU tests include: the fixture, plans built on the device, the reference.
+#ifndef SINTER_TESTS_GPU_GPU_TESTS_H_
+#define SINTER_TESTS_GPU_GPU_TESTS_H_
+
+#include "src/engine/bound_plan.h"
+#include "src/fusion/fusion.h"
+#include "src/reference/reference.h"
+#include "src/reference/rows.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/plan_build.h"
+#include "tests/support/chains.h"
+#include "tests/support/on_threads.h"
+#include "tests/support/sequences.h"
+
+#endif  // SINTER_TESTS_GPU_GPU_TESTS_H_
