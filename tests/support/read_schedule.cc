@@ -72,14 +72,16 @@ bool ReadWord(absl::string_view word, Schedule* s) {
 }  // namespace
 
 Schedule With(Schedule schedule, absl::string_view words) {
-  ProductTile* tile = nullptr;  // the words that follow "first" and "second"
+  ProductTile* tile = nullptr;  // the one that "first" or "second" named last
   for (const absl::string_view word : absl::StrSplit(words, ' ', absl::SkipEmpty())) {
-    const bool read = tile != nullptr
-                          ? ReadPair(word, '/', &tile->block_n, &tile->split_k)
-                          : word == "first" || word == "second" || ReadWord(word, &schedule);
-    if (!read) throw std::runtime_error(absl::StrCat(word, " is no word of a schedule: ", words));
-    const bool named = tile == nullptr && (word == "first" || word == "second");
-    tile = !named ? nullptr : word == "first" ? &schedule.first : &schedule.second;
+    if (tile == nullptr && (word == "first" || word == "second")) {
+      tile = word == "first" ? &schedule.first : &schedule.second;
+      continue;
+    }
+    const bool read = tile != nullptr ? ReadPair(word, '/', &tile->block_n, &tile->split_k)
+                                      : ReadWord(word, &schedule);
+    if (!read) throw std::runtime_error(absl::StrCat("schedules have no word ", word, ": ", words));
+    tile = nullptr;
   }
   return schedule;
 }

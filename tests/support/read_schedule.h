@@ -1,8 +1,8 @@
 // Schedules of products from the text that Schedule::ToString() writes:
 // ReadSchedule("product bm40 wg1x2 bk64 st4 cl2 swapped grid30 first 128/2").
 //
-// docs/plan-formats.md says what each word means. What no word names has its default. Tests that
-// change a schedule also write:
+// docs/plan-formats.md says what each word means. A field that no word names has its default. Tests
+// that change a schedule also write:
 //   wg3x, wgx2       warpgroups along M, or along N, only
 //   first 64, second 64   a tile's columns without its split of K
 //   unswapped        swapped is false
