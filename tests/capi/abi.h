@@ -4,6 +4,7 @@
 
 #include "sinter/sinter.h"
 #include "sinter/sinter_experimental.h"
+#include "tests/support/on_threads.h"
 #include "tests/support/regular.h"
 #include "tests/support/test.h"
 
@@ -13,6 +14,7 @@ using sinter::AllOf;
 using sinter::HasSubstr;
 using sinter::IsEmpty;
 using sinter::Not;
+using sinter::OnThreads;
 using sinter::StartsWith;
 
 template <auto kRelease>
@@ -99,6 +101,31 @@ bool Ok(Call... call) {
   return result.status == SINTER_OK;
 }
 
+// Whether a call failed with this status and a message that has `text`.
+inline testing::AssertionResult Fails(const Result& result, sinter_status status,
+                                      const std::string& text) {
+  if (result.status == status && result.message.find(text) != std::string::npos) {
+    return testing::AssertionSuccess();
+  }
+  return testing::AssertionFailure() << "status " << result.status << ", not " << status
+                                     << " with \"" << text << "\": " << result.message;
+}
+
+// What `function` makes with these arguments; null, and a failure of the test, when it fails.
+template <typename Ptr, typename... Types, typename... Arguments>
+Ptr Made(sinter_status (*function)(Types...), Arguments... arguments) {
+  typename Ptr::pointer made = nullptr;
+  Ok(function, arguments..., &made);
+  return Ptr(made);
+}
+
+// Options with their size: Sized(sinter_prepare_options{.flags = SINTER_PREPARE_MUST_HIT}).
+template <typename Options>
+Options Sized(Options options) {
+  options.struct_size = sizeof(Options);
+  return options;
+}
+
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -131,9 +158,7 @@ inline ContextPtr MakeTarget(const char* cache_dir = "", const char* target = "h
   options.target = target;
   options.cache_dir = cache_dir;
   options.log_level = SINTER_LOG_OFF;
-  sinter_context* context = nullptr;
-  Ok(sinter_context_create, &options, &context);
-  return ContextPtr(context);
+  return Made<ContextPtr>(sinter_context_create, &options);
 }
 
 inline ChainPtr FromText(const char* line) {
@@ -145,11 +170,7 @@ inline ChainPtr FromText(const char* line) {
 // A chain small enough to search and compile in well under a second.
 constexpr char kSmall[] = "gemm_chain m=M n=256 k=64 l=64 act=relu layout=oi dtype=bf16";
 
-inline ChainPtr EmptyChain() {
-  sinter_chain* chain = nullptr;
-  Ok(sinter_chain_create, &chain);
-  return ChainPtr(chain);
-}
+inline ChainPtr EmptyChain() { return Made<ChainPtr>(sinter_chain_create); }
 
 inline sinter_value Input(sinter_chain* chain, sinter_dtype dtype, const std::vector<int64_t>& dims,
                           uint32_t flags = 0) {
@@ -159,6 +180,30 @@ inline sinter_value Input(sinter_chain* chain, sinter_dtype dtype, const std::ve
   Ok(sinter_chain_add_input, chain, dtype, static_cast<uint32_t>(dims.size()), dims.data(),
      &options, &value);
   return value;
+}
+
+inline sinter_stats StatsOf(const ContextPtr& context) {
+  sinter_stats stats = SINTER_INIT(sinter_stats);
+  Ok(sinter_context_get_stats, context.get(), &stats);
+  return stats;
+}
+
+using Digest = std::vector<uint8_t>;
+
+inline Digest DigestOf(const sinter_chain* chain) {
+  Digest digest(32);
+  Ok(sinter_x_chain_get_digest, chain, digest.data());
+  return digest;
+}
+inline Digest DigestOf(const sinter_plan* plan) {
+  Digest digest(32);
+  Ok(sinter_plan_get_digest, plan, digest.data());
+  return digest;
+}
+inline Digest DigestOf(const PlanPtr& plan) { return DigestOf(plan.get()); }
+// The digest of the finished chain that a line of text describes.
+inline Digest DigestOfText(const std::string& line) {
+  return DigestOf(FromText(line.c_str()).get());
 }
 
 }  // namespace sinter_test

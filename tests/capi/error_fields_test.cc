@@ -41,8 +41,7 @@ TEST(ErrorFields, OfAddsNameTheOpThatWasNotAdded) {
   const int64_t wrong_dims[] = {SINTER_DIM_M, 0}, dims[] = {-7};
   const int32_t axis = 5;
   sinter_value out = 0;
-  sinter_norm_options norm = SINTER_INIT(sinter_norm_options);
-  norm.eps = 2;
+  const auto norm = Sized(sinter_norm_options{.eps = 2});
   struct Row {
     Expected expected;
     std::function<sinter_status(sinter_error**)> call;
@@ -142,8 +141,7 @@ Result Refused(const std::function<sinter_value(sinter_chain*)>& adds, uint32_t 
   const sinter_value result = adds(chain.get());
   Ok(sinter_chain_add_output, chain.get(), result, nullptr);
   Ok(sinter_chain_finish, chain.get());
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  options.flags = flags;
+  const auto options = Sized(sinter_prepare_options{.flags = flags});
   sinter_plan* none = nullptr;
   return Try(sinter_prepare, context.get(), chain.get(), 32, &options, &none);
 }

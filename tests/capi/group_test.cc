@@ -7,14 +7,9 @@ namespace {
 using GroupPtr = std::unique_ptr<sinter_group, Releaser<sinter_group_release>>;
 
 ContextPtr OnGpu(int device) {
-  sinter_context_options options = SINTER_INIT(sinter_context_options);
-  options.device = device;
-  options.cache_dir = "";
-  options.driver_path = FAKE_LIBCUDA;
-  options.log_level = SINTER_LOG_OFF;
-  sinter_context* context = nullptr;
-  Ok(sinter_context_create, &options, &context);
-  return ContextPtr(context);
+  const auto options = Sized(sinter_context_options{
+      .device = device, .log_level = SINTER_LOG_OFF, .cache_dir = "", .driver_path = FAKE_LIBCUDA});
+  return Made<ContextPtr>(sinter_context_create, &options);
 }
 
 // An all-gather between threads, of two ranks. user_data: a Side.
@@ -51,28 +46,23 @@ sinter_status Meet(uintptr_t user_data, const void* send, size_t bytes, void* re
 }
 
 sinter_group_options Options(const Side& side, int size = 2) {
-  sinter_group_options options = SINTER_INIT(sinter_group_options);
-  options.rank = side.rank;
-  options.size = size;
-  options.slot_bytes = 64 << 10;
-  options.exchange = Meet;
-  options.user_data = reinterpret_cast<uintptr_t>(&side);
+  const auto options = Sized(sinter_group_options{.rank = side.rank,
+                                                  .size = size,
+                                                  .slot_bytes = 64 << 10,
+                                                  .exchange = Meet,
+                                                  .user_data = reinterpret_cast<uintptr_t>(&side)});
   return options;
 }
 
 TEST(Group, TwoRanksMeetLiveAndAbort) {
   Meeting meeting;
   sinter_group* made[2] = {};
-  std::vector<std::thread> threads;
-  for (int r = 0; r < 2; ++r) {
-    threads.emplace_back([&, r] {
-      const ContextPtr context = OnGpu(r);
-      const Side side{&meeting, r};
-      const sinter_group_options options = Options(side);
-      Ok(sinter_group_create, context.get(), &options, &made[r]);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(2, [&](int r) {
+    const ContextPtr context = OnGpu(r);
+    const Side side{&meeting, r};
+    const sinter_group_options options = Options(side);
+    Ok(sinter_group_create, context.get(), &options, &made[r]);
+  });
   const GroupPtr first(made[0]), second(made[1]);
   int32_t rank = 7;
   EXPECT_EQ(sinter_group_get_status(first.get(), &rank, nullptr), SINTER_OK);
@@ -89,19 +79,15 @@ std::vector<Result> CreateBoth(
     Meeting& meeting, sinter_group* (&made)[2],
     const std::function<void(int, sinter_group_options&, sinter_context*&)>& of) {
   std::vector<Result> results(2);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < 2; ++r) {
-    threads.emplace_back([&, r] {
-      const ContextPtr context = OnGpu(r), target = MakeTarget();
-      const Side side{&meeting, r};
-      sinter_group_options options = Options(side);
-      sinter_context* used = context.get();
-      of(r, options, used);
-      if (used == nullptr) used = target.get();  // one without a GPU
-      results[static_cast<size_t>(r)] = Try(sinter_group_create, used, &options, &made[r]);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(2, [&](int r) {
+    const ContextPtr context = OnGpu(r), target = MakeTarget();
+    const Side side{&meeting, r};
+    sinter_group_options options = Options(side);
+    sinter_context* used = context.get();
+    of(r, options, used);
+    if (used == nullptr) used = target.get();  // one without a GPU
+    results[static_cast<size_t>(r)] = Try(sinter_group_create, used, &options, &made[r]);
+  });
   return results;
 }
 
@@ -161,24 +147,22 @@ TEST(Group, SharesMemoryByFileDescriptorsWhereAskedTo) {
         if (r == 1) options.flags = SINTER_GROUP_DESCRIPTORS;
       });
   for (const Result& result : results) {
-    EXPECT_EQ(result.status, SINTER_FAILED_PRECONDITION);
-    EXPECT_THAT(result.message, HasSubstr("rank 1 has SINTER_GROUP_DESCRIPTORS, rank 0 lacks it"));
+    EXPECT_TRUE(Fails(result, SINTER_FAILED_PRECONDITION,
+                      "rank 1 has SINTER_GROUP_DESCRIPTORS, rank 0 lacks it"));
   }
 }
 
 TEST(Group, OfOneProcess) {
   const ContextPtr contexts[2] = {OnGpu(0), OnGpu(1)};
   sinter_context* raw[2] = {contexts[0].get(), contexts[1].get()};
-  sinter_group_options options = SINTER_INIT(sinter_group_options);
-  options.slot_bytes = 64 << 10;
+  const auto options = Sized(sinter_group_options{.slot_bytes = 64 << 10});
   sinter_group* made[2] = {};
   ASSERT_TRUE(Ok(sinter_group_create_local, raw, 2, &options, made));
   const GroupPtr first(made[0]), second(made[1]);
   EXPECT_EQ(sinter_group_get_status(second.get(), nullptr, nullptr), SINTER_OK);
   raw[1] = raw[0];
   const Result same = Try(sinter_group_create_local, raw, 2, &options, made);
-  EXPECT_EQ(same.status, SINTER_FAILED_PRECONDITION);
-  EXPECT_THAT(same.message, HasSubstr("ranks 0 and 1 have the same GPU"));
+  EXPECT_TRUE(Fails(same, SINTER_FAILED_PRECONDITION, "ranks 0 and 1 have the same GPU"));
   for (const uint32_t size : {0u, 1u, 9u}) {
     const Result result = Try(sinter_group_create_local, raw, size, &options, made);
     EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT);
@@ -213,9 +197,8 @@ TEST(Group, WhatIsWrongWithOptionsIsNamed) {
   EXPECT_EQ(create(options, context.get()).status, SINTER_INVALID_ARGUMENT);
   options = Options(side);
   EXPECT_EQ(create(options, target.get()).status, SINTER_UNAVAILABLE);
-  const Result gathered = create(options, context.get());
-  EXPECT_EQ(gathered.status, SINTER_UNAVAILABLE);
-  EXPECT_THAT(gathered.message, HasSubstr("group.exchange returned UNAVAILABLE"));
+  EXPECT_TRUE(Fails(create(options, context.get()), SINTER_UNAVAILABLE,
+                    "group.exchange returned UNAVAILABLE"));
   EXPECT_EQ(group, nullptr);
   EXPECT_EQ(sinter_group_create(nullptr, &options, &group, nullptr), SINTER_INVALID_ARGUMENT);
   EXPECT_EQ(sinter_group_create(context.get(), &options, nullptr, nullptr),
@@ -288,17 +271,16 @@ TEST(Group, APlanOfAnotherGpuThanTheRanksIsRefused) {
       EXPECT_EQ(bound.status, SINTER_OK) << bound.message;
       continue;
     }
-    EXPECT_EQ(bound.status, SINTER_INVALID_ARGUMENT);
-    EXPECT_THAT(bound.message, HasSubstr("the plan was prepared for GPU 1, the group's rank 0 is "
-                                         "GPU 0: prepare the chain in that rank's context"));
+    EXPECT_TRUE(Fails(bound, SINTER_INVALID_ARGUMENT,
+                      "the plan was prepared for GPU 1, the group's rank 0 is "
+                      "GPU 0: prepare the chain in that rank's context"));
   }
 }
 
 TEST(Group, BindingWithoutAPlanOrAGroupIsAnError) {
   sinter_binding* binding = nullptr;
-  const Result no_plan = Try(sinter_plan_bind_group, nullptr, 0, nullptr, 0, nullptr, &binding);
-  EXPECT_EQ(no_plan.status, SINTER_INVALID_ARGUMENT);
-  EXPECT_THAT(no_plan.message, HasSubstr("plan"));
+  EXPECT_TRUE(Fails(Try(sinter_plan_bind_group, nullptr, 0, nullptr, 0, nullptr, &binding),
+                    SINTER_INVALID_ARGUMENT, "plan"));
   EXPECT_EQ(binding, nullptr);
 }
 

@@ -59,10 +59,10 @@ int64_t Bound(const std::string& before, const std::string& after) {
 sinter_status InputOf(const std::vector<int64_t>& dims, const char* name = nullptr,
                       std::vector<int64_t> strides = {}, std::vector<int32_t> powers = {}) {
   const ChainPtr chain = EmptyChain();
-  sinter_input_options options = SINTER_INIT(sinter_input_options);
-  options.name = name;
-  options.strides = strides.empty() ? nullptr : strides.data();
-  options.stride_m_powers = powers.empty() ? nullptr : powers.data();
+  const auto options =
+      Sized(sinter_input_options{.name = name,
+                                 .strides = strides.empty() ? nullptr : strides.data(),
+                                 .stride_m_powers = powers.empty() ? nullptr : powers.data()});
   sinter_value value = SINTER_NO_VALUE;
   return sinter_chain_add_input(chain.get(), SINTER_DTYPE_F32, static_cast<uint32_t>(dims.size()),
                                 dims.data(), &options, &value, nullptr);
@@ -147,8 +147,7 @@ TEST(HeaderBounds, EpsIsPositiveAndAtMostItsBound) {
   const auto norm = [](double eps) {
     const ChainPtr chain = EmptyChain();
     const sinter_value x = Input(chain.get(), SINTER_DTYPE_F32, {SINTER_DIM_M, 4});
-    sinter_norm_options options = SINTER_INIT(sinter_norm_options);
-    options.eps = eps;
+    const auto options = Sized(sinter_norm_options{.eps = eps});
     sinter_value out = SINTER_NO_VALUE;
     return sinter_chain_add_rmsnorm(chain.get(), x, &options, &out, nullptr);
   };
@@ -181,8 +180,7 @@ TEST(HeaderBounds, StructSizes) {
 TEST(HeaderBounds, RowsOfAPrepare) {
   const ContextPtr context = MakeTarget();
   const ChainPtr chain = FromText(kSmall);
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  options.flags = SINTER_PREPARE_MUST_HIT;
+  const auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_MUST_HIT});
   const auto prepare = [&](int64_t m) {
     sinter_plan* plan = nullptr;
     return sinter_prepare(context.get(), chain.get(), m, &options, &plan, nullptr);

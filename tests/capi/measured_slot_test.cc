@@ -26,23 +26,19 @@ class MeasuredSlot : public testing::Test {
   }
   // With its plan built.
   SlotPtr Create(uint32_t flags = 0, int32_t measure = 0) {
-    sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-    options.measure = measure;
+    const auto options = Sized(sinter_prepare_options{.measure = measure});
     sinter_slot* slot = nullptr;
     Ok(sinter_slot_create, context_.get(), chain_.get(), 16, &options, flags, &slot);
-    sinter_pending* build = nullptr;
-    Ok(sinter_slot_get_build, slot, &build);
-    const PendingPtr owned(build);
+    const PendingPtr owned = Made<PendingPtr>(sinter_slot_get_build, slot);
     sinter_plan* plan = nullptr;
-    Ok(sinter_pending_get, build, -1, &plan);
+    Ok(sinter_pending_get, owned.get(), -1, &plan);
     sinter_plan_release(plan);
     return SlotPtr(slot);
   }
   static std::string DataflowOf(const SlotPtr& slot) {
-    sinter_plan* plan = nullptr;
-    Ok(sinter_slot_acquire, slot.get(), &plan);
-    const PlanPtr owned(plan);
-    return std::string(NameOf(ProductOf(plan->prepared->plan().kernels[0].spec).schedule.dataflow));
+    const PlanPtr owned = Made<PlanPtr>(sinter_slot_acquire, slot.get());
+    return std::string(
+        NameOf(ProductOf(owned.get()->prepared->plan().kernels[0].spec).schedule.dataflow));
   }
   template <typename Condition>
   static bool Await(Condition&& holds) {
@@ -50,11 +46,7 @@ class MeasuredSlot : public testing::Test {
     while (!holds() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     return holds();
   }
-  sinter_stats Stats() {
-    sinter_stats stats = SINTER_INIT(sinter_stats);
-    Ok(sinter_context_get_stats, context_.get(), &stats);
-    return stats;
-  }
+  sinter_stats Stats() { return StatsOf(context_); }
 
   FakeWorld world_;
   std::atomic<bool> may_measure_{true}, paused_{false};
@@ -149,10 +141,8 @@ TEST_F(MeasuredSlot, AnOfferedPlanStands) {
   may_measure_ = false;
   const SlotPtr slot = Create();
   ASSERT_TRUE(Await([&] { return paused_.load(); }));
-  sinter_plan* offered = nullptr;
-  Ok(sinter_slot_acquire, slot.get(), &offered);
-  const PlanPtr owned(offered);
-  Ok(sinter_slot_offer, slot.get(), offered);
+  const PlanPtr owned = Made<PlanPtr>(sinter_slot_acquire, slot.get());
+  Ok(sinter_slot_offer, slot.get(), owned.get());
   may_measure_ = true;
   ASSERT_TRUE(Await([&] { return Stats().slot_measurements == 1; }));
   EXPECT_EQ(sinter_slot_get_generation(slot.get()), 3u);

@@ -105,15 +105,13 @@ TEST(Metrics, TheyAreTheCountersOfTheContext) {
   const ScratchFolder folder;
   const ContextPtr context = MakeTarget(folder.path().c_str());
   const ChainPtr chain = FromText(kSmall);
-  sinter_prepare_options must_hit = SINTER_INIT(sinter_prepare_options);
-  must_hit.flags = SINTER_PREPARE_MUST_HIT;
+  const auto must_hit = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_MUST_HIT});
   sinter_plan* plan = nullptr;
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Try(sinter_prepare, context.get(), chain.get(), 20, &must_hit, &plan).status,
               SINTER_ERROR_CACHE_MISS);
   }
-  sinter_stats stats = SINTER_INIT(sinter_stats);
-  Ok(sinter_context_get_stats, context.get(), &stats);
+  const sinter_stats stats = StatsOf(context);
   const auto families = Parse(Metrics(context));
   EXPECT_EQ(families.at("sinter_prepares_total").samples.at(""), 3);
   EXPECT_EQ(families.at("sinter_must_hit_misses_total").samples.at(""), 3);
@@ -164,11 +162,11 @@ TEST(Metrics, PlansAreCountedApartFromKernels) {
 TEST(Metrics, AWarningOfTheFileNamesItsVariable) {
   const ScratchFolder folder;
   Messages log;
-  sinter_context_options options = SINTER_INIT(sinter_context_options);
-  options.target = "h200";
-  options.cache_dir = "";
-  options.log = Messages::Callback;
-  options.log_user_data = reinterpret_cast<uintptr_t>(&log);
+  const auto options =
+      Sized(sinter_context_options{.target = "h200",
+                                   .cache_dir = "",
+                                   .log = Messages::Callback,
+                                   .log_user_data = reinterpret_cast<uintptr_t>(&log)});
   ASSERT_EQ(setenv("SINTER_METRICS_FILE", (folder.path() + "/none/x").c_str(), 1), 0);
   sinter_context* context = nullptr;
   Ok(sinter_context_create, &options, &context);
@@ -191,8 +189,7 @@ TEST(Metrics, AFileHasThemFromTheStartAndAtTheEnd) {
   while (written().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(Parse(written()).at("sinter_prepares_total").samples.at(""), 0);
   const ChainPtr chain = FromText(kSmall);
-  sinter_prepare_options no_build = SINTER_INIT(sinter_prepare_options);
-  no_build.flags = SINTER_PREPARE_NO_BUILD;
+  const auto no_build = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_NO_BUILD});
   sinter_plan* plan = nullptr;
   EXPECT_EQ(sinter_prepare(context.get(), chain.get(), 20, &no_build, &plan, nullptr),
             SINTER_NOT_FOUND);

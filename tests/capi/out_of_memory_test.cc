@@ -78,9 +78,7 @@ sinter_status Plan(sinter_context* context, const sinter_chain* chain, sinter_er
 
 TEST(OutOfMemory, APrepareFailsWithAStatusAndTheContextGoesOn) {
   setenv("SINTER_NVRTC", "/nonexistent/libnvrtc.so", 1);
-  sinter_context_options options = SINTER_INIT(sinter_context_options);
-  options.target = "h200";
-  options.cache_dir = "";
+  const auto options = Sized(sinter_context_options{.target = "h200", .cache_dir = ""});
   sinter_context* context = nullptr;
   ASSERT_EQ(sinter_context_create(&options, &context, nullptr), SINTER_OK);
   sinter_chain* chain = nullptr;
@@ -131,10 +129,8 @@ sinter_status Slot(sinter_context* context, const sinter_chain* chain, sinter_er
 
 TEST(OutOfMemory, ASlotFailsWithAStatusAndTheContextGoesOn) {
   setenv("SINTER_NVRTC", "/nonexistent/libnvrtc.so", 1);
-  sinter_context_options options = SINTER_INIT(sinter_context_options);
-  options.target = "h200";
-  options.cache_dir = "";
-  options.log_level = SINTER_LOG_OFF;
+  const auto options =
+      Sized(sinter_context_options{.log_level = SINTER_LOG_OFF, .target = "h200", .cache_dir = ""});
   sinter_context* context = nullptr;
   ASSERT_EQ(sinter_context_create(&options, &context, nullptr), SINTER_OK);
   sinter_chain* chain = nullptr;

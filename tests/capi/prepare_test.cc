@@ -8,30 +8,16 @@
 namespace sinter_test {
 namespace {
 
-sinter_stats Stats(const ContextPtr& context) {
-  sinter_stats stats = SINTER_INIT(sinter_stats);
-  Ok(sinter_context_get_stats, context.get(), &stats);
-  return stats;
-}
-
 SearchPtr Search(const ContextPtr& context, const ChainPtr& chain, int64_t m,
                  sinter_choice choice = SINTER_CHOICE_BEST) {
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  options.choice = choice;
-  sinter_search* search = nullptr;
-  Ok(sinter_context_search, context.get(), chain.get(), m, &options, &search);
-  return SearchPtr(search);
+  const auto options = Sized(sinter_prepare_options{.choice = choice});
+  return Made<SearchPtr>(sinter_context_search, context.get(), chain.get(), m, &options);
 }
 
 TEST(SearchAbi, TellsThePlanWithoutACompiler) {
-  sinter_context_options options = SINTER_INIT(sinter_context_options);
-  options.target = "h200";
-  options.cache_dir = "";
-  options.nvrtc_path = "/no/nvrtc";
-  options.log_level = SINTER_LOG_OFF;
-  sinter_context* made = nullptr;
-  Ok(sinter_context_create, &options, &made);
-  const ContextPtr context(made);
+  const auto options = Sized(sinter_context_options{
+      .log_level = SINTER_LOG_OFF, .target = "h200", .cache_dir = "", .nvrtc_path = "/no/nvrtc"});
+  const ContextPtr context = Made<ContextPtr>(sinter_context_create, &options);
   const ChainPtr chain = FromText(kSmall);
   const SearchPtr found = Search(context, chain, 20);
   EXPECT_EQ(sinter_search_get_bucket(found.get()), 32);
@@ -44,7 +30,7 @@ TEST(SearchAbi, TellsThePlanWithoutACompiler) {
   const SearchPtr plain = Search(context, chain, 20, SINTER_CHOICE_UNFUSED);
   EXPECT_EQ(sinter_search_get_choice(plain.get()), SINTER_CHOICE_UNFUSED);
   EXPECT_EQ(sinter_search_get_predicted_us(plain.get()), sinter_search_get_unfused_us(found.get()));
-  const sinter_stats stats = Stats(context);
+  const sinter_stats stats = StatsOf(context);
   EXPECT_EQ(stats.searched, 1u);
   EXPECT_EQ(stats.kernels_compiled, 0u);
   EXPECT_EQ(stats.nvrtc_loaded, 0u);
@@ -73,18 +59,16 @@ class PrepareAbi : public testing::Test {
 TEST_F(PrepareAbi, APlanTellsItsBucketBuffersAndDigest) {
   EXPECT_EQ(sinter_plan_get_bucket(plan), 32);
   EXPECT_EQ(sinter_plan_get_buffer_count(plan), 4u);
-  uint8_t digest[32] = {}, zero[32] = {};
-  Ok(sinter_plan_get_digest, plan, digest);
-  EXPECT_NE(std::memcmp(digest, zero, 32), 0);
+  EXPECT_NE(DigestOf(plan), Digest(32, 0));
 }
 
 TEST_F(PrepareAbi, ASearchTellsWhatAPrepareChoosesWhichDoesNotSearchAgain) {
-  const uint64_t before = Stats(context).searched;
+  const uint64_t before = StatsOf(context).searched;
   const SearchPtr found = Search(context, chain, 100);
   sinter_plan* prepared = nullptr;
   EXPECT_EQ(Prepare(context, &prepared, nullptr, 100).status, SINTER_OK);
   const PlanPtr own(prepared);
-  EXPECT_EQ(Stats(context).searched, before + 1);
+  EXPECT_EQ(StatsOf(context).searched, before + 1);
   EXPECT_EQ(sinter_search_get_bucket(found.get()), sinter_plan_get_bucket(prepared));
   EXPECT_EQ(sinter_search_get_workspace_size(found.get()),
             sinter_plan_get_workspace_size(prepared));
@@ -114,21 +98,17 @@ TEST_F(PrepareAbi, APlanTellsTheMostRowsOfALaunch) {
 TEST_F(PrepareAbi, TheSameBucketIsTheSamePlanAndAnotherContextHitsTheCache) {
   sinter_plan* again = nullptr;
   ASSERT_EQ(Prepare(context, &again, nullptr, 32).status, SINTER_OK);
-  uint8_t first[32], second[32];
-  Ok(sinter_plan_get_digest, plan, first);
-  Ok(sinter_plan_get_digest, again, second);
-  EXPECT_EQ(std::memcmp(first, second, 32), 0);
+  EXPECT_EQ(DigestOf(plan), DigestOf(again));
   sinter_plan_release(again);
-  EXPECT_EQ(Stats(context).searched, 1u);
-  EXPECT_EQ(Stats(context).nvrtc_loaded, 1u);
+  EXPECT_EQ(StatsOf(context).searched, 1u);
+  EXPECT_EQ(StatsOf(context).nvrtc_loaded, 1u);
 
   Ok(sinter_x_cache_flush, context.get());
   const ContextPtr warm = MakeTarget(folder.path().c_str());
   ASSERT_EQ(Prepare(warm, &again).status, SINTER_OK);
-  Ok(sinter_plan_get_digest, again, second);
-  EXPECT_EQ(std::memcmp(first, second, 32), 0);
+  EXPECT_EQ(DigestOf(plan), DigestOf(again));
   sinter_plan_release(again);
-  const sinter_stats stats = Stats(warm);
+  const sinter_stats stats = StatsOf(warm);
   EXPECT_EQ(stats.searched, 0u);
   EXPECT_EQ(stats.kernels_compiled, 0u);
   EXPECT_EQ(stats.nvrtc_loaded, 0u);
@@ -155,20 +135,15 @@ TEST_F(PrepareAbi, ADeniedToolchainNeitherServesNorCompiles) {
   }
   EXPECT_EQ(deny(versions.c_str()).status, SINTER_OK);
   sinter_plan* none = nullptr;
-  const Result refused = Prepare(other, &none);
-  EXPECT_EQ(refused.status, SINTER_FAILED_PRECONDITION);
-  EXPECT_THAT(refused.message, HasSubstr("is denied"));
-  EXPECT_GE(Stats(other).cache_other_toolchain, 1u);
-  EXPECT_EQ(Stats(other).kernels_compiled, 0u);
+  EXPECT_TRUE(Fails(Prepare(other, &none), SINTER_FAILED_PRECONDITION, "is denied"));
+  EXPECT_GE(StatsOf(other).cache_other_toolchain, 1u);
+  EXPECT_EQ(StatsOf(other).kernels_compiled, 0u);
 
-  sinter_context_options options = SINTER_INIT(sinter_context_options);
-  options.target = "h200";
-  options.cache_dir = "";
-  options.deny_toolchains = "everything";
+  const auto options = Sized(
+      sinter_context_options{.target = "h200", .cache_dir = "", .deny_toolchains = "everything"});
   sinter_context* made = nullptr;
-  const Result bad = Try(sinter_context_create, &options, &made);
-  EXPECT_EQ(bad.status, SINTER_INVALID_ARGUMENT);
-  EXPECT_THAT(bad.message, HasSubstr("context.deny_toolchains"));
+  EXPECT_TRUE(Fails(Try(sinter_context_create, &options, &made), SINTER_INVALID_ARGUMENT,
+                    "context.deny_toolchains"));
 }
 
 TEST_F(PrepareAbi, ExplainFollowsTheTwoCallPattern) {
@@ -221,16 +196,14 @@ TEST_F(PrepareAbi, NumbersOfTuningAreRefusedByName) {
 TEST_F(PrepareAbi, WrongCountsAreNamed) {
   const std::vector<sinter_device_ptr> buffers(4, 0x1000);
   sinter_binding* binding = nullptr;
-  const Result result = Try(sinter_plan_bind, plan, 3, buffers.data(), 0, &binding);
-  EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT);
-  EXPECT_THAT(result.message, HasSubstr("buffer_count is 3, the plan binds 4"));
+  EXPECT_TRUE(Fails(Try(sinter_plan_bind, plan, 3, buffers.data(), 0, &binding),
+                    SINTER_INVALID_ARGUMENT, "buffer_count is 3, the plan binds 4"));
   sinter_x_text* source = nullptr;
   EXPECT_EQ(Try(sinter_x_plan_get_source, plan, 99, &source).status, SINTER_OUT_OF_RANGE);
 }
 
 TEST_F(PrepareAbi, MustHitIsAMissOnAnEmptyCacheAndServesAWarmOne) {
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  options.flags = SINTER_PREPARE_MUST_HIT;
+  const auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_MUST_HIT});
   sinter_plan* other = nullptr;
   const ContextPtr empty = MakeTarget();
   EXPECT_EQ(Prepare(empty, &other, &options).status, SINTER_ERROR_CACHE_MISS);
@@ -242,25 +215,22 @@ TEST_F(PrepareAbi, MustHitIsAMissOnAnEmptyCacheAndServesAWarmOne) {
 }
 
 TEST_F(PrepareAbi, NoBuildIsNotFoundOnAnEmptyCacheAndServesAWarmOne) {
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  options.flags = SINTER_PREPARE_NO_BUILD;
+  const auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_NO_BUILD});
   sinter_plan* other = nullptr;
   const ContextPtr empty = MakeTarget();
-  const Result missing = Prepare(empty, &other, &options);
-  EXPECT_EQ(missing.status, SINTER_NOT_FOUND);
-  EXPECT_THAT(missing.message, HasSubstr("is not in the cache: disabled: no local tier"));
+  EXPECT_TRUE(Fails(Prepare(empty, &other, &options), SINTER_NOT_FOUND,
+                    "is not in the cache: disabled: no local tier"));
   EXPECT_EQ(other, nullptr);
-  EXPECT_EQ(Stats(empty).nvrtc_loaded, 0u);
+  EXPECT_EQ(StatsOf(empty).nvrtc_loaded, 0u);
   Ok(sinter_x_cache_flush, context.get());
   const ContextPtr warm = MakeTarget(folder.path().c_str());
   EXPECT_EQ(Prepare(warm, &other, &options).status, SINTER_OK);
-  EXPECT_EQ(Stats(warm).nvrtc_loaded, 0u);
+  EXPECT_EQ(StatsOf(warm).nvrtc_loaded, 0u);
   sinter_plan_release(other);
 }
 
 TEST_F(PrepareAbi, BatchInvariantPlansSaySoAndAReductionOverRowsIsRefusedByName) {
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  options.flags = SINTER_PREPARE_BATCH_INVARIANT;
+  const auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_BATCH_INVARIANT});
   sinter_plan* invariant = nullptr;
   ASSERT_EQ(Prepare(context, &invariant, &options).status, SINTER_OK);
   std::string text(1 << 16, '\0');
@@ -268,30 +238,26 @@ TEST_F(PrepareAbi, BatchInvariantPlansSaySoAndAReductionOverRowsIsRefusedByName)
   EXPECT_THAT(text, HasSubstr("  batch-invariant\n"));
   sinter_plan_release(invariant);
 
-  sinter_chain* raw = nullptr;
-  Ok(sinter_chain_create, &raw);
-  const ChainPtr sums(raw);
+  const ChainPtr sums = Made<ChainPtr>(sinter_chain_create);
   const int64_t dims[2] = {SINTER_DIM_M, 64};
   const int32_t axis = 0;
   sinter_value x, sum;
-  Ok(sinter_chain_add_input, raw, SINTER_DTYPE_F32, 2, dims, nullptr, &x);
-  Ok(sinter_chain_add_reduce, raw, SINTER_REDUCE_SUM, x, 1, &axis, nullptr, &sum);
-  Ok(sinter_chain_add_output, raw, sum, nullptr);
-  Ok(sinter_chain_finish, raw);
+  Ok(sinter_chain_add_input, sums.get(), SINTER_DTYPE_F32, 2, dims, nullptr, &x);
+  Ok(sinter_chain_add_reduce, sums.get(), SINTER_REDUCE_SUM, x, 1, &axis, nullptr, &sum);
+  Ok(sinter_chain_add_output, sums.get(), sum, nullptr);
+  Ok(sinter_chain_finish, sums.get());
   sinter_plan* none = nullptr;
-  const Result refused = Try(sinter_prepare, context.get(), raw, 20, &options, &none);
-  EXPECT_EQ(refused.status, SINTER_ERROR_NO_LEGAL_PLAN);
-  EXPECT_THAT(
-      refused.message,
-      HasSubstr("batch_invariant: op 1 (reduce) takes all rows of input 0, f32[M,64], together"));
+  EXPECT_TRUE(
+      Fails(Try(sinter_prepare, context.get(), sums.get(), 20, &options, &none),
+            SINTER_ERROR_NO_LEGAL_PLAN,
+            "batch_invariant: op 1 (reduce) takes all rows of input 0, f32[M,64], together"));
 }
 
 TEST_F(PrepareAbi, AWorkspaceBeyondAnyGpuIsRefusedBeforeAnythingIsCompiled) {
   chain = FromText("layernorm rows=M cols=2000000000");
   sinter_plan* none = nullptr;
   const Result refused = Prepare(context, &none, nullptr, 8192);
-  EXPECT_EQ(refused.status, SINTER_ERROR_NO_LEGAL_PLAN);
-  EXPECT_THAT(refused.message, HasSubstr("it needs a workspace of 655360000"));
+  EXPECT_TRUE(Fails(refused, SINTER_ERROR_NO_LEGAL_PLAN, "it needs a workspace of 655360000"));
   EXPECT_THAT(refused.message, HasSubstr("at most 2^40 are taken: prepare the chain for fewer "));
   EXPECT_EQ(none, nullptr);
 }
@@ -300,8 +266,7 @@ TEST_F(PrepareAbi, CancelDeadlineAndBadOptionsEndAPrepare) {
   sinter_cancel* cancel = nullptr;
   Ok(sinter_cancel_create, &cancel);
   sinter_cancel_request(cancel);
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  options.cancel = cancel;
+  auto options = Sized(sinter_prepare_options{.cancel = cancel});
   sinter_plan* other = nullptr;
   EXPECT_EQ(Prepare(context, &other, &options, 64).status, SINTER_CANCELLED);
   sinter_cancel_release(cancel);
@@ -320,9 +285,8 @@ TEST_F(PrepareAbi, CancelDeadlineAndBadOptionsEndAPrepare) {
 TEST_F(PrepareAbi, AnUnfinishedChainIsRefused) {
   const ChainPtr open = EmptyChain();
   sinter_plan* other = nullptr;
-  const Result result = Try(sinter_prepare, context.get(), open.get(), 1, nullptr, &other);
-  EXPECT_EQ(result.status, SINTER_FAILED_PRECONDITION);
-  EXPECT_THAT(result.message, HasSubstr("sinter_chain_finish"));
+  EXPECT_TRUE(Fails(Try(sinter_prepare, context.get(), open.get(), 1, nullptr, &other),
+                    SINTER_FAILED_PRECONDITION, "sinter_chain_finish"));
 }
 
 struct Seen {
@@ -343,10 +307,10 @@ TEST_F(PrepareAbi, ManyArePreparedAtOnceAndTheFirstFailureIsNamed) {
   sinter_plan* plans[3] = {};
   sinter_status statuses[3] = {-1, -1, -1};
   Seen seen;
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  options.threads = 3;
-  options.progress = Seen::Callback;
-  options.progress_user_data = reinterpret_cast<uintptr_t>(&seen);
+  const auto options =
+      Sized(sinter_prepare_options{.progress = Seen::Callback,
+                                   .progress_user_data = reinterpret_cast<uintptr_t>(&seen),
+                                   .threads = 3});
   Ok(sinter_prepare_many, fresh.get(), 3, chains, ms, &options, plans, statuses);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(statuses[i], SINTER_OK);
@@ -359,8 +323,7 @@ TEST_F(PrepareAbi, ManyArePreparedAtOnceAndTheFirstFailureIsNamed) {
   const int64_t one_bad[] = {20, -4, 17};
   const Result result =
       Try(sinter_prepare_many, fresh.get(), 3, chains, one_bad, nullptr, plans, statuses);
-  EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT);
-  EXPECT_THAT(result.message, HasSubstr("chains[1]: m is -4"));
+  EXPECT_TRUE(Fails(result, SINTER_INVALID_ARGUMENT, "chains[1]: m is -4"));
   EXPECT_EQ(statuses[0], SINTER_OK);
   EXPECT_EQ(plans[1], nullptr);
   sinter_plan_release(plans[0]);
@@ -381,9 +344,8 @@ TEST_F(PrepareAbi, AnAsynchronousPrepareGivesItsPlanOrItsError) {
   sinter_pending_release(pending);
 
   Ok(sinter_prepare_async, context.get(), chain.get(), -5, nullptr, &pending);
-  const Result failed = Try(sinter_pending_get, pending, -1, &first);
-  EXPECT_EQ(failed.status, SINTER_INVALID_ARGUMENT);
-  EXPECT_THAT(failed.message, HasSubstr("m is -5"));
+  EXPECT_TRUE(
+      Fails(Try(sinter_pending_get, pending, -1, &first), SINTER_INVALID_ARGUMENT, "m is -5"));
   sinter_pending_release(pending);
 }
 
@@ -569,14 +531,12 @@ const auto kBoom = reinterpret_cast<uintptr_t>("boom");
 
 TEST_F(PrepareAbi, WhatAReadyCallbackThrowsIsAnError) {
   Messages log;
-  sinter_context_options options = SINTER_INIT(sinter_context_options);
-  options.target = "h200";
-  options.cache_dir = folder.path().c_str();
-  options.log = Messages::Callback;
-  options.log_user_data = reinterpret_cast<uintptr_t>(&log);
-  sinter_context* made = nullptr;
-  Ok(sinter_context_create, &options, &made);
-  const ContextPtr own(made);
+  const auto options =
+      Sized(sinter_context_options{.target = "h200",
+                                   .cache_dir = folder.path().c_str(),
+                                   .log = Messages::Callback,
+                                   .log_user_data = reinterpret_cast<uintptr_t>(&log)});
+  const ContextPtr own = Made<ContextPtr>(sinter_context_create, &options);
   Held held(own, chain);
   for (const uintptr_t what : {kBoom, uintptr_t{0}}) {
     Ok(sinter_pending_on_ready, held.pending, ThrowWhenReady, what);
@@ -617,35 +577,26 @@ TEST_F(PrepareAbi, WhatAProgressCallbackThrowsEndsItsPrepare) {
   options.progress = [](uintptr_t, const char* stage, double) { throw std::runtime_error(stage); };
   sinter_plan* plans[2] = {};
   const char kMessage[] = "the progress callback threw: ";
-  const Result one = Prepare(context, &plans[0], &options);
-  EXPECT_EQ(one.status, SINTER_INTERNAL);
-  EXPECT_THAT(one.message, HasSubstr(kMessage));
+  EXPECT_TRUE(Fails(Prepare(context, &plans[0], &options), SINTER_INTERNAL, kMessage));
 
   const sinter_chain* chains[] = {chain.get(), chain.get()};
   const int64_t ms[] = {20, 40};
   options.threads = 2;
   const Result many =
       Try(sinter_prepare_many, context.get(), 2, chains, ms, &options, plans, nullptr);
-  EXPECT_EQ(many.status, SINTER_INTERNAL);
-  EXPECT_THAT(many.message, HasSubstr(kMessage));
+  EXPECT_TRUE(Fails(many, SINTER_INTERNAL, kMessage));
 
   sinter_pending* pending = nullptr;
   Ok(sinter_prepare_async, context.get(), chain.get(), 20, &options, &pending);
-  const Result later = Try(sinter_pending_get, pending, -1, &plans[0]);
-  EXPECT_EQ(later.status, SINTER_INTERNAL);
-  EXPECT_THAT(later.message, HasSubstr(kMessage));
+  EXPECT_TRUE(Fails(Try(sinter_pending_get, pending, -1, &plans[0]), SINTER_INTERNAL, kMessage));
   sinter_pending_release(pending);
 }
 
 TEST_F(PrepareAbi, WhatALogOrEventCallbackThrowsHurtsNobody) {
-  sinter_context_options options = SINTER_INIT(sinter_context_options);
-  options.target = "h200";
-  options.cache_dir = folder.path().c_str();
-  options.log_level = SINTER_LOG_DEBUG;
+  auto options = Sized(sinter_context_options{
+      .log_level = SINTER_LOG_DEBUG, .target = "h200", .cache_dir = folder.path().c_str()});
   options.log = [](uintptr_t, sinter_log_level, const char*) { throw 17; };
-  sinter_context* made = nullptr;
-  Ok(sinter_context_create, &options, &made);
-  const ContextPtr own(made);
+  const ContextPtr own = Made<ContextPtr>(sinter_context_create, &options);
   Ok(
       sinter_x_context_on_event, own.get(), [](uintptr_t, const sinter_x_event*) { throw 18; }, 0);
   sinter_plan* again = nullptr;
@@ -725,34 +676,22 @@ TEST_F(PrepareAbi, ADescriptorIsReadableOnceThePrepareHasEndedAndForGood) {
   }
 }
 
-struct Lines {
-  std::mutex mutex;
-  std::string text;
-  static void Callback(uintptr_t user, sinter_log_level, const char* message) {
-    auto* lines = reinterpret_cast<Lines*>(user);
-    std::lock_guard<std::mutex> lock(lines->mutex);
-    lines->text += std::string(message) + "\n";
-  }
-};
-
 TEST(ContextAbi, AnUnmeasuredModelIsPreparedForAndLogged) {
-  Lines lines;
+  Messages lines;
   sinter_context_options options = SINTER_INIT(sinter_context_options);
   options.target = "h100";
   options.cache_dir = "";
-  options.log = Lines::Callback;
+  options.log = Messages::Callback;
   options.log_level = SINTER_LOG_DEBUG;
   options.log_user_data = reinterpret_cast<uintptr_t>(&lines);
-  sinter_context* context = nullptr;
-  Ok(sinter_context_create, &options, &context);
-  const ContextPtr owned(context);
+  const ContextPtr owned = Made<ContextPtr>(sinter_context_create, &options);
   const ChainPtr chain = FromText(kSmall);
   sinter_plan* plan = nullptr;
-  const Result result = Try(sinter_prepare, context, chain.get(), 8, nullptr, &plan);
+  const Result result = Try(sinter_prepare, owned.get(), chain.get(), 8, nullptr, &plan);
   if (result.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(result.message);
   EXPECT_EQ(result.status, SINTER_OK) << result.message;
   sinter_plan_release(plan);
-  EXPECT_FALSE(lines.text.empty());
+  EXPECT_FALSE(lines.all.empty());
 }
 
 TEST(ContextAbi, OptionsWinOverTheEnvironment) {
@@ -770,23 +709,18 @@ TEST(ContextAbi, OptionsWinOverTheEnvironment) {
   EXPECT_THAT(folder_of(from_option), HasSubstr("\"cache_dir\": \"" + folder.path() + "\""));
   ASSERT_EQ(setenv("SINTER_CACHE", "perhaps", 1), 0);
   sinter_context* context = nullptr;
-  const Result bad = Try(sinter_context_create, nullptr, &context);
-  EXPECT_EQ(bad.status, SINTER_INVALID_ARGUMENT);
-  EXPECT_THAT(bad.message, HasSubstr("SINTER_CACHE"));
+  EXPECT_TRUE(Fails(Try(sinter_context_create, nullptr, &context), SINTER_INVALID_ARGUMENT,
+                    "SINTER_CACHE"));
   unsetenv("SINTER_CACHE");
   unsetenv("SINTER_CACHE_DIR");
 }
 
 TEST(ContextAbi, ADescriptionSaysWhetherAMissIsAnError) {
   const auto told = [](sinter_switch must_hit) {
-    sinter_context_options options = SINTER_INIT(sinter_context_options);
-    options.target = "h200";
-    options.must_hit = must_hit;
-    sinter_context* context = nullptr;
-    Ok(sinter_context_create, &options, &context);
-    const ContextPtr owned(context);
+    const auto options = Sized(sinter_context_options{.target = "h200", .must_hit = must_hit});
+    const ContextPtr owned = Made<ContextPtr>(sinter_context_create, &options);
     sinter_x_text* json = nullptr;
-    Ok(sinter_x_context_describe, context, &json);
+    Ok(sinter_x_context_describe, owned.get(), &json);
     return std::string(sinter_x_text_get(TextPtr(json).get()));
   };
   EXPECT_THAT(told(SINTER_SWITCH_DEFAULT), HasSubstr("\"must_hit\": false"));
@@ -802,8 +736,7 @@ TEST(ContextAbi, BadOptionsAreNamed) {
   const auto create = [&](const sinter_context_options& options) {
     return Try(sinter_context_create, &options, &context);
   };
-  sinter_context_options options = SINTER_INIT(sinter_context_options);
-  options.device = -1;
+  auto options = Sized(sinter_context_options{.device = -1});
   EXPECT_THAT(create(options).message, HasSubstr("context.device is -1"));
   options = SINTER_INIT(sinter_context_options);
   options.target = "h300";
@@ -820,11 +753,9 @@ TEST(ContextAbi, BadOptionsAreNamed) {
 
 TEST(ContextAbi, ADescriptionIsJsonWithTheModel) {
   const ContextPtr context = MakeTarget();
-  sinter_x_text* json = nullptr;
-  Ok(sinter_x_context_describe, context.get(), &json);
-  const TextPtr owned(json);
-  EXPECT_THAT(sinter_x_text_get(json), HasSubstr("\"gpu\": false"));
-  EXPECT_THAT(sinter_x_text_get(json), HasSubstr("\"sm_count\": 132"));
+  const TextPtr owned = Made<TextPtr>(sinter_x_context_describe, context.get());
+  EXPECT_THAT(sinter_x_text_get(owned.get()), HasSubstr("\"gpu\": false"));
+  EXPECT_THAT(sinter_x_text_get(owned.get()), HasSubstr("\"sm_count\": 132"));
 }
 
 }  // namespace

@@ -79,11 +79,7 @@ class RemoteAbi : public testing::Test {
     options_.log_level = SINTER_LOG_OFF;
     options_.remote_key_file = key_file_.c_str();
   }
-  ContextPtr Make() {
-    sinter_context* context = nullptr;
-    Ok(sinter_x_context_create, &options_, &store_, &context);
-    return ContextPtr(context);
-  }
+  ContextPtr Make() { return Made<ContextPtr>(sinter_x_context_create, &options_, &store_); }
   Result Prepare(const ContextPtr& context) {
     const ChainPtr chain = FromText(kSmall);
     sinter_plan* plan = nullptr;
@@ -91,11 +87,7 @@ class RemoteAbi : public testing::Test {
     sinter_plan_release(plan);
     return result;
   }
-  sinter_stats Stats(const ContextPtr& context) {
-    sinter_stats stats = SINTER_INIT(sinter_stats);
-    Ok(sinter_context_get_stats, context.get(), &stats);
-    return stats;
-  }
+  sinter_stats Stats(const ContextPtr& context) { return StatsOf(context); }
 
   ScratchFolder folder_;
   std::string key_file_;
@@ -138,9 +130,7 @@ TEST_F(RemoteAbi, AStoreThatIsDownIsAMissWithThatReason) {
   options_.nvrtc_path = "/dev/null";
   options_.must_hit = SINTER_SWITCH_ON;
   const ContextPtr context = Make();
-  const Result result = Prepare(context);
-  EXPECT_EQ(result.status, SINTER_ERROR_CACHE_MISS);
-  EXPECT_THAT(result.message, HasSubstr("remote_down"));
+  EXPECT_TRUE(Fails(Prepare(context), SINTER_ERROR_CACHE_MISS, "remote_down"));
   EXPECT_GE(Stats(context).cache_remote_down, 1u);
 }
 
@@ -184,8 +174,7 @@ TEST_F(RemoteAbi, WhatIsMissingIsNamedAndSecretsAreNot) {
   chmod(key_file_.c_str(), 0600);
   EXPECT_EQ(truncate(key_file_.c_str(), 5), 0);
   const Result shortened = refused();
-  EXPECT_EQ(shortened.status, SINTER_INVALID_ARGUMENT);
-  EXPECT_THAT(shortened.message, HasSubstr("has 5 bytes"));
+  EXPECT_TRUE(Fails(shortened, SINTER_INVALID_ARGUMENT, "has 5 bytes"));
   EXPECT_THAT(shortened.message, testing::Not(HasSubstr("a fle")));
   EXPECT_EQ(site_.destroyed, 0);
 }

@@ -5,8 +5,6 @@
 namespace sinter_test {
 namespace {
 
-using Digest = std::array<uint8_t, 32>;
-
 class SlotOffer : public testing::Test {
  protected:
   void SetUp() override {
@@ -23,14 +21,11 @@ class SlotOffer : public testing::Test {
     Ok(sinter_tuning_set_create, &set);
     Ok(sinter_tuning_set_write, set, path.c_str());
     sinter_tuning_set_release(set);
-    sinter_context_options options = SINTER_INIT(sinter_context_options);
-    options.target = "h200";
-    options.cache_dir = folder.path().c_str();
-    options.tuning_set = path.c_str();
-    options.log_level = SINTER_LOG_OFF;
-    sinter_context* made = nullptr;
-    Ok(sinter_context_create, &options, &made);
-    return ContextPtr(made);
+    const auto options = Sized(sinter_context_options{.log_level = SINTER_LOG_OFF,
+                                                      .target = "h200",
+                                                      .cache_dir = folder.path().c_str(),
+                                                      .tuning_set = path.c_str()});
+    return Made<ContextPtr>(sinter_context_create, &options);
   }
   static Result Prepare(const ContextPtr& in, const ChainPtr& of, int64_t m, PlanPtr* out,
                         const sinter_prepare_options* options = nullptr) {
@@ -46,36 +41,21 @@ class SlotOffer : public testing::Test {
   }
   SlotPtr Create(uint32_t flags = 0, const sinter_prepare_options* options = nullptr,
                  int64_t m = 20) {
-    sinter_slot* slot = nullptr;
-    Ok(sinter_slot_create, context.get(), chain.get(), m, options, flags, &slot);
-    return SlotPtr(slot);
+    return Made<SlotPtr>(sinter_slot_create, context.get(), chain.get(), m, options, flags);
   }
   static Result Offer(const SlotPtr& slot, const PlanPtr& plan) {
     return Try(sinter_slot_offer, slot.get(), plan.get());
   }
   static PlanPtr Acquire(const SlotPtr& slot) {
-    sinter_plan* plan = nullptr;
-    Ok(sinter_slot_acquire, slot.get(), &plan);
-    return PlanPtr(plan);
-  }
-  static Digest DigestOf(const PlanPtr& plan) {
-    Digest digest;
-    Ok(sinter_plan_get_digest, plan.get(), digest.data());
-    return digest;
+    return Made<PlanPtr>(sinter_slot_acquire, slot.get());
   }
   static void Await(const SlotPtr& slot) {
-    sinter_pending* build = nullptr;
-    Ok(sinter_slot_get_build, slot.get(), &build);
-    const PendingPtr owned(build);
+    const PendingPtr owned = Made<PendingPtr>(sinter_slot_get_build, slot.get());
     sinter_plan* plan = nullptr;
-    sinter_pending_get(build, -1, &plan, nullptr);
+    sinter_pending_get(owned.get(), -1, &plan, nullptr);
     sinter_plan_release(plan);
   }
-  uint64_t Upgrades() {
-    sinter_stats stats = SINTER_INIT(sinter_stats);
-    Ok(sinter_context_get_stats, context.get(), &stats);
-    return stats.slot_upgrades;
-  }
+  uint64_t Upgrades() { return StatsOf(context).slot_upgrades; }
 
   ScratchFolder folder;
   ContextPtr context = MakeTarget(folder.path().c_str());
@@ -139,8 +119,7 @@ TEST_F(SlotOffer, APlanForSomethingElseIsRefusedByName) {
 }
 
 TEST_F(SlotOffer, ABatchInvariantSlotTakesNoOtherPlan) {
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  options.flags = SINTER_PREPARE_BATCH_INVARIANT;
+  const auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_BATCH_INVARIANT});
   const SlotPtr slot = Create(0, &options);
   Await(slot);
   EXPECT_EQ(Offer(slot, Prepared(context)).message,
@@ -155,17 +134,15 @@ TEST_F(SlotOffer, ABatchInvariantSlotTakesNoOtherPlan) {
 
 TEST_F(SlotOffer, ABuildUnderWayComesFirstAndAFailedOneIsMadeGood) {
   std::atomic<bool> open{false};
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  options.flags = SINTER_PREPARE_MUST_HIT;
+  auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_MUST_HIT});
   options.progress = [](uintptr_t gate, const char*, double) {
     while (!*reinterpret_cast<std::atomic<bool>*>(gate)) std::this_thread::yield();
   };
   options.progress_user_data = reinterpret_cast<uintptr_t>(&open);
   const SlotPtr slot = Create(0, &options, 200);
   const PlanPtr better = Prepared(MakeTuned(), 200);
-  const Result early = Offer(slot, better);
-  EXPECT_EQ(early.status, SINTER_FAILED_PRECONDITION);
-  EXPECT_THAT(early.message, HasSubstr("the slot's build is under way"));
+  EXPECT_TRUE(
+      Fails(Offer(slot, better), SINTER_FAILED_PRECONDITION, "the slot's build is under way"));
   open = true;
   Await(slot);
   sinter_plan* none = nullptr;
@@ -176,8 +153,7 @@ TEST_F(SlotOffer, ABuildUnderWayComesFirstAndAFailedOneIsMadeGood) {
 }
 
 TEST_F(SlotOffer, APlanThatWaitsForTheSwitchComesBeforeTheFailureOfTheBuild) {
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  options.flags = SINTER_PREPARE_MUST_HIT;
+  const auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_MUST_HIT});
   const SlotPtr slot = Create(SINTER_SLOT_MANUAL, &options, 200);
   Await(slot);
   sinter_plan* none = nullptr;
@@ -185,8 +161,7 @@ TEST_F(SlotOffer, APlanThatWaitsForTheSwitchComesBeforeTheFailureOfTheBuild) {
   const PlanPtr better = Prepared(MakeTuned(), 200);
   EXPECT_EQ(Offer(slot, better).status, SINTER_OK);
   const Result waits = Try(sinter_slot_acquire, slot.get(), &none);
-  EXPECT_EQ(waits.status, SINTER_NOT_FOUND);
-  EXPECT_THAT(waits.message, HasSubstr("waits for sinter_slot_switch"));
+  EXPECT_TRUE(Fails(waits, SINTER_NOT_FOUND, "waits for sinter_slot_switch"));
   Ok(sinter_slot_switch, slot.get());
   EXPECT_EQ(DigestOf(Acquire(slot)), DigestOf(better));
 }

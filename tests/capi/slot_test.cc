@@ -56,11 +56,9 @@ class SlotAbi : public testing::Test {
   }
   // `most_us` < 0: without limit.
   Result Await(const SlotPtr& slot, int64_t most_us = -1) {
-    sinter_pending* build = nullptr;
-    Ok(sinter_slot_get_build, slot.get(), &build);
-    const PendingPtr owned(build);
+    const PendingPtr owned = Made<PendingPtr>(sinter_slot_get_build, slot.get());
     sinter_plan* plan = nullptr;
-    const Result result = Try(sinter_pending_get, build, most_us, &plan);
+    const Result result = Try(sinter_pending_get, owned.get(), most_us, &plan);
     sinter_plan_release(plan);
     return result;
   }
@@ -71,11 +69,7 @@ class SlotAbi : public testing::Test {
     EXPECT_EQ(ended.message, message);
   }
   Result Switch(const SlotPtr& slot) { return Try(sinter_slot_switch, slot.get()); }
-  sinter_stats Stats() {
-    sinter_stats stats = SINTER_INIT(sinter_stats);
-    Ok(sinter_context_get_stats, context.get(), &stats);
-    return stats;
-  }
+  sinter_stats Stats() { return StatsOf(context); }
 
   ContextPtr context = MakeTarget();
   ChainPtr chain = FromText(kSmall);
@@ -105,19 +99,14 @@ TEST_F(SlotAbi, AMissIsBuiltInTheBackgroundAndThenCurrent) {
 }
 
 TEST_F(SlotAbi, AHitIsCurrentAtOnceAndStartsNoBuild) {
-  sinter_plan* made = nullptr;
-  Ok(sinter_prepare, context.get(), chain.get(), 20, nullptr, &made);
-  const PlanPtr owned(made);
+  const PlanPtr owned = Made<PlanPtr>(sinter_prepare, context.get(), chain.get(), 20, nullptr);
   SlotPtr slot;
   PlanPtr plan;
   ASSERT_EQ(Create(&slot).status, SINTER_OK);
   EXPECT_EQ(sinter_slot_get_generation(slot.get()), 2u);
   ASSERT_EQ(Acquire(slot, &plan).status, SINTER_OK);
   EXPECT_EQ(Await(slot).status, SINTER_OK);
-  uint8_t first[32], second[32];
-  Ok(sinter_plan_get_digest, made, first);
-  Ok(sinter_plan_get_digest, plan.get(), second);
-  EXPECT_EQ(std::memcmp(first, second, 32), 0);
+  EXPECT_EQ(DigestOf(owned), DigestOf(plan));
   EXPECT_EQ(Stats().searched, 1u);
   EXPECT_EQ(Stats().slot_upgrades, 0u);
   EXPECT_EQ(Switch(slot).message, "the slot was created without SINTER_SLOT_MANUAL");
@@ -154,8 +143,7 @@ TEST_F(SlotAbi, WithManualAPlanWaitsForTheSwitch) {
     EXPECT_EQ(Await(slot).status, SINTER_OK);
     EXPECT_EQ(sinter_slot_get_generation(slot.get()), 2u);
     const Result waits = Acquire(slot, &plan);
-    EXPECT_EQ(waits.status, SINTER_NOT_FOUND);
-    EXPECT_THAT(waits.message, HasSubstr("waits for sinter_slot_switch"));
+    EXPECT_TRUE(Fails(waits, SINTER_NOT_FOUND, "waits for sinter_slot_switch"));
     const uint64_t upgrades = Stats().slot_upgrades;
     EXPECT_EQ(Switch(slot).status, SINTER_OK);
     EXPECT_EQ(Switch(slot).status, SINTER_OK);
@@ -165,8 +153,7 @@ TEST_F(SlotAbi, WithManualAPlanWaitsForTheSwitch) {
 }
 
 TEST_F(SlotAbi, AFailureIsKeptAndNotTriedAgain) {
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  options.flags = SINTER_PREPARE_MUST_HIT;
+  const auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_MUST_HIT});
   SlotPtr slot;
   PlanPtr plan;
   ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);
@@ -189,8 +176,7 @@ TEST_F(SlotAbi, BadArgumentsAreNamedAtOnce) {
   SlotPtr slot;
   EXPECT_THAT(Create(&slot, nullptr, 2).message, HasSubstr("slot.flags is 0x2"));
   EXPECT_EQ(Create(&slot, nullptr, 0, -5).message, "m is -5, must be >= 0");
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  options.flags = SINTER_PREPARE_NO_BUILD;
+  const auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_NO_BUILD});
   EXPECT_THAT(Create(&slot, &options).message, HasSubstr("a slot builds"));
   const ChainPtr open = EmptyChain();
   sinter_slot* none = nullptr;
@@ -220,8 +206,7 @@ TEST_F(SlotAbi, AReleaseEndsTheBuildUnlessAnotherHoldsIt) {
   context = MakeTarget();
   second.reset();  // cancels and waits
   context = MakeTarget();
-  sinter_stats stats = SINTER_INIT(sinter_stats);
-  Ok(sinter_context_get_stats, kept.get(), &stats);
+  const sinter_stats stats = StatsOf(kept);
   EXPECT_EQ(stats.slots_building, 0u);
   EXPECT_EQ(stats.slot_failures, 0u);
 }
@@ -463,11 +448,10 @@ TEST_F(SlotAbi, AFailureIsLoggedAndCountedAmongTheMetrics) {
     std::string* lines;
     std::mutex* mutex;
   } log{&lines, &mutex};
-  sinter_context_options made = SINTER_INIT(sinter_context_options);
-  made.target = "h200";
-  made.cache_dir = "";
-  made.must_hit = SINTER_SWITCH_ON;
-  made.log_user_data = reinterpret_cast<uintptr_t>(&log);
+  auto made = Sized(sinter_context_options{.target = "h200",
+                                           .cache_dir = "",
+                                           .must_hit = SINTER_SWITCH_ON,
+                                           .log_user_data = reinterpret_cast<uintptr_t>(&log)});
   made.log = [](uintptr_t user, sinter_log_level, const char* message) {
     auto* to = reinterpret_cast<Log*>(user);
     const std::lock_guard<std::mutex> lock(*to->mutex);

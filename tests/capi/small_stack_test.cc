@@ -24,14 +24,11 @@ void RunOnStackOf(size_t bytes, std::function<void()> work) {
 
 // A compiler is not looked for: it would take longer than all the rest, and needs its own stack.
 ContextPtr WithoutCompiler() {
-  sinter_context_options options = SINTER_INIT(sinter_context_options);
-  options.target = "h200";
-  options.cache_dir = "";
-  options.nvrtc_path = "/nonexistent";
-  options.log_level = SINTER_LOG_OFF;
-  sinter_context* context = nullptr;
-  Ok(sinter_context_create, &options, &context);
-  return ContextPtr(context);
+  const auto options = Sized(sinter_context_options{.log_level = SINTER_LOG_OFF,
+                                                    .target = "h200",
+                                                    .cache_dir = "",
+                                                    .nvrtc_path = "/nonexistent"});
+  return Made<ContextPtr>(sinter_context_create, &options);
 }
 
 sinter_value Unary(sinter_chain* chain, sinter_unary kind, sinter_value x) {

@@ -30,22 +30,16 @@ class StandInSlots : public testing::Test {
   }
 
   SlotPtr Create(uint32_t flags) {
-    sinter_slot* slot = nullptr;
-    Ok(sinter_slot_create, context_.get(), chain_.get(), 20, nullptr, flags, &slot);
-    return SlotPtr(slot);
+    return Made<SlotPtr>(sinter_slot_create, context_.get(), chain_.get(), 20, nullptr, flags);
   }
   bool StandsIn(const SlotPtr& slot) {
-    sinter_plan* plan = nullptr;
-    Ok(sinter_slot_acquire, slot.get(), &plan);
-    const PlanPtr owned(plan);
-    return plan->prepared->plan().IsStandIn();
+    const PlanPtr owned = Made<PlanPtr>(sinter_slot_acquire, slot.get());
+    return owned.get()->prepared->plan().IsStandIn();
   }
   sinter_status Await(const SlotPtr& slot) {
-    sinter_pending* build = nullptr;
-    Ok(sinter_slot_get_build, slot.get(), &build);
-    const PendingPtr owned(build);
+    const PendingPtr owned = Made<PendingPtr>(sinter_slot_get_build, slot.get());
     sinter_plan* plan = nullptr;
-    const Result result = Try(sinter_pending_get, build, -1, &plan);
+    const Result result = Try(sinter_pending_get, owned.get(), -1, &plan);
     sinter_plan_release(plan);
     return result.status;
   }

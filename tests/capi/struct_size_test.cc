@@ -38,9 +38,8 @@ TEST_F(StructSize, ASmallerStructLeavesTheTailAtItsDefaults) {
 
 TEST_F(StructSize, ALargerStructIsTakenWhenTheRestIsZero) {
   EXPECT_THAT(Add(sizeof(sinter_norm_options) + 40).message, HasSubstr("beta is value 99"));
-  const Result dirty = Add(sizeof(sinter_norm_options) + 40, sizeof(sinter_norm_options) + 39);
-  EXPECT_EQ(dirty.status, SINTER_INVALID_ARGUMENT);
-  EXPECT_THAT(dirty.message, HasSubstr("byte 63 is not zero"));
+  EXPECT_TRUE(Fails(Add(sizeof(sinter_norm_options) + 40, sizeof(sinter_norm_options) + 39),
+                    SINTER_INVALID_ARGUMENT, "byte 63 is not zero"));
 }
 
 TEST_F(StructSize, NonsenseSizesAreRefused) {
@@ -48,12 +47,11 @@ TEST_F(StructSize, NonsenseSizesAreRefused) {
     // Bytes() would allocate the size; only the field matters here.
     const ChainPtr chain = EmptyChain();
     const sinter_value x = Input(chain.get(), SINTER_DTYPE_F32, {4, 8});
-    sinter_norm_options options = SINTER_INIT(sinter_norm_options);
-    options.struct_size = size;
+    const sinter_norm_options options{.struct_size = size};
     sinter_value out = 0;
     const Result result = Try(sinter_chain_add_layernorm, chain.get(), x, &options, &out);
-    EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT) << size;
-    EXPECT_THAT(result.message, HasSubstr("struct_size is " + std::to_string(size)));
+    EXPECT_TRUE(Fails(result, SINTER_INVALID_ARGUMENT, "struct_size is " + std::to_string(size)))
+        << size;
     EXPECT_THAT(result.message, HasSubstr("SINTER_INIT"));
   }
 }
@@ -70,8 +68,7 @@ TEST(StructFlags, UnknownBitsAreRefusedEverywhere) {
   sinter_plan* plan = nullptr;
   constexpr uint32_t kBit = 1u << 30;
   const auto expect_refused = [](const char* name, const Result& result) {
-    EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT) << name;
-    EXPECT_THAT(result.message, HasSubstr(".flags is 0x40000000")) << name;
+    EXPECT_TRUE(Fails(result, SINTER_INVALID_ARGUMENT, ".flags is 0x40000000")) << name;
   };
 #define REFUSED(type, call)                                             \
   do {                                                                  \
@@ -110,12 +107,10 @@ TEST(StructFlags, UnknownBitsAreRefusedEverywhere) {
 TEST(StructFlags, ReservedFieldsMustBeZero) {
   const ChainPtr chain = EmptyChain();
   const sinter_value a = Input(chain.get(), SINTER_DTYPE_F32, {8, 8});
-  sinter_softmax_options options = SINTER_INIT(sinter_softmax_options);
-  options.reserved = 5;
+  const auto options = Sized(sinter_softmax_options{.reserved = 5});
   sinter_value out = 0;
-  const Result result = Try(sinter_chain_add_softmax, chain.get(), a, 0, &options, &out);
-  EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT);
-  EXPECT_THAT(result.message, HasSubstr("softmax.reserved is 5, must be 0"));
+  EXPECT_TRUE(Fails(Try(sinter_chain_add_softmax, chain.get(), a, 0, &options, &out),
+                    SINTER_INVALID_ARGUMENT, "softmax.reserved is 5, must be 0"));
 }
 
 TEST(ResultStructs, AnOldCallerGetsWhatItKnowsAndANewOneZeroes) {

@@ -26,18 +26,14 @@ class TunedSlot : public testing::Test {
   SlotPtr Create() {
     sinter_slot* slot = nullptr;
     Ok(sinter_slot_create, context_.get(), chain_.get(), 16, nullptr, 0, &slot);
-    sinter_pending* build = nullptr;
-    Ok(sinter_slot_get_build, slot, &build);
-    const PendingPtr owned(build);
+    const PendingPtr owned = Made<PendingPtr>(sinter_slot_get_build, slot);
     sinter_plan* plan = nullptr;
-    Ok(sinter_pending_get, build, -1, &plan);
+    Ok(sinter_pending_get, owned.get(), -1, &plan);
     sinter_plan_release(plan);
     return SlotPtr(slot);
   }
   static PlanPtr Acquire(const SlotPtr& slot) {
-    sinter_plan* plan = nullptr;
-    Ok(sinter_slot_acquire, slot.get(), &plan);
-    return PlanPtr(plan);
+    return Made<PlanPtr>(sinter_slot_acquire, slot.get());
   }
   static std::string DataflowOf(const PlanPtr& plan) {
     return std::string(NameOf(ProductOf(plan->prepared->plan().kernels[0].spec).schedule.dataflow));
@@ -48,9 +44,7 @@ class TunedSlot : public testing::Test {
     set->Add(*context_->engine->Tune(world_.chain, 16, {})->entry);
     world_.tuning = set;
     const ContextPtr tuned = ContextOn(world_);
-    sinter_plan* plan = nullptr;
-    Ok(sinter_prepare, tuned.get(), chain_.get(), 16, nullptr, &plan);
-    return PlanPtr(plan);
+    return Made<PlanPtr>(sinter_prepare, tuned.get(), chain_.get(), 16, nullptr);
   }
 
   FakeWorld world_;
@@ -106,10 +100,8 @@ TEST_F(TunedSlot, LetsAnOldPlanGoWhenTheNextComes) {
 TEST_F(TunedSlot, RefusesAPlanWhoseInputsAreInAnotherOrder) {
   const SlotPtr slot = Create();
   const ChainPtr turned(sinter::capi::NewFinishedChain(sinter::testing::TestChainInOtherOrder()));
-  sinter_plan* plan = nullptr;
-  Ok(sinter_prepare, context_.get(), turned.get(), 16, nullptr, &plan);
-  const PlanPtr owned(plan);
-  const Result refused = Try(sinter_slot_offer, slot.get(), plan);
+  const PlanPtr owned = Made<PlanPtr>(sinter_prepare, context_.get(), turned.get(), 16, nullptr);
+  const Result refused = Try(sinter_slot_offer, slot.get(), owned.get());
   EXPECT_EQ(refused.status, SINTER_INVALID_ARGUMENT);
   EXPECT_THAT(refused.message, testing::HasSubstr("order of inputs"));
 }
@@ -118,10 +110,8 @@ TEST_F(TunedSlot, RefusesAPlanOfAnotherDevice) {
   const SlotPtr slot = Create();
   FakeWorld without{.has_gpu = false};
   const ContextPtr other = ContextOn(without);
-  sinter_plan* plan = nullptr;
-  Ok(sinter_prepare, other.get(), chain_.get(), 16, nullptr, &plan);
-  const PlanPtr owned(plan);
-  const Result refused = Try(sinter_slot_offer, slot.get(), plan);
+  const PlanPtr owned = Made<PlanPtr>(sinter_prepare, other.get(), chain_.get(), 16, nullptr);
+  const Result refused = Try(sinter_slot_offer, slot.get(), owned.get());
   EXPECT_THAT(refused.message, testing::HasSubstr("the plan's device is none"));
 }
 

@@ -10,11 +10,7 @@ using testing::HasSubstr;
 using TuningSetPtr = std::unique_ptr<sinter_tuning_set, Releaser<sinter_tuning_set_release>>;
 using SetBytes = std::vector<uint8_t>;
 
-TuningSetPtr EmptySet() {
-  sinter_tuning_set* set = nullptr;
-  Ok(sinter_tuning_set_create, &set);
-  return TuningSetPtr(set);
-}
+TuningSetPtr EmptySet() { return Made<TuningSetPtr>(sinter_tuning_set_create); }
 
 SetBytes DigestOf(const sinter_tuning_set* set) {
   SetBytes digest(32);
@@ -42,11 +38,8 @@ class TuningSet : public testing::Test {
   }
   // With `tuning_set` as the option; null: the environment's.
   Result Create(const char* tuning_set, ContextPtr* out) {
-    sinter_context_options options = SINTER_INIT(sinter_context_options);
-    options.target = "h200";
-    options.cache_dir = "";
-    options.log_level = SINTER_LOG_OFF;
-    options.tuning_set = tuning_set;
+    const auto options = Sized(sinter_context_options{
+        .log_level = SINTER_LOG_OFF, .target = "h200", .cache_dir = "", .tuning_set = tuning_set});
     sinter_context* context = nullptr;
     const Result result = Try(sinter_context_create, &options, &context);
     out->reset(context);
@@ -169,7 +162,7 @@ TEST_F(TuningSet, APlanSaysItsSetAndItsDigestHoldsIt) {
     if (prepared.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(prepared.message);
     ASSERT_EQ(prepared.status, SINTER_OK) << prepared.message;
     const PlanPtr plan(raw);
-    Ok(sinter_plan_get_digest, raw, digests[with_set].data());
+    digests[with_set] = DigestOf(plan);
     std::string text(1 << 16, '\0');
     Ok(sinter_plan_explain, raw, text.size(), &text[0], nullptr);
     EXPECT_THAT(text, HasSubstr(with_set ? "\ntuning: " : "\ntuning: none\n"));
@@ -182,19 +175,15 @@ TEST_F(TuningSet, ThreadsMayShareASet) {
   // A set of two entries, a fuzz target's seed: the test runs in the root of the source tree.
   const std::string path = "tests/fuzz/tuning_set/corpus/two";
   const TuningSetPtr set = EmptySet();
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&, i] {
-      const std::string out = Path("out" + std::to_string(i));
-      for (int j = 0; j < 20; ++j) {
-        Ok(sinter_tuning_set_add_file, set.get(), path.c_str());
-        Ok(sinter_tuning_set_write, set.get(), out.c_str());
-        sinter_tuning_set_retain(set.get());
-        sinter_tuning_set_release(set.get());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(4, [&](int i) {
+    const std::string out = Path("out" + std::to_string(i));
+    for (int j = 0; j < 20; ++j) {
+      Ok(sinter_tuning_set_add_file, set.get(), path.c_str());
+      Ok(sinter_tuning_set_write, set.get(), out.c_str());
+      sinter_tuning_set_retain(set.get());
+      sinter_tuning_set_release(set.get());
+    }
+  });
   const auto text = [](const std::string& file) {
     std::ifstream in(file, std::ios::binary);
     return std::string{std::istreambuf_iterator<char>(in), {}};
