@@ -40,7 +40,7 @@ def _remainder(x: Any, y: Any) -> Value:
 
 def _floor_quotient(x: Any, y: Any) -> Value:
     """The floor of the exact quotient: x / y may have been rounded up to an integer."""
-    quotient = x / y
+    quotient: Value = x / y
     if not isinstance(y, Value) and y == 0:
         return quotient
     rest = fmod(x, y)
@@ -69,10 +69,14 @@ def _of_two(f: Callable[[Any, Any], Value]) -> Handler:
     return convert
 
 
-for _name, _f in {"sign": _sign, "trunc": _trunc}.items():
-    TABLE[f"aten.{_name}.default"] = Row(lambda c, node, f=_f: elementwise(c, node, f, node.args[:1], c.dtype(node)))
-for _name, _f in {"isinf": lambda x: equal(abs(x), math.inf), "signbit": lambda x: copysign(1.0, x) < 0.0}.items():
-    TABLE[f"aten.{_name}.default"] = Row(lambda c, node, f=_f: elementwise(c, node, f, node.args[:1], "f32"))
+def _of_one(f: Callable[[Value], Value], dtype: str = "") -> Handler:
+    """`dtype`: of the operand, by default the result's."""
+    return lambda c, node: elementwise(c, node, f, node.args[:1], dtype or c.dtype(node))
+
+
+TABLE["aten.sign.default"], TABLE["aten.trunc.default"] = Row(_of_one(_sign)), Row(_of_one(_trunc))
+TABLE["aten.isinf.default"] = Row(_of_one(lambda x: equal(abs(x), math.inf), "f32"))
+TABLE["aten.signbit.default"] = Row(_of_one(lambda x: copysign(1.0, x) < 0.0, "f32"))
 for _form in ("Tensor", "Scalar", "Scalar_Tensor"):
     TABLE[f"aten.remainder.{_form}"] = Row(_of_two(_remainder))
 for _form in ("Tensor", "Scalar"):

@@ -28,7 +28,13 @@ _VIEWS = ("broadcast", "reshape", "transpose", "slice", "cast")
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 #: torch's functions of ops that have other names there.
-_RENAMED = {"max": torch.maximum, "min": torch.minimum, "not": torch.logical_not, "and": torch.logical_and, "or": torch.logical_or}
+_RENAMED: Dict[str, Callable[..., torch.Tensor]] = {
+    "max": torch.maximum,
+    "min": torch.minimum,
+    "not": torch.logical_not,
+    "and": torch.logical_and,
+    "or": torch.logical_or,
+}
 
 
 def _named(ops: Iterable[str]) -> Dict[str, Callable[..., torch.Tensor]]:
