@@ -21,13 +21,13 @@ def main():
         slot = opened.slot(CHAIN, m=128)  # returns at once; the build is in the background
         while seen < 2 and time.monotonic() < end:
             generation = slot.generation
-            if generation > seen:  # between two steps: bind, and capture graphs anew
+            if generation > seen:  # between two steps: bind, and capture graphs again
                 seen, plan = generation, slot.plan()
                 print(f"step {steps}: generation {seen}, {plan.name}, {plan.kernel_count} kernels")
             else:
                 slot.plan()  # the plan so far, or None; the build's error, where it failed
             steps += 1
-            time.sleep(0.005)  # a step with what is there, or with the server's own kernels
+            time.sleep(0.005)  # a step with the plan at hand, or with the server's own kernels
         slot.close()
     return 0 if seen == 2 else 1
 

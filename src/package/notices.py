@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the copyright notices of what a build's programs hold beside Sinter's own code: what was linked into them, and headers whose
+"""Writes the copyright notices of code in a build's programs that is not Sinter's own: libraries linked into them, and headers whose
 code was compiled into them.
 
 Usage: notices.py BUILD OUTPUT. Equal builds give equal bytes.

@@ -24,7 +24,7 @@ def output(*command, folder=None):
 
 
 def programs(build):
-    """What is shipped."""
+    """The shipped parts."""
     with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as file:
         version = re.search(r"^CMAKE_PROJECT_VERSION:STATIC=(.*)$", file.read(), re.M)[1]
     return version, (f"lib/libsinter.so.{version}", "bin/sinter")
@@ -87,7 +87,7 @@ def notice(package):
 
 
 def licence(package, use):
-    """Of CycloneDX: the short names that Debian gives, and the notices themselves of what is in the programs."""
+    """Of CycloneDX: the short names that Debian gives, and the notices themselves of the parts in the programs."""
     text = notice(package)
     found = {"name": "; ".join(sorted(set(re.findall(r"^License: *(\S.*?) *$", text, re.M)))) or "as its text says"}
     if use != "shared":
