@@ -341,7 +341,7 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
        CallOf(sinter_chain_add_unary, c, SINTER_UNARY_EXP, INT32_MIN, &out)},
       {"op 3 (unary): a is SINTER_NO_VALUE",
        CallOf(sinter_chain_add_unary, c, SINTER_UNARY_EXP, 0, &out)},
-      {"op 3 (binary): kind is 10", CallOf(sinter_chain_add_binary, c, 10, a, a, &out)},
+      {"op 3 (binary): kind is 14", CallOf(sinter_chain_add_binary, c, 14, a, a, &out)},
       {"op 3 (binary): b is value -1",
        CallOf(sinter_chain_add_binary, c, SINTER_BINARY_ADD, a, -1, &out)},
       {"op 3 (compare): kind is 7", CallOf(sinter_chain_add_compare, c, 7, a, a, &out)},
