@@ -190,7 +190,7 @@ absl::StatusOr<Fd> OpenFolderOf(FileOps* ops, const std::string& path, std::stri
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   *name = slash == std::string::npos ? path : path.substr(slash + 1);
-  if (name->empty()) return Invalid(path, ": is no file");
+  if (name->empty()) return Invalid(path, ": names a folder, must name a file");
   Fd fd(ops, ops->OpenAt(AT_FDCWD, folder.c_str(), O_PATH | O_DIRECTORY, 0));
   if (!fd.valid()) return ErrnoStatus(errno, "open", folder);
   return fd;

@@ -50,7 +50,7 @@ absl::StatusOr<RemoteAddress> UnixAddress(absl::string_view rest) {
   RemoteAddress out;
   const size_t query = rest.find("?db=");
   if (query != absl::string_view::npos) {
-    if (!absl::SimpleAtoi(rest.substr(query + 4), &out.database)) return Bad("db is no number");
+    if (!absl::SimpleAtoi(rest.substr(query + 4), &out.database)) return Bad("db is not a number");
     rest = rest.substr(0, query);
   }
   out.path = std::string(rest);
@@ -100,7 +100,7 @@ absl::StatusOr<RemoteAddress> ParseRemoteAddress(absl::string_view url) {
   const size_t slash = url.find('/');
   if (slash != absl::string_view::npos && slash + 1 < url.size() &&
       !absl::SimpleAtoi(url.substr(slash + 1), &out.database)) {
-    return Bad("db is no number");
+    return Bad("db is not a number");
   }
   SINTER_RETURN_IF_ERROR(TakeHost(url.substr(0, slash), &out));
   return out;

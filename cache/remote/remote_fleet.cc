@@ -219,7 +219,7 @@ Lookup RemoteTier::Impl::JudgeMark(const std::string& name, absl::string_view va
   std::string why;
   const auto body = OpenValue(options_.secret, name, value);
   if (body.ok() && IsWithdrawal(*body, &why)) return Withdrawn(why);
-  return Refused(name, "it is no mark that this fleet made");
+  return Refused(name, "this fleet did not make the mark");
 }
 
 void RemoteTier::Impl::Tell(RecordKind kind, const Digest& digest, const Lookup& withdrawn) {

@@ -55,7 +55,7 @@ absl::Status LocalStore::ForEach(const RecordVisitor& visitor) {
     if (!absl::EndsWith(path, ".ldb")) return absl::OkStatus();
     return DigestOfPath(path, ".ldb", &digest)
                ? VisitRecord(*dir, kind, digest, path, options_.format, visitor)
-               : VisitUnsound(visitor, path, "its name is no record's");
+               : VisitUnsound(visitor, path, "its name is not a record's");
   }));
   return visitor.tombstone ? ForEachTombstone(*dir, visitor.tombstone) : absl::OkStatus();
 }

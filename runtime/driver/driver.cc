@@ -21,7 +21,7 @@ absl::Status NoDriver(absl::string_view why) {
 
 absl::StatusOr<void*> OpenLibrary(const std::string& path) {
   if (!path.empty()) {
-    if (IsNoRegularFile(path)) return NoDriver(absl::StrCat(path, " is no regular file"));
+    if (IsNoRegularFile(path)) return NoDriver(absl::StrCat(path, " is not a regular file"));
     if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     return NoDriver(dlerror());
   }

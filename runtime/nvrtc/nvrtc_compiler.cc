@@ -181,7 +181,7 @@ class NvrtcCompiler : public Compiler {
   static absl::Status ForkedError() {
     return Unavailable(
         "another thread was using NVRTC when this process was forked, and may hold its locks for "
-        "ever here: start the process anew (exec, or \"spawn\" of Python's multiprocessing), or "
+        "ever here: start a new process (exec, or \"spawn\" of Python's multiprocessing), or "
         "prepare before the fork; what is in the cache serves");
   }
 

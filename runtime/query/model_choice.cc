@@ -308,7 +308,7 @@ std::string MeasuredModelText(const DeviceModel& measured, const DeviceModel& ne
                               const std::string& device) {
   std::string text = absl::StrCat(
       "# ", device, ". [measured]: on this device, by sinter device --measure. [.. from ..]: not ",
-      "measured,\n# taken over from that model. [architecture]: documented, or told by the "
+      "measured,\n# taken over from that model. [architecture]: documented, or reported by the "
       "driver.\n");
   const std::map<std::string, std::string> known = LinesOf(nearest);
   const std::string lines = measured.ToText();

@@ -372,7 +372,7 @@ class Finder {
   }
   bool LiesApart(absl::string_view name, ValueId id) {
     return No(name, " ", Text(id), " has no strides as a matrix of each batch, or ones ",
-              "with M, which may be the first axis alone: copy it");
+              "with M, which only the first axis may have: copy it");
   }
   std::string Text(ValueId id) const { return absl::StrCat("(op ", id, ", ", NameOf(op(id)), ")"); }
 

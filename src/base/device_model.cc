@@ -190,7 +190,7 @@ absl::Status CheckProvenance(const Line& line, bool figure) {
   if (line.has_provenance == figure) return absl::OkStatus();
   return Invalid("device model: ", line.key, " = ", line.value.substr(0, 64),
                  figure ? " has no provenance, must end in [measured], [architecture] or [fitted]"
-                        : " has a provenance, which is for figures alone");
+                        : " has a provenance, which only figures may have");
 }
 
 template <typename T>

@@ -85,7 +85,7 @@ absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text) {
   absl::ConsumePrefix(&unit, " ");
   const uint64_t multiplier = Multiplier(unit);
   if (digits == 0 || multiplier == 0) {
-    return Invalid(Quoted(text), " is no size such as 500000000, 500MB or 2GiB");
+    return Invalid(Quoted(text), " is not a size such as 500000000, 500MB or 2GiB");
   }
   uint64_t number = 0;
   if (!absl::SimpleAtoi(text.substr(0, digits), &number) ||

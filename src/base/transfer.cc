@@ -125,7 +125,7 @@ PeriodicFile::PeriodicFile(absl::string_view variable, absl::string_view path,
   try {
     shared_->thread = std::thread([this] { Run(); });
   } catch (const std::system_error&) {
-    Warn(absl::StrCat(path_, " is written at the end alone: no thread"));
+    Warn(absl::StrCat(path_, " is only written at the end: no thread could be started"));
   }
 }
 

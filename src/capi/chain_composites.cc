@@ -418,7 +418,7 @@ sinter_status sinter_chain_add_scaled_grouped_gated_ffn(
              {std::tuple("alpha", given.alpha, 1), std::tuple("beta", given.beta, 0),
               std::tuple("limit", given.limit, 0)}) {
           add.Require(value == 0 || value == none, field, value, none,
-                      ": experts of 8 bits have act(gate) * up alone");
+                      ": experts of 8 bits compute only act(gate) * up");
         }
         const auto act = capi::ActivationOf(add, given.activation);
         const auto order = capi::OrderOf(add, given.flags);

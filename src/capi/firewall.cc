@@ -191,7 +191,7 @@ absl::Status ThrownBy(absl::string_view name) noexcept {
     } catch (const std::exception& thrown) {
       return Internal("the ", name, " callback threw: ", thrown.what());
     } catch (...) {
-      return Internal("the ", name, " callback threw what is no std::exception");
+      return Internal("the ", name, " callback threw an object that is not a std::exception");
     }
   } catch (...) {  // out of memory: only the code is returned
     return absl::Status(absl::StatusCode::kInternal, "");

@@ -228,7 +228,8 @@ void WriteBuilding(const EngineStats& s, MetricsText& out) {
 
 void WriteRunning(const EngineStats& s, MetricsText& out) {
   out.Counter("launches_total", "Launches; replays of captured graphs are not seen.", s.launches);
-  out.Counter("gpu_seconds_saved_total", "GPU time of the plain plans less that of what ran.",
+  out.Counter("gpu_seconds_saved_total",
+              "GPU time of the plain plans minus GPU time of the plans that ran.",
               s.gpu_time_saved_us / 1e6);
   out.Counter("kernels_loaded_total", "Kernels loaded on the GPU.", s.kernels_loaded);
   out.Gauge("modules_loaded", "Modules on the GPU now.", s.modules_loaded);

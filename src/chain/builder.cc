@@ -173,9 +173,9 @@ absl::StatusOr<ValueId> ChainBuilder::AddGrouped(ValueId a, ValueId w, ValueId g
   const char* const field = by_ends ? "ends" : "ids";
   SINTER_RETURN_IF_ERROR(CheckOperands(kKind, {{"a", a}, {"w", w}, {field, groups}}));
   if (OpOf(groups).constant) {
-    return Error(kKind,
-                 InvalidField(field, "a constant", "an input that is none, or a value of the chain",
-                              ": groups change with each launch"));
+    return Error(kKind, InvalidField(field, "a constant",
+                                     "an input that is not a constant, or a value of the chain",
+                                     ": groups change with each launch"));
   }
   Op op = MakeOp(OpKind::kGroupedMatmul, {a, w, groups});
   op.transpose_b = transpose_b;

@@ -200,7 +200,7 @@ absl::Status CheckReach(absl::string_view of, const Conv2d& conv, int axis, int6
   const std::string dilated =
       reach == extent ? "" : absl::StrCat(" (dilation ", conv.dilations[axis], ": ", reach, ")");
   return Invalid(kAxes[axis], " of ", of, " is ", extent, dilated, ", must be at most ", padded,
-                 ", that of x with its padding");
+                 ", the extent of x with its padding");
 }
 
 }  // namespace

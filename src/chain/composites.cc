@@ -189,7 +189,7 @@ absl::StatusOr<ValueId> AddSwiglu(ChainBuilder& b, ValueId gate, ValueId up) {
   Expander e(b, "swiglu");
   e.Check("gate", gate);
   const ValueId activated = Silu(e, e.Widen(gate));
-  return e.Finish(e.Mul(activated, e.WidenOperand("up", up, activated, "those of gate")));
+  return e.Finish(e.Mul(activated, e.WidenOperand("up", up, activated, "the dims of gate")));
 }
 
 absl::StatusOr<ValueId> AddSoftmax(ChainBuilder& b, ValueId x, int axis, double scale,
@@ -271,7 +271,7 @@ absl::StatusOr<ValueId> AddGruCell(ChainBuilder& b, ValueId xg, ValueId hg, Valu
   Expander e(b, "gru_cell");
   const int64_t size = CheckParts(e, "xg", xg, 3) / 3;
   CheckParts(e, "hg", hg, 3);
-  const ValueId x = e.Widen(xg), g = e.WidenOperand("hg", hg, x, "those of xg");
+  const ValueId x = e.Widen(xg), g = e.WidenOperand("hg", hg, x, "the dims of xg");
   const auto part = [&](ValueId v, int index) { return e.SliceLast(v, index * size, size); };
   const ValueId r = Sigmoid(e, e.Add(part(x, 0), part(g, 0)));
   const ValueId z = Sigmoid(e, e.Add(part(x, 1), part(g, 1)));

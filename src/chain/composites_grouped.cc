@@ -32,7 +32,7 @@ void CheckFfn(Expander& e, const GroupedFfnOperands& in, Layout layout) {
   if (e.Type(in.weights).dims != e.Type(in.ids).dims) {
     return e.Fail(absl::StrCat("weights is ", ToString(e.Type(in.weights)), ", must have the dims ",
                                ToString(absl::MakeConstSpan(e.Type(in.ids).dims)),
-                               ": those of ids"));
+                               ": the dims of ids"));
   }
   for (const auto& [field, w] : {std::pair("w1", in.w1), std::pair("w2", in.w2)}) {
     if (e.Type(w).dtype == e.Type(in.a).dtype) continue;
@@ -72,7 +72,7 @@ void CheckOptions(Expander& e, const GroupedFfnOptions& o) {
   }
   if (o.alpha != 1 && o.act != Activation::kSilu) {
     e.Fail(InvalidField("alpha", o.alpha, absl::StrCat("1 with the activation ", NameOf(o.act)),
-                        ": it is of silu alone"));
+                        ": only silu has it"));
   }
   if (o.alpha == 0)
     e.Fail(InvalidField("alpha", "0", "another number", ": gate * sigmoid(0) is gate / 2"));
@@ -170,7 +170,7 @@ absl::StatusOr<ValueId> AddScaledGroupedGatedFfn(ChainBuilder& b,
   if (!e.ok() || !e.CheckFloat("weights", in.weights)) return e.Finish(-1);
   if (e.Type(in.weights).dims != e.Type(in.ids).dims) {
     e.Fail(absl::StrCat("weights is ", ToString(e.Type(in.weights)), ", must have the dims ",
-                        ToString(absl::MakeConstSpan(e.Type(in.ids).dims)), ": those of ids"));
+                        ToString(absl::MakeConstSpan(e.Type(in.ids).dims)), ": the dims of ids"));
   }
   const int64_t n = e.Type(both).dims.back().value / 2;
   const ValueId gate = Columns(e, both, 0, n, order), up = Columns(e, both, 1, n, order);

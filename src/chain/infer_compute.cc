@@ -156,7 +156,7 @@ absl::StatusOr<Dim> GroupedColumns(const TensorType& a, const TensorType& w, boo
   }
   if (k.value % kGroupedAlignment != 0) {
     return InvalidField("k", k.value, absl::StrCat("a multiple of ", kGroupedAlignment),
-                        ": put zeros behind the columns of a and w");
+                        ": pad the columns of a and w with zeros");
   }
   return w.dims[transpose_b ? 1 : 2];
 }

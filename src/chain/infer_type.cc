@@ -270,7 +270,7 @@ absl::StatusOr<TensorType> InferConcat(absl::Span<const TensorType> operands, in
     if (operands[i].rank() == expected.rank()) expected.dims[axis] = operands[i].dims[axis];
     if (operands[i] != expected) {
       return Invalid("operand ", i, " is ", ToString(operands[i]), ", operand 0 is ",
-                     ToString(operands[0]), ": must be equal but for axis ", axis);
+                     ToString(operands[0]), ": must be equal except along axis ", axis);
     }
     if (operands[i].dims[axis].symbolic) {
       return InvalidField(absl::StrCat("axis ", axis, " of operand ", i), "M", "constant");
@@ -307,7 +307,8 @@ absl::StatusOr<TensorType> InferGather(const TensorType& x, const TensorType& id
     if (ids.rank() == x.rank()) expected.dims[axis] = ids.dims[axis];
     if (ids.dims != expected.dims) {
       return Invalid("dims of ids are ", ToString(absl::MakeConstSpan(ids.dims)), ", of x ",
-                     ToString(absl::MakeConstSpan(x.dims)), ": must be equal but for axis ", axis);
+                     ToString(absl::MakeConstSpan(x.dims)), ": must be equal except along axis ",
+                     axis);
     }
   }
   SINTER_RETURN_IF_ERROR(CheckType(result));
@@ -327,7 +328,7 @@ absl::StatusOr<TensorType> InferScatter(const TensorType& x, const TensorType& i
   if (rows.dims != dims) {
     return InvalidFields("dims of rows", ToString(absl::MakeConstSpan(rows.dims)),
                          ToString(absl::MakeConstSpan(dims)),
-                         ": those of ids, then x's behind its rows");
+                         ": the dims of ids, then x's after its rows");
   }
   return x;
 }

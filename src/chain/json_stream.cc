@@ -158,7 +158,7 @@ class Handler {
     if (array_) return Refuse(absl::StrCat(PrintableJson(key_), ": must be an array"));
     if (!Done(consumer_.Scalar(key_, value))) return false;
     return !value.is_structured() ||
-           Refuse(absl::StrCat(PrintableJson(key_), ": must be no object and no array"));
+           Refuse(absl::StrCat(PrintableJson(key_), ": must not be an object or an array"));
   }
 
   template <typename Value>

@@ -73,7 +73,7 @@ void PrintVerdict(const Json& report) {
               Count(report, "verified_kernels"));
   const std::pair<const char*, const char*> kinds[] = {
       {"unsound", "unsound: a miss until it is built again"},
-      {"other_format", "of another version of the library, which alone can judge it"},
+      {"other_format", "of another version of the library, which only that version can judge"},
       {"quarantined", "quarantined: found wrong once, and not served again"},
       {"temporary", "temporary: left by writers that were killed; a trim removes it"}};
   for (const auto& [key, meaning] : kinds) {

@@ -282,7 +282,7 @@ void AddOtherVerbs(CLI::App* app, Options* options, Verb* chosen) {
       ->excludes(model)
       ->excludes("--target");
   AddCacheVerbs(app, options, chosen);
-  CLI::App* doctor = AddVerb(app, "doctor", "say what stands in the way here, and the way out",
+  CLI::App* doctor = AddVerb(app, "doctor", "report what stands in the way here, and the remedy",
                              DoctorCommand, chosen);
   AddDevice(doctor, options);
   doctor

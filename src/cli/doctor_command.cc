@@ -281,7 +281,7 @@ Finding RecordsFinding(const Json& records) {
     finding.health = Health::kWarn;
     finding.way_out =
         "damaged records are made again when they are asked for: sinter cache verify "
-        "names them, and a failing disk may be behind them";
+        "names them, and a failing disk may be the cause";
   }
   return finding;
 }
@@ -290,7 +290,7 @@ void CheckCache(const Session& session, const Json& variables, Findings* finding
   const std::string folder = CacheFolder(session);
   if (folder.empty()) {
     findings->push_back(
-        {"cache", Health::kWarn, "none on disk: every start compiles anew",
+        {"cache", Health::kWarn, "none on disk: every start compiles again",
          "name a folder with SINTER_CACHE_DIR, or use a pack (sinter warm --pack)"});
     return;
   }

@@ -298,7 +298,7 @@ bool ReadNumber(const char* path, uint64_t* out) {
 
 CLI::Validator Integer(int64_t low, uint64_t high) {
   const std::string wanted =
-      "is no integer from " + std::to_string(low) + " to " + std::to_string(high);
+      "is not an integer from " + std::to_string(low) + " to " + std::to_string(high);
   return Checked(
       [=](std::string& text) {
         uint64_t value = 0;
@@ -312,7 +312,7 @@ CLI::Validator Integer(int64_t low, uint64_t high) {
 }
 
 CLI::Validator Number(double low, double high) {
-  const std::string wanted = "is no number from " + Plain(low) + " to " + Plain(high);
+  const std::string wanted = "is not a number from " + Plain(low) + " to " + Plain(high);
   return Checked(
       [=](std::string& text) {
         double value = 0;
@@ -327,7 +327,7 @@ CLI::Validator Bytes() {
       [](std::string& text) {
         const absl::StatusOr<uint64_t> bytes = ParseByteSize(text);
         if (!bytes.ok()) return std::string(bytes.status().message());
-        if (*bytes == 0) return "\"" + text + "\" is no size of at least 1 byte";
+        if (*bytes == 0) return "\"" + text + "\" is not a size of at least 1 byte";
         text = std::to_string(*bytes);
         return std::string();
       },
@@ -387,14 +387,15 @@ CLI::Validator OneOf(const std::vector<std::string>& words) {
   return Checked(
       [words](std::string& text) {
         const bool known = std::find(words.begin(), words.end(), text) != words.end();
-        return known ? std::string() : "\"" + text + "\" is none of " + Join(words, ", ");
+        return known ? std::string() : "\"" + text + "\" is not one of " + Join(words, ", ");
       },
       "{" + Join(words, ",") + "}");
 }
 
 CLI::Validator Path() {
   return Checked(
-      [](std::string& text) { return std::string(text.empty() ? "\"\" is no path" : ""); }, "PATH");
+      [](std::string& text) { return std::string(text.empty() ? "\"\" is not a path" : ""); },
+      "PATH");
 }
 
 int64_t MicrosecondsOf(double seconds) { return static_cast<int64_t>(std::ceil(seconds * 1e6)); }

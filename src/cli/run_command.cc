@@ -198,7 +198,7 @@ namespace {
 Outcome PrintSource(const PreparedPlan& plan, int kernel) {
   const auto count = static_cast<int>(plan.plan().kernels.size());
   if (kernel >= count) {
-    return Usage("--kernel: \"" + std::to_string(kernel) + "\" is no integer from 0 to " +
+    return Usage("--kernel: \"" + std::to_string(kernel) + "\" is not an integer from 0 to " +
                  std::to_string(count - 1) + ", the plan's last kernel");
   }
   for (int i = kernel < 0 ? 0 : kernel; i < (kernel < 0 ? count : kernel + 1); ++i) {

@@ -136,7 +136,7 @@ class Finder {
     int outputs = 0;
     for (const ChainOutput& out : chain_.outputs()) {
       if (out.value != end) continue;
-      if (++outputs > 1) return Invalid("it is given out more than once: give it out once");
+      if (++outputs > 1) return Invalid("it is an output more than once: make it one output");
       if (out.strides != ContiguousStrides(TypeOf(end).dims)) {
         return Invalid("its result has strides ", ToString(absl::MakeConstSpan(out.strides)),
                        ", kernels over ranks store rows without gaps: give it out so");

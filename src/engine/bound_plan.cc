@@ -323,17 +323,17 @@ absl::Status UpdatePlanNodes(const PlanNodes& nodes, GraphExecHandle exec, const
                              int64_t m) {
   if (nodes.plan != bound.plan) {
     return FailedPrecondition(
-        "the nodes run another plan than the binding's: build the graph anew");
+        "the nodes run another plan than the binding's: build the graph again");
   }
   if (nodes.group != bound.group) {
     return FailedPrecondition(
         "the nodes run over another group than the binding's, and their graph keeps only theirs: "
-        "bind the plan to that group, or build the graph anew");
+        "bind the plan to that group, or build the graph again");
   }
   const int64_t passes = PassesOf(bound, m);
   if (passes != nodes.passes) {
     return FailedPrecondition("m ", m, " takes ", passes, " passes, the nodes were added for ",
-                              nodes.passes, ": build the graph anew");
+                              nodes.passes, ": build the graph again");
   }
   size_t next = 0;
   const auto update = [&](const PlanLaunch& one) {

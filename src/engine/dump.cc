@@ -84,7 +84,7 @@ absl::Status JudgeFile(int fd, const std::string& path) {
   struct stat st;
   if (fstat(fd, &st) != 0) return DumpError(errno, "stat", path);
   if (S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_nlink == 1) return absl::OkStatus();
-  return absl::AlreadyExistsError(absl::StrCat(path, ": is no file of an earlier dump"));
+  return absl::AlreadyExistsError(absl::StrCat(path, ": is not a file of an earlier dump"));
 }
 
 bool IsPlainName(absl::string_view name) {
@@ -154,7 +154,7 @@ absl::StatusOr<DumpFolder> DumpFolder::Open(const std::string& path) {
 }
 
 absl::StatusOr<DumpFolder> DumpFolder::Sub(const std::string& name) const {
-  if (!IsPlainName(name)) return Invalid("\"", name, "\" is no name for a folder");
+  if (!IsPlainName(name)) return Invalid("\"", name, "\" is not a name for a folder");
   bool made = false;
   SINTER_ASSIGN_OR_RETURN(DumpFolder sub,
                           Step(fd_, name, absl::StrCat(path_, "/", name), /*last=*/true, &made));
@@ -165,7 +165,7 @@ absl::StatusOr<DumpFolder> DumpFolder::Sub(const std::string& name) const {
 }
 
 absl::Status DumpFolder::Write(absl::string_view name, absl::string_view text) const {
-  if (!IsPlainName(name)) return Invalid("\"", name, "\" is no name for a file");
+  if (!IsPlainName(name)) return Invalid("\"", name, "\" is not a name for a file");
   const std::string file(name), path = absl::StrCat(path_, "/", name);
   int fd = openat(fd_, file.c_str(), kOpenFile | O_CREAT | O_EXCL, 0600);
   if (fd >= 0) return WriteAndClose(fd, path, text);
@@ -175,7 +175,7 @@ absl::Status DumpFolder::Write(absl::string_view name, absl::string_view text) c
   }
   fd = openat(fd_, file.c_str(), kOpenFile);
   if (fd < 0 && (errno == ELOOP || errno == ENXIO)) {
-    return absl::AlreadyExistsError(absl::StrCat(path, ": is no file of an earlier dump"));
+    return absl::AlreadyExistsError(absl::StrCat(path, ": is not a file of an earlier dump"));
   }
   if (fd < 0) return DumpError(errno, "open", path);
   const absl::Status own = JudgeFile(fd, path);

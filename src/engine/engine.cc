@@ -424,7 +424,7 @@ absl::Status CheckUse(const PlanUse& wanted, const PlanUse& given) {
     return Differs("chain", Short(given.chain), Short(wanted.chain));
   }
   if (given.input_order != wanted.input_order) {
-    return Differs("order of inputs", "another chain's", "that of the slot's chain");
+    return Differs("order of inputs", "another chain's", "the order of the slot's chain");
   }
   if (given.bucket != wanted.bucket) {
     return Differs("bucket", absl::StrCat(given.bucket), absl::StrCat(wanted.bucket));

@@ -210,7 +210,7 @@ absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOpt
   if (const int ranks = request.chain().ranks(); ranks > 1) {
     return FailedPrecondition(
         "the chain is split over ", ranks,
-        " ranks, of which one alone cannot be measured: plans of such chains are "
+        " ranks, and a single rank cannot be measured: plans of such chains are "
         "chosen by prediction");
   }
   const EventClock clock;

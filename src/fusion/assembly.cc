@@ -87,7 +87,7 @@ class Assembly::Maker {
   absl::Status AddProducts(const KernelDecision& kernel) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
     if (run == nullptr || run->IsOwn()) {
-      return OpRefused(kernel.ops.values.front(), " is no result of a run of products");
+      return OpRefused(kernel.ops.values.front(), " is not a result of a run of products");
     }
     const Segment segment{kernel.ops.first, kernel.products};
     if (segment.end() > run->matched.size()) {
@@ -118,7 +118,7 @@ class Assembly::Maker {
   absl::Status AddOwn(const KernelDecision& kernel) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
     if (run == nullptr || run->own.family != kernel.family) {
-      return OpRefused(kernel.ops.values.front(), " is no result of a run of ",
+      return OpRefused(kernel.ops.values.front(), " is not a result of a run of ",
                        kernel.family->name(), " kernels");
     }
     SINTER_ASSIGN_OR_RETURN(const KernelSpec spec,
@@ -199,7 +199,7 @@ class Assembly::Maker {
     }
     if (EndOf(steps_.back().segments) == run.matched.size()) return absl::OkStatus();
     return FailedPrecondition("product ", EndOf(steps_.back().segments), " of the run of op ",
-                              run.end, " has no kernel behind the one before it");
+                              run.end, " has no kernel after the one before it");
   }
 
   // Notes that the next kernel computes `vertices`. FAILED_PRECONDITION where one is computed

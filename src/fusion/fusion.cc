@@ -118,7 +118,7 @@ class Replacer {
   absl::StatusOr<Kernels> OfOwn(const KernelDecision& kernel) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
     if (run == nullptr || run->own.family != kernel.family) {
-      return OpRefused(kernel.ops.values.front(), " is no run's result");
+      return OpRefused(kernel.ops.values.front(), " is not a run's result");
     }
     SearchOptions options = search_;
     options.top_k = kMostTriedOfAKernel;
@@ -144,7 +144,7 @@ class Replacer {
 
   absl::StatusOr<Kernels> OfProducts(const KernelDecision& kernel, bool behind) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
-    if (run == nullptr) return OpRefused(kernel.ops.values.front(), " is no run's result");
+    if (run == nullptr) return OpRefused(kernel.ops.values.front(), " is not a run's result");
     if (kernel.products == 1 || !Exhausted(kernel)) {
       absl::StatusOr<KernelDecision> next = NextOfProducts(*run, kernel, behind);
       if (next.ok()) return Kernels{*std::move(next)};

@@ -272,7 +272,7 @@ class GroupedFinder {
     int outputs = 0;
     for (const ChainOutput& out : chain_.outputs()) {
       if (out.value != end) continue;
-      if (++outputs > 1) return Invalid("it is given out more than once: give it out once");
+      if (++outputs > 1) return Invalid("it is an output more than once: make it one output");
       strides = out.strides;
       for (const OwnRun::Operand& operand : found->own.operands) {
         const Op& from = chain_.op(operand.value);

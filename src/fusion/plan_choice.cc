@@ -152,7 +152,7 @@ std::string SharedReason(const PlanFacts& other, const PlanFacts& chosen) {
 
 std::string TensorReason(const PlanFacts& other, const PlanFacts& chosen) {
   if (other.kernel.warpgroups == 1 && chosen.kernel.warpgroups > 1) {
-    return Instead("", "one warpgroup alone", absl::StrCat(chosen.kernel.warpgroups));
+    return Instead("", "a single warpgroup", absl::StrCat(chosen.kernel.warpgroups));
   }
   return Instead("", AmountText(other.kernel.flop, "FLOP") + " in a block",
                  AmountText(chosen.kernel.flop, "FLOP"));

@@ -119,8 +119,8 @@ class Rankings::Maker {
     const bool residual =
         std::any_of(products.begin(), products.end() - 1,
                     [](const MatrixProduct& p) { return p.epilogue.has_residual(); });
-    return absl::StrCat("products apart: each product behind the first is gated",
-                        residual ? ", or behind a residual" : "");
+    return absl::StrCat("products apart: each product after the first is gated",
+                        residual ? ", or follows a residual" : "");
   }
 
   std::vector<RankedSchedule> RankPair(int first) {

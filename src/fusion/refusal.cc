@@ -301,7 +301,7 @@ absl::Status CheckOnlyStitched(const Chain& chain, const DeviceModel& model) {
         NameWithInputs(chain, id), ": kernels of ",
         IsCollective(chain.op(id)) ? "sums over GPUs" : "products", " run only on ", ProductChips(),
         ", device model ", model.name, " is ", model.arch,
-        ": leave it to another library, and plan what is before and behind it");
+        ": leave it to another library, and plan the ops before and after it");
     return WithOp(WithField(status, "arch", model.arch, "sm_90a"), static_cast<int32_t>(id));
   }
   return absl::OkStatus();

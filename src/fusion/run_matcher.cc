@@ -226,7 +226,7 @@ absl::Status RunMatcher::CheckEnd(const MatchedSequence& matched, ValueId end) c
                                    [&](const ChainOutput& out) { return out.value == end; });
   if (given > 1) {
     return Invalid("op ", end, " (", NameOf(chain_.op(end)), ") is given out ", given,
-                   " times, kernels of products store it once: give out copies");
+                   " times, kernels of products store it once: make the other outputs copies");
   }
   for (const ChainOutput& out : chain_.outputs()) {
     if (out.value != end || out.alias_input < 0) continue;

@@ -267,7 +267,7 @@ class Copies {
     if (length % vector == 0) {
       if (!input) return w;
       *along_k = along;
-      return Copied(straight, "whose rows are no multiples of 16 bytes apart");
+      return Copied(straight, "whose rows are not a multiple of 16 bytes apart");
     }
     *along_k = !along;
     const ValueId turned = AddTurned(graph_, straight);

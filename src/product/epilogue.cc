@@ -156,7 +156,7 @@ absl::Status CheckEpilogue(const ProductEpilogue& e, DType rows, DType result, b
     return RefuseEpilogue("factor is ", NameOf(factor), ", must be f32 or ", NameOf(like));
   }
   if (e.norm.has_value() && e.factor().has_value()) {
-    return RefuseEpilogue("norm is there, beside a factor");
+    return RefuseEpilogue("norm and factor are both there");
   }
   SINTER_RETURN_IF_ERROR(CheckProgram(e.program, result, pair));
   if (e.quantize.has_value()) return CheckRule(*e.quantize, result);

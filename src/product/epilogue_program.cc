@@ -79,7 +79,7 @@ absl::Status CheckForm(const EpilogueProgram& program, DType stored, bool pair) 
   SINTER_RETURN_IF_ERROR(CheckStored(program, stored));
   if (program.form->gate == pair) return absl::OkStatus();
   return RefuseProgram(pair ? "reads no up, the product is a pair"
-                            : "reads up, the product is no pair");
+                            : "reads up, the product is not a pair");
 }
 
 absl::Status CheckBody(const Chain& body) {
@@ -114,7 +114,7 @@ absl::Status CheckResults(const EpilogueProgram& program, DType result) {
   const Chain& body = *program.body;
   for (const ChainOutput& out : body.outputs()) {
     if (body.op(out.value).kind == OpKind::kCast) continue;
-    return RefuseProgram("does not end in a cast to what is stored");
+    return RefuseProgram("does not end in a cast to the stored dtype");
   }
   if (program.aux_results() == 0 || !IsCode(result)) return absl::OkStatus();
   return RefuseProgram("has ", body.num_outputs(), " results, must have 1 of ", NameOf(result));

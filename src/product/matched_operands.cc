@@ -268,7 +268,7 @@ class Describer {
     if (!good || *ld < length) {
       return Invalid(
           StridesAre(name, strides),
-          dims.size() > 2 ? ", must be those of rows one behind the other, each" : ", must be [",
+          dims.size() > 2 ? ", must be those of rows one after the other, each" : ", must be [",
           dims.size() > 2 ? " at least " : "at least ", length, dims.size() > 2 ? " apart" : ",1]");
     }
     out_.contiguous = out_.contiguous && *ld == length;

@@ -248,7 +248,7 @@ absl::StatusOr<MatchedSequence> MatchWhole(const Chain& chain, int64_t bucket, b
     return absl::InvalidArgumentError("its rows are transposed");
   }
   if (sequence.back().HasGroups()) {
-    return absl::InvalidArgumentError("the result is codes whose scales are no output");
+    return absl::InvalidArgumentError("the result is codes whose scales are not an output");
   }
   for (int i = 0; i < sequence.size(); ++i) {
     SINTER_RETURN_IF_ERROR(CheckSequence(sequence.Part(i, 1)));

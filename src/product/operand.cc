@@ -31,7 +31,7 @@ absl::Status CheckAxis(const PixelWindow& w, int axis) {
   }
   SINTER_RETURN_IF_ERROR(CheckRange("filter reach", w.conv.Reach(axis, w.taps[axis]) - 1, 0,
                                     kMostOffset, " (offsets of im2col loads)"));
-  SINTER_RETURN_IF_ERROR(CheckRange("filter reach behind the padding", -w.UpperCorner(axis),
+  SINTER_RETURN_IF_ERROR(CheckRange("filter reach past the padding", -w.UpperCorner(axis),
                                     1 - kMostCorner, kMostCorner, " (corners of im2col maps)"));
   return CheckRange("result pixels", w.Pixels(axis), 1, kMostPixels, "");
 }

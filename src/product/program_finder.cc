@@ -130,7 +130,7 @@ class ProgramWalk {
     }
     const Op& op = graph_.op(id);
     const bool spread = op.kind == OpKind::kBroadcast && IsNumber(op.operands[0]);
-    if (!IsElementWise(op) && !spread) return Refuse(id, "is no element-wise op of a product");
+    if (!IsElementWise(op) && !spread) return Refuse(id, "is not an element-wise op of a product");
     for (const ValueId operand : op.operands) {
       SINTER_RETURN_IF_ERROR(Collect(operand, passed, seen, starts));
     }

@@ -246,7 +246,7 @@ absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, const Ti
   const int parts = PromotedParts(element, s, columns);
   if (!s.swapped && columns % (kColumnStep * parts) != 0) {
     return RefuseSchedule(absl::StrCat(of.name, ".block_n"), columns,
-                          "columns of a warpgroup are no two halves of whole column groups");
+                          "columns of a warpgroup are not two halves of whole column groups");
   }
   const int64_t sums = of.accumulators + of.accumulators / parts;
   const int64_t scales = !p[0].HasBlockScales() ? 0 : s.swapped ? s.block_m / 4 : 2;

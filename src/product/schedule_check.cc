@@ -47,7 +47,7 @@ absl::Status CheckWarpgroups(const Schedule& s) {
     return RefuseSchedule("warpgroups_n", s.warpgroups_n, "is not 1 or 2");
   }
   if (s.warpgroups_m > 1 && s.warpgroups_n > 1) {
-    return RefuseSchedule("warpgroups_n", s.warpgroups_n, "is not 1 beside several along M");
+    return RefuseSchedule("warpgroups_n", s.warpgroups_n, "is not 1 with several along M");
   }
   const int low = 64 * (s.warpgroups_m - 1) + 8, high = 64 * s.warpgroups_m;
   if (s.block_m < low || s.block_m > high || s.block_m % 8 != 0) {
@@ -199,7 +199,7 @@ absl::Status CheckPushedColumns(const ProductSequence& p, const Schedule& s) {
   if (s.pushes == 0) return refuse("is not 0, without pushes");
   if (s.first.split_k > 1) return refuse("is not 0, with K split");
   if (s.pushed_columns < 0 || s.pushed_columns % tile != 0 || s.pushed_columns >= p.back().n) {
-    return refuse(absl::StrCat("is no multiple of ", tile, " below ", p.back().n));
+    return refuse(absl::StrCat("is not a multiple of ", tile, " below ", p.back().n));
   }
   return absl::OkStatus();
 }

@@ -118,7 +118,7 @@ absl::Status CheckCodes(const ProductSequence& sequence, const MatrixProduct& p)
     return Invalid("n ", p.n, " is not a multiple of ", columns, ", of results in codes");
   }
   if (p.rows.scales.kind != ScaleKind::kNone && p.epilogue.factor().has_value()) {
-    return Invalid("factor is there, beside scales of the rows");
+    return Invalid("factor and scales of the rows are both there");
   }
   return absl::OkStatus();
 }
@@ -130,7 +130,7 @@ absl::Status CheckNorm(const ProductSequence& sequence, const MatrixProduct& p) 
     return Invalid("products: ", sequence.size(), " are not 1, of a norm of the rows");
   }
   if (p.weights.scales.kind != ScaleKind::kNone) {
-    return Invalid("norm is there, beside scales of the weights");
+    return Invalid("norm and scales of the weights are both there");
   }
   if (p.rows.source == Source::kWindow || ElementOf(p.rows.element).bytes != 2) {
     return Invalid("norm is there, the rows are ", NameOf(p.rows.element),
@@ -194,10 +194,11 @@ absl::Status CheckRowsOfWindow(const ProductSequence& sequence) {
   SINTER_RETURN_IF_ERROR(CheckWindow(window));
   if (window.grouped()) SINTER_RETURN_IF_ERROR(CheckConvGroups(sequence));
   if (sequence.front().k != window.Columns()) {
-    return Invalid("k ", sequence.front().k, " is not that of the window, ", window.Columns());
+    return Invalid("k ", sequence.front().k, " is not the extent of the window, ",
+                   window.Columns());
   }
   if (sequence.rows_per_m == window.RowsPerM()) return absl::OkStatus();
-  return Invalid("rows_per_m ", sequence.rows_per_m, " is not that of the window, ",
+  return Invalid("rows_per_m ", sequence.rows_per_m, " is not the extent of the window, ",
                  window.RowsPerM());
 }
 

@@ -80,7 +80,7 @@ absl::Status CheckOne(const MatrixProduct& p) {
   }
   if (p.epilogue.norm.has_value()) return Refuse("rows whose norm it would compute");
   if (p.weights.scales.kind != ScaleKind::kNone) return Refuse("weights with scales");
-  if (p.epilogue.program.written()) return Refuse("with a program behind the product");
+  if (p.epilogue.program.written()) return Refuse("with a program after the product");
   const DType bias = p.epilogue.bias().value_or(p.rows.element);
   if (bias != p.rows.element) {
     return Refuse(absl::StrCat("with a bias of ", NameOf(bias)));

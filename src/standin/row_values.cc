@@ -248,7 +248,7 @@ class Reader {
       return Read(operand, Unflattened(out_.domain, dims, Flattened(op.type.dims, at)));
     }
     if (at.flat && !(op.kind == OpKind::kBroadcast && dims.empty())) {
-      return Refuse(v, "it behind a reshape");
+      return Refuse(v, "it after a reshape");
     }
     RowPosition from;
     from.axes.resize(dims.size());

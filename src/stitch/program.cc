@@ -20,7 +20,7 @@ absl::Status CheckOps(const Chain& body) {
   for (size_t id = 0; id < body.ops().size(); ++id) {
     const Op& op = body.op(static_cast<ValueId>(id));
     if (op.kind == OpKind::kScaledMatmul) {
-      return RefuseOp(static_cast<ValueId>(id), op, "scaled products are no stitched ops");
+      return RefuseOp(static_cast<ValueId>(id), op, "scaled products are not stitched ops");
     }
     if (op.kind == OpKind::kGroupedMatmul) {
       return RefuseOp(static_cast<ValueId>(id), op, "grouped products have kernels of their own");
@@ -118,7 +118,8 @@ absl::Status CheckScatters(const Chain& body) {
     }
     if (op.kind != OpKind::kScatter) continue;
     if (stored.count(static_cast<ValueId>(id)) == 0) {
-      return RefuseOp(static_cast<ValueId>(id), op, "is no output of the kernel that writes it");
+      return RefuseOp(static_cast<ValueId>(id), op,
+                      "is not an output of the kernel that writes it");
     }
     SINTER_RETURN_IF_ERROR(CheckIds(body, static_cast<ValueId>(id)));
   }
@@ -132,7 +133,7 @@ absl::Status SetHanded(const Chain& body, const std::vector<ValueId>& handed,
       return Invalid("value ", id, " is handed over and not there");
     }
     if (!MayBeHanded(body, program, id)) {
-      return RefuseOp(id, body.op(id), "is no value that the threads of a unit hand over");
+      return RefuseOp(id, body.op(id), "is not a value that the threads of a unit hand over");
     }
   }
   program.handed = handed;

@@ -377,7 +377,7 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
        "bits",
        CallOf(sinter_chain_add_scaled_grouped_gated_ffn, c, codes, a, a, codes, codes, nullptr,
               &bad_bias, &out)},
-      {"op 3 (scaled_grouped_gated_ffn): limit is 7, must be 0: experts of 8 bits have",
+      {"op 3 (scaled_grouped_gated_ffn): limit is 7, must be 0: experts of 8 bits compute",
        CallOf(sinter_chain_add_scaled_grouped_gated_ffn, c, codes, a, a, codes, codes, nullptr,
               &limited, &out)},
       {"op 3 (grouped_gated_ffn): weights is value 99",

@@ -296,7 +296,7 @@ class Cli(unittest.TestCase):
         unfused = json.loads(self.sinter("run", "--target", "h200", "--choice", "unfused", "--json", "--no-reference",
                                          CHAIN).stdout)
         self.assertEqual(unfused["chosen"], "partly fused")  # a kernel for each product: the first takes the activation
-        self.fails('--kernel: "9" is no integer from 0 to 0', "plan", "--target", "h200", "--source", "--kernel", "9", CHAIN)
+        self.fails('--kernel: "9" is not an integer from 0 to 0', "plan", "--target", "h200", "--source", "--kernel", "9", CHAIN)
 
     def test_plan_shows_drawing_levels_losers_and_constants(self):
         lines = self.sinter("plan", "--target", "h200", CHAIN).stdout.splitlines()
@@ -592,27 +592,27 @@ class Cli(unittest.TestCase):
     def test_numbers_are_taken_whole_or_refused_with_their_bounds(self):
         for value in ("nan", "inf", "1e300", "-1", "5s"):
             for option, verb in (("--deadline", "plan"), ("--budget", "tune")):
-                self.fails('%s: "%s" is no number from 0 to 1000000000' % (option, value), verb, option + "=" + value, CHAIN)
-        self.fails('--margin: "nan" is no number from 0 to 10', "tune", "--margin", "nan", CHAIN)
+                self.fails('%s: "%s" is not a number from 0 to 1000000000' % (option, value), verb, option + "=" + value, CHAIN)
+        self.fails('--margin: "nan" is not a number from 0 to 10', "tune", "--margin", "nan", CHAIN)
         for value in ("-1", "18446744073709551616", "1.5", "0x10"):
-            self.fails('--seed: "%s" is no integer from 0 to 18446744073709551615' % value, "run", "--seed=" + value, CHAIN)
-        self.fails('--m: "2147483648" is no integer from 0 to 2147483647', "run", "-m", "2147483648", CHAIN)
-        self.fails('--top-k: "0" is no integer from 1', "tune", "--top-k", "0", CHAIN)
-        self.fails('--jobs: "257" is no integer from 1 to 256', "warm", "--jobs", "257", CHAIN)
-        self.fails('--max: "1x" is no size such as', "cache", "trim", "--max", "1x")
-        self.fails('--max: "0" is no size of at least 1 byte', "cache", "trim", "--max", "0")
+            self.fails('--seed: "%s" is not an integer from 0 to 18446744073709551615' % value, "run", "--seed=" + value, CHAIN)
+        self.fails('--m: "2147483648" is not an integer from 0 to 2147483647', "run", "-m", "2147483648", CHAIN)
+        self.fails('--top-k: "0" is not an integer from 1', "tune", "--top-k", "0", CHAIN)
+        self.fails('--jobs: "257" is not an integer from 1 to 256', "warm", "--jobs", "257", CHAIN)
+        self.fails('--max: "1x" is not a size such as', "cache", "trim", "--max", "1x")
+        self.fails('--max: "0" is not a size of at least 1 byte', "cache", "trim", "--max", "0")
         self.sinter("cache", "trim", "--max", "2GiB")
         self.fails("deadline passed", "plan", "--target", "h200", "--deadline", "1e-7", CHAIN, expect=FAILED)  # not none
-        self.fails('--kernel: "7" is no integer from 0 to ', "plan", "--target", "h200", "--source", "--kernel", "7", CHAIN)
+        self.fails('--kernel: "7" is not an integer from 0 to ', "plan", "--target", "h200", "--source", "--kernel", "7", CHAIN)
         first, last = (json.loads(self.sinter("run", "--target", "h200", "--json", "--seed", seed, CHAIN).stdout)
                        for seed in ("18446744073709551614", "18446744073709551615"))
         self.assertNotEqual(first["reference"]["output_rms"], last["reference"]["output_rms"])
 
     def test_words_and_paths_are_refused_with_what_is_allowed(self):
-        self.fails('--choice: "fast" is none of best, fused, unfused', "plan", "--choice", "fast", CHAIN)
+        self.fails('--choice: "fast" is not one of best, fused, unfused', "plan", "--choice", "fast", CHAIN)
         for option, verb in (("--out", "tune"), ("--base", "tune"), ("--svg", "plan"), ("--file", "run"), ("--use-pack", "run"),
                              ("--pack", "warm")):
-            self.fails('%s: "" is no path' % option, verb, option, "", CHAIN)
+            self.fails('%s: "" is not a path' % option, verb, option, "", CHAIN)
         self.fails('"--top-k=" has no value', "tune", "--top-k=", "3", CHAIN)
         self.fails('--cache-dir ""', "plan", "--cache-dir=", CHAIN)
 
@@ -679,7 +679,7 @@ class Cli(unittest.TestCase):
         slip = self.sinter("device", "--target", "h200", SINTER_CAHCE="1")
         self.assertEqual(slip.stderr, "sinter: environment: no variable is called SINTER_CAHCE; did you mean SINTER_CACHE?\n")
         self.assertEqual(self.sinter("device", "--target", "h200", SINTER_CAHCE="1", SINTER_LOG="off").stderr, "")
-        self.fails('SINTER_CACHE_MAX_BYTES="2Gb3" is no size such as', "device", "--target", "h200",
+        self.fails('SINTER_CACHE_MAX_BYTES="2Gb3" is not a size such as', "device", "--target", "h200",
                    SINTER_CACHE_MAX_BYTES="2Gb3")
 
     def test_control_characters_do_not_reach_the_terminal(self):

@@ -552,7 +552,8 @@ TEST_F(PrepareAbi, WhatAReadyCallbackThrowsIsAnError) {
   sinter_pending_release(held.pending);
   const std::lock_guard<std::mutex> lock(log.mutex);
   EXPECT_THAT(log.all, HasSubstr("the ready callback threw: boom"));
-  EXPECT_THAT(log.all, HasSubstr("the ready callback threw what is no std::exception"));
+  EXPECT_THAT(log.all,
+              HasSubstr("the ready callback threw an object that is not a std::exception"));
 }
 
 TEST_F(PrepareAbi, AFunctionOfCppThatThrowsIsAnErrorAndGivenBackOnce) {

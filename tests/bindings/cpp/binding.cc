@@ -473,7 +473,7 @@ void AddsToAGraph(const sinter::Plan& plan, const std::vector<sinter_device_ptr>
   EXPECT_REFUSED(binding.AddToGraph(graph, {}, 20, 2).status(), SINTER_INVALID_ARGUMENT, "0x2");
   EXPECT(Driver("cuGraphInstantiateWithFlags", &exec, graph, 0ull));
   EXPECT_OK(nodes.Update(exec, binding, 7));
-  EXPECT_REFUSED(nodes.Update(exec, binding, 0), SINTER_FAILED_PRECONDITION, "anew");
+  EXPECT_REFUSED(nodes.Update(exec, binding, 0), SINTER_FAILED_PRECONDITION, "again");
   EXPECT_REFUSED(nodes.Update(nullptr, binding, 7), SINTER_INVALID_ARGUMENT, "exec");
   binding = sinter::Binding();
   EXPECT(Driver("cuGraphLaunch", exec, stream));

@@ -81,7 +81,7 @@ def test_the_operator_passes_torchs_checks():
         (r"weights is torch.float32 \(7, 2\)", lambda x, ids, w, *g: (x, ids, w[:, :2], *g)),
         ("gate and up are not twice what down takes", lambda x, ids, w, w1, w2: (x, ids, w, w1[:, :40], w2)),
         ("not contiguous", lambda x, ids, w, w1, w2: (x, ids, w, w1, w2.transpose(1, 2).contiguous().transpose(1, 2))),
-        ("is no multiple of 8", lambda x, ids, w, w1, w2: (x, ids, w, w1, w2[:, :30].contiguous())),
+        ("is not a multiple of 8", lambda x, ids, w, w1, w2: (x, ids, w, w1, w2[:, :30].contiguous())),
         ("not both bfloat16", lambda x, ids, w, w1, w2: (x, ids, w, w1, w2.float())),
     ],
 )

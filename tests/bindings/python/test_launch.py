@@ -188,7 +188,7 @@ def test_nodes_of_a_graph(gpu, launchable, buffers):
     with gpu._driver._current():
         assert driver.cuGraphInstantiateWithFlags(ctypes.byref(instance), graph, ctypes.c_ulonglong(0)) == 0
     added.update(instance.value, binding, m=3)
-    with pytest.raises(sinter.Error, match="build the graph anew"):
+    with pytest.raises(sinter.Error, match="build the graph again"):
         added.update(instance.value, binding, m=0)
     with pytest.raises(sinter.Error, match="graph is null"):
         binding.add_to_graph(0)

@@ -133,7 +133,7 @@ TEST(Builder, NamesTheOperandOfACellThatDoesNotFit) {
   const ValueId wide = *b.Input({DType::kBF16, {kM, C(6)}});
   const ValueId state = *b.Input({DType::kBF16, {kM, C(4)}});
   EXPECT_EQ(std::string(AddGruCell(b, gates, wide, state).status().message()),
-            "op 3 (gru_cell): hg is bf16[M,6], must have the dims [M,12]: those of xg");
+            "op 3 (gru_cell): hg is bf16[M,6], must have the dims [M,12]: the dims of xg");
   EXPECT_EQ(std::string(AddGruCell(b, gates, gates, wide).status().message()),
             "op 3 (gru_cell): h is bf16[M,6], must have the dims [M,4]: a third of xg");
   EXPECT_TRUE(AddGruCell(b, gates, gates, state).ok());

@@ -71,7 +71,7 @@ TEST_F(GraphNodesTest, NoRowsAreANodeThatDoesNothing) {
   EXPECT_TRUE(plan->UpdateInGraph(added, kExec, *Bind(*plan), 0).ok());
   EXPECT_TRUE(Fails(plan->UpdateInGraph(added, kExec, *Bind(*plan), 4),
                     absl::StatusCode::kFailedPrecondition,
-                    "m 4 takes 1 passes, the nodes were added for 0: build the graph anew"));
+                    "m 4 takes 1 passes, the nodes were added for 0: build the graph again"));
 }
 
 TEST_F(GraphNodesTest, AnUpdateTakesNewBuffersAndRows) {
@@ -91,7 +91,7 @@ TEST_F(GraphNodesTest, AnotherPlanIsAnotherGraph) {
   const auto added = plan->AddToGraph(*Bind(*plan), kGraph, {}, 9).value();
   for (const auto& other : {larger, fused}) {
     EXPECT_TRUE(Fails(other->UpdateInGraph(added, kExec, *Bind(*other), 9),
-                      absl::StatusCode::kFailedPrecondition, "build the graph anew"));
+                      absl::StatusCode::kFailedPrecondition, "build the graph again"));
   }
   EXPECT_EQ(world.nodes.at(added.nodes[0]).m, 9);
   // An equal chain's plan is the same one.

@@ -419,7 +419,8 @@ TEST(RankPlans, AreNotTuned) {
   const Chain chain = SumWithResidual();
   const Rank rank(chain);
   const absl::Status tuned = rank.engine->Tune(chain, 16, {}).status();
-  EXPECT_TRUE(Fails(tuned, absl::StatusCode::kFailedPrecondition, "one alone cannot be measured"));
+  EXPECT_TRUE(
+      Fails(tuned, absl::StatusCode::kFailedPrecondition, "a single rank cannot be measured"));
 }
 
 TEST(RankPlans, RecordsAreFoundAgain) {

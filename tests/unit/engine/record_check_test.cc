@@ -270,7 +270,7 @@ TEST(TunedRecordCheck, ATuningSetThatLiesIsPassedOver) {
     std::function<void(Decisions&)> change;
   };
   const Case cases[] = {
-      {"is no result of a run", [](Decisions& d) { d.kernels[0].ops.values = {1}; }},
+      {"is not a result of a run", [](Decisions& d) { d.kernels[0].ops.values = {1}; }},
       {"product 3 of a run of 2", [](Decisions& d) { d.kernels[0].ops.first = 2; }},
       {"shared memory", [](Decisions& d) { d.kernels[0].schedule.stages = 32; }},
   };

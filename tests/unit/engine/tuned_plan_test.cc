@@ -251,7 +251,7 @@ TEST(TunedPlanTest, WhatThisLibraryCannotRunIsRefusedWithTheReason) {
   EXPECT_THAT(with_plan([](Decisions& d) { d.kernels[0].schedule.stages = 60; }),
               HasSubstr("entry not used: "));
   EXPECT_THAT(with_plan([](Decisions& d) { d.kernels[0].ops.values = {0}; }),
-              HasSubstr("is no result of a run"));
+              HasSubstr("is not a result of a run"));
   EXPECT_THAT(with_plan([](Decisions& d) { d.kernels[0].products = 1; }),
               HasSubstr("entry not used: "));
   EXPECT_THAT(with_plan([](Decisions& d) { d.kernels.push_back(d.kernels[0]); }),

@@ -127,7 +127,7 @@ TEST_F(OwnRuns, AreRefusedWhereTheirDecisionsDoNotFit) {
   EXPECT_THAT(WhyNot(damaged), HasSubstr("grid 1000 is above the chip's"));
   damaged = whole;
   damaged.kernels[1].ops.values = whole.kernels[0].ops.values;
-  EXPECT_THAT(WhyNot(damaged), HasSubstr("is no result of a run of sum kernels"));
+  EXPECT_THAT(WhyNot(damaged), HasSubstr("is not a result of a run of sum kernels"));
   EXPECT_THAT(WhyNot(whole, {.allow_cooperative = false}), HasSubstr("it waits across blocks"));
 }
 

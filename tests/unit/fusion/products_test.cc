@@ -207,7 +207,7 @@ TEST(PlanProducts, GatedSecondProductsAreNoPairs) {
   EXPECT_EQ(unpaired.chosen.kernels.size(), 3u);
   EXPECT_EQ(ProductOf(unpaired.chosen.kernels[2].spec).sequence[0].epilogue.activation(),
             Activation::kRelu);
-  EXPECT_EQ(unpaired.chosen.note, "products apart: each product behind the first is gated");
+  EXPECT_EQ(unpaired.chosen.note, "products apart: each product after the first is gated");
 }
 
 // Products of 512 columns; each one's result and its rows' sum is the next one's rows where
@@ -256,7 +256,7 @@ TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
   EXPECT_TRUE(paired);
   const auto none = Got(PlanChain(WithResiduals({true, true}), 128, H200(), {}));
   EXPECT_EQ(none.chosen.note,
-            "products apart: each product behind the first is gated, or behind a residual");
+            "products apart: each product after the first is gated, or follows a residual");
 }
 
 // Both are in one kernel, with the activation of each.

@@ -71,7 +71,7 @@ TEST(Refusal, OnAChipWithStitchedKernelsAloneNamesTheOpAndTheChipsThatHaveIt) {
               AllOf(HasSubstr(kPrefix),
                     HasSubstr("(matmul of 'x' and 'w'): kernels of products run only on Hopper "
                               "(sm_90a: H100, H200, GH200), device model a100 is sm_80: leave it "
-                              "to another library, and plan what is before and behind it")));
+                              "to another library, and plan the ops before and after it")));
   for (const char* chain : {"x: bf16[M,64]; out e4m3(x)", "x: bf16[M,64]; out bf16(exp(x))"}) {
     EXPECT_TRUE(PlanChain(ReadChain(chain), kRows, *BuiltinModel("a100"), {}).ok()) << chain;
   }

@@ -87,10 +87,9 @@ TEST(MatchProducts, PixelsHaveOneStride) {
   EXPECT_EQ(apart.rows_stride, 24);
   EXPECT_FALSE(apart.contiguous);
   for (const char* strides : {"1000,120,24,1", "700,100,16,1", "280,40,8,1", "560,80,16,0"}) {
-    EXPECT_EQ(
-        match(strides).status().message(),
-        absl::StrCat("strides of a are [", strides,
-                     "], must be those of rows one behind the other, each at least 16 apart"));
+    EXPECT_EQ(match(strides).status().message(),
+              absl::StrCat("strides of a are [", strides,
+                           "], must be those of rows one after the other, each at least 16 apart"));
   }
 }
 
@@ -245,7 +244,7 @@ TEST(MatchProducts, WindowsThatNoLoadTakesAreRefusedByName) {
       {"conv b=M ic=64 h=900 w=7 oc=8 k=3,1 dilation=150,1 pad=0",
        "filter reach 300 is not in [0, 255] (offsets of im2col loads)"},
       {"conv b=M ic=64 h=900 w=7 oc=8 k=3,1 dilation=70,1 pad=0",
-       "filter reach behind the padding 140 is not in [-127, 128] (corners of im2col maps)"},
+       "filter reach past the padding 140 is not in [-127, 128] (corners of im2col maps)"},
       {"conv b=M ic=64 h=40 w=40 oc=8 k=3 stride=9",
        "stride 9 is not in [1, 8] (element strides of tensor maps)"},
       {"conv b=M ic=36 h=9 w=7 oc=72 k=3 groups=3",

@@ -208,7 +208,7 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
       {[](ProductSequence& s) { s[1].rows.layout = Layout::kIO; },
        "product 2: layout of rows is io, must be oi"},
       {[](ProductSequence& s) { s[0].pair = false; },
-       "product 1: program reads up, the product is no pair"},
+       "product 1: program reads up, the product is not a pair"},
       {[](ProductSequence& s) { s[0].epilogue.program = {}; },
        "product 1: program is missing, the product is a pair"},
       {[](ProductSequence& s) {
@@ -307,9 +307,9 @@ TEST(Sequence, NormsOfRowsAreOfOneProductInAKernel) {
   refused([](ProductSequence& p) { SetNorm(&p, 0, INFINITY); },
           "norm has eps inf, must be finite and not below 0");
   refused([](ProductSequence& p) { SetFactor(&p, 0, RowFactor::kF32); },
-          "norm is there, beside a factor");
+          "norm and factor are both there");
   refused([](ProductSequence& p) { SetColumnScale(&p, 0, DType::kF32); },
-          "norm is there, beside scales of the weights");
+          "norm and scales of the weights are both there");
   refused([](ProductSequence& p) { SetElement(&p, DType::kE4M3), p[0].result = DType::kBF16; },
           "norm is there, the rows are e4m3, must be a matrix of bf16 or f16");
 }
@@ -438,7 +438,7 @@ TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
       {[](ProductSequence& s) { SetColumnScale(&s, 0, DType::kE4M3); },
        "scales of weights are vector of e4m3, must be none, tensor, vector or block 128x128"},
       {[](ProductSequence& s) { SetFactor(&s, 0, RowFactor::kF32); },
-       "factor is there, beside scales of the rows"},
+       "factor and scales of the rows are both there"},
       {[](ProductSequence& s) { ChangeForm(&s[0], [](FormSpec& f) { f.bias = DType::kS32; }); },
        "program reads a vector or a number of s32, must be f32, f16 or bf16"},
       {[](ProductSequence& s) {

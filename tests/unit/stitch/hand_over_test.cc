@@ -87,8 +87,8 @@ TEST(HandOver, IsRefusedWhereItMakesNoSense) {
   const auto refused = [&](ValueId by, std::vector<ValueId> handed) {
     return std::string(MakeStitchProgram(chain, by, handed).status().message());
   };
-  EXPECT_NE(refused(owner, {owner}).find("is no value that the threads"), std::string::npos);
-  EXPECT_NE(refused(-1, {y}).find("is no value that the threads"), std::string::npos);
+  EXPECT_NE(refused(owner, {owner}).find("is not a value that the threads"), std::string::npos);
+  EXPECT_NE(refused(-1, {y}).find("is not a value that the threads"), std::string::npos);
   EXPECT_NE(refused(owner, {FirstOf(chain, OpKind::kConcat)}).find("at no other element"),
             std::string::npos);
   EXPECT_NE(refused(owner, {1000}).find("is handed over and not there"), std::string::npos);

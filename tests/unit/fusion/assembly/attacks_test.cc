@@ -68,7 +68,7 @@ TEST(AssemblyAttacks, KernelsInAnotherOrderTwiceOrNotAtAll) {
   EXPECT_THAT(WhyNot(chain, sound, [](Decisions& d) { std::swap(d.kernels[0], d.kernels[1]); }),
               HasSubstr("product 1 of a run is not the next one"));
   EXPECT_THAT(WhyNot(chain, sound, [](Decisions& d) { d.kernels.pop_back(); }),
-              HasSubstr("has no kernel behind the one before it"));
+              HasSubstr("has no kernel after the one before it"));
   EXPECT_THAT(WhyNot(chain, sound, [](Decisions& d) { d.kernels.push_back(d.kernels[1]); }),
               HasSubstr("is not the next one"));
   EXPECT_THAT(WhyNot(chain, sound, [](Decisions& d) { d.kernels.clear(); }),
@@ -105,7 +105,7 @@ TEST(AssemblyAttacks, OpsThatAreNoKernels) {
              [&](Decisions& d) { d.kernels[stitched].ops.values = d.kernels[0].ops.values; }),
       HasSubstr("is of a run of products"));
   EXPECT_THAT(WhyNot(mixed, sound, [](Decisions& d) { d.kernels[0].ops.values = {0}; }),
-              HasSubstr("op 0 is no result of a run of products"));
+              HasSubstr("op 0 is not a result of a run of products"));
   EXPECT_THAT(WhyNot(mixed, sound, [](Decisions& d) { d.kernels[0].ops.first = 1; }),
               HasSubstr("product 1 of a run of 1"));
 }

@@ -76,7 +76,7 @@ TEST(StitchPlans, OfAProductThatIsGivenOutTwiceStoreBoth) {
     const absl::StatusOr<FusionResult> result = PlanChain(chain, 16, H200(), {});
     ASSERT_EQ(result.ok(), rounds) << result.status();
     if (!rounds) {
-      EXPECT_TRUE(Says(result, "give out copies"));
+      EXPECT_TRUE(Says(result, "make the other outputs copies"));
       continue;
     }
     for (const Plan& plan : EveryPlan(*result)) {

@@ -88,7 +88,7 @@ def reason_against_pair(what: str, gate_up: torch.Tensor, down: torch.Tensor, ax
     if gate_up.dtype != down.dtype or gate_up.dtype not in _DTYPES:
         return f"{what} are {gate_up.dtype} and {down.dtype}, not both bfloat16 or float16"
     if n % 8 or k % 8 or l % 8:
-        return f"an extent of {what}, {2 * n} x {k} and {l} x {n}, is no multiple of 8"
+        return f"an extent of {what}, {2 * n} x {k} and {l} x {n}, is not a multiple of 8"
     if not (gate_up.is_contiguous() and down.is_contiguous()):
         return f"{what} are not contiguous"
     return ""
