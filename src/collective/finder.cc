@@ -69,7 +69,7 @@ class Finder {
     }
     const int m = SymbolicAxis(dims);
     if (m > op.axis && before > 1) {
-      return Invalid("axis ", m, " of its operand is M, behind axis ", op.axis,
+      return Invalid("axis ", m, " of its operand is M, after axis ", op.axis,
                      ", of which ranks have parts: transpose M to axis 0");
     }
     if (m > 0 && m < op.axis && dims[0] != Dim::Constant(1)) {

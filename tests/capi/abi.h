@@ -41,12 +41,6 @@ struct Result {
   std::string field, value, bound;  // "" for NULL
 };
 
-// The number of the op that the message names first; -1: none.
-inline int32_t OpInMessage(const std::string& message) {
-  const auto found = sinter::Matches(message, "\\bop ([0-9]{1,7})\\b");
-  return found.empty() ? -1 : std::stoi(found[0][1]);
-}
-
 // Reads the fields; that they are what the message says is checked for every error of every test.
 inline void ReadFields(const sinter_error* error, Result* result) {
   const auto text = [&](const char* field) {
@@ -58,7 +52,7 @@ inline void ReadFields(const sinter_error* error, Result* result) {
   result->field = text(sinter_error_get_field(error));
   result->value = text(sinter_error_get_value(error));
   result->bound = text(sinter_error_get_bound(error));
-  EXPECT_EQ(result->op, OpInMessage(result->message)) << result->message;
+  EXPECT_EQ(result->op, sinter::OpInMessage(result->message)) << result->message;
 }
 
 // What a call returned; its error object is read and released.

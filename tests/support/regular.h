@@ -40,6 +40,12 @@ inline Match WholeMatch(const std::string& text, const std::string& pattern) {
   return matches.empty() ? Match() : Match(matches[0].begin() + 1, matches[0].end());
 }
 
+// The number of the op that a message names first; -1: none.
+inline int OpInMessage(const std::string& message) {
+  const std::vector<Match> found = Matches(message, "\\bop ([0-9]{1,7})\\b");
+  return found.empty() ? -1 : std::stoi(found[0][1]);
+}
+
 }  // namespace sinter
 
 #endif  // SINTER_TESTS_SUPPORT_REGULAR_H_

@@ -466,7 +466,7 @@ TEST(CollectivePlans, RefusalsSayTheWayOut) {
               HasSubstr("'x' has strides [32,1], kernels over ranks read rows without gaps: "
                         "copy it"));
   EXPECT_TRUE(Says(PlansOf(ReadChain("x: bf16[3,4,M,16]; out all_gather(x, 1, 2)")),
-                   "axis 2 of its operand is M, behind axis 1, of which ranks have parts: "
+                   "axis 2 of its operand is M, after axis 1, of which ranks have parts: "
                    "transpose M to axis 0"));
 }
 

@@ -17,12 +17,6 @@ constexpr int64_t kRows = 64;
 
 Dim Extent(int64_t value) { return value < 0 ? Dim::M() : Dim::Constant(value); }
 
-// The number of the op that a message names first; -1: none.
-int OpIn(const std::string& message) {
-  const std::vector<Match> found = Matches(message, "\\bop ([0-9]{1,7})\\b");
-  return found.empty() ? -1 : std::stoi(found[0][1]);
-}
-
 constexpr char kPrefix[] = "no kernel family takes this chain: ";
 
 std::string RefusalOf(const std::string& text) {
@@ -30,7 +24,7 @@ std::string RefusalOf(const std::string& text) {
   EXPECT_FALSE(planned.ok());
   if (planned.ok()) return "";
   EXPECT_EQ(StatusNumber(planned.status()), static_cast<int32_t>(ErrorCode::kNoLegalPlan));
-  EXPECT_EQ(OpOf(planned.status()), OpIn(std::string(planned.status().message())));
+  EXPECT_EQ(OpOf(planned.status()), OpInMessage(std::string(planned.status().message())));
   return std::string(planned.status().message());
 }
 
@@ -64,7 +58,7 @@ TEST(Refusal, OnAChipWithStitchedKernelsAloneNamesTheOpAndTheChipsThatHaveIt) {
     const absl::Status status =
         PlanChain(ReadChain(chain), kRows, *BuiltinModel(model), {}).status();
     EXPECT_EQ(StatusNumber(status), static_cast<int32_t>(ErrorCode::kNoLegalPlan)) << chain;
-    EXPECT_EQ(OpOf(status), OpIn(std::string(status.message()))) << chain;
+    EXPECT_EQ(OpOf(status), OpInMessage(std::string(status.message()))) << chain;
     return std::string(status.message());
   };
   EXPECT_THAT(why("x: bf16[M,64]; w: bf16[128,64]; out bf16(x @ w.T)", "a100"),
@@ -228,7 +222,7 @@ TEST(Refusal, HasPrefixNamesAndWayOutWhateverIsRefused) {
     if (result.ok()) continue;
     const absl::Status told = form->InCallersNumbers(result.status());
     const std::string message(told.message());
-    EXPECT_EQ(OpOf(told), OpIn(message)) << message;
+    EXPECT_EQ(OpOf(told), OpInMessage(message)) << message;
     EXPECT_EQ(FlawOf(message), "") << seed << ": " << message << "\n" << chain->ToString();
   }
   EXPECT_GT(planned, 50);
