@@ -494,6 +494,7 @@ class Finder {
     AttentionProblem& p = problem_;
     if (p.rows == 1) p.q.row = p.head, p.out.row = p.value_head;  // no stride matters
     if (p.keys == 1) p.k.row = p.head, p.v.row = p.value_head;
+    p.JoinSharedKeys();
     const absl::Status fits = p.Check();
     if (!fits.ok()) {
       const absl::string_view why = absl::StripPrefix(fits.message(), "attention: ");

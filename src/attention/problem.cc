@@ -33,6 +33,26 @@ void ProblemFields(Codec& codec, Problem& p) {
         Bits(p.causal, p.zero_unseen, p.zero_overflowed), p.q, p.k, p.v, p.out, p.steps);
 }
 
+// Makes the first `group` batches of a matrix of one row its rows. False where they do not lie at
+// one stride.
+bool JoinBatches(int64_t group, int64_t batches, bool of_m, BatchedMatrix* matrix) {
+  std::vector<BatchDigit> left;
+  matrix->row = 0;
+  for (const BatchDigit& digit : matrix->digits) {
+    if (digit.inner >= group) {
+      if (digit.inner % group != 0) return false;
+      left.push_back({digit.inner / group, digit.extent, digit.stride});
+      continue;
+    }
+    const bool of_m_alone = digit.extent == 0;
+    if (digit.inner != 1 || of_m_alone || digit.extent % group != 0) return false;
+    matrix->row = digit.stride;
+    if (digit.extent > group) left.push_back({1, digit.extent / group, digit.stride * group});
+  }
+  matrix->digits = std::move(left);
+  return true;
+}
+
 class Checker {
  public:
   explicit Checker(const AttentionProblem& problem) : p_(problem) {}
@@ -150,6 +170,28 @@ bool AttentionProblem::IsPlain() const {
   if (steps.empty()) return true;
   return steps.size() == 1 && steps[0].kind == ScoreStep::kScale && steps[0].number > 0 &&
          std::isfinite(steps[0].number);
+}
+
+void AttentionProblem::JoinSharedKeys() {
+  if (rows != 1 || causal) return;
+  int64_t group = batches;
+  for (const BatchedMatrix* keyed : {&k, &v}) {
+    if (!keyed->digits.empty()) group = std::min(group, keyed->digits.front().inner);
+  }
+  AttentionProblem joined = *this;
+  const auto join = [&](BatchedMatrix* matrix) {
+    return JoinBatches(group, batches, of_m, matrix);
+  };
+  bool joins = group > 1 && join(&joined.q) && join(&joined.k) && join(&joined.v) &&
+               join(&joined.out) && joined.q.row > 0 && joined.out.row > 0;
+  for (ScoreStep& step : joined.steps) {
+    if (step.HasTerm()) joins = joins && join(&step.term);
+  }
+  if (!joins) return;
+  joined.k.row = k.row, joined.v.row = v.row;
+  joined.rows = group;
+  joined.batches = batches / group;
+  *this = std::move(joined);
 }
 
 double AttentionProblem::Scale() const { return steps.empty() ? 1 : steps[0].number; }

@@ -10,7 +10,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint32_t kScheduleVersion = 1;
+constexpr uint32_t kScheduleVersion = 2;
 constexpr int64_t kRowBytes = 128;     // of the swizzle: 64 elements
 constexpr int64_t kSpan = 64;          // elements
 constexpr int64_t kSlackBytes = 1024;  // to align the first stage
@@ -28,17 +28,20 @@ constexpr double kBlocks[] = {1, 1.08, 1.03};  // by warpgroups: the warpgroups 
                                                // its loads
 constexpr double kLaunchUs = 0.76;             // besides the costs of every kernel
 constexpr double kLoads = 0.81;                // of L2's time: neighbours read the same keys
+constexpr double kLatencyUs = 0.7;             // of a load that competes with others
+constexpr double kJoinUs = 0.6;                // to push the parts of an item and to add them
 
 constexpr int64_t kRowOrderM = 1024;  // for which what decides a row's bits is chosen
 
 constexpr int kMaxWarpgroups = 3, kMaxBlockKeys = 256, kMaxStages = 8, kMaxResident = 16;
+constexpr int kMaxParts = 16;
 
 // Writes or reads a schedule, by the codec.
 template <typename Codec, typename Schedule>
 void ScheduleFields(Codec& codec, Schedule& s) {
   constexpr uint32_t kMost = kMaxBlockKeys;
   codec(Word(s.warpgroups, kMost), Word(s.block_keys, kMost), Word(s.stages, kMost),
-        Word(s.query_stages, kMost), Word(s.resident, kMost), s.grid);
+        Word(s.query_stages, kMost), Word(s.resident, kMost), Word(s.parts, kMost), s.grid);
 }
 
 absl::Status Refuse(absl::string_view field, int64_t value, absl::string_view bound) {
@@ -68,6 +71,15 @@ double TilesOfItem(const AttentionProblem& p, const AttentionSchedule& s) {
   return tiles / static_cast<double>(items);
 }
 
+// Batches that have elements of their own.
+double Distinct(const BatchedMatrix& matrix, int64_t m) {
+  double count = 1;
+  for (const BatchDigit& digit : matrix.digits) {
+    count *= static_cast<double>(digit.extent == 0 ? m : digit.extent);
+  }
+  return count;
+}
+
 // The keys of a tile that a problem's kernels have.
 int BlockKeysOf(const AttentionProblem& p) {
   constexpr int64_t kLongest = 208;  // in one tile
@@ -78,12 +90,25 @@ int BlockKeysOf(const AttentionProblem& p) {
   return 128;
 }
 
-// As many blocks as are resident, each of which takes every grid-th item. Where a term is the same
-// for items that lie so far apart, a block keeps it in registers.
+// Tiles of keys that one of the blocks that share an item looks at, in the mean.
+double TilesOfBlock(const AttentionProblem& p, const AttentionSchedule& s) {
+  if (s.parts == 1) return TilesOfItem(p, s);
+  return static_cast<double>(CeilDiv(KeyTiles(p, s), s.parts));
+}
+
+// Clusters that run at a time.
+int64_t ResidentClusters(const AttentionSchedule& s, const DeviceModel& model) {
+  const auto index = static_cast<size_t>(ClusterIndex(s.parts));
+  return int64_t{s.resident} * (s.parts == 1 ? model.sm_count : model.resident_clusters[index]);
+}
+
+// As many blocks as are resident, each of which takes every grid-th item, as do clusters. Where a
+// term is the same for items that lie so far apart, a block keeps it in registers.
 int64_t GridOf(const AttentionProblem& p, const AttentionSchedule& s, int64_t m,
                const DeviceModel& model) {
   const int64_t items = std::max<int64_t>(AttentionItems(p, s, m), 1);
-  const int64_t grid = std::min(items, int64_t{s.resident} * model.sm_count);
+  const int64_t grid = std::min(items, ResidentClusters(s, model));
+  if (s.parts > 1) return grid * s.parts;
   int64_t period = 1;
   for (const ScoreStep& step : p.steps) {
     if (!step.HasTerm() || p.keys > s.block_keys) continue;
@@ -96,10 +121,40 @@ int64_t GridOf(const AttentionProblem& p, const AttentionSchedule& s, int64_t m,
   return grid >= period && items > grid ? grid / period * period : grid;
 }
 
-// `groups`: warpgroups of all schedules; 0: any.
-absl::StatusOr<std::vector<RankedAttention>> RankWith(int groups, const AttentionProblem& problem,
-                                                      int64_t m, const DeviceModel& model,
-                                                      size_t top_k, bool any_keys) {
+// What is the same in all schedules; 0: any.
+struct Settled {
+  int warpgroups = 0, parts = 0;
+};
+
+// Adds the schedules that have the warpgroups and keys of `s`; `why`: what is wrong with one that
+// is not legal.
+void AddSchedules(AttentionSchedule s, const Settled& settled, const AttentionProblem& problem,
+                  int64_t m, const DeviceModel& model, std::vector<RankedAttention>* ranked,
+                  absl::Status* why) {
+  const int64_t items = AttentionItems(problem, s, m);
+  for (s.parts = 1; s.parts <= kMaxParts; s.parts *= 2) {
+    if (settled.parts > 0 && s.parts != settled.parts) continue;
+    if (s.parts > 1 && (s.parts > KeyTiles(problem, s) || items > 2 * model.sm_count)) break;
+    for (s.resident = 1; s.resident <= kMaxResident; ++s.resident) {
+      for (const int stages : {2, 3, 4, 6, 8}) {
+        if (stages > 4 && items * s.parts > model.sm_count) break;
+        s.stages = stages;
+        s.grid = GridOf(problem, s, m, model);
+        absl::StatusOr<Prediction> time = PredictSchedule(problem, s, m, model);
+        if (time.ok()) {
+          ranked->push_back({s, *std::move(time)});
+        } else {
+          *why = time.status();
+        }
+      }
+    }
+  }
+}
+
+absl::StatusOr<std::vector<RankedAttention>> RankWith(const Settled& settled,
+                                                      const AttentionProblem& problem, int64_t m,
+                                                      const DeviceModel& model, size_t top_k,
+                                                      bool any_keys) {
   SINTER_RETURN_IF_ERROR(problem.Check());
   constexpr int kFewKeys = 32;  // where terms leave registers for no more
   const int own = BlockKeysOf(problem);
@@ -112,25 +167,13 @@ absl::StatusOr<std::vector<RankedAttention>> RankWith(int groups, const Attentio
   for (const int keys : widths) {
     if ((!any_keys || keys == kFewKeys) && !ranked.empty()) break;
     for (int warpgroups = 1; warpgroups <= kMaxWarpgroups; ++warpgroups) {
-      if (groups > 0 && warpgroups != groups) continue;
+      if (settled.warpgroups > 0 && warpgroups != settled.warpgroups) continue;
       if (warpgroups > 1 && 64 * (warpgroups - 1) >= problem.rows) continue;
-      for (int resident = 1; resident <= kMaxResident; ++resident) {
-        for (const int stages : {2, 3, 4}) {
-          AttentionSchedule s;
-          s.warpgroups = warpgroups;
-          s.block_keys = keys;
-          s.stages = stages;
-          s.query_stages = keys >= problem.keys ? 2 : 1;
-          s.resident = resident;
-          s.grid = GridOf(problem, s, m, model);
-          absl::StatusOr<Prediction> time = PredictSchedule(problem, s, m, model);
-          if (time.ok()) {
-            ranked.push_back({s, *std::move(time)});
-          } else {
-            why = time.status();
-          }
-        }
-      }
+      AttentionSchedule s;
+      s.warpgroups = warpgroups;
+      s.block_keys = keys;
+      s.query_stages = keys >= problem.keys ? 2 : 1;
+      AddSchedules(s, settled, problem, m, model, &ranked, &why);
     }
   }
   if (ranked.empty()) return why;
@@ -143,7 +186,8 @@ absl::StatusOr<std::vector<RankedAttention>> RankWith(int groups, const Attentio
 
 std::string AttentionSchedule::ToString() const {
   return absl::StrCat("warpgroups", warpgroups, " keys", block_keys, " stages", stages, " queries",
-                      query_stages, " resident", resident, " grid", grid);
+                      query_stages, " resident", resident,
+                      parts == 1 ? "" : absl::StrCat(" parts", parts), " grid", grid);
 }
 
 void AttentionSchedule::Write(ByteWriter& w) const {
@@ -175,7 +219,15 @@ int64_t AttentionStageBytes(const AttentionProblem& problem, const AttentionSche
 int64_t AttentionSharedBytes(const AttentionProblem& problem, const AttentionSchedule& schedule) {
   const int64_t barriers = 16 * (schedule.stages + schedule.query_stages);
   return schedule.query_stages * AttentionQueryBytes(problem, schedule) +
-         schedule.stages * AttentionStageBytes(problem, schedule) + barriers + kSlackBytes;
+         schedule.stages * AttentionStageBytes(problem, schedule) + barriers +
+         AttentionJoinBytes(problem, schedule) + kSlackBytes;
+}
+
+int64_t AttentionJoinBytes(const AttentionProblem& problem, const AttentionSchedule& schedule) {
+  if (schedule.parts == 1) return 0;
+  const int64_t rows = std::min<int64_t>(problem.rows, schedule.BlockRows());
+  const int64_t sent = 32 * CeilDiv(problem.value_head / 8, schedule.parts) + 16;
+  return schedule.parts * rows * sent + 16;
 }
 
 int AttentionRegisters(const AttentionProblem& problem, const AttentionSchedule& schedule) {
@@ -211,7 +263,16 @@ absl::Status CheckSchedule(const AttentionProblem& problem, const AttentionSched
   SINTER_RETURN_IF_ERROR(CheckRange("stages", s.stages, 2, kMaxStages));
   SINTER_RETURN_IF_ERROR(CheckRange("queries", s.query_stages, 1, kMaxStages));
   SINTER_RETURN_IF_ERROR(CheckRange("resident", s.resident, 1, kMaxResident));
-  SINTER_RETURN_IF_ERROR(CheckRange("grid", s.grid, 1, int64_t{s.resident} * model.sm_count));
+  SINTER_RETURN_IF_ERROR(CheckRange("parts", s.parts, 1, kMaxParts));
+  if (ClusterIndex(s.parts) < 0) return Refuse("parts", s.parts, "must be a power of two");
+  if (s.parts > KeyTiles(problem, s)) {
+    return Refuse("parts", s.parts,
+                  absl::StrCat("must be at most the ", KeyTiles(problem, s), " tiles of keys"));
+  }
+  SINTER_RETURN_IF_ERROR(CheckRange("grid", s.grid, s.parts, s.parts * ResidentClusters(s, model)));
+  if (s.grid % s.parts != 0) {
+    return Refuse("grid", s.grid, absl::StrCat("must be a multiple of the ", s.parts, " parts"));
+  }
   const int64_t shared = AttentionSharedBytes(problem, s);
   if (shared > model.shared_bytes_per_block) {
     return Refuse("shared memory of", shared,
@@ -248,30 +309,31 @@ absl::StatusOr<Prediction> PredictSchedule(const AttentionProblem& p, const Atte
   SINTER_RETURN_IF_ERROR(CheckSchedule(p, s, model));
   const double batches = static_cast<double>(p.BatchesAt(m)), sms = model.sm_count;
   const double items = static_cast<double>(AttentionItems(p, s, m));
-  const double tiles = TilesOfItem(p, s);
+  const double tiles = TilesOfBlock(p, s);
+  const double at_once = std::min(items, static_cast<double>(ResidentClusters(s, model)));
+  const double busy = std::min(sms, at_once * s.parts);
   const double size = static_cast<double>(SizeOf(p.element));
   Prediction time;
 
-  double bytes =
-      batches * size * static_cast<double>(p.rows * p.head + p.keys * (p.head + p.value_head));
+  double bytes = batches * size * static_cast<double>(p.rows * p.head) +
+                 size * static_cast<double>(p.keys) *
+                     (Distinct(p.k, m) * static_cast<double>(p.head) +
+                      Distinct(p.v, m) * static_cast<double>(p.value_head));
   bytes += batches * static_cast<double>(p.rows * p.value_head * SizeOf(p.result));
   for (const ScoreStep& step : p.steps) {
     if (!step.HasTerm()) continue;
-    double count = static_cast<double>(p.keys * (step.term.row == 0 ? 1 : p.rows));
-    for (const BatchDigit& digit : step.term.digits) {
-      count *= static_cast<double>(digit.extent == 0 ? m : digit.extent);
-    }
-    bytes += count * static_cast<double>(SizeOf(step.dtype));
+    const auto count = static_cast<double>(p.keys * (step.term.row == 0 ? 1 : p.rows));
+    bytes += count * Distinct(step.term, m) * static_cast<double>(SizeOf(step.dtype));
   }
   time.hbm_bytes = bytes;
-  time.hbm_us = bytes / model.hbm_bytes_per_us;
+  time.hbm_us = bytes / (model.hbm_bytes_per_us * (1 - model.hbm_idle_loss * (1 - busy / sms)));
 
   // The loads, multiplications and instructions of one item.
   const double rows = s.BlockRows(), keys = s.block_keys;
   const double loads =
       rows * static_cast<double>(HeadBytes(p.head)) +
       tiles * keys * static_cast<double>(HeadBytes(p.head) + HeadBytes(p.value_head));
-  time.l2_bytes = items * loads;
+  time.l2_bytes = items * s.parts * loads;
   time.l2_us = kLoads * time.l2_bytes / model.l2_bytes_per_us;
   // Instructions of a score: scale, maximum, power, sum and half a rounding; steps and terms more.
   double issue = 5;
@@ -286,28 +348,38 @@ absl::StatusOr<Prediction> PredictSchedule(const AttentionProblem& p, const Atte
   const double tensor_us = 2 * scores * static_cast<double>(RoundUp(p.head, 16) + p.value_head) /
                            (model.tensor_flop_per_us / sms);
   // Warpgroups fill one another's waits; their work adds up.
-  const double blocks = std::min(static_cast<double>(s.resident), std::ceil(items / sms));
+  const double blocks = std::min(static_cast<double>(s.resident), std::ceil(items * s.parts / sms));
   const double groups = blocks * s.warpgroups;
   const double tile_us = kShown * groups * (tensor_us + std::max(issue_us, special_us)) +
                          kTileUs * (1 + kTileShare * groups);
-  const double turns = std::ceil(items / std::max(1.0, std::min(items, sms * s.resident)));
+  const double turns = std::ceil(items / std::max(1.0, at_once));
+  // An SM waits for what its blocks have in flight.
+  const double flight =
+      blocks * static_cast<double>(s.stages * AttentionStageBytes(p, s)) / kLatencyUs;
+  time.intake_us = turns * blocks * loads / std::min(model.sm_intake_bytes_per_us, flight);
   const double stages = 1 + kFewStages * (4 - std::min(s.stages, 4));
   time.tensor_us = turns * (tiles * tile_us * stages + kItemUs) * kBlocks[s.warpgroups - 1];
   time.fixed_us = model.launch_us + model.fill_us + model.drain_us + kLaunchUs;
-  const double together = std::max({time.hbm_us, time.l2_us, time.tensor_us});
+  if (s.parts > 1) time.fixed_us += model.cluster_barrier_us + kJoinUs;
+  const double together = std::max({time.hbm_us, time.l2_us, time.tensor_us, time.intake_us});
   time.total_us = together + time.fixed_us;
-  time.bound = together == time.tensor_us ? "tensor" : together == time.l2_us ? "l2" : "hbm";
+  time.bound = together == time.tensor_us   ? "tensor"
+               : together == time.l2_us     ? "l2"
+               : together == time.intake_us ? "intake"
+                                            : "hbm";
   return time;
 }
 
 absl::StatusOr<std::vector<RankedAttention>> RankAttention(const AttentionProblem& problem,
                                                            int64_t m, const DeviceModel& model,
                                                            size_t top_k, bool any_keys) {
-  if (any_keys || !problem.causal) return RankWith(0, problem, m, model, top_k, any_keys);
-  // The rows of an item decide which tiles of hidden keys it multiplies by 0.
-  SINTER_ASSIGN_OR_RETURN(const std::vector<RankedAttention> settled,
-                          RankWith(0, problem, kRowOrderM, model, 1, any_keys));
-  return RankWith(settled.front().schedule.warpgroups, problem, m, model, top_k, any_keys);
+  if (any_keys) return RankWith({}, problem, m, model, top_k, any_keys);
+  // Parts decide the order in which a row's sums are added; the rows of an item, which tiles of
+  // hidden keys it multiplies by 0.
+  SINTER_ASSIGN_OR_RETURN(const std::vector<RankedAttention> best,
+                          RankWith({}, problem, kRowOrderM, model, 1, any_keys));
+  const AttentionSchedule& s = best.front().schedule;
+  return RankWith({problem.causal ? s.warpgroups : 0, s.parts}, problem, m, model, top_k, any_keys);
 }
 
 }  // namespace sinter

@@ -45,17 +45,22 @@ std::string BlockText(const AttentionProblem& p, const AttentionSchedule& s) {
 std::vector<std::pair<std::string, std::string>> AttentionLines(const AttentionProblem& p,
                                                                 const AttentionSchedule& s,
                                                                 int64_t bucket) {
-  const int64_t items = AttentionItems(p, s, bucket), blocks = std::max<int64_t>(s.grid, 1);
+  const int64_t items = AttentionItems(p, s, bucket);
+  const int64_t takers = std::max<int64_t>(s.grid / s.parts, 1);
+  const bool shared = s.parts > 1;
   return {
       {"computes",
        absl::StrCat(FormulaOf(p), ", for each of ", p.of_m ? "M x " : "", p.batches, " batches")},
-      {"items", absl::StrCat("the scores of a batch, ", p.rows, " x ", p.keys, ", are ",
-                             CeilDiv(p.rows, s.BlockRows()), " x ", s.BlockRows(), " rows and ",
-                             CeilDiv(p.keys, s.block_keys), " tiles of ", s.block_keys, " keys",
-                             p.causal ? "; tiles that no row of an item sees are skipped" : "")},
+      {"items",
+       absl::StrCat("the scores of a batch, ", p.rows, " x ", p.keys, ", are ",
+                    CeilDiv(p.rows, s.BlockRows()), " x ", s.BlockRows(), " rows and ",
+                    CeilDiv(p.keys, s.block_keys), " tiles of ", s.block_keys, " keys",
+                    p.causal && !shared ? "; tiles that no row of an item sees are skipped" : "")},
       {"launch", absl::StrCat(Counted(static_cast<uint64_t>(s.grid), "block"),
-                              ", each takes up to ", CeilDiv(items, blocks), " of ", items,
-                              " items, ", blocks, " apart, and starts with the last tile of each")},
+                              shared ? absl::StrCat(" in clusters of ", s.parts) : "",
+                              ", each takes up to ", CeilDiv(items, takers), " of ", items,
+                              " items, ", takers, " apart, and starts with the last tile of ",
+                              shared ? "its part of each" : "each")},
       {"block", BlockText(p, s)}};
 }
 

@@ -89,12 +89,13 @@ class AttentionKernels : public OwnKernels<AttentionCode> {
   }
 
   KernelRows RowsOf(const KernelSpec&, int64_t bucket) const override { return {bucket, 0}; }
-  // Which keys share a tile, and the order of tiles, decide a row's bits; and, where a value that
-  // is not finite belongs to a hidden key, whether the row's item looks at that key's tile.
+  // Which keys share a tile and a part, and their order, decide a row's bits; and, where a value
+  // that is not finite belongs to a hidden key, whether the row's item looks at that key's tile.
   std::string RowOrder(const KernelSpec& spec) const override {
     const AttentionSchedule& s = ScheduleOf(spec);
-    return absl::StrCat("attention ", ProblemOf(spec).ToString(), " keys", s.block_keys,
-                        ProblemOf(spec).causal ? absl::StrCat(" rows", s.BlockRows()) : "", "\n");
+    return absl::StrCat("attention ", ProblemOf(spec).ToString(), " keys", s.block_keys, " parts",
+                        s.parts, ProblemOf(spec).causal ? absl::StrCat(" rows", s.BlockRows()) : "",
+                        "\n");
   }
 
   absl::StatusOr<std::vector<OwnChoice>> RankOwn(const OwnRun& run, int64_t bucket,

@@ -130,6 +130,31 @@ class AttentionMaker {
   ChainReader r_;
 };
 
+// Of decoding: few rows and many keys, which blocks of a cluster share, and heads that share keys.
+void AddFewRows(std::vector<AttentionForm>* forms) {
+  const auto add = [&](int64_t batch, int64_t heads, int64_t group, int64_t rows, int64_t keys,
+                       int64_t head) {
+    forms->push_back({.batch = batch, .heads = heads, .rows = rows, .keys = keys, .head = head});
+    forms->back().group = group;
+    return &forms->back();
+  };
+  add(1, 32, 4, 1, 1024, 128);
+  add(8, 32, 4, 1, 1000, 128)->layout = FormLayout::kRowsFirst;
+  add(3, 28, 7, 1, 777, 128)->term = Term::kOfKeys;
+  add(2, 8, 8, 1, 4096, 64)->term = Term::kMask;
+  add(2, 8, 2, 1, 300, 72)->term = Term::kHiddenKeys;
+  forms->back().zero_unseen = true;
+  add(1, 2, 1, 1, 2000, 96)->wide = true;
+  add(2, 6, 3, 1, 513, 64)->term = Term::kOfHeads;
+  add(1, 4, 1, 5, 1500, 64)->dtype = DType::kF16;
+  add(1, 4, 2, 4, 777, 128)->term = Term::kCausalBehind;
+  add(2, 3, 1, 70, 900, 40)->term = Term::kOfKeys;
+  add(4, 16, 4, 1, 640, 128)->of_m = true;
+  add(4, 8, 2, 1, 520, 80)->of_m = true;
+  forms->back().term = Term::kOfKeys;
+  forms->back().layout = FormLayout::kRowsFirst;
+}
+
 }  // namespace
 
 std::string AttentionForm::Name() const {
@@ -197,6 +222,7 @@ std::vector<AttentionForm> AttentionForms() {
   forms.back().of_m = true;
   add(8, 3, 197, 197, 64)->of_m = true;
   forms.back().layout = FormLayout::kPacked;
+  AddFewRows(&forms);
   return forms;
 }
 

@@ -42,7 +42,7 @@ struct AttentionForm {
 
 Chain MakeAttention(const AttentionForm& form);
 
-// Every layout and term at odd and even extents: some forty.
+// Every layout and term at odd and even extents, some of few rows: some fifty.
 std::vector<AttentionForm> AttentionForms();
 
 // An encoder's layer with attention inside: projection of q, k and v, attention, projection with

@@ -9,6 +9,7 @@
 //   kHead, kValueHead: extents of what is summed in a score, and of a row of the result
 //   kRows, kKeys: of a batch
 //   kWarpgroups, kBlockKeys, kStages, kQueryStages: the schedule; kResident: blocks on an SM
+//   kParts: blocks of a cluster, each of which takes a part of an item's tiles of keys
 //   kScale: exp2(kScale * score) where kPlain; else Terms gives what exp takes
 //   kPlain: there are no terms, and kScale is above 0
 //   kHidden: a row may be hidden in the first tiles of keys
@@ -19,6 +20,7 @@
 //   Terms: see NoTerms
 //   load_q(map, b, ...), load_k, load_v; out_at(b): where a batch lies
 #pragma once
+#include "attention/join.cuh"
 #include "attention/powers.cuh"
 #include "attention/terms.cuh"
 #include "pipeline/ring.cuh"
@@ -65,8 +67,11 @@ struct AttentionShape {
   using QueryRing = Ring<Config::kQueryStages, kQueryBytes>;
   static constexpr int kRingAt = Config::kQueryStages * kQueryBytes;
   static constexpr int kBarriersAt = kRingAt + Config::kStages * kStageBytes;
-  static constexpr int kSharedBytes =
-      kBarriersAt + KeyRing::kBarrierBytes + QueryRing::kBarrierBytes;
+  static constexpr int kJoinAt = kBarriersAt + KeyRing::kBarrierBytes + QueryRing::kBarrierBytes;
+  static constexpr int kJoinedRows = Config::kRows < kBlockRows ? Config::kRows : kBlockRows;
+  using Join =
+      PartsJoin<Config::kParts, kJoinedRows, Config::kValueHead, 128 * Config::kWarpgroups>;
+  static constexpr int kSharedBytes = kJoinAt + (Config::kParts > 1 ? Join::kBytes : 0);
   static constexpr int kConsumerWarps = 4 * Config::kWarpgroups;
   // With one consumer warpgroup, every thread has enough registers from the start. With more, the
   // loading warpgroup gives some of its own away.
@@ -87,16 +92,24 @@ struct AttentionShape {
   static constexpr int kKeySteps = Config::kBlockKeys / Element::kWgmmaK;
 };
 
-// Tiles of keys that rows from `row` on look at.
+// The tiles of keys that a block multiplies with an item, from the last one back.
+struct KeyTiles {
+  int first, last;
+};
+
+// `row`: the item's first one. Parts are the same for all items: a part may see no key.
 template <class Config>
-SINTER_DEVICE int key_tiles(int row) {
+SINTER_DEVICE KeyTiles key_tiles(int row) {
   using S = AttentionShape<Config>;
-  if constexpr (Config::kCausal) {
+  if constexpr (Config::kParts > 1) {
+    const int part = static_cast<int>(cluster_rank());
+    return {part * S::kKeyTiles / Config::kParts, (part + 1) * S::kKeyTiles / Config::kParts - 1};
+  } else if constexpr (Config::kCausal) {
     const int seen = row + S::kBlockRows + Config::kDiagonal;
     const int tiles = ceil_div(seen, Config::kBlockKeys);
-    return tiles < 1 ? 1 : tiles < S::kKeyTiles ? tiles : S::kKeyTiles;
+    return {0, (tiles < 1 ? 1 : tiles < S::kKeyTiles ? tiles : S::kKeyTiles) - 1};
   } else {
-    return S::kKeyTiles;
+    return {0, S::kKeyTiles - 1};
   }
 }
 
@@ -122,7 +135,8 @@ SINTER_DEVICE void attention_load(const AttentionArguments& args,
     cursor.advance();
   };
 #pragma unroll 1
-  for (int item = blockIdx.x; item < args.batches * S::kTiles; item += gridDim.x) {
+  for (int item = blockIdx.x / Config::kParts; item < args.batches * S::kTiles;
+       item += gridDim.x / Config::kParts) {
     const int b = item / S::kTiles, row = item % S::kTiles * S::kBlockRows;
     const u32 full = queries.full(query.stage);
     mbarrier_wait(queries.empty(query.stage), query.parity ^ 1);
@@ -132,14 +146,14 @@ SINTER_DEVICE void attention_load(const AttentionArguments& args,
       Config::load_q(queries.address(query.stage) + s * S::kBlockRows * kRowBytes, args.q,
                      s * kSpan, row, b, full);
     query.advance();
-    const int last = key_tiles<Config>(row) - 1;
-    load(true, b, last);
+    const KeyTiles tiles = key_tiles<Config>(row);
+    load(true, b, tiles.last);
 #pragma unroll 1
-    for (int tile = last - 1; tile >= 0; --tile) {
+    for (int tile = tiles.last - 1; tile >= tiles.first; --tile) {
       load(true, b, tile);
       load(false, b, tile + 1);
     }
-    load(false, b, 0);
+    load(false, b, tiles.first);
   }
 }
 
@@ -186,6 +200,13 @@ struct AttentionRows {
     return first + 8 * (i / 4) + 2 * static_cast<int>(threadIdx.x % 4) + i % 2;
   }
 
+  // What powers of scores are about, where `most` is the largest. Where all of a row is hidden so
+  // far, powers are 0 and not NaN.
+  static SINTER_DEVICE float shift_of(float most) {
+    const float shown = Config::kHidden && most == negative_infinity() ? 0.f : most;
+    return Config::kZeroOverflowed ? fmaxf(shown, Config::kLeastScore) : shown;
+  }
+
   // Turns scores of the keys from `first` on into powers, of f32, and gives the factors by which
   // earlier sums are to be multiplied. kLast: keys may end in the tile.
   template <bool kLast>
@@ -217,10 +238,7 @@ struct AttentionRows {
       for (int i = 2 * h; i < kScores; i += 4) most = fmaxf(most, fmaxf(scores[i], scores[i + 1]));
       most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 1));
       most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 2));
-      // Where all of a row is hidden so far, powers are 0 and not NaN.
-      const float shown = Config::kHidden && most == negative_infinity() ? 0.f : most;
-      const float shift = Config::kZeroOverflowed ? fmaxf(shown, Config::kLeastScore) : shown;
-      const Powers powers(shift);
+      const Powers powers(shift_of(most));
       factors[h] = powers.factor(largest[h]);
       float sum = 0;
 #pragma unroll
@@ -247,16 +265,54 @@ struct AttentionRows {
         powers[step][i] = Element::pack(scores[8 * step + 2 * i], scores[8 * step + 2 * i + 1]);
   }
 
-  // Divides by the totals and stores. `out`: of the batch. Rows behind the last are not stored.
-  SINTER_DEVICE void store(typename Config::Result::Stored* out, int row) {
-    using Result = typename Config::Result;
-    float inverse[2];
+  // The totals of rows, of which each thread has some columns'.
+  SINTER_DEVICE void add_totals() {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       total[h] += __shfl_xor_sync(0xFFFFFFFFu, total[h], 1);
       total[h] += __shfl_xor_sync(0xFFFFFFFFu, total[h], 2);
-      inverse[h] = Config::kZeroUnseen && total[h] == 0 ? 0.f : 1.f / total[h];
     }
+  }
+  static SINTER_DEVICE float inverse_of(float total) {
+    return Config::kZeroUnseen && total == 0 ? 0.f : 1.f / total;
+  }
+
+  // Pushes what the block's keys gave the rows, adds what all keys gave the columns that the block
+  // owns, divides and stores. `first_row`: of the item; `row`: the thread's.
+  SINTER_DEVICE void join(typename S::Join& all, typename Config::Result::Stored* out,
+                          int first_row, int row, bool first_item, bool last_item) {
+    using Result = typename Config::Result;
+    const int left = Config::kRows - first_row,
+              rows = left < S::kJoinedRows ? left : S::kJoinedRows;
+    const int lane = static_cast<int>(threadIdx.x % 4);
+    add_totals();
+    all.begin(first_item, rows);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int at = row - first_row + 8 * h;
+      if (at >= rows) continue;
+#pragma unroll
+      for (int g = 0; g < S::kValueGroups; ++g)
+        all.push(at, g, lane, sums[4 * g + 2 * h], sums[4 * g + 2 * h + 1]);
+      if (lane == 0) all.push_totals(at, largest[h], total[h]);
+    }
+    all.template take<Powers>(rows, shift_of, [&](int at, int column, Float4 x, float sum) {
+      const float by = inverse_of(sum);
+      auto* const to = reinterpret_cast<typename Result::Pair*>(
+          out + static_cast<long long>(first_row + at) * Config::kOutRow + column);
+      to[0] = Result::pack(x.x * by, x.y * by);
+      to[1] = Result::pack(x.z * by, x.w * by);
+    });
+    all.end(last_item);
+  }
+
+  // Divides by the totals and stores. `out`: of the batch. Rows behind the last are not stored.
+  SINTER_DEVICE void store(typename Config::Result::Stored* out, int row) {
+    using Result = typename Config::Result;
+    float inverse[2];
+    add_totals();
+#pragma unroll
+    for (int h = 0; h < 2; ++h) inverse[h] = inverse_of(total[h]);
     const int lane = static_cast<int>(threadIdx.x % 4);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -290,7 +346,8 @@ struct AttentionRows {
 template <class Config, class S = AttentionShape<Config>>
 SINTER_DEVICE void attention_consume(const AttentionArguments& args,
                                      const typename S::QueryRing& queries,
-                                     const typename S::KeyRing& ring, int warpgroup) {
+                                     const typename S::KeyRing& ring, typename S::Join join,
+                                     int warpgroup) {
   using Element = typename Config::Element;
   Cursor<Config::kQueryStages> query;
   Cursor<Config::kStages> cursor;
@@ -305,11 +362,15 @@ SINTER_DEVICE void attention_consume(const AttentionArguments& args,
   const auto values_at = [&](u32 stage) {
     return descriptor(ring.address(stage), n_major_leading(Config::kBlockKeys), kNMajorStride);
   };
+  const int first_item = static_cast<int>(blockIdx.x) / Config::kParts;
+  const int item_step = static_cast<int>(gridDim.x) / Config::kParts;
 #pragma unroll 1
-  for (int item = blockIdx.x; item < args.batches * S::kTiles; item += gridDim.x) {
+  for (int item = first_item; item < args.batches * S::kTiles; item += item_step) {
     const int b = item / S::kTiles, first_row = item % S::kTiles * S::kBlockRows;
     const int row = first_row + warpgroup * kWarpgroupRows + accumulator_row(threadIdx.x % 128);
-    int last = key_tiles<Config>(first_row) - 1;
+    const KeyTiles tiles = key_tiles<Config>(first_row);
+    const int first = tiles.first;
+    int last = tiles.last;
     asm volatile("" : "+r"(last));  // unknown: two tiles in a row would need twice the registers
     rows.begin();
     rows.terms.place(args, b, row < Config::kRows ? row : Config::kRows - 1,
@@ -325,11 +386,11 @@ SINTER_DEVICE void attention_consume(const AttentionArguments& args,
     wgmma_wait<0>();
     release(ring.empty(cursor.stage));
     cursor.advance();
-    if (last == 0) release(queries.empty(query.stage));
+    if (last == first) release(queries.empty(query.stage));
     rows.template soften<true>(row, last * Config::kBlockKeys, factors);
     rows.round();
 #pragma unroll 1
-    for (int tile = last - 1; tile >= 0; --tile) {
+    for (int tile = last - 1; tile >= first; --tile) {
       const u32 keys = cursor.stage;
       mbarrier_wait(ring.full(keys), cursor.parity);
       wgmma_fence();
@@ -343,7 +404,7 @@ SINTER_DEVICE void attention_consume(const AttentionArguments& args,
       rows.terms.load(tile * Config::kBlockKeys);
       wgmma_wait<1>();
       release(ring.empty(keys));
-      if (tile == 0) release(queries.empty(query.stage));
+      if (tile == first) release(queries.empty(query.stage));
       rows.template soften<false>(row, tile * Config::kBlockKeys, factors);
       wgmma_wait<0>();
       release(ring.empty(values));
@@ -357,7 +418,13 @@ SINTER_DEVICE void attention_consume(const AttentionArguments& args,
     release(ring.empty(cursor.stage));
     cursor.advance();
     query.advance();
-    rows.store(static_cast<typename Config::Result::Stored*>(args.out) + Config::out_at(b), row);
+    auto* const out = static_cast<typename Config::Result::Stored*>(args.out) + Config::out_at(b);
+    if constexpr (Config::kParts > 1) {
+      rows.join(join, out, first_row, row, item == first_item,
+                item + item_step >= args.batches * S::kTiles);
+    } else {
+      rows.store(out, row);
+    }
   }
 }
 
@@ -370,12 +437,20 @@ SINTER_DEVICE void attention(const AttentionArguments& args) {
   const u32 barriers = base + S::kBarriersAt;
   const typename S::QueryRing queries{base, barriers + S::KeyRing::kBarrierBytes};
   const typename S::KeyRing ring{base + S::kRingAt, barriers};
+  typename S::Join join{base + S::kJoinAt, base + S::kJoinAt + S::Join::kInboxBytes};
   if (threadIdx.x == 0) {
     queries.init(S::kConsumerWarps);
     ring.init(S::kConsumerWarps);
+    if constexpr (Config::kParts > 1) join.init();
     mbarrier_init_fence();
   }
-  __syncthreads();
+  if constexpr (Config::kParts > 1) {
+    join.part = cluster_rank();
+    cluster_arrive();
+    cluster_wait();
+  } else {
+    __syncthreads();
+  }
   launch_dependents();
   wait_for_predecessors();
   const int warpgroup = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 128, 0);
@@ -386,7 +461,7 @@ SINTER_DEVICE void attention(const AttentionArguments& args) {
   }
   if constexpr (Config::kWarpgroups > 1)
     registers_increase<(S::kRegisters < 240 ? S::kRegisters : 240)>();
-  attention_consume<Config>(args, queries, ring, warpgroup);
+  attention_consume<Config>(args, queries, ring, join, warpgroup);
 }
 
 }  // namespace sinter

@@ -118,6 +118,31 @@ TEST(RefusedAttention, HasMoreBlocksThanAreResident) {
   EXPECT_TRUE(Says(CheckSchedule(p, s, model), "schedule: grid"));
 }
 
+TEST(RefusedAttention, HasPartsThatTilesDoNotGive) {
+  const DeviceModel model = *BuiltinModel("h200");
+  AttentionProblem p = CausalOfM();
+  p.keys = 640;
+  AttentionSchedule s;
+  s.block_keys = 64, s.parts = 8, s.grid = 8;
+  EXPECT_TRUE(CheckSchedule(p, s, model).ok()) << CheckSchedule(p, s, model);
+  s.grid = 12;
+  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "grid 12, must be a multiple of the 8 parts"));
+  s.parts = s.grid = 6;
+  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "parts 6, must be a power of two"));
+  s.parts = s.grid = 16;
+  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "parts 16, must be at most the 10 tiles of keys"));
+}
+
+// A row's sums are added in an order that its parts decide.
+TEST(FewRows, HaveTheirPartsInTheRowOrder) {
+  AttentionProblem p = CausalOfM();
+  p.keys = 640;
+  AttentionSchedule s;
+  const std::string one = RowOrder(SpecOf(p, s));
+  s.parts = 2;
+  EXPECT_NE(RowOrder(SpecOf(p, s)), one);
+}
+
 // A hidden key's value that is not finite reaches the rows of an item that looks at its tile.
 TEST(CausalRowOrder, HasTheRowsOfAnItem) {
   const DeviceModel model = *BuiltinModel("h200");

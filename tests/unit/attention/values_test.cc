@@ -6,6 +6,7 @@
 #include "src/fusion/stitch/stitch_graph.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/attention_family.h"
+#include "tests/support/attention_chains.h"
 #include "tests/support/chains.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
@@ -92,6 +93,28 @@ TEST(AttentionValues, ReadAComputedOperandAsItsOutputLies) {
   ASSERT_TRUE(a.b.Output(v, {turned}).ok());
   ASSERT_TRUE(a.b.Output(a.Of(q, k, v, [](ValueId s) { return s; })).ok());
   EXPECT_GT(ExpectComputes(*a.b.Finish()), 0);
+}
+
+// Heads that share keys are rows of one batch, wherever operands and terms lie.
+TEST(AttentionValues, JoinTheHeadsOfAGroup) {
+  using Form = testing::AttentionForm;
+  for (const Form::Layout layout : {Form::Layout::kHeadsFirst, Form::Layout::kRowsFirst}) {
+    for (const Form::Term term :
+         {Form::Term::kNone, Form::Term::kOfHeads, Form::Term::kOfKeys, Form::Term::kMask}) {
+      for (const bool of_m : {false, true}) {
+        for (const int64_t group : {2, 6}) {
+          Form form;
+          form.batch = 3, form.heads = 6, form.rows = 1, form.keys = 40, form.head = 16;
+          form.layout = layout, form.term = term, form.of_m = of_m, form.group = group;
+          const Chain chain = testing::MakeAttention(form);
+          const auto found = FindAttention(*NormalOf(chain));
+          ASSERT_EQ(found.size(), 1u) << form.Name();
+          EXPECT_EQ(found[0].problem.rows, group) << form.Name();
+          EXPECT_GT(ExpectComputes(chain), 0) << form.Name();
+        }
+      }
+    }
+  }
 }
 
 TEST(AttentionValues, LeaveAnOperandAtStridesOfMToOthers) {
