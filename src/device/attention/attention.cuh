@@ -375,6 +375,11 @@ SINTER_DEVICE void attention_consume(const AttentionArguments& args,
     rows.begin();
     rows.terms.place(args, b, row < Config::kRows ? row : Config::kRows - 1,
                      row + 8 < Config::kRows ? row + 8 : Config::kRows - 1);
+    rows.terms.load(last * Config::kBlockKeys);
+    // Terms of the next tile are on their way while products run; of the last one, once more.
+    const auto load_next = [&](int tile) {
+      rows.terms.load((tile > first ? tile - 1 : first) * Config::kBlockKeys);
+    };
     const u64 q = descriptor(queries.address(query.stage) + warpgroup * kWarpgroupRows * kRowBytes,
                              kKMajorLeading, kKMajorStride);
     float factors[2];
@@ -382,12 +387,12 @@ SINTER_DEVICE void attention_consume(const AttentionArguments& args,
     mbarrier_wait(ring.full(cursor.stage), cursor.parity);
     wgmma_fence();
     rows.multiply_keys(q, keys_at(cursor.stage));
-    rows.terms.load(last * Config::kBlockKeys);
     wgmma_wait<0>();
     release(ring.empty(cursor.stage));
     cursor.advance();
     if (last == first) release(queries.empty(query.stage));
     rows.template soften<true>(row, last * Config::kBlockKeys, factors);
+    if constexpr (S::kKeyTiles > 1) load_next(last);
     rows.round();
 #pragma unroll 1
     for (int tile = last - 1; tile >= first; --tile) {
@@ -401,11 +406,11 @@ SINTER_DEVICE void attention_consume(const AttentionArguments& args,
       wgmma_fence();
       rows.multiply_values(values_at(values));
       cursor.advance();
-      rows.terms.load(tile * Config::kBlockKeys);
       wgmma_wait<1>();
       release(ring.empty(keys));
       if (tile == first) release(queries.empty(query.stage));
       rows.template soften<false>(row, tile * Config::kBlockKeys, factors);
+      load_next(tile);
       wgmma_wait<0>();
       release(ring.empty(values));
       rows.rescale(factors);
