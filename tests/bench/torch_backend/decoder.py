@@ -6,9 +6,9 @@ from torch.nn import functional as F
 
 
 class Attention(nn.Module):
-    """Grouped-query attention with rotary positions; with a cache, one token a sequence after `past` others."""
+    """Grouped-query attention with rotary positions; with a cache, one token a sequence after `past` others, which `seen` may mask."""
 
-    def __init__(self, hidden, heads, kv_heads, past=0, batch=0):
+    def __init__(self, hidden, heads, kv_heads, past=0, batch=0, masked=False):
         super().__init__()
         self.heads, self.kv_heads, self.past = heads, kv_heads, past
         self.size = hidden // heads
@@ -18,6 +18,7 @@ class Attention(nn.Module):
             for name in ("keys", "values"):
                 self.register_buffer(name, torch.randn(batch, kv_heads, past + 1, self.size))
             self.register_buffer("at", torch.tensor([past]))
+        self.register_buffer("seen", torch.rand(batch, 1, 1, past + 1) < 0.9 if masked else None)
 
     def forward(self, x, cos, sin):
         b, s, _ = x.shape
@@ -26,7 +27,7 @@ class Attention(nn.Module):
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         if self.past:
             k, v = self.keys.index_copy_(2, self.at, k), self.values.index_copy_(2, self.at, v)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=not self.past, enable_gqa=True)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=self.seen, is_causal=not self.past, enable_gqa=True)
         return self.o(y.transpose(1, 2).reshape(b, s, -1))
 
 
@@ -36,10 +37,10 @@ def rotate(x, cos, sin):
 
 
 class Layer(nn.Module):
-    def __init__(self, hidden, inner, heads, kv_heads, past, batch):
+    def __init__(self, hidden, inner, heads, kv_heads, past, batch, masked):
         super().__init__()
         self.norm1, self.norm2 = nn.RMSNorm(hidden), nn.RMSNorm(hidden)
-        self.attention = Attention(hidden, heads, kv_heads, past, batch)
+        self.attention = Attention(hidden, heads, kv_heads, past, batch, masked)
         self.gate, self.up = (nn.Linear(hidden, inner, bias=False) for _ in range(2))
         self.down = nn.Linear(inner, hidden, bias=False)
 
@@ -52,9 +53,9 @@ class Layer(nn.Module):
 class Decoder(nn.Module):
     """Layers of Llama-3-8B's extents between its embedding and its logits."""
 
-    def __init__(self, layers, past=0, batch=0, hidden=4096, inner=14336, heads=32, kv_heads=8):
+    def __init__(self, layers, past=0, batch=0, masked=False, hidden=4096, inner=14336, heads=32, kv_heads=8):
         super().__init__()
-        self.layers = nn.ModuleList(Layer(hidden, inner, heads, kv_heads, past, batch) for _ in range(layers))
+        self.layers = nn.ModuleList(Layer(hidden, inner, heads, kv_heads, past, batch, masked) for _ in range(layers))
         self.norm = nn.RMSNorm(hidden)
 
     def forward(self, x, cos, sin):
@@ -63,9 +64,9 @@ class Decoder(nn.Module):
         return self.norm(x)
 
 
-def decoder(layers, batch, tokens, past=0, hidden=4096):
+def decoder(layers, batch, tokens, past=0, masked=False, hidden=4096):
     """(model, inputs): `layers` of 32, where None means all."""
-    model = Decoder(layers or 32, past, batch)
+    model = Decoder(layers or 32, past, batch, masked)
     angles = torch.arange(past, past + tokens)[:, None] * torch.rand(64)[None]
     both = torch.cat([angles, angles], -1)
     return model, (torch.randn(batch, tokens, hidden), both.cos(), both.sin())

@@ -236,6 +236,8 @@ MODELS = {
     "t5_small": (t5, 8),
     "llama3_8b": (language("Llama", **LLAMA), 4),
     "llama3_8b_decode": (lambda layers, batch: decoder(layers, batch, 1, past=511), 32),
+    "llama3_8b_decode_1k": (lambda layers, batch: decoder(layers, batch, 1, past=1023), 32),
+    "llama3_8b_decode_masked": (lambda layers, batch: decoder(layers, batch, 1, past=1023, masked=True), 32),
     "qwen3_8b": (language("Qwen3", **QWEN), 4),
     "mistral_7b": (language("Mistral"), 4),
     "gemma2_2b": (language("Gemma2", **GEMMA2), 4),
