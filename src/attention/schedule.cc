@@ -34,7 +34,8 @@ constexpr double kStream = 0.93;     // of its rate
 constexpr double kFirstUs = 0.77;    // until the first of them are there
 constexpr double kLatencyUs = 0.74;  // until a stage is filled that the loader asked for,
 constexpr double kHeld = 0.78;       // and the share of a tile's time for which it is not free
-constexpr double kPartUs = 0.06;     // to push a part of an item and to add it
+constexpr double kPartUs = 0.06;     // to begin a part of an item and to add it,
+constexpr double kPush = 2;          // and of the time of pushes of 16 bytes, by pairs of numbers
 
 constexpr int64_t kRowOrderM = 1024;  // for which what decides a row's bits is chosen
 
@@ -165,7 +166,15 @@ double AddTurns(const AttentionProblem& p, const AttentionSchedule& s, const Tur
   time->l2_bytes += times * loads * blocks;
   time->tensor_us += times * tensor;
   time->intake_us += times * intake;
-  return times * (std::max({hbm, l2, tensor, intake}) + (s.parts > 1 ? kPartUs * s.parts : 0));
+  double join = 0;
+  if (s.parts > 1) {
+    const auto cluster = static_cast<size_t>(ClusterIndex(s.parts));
+    const double pushed = blocks * static_cast<double>(AttentionJoinBytes(p, s));
+    time->dsm_bytes += times * pushed;
+    join = kPartUs * s.parts + kPush * pushed / model.dsm_bytes_per_us[cluster];
+  }
+  time->dsm_us += times * join;
+  return times * (std::max({hbm, l2, tensor, intake}) + join);
 }
 
 // The keys of a tile that a problem's kernels have.

@@ -70,7 +70,7 @@ std::string TermsText(const AttentionProblem& p, const AttentionSchedule& s) {
           &places, absl::Substitute("    t$0.place(static_cast<const $1::Stored*>(args.terms[$0]) "
                                     "+ $2, row0, row1);\n",
                                     term, TypeOf(step.dtype), OffsetText(p, step.term)));
-      absl::StrAppend(&loads, "    t", term, ".load(first);\n");
+      absl::StrAppend(&loads, "    t", term, ".template load<kLast>(first);\n");
     }
     switch (step.kind) {
       case ScoreStep::kScale:
@@ -95,8 +95,9 @@ std::string TermsText(const AttentionProblem& p, const AttentionSchedule& s) {
   return absl::StrCat("struct Terms {\n", members,
                       "  SINTER_DEVICE void place(const AttentionArguments& args, int b, int row0, "
                       "int row1) {\n",
-                      places, "  }\n  SINTER_DEVICE void load(int first) {\n", loads,
-                      "  }\n  SINTER_DEVICE float apply(float x, int i) const {\n", applies,
+                      places,
+                      "  }\n  template <bool kLast>\n  SINTER_DEVICE void load(int first) {\n",
+                      loads, "  }\n  SINTER_DEVICE float apply(float x, int i) const {\n", applies,
                       "    return x;\n  }\n};\n\n");
 }
 

@@ -457,6 +457,15 @@ bool MayStitch(const Chain& chain, const std::vector<FoundAttention>& all) {
   });
 }
 
+// Whether threads may be as fast as kernels of attention. With 65 to 499 keys they took 1.3 to 2
+// times as long at six drawn sizes, and twice what is predicted (docs/lab/attention.md).
+bool MayWinStitched(const std::vector<FoundAttention>& all) {
+  constexpr int64_t kFewScores = 64;
+  return std::all_of(all.begin(), all.end(), [](const FoundAttention& found) {
+    return found.problem.rows * found.problem.keys <= kFewScores;
+  });
+}
+
 absl::StatusOr<FusionResult> MakePlansOf(const Chain& chain, int64_t bucket,
                                          const DeviceModel& model, const FusionOptions& options,
                                          Pace* pace, Absorbed absorbed, bool stitches) {
@@ -499,8 +508,8 @@ absl::StatusOr<FusionResult> MakePlans(const Chain& chain, int64_t bucket, const
   const bool stitches = MayStitch(chain, found);
   if (!found.empty()) {
     absorbed.attention = true;
-    absl::StatusOr<FusionResult> result =
-        MakePlansOf(chain, bucket, model, options, pace, absorbed, stitches);
+    absl::StatusOr<FusionResult> result = MakePlansOf(chain, bucket, model, options, pace, absorbed,
+                                                      stitches && MayWinStitched(found));
     // Without a legal schedule of attention, as on a chip with little shared memory.
     if (!stitches || !absl::IsFailedPrecondition(result.status())) return result;
     absorbed.attention = false;

@@ -65,8 +65,14 @@ class AttentionKernels : public OwnKernels<AttentionCode> {
     const Prediction& p = kernel.prediction;
     LevelCost tensor{"tensor", p.tensor_us, "products and softmax of the busiest SM", "",
                      "tensor_flop_per_us lanes_per_sm special_lanes_per_sm"};
-    out.levels = {HbmCost(p, model), L2Cost(p, model), tensor};
+    const LevelCost intake{"intake", p.intake_us, "loads of the busiest SM, and waits for stages",
+                           "", "sm_intake_bytes_per_us"};
+    out.levels = {HbmCost(p, model), L2Cost(p, model), intake, tensor};
     for (LevelCost& level : out.levels) level.bound = level.level == p.bound;
+    if (p.dsm_us > 0) {
+      out.levels.push_back({"dsm", p.dsm_us, "behind them: parts of items are pushed and added", "",
+                            "dsm_bytes_per_us"});
+    }
     out.levels.push_back({"together", p.total_us - p.fixed_us, "the longest, and waits", "", ""});
     out.levels.push_back({"fixed", p.fixed_us, "launch", "", "launch_us fill_us drain_us"});
     for (auto& line : AttentionLines(ProblemOf(kernel.spec), ScheduleOf(kernel.spec), bucket)) {

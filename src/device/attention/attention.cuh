@@ -46,6 +46,7 @@ struct AttentionArguments {
 // need of the keys from `first` on, and apply themselves to the score at an index.
 struct NoTerms {
   SINTER_DEVICE void place(const AttentionArguments&, int, int, int) {}
+  template <bool kLast>
   SINTER_DEVICE void load(int) {}
   SINTER_DEVICE float apply(float x, int) const { return x; }
 };
@@ -375,11 +376,7 @@ SINTER_DEVICE void attention_consume(const AttentionArguments& args,
     rows.begin();
     rows.terms.place(args, b, row < Config::kRows ? row : Config::kRows - 1,
                      row + 8 < Config::kRows ? row + 8 : Config::kRows - 1);
-    rows.terms.load(last * Config::kBlockKeys);
-    // Terms of the next tile are on their way while products run; of the last one, once more.
-    const auto load_next = [&](int tile) {
-      rows.terms.load((tile > first ? tile - 1 : first) * Config::kBlockKeys);
-    };
+    rows.terms.template load<true>(last * Config::kBlockKeys);
     const u64 q = descriptor(queries.address(query.stage) + warpgroup * kWarpgroupRows * kRowBytes,
                              kKMajorLeading, kKMajorStride);
     float factors[2];
@@ -392,7 +389,8 @@ SINTER_DEVICE void attention_consume(const AttentionArguments& args,
     cursor.advance();
     if (last == first) release(queries.empty(query.stage));
     rows.template soften<true>(row, last * Config::kBlockKeys, factors);
-    if constexpr (S::kKeyTiles > 1) load_next(last);
+    // Terms of the next tile are on their way while products run.
+    if (last > first) rows.terms.template load<false>((last - 1) * Config::kBlockKeys);
     rows.round();
 #pragma unroll 1
     for (int tile = last - 1; tile >= first; --tile) {
@@ -410,7 +408,7 @@ SINTER_DEVICE void attention_consume(const AttentionArguments& args,
       release(ring.empty(keys));
       if (tile == first) release(queries.empty(query.stage));
       rows.template soften<false>(row, tile * Config::kBlockKeys, factors);
-      load_next(tile);
+      rows.terms.template load<false>((tile > first ? tile - 1 : first) * Config::kBlockKeys);
       wgmma_wait<0>();
       release(ring.empty(values));
       rows.rescale(factors);

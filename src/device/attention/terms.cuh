@@ -4,11 +4,31 @@
 
 namespace sinter {
 
+// Two neighbouring columns as memory has them: in one aligned word, or apart.
+template <class Element, bool kPairs>
+struct TwoColumns {
+  using Type = typename Element::Pair;
+  static SINTER_DEVICE float value(Type both, bool second) {
+    return second ? Element::high(both) : Element::low(both);
+  }
+};
+template <class Element>
+struct TwoColumns<Element, false> {
+  struct Type {
+    typename Element::Stored x, y;
+  };
+  static SINTER_DEVICE float value(Type both, bool second) {
+    return Element::unpack(second ? both.y : both.x);
+  }
+};
+
 // A matrix of scores' extents, or one that is the same for all rows. kPairs: two neighbouring
 // columns lie in one aligned word, and columns are an even number.
 template <class Element, long long kRowStride, long long kColumnStride, bool kPairs>
 struct ScoreTerm {
   using Stored = typename Element::Stored;
+  using Columns = TwoColumns<Element, kPairs>;
+  using Raw = typename Columns::Type;
   static constexpr int kBases = kRowStride == 0 ? 1 : 2;
   const Stored* base[kBases];  // of the thread's two rows
 
@@ -17,28 +37,30 @@ struct ScoreTerm {
     base[0] = matrix + row0 * kRowStride;
     if constexpr (kBases == 2) base[1] = matrix + row1 * kRowStride;
   }
-  // Columns `column` and the next one, of which those from `end` on are zero.
-  SINTER_DEVICE void load(int half, int column, int end, float& x, float& y) const {
+  // Columns `column` and the next one. kLast: those from `end` on are zero.
+  template <bool kLast>
+  SINTER_DEVICE Raw load(int half, int column, int end) const {
     const Stored* const at = base[kBases == 2 ? half : 0] + column * kColumnStride;
+    Raw raw{};
     if constexpr (kPairs) {
-      typename Element::Pair pair{};
-      if (column < end) pair = *reinterpret_cast<const typename Element::Pair*>(at);
-      x = Element::low(pair), y = Element::high(pair);
+      if (!kLast || column < end) raw = *reinterpret_cast<const Raw*>(at);
     } else {
-      x = column < end ? Element::unpack(at[0]) : 0.f;
-      y = column + 1 < end ? Element::unpack(at[kColumnStride]) : 0.f;
+      if (!kLast || column < end) raw.x = at[0];
+      if (!kLast || column + 1 < end) raw.y = at[kColumnStride];
     }
+    return raw;
   }
 };
 
-// What a thread has of a term: for each of its scores, or each pair of two rows, a number. kOnce:
+// What a thread has of a term: for each pair of its scores, or each pair of two rows, what memory
+// holds. It becomes numbers where they are used, so that nothing waits for a load before. kOnce:
 // keys are one tile, and what is there for the last item may serve this one too.
 template <class Term, int kGroups, int kKeys, bool kOnce>
 struct HeldTerm {
   Term term;
   const typename Term::Stored* last[Term::kBases] = {};
   bool moved = true;
-  float values[2 * Term::kBases * kGroups];
+  typename Term::Raw raw[Term::kBases * kGroups];
 
   SINTER_DEVICE void place(const typename Term::Stored* matrix, int row0, int row1) {
     term.place(matrix, row0, row1);
@@ -49,19 +71,21 @@ struct HeldTerm {
       last[h] = term.base[h];
     }
   }
+  // Of the keys from `first` on. kLast: they may end.
+  template <bool kLast>
   SINTER_DEVICE void load(int first) {
     if (!moved) return;
 #pragma unroll
     for (int g = 0; g < kGroups; ++g)
 #pragma unroll
-      for (int h = 0; h < Term::kBases; ++h) {
-        const int i = (g * Term::kBases + h) * 2;
-        term.load(h, first + 8 * g + 2 * static_cast<int>(threadIdx.x % 4), kKeys, values[i],
-                  values[i + 1]);
-      }
+      for (int h = 0; h < Term::kBases; ++h)
+        raw[g * Term::kBases + h] = term.template load<kLast>(
+            h, first + 8 * g + 2 * static_cast<int>(threadIdx.x % 4), kKeys);
   }
   // For the accumulator at index i.
-  SINTER_DEVICE float at(int i) const { return values[Term::kBases == 2 ? i : i / 4 * 2 + i % 2]; }
+  SINTER_DEVICE float at(int i) const {
+    return Term::Columns::value(raw[Term::kBases == 2 ? i / 2 : i / 4], i % 2 != 0);
+  }
 };
 
 // A predicate in a byte, as a number that is not 0.
