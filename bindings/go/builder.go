@@ -72,6 +72,15 @@ type AttentionOptions struct {
 	Causal bool    // row i sees keys 0 to i
 }
 
+// NextTokenOptions of a draw. Its values are of all rows or of each; K and TopP need a Count.
+type NextTokenOptions struct {
+	Count          int   // the largest logits that are drawn from, up to 32; 0: all
+	Temperature    Value // 1 if there is none
+	K              Value // s32, up to Count
+	TopP, MinP     Value
+	LogProbability bool // whether the second value is made
+}
+
 // NormOptions of the norms.
 type NormOptions struct {
 	Eps   float64 // 0: 1e-5 in a layernorm, 1e-6 in an rmsnorm
@@ -422,6 +431,30 @@ func (b *Builder) Attention(q, k, v Value, given AttentionOptions) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_attention(p, q.id, k.id, v.id, &options, out, failed)
 	}, q, k, v, given.Bias, given.Mask)
+}
+
+// NextToken draws a token of each row of logits, S32. The second value is the logarithm of the token's softmax(logits);
+// it is the zero Value unless given.LogProbability is set. Seed and offset are as for Random.
+func (b *Builder) NextToken(logits, seed, offset Value, given NextTokenOptions) (Value, Value) {
+	var options C.sinter_next_token_options
+	options.struct_size = C.sizeof_sinter_next_token_options
+	options.count = C.int32_t(given.Count)
+	options.temperature = given.Temperature.id
+	options.k = given.K.id
+	options.top_p = given.TopP.id
+	options.min_p = given.MinP.id
+	var logProbability C.sinter_value
+	token := b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		var second *C.sinter_value
+		if given.LogProbability {
+			second = &logProbability
+		}
+		return C.sinter_chain_add_next_token(p, logits.id, seed.id, offset.id, &options, out, second, failed)
+	}, logits, seed, offset, given.Temperature, given.K, given.TopP, given.MinP)
+	if !given.LogProbability {
+		return token, Value{}
+	}
+	return token, Value{token.b, logProbability}
 }
 
 func normOptions(given NormOptions) (options C.sinter_norm_options) {

@@ -102,6 +102,12 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 	wide := b.Quantize(b.Constant(BF16, []int64{3, 16, 8}), QuantizeOptions{})
 	experts := b.Quantize(b.Constant(BF16, []int64{3, 8, 8}), QuantizeOptions{})
 	seed := b.Input(S64, []int64{})
+	token, logProbability := b.NextToken(x, seed, seed, NextTokenOptions{Count: 4, Temperature: b.Input(F32, []int64{M}),
+		K: b.Input(S32, []int64{M}), TopP: two, MinP: two, LogProbability: true})
+	largest, none := b.NextToken(x, seed, seed, NextTokenOptions{})
+	if none != (Value{}) {
+		t.Error("a log probability that was not asked for")
+	}
 	window := WindowOptions{Window: [2]int{2, 1}, Pads: [4]int{1, 0, 0, 0}}
 	for _, part := range []Value{
 		b.Unary(UnaryExp, x),
@@ -143,6 +149,8 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		b.Broadcast(b.DequantizeU4(b.Constant(S8, []int64{4}), b.Constant(BF16, []int64{2}), two), rows),
 		b.Broadcast(b.DequantizeE2M1(b.Constant(S8, []int64{4}), b.Constant(BF16, []int64{2})), rows),
 		b.Clamp(x, -1, math.Inf(1)),
+		b.Broadcast(b.Reshape(b.Add(b.Cast(token, F32), logProbability), []int64{M, 1}), rows),
+		b.Broadcast(b.Reshape(b.Cast(largest, F32), []int64{M, 1}), rows),
 		b.SwiGLU(x, x),
 		b.Softmax(x, -1, SoftmaxOptions{Scale: 0.5, Mask: vector}),
 		b.Attention(half, w, w, AttentionOptions{Scale: 0.5, Bias: vector, Mask: b.Compare(CompareLt, x, two), Causal: true}),
@@ -174,7 +182,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer chain.Close()
-	if chain.InputCount() != 28 || chain.OutputCount() != 1 || !chain.UsesM() {
+	if chain.InputCount() != 30 || chain.OutputCount() != 1 || !chain.UsesM() {
 		t.Error(chain.InputCount(), chain.OutputCount(), chain.UsesM())
 	}
 	info, err := chain.Buffer(1, 4)
@@ -182,8 +190,8 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(info, want) {
 		t.Error(info, err)
 	}
-	_, err = chain.Buffer(29, 4)
-	refused(t, err, OutOfRange, "29")
+	_, err = chain.Buffer(31, 4)
+	refused(t, err, OutOfRange, "31")
 	_, err = chain.Buffer(-1, 4)
 	refused(t, err, OutOfRange, "-1")
 }

@@ -488,6 +488,11 @@ struct NormOptions {
   double eps = 0;  // 0: 1e-5 in a layernorm, 1e-6 in an rmsnorm
   Value gamma, beta;
 };
+struct NextTokenOptions {
+  int32_t count = 0;                   // the largest logits that are drawn from, up to 32; 0: all
+  Value temperature, k, top_p, min_p;  // of all rows or of each; k and top_p need a count
+  bool log_probability = false;        // whether the second value is made
+};
 struct LinearOptions {
   Layout layout = Layout::kOi;
   Activation activation = Activation::kIdentity;
@@ -798,6 +803,28 @@ class ChainBuilder {
     };
     const Value h = Add({}, add, gates, c);
     return {h, Value(&building_, cell)};
+  }
+  // A token of each row of logits, s32. The second value is the logarithm of the token's
+  // softmax(logits); it is empty unless options.log_probability is set.
+  std::pair<Value, Value> NextToken(Value logits, Value seed, Value offset,
+                                    const NextTokenOptions& options = {}) {
+    Zeroed<sinter_next_token_options> given;
+    given.count = options.count;
+    given.temperature = options.temperature.id();
+    given.k = options.k.id();
+    given.top_p = options.top_p.id();
+    given.min_p = options.min_p.id();
+    sinter_value log_probability = SINTER_NO_VALUE;
+    const auto add = [&](sinter_chain* chain, sinter_value of_logits, sinter_value of_seed,
+                         sinter_value of_offset, sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_next_token(chain, of_logits, of_seed, of_offset, &given, out,
+                                         options.log_probability ? &log_probability : nullptr,
+                                         error);
+    };
+    const Value token = Add({options.temperature, options.k, options.top_p, options.min_p}, add,
+                            logits, seed, offset);
+    return {token,
+            log_probability == SINTER_NO_VALUE ? Value() : Value(&building_, log_probability)};
   }
   Value Linear(Value x, Value w, const LinearOptions& options = {}) {
     const auto given = Given(options);

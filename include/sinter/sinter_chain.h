@@ -344,6 +344,32 @@ SINTER_API sinter_status sinter_chain_add_gru_cell(sinter_chain* chain, sinter_v
                                                    sinter_value hg, sinter_value h,
                                                    sinter_value* out_value, sinter_error** error);
 
+typedef struct sinter_next_token_options {
+  uint32_t struct_size;
+  uint32_t flags; /* none yet */
+  int32_t count;  /* the largest logits that are drawn from, 1 to 32 and at most v; 0: all */
+  sinter_value temperature; /* floating; SINTER_NO_VALUE: 1 */
+  sinter_value k;           /* s32, needs a count; SINTER_NO_VALUE: count */
+  sinter_value top_p;       /* floating, needs a count; SINTER_NO_VALUE: all are kept */
+  sinter_value min_p;       /* floating; SINTER_NO_VALUE: all are kept */
+  int32_t reserved;         /* 0 */
+} sinter_next_token_options;
+/* A token of each row of logits [.., v], floating, v constant: s32 [..]. It is drawn from
+ * softmax(logits / temperature) over the k largest logits, of these the fewest whose probabilities
+ * reach top_p, of these the ones at least min_p times as probable as the first. Rows without a
+ * temperature above 0 take their largest logit; of equal logits the lower place comes first. Each
+ * of the four values has rank 0 (one number for all rows) or the dims [..]. seed and offset, s32 or
+ * s64 of rank 0, are a `random` of the dims of logits: equal ones give equal draws. A row that has
+ * a NaN, +infinity or no number above -infinity gives -1. out_log_probability may be null; else it
+ * is the natural logarithm of the token's softmax(logits), without temperature, f32 [..]; NaN where
+ * the token is -1. */
+SINTER_API sinter_status sinter_chain_add_next_token(sinter_chain* chain, sinter_value logits,
+                                                     sinter_value seed, sinter_value offset,
+                                                     const sinter_next_token_options* options,
+                                                     sinter_value* out_token,
+                                                     sinter_value* out_log_probability,
+                                                     sinter_error** error);
+
 typedef struct sinter_linear_options {
   uint32_t struct_size;
   uint32_t flags; /* SINTER_ACCUMULATE_FAST, of scaled_matmul alone */

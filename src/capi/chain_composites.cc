@@ -6,6 +6,7 @@
 #include "src/chain/choices.h"
 #include "src/chain/composites.h"
 #include "src/chain/composites_four_bits.h"
+#include "src/chain/composites_next_token.h"
 
 namespace sinter::capi {
 namespace {
@@ -211,6 +212,31 @@ sinter_status sinter_chain_add_gru_cell(sinter_chain* chain, sinter_value xg, si
                                         sinter_error** error) {
   return capi::AddOf(chain, "gru_cell", out_value, error, sinter::AddGruCell, Operand{"xg", xg},
                      Operand{"hg", hg}, Operand{"h", h});
+}
+
+sinter_status sinter_chain_add_next_token(sinter_chain* chain, sinter_value logits,
+                                          sinter_value seed, sinter_value offset,
+                                          const sinter_next_token_options* options,
+                                          sinter_value* out_token,
+                                          sinter_value* out_log_probability, sinter_error** error) {
+  return capi::AddWith(chain, "next_token", options, 0, out_token, error,
+                       [&](capi::Adder& add, const auto& given) -> Result {
+                         sinter::NextTokenOperands in;
+                         in.logits = add.Operand("logits", logits);
+                         in.seed = add.Operand("seed", seed);
+                         in.offset = add.Operand("offset", offset);
+                         in.temperature = add.OptionalOperand("temperature", given.temperature);
+                         in.k = add.OptionalOperand("k", given.k);
+                         in.top_p = add.OptionalOperand("top_p", given.top_p);
+                         in.min_p = add.OptionalOperand("min_p", given.min_p);
+                         SINTER_RETURN_IF_ERROR(add.status());
+                         const bool wanted = out_log_probability != nullptr;
+                         SINTER_ASSIGN_OR_RETURN(
+                             const auto drawn,
+                             sinter::AddNextToken(add.builder(), in, {given.count, wanted}));
+                         if (wanted) *out_log_probability = drawn.log_probability + 1;
+                         return drawn.token;
+                       });
 }
 
 sinter_status sinter_chain_add_linear(sinter_chain* chain, sinter_value x, sinter_value w,

@@ -151,6 +151,8 @@ absl::StatusOr<std::string> CanonicalValue(const FieldSpec& field, absl::string_
       return CanonicalInteger(field, text, 0, " or M");
     case FieldType::kExtent:
       return CanonicalInteger(field, text, 1, "");
+    case FieldType::kCount:
+      return CanonicalInteger(field, text, 0, "");
     case FieldType::kNumber:
       return CanonicalNumber(field, text);
     case FieldType::kFlag:
@@ -336,6 +338,8 @@ std::string ValuesText(const FieldSpec& field) {
       return absl::StrCat("an integer from 0 to ", kMaxExtent, ", or M to leave it open");
     case FieldType::kExtent:
       return absl::StrCat("an integer from 1 to ", kMaxExtent);
+    case FieldType::kCount:
+      return absl::StrCat("an integer from 0 to ", kMaxExtent);
     case FieldType::kNumber:
       return "a finite number";
     case FieldType::kFlag:

@@ -451,8 +451,8 @@ std::vector<KindSpec> KindSpecs() {
        "where the k largest of the columns are, falling, s32",
        "x[rows,cols]"},
   };
-  for (const std::vector<KindSpec>& more :
-       {ConvKinds(), FourBitKinds(), GroupedKinds(), RanksKinds(), ScaledKinds()}) {
+  for (const std::vector<KindSpec>& more : {ConvKinds(), FourBitKinds(), GroupedKinds(),
+                                            NextTokenKinds(), RanksKinds(), ScaledKinds()}) {
     kinds.insert(kinds.end(), more.begin(), more.end());
   }
   std::sort(kinds.begin(), kinds.end(), [](const KindSpec& a, const KindSpec& b) {

@@ -20,6 +20,7 @@ namespace sinter {
 enum class FieldType {
   kRows,    // the symbol M: "M", or the value to run it with
   kExtent,  // integer in [1, kMaxExtent]
+  kCount,   // integer in [0, kMaxExtent]
   kNumber,  // finite floating-point number
   kFlag,    // 0 or 1
   kName,    // one of `choices`
@@ -107,6 +108,7 @@ inline Activation ActOf(const FieldValues& v) {
 std::vector<KindSpec> ConvKinds();
 std::vector<KindSpec> FourBitKinds();
 std::vector<KindSpec> GroupedKinds();
+std::vector<KindSpec> NextTokenKinds();
 std::vector<KindSpec> RanksKinds();
 std::vector<KindSpec> ScaledKinds();
 

@@ -128,6 +128,31 @@ TEST_F(ChainAbi, CellsAndRopeAdd) {
   Ok(sinter_chain_add_rope, c, cell, half, half, &out);
 }
 
+TEST_F(ChainAbi, ATokenIsDrawnWithAndWithoutItsLogProbability) {
+  const sinter_value logits = Input(c, SINTER_DTYPE_F32, {4, 32});
+  const sinter_value seed = Input(c, SINTER_DTYPE_S64, {});
+  const sinter_value heat = Input(c, SINTER_DTYPE_F32, {4});
+  sinter_next_token_options options = SINTER_INIT(sinter_next_token_options);
+  options.count = 8;
+  options.temperature = heat;
+  options.top_p = heat;
+  sinter_value token = 0, logarithm = 0;
+  Ok(sinter_chain_add_next_token, c, logits, seed, seed, &options, &token, &logarithm);
+  sinter_tensor_info info = SINTER_INIT(sinter_tensor_info);
+  Ok(sinter_x_chain_get_value, c, token, &info);
+  EXPECT_EQ(info.dtype, SINTER_DTYPE_S32);
+  EXPECT_EQ(info.rank, 1u);
+  Ok(sinter_x_chain_get_value, c, logarithm, &info);
+  EXPECT_EQ(info.dtype, SINTER_DTYPE_F32);
+  Ok(sinter_chain_add_next_token, c, logits, seed, seed, nullptr, &token, nullptr);
+  options.count = 0;
+  const auto refused = Try([&](sinter_error** e) {
+    return sinter_chain_add_next_token(c, logits, seed, seed, &options, &token, nullptr, e);
+  });
+  EXPECT_THAT(refused.message,
+              HasSubstr("(next_token): count is 0, must be in [1, 32] if top_p is given"));
+}
+
 TEST_F(ChainAbi, AValueHasTheTypeThatItsAddGaveIt) {
   const int32_t last[] = {1};
   Ok(sinter_chain_add_reduce, c, SINTER_REDUCE_MEAN, a, 1, last, nullptr, &out);

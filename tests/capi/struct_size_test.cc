@@ -89,6 +89,7 @@ TEST(StructFlags, UnknownBitsAreRefusedEverywhere) {
   REFUSED(sinter_reduce_options, sinter_chain_add_reduce(c, 1, a, 1, axes, &o, &out, e));
   REFUSED(sinter_softmax_options, sinter_chain_add_softmax(c, a, 0, &o, &out, e));
   REFUSED(sinter_attention_options, sinter_chain_add_attention(c, a, a, a, &o, &out, e));
+  REFUSED(sinter_next_token_options, sinter_chain_add_next_token(c, a, a, a, &o, &out, nullptr, e));
   REFUSED(sinter_norm_options, sinter_chain_add_layernorm(c, a, &o, &out, e));
   REFUSED(sinter_norm_options, sinter_chain_add_rmsnorm(c, a, &o, &out, e));
   REFUSED(sinter_linear_options, sinter_chain_add_linear(c, a, a, &o, &out, e));

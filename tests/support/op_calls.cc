@@ -2,6 +2,7 @@
 
 #include "absl/strings/strip.h"
 #include "src/chain/composites_four_bits.h"
+#include "src/chain/composites_next_token.h"
 
 namespace sinter::chain_text {
 
@@ -181,12 +182,30 @@ class OpCall {
       return AddActivation(b_, ParseActivation(a_.at(1).word).value(), Id(0));
     if (name_ == "dequantize_u4") return AddDequantizeU4(b_, Id(0), Id(1), Id(2));
     if (name_ == "dequantize_e2m1") return AddDequantizeE2M1(b_, Id(0), Id(1));
+    if (name_ == "next_token") return AddDraw();
     if (name_ == "quantize") {
       const auto scaled = AddQuantize(b_, Id(0), QuantizerOf());
       if (scaled.ok()) second_ = scaled->scale;
       return scaled.ok() ? absl::StatusOr<ValueId>(scaled->codes) : scaled.status();
     }
     return OfManyOperands();
+  }
+
+  absl::StatusOr<ValueId> AddDraw() {
+    const auto named = [&](const std::string& name) {
+      const Term* term = a_.Find(name);
+      return term == nullptr ? kNoValue : ValueOf(b_, *term);
+    };
+    NextTokenOperands in{Id(0), Id(1), Id(2)};
+    in.temperature = named("temperature");
+    in.k = named("k");
+    in.top_p = named("top_p");
+    in.min_p = named("min_p");
+    const NextTokenOptions options{static_cast<int64_t>(a_.Number("count", 0)),
+                                   a_.Number("logprob", 0) != 0};
+    const auto drawn = AddNextToken(b_, in, options);
+    if (drawn.ok()) second_ = drawn->log_probability;
+    return drawn.ok() ? absl::StatusOr<ValueId>(drawn->token) : drawn.status();
   }
 
   absl::StatusOr<ValueId> OfManyOperands() {

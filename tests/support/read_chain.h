@@ -19,7 +19,9 @@
 //   softplus(x), swiglu(gate, up), clamp(x, least, most), argmax(x), argmin(x),
 //   softmax(x [, axis, scale, mask]), layernorm(x, eps [, gamma, beta]), rmsnorm(x, eps [, gamma]),
 //   attention(q, k, v [, scale=, bias=, mask=]), rope(x, cos, sin), gru_cell(xg, hg, h), h, c =
-//   lstm_cell(gates, c), dequantize_u4(w, scale, zero), dequantize_e2m1(w, scale) codes, scale =
+//   lstm_cell(gates, c), token, logarithm = next_token(logits, seed, offset [, count=20,
+//   temperature=, k=, top_p=, min_p=, logprob=1]),
+//   dequantize_u4(w, scale, zero), dequantize_e2m1(w, scale) codes, scale =
 //   quantize(x [, granularity=row, codes=s8, eps=, upper_bound=, ue8m0=1, scale=]) window(x, fill,
 //   taps=[3,3]), max_pool2d, avg_pool2d(x, taps=[2,2]), conv2d(x, w, groups=2), each with
 //   strides=[2,1], dilations=[1,1], pads=[top,bottom,left,right], layout=hwio gemm_chain,

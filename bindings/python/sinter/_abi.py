@@ -210,6 +210,19 @@ class NormOptions(_Sized):
     ]
 
 
+class NextTokenOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("count", c_int32),
+        ("temperature", c_int32),
+        ("k", c_int32),
+        ("top_p", c_int32),
+        ("min_p", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
 class LinearOptions(_Sized):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -528,6 +541,7 @@ STRUCTS: Dict[str, type] = {
     "sinter_softmax_options": SoftmaxOptions,
     "sinter_attention_options": AttentionOptions,
     "sinter_norm_options": NormOptions,
+    "sinter_next_token_options": NextTokenOptions,
     "sinter_linear_options": LinearOptions,
     "sinter_gemm_chain_options": GemmChainOptions,
     "sinter_gated_ffn_options": GatedFfnOptions,
@@ -616,6 +630,8 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "sinter_chain_add_lstm_cell": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_int32),
         POINTER(c_void_p))),
     "sinter_chain_add_gru_cell": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_next_token": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(NextTokenOptions),
+        POINTER(c_int32), POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_linear": (c_int32, (c_void_p, c_int32, c_int32, POINTER(LinearOptions), POINTER(c_int32),
         POINTER(c_void_p))),
     "sinter_chain_add_gemm_chain": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(GemmChainOptions),

@@ -89,6 +89,39 @@ def attention(q: Value, k: Value, v: Value, *, scale: Optional[float] = None, bi
     return b._add("attention", b._own(q), b._own(k), b._own(v), ctypes.byref(options))
 
 
+def next_token(
+    logits: Value,
+    seed: Value,
+    offset: Value,
+    *,
+    count: int = 0,
+    temperature: Optional[Value] = None,
+    k: Optional[Value] = None,
+    top_p: Optional[Value] = None,
+    min_p: Optional[Value] = None,
+    log_probability: bool = False,
+) -> Tuple[Value, Optional[Value]]:
+    """A token of each row of logits [.., v], s32 [..], and with `log_probability` the logarithm of its softmax(logits), f32.
+
+    It is drawn from softmax(logits / temperature) over the `k` largest of the `count` (1 to 32; 0: the whole row) largest logits, of these the fewest
+    whose probabilities reach `top_p`, of these the ones at least `min_p` times as probable as the first. The four have rank 0 or the dims [..]. A row without a
+    temperature above 0 gives its largest logit, a row with NaN -1. `seed` and `offset` are as for ``random``.
+    """
+    b = builder_of(logits)
+    options = _abi.NextTokenOptions(
+        count=integer(count, "count", 0, 32),
+        temperature=b._optional(temperature),
+        k=b._optional(k),
+        top_p=b._optional(top_p),
+        min_p=b._optional(min_p),
+    )
+    token, second = ctypes.c_int32(), ctypes.c_int32()
+    wanted = ctypes.byref(second) if flag(log_probability, "log_probability") else None
+    operands = (b._own(logits), b._own(seed), b._own(offset))
+    call("sinter_chain_add_next_token", b._get(), *operands, ctypes.byref(options), ctypes.byref(token), wanted)
+    return b._value(token.value), b._value(second.value) if log_probability else None
+
+
 def layernorm(x: Value, gamma: Optional[Value] = None, beta: Optional[Value] = None, *, eps: float = 1e-5) -> Value:
     """(x - mean) * rsqrt(variance + eps) * gamma + beta over the last axis: f32; gamma and beta are [last axis].
 

@@ -135,6 +135,17 @@ void EveryAddReachesTheLibrary() {
   const auto total = b.Reduce(sinter::Reduction::kSum, x, {1}, SINTER_REDUCE_KEEPDIMS);
   sum = sum + b.Broadcast(total, {sinter::kM, 8});
   sum = sum + b.Softplus(x) + b.Clamp(x, -1, 6);
+  sinter::NextTokenOptions draw;
+  draw.count = 4;
+  draw.temperature = b.Input(DType::kF32, {sinter::kM});
+  draw.k = b.Input(DType::kS32, {sinter::kM});
+  draw.top_p = draw.min_p = two;
+  draw.log_probability = true;
+  const auto [token, logarithm] = b.NextToken(x, seed, seed, draw);
+  const auto [largest, none] = b.NextToken(x, seed, seed);
+  EXPECT(none.id() == SINTER_NO_VALUE);
+  const auto drawn = b.Cast(token, DType::kF32) + logarithm + b.Cast(largest, DType::kF32);
+  sum = sum + b.Broadcast(b.Reshape(drawn, {sinter::kM, 1}), {sinter::kM, 8});
   const auto nibbles = b.Constant(DType::kS8, {4}), scale = b.Constant(DType::kF32, {2});
   const auto four_bits = b.DequantizeU4(nibbles, scale, scale) + b.DequantizeE2m1(nibbles, scale);
   sum = sum + b.Broadcast(four_bits, {sinter::kM, 8});
@@ -188,11 +199,11 @@ void EveryAddReachesTheLibrary() {
   const auto chain = b.Finish();
   EXPECT_OK(chain.status());
   if (!chain.ok()) return;
-  EXPECT(chain->InputCount() == 22 && chain->OutputCount() == 1 && chain->UsesM());
+  EXPECT(chain->InputCount() == 24 && chain->OutputCount() == 1 && chain->UsesM());
   const auto info = chain->Buffer(1, 4);
   EXPECT(info.ok() && info->dims[1] == 8 && info->flags == SINTER_INPUT_CONSTANT);
   EXPECT(info.ok() && std::strcmp(info->name, "w") == 0);
-  EXPECT_REFUSED(chain->Buffer(23, 4).status(), SINTER_OUT_OF_RANGE, "23");
+  EXPECT_REFUSED(chain->Buffer(25, 4).status(), SINTER_OUT_OF_RANGE, "25");
 }
 
 void TheFirstErrorOfADescriptionIsKept() {

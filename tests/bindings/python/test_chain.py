@@ -278,6 +278,31 @@ def test_lstm_cell_gives_two_values():
     assert [info.shape for info in chain.outputs(3)] == [(3, 8), (3, 8)]
 
 
+def next_token(**given):
+    b = sinter.Builder()
+    x, seed, offset = b.input("bf16", (M, 256)), b.input("s64", ()), b.input("s64", ())
+    values = {name: b.input("s32" if name == "k" else "f32", (M,)) if value is None else value
+              for name, value in given.items()}
+    return b, sinter.next_token(x, seed, offset, **values)
+
+
+def test_next_token_is_the_texts():
+    numbers = {name: None for name in ("temperature", "k", "top_p", "min_p")}
+    b, (token, logprob) = next_token(count=20, log_probability=True, **numbers)
+    assert (token.shape, token.dtype, logprob.dtype) == ((M,), sinter.DType.S32, sinter.DType.F32)
+    text = "next_token rows=M cols=256 count=20 logprob=1" + "".join(f" {name}=1" for name in numbers)
+    assert b.finish(token, logprob).digest == sinter.Chain.from_text(text).digest
+    b, (token, none) = next_token()
+    assert none is None and b.finish(token).digest == sinter.Chain.from_text("next_token rows=M cols=256").digest
+
+
+def test_next_token_refuses_what_needs_a_count():
+    with pytest.raises(sinter.Error, match=r"\(next_token\): count is 0, must be in \[1, 32\] if top_p is given"):
+        next_token(top_p=None)
+    with pytest.raises(sinter.Error, match="count is 33"):
+        next_token(count=33)
+
+
 def test_numbers_do_not_round():
     b = sinter.Builder()
     assert (b.input("bf16", (M, 8)) * 0.1).dtype is sinter.DType.F32

@@ -63,6 +63,11 @@ TEST(Builder, RefusesBadStepsOfRowsAndRandomNumbers) {
                      With("seed: s64[]; yes = lt(x, x); turned = transpose(x, 1, 0)"));
 }
 
+TEST(Builder, RefusesBadDrawsOfTokens) {
+  ExpectRefusedCalls("draws of tokens",
+                     "logits: bf16[M,64]; few: f32[M,7]; seed: s64[]; heat: f32[M]; k: s32[M]");
+}
+
 TEST(Builder, RefusesBadWindowsAndWhatIsMadeOfThem) {
   ExpectRefusedCalls("windows", With("pixels: f32[M,5,4,8]; fill = 0:f32; filter: f32[8,3,3,1]"));
 }

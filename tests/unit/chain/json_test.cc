@@ -24,6 +24,7 @@ TEST(ChainJson, RoundTripsEveryTextKind) {
         "rope rows=1 heads=2 dim=8",
         "lstm_cell rows=1 hidden=8",
         "gru_cell rows=1 hidden=8",
+        "next_token rows=1 cols=9000 count=20 temperature=1 k=1 top_p=1 min_p=1 logprob=1",
         "top_k rows=1 cols=8 k=3",
         "argmax rows=1 cols=8",
         "cumsum rows=1 cols=8",

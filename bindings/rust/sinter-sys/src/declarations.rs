@@ -150,6 +150,16 @@ structs! {
         gamma: sinter_value,
         beta: sinter_value,
     }
+    sized sinter_next_token_options {
+        struct_size: u32,
+        flags: u32,
+        count: i32,
+        temperature: sinter_value,
+        k: sinter_value,
+        top_p: sinter_value,
+        min_p: sinter_value,
+        reserved: i32,
+    }
     sized sinter_linear_options {
         struct_size: u32,
         flags: u32,
@@ -450,6 +460,9 @@ functions! {
         out_c: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_gru_cell(chain: *mut sinter_chain, xg: sinter_value, hg: sinter_value, h: sinter_value,
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_next_token(chain: *mut sinter_chain, logits: sinter_value, seed: sinter_value,
+        offset: sinter_value, options: *const sinter_next_token_options, out_token: *mut sinter_value,
+        out_log_probability: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_linear(chain: *mut sinter_chain, x: sinter_value, w: sinter_value,
         options: *const sinter_linear_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;

@@ -146,6 +146,23 @@ pub struct AttentionOptions<'b> {
     pub causal: bool,
 }
 
+/// Options of [`Value::next_token`]. Its values are of all rows or of each; `k` and `top_p` need a count.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NextTokenOptions<'b> {
+    /// The largest logits that are drawn from, up to 32; 0: all.
+    pub count: i32,
+    /// 1 if there is none.
+    pub temperature: Option<Value<'b>>,
+    /// S32, up to `count`.
+    pub k: Option<Value<'b>>,
+    /// The fewest whose probabilities reach it are kept.
+    pub top_p: Option<Value<'b>>,
+    /// Those at least so many times as probable as the first are kept.
+    pub min_p: Option<Value<'b>>,
+    /// Whether the second value is made.
+    pub log_probability: bool,
+}
+
 /// Options of the norms.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
@@ -597,6 +614,25 @@ impl<'b> Value<'b> {
         self.with(&[Some(k), Some(v), options.bias, options.mask], |chain, out, error| unsafe {
             sys::sinter_chain_add_attention(chain, self.id, k.id, v.id, &raw, out, error)
         })
+    }
+
+    /// A token of each row of these logits, s32, and the logarithm of its softmax(logits) if the options ask for it.
+    pub fn next_token(
+        self,
+        seed: Value<'b>,
+        offset: Value<'b>,
+        options: &NextTokenOptions<'b>,
+    ) -> (Value<'b>, Option<Value<'b>>) {
+        let (temperature, k) = (id(options.temperature), id(options.k));
+        let (count, top_p, min_p) = (options.count, id(options.top_p), id(options.min_p));
+        let raw = sys::sinter_next_token_options { count, temperature, k, top_p, min_p, ..Default::default() };
+        let mut second = sys::SINTER_NO_VALUE;
+        let wanted = if options.log_probability { &mut second as *mut _ } else { std::ptr::null_mut() };
+        let more = [Some(seed), Some(offset), options.temperature, options.k, options.top_p, options.min_p];
+        let token = self.with(&more, |chain, out, error| unsafe {
+            sys::sinter_chain_add_next_token(chain, self.id, seed.id, offset.id, &raw, out, wanted, error)
+        });
+        (token, options.log_probability.then(|| Value { builder: self.builder, id: second }))
     }
 
     pub fn layernorm(self, options: &NormOptions<'b>) -> Value<'b> {

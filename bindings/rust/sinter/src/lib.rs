@@ -22,7 +22,7 @@ mod words;
 
 pub use builder::{
     AttentionOptions, ChainBuilder, Conv2dOptions, GatedFfnOptions, GemmChainOptions, GroupedGatedFfnOptions, InputOptions, LinearOptions,
-    NormOptions, OutputOptions, QuantizeOptions, Scaled, SoftmaxOptions, Value, WindowOptions, M,
+    NextTokenOptions, NormOptions, OutputOptions, QuantizeOptions, Scaled, SoftmaxOptions, Value, WindowOptions, M,
 };
 pub use chain::{Chain, TensorInfo};
 pub use context::Context;

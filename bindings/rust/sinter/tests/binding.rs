@@ -80,6 +80,17 @@ fn every_add_reaches_the_library() {
     let (nibbles, group_scales) = (b.constant(DType::S8, &[4]), b.constant(DType::BF16, &[2]));
     let seen = x.compare(Compare::LT, two);
     let attention = AttentionOptions { bias: Some(vector), mask: Some(seen), causal: true, ..Default::default() };
+    let draw = NextTokenOptions {
+        count: 4,
+        temperature: Some(b.input(DType::F32, &[M])),
+        k: Some(b.input(DType::S32, &[M])),
+        top_p: Some(two),
+        min_p: Some(two),
+        log_probability: true,
+    };
+    let (token, log_probability) = x.next_token(seed, seed, &draw);
+    let (largest, none) = x.next_token(seed, seed, &NextTokenOptions::default());
+    assert!(none.is_none());
     let parts = [
         (x + x - x) * two / x.unary(Unary::EXP),
         -row.broadcast(&[M, 8]),
@@ -125,6 +136,8 @@ fn every_add_reaches_the_library() {
         nibbles.dequantize_u4(group_scales, group_scales).broadcast(&[M, 8]),
         nibbles.dequantize_e2m1(group_scales).broadcast(&[M, 8]),
         x.clamp(-1.0, f64::INFINITY),
+        (token.cast(DType::F32) + log_probability.unwrap()).reshape(&[M, 1]).broadcast(&[M, 8]),
+        largest.cast(DType::F32).reshape(&[M, 1]).broadcast(&[M, 8]),
         x.swiglu(x),
         x.softmax(-1, &SoftmaxOptions { scale: 0.5, mask: Some(vector) }),
         half.attention(w, w, &attention),
@@ -145,11 +158,11 @@ fn every_add_reaches_the_library() {
     b.output_with(sum, &OutputOptions { strides: Some(vec![16, 1]), ..Default::default() });
     assert_eq!(b.error(), None);
     let chain = b.finish().unwrap();
-    assert_eq!((chain.input_count(), chain.output_count(), chain.uses_m()), (18, 1, true));
+    assert_eq!((chain.input_count(), chain.output_count(), chain.uses_m()), (20, 1, true));
     let info = chain.buffer(1, 4).unwrap();
     assert_eq!((info.name.as_str(), info.dims, info.constant, info.bytes), ("w", vec![8, 8], true, 128));
-    assert_eq!(chain.buffer(18, 4).unwrap().strides, [16, 1]);
-    refused(chain.buffer(19, 4), Status::OUT_OF_RANGE, "19");
+    assert_eq!(chain.buffer(20, 4).unwrap().strides, [16, 1]);
+    refused(chain.buffer(21, 4), Status::OUT_OF_RANGE, "21");
 }
 
 #[test]
